@@ -1,0 +1,61 @@
+-- include: prelude record
+-- ACQUIRE: takes a shard for a node if its owner is still the one that the caller saw, and recovers that owner's runs.
+-- When the caller already owns the shard, it keeps its lease, and runs that it does not know are put back.
+-- KEYS: the shard's
+-- ARGV: 1 generation, 2 node, 3 fold, 4 expected owner ('' for none), 5 expected lease,
+--       then the runs that the caller knows: id, run
+-- Returns {'OK', lease, seen, recovered}: seen is what the first claim passes; or {'TAKEN', owner, lease}
+local me, fold = ARGV[2], ARGV[3]
+local mine = owner == me
+if not mine and (owner ~= ARGV[4] or lease ~= tonumber(ARGV[5])) then
+  return {'TAKEN', owner, format('%.0f', lease)}
+end
+
+local known = {}
+for i = 6, #ARGV, 2 do known[ARGV[i]] = ARGV[i + 1] end
+local runs = call('HGETALL', RUNNING)
+open_for_writing()
+if not mine then
+  owner, lease = me, advance()
+  claimed, settled = lease, 0
+end
+wake = 0
+
+local recovered, seen = 0, claimed
+
+-- What becomes of the run of a process that died: once more, then alone, then a failure (mode o: the claim that follows
+-- hands it out as a death).
+local function died(id, run, r)
+  local mode = sub(run, 2, 2)
+  if mode == 's' or mode == 'o' then
+    call('HSET', RUNNING, id, sub(run, 1, 1) .. 'o' .. format('%.0f', lease))
+    seen = 0
+    return
+  end
+  call('HDEL', RUNNING, id)
+  r.mark, r.due, r.place = mode == 'u' and SUSPECT_MARK or UNPROVEN_MARK, now, 3
+  put_back(id, r, fold, tonumber(sub(run, 1, 1)) >= 4)
+end
+
+for i = 1, #runs, 2 do
+  local id, run = runs[i], runs[i + 1]
+  if not known[id] or sub(known[id], 2) ~= sub(run, 2) then
+    local r = read(call('HGET', JOBS, id))
+    local suppressed = tonumber(sub(run, 1, 1)) % 4 >= 2
+    recovered = recovered + 1
+    call('ZREM', OVERRUN, id)
+    if suppressed then
+      call('HDEL', RUNNING, id)
+      forget(first, id, r)
+      local newer = call('HGET', NEXT, id)
+      if newer then promote(id, newer, tonumber(sub(run, 1, 1)) >= 4) end
+    elseif mine then
+      call('HDEL', RUNNING, id)
+      put_back(id, r, fold, tonumber(sub(run, 1, 1)) >= 4)
+    else
+      died(id, run, r)
+    end
+  end
+end
+save()
+return {'OK', format('%.0f', lease), format('%.0f', seen), recovered}

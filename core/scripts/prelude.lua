@@ -1,0 +1,63 @@
+-- library: prelude - the keys and the state of one shard; every shard script begins with it
+--
+-- KEYS, the same in every shard script, all with the shard's hash tag (docs/layout.md):
+--    1 state     string  the fields below, packed
+--    2 jobs      hash    id -> record: waiting, parked or running
+--    3 ready     list    ids due since their push (entries may be stale: the record decides)
+--    4 due       zset    id -> microseconds: delayed and retried ids
+--    5 running   hash    id -> run: flags, mode, fence of its claim (docs/layout.md)
+--    6 next      hash    id -> record pushed while the id runs
+--    7 retry     zset    id -> retry_count of waiting ids that failed
+--    8 dead      hash    id -> record in the morgue
+--    9 died      zset    id -> microseconds of the last death
+--   10 parked    zset    id -> microseconds of parking
+--   11 unproven  zset    id -> due: ran in a process that died
+--   12 suspect   zset    id -> due: was unproven and ran in a process that died
+--   13 overrun   zset    id -> microseconds: end of the time to run
+-- ARGV[1] is always the caller's layout generation.
+-- Error replies: GENERATION n (reload the layout; n is the shard's).
+local call, error_reply = redis.call, redis.error_reply
+local byte, sub, char, format = string.byte, string.sub, string.char, string.format
+local pack, unpack_struct, unpack = struct.pack, struct.unpack, unpack
+local max, min = math.max, math.min
+local STATE, JOBS, READY, DUE, RUNNING, NEXT, RETRY, DEAD, DIED, PARKED, UNPROVEN, SUSPECT, OVERRUN = unpack(KEYS)
+local PREFIX = sub(STATE, 1, -6)
+local FOREVER = 9e15
+
+local clock = call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+
+-- generation: of the layout; tick: last fence or arrival stamp; lease: fence of the present ownership, 0 for none;
+-- claimed: fence of the last claim; settled: sequence of the last settle; wake: the owner sleeps until then, 0 when it is
+-- awake; processed, failed, refused: settled ids; flags: 1 paused, 2 an id may be unproven or suspect
+local generation, tick, lease, claimed, settled, wake = tonumber(ARGV[1]), 0, 0, 0, 0, 0
+local processed, failed, refused, flags, owner = 0, 0, 0, 0, ''
+local state = call('GET', STATE)
+if state then
+  generation, tick, lease, claimed, settled, wake, processed, failed, refused, flags =
+    unpack_struct('<dddddddddB', state)
+  owner = sub(state, 74)
+  if generation ~= tonumber(ARGV[1]) then return error_reply(format('GENERATION %.0f', generation)) end
+end
+
+local function save()
+  call('SET', STATE, pack('<dddddddddB',
+    generation, tick, lease, claimed, settled, wake, processed, failed, refused, flags) .. owner)
+end
+
+-- A fence or an arrival stamp: never falls, never repeats.
+local function advance()
+  tick = max(tick + 1, now)
+  return tick
+end
+
+-- At maxmemory Redis refuses a script's first write if it may need memory, and none after an allowed one.
+local function open_for_writing() call('HDEL', RUNNING, '') end
+
+-- Tells the sleeping owner that something is due at `time`.
+local function wake_owner(time)
+  if time < wake then
+    wake = 0
+    if owner ~= '' then call('PUBLISH', string.match(STATE, '^(.-):{') .. ':wake:' .. owner, PREFIX) end
+  end
+end

@@ -1,0 +1,144 @@
+-- include: prelude record
+-- PUSH: adds jobs of one shard, folding each into its id. At most 1,000 jobs a call.
+-- KEYS: the shard's (prelude), 14 token: what this client pushed last
+-- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 on_waiting,
+--       then per job: id, payload, options ('' or packed: has B (1 score, 2 due, 4 delay), score d, time d (microseconds),
+--       retry_count i4, on_waiting B (0: the queue's), context)
+-- Returns 'new folded', followed by the places (from 1) of refused jobs. The same sequence again returns the same answer.
+local SEQUENCE, FOLD, WAITING = ARGV[2], ARGV[3], ARGV[4]
+local WORDS = {'keep', 'earlier', 'later', 'replace', 'reject'}
+local token = call('GET', KEYS[14])
+if token then
+  local sequence, answer = string.match(token, '^(%d+) (.*)$')
+  if sequence == SEQUENCE then return answer end
+end
+
+local n = (#ARGV - 4) / 3
+local ids = {}
+for i = 1, n do ids[i] = ARGV[2 + 3 * i] end
+local old = call('HMGET', JOBS, unpack(ids))
+call('LLEN', READY)
+call('ZCARD', DUE)
+
+advance()
+local base = tick - 1
+tick = base + n
+local soonest = FOREVER
+
+-- The record of a job that finds nothing waiting, and its on_waiting word.
+local function job(i)
+  local payload, options, stamp = ARGV[3 + 3 * i], ARGV[4 + 3 * i], base + i
+  local entry = {stamp = stamp, score = stamp / 1e6, context = '', payload = payload}
+  local r = {place = 0, due = stamp, retry = -1, mark = 0, error = '', entries = {entry}}
+  if options == '' then return r, WAITING end
+  local has, score, time, retry, word, at = unpack_struct('<Bddi4B', options)
+  entry.context, r.retry = sub(options, at), retry
+  if has % 2 == 1 then entry.score = score end
+  if has >= 4 then time = now + time end
+  if has >= 2 and time > now then r.due, r.place = time, 1 end
+  return r, WORDS[word] or WAITING
+end
+
+local new, folded, refused_places, seen, again = 0, 0, {}, {}, {}
+local hash, list, zset, retries = {}, {}, {}, {}
+for i = 1, n do
+  local id = ids[i]
+  if old[i] or seen[id] then
+    again[#again + 1] = i
+  else
+    seen[id] = true
+    new = new + 1
+    hash[#hash + 1] = id
+    if ARGV[4 + 3 * i] == '' then
+      hash[#hash + 1] = '\0' .. pack('<d', base + i) .. ARGV[3 + 3 * i]
+      list[#list + 1] = id
+      soonest = 0
+    else
+      local r = job(i)
+      hash[#hash + 1] = encode(r)
+      if r.retry >= 0 then retries[#retries + 1] = r.retry retries[#retries + 1] = id end
+      if r.place == 1 then
+        zset[#zset + 1] = format('%.0f', r.due) zset[#zset + 1] = id
+        soonest = min(soonest, r.due)
+      else
+        list[#list + 1] = id
+        soonest = 0
+      end
+    end
+  end
+end
+
+local running = {}
+if again[1] then
+  local waiting = {}
+  for j = 1, #again do waiting[j] = ids[again[j]] end
+  local runs, nexts = call('HMGET', RUNNING, unpack(waiting)), call('HMGET', NEXT, unpack(waiting))
+  call('ZCARD', RETRY) call('ZCARD', UNPROVEN) call('ZCARD', SUSPECT)
+  for j = 1, #waiting do
+    local store, record = first, old[again[j]]
+    if runs[j] then running[waiting[j]], store, record = true, second, nexts[j] end
+    if record and byte(record) >= 12 then
+      call('ZCARD', store.spill .. waiting[j]) call('HLEN', store.map .. waiting[j])
+    end
+  end
+end
+if retries[1] then call('ZCARD', RETRY) end
+
+if hash[1] then call('HSET', JOBS, unpack(hash)) end
+if list[1] then call('RPUSH', READY, unpack(list)) end
+if zset[1] then call('ZADD', DUE, unpack(zset)) end
+if retries[1] then call('ZADD', RETRY, unpack(retries)) end
+
+local function moved(word, due, asked)
+  if word == 'earlier' then return min(due, asked) end
+  if word == 'later' then return max(due, asked) end
+  if word == 'replace' then return asked end
+  return due
+end
+
+-- Unites a job with an id that is running.
+local function fold_running(i, id, r, word)
+  local record = call('HGET', NEXT, id)
+  if not record then
+    if word == 'earlier' then r.mark = EARLIER_MARK end
+    write(second, id, r, FOLD)
+    new = new + 1
+    return
+  end
+  if word == 'reject' then refused_places[#refused_places + 1] = i return end
+  local n = read(record)
+  fold_entry(second, id, n, r.entries[1], FOLD)
+  n.due = moved(word, n.due, r.due)
+  if word == 'earlier' then n.mark = EARLIER_MARK end
+  write(second, id, n, FOLD)
+  folded = folded + 1
+end
+
+-- Unites a job with an id that waits.
+local function fold_waiting(i, id, r, word)
+  local w = read(call('HGET', JOBS, id))
+  if word == 'reject' then refused_places[#refused_places + 1] = i return end
+  fold_entry(first, id, w, r.entries[1], FOLD)
+  local due = moved(word, w.due, r.due)
+  if due ~= w.due and w.place ~= 2 and (w.place ~= 0 or due > now) then
+    unplace(id, w)
+    w.due, w.place = due, 1
+    place(id, w)
+    soonest = min(soonest, due)
+  end
+  write(first, id, w, FOLD)
+  folded = folded + 1
+end
+
+for j = 1, #again do
+  local i = again[j]
+  local id, r, word = ids[i], job(i)
+  if running[id] then fold_running(i, id, r, word) else fold_waiting(i, id, r, word) end
+end
+
+wake_owner(soonest)
+save()
+local answer = new .. ' ' .. folded
+if refused_places[1] then answer = answer .. ' ' .. table.concat(refused_places, ' ') end
+call('SET', KEYS[14], SEQUENCE .. ' ' .. answer, 'PX', 60000)
+return answer

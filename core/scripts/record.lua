@@ -1,0 +1,211 @@
+-- library: record - how an id's payloads are stored, folded and indexed
+--
+-- A record is: kind B = place + 4 * form, then by form
+--   0 plain    stamp d, payload                       score = stamp / 1e6, due = stamp
+--   1 scored   stamp d, score d, payload              due = stamp
+--   2 full     due d, retry_count i4, mark B, count I4, error I4+bytes, then count entries:
+--              stamp d, score d, context I4+bytes, payload I4+bytes
+--   3 spilled  as full without entries: they lie in the zset spill:ID, member = stamp >d + payload,
+--              and spillmap:ID holds 'i' + sha1(payload) -> stamp (fold merge) and 'c' + stamp -> context
+-- place: 0 ready, 1 due, 2 parked, 3 in doubt (unproven or suspect). mark: 0 none, 1 unproven, 2 suspect,
+-- 4 (in next only) its due time was asked for by `earlier`. Times are microseconds.
+local SPILL = 1024
+local HEADER = '<di4BI4I4c0'
+local UNPROVEN_MARK, SUSPECT_MARK, EARLIER_MARK = 1, 2, 4
+local first = {hash = JOBS, spill = PREFIX .. 'spill:', map = PREFIX .. 'spillmap:'}
+local second = {hash = NEXT, spill = PREFIX .. 'nextspill:', map = PREFIX .. 'nextspillmap:'}
+local morgue = {hash = DEAD, spill = PREFIX .. 'deadspill:', map = PREFIX .. 'deadspillmap:'}
+
+local function read(record)
+  local kind = byte(record)
+  local r = {place = kind % 4, form = (kind - kind % 4) / 4}
+  if r.form < 2 then
+    local stamp, score, at = unpack_struct('<d', record, 2), nil, 10
+    if r.form == 1 then score, at = unpack_struct('<d', record, 10), 18 end
+    r.due, r.retry, r.mark, r.error = stamp, -1, 0, ''
+    r.entries = {{stamp = stamp, score = score or stamp / 1e6, context = '', payload = sub(record, at)}}
+    return r
+  end
+  local count, at
+  r.due, r.retry, r.mark, count, r.error, at = unpack_struct(HEADER, record, 2)
+  r.count = count
+  if r.form == 3 then return r end
+  r.entries = {}
+  for i = 1, count do
+    local e = {}
+    e.stamp, e.score, e.context, e.payload, at = unpack_struct('<ddI4c0I4c0', record, at)
+    r.entries[i] = e
+  end
+  return r
+end
+
+local function header(r, form, count)
+  return char(r.place + 4 * form) .. pack(HEADER, r.due, r.retry, r.mark, count, #r.error, r.error)
+end
+
+local function is_plain(r)
+  local e = r.entries[1]
+  return not r.entries[2] and r.due == e.stamp and r.retry == -1 and r.mark == 0 and r.error == '' and e.context == ''
+end
+
+local function encode(r)
+  if is_plain(r) then
+    local e = r.entries[1]
+    if e.score == e.stamp / 1e6 then return char(r.place) .. pack('<d', e.stamp) .. e.payload end
+    return char(r.place + 4) .. pack('<dd', e.stamp, e.score) .. e.payload
+  end
+  local out = {header(r, 2, #r.entries)}
+  for i = 1, #r.entries do
+    local e = r.entries[i]
+    out[#out + 1] = pack('<ddI4c0I4c0', e.stamp, e.score, #e.context, e.context, #e.payload, e.payload)
+  end
+  return table.concat(out)
+end
+
+-- Adds an entry to a spilled record; true when an equal payload was there (it keeps the smaller score).
+local function spill_entry(store, id, e, fold)
+  local stamp = pack('>d', e.stamp)
+  if fold == 'merge' then
+    local digest = 'i' .. redis.sha1hex(e.payload)
+    local known = call('HGET', store.map .. id, digest)
+    local score = known and call('ZSCORE', store.spill .. id, known .. e.payload)
+    if score then
+      if e.score < tonumber(score) then call('ZADD', store.spill .. id, format('%.17g', e.score), known .. e.payload) end
+      return true
+    end
+    call('HSET', store.map .. id, digest, stamp)
+  end
+  call('ZADD', store.spill .. id, format('%.17g', e.score), stamp .. e.payload)
+  if e.context ~= '' then call('HSET', store.map .. id, 'c' .. stamp, e.context) end
+  return false
+end
+
+-- Adds an entry to record r by the queue's fold mode; true when no payload was added.
+local function fold_entry(store, id, r, e, fold)
+  local entries = r.entries
+  if not entries then
+    local folded = spill_entry(store, id, e, fold)
+    if not folded then r.count = r.count + 1 end
+    return folded
+  end
+  if fold == 'last' and entries[1] then
+    local old = entries[1]
+    if e.score > old.score or (e.score == old.score and e.stamp > old.stamp) then entries[1] = e end
+    return true
+  end
+  if fold == 'merge' then
+    for i = 1, #entries do
+      if entries[i].payload == e.payload then
+        if e.score < entries[i].score then entries[i].score = e.score end
+        return true
+      end
+    end
+  end
+  entries[#entries + 1] = e
+  return false
+end
+
+-- Stores record r of an id, spilling its payloads to a zset of their own when they grow.
+local function write(store, id, r, fold)
+  local record
+  if r.entries then
+    record = encode(r)
+    if #record > SPILL and r.entries[2] then
+      for i = 1, #r.entries do spill_entry(store, id, r.entries[i], fold) end
+      r.count, r.entries = #r.entries, nil
+    end
+  end
+  if not r.entries then record = header(r, 3, r.count) end
+  call('HSET', store.hash, id, record)
+end
+
+local function forget(store, id, r)
+  call('HDEL', store.hash, id)
+  if not r.entries then call('DEL', store.spill .. id, store.map .. id) end
+end
+
+-- Every entry of a record, spilled or not.
+local function all_entries(store, id, r)
+  if r.entries then return r.entries end
+  local entries, flat = {}, call('ZRANGE', store.spill .. id, 0, -1, 'WITHSCORES')
+  for i = 1, #flat, 2 do
+    local stamp = sub(flat[i], 1, 8)
+    entries[#entries + 1] = {stamp = unpack_struct('>d', stamp), score = tonumber(flat[i + 1]), payload = sub(flat[i], 9),
+      context = call('HGET', store.map .. id, 'c' .. stamp) or ''}
+  end
+  return entries
+end
+
+-- Chooses the index of a record that is about to be written into jobs, by its mark and due time.
+local function place(id, r, parked)
+  if parked then
+    r.place = 2
+    call('ZADD', PARKED, now, id)
+    return
+  end
+  if r.retry >= 0 then call('ZADD', RETRY, r.retry, id) end
+  if r.mark == UNPROVEN_MARK or r.mark == SUSPECT_MARK then
+    r.place = 3
+    flags = flags - flags % 4 + flags % 2 + 2
+    call('ZADD', r.mark == SUSPECT_MARK and SUSPECT or UNPROVEN, format('%.0f', r.due), id)
+  elseif r.due <= now and r.place == 0 then
+    call('LPUSH', READY, id)
+  else
+    r.place = 1
+    call('ZADD', DUE, format('%.0f', r.due), id)
+  end
+end
+
+-- Takes an id out of every index; its entry in ready goes stale.
+local function unplace(id, r)
+  if r.retry >= 0 then call('ZREM', RETRY, id) end
+  if r.place == 1 then call('ZREM', DUE, id)
+  elseif r.place == 2 then call('ZREM', PARKED, id)
+  elseif r.place == 3 then call('ZREM', r.mark == SUSPECT_MARK and SUSPECT or UNPROVEN, id) end
+end
+
+local function take_spill(from, to, id)
+  if call('EXISTS', from.spill .. id) == 1 then call('RENAME', from.spill .. id, to.spill .. id) end
+  if call('EXISTS', from.map .. id) == 1 then call('RENAME', from.map .. id, to.map .. id) end
+end
+
+-- What was pushed while the id ran becomes its waiting record.
+local function promote(id, record, parked)
+  local r = read(record)
+  if r.mark == EARLIER_MARK then r.mark = 0 end
+  call('HDEL', NEXT, id)
+  if not r.entries then take_spill(second, first, id) end
+  r.place = r.due <= now and 0 or 1
+  if r.place == 0 and not parked then
+    if r.retry >= 0 then call('ZADD', RETRY, r.retry, id) end
+    call('RPUSH', READY, id)
+  else
+    place(id, r, parked)
+  end
+  call('HSET', JOBS, id, r.entries and encode(r) or header(r, 3, r.count))
+end
+
+-- Puts the record r of a run back, united with what was pushed meanwhile. Its due time and retry_count win,
+-- except that an `earlier` push keeps its time.
+local function put_back(id, r, fold, parked)
+  local newer = call('HGET', NEXT, id)
+  if newer then
+    local n = read(newer)
+    local entries = all_entries(second, id, n)
+    for i = 1, #entries do fold_entry(first, id, r, entries[i], fold) end
+    if n.mark == EARLIER_MARK then r.due = min(r.due, n.due) end
+    forget(second, id, n)
+  end
+  place(id, r, parked)
+  write(first, id, r, fold)
+end
+
+-- Adds entries of an id to the morgue.
+local function bury(id, entries, error, fold)
+  local record = call('HGET', DEAD, id)
+  local r = record and read(record) or {place = 0, retry = -1, mark = 0, entries = {}}
+  r.due, r.error = now, error
+  for i = 1, #entries do fold_entry(morgue, id, r, entries[i], fold == 'list' and 'list' or 'merge') end
+  write(morgue, id, r, fold == 'list' and 'list' or 'merge')
+  call('ZADD', DIED, format('%.0f', now), id)
+end

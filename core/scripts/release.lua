@@ -1,0 +1,12 @@
+-- include: prelude
+-- RELEASE: gives a shard up. The caller has settled everything that it claimed.
+-- KEYS: the shard's
+-- ARGV: 1 generation, 2 lease, 3 channel to tell ('' for none)
+-- Returns 'OK', 'BUSY' (runs are open, nothing was done) or 'STALE' (the lease is another's)
+if lease ~= tonumber(ARGV[2]) then return 'STALE' end
+if call('HLEN', RUNNING) > 0 then return 'BUSY' end
+open_for_writing()
+owner, lease, wake = '', 0, 0
+save()
+if ARGV[3] ~= '' then call('PUBLISH', ARGV[3], PREFIX) end
+return 'OK'

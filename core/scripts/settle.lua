@@ -1,0 +1,170 @@
+-- include: prelude record
+-- SETTLE: ends runs, each by its own outcome. Refused are runs that are no longer the caller's.
+-- KEYS: the shard's
+-- ARGV: 1 generation, 2 lease, 3 sequence of this call, 4 fold, 5 number of done runs, then per done run: id, run;
+--       then per other run: kind, id, run, time (microseconds), text, limit, action
+--         'fail'     time: until the next run; text: the error; limit: max_retry_count; action: bury, park or drop
+--         'release'  hands back what was not finished: nothing about it changes
+--         'reject'   text: the reason; action: packed stamps >d of payloads that cannot be read; they go to the morgue
+--         'extend'   time: from now to the end of the time to run; the run goes on
+-- Returns {refused, promoted, exhausted id, ...}: promoted says that an id became due by being settled; exhausted are the
+--   failed ids that reached their limit. A lease that is another's refuses all: {'STALE', owner}. The sequence of the last
+--   call again changes nothing: {'AGAIN'}.
+local sequence, fold, done = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
+local others = 6 + 2 * done
+local total = done + (#ARGV - others + 1) / 7
+open_for_writing()
+if lease ~= tonumber(ARGV[2]) then
+  refused = refused + total
+  save()
+  return {'STALE', owner}
+end
+if sequence == settled then return {'AGAIN'} end
+settled = sequence
+
+local late, promoted, exhausted = 0, 0, {}
+local has_next = call('EXISTS', NEXT) == 1
+local has_overrun = call('EXISTS', OVERRUN) == 1
+
+-- The flags digit of a run if it is still the caller's (1 spilled, 2 suppressed, 4 to be parked), or nil.
+local function flags_of(run, mine)
+  if not run or (run ~= mine and sub(run, 2) ~= sub(mine, 2)) then
+    late = late + 1
+    return nil
+  end
+  return byte(run) - 48
+end
+
+-- The id has nothing left of this run; what was pushed meanwhile goes on.
+local function finish(id, digit)
+  call('HDEL', JOBS, id)
+  if digit % 2 == 1 then call('DEL', first.spill .. id, first.map .. id) end
+  local newer = has_next and call('HGET', NEXT, id)
+  if newer then
+    promote(id, newer, digit >= 4)
+    promoted = 1
+  end
+end
+
+if done > 0 then
+  local ids = {}
+  for i = 1, done do ids[i] = ARGV[4 + 2 * i] end
+  local runs = call('HMGET', RUNNING, unpack(ids))
+  local newer = has_next and call('HMGET', NEXT, unpack(ids)) or {}
+  local plain, gone = {}, {}
+  for i = 1, done do
+    local id, mine = ids[i], ARGV[5 + 2 * i]
+    local digit = flags_of(runs[i], mine)
+    if digit then
+      gone[#gone + 1] = id
+      if digit == 0 and not newer[i] then plain[#plain + 1] = id else finish(id, digit) end
+    end
+  end
+  if plain[1] then call('HDEL', JOBS, unpack(plain)) end
+  if gone[1] then
+    call('HDEL', RUNNING, unpack(gone))
+    if has_overrun then call('ZREM', OVERRUN, unpack(gone)) end
+  end
+  processed = processed + #gone
+end
+
+local function lowest(entries)
+  local at = 1
+  for i = 2, #entries do
+    local a, b = entries[i], entries[at]
+    if a.score < b.score or (a.score == b.score and a.stamp < b.stamp) then at = i end
+  end
+  return at
+end
+
+-- Removes entries of a running record, by stamp. Returns them.
+local function pick(id, r, stamps)
+  local picked = {}
+  local entries = all_entries(first, id, r)
+  for i = #entries, 1, -1 do
+    if stamps[entries[i].stamp] then
+      local e = entries[i]
+      table.insert(picked, 1, e)
+      if r.entries then
+        table.remove(r.entries, i)
+      else
+        call('ZREM', first.spill .. id, pack('>d', e.stamp) .. e.payload)
+        call('HDEL', first.map .. id, 'i' .. redis.sha1hex(e.payload), 'c' .. pack('>d', e.stamp))
+        r.count = r.count - 1
+      end
+    end
+  end
+  return picked
+end
+
+local function empty(r) return r.entries and not r.entries[1] or r.count == 0 end
+
+-- The entry with the lowest score, without reading a spilled record whole.
+local function oldest(id, r)
+  if r.entries then return r.entries[lowest(r.entries)].stamp end
+  return unpack_struct('>d', call('ZRANGE', first.spill .. id, 0, 0)[1])
+end
+
+local function take_oldest(id, r)
+  local stamp = oldest(id, r)
+  if r.entries then return pick(id, r, {[stamp] = true}) end
+  local member = call('ZRANGE', first.spill .. id, 0, 0, 'WITHSCORES')
+  local key = sub(member[1], 1, 8)
+  local e = {stamp = stamp, score = tonumber(member[2]), payload = sub(member[1], 9),
+    context = call('HGET', first.map .. id, 'c' .. key) or ''}
+  call('ZREM', first.spill .. id, member[1])
+  call('HDEL', first.map .. id, 'i' .. redis.sha1hex(e.payload), 'c' .. key)
+  r.count = r.count - 1
+  return {e}
+end
+
+-- What remains of a run goes back, or, if nothing remains, what was pushed meanwhile goes on.
+local function go_on(id, r, digit)
+  if empty(r) then finish(id, digit) return end
+  r.place = (r.place == 0 and r.due <= now) and 0 or 1
+  put_back(id, r, fold, digit >= 4)
+  promoted = 1
+end
+
+local function fail(id, r, digit, time, text, limit, action)
+  failed = failed + 1
+  r.retry, r.error = r.retry + 1, text
+  r.due, r.place = now + time, 1
+  if r.retry < limit then put_back(id, r, fold, digit >= 4) promoted = 1 return end
+  exhausted[#exhausted + 1] = id
+  if action == 'park' then put_back(id, r, fold, true) return end
+  if action == 'drop' then finish(id, digit) return end
+  bury(id, take_oldest(id, r), text, fold)
+  r.retry, r.due = 0, now
+  go_on(id, r, digit)
+end
+
+for at = others, #ARGV, 7 do
+  local kind, id, run, time, text, limit, action = unpack(ARGV, at, at + 6)
+  local digit = flags_of(call('HGET', RUNNING, id), run)
+  if digit and kind == 'extend' then
+    if has_overrun then call('ZADD', OVERRUN, 'XX', format('%.0f', now + tonumber(time)), id) end
+  elseif digit then
+    local r = read(call('HGET', JOBS, id))
+    call('HDEL', RUNNING, id)
+    call('ZREM', OVERRUN, id)
+    if digit % 4 >= 2 then
+      if kind == 'fail' then failed = failed + 1 end
+      finish(id, digit)
+    elseif kind == 'fail' then
+      fail(id, r, digit, tonumber(time), text, tonumber(limit), action)
+    elseif kind == 'reject' then
+      local stamps = {}
+      for i = 1, #action, 8 do stamps[unpack_struct('>d', action, i)] = true end
+      failed = failed + 1
+      bury(id, pick(id, r, stamps), text, fold)
+      go_on(id, r, digit)
+    else
+      put_back(id, r, fold, digit >= 4)
+      promoted = 1
+    end
+  end
+end
+refused = refused + late
+save()
+return {late, promoted, unpack(exhausted)}

@@ -1,0 +1,98 @@
+/* keys.c - key names, hash tags and the shard of an id. */
+#include "keys.h"
+#include "resp.h"
+
+#include <string.h>
+
+/* CRC-32 with zlib's polynomial, four bits a step. */
+uint32_t srt_crc32(const void *data, size_t len)
+{
+    static const uint32_t table[16] = {
+        0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+        0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
+    };
+    const unsigned char *at = data;
+    uint32_t crc = 0xffffffff;
+    while (len--) {
+        crc ^= *at++;
+        crc = (crc >> 4) ^ table[crc & 15];
+        crc = (crc >> 4) ^ table[crc & 15];
+    }
+    return ~crc;
+}
+
+unsigned srt_shard_of(const void *id, size_t len, unsigned shards_count)
+{
+    return srt_crc32(id, len) % shards_count;
+}
+
+static int key_is_safe(unsigned char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+           c == ':' || c == '-' || c >= 0x80;
+}
+
+void srt_key_escape(srt_bytes *out, const char *name, size_t len)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    size_t i;
+    for (i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)name[i];
+        if (key_is_safe(c)) {
+            srt_bytes_addc(out, name[i]);
+        } else {
+            srt_bytes_addc(out, '%');
+            srt_bytes_addc(out, hex[c >> 4]);
+            srt_bytes_addc(out, hex[c & 15]);
+        }
+    }
+}
+
+static void key_open(srt_bytes *out, const char *ns)
+{
+    srt_key_escape(out, ns, strlen(ns));
+    srt_bytes_adds(out, ":{");
+}
+
+void srt_key_shard(srt_bytes *out, const char *ns, const char *queue, size_t queue_len, unsigned shard)
+{
+    key_open(out, ns);
+    srt_key_escape(out, queue, queue_len);
+    srt_bytes_addc(out, '/');
+    srt_bytes_add_int(out, shard);
+    srt_bytes_adds(out, "}:");
+}
+
+void srt_key_layout(srt_bytes *out, const char *ns, const char *queue, size_t queue_len)
+{
+    key_open(out, ns);
+    srt_key_escape(out, queue, queue_len);
+    srt_bytes_adds(out, "}:layout");
+}
+
+void srt_key_global(srt_bytes *out, const char *ns, const char *name, const char *kind)
+{
+    key_open(out, ns);
+    srt_bytes_addc(out, '/');
+    srt_bytes_adds(out, name);
+    srt_bytes_adds(out, "}:");
+    srt_bytes_adds(out, kind);
+}
+
+void srt_key_shard_args(srt_bytes *out, const char *prefix, size_t len)
+{
+    static const char *const kinds[SRT_SHARD_KEYS] = {
+        "state", "jobs", "ready",  "due",      "running", "next",    "retry",
+        "dead",  "died", "parked", "unproven", "suspect", "overrun",
+    };
+    size_t i;
+    for (i = 0; i < SRT_SHARD_KEYS; i++) {
+        size_t kind_len = strlen(kinds[i]);
+        srt_bytes_addc(out, '$');
+        srt_bytes_add_int(out, (int64_t)(len + kind_len));
+        srt_bytes_adds(out, "\r\n");
+        srt_bytes_add(out, prefix, len);
+        srt_bytes_add(out, kinds[i], kind_len);
+        srt_bytes_adds(out, "\r\n");
+    }
+}

@@ -1,0 +1,29 @@
+/* keys.h - key names, hash tags and the shard of an id. */
+#ifndef SRT_KEYS_H
+#define SRT_KEYS_H
+
+#include "bytes.h"
+
+#define SRT_SHARD_KEYS 13 /* as in core/scripts/prelude.lua */
+
+uint32_t srt_crc32(const void *data, size_t len);
+/* crc32(id) mod shards_count. */
+unsigned srt_shard_of(const void *id, size_t len, unsigned shards_count);
+
+/*
+ * Names are data: every byte outside [A-Za-z0-9_.:-] and beyond ASCII is written as %XX, so that a name can neither end
+ * the hash tag nor be taken for another's.
+ */
+void srt_key_escape(srt_bytes *out, const char *name, size_t len);
+
+/* NAMESPACE:{QUEUE/SHARD}: - what all keys of a shard begin with. */
+void srt_key_shard(srt_bytes *out, const char *ns, const char *queue, size_t queue_len, unsigned shard);
+/* NAMESPACE:{QUEUE}:layout */
+void srt_key_layout(srt_bytes *out, const char *ns, const char *queue, size_t queue_len);
+/* NAMESPACE:{NAME}:KIND, for what belongs to no queue: nodes, queues. */
+void srt_key_global(srt_bytes *out, const char *ns, const char *name, const char *kind);
+
+/* The 13 KEYS of a shard as RESP bulk strings, ready to be copied into a command. */
+void srt_key_shard_args(srt_bytes *out, const char *prefix, size_t len);
+
+#endif
