@@ -128,6 +128,237 @@ typedef struct seriatim_job {
 
 void seriatim_job_init(seriatim_job *job);
 
+/* ---- Client: push ------------------------------------------------------------------------- */
+
+/* Of a client or a node. Strings are only read during the call that takes the struct. */
+typedef struct seriatim_options {
+    const seriatim_allocator *allocator; /* NULL: the default; must outlive the object */
+    const char *ns;                      /* namespace: what every key begins with; NULL: "seriatim" */
+    const char *name;                    /* CLIENT SETNAME; NULL: none */
+    size_t max_payload;                  /* bytes of a payload; 0: 1 MiB */
+} seriatim_options;
+
+/*
+ * A client asks one thing of Redis at a time: begin it, drive the I/O until it ends, read the
+ * result. It does no I/O itself; a link (below) does, or a host with sockets of its own.
+ */
+typedef struct seriatim_client seriatim_client;
+
+int seriatim_client_new(const seriatim_options *options, seriatim_client **client, seriatim_error *error);
+void seriatim_client_free(seriatim_client *client);
+/* Of the last call that failed. Borrowed. */
+const seriatim_error *seriatim_client_error(const seriatim_client *client);
+/* Makes a queue known; the same name again changes its settings. *queue is its number in this client. INVALID names the field. */
+int seriatim_client_queue(seriatim_client *client, const seriatim_queue_settings *settings, size_t *queue);
+
+/* Begins to ask for the queue's layout (creating the queue if settings.shards_count is not 0). Drive, then read shards_count. */
+int seriatim_layout_begin(seriatim_client *client, size_t queue);
+unsigned seriatim_layout_shards(const seriatim_client *client, size_t queue);
+
+/*
+ * A push: begin, add jobs, send, drive. Everything is checked as it is added (SERIATIM_INVALID:
+ * the message names the job and the field, and nothing of this push will be written). Jobs go in
+ * chunks of at most 1,000, one script call a shard, each applied once even if it is sent twice.
+ */
+int seriatim_push_begin(seriatim_client *client, size_t queue);
+int seriatim_push_job(seriatim_client *client, const seriatim_job *job);
+int seriatim_push_send(seriatim_client *client);
+
+typedef struct seriatim_push_counts {
+    size_t added;   /* jobs that made a new waiting id */
+    size_t folded;  /* jobs united with an id that waits */
+    size_t refused; /* jobs refused by on_waiting "reject" */
+} seriatim_push_counts;
+
+seriatim_push_counts seriatim_push_result(const seriatim_client *client);
+/* The places (from 0) of the refused jobs, ascending. Borrowed until the next begin. */
+const size_t *seriatim_push_refused(const seriatim_client *client, size_t *count);
+
+/* ---- Link: a client with a socket --------------------------------------------------------- */
+
+/*
+ * One connection to Redis that reconnects by itself and sends again what was not answered. Step it
+ * until it says OK or fails; on SERIATIM_AGAIN wait until seriatim_link_fd can be read or written,
+ * at most seriatim_link_timeout_ms, by the host's own means. A link made before fork(2) notices in
+ * the child and opens a connection of its own.
+ */
+typedef struct seriatim_link seriatim_link;
+
+#define SERIATIM_WANT_READ 1
+#define SERIATIM_WANT_WRITE 2
+
+int seriatim_link_new(const seriatim_options *options, const char *url, seriatim_link **link, seriatim_error *error);
+void seriatim_link_free(seriatim_link *link);
+seriatim_client *seriatim_link_client(seriatim_link *link);
+/* The URL without its password. Borrowed. */
+const char *seriatim_link_url(const seriatim_link *link);
+/*
+ * OK: what was begun is done. AGAIN: wait, then step. After 30 seconds without an answer:
+ * UNKNOWN_OUTCOME if something of a push may have been written (the message names the chunks), else
+ * IO or TIMEOUT. Any other status: refused by Redis, see seriatim_client_error.
+ */
+int seriatim_link_step(seriatim_link *link);
+int seriatim_link_fd(const seriatim_link *link);    /* -1: only wait for the timeout */
+int seriatim_link_wants(const seriatim_link *link); /* SERIATIM_WANT_* bits */
+int seriatim_link_timeout_ms(const seriatim_link *link);
+/* Waits by poll(2), for hosts without a scheduler of their own. OK or IO; a signal returns early with OK. */
+int seriatim_link_wait(seriatim_link *link);
+/* Ends what is under way and closes the socket; the next begin connects again. */
+void seriatim_link_reset(seriatim_link *link);
+
+/* ---- Deliveries --------------------------------------------------------------------------- */
+
+typedef struct seriatim_payload {
+    const char *data;
+    size_t len;
+    double score;
+    const char *context; /* a JSON object of texts, or empty */
+    size_t context_len;
+} seriatim_payload;
+
+/* One id with all the payloads that had collected, by score, then by arrival. */
+typedef struct seriatim_claimed {
+    const char *id;
+    size_t id_len;
+    int64_t fence;
+    int64_t retry_count; /* -1: never failed */
+    double perform_in;   /* Unix seconds at which it became due */
+    const char *error;   /* of the last failure, or empty */
+    size_t error_len;
+    const seriatim_payload *payloads;
+    size_t payload_count;
+} seriatim_claimed;
+
+typedef enum seriatim_delivery_kind {
+    SERIATIM_RUN,      /* run it, then say each id's outcome */
+    SERIATIM_DIED,     /* its process died, twice: do not run it, fail it with the error "worker died" */
+    SERIATIM_EXHAUSTED /* tell the worker's retries_exhausted; there is no outcome */
+} seriatim_delivery_kind;
+
+/* Some ids of one shard, in one thread's hands. Everything read from it is borrowed until it is settled. */
+typedef struct seriatim_delivery seriatim_delivery;
+
+int seriatim_delivery_kind_of(const seriatim_delivery *delivery);
+size_t seriatim_delivery_worker(const seriatim_delivery *delivery); /* as seriatim_node_worker numbered it */
+unsigned seriatim_delivery_shard(const seriatim_delivery *delivery);
+size_t seriatim_delivery_size(const seriatim_delivery *delivery);
+const seriatim_claimed *seriatim_delivery_job(const seriatim_delivery *delivery, size_t i);
+
+/* The outcome of the i-th id; the last word counts; an id without one is released. OK or NOMEM. */
+int seriatim_delivery_done(seriatim_delivery *delivery, size_t i);
+/* retry_in: seconds until the next run; anything but 0 to 100 years is taken as 0 or 100 years, NaN as 0. */
+int seriatim_delivery_fail(seriatim_delivery *delivery, size_t i, const char *error, size_t len, double retry_in);
+int seriatim_delivery_release(seriatim_delivery *delivery, size_t i);
+/* The payloads at `places` (ascending) cannot be read: they go to the morgue, the id comes again without them. */
+int seriatim_delivery_reject(seriatim_delivery *delivery, size_t i, const size_t *places, size_t count, const char *reason,
+                             size_t len);
+
+/* ---- Node: the server as a state machine -------------------------------------------------- */
+
+typedef enum seriatim_scheduler { SERIATIM_LAG, SERIATIM_SEQ, SERIATIM_PRIORITY } seriatim_scheduler;
+
+typedef struct seriatim_node_settings {
+    seriatim_options options;
+    const char *id;          /* 1 to 64 bytes of [A-Za-z0-9_.-], unique for ever: a random one a start */
+    const char *description; /* for operators: host, pid, language, version; may be NULL */
+    int64_t lease_ms;        /* 200..3600000; 10000 */
+    int64_t poll_ms;         /* 10..3600000; 1000 */
+    size_t threads;          /* of the host, 1..10000 */
+    int scheduler;           /* of the balanced group */
+} seriatim_node_settings;
+
+typedef struct seriatim_shard {
+    size_t worker;
+    unsigned shard;
+} seriatim_shard;
+
+/* What the node tells its host besides deliveries; text is one line for the log. */
+typedef enum seriatim_event_kind {
+    SERIATIM_EVENT_LEASE,     /* shards were taken or given up */
+    SERIATIM_EVENT_LOST,      /* a lease is another node's now; what ran under it will be refused */
+    SERIATIM_EVENT_REFUSED,   /* Redis refused settles; number: how many */
+    SERIATIM_EVENT_RECOVERED, /* runs of a dead node came back; number: how many */
+    SERIATIM_EVENT_LINK,      /* the connection came or went */
+    SERIATIM_EVENT_WARNING
+} seriatim_event_kind;
+
+typedef struct seriatim_event {
+    int kind;
+    int64_t number;
+    char text[256];
+} seriatim_event;
+
+/* ---- Runner: a node with sockets and a thread of its own ---------------------------------- */
+
+typedef struct seriatim_runner seriatim_runner;
+
+/* Makes a runner; nothing is started. */
+int seriatim_runner_new(const seriatim_node_settings *settings, const char *url, seriatim_runner **runner,
+                        seriatim_error *error);
+/* Before start: the workers, in the order that numbers them. */
+int seriatim_runner_worker(seriatim_runner *runner, const seriatim_queue_settings *settings, size_t *worker,
+                           seriatim_error *error);
+/*
+ * Before start: a fixed group of shards with a scheduler and threads of its own. Without any group
+ * the node shares all shards evenly with the other living nodes, as one group, number 0.
+ */
+int seriatim_runner_group(seriatim_runner *runner, int scheduler, const seriatim_shard *shards, size_t count, size_t *group,
+                          seriatim_error *error);
+/* Starts the thread. Call it in the process that will work: it does not survive fork(2). */
+int seriatim_runner_start(seriatim_runner *runner, seriatim_error *error);
+
+/* Any thread, at any time: */
+
+/* The next delivery of a group: OK; AGAIN (none now: wait); CLOSED (the thread may go). */
+int seriatim_runner_take(seriatim_runner *runner, size_t group, seriatim_delivery **delivery);
+/* Hands a delivery back; it is gone after the call. SERIATIM_OK always. */
+int seriatim_runner_settle(seriatim_runner *runner, seriatim_delivery *delivery);
+/* Moves the end of an id's time to run to `seconds` from now. */
+int seriatim_runner_extend(seriatim_runner *runner, seriatim_delivery *delivery, size_t i, double seconds);
+/* Readable while a take of this group, or seriatim_runner_event, may give something. */
+int seriatim_runner_fd(const seriatim_runner *runner, size_t group);
+/* Empties the descriptor before a take; call it after it was readable. */
+void seriatim_runner_clear(seriatim_runner *runner, size_t group);
+/* clear after waiting by poll(2), at most timeout_ms (-1: for ever), for hosts without a scheduler of their own. */
+void seriatim_runner_wait(seriatim_runner *runner, size_t group, int timeout_ms);
+
+/* For a scheduler of the host's own: the shards of a group that have claimed ids, oldest due first. Returns their number. */
+typedef struct seriatim_candidate {
+    seriatim_shard shard;
+    double lag; /* seconds since its oldest id became due */
+    size_t size;
+} seriatim_candidate;
+size_t seriatim_runner_candidates(seriatim_runner *runner, size_t group, seriatim_candidate *list, size_t cap);
+/* As take, from that shard alone. */
+int seriatim_runner_take_from(seriatim_runner *runner, size_t group, seriatim_shard shard, seriatim_delivery **delivery);
+
+/* The next event: OK, or AGAIN when there is none. */
+int seriatim_runner_event(seriatim_runner *runner, seriatim_event *event);
+/* The host's threads answer: without a pulse for a lease time the node stops renewing its heartbeat. */
+void seriatim_runner_pulse(seriatim_runner *runner);
+/* Claims nothing more, hands back what is not begun; what runs goes on. */
+void seriatim_runner_quiet(seriatim_runner *runner);
+/* quiet, then finish what runs, release every shard, leave. takes answer CLOSED. Watch seriatim_runner_stopped. */
+void seriatim_runner_stop(seriatim_runner *runner);
+/* After stop: what still runs is handed back, too, and whatever it reports later is nobody's. */
+void seriatim_runner_abandon(seriatim_runner *runner);
+int seriatim_runner_stopped(const seriatim_runner *runner);
+
+typedef struct seriatim_runner_stats {
+    uint64_t commands;  /* sent to Redis */
+    uint64_t processed; /* ids settled as done */
+    uint64_t failed;
+    uint64_t refused;   /* settles that Redis refused */
+    size_t shards;      /* owned */
+    size_t running;     /* ids in the hands of threads */
+    size_t claimed;     /* ids claimed and not begun */
+    int connected;
+} seriatim_runner_stats;
+seriatim_runner_stats seriatim_runner_stats_now(seriatim_runner *runner);
+
+/* Ends the thread (without waiting for what runs), closes the sockets, frees all. No other thread may be inside a call. */
+void seriatim_runner_free(seriatim_runner *runner);
+
 #ifdef __cplusplus
 }
 #endif
