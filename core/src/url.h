@@ -1,0 +1,44 @@
+/* url.h - a Redis URL taken apart. */
+#ifndef SRT_URL_H
+#define SRT_URL_H
+
+#include "bytes.h"
+
+typedef enum srt_url_kind { SRT_URL_TCP, SRT_URL_TLS, SRT_URL_UNIX } srt_url_kind;
+
+/*
+ * redis://[user[:password]@][host][:port][/db], rediss:// (the same over TLS),
+ * unix://[user[:password]@]/path[?db=n]. Texts are percent-decoded, NUL-terminated and never hold
+ * a NUL of their own; they live until srt_url_free.
+ */
+typedef struct srt_url {
+    const seriatim_allocator *mem;
+    srt_url_kind kind;
+    const char *user;     /* NULL: none given */
+    const char *password; /* NULL: none given */
+    const char *host;     /* TCP and TLS; an IPv6 address without its brackets; default 127.0.0.1 */
+    const char *path;     /* Unix: the absolute path of the socket */
+    int port;             /* TCP and TLS; default 6379 */
+    int db;               /* default 0 */
+    char *block;          /* holds all the texts above */
+    size_t block_size;
+} srt_url;
+
+/*
+ * OK: *url owns its texts. INVALID: the message names the part and its rule and quotes nothing of
+ * the URL, because a misplaced character can make a piece of the password look like any other part.
+ * UNSUPPORTED: Sentinel and Cluster URLs. NOMEM. After a failure *url holds nothing to free, and
+ * srt_url_free on it is harmless.
+ */
+int srt_url_parse(srt_url *url, const seriatim_allocator *mem, const char *text, size_t len,
+                  seriatim_error *error);
+void srt_url_free(srt_url *url);
+
+/* Appends the URL with *** in the place of a password, for logs. */
+void srt_url_redact(const srt_url *url, srt_bytes *out);
+/* Appends text with everything but letters, digits and -._~/ percent-encoded. */
+void srt_url_encode(srt_bytes *out, const char *text);
+/* The longest path that a Unix socket can have here, without its NUL: 107 on Linux. */
+size_t srt_url_socket_path_max(void);
+
+#endif

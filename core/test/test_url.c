@@ -1,0 +1,318 @@
+/* test_url.c - URLs good, hostile and secret. */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "status.h"
+#include "url.h"
+
+/* Fails at the n-th allocation. */
+typedef struct failing {
+    int left;
+} failing;
+
+static void *failing_alloc(void *user, void *ptr, size_t old_size, size_t new_size)
+{
+    failing *f = user;
+    (void)old_size;
+    if (new_size == 0) {
+        free(ptr);
+        return NULL;
+    }
+    if (f->left-- <= 0)
+        return NULL;
+    return realloc(ptr, new_size);
+}
+
+static srt_url parse(const char *text)
+{
+    srt_url url;
+    seriatim_error error = {0, ""};
+    int status = srt_url_parse(&url, seriatim_default_allocator(), text, strlen(text), &error);
+    if (status != SERIATIM_OK)
+        fail_msg("%s: %s", text, error.message);
+    return url;
+}
+
+static void check_text(const char *got, const char *want)
+{
+    if (!want)
+        assert_null(got);
+    else
+        assert_string_equal(got, want);
+}
+
+typedef struct good_tcp {
+    const char *text, *user, *password, *host;
+    int port, db;
+    srt_url_kind kind;
+    const char *redacted;
+} good_tcp;
+
+static void test_tcp(void **state)
+{
+    static const good_tcp cases[] = {
+        {"redis://", NULL, NULL, "127.0.0.1", 6379, 0, SRT_URL_TCP, "redis://127.0.0.1:6379/0"},
+        {"REDIS://h", NULL, NULL, "h", 6379, 0, SRT_URL_TCP, "redis://h:6379/0"},
+        {"redis://:7000", NULL, NULL, "127.0.0.1", 7000, 0, SRT_URL_TCP, "redis://127.0.0.1:7000/0"},
+        {"redis://h/", NULL, NULL, "h", 6379, 0, SRT_URL_TCP, "redis://h:6379/0"},
+        {"redis:///3", NULL, NULL, "127.0.0.1", 6379, 3, SRT_URL_TCP, "redis://127.0.0.1:6379/3"},
+        {"redis://my_host-1.a.b:1/15", NULL, NULL, "my_host-1.a.b", 1, 15, SRT_URL_TCP,
+         "redis://my_host-1.a.b:1/15"},
+        {"rediss://u:p@h:65535/2147483647", "u", "p", "h", 65535, 2147483647, SRT_URL_TLS,
+         "rediss://u:***@h:65535/2147483647"},
+        {"redis://:secret@h", NULL, "secret", "h", 6379, 0, SRT_URL_TCP, "redis://:***@h:6379/0"},
+        {"redis://u:@h", "u", "", "h", 6379, 0, SRT_URL_TCP, "redis://u:***@h:6379/0"},
+        {"redis://u@h", "u", NULL, "h", 6379, 0, SRT_URL_TCP, "redis://u@h:6379/0"},
+        {"redis://:p@ss:w@h:1", NULL, "p@ss:w", "h", 1, 0, SRT_URL_TCP, "redis://:***@h:1/0"},
+        {"redis://u%3a%2F:%2f%40%25@h", "u:/", "/@%", "h", 6379, 0, SRT_URL_TCP,
+         "redis://u%3A%2F:***@h:6379/0"},
+        {"redis://[::1]", NULL, NULL, "::1", 6379, 0, SRT_URL_TCP, "redis://[::1]:6379/0"},
+        {"redis://:x@[fe80::1%25eth0]:7/1", NULL, "x", "fe80::1%eth0", 7, 1, SRT_URL_TCP,
+         "redis://:***@[fe80::1%25eth0]:7/1"},
+        {"redis://%6c%6F", NULL, NULL, "lo", 6379, 0, SRT_URL_TCP, "redis://lo:6379/0"},
+    };
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const good_tcp *c = &cases[i];
+        srt_bytes out;
+        srt_url url;
+        url = parse(c->text);
+        check_text(url.user, c->user);
+        check_text(url.password, c->password);
+        check_text(url.host, c->host);
+        assert_null(url.path);
+        assert_int_equal(url.port, c->port);
+        assert_int_equal(url.db, c->db);
+        assert_int_equal(url.kind, c->kind);
+        srt_bytes_init(&out, seriatim_default_allocator());
+        srt_url_redact(&url, &out);
+        srt_bytes_addc(&out, '\0');
+        assert_string_equal(out.data, c->redacted);
+        srt_bytes_free(&out);
+        srt_url_free(&url);
+    }
+}
+
+static void check_unix(const char *text, const char *user, const char *password, const char *path,
+                       int db, const char *redacted)
+{
+    srt_url url = parse(text);
+    srt_bytes out;
+    assert_int_equal(url.kind, SRT_URL_UNIX);
+    check_text(url.user, user);
+    check_text(url.password, password);
+    check_text(url.path, path);
+    assert_int_equal(url.db, db);
+    srt_bytes_init(&out, seriatim_default_allocator());
+    srt_url_redact(&url, &out);
+    srt_bytes_addc(&out, '\0');
+    assert_string_equal(out.data, redacted);
+    srt_bytes_free(&out);
+    srt_url_free(&url);
+}
+
+static void test_unix(void **state)
+{
+    (void)state;
+    check_unix("unix:///run/r.sock", NULL, NULL, "/run/r.sock", 0, "unix:///run/r.sock?db=0");
+    check_unix("unix:/r.sock", NULL, NULL, "/r.sock", 0, "unix:///r.sock?db=0");
+    check_unix("unix:///r.sock?db=7", NULL, NULL, "/r.sock", 7, "unix:///r.sock?db=7");
+    check_unix("unix://u:p@/r?db=1", "u", "p", "/r", 1, "unix://u:***@/r?db=1");
+    check_unix("unix:u:p@/r", "u", "p", "/r", 0, "unix://u:***@/r?db=0");
+    check_unix("unix://:p@/a@b%20c%3f", NULL, "p", "/a@b c?", 0, "unix://:***@/a%40b%20c%3F?db=0");
+}
+
+static void test_socket_path_limit(void **state)
+{
+    char text[512] = "unix://";
+    size_t max = srt_url_socket_path_max();
+    seriatim_error error;
+    srt_url url;
+    (void)state;
+    memset(text + 7, '/', max);
+    url = parse(text);
+    assert_int_equal(strlen(url.path), max);
+    srt_url_free(&url);
+    text[7 + max] = 'x';
+    assert_int_equal(srt_url_parse(&url, seriatim_default_allocator(), text, strlen(text), &error),
+                     SERIATIM_INVALID);
+    assert_non_null(strstr(error.message, "sun_path"));
+}
+
+typedef struct bad_url {
+    const char *text, *names; /* the message names this part */
+} bad_url;
+
+static void test_hostile(void **state)
+{
+    static const bad_url cases[] = {
+        {"", "scheme"},
+        {"SeCrEt", "scheme"},
+        {"redis:", "scheme"},
+        {"redis:/h", "scheme"},
+        {"http://SeCrEt@h", "scheme"},
+        {"redis://h:", "port"},
+        {"redis://h:0", "port"},
+        {"redis://h:65536", "port"},
+        {"redis://h:-1", "port"},
+        {"redis://h:99999999999999999999", "port"},
+        {"redis://h:6379x", "port"},
+        {"redis://:SeCrEt/x@h", "port"},
+        {"redis://u:SeCrEt?x@h", "port"},
+        {"redis://u:SeCrEt#x@h", "port"},
+        {"redis://h/SeCrEt", "database"},
+        {"redis://h/-1", "database"},
+        {"redis://h/2147483648", "database"},
+        {"redis://h/1/2", "database"},
+        {"redis://h/1?db=2", "no ?"},
+        {"redis://h#SeCrEt", "no #"},
+        {"redis://h?SeCrEt", "no ?"},
+        {"redis://u:SeCrEt%@h", "password"},
+        {"redis://u:SeCrEt%4@h", "password"},
+        {"redis://u:SeCrEt%zz@h", "password"},
+        {"redis://u:SeCrEt%00@h", "password"},
+        {"redis://SeCrEt%0g:x@h", "user"},
+        {"redis://h%00", "host"},
+        {"redis://h%2fx", "host"},
+        {"redis://h%0a", "host"},
+        {"redis://h*", "host"},
+        {"redis://\xc3\xa9", "host"},
+        {"redis://::1", "brackets"},
+        {"redis://h:1:2", "brackets"},
+        {"redis://[::1", "bracket"},
+        {"redis://[]", "IPv6"},
+        {"redis://[SeCrEt]", "IPv6"},
+        {"redis://[127.0.0.1]", "IPv6"},
+        {"redis://[::1]x", "port"},
+        {"redis://[::1]:", "port"},
+        {"redis://[::1%25]/../]", "database"},
+        {"redis://[::1%25a%0ab]", "host"},
+        {"redis://h\n", "control"},
+        {" redis://h", "spaces"},
+        {"redis://:Se CrEt@h", "spaces"},
+        {"unix:", "path"},
+        {"unix://", "path"},
+        {"unix://SeCrEt", "host"},
+        {"unix://u:SeCrEt@h/x", "host"},
+        {"unix://u:SeCrEt/x@/y", "host"},
+        {"unix:///x%00", "path"},
+        {"unix:///x#y", "path"},
+        {"unix:///x?", "query"},
+        {"unix:///x?SeCrEt=1", "query"},
+        {"unix:///x?db=", "database"},
+        {"unix:///x?db=1&db=2", "database"},
+    };
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        seriatim_error error = {0, ""};
+        srt_url url;
+        int status = srt_url_parse(&url, seriatim_default_allocator(), cases[i].text,
+                                   strlen(cases[i].text), &error);
+        if (status != SERIATIM_INVALID || error.status != SERIATIM_INVALID)
+            fail_msg("%s was taken", cases[i].text);
+        if (!strstr(error.message, cases[i].names))
+            fail_msg("%s: %s lacks '%s'", cases[i].text, error.message, cases[i].names);
+        if (strstr(error.message, "eCrE"))
+            fail_msg("%s: %s shows the password", cases[i].text, error.message);
+        assert_null(url.block);
+        srt_url_free(&url);
+    }
+}
+
+static void test_unsupported(void **state)
+{
+    static const char *const texts[] = {"redis+sentinel://:SeCrEt@a,b/mymaster",
+                                        "redis+cluster://a:1,b:2", "rediss+cluster://a"};
+    size_t i;
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        seriatim_error error = {0, ""};
+        srt_url url;
+        assert_int_equal(srt_url_parse(&url, seriatim_default_allocator(), texts[i],
+                                       strlen(texts[i]), &error),
+                         SERIATIM_UNSUPPORTED);
+        assert_non_null(strstr(error.message, "not supported yet"));
+        assert_null(strstr(error.message, "SeCrEt"));
+    }
+}
+
+/* Every one-byte change and every cut of a full URL: parsed or refused, never a crash or a leak. */
+static void test_mutations(void **state)
+{
+    static const char good[] = "rediss://us%41r:SeCrEt%20@[fe80::1%25eth0]:6390/12";
+    size_t len = sizeof good - 1, i;
+    int c;
+    (void)state;
+    for (i = 0; i < len; i++) {
+        for (c = 0; c < 256; c++) {
+            char *copy = malloc(len); /* exact, so that ASan sees a read beyond */
+            seriatim_error error = {0, ""};
+            srt_url url;
+            assert_non_null(copy);
+            memcpy(copy, good, len);
+            copy[i] = (char)c;
+            if (srt_url_parse(&url, seriatim_default_allocator(), copy, c % 2 ? len : i, &error))
+                assert_null(strstr(error.message, "eCrE"));
+            srt_url_free(&url);
+            free(copy);
+        }
+    }
+}
+
+static void test_too_long(void **state)
+{
+    size_t len = 9000;
+    char *text = malloc(len);
+    seriatim_error error;
+    srt_url url;
+    (void)state;
+    assert_non_null(text);
+    memset(text, 'a', len);
+    memcpy(text, "redis://", 8);
+    assert_int_equal(srt_url_parse(&url, seriatim_default_allocator(), text, len, &error),
+                     SERIATIM_INVALID);
+    assert_int_equal(srt_url_parse(&url, seriatim_default_allocator(), text, 8 + 256, &error),
+                     SERIATIM_INVALID);
+    assert_non_null(strstr(error.message, "255"));
+    free(text);
+}
+
+static void test_no_memory(void **state)
+{
+    static const char text[] = "redis://u:p@h:1/2";
+    int n, status = SERIATIM_NOMEM;
+    (void)state;
+    for (n = 0; status != SERIATIM_OK; n++) {
+        failing f = {n};
+        seriatim_allocator mem = {failing_alloc, &f};
+        seriatim_error error = {0, ""};
+        srt_url url;
+        assert_true(n < 10);
+        status = srt_url_parse(&url, &mem, text, sizeof text - 1, &error);
+        assert_true(status == SERIATIM_OK || status == SERIATIM_NOMEM);
+        srt_url_free(&url);
+    }
+    assert_int_equal(n, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tcp),         cmocka_unit_test(test_unix),
+        cmocka_unit_test(test_hostile),     cmocka_unit_test(test_socket_path_limit),
+        cmocka_unit_test(test_unsupported), cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_too_long),    cmocka_unit_test(test_no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
