@@ -1,0 +1,659 @@
+/* test_transport.c - one connection against real Redis, hostile peers and TLS. */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "status.h"
+#include "transport.h"
+
+#define LIMIT_MS 5000
+
+static const seriatim_allocator *mem(void)
+{
+    return seriatim_default_allocator();
+}
+
+/* ---- Helpers ------------------------------------------------------------------------------- */
+
+static srt_url url_of(const char *text)
+{
+    srt_url url;
+    seriatim_error error;
+    if (srt_url_parse(&url, mem(), text, strlen(text), &error) != SERIATIM_OK)
+        fail_msg("%s: %s", text, error.message);
+    return url;
+}
+
+static int drive(srt_transport *t, int status)
+{
+    while (status == SERIATIM_AGAIN) {
+        assert_int_not_equal(srt_transport_wants(t), 0);
+        assert_true(srt_transport_fd(t) >= 0);
+        (void)srt_transport_wait(t, -1, LIMIT_MS);
+        status = srt_transport_step(t);
+    }
+    return status;
+}
+
+static int open_to(srt_transport *t, int limit_ms)
+{
+    return drive(t, srt_transport_connect(t, limit_ms));
+}
+
+static int write_all(srt_transport *t, const char *data, size_t len)
+{
+    while (len > 0) {
+        size_t n = 0;
+        int status = srt_transport_write(t, data, len, &n);
+        assert_true(status != SERIATIM_OK || n > 0);
+        data += n;
+        len -= n;
+        if (status == SERIATIM_AGAIN)
+            (void)srt_transport_wait(t, -1, LIMIT_MS);
+        else if (status != SERIATIM_OK)
+            return status;
+    }
+    return drive(t, srt_transport_step(t)); /* what TLS holds back */
+}
+
+static int read_all(srt_transport *t, char *data, size_t len)
+{
+    int64_t end = srt_clock_ms() + LIMIT_MS;
+    while (len > 0) {
+        size_t n = 0;
+        int status = srt_transport_read(t, data, len, &n);
+        assert_true(status != SERIATIM_OK || n > 0);
+        data += n;
+        len -= n;
+        if (status == SERIATIM_AGAIN && srt_clock_ms() < end)
+            (void)srt_transport_wait(t, -1, 100);
+        else if (status != SERIATIM_OK)
+            return status;
+    }
+    return SERIATIM_OK;
+}
+
+static void assert_ping(srt_transport *t)
+{
+    char reply[7];
+    assert_int_equal(write_all(t, "PING\r\n", 6), SERIATIM_OK);
+    assert_int_equal(read_all(t, reply, 7), SERIATIM_OK);
+    assert_memory_equal(reply, "+PONG\r\n", 7);
+}
+
+/* A listening socket on a free port of the loopback. */
+static int listen_on_loopback(int backlog, int *port)
+{
+    struct sockaddr_in address;
+    socklen_t len = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    memset(&address, 0, sizeof address);
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    if (backlog >= 0)
+        assert_int_equal(listen(fd, backlog), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
+    *port = ntohs(address.sin_port);
+    return fd;
+}
+
+static srt_url loopback_url(const char *scheme, const char *host, int port)
+{
+    char text[128];
+    snprintf(text, sizeof text, "%s://%s:%d", scheme, host, port);
+    return url_of(text);
+}
+
+/* ---- A real Redis -------------------------------------------------------------------------- */
+
+typedef struct server {
+    pid_t pid;
+    char folder[64], path[96];
+    int port, tls_port; /* 0: redis-server has no TLS */
+} server;
+
+static int free_port(void)
+{
+    int port;
+    close(listen_on_loopback(-1, &port));
+    return port;
+}
+
+static pid_t spawn(char *const argv[], const char *log)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+        dup2(fd, 1);
+        dup2(fd, 2);
+        execvp(argv[0], argv);
+        _exit(127);
+    }
+    return pid;
+}
+
+static void make_certificate(const server *s)
+{
+    char command[1024];
+    snprintf(command, sizeof command,
+             "cd %s && openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout key.pem "
+             "-out cert.pem -subj /CN=localhost -addext subjectAltName=DNS:localhost "
+             ">openssl.log 2>&1",
+             s->folder);
+    assert_int_equal(system(command), 0);
+    snprintf(command, sizeof command, "%s/cert.pem", s->folder);
+    setenv("SSL_CERT_FILE", command, 1);
+}
+
+static int answers(const char *text)
+{
+    srt_url url = url_of(text);
+    srt_transport *t = srt_transport_create(mem(), &url);
+    int status = open_to(t, 1000);
+    srt_transport_destroy(t);
+    srt_url_free(&url);
+    return status == SERIATIM_OK;
+}
+
+static int run_redis(server *s, int tls)
+{
+    char port[16], tls_port[16], cert[96], key[96], log[96], url[128];
+    char *argv[] = {"redis-server", "--port", port, "--bind", "127.0.0.1", "--unixsocket", s->path,
+                    "--save", "", "--dir", s->folder, tls ? "--tls-port" : NULL, tls_port,
+                    "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no",
+                    NULL};
+    int tries;
+    s->port = free_port();
+    s->tls_port = tls ? free_port() : 0;
+    snprintf(port, sizeof port, "%d", s->port);
+    snprintf(tls_port, sizeof tls_port, "%d", s->tls_port);
+    snprintf(cert, sizeof cert, "%s/cert.pem", s->folder);
+    snprintf(key, sizeof key, "%s/key.pem", s->folder);
+    snprintf(log, sizeof log, "%s/redis.log", s->folder);
+    snprintf(url, sizeof url, "unix://%s", s->path);
+    s->pid = spawn(argv, log);
+    for (tries = 0; tries < 500; tries++) {
+        if (answers(url))
+            return 1;
+        if (waitpid(s->pid, NULL, WNOHANG) == s->pid)
+            return 0;
+        poll(NULL, 0, 10);
+    }
+    return 0;
+}
+
+static int start_redis(void **state)
+{
+    server *s = calloc(1, sizeof *s);
+    strcpy(s->folder, "/tmp/srt-transport-XXXXXX");
+    if (!mkdtemp(s->folder))
+        return -1;
+    snprintf(s->path, sizeof s->path, "%s/s.sock", s->folder);
+    make_certificate(s);
+    *state = s;
+    return run_redis(s, 1) || run_redis(s, 0) ? 0 : -1;
+}
+
+static int stop_redis(void **state)
+{
+    server *s = *state;
+    char command[128];
+    kill(s->pid, SIGTERM);
+    waitpid(s->pid, NULL, 0);
+    snprintf(command, sizeof command, "rm -rf %s", s->folder);
+    free(s);
+    return system(command);
+}
+
+/* A payload much larger than all socket buffers, there and back. */
+static void assert_echo(srt_transport *t, size_t len)
+{
+    char head[32], *data = malloc(len + 2), *back = malloc(len + 2);
+    int head_len = snprintf(head, sizeof head, "*2\r\n$4\r\nECHO\r\n$%zu\r\n", len);
+    size_t i, skip;
+    assert_true(data && back);
+    for (i = 0; i < len; i++)
+        data[i] = (char)(i * 7 + i / 251);
+    memcpy(data + len, "\r\n", 2);
+    assert_int_equal(write_all(t, head, (size_t)head_len), SERIATIM_OK);
+    assert_int_equal(write_all(t, data, len + 2), SERIATIM_OK);
+    skip = (size_t)snprintf(head, sizeof head, "$%zu\r\n", len);
+    assert_int_equal(read_all(t, back, skip), SERIATIM_OK);
+    assert_memory_equal(back, head, skip);
+    assert_int_equal(read_all(t, back, len + 2), SERIATIM_OK);
+    assert_memory_equal(back, data, len + 2);
+    free(data);
+    free(back);
+}
+
+static void check_real(const char *text)
+{
+    srt_url url = url_of(text);
+    srt_transport *t = srt_transport_create(mem(), &url);
+    char byte;
+    size_t got = 1;
+    assert_int_equal(srt_transport_fd(t), -1);
+    assert_int_equal(srt_transport_step(t), SERIATIM_CLOSED);
+    assert_int_equal(open_to(t, LIMIT_MS), SERIATIM_OK);
+    assert_true(srt_transport_deadline(t) == INT64_MAX);
+    assert_true(fcntl(srt_transport_fd(t), F_GETFD) & FD_CLOEXEC);
+    assert_true(fcntl(srt_transport_fd(t), F_GETFL) & O_NONBLOCK);
+    assert_ping(t);
+    assert_int_equal(srt_transport_read(t, &byte, 1, &got), SERIATIM_AGAIN);
+    assert_int_equal(got, 0);
+    assert_int_equal(srt_transport_wants(t), SRT_WANT_READ);
+    assert_echo(t, (size_t)8 * 1024 * 1024);
+    assert_int_equal(srt_transport_connect(t, LIMIT_MS) == SERIATIM_AGAIN
+                         ? drive(t, SERIATIM_AGAIN)
+                         : SERIATIM_OK,
+                     SERIATIM_OK); /* again on the same object */
+    assert_ping(t);
+    assert_int_equal(write_all(t, "QUIT\r\n", 6), SERIATIM_OK);
+    assert_int_equal(read_all(t, &byte, 1), SERIATIM_OK);
+    {
+        char rest[16];
+        assert_int_equal(read_all(t, rest, 16), SERIATIM_IO);
+    }
+    assert_non_null(strstr(srt_transport_error(t)->message, "closed by Redis"));
+    assert_int_equal(srt_transport_fd(t), -1);
+    assert_int_equal(srt_transport_wants(t), 0);
+    assert_int_equal(srt_transport_write(t, "x", 1, &got), SERIATIM_IO); /* sticky */
+    srt_transport_destroy(t);
+    srt_url_free(&url);
+}
+
+static void test_unix(void **state)
+{
+    server *s = *state;
+    char text[128];
+    snprintf(text, sizeof text, "unix://%s", s->path);
+    check_real(text);
+}
+
+static void test_tcp(void **state)
+{
+    server *s = *state;
+    char text[128];
+    snprintf(text, sizeof text, "redis://127.0.0.1:%d", s->port);
+    check_real(text);
+    snprintf(text, sizeof text, "redis://localhost:%d", s->port); /* ::1 may be refused first */
+    check_real(text);
+}
+
+static void test_tcp_options(void **state)
+{
+    server *s = *state;
+    srt_url url = loopback_url("redis", "127.0.0.1", s->port);
+    srt_transport *t = srt_transport_create(mem(), &url);
+    int value = 0;
+    socklen_t len = sizeof value;
+    assert_int_equal(open_to(t, LIMIT_MS), SERIATIM_OK);
+    getsockopt(srt_transport_fd(t), IPPROTO_TCP, TCP_NODELAY, &value, &len);
+    assert_true(value);
+    getsockopt(srt_transport_fd(t), SOL_SOCKET, SO_KEEPALIVE, &value, &len);
+    assert_true(value);
+#ifdef TCP_USER_TIMEOUT
+    getsockopt(srt_transport_fd(t), IPPROTO_TCP, TCP_USER_TIMEOUT, &value, &len);
+    assert_int_equal(value, 15000);
+#endif
+    srt_transport_destroy(t);
+    srt_url_free(&url);
+}
+
+/* A child that closes its copy does not disturb the parent's connection. */
+static void check_fork(srt_transport *t)
+{
+    pid_t child;
+    assert_ping(t);
+    child = fork();
+    if (child == 0) {
+        srt_transport_destroy(t);
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    assert_ping(t);
+}
+
+static void test_fork(void **state)
+{
+    server *s = *state;
+    srt_url url = loopback_url("redis", "127.0.0.1", s->port);
+    srt_transport *t = srt_transport_create(mem(), &url);
+    assert_int_equal(open_to(t, LIMIT_MS), SERIATIM_OK);
+    check_fork(t);
+    srt_transport_destroy(t);
+    srt_url_free(&url);
+}
+
+/* ---- Peers that refuse, swallow, dribble and reset ----------------------------------------- */
+
+static void test_refused(void **state)
+{
+    srt_url url = loopback_url("redis", "127.0.0.1", free_port()), none = url_of("unix:///no/such");
+    srt_transport *t = srt_transport_create(mem(), &url);
+    (void)state;
+    assert_int_equal(open_to(t, LIMIT_MS), SERIATIM_IO);
+    assert_non_null(strstr(srt_transport_error(t)->message, "refused"));
+    assert_int_equal(srt_transport_step(t), SERIATIM_IO);
+    srt_transport_destroy(t);
+    t = srt_transport_create(mem(), &none);
+    assert_int_equal(open_to(t, LIMIT_MS), SERIATIM_IO);
+    assert_non_null(strstr(srt_transport_error(t)->message, "No such file"));
+    srt_transport_destroy(t);
+    srt_url_free(&url);
+    srt_url_free(&none);
+}
+
+static void test_unknown_name(void **state)
+{
+    srt_url url = url_of("redis://no-such-host.invalid");
+    srt_transport *t = srt_transport_create(mem(), &url);
+    (void)state;
+    assert_int_equal(open_to(t, LIMIT_MS), SERIATIM_IO);
+    assert_non_null(strstr(srt_transport_error(t)->message, "looking up"));
+    srt_transport_destroy(t);
+    srt_url_free(&url);
+}
+
+/* A listener whose backlog is full drops every further SYN. */
+static void test_black_hole(void **state)
+{
+    int port, listener = listen_on_loopback(0, &port), i;
+    srt_url url = loopback_url("redis", "127.0.0.1", port);
+    srt_transport *t = srt_transport_create(mem(), &url);
+    srt_transport *fill[3];
+    int64_t before;
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        fill[i] = srt_transport_create(mem(), &url);
+        (void)srt_transport_connect(fill[i], LIMIT_MS);
+        poll(NULL, 0, 20);
+    }
+    before = srt_clock_ms();
+    assert_int_equal(srt_transport_connect(t, 300), SERIATIM_AGAIN);
+    assert_int_equal(srt_transport_wants(t), SRT_WANT_WRITE);
+    assert_true(srt_transport_deadline(t) <= before + 310);
+    assert_int_equal(drive(t, SERIATIM_AGAIN), SERIATIM_TIMEOUT);
+    assert_in_range(srt_clock_ms() - before, 290, 1000);
+    assert_int_equal(srt_transport_fd(t), -1);
+    for (i = 0; i < 3; i++)
+        srt_transport_destroy(fill[i]);
+    srt_transport_destroy(t);
+    srt_url_free(&url);
+    close(listener);
+}
+
+/* A peer that accepts but never says a word of TLS. */
+static void test_silent_tls(void **state)
+{
+    int port, listener = listen_on_loopback(5, &port);
+    srt_url url = loopback_url("rediss", "127.0.0.1", port);
+    srt_transport *t = srt_transport_create(mem(), &url);
+    (void)state;
+#ifdef SERIATIM_WITH_OPENSSL
+    assert_int_equal(open_to(t, 200), SERIATIM_TIMEOUT);
+    assert_non_null(strstr(srt_transport_error(t)->message, "TLS"));
+#else
+    assert_int_equal(open_to(t, 200), SERIATIM_UNSUPPORTED);
+    assert_non_null(strstr(srt_transport_error(t)->message, "SERIATIM_WITH_OPENSSL"));
+#endif
+    srt_transport_destroy(t);
+    srt_url_free(&url);
+    close(listener);
+}
+
+typedef struct peer {
+    int listener;
+    const char *says; /* one byte a segment */
+    int resets;
+} peer;
+
+static void *run_peer(void *argument)
+{
+    peer *p = argument;
+    struct linger at_once = {1, 0};
+    int fd = accept(p->listener, NULL, NULL), on = 1;
+    const char *at;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    for (at = p->says; *at; at++) {
+        if (send(fd, at, 1, MSG_NOSIGNAL) != 1)
+            break;
+        poll(NULL, 0, 2);
+    }
+    poll(NULL, 0, 50); /* let the last bytes be read before the reset throws them away */
+    if (p->resets)
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    close(fd);
+    return NULL;
+}
+
+static void check_peer(int resets, const char *says_what)
+{
+    int port;
+    peer p = {listen_on_loopback(5, &port), "*2\r\n$3\r\nfoo\r\n:17\r\n", resets};
+    srt_url url = loopback_url("redis", "127.0.0.1", port);
+    srt_transport *t = srt_transport_create(mem(), &url);
+    char got[64];
+    size_t len = strlen(p.says);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, run_peer, &p), 0);
+    assert_int_equal(open_to(t, LIMIT_MS), SERIATIM_OK);
+    assert_int_equal(read_all(t, got, len), SERIATIM_OK);
+    assert_memory_equal(got, p.says, len);
+    assert_int_equal(read_all(t, got, 1), SERIATIM_IO);
+    assert_non_null(strstr(srt_transport_error(t)->message, says_what));
+    pthread_join(thread, NULL);
+    srt_transport_destroy(t);
+    srt_url_free(&url);
+    close(p.listener);
+}
+
+static void test_one_byte_segments(void **state)
+{
+    (void)state;
+    check_peer(0, "closed by Redis");
+    check_peer(1, "reset");
+}
+
+/* Writing to a peer that has gone is an error, never a SIGPIPE. */
+static void test_no_sigpipe(void **state)
+{
+    int port, listener = listen_on_loopback(5, &port), fd, status = SERIATIM_OK, i;
+    srt_url url = loopback_url("redis", "127.0.0.1", port);
+    srt_transport *t = srt_transport_create(mem(), &url);
+    size_t n;
+    (void)state;
+    signal(SIGPIPE, SIG_DFL);
+    assert_int_equal(open_to(t, LIMIT_MS), SERIATIM_OK);
+    fd = accept(listener, NULL, NULL);
+    close(fd);
+    for (i = 0; i < 100 && status == SERIATIM_OK; i++) {
+        status = srt_transport_write(t, "x", 1, &n);
+        poll(NULL, 0, 2);
+    }
+    assert_int_equal(status, SERIATIM_IO);
+    srt_transport_destroy(t);
+    srt_url_free(&url);
+    close(listener);
+}
+
+/* A peer that reads nothing: short writes, then AGAIN with WANT_WRITE; step forgets the wish. */
+static void test_full_buffers(void **state)
+{
+    int port, listener = listen_on_loopback(5, &port), status;
+    srt_url url = loopback_url("redis", "127.0.0.1", port);
+    srt_transport *t = srt_transport_create(mem(), &url);
+    static char block[1 << 20];
+    size_t n, sum = 0;
+    (void)state;
+    assert_int_equal(open_to(t, LIMIT_MS), SERIATIM_OK);
+    do {
+        status = srt_transport_write(t, block, sizeof block, &n);
+        sum += n;
+    } while (status == SERIATIM_OK);
+    assert_int_equal(status, SERIATIM_AGAIN);
+    assert_true(sum > 0);
+    assert_int_equal(srt_transport_wants(t), SRT_WANT_READ | SRT_WANT_WRITE);
+    assert_int_equal(srt_transport_wait(t, -1, 20), SERIATIM_AGAIN);
+    assert_int_equal(srt_transport_step(t), SERIATIM_OK);
+    assert_int_equal(srt_transport_wants(t), SRT_WANT_READ);
+    srt_transport_destroy(t);
+    srt_url_free(&url);
+    close(listener);
+}
+
+/* ---- Waiting ------------------------------------------------------------------------------- */
+
+static void on_alarm(int number)
+{
+    (void)number;
+}
+
+static void test_wait(void **state)
+{
+    int wake[2];
+    int64_t before = srt_clock_ms();
+    struct sigaction action;
+    (void)state;
+    assert_int_equal(pipe(wake), 0);
+    assert_int_equal(srt_transport_wait(NULL, wake[0], 50), SERIATIM_AGAIN);
+    assert_in_range(srt_clock_ms() - before, 45, 1000);
+    assert_int_equal(write(wake[1], "x", 1), 1);
+    assert_int_equal(srt_transport_wait(NULL, wake[0], -1), SERIATIM_OK);
+    close(wake[0]);
+    close(wake[1]);
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_alarm;
+    sigaction(SIGALRM, &action, NULL);
+    alarm(1);
+    assert_int_equal(srt_transport_wait(NULL, -1, -1), SERIATIM_AGAIN); /* a signal ends it */
+}
+
+/* ---- TLS ----------------------------------------------------------------------------------- */
+
+static int tls_missing(const server *s)
+{
+#ifdef SERIATIM_WITH_OPENSSL
+    if (s->tls_port)
+        return 0;
+    fprintf(stderr, "SKIPPED: this redis-server has no TLS\n");
+#else
+    (void)s;
+    fprintf(stderr, "SKIPPED: built without SERIATIM_WITH_OPENSSL\n");
+#endif
+    return 1;
+}
+
+static void test_tls(void **state)
+{
+    server *s = *state;
+    char text[128];
+    if (tls_missing(s))
+        skip();
+    snprintf(text, sizeof text, "rediss://localhost:%d", s->tls_port);
+    check_real(text);
+}
+
+static void test_tls_fork(void **state)
+{
+    server *s = *state;
+    srt_url url;
+    srt_transport *t;
+    if (tls_missing(s))
+        skip();
+    url = loopback_url("rediss", "localhost", s->tls_port);
+    t = srt_transport_create(mem(), &url);
+    assert_int_equal(open_to(t, LIMIT_MS), SERIATIM_OK);
+    check_fork(t);
+    srt_transport_destroy(t);
+    srt_url_free(&url);
+}
+
+static void check_tls_refused(const char *host, int port, const char *why)
+{
+    srt_url url = loopback_url("rediss", host, port);
+    srt_transport *t = srt_transport_create(mem(), &url);
+    assert_int_equal(open_to(t, LIMIT_MS), SERIATIM_IO);
+    if (!strstr(srt_transport_error(t)->message, why))
+        fail_msg("%s lacks %s", srt_transport_error(t)->message, why);
+    srt_transport_destroy(t);
+    srt_url_free(&url);
+}
+
+static void test_tls_refuses(void **state)
+{
+    server *s = *state;
+    char kept[128];
+    int plain_port;
+    peer plain = {listen_on_loopback(5, &plain_port), "-ERR unknown command\r\n", 0};
+    pthread_t thread;
+    if (tls_missing(s))
+        skip();
+    check_tls_refused("127.0.0.1", s->tls_port, "mismatch"); /* the certificate is for localhost */
+    assert_int_equal(pthread_create(&thread, NULL, run_peer, &plain), 0);
+    check_tls_refused("127.0.0.1", plain_port, "TLS"); /* a peer that speaks no TLS */
+    pthread_join(thread, NULL);
+    close(plain.listener);
+    snprintf(kept, sizeof kept, "%s", getenv("SSL_CERT_FILE"));
+    setenv("SSL_CERT_FILE", "/dev/null", 1);
+    check_tls_refused("localhost", s->tls_port, "self"); /* nobody vouches for it */
+    setenv("SSL_CERT_FILE", kept, 1);
+}
+
+/* ---- Out of memory ------------------------------------------------------------------------- */
+
+static void *no_alloc(void *user, void *ptr, size_t old_size, size_t new_size)
+{
+    (void)user;
+    (void)ptr;
+    (void)old_size;
+    (void)new_size;
+    return NULL;
+}
+
+static void test_no_memory(void **state)
+{
+    srt_url url = url_of("redis://h");
+    seriatim_allocator none = {no_alloc, NULL};
+    (void)state;
+    assert_null(srt_transport_create(&none, &url));
+    srt_transport_destroy(NULL);
+    srt_url_free(&url);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_unix),         cmocka_unit_test(test_tcp),
+        cmocka_unit_test(test_tcp_options),  cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_refused),      cmocka_unit_test(test_unknown_name),
+        cmocka_unit_test(test_black_hole),   cmocka_unit_test(test_silent_tls),
+        cmocka_unit_test(test_one_byte_segments), cmocka_unit_test(test_no_sigpipe),
+        cmocka_unit_test(test_full_buffers), cmocka_unit_test(test_wait),
+        cmocka_unit_test(test_tls),          cmocka_unit_test(test_tls_fork),
+        cmocka_unit_test(test_tls_refuses),  cmocka_unit_test(test_no_memory),
+    };
+    return cmocka_run_group_tests(tests, start_redis, stop_redis);
+}
