@@ -154,13 +154,15 @@ static pid_t spawn(char *const argv[], const char *log)
     return pid;
 }
 
-static void make_certificate(const server *s)
+/* cert.pem for localhost, and wrong.pem with the same key for another name. */
+static void make_certificates(const server *s)
 {
     char command[1024];
     snprintf(command, sizeof command,
              "cd %s && openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout key.pem "
              "-out cert.pem -subj /CN=localhost -addext subjectAltName=DNS:localhost "
-             ">openssl.log 2>&1",
+             ">openssl.log 2>&1 && openssl req -x509 -key key.pem -days 2 -out wrong.pem "
+             "-subj /CN=redis.example -addext subjectAltName=DNS:redis.example >>openssl.log 2>&1",
              s->folder);
     assert_int_equal(system(command), 0);
     snprintf(command, sizeof command, "%s/cert.pem", s->folder);
@@ -211,7 +213,7 @@ static int start_redis(void **state)
     if (!mkdtemp(s->folder))
         return -1;
     snprintf(s->path, sizeof s->path, "%s/s.sock", s->folder);
-    make_certificate(s);
+    make_certificates(s);
     *state = s;
     return run_redis(s, 1) || run_redis(s, 0) ? 0 : -1;
 }
@@ -622,6 +624,33 @@ static void test_tls_refuses(void **state)
     setenv("SSL_CERT_FILE", kept, 1);
 }
 
+static void show_certificate(const server *s, const char *name)
+{
+    srt_url url = loopback_url("redis", "127.0.0.1", s->port);
+    srt_transport *t = srt_transport_create(mem(), &url);
+    char command[256], file[128], reply[5];
+    snprintf(file, sizeof file, "%s/%s", s->folder, name);
+    snprintf(command, sizeof command, "CONFIG SET tls-cert-file %s\r\n", file);
+    assert_int_equal(open_to(t, LIMIT_MS), SERIATIM_OK);
+    assert_int_equal(write_all(t, command, strlen(command)), SERIATIM_OK);
+    assert_int_equal(read_all(t, reply, 5), SERIATIM_OK);
+    assert_memory_equal(reply, "+OK\r\n", 5);
+    setenv("SSL_CERT_FILE", file, 1);
+    srt_transport_destroy(t);
+    srt_url_free(&url);
+}
+
+/* A trusted certificate, but for another name. */
+static void test_tls_wrong_name(void **state)
+{
+    server *s = *state;
+    if (tls_missing(s))
+        skip();
+    show_certificate(s, "wrong.pem");
+    check_tls_refused("localhost", s->tls_port, "ostname mismatch");
+    show_certificate(s, "cert.pem");
+}
+
 /* ---- Out of memory ------------------------------------------------------------------------- */
 
 static void *no_alloc(void *user, void *ptr, size_t old_size, size_t new_size)
@@ -653,7 +682,8 @@ int main(void)
         cmocka_unit_test(test_one_byte_segments), cmocka_unit_test(test_no_sigpipe),
         cmocka_unit_test(test_full_buffers), cmocka_unit_test(test_wait),
         cmocka_unit_test(test_tls),          cmocka_unit_test(test_tls_fork),
-        cmocka_unit_test(test_tls_refuses),  cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_tls_refuses),  cmocka_unit_test(test_tls_wrong_name),
+         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, start_redis, stop_redis);
 }
