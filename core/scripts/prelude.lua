@@ -54,10 +54,15 @@ end
 -- At maxmemory Redis refuses a script's first write if it may need memory, and none after an allowed one.
 local function open_for_writing() call('HDEL', RUNNING, '') end
 
+-- Tells the owner, if there is one, to look at its shard.
+local function tell_owner()
+  if owner ~= '' then call('PUBLISH', string.match(STATE, '^(.-):{') .. ':wake:' .. owner, PREFIX) end
+end
+
 -- Tells the sleeping owner that something is due at `time`.
 local function wake_owner(time)
   if time < wake then
     wake = 0
-    if owner ~= '' then call('PUBLISH', string.match(STATE, '^(.-):{') .. ':wake:' .. owner, PREFIX) end
+    tell_owner()
   end
 end

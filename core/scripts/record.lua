@@ -62,22 +62,28 @@ local function encode(r)
   return table.concat(out)
 end
 
--- Adds an entry to a spilled record; true when an equal payload was there (it keeps the smaller score).
+-- Adds an entry to a spilled record; true when an equal payload was there (it keeps the smaller score, and the stamp and
+-- context of the first to arrive).
 local function spill_entry(store, id, e, fold)
-  local stamp = pack('>d', e.stamp)
+  local stamp, folded = pack('>d', e.stamp), false
   if fold == 'merge' then
     local digest = 'i' .. redis.sha1hex(e.payload)
     local known = call('HGET', store.map .. id, digest)
-    local score = known and call('ZSCORE', store.spill .. id, known .. e.payload)
-    if score then
-      if e.score < tonumber(score) then call('ZADD', store.spill .. id, format('%.17g', e.score), known .. e.payload) end
+    local score = known and tonumber(call('ZSCORE', store.spill .. id, known .. e.payload))
+    if score and unpack_struct('>d', known) <= e.stamp then
+      if e.score < score then call('ZADD', store.spill .. id, format('%.17g', e.score), known .. e.payload) end
       return true
+    end
+    if score then
+      call('ZREM', store.spill .. id, known .. e.payload)
+      call('HDEL', store.map .. id, 'c' .. known)
+      e.score, folded = min(score, e.score), true
     end
     call('HSET', store.map .. id, digest, stamp)
   end
   call('ZADD', store.spill .. id, format('%.17g', e.score), stamp .. e.payload)
   if e.context ~= '' then call('HSET', store.map .. id, 'c' .. stamp, e.context) end
-  return false
+  return folded
 end
 
 -- Adds an entry to record r by the queue's fold mode; true when no payload was added.
@@ -105,15 +111,17 @@ local function fold_entry(store, id, r, e, fold)
   return false
 end
 
+local function spill_out(store, id, r, fold)
+  for i = 1, #r.entries do spill_entry(store, id, r.entries[i], fold) end
+  r.count, r.entries = #r.entries, nil
+end
+
 -- Stores record r of an id, spilling its payloads to a zset of their own when they grow.
 local function write(store, id, r, fold)
   local record
   if r.entries then
     record = encode(r)
-    if #record > SPILL and r.entries[2] then
-      for i = 1, #r.entries do spill_entry(store, id, r.entries[i], fold) end
-      r.count, r.entries = #r.entries, nil
-    end
+    if #record > SPILL and r.entries[2] then spill_out(store, id, r, fold) end
   end
   if not r.entries then record = header(r, 3, r.count) end
   call('HSET', store.hash, id, record)
@@ -121,7 +129,12 @@ end
 
 local function forget(store, id, r)
   call('HDEL', store.hash, id)
-  if not r.entries then call('DEL', store.spill .. id, store.map .. id) end
+  if not r.entries then call('UNLINK', store.spill .. id, store.map .. id) end
+end
+
+-- Stores a record of which no more than its header changed.
+local function rewrite(store, id, r)
+  call('HSET', store.hash, id, r.entries and encode(r) or header(r, 3, r.count))
 end
 
 -- Every entry of a record, spilled or not.
@@ -169,6 +182,21 @@ local function take_spill(from, to, id)
   if call('EXISTS', from.map .. id) == 1 then call('RENAME', from.map .. id, to.map .. id) end
 end
 
+-- Adds all payloads of record n, which lies in the store `from`, to record r; n is gone then. The few go into the many.
+local function unite(store, id, r, from, n, fold)
+  if n.entries or not r.entries or fold == 'last' then
+    local entries = all_entries(from, id, n)
+    for i = 1, #entries do fold_entry(store, id, r, entries[i], fold) end
+    forget(from, id, n)
+    return
+  end
+  local few = r.entries
+  call('HDEL', from.hash, id)
+  take_spill(from, store, id)
+  r.entries, r.count = nil, n.count
+  for i = 1, #few do fold_entry(store, id, r, few[i], fold) end
+end
+
 -- What was pushed while the id ran becomes its waiting record.
 local function promote(id, record, parked)
   local r = read(record)
@@ -182,7 +210,7 @@ local function promote(id, record, parked)
   else
     place(id, r, parked)
   end
-  call('HSET', JOBS, id, r.entries and encode(r) or header(r, 3, r.count))
+  rewrite(first, id, r)
 end
 
 -- Puts the record r of a run back, united with what was pushed meanwhile. Its due time and retry_count win,
@@ -191,13 +219,21 @@ local function put_back(id, r, fold, parked)
   local newer = call('HGET', NEXT, id)
   if newer then
     local n = read(newer)
-    local entries = all_entries(second, id, n)
-    for i = 1, #entries do fold_entry(first, id, r, entries[i], fold) end
     if n.mark == EARLIER_MARK then r.due = min(r.due, n.due) end
-    forget(second, id, n)
+    unite(first, id, r, second, n, fold)
   end
   place(id, r, parked)
   write(first, id, r, fold)
+end
+
+-- A run that ends without an outcome: its record comes back, unless an operator has deleted it.
+local function come_back(id, run, r, fold)
+  local digit = byte(run) - 48
+  call('HDEL', RUNNING, id)
+  if digit % 4 < 2 then put_back(id, r, fold, digit >= 4) return end
+  forget(first, id, r)
+  local newer = call('HGET', NEXT, id)
+  if newer then promote(id, newer, digit >= 4) end
 end
 
 -- Adds entries of an id to the morgue.
@@ -205,7 +241,9 @@ local function bury(id, entries, error, fold)
   local record = call('HGET', DEAD, id)
   local r = record and read(record) or {place = 0, retry = -1, mark = 0, entries = {}}
   r.due, r.error = now, error
-  for i = 1, #entries do fold_entry(morgue, id, r, entries[i], fold == 'list' and 'list' or 'merge') end
-  write(morgue, id, r, fold == 'list' and 'list' or 'merge')
+  fold = fold == 'list' and 'list' or 'merge'
+  if r.entries and #entries > 64 then spill_out(morgue, id, r, fold) end
+  for i = 1, #entries do fold_entry(morgue, id, r, entries[i], fold) end
+  write(morgue, id, r, fold)
   call('ZADD', DIED, format('%.0f', now), id)
 end

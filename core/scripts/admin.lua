@@ -1,0 +1,125 @@
+-- library: admin - what operators' actions share: all is read and checked before the first write
+local PARKED_PLACE = 2
+
+-- A key of the wrong type ends the script here, before anything is written.
+local function probe()
+  call('HLEN', JOBS) call('LLEN', READY) call('HLEN', RUNNING) call('HLEN', NEXT) call('HLEN', DEAD)
+  for i = 1, 7 do call('ZCARD', ({DUE, RETRY, DIED, PARKED, UNPROVEN, SUSPECT, OVERRUN})[i]) end
+end
+
+local function probe_spill(store, ids)
+  for i = 1, #ids do call('ZCARD', store.spill .. ids[i]) call('HLEN', store.map .. ids[i]) end
+end
+
+-- The ids in ARGV from `from`, each once.
+local function chosen(from)
+  local ids, seen = {}, {}
+  for i = from, #ARGV do
+    if not seen[ARGV[i]] then ids[#ids + 1], seen[ARGV[i]] = ARGV[i], true end
+  end
+  return ids
+end
+
+-- The fields of a hash for ids, by id.
+local function fields(hash, ids)
+  local found = {}
+  local values = ids[1] and call('HMGET', hash, unpack(ids)) or ids
+  for i = 1, #ids do found[ids[i]] = values[i] or nil end
+  return found
+end
+
+-- The records of ids in a store, by id.
+local function look(store, ids)
+  local found = fields(store.hash, ids)
+  for id, record in pairs(found) do
+    found[id] = read(record)
+    if not found[id].entries then probe_spill(store, {id}) end
+  end
+  return found
+end
+
+-- A record for an id that has nothing in the store.
+local function blank() return {place = 1, due = now, retry = -1, mark = 0, error = '', entries = {}} end
+
+-- The run with another flags digit: 1 spilled, 2 suppressed, 4 to be parked.
+local function flagged(id, run, digit) call('HSET', RUNNING, id, char(48 + digit) .. sub(run, 2)) end
+
+local function digit_of(run) return byte(run) - 48 end
+
+-- A waiting id becomes due at `time`; retry_count may have changed since `old` was written.
+local function move(id, r, time)
+  unplace(id, r)
+  r.due, r.place = time, 1
+end
+
+-- Has a payload come since the microsecond `began`? Then `tick` has passed it.
+local seen_tick = tick
+local function came_since(began) return seen_tick > began end
+
+-- The arrival of the first payload of a record.
+local function arrival(store, id, r)
+  local first_stamp = FOREVER
+  if r.entries then
+    for i = 1, #r.entries do first_stamp = min(first_stamp, r.entries[i].stamp) end
+    return first_stamp
+  end
+  local members = call('ZRANGE', store.spill .. id, 0, -1)
+  for i = 1, #members do first_stamp = min(first_stamp, (unpack_struct('>d', members[i]))) end
+  return first_stamp
+end
+
+-- The microsecond that an action on a whole queue is bound to: what comes later is not touched. '0' begins it.
+local function begin(text)
+  if text ~= '0' then return tonumber(text) end
+  return advance()
+end
+
+-- A slice of the ids that wait after a failure, with their records by id, and the cursor behind it ('' at the end).
+local function failed_slice(cursor)
+  local page, ids = call('ZSCAN', RETRY, cursor, 'COUNT', 100), {}
+  for i = 1, #page[2], 2 do ids[#ids + 1] = page[2][i] end
+  local records, runs = look(first, ids), fields(RUNNING, ids)
+  for i = 1, #ids do
+    local id = ids[i]
+    local r = records[id]
+    if r and (runs[id] or r.place == PARKED_PLACE or r.retry < 0) then records[id] = nil end
+  end
+  return records, page[1] == '0' and '' or page[1]
+end
+
+-- Splits a waiting record by arrival: takes out and returns the payloads that had come when the action began; later ones
+-- stay, as those of a new id. nil: none came later, the record is old as a whole.
+local function take_old(id, r, began)
+  if not came_since(began) then return nil end
+  local old, new = {}, {}
+  local entries = all_entries(first, id, r)
+  for i = 1, #entries do
+    local part = entries[i].stamp <= began and old or new
+    part[#part + 1] = entries[i]
+  end
+  if not new[1] then return nil end
+  if not old[1] then return old end
+  call('ZREM', RETRY, id)
+  r.retry, r.error = -1, ''
+  if r.entries then
+    r.entries = new
+  else
+    for i = 1, #old do
+      local stamp = pack('>d', old[i].stamp)
+      call('ZREM', first.spill .. id, stamp .. old[i].payload)
+      call('HDEL', first.map .. id, 'i' .. redis.sha1hex(old[i].payload), 'c' .. stamp)
+    end
+    r.count = #new
+  end
+  rewrite(first, id, r)
+  return old
+end
+
+-- Dead ids: those in ARGV from `from`, or, without any, a slice of all that had died by `began`.
+-- Returns them, began, and 'more' or ''.
+local function dead_slice(from, text)
+  if text == '' then return chosen(from), '', '' end
+  local began = text == '0' and format('%.0f', now) or text
+  local ids = call('ZRANGEBYSCORE', DIED, '-inf', began, 'LIMIT', 0, 100)
+  return ids, began, #ids == 100 and 'more' or ''
+end

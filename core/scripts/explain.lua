@@ -1,0 +1,15 @@
+-- include: prelude record
+-- EXPLAIN: all that a shard knows of one id, at one moment.
+-- KEYS: the shard's
+-- ARGV: 1 generation, 2 id
+-- Returns {now, paused, lease, fence of the last claim, owner, run or '', end of its time to run or '', record, behind, dead}:
+--   the records as heads without payloads, '' for none
+local id = ARGV[2]
+local function head(store)
+  local record = call('HGET', store.hash, id)
+  if not record then return '' end
+  local r = read(record)
+  return header(r, 3, r.count or #r.entries)
+end
+return {format('%.0f', now), flags % 2, format('%.0f', lease), format('%.0f', claimed), owner,
+  call('HGET', RUNNING, id) or '', call('ZSCORE', OVERRUN, id) or '', head(first), head(second), head(morgue)}

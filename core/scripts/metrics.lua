@@ -1,0 +1,36 @@
+-- include: prelude
+-- METRICS: the figures of a shard.
+-- KEYS: the shard's
+-- ARGV: 1 generation
+-- Returns {now, waiting, retries, busy, parked, dead, unproven, suspect, processed, failed, refused, paused, lag, first,
+--   lease, fence of the last claim, owner}: microseconds; first is the smallest due time of what waits, 9e15 for none;
+--   what waits behind a running id counts as waiting.
+local busy, parked = call('HLEN', RUNNING), call('ZCARD', PARKED)
+local waiting = call('HLEN', JOBS) - busy - parked + call('HLEN', NEXT)
+local soon = FOREVER
+
+for _, key in ipairs({DUE, UNPROVEN, SUSPECT}) do
+  local head = call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  soon = min(soon, tonumber(head[2]) or FOREVER)
+end
+
+-- The head of the ready list is nearly sorted, and its entries may be stale.
+local function ready_head()
+  for from = 0, 900, 100 do
+    local ids = call('LRANGE', READY, from, from + 99)
+    if not ids[1] then return FOREVER end
+    local head, records, runs = FOREVER, call('HMGET', JOBS, unpack(ids)), call('HMGET', RUNNING, unpack(ids))
+    for i = 1, #ids do
+      local record = records[i]
+      if record and not runs[i] and byte(record) % 4 == 0 then head = min(head, (unpack_struct('<d', record, 2))) end
+    end
+    if head < FOREVER then return head end
+  end
+  return FOREVER
+end
+
+soon = min(soon, ready_head())
+local function whole(number) return format('%.0f', number) end
+return {whole(now), waiting, call('ZCARD', RETRY), busy, parked, call('HLEN', DEAD), call('ZCARD', UNPROVEN),
+  call('ZCARD', SUSPECT), whole(processed), whole(failed), whole(refused), flags % 2, whole(max(0, now - soon)),
+  whole(soon), whole(lease), whole(claimed), owner}

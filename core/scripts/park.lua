@@ -1,0 +1,24 @@
+-- include: prelude record admin
+-- PARK: stops ids with all their payloads until an operator unparks them. A running id is parked when its run is settled.
+-- KEYS: the shard's
+-- ARGV: 1 generation, 2.. ids, at most 1,000
+-- Returns the number of ids that were there
+local ids = chosen(2)
+probe()
+local waiting, runs = look(first, ids), fields(RUNNING, ids)
+open_for_writing()
+local count = 0
+for i = 1, #ids do
+  local id = ids[i]
+  local run, r = runs[id], waiting[id]
+  if run then
+    flagged(id, run, digit_of(run) % 4 + 4)
+  elseif r and r.place ~= PARKED_PLACE then
+    unplace(id, r)
+    place(id, r, true)
+    rewrite(first, id, r)
+  end
+  if run or r then count = count + 1 end
+end
+if count > 0 then tell_owner() end
+return count

@@ -1,0 +1,11 @@
+-- include: prelude
+-- PAUSE: nothing of this shard is claimed until it is resumed; its owner hears of it and hands back what is not begun.
+-- KEYS: the shard's
+-- ARGV: 1 generation
+-- Returns 1 if it was not paused before, else 0
+local changed = flags % 2 == 0 and 1 or 0
+open_for_writing()
+flags = flags + changed
+save()
+tell_owner()
+return changed

@@ -1,0 +1,37 @@
+-- include: prelude record admin
+-- PERFORM_NOW: ids that are due later become due when the action began; retry_count stays. A slice a call.
+-- KEYS: the shard's
+-- ARGV: 1 generation, 2 began ('0' at first), 3 cursor ('' at first)
+-- Returns {began, cursor ('' at the end), changed}. An id that is new since the action began is not touched.
+local PARTS = {
+  due = {DUE, 'unproven'}, unproven = {UNPROVEN, 'suspect'}, suspect = {SUSPECT, 'next'}, next = {NEXT, ''},
+}
+local part, cursor = string.match(ARGV[3], '^(%a+) (%d+)$')
+if not part then part, cursor = 'due', '0' end
+local store = part == 'next' and second or first
+probe()
+local page, ids = call(part == 'next' and 'HSCAN' or 'ZSCAN', PARTS[part][1], cursor, 'COUNT', 250), {}
+for i = 1, #page[2], 2 do
+  if part == 'next' or tonumber(page[2][i + 1]) > now then ids[#ids + 1] = page[2][i] end
+end
+local records = look(store, ids)
+
+local began = begin(ARGV[2])
+local changed = 0
+open_for_writing()
+for id, r in pairs(records) do
+  if r.due > now and r.place ~= PARKED_PLACE and (not came_since(began) or arrival(store, id, r) <= began) then
+    if part == 'next' then
+      r.due = began
+    else
+      move(id, r, began)
+      place(id, r)
+    end
+    rewrite(store, id, r)
+    changed = changed + 1
+  end
+end
+if changed > 0 then wake_owner(now) end
+save()
+cursor = page[1] ~= '0' and part .. ' ' .. page[1] or PARTS[part][2] ~= '' and PARTS[part][2] .. ' 0' or ''
+return {format('%.0f', began), cursor, changed}

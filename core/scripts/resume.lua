@@ -1,0 +1,11 @@
+-- include: prelude
+-- RESUME: ends a pause; the owner hears of it and claims.
+-- KEYS: the shard's
+-- ARGV: 1 generation
+-- Returns 1 if it was paused before, else 0
+local changed = flags % 2
+open_for_writing()
+flags = flags - changed
+save()
+tell_owner()
+return changed

@@ -1,0 +1,28 @@
+-- include: prelude record
+-- SCAN: a slice of all ids of one kind, in no order; the reader sorts.
+-- KEYS: the shard's
+-- ARGV: 1 generation, 2 part: waiting, behind (waiting while the id runs), running, dead; 3 cursor ('0' at first)
+-- Returns {cursor ('0' at the end), id, due, retry_count, ...}. Parked ids are left out. An id may come twice.
+local part = ARGV[2]
+local key = ({waiting = JOBS, behind = NEXT, running = RUNNING, dead = DEAD})[part]
+local page = call('HSCAN', key, ARGV[3], 'COUNT', 250)
+local flat, answer = page[2], {page[1]}
+local runs = {}
+if part == 'waiting' and flat[1] then
+  local ids = {}
+  for i = 1, #flat, 2 do ids[#ids + 1] = flat[i] end
+  runs = call('HMGET', RUNNING, unpack(ids))
+end
+for i = 1, #flat, 2 do
+  local id, record, due, retry = flat[i], flat[i + 1], 0, -1
+  local skip = part == 'waiting' and (runs[(i + 1) / 2] or byte(record) % 4 == 2)
+  if not skip then
+    if part ~= 'running' then
+      due = unpack_struct('<d', record, 2)
+      if byte(record) >= 8 then retry = unpack_struct('<i4', record, 10) end
+    end
+    local at = #answer
+    answer[at + 1], answer[at + 2], answer[at + 3] = id, format('%.0f', due), retry
+  end
+end
+return answer

@@ -1,0 +1,27 @@
+-- include: prelude record admin
+-- UNPARK: parked ids become due now, as new ones. A running id that was to be parked goes on.
+-- KEYS: the shard's
+-- ARGV: 1 generation, 2.. ids, at most 1,000
+-- Returns the number of ids that were parked, or were to be
+local ids = chosen(2)
+probe()
+local waiting, runs = look(first, ids), fields(RUNNING, ids)
+open_for_writing()
+local count = 0
+for i = 1, #ids do
+  local id = ids[i]
+  local run, r = runs[id], waiting[id]
+  if run and digit_of(run) >= 4 then
+    flagged(id, run, digit_of(run) % 4)
+    count = count + 1
+  elseif not run and r and r.place == PARKED_PLACE then
+    move(id, r, now)
+    r.retry, r.error = -1, ''
+    place(id, r)
+    rewrite(first, id, r)
+    count = count + 1
+  end
+end
+if count > 0 then wake_owner(now) end
+save()
+return count
