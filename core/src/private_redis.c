@@ -34,15 +34,15 @@
 #define PATH_MAX 4096
 #endif
 
-#define PRIVATE_READY_MS 30000   /* until PONG: Redis may have much to load */
+#define PRIVATE_READY_MS 30000    /* until PONG: Redis may have much to load */
 #define PRIVATE_STOPPING_MS 15000 /* until a guard that is stopping Redis is done */
-#define PRIVATE_TERM_MS 10000    /* what the guard gives Redis between TERM and KILL */
+#define PRIVATE_TERM_MS 10000     /* what the guard gives Redis between TERM and KILL */
 #define PRIVATE_RELEASE_MS 5000
 #define PRIVATE_PING_MS 250
 #define PRIVATE_PAUSE_MS 5
-#define PRIVATE_RETRY_MS 100     /* between two attempts to start while another process has the lock */
+#define PRIVATE_RETRY_MS 100 /* between two attempts to start, while another has the lock */
 #define PRIVATE_LOG_MAX (1024 * 1024)
-#define PRIVATE_REPORT_FD 3      /* in the guard and in Redis */
+#define PRIVATE_REPORT_FD 3 /* in the guard and in Redis */
 #define PRIVATE_LAST_SIGNAL 64
 
 struct srt_private_redis {
@@ -62,8 +62,8 @@ static void private_pause(int ms)
     (void)poll(NULL, 0, ms);
 }
 
-static int private_fail_errno(seriatim_error *error, int status, const char *what,
-                              const char *path, int code)
+static int private_fail_errno(seriatim_error *error, int status, const char *what, const char *path,
+                              int code)
 {
     char text[96];
     return srt_fail(error, status, "private Redis: %s %s: %s", what, path,
@@ -113,7 +113,8 @@ static int private_check_folder(const char *folder, seriatim_error *error)
     if (!S_ISDIR(info.st_mode))
         return srt_fail(error, SERIATIM_INVALID, "private Redis: %s is no folder", folder);
     if (info.st_uid != geteuid())
-        return srt_fail(error, SERIATIM_INVALID, "private Redis: %s belongs to another user", folder);
+        return srt_fail(error, SERIATIM_INVALID, "private Redis: %s belongs to another user",
+                        folder);
     if (info.st_mode & (S_IWGRP | S_IWOTH))
         return srt_fail(error, SERIATIM_INVALID, "private Redis: %s is writable by others", folder);
     return SERIATIM_OK;
@@ -290,7 +291,7 @@ static void private_drop_descriptors(const private_launch *launch)
 {
     int fd;
     if (launch->report == PRIVATE_REPORT_FD)
-        (void)fcntl(PRIVATE_REPORT_FD, F_SETFD, 0); /* Redis keeps it: its death is the end of file */
+        (void)fcntl(PRIVATE_REPORT_FD, F_SETFD, 0); /* Redis keeps it open until it dies */
     else
         (void)dup2(launch->report, PRIVATE_REPORT_FD);
     for (fd = 0; fd <= launch->last_fd; fd++)
@@ -451,8 +452,8 @@ static int private_find_program(srt_private_redis *p, seriatim_error *error)
     if (p->program)
         return SERIATIM_OK;
     return srt_fail(error, SERIATIM_UNSUPPORTED,
-                    "private Redis: neither redis-server nor valkey-server is in PATH: install one "
-                    "(Debian: apt install redis-server, macOS: brew install redis) or set REDIS_URL");
+                    "private Redis: neither redis-server nor valkey-server is in PATH; install one "
+                    "(Debian: apt install redis-server) or set REDIS_URL");
 }
 
 static int private_open_report(int ends[2])
@@ -486,12 +487,12 @@ static int private_fork(const private_launch *launch)
 static int private_launch_guard(srt_private_redis *p, seriatim_error *error)
 {
     int status = private_find_program(p, error), ends[2], forked, code;
-    const char *argv[] = {p->program,      "--port",   "0",           "--unixsocket",
-                          p->socket,       "--unixsocketperm", "700", "--dir",
-                          p->folder,       "--appendonly",     "yes", "--appendfsync",
-                          "everysec",      "--save",           "",    "--maxmemory-policy",
-                          "noeviction",    "--daemonize",      "no",  "--pidfile",
-                          "",              NULL};
+    /* clang-format off */
+    const char *argv[] = {p->program, "--port", "0", "--unixsocket", p->socket,
+                          "--unixsocketperm", "700", "--dir", p->folder, "--appendonly", "yes",
+                          "--appendfsync", "everysec", "--save", "", "--maxmemory-policy",
+                          "noeviction", "--daemonize", "no", "--pidfile", "", NULL};
+    /* clang-format on */
     private_launch launch = {p->users, p->lock, p->log, p->program, (char *const *)argv, -1, 0};
     if (status != SERIATIM_OK)
         return status;
@@ -592,8 +593,8 @@ static int private_await_pong(srt_private_redis *p, seriatim_error *error)
         if (answer == PRIVATE_PONG)
             return private_settle(p);
         if (srt_clock_ms() >= deadline)
-            return srt_fail(error, SERIATIM_TIMEOUT,
-                            "private Redis: no PONG within 30 s; see %s", p->log);
+            return srt_fail(error, SERIATIM_TIMEOUT, "private Redis: no PONG within 30 s; see %s",
+                            p->log);
         if (answer == PRIVATE_NOBODY && p->report < 0 && srt_clock_ms() >= p->launch_at)
             status = private_launch_guard(p, error);
         else

@@ -108,14 +108,19 @@ static void transport_forget_addresses(srt_transport *t)
     t->addresses = t->next = NULL;
 }
 
-/* Ends the connection with an error of the form "what: why". */
+/* Ends the connection with an error of the form "what where: why", in one line. */
 static int transport_fail(srt_transport *t, int status, const char *what, const char *why)
 {
+    char *at;
     transport_close_fd(t);
     if (t->url->kind == SRT_URL_UNIX)
-        return srt_fail(&t->error, status, "%s %s: %s", what, t->url->path, why);
-    return srt_fail(&t->error, status, "%s %s:%d: %s", what, t->url->host, t->url->port,
-                    why);
+        srt_fail(&t->error, status, "%s %s: %s", what, t->url->path, why);
+    else
+        srt_fail(&t->error, status, "%s %s:%d: %s", what, t->url->host, t->url->port, why);
+    for (at = t->error.message; *at; at++)
+        if ((unsigned char)*at < ' ') /* a socket's path may hold any byte */
+            *at = '?';
+    return status;
 }
 
 static int transport_fail_errno(srt_transport *t, const char *what, int code)
@@ -515,7 +520,8 @@ static int transport_connected(srt_transport *t)
     return transport_tls_handshake(t);
 }
 
-/* Begins one connect(2): OK when done at once, AGAIN when under way, an error with the socket closed. */
+/* Begins one connect(2): OK when done at once, AGAIN when under way, an error with the socket
+ * closed. */
 static int transport_begin_address(srt_transport *t, const struct sockaddr *address, socklen_t len)
 {
     t->fd = transport_open_socket(address->sa_family);
@@ -531,7 +537,8 @@ static int transport_begin_address(srt_transport *t, const struct sockaddr *addr
     return SERIATIM_AGAIN;
 }
 
-/* Tries the addresses that are left until one connects or is under way; else the last one's error. */
+/* Tries the addresses that are left until one connects or is under way; else the last one's error.
+ */
 static int transport_next_address(srt_transport *t)
 {
     int status = t->error.status;
@@ -693,8 +700,8 @@ int srt_transport_wait(srt_transport *t, int extra_fd, int timeout_ms)
         return SERIATIM_OK;
     if (wants)
         fds[0].fd = t->fd;
-    fds[0].events = (short)((wants & SRT_WANT_READ ? POLLIN : 0) |
-                            (wants & SRT_WANT_WRITE ? POLLOUT : 0));
+    fds[0].events =
+        (short)((wants & SRT_WANT_READ ? POLLIN : 0) | (wants & SRT_WANT_WRITE ? POLLOUT : 0));
     n = poll(fds, 2, transport_poll_ms(t, timeout_ms));
     if (n > 0)
         return SERIATIM_OK;

@@ -363,7 +363,7 @@ void srt_url_free(srt_url *url)
 
 size_t srt_url_socket_path_max(void)
 {
-    return sizeof ((struct sockaddr_un *)NULL)->sun_path - 1;
+    return sizeof((struct sockaddr_un *)NULL)->sun_path - 1;
 }
 
 void srt_url_encode(srt_bytes *out, const char *text)

@@ -62,7 +62,8 @@ static void test_tcp(void **state)
     static const good_tcp cases[] = {
         {"redis://", NULL, NULL, "127.0.0.1", 6379, 0, SRT_URL_TCP, "redis://127.0.0.1:6379/0"},
         {"REDIS://h", NULL, NULL, "h", 6379, 0, SRT_URL_TCP, "redis://h:6379/0"},
-        {"redis://:7000", NULL, NULL, "127.0.0.1", 7000, 0, SRT_URL_TCP, "redis://127.0.0.1:7000/0"},
+        {"redis://:7000", NULL, NULL, "127.0.0.1", 7000, 0, SRT_URL_TCP,
+         "redis://127.0.0.1:7000/0"},
         {"redis://h/", NULL, NULL, "h", 6379, 0, SRT_URL_TCP, "redis://h:6379/0"},
         {"redis:///3", NULL, NULL, "127.0.0.1", 6379, 3, SRT_URL_TCP, "redis://127.0.0.1:6379/3"},
         {"redis://my_host-1.a.b:1/15", NULL, NULL, "my_host-1.a.b", 1, 15, SRT_URL_TCP,
@@ -239,9 +240,9 @@ static void test_unsupported(void **state)
     for (i = 0; i < 3; i++) {
         seriatim_error error = {0, ""};
         srt_url url;
-        assert_int_equal(srt_url_parse(&url, seriatim_default_allocator(), texts[i],
-                                       strlen(texts[i]), &error),
-                         SERIATIM_UNSUPPORTED);
+        assert_int_equal(
+            srt_url_parse(&url, seriatim_default_allocator(), texts[i], strlen(texts[i]), &error),
+            SERIATIM_UNSUPPORTED);
         assert_non_null(strstr(error.message, "not supported yet"));
         assert_null(strstr(error.message, "SeCrEt"));
     }
