@@ -132,7 +132,7 @@ void seriatim_job_init(seriatim_job *job);
 
 /* Of a client or a node. Strings are only read during the call that takes the struct. */
 typedef struct seriatim_options {
-    const seriatim_allocator *allocator; /* NULL: the default; must outlive the object */
+    const seriatim_allocator *allocator; /* NULL: the default; must outlive the object; a runner's must be thread-safe */
     const char *ns;                      /* namespace: what every key begins with; NULL: "seriatim" */
     const char *name;                    /* CLIENT SETNAME; NULL: none */
     size_t max_payload;                  /* bytes of a payload; 0: 1 MiB */
@@ -315,11 +315,13 @@ int seriatim_runner_take(seriatim_runner *runner, size_t group, seriatim_deliver
 int seriatim_runner_settle(seriatim_runner *runner, seriatim_delivery *delivery);
 /* Moves the end of an id's time to run to `seconds` from now. */
 int seriatim_runner_extend(seriatim_runner *runner, seriatim_delivery *delivery, size_t i, double seconds);
-/* Readable while a take of this group, or seriatim_runner_event, may give something. */
+/*
+ * After AGAIN: wait until the group's descriptor is readable (or as long as you like), call clear, take again. Each AGAIN
+ * is followed by one clear, whatever ended the wait.
+ */
 int seriatim_runner_fd(const seriatim_runner *runner, size_t group);
-/* Empties the descriptor before a take; call it after it was readable. */
 void seriatim_runner_clear(seriatim_runner *runner, size_t group);
-/* clear after waiting by poll(2), at most timeout_ms (-1: for ever), for hosts without a scheduler of their own. */
+/* Waits by poll(2), at most timeout_ms (-1: for ever), and clears: for hosts without a scheduler of their own. */
 void seriatim_runner_wait(seriatim_runner *runner, size_t group, int timeout_ms);
 
 /* For a scheduler of the host's own: the shards of a group that have claimed ids, oldest due first. Returns their number. */
@@ -332,7 +334,7 @@ size_t seriatim_runner_candidates(seriatim_runner *runner, size_t group, seriati
 /* As take, from that shard alone. */
 int seriatim_runner_take_from(seriatim_runner *runner, size_t group, seriatim_shard shard, seriatim_delivery **delivery);
 
-/* The next event: OK, or AGAIN when there is none. */
+/* The next event: OK, or AGAIN when there is none. Ask now and then; the last 64 are kept. */
 int seriatim_runner_event(seriatim_runner *runner, seriatim_event *event);
 /* The host's threads answer: without a pulse for a lease time the node stops renewing its heartbeat. */
 void seriatim_runner_pulse(seriatim_runner *runner);
@@ -342,7 +344,7 @@ void seriatim_runner_quiet(seriatim_runner *runner);
 void seriatim_runner_stop(seriatim_runner *runner);
 /* After stop: what still runs is handed back, too, and whatever it reports later is nobody's. */
 void seriatim_runner_abandon(seriatim_runner *runner);
-int seriatim_runner_stopped(const seriatim_runner *runner);
+int seriatim_runner_stopped(seriatim_runner *runner);
 
 typedef struct seriatim_runner_stats {
     uint64_t commands;  /* sent to Redis */
@@ -358,6 +360,146 @@ seriatim_runner_stats seriatim_runner_stats_now(seriatim_runner *runner);
 
 /* Ends the thread (without waiting for what runs), closes the sockets, frees all. No other thread may be inside a call. */
 void seriatim_runner_free(seriatim_runner *runner);
+
+/* ---- Operators: queries, actions, metrics ------------------------------------------------- */
+
+/*
+ * Like a push, each of these is begun, driven to its end, and then read. Results are borrowed until the client's next
+ * begin. A queue that Redis does not know (and that must not be created) is empty.
+ */
+typedef struct seriatim_text {
+    const char *data;
+    size_t len;
+} seriatim_text;
+
+/* What is stored of an id: it waits, is parked, runs, or is dead. */
+typedef struct seriatim_record {
+    const char *id;
+    size_t id_len;
+    const char *state;   /* "waiting" (due), "delayed", "retrying", "unproven", "suspect", "parked", "running", "dead"; static */
+    int behind;          /* 1: it waits while a run of the same id is open */
+    double perform_in;   /* Unix seconds; of a dead one 0 */
+    double updated_at;   /* Unix seconds of the last death; of others 0 */
+    int64_t retry_count; /* -1: never failed */
+    const char *error;   /* of the last failure, or empty */
+    size_t error_len;
+    const seriatim_payload *payloads; /* by score, then by arrival; no more than payload_limit */
+    size_t payload_count;
+    size_t payload_total; /* what is stored */
+    int64_t fence;        /* of the run; 0 when it does not run */
+    unsigned shard;
+} seriatim_record;
+
+typedef enum seriatim_query_kind {
+    SERIATIM_RANGE_BY_ID, /* what waits: all that metrics count in length */
+    SERIATIM_RANGE_BY_PERFORM_IN,
+    SERIATIM_RANGE_BY_RETRY_COUNT,
+    SERIATIM_FETCH, /* these ids, waiting or parked, in this order; unknown ones are left out */
+    SERIATIM_MORGUE_RANGE_BY_ID,
+    SERIATIM_MORGUE_RANGE_BY_UPDATED_AT,
+    SERIATIM_MORGUE_FETCH,
+    SERIATIM_PROCESSING, /* what runs, by id */
+    SERIATIM_PARKED      /* by the time of parking */
+} seriatim_query_kind;
+
+/*
+ * Bounds are text, as Redis has them: of ids "-", "+", "[x", "(x"; of numbers (seconds, counts) "5", "(5" for exclusive,
+ * "-inf", "+inf". An empty bound (data NULL) is none. Everything is only read during the call that takes the struct.
+ */
+typedef struct seriatim_query {
+    int kind;              /* seriatim_query_kind */
+    int reverse;           /* descending; min stays the smaller bound */
+    seriatim_text min, max;
+    int64_t limit;         /* 1..100000 */
+    int64_t payload_limit; /* of one record, 1..1000000 */
+    int64_t shard;         /* -1: all */
+    const seriatim_text *ids; /* of the two fetches */
+    size_t id_count;
+} seriatim_query;
+
+/* No bounds, all shards, limit 10, at most 1,000 payloads of a record. */
+void seriatim_query_init(seriatim_query *query, int kind);
+/* INVALID names the bound or the field. Ranges are merged over all shards. */
+int seriatim_query_begin(seriatim_client *client, size_t queue, const seriatim_query *query);
+const seriatim_record *seriatim_query_result(const seriatim_client *client, size_t *count);
+
+/*
+ * `all` means what is there when the action begins; it goes in slices, and what comes meanwhile is not touched. The others
+ * take ids. All answer with the number of ids (pause and resume: of shards) that they changed.
+ */
+typedef enum seriatim_action_kind {
+    SERIATIM_PERFORM_ALL_JOBS_NOW,
+    SERIATIM_KILL_ALL_FAILED_JOBS,
+    SERIATIM_DELETE_ALL_FAILED_JOBS,
+    SERIATIM_MORGUE_QUEUE_UP_ALL_JOBS,
+    SERIATIM_MORGUE_DELETE_ALL_JOBS,
+    SERIATIM_PAUSE,
+    SERIATIM_RESUME,
+    SERIATIM_DELETE, /* from here on: ids */
+    SERIATIM_MORGUE_QUEUE_UP,
+    SERIATIM_MORGUE_DELETE,
+    SERIATIM_PARK,
+    SERIATIM_UNPARK
+} seriatim_action_kind;
+
+int seriatim_action_begin(seriatim_client *client, size_t queue, int kind, const seriatim_text *ids, size_t id_count);
+/* Also after a failure: what was done before it. */
+int64_t seriatim_action_result(const seriatim_client *client);
+
+/* The figures of a shard, or of a queue: their sums, the largest lag, the smallest first. */
+typedef struct seriatim_metrics {
+    int64_t length; /* what waits: fresh + retries; neither running nor parked ids */
+    int64_t fresh, retries, morgue_length, busy, parked, unproven, suspect;
+    int64_t processed, failed, refused; /* ids settled, ever growing */
+    double lag;     /* seconds since the oldest waiting id became due; 0 when none is due */
+    double first;   /* Unix seconds at which the first waiting id is due; 0 when none waits */
+    double now;     /* by Redis' clock */
+    int64_t paused; /* shards */
+    int64_t lease, fence;  /* of a shard */
+    const char *owner;     /* of a shard: the node, or empty. NUL-terminated */
+} seriatim_metrics;
+
+int seriatim_metrics_begin(seriatim_client *client, size_t queue);
+const seriatim_metrics *seriatim_metrics_total(const seriatim_client *client);
+const seriatim_metrics *seriatim_metrics_shards(const seriatim_client *client, size_t *count);
+
+/* Why an id is or is not running. */
+typedef struct seriatim_explanation {
+    const char *text;     /* the answer in one sentence, NUL-terminated */
+    seriatim_record job;  /* what waits, is parked or runs, without payloads; state "unknown" when there is nothing */
+    seriatim_record behind; /* what was pushed while it runs; state "unknown" when there is nothing */
+    seriatim_record dead; /* what lies in the morgue; state "unknown" when there is nothing */
+    const char *owner;    /* of the shard, or empty; NUL-terminated */
+    int owner_alive;      /* it has a heartbeat */
+    int paused;           /* the shard */
+    int64_t lease, fence; /* of the ownership, of the last claim */
+    double now;
+} seriatim_explanation;
+
+int seriatim_explain_begin(seriatim_client *client, size_t queue, const char *id, size_t len);
+const seriatim_explanation *seriatim_explain_result(const seriatim_client *client);
+
+typedef struct seriatim_finding {
+    unsigned shard;
+    const char *kind;   /* one word, NUL-terminated like the detail */
+    const char *detail;
+    const char *id;
+    size_t id_len;
+    int repaired;
+} seriatim_finding;
+
+/* Proves what is stored of a queue, in slices; repair mends what can be mended without losing a payload. */
+int seriatim_check_begin(seriatim_client *client, size_t queue, int repair);
+const seriatim_finding *seriatim_check_result(const seriatim_client *client, size_t *count);
+size_t seriatim_check_looked_at(const seriatim_client *client);
+
+typedef struct seriatim_living_node {
+    const char *name, *description; /* NUL-terminated */
+    double expires_in;              /* seconds until its heartbeat ends */
+} seriatim_living_node;
+
+int seriatim_nodes_begin(seriatim_client *client);
+const seriatim_living_node *seriatim_nodes_result(const seriatim_client *client, size_t *count);
 
 #ifdef __cplusplus
 }

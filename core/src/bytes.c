@@ -80,6 +80,8 @@ void srt_bytes_clear(srt_bytes *b)
 char *srt_bytes_reserve(srt_bytes *b, size_t more)
 {
     void *data = b->data;
+    if (more == 0)
+        return b->failed ? NULL : b->data + (b->data ? b->len : 0);
     if (b->failed || more > SIZE_MAX - b->len ||
         srt_grow(b->mem, &data, &b->cap, b->len + more, 1) != SERIATIM_OK) {
         b->failed = 1;
@@ -148,6 +150,18 @@ void srt_arena_free(srt_arena *a)
         srt_free(a->mem, a->head, a->head->size);
         a->head = next;
     }
+}
+
+void srt_arena_join(srt_arena *a, srt_arena *other)
+{
+    srt_arena_block *last = other->head;
+    if (!last)
+        return;
+    while (last->next)
+        last = last->next;
+    last->next = a->head;
+    a->head = other->head;
+    other->head = NULL;
 }
 
 void srt_arena_reset(srt_arena *a)

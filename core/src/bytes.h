@@ -42,6 +42,7 @@ typedef struct srt_arena {
 void srt_arena_init(srt_arena *a, const seriatim_allocator *mem);
 void srt_arena_free(srt_arena *a);
 void srt_arena_reset(srt_arena *a);                                /* frees all but one ordinary block */
+void srt_arena_join(srt_arena *a, srt_arena *other);               /* takes over what `other` holds */
 void *srt_arena_alloc(srt_arena *a, size_t size);                  /* 8-byte aligned, not zeroed; NULL: out of memory */
 void *srt_arena_copy(srt_arena *a, const void *data, size_t len);  /* NUL added behind */
 

@@ -1,0 +1,64 @@
+/* all.c - the whole core as one unit: what each binding compiles. */
+#define _XOPEN_SOURCE 700
+#define _DEFAULT_SOURCE 1
+
+/* Nothing of ours is exported. What is declared after the pragma is, so the system's headers come before it. */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <float.h>
+#include <hiredis/hiredis.h>
+#include <hiredis/read.h>
+#include <limits.h>
+#include <math.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+#ifdef SERIATIM_WITH_OPENSSL
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#endif
+
+#if defined(__GNUC__)
+#pragma GCC visibility push(hidden)
+#endif
+
+#include "status.c"
+#include "bytes.c"
+#include "json.c"
+#include "resp.c"
+#include "script.c"
+#include "keys.c"
+#include "registry.c"
+#include "policy.c"
+#include "client.c"
+#include "push.c"
+#include "record.c"
+#include "shard.c"
+#include "delivery.c"
+#include "node.c"
+#include "url.c"
+#include "transport.c"
+#include "private_redis.c"
+#include "link.c"
+#include "runner.c"

@@ -1,0 +1,393 @@
+/* delivery.c - what host threads hold: hand-out by the scheduler, outcomes, hand-back. */
+#include "node.h"
+
+#include <math.h>
+#include <string.h>
+
+#define CENTURY_SECONDS 3155760000.0
+
+/* ---- Reading ------------------------------------------------------------------------------- */
+
+int seriatim_delivery_kind_of(const seriatim_delivery *d)
+{
+    return d->kind;
+}
+
+size_t seriatim_delivery_worker(const seriatim_delivery *d)
+{
+    return d->shard->worker;
+}
+
+unsigned seriatim_delivery_shard(const seriatim_delivery *d)
+{
+    return d->shard->index;
+}
+
+size_t seriatim_delivery_size(const seriatim_delivery *d)
+{
+    return d->count;
+}
+
+const seriatim_claimed *seriatim_delivery_job(const seriatim_delivery *d, size_t i)
+{
+    return &d->jobs[i]->view;
+}
+
+/* ---- Outcomes: they live in memory of their own, because others of the same claim may be in other threads' hands --- */
+
+static const seriatim_allocator *outcome_memory(const srt_job *job)
+{
+    return job->claim->memory.mem;
+}
+
+static void outcome_clear(srt_job *job)
+{
+    srt_free(outcome_memory(job), job->outcome_text, job->outcome_size);
+    job->outcome_text = NULL;
+    job->outcome_size = job->text_len = job->rejected_len = 0;
+    job->text = job->rejected = "";
+    job->time_us = 0;
+    job->outcome = SRT_RELEASED;
+}
+
+static char *outcome_reserve(srt_job *job, size_t size)
+{
+    outcome_clear(job);
+    job->outcome_text = srt_alloc(outcome_memory(job), size + 1);
+    job->outcome_size = job->outcome_text ? size + 1 : 0;
+    return job->outcome_text;
+}
+
+int seriatim_delivery_done(seriatim_delivery *d, size_t i)
+{
+    outcome_clear(d->jobs[i]);
+    d->jobs[i]->outcome = SRT_DONE;
+    return SERIATIM_OK;
+}
+
+int seriatim_delivery_release(seriatim_delivery *d, size_t i)
+{
+    outcome_clear(d->jobs[i]);
+    return SERIATIM_OK;
+}
+
+static int64_t seconds_to_us(double seconds)
+{
+    if (!(seconds > 0))
+        return 0;
+    return (int64_t)((seconds < CENTURY_SECONDS ? seconds : CENTURY_SECONDS) * 1e6);
+}
+
+int seriatim_delivery_fail(seriatim_delivery *d, size_t i, const char *error, size_t len, double retry_in)
+{
+    srt_job *job = d->jobs[i];
+    char *text = outcome_reserve(job, len);
+    if (!text)
+        return SERIATIM_NOMEM;
+    if (len)
+        memcpy(text, error, len);
+    job->outcome = SRT_FAILED;
+    job->text = text;
+    job->text_len = len;
+    job->time_us = seconds_to_us(retry_in);
+    return SERIATIM_OK;
+}
+
+/* Big-endian, as record.lua names the entries of a spilled record. */
+static void pack_stamp(char *at, double stamp)
+{
+    uint64_t bits;
+    size_t i;
+    memcpy(&bits, &stamp, 8);
+    for (i = 0; i < 8; i++)
+        at[i] = (char)(bits >> (56 - 8 * i));
+}
+
+int seriatim_delivery_reject(seriatim_delivery *d, size_t i, const size_t *places, size_t count, const char *reason,
+                             size_t len)
+{
+    srt_job *job = d->jobs[i];
+    char *text = outcome_reserve(job, len + 8 * count);
+    size_t p;
+    if (!text)
+        return SERIATIM_NOMEM;
+    if (len)
+        memcpy(text, reason, len);
+    for (p = 0; p < count; p++)
+        pack_stamp(text + len + 8 * p, job->record.stamps[places[p]]);
+    job->outcome = SRT_REJECTED;
+    job->text = text;
+    job->text_len = len;
+    job->rejected = text + len;
+    job->rejected_len = 8 * count;
+    return SERIATIM_OK;
+}
+
+/* ---- Hand-out ------------------------------------------------------------------------------ */
+
+seriatim_delivery *srt_delivery_new(srt_node *node, int kind, srt_shard *shard, size_t cap)
+{
+    seriatim_delivery *d = srt_alloc(node->mem, sizeof *d + cap * sizeof(srt_job *));
+    if (!d)
+        return NULL;
+    d->kind = kind;
+    d->shard = shard;
+    d->cap = cap;
+    return d;
+}
+
+void srt_delivery_free(srt_node *node, seriatim_delivery *d)
+{
+    size_t i;
+    for (i = 0; i < d->count; i++)
+        srt_job_free(node, d->jobs[i]);
+    srt_free(node->mem, d, sizeof *d + d->cap * sizeof(srt_job *));
+}
+
+static void hold(srt_node *node, seriatim_delivery *d)
+{
+    d->previous = NULL;
+    d->next = node->held;
+    if (node->held)
+        node->held->previous = d;
+    node->held = d;
+    node->held_count++;
+    node->groups[d->shard->group].held++;
+    d->shard->running += d->count;
+    node->stats.running += d->count;
+}
+
+static void let_go(srt_node *node, seriatim_delivery *d)
+{
+    if (d->previous)
+        d->previous->next = d->next;
+    else
+        node->held = d->next;
+    if (d->next)
+        d->next->previous = d->previous;
+    node->held_count--;
+    node->groups[d->shard->group].held--;
+    if (!d->abandoned) {
+        d->shard->running -= d->count;
+        node->stats.running -= d->count;
+    }
+}
+
+/* One job alone: a death to report, an unproven or a suspect id. */
+static int take_single(srt_node *node, srt_job_list *list, int kind, int64_t now, seriatim_delivery **out)
+{
+    srt_job *job = list->first;
+    seriatim_delivery *d = srt_delivery_new(node, kind, job->shard, 1);
+    size_t i;
+    if (!d)
+        return SERIATIM_AGAIN;
+    d->jobs[d->count++] = srt_list_take(list);
+    d->shard->apart--;
+    d->solo = job->mode == 's';
+    if (d->solo)
+        node->solo = SRT_SOLO_RUN;
+    hold(node, d);
+    for (i = 0; i < node->shard_count; i++)
+        if (node->shards[i]->unproven_at <= now)
+            srt_node_wake(node, node->shards[i], now);
+    *out = d;
+    return SERIATIM_OK;
+}
+
+static int take_batch(srt_node *node, srt_shard *s, int64_t now, seriatim_delivery **out)
+{
+    size_t count = s->ready.count < s->queue->batch_size ? s->ready.count : s->queue->batch_size;
+    seriatim_delivery *d = srt_delivery_new(node, SERIATIM_RUN, s, count);
+    srt_group *group = &node->groups[s->group];
+    if (!d)
+        return SERIATIM_AGAIN;
+    while (d->count < count)
+        d->jobs[d->count++] = srt_list_take(&s->ready);
+    srt_shard_list_ready(node, s);
+    if (s->listed && group->scheduler == SERIATIM_SEQ && group->ready_last != s) {
+        srt_job_list keep = s->ready;
+        memset(&s->ready, 0, sizeof s->ready);
+        srt_shard_list_ready(node, s);
+        s->ready = keep;
+        srt_shard_list_ready(node, s);
+    }
+    hold(node, d);
+    if (!s->claiming && (s->more || s->due_at <= now))
+        srt_node_wake(node, s, now);
+    *out = d;
+    return SERIATIM_OK;
+}
+
+static int may_run(const srt_shard *s)
+{
+    return !s->queue->serial_shards || s->running == 0;
+}
+
+/* Is `a` to be taken before `b`? Seq goes round: whoever was taken from stands last in the list. */
+static int goes_before(int scheduler, const srt_shard *a, const srt_shard *b)
+{
+    if (scheduler == SERIATIM_SEQ)
+        return 0;
+    if (scheduler == SERIATIM_PRIORITY && a->queue->priority != b->queue->priority)
+        return a->queue->priority > b->queue->priority;
+    return a->ready.first->record.due_us < b->ready.first->record.due_us;
+}
+
+static srt_shard *choose(const srt_group *group)
+{
+    srt_shard *s, *best = NULL;
+    for (s = group->ready_first; s; s = s->ready_next)
+        if (may_run(s) && (!best || goes_before(group->scheduler, s, best)))
+            best = s;
+    return best;
+}
+
+/* What goes before any ready id; SERIATIM_OK, _CLOSED, or _AGAIN with *go_on telling whether ready ids may be taken. */
+static int take_first(srt_node *node, srt_group *group, int64_t now, seriatim_delivery **out, int *go_on)
+{
+    *go_on = 0;
+    if (group->hooks) {
+        *out = group->hooks;
+        group->hooks = (*out)->next;
+        hold(node, *out);
+        return SERIATIM_OK;
+    }
+    if (node->stopped || (node->stopping && srt_node_drained(node)))
+        return SERIATIM_CLOSED;
+    if (group->died.first)
+        return take_single(node, &group->died, SERIATIM_DIED, now, out);
+    if (node->opening || node->quiet)
+        return SERIATIM_AGAIN;
+    if (group->singles.first && (group->singles.first->mode == 's' ? node->held_count == 0 : node->solo == SRT_SOLO_NONE))
+        return take_single(node, &group->singles, SERIATIM_RUN, now, out);
+    *go_on = node->solo == SRT_SOLO_NONE;
+    return SERIATIM_AGAIN;
+}
+
+int srt_node_take(srt_node *node, size_t number, int64_t now, seriatim_delivery **out)
+{
+    srt_group *group = &node->groups[number];
+    int go_on, status = take_first(node, group, now, out, &go_on);
+    srt_shard *s;
+    if (status != SERIATIM_AGAIN || !go_on)
+        return status;
+    s = choose(group);
+    return s ? take_batch(node, s, now, out) : SERIATIM_AGAIN;
+}
+
+int srt_node_take_from(srt_node *node, size_t number, seriatim_shard wanted, int64_t now, seriatim_delivery **out)
+{
+    srt_group *group = &node->groups[number];
+    int go_on, status = take_first(node, group, now, out, &go_on);
+    srt_shard *s;
+    if (status != SERIATIM_AGAIN || !go_on)
+        return status;
+    for (s = group->ready_first; s; s = s->ready_next)
+        if (s->worker == wanted.worker && s->index == wanted.shard && may_run(s))
+            return take_batch(node, s, now, out);
+    return SERIATIM_AGAIN;
+}
+
+size_t srt_node_candidates(srt_node *node, size_t number, int64_t now, seriatim_candidate *list, size_t cap)
+{
+    size_t count = 0, at;
+    srt_shard *s;
+    for (s = node->groups[number].ready_first; s; s = s->ready_next) {
+        seriatim_candidate c;
+        if (!may_run(s))
+            continue;
+        c.shard.worker = s->worker;
+        c.shard.shard = s->index;
+        c.lag = fmax(0, (double)(now * 1000 + node->offset_us - s->ready.first->record.due_us) / 1e6);
+        c.size = s->ready.count;
+        at = count < cap ? count++ : cap - 1;
+        while (at > 0 && list[at - 1].lag < c.lag) {
+            list[at] = list[at - 1];
+            at--;
+        }
+        if (at < cap)
+            list[at] = c;
+    }
+    return count;
+}
+
+/* ---- Hand-back ----------------------------------------------------------------------------- */
+
+static void wake_starved(srt_node *node, int64_t now)
+{
+    size_t i;
+    node->starved = 0;
+    for (i = 0; i < node->shard_count; i++)
+        if (node->shards[i]->queue->ttr_us)
+            srt_node_wake(node, node->shards[i], now);
+}
+
+void srt_node_settle(srt_node *node, seriatim_delivery *d, int64_t now)
+{
+    size_t i;
+    let_go(node, d);
+    if (d->solo)
+        node->solo = SRT_SOLO_NONE;
+    if (d->kind != SERIATIM_EXHAUSTED && !d->abandoned) {
+        for (i = 0; i < d->count; i++)
+            srt_shard_ended(node, d->shard, d->jobs[i], now);
+        d->count = 0;
+    }
+    if (d->solo || d->shard->queue->serial_shards)
+        node->groups[d->shard->group].news = 1;
+    if (d->shard->state == SRT_OWNED && (!d->shard->wanted || node->stopping))
+        srt_node_wake(node, d->shard, now);
+    if (node->starved)
+        wake_starved(node, now);
+    srt_delivery_free(node, d);
+}
+
+/* A little job that only carries the request. */
+int srt_node_extend(srt_node *node, seriatim_delivery *d, size_t i, double seconds, int64_t now)
+{
+    const srt_job *job = d->jobs[i];
+    srt_claim *claim = srt_alloc(node->mem, sizeof *claim);
+    srt_job *extend;
+    if (!claim)
+        return SERIATIM_NOMEM;
+    srt_arena_init(&claim->memory, node->mem);
+    claim->jobs = 1;
+    extend = srt_arena_alloc(&claim->memory, sizeof *extend);
+    if (extend) {
+        *extend = *job;
+        extend->claim = claim;
+        extend->outcome_text = NULL;
+        extend->outcome_size = 0;
+        extend->view.id = srt_arena_copy(&claim->memory, job->view.id, job->view.id_len);
+        extend->run = srt_arena_copy(&claim->memory, job->run, job->run_len);
+        outcome_clear(extend);
+        extend->outcome = SRT_EXTENDED;
+        extend->time_us = seconds_to_us(seconds);
+    }
+    if (!extend || !extend->view.id || !extend->run) {
+        srt_arena_free(&claim->memory);
+        srt_free(node->mem, claim, sizeof *claim);
+        return SERIATIM_NOMEM;
+    }
+    srt_shard_ended(node, d->shard, extend, now);
+    srt_node_wake(node, d->shard, now);
+    return SERIATIM_OK;
+}
+
+/* Hands back what runs: the threads keep what they read, but nothing that they say counts any more. */
+void srt_node_abandon(srt_node *node, int64_t now)
+{
+    seriatim_delivery *d;
+    size_t i;
+    for (d = node->held; d; d = d->next) {
+        if (d->abandoned || d->kind == SERIATIM_EXHAUSTED)
+            continue;
+        for (i = 0; i < d->count; i++)
+            if (srt_node_extend(node, d, i, 0, now) == SERIATIM_OK)
+                d->shard->pending.last->outcome = SRT_RELEASED;
+        d->abandoned = 1;
+        d->shard->running -= d->count;
+        node->stats.running -= d->count;
+    }
+    node->give_up_at = now + 2000;
+}

@@ -1,0 +1,984 @@
+/* node.c - a node's connections, heartbeat, membership and timers. */
+#include "node.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NODE_OPENING_MS 1000     /* at most so long does a start wait for all first claims */
+#define NODE_SOLO_PATIENCE_MS 5000
+#define NODE_SOLO_PAUSE_MS 10000
+
+/* ---- Making -------------------------------------------------------------------------------- */
+
+static int check_node_settings(const seriatim_node_settings *s, seriatim_error *error)
+{
+    size_t i, len = s->id ? strlen(s->id) : 0;
+    for (i = 0; i < len; i++)
+        if (!((s->id[i] >= 'a' && s->id[i] <= 'z') || (s->id[i] >= 'A' && s->id[i] <= 'Z') ||
+              (s->id[i] >= '0' && s->id[i] <= '9') || strchr("_.-", s->id[i])))
+            return srt_fail(error, SERIATIM_INVALID, "node id may hold letters, digits, _ . - only");
+    if (len < 1 || len > 64)
+        return srt_fail(error, SERIATIM_INVALID, "node id must be 1 to 64 bytes, not %lu", (unsigned long)len);
+    if (s->lease_ms < 200 || s->lease_ms > 3600000)
+        return srt_fail(error, SERIATIM_INVALID, "lease_time must be from 0.2 to 3600 seconds");
+    if (s->poll_ms < 10 || s->poll_ms > 3600000)
+        return srt_fail(error, SERIATIM_INVALID, "poll_interval must be from 0.01 to 3600 seconds");
+    if (s->threads < 1 || s->threads > 10000)
+        return srt_fail(error, SERIATIM_INVALID, "threads_per_node must be from 1 to 10000");
+    if (s->scheduler < SERIATIM_LAG || s->scheduler > SERIATIM_PRIORITY)
+        return srt_fail(error, SERIATIM_INVALID, "scheduler must be lag, seq or priority");
+    return SERIATIM_OK;
+}
+
+static int node_names(srt_node *n, const seriatim_node_settings *s)
+{
+    srt_bytes *all[] = {&n->id, &n->wake_channel, &n->nodes_channel, &n->alive_key, &n->info_key, &n->name, &n->description};
+    const char *ns = n->registry.ns.data;
+    size_t i;
+    srt_bytes_adds(&n->id, s->id);
+    srt_bytes_adds(&n->description, s->description ? s->description : "");
+    srt_key_escape(&n->wake_channel, ns, strlen(ns));
+    srt_bytes_adds(&n->wake_channel, ":wake:");
+    srt_bytes_adds(&n->wake_channel, s->id);
+    srt_key_escape(&n->nodes_channel, ns, strlen(ns));
+    srt_bytes_adds(&n->nodes_channel, ":nodes");
+    srt_key_global(&n->alive_key, ns, "nodes", "alive");
+    srt_key_global(&n->info_key, ns, "nodes", "info");
+    srt_bytes_adds(&n->name, s->options.name ? s->options.name : "seriatim");
+    srt_bytes_addc(&n->name, '\0');
+    for (i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i]->failed)
+            return SERIATIM_NOMEM;
+    return SERIATIM_OK;
+}
+
+static void node_init_bytes(srt_node *n)
+{
+    srt_bytes *all[] = {&n->id, &n->wake_channel, &n->nodes_channel, &n->alive_key, &n->info_key, &n->name, &n->description};
+    size_t i;
+    for (i = 0; i < sizeof all / sizeof *all; i++)
+        srt_bytes_init(all[i], n->mem);
+}
+
+int srt_node_new(const seriatim_node_settings *s, srt_node **out, seriatim_error *error)
+{
+    const seriatim_allocator *mem = s->options.allocator ? s->options.allocator : seriatim_default_allocator();
+    srt_node *n;
+    int status = check_node_settings(s, error);
+    if (status != SERIATIM_OK)
+        return status;
+    n = srt_alloc(mem, sizeof *n);
+    if (!n)
+        return srt_fail_plain(error, SERIATIM_NOMEM);
+    n->mem = mem;
+    n->lease_ms = s->lease_ms;
+    n->poll_ms = s->poll_ms;
+    n->threads = s->threads;
+    n->scheduler = s->scheduler;
+    node_init_bytes(n);
+    status = srt_registry_init(&n->registry, mem, s->options.ns ? s->options.ns : "seriatim", error);
+    if (status == SERIATIM_OK && (srt_session_init(&n->sessions[SRT_COMMANDS], mem, 0) != SERIATIM_OK ||
+                                  srt_session_init(&n->sessions[SRT_WAKES], mem, 1) != SERIATIM_OK ||
+                                  node_names(n, s) != SERIATIM_OK))
+        status = srt_fail_plain(error, SERIATIM_NOMEM);
+    if (status != SERIATIM_OK) {
+        srt_node_free(n);
+        return status;
+    }
+    n->hash = srt_hash(n->id.data, n->id.len);
+    *out = n;
+    return SERIATIM_OK;
+}
+
+static void free_list(srt_node *n, srt_job_list *list)
+{
+    srt_job *job;
+    while ((job = srt_list_take(list)))
+        srt_job_free(n, job);
+}
+
+static void free_groups(srt_node *n)
+{
+    size_t i;
+    for (i = 0; i < n->group_count; i++) {
+        srt_group *group = &n->groups[i];
+        free_list(n, &group->singles);
+        free_list(n, &group->died);
+        while (group->hooks) {
+            seriatim_delivery *d = group->hooks;
+            group->hooks = d->next;
+            srt_delivery_free(n, d);
+        }
+    }
+    srt_free(n->mem, n->groups, n->group_cap * sizeof *n->groups);
+}
+
+/* Jobs that are in requests die with the node, too. */
+static void free_requests(srt_node *n)
+{
+    srt_session *session = &n->sessions[SRT_COMMANDS];
+    srt_request *r;
+    for (r = session->first; r; r = r->next) {
+        if (r->kind == SRT_ASK_SETTLE) {
+            free_list(n, r->subject);
+            srt_free(n->mem, r->subject, sizeof(srt_job_list));
+        } else if (r->kind == SRT_ASK_SLICE) {
+            srt_job_free(n, r->subject);
+        }
+    }
+}
+
+static void free_living(srt_node *n)
+{
+    size_t i;
+    for (i = 0; i < n->living_count; i++) {
+        srt_bytes_free(&n->living[i].id);
+        srt_bytes_free(&n->living[i].description);
+    }
+    n->living_count = 0;
+}
+
+void srt_node_free(srt_node *n)
+{
+    srt_bytes *all[] = {&n->id, &n->wake_channel, &n->nodes_channel, &n->alive_key, &n->info_key, &n->name, &n->description};
+    size_t i;
+    if (!n)
+        return;
+    while (n->held) {
+        seriatim_delivery *d = n->held;
+        n->held = d->next;
+        srt_delivery_free(n, d);
+    }
+    if (n->sessions[SRT_COMMANDS].mem)
+        free_requests(n);
+    free_groups(n);
+    for (i = 0; i < n->shard_count; i++) {
+        srt_shard_forget(n, n->shards[i]);
+        srt_free(n->mem, n->shards[i], sizeof *n->shards[i]);
+    }
+    for (i = 0; i < SRT_CHANNELS; i++)
+        if (n->sessions[i].mem)
+            srt_session_free(&n->sessions[i]);
+    free_living(n);
+    srt_free(n->mem, n->living, n->living_cap * sizeof *n->living);
+    srt_free(n->mem, n->shards, n->shard_cap * sizeof *n->shards);
+    srt_free(n->mem, n->heap, n->heap_cap * sizeof *n->heap);
+    srt_free(n->mem, n->workers, n->worker_cap * sizeof *n->workers);
+    srt_free(n->mem, n->fixed, n->fixed_cap * sizeof *n->fixed);
+    srt_free(n->mem, n->fixed_group, n->fixed_group_cap * sizeof *n->fixed_group);
+    srt_registry_free(&n->registry);
+    for (i = 0; i < sizeof all / sizeof *all; i++)
+        srt_bytes_free(all[i]);
+    srt_free(n->mem, n, sizeof *n);
+}
+
+int srt_node_worker(srt_node *n, const seriatim_queue_settings *settings, size_t *worker, seriatim_error *error)
+{
+    void *workers = n->workers;
+    srt_queue *queue;
+    int status;
+    if (settings->name && srt_registry_find(&n->registry, settings->name, settings->name_len))
+        return srt_fail(error, SERIATIM_INVALID, "two workers have the queue_name \"%.*s\"", (int)settings->name_len,
+                        settings->name);
+    if (settings->shards_count < 1)
+        return srt_fail(error, SERIATIM_INVALID, "shards_count must be from 1 to %d", SERIATIM_MAX_SHARDS);
+    status = srt_registry_add(&n->registry, settings, &queue, error);
+    if (status != SERIATIM_OK)
+        return status;
+    if (srt_grow(n->mem, &workers, &n->worker_cap, n->worker_count + 1, sizeof *n->workers) != SERIATIM_OK)
+        return srt_fail_plain(error, SERIATIM_NOMEM);
+    n->workers = workers;
+    *worker = n->worker_count;
+    n->workers[n->worker_count++] = queue;
+    return SERIATIM_OK;
+}
+
+static srt_group *node_add_group(srt_node *n, int scheduler, size_t threads)
+{
+    void *groups = n->groups;
+    srt_group *group;
+    if (srt_grow(n->mem, &groups, &n->group_cap, n->group_count + 1, sizeof *n->groups) != SERIATIM_OK)
+        return NULL;
+    n->groups = groups;
+    group = &n->groups[n->group_count++];
+    memset(group, 0, sizeof *group);
+    group->scheduler = scheduler;
+    group->threads = threads;
+    return group;
+}
+
+int srt_node_group(srt_node *n, int scheduler, const seriatim_shard *shards, size_t count, size_t *number,
+                   seriatim_error *error)
+{
+    void *fixed = n->fixed, *fixed_group = n->fixed_group;
+    size_t i;
+    if (scheduler < SERIATIM_LAG || scheduler > SERIATIM_PRIORITY)
+        return srt_fail(error, SERIATIM_INVALID, "scheduler must be lag, seq or priority");
+    for (i = 0; i < count; i++)
+        if (shards[i].worker >= n->worker_count)
+            return srt_fail(error, SERIATIM_INVALID, "the splitter named a shard of an unknown worker");
+    if (srt_grow(n->mem, &fixed, &n->fixed_cap, n->fixed_count + count, sizeof *n->fixed) != SERIATIM_OK)
+        return srt_fail_plain(error, SERIATIM_NOMEM);
+    n->fixed = fixed;
+    if (srt_grow(n->mem, &fixed_group, &n->fixed_group_cap, n->fixed_count + count, sizeof *n->fixed_group) != SERIATIM_OK ||
+        (n->fixed_group = fixed_group, !node_add_group(n, scheduler, 1)))
+        return srt_fail_plain(error, SERIATIM_NOMEM);
+    *number = n->group_count - 1;
+    for (i = 0; i < count; i++) {
+        n->fixed[n->fixed_count] = shards[i];
+        n->fixed_group[n->fixed_count++] = *number;
+    }
+    return SERIATIM_OK;
+}
+
+/* What other nodes read: 'b' (shares all shards) or 'f' (fixed groups), the queues by checksum, then the host's text. */
+static int node_describe(srt_node *n)
+{
+    srt_bytes text;
+    size_t i, b;
+    srt_bytes_init(&text, n->mem);
+    srt_bytes_addc(&text, n->fixed_count ? 'f' : 'b');
+    for (i = 0; i < n->worker_count; i++) {
+        uint32_t crc = srt_crc32(n->workers[i]->name.data, n->workers[i]->name.len);
+        srt_bytes_addc(&text, ' ');
+        for (b = 0; b < 8; b++)
+            srt_bytes_addc(&text, "0123456789abcdef"[(crc >> (28 - 4 * b)) & 15]);
+    }
+    srt_bytes_addc(&text, '|');
+    srt_bytes_add(&text, n->description.data, n->description.len);
+    if (text.failed) {
+        srt_bytes_free(&text);
+        return SERIATIM_NOMEM;
+    }
+    srt_bytes_free(&n->description);
+    n->description = text;
+    return SERIATIM_OK;
+}
+
+int srt_node_start(srt_node *n, int64_t now, seriatim_error *error)
+{
+    if (n->worker_count == 0)
+        return srt_fail(error, SERIATIM_INVALID, "workers must not be empty");
+    if (n->group_count == 0 && !node_add_group(n, n->scheduler, n->threads))
+        return srt_fail_plain(error, SERIATIM_NOMEM);
+    if (node_describe(n) != SERIATIM_OK)
+        return srt_fail_plain(error, SERIATIM_NOMEM);
+    n->layouts_missing = n->worker_count;
+    n->opening = 1;
+    n->opened_by = SRT_NEVER;
+    n->beat_at = n->pulse_at = now;
+    n->poll_at = now + n->poll_ms;
+    return SERIATIM_OK;
+}
+
+/* ---- Telling ------------------------------------------------------------------------------- */
+
+void srt_node_tell(srt_node *n, int kind, int64_t number, const char *format, ...)
+{
+    seriatim_event *event;
+    va_list args;
+    if (n->event_count == SRT_EVENTS) {
+        n->events_lost++;
+        return;
+    }
+    event = &n->events[(n->event_first + n->event_count++) % SRT_EVENTS];
+    event->kind = kind;
+    event->number = number;
+    va_start(args, format);
+    vsnprintf(event->text, sizeof event->text, format, args);
+    va_end(args);
+}
+
+int srt_node_event(srt_node *n, seriatim_event *event)
+{
+    if (n->event_count == 0)
+        return SERIATIM_AGAIN;
+    *event = n->events[n->event_first];
+    n->event_first = (n->event_first + 1) % SRT_EVENTS;
+    n->event_count--;
+    if (n->event_count == 0 && n->events_lost) {
+        size_t lost = n->events_lost;
+        n->events_lost = 0;
+        srt_node_tell(n, SERIATIM_EVENT_WARNING, (int64_t)lost, "%lu more events were not kept", (unsigned long)lost);
+    }
+    return SERIATIM_OK;
+}
+
+/* ---- Timers: a binary heap of shards by the time at which each wants to be stepped --------- */
+
+static void heap_set(srt_node *n, size_t place, srt_shard *s)
+{
+    n->heap[place] = s;
+    s->heap_place = place;
+}
+
+static void heap_up(srt_node *n, size_t place)
+{
+    srt_shard *s = n->heap[place];
+    while (place > 0 && n->heap[(place - 1) / 2]->wake_at > s->wake_at) {
+        heap_set(n, place, n->heap[(place - 1) / 2]);
+        place = (place - 1) / 2;
+    }
+    heap_set(n, place, s);
+}
+
+static void heap_down(srt_node *n, size_t place)
+{
+    srt_shard *s = n->heap[place];
+    for (;;) {
+        size_t child = 2 * place + 1;
+        if (child >= n->heap_count)
+            break;
+        if (child + 1 < n->heap_count && n->heap[child + 1]->wake_at < n->heap[child]->wake_at)
+            child++;
+        if (n->heap[child]->wake_at >= s->wake_at)
+            break;
+        heap_set(n, place, n->heap[child]);
+        place = child;
+    }
+    heap_set(n, place, s);
+}
+
+void srt_node_wake(srt_node *n, srt_shard *s, int64_t at)
+{
+    if (at >= s->wake_at)
+        return;
+    if (s->wake_at == SRT_NEVER) {
+        s->wake_at = at;
+        heap_set(n, n->heap_count++, s);
+        heap_up(n, n->heap_count - 1);
+    } else {
+        s->wake_at = at;
+        heap_up(n, s->heap_place);
+    }
+}
+
+static srt_shard *heap_take(srt_node *n)
+{
+    srt_shard *s = n->heap[0];
+    s->wake_at = SRT_NEVER;
+    if (--n->heap_count > 0) {
+        heap_set(n, 0, n->heap[n->heap_count]);
+        heap_down(n, 0);
+    }
+    return s;
+}
+
+/* ---- Membership ---------------------------------------------------------------------------- */
+
+int srt_node_lives(const srt_node *n, const char *id, size_t len)
+{
+    size_t i;
+    for (i = 0; i < n->living_count; i++)
+        if (n->living[i].id.len == len && memcmp(n->living[i].id.data, id, len) == 0)
+            return 1;
+    return 0;
+}
+
+void srt_node_beat_soon(srt_node *n, int64_t now)
+{
+    if (n->beating)
+        n->beat_again = 1;
+    else
+        n->beat_at = now;
+}
+
+static int serves(const srt_living *living, const srt_queue *queue)
+{
+    uint32_t crc = srt_crc32(queue->name.data, queue->name.len);
+    const char *at = living->description.data, *end = at + living->description.len;
+    if (at == end || *at++ != 'b')
+        return 0;
+    for (; end - at >= 9 && *at == ' '; at += 9) {
+        uint32_t theirs = 0;
+        size_t i;
+        for (i = 1; i < 9; i++)
+            theirs = theirs << 4 | (uint32_t)(at[i] <= '9' ? at[i] - '0' : at[i] - 'a' + 10);
+        if (theirs == crc)
+            return 1;
+    }
+    return 0;
+}
+
+static void want_shard(srt_node *n, srt_shard *s, int wanted, uint64_t heir, int64_t now)
+{
+    s->heir = heir;
+    if (wanted == s->wanted)
+        return;
+    s->wanted = wanted;
+    srt_node_wake(n, s, now);
+}
+
+/* Shares the shards of one worker among the living nodes that serve it. `from` is the place of its first shard. */
+static int share_worker(srt_node *n, size_t worker, size_t from, int64_t now)
+{
+    srt_queue *queue = n->workers[worker];
+    size_t i, count = 0, cap = n->living_count + 1;
+    uint64_t *nodes = srt_alloc(n->mem, cap * sizeof *nodes);
+    unsigned *load = srt_alloc(n->mem, cap * sizeof *load);
+    unsigned *owners = srt_alloc(n->mem, queue->shards_count * sizeof *owners);
+    int status = nodes && load && owners ? SERIATIM_OK : SERIATIM_NOMEM;
+    unsigned shard;
+    for (i = 0; status == SERIATIM_OK && i < n->living_count; i++)
+        if (serves(&n->living[i], queue) && !(n->stopping && n->living[i].hash == n->hash))
+            nodes[count++] = n->living[i].hash;
+    if (status == SERIATIM_OK && count > 0) {
+        srt_share_shards(srt_hash(queue->name.data, queue->name.len), nodes, count, queue->shards_count, owners, load);
+        for (shard = 0; shard < queue->shards_count; shard++)
+            want_shard(n, n->shards[from + shard], nodes[owners[shard]] == n->hash, nodes[owners[shard]], now);
+    }
+    srt_free(n->mem, nodes, cap * sizeof *nodes);
+    srt_free(n->mem, load, cap * sizeof *load);
+    srt_free(n->mem, owners, queue->shards_count * sizeof *owners);
+    return status;
+}
+
+static void node_share(srt_node *n, int64_t now)
+{
+    size_t worker, from = 0;
+    if (n->fixed_count)
+        return;
+    for (worker = 0; worker < n->worker_count; worker++) {
+        if (share_worker(n, worker, from, now) != SERIATIM_OK)
+            srt_node_beat_soon(n, now + 100);
+        from += n->workers[worker]->shards_count;
+    }
+}
+
+static int living_changed(const srt_node *n, const srt_reply *reply)
+{
+    size_t i, count = (reply->count - 2) / 2;
+    if (count != n->living_count)
+        return 1;
+    for (i = 0; i < count; i++) {
+        const srt_token *id = &reply->tokens[2 + 2 * i];
+        const srt_bytes *known = &n->living[i].description;
+        if (!srt_node_lives(n, id->data, id->len) || known->len != id[1].len ||
+            memcmp(known->data, id[1].data, known->len) != 0)
+            return 1;
+    }
+    return 0;
+}
+
+static int living_take(srt_node *n, const srt_reply *reply)
+{
+    size_t i, count = (reply->count - 2) / 2;
+    void *living = n->living;
+    free_living(n);
+    if (srt_grow(n->mem, &living, &n->living_cap, count, sizeof *n->living) != SERIATIM_OK)
+        return SERIATIM_NOMEM;
+    n->living = living;
+    for (i = 0; i < count; i++) {
+        const srt_token *id = &reply->tokens[2 + 2 * i];
+        srt_living *l = &n->living[n->living_count++];
+        srt_bytes_init(&l->id, n->mem);
+        srt_bytes_init(&l->description, n->mem);
+        srt_bytes_add(&l->id, id[0].data, id[0].len);
+        srt_bytes_add(&l->description, id[1].data, id[1].len);
+        l->hash = srt_hash(id[0].data, id[0].len);
+        if (l->id.failed || l->description.failed)
+            return SERIATIM_NOMEM;
+    }
+    return SERIATIM_OK;
+}
+
+static void node_beaten(srt_node *n, const srt_reply *reply, int64_t now)
+{
+    size_t i;
+    n->beating--;
+    if (n->left) {
+        n->stopped = n->beating == 0;
+        return;
+    }
+    if (reply->count < 2)
+        return;
+    n->offset_us = srt_token_int(&reply->tokens[1]) - now * 1000;
+    if (living_changed(n, reply)) {
+        if (living_take(n, reply) != SERIATIM_OK) {
+            free_living(n);
+            n->beat_at = now + 100;
+            return;
+        }
+        n->beats++;
+        node_share(n, now);
+    } else {
+        n->beats++;
+    }
+    if (n->opened_by == SRT_NEVER)
+        n->opened_by = now + NODE_OPENING_MS;
+    for (i = 0; i < n->shard_count; i++)
+        if (n->shards[i]->wanted && n->shards[i]->state == SRT_FOREIGN)
+            srt_node_wake(n, n->shards[i], now);
+    if (n->beat_again)
+        n->beat_at = now;
+    n->beat_again = 0;
+}
+
+static void node_beat(srt_node *n, int64_t lease_ms, int64_t now)
+{
+    srt_session *session = &n->sessions[SRT_COMMANDS];
+    srt_bytes keys;
+    srt_request *r;
+    srt_bytes_init(&keys, n->mem);
+    srt_resp_arg(&keys, n->alive_key.data, n->alive_key.len);
+    srt_resp_arg(&keys, n->info_key.data, n->info_key.len);
+    r = keys.failed ? NULL : srt_session_begin(session, srt_script_beat, &keys, 2);
+    srt_bytes_free(&keys);
+    n->beat_at = now + 100;
+    if (!r)
+        return;
+    r->kind = SRT_ASK_BEAT;
+    srt_request_arg(r, n->id.data, n->id.len);
+    srt_request_int(r, lease_ms);
+    srt_request_arg(r, n->description.data, n->description.len);
+    srt_request_arg(r, n->nodes_channel.data, n->nodes_channel.len);
+    if (srt_session_send(session, r) != SERIATIM_OK)
+        return;
+    n->beating++;
+    n->beat_at = now + n->lease_ms / 4;
+}
+
+/* ---- Layouts ------------------------------------------------------------------------------- */
+
+static int ask_layout(srt_node *n, size_t worker)
+{
+    srt_session *session = &n->sessions[SRT_COMMANDS];
+    srt_queue *queue = n->workers[worker];
+    srt_bytes key, keys;
+    srt_request *r = NULL;
+    srt_bytes_init(&key, n->mem);
+    srt_bytes_init(&keys, n->mem);
+    srt_key_layout(&key, n->registry.ns.data, queue->name.data, queue->name.len);
+    srt_resp_arg(&keys, key.data, key.len);
+    if (!key.failed && !keys.failed)
+        r = srt_session_begin(session, srt_script_layout, &keys, 1);
+    srt_bytes_free(&key);
+    srt_bytes_free(&keys);
+    if (!r)
+        return SERIATIM_NOMEM;
+    r->kind = SRT_ASK_LAYOUT;
+    r->place = worker;
+    srt_request_int(r, queue->wanted_shards);
+    return srt_session_send(session, r);
+}
+
+static int add_shard(srt_node *n, size_t worker, unsigned index)
+{
+    srt_shard *s = srt_alloc(n->mem, sizeof *s);
+    if (!s)
+        return SERIATIM_NOMEM;
+    s->queue = n->workers[worker];
+    s->worker = worker;
+    s->index = index;
+    s->keys = &s->queue->shards[index];
+    s->wake_at = s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
+    srt_bytes_init(&s->owner, n->mem);
+    n->shards[n->shard_count++] = s;
+    return SERIATIM_OK;
+}
+
+static srt_shard *find_shard(const srt_node *n, seriatim_shard wanted)
+{
+    size_t i;
+    for (i = 0; i < n->shard_count; i++)
+        if (n->shards[i]->worker == wanted.worker && n->shards[i]->index == wanted.shard)
+            return n->shards[i];
+    return NULL;
+}
+
+static int take_fixed(srt_node *n)
+{
+    size_t i;
+    for (i = 0; i < n->fixed_count; i++) {
+        srt_shard *s = find_shard(n, n->fixed[i]);
+        if (!s) {
+            srt_node_tell(n, SERIATIM_EVENT_WARNING, 1, "the splitter named shard %u of \"%.*s\", which does not exist",
+                          n->fixed[i].shard, (int)n->workers[n->fixed[i].worker]->name.len,
+                          n->workers[n->fixed[i].worker]->name.data);
+            continue;
+        }
+        s->wanted = 1;
+        s->group = n->fixed_group[i];
+    }
+    return SERIATIM_OK;
+}
+
+/* All layouts are known: makes the shards and begins to beat. */
+static int make_shards(srt_node *n, int64_t now)
+{
+    void *shards = n->shards, *heap = n->heap;
+    size_t worker, total = 0;
+    unsigned i;
+    for (worker = 0; worker < n->worker_count; worker++)
+        total += n->workers[worker]->shards_count;
+    if (srt_grow(n->mem, &shards, &n->shard_cap, total, sizeof *n->shards) != SERIATIM_OK)
+        return SERIATIM_NOMEM;
+    n->shards = shards;
+    if (srt_grow(n->mem, &heap, &n->heap_cap, total, sizeof *n->heap) != SERIATIM_OK)
+        return SERIATIM_NOMEM;
+    n->heap = heap;
+    for (worker = 0; worker < n->worker_count; worker++)
+        for (i = 0; i < n->workers[worker]->shards_count; i++)
+            if (add_shard(n, worker, i) != SERIATIM_OK)
+                return SERIATIM_NOMEM;
+    n->beat_at = now;
+    return take_fixed(n);
+}
+
+static int layout_known(srt_node *n, size_t worker, const srt_reply *reply, int64_t now, seriatim_error *error)
+{
+    srt_queue *queue = n->workers[worker];
+    int status;
+    if (queue->generation)
+        return SERIATIM_OK;
+    status = srt_queue_set_layout(&n->registry, queue, reply->tokens[0].data, reply->tokens[0].len, error);
+    if (status != SERIATIM_OK)
+        return status;
+    if (queue->shards_count != queue->wanted_shards)
+        srt_node_tell(n, SERIATIM_EVENT_WARNING, queue->shards_count,
+                      "queue \"%.*s\" has %u shards in Redis; shards_count = %u only creates a queue",
+                      (int)queue->name.len, queue->name.data, queue->shards_count, queue->wanted_shards);
+    if (--n->layouts_missing == 0 && make_shards(n, now) != SERIATIM_OK)
+        return srt_fail_plain(error, SERIATIM_NOMEM);
+    return SERIATIM_OK;
+}
+
+/* ---- Connections --------------------------------------------------------------------------- */
+
+static void subscribe(srt_node *n)
+{
+    srt_session *session = &n->sessions[SRT_WAKES];
+    srt_resp_array(&session->out, 3);
+    srt_resp_arg(&session->out, "SUBSCRIBE", 9);
+    srt_resp_arg(&session->out, n->wake_channel.data, n->wake_channel.len);
+    srt_resp_arg(&session->out, n->nodes_channel.data, n->nodes_channel.len);
+}
+
+/* Nothing that Redis said before the connection was lost is taken for granted. */
+static void check_all(srt_node *n, int64_t now)
+{
+    size_t i;
+    for (i = 0; i < n->shard_count; i++) {
+        srt_shard *s = n->shards[i];
+        if (s->state == SRT_OWNED)
+            s->reconcile = 1;
+        s->more = 1;
+        s->paused = 0;
+        srt_node_wake(n, s, now);
+    }
+}
+
+int srt_node_connected(srt_node *n, srt_channel channel, const char *user, const char *password, int database, int64_t now)
+{
+    int status = srt_session_connected(&n->sessions[channel], user, password, database, n->name.data);
+    if (status != SERIATIM_OK)
+        return status;
+    if (channel == SRT_WAKES) {
+        subscribe(n);
+        return n->sessions[channel].out.failed ? SERIATIM_NOMEM : SERIATIM_OK;
+    }
+    n->stats.connected = 1;
+    srt_node_tell(n, SERIATIM_EVENT_LINK, 1, "connected to Redis");
+    for (; n->layouts_asked < n->worker_count; n->layouts_asked++)
+        if (ask_layout(n, n->layouts_asked) != SERIATIM_OK)
+            return SERIATIM_NOMEM;
+    check_all(n, now);
+    return SERIATIM_OK;
+}
+
+void srt_node_disconnected(srt_node *n, srt_channel channel, int64_t now)
+{
+    srt_session_disconnected(&n->sessions[channel]);
+    if (channel != SRT_COMMANDS || !n->stats.connected)
+        return;
+    n->stats.connected = 0;
+    n->opened_by = now;
+    srt_node_tell(n, SERIATIM_EVENT_LINK, 0, "lost the connection to Redis");
+}
+
+static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, int64_t now, seriatim_error *error)
+{
+    int kind = r->kind, status;
+    if (kind == SRT_ASK_NOTHING) {
+        srt_session_done(&n->sessions[SRT_COMMANDS], r);
+        return SERIATIM_OK;
+    }
+    if (kind != SRT_ASK_LAYOUT && kind != SRT_ASK_BEAT)
+        return srt_shard_reply(n, r, reply, now, error);
+    status = srt_reply_status(&reply->tokens[0], error);
+    if (status == SERIATIM_READONLY || status == SERIATIM_LOADING)
+        return srt_session_again(&n->sessions[SRT_COMMANDS], r) == SERIATIM_OK ? status : SERIATIM_NOMEM;
+    if (status != SERIATIM_OK) {
+        srt_node_tell(n, SERIATIM_EVENT_WARNING, status, "%s", error->message);
+        if (kind == SRT_ASK_LAYOUT && srt_session_again(&n->sessions[SRT_COMMANDS], r) == SERIATIM_OK)
+            return SERIATIM_LOADING;
+        n->beating--;
+        n->beat_at = now + 1000;
+        status = SERIATIM_OK;
+    } else if (kind == SRT_ASK_LAYOUT) {
+        status = layout_known(n, r->place, reply, now, error);
+    } else {
+        node_beaten(n, reply, now);
+    }
+    srt_session_done(&n->sessions[SRT_COMMANDS], r);
+    return status;
+}
+
+static srt_shard *shard_of_prefix(const srt_node *n, const char *prefix, size_t len)
+{
+    size_t i;
+    for (i = 0; i < n->shard_count; i++) {
+        const srt_bytes *own = &n->shards[i]->keys->prefix;
+        if (own->len == len && memcmp(own->data, prefix, len) == 0)
+            return n->shards[i];
+    }
+    return NULL;
+}
+
+/* A shard has news: something is due, its owner gave it up, or ('!') what is claimed and not begun is to be handed back. */
+static void wake_message(srt_node *n, const char *data, size_t len, int64_t now)
+{
+    int recall = len > 0 && *data == '!';
+    srt_shard *s = shard_of_prefix(n, data + recall, len - (size_t)recall);
+    if (!s)
+        return;
+    srt_bytes_clear(&s->owner);
+    s->more = 1;
+    s->paused = 0;
+    s->recall |= recall && s->state == SRT_OWNED;
+    srt_node_wake(n, s, now);
+}
+
+static int wakes_reply(srt_node *n, const srt_reply *reply, int64_t now, seriatim_error *error)
+{
+    const srt_token *t = reply->tokens;
+    int status = srt_reply_status(t, error);
+    if (status != SERIATIM_OK)
+        return status;
+    if (reply->count < 4)
+        return SERIATIM_OK;
+    if (srt_token_is(&t[1], "subscribe"))
+        check_all(n, now);
+    else if (t[2].len == n->wake_channel.len && memcmp(t[2].data, n->wake_channel.data, t[2].len) == 0)
+        wake_message(n, t[3].data, t[3].len, now);
+    else
+        srt_node_beat_soon(n, now);
+    return SERIATIM_OK;
+}
+
+int srt_node_input(srt_node *n, srt_channel channel, const char *data, size_t len, int64_t now, seriatim_error *error)
+{
+    srt_session *session = &n->sessions[channel];
+    int status = srt_session_input(session, data, len);
+    while (status == SERIATIM_OK) {
+        srt_request *r;
+        srt_reply reply;
+        status = srt_session_next(session, &r, &reply, error);
+        if (status == SERIATIM_AGAIN)
+            return SERIATIM_OK;
+        if (status == SERIATIM_OK)
+            status = r ? command_reply(n, r, &reply, now, error) : wakes_reply(n, &reply, now, error);
+    }
+    return status;
+}
+
+void srt_node_output(srt_node *n, srt_channel channel, const char **data, size_t *len)
+{
+    srt_session_output(&n->sessions[channel], data, len);
+}
+
+void srt_node_sent(srt_node *n, srt_channel channel, size_t len)
+{
+    srt_session_sent(&n->sessions[channel], len);
+}
+
+/* ---- Time ---------------------------------------------------------------------------------- */
+
+static int node_opened(const srt_node *n, int64_t now)
+{
+    size_t i;
+    if (now >= n->opened_by)
+        return 1;
+    for (i = 0; i < n->shard_count; i++) {
+        const srt_shard *s = n->shards[i];
+        if (s->wanted && (s->state == SRT_ACQUIRING || (s->state == SRT_OWNED && s->first_claim) ||
+                          (s->state == SRT_FOREIGN && s->owner.len == 0 && s->wake_at <= now)))
+            return 0;
+    }
+    return n->shard_count > 0 && n->beats > 0;
+}
+
+static void node_open(srt_node *n, int64_t now)
+{
+    size_t i;
+    if (!n->opening || !node_opened(n, now))
+        return;
+    n->opening = 0;
+    for (i = 0; i < n->group_count; i++)
+        n->groups[i].news = 1;
+}
+
+/* A suspect runs with nothing else in its process: stop handing out, wait until all is back, claim it, run it. */
+static int64_t node_solo(srt_node *n, int64_t now)
+{
+    int64_t next = SRT_NEVER;
+    size_t i;
+    if (n->solo == SRT_SOLO_NONE && !n->quiet && now >= n->solo_not_before) {
+        for (i = 0; i < n->shard_count; i++) {
+            srt_shard *s = n->shards[i];
+            if (s->state != SRT_OWNED || s->paused || !s->wanted)
+                continue;
+            if (s->suspect_at > now) {
+                next = s->suspect_at < next ? s->suspect_at : next;
+                continue;
+            }
+            n->solo = SRT_SOLO_DRAIN;
+            n->solo_shard = s;
+            n->solo_until = now + NODE_SOLO_PATIENCE_MS;
+            break;
+        }
+    }
+    if (n->solo == SRT_SOLO_DRAIN && (now >= n->solo_until || n->quiet || n->solo_shard->state != SRT_OWNED)) {
+        n->solo = SRT_SOLO_NONE;
+        n->solo_not_before = now + NODE_SOLO_PAUSE_MS;
+        for (i = 0; i < n->group_count; i++)
+            n->groups[i].news = 1;
+    }
+    if (n->solo == SRT_SOLO_DRAIN && n->held_count == 0) {
+        n->solo = SRT_SOLO_CLAIM;
+        srt_node_wake(n, n->solo_shard, now);
+    }
+    if (n->solo == SRT_SOLO_DRAIN)
+        return n->solo_until;
+    return n->solo == SRT_SOLO_NONE && next < n->solo_not_before ? n->solo_not_before : next;
+}
+
+/* The net below the wake-ups: one shard a poll interval, in turn. */
+static void node_poll(srt_node *n, int64_t now)
+{
+    size_t tried;
+    if (now < n->poll_at)
+        return;
+    n->poll_at = now + n->poll_ms;
+    for (tried = 0; tried < n->shard_count; tried++) {
+        srt_shard *s = n->shards[n->poll_place++ % n->shard_count];
+        if (s->state != SRT_OWNED || s->claiming)
+            continue;
+        s->more = 1;
+        s->paused = 0;
+        srt_node_wake(n, s, now);
+        return;
+    }
+}
+
+int srt_node_drained(const srt_node *n)
+{
+    const seriatim_delivery *d;
+    size_t i;
+    for (d = n->held; d; d = d->next)
+        if (!d->abandoned && d->kind != SERIATIM_EXHAUSTED)
+            return 0;
+    for (i = 0; i < n->group_count; i++)
+        if (n->groups[i].hooks)
+            return 0;
+    for (i = 0; i < n->shard_count; i++)
+        if (n->shards[i]->state != SRT_FOREIGN || n->shards[i]->settling || n->shards[i]->pending.count)
+            return 0;
+    return 1;
+}
+
+static void node_leave(srt_node *n, int64_t now)
+{
+    size_t i;
+    if (now >= n->give_up_at && n->give_up_at)
+        n->stopped = 1;
+    if (!n->left && srt_node_drained(n) && !n->beating) {
+        if (n->sessions[SRT_COMMANDS].connected) {
+            node_beat(n, 0, now);
+            n->left = n->beating > 0;
+        } else if (!n->shard_count) {
+            n->stopped = 1;
+        }
+    }
+    for (i = 0; i < n->group_count; i++)
+        n->groups[i].news = 1;
+}
+
+int64_t srt_node_tick(srt_node *n, int64_t now)
+{
+    int64_t next = n->poll_at, solo;
+    int alive = now - n->pulse_at < n->lease_ms;
+    if (n->sessions[SRT_COMMANDS].connected && n->shard_count && !n->left && !n->beating && alive && now >= n->beat_at)
+        node_beat(n, n->lease_ms, now);
+    node_poll(n, now);
+    solo = node_solo(n, now);
+    while (n->heap_count && n->heap[0]->wake_at <= now)
+        srt_shard_step(n, heap_take(n), now);
+    node_open(n, now);
+    if (n->stopping && !n->stopped)
+        node_leave(n, now);
+    if (n->heap_count && n->heap[0]->wake_at < next)
+        next = n->heap[0]->wake_at;
+    if (solo < next)
+        next = solo;
+    if (n->opening && n->opened_by < next)
+        next = n->opened_by;
+    if (!n->beating && !n->left && n->beat_at < next)
+        next = alive ? n->beat_at : now + n->lease_ms / 4;
+    if (n->give_up_at && n->give_up_at < next)
+        next = n->give_up_at;
+    if (n->poll_at < next)
+        next = n->poll_at;
+    return next > now ? next : now + 1;
+}
+
+/* ---- Orders of the host -------------------------------------------------------------------- */
+
+void srt_node_pulse(srt_node *n, int64_t now)
+{
+    n->pulse_at = now;
+}
+
+static void wake_all(srt_node *n, int64_t now)
+{
+    size_t i;
+    for (i = 0; i < n->shard_count; i++)
+        srt_node_wake(n, n->shards[i], now);
+}
+
+void srt_node_quiet(srt_node *n, int64_t now)
+{
+    n->quiet = 1;
+    wake_all(n, now);
+}
+
+/* From now on the others share our shards, too: says so in the description, and that there is news. */
+static void announce_stop(srt_node *n, int64_t now)
+{
+    srt_session *session = &n->sessions[SRT_COMMANDS];
+    srt_request *r;
+    if (n->description.len)
+        n->description.data[0] = 'q';
+    if (!session->connected || !n->shard_count)
+        return;
+    node_beat(n, n->lease_ms, now);
+    r = srt_session_begin(session, srt_script_none, NULL, 0);
+    if (!r)
+        return;
+    r->kind = SRT_ASK_NOTHING;
+    srt_request_text(r, "PUBLISH");
+    srt_request_arg(r, n->nodes_channel.data, n->nodes_channel.len);
+    srt_request_text(r, "stop");
+    srt_session_send(session, r);
+}
+
+void srt_node_stop(srt_node *n, int64_t now)
+{
+    if (n->stopping)
+        return;
+    n->quiet = n->stopping = 1;
+    announce_stop(n, now);
+    node_share(n, now);
+    wake_all(n, now);
+}

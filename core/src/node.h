@@ -1,0 +1,240 @@
+/*
+ * node.h - the server as a state machine: leases, heartbeats, claims, settles, drain.
+ *
+ * Time is an argument, bytes go in and out, deliveries come out: no socket, no clock, no thread, no callback. node.c
+ * holds the connections, the heartbeat and the timers; shard.c what happens to one shard; delivery.c what threads hold.
+ */
+#ifndef SRT_NODE_H
+#define SRT_NODE_H
+
+#include "policy.h"
+#include "record.h"
+#include "registry.h"
+#include "script.h"
+
+#define SRT_NEVER INT64_MAX
+
+typedef enum srt_channel { SRT_COMMANDS, SRT_WAKES, SRT_CHANNELS } srt_channel;
+
+typedef struct srt_node srt_node;
+typedef struct srt_shard srt_shard;
+
+/* The answer to one claim; it lives while any of its jobs does. */
+typedef struct srt_claim {
+    srt_arena memory;
+    size_t jobs;
+} srt_claim;
+
+typedef enum srt_outcome { SRT_RELEASED, SRT_DONE, SRT_FAILED, SRT_REJECTED, SRT_EXTENDED } srt_outcome;
+
+/* A claimed id. */
+typedef struct srt_job {
+    struct srt_job *next;
+    srt_claim *claim; /* what it is allocated in */
+    srt_shard *shard;
+    seriatim_claimed view; /* of the record, for the host */
+    srt_record record;
+    const char *run; /* as Redis has it in `running` */
+    size_t run_len;
+    char mode;       /* n normal, u unproven, s suspect, o died */
+    int64_t lease;   /* under which it was claimed */
+    srt_outcome outcome;
+    char *outcome_text; /* what text and rejected point into */
+    size_t outcome_size;
+    int64_t time_us;  /* FAILED: until the next run; EXTENDED: to the end of the time to run */
+    const char *text; /* FAILED: error; REJECTED: reason */
+    size_t text_len;
+    const char *rejected; /* REJECTED: packed stamps */
+    size_t rejected_len;
+} srt_job;
+
+typedef struct srt_job_list {
+    srt_job *first, *last;
+    size_t count;
+} srt_job_list;
+
+struct seriatim_delivery {
+    int kind;
+    srt_shard *shard;
+    seriatim_delivery *next, *previous; /* in the node's list of those that threads hold */
+    int abandoned;                      /* handed back already; whatever comes later is nobody's */
+    int solo;
+    size_t count, cap;
+    srt_job *jobs[1]; /* cap of them */
+};
+
+typedef enum srt_shard_state { SRT_FOREIGN, SRT_ACQUIRING, SRT_OWNED, SRT_GIVING_UP } srt_shard_state;
+
+struct srt_shard {
+    srt_queue *queue;
+    size_t worker;
+    unsigned index;
+    const srt_shard_keys *keys;
+    size_t group;
+    srt_shard_state state;
+    int wanted;
+
+    /* A foreign shard: who was seen to own it. */
+    srt_bytes owner;
+    int64_t owner_lease;
+    int asked_beat;    /* the beat whose answer will tell whether that owner lives */
+    uint64_t heir;     /* hash of the node that should have it when we give it up */
+
+    /* An owned shard. */
+    int64_t lease, seen, sequence;
+    int claiming, settling, slicing; /* requests on their way */
+    int reconcile;                   /* compare the runs that we know with Redis' */
+    int first_claim;                 /* has not been answered */
+    int paused, more, recall;
+    int64_t due_at, unproven_at, suspect_at; /* local ms at which something will be due */
+    srt_job_list ready;                      /* claimed, not begun */
+    srt_job_list pending;                    /* ended, not settled */
+    int64_t pending_since;
+    size_t apart;                            /* ids in its group's singles and died */
+    size_t running;                          /* ids in threads' hands */
+    size_t finished, finished_before;        /* in this window of 50 ms, in the one before */
+    int64_t window_start;
+
+    srt_shard *ready_next, *ready_previous; /* in its group's list of shards that have ready ids */
+    int listed;
+    int64_t wake_at; /* when to step; SRT_NEVER: not in the heap */
+    size_t heap_place;
+};
+
+typedef struct srt_group {
+    int scheduler;
+    size_t threads;
+    size_t held;                     /* deliveries in threads' hands */
+    srt_shard *ready_first, *ready_last;
+    srt_job_list singles;            /* unproven and suspect ids: handed out alone, first */
+    srt_job_list died;               /* runs whose process died */
+    size_t doubt_claims;             /* on their way */
+    seriatim_delivery *hooks;        /* exhausted ids to tell of */
+    int news;                        /* a take may give something since the flag was last cleared */
+    size_t waiting;                  /* threads that found nothing and have not come back */
+} srt_group;
+
+typedef struct srt_living {
+    srt_bytes id, description;
+    uint64_t hash;
+} srt_living;
+
+typedef enum srt_solo { SRT_SOLO_NONE, SRT_SOLO_DRAIN, SRT_SOLO_CLAIM, SRT_SOLO_READY, SRT_SOLO_RUN } srt_solo;
+
+#define SRT_EVENTS 64
+
+struct srt_node {
+    const seriatim_allocator *mem;
+    srt_registry registry;
+    srt_session sessions[SRT_CHANNELS];
+    srt_bytes id, description, wake_channel, nodes_channel, alive_key, info_key, name;
+    uint64_t hash;
+    int64_t lease_ms, poll_ms;
+    size_t threads;
+    int scheduler;
+
+    srt_queue **workers; /* in the host's order */
+    size_t worker_count, worker_cap;
+    srt_shard **shards; /* of all workers, once every layout is known */
+    size_t shard_count, shard_cap;
+    size_t layouts_asked, layouts_missing;
+    srt_group *groups;
+    size_t group_count, group_cap;
+    seriatim_shard *fixed; /* what fixed groups named, and which group did */
+    size_t *fixed_group;
+    size_t fixed_count, fixed_cap, fixed_group_cap;
+
+    srt_shard **heap; /* by wake_at */
+    size_t heap_count, heap_cap;
+
+    srt_living *living;
+    size_t living_count, living_cap;
+    int64_t beat_at, pulse_at;
+    int beating; /* beats on their way */
+    int beat_again;
+    int beats; /* answered */
+    int64_t poll_at;
+    size_t poll_place;
+    int64_t offset_us; /* Redis' clock less ours */
+
+    seriatim_delivery *held; /* by threads */
+    size_t held_count;
+    srt_solo solo;
+    srt_shard *solo_shard;
+    int64_t solo_until, solo_not_before;
+    int opening; /* no delivery before the first claims are in */
+    int64_t opened_by;
+    int quiet, stopping, left, stopped;
+    int64_t give_up_at;
+    int starved; /* a shard with a time to run waits for a free thread */
+
+    seriatim_event events[SRT_EVENTS];
+    size_t event_first, event_count, events_lost;
+    seriatim_runner_stats stats;
+};
+
+int srt_node_new(const seriatim_node_settings *settings, srt_node **node, seriatim_error *error);
+void srt_node_free(srt_node *node);
+int srt_node_worker(srt_node *node, const seriatim_queue_settings *settings, size_t *worker, seriatim_error *error);
+int srt_node_group(srt_node *node, int scheduler, const seriatim_shard *shards, size_t count, size_t *group,
+                   seriatim_error *error);
+/* Before the first connection: checks that there is something to do. */
+int srt_node_start(srt_node *node, int64_t now, seriatim_error *error);
+
+/* The connections. A status other than OK from input means: close this connection. */
+int srt_node_connected(srt_node *node, srt_channel channel, const char *user, const char *password, int database,
+                       int64_t now);
+void srt_node_disconnected(srt_node *node, srt_channel channel, int64_t now);
+int srt_node_input(srt_node *node, srt_channel channel, const char *data, size_t len, int64_t now, seriatim_error *error);
+void srt_node_output(srt_node *node, srt_channel channel, const char **data, size_t *len);
+void srt_node_sent(srt_node *node, srt_channel channel, size_t len);
+
+/* Does what is due. Returns the time at which it wants to be called again. */
+int64_t srt_node_tick(srt_node *node, int64_t now);
+
+/* As the runner's functions of these names; *take gives SERIATIM_OK, _AGAIN or _CLOSED. */
+int srt_node_take(srt_node *node, size_t group, int64_t now, seriatim_delivery **delivery);
+int srt_node_take_from(srt_node *node, size_t group, seriatim_shard shard, int64_t now, seriatim_delivery **delivery);
+size_t srt_node_candidates(srt_node *node, size_t group, int64_t now, seriatim_candidate *list, size_t cap);
+void srt_node_settle(srt_node *node, seriatim_delivery *delivery, int64_t now);
+int srt_node_extend(srt_node *node, seriatim_delivery *delivery, size_t i, double seconds, int64_t now);
+int srt_node_event(srt_node *node, seriatim_event *event);
+void srt_node_pulse(srt_node *node, int64_t now);
+void srt_node_quiet(srt_node *node, int64_t now);
+void srt_node_stop(srt_node *node, int64_t now);
+void srt_node_abandon(srt_node *node, int64_t now);
+
+/* ---- Between node.c, shard.c and delivery.c ----------------------------------------------- */
+
+void srt_node_tell(srt_node *node, int kind, int64_t number, const char *format, ...) SRT_PRINTF(4, 5);
+void srt_node_wake(srt_node *node, srt_shard *shard, int64_t at); /* steps the shard at `at` or earlier */
+void srt_node_beat_soon(srt_node *node, int64_t now);
+int srt_node_lives(const srt_node *node, const char *id, size_t len);
+
+void srt_shard_step(srt_node *node, srt_shard *shard, int64_t now);
+int srt_shard_reply(srt_node *node, srt_request *r, const srt_reply *reply, int64_t now, seriatim_error *error);
+/* Its settle goes out with the next; the job is the shard's now. */
+void srt_shard_ended(srt_node *node, srt_shard *shard, srt_job *job, int64_t now);
+void srt_shard_list_ready(srt_node *node, srt_shard *shard); /* keeps the group's list true */
+void srt_shard_forget(srt_node *node, srt_shard *shard);     /* frees what it holds */
+int srt_shard_idle(const srt_shard *shard);                  /* nothing claimed, running, pending or on its way */
+
+void srt_list_add(srt_job_list *list, srt_job *job);
+srt_job *srt_list_take(srt_job_list *list);
+void srt_job_free(srt_node *node, srt_job *job);
+seriatim_delivery *srt_delivery_new(srt_node *node, int kind, srt_shard *shard, size_t cap);
+void srt_delivery_free(srt_node *node, seriatim_delivery *delivery);
+int srt_node_drained(const srt_node *node);
+
+enum {
+    SRT_ASK_NOTHING,
+    SRT_ASK_LAYOUT,
+    SRT_ASK_BEAT,
+    SRT_ASK_ACQUIRE,
+    SRT_ASK_CLAIM,
+    SRT_ASK_SETTLE,
+    SRT_ASK_RELEASE,
+    SRT_ASK_SLICE
+};
+
+#endif

@@ -1,0 +1,171 @@
+/* record.c - reads an id's record as core/scripts/record.lua packs it. */
+#include "record.h"
+
+#include <string.h>
+
+#define RECORD_ENTRY 24 /* the least bytes of an entry */
+
+/* Reads little-endian fields, never past the end; `ok` turns 0 on the first that is missing. */
+typedef struct record_cursor {
+    const unsigned char *at, *end;
+    int ok;
+} record_cursor;
+
+static record_cursor record_begin(const char *data, size_t len)
+{
+    record_cursor c = {(const unsigned char *)data, (const unsigned char *)data + len, 1};
+    return c;
+}
+
+static uint64_t read_little(record_cursor *c, size_t bytes)
+{
+    uint64_t value = 0;
+    size_t i;
+    if (!c->ok || (size_t)(c->end - c->at) < bytes) {
+        c->ok = 0;
+        return 0;
+    }
+    for (i = 0; i < bytes; i++)
+        value |= (uint64_t)c->at[i] << (8 * i);
+    c->at += bytes;
+    return value;
+}
+
+static double read_double(record_cursor *c)
+{
+    uint64_t bits = read_little(c, 8);
+    double value;
+    memcpy(&value, &bits, 8);
+    return value;
+}
+
+static const char *read_text(record_cursor *c, size_t *len)
+{
+    const char *text;
+    *len = (size_t)read_little(c, 4);
+    if (!c->ok || (size_t)(c->end - c->at) < *len) {
+        c->ok = 0;
+        *len = 0;
+    }
+    text = (const char *)c->at;
+    c->at += *len;
+    return text;
+}
+
+static int record_reserve(srt_record *r, srt_arena *arena, size_t need)
+{
+    size_t cap = need > 2 * r->cap ? need : 2 * r->cap;
+    seriatim_payload *payloads;
+    double *stamps;
+    if (need <= r->cap)
+        return SERIATIM_OK;
+    payloads = srt_arena_alloc(arena, cap * sizeof *payloads);
+    stamps = srt_arena_alloc(arena, cap * sizeof *stamps);
+    if (!payloads || !stamps)
+        return SERIATIM_NOMEM;
+    if (r->count) {
+        memcpy(payloads, r->payloads, r->count * sizeof *payloads);
+        memcpy(stamps, r->stamps, r->count * sizeof *stamps);
+    }
+    r->payloads = payloads;
+    r->stamps = stamps;
+    r->cap = cap;
+    return SERIATIM_OK;
+}
+
+static int comes_after(const srt_record *r, size_t at, double score, double stamp)
+{
+    double other = r->payloads[at].score;
+    return other > score || (!(other < score) && r->stamps[at] > stamp);
+}
+
+/* Entries come almost in order. */
+static void record_insert(srt_record *r, const seriatim_payload *payload, double stamp)
+{
+    size_t at = r->count++;
+    for (; at > 0 && comes_after(r, at - 1, payload->score, stamp); at--) {
+        r->payloads[at] = r->payloads[at - 1];
+        r->stamps[at] = r->stamps[at - 1];
+    }
+    r->payloads[at] = *payload;
+    r->stamps[at] = stamp;
+}
+
+static void read_entry(srt_record *r, record_cursor *c)
+{
+    seriatim_payload payload;
+    double stamp = read_double(c);
+    payload.score = read_double(c);
+    payload.context = read_text(c, &payload.context_len);
+    payload.data = read_text(c, &payload.len);
+    if (c->ok)
+        record_insert(r, &payload, stamp);
+}
+
+static int read_entries(srt_record *r, srt_arena *arena, record_cursor *c, size_t count)
+{
+    if (count > (size_t)(c->end - c->at) / RECORD_ENTRY)
+        return SERIATIM_PROTOCOL;
+    if (record_reserve(r, arena, r->count + count) != SERIATIM_OK)
+        return SERIATIM_NOMEM;
+    while (count-- && c->ok)
+        read_entry(r, c);
+    return c->ok ? SERIATIM_OK : SERIATIM_PROTOCOL;
+}
+
+/* The compact forms: one payload, never failed, due since its push. */
+static int read_compact(srt_record *r, srt_arena *arena, record_cursor *c, int scored)
+{
+    seriatim_payload payload = {NULL, 0, 0, "", 0};
+    double stamp = read_double(c);
+    payload.score = scored ? read_double(c) : stamp / 1e6;
+    if (!c->ok)
+        return SERIATIM_PROTOCOL;
+    if (record_reserve(r, arena, 1) != SERIATIM_OK)
+        return SERIATIM_NOMEM;
+    payload.data = (const char *)c->at;
+    payload.len = (size_t)(c->end - c->at);
+    r->due_us = (int64_t)stamp;
+    record_insert(r, &payload, stamp);
+    return SERIATIM_OK;
+}
+
+int srt_record_read(srt_record *r, srt_arena *arena, const char *data, size_t len)
+{
+    record_cursor c = record_begin(data, len);
+    unsigned kind = (unsigned)read_little(&c, 1);
+    double due;
+    size_t count;
+    memset(r, 0, sizeof *r);
+    r->place = kind & 3;
+    r->retry_count = -1;
+    r->error = "";
+    if (!c.ok || kind > 15)
+        return SERIATIM_PROTOCOL;
+    if (kind < 8)
+        return read_compact(r, arena, &c, kind >= 4);
+    due = read_double(&c);
+    r->due_us = due > -9e15 && due < 9e15 ? (int64_t)due : 0;
+    r->retry_count = (int32_t)(uint32_t)read_little(&c, 4);
+    r->mark = (unsigned)read_little(&c, 1);
+    count = (size_t)read_little(&c, 4);
+    r->error = read_text(&c, &r->error_len);
+    if (!c.ok)
+        return SERIATIM_PROTOCOL;
+    if (kind < 12)
+        return read_entries(r, arena, &c, count);
+    r->missing = count;
+    return SERIATIM_OK;
+}
+
+int srt_record_add(srt_record *r, srt_arena *arena, const char *data, size_t len)
+{
+    record_cursor c = record_begin(data, len);
+    int status = SERIATIM_OK;
+    while (status == SERIATIM_OK && c.at < c.end) {
+        status = read_entries(r, arena, &c, 1);
+        if (r->missing)
+            r->missing--;
+    }
+    return status;
+}

@@ -1,0 +1,28 @@
+/* record.h - reads an id's record as core/scripts/record.lua packs it. */
+#ifndef SRT_RECORD_H
+#define SRT_RECORD_H
+
+#include "bytes.h"
+
+typedef struct srt_record {
+    unsigned place; /* 0 ready, 1 due, 2 parked, 3 in doubt */
+    unsigned mark;  /* 1 unproven, 2 suspect, 4 earlier */
+    int64_t due_us;
+    int64_t retry_count;
+    const char *error;
+    size_t error_len;
+    seriatim_payload *payloads; /* by score, then by arrival */
+    double *stamps;             /* of the payloads, in microseconds */
+    size_t count, cap;
+    size_t missing; /* payloads that lie in a zset of their own */
+} srt_record;
+
+/*
+ * Reads a record. Texts point into `data`, arrays lie in the arena. SERIATIM_OK, SERIATIM_NOMEM, or SERIATIM_PROTOCOL when
+ * the bytes are no record.
+ */
+int srt_record_read(srt_record *record, srt_arena *arena, const char *data, size_t len);
+/* Adds packed entries, as slice.lua answers them; `missing` falls by their number. */
+int srt_record_add(srt_record *record, srt_arena *arena, const char *data, size_t len);
+
+#endif

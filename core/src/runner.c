@@ -1,0 +1,579 @@
+/* runner.c - a node with sockets and one native thread; host threads take and settle under its lock. */
+#include "node.h"
+#include "transport.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#define RUNNER_CONNECT_MS 5000
+#define RUNNER_SILENCE_MS 15000 /* an owed answer that does not come: the connection is dead */
+#define RUNNER_READ ((size_t)256 * 1024)
+
+typedef struct runner_channel {
+    srt_transport *transport;
+    enum { CHANNEL_CLOSED, CHANNEL_CONNECTING, CHANNEL_OPEN } state;
+    unsigned attempts;
+    int64_t retry_at, heard_at;
+    srt_bytes out; /* taken from the node, not yet written */
+    seriatim_error error;
+} runner_channel;
+
+struct seriatim_runner {
+    const seriatim_allocator *mem;
+    srt_url url;
+    srt_node *node; /* under the lock once the thread runs */
+    pthread_mutex_t lock;
+    pthread_t thread;
+    int running, ending;
+    runner_channel channels[SRT_CHANNELS];
+    char *inbox;
+    int wake[2];       /* pokes the thread */
+    int (*doors)[2];   /* a pipe a group: pokes the host's threads */
+    size_t door_count;
+    int poked;
+    int64_t sleeps_until; /* 0: awake */
+};
+
+/* ---- Pipes --------------------------------------------------------------------------------- */
+
+static int pipe_open(int fds[2])
+{
+    int i;
+    if (pipe(fds) != 0)
+        return SERIATIM_IO;
+    for (i = 0; i < 2; i++) {
+        fcntl(fds[i], F_SETFD, FD_CLOEXEC);
+        fcntl(fds[i], F_SETFL, O_NONBLOCK);
+    }
+    return SERIATIM_OK;
+}
+
+static void pipe_close(int fds[2])
+{
+    if (fds[0] >= 0)
+        close(fds[0]);
+    if (fds[1] >= 0)
+        close(fds[1]);
+    fds[0] = fds[1] = -1;
+}
+
+/* A full pipe is as good as a byte more. */
+static void pipe_poke(int fds[2])
+{
+    ssize_t written;
+    do
+        written = write(fds[1], "!", 1);
+    while (written < 0 && errno == EINTR);
+}
+
+static void pipe_drain(int fds[2])
+{
+    char bytes[64];
+    while (read(fds[0], bytes, sizeof bytes) == (ssize_t)sizeof bytes)
+        ;
+}
+
+/* ---- Connections: called by the thread, without the lock unless said ----------------------- */
+
+static void channel_close(seriatim_runner *r, runner_channel *c, int64_t now)
+{
+    srt_transport_close(c->transport);
+    srt_bytes_clear(&c->out);
+    c->state = CHANNEL_CLOSED;
+    c->retry_at = now + srt_reconnect_delay(c->attempts++, (uint64_t)now ^ (uint64_t)(uintptr_t)r);
+}
+
+/* With the lock. */
+static void channel_lost(seriatim_runner *r, int which, int64_t now)
+{
+    runner_channel *c = &r->channels[which];
+    const char *why = c->error.message[0] ? c->error.message : srt_transport_error(c->transport)->message;
+    if (which == SRT_COMMANDS && (c->attempts == 0 || c->state == CHANNEL_OPEN))
+        srt_node_tell(r->node, SERIATIM_EVENT_WARNING, 0, "Redis: %.200s", why);
+    channel_close(r, c, now);
+    srt_error_clear(&c->error);
+    srt_node_disconnected(r->node, (srt_channel)which, now);
+}
+
+/* With the lock: the transport is ready, the session may begin. */
+static void channel_opened(seriatim_runner *r, int which, int64_t now)
+{
+    runner_channel *c = &r->channels[which];
+    c->state = CHANNEL_OPEN;
+    c->heard_at = now;
+    if (srt_node_connected(r->node, (srt_channel)which, r->url.user, r->url.password, r->url.db, now) != SERIATIM_OK)
+        channel_lost(r, which, now);
+}
+
+static int channel_connect(runner_channel *c, int64_t now)
+{
+    if (c->state == CHANNEL_CLOSED && now >= c->retry_at) {
+        c->state = CHANNEL_CONNECTING;
+        return srt_transport_connect(c->transport, RUNNER_CONNECT_MS);
+    }
+    return c->state == CHANNEL_CONNECTING ? srt_transport_step(c->transport) : SERIATIM_AGAIN;
+}
+
+static int channel_write(runner_channel *c)
+{
+    size_t written;
+    int status = SERIATIM_OK;
+    while (c->out.len > 0 && status == SERIATIM_OK) {
+        status = srt_transport_write(c->transport, c->out.data, c->out.len, &written);
+        if (status == SERIATIM_OK)
+            srt_bytes_consume(&c->out, written);
+    }
+    if (status == SERIATIM_OK && (srt_transport_wants(c->transport) & SRT_WANT_WRITE))
+        status = srt_transport_step(c->transport);
+    return status == SERIATIM_AGAIN ? SERIATIM_OK : status;
+}
+
+/* Reads what there is; *got is 0 when there is nothing. */
+static int channel_read(seriatim_runner *r, runner_channel *c, size_t *got)
+{
+    size_t more;
+    int status = SERIATIM_OK;
+    *got = 0;
+    while (status == SERIATIM_OK && *got < RUNNER_READ) {
+        status = srt_transport_read(c->transport, r->inbox + *got, RUNNER_READ - *got, &more);
+        if (status == SERIATIM_OK)
+            *got += more;
+    }
+    return status == SERIATIM_AGAIN || *got > 0 ? SERIATIM_OK : status;
+}
+
+/* With the lock: moves what the node wants to send to the channel. */
+static void channel_collect(seriatim_runner *r, int which)
+{
+    const char *data;
+    size_t len;
+    srt_node_output(r->node, (srt_channel)which, &data, &len);
+    if (len == 0 || r->channels[which].state != CHANNEL_OPEN)
+        return;
+    srt_bytes_add(&r->channels[which].out, data, len);
+    if (!r->channels[which].out.failed)
+        srt_node_sent(r->node, (srt_channel)which, len);
+    r->channels[which].out.failed = 0;
+}
+
+static void channel_step(seriatim_runner *r, int which)
+{
+    runner_channel *c = &r->channels[which];
+    int64_t now = srt_clock_ms();
+    size_t got = 0;
+    int status, was = c->state;
+    status = was == CHANNEL_OPEN ? channel_read(r, c, &got) : channel_connect(c, now);
+    if (status == SERIATIM_AGAIN || (was == CHANNEL_OPEN && status == SERIATIM_OK && got == 0))
+        return;
+    now = srt_clock_ms();
+    pthread_mutex_lock(&r->lock);
+    if (status == SERIATIM_OK && was != CHANNEL_OPEN) {
+        channel_opened(r, which, now);
+    } else if (status == SERIATIM_OK) {
+        c->heard_at = now;
+        c->attempts = 0;
+        status = srt_node_input(r->node, (srt_channel)which, r->inbox, got, now, &c->error);
+    }
+    if (status != SERIATIM_OK)
+        channel_lost(r, which, now);
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* ---- The thread ---------------------------------------------------------------------------- */
+
+/* With the lock. An answer is owed and nothing has been heard for long. */
+static void close_silent(seriatim_runner *r, int64_t now)
+{
+    runner_channel *c = &r->channels[SRT_COMMANDS];
+    if (c->state != CHANNEL_OPEN)
+        return;
+    if (r->node->sessions[SRT_COMMANDS].waiting == 0) {
+        c->heard_at = now;
+    } else if (now - c->heard_at >= RUNNER_SILENCE_MS) {
+        srt_fail(&c->error, SERIATIM_TIMEOUT, "no answer for %d seconds", RUNNER_SILENCE_MS / 1000);
+        channel_lost(r, SRT_COMMANDS, now);
+    }
+}
+
+/* With the lock: pokes the groups that have news for threads that wait. */
+static void open_doors(seriatim_runner *r)
+{
+    size_t i;
+    for (i = 0; i < r->door_count; i++) {
+        srt_group *group = &r->node->groups[i];
+        if (group->news && group->waiting > 0)
+            pipe_poke(r->doors[i]);
+        group->news = 0;
+    }
+}
+
+/* Lets the node do what is due and collects its output. Returns until when the thread may sleep. */
+static int64_t runner_tick(seriatim_runner *r)
+{
+    int64_t now = srt_clock_ms(), until;
+    int which;
+    pthread_mutex_lock(&r->lock);
+    r->poked = 0;
+    close_silent(r, now);
+    until = srt_node_tick(r->node, now);
+    for (which = 0; which < SRT_CHANNELS; which++)
+        channel_collect(r, which);
+    open_doors(r);
+    r->sleeps_until = until;
+    pthread_mutex_unlock(&r->lock);
+    return until;
+}
+
+static void runner_awake(seriatim_runner *r)
+{
+    pthread_mutex_lock(&r->lock);
+    r->sleeps_until = 0;
+    pthread_mutex_unlock(&r->lock);
+}
+
+static void runner_sleep(seriatim_runner *r, int64_t until)
+{
+    struct pollfd fds[1 + SRT_CHANNELS];
+    int64_t now = srt_clock_ms();
+    nfds_t count = 1;
+    int which;
+    fds[0].fd = r->wake[0];
+    fds[0].events = POLLIN;
+    for (which = 0; which < SRT_CHANNELS; which++) {
+        runner_channel *c = &r->channels[which];
+        int wants = srt_transport_wants(c->transport);
+        int64_t deadline = c->state == CHANNEL_CLOSED ? c->retry_at : srt_transport_deadline(c->transport);
+        if (deadline < until)
+            until = deadline;
+        if (c->state == CHANNEL_CLOSED)
+            continue;
+        fds[count].fd = srt_transport_fd(c->transport);
+        fds[count].events = (short)((wants & SRT_WANT_READ ? POLLIN : 0) |
+                                    (wants & SRT_WANT_WRITE || c->out.len ? POLLOUT : 0));
+        count++;
+    }
+    if (until > now + 60000)
+        until = now + 60000;
+    poll(fds, count, until > now ? (int)(until - now) : 0);
+    pipe_drain(r->wake);
+}
+
+static void *runner_main(void *argument)
+{
+    seriatim_runner *r = argument;
+    for (;;) {
+        int64_t until;
+        int which;
+        for (which = 0; which < SRT_CHANNELS; which++)
+            channel_step(r, which);
+        until = runner_tick(r);
+        for (which = 0; which < SRT_CHANNELS; which++) {
+            runner_channel *c = &r->channels[which];
+            if (c->state == CHANNEL_OPEN && channel_write(c) != SERIATIM_OK) {
+                pthread_mutex_lock(&r->lock);
+                channel_lost(r, which, srt_clock_ms());
+                pthread_mutex_unlock(&r->lock);
+            }
+        }
+        runner_sleep(r, until);
+        runner_awake(r);
+        if (__atomic_load_n(&r->ending, __ATOMIC_ACQUIRE))
+            return NULL;
+    }
+}
+
+/* ---- Making -------------------------------------------------------------------------------- */
+
+static void runner_free_parts(seriatim_runner *r)
+{
+    size_t i;
+    for (i = 0; i < SRT_CHANNELS; i++) {
+        srt_transport_destroy(r->channels[i].transport);
+        srt_bytes_free(&r->channels[i].out);
+    }
+    for (i = 0; i < r->door_count; i++)
+        pipe_close(r->doors[i]);
+    srt_free(r->mem, r->doors, r->door_count * sizeof *r->doors);
+    pipe_close(r->wake);
+    srt_node_free(r->node);
+    srt_free(r->mem, r->inbox, RUNNER_READ);
+    srt_url_free(&r->url);
+    pthread_mutex_destroy(&r->lock);
+    srt_free(r->mem, r, sizeof *r);
+}
+
+int seriatim_runner_new(const seriatim_node_settings *settings, const char *url, seriatim_runner **out,
+                        seriatim_error *error)
+{
+    const seriatim_allocator *mem = settings->options.allocator ? settings->options.allocator : seriatim_default_allocator();
+    seriatim_runner *r = srt_alloc(mem, sizeof *r);
+    int status, i;
+    if (!r)
+        return srt_fail_plain(error, SERIATIM_NOMEM);
+    r->mem = mem;
+    r->wake[0] = r->wake[1] = -1;
+    r->url.mem = mem;
+    pthread_mutex_init(&r->lock, NULL);
+    for (i = 0; i < SRT_CHANNELS; i++)
+        srt_bytes_init(&r->channels[i].out, mem);
+    status = srt_url_parse(&r->url, mem, url, strlen(url), error);
+    if (status == SERIATIM_OK)
+        status = srt_node_new(settings, &r->node, error);
+    if (status == SERIATIM_OK && !(r->inbox = srt_alloc(mem, RUNNER_READ)))
+        status = srt_fail_plain(error, SERIATIM_NOMEM);
+    for (i = 0; status == SERIATIM_OK && i < SRT_CHANNELS; i++)
+        if (!(r->channels[i].transport = srt_transport_create(mem, &r->url)))
+            status = srt_fail_plain(error, SERIATIM_NOMEM);
+    if (status != SERIATIM_OK) {
+        runner_free_parts(r);
+        return status;
+    }
+    *out = r;
+    return SERIATIM_OK;
+}
+
+int seriatim_runner_worker(seriatim_runner *r, const seriatim_queue_settings *settings, size_t *worker, seriatim_error *error)
+{
+    return srt_node_worker(r->node, settings, worker, error);
+}
+
+int seriatim_runner_group(seriatim_runner *r, int scheduler, const seriatim_shard *shards, size_t count, size_t *group,
+                          seriatim_error *error)
+{
+    return srt_node_group(r->node, scheduler, shards, count, group, error);
+}
+
+static int open_pipes(seriatim_runner *r)
+{
+    size_t count = r->node->group_count;
+    if (pipe_open(r->wake) != SERIATIM_OK)
+        return SERIATIM_IO;
+    r->doors = srt_alloc(r->mem, count * sizeof *r->doors);
+    if (!r->doors)
+        return SERIATIM_NOMEM;
+    for (r->door_count = 0; r->door_count < count; r->door_count++)
+        if (pipe_open(r->doors[r->door_count]) != SERIATIM_OK) {
+            size_t i;
+            for (i = 0; i < r->door_count; i++)
+                pipe_close(r->doors[i]);
+            srt_free(r->mem, r->doors, count * sizeof *r->doors);
+            r->doors = NULL;
+            r->door_count = 0;
+            return SERIATIM_IO;
+        }
+    return SERIATIM_OK;
+}
+
+/* The host's signals are its own business: none is delivered to this thread. */
+static int start_thread(seriatim_runner *r)
+{
+    sigset_t all, before;
+    int code;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    code = pthread_create(&r->thread, NULL, runner_main, r);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return code;
+}
+
+int seriatim_runner_start(seriatim_runner *r, seriatim_error *error)
+{
+    int status, code;
+    char text[128];
+    if (r->running)
+        return srt_fail(error, SERIATIM_INVALID, "the runner was started already");
+    status = srt_node_start(r->node, srt_clock_ms(), error);
+    if (status != SERIATIM_OK)
+        return status;
+    if (open_pipes(r) != SERIATIM_OK)
+        return srt_fail(error, SERIATIM_IO, "cannot open a pipe: %s", srt_errno_text(errno, text, sizeof text));
+    code = start_thread(r);
+    if (code != 0)
+        return srt_fail(error, SERIATIM_IO, "cannot start a thread: %s", srt_errno_text(code, text, sizeof text));
+    r->running = 1;
+    return SERIATIM_OK;
+}
+
+void seriatim_runner_free(seriatim_runner *r)
+{
+    if (!r)
+        return;
+    if (r->running) {
+        __atomic_store_n(&r->ending, 1, __ATOMIC_RELEASE);
+        pipe_poke(r->wake);
+        pthread_join(r->thread, NULL);
+    }
+    runner_free_parts(r);
+}
+
+/* ---- For the host's threads ---------------------------------------------------------------- */
+
+/* Wakes the thread if the node now wants something earlier than it would look. With the lock. */
+static void runner_hurry(seriatim_runner *r)
+{
+    const srt_node *n = r->node;
+    if (r->poked || r->sleeps_until == 0 || n->heap_count == 0 || n->heap[0]->wake_at >= r->sleeps_until)
+        return;
+    r->poked = 1;
+    pipe_poke(r->wake);
+}
+
+/* Wakes the thread for an order that no timer shows. With the lock. */
+static void runner_order(seriatim_runner *r)
+{
+    r->poked = 1;
+    if (r->running)
+        pipe_poke(r->wake);
+}
+
+static int runner_taken(seriatim_runner *r, size_t group, int status)
+{
+    srt_group *g = &r->node->groups[group];
+    if (status == SERIATIM_AGAIN)
+        g->waiting++;
+    else if (status == SERIATIM_OK && g->waiting > 0 && (g->ready_first || g->hooks || g->singles.first || g->died.first))
+        pipe_poke(r->doors[group]);
+    else if (status == SERIATIM_CLOSED)
+        pipe_poke(r->doors[group]);
+    runner_hurry(r);
+    return status;
+}
+
+int seriatim_runner_take(seriatim_runner *r, size_t group, seriatim_delivery **delivery)
+{
+    int status;
+    pthread_mutex_lock(&r->lock);
+    status = runner_taken(r, group, srt_node_take(r->node, group, srt_clock_ms(), delivery));
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+int seriatim_runner_take_from(seriatim_runner *r, size_t group, seriatim_shard shard, seriatim_delivery **delivery)
+{
+    int status;
+    pthread_mutex_lock(&r->lock);
+    status = runner_taken(r, group, srt_node_take_from(r->node, group, shard, srt_clock_ms(), delivery));
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+size_t seriatim_runner_candidates(seriatim_runner *r, size_t group, seriatim_candidate *list, size_t cap)
+{
+    size_t count;
+    pthread_mutex_lock(&r->lock);
+    count = srt_node_candidates(r->node, group, srt_clock_ms(), list, cap);
+    pthread_mutex_unlock(&r->lock);
+    return count;
+}
+
+int seriatim_runner_settle(seriatim_runner *r, seriatim_delivery *delivery)
+{
+    pthread_mutex_lock(&r->lock);
+    srt_node_settle(r->node, delivery, srt_clock_ms());
+    runner_hurry(r);
+    if (r->node->solo != SRT_SOLO_NONE)
+        runner_order(r);
+    pthread_mutex_unlock(&r->lock);
+    return SERIATIM_OK;
+}
+
+int seriatim_runner_extend(seriatim_runner *r, seriatim_delivery *delivery, size_t i, double seconds)
+{
+    int status;
+    pthread_mutex_lock(&r->lock);
+    status = srt_node_extend(r->node, delivery, i, seconds, srt_clock_ms());
+    runner_hurry(r);
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+int seriatim_runner_fd(const seriatim_runner *r, size_t group)
+{
+    return r->doors[group][0];
+}
+
+void seriatim_runner_clear(seriatim_runner *r, size_t group)
+{
+    pthread_mutex_lock(&r->lock);
+    pipe_drain(r->doors[group]);
+    if (r->node->groups[group].waiting > 0)
+        r->node->groups[group].waiting--;
+    pthread_mutex_unlock(&r->lock);
+}
+
+void seriatim_runner_wait(seriatim_runner *r, size_t group, int timeout_ms)
+{
+    struct pollfd fd = {r->doors[group][0], POLLIN, 0};
+    poll(&fd, 1, timeout_ms);
+    seriatim_runner_clear(r, group);
+}
+
+int seriatim_runner_event(seriatim_runner *r, seriatim_event *event)
+{
+    int status;
+    pthread_mutex_lock(&r->lock);
+    status = srt_node_event(r->node, event);
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+void seriatim_runner_pulse(seriatim_runner *r)
+{
+    pthread_mutex_lock(&r->lock);
+    srt_node_pulse(r->node, srt_clock_ms());
+    pthread_mutex_unlock(&r->lock);
+}
+
+static void runner_tell(seriatim_runner *r, void (*order)(srt_node *, int64_t))
+{
+    pthread_mutex_lock(&r->lock);
+    order(r->node, srt_clock_ms());
+    runner_order(r);
+    pthread_mutex_unlock(&r->lock);
+}
+
+void seriatim_runner_quiet(seriatim_runner *r)
+{
+    runner_tell(r, srt_node_quiet);
+}
+
+void seriatim_runner_stop(seriatim_runner *r)
+{
+    runner_tell(r, srt_node_stop);
+}
+
+void seriatim_runner_abandon(seriatim_runner *r)
+{
+    runner_tell(r, srt_node_abandon);
+}
+
+int seriatim_runner_stopped(seriatim_runner *r)
+{
+    int stopped;
+    pthread_mutex_lock(&r->lock);
+    stopped = r->node->stopped;
+    pthread_mutex_unlock(&r->lock);
+    return stopped;
+}
+
+seriatim_runner_stats seriatim_runner_stats_now(seriatim_runner *r)
+{
+    seriatim_runner_stats stats;
+    const srt_node *n = r->node;
+    size_t i;
+    pthread_mutex_lock(&r->lock);
+    stats = n->stats;
+    stats.commands = n->sessions[SRT_COMMANDS].commands + n->sessions[SRT_WAKES].commands;
+    stats.shards = stats.claimed = 0;
+    for (i = 0; i < n->shard_count; i++) {
+        stats.shards += n->shards[i]->state == SRT_OWNED;
+        stats.claimed += n->shards[i]->ready.count + n->shards[i]->apart;
+    }
+    pthread_mutex_unlock(&r->lock);
+    return stats;
+}

@@ -1,0 +1,817 @@
+/* shard.c - one shard in a node's life: acquire, claim, settle, give up. */
+#include "node.h"
+
+#include <string.h>
+
+#define SHARD_MAX_CLAIM 1000   /* ids a script call */
+#define SHARD_FLUSH_MS 2       /* a finished id waits this long for others to settle with */
+#define SHARD_WINDOW_MS 50
+#define SHARD_RETRY_MS 100     /* after a request could not be made */
+#define SHARD_FOREVER INT64_C(9000000000000000)
+
+/* ---- Lists --------------------------------------------------------------------------------- */
+
+void srt_list_add(srt_job_list *list, srt_job *job)
+{
+    job->next = NULL;
+    if (list->last)
+        list->last->next = job;
+    else
+        list->first = job;
+    list->last = job;
+    list->count++;
+}
+
+srt_job *srt_list_take(srt_job_list *list)
+{
+    srt_job *job = list->first;
+    if (!job)
+        return NULL;
+    list->first = job->next;
+    if (!list->first)
+        list->last = NULL;
+    list->count--;
+    job->next = NULL;
+    return job;
+}
+
+static void list_join(srt_job_list *list, srt_job_list *more)
+{
+    if (!more->first)
+        return;
+    if (list->last)
+        list->last->next = more->first;
+    else
+        list->first = more->first;
+    list->last = more->last;
+    list->count += more->count;
+    memset(more, 0, sizeof *more);
+}
+
+static void claim_free_one(srt_node *node, srt_claim *claim)
+{
+    if (--claim->jobs > 0)
+        return;
+    srt_arena_free(&claim->memory);
+    srt_free(node->mem, claim, sizeof *claim);
+}
+
+void srt_job_free(srt_node *node, srt_job *job)
+{
+    srt_free(node->mem, job->outcome_text, job->outcome_size);
+    claim_free_one(node, job->claim);
+}
+
+static void list_free(srt_node *node, srt_job_list *list)
+{
+    srt_job *job;
+    while ((job = srt_list_take(list)))
+        srt_job_free(node, job);
+}
+
+void srt_shard_forget(srt_node *node, srt_shard *s)
+{
+    list_free(node, &s->ready);
+    list_free(node, &s->pending);
+    srt_bytes_free(&s->owner);
+}
+
+void srt_shard_list_ready(srt_node *node, srt_shard *s)
+{
+    srt_group *group = &node->groups[s->group];
+    int should = s->ready.count > 0;
+    if (should == s->listed)
+        return;
+    if (should) {
+        s->ready_next = NULL;
+        s->ready_previous = group->ready_last;
+        if (group->ready_last)
+            group->ready_last->ready_next = s;
+        else
+            group->ready_first = s;
+        group->ready_last = s;
+    } else {
+        if (s->ready_previous)
+            s->ready_previous->ready_next = s->ready_next;
+        else
+            group->ready_first = s->ready_next;
+        if (s->ready_next)
+            s->ready_next->ready_previous = s->ready_previous;
+        else
+            group->ready_last = s->ready_previous;
+    }
+    s->listed = should;
+}
+
+/* ---- Asking -------------------------------------------------------------------------------- */
+
+static srt_request *shard_begin(srt_node *node, srt_shard *s, int script, int kind)
+{
+    srt_request *r = srt_session_begin(&node->sessions[SRT_COMMANDS], script, &s->keys->args, SRT_SHARD_KEYS);
+    if (!r)
+        return NULL;
+    r->kind = kind;
+    r->subject = s;
+    srt_request_int(r, s->queue->generation);
+    return r;
+}
+
+static int shard_send(srt_node *node, srt_shard *s, srt_request *r, int64_t now)
+{
+    if (r && srt_session_send(&node->sessions[SRT_COMMANDS], r) == SERIATIM_OK)
+        return 1;
+    srt_node_wake(node, s, now + SHARD_RETRY_MS);
+    return 0;
+}
+
+static void known_runs(srt_request *r, const srt_job_list *list)
+{
+    const srt_job *job;
+    for (job = list->first; job; job = job->next) {
+        srt_request_arg(r, job->view.id, job->view.id_len);
+        srt_request_arg(r, job->run, job->run_len);
+    }
+}
+
+static void known_of_shard(srt_request *r, const srt_job_list *list, const srt_shard *s)
+{
+    const srt_job *job;
+    for (job = list->first; job; job = job->next) {
+        if (job->shard != s)
+            continue;
+        srt_request_arg(r, job->view.id, job->view.id_len);
+        srt_request_arg(r, job->run, job->run_len);
+    }
+}
+
+/* Every run that this node has of the shard, so that Redis can put back those that nobody has. */
+static void shard_tell_known(srt_node *node, srt_shard *s, srt_request *r)
+{
+    const seriatim_delivery *d;
+    size_t i;
+    known_runs(r, &s->ready);
+    known_runs(r, &s->pending);
+    known_of_shard(r, &node->groups[s->group].singles, s);
+    known_of_shard(r, &node->groups[s->group].died, s);
+    for (d = node->held; d; d = d->next)
+        for (i = 0; d->shard == s && !d->abandoned && i < d->count; i++) {
+            srt_request_arg(r, d->jobs[i]->view.id, d->jobs[i]->view.id_len);
+            srt_request_arg(r, d->jobs[i]->run, d->jobs[i]->run_len);
+        }
+}
+
+/* The owner is expected to be nobody, or the node that was seen and found dead. */
+static void shard_acquire(srt_node *node, srt_shard *s, int64_t now)
+{
+    int dead = s->state == SRT_FOREIGN && s->owner.len > 0;
+    srt_request *r = shard_begin(node, s, srt_script_acquire, SRT_ASK_ACQUIRE);
+    if (r) {
+        r->number = s->state == SRT_OWNED ? s->lease : 0;
+        srt_request_arg(r, node->id.data, node->id.len);
+        srt_request_text(r, s->queue->fold);
+        srt_request_arg(r, s->owner.data, dead ? s->owner.len : 0);
+        srt_request_int(r, dead ? s->owner_lease : 0);
+        if (s->state == SRT_OWNED)
+            shard_tell_known(node, s, r);
+    }
+    if (!shard_send(node, s, r, now))
+        return;
+    s->state = SRT_ACQUIRING;
+    s->reconcile = 0;
+}
+
+static void shard_claim(srt_node *node, srt_shard *s, size_t limit, int doubt, int64_t now)
+{
+    srt_request *r = shard_begin(node, s, srt_script_claim, SRT_ASK_CLAIM);
+    if (r) {
+        srt_request_int(r, s->lease);
+        srt_request_int(r, s->seen);
+        srt_request_int(r, (int64_t)limit);
+        srt_request_int(r, doubt);
+        srt_request_int(r, s->queue->ttr_us);
+        srt_request_text(r, s->queue->fold);
+        r->number = s->lease;
+        r->place = (size_t)doubt;
+    }
+    if (!shard_send(node, s, r, now))
+        return;
+    s->claiming = 1;
+    if (doubt)
+        node->groups[s->group].doubt_claims++;
+}
+
+static void settle_other(srt_request *r, const srt_job *job)
+{
+    static const char *const kinds[] = {"release", "done", "fail", "reject", "extend"};
+    const srt_queue *queue = job->shard->queue;
+    srt_request_text(r, kinds[job->outcome]);
+    srt_request_arg(r, job->view.id, job->view.id_len);
+    srt_request_arg(r, job->run, job->run_len);
+    srt_request_int(r, job->time_us);
+    srt_request_arg(r, job->text, job->text_len);
+    srt_request_int(r, queue->max_retry_count);
+    if (job->outcome == SRT_REJECTED)
+        srt_request_arg(r, job->rejected, job->rejected_len);
+    else
+        srt_request_text(r, queue->on_exhausted);
+}
+
+static srt_request *settle_request(srt_node *node, srt_shard *s, const srt_job_list *list)
+{
+    srt_request *r = shard_begin(node, s, srt_script_settle, SRT_ASK_SETTLE);
+    const srt_job *job;
+    int64_t done = 0;
+    if (!r)
+        return NULL;
+    for (job = list->first; job; job = job->next)
+        done += job->outcome == SRT_DONE;
+    srt_request_int(r, list->first->lease);
+    srt_request_int(r, s->sequence + 1);
+    srt_request_text(r, s->queue->fold);
+    srt_request_int(r, done);
+    for (job = list->first; job; job = job->next) {
+        if (job->outcome != SRT_DONE)
+            continue;
+        srt_request_arg(r, job->view.id, job->view.id_len);
+        srt_request_arg(r, job->run, job->run_len);
+    }
+    for (job = list->first; job; job = job->next)
+        if (job->outcome != SRT_DONE)
+            settle_other(r, job);
+    return r;
+}
+
+/* Settles what has ended: all of one lease, at most 1,000 ids. */
+static void shard_settle(srt_node *node, srt_shard *s, int64_t now)
+{
+    srt_job_list batch = {NULL, NULL, 0};
+    srt_job_list *kept = srt_alloc(node->mem, sizeof *kept);
+    int64_t lease = s->pending.first->lease;
+    srt_request *r;
+    if (!kept) {
+        srt_node_wake(node, s, now + SHARD_RETRY_MS);
+        return;
+    }
+    while (s->pending.first && s->pending.first->lease == lease && batch.count < SHARD_MAX_CLAIM)
+        srt_list_add(&batch, srt_list_take(&s->pending));
+    *kept = batch;
+    r = settle_request(node, s, kept);
+    if (r) {
+        r->number = lease;
+        r->subject = kept;
+    }
+    if (!shard_send(node, s, r, now)) {
+        list_join(kept, &s->pending);
+        s->pending = *kept;
+        srt_free(node->mem, kept, sizeof *kept);
+        return;
+    }
+    s->sequence++;
+    s->settling = 1;
+    s->pending_since = now;
+}
+
+static void shard_release(srt_node *node, srt_shard *s, int64_t now)
+{
+    srt_bytes channel;
+    srt_request *r = shard_begin(node, s, srt_script_release, SRT_ASK_RELEASE);
+    size_t i;
+    srt_bytes_init(&channel, node->mem);
+    for (i = 0; i < node->living_count; i++) {
+        if (node->living[i].hash != s->heir || s->heir == node->hash)
+            continue;
+        srt_bytes_add(&channel, node->wake_channel.data, node->wake_channel.len - node->id.len);
+        srt_bytes_add(&channel, node->living[i].id.data, node->living[i].id.len);
+    }
+    if (r) {
+        srt_request_int(r, s->lease);
+        srt_request_arg(r, channel.data, channel.failed ? 0 : channel.len);
+    }
+    srt_bytes_free(&channel);
+    if (shard_send(node, s, r, now))
+        s->state = SRT_GIVING_UP;
+}
+
+static void shard_slice(srt_node *node, srt_job *job, int64_t now)
+{
+    srt_shard *s = job->shard;
+    srt_request *r = shard_begin(node, s, srt_script_slice, SRT_ASK_SLICE);
+    if (r) {
+        r->subject = job;
+        srt_request_arg(r, job->view.id, job->view.id_len);
+        srt_request_arg(r, job->run, job->run_len);
+        srt_request_int(r, (int64_t)job->record.count);
+    }
+    if (shard_send(node, s, r, now)) {
+        s->slicing++;
+    } else {
+        srt_job_free(node, job);
+        s->reconcile = 1;
+    }
+}
+
+/* ---- What to do next ----------------------------------------------------------------------- */
+
+int srt_shard_idle(const srt_shard *s)
+{
+    return s->running == 0 && s->apart == 0 && s->ready.count == 0 && s->pending.count == 0 && !s->claiming && !s->settling && !s->slicing;
+}
+
+/* Takes a shard's jobs out of a list of its group. */
+static srt_job_list take_apart(srt_shard *s, srt_job_list *list)
+{
+    srt_job_list own = {NULL, NULL, 0}, rest = {NULL, NULL, 0};
+    srt_job *job;
+    while ((job = srt_list_take(list)))
+        srt_list_add(job->shard == s ? &own : &rest, job);
+    *list = rest;
+    s->apart -= own.count;
+    return own;
+}
+
+static void shard_recall_singles(srt_node *node, srt_shard *s, srt_job_list *to)
+{
+    srt_job_list singles;
+    if (s->apart == 0)
+        return;
+    singles = take_apart(s, &node->groups[s->group].singles);
+    if (singles.count && node->solo == SRT_SOLO_READY && singles.first->mode == 's')
+        node->solo = SRT_SOLO_NONE;
+    list_join(to, &singles);
+}
+
+static void shard_recall(srt_node *node, srt_shard *s, int64_t now)
+{
+    srt_job_list backwards = {NULL, NULL, 0};
+    srt_job *job;
+    s->recall = 0;
+    while ((job = srt_list_take(&s->ready))) {
+        job->text = job->rejected = "";
+        job->next = backwards.first;
+        backwards.first = job;
+        if (!backwards.last)
+            backwards.last = job;
+        backwards.count++;
+    }
+    srt_shard_list_ready(node, s);
+    shard_recall_singles(node, s, &backwards);
+    if (backwards.count && !s->pending.count)
+        s->pending_since = now;
+    list_join(&s->pending, &backwards);
+}
+
+/* How many ids to have at hand: what 50 ms have finished, at least two rounds of the group's threads. */
+static size_t shard_window(const srt_node *node, const srt_shard *s)
+{
+    size_t window = 2 * node->groups[s->group].threads * s->queue->batch_size;
+    if (s->finished_before > window)
+        window = s->finished_before;
+    if (s->finished > window)
+        window = s->finished;
+    return window < SHARD_MAX_CLAIM ? window : SHARD_MAX_CLAIM;
+}
+
+/* Ids whose time to run counts from the claim are claimed when a thread is free for them. */
+static size_t claim_limit(srt_node *node, const srt_shard *s)
+{
+    const srt_group *group = &node->groups[s->group];
+    size_t window = shard_window(node, s), free_ids;
+    if (s->queue->ttr_us == 0)
+        return s->ready.count * 2 <= window ? window - s->ready.count : 0;
+    free_ids = group->held < group->threads ? (group->threads - group->held) * s->queue->batch_size : 0;
+    if (free_ids <= s->ready.count) {
+        node->starved = 1;
+        return 0;
+    }
+    return free_ids - s->ready.count < window ? free_ids - s->ready.count : window;
+}
+
+static void shard_want_claim(srt_node *node, srt_shard *s, int64_t now)
+{
+    const srt_group *group = &node->groups[s->group];
+    size_t limit;
+    if (s->claiming || s->paused || node->quiet)
+        return;
+    if (node->solo == SRT_SOLO_CLAIM && node->solo_shard == s) {
+        shard_claim(node, s, 1, 2, now);
+    } else if (s->unproven_at <= now && group->singles.count + group->doubt_claims < group->threads) {
+        shard_claim(node, s, 1, 1, now);
+    } else if (s->more || s->due_at <= now) {
+        limit = claim_limit(node, s);
+        if (limit > 0)
+            shard_claim(node, s, limit, 0, now);
+    }
+}
+
+static int should_settle(const srt_node *node, const srt_shard *s, int64_t now)
+{
+    if (s->pending.count == 0 || s->settling)
+        return 0;
+    return s->ready.count == 0 || s->claiming || s->pending.count * 2 >= shard_window(node, s) ||
+           now - s->pending_since >= SHARD_FLUSH_MS;
+}
+
+static void shard_step_owned(srt_node *node, srt_shard *s, int64_t now)
+{
+    int leaving = !s->wanted || node->stopping;
+    if (leaving || node->quiet || s->paused || s->recall)
+        shard_recall(node, s, now);
+    if (s->reconcile) {
+        if (!s->claiming && !s->settling && !s->slicing)
+            shard_acquire(node, s, now);
+        return;
+    }
+    if (!leaving)
+        shard_want_claim(node, s, now);
+    if (should_settle(node, s, now))
+        shard_settle(node, s, now);
+    if (leaving && srt_shard_idle(s))
+        shard_release(node, s, now);
+}
+
+static void shard_step_foreign(srt_node *node, srt_shard *s, int64_t now)
+{
+    if (s->pending.count && !s->settling)
+        shard_settle(node, s, now);
+    if (!s->wanted || node->stopping || node->beats == 0)
+        return;
+    if (s->owner.len > 0) {
+        if (srt_node_lives(node, s->owner.data, s->owner.len))
+            srt_bytes_clear(&s->owner);
+        else if (node->beats < s->asked_beat)
+            return;
+    }
+    shard_acquire(node, s, now);
+}
+
+static int64_t shard_next_wake(const srt_node *node, const srt_shard *s, int64_t now)
+{
+    int64_t at = SRT_NEVER;
+    if (s->state != SRT_OWNED)
+        return SRT_NEVER;
+    if (s->pending.count && !s->settling)
+        at = s->pending_since + SHARD_FLUSH_MS;
+    if (!s->claiming && !s->paused && !node->quiet && s->wanted) {
+        if (s->due_at > now && s->due_at < at)
+            at = s->due_at;
+        if (s->unproven_at > now && s->unproven_at < at)
+            at = s->unproven_at;
+    }
+    return at;
+}
+
+void srt_shard_step(srt_node *node, srt_shard *s, int64_t now)
+{
+    if (!node->sessions[SRT_COMMANDS].connected)
+        return;
+    if (s->state == SRT_OWNED)
+        shard_step_owned(node, s, now);
+    else if (s->state == SRT_FOREIGN)
+        shard_step_foreign(node, s, now);
+    srt_node_wake(node, s, shard_next_wake(node, s, now));
+}
+
+void srt_shard_ended(srt_node *node, srt_shard *s, srt_job *job, int64_t now)
+{
+    if (s->pending.count == 0)
+        s->pending_since = now;
+    srt_list_add(&s->pending, job);
+    if (now - s->window_start >= SHARD_WINDOW_MS) {
+        s->finished_before = now - s->window_start < 2 * SHARD_WINDOW_MS ? s->finished : 0;
+        s->finished = 0;
+        s->window_start = now;
+    }
+    s->finished++;
+    if (s->state != SRT_OWNED || should_settle(node, s, now) || s->wake_at > now + SHARD_FLUSH_MS)
+        srt_node_wake(node, s, should_settle(node, s, now) ? now : now + SHARD_FLUSH_MS);
+}
+
+/* ---- Answers ------------------------------------------------------------------------------- */
+
+static void shard_lose(srt_node *node, srt_shard *s)
+{
+    srt_job_list dropped = {NULL, NULL, 0};
+    s->state = SRT_FOREIGN;
+    srt_bytes_clear(&s->owner);
+    list_free(node, &s->ready);
+    srt_shard_list_ready(node, s);
+    shard_recall_singles(node, s, &dropped);
+    if (s->apart) {
+        srt_job_list died = take_apart(s, &node->groups[s->group].died);
+        list_join(&dropped, &died);
+    }
+    list_free(node, &dropped);
+    s->paused = s->recall = s->reconcile = 0;
+    s->first_claim = 0;
+    s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
+    if (node->solo_shard == s && node->solo != SRT_SOLO_RUN)
+        node->solo = SRT_SOLO_NONE;
+    srt_node_tell(node, SERIATIM_EVENT_LOST, 1, "lost the lease of shard %.*s", (int)s->keys->prefix.len - 1,
+                  s->keys->prefix.data);
+}
+
+static void acquire_taken(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
+{
+    if (r->number)
+        shard_lose(node, s);
+    s->state = SRT_FOREIGN;
+    srt_bytes_clear(&s->owner);
+    srt_bytes_add(&s->owner, reply->tokens[2].data, reply->tokens[2].len);
+    s->owner_lease = srt_token_int(&reply->tokens[3]);
+    s->asked_beat = node->beats + 1 + node->beating;
+    if (s->owner.len == 0)
+        srt_node_wake(node, s, now);
+    else if (!srt_node_lives(node, s->owner.data, s->owner.len))
+        srt_node_beat_soon(node, now);
+}
+
+static void shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
+{
+    int64_t recovered, lease;
+    if (reply->count < 5) {
+        acquire_taken(node, s, r, reply, now);
+        return;
+    }
+    lease = srt_token_int(&reply->tokens[2]);
+    recovered = srt_token_int(&reply->tokens[4]);
+    s->state = SRT_OWNED;
+    s->seen = srt_token_int(&reply->tokens[3]);
+    s->more = 1;
+    if (lease != r->number) {
+        s->lease = lease;
+        s->sequence = now;
+        s->first_claim = node->opening;
+        s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
+    }
+    srt_bytes_clear(&s->owner);
+    if (recovered)
+        srt_node_tell(node, SERIATIM_EVENT_RECOVERED, recovered, "recovered %lld runs in shard %.*s",
+                      (long long)recovered, (int)s->keys->prefix.len - 1, s->keys->prefix.data);
+}
+
+/* A claimed id goes where it will be handed out from. */
+static void job_ready(srt_node *node, srt_job *job)
+{
+    srt_shard *s = job->shard;
+    srt_group *group = &node->groups[s->group];
+    job->view.retry_count = job->record.retry_count;
+    job->view.perform_in = (double)job->record.due_us / 1e6;
+    job->view.error = job->record.error;
+    job->view.error_len = job->record.error_len;
+    job->view.payloads = job->record.payloads;
+    job->view.payload_count = job->record.count;
+    group->news = 1;
+    s->apart += job->mode != 'n';
+    if (job->mode == 'o') {
+        srt_list_add(&group->died, job);
+    } else if (job->mode != 'n') {
+        srt_list_add(&group->singles, job);
+        if (job->mode == 's')
+            node->solo = SRT_SOLO_READY;
+    } else {
+        srt_list_add(&s->ready, job);
+        srt_shard_list_ready(node, s);
+    }
+}
+
+static int claim_job(srt_node *node, srt_shard *s, srt_claim *claim, const srt_token *token, int64_t now)
+{
+    srt_job *job = srt_arena_alloc(&claim->memory, sizeof *job);
+    srt_token fence = {SRT_STRING, 0, token[1].data + 2, token[1].len - 2};
+    int status;
+    if (!job || token[1].len < 3)
+        return SERIATIM_NOMEM;
+    memset(job, 0, sizeof *job);
+    job->claim = claim;
+    job->shard = s;
+    job->view.id = token[0].data;
+    job->view.id_len = token[0].len;
+    job->run = token[1].data;
+    job->run_len = token[1].len;
+    job->mode = token[1].data[1];
+    job->lease = s->lease;
+    job->text = job->rejected = "";
+    job->view.fence = srt_token_int(&fence);
+    status = srt_record_read(&job->record, &claim->memory, token[2].data, token[2].len);
+    if (status != SERIATIM_OK)
+        return status;
+    claim->jobs++;
+    if (job->record.missing)
+        shard_slice(node, job, now);
+    else
+        job_ready(node, job);
+    return SERIATIM_OK;
+}
+
+/* Takes the ids of a claim's answer: {header of 6, id, run, record, ...}. */
+static int claim_take(srt_node *node, srt_shard *s, const srt_reply *reply, int64_t now)
+{
+    srt_claim *claim = srt_alloc(node->mem, sizeof *claim);
+    size_t i, n = (reply->count - 7) / 3;
+    int status = SERIATIM_OK;
+    if (!claim)
+        return SERIATIM_NOMEM;
+    claim->memory = srt_reader_take(node->sessions[SRT_COMMANDS].reader);
+    claim->jobs = 1;
+    for (i = 0; i < n; i++) {
+        int one = claim_job(node, s, claim, &reply->tokens[7 + 3 * i], now);
+        if (one == SERIATIM_PROTOCOL)
+            srt_node_tell(node, SERIATIM_EVENT_WARNING, 1, "shard %.*s: the record of an id cannot be read",
+                          (int)s->keys->prefix.len - 1, s->keys->prefix.data);
+        else if (one != SERIATIM_OK)
+            status = one;
+    }
+    claim_free_one(node, claim);
+    return status;
+}
+
+static int64_t local_time(const srt_node *node, int64_t redis_us)
+{
+    return redis_us >= SHARD_FOREVER ? SRT_NEVER : (redis_us - node->offset_us + 999) / 1000;
+}
+
+static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
+{
+    int64_t next;
+    int had_suspect = node->solo == SRT_SOLO_CLAIM && node->solo_shard == s && r->place == 2;
+    s->claiming = 0;
+    s->first_claim = 0;
+    if (r->place)
+        node->groups[s->group].doubt_claims--;
+    if (r->number != s->lease || s->state != SRT_OWNED || reply->count < 7)
+        return;
+    node->offset_us = srt_token_int(&reply->tokens[1]) - now * 1000;
+    s->seen = srt_token_int(&reply->tokens[2]);
+    next = srt_token_int(&reply->tokens[3]);
+    s->more = next == 0;
+    s->due_at = next == 0 ? SRT_NEVER : local_time(node, next);
+    s->unproven_at = local_time(node, srt_token_int(&reply->tokens[4]));
+    s->suspect_at = local_time(node, srt_token_int(&reply->tokens[5]));
+    s->paused = srt_token_int(&reply->tokens[6]) != 0;
+    if (reply->count > 7 && claim_take(node, s, reply, now) != SERIATIM_OK)
+        s->reconcile = 1;
+    if (had_suspect && node->solo == SRT_SOLO_CLAIM)
+        node->solo = SRT_SOLO_NONE;
+}
+
+static void shard_sliced(srt_node *node, srt_job *job, const srt_reply *reply, int64_t now)
+{
+    srt_shard *s = job->shard;
+    const srt_token *token = &reply->tokens[0];
+    srt_arena strings;
+    s->slicing--;
+    if (job->lease != s->lease || s->state == SRT_FOREIGN || token->type != SRT_STRING) {
+        srt_job_free(node, job);
+        s->reconcile = s->state == SRT_OWNED;
+        return;
+    }
+    strings = srt_reader_take(node->sessions[SRT_COMMANDS].reader);
+    srt_arena_join(&job->claim->memory, &strings);
+    if (srt_record_add(&job->record, &job->claim->memory, token->data, token->len) != SERIATIM_OK) {
+        srt_job_free(node, job);
+        s->reconcile = 1;
+    } else if (token->len == 0 || job->record.missing == 0) {
+        job_ready(node, job);
+    } else {
+        shard_slice(node, job, now);
+    }
+}
+
+/* Tells the worker of ids that reached their limit. bury takes the payload with the lowest score alone. */
+static void shard_exhausted(srt_node *node, srt_shard *s, srt_job_list *list, const srt_reply *reply, size_t from)
+{
+    srt_group *group = &node->groups[s->group];
+    seriatim_delivery *d;
+    srt_job_list rest = {NULL, NULL, 0};
+    srt_job *job;
+    if (from >= reply->count)
+        return;
+    d = srt_delivery_new(node, SERIATIM_EXHAUSTED, s, reply->count - from);
+    while (d && (job = srt_list_take(list))) {
+        size_t i = from;
+        while (i < reply->count && (reply->tokens[i].len != job->view.id_len ||
+                                    memcmp(reply->tokens[i].data, job->view.id, job->view.id_len) != 0))
+            i++;
+        if (i == reply->count || d->count == d->cap) {
+            srt_list_add(&rest, job);
+            continue;
+        }
+        if (strcmp(s->queue->on_exhausted, "bury") == 0 && job->view.payload_count > 1)
+            job->view.payload_count = 1;
+        job->view.error = job->text;
+        job->view.error_len = job->text_len;
+        d->jobs[d->count++] = job;
+    }
+    list_join(list, &rest);
+    if (!d)
+        return;
+    d->next = group->hooks;
+    group->hooks = d;
+    group->news = 1;
+}
+
+static void shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_reply *reply)
+{
+    srt_job_list *list = r->subject;
+    const srt_token *tokens = reply->tokens;
+    int64_t refused = 0;
+    srt_job *job;
+    s->settling = 0;
+    if (reply->count > 1 && srt_token_is(&tokens[1], "STALE")) {
+        refused = (int64_t)list->count;
+        if (s->state == SRT_OWNED && r->number == s->lease)
+            shard_lose(node, s);
+    } else if (reply->count > 2) {
+        refused = srt_token_int(&tokens[1]);
+        s->more |= srt_token_int(&tokens[2]) != 0;
+    }
+    for (job = list->first; job; job = job->next) {
+        node->stats.processed += job->outcome == SRT_DONE && !refused;
+        node->stats.failed += job->outcome == SRT_FAILED && !refused;
+    }
+    if (refused) {
+        node->stats.refused += (uint64_t)refused;
+        srt_node_tell(node, SERIATIM_EVENT_REFUSED, refused, "%lld settles refused in shard %.*s: the runs are another's now",
+                      (long long)refused, (int)s->keys->prefix.len - 1, s->keys->prefix.data);
+    }
+    if (reply->count > 3)
+        shard_exhausted(node, s, list, reply, 3);
+    list_free(node, list);
+    srt_free(node->mem, list, sizeof *list);
+}
+
+static void shard_released(srt_shard *s, const srt_reply *reply)
+{
+    if (srt_token_is(&reply->tokens[0], "BUSY")) {
+        s->state = SRT_OWNED;
+        s->reconcile = 1;
+        return;
+    }
+    s->state = SRT_FOREIGN;
+    s->lease = 0;
+    srt_bytes_clear(&s->owner);
+    s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
+}
+
+/* Redis refused the request itself. What the request was about is tried again. */
+static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int status, const seriatim_error *error, int64_t now)
+{
+    srt_job_list *list = r->subject;
+    switch (r->kind) {
+    case SRT_ASK_ACQUIRE:
+        s->state = r->number ? SRT_OWNED : SRT_FOREIGN;
+        s->reconcile = r->number != 0;
+        break;
+    case SRT_ASK_CLAIM:
+        s->claiming = 0;
+        if (r->place)
+            node->groups[s->group].doubt_claims--;
+        if (node->solo == SRT_SOLO_CLAIM && node->solo_shard == s)
+            node->solo = SRT_SOLO_NONE;
+        if (status == SERIATIM_STALE && r->number == s->lease && s->state == SRT_OWNED)
+            shard_lose(node, s);
+        break;
+    case SRT_ASK_SETTLE:
+        s->settling = 0;
+        list_join(list, &s->pending);
+        s->pending = *list;
+        s->pending_since = now;
+        srt_free(node->mem, list, sizeof *list);
+        break;
+    case SRT_ASK_RELEASE:
+        s->state = SRT_OWNED;
+        break;
+    default:
+        break;
+    }
+    if (status != SERIATIM_STALE)
+        srt_node_tell(node, SERIATIM_EVENT_WARNING, status, "shard %.*s: %s", (int)s->keys->prefix.len - 1,
+                      s->keys->prefix.data, error->message);
+    srt_node_wake(node, s, now + (status == SERIATIM_STALE ? 0 : 10 * SHARD_RETRY_MS));
+}
+
+int srt_shard_reply(srt_node *node, srt_request *r, const srt_reply *reply, int64_t now, seriatim_error *error)
+{
+    srt_job *job = r->kind == SRT_ASK_SLICE ? r->subject : NULL;
+    srt_shard *s = job ? job->shard : r->kind == SRT_ASK_SETTLE ? ((srt_job_list *)r->subject)->first->shard : r->subject;
+    int status = srt_reply_status(&reply->tokens[0], error);
+    if (status == SERIATIM_READONLY || status == SERIATIM_LOADING)
+        return srt_session_again(&node->sessions[SRT_COMMANDS], r) == SERIATIM_OK ? status : SERIATIM_NOMEM;
+    if (status != SERIATIM_OK && !job) {
+        shard_refused(node, s, r, status, error, now);
+    } else {
+        if (r->kind == SRT_ASK_ACQUIRE)
+            shard_acquired(node, s, r, reply, now);
+        else if (r->kind == SRT_ASK_CLAIM)
+            shard_claimed(node, s, r, reply, now);
+        else if (r->kind == SRT_ASK_SETTLE)
+            shard_settled(node, s, r, reply);
+        else if (r->kind == SRT_ASK_RELEASE)
+            shard_released(s, reply);
+        else
+            shard_sliced(node, job, reply, now);
+        srt_node_wake(node, s, now);
+    }
+    srt_session_done(&node->sessions[SRT_COMMANDS], r);
+    return SERIATIM_OK;
+}
