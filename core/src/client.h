@@ -1,0 +1,158 @@
+/* client.h - one conversation with Redis at a time: the inside of a client, and how operations are built on it. */
+#ifndef SRT_CLIENT_H
+#define SRT_CLIENT_H
+
+#include "registry.h"
+#include "script.h"
+
+#define SRT_NO_QUEUE ((size_t)-1) /* of an operation that belongs to no queue */
+#define SRT_IDENTITY 32           /* hex digits of a client's id */
+
+/*
+ * An operation: what one call of the public API asks of Redis, as a static table of functions.
+ *
+ *     int seriatim_example_begin(seriatim_client *c, size_t queue)
+ *     {
+ *         int status = srt_client_begin(c);            // ends what was there; or it is busy
+ *         if (status != SERIATIM_OK) return status;
+ *         c->state = my_state;                         // freed by the table's release
+ *         return srt_client_start(c, &example, queue);
+ *     }
+ *
+ * The client makes sure that the queue's layout is known and calls `send`, which queues requests: srt_client_request,
+ * srt_request_*, srt_client_send. Each answer goes to `on_reply`, which may queue more. When no request waits,
+ * `on_end` gives the operation's status, and srt_client_status says it. After SERIATIM_GENERATION the client lets the
+ * answers that are owed come in, loads the layout again and calls `send` from the start. Requests are sent again after
+ * a reconnect, so they must be safe to repeat.
+ *
+ * A function that fails returns srt_client_fail(...): the rest of the answers is then swallowed and the operation ends.
+ * Only `send` and `on_reply` must be there.
+ */
+typedef struct srt_operation {
+    int fresh; /* 1: the layout is asked for even if it is known */
+    /* queue: NULL for SRT_NO_QUEUE; its shards_count is 0 when Redis knows no such queue and it must not be made. */
+    int (*send)(seriatim_client *c, srt_queue *queue);
+    /* request: as it was sent, with the kind, place and subject that the operation set. reply: no error; valid during the call. */
+    int (*on_reply)(seriatim_client *c, srt_request *request, const srt_reply *reply);
+    /* An error reply that no repetition mends (FULL, SERVER, AUTH, STALE). Without it, the operation fails with that error. */
+    int (*on_refused)(seriatim_client *c, srt_request *request, const seriatim_error *error);
+    /* This request was refused because the layout is old; `send` comes next. left: an earlier sending may have been heard. */
+    int (*on_stale)(seriatim_client *c, srt_request *request, int left);
+    /*
+     * All answers are in: the status of the operation, its text in c->error. `failed` is what srt_client_fail said before,
+     * or OK. Without it, the status is `failed`.
+     */
+    int (*on_end)(seriatim_client *c, int failed);
+    /* The I/O side gives up. c->error says why; may be rewritten. Requests without an answer are still in c->session. */
+    void (*on_give_up)(seriatim_client *c);
+    /* The results are no longer wanted: frees c->state. */
+    void (*release)(seriatim_client *c);
+} srt_operation;
+
+/* One job of a push: its three arguments of push.lua, encoded. bytes NULL: its outcome is known. */
+typedef struct srt_push_job {
+    const char *bytes;
+    uint32_t len;
+    uint32_t crc;
+} srt_push_job;
+
+/* Up to 1,000 jobs of one shard: places[first .. first + count). Chunks of one shard are neighbours. */
+typedef struct srt_push_chunk {
+    unsigned shard;
+    size_t first, count, bytes;
+    int64_t sequence; /* 0: not queued yet */
+} srt_push_chunk;
+
+typedef struct srt_push {
+    int open;                    /* begun and not sent */
+    srt_arena arena;             /* the jobs' bytes */
+    srt_push_job *jobs;
+    size_t job_count, job_cap;
+    size_t *places;              /* of the planned jobs, by shard, then in the order of the caller */
+    size_t place_cap;
+    srt_push_chunk *chunks;      /* of the present plan */
+    size_t chunk_count, chunk_cap;
+    size_t opened;               /* chunks before this one belong to shards that were begun */
+    size_t flying;               /* bytes of chunks that wait for an answer */
+    size_t pending_chunks, written_chunks, failed_chunks;
+    size_t pending_jobs, failed_jobs; /* pending: neither written nor failed */
+    seriatim_error failure;      /* why the first chunk, or before sending a job, was refused */
+    seriatim_push_counts counts;
+    int may_refuse;              /* a job has its own on_waiting "reject" */
+    size_t *refused;             /* places; counts.refused of them */
+    size_t refused_cap;
+} srt_push;
+
+struct seriatim_client {
+    const seriatim_allocator *mem;
+    srt_registry registry;
+    srt_session session;
+    seriatim_error error;
+    srt_bytes name; /* CLIENT SETNAME, NUL-terminated; empty: none */
+    size_t max_payload;
+    char identity[SRT_IDENTITY + 1]; /* new for each process */
+    int64_t sequence;                /* of the last chunk; never falls */
+    double unix_time;                /* as the I/O side last said; 0: never */
+    uint64_t gone;                   /* bytes handed to the network in all */
+    uint64_t begun, answers;         /* operations begun and answers taken, for the I/O side's limits */
+
+    const srt_operation *operation; /* NULL: none since the client was made */
+    void *state;                    /* the operation's */
+    size_t queue;                   /* its queue, or SRT_NO_QUEUE */
+    int status;                     /* AGAIN: under way */
+    int failed;                     /* the status that it will end with */
+    int stale;                      /* the layout is to be loaded again */
+    int64_t stale_generation;       /* the one that was refused */
+    srt_push push;
+
+    void (*before_begin)(void *host); /* the link's look at getpid(); may be NULL */
+    void *host;
+};
+
+/* Frees a push's memory, for the client. */
+void srt_push_free(srt_push *push);
+
+/* ---- For operations ------------------------------------------------------------------------ */
+
+/* Frees the last operation's results. INVALID while one is under way. */
+int srt_client_begin(seriatim_client *c);
+/* OK: it is under way. INVALID: no such queue. NOMEM. */
+int srt_client_start(seriatim_client *c, const srt_operation *operation, size_t queue);
+/* The queue with this number, or NULL (the error says so). */
+srt_queue *srt_client_queue_at(seriatim_client *c, size_t queue);
+/* Starts a script on a shard, with the shard's 13 KEYS and the generation as ARGV[1]. NULL: out of memory. */
+srt_request *srt_client_shard_request(seriatim_client *c, srt_queue *queue, unsigned shard, int script);
+/* Any other request: srt_session_begin on c->session. Sends it; NOMEM is already a failure of the operation. */
+int srt_client_send(seriatim_client *c, srt_request *request);
+/* Ends the operation with this status once the answers that are owed are in. Returns status; its text must be in c->error. */
+int srt_client_fail(seriatim_client *c, int status);
+/* May Redis have heard this request, which waits for an answer? */
+int srt_client_left(const seriatim_client *c, const srt_request *request);
+
+/* ---- For the I/O side ---------------------------------------------------------------------- */
+
+/* 16 random bytes: at once after seriatim_client_new, and again in a forked child. */
+void srt_client_identify(seriatim_client *c, const unsigned char *random);
+/* Unix seconds by the host's clock: only to refuse times that lie absurdly far ahead. */
+void srt_client_tell_time(seriatim_client *c, double unix_time);
+/* AGAIN: an operation is under way. OK: none, or it ended well. Else how it ended; seriatim_client_error has the text. */
+int srt_client_status(const seriatim_client *c);
+/* Requests wait for an answer. */
+int srt_client_waits(const seriatim_client *c);
+
+int srt_client_connected(seriatim_client *c, const char *user, const char *password, int database);
+void srt_client_disconnected(seriatim_client *c);
+void srt_client_output(const seriatim_client *c, const char **data, size_t *len);
+void srt_client_sent(seriatim_client *c, size_t len);
+/*
+ * Takes bytes from Redis and handles every whole answer. OK: go on. Everything else ends the connection; the text is in
+ * *error. LOADING, READONLY: Redis will answer later, connect again after a pause. PROTOCOL: connect again. AUTH,
+ * SERVER: refused for good. NOMEM.
+ */
+int srt_client_input(seriatim_client *c, const char *data, size_t len, seriatim_error *error);
+/* Ends the operation without its answers; the connection must be closed. A push may make it UNKNOWN_OUTCOME. */
+int srt_client_give_up(seriatim_client *c, int status, const char *why);
+/* After a fork: forgets what the parent has under way. A push that is not sent yet stays. */
+void srt_client_forked(seriatim_client *c, const unsigned char *random);
+
+#endif
