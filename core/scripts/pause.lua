@@ -7,5 +7,5 @@ local changed = flags % 2 == 0 and 1 or 0
 open_for_writing()
 flags = flags + changed
 save()
-tell_owner()
+tell_owner(true)
 return changed

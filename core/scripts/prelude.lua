@@ -54,9 +54,10 @@ end
 -- At maxmemory Redis refuses a script's first write if it may need memory, and none after an allowed one.
 local function open_for_writing() call('HDEL', RUNNING, '') end
 
--- Tells the owner, if there is one, to look at its shard.
-local function tell_owner()
-  if owner ~= '' then call('PUBLISH', string.match(STATE, '^(.-):{') .. ':wake:' .. owner, PREFIX) end
+-- Tells the owner, if there is one, to look at its shard; with recall also to hand back what it has not begun.
+local function tell_owner(recall)
+  if owner == '' then return end
+  call('PUBLISH', string.match(STATE, '^(.-):{') .. ':wake:' .. owner, (recall and '!' or '') .. PREFIX)
 end
 
 -- Tells the sleeping owner that something is due at `time`.
