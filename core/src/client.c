@@ -177,6 +177,7 @@ int srt_client_send(seriatim_client *c, srt_request *request)
     request->number = c->session.connected ? (int64_t)starts : CLIENT_KEPT;
     if (srt_session_send(&c->session, request) != SERIATIM_OK)
         return client_fail_plain(c, SERIATIM_NOMEM);
+    c->asked++;
     return SERIATIM_OK;
 }
 
@@ -225,11 +226,11 @@ static void client_end(seriatim_client *c)
 /* Goes on, or ends, once no request waits. */
 static void client_settle(seriatim_client *c)
 {
-    if (c->status != SERIATIM_AGAIN || c->session.waiting > 0)
+    if (c->status != SERIATIM_AGAIN || c->asked > 0)
         return;
     if (c->failed == SERIATIM_OK && c->stale)
         client_ask_layout(c);
-    if (c->session.waiting == 0)
+    if (c->asked == 0)
         client_end(c);
 }
 
@@ -255,6 +256,7 @@ static void client_drop(seriatim_client *c)
 {
     srt_client_disconnected(c);
     srt_session_drop(&c->session);
+    c->asked = 0;
 }
 
 int srt_client_give_up(seriatim_client *c, int status, const char *why)
@@ -403,7 +405,7 @@ static int client_take_layout(seriatim_client *c, const srt_token *answer)
 
 static void client_take_answer(seriatim_client *c, srt_request *r, const srt_reply *reply, const seriatim_error *error)
 {
-    if (c->failed != SERIATIM_OK)
+    if (c->failed != SERIATIM_OK && (!c->operation->every_answer || r->kind == CLIENT_KIND_LAYOUT))
         return;
     if (error->status == SERIATIM_GENERATION && c->queue != SRT_NO_QUEUE && r->kind != CLIENT_KIND_LAYOUT)
         client_take_stale(c, r);
@@ -429,6 +431,7 @@ static int client_take(seriatim_client *c, srt_request *r, const srt_reply *repl
     } else {
         client_take_answer(c, r, reply, error);
     }
+    c->asked--;
     c->answers++;
     srt_session_done(&c->session, r);
     client_settle(c);
@@ -447,10 +450,8 @@ int srt_client_input(seriatim_client *c, const char *data, size_t len, seriatim_
         if (status != SERIATIM_OK)
             return status;
     }
-    if (status == SERIATIM_AGAIN) {
-        client_settle(c);
+    if (status == SERIATIM_AGAIN)
         return SERIATIM_OK;
-    }
     if (client_must_pause(status, error->message))
         error->status = status == SERIATIM_SERVER ? SERIATIM_LOADING : status;
     return error->status;

@@ -29,7 +29,8 @@
  * Only `send` and `on_reply` must be there.
  */
 typedef struct srt_operation {
-    int fresh; /* 1: the layout is asked for even if it is known */
+    int fresh;        /* 1: the layout is asked for even if it is known */
+    int every_answer; /* 1: answers are handed on even after srt_client_fail */
     /* queue: NULL for SRT_NO_QUEUE; its shards_count is 0 when Redis knows no such queue and it must not be made. */
     int (*send)(seriatim_client *c, srt_queue *queue);
     /* request: as it was sent, with the kind, place and subject that the operation set. reply: no error; valid during the call. */
@@ -100,6 +101,7 @@ struct seriatim_client {
     void *state;                    /* the operation's */
     size_t queue;                   /* its queue, or SRT_NO_QUEUE */
     int status;                     /* AGAIN: under way */
+    size_t asked;                   /* its requests that have no answer; handshakes do not count */
     int failed;                     /* the status that it will end with */
     int stale;                      /* the layout is to be loaded again */
     int64_t stale_generation;       /* the one that was refused */

@@ -411,7 +411,7 @@ static int push_go_on(seriatim_client *c, size_t i)
 {
     srt_push *p = &c->push;
     size_t next = i + 1;
-    if (c->stale)
+    if (c->stale || c->failed != SERIATIM_OK)
         return SERIATIM_OK;
     if (next < p->chunk_count && p->chunks[next].shard == p->chunks[i].shard && push_send_chunk(c, next) != SERIATIM_OK)
         return c->failed;
@@ -455,7 +455,8 @@ static size_t push_read_number(const char **at, const char *end)
 
 static int push_fail_answer(seriatim_client *c, const char *text)
 {
-    return srt_fail(&c->error, SERIATIM_PROTOCOL, "the answer to a push cannot be read: %.60s", text);
+    return c->failed != SERIATIM_OK ? c->failed
+                                    : srt_fail(&c->error, SERIATIM_PROTOCOL, "the answer to a push cannot be read: %.60s", text);
 }
 
 /* 'new folded', then the places of refused jobs from 1. */
@@ -517,7 +518,8 @@ static int push_on_refused(seriatim_client *c, srt_request *r, const seriatim_er
 {
     srt_push *p = &c->push;
     if (r->kind == PUSH_KIND_TOKEN) {
-        srt_fail(&c->error, SERIATIM_UNKNOWN_OUTCOME, "outcome unknown: %.200s", error->message);
+        if (c->failed == SERIATIM_OK)
+            srt_fail(&c->error, SERIATIM_UNKNOWN_OUTCOME, "outcome unknown: %.200s", error->message);
         return srt_client_fail(c, SERIATIM_UNKNOWN_OUTCOME);
     }
     if (p->failed_chunks++ == 0)
@@ -532,7 +534,7 @@ static int push_on_stale(seriatim_client *c, srt_request *r, int left)
 {
     const srt_queue *queue = c->registry.queues[c->queue];
     srt_request *ask;
-    if (!left)
+    if (!left || c->failed != SERIATIM_OK)
         return SERIATIM_OK;
     ask = srt_session_begin(&c->session, srt_script_none, NULL, 0);
     if (!ask)
@@ -696,6 +698,7 @@ static int push_make_room(seriatim_client *c)
 int seriatim_push_send(seriatim_client *c)
 {
     static const srt_operation operation = {
+        .every_answer = 1,
         .send = push_send,
         .on_reply = push_on_reply,
         .on_refused = push_on_refused,
