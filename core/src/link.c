@@ -38,6 +38,7 @@ struct seriatim_link {
     int64_t heard_ms;     /* when bytes last went either way */
     int64_t began_ms;     /* the operation, or its last answer */
     uint64_t begun, answers; /* the client's, as last seen */
+    int limit_ms, silence_ms;
     uint32_t jitter;
     seriatim_error last;  /* why the last connection failed, during this operation */
     char input[16 * 1024];
@@ -142,6 +143,7 @@ int seriatim_link_new(const seriatim_options *options, const char *url, seriatim
         return srt_fail_plain(error, SERIATIM_NOMEM);
     link->mem = mem;
     link->pid = getpid();
+    srt_link_set_limits(link, LINK_LIMIT_MS, LINK_SILENCE_MS);
     srt_bytes_init(&link->text, mem);
     status = link_init(link, options, url, error);
     if (status != SERIATIM_OK) {
@@ -150,6 +152,12 @@ int seriatim_link_new(const seriatim_options *options, const char *url, seriatim
     }
     *out = link;
     return SERIATIM_OK;
+}
+
+void srt_link_set_limits(seriatim_link *link, int limit_ms, int silence_ms)
+{
+    link->limit_ms = limit_ms;
+    link->silence_ms = silence_ms;
 }
 
 void seriatim_link_free(seriatim_link *link)
@@ -332,12 +340,12 @@ static void link_exchange(seriatim_link *link)
 
 static int64_t link_deadline_ms(const seriatim_link *link)
 {
-    return link->began_ms + (link->was_up ? LINK_LIMIT_MS : LINK_FIRST_LIMIT_MS);
+    return link->began_ms + (link->was_up || link->limit_ms < LINK_FIRST_LIMIT_MS ? link->limit_ms : LINK_FIRST_LIMIT_MS);
 }
 
 static int64_t link_silence_ms(const seriatim_link *link)
 {
-    return link->phase == LINK_UP && srt_client_waits(link->client) ? link->heard_ms + LINK_SILENCE_MS : INT64_MAX;
+    return link->phase == LINK_UP && srt_client_waits(link->client) ? link->heard_ms + link->silence_ms : INT64_MAX;
 }
 
 static void link_check_limits(seriatim_link *link)
@@ -345,7 +353,7 @@ static void link_check_limits(seriatim_link *link)
     seriatim_error why;
     int64_t now = srt_clock_ms();
     if (now >= link_silence_ms(link)) {
-        srt_fail(&why, SERIATIM_TIMEOUT, "no answer from %.180s for %d seconds", link->text.data, LINK_SILENCE_MS / 1000);
+        srt_fail(&why, SERIATIM_TIMEOUT, "no answer from %.180s for %d ms", link->text.data, link->silence_ms);
         link_lose(link, &why, 1);
     }
     if (now < link_deadline_ms(link))
