@@ -19,6 +19,7 @@ if not mine then
   owner, lease = me, advance()
   claimed, settled = lease, 0
 end
+call('HSET', RUNNING, '', string.rep('.', 65))
 wake = 0
 
 local recovered, seen = 0, claimed
@@ -39,7 +40,7 @@ end
 
 for i = 1, #runs, 2 do
   local id, run = runs[i], runs[i + 1]
-  if not known[id] or sub(known[id], 2) ~= sub(run, 2) then
+  if id ~= '' and (not known[id] or sub(known[id], 2) ~= sub(run, 2)) then
     local r = read(call('HGET', JOBS, id))
     local suppressed = tonumber(sub(run, 1, 1)) % 4 >= 2
     recovered = recovered + 1

@@ -85,6 +85,7 @@ local function check_next(id, record)
 end
 
 local function check_running(id, run)
+  if id == '' then return end
   if not string.match(run, '^[0-7][nuso]%d+$') then find('run', id, 'run cannot be read') end
   if call('HEXISTS', JOBS, id) == 1 then return end
   local newer = call('HGET', NEXT, id)

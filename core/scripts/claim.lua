@@ -4,18 +4,19 @@
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 lease, 3 seen: fence of the last claim whose answer the caller has (after acquire: what it said),
 --       4 limit of ids, 5 doubt: 0 none, 1 one unproven id, 2 one suspect id; 6 time to run in microseconds, 0 for none, 7 fold
--- Returns {now, fence, next, unproven, suspect, paused, id, run, record, ...}: next is the microsecond at which something
---   will be due (0: more is due now), unproven and suspect when such an id is due; each 9e15 for never.
+-- Returns {now, fence, next, unproven, suspect, paused, mode, id, record, ...}: next is the microsecond at which something
+--   will be due (0: more is due now), unproven and suspect when such an id is due; each 9e15 for never. The run of an id is
+--   '1' if its record is spilled, else '0', then mode (n, u unproven, s suspect, o died), then fence.
 --   If seen is not the last claim, that claim is answered again and nothing is claimed.
 -- Error replies: STALE owner
 local limit, doubt, ttr = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
 if lease ~= tonumber(ARGV[2]) then return error_reply('STALE ' .. owner) end
 
 local BYTES, PAYLOADS, SLICE = 1048576, 1000, 64
-local out = {}
-local function give(id, run, record)
-  local n = #out
-  out[n + 1], out[n + 2], out[n + 3] = id, run, record
+local out, given, mode = {}, 0, 'n'
+local function give(id, record)
+  out[given + 1], out[given + 2] = id, record
+  given = given + 2
 end
 
 local function earliest(key)
@@ -38,15 +39,19 @@ local function answer(more)
   if wake <= now then wake = 0 end
   save()
   return {format('%.0f', now), format('%.0f', claimed), format('%.0f', soon), format('%.0f', unproven),
-    format('%.0f', suspect), flags % 2, unpack(out)}
+    format('%.0f', suspect), flags % 2, mode, unpack(out)}
 end
 
+-- All runs of a claim have one mode.
 local function claim_again()
   local runs = call('HGETALL', RUNNING)
   local fence = format('%.0f', claimed)
   open_for_writing()
   for i = 1, #runs, 2 do
-    if sub(runs[i + 1], 3) == fence then give(runs[i], runs[i + 1], call('HGET', JOBS, runs[i])) end
+    if sub(runs[i + 1], 3) == fence then
+      mode = sub(runs[i + 1], 2, 2)
+      give(runs[i], call('HGET', JOBS, runs[i]))
+    end
   end
   return answer(true)
 end
@@ -60,8 +65,9 @@ local function void_overrun()
     call('ZREM', OVERRUN, id)
     if run then
       local r = read(call('HGET', JOBS, id))
+      call('HDEL', RUNNING, id)
       r.due, r.place = now, 1
-      come_back(id, run, r, ARGV[7])
+      put_back(id, r, ARGV[7], tonumber(sub(run, 1, 1)) >= 4)
     end
   end
 end
@@ -73,13 +79,26 @@ if flags % 2 == 1 or limit == 0 then
   return answer(false)
 end
 
-local taken, fence = {}, nil
-local function run_of(mode, record)
-  return (byte(record) >= 12 and '1' or '0') .. mode .. fence
+-- Notes the runs of the ids in `out` and when their time is over.
+local function run_all()
+  claimed = advance()
+  local fence = format('%.0f', claimed)
+  local plain, spilled = '0' .. mode .. fence, '1' .. mode .. fence
+  local runs = {}
+  for i = 1, given, 2 do
+    runs[i], runs[i + 1] = out[i], byte(out[i + 1]) >= 12 and spilled or plain
+  end
+  call('HSET', RUNNING, unpack(runs))
+  if ttr > 0 then
+    local ends, at = {}, format('%.0f', now + ttr)
+    for i = 1, given, 2 do ends[i], ends[i + 1] = at, out[i] end
+    call('ZADD', OVERRUN, unpack(ends))
+  end
 end
 
 if doubt ~= '0' then
-  local key, mode = UNPROVEN, 'u'
+  local key = UNPROVEN
+  mode = 'u'
   if doubt == '2' then key, mode = SUSPECT, 's' end
   local id = call('ZRANGEBYSCORE', key, '-inf', format('%.0f', now), 'LIMIT', 0, 1)[1]
   open_for_writing()
@@ -87,82 +106,68 @@ if doubt ~= '0' then
   local record = call('HGET', JOBS, id)
   call('ZREM', key, id)
   if not record then return answer(true) end
-  claimed = advance()
-  fence = format('%.0f', claimed)
   call('ZREM', RETRY, id)
-  local run = run_of(mode, record)
-  call('HSET', RUNNING, id, run)
-  if ttr > 0 then call('ZADD', OVERRUN, format('%.0f', now + ttr), id) end
-  give(id, run, record)
+  give(id, record)
+  run_all()
   return answer(true)
 end
 
--- Reads the records of `ids` slice by slice and returns, call after call, the next id that really lies in this place.
-local function reader(ids, where)
-  local r = {at = 0, stale = {}}
-  local from, records, runs = 0, {}, {}
-  local function load()
-    local slice = {}
-    for i = r.at, min(r.at + SLICE - 1, #ids) do slice[#slice + 1] = ids[i] end
-    from, records, runs = r.at - 1, call('HMGET', JOBS, unpack(slice)), call('HMGET', RUNNING, unpack(slice))
-  end
-  function r.advance()
-    while true do
-      r.at = r.at + 1
-      r.id = ids[r.at]
-      if not r.id then return end
-      if r.at > from + #records then load() end
-      r.record = records[r.at - from]
-      if r.record and byte(r.record) % 4 == where and not runs[r.at - from] and not taken[r.id] then
-        r.due = unpack_struct('<d', r.record, 2)
-        return
-      end
-      r.stale[#r.stale + 1] = r.id
-    end
-  end
-  r.advance()
-  return r
+-- A list of candidate ids, read slice by slice: `id`, `record` and `due` are of the one at place `at`.
+local taken = {}
+local function candidates(ids, where)
+  return {ids = ids, count = #ids, where = where, at = 0, from = 0, to = 0, slice = SLICE}
 end
 
-local due = reader(call('ZRANGEBYSCORE', DUE, '-inf', format('%.0f', now), 'LIMIT', 0, limit), 1)
-local ready = reader(call('LRANGE', READY, 0, limit - 1), 0)
-local ids, records, retried, bytes, payloads = {}, {}, {}, 0, 0
-while #ids < limit and bytes < BYTES and payloads < PAYLOADS do
-  local from = due
-  if not due.id or (ready.id and ready.due < due.due) then from = ready end
-  local id, record = from.id, from.record
+local function load(c)
+  local ids, from = c.ids, c.at
+  c.from, c.to = from - 1, min(from + c.slice - 1, c.count)
+  c.records = call('HMGET', JOBS, unpack(ids, from, c.to))
+  c.runs = call('HMGET', RUNNING, unpack(ids, from, c.to))
+end
+
+-- Goes to the next id that really lies here and does not run: entries of ready may be stale.
+local function next_candidate(c)
+  local ids, count, where = c.ids, c.count, c.where
+  for at = c.at + 1, count do
+    c.at = at
+    if at > c.to then load(c) end
+    local record = c.records[at - c.from]
+    if record and byte(record) % 4 == where and not c.runs[at - c.from] and not taken[ids[at]] then
+      c.id, c.record = ids[at], record
+      c.due = unpack_struct('<d', record, 2)
+      return
+    end
+  end
+  c.at, c.id = count + 1, nil
+end
+
+local due = candidates(call('ZRANGEBYSCORE', DUE, '-inf', format('%.0f', now), 'LIMIT', 0, limit), 1)
+local ready = candidates(call('LRANGE', READY, 0, limit - 1), 0)
+next_candidate(due)
+next_candidate(ready)
+local count, bytes, payloads, retried = 0, 0, 0, {}
+while count < limit and bytes < BYTES and payloads < PAYLOADS do
+  local c = due
+  if not due.id or (ready.id and ready.due < due.due) then c = ready end
+  local id, record = c.id, c.record
   if not id then break end
-  local count = 1
+  local has = 1
   if byte(record) >= 8 then
     local retry, _, entries = unpack_struct('<i4BI4', record, 10)
     if retry >= 0 then retried[#retried + 1] = id end
-    if byte(record) < 12 then count = entries end
+    if byte(record) < 12 then has = entries end
   end
-  payloads, bytes = payloads + count, bytes + #record
-  ids[#ids + 1], records[#records + 1], taken[id] = id, record, true
-  from.advance()
+  count, payloads, bytes = count + 1, payloads + has, bytes + #record
+  if bytes < count * 1024 then c.slice = 1000 end
+  taken[id] = true
+  give(id, record)
+  next_candidate(c)
 end
 
 open_for_writing()
 if ready.at > 1 then call('LTRIM', READY, ready.at - 1, -1) end
-if due.at > 1 then
-  local gone = due.stale
-  for i = 1, #ids do
-    if byte(records[i]) % 4 == 1 then gone[#gone + 1] = ids[i] end
-  end
-  call('ZREM', DUE, unpack(gone))
-end
-if not ids[1] then return answer(ready.at > 1 or due.at > 1) end
+if due.at > 1 then call('ZREM', DUE, unpack(due.ids, 1, due.at - 1)) end
+if count == 0 then return answer(ready.at > 1 or due.at > 1) end
 if retried[1] then call('ZREM', RETRY, unpack(retried)) end
-claimed = advance()
-fence = format('%.0f', claimed)
-local runs, ends = {}, {}
-for i = 1, #ids do
-  local run = run_of('n', records[i])
-  runs[2 * i - 1], runs[2 * i] = ids[i], run
-  ends[2 * i - 1], ends[2 * i] = format('%.0f', now + ttr), ids[i]
-  give(ids[i], run, records[i])
-end
-call('HSET', RUNNING, unpack(runs))
-if ttr > 0 then call('ZADD', OVERRUN, unpack(ends)) end
-return answer(#ids == limit or bytes >= BYTES or payloads >= PAYLOADS)
+run_all()
+return answer(count == limit or bytes >= BYTES or payloads >= PAYLOADS)

@@ -5,7 +5,7 @@
 -- Returns {now, waiting, retries, busy, parked, dead, unproven, suspect, processed, failed, refused, paused, lag, first,
 --   lease, fence of the last claim, owner}: microseconds; first is the smallest due time of what waits, 9e15 for none;
 --   what waits behind a running id counts as waiting.
-local busy, parked = call('HLEN', RUNNING), call('ZCARD', PARKED)
+local busy, parked = running_count(), call('ZCARD', PARKED)
 local waiting = call('HLEN', JOBS) - busy - parked + call('HLEN', NEXT)
 local soon = FOREVER
 

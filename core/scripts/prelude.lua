@@ -5,7 +5,9 @@
 --    2 jobs      hash    id -> record: waiting, parked or running
 --    3 ready     list    ids due since their push (entries may be stale: the record decides)
 --    4 due       zset    id -> microseconds: delayed and retried ids
---    5 running   hash    id -> run: flags, mode, fence of its claim (docs/layout.md)
+--    5 running   hash    id -> run: flags digit (1 spilled, 2 deleted, 4 to be parked), mode, fence of its claim;
+--                        while the shard is owned also '' -> a long text, without which Redis would search a small
+--                        hash entry by entry
 --    6 next      hash    id -> record pushed while the id runs
 --    7 retry     zset    id -> retry_count of waiting ids that failed
 --    8 dead      hash    id -> record in the morgue
@@ -52,7 +54,9 @@ local function advance()
 end
 
 -- At maxmemory Redis refuses a script's first write if it may need memory, and none after an allowed one.
-local function open_for_writing() call('HDEL', RUNNING, '') end
+local function open_for_writing() call('ZREM', DUE, '') end
+
+local function running_count() return call('HLEN', RUNNING) - call('HEXISTS', RUNNING, '') end
 
 -- Tells the owner, if there is one, to look at its shard; with recall also to hand back what it has not begun.
 local function tell_owner(recall)

@@ -4,8 +4,8 @@
 -- ARGV: 1 generation, 2 lease, 3 channel to tell ('' for none)
 -- Returns 'OK', 'BUSY' (runs are open, nothing was done) or 'STALE' (the lease is another's)
 if lease ~= tonumber(ARGV[2]) then return 'STALE' end
-if call('HLEN', RUNNING) > 0 then return 'BUSY' end
-open_for_writing()
+if running_count() > 0 then return 'BUSY' end
+call('DEL', RUNNING)
 owner, lease, wake = '', 0, 0
 save()
 if ARGV[3] ~= '' then call('PUBLISH', ARGV[3], PREFIX) end

@@ -15,7 +15,7 @@ if part == 'waiting' and flat[1] then
 end
 for i = 1, #flat, 2 do
   local id, record, due, retry = flat[i], flat[i + 1], 0, -1
-  local skip = part == 'waiting' and (runs[(i + 1) / 2] or byte(record) % 4 == 2)
+  local skip = id == '' or (part == 'waiting' and (runs[(i + 1) / 2] or byte(record) % 4 == 2))
   if not skip then
     if part ~= 'running' then
       due = unpack_struct('<d', record, 2)

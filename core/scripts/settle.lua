@@ -51,21 +51,27 @@ if done > 0 then
   for i = 1, done do ids[i] = ARGV[4 + 2 * i] end
   local runs = call('HMGET', RUNNING, unpack(ids))
   local newer = has_next and call('HMGET', NEXT, unpack(ids)) or {}
-  local plain, gone = {}, {}
+  local plain, plains, gone, count = {}, 0, {}, 0
   for i = 1, done do
     local id, mine = ids[i], ARGV[5 + 2 * i]
-    local digit = flags_of(runs[i], mine)
+    local digit = runs[i] == mine and byte(mine) - 48 or flags_of(runs[i], mine)
     if digit then
-      gone[#gone + 1] = id
-      if digit == 0 and not newer[i] then plain[#plain + 1] = id else finish(id, digit) end
+      count = count + 1
+      gone[count] = id
+      if digit == 0 and not newer[i] then
+        plains = plains + 1
+        plain[plains] = id
+      else
+        finish(id, digit)
+      end
     end
   end
-  if plain[1] then call('HDEL', JOBS, unpack(plain)) end
-  if gone[1] then
+  if plains > 0 then call('HDEL', JOBS, unpack(plain)) end
+  if count > 0 then
     call('HDEL', RUNNING, unpack(gone))
     if has_overrun then call('ZREM', OVERRUN, unpack(gone)) end
   end
-  processed = processed + #gone
+  processed = processed + count
 end
 
 local function lowest(entries)

@@ -574,27 +574,39 @@ static void job_ready(srt_node *node, srt_job *job)
     }
 }
 
-static int claim_job(srt_node *node, srt_shard *s, srt_claim *claim, const srt_token *token, int64_t now)
+/* The texts of a claim's runs: its mode and fence behind a digit that says whether the record is spilled. */
+static char *claim_run(srt_claim *claim, char digit, const srt_token *mode, const srt_token *fence)
+{
+    char *run = srt_arena_alloc(&claim->memory, fence->len + 2);
+    if (!run || mode->len != 1)
+        return NULL;
+    run[0] = digit;
+    run[1] = mode->data[0];
+    memcpy(run + 2, fence->data, fence->len);
+    return run;
+}
+
+static int claim_job(srt_node *node, srt_shard *s, srt_claim *claim, const srt_token *token, char *const runs[2],
+                     size_t run_len, int64_t now)
 {
     srt_job *job = srt_arena_alloc(&claim->memory, sizeof *job);
-    srt_token fence = {SRT_STRING, 0, token[1].data + 2, token[1].len - 2};
     int status;
-    if (!job || token[1].len < 3)
+    if (!job)
         return SERIATIM_NOMEM;
     memset(job, 0, sizeof *job);
+    status = srt_record_read(&job->record, &claim->memory, token[1].data, token[1].len);
+    if (status != SERIATIM_OK)
+        return status;
     job->claim = claim;
     job->shard = s;
     job->view.id = token[0].data;
     job->view.id_len = token[0].len;
-    job->run = token[1].data;
-    job->run_len = token[1].len;
-    job->mode = token[1].data[1];
+    job->view.fence = s->seen;
+    job->run = runs[job->record.missing > 0];
+    job->run_len = run_len;
+    job->mode = job->run[1];
     job->lease = s->lease;
     job->text = job->rejected = "";
-    job->view.fence = srt_token_int(&fence);
-    status = srt_record_read(&job->record, &claim->memory, token[2].data, token[2].len);
-    if (status != SERIATIM_OK)
-        return status;
     claim->jobs++;
     if (job->record.missing)
         shard_slice(node, job, now);
@@ -603,18 +615,24 @@ static int claim_job(srt_node *node, srt_shard *s, srt_claim *claim, const srt_t
     return SERIATIM_OK;
 }
 
-/* Takes the ids of a claim's answer: {header of 6, id, run, record, ...}. */
+/* Takes the ids of a claim's answer: {header of 7, id, record, ...}. */
 static int claim_take(srt_node *node, srt_shard *s, const srt_reply *reply, int64_t now)
 {
     srt_claim *claim = srt_alloc(node->mem, sizeof *claim);
-    size_t i, n = (reply->count - 7) / 3;
+    const srt_token *fence = &reply->tokens[2], *mode = &reply->tokens[7];
+    char *runs[2];
+    size_t i, n = (reply->count - 8) / 2;
     int status = SERIATIM_OK;
     if (!claim)
         return SERIATIM_NOMEM;
     claim->memory = srt_reader_take(node->sessions[SRT_COMMANDS].reader);
     claim->jobs = 1;
-    for (i = 0; i < n; i++) {
-        int one = claim_job(node, s, claim, &reply->tokens[7 + 3 * i], now);
+    runs[0] = claim_run(claim, '0', mode, fence);
+    runs[1] = claim_run(claim, '1', mode, fence);
+    if (!runs[0] || !runs[1])
+        status = SERIATIM_NOMEM;
+    for (i = 0; runs[0] && runs[1] && i < n; i++) {
+        int one = claim_job(node, s, claim, &reply->tokens[8 + 2 * i], runs, fence->len + 2, now);
         if (one == SERIATIM_PROTOCOL)
             srt_node_tell(node, SERIATIM_EVENT_WARNING, 1, "shard %.*s: the record of an id cannot be read",
                           (int)s->keys->prefix.len - 1, s->keys->prefix.data);
@@ -638,7 +656,7 @@ static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, co
     s->first_claim = 0;
     if (r->place)
         node->groups[s->group].doubt_claims--;
-    if (r->number != s->lease || s->state != SRT_OWNED || reply->count < 7)
+    if (r->number != s->lease || s->state != SRT_OWNED || reply->count < 8)
         return;
     node->offset_us = srt_token_int(&reply->tokens[1]) - now * 1000;
     s->seen = srt_token_int(&reply->tokens[2]);
@@ -648,7 +666,7 @@ static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, co
     s->unproven_at = local_time(node, srt_token_int(&reply->tokens[4]));
     s->suspect_at = local_time(node, srt_token_int(&reply->tokens[5]));
     s->paused = srt_token_int(&reply->tokens[6]) != 0;
-    if (reply->count > 7 && claim_take(node, s, reply, now) != SERIATIM_OK)
+    if (reply->count > 8 && claim_take(node, s, reply, now) != SERIATIM_OK)
         s->reconcile = 1;
     if (had_suspect && node->solo == SRT_SOLO_CLAIM)
         node->solo = SRT_SOLO_NONE;
