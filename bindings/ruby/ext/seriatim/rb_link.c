@@ -1,0 +1,277 @@
+/* rb_link.c - Seriatim::Native::Link: one connection that pushes and asks, waited for by the interpreter. */
+#include "rb_link.h"
+
+static void link_free(void *data)
+{
+    srb_link *box = data;
+    if (box->link)
+        seriatim_link_free(box->link);
+    xfree(box);
+}
+
+static size_t link_size(const void *data)
+{
+    (void)data;
+    return sizeof(srb_link);
+}
+
+static const rb_data_type_t link_type = {
+    "Seriatim::Native::Link", {NULL, link_free, link_size, NULL, {0}}, NULL, NULL,
+    RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED};
+
+static VALUE link_allocate(VALUE klass)
+{
+    srb_link *box;
+    return TypedData_Make_Struct(klass, srb_link, &link_type, box);
+}
+
+srb_link *srb_link_idle(VALUE self)
+{
+    srb_link *box = rb_check_typeddata(self, &link_type);
+    if (!box->link)
+        srb_raise(SERIATIM_CLOSED, "the link is closed");
+    if (box->busy)
+        rb_raise(rb_eThreadError, "the link is in use by another thread or fiber");
+    return box;
+}
+
+/* Link.new(url, namespace, name, max_payload) */
+static VALUE link_initialize(VALUE self, VALUE url, VALUE ns, VALUE name, VALUE max_payload)
+{
+    srb_link *box = rb_check_typeddata(self, &link_type);
+    seriatim_options options = {0};
+    seriatim_error error = {0};
+    if (box->link)
+        rb_raise(rb_eTypeError, "already initialized");
+    options.ns = StringValueCStr(ns);
+    options.name = NIL_P(name) ? NULL : StringValueCStr(name);
+    options.max_payload = NUM2SIZET(max_payload);
+    if (seriatim_link_new(&options, StringValueCStr(url), &box->link, &error) != SERIATIM_OK)
+        srb_raise_error(&error);
+    RB_GC_GUARD(ns);
+    RB_GC_GUARD(name);
+    RB_GC_GUARD(url);
+    return self;
+}
+
+/* ---- Driving what was begun ------------------------------------------------------------------ */
+
+typedef struct link_drive {
+    srb_link *box;
+    int64_t deadline_ms; /* monotonic; 0: as long as the core allows */
+    int status;
+    int done;
+} link_drive;
+
+static int64_t link_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void *link_step_unlocked(void *arg)
+{
+    link_drive *drive = arg;
+    drive->status = seriatim_link_step(drive->box->link);
+    return NULL;
+}
+
+/* A link without a socket may have to ask the resolver, which blocks: that step goes without the interpreter's lock. */
+static void link_step(link_drive *drive)
+{
+    if (seriatim_link_fd(drive->box->link) < 0)
+        rb_thread_call_without_gvl(link_step_unlocked, drive, RUBY_UBF_IO, NULL);
+    else
+        link_step_unlocked(drive);
+}
+
+static int link_patience_ms(const link_drive *drive)
+{
+    int patience = seriatim_link_timeout_ms(drive->box->link);
+    if (drive->deadline_ms) {
+        int64_t left = drive->deadline_ms - link_now_ms();
+        if (left < 0)
+            left = 0;
+        if (patience < 0 || left < patience)
+            patience = (int)left;
+    }
+    return patience;
+}
+
+static VALUE link_drive_body(VALUE arg)
+{
+    link_drive *drive = (link_drive *)arg;
+    seriatim_link *link = drive->box->link;
+    for (;;) {
+        link_step(drive);
+        if (drive->status != SERIATIM_AGAIN)
+            break;
+        if (drive->deadline_ms && link_now_ms() >= drive->deadline_ms)
+            srb_raise(SERIATIM_TIMEOUT, "no answer from Redis in time");
+        srb_wait(seriatim_link_fd(link), seriatim_link_wants(link), link_patience_ms(drive));
+    }
+    drive->done = 1;
+    return Qnil;
+}
+
+/* Timeout, kill and raise may end a wait: what was begun is then dropped with its socket, so no answer can be mistaken for another's. */
+static VALUE link_drive_ensure(VALUE arg)
+{
+    link_drive *drive = (link_drive *)arg;
+    drive->box->busy = 0;
+    if (!drive->done)
+        seriatim_link_reset(drive->box->link);
+    return Qnil;
+}
+
+void srb_link_check(srb_link *box, int status)
+{
+    const seriatim_error *error = seriatim_client_error(seriatim_link_client(box->link));
+    if (status == SERIATIM_OK)
+        return;
+    if (error && error->status == status)
+        srb_raise_error(error);
+    srb_raise(status, error && error->message[0] ? error->message : seriatim_status_text(status));
+}
+
+void srb_link_drive(srb_link *box, VALUE limit)
+{
+    link_drive drive = {0};
+    drive.box = box;
+    if (!NIL_P(limit))
+        drive.deadline_ms = link_now_ms() + (int64_t)(NUM2DBL(limit) * 1000.0);
+    box->busy = 1;
+    rb_ensure(link_drive_body, (VALUE)&drive, link_drive_ensure, (VALUE)&drive);
+    srb_link_check(box, drive.status);
+}
+
+/* ---- Queues and layout ------------------------------------------------------------------------- */
+
+/* link.queue(settings) -> its number in this link */
+static VALUE link_queue(VALUE self, VALUE array)
+{
+    srb_link *box = srb_link_idle(self);
+    seriatim_queue_settings settings;
+    size_t queue;
+    srb_queue_settings(array, &settings);
+    srb_link_check(box, seriatim_client_queue(seriatim_link_client(box->link), &settings, &queue));
+    RB_GC_GUARD(array);
+    return SIZET2NUM(queue);
+}
+
+/* link.layout(queue, limit) -> shards_count as Redis has it, 0 when there is no such queue */
+static VALUE link_layout(VALUE self, VALUE queue, VALUE limit)
+{
+    srb_link *box = srb_link_idle(self);
+    seriatim_client *client = seriatim_link_client(box->link);
+    size_t number = NUM2SIZET(queue);
+    srb_link_check(box, seriatim_layout_begin(client, number));
+    srb_link_drive(box, limit);
+    return UINT2NUM(seriatim_layout_shards(client, number));
+}
+
+/* ---- Push ---------------------------------------------------------------------------------------- */
+
+enum { JOB_ID, JOB_PAYLOAD, JOB_SCORE, JOB_WHEN, JOB_TIME, JOB_RETRY, JOB_ON_WAITING, JOB_CONTEXT, JOB_FIELDS };
+
+static void link_check_row(VALUE row)
+{
+    Check_Type(row, T_ARRAY);
+    if (RARRAY_LEN(row) != JOB_FIELDS)
+        rb_raise(rb_eArgError, "a job is %d values", JOB_FIELDS);
+    Check_Type(RARRAY_AREF(row, JOB_ID), T_STRING);
+    Check_Type(RARRAY_AREF(row, JOB_PAYLOAD), T_STRING);
+    if (!NIL_P(RARRAY_AREF(row, JOB_CONTEXT)))
+        Check_Type(RARRAY_AREF(row, JOB_CONTEXT), T_STRING);
+}
+
+static void link_job(VALUE row, seriatim_job *job)
+{
+    VALUE id = RARRAY_AREF(row, JOB_ID), payload = RARRAY_AREF(row, JOB_PAYLOAD);
+    VALUE score = RARRAY_AREF(row, JOB_SCORE), context = RARRAY_AREF(row, JOB_CONTEXT);
+    VALUE on_waiting = RARRAY_AREF(row, JOB_ON_WAITING);
+    link_check_row(row);
+    seriatim_job_init(job);
+    job->id = RSTRING_PTR(id);
+    job->id_len = (size_t)RSTRING_LEN(id);
+    job->payload = RSTRING_PTR(payload);
+    job->payload_len = (size_t)RSTRING_LEN(payload);
+    job->has_score = !NIL_P(score);
+    job->score = NIL_P(score) ? 0.0 : NUM2DBL(score);
+    job->when = NUM2INT(RARRAY_AREF(row, JOB_WHEN));
+    job->time = NUM2DBL(RARRAY_AREF(row, JOB_TIME));
+    job->retry_count = NUM2LL(RARRAY_AREF(row, JOB_RETRY));
+    job->on_waiting = NIL_P(on_waiting) ? NULL : StringValueCStr(on_waiting);
+    if (!NIL_P(context)) {
+        job->context = RSTRING_PTR(context);
+        job->context_len = (size_t)RSTRING_LEN(context);
+    }
+}
+
+static VALUE link_places(seriatim_client *client)
+{
+    size_t count, i;
+    const size_t *places = seriatim_push_refused(client, &count);
+    VALUE list = rb_ary_new_capa((long)count);
+    for (i = 0; i < count; i++)
+        rb_ary_push(list, SIZET2NUM(places[i]));
+    return list;
+}
+
+/* link.push(queue, rows, limit) -> [added, folded, [places of refused jobs]] */
+static VALUE link_push(VALUE self, VALUE queue, VALUE rows, VALUE limit)
+{
+    srb_link *box = srb_link_idle(self);
+    seriatim_client *client = seriatim_link_client(box->link);
+    seriatim_push_counts counts;
+    long i;
+    Check_Type(rows, T_ARRAY);
+    srb_link_check(box, seriatim_push_begin(client, NUM2SIZET(queue)));
+    for (i = 0; i < RARRAY_LEN(rows); i++) {
+        seriatim_job job;
+        link_job(RARRAY_AREF(rows, i), &job);
+        srb_link_check(box, seriatim_push_job(client, &job));
+    }
+    srb_link_check(box, seriatim_push_send(client));
+    srb_link_drive(box, limit);
+    counts = seriatim_push_result(client);
+    return rb_ary_new_from_args(3, SIZET2NUM(counts.added), SIZET2NUM(counts.folded), link_places(client));
+}
+
+/* ---- The rest -------------------------------------------------------------------------------------- */
+
+static VALUE link_url(VALUE self)
+{
+    return rb_utf8_str_new_cstr(seriatim_link_url(srb_link_idle(self)->link));
+}
+
+static VALUE link_reset(VALUE self)
+{
+    seriatim_link_reset(srb_link_idle(self)->link);
+    return Qnil;
+}
+
+static VALUE link_close(VALUE self)
+{
+    srb_link *box = rb_check_typeddata(self, &link_type);
+    if (box->link && !box->busy) {
+        seriatim_link_free(box->link);
+        box->link = NULL;
+    }
+    return Qnil;
+}
+
+void srb_init_link(void)
+{
+    VALUE klass = rb_define_class_under(srb_native, "Link", rb_cObject);
+    rb_define_alloc_func(klass, link_allocate);
+    rb_define_method(klass, "initialize", link_initialize, 4);
+    rb_define_method(klass, "queue", link_queue, 1);
+    rb_define_method(klass, "layout", link_layout, 2);
+    rb_define_method(klass, "push", link_push, 3);
+    rb_define_method(klass, "url", link_url, 0);
+    rb_define_method(klass, "reset", link_reset, 0);
+    rb_define_method(klass, "close", link_close, 0);
+    srb_init_operators(klass);
+}

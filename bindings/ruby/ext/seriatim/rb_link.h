@@ -1,0 +1,24 @@
+/* rb_link.h - a link as push and operators share it. */
+#ifndef RB_LINK_H
+#define RB_LINK_H
+
+#include "seriatim_native.h"
+
+#include <time.h>
+
+typedef struct srb_link {
+    seriatim_link *link; /* NULL: closed */
+    int busy;            /* someone waits for an answer */
+} srb_link;
+
+/* The link, which nobody else is using; raises. */
+srb_link *srb_link_idle(VALUE self);
+/* Raises the client's error unless the status is OK. */
+void srb_link_check(srb_link *box, int status);
+/* Drives what was begun to its end, at most `limit` seconds (nil: as long as the core allows); raises its failure. */
+void srb_link_drive(srb_link *box, VALUE limit);
+
+/* rb_operators.c: queries and actions, as methods of Link. */
+void srb_init_operators(VALUE link_class);
+
+#endif

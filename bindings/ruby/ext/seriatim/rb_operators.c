@@ -1,0 +1,264 @@
+/* rb_operators.c - queries, actions and metrics, as methods of Seriatim::Native::Link. */
+#include "rb_link.h"
+
+#define SET(hash, name, value) rb_hash_aset(hash, ID2SYM(rb_intern(name)), value)
+
+static VALUE operators_text_or_nil(const char *text, size_t len)
+{
+    return len ? srb_text(text, len) : Qnil;
+}
+
+static VALUE operators_cstr(const char *text)
+{
+    return text ? srb_text(text, strlen(text)) : Qnil;
+}
+
+/* The texts of a list of Strings, which must outlive them, in a buffer for rb_free_tmp_buffer. */
+static seriatim_text *operators_texts(VALUE list, VALUE *buffer, size_t *count)
+{
+    seriatim_text *texts;
+    long i;
+    *count = 0;
+    *buffer = Qnil;
+    if (NIL_P(list))
+        return NULL;
+    Check_Type(list, T_ARRAY);
+    for (i = 0; i < RARRAY_LEN(list); i++)
+        Check_Type(RARRAY_AREF(list, i), T_STRING);
+    *count = (size_t)RARRAY_LEN(list);
+    texts = rb_alloc_tmp_buffer(buffer, (long)((*count + 1) * sizeof *texts));
+    for (i = 0; i < RARRAY_LEN(list); i++) {
+        texts[i].data = RSTRING_PTR(RARRAY_AREF(list, i));
+        texts[i].len = (size_t)RSTRING_LEN(RARRAY_AREF(list, i));
+    }
+    return texts;
+}
+
+static seriatim_text operators_bound(VALUE text)
+{
+    seriatim_text bound = {NULL, 0};
+    if (!NIL_P(text)) {
+        Check_Type(text, T_STRING);
+        bound.data = RSTRING_PTR(text);
+        bound.len = (size_t)RSTRING_LEN(text);
+    }
+    return bound;
+}
+
+/* ---- Queries --------------------------------------------------------------------------------- */
+
+static VALUE operators_payloads(const seriatim_record *record)
+{
+    VALUE list = rb_ary_new_capa((long)record->payload_count);
+    size_t i;
+    for (i = 0; i < record->payload_count; i++)
+        rb_ary_push(list, rb_ary_new_from_args(2, srb_bytes(record->payloads[i].data, record->payloads[i].len),
+                                               DBL2NUM(record->payloads[i].score)));
+    return list;
+}
+
+static VALUE operators_record(const seriatim_record *record)
+{
+    VALUE hash = rb_hash_new();
+    SET(hash, "id", srb_text(record->id, record->id_len));
+    SET(hash, "state", operators_cstr(record->state));
+    SET(hash, "behind", record->behind ? Qtrue : Qfalse);
+    SET(hash, "perform_in", DBL2NUM(record->perform_in));
+    SET(hash, "updated_at", DBL2NUM(record->updated_at));
+    SET(hash, "retry_count", LL2NUM(record->retry_count));
+    SET(hash, "error", operators_text_or_nil(record->error, record->error_len));
+    SET(hash, "payloads", operators_payloads(record));
+    SET(hash, "payload_total", SIZET2NUM(record->payload_total));
+    SET(hash, "fence", LL2NUM(record->fence));
+    SET(hash, "shard", UINT2NUM(record->shard));
+    return hash;
+}
+
+/* link.query(queue, kind, reverse, min, max, limit, shard or -1, ids or nil, seconds) -> all fields of each record */
+static VALUE operators_query(int argc, VALUE *argv, VALUE self)
+{
+    srb_link *box = srb_link_idle(self);
+    seriatim_client *client = seriatim_link_client(box->link);
+    const seriatim_record *records;
+    seriatim_query query;
+    VALUE buffer, list;
+    size_t queue, count, i;
+    int status;
+    rb_check_arity(argc, 9, 9);
+    queue = NUM2SIZET(argv[0]);
+    seriatim_query_init(&query, NUM2INT(argv[1]));
+    query.reverse = RTEST(argv[2]);
+    query.min = operators_bound(argv[3]);
+    query.max = operators_bound(argv[4]);
+    query.limit = NUM2LL(argv[5]);
+    query.shard = NUM2LL(argv[6]);
+    query.ids = operators_texts(argv[7], &buffer, &query.id_count);
+    status = seriatim_query_begin(client, queue, &query);
+    rb_free_tmp_buffer(&buffer);
+    srb_link_check(box, status);
+    srb_link_drive(box, argv[8]);
+    records = seriatim_query_result(client, &count);
+    list = rb_ary_new_capa((long)count);
+    for (i = 0; i < count; i++)
+        rb_ary_push(list, operators_record(&records[i]));
+    return list;
+}
+
+/* ---- Actions ----------------------------------------------------------------------------------- */
+
+/* link.action(queue, kind, ids or nil, seconds) -> how many it changed */
+static VALUE operators_action(VALUE self, VALUE queue, VALUE kind, VALUE ids, VALUE seconds)
+{
+    srb_link *box = srb_link_idle(self);
+    seriatim_client *client = seriatim_link_client(box->link);
+    size_t number = NUM2SIZET(queue), count;
+    int status, action = NUM2INT(kind);
+    VALUE buffer;
+    seriatim_text *texts = operators_texts(ids, &buffer, &count);
+    status = seriatim_action_begin(client, number, action, texts, count);
+    rb_free_tmp_buffer(&buffer);
+    srb_link_check(box, status);
+    srb_link_drive(box, seconds);
+    return LL2NUM(seriatim_action_result(client));
+}
+
+/* ---- Metrics ----------------------------------------------------------------------------------- */
+
+static VALUE operators_figures(const seriatim_metrics *m)
+{
+    VALUE hash = rb_hash_new();
+    SET(hash, "length", LL2NUM(m->length));
+    SET(hash, "fresh", LL2NUM(m->fresh));
+    SET(hash, "retries", LL2NUM(m->retries));
+    SET(hash, "morgue_length", LL2NUM(m->morgue_length));
+    SET(hash, "lag", DBL2NUM(m->lag));
+    SET(hash, "processed", LL2NUM(m->processed));
+    SET(hash, "failed", LL2NUM(m->failed));
+    SET(hash, "busy", LL2NUM(m->busy));
+    SET(hash, "parked", LL2NUM(m->parked));
+    SET(hash, "unproven", LL2NUM(m->unproven));
+    SET(hash, "suspect", LL2NUM(m->suspect));
+    SET(hash, "refused", LL2NUM(m->refused));
+    SET(hash, "first", DBL2NUM(m->first));
+    SET(hash, "now", DBL2NUM(m->now));
+    SET(hash, "paused", LL2NUM(m->paused));
+    return hash;
+}
+
+static VALUE operators_shard_figures(const seriatim_metrics *m)
+{
+    VALUE hash = operators_figures(m);
+    SET(hash, "lease", LL2NUM(m->lease));
+    SET(hash, "fence", LL2NUM(m->fence));
+    SET(hash, "owner", operators_cstr(m->owner));
+    return hash;
+}
+
+/* link.metrics(queue, seconds) -> the queue's figures; its shards' at :shards */
+static VALUE operators_metrics(VALUE self, VALUE queue, VALUE seconds)
+{
+    srb_link *box = srb_link_idle(self);
+    seriatim_client *client = seriatim_link_client(box->link);
+    const seriatim_metrics *shards;
+    VALUE hash, list;
+    size_t count, i;
+    srb_link_check(box, seriatim_metrics_begin(client, NUM2SIZET(queue)));
+    srb_link_drive(box, seconds);
+    hash = operators_figures(seriatim_metrics_total(client));
+    shards = seriatim_metrics_shards(client, &count);
+    list = rb_ary_new_capa((long)count);
+    for (i = 0; i < count; i++)
+        rb_ary_push(list, operators_shard_figures(&shards[i]));
+    SET(hash, "shards", list);
+    return hash;
+}
+
+/* ---- Explain, check, nodes ------------------------------------------------------------------------ */
+
+static VALUE operators_known(const seriatim_record *record)
+{
+    return strcmp(record->state, "unknown") == 0 ? Qnil : operators_record(record);
+}
+
+/* link.explain(queue, id, seconds) */
+static VALUE operators_explain(VALUE self, VALUE queue, VALUE id, VALUE seconds)
+{
+    srb_link *box = srb_link_idle(self);
+    seriatim_client *client = seriatim_link_client(box->link);
+    const seriatim_explanation *e;
+    VALUE hash = rb_hash_new();
+    Check_Type(id, T_STRING);
+    srb_link_check(box, seriatim_explain_begin(client, NUM2SIZET(queue), RSTRING_PTR(id), (size_t)RSTRING_LEN(id)));
+    RB_GC_GUARD(id);
+    srb_link_drive(box, seconds);
+    e = seriatim_explain_result(client);
+    SET(hash, "text", operators_cstr(e->text));
+    SET(hash, "job", operators_known(&e->job));
+    SET(hash, "behind", operators_known(&e->behind));
+    SET(hash, "dead", operators_known(&e->dead));
+    SET(hash, "owner", operators_cstr(e->owner));
+    SET(hash, "owner_alive", e->owner_alive ? Qtrue : Qfalse);
+    SET(hash, "paused", e->paused ? Qtrue : Qfalse);
+    SET(hash, "lease", LL2NUM(e->lease));
+    SET(hash, "fence", LL2NUM(e->fence));
+    SET(hash, "now", DBL2NUM(e->now));
+    return hash;
+}
+
+static VALUE operators_finding(const seriatim_finding *f)
+{
+    VALUE hash = rb_hash_new();
+    SET(hash, "shard", UINT2NUM(f->shard));
+    SET(hash, "kind", operators_cstr(f->kind));
+    SET(hash, "detail", operators_cstr(f->detail));
+    SET(hash, "id", operators_text_or_nil(f->id, f->id_len));
+    SET(hash, "repaired", f->repaired ? Qtrue : Qfalse);
+    return hash;
+}
+
+/* link.check(queue, repair, seconds) -> [how many records it looked at, findings] */
+static VALUE operators_check(VALUE self, VALUE queue, VALUE repair, VALUE seconds)
+{
+    srb_link *box = srb_link_idle(self);
+    seriatim_client *client = seriatim_link_client(box->link);
+    const seriatim_finding *findings;
+    VALUE list = rb_ary_new();
+    size_t count, i;
+    srb_link_check(box, seriatim_check_begin(client, NUM2SIZET(queue), RTEST(repair)));
+    srb_link_drive(box, seconds);
+    findings = seriatim_check_result(client, &count);
+    for (i = 0; i < count; i++)
+        rb_ary_push(list, operators_finding(&findings[i]));
+    return rb_ary_new_from_args(2, SIZET2NUM(seriatim_check_looked_at(client)), list);
+}
+
+/* link.nodes(seconds) -> [{name:, description:, expires_in:}, ...] */
+static VALUE operators_nodes(VALUE self, VALUE seconds)
+{
+    srb_link *box = srb_link_idle(self);
+    seriatim_client *client = seriatim_link_client(box->link);
+    const seriatim_living_node *nodes;
+    VALUE list = rb_ary_new();
+    size_t count, i;
+    srb_link_check(box, seriatim_nodes_begin(client));
+    srb_link_drive(box, seconds);
+    nodes = seriatim_nodes_result(client, &count);
+    for (i = 0; i < count; i++) {
+        VALUE hash = rb_hash_new();
+        SET(hash, "name", operators_cstr(nodes[i].name));
+        SET(hash, "description", operators_cstr(nodes[i].description));
+        SET(hash, "expires_in", DBL2NUM(nodes[i].expires_in));
+        rb_ary_push(list, hash);
+    }
+    return list;
+}
+
+void srb_init_operators(VALUE link_class)
+{
+    rb_define_method(link_class, "query", operators_query, -1);
+    rb_define_method(link_class, "action", operators_action, 4);
+    rb_define_method(link_class, "metrics", operators_metrics, 2);
+    rb_define_method(link_class, "explain", operators_explain, 3);
+    rb_define_method(link_class, "check", operators_check, 3);
+    rb_define_method(link_class, "nodes", operators_nodes, 1);
+}

@@ -1,0 +1,472 @@
+/* rb_runner.c - Seriatim::Native::Runner and Delivery: the node, and what it hands to the host's threads. */
+#include "seriatim_native.h"
+
+#include <unistd.h>
+
+typedef struct runner_box {
+    seriatim_runner *runner; /* NULL: not made yet, or freed */
+    pid_t pid;               /* the runner's thread lives in this process alone */
+} runner_box;
+
+typedef struct delivery_box {
+    seriatim_delivery *delivery; /* NULL: settled */
+    VALUE runner;                /* keeps it from being collected */
+} delivery_box;
+
+/* ---- Runner ------------------------------------------------------------------------------------ */
+
+static void *runner_free_unlocked(void *runner)
+{
+    seriatim_runner_free(runner);
+    return NULL;
+}
+
+/* In a child of fork(2) there is no thread to end: the memory is left alone. */
+static void runner_free(void *data)
+{
+    runner_box *box = data;
+    if (box->runner && box->pid == getpid())
+        seriatim_runner_free(box->runner);
+    xfree(box);
+}
+
+static size_t runner_size(const void *data)
+{
+    (void)data;
+    return sizeof(runner_box);
+}
+
+static const rb_data_type_t runner_type = {
+    "Seriatim::Native::Runner", {NULL, runner_free, runner_size, NULL, {0}}, NULL, NULL,
+    RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED};
+
+static VALUE runner_allocate(VALUE klass)
+{
+    runner_box *box;
+    return TypedData_Make_Struct(klass, runner_box, &runner_type, box);
+}
+
+static seriatim_runner *runner_of(VALUE self)
+{
+    runner_box *box = rb_check_typeddata(self, &runner_type);
+    if (!box->runner)
+        srb_raise(SERIATIM_CLOSED, "the runner is closed");
+    if (box->pid != getpid())
+        srb_raise(SERIATIM_CLOSED, "the runner belongs to the process that made it; after fork make another");
+    return box->runner;
+}
+
+/* Runner.new(url, namespace, name, id, description, lease_ms, poll_ms, threads, scheduler) */
+static VALUE runner_initialize(int argc, VALUE *argv, VALUE self)
+{
+    runner_box *box = rb_check_typeddata(self, &runner_type);
+    seriatim_node_settings settings = {0};
+    seriatim_error error = {0};
+    rb_check_arity(argc, 9, 9);
+    if (box->runner)
+        rb_raise(rb_eTypeError, "already initialized");
+    settings.options.ns = StringValueCStr(argv[1]);
+    settings.options.name = NIL_P(argv[2]) ? NULL : StringValueCStr(argv[2]);
+    settings.id = StringValueCStr(argv[3]);
+    settings.description = StringValueCStr(argv[4]);
+    settings.lease_ms = NUM2LL(argv[5]);
+    settings.poll_ms = NUM2LL(argv[6]);
+    settings.threads = NUM2SIZET(argv[7]);
+    settings.scheduler = NUM2INT(argv[8]);
+    if (seriatim_runner_new(&settings, StringValueCStr(argv[0]), &box->runner, &error) != SERIATIM_OK)
+        srb_raise_error(&error);
+    box->pid = getpid();
+    return self;
+}
+
+/* runner.worker(settings) -> its number */
+static VALUE runner_worker(VALUE self, VALUE array)
+{
+    seriatim_runner *runner = runner_of(self);
+    seriatim_queue_settings settings;
+    seriatim_error error = {0};
+    size_t worker;
+    srb_queue_settings(array, &settings);
+    if (seriatim_runner_worker(runner, &settings, &worker, &error) != SERIATIM_OK)
+        srb_raise_error(&error);
+    RB_GC_GUARD(array);
+    return SIZET2NUM(worker);
+}
+
+static seriatim_shard runner_shard(VALUE pair)
+{
+    seriatim_shard shard;
+    Check_Type(pair, T_ARRAY);
+    shard.worker = NUM2SIZET(rb_ary_entry(pair, 0));
+    shard.shard = NUM2UINT(rb_ary_entry(pair, 1));
+    return shard;
+}
+
+/* runner.group(scheduler, [[worker, shard], ...]) -> its number */
+static VALUE runner_group(VALUE self, VALUE scheduler, VALUE pairs)
+{
+    seriatim_runner *runner = runner_of(self);
+    seriatim_error error = {0};
+    seriatim_shard *shards;
+    size_t group;
+    VALUE buffer;
+    long i, count;
+    int status;
+    Check_Type(pairs, T_ARRAY);
+    count = RARRAY_LEN(pairs);
+    shards = ALLOCV_N(seriatim_shard, buffer, count > 0 ? count : 1);
+    for (i = 0; i < count; i++)
+        shards[i] = runner_shard(rb_ary_entry(pairs, i));
+    status = seriatim_runner_group(runner, NUM2INT(scheduler), shards, (size_t)count, &group, &error);
+    ALLOCV_END(buffer);
+    if (status != SERIATIM_OK)
+        srb_raise_error(&error);
+    return SIZET2NUM(group);
+}
+
+static VALUE runner_start(VALUE self)
+{
+    seriatim_error error = {0};
+    if (seriatim_runner_start(runner_of(self), &error) != SERIATIM_OK)
+        srb_raise_error(&error);
+    return Qnil;
+}
+
+/* ---- Delivery ------------------------------------------------------------------------------------ */
+
+static void delivery_mark(void *data)
+{
+    rb_gc_mark(((delivery_box *)data)->runner);
+}
+
+static size_t delivery_memsize(const void *data)
+{
+    (void)data;
+    return sizeof(delivery_box);
+}
+
+static const rb_data_type_t delivery_type = {
+    "Seriatim::Native::Delivery", {delivery_mark, RUBY_DEFAULT_FREE, delivery_memsize, NULL, {0}}, NULL, NULL,
+    RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED};
+
+static VALUE delivery_new(VALUE runner, seriatim_delivery *delivery)
+{
+    delivery_box *box;
+    VALUE klass = rb_const_get(srb_native, rb_intern("Delivery"));
+    VALUE self = TypedData_Make_Struct(klass, delivery_box, &delivery_type, box);
+    RB_OBJ_WRITE(self, &box->runner, runner);
+    box->delivery = delivery;
+    return self;
+}
+
+/* The delivery, not settled yet, of a runner that still is; raises. */
+static delivery_box *delivery_of(VALUE self)
+{
+    delivery_box *box = rb_check_typeddata(self, &delivery_type);
+    if (!box->delivery)
+        srb_raise(SERIATIM_CLOSED, "the delivery is settled");
+    runner_of(box->runner);
+    return box;
+}
+
+static size_t delivery_place(const delivery_box *box, VALUE i)
+{
+    size_t place = NUM2SIZET(i);
+    if (place >= seriatim_delivery_size(box->delivery))
+        rb_raise(rb_eIndexError, "no such id in this delivery");
+    return place;
+}
+
+static VALUE delivery_kind(VALUE self)
+{
+    static const char *const names[] = {"run", "died", "exhausted"};
+    int kind = seriatim_delivery_kind_of(delivery_of(self)->delivery);
+    return ID2SYM(rb_intern(names[kind]));
+}
+
+static VALUE delivery_worker(VALUE self)
+{
+    return SIZET2NUM(seriatim_delivery_worker(delivery_of(self)->delivery));
+}
+
+static VALUE delivery_shard(VALUE self)
+{
+    return UINT2NUM(seriatim_delivery_shard(delivery_of(self)->delivery));
+}
+
+static VALUE delivery_size(VALUE self)
+{
+    return SIZET2NUM(seriatim_delivery_size(delivery_of(self)->delivery));
+}
+
+static VALUE delivery_payloads(const seriatim_claimed *job)
+{
+    VALUE list = rb_ary_new_capa((long)job->payload_count);
+    size_t i;
+    for (i = 0; i < job->payload_count; i++) {
+        const seriatim_payload *p = &job->payloads[i];
+        VALUE context = p->context_len ? srb_text(p->context, p->context_len) : Qnil;
+        rb_ary_push(list, rb_ary_new_from_args(3, srb_bytes(p->data, p->len), DBL2NUM(p->score), context));
+    }
+    return list;
+}
+
+/* delivery.job(i) -> [id, fence, retry_count, perform_in, error or nil, [[bytes, score, context or nil], ...]] */
+static VALUE delivery_job(VALUE self, VALUE i)
+{
+    delivery_box *box = delivery_of(self);
+    const seriatim_claimed *job = seriatim_delivery_job(box->delivery, delivery_place(box, i));
+    VALUE error = job->error_len ? srb_text(job->error, job->error_len) : Qnil;
+    return rb_ary_new_from_args(6, srb_text(job->id, job->id_len), LL2NUM(job->fence), LL2NUM(job->retry_count),
+                                DBL2NUM(job->perform_in), error, delivery_payloads(job));
+}
+
+static void delivery_check(int status)
+{
+    if (status == SERIATIM_NOMEM)
+        rb_memerror();
+    if (status != SERIATIM_OK)
+        srb_raise(status, seriatim_status_text(status));
+}
+
+static VALUE delivery_done(VALUE self, VALUE i)
+{
+    delivery_box *box = delivery_of(self);
+    delivery_check(seriatim_delivery_done(box->delivery, delivery_place(box, i)));
+    return Qnil;
+}
+
+static VALUE delivery_release(VALUE self, VALUE i)
+{
+    delivery_box *box = delivery_of(self);
+    delivery_check(seriatim_delivery_release(box->delivery, delivery_place(box, i)));
+    return Qnil;
+}
+
+/* delivery.fail(i, error, retry_in) */
+static VALUE delivery_fail(VALUE self, VALUE i, VALUE error, VALUE retry_in)
+{
+    delivery_box *box = delivery_of(self);
+    double seconds = NUM2DBL(retry_in);
+    StringValue(error);
+    delivery_check(seriatim_delivery_fail(box->delivery, delivery_place(box, i), RSTRING_PTR(error),
+                                          (size_t)RSTRING_LEN(error), seconds));
+    RB_GC_GUARD(error);
+    return Qnil;
+}
+
+/* delivery.reject(i, places, reason) */
+static VALUE delivery_reject(VALUE self, VALUE i, VALUE places, VALUE reason)
+{
+    delivery_box *box = delivery_of(self);
+    size_t place = delivery_place(box, i), *list;
+    VALUE buffer;
+    long at, count;
+    int status;
+    Check_Type(places, T_ARRAY);
+    StringValue(reason);
+    count = RARRAY_LEN(places);
+    list = ALLOCV_N(size_t, buffer, count > 0 ? count : 1);
+    for (at = 0; at < count; at++)
+        list[at] = NUM2SIZET(rb_ary_entry(places, at));
+    status = seriatim_delivery_reject(box->delivery, place, list, (size_t)count, RSTRING_PTR(reason),
+                                      (size_t)RSTRING_LEN(reason));
+    ALLOCV_END(buffer);
+    RB_GC_GUARD(reason);
+    delivery_check(status);
+    return Qnil;
+}
+
+static void runner_init_delivery(void)
+{
+    VALUE klass = rb_define_class_under(srb_native, "Delivery", rb_cObject);
+    rb_undef_alloc_func(klass);
+    rb_define_method(klass, "kind", delivery_kind, 0);
+    rb_define_method(klass, "worker", delivery_worker, 0);
+    rb_define_method(klass, "shard", delivery_shard, 0);
+    rb_define_method(klass, "size", delivery_size, 0);
+    rb_define_method(klass, "job", delivery_job, 1);
+    rb_define_method(klass, "done", delivery_done, 1);
+    rb_define_method(klass, "fail", delivery_fail, 3);
+    rb_define_method(klass, "release", delivery_release, 1);
+    rb_define_method(klass, "reject", delivery_reject, 3);
+}
+
+/* ---- Taking and settling ------------------------------------------------------------------------- */
+
+static VALUE runner_taken(VALUE self, int status, seriatim_delivery *delivery)
+{
+    if (status == SERIATIM_OK)
+        return delivery_new(self, delivery);
+    if (status == SERIATIM_AGAIN)
+        return Qnil;
+    if (status == SERIATIM_CLOSED)
+        return ID2SYM(rb_intern("closed"));
+    srb_raise(status, seriatim_status_text(status));
+}
+
+/* runner.take(group) -> a Delivery, nil (wait), or :closed */
+static VALUE runner_take(VALUE self, VALUE group)
+{
+    seriatim_runner *runner = runner_of(self);
+    seriatim_delivery *delivery = NULL;
+    int status = seriatim_runner_take(runner, NUM2SIZET(group), &delivery);
+    return runner_taken(self, status, delivery);
+}
+
+/* runner.take_from(group, [worker, shard]) */
+static VALUE runner_take_from(VALUE self, VALUE group, VALUE pair)
+{
+    seriatim_runner *runner = runner_of(self);
+    seriatim_delivery *delivery = NULL;
+    int status = seriatim_runner_take_from(runner, NUM2SIZET(group), runner_shard(pair), &delivery);
+    return runner_taken(self, status, delivery);
+}
+
+/* runner.candidates(group, cap) -> [[worker, shard, lag, size], ...] */
+static VALUE runner_candidates(VALUE self, VALUE group, VALUE cap)
+{
+    seriatim_runner *runner = runner_of(self);
+    seriatim_candidate *list;
+    size_t i, count, number = NUM2SIZET(group), room = NUM2SIZET(cap);
+    VALUE buffer, result = rb_ary_new();
+    list = ALLOCV_N(seriatim_candidate, buffer, room ? room : 1);
+    count = seriatim_runner_candidates(runner, number, list, room);
+    for (i = 0; i < count && i < room; i++)
+        rb_ary_push(result, rb_ary_new_from_args(4, SIZET2NUM(list[i].shard.worker), UINT2NUM(list[i].shard.shard),
+                                                 DBL2NUM(list[i].lag), SIZET2NUM(list[i].size)));
+    ALLOCV_END(buffer);
+    return result;
+}
+
+/* runner.settle(delivery) */
+static VALUE runner_settle(VALUE self, VALUE delivery)
+{
+    delivery_box *box = delivery_of(delivery);
+    seriatim_delivery *settled = box->delivery;
+    if (box->runner != self)
+        rb_raise(rb_eArgError, "the delivery is another runner's");
+    box->delivery = NULL;
+    seriatim_runner_settle(runner_of(self), settled);
+    return Qnil;
+}
+
+/* runner.extend_time(delivery, i, seconds) */
+static VALUE runner_extend(VALUE self, VALUE delivery, VALUE i, VALUE seconds)
+{
+    delivery_box *box = delivery_of(delivery);
+    int status = seriatim_runner_extend(runner_of(self), box->delivery, delivery_place(box, i), NUM2DBL(seconds));
+    if (status != SERIATIM_OK)
+        srb_raise(status, seriatim_status_text(status));
+    return Qnil;
+}
+
+/* runner.wait(group, seconds or nil): until a take may give something. */
+static VALUE runner_wait(VALUE self, VALUE group, VALUE seconds)
+{
+    size_t number = NUM2SIZET(group);
+    srb_wait(seriatim_runner_fd(runner_of(self), number), SERIATIM_WANT_READ,
+             NIL_P(seconds) ? -1 : (int)(NUM2DBL(seconds) * 1000.0));
+    seriatim_runner_clear(runner_of(self), number);
+    return Qnil;
+}
+
+/* ---- Watching and ending --------------------------------------------------------------------------- */
+
+/* runner.event -> [kind, number, text] or nil */
+static VALUE runner_event(VALUE self)
+{
+    static const char *const names[] = {"lease", "lost", "refused", "recovered", "link", "warning"};
+    seriatim_event event;
+    if (seriatim_runner_event(runner_of(self), &event) != SERIATIM_OK)
+        return Qnil;
+    return rb_ary_new_from_args(3, ID2SYM(rb_intern(names[event.kind])), LL2NUM(event.number),
+                                srb_text(event.text, strlen(event.text)));
+}
+
+static VALUE runner_pulse(VALUE self)
+{
+    seriatim_runner_pulse(runner_of(self));
+    return Qnil;
+}
+
+static VALUE runner_quiet(VALUE self)
+{
+    seriatim_runner_quiet(runner_of(self));
+    return Qnil;
+}
+
+static VALUE runner_stop(VALUE self)
+{
+    seriatim_runner_stop(runner_of(self));
+    return Qnil;
+}
+
+static VALUE runner_abandon(VALUE self)
+{
+    seriatim_runner_abandon(runner_of(self));
+    return Qnil;
+}
+
+static VALUE runner_stopped(VALUE self)
+{
+    return seriatim_runner_stopped(runner_of(self)) ? Qtrue : Qfalse;
+}
+
+static void runner_figure(VALUE hash, const char *name, VALUE value)
+{
+    rb_hash_aset(hash, ID2SYM(rb_intern(name)), value);
+}
+
+/* runner.stats -> a Hash with symbol keys */
+static VALUE runner_stats(VALUE self)
+{
+    seriatim_runner_stats stats = seriatim_runner_stats_now(runner_of(self));
+    VALUE hash = rb_hash_new();
+    runner_figure(hash, "commands", ULL2NUM(stats.commands));
+    runner_figure(hash, "processed", ULL2NUM(stats.processed));
+    runner_figure(hash, "failed", ULL2NUM(stats.failed));
+    runner_figure(hash, "refused", ULL2NUM(stats.refused));
+    runner_figure(hash, "shards", SIZET2NUM(stats.shards));
+    runner_figure(hash, "running", SIZET2NUM(stats.running));
+    runner_figure(hash, "claimed", SIZET2NUM(stats.claimed));
+    runner_figure(hash, "connected", stats.connected ? Qtrue : Qfalse);
+    return hash;
+}
+
+/* Frees the runner; every later call of it, or of a delivery of it, raises. */
+static VALUE runner_close(VALUE self)
+{
+    runner_box *box = rb_check_typeddata(self, &runner_type);
+    seriatim_runner *runner = box->runner;
+    if (runner && box->pid == getpid()) {
+        box->runner = NULL;
+        rb_thread_call_without_gvl(runner_free_unlocked, runner, NULL, NULL);
+    }
+    return Qnil;
+}
+
+void srb_init_runner(void)
+{
+    VALUE klass = rb_define_class_under(srb_native, "Runner", rb_cObject);
+    rb_define_alloc_func(klass, runner_allocate);
+    rb_define_method(klass, "initialize", runner_initialize, -1);
+    rb_define_method(klass, "worker", runner_worker, 1);
+    rb_define_method(klass, "group", runner_group, 2);
+    rb_define_method(klass, "start", runner_start, 0);
+    rb_define_method(klass, "take", runner_take, 1);
+    rb_define_method(klass, "take_from", runner_take_from, 2);
+    rb_define_method(klass, "candidates", runner_candidates, 2);
+    rb_define_method(klass, "settle", runner_settle, 1);
+    rb_define_method(klass, "extend_time", runner_extend, 3);
+    rb_define_method(klass, "wait", runner_wait, 2);
+    rb_define_method(klass, "event", runner_event, 0);
+    rb_define_method(klass, "pulse", runner_pulse, 0);
+    rb_define_method(klass, "quiet", runner_quiet, 0);
+    rb_define_method(klass, "stop", runner_stop, 0);
+    rb_define_method(klass, "abandon", runner_abandon, 0);
+    rb_define_method(klass, "stopped?", runner_stopped, 0);
+    rb_define_method(klass, "stats", runner_stats, 0);
+    rb_define_method(klass, "close", runner_close, 0);
+    runner_init_delivery();
+}

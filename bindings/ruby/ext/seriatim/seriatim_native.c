@@ -1,0 +1,88 @@
+/* seriatim_native.c - Seriatim::Native: errors, texts and waiting, shared by the classes below it. */
+#include "seriatim_native.h"
+
+VALUE srb_native;
+
+void srb_raise(int status, const char *message)
+{
+    VALUE name = ID2SYM(rb_intern(seriatim_status_name(status)));
+    rb_exc_raise(rb_funcall(srb_native, rb_intern("error"), 2, name, srb_text(message, strlen(message))));
+}
+
+void srb_raise_error(const seriatim_error *error)
+{
+    srb_raise(error->status, error->message[0] ? error->message : seriatim_status_text(error->status));
+}
+
+VALUE srb_bytes(const char *bytes, size_t len)
+{
+    return rb_str_new(bytes, (long)len);
+}
+
+VALUE srb_text(const char *bytes, size_t len)
+{
+    VALUE text = rb_utf8_str_new(bytes, (long)len);
+    if (rb_enc_str_coderange(text) == ENC_CODERANGE_BROKEN)
+        rb_enc_associate_index(text, rb_ascii8bit_encindex());
+    return text;
+}
+
+void srb_queue_settings(VALUE array, seriatim_queue_settings *settings)
+{
+    VALUE name, fold, on_waiting, on_exhausted;
+    Check_Type(array, T_ARRAY);
+    if (RARRAY_LEN(array) != 10)
+        rb_raise(rb_eArgError, "a queue's settings are 10 values");
+    name = rb_ary_entry(array, 0);
+    fold = rb_ary_entry(array, 4);
+    on_waiting = rb_ary_entry(array, 5);
+    on_exhausted = rb_ary_entry(array, 6);
+    seriatim_queue_settings_init(settings);
+    settings->name = StringValuePtr(name);
+    settings->name_len = (size_t)RSTRING_LEN(name);
+    settings->shards_count = NUM2LL(rb_ary_entry(array, 1));
+    settings->batch_size = NUM2LL(rb_ary_entry(array, 2));
+    settings->max_retry_count = NUM2LL(rb_ary_entry(array, 3));
+    settings->fold = StringValueCStr(fold);
+    settings->on_waiting = StringValueCStr(on_waiting);
+    settings->on_exhausted = StringValueCStr(on_exhausted);
+    settings->ttr = NUM2DBL(rb_ary_entry(array, 7));
+    settings->serial_shards = RTEST(rb_ary_entry(array, 8));
+    settings->priority = NUM2LL(rb_ary_entry(array, 9));
+}
+
+/* FACTS: the interpreter's own wait is the only one that signals, Timeout, kill and fibers always reach. */
+void srb_wait(int fd, int wants, int timeout_ms)
+{
+    struct timeval limit;
+    int events = 0;
+    if (fd < 0) {
+        rb_funcall(rb_mKernel, rb_intern("sleep"), 1, DBL2NUM(timeout_ms < 0 ? 1.0 : timeout_ms / 1000.0));
+        return;
+    }
+    if (wants & SERIATIM_WANT_READ)
+        events |= RB_WAITFD_IN;
+    if (wants & SERIATIM_WANT_WRITE)
+        events |= RB_WAITFD_OUT;
+    limit.tv_sec = timeout_ms / 1000;
+    limit.tv_usec = (timeout_ms % 1000) * 1000;
+    rb_wait_for_single_fd(fd, events ? events : RB_WAITFD_IN, timeout_ms < 0 ? NULL : &limit);
+}
+
+static VALUE native_version(VALUE self)
+{
+    (void)self;
+    return rb_utf8_str_new_cstr(seriatim_version());
+}
+
+RUBY_FUNC_EXPORTED void Init_seriatim_native(void)
+{
+    VALUE seriatim = rb_define_module("Seriatim");
+    srb_native = rb_define_module_under(seriatim, "Native");
+    rb_gc_register_mark_object(srb_native);
+    rb_define_singleton_method(srb_native, "version", native_version, 0);
+    srb_init_json();
+    srb_init_link();
+    srb_init_runner();
+    srb_init_private_redis();
+}

@@ -1,0 +1,38 @@
+/* seriatim_native.h - what the files of this glue share: convert, call, convert; no rule of the queue lives here. */
+#ifndef SERIATIM_NATIVE_H
+#define SERIATIM_NATIVE_H
+
+#include <ruby.h>
+#include <ruby/encoding.h>
+#include <ruby/io.h>
+#include <ruby/thread.h>
+
+#include "seriatim.h"
+
+/* Seriatim::Native, registered with the collector. */
+extern VALUE srb_native;
+
+/* Raises the class that Seriatim::Native.error has for the status. */
+NORETURN(void srb_raise(int status, const char *message));
+NORETURN(void srb_raise_error(const seriatim_error *error));
+
+/* A String that holds the bytes: UTF-8 when they are valid UTF-8, else binary. */
+VALUE srb_text(const char *bytes, size_t len);
+/* A binary String. */
+VALUE srb_bytes(const char *bytes, size_t len);
+
+/*
+ * A queue's settings as Ruby hands them over: [name, shards_count, batch_size, max_retry_count, fold, on_waiting,
+ * on_exhausted, ttr, serial_shards, priority]. The texts stay the array's.
+ */
+void srb_queue_settings(VALUE array, seriatim_queue_settings *settings);
+
+/* Waits, at most timeout_ms, for fd (-1: none) to become ready for SERIATIM_WANT_* bits. May raise. */
+void srb_wait(int fd, int wants, int timeout_ms);
+
+void srb_init_json(void);
+void srb_init_link(void);
+void srb_init_runner(void);
+void srb_init_private_redis(void);
+
+#endif

@@ -1,0 +1,52 @@
+# frozen_string_literal: true
+
+# Background jobs in order, per id, folded, on Redis.
+#
+#   module OrderWorker
+#     extend Seriatim::Worker
+#
+#     def self.perform(payloads_by_id) = payloads_by_id.each { |id, payloads| ... }
+#   end
+#
+#   OrderWorker.perform_async([{ id: 1, payload: { status: "paid" } }])
+module Seriatim
+end
+
+require "seriatim/version"
+require "seriatim/errors"
+require "seriatim/seriatim_native"
+require "seriatim/check"
+require "seriatim/log"
+require "seriatim/redis_url"
+require "seriatim/private_redis"
+require "seriatim/connection"
+require "seriatim/pool"
+require "seriatim/settings"
+require "seriatim/codec"
+require "seriatim/middlewares"
+require "seriatim/jobs"
+require "seriatim/client"
+require "seriatim/queries"
+require "seriatim/actions"
+require "seriatim/metrics"
+require "seriatim/queue"
+require "seriatim/worker"
+require "seriatim/splitters"
+require "seriatim/schedulers"
+require "seriatim/batch"
+require "seriatim/execution"
+require "seriatim/workers"
+require "seriatim/server"
+
+unless Seriatim.module_eval { const_get(:Native).version } == Seriatim::VERSION
+  raise LoadError, "seriatim #{Seriatim::VERSION} was loaded with the extension of another version; compile it again"
+end
+
+module Seriatim
+  extend Settings
+  extend Splitters::Builders
+  extend Schedulers::Builders
+  reset_settings
+end
+
+require "seriatim/rails" if defined?(Rails::Railtie)

@@ -1,0 +1,60 @@
+# frozen_string_literal: true
+
+module Seriatim
+  # What an operator does to a worker's queue: `OrderWorker.actions`. Each answers with the number of ids that it
+  # changed (pause and resume: of shards). "All" means what is there when the action begins.
+  class Actions
+    ALL = { perform_all_jobs_now: 0, kill_all_failed_jobs: 1, delete_all_failed_jobs: 2, morgue_queue_up_all_jobs: 3,
+            morgue_delete_all_jobs: 4, pause: 5, resume: 6 }.freeze
+    SOME = { delete: 7, morgue_queue_up: 8, morgue_delete: 9, park: 10, unpark: 11 }.freeze
+    private_constant :ALL, :SOME
+
+    def initialize(worker)
+      @worker = worker
+    end
+
+    # @!method perform_all_jobs_now
+    #   All waiting ids become due. @return [Integer]
+    # @!method kill_all_failed_jobs
+    #   All waiting ids that failed before go to the morgue. @return [Integer]
+    # @!method delete_all_failed_jobs
+    #   All waiting ids that failed before are deleted. @return [Integer]
+    # @!method morgue_queue_up_all_jobs
+    #   All dead ids wait again, due now. @return [Integer]
+    # @!method morgue_delete_all_jobs
+    #   The morgue is emptied. @return [Integer]
+    # @!method pause
+    #   Nothing of the queue is claimed until resume; what runs goes on. @return [Integer] shards
+    # @!method resume
+    #   @return [Integer] shards
+    ALL.each { |name, kind| define_method(name) { act(kind) } }
+
+    # @!method delete(ids)
+    #   Deletes what waits; a running id is not put back if it fails. @return [Integer]
+    # @!method morgue_queue_up(ids)
+    #   Dead ids wait again, due now. @return [Integer]
+    # @!method morgue_delete(ids)
+    #   @return [Integer]
+    # @!method park(ids)
+    #   The ids stop with all their payloads until unpark. @return [Integer]
+    # @!method unpark(ids)
+    #   Parked ids wait again, due now, as if they had never failed. @return [Integer]
+    SOME.each { |name, kind| define_method(name) { |ids| act(kind, Jobs.id_texts(ids)) } }
+
+    # Proves what is stored of the queue, in slices.
+    # @param repair [Boolean] mend what can be mended without losing a payload
+    # @return [Hash] looked_at, findings: [{shard:, kind:, detail:, id:, repaired:}]
+    def check(repair: false)
+      looked_at, findings = Pool.current.with { |connection| connection.check(@worker.queue_settings, repair) }
+      { looked_at: looked_at, findings: findings }
+    end
+
+    private
+
+    def act(kind, ids = nil)
+      return 0 if ids && ids.empty?
+
+      Pool.current.with { |connection| connection.action(@worker.queue_settings, kind, ids) }
+    end
+  end
+end

@@ -1,0 +1,50 @@
+# frozen_string_literal: true
+
+module Seriatim
+  # Early validation: each returns the value it was given, in its final form, or raises {Invalid} naming the field
+  # and the rule.
+  module Check
+    module_function
+
+    def refuse(field, rule, value) = raise(Invalid, "#{field} must be #{rule}, not #{describe(value)}")
+
+    def integer(field, value, range)
+      value.is_a?(Integer) && range.cover?(value) ? value : refuse(field, "an Integer from #{range.min} to #{range.max}", value)
+    end
+
+    def seconds(field, value, range)
+      number?(value) && range.cover?(value.to_f) ? value : refuse(field, "a number of seconds from #{range.begin} to #{range.end}", value)
+    end
+
+    def number?(value) = value.is_a?(Numeric) && value.real? && !value.to_f.nan?
+
+    def word(field, value, words)
+      word = value.to_sym if value.is_a?(String) || value.is_a?(Symbol)
+      words.include?(word) ? word : refuse(field, "one of #{words.join(", ")}", value)
+    end
+
+    def callable(field, value, none: false)
+      value.respond_to?(:call) || (none && value.nil?) ? value : refuse(field, "callable#{" or nil" if none}", value)
+    end
+
+    def list(field, value)
+      value.is_a?(Array) ? value : refuse(field, "an Array", value)
+    end
+
+    def text(field, value, range)
+      text = value.is_a?(Symbol) ? value.name : value
+      return text if text.is_a?(String) && range.cover?(text.bytesize)
+
+      refuse(field, "a text of #{range.min} to #{range.max} bytes", value)
+    end
+
+    def describe(value)
+      text = value.inspect
+      text = "#{text[0, 60]}..." if text.size > 63
+      "#{text} (#{value.class})"
+    rescue StandardError
+      "a #{value.class}"
+    end
+  end
+  private_constant :Check
+end

@@ -1,0 +1,187 @@
+# frozen_string_literal: true
+
+require "json"
+
+module Seriatim
+  class CLI
+    # The operators' verbs. They need no application: a queue's name and Redis are enough.
+    # @api private
+    class Operators
+      BOOT_SECONDS = 10
+      FIGURES = %i[length fresh retries lag busy parked morgue_length processed failed].freeze
+
+      def initialize(options)
+        @options = options
+        Application.load(options[:require]) if options[:require]
+      end
+
+      # @return [Integer] the exit code
+      def call(verb, words)
+        case verb
+        when "push" then push(*exactly(words, 2..3, "push QUEUE ID [PAYLOAD]"))
+        when "stats" then stats(words)
+        when "explain" then explain(*exactly(words, 2..2, "explain QUEUE ID"))
+        when "dead" then dead(*exactly(words, 2.., "dead list|retry|delete QUEUE [ID...] [--all]"))
+        when "pause", "resume" then halt(verb, *exactly(words, 1..2, "#{verb} QUEUE [ID]"))
+        when "check" then check(words)
+        else raise UsageError, "#{verb} comes in a later release"
+        end || STOPPED
+      end
+
+      private
+
+      def exactly(words, range, usage)
+        range.cover?(words.size) ? words : raise(UsageError, "usage: seriatim #{usage}")
+      end
+
+      # ---- queues
+
+      # The application's worker of that queue, or one made for its name.
+      def worker(queue)
+        known = Worker.all.find { |worker| worker.name && worker.queue_name == queue } if @options[:require]
+        known || Module.new.extend(Worker).tap { |worker| worker.queue_name = queue }
+      end
+
+      # A worker whose queue is there.
+      def existing(queue)
+        worker = worker(queue)
+        shards = layout(worker, 0)
+        raise UsageError, "unknown queue #{queue.inspect}" if shards.zero?
+
+        worker.shards_count = shards
+        worker
+      end
+
+      # The first call of every verb, so it says soon when there is no Redis.
+      def layout(worker, shards)
+        settings = worker.queue_settings.dup
+        settings[1] = shards
+        Pool.current.with { |connection| connection.layout(settings.freeze, limit: BOOT_SECONDS) }
+      end
+
+      # All that have a layout in Redis.
+      def all_queues
+        layout(worker("-"), 0)
+        pattern = "#{Seriatim.namespace.gsub(/[\\*?\[\]]/) { |c| "\\#{c}" }}:{*}:layout"
+        keys = RawRedis.open(RedisUrl.resolve) { |redis| scan(redis, pattern) }
+        keys.map { |key| unescape(key[/\{(.*)\}:layout\z/n, 1]) }.sort
+      rescue RawRedis::Refused => e
+        raise RedisError, "cannot list the queues (name them): #{e.message}"
+      end
+
+      def scan(redis, pattern)
+        keys = []
+        cursor = "0"
+        loop do
+          cursor, found = redis.call("SCAN", cursor, "MATCH", pattern, "COUNT", "1000")
+          keys.concat(found)
+          return keys.uniq if cursor == "0"
+        end
+      end
+
+      def unescape(name) = name.gsub(/%(\h\h)/n) { Regexp.last_match(1).hex.chr }.force_encoding(Encoding::UTF_8)
+
+      def chosen(names) = (names.empty? ? all_queues : names).map { |name| existing(name) }
+
+      # ---- verbs
+
+      def push(queue, id, payload = nil)
+        job = { id: id, delay: @options[:delay], score: @options[:score] }.compact
+        job[:payload] = parse(payload) if payload
+        worker = worker(queue)
+        layout(worker, worker.shards_count)
+        result = worker.perform_async([job])
+        puts %i[added folded refused].map { |name| "#{name} #{result[name]}" }.join(", ")
+      end
+
+      def parse(payload)
+        Native.load(payload)
+      rescue Undecodable => e
+        raise UsageError, "the payload is not valid JSON (#{e.message}); a text needs its quotes: '\"paid\"'"
+      end
+
+      def stats(names)
+        figures = chosen(names).map { |worker| { name: worker.queue_name, **worker.metrics } }
+        return print_json(queues: figures, nodes: Metrics.nodes) if @options[:json]
+
+        print_table([[:queue, *FIGURES], *figures.map { |f| [f[:name], *f.values_at(*FIGURES)] }])
+      end
+
+      def explain(queue, id)
+        answer = existing(queue).queries.explain(id)
+        @options[:json] ? print_json(answer) : puts(answer[:text])
+      end
+
+      def dead(action, queue, *ids)
+        worker = existing(queue)
+        case action
+        when "list" then dead_list(worker, ids)
+        when "retry" then puts "queued up #{dead_do(worker, ids, :morgue_queue_up)}"
+        when "delete" then puts "deleted #{dead_do(worker, ids, :morgue_delete)}"
+        else raise UsageError, "usage: seriatim dead list|retry|delete QUEUE [ID...] [--all]"
+        end
+      end
+
+      def dead_list(worker, ids)
+        limit = @options.fetch(:limit, 100)
+        records = ids.empty? ? worker.queries.morgue_range_by_updated_at("-inf", "+inf", limit: limit) : worker.queries.morgue_fetch(ids)
+        return print_json(records) if @options[:json]
+
+        print_table([%i[id died payloads error],
+                     *records.map { |r| [r[:id], Log.timestamp(Time.at(r[:updated_at])), r[:payloads].size, r[:error].to_s.lines.first.to_s.chomp] }])
+      end
+
+      def dead_do(worker, ids, action)
+        raise UsageError, "name the ids, or --all" if ids.empty? && !@options[:all]
+
+        ids.empty? ? worker.actions.public_send(:"#{action}_all_jobs") : worker.actions.public_send(action, ids)
+      end
+
+      def halt(verb, queue, id = nil)
+        actions = existing(queue).actions
+        return puts("#{verb}d #{actions.public_send(verb)} shards") unless id
+
+        verb, word = verb == "pause" ? [:park, "parked"] : [:unpark, "unparked"]
+        puts "#{word} #{actions.public_send(verb, [id])}"
+      end
+
+      def check(names)
+        open = 0
+        chosen(names).each do |worker|
+          result = worker.actions.check(repair: @options[:repair] || false)
+          result[:findings].each { |finding| puts finding_line(worker, finding) }
+          open += result[:findings].count { |finding| !finding[:repaired] }
+          puts "#{worker.queue_name}: #{result[:looked_at]} records, #{result[:findings].size} findings"
+        end
+        open.zero? ? STOPPED : CRASHED
+      end
+
+      def finding_line(worker, finding)
+        id = " id #{finding[:id].inspect}" if finding[:id]
+        "#{worker.queue_name}/#{finding[:shard]} #{finding[:kind]}#{id}: #{finding[:detail]}#{" (repaired)" if finding[:repaired]}"
+      end
+
+      # ---- output
+
+      def print_json(value) = puts(JSON.generate(readable(value)))
+
+      # JSON has no bytes: what is not UTF-8 is shown with question marks.
+      def readable(value)
+        case value
+        when Hash then value.to_h { |key, item| [key, readable(item)] }
+        when Array then value.map { |item| readable(item) }
+        when String then Log.utf8(value)
+        when Float then value.finite? ? value : nil
+        else value
+        end
+      end
+
+      def print_table(rows)
+        texts = rows.map { |row| row.map { |cell| cell.is_a?(Float) ? format("%.1f", cell) : Log.utf8(cell.to_s) } }
+        widths = texts.transpose.map { |column| column.map(&:size).max }
+        texts.each { |row| puts row.zip(widths).map { |text, width| text.ljust(width) }.join("  ").rstrip }
+      end
+    end
+    private_constant :Operators
+  end
+end

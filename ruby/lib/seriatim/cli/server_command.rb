@@ -1,0 +1,109 @@
+# frozen_string_literal: true
+
+require "seriatim/signals"
+require "seriatim/supervisor"
+
+module Seriatim
+  class CLI
+    # Loads the application and runs the server until a signal.
+    # @api private
+    class ServerCommand
+      def initialize(options)
+        @options = options
+      end
+
+      # @return [Integer] the exit code
+      def run
+        path = @options[:require] or raise UsageError, "-r is missing: name the application's file or folder"
+        set_up_logger
+        Application.load(path)
+        Application.eager_load
+        apply
+        Workers.chosen(nil, @options[:queues])
+        PrivateRedis.url if RedisUrl.none?
+        processes > 1 ? Supervisor.new(processes, Seriatim.stop_timeout) { |parent| serve(parent) }.run : serve(nil)
+      end
+
+      private
+
+      def set_up_logger
+        level = @options[:verbose] ? Logger::DEBUG : Logger::INFO
+        @logger = Seriatim.logger = Log.default($stdout, format: @options[:log_format], level: level)
+      end
+
+      def apply
+        Seriatim.threads_per_node = threads if threads
+        Seriatim.stop_timeout = @options[:timeout] if @options[:timeout]
+        Seriatim.logger.level = Logger::DEBUG if @options[:verbose] && Seriatim.logger
+      end
+
+      def threads
+        @options[:threads] || (ENV["RAILS_MAX_THREADS"]&.to_i unless Seriatim.threads_set?)
+      end
+
+      def processes = Check.integer("-p", @options.fetch(:processes, 1), 1..1000)
+
+      # One server process.
+      # @param parent [IO, nil] becomes readable when the supervisor is gone
+      # @return [Integer] the exit code
+      def serve(parent)
+        signals = Signals.new(%w[TERM INT TSTP TTIN])
+        server = Server.new(queues: @options[:queues]).start
+        watch(server, signals, parent)
+        stop(server, signals)
+      rescue UsageError, Invalid => e
+        final(e, USAGE)
+      rescue ConnectionError, AuthError, NotReady => e
+        last_words(e)
+        final(e, NO_REDIS)
+      rescue SystemExit, SignalException
+        server ? stop(server, signals) : STOPPED
+      rescue Exception => e # rubocop:disable Lint/RescueException
+        last_words(e)
+        final(e, CRASHED)
+      end
+
+      # Until the server is to stop.
+      def watch(server, signals, parent)
+        loop do
+          case signals.wait(1, parent)
+          when "TERM", "INT", :other then return
+          when "TSTP" then server.quiet
+          when "TTIN" then dump_threads
+          end
+          raise server.failure if server.failure
+        end
+      end
+
+      # Signals are heard while it stops: TTIN shows what it waits for, a second TERM or INT ends it at once.
+      def stop(server, signals)
+        clean = false
+        stopper = Thread.new { clean = server.stop(Seriatim.stop_timeout) }
+        dump_threads if signals.wait(0.05) == "TTIN" while stopper.alive?
+        stopper.value
+        $stdout.flush
+        clean ? STOPPED : exit!(STOPPED) # what still runs would hold the exit up
+      end
+
+      def dump_threads
+        Thread.list.each do |thread|
+          Log.info("thread", "#{thread.name || thread.inspect} #{thread.status}: #{(thread.backtrace || []).join(" | ")}")
+        end
+      end
+
+      def last_words(error)
+        Seriatim.last_words&.call(error)
+      rescue Exception => e # rubocop:disable Lint/RescueException
+        Log.error("hook", "last_words raised #{Log.describe(e)}")
+      end
+
+      def final(error, code)
+        Log.write(Logger::FATAL, "exit", code == USAGE ? error.message : Log.describe(error))
+        warn "seriatim: #{code == NO_REDIS ? "no Redis: " : ""}#{error.message}" unless code == CRASHED
+        warn error.full_message(highlight: false) if code == CRASHED
+        code
+      end
+    end
+    private_constant :ServerCommand
+  end
+end

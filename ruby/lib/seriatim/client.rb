@@ -1,0 +1,38 @@
+# frozen_string_literal: true
+
+module Seriatim
+  # What a push did: `added` jobs made a new waiting id, `folded` ones united with an id that waits, `refused` ones
+  # were turned away by on_waiting :reject; `refused_at` are their places in the call, from 0.
+  PushResult = Struct.new(:added, :folded, :refused, :refused_at, keyword_init: true)
+
+  # Pushes jobs.
+  # @api private
+  module Client
+    module_function
+
+    # Checks everything, passes the jobs through the client middlewares, checks again and writes.
+    # @return [PushResult]
+    def push(worker, jobs)
+      jobs = Jobs.normalize(jobs)
+      chain = Seriatim.client_middlewares
+      return write(worker, jobs) if chain.empty?
+
+      Jobs.rows(jobs, worker.payload_codec)
+      result = nil
+      Middlewares.call(chain, worker, jobs) { result = write(worker, jobs) }
+      result || self.result(0, 0, [])
+    end
+
+    def write(worker, jobs)
+      rows = Jobs.rows(jobs, worker.payload_codec)
+      return result(0, 0, []) if rows.empty?
+
+      result(*Pool.current.with { |connection| connection.push(worker.queue_settings, rows) })
+    end
+
+    def result(added, folded, places)
+      PushResult.new(added: added, folded: folded, refused: places.size, refused_at: places)
+    end
+  end
+  private_constant :Client
+end

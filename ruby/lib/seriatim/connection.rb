@@ -1,0 +1,56 @@
+# frozen_string_literal: true
+
+module Seriatim
+  # One native link with the numbers of the queues it knows. One thread at a time; the pool sees to that.
+  # @api private
+  class Connection
+    MAX_PAYLOAD = 0 # the core's default, 1 MiB
+
+    def initialize(url, namespace)
+      @link = Native::Link.new(url, namespace, "seriatim-client", MAX_PAYLOAD)
+      @queues = {}
+    end
+
+    # The queue's number in this link; its settings travel again only when they changed.
+    # @param settings [Array] as {Worker#queue_settings} gives them
+    def number(settings)
+      known = @queues[settings.first]
+      return known.last if known && known.first.equal?(settings)
+
+      @link.queue(settings).tap { |number| @queues[settings.first] = [settings, number] }
+    end
+
+    # @return [Array(Integer, Integer, Array<Integer>)] added, folded, places of refused jobs
+    def push(settings, rows, limit: nil) = @link.push(number(settings), rows, limit)
+
+    # @return [Integer] shards_count as Redis has it
+    def layout(settings, limit: nil) = @link.layout(number(settings), limit)
+
+    # @param kind [Integer] as the core numbers queries
+    # @return [Array<Hash>]
+    def query(settings, kind, reverse: false, min: nil, max: nil, limit: 10, shard: -1, ids: nil)
+      @link.query(number(settings), kind, reverse, min, max, limit, shard, ids, nil)
+    end
+
+    # @param kind [Integer] as the core numbers actions
+    # @return [Integer] how many ids it changed
+    def action(settings, kind, ids = nil) = @link.action(number(settings), kind, ids, nil)
+
+    # @return [Hash]
+    def metrics(settings) = @link.metrics(number(settings), nil)
+
+    # @return [Hash]
+    def explain(settings, id) = @link.explain(number(settings), id, nil)
+
+    # @return [Array(Integer, Array<Hash>)]
+    def check(settings, repair) = @link.check(number(settings), repair, nil)
+
+    # @return [Array<Hash>]
+    def nodes = @link.nodes(nil)
+
+    # The URL without its password.
+    def url = @link.url
+
+    def close = @link.close
+  end
+end

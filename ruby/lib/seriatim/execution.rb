@@ -1,0 +1,203 @@
+# frozen_string_literal: true
+
+module Seriatim
+  # Runs one delivery. This is the error boundary: whatever way user code takes to leave, an exception of any class,
+  # throw, exit or the end of its own thread, every id gets an outcome and the delivery is settled.
+  # @api private
+  class Execution
+    DIED = "worker died"
+
+    # @param host [#worker, #runner] finds workers by number
+    def initialize(host, delivery)
+      @host = host
+      @delivery = delivery
+    end
+
+    # Asynchronous interrupts must be masked; only user code runs without the mask.
+    def call
+      @started = now
+      @ref = @host.worker(@delivery.worker)
+      @worker = @ref.module
+      @rows = Array.new(@delivery.size) { |place| @delivery.job(place) }
+      case @delivery.kind
+      when :run then run
+      when :died then died
+      when :exhausted then exhausted
+      end
+    ensure
+      settle
+    end
+
+    private
+
+    # ---- run
+
+    def run
+      @batch = Batch.new(@worker, @delivery.shard, decoded) { |seconds| extend_time(seconds) }
+      return if @batch.empty?
+
+      Log.debug("start", nil, q: @worker.queue_name, id: @batch.keys.first, n: @batch.size)
+      attempt
+    end
+
+    def attempt
+      error = ThreadEnded.new
+      begin
+        unmasked { perform }
+        error = nil
+      rescue Exception => e # rubocop:disable Lint/RescueException
+        error = e
+      ensure
+        conclude(error)
+      end
+    end
+
+    def perform
+      Middlewares.call(Seriatim.server_middlewares, @worker, @batch) do
+        worker = @ref.current
+        worker.takes_batch? ? worker.perform(@batch.payloads_by_id, @batch) : worker.perform(@batch.payloads_by_id)
+      end
+    end
+
+    # The ids whose payloads can all be read. Of the others the unreadable payloads go to the morgue.
+    def decoded
+      codec = @worker.payload_codec
+      @rows.each_with_index.filter_map { |row, place| decode(codec, row, place) }
+    end
+
+    def decode(codec, row, place)
+      id, fence, retry_count, perform_in, error, payloads = row
+      values, broken, reason = read(codec, payloads)
+      if broken.empty?
+        return Batch::Job.new(place, id, fence, retry_count, perform_in, error, values, payloads.map { |p| p[1] },
+                              payloads.map { |p| context(p[2]) })
+      end
+
+      @delivery.reject(place, broken, reason)
+      Log.error("dead", "#{broken.size} payloads cannot be read: #{reason}", q: @worker.queue_name, id: id)
+      nil
+    end
+
+    # @return values, places of what cannot be read, the first reason
+    def read(codec, payloads)
+      broken = []
+      reason = nil
+      values = payloads.each_with_index.map do |(bytes, _score, _context), at|
+        unmasked { codec.load(bytes) }
+      rescue Exception => e # rubocop:disable Lint/RescueException
+        reason ||= "undecodable payload: #{Log.describe(e)}"
+        broken << at
+        nil
+      end
+      [values, broken, reason]
+    end
+
+    def context(json)
+      json ? Native.load(json) : {}
+    rescue StandardError
+      {}
+    end
+
+    def extend_time(seconds)
+      @batch.each_key { |id| @host.runner.extend_time(@delivery, place_of(id), seconds) }
+    end
+
+    def place_of(id) = (@places ||= @rows.each_with_index.to_h { |row, place| [row[0], place] }).fetch(id)
+
+    # ---- outcomes
+
+    def conclude(error)
+      @left = @batch.keys
+      failures = 0
+      until @left.empty?
+        id = @left.first
+        outcome = @batch.outcome(id) || error || :done
+        outcome == :done ? @delivery.done(place_of(id)) : fail_id(place_of(id), outcome)
+        failures += 1 unless outcome == :done
+        @left.shift
+      end
+      log_end(failures, error)
+    ensure
+      fail_rest # only where a hook ended this very thread
+    end
+
+    def fail_rest
+      @left.each { |id| @delivery.fail(place_of(id), ThreadEnded.new.message, backoff(@rows[place_of(id)][2] + 1)) }
+      @left = []
+    end
+
+    def fail_id(place, error)
+      count = @rows[place][2] + 1
+      @delivery.fail(place, error_text(error), retry_in(count))
+      Log.warn("fail", Log.describe(error), q: @worker.queue_name, id: @rows[place][0], n: count, elapsed: elapsed)
+    end
+
+    def log_end(failures, _error)
+      done = @batch.size - failures
+      Log.debug("done", nil, q: @worker.queue_name, id: @batch.keys.first, n: done, elapsed: elapsed) if done.positive?
+    end
+
+    def error_text(error)
+      text = error.is_a?(Exception) ? hook("format_error", nil) { Seriatim.format_error.call(error).to_str } : error
+      text ||= Log.describe(error)
+      hook("dump_error", text) { Seriatim.dump_error.call(text).to_str }
+    end
+
+    # Seconds; the default formula where the worker's own gives none.
+    def retry_in(count)
+      seconds = hook("retry_in", nil) { @worker.retry_in(count) }
+      return seconds.to_f if seconds.is_a?(Numeric) && Check.number?(seconds)
+
+      Log.error("hook", "retry_in(#{count}) gave #{Check.describe(seconds)}; the default formula is used", q: @worker.queue_name)
+      backoff(count)
+    end
+
+    def backoff(count) = ((count**4) + 15 + (rand(30) * (count + 1))).to_f
+
+    # User code whose failure must not be more than a line in the log.
+    def hook(name, fallback, &code)
+      unmasked(&code)
+    rescue Exception => e # rubocop:disable Lint/RescueException
+      Log.error("hook", "#{name} raised #{Log.describe(e)}", q: @worker.queue_name)
+      fallback
+    end
+
+    # ---- what is not run
+
+    def died
+      @left = @rows.map(&:first)
+      until @left.empty?
+        fail_id(place_of(@left.first), DIED)
+        @left.shift
+      end
+    ensure
+      @left.each { |id| @delivery.fail(place_of(id), DIED, backoff(@rows[place_of(id)][2] + 1)) }
+    end
+
+    def exhausted
+      jobs = @rows.map { |row| exhausted_job(row) }
+      jobs.each { |job| Log.error("dead", job[:error], q: @worker.queue_name, id: job[:id], n: job[:payloads].size) }
+      hook("retries_exhausted", nil) { @ref.current.retries_exhausted(jobs) }
+    end
+
+    def exhausted_job(row)
+      id, _fence, _retry, _due, error, payloads = row
+      codec = @worker.payload_codec
+      { id: id, payloads: payloads.map { |bytes, score| [hook("load_payload", bytes) { codec.load(bytes) }, score] },
+        error: hook("load_error", error) { error && Seriatim.load_error.call(error) } }
+    end
+
+    # ---- the frame
+
+    def settle
+      @host.runner.settle(@delivery)
+    rescue Closed
+      nil # the server gave up waiting: what ran has been handed back
+    end
+
+    def unmasked(&code) = Thread.handle_interrupt(Object => :immediate, &code)
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    def elapsed = now - @started
+  end
+  private_constant :Execution
+end

@@ -1,0 +1,55 @@
+# frozen_string_literal: true
+
+module Seriatim
+  # What a host thread does: takes a delivery of its group and runs it, or waits for one.
+  # @api private
+  class Host
+    attr_reader :group
+
+    def initialize(server, group, scheduler)
+      @server = server
+      @runner = server.runner
+      @group = group
+      @scheduler = scheduler unless scheduler.is_a?(Schedulers::Builtin)
+      @shards_count = server.shards_count if @scheduler
+    end
+
+    # Until the runner says that there will be no more. Interrupts reach waits and user code only.
+    def run
+      Thread.handle_interrupt(Object => :never) do
+        loop do
+          delivery = take
+          break if delivery == :closed
+
+          delivery ? Execution.new(@server, delivery).call : Thread.handle_interrupt(Object => :immediate) { wait }
+        end
+      end
+    rescue Closed
+      raise unless @server.stopping?
+    end
+
+    private
+
+    def take = @scheduler ? scheduled : @runner.take(@group)
+
+    def wait = @runner.wait(@group, @scheduler && Seriatim.poll_interval)
+
+    # Without candidates the core may still have something that no scheduler chooses: dead jobs to tell of, the end.
+    def scheduled
+      rows = @runner.candidates(@group, @shards_count)
+      return @runner.take(@group) if rows.empty?
+
+      candidates = rows.map { |number, *rest| Schedulers::Candidate.new(@server.worker(number).module, *rest) }
+      chosen = choose(candidates) or return
+      @runner.take_from(@group, rows.fetch(candidates.index(chosen) || 0).first(2))
+    end
+
+    def choose(candidates)
+      Thread.handle_interrupt(Object => :immediate) { @scheduler.call(candidates) }
+    rescue Exception => e # rubocop:disable Lint/RescueException
+      Log.error("hook", "the scheduler raised #{Log.describe(e)}; the oldest goes first")
+      candidates.first
+    end
+  end
+  private_constant :Host
+end

@@ -1,0 +1,88 @@
+# frozen_string_literal: true
+
+require "json"
+require "logger"
+require "time"
+
+module Seriatim
+  # One line an event: `LEVEL 2026-11-20T12:00:00.000Z pid= tid= q= id= n= elapsed= msg`, or the same as JSON. With a
+  # Logger of the application's own the fields are written behind the message, in that Logger's format.
+  module Log
+    FIELDS = %i[q id n elapsed].freeze
+    LEVELS = { "DEBUG" => Logger::DEBUG, "INFO" => Logger::INFO, "WARN" => Logger::WARN, "ERROR" => Logger::ERROR,
+               "FATAL" => Logger::FATAL }.freeze
+
+    # What happened; `fields` holds some of q, id, n and elapsed (seconds).
+    Event = Struct.new(:name, :text, :fields) do
+      def to_s = [name, text, *fields.map { |key, value| "#{key}=#{Log.quote(value)}" }].compact.join(" ")
+    end
+
+    # A Logger formatter: one line of text.
+    class Line
+      def call(level, time, _program, message)
+        event = Log.event(message)
+        pairs = { pid: Process.pid, tid: Log.thread_id, **event.fields }.map { |key, value| "#{key}=#{Log.quote(value)}" }
+        "#{[level, Log.timestamp(time), *pairs, *event.name, *event.text].join(" ").gsub(/[\r\n]+/, " | ")}\n"
+      end
+    end
+
+    # A Logger formatter: one line of JSON, with ts, lvl, pid, tid, event, msg and the fields.
+    class Json
+      def call(level, time, _program, message)
+        event = Log.event(message)
+        line = { ts: Log.timestamp(time), lvl: level, pid: Process.pid, tid: Log.thread_id, event: event.name,
+                 msg: event.text, **event.fields }
+        "#{JSON.generate(line.compact.transform_values { |value| value.is_a?(String) ? Log.utf8(value) : value })}\n"
+      end
+    end
+
+    module_function
+
+    # @return [Logger] writes lines to standard output, from INFO up
+    def default(output = $stdout, format: nil, level: Logger::INFO)
+      output.sync = true if output.respond_to?(:sync=)
+      Logger.new(output, level: level, formatter: format.to_s == "json" ? Json.new : Line.new)
+    end
+
+    # Logs an event; never raises.
+    # @param level [Integer] as in Logger
+    def write(level, name, text = nil, **fields)
+      logger = Seriatim.logger or return
+      return unless level >= logger.level
+
+      event = Event.new(name, text && utf8(text), fields.slice(*FIELDS).compact)
+      logger.add(level, ours?(logger) ? event : event.to_s)
+    rescue StandardError, SystemStackError
+      nil
+    end
+
+    def debug(name, text = nil, **fields) = write(Logger::DEBUG, name, text, **fields)
+    def info(name, text = nil, **fields) = write(Logger::INFO, name, text, **fields)
+    def warn(name, text = nil, **fields) = write(Logger::WARN, name, text, **fields)
+    def error(name, text = nil, **fields) = write(Logger::ERROR, name, text, **fields)
+
+    # "RuntimeError: message (file:line)", whatever the error's own methods do.
+    def describe(error)
+      return error.to_s unless error.is_a?(Exception)
+
+      at = error.backtrace&.first
+      "#{error.class}: #{error.message}#{" (#{at})" if at}"
+    rescue StandardError, SystemStackError
+      error.class.to_s
+    end
+
+    def event(message) = message.is_a?(Event) ? message : Event.new(nil, utf8(message.to_s), {})
+    def ours?(logger) = logger.formatter.is_a?(Line) || logger.formatter.is_a?(Json)
+    def timestamp(time) = time.getutc.strftime("%Y-%m-%dT%H:%M:%S.%LZ")
+    def thread_id = (Thread.current.object_id ^ Process.pid).to_s(36)
+
+    def quote(value)
+      text = value.is_a?(Float) ? format("%.3f", value) : utf8(value.to_s)
+      text.match?(/\A[^"=[:space:]]+\z/) ? text : text.inspect
+    end
+
+    def utf8(text)
+      text.encoding == Encoding::UTF_8 && text.valid_encoding? ? text : text.dup.force_encoding(Encoding::UTF_8).scrub("?")
+    end
+  end
+end

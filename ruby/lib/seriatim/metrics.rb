@@ -1,0 +1,16 @@
+# frozen_string_literal: true
+
+module Seriatim
+  # The figures of queues.
+  module Metrics
+    module_function
+
+    # @return [Hash] length, fresh, retries, morgue_length, lag (seconds), processed, failed, busy, parked and more;
+    #   shards: the same for each shard, with its owner
+    def of(worker) = Pool.current.with { |connection| connection.metrics(worker.queue_settings) }
+
+    # The living nodes.
+    # @return [Array<Hash>] name, description, expires_in (seconds)
+    def nodes = Pool.current.with(&:nodes)
+  end
+end

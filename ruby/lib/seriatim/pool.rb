@@ -1,0 +1,111 @@
+# frozen_string_literal: true
+
+module Seriatim
+  # The connections of a process, made when they are needed.
+  # @api private
+  class Pool
+    LOCK = Mutex.new
+    private_constant :LOCK
+
+    class << self
+      # The pool of this process: a child of fork gets a new one.
+      def current
+        pool = @current
+        return pool if pool && pool.pid == Process.pid
+
+        LOCK.synchronize do
+          @current = nil unless @current&.pid == Process.pid
+          @current ||= configured
+        end
+      end
+
+      # The next use makes a new pool, by the settings of that time. Connections in use end with their use.
+      def reset = @current = nil
+
+      private
+
+      def configured
+        url = RedisUrl.resolve
+        namespace = Seriatim.namespace
+        new(Seriatim.client_pool_size, Seriatim.pool_timeout) { Connection.new(url, namespace) }
+      end
+    end
+
+    attr_reader :pid
+
+    def initialize(size, timeout, &connect)
+      @size = size
+      @timeout = timeout
+      @connect = connect
+      @pid = Process.pid
+      @lock = Mutex.new
+      @returned = ConditionVariable.new
+      @idle = []
+      @made = 0
+    end
+
+    # Lends a connection to the block. Whatever ends the block, the connection comes back; one that was waiting for
+    # an answer has dropped its socket by then.
+    # @raise [PoolTimeout]
+    def with
+      Thread.handle_interrupt(Object => :never) do
+        connection = checkout
+        begin
+          Thread.handle_interrupt(Object => :immediate) { yield connection }
+        ensure
+          checkin(connection)
+        end
+      end
+    end
+
+    private
+
+    # An idle connection, :new for the right to make one, or nothing.
+    def take
+      return @idle.pop unless @idle.empty?
+      return if @made == @size
+
+      @made += 1
+      :new
+    end
+
+    def wait
+      deadline = monotonic + @timeout
+      until (found = take)
+        left = deadline - monotonic
+        raise PoolTimeout, "no free connection in #{@timeout} s: all #{@size} are in use (client_pool_size)" unless left.positive?
+
+        Thread.handle_interrupt(Object => :immediate) { @returned.wait(@lock, left) }
+      end
+      found
+    end
+
+    def checkout
+      found = @lock.synchronize { take || wait }
+      found == :new ? connect : found
+    end
+
+    def connect
+      @connect.call
+    rescue Exception
+      forget
+      raise
+    end
+
+    def checkin(connection)
+      @lock.synchronize do
+        @idle.push(connection)
+        @returned.signal
+      end
+    end
+
+    def forget
+      @lock.synchronize do
+        @made -= 1
+        @returned.signal
+      end
+    end
+
+    def monotonic = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  end
+end

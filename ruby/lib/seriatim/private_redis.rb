@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+require "fileutils"
+
+module Seriatim
+  # A Redis of our own, for development: used only when no URL is set, never in production. It lies in a data folder,
+  # on a Unix socket, with its append-only file on; all processes that use the folder share it, and it ends with the
+  # last of them. The folder is SERIATIM_DATA, or tmp/seriatim below a Rails root, or seriatim below XDG_DATA_HOME
+  # (~/.local/share).
+  module PrivateRedis
+    LOCK = Mutex.new
+    private_constant :LOCK
+
+    module_function
+
+    # Starts or joins it.
+    # @return [String] its URL
+    # @raise [UsageError] in a production environment
+    def url
+      LOCK.synchronize do
+        @redis ||= start(folder)
+        @redis.url
+      end
+    end
+
+    # @return [Boolean] this process uses it
+    def used? = !@redis.nil?
+
+    # Ends this process' use; the last one stops Redis.
+    def release
+      LOCK.synchronize do
+        @redis&.release
+        @redis = nil
+      end
+    end
+
+    # @return [String]
+    def folder
+      given = ENV.fetch("SERIATIM_DATA", "")
+      return File.expand_path(given) unless given.empty?
+      return ::Rails.root.join("tmp", "seriatim").to_s if defined?(::Rails.root) && ::Rails.root
+
+      home = ENV.fetch("XDG_DATA_HOME", "")
+      File.join(home.empty? ? File.join(Dir.home, ".local", "share") : home, "seriatim")
+    end
+
+    # @return [String] the first that is set of SERIATIM_ENV, RAILS_ENV, RACK_ENV and APP_ENV, or "development"
+    def environment
+      %w[SERIATIM_ENV RAILS_ENV RACK_ENV APP_ENV].map { |name| ENV.fetch(name, "") }.find { |name| !name.empty? } || "development"
+    end
+
+    def start(folder)
+      if environment == "production"
+        raise UsageError, "no Redis: set REDIS_URL or Seriatim.redis (in production Seriatim starts no private one)"
+      end
+
+      redis = Native::PrivateRedis.new(folder)
+      Log.info("redis", "#{redis.started? ? "started" : "joined"} the private Redis in #{folder}; set REDIS_URL to use another")
+      redis
+    end
+    private_class_method :start
+  end
+end

@@ -1,0 +1,109 @@
+# frozen_string_literal: true
+
+module Seriatim
+  # What is in a worker's queue: `OrderWorker.queries`. Records are Hashes: id, perform_in (Unix seconds), retry_count,
+  # payloads ([[payload, score], ...] by score) and, where there is one, error. Dead ones: id, updated_at (Unix
+  # seconds), payloads, error. A payload that the codec cannot read is given as its bytes.
+  #
+  # Ranges take bounds as Redis has them: ids "-", "+", "[from" or "(after"; numbers 5, "(5", "-inf", "+inf". The rev_
+  # forms descend and take the greater bound first, as Redis does.
+  class Queries
+    WAITING = %i[id perform_in retry_count payloads error].freeze
+    DEAD = %i[id updated_at payloads error].freeze
+    private_constant :WAITING, :DEAD
+
+    RANGES = { range_by_id: [0, WAITING], range_by_perform_in: [1, WAITING], range_by_retry_count: [2, WAITING],
+               morgue_range_by_id: [4, DEAD], morgue_range_by_updated_at: [5, DEAD] }.freeze
+    FETCH, MORGUE_FETCH, PROCESSING, PARKED = 3, 6, 7, 8
+    private_constant :RANGES, :FETCH, :MORGUE_FETCH, :PROCESSING, :PARKED
+
+    def initialize(worker)
+      @worker = worker
+    end
+
+    # @!method range_by_id(min, max, limit: 10)
+    # @!method rev_range_by_id(max, min, limit: 10)
+    # @!method range_by_perform_in(min, max, limit: 10)
+    # @!method rev_range_by_perform_in(max, min, limit: 10)
+    # @!method range_by_retry_count(min, max, limit: 10)
+    # @!method rev_range_by_retry_count(max, min, limit: 10)
+    # @!method morgue_range_by_id(min, max, limit: 10)
+    # @!method morgue_rev_range_by_id(max, min, limit: 10)
+    # @!method morgue_range_by_updated_at(min, max, limit: 10)
+    # @!method morgue_rev_range_by_updated_at(max, min, limit: 10)
+    RANGES.each do |name, (kind, fields)|
+      define_method(name) do |min, max, limit: 10|
+        ask(kind, fields, min: bound(min), max: bound(max), limit: limit)
+      end
+      define_method(name.name.sub("range", "rev_range")) do |max, min, limit: 10|
+        ask(kind, fields, reverse: true, min: bound(min), max: bound(max), limit: limit)
+      end
+    end
+
+    # The records of these ids, in this order; unknown ones are left out.
+    # @return [Array<Hash>]
+    def fetch(ids) = ask(FETCH, WAITING, ids: Jobs.id_texts(ids), limit: 100_000)
+
+    # @return [Array<Hash>]
+    def morgue_fetch(ids) = ask(MORGUE_FETCH, DEAD, ids: Jobs.id_texts(ids), limit: 100_000)
+
+    # What runs now.
+    # @param shard [Integer, nil] of one shard; nil: of all
+    # @return [Array<Hash>]
+    def processing_data(shard = nil, limit: 100_000)
+      ask(PROCESSING, WAITING, shard: shard || -1, limit: limit)
+    end
+
+    # What an operator or on_exhausted :park has stopped, by the time of it.
+    # @return [Array<Hash>]
+    def parked(limit: 10) = ask(PARKED, WAITING, limit: limit)
+
+    # Why the id is or is not running.
+    # @return [Hash] text (one sentence), job, behind, dead (records or nil), owner, owner_alive, paused
+    def explain(id)
+      text = Jobs.id_text(id) { |value| Check.refuse("id", "a String, Symbol or Integer", value) }
+      answer = Pool.current.with { |connection| connection.explain(@worker.queue_settings, text) }
+      answer.merge(job: known(answer[:job], WAITING), behind: known(answer[:behind], WAITING), dead: known(answer[:dead], DEAD))
+    end
+
+    private
+
+    def ask(kind, fields, limit:, **query)
+      Check.integer("limit", limit, 1..100_000)
+      rows = Pool.current.with { |connection| connection.query(@worker.queue_settings, kind, limit: limit, **query) }
+      rows.map { |row| record(row, fields) }
+    end
+
+    def known(row, fields) = row && record(row, fields).merge(state: row[:state])
+
+    def record(row, fields)
+      codec = @worker.payload_codec
+      record = row.slice(*fields)
+      record[:payloads] = row[:payloads].map { |bytes, score| [payload(codec, bytes), score] }
+      record[:error] ? record[:error] = Seriatim.load_error.call(record[:error]) : record.delete(:error)
+      record
+    end
+
+    def payload(codec, bytes)
+      codec.load(bytes)
+    rescue StandardError
+      bytes
+    end
+
+    def bound(value)
+      case value
+      when String then value
+      when Integer then value.to_s
+      when Float then infinite_or_text(value)
+      when Time then value.to_f.to_s
+      else Check.refuse("bound", "a String or a number", value)
+      end
+    end
+
+    def infinite_or_text(value)
+      return value.to_s unless value.infinite?
+
+      value.positive? ? "+inf" : "-inf"
+    end
+  end
+end

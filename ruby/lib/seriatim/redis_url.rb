@@ -1,0 +1,34 @@
+# frozen_string_literal: true
+
+module Seriatim
+  # Which Redis: Seriatim.redis, then SERIATIM_REDIS_URL, then the variable that REDIS_PROVIDER names, then REDIS_URL,
+  # then a private one.
+  module RedisUrl
+    module_function
+
+    # @return [String]
+    def resolve
+      configured || from_environment || PrivateRedis.url
+    end
+
+    # @return [Boolean] nothing names a Redis, so a private one would be used
+    def none? = Seriatim.redis.nil? && from_environment.nil?
+
+    def configured
+      url = Seriatim.redis
+      url = url.call if url.respond_to?(:call)
+      return if url.nil? && Seriatim.redis.nil?
+
+      url.is_a?(String) && !url.empty? ? url : Check.refuse("redis", "a URL, or a callable that gives one", url)
+    end
+
+    def from_environment
+      names = ["SERIATIM_REDIS_URL", ENV.fetch("REDIS_PROVIDER", nil), "REDIS_URL"]
+      names.compact.lazy.map { |name| ENV.fetch(name, nil) }.find { |url| url && !url.empty? }
+    end
+  end
+  private_constant :RedisUrl
+
+  # @return [String] the URL of the Redis in use; starts the private one if there is no other
+  def self.redis_url = RedisUrl.resolve
+end

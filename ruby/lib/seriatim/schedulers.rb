@@ -1,0 +1,29 @@
+# frozen_string_literal: true
+
+module Seriatim
+  # Which shard of a group goes next. Ours are the core's; any callable that gets the list of candidates and returns
+  # one of them (or nil, to wait) is one, too.
+  module Schedulers
+    # A shard that has something to run: `lag` in seconds since its oldest id became due, `size` in claimed ids.
+    Candidate = Struct.new(:worker, :index, :lag, :size)
+
+    # One of the core's, by its number there.
+    Builtin = Struct.new(:number)
+
+    LAG = Builtin.new(0).freeze
+    SEQ = Builtin.new(1).freeze
+    PRIORITY = Builtin.new(2).freeze
+
+    # The module's own constructors.
+    module Builders
+      # The shard that waits longest (default).
+      def build_lag_scheduler = LAG
+
+      # One shard after another.
+      def build_seq_scheduler = SEQ
+
+      # The worker with the highest `priority`, among equals the shard that waits longest.
+      def build_priority_scheduler = PRIORITY
+    end
+  end
+end

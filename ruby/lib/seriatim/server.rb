@@ -1,0 +1,240 @@
+# frozen_string_literal: true
+
+require "securerandom"
+require "socket"
+require "seriatim/host"
+require "seriatim/health"
+
+module Seriatim
+  # A node inside this process: takes its share of the shards and runs their jobs on threads of its own.
+  #
+  #   server = Seriatim::Server.new(workers: [OrderWorker]).start
+  #   server.stop
+  #
+  # The command `seriatim` is one with signals around it.
+  class Server
+    BOOT_SECONDS = 10 # how long a start waits for Redis
+
+    # @api private
+    # A worker as the server finds it: `module` as it was at the start, `current` as its constant names it now.
+    Ref = Struct.new(:module, :reload) do
+      def current = reload ? Object.const_get(self.module.name) : self.module
+    end
+
+    # @return [String] the node's id, unique for ever
+    attr_reader :id
+
+    # @param workers [Array, #call, nil] as in Seriatim.workers, whose value is the default
+    # @param queues [Array<String>, nil] only the workers of these queues
+    # @param threads [Integer, nil] Seriatim.threads_per_node
+    # @raise [UsageError] no worker, two of one queue, an unknown queue
+    def initialize(workers: nil, queues: nil, threads: nil)
+      @threads_count = threads ? Check.integer("threads", threads, 1..10_000) : Seriatim.threads_per_node
+      @workers = Workers.chosen(workers, queues)
+      @refs = @workers.map { |worker| Ref.new(worker, Seriatim.reload_workers && worker.name) }
+      @id = "#{Socket.gethostname.gsub(/[^A-Za-z0-9_.-]/, "-")[0, 24]}-#{Process.pid}-#{SecureRandom.hex(8)}"
+      @lock = Mutex.new
+      @threads = []
+      @stopping = false
+    end
+
+    # Calls on_server_init, looks up the queues, then claims and runs. Returns when the threads have been started.
+    # @return [self]
+    # @raise [Error] when Redis does not answer
+    def start
+      raise Closed, "a server starts once" if @runner
+
+      Seriatim.on_server_init&.call
+      @url = RedisUrl.resolve
+      @shards = look_up_shards
+      Health.check(@url)
+      @runner = native_runner
+      hosts = split
+      @runner.start
+      @keeper = Thread.new { keep }
+      hosts.each { |host| spawn(host) }
+      Log.info("start", "node #{@id} with #{@threads.size} threads runs #{@workers.map(&:queue_name).join(", ")} on #{@redacted_url}")
+      self
+    end
+
+    # Claims nothing more; what runs goes on.
+    def quiet
+      @runner.quiet
+      Log.info("quiet", "claims no more")
+      self
+    end
+
+    # Lets what runs finish, at most so many seconds, hands the rest back, releases all shards and leaves.
+    # @return [Boolean] everything finished in time
+    def stop(timeout = Seriatim.stop_timeout)
+      return true unless @runner
+
+      @stopping = true
+      @runner.stop
+      clean = await(timeout) { @runner.stopped? && @threads.none?(&:alive?) }
+      abandon unless clean
+      close
+      Log.info("stop", clean ? "stopped" : "stopped; what still ran after #{timeout} s was handed back")
+      clean
+    rescue Closed
+      true # stopped by another thread
+    end
+
+    # @return [Boolean]
+    def stopping? = @stopping
+
+    # @return [Boolean]
+    def running? = !@runner.nil? && !@stopping
+
+    # The error that ended the keeper, if one did: nothing renews the lease any more, so the process should end.
+    # @return [Exception, nil]
+    attr_reader :failure
+
+    # Figures of the node: commands, processed, failed, refused, shards, running, claimed, connected.
+    # @return [Hash]
+    def stats = @runner.stats
+
+    # @api private
+    attr_reader :runner
+
+    # @api private
+    def worker(number) = @refs.fetch(number)
+
+    # @api private
+    def shards_count = @shards.size
+
+    # A host thread for the group. One that user code ended is replaced.
+    # @api private
+    def spawn(host)
+      @lock.synchronize { @threads << Thread.new { run_host(host) } }
+    end
+
+    private
+
+    # ---- start
+
+    # The shards as Redis has them, which it does even for the first start of a queue.
+    def look_up_shards
+      connection = Connection.new(@url, Seriatim.namespace)
+      @redacted_url = connection.url
+      @workers.flat_map do |worker|
+        count = connection.layout(worker.queue_settings, limit: BOOT_SECONDS)
+        warn_of_difference(worker, count)
+        Array.new(count) { |index| Shard.new(worker, index) }
+      end
+    ensure
+      connection&.close
+    end
+
+    def warn_of_difference(worker, count)
+      return if count == worker.shards_count
+
+      Log.warn("warning", "the code says #{worker.shards_count} shards, Redis has #{count}, which counts", q: worker.queue_name)
+    end
+
+    def native_runner
+      milliseconds = [Seriatim.lease_time, Seriatim.poll_interval].map { |seconds| (seconds * 1000).to_i }
+      scheduler = Seriatim.build_scheduler.call
+      number = scheduler.is_a?(Schedulers::Builtin) ? scheduler.number : Schedulers::LAG.number
+      @groups = groups
+      threads = @groups ? @groups.size : @threads_count
+      runner = Native::Runner.new(@url, Seriatim.namespace, "seriatim-server", @id, description, *milliseconds, threads, number)
+      @workers.each { |worker| runner.worker(worker.queue_settings) }
+      runner
+    end
+
+    def description = "#{Socket.gethostname} pid #{Process.pid} ruby #{RUBY_VERSION} seriatim #{VERSION}"
+
+    def groups
+      groups = Seriatim.build_splitter.call.call(@shards) or return
+      groups = groups.map(&:to_a).reject(&:empty?)
+      groups.empty? ? raise(UsageError, "the splitter gives this node no shard") : groups
+    end
+
+    # A host for each thread.
+    def split
+      numbers = @workers.each_with_index.to_h
+      return Array.new(@threads_count) { Host.new(self, 0, balanced_scheduler) } unless @groups
+
+      @groups.map do |group|
+        scheduler = Seriatim.build_scheduler.call
+        builtin = scheduler.is_a?(Schedulers::Builtin) ? scheduler : Schedulers::LAG
+        number = @runner.group(builtin.number, group.map { |shard| [numbers.fetch(shard.worker), shard.index] })
+        Host.new(self, number, scheduler)
+      end
+    end
+
+    def balanced_scheduler = @balanced_scheduler ||= Seriatim.build_scheduler.call
+
+    # ---- life
+
+    def run_host(host)
+      ended = false
+      Thread.current.name = "seriatim #{host.group}"
+      Thread.current.report_on_exception = false
+      host.run
+      ended = true
+    rescue Exception => e # rubocop:disable Lint/RescueException
+      Log.error("thread", "ended by #{Log.describe(e)}; another takes its place")
+    ensure
+      spawn(host) unless ended || @stopping || @closed
+      @lock.synchronize { @threads.delete(Thread.current) }
+    end
+
+    # Shows that this interpreter answers, and writes what the node reports into the log.
+    def keep
+      Thread.current.name = "seriatim keeper"
+      interval = [Seriatim.lease_time / 5.0, 1.0].min
+      until @closed
+        @runner.pulse
+        while (event = @runner.event)
+          log_event(*event)
+        end
+        sleep interval
+      end
+    rescue Closed
+      nil
+    rescue Exception => e # rubocop:disable Lint/RescueException
+      @failure = e
+    end
+
+    LEVELS = { lease: Logger::INFO, lost: Logger::WARN, refused: Logger::WARN, recovered: Logger::WARN, link: Logger::WARN,
+               warning: Logger::WARN }.freeze
+    NAMES = { recovered: "recover" }.freeze
+    private_constant :LEVELS, :NAMES
+
+    def log_event(kind, number, text)
+      Log.write(LEVELS.fetch(kind), NAMES.fetch(kind, kind.name), text, n: number.positive? ? number : nil)
+    end
+
+    # ---- end
+
+    def await(seconds)
+      deadline = monotonic + seconds
+      until (done = yield) || monotonic >= deadline
+        sleep 0.005
+      end
+      done
+    end
+
+    # The threads get a second to leave user code; the process may end with them in it.
+    def abandon
+      @runner.abandon
+      await(2) { @runner.stopped? }
+      threads = @lock.synchronize { @threads.dup }
+      threads.each(&:kill)
+      await(1) { threads.none?(&:alive?) }
+    end
+
+    def close
+      @closed = true
+      @keeper.wakeup if @keeper.alive?
+      @keeper.join(1)
+      @runner.close
+    rescue ThreadError
+      @runner.close
+    end
+
+    def monotonic = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  end
+end

@@ -1,0 +1,212 @@
+# frozen_string_literal: true
+
+module Seriatim
+  # The attributes of the module Seriatim. Each is checked when it is set.
+  module Settings
+    IDENTITY = ->(value) { value }
+    private_constant :IDENTITY
+
+    # What the command runs: modules that extend {Worker}, their names (found when the server starts, so they may be
+    # autoloaded), or a callable that gives such a list. Never set: every module that extended Worker.
+    # @return [Array, #call]
+    def workers = @workers ||= []
+
+    def workers=(list)
+      @workers_set = true
+      @workers = list.respond_to?(:call) ? list : Check.list("workers", list)
+    end
+
+    # Seconds after which an idle node looks into a shard though nothing woke it. Only the net below wake-ups. 1.
+    attr_reader :poll_interval
+
+    def poll_interval=(seconds)
+      @poll_interval = Check.seconds("poll_interval", seconds, 0.01..3600.0)
+    end
+
+    # How many threads of a server process run jobs. 5.
+    attr_reader :threads_per_node
+
+    def threads_per_node=(count)
+      @threads_set = true
+      @threads_per_node = Check.integer("threads_per_node", count, 1..10_000)
+    end
+
+    # A Redis URL, or a callable that gives one; nil: SERIATIM_REDIS_URL, the variable that REDIS_PROVIDER names,
+    # REDIS_URL, or else a private Redis ({PrivateRedis}).
+    attr_reader :redis
+
+    def redis=(url)
+      Check.refuse("redis", "a URL (String), a callable that gives one, or nil", url) unless url.nil? || url.is_a?(String) || url.respond_to?(:call)
+      @redis = url
+      Pool.reset
+    end
+
+    # How many connections a process uses for pushes and queries. 5.
+    attr_reader :client_pool_size
+
+    def client_pool_size=(count)
+      @client_pool_size = Check.integer("client_pool_size", count, 1..10_000)
+      Pool.reset
+    end
+
+    # Seconds to wait for a free connection before {PoolTimeout}. 5.
+    attr_reader :pool_timeout
+
+    def pool_timeout=(seconds)
+      @pool_timeout = Check.seconds("pool_timeout", seconds, 0.0..3600.0)
+      Pool.reset
+    end
+
+    # Callables (worker, batch, &block) around every delivery; the first is outermost. Not calling the block means
+    # that the jobs are done.
+    attr_reader :server_middlewares
+
+    def server_middlewares=(list)
+      @server_middlewares = Check.list("server_middlewares", list)
+    end
+
+    # Callables (worker, jobs, &block) around every push; the first is outermost. They may change the job hashes
+    # (keys are Symbols). Not calling the block means that nothing is written.
+    attr_reader :client_middlewares
+
+    def client_middlewares=(list)
+      @client_middlewares = Check.list("client_middlewares", list)
+    end
+
+    # Called once in each server process, after the application is loaded and before any job.
+    attr_reader :on_server_init
+
+    def on_server_init=(hook)
+      @on_server_init = Check.callable("on_server_init", hook, none: true)
+    end
+
+    # Called with the error that ends a server process.
+    attr_reader :last_words
+
+    def last_words=(hook)
+      @last_words = Check.callable("last_words", hook, none: true)
+    end
+
+    # Gives the scheduler of a group of shards: {#build_lag_scheduler} (default), {#build_seq_scheduler},
+    # {#build_priority_scheduler}, or a callable that gets the list of candidate shards (worker, index, lag, size;
+    # oldest due first) and returns one of them, or nil.
+    attr_reader :build_scheduler
+
+    def build_scheduler=(builder)
+      @build_scheduler = Check.callable("build_scheduler", builder)
+    end
+
+    # Gives the splitter: {#build_balanced_splitter} (default), {#build_default_splitter},
+    # {#build_by_node_splitter}, or a callable that gets the list of shards (worker, index) and returns groups of
+    # them; each group has a thread and a scheduler of its own.
+    attr_reader :build_splitter
+
+    def build_splitter=(builder)
+      @build_splitter = Check.callable("build_splitter", builder)
+    end
+
+    # The codec of workers that name none: callables Object -> String and String -> Object. Both nil (default):
+    # canonical JSON.
+    attr_reader :dump_payload, :load_payload
+
+    def dump_payload=(codec)
+      @dump_payload = Check.callable("dump_payload", codec, none: true)
+    end
+
+    def load_payload=(codec)
+      @load_payload = Check.callable("load_payload", codec, none: true)
+    end
+
+    # Exception -> String, what is kept of a failure. Its message.
+    attr_reader :format_error
+
+    def format_error=(format)
+      @format_error = Check.callable("format_error", format)
+    end
+
+    # String -> String and back around stored errors, to compress them, say.
+    attr_reader :dump_error, :load_error
+
+    def dump_error=(codec)
+      @dump_error = Check.callable("dump_error", codec)
+    end
+
+    def load_error=(codec)
+      @load_error = Check.callable("load_error", codec)
+    end
+
+    # Seconds after which a silent node's shards are another's. 10.
+    attr_reader :lease_time
+
+    def lease_time=(seconds)
+      @lease_time = Check.seconds("lease_time", seconds, 0.2..3600.0)
+    end
+
+    # Seconds that a stopping server gives to what runs. 25.
+    attr_reader :stop_timeout
+
+    def stop_timeout=(seconds)
+      @stop_timeout = Check.seconds("stop_timeout", seconds, 0.0..86_400.0)
+    end
+
+    # What every key in Redis begins with. "seriatim".
+    attr_reader :namespace
+
+    def namespace=(name)
+      @namespace = Check.text("namespace", name, 1..128)
+      Pool.reset
+    end
+
+    # A Logger. Ours writes one line an event to standard output ({Log}).
+    attr_accessor :logger
+
+    # Whether each delivery finds its worker's constant anew; the Rails integration sets it.
+    # @api private
+    attr_accessor :reload_workers
+
+    # @api private
+    def workers_set? = @workers_set || (@workers.is_a?(Array) && !@workers.empty?)
+
+    # @api private
+    def threads_set? = @threads_set
+
+    # Sets every attribute back to its default; for tests.
+    def reset_settings
+      @workers = []
+      @workers_set = @threads_set = @reload_workers = false
+      reset_numbers
+      reset_hooks
+      reset_codecs
+      @logger = Log.default
+      Pool.reset
+    end
+
+    private
+
+    def reset_numbers
+      @poll_interval = 1
+      @threads_per_node = 5
+      @client_pool_size = 5
+      @pool_timeout = 5
+      @lease_time = 10
+      @stop_timeout = 25
+      @namespace = "seriatim"
+      @redis = nil
+    end
+
+    def reset_hooks
+      @server_middlewares = []
+      @client_middlewares = []
+      @on_server_init = @last_words = nil
+      @build_scheduler = -> { build_lag_scheduler }
+      @build_splitter = -> { build_balanced_splitter }
+    end
+
+    def reset_codecs
+      @dump_payload = @load_payload = nil
+      @format_error = ->(error) { error.message }
+      @dump_error = @load_error = IDENTITY
+    end
+  end
+  private_constant :Settings
+end

@@ -1,0 +1,138 @@
+# frozen_string_literal: true
+
+require "seriatim/signals"
+
+module Seriatim
+  # Runs several server processes by fork: hands signals on to them and starts a crashed one again.
+  # @api private
+  class Supervisor
+    QUICK = 5 # seconds: a process that ends sooner is started again only after a pause
+    LONGEST_PAUSE = 30
+    GIVE_UP = [2, 3].freeze # exit codes that a new start would only repeat: usage, no Redis
+
+    Child = Struct.new(:place, :started, :quick)
+
+    # @param stop_timeout [Numeric] seconds that a process takes to stop
+    # @yield in each process, with an IO that becomes readable when the supervisor is gone; returns the exit code
+    def initialize(count, stop_timeout, &work)
+      @count = count
+      @stop_timeout = stop_timeout
+      @work = work
+      @children = {}
+      @due = {} # place => when to start it
+      @quick = Hash.new(0)
+      @code = 0
+    end
+
+    # @return [Integer] exit code
+    def run
+      @alive, @held = IO.pipe
+      @signals = Signals.new(%w[TERM INT TSTP TTIN CHLD], at_once: -> { kill_all })
+      @count.times { |place| start(place) }
+      supervise until @stopping && @children.empty?
+      @code
+    ensure
+      @signals&.close
+    end
+
+    private
+
+    def supervise
+      act(@signals.wait(patience))
+      reap
+      start_due
+      enforce_deadline
+    end
+
+    def patience = @due.empty? && !@stopping ? 60 : 0.2
+
+    def act(signal)
+      case signal
+      when "TERM", "INT" then stop
+      when "TSTP", "TTIN" then forward(signal)
+      end
+    end
+
+    def start(place)
+      pid = fork { exit!(child) }
+      @children[pid] = Child.new(place, monotonic)
+      Log.info("start", "process #{place + 1} of #{@count} has pid #{pid}")
+    end
+
+    # A process group of its own, so that a terminal's Ctrl-C reaches the supervisor alone, which hands it on.
+    def child
+      @signals.close
+      @held.close
+      Process.setpgid(0, 0)
+      code = @work.call(@alive)
+      $stdout.flush
+      code
+    rescue SystemExit => e
+      e.status
+    end
+
+    def reap
+      while (pid, status = Process.wait2(-1, Process::WNOHANG)) && pid
+        child = @children.delete(pid) or next
+        ended(child, pid, status)
+      end
+    rescue Errno::ECHILD
+      nil
+    end
+
+    def ended(child, pid, status)
+      return note_code(status) if @stopping
+
+      Log.error("crash", "process #{child.place + 1} (pid #{pid}) ended: #{status.inspect[/pid \d+ (.*)>/, 1]}")
+      return give_up(status.exitstatus) if GIVE_UP.include?(status.exitstatus) && monotonic - child.started < 60
+
+      @quick[child.place] = monotonic - child.started < QUICK ? @quick[child.place] + 1 : 0
+      @due[child.place] = monotonic + [@quick[child.place]**2, LONGEST_PAUSE].min
+    end
+
+    def note_code(status)
+      @code = 1 if @code.zero? && !status.success?
+    end
+
+    def give_up(code)
+      @code = code
+      stop
+    end
+
+    def start_due
+      @due.select { |_, at| monotonic >= at }.each_key do |place|
+        @due.delete(place)
+        start(place)
+      end
+    end
+
+    def stop
+      @stopping = true
+      @due.clear
+      @deadline = monotonic + @stop_timeout + 5
+      forward("TERM")
+    end
+
+    def enforce_deadline
+      return unless @stopping && monotonic > @deadline
+
+      Log.error("stop", "killing what did not stop in #{@stop_timeout + 5} s: #{@children.keys.join(", ")}")
+      forward("KILL")
+      @deadline = monotonic + 5
+    end
+
+    def forward(signal)
+      @children.each_key { |pid| Process.kill(signal, pid) }
+    rescue Errno::ESRCH
+      nil
+    end
+
+    def kill_all
+      forward("KILL")
+      exit!(1)
+    end
+
+    def monotonic = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  end
+  private_constant :Supervisor
+end

@@ -1,0 +1,148 @@
+# frozen_string_literal: true
+
+module Seriatim
+  # Extend a module with it and give it `perform`:
+  #
+  #   module OrderWorker
+  #     extend Seriatim::Worker
+  #     self.shards_count = 24
+  #     self.batch_size = 10
+  #
+  #     def self.perform(payloads_by_id) # or perform(payloads_by_id, batch)
+  #       payloads_by_id.each { |id, payloads| ... }
+  #     end
+  #   end
+  #
+  # Settings are attributes, checked when they are set:
+  #
+  # shards_count::    5; 1 to 4096. It creates the queue; later Redis decides.
+  # batch_size::      1; up to 1000 ids a call of perform.
+  # max_retry_count:: 25; an id dies at its (max_retry_count + 1)-th failure.
+  # queue_name::      the module's name; 1 to 512 bytes.
+  # fold::            :merge (equal payloads of an id are one), :list (each is kept), :last (the highest score only).
+  # on_waiting::      what a push does with the due time of an id that waits: :keep, :earlier, :later, :replace; or
+  #                   :reject, which refuses the job.
+  # on_exhausted::    :bury (the morgue), :park (until an operator resumes it) or :drop.
+  # ttr::             seconds a delivery may run; nil for any.
+  # serial_shards::   false; true runs the ids of one shard one after another.
+  # priority::        0; of build_priority_scheduler, higher goes first.
+  # codec::           nil (Seriatim.dump_payload and load_payload), :json, :raw or [dump, load].
+  module Worker
+    DEFAULTS = { shards_count: 5, batch_size: 1, max_retry_count: 25, queue_name: nil, fold: :merge, on_waiting: :keep,
+                 on_exhausted: :bury, ttr: nil, serial_shards: false, priority: 0, codec: nil }.freeze
+
+    CHECKS = {
+      shards_count: ->(value) { Check.integer("shards_count", value, 1..4096) },
+      batch_size: ->(value) { Check.integer("batch_size", value, 1..1000) },
+      max_retry_count: ->(value) { Check.integer("max_retry_count", value, 0..1_000_000) },
+      queue_name: ->(value) { Check.text("queue_name", value, 1..512) },
+      fold: ->(value) { Check.word("fold", value, %i[merge list last]) },
+      on_waiting: ->(value) { Check.word("on_waiting", value, Jobs::ON_WAITING) },
+      on_exhausted: ->(value) { Check.word("on_exhausted", value, %i[bury park drop]) },
+      ttr: ->(value) { value && Check.seconds("ttr", value, 0.001..31_536_000.0) },
+      serial_shards: ->(value) { value.nil? ? false : Check.word("serial_shards", value.to_s, %i[true false]) == :true },
+      priority: ->(value) { Check.integer("priority", value, -1_000_000..1_000_000) },
+      codec: ->(value) { Codec.check(value) }
+    }.freeze
+    private_constant :DEFAULTS, :CHECKS
+
+    # All modules that were extended, in that order.
+    # @api private
+    def self.all = @all ||= []
+
+    def self.extended(worker)
+      super
+      all << worker
+    end
+
+    DEFAULTS.each_key do |field|
+      define_method(field) { own_settings.fetch(field) { inherited_setting(field) } }
+      define_method(:"#{field}=") do |value|
+        own_settings[field] = CHECKS.fetch(field).call(value)
+        @queue_settings = nil
+      end
+    end
+
+    # Runs the jobs. Whatever it raises fails all ids that it did not report one by one through batch.
+    # @param payloads_by_id [Hash{String => Array}] each id's payloads, by score, then by arrival
+    # @param batch [Batch] optional second parameter: outcome of single ids, fence, scores, contexts
+    def perform(_payloads_by_id, _batch = nil)
+      raise NotImplementedError, "#{name || self} must define perform"
+    end
+
+    # Seconds until the next run after the (count + 1)-th failure in a row.
+    # @param count [Integer] the new retry_count, from 0
+    def retry_in(count)
+      (count**4) + 15 + (rand(30) * (count + 1))
+    end
+
+    # Called once for jobs whose retries are used up.
+    # @param jobs [Array<Hash>] {id:, payloads: [[payload, score]], error:}
+    def retries_exhausted(jobs); end
+
+    # Pushes jobs. May be overridden, and call super.
+    # @param jobs [Array<Hash>] id (String, Symbol or Integer; the only mandatory key), payload (what JSON can say;
+    #   ""), score (orders the payloads of an id; arrival order), perform_in or perform_at (Time or Unix seconds) or
+    #   delay (seconds from now), on_waiting, context (Hash of Strings), retry_count (for tests and migration). Keys
+    #   may be Strings.
+    # @return [PushResult]
+    # @raise [Invalid] before anything is written, naming the job and the field
+    # @raise [Error] when Redis cannot be reached or refuses
+    def perform_async(jobs) = Client.push(self, jobs)
+
+    # @return [Queries] what is in the queue
+    def queries = Queries.new(self)
+
+    # @return [Actions] what an operator does to it
+    def actions = Actions.new(self)
+
+    # @return [Hash] length, fresh, retries, morgue_length, lag (seconds), processed, failed, busy, and
+    #   shards: the same for each
+    def metrics = Metrics.of(self)
+
+    # @return [Queue]
+    def queue = Queue.new(self)
+
+    alias client_queries queries
+    alias client_actions actions
+    alias client_queue queue
+
+    # The settings as the core takes them; the same object until one changes.
+    # @api private
+    def queue_settings
+      @queue_settings ||= [queue_name, shards_count, batch_size, max_retry_count, fold.name, on_waiting.name,
+                           on_exhausted.name, (ttr || 0).to_f, serial_shards, priority].freeze
+    end
+
+    # @api private
+    def payload_codec = Codec.of(codec)
+
+    # @api private
+    def takes_batch?
+      Worker.takes_batch?(method(:perform))
+    end
+
+    # A method that takes any number of arguments passes them to the one it wraps, if there is one.
+    # @api private
+    def self.takes_batch?(method)
+      kinds = method.parameters.map(&:first)
+      return kinds.count { |kind| %i[req opt].include?(kind) } > 1 unless kinds.include?(:rest)
+
+      wrapped = method.super_method
+      wrapped.nil? || wrapped.owner == Worker || takes_batch?(wrapped)
+    end
+
+    private
+
+    def own_settings = @own_settings ||= {}
+
+    # Of the superclass, where a class is the worker; else the default.
+    def inherited_setting(field)
+      parent = superclass if respond_to?(:superclass)
+      return parent.public_send(field) if parent.is_a?(Worker) && field != :queue_name
+      return DEFAULTS.fetch(field) unless field == :queue_name
+
+      name or raise Invalid, "queue_name must be set for a worker without a name"
+    end
+  end
+end

@@ -1,0 +1,52 @@
+# frozen_string_literal: true
+
+module Seriatim
+  # Which workers a server runs.
+  # @api private
+  module Workers
+    module_function
+
+    # @param list [Array, #call, nil] nil: Seriatim.workers, or every module that extended Worker
+    # @param queues [Array<String>, nil]
+    def chosen(list = nil, queues = nil)
+      workers = resolve(list).map { |worker| find(worker) }.uniq
+      raise UsageError, "no workers: set Seriatim.workers, or extend a module with Seriatim::Worker" if workers.empty?
+
+      refuse_double_queues(workers)
+      queues ? of_queues(workers, queues) : workers
+    end
+
+    def resolve(list)
+      list ||= Seriatim.workers if Seriatim.workers_set?
+      list = list.call if list.respond_to?(:call)
+      list.nil? ? extended : Check.list("workers", list)
+    end
+
+    # Of modules that a reload replaced, only the latest.
+    def extended
+      Worker.all.select { |worker| worker.name && Object.const_defined?(worker.name) && Object.const_get(worker.name).equal?(worker) }
+    end
+
+    def find(worker)
+      worker = Object.const_get(worker) if worker.is_a?(String) || worker.is_a?(Symbol)
+      worker.is_a?(Worker) ? worker : raise(UsageError, "workers: #{worker.inspect} does not extend Seriatim::Worker")
+    rescue NameError
+      raise UsageError, "workers: there is no #{worker}"
+    end
+
+    def refuse_double_queues(workers)
+      name, twice = workers.group_by(&:queue_name).find { |_, list| list.size > 1 }
+      raise UsageError, "workers: #{twice.join(" and ")} have the same queue_name #{name.inspect}" if name
+    end
+
+    def of_queues(workers, queues)
+      unknown = queues - workers.map(&:queue_name)
+      unless unknown.empty?
+        raise UsageError, "unknown queue #{unknown.map(&:inspect).join(", ")}; there are #{workers.map { |w| w.queue_name.inspect }.join(", ")}"
+      end
+
+      workers.select { |worker| queues.include?(worker.queue_name) }
+    end
+  end
+  private_constant :Workers
+end
