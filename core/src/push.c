@@ -8,7 +8,7 @@
 
 #define PUSH_CHUNK_JOBS ((size_t)1000) /* as in core/scripts/push.lua */
 #define PUSH_CHUNK_BYTES ((size_t)4 * 1024 * 1024)
-#define PUSH_FLYING_BYTES ((size_t)4 * 1024 * 1024) /* one chunk may be larger */
+#define PUSH_FLYING_BYTES ((size_t)256 * 1024) /* more makes others wait and sends no faster; one chunk may be larger */
 #define PUSH_KEEP_JOBS ((size_t)65536)              /* a larger push gives its memory back */
 
 #define PUSH_MILLISECONDS 1e11       /* as seconds, the year 5138; as milliseconds, 1973 */

@@ -730,6 +730,77 @@ static void test_a_fork_shares_nothing(void **state)
     seriatim_link_free(link);
 }
 
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+typedef struct failing {
+    size_t calls, fail_at;
+    long live;
+} failing;
+
+static void *failing_alloc(void *user, void *ptr, size_t old_size, size_t new_size)
+{
+    failing *f = user;
+    if (new_size == 0) {
+        f->live -= (long)old_size;
+        free(ptr);
+        return NULL;
+    }
+    if (++f->calls == f->fail_at)
+        return NULL;
+    ptr = realloc(ptr, new_size);
+    f->live += (long)new_size - (long)old_size;
+    return ptr;
+}
+
+/* A link's whole life with one push; its status. */
+static int life_of_a_link(const seriatim_options *options, const char *url)
+{
+    seriatim_queue_settings settings;
+    seriatim_link *link = NULL;
+    seriatim_error error;
+    size_t queue;
+    int status = seriatim_link_new(options, url, &link, &error), i;
+    if (status != SERIATIM_OK)
+        return status;
+    seriatim_queue_settings_init(&settings);
+    settings.name = "memory";
+    settings.name_len = 6;
+    status = seriatim_client_queue(seriatim_link_client(link), &settings, &queue);
+    if (status == SERIATIM_OK)
+        status = seriatim_push_begin(seriatim_link_client(link), queue);
+    for (i = 0; i < 100 && status == SERIATIM_OK; i++) {
+        seriatim_job job;
+        seriatim_job_init(&job);
+        job.id = (const char *)&i;
+        job.id_len = sizeof i;
+        status = seriatim_push_job(seriatim_link_client(link), &job);
+    }
+    if (status == SERIATIM_OK)
+        status = seriatim_push_send(seriatim_link_client(link));
+    if (status == SERIATIM_OK)
+        status = drive(link);
+    seriatim_link_free(link);
+    return status;
+}
+
+static void test_every_allocation_may_fail(void **state)
+{
+    server *s = *state;
+    failing f = {0, 0, 0};
+    seriatim_allocator mem = {failing_alloc, &f};
+    seriatim_options options = {0};
+    int status = SERIATIM_NOMEM;
+    options.allocator = &mem;
+    for (f.fail_at = 1; status != SERIATIM_OK || f.calls >= f.fail_at; f.fail_at++) {
+        f.calls = 0;
+        status = life_of_a_link(&options, s->url);
+        assert_true(status == SERIATIM_OK || status == SERIATIM_NOMEM || status == SERIATIM_UNKNOWN_OUTCOME);
+        assert_int_equal(f.live, 0);
+        assert_true(f.fail_at < 2000);
+    }
+    assert_true(f.fail_at > 40);
+}
+
 /* ---- Run ------------------------------------------------------------------------------------ */
 
 static int start_shared(void **state)
@@ -764,6 +835,7 @@ int main(void)
         cmocka_unit_test(test_an_idle_connection_was_closed),
         cmocka_unit_test(test_reset_ends_what_is_under_way),
         cmocka_unit_test(test_a_fork_shares_nothing),
+        cmocka_unit_test(test_every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, start_shared, stop_shared);
 }
