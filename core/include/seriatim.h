@@ -135,12 +135,12 @@ typedef struct seriatim_options {
     const seriatim_allocator *allocator; /* NULL: the default; must outlive the object; a runner's must be thread-safe */
     const char *ns;                      /* namespace: what every key begins with; NULL: "seriatim" */
     const char *name;                    /* CLIENT SETNAME; NULL: none */
-    size_t max_payload;                  /* bytes of a payload; 0: 1 MiB */
+    size_t max_payload;                  /* bytes of a payload, at most 128 MiB; 0: 1 MiB */
 } seriatim_options;
 
 /*
  * A client asks one thing of Redis at a time: begin it, drive the I/O until it ends, read the
- * result. It does no I/O itself; a link (below) does, or a host with sockets of its own.
+ * result. A begin while something is under way is INVALID. It does no I/O itself; a link (below) does, or a host with sockets of its own.
  */
 typedef struct seriatim_client seriatim_client;
 
@@ -151,7 +151,10 @@ const seriatim_error *seriatim_client_error(const seriatim_client *client);
 /* Makes a queue known; the same name again changes its settings. *queue is its number in this client. INVALID names the field. */
 int seriatim_client_queue(seriatim_client *client, const seriatim_queue_settings *settings, size_t *queue);
 
-/* Begins to ask for the queue's layout (creating the queue if settings.shards_count is not 0). Drive, then read shards_count. */
+/*
+ * Begins to ask for the queue's layout (creating the queue if settings.shards_count is not 0). Drive, then read the number
+ * of its shards: 0 when there is no such queue.
+ */
 int seriatim_layout_begin(seriatim_client *client, size_t queue);
 unsigned seriatim_layout_shards(const seriatim_client *client, size_t queue);
 
@@ -193,7 +196,8 @@ seriatim_client *seriatim_link_client(seriatim_link *link);
 /* The URL without its password. Borrowed. */
 const char *seriatim_link_url(const seriatim_link *link);
 /*
- * OK: what was begun is done. AGAIN: wait, then step. After 30 seconds without an answer:
+ * OK: what was begun is done. AGAIN: wait, then step. CLOSED: it was reset, or begun before a fork. After 30 seconds without
+ * an answer (5 if this link never was connected):
  * UNKNOWN_OUTCOME if something of a push may have been written (the message names the chunks), else
  * IO or TIMEOUT. Any other status: refused by Redis, see seriatim_client_error.
  */

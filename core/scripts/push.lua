@@ -5,12 +5,14 @@
 --       then per job: id, payload, options ('' or packed: has B (1 score, 2 due, 4 delay), score d, time d (microseconds),
 --       retry_count i4, on_waiting B (0: the queue's), context)
 -- Returns 'new folded', followed by the places (from 1) of refused jobs. The same sequence again returns the same answer.
+-- Error replies: STALE push (a later sequence came first: this one is an echo of a dead connection)
 local SEQUENCE, FOLD, WAITING = ARGV[2], ARGV[3], ARGV[4]
 local WORDS = {'keep', 'earlier', 'later', 'replace', 'reject'}
 local token = call('GET', KEYS[14])
 if token then
   local sequence, answer = string.match(token, '^(%d+) (.*)$')
   if sequence == SEQUENCE then return answer end
+  if tonumber(sequence) > tonumber(SEQUENCE) then return error_reply('STALE push') end
 end
 
 local n = (#ARGV - 4) / 3
@@ -106,11 +108,11 @@ local function fold_running(i, id, r, word)
     return
   end
   if word == 'reject' then refused_places[#refused_places + 1] = i return end
-  local n = read(record)
-  fold_entry(second, id, n, r.entries[1], FOLD)
-  n.due = moved(word, n.due, r.due)
-  if word == 'earlier' then n.mark = EARLIER_MARK end
-  write(second, id, n, FOLD)
+  local newer = read(record)
+  fold_entry(second, id, newer, r.entries[1], FOLD)
+  newer.due = moved(word, newer.due, r.due)
+  if word == 'earlier' then newer.mark = EARLIER_MARK end
+  write(second, id, newer, FOLD)
   folded = folded + 1
 end
 

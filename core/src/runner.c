@@ -1,4 +1,7 @@
 /* runner.c - a node with sockets and one native thread; host threads take and settle under its lock. */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
 #include "node.h"
 #include "transport.h"
 
@@ -14,9 +17,11 @@
 #define RUNNER_SILENCE_MS 15000 /* an owed answer that does not come: the connection is dead */
 #define RUNNER_READ ((size_t)256 * 1024)
 
+typedef enum channel_state { CHANNEL_CLOSED, CHANNEL_CONNECTING, CHANNEL_OPEN } channel_state;
+
 typedef struct runner_channel {
     srt_transport *transport;
-    enum { CHANNEL_CLOSED, CHANNEL_CONNECTING, CHANNEL_OPEN } state;
+    channel_state state;
     unsigned attempts;
     int64_t retry_at, heard_at;
     srt_bytes out; /* taken from the node, not yet written */
@@ -166,8 +171,8 @@ static void channel_step(seriatim_runner *r, int which)
     runner_channel *c = &r->channels[which];
     int64_t now = srt_clock_ms();
     size_t got = 0;
-    int status, was = c->state;
-    status = was == CHANNEL_OPEN ? channel_read(r, c, &got) : channel_connect(c, now);
+    channel_state was = c->state;
+    int status = was == CHANNEL_OPEN ? channel_read(r, c, &got) : channel_connect(c, now);
     if (status == SERIATIM_AGAIN || (was == CHANNEL_OPEN && status == SERIATIM_OK && got == 0))
         return;
     now = srt_clock_ms();
