@@ -146,9 +146,17 @@ int srt_session_send(srt_session *s, srt_request *r)
     return session_queue(s, r, 0);
 }
 
+/* Asks once more what Redis did not do. The request is kept also when memory is short: the next connection sends it. */
+static int session_repeat(srt_session *s, srt_request *r, int by_text)
+{
+    int status = s->connected ? session_encode(s, r, by_text) : SERIATIM_OK;
+    session_append(s, r);
+    return status;
+}
+
 int srt_session_again(srt_session *s, srt_request *r)
 {
-    return session_queue(s, r, 0);
+    return session_repeat(s, r, 0);
 }
 
 void srt_session_done(srt_session *s, srt_request *r)
@@ -298,7 +306,7 @@ int srt_session_next(srt_session *s, srt_request **request, srt_reply *reply, se
             if (status != SERIATIM_OK)
                 return status;
         } else if (r->script != srt_script_none && reply_is_noscript(reply)) {
-            if (session_queue(s, r, 1) != SERIATIM_OK)
+            if (session_repeat(s, r, 1) != SERIATIM_OK)
                 return srt_fail_plain(error, SERIATIM_NOMEM);
         } else {
             *request = r;

@@ -56,7 +56,10 @@ void srt_request_text(srt_request *r, const char *text);
 void srt_request_int(srt_request *r, int64_t value);
 /* Sends it. SERIATIM_OK, or SERIATIM_NOMEM (the request is gone and nothing is sent). */
 int srt_session_send(srt_session *s, srt_request *r);
-/* Sends a request that srt_session_next gave out once more, instead of srt_session_done. */
+/*
+ * Sends a request that srt_session_next gave out once more, instead of srt_session_done. SERIATIM_NOMEM: it will go with
+ * the next connection; close this one.
+ */
 int srt_session_again(srt_session *s, srt_request *r);
 
 /* A new connection stands: says who we are (any may be NULL; database 0 needs no word) and sends all requests again. */
