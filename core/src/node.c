@@ -515,6 +515,14 @@ static void node_beaten(srt_node *n, const srt_reply *reply, int64_t now)
     n->beat_again = 0;
 }
 
+/* A farewell that was refused is said again, too. */
+static void node_beat_failed(srt_node *n, int64_t now)
+{
+    n->beating--;
+    n->left = 0;
+    n->beat_at = now + 100;
+}
+
 static void node_beat(srt_node *n, int64_t lease_ms, int64_t now)
 {
     srt_session *session = &n->sessions[SRT_COMMANDS];
@@ -620,26 +628,31 @@ static int make_shards(srt_node *n, int64_t now)
     n->heap = heap;
     for (worker = 0; worker < n->worker_count; worker++)
         for (i = 0; i < n->workers[worker]->shards_count; i++)
-            if (add_shard(n, worker, i) != SERIATIM_OK)
+            if (add_shard(n, worker, i) != SERIATIM_OK) {
+                while (n->shard_count > 0)
+                    srt_free(n->mem, n->shards[--n->shard_count], sizeof **n->shards);
                 return SERIATIM_NOMEM;
+            }
     n->beat_at = now;
     return take_fixed(n);
 }
 
+/* What fails here is asked for again by the next connection. */
 static int layout_known(srt_node *n, size_t worker, const srt_reply *reply, int64_t now, seriatim_error *error)
 {
     srt_queue *queue = n->workers[worker];
     int status;
-    if (queue->generation)
-        return SERIATIM_OK;
-    status = srt_queue_set_layout(&n->registry, queue, reply->tokens[0].data, reply->tokens[0].len, error);
-    if (status != SERIATIM_OK)
-        return status;
-    if (queue->shards_count != queue->wanted_shards)
-        srt_node_tell(n, SERIATIM_EVENT_WARNING, queue->shards_count,
-                      "queue \"%.*s\" has %u shards in Redis; shards_count = %u only creates a queue",
-                      (int)queue->name.len, queue->name.data, queue->shards_count, queue->wanted_shards);
-    if (--n->layouts_missing == 0 && make_shards(n, now) != SERIATIM_OK)
+    if (!queue->generation) {
+        status = srt_queue_set_layout(&n->registry, queue, reply->tokens[0].data, reply->tokens[0].len, error);
+        if (status != SERIATIM_OK)
+            return status;
+        n->layouts_missing--;
+        if (queue->shards_count != queue->wanted_shards)
+            srt_node_tell(n, SERIATIM_EVENT_WARNING, queue->shards_count,
+                          "queue \"%.*s\" has %u shards in Redis; shards_count = %u only creates a queue",
+                          (int)queue->name.len, queue->name.data, queue->shards_count, queue->wanted_shards);
+    }
+    if (n->layouts_missing == 0 && n->shard_count == 0 && make_shards(n, now) != SERIATIM_OK)
         return srt_fail_plain(error, SERIATIM_NOMEM);
     return SERIATIM_OK;
 }
@@ -707,22 +720,20 @@ static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, in
     if (kind != SRT_ASK_LAYOUT && kind != SRT_ASK_BEAT)
         return srt_shard_reply(n, r, reply, now, error);
     status = srt_reply_status(&reply->tokens[0], error);
-    if (status == SERIATIM_READONLY || status == SERIATIM_LOADING)
-        return srt_session_again(&n->sessions[SRT_COMMANDS], r) == SERIATIM_OK ? status : SERIATIM_NOMEM;
-    if (status != SERIATIM_OK) {
+    if (status != SERIATIM_OK && status != SERIATIM_READONLY && status != SERIATIM_LOADING)
         srt_node_tell(n, SERIATIM_EVENT_WARNING, status, "%s", error->message);
-        if (kind == SRT_ASK_LAYOUT && srt_session_again(&n->sessions[SRT_COMMANDS], r) == SERIATIM_OK)
-            return SERIATIM_LOADING;
-        n->beating--;
-        n->beat_at = now + 1000;
-        status = SERIATIM_OK;
-    } else if (kind == SRT_ASK_LAYOUT) {
+    if (status == SERIATIM_OK && kind == SRT_ASK_LAYOUT)
         status = layout_known(n, r->place, reply, now, error);
-    } else {
-        node_beaten(n, reply, now);
+    if (status == SERIATIM_READONLY || status == SERIATIM_LOADING || (status != SERIATIM_OK && kind == SRT_ASK_LAYOUT)) {
+        srt_session_again(&n->sessions[SRT_COMMANDS], r);
+        return status;
     }
+    if (kind == SRT_ASK_BEAT && status == SERIATIM_OK)
+        node_beaten(n, reply, now);
+    else if (kind == SRT_ASK_BEAT)
+        node_beat_failed(n, now);
     srt_session_done(&n->sessions[SRT_COMMANDS], r);
-    return status;
+    return SERIATIM_OK;
 }
 
 static srt_shard *shard_of_prefix(const srt_node *n, const char *prefix, size_t len)
