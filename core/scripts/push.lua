@@ -37,7 +37,7 @@ local function job(i)
   entry.context, r.retry = sub(options, at), retry
   if has % 2 == 1 then entry.score = score end
   if has >= 4 then time = now + time end
-  if has >= 2 and time > now then r.due, r.place = time, 1 end
+  if has >= 2 and time > now then r.due, r.place = math.floor(time), 1 end
   return r, WORDS[word] or WAITING
 end
 

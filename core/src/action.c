@@ -1,0 +1,151 @@
+/* action.c - what an operator does to a queue: to chosen ids, or to all in slices. */
+#include "operator.h"
+
+#include <string.h>
+
+/* How an action's script is called and answers. */
+typedef enum action_form {
+    ACTION_SHARD, /* once a shard: an integer */
+    ACTION_IDS,   /* with ids: an integer */
+    ACTION_ALL,   /* {began, cursor, changed}, again until the cursor is '' */
+    ACTION_DEAD   /* the same, with ids */
+} action_form;
+
+static const struct {
+    int script;
+    action_form form;
+} action_table[] = {
+    [SERIATIM_PERFORM_ALL_JOBS_NOW] = {srt_script_perform_now, ACTION_ALL},
+    [SERIATIM_KILL_ALL_FAILED_JOBS] = {srt_script_kill_failed, ACTION_ALL},
+    [SERIATIM_DELETE_ALL_FAILED_JOBS] = {srt_script_delete_failed, ACTION_ALL},
+    [SERIATIM_MORGUE_QUEUE_UP_ALL_JOBS] = {srt_script_dead_requeue, ACTION_ALL},
+    [SERIATIM_MORGUE_DELETE_ALL_JOBS] = {srt_script_dead_delete, ACTION_ALL},
+    [SERIATIM_PAUSE] = {srt_script_pause, ACTION_SHARD},
+    [SERIATIM_RESUME] = {srt_script_resume, ACTION_SHARD},
+    [SERIATIM_DELETE] = {srt_script_delete, ACTION_IDS},
+    [SERIATIM_MORGUE_QUEUE_UP] = {srt_script_dead_requeue, ACTION_DEAD},
+    [SERIATIM_MORGUE_DELETE] = {srt_script_dead_delete, ACTION_DEAD},
+    [SERIATIM_PARK] = {srt_script_park, ACTION_IDS},
+    [SERIATIM_UNPARK] = {srt_script_unpark, ACTION_IDS},
+};
+
+typedef struct action_state {
+    int kind;
+    srt_arena args;
+    srt_target *targets;
+    size_t count;
+    srt_queue *queue;
+    int64_t changed;
+} action_state;
+
+static void action_release(seriatim_client *c)
+{
+    action_state *a = c->state;
+    srt_arena_free(&a->args);
+    srt_free(c->mem, a, sizeof *a);
+}
+
+static int action_ask_ids(seriatim_client *c, action_state *a, size_t first, size_t n)
+{
+    action_form form = action_table[a->kind].form;
+    srt_request *r = srt_client_shard_request(c, a->queue, a->targets[first].shard, action_table[a->kind].script);
+    size_t i;
+    if (!r)
+        return SERIATIM_NOMEM;
+    if (form == ACTION_DEAD) {
+        srt_request_text(r, "");
+        srt_request_text(r, "");
+        srt_request_text(r, a->queue->fold);
+    }
+    for (i = first; i < first + n; i++)
+        srt_request_arg(r, a->targets[i].id, a->targets[i].len);
+    return srt_client_send(c, r);
+}
+
+static int action_ask_shard(seriatim_client *c, action_state *a, unsigned shard, const srt_token *began, const srt_token *cursor)
+{
+    srt_request *r = srt_client_shard_request(c, a->queue, shard, action_table[a->kind].script);
+    if (!r)
+        return SERIATIM_NOMEM;
+    if (action_table[a->kind].form == ACTION_ALL) {
+        srt_request_arg(r, began ? began->data : "0", began ? began->len : 1);
+        srt_request_arg(r, cursor ? cursor->data : "", cursor ? cursor->len : 0);
+        srt_request_text(r, a->queue->fold);
+    }
+    r->place = shard;
+    return srt_client_send(c, r);
+}
+
+static int action_send(seriatim_client *c, srt_queue *queue)
+{
+    action_state *a = c->state;
+    action_form form = action_table[a->kind].form;
+    int status = SERIATIM_OK;
+    unsigned shard;
+    size_t first, n;
+    a->queue = queue;
+    if (queue->shards_count == 0)
+        return SERIATIM_OK;
+    if (form == ACTION_SHARD || form == ACTION_ALL) {
+        for (shard = 0; shard < queue->shards_count && status == SERIATIM_OK; shard++)
+            status = action_ask_shard(c, a, shard, NULL, NULL);
+        return status;
+    }
+    a->count = srt_targets_route(a->targets, a->count, queue->shards_count);
+    for (first = 0; first < a->count && status == SERIATIM_OK; first += n) {
+        n = srt_targets_chunk(a->targets, a->count, first);
+        status = action_ask_ids(c, a, first, n);
+    }
+    return status;
+}
+
+static int action_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
+{
+    action_state *a = c->state;
+    action_form form = action_table[a->kind].form;
+    const srt_token *root = &reply->tokens[0];
+    if (form == ACTION_SHARD || form == ACTION_IDS) {
+        if (root->type != SRT_INTEGER)
+            return srt_operator_protocol(c, "an action");
+        a->changed += root->integer;
+        return SERIATIM_OK;
+    }
+    if (!srt_reply_is_list(reply, 3))
+        return srt_operator_protocol(c, "an action");
+    a->changed += srt_token_int(&root[3]);
+    if (form == ACTION_ALL && root[2].len > 0)
+        return action_ask_shard(c, a, (unsigned)r->place, &root[1], &root[2]);
+    return SERIATIM_OK;
+}
+
+int seriatim_action_begin(seriatim_client *c, size_t queue, int kind, const seriatim_text *ids, size_t count)
+{
+    static const srt_operation operation = {.send = action_send, .on_reply = action_on_reply, .release = action_release};
+    action_state *a;
+    int status = srt_client_begin(c);
+    if (status != SERIATIM_OK)
+        return status;
+    if (kind < 0 || (size_t)kind >= sizeof action_table / sizeof *action_table)
+        return srt_fail(&c->error, SERIATIM_INVALID, "there is no action with the number %d", kind);
+    a = srt_operator_state(c, sizeof *a);
+    if (!a)
+        return SERIATIM_NOMEM;
+    a->kind = kind;
+    srt_arena_init(&a->args, c->mem);
+    c->state = a;
+    if (kind >= SERIATIM_DELETE) {
+        status = srt_targets_copy(c, &a->args, ids, count, &a->targets);
+        a->count = count;
+    }
+    if (status != SERIATIM_OK) {
+        action_release(c);
+        c->state = NULL;
+        return status;
+    }
+    return srt_client_start(c, &operation, queue);
+}
+
+int64_t seriatim_action_result(const seriatim_client *c)
+{
+    return c->operation && c->operation->send == action_send ? ((const action_state *)c->state)->changed : 0;
+}

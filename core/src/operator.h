@@ -1,0 +1,66 @@
+/* operator.h - what queries, actions and checks share: ids by shard, bounds, views of records. */
+#ifndef SRT_OPERATOR_H
+#define SRT_OPERATOR_H
+
+#include "client.h"
+#include "record.h"
+
+#define SRT_SLICE 1000 /* ids of one call */
+
+/* srt_record.place and .mark */
+#define SRT_PLACE_PARKED 2
+#define SRT_PLACE_IN_DOUBT 3
+#define SRT_MARK_SUSPECT 2
+
+/* An id on its way to or from its shard. */
+typedef struct srt_target {
+    const char *id;
+    size_t len;
+    int64_t key; /* what the answers are sorted by, before the id */
+    unsigned shard;
+} srt_target;
+
+/* Copies the caller's ids; key is an id's place. Checks their length. */
+int srt_targets_copy(seriatim_client *c, srt_arena *arena, const seriatim_text *ids, size_t count, srt_target **targets);
+/* Finds each one's shard, sorts by shard, then id, and drops all but the first of equal ids. Returns how many remain. */
+size_t srt_targets_route(srt_target *targets, size_t count, unsigned shards_count);
+/* How many from `first` on go into one call: the same shard, at most SRT_SLICE. */
+size_t srt_targets_chunk(const srt_target *targets, size_t count, size_t first);
+int srt_target_by_key(const void *left, const void *right); /* key, then id */
+int srt_target_by_id(const void *left, const void *right);  /* shard, then id, then key */
+int srt_id_compare(const char *a, size_t a_len, const char *b, size_t b_len);
+
+/* A range of whole numbers, both ends included. */
+typedef struct srt_range {
+    int64_t low, high;
+} srt_range;
+
+/* Reads the bounds of numbers; what is meant times `scale` is whole. INVALID names the bound. */
+int srt_range_read(seriatim_client *c, srt_range *range, seriatim_text min, seriatim_text max, double scale);
+
+/* One end of a range of ids: kind '-', '+', '[' or '('. */
+typedef struct srt_id_bound {
+    char kind;
+    const char *id;
+    size_t len;
+} srt_id_bound;
+
+int srt_id_bound_read(seriatim_client *c, srt_arena *arena, srt_id_bound *bound, const char *name, seriatim_text text);
+int srt_id_within(const srt_id_bound *min, const srt_id_bound *max, const char *id, size_t len);
+
+/* What an operator sees of a record; `run` as in the shard's running hash, or empty. */
+typedef enum srt_part { SRT_PART_WAITING, SRT_PART_RUNNING, SRT_PART_DEAD } srt_part;
+void srt_record_view(seriatim_record *view, const srt_record *record, srt_part part, int64_t now_us, const srt_token *run);
+
+/* An operation's zeroed state, or NULL with the client's error set. */
+void *srt_operator_state(seriatim_client *c, size_t size);
+/* The failure of an answer that is not as the script promises. */
+int srt_operator_protocol(seriatim_client *c, const char *script);
+int srt_operator_nomem(seriatim_client *c);
+/* Is the answer an array of at least `count` elements, all of them plain? */
+int srt_reply_is_list(const srt_reply *reply, size_t count);
+
+/* Sends nodes.lua. */
+int srt_nodes_ask(seriatim_client *c, int kind);
+
+#endif

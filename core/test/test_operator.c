@@ -1,0 +1,1349 @@
+/* test_operator.c - queries, actions, metrics, explanations and checks against a real redis-server. */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <hiredis/hiredis.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SRT_SCRIPT_TEXTS
+#include "client.h"
+#include "operator.h"
+
+#define PREFIX "seriatim:{Q/0}:"
+
+static struct server {
+    char folder[64], socket[96], url[128];
+    pid_t pid;
+    redisContext *redis;
+} server;
+
+/* ---- The server ---------------------------------------------------------------------------- */
+
+static void pause_ms(long ms)
+{
+    struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}
+
+static int start_server(void **state)
+{
+    int i;
+    (void)state;
+    strcpy(server.folder, "/tmp/operator-XXXXXX");
+    if (!mkdtemp(server.folder))
+        return -1;
+    snprintf(server.socket, sizeof server.socket, "%s/s.sock", server.folder);
+    snprintf(server.url, sizeof server.url, "unix://%s", server.socket);
+    server.pid = fork();
+    if (server.pid == 0) {
+        execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", server.socket, "--dir", server.folder, "--save", "",
+               "--enable-debug-command", "yes", "--loglevel", "warning", "--logfile", "/dev/null", (char *)NULL);
+        _exit(127);
+    }
+    for (i = 0; i < 200; i++) {
+        server.redis = redisConnectUnix(server.socket);
+        if (server.redis && !server.redis->err)
+            return 0;
+        redisFree(server.redis);
+        pause_ms(20);
+    }
+    return -1;
+}
+
+static int stop_server(void **state)
+{
+    (void)state;
+    redisFree(server.redis);
+    kill(server.pid, SIGTERM);
+    waitpid(server.pid, NULL, 0);
+    unlink(server.socket);
+    return rmdir(server.folder);
+}
+
+/* A command by format; the caller frees the reply, which is no error. */
+static redisReply *redis(const char *format, ...)
+{
+    redisReply *reply;
+    va_list args;
+    va_start(args, format);
+    reply = redisvCommand(server.redis, format, args);
+    va_end(args);
+    if (!reply || reply->type == REDIS_REPLY_ERROR)
+        fail_msg("%s: %s", format, reply ? reply->str : server.redis->errstr);
+    return reply;
+}
+
+#define REDIS(...) freeReplyObject(redis(__VA_ARGS__))
+
+static long long count_of(const char *command, const char *key)
+{
+    redisReply *reply = redis("%s " PREFIX "%s", command, key);
+    long long n = reply->integer;
+    freeReplyObject(reply);
+    return n;
+}
+
+/* Runs a script on shard 0 of queue Q; more arguments follow the generation, NULL ends them. */
+static redisReply *script(const char *text, size_t len, ...)
+{
+    static const char *const kinds[] = {"state",  "jobs", "ready", "due",    "running",  "next",   "retry",
+                                        "dead",   "died", "parked", "unproven", "suspect", "overrun"};
+    static char keys[13][64];
+    const char *argv[64] = {"EVAL", text, "13"};
+    size_t lens[64] = {4, len, 2}, n = 3, i;
+    redisReply *reply;
+    va_list args;
+    for (i = 0; i < 13; i++) {
+        snprintf(keys[i], sizeof keys[i], PREFIX "%s", kinds[i]);
+        argv[n++] = keys[i];
+    }
+    argv[n++] = "1";
+    va_start(args, len);
+    while ((argv[n] = va_arg(args, const char *)))
+        n++;
+    va_end(args);
+    for (i = 3; i < n; i++)
+        lens[i] = strlen(argv[i]);
+    reply = redisCommandArgv(server.redis, (int)n, argv, lens);
+    if (!reply || reply->type == REDIS_REPLY_ERROR)
+        fail_msg("%.40s: %s", text, reply ? reply->str : "closed");
+    return reply;
+}
+#define SCRIPT(name, ...) script(srt_script_text_##name, sizeof srt_script_text_##name, __VA_ARGS__, NULL)
+
+/* ---- A queue ------------------------------------------------------------------------------- */
+
+typedef struct fixture {
+    seriatim_link *link;
+    seriatim_client *client;
+    size_t queue;
+    char lease[32], seen[32];
+    int settles;
+} fixture;
+
+static size_t add_queue(seriatim_client *c, const char *name, size_t len, int64_t shards, const char *fold)
+{
+    seriatim_queue_settings settings;
+    size_t queue = 0;
+    seriatim_queue_settings_init(&settings);
+    settings.name = name;
+    settings.name_len = len;
+    settings.shards_count = shards;
+    settings.fold = fold;
+    assert_int_equal(seriatim_client_queue(c, &settings, &queue), SERIATIM_OK);
+    return queue;
+}
+
+static fixture open_queue(int64_t shards, const char *fold)
+{
+    fixture f;
+    seriatim_error error;
+    memset(&f, 0, sizeof f);
+    REDIS("CONFIG SET maxmemory 0");
+    REDIS("FLUSHALL");
+    assert_int_equal(seriatim_link_new(NULL, server.url, &f.link, &error), SERIATIM_OK);
+    f.client = seriatim_link_client(f.link);
+    f.queue = add_queue(f.client, "Q", 1, shards, fold);
+    return f;
+}
+
+static int drive(seriatim_link *link)
+{
+    int status;
+    while ((status = seriatim_link_step(link)) == SERIATIM_AGAIN)
+        seriatim_link_wait(link);
+    return status;
+}
+
+static void done(const fixture *f, int begun)
+{
+    int status = begun == SERIATIM_OK ? drive(f->link) : begun;
+    if (status != SERIATIM_OK)
+        fail_msg("%s: %s", seriatim_status_name(status), seriatim_client_error(f->client)->message);
+}
+
+typedef struct push_options {
+    double delay, score;
+    int64_t retry_count; /* 0: none, else one more */
+    const char *context;
+} push_options;
+
+static void add(const fixture *f, const char *id, size_t len, const char *payload, push_options options)
+{
+    seriatim_job job;
+    seriatim_job_init(&job);
+    job.id = id;
+    job.id_len = len;
+    job.payload = payload;
+    job.payload_len = strlen(payload);
+    if (options.delay > 0) {
+        job.when = SERIATIM_DELAY;
+        job.time = options.delay;
+    }
+    if (options.score > 0) {
+        job.has_score = 1;
+        job.score = options.score;
+    }
+    job.retry_count = options.retry_count - 1;
+    if (options.context) {
+        job.context = options.context;
+        job.context_len = strlen(options.context);
+    }
+    done(f, seriatim_push_job(f->client, &job));
+}
+
+static const push_options none = {0, 0, 0, NULL};
+
+static void push(const fixture *f, const char *id, const char *payload, push_options options)
+{
+    done(f, seriatim_push_begin(f->client, f->queue));
+    add(f, id, strlen(id), payload, options);
+    done(f, seriatim_push_send(f->client));
+}
+
+/* A failed id: a push with a retry_count. */
+static void push_failed(const fixture *f, const char *id, const char *payload, int64_t retry_count, double delay)
+{
+    push_options options = {0, 0, 0, NULL};
+    options.delay = delay;
+    options.retry_count = retry_count + 1;
+    push(f, id, payload, options);
+}
+
+static void push_later(const fixture *f, const char *id, const char *payload, double delay)
+{
+    push_options options = {0, 0, 0, NULL};
+    options.delay = delay;
+    push(f, id, payload, options);
+}
+
+static void push_many(const fixture *f, const char *id, int from, int count)
+{
+    char payload[32];
+    int i;
+    done(f, seriatim_push_begin(f->client, f->queue));
+    for (i = from; i < from + count; i++) {
+        snprintf(payload, sizeof payload, "p%d", i);
+        add(f, id, strlen(id), payload, none);
+    }
+    done(f, seriatim_push_send(f->client));
+}
+
+/* ---- What a node does, on shard 0 ----------------------------------------------------------- */
+
+static void acquire(fixture *f, const char *node)
+{
+    redisReply *reply = SCRIPT(acquire, node, "merge", "", "0");
+    assert_string_equal(reply->element[0]->str, "OK");
+    strcpy(f->lease, reply->element[1]->str);
+    strcpy(f->seen, reply->element[2]->str);
+    freeReplyObject(reply);
+}
+
+/* Claims up to `limit` ids; the run of the first is written to `run`. Returns their number. */
+static size_t claim(fixture *f, const char *limit, char run[64])
+{
+    redisReply *reply = SCRIPT(claim, f->lease, f->seen, limit, "0", "0", "merge");
+    size_t n = (reply->elements - 7) / 2;
+    strcpy(f->seen, reply->element[1]->str);
+    if (n && run)
+        snprintf(run, 64, "%d%s%s", (unsigned char)reply->element[8]->str[0] >= 12, reply->element[6]->str, f->seen);
+    freeReplyObject(reply);
+    return n;
+}
+
+static void settle_done(fixture *f, const char *id, const char *run)
+{
+    char sequence[16];
+    snprintf(sequence, sizeof sequence, "%d", ++f->settles);
+    freeReplyObject(SCRIPT(settle, f->lease, sequence, "merge", "1", id, run));
+}
+
+static void settle_failed(fixture *f, const char *id, const char *run, const char *limit, const char *action)
+{
+    char sequence[16];
+    snprintf(sequence, sizeof sequence, "%d", ++f->settles);
+    freeReplyObject(SCRIPT(settle, f->lease, sequence, "merge", "0", "fail", id, run, "60000000", "boom", limit, action));
+}
+
+/* ---- What an operator does ------------------------------------------------------------------ */
+
+static seriatim_text text(const char *word)
+{
+    seriatim_text t = {word, word ? strlen(word) : 0};
+    return t;
+}
+
+static int64_t act(const fixture *f, int kind)
+{
+    done(f, seriatim_action_begin(f->client, f->queue, kind, NULL, 0));
+    return seriatim_action_result(f->client);
+}
+
+static int64_t act_on(const fixture *f, int kind, const char *id)
+{
+    seriatim_text ids[1];
+    ids[0] = text(id);
+    done(f, seriatim_action_begin(f->client, f->queue, kind, ids, 1));
+    return seriatim_action_result(f->client);
+}
+
+/* The ids of a range, joined by spaces. */
+static const char *range(const fixture *f, int kind, int reverse, const char *min, const char *max, int64_t limit)
+{
+    static char out[4096];
+    const seriatim_record *records;
+    seriatim_query query;
+    size_t count, i;
+    seriatim_query_init(&query, kind);
+    query.reverse = reverse;
+    query.min = text(min);
+    query.max = text(max);
+    query.limit = limit;
+    done(f, seriatim_query_begin(f->client, f->queue, &query));
+    records = seriatim_query_result(f->client, &count);
+    out[0] = '\0';
+    for (i = 0; i < count; i++) {
+        if (i)
+            strcat(out, " ");
+        strcat(out, records[i].id);
+    }
+    return out;
+}
+
+/* One id's record, or NULL. */
+static const seriatim_record *fetch(const fixture *f, int kind, const char *id)
+{
+    const seriatim_record *records;
+    seriatim_query query;
+    seriatim_text ids[1];
+    size_t count;
+    ids[0] = text(id);
+    seriatim_query_init(&query, kind);
+    query.ids = ids;
+    query.id_count = 1;
+    done(f, seriatim_query_begin(f->client, f->queue, &query));
+    records = seriatim_query_result(f->client, &count);
+    return count ? &records[0] : NULL;
+}
+
+/* An id's payloads, joined by commas; "-" when it is unknown. */
+static const char *payloads(const fixture *f, int kind, const char *id)
+{
+    static char out[4096];
+    const seriatim_record *record = fetch(f, kind, id);
+    size_t i;
+    if (!record)
+        return "-";
+    out[0] = '\0';
+    for (i = 0; i < record->payload_count; i++) {
+        if (i)
+            strcat(out, ",");
+        strncat(out, record->payloads[i].data, record->payloads[i].len);
+    }
+    return out;
+}
+
+static seriatim_metrics metrics(const fixture *f)
+{
+    done(f, seriatim_metrics_begin(f->client, f->queue));
+    return *seriatim_metrics_total(f->client);
+}
+
+static size_t findings(const fixture *f, int repair)
+{
+    const seriatim_finding *list;
+    size_t count, i, open = 0;
+    done(f, seriatim_check_begin(f->client, f->queue, repair));
+    list = seriatim_check_result(f->client, &count);
+    for (i = 0; i < count; i++) {
+        open += !list[i].repaired;
+        if (!repair && getenv("VERBOSE"))
+            printf("%s %s: %s\n", list[i].kind, list[i].id, list[i].detail);
+    }
+    return repair ? open : count;
+}
+
+static void close_queue(fixture *f)
+{
+    REDIS("CONFIG SET maxmemory 0");
+    assert_int_equal(findings(f, 0), 0);
+    seriatim_link_free(f->link);
+}
+
+/* ---- Queries -------------------------------------------------------------------------------- */
+
+static void test_empty(void **state)
+{
+    fixture f = open_queue(3, "merge");
+    int kind;
+    (void)state;
+    for (kind = SERIATIM_RANGE_BY_ID; kind <= SERIATIM_PARKED; kind++) {
+        assert_string_equal(range(&f, kind, 0, NULL, NULL, 10), "");
+        assert_string_equal(range(&f, kind, 1, NULL, NULL, 10), "");
+    }
+    assert_null(fetch(&f, SERIATIM_FETCH, "a"));
+    assert_int_equal(metrics(&f).length, 0);
+    assert_true(metrics(&f).lag <= 0);
+    close_queue(&f);
+}
+
+/* A queue that Redis does not know, and that is not made by looking. */
+static void test_unknown_queue(void **state)
+{
+    fixture f = open_queue(0, "merge");
+    redisReply *reply;
+    (void)state;
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_ID, 0, NULL, NULL, 10), "");
+    assert_null(fetch(&f, SERIATIM_FETCH, "a"));
+    assert_int_equal(act(&f, SERIATIM_PAUSE), 0);
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "a"), 0);
+    assert_int_equal(metrics(&f).length, 0);
+    done(&f, seriatim_explain_begin(f.client, f.queue, "a", 1));
+    assert_string_equal(seriatim_explain_result(f.client)->job.state, "unknown");
+    close_queue(&f);
+    reply = redis("DBSIZE");
+    assert_int_equal(reply->integer, 0);
+    freeReplyObject(reply);
+}
+
+static void fill(fixture *f)
+{
+    push(f, "a", "1", none);
+    push(f, "b", "2", none);
+    push_later(f, "c", "3", 100);
+    push_later(f, "d", "4", 50);
+    push_failed(f, "e", "5", 3, 200);
+    push_failed(f, "f", "6", 1, 300);
+    push_failed(f, "g", "7", 1, 0);
+}
+
+static void test_range_by_id(void **state)
+{
+    fixture f = open_queue(5, "merge");
+    (void)state;
+    fill(&f);
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_ID, 0, "-", "+", 10), "a b c d e f g");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_ID, 0, NULL, NULL, 3), "a b c");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_ID, 1, "-", "+", 3), "g f e");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_ID, 0, "[c", "(e", 10), "c d");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_ID, 1, "(c", "[e", 10), "e d");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_ID, 0, "+", "-", 10), "");
+    close_queue(&f);
+}
+
+static void test_range_by_numbers(void **state)
+{
+    fixture f = open_queue(5, "merge");
+    char bound[64];
+    double due;
+    (void)state;
+    fill(&f);
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_PERFORM_IN, 0, "-inf", "+inf", 10), "a b g d c e f");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_PERFORM_IN, 1, "-inf", "+inf", 3), "f e c");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_PERFORM_IN, 0, NULL, NULL, 2), "a b");
+    due = fetch(&f, SERIATIM_FETCH, "d")->perform_in;
+    snprintf(bound, sizeof bound, "%.17g", due);
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_PERFORM_IN, 0, bound, "inf", 10), "d c e f");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_PERFORM_IN, 1, "-inf", bound, 10), "d g b a");
+    snprintf(bound, sizeof bound, "(%.17g", due);
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_PERFORM_IN, 0, bound, "inf", 10), "c e f");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_PERFORM_IN, 1, "-inf", bound, 10), "g b a");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_RETRY_COUNT, 0, "0", "+inf", 10), "f g e");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_RETRY_COUNT, 1, "0", "+inf", 10), "e g f");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_RETRY_COUNT, 0, "(1", "3", 10), "e");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_RETRY_COUNT, 0, "0.5", "1.5e0", 10), "f g");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_RETRY_COUNT, 0, "-inf", "(3", 10), "a b c d f g");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_RETRY_COUNT, 1, "-1", "-1", 2), "d c");
+    close_queue(&f);
+}
+
+static void test_bad_bounds(void **state)
+{
+    static const struct {
+        int kind;
+        const char *min, *max, *named;
+    } rows[] = {
+        {SERIATIM_RANGE_BY_ID, "a", "+", "min"},
+        {SERIATIM_RANGE_BY_ID, "-", "", "max"},
+        {SERIATIM_RANGE_BY_ID, "-x", "+", "min"},
+        {SERIATIM_MORGUE_RANGE_BY_ID, "[a", "b", "max"},
+        {SERIATIM_RANGE_BY_PERFORM_IN, "x", "+inf", "min"},
+        {SERIATIM_RANGE_BY_PERFORM_IN, "1", "1.2.3", "max"},
+        {SERIATIM_RANGE_BY_RETRY_COUNT, "(", "1", "min"},
+        {SERIATIM_RANGE_BY_RETRY_COUNT, "", "1", "min"},
+        {SERIATIM_RANGE_BY_RETRY_COUNT, "1", "nan", "max"},
+        {SERIATIM_RANGE_BY_RETRY_COUNT, "1", "1e", "max"},
+        {SERIATIM_MORGUE_RANGE_BY_UPDATED_AT, "1,5", "+inf", "min"},
+    };
+    fixture f = open_queue(2, "merge");
+    seriatim_query query;
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        seriatim_query_init(&query, rows[i].kind);
+        query.min = text(rows[i].min);
+        query.max = text(rows[i].max);
+        assert_int_equal(seriatim_query_begin(f.client, f.queue, &query), SERIATIM_INVALID);
+        assert_non_null(strstr(seriatim_client_error(f.client)->message, rows[i].named));
+    }
+    seriatim_query_init(&query, SERIATIM_RANGE_BY_ID);
+    query.limit = 0;
+    assert_int_equal(seriatim_query_begin(f.client, f.queue, &query), SERIATIM_INVALID);
+    seriatim_query_init(&query, 99);
+    assert_int_equal(seriatim_query_begin(f.client, f.queue, &query), SERIATIM_INVALID);
+    assert_int_equal(seriatim_action_begin(f.client, f.queue, 99, NULL, 0), SERIATIM_INVALID);
+    seriatim_query_init(&query, SERIATIM_RANGE_BY_ID);
+    assert_int_equal(seriatim_query_begin(f.client, 7, &query), SERIATIM_INVALID);
+    close_queue(&f);
+}
+
+/* Thousands of ids over several shards and slices: each page is what sorting them all would give. */
+static void test_merge(void **state)
+{
+    fixture f = open_queue(7, "merge");
+    char id[16], last[64];
+    const seriatim_record *records;
+    seriatim_query query;
+    size_t count, total = 0;
+    double before = 0;
+    int i;
+    (void)state;
+    done(&f, seriatim_push_begin(f.client, f.queue));
+    for (i = 0; i < 6000; i++) {
+        push_options options = {0, 0, 0, NULL};
+        options.delay = i % 3 == 0 ? 1000.0 - i / 10.0 + 1000 : 0;
+        snprintf(id, sizeof id, "id-%05d", i);
+        add(&f, id, strlen(id), "{}", options);
+    }
+    done(&f, seriatim_push_send(f.client));
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_ID, 0, "(id-00998", "+", 3), "id-00999 id-01000 id-01001");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_ID, 1, "-", "+", 2), "id-05999 id-05998");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_PERFORM_IN, 1, NULL, NULL, 3), "id-00000 id-00003 id-00006");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_RETRY_COUNT, 1, "-1", "0", 2), "id-05999 id-05998");
+    seriatim_query_init(&query, SERIATIM_RANGE_BY_PERFORM_IN);
+    query.limit = 1000;
+    last[0] = '\0';
+    for (;;) { /* page by page */
+        query.min = text(last[0] ? last : NULL);
+        done(&f, seriatim_query_begin(f.client, f.queue, &query));
+        records = seriatim_query_result(f.client, &count);
+        for (i = 0; (size_t)i < count; i++) {
+            assert_true(records[i].perform_in >= before);
+            before = records[i].perform_in;
+        }
+        total += count;
+        if (count < 1000)
+            break;
+        snprintf(last, sizeof last, "(%.17g", before);
+    }
+    /* Jobs of two shards may share a microsecond at the end of a page; only those may be missed. */
+    assert_in_range(total, 5980, 6000);
+    query.min = text(NULL);
+    query.limit = 100000;
+    done(&f, seriatim_query_begin(f.client, f.queue, &query));
+    seriatim_query_result(f.client, &count);
+    assert_int_equal(count, 6000);
+    close_queue(&f);
+}
+
+static void test_record_fields(void **state)
+{
+    fixture f = open_queue(1, "list");
+    push_options options = {0, 9.5, 0, "{\"t\":\"1\"}"};
+    const seriatim_record *record;
+    char run[64];
+    (void)state;
+    push(&f, "x", "late", options);
+    options.score = 2;
+    options.context = NULL;
+    push(&f, "x", "early", options);
+    record = fetch(&f, SERIATIM_FETCH, "x");
+    assert_string_equal(record->state, "waiting");
+    assert_int_equal(record->payload_count, 2);
+    assert_memory_equal(record->payloads[0].data, "early", 5);
+    assert_true(fabs(record->payloads[1].score - 9.5) < 1e-12);
+    assert_int_equal(record->payloads[1].context_len, 9);
+    assert_int_equal(record->error_len, 0);
+    assert_int_equal(record->retry_count, -1);
+    acquire(&f, "n1");
+    assert_int_equal(claim(&f, "10", run), 1);
+    assert_null(fetch(&f, SERIATIM_FETCH, "x"));
+    assert_string_equal(range(&f, SERIATIM_PROCESSING, 0, NULL, NULL, 10), "x");
+    push(&f, "x", "next", none);
+    record = fetch(&f, SERIATIM_FETCH, "x");
+    assert_int_equal(record->behind, 1);
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_PERFORM_IN, 0, NULL, NULL, 10), "x");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_ID, 0, NULL, NULL, 10), "x");
+    settle_failed(&f, "x", run, "5", "bury");
+    record = fetch(&f, SERIATIM_FETCH, "x");
+    assert_string_equal(record->state, "retrying");
+    assert_memory_equal(record->error, "boom", 4);
+    assert_int_equal(record->retry_count, 0);
+    assert_int_equal(record->payload_count, 3);
+    close_queue(&f);
+}
+
+/* ---- Metrics -------------------------------------------------------------------------------- */
+
+/* Makes an id due `seconds` ago: its record is the plain form. */
+static void backdate(const char *id, double seconds)
+{
+    unsigned char record[10];
+    redisReply *reply = redis("TIME");
+    double due = (strtod(reply->element[0]->str, NULL) - seconds) * 1e6 + strtod(reply->element[1]->str, NULL);
+    freeReplyObject(reply);
+    record[0] = 0;
+    memcpy(record + 1, &due, 8);
+    record[9] = 'p';
+    REDIS("HSET " PREFIX "jobs %s %b", id, record, sizeof record);
+}
+
+static void test_metrics(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    seriatim_metrics m;
+    char run[64], id[32];
+    int i;
+    (void)state;
+    push_later(&f, "later", "1", 1000);
+    m = metrics(&f);
+    assert_true(m.lag <= 0);
+    assert_true(m.first > m.now + 999);
+    acquire(&f, "n1");
+    for (i = 0; i < 4; i++) {
+        snprintf(id, sizeof id, "dead%d", i);
+        push_failed(&f, id, "1", 2, 100);
+    }
+    assert_int_equal(act(&f, SERIATIM_KILL_ALL_FAILED_JOBS), 4);
+    push(&f, "run", "1", none);
+    assert_int_equal(claim(&f, "1", run), 1);
+    push(&f, "gone", "1", none);
+    push(&f, "old", "p", none);
+    push(&f, "new", "p", none);
+    REDIS("HDEL " PREFIX "jobs gone");
+    backdate("old", 10);
+    push_failed(&f, "r1", "1", 0, 60);
+    push_failed(&f, "r2", "1", 4, 60);
+    push_failed(&f, "stopped", "1", 4, 60);
+    assert_int_equal(act_on(&f, SERIATIM_PARK, "stopped"), 1);
+    m = metrics(&f);
+    assert_int_equal(m.fresh, 3);
+    assert_int_equal(m.retries, 2);
+    assert_int_equal(m.length, 5);
+    assert_int_equal(m.busy, 1);
+    assert_int_equal(m.parked, 1);
+    assert_int_equal(m.morgue_length, 4);
+    assert_true(m.lag > 9.9 && m.lag < 10.5);
+    settle_done(&f, "run", run);
+    m = metrics(&f);
+    assert_int_equal(m.processed, 1);
+    assert_int_equal(m.busy, 0);
+    REDIS("HSET " PREFIX "running x y");
+    REDIS("DEL " PREFIX "running");
+    close_queue(&f);
+}
+
+/* ---- Actions -------------------------------------------------------------------------------- */
+
+static void test_perform_now(void **state)
+{
+    fixture f = open_queue(3, "merge");
+    seriatim_metrics m;
+    (void)state;
+    fill(&f);
+    push_later(&f, "stopped", "1", 100);
+    act_on(&f, SERIATIM_PARK, "stopped");
+    assert_int_equal(act(&f, SERIATIM_PERFORM_ALL_JOBS_NOW), 4);
+    m = metrics(&f);
+    assert_true(m.lag < 5);
+    assert_int_equal(m.retries, 3);
+    assert_int_equal(m.parked, 1);
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "e")->retry_count, 3);
+    assert_true(fetch(&f, SERIATIM_FETCH, "c")->perform_in <= m.now);
+    assert_int_equal(act(&f, SERIATIM_PERFORM_ALL_JOBS_NOW), 0);
+    close_queue(&f);
+}
+
+static void test_failed_jobs(void **state)
+{
+    fixture f = open_queue(3, "merge");
+    (void)state;
+    fill(&f);
+    push(&f, "e", "more", none);
+    assert_int_equal(act(&f, SERIATIM_KILL_ALL_FAILED_JOBS), 3);
+    assert_string_equal(range(&f, SERIATIM_MORGUE_RANGE_BY_ID, 0, NULL, NULL, 10), "e f g");
+    assert_string_equal(range(&f, SERIATIM_MORGUE_RANGE_BY_ID, 1, "(e", NULL, 10), "g f");
+    assert_string_equal(payloads(&f, SERIATIM_MORGUE_FETCH, "e"), "5,more");
+    assert_true(fetch(&f, SERIATIM_MORGUE_FETCH, "e")->updated_at > 1e9);
+    assert_int_equal(metrics(&f).retries, 0);
+    push_failed(&f, "e", "again", 2, 0);
+    act(&f, SERIATIM_KILL_ALL_FAILED_JOBS);
+    assert_string_equal(payloads(&f, SERIATIM_MORGUE_FETCH, "e"), "5,more,again");
+    push_failed(&f, "h", "8", 2, 0);
+    assert_int_equal(act(&f, SERIATIM_DELETE_ALL_FAILED_JOBS), 1);
+    assert_null(fetch(&f, SERIATIM_FETCH, "h"));
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_ID, 0, NULL, NULL, 10), "a b c d");
+    assert_string_equal(range(&f, SERIATIM_MORGUE_RANGE_BY_UPDATED_AT, 1, NULL, NULL, 1), "e");
+    assert_int_equal(act_on(&f, SERIATIM_MORGUE_DELETE, "e"), 1);
+    assert_int_equal(act_on(&f, SERIATIM_MORGUE_DELETE, "e"), 0);
+    assert_int_equal(act(&f, SERIATIM_MORGUE_DELETE_ALL_JOBS), 2);
+    assert_int_equal(metrics(&f).morgue_length, 0);
+    close_queue(&f);
+}
+
+/* LK-R-10: what is pushed between two slices survives both actions, and what dies meanwhile is not deleted. */
+static void test_snapshot(void **state)
+{
+    static const int deletes[] = {0, 1};
+    size_t i;
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        fixture f = open_queue(1, "merge");
+        char began[32] = "0", cursor[32] = "", id[16];
+        int slices = 0, n, kept = 0;
+        done(&f, seriatim_push_begin(f.client, f.queue));
+        for (n = 0; n < 900; n++) {
+            push_options options = {60, 0, 3, NULL};
+            snprintf(id, sizeof id, "f%d", n);
+            add(&f, id, strlen(id), "old", options);
+        }
+        done(&f, seriatim_push_send(f.client));
+        do {
+            redisReply *reply = deletes[i] ? SCRIPT(delete_failed, began, cursor) : SCRIPT(kill_failed, began, cursor, "merge");
+            strcpy(began, reply->element[0]->str);
+            strcpy(cursor, reply->element[1]->str);
+            freeReplyObject(reply);
+            if (slices++ == 1) {
+                done(&f, seriatim_push_begin(f.client, f.queue));
+                for (n = 0; n < 900; n++) {
+                    snprintf(id, sizeof id, "f%d", n);
+                    add(&f, id, strlen(id), "new", none);
+                }
+                done(&f, seriatim_push_send(f.client));
+            }
+        } while (*cursor);
+        assert_true(slices > 3);
+        for (n = 0; n < 900; n++) {
+            snprintf(id, sizeof id, "f%d", n);
+            kept += strcmp(payloads(&f, SERIATIM_FETCH, id), "new") == 0;
+        }
+        assert_int_equal(kept, 900);
+        assert_int_equal(metrics(&f).retries, 0);
+        assert_int_equal(metrics(&f).morgue_length, deletes[i] ? 0 : 900);
+        close_queue(&f);
+    }
+}
+
+static void test_dead_snapshot(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char began[32], id[16];
+    redisReply *reply;
+    int n;
+    (void)state;
+    for (n = 0; n < 150; n++) {
+        snprintf(id, sizeof id, "f%03d", n);
+        push_failed(&f, id, "old", 3, 0);
+    }
+    act(&f, SERIATIM_KILL_ALL_FAILED_JOBS);
+    reply = SCRIPT(dead_delete, "0", "", "merge");
+    strcpy(began, reply->element[0]->str);
+    assert_string_equal(reply->element[1]->str, "more");
+    freeReplyObject(reply);
+    push_failed(&f, "fresh", "new", 3, 0);
+    act(&f, SERIATIM_KILL_ALL_FAILED_JOBS);
+    reply = SCRIPT(dead_delete, began, "more", "merge");
+    assert_int_equal(reply->element[2]->integer, 50);
+    assert_string_equal(reply->element[1]->str, "");
+    freeReplyObject(reply);
+    assert_string_equal(payloads(&f, SERIATIM_MORGUE_FETCH, "fresh"), "new");
+    assert_int_equal(metrics(&f).morgue_length, 1);
+    close_queue(&f);
+}
+
+static void kill_one(const fixture *f, const char *id, const char *payload)
+{
+    push_failed(f, id, payload, 2, 0);
+    act(f, SERIATIM_KILL_ALL_FAILED_JOBS);
+}
+
+/* LK-A-10, and the same for parked and running ids and the other folds. */
+static void test_requeue(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    const seriatim_record *record;
+    char run[64];
+    (void)state;
+    kill_one(&f, "w", "y");
+    push_failed(&f, "w", "x", 3, 1000);
+    assert_int_equal(act_on(&f, SERIATIM_MORGUE_QUEUE_UP, "w"), 1);
+    record = fetch(&f, SERIATIM_FETCH, "w");
+    assert_int_equal(record->retry_count, -1);
+    assert_int_equal(record->payload_count, 2);
+    assert_true(record->perform_in <= metrics(&f).now);
+    assert_int_equal(metrics(&f).morgue_length, 0);
+    assert_int_equal(act_on(&f, SERIATIM_MORGUE_QUEUE_UP, "w"), 0);
+    act_on(&f, SERIATIM_DELETE, "w");
+
+    kill_one(&f, "p", "y");
+    push(&f, "p", "x", none);
+    act_on(&f, SERIATIM_PARK, "p");
+    act(&f, SERIATIM_MORGUE_QUEUE_UP_ALL_JOBS);
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "p"), "y,x");
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "p")->state, "parked");
+    act_on(&f, SERIATIM_DELETE, "p");
+
+    kill_one(&f, "r", "y");
+    push(&f, "r", "x", none);
+    acquire(&f, "n1");
+    assert_int_equal(claim(&f, "5", run), 1);
+    act_on(&f, SERIATIM_MORGUE_QUEUE_UP, "r");
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "r"), "y");
+    settle_done(&f, "r", run);
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "r"), "y");
+    assert_int_equal(claim(&f, "5", run), 1);
+    settle_done(&f, "r", run);
+    close_queue(&f);
+
+    f = open_queue(1, "last");
+    kill_one(&f, "l", "old");
+    push(&f, "l", "new", none);
+    act_on(&f, SERIATIM_MORGUE_QUEUE_UP, "l");
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "l"), "new");
+    close_queue(&f);
+
+    f = open_queue(1, "list");
+    kill_one(&f, "l", "same");
+    push(&f, "l", "same", none);
+    act_on(&f, SERIATIM_MORGUE_QUEUE_UP, "l");
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "l"), "same,same");
+    close_queue(&f);
+}
+
+static void test_delete(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    (void)state;
+    acquire(&f, "n1");
+    fill(&f);
+    act_on(&f, SERIATIM_PARK, "b");
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "a"), 1);
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "b"), 1);
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "c"), 1);
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "e"), 1);
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "unknown"), 0);
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_ID, 0, NULL, NULL, 10), "d f g");
+    assert_int_equal(metrics(&f).parked, 0);
+    assert_int_equal(metrics(&f).retries, 2);
+
+    assert_int_equal(claim(&f, "5", run), 1); /* g */
+    push(&f, "g", "before", none);
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "g"), 1);
+    assert_null(fetch(&f, SERIATIM_FETCH, "g"));
+    push(&f, "g", "after", none);
+    settle_failed(&f, "g", run, "9", "bury");
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "g"), "after");
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "g")->retry_count, -1);
+    close_queue(&f);
+}
+
+static void test_park(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    const seriatim_record *record;
+    char run[64];
+    (void)state;
+    acquire(&f, "n1");
+    push_failed(&f, "a", "1", 4, 0);
+    assert_int_equal(act_on(&f, SERIATIM_PARK, "a"), 1);
+    assert_int_equal(act_on(&f, SERIATIM_PARK, "nothing"), 0);
+    assert_int_equal(metrics(&f).retries, 0);
+    assert_int_equal(claim(&f, "5", NULL), 0);
+    assert_int_equal(act(&f, SERIATIM_PERFORM_ALL_JOBS_NOW), 0);
+    assert_int_equal(act(&f, SERIATIM_KILL_ALL_FAILED_JOBS), 0);
+    push(&f, "a", "2", none);
+    assert_string_equal(range(&f, SERIATIM_PARKED, 0, NULL, NULL, 10), "a");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_ID, 0, NULL, NULL, 10), "");
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "a"), "1,2");
+    assert_int_equal(act_on(&f, SERIATIM_UNPARK, "a"), 1);
+    assert_int_equal(act_on(&f, SERIATIM_UNPARK, "a"), 0);
+    record = fetch(&f, SERIATIM_FETCH, "a");
+    assert_int_equal(record->retry_count, -1);
+    assert_string_equal(record->state, "waiting");
+
+    assert_int_equal(claim(&f, "5", run), 1);
+    act_on(&f, SERIATIM_PARK, "a");
+    assert_int_equal(metrics(&f).busy, 1);
+    settle_failed(&f, "a", run, "9", "bury");
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "a")->state, "parked");
+    act_on(&f, SERIATIM_UNPARK, "a");
+    assert_int_equal(claim(&f, "5", run), 1);
+    act_on(&f, SERIATIM_PARK, "a");
+    act_on(&f, SERIATIM_UNPARK, "a");
+    push(&f, "a", "3", none);
+    settle_done(&f, "a", run);
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "a"), "3");
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "a")->state, "waiting");
+    close_queue(&f);
+}
+
+/* The owner hears of it at once. */
+static void test_pause(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    redisContext *ear = redisConnectUnix(server.socket);
+    void *heard;
+    (void)state;
+    freeReplyObject(redisCommand(ear, "SUBSCRIBE seriatim:wake:n1"));
+    acquire(&f, "n1");
+    push(&f, "a", "1", none);
+    assert_int_equal(act(&f, SERIATIM_PAUSE), 1);
+    assert_int_equal(act(&f, SERIATIM_PAUSE), 0);
+    assert_int_equal(metrics(&f).paused, 1);
+    assert_int_equal(claim(&f, "5", NULL), 0);
+    assert_int_equal(act(&f, SERIATIM_RESUME), 1);
+    assert_int_equal(metrics(&f).paused, 0);
+    assert_int_equal(redisGetReply(ear, &heard), REDIS_OK);
+    assert_string_equal(((redisReply *)heard)->element[2]->str, "!" PREFIX);
+    freeReplyObject(heard);
+    assert_int_equal(claim(&f, "5", NULL), 1);
+    redisFree(ear);
+    close_queue(&f);
+}
+
+/* ---- Many payloads, strange names, broken and full servers ---------------------------------- */
+
+static void test_spilled(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    const seriatim_record *record;
+    seriatim_query query;
+    seriatim_text ids[1];
+    size_t count;
+    char run[64];
+    (void)state;
+    push_many(&f, "hot", 0, 3000);
+    record = fetch(&f, SERIATIM_FETCH, "hot");
+    assert_int_equal(record->payload_count, 1000);
+    assert_int_equal(record->payload_total, 3000);
+    assert_memory_equal(record->payloads[999].data, "p999", 4);
+    ids[0] = text("hot");
+    seriatim_query_init(&query, SERIATIM_FETCH);
+    query.ids = ids;
+    query.id_count = 1;
+    query.payload_limit = 5000;
+    done(&f, seriatim_query_begin(f.client, f.queue, &query));
+    assert_int_equal(seriatim_query_result(f.client, &count)->payload_count, 3000);
+
+    acquire(&f, "n1");
+    claim(&f, "1", run);
+    push_many(&f, "hot", 2000, 2000);
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 2000);
+    settle_failed(&f, "hot", run, "9", "bury");
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 4000);
+    assert_int_equal(findings(&f, 0), 0);
+    act(&f, SERIATIM_KILL_ALL_FAILED_JOBS);
+    assert_int_equal(fetch(&f, SERIATIM_MORGUE_FETCH, "hot")->payload_total, 4000);
+    assert_memory_equal(fetch(&f, SERIATIM_MORGUE_FETCH, "hot")->error, "boom", 4);
+    push(&f, "hot", "p1", none);
+    push(&f, "hot", "unseen", none);
+    act(&f, SERIATIM_MORGUE_QUEUE_UP_ALL_JOBS);
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 4001);
+    assert_int_equal(findings(&f, 0), 0);
+    act_on(&f, SERIATIM_PARK, "hot");
+    act_on(&f, SERIATIM_UNPARK, "hot");
+    act_on(&f, SERIATIM_DELETE, "hot");
+    assert_int_equal(count_of("EXISTS", "spill:hot") + count_of("EXISTS", "spillmap:hot"), 0);
+    close_queue(&f);
+}
+
+static void test_names(void **state)
+{
+    static const char *const names[] = {"Q:processing", "Q:morgue", "{Q}", "Q*", "Q/0}:jobs"};
+    static const struct {
+        const char *id;
+        size_t len;
+    } rows[] = {{"a:b", 3}, {"{x}", 3}, {"}", 1}, {"with space", 10}, {"nul\0in", 6}, {"\xc3\xa9", 2}, {"line\n", 5}};
+    fixture f = open_queue(4, "merge");
+    char longest[1025];
+    seriatim_text ids[1];
+    seriatim_query query;
+    size_t i, n, count, q = f.queue;
+    (void)state;
+    memset(longest, 'k', sizeof longest);
+    for (n = 0; n < 5; n++) {
+        f.queue = add_queue(f.client, names[n], strlen(names[n]), 4, "merge");
+        for (i = 0; i < 7; i++) {
+            done(&f, seriatim_push_begin(f.client, f.queue));
+            add(&f, rows[i].id, rows[i].len, "1", none);
+            done(&f, seriatim_push_send(f.client));
+            ids[0].data = rows[i].id;
+            ids[0].len = rows[i].len;
+            seriatim_query_init(&query, SERIATIM_FETCH);
+            query.ids = ids;
+            query.id_count = 1;
+            done(&f, seriatim_query_begin(f.client, f.queue, &query));
+            assert_int_equal(seriatim_query_result(f.client, &count)->id_len, rows[i].len);
+        }
+        done(&f, seriatim_push_begin(f.client, f.queue));
+        for (i = 0; i < 200; i++) {
+            char payload[32];
+            snprintf(payload, sizeof payload, "payload %lu", (unsigned long)i);
+            add(&f, longest, 1024, payload, none);
+        }
+        done(&f, seriatim_push_send(f.client));
+        assert_int_equal(metrics(&f).length, 8);
+        assert_int_equal(findings(&f, 0), 0);
+    }
+    ids[0].data = longest;
+    ids[0].len = 1025;
+    assert_int_equal(seriatim_action_begin(f.client, f.queue, SERIATIM_DELETE, ids, 1), SERIATIM_INVALID);
+    for (n = 0; n < 5; n++) {
+        f.queue = add_queue(f.client, names[n], strlen(names[n]), 4, "merge");
+        for (i = 0; i < 7; i++) {
+            ids[0].data = rows[i].id;
+            ids[0].len = rows[i].len;
+            done(&f, seriatim_action_begin(f.client, f.queue, SERIATIM_DELETE, ids, 1));
+            assert_int_equal(seriatim_action_result(f.client), 1);
+        }
+        assert_int_equal(metrics(&f).length, 1);
+    }
+    f.queue = q;
+    assert_int_equal(metrics(&f).length, 0);
+    close_queue(&f);
+}
+
+static void digest(char out[64])
+{
+    redisReply *reply = redis("DEBUG DIGEST");
+    snprintf(out, 64, "%s", reply->str);
+    freeReplyObject(reply);
+}
+
+/* A key of the wrong type: every action fails and nothing is written. */
+static void test_wrong_type(void **state)
+{
+    static const char *const kinds[] = {"state", "jobs",   "ready",    "due",     "running", "next",      "retry",         "dead",
+                                        "died",  "parked", "unproven", "suspect", "overrun", "spill:hot", "deadspill:bad", "spillmap:hot"};
+    static const char *const ids[] = {"a", "e", "hot", "bad", "stopped"};
+    char before[64], after[64];
+    size_t i, n;
+    int kind;
+    (void)state;
+    for (i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        fixture f = open_queue(1, "merge");
+        seriatim_text all[5];
+        fill(&f);
+        push_failed(&f, "hot", "first", 3, 60);
+        push_many(&f, "hot", 0, 400);
+        push_many(&f, "bad", 0, 400);
+        push_failed(&f, "bad2", "x", 3, 60);
+        act_on(&f, SERIATIM_PARK, "b");
+        kill_one(&f, "bad", "x");
+        push_failed(&f, "hot", "first", 3, 60);
+        REDIS("DEL " PREFIX "%s", kinds[i]);
+        if (i == 0)
+            REDIS("HSET " PREFIX "%s a b", kinds[i]);
+        else
+            REDIS("SET " PREFIX "%s wrong", kinds[i]);
+        for (n = 0; n < 5; n++)
+            all[n] = text(ids[n]);
+        digest(before);
+        for (kind = SERIATIM_PERFORM_ALL_JOBS_NOW; kind <= SERIATIM_UNPARK; kind++) {
+            int status, spares = kind == SERIATIM_PAUSE || kind == SERIATIM_RESUME || i >= 13;
+            status = seriatim_action_begin(f.client, f.queue, kind, kind >= SERIATIM_DELETE ? all : NULL, 5);
+            status = status == SERIATIM_OK ? drive(f.link) : status;
+            if (spares && status == SERIATIM_OK) {
+                digest(before);
+                continue;
+            }
+            assert_int_equal(status, SERIATIM_SERVER);
+            digest(after);
+            if (strcmp(before, after) != 0)
+                fail_msg("action %d changed something although %s has the wrong type", kind, kinds[i]);
+        }
+        seriatim_link_free(f.link);
+    }
+}
+
+static void test_full(void **state)
+{
+    fixture f = open_queue(2, "merge");
+    (void)state;
+    fill(&f);
+    push_many(&f, "hot", 0, 2000);
+    push_failed(&f, "dead", "1", 2, 0);
+    metrics(&f);
+    REDIS("CONFIG SET maxmemory 1");
+    REDIS("CONFIG SET maxmemory-policy noeviction");
+    assert_int_equal(act(&f, SERIATIM_PAUSE), 2);
+    assert_int_equal(act(&f, SERIATIM_RESUME), 2);
+    assert_int_equal(act(&f, SERIATIM_PERFORM_ALL_JOBS_NOW), 4);
+    assert_int_equal(act_on(&f, SERIATIM_PARK, "a"), 1);
+    assert_int_equal(act_on(&f, SERIATIM_UNPARK, "a"), 1);
+    assert_int_equal(act(&f, SERIATIM_KILL_ALL_FAILED_JOBS), 4);
+    assert_int_equal(act_on(&f, SERIATIM_MORGUE_QUEUE_UP, "e"), 1);
+    assert_int_equal(act_on(&f, SERIATIM_MORGUE_DELETE, "f"), 1);
+    assert_int_equal(act(&f, SERIATIM_MORGUE_QUEUE_UP_ALL_JOBS), 2);
+    assert_int_equal(act(&f, SERIATIM_DELETE_ALL_FAILED_JOBS), 0);
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "hot"), 1);
+    assert_int_equal(act(&f, SERIATIM_MORGUE_DELETE_ALL_JOBS), 0);
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_ID, 0, NULL, NULL, 10), "a b c d dead e g");
+    close_queue(&f);
+}
+
+/* ---- Check ---------------------------------------------------------------------------------- */
+
+static void test_check(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    (void)state;
+    fill(&f);
+    acquire(&f, "n1");
+    claim(&f, "1", run);
+    push(&f, "a", "behind", none);
+    push_many(&f, "hot", 0, 500);
+    push_many(&f, "cold", 0, 500);
+    kill_one(&f, "dead", "1");
+    assert_int_equal(findings(&f, 0), 0);
+    REDIS("LREM " PREFIX "ready 0 b");          /* missing in ready */
+    REDIS("ZREM " PREFIX "due c");              /* missing in due */
+    REDIS("ZADD " PREFIX "due 5 d");            /* another number */
+    REDIS("ZADD " PREFIX "due 5 ghost");        /* leads to nothing */
+    REDIS("ZADD " PREFIX "parked 5 d");
+    REDIS("ZADD " PREFIX "retry 5 c");
+    REDIS("ZREM " PREFIX "died dead");
+    REDIS("ZADD " PREFIX "died 5 ghost");
+    REDIS("ZADD " PREFIX "overrun 5 ghost");
+    REDIS("HSET " PREFIX "running ghost 0n5");  /* runs without a record */
+    REDIS("HSET " PREFIX "next b %b", "\0\0\0\0\0\0\0\0\0p", (size_t)10); /* behind a run that is not there */
+    REDIS("HDEL " PREFIX "jobs hot");           /* payloads without a record */
+    REDIS("ZREMRANGEBYRANK " PREFIX "spill:cold 0 0"); /* one payload less than counted */
+    REDIS("HSET " PREFIX "spillmap:nobody i x");
+    assert_true(findings(&f, 0) >= 13);
+    assert_int_equal(findings(&f, 1), 0);
+    assert_int_equal(findings(&f, 0), 0);
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 500);
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "b"), "p,2");
+    assert_true(seriatim_check_looked_at(f.client) == 0);
+    settle_done(&f, "a", run);
+    REDIS("HSET " PREFIX "jobs junk %b", "\x0d", (size_t)1);
+    assert_int_equal(findings(&f, 1), 1);
+    REDIS("HDEL " PREFIX "jobs junk");
+    close_queue(&f);
+}
+
+/* ---- Explain and nodes ---------------------------------------------------------------------- */
+
+static const seriatim_explanation *explain(const fixture *f, const char *id)
+{
+    done(f, seriatim_explain_begin(f->client, f->queue, id, strlen(id)));
+    return seriatim_explain_result(f->client);
+}
+
+static void test_explain(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    const seriatim_explanation *x;
+    const seriatim_living_node *nodes;
+    size_t count;
+    char run[64];
+    (void)state;
+    x = explain(&f, "a");
+    assert_string_equal(x->text, "nothing waits or runs under this id");
+    push_later(&f, "a", "1", 100);
+    x = explain(&f, "a");
+    assert_non_null(strstr(x->text, "it is due in "));
+    assert_non_null(strstr(x->text, "no node owns its shard"));
+    acquire(&f, "n1");
+    x = explain(&f, "a");
+    assert_int_equal(x->owner_alive, 0);
+    assert_non_null(strstr(x->text, "has no heartbeat"));
+    REDIS("ZADD seriatim:{/nodes}:alive 9000000000000 n1");
+    REDIS("ZADD seriatim:{/nodes}:alive 5 n0");
+    REDIS("HSET seriatim:{/nodes}:info n1 here");
+    x = explain(&f, "a");
+    assert_int_equal(x->owner_alive, 1);
+    assert_non_null(strstr(x->text, "node n1 owns its shard"));
+    act(&f, SERIATIM_PAUSE);
+    assert_non_null(strstr(explain(&f, "a")->text, "paused"));
+    act(&f, SERIATIM_RESUME);
+    act(&f, SERIATIM_PERFORM_ALL_JOBS_NOW);
+    assert_int_equal(claim(&f, "1", run), 1);
+    push(&f, "a", "2", none);
+    push(&f, "a", "3", none);
+    x = explain(&f, "a");
+    assert_string_equal(x->job.state, "running");
+    assert_true(x->job.fence == x->fence && x->fence > 0);
+    assert_int_equal(x->behind.payload_total, 2);
+    assert_non_null(strstr(x->text, "more waits"));
+    act_on(&f, SERIATIM_PARK, "a");
+    assert_non_null(strstr(explain(&f, "a")->text, "parked when its run ends"));
+    settle_failed(&f, "a", run, "0", "bury");
+    x = explain(&f, "a");
+    assert_string_equal(x->job.state, "parked");
+    assert_string_equal(x->dead.state, "dead");
+    assert_non_null(strstr(x->text, "morgue"));
+    done(&f, seriatim_nodes_begin(f.client));
+    nodes = seriatim_nodes_result(f.client, &count);
+    assert_int_equal(count, 1);
+    assert_string_equal(nodes[0].name, "n1");
+    assert_string_equal(nodes[0].description, "here");
+    assert_true(nodes[0].expires_in > 1000);
+    close_queue(&f);
+}
+
+/* ---- Memory and hostile answers -------------------------------------------------------------- */
+
+typedef struct failing {
+    long left;
+} failing;
+
+static void *failing_alloc(void *user, void *ptr, size_t old_size, size_t new_size)
+{
+    failing *memory = user;
+    (void)old_size;
+    if (new_size == 0) {
+        free(ptr);
+        return NULL;
+    }
+    return memory->left-- > 0 ? realloc(ptr, new_size) : NULL;
+}
+
+#define OPERATIONS 14
+
+static int begin_number(seriatim_client *c, size_t queue, int number)
+{
+    seriatim_query query;
+    seriatim_text ids[2];
+    ids[0] = text("a");
+    ids[1] = text("hot");
+    switch (number) {
+    case 0:
+        return seriatim_metrics_begin(c, queue);
+    case 1:
+        return seriatim_explain_begin(c, queue, "a", 1);
+    case 2:
+        return seriatim_check_begin(c, queue, 1);
+    case 3:
+        return seriatim_nodes_begin(c);
+    case 4:
+        return seriatim_action_begin(c, queue, SERIATIM_PARK, ids, 2);
+    case 5:
+        return seriatim_action_begin(c, queue, SERIATIM_MORGUE_QUEUE_UP_ALL_JOBS, NULL, 0);
+    case 6:
+    case 7:
+        seriatim_query_init(&query, number == 6 ? SERIATIM_FETCH : SERIATIM_MORGUE_FETCH);
+        query.ids = ids;
+        query.id_count = 2;
+        return seriatim_query_begin(c, queue, &query);
+    default:
+        seriatim_query_init(&query, (const int[]){SERIATIM_RANGE_BY_ID, SERIATIM_RANGE_BY_PERFORM_IN, SERIATIM_RANGE_BY_RETRY_COUNT,
+                                                  SERIATIM_MORGUE_RANGE_BY_ID, SERIATIM_PROCESSING, SERIATIM_PARKED}[number - 8]);
+        query.reverse = number % 2;
+        return seriatim_query_begin(c, queue, &query);
+    }
+}
+
+static void test_memory(void **state)
+{
+    fixture f = open_queue(2, "merge");
+    seriatim_options options = {NULL, NULL, NULL, 0};
+    failing memory = {0};
+    seriatim_allocator allocator = {failing_alloc, NULL};
+    seriatim_error error;
+    int number;
+    (void)state;
+    fill(&f);
+    push_many(&f, "hot", 0, 300);
+    allocator.user = &memory;
+    options.allocator = &allocator;
+    for (number = 0; number < OPERATIONS; number++) {
+        long n;
+        int status = SERIATIM_NOMEM;
+        for (n = 0; status != SERIATIM_OK; n++) {
+            seriatim_link *link;
+            size_t queue;
+            memory.left = 1000000;
+            assert_int_equal(seriatim_link_new(&options, server.url, &link, &error), SERIATIM_OK);
+            queue = add_queue(seriatim_link_client(link), "Q", 1, 2, "merge");
+            memory.left = n;
+            status = begin_number(seriatim_link_client(link), queue, number);
+            if (status == SERIATIM_OK)
+                status = drive(link);
+            memory.left = 1000000;
+            if (status != SERIATIM_OK && status != SERIATIM_NOMEM)
+                fail_msg("operation %d, allocation %ld: %s", number, n, seriatim_client_error(seriatim_link_client(link))->message);
+            seriatim_link_free(link);
+            assert_true(n < 3000);
+        }
+    }
+    close_queue(&f);
+}
+
+/* Answers that no script gives: an error, never more. */
+static void test_hostile(void **state)
+{
+    static const char *const answers[] = {
+        "+OK\r\n", ":7\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "$0\r\n\r\n", "*1\r\n:1\r\n", "*2\r\n:1\r\n$1\r\nx\r\n",
+        "*2\r\n:1\r\n:1\r\n", "*3\r\n$1\r\n0\r\n$-1\r\n:1\r\n", "*3\r\n:5\r\n:9\r\n:1\r\n", "*1\r\n*1\r\n*1\r\n:1\r\n",
+        "*2\r\n$1\r\n0\r\n*1\r\n$5\r\nabcde\r\n", "*4\r\n$1\r\n0\r\n:1\r\n*3\r\n:1\r\n:1\r\n:1\r\n*0\r\n",
+        "*4\r\n$1\r\n0\r\n:1\r\n*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n*0\r\n", "*7\r\n:1\r\n:1\r\n$1\r\na\r\n$0\r\n\r\n:0\r\n:1\r\n$1\r\nx\r\n",
+        "*7\r\n:1\r\n:9\r\n$1\r\na\r\n$0\r\n\r\n:0\r\n:1\r\n$1\r\nx\r\n",
+        "*10\r\n:1\r\n:1\r\n:1\r\n:1\r\n$2\r\nn1\r\n$1\r\n0\r\n:1\r\n$1\r\nx\r\n$0\r\n\r\n$0\r\n\r\n",
+    };
+    int number;
+    size_t i;
+    (void)state;
+    for (number = 0; number < OPERATIONS; number++) {
+        for (i = 0; i < sizeof answers / sizeof *answers; i++) {
+            seriatim_client *c = NULL;
+            seriatim_error error;
+            size_t queue, n;
+            assert_int_equal(seriatim_client_new(NULL, &c, &error), SERIATIM_OK);
+            queue = add_queue(c, "Q", 1, 1, "merge");
+            srt_client_connected(c, NULL, NULL, 0);
+            assert_int_equal(begin_number(c, queue, number), SERIATIM_OK);
+            if (number != 3)
+                srt_client_input(c, "$3\r\n1 1\r\n", 9, &error);
+            for (n = 0; n < 50 && srt_client_waits(c); n++)
+                srt_client_input(c, answers[i], strlen(answers[i]), &error);
+            seriatim_client_free(c);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_empty),         cmocka_unit_test(test_unknown_queue),
+        cmocka_unit_test(test_range_by_id),   cmocka_unit_test(test_range_by_numbers),
+        cmocka_unit_test(test_bad_bounds),    cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_record_fields), cmocka_unit_test(test_metrics),
+        cmocka_unit_test(test_perform_now),   cmocka_unit_test(test_failed_jobs),
+        cmocka_unit_test(test_snapshot),      cmocka_unit_test(test_dead_snapshot),
+        cmocka_unit_test(test_requeue),       cmocka_unit_test(test_delete),
+        cmocka_unit_test(test_park),          cmocka_unit_test(test_pause),
+        cmocka_unit_test(test_spilled),       cmocka_unit_test(test_names),
+        cmocka_unit_test(test_wrong_type),    cmocka_unit_test(test_full),
+        cmocka_unit_test(test_check),         cmocka_unit_test(test_explain),
+        cmocka_unit_test(test_memory),        cmocka_unit_test(test_hostile),
+    };
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}
