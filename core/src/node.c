@@ -515,11 +515,11 @@ static void node_beaten(srt_node *n, const srt_reply *reply, int64_t now)
     n->beat_again = 0;
 }
 
-/* A farewell that was refused is said again, too. */
+/* A farewell that was refused is as good: the heartbeat ends by itself. */
 static void node_beat_failed(srt_node *n, int64_t now)
 {
     n->beating--;
-    n->left = 0;
+    n->stopped |= n->left;
     n->beat_at = now + 100;
 }
 
