@@ -435,12 +435,10 @@ static void shard_step_foreign(srt_node *node, srt_shard *s, int64_t now)
         shard_settle(node, s, now);
     if (!s->wanted || node->stopping || node->beats == 0)
         return;
-    if (s->owner.len > 0) {
-        if (srt_node_lives(node, s->owner.data, s->owner.len))
-            srt_bytes_clear(&s->owner);
-        else if (node->beats < s->asked_beat)
-            return;
-    }
+    if (s->owner.len > 0 && node->beats < s->asked_beat)
+        return;
+    if (s->owner.len > 0 && srt_node_lives(node, s->owner.data, s->owner.len))
+        srt_bytes_clear(&s->owner);
     shard_acquire(node, s, now);
 }
 
@@ -518,11 +516,11 @@ static void acquire_taken(srt_node *node, srt_shard *s, const srt_request *r, co
     srt_bytes_clear(&s->owner);
     srt_bytes_add(&s->owner, reply->tokens[2].data, reply->tokens[2].len);
     s->owner_lease = srt_token_int(&reply->tokens[3]);
-    s->asked_beat = node->beats + 1 + node->beating;
-    if (s->owner.len == 0)
-        srt_node_wake(node, s, now);
-    else if (!srt_node_lives(node, s->owner.data, s->owner.len))
-        srt_node_beat_soon(node, now);
+    s->asked_beat = node->beats + 1;
+    if (s->owner.len == 0 || srt_node_lives(node, s->owner.data, s->owner.len))
+        return;
+    s->asked_beat += node->beating;
+    srt_node_beat_soon(node, now);
 }
 
 static void shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
