@@ -124,24 +124,20 @@ static int shard_send(srt_node *node, srt_shard *s, srt_request *r, int64_t now)
     return 0;
 }
 
-static void known_runs(srt_request *r, const srt_job_list *list)
+/* A run of an earlier lease would hide that of the same id under this one. */
+static void known_run(srt_request *r, const srt_job *job, const srt_shard *s)
 {
-    const srt_job *job;
-    for (job = list->first; job; job = job->next) {
-        srt_request_arg(r, job->view.id, job->view.id_len);
-        srt_request_arg(r, job->run, job->run_len);
-    }
+    if (job->shard != s || job->lease != s->lease)
+        return;
+    srt_request_arg(r, job->view.id, job->view.id_len);
+    srt_request_arg(r, job->run, job->run_len);
 }
 
-static void known_of_shard(srt_request *r, const srt_job_list *list, const srt_shard *s)
+static void known_runs(srt_request *r, const srt_job_list *list, const srt_shard *s)
 {
     const srt_job *job;
-    for (job = list->first; job; job = job->next) {
-        if (job->shard != s)
-            continue;
-        srt_request_arg(r, job->view.id, job->view.id_len);
-        srt_request_arg(r, job->run, job->run_len);
-    }
+    for (job = list->first; job; job = job->next)
+        known_run(r, job, s);
 }
 
 /* Every run that this node has of the shard, so that Redis can put back those that nobody has. */
@@ -149,15 +145,13 @@ static void shard_tell_known(srt_node *node, srt_shard *s, srt_request *r)
 {
     const seriatim_delivery *d;
     size_t i;
-    known_runs(r, &s->ready);
-    known_runs(r, &s->pending);
-    known_of_shard(r, &node->groups[s->group].singles, s);
-    known_of_shard(r, &node->groups[s->group].died, s);
+    known_runs(r, &s->ready, s);
+    known_runs(r, &s->pending, s);
+    known_runs(r, &node->groups[s->group].singles, s);
+    known_runs(r, &node->groups[s->group].died, s);
     for (d = node->held; d; d = d->next)
-        for (i = 0; d->shard == s && !d->abandoned && i < d->count; i++) {
-            srt_request_arg(r, d->jobs[i]->view.id, d->jobs[i]->view.id_len);
-            srt_request_arg(r, d->jobs[i]->run, d->jobs[i]->run_len);
-        }
+        for (i = 0; d->kind != SERIATIM_EXHAUSTED && !d->abandoned && i < d->count; i++)
+            known_run(r, d->jobs[i], s);
 }
 
 /* The owner is expected to be nobody, or the node that was seen and found dead. */
