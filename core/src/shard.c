@@ -699,7 +699,7 @@ static void shard_exhausted(srt_node *node, srt_shard *s, srt_job_list *list, co
     d = srt_delivery_new(node, SERIATIM_EXHAUSTED, s, reply->count - from);
     while (d && (job = srt_list_take(list))) {
         size_t i = from;
-        while (i < reply->count && (reply->tokens[i].len != job->view.id_len ||
+        while (i < reply->count && (job->outcome != SRT_FAILED || reply->tokens[i].len != job->view.id_len ||
                                     memcmp(reply->tokens[i].data, job->view.id, job->view.id_len) != 0))
             i++;
         if (i == reply->count || d->count == d->cap) {
