@@ -670,9 +670,9 @@ static void shard_sliced(srt_node *node, srt_job *job, const srt_reply *reply, i
     const srt_token *token = &reply->tokens[0];
     srt_arena strings;
     s->slicing--;
-    if (job->lease != s->lease || s->state == SRT_FOREIGN || token->type != SRT_STRING) {
+    if (job->lease != s->lease || s->state != SRT_OWNED || token->type != SRT_STRING) {
+        s->reconcile |= s->state == SRT_OWNED;
         srt_job_free(node, job);
-        s->reconcile = s->state == SRT_OWNED;
         return;
     }
     strings = srt_reader_take(node->sessions[SRT_COMMANDS].reader);
