@@ -322,18 +322,37 @@ static void wake_starved(srt_node *node, int64_t now)
             srt_node_wake(node, node->shards[i], now);
 }
 
+void srt_node_news(srt_node *node)
+{
+    size_t i;
+    for (i = 0; i < node->group_count; i++)
+        node->groups[i].news = 1;
+}
+
+void srt_node_end_solo(srt_node *node)
+{
+    size_t i;
+    node->solo = SRT_SOLO_NONE;
+    for (i = 0; i < node->group_count; i++)
+        if (node->groups[i].singles.first && node->groups[i].singles.first->mode == 's')
+            node->solo = SRT_SOLO_READY;
+    srt_node_news(node);
+}
+
 void srt_node_settle(srt_node *node, seriatim_delivery *d, int64_t now)
 {
     size_t i;
     let_go(node, d);
     if (d->solo)
-        node->solo = SRT_SOLO_NONE;
+        srt_node_end_solo(node);
+    if (node->solo == SRT_SOLO_READY && node->held_count == 0)
+        srt_node_news(node);
     if (d->kind != SERIATIM_EXHAUSTED && !d->abandoned) {
         for (i = 0; i < d->count; i++)
             srt_shard_ended(node, d->shard, d->jobs[i], now);
         d->count = 0;
     }
-    if (d->solo || d->shard->queue->serial_shards)
+    if (d->shard->queue->serial_shards)
         node->groups[d->shard->group].news = 1;
     if (d->shard->state == SRT_OWNED && (!d->shard->wanted || node->stopping))
         srt_node_wake(node, d->shard, now);

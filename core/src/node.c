@@ -822,12 +822,16 @@ static int node_opened(const srt_node *n, int64_t now)
 
 static void node_open(srt_node *n, int64_t now)
 {
-    size_t i;
     if (!n->opening || !node_opened(n, now))
         return;
     n->opening = 0;
-    for (i = 0; i < n->group_count; i++)
-        n->groups[i].news = 1;
+    srt_node_news(n);
+}
+
+static int solo_goes_on(const srt_node *n)
+{
+    const srt_shard *s = n->solo_shard;
+    return !n->quiet && s->wanted && !s->paused && (s->state == SRT_OWNED || (s->state == SRT_ACQUIRING && s->lease));
 }
 
 /* A suspect runs with nothing else in its process: stop handing out, wait until all is back, claim it, run it. */
@@ -850,12 +854,12 @@ static int64_t node_solo(srt_node *n, int64_t now)
             break;
         }
     }
-    if (n->solo == SRT_SOLO_DRAIN && (now >= n->solo_until || n->quiet || n->solo_shard->state != SRT_OWNED)) {
-        n->solo = SRT_SOLO_NONE;
+    if (n->solo == SRT_SOLO_DRAIN && (now >= n->solo_until || !solo_goes_on(n))) {
         n->solo_not_before = now + NODE_SOLO_PAUSE_MS;
-        for (i = 0; i < n->group_count; i++)
-            n->groups[i].news = 1;
+        srt_node_end_solo(n);
     }
+    if (n->solo == SRT_SOLO_CLAIM && !n->solo_shard->claiming && !solo_goes_on(n))
+        srt_node_end_solo(n);
     if (n->solo == SRT_SOLO_DRAIN && n->held_count == 0) {
         n->solo = SRT_SOLO_CLAIM;
         srt_node_wake(n, n->solo_shard, now);

@@ -220,11 +220,15 @@ void srt_shard_forget(srt_node *node, srt_shard *shard);     /* frees what it ho
 int srt_shard_idle(const srt_shard *shard);                  /* nothing claimed, running, pending or on its way */
 
 void srt_list_add(srt_job_list *list, srt_job *job);
+void srt_list_add_first(srt_job_list *list, srt_job *job);
 srt_job *srt_list_take(srt_job_list *list);
 void srt_job_free(srt_node *node, srt_job *job);
 seriatim_delivery *srt_delivery_new(srt_node *node, int kind, srt_shard *shard, size_t cap);
 void srt_delivery_free(srt_node *node, seriatim_delivery *delivery);
 int srt_node_drained(const srt_node *node);
+/* No suspect is looked for any more: everybody goes on, unless another suspect is there already. */
+void srt_node_end_solo(srt_node *node);
+void srt_node_news(srt_node *node); /* all threads that wait look again */
 
 enum {
     SRT_ASK_NOTHING,

@@ -22,6 +22,15 @@ void srt_list_add(srt_job_list *list, srt_job *job)
     list->count++;
 }
 
+void srt_list_add_first(srt_job_list *list, srt_job *job)
+{
+    job->next = list->first;
+    list->first = job;
+    if (!list->last)
+        list->last = job;
+    list->count++;
+}
+
 srt_job *srt_list_take(srt_job_list *list)
 {
     srt_job *job = list->first;
@@ -329,8 +338,8 @@ static void shard_recall_singles(srt_node *node, srt_shard *s, srt_job_list *to)
     if (s->apart == 0)
         return;
     singles = take_apart(s, &node->groups[s->group].singles);
-    if (singles.count && node->solo == SRT_SOLO_READY && singles.first->mode == 's')
-        node->solo = SRT_SOLO_NONE;
+    if (singles.count && node->solo == SRT_SOLO_READY)
+        srt_node_end_solo(node);
     list_join(to, &singles);
 }
 
@@ -340,12 +349,7 @@ static void shard_recall(srt_node *node, srt_shard *s, int64_t now)
     srt_job *job;
     s->recall = 0;
     while ((job = srt_list_take(&s->ready))) {
-        job->text = job->rejected = "";
-        job->next = backwards.first;
-        backwards.first = job;
-        if (!backwards.last)
-            backwards.last = job;
-        backwards.count++;
+        srt_list_add_first(&backwards, job);
     }
     srt_shard_list_ready(node, s);
     shard_recall_singles(node, s, &backwards);
@@ -496,8 +500,8 @@ static void shard_lose(srt_node *node, srt_shard *s)
     s->paused = s->recall = s->reconcile = 0;
     s->first_claim = 0;
     s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
-    if (node->solo_shard == s && node->solo != SRT_SOLO_RUN)
-        node->solo = SRT_SOLO_NONE;
+    if (node->solo_shard == s && (node->solo == SRT_SOLO_DRAIN || node->solo == SRT_SOLO_CLAIM))
+        srt_node_end_solo(node);
     srt_node_tell(node, SERIATIM_EVENT_LOST, 1, "lost the lease of shard %.*s", (int)s->keys->prefix.len - 1,
                   s->keys->prefix.data);
 }
@@ -556,10 +560,11 @@ static void job_ready(srt_node *node, srt_job *job)
     s->apart += job->mode != 'n';
     if (job->mode == 'o') {
         srt_list_add(&group->died, job);
-    } else if (job->mode != 'n') {
+    } else if (job->mode == 's') {
+        srt_list_add_first(&group->singles, job);
+        node->solo = node->solo == SRT_SOLO_RUN ? SRT_SOLO_RUN : SRT_SOLO_READY;
+    } else if (job->mode == 'u') {
         srt_list_add(&group->singles, job);
-        if (job->mode == 's')
-            node->solo = SRT_SOLO_READY;
     } else {
         srt_list_add(&s->ready, job);
         srt_shard_list_ready(node, s);
@@ -661,7 +666,7 @@ static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, co
     if (reply->count > 8 && claim_take(node, s, reply, now) != SERIATIM_OK)
         s->reconcile = 1;
     if (had_suspect && node->solo == SRT_SOLO_CLAIM)
-        node->solo = SRT_SOLO_NONE;
+        srt_node_end_solo(node);
 }
 
 static void shard_sliced(srt_node *node, srt_job *job, const srt_reply *reply, int64_t now)
@@ -776,8 +781,10 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
         s->claiming = 0;
         if (r->place)
             node->groups[s->group].doubt_claims--;
-        if (node->solo == SRT_SOLO_CLAIM && node->solo_shard == s)
-            node->solo = SRT_SOLO_NONE;
+        if (node->solo == SRT_SOLO_CLAIM && node->solo_shard == s) {
+            node->solo_not_before = now + 10 * SHARD_RETRY_MS;
+            srt_node_end_solo(node);
+        }
         if (status == SERIATIM_STALE && r->number == s->lease && s->state == SRT_OWNED)
             shard_lose(node, s);
         break;
