@@ -153,6 +153,8 @@ static void hold(srt_node *node, seriatim_delivery *d)
     node->held = d;
     node->held_count++;
     node->groups[d->shard->group].held++;
+    if (d->kind == SERIATIM_EXHAUSTED)
+        return; /* what it tells of is settled */
     d->shard->running += d->count;
     node->stats.running += d->count;
 }
@@ -167,7 +169,7 @@ static void let_go(srt_node *node, seriatim_delivery *d)
         d->next->previous = d->previous;
     node->held_count--;
     node->groups[d->shard->group].held--;
-    if (!d->abandoned) {
+    if (!d->abandoned && d->kind != SERIATIM_EXHAUSTED) {
         d->shard->running -= d->count;
         node->stats.running -= d->count;
     }
@@ -300,13 +302,14 @@ size_t srt_node_candidates(srt_node *node, size_t number, int64_t now, seriatim_
         c.shard.shard = s->index;
         c.lag = fmax(0, (double)(now * 1000 + node->offset_us - s->ready.first->record.due_us) / 1e6);
         c.size = s->ready.count;
+        if (count == cap && (cap == 0 || list[cap - 1].lag >= c.lag))
+            continue;
         at = count < cap ? count++ : cap - 1;
         while (at > 0 && list[at - 1].lag < c.lag) {
             list[at] = list[at - 1];
             at--;
         }
-        if (at < cap)
-            list[at] = c;
+        list[at] = c;
     }
     return count;
 }
@@ -365,21 +368,27 @@ void srt_node_settle(srt_node *node, seriatim_delivery *d, int64_t now)
 int srt_node_extend(srt_node *node, seriatim_delivery *d, size_t i, double seconds, int64_t now)
 {
     const srt_job *job = d->jobs[i];
-    srt_claim *claim = srt_alloc(node->mem, sizeof *claim);
+    srt_claim *claim;
     srt_job *extend;
+    if (d->kind == SERIATIM_EXHAUSTED || d->abandoned)
+        return SERIATIM_OK;
+    claim = srt_alloc(node->mem, sizeof *claim);
     if (!claim)
         return SERIATIM_NOMEM;
     srt_arena_init(&claim->memory, node->mem);
     claim->jobs = 1;
     extend = srt_arena_alloc(&claim->memory, sizeof *extend);
     if (extend) {
-        *extend = *job;
+        memset(extend, 0, sizeof *extend); /* the outcome in `job` is the thread's to write */
         extend->claim = claim;
-        extend->outcome_text = NULL;
-        extend->outcome_size = 0;
+        extend->shard = job->shard;
+        extend->run_len = job->run_len;
+        extend->mode = job->mode;
+        extend->lease = job->lease;
+        extend->view.id_len = job->view.id_len;
         extend->view.id = srt_arena_copy(&claim->memory, job->view.id, job->view.id_len);
         extend->run = srt_arena_copy(&claim->memory, job->run, job->run_len);
-        outcome_clear(extend);
+        extend->text = extend->rejected = "";
         extend->outcome = SRT_EXTENDED;
         extend->time_us = seconds_to_us(seconds);
     }

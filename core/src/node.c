@@ -8,6 +8,7 @@
 #define NODE_OPENING_MS 1000     /* at most so long does a start wait for all first claims */
 #define NODE_SOLO_PATIENCE_MS 5000
 #define NODE_SOLO_PAUSE_MS 10000
+#define NODE_FAREWELL_MS 1000    /* so long before an abandoned node gives up, it leaves, whatever is open */
 
 /* ---- Making -------------------------------------------------------------------------------- */
 
@@ -895,7 +896,7 @@ int srt_node_drained(const srt_node *n)
         if (!d->abandoned && d->kind != SERIATIM_EXHAUSTED)
             return 0;
     for (i = 0; i < n->group_count; i++)
-        if (n->groups[i].hooks)
+        if (n->groups[i].hooks && !n->give_up_at)
             return 0;
     for (i = 0; i < n->shard_count; i++)
         if (n->shards[i]->state != SRT_FOREIGN || n->shards[i]->settling || n->shards[i]->pending.count)
@@ -908,7 +909,7 @@ static void node_leave(srt_node *n, int64_t now)
     size_t i;
     if (now >= n->give_up_at && n->give_up_at)
         n->stopped = 1;
-    if (!n->left && srt_node_drained(n) && !n->beating) {
+    if (!n->left && !n->beating && (srt_node_drained(n) || (n->give_up_at && now >= n->give_up_at - NODE_FAREWELL_MS))) {
         if (n->sessions[SRT_COMMANDS].connected) {
             node_beat(n, 0, now);
             n->left = n->beating > 0;
