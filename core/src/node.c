@@ -184,12 +184,12 @@ int srt_node_worker(srt_node *n, const seriatim_queue_settings *settings, size_t
                         settings->name);
     if (settings->shards_count < 1)
         return srt_fail(error, SERIATIM_INVALID, "shards_count must be from 1 to %d", SERIATIM_MAX_SHARDS);
-    status = srt_registry_add(&n->registry, settings, &queue, error);
-    if (status != SERIATIM_OK)
-        return status;
     if (srt_grow(n->mem, &workers, &n->worker_cap, n->worker_count + 1, sizeof *n->workers) != SERIATIM_OK)
         return srt_fail_plain(error, SERIATIM_NOMEM);
     n->workers = workers;
+    status = srt_registry_add(&n->registry, settings, &queue, error);
+    if (status != SERIATIM_OK)
+        return status;
     *worker = n->worker_count;
     n->workers[n->worker_count++] = queue;
     return SERIATIM_OK;
