@@ -9,10 +9,6 @@ module Seriatim
     extend Forwardable
     include Enumerable
 
-    # One claimed id with its decoded payloads.
-    # @api private
-    Job = Struct.new(:place, :id, :fence, :retry_count, :perform_in, :error, :payloads, :scores, :contexts)
-
     # @return [Hash{String => Array}] each id's payloads, by score, then by arrival
     attr_reader :payloads_by_id
     alias to_h payloads_by_id
@@ -22,19 +18,19 @@ module Seriatim
     attr_reader :worker
 
     # @return [Integer] the shard of the queue that all ids lie in
-    attr_reader :shard
+    def shard = @delivery.shard
 
     def_delegators :@payloads_by_id, :[], :fetch, :dig, :key?, :has_key?, :include?, :member?, :keys, :values,
                    :values_at, :size, :length, :empty?, :each_pair, :each_key, :each_value, :transform_values,
                    :select, :filter, :reject, :slice, :except, :any?, :==
 
+    # @param places [Hash{String => Integer}, nil] of the ids in the delivery; nil: all are there, in this order
     # @api private
-    def initialize(worker, shard, jobs, &extend_time)
+    def initialize(worker, delivery, payloads_by_id, places, &extend_time)
       @worker = worker
-      @shard = shard
-      @jobs = jobs.to_h { |job| [job.id, job] }
-      @payloads_by_id = jobs.to_h { |job| [job.id, job.payloads] }
-      @outcomes = {}
+      @delivery = delivery
+      @payloads_by_id = payloads_by_id
+      @places = places
       @extend_time = extend_time
     end
 
@@ -50,15 +46,12 @@ module Seriatim
 
     # The id failed with this error (Exception or String), whatever becomes of the others.
     def fail(id, error)
-      error = error.is_a?(Exception) ? error : error.to_s
-      @outcomes[job(id).id] = error
-      nil
+      report(id, error.is_a?(Exception) ? error : error.to_s)
     end
 
     # The id is done, even if the call fails.
     def done(id)
-      @outcomes[job(id).id] = :done
-      nil
+      report(id, :done)
     end
 
     # Lets every id of the batch run for so many more seconds from now, where the worker has a `ttr`.
@@ -68,30 +61,50 @@ module Seriatim
     end
 
     # @return [Integer] greater than that of every earlier claim of the id: for guarding writes elsewhere
-    def fence(id) = job(id).fence
+    def fence(id) = job(id)[1]
 
     # @return [Array<Float>] of the payloads, in their order
-    def scores(id) = job(id).scores
+    def scores(id) = job(id)[5].map { |_bytes, score| score }
 
     # @return [Integer] how often the id failed since it was last done, less one: -1 for a first run
-    def retry_count(id) = job(id).retry_count
+    def retry_count(id) = job(id)[2]
 
     # @return [Array<Hash{String => String}>] pushed with the payloads, in their order
-    def contexts(id) = job(id).contexts
+    def contexts(id) = job(id)[5].map { |_bytes, _score, context| context ? Native.load(context) : {} }
 
     # @return [String, nil] the id's last error
-    def error(id) = job(id).error
+    def error(id) = job(id)[4]
 
     # @api private
-    def outcome(id) = @outcomes[id]
+    def outcome(id) = @outcomes&.[](id)
+
+    # Has any id an outcome of its own?
+    # @api private
+    def outcomes? = !@outcomes.nil?
+
+    # @api private
+    def place(id) = (@places ||= @payloads_by_id.each_key.with_index.to_h).fetch(id)
 
     def inspect = "#<#{self.class} #{@payloads_by_id.inspect}>"
 
     private
 
+    def text(id) = Jobs.id_text(id) { |value| Check.refuse("id", "a String, Symbol or Integer", value) }
+
+    def known(id)
+      text = text(id)
+      @payloads_by_id.key?(text) ? text : raise(Invalid, "the batch holds no id #{text.inspect}")
+    end
+
+    # As the core has it: id, fence, retry_count, perform_in, error, [[bytes, score, context]].
     def job(id)
-      text = Jobs.id_text(id) { |value| Check.refuse("id", "a String, Symbol or Integer", value) }
-      @jobs.fetch(text) { raise Invalid, "the batch holds no id #{text.inspect}" }
+      id = known(id)
+      (@rows ||= {})[id] ||= @delivery.job(place(id))
+    end
+
+    def report(id, outcome)
+      (@outcomes ||= {})[known(id)] = outcome
+      nil
     end
   end
 end

@@ -15,10 +15,8 @@ module Seriatim
 
     # Asynchronous interrupts must be masked; only user code runs without the mask.
     def call
-      @started = now
       @ref = @host.worker(@delivery.worker)
       @worker = @ref.module
-      @rows = Array.new(@delivery.size) { |place| @delivery.job(place) }
       case @delivery.kind
       when :run then run
       when :died then died
@@ -33,10 +31,14 @@ module Seriatim
     # ---- run
 
     def run
-      @batch = Batch.new(@worker, @delivery.shard, decoded) { |seconds| extend_time(seconds) }
+      @started = now
+      codec = @worker.payload_codec
+      payloads = @delivery.payloads_by_id if codec.equal?(Codec::JSON)
+      payloads ||= decoded(codec)
+      @batch = Batch.new(@worker, @delivery, payloads, @places) { |seconds| extend_time(seconds) }
       return if @batch.empty?
 
-      Log.debug("start", nil, q: @worker.queue_name, id: @batch.keys.first, n: @batch.size)
+      log("start", @batch.size)
       attempt
     end
 
@@ -48,33 +50,39 @@ module Seriatim
       rescue Exception => e # rubocop:disable Lint/RescueException
         error = e
       ensure
-        conclude(error)
+        error || @batch.outcomes? || @places ? conclude(error) : @delivery.done_all
+        log("done", @batch.size) unless error
       end
     end
 
     def perform
-      Middlewares.call(Seriatim.server_middlewares, @worker, @batch) do
-        worker = @ref.current
-        worker.takes_batch? ? worker.perform(@batch.payloads_by_id, @batch) : worker.perform(@batch.payloads_by_id)
-      end
+      chain = Seriatim.server_middlewares
+      return call_worker if chain.empty?
+
+      Middlewares.call(chain, @worker, @batch) { call_worker }
+    end
+
+    def call_worker
+      worker = @ref.current
+      worker.takes_batch? ? worker.perform(@batch.payloads_by_id, @batch) : worker.perform(@batch.payloads_by_id)
     end
 
     # The ids whose payloads can all be read. Of the others the unreadable payloads go to the morgue.
-    def decoded
-      codec = @worker.payload_codec
-      @rows.each_with_index.filter_map { |row, place| decode(codec, row, place) }
+    def decoded(codec)
+      @places = {}
+      rows.each_with_index.with_object({}) do |(row, place), payloads_by_id|
+        values = decode(codec, row, place) or next
+        payloads_by_id[row[0]] = values
+        @places[row[0]] = place
+      end
     end
 
     def decode(codec, row, place)
-      id, fence, retry_count, perform_in, error, payloads = row
-      values, broken, reason = read(codec, payloads)
-      if broken.empty?
-        return Batch::Job.new(place, id, fence, retry_count, perform_in, error, values, payloads.map { |p| p[1] },
-                              payloads.map { |p| context(p[2]) })
-      end
+      values, broken, reason = read(codec, row[5])
+      return values if broken.empty?
 
       @delivery.reject(place, broken, reason)
-      Log.error("dead", "#{broken.size} payloads cannot be read: #{reason}", q: @worker.queue_name, id: id)
+      Log.error("dead", "#{broken.size} payloads cannot be read: #{reason}", q: @worker.queue_name, id: row[0])
       nil
     end
 
@@ -92,49 +100,42 @@ module Seriatim
       [values, broken, reason]
     end
 
-    def context(json)
-      json ? Native.load(json) : {}
-    rescue StandardError
-      {}
-    end
-
     def extend_time(seconds)
       @batch.each_key { |id| @host.runner.extend_time(@delivery, place_of(id), seconds) }
     end
 
-    def place_of(id) = (@places ||= @rows.each_with_index.to_h { |row, place| [row[0], place] }).fetch(id)
+    # What the core has of every id: id, fence, retry_count, perform_in, error, [[bytes, score, context]].
+    def rows = @rows ||= Array.new(@delivery.size) { |place| @delivery.job(place) }
+
+    def place_of(id) = (@places ||= rows.each_with_index.to_h { |row, place| [row[0], place] }).fetch(id)
 
     # ---- outcomes
 
     def conclude(error)
       @left = @batch.keys
-      failures = 0
       until @left.empty?
         id = @left.first
         outcome = @batch.outcome(id) || error || :done
         outcome == :done ? @delivery.done(place_of(id)) : fail_id(place_of(id), outcome)
-        failures += 1 unless outcome == :done
         @left.shift
       end
-      log_end(failures, error)
     ensure
       fail_rest # only where a hook ended this very thread
     end
 
     def fail_rest
-      @left.each { |id| @delivery.fail(place_of(id), ThreadEnded.new.message, backoff(@rows[place_of(id)][2] + 1)) }
+      @left.each { |id| @delivery.fail(place_of(id), ThreadEnded.new.message, backoff(rows[place_of(id)][2] + 1)) }
       @left = []
     end
 
     def fail_id(place, error)
-      count = @rows[place][2] + 1
+      count = rows[place][2] + 1
       @delivery.fail(place, error_text(error), retry_in(count))
-      Log.warn("fail", Log.describe(error), q: @worker.queue_name, id: @rows[place][0], n: count, elapsed: elapsed)
+      Log.warn("fail", Log.describe(error), q: @worker.queue_name, id: rows[place][0], n: count, elapsed: @started && elapsed)
     end
 
-    def log_end(failures, _error)
-      done = @batch.size - failures
-      Log.debug("done", nil, q: @worker.queue_name, id: @batch.keys.first, n: done, elapsed: elapsed) if done.positive?
+    def log(event, count)
+      Log.debug(event, nil, q: @worker.queue_name, id: @batch.keys.first, n: count, elapsed: elapsed) if Log.debug?
     end
 
     def error_text(error)
@@ -165,17 +166,17 @@ module Seriatim
     # ---- what is not run
 
     def died
-      @left = @rows.map(&:first)
+      @left = rows.map(&:first)
       until @left.empty?
         fail_id(place_of(@left.first), DIED)
         @left.shift
       end
     ensure
-      @left.each { |id| @delivery.fail(place_of(id), DIED, backoff(@rows[place_of(id)][2] + 1)) }
+      @left.each { |id| @delivery.fail(place_of(id), DIED, backoff(rows[place_of(id)][2] + 1)) }
     end
 
     def exhausted
-      jobs = @rows.map { |row| exhausted_job(row) }
+      jobs = rows.map { |row| exhausted_job(row) }
       jobs.each { |job| Log.error("dead", job[:error], q: @worker.queue_name, id: job[:id], n: job[:payloads].size) }
       hook("retries_exhausted", nil) { @ref.current.retries_exhausted(jobs) }
     end

@@ -56,6 +56,7 @@ module Seriatim
       nil
     end
 
+    def debug? = !Seriatim.logger.nil? && Seriatim.logger.level <= Logger::DEBUG
     def debug(name, text = nil, **fields) = write(Logger::DEBUG, name, text, **fields)
     def info(name, text = nil, **fields) = write(Logger::INFO, name, text, **fields)
     def warn(name, text = nil, **fields) = write(Logger::WARN, name, text, **fields)

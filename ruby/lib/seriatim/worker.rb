@@ -117,9 +117,17 @@ module Seriatim
     # @api private
     def payload_codec = Codec.of(codec)
 
+    # Does perform take the batch, too?
     # @api private
     def takes_batch?
-      Worker.takes_batch?(method(:perform))
+      @takes_batch = Worker.takes_batch?(method(:perform)) if @takes_batch.nil?
+      @takes_batch
+    end
+
+    # @api private
+    def singleton_method_added(name)
+      super
+      @takes_batch = nil if name == :perform
     end
 
     # A method that takes any number of arguments passes them to the one it wraps, if there is one.

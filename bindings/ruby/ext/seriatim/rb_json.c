@@ -247,15 +247,20 @@ static VALUE json_load_ensure(VALUE arg)
     return Qnil;
 }
 
+VALUE srb_json_load(const char *bytes, size_t len)
+{
+    json_load l;
+    srt_json_reader_init(&l.reader, seriatim_default_allocator(), bytes, len);
+    return rb_ensure(json_load_body, (VALUE)&l, json_load_ensure, (VALUE)&l);
+}
+
 /* Native.load(bytes): what the JSON text says; keys are frozen. */
 static VALUE native_load(VALUE self, VALUE bytes)
 {
-    json_load l;
     VALUE value;
     (void)self;
     bytes = rb_str_new_frozen(StringValue(bytes));
-    srt_json_reader_init(&l.reader, seriatim_default_allocator(), RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes));
-    value = rb_ensure(json_load_body, (VALUE)&l, json_load_ensure, (VALUE)&l);
+    value = srb_json_load(RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes));
     RB_GC_GUARD(bytes);
     return value;
 }

@@ -132,6 +132,9 @@ static VALUE runner_start(VALUE self)
     return Qnil;
 }
 
+/* Seriatim::Native::Delivery, kept by its constant. */
+static VALUE delivery_class;
+
 /* ---- Delivery ------------------------------------------------------------------------------------ */
 
 static void delivery_mark(void *data)
@@ -152,8 +155,7 @@ static const rb_data_type_t delivery_type = {
 static VALUE delivery_new(VALUE runner, seriatim_delivery *delivery)
 {
     delivery_box *box;
-    VALUE klass = rb_const_get(srb_native, rb_intern("Delivery"));
-    VALUE self = TypedData_Make_Struct(klass, delivery_box, &delivery_type, box);
+    VALUE self = TypedData_Make_Struct(delivery_class, delivery_box, &delivery_type, box);
     RB_OBJ_WRITE(self, &box->runner, runner);
     box->delivery = delivery;
     return self;
@@ -221,6 +223,32 @@ static VALUE delivery_job(VALUE self, VALUE i)
                                 DBL2NUM(job->perform_in), error, delivery_payloads(job));
 }
 
+static VALUE delivery_read_all(VALUE arg)
+{
+    const seriatim_delivery *delivery = (const seriatim_delivery *)arg;
+    VALUE hash = rb_hash_new();
+    size_t i, p;
+    for (i = 0; i < seriatim_delivery_size(delivery); i++) {
+        const seriatim_claimed *job = seriatim_delivery_job(delivery, i);
+        VALUE payloads = rb_ary_new_capa((long)job->payload_count);
+        rb_hash_aset(hash, srb_text(job->id, job->id_len), payloads);
+        for (p = 0; p < job->payload_count; p++)
+            rb_ary_push(payloads, srb_json_load(job->payloads[p].data, job->payloads[p].len));
+    }
+    return hash;
+}
+
+/* delivery.payloads_by_id -> {id => [what each payload's JSON says]}, or nil when one of them cannot be read */
+static VALUE delivery_payloads_by_id(VALUE self)
+{
+    delivery_box *box = delivery_of(self);
+    int failed = 0;
+    VALUE hash = rb_protect(delivery_read_all, (VALUE)box->delivery, &failed);
+    if (failed)
+        rb_set_errinfo(Qnil);
+    return failed ? Qnil : hash;
+}
+
 static void delivery_check(int status)
 {
     if (status == SERIATIM_NOMEM)
@@ -233,6 +261,15 @@ static VALUE delivery_done(VALUE self, VALUE i)
 {
     delivery_box *box = delivery_of(self);
     delivery_check(seriatim_delivery_done(box->delivery, delivery_place(box, i)));
+    return Qnil;
+}
+
+static VALUE delivery_done_all(VALUE self)
+{
+    seriatim_delivery *delivery = delivery_of(self)->delivery;
+    size_t i;
+    for (i = 0; i < seriatim_delivery_size(delivery); i++)
+        delivery_check(seriatim_delivery_done(delivery, i));
     return Qnil;
 }
 
@@ -280,13 +317,17 @@ static VALUE delivery_reject(VALUE self, VALUE i, VALUE places, VALUE reason)
 static void runner_init_delivery(void)
 {
     VALUE klass = rb_define_class_under(srb_native, "Delivery", rb_cObject);
+    rb_gc_register_mark_object(klass);
+    delivery_class = klass;
     rb_undef_alloc_func(klass);
     rb_define_method(klass, "kind", delivery_kind, 0);
     rb_define_method(klass, "worker", delivery_worker, 0);
     rb_define_method(klass, "shard", delivery_shard, 0);
     rb_define_method(klass, "size", delivery_size, 0);
     rb_define_method(klass, "job", delivery_job, 1);
+    rb_define_method(klass, "payloads_by_id", delivery_payloads_by_id, 0);
     rb_define_method(klass, "done", delivery_done, 1);
+    rb_define_method(klass, "done_all", delivery_done_all, 0);
     rb_define_method(klass, "fail", delivery_fail, 3);
     rb_define_method(klass, "release", delivery_release, 1);
     rb_define_method(klass, "reject", delivery_reject, 3);

@@ -27,6 +27,9 @@ VALUE srb_bytes(const char *bytes, size_t len);
  */
 void srb_queue_settings(VALUE array, seriatim_queue_settings *settings);
 
+/* What JSON text says; raises the class of :UNDECODABLE. The bytes are only read during the call. */
+VALUE srb_json_load(const char *bytes, size_t len);
+
 /* Waits, at most timeout_ms, for fd (-1: none) to become ready for SERIATIM_WANT_* bits. May raise. */
 void srb_wait(int fd, int wants, int timeout_ms);
 
