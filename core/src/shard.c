@@ -443,8 +443,8 @@ static void shard_step_foreign(srt_node *node, srt_shard *s, int64_t now)
 static int64_t shard_next_wake(const srt_node *node, const srt_shard *s, int64_t now)
 {
     int64_t at = SRT_NEVER;
-    if (s->state != SRT_OWNED)
-        return SRT_NEVER;
+    if (s->state != SRT_OWNED || s->reconcile)
+        return SRT_NEVER; /* an answer wakes it */
     if (s->pending.count && !s->settling)
         at = s->pending_since + SHARD_FLUSH_MS;
     if (!s->claiming && !s->paused && !node->quiet && s->wanted) {
@@ -453,7 +453,7 @@ static int64_t shard_next_wake(const srt_node *node, const srt_shard *s, int64_t
         if (s->unproven_at > now && s->unproven_at < at)
             at = s->unproven_at;
     }
-    return at;
+    return at > now ? at : now + 1; /* never within the same tick */
 }
 
 void srt_shard_step(srt_node *node, srt_shard *s, int64_t now)
