@@ -20,7 +20,11 @@ module Seriatim
       end
 
       # The next use makes a new pool, by the settings of that time. Connections in use end with their use.
-      def reset = @current = nil
+      def reset
+        old = @current
+        @current = nil
+        old&.discard
+      end
 
       private
 
@@ -42,6 +46,12 @@ module Seriatim
       @returned = ConditionVariable.new
       @idle = []
       @made = 0
+    end
+
+    # Closes what is idle now, and the rest when it comes back.
+    def discard
+      @discarded = true
+      @idle.pop&.close until @idle.empty?
     end
 
     # Lends a connection to the block. Whatever ends the block, the connection comes back; one that was waiting for
@@ -93,6 +103,8 @@ module Seriatim
     end
 
     def checkin(connection)
+      return connection.close if @discarded
+
       @lock.synchronize do
         @idle.push(connection)
         @returned.signal

@@ -19,7 +19,7 @@ module Seriatim
     # The next signal's name, or nil after so many seconds.
     # @param other [IO, nil] gives :other when it becomes readable
     def wait(seconds, other = nil)
-      ready, = IO.select([@reader, *other], nil, nil, seconds)
+      ready, = IO.select([@reader, other].compact, nil, nil, seconds)
       return if ready.nil?
       return :other unless ready.include?(@reader)
 

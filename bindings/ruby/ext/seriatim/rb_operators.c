@@ -19,7 +19,7 @@ static seriatim_text *operators_texts(VALUE list, VALUE *buffer, size_t *count)
     seriatim_text *texts;
     long i;
     *count = 0;
-    *buffer = Qnil;
+    *buffer = 0;
     if (NIL_P(list))
         return NULL;
     Check_Type(list, T_ARRAY);

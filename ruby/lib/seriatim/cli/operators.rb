@@ -17,6 +17,13 @@ module Seriatim
 
       # @return [Integer] the exit code
       def call(verb, words)
+        code = perform(verb, words)
+        code.is_a?(Integer) ? code : STOPPED
+      end
+
+      private
+
+      def perform(verb, words)
         case verb
         when "push" then push(*exactly(words, 2..3, "push QUEUE ID [PAYLOAD]"))
         when "stats" then stats(words)
@@ -25,10 +32,8 @@ module Seriatim
         when "pause", "resume" then halt(verb, *exactly(words, 1..2, "#{verb} QUEUE [ID]"))
         when "check" then check(words)
         else raise UsageError, "#{verb} comes in a later release"
-        end || STOPPED
+        end
       end
-
-      private
 
       def exactly(words, range, usage)
         range.cover?(words.size) ? words : raise(UsageError, "usage: seriatim #{usage}")

@@ -1,0 +1,255 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+require_relative "support/command"
+
+RSpec.describe "the command", limit: 90 do
+  around { |example| Dir.mktmpdir { |dir| (@dir = dir) && example.run } }
+  after { (@commands || []).each(&:remove) }
+
+  APP = <<~RUBY
+    require "seriatim"
+    module CliWorker
+      extend Seriatim::Worker
+      self.shards_count = 2
+      def self.retry_in(_count) = 0.1
+      def self.perform(payloads_by_id)
+        payloads_by_id.each do |id, payloads|
+          File.open(ENV.fetch("TRACE"), "a") { |f| f.puts("\#{id} begin \#{payloads.inspect} \#{Process.pid}") }
+          Process.kill(:KILL, Process.pid) if id == "kill"
+          sleep ENV.fetch("SLEEP", "0").to_f
+          File.open(ENV.fetch("TRACE"), "a") { |f| f.puts("\#{id} end") }
+        end
+      end
+    end
+    Seriatim.lease_time = 1
+    Seriatim.poll_interval = 0.2
+    Seriatim.last_words = ->(error) { puts "last words: \#{error.message}" }
+  RUBY
+
+  def app(more = "") = write("app.rb", APP + more)
+  def write(name, text) = File.join(@dir, name).tap { |path| FileUtils.mkdir_p(File.dirname(path)) && File.write(path, text) }
+  def trace = File.exist?(trace_path) ? File.read(trace_path) : ""
+  def trace_path = File.join(@dir, "trace")
+  def queue = @queue ||= worker("CliWorker", shards_count: 2)
+
+  def start(*arguments, env: {}, **options)
+    command = Command.new("-r", app, *arguments, env: { "TRACE" => trace_path, **env }, **options)
+    (@commands ||= []) << command
+    command
+  end
+
+  describe "LK-A-34: usage" do
+    it "says what is missing or unknown, with exit code 2" do
+      {
+        [] => /-r is missing/, ["--bogus"] => /invalid option: --bogus/, ["bogus"] => /unknown command bogus; there are server, push/,
+        ["-r", "/no/such"] => %r{-r /no/such: no such file}, ["-r", @dir] => /holds no config\/environment\.rb/,
+        ["-r", write("empty.rb", "require 'seriatim'; Seriatim.workers = []")] => /no workers/,
+        ["-r", app, "-q", "other"] => /unknown queue "other"; there are "CliWorker"/, ["-r", app, "-c", "0"] => /threads_per_node must be/,
+        ["-c", "many"] => /invalid argument: -c many/, ["-C", "/no/such.yml"] => /No such file/, ["reshard", "q", "7"] => /later release/,
+        ["web"] => /later release/, ["push", "q"] => /usage: seriatim push QUEUE ID/, ["push", "q", "1", "paid"] => /not valid JSON/,
+        ["explain", "nowhere", "1"] => /unknown queue "nowhere"/, ["stats", "nowhere"] => /unknown queue "nowhere"/,
+        ["-C", write("bad.yml", "theads: 5")] => /unknown key theads; known are require, threads/
+      }.each { |arguments, message| expect(Command.run(*arguments)).to match([message, 2]) }
+    end
+
+    it "prints help and version" do
+      expect(Command.run("-h")).to match([/Usage: seriatim -r PATH.*--timeout/m, 0])
+      expect(Command.run("-V")).to eq(["seriatim #{Seriatim::VERSION}\n", 0])
+    end
+
+    it "has exit code 3 without Redis" do
+      nowhere = "redis://127.0.0.1:1"
+      expect(Command.run("push", "q", "1", redis: nowhere)).to match([/no Redis/, 3])
+      expect(Command.run("-r", app, redis: nowhere)).to match([/last words:.*no Redis/m, 3])
+    end
+
+    it "has exit code 1, and last words, when it crashes" do
+      path = app("Seriatim.on_server_init = -> { raise 'no database' }\n")
+      expect(Command.run("-r", path)).to match([/last words: no database.*RuntimeError/m, 1])
+    end
+  end
+
+  describe "LK-A-33: signals" do
+    it "TERM: what runs completes, what is queued stays" do
+      server = start("-c", "1", env: { "SLEEP" => "1" })
+      queue.perform_async([{ id: "a" }]) && eventually { trace.include?("a begin") }
+      queue.perform_async([{ id: "b" }])
+      started = now
+      expect(server.stop).to eq(0)
+      expect(now - started).to be < 2.5
+      expect(trace).to match(/a end/)
+      expect(trace).not_to match(/b begin/)
+      expect(queue.queries.fetch(["b"])).to match([include(retry_count: -1)])
+      expect(queue.metrics).to include(busy: 0, processed: 1)
+    end
+
+    it "a deadline: what runs on is handed back, its retry_count unchanged" do
+      server = start("-t", "0.5", env: { "SLEEP" => "30" })
+      queue.perform_async([{ id: "a" }]) && eventually { trace.include?("a begin") }
+      started = now
+      expect(server.stop("INT")).to eq(0)
+      expect(now - started).to be < 3
+      expect(queue.queries.fetch(["a"])).to match([include(retry_count: -1)])
+    end
+
+    it "a second INT: exits at once, and another server takes over" do
+      server = start(env: { "SLEEP" => "30" })
+      queue.perform_async([{ id: "a" }]) && eventually { trace.include?("a begin") }
+      server.signal("INT")
+      sleep 0.2
+      started = now
+      expect(server.stop("INT")).to eq(1)
+      expect(now - started).to be < 0.5
+      start
+      eventually(5) { trace.include?("a end") }
+    end
+
+    it "TSTP: claims no more; TTIN: every thread's backtrace" do
+      server = start
+      server.signal("TSTP")
+      server.wait_for(/quiet/)
+      server.signal("TTIN")
+      server.wait_for(/thread seriatim keeper.*keep/)
+      server.wait_for(/thread seriatim 0/)
+      queue.perform_async([{ id: "a" }])
+      sleep 0.7
+      expect(trace).to eq("")
+      expect(server.stop).to eq(0)
+    end
+  end
+
+  it "takes settings from a file with ERB, by environment" do
+    config = write("seriatim.yml", <<~YAML)
+      require: #{app}
+      threads: <%= 1 + 1 %>
+      verbose: true
+      staging:
+        threads: 3
+        log_format: json
+    YAML
+    server = Command.new("-C", config, "-e", "staging", env: { "TRACE" => trace_path }, wait: false)
+    (@commands ||= []) << server
+    expect(server.wait_for(/"event":"start","msg":"node .* with 3 threads runs CliWorker/)).to be_truthy
+    queue.perform_async([{ id: "a" }])
+    server.wait_for(/"lvl":"DEBUG".*"event":"done".*"id":"a"/)
+    expect(server.stop).to eq(0)
+  end
+
+  it "logs each job with -v, and not without" do
+    loud = start("-v")
+    queue.perform_async([{ id: "a" }])
+    loud.wait_for(/DEBUG .* q=CliWorker id=a n=1 .*start/)
+    loud.wait_for(/DEBUG .* q=CliWorker id=a n=1 elapsed=0\.\d+ done/)
+    loud.stop
+    quiet = start
+    queue.perform_async([{ id: "b" }])
+    eventually { trace.include?("b end") }
+    expect(quiet.stop).to eq(0)
+    expect(quiet.log).not_to include("id=b")
+  end
+
+  describe "-p" do
+    def pids(command) = command.log.scan(/process \d+ of \d+ has pid (\d+)/).flatten.map(&:to_i)
+
+    it "runs several processes, and stops them all" do
+      server = start("-p", "2", "-c", "1")
+      eventually { Seriatim::Metrics.nodes.size == 2 }
+      queue.perform_async(Array.new(40) { |i| { id: i } })
+      eventually { trace.scan(/ end/).size == 40 }
+      expect(server.stop).to eq(0)
+      expect(pids(server)).to all(satisfy { |pid| Process.kill(0, pid) && false rescue true })
+      expect(queue.metrics).to include(length: 0, busy: 0, processed: 40)
+    end
+
+    it "starts a crashed process again, and goes on with its jobs" do
+      server = start("-p", "2")
+      eventually { Seriatim::Metrics.nodes.size == 2 }
+      Process.kill(:KILL, pids(server).first)
+      server.wait_for(/crash process 1/)
+      eventually { pids(server).size == 3 }
+      queue.perform_async(Array.new(10) { |i| { id: i } })
+      eventually(15) { trace.scan(/ end/).size == 10 }
+      expect(server.stop).to eq(0)
+    end
+
+    it "does not outlive its supervisor" do
+      server = start("-p", "2")
+      eventually { Seriatim::Metrics.nodes.size == 2 }
+      children = pids(server)
+      Process.kill(:KILL, server.pid)
+      eventually { children.none? { |pid| Process.kill(0, pid) && File.read("/proc/#{pid}/stat") !~ /\) Z/ rescue false } }
+    end
+  end
+
+  it "LK-A-21, LK-A-23: a killed server's jobs go on elsewhere; what kills every time is buried", :slow do
+    queue.max_retry_count = 1
+    path = app("CliWorker.max_retry_count = 1\n")
+    server = Command.new("-r", path, "-p", "2", "-c", "2", env: { "TRACE" => trace_path })
+    (@commands ||= []) << server
+    queue.perform_async([{ id: "kill" }] + Array.new(100) { |i| { id: "good#{i}" } })
+    eventually(80) { queue.metrics[:morgue_length] == 1 }
+    expect(queue.queries.morgue_fetch(["kill"])).to match([include(error: /worker died/)])
+    eventually(20) { queue.metrics.values_at(:length, :busy).sum.zero? }
+    expect((0...100).map { |i| "good#{i} end" } - trace.lines.map(&:chomp)).to eq([])
+    expect(trace.scan(/^kill begin/).size).to be <= 4
+    expect(server.stop).to eq(0)
+  end
+
+  describe "the operators' verbs" do
+    def seriatim(*arguments) = Command.run(*arguments)
+
+    it "push, stats, explain, pause, resume and check" do
+      expect(seriatim("push", "Shell", "1", '{"b":1,"a":2}', "--delay", "60", "--score", "7")).to eq(["added 1, folded 0, refused 0\n", 0])
+      expect(seriatim("push", "Shell", "1", "-v")).to match([/folded 1/, 0])
+      shell = worker("Shell")
+      expect(shell.queries.fetch([1]).first).to include(payloads: [[{ "a" => 2, "b" => 1 }, 7.0], ["", be_a(Float)]])
+      expect(shell.queue.shards_count).to eq(5)
+      expect(seriatim("stats")).to match([/^queue +length.*^Shell +1 +1 +0/m, 0])
+      text, = seriatim("stats", "--json", "Shell")
+      expect(JSON.parse(text)["queues"].first).to include("name" => "Shell", "length" => 1, "morgue_length" => 0)
+      expect(seriatim("explain", "Shell", "1")).to match([/\S/, 0])
+      expect(seriatim("pause", "Shell")).to eq(["paused 5 shards\n", 0])
+      expect(seriatim("resume", "Shell")).to eq(["resumed 5 shards\n", 0])
+      expect(seriatim("pause", "Shell", "1")).to eq(["parked 1\n", 0])
+      expect(seriatim("resume", "Shell", "1")).to eq(["unparked 1\n", 0])
+      expect(seriatim("check")).to match([/Shell: \d+ records, 0 findings/, 0])
+    end
+
+    it "dead list, retry and delete" do
+      recorder = worker("Morgue", max_retry_count: 0) { raise "boom" }
+      recorder.perform_async(%w[a b c].map { |id| { id: id } })
+      server = serve(recorder)
+      eventually { recorder.metrics[:morgue_length] == 3 }
+      server.stop
+      expect(seriatim("dead", "list", "Morgue")).to match([/^id +died.*^[abc] .*boom.*^[abc] /m, 0])
+      expect(JSON.parse(seriatim("dead", "list", "Morgue", "c", "--json").first)).to match([include("id" => "c", "error" => "boom")])
+      expect(seriatim("dead", "retry", "Morgue", "a", "x")).to eq(["queued up 1\n", 0])
+      expect(seriatim("dead", "delete", "Morgue")).to match([/name the ids, or --all/, 2])
+      expect(seriatim("dead", "delete", "Morgue", "--all")).to eq(["deleted 2\n", 0])
+    end
+  end
+
+  describe "a private Redis" do
+    def private_env = { "SERIATIM_DATA" => File.join(@dir, "data") }
+
+    it "is started where nothing else is named, and says so" do
+      output, code = Command.run("push", "Q", "1", redis: nil, env: private_env)
+      expect([output, code]).to match([%r{started the private Redis in #{@dir}/data.*added 1}m, 0])
+      expect(Command.run("push", "Q", "1", redis: nil, env: private_env)).to match([/folded 1/, 0])
+    end
+
+    it "is refused in production" do
+      expect(Command.run("push", "Q", "1", "-e", "production", redis: nil, env: private_env)).to match([/no Redis: set REDIS_URL/, 2])
+      expect(Command.run("-r", app, redis: nil, env: { "RACK_ENV" => "production", **private_env })).to match([/no Redis: set REDIS_URL/, 2])
+    end
+
+    it "is shared by server and shell, and ends with the last of them" do
+      server = start(redis: nil, env: private_env)
+      expect(Command.run("push", "CliWorker", "1", redis: nil, env: private_env).last).to eq(0)
+      eventually { trace.include?("1 end") }
+      expect(server.stop).to eq(0)
+      eventually { !Dir.glob("/proc/[0-9]*/cmdline").any? { |file| File.read(file).include?("#{@dir}/data") rescue false } }
+    end
+  end
+end

@@ -1,0 +1,87 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+
+RSpec.describe "hooks and boot" do
+  it "LK-A-45: on_server_init comes once, before any job" do
+    order = Thread::Queue.new
+    Seriatim.on_server_init = -> { order << :init }
+    recorder = worker("Init") { order << :job }
+    recorder.perform_async([{ id: 1 }, { id: 2 }])
+    serve(recorder)
+    runs(recorder, 2)
+    expect(Array.new(order.size) { order.pop }).to eq(%i[init job job])
+  end
+
+  it "LK-A-45: a lost connection does not end the server", :slow do
+    redis = RedisServer.new
+    Seriatim.redis = redis.url
+    recorder = worker("Lost")
+    serve(recorder)
+    recorder.perform_async([{ id: 1 }]) and runs(recorder)
+    redis.stop(:KILL)
+    sleep 0.3
+    redis.start
+    recorder.perform_async([{ id: 2 }])
+    expect(runs(recorder, seconds: 15).first.payloads).to eq("2" => [""])
+  ensure
+    stop_servers
+    redis&.remove
+  end
+
+  it "refuses to start without a worker, with an unknown queue, with two of one name" do
+    expect { Seriatim::Server.new(workers: []) }.to raise_error(Seriatim::UsageError, /no workers/)
+    expect { Seriatim::Server.new(workers: [worker("a")], queues: ["b"]) }.to raise_error(Seriatim::UsageError, /unknown queue "b"; there are "a"/)
+    expect { Seriatim::Server.new(workers: [worker("a"), worker("a")]) }.to raise_error(Seriatim::UsageError, /same queue_name "a"/)
+    expect { Seriatim::Server.new(workers: [String]) }.to raise_error(Seriatim::UsageError, /does not extend/)
+    expect { Seriatim::Server.new(workers: ["NoSuchWorker"]) }.to raise_error(Seriatim::UsageError, /there is no NoSuchWorker/)
+  end
+
+  it "finds workers by name, by callable, or all that there are" do
+    late = worker("late")
+    stub_const("LateWorker", late)
+    expect(Seriatim::Server.new(workers: ["LateWorker"]).worker(0).module).to eq(late)
+    Seriatim.workers = -> { [late] }
+    expect(Seriatim::Server.new.worker(0).module).to eq(late)
+    Seriatim.reset_settings
+    expect(Seriatim::Server.new.worker(0).current).to eq(late)
+  end
+
+  it "warns when Redis knows another number of shards" do
+    worker("Resized", shards_count: 3).perform_async([{ id: 1 }])
+    recorder = worker("Resized", shards_count: 7)
+    serve(recorder)
+    runs(recorder)
+    expect(log).to match(/WARN .* q=Resized .*the code says 7 shards, Redis has 3/)
+  end
+
+  it "warns of a Redis that may lose jobs" do
+    REDIS.call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    serve(worker("Health"))
+    expect(log).to include("maxmemory-policy is allkeys-lru")
+  ensure
+    REDIS.call("CONFIG", "SET", "maxmemory-policy", "noeviction")
+  end
+
+  it "logs lines, and the same as JSON" do
+    Seriatim::Log.info("done", "two\nlines", q: "a b", id: "x", n: 1, elapsed: 0.5)
+    expect(log).to match(/\AINFO \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z pid=\d+ tid=\w+ q="a b" id=x n=1 elapsed=0\.500 done two \| lines\n\z/)
+    Seriatim.logger = Seriatim::Log.default(out = StringIO.new, format: "json")
+    Seriatim::Log.warn("lost", "\xFF".b, q: "q")
+    expect(JSON.parse(out.string)).to include("lvl" => "WARN", "event" => "lost", "msg" => "?", "q" => "q")
+    Seriatim.logger = Logger.new(out = StringIO.new)
+    Seriatim::Log.error("fail", "x", id: 5)
+    expect(out.string).to match(/ERROR -- : fail x id=5/)
+  end
+
+  it "may be stopped and started again, with a server of its own each time" do
+    recorder = worker("Again")
+    3.times do |i|
+      server = serve(recorder)
+      recorder.perform_async([{ id: i }])
+      runs(recorder)
+      expect(server.stop).to be(true)
+      expect(server.stop).to be(true)
+    end
+  end
+end

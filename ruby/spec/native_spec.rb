@@ -1,0 +1,64 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+
+RSpec.describe "the native objects", :core do
+  native = Seriatim.module_eval { const_get(:Native) }
+
+  it "work under GC.stress" do
+    recorder = worker("Stress", batch_size: 5)
+    jobs = Array.new(5) { |i| { id: i, payload: { "n" => [i, "text"] }, context: { "k" => "v" } } }
+    recorder.perform_async(jobs)
+    server = serve(recorder, threads: 2)
+    GC.stress = true
+    begin
+      recorder.perform_async(jobs.first(1))
+      recorder.queries.range_by_id("-", "+")
+      recorder.metrics
+      server.stats
+    ensure
+      GC.stress = false
+    end
+    drained(recorder)
+    GC.verify_compaction_references(toward: :empty, double_heap: true) if GC.respond_to?(:verify_compaction_references) && ENV["LD_PRELOAD"].to_s.empty?
+    expect(recorder.metrics[:processed]).to be >= 5
+  end
+
+  it "refuse use before they are made, and after they are closed" do
+    expect { native::Link.allocate.url }.to raise_error(Seriatim::Closed)
+    expect { native::Runner.allocate.start }.to raise_error(Seriatim::Closed)
+    expect { native::PrivateRedis.allocate.url }.to raise_error(Seriatim::Closed)
+    expect { native::Delivery.new }.to raise_error(TypeError)
+    link = native::Link.new(REDIS.url, "ns", nil, 0)
+    link.close
+    expect { link.layout(0, nil) }.to raise_error(Seriatim::Closed)
+    expect { link.push(0, [], nil) }.to raise_error(Seriatim::Closed)
+  end
+
+  it "refuse arguments of other kinds without harm" do
+    link = native::Link.new(REDIS.url, "ns", nil, 0)
+    expect { link.queue([]) }.to raise_error(ArgumentError)
+    expect { link.queue(5) }.to raise_error(TypeError)
+    expect { link.push(99, [], nil) }.to raise_error(ArgumentError)
+    queue = link.queue(worker("q").queue_settings)
+    expect { link.push(queue, [[1]], nil) }.to raise_error(ArgumentError)
+    expect { link.push(queue, [[1, 2, 3, 4, 5, 6, 7, 8]], nil) }.to raise_error(TypeError)
+    expect { link.query(queue, 77, false, nil, nil, 10, -1, nil, nil) }.to raise_error(ArgumentError)
+    expect { native::Link.new("http://x", "ns", nil, 0) }.to raise_error(ArgumentError)
+    expect(link.push(queue, [["id", "payload", nil, 0, 0.0, -1, nil, nil]], nil)).to eq([1, 0, []])
+  end
+
+  it "are freed with what they hold" do
+    before = Dir.children("/proc/self/fd").size
+    20.times do
+      native::Link.new(REDIS.url, "ns", nil, 0).tap { |link| link.layout(link.queue(worker("q").queue_settings), nil) }
+      native::Runner.new(REDIS.url, "ns", nil, "node", "", 1000, 1000, 1, 0)
+    end
+    3.times { GC.start }
+    expect(Dir.children("/proc/self/fd").size).to be < before + 10
+  end
+
+  it "the version is one" do
+    expect(native.version).to eq(Seriatim::VERSION)
+  end
+end

@@ -1,0 +1,87 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+
+RSpec.describe "payloads" do
+  native = Seriatim.module_eval { const_get(:Native) }
+
+  describe "canonical JSON", :core do
+    {
+      nil => "null", true => "true", "" => '""', :sym => '"sym"', 1 => "1", 1.0 => "1", 1.5 => "1.5", 1e21 => "1e+21",
+      -0.0 => "0", 2**63 - 1 => "9223372036854775807", -2**63 => "-9223372036854775808",
+      { "b" => 1, a: [nil, false] } => '{"a":[null,false],"b":1}', "é\u0000\n" => "\"é\\u0000\\n\"",
+      "é".encode("ISO-8859-1") => '"é"', "é".encode("UTF-16LE") => '"é"', "é".b => '"é"'
+    }.each do |value, text|
+      it("writes #{value.inspect} as #{text}") { expect(native.dump(value, "p")).to eq(text) }
+    end
+
+    cycle = []
+    cycle << cycle
+    {
+      Float::NAN => /p: NaN/, 2**63 => /p: Integer must be from -2\^63 to 2\^63-1/, -2**64 => /p: Integer/,
+      [Time.now] => /p\[0\]: Time cannot be written as JSON/, { 1 => 2 } => /Integer cannot be a key/, "\xFF" => /p: .*UTF-8/,
+      { a: 1, "a" => 2 } => /p\.a: .*twice/, cycle => /deep/, Object.new => /p: Object cannot/, 1r => /p: Rational cannot/
+    }.each do |value, message|
+      it("refuses #{value.inspect[0, 40]}") { expect { native.dump(value, "p") }.to raise_error(Seriatim::Invalid, message) }
+    end
+
+    it "reads back what it wrote" do
+      value = { "a" => [1, -2.5, nil, true, "é"], "b" => { "c" => [] }, "" => 2**63 - 1 }
+      expect(native.load(native.dump(value, "p"))).to eq(value)
+      expect(native.load('{"key":"text"}').first).to match([be_frozen, have_attributes(encoding: Encoding::UTF_8)])
+    end
+
+    ['{"a":}', "[1", "", "1 2", "\xFF", "{\"a\":1,}", "NaN"].each do |text|
+      it("cannot read #{text.inspect}") { expect { native.load(text) }.to raise_error(Seriatim::Undecodable, /at byte/) }
+    end
+
+    it "holds no memory when it is interrupted by errors" do
+      GC.stress = true
+      3.times do
+        native.load(native.dump({ "a" => [1, "x" * 50, { "b" => 2**62 }] }, "p"))
+        native.dump([[Object.new]], "p") rescue nil # rubocop:disable Style/RescueModifier
+        native.load('[[1, "a",') rescue nil # rubocop:disable Style/RescueModifier
+      end
+    ensure
+      GC.stress = false
+    end
+  end
+
+  describe "LK-A-44: codecs" do
+    def payload_of(recorder, payload)
+      recorder.perform_async([{ id: 1, payload: payload }])
+      serve(recorder)
+      runs(recorder).first.payloads["1"].first
+    end
+
+    it "JSON by default; key order does not defeat folding" do
+      recorder = worker
+      recorder.perform_async([{ id: 1, payload: { a: 1, b: 2 } }, { id: 1, payload: { "b" => 2, "a" => 1 } }])
+      serve(recorder)
+      expect(runs(recorder).first.payloads["1"]).to eq([{ "a" => 1, "b" => 2 }])
+    end
+
+    it("raw bytes") { expect(payload_of(worker(codec: :raw), "\xFF\x00".b)).to eq("\xFF\x00".b) }
+
+    it "Marshal where the worker names it" do
+      payload = { num: 1, str: "str", time: Time.at(1), arr: [1, 2, 3] }
+      expect(payload_of(worker(codec: [Marshal.method(:dump), Marshal.method(:load)]), payload)).to eq(payload)
+    end
+
+    it "the module's pair for workers that name none" do
+      Seriatim.dump_payload = ->(payload) { payload.to_s.reverse }
+      Seriatim.load_payload = ->(bytes) { bytes.reverse.to_i }
+      expect(payload_of(worker, 123)).to eq(123)
+    end
+
+    it "buries what cannot be read, with the reason, and goes on with the rest" do
+      raw = worker("Mixed", codec: :raw)
+      raw.perform_async([{ id: 1, payload: "{broken" }, { id: 1, payload: "2" }, { id: 2, payload: "3" }])
+      recorder = worker("Mixed", batch_size: 10)
+      serve(recorder)
+      drained(recorder)
+      expect(Array.new(recorder.runs.size) { recorder.runs.pop.payloads }.reduce(:merge)).to eq("1" => [2], "2" => [3])
+      expect(recorder.queries.morgue_fetch([1])).to match([include(payloads: [["{broken", be_a(Float)]], error: /undecodable payload/)])
+    end
+  end
+end

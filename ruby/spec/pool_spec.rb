@@ -1,0 +1,121 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+
+RSpec.describe "the pool of connections" do
+  let(:recorder) { worker("Pool") }
+
+  # A Redis that accepts and never answers.
+  def deaf
+    folder = Dir.mktmpdir
+    server = UNIXServer.new(File.join(folder, "s"))
+    Seriatim.redis = "unix://#{server.path}"
+    yield
+  ensure
+    server&.close
+    FileUtils.rm_rf(folder)
+  end
+
+  it "says when all connections are busy" do
+    deaf do
+      Seriatim.client_pool_size = 1
+      Seriatim.pool_timeout = 0.1
+      holder = Thread.new { recorder.metrics }
+      holder.report_on_exception = false
+      sleep 0.1
+      expect { recorder.metrics }.to raise_error(Seriatim::PoolTimeout, /no free connection in 0\.1 s: all 1/)
+    ensure
+      holder.kill.join
+    end
+  end
+
+  it "survives Timeout, kill and raise during a wait, and leaks no descriptor", :core do
+    deaf do
+      Seriatim.client_pool_size = 1
+      3.times do
+        expect { Timeout.timeout(0.05) { recorder.perform_async([{ id: 1 }]) } }.to raise_error(Timeout::Error)
+        thread = Thread.new { recorder.metrics }
+        sleep 0.02
+        expect(thread.kill.join(1)).to eq(thread)
+        thread = Thread.new { recorder.metrics }
+        thread.report_on_exception = false
+        sleep 0.02
+        thread.raise("async")
+        expect { thread.join(1) }.to raise_error("async")
+      end
+    end
+    Seriatim.redis = REDIS.url
+    before = Dir.children("/proc/self/fd").size
+    60.times do |i|
+      thread = Thread.new { recorder.perform_async(Array.new(500) { |n| { id: n, payload: i } }) }
+      sleep(rand * 0.01)
+      thread.kill.join
+    end
+    expect(recorder.perform_async([{ id: "last" }]).added).to eq(1)
+    expect(recorder.queries.fetch(["last"]).size).to eq(1)
+    expect(Dir.children("/proc/self/fd").size).to be <= before + Seriatim.client_pool_size
+  end
+
+  it "lets other threads run while one waits" do
+    deaf do
+      waiting = Thread.new { recorder.metrics }
+      ticks = 20.times.count { sleep 0.005 }
+      expect(ticks).to eq(20)
+    ensure
+      waiting.kill.join
+    end
+  end
+
+  it "F19: works in a child of fork and leaves the parent's connections alone" do
+    recorder.perform_async([{ id: "parent" }])
+    children = Array.new(3) do |i|
+      fork do
+        20.times { |n| recorder.perform_async([{ id: "child#{i}-#{n}" }]) }
+        exit!(recorder.queries.fetch(["parent"]).size == 1 ? 0 : 1)
+      end
+    end
+    50.times { |n| recorder.perform_async([{ id: "p#{n}" }]) }
+    expect(children.map { |pid| Process.wait2(pid).last.exitstatus }).to eq([0, 0, 0])
+    expect(recorder.metrics[:length]).to eq(111)
+  end
+
+  it "F19: a server is its process's; the child may have another" do
+    server = serve(recorder)
+    pid = fork do
+      begin
+        server.stats
+        exit!(1)
+      rescue Seriatim::Closed
+        GC.start
+      end
+      mine = Seriatim::Server.new(workers: [recorder]).start
+      exit!(mine.stop ? 0 : 2)
+    end
+    expect(Process.wait2(pid).last.exitstatus).to eq(0)
+    recorder.perform_async([{ id: 1 }])
+    runs(recorder)
+  end
+
+  it "serves many threads over few connections" do
+    Seriatim.client_pool_size = 2
+    threads = Array.new(20) { |t| Thread.new { 20.times { |i| recorder.perform_async([{ id: "#{t}-#{i}" }]) } } }
+    threads.each(&:join)
+    expect(recorder.metrics[:length]).to eq(400)
+    expect(REDIS.call("CLIENT", "LIST").scan("name=seriatim-client").size).to be <= 2
+  end
+
+  it "asks a callable for the URL, and refuses what is none" do
+    Seriatim.redis = -> { REDIS.url }
+    expect(recorder.perform_async([{ id: 1 }]).added).to eq(1)
+    Seriatim.redis = -> { 5 }
+    expect { recorder.perform_async([{ id: 1 }]) }.to raise_error(Seriatim::Invalid, /redis must be/)
+    Seriatim.redis = "http://x"
+    expect { recorder.perform_async([{ id: 1 }]) }.to raise_error(ArgumentError)
+  end
+
+  it "names a refused connection" do
+    Seriatim.redis = "unix:///no/such/socket"
+    link = Seriatim.module_eval { const_get(:Connection) }.new(Seriatim.redis, "seriatim")
+    expect { link.layout(recorder.queue_settings, limit: 0.3) }.to raise_error(Seriatim::ConnectionError)
+  end
+end

@@ -1,0 +1,88 @@
+# frozen_string_literal: true
+
+require_relative "support/processes_helper"
+
+RSpec.describe "Death of a process" do
+  include ProcessesHelper
+
+  it "LK-A-20 loses and reorders nothing of 1,000 ids in 10 rounds of SIGKILL", limit: 120 do
+    queues(Crash: { shards_count: 8 })
+    ids = (1..1_000).map { |number| "id#{number}" }
+    random = Random.new(RSpec.configuration.seed)
+    number = 0
+    10.times do
+      server = spawn_server(lease: 0.5)
+      2.times do
+        number += 1
+        result = queue(:Crash).perform_async(ids.map { |id| { id: id, payload: { n: number, sleep: 0.002 } } })
+        expect(result.added + result.folded).to eq(1_000)
+        ids.each { |id| journal.pushed(:Crash, id, [number]) }
+      end
+      begun = File.size(journal.path)
+      eventually { File.size(journal.path) > begun }
+      pause(random.rand * 0.15)
+      server.kill
+    end
+    last = start_server(lease: 0.5)
+    drain
+    expect(last.stop).to eq(0)
+
+    expect(verdict.faults).to eq({})
+    expect(verdict.charged).to eq([])
+    report "#{verdict.repeated.size} of #{number * 1_000} numbers began more than once"
+    expect(leftovers).to eq([])
+  end
+
+  it "LK-A-21 runs what a killed server held within the lease time on the other one" do
+    lease = 2
+    queues(Crash: { shards_count: 8 })
+    gate = File.join(folder, "gate")
+    victim = start_server(lease: lease, threads: 4)
+    ids = (1..20).map { |number| "id#{number}" }
+    ids.each { |id| push(:Crash, id, 1, wait: gate) }
+    eventually { journal.starts.size == 4 }
+    held = journal.starts.map(&:id)
+    heir = start_server(lease: lease, threads: 20)
+    eventually { journal.starts.map(&:id).uniq.size > 4 } # its share of the shards
+    victim.kill
+    killed_at = Journal.now
+    eventually(lease * 2) { held.all? { |id| journal.starts(nil, id).any? { |start| start.pid == heir.pid } } }
+    taken = held.map { |id| journal.starts(nil, id).last.time - killed_at }.max
+    FileUtils.touch(gate)
+    drain
+
+    report format("taken over %.2f s after the death, with a lease time of %d s", taken, lease)
+    expect(taken).to be < lease + 0.5
+    expect(verdict.faults).to eq({})
+    expect(verdict.charged).to eq([])
+    expect(leftovers).to eq([])
+  end
+
+  it "LK-A-23 buries a job that kills its process and charges none of its 100 neighbours", limit: 90 do
+    retries = 1
+    queues(Poison: { shards_count: 3, max_retry_count: retries, back_off: 0.1 })
+    neighbours = (1..100).map { |number| "good#{number}" }
+    push(:Poison, "bad", 1, kill: true)
+    neighbours.each { |id| push(:Poison, id, 1, sleep: 0.01) }
+    dead = restart_until(60) { queue(:Poison).queries.morgue_fetch(["bad"]).first }
+
+    expect(dead[:error]).to match(/worker died/)
+    expect(dead[:payloads].size).to eq(1)
+    expect(journal.starts(nil, "bad").size).to be_between(retries + 1, retries + 3)
+    start_server if @processes.none?(&:alive?)
+    drain
+    expect(journal.ends.map(&:id).uniq).to match_array(neighbours)
+    expect(journal.starts.reject { |start| start.id == "bad" }.map(&:retry_count).uniq).to eq([-1])
+    expect(verdict.concurrent + verdict.reordered + verdict.unfenced).to eq([])
+    expect(queue(:Poison).actions.check[:findings]).to eq([])
+  end
+
+  # A supervisor: starts the server again whenever it dies, until the block gives something.
+  def restart_until(seconds)
+    server = nil
+    eventually(seconds) do
+      server = spawn_server(lease: 0.5, threads: 4) unless server&.alive?
+      yield
+    end
+  end
+end

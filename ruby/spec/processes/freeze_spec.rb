@@ -1,0 +1,61 @@
+# frozen_string_literal: true
+
+require_relative "support/processes_helper"
+
+RSpec.describe "Two servers with the very same configuration" do
+  include ProcessesHelper
+
+  it "LK-A-22 lose nothing and keep the order while one is frozen for three lease times, and its late settles are refused", limit: 120 do
+    lease = 1
+    queues(Frozen: { shards_count: 10 })
+    ids = (1..100).map { |number| "id#{number}" }
+    one, two = Array.new(2) { spawn_server(lease: lease) }.each(&:wait_until_started)
+    producer = Thread.new do
+      1.upto(100) do |number|
+        queue(:Frozen).perform_async(ids.map { |id| { id: id, payload: { n: number, sleep: 0.002 } } })
+        ids.each { |id| journal.pushed(:Frozen, id, [number]) }
+        pause(0.04)
+      end
+    end
+    eventually { [one, two].all? { |server| journal.ends.map(&:pid).tally.fetch(server.pid, 0) > 50 } }
+    freeze_in_a_run(one)
+    pause(3 * lease)
+    one.thaw
+    producer.value
+    drain(60)
+
+    faults = verdict
+    report "#{faults.void.size} ends of the frozen process were void, #{faults.stale.size} of its runs began late"
+    expect(faults.faults).to eq({})
+    expect(faults.charged).to eq([])
+    expect(faults.void.size).to be > 0
+    expect(figures(:refused)[:Frozen]).to be >= faults.void.size
+    expect(one.log).to match(/ refused /)
+    expect(one.log).to match(/ lost /)
+    expect(journal.ends.size).to be >= 100
+    eventually { journal_has_new_work_of(one) }
+    [one, two].each { |server| expect(server.stop).to eq(0) }
+    expect(leftovers).to eq([])
+  end
+
+  # SIGSTOP while it has a run open, so that there will be a late settle.
+  def freeze_in_a_run(server)
+    20.times do
+      server.freeze_all
+      open = journal.lines.select { |line| line.pid == server.pid && line.fence }.group_by(&:fence).values
+      return if open.any? { |lines| lines.none? { |line| line.kind != "start" } }
+
+      server.thaw
+    end
+    raise "never frozen in a run"
+  end
+
+  # The thawed process is of use again.
+  def journal_has_new_work_of(server)
+    before = journal.starts.count { |start| start.pid == server.pid }
+    @last = (@last || 100) + 1
+    (1..100).each { |number| push(:Frozen, "id#{number}", @last) }
+    drain
+    journal.starts.count { |start| start.pid == server.pid } > before
+  end
+end

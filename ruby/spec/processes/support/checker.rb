@@ -1,0 +1,104 @@
+# frozen_string_literal: true
+
+require_relative "journal"
+
+# Judges a journal. The numbers of an id are pushed in ascending order, so:
+#
+# lost       :: pushed, and no run that counts ended with it. As sets: a maximum would hide holes.
+# reordered  :: a run began with a number while a smaller one of its id had not ended and did not come before it.
+# concurrent :: a run began while another of its id was open in a process that lived and was never frozen in it.
+# unfenced   :: a run of a process that was never frozen began with a fence that is not greater than all before.
+# repeated   :: began more than once. Right only after a death or a freeze.
+# charged    :: began with another retry_count than -1.
+# stale      :: runs of a thawed process that began after a newer run of the same id. Its settle must be refused.
+#
+# A run that was open while its process was frozen counts for nothing: another process was free to take it.
+class Checker
+  Run = Struct.new(:pid, :numbers, :void)
+  Id = Struct.new(:pushed, :ended, :begun, :open, :fence, :low)
+
+  attr_reader :lost, :reordered, :concurrent, :unfenced, :charged, :stale, :void
+
+  def initialize(lines)
+    @ids = Hash.new { |hash, key| hash[key] = Id.new([], {}, Hash.new(0), {}, 0, 0) }
+    @frozen = {}
+    @reordered, @concurrent, @unfenced, @charged, @stale, @void = Array.new(6) { [] }
+    lines.each { |line| @ids[key(line)].pushed.concat(line.numbers) if line.kind == "pushed" }
+    @ids.each_value { |id| id.pushed.sort! }
+    lines.each { |line| public_send(:"on_#{line.kind}", line) }
+    @lost = @ids.flat_map { |name, id| (id.pushed - id.ended.keys).map { |number| "#{name} #{number}" } }
+  end
+
+  # Numbers that began more than once.
+  def repeated = @ids.flat_map { |name, id| id.begun.select { |_, times| times > 1 }.keys.map { |number| "#{name} #{number}" } }
+
+  # Numbers that never were pushed.
+  def invented = @ids.flat_map { |name, id| (id.ended.keys - id.pushed).map { |number| "#{name} #{number}" } }
+
+  # What must be empty whatever happened.
+  def faults
+    { lost: lost, invented: invented, reordered: reordered, concurrent: concurrent, unfenced: unfenced }
+      .reject { |_, list| list.empty? }.transform_values { |list| [list.size, *list.first(5)] }
+  end
+
+  # What must be empty as well where nothing died or froze.
+  def strict_faults
+    faults.merge({ repeated: repeated, charged: charged, stale: stale }.reject { |_, list| list.empty? }
+                   .transform_values { |list| [list.size, *list.first(5)] })
+  end
+
+  def on_pushed(_line); end
+
+  def on_start(line)
+    id = @ids[key(line)]
+    name = "#{key(line)} #{line.numbers.first}.. pid #{line.pid}"
+    return stale << name if line.fence <= id.fence && @frozen.key?(line.pid)
+
+    unfenced << "#{name} #{line.fence} after #{id.fence}" if line.fence <= id.fence
+    concurrent << "#{name} with #{id.open.values.map(&:pid)}" if id.open.any? { |_, run| !run.void }
+    charged << "#{name} #{line.retry_count}" unless line.retry_count == -1
+    check_order(id, line, name)
+    line.numbers.each { |number| id.begun[number] += 1 }
+    id.fence = line.fence
+    id.open[line.fence] = Run.new(line.pid, line.numbers, false)
+  end
+
+  def on_end(line)
+    id = @ids[key(line)]
+    run = id.open.delete(line.fence) or return
+    return void << "#{key(line)} #{run.numbers.first}.. pid #{run.pid}" if run.void
+
+    run.numbers.each { |number| id.ended[number] = true }
+  end
+
+  def on_fail(line)
+    @ids[key(line)].open.delete(line.fence)
+  end
+
+  def on_killed(line)
+    @ids.each_value { |id| id.open.delete_if { |_, run| run.pid == line.pid } }
+  end
+
+  def on_frozen(line)
+    @frozen[line.pid] = true
+    @ids.each_value { |id| id.open.each_value { |run| run.void = true if run.pid == line.pid } }
+  end
+
+  def on_thawed(_line); end
+
+  private
+
+  def key(line) = "#{line.queue}/#{line.id}"
+
+  def check_order(id, line, name)
+    numbers = line.numbers
+    reordered << "#{name} gave #{numbers}" unless numbers.each_cons(2).all? { |a, b| a < b }
+    id.low += 1 while id.low < id.pushed.size && id.ended[id.pushed[id.low]]
+    at = id.low
+    while at < id.pushed.size && id.pushed[at] < numbers.max
+      number = id.pushed[at]
+      reordered << "#{name} before #{number}" unless id.ended[number] || numbers.include?(number)
+      at += 1
+    end
+  end
+end

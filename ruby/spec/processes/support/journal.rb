@@ -1,0 +1,81 @@
+# frozen_string_literal: true
+
+# What happened, one line an event, by all processes into one file: its order is the truth. Each line is one write to a
+# file opened for appending, so lines of killed processes are whole and lines of two processes never mix.
+#
+#   pushed QUEUE ID NUMBERS                         the push returned
+#   start  PID QUEUE ID FENCE RETRY_COUNT NUMBERS TIME   perform begins
+#   end    PID QUEUE ID FENCE TIME                  perform ended well
+#   fail   PID QUEUE ID FENCE TIME                  perform raises
+#   killed PID, frozen PID, thawed PID              written by the driver
+#
+# NUMBERS are the payloads' in their order, "1-3,7"; TIME is of the machine's monotonic clock.
+class Journal
+  Line = Struct.new(:kind, :pid, :queue, :id, :fence, :retry_count, :numbers, :time, keyword_init: true)
+
+  def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+  attr_reader :path
+
+  def initialize(path)
+    @path = path
+    @file = File.open(path, File::WRONLY | File::APPEND | File::CREAT)
+  end
+
+  def write(*words)
+    @file.syswrite("#{words.join(" ")}\n")
+  end
+
+  def pushed(queue, id, numbers)
+    write(:pushed, queue, id, pack(numbers))
+  end
+
+  def start(queue, id, fence, retry_count, numbers)
+    write(:start, Process.pid, queue, id, fence, retry_count, pack(numbers), Journal.now)
+  end
+
+  def finish(kind, queue, id, fence)
+    write(kind, Process.pid, queue, id, fence, Journal.now)
+  end
+
+  # @return [Array<Line>] so far
+  def lines
+    File.foreach(path, chomp: true).map { |text| line(text.split) }
+  end
+
+  # @return [Array<Line>]
+  def starts(queue = nil, id = nil)
+    lines.select { |l| l.kind == "start" && (queue.nil? || l.queue == queue) && (id.nil? || l.id == id.to_s) }
+  end
+
+  # @return [Array<Line>]
+  def ends(queue = nil, id = nil)
+    lines.select { |l| l.kind == "end" && (queue.nil? || l.queue == queue) && (id.nil? || l.id == id.to_s) }
+  end
+
+  private
+
+  def line(words)
+    kind, *rest = words
+    case kind
+    when "pushed" then Line.new(kind: kind, queue: rest[0], id: rest[1], numbers: unpack(rest[2]))
+    when "start"
+      Line.new(kind: kind, pid: rest[0].to_i, queue: rest[1], id: rest[2], fence: rest[3].to_i, retry_count: rest[4].to_i,
+               numbers: unpack(rest[5]), time: rest[6].to_f)
+    when "end", "fail"
+      Line.new(kind: kind, pid: rest[0].to_i, queue: rest[1], id: rest[2], fence: rest[3].to_i, time: rest[4].to_f)
+    else Line.new(kind: kind, pid: rest[0].to_i)
+    end
+  end
+
+  def pack(numbers)
+    numbers.slice_when { |a, b| b != a + 1 }.map { |run| run.size == 1 ? run[0] : "#{run[0]}-#{run[-1]}" }.join(",")
+  end
+
+  def unpack(text)
+    text.split(",").flat_map do |part|
+      first, last = part.split("-").map(&:to_i)
+      last ? (first..last).to_a : [first]
+    end
+  end
+end

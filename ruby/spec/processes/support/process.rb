@@ -1,0 +1,78 @@
+# frozen_string_literal: true
+
+# A child process with its output in a file; what the driver does to it goes into the journal.
+class SpawnedProcess
+  attr_reader :pid, :status
+
+  def initialize(command, variables, log_path, journal)
+    @log_path = log_path
+    @journal = journal
+    @pid = Process.spawn(variables, *command, out: log_path, err: %i[child out], in: File::NULL)
+  end
+
+  def log = File.read(@log_path)
+
+  def wait_until_started(seconds = 20)
+    until_true(seconds, "does not start") { log.include?(" start ") || !alive? }
+    raise "did not start: #{log}" unless alive?
+  end
+
+  def signal(name) = Process.kill(name, pid)
+
+  # Takes its exit status when it has ended.
+  def alive?
+    return false if @status
+
+    _, @status = Process.wait2(pid, Process::WNOHANG)
+    @journal.write(:killed, pid) if @status
+    @status.nil?
+  end
+
+  # Its exit code, nil if a signal killed it.
+  def wait(seconds = 20)
+    until_true(seconds, "does not end") { !alive? }
+    status.exitstatus
+  end
+
+  def kill
+    signal(:KILL)
+    wait
+  end
+
+  def stop(seconds = 30)
+    signal(:TERM)
+    wait(seconds)
+  end
+
+  def freeze_all
+    signal(:STOP)
+    until_true(5, "does not stop") { File.read("/proc/#{pid}/stat")[/\) (\w)/, 1] == "T" }
+    @journal.write(:frozen, pid)
+  end
+
+  def thaw
+    @journal.write(:thawed, pid)
+    signal(:CONT)
+  end
+
+  def remove
+    return unless alive?
+
+    signal(:CONT)
+    kill
+  end
+
+  # Seconds of processor time so far.
+  def cpu = File.read("/proc/#{pid}/stat").split(") ", 2).last.split.values_at(11, 12).sum(&:to_f) / 100
+
+  private
+
+  def until_true(seconds, complaint)
+    deadline = Journal.now + seconds
+    until yield
+      raise "#{complaint} within #{seconds} s: #{log[-2000..] || log}" if Journal.now > deadline
+
+      IO.select(nil, nil, nil, 0.01)
+    end
+  end
+end

@@ -1,0 +1,51 @@
+# frozen_string_literal: true
+
+require "json"
+require_relative "journal"
+
+# The workers of the server processes, of the producers and of the examples, all made from the same settings:
+# queue name => fields of Seriatim::Worker, and `back_off`, the seconds that retry_in gives.
+#
+# A payload is its number and what the job does: {"n": 7}, and `sleep` seconds, `wait` for a file, `kill` its process,
+# `fail` until that file is there.
+module Workload
+  module_function
+
+  def worker(queue, settings)
+    settings = settings.transform_keys(&:to_sym)
+    back_off = settings.delete(:back_off) || 0.1
+    Module.new do
+      extend Seriatim::Worker
+      self.queue_name = queue
+      settings.each { |field, value| public_send(:"#{field}=", value) }
+      define_singleton_method(:retry_in) { |_count| back_off }
+      define_singleton_method(:perform) { |payloads_by_id, batch| Workload.perform(queue, payloads_by_id, batch) }
+    end
+  end
+
+  def workers(settings) = settings.map { |queue, fields| worker(queue.to_s, fields) }
+
+  def perform(queue, payloads_by_id, batch)
+    payloads_by_id.each do |id, payloads|
+      journal.start(queue, id, batch.fence(id), batch.retry_count(id), payloads.map { |payload| payload["n"] })
+      kind = "fail"
+      payloads.each { |payload| act(payload) }
+      kind = "end"
+    ensure
+      journal.finish(kind, queue, id, batch.fence(id)) if kind
+    end
+  end
+
+  def act(payload)
+    payload.each do |word, value|
+      case word
+      when "sleep" then sleep(value)
+      when "wait" then sleep(0.005) until File.exist?(value)
+      when "kill" then Process.kill(:KILL, Process.pid) && sleep
+      when "fail" then raise "told to fail" unless File.exist?(value)
+      end
+    end
+  end
+
+  def journal = @journal ||= Journal.new(ENV.fetch("JOURNAL"))
+end

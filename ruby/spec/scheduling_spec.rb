@@ -1,0 +1,116 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+
+RSpec.describe "scheduling" do
+  # An id of each shard of a queue.
+  def ids_by_shard(worker, per_shard: 1)
+    require "zlib"
+    (0..).lazy.map(&:to_s).each_with_object(Hash.new { |h, k| h[k] = [] }) do |id, found|
+      list = found[Zlib.crc32(id) % worker.shards_count]
+      list << id if list.size < per_shard
+      break found if found.size == worker.shards_count && found.each_value.all? { |l| l.size == per_shard }
+    end
+  end
+
+  # All ids lie in Redis before the only thread gets to choose: a first job holds it.
+  def order(queue, jobs)
+    queue.perform_async(jobs)
+    server = serve(queue, threads: 1)
+    ids = runs(queue, jobs.size).map { |run| run.payloads.keys.first }
+    server.stop
+    ids
+  end
+
+  it "LK-A-13: deliveries of 10, 10 and 5 ids", :core do
+    recorder = worker("A13", batch_size: 10, shards_count: 1)
+    recorder.perform_async(Array.new(25) { |i| { id: i } })
+    serve(recorder, threads: 1)
+    expect(runs(recorder, 3).map { |run| run.payloads.size }).to eq([10, 10, 5])
+  end
+
+  it "LK-A-27: the shard that waits longest goes first" do
+    Seriatim.build_splitter = -> { Seriatim.build_default_splitter }
+    Seriatim.threads_per_node = 1
+    recorder = worker("A27", shards_count: 2) { sleep 0.05 }
+    ids = ids_by_shard(recorder)
+    gate = worker("Gate") { sleep 0.5 }
+    recorder.perform_async([{ id: ids[1].first, perform_in: now - 1 }])
+    sleep 0.3
+    gate.perform_async([{ id: 1 }])
+    serve(gate, recorder)
+    expect(runs(recorder).first.payloads.keys).to eq(ids[1])
+  end
+
+  it "LK-A-27: an idle server asks little of Redis and of the processor" do
+    Seriatim.poll_interval = 1
+    server = serve(worker("Idle"))
+    sleep 0.5
+    commands = server.stats[:commands]
+    cpu = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
+    sleep 2
+    expect(Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - cpu).to be < 0.02 * (ENV["LD_PRELOAD"].to_s.empty? ? 1 : 5)
+    expect(server.stats[:commands] - commands).to be < 60
+  end
+
+  it "LK-A-28: seq goes round" do
+    Seriatim.build_scheduler = -> { Seriatim.build_seq_scheduler }
+    recorder = worker("A28", shards_count: 3) { sleep 0.1 }
+    ids = ids_by_shard(recorder, per_shard: 3)
+    shard_of = ids.flat_map { |shard, list| list.map { |id| [id, shard] } }.to_h
+    shards = order(recorder, ids.values.flatten.map { |id| { id: id } }).map { |id| shard_of[id] }
+    expect(shards.last(6).each_slice(3).map(&:sort)).to eq([[0, 1, 2]] * 2)
+  end
+
+  it "priority goes first" do
+    Seriatim.build_scheduler = -> { Seriatim.build_priority_scheduler }
+    low = worker("Low", shards_count: 1) { sleep 0.02 }
+    high = worker("High", shards_count: 1, priority: 5) { sleep 0.02 }
+    hold = worker("Hold", shards_count: 1, priority: 9) { sleep 0.4 }
+    [low, high].each { |w| w.perform_async(Array.new(4) { |i| { id: i } }) }
+    hold.perform_async([{ id: 1 }])
+    serve(low, high, hold, threads: 1)
+    highs = runs(high, 4)
+    lows = runs(low, 4)
+    expect(highs.last.started).to be < lows[1].started
+  end
+
+  it "asks a scheduler of the application's own" do
+    seen = Thread::Queue.new
+    Seriatim.build_scheduler = lambda do
+      ->(candidates) { (seen << candidates) and candidates.max_by(&:index) }
+    end
+    recorder = worker("Own", shards_count: 3)
+    recorder.perform_async(Array.new(20) { |i| { id: i } })
+    serve(recorder, threads: 1)
+    runs(recorder, 20)
+    expect(seen.pop.first).to have_attributes(worker: recorder, index: be_between(0, 2), lag: be >= 0, size: be >= 1)
+  end
+
+  it "goes on when such a scheduler raises, or will not choose" do
+    calls = 0
+    Seriatim.build_scheduler = -> { ->(list) { (calls += 1) == 1 ? raise("no") : (list.first if calls > 3) } }
+    recorder = worker("Own")
+    recorder.perform_async([{ id: 1 }, { id: 2 }, { id: 3 }])
+    serve(recorder, threads: 1)
+    runs(recorder, 3)
+  end
+
+  it "gives each group of a splitter of the application's own a thread" do
+    threads = Thread::Queue.new
+    recorder = worker("Groups", shards_count: 4) { (threads << Thread.current) and sleep(0.05) }
+    Seriatim.build_splitter = -> { ->(shards) { [shards.first(1), [], shards.drop(1)] } }
+    recorder.perform_async(Array.new(12) { |i| { id: i } })
+    serve(recorder)
+    runs(recorder, 12)
+    expect(Array.new(threads.size) { threads.pop }.uniq.size).to eq(2)
+  end
+
+  it "shares a queue between two servers, and gives all of it to the one that is left" do
+    recorder = worker("Shared", shards_count: 8)
+    first, second = Array.new(2) { serve(recorder) }
+    eventually { [first, second].map { |server| server.stats[:shards] } == [4, 4] }
+    first.stop
+    eventually { second.stats[:shards] == 8 }
+  end
+end

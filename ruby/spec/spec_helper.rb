@@ -1,0 +1,33 @@
+# frozen_string_literal: true
+
+require "seriatim"
+require "stringio"
+require "timeout"
+require_relative "support/redis_server"
+require_relative "support/jobs_helper"
+
+REDIS = RedisServer.new
+
+RSpec.configure do |config|
+  config.include JobsHelper
+  config.disable_monkey_patching!
+  config.example_status_persistence_file_path = nil
+  config.order = :random
+
+  config.around do |example|
+    Timeout.timeout(example.metadata.fetch(:limit, 60)) { example.run }
+  end
+
+  config.before do
+    REDIS.flush
+    @log = StringIO.new
+    Seriatim.reset_settings
+    Seriatim.redis = REDIS.url
+    Seriatim.logger = Seriatim::Log.default(@log, level: Logger::DEBUG)
+    Seriatim.poll_interval = 0.2
+    Seriatim.lease_time = 2
+  end
+
+  config.after { stop_servers }
+  config.after(:suite) { REDIS.remove }
+end

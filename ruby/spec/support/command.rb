@@ -1,0 +1,80 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "open3"
+require "rbconfig"
+require "tmpdir"
+
+# The command `seriatim` in a process of its own.
+class Command
+  EXE = File.expand_path("../../exe/seriatim", __dir__)
+  # Where this process found the library and its extension.
+  PATHS = $LOAD_PATH.select { |path| File.exist?(File.join(path, "seriatim.rb")) || Dir[File.join(path, "seriatim", "seriatim_native.*")].any? }.freeze
+  RUBY = [RbConfig.ruby, *PATHS.flat_map { |path| ["-I", path] }].freeze
+  NEUTRAL = { "RAILS_ENV" => nil, "RACK_ENV" => nil, "APP_ENV" => nil, "SERIATIM_ENV" => nil, "REDIS_URL" => nil,
+              "SERIATIM_REDIS_URL" => nil, "REDIS_PROVIDER" => nil }.freeze
+
+  # Runs it to its end.
+  # @return [Array(String, Integer)] what it wrote to both outputs, and its exit code
+  def self.run(*arguments, env: {}, redis: REDIS.url, dir: Dir.pwd)
+    output, status = Open3.capture2e({ **NEUTRAL, "REDIS_URL" => redis, **env }, *RUBY, EXE, *arguments, chdir: dir)
+    [output, status.exitstatus]
+  end
+
+  attr_reader :pid
+
+  # Starts it, and waits until it says that it runs.
+  def initialize(*arguments, env: {}, redis: REDIS.url, wait: true)
+    @folder = Dir.mktmpdir("seriatim-command")
+    @pid = spawn({ **NEUTRAL, "REDIS_URL" => redis, **env }, *RUBY, EXE, *arguments, out: log_path, err: %i[child out])
+    wait_for(/start node/) if wait
+  end
+
+  def log = File.binread(log_path).force_encoding(Encoding::UTF_8).scrub
+
+  # Until the log holds it.
+  def wait_for(pattern, seconds: 20)
+    deadline = clock + seconds
+    until (found = log[pattern])
+      raise "no #{pattern.inspect} in:\n#{log}" if clock > deadline || Process.wait2(@pid, Process::WNOHANG)
+
+      sleep 0.02
+    end
+    found
+  end
+
+  def signal(name) = Process.kill(name, @pid)
+
+  # @return [Integer, nil] the exit code; nil when a signal ended it
+  def wait(seconds: 20)
+    deadline = clock + seconds
+    until (ended = Process.wait2(@pid, Process::WNOHANG))
+      raise "still runs after #{seconds} s:\n#{log}" if clock > deadline
+
+      sleep 0.01
+    end
+    @ended = ended.last
+    @ended.exitstatus
+  end
+
+  def stop(name = "TERM")
+    signal(name)
+    wait
+  end
+
+  def remove
+    return if @removed
+
+    Process.kill(:KILL, @pid) && Process.wait(@pid) unless @ended
+  rescue Errno::ESRCH, Errno::ECHILD
+    nil
+  ensure
+    @removed = true
+    FileUtils.rm_rf(@folder)
+  end
+
+  private
+
+  def log_path = File.join(@folder, "log")
+  def clock = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+end

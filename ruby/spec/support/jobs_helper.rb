@@ -1,0 +1,67 @@
+# frozen_string_literal: true
+
+# Workers, servers and waits of the examples.
+module JobsHelper
+  # What a worker was given: ids and payloads with the times around it.
+  Run = Struct.new(:payloads, :started, :ended, :retry_counts, keyword_init: true)
+
+  # A worker that records its runs; the block, if any, is its perform (payloads_by_id, batch).
+  def worker(name = "Recorder", **settings, &perform)
+    Module.new do
+      extend Seriatim::Worker
+      self.queue_name = name
+      settings.each { |field, value| public_send(:"#{field}=", value) }
+
+      @runs = Thread::Queue.new
+      @perform = perform
+      singleton_class.attr_reader :runs
+
+      def self.retry_in(_count) = 0.05
+
+      def self.perform(payloads_by_id, batch)
+        run = JobsHelper::Run.new(payloads: payloads_by_id, started: Time.now.to_f,
+                                  retry_counts: payloads_by_id.keys.to_h { |id| [id, batch.retry_count(id)] })
+        @perform&.call(payloads_by_id, batch)
+      ensure
+        run.ended = Time.now.to_f
+        @runs << run
+      end
+    end
+  end
+
+  # A running server; stopped after the example.
+  def serve(*workers, **options)
+    server = Seriatim::Server.new(workers: workers, **options)
+    (@servers ||= []) << server
+    server.start
+  end
+
+  def stop_servers
+    (@servers || []).each { |server| server.stop(1) }
+    @servers = []
+  end
+
+  # Polls until the block gives something true, which it returns.
+  def eventually(seconds = 10)
+    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
+    until (value = yield)
+      raise "not within #{seconds} s" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+
+      sleep 0.01
+    end
+    value
+  end
+
+  # The next so many runs.
+  def runs(worker, count = 1, seconds: 10)
+    Timeout.timeout(seconds) { Array.new(count) { worker.runs.pop } }
+  end
+
+  # Until nothing waits and nothing runs.
+  def drained(worker, seconds: 10)
+    eventually(seconds) { worker.metrics.values_at(:length, :busy).sum.zero? }
+  end
+
+  def log = @log.string
+  def now = Time.now.to_f
+end

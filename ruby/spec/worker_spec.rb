@@ -1,0 +1,67 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+
+RSpec.describe Seriatim::Worker, :core do
+  let(:plain) { Module.new.extend(described_class) }
+
+  it "has the seed's defaults" do
+    plain.queue_name = "q"
+    expect(plain).to have_attributes(shards_count: 5, batch_size: 1, max_retry_count: 25, fold: :merge, on_waiting: :keep,
+                                     on_exhausted: :bury, ttr: nil, serial_shards: false, priority: 0, codec: nil)
+  end
+
+  it "is named by its module" do
+    stub_const("NamedWorker", plain)
+    expect(plain.queue_name).to eq("NamedWorker")
+    expect { Module.new.extend(described_class).queue_name }.to raise_error(Seriatim::Invalid, /queue_name must be set/)
+  end
+
+  {
+    shards_count: [0, 4097, "5", nil, 2.5], batch_size: [0, 1001], max_retry_count: [-1, 1_000_001, 1.5],
+    queue_name: ["", "x" * 513, 5], fold: [:union, nil, 1], on_waiting: [:never], on_exhausted: ["explode"],
+    ttr: [0, -1, "5", Float::NAN, 1e9], serial_shards: ["yes", 1], priority: [1.5, "high"],
+    codec: [:yaml, [1, 2], [Marshal.method(:dump)], 5]
+  }.each do |field, values|
+    values.each do |value|
+      it "refuses #{field} = #{value.inspect[0, 30]}" do
+        expect { plain.public_send(:"#{field}=", value) }.to raise_error(Seriatim::Invalid, /\A#{field} must be/)
+      end
+    end
+  end
+
+  it "finds out whether perform takes the batch" do
+    one = Module.new { extend Seriatim::Worker; def self.perform(payloads) = payloads }
+    two = Module.new { extend Seriatim::Worker; def self.perform(payloads, batch) = [payloads, batch] }
+    wrapped = Module.new { extend Seriatim::Worker; def self.perform(payloads) = payloads }
+    wrapped.singleton_class.prepend(Module.new { def perform(*) = super })
+    expect([one, two, wrapped].map(&:takes_batch?)).to eq([false, true, false])
+  end
+
+  it "hands a class's settings down" do
+    parent = Class.new { extend Seriatim::Worker; self.batch_size = 7 }
+    expect(Class.new(parent).batch_size).to eq(7)
+  end
+
+  describe "the module's settings" do
+    {
+      poll_interval: [0, "1", Float::NAN], threads_per_node: [0, 1.5], redis: [5], client_pool_size: [0], pool_timeout: [-1],
+      server_middlewares: [nil, 5], client_middlewares: [{}], on_server_init: [5], build_scheduler: [nil], build_splitter: [5],
+      last_words: [5], dump_payload: ["x"], load_payload: [5], format_error: [nil], dump_error: [nil], load_error: [nil],
+      lease_time: [0.1, 4000], stop_timeout: [-1], namespace: ["", "x" * 129, nil], workers: [5]
+    }.each do |field, values|
+      values.each do |value|
+        it "refuses #{field} = #{value.inspect[0, 20]}" do
+          expect { Seriatim.public_send(:"#{field}=", value) }.to raise_error(Seriatim::Invalid, /\A#{field} must be/)
+        end
+      end
+    end
+
+    it "has the seed's defaults" do
+      Seriatim.reset_settings
+      expect(Seriatim).to have_attributes(workers: [], poll_interval: 1, threads_per_node: 5, redis: nil, client_pool_size: 5,
+                                          pool_timeout: 5, server_middlewares: [], client_middlewares: [], lease_time: 10,
+                                          stop_timeout: 25, namespace: "seriatim", on_server_init: nil)
+    end
+  end
+end
