@@ -169,11 +169,11 @@ local SETS = {due = DUE, parked = PARKED, unproven = UNPROVEN, suspect = SUSPECT
 local looked, following = #ids, '0'
 if HASHES[part] then
   local key, check = unpack(HASHES[part])
-  local page = call('HSCAN', key, cursor, 'COUNT', 250)
+  local page = call('HSCAN', key, cursor, 'COUNT', 100)
   following, looked = page[1], #page[2] / 2
   for i = 1, #page[2], 2 do check(page[2][i], page[2][i + 1]) end
 elseif SETS[part] then
-  local page = call('ZSCAN', SETS[part], cursor, 'COUNT', 250)
+  local page = call('ZSCAN', SETS[part], cursor, 'COUNT', 100)
   following, looked = page[1], #page[2] / 2
   for i = 1, #page[2], 2 do check_entry(SETS[part], page[2][i]) end
 else

@@ -65,9 +65,8 @@ local function void_overrun()
     call('ZREM', OVERRUN, id)
     if run then
       local r = read(call('HGET', JOBS, id))
-      call('HDEL', RUNNING, id)
       r.due, r.place = now, 1
-      put_back(id, r, ARGV[7], tonumber(sub(run, 1, 1)) >= 4)
+      come_back(id, run, r, ARGV[7])
     end
   end
 end

@@ -10,7 +10,7 @@ local part, cursor = string.match(ARGV[3], '^(%a+) (%d+)$')
 if not part then part, cursor = 'due', '0' end
 local store = part == 'next' and second or first
 probe()
-local page, ids = call(part == 'next' and 'HSCAN' or 'ZSCAN', PARTS[part][1], cursor, 'COUNT', 250), {}
+local page, ids = call(part == 'next' and 'HSCAN' or 'ZSCAN', PARTS[part][1], cursor, 'COUNT', 100), {}
 for i = 1, #page[2], 2 do
   if part == 'next' or tonumber(page[2][i + 1]) > now then ids[#ids + 1] = page[2][i] end
 end

@@ -5,7 +5,7 @@
 -- Returns {cursor ('0' at the end), id, due, retry_count, ...}. Parked ids are left out. An id may come twice.
 local part = ARGV[2]
 local key = ({waiting = JOBS, behind = NEXT, running = RUNNING, dead = DEAD})[part]
-local page = call('HSCAN', key, ARGV[3], 'COUNT', 250)
+local page = call('HSCAN', key, ARGV[3], 'COUNT', 100)
 local flat, answer = page[2], {page[1]}
 local runs = {}
 if part == 'waiting' and flat[1] then
