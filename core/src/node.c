@@ -840,20 +840,18 @@ static int64_t node_solo(srt_node *n, int64_t now)
 {
     int64_t next = SRT_NEVER;
     size_t i;
-    if (n->solo == SRT_SOLO_NONE && !n->quiet && now >= n->solo_not_before) {
-        for (i = 0; i < n->shard_count; i++) {
-            srt_shard *s = n->shards[i];
-            if (s->state != SRT_OWNED || s->paused || !s->wanted)
-                continue;
-            if (s->suspect_at > now) {
-                next = s->suspect_at < next ? s->suspect_at : next;
-                continue;
-            }
-            n->solo = SRT_SOLO_DRAIN;
-            n->solo_shard = s;
-            n->solo_until = now + NODE_SOLO_PATIENCE_MS;
-            break;
+    for (i = 0; n->solo == SRT_SOLO_NONE && !n->quiet && i < n->shard_count; i++) {
+        srt_shard *s = n->shards[i];
+        int64_t at = s->suspect_at > n->solo_not_before ? s->suspect_at : n->solo_not_before;
+        if (s->suspect_at == SRT_NEVER || s->state != SRT_OWNED || s->paused || !s->wanted)
+            continue;
+        if (at > now) {
+            next = at < next ? at : next;
+            continue;
         }
+        n->solo = SRT_SOLO_DRAIN;
+        n->solo_shard = s;
+        n->solo_until = now + NODE_SOLO_PATIENCE_MS;
     }
     if (n->solo == SRT_SOLO_DRAIN && (now >= n->solo_until || !solo_goes_on(n))) {
         n->solo_not_before = now + NODE_SOLO_PAUSE_MS;
@@ -865,9 +863,7 @@ static int64_t node_solo(srt_node *n, int64_t now)
         n->solo = SRT_SOLO_CLAIM;
         srt_node_wake(n, n->solo_shard, now);
     }
-    if (n->solo == SRT_SOLO_DRAIN)
-        return n->solo_until;
-    return n->solo == SRT_SOLO_NONE && next < n->solo_not_before ? n->solo_not_before : next;
+    return n->solo == SRT_SOLO_DRAIN ? n->solo_until : next;
 }
 
 /* The net below the wake-ups: one shard a poll interval, in turn. */
