@@ -1,0 +1,19 @@
+# frozen_string_literal: true
+
+require "seriatim"
+require_relative "count"
+
+module BlankWorker
+  extend Seriatim::Worker
+
+  def self.perform(_payloads_by_id) = Count.up
+end
+
+Seriatim.workers = [BlankWorker]
+Seriatim.logger.level = Logger::WARN
+
+module App
+  def self.single(id) = BlankWorker.perform_async([{ id: id }])
+  def self.bulk(ids) = BlankWorker.perform_async(ids.map { |id| { id: id } })
+  def self.wait(ids, payload) = BlankWorker.perform_async(ids.map { |id| { id: id, payload: payload } })
+end
