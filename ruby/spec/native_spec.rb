@@ -6,10 +6,10 @@ RSpec.describe "the native objects", :core do
   native = Seriatim.module_eval { const_get(:Native) }
 
   it "work under GC.stress" do
-    recorder = worker("Stress", batch_size: 5)
-    jobs = Array.new(5) { |i| { id: i, payload: { "n" => [i, "text"] }, context: { "k" => "v" } } }
+    recorder = worker("Stress", batch_size: 5, shards_count: 1)
+    jobs = Array.new(2) { |i| { id: i, payload: { "n" => [i, "text"] }, context: { "k" => "v" } } }
     recorder.perform_async(jobs)
-    server = serve(recorder, threads: 2)
+    server = serve(recorder, threads: 1)
     GC.stress = true
     begin
       recorder.perform_async(jobs.first(1))
@@ -21,7 +21,7 @@ RSpec.describe "the native objects", :core do
     end
     drained(recorder)
     GC.verify_compaction_references(toward: :empty, double_heap: true) if GC.respond_to?(:verify_compaction_references) && ENV["LD_PRELOAD"].to_s.empty?
-    expect(recorder.metrics[:processed]).to be >= 5
+    expect(recorder.metrics[:processed]).to be >= 2
   end
 
   it "refuse use before they are made, and after they are closed" do

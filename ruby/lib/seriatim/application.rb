@@ -8,10 +8,8 @@ module Seriatim
 
     # @raise [UsageError] there is nothing to load
     def load(path)
-      target = file(path)
-      return Kernel.require(target) if target
-
-      Kernel.require(path)
+      Kernel.require(file(path) || path)
+      require "seriatim/rails" if defined?(::Rails::Railtie) # the command was there before Rails
     rescue LoadError => e
       raise unless e.path == path
 

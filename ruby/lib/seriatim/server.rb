@@ -198,12 +198,14 @@ module Seriatim
       @failure = e
     end
 
-    LEVELS = { lease: Logger::INFO, lost: Logger::WARN, refused: Logger::WARN, recovered: Logger::WARN, link: Logger::WARN,
+    LEVELS = { lease: Logger::INFO, lost: Logger::WARN, refused: Logger::WARN, recovered: Logger::WARN,
                warning: Logger::WARN }.freeze
     NAMES = { recovered: "recover" }.freeze
     private_constant :LEVELS, :NAMES
 
     def log_event(kind, number, text)
+      return Log.write(number.positive? ? Logger::INFO : Logger::WARN, "link", text) if kind == :link
+
       Log.write(LEVELS.fetch(kind), NAMES.fetch(kind, kind.name), text, n: number.positive? ? number : nil)
     end
 
