@@ -677,9 +677,7 @@ static void check_all(srt_node *n, int64_t now)
         srt_shard *s = n->shards[i];
         if (s->state == SRT_OWNED)
             s->reconcile = 1;
-        s->more = 1;
-        s->paused = 0;
-        srt_node_wake(n, s, now);
+        srt_shard_news(n, s, now);
     }
 }
 
@@ -756,10 +754,8 @@ static void wake_message(srt_node *n, const char *data, size_t len, int64_t now)
     if (!s)
         return;
     srt_bytes_clear(&s->owner);
-    s->more = 1;
-    s->paused = 0;
     s->recall |= recall && s->state == SRT_OWNED;
-    srt_node_wake(n, s, now);
+    srt_shard_news(n, s, now);
 }
 
 static int wakes_reply(srt_node *n, const srt_reply *reply, int64_t now, seriatim_error *error)
@@ -877,9 +873,7 @@ static void node_poll(srt_node *n, int64_t now)
         srt_shard *s = n->shards[n->poll_place++ % n->shard_count];
         if (s->state != SRT_OWNED || s->claiming)
             continue;
-        s->more = 1;
-        s->paused = 0;
-        srt_node_wake(n, s, now);
+        srt_shard_news(n, s, now);
         return;
     }
 }

@@ -86,6 +86,7 @@ struct srt_shard {
     int reconcile;                   /* compare the runs that we know with Redis' */
     int first_claim;                 /* has not been answered */
     int paused, more, recall;
+    int woken; /* news came while an answer that may be older was on its way */
     int64_t due_at, unproven_at, suspect_at; /* local ms at which something will be due */
     srt_job_list ready;                      /* claimed, not begun */
     srt_job_list pending;                    /* ended, not settled */
@@ -212,6 +213,7 @@ void srt_node_beat_soon(srt_node *node, int64_t now);
 int srt_node_lives(const srt_node *node, const char *id, size_t len);
 
 void srt_shard_step(srt_node *node, srt_shard *shard, int64_t now);
+void srt_shard_news(srt_node *node, srt_shard *shard, int64_t now); /* asks Redis what there is */
 int srt_shard_reply(srt_node *node, srt_request *r, const srt_reply *reply, int64_t now, seriatim_error *error);
 /* Its settle goes out with the next; the job is the shard's now. */
 void srt_shard_ended(srt_node *node, srt_shard *shard, srt_job *job, int64_t now);

@@ -506,6 +506,15 @@ static void shard_lose(srt_node *node, srt_shard *s)
                   s->keys->prefix.data);
 }
 
+/* It may overtake the answer to an older question: that one does not hide it. */
+void srt_shard_news(srt_node *node, srt_shard *s, int64_t now)
+{
+    s->more = 1;
+    s->paused = 0;
+    s->woken = s->claiming || s->state == SRT_ACQUIRING;
+    srt_node_wake(node, s, now);
+}
+
 static void acquire_taken(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
 {
     if (r->number)
@@ -515,6 +524,9 @@ static void acquire_taken(srt_node *node, srt_shard *s, const srt_request *r, co
     srt_bytes_add(&s->owner, reply->tokens[2].data, reply->tokens[2].len);
     s->owner_lease = srt_token_int(&reply->tokens[3]);
     s->asked_beat = node->beats + 1;
+    if (s->woken)
+        srt_bytes_clear(&s->owner);
+    s->woken = 0;
     if (s->owner.len == 0 || srt_node_lives(node, s->owner.data, s->owner.len))
         return;
     s->asked_beat += node->beating;
@@ -662,7 +674,9 @@ static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, co
     s->due_at = next == 0 ? SRT_NEVER : local_time(node, next);
     s->unproven_at = local_time(node, srt_token_int(&reply->tokens[4]));
     s->suspect_at = local_time(node, srt_token_int(&reply->tokens[5]));
-    s->paused = srt_token_int(&reply->tokens[6]) != 0;
+    s->paused = srt_token_int(&reply->tokens[6]) != 0 && !s->woken;
+    s->more |= s->woken;
+    s->woken = 0;
     if (reply->count > 8 && claim_take(node, s, reply, now) != SERIATIM_OK)
         s->reconcile = 1;
     if (had_suspect && node->solo == SRT_SOLO_CLAIM)
