@@ -414,6 +414,8 @@ static void shard_step_owned(srt_node *node, srt_shard *s, int64_t now)
     int leaving = !s->wanted || node->stopping;
     if (leaving || node->quiet || s->paused || s->recall)
         shard_recall(node, s, now);
+    if (s->seen == 0 && !s->claiming)
+        shard_claim(node, s, 1, 0, now); /* deaths to report are answered before anything else */
     if (s->reconcile) {
         if (!s->claiming && !s->settling && !s->slicing)
             shard_acquire(node, s, now);
