@@ -438,11 +438,14 @@ static int share_worker(srt_node *n, size_t worker, size_t from, int64_t now)
 static void node_share(srt_node *n, int64_t now)
 {
     size_t worker, from = 0;
+    n->share_again = 0;
     if (n->fixed_count)
         return;
     for (worker = 0; worker < n->worker_count; worker++) {
-        if (share_worker(n, worker, from, now) != SERIATIM_OK)
+        if (share_worker(n, worker, from, now) != SERIATIM_OK) {
+            n->share_again = 1;
             srt_node_beat_soon(n, now + 100);
+        }
         from += n->workers[worker]->shards_count;
     }
 }
@@ -505,6 +508,8 @@ static void node_beaten(srt_node *n, const srt_reply *reply, int64_t now)
         node_share(n, now);
     } else {
         n->beats++;
+        if (n->share_again)
+            node_share(n, now);
     }
     if (n->opened_by == SRT_NEVER)
         n->opened_by = now + NODE_OPENING_MS;

@@ -150,6 +150,7 @@ struct srt_node {
 
     srt_living *living;
     size_t living_count, living_cap;
+    int share_again; /* memory was short */
     int64_t beat_at, pulse_at;
     int beating; /* beats on their way */
     int beat_again;
