@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 # What happened, one line an event, by all processes into one file: its order is the truth. Each line is one write to a
-# file opened for appending, so lines of killed processes are whole and lines of two processes never mix.
+# file opened for appending, so lines of two processes never mix. SIGKILL can cut a write where a page of the file ends:
+# so each begins with its own newline, and what lacks the full stop at its end never happened.
 #
 #   pushed QUEUE ID NUMBERS                         the push returned
 #   start  PID QUEUE ID FENCE RETRY_COUNT NUMBERS TIME   perform begins
@@ -23,7 +24,7 @@ class Journal
   end
 
   def write(*words)
-    @file.syswrite("#{words.join(" ")}\n")
+    @file.syswrite("\n#{words.join(" ")} .")
   end
 
   def pushed(queue, id, numbers)
@@ -40,7 +41,7 @@ class Journal
 
   # @return [Array<Line>] so far
   def lines
-    File.foreach(path, chomp: true).map { |text| line(text.split) }
+    File.foreach(path, chomp: true).filter_map { |text| line(text.split) if text.end_with?(" .") }
   end
 
   # @return [Array<Line>]

@@ -1,0 +1,96 @@
+# frozen_string_literal: true
+
+require_relative "support/processes_helper"
+
+RSpec.describe "Signals" do
+  include ProcessesHelper
+
+  before { queues(Signal: { shards_count: 2 }) }
+
+  let(:gate) { File.join(folder, "gate") }
+
+  # A server of one thread, in a job of so many seconds, with another id behind it.
+  def busy_server(seconds, *arguments, **settings)
+    server = start_server(*arguments, threads: 1, **settings)
+    push(:Signal, "first", 1, sleep: seconds)
+    eventually { journal.starts.any? }
+    push(:Signal, "second", 1)
+    server
+  end
+
+  def record(id) = queue(:Signal).queries.fetch([id]).first
+
+  it "LK-A-33 TERM lets the job of 2 s complete, leaves the queued one untouched and exits 0 in time" do
+    server = busy_server(2)
+    from = Journal.now
+    expect(server.stop(5)).to eq(0)
+    expect(Journal.now - from).to be_between(1, 2.5)
+
+    expect(journal.ends.map(&:id)).to eq(["first"])
+    expect(journal.starts.map(&:id)).to eq(["first"])
+    expect(record("first")).to be_nil
+    expect(record("second")).to include(retry_count: -1)
+  end
+
+  it "LK-A-33 hands a job back at the stop deadline of 1 s, its retry_count unchanged" do
+    server = busy_server(30, "-t", "1")
+    from = Journal.now
+    expect(server.stop(10)).to eq(0)
+    expect(Journal.now - from).to be_between(0.9, 4)
+
+    expect(journal.ends).to eq([])
+    expect(record("first")).to include(retry_count: -1)
+    expect(record("first")).not_to include(:error)
+    expect(queue(:Signal).queries.processing_data).to eq([])
+  end
+
+  it "LK-A-33 exits at once at a second INT, and another server runs the job within the lease time" do
+    server = busy_server(30, lease: 1)
+    server.signal(:INT)
+    eventually { Seriatim::Metrics.nodes.empty? || server.log.include?("lease") || record("second") }
+    throughout(0.2) { server.alive? }
+    from = Journal.now
+    server.signal(:INT)
+    expect(server.wait(5)).to eq(1)
+    expect(Journal.now - from).to be < 0.5
+
+    heir = start_server(lease: 1)
+    eventually(5) { journal.starts(nil, "first").any? { |start| start.pid == heir.pid } }
+    expect(journal.starts(nil, "first").last.retry_count).to eq(-1)
+    expect(journal.starts(nil, "first").last.time - from).to be < 3
+    heir.kill
+  end
+
+  it "LK-A-33 claims no more after TSTP: what runs ends, what waits is another's" do
+    server = busy_server(1)
+    server.signal(:TSTP)
+    eventually { server.log.include?(" quiet ") }
+    push(:Signal, "third", 1)
+    other = start_server
+    drain
+    by_id = journal.starts.to_h { |start| [start.id, start.pid] }
+    expect(by_id).to eq("first" => server.pid, "second" => other.pid, "third" => other.pid)
+    expect(server.alive?).to be(true)
+    expect([server.stop, other.stop]).to eq([0, 0])
+    expect(verdict.strict_faults).to eq({})
+  end
+
+  it "LK-A-33 writes every thread's backtrace at each of 100 TTINs under load, without harm" do
+    server = start_server(threads: 5)
+    enough = File.join(folder, "enough")
+    producer = spawn_producer(:Signal, (1..20).map { |number| "id#{number}" }, until_file: enough, pause: 0.005)
+    eventually { journal.ends.any? }
+    1.upto(100) do |number|
+      server.signal(:TTIN)
+      eventually { server.log.scan(/ thread main /i).size >= number || server.log.scan(/ seriatim keeper /).size >= number }
+    end
+    FileUtils.touch(enough)
+    expect(producer.wait).to eq(0)
+    drain
+    expect(server.stop).to eq(0)
+
+    expect(server.log.scan(/ seriatim \d+ /).size).to be >= 100 * 5
+    expect(server.log).to match(/workload\.rb|host\.rb/)
+    expect(verdict.strict_faults).to eq({})
+  end
+end
