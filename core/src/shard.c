@@ -547,6 +547,7 @@ static void shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, c
     s->state = SRT_OWNED;
     s->seen = srt_token_int(&reply->tokens[3]);
     s->more = 1;
+    s->paused = s->recall = 0;
     if (lease != r->number) {
         s->lease = lease;
         s->sequence = now;
