@@ -49,6 +49,15 @@ RSpec.describe "middlewares" do
     expect(recorder.metrics[:length]).to eq(0)
   end
 
+  it "takes String keys from them, and refuses unknown ones" do
+    Seriatim.client_middlewares = [->(_, jobs, &block) { jobs.each { |job| job["score"] = 7 } and block.call }]
+    recorder.perform_async([{ id: 1 }])
+    expect(recorder.queries.fetch([1]).first[:payloads]).to eq([["", 7.0]])
+    Seriatim.client_middlewares = [->(_, jobs, &block) { jobs << { id: 2, wrong: 1 } and block.call }]
+    expect { recorder.perform_async([{ id: 3 }]) }.to raise_error(Seriatim::Invalid, /jobs\[1\]: unknown key :wrong/)
+    expect(recorder.metrics[:length]).to eq(1)
+  end
+
   it "checks again what they made of the jobs" do
     Seriatim.client_middlewares << lambda do |_, jobs, &block|
       jobs.last[:id] = nil

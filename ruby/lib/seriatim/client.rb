@@ -19,7 +19,7 @@ module Seriatim
 
       Jobs.rows(jobs, worker.payload_codec)
       result = nil
-      Middlewares.call(chain, worker, jobs) { result = write(worker, jobs) }
+      Middlewares.call(chain, worker, jobs) { result = write(worker, Jobs.normalize(jobs)) }
       result || self.result(0, 0, [])
     end
 

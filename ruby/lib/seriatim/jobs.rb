@@ -35,7 +35,6 @@ module Seriatim
     end
 
     def row(job, at, codec)
-      known_keys(job, at) unless (job.keys - KEYS).empty?
       timed = job.key?(:perform_in) || job.key?(:perform_at) || job.key?(:delay)
       moment, time = timed ? due(job, at) : [NOW, 0.0]
       [id(job, at), codec.dump(job.fetch(:payload, ""), "jobs[#{at}].payload"), score(job[:score], at), moment, time,

@@ -21,6 +21,13 @@ module Seriatim
       def current = reload ? Object.const_get(self.module.name) : self.module
     end
 
+    class << self
+      # The process is about to end: threads that it kills need no successors.
+      # @api private
+      attr_accessor :exiting
+    end
+    at_exit { self.exiting = true }
+
     # @return [String] the node's id, unique for ever
     attr_reader :id
 
@@ -134,10 +141,9 @@ module Seriatim
 
     def native_runner
       milliseconds = [Seriatim.lease_time, Seriatim.poll_interval].map { |seconds| (seconds * 1000).to_i }
-      scheduler = Seriatim.build_scheduler.call
-      number = scheduler.is_a?(Schedulers::Builtin) ? scheduler.number : Schedulers::LAG.number
       @groups = groups
       threads = @groups ? @groups.size : @threads_count
+      number = builtin(@groups ? nil : balanced_scheduler)
       runner = Native::Runner.new(@url, Seriatim.namespace, "seriatim-server", @id, description, *milliseconds, threads, number)
       @workers.each { |worker| runner.worker(worker.queue_settings) }
       runner
@@ -158,11 +164,13 @@ module Seriatim
 
       @groups.map do |group|
         scheduler = Seriatim.build_scheduler.call
-        builtin = scheduler.is_a?(Schedulers::Builtin) ? scheduler : Schedulers::LAG
-        number = @runner.group(builtin.number, group.map { |shard| [numbers.fetch(shard.worker), shard.index] })
+        number = @runner.group(builtin(scheduler), group.map { |shard| [numbers.fetch(shard.worker), shard.index] })
         Host.new(self, number, scheduler)
       end
     end
+
+    # The core's number; of a scheduler of the application's own the core knows nothing.
+    def builtin(scheduler) = (scheduler.is_a?(Schedulers::Builtin) ? scheduler : Schedulers::LAG).number
 
     def balanced_scheduler = @balanced_scheduler ||= Seriatim.build_scheduler.call
 
@@ -177,7 +185,7 @@ module Seriatim
     rescue Exception => e # rubocop:disable Lint/RescueException
       Log.error("thread", "ended by #{Log.describe(e)}; another takes its place")
     ensure
-      spawn(host) unless ended || @stopping || @closed
+      spawn(host) unless ended || @stopping || @closed || Server.exiting
       @lock.synchronize { @threads.delete(Thread.current) }
     end
 

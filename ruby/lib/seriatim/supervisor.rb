@@ -54,7 +54,7 @@ module Seriatim
     end
 
     def start(place)
-      pid = fork { exit!(child) }
+      pid = fork { exit(child) }
       @children[pid] = Child.new(place, monotonic)
       Log.info("start", "process #{place + 1} of #{@count} has pid #{pid}")
     end
@@ -122,9 +122,11 @@ module Seriatim
     end
 
     def forward(signal)
-      @children.each_key { |pid| Process.kill(signal, pid) }
-    rescue Errno::ESRCH
-      nil
+      @children.each_key do |pid|
+        Process.kill(signal, pid)
+      rescue Errno::ESRCH
+        nil # not reaped yet
+      end
     end
 
     def kill_all
