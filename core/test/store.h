@@ -1,0 +1,115 @@
+/* store.h - a model of Redis and the scripts of a shard, with faults on order; it checks what nodes say. */
+#ifndef SRT_TEST_STORE_H
+#define SRT_TEST_STORE_H
+
+#include "node.h"
+
+#define STORE_NS "sim"
+#define STORE_MAX_PAYLOADS 512 /* of one id in a round */
+#define STORE_SPILL 12         /* an id with more payloads is read in slices */
+#define STORE_SLICE 5
+#define STORE_IN_DOUBT_FAULTS 3
+
+/* Waiting, running or pushed behind a run. */
+typedef struct store_record {
+    int there;
+    int place; /* 0 ready, 1 due, 3 in doubt */
+    int mark;  /* 1 unproven, 2 suspect */
+    int64_t due, rank;
+    int retry;
+    int numbers[STORE_MAX_PAYLOADS];
+    int64_t stamps[STORE_MAX_PAYLOADS];
+    int count;
+} store_record;
+
+typedef struct store_id {
+    char name[32];
+    size_t len;
+    struct store_shard *shard;
+    store_record first, behind;
+    int running;
+    char mode, digit;
+    int64_t fence, overrun;
+
+    /* What the checker knows. */
+    int64_t open;   /* fence of the run that may be settled; 0: none */
+    int64_t handed; /* fence of the last run that came into a thread's hands while it was open */
+    int pushed, expected;        /* numbers go from 0 */
+    char buried[STORE_MAX_PAYLOADS];
+    int starts; /* in threads' hands */
+    int runs;   /* accepted */
+
+    /* What a test wants of it. */
+    int kills, fails;
+} store_id;
+
+typedef struct store_shard {
+    char prefix[96];
+    size_t queue;
+    int64_t tick, lease, claimed, settled, wake;
+    int paused;
+    char owner[72];
+    int64_t first_rank, last_rank;
+} store_shard;
+
+typedef struct store_queue {
+    const char *name;
+    unsigned shards, from;
+} store_queue;
+
+typedef struct store_member {
+    char name[72], description[256];
+    int64_t until_ms;
+} store_member;
+
+typedef struct store_conn {
+    struct store *store;
+    struct store_conn *next;
+    srt_bytes in, out;
+    char channels[2][96];
+    int channel_count;
+} store_conn;
+
+typedef struct store {
+    uint64_t random;
+    int64_t now_us;
+    store_queue queues[2];
+    store_shard shards[16];
+    size_t shard_count;
+    store_id *ids;
+    size_t id_count;
+    store_member members[64];
+    size_t member_count;
+    store_conn *conns;
+    int loaded[64]; /* scripts */
+
+    unsigned errors_ppm, noscript_ppm;
+    int no_fence, forget_seen; /* negative controls */
+
+    uint64_t commands, refused, again;
+    char violation[256]; /* the first that was seen */
+} store;
+
+uint64_t store_random(store *s, uint64_t below);
+int store_chance(store *s, unsigned ppm);
+
+store *store_new(uint64_t seed, size_t ids);
+void store_free(store *s);
+void store_violated(store *s, const char *format, ...) SRT_PRINTF(2, 3);
+
+store_conn *store_connect(store *s);
+/* Bytes of a client; every whole command is done. */
+void store_feed(store_conn *c, const char *data, size_t len);
+void store_disconnect(store_conn *c);
+
+/* Direct orders, as clients give them. */
+void store_push(store *s, store_id *id, int64_t delay_us);
+void store_pause(store *s, size_t shard, int on);
+
+store_id *store_find(store *s, const char *name, size_t len);
+/* What a thread got: is it what the store gave out? Returns 1 when this run may still be settled. */
+int store_handed(store *s, const seriatim_claimed *job, int kind);
+
+int store_empty(const store *s); /* nothing waits, nothing runs */
+
+#endif

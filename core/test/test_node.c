@@ -1,0 +1,918 @@
+/*
+ * test_node.c - nodes on a fake clock against a model of Redis, with every fault at random.
+ *
+ * SEED=n ROUNDS=m test_node replays; a failure prints its seed.
+ */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store.h"
+
+#define MAX_NODES 6
+#define MAX_THREADS 5
+#define LEASE_MS 400
+#define MAX_RETRY 3
+
+/* What goes wrong in a round: chances are parts in a million, each step of a node. */
+typedef struct profile {
+    const char *name;
+    unsigned nodes, threads, batch;
+    unsigned cut, noscript, error, crash, freeze, stop, quiet, pause, nomem;
+    unsigned abandon_percent;
+    unsigned killers, fail_percent, long_percent, huge_percent, delay_percent;
+    double ttr;
+    int serial, clean, scheduler;
+    int64_t chaos_ms;
+} profile;
+
+typedef struct sim_thread {
+    seriatim_delivery *delivery;
+    int64_t ends;
+    int waiting, open[64];
+} sim_thread;
+
+typedef struct sim_node {
+    srt_node *node;
+    char id[32];
+    store_conn *conns[SRT_CHANNELS];
+    int64_t reconnect[SRT_CHANNELS];
+    int64_t skew_ms, frozen_until, born_again, next_tick, abandon_at, pulse_until;
+    sim_thread threads[MAX_THREADS];
+    int stopping, door;
+} sim_node;
+
+typedef struct sim {
+    const profile *p;
+    store *store;
+    sim_node nodes[MAX_NODES];
+    int chaos;
+    unsigned lives, deaths;
+    uint64_t processed, refused, handed, stale;
+    int64_t owned_blocks;
+    size_t blocks; /* of memory in nodes' hands */
+    int64_t last_fault;
+} sim;
+
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+static void *sim_alloc(void *user, void *ptr, size_t old_size, size_t new_size)
+{
+    sim *s = user;
+    (void)old_size;
+    if (new_size == 0) {
+        if (ptr)
+            s->blocks--;
+        free(ptr);
+        return NULL;
+    }
+    if (s->chaos && store_chance(s->store, s->p->nomem))
+        return NULL;
+    if (!ptr)
+        s->blocks++;
+    return realloc(ptr, new_size);
+}
+
+/* ---- Nodes --------------------------------------------------------------------------------- */
+
+static int64_t local_now(const sim *s, const sim_node *n)
+{
+    return s->store->now_us / 1000 - INT64_C(1790000000000) + n->skew_ms;
+}
+
+static int add_workers(sim *s, srt_node *node)
+{
+    seriatim_error error;
+    size_t worker, i;
+    for (i = 0; i < 2; i++) {
+        seriatim_queue_settings q;
+        seriatim_queue_settings_init(&q);
+        q.name = s->store->queues[i].name;
+        q.name_len = strlen(q.name);
+        q.shards_count = (int64_t)s->store->queues[i].shards + (int64_t)i;
+        q.batch_size = (int64_t)(i == 0 ? s->p->batch : 1);
+        q.max_retry_count = MAX_RETRY;
+        q.ttr = s->p->ttr;
+        q.serial_shards = s->p->serial;
+        if (srt_node_worker(node, &q, &worker, &error) != SERIATIM_OK)
+            return 0;
+    }
+    return 1;
+}
+
+static void node_born(sim *s, sim_node *n)
+{
+    seriatim_allocator *mem = malloc(sizeof *mem); /* outlives the node; freed by node_gone */
+    seriatim_node_settings settings;
+    seriatim_error error;
+    int i;
+    memset(n, 0, sizeof *n);
+    n->skew_ms = (int64_t)store_random(s->store, 1000000);
+    snprintf(n->id, sizeof n->id, "node-%u", ++s->lives);
+    memset(&settings, 0, sizeof settings);
+    mem->alloc = sim_alloc;
+    mem->user = s;
+    settings.options.allocator = mem;
+    settings.options.ns = STORE_NS;
+    settings.id = n->id;
+    settings.lease_ms = LEASE_MS;
+    settings.poll_ms = 3600000; /* nothing may depend on it */
+    settings.threads = s->p->threads;
+    settings.scheduler = s->p->scheduler;
+    for (i = 0; i < SRT_CHANNELS; i++)
+        n->reconnect[i] = local_now(s, n) + (int64_t)store_random(s->store, 20);
+    if (srt_node_new(&settings, &n->node, &error) != SERIATIM_OK) {
+        n->node = NULL;
+        free(mem);
+    } else if (!add_workers(s, n->node) || srt_node_start(n->node, local_now(s, n), &error) != SERIATIM_OK) {
+        srt_node_free(n->node);
+        n->node = NULL;
+        free(mem);
+    }
+}
+
+static void node_disconnect(sim *s, sim_node *n, int channel)
+{
+    if (n->conns[channel])
+        store_disconnect(n->conns[channel]);
+    n->conns[channel] = NULL;
+    n->reconnect[channel] = local_now(s, n) + 5 + (int64_t)store_random(s->store, 40);
+}
+
+/* The process is gone, whatever it did. */
+static void node_gone(sim *s, sim_node *n, int64_t back_in)
+{
+    const seriatim_allocator *mem = n->node->mem;
+    int i;
+    for (i = 0; i < SRT_CHANNELS; i++)
+        node_disconnect(s, n, i);
+    s->processed += n->node->stats.processed;
+    s->refused += n->node->stats.refused;
+    srt_node_free(n->node);
+    free((void *)(uintptr_t)mem);
+    n->node = NULL;
+    n->born_again = s->store->now_us / 1000 + back_in;
+    s->last_fault = s->store->now_us;
+}
+
+static void node_crash(sim *s, sim_node *n)
+{
+    const char *data;
+    size_t len;
+    s->deaths++;
+    if (n->conns[SRT_COMMANDS]) { /* some of what it wrote still arrives */
+        srt_node_output(n->node, SRT_COMMANDS, &data, &len);
+        store_feed(n->conns[SRT_COMMANDS], data, (size_t)store_random(s->store, len + 1));
+    }
+    node_gone(s, n, (int64_t)store_random(s->store, 600));
+}
+
+/* ---- Bytes --------------------------------------------------------------------------------- */
+
+static void connection_lost(sim *s, sim_node *n, int channel)
+{
+    node_disconnect(s, n, channel);
+    srt_node_disconnected(n->node, (srt_channel)channel, local_now(s, n));
+}
+
+static size_t piece(sim *s, size_t len)
+{
+    return store_chance(s->store, 100000) ? (size_t)store_random(s->store, len) + 1 : len;
+}
+
+static int send_bytes(sim *s, sim_node *n, int channel)
+{
+    const char *data;
+    size_t len;
+    srt_node_output(n->node, (srt_channel)channel, &data, &len);
+    if (len == 0)
+        return 0;
+    len = piece(s, len);
+    store_feed(n->conns[channel], data, len);
+    srt_node_sent(n->node, (srt_channel)channel, len);
+    return 1;
+}
+
+static int receive_bytes(sim *s, sim_node *n, int channel)
+{
+    srt_bytes *from = &n->conns[channel]->out;
+    seriatim_error error = {0, ""};
+    char *exact;
+    size_t len;
+    int status;
+    if (from->len == 0 || store_chance(s->store, 300000))
+        return 0;
+    len = piece(s, from->len);
+    exact = malloc(len);
+    memcpy(exact, from->data, len);
+    srt_bytes_consume(from, len);
+    status = srt_node_input(n->node, (srt_channel)channel, exact, len, local_now(s, n), &error);
+    free(exact);
+    if (status == SERIATIM_PROTOCOL)
+        store_violated(s->store, "protocol error: %s", error.message);
+    if (status != SERIATIM_OK)
+        connection_lost(s, n, channel);
+    return 1;
+}
+
+static int node_io(sim *s, sim_node *n)
+{
+    int channel, busy = 0;
+    for (channel = 0; channel < SRT_CHANNELS; channel++) {
+        if (!n->conns[channel]) {
+            if (local_now(s, n) < n->reconnect[channel])
+                continue;
+            n->conns[channel] = store_connect(s->store);
+            if (srt_node_connected(n->node, (srt_channel)channel, NULL, NULL, 0, local_now(s, n)) != SERIATIM_OK)
+                connection_lost(s, n, channel);
+            busy = 1;
+            continue;
+        }
+        busy |= send_bytes(s, n, channel);
+        if (s->chaos && store_chance(s->store, s->p->cut)) {
+            connection_lost(s, n, channel);
+            continue;
+        }
+        busy |= receive_bytes(s, n, channel);
+        if (n->conns[channel] && s->chaos && store_chance(s->store, s->p->cut))
+            connection_lost(s, n, channel);
+    }
+    return busy;
+}
+
+/* ---- Threads ------------------------------------------------------------------------------- */
+
+static int group_has(const srt_group *g)
+{
+    return g->ready_first || g->hooks || g->singles.first || g->died.first;
+}
+
+static void check_alone(sim *s, sim_node *n)
+{
+    size_t i, running = 0, suspects = 0;
+    for (i = 0; i < s->p->threads; i++) {
+        const seriatim_delivery *d = n->threads[i].delivery;
+        if (!d || d->kind != SERIATIM_RUN)
+            continue;
+        running++;
+        suspects += d->jobs[0]->mode == 's';
+    }
+    if (suspects > 0 && running > 1)
+        store_violated(s->store, "%s: a suspect does not run alone", n->id);
+}
+
+static void begin_delivery(sim *s, sim_node *n, sim_thread *t)
+{
+    int64_t now = local_now(s, n), takes = (int64_t)store_random(s->store, 8);
+    size_t i;
+    if (store_random(s->store, 100) < s->p->long_percent)
+        takes = (int64_t)store_random(s->store, 3 * LEASE_MS);
+    for (i = 0; i < t->delivery->count; i++) {
+        const seriatim_claimed *job = seriatim_delivery_job(t->delivery, i);
+        if (t->delivery->kind == SERIATIM_EXHAUSTED)
+            continue;
+        t->open[i] = store_handed(s->store, job, t->delivery->kind);
+        s->handed++;
+        s->stale += !t->open[i];
+        if (s->p->clean && !t->open[i])
+            store_violated(s->store, "%s: a stale run was handed out", n->id);
+    }
+    check_alone(s, n);
+    t->ends = now + takes;
+}
+
+static void thread_take(sim *s, sim_node *n, sim_thread *t)
+{
+    srt_group *g = &n->node->groups[0];
+    int status = srt_node_take(n->node, 0, local_now(s, n), &t->delivery);
+    if (status == SERIATIM_OK) {
+        n->door |= g->waiting > 0 && group_has(g);
+        begin_delivery(s, n, t);
+        return;
+    }
+    t->delivery = NULL;
+    if (status == SERIATIM_AGAIN) {
+        g->waiting++;
+        t->waiting = 1;
+    }
+}
+
+static void outcome_of(sim *s, sim_thread *t, size_t i)
+{
+    seriatim_delivery *d = t->delivery;
+    const seriatim_claimed *job = seriatim_delivery_job(d, i);
+    size_t first = 0;
+    int status = SERIATIM_OK;
+    if (d->kind == SERIATIM_DIED)
+        status = seriatim_delivery_fail(d, i, "worker died", 11, 0.05);
+    else if (store_random(s->store, 100) >= s->p->fail_percent || !s->chaos)
+        status = seriatim_delivery_done(d, i);
+    else if (store_random(s->store, 20) == 0)
+        status = seriatim_delivery_reject(d, i, &first, 1, "unreadable", 10);
+    else if (store_random(s->store, 10) > 0)
+        status = seriatim_delivery_fail(d, i, "wrong", 5, (double)store_random(s->store, 500) / 1000);
+    (void)status;
+    (void)job;
+}
+
+/* Returns 0 when the job has killed the process. */
+static int end_delivery(sim *s, sim_node *n, sim_thread *t)
+{
+    size_t i;
+    for (i = 0; i < t->delivery->count; i++) {
+        const seriatim_claimed *job = seriatim_delivery_job(t->delivery, i);
+        const store_id *id = store_find(s->store, job->id, job->id_len);
+        if (id->kills && t->delivery->kind == SERIATIM_RUN) {
+            node_crash(s, n);
+            return 0;
+        }
+        if (t->delivery->kind == SERIATIM_EXHAUSTED)
+            continue;
+        if (s->p->ttr > 0 && s->chaos && store_chance(s->store, 100000))
+            srt_node_extend(n->node, t->delivery, i, 0.3, local_now(s, n));
+        outcome_of(s, t, i);
+    }
+    srt_node_settle(n->node, t->delivery, local_now(s, n));
+    t->delivery = NULL;
+    return 1;
+}
+
+static void node_threads(sim *s, sim_node *n)
+{
+    size_t i, from = (size_t)store_random(s->store, s->p->threads);
+    for (i = 0; i < s->p->threads; i++) {
+        sim_thread *t = &n->threads[(i + from) % s->p->threads];
+        if (t->delivery && t->ends <= local_now(s, n) && !end_delivery(s, n, t))
+            return;
+        if (t->delivery)
+            continue;
+        if (t->waiting && !n->door)
+            continue;
+        if (t->waiting) {
+            n->door = t->waiting = 0;
+            n->node->groups[0].waiting--;
+        }
+        thread_take(s, n, t);
+    }
+}
+
+/* ---- A step -------------------------------------------------------------------------------- */
+
+static void node_tick(sim *s, sim_node *n, int busy)
+{
+    srt_group *g = &n->node->groups[0];
+    int64_t now = local_now(s, n);
+    if (!busy && now < n->next_tick && !(n->node->heap_count && n->node->heap[0]->wake_at < n->next_tick) &&
+        n->node->solo == SRT_SOLO_NONE && !n->node->stopping)
+        return;
+    n->next_tick = srt_node_tick(n->node, now);
+    n->door |= g->news && g->waiting > 0;
+    g->news = 0;
+}
+
+static void node_orders(sim *s, sim_node *n)
+{
+    const profile *p = s->p;
+    int64_t now = local_now(s, n);
+    seriatim_event event;
+    while (srt_node_event(n->node, &event) == SERIATIM_OK) {
+        if (getenv("VERBOSE"))
+            printf("%lld %s event %d %lld %s\n", (long long)(s->store->now_us / 1000 % 1000000), n->id, event.kind,
+                   (long long)event.number, event.text);
+        if (p->clean && (event.kind == SERIATIM_EVENT_REFUSED || event.kind == SERIATIM_EVENT_LOST))
+            store_violated(s->store, "%s: %s", n->id, event.text);
+    }
+    if (now >= n->pulse_until)
+        srt_node_pulse(n->node, now);
+    if (!s->chaos)
+        return;
+    if (store_chance(s->store, p->freeze)) {
+        n->frozen_until = s->store->now_us / 1000 + (int64_t)store_random(s->store, 4 * LEASE_MS);
+        s->last_fault = s->store->now_us;
+    }
+    if (store_chance(s->store, p->freeze / 2))
+        n->pulse_until = now + (int64_t)store_random(s->store, 4 * LEASE_MS);
+    if (store_chance(s->store, p->quiet))
+        srt_node_quiet(n->node, now);
+    if (!n->stopping && (store_chance(s->store, p->stop) || (n->node->quiet && store_chance(s->store, 5000)))) {
+        n->stopping = 1;
+        srt_node_stop(n->node, now);
+        n->abandon_at = store_random(s->store, 100) < p->abandon_percent ? now + (int64_t)store_random(s->store, 500) : SRT_NEVER;
+    }
+}
+
+static void node_step(sim *s, sim_node *n)
+{
+    int64_t wall = s->store->now_us / 1000;
+    int busy;
+    if (!n->node) {
+        if (wall >= n->born_again)
+            node_born(s, n);
+        return;
+    }
+    if (wall < n->frozen_until)
+        return;
+    if (s->chaos && store_chance(s->store, s->p->crash)) {
+        node_crash(s, n);
+        return;
+    }
+    busy = node_io(s, n);
+    node_orders(s, n);
+    node_tick(s, n, busy);
+    node_threads(s, n);
+    if (!n->node)
+        return;
+    if (n->stopping && local_now(s, n) >= n->abandon_at) {
+        srt_node_abandon(n->node, local_now(s, n));
+        n->abandon_at = SRT_NEVER;
+    }
+    if (n->node->stopped)
+        node_gone(s, n, (int64_t)store_random(s->store, 500));
+}
+
+static void clients_step(sim *s)
+{
+    store *st = s->store;
+    const profile *p = s->p;
+    size_t i, count = store_random(st, 4) == 0 ? 1 : 0;
+    if (!s->chaos)
+        return;
+    for (i = 0; i < count; i++) {
+        store_id *id = &st->ids[store_random(st, st->id_count)];
+        int64_t delay = store_random(st, 100) < p->delay_percent ? (int64_t)store_random(st, 500000) : 0;
+        size_t k, many = store_random(st, 100) < p->huge_percent ? 30 : 1;
+        if (id->kills && id->pushed)
+            continue;
+        for (k = 0; k < (id->kills ? 1 : many); k++)
+            store_push(st, id, delay);
+    }
+    if (store_chance(st, p->pause))
+        store_pause(st, (size_t)store_random(st, st->shard_count), (int)store_random(st, 2));
+}
+
+static void sim_step(sim *s)
+{
+    size_t i, from = (size_t)store_random(s->store, s->p->nodes);
+    s->store->now_us += 1000 + (int64_t)store_random(s->store, 4000);
+    clients_step(s);
+    for (i = 0; i < s->p->nodes; i++)
+        node_step(s, &s->nodes[(i + from) % s->p->nodes]);
+}
+
+/* ---- The end of a round -------------------------------------------------------------------- */
+
+static const sim_node *owner_of(const sim *s, const store_shard *sh)
+{
+    size_t i;
+    for (i = 0; i < s->p->nodes; i++)
+        if (s->nodes[i].node && strcmp(s->nodes[i].id, sh->owner) == 0)
+            return &s->nodes[i];
+    return NULL;
+}
+
+static const srt_shard *shard_of(const srt_node *n, const store_shard *sh)
+{
+    size_t i;
+    for (i = 0; i < n->shard_count; i++)
+        if (n->shards[i]->keys->prefix.len == strlen(sh->prefix) &&
+            memcmp(n->shards[i]->keys->prefix.data, sh->prefix, strlen(sh->prefix)) == 0)
+            return n->shards[i];
+    return NULL;
+}
+
+static void check_idle(sim *s)
+{
+    size_t i, k;
+    for (i = 0; i < s->store->id_count; i++)
+        if (s->store->ids[i].running || s->store->ids[i].open)
+            store_violated(s->store, "%s: still running after the drain", s->store->ids[i].name);
+    for (i = 0; i < s->p->nodes; i++) {
+        const srt_node *n = s->nodes[i].node;
+        if (n->held_count || n->stats.running || n->solo != SRT_SOLO_NONE || n->groups[0].hooks || n->groups[0].held ||
+            n->groups[0].doubt_claims)
+            store_violated(s->store, "%s: not idle after the drain", s->nodes[i].id);
+        for (k = 0; k < n->shard_count; k++)
+            if (!srt_shard_idle(n->shards[k]))
+                store_violated(s->store, "%s: shard %d is not idle after the drain", s->nodes[i].id, (int)k);
+    }
+}
+
+static void check_payloads(sim *s)
+{
+    size_t i;
+    for (i = 0; i < s->store->id_count; i++) {
+        store_id *id = &s->store->ids[i];
+        while (id->expected < id->pushed && id->buried[id->expected])
+            id->expected++;
+        if (id->expected != id->pushed)
+            store_violated(s->store, "%s: %d of %d payloads are done", id->name, id->expected, id->pushed);
+        if (id->kills && id->pushed && !id->buried[0])
+            store_violated(s->store, "%s: kills and is not in the morgue", id->name);
+    }
+}
+
+/* Everybody has a fair share, knows it, and nobody else thinks so, too. */
+static int shares_are_even(sim *s, char *why, size_t cap)
+{
+    size_t queue, i;
+    unsigned k;
+    for (queue = 0; queue < 2; queue++) {
+        unsigned least = 1000, most = 0;
+        for (i = 0; i < s->p->nodes; i++) {
+            const srt_node *n = s->nodes[i].node;
+            unsigned count = 0;
+            for (k = 0; k < s->store->queues[queue].shards; k++) {
+                const store_shard *sh = &s->store->shards[s->store->queues[queue].from + k];
+                const srt_shard *own = n ? shard_of(n, sh) : NULL;
+                int owned = own && own->state == SRT_OWNED;
+                count += owned != 0;
+                if (owned != (owner_of(s, sh) == &s->nodes[i])) {
+                    snprintf(why, cap, "%s: %s a shard %s, which %s owns", s->nodes[i].id,
+                             owned ? "thinks it has" : "does not know of", sh->prefix, sh->owner);
+                    return 0;
+                }
+            }
+            least = count < least ? count : least;
+            most = count > most ? count : most;
+        }
+        if (most > least + 1) {
+            snprintf(why, cap, "queue %d: one node has %u shards, another %u", (int)queue, most, least);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void run_for(sim *s, int64_t ms)
+{
+    int64_t until = s->store->now_us + ms * 1000;
+    while (s->store->now_us < until && !s->store->violation[0])
+        sim_step(s);
+}
+
+static void calm(sim *s)
+{
+    size_t i;
+    s->chaos = 0;
+    s->store->errors_ppm = s->store->noscript_ppm = 0;
+    for (i = 0; i < s->store->shard_count; i++)
+        store_pause(s->store, i, 0);
+    for (i = 0; i < s->p->nodes; i++) {
+        sim_node *n = &s->nodes[i];
+        n->pulse_until = 0;
+        if (n->node && n->node->quiet && !n->stopping) {
+            n->stopping = 1;
+            n->abandon_at = SRT_NEVER;
+            srt_node_stop(n->node, local_now(s, n));
+        }
+    }
+}
+
+static int all_live(const sim *s)
+{
+    size_t i;
+    for (i = 0; i < s->p->nodes; i++)
+        if (!s->nodes[i].node || s->nodes[i].stopping || s->nodes[i].frozen_until > s->store->now_us / 1000)
+            return 0;
+    return 1;
+}
+
+static int any_lives(const sim *s)
+{
+    size_t i;
+    for (i = 0; i < s->p->nodes; i++)
+        if (s->nodes[i].node)
+            return 1;
+    return 0;
+}
+
+/* With VERBOSE: what is open, here and there. */
+static void dump(const sim *s)
+{
+    size_t i, k;
+    for (i = 0; getenv("VERBOSE") && i < s->store->id_count; i++) {
+        const store_id *id = &s->store->ids[i];
+        if (id->first.there)
+            printf("%s in %s of %s: place %d mark %d due %lld ms ago, running %d, behind %d\n", id->name + 3, id->shard->prefix,
+                   id->shard->owner, id->first.place, id->first.mark, (long long)(s->store->now_us - id->first.due) / 1000,
+                   id->running, id->behind.there);
+    }
+    for (i = 0; getenv("VERBOSE") && i < s->p->nodes; i++) {
+        const srt_node *n = s->nodes[i].node;
+        printf("%s:%s", s->nodes[i].id, n ? "" : " gone\n");
+        if (!n)
+            continue;
+        printf(" solo %d held %d waiting %d singles %d doubts %d stopping %d left %d beating %d next %lld\n", n->solo,
+               (int)n->held_count, (int)n->groups[0].waiting, (int)n->groups[0].singles.count, (int)n->groups[0].doubt_claims,
+               n->stopping, n->left, n->beating, (long long)(s->nodes[i].next_tick - local_now(s, &s->nodes[i])));
+        for (k = 0; k < n->shard_count; k++) {
+            const srt_shard *h = n->shards[k];
+            if (h->state != SRT_FOREIGN || h->wanted)
+                printf("  %.*s state %d wanted %d claiming %d settling %d slicing %d reconcile %d paused %d more %d due %d "
+                       "unproven %d suspect %d ready %d pending %d apart %d running %d wake %d\n",
+                       (int)h->keys->prefix.len, h->keys->prefix.data, h->state, h->wanted, h->claiming, h->settling, h->slicing, h->reconcile,
+                       h->paused, h->more, h->due_at != SRT_NEVER, h->unproven_at != SRT_NEVER, h->suspect_at != SRT_NEVER,
+                       (int)h->ready.count, (int)h->pending.count, (int)h->apart, (int)h->running, h->wake_at != SRT_NEVER);
+        }
+    }
+}
+
+static void drain(sim *s)
+{
+    char why[160] = "";
+    int64_t until = s->store->now_us + 60000000;
+    while (!(store_empty(s->store) && all_live(s)) && s->store->now_us < until && !s->store->violation[0])
+        sim_step(s);
+    if (!store_empty(s->store) || !all_live(s))
+        dump(s);
+    if (!store_empty(s->store))
+        store_violated(s->store, "not drained");
+    else if (!all_live(s))
+        store_violated(s->store, "a node does not stop");
+    run_for(s, 2 * LEASE_MS + 200);
+    if (!shares_are_even(s, why, sizeof why))
+        store_violated(s->store, "%s", why);
+    check_idle(s);
+    check_payloads(s);
+}
+
+static void stop_all(sim *s)
+{
+    int64_t until = s->store->now_us + 3000000;
+    size_t i;
+    for (i = 0; i < s->p->nodes; i++) {
+        sim_node *n = &s->nodes[i];
+        if (!n->node)
+            continue;
+        n->stopping = 1;
+        n->abandon_at = SRT_NEVER;
+        srt_node_stop(n->node, local_now(s, n));
+    }
+    while (any_lives(s) && s->store->now_us < until && !s->store->violation[0]) {
+        sim_step(s);
+        for (i = 0; i < s->p->nodes; i++)
+            if (!s->nodes[i].node)
+                s->nodes[i].born_again = INT64_MAX;
+    }
+    if (any_lives(s))
+        store_violated(s->store, "a node does not stop");
+    for (i = 0; i < s->store->shard_count; i++)
+        if (s->store->shards[i].owner[0])
+            store_violated(s->store, "%s was not released", s->store->shards[i].prefix);
+    if (s->store->member_count)
+        store_violated(s->store, "a node has not left");
+}
+
+/* ---- Rounds -------------------------------------------------------------------------------- */
+
+typedef struct totals {
+    unsigned lives, deaths, rounds;
+    uint64_t handed, stale, refused, commands;
+} totals;
+
+static void round_free(sim *s, totals *sum)
+{
+    size_t i;
+    for (i = 0; i < s->p->nodes; i++)
+        if (s->nodes[i].node)
+            node_gone(s, &s->nodes[i], 0);
+    if (s->blocks && !s->store->violation[0])
+        store_violated(s->store, "%d blocks of memory are lost", (int)s->blocks);
+    sum->rounds++;
+    sum->lives += s->lives;
+    sum->deaths += s->deaths;
+    sum->handed += s->handed;
+    sum->stale += s->stale;
+    sum->refused += s->refused;
+    sum->commands += s->store->commands;
+}
+
+typedef struct control {
+    int no_fence, forget_seen;
+} control;
+
+/* Returns the text of the first violation, or "". */
+static void run_round(const profile *p, uint64_t seed, control c, totals *sum, char *violation, size_t cap)
+{
+    sim s;
+    size_t i;
+    memset(&s, 0, sizeof s);
+    s.p = p;
+    s.store = store_new(seed, 40);
+    s.store->errors_ppm = p->error;
+    s.store->noscript_ppm = p->noscript;
+    s.store->no_fence = c.no_fence;
+    s.store->forget_seen = c.forget_seen;
+    for (i = 0; i < p->killers; i++)
+        s.store->ids[i * 7].kills = 1;
+    s.chaos = 1;
+    for (i = 0; i < p->nodes; i++)
+        s.nodes[i].born_again = s.store->now_us / 1000 + (int64_t)store_random(s.store, 1000);
+    run_for(&s, p->chaos_ms);
+    calm(&s);
+    if (!s.store->violation[0])
+        drain(&s);
+    for (i = 0; p->killers && !p->crash && !p->freeze && !p->cut && !p->error && i < s.store->id_count; i++) {
+        const store_id *id = &s.store->ids[i];
+        if (id->kills && id->starts > MAX_RETRY + 3)
+            store_violated(s.store, "%s: %d starts", id->name, id->starts);
+    }
+    if (!s.store->violation[0])
+        stop_all(&s);
+    if (p->clean && s.store->refused)
+        store_violated(s.store, "%d settles were refused", (int)s.store->refused);
+    round_free(&s, sum);
+    snprintf(violation, cap, "%s", s.store->violation);
+    store_free(s.store);
+}
+
+/*   name          n  t  b  cut    noscr  error  crash freeze stop  quiet pause nomem ab k  fail long huge delay ttr ser clean sched ms */
+static const profile profiles[] = {
+    {"calm",       3, 3, 4, 0,     5000,  0,     0,    0,     2000, 0,    0,    0,    0, 0, 0,   5,   2,   10,   0,  0,  1, 0, 20000},
+    {"cuts",       3, 3, 4, 4000,  20000, 0,     0,    0,     800,  0,    0,    0,    0, 0, 10,  5,   2,   10,   0,  0,  0, 0, 20000},
+    {"errors",     3, 3, 2, 500,   20000, 10000, 0,    0,     800,  0,    1000, 0,    0, 0, 10,  5,   2,   10,   0,  0,  0, 1, 20000},
+    {"crashes",    4, 3, 4, 0,     1000,  0,     2000, 0,     500,  0,    0,    0,    0, 0, 10,  10,  2,   10,   0,  0,  0, 0, 20000},
+    {"freezes",    4, 3, 4, 0,     1000,  0,     0,    1500,  500,  0,    0,    0,    0, 0, 10,  10,  2,   10,   0,  0,  0, 2, 20000},
+    {"everything", 4, 3, 4, 1500,  5000,  2000,  800,  600,   1000, 200,  2000, 0,   50, 0, 10,  10,  4,   10,   0,  0,  0, 0, 20000},
+    {"deadlines",  4, 3, 2, 200,   1000,  0,     0,    0,     3000, 300,  0,    0,  100, 0, 10,  30,  2,   10,   0,  0,  0, 0, 20000},
+    {"killers",    2, 3, 4, 0,     1000,  0,     0,    0,     0,    0,    0,    0,    0, 2, 0,   5,   0,   10,   0,  0,  0, 0, 15000},
+    {"killers+",   3, 3, 4, 500,   1000,  500,   200,  300,   500,  0,    1000, 0,   50, 2, 10,  5,   2,   10,   0,  0,  0, 0, 20000},
+    {"ttr",        3, 3, 2, 500,   1000,  500,   300,  300,   500,  0,    500,  0,   50, 0, 10,  20,  2,   10, 0.2,  0,  0, 0, 20000},
+    {"serial",     3, 3, 2, 500,   1000,  500,   300,  300,   500,  0,    500,  0,   50, 0, 10,  10,  2,   10,   0,  1,  0, 1, 20000},
+    {"pauses",     2, 2, 1, 0,     0,     0,     500,  0,     500,  100, 20000, 0,    0, 1, 10,  10,  2,   10,   0,  0,  0, 0, 20000},
+    {"no memory",  3, 3, 4, 200,   2000,  200,   200,  0,     500,  0,    500, 3000, 50, 0, 10,  5,   4,   10,   0,  0,  0, 0, 20000},
+};
+#define PROFILES (sizeof profiles / sizeof *profiles)
+static const control honest = {0, 0};
+
+static uint64_t number_from_env(const char *name, uint64_t fallback)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 10) : fallback;
+}
+
+static void test_rounds(void **state)
+{
+    uint64_t seed = number_from_env("SEED", 1), rounds = number_from_env("ROUNDS", 8 * PROFILES), i;
+    totals sum;
+    unsigned bad = 0;
+    (void)state;
+    memset(&sum, 0, sizeof sum);
+    for (i = seed; i < seed + rounds; i++) {
+        const profile *p = &profiles[i % PROFILES];
+        char violation[256];
+        run_round(p, i, honest, &sum, violation, sizeof violation);
+        if (violation[0]) {
+            print_error("SEED=%llu ROUNDS=1 (%s): %s\n", (unsigned long long)i, p->name, violation);
+            bad++;
+        }
+    }
+    print_message("%u rounds, %u lives, %u deaths, %llu hand-outs, %llu of them stale, %llu refused, %llu commands\n", sum.rounds,
+                  sum.lives, sum.deaths, (unsigned long long)sum.handed, (unsigned long long)sum.stale,
+                  (unsigned long long)sum.refused, (unsigned long long)sum.commands);
+    assert_int_equal(bad, 0);
+}
+
+/* A checker that finds nothing where something is wrong proves nothing. */
+static void controlled(const profile *p, control c)
+{
+    totals sum;
+    unsigned found = 0;
+    uint64_t seed;
+    memset(&sum, 0, sizeof sum);
+    for (seed = 1; seed <= 6; seed++) {
+        char violation[256];
+        run_round(p, seed, c, &sum, violation, sizeof violation);
+        found += violation[0] != 0;
+    }
+    assert_true(found > 0);
+}
+
+static void test_control_fences_are_needed(void **state)
+{
+    const control no_fence = {1, 0};
+    (void)state;
+    controlled(&profiles[4], no_fence);
+}
+
+static void test_control_seen_is_needed(void **state)
+{
+    const control forget_seen = {0, 1};
+    (void)state;
+    controlled(&profiles[7], forget_seen);
+}
+
+/* ---- The n-th allocation fails -------------------------------------------------------------- */
+
+typedef struct short_memory {
+    size_t calls, fail_from, fail_count, blocks;
+} short_memory;
+
+static void *short_alloc(void *user, void *ptr, size_t old_size, size_t new_size)
+{
+    short_memory *m = user;
+    (void)old_size;
+    if (new_size == 0) {
+        m->blocks -= ptr != NULL;
+        free(ptr);
+        return NULL;
+    }
+    m->calls++;
+    if (m->calls > m->fail_from && m->calls <= m->fail_from + m->fail_count)
+        return NULL;
+    m->blocks += ptr == NULL;
+    return realloc(ptr, new_size);
+}
+
+/* A life with a failure, a huge id and a stop; 1 when all went well and nothing was short. */
+static int short_life(size_t fail_from, size_t fail_count)
+{
+    static const profile p = {.name = "short", .nodes = 1, .threads = 2, .batch = 4};
+    short_memory memory = {0, fail_from, fail_count, 0};
+    seriatim_allocator mem = {short_alloc, &memory};
+    seriatim_node_settings settings;
+    seriatim_error error;
+    sim s;
+    sim_node *n = &s.nodes[0];
+    int64_t until;
+    int i, made;
+    memset(&s, 0, sizeof s);
+    memset(&settings, 0, sizeof settings);
+    s.p = &p;
+    s.store = store_new(7, 10);
+    for (i = 0; i < 30; i++)
+        store_push(s.store, &s.store->ids[i % 9 < 3 ? 0 : i % 9], 0);
+    settings.options.allocator = &mem;
+    settings.options.ns = STORE_NS;
+    settings.id = "short";
+    settings.lease_ms = LEASE_MS;
+    settings.poll_ms = 100;
+    settings.threads = 2;
+    snprintf(n->id, sizeof n->id, "short");
+    made = srt_node_new(&settings, &n->node, &error) == SERIATIM_OK;
+    if (made && (!add_workers(&s, n->node) || srt_node_start(n->node, local_now(&s, n), &error) != SERIATIM_OK)) {
+        srt_node_free(n->node);
+        made = 0;
+    }
+    until = s.store->now_us + 20000000;
+    while (made && n->node && s.store->now_us < until) {
+        if (store_empty(s.store) && !n->stopping) {
+            n->stopping = 1;
+            n->abandon_at = SRT_NEVER;
+            srt_node_stop(n->node, local_now(&s, n));
+        }
+        s.store->now_us += 3000;
+        n->born_again = INT64_MAX;
+        if (n->node->stopped) {
+            srt_node_free(n->node);
+            for (i = 0; i < SRT_CHANNELS; i++)
+                node_disconnect(&s, n, i);
+            n->node = NULL;
+        } else {
+            int busy = node_io(&s, n);
+            srt_node_pulse(n->node, local_now(&s, n));
+            node_tick(&s, n, busy);
+            node_threads(&s, n);
+        }
+    }
+    if (made && n->node)
+        fail_msg("allocation %lu: the node does not come to its end", (unsigned long)fail_from);
+    if (s.store->violation[0])
+        fail_msg("allocation %lu: %s", (unsigned long)fail_from, s.store->violation);
+    if (made)
+        check_payloads(&s);
+    assert_string_equal(s.store->violation, "");
+    assert_int_equal(memory.blocks, 0);
+    store_free(s.store);
+    return made && memory.calls <= fail_from;
+}
+
+static void test_every_allocation_fails(void **state)
+{
+    size_t from = 0;
+    (void)state;
+    while (!short_life(from, 1 + from % 4))
+        from++;
+    assert_true(from > 50);
+    print_message("%lu allocations\n", (unsigned long)from);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_control_fences_are_needed),
+        cmocka_unit_test(test_control_seen_is_needed),
+        cmocka_unit_test(test_every_allocation_fails),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
