@@ -175,6 +175,14 @@ static void let_go(srt_node *node, seriatim_delivery *d)
     }
 }
 
+/* No memory to hand it out: the threads that wait are told to look again. */
+static int take_later(srt_node *node, srt_shard *s, int64_t now)
+{
+    node->groups[s->group].news = 1;
+    srt_node_wake(node, s, now + 100);
+    return SERIATIM_AGAIN;
+}
+
 /* One job alone: a death to report, an unproven or a suspect id. */
 static int take_single(srt_node *node, srt_job_list *list, int kind, int64_t now, seriatim_delivery **out)
 {
@@ -182,7 +190,7 @@ static int take_single(srt_node *node, srt_job_list *list, int kind, int64_t now
     seriatim_delivery *d = srt_delivery_new(node, kind, job->shard, 1);
     size_t i;
     if (!d)
-        return SERIATIM_AGAIN;
+        return take_later(node, job->shard, now);
     d->jobs[d->count++] = srt_list_take(list);
     d->shard->apart--;
     d->solo = job->mode == 's';
@@ -202,7 +210,7 @@ static int take_batch(srt_node *node, srt_shard *s, int64_t now, seriatim_delive
     seriatim_delivery *d = srt_delivery_new(node, SERIATIM_RUN, s, count);
     srt_group *group = &node->groups[s->group];
     if (!d)
-        return SERIATIM_AGAIN;
+        return take_later(node, s, now);
     while (d->count < count)
         d->jobs[d->count++] = srt_list_take(&s->ready);
     srt_shard_list_ready(node, s);
