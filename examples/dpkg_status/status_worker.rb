@@ -9,7 +9,7 @@ module StatusWorker
   self.shards_count = 12
 
   SECONDS_PER_LINE = Float(ENV.fetch("DEMO_SECONDS_PER_LINE", "0.002"))
-  BAD_LUCK = 0.01 # of all lines
+  BAD_LUCK = 0.03 # of all runs
 
   def self.retry_in(_count) = rand(0.1..0.3)
 
@@ -17,7 +17,8 @@ module StatusWorker
   def self.perform(lines_by_package, batch)
     lines_by_package.each do |package, lines|
       run = { package: package, fence: batch.fence(package), pid: Process.pid }
-      lines.each { |line| apply(line, run) }
+      unlucky = lines.sample if rand < BAD_LUCK
+      lines.each { |line| line.equal?(unlucky) ? fail_at(line, run) : apply(line, run) }
     end
   end
 
@@ -25,11 +26,11 @@ module StatusWorker
   def self.apply(line, run)
     Journal.write("begin", number: line["number"], **run)
     sleep SECONDS_PER_LINE
-    bad_luck(run) if rand < BAD_LUCK
     Journal.write("end", number: line["number"], state: line["state"], **run)
   end
 
-  def self.bad_luck(run)
+  def self.fail_at(line, run)
+    Journal.write("begin", number: line["number"], **run)
     Journal.write("failed", **run)
     raise "bad luck"
   end
