@@ -32,8 +32,8 @@ class Page
         begins and stops when the last one does, so that start-up counts for none.
       - Enqueueing: one process, one thread; the clock starts after a first push, which connects.
       - Each system gets as many jobs as take it about #{Race::SECONDS.to_i} s on this machine (found out by a run that does not count),
-        because a rate over a tenth of a second says nothing. Rates are the median of #{Race::ROUNDS} rounds; in each round the
-        systems take turns.
+        because a rate over a tenth of a second says nothing. Rates and ratios are medians of #{Race::ROUNDS} rounds, in
+        each of which the systems take turns; a ratio is one of the same round.
       - Memory: the difference of used_memory over #{SeedBenchmark::WAITING.to_s.gsub(/(\d)(?=\d{3}$)/, '\1,')} waiting jobs with a payload of 30 bytes.
       - Latency: #{Idle::PUSHES} pushes, 20 ms apart, on a server that has nothing else to do; from just before the push to perform.
       - Idle: what the server's process sends in #{Idle::SECONDS} s by Redis' MONITOR, and its threads' CPU time by /proc.
@@ -57,7 +57,7 @@ class Page
 
   def peers = names - ["seriatim"]
 
-  def ratio(what, name) = format("%.1f", @race.median("seriatim", what) / @race.median(name, what))
+  def ratio(what, name) = format("%.1f", @race.ratio("seriatim", name, what))
 
   def detail(what)
     rows = names.map { |name| [NAMES[name], thousands(@race.counts[[name, what]]), *@race.rates[[name, what]].map { |rate| thousands(rate) }] }

@@ -23,9 +23,16 @@ class Race
     end
   end
 
-  def median(name, what) = @rates.fetch([name, what]).sort[ROUNDS / 2]
+  def median(name, what) = middle(@rates.fetch([name, what]))
+
+  # How many times as fast as the other, by rounds: what slowed the machine down in one slowed down both.
+  def ratio(name, other, what)
+    middle(@rates.fetch([name, what]).zip(@rates.fetch([other, what])).map { |ours, theirs| ours / theirs })
+  end
 
   private
+
+  def middle(numbers) = numbers.sort[numbers.size / 2]
 
   def each_discipline
     START.each_key { |what| @contestants.each { |contestant| yield contestant, what } }
