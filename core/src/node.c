@@ -422,7 +422,7 @@ static int share_worker(srt_node *n, size_t worker, size_t from, int64_t now)
     int status = nodes && load && owners ? SERIATIM_OK : SERIATIM_NOMEM;
     unsigned shard;
     for (i = 0; status == SERIATIM_OK && i < n->living_count; i++)
-        if (serves(&n->living[i], queue) && !(n->stopping && n->living[i].hash == n->hash))
+        if (serves(&n->living[i], queue) && !(n->quiet && n->living[i].hash == n->hash))
             nodes[count++] = n->living[i].hash;
     if (status == SERIATIM_OK && count > 0) {
         srt_share_shards(srt_hash(queue->name.data, queue->name.len), nodes, count, queue->shards_count, owners, load);
@@ -958,14 +958,8 @@ static void wake_all(srt_node *n, int64_t now)
         srt_node_wake(n, n->shards[i], now);
 }
 
-void srt_node_quiet(srt_node *n, int64_t now)
-{
-    n->quiet = 1;
-    wake_all(n, now);
-}
-
 /* From now on the others share our shards, too: says so in the description, and that there is news. */
-static void announce_stop(srt_node *n, int64_t now)
+static void announce_leaving(srt_node *n, int64_t now)
 {
     srt_session *session = &n->sessions[SRT_COMMANDS];
     srt_request *r;
@@ -984,12 +978,22 @@ static void announce_stop(srt_node *n, int64_t now)
     srt_session_send(session, r);
 }
 
+/* Claims no more, so what waits in its shards must be another's as soon as there is another. */
+void srt_node_quiet(srt_node *n, int64_t now)
+{
+    if (n->quiet)
+        return;
+    n->quiet = 1;
+    announce_leaving(n, now);
+    node_share(n, now);
+    wake_all(n, now);
+}
+
 void srt_node_stop(srt_node *n, int64_t now)
 {
     if (n->stopping)
         return;
-    n->quiet = n->stopping = 1;
-    announce_stop(n, now);
-    node_share(n, now);
+    srt_node_quiet(n, now);
+    n->stopping = 1;
     wake_all(n, now);
 }
