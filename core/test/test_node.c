@@ -386,7 +386,7 @@ static void node_orders(sim *s, sim_node *n)
     seriatim_event event;
     while (srt_node_event(n->node, &event) == SERIATIM_OK) {
         if (getenv("VERBOSE"))
-            printf("%lld %s event %d %lld %s\n", (long long)(s->store->now_us / 1000 % 1000000), n->id, event.kind,
+            fprintf(stderr, "%lld %s event %d %lld %s\n", (long long)(s->store->now_us / 1000 % 1000000), n->id, event.kind,
                    (long long)event.number, event.text);
         if (p->clean && (event.kind == SERIATIM_EVENT_REFUSED || event.kind == SERIATIM_EVENT_LOST))
             store_violated(s->store, "%s: %s", n->id, event.text);
@@ -602,22 +602,22 @@ static void dump(const sim *s)
     for (i = 0; getenv("VERBOSE") && i < s->store->id_count; i++) {
         const store_id *id = &s->store->ids[i];
         if (id->first.there)
-            printf("%s in %s of %s: place %d mark %d due %lld ms ago, running %d, behind %d\n", id->name + 3, id->shard->prefix,
+            fprintf(stderr, "%s in %s of %s: place %d mark %d due %lld ms ago, running %d, behind %d\n", id->name + 3, id->shard->prefix,
                    id->shard->owner, id->first.place, id->first.mark, (long long)(s->store->now_us - id->first.due) / 1000,
                    id->running, id->behind.there);
     }
     for (i = 0; getenv("VERBOSE") && i < s->p->nodes; i++) {
         const srt_node *n = s->nodes[i].node;
-        printf("%s:%s", s->nodes[i].id, n ? "" : " gone\n");
+        fprintf(stderr, "%s:%s", s->nodes[i].id, n ? "" : " gone\n");
         if (!n)
             continue;
-        printf(" solo %d held %d waiting %d singles %d doubts %d stopping %d left %d beating %d next %lld\n", n->solo,
+        fprintf(stderr, " solo %d held %d waiting %d singles %d doubts %d stopping %d left %d beating %d next %lld\n", n->solo,
                (int)n->held_count, (int)n->groups[0].waiting, (int)n->groups[0].singles.count, (int)n->groups[0].doubt_claims,
                n->stopping, n->left, n->beating, (long long)(s->nodes[i].next_tick - local_now(s, &s->nodes[i])));
         for (k = 0; k < n->shard_count; k++) {
             const srt_shard *h = n->shards[k];
             if (h->state != SRT_FOREIGN || h->wanted)
-                printf("  %.*s state %d wanted %d claiming %d settling %d slicing %d reconcile %d paused %d more %d due %d "
+                fprintf(stderr, "  %.*s state %d wanted %d claiming %d settling %d slicing %d reconcile %d paused %d more %d due %d "
                        "unproven %d suspect %d ready %d pending %d apart %d running %d wake %d\n",
                        (int)h->keys->prefix.len, h->keys->prefix.data, h->state, h->wanted, h->claiming, h->settling, h->slicing, h->reconcile,
                        h->paused, h->more, h->due_at != SRT_NEVER, h->unproven_at != SRT_NEVER, h->suspect_at != SRT_NEVER,
@@ -884,6 +884,8 @@ static int short_life(size_t fail_from, size_t fail_count)
             node_threads(&s, n);
         }
     }
+    if (made && n->node)
+        dump(&s);
     if (made && n->node)
         fail_msg("allocation %lu: the node does not come to its end", (unsigned long)fail_from);
     if (s.store->violation[0])

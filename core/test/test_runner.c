@@ -1,0 +1,408 @@
+/* test_runner.c - runners with real threads against a real redis-server, which is killed in between. */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "seriatim.h"
+
+#define IDS 500
+#ifdef SMALL
+#define JOBS 4000
+#else
+#define JOBS 20000
+#endif
+#define THREADS 5
+
+static char folder[64], url[128];
+static pid_t redis;
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void pause_ms(long ms)
+{
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&t, NULL);
+}
+
+/* ---- Redis --------------------------------------------------------------------------------- */
+
+static void redis_start(void)
+{
+    char socket_name[96], log[96];
+    snprintf(socket_name, sizeof socket_name, "%s/s", folder);
+    snprintf(log, sizeof log, "%s/log", folder);
+    redis = fork();
+    if (redis == 0) {
+        execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", socket_name, "--dir", folder, "--appendonly",
+               "yes", "--appendfsync", "everysec", "--save", "", "--logfile", log, (char *)NULL);
+        _exit(127);
+    }
+}
+
+static void redis_kill(void)
+{
+    kill(redis, SIGKILL);
+    waitpid(redis, NULL, 0);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/srt-runner-XXXXXX");
+    if (!mkdtemp(folder))
+        return -1;
+    snprintf(url, sizeof url, "unix://%s/s", folder);
+    redis_start();
+    pause_ms(300);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    char command[96];
+    (void)state;
+    redis_kill();
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+/* What redis-cli says. */
+static void ask(const char *command, char *answer, size_t cap)
+{
+    char line[256];
+    FILE *pipe;
+    size_t got;
+    snprintf(line, sizeof line, "redis-cli -s %s/s %s", folder, command);
+    pipe = popen(line, "r");
+    assert_non_null(pipe);
+    got = fread(answer, 1, cap - 1, pipe);
+    answer[got] = '\0';
+    pclose(pipe);
+}
+
+static long commands_processed(void)
+{
+    static char answer[16384];
+    ask("info stats", answer, sizeof answer);
+    return atol(strstr(answer, "total_commands_processed:") + 25);
+}
+
+/* ---- Pushes -------------------------------------------------------------------------------- */
+
+static seriatim_queue_settings queue_named(const char *name, int shards)
+{
+    seriatim_queue_settings q;
+    seriatim_queue_settings_init(&q);
+    q.name = name;
+    q.name_len = strlen(name);
+    q.shards_count = shards;
+    q.fold = "list";
+    return q;
+}
+
+static void push(seriatim_link *link, size_t queue, int from, int count)
+{
+    seriatim_client *c = seriatim_link_client(link);
+    int i, status;
+    seriatim_push_begin(c, queue);
+    for (i = from; i < from + count; i++) {
+        char id[16], payload[16];
+        seriatim_job job;
+        seriatim_job_init(&job);
+        job.id = id;
+        job.id_len = (size_t)snprintf(id, sizeof id, "%d", i % IDS);
+        job.payload = payload;
+        job.payload_len = (size_t)snprintf(payload, sizeof payload, "%d", i / IDS);
+        assert_int_equal(seriatim_push_job(c, &job), SERIATIM_OK);
+    }
+    seriatim_push_send(c);
+    while ((status = seriatim_link_step(link)) == SERIATIM_AGAIN)
+        seriatim_link_wait(link);
+    if (status != SERIATIM_OK)
+        fail_msg("push: %s", seriatim_client_error(c)->message);
+}
+
+/* ---- Runners ------------------------------------------------------------------------------- */
+
+typedef struct journal {
+    pthread_mutex_t lock;
+    int expected[IDS]; /* the next payload */
+    int disordered, seen;
+    double taken_at;
+} journal;
+
+typedef struct team {
+    seriatim_runner *runner;
+    journal *journal;
+    pthread_t threads[THREADS];
+} team;
+
+static void note(journal *j, const seriatim_claimed *job)
+{
+    size_t i;
+    int id = atoi(job->id);
+    pthread_mutex_lock(&j->lock);
+    j->taken_at = seconds();
+    for (i = 0; i < job->payload_count; i++) {
+        char text[16] = "";
+        int number;
+        memcpy(text, job->payloads[i].data, job->payloads[i].len < 15 ? job->payloads[i].len : 15);
+        number = atoi(text);
+        if (number == j->expected[id]) {
+            j->expected[id]++;
+            j->seen++;
+        } else if (number > j->expected[id]) {
+            j->disordered++; /* smaller ones come again after a lost settle */
+        }
+    }
+    pthread_mutex_unlock(&j->lock);
+}
+
+static void *work(void *argument)
+{
+    team *t = argument;
+    seriatim_delivery *d;
+    int status;
+    while ((status = seriatim_runner_take(t->runner, 0, &d)) != SERIATIM_CLOSED) {
+        size_t i;
+        if (status == SERIATIM_AGAIN) {
+            seriatim_runner_wait(t->runner, 0, -1); /* nothing may depend on a limit */
+            continue;
+        }
+        for (i = 0; i < seriatim_delivery_size(d); i++) {
+            note(t->journal, seriatim_delivery_job(d, i));
+            seriatim_delivery_done(d, i);
+        }
+        seriatim_runner_settle(t->runner, d);
+    }
+    return NULL;
+}
+
+static void team_start(team *t, journal *j, const char *id, const seriatim_queue_settings *queues, size_t count)
+{
+    seriatim_node_settings settings;
+    seriatim_error error;
+    size_t i, worker;
+    memset(&settings, 0, sizeof settings);
+    settings.id = id;
+    settings.lease_ms = 10000;
+    settings.poll_ms = 1000;
+    settings.threads = THREADS;
+    t->journal = j;
+    if (seriatim_runner_new(&settings, url, &t->runner, &error) != SERIATIM_OK)
+        fail_msg("%s", error.message);
+    for (i = 0; i < count; i++)
+        assert_int_equal(seriatim_runner_worker(t->runner, &queues[i], &worker, &error), SERIATIM_OK);
+    assert_int_equal(seriatim_runner_start(t->runner, &error), SERIATIM_OK);
+    for (i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&t->threads[i], NULL, work, t), 0);
+}
+
+/* Returns the seconds that it took. */
+static double team_stop(team *t)
+{
+    double begun = seconds(), took;
+    size_t i;
+    seriatim_runner_stop(t->runner);
+    while (!seriatim_runner_stopped(t->runner) && seconds() < begun + 20)
+        pause_ms(2);
+    took = seconds() - begun;
+    for (i = 0; i < THREADS; i++)
+        pthread_join(t->threads[i], NULL);
+    seriatim_runner_free(t->runner);
+    return took;
+}
+
+static int seen(journal *j)
+{
+    int count;
+    pthread_mutex_lock(&j->lock);
+    count = j->seen;
+    pthread_mutex_unlock(&j->lock);
+    return count;
+}
+
+static void wait_for(journal *j, team *a, team *b, int count)
+{
+    double until = seconds() + 60;
+    while (seen(j) < count && seconds() < until) {
+        seriatim_runner_pulse(a->runner);
+        if (b)
+            seriatim_runner_pulse(b->runner);
+        pause_ms(1);
+    }
+    if (seen(j) < count)
+        fail_msg("%d of %d jobs were done, %d out of order", seen(j), count, j->disordered);
+}
+
+static seriatim_link *connect_link(const seriatim_queue_settings *q, size_t *queue)
+{
+    seriatim_options options;
+    seriatim_link *link;
+    seriatim_error error;
+    memset(&options, 0, sizeof options);
+    if (seriatim_link_new(&options, url, &link, &error) != SERIATIM_OK)
+        fail_msg("%s", error.message);
+    assert_int_equal(seriatim_client_queue(seriatim_link_client(link), q, queue), SERIATIM_OK);
+    return link;
+}
+
+/* ---- Tests --------------------------------------------------------------------------------- */
+
+static void test_all_done_in_order(void **state)
+{
+    seriatim_queue_settings q = queue_named("orders", 5);
+    journal j;
+    team a, b;
+    char answer[256];
+    size_t queue;
+    seriatim_link *link = connect_link(&q, &queue);
+    int i;
+    (void)state;
+    memset(&j, 0, sizeof j);
+    pthread_mutex_init(&j.lock, NULL);
+    push(link, queue, 0, JOBS / 4);
+    team_start(&a, &j, "a1", &q, 1);
+    team_start(&b, &j, "b1", &q, 1);
+    wait_for(&j, &a, &b, JOBS / 4);
+    push(link, queue, JOBS / 4, JOBS / 4);
+    assert_true(team_stop(&b) < 1.0);
+    team_start(&b, &j, "b2", &q, 1);
+    ask("script flush", answer, sizeof answer);
+    wait_for(&j, &a, &b, JOBS / 2);
+    push(link, queue, JOBS / 2, JOBS / 4);
+    pause_ms(1200); /* the file is written each second */
+    redis_kill();
+    redis_start();
+    wait_for(&j, &a, &b, 3 * JOBS / 4);
+    seriatim_link_free(link);
+    link = connect_link(&q, &queue);
+    push(link, queue, 3 * JOBS / 4, JOBS / 4);
+    wait_for(&j, &a, &b, JOBS);
+    for (i = 0; i < IDS; i++)
+        assert_int_equal(j.expected[i], JOBS / IDS);
+    assert_int_equal(j.disordered, 0);
+    assert_true(team_stop(&a) < 1.0);
+    assert_true(team_stop(&b) < 1.0);
+    seriatim_link_free(link);
+    pthread_mutex_destroy(&j.lock);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void test_push_to_take_is_quick(void **state)
+{
+    seriatim_queue_settings q = queue_named("quick", 5);
+    double waits[100];
+    journal j;
+    team a;
+    size_t queue;
+    seriatim_link *link = connect_link(&q, &queue);
+    int i;
+    (void)state;
+    memset(&j, 0, sizeof j);
+    pthread_mutex_init(&j.lock, NULL);
+    team_start(&a, &j, "quick1", &q, 1);
+    pause_ms(300);
+    for (i = 0; i < 100; i++) {
+        double begun = seconds();
+        push(link, queue, i, 1);
+        wait_for(&j, &a, NULL, i + 1);
+        pthread_mutex_lock(&j.lock);
+        waits[i] = j.taken_at - begun;
+        pthread_mutex_unlock(&j.lock);
+        pause_ms(5);
+    }
+    qsort(waits, 100, sizeof *waits, by_size);
+    print_message("push to take: median %.2f ms, 95 of 100 below %.2f ms\n", waits[50] * 1e3, waits[95] * 1e3);
+#ifndef SMALL
+    assert_true(waits[50] < 0.002);
+#endif
+    assert_true(team_stop(&a) < 1.0);
+    seriatim_link_free(link);
+    pthread_mutex_destroy(&j.lock);
+}
+
+static double cpu_seconds(void)
+{
+    struct rusage use;
+    getrusage(RUSAGE_SELF, &use);
+    return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+           (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6;
+}
+
+static void test_an_idle_runner_is_quiet(void **state)
+{
+    static char names[200][16];
+    static seriatim_queue_settings queues[200];
+    journal j;
+    team a;
+    long before;
+    uint64_t sent;
+    double cpu, took;
+    int i;
+    (void)state;
+    memset(&j, 0, sizeof j);
+    pthread_mutex_init(&j.lock, NULL);
+    for (i = 0; i < 200; i++) {
+        snprintf(names[i], sizeof names[i], "queue%d", i);
+        queues[i] = queue_named(names[i], 5);
+    }
+    team_start(&a, &j, "idle", queues, 200);
+    for (i = 0; i < 50; i++) {
+        seriatim_runner_pulse(a.runner);
+        pause_ms(40);
+    }
+    assert_int_equal(seriatim_runner_stats_now(a.runner).shards, 1000);
+    before = commands_processed();
+    sent = seriatim_runner_stats_now(a.runner).commands;
+    cpu = cpu_seconds();
+    for (i = 0; i < 10; i++) {
+        seriatim_runner_pulse(a.runner);
+        pause_ms(500);
+    }
+    cpu = cpu_seconds() - cpu;
+    /* Redis counts what a script calls, too: a beat makes 7, a claim 6. */
+    print_message("5 s idle: %ld commands with those of scripts, %.1f ms of CPU\n", commands_processed() - before, cpu * 1e3);
+    assert_true(seriatim_runner_stats_now(a.runner).connected);
+    assert_true(cpu < 0.05);
+    assert_true(seriatim_runner_stats_now(a.runner).commands - sent < 15);
+    took = team_stop(&a);
+    print_message("stopped in %.2f s\n", took);
+    assert_true(took < 1.0);
+    pthread_mutex_destroy(&j.lock);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_all_done_in_order, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_push_to_take_is_quick, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_an_idle_runner_is_quiet, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
