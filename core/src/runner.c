@@ -41,6 +41,7 @@ struct seriatim_runner {
     int (*doors)[2];   /* a pipe a group: pokes the host's threads */
     size_t door_count;
     int poked;
+    int unread; /* the inbox was full: more may lie where poll does not see it */
     int64_t sleeps_until; /* 0: awake */
 };
 
@@ -181,8 +182,10 @@ static void channel_step(seriatim_runner *r, int which)
         channel_opened(r, which, now);
     } else if (status == SERIATIM_OK) {
         c->heard_at = now;
-        c->attempts = 0;
         status = srt_node_input(r->node, (srt_channel)which, r->inbox, got, now, &c->error);
+        if (status == SERIATIM_OK)
+            c->attempts = 0;
+        r->unread |= got == RUNNER_READ;
     }
     if (status != SERIATIM_OK)
         channel_lost(r, which, now);
@@ -264,7 +267,8 @@ static void runner_sleep(seriatim_runner *r, int64_t until)
     }
     if (until > now + 60000)
         until = now + 60000;
-    poll(fds, count, until > now ? (int)(until - now) : 0);
+    poll(fds, count, until > now && !r->unread ? (int)(until - now) : 0);
+    r->unread = 0;
     pipe_drain(r->wake);
 }
 
@@ -422,7 +426,8 @@ void seriatim_runner_free(seriatim_runner *r)
 static void runner_hurry(seriatim_runner *r)
 {
     const srt_node *n = r->node;
-    if (r->poked || r->sleeps_until == 0 || n->heap_count == 0 || n->heap[0]->wake_at >= r->sleeps_until)
+    int due = n->heap_count > 0 && n->heap[0]->wake_at < r->sleeps_until;
+    if (r->poked || r->sleeps_until == 0 || (!due && !n->stopping))
         return;
     r->poked = 1;
     pipe_poke(r->wake);
