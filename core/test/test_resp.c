@@ -1,0 +1,96 @@
+/* test_resp.c - commands' bytes, and replies in every cut. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "resp.h"
+
+static void test_bytes_of_a_command(void **state)
+{
+    static const char want[] = "*3\r\n$3\r\nSET\r\n$3\r\na\0b\r\n$20\r\n-9223372036854775808\r\n";
+    srt_bytes out;
+    (void)state;
+    srt_bytes_init(&out, seriatim_default_allocator());
+    srt_resp_array(&out, 3);
+    srt_resp_arg(&out, "SET", 3);
+    srt_resp_arg(&out, "a\0b", 3);
+    srt_resp_arg_int(&out, INT64_MIN);
+    assert_int_equal(out.len, sizeof want - 1);
+    assert_memory_equal(out.data, want, out.len);
+    srt_bytes_free(&out);
+}
+
+static void test_a_reply_cut_at_every_byte(void **state)
+{
+    static const char text[] = "*5\r\n$3\r\na\0b\r\n*2\r\n:-7\r\n$-1\r\n+OK\r\n-STALE x\r\n$0\r\n\r\n";
+    size_t cut;
+    (void)state;
+    for (cut = 1; cut < sizeof text - 1; cut++) {
+        srt_reader *r = srt_reader_new(seriatim_default_allocator());
+        seriatim_error error;
+        srt_reply reply;
+        assert_int_equal(srt_reader_feed(r, text, cut), SERIATIM_OK);
+        assert_int_equal(srt_reader_next(r, &reply, &error), SERIATIM_AGAIN);
+        assert_int_equal(srt_reader_feed(r, text + cut, sizeof text - 1 - cut), SERIATIM_OK);
+        assert_int_equal(srt_reader_next(r, &reply, &error), SERIATIM_OK);
+        assert_int_equal(reply.count, 8);
+        assert_int_equal(reply.tokens[1].len, 3);
+        assert_int_equal(reply.tokens[3].integer, -7);
+        assert_int_equal(reply.tokens[4].type, SRT_NIL);
+        assert_true(srt_token_is(&reply.tokens[5], "OK"));
+        assert_int_equal(srt_reply_status(&reply.tokens[6], &error), SERIATIM_STALE);
+        assert_int_equal(srt_reader_next(r, &reply, &error), SERIATIM_AGAIN);
+        srt_reader_free(r);
+    }
+}
+
+static void test_errors_have_their_status(void **state)
+{
+    static const struct {
+        const char *text;
+        int status;
+    } table[] = {{"OOM command", SERIATIM_FULL},     {"READONLY You", SERIATIM_READONLY}, {"LOADING x", SERIATIM_LOADING},
+                 {"NOAUTH x", SERIATIM_AUTH},        {"GENERATION 3", SERIATIM_GENERATION}, {"STALE", SERIATIM_STALE},
+                 {"STALEMATE x", SERIATIM_SERVER},   {"ERR x", SERIATIM_SERVER},          {"", SERIATIM_SERVER}};
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof table / sizeof *table; i++) {
+        srt_token token = {SRT_ERROR, 0, table[i].text, strlen(table[i].text)};
+        assert_int_equal(srt_reply_status(&token, NULL), table[i].status);
+    }
+}
+
+static void test_absurd_sizes_end_the_connection(void **state)
+{
+    static const char *const bad[] = {"*1666666666\r\n", "$99999999999999999999\r\n", "?\r\n", "$-7\r\n", ":abc\r\n"};
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof bad / sizeof *bad; i++) {
+        srt_reader *r = srt_reader_new(seriatim_default_allocator());
+        seriatim_error error;
+        srt_reply reply;
+        int status = srt_reader_feed(r, bad[i], strlen(bad[i]));
+        if (status == SERIATIM_OK)
+            status = srt_reader_next(r, &reply, &error);
+        if (status == SERIATIM_OK || status == SERIATIM_AGAIN)
+            fail_msg("%s: accepted", bad[i]);
+        srt_reader_free(r);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bytes_of_a_command),
+        cmocka_unit_test(test_a_reply_cut_at_every_byte),
+        cmocka_unit_test(test_errors_have_their_status),
+        cmocka_unit_test(test_absurd_sizes_end_the_connection),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
