@@ -29,13 +29,22 @@ RSpec.describe "Two servers with the very same configuration" do
     expect(faults.faults).to eq({})
     expect(faults.charged).to eq([])
     expect(faults.void.size).to be > 0
+    expect(faults.repeated - faults.void_numbers).to eq([])
+    expect(faults.repeated(2)).to eq([]) # what it held ran once more, and no more
     expect(figures(:refused)[:Frozen]).to be >= faults.void.size
+    expect(stats_of_command["refused"]).to eq(figures(:refused)[:Frozen])
     expect(one.log).to match(/ refused /)
     expect(one.log).to match(/ lost /)
     expect(journal.ends.size).to be >= 100
     eventually { journal_has_new_work_of(one) }
     [one, two].each { |server| expect(server.stop).to eq(0) }
     expect(leftovers).to eq([])
+  end
+
+  def stats_of_command
+    command = seriatim("stats", "--json")
+    expect(command.wait).to eq(0)
+    JSON.parse(command.log).fetch("queues").first
   end
 
   # SIGSTOP while it has a run open, so that there will be a late settle.

@@ -2,7 +2,7 @@
 
 require_relative "support/processes_helper"
 
-RSpec.describe "An idle server" do
+RSpec.describe "An idle server", :slow do # figures of time say nothing in a sanitized build
   include ProcessesHelper
 
   # Calls that clients sent: Redis counts what scripts call as well, so only what no script calls is added up.

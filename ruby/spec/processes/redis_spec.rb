@@ -70,6 +70,18 @@ RSpec.describe "Trouble with Redis" do
     expect(verdict.repeated).to eq([])
   end
 
+  it "LK-A-24 applies each push once while connections are cut 100 times a second" do
+    cuts = 0
+    under_load(4) do
+      cuts += redis.call("CLIENT", "KILL", "TYPE", "normal").to_i
+      pause(0.01)
+    end
+    report "#{cuts} connections cut, #{journal.ends.size} runs"
+
+    judge
+    expect(verdict.repeated).to eq([])
+  end
+
   it "LK-A-45 does not end a server that loses its connection, and pushes wait for it" do
     queues(Merged: {})
     server = start_server
@@ -82,7 +94,7 @@ RSpec.describe "Trouble with Redis" do
     expect(server.stop).to eq(0)
   end
 
-  it "LK-A-46 answers another client within 20 ms while one call pushes 100,000 jobs" do
+  it "LK-A-46 answers another client within 20 ms while one call pushes 100,000 jobs", :slow do
     queues(Large: { shards_count: 5 })
     pinger = spawn_pinger
     pinger.wait_until_started

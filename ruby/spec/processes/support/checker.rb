@@ -17,20 +17,25 @@ class Checker
   Run = Struct.new(:pid, :numbers, :void)
   Id = Struct.new(:pushed, :ended, :begun, :open, :fence, :low)
 
+  # Numbers of runs that were open while their process was frozen.
+  attr_reader :void_numbers
+
   attr_reader :lost, :reordered, :concurrent, :unfenced, :charged, :stale, :void
 
   def initialize(lines)
     @ids = Hash.new { |hash, key| hash[key] = Id.new([], {}, Hash.new(0), {}, 0, 0) }
     @frozen = {}
-    @reordered, @concurrent, @unfenced, @charged, @stale, @void = Array.new(6) { [] }
+    @reordered, @concurrent, @unfenced, @charged, @stale, @void, @void_numbers = Array.new(7) { [] }
     lines.each { |line| @ids[key(line)].pushed.concat(line.numbers) if line.kind == "pushed" }
     @ids.each_value { |id| id.pushed.sort! }
     lines.each { |line| public_send(:"on_#{line.kind}", line) }
     @lost = @ids.flat_map { |name, id| (id.pushed - id.ended.keys).map { |number| "#{name} #{number}" } }
   end
 
-  # Numbers that began more than once.
-  def repeated = @ids.flat_map { |name, id| id.begun.select { |_, times| times > 1 }.keys.map { |number| "#{name} #{number}" } }
+  # Numbers that began more than so many times.
+  def repeated(most = 1)
+    @ids.flat_map { |name, id| id.begun.select { |_, times| times > most }.keys.map { |number| "#{name} #{number}" } }
+  end
 
   # Numbers that never were pushed.
   def invented = @ids.flat_map { |name, id| (id.ended.keys - id.pushed).map { |number| "#{name} #{number}" } }
@@ -81,7 +86,12 @@ class Checker
 
   def on_frozen(line)
     @frozen[line.pid] = true
-    @ids.each_value { |id| id.open.each_value { |run| run.void = true if run.pid == line.pid } }
+    @ids.each do |name, id|
+      id.open.each_value.select { |run| run.pid == line.pid }.each do |run|
+        run.void = true
+        @void_numbers.concat(run.numbers.map { |number| "#{name} #{number}" })
+      end
+    end
   end
 
   def on_thawed(_line); end
