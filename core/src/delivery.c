@@ -183,12 +183,18 @@ static int take_later(srt_node *node, srt_shard *s, int64_t now)
     return SERIATIM_AGAIN;
 }
 
+void srt_node_wake_unproven(srt_node *node)
+{
+    size_t i;
+    for (i = 0; i < node->shard_count; i++)
+        srt_node_wake(node, node->shards[i], node->shards[i]->unproven_at);
+}
+
 /* One job alone: a death to report, an unproven or a suspect id. */
 static int take_single(srt_node *node, srt_job_list *list, int kind, int64_t now, seriatim_delivery **out)
 {
     srt_job *job = list->first;
     seriatim_delivery *d = srt_delivery_new(node, kind, job->shard, 1);
-    size_t i;
     if (!d)
         return take_later(node, job->shard, now);
     d->jobs[d->count++] = srt_list_take(list);
@@ -197,9 +203,7 @@ static int take_single(srt_node *node, srt_job_list *list, int kind, int64_t now
     if (d->solo)
         node->solo = SRT_SOLO_RUN;
     hold(node, d);
-    for (i = 0; i < node->shard_count; i++)
-        if (node->shards[i]->unproven_at <= now)
-            srt_node_wake(node, node->shards[i], now);
+    srt_node_wake_unproven(node);
     *out = d;
     return SERIATIM_OK;
 }

@@ -231,6 +231,7 @@ void srt_delivery_free(srt_node *node, seriatim_delivery *delivery);
 int srt_node_drained(const srt_node *node);
 /* No suspect is looked for any more: everybody goes on, unless another suspect is there already. */
 void srt_node_end_solo(srt_node *node);
+void srt_node_wake_unproven(srt_node *node); /* there is room for an unproven id again */
 void srt_node_news(srt_node *node); /* all threads that wait look again */
 
 enum {

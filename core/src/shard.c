@@ -340,6 +340,8 @@ static void shard_recall_singles(srt_node *node, srt_shard *s, srt_job_list *to)
     singles = take_apart(s, &node->groups[s->group].singles);
     if (singles.count && node->solo == SRT_SOLO_READY)
         srt_node_end_solo(node);
+    if (singles.count)
+        srt_node_wake_unproven(node);
     list_join(to, &singles);
 }
 
@@ -666,8 +668,10 @@ static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, co
     int had_suspect = node->solo == SRT_SOLO_CLAIM && node->solo_shard == s && r->place == 2;
     s->claiming = 0;
     s->first_claim = 0;
-    if (r->place)
+    if (r->place) {
         node->groups[s->group].doubt_claims--;
+        srt_node_wake_unproven(node);
+    }
     if (r->number != s->lease || s->state != SRT_OWNED || reply->count < 8)
         return;
     node->offset_us = srt_token_int(&reply->tokens[1]) - now * 1000;
@@ -796,8 +800,10 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
         break;
     case SRT_ASK_CLAIM:
         s->claiming = 0;
-        if (r->place)
+        if (r->place) {
             node->groups[s->group].doubt_claims--;
+            srt_node_wake_unproven(node);
+        }
         if (node->solo == SRT_SOLO_CLAIM && node->solo_shard == s) {
             node->solo_not_before = now + 10 * SHARD_RETRY_MS;
             srt_node_end_solo(node);
