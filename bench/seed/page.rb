@@ -13,7 +13,7 @@ class Page
     @facts = facts
   end
 
-  def tables = [rates, *TITLES.keys.map { |what| detail(what) }, memory, idle].join("\n")
+  def tables = [*skipped, rates, *TITLES.keys.map { |what| detail(what) }, memory, idle].join("\n")
 
   def to_s
     <<~TEXT
@@ -47,6 +47,8 @@ class Page
   private
 
   def names = NAMES.keys.select { |name| @race.counts.key?([name, :process]) }
+
+  def skipped = (NAMES.keys - names).map { |name| "**#{NAMES[name]} is missing here: it could not be installed.**\n" }
 
   def rates
     rows = TITLES.map do |what, title|

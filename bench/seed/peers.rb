@@ -13,7 +13,7 @@ module Peers
 
   # @return [Boolean] it is there, or could be installed
   def install(name)
-    return true if version(name)
+    return true if GEMS.fetch(name).all? { |gem| version(gem[/[^:]+/]) }
 
     FileUtils.mkdir_p(FOLDER)
     return true if system("gem", "install", "--no-document", "--install-dir", FOLDER, *GEMS.fetch(name), out: File::NULL)
