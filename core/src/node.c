@@ -487,6 +487,16 @@ static int living_take(srt_node *n, const srt_reply *reply)
     return SERIATIM_OK;
 }
 
+static void check_all(srt_node *n, int64_t now);
+
+/* After a heartbeat that had ended others may have had our shards, and nobody tells us of pushes. */
+static void node_came_late(srt_node *n, int64_t redis_us, int64_t now)
+{
+    if (n->beaten_us && redis_us - n->beaten_us >= n->lease_ms * 1000)
+        check_all(n, now);
+    n->beaten_us = redis_us;
+}
+
 static void node_beaten(srt_node *n, const srt_reply *reply, int64_t now)
 {
     size_t i;
@@ -498,6 +508,7 @@ static void node_beaten(srt_node *n, const srt_reply *reply, int64_t now)
     if (reply->count < 2)
         return;
     n->offset_us = srt_token_int(&reply->tokens[1]) - now * 1000;
+    node_came_late(n, srt_token_int(&reply->tokens[1]), now);
     if (living_changed(n, reply)) {
         if (living_take(n, reply) != SERIATIM_OK) {
             free_living(n);

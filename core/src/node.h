@@ -155,6 +155,7 @@ struct srt_node {
     int beating; /* beats on their way */
     int beat_again;
     int beats; /* answered */
+    int64_t beaten_us; /* Redis' time at the last of them */
     int64_t poll_at;
     size_t poll_place;
     int64_t offset_us; /* Redis' clock less ours */
