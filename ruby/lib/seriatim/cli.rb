@@ -19,7 +19,7 @@ module Seriatim
              seriatim explain QUEUE ID                     why this id is or is not running
              seriatim dead list|retry|delete QUEUE [ID...] [--all]
              seriatim pause|resume QUEUE [ID]              a queue, or one id of it
-             seriatim check [QUEUE...] [--repair]          prove what is stored
+             seriatim check [QUEUE...] [--repair]          prove what is stored; exit code 1 if it is not right
 
       Redis: SERIATIM_REDIS_URL, REDIS_URL or Seriatim.redis; without any, a private one (not in production).
 

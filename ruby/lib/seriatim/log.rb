@@ -12,7 +12,8 @@ module Seriatim
     LEVELS = { "DEBUG" => Logger::DEBUG, "INFO" => Logger::INFO, "WARN" => Logger::WARN, "ERROR" => Logger::ERROR,
                "FATAL" => Logger::FATAL }.freeze
 
-    # What happened; `fields` holds some of q, id, n and elapsed (seconds).
+    # What happened; `fields` holds some of q (queue), id (of several: the first), n (how many; of a failure: its
+    # retry_count) and elapsed (seconds).
     Event = Struct.new(:name, :text, :fields) do
       def to_s = [name, text, *fields.map { |key, value| "#{key}=#{Log.quote(value)}" }].compact.join(" ")
     end

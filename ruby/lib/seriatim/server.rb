@@ -66,7 +66,7 @@ module Seriatim
 
     # Claims nothing more; what runs goes on.
     def quiet
-      @runner.quiet
+      @runner&.quiet
       Log.info("quiet", "claims no more")
       self
     end
