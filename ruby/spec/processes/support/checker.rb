@@ -7,35 +7,36 @@ require_relative "journal"
 # lost       :: pushed, and no run that counts ended with it. As sets: a maximum would hide holes.
 # reordered  :: a run began with a number while a smaller one of its id had not ended and did not come before it.
 # concurrent :: a run began while another of its id was open in a process that lived and was never frozen in it.
-# unfenced   :: a run of a process that was never frozen began with a fence that is not greater than all before.
+# unfenced   :: a run began with a fence that is not greater than all before.
 # repeated   :: began more than once. Right only after a death or a freeze.
 # charged    :: began with another retry_count than -1.
-# stale      :: runs of a thawed process that began after a newer run of the same id. Its settle must be refused.
+# stale      :: runs that a thawed process began with what it had claimed before it froze. Their settles must be refused.
 #
-# A run that was open while its process was frozen counts for nothing: another process was free to take it.
+# A run that was open while its process was frozen, or is stale, counts for nothing: another process was free to take it.
 class Checker
   Run = Struct.new(:pid, :numbers, :void)
   Id = Struct.new(:pushed, :ended, :begun, :open, :fence, :low)
 
-  # Numbers of runs that were open while their process was frozen.
-  attr_reader :void_numbers
-
   attr_reader :lost, :reordered, :concurrent, :unfenced, :charged, :stale, :void
 
   def initialize(lines)
-    @ids = Hash.new { |hash, key| hash[key] = Id.new([], {}, Hash.new(0), {}, 0, 0) }
-    @frozen = {}
-    @reordered, @concurrent, @unfenced, @charged, @stale, @void, @void_numbers = Array.new(7) { [] }
+    @ids = Hash.new { |hash, key| hash[key] = Id.new([], {}, Hash.new { |pids, number| pids[number] = [] }, {}, 0, 0) }
+    @thawed = {}
+    @reordered, @concurrent, @unfenced, @charged, @stale, @void = Array.new(6) { [] }
     lines.each { |line| @ids[key(line)].pushed.concat(line.numbers) if line.kind == "pushed" }
     @ids.each_value { |id| id.pushed.sort! }
     lines.each { |line| public_send(:"on_#{line.kind}", line) }
     @lost = @ids.flat_map { |name, id| (id.pushed - id.ended.keys).map { |number| "#{name} #{number}" } }
   end
 
-  # Numbers that began more than so many times.
-  def repeated(most = 1)
-    @ids.flat_map { |name, id| id.begun.select { |_, times| times > most }.keys.map { |number| "#{name} #{number}" } }
+  # Numbers that began more than once, each with the processes that began them.
+  def repeats
+    @ids.each_with_object({}) do |(name, id), found|
+      id.begun.each { |number, pids| found["#{name} #{number}"] = pids if pids.size > 1 }
+    end
   end
+
+  def repeated = repeats.keys
 
   # Numbers that never were pushed.
   def invented = @ids.flat_map { |name, id| (id.ended.keys - id.pushed).map { |number| "#{name} #{number}" } }
@@ -57,13 +58,13 @@ class Checker
   def on_start(line)
     id = @ids[key(line)]
     name = "#{key(line)} #{line.numbers.first}.. pid #{line.pid}"
-    return stale << name if line.fence <= id.fence && @frozen.key?(line.pid)
+    return stale << name if line.fence <= @thawed.fetch(line.pid, 0)
 
     unfenced << "#{name} #{line.fence} after #{id.fence}" if line.fence <= id.fence
     concurrent << "#{name} with #{id.open.values.map(&:pid)}" if id.open.any? { |_, run| !run.void }
     charged << "#{name} #{line.retry_count}" unless line.retry_count == -1
     check_order(id, line, name)
-    line.numbers.each { |number| id.begun[number] += 1 }
+    line.numbers.each { |number| id.begun[number] << line.pid }
     id.fence = line.fence
     id.open[line.fence] = Run.new(line.pid, line.numbers, false)
   end
@@ -85,16 +86,12 @@ class Checker
   end
 
   def on_frozen(line)
-    @frozen[line.pid] = true
-    @ids.each do |name, id|
-      id.open.each_value.select { |run| run.pid == line.pid }.each do |run|
-        run.void = true
-        @void_numbers.concat(run.numbers.map { |number| "#{name} #{number}" })
-      end
-    end
+    @ids.each_value { |id| id.open.each_value { |run| run.void = true if run.pid == line.pid } }
   end
 
-  def on_thawed(_line); end
+  def on_thawed(line)
+    @thawed[line.pid] = line.fence
+  end
 
   private
 

@@ -8,7 +8,7 @@
 #   start  PID QUEUE ID FENCE RETRY_COUNT NUMBERS TIME   perform begins
 #   end    PID QUEUE ID FENCE TIME                  perform ended well
 #   fail   PID QUEUE ID FENCE TIME                  perform raises
-#   killed PID, frozen PID, thawed PID              written by the driver
+#   killed PID, frozen PID, thawed PID NOW          written by the driver; fences of claims before NOW are less
 #
 # NUMBERS are the payloads' in their order, "1-3,7"; TIME is of the machine's monotonic clock.
 class Journal
@@ -65,7 +65,7 @@ class Journal
                numbers: unpack(rest[5]), time: rest[6].to_f)
     when "end", "fail"
       Line.new(kind: kind, pid: rest[0].to_i, queue: rest[1], id: rest[2], fence: rest[3].to_i, time: rest[4].to_f)
-    else Line.new(kind: kind, pid: rest[0].to_i)
+    else Line.new(kind: kind, pid: rest[0].to_i, fence: rest[1]&.to_i)
     end
   end
 

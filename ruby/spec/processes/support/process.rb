@@ -44,14 +44,18 @@ class SpawnedProcess
     wait(seconds)
   end
 
-  def freeze_all
+  # Stops it, and lets it go on at once if the block does not want it stopped here.
+  # @return [Boolean]
+  def freeze_if
     signal(:STOP)
     until_true(5, "does not stop") { File.read("/proc/#{pid}/stat")[/\) (\w)/, 1] == "T" }
-    @journal.write(:frozen, pid)
+    wanted = yield
+    wanted ? @journal.write(:frozen, pid) : signal(:CONT)
+    wanted
   end
 
   def thaw
-    @journal.write(:thawed, pid)
+    @journal.write(:thawed, pid, Process.clock_gettime(Process::CLOCK_REALTIME, :microsecond))
     signal(:CONT)
   end
 
