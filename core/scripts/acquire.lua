@@ -24,37 +24,30 @@ wake = 0
 
 local recovered, seen = 0, claimed
 
--- What becomes of the run of a process that died: once more, then alone, then a failure (mode o: the claim that follows
--- hands it out as a death).
+-- The claim that follows hands it out as a death (mode o): its failure is to be counted.
+local function report(id, run)
+  if seen ~= 0 then claimed, seen = mine and advance() or lease, 0 end
+  call('HSET', RUNNING, id, sub(run, 1, 1) .. 'o' .. format('%.0f', claimed))
+end
+
+-- What becomes of the run of a process that died: once more, then alone, then a failure.
 local function died(id, run, r)
   local mode = sub(run, 2, 2)
-  if mode == 's' or mode == 'o' then
-    call('HSET', RUNNING, id, sub(run, 1, 1) .. 'o' .. format('%.0f', lease))
-    seen = 0
-    return
-  end
-  call('HDEL', RUNNING, id)
+  if mode == 's' or mode == 'o' then report(id, run) return end
   r.mark, r.due, r.place = mode == 'u' and SUSPECT_MARK or UNPROVEN_MARK, now, 3
-  put_back(id, r, fold, tonumber(sub(run, 1, 1)) >= 4)
+  come_back(id, run, r, fold)
 end
 
 for i = 1, #runs, 2 do
   local id, run = runs[i], runs[i + 1]
   if id ~= '' and (not known[id] or sub(known[id], 2) ~= sub(run, 2)) then
     local r = read(call('HGET', JOBS, id))
-    local suppressed = tonumber(sub(run, 1, 1)) % 4 >= 2
     recovered = recovered + 1
     call('ZREM', OVERRUN, id)
-    if suppressed then
-      call('HDEL', RUNNING, id)
-      forget(first, id, r)
-      local newer = call('HGET', NEXT, id)
-      if newer then promote(id, newer, tonumber(sub(run, 1, 1)) >= 4) end
-    elseif mine then
-      call('HDEL', RUNNING, id)
-      put_back(id, r, fold, tonumber(sub(run, 1, 1)) >= 4)
-    else
-      died(id, run, r)
+    if (byte(run) - 48) % 4 >= 2 then come_back(id, run, r, fold)
+    elseif not mine then died(id, run, r)
+    elseif sub(run, 2, 2) == 'o' then report(id, run)
+    else come_back(id, run, r, fold)
     end
   end
 end

@@ -35,7 +35,8 @@ local function answer(more)
     soon = (more or call('LLEN', READY) > 0) and 0 or earliest(DUE)
     if ttr > 0 then soon = min(soon, earliest(OVERRUN)) end
   end
-  wake = flags % 2 == 0 and min(soon, unproven, suspect) or 0
+  -- The owner knows of ids in doubt that are due, but may have to wait for a thread before it claims them.
+  wake = flags % 2 == 0 and min(soon, unproven > now and unproven or FOREVER, suspect > now and suspect or FOREVER) or 0
   if wake <= now then wake = 0 end
   save()
   return {format('%.0f', now), format('%.0f', claimed), format('%.0f', soon), format('%.0f', unproven),

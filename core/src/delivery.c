@@ -232,9 +232,10 @@ static int take_batch(srt_node *node, srt_shard *s, int64_t now, seriatim_delive
     return SERIATIM_OK;
 }
 
+/* Not while it is unsure whether the shard is still ours. */
 static int may_run(const srt_shard *s)
 {
-    return !s->queue->serial_shards || s->running == 0;
+    return s->state == SRT_OWNED && !s->reconcile && (!s->queue->serial_shards || s->running == 0);
 }
 
 /* Is `a` to be taken before `b`? Seq goes round: whoever was taken from stands last in the list. */
@@ -256,6 +257,13 @@ static srt_shard *choose(const srt_group *group)
     return best;
 }
 
+static int single_may_run(const srt_node *node, const srt_job *job)
+{
+    if (!job || !may_run(job->shard))
+        return 0;
+    return job->mode == 's' ? node->held_count == 0 : node->solo == SRT_SOLO_NONE;
+}
+
 /* What goes before any ready id; SERIATIM_OK, _CLOSED, or _AGAIN with *go_on telling whether ready ids may be taken. */
 static int take_first(srt_node *node, srt_group *group, int64_t now, seriatim_delivery **out, int *go_on)
 {
@@ -270,9 +278,9 @@ static int take_first(srt_node *node, srt_group *group, int64_t now, seriatim_de
         return SERIATIM_CLOSED;
     if (group->died.first)
         return take_single(node, &group->died, SERIATIM_DIED, now, out);
-    if (node->opening || node->quiet)
+    if (node->opening || node->quiet || srt_node_expired(node, now))
         return SERIATIM_AGAIN;
-    if (group->singles.first && (group->singles.first->mode == 's' ? node->held_count == 0 : node->solo == SRT_SOLO_NONE))
+    if (single_may_run(node, group->singles.first))
         return take_single(node, &group->singles, SERIATIM_RUN, now, out);
     *go_on = node->solo == SRT_SOLO_NONE;
     return SERIATIM_AGAIN;

@@ -268,7 +268,7 @@ int srt_node_start(srt_node *n, int64_t now, seriatim_error *error)
     n->layouts_missing = n->worker_count;
     n->opening = 1;
     n->opened_by = SRT_NEVER;
-    n->beat_at = n->pulse_at = now;
+    n->beat_at = n->pulse_at = n->beaten_at = now;
     n->poll_at = now + n->poll_ms;
     return SERIATIM_OK;
 }
@@ -489,12 +489,20 @@ static int living_take(srt_node *n, const srt_reply *reply)
 
 static void check_all(srt_node *n, int64_t now);
 
+int srt_node_expired(const srt_node *n, int64_t now)
+{
+    return now - n->beaten_at >= n->lease_ms;
+}
+
 /* After a heartbeat that had ended others may have had our shards, and nobody tells us of pushes. */
 static void node_came_late(srt_node *n, int64_t redis_us, int64_t now)
 {
     if (n->beaten_us && redis_us - n->beaten_us >= n->lease_ms * 1000)
         check_all(n, now);
+    if (srt_node_expired(n, now))
+        srt_node_news(n);
     n->beaten_us = redis_us;
+    n->beaten_at = now;
 }
 
 static void node_beaten(srt_node *n, const srt_reply *reply, int64_t now)

@@ -151,7 +151,7 @@ struct srt_node {
     srt_living *living;
     size_t living_count, living_cap;
     int share_again; /* memory was short */
-    int64_t beat_at, pulse_at;
+    int64_t beat_at, pulse_at, beaten_at;
     int beating; /* beats on their way */
     int beat_again;
     int beats; /* answered */
@@ -212,6 +212,8 @@ void srt_node_abandon(srt_node *node, int64_t now);
 void srt_node_tell(srt_node *node, int kind, int64_t number, const char *format, ...) SRT_PRINTF(4, 5);
 void srt_node_wake(srt_node *node, srt_shard *shard, int64_t at); /* steps the shard at `at` or earlier */
 void srt_node_beat_soon(srt_node *node, int64_t now);
+/* No heartbeat was answered for a lease time: others may have our shards. */
+int srt_node_expired(const srt_node *node, int64_t now);
 int srt_node_lives(const srt_node *node, const char *id, size_t len);
 
 void srt_shard_step(srt_node *node, srt_shard *shard, int64_t now);

@@ -557,6 +557,7 @@ static void shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, c
         s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
     }
     srt_bytes_clear(&s->owner);
+    node->groups[s->group].news = 1;
     if (recovered)
         srt_node_tell(node, SERIATIM_EVENT_RECOVERED, recovered, "recovered %lld runs in shard %.*s",
                       (long long)recovered, (int)s->keys->prefix.len - 1, s->keys->prefix.data);
@@ -713,22 +714,30 @@ static void shard_sliced(srt_node *node, srt_job *job, const srt_reply *reply, i
     }
 }
 
+/* Did this failure reach the limit? Redis says so; where its answer was lost, the count does. */
+static int job_exhausted(const srt_job *job, const srt_reply *reply)
+{
+    size_t i;
+    if (job->outcome != SRT_FAILED)
+        return 0;
+    if (srt_token_is(&reply->tokens[1], "AGAIN"))
+        return job->record.retry_count + 1 >= job->shard->queue->max_retry_count;
+    for (i = 3; i < reply->count; i++)
+        if (reply->tokens[i].len == job->view.id_len &&
+            memcmp(reply->tokens[i].data, job->view.id, job->view.id_len) == 0)
+            return 1;
+    return 0;
+}
+
 /* Tells the worker of ids that reached their limit. bury takes the payload with the lowest score alone. */
-static void shard_exhausted(srt_node *node, srt_shard *s, srt_job_list *list, const srt_reply *reply, size_t from)
+static void shard_exhausted(srt_node *node, srt_shard *s, srt_job_list *list, const srt_reply *reply)
 {
     srt_group *group = &node->groups[s->group];
-    seriatim_delivery *d;
+    seriatim_delivery *d = srt_delivery_new(node, SERIATIM_EXHAUSTED, s, list->count);
     srt_job_list rest = {NULL, NULL, 0};
     srt_job *job;
-    if (from >= reply->count)
-        return;
-    d = srt_delivery_new(node, SERIATIM_EXHAUSTED, s, reply->count - from);
     while (d && (job = srt_list_take(list))) {
-        size_t i = from;
-        while (i < reply->count && (job->outcome != SRT_FAILED || reply->tokens[i].len != job->view.id_len ||
-                                    memcmp(reply->tokens[i].data, job->view.id, job->view.id_len) != 0))
-            i++;
-        if (i == reply->count || d->count == d->cap) {
+        if (!job_exhausted(job, reply)) {
             srt_list_add(&rest, job);
             continue;
         }
@@ -741,6 +750,10 @@ static void shard_exhausted(srt_node *node, srt_shard *s, srt_job_list *list, co
     list_join(list, &rest);
     if (!d)
         return;
+    if (d->count == 0) {
+        srt_delivery_free(node, d);
+        return;
+    }
     d->next = group->hooks;
     group->hooks = d;
     group->news = 1;
@@ -770,8 +783,8 @@ static void shard_settled(srt_node *node, srt_shard *s, srt_request *r, const sr
         srt_node_tell(node, SERIATIM_EVENT_REFUSED, refused, "%lld settles refused in shard %.*s: the runs are another's now",
                       (long long)refused, (int)s->keys->prefix.len - 1, s->keys->prefix.data);
     }
-    if (reply->count > 3)
-        shard_exhausted(node, s, list, reply, 3);
+    if (reply->count > 3 || (reply->count > 1 && srt_token_is(&tokens[1], "AGAIN")))
+        shard_exhausted(node, s, list, reply);
     list_free(node, list);
     srt_free(node->mem, list, sizeof *list);
 }
