@@ -40,6 +40,30 @@ RSpec.describe "Two servers with the very same configuration" do
     expect(leftovers).to eq([])
   end
 
+  it "LK-A-22 refuse a late settle while the other runs the same id, and what was pushed meanwhile waits for that run" do
+    queues(Frozen: { shards_count: 2 })
+    servers = Array.new(2) { spawn_server(lease: 1) }.each(&:wait_until_started)
+    gate = File.join(folder, "gate")
+    push(:Frozen, "held", 1, wait_for_me: gate)
+    first = eventually { journal.starts.first }.pid
+    one, two = servers.sort_by { |server| server.pid == first ? 0 : 1 }
+    one.freeze_if { true }
+    eventually { journal.starts.any? { |start| start.pid == two.pid } }
+    push(:Frozen, "held", 2)
+    one.thaw
+    FileUtils.touch("#{gate}.#{one.pid}")
+    eventually { one.log.match?(/ refused /) || journal.starts.size > 2 }
+    FileUtils.touch("#{gate}.#{two.pid}")
+    drain
+
+    expect(verdict.faults).to eq({})
+    expect(journal.starts.map(&:numbers)).to eq([[1], [1], [2]])
+    expect(one.log).to match(/ refused /)
+    expect(figures(:refused)).to eq(Frozen: 1)
+    expect(figures(:processed)).to eq(Frozen: 2)
+    expect(leftovers).to eq([])
+  end
+
   def stats_of_command
     command = seriatim("stats", "--json")
     expect(command.wait).to eq(0)

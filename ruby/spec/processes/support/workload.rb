@@ -6,8 +6,8 @@ require_relative "journal"
 # The workers of the server processes, of the producers and of the examples, all made from the same settings:
 # queue name => fields of Seriatim::Worker, and `back_off`, the seconds that retry_in gives.
 #
-# A payload is its number and what the job does: {"n": 7}, and `sleep` seconds, `wait` for a file, `kill` its process,
-# `fail` until that file is there.
+# A payload is its number and what the job does: {"n": 7}, and `sleep` seconds, `wait` for a file, `wait_for_me` for
+# one whose name ends with the process' id, `kill` its process, `fail` until that file is there.
 module Workload
   module_function
 
@@ -40,6 +40,7 @@ module Workload
     payload.each do |word, value|
       case word
       when "sleep" then sleep(value)
+      when "wait_for_me" then sleep(0.005) until File.exist?("#{value}.#{Process.pid}")
       when "wait" then sleep(0.005) until File.exist?(value)
       when "kill" then Process.kill(:KILL, Process.pid) && sleep
       when "fail" then raise "told to fail" unless File.exist?(value)
