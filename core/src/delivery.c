@@ -261,7 +261,9 @@ static int single_may_run(const srt_node *node, const srt_job *job)
 {
     if (!job || !may_run(job->shard))
         return 0;
-    return job->mode == 's' ? node->held_count == 0 : node->solo == SRT_SOLO_NONE;
+    if (job->mode == 's')
+        return node->held_count == 0 && node->solo == SRT_SOLO_READY;
+    return node->solo == SRT_SOLO_NONE;
 }
 
 /* What goes before any ready id; SERIATIM_OK, _CLOSED, or _AGAIN with *go_on telling whether ready ids may be taken. */
@@ -362,12 +364,22 @@ void srt_node_end_solo(srt_node *node)
     srt_node_news(node);
 }
 
+static void solo_ended(srt_node *node, const seriatim_delivery *d)
+{
+    if (d->abandoned) {
+        srt_node_end_solo(node);
+        return;
+    }
+    node->solo = SRT_SOLO_SETTLE;
+    node->solo_shard = d->shard;
+}
+
 void srt_node_settle(srt_node *node, seriatim_delivery *d, int64_t now)
 {
     size_t i;
     let_go(node, d);
     if (d->solo)
-        srt_node_end_solo(node);
+        solo_ended(node, d);
     if (node->solo == SRT_SOLO_READY && node->held_count == 0)
         srt_node_news(node);
     if (d->kind != SERIATIM_EXHAUSTED && !d->abandoned) {

@@ -495,17 +495,17 @@ int srt_node_expired(const srt_node *n, int64_t now)
 }
 
 /* After a heartbeat that had ended others may have had our shards, and nobody tells us of pushes. */
-static void node_came_late(srt_node *n, int64_t redis_us, int64_t now)
+static void node_came_late(srt_node *n, int64_t redis_us, int64_t asked_at, int64_t now)
 {
     if (n->beaten_us && redis_us - n->beaten_us >= n->lease_ms * 1000)
         check_all(n, now);
     if (srt_node_expired(n, now))
         srt_node_news(n);
     n->beaten_us = redis_us;
-    n->beaten_at = now;
+    n->beaten_at = asked_at;
 }
 
-static void node_beaten(srt_node *n, const srt_reply *reply, int64_t now)
+static void node_beaten(srt_node *n, const srt_reply *reply, int64_t asked_at, int64_t now)
 {
     size_t i;
     n->beating--;
@@ -516,7 +516,7 @@ static void node_beaten(srt_node *n, const srt_reply *reply, int64_t now)
     if (reply->count < 2)
         return;
     n->offset_us = srt_token_int(&reply->tokens[1]) - now * 1000;
-    node_came_late(n, srt_token_int(&reply->tokens[1]), now);
+    node_came_late(n, srt_token_int(&reply->tokens[1]), asked_at, now);
     if (living_changed(n, reply)) {
         if (living_take(n, reply) != SERIATIM_OK) {
             free_living(n);
@@ -562,6 +562,7 @@ static void node_beat(srt_node *n, int64_t lease_ms, int64_t now)
     if (!r)
         return;
     r->kind = SRT_ASK_BEAT;
+    r->number = now;
     srt_request_arg(r, n->id.data, n->id.len);
     srt_request_int(r, lease_ms);
     srt_request_arg(r, n->description.data, n->description.len);
@@ -752,7 +753,7 @@ static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, in
         return status;
     }
     if (kind == SRT_ASK_BEAT && status == SERIATIM_OK)
-        node_beaten(n, reply, now);
+        node_beaten(n, reply, r->number, now);
     else if (kind == SRT_ASK_BEAT)
         node_beat_failed(n, now);
     srt_session_done(&n->sessions[SRT_COMMANDS], r);

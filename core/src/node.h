@@ -120,7 +120,15 @@ typedef struct srt_living {
     uint64_t hash;
 } srt_living;
 
-typedef enum srt_solo { SRT_SOLO_NONE, SRT_SOLO_DRAIN, SRT_SOLO_CLAIM, SRT_SOLO_READY, SRT_SOLO_RUN } srt_solo;
+/* How far the turn of a suspect is. It ends when Redis has its settle: until then a death would still be charged to it. */
+typedef enum srt_solo {
+    SRT_SOLO_NONE,
+    SRT_SOLO_DRAIN,
+    SRT_SOLO_CLAIM,
+    SRT_SOLO_READY,
+    SRT_SOLO_RUN,
+    SRT_SOLO_SETTLE
+} srt_solo;
 
 #define SRT_EVENTS 64
 

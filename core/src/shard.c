@@ -407,6 +407,8 @@ static int should_settle(const srt_node *node, const srt_shard *s, int64_t now)
 {
     if (s->pending.count == 0 || s->settling)
         return 0;
+    if (node->solo == SRT_SOLO_SETTLE && node->solo_shard == s)
+        return 1;
     return s->ready.count == 0 || s->claiming || s->pending.count * 2 >= shard_window(node, s) ||
            now - s->pending_since >= SHARD_FLUSH_MS;
 }
@@ -504,7 +506,7 @@ static void shard_lose(srt_node *node, srt_shard *s)
     s->paused = s->recall = s->reconcile = 0;
     s->first_claim = 0;
     s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
-    if (node->solo_shard == s && (node->solo == SRT_SOLO_DRAIN || node->solo == SRT_SOLO_CLAIM))
+    if (node->solo_shard == s && (node->solo == SRT_SOLO_DRAIN || node->solo == SRT_SOLO_CLAIM || node->solo == SRT_SOLO_SETTLE))
         srt_node_end_solo(node);
     srt_node_tell(node, SERIATIM_EVENT_LOST, 1, "lost the lease of shard %.*s", (int)s->keys->prefix.len - 1,
                   s->keys->prefix.data);
@@ -580,7 +582,8 @@ static void job_ready(srt_node *node, srt_job *job)
         srt_list_add(&group->died, job);
     } else if (job->mode == 's') {
         srt_list_add_first(&group->singles, job);
-        node->solo = node->solo == SRT_SOLO_RUN ? SRT_SOLO_RUN : SRT_SOLO_READY;
+        if (node->solo < SRT_SOLO_RUN)
+            node->solo = SRT_SOLO_READY;
     } else if (job->mode == 'u') {
         srt_list_add(&group->singles, job);
     } else {
@@ -759,6 +762,19 @@ static void shard_exhausted(srt_node *node, srt_shard *s, srt_job_list *list, co
     group->news = 1;
 }
 
+/* Redis has the settle of a suspect: the others go on. */
+static void settled_suspect(srt_node *node, const srt_shard *s, const srt_job_list *list)
+{
+    const srt_job *job;
+    if (node->solo != SRT_SOLO_SETTLE || node->solo_shard != s)
+        return;
+    for (job = list->first; job; job = job->next)
+        if (job->mode == 's' && job->outcome != SRT_EXTENDED) {
+            srt_node_end_solo(node);
+            return;
+        }
+}
+
 static void shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_reply *reply)
 {
     srt_job_list *list = r->subject;
@@ -783,6 +799,7 @@ static void shard_settled(srt_node *node, srt_shard *s, srt_request *r, const sr
         srt_node_tell(node, SERIATIM_EVENT_REFUSED, refused, "%lld settles refused in shard %.*s: the runs are another's now",
                       (long long)refused, (int)s->keys->prefix.len - 1, s->keys->prefix.data);
     }
+    settled_suspect(node, s, list);
     if (reply->count > 3 || (reply->count > 1 && srt_token_is(&tokens[1], "AGAIN")))
         shard_exhausted(node, s, list, reply);
     list_free(node, list);
