@@ -8,7 +8,7 @@ module Seriatim
     # @api private
     class Operators
       BOOT_SECONDS = 10
-      FIGURES = %i[length fresh retries lag busy parked morgue_length processed failed].freeze
+      FIGURES = %i[length fresh retries lag busy parked morgue_length processed failed refused].freeze
 
       def initialize(options)
         @options = options
