@@ -44,7 +44,7 @@ for i = 1, #runs, 2 do
     local r = read(call('HGET', JOBS, id))
     recovered = recovered + 1
     call('ZREM', OVERRUN, id)
-    if (byte(run) - 48) % 4 >= 2 then come_back(id, run, r, fold)
+    if digit_of(run) % 4 >= 2 then come_back(id, run, r, fold)
     elseif not mine then died(id, run, r)
     elseif sub(run, 2, 2) == 'o' then report(id, run)
     else come_back(id, run, r, fold)

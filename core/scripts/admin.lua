@@ -44,8 +44,6 @@ local function blank() return {place = 1, due = now, retry = -1, mark = 0, error
 -- The run with another flags digit: 1 spilled, 2 suppressed, 4 to be parked.
 local function flagged(id, run, digit) call('HSET', RUNNING, id, char(48 + digit) .. sub(run, 2)) end
 
-local function digit_of(run) return byte(run) - 48 end
-
 -- A waiting id becomes due at `time`; retry_count may have changed since `old` was written.
 local function move(id, r, time)
   unplace(id, r)

@@ -226,9 +226,12 @@ local function put_back(id, r, fold, parked)
   write(first, id, r, fold)
 end
 
+-- What others may set while it runs: 1 spilled, 2 deleted, 4 to be parked.
+local function digit_of(run) return byte(run) - 48 end
+
 -- A run that ends without an outcome: its record comes back, unless an operator has deleted it.
 local function come_back(id, run, r, fold)
-  local digit = byte(run) - 48
+  local digit = digit_of(run)
   call('HDEL', RUNNING, id)
   if digit % 4 < 2 then put_back(id, r, fold, digit >= 4) return end
   forget(first, id, r)

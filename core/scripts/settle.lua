@@ -32,7 +32,7 @@ local function flags_of(run, mine)
     late = late + 1
     return nil
   end
-  return byte(run) - 48
+  return digit_of(run)
 end
 
 -- The id has nothing left of this run; what was pushed meanwhile goes on.
@@ -54,7 +54,7 @@ if done > 0 then
   local plain, plains, gone, count = {}, 0, {}, 0
   for i = 1, done do
     local id, mine = ids[i], ARGV[5 + 2 * i]
-    local digit = runs[i] == mine and byte(mine) - 48 or flags_of(runs[i], mine)
+    local digit = runs[i] == mine and digit_of(mine) or flags_of(runs[i], mine)
     if digit then
       count = count + 1
       gone[count] = id

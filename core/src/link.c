@@ -272,7 +272,7 @@ static int link_write(seriatim_link *link)
     const char *data;
     size_t len, written;
     int status = SERIATIM_OK;
-    if (srt_transport_wants(link->transport) & SRT_WANT_WRITE)
+    if (srt_transport_wants(link->transport) & SERIATIM_WANT_WRITE)
         status = srt_transport_step(link->transport);
     for (srt_client_output(link->client, &data, &len); len && status == SERIATIM_OK;
          srt_client_output(link->client, &data, &len)) {
@@ -401,8 +401,7 @@ int seriatim_link_fd(const seriatim_link *link)
 
 int seriatim_link_wants(const seriatim_link *link)
 {
-    int wants = srt_transport_wants(link->transport);
-    return (wants & SRT_WANT_READ ? SERIATIM_WANT_READ : 0) | (wants & SRT_WANT_WRITE ? SERIATIM_WANT_WRITE : 0);
+    return srt_transport_wants(link->transport);
 }
 
 int seriatim_link_timeout_ms(const seriatim_link *link)

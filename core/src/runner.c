@@ -134,7 +134,7 @@ static int channel_write(runner_channel *c)
         if (status == SERIATIM_OK)
             srt_bytes_consume(&c->out, written);
     }
-    if (status == SERIATIM_OK && (srt_transport_wants(c->transport) & SRT_WANT_WRITE))
+    if (status == SERIATIM_OK && (srt_transport_wants(c->transport) & SERIATIM_WANT_WRITE))
         status = srt_transport_step(c->transport);
     return status == SERIATIM_AGAIN ? SERIATIM_OK : status;
 }
@@ -261,8 +261,8 @@ static void runner_sleep(seriatim_runner *r, int64_t until)
         if (c->state == CHANNEL_CLOSED)
             continue;
         fds[count].fd = srt_transport_fd(c->transport);
-        fds[count].events = (short)((wants & SRT_WANT_READ ? POLLIN : 0) |
-                                    (wants & SRT_WANT_WRITE || c->out.len ? POLLOUT : 0));
+        fds[count].events = (short)((wants & SERIATIM_WANT_READ ? POLLIN : 0) |
+                                    (wants & SERIATIM_WANT_WRITE || c->out.len ? POLLOUT : 0));
         count++;
     }
     if (until > now + 60000)

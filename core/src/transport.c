@@ -187,10 +187,10 @@ int srt_transport_wants(const srt_transport *t)
 {
     switch (t->phase) {
     case TRANSPORT_CONNECTING:
-        return SRT_WANT_WRITE;
+        return SERIATIM_WANT_WRITE;
     case TRANSPORT_HANDSHAKE:
     case TRANSPORT_READY:
-        return t->blocked ? SRT_WANT_READ | SRT_WANT_WRITE : SRT_WANT_READ;
+        return t->blocked ? SERIATIM_WANT_READ | SERIATIM_WANT_WRITE : SERIATIM_WANT_READ;
     default:
         return 0;
     }
@@ -701,7 +701,7 @@ int srt_transport_wait(srt_transport *t, int extra_fd, int timeout_ms)
     if (wants)
         fds[0].fd = t->fd;
     fds[0].events =
-        (short)((wants & SRT_WANT_READ ? POLLIN : 0) | (wants & SRT_WANT_WRITE ? POLLOUT : 0));
+        (short)((wants & SERIATIM_WANT_READ ? POLLIN : 0) | (wants & SERIATIM_WANT_WRITE ? POLLOUT : 0));
     n = poll(fds, 2, transport_poll_ms(t, timeout_ms));
     if (n > 0)
         return SERIATIM_OK;

@@ -23,9 +23,6 @@
  */
 typedef struct srt_transport srt_transport;
 
-#define SRT_WANT_READ 1
-#define SRT_WANT_WRITE 2
-
 /* NULL: out of memory. The URL is borrowed and must outlive the transport. */
 srt_transport *srt_transport_create(const seriatim_allocator *mem, const srt_url *url);
 void srt_transport_destroy(srt_transport *t); /* closes; NULL is fine */
@@ -44,14 +41,14 @@ int srt_transport_step(srt_transport *t);
 void srt_transport_close(srt_transport *t);
 
 int srt_transport_fd(const srt_transport *t); /* -1: closed; each connect or step may change it */
-int srt_transport_wants(const srt_transport *t); /* mask of SRT_WANT_READ, SRT_WANT_WRITE */
+int srt_transport_wants(const srt_transport *t); /* mask of SERIATIM_WANT_READ, SERIATIM_WANT_WRITE */
 /* When step must be called even if nothing is ready, in srt_clock_ms time; INT64_MAX: never. */
 int64_t srt_transport_deadline(const srt_transport *t);
 const seriatim_error *srt_transport_error(const srt_transport *t);
 
 /*
  * OK: *written of len bytes were taken, at least one unless len is 0. AGAIN: none. With wants
- * saying SRT_WANT_WRITE and nothing left to write, wait and call step: TLS is holding bytes back.
+ * saying SERIATIM_WANT_WRITE and nothing left to write, wait and call step: TLS is holding bytes back.
  */
 int srt_transport_write(srt_transport *t, const void *data, size_t len, size_t *written);
 /* OK: *got bytes, at least one. Read until AGAIN before waiting. End of stream is IO. */

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "client.h"
+#include "failing.h"
 
 #define X(name, sha) sha,
 static const char *const shas[] = {SRT_SCRIPTS(X)};
@@ -945,26 +946,6 @@ static void test_a_fork_keeps_only_what_is_not_sent(void **state)
 }
 
 /* ---- Memory --------------------------------------------------------------------------------- */
-
-typedef struct failing {
-    size_t calls, fail_at;
-    long live;
-} failing;
-
-static void *failing_alloc(void *user, void *ptr, size_t old_size, size_t new_size)
-{
-    failing *f = user;
-    if (new_size == 0) {
-        f->live -= (long)old_size;
-        free(ptr);
-        return NULL;
-    }
-    if (++f->calls == f->fail_at)
-        return NULL;
-    ptr = realloc(ptr, new_size);
-    f->live += (long)new_size - (long)old_size;
-    return ptr;
-}
 
 /* A whole push of 3,000 jobs; 1 when it came to its end without a failure. */
 static int push_with(const seriatim_options *options)

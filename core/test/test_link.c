@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "failing.h"
 #include "link.h"
 #include "transport.h"
 
@@ -731,26 +732,6 @@ static void test_a_fork_shares_nothing(void **state)
 }
 
 /* ---- Memory --------------------------------------------------------------------------------- */
-
-typedef struct failing {
-    size_t calls, fail_at;
-    long live;
-} failing;
-
-static void *failing_alloc(void *user, void *ptr, size_t old_size, size_t new_size)
-{
-    failing *f = user;
-    if (new_size == 0) {
-        f->live -= (long)old_size;
-        free(ptr);
-        return NULL;
-    }
-    if (++f->calls == f->fail_at)
-        return NULL;
-    ptr = realloc(ptr, new_size);
-    f->live += (long)new_size - (long)old_size;
-    return ptr;
-}
 
 /* A link's whole life with one push; its status. */
 static int life_of_a_link(const seriatim_options *options, const char *url)

@@ -281,7 +281,7 @@ static void check_real(const char *text)
     assert_ping(t);
     assert_int_equal(srt_transport_read(t, &byte, 1, &got), SERIATIM_AGAIN);
     assert_int_equal(got, 0);
-    assert_int_equal(srt_transport_wants(t), SRT_WANT_READ);
+    assert_int_equal(srt_transport_wants(t), SERIATIM_WANT_READ);
     assert_echo(t, (size_t)8 * 1024 * 1024);
     assert_int_equal(srt_transport_connect(t, LIMIT_MS) == SERIATIM_AGAIN ? drive(t, SERIATIM_AGAIN)
                                                                           : SERIATIM_OK,
@@ -411,7 +411,7 @@ static void test_black_hole(void **state)
     }
     before = srt_clock_ms();
     assert_int_equal(srt_transport_connect(t, 300), SERIATIM_AGAIN);
-    assert_int_equal(srt_transport_wants(t), SRT_WANT_WRITE);
+    assert_int_equal(srt_transport_wants(t), SERIATIM_WANT_WRITE);
     assert_true(srt_transport_deadline(t) <= before + 310);
     assert_int_equal(drive(t, SERIATIM_AGAIN), SERIATIM_TIMEOUT);
     assert_in_range(srt_clock_ms() - before, 290, 1000);
@@ -533,10 +533,10 @@ static void test_full_buffers(void **state)
     } while (status == SERIATIM_OK);
     assert_int_equal(status, SERIATIM_AGAIN);
     assert_true(sum > 0);
-    assert_int_equal(srt_transport_wants(t), SRT_WANT_READ | SRT_WANT_WRITE);
+    assert_int_equal(srt_transport_wants(t), SERIATIM_WANT_READ | SERIATIM_WANT_WRITE);
     assert_int_equal(srt_transport_wait(t, -1, 20), SERIATIM_AGAIN);
     assert_int_equal(srt_transport_step(t), SERIATIM_OK);
-    assert_int_equal(srt_transport_wants(t), SRT_WANT_READ);
+    assert_int_equal(srt_transport_wants(t), SERIATIM_WANT_READ);
     srt_transport_destroy(t);
     srt_url_free(&url);
     close(listener);
