@@ -128,6 +128,27 @@ typedef struct seriatim_job {
 
 void seriatim_job_init(seriatim_job *job);
 
+/* The shard, from 0, of an id in a queue with so many shards; 0 when there are none. */
+unsigned seriatim_shard_of(const char *id, size_t len, unsigned shards_count);
+
+/* ---- Defaults of a host ------------------------------------------------------------------- */
+
+/*
+ * Seconds until the next run after the (retry_count + 1)-th failure in a row: count^4 + 15 + r * (count + 1), where r is
+ * a whole number from 0 to 29 made of `random` (0 <= random < 1). At most 100 years; a negative count is taken as 0.
+ */
+double seriatim_back_off(int64_t retry_count, double random);
+
+#define SERIATIM_ELSEWHERE ((size_t)-1) /* of a shard that another node runs */
+
+/*
+ * Fixed groups for seriatim_runner_group: of `nodes` nodes, the one numbered `node` (from 0) gets every nodes-th of the
+ * `shards` shards, counted over all workers; its shards are dealt to `threads` threads, one after another. nodes 1 and
+ * node 0: all shards. groups[i] becomes the group of the i-th shard or SERIATIM_ELSEWHERE. Returns the number of groups,
+ * none of which is empty: 0 to threads.
+ */
+size_t seriatim_split(size_t shards, size_t nodes, size_t node, size_t threads, size_t *groups);
+
 /* ---- Client: push ------------------------------------------------------------------------- */
 
 /* Of a client or a node. Strings are only read during the call that takes the struct. */

@@ -21,9 +21,9 @@ uint32_t srt_crc32(const void *data, size_t len)
     return ~crc;
 }
 
-unsigned srt_shard_of(const void *id, size_t len, unsigned shards_count)
+unsigned seriatim_shard_of(const char *id, size_t len, unsigned shards_count)
 {
-    return srt_crc32(id, len) % shards_count;
+    return shards_count ? srt_crc32(id, len) % shards_count : 0;
 }
 
 static int key_is_safe(unsigned char c)

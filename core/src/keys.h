@@ -1,4 +1,4 @@
-/* keys.h - key names, hash tags and the shard of an id. */
+/* keys.h - key names, hash tags and the hash of an id, of which seriatim_shard_of makes its shard. */
 #ifndef SRT_KEYS_H
 #define SRT_KEYS_H
 
@@ -7,8 +7,6 @@
 #define SRT_SHARD_KEYS 13 /* as in core/scripts/prelude.lua */
 
 uint32_t srt_crc32(const void *data, size_t len);
-/* crc32(id) mod shards_count. */
-unsigned srt_shard_of(const void *id, size_t len, unsigned shards_count);
 
 /*
  * Names are data: every byte outside [A-Za-z0-9_.:-] and beyond ASCII is written as %XX, so that a name can neither end

@@ -293,7 +293,7 @@ static int explain_send(seriatim_client *c, srt_queue *queue)
     explain_state *e = c->state;
     srt_request *r;
     int status;
-    e->shard = queue->shards_count ? srt_shard_of(e->id, e->len, queue->shards_count) : 0;
+    e->shard = seriatim_shard_of(e->id, e->len, queue->shards_count);
     explain_reset(e);
     if (queue->shards_count == 0)
         return SERIATIM_OK;

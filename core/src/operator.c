@@ -89,7 +89,7 @@ size_t srt_targets_route(srt_target *targets, size_t count, unsigned shards_coun
 {
     size_t i, kept = 0;
     for (i = 0; i < count; i++)
-        targets[i].shard = srt_shard_of(targets[i].id, targets[i].len, shards_count);
+        targets[i].shard = seriatim_shard_of(targets[i].id, targets[i].len, shards_count);
     if (count > 1)
         qsort(targets, count, sizeof *targets, srt_target_by_id);
     for (i = 0; i < count; i++)

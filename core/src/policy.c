@@ -1,5 +1,9 @@
-/* policy.c - pure arithmetic: who should own which shard, and when to back off. */
+/* policy.c - pure arithmetic: who should own which shard, and how long to back off. */
 #include "policy.h"
+
+#include <math.h>
+
+#define BACK_OFF_MOST 3155760000.0 /* 100 years */
 
 static uint64_t policy_mix(uint64_t x)
 {
@@ -55,4 +59,20 @@ int64_t srt_reconnect_delay(unsigned attempt, uint64_t random)
 {
     int64_t delay = attempt < 5 ? (int64_t)50 << attempt : 1000;
     return delay - (int64_t)(random % (uint64_t)(delay / 2));
+}
+
+double seriatim_back_off(int64_t retry_count, double random)
+{
+    double count = retry_count > 0 ? (double)retry_count : 0;
+    double spread = random >= 0 && random < 1 ? floor(30 * random) : random >= 1 ? 29 : 0;
+    double seconds = count * count * count * count + 15 + spread * (count + 1);
+    return seconds < BACK_OFF_MOST ? seconds : BACK_OFF_MOST;
+}
+
+size_t seriatim_split(size_t shards, size_t nodes, size_t node, size_t threads, size_t *groups)
+{
+    size_t i, own = 0;
+    for (i = 0; i < shards; i++)
+        groups[i] = threads > 0 && nodes > 0 && i % nodes == node ? own++ % threads : SERIATIM_ELSEWHERE;
+    return own < threads ? own : threads;
 }

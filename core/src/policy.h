@@ -1,4 +1,4 @@
-/* policy.h - pure arithmetic: who should own which shard, and when to back off. */
+/* policy.h - pure arithmetic: who should own which shard, and how long to back off; the public part is in seriatim.h. */
 #ifndef SRT_POLICY_H
 #define SRT_POLICY_H
 

@@ -81,7 +81,7 @@ store *store_new(uint64_t seed, size_t ids)
         store_id *id = &s->ids[i];
         const store_queue *queue = &s->queues[i % 2];
         id->len = (size_t)snprintf(id->name, sizeof id->name, "id:%lu", (unsigned long)i);
-        id->shard = &s->shards[queue->from + srt_shard_of(id->name, id->len, queue->shards)];
+        id->shard = &s->shards[queue->from + seriatim_shard_of(id->name, id->len, queue->shards)];
     }
     return s;
 }

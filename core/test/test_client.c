@@ -281,7 +281,7 @@ static void peer_push(peer *p, char *out, size_t cap)
     for (i = 0; i < n; i++) {
         const char *id = p->argv[first + 3 * i];
         unsigned long number = strtoul(id + 3, NULL, 10);
-        p->wrong_shard += srt_shard_of(id, p->argl[first + 3 * i], (unsigned)p->shards) != shard;
+        p->wrong_shard += seriatim_shard_of(id, p->argl[first + 3 * i], (unsigned)p->shards) != shard;
         p->doubled += number < sizeof p->seen && p->seen[number]++;
         if (p->refuse_every && i % (size_t)p->refuse_every == 0) {
             snprintf(answer + strlen(answer), sizeof answer - strlen(answer), " %lu", (unsigned long)i + 1);
@@ -584,7 +584,7 @@ static void test_full_redis_names_what_is_missing(void **state)
     for (i = 0; i < 3999; i++) {
         char id[32];
         snprintf(id, sizeof id, "id-%d", (int)i);
-        missing += srt_shard_of(id, strlen(id), 5) == 2;
+        missing += seriatim_shard_of(id, strlen(id), 5) == 2;
     }
     assert_int_equal(push_range(p, c, 0, 3999), SERIATIM_FULL);
     snprintf(want, sizeof want, "Redis is out of memory: 1 of 5 chunks (%lu of 3,999 jobs) were not written",

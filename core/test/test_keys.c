@@ -18,8 +18,9 @@ static void test_shards_of_ids(void **state)
     (void)state;
     for (i = 0; i < 10; i++) {
         char id = (char)('0' + i);
-        assert_int_equal(srt_shard_of(&id, 1, 5), want[i]);
+        assert_int_equal(seriatim_shard_of(&id, 1, 5), want[i]);
     }
+    assert_int_equal(seriatim_shard_of("x", 1, 0), 0);
     assert_int_equal(srt_crc32("123456789", 9), 0xcbf43926);
 }
 
