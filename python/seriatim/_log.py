@@ -1,0 +1,173 @@
+"""One line an event: `LEVEL 2026-11-20T12:00:00.000Z pid= tid= q= id= n= elapsed= msg`, or the same as JSON.
+
+Events go to the standard logger "seriatim". With a formatter of the application's own the fields are written behind the
+message.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any, Final, TextIO
+
+DEBUG: Final = logging.DEBUG
+INFO: Final = logging.INFO
+WARN: Final = logging.WARNING
+ERROR: Final = logging.ERROR
+FATAL: Final = logging.CRITICAL
+
+logger: Final = logging.getLogger("seriatim")
+
+LEVELS: Final = {DEBUG: "DEBUG", INFO: "INFO", WARN: "WARN", ERROR: "ERROR", FATAL: "FATAL"}
+PLAIN: Final = re.compile(r'[^"=\s]+')
+LINE_ENDS: Final = re.compile(r"[\r\n]+")
+DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True)
+class Event:
+    """What happened; `fields` holds some of q (queue), id (of several: the first), n (how many; of a failure: its
+    retry_count) and elapsed (seconds)."""
+
+    name: str | None
+    text: str | None = None
+    fields: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return " ".join([*filter(None, (self.name, self.text)), *pairs(self.fields)])
+
+
+class Line(logging.Formatter):
+    """One line of text."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        event = self._event(record)
+        words = [level_name(record), timestamp(record.created), *pairs({**origin(record), **event.fields})]
+        return LINE_ENDS.sub(" | ", " ".join([*words, *filter(None, (event.name, event.text))]))
+
+    def _event(self, record: logging.LogRecord) -> Event:
+        if isinstance(record.msg, Event):
+            return record.msg
+        text = utf8(record.getMessage())
+        return Event(None, f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text)
+
+
+class Json(Line):
+    """One line of JSON, with ts, lvl, pid, tid, event, msg and the fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        event = self._event(record)
+        line = {"ts": timestamp(record.created), "lvl": level_name(record), **origin(record)}
+        line.update(event=event.name, msg=event.text, **event.fields)
+        return json.dumps({key: plain(value) for key, value in line.items() if value is not None}, ensure_ascii=False)
+
+
+def handler(output: TextIO | None = None, format: str | None = None) -> logging.Handler:
+    """A handler that writes each line at once; to standard output, as text, unless told otherwise."""
+    stream = sys.stdout if output is None else output
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="replace")
+    made = logging.StreamHandler(stream)
+    made.setFormatter(Json() if format == "json" else Line())
+    return made
+
+
+def write(
+    level: int,
+    name: str,
+    text: object = None,
+    *,
+    q: str | None = None,
+    id: object = None,
+    n: int | None = None,
+    elapsed: float | None = None,
+) -> None:
+    """Logs an event; never raises. `level` is one of logging's."""
+    try:
+        if logger.isEnabledFor(level):
+            fields = {"q": q, "id": id, "n": n, "elapsed": elapsed}
+            shown = None if text is None else utf8(text)
+            logger.log(level, Event(name, shown, {key: value for key, value in fields.items() if value is not None}))
+    except Exception:
+        pass
+
+
+def debug(name: str, text: object = None, **fields: Any) -> None:
+    write(DEBUG, name, text, **fields)
+
+
+def info(name: str, text: object = None, **fields: Any) -> None:
+    write(INFO, name, text, **fields)
+
+
+def warn(name: str, text: object = None, **fields: Any) -> None:
+    write(WARN, name, text, **fields)
+
+
+def error(name: str, text: object = None, **fields: Any) -> None:
+    write(ERROR, name, text, **fields)
+
+
+def is_debug() -> bool:
+    return logger.isEnabledFor(DEBUG)
+
+
+def describe(error: object) -> str:
+    """ "ValueError: text (file:line)", whatever the error's own methods do."""
+    try:
+        if not isinstance(error, BaseException):
+            return str(error)
+        at = error.__traceback__
+        while at and at.tb_next:
+            at = at.tb_next
+        place = f" ({at.tb_frame.f_code.co_filename}:{at.tb_lineno})" if at else ""
+        return f"{type(error).__qualname__}: {error}{place}"
+    except Exception:
+        return type(error).__qualname__
+
+
+def level_name(record: logging.LogRecord) -> str:
+    return LEVELS.get(record.levelno, record.levelname)
+
+
+def origin(record: logging.LogRecord) -> dict[str, Any]:
+    """pid, and tid as an unsigned number of base 36."""
+    return {"pid": record.process, "tid": base36((record.thread or 0) ^ (record.process or 0))}
+
+
+def timestamp(seconds: float) -> str:
+    """Seconds since 1970 in UTC, with milliseconds."""
+    milliseconds = int(seconds * 1000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(milliseconds // 1000))}.{milliseconds % 1000:03d}Z"
+
+
+def pairs(fields: dict[str, Any]) -> list[str]:
+    return [f"{key}={quote(value)}" for key, value in fields.items()]
+
+
+def quote(value: object) -> str:
+    text = f"{value:.3f}" if isinstance(value, float) else utf8(value)
+    return text if PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+
+
+def plain(value: Any) -> Any:
+    """As JSON takes it."""
+    return value if isinstance(value, (int, float)) else utf8(value)
+
+
+def utf8(value: object) -> str:
+    """The text; a byte or surrogate that UTF-8 has not is a question mark."""
+    text = value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
+    return text.encode("utf-8", "replace").decode()
+
+
+def base36(number: int) -> str:
+    text = ""
+    while number:
+        number, digit = divmod(number, 36)
+        text = DIGITS[digit] + text
+    return text or "0"

@@ -1,0 +1,124 @@
+"""The log: its two forms, and loggers of the application's own."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from seriatim import _log
+
+
+class Written:
+    """The logger "seriatim", whose lines are kept."""
+
+    def __init__(self, format: str | None) -> None:
+        self.output = io.StringIO()
+        self.handler = _log.handler(self.output, format)
+        _log.logger.addHandler(self.handler)
+        _log.logger.setLevel(logging.DEBUG)
+        _log.logger.propagate = False
+
+    def lines(self) -> list[str]:
+        return self.output.getvalue().splitlines()
+
+    def remove(self) -> None:
+        _log.logger.removeHandler(self.handler)
+        _log.logger.setLevel(logging.NOTSET)
+        _log.logger.propagate = True
+
+
+@pytest.fixture
+def written(request: pytest.FixtureRequest) -> Iterator[Written]:
+    kept = Written(getattr(request, "param", None))
+    yield kept
+    kept.remove()
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("not that either")
+
+
+def test_a_line_of_text(written: Written) -> None:
+    _log.info("done", "all of it", q="Orders", id="a b", n=3, elapsed=0.12345)
+    _log.warn("lost", None, id=b"\xffx")
+    done, lost = written.lines()
+    stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+    assert re.fullmatch(
+        rf'INFO {stamp} pid={os.getpid()} tid=[0-9a-z]+ q=Orders id="a b" n=3 elapsed=0\.123 done all of it', done
+    )
+    assert re.fullmatch(rf"WARN {stamp} pid=\d+ tid=\w+ id=\?x lost", lost)
+
+
+def test_one_line_whatever_the_text(written: Written) -> None:
+    _log.error("thread", "first\r\n\nsecond \udcff", id='say "hi"')
+    _log.write(_log.FATAL, "exit")
+    first, second = written.lines()
+    assert first.endswith(r'id="say \"hi\"" thread first | second ?')
+    assert second.startswith("FATAL ") and second.endswith(" exit")
+
+
+@pytest.mark.parametrize("written", ["json"], indirect=True)
+def test_a_line_of_json(written: Written) -> None:
+    _log.debug("start", "one\ntwo é", q="Q", id="7", n=1, elapsed=0.5)
+    _log.info("quiet")
+    first, second = (json.loads(line) for line in written.lines())
+    assert {key: first[key] for key in ("lvl", "pid", "event", "msg", "q", "id", "n", "elapsed")} == {
+        "lvl": "DEBUG", "pid": os.getpid(), "event": "start", "msg": "one\ntwo é", "q": "Q", "id": "7", "n": 1, "elapsed": 0.5,
+    }  # fmt: skip
+    assert list(second) == ["ts", "lvl", "pid", "tid", "event"]
+
+
+def test_messages_of_others_through_the_same_logger(written: Written) -> None:
+    _log.logger.info("%d of %s", 3, "them")
+    try:
+        raise ValueError("boom")
+    except ValueError:
+        _log.logger.exception("it failed")
+    plain, failed = written.lines()
+    assert plain.endswith(" 3 of them")
+    assert re.search(r" it failed \| Traceback .* \| ValueError: boom$", failed)
+
+
+def test_a_formatter_of_the_application_s_own(written: Written) -> None:
+    written.handler.setFormatter(logging.Formatter("%(levelname)s:%(name)s:%(message)s"))
+    _log.warn("refused", "too large", q="Orders", id="x")
+    assert written.lines() == ["WARNING:seriatim:refused too large q=Orders id=x"]
+
+
+def test_levels(written: Written) -> None:
+    assert _log.is_debug()
+    _log.logger.setLevel(logging.WARNING)
+    assert not _log.is_debug()
+    _log.info("start")
+    assert written.lines() == []
+
+
+def test_it_never_raises(written: Written) -> None:
+    def refuse(_record: Any) -> bool:
+        raise RuntimeError("a filter that fails")
+
+    _log.info("done", Unspeakable())
+    written.handler.addFilter(refuse)
+    _log.info("done")
+    assert written.lines() == []
+
+
+def test_describe() -> None:
+    def fail(error: Exception) -> Exception:
+        try:
+            raise error
+        except Exception as e:
+            return e
+
+    assert re.fullmatch(r"ValueError: text \(.*test_log\.py:\d+\)", _log.describe(fail(ValueError("text"))))
+    assert _log.describe(KeyError("x")) == "KeyError: 'x'"
+    assert _log.describe(fail(Unspeakable())) == "Unspeakable"
+    assert _log.describe("a text") == "a text"
