@@ -1,0 +1,186 @@
+"""
+Background jobs in order, per id, folded, on Redis.
+
+    class OrderWorker(seriatim.Worker):
+        def perform(self, payloads_by_id):
+            for id, payloads in payloads_by_id.items():
+                ...
+
+    OrderWorker.perform_async([{"id": 1, "payload": {"status": "paid"}}])
+
+The module's attributes are its settings:
+
+workers             what the command runs: workers, their names ("package.module:OrderWorker", found when the server
+                    starts), or a callable that gives such a list. Never set: every worker that was defined.
+poll_interval       1; seconds after which an idle node looks into a shard though nothing woke it
+threads_per_node    5; how many deliveries a server process runs at once
+redis               a URL, a callable that gives one, or None: SERIATIM_REDIS_URL, the variable that REDIS_PROVIDER names,
+                    REDIS_URL, or else a private Redis
+client_pool_size    5; connections of a process for pushes and queries
+pool_timeout        5; seconds to wait for a free one before PoolTimeout
+server_middlewares  [(worker, batch, call_next)] around every delivery, the first outermost; not calling call_next means
+                    that the jobs are done
+client_middlewares  [(worker, jobs, call_next)] around every push; they may change the job dicts; not calling call_next
+                    means that nothing is written
+on_server_init      decorator: called in each server process, after the application is loaded and before any job
+last_words          decorator: called with the error that ends a server process
+build_scheduler     gives the scheduler of a group of shards: build_lag_scheduler (default), build_seq_scheduler,
+                    build_priority_scheduler, or a function whose result is called with the candidates
+build_splitter      gives the splitter: build_balanced_splitter (default), build_default_splitter,
+                    lambda: build_by_node_splitter(nodes, node), or a function whose result is called with the shards
+dump_payload        object -> bytes, and
+load_payload        bytes -> object: the codec of workers that name none. None: canonical JSON
+format_error        exception -> str, what is kept of a failure: str(exception)
+dump_error          str -> str and back around stored errors,
+load_error          to compress them, say
+lease_time          10; seconds after which a silent node's shards are another's
+stop_timeout        25; seconds that a stopping server gives to what runs
+namespace           "seriatim"; what every key in Redis begins with
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from . import _native
+from ._actions import Actions, CheckResult, Finding
+from ._batch import Batch
+from ._client import PushResult
+from ._errors import (
+    AuthError,
+    Closed,
+    ConnectionError,
+    Error,
+    GenerationChanged,
+    Invalid,
+    NotReady,
+    OutcomeUnknown,
+    PoolTimeout,
+    ReadOnly,
+    RedisError,
+    RedisFull,
+    Stale,
+    TimeoutError,
+    Undecodable,
+    Unsupported,
+    UsageError,
+)
+from ._jobs import Id, Job
+from ._metrics import Figures, Metrics, Node, ShardFigures, nodes
+from ._queries import DeadRecord, Explanation, Queries, Record
+from ._queue import Queue
+from ._redis_url import redis_url
+from ._schedulers import Candidate, build_lag_scheduler, build_priority_scheduler, build_seq_scheduler
+from ._server import Server
+from ._settings import NAMES, reset_settings, settings
+from ._splitters import Shard, build_balanced_splitter, build_by_node_splitter, build_default_splitter
+from ._version import __version__
+from ._worker import ExhaustedJob, FunctionWorker, Worker, worker
+
+if TYPE_CHECKING:
+    from ._schedulers import Scheduler
+    from ._settings import AnyWorker, ClientMiddleware, Hooks, ServerMiddleware
+    from ._splitters import Splitter
+
+    workers: list[AnyWorker] | Callable[[], Sequence[AnyWorker]]
+    poll_interval: float
+    threads_per_node: int
+    redis: str | Callable[[], str] | None
+    client_pool_size: int
+    pool_timeout: float
+    server_middlewares: list[ServerMiddleware]
+    client_middlewares: list[ClientMiddleware]
+    on_server_init: Hooks
+    last_words: Hooks
+    build_scheduler: Callable[[], Scheduler]
+    build_splitter: Callable[[], Splitter]
+    dump_payload: Callable[[Any], bytes | str] | None
+    load_payload: Callable[[bytes], Any] | None
+    format_error: Callable[[BaseException], str]
+    dump_error: Callable[[str], str]
+    load_error: Callable[[str], str]
+    lease_time: float
+    stop_timeout: float
+    namespace: str
+
+__all__ = [
+    "Actions",
+    "AuthError",
+    "Batch",
+    "Candidate",
+    "CheckResult",
+    "Closed",
+    "ConnectionError",
+    "DeadRecord",
+    "Error",
+    "ExhaustedJob",
+    "Explanation",
+    "Figures",
+    "Finding",
+    "FunctionWorker",
+    "GenerationChanged",
+    "Id",
+    "Invalid",
+    "Job",
+    "Metrics",
+    "Node",
+    "NotReady",
+    "OutcomeUnknown",
+    "PoolTimeout",
+    "PushResult",
+    "Queries",
+    "Queue",
+    "ReadOnly",
+    "Record",
+    "RedisError",
+    "RedisFull",
+    "Server",
+    "Shard",
+    "ShardFigures",
+    "Stale",
+    "TimeoutError",
+    "Undecodable",
+    "Unsupported",
+    "UsageError",
+    "Worker",
+    "__version__",
+    "build_balanced_splitter",
+    "build_by_node_splitter",
+    "build_default_splitter",
+    "build_lag_scheduler",
+    "build_priority_scheduler",
+    "build_seq_scheduler",
+    "nodes",
+    "redis_url",
+    "reset_settings",
+    "worker",
+]
+
+if _native.version != __version__:
+    raise ImportError(f"seriatim {__version__} was loaded with the extension of {_native.version}; compile it again")
+
+
+class _Module(ModuleType):
+    """The module with its settings; a name that is none of them cannot be set by mistake."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in NAMES:
+            return getattr(settings, name)
+        raise AttributeError(f"module 'seriatim' has no attribute {name!r}", name=name, obj=self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in NAMES:
+            setattr(settings, name, value)
+        elif name.startswith("_") or name in self.__dict__ or isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+        else:
+            raise AttributeError(f"seriatim has no setting {name!r}; there are {', '.join(NAMES)}")
+
+    def __dir__(self) -> list[str]:
+        return sorted([*super().__dir__(), *NAMES])
+
+
+sys.modules[__name__].__class__ = _Module

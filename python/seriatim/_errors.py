@@ -1,0 +1,99 @@
+"""What Seriatim raises: misuse (Invalid) and weather (Error)."""
+
+import builtins
+
+
+class Invalid(ValueError):
+    """
+    Misuse: a setting, a job or a payload that cannot be. The message names the field and the rule; nothing was written.
+    Raised again each time, so it is a ValueError and no Error.
+    """
+
+
+class Error(Exception):
+    """Weather: what may be different the next time."""
+
+
+class ConnectionError(Error, builtins.ConnectionError):
+    """No connection to Redis, or it broke."""
+
+
+class TimeoutError(ConnectionError, builtins.TimeoutError):
+    """Redis did not answer in time."""
+
+
+class PoolTimeout(Error):
+    """All connections were busy for pool_timeout seconds."""
+
+
+class OutcomeUnknown(Error):
+    """A push was sent and no answer came for 30 s: the message names the chunks that may have been written."""
+
+
+class Stale(Error):
+    """What was reported belongs to a lease that another node has taken since."""
+
+
+class RedisFull(Error):
+    """Redis is at its maxmemory and refuses writes."""
+
+
+class GenerationChanged(Error):
+    """The queue was resharded meanwhile."""
+
+
+class ReadOnly(Error):
+    """Redis is a read-only replica."""
+
+
+class NotReady(Error):
+    """Redis still loads its data."""
+
+
+class AuthError(Error):
+    """Redis refused user or password."""
+
+
+class RedisError(Error):
+    """Any other refusal by Redis, in its words."""
+
+
+class Unsupported(Error):
+    """This build cannot do it (rediss:// without OpenSSL, for one)."""
+
+
+class Closed(Error):
+    """Used after it was closed, or in another process than the one that made it."""
+
+
+class Undecodable(Error):
+    """A payload that its worker's codec cannot read."""
+
+
+class UsageError(Invalid):
+    """What the command line answers with exit code 2."""
+
+
+_CLASSES: dict[str, type[Exception]] = {
+    "INVALID": Invalid,
+    "IO": ConnectionError,
+    "PROTOCOL": ConnectionError,
+    "TIMEOUT": TimeoutError,
+    "UNKNOWN_OUTCOME": OutcomeUnknown,
+    "STALE": Stale,
+    "FULL": RedisFull,
+    "GENERATION": GenerationChanged,
+    "READONLY": ReadOnly,
+    "LOADING": NotReady,
+    "AUTH": AuthError,
+    "SERVER": RedisError,
+    "UNSUPPORTED": Unsupported,
+    "CLOSED": Closed,
+    "NOMEM": MemoryError,
+    "UNDECODABLE": Undecodable,
+}
+
+
+def from_status(name: str, message: str) -> Exception:
+    """The exception for a status of the core; the C module calls it."""
+    return _CLASSES.get(name, Error)(message)

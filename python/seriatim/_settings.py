@@ -1,0 +1,170 @@
+"""The settings, which are attributes of the module seriatim. Each is checked when it is set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
+
+from . import _check
+
+if TYPE_CHECKING:
+    from ._batch import Batch
+    from ._jobs import Job
+    from ._schedulers import Scheduler
+    from ._splitters import Splitter
+    from ._worker import FunctionWorker, Worker
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+AnyWorker = Union["type[Worker]", "FunctionWorker[..., Any]", str]
+ServerMiddleware = Callable[["type[Worker]", "Batch", Callable[[], Any]], Any]
+ClientMiddleware = Callable[["type[Worker]", "list[Job]", Callable[[], Any]], Any]
+
+
+class Hooks:
+    """Functions to call, in this order. It is a decorator that adds one."""
+
+    def __init__(self) -> None:
+        self.functions: list[Callable[..., Any]] = []
+
+    def __call__(self, function: F) -> F:
+        self.functions.append(_check.function("hook", function))
+        return function
+
+    def clear(self) -> None:
+        self.functions.clear()
+
+
+class Setting(Generic[T]):
+    """One checked value of the settings; `connects`: with another value another pool of connections is needed."""
+
+    def __init__(self, check: Callable[[str, Any], T], default: Callable[[], T], connects: bool = False) -> None:
+        self._check = check
+        self._default = default
+        self._connects = connects
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, settings: Settings, owner: type) -> T:
+        value: T = settings._values[self._name]
+        return value
+
+    def __set__(self, settings: Settings, value: T) -> None:
+        settings._values[self._name] = self._check(self._name, value)
+        settings._set.add(self._name)
+        settings.connection_changes += self._connects
+
+    def reset(self, settings: Settings) -> None:
+        settings._values[self._name] = self._default()
+
+
+def _integer(low: int, high: int) -> Callable[[str, Any], int]:
+    return partial(_check.integer, low=low, high=high)
+
+
+def _seconds(low: float, high: float) -> Callable[[str, Any], float]:
+    return partial(_check.seconds, low=low, high=high)
+
+
+def _redis(field: str, value: Any) -> str | Callable[[], str] | None:
+    if value is None or isinstance(value, str) or callable(value):
+        return value
+    raise _check.refusal(field, "a URL (str), a callable that gives one, or None", value)
+
+
+def _workers(field: str, value: Any) -> list[AnyWorker] | Callable[[], Sequence[AnyWorker]]:
+    return value if callable(value) else _check.sequence(field, value)
+
+
+def _hooks(field: str, value: Any) -> Hooks:
+    if isinstance(value, Hooks):
+        return value
+    hooks = Hooks()
+    hooks.functions.extend([] if value is None else [_check.function_or_none(field, value)])
+    return hooks
+
+
+def _build_scheduler() -> Scheduler:
+    from ._schedulers import build_lag_scheduler
+
+    return build_lag_scheduler()
+
+
+def _build_splitter() -> Splitter:
+    from ._splitters import build_balanced_splitter
+
+    return build_balanced_splitter()
+
+
+def _same(text: str) -> str:
+    return text
+
+
+class Settings:
+    """All settings of a process."""
+
+    workers: Setting[list[AnyWorker] | Callable[[], Sequence[AnyWorker]]]
+    workers = Setting(_workers, list)
+
+    poll_interval = Setting[float](_seconds(0.01, 3600.0), lambda: 1)
+    threads_per_node = Setting[int](_integer(1, 10_000), lambda: 5)
+    redis = Setting[Union[str, Callable[[], str], None]](_redis, lambda: None, connects=True)
+    client_pool_size = Setting[int](_integer(1, 10_000), lambda: 5, connects=True)
+    pool_timeout = Setting[float](_seconds(0.0, 3600.0), lambda: 5, connects=True)
+    server_middlewares = Setting["list[ServerMiddleware]"](_check.sequence, list)
+    client_middlewares = Setting["list[ClientMiddleware]"](_check.sequence, list)
+    on_server_init = Setting[Hooks](_hooks, Hooks)
+    last_words = Setting[Hooks](_hooks, Hooks)
+    build_scheduler = Setting[Callable[[], "Scheduler"]](_check.function, lambda: _build_scheduler)
+    build_splitter = Setting[Callable[[], "Splitter"]](_check.function, lambda: _build_splitter)
+    dump_payload = Setting[Union[Callable[[Any], Union[bytes, str]], None]](_check.function_or_none, lambda: None)
+    load_payload = Setting[Union[Callable[[bytes], Any], None]](_check.function_or_none, lambda: None)
+    format_error = Setting[Callable[[BaseException], str]](_check.function, lambda: str)
+    dump_error = Setting[Callable[[str], str]](_check.function, lambda: _same)
+    load_error = Setting[Callable[[str], str]](_check.function, lambda: _same)
+    lease_time = Setting[float](_seconds(0.2, 3600.0), lambda: 10)
+    stop_timeout = Setting[float](_seconds(0.0, 86_400.0), lambda: 25)
+    namespace = Setting[str](partial(_check.text, low=1, high=128), lambda: "seriatim", connects=True)
+
+    def __init__(self) -> None:
+        self._values: dict[str, Any] = {}
+        self._set: set[str] = set()
+        self.connection_changes = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Sets every attribute back to its default."""
+        for setting in vars(type(self)).values():
+            if isinstance(setting, Setting):
+                setting.reset(self)
+        self._set.clear()
+        self.connection_changes += 1
+
+    @property
+    def workers_set(self) -> bool:
+        return "workers" in self._set or bool(self.workers)
+
+    @property
+    def threads_set(self) -> bool:
+        return "threads_per_node" in self._set
+
+    @property
+    def server_init_hooks(self) -> list[Callable[..., Any]]:
+        return self.on_server_init.functions
+
+    @property
+    def last_words_hooks(self) -> list[Callable[..., Any]]:
+        return self.last_words.functions
+
+
+NAMES = [name for name, value in vars(Settings).items() if isinstance(value, Setting)]
+
+settings = Settings()
+
+
+def reset_settings() -> None:
+    """Sets every attribute of the module back to its default; for tests."""
+    settings.reset()

@@ -1,0 +1,3 @@
+"""The version of the package; the C module must be of the same."""
+
+__version__ = "0.1.0"
