@@ -526,6 +526,19 @@ typedef struct seriatim_living_node {
 int seriatim_nodes_begin(seriatim_client *client);
 const seriatim_living_node *seriatim_nodes_result(const seriatim_client *client, size_t *count);
 
+/* The names of all queues that were ever used in the namespace, in the order of their bytes; SCAN looks at every key. */
+int seriatim_queues_begin(seriatim_client *client);
+const seriatim_text *seriatim_queues_result(const seriatim_client *client, size_t *count);
+
+/* Whether Redis is set up to keep jobs: by INFO. A Redis that refuses INFO (an ACL, a proxy) does not tell; no failure. */
+typedef struct seriatim_health {
+    const char *maxmemory_policy; /* "noeviction" or another; NUL-terminated, empty: Redis does not tell */
+    int append_only;              /* 1 on, 0 off, -1: Redis does not tell */
+} seriatim_health;
+
+int seriatim_health_begin(seriatim_client *client);
+const seriatim_health *seriatim_health_result(const seriatim_client *client);
+
 #ifdef __cplusplus
 }
 #endif

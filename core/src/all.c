@@ -58,6 +58,8 @@
 #include "query.c"
 #include "action.c"
 #include "observe.c"
+#include "health.c"
+#include "queues.c"
 #include "check.c"
 #include "shard.c"
 #include "delivery.c"

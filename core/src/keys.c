@@ -70,6 +70,48 @@ void srt_key_layout(srt_bytes *out, const char *ns, const char *queue, size_t qu
     srt_bytes_adds(out, "}:layout");
 }
 
+void srt_key_layouts(srt_bytes *out, const char *ns)
+{
+    key_open(out, ns); /* escaped, so nothing in it is special to a pattern */
+    srt_bytes_adds(out, "*}:layout");
+}
+
+static int key_hex(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+static void key_unescape(srt_bytes *out, const char *at, const char *end)
+{
+    for (; at < end; at++) {
+        if (*at == '%' && end - at > 2 && key_hex(at[1]) >= 0 && key_hex(at[2]) >= 0) {
+            srt_bytes_addc(out, (char)(key_hex(at[1]) * 16 + key_hex(at[2])));
+            at += 2;
+        } else {
+            srt_bytes_addc(out, *at);
+        }
+    }
+}
+
+/* Whatever stands where the name should be is read as one; it was one if it makes the same key again. */
+int srt_key_read_layout(srt_bytes *name, const char *ns, const char *key, size_t len)
+{
+    const size_t tail = strlen("}:layout");
+    const char *open = memchr(key, '{', len);
+    srt_bytes again;
+    int same, failed;
+    srt_bytes_clear(name);
+    if (!open || (size_t)(key + len - open) < 1 + tail)
+        return SERIATIM_INVALID;
+    key_unescape(name, open + 1, key + len - tail);
+    srt_bytes_init(&again, name->mem);
+    srt_key_layout(&again, ns, name->data, name->len);
+    failed = name->failed || again.failed;
+    same = !failed && again.len == len && memcmp(again.data, key, len) == 0;
+    srt_bytes_free(&again);
+    return failed ? SERIATIM_NOMEM : same ? SERIATIM_OK : SERIATIM_INVALID;
+}
+
 void srt_key_global(srt_bytes *out, const char *ns, const char *name, const char *kind)
 {
     key_open(out, ns);

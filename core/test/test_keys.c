@@ -75,11 +75,40 @@ static void test_hostile_names_stay_apart(void **state)
         srt_bytes_free(&keys[i]);
 }
 
+static void test_layouts_give_their_names_back(void **state)
+{
+    static const char bytes[] = "{}:%/ \n\0a\xc3" "4F";
+    srt_bytes key, name;
+    uint32_t x = 9;
+    int i;
+    (void)state;
+    srt_bytes_init(&key, seriatim_default_allocator());
+    srt_bytes_init(&name, seriatim_default_allocator());
+    for (i = 0; i < 2000; i++) {
+        char given[6];
+        size_t k, len = 1 + next_random(&x) % sizeof given;
+        for (k = 0; k < len; k++)
+            given[k] = bytes[next_random(&x) % (sizeof bytes - 1)];
+        srt_bytes_clear(&key);
+        srt_key_layout(&key, "n{s", given, len);
+        assert_int_equal(srt_key_read_layout(&name, "n{s", key.data, key.len), SERIATIM_OK);
+        assert_int_equal(name.len, len);
+        assert_memory_equal(name.data, given, len);
+        assert_int_equal(srt_key_read_layout(&name, "n{s2", key.data, key.len), SERIATIM_INVALID);
+        assert_int_equal(srt_key_read_layout(&name, "n{s", key.data, key.len - 1), SERIATIM_INVALID);
+        assert_int_equal(srt_key_read_layout(&name, "n{s", key.data, next_random(&x) % key.len), SERIATIM_INVALID);
+    }
+    assert_int_equal(srt_key_read_layout(&name, "n", "", 0), SERIATIM_INVALID);
+    srt_bytes_free(&key);
+    srt_bytes_free(&name);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shards_of_ids),
         cmocka_unit_test(test_hostile_names_stay_apart),
+        cmocka_unit_test(test_layouts_give_their_names_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

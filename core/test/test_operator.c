@@ -1,4 +1,4 @@
-/* test_operator.c - queries, actions, metrics, explanations and checks against a real redis-server. */
+/* test_operator.c - queries, actions, metrics, explanations, checks, queues and health against a real redis-server. */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif
@@ -1253,6 +1253,219 @@ static void test_explain(void **state)
     close_queue(&f);
 }
 
+/* ---- Queues and health ------------------------------------------------------------------------ */
+
+/* The names of all queues, joined by spaces. */
+static const char *queues(const fixture *f)
+{
+    static char out[16384];
+    const seriatim_text *names;
+    size_t count, i, len = 0;
+    done(f, seriatim_queues_begin(f->client));
+    names = seriatim_queues_result(f->client, &count);
+    out[0] = '\0';
+    for (i = 0; i < count; i++) {
+        assert_true(len + names[i].len + 2 < sizeof out);
+        len += (size_t)snprintf(out + len, sizeof out - len, "%s%s", i ? " " : "", names[i].data);
+    }
+    return out;
+}
+
+static void make_queue(const fixture *f, const char *name, size_t len)
+{
+    done(f, seriatim_layout_begin(f->client, add_queue(f->client, name, len, 1, "merge")));
+}
+
+static void test_queues(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    const seriatim_text *names;
+    size_t count;
+    (void)state;
+    assert_string_equal(queues(&f), "");
+    make_queue(&f, "Q/0}:jobs", 9);
+    make_queue(&f, "\xc3\xa9", 2);
+    make_queue(&f, "A::B", 4);
+    make_queue(&f, "a b", 3);
+    make_queue(&f, "%41", 3);
+    make_queue(&f, "{Q*", 3);
+    make_queue(&f, "Q", 1);
+    push(&f, "x", "1", none);
+    assert_string_equal(queues(&f), "%41 A::B Q Q/0}:jobs a b {Q* \xc3\xa9");
+    make_queue(&f, "nul\0in", 6);
+    assert_string_equal(queues(&f), "%41 A::B Q Q/0}:jobs a b nul {Q* \xc3\xa9");
+    names = seriatim_queues_result(f.client, &count);
+    assert_int_equal(names[5].len, 6);
+    assert_memory_equal(names[5].data, "nul\0in", 6);
+    done(&f, seriatim_metrics_begin(f.client, f.queue));
+    assert_null(seriatim_queues_result(f.client, &count));
+    assert_int_equal(count, 0);
+    close_queue(&f);
+}
+
+/* What looks like a layout's key, and is none. */
+static void test_queues_pass_over_other_keys(void **state)
+{
+    static const char *const keys[] = {"seriatim:{}:layout",      "seriatim:{a b}:layout",   "seriatim:{a%2Eb}:layout",
+                                       "seriatim:{a%4}:layout",   "seriatim:{a%2f}:layout",  "seriatim:{Q/0}:layout",
+                                       "seriatim:{/x}:layout",    "seriatim:{Q}x}:layout",   "seriatim:{Q}:layout:",
+                                       "xseriatim:{Q}:layout",    "seriatimx:{Q}:layout",    "seriatim:{Q}:nolayout"};
+    fixture f = open_queue(1, "merge");
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof keys / sizeof *keys; i++)
+        REDIS("SET %s 1", keys[i]);
+    push_many(&f, "}:layout", 0, 300);
+    assert_string_equal(queues(&f), "Q");
+    close_queue(&f);
+}
+
+static void test_queues_among_many_keys(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char name[16], want[4096] = "";
+    int i;
+    (void)state;
+    REDIS("EVAL %s 0", "for i = 1, 5000 do redis.call('SET', 'other' .. i, '') end");
+    for (i = 0; i < 300; i++) {
+        snprintf(name, sizeof name, "queue%03d", i);
+        make_queue(&f, name, strlen(name));
+        if (i)
+            strcat(want, " ");
+        strcat(want, name);
+    }
+    assert_string_equal(queues(&f), want);
+    close_queue(&f);
+}
+
+/* SCAN may give a key more than once, in one answer or in two. */
+static void test_queues_are_named_once(void **state)
+{
+    static const char *const answers[] = {
+        "*2\r\n$1\r\n7\r\n*3\r\n$19\r\nseriatim:{b}:layout\r\n$19\r\nseriatim:{a}:layout\r\n$19\r\nseriatim:{b}:layout\r\n",
+        "*2\r\n$1\r\n0\r\n*1\r\n$19\r\nseriatim:{a}:layout\r\n",
+    };
+    seriatim_client *c = NULL;
+    seriatim_error error;
+    const seriatim_text *names;
+    size_t count, i;
+    (void)state;
+    assert_int_equal(seriatim_client_new(NULL, &c, &error), SERIATIM_OK);
+    srt_client_connected(c, NULL, NULL, 0);
+    assert_int_equal(seriatim_queues_begin(c), SERIATIM_OK);
+    for (i = 0; i < 2; i++)
+        assert_int_equal(srt_client_input(c, answers[i], strlen(answers[i]), &error), SERIATIM_OK);
+    assert_int_equal(srt_client_status(c), SERIATIM_OK);
+    names = seriatim_queues_result(c, &count);
+    assert_int_equal(count, 2);
+    assert_string_equal(names[0].data, "a");
+    assert_string_equal(names[1].data, "b");
+    seriatim_client_free(c);
+}
+
+static void test_queues_of_a_namespace(void **state)
+{
+    static const char *const spaces[] = {"a*", "a*b", "a?", "[a]", "a"};
+    seriatim_options options = {NULL, NULL, NULL, 0};
+    seriatim_error error;
+    fixture f;
+    size_t i;
+    (void)state;
+    REDIS("FLUSHALL");
+    for (i = 0; i < sizeof spaces / sizeof *spaces; i++) {
+        options.ns = spaces[i];
+        assert_int_equal(seriatim_link_new(&options, server.url, &f.link, &error), SERIATIM_OK);
+        f.client = seriatim_link_client(f.link);
+        make_queue(&f, spaces[i], strlen(spaces[i]));
+        assert_string_equal(queues(&f), spaces[i]);
+        seriatim_link_free(f.link);
+    }
+}
+
+static const seriatim_health *health(const fixture *f)
+{
+    done(f, seriatim_health_begin(f->client));
+    return seriatim_health_result(f->client);
+}
+
+static void test_health(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char command[160];
+    (void)state;
+    assert_string_equal(health(&f)->maxmemory_policy, "noeviction");
+    assert_int_equal(health(&f)->append_only, 0);
+    REDIS("CONFIG SET maxmemory-policy allkeys-lru");
+    REDIS("CONFIG SET appendonly yes");
+    assert_string_equal(health(&f)->maxmemory_policy, "allkeys-lru");
+    assert_int_equal(health(&f)->append_only, 1);
+    REDIS("CONFIG SET maxmemory-policy noeviction");
+    REDIS("CONFIG SET appendonly no");
+    done(&f, seriatim_queues_begin(f.client));
+    assert_null(seriatim_health_result(f.client));
+    snprintf(command, sizeof command, "rm -rf %s/*aof* %s/appendonlydir", server.folder, server.folder);
+    assert_int_equal(system(command), 0);
+    close_queue(&f);
+}
+
+/* Without the right to INFO the answer is "unknown"; without SCAN there is none. The link goes on. */
+static void test_refused_commands(void **state)
+{
+    fixture f = open_queue(1, "merge"), limited = f;
+    seriatim_error error;
+    char url[160];
+    (void)state;
+    REDIS("ACL SETUSER limited on >secret ~* &* +@all -info -scan");
+    snprintf(url, sizeof url, "unix://limited:secret@%s", server.socket);
+    assert_int_equal(seriatim_link_new(NULL, url, &limited.link, &error), SERIATIM_OK);
+    limited.client = seriatim_link_client(limited.link);
+    limited.queue = add_queue(limited.client, "Q", 1, 1, "merge");
+    assert_string_equal(health(&limited)->maxmemory_policy, "");
+    assert_int_equal(health(&limited)->append_only, -1);
+    assert_int_equal(seriatim_queues_begin(limited.client), SERIATIM_OK);
+    assert_int_equal(drive(limited.link), SERIATIM_AUTH);
+    assert_non_null(strstr(seriatim_client_error(limited.client)->message, "NOPERM"));
+    push(&limited, "a", "1", none);
+    assert_int_equal(metrics(&f).length, 1);
+    seriatim_link_free(limited.link);
+    REDIS("ACL DELUSER limited");
+    close_queue(&f);
+}
+
+/* Redis-alikes that leave fields out, or a proxy that knows no INFO. */
+static void test_health_of_strangers(void **state)
+{
+    static const struct {
+        const char *answer, *policy;
+        int append_only;
+    } cases[] = {
+        {"$0\r\n\r\n", "", -1},
+        {"-ERR unknown command 'INFO'\r\n", "", -1},
+        {"$20\r\n# X\r\naof_enabled:1\r\n\r\n", "", 1},
+        {"$17\r\n# X\r\naof_enabled:\r\n", "", -1},
+        {"$18\r\n\nmaxmemory_policy:\r\n", "", -1},
+        {"$28\r\n\nmaxmemory_policy:noeviction\r\n", "noeviction", -1},
+        {"$24\r\nx_maxmemory_policy:abc\r\n\r\n", "", -1},
+    };
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        seriatim_client *c = NULL;
+        seriatim_error error;
+        const seriatim_health *h;
+        assert_int_equal(seriatim_client_new(NULL, &c, &error), SERIATIM_OK);
+        srt_client_connected(c, NULL, NULL, 0);
+        assert_int_equal(seriatim_health_begin(c), SERIATIM_OK);
+        assert_int_equal(srt_client_input(c, cases[i].answer, strlen(cases[i].answer), &error), SERIATIM_OK);
+        assert_int_equal(srt_client_status(c), SERIATIM_OK);
+        h = seriatim_health_result(c);
+        assert_non_null(h);
+        assert_string_equal(h->maxmemory_policy, cases[i].policy);
+        assert_int_equal(h->append_only, cases[i].append_only);
+        seriatim_client_free(c);
+    }
+}
+
 /* ---- Memory and hostile answers -------------------------------------------------------------- */
 
 typedef struct failing {
@@ -1270,7 +1483,7 @@ static void *failing_alloc(void *user, void *ptr, size_t old_size, size_t new_si
     return memory->left-- > 0 ? realloc(ptr, new_size) : NULL;
 }
 
-#define OPERATIONS 14
+#define OPERATIONS 16
 
 static int begin_number(seriatim_client *c, size_t queue, int number)
 {
@@ -1297,9 +1510,13 @@ static int begin_number(seriatim_client *c, size_t queue, int number)
         query.ids = ids;
         query.id_count = 2;
         return seriatim_query_begin(c, queue, &query);
+    case 8:
+        return seriatim_queues_begin(c);
+    case 9:
+        return seriatim_health_begin(c);
     default:
         seriatim_query_init(&query, (const int[]){SERIATIM_RANGE_BY_ID, SERIATIM_RANGE_BY_PERFORM_IN, SERIATIM_RANGE_BY_RETRY_COUNT,
-                                                  SERIATIM_MORGUE_RANGE_BY_ID, SERIATIM_PROCESSING, SERIATIM_PARKED}[number - 8]);
+                                                  SERIATIM_MORGUE_RANGE_BY_ID, SERIATIM_PROCESSING, SERIATIM_PARKED}[number - 10]);
         query.reverse = number % 2;
         return seriatim_query_begin(c, queue, &query);
     }
@@ -1350,7 +1567,8 @@ static void test_hostile(void **state)
         "*2\r\n$1\r\n0\r\n*1\r\n$5\r\nabcde\r\n", "*4\r\n$1\r\n0\r\n:1\r\n*3\r\n:1\r\n:1\r\n:1\r\n*0\r\n",
         "*4\r\n$1\r\n0\r\n:1\r\n*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n*0\r\n", "*7\r\n:1\r\n:1\r\n$1\r\na\r\n$0\r\n\r\n:0\r\n:1\r\n$1\r\nx\r\n",
         "*7\r\n:1\r\n:9\r\n$1\r\na\r\n$0\r\n\r\n:0\r\n:1\r\n$1\r\nx\r\n",
-        "*10\r\n:1\r\n:1\r\n:1\r\n:1\r\n$2\r\nn1\r\n$1\r\n0\r\n:1\r\n$1\r\nx\r\n$0\r\n\r\n$0\r\n\r\n",
+        "*2\r\n$1\r\n0\r\n*1\r\n:1\r\n", "*2\r\n$1\r\n7\r\n*1\r\n$17\r\nseriatim:{}:layout\r\n", "*2\r\n*0\r\n*0\r\n",
+        "$14\r\n\naof_enabled:1\r\n", "*10\r\n:1\r\n:1\r\n:1\r\n:1\r\n$2\r\nn1\r\n$1\r\n0\r\n:1\r\n$1\r\nx\r\n$0\r\n\r\n$0\r\n\r\n",
     };
     int number;
     size_t i;
@@ -1364,7 +1582,7 @@ static void test_hostile(void **state)
             queue = add_queue(c, "Q", 1, 1, "merge");
             srt_client_connected(c, NULL, NULL, 0);
             assert_int_equal(begin_number(c, queue, number), SERIATIM_OK);
-            if (number != 3)
+            if (number != 3 && number != 8 && number != 9)
                 srt_client_input(c, "$3\r\n1 1\r\n", 9, &error);
             for (n = 0; n < 50 && srt_client_waits(c); n++)
                 srt_client_input(c, answers[i], strlen(answers[i]), &error);
@@ -1387,6 +1605,11 @@ int main(void)
         cmocka_unit_test(test_spilled),       cmocka_unit_test(test_names),
         cmocka_unit_test(test_wrong_type),    cmocka_unit_test(test_full),
         cmocka_unit_test(test_check),         cmocka_unit_test(test_explain),
+        cmocka_unit_test(test_queues),        cmocka_unit_test(test_queues_pass_over_other_keys),
+        cmocka_unit_test(test_queues_among_many_keys), cmocka_unit_test(test_queues_of_a_namespace),
+        cmocka_unit_test(test_queues_are_named_once),
+        cmocka_unit_test(test_health),        cmocka_unit_test(test_refused_commands),
+        cmocka_unit_test(test_health_of_strangers),
         cmocka_unit_test(test_memory),        cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_spilled_meanwhile), cmocka_unit_test(test_delete_overrun),
     };
