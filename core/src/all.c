@@ -61,6 +61,7 @@
 #include "health.c"
 #include "queues.c"
 #include "check.c"
+#include "membership.c"
 #include "shard.c"
 #include "delivery.c"
 #include "node.c"

@@ -1,11 +1,10 @@
-/* node.c - a node's connections, heartbeat, membership and timers. */
+/* node.c - a node's connections, layouts and timers. */
 #include "node.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#define NODE_OPENING_MS 1000     /* at most so long does a start wait for all first claims */
 #define NODE_SOLO_PATIENCE_MS 5000
 #define NODE_SOLO_PAUSE_MS 10000
 #define NODE_FAREWELL_MS 1000    /* so long before an abandoned node gives up, it leaves, whatever is open */
@@ -130,16 +129,6 @@ static void free_requests(srt_node *n)
     }
 }
 
-static void free_living(srt_node *n)
-{
-    size_t i;
-    for (i = 0; i < n->living_count; i++) {
-        srt_bytes_free(&n->living[i].id);
-        srt_bytes_free(&n->living[i].description);
-    }
-    n->living_count = 0;
-}
-
 void srt_node_free(srt_node *n)
 {
     srt_bytes *all[] = {&n->id, &n->wake_channel, &n->nodes_channel, &n->alive_key, &n->info_key, &n->name, &n->description};
@@ -161,7 +150,7 @@ void srt_node_free(srt_node *n)
     for (i = 0; i < SRT_CHANNELS; i++)
         if (n->sessions[i].mem)
             srt_session_free(&n->sessions[i]);
-    free_living(n);
+    srt_node_forget_living(n);
     srt_free(n->mem, n->living, n->living_cap * sizeof *n->living);
     srt_free(n->mem, n->shards, n->shard_cap * sizeof *n->shards);
     srt_free(n->mem, n->heap, n->heap_cap * sizeof *n->heap);
@@ -366,213 +355,6 @@ static srt_shard *heap_take(srt_node *n)
     return s;
 }
 
-/* ---- Membership ---------------------------------------------------------------------------- */
-
-int srt_node_lives(const srt_node *n, const char *id, size_t len)
-{
-    size_t i;
-    for (i = 0; i < n->living_count; i++)
-        if (n->living[i].id.len == len && memcmp(n->living[i].id.data, id, len) == 0)
-            return 1;
-    return 0;
-}
-
-void srt_node_beat_soon(srt_node *n, int64_t now)
-{
-    if (n->beating)
-        n->beat_again = 1;
-    else
-        n->beat_at = now;
-}
-
-static int serves(const srt_living *living, const srt_queue *queue)
-{
-    uint32_t crc = srt_crc32(queue->name.data, queue->name.len);
-    const char *at = living->description.data, *end = at + living->description.len;
-    if (at == end || *at++ != 'b')
-        return 0;
-    for (; end - at >= 9 && *at == ' '; at += 9) {
-        uint32_t theirs = 0;
-        size_t i;
-        for (i = 1; i < 9; i++)
-            theirs = theirs << 4 | (uint32_t)(at[i] <= '9' ? at[i] - '0' : at[i] - 'a' + 10);
-        if (theirs == crc)
-            return 1;
-    }
-    return 0;
-}
-
-static void want_shard(srt_node *n, srt_shard *s, int wanted, uint64_t heir, int64_t now)
-{
-    s->heir = heir;
-    if (wanted == s->wanted)
-        return;
-    s->wanted = wanted;
-    srt_node_wake(n, s, now);
-}
-
-/* Shares the shards of one worker among the living nodes that serve it. `from` is the place of its first shard. */
-static int share_worker(srt_node *n, size_t worker, size_t from, int64_t now)
-{
-    srt_queue *queue = n->workers[worker];
-    size_t i, count = 0, cap = n->living_count + 1;
-    uint64_t *nodes = srt_alloc(n->mem, cap * sizeof *nodes);
-    unsigned *load = srt_alloc(n->mem, cap * sizeof *load);
-    unsigned *owners = srt_alloc(n->mem, queue->shards_count * sizeof *owners);
-    int status = nodes && load && owners ? SERIATIM_OK : SERIATIM_NOMEM;
-    unsigned shard;
-    for (i = 0; status == SERIATIM_OK && i < n->living_count; i++)
-        if (serves(&n->living[i], queue) && !(n->quiet && n->living[i].hash == n->hash))
-            nodes[count++] = n->living[i].hash;
-    if (status == SERIATIM_OK && count > 0) {
-        srt_share_shards(srt_hash(queue->name.data, queue->name.len), nodes, count, queue->shards_count, owners, load);
-        for (shard = 0; shard < queue->shards_count; shard++)
-            want_shard(n, n->shards[from + shard], nodes[owners[shard]] == n->hash, nodes[owners[shard]], now);
-    }
-    srt_free(n->mem, nodes, cap * sizeof *nodes);
-    srt_free(n->mem, load, cap * sizeof *load);
-    srt_free(n->mem, owners, queue->shards_count * sizeof *owners);
-    return status;
-}
-
-static void node_share(srt_node *n, int64_t now)
-{
-    size_t worker, from = 0;
-    n->share_again = 0;
-    if (n->fixed_count)
-        return;
-    for (worker = 0; worker < n->worker_count; worker++) {
-        if (share_worker(n, worker, from, now) != SERIATIM_OK) {
-            n->share_again = 1;
-            srt_node_beat_soon(n, now + 100);
-        }
-        from += n->workers[worker]->shards_count;
-    }
-}
-
-static int living_changed(const srt_node *n, const srt_reply *reply)
-{
-    size_t i, count = (reply->count - 2) / 2;
-    if (count != n->living_count)
-        return 1;
-    for (i = 0; i < count; i++) {
-        const srt_token *id = &reply->tokens[2 + 2 * i];
-        const srt_bytes *known = &n->living[i].description;
-        if (!srt_node_lives(n, id->data, id->len) || known->len != id[1].len ||
-            memcmp(known->data, id[1].data, known->len) != 0)
-            return 1;
-    }
-    return 0;
-}
-
-static int living_take(srt_node *n, const srt_reply *reply)
-{
-    size_t i, count = (reply->count - 2) / 2;
-    void *living = n->living;
-    free_living(n);
-    if (srt_grow(n->mem, &living, &n->living_cap, count, sizeof *n->living) != SERIATIM_OK)
-        return SERIATIM_NOMEM;
-    n->living = living;
-    for (i = 0; i < count; i++) {
-        const srt_token *id = &reply->tokens[2 + 2 * i];
-        srt_living *l = &n->living[n->living_count++];
-        srt_bytes_init(&l->id, n->mem);
-        srt_bytes_init(&l->description, n->mem);
-        srt_bytes_add(&l->id, id[0].data, id[0].len);
-        srt_bytes_add(&l->description, id[1].data, id[1].len);
-        l->hash = srt_hash(id[0].data, id[0].len);
-        if (l->id.failed || l->description.failed)
-            return SERIATIM_NOMEM;
-    }
-    return SERIATIM_OK;
-}
-
-static void check_all(srt_node *n, int64_t now);
-
-int srt_node_expired(const srt_node *n, int64_t now)
-{
-    return now - n->beaten_at >= n->lease_ms;
-}
-
-/* After a heartbeat that had ended others may have had our shards, and nobody tells us of pushes. */
-static void node_came_late(srt_node *n, int64_t redis_us, int64_t asked_at, int64_t now)
-{
-    if (n->beaten_us && redis_us - n->beaten_us >= n->lease_ms * 1000)
-        check_all(n, now);
-    if (srt_node_expired(n, now))
-        srt_node_news(n);
-    n->beaten_us = redis_us;
-    n->beaten_at = asked_at;
-}
-
-static void node_beaten(srt_node *n, const srt_reply *reply, int64_t asked_at, int64_t now)
-{
-    size_t i;
-    n->beating--;
-    if (n->left) {
-        n->stopped = n->beating == 0;
-        return;
-    }
-    if (reply->count < 2)
-        return;
-    n->offset_us = srt_token_int(&reply->tokens[1]) - now * 1000;
-    node_came_late(n, srt_token_int(&reply->tokens[1]), asked_at, now);
-    if (living_changed(n, reply)) {
-        if (living_take(n, reply) != SERIATIM_OK) {
-            free_living(n);
-            n->beat_at = now + 100;
-            return;
-        }
-        n->beats++;
-        node_share(n, now);
-    } else {
-        n->beats++;
-        if (n->share_again)
-            node_share(n, now);
-    }
-    if (n->opened_by == SRT_NEVER)
-        n->opened_by = now + NODE_OPENING_MS;
-    for (i = 0; i < n->shard_count; i++)
-        if (n->shards[i]->wanted && n->shards[i]->state == SRT_FOREIGN)
-            srt_node_wake(n, n->shards[i], now);
-    if (n->beat_again)
-        n->beat_at = now;
-    n->beat_again = 0;
-}
-
-/* A farewell that was refused is as good: the heartbeat ends by itself. */
-static void node_beat_failed(srt_node *n, int64_t now)
-{
-    n->beating--;
-    n->stopped |= n->left;
-    n->beat_at = now + 100;
-}
-
-static void node_beat(srt_node *n, int64_t lease_ms, int64_t now)
-{
-    srt_session *session = &n->sessions[SRT_COMMANDS];
-    srt_bytes keys;
-    srt_request *r;
-    srt_bytes_init(&keys, n->mem);
-    srt_resp_arg(&keys, n->alive_key.data, n->alive_key.len);
-    srt_resp_arg(&keys, n->info_key.data, n->info_key.len);
-    r = keys.failed ? NULL : srt_session_begin(session, srt_script_beat, &keys, 2);
-    srt_bytes_free(&keys);
-    n->beat_at = now + 100;
-    if (!r)
-        return;
-    r->kind = SRT_ASK_BEAT;
-    r->number = now;
-    srt_request_arg(r, n->id.data, n->id.len);
-    srt_request_int(r, lease_ms);
-    srt_request_arg(r, n->description.data, n->description.len);
-    srt_request_arg(r, n->nodes_channel.data, n->nodes_channel.len);
-    if (srt_session_send(session, r) != SERIATIM_OK)
-        return;
-    n->beating++;
-    n->beat_at = now + n->lease_ms / 4;
-}
-
 /* ---- Layouts ------------------------------------------------------------------------------- */
 
 static int ask_layout(srt_node *n, size_t worker)
@@ -694,8 +476,7 @@ static void subscribe(srt_node *n)
     srt_resp_arg(&session->out, n->nodes_channel.data, n->nodes_channel.len);
 }
 
-/* Nothing that Redis said before the connection was lost is taken for granted. */
-static void check_all(srt_node *n, int64_t now)
+void srt_node_check_all(srt_node *n, int64_t now)
 {
     size_t i;
     for (i = 0; i < n->shard_count; i++) {
@@ -720,7 +501,7 @@ int srt_node_connected(srt_node *n, srt_channel channel, const char *user, const
     for (; n->layouts_asked < n->worker_count; n->layouts_asked++)
         if (ask_layout(n, n->layouts_asked) != SERIATIM_OK)
             return SERIATIM_NOMEM;
-    check_all(n, now);
+    srt_node_check_all(n, now);
     return SERIATIM_OK;
 }
 
@@ -753,9 +534,9 @@ static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, in
         return status;
     }
     if (kind == SRT_ASK_BEAT && status == SERIATIM_OK)
-        node_beaten(n, reply, r->number, now);
+        srt_node_beaten(n, reply, r->number, now);
     else if (kind == SRT_ASK_BEAT)
-        node_beat_failed(n, now);
+        srt_node_beat_failed(n, now);
     srt_session_done(&n->sessions[SRT_COMMANDS], r);
     return SERIATIM_OK;
 }
@@ -792,7 +573,7 @@ static int wakes_reply(srt_node *n, const srt_reply *reply, int64_t now, seriati
     if (reply->count < 4)
         return SERIATIM_OK;
     if (srt_token_is(&t[1], "subscribe"))
-        check_all(n, now);
+        srt_node_check_all(n, now);
     else if (t[2].len == n->wake_channel.len && memcmp(t[2].data, n->wake_channel.data, t[2].len) == 0)
         wake_message(n, t[3].data, t[3].len, now);
     else
@@ -926,7 +707,7 @@ static void node_leave(srt_node *n, int64_t now)
         n->stopped = 1;
     if (!n->left && !n->beating && (srt_node_drained(n) || (n->give_up_at && now >= n->give_up_at - NODE_FAREWELL_MS))) {
         if (n->sessions[SRT_COMMANDS].connected) {
-            node_beat(n, 0, now);
+            srt_node_beat(n, 0, now);
             n->left = n->beating > 0;
         } else if (!n->shard_count) {
             n->stopped = 1;
@@ -941,7 +722,7 @@ int64_t srt_node_tick(srt_node *n, int64_t now)
     int64_t next = n->poll_at, solo;
     int alive = now - n->pulse_at < n->lease_ms;
     if (n->sessions[SRT_COMMANDS].connected && n->shard_count && !n->left && !n->beating && alive && now >= n->beat_at)
-        node_beat(n, n->lease_ms, now);
+        srt_node_beat(n, n->lease_ms, now);
     node_poll(n, now);
     solo = node_solo(n, now);
     while (n->heap_count && n->heap[0]->wake_at <= now)
@@ -987,7 +768,7 @@ static void announce_leaving(srt_node *n, int64_t now)
         n->description.data[0] = 'q';
     if (!session->connected || !n->shard_count)
         return;
-    node_beat(n, n->lease_ms, now);
+    srt_node_beat(n, n->lease_ms, now);
     r = srt_session_begin(session, srt_script_none, NULL, 0);
     if (!r)
         return;
@@ -1005,7 +786,7 @@ void srt_node_quiet(srt_node *n, int64_t now)
         return;
     n->quiet = 1;
     announce_leaving(n, now);
-    node_share(n, now);
+    srt_node_share(n, now);
     wake_all(n, now);
 }
 

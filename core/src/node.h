@@ -2,7 +2,8 @@
  * node.h - the server as a state machine: leases, heartbeats, claims, settles, drain.
  *
  * Time is an argument, bytes go in and out, deliveries come out: no socket, no clock, no thread, no callback. node.c
- * holds the connections, the heartbeat and the timers; shard.c what happens to one shard; delivery.c what threads hold.
+ * holds the connections, layouts and timers; membership.c the heartbeat and who lives; shard.c what happens to one
+ * shard; delivery.c what threads hold.
  */
 #ifndef SRT_NODE_H
 #define SRT_NODE_H
@@ -215,11 +216,19 @@ void srt_node_quiet(srt_node *node, int64_t now);
 void srt_node_stop(srt_node *node, int64_t now);
 void srt_node_abandon(srt_node *node, int64_t now);
 
-/* ---- Between node.c, shard.c and delivery.c ----------------------------------------------- */
+/* ---- Between node.c, membership.c, shard.c and delivery.c ---------------------------------- */
 
 void srt_node_tell(srt_node *node, int kind, int64_t number, const char *format, ...) SRT_PRINTF(4, 5);
 void srt_node_wake(srt_node *node, srt_shard *shard, int64_t at); /* steps the shard at `at` or earlier */
+/* Nothing that Redis said before the connection was lost is taken for granted. */
+void srt_node_check_all(srt_node *node, int64_t now);
+
+void srt_node_beat(srt_node *node, int64_t lease_ms, int64_t now); /* lease_ms 0: a farewell */
 void srt_node_beat_soon(srt_node *node, int64_t now);
+void srt_node_beaten(srt_node *node, const srt_reply *reply, int64_t asked_at, int64_t now);
+void srt_node_beat_failed(srt_node *node, int64_t now);
+void srt_node_share(srt_node *node, int64_t now); /* whose each shard should be, by the living */
+void srt_node_forget_living(srt_node *node);
 /* No heartbeat was answered for a lease time: others may have our shards. */
 int srt_node_expired(const srt_node *node, int64_t now);
 int srt_node_lives(const srt_node *node, const char *id, size_t len);
