@@ -1,0 +1,135 @@
+# frozen_string_literal: true
+
+module Conformance
+  # One scenario: its queues, and its steps one after another.
+  class Scenario
+    KINDS = { Seriatim::Invalid => "INVALID", Seriatim::RedisFull => "FULL" }.freeze
+
+    def initialize(file, scenario, redis, report)
+      @name = "#{file}: #{scenario["name"]}"
+      @scenario = scenario
+      @redis = redis
+      @report = report
+    end
+
+    def run
+      prepare
+      steps(@scenario["steps"])
+      @report.check("#{@name}, check at the end") { @workers.values.flat_map { |worker| worker.actions.check[:findings] }.map(&:inspect) }
+    end
+
+    private
+
+    def prepare
+      @redis.call("CONFIG", "SET", "maxmemory", "0")
+      @redis.flush
+      use("spec")
+      @values = Values.new(@redis.call("TIME").then { |seconds, micros| seconds.to_f + (micros.to_f / 1e6) })
+      @workers = @scenario.fetch("queues", { "q" => {} }).to_h { |label, settings| [label, Recorder.worker(label, settings)] }
+    end
+
+    def use(namespace)
+      Seriatim.namespace = namespace
+      Seriatim.redis = @redis.url
+    end
+
+    def steps(list, where = @name) = list.each_with_index { |step, at| step(step, "#{where}, step #{at + 1} (#{step["do"]})") }
+
+    def step(step, where)
+      return sleep(step["seconds"]) if step["do"] == "wait"
+      return @report.check(where) { Run.new(step, @workers, @values) { |list| steps(list, where) }.call } if step["do"] == "run"
+
+      @report.check(where) { checked(step) }
+    end
+
+    # What is wrong with the step, as a list of texts.
+    def checked(step)
+      worker = @workers[step.fetch("queue", "q")]
+      wrong = public_send(:"do_#{step["do"]}", step, worker)
+      step["error"] ? ["no error, but #{step["error"]} was expected"] : Array(wrong)
+    rescue Seriatim::Error, Seriatim::Invalid => e
+      error(step["error"], e)
+    end
+
+    def error(wanted, found)
+      return ["#{found.class}: #{found.message}"] unless wanted
+
+      wrong = wanted["says"].reject { |part| found.message.include?(part) }
+      wrong << wanted["kind"] unless KINDS[found.class] == wanted["kind"]
+      wrong.map { |part| "the error is not #{part}, but #{found.class}: #{found.message}" }
+    end
+
+    public
+
+    def do_push(step, worker)
+      jobs = step["jobs"].flat_map { |job| copies(job, worker) }
+      return jobs.each { |job| worker.perform_async([job]) } && nil if step["one_by_one"]
+
+      result = worker.perform_async(jobs)
+      @values.compare(step.fetch("expect", {}), result.to_h, "answer")
+    end
+
+    def do_query(step, worker)
+      records = step["ids"] ? worker.queries.public_send(step["query"], ids(step)) : range(step, worker.queries)
+      return @values.compare(step["expect_ids"], records.map { |r| r[:id] }, "ids") if step["expect_ids"]
+      return ["#{records.size} records, not #{step["expect"].size}: #{records.inspect[0, 300]}"] unless records.size == step["expect"].size
+
+      step["expect"].zip(records).flat_map { |wanted, found| @values.compare_record(wanted, found.merge(scored: true), "record", worker.codec == :raw) }
+    end
+
+    def do_explain(step, worker)
+      found = worker.queries.explain(Values.bytes(step["id"]))
+      %i[job behind dead].each { |key| found[key] = found[key]&.fetch(:state) }
+      @values.compare(step["expect"], found, "explanation")
+    end
+
+    def do_metrics(step, worker)
+      found = worker.metrics
+      @values.compare(step["expect"], found.merge(shards: found[:shards].size), "metrics")
+    end
+
+    def do_action(step, worker)
+      arguments = step["ids"] ? [ids(step)] : []
+      found = worker.actions.public_send(step["action"], *arguments)
+      step.key?("expect") ? @values.compare(step["expect"], found, "answer") : []
+    end
+
+    def do_declare(step, _worker) = Recorder.worker("declared", step["settings"]).metrics && nil
+    def do_namespace(step, _worker) = use(step["name"]) && nil
+
+    def do_redis(step, _worker)
+      found = @redis.call(*step["command"])
+      step.key?("expect") ? @values.compare(step["expect"].to_s, found, "answer") : []
+    end
+
+    def do_keys(step, _worker) = @values.compare(step["expect"], Conformance.keys(@redis), "keys")
+
+    private
+
+    def ids(step) = step["ids"].map { |id| Values.bytes(id) }
+
+    def copies(job, worker)
+      Array.new(job.fetch("times", 1)) { |n| copy(job, n, worker) }
+    end
+
+    def copy(job, number, worker)
+      copy = job.except("at", "times", "number")
+      copy["id"] = Values.bytes(copy["id"]) if copy.key?("id")
+      copy["payload"] = Values.bytes(copy["payload"]) if worker.codec == :raw && copy.key?("payload")
+      copy["perform_in"] = @values.start + job["at"] if job.key?("at")
+      %w[score perform_in delay].each { |key| copy[key] = Values.number(copy[key]) if copy.key?(key) }
+      copy["id"] += number.to_s if %w[id both].include?(job["number"])
+      copy["payload"] = number if %w[payload both].include?(job["number"])
+      copy
+    end
+
+    def range(step, queries)
+      bounds = [bound(step["min"]), bound(step["max"])].compact
+      bounds.reverse! if step["query"].include?("rev_")
+      options = step.key?("limit") ? { limit: step["limit"] } : {}
+      queries.public_send(step["query"], *bounds, **options)
+    end
+
+    def bound(value) = value.is_a?(Hash) ? @values.start + value["at"] : value
+  end
+end
