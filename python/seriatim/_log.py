@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import sys
 import time
 from dataclasses import dataclass, field
 from typing import Any, Final, TextIO
@@ -61,19 +60,36 @@ class Json(Line):
 
     def format(self, record: logging.LogRecord) -> str:
         event = self._event(record)
-        line = {"ts": timestamp(record.created), "lvl": level_name(record), **origin(record)}
+        line: dict[str, Any] = {"ts": timestamp(record.created), "lvl": level_name(record), **origin(record)}
         line.update(event=event.name, msg=event.text, **event.fields)
         return json.dumps({key: plain(value) for key, value in line.items() if value is not None}, ensure_ascii=False)
 
 
-def handler(output: TextIO | None = None, format: str | None = None) -> logging.Handler:
-    """A handler that writes each line at once; to standard output, as text, unless told otherwise."""
-    stream = sys.stdout if output is None else output
-    if hasattr(stream, "reconfigure"):
-        stream.reconfigure(errors="replace")
-    made = logging.StreamHandler(stream)
+def handler(output: TextIO, format: str | None = None) -> logging.Handler:
+    """A handler that writes each line at once; as text, unless format is json."""
+    if hasattr(output, "reconfigure"):
+        output.reconfigure(errors="replace")
+    made = logging.StreamHandler(output)
     made.setFormatter(Json() if format == "json" else Line())
     return made
+
+
+class Output:
+    """The command's log, for as long as the application has none of its own."""
+
+    def __init__(self, output: TextIO, format: str | None, level: int) -> None:
+        self._handler = handler(output, format)
+        self._level = level
+        logger.setLevel(level)
+        self.settle()
+
+    def settle(self) -> None:
+        """To be called again when the application, which may have set up its own, is loaded."""
+        logger.disabled = False  # logging.config disables what it does not name
+        logger.setLevel(min(self._level, logger.level or self._level))
+        logger.removeHandler(self._handler)
+        if not logger.hasHandlers():
+            logger.addHandler(self._handler)
 
 
 def write(
@@ -163,6 +179,9 @@ def utf8(value: object) -> str:
     """The text; a byte or surrogate that UTF-8 has not is a question mark."""
     text = value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
     return text.encode("utf-8", "replace").decode()
+
+
+text: Final = utf8
 
 
 def base36(number: int) -> str:

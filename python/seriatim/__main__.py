@@ -1,0 +1,8 @@
+"""`python -m seriatim`: the command."""
+
+import sys
+
+from seriatim._cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

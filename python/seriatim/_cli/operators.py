@@ -1,0 +1,216 @@
+"""The operators' verbs. They need no application: a queue's name and Redis are enough."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+from .. import _application, _log, _native, _pool
+from .._errors import RedisError, Undecodable, UsageError
+from .._metrics import nodes
+from .._worker import Worker, all_workers
+from .exit_codes import CRASHED, STOPPED
+
+BOOT_SECONDS: Final = 10
+FIGURES: Final = ("length", "fresh", "retries", "lag", "busy", "parked", "morgue_length", "processed", "failed", "refused")
+
+DEAD_USAGE: Final = "dead list|retry|delete QUEUE [ID...] [--all]"
+
+
+class Operators:
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._options = options
+        if "require" in options:
+            _application.load(options["require"])
+
+    def call(self, verb: str, words: list[str]) -> int:
+        """The exit code. Bytes that are no UTF-8 stand in the words as Python hands them out (PEP 383)."""
+        if verb == "push":
+            self._push(*exactly(words, 2, 3, "push QUEUE ID [PAYLOAD]"))
+        elif verb == "stats":
+            self._stats(words)
+        elif verb == "explain":
+            self._explain(*exactly(words, 2, 2, "explain QUEUE ID"))
+        elif verb == "dead":
+            self._dead(*exactly(words, 2, len(words), DEAD_USAGE))
+        elif verb in ("pause", "resume"):
+            self._halt(verb, *exactly(words, 1, 2, f"{verb} QUEUE [ID]"))
+        elif verb == "check":
+            return self._check(words)
+        else:
+            raise UsageError(f"{verb} comes in a later release")
+        return STOPPED
+
+    # ---- queues
+
+    def _worker(self, queue: str) -> type[Worker]:
+        """The application's worker of that queue, or one made for its name."""
+        latest_first = reversed(all_workers) if "require" in self._options else ()
+        return next((worker for worker in latest_first if worker.queue_name == queue), None) or made_for(queue)
+
+    def _existing(self, queue: str) -> type[Worker]:
+        """A worker whose queue is there."""
+        worker = self._worker(queue)
+        shards = layout(worker, 0)
+        if shards == 0:
+            raise UsageError(f"unknown queue {quoted(queue)}")
+        worker.shards_count = shards
+        return worker
+
+    def _chosen(self, names: list[str]) -> list[type[Worker]]:
+        return [self._existing(name) for name in names or all_queues()]
+
+    # ---- verbs
+
+    def _push(self, queue: str, id: str, payload: str | None = None) -> None:
+        job: dict[str, Any] = {"id": os.fsencode(id)}
+        job.update({key: self._options[key] for key in ("delay", "score") if key in self._options})
+        if payload is not None:
+            job["payload"] = parse(payload)
+        worker = self._worker(queue)
+        layout(worker, worker.shards_count)
+        result = worker.perform_async([job])
+        print(f"added {result.added}, folded {result.folded}, refused {result.refused}")
+
+    def _stats(self, names: list[str]) -> None:
+        figures: list[dict[str, Any]] = [{"name": worker.queue_name, **worker.metrics} for worker in self._chosen(names)]
+        if "json" in self._options:
+            print_json({"queues": figures, "nodes": nodes()})
+        else:
+            print_table([["queue", *FIGURES], *([each["name"], *map(each.get, FIGURES)] for each in figures)])
+
+    def _explain(self, queue: str, id: str) -> None:
+        answer = self._existing(queue).queries.explain(os.fsencode(id))
+        if "json" in self._options:
+            print_json(answer)
+        else:
+            print(_log.text(answer["text"]))
+
+    def _dead(self, action: str, queue: str, *words: str) -> None:
+        if action not in ("list", "retry", "delete"):
+            raise UsageError(f"usage: seriatim {DEAD_USAGE}")
+        worker = self._existing(queue)
+        ids = [os.fsencode(word) for word in words]
+        if action == "list":
+            self._dead_list(worker, ids)
+            return
+        if not ids and "all" not in self._options:
+            raise UsageError("name the ids, or --all")
+        actions = worker.actions
+        if action == "retry":
+            print(f"queued up {actions.morgue_queue_up(ids) if ids else actions.morgue_queue_up_all_jobs()}")
+        else:
+            print(f"deleted {actions.morgue_delete(ids) if ids else actions.morgue_delete_all_jobs()}")
+
+    def _dead_list(self, worker: type[Worker], ids: list[bytes]) -> None:
+        limit = self._options.get("limit", 100)
+        queries = worker.queries
+        records = queries.morgue_fetch(ids) if ids else queries.morgue_range_by_updated_at("-inf", "+inf", limit=limit)
+        if "json" in self._options:
+            print_json(records)
+        else:
+            print_table([["id", "died", "payloads", "error"], *map(dead_row, records)])
+
+    def _halt(self, verb: str, queue: str, id: str | None = None) -> None:
+        actions = self._existing(queue).actions
+        if verb == "pause":
+            print(f"paused {actions.pause()} shards" if id is None else f"parked {actions.park([os.fsencode(id)])}")
+        else:
+            print(f"resumed {actions.resume()} shards" if id is None else f"unparked {actions.unpark([os.fsencode(id)])}")
+
+    def _check(self, names: list[str]) -> int:
+        code = STOPPED
+        for worker in self._chosen(names):
+            result = worker.actions.check(repair="repair" in self._options)
+            findings = result["findings"]
+            for finding in findings:
+                print(finding_line(worker, finding))
+            if not all(finding["repaired"] for finding in findings):
+                code = CRASHED
+            print(f"{_log.text(worker.queue_name)}: {result['looked_at']} records, {len(findings)} findings")
+        return code
+
+
+# ---- input
+
+
+def exactly(words: list[str], least: int, most: int, usage: str) -> list[str]:
+    if not least <= len(words) <= most:
+        raise UsageError(f"usage: seriatim {usage}")
+    return words
+
+
+def parse(payload: str) -> Any:
+    try:
+        return _native.load(os.fsencode(payload))
+    except Undecodable as error:
+        text = f"the payload is not valid JSON ({error}); a text needs its quotes: '\"paid\"'"
+        raise UsageError(text) from None
+
+
+# ---- queues
+
+
+def made_for(queue: str) -> type[Worker]:
+    return type("Operated", (Worker,), {"queue_name": queue})
+
+
+def layout(worker: type[Worker], shards: int) -> int:
+    """The first call of every verb, so it says soon when there is no Redis."""
+    name, _, *rest = worker._queue_settings()
+    settings: Any = (name, shards, *rest)
+    return _pool.ask(lambda connection: connection.layout(settings, limit=BOOT_SECONDS))
+
+
+def all_queues() -> list[str]:
+    """All that have a layout in Redis."""
+    layout(made_for("-"), 0)
+    try:
+        return sorted(map(os.fsdecode, _pool.ask(lambda connection: connection.queues())))
+    except RedisError as error:
+        raise RedisError(f"cannot list the queues (name them): {error}") from error
+
+
+# ---- output
+
+
+def quoted(value: object) -> str:
+    return json.dumps(_log.text(value), ensure_ascii=False)
+
+
+def dead_row(record: Any) -> list[Any]:
+    first_line = _log.text(record.get("error", "")).split("\n", 1)[0].rstrip("\r")
+    return [record["id"], _log.timestamp(record["updated_at"]), len(record["payloads"]), first_line]
+
+
+def finding_line(worker: type[Worker], finding: Any) -> str:
+    id = "" if finding["id"] is None else f" id {quoted(finding['id'])}"
+    place = f"{_log.text(worker.queue_name)}/{finding['shard']} {finding['kind']}{id}"
+    return f"{place}: {finding['detail']}{' (repaired)' if finding['repaired'] else ''}"
+
+
+def print_json(value: object) -> None:
+    print(json.dumps(readable(value), ensure_ascii=False, separators=(",", ":")))
+
+
+def readable(value: Any) -> Any:
+    """JSON has no bytes: what is not UTF-8 is shown with question marks."""
+    if isinstance(value, Mapping):
+        return {key: readable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [readable(item) for item in value]
+    if isinstance(value, (str, bytes)):
+        return _log.text(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def print_table(rows: list[list[Any]]) -> None:
+    texts = [[f"{cell:.1f}" if isinstance(cell, float) else _log.text(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts)]
+    for row in texts:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())

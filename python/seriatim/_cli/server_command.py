@@ -1,0 +1,199 @@
+"""Loads the application and runs the server until a signal."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+import traceback
+from concurrent.futures import Future
+from types import FrameType
+from typing import Any
+
+from .. import _application, _check, _log, _private_redis, _redis_url, _workers
+from .._errors import AuthError, ConnectionError, Invalid, NotReady, UsageError
+from .._server import Server
+from .._settings import settings
+from .._signals import OTHER, Signals
+from .._supervisor import Supervisor
+from .exit_codes import CRASHED, NO_REDIS, STOPPED, USAGE
+from .options import PARENT, log_level
+
+SIGNALS = ("SIGTERM", "SIGINT", "SIGTSTP", "SIGTTIN")
+
+
+class ServerCommand:
+    def __init__(self, options: dict[str, Any], arguments: list[str]) -> None:
+        """arguments: all of the command line, for the processes of -p."""
+        self._options = options
+        self._arguments = arguments
+
+    def run(self) -> int:
+        """The exit code."""
+        path = self._options.get("require")
+        if path is None:
+            raise UsageError("-r is missing: name the application's file or folder")
+        log = _log.Output(sys.stdout, self._options.get("log_format"), log_level(self._options))
+        _application.load(path)
+        log.settle()
+        self._apply()
+        _workers.chosen(None, self._options.get("queues"))
+        if _redis_url.is_none():
+            _private_redis.url()
+        if self._processes() > 1:
+            return Supervisor(self._processes(), settings.stop_timeout, self._child).run()
+        return self._serve(self._parent())
+
+    def _apply(self) -> None:
+        if "threads" in self._options:
+            settings.threads_per_node = self._options["threads"]
+        if "timeout" in self._options:
+            settings.stop_timeout = self._options["timeout"]
+
+    # ---- processes
+
+    def _processes(self) -> int:
+        """One below a supervisor."""
+        count = _check.integer("-p", self._options.get("processes", 1), 1, 1000)
+        return 1 if "parent" in self._options else count
+
+    def _child(self, descriptor: int) -> list[str]:
+        """The words that start one of several processes: those that started this one."""
+        count = len(self._arguments)
+        started_here = sys.orig_argv[-count:] == self._arguments
+        program = sys.orig_argv[1:-count] if started_here else ["-m", "seriatim"]
+        return [sys.executable, *program, PARENT, str(descriptor), *self._arguments]
+
+    def _parent(self) -> int | None:
+        """Readable when the supervisor is gone."""
+        descriptor: int | None = self._options.get("parent")
+        if descriptor is not None:
+            os.set_inheritable(descriptor, False)
+        return descriptor
+
+    # ---- one process
+
+    def _serve(self, parent: int | None) -> int:
+        server = None
+        try:
+            signals = Signals(SIGNALS, at_once=None if parent is None else leave_it)
+            server = Server(queues=self._options.get("queues")).start()
+            watch(server, signals, parent)
+            return stop(server, signals)
+        except Invalid as error:
+            return final(error, USAGE)
+        except (ConnectionError, AuthError, NotReady) as error:
+            last_words(error)
+            return final(error, NO_REDIS)
+        except SystemExit:
+            if server is None:
+                raise
+            return stop(server, signals)
+        except BaseException as error:
+            last_words(error)
+            return final(error, CRASHED)
+
+
+def leave_it() -> None:
+    """
+    A second TERM below a supervisor is not one of its: systemd, say, sends it to all of them, and the supervisor hands its
+    own on. That kills them at a second one.
+    """
+
+
+def watch(server: Server, signals: Signals, parent: int | None) -> None:
+    """Until the server is to stop."""
+    while True:
+        name = signals.wait(1, parent)
+        if name in ("SIGTERM", "SIGINT", OTHER):
+            return
+        if name == "SIGTSTP":
+            server.quiet()
+        elif name == "SIGTTIN":
+            dump(server)
+        if server.failure is not None:
+            raise server.failure
+
+
+def stop(server: Server, signals: Signals) -> int:
+    """
+    Signals are heard while it stops: TTIN shows what it waits for, a second TERM or INT ends it at once.
+
+    Jobs that still run would hold the interpreter's exit up, so the process ends without it then.
+    """
+    began = time.monotonic()
+    stopped = in_background(server)
+    while not stopped.done():
+        if signals.wait(0.05) == "SIGTTIN":
+            dump(server)
+    clean = stopped.result()
+    sys.stdout.flush()
+    if not clean:
+        os._exit(STOPPED)
+    limit_exit(STOPPED, max(settings.stop_timeout - (time.monotonic() - began), 1))
+    return STOPPED
+
+
+def in_background(server: Server) -> Future[bool]:
+    """The result of its stop."""
+    stopped: Future[bool] = Future()
+
+    def work() -> None:
+        try:
+            stopped.set_result(server.stop(settings.stop_timeout))
+        except BaseException as error:
+            stopped.set_exception(error)
+
+    threading.Thread(target=work, name="seriatim-stop", daemon=True).start()
+    return stopped
+
+
+def limit_exit(code: int, seconds: float) -> None:
+    """The application's own threads and exit handlers get so long, then the process ends."""
+
+    def end() -> None:
+        time.sleep(seconds)
+        held = [thread.name for thread in threading.enumerate() if not thread.daemon]
+        _log.warn("exit", f"after {seconds:.0f} s without {', '.join(held)}, which did not end")
+        os._exit(code)
+
+    threading.Thread(target=end, name="seriatim-exit", daemon=True).start()
+
+
+def dump(server: Server) -> None:
+    """Where every thread and every task of the event loop is, innermost call first."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    stacks = [("thread", names.get(ident, str(ident)), calls(frame)) for ident, frame in sys._current_frames().items()]
+    try:
+        stacks += [("task", name, lines[::-1]) for name, lines in server.tasks()]
+    except RuntimeError:  # they change too quickly to be listed
+        pass
+    for kind, name, lines in stacks:
+        _log.info(kind, f"{name}: {' | '.join(lines)}")
+
+
+def calls(frame: FrameType | None) -> list[str]:
+    found = []
+    while frame is not None:
+        found.append(f"{frame.f_code.co_filename}:{frame.f_lineno}:in {frame.f_code.co_name}")
+        frame = frame.f_back
+    return found
+
+
+def last_words(error: BaseException) -> None:
+    for hook in settings.last_words_hooks:
+        try:
+            hook(error)
+        except BaseException as raised:
+            _log.error("hook", f"last_words raised {_log.describe(raised)}")
+
+
+def final(error: BaseException, code: int) -> int:
+    _log.write(_log.FATAL, "exit", str(error) if code == USAGE else _log.describe(error))
+    if code == CRASHED:
+        traceback.print_exception(error)
+    else:
+        print(f"seriatim: {'no Redis: ' if code == NO_REDIS else ''}{error}", file=sys.stderr)
+    limit_exit(code, 5)
+    return code
