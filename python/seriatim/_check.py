@@ -60,7 +60,7 @@ def function(field: str, value: F) -> F:
     raise refusal(field, "callable", value)
 
 
-def function_or_none(field: str, value: F | None) -> F | None:
+def function_or_none(field: str, value: Any) -> Any:
     if value is None or callable(value):
         return value
     raise refusal(field, "callable or None", value)

@@ -69,7 +69,7 @@ def _seconds(low: float, high: float) -> Callable[[str, Any], float]:
     return partial(_check.seconds, low=low, high=high)
 
 
-def _redis(field: str, value: Any) -> str | Callable[[], str] | None:
+def _redis(field: str, value: Any) -> Any:
     if value is None or isinstance(value, str) or callable(value):
         return value
     raise _check.refusal(field, "a URL (str), a callable that gives one, or None", value)
@@ -83,7 +83,8 @@ def _hooks(field: str, value: Any) -> Hooks:
     if isinstance(value, Hooks):
         return value
     hooks = Hooks()
-    hooks.functions.extend([] if value is None else [_check.function_or_none(field, value)])
+    if _check.function_or_none(field, value) is not None:
+        hooks(value)
     return hooks
 
 
@@ -106,9 +107,7 @@ def _same(text: str) -> str:
 class Settings:
     """All settings of a process."""
 
-    workers: Setting[list[AnyWorker] | Callable[[], Sequence[AnyWorker]]]
-    workers = Setting(_workers, list)
-
+    workers = Setting["list[AnyWorker] | Callable[[], Sequence[AnyWorker]]"](_workers, list)
     poll_interval = Setting[float](_seconds(0.01, 3600.0), lambda: 1)
     threads_per_node = Setting[int](_integer(1, 10_000), lambda: 5)
     redis = Setting[Union[str, Callable[[], str], None]](_redis, lambda: None, connects=True)

@@ -1,0 +1,103 @@
+"""What an operator does to a worker's queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypedDict
+
+from . import _jobs, _pool
+from ._jobs import AnyId, Id
+
+if TYPE_CHECKING:
+    from ._worker import Worker
+
+
+class Finding(TypedDict):
+    """Something that should not be; detail in one sentence."""
+
+    shard: int
+    kind: str
+    detail: str
+    id: Id | None
+    repaired: bool
+
+
+class CheckResult(TypedDict):
+    """looked_at: how many records."""
+
+    looked_at: int
+    findings: list[Finding]
+
+
+class Actions:
+    """
+    `OrderWorker.actions`. Each answers with the number of ids that it changed (pause and resume: of shards). "All" means
+    what is there when the action begins.
+    """
+
+    def __init__(self, worker: type[Worker]) -> None:
+        self._worker = worker
+
+    def perform_all_jobs_now(self) -> int:
+        """All waiting ids become due."""
+        return self._act(0)
+
+    def kill_all_failed_jobs(self) -> int:
+        """All waiting ids that failed before go to the morgue."""
+        return self._act(1)
+
+    def delete_all_failed_jobs(self) -> int:
+        """All waiting ids that failed before are deleted."""
+        return self._act(2)
+
+    def morgue_queue_up_all_jobs(self) -> int:
+        """All dead ids wait again, due now."""
+        return self._act(3)
+
+    def morgue_delete_all_jobs(self) -> int:
+        """The morgue is emptied."""
+        return self._act(4)
+
+    def pause(self) -> int:
+        """Nothing of the queue is claimed until resume; what runs goes on. Answers with shards."""
+        return self._act(5)
+
+    def resume(self) -> int:
+        """Answers with shards."""
+        return self._act(6)
+
+    def delete(self, ids: Sequence[AnyId]) -> int:
+        """Deletes what waits; a running id is not put back if it fails."""
+        return self._act(7, ids)
+
+    def morgue_queue_up(self, ids: Sequence[AnyId]) -> int:
+        """Dead ids wait again, due now."""
+        return self._act(8, ids)
+
+    def morgue_delete(self, ids: Sequence[AnyId]) -> int:
+        """Deletes dead ids."""
+        return self._act(9, ids)
+
+    def park(self, ids: Sequence[AnyId]) -> int:
+        """The ids stop with all their payloads until unpark."""
+        return self._act(10, ids)
+
+    def unpark(self, ids: Sequence[AnyId]) -> int:
+        """Parked ids wait again, due now, as if they had never failed."""
+        return self._act(11, ids)
+
+    def check(self, *, repair: bool = False) -> CheckResult:
+        """
+        Proves what is stored of the queue, in slices.
+
+        repair: mend what can be mended without losing a payload.
+        """
+        queue = self._worker._queue_settings()
+        looked_at, findings = _pool.ask(lambda connection: connection.check(queue, repair))
+        return {"looked_at": looked_at, "findings": findings}
+
+    def _act(self, kind: int, ids: Sequence[AnyId] | None = None) -> int:
+        keys = None if ids is None else _jobs.ids_bytes(ids)
+        if keys == []:
+            return 0
+        return _pool.ask(lambda connection: connection.action(self._worker._queue_settings(), kind, keys))

@@ -1,0 +1,168 @@
+"""One native link with the numbers of the queues it knows. One user at a time; the pool sees to that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from . import _native
+
+if TYPE_CHECKING:
+    from ._actions import Finding
+    from ._metrics import Metrics, Node
+
+MAX_PAYLOAD = 0  # the core's default, 1 MiB
+READ, WRITE = 1, 2
+
+
+class Connection:
+    def __init__(self, url: str, namespace: str) -> None:
+        self._link = _native.Link(url, namespace, "seriatim-client", MAX_PAYLOAD)
+        self._queues: dict[bytes, tuple[_native.QueueSettings, int]] = {}
+        self.usable = True
+
+    @property
+    def url(self) -> str:
+        """The URL without its password."""
+        return self._link.url
+
+    def push(self, settings: _native.QueueSettings, rows: list[_native.JobRow]) -> tuple[int, int, list[int]]:
+        """added, folded, places of refused jobs."""
+        self._link.push(self._number(settings), rows)
+        result: tuple[int, int, list[int]] = self._link.drive()
+        return result
+
+    async def apush(self, settings: _native.QueueSettings, rows: list[_native.JobRow]) -> tuple[int, int, list[int]]:
+        self._link.push(self._number(settings), rows)
+        result: tuple[int, int, list[int]] = await self._drive()
+        return result
+
+    def layout(self, settings: _native.QueueSettings, limit: float | None = None) -> int:
+        """shards_count as Redis has it."""
+        self._link.layout(self._number(settings))
+        return int(self._link.drive(limit))
+
+    def query(
+        self,
+        settings: _native.QueueSettings,
+        kind: int,
+        *,
+        reverse: bool = False,
+        min: bytes | None = None,
+        max: bytes | None = None,
+        limit: int = 10,
+        shard: int = -1,
+        ids: list[bytes] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Records, whose kind is as the core numbers queries."""
+        self._link.query(self._number(settings), kind, reverse, min, max, limit, shard, ids)
+        records: list[dict[str, Any]] = self._link.drive()
+        return records
+
+    def action(self, settings: _native.QueueSettings, kind: int, ids: list[bytes] | None = None) -> int:
+        """How many ids it changed; kind as the core numbers actions."""
+        self._link.action(self._number(settings), kind, ids)
+        return int(self._link.drive())
+
+    def metrics(self, settings: _native.QueueSettings) -> Metrics:
+        self._link.metrics(self._number(settings))
+        figures: Metrics = self._link.drive()
+        return figures
+
+    def explain(self, settings: _native.QueueSettings, id: bytes) -> dict[str, Any]:
+        self._link.explain(self._number(settings), id)
+        explanation: dict[str, Any] = self._link.drive()
+        return explanation
+
+    def check(self, settings: _native.QueueSettings, repair: bool) -> tuple[int, list[Finding]]:
+        """How many records it looked at, and what it found."""
+        self._link.check(self._number(settings), repair)
+        result: tuple[int, list[Finding]] = self._link.drive()
+        return result
+
+    def nodes(self) -> list[Node]:
+        self._link.nodes()
+        living: list[Node] = self._link.drive()
+        return living
+
+    def queues(self) -> list[_native.Id]:
+        """Names."""
+        self._link.queues()
+        names: list[_native.Id] = self._link.drive()
+        return names
+
+    def health(self, limit: float | None = None) -> dict[str, Any]:
+        """maxmemory_policy and appendonly, each None where Redis does not say."""
+        self._link.health()
+        settings: dict[str, Any] = self._link.drive(limit)
+        return settings
+
+    def reset(self) -> None:
+        """Drops what was begun, with its socket, so that no answer can be mistaken for another's."""
+        if self.usable:
+            self._link.reset()
+
+    def close(self) -> None:
+        if self.usable:
+            self._link.close()
+
+    def _number(self, settings: _native.QueueSettings) -> int:
+        """The queue's number in this link; its settings travel again only when they changed."""
+        known = self._queues.get(settings[0])
+        if known is not None and known[0] is settings:
+            return known[1]
+        number = self._link.queue(settings)
+        self._queues[settings[0]] = (settings, number)
+        return number
+
+    async def _drive(self) -> Any:
+        """To the end of what was begun, on the running loop, which it never blocks."""
+        loop = asyncio.get_running_loop()
+        try:
+            while not await self._step(loop):
+                await self._ready(loop)
+        except NotImplementedError:  # a loop that cannot watch sockets
+            return await self._elsewhere(loop, self._link.drive)
+        return self._link.result()
+
+    async def _step(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """A link without a socket may ask the resolver, which blocks."""
+        if self._link.fileno() < 0:
+            return bool(await self._elsewhere(loop, self._link.step))
+        return self._link.step()
+
+    async def _elsewhere(self, loop: asyncio.AbstractEventLoop, call: Callable[[], Any]) -> Any:
+        """On a thread. A cancelled call still runs there, so the connection is nobody's any more."""
+        running = loop.run_in_executor(None, call)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            self.usable = False
+            running.add_done_callback(lambda _: self._link.close())
+            raise
+
+    async def _ready(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Until the socket is as the link wants it, or its patience ends."""
+        fd, wants, patience = self._link.fileno(), self._link.wants(), self._link.timeout()
+        if fd < 0:
+            await asyncio.sleep(patience or 0)
+            return
+        ready = loop.create_future()
+        alarm = None if patience is None else loop.call_later(patience, _wake, ready)
+        try:
+            if wants & READ:
+                loop.add_reader(fd, _wake, ready)
+            if wants & WRITE:
+                loop.add_writer(fd, _wake, ready)
+            await ready
+        finally:
+            loop.remove_reader(fd)
+            loop.remove_writer(fd)
+            if alarm is not None:
+                alarm.cancel()
+
+
+def _wake(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)

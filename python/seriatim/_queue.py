@@ -1,0 +1,51 @@
+"""A worker's queue in Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from . import _client, _metrics, _pool
+from ._queries import Queries
+
+if TYPE_CHECKING:
+    from ._client import PushResult
+    from ._jobs import AnyId, AnyJob
+    from ._metrics import Metrics
+    from ._queries import Record
+    from ._worker import Worker
+
+
+class Queue:
+    def __init__(self, worker: type[Worker]) -> None:
+        self._worker = worker
+
+    @property
+    def worker(self) -> type[Worker]:
+        return self._worker
+
+    @property
+    def name(self) -> str:
+        return self._worker.queue_name
+
+    @property
+    def shards_count(self) -> int:
+        """As Redis has it; 0 when the queue was never used."""
+        name, _, *rest = self._worker._queue_settings()
+        return _pool.ask(lambda connection: connection.layout((name, 0, *rest)))  # type: ignore[arg-type]
+
+    def push(self, jobs: Sequence[AnyJob]) -> PushResult:
+        """As perform_async, past an override of it."""
+        return _client.push(self._worker, jobs)
+
+    async def apush(self, jobs: Sequence[AnyJob]) -> PushResult:
+        """As aperform_async, past an override of it."""
+        return await _client.apush(self._worker, jobs)
+
+    def fetch(self, ids: Sequence[AnyId]) -> list[Record]:
+        """The records of these ids."""
+        return Queries(self._worker).fetch(ids)
+
+    @property
+    def metrics(self) -> Metrics:
+        return _metrics.of(self._worker)

@@ -1,0 +1,318 @@
+"""
+Workers: a class with perform, or a decorated function.
+
+    class OrderWorker(seriatim.Worker):
+        shards_count = 24
+
+        def perform(self, payloads_by_id): ...
+
+    @seriatim.worker(shards_count=24)
+    def send_mails(payloads_by_id): ...
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import ABCMeta
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial, update_wrapper
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, ParamSpec, TypedDict, TypeVar, cast, overload
+
+from . import _check, _client, _codec, _jobs, _metrics, _native
+from ._actions import Actions
+from ._errors import Invalid
+from ._queries import Queries
+from ._queue import Queue
+
+if TYPE_CHECKING:
+    from ._client import PushResult
+    from ._codec import Codec, CodecSetting
+    from ._jobs import AnyJob, Id
+    from ._metrics import Metrics
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+Fold = Literal["merge", "list", "last"]
+OnWaiting = Literal["keep", "earlier", "later", "replace", "reject"]
+OnExhausted = Literal["bury", "park", "drop"]
+
+
+class ExhaustedJob(TypedDict):
+    """What retries_exhausted is called with; payloads as (payload, score)."""
+
+    id: Id
+    payloads: list[tuple[Any, float]]
+    error: str | None
+
+
+def _ttr(field: str, value: Any) -> float | None:
+    return None if value is None else _check.seconds(field, value, 0.001, 31_536_000.0)
+
+
+CHECKS: dict[str, Callable[[str, Any], object]] = {
+    "shards_count": partial(_check.integer, low=1, high=4096),
+    "batch_size": partial(_check.integer, low=1, high=1000),
+    "max_retry_count": partial(_check.integer, low=0, high=1_000_000),
+    "queue_name": partial(_check.text, low=1, high=512),
+    "fold": partial(_check.word, words=("merge", "list", "last")),
+    "on_waiting": partial(_check.word, words=_jobs.ON_WAITING),
+    "on_exhausted": partial(_check.word, words=("bury", "park", "drop")),
+    "ttr": _ttr,
+    "serial_shards": _check.flag,
+    "priority": partial(_check.integer, low=-1_000_000, high=1_000_000),
+    "codec": _codec.check,
+}
+
+all_workers: list[type[Worker]] = []
+"""All classes that were derived from Worker, in that order."""
+
+_lock = threading.RLock()
+
+
+class _OfClass(Generic[T]):
+    """A property of the class, also to be read on its instances."""
+
+    def __init__(self, read: Callable[[type[Worker]], T]) -> None:
+        self._read = read
+
+    def __get__(self, instance: object, owner: type[Worker]) -> T:
+        return self._read(owner)
+
+
+class WorkerType(ABCMeta):
+    """Checks settings when they are assigned."""
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        super().__setattr__(name, CHECKS[name](name, value) if name in CHECKS else value)
+        if name in CHECKS:
+            _forget_settings(cast("type[Worker]", cls))
+
+
+class Worker(metaclass=WorkerType):
+    """
+    Settings are class attributes, checked when they are set and inherited, but for queue_name:
+
+    shards_count     5; 1 to 4096. It creates the queue; later Redis decides.
+    batch_size       1; up to 1000 ids a call of perform.
+    max_retry_count  25; an id dies at its (max_retry_count + 1)-th failure.
+    queue_name       the class's name; 1 to 512 bytes.
+    fold             merge (equal payloads of an id are one), list (each is kept), last (the highest score only).
+    on_waiting       what a push does with the due time of an id that waits: keep, earlier, later, replace; or reject,
+                     which refuses the job.
+    on_exhausted     bury (the morgue), park (until an operator resumes it) or drop.
+    ttr              seconds a delivery may run; None for any.
+    serial_shards    False; True runs the ids of one shard one after another.
+    priority         0; of build_priority_scheduler, higher goes first.
+    codec            None (seriatim.dump_payload and load_payload), "json", "raw" or (dump, load).
+
+    perform, retry_in and retries_exhausted are methods of one instance per process, and may be async.
+    """
+
+    shards_count: ClassVar[int] = 5
+    batch_size: ClassVar[int] = 1
+    max_retry_count: ClassVar[int] = 25
+    queue_name: ClassVar[str] = "Worker"
+    fold: ClassVar[Fold] = "merge"
+    on_waiting: ClassVar[OnWaiting] = "keep"
+    on_exhausted: ClassVar[OnExhausted] = "bury"
+    ttr: ClassVar[float | None] = None
+    serial_shards: ClassVar[bool] = False
+    priority: ClassVar[int] = 0
+    codec: ClassVar[CodecSetting] = None
+
+    _own_settings: ClassVar[_native.QueueSettings | None] = None
+    _own_instance: ClassVar[tuple[int, Worker] | None] = None
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        for name in CHECKS.keys() & vars(cls).keys():
+            setattr(cls, name, vars(cls)[name])
+        if "queue_name" not in vars(cls):
+            cls.queue_name = cls.__name__
+        cls._own_settings = cls._own_instance = None
+        all_workers.append(cls)
+
+    def perform(self, *args: Any, **kwargs: Any) -> Any:
+        """
+        perform(payloads_by_id) or perform(payloads_by_id, batch) runs the jobs. Whatever it raises fails all ids that it
+        did not report one by one through batch.
+
+        payloads_by_id: {id: [payload, ...]}, each id's payloads by score, then by arrival.
+        batch: seriatim.Batch, the outcome of single ids, fences, scores, contexts.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define perform")
+
+    def retry_in(self, count: int) -> float | Awaitable[float]:
+        """Seconds until the next run after the (count + 1)-th failure in a row; count is the new retry_count, from 0."""
+        return _native.back_off(count)
+
+    def retries_exhausted(self, jobs: list[Any]) -> Awaitable[None] | None:
+        """Called once for jobs whose retries are used up, each an ExhaustedJob."""
+        return None
+
+    @classmethod
+    def perform_async(cls, jobs: Sequence[AnyJob]) -> PushResult:
+        """
+        Pushes jobs: see Job. May be overridden, and call super.
+
+        Raises Invalid, naming the job and the field, before anything is written; Error when Redis cannot be reached or
+        refuses.
+        """
+        return _client.push(cls, jobs)
+
+    @classmethod
+    async def aperform_async(cls, jobs: Sequence[AnyJob]) -> PushResult:
+        """The same for coroutines. It never blocks the event loop."""
+        return await _client.apush(cls, jobs)
+
+    queries = _OfClass(Queries)
+    """What is in the queue."""
+
+    actions = _OfClass(Actions)
+    """What an operator does to it."""
+
+    metrics = _OfClass(_metrics.of)
+    """The queue's figures now, and at "shards" those of each."""
+
+    queue = _OfClass(Queue)
+    """The queue in Redis."""
+
+    @classmethod
+    def _queue_settings(cls) -> _native.QueueSettings:
+        """The settings as the core takes them; the same object until one changes."""
+        made = cls._own_settings
+        if made is None:
+            made = cls._own_settings = (
+                cls.queue_name.encode("utf-8", "surrogateescape"),
+                cls.shards_count,
+                cls.batch_size,
+                cls.max_retry_count,
+                cls.fold,
+                cls.on_waiting,
+                cls.on_exhausted,
+                float(cls.ttr or 0),
+                cls.serial_shards,
+                cls.priority,
+            )
+        return made
+
+    @classmethod
+    def _payload_codec(cls) -> Codec:
+        return _codec.of(cls.codec)
+
+    @classmethod
+    def _instance(cls) -> Worker:
+        """The one of this process, made on first use."""
+        with _lock:
+            made = cls._own_instance
+            if made is None or made[0] != os.getpid():
+                made = cls._own_instance = (os.getpid(), cls())
+            return made[1]
+
+
+def _forget_settings(cls: type[Worker]) -> None:
+    type.__setattr__(cls, "_own_settings", None)
+    for inheriting in cls.__subclasses__():
+        _forget_settings(inheriting)
+
+
+def _new_lock() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_new_lock)
+
+
+class FunctionWorker(Generic[P, R]):
+    """A function with a queue. Calling it calls the function; `worker` is the class that was made for it."""
+
+    def __init__(self, function: Callable[P, R], options: dict[str, Any]) -> None:
+        if not callable(function):
+            raise _check.refusal("worker", "a function", function)
+        update_wrapper(self, function)
+        self._function = function
+        methods: dict[str, Any] = {name: staticmethod(options.pop(name)) for name in HOOKS & options.keys()}
+        unknown = options.keys() - CHECKS.keys()
+        if unknown:
+            raise Invalid(f"worker: unknown option {sorted(unknown)[0]!r}; known are {', '.join([*CHECKS, *sorted(HOOKS)])}")
+        same = {name: getattr(function, name, None) for name in ("__module__", "__qualname__", "__doc__")}
+        members: dict[str, Any] = {**same, **options, **methods, "perform": staticmethod(function)}
+        self.worker = cast("type[Worker]", WorkerType(function.__name__, (Worker,), members))
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<seriatim.worker {self.worker.__module__}.{self.worker.__qualname__}>"
+
+    @property
+    def queue_name(self) -> str:
+        return self.worker.queue_name
+
+    @property
+    def queries(self) -> Queries:
+        """What is in the queue."""
+        return self.worker.queries
+
+    @property
+    def actions(self) -> Actions:
+        """What an operator does to it."""
+        return self.worker.actions
+
+    @property
+    def metrics(self) -> Metrics:
+        """The queue's figures now, and at "shards" those of each."""
+        return self.worker.metrics
+
+    @property
+    def queue(self) -> Queue:
+        """The queue in Redis."""
+        return self.worker.queue
+
+    def perform_async(self, jobs: Sequence[AnyJob]) -> PushResult:
+        """As Worker.perform_async."""
+        return self.worker.perform_async(jobs)
+
+    async def aperform_async(self, jobs: Sequence[AnyJob]) -> PushResult:
+        """As Worker.aperform_async."""
+        return await self.worker.aperform_async(jobs)
+
+
+HOOKS = {"retry_in", "retries_exhausted"}
+
+
+@overload
+def worker(function: Callable[P, R], /) -> FunctionWorker[P, R]: ...
+
+
+@overload
+def worker(
+    *,
+    shards_count: int = ...,
+    batch_size: int = ...,
+    max_retry_count: int = ...,
+    queue_name: str = ...,
+    fold: Fold = ...,
+    on_waiting: OnWaiting = ...,
+    on_exhausted: OnExhausted = ...,
+    ttr: float | None = ...,
+    serial_shards: bool = ...,
+    priority: int = ...,
+    codec: CodecSetting = ...,
+    retry_in: Callable[[int], float | Awaitable[float]] = ...,
+    retries_exhausted: Callable[[list[Any]], Awaitable[None] | None] = ...,
+) -> Callable[[Callable[P, R]], FunctionWorker[P, R]]: ...
+
+
+def worker(function: Any = None, /, **options: Any) -> Any:
+    """
+    Makes a function (payloads_by_id) or (payloads_by_id, batch), `def` or `async def`, a worker. Options are the settings
+    of Worker, and retry_in (count -> seconds) and retries_exhausted (jobs). The queue has the function's name.
+    """
+    if function is None:
+        return lambda function: FunctionWorker(function, dict(options))
+    return FunctionWorker(function, options)
