@@ -21,12 +21,12 @@ class Agent
   private
 
   def answer(request)
-    { result: encode(public_send_of(request)) }
+    { result: encode(result(request)) }
   rescue StandardError => e
     { error: "#{e.class}: #{e.message}" }
   end
 
-  def public_send_of(request)
+  def result(request)
     queue = request["queue"]
     case request["do"]
     when "worker" then declare(queue, request["settings"])

@@ -74,6 +74,7 @@ module Conformance
     def special(wanted, found)
       return found.to_s.b.include?(wanted["has"].b) if wanted.key?("has")
       return near?(found, start + wanted["at"], wanted) if wanted.key?("at")
+      return near?(found, start + ((wanted["from"] + wanted["to"]) / 2.0), { "within" => (wanted["to"] - wanted["from"]) / 2.0 }) if wanted.key?("from")
       return near?(found, Time.now.to_f + wanted["from_now"], wanted) if wanted.key?("from_now")
       return unless (wanted.keys - %w[min max]).empty? && !wanted.empty?
 

@@ -1,0 +1,67 @@
+# frozen_string_literal: true
+
+require "json"
+
+# An agent process, and what it is asked.
+class AgentProcess
+  ROOT = File.expand_path("../..", __dir__)
+  PYTHON = ENV.fetch("PYTHON", "/usr/bin/python3")
+  COMMANDS = {
+    "ruby" => [{}, ["ruby", "-I", "#{ROOT}/ruby/lib", "#{__dir__}/agent.rb"]],
+    "python" => [{ "PYTHONPATH" => "#{ROOT}/python" }, [PYTHON, "#{__dir__}/agent.py"]]
+  }.freeze
+  PATIENCE = 60 # seconds for an answer
+
+  # It answered with an error.
+  class Refused < StandardError; end
+
+  attr_reader :language
+
+  def initialize(language, redis_url, log)
+    @language = language
+    @log = log
+    variables, command = COMMANDS.fetch(language)
+    @io = IO.popen([{ **variables, "REDIS_URL" => redis_url }, *command, { err: [log, "a"] }], "r+:UTF-8")
+  end
+
+  # @return what it answered, {"hex"} for bytes
+  def ask(verb, **fields)
+    @io.puts(JSON.generate(do: verb, **fields))
+    raise "#{language} does not answer #{verb}: #{log}" unless @io.wait_readable(PATIENCE)
+
+    line = @io.gets or raise "#{language} ended at #{verb}: #{log}"
+    answer = JSON.parse(line)
+    answer.key?("error") ? raise(Refused, "#{language}, #{verb}: #{answer["error"]}") : answer["result"]
+  end
+
+  def worker(queue, **settings) = ask("worker", queue: queue, settings: settings)
+  def push(queue, *jobs) = ask("push", queue: queue, jobs: jobs)
+  def action(queue, name, ids = nil) = ask("action", queue: queue, action: name, ids: ids)
+  def query(queue, name, *arguments) = ask("query", queue: queue, query: name, arguments: arguments)
+  def fetch(queue, *ids) = query(queue, "fetch", ids)
+  def explain(queue, id) = ask("explain", queue: queue, id: id)
+  def metrics(queue) = ask("metrics", queue: queue)
+  def check(queue) = ask("check", queue: queue)
+
+  # Runs a server until so many ids were run, or for so many seconds; fails them all with the text, if there is one.
+  # @return [Array<Hash>] what perform was given, by id
+  def run(queue, count, error: nil, seconds: 30)
+    told = ask("run", queue: queue, runs: count, seconds: seconds, fail: error)
+    @exhausted = told["exhausted"]
+    told["runs"].sort_by { |run| run["id"].to_s }
+  end
+
+  # What retries_exhausted was told in the last run.
+  attr_reader :exhausted
+
+  # Lets it end.
+  # @return [Boolean] well
+  def close
+    @io.close
+    $?.success?
+  end
+
+  private
+
+  def log = File.read(@log).lines.last(20).join
+end

@@ -1,0 +1,243 @@
+# frozen_string_literal: true
+
+require_relative "agents"
+
+# What two processes, each in its language, must be to each other: x pushes and operates, y runs.
+class Pair
+  INT64 = [9_223_372_036_854_775_807, -9_223_372_036_854_775_808, 9_007_199_254_740_993, 0, -1].freeze
+  PAYLOAD = {
+    "text" => "Zoë 😀 \u0000 \u2028 \" \\ / \u007f", "int64" => INT64,
+    "floats" => [0.1, -2.5, 1e-7, 1e21, 5e-324, 1.7976931348623157e308, 123_456_789.125],
+    "whole" => [1.0, -0.0, 1e3, 1e18, 1e20],
+    "nothing" => nil, "yes" => true, "no" => false, "empty" => [[], {}, ""], "" => { "deep" => [[[{ "a" => [nil] }]]] },
+    "\u{1F600}" => "before", "\uFFFD" => "after"
+  }.freeze
+  # As every language reads it back: a whole number within int64 is an integer.
+  READ = PAYLOAD.merge("whole" => [1, 0, 1000, 1_000_000_000_000_000_000, 1e20]).freeze
+  BYTES = { "hex" => "00ff0a7bc3" }.freeze # no UTF-8
+  ERROR = "kaputt: Straße 😀\nsecond line"
+  CONTEXT = { "trace" => "00-4bf9", "Mieter" => "Zoë\n" }.freeze
+
+  attr_reader :checks, :failures
+
+  def initialize(x, y)
+    @x = x
+    @y = y
+    @queues = []
+    @checks = 0
+    @failures = []
+  end
+
+  def run
+    run_and_fail
+    arrive
+    wait
+    bury
+    stop_and_go
+    fold
+    meet
+    shards
+    raw
+    @queues.product([@x, @y]).each { |queue, agent| same("#{queue}: findings of #{agent.language}", [], agent.check(queue)) }
+  rescue AgentProcess::Refused => e
+    @checks += 1
+    @failures << e.message
+  end
+
+  private
+
+  # Pushed in x, failed in y, done in x.
+  def run_and_fail
+    queue = declare("Orders {x}: é 1", max_retry_count: 3)
+    jobs = [{ id: "Zürich {a}: b", payload: PAYLOAD, score: 2.5, context: CONTEXT }, { id: "Zürich {a}: b", payload: [1.5], score: -1e300 },
+            { id: 42, payload: INT64, score: 9_007_199_254_740_992 }, { id: BYTES, payload: "", context: { "a" => "" } }]
+    same("push", { "added" => 4, "folded" => 0, "refused" => 0, "refused_at" => [] }, @x.push(queue, *jobs))
+    ids = ["Zürich {a}: b", "42", BYTES]
+    payloads = [[[[1.5], -1e300], [READ, 2.5]], [[INT64, 9_007_199_254_740_992.0]]]
+    same("waiting", payloads, @y.fetch(queue, *ids).first(2).map { |record| record["payloads"] })
+
+    failed = @y.run(queue, 3, error: ERROR)
+    same_runs("first run", failed, -1, [nil] * 3)
+    waiting = @x.fetch(queue, *ids)
+    same("ids after a failure", ids, pick(waiting, "id"))
+    same("retry_count after a failure", [0] * 3, pick(waiting, "retry_count"))
+    same("error after a failure", [ERROR] * 3, pick(waiting, "error"))
+    within("back-off", 40..60, waiting.first["perform_in"] - Time.now.to_f)
+    same("run now", 3, @x.action(queue, "perform_all_jobs_now"))
+
+    done = @x.run(queue, 3)
+    same_runs("second run", done, 0, [ERROR] * 3)
+    same("scores stay", pick(failed, "scores"), pick(done, "scores"))
+    true?("fences rise", failed.zip(done).all? { |before, after| after["fence"] > before["fence"] })
+    empty(queue)
+  end
+
+  def same_runs(name, runs, retry_count, errors)
+    same("#{name}: ids", ["42", "Zürich {a}: b", BYTES], pick(runs, "id"))
+    same("#{name}: payloads", [[INT64], [[1.5], READ], [""]], pick(runs, "payloads"))
+    same("#{name}: contexts", [[{}], [{}, CONTEXT], [{ "a" => "" }]], pick(runs, "contexts"))
+    same("#{name}: scores", [[9_007_199_254_740_992.0], [-1e300, 2.5]], pick(runs.first(2), "scores"))
+    same("#{name}: retry_count", [retry_count] * 3, pick(runs, "retry_count"))
+    same("#{name}: errors", errors, pick(runs, "error"))
+  end
+
+  # Without scores: by arrival, whoever pushed.
+  def arrive
+    queue = declare("Arrival", retry_in: 0)
+    30.times { |number| (number.even? ? @x : @y).push(queue, { id: "one", payload: number }) }
+    run = @y.run(queue, 1).first
+    same("arrival", (0..29).to_a, run["payloads"])
+    true?("scores rise", run["scores"].each_cons(2).all? { |a, b| a < b })
+    same("retries within a run of y", [-1, 0, 1, 2], retries_of_y(queue))
+  end
+
+  # retry_in of y's worker says: at once.
+  def retries_of_y(queue)
+    @x.push(queue, { id: "again", payload: 1 })
+    pick(@y.run(queue, 4, error: "again"), "retry_count").first(4).tap { @x.action(queue, "delete", ["again"]) }
+  end
+
+  # Times are Redis', whoever gave them.
+  def wait
+    queue = declare("Times")
+    at = Time.now.to_f + 3600.5
+    @x.push(queue, { id: "delay", payload: 1, delay: 0.6 }, { id: "at", payload: 1, perform_in: at }, { id: "alias", payload: 1, perform_at: at })
+    pushed = Time.now.to_f
+    records = @y.fetch(queue, "delay", "at", "alias")
+    within("delay", 0.4..0.8, records[0]["perform_in"] - pushed)
+    within("perform_in", -0.01..0.01, records[1]["perform_in"] - at)
+    within("perform_at", -0.01..0.01, records[2]["perform_in"] - at)
+    same("by time", %w[delay at], pick(@y.query(queue, "range_by_perform_in", "-inf", "+inf"), "id").first(2))
+    same("only the due one runs", ["delay"], pick(@y.run(queue, 1), "id"))
+    within("not early", 0.5.., Time.now.to_f - pushed)
+  end
+
+  # Dies in y, comes back in x.
+  def bury
+    queue = declare("Dead", max_retry_count: 0)
+    @x.push(queue, { id: BYTES, payload: PAYLOAD, score: 7, context: CONTEXT }, { id: "dropped", payload: 1 })
+    @y.run(queue, 2, error: ERROR)
+    told = @y.exhausted.sort_by { |job| job["id"].to_s }
+    same("retries_exhausted", ["dropped", BYTES], pick(told, "id"))
+    same("its error", ERROR, told[1]["error"])
+    same("its payloads", [[READ, 7.0]], told[1]["payloads"])
+    [@x, @y].each do |agent|
+      dead = agent.query(queue, "morgue_fetch", [BYTES])
+      same("morgue seen by #{agent.language}", [[BYTES, ERROR, [[READ, 7.0]]]], dead.map { |record| record.values_at("id", "error", "payloads") })
+    end
+    same("deleted from the morgue", 1, @x.action(queue, "morgue_delete", ["dropped"]))
+    same("queued up", 1, @x.action(queue, "morgue_queue_up", [BYTES]))
+    run = @x.run(queue, 1).first || {}
+    same("back from the morgue", [BYTES, [READ], [7.0], [CONTEXT], -1], run.values_at("id", "payloads", "scores", "contexts", "retry_count"))
+    empty(queue)
+  end
+
+  # x parks, pauses and deletes; y sees it.
+  def stop_and_go
+    queue = declare("Operators")
+    @x.push(queue, { id: "parked", payload: 1 }, { id: "deleted", payload: 1 }, { id: "free", payload: 1 })
+    same("park", 1, @x.action(queue, "park", ["parked"]))
+    same("delete", 1, @x.action(queue, "delete", ["deleted"]))
+    same("parked", ["parked"], pick(@y.query(queue, "parked"), "id"))
+    @y.push(queue, { id: "parked", payload: 2, on_waiting: "replace" })
+    @x.action(queue, "pause")
+    same("paused", true, @y.explain(queue, "free")["paused"])
+    same("nothing runs while paused", [], @y.run(queue, 1, seconds: 0.3))
+    @y.action(queue, "resume")
+    same("not paused", false, @x.explain(queue, "free")["paused"])
+    same("only the free one runs", ["free"], pick(@y.run(queue, 2, seconds: 0.7), "id"))
+    same("unpark", 1, @y.action(queue, "unpark", ["parked"]))
+    same("both payloads run", [["parked", [1, 2], -1]], @x.run(queue, 1).map { |run| run.values_at("id", "payloads", "retry_count") })
+    empty(queue)
+  end
+
+  # The same bytes from both.
+  def fold
+    queue = declare("Folded")
+    same("added", [1, 0], push(@x, queue, PAYLOAD))
+    same("folded", [0, 1], push(@y, queue, PAYLOAD.to_a.reverse.to_h))
+    same("folded, whole numbers", [0, 1], push(@y, queue, READ))
+    same("one payload", [READ], pick(@x.fetch(queue, "one").first["payloads"], 0))
+    kept = declare("Kept", fold: "list")
+    [@x, @y].each { |agent| same("list keeps", [1, 0], push(agent, kept, PAYLOAD)) }
+    same("two payloads", [READ, READ], @y.run(kept, 1).first["payloads"])
+    last = declare("Last", fold: "last")
+    @x.push(last, { id: "one", payload: "old", score: 1 })
+    @y.push(last, { id: "one", payload: "new", score: 2 })
+    @x.push(last, { id: "one", payload: "late", score: 1.5 })
+    same("last", ["new"], @y.run(last, 1).first["payloads"])
+  end
+
+  def push(agent, queue, payload) = agent.push(queue, { id: "one", payload: payload, score: 1 }).values_at("added", "folded")
+
+  # The on_waiting of x's worker decides on what x pushes, also onto y's.
+  def meet
+    queue = "Meeting"
+    declare(queue)
+    @x.worker(queue, on_waiting: "earlier")
+    @y.push(queue, { id: "one", payload: 1, delay: 600 })
+    before = due(queue)
+    @x.push(queue, { id: "one", payload: 2, delay: 300 })
+    within("earlier of x's worker", -301..-299, due(queue) - before)
+    @y.push(queue, { id: "one", payload: 3, delay: 100 })
+    within("keep of y's worker", -301..-299, due(queue) - before)
+    @x.worker(queue, on_waiting: "reject")
+    same("reject of x's worker", [0, 1, [0]], @x.push(queue, { id: "one", payload: 4 }).values_at("added", "refused", "refused_at"))
+    @x.push(queue, { id: "one", payload: 5, delay: 900, on_waiting: "later" })
+    within("later of x's job", 299..301, due(queue) - before)
+    same("payloads", [1, 2, 3, 5], pick(@y.fetch(queue, "one").first["payloads"], 0))
+  end
+
+  def due(queue) = @y.fetch(queue, "one").first["perform_in"]
+
+  # What x made counts, whatever y's code says.
+  def shards
+    queue = "Shards"
+    @x.worker(queue, shards_count: 7)
+    @y.worker(queue, shards_count: 3, batch_size: 4)
+    @queues << queue
+    ids = Array.new(60) { |number| "id #{number}" }
+    @x.push(queue, *ids.first(30).map { |id| { id: id, payload: id } })
+    @y.push(queue, *ids.last(30).map { |id| { id: id, payload: id } })
+    [@x, @y].each { |agent| same("shards seen by #{agent.language}", 7, agent.metrics(queue)["shards"].size) }
+    same("all ids run", ids.sort, pick(@y.run(queue, 60), "id").sort)
+    empty(queue)
+  end
+
+  def raw
+    queue = declare("Raw bytes", codec: "raw")
+    @x.push(queue, { id: "one", payload: BYTES }, { id: "one", payload: { "hex" => "ff" } })
+    same("raw payloads", [BYTES, { "hex" => "ff" }], @y.run(queue, 1).first["payloads"])
+  end
+
+  # ---- checks
+
+  # A queue that both know alike.
+  def declare(queue, **settings)
+    [@x, @y].each { |agent| agent.worker(queue, **settings) }
+    @queues << queue
+    queue
+  end
+
+  def empty(queue)
+    same("#{queue}: nothing is left", [0, 0, 0], @y.metrics(queue).values_at("length", "busy", "morgue_length"))
+  end
+
+  def pick(records, field) = records.map { |record| record[field] }
+
+  # 1 and 1.0 differ here.
+  def same(name, wanted, found)
+    judge(name, wanted.eql?(found)) { "wanted #{wanted.inspect}\n      found  #{found.inspect}" }
+  end
+
+  def within(name, range, found)
+    judge(name, range.cover?(found)) { "#{found} is not within #{range}" }
+  end
+
+  def true?(name, found) = judge(name, found) { "not so" }
+
+  def judge(name, good)
+    @checks += 1
+    @failures << "#{name}: #{yield}" unless good
+  end
+end
