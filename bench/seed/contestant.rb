@@ -1,36 +1,25 @@
 # frozen_string_literal: true
 
-require_relative "peers"
-
 # One system under test: pushes and servers of it are processes of their own.
 class Contestant
   APPS = "#{__dir__}/apps"
-  OURS = ["-I", "#{Peers::ROOT}/ruby/lib"].freeze
+  ROOT = File.expand_path("../..", __dir__)
   THREADS = 5
   PATIENCE = 120 # seconds for one measurement
 
-  def self.seriatim(redis, folder)
-    new("seriatim", redis, folder, {}, OURS, ["#{Peers::ROOT}/ruby/exe/seriatim", "-c", THREADS.to_s])
-  end
+  attr_reader :name, :title
 
-  def self.lowkiq(redis, folder)
-    new("lowkiq", redis, folder, Peers::ENVIRONMENT, [], ["#{Peers::FOLDER}/bin/lowkiq"])
-  end
-
-  def self.sidekiq(redis, folder)
-    new("sidekiq", redis, folder, Peers::ENVIRONMENT, [], ["#{Peers::FOLDER}/bin/sidekiq", "-c", THREADS.to_s])
-  end
-
-  attr_reader :name
-
-  def initialize(name, redis, folder, environment, options, command)
+  # @param script [Proc] the command that runs a program of APPS
+  # @param server [Proc] the command that serves an app
+  def initialize(name, title, redis, folder, script:, server:, environment: {})
     @name = name
+    @title = title
     @redis = redis
     @log = "#{folder}/#{name}.log"
     @result = "#{folder}/result"
     @environment = environment.merge("REDIS_URL" => redis.url, "BENCH_RESULT" => @result)
-    @options = options
-    @command = command
+    @script = script
+    @server = server
   end
 
   # Each answers the seconds that `count` jobs took.
@@ -54,7 +43,7 @@ class Contestant
   # Runs a server of the app while the block runs.
   def serve(app, environment = {})
     File.delete(@result) if File.exist?(@result)
-    server = Process.detach(run(environment, *@command, "-r", "#{APPS}/#{app}.rb"))
+    server = Process.detach(start(environment, @server.call(app)))
     yield server.pid
   ensure
     Process.kill(:TERM, server.pid) if server.alive?
@@ -73,15 +62,14 @@ class Contestant
   end
 
   # @return [Integer] the process' id
-  def run(environment, *arguments)
-    spawn(@environment.merge(environment), "ruby", *@options, *arguments, out: @log, err: %i[child out])
-  end
+  def run(script, environment = {}) = start(environment, @script.call(script))
 
   private
 
+  def start(environment, command) = spawn(@environment.merge(environment), *command, out: @log, err: %i[child out])
+
   def push(mode, count)
-    command = ["ruby", *@options, "#{APPS}/push.rb", name, mode, count.to_s]
-    seconds = IO.popen(@environment, command, err: @log, &:read)
+    seconds = IO.popen(@environment, [*@script.call("push"), name, mode, count.to_s], err: @log, &:read)
     seconds.empty? ? raise("#{name} could not push: #{File.read(@log)}") : seconds.lines.last.to_f
   end
 

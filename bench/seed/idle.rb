@@ -17,7 +17,7 @@ class Idle
     jobs = { "BENCH_JOBS" => PUSHES.to_s }
     @contestant.serve("latency", jobs) do
       sleep SETTLE
-      Process.wait(@contestant.run(jobs, "#{Contestant::APPS}/latency.rb"))
+      Process.wait(@contestant.run("latency", jobs))
       sorted = @contestant.result.split.map { |seconds| seconds.to_f * 1000 }.sort
       [sorted[PUSHES / 2], sorted[PUSHES * 99 / 100]]
     end

@@ -1,11 +1,14 @@
 # frozen_string_literal: true
 
-# The page docs/benchmarks/seed.md.
+# The page of a benchmark, in docs/benchmarks.
 class Page
   TITLES = { process: "processing", single: "enqueueing, one job a call", bulk: "enqueueing, 1,000 jobs a call" }.freeze
-  NAMES = { "seriatim" => "Seriatim", "lowkiq" => "Lowkiq (hiredis)", "sidekiq" => "Sidekiq" }.freeze
 
-  def initialize(race:, memory:, latency:, idle:, facts:)
+  # @param side [Module] FromRuby or FromPython
+  # @param titles [Hash{String=>String}] of those who took part, ours first
+  def initialize(side:, titles:, race:, memory:, latency:, idle:, facts:)
+    @side = side
+    @titles = titles
     @race = race
     @memory = memory
     @latency = latency
@@ -17,11 +20,10 @@ class Page
 
   def to_s
     <<~TEXT
-      # The seed's own benchmark
+      # #{@side::TITLE}
 
-      Written by `bench/seed_benchmark`; run it to get your machine's. Blank jobs with distinct ids, #{Contestant::THREADS} threads, batch_size 1,
-      every system with its defaults (Lowkiq with its hiredis driver), on one redis-server over loopback TCP that holds
-      nothing on disk.
+      Written by `#{@side::COMMAND}`; run it to get your machine's. Blank jobs with distinct ids, #{Contestant::THREADS} threads, batch_size 1,
+      #{@side::DEFAULTS}, on one redis-server over loopback TCP that holds nothing on disk.
 
       ## Results
 
@@ -34,10 +36,10 @@ class Page
       - Each system gets as many jobs as take it about #{Race::SECONDS.to_i} s on this machine (found out by a run that does not count),
         because a rate over a tenth of a second says nothing. Rates and ratios are medians of #{Race::ROUNDS} rounds, in
         each of which the systems take turns; a ratio is one of the same round.
-      - Memory: the difference of used_memory over #{SeedBenchmark::WAITING.to_s.gsub(/(\d)(?=\d{3}$)/, '\1,')} waiting jobs with a payload of 30 bytes.
+      - Memory: the difference of used_memory over #{Benchmark::WAITING.to_s.gsub(/(\d)(?=\d{3}$)/, '\1,')} waiting jobs with a payload of 30 bytes.
       - Latency: #{Idle::PUSHES} pushes, 20 ms apart, on a server that has nothing else to do; from just before the push to perform.
       - Idle: what the server's process sends in #{Idle::SECONDS} s by Redis' MONITOR, and its threads' CPU time by /proc.
-
+      #{@side::NOTES.map { |note| "- #{note}\n" }.join}
       ## Machine
 
       #{table(%w[what value], @facts.map(&:itself))}
@@ -46,28 +48,29 @@ class Page
 
   private
 
-  def names = NAMES.keys.select { |name| @race.counts.key?([name, :process]) }
-
-  def skipped = (NAMES.keys - names).map { |name| "**#{NAMES[name]} is missing here: it could not be installed.**\n" }
+  def skipped
+    @side::PEERS.except(*@titles.keys).values.map { |title| "**#{title} is missing here: it could not be installed.**\n" }
+  end
 
   def rates
     rows = TITLES.map do |what, title|
       [title, *names.map { |name| thousands(@race.median(name, what)) }, *peers.map { |name| ratio(what, name) }]
     end
-    table(["jobs/s, median", *names.map { |name| NAMES[name] }, *peers.map { |name| "times #{NAMES[name]}" }], rows)
+    table(["jobs/s, median", *@titles.values, *peers.map { |name| "times #{@titles[name]}" }], rows)
   end
 
-  def peers = names - ["seriatim"]
+  def names = @titles.keys
+  def peers = names.drop(1)
 
-  def ratio(what, name) = format("%.1f", @race.ratio("seriatim", name, what))
+  def ratio(what, name) = format("%.1f", @race.ratio(names.first, name, what))
 
   def detail(what)
-    rows = names.map { |name| [NAMES[name], thousands(@race.counts[[name, what]]), *@race.rates[[name, what]].map { |rate| thousands(rate) }] }
+    rows = @titles.map { |name, title| [title, thousands(@race.counts[[name, what]]), *@race.rates[[name, what]].map { |rate| thousands(rate) }] }
     table([TITLES[what], "jobs", *Array.new(Race::ROUNDS) { |round| "round #{round + 1}" }], rows)
   end
 
   def memory
-    table(["Redis memory", "bytes a waiting job"], @memory.map { |name, bytes| [NAMES[name], bytes.round] })
+    table(["Redis memory", "bytes a waiting job"], @memory.map { |name, bytes| [@titles[name], bytes.round] })
   end
 
   def idle
