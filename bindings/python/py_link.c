@@ -1,0 +1,420 @@
+/* py_link.c - seriatim._native.Link: one connection that pushes and asks, driven to its end or stepped by an event loop. */
+#include "py_link.h"
+
+#include "client.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#define FAST(function) (PyCFunction)(void (*)(void))(function)
+
+/* ---- Use ---------------------------------------------------------------------------------------------------- */
+
+/*
+ * In a child of fork(2): a step makes the link notice, which leaves the parent's connection alone. One that a thread of the parent
+ * was inside of may be half changed, and stays untouched.
+ */
+static int link_adopt(spy_link *self)
+{
+    if (self->busy) {
+        spy_raise(spy_state_of((PyObject *)self), SERIATIM_CLOSED, "the link was in use when the process forked; make another");
+        return -1;
+    }
+    self->pid = getpid();
+    seriatim_link_step(self->link);
+    return 0;
+}
+
+static seriatim_link *link_idle(spy_link *self)
+{
+    if (!self->link) {
+        spy_raise(spy_state_of((PyObject *)self), SERIATIM_CLOSED, "the link is closed");
+        return NULL;
+    }
+    if (self->pid != getpid() && link_adopt(self) < 0)
+        return NULL;
+    if (self->busy) {
+        PyErr_SetString(PyExc_RuntimeError, "the link is in use by another thread");
+        return NULL;
+    }
+    return self->link;
+}
+
+seriatim_client *spy_link_client(spy_link *self)
+{
+    seriatim_link *link = link_idle(self);
+    return link ? seriatim_link_client(link) : NULL;
+}
+
+static PyObject *link_fail(spy_link *self, int status)
+{
+    spy_state *state = spy_state_of((PyObject *)self);
+    const seriatim_error *error = seriatim_client_error(seriatim_link_client(self->link));
+    if (error->status == status)
+        return spy_raise_error(state, error);
+    return spy_raise(state, status, error->message[0] ? error->message : seriatim_status_text(status));
+}
+
+PyObject *spy_link_begun(spy_link *self, int status, PyObject *(*read)(const spy_link *))
+{
+    if (status == SERIATIM_OK) {
+        self->read = read;
+        Py_RETURN_NONE;
+    }
+    if (srt_client_status(seriatim_link_client(self->link)) != SERIATIM_AGAIN)
+        self->read = NULL; /* nothing is under way, and what came before is forgotten */
+    return link_fail(self, status);
+}
+
+/* ---- Going on with what was begun --------------------------------------------------------------------------- */
+
+/* A link without a socket may have to ask the resolver, which blocks: that step goes without the GIL. */
+static int link_step(spy_link *self)
+{
+    int status;
+    if (seriatim_link_fd(self->link) >= 0)
+        return seriatim_link_step(self->link);
+    Py_BEGIN_ALLOW_THREADS
+    status = seriatim_link_step(self->link);
+    Py_END_ALLOW_THREADS
+    return status;
+}
+
+static int link_wait(spy_link *self, int64_t deadline_ms)
+{
+    seriatim_link *link = self->link;
+    int wants = seriatim_link_wants(link), patience = seriatim_link_timeout_ms(link), left = spy_left_ms(deadline_ms);
+    struct pollfd fd = {seriatim_link_fd(link), POLLIN, 0};
+    if (wants)
+        fd.events = (short)((wants & SERIATIM_WANT_READ ? POLLIN : 0) | (wants & SERIATIM_WANT_WRITE ? POLLOUT : 0));
+    if (patience < 0 || (left >= 0 && left < patience))
+        patience = left;
+    return spy_poll(&fd, fd.fd >= 0, patience);
+}
+
+/* 0 with the status of the end; or -1 with an exception. */
+static int link_drive(spy_link *self, int64_t deadline_ms, int *status)
+{
+    for (;;) {
+        *status = link_step(self);
+        if (*status != SERIATIM_AGAIN)
+            return 0;
+        if (spy_left_ms(deadline_ms) == 0) {
+            spy_raise(spy_state_of((PyObject *)self), SERIATIM_TIMEOUT, "no answer from Redis in time");
+            return -1;
+        }
+        if (link_wait(self, deadline_ms) < 0)
+            return -1;
+    }
+}
+
+/* Busy, because the collector may run anyone's code while the result is made. */
+static PyObject *link_result(spy_link *self, int status)
+{
+    PyObject *result;
+    if (!self->read) {
+        PyErr_SetString(PyExc_RuntimeError, "nothing was begun");
+        return NULL;
+    }
+    if (status == SERIATIM_AGAIN) {
+        PyErr_SetString(PyExc_RuntimeError, "what was begun has not ended yet");
+        return NULL;
+    }
+    if (status != SERIATIM_OK)
+        return link_fail(self, status);
+    self->busy = 1;
+    result = self->read(self);
+    self->busy = 0;
+    return result;
+}
+
+/* An exception may end a wait: what was begun is then dropped with its socket, so no answer can be mistaken for another's. */
+static PyObject *link_drive_method(PyObject *object, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
+{
+    spy_link *self = (spy_link *)object;
+    int64_t deadline_ms;
+    int ended, status = SERIATIM_OK;
+    if (spy_arity("drive", nargs, 0, 1) < 0 || spy_deadline(args, nargs, names, 0, &deadline_ms) < 0 || !link_idle(self))
+        return NULL;
+    self->busy = 1;
+    ended = link_drive(self, deadline_ms, &status);
+    self->busy = 0;
+    if (ended < 0) {
+        seriatim_link_reset(self->link);
+        return NULL;
+    }
+    return link_result(self, status);
+}
+
+static PyObject *link_step_method(PyObject *object, PyObject *ignored)
+{
+    spy_link *self = (spy_link *)object;
+    int status;
+    (void)ignored;
+    if (!link_idle(self))
+        return NULL;
+    self->busy = 1;
+    status = link_step(self);
+    self->busy = 0;
+    return PyBool_FromLong(status != SERIATIM_AGAIN);
+}
+
+static PyObject *link_result_method(PyObject *object, PyObject *ignored)
+{
+    spy_link *self = (spy_link *)object;
+    seriatim_client *client = spy_link_client(self);
+    (void)ignored;
+    return client ? link_result(self, srt_client_status(client)) : NULL;
+}
+
+static PyObject *link_fileno(PyObject *object, PyObject *ignored)
+{
+    seriatim_link *link = link_idle((spy_link *)object);
+    (void)ignored;
+    return link ? PyLong_FromLong(seriatim_link_fd(link)) : NULL;
+}
+
+static PyObject *link_wants(PyObject *object, PyObject *ignored)
+{
+    seriatim_link *link = link_idle((spy_link *)object);
+    (void)ignored;
+    return link ? PyLong_FromLong(seriatim_link_wants(link)) : NULL;
+}
+
+static PyObject *link_timeout(PyObject *object, PyObject *ignored)
+{
+    seriatim_link *link = link_idle((spy_link *)object);
+    int patience;
+    (void)ignored;
+    if (!link)
+        return NULL;
+    patience = seriatim_link_timeout_ms(link);
+    return patience < 0 ? spy_none_or(0) : PyFloat_FromDouble(patience / 1000.0);
+}
+
+/* ---- Queues and layout ---------------------------------------------------------------------------------------- */
+
+/* link.queue(settings) -> its number in this link */
+static PyObject *link_queue(PyObject *object, PyObject *tuple)
+{
+    spy_link *self = (spy_link *)object;
+    seriatim_queue_settings settings;
+    seriatim_client *client;
+    size_t queue;
+    int status;
+    if (spy_queue_settings(tuple, &settings) < 0 || !(client = spy_link_client(self)))
+        return NULL;
+    status = seriatim_client_queue(client, &settings, &queue);
+    return status == SERIATIM_OK ? PyLong_FromSize_t(queue) : link_fail(self, status);
+}
+
+static PyObject *link_read_layout(const spy_link *self)
+{
+    return PyLong_FromUnsignedLong(seriatim_layout_shards(seriatim_link_client(self->link), self->queue));
+}
+
+/* link.layout(queue): shards_count as Redis has it, 0 when there is no such queue */
+static PyObject *link_layout(PyObject *object, PyObject *queue)
+{
+    spy_link *self = (spy_link *)object;
+    seriatim_client *client;
+    size_t number;
+    if (spy_size(queue, &number) < 0 || !(client = spy_link_client(self)))
+        return NULL;
+    self->queue = number;
+    return spy_link_begun(self, seriatim_layout_begin(client, number), link_read_layout);
+}
+
+/* ---- Push -------------------------------------------------------------------------------------------------------- */
+
+enum { JOB_ID, JOB_PAYLOAD, JOB_SCORE, JOB_WHEN, JOB_TIME, JOB_RETRY, JOB_ON_WAITING, JOB_CONTEXT, JOB_FIELDS };
+
+static int link_job_options(PyObject *row, seriatim_job *job)
+{
+    PyObject *score = PyTuple_GET_ITEM(row, JOB_SCORE), *context = PyTuple_GET_ITEM(row, JOB_CONTEXT);
+    PyObject *on_waiting = PyTuple_GET_ITEM(row, JOB_ON_WAITING);
+    job->has_score = score != Py_None;
+    if (job->has_score && spy_double(score, &job->score) < 0)
+        return -1;
+    if (on_waiting != Py_None && spy_cstr(on_waiting, &job->on_waiting) < 0)
+        return -1;
+    return context == Py_None ? 0 : spy_data(context, &job->context, &job->context_len);
+}
+
+static int link_job(PyObject *row, seriatim_job *job)
+{
+    int64_t when;
+    if (!PyTuple_Check(row) || PyTuple_GET_SIZE(row) != JOB_FIELDS) {
+        PyErr_Format(PyExc_TypeError, "a job is a tuple of %d values", JOB_FIELDS);
+        return -1;
+    }
+    seriatim_job_init(job);
+    if (spy_data(PyTuple_GET_ITEM(row, JOB_ID), &job->id, &job->id_len) < 0 ||
+        spy_data(PyTuple_GET_ITEM(row, JOB_PAYLOAD), &job->payload, &job->payload_len) < 0 ||
+        spy_int64(PyTuple_GET_ITEM(row, JOB_WHEN), &when) < 0 ||
+        spy_double(PyTuple_GET_ITEM(row, JOB_TIME), &job->time) < 0 ||
+        spy_int64(PyTuple_GET_ITEM(row, JOB_RETRY), &job->retry_count) < 0)
+        return -1;
+    job->when = when < SERIATIM_NOW || when > SERIATIM_DELAY ? -1 : (int)when;
+    return link_job_options(row, job);
+}
+
+static PyObject *link_refused_place(const void *places, size_t i)
+{
+    return PyLong_FromSize_t(((const size_t *)places)[i]);
+}
+
+static PyObject *link_read_push(const spy_link *self)
+{
+    seriatim_client *client = seriatim_link_client(self->link);
+    seriatim_push_counts counts = seriatim_push_result(client);
+    size_t count;
+    const size_t *places = seriatim_push_refused(client, &count);
+    return Py_BuildValue("(nnN)", (Py_ssize_t)counts.added, (Py_ssize_t)counts.folded,
+                         spy_list(count, link_refused_place, places));
+}
+
+/* OK, a status, or 1 with an exception. Converting a row runs no code of the caller's. */
+static int link_push_rows(seriatim_client *client, PyObject *rows)
+{
+    Py_ssize_t i;
+    int status = SERIATIM_OK;
+    for (i = 0; status == SERIATIM_OK && i < PyList_GET_SIZE(rows); i++) {
+        seriatim_job job;
+        if (link_job(PyList_GET_ITEM(rows, i), &job) < 0)
+            return 1;
+        status = seriatim_push_job(client, &job);
+    }
+    return status;
+}
+
+/* link.push(queue, rows): (added, folded, [places of refused jobs]) */
+static PyObject *link_push(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+{
+    spy_link *self = (spy_link *)object;
+    seriatim_client *client;
+    size_t queue;
+    int status;
+    if (spy_arity("push", nargs, 2, 2) < 0 || spy_size(args[0], &queue) < 0 || spy_check_list(args[1]) < 0 ||
+        !(client = spy_link_client(self)))
+        return NULL;
+    status = seriatim_push_begin(client, queue);
+    if (status == SERIATIM_OK)
+        status = link_push_rows(client, args[1]);
+    if (status == 1) {
+        self->read = NULL;
+        return NULL;
+    }
+    if (status == SERIATIM_OK)
+        status = seriatim_push_send(client);
+    return spy_link_begun(self, status, link_read_push);
+}
+
+/* ---- Life -------------------------------------------------------------------------------------------------------- */
+
+static int link_init(PyObject *object, PyObject *args, PyObject *names)
+{
+    static char *keywords[] = {"url", "namespace", "name", "max_payload", NULL};
+    spy_link *self = (spy_link *)object;
+    seriatim_options options = {0};
+    seriatim_error error = {0};
+    const char *url;
+    Py_ssize_t max_payload;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "sszn:Link", keywords, &url, &options.ns, &options.name, &max_payload))
+        return -1;
+    if (self->link) {
+        PyErr_SetString(PyExc_TypeError, "already initialized");
+        return -1;
+    }
+    options.max_payload = max_payload < 0 ? SIZE_MAX : (size_t)max_payload;
+    if (seriatim_link_new(&options, url, &self->link, &error) != SERIATIM_OK) {
+        spy_raise_error(spy_state_of(object), &error);
+        return -1;
+    }
+    self->pid = getpid();
+    self->read = NULL;
+    return 0;
+}
+
+/* A link that is busy here was so when the process forked. */
+static void link_dealloc(PyObject *object)
+{
+    spy_link *self = (spy_link *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    if (self->link && !self->busy)
+        seriatim_link_free(self->link);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyObject *link_reset(PyObject *object, PyObject *ignored)
+{
+    seriatim_link *link = link_idle((spy_link *)object);
+    (void)ignored;
+    if (link)
+        seriatim_link_reset(link);
+    return spy_none_or(!link);
+}
+
+/* One that is in use is closed when it is collected. */
+static PyObject *link_close(PyObject *object, PyObject *ignored)
+{
+    spy_link *self = (spy_link *)object;
+    (void)ignored;
+    if (self->link && !self->busy) {
+        seriatim_link_free(self->link);
+        self->link = NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *link_url(PyObject *object, void *ignored)
+{
+    seriatim_link *link = link_idle((spy_link *)object);
+    (void)ignored;
+    return link ? spy_cstr_or_none(seriatim_link_url(link)) : NULL;
+}
+
+static PyMethodDef link_methods[] = {
+    {"queue", link_queue, METH_O, NULL},
+    {"push", FAST(link_push), METH_FASTCALL, NULL},
+    {"layout", link_layout, METH_O, NULL},
+    {"query", FAST(spy_link_query), METH_VARARGS | METH_KEYWORDS, NULL},
+    {"action", FAST(spy_link_action), METH_FASTCALL, NULL},
+    {"metrics", spy_link_metrics, METH_O, NULL},
+    {"explain", FAST(spy_link_explain), METH_FASTCALL, NULL},
+    {"check", FAST(spy_link_check), METH_FASTCALL, NULL},
+    {"nodes", spy_link_nodes, METH_NOARGS, NULL},
+    {"drive", FAST(link_drive_method), METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"step", link_step_method, METH_NOARGS, NULL},
+    {"result", link_result_method, METH_NOARGS, NULL},
+    {"fileno", link_fileno, METH_NOARGS, NULL},
+    {"wants", link_wants, METH_NOARGS, NULL},
+    {"timeout", link_timeout, METH_NOARGS, NULL},
+    {"reset", link_reset, METH_NOARGS, NULL},
+    {"close", link_close, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef link_attributes[] = {
+    {"url", link_url, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot link_slots[] = {
+    {Py_tp_doc, (void *)"One connection; what was begun is driven to its end, or stepped."},
+    {Py_tp_init, (void *)link_init},
+    {Py_tp_dealloc, (void *)link_dealloc},
+    {Py_tp_traverse, (void *)spy_visit_type},
+    {Py_tp_methods, link_methods},
+    {Py_tp_getset, link_attributes},
+    {0, NULL},
+};
+
+PyType_Spec spy_link_spec = {
+    .name = "seriatim._native.Link",
+    .basicsize = sizeof(spy_link),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .slots = link_slots,
+};

@@ -1,0 +1,270 @@
+/* py_operators.c - queries, actions and metrics, as methods of seriatim._native.Link. */
+#include "py_link.h"
+
+#include <string.h>
+
+static seriatim_client *operators_client(const spy_link *self)
+{
+    return seriatim_link_client(self->link);
+}
+
+/* The texts of a list of bytes or None, which keeps them; PyMem_Free them. NULL with an exception, or none for None. */
+static seriatim_text *operators_texts(PyObject *list, size_t *count)
+{
+    seriatim_text *texts;
+    Py_ssize_t i;
+    *count = 0;
+    if (list == Py_None || spy_check_list(list) < 0)
+        return NULL;
+    texts = PyMem_New(seriatim_text, (size_t)PyList_GET_SIZE(list) + 1);
+    if (!texts)
+        return (seriatim_text *)PyErr_NoMemory();
+    for (i = 0; i < PyList_GET_SIZE(list); i++)
+        if (spy_data(PyList_GET_ITEM(list, i), &texts[i].data, &texts[i].len) < 0) {
+            PyMem_Free(texts);
+            return NULL;
+        }
+    *count = (size_t)PyList_GET_SIZE(list);
+    return texts;
+}
+
+/* ---- Queries ------------------------------------------------------------------------------------------------ */
+
+static PyObject *operators_payload(const void *payloads, size_t i)
+{
+    const seriatim_payload *p = (const seriatim_payload *)payloads + i;
+    return Py_BuildValue("(Nd)", PyBytes_FromStringAndSize(p->data, (Py_ssize_t)p->len), p->score);
+}
+
+static PyObject *operators_record(const void *records, size_t i)
+{
+    const seriatim_record *record = (const seriatim_record *)records + i;
+    PyObject *dict = PyDict_New();
+    if (dict && (spy_set(dict, "id", spy_id(record->id, record->id_len)) ||
+                 spy_set(dict, "state", spy_cstr_or_none(record->state)) ||
+                 spy_set(dict, "behind", PyBool_FromLong(record->behind)) ||
+                 spy_set(dict, "perform_in", PyFloat_FromDouble(record->perform_in)) ||
+                 spy_set(dict, "updated_at", PyFloat_FromDouble(record->updated_at)) ||
+                 spy_set(dict, "retry_count", PyLong_FromLongLong(record->retry_count)) ||
+                 spy_set(dict, "error", spy_text_or_none(record->error, record->error_len)) ||
+                 spy_set(dict, "payloads", spy_list(record->payload_count, operators_payload, record->payloads)) ||
+                 spy_set(dict, "payload_total", PyLong_FromSize_t(record->payload_total)) ||
+                 spy_set(dict, "fence", PyLong_FromLongLong(record->fence)) ||
+                 spy_set(dict, "shard", PyLong_FromUnsignedLong(record->shard))))
+        Py_CLEAR(dict);
+    return dict;
+}
+
+static PyObject *operators_read_query(const spy_link *self)
+{
+    size_t count;
+    const seriatim_record *records = seriatim_query_result(operators_client(self), &count);
+    return spy_list(count, operators_record, records);
+}
+
+/* link.query(queue, kind, reverse, min, max, limit, shard, ids): all fields of each record */
+PyObject *spy_link_query(PyObject *object, PyObject *args, PyObject *names)
+{
+    static char *keywords[] = {"queue", "kind", "reverse", "min", "max", "limit", "shard", "ids", NULL};
+    spy_link *self = (spy_link *)object;
+    seriatim_client *client;
+    seriatim_query query;
+    seriatim_text *texts;
+    PyObject *queue, *limit, *shard, *ids;
+    Py_ssize_t min_len = 0, max_len = 0;
+    size_t number;
+    int kind, status;
+    seriatim_query_init(&query, 0);
+    if (!PyArg_ParseTupleAndKeywords(args, names, "Oipz#z#OOO:query", keywords, &queue, &kind, &query.reverse, &query.min.data,
+                                     &min_len, &query.max.data, &max_len, &limit, &shard, &ids) ||
+        spy_size(queue, &number) < 0 || spy_int64(limit, &query.limit) < 0 || spy_int64(shard, &query.shard) < 0 ||
+        !(client = spy_link_client(self)))
+        return NULL;
+    query.kind = kind;
+    query.min.len = (size_t)min_len;
+    query.max.len = (size_t)max_len;
+    texts = operators_texts(ids, &query.id_count);
+    if (!texts && ids != Py_None)
+        return NULL;
+    query.ids = texts;
+    status = seriatim_query_begin(client, number, &query);
+    PyMem_Free(texts);
+    return spy_link_begun(self, status, operators_read_query);
+}
+
+/* ---- Actions -------------------------------------------------------------------------------------------------- */
+
+static PyObject *operators_read_action(const spy_link *self)
+{
+    return PyLong_FromLongLong(seriatim_action_result(operators_client(self)));
+}
+
+/* link.action(queue, kind, ids): how many it changed */
+PyObject *spy_link_action(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+{
+    spy_link *self = (spy_link *)object;
+    seriatim_client *client;
+    seriatim_text *texts;
+    size_t queue, count;
+    int64_t kind;
+    int status;
+    if (spy_arity("action", nargs, 3, 3) < 0 || spy_size(args[0], &queue) < 0 || spy_int64(args[1], &kind) < 0 ||
+        !(client = spy_link_client(self)))
+        return NULL;
+    texts = operators_texts(args[2], &count);
+    if (!texts && args[2] != Py_None)
+        return NULL;
+    status = seriatim_action_begin(client, queue, kind < 0 || kind > INT_MAX ? -1 : (int)kind, texts, count);
+    PyMem_Free(texts);
+    return spy_link_begun(self, status, operators_read_action);
+}
+
+/* ---- Metrics -------------------------------------------------------------------------------------------------- */
+
+static PyObject *operators_figures(const seriatim_metrics *m)
+{
+    PyObject *dict = PyDict_New();
+    if (dict && (spy_set(dict, "length", PyLong_FromLongLong(m->length)) ||
+                 spy_set(dict, "fresh", PyLong_FromLongLong(m->fresh)) ||
+                 spy_set(dict, "retries", PyLong_FromLongLong(m->retries)) ||
+                 spy_set(dict, "morgue_length", PyLong_FromLongLong(m->morgue_length)) ||
+                 spy_set(dict, "lag", PyFloat_FromDouble(m->lag)) ||
+                 spy_set(dict, "processed", PyLong_FromLongLong(m->processed)) ||
+                 spy_set(dict, "failed", PyLong_FromLongLong(m->failed)) ||
+                 spy_set(dict, "busy", PyLong_FromLongLong(m->busy)) ||
+                 spy_set(dict, "parked", PyLong_FromLongLong(m->parked)) ||
+                 spy_set(dict, "unproven", PyLong_FromLongLong(m->unproven)) ||
+                 spy_set(dict, "suspect", PyLong_FromLongLong(m->suspect)) ||
+                 spy_set(dict, "refused", PyLong_FromLongLong(m->refused)) ||
+                 spy_set(dict, "first", PyFloat_FromDouble(m->first)) ||
+                 spy_set(dict, "now", PyFloat_FromDouble(m->now)) ||
+                 spy_set(dict, "paused", PyLong_FromLongLong(m->paused))))
+        Py_CLEAR(dict);
+    return dict;
+}
+
+static PyObject *operators_shard_figures(const void *shards, size_t i)
+{
+    const seriatim_metrics *m = (const seriatim_metrics *)shards + i;
+    PyObject *dict = operators_figures(m);
+    if (dict && (spy_set(dict, "lease", PyLong_FromLongLong(m->lease)) ||
+                 spy_set(dict, "fence", PyLong_FromLongLong(m->fence)) ||
+                 spy_set(dict, "owner", spy_cstr_or_none(m->owner))))
+        Py_CLEAR(dict);
+    return dict;
+}
+
+static PyObject *operators_read_metrics(const spy_link *self)
+{
+    seriatim_client *client = operators_client(self);
+    size_t count;
+    const seriatim_metrics *shards = seriatim_metrics_shards(client, &count);
+    PyObject *dict = operators_figures(seriatim_metrics_total(client));
+    if (dict && spy_set(dict, "shards", spy_list(count, operators_shard_figures, shards)))
+        Py_CLEAR(dict);
+    return dict;
+}
+
+/* link.metrics(queue): the queue's figures; its shards' at "shards" */
+PyObject *spy_link_metrics(PyObject *object, PyObject *queue)
+{
+    spy_link *self = (spy_link *)object;
+    seriatim_client *client;
+    size_t number;
+    if (spy_size(queue, &number) < 0 || !(client = spy_link_client(self)))
+        return NULL;
+    return spy_link_begun(self, seriatim_metrics_begin(client, number), operators_read_metrics);
+}
+
+/* ---- Explain, check, nodes -------------------------------------------------------------------------------------- */
+
+static PyObject *operators_known(const seriatim_record *record)
+{
+    return strcmp(record->state, "unknown") == 0 ? spy_none_or(0) : operators_record(record, 0);
+}
+
+static PyObject *operators_read_explanation(const spy_link *self)
+{
+    const seriatim_explanation *e = seriatim_explain_result(operators_client(self));
+    PyObject *dict = PyDict_New();
+    if (dict && (spy_set(dict, "text", spy_cstr_or_none(e->text)) || spy_set(dict, "job", operators_known(&e->job)) ||
+                 spy_set(dict, "behind", operators_known(&e->behind)) || spy_set(dict, "dead", operators_known(&e->dead)) ||
+                 spy_set(dict, "owner", spy_cstr_or_none(e->owner)) ||
+                 spy_set(dict, "owner_alive", PyBool_FromLong(e->owner_alive)) ||
+                 spy_set(dict, "paused", PyBool_FromLong(e->paused)) ||
+                 spy_set(dict, "lease", PyLong_FromLongLong(e->lease)) ||
+                 spy_set(dict, "fence", PyLong_FromLongLong(e->fence)) || spy_set(dict, "now", PyFloat_FromDouble(e->now))))
+        Py_CLEAR(dict);
+    return dict;
+}
+
+/* link.explain(queue, id) */
+PyObject *spy_link_explain(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+{
+    spy_link *self = (spy_link *)object;
+    seriatim_client *client;
+    const char *id;
+    size_t queue, len;
+    if (spy_arity("explain", nargs, 2, 2) < 0 || spy_size(args[0], &queue) < 0 || spy_data(args[1], &id, &len) < 0 ||
+        !(client = spy_link_client(self)))
+        return NULL;
+    return spy_link_begun(self, seriatim_explain_begin(client, queue, id, len), operators_read_explanation);
+}
+
+static PyObject *operators_finding(const void *findings, size_t i)
+{
+    const seriatim_finding *f = (const seriatim_finding *)findings + i;
+    PyObject *dict = PyDict_New();
+    if (dict && (spy_set(dict, "shard", PyLong_FromUnsignedLong(f->shard)) ||
+                 spy_set(dict, "kind", spy_cstr_or_none(f->kind)) || spy_set(dict, "detail", spy_cstr_or_none(f->detail)) ||
+                 spy_set(dict, "id", f->id_len ? spy_id(f->id, f->id_len) : spy_none_or(0)) ||
+                 spy_set(dict, "repaired", PyBool_FromLong(f->repaired))))
+        Py_CLEAR(dict);
+    return dict;
+}
+
+static PyObject *operators_read_check(const spy_link *self)
+{
+    seriatim_client *client = operators_client(self);
+    size_t count;
+    const seriatim_finding *findings = seriatim_check_result(client, &count);
+    return Py_BuildValue("(nN)", (Py_ssize_t)seriatim_check_looked_at(client), spy_list(count, operators_finding, findings));
+}
+
+/* link.check(queue, repair): (how many records it looked at, findings) */
+PyObject *spy_link_check(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+{
+    spy_link *self = (spy_link *)object;
+    seriatim_client *client;
+    size_t queue;
+    if (spy_arity("check", nargs, 2, 2) < 0 || spy_size(args[0], &queue) < 0 || !(client = spy_link_client(self)))
+        return NULL;
+    return spy_link_begun(self, seriatim_check_begin(client, queue, args[1] == Py_True), operators_read_check);
+}
+
+static PyObject *operators_node(const void *nodes, size_t i)
+{
+    const seriatim_living_node *node = (const seriatim_living_node *)nodes + i;
+    PyObject *dict = PyDict_New();
+    if (dict && (spy_set(dict, "name", spy_cstr_or_none(node->name)) ||
+                 spy_set(dict, "description", spy_cstr_or_none(node->description)) ||
+                 spy_set(dict, "expires_in", PyFloat_FromDouble(node->expires_in))))
+        Py_CLEAR(dict);
+    return dict;
+}
+
+static PyObject *operators_read_nodes(const spy_link *self)
+{
+    size_t count;
+    const seriatim_living_node *nodes = seriatim_nodes_result(operators_client(self), &count);
+    return spy_list(count, operators_node, nodes);
+}
+
+/* link.nodes(): [{"name", "description", "expires_in"}] */
+PyObject *spy_link_nodes(PyObject *object, PyObject *ignored)
+{
+    spy_link *self = (spy_link *)object;
+    seriatim_client *client = spy_link_client(self);
+    (void)ignored;
+    return client ? spy_link_begun(self, seriatim_nodes_begin(client), operators_read_nodes) : NULL;
+}

@@ -1,0 +1,439 @@
+/* seriatim_native.c - the module seriatim._native: errors, conversions and waiting, shared by the files beside it. */
+#include "seriatim_native.h"
+
+#include "link.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+spy_state *spy_state_of(PyObject *self)
+{
+    return PyType_GetModuleState(Py_TYPE(self));
+}
+
+/* ---- Errors ---------------------------------------------------------------------------------------------- */
+
+/* Imported late: the package imports this module first. */
+static PyObject *errors_maker(spy_state *state)
+{
+    PyObject *module, *maker;
+    if (state->from_status)
+        return state->from_status;
+    module = PyImport_ImportModule("seriatim._errors");
+    if (!module)
+        return NULL;
+    maker = PyObject_GetAttrString(module, "from_status");
+    Py_DECREF(module);
+    Py_XSETREF(state->from_status, maker);
+    return maker;
+}
+
+PyObject *spy_raise_named(spy_state *state, const char *name, PyObject *text)
+{
+    PyObject *maker, *error;
+    if (!text)
+        return NULL;
+    maker = errors_maker(state);
+    error = maker ? PyObject_CallFunction(maker, "sO", name, text) : NULL;
+    Py_DECREF(text);
+    if (error)
+        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_XDECREF(error);
+    return NULL;
+}
+
+PyObject *spy_raise(spy_state *state, int status, const char *message)
+{
+    if (status == SERIATIM_NOMEM)
+        return PyErr_NoMemory();
+    return spy_raise_named(state, seriatim_status_name(status), spy_text(message, strlen(message)));
+}
+
+PyObject *spy_raise_error(spy_state *state, const seriatim_error *error)
+{
+    return spy_raise(state, error->status, error->message[0] ? error->message : seriatim_status_text(error->status));
+}
+
+/* ---- From Python ------------------------------------------------------------------------------------------- */
+
+static int expected(const char *what, PyObject *value)
+{
+    PyErr_Format(PyExc_TypeError, "expected %s, not %.100s", what, Py_TYPE(value)->tp_name);
+    return -1;
+}
+
+int spy_arity(const char *name, Py_ssize_t given, Py_ssize_t least, Py_ssize_t most)
+{
+    if (given >= least && given <= most)
+        return 0;
+    PyErr_Format(PyExc_TypeError, "%s takes %zd to %zd arguments, not %zd", name, least, most, given);
+    return -1;
+}
+
+int spy_int64(PyObject *value, int64_t *out)
+{
+    int beyond;
+    if (!PyLong_Check(value))
+        return expected("int", value);
+    *out = PyLong_AsLongLongAndOverflow(value, &beyond);
+    if (beyond)
+        *out = beyond > 0 ? INT64_MAX : INT64_MIN;
+    return 0;
+}
+
+int spy_size(PyObject *value, size_t *out)
+{
+    int64_t number;
+    if (spy_int64(value, &number) < 0)
+        return -1;
+    *out = number < 0 ? SIZE_MAX : (size_t)number;
+    return 0;
+}
+
+int spy_double(PyObject *value, double *out)
+{
+    if (PyFloat_Check(value)) {
+        *out = PyFloat_AS_DOUBLE(value);
+        return 0;
+    }
+    if (!PyLong_Check(value))
+        return expected("float", value);
+    *out = PyLong_AsDouble(value);
+    return *out == -1.0 && PyErr_Occurred() ? -1 : 0;
+}
+
+int spy_data(PyObject *value, const char **data, size_t *len)
+{
+    if (!PyBytes_Check(value))
+        return expected("bytes", value);
+    *data = PyBytes_AS_STRING(value);
+    *len = (size_t)PyBytes_GET_SIZE(value);
+    return 0;
+}
+
+int spy_cstr(PyObject *value, const char **out)
+{
+    Py_ssize_t len;
+    if (!PyUnicode_Check(value))
+        return expected("str", value);
+    *out = PyUnicode_AsUTF8AndSize(value, &len);
+    if (!*out)
+        return -1;
+    if (strlen(*out) != (size_t)len) {
+        PyErr_SetString(PyExc_ValueError, "a NUL has no place here");
+        return -1;
+    }
+    return 0;
+}
+
+int spy_check_list(PyObject *value)
+{
+    return PyList_Check(value) ? 0 : expected("list", value);
+}
+
+int spy_queue_settings(PyObject *tuple, seriatim_queue_settings *settings)
+{
+    if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) != 10) {
+        PyErr_SetString(PyExc_TypeError, "a queue's settings are a tuple of 10 values");
+        return -1;
+    }
+    seriatim_queue_settings_init(settings);
+    if (spy_data(PyTuple_GET_ITEM(tuple, 0), &settings->name, &settings->name_len) < 0 ||
+        spy_int64(PyTuple_GET_ITEM(tuple, 1), &settings->shards_count) < 0 ||
+        spy_int64(PyTuple_GET_ITEM(tuple, 2), &settings->batch_size) < 0 ||
+        spy_int64(PyTuple_GET_ITEM(tuple, 3), &settings->max_retry_count) < 0 ||
+        spy_cstr(PyTuple_GET_ITEM(tuple, 4), &settings->fold) < 0 ||
+        spy_cstr(PyTuple_GET_ITEM(tuple, 5), &settings->on_waiting) < 0 ||
+        spy_cstr(PyTuple_GET_ITEM(tuple, 6), &settings->on_exhausted) < 0 ||
+        spy_double(PyTuple_GET_ITEM(tuple, 7), &settings->ttr) < 0 ||
+        spy_int64(PyTuple_GET_ITEM(tuple, 9), &settings->priority) < 0)
+        return -1;
+    settings->serial_shards = PyTuple_GET_ITEM(tuple, 8) == Py_True;
+    return 0;
+}
+
+/* The value of `seconds`, borrowed; NULL with an exception, or without one when it was not given. */
+static PyObject *seconds_argument(PyObject *const *args, Py_ssize_t nargs, PyObject *names, Py_ssize_t at)
+{
+    Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
+    if (named == 0)
+        return nargs > at ? args[at] : NULL;
+    if (named == 1 && nargs <= at && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "seconds") == 0)
+        return args[nargs];
+    PyErr_SetString(PyExc_TypeError, "the only named argument is seconds, once");
+    return NULL;
+}
+
+int spy_deadline(PyObject *const *args, Py_ssize_t nargs, PyObject *names, Py_ssize_t at, int64_t *deadline_ms)
+{
+    PyObject *value = seconds_argument(args, nargs, names, at);
+    double seconds;
+    *deadline_ms = INT64_MAX;
+    if (!value)
+        return PyErr_Occurred() ? -1 : 0;
+    if (value == Py_None)
+        return 0;
+    if (spy_double(value, &seconds) < 0)
+        return -1;
+    if (!(seconds > 0))
+        *deadline_ms = 0;
+    else if (seconds < 1e9)
+        *deadline_ms = spy_now_ms() + (int64_t)(seconds * 1000.0 + 0.999);
+    return 0;
+}
+
+/* ---- To Python --------------------------------------------------------------------------------------------- */
+
+PyObject *spy_id(const char *bytes, size_t len)
+{
+    PyObject *text = PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)len, NULL);
+    if (text || !PyErr_ExceptionMatches(PyExc_UnicodeDecodeError))
+        return text;
+    PyErr_Clear();
+    return PyBytes_FromStringAndSize(bytes, (Py_ssize_t)len);
+}
+
+PyObject *spy_text(const char *bytes, size_t len)
+{
+    return PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)len, "replace");
+}
+
+PyObject *spy_text_or_none(const char *text, size_t len)
+{
+    return len ? spy_text(text, len) : spy_none_or(0);
+}
+
+PyObject *spy_cstr_or_none(const char *text)
+{
+    return text ? spy_text(text, strlen(text)) : spy_none_or(0);
+}
+
+PyObject *spy_bytes_or_none(const char *bytes, size_t len)
+{
+    return len ? PyBytes_FromStringAndSize(bytes, (Py_ssize_t)len) : spy_none_or(0);
+}
+
+PyObject *spy_none_or(int failed)
+{
+    if (failed)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+int spy_set(PyObject *dict, const char *name, PyObject *value)
+{
+    int status = value ? PyDict_SetItemString(dict, name, value) : -1;
+    Py_XDECREF(value);
+    return status;
+}
+
+PyObject *spy_list(size_t count, spy_make make, const void *array)
+{
+    PyObject *list = PyList_New((Py_ssize_t)count);
+    size_t i;
+    for (i = 0; list && i < count; i++) {
+        PyObject *item = make(array, i);
+        if (item)
+            PyList_SET_ITEM(list, (Py_ssize_t)i, item);
+        else
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* ---- Waiting ------------------------------------------------------------------------------------------------- */
+
+int64_t spy_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int spy_left_ms(int64_t deadline_ms)
+{
+    int64_t left;
+    if (deadline_ms == INT64_MAX)
+        return -1;
+    left = deadline_ms - spy_now_ms();
+    return left < 0 ? 0 : left > 60000 ? 60000 : (int)left;
+}
+
+int spy_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+    int ready, code;
+    if (PyErr_CheckSignals() < 0) /* one that came since the interpreter looked last would not end the poll */
+        return -1;
+    Py_BEGIN_ALLOW_THREADS
+    ready = poll(fds, count, timeout_ms);
+    code = errno;
+    Py_END_ALLOW_THREADS
+    if (ready >= 0)
+        return 0;
+    if (code == EINTR)
+        return PyErr_CheckSignals();
+    errno = code;
+    PyErr_SetFromErrno(PyExc_OSError);
+    return -1;
+}
+
+/* ---- Defaults of a host ---------------------------------------------------------------------------------------- */
+
+/* back_off(count): the failure that made retry_count `count` was the (count + 1)-th in a row. */
+static PyObject *native_back_off(PyObject *module, PyObject *count)
+{
+    seriatim_error error;
+    int64_t number;
+    uint32_t random;
+    if (spy_int64(count, &number) < 0)
+        return NULL;
+    if (srt_random(&random, sizeof random, &error) != SERIATIM_OK)
+        return spy_raise_error(PyModule_GetState(module), &error);
+    return PyFloat_FromDouble(seriatim_back_off(number, random / 4294967296.0));
+}
+
+/* The places of each group, from what seriatim_split said of each shard. */
+static PyObject *split_hands(const size_t *groups, size_t shards, size_t count)
+{
+    PyObject *hands = PyList_New((Py_ssize_t)count), *place;
+    size_t i;
+    int status = hands ? 0 : -1;
+    for (i = 0; status == 0 && i < count; i++) {
+        PyObject *hand = PyList_New(0);
+        if (hand)
+            PyList_SET_ITEM(hands, (Py_ssize_t)i, hand);
+        status = hand ? 0 : -1;
+    }
+    for (i = 0; status == 0 && i < shards; i++) {
+        if (groups[i] == SERIATIM_ELSEWHERE)
+            continue;
+        place = PyLong_FromSize_t(i);
+        status = place ? PyList_Append(PyList_GET_ITEM(hands, (Py_ssize_t)groups[i]), place) : -1;
+        Py_XDECREF(place);
+    }
+    if (status < 0)
+        Py_CLEAR(hands);
+    return hands;
+}
+
+/* split(shards, nodes, node, threads) */
+static PyObject *native_split(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
+{
+    size_t shards, nodes, node, threads, *groups;
+    PyObject *hands;
+    (void)module;
+    if (spy_arity("split", nargs, 4, 4) < 0 || spy_size(args[0], &shards) < 0 || spy_size(args[1], &nodes) < 0 ||
+        spy_size(args[2], &node) < 0 || spy_size(args[3], &threads) < 0)
+        return NULL;
+    groups = PyMem_New(size_t, shards ? shards : 1);
+    if (!groups)
+        return PyErr_NoMemory();
+    hands = split_hands(groups, shards, seriatim_split(shards, nodes, node, threads, groups));
+    PyMem_Free(groups);
+    return hands;
+}
+
+/* shard_of(id, shards_count) */
+static PyObject *native_shard_of(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
+{
+    const char *id;
+    size_t len, shards;
+    (void)module;
+    if (spy_arity("shard_of", nargs, 2, 2) < 0 || spy_data(args[0], &id, &len) < 0 || spy_size(args[1], &shards) < 0)
+        return NULL;
+    if (shards > SERIATIM_MAX_SHARDS)
+        return PyErr_Format(PyExc_ValueError, "shards_count must be at most %d", SERIATIM_MAX_SHARDS);
+    return PyLong_FromUnsignedLong(seriatim_shard_of(id, len, (unsigned)shards));
+}
+
+/* ---- The module ---------------------------------------------------------------------------------------------- */
+
+int spy_visit_type(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    return 0;
+}
+
+static int native_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type)
+{
+    *type = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL);
+    return *type ? PyModule_AddType(module, *type) : -1;
+}
+
+static int native_exec(PyObject *module)
+{
+    spy_state *state = PyModule_GetState(module);
+    if (native_add_type(module, &spy_link_spec, &state->link_type) < 0 ||
+        native_add_type(module, &spy_runner_spec, &state->runner_type) < 0 ||
+        native_add_type(module, &spy_delivery_spec, &state->delivery_type) < 0 ||
+        native_add_type(module, &spy_private_redis_spec, &state->private_redis_type) < 0)
+        return -1;
+    return PyModule_AddStringConstant(module, "version", seriatim_version());
+}
+
+static int native_traverse(PyObject *module, visitproc visit, void *arg)
+{
+    spy_state *state = PyModule_GetState(module);
+    Py_VISIT(state->from_status);
+    Py_VISIT(state->link_type);
+    Py_VISIT(state->runner_type);
+    Py_VISIT(state->delivery_type);
+    Py_VISIT(state->private_redis_type);
+    return 0;
+}
+
+static int native_clear(PyObject *module)
+{
+    spy_state *state = PyModule_GetState(module);
+    Py_CLEAR(state->from_status);
+    Py_CLEAR(state->link_type);
+    Py_CLEAR(state->runner_type);
+    Py_CLEAR(state->delivery_type);
+    Py_CLEAR(state->private_redis_type);
+    return 0;
+}
+
+static void native_free(void *module)
+{
+    native_clear(module);
+}
+
+static PyMethodDef native_methods[] = {
+    {"dump", (PyCFunction)(void (*)(void))spy_dump, METH_FASTCALL, NULL},
+    {"load", spy_load, METH_O, NULL},
+    {"back_off", native_back_off, METH_O, NULL},
+    {"split", (PyCFunction)(void (*)(void))native_split, METH_FASTCALL, NULL},
+    {"shard_of", (PyCFunction)(void (*)(void))native_shard_of, METH_FASTCALL, NULL},
+    {"exit_on_second", (PyCFunction)(void (*)(void))spy_exit_on_second, METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+/* Without the GIL, which guards every object here, the module is not offered. */
+static PyModuleDef_Slot native_slots[] = {
+    {Py_mod_exec, native_exec},
+#ifdef Py_mod_multiple_interpreters
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
+#endif
+#ifdef Py_mod_gil
+    {Py_mod_gil, Py_MOD_GIL_USED},
+#endif
+    {0, NULL},
+};
+
+static struct PyModuleDef native_module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "seriatim._native",
+    .m_doc = "The C glue: convert, call, convert. Everything public lies above it.",
+    .m_size = sizeof(spy_state),
+    .m_methods = native_methods,
+    .m_slots = native_slots,
+    .m_traverse = native_traverse,
+    .m_clear = native_clear,
+    .m_free = native_free,
+};
+
+PyMODINIT_FUNC PyInit__native(void)
+{
+    return PyModuleDef_Init(&native_module);
+}

@@ -1,0 +1,81 @@
+/* seriatim_native.h - what the files of this glue share: convert, call, convert; no rule of the queue lives here. */
+#ifndef SERIATIM_NATIVE_H
+#define SERIATIM_NATIVE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+
+#include "seriatim.h"
+
+#include <poll.h>
+
+/* Of one interpreter's seriatim._native. */
+typedef struct spy_state {
+    PyObject *from_status; /* seriatim._errors.from_status; NULL until the first error */
+    PyTypeObject *link_type, *runner_type, *delivery_type, *private_redis_type;
+} spy_state;
+
+/* Of an instance of one of this module's classes, none of which can be subclassed. */
+spy_state *spy_state_of(PyObject *self);
+
+/* ---- Errors: each sets the exception and returns NULL --------------------------------------------- */
+
+/* `name` is a status' name, or "UNDECODABLE". */
+PyObject *spy_raise_named(spy_state *state, const char *name, PyObject *text);
+PyObject *spy_raise(spy_state *state, int status, const char *message);
+PyObject *spy_raise_error(spy_state *state, const seriatim_error *error);
+
+/* ---- From Python: 0, or -1 with an exception ------------------------------------------------------- */
+
+int spy_arity(const char *name, Py_ssize_t given, Py_ssize_t least, Py_ssize_t most);
+/* What does not fit is the nearest that does: the core refuses it with the field's name. */
+int spy_int64(PyObject *value, int64_t *out);
+int spy_size(PyObject *value, size_t *out);
+int spy_double(PyObject *value, double *out);
+int spy_data(PyObject *value, const char **data, size_t *len); /* of bytes, which keep them */
+int spy_cstr(PyObject *value, const char **out);               /* of a str without NUL, which keeps it */
+/* A list of the given kind. */
+int spy_check_list(PyObject *value);
+/* A QueueSettings tuple, which keeps the texts. */
+int spy_queue_settings(PyObject *tuple, seriatim_queue_settings *settings);
+/* Of `seconds`, given by place `at` or by name, the monotonic ms at which they are over; INT64_MAX for None. */
+int spy_deadline(PyObject *const *args, Py_ssize_t nargs, PyObject *names, Py_ssize_t at, int64_t *deadline_ms);
+
+/* ---- To Python: NULL with an exception --------------------------------------------------------------- */
+
+PyObject *spy_id(const char *bytes, size_t len);         /* str, or bytes where they are not UTF-8 */
+PyObject *spy_text(const char *bytes, size_t len);       /* str; what is not UTF-8 is replaced */
+PyObject *spy_text_or_none(const char *text, size_t len);
+PyObject *spy_cstr_or_none(const char *text);
+PyObject *spy_bytes_or_none(const char *bytes, size_t len); /* None where there are none */
+PyObject *spy_none_or(int failed);                       /* None, or NULL where the exception is set already */
+
+/* Sets dict[name] and takes the value over; -1 where it is NULL. */
+int spy_set(PyObject *dict, const char *name, PyObject *value);
+typedef PyObject *(*spy_make)(const void *array, size_t i);
+PyObject *spy_list(size_t count, spy_make make, const void *array);
+
+/* What a payload's JSON says; NULL without an exception: it cannot be read, reader->error says why. */
+struct srt_json_reader;
+PyObject *spy_json_read(struct srt_json_reader *reader);
+
+/* ---- Waiting --------------------------------------------------------------------------------------------- */
+
+int64_t spy_now_ms(void);
+/* The ms left until the deadline as poll(2) wants them: -1 for INT64_MAX, never more than a minute. */
+int spy_left_ms(int64_t deadline_ms);
+/* poll(2) without the GIL. A signal ends it early, after Python's handler has run; -1: the handler raised. */
+int spy_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
+
+/* ---- The other files ----------------------------------------------------------------------------------- */
+
+int spy_visit_type(PyObject *self, visitproc visit, void *arg); /* tp_traverse of what only holds its type */
+
+PyObject *spy_dump(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *spy_load(PyObject *module, PyObject *bytes);
+PyObject *spy_exit_on_second(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+
+extern PyType_Spec spy_link_spec, spy_runner_spec, spy_delivery_spec, spy_private_redis_spec;
+
+#endif

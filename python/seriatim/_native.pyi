@@ -1,0 +1,158 @@
+"""The C glue: convert, call, convert. Everything public lies above it."""
+
+from typing import Any, Final, Literal, Union
+
+version: Final[str]
+
+Id = Union[str, bytes]
+"""An id as it is handed out: str where its bytes are UTF-8, else bytes."""
+
+QueueSettings = tuple[bytes, int, int, int, str, str, str, float, bool, int]
+"""name, shards_count, batch_size, max_retry_count, fold, on_waiting, on_exhausted, ttr, serial_shards, priority."""
+
+JobRow = tuple[bytes, bytes, float | None, int, float, int, str | None, bytes | None]
+"""id, payload, score, when (0 now, 1 at, 2 delay), time, retry_count, on_waiting, context (a JSON object)."""
+
+ClaimedRow = tuple[Id, int, int, float, str | None, list[tuple[bytes, float, bytes | None]]]
+"""id, fence, retry_count, perform_in, error, [(payload, score, context)]."""
+
+def dump(value: object, root: str) -> bytes:
+    """Canonical JSON of the value; raises Invalid, whose path begins with root."""
+
+def load(data: bytes) -> Any:
+    """What the JSON text says; raises Undecodable."""
+
+def back_off(count: int) -> float:
+    """Seconds of the default back-off after the failure that made retry_count `count`."""
+
+def split(shards: int, nodes: int, node: int, threads: int) -> list[list[int]]:
+    """The places of this node's shards, dealt to its threads; empty hands are left out."""
+
+def shard_of(id: bytes, shards_count: int) -> int: ...
+
+class Link:
+    """One connection. Each of push to nodes only begins something; drive it to its end, or step it."""
+
+    def __init__(self, url: str, namespace: str, name: str | None, max_payload: int) -> None: ...
+    @property
+    def url(self) -> str: ...
+    def queue(self, settings: QueueSettings) -> int: ...
+    def push(self, queue: int, rows: list[JobRow]) -> None:
+        """Result: (added, folded, [places of refused jobs])."""
+    def layout(self, queue: int) -> None:
+        """Result: shards_count as Redis has it, 0 when there is no such queue."""
+    def query(
+        self,
+        queue: int,
+        kind: int,
+        reverse: bool,
+        min: bytes | None,
+        max: bytes | None,
+        limit: int,
+        shard: int,
+        ids: list[bytes] | None,
+    ) -> None:
+        """Result: a list of dicts with all fields of each record; shard -1: all."""
+    def action(self, queue: int, kind: int, ids: list[bytes] | None) -> None:
+        """Result: how many it changed."""
+    def metrics(self, queue: int) -> None:
+        """Result: a dict of the queue's figures; its shards' at "shards"."""
+    def explain(self, queue: int, id: bytes) -> None:
+        """Result: a dict."""
+    def check(self, queue: int, repair: bool) -> None:
+        """Result: (how many records it looked at, [findings])."""
+    def nodes(self) -> None:
+        """Result: [{"name", "description", "expires_in"}]."""
+    def queues(self) -> None:
+        """Result: [names], bytes where they are not UTF-8."""
+    def health(self) -> None:
+        """Result: {"maxmemory_policy": str or None, "appendonly": bool or None}."""
+    def drive(self, seconds: float | None = None) -> Any:
+        """Waits for the end of what was begun, without the GIL; returns its result or raises its failure."""
+    def step(self) -> bool:
+        """Goes on without waiting; True when what was begun has ended, well or not."""
+    def result(self) -> Any:
+        """After the end: the result, or raises the failure."""
+    def fileno(self) -> int:
+        """-1: there is no socket now; wait for the timeout, and step elsewhere than on an event loop: it may ask the resolver."""
+    def wants(self) -> int:
+        """Bits: 1 to read, 2 to write."""
+    def timeout(self) -> float | None:
+        """Seconds after which to step at the latest; None: only the socket matters."""
+    def reset(self) -> None: ...
+    def close(self) -> None: ...
+
+class Runner:
+    """A node with a native thread of its own."""
+
+    def __init__(
+        self,
+        url: str,
+        namespace: str,
+        name: str,
+        id: str,
+        description: str,
+        lease_ms: int,
+        poll_ms: int,
+        threads: int,
+        scheduler: int,
+    ) -> None: ...
+    def worker(self, settings: QueueSettings) -> int: ...
+    def group(self, scheduler: int, shards: list[tuple[int, int]]) -> int: ...
+    def start(self) -> None: ...
+    def take(self, group: int, seconds: float | None = None) -> Delivery | None:
+        """
+        The group's next delivery; None: there was none in time (0: at once; None: as long as it takes; waits without the
+        GIL). Raises Closed when there will be no more.
+        """
+    def take_from(self, group: int, worker: int, shard: int) -> Delivery | None:
+        """As take, from that shard alone and at once."""
+    def candidates(self, group: int, cap: int) -> list[tuple[int, int, float, int]]:
+        """worker, shard, lag in seconds, claimed ids; oldest due first."""
+    def fileno(self, group: int) -> int:
+        """Readable when a take may give something; after a take gave None, wait for it and call clear before the next."""
+    def clear(self, group: int) -> None: ...
+    def event(self) -> tuple[Literal["lease", "lost", "refused", "recovered", "link", "warning"], int, str] | None: ...
+    def pulse(self) -> None: ...
+    def quiet(self) -> None: ...
+    def stop(self) -> None: ...
+    def abandon(self) -> None: ...
+    def stopped(self) -> bool: ...
+    def stats(self) -> dict[str, int | bool]: ...
+    def close(self) -> None: ...
+
+class Delivery:
+    """What a thread has to do. One that is collected unsettled is settled; ids without an outcome are released."""
+
+    kind: Final[Literal[0, 1, 2]]  # run, died, exhausted
+    worker: Final[int]
+    shard: Final[int]
+
+    def __len__(self) -> int: ...
+    def job(self, place: int) -> ClaimedRow: ...
+    def payloads_by_id(self) -> dict[Id, list[Any]] | None:
+        """What each payload's JSON says; None when one of them cannot be read."""
+    def done(self, place: int) -> None: ...
+    def done_all(self) -> None: ...
+    def fail(self, place: int, error: bytes, retry_in: float) -> None: ...
+    def release(self, place: int) -> None: ...
+    def reject(self, place: int, places: list[int], reason: bytes) -> None: ...
+    def extend(self, place: int, seconds: float) -> None: ...
+    def settle(self) -> None:
+        """Hands it back; every later call raises Closed."""
+
+class PrivateRedis:
+    """This process' use of the Redis that Seriatim starts for itself."""
+
+    def __init__(self, folder: str) -> None: ...
+    @property
+    def url(self) -> str: ...
+    @property
+    def started(self) -> bool: ...
+    def release(self) -> None: ...
+
+def exit_on_second(signals: list[int], code: int) -> None:
+    """
+    The second of these signals that arrives ends the process at once with this exit code, whoever holds the GIL; the first
+    goes on to Python's handler, which must be set before. An empty list ends that.
+    """
