@@ -11,8 +11,8 @@
 /* ---- Use ---------------------------------------------------------------------------------------------------- */
 
 /*
- * In a child of fork(2): a step makes the link notice, which leaves the parent's connection alone. One that a thread of the parent
- * was inside of may be half changed, and stays untouched.
+ * In a child of fork(2): a step makes the link notice, which leaves the parent's connection alone. One that a thread of
+ * the parent was inside of may be half changed, and stays untouched.
  */
 static int link_adopt(spy_link *self)
 {
@@ -386,6 +386,8 @@ static PyMethodDef link_methods[] = {
     {"explain", FAST(spy_link_explain), METH_FASTCALL, NULL},
     {"check", FAST(spy_link_check), METH_FASTCALL, NULL},
     {"nodes", spy_link_nodes, METH_NOARGS, NULL},
+    {"queues", spy_link_queues, METH_NOARGS, NULL},
+    {"health", spy_link_health, METH_NOARGS, NULL},
     {"drive", FAST(link_drive_method), METH_FASTCALL | METH_KEYWORDS, NULL},
     {"step", link_step_method, METH_NOARGS, NULL},
     {"result", link_result_method, METH_NOARGS, NULL},

@@ -1,4 +1,4 @@
-/* py_operators.c - queries, actions and metrics, as methods of seriatim._native.Link. */
+/* py_operators.c - queries, actions, metrics and what else an operator asks, as methods of seriatim._native.Link. */
 #include "py_link.h"
 
 #include <string.h>
@@ -267,4 +267,49 @@ PyObject *spy_link_nodes(PyObject *object, PyObject *ignored)
     seriatim_client *client = spy_link_client(self);
     (void)ignored;
     return client ? spy_link_begun(self, seriatim_nodes_begin(client), operators_read_nodes) : NULL;
+}
+
+/* ---- Queues and health ------------------------------------------------------------------------------------------ */
+
+static PyObject *operators_name(const void *names, size_t i)
+{
+    const seriatim_text *name = (const seriatim_text *)names + i;
+    return spy_id(name->data, name->len);
+}
+
+static PyObject *operators_read_queues(const spy_link *self)
+{
+    size_t count;
+    const seriatim_text *names = seriatim_queues_result(operators_client(self), &count);
+    return spy_list(count, operators_name, names);
+}
+
+/* link.queues(): the names of all queues of the namespace */
+PyObject *spy_link_queues(PyObject *object, PyObject *ignored)
+{
+    spy_link *self = (spy_link *)object;
+    seriatim_client *client = spy_link_client(self);
+    (void)ignored;
+    return client ? spy_link_begun(self, seriatim_queues_begin(client), operators_read_queues) : NULL;
+}
+
+static PyObject *operators_read_health(const spy_link *self)
+{
+    const seriatim_health *health = seriatim_health_result(operators_client(self));
+    const char *policy = health->maxmemory_policy;
+    int kept = health->append_only;
+    PyObject *dict = PyDict_New();
+    if (dict && (spy_set(dict, "maxmemory_policy", spy_text_or_none(policy, strlen(policy))) ||
+                 spy_set(dict, "appendonly", kept < 0 ? spy_none_or(0) : PyBool_FromLong(kept))))
+        Py_CLEAR(dict);
+    return dict;
+}
+
+/* link.health(): {"maxmemory_policy", "appendonly"}, None where Redis does not tell */
+PyObject *spy_link_health(PyObject *object, PyObject *ignored)
+{
+    spy_link *self = (spy_link *)object;
+    seriatim_client *client = spy_link_client(self);
+    (void)ignored;
+    return client ? spy_link_begun(self, seriatim_health_begin(client), operators_read_health) : NULL;
 }

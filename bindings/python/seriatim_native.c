@@ -1,8 +1,6 @@
 /* seriatim_native.c - the module seriatim._native: errors, conversions and waiting, shared by the files beside it. */
 #include "seriatim_native.h"
 
-#include "link.h"
-
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -278,75 +276,6 @@ int spy_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
     return -1;
 }
 
-/* ---- Defaults of a host ---------------------------------------------------------------------------------------- */
-
-/* back_off(count): the failure that made retry_count `count` was the (count + 1)-th in a row. */
-static PyObject *native_back_off(PyObject *module, PyObject *count)
-{
-    seriatim_error error;
-    int64_t number;
-    uint32_t random;
-    if (spy_int64(count, &number) < 0)
-        return NULL;
-    if (srt_random(&random, sizeof random, &error) != SERIATIM_OK)
-        return spy_raise_error(PyModule_GetState(module), &error);
-    return PyFloat_FromDouble(seriatim_back_off(number, random / 4294967296.0));
-}
-
-/* The places of each group, from what seriatim_split said of each shard. */
-static PyObject *split_hands(const size_t *groups, size_t shards, size_t count)
-{
-    PyObject *hands = PyList_New((Py_ssize_t)count), *place;
-    size_t i;
-    int status = hands ? 0 : -1;
-    for (i = 0; status == 0 && i < count; i++) {
-        PyObject *hand = PyList_New(0);
-        if (hand)
-            PyList_SET_ITEM(hands, (Py_ssize_t)i, hand);
-        status = hand ? 0 : -1;
-    }
-    for (i = 0; status == 0 && i < shards; i++) {
-        if (groups[i] == SERIATIM_ELSEWHERE)
-            continue;
-        place = PyLong_FromSize_t(i);
-        status = place ? PyList_Append(PyList_GET_ITEM(hands, (Py_ssize_t)groups[i]), place) : -1;
-        Py_XDECREF(place);
-    }
-    if (status < 0)
-        Py_CLEAR(hands);
-    return hands;
-}
-
-/* split(shards, nodes, node, threads) */
-static PyObject *native_split(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
-{
-    size_t shards, nodes, node, threads, *groups;
-    PyObject *hands;
-    (void)module;
-    if (spy_arity("split", nargs, 4, 4) < 0 || spy_size(args[0], &shards) < 0 || spy_size(args[1], &nodes) < 0 ||
-        spy_size(args[2], &node) < 0 || spy_size(args[3], &threads) < 0)
-        return NULL;
-    groups = PyMem_New(size_t, shards ? shards : 1);
-    if (!groups)
-        return PyErr_NoMemory();
-    hands = split_hands(groups, shards, seriatim_split(shards, nodes, node, threads, groups));
-    PyMem_Free(groups);
-    return hands;
-}
-
-/* shard_of(id, shards_count) */
-static PyObject *native_shard_of(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
-{
-    const char *id;
-    size_t len, shards;
-    (void)module;
-    if (spy_arity("shard_of", nargs, 2, 2) < 0 || spy_data(args[0], &id, &len) < 0 || spy_size(args[1], &shards) < 0)
-        return NULL;
-    if (shards > SERIATIM_MAX_SHARDS)
-        return PyErr_Format(PyExc_ValueError, "shards_count must be at most %d", SERIATIM_MAX_SHARDS);
-    return PyLong_FromUnsignedLong(seriatim_shard_of(id, len, (unsigned)shards));
-}
-
 /* ---- The module ---------------------------------------------------------------------------------------------- */
 
 int spy_visit_type(PyObject *self, visitproc visit, void *arg)
@@ -402,9 +331,9 @@ static void native_free(void *module)
 static PyMethodDef native_methods[] = {
     {"dump", (PyCFunction)(void (*)(void))spy_dump, METH_FASTCALL, NULL},
     {"load", spy_load, METH_O, NULL},
-    {"back_off", native_back_off, METH_O, NULL},
-    {"split", (PyCFunction)(void (*)(void))native_split, METH_FASTCALL, NULL},
-    {"shard_of", (PyCFunction)(void (*)(void))native_shard_of, METH_FASTCALL, NULL},
+    {"back_off", spy_back_off, METH_O, NULL},
+    {"split", (PyCFunction)(void (*)(void))spy_split, METH_FASTCALL, NULL},
+    {"shard_of", (PyCFunction)(void (*)(void))spy_shard_of, METH_FASTCALL, NULL},
     {"exit_on_second", (PyCFunction)(void (*)(void))spy_exit_on_second, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -74,6 +74,9 @@ int spy_visit_type(PyObject *self, visitproc visit, void *arg); /* tp_traverse o
 
 PyObject *spy_dump(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_load(PyObject *module, PyObject *bytes);
+PyObject *spy_back_off(PyObject *module, PyObject *count);
+PyObject *spy_split(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *spy_shard_of(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_exit_on_second(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
 extern PyType_Spec spy_link_spec, spy_runner_spec, spy_delivery_spec, spy_private_redis_spec;

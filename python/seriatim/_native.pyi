@@ -16,19 +16,19 @@ JobRow = tuple[bytes, bytes, float | None, int, float, int, str | None, bytes | 
 ClaimedRow = tuple[Id, int, int, float, str | None, list[tuple[bytes, float, bytes | None]]]
 """id, fence, retry_count, perform_in, error, [(payload, score, context)]."""
 
-def dump(value: object, root: str) -> bytes:
+def dump(value: object, root: str, /) -> bytes:
     """Canonical JSON of the value; raises Invalid, whose path begins with root."""
 
-def load(data: bytes) -> Any:
+def load(data: bytes, /) -> Any:
     """What the JSON text says; raises Undecodable."""
 
-def back_off(count: int) -> float:
+def back_off(count: int, /) -> float:
     """Seconds of the default back-off after the failure that made retry_count `count`."""
 
-def split(shards: int, nodes: int, node: int, threads: int) -> list[list[int]]:
+def split(shards: int, nodes: int, node: int, threads: int, /) -> list[list[int]]:
     """The places of this node's shards, dealt to its threads; empty hands are left out."""
 
-def shard_of(id: bytes, shards_count: int) -> int: ...
+def shard_of(id: bytes, shards_count: int, /) -> int: ...
 
 class Link:
     """One connection. Each of push to nodes only begins something; drive it to its end, or step it."""
@@ -36,10 +36,10 @@ class Link:
     def __init__(self, url: str, namespace: str, name: str | None, max_payload: int) -> None: ...
     @property
     def url(self) -> str: ...
-    def queue(self, settings: QueueSettings) -> int: ...
-    def push(self, queue: int, rows: list[JobRow]) -> None:
+    def queue(self, settings: QueueSettings, /) -> int: ...
+    def push(self, queue: int, rows: list[JobRow], /) -> None:
         """Result: (added, folded, [places of refused jobs])."""
-    def layout(self, queue: int) -> None:
+    def layout(self, queue: int, /) -> None:
         """Result: shards_count as Redis has it, 0 when there is no such queue."""
     def query(
         self,
@@ -53,13 +53,13 @@ class Link:
         ids: list[bytes] | None,
     ) -> None:
         """Result: a list of dicts with all fields of each record; shard -1: all."""
-    def action(self, queue: int, kind: int, ids: list[bytes] | None) -> None:
+    def action(self, queue: int, kind: int, ids: list[bytes] | None, /) -> None:
         """Result: how many it changed."""
-    def metrics(self, queue: int) -> None:
+    def metrics(self, queue: int, /) -> None:
         """Result: a dict of the queue's figures; its shards' at "shards"."""
-    def explain(self, queue: int, id: bytes) -> None:
+    def explain(self, queue: int, id: bytes, /) -> None:
         """Result: a dict."""
-    def check(self, queue: int, repair: bool) -> None:
+    def check(self, queue: int, repair: bool, /) -> None:
         """Result: (how many records it looked at, [findings])."""
     def nodes(self) -> None:
         """Result: [{"name", "description", "expires_in"}]."""
@@ -97,21 +97,21 @@ class Runner:
         threads: int,
         scheduler: int,
     ) -> None: ...
-    def worker(self, settings: QueueSettings) -> int: ...
-    def group(self, scheduler: int, shards: list[tuple[int, int]]) -> int: ...
+    def worker(self, settings: QueueSettings, /) -> int: ...
+    def group(self, scheduler: int, shards: list[tuple[int, int]], /) -> int: ...
     def start(self) -> None: ...
-    def take(self, group: int, seconds: float | None = None) -> Delivery | None:
+    def take(self, group: int, /, seconds: float | None = None) -> Delivery | None:
         """
         The group's next delivery; None: there was none in time (0: at once; None: as long as it takes; waits without the
         GIL). Raises Closed when there will be no more.
         """
-    def take_from(self, group: int, worker: int, shard: int) -> Delivery | None:
+    def take_from(self, group: int, worker: int, shard: int, /) -> Delivery | None:
         """As take, from that shard alone and at once."""
-    def candidates(self, group: int, cap: int) -> list[tuple[int, int, float, int]]:
+    def candidates(self, group: int, cap: int, /) -> list[tuple[int, int, float, int]]:
         """worker, shard, lag in seconds, claimed ids; oldest due first."""
-    def fileno(self, group: int) -> int:
+    def fileno(self, group: int, /) -> int:
         """Readable when a take may give something; after a take gave None, wait for it and call clear before the next."""
-    def clear(self, group: int) -> None: ...
+    def clear(self, group: int, /) -> None: ...
     def event(self) -> tuple[Literal["lease", "lost", "refused", "recovered", "link", "warning"], int, str] | None: ...
     def pulse(self) -> None: ...
     def quiet(self) -> None: ...
@@ -129,15 +129,15 @@ class Delivery:
     shard: Final[int]
 
     def __len__(self) -> int: ...
-    def job(self, place: int) -> ClaimedRow: ...
+    def job(self, place: int, /) -> ClaimedRow: ...
     def payloads_by_id(self) -> dict[Id, list[Any]] | None:
         """What each payload's JSON says; None when one of them cannot be read."""
-    def done(self, place: int) -> None: ...
+    def done(self, place: int, /) -> None: ...
     def done_all(self) -> None: ...
-    def fail(self, place: int, error: bytes, retry_in: float) -> None: ...
-    def release(self, place: int) -> None: ...
-    def reject(self, place: int, places: list[int], reason: bytes) -> None: ...
-    def extend(self, place: int, seconds: float) -> None: ...
+    def fail(self, place: int, error: bytes, retry_in: float, /) -> None: ...
+    def release(self, place: int, /) -> None: ...
+    def reject(self, place: int, places: list[int], reason: bytes, /) -> None: ...
+    def extend(self, place: int, seconds: float, /) -> None: ...
     def settle(self) -> None:
         """Hands it back; every later call raises Closed."""
 
@@ -151,7 +151,7 @@ class PrivateRedis:
     def started(self) -> bool: ...
     def release(self) -> None: ...
 
-def exit_on_second(signals: list[int], code: int) -> None:
+def exit_on_second(signals: list[int], code: int, /) -> None:
     """
     The second of these signals that arrives ends the process at once with this exit code, whoever holds the GIL; the first
     goes on to Python's handler, which must be set before. An empty list ends that.
