@@ -1,0 +1,279 @@
+"""
+Runs one delivery. This is the error boundary: whatever way user code takes to leave, every id gets an outcome and the
+delivery is settled.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from . import _codec, _log, _native
+from ._batch import DONE, Batch, Id
+from ._errors import Closed
+from ._middlewares import Walk, is_async
+from ._settings import settings
+
+if TYPE_CHECKING:
+    from ._server import Server
+    from ._worker import Worker
+
+RUN, DIED, EXHAUSTED = 0, 1, 2
+WORKER_DIED = "worker died"
+
+
+class Ref:
+    """A worker as a server runs it."""
+
+    def __init__(self, worker: type[Worker]) -> None:
+        self.worker = worker
+        self.queue_name = worker.queue_name
+        self.instance = worker._instance()
+        self.codec = worker._payload_codec()
+        self.perform: Callable[..., Any] = self.instance.perform
+        self.is_async = is_async(self.perform)
+        self.takes_batch = _takes_batch(self.perform)
+
+
+def _takes_batch(perform: Callable[..., Any]) -> bool:
+    """Does perform take a second positional argument?"""
+    kinds = [parameter.kind for parameter in inspect.signature(perform).parameters.values()]
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(kind in positional for kind in kinds) > 1 or inspect.Parameter.VAR_POSITIONAL in kinds
+
+
+class Execution:
+    """One delivery, from its reading to its settling."""
+
+    __slots__ = ("_server", "_delivery", "_ref", "_payloads", "_places", "_batch", "_rows", "_started")
+
+    def __init__(self, server: Server, delivery: _native.Delivery) -> None:
+        self._server = server
+        self._delivery = delivery
+        self._ref: Ref = server._refs[delivery.worker]
+        self._payloads: dict[Id, list[Any]] | None = None
+        self._places: dict[Id, int] | None = None
+        self._batch: Batch | None = None
+        self._rows: list[_native.ClaimedRow] | None = None
+        self._started = 0.0
+
+    def call(self) -> None:
+        """On a thread: all of it."""
+        try:
+            self._by_kind()
+        except BaseException as error:
+            _log.error("crash", _log.describe(error), q=self._ref.queue_name)
+        finally:
+            self._settle()
+
+    async def call_async(self) -> None:
+        """On the event loop: what is async, and needs no thread, itself; all else on one of the server's threads."""
+        error: BaseException | None = None
+        try:
+            if self._delivery.kind != RUN or not self._read_json():
+                await self._server._in_thread(self._by_kind)
+                return
+            try:
+                await self._perform_async()
+            except BaseException as raised:
+                error = raised
+            if error is None and not self._has_outcomes():
+                self._delivery.done_all()
+                self._log_done()
+            elif not self._server._abandoned:
+                await self._server._in_thread(self._conclude, error)
+        except BaseException as raised:
+            if not self._server._abandoned:
+                _log.error("crash", _log.describe(raised), q=self._ref.queue_name)
+        finally:
+            self._settle()
+
+    # ---- run
+
+    def _by_kind(self) -> None:
+        kind = self._delivery.kind
+        if kind == RUN:
+            self._run()
+        elif kind == DIED:
+            self._died()
+        else:
+            self._exhausted()
+
+    def _run(self) -> None:
+        if not self._read_json() and not self._decode():
+            return
+        error: BaseException | None = None
+        try:
+            self._perform()
+        except BaseException as raised:
+            error = raised
+        if error is None and not self._has_outcomes() and self._places is None:
+            self._delivery.done_all()
+        else:
+            self._conclude(error)
+        if error is None:
+            self._log_done()
+
+    def _perform(self) -> None:
+        chain = settings.server_middlewares
+        if chain:
+            Walk(chain, self._ref.worker, self._the_batch(), self._core, self._server._wait).from_thread()
+            return
+        result = self._core()
+        if inspect.iscoroutine(result):
+            self._server._wait(result)
+
+    async def _perform_async(self) -> None:
+        chain = settings.server_middlewares
+        if chain:
+            walk = Walk(chain, self._ref.worker, self._the_batch(), self._async_core, self._server._wait, self._server._threads)
+            await walk.from_loop()
+        else:
+            await self._core()
+
+    def _core(self) -> Any:
+        ref = self._ref
+        return ref.perform(self._payloads, self._the_batch()) if ref.takes_batch else ref.perform(self._payloads)
+
+    async def _async_core(self) -> Any:
+        return await self._core()
+
+    def _the_batch(self) -> Batch:
+        if self._batch is None:
+            assert self._payloads is not None
+            self._batch = Batch(self._ref.worker, self._delivery, self._payloads, self._places)
+        return self._batch
+
+    def _has_outcomes(self) -> bool:
+        return self._batch is not None and bool(self._batch._outcomes)
+
+    # ---- payloads
+
+    def _read_json(self) -> bool:
+        """False where the codec is another, or some payload cannot be read."""
+        if self._ref.codec is not _codec.JSON:
+            return False
+        self._started = time.monotonic()
+        self._payloads = self._delivery.payloads_by_id()
+        if _log.is_debug():
+            self._log_event("start")
+        return self._payloads is not None
+
+    def _decode(self) -> bool:
+        """Keeps the ids whose payloads can all be read. Of the others the unreadable payloads go to the morgue."""
+        self._payloads, self._places = {}, {}
+        self._started = time.monotonic()
+        for place, row in enumerate(self._all_rows()):
+            values = self._decode_id(row, place)
+            if values is not None:
+                self._payloads[row[0]] = values
+                self._places[row[0]] = place
+        return bool(self._payloads)
+
+    def _decode_id(self, row: _native.ClaimedRow, place: int) -> list[Any] | None:
+        values, broken, reason = [], [], ""
+        for at, (data, _, _) in enumerate(row[5]):
+            try:
+                values.append(self._ref.codec.load(data))
+            except BaseException as error:
+                reason = reason or f"undecodable payload: {_log.describe(error)}"
+                broken.append(at)
+        if not broken:
+            return values
+        self._delivery.reject(place, broken, _bytes(reason))
+        _log.error("dead", f"{len(broken)} payloads cannot be read: {reason}", q=self._ref.queue_name, id=row[0])
+        return None
+
+    def _all_rows(self) -> list[_native.ClaimedRow]:
+        if self._rows is None:
+            self._rows = [self._delivery.job(place) for place in range(len(self._delivery))]
+        return self._rows
+
+    # ---- outcomes
+
+    def _conclude(self, error: BaseException | None) -> None:
+        """The outcome of every id; without one of its own it shares the call's."""
+        assert self._payloads is not None
+        for at, id in enumerate(self._payloads):
+            place = at if self._places is None else self._places[id]
+            outcome = (self._batch._outcome(id) if self._batch else None) or error
+            if outcome is None or outcome is DONE:
+                self._delivery.done(place)
+            else:
+                self._fail(place, outcome)
+
+    def _fail(self, place: int, error: object) -> None:
+        id, _, retry_count = self._all_rows()[place][:3]
+        count = retry_count + 1
+        self._delivery.fail(place, self._error_text(error), self._retry_in(count))
+        elapsed = time.monotonic() - self._started if self._started else None
+        _log.warn("fail", _log.describe(error), q=self._ref.queue_name, id=id, n=count, elapsed=elapsed)
+
+    def _error_text(self, error: object) -> bytes:
+        text: Any = error
+        if isinstance(error, BaseException):
+            text = self._hook("format_error", None, settings.format_error, error)
+            if not isinstance(text, (str, bytes)) or not text:
+                text = _log.describe(error)
+        return _bytes(self._hook("dump_error", text, settings.dump_error, text))
+
+    def _retry_in(self, count: int) -> float:
+        """Seconds; the default formula where the worker's own gives none."""
+        seconds = self._hook("retry_in", None, self._ref.instance.retry_in, count)
+        if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds == seconds:
+            return min(float(seconds), 3.2e9)
+        _log.error("hook", f"retry_in({count}) gave {seconds!r}; the default formula is used", q=self._ref.queue_name)
+        return _native.back_off(count)
+
+    def _hook(self, name: str, fallback: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+        """User code whose failure must not be more than a line in the log."""
+        try:
+            result = function(*arguments)
+            return self._server._wait(result) if inspect.iscoroutine(result) else result
+        except BaseException as error:
+            _log.error("hook", f"{name} raised {_log.describe(error)}", q=self._ref.queue_name)
+            return fallback
+
+    # ---- what is not run
+
+    def _died(self) -> None:
+        for place in range(len(self._delivery)):
+            self._fail(place, WORKER_DIED)
+
+    def _exhausted(self) -> None:
+        jobs = [self._exhausted_job(row) for row in self._all_rows()]
+        for job in jobs:
+            _log.error("dead", job["error"], q=self._ref.queue_name, id=job["id"], n=len(job["payloads"]))
+        self._hook("retries_exhausted", None, self._ref.instance.retries_exhausted, jobs)
+
+    def _exhausted_job(self, row: _native.ClaimedRow) -> dict[str, Any]:
+        id, _, _, _, error, payloads = row
+        load = self._ref.codec.load
+        return {
+            "id": id,
+            "payloads": [(self._hook("load_payload", data, load, data), score) for data, score, _ in payloads],
+            "error": error and self._hook("load_error", error, settings.load_error, error),
+        }
+
+    # ---- the frame
+
+    def _settle(self) -> None:
+        try:
+            self._delivery.settle()
+        except Closed:
+            pass  # the server gave up waiting: what ran has been handed back
+
+    def _log_done(self) -> None:
+        if _log.is_debug():
+            self._log_event("done")
+
+    def _log_event(self, event: str) -> None:
+        if self._payloads:
+            elapsed = time.monotonic() - self._started
+            _log.debug(event, q=self._ref.queue_name, id=next(iter(self._payloads)), n=len(self._payloads), elapsed=elapsed)
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode("utf-8", "replace")

@@ -1,0 +1,72 @@
+"""An event loop on a thread of its own, for what is async on the server's side."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import traceback
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """Made when it is first needed. Threads wait for coroutines on it; the async host lives on it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._run, name="seriatim-loop", daemon=True)
+                self._thread.start()
+            return self._loop
+
+    def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """From another thread: runs the coroutine, with this thread's context, to its end."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
+
+    def tasks(self) -> list[tuple[str, list[str]]]:
+        """Name and stack (innermost last) of what runs on the loop now."""
+        if self._loop is None:
+            return []
+        return [(task.get_name(), _stack(task)) for task in asyncio.all_tasks(self._loop)]
+
+    def close(self, seconds: float) -> None:
+        """Cancels what still runs and ends the thread, if it ends in so many seconds."""
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None or not thread.is_alive():
+            return
+        try:
+            asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result(seconds)
+        except Exception:  # what will not be cancelled ends with the process
+            pass
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(seconds)
+
+    def _run(self) -> None:
+        assert self._loop is not None
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+
+async def _cancel_all() -> None:
+    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()
+
+
+def _stack(task: asyncio.Task[Any]) -> list[str]:
+    frames = task.get_stack()
+    return [line.strip().replace("\n", " ") for frame in frames for line in traceback.format_stack(frame, 1)]

@@ -1,0 +1,48 @@
+"""
+Which shard of a group goes next. Ours are the core's; any callable that gets the list of candidates and returns one of
+them (or None, to wait) is one, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A shard that has something to run: lag in seconds since its oldest id became due, size in claimed ids."""
+
+    worker: Any
+    index: int
+    lag: float
+    size: int
+
+
+@dataclass(frozen=True)
+class Builtin:
+    """One of the core's, by its number there."""
+
+    number: int
+
+
+OwnScheduler = Callable[[Sequence[Candidate]], Union[Candidate, None]]
+Scheduler = Union[Builtin, OwnScheduler]
+
+LAG, SEQ, PRIORITY = Builtin(0), Builtin(1), Builtin(2)
+
+
+def build_lag_scheduler() -> Scheduler:
+    """The shard that waits longest (default)."""
+    return LAG
+
+
+def build_seq_scheduler() -> Scheduler:
+    """One shard after another."""
+    return SEQ
+
+
+def build_priority_scheduler() -> Scheduler:
+    """The worker with the highest `priority`, among equals the shard that waits longest."""
+    return PRIORITY
