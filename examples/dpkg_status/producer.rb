@@ -1,43 +1,20 @@
 # frozen_string_literal: true
 
-# producer.rb - four processes that push the lines of the log.
+# producer.rb - one of the processes that push: the lines on its standard input, at once or spread over so many seconds.
 require_relative "status_worker"
 
 class Producer
-  COUNT = 4
-
-  # Forks one producer for each list of lines; the block says how it pushes them.
-  # @return [Array<Thread>] that wait for their ends
-  def self.start(lists)
-    lists.map do |lines|
-      pid = fork do
-        trap("INT", "SYSTEM_DEFAULT") # ends without a word
-        yield new(lines)
-      end
-      Process.detach(pid)
-    end
-  end
-
-  # Deals the lines out without any order: the scores must bring it back.
-  def self.deal_shuffled(lines) = lines.shuffle.each_slice((lines.size / COUNT.to_f).ceil).to_a
-
-  # Each package belongs to one producer.
-  def self.deal_packages(lines)
-    lines.group_by(&:package).values.each_with_index.group_by { |_, at| at % COUNT }.values
-         .map { |hand| hand.flat_map(&:first).sort_by(&:number) }
-  end
-
   def initialize(lines)
     @lines = lines
   end
 
   def push_at_once = @lines.each_slice(100) { |lines| push(lines) }
 
-  # One push a line, spread over so many seconds.
+  # One push a line.
   def push_one_by_one(seconds)
     @lines.each do |line|
       push([line])
-      sleep seconds.to_f / @lines.size
+      sleep seconds / @lines.size
     end
   end
 
@@ -45,12 +22,15 @@ class Producer
 
   def push(lines)
     result = StatusWorker.perform_async(lines.map { |line| job(line) })
-    Journal.write("pushed", numbers: lines.map(&:number), folded: result.folded)
+    Journal.write("pushed", numbers: lines.map { |line| line["number"] }, folded: result.folded)
   end
 
   def job(line)
-    job = { id: line.package, payload: line.to_h, score: line.number }
+    job = { id: line["package"], payload: line, score: line["number"] }
     job.delete(:score) if ENV["DEMO_WITHOUT_SCORES"] == "1" # to see the checker find it
     job
   end
 end
+
+producer = Producer.new($stdin.each_line.map { |line| JSON.parse(line) })
+ARGV.empty? ? producer.push_at_once : producer.push_one_by_one(Float(ARGV.first))

@@ -2,9 +2,11 @@
 
 # report.rb - the tables at the end, and whether all is well.
 class Report
-  def initialize(log, checker)
+  # @param brief [Boolean] shows only packages that differ
+  def initialize(log, checker, brief: false)
     @log = log
     @checker = checker
+    @brief = brief
   end
 
   def print(output = $stdout)
@@ -18,9 +20,12 @@ class Report
   private
 
   def packages(output)
-    width = @log.statuses.keys.map(&:size).max
+    shown = @brief ? @log.statuses.slice(*unequal) : @log.statuses
+    return if shown.empty?
+
+    width = shown.keys.map(&:size).max
     output.puts "", format("%-#{width}s  %-16s %s", "package", "Seriatim", "dpkg-query")
-    @log.statuses.each do |package, status|
+    shown.each do |package, status|
       output.puts format("%-#{width}s  %-16s %-16s%s", package, ours[package], status, ("  <- differs" if unequal.include?(package))).rstrip
     end
     @log.replaced.each { |package| output.puts "#{package}: not compared, another architecture's took its place" }

@@ -2,12 +2,9 @@
 
 # server.rb - one `seriatim` server process.
 class Server
-  ROOT = File.expand_path("../..", __dir__)
-  COMMAND = ["ruby", "-I", "#{ROOT}/ruby/lib", "#{ROOT}/ruby/exe/seriatim", "-r", "#{__dir__}/status_worker.rb"].freeze
-
-  def initialize(log)
+  def initialize(language, log)
     @log = log
-    @process = Process.detach(Process.spawn(*COMMAND, out: @log, err: %i[child out], pgroup: true))
+    @process = Process.detach(Process.spawn(language.variables, *language.server, out: @log, err: %i[child out], pgroup: true))
   end
 
   def pid = @process.pid
