@@ -14,7 +14,7 @@ module Conformance
     def check(where)
       wrong = Array(yield)
     rescue StandardError => e
-      wrong = ["#{e.class}: #{e.message} (#{e.backtrace.first})"]
+      wrong = ["#{e.class}: #{e.message.lines.first&.chomp} (#{e.backtrace.first})"]
     ensure
       @lock.synchronize { count(where, wrong) }
     end

@@ -67,7 +67,7 @@ module Conformance
       fits = special(wanted, found)
       return fits ? [] : differs(wanted, found, where) unless fits.nil?
 
-      wanted.flat_map { |key, value| compare(value, found && (found[key.to_sym] || found[key]), "#{where}.#{key}") }
+      wanted.flat_map { |key, value| compare(value, found && found.fetch(key.to_sym) { found[key] }, "#{where}.#{key}") }
     end
 
     # nil: it is none of them.
