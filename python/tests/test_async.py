@@ -1,0 +1,248 @@
+"""async def performs, beside def ones and alone."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from queue import Queue
+from typing import Any
+
+import pytest
+
+import seriatim
+from support.jobs import eventually, runs, serve, worker
+
+
+def test_a_thousand_jobs_that_await_100_ms_200_at_once() -> None:
+    at_once, most, ended = 0, 0, 0
+
+    class Sleeper(seriatim.Worker):
+        queue_name = "Sleeper"
+
+        async def perform(self, payloads_by_id: Any) -> None:
+            nonlocal at_once, most, ended
+            at_once += 1
+            most = max(most, at_once)
+            await asyncio.sleep(0.1)
+            at_once -= 1
+            ended += 1
+
+    Sleeper.perform_async([{"id": id} for id in range(1000)])
+    began = time.monotonic()
+    server = serve(Sleeper, threads=200)
+    eventually(lambda: ended == 1000)
+    elapsed = time.monotonic() - began
+    assert 150 <= most <= 200
+    assert elapsed < 3.0, elapsed  # 0.7 s on an idle machine; the limit is for a busy one
+    assert threading.active_count() < 20
+    assert server.stats()["running"] <= 200
+
+
+def test_def_and_async_def_in_one_server_never_more_at_once_than_threads() -> None:
+    lock, at_once, most = threading.Lock(), 0, 0
+
+    def enter(step: int) -> None:
+        nonlocal at_once, most
+        with lock:
+            at_once += step
+            most = max(most, at_once)
+
+    async def async_body(payloads: Any, batch: Any) -> None:
+        enter(1)
+        await asyncio.sleep(0.02)
+        enter(-1)
+
+    def sync_body(payloads: Any, batch: Any) -> None:
+        enter(1)
+        time.sleep(0.02)
+        enter(-1)
+
+    both = [worker("Async", async_body), worker("Sync", sync_body)]
+    for recorder in both:
+        recorder.perform_async([{"id": id} for id in range(30)])
+    serve(*both, threads=4)
+    for recorder in both:
+        runs(recorder, 30)
+    assert 2 <= most <= 4
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ValueError("bad"), SystemExit("bad"), KeyboardInterrupt("bad"), asyncio.CancelledError("bad"), GeneratorExit("bad")],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_an_exception_of_any_class_is_a_failure_and_the_server_goes_on(error: BaseException, kind: str) -> None:
+    async def async_body(payloads: Any, batch: Any) -> None:
+        if "1" in payloads:
+            raise error
+
+    def sync_body(payloads: Any, batch: Any) -> None:
+        if "1" in payloads:
+            raise error
+
+    recorder = worker("Any", sync_body if kind == "def" else async_body, retry_in=lambda self, count: 60)
+    server = serve(recorder, threads=1)
+    recorder.perform_async([{"id": 1}])
+    record = eventually(lambda: recorder.queries.range_by_retry_count(0, 0))[0]
+    assert record["error"] == "bad"
+    recorder.perform_async([{"id": 2}])
+    runs(recorder, 2)
+    assert server.stop()
+
+
+def test_a_def_that_returns_a_coroutine_is_awaited() -> None:
+    done: Queue[str] = Queue()
+
+    async def inner() -> None:
+        await asyncio.sleep(0)
+        done.put("awaited")
+
+    recorder = worker("Wrapped")
+    recorder.perform = lambda self, payloads_by_id: inner()
+    serve(recorder)
+    recorder.perform_async([{"id": 1}])
+    assert done.get(timeout=10) == "awaited"
+    eventually(lambda: recorder.metrics["processed"] == 1)
+
+
+def test_batch_outcomes_and_hooks_of_async_workers() -> None:
+    told: Queue[Any] = Queue()
+
+    async def body(payloads: Any, batch: seriatim.Batch) -> None:
+        batch.fail("a", "only a")
+        batch.done("b")
+        raise RuntimeError("the rest")
+
+    async def retry_in(self: Any, count: int) -> float:
+        await asyncio.sleep(0)
+        return 60
+
+    async def retries_exhausted(self: Any, jobs: list[Any]) -> None:
+        told.put(jobs)
+
+    members = {"retry_in": retry_in, "retries_exhausted": retries_exhausted, "batch_size": 10, "shards_count": 1}
+    recorder = worker("Outcomes", body, **members)
+    recorder.perform_async([{"id": "a"}, {"id": "b"}, {"id": "c"}])
+    serve(recorder)
+    runs(recorder)
+    eventually(lambda: recorder.metrics["length"] == 2)
+    records = recorder.queries.fetch(["a", "b", "c"])
+    assert [(record["id"], record["error"]) for record in records] == [("a", "only a"), ("c", "the rest")]
+    assert records[0]["perform_in"] == pytest.approx(time.time() + 60, abs=5)
+
+    recorder.max_retry_count = 0
+    dying = worker("Dying", body, max_retry_count=0, **members)
+    serve(dying)
+    dying.perform_async([{"id": "a"}, {"id": "b"}])
+    assert [job["error"] for job in told.get(timeout=10)] == ["only a"]
+
+
+def test_payloads_of_another_codec_and_unreadable_ones() -> None:
+    seen: Queue[Any] = Queue()
+
+    async def body(payloads: Any, batch: Any) -> None:
+        seen.put(payloads)
+
+    raw = worker("Coded", codec="raw")
+    coded = worker("Coded", body)
+    raw.perform_async([{"id": 1, "payload": b'{"a":1}'}, {"id": 2, "payload": b"{"}])
+    serve(coded)
+    assert seen.get(timeout=10) == {"1": [{"a": 1}]}
+    dead = eventually(lambda: coded.queries.morgue_fetch([2]))[0]
+    assert dead["payloads"][0][0] == b"{" and "undecodable payload" in dead["error"]
+
+
+def test_on_server_init_may_be_async_and_shares_the_loop_with_the_jobs() -> None:
+    loops: Queue[object] = Queue()
+
+    @seriatim.on_server_init
+    async def connect() -> None:
+        loops.put(asyncio.get_running_loop())
+
+    async def body(payloads: Any, batch: Any) -> None:
+        loops.put(asyncio.get_running_loop())
+
+    recorder = worker("Loop", body)
+    serve(recorder)
+    recorder.perform_async([{"id": 1}])
+    runs(recorder)
+    assert loops.get() is loops.get()
+
+
+def test_stop_waits_for_tasks_and_hands_back_what_is_not_ended_in_time() -> None:
+    cancelled: Queue[str] = Queue()
+
+    async def body(payloads: Any, batch: Any) -> None:
+        try:
+            await asyncio.sleep(0.3 if "quick" in payloads else 30)
+        except asyncio.CancelledError:
+            cancelled.put(next(iter(payloads)))
+            raise
+
+    recorder = worker("Stop", body, shards_count=1)
+    recorder.perform_async([{"id": "quick"}, {"id": "slow"}])
+    server = serve(recorder, threads=5)
+    eventually(lambda: server.stats()["running"] == 2)
+    began = time.monotonic()
+    assert server.stop(1) is False
+    assert time.monotonic() - began < 5
+    assert cancelled.get(timeout=1) == "slow"
+    [record] = recorder.queries.fetch(["quick", "slow"])
+    assert record["id"] == "slow" and record["retry_count"] == -1 and "error" not in record
+    assert recorder.metrics["processed"] == 1
+
+
+def test_pushes_from_inside_a_job_do_not_block_the_loop() -> None:
+    async def body(payloads: Any, batch: Any) -> None:
+        if "0" in payloads:
+            await recorder.aperform_async([{"id": id} for id in range(1, 50)])
+
+    recorder = worker("Chain", body)
+    serve(recorder)
+    recorder.perform_async([{"id": 0}])
+    runs(recorder, 50)
+
+
+def test_an_own_scheduler_on_the_loop() -> None:
+    seen: list[int] = []
+
+    def choose(candidates: Any) -> Any:
+        seen.append(len(candidates))
+        return None if len(seen) < 3 else candidates[-1]
+
+    async def body(payloads: Any, batch: Any) -> None:
+        await asyncio.sleep(0)
+
+    seriatim.build_scheduler = lambda: choose
+    recorder = worker("Own", body, shards_count=3)
+    recorder.perform_async([{"id": id} for id in range(20)])
+    serve(recorder)
+    runs(recorder, 20)
+    assert max(seen) >= 1
+
+
+def spin(seconds: float) -> Callable[[], None]:
+    def run() -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            pass
+
+    return run
+
+
+def test_the_loop_goes_on_while_threads_compute() -> None:
+    async def body(payloads: Any, batch: Any) -> None:
+        await asyncio.sleep(0.01)
+
+    recorder = worker("Busy", body)
+    serve(recorder)
+    threads = [threading.Thread(target=spin(1.0)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    recorder.perform_async([{"id": id} for id in range(20)])
+    runs(recorder, 20)
+    for thread in threads:
+        thread.join()

@@ -1,0 +1,191 @@
+"""Chains around deliveries and pushes, sync and async in any mixture."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from queue import Queue
+from typing import Any
+
+import pytest
+
+import seriatim
+from support.jobs import eventually, runs, serve, worker
+
+variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
+
+
+def sync_link(name: str, trace: Queue[str]) -> Callable[..., Any]:
+    def link(worker: Any, batch: seriatim.Batch, call_next: Callable[[], Any]) -> Any:
+        trace.put(f"{name}-in")
+        result = call_next()
+        trace.put(f"{name}-out")
+        return result
+
+    return link
+
+
+def async_link(name: str, trace: Queue[str]) -> Callable[..., Any]:
+    async def link(worker: Any, batch: seriatim.Batch, call_next: Callable[[], Any]) -> Any:
+        trace.put(f"{name}-in")
+        result = await call_next()
+        trace.put(f"{name}-out")
+        return result
+
+    return link
+
+
+def all_of(trace: Queue[str]) -> list[str]:
+    return [trace.get() for _ in range(trace.qsize())]
+
+
+def async_nothing() -> Callable[..., Any]:
+    async def perform(payloads_by_id: Any, batch: Any) -> None:
+        await asyncio.sleep(0)
+
+    return perform
+
+
+@pytest.mark.parametrize("perform", [None, async_nothing()], ids=["def", "async def"])
+@pytest.mark.parametrize("kinds", ["", "s", "a", "ss", "aa", "sa", "as", "sas", "asa"])
+def test_lk_a_31_the_first_is_outermost_whatever_its_kind(kinds: str, perform: Any) -> None:
+    trace: Queue[str] = Queue()
+    links = {"s": sync_link, "a": async_link}
+    seriatim.server_middlewares = [links[kind](f"{place}{kind}", trace) for place, kind in enumerate(kinds)]
+    recorder = worker("Middle", perform)
+    serve(recorder)
+    recorder.perform_async([{"id": 1, "payload": 2}])
+    assert runs(recorder)[0].payloads == {"1": [2]}
+    eventually(lambda: recorder.metrics["processed"] == 1)
+    names = [f"{place}{kind}" for place, kind in enumerate(kinds)]
+    assert all_of(trace) == [f"{name}-in" for name in names] + [f"{name}-out" for name in reversed(names)]
+
+
+def test_many_deliveries_at_once_through_a_mixed_chain_do_not_wait_for_each_others_threads() -> None:
+    trace: Queue[str] = Queue()
+    seriatim.server_middlewares = [sync_link("a", trace), async_link("b", trace), sync_link("c", trace)]
+    recorder = worker("Middle", async_nothing(), shards_count=1)
+    recorder.perform_async([{"id": id} for id in range(200)])
+    serve(recorder, threads=20)
+    runs(recorder, 200)
+
+
+@pytest.mark.parametrize("perform", [None, async_nothing()], ids=["def", "async def"])
+def test_lk_a_31_not_continuing_means_done_and_a_later_addition_counts(perform: Any) -> None:
+    recorder = worker("Middle", perform)
+    serve(recorder)
+    recorder.perform_async([{"id": 1}])
+    runs(recorder)
+    seriatim.server_middlewares.append(lambda worker, batch, call_next: None)
+    recorder.perform_async([{"id": 2}])
+    eventually(lambda: recorder.metrics["processed"] == 2)
+    assert recorder.runs.empty()
+
+
+@pytest.mark.parametrize("perform", [None, async_nothing()], ids=["def", "async def"])
+def test_one_that_raises_fails_the_ids(perform: Any) -> None:
+    def refuse(worker: Any, batch: seriatim.Batch, call_next: Callable[[], Any]) -> None:
+        call_next()
+        raise PermissionError(f"not {worker.queue_name} {list(batch)}")
+
+    seriatim.server_middlewares.append(refuse)
+    recorder = worker("Middle", perform, retry_in=lambda self, count: 60)
+    serve(recorder)
+    recorder.perform_async([{"id": 1}])
+    record = eventually(lambda: recorder.queries.range_by_retry_count(0, 0))[0]
+    assert record["error"] == "not Middle ['1']"
+
+
+def test_context_variables_reach_the_job_and_no_other_delivery() -> None:
+    seen: Queue[tuple[str, str]] = Queue()
+
+    @seriatim.on_server_init
+    def before_all() -> None:
+        variable.set("start")
+
+    def sync_set(worker: Any, batch: seriatim.Batch, call_next: Callable[[], Any]) -> Any:
+        seen.put(("middleware", variable.get()))
+        variable.set(f"of {next(iter(batch))}")
+        return call_next()
+
+    async def perform(payloads_by_id: Any, batch: Any) -> None:
+        seen.put(("async", variable.get()))
+        variable.set("left over")
+
+    def perform_sync(payloads_by_id: Any, batch: Any) -> None:
+        seen.put(("sync", variable.get()))
+        variable.set("left over")
+
+    seriatim.server_middlewares = [sync_set]
+    workers = [worker("Async", perform), worker("Sync", perform_sync)]
+    serve(*workers, threads=1)
+    for number in range(2):
+        for recorder in workers:
+            recorder.perform_async([{"id": number}])
+            runs(recorder)
+    found = [seen.get() for _ in range(8)]
+    assert found == [
+        (kind, value)
+        for number in range(2)
+        for kind, value in (
+            ("middleware", "start"),
+            ("async", f"of {number}"),
+            ("middleware", "start"),
+            ("sync", f"of {number}"),
+        )
+    ]
+
+
+def test_lk_a_32_client_middlewares_may_add_what_the_job_sees() -> None:
+    def trace(worker: Any, jobs: list[dict[str, Any]], call_next: Callable[[], Any]) -> Any:
+        for job in jobs:
+            job["context"] = {"trace": f"{worker.queue_name}-{job['id']}"}
+        return call_next()
+
+    seen: Queue[Any] = Queue()
+    seriatim.client_middlewares.append(trace)
+    tracing = worker("Tracing", lambda payloads, batch: seen.put(batch.contexts(1)))
+    assert tracing.perform_async([{"id": 1}]).added == 1
+    serve(tracing)
+    assert seen.get(timeout=10) == [{"trace": "Tracing-1"}]
+
+
+def test_lk_a_32_not_continuing_prevents_the_write() -> None:
+    recorder = worker()
+    seriatim.client_middlewares.append(lambda worker, jobs, call_next: None)
+    assert recorder.perform_async([{"id": 1}]) == seriatim.PushResult(0, 0, 0, [])
+    assert asyncio.run(recorder.aperform_async([{"id": 1}])) == seriatim.PushResult(0, 0, 0, [])
+    assert recorder.metrics["length"] == 0
+
+
+def test_what_they_made_of_the_jobs_is_checked_again() -> None:
+    def spoil(worker: Any, jobs: list[dict[str, Any]], call_next: Callable[[], Any]) -> Any:
+        jobs[-1]["id"] = None
+        return call_next()
+
+    recorder = worker()
+    seriatim.client_middlewares.append(spoil)
+    with pytest.raises(seriatim.Invalid, match=r"jobs\[1\]: id"):
+        recorder.perform_async([{"id": 1}, {"id": 2}])
+    assert recorder.metrics["length"] == 0
+
+
+def test_async_ones_need_an_async_push_and_sync_ones_do_not_block_its_loop() -> None:
+    recorder = worker()
+    threads: list[str] = []
+
+    async def awaited(worker: Any, jobs: Any, call_next: Callable[[], Any]) -> Any:
+        await asyncio.sleep(0)
+        return await call_next()
+
+    def blocking(worker: Any, jobs: Any, call_next: Callable[[], Any]) -> Any:
+        threads.append(threading.current_thread().name)
+        return call_next()
+
+    seriatim.client_middlewares = [blocking, awaited, blocking]
+    with pytest.raises(seriatim.Invalid, match=r"client_middlewares\[1\] is async: use aperform_async"):
+        recorder.perform_async([{"id": 1}])
+    assert asyncio.run(recorder.aperform_async([{"id": 1}])).added == 1
+    assert len(threads) == 2 and threading.main_thread().name not in threads
