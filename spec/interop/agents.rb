@@ -1,15 +1,10 @@
 # frozen_string_literal: true
 
 require "json"
+require_relative "languages"
 
 # An agent process, and what it is asked.
 class AgentProcess
-  ROOT = File.expand_path("../..", __dir__)
-  PYTHON = ENV.fetch("PYTHON", "/usr/bin/python3")
-  COMMANDS = {
-    "ruby" => [{}, ["ruby", "-I", "#{ROOT}/ruby/lib", "#{__dir__}/agent.rb"]],
-    "python" => [{ "PYTHONPATH" => "#{ROOT}/python" }, [PYTHON, "#{__dir__}/agent.py"]]
-  }.freeze
   PATIENCE = 60 # seconds for an answer
 
   # It answered with an error.
@@ -20,8 +15,8 @@ class AgentProcess
   def initialize(language, redis_url, log)
     @language = language
     @log = log
-    variables, command = COMMANDS.fetch(language)
-    @io = IO.popen([{ **variables, "REDIS_URL" => redis_url }, *command, { err: [log, "a"] }], "r+:UTF-8")
+    commands = Language::ALL.fetch(language)
+    @io = IO.popen([{ **commands.variables, "REDIS_URL" => redis_url }, *commands.agent, { err: [log, "a"] }], "r+:UTF-8")
   end
 
   # @return what it answered, {"hex"} for bytes
@@ -44,11 +39,11 @@ class AgentProcess
   def check(queue) = ask("check", queue: queue)
 
   # Runs a server until so many ids were run, or for so many seconds; fails them all with the text, if there is one.
-  # @return [Array<Hash>] what perform was given, by id
+  # @return [Array<Hash>] what perform was given, by id and fence
   def run(queue, count, error: nil, seconds: 30)
     told = ask("run", queue: queue, runs: count, seconds: seconds, fail: error)
     @exhausted = told["exhausted"]
-    told["runs"].sort_by { |run| run["id"].to_s }
+    told["runs"].sort_by { |run| [run["id"].to_s, run["fence"]] }
   end
 
   # What retries_exhausted was told in the last run.

@@ -1,0 +1,21 @@
+# frozen_string_literal: true
+
+# How the processes of each language are started. Another language is one more entry.
+module Language
+  ROOT = File.expand_path("../..", __dir__)
+  RUBY = ["ruby", "-I", "#{ROOT}/ruby/lib"].freeze
+  PYTHON = ENV.fetch("PYTHON", "/usr/bin/python3")
+  WORKLOAD = "#{ROOT}/ruby/spec/processes/support"
+
+  # variables of the environment; commands: the agent, `seriatim -r app`, the producer of storm.
+  Commands = Struct.new(:variables, :agent, :server, :producer, keyword_init: true)
+
+  ALL = {
+    "ruby" => Commands.new(variables: {}, agent: [*RUBY, "#{__dir__}/agent.rb"],
+                           server: [*RUBY, "#{ROOT}/ruby/exe/seriatim", "-r", "#{WORKLOAD}/app.rb"],
+                           producer: [*RUBY, "#{WORKLOAD}/producer.rb"]),
+    "python" => Commands.new(variables: { "PYTHONPATH" => "#{ROOT}/python" }, agent: [PYTHON, "#{__dir__}/agent.py"],
+                             server: [PYTHON, "-m", "seriatim", "-r", "#{__dir__}/app.py"],
+                             producer: [PYTHON, "#{__dir__}/producer.py"])
+  }.freeze
+end

@@ -1,0 +1,55 @@
+"""workload.py - twin of ruby/spec/processes/support/workload.rb and journal.rb: the same payloads, the same lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from functools import cache
+from itertools import groupby
+from typing import Any
+
+import seriatim
+
+SETTINGS: dict[str, Any] = json.loads(os.environ["WORKLOAD"])
+
+
+def worker(queue: str, settings: dict[str, Any]) -> type[seriatim.Worker]:
+    """Settings of seriatim.Worker, and `back_off`, the seconds that retry_in gives."""
+    fields = {name: value for name, value in settings.items() if name != "back_off"}
+    back_off = settings.get("back_off", 0.1)
+
+    def perform(_self: object, payloads_by_id: dict[Any, list[Any]], batch: seriatim.Batch) -> None:
+        for id, payloads in payloads_by_id.items():
+            run(queue, id, payloads, batch)
+
+    members = {"queue_name": queue, "perform": perform, "retry_in": lambda _self, _count: back_off}
+    return type("Workload", (seriatim.Worker,), {**fields, **members})
+
+
+def run(queue: str, id: Any, payloads: list[Any], batch: seriatim.Batch) -> None:
+    numbers = [payload["n"] for payload in payloads]
+    write("start", os.getpid(), queue, id, batch.fence(id), batch.retry_count(id), pack(numbers), time.monotonic())
+    for payload in payloads:
+        time.sleep(payload.get("sleep", 0))
+    write("end", os.getpid(), queue, id, batch.fence(id), time.monotonic())
+
+
+def pushed(queue: str, id: str, numbers: list[int]) -> None:
+    write("pushed", queue, id, pack(numbers))
+
+
+def write(*words: object) -> None:
+    """One write a line: see journal.rb on what a killed process leaves."""
+    os.write(journal(), f"\n{' '.join(map(str, words))} .".encode())
+
+
+@cache
+def journal() -> int:
+    return os.open(os.environ["JOURNAL"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+
+def pack(numbers: list[int]) -> str:
+    """1, 2, 3, 7 as 1-3,7."""
+    rows = [[number for _, number in row] for _, row in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])]
+    return ",".join(f"{row[0]}-{row[-1]}" if len(row) > 1 else str(row[0]) for row in rows)
