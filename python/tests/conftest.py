@@ -1,0 +1,59 @@
+"""Every test has a Redis that is empty, default settings but for a short lease, and a time limit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from types import FrameType
+
+import pytest
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, PACKAGE)
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [PACKAGE, os.environ.get("PYTHONPATH", "")]))
+
+import seriatim  # noqa: E402
+from support.jobs import stop_servers  # noqa: E402
+from support.redis_server import RedisServer  # noqa: E402
+
+LIMIT = 120  # seconds
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "limit(seconds): the test's own time limit")
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[RedisServer]:
+    """The server of all tests; every test begins with it empty."""
+    server = RedisServer()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(autouse=True)
+def settings(redis: RedisServer) -> Iterator[None]:
+    redis.flush()
+    seriatim.reset_settings()
+    seriatim.redis = redis.url
+    seriatim.poll_interval = 0.2
+    seriatim.lease_time = 2
+    yield
+    stop_servers()
+    seriatim.reset_settings()
+
+
+@pytest.fixture(autouse=True)
+def limit(request: pytest.FixtureRequest, settings: None) -> Iterator[None]:
+    marker = request.node.get_closest_marker("limit")
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError("the test's time is up")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(marker.args[0] if marker else LIMIT)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,113 @@
+"""The command `seriatim` in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+NEUTRAL = ("RAILS_ENV", "RACK_ENV", "APP_ENV", "SERIATIM_ENV", "REDIS_URL", "SERIATIM_REDIS_URL", "REDIS_PROVIDER")
+
+
+def environment(redis: str | None, more: Mapping[str, str] | None) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in NEUTRAL}
+    return {**kept, **({} if redis is None else {"REDIS_URL": redis}), **(more or {})}
+
+
+def words(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "seriatim", *arguments]
+
+
+def run(
+    *arguments: str,
+    redis: str | None,
+    env: Mapping[str, str] | None = None,
+    cwd: str | Path | None = None,
+    seconds: float = 60,
+) -> tuple[str, int]:
+    """Runs it to its end. Gives what it wrote to both outputs, and its exit code."""
+    ended = subprocess.run(
+        words(*arguments),
+        env=environment(redis, env),
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=seconds,
+    )
+    return ended.stdout.decode("utf-8", "replace"), ended.returncode
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+class Command:
+    """A running one."""
+
+    def __init__(
+        self,
+        *arguments: str,
+        redis: str | None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | Path | None = None,
+        wait: bool = True,
+    ) -> None:
+        """Starts it, and, if `wait`, waits until it says that it runs."""
+        self._folder = tempfile.mkdtemp(prefix="seriatim-command")
+        self._log_path = Path(self._folder, "log")
+        with open(self._log_path, "wb") as log:
+            self._process = subprocess.Popen(
+                words(*arguments), env=environment(redis, env), cwd=cwd, stdout=log, stderr=subprocess.STDOUT
+            )
+        if wait:
+            self.wait_for(r" start node")
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        return self._log_path.read_bytes().decode("utf-8", "replace")
+
+    def wait_for(self, pattern: str, seconds: float = 20) -> re.Match[str]:
+        """Until the log holds it."""
+        deadline = time.monotonic() + seconds
+        while not (found := re.search(pattern, self.log)):
+            ended = self._process.poll() is not None
+            if (ended and not re.search(pattern, self.log)) or time.monotonic() > deadline:
+                raise AssertionError(f"no {pattern!r} in:\n{self.log}")
+            time.sleep(0.002)
+        return found
+
+    def signal(self, name: str) -> None:
+        os.kill(self.pid, signal.Signals[f"SIG{name}"])
+
+    def wait(self, seconds: float = 20) -> int:
+        """The exit code."""
+        deadline = time.monotonic() + seconds
+        while (code := self._process.poll()) is None:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"still runs after {seconds} s:\n{self.log}")
+            time.sleep(0.001)
+        return code
+
+    def stop(self, name: str = "TERM", seconds: float = 20) -> int:
+        self.signal(name)
+        return self.wait(seconds)
+
+    def remove(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,0 +1,211 @@
+"""LK-A-38, 39: metrics, queries and actions."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+
+import seriatim
+from support.jobs import eventually, ids, includes, now, serve, worker
+from support.redis_server import RedisServer
+
+
+def held(gate: threading.Event, id: str) -> Callable[[Any, Any], None]:
+    """A perform that waits with this id and fails with every other."""
+
+    def perform(payloads_by_id: Any, batch: Any) -> None:
+        if id not in payloads_by_id:
+            raise RuntimeError(f"of {list(payloads_by_id)}")
+        gate.wait(60)
+
+    return perform
+
+
+def test_a_38_metrics() -> None:
+    gate = threading.Event()
+    recorder = worker("Figures", held(gate, "busy"), max_retry_count=0)
+    assert includes(recorder.metrics, length=0, fresh=0, retries=0, morgue_length=0, lag=0.0, processed=0, failed=0, busy=0)
+    recorder.perform_async([*({"id": f"dead{n}"} for n in range(4)), {"id": "busy"}])
+    serve(recorder)
+    eventually(lambda: includes(recorder.metrics, morgue_length=4, busy=1))
+    recorder.actions.pause()
+    recorder.perform_async(
+        [
+            {"id": "a", "perform_in": now() - 10},
+            {"id": "b", "delay": 60},
+            {"id": "c", "delay": 60},
+            {"id": "d", "retry_count": 0, "delay": 60},
+            {"id": "e", "retry_count": 3, "delay": 60},
+        ]
+    )
+    time.sleep(0.5)
+    figures = recorder.metrics
+    assert includes(figures, fresh=3, retries=2, length=5, busy=1, morgue_length=4, failed=4)
+    assert sum(shard["length"] for shard in figures["shards"]) == 5
+    gate.set()
+
+
+def test_a_38_what_lies_ahead_has_no_lag() -> None:
+    recorder = worker("Ahead")
+    recorder.perform_async([{"id": 1, "delay": 60}])
+    assert includes(recorder.metrics, lag=0.0, length=1)
+
+
+def test_a_39_queries_of_what_waits_up_and_down() -> None:
+    recorder = worker("Queries")
+    queries = recorder.queries
+    assert queries.range_by_id("-", "+") == queries.rev_range_by_id("+", "-") == []
+    base = round(now() + 1000)
+    jobs = (("a", 2, 0), ("b", 1, 1), ("c", 3, -1))
+    recorder.perform_async(
+        [{"id": id, "perform_in": base + at, "retry_count": count, "payload": id, "score": at} for id, at, count in jobs]
+    )
+    assert ids(queries.range_by_id("-", "+")) == ["a", "b", "c"]
+    assert ids(queries.rev_range_by_id("+", "-")) == ["c", "b", "a"]
+    assert ids(queries.range_by_id("(a", b"[c", limit=1)) == ["b"]
+    assert ids(queries.range_by_perform_in("-inf", "+inf")) == ["b", "a", "c"]
+    assert ids(queries.rev_range_by_perform_in(math.inf, base + 2)) == ["c", "a"]
+    assert ids(queries.range_by_perform_in(datetime.fromtimestamp(base + 2, timezone.utc), base + 2.5)) == ["a"]
+    assert ids(queries.range_by_retry_count(-1, math.inf)) == ["c", "a", "b"]
+    assert ids(queries.range_by_retry_count(-math.inf, "(0")) == ["c"]
+    assert ids(queries.rev_range_by_retry_count("+inf", 0)) == ["b", "a"]
+    assert queries.fetch(["c", "nobody", "a"]) == [
+        {"id": "c", "perform_in": base + 3.0, "retry_count": -1, "payloads": [("c", 3.0)]},
+        {"id": "a", "perform_in": base + 2.0, "retry_count": 0, "payloads": [("a", 2.0)]},
+    ]
+
+
+def test_a_39_bounds_that_are_none() -> None:
+    queries = worker("Queries").queries
+    for bounds in (("a", "+"), ("-", 5)):
+        with pytest.raises(seriatim.Invalid):
+            queries.range_by_id(*bounds)
+    bad: list[Any] = ["soon", math.nan, True, [1], datetime(2030, 1, 1)]
+    for bound in bad:
+        with pytest.raises(seriatim.Invalid):
+            queries.range_by_perform_in(bound, "+inf")
+    with pytest.raises(seriatim.Invalid, match=r"^limit must be an int from 1 to 100000, not 0 \(int\)$"):
+        queries.range_by_id("-", "+", limit=0)
+
+
+def test_a_39_queries_of_the_dead_and_of_what_runs() -> None:
+    gate = threading.Event()
+    recorder = worker("Dead", held(gate, "run"), max_retry_count=0)
+    queries = recorder.queries
+    serve(recorder, threads=2)
+    for id in "ba":
+        recorder.perform_async([{"id": id, "score": 1}])
+        eventually(lambda: queries.morgue_fetch([id]))
+    recorder.perform_async([{"id": "run", "payload": 1}])
+    eventually(lambda: recorder.metrics["busy"] == 1)
+    assert [(record["id"], record["retry_count"]) for record in queries.processing_data()] == [("run", -1)]
+    assert sum(len(queries.processing_data(shard)) for shard in range(5)) == 1
+    assert ids(queries.morgue_range_by_id("-", "+")) == ["a", "b"]
+    assert ids(queries.morgue_rev_range_by_id("+", "-")) == ["b", "a"]
+    assert ids(queries.morgue_range_by_updated_at("-inf", "+inf")) == ["b", "a"]
+    assert ids(queries.morgue_rev_range_by_updated_at("+inf", "-inf")) == ["a", "b"]
+    (dead,) = queries.morgue_fetch(["a", "x"])
+    expected = {"id": "a", "updated_at": pytest.approx(now(), abs=30), "payloads": [("", 1.0)], "error": "of ['a']"}
+    assert dead == expected
+    gate.set()
+
+
+def test_stored_errors_pass_load_error() -> None:
+    recorder = worker("Errors", held(threading.Event(), "none"), retry_in=lambda self, count: 60)
+    seriatim.dump_error = lambda text: text[::-1]
+    recorder.perform_async([{"id": 1}])
+    serve(recorder)
+    assert eventually(lambda: recorder.queries.fetch([1]) and recorder.queries.fetch([1])[0].get("error")) == "]'1'[ fo"
+    seriatim.load_error = lambda text: text[::-1]
+    assert recorder.queries.fetch([1])[0]["error"] == "of ['1']"
+
+
+def test_acts_and_says_on_how_many() -> None:
+    recorder = worker("Acts")
+    actions = recorder.actions
+    failed = [{"id": f"f{n}", "retry_count": 1, "delay": 60} for n in range(3)]
+    recorder.perform_async([*failed, {"id": "n", "delay": 60}])
+    assert actions.kill_all_failed_jobs() == 3
+    assert includes(recorder.metrics, length=1, morgue_length=3)
+    assert actions.morgue_queue_up(["f0", "nobody"]) == 1
+    assert actions.morgue_delete(["f1"]) == 1
+    assert actions.morgue_delete_all_jobs() == 1
+    assert actions.perform_all_jobs_now() >= 1
+    assert recorder.metrics["lag"] < 100
+    assert actions.park(["n"]) == 1
+    assert ids(recorder.queries.parked()) == ["n"]
+    assert actions.unpark(["n"]) == 1
+    assert actions.delete(["n", b"f0"]) == 2
+    assert actions.pause() == actions.resume() == 5
+    assert actions.check(repair=True)["findings"] == []
+    assert actions.delete([]) == 0
+    with pytest.raises(seriatim.Invalid, match=r"^ids must be a list, not a str$"):
+        actions.delete("n")
+    with pytest.raises(seriatim.Invalid, match=r"^ids\[0\] must be a str, int or bytes, not 1\.5 \(float\)$"):
+        actions.delete([1.5])
+
+
+def test_the_rest_of_the_actions() -> None:
+    recorder = worker("Acts")
+    recorder.perform_async([{"id": n, "retry_count": 1, "delay": 60} for n in range(4)])
+    assert recorder.actions.park([0]) == 1
+    assert recorder.actions.delete_all_failed_jobs() == 3
+    recorder.perform_async([{"id": 9, "retry_count": 1, "delay": 60}])
+    assert recorder.actions.kill_all_failed_jobs() == 1
+    assert recorder.actions.morgue_queue_up_all_jobs() == 1
+    assert ids(recorder.queries.range_by_id("-", "+")) == ["9"]
+
+
+def test_explains() -> None:
+    recorder = worker("Why")
+    recorder.perform_async([{"id": 1, "delay": 60}])
+    answer = recorder.queries.explain(1)
+    assert answer["text"] and answer["dead"] is None and answer["paused"] is False
+    assert includes(answer["job"], id="1", state="delayed")
+    assert recorder.queries.explain("nobody")["job"] is None
+    recorder.actions.park([1])
+    assert recorder.queries.explain(1)["job"]["state"] == "parked"
+
+
+def test_a_queue() -> None:
+    recorder = worker("Names")
+    queue = recorder.queue
+    assert (queue.name, queue.shards_count, queue.worker) == ("Names", 0, recorder)
+    assert queue.push([{"id": 1}]).added == 1
+    assert (ids(queue.fetch([1])), queue.shards_count, queue.metrics["length"]) == (["1"], 5, 1)
+
+
+def test_redis_decides_about_shards() -> None:
+    worker("Shards", shards_count=3).perform_async([{"id": 1}])
+    other = worker("Shards", shards_count=7)
+    other.perform_async([{"id": 2}])
+    assert other.queue.shards_count == 3
+    assert len(other.metrics["shards"]) == 3
+
+
+def test_shows_the_living_nodes() -> None:
+    server = serve(worker("Nodes"))
+    node = eventually(lambda: next((node for node in seriatim.nodes() if node["name"] == server.id), None))
+    assert node is not None and "python" in node["description"] and node["expires_in"] > 0
+
+
+def test_health_warns_and_never_fails(redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    from seriatim import _health
+
+    _health.check(redis.url)
+    assert not caplog.records
+    redis.call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    try:
+        _health.check(redis.url)
+    finally:
+        redis.call("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    assert "maxmemory-policy is allkeys-lru: Redis may throw jobs away; set it to noeviction" in caplog.text
+    caplog.clear()
+    _health.check("unix:///no/such/socket")
+    assert "cannot be checked" in caplog.text

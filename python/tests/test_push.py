@@ -1,0 +1,237 @@
+"""LK-A: what a push does, and what it refuses."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+import seriatim
+from seriatim import PushResult
+from support.jobs import drained, includes, now, runs, serve, worker
+from support.redis_server import RedisServer
+
+UTC = timezone.utc
+
+
+@pytest.fixture
+def recorder() -> Any:
+    return worker("Orders")
+
+
+def record(recorder: Any, id: Any) -> Any:
+    return next(iter(recorder.queries.fetch([id])), None)
+
+
+def test_a_1_is_run_once_then_gone(recorder: Any) -> None:
+    assert recorder.perform_async([{"id": 1, "payload": "v1"}]) == PushResult(1, 0, 0, [])
+    serve(recorder)
+    assert runs(recorder)[0].payloads == {"1": ["v1"]}
+    drained(recorder)
+    assert includes(recorder.metrics, length=0, busy=0, processed=1, failed=0)
+    assert recorder.queries.fetch(["1"]) == []
+    assert recorder.runs.empty()
+
+
+def test_a_2_payload_score_and_time_have_defaults(recorder: Any) -> None:
+    recorder.perform_async([{"id": "x"}])
+    found = record(recorder, "x")
+    assert found == {
+        "id": "x",
+        "retry_count": -1,
+        "perform_in": pytest.approx(now(), abs=2),
+        "payloads": [("", pytest.approx(now(), abs=2))],
+    }
+
+
+def test_a_3_without_an_id_nothing_is_written(recorder: Any, redis: RedisServer) -> None:
+    with pytest.raises(seriatim.Invalid, match=r"jobs\[1\]: id is missing"):
+        recorder.perform_async([{"id": "a"}, {"payload": 1}])
+    assert redis.call("DBSIZE") == 0
+
+
+def test_a_4_payloads_come_by_score(recorder: Any) -> None:
+    recorder.perform_async([{"id": "o", "score": score, "payload": text} for score, text in ((3, "c"), (1, "a"), (2, "b"))])
+    serve(recorder)
+    assert runs(recorder)[0].payloads == {"o": ["a", "b", "c"]}
+
+
+def test_a_5_equal_scores_come_in_the_order_of_arrival(recorder: Any) -> None:
+    recorder.perform_async([{"id": "one", "score": 1, "payload": "b"}, {"id": "one", "score": 1, "payload": "a"}])
+    for payload in "ba":
+        recorder.perform_async([{"id": "two", "score": 1, "payload": payload}])
+    for id in ("one", "two"):
+        assert [payload for payload, _ in record(recorder, id)["payloads"]] == ["b", "a"]
+
+
+def test_a_6_one_id_many_pushes_many_threads_in_order_never_overlapping(recorder: Any) -> None:
+    for _ in range(2):
+        serve(recorder, threads=4)
+    ids = list("abcde")
+    for number in range(300):
+        recorder.perform_async([{"id": id, "payload": number} for id in ids])
+    drained(recorder, 100)
+    done = [recorder.runs.get() for _ in range(recorder.runs.qsize())]
+    for id in ids:
+        mine = sorted((run for run in done if id in run.payloads), key=lambda run: run.started)
+        assert [payload for run in mine for payload in run.payloads[id]] == list(range(300))
+        assert all(first.ended <= second.started for first, second in pairwise(mine))
+
+
+def test_a_7_a_push_onto_a_waiting_id_unites_payloads_keeping_time_and_retry_count(recorder: Any) -> None:
+    time = round(now() + 600)
+    first = {"id": "1", "retry_count": 0, "perform_in": time}
+    recorder.perform_async([{**first, "payload": "v1", "score": 1}, {**first, "payload": "v2", "score": 2}])
+    later = {"id": "1", "perform_in": time + 2}
+    result = recorder.perform_async([{**later, "payload": "v2", "score": 3}, {**later, "payload": "v3", "score": 4}])
+    assert (result.added, result.folded) == (0, 2)
+    assert record(recorder, "1") == {
+        "id": "1",
+        "payloads": [("v1", 1.0), ("v2", 2.0), ("v3", 4.0)],
+        "retry_count": 0,
+        "perform_in": time,
+    }
+
+
+def test_a_8_equal_payloads_keep_the_smaller_score(recorder: Any) -> None:
+    for score in (2, 1, 5):
+        recorder.perform_async([{"id": "1", "payload": "v", "score": score}])
+    assert record(recorder, "1")["payloads"] == [("v", 1.0)]
+
+
+def test_a_11_earlier_brings_an_id_forward_without_it_the_time_stays(recorder: Any) -> None:
+    recorder.perform_async([{"id": "1", "perform_in": datetime.now(UTC) + timedelta(hours=1)}])
+    recorder.perform_async([{"id": "1", "perform_in": now()}])
+    assert record(recorder, "1")["perform_in"] > now() + 3000
+    recorder.perform_async([{"id": "1", "perform_in": now(), "on_waiting": "earlier"}])
+    assert record(recorder, "1")["perform_in"] == pytest.approx(now(), abs=2)
+
+
+def test_rejected_jobs_are_counted_and_located(recorder: Any) -> None:
+    recorder.perform_async([{"id": "a", "delay": 60}])
+    result = recorder.perform_async([{"id": "b"}, {"id": "a", "payload": 2, "on_waiting": "reject"}])
+    assert result == PushResult(added=1, folded=0, refused=1, refused_at=[1])
+
+
+def test_a_12_a_delayed_job_comes_in_time_one_far_off_does_not(recorder: Any) -> None:
+    far = datetime.now(UTC) + timedelta(days=3650)
+    begun = now()
+    recorder.perform_async(
+        [{"id": "soon", "perform_in": begun + 1}, {"id": "far", "perform_at": far}, {"id": "past", "perform_in": -1}]
+    )
+    serve(recorder)
+    past, soon = runs(recorder, 2)
+    assert [list(past.payloads), list(soon.payloads)] == [["past"], ["soon"]]
+    assert soon.started - begun >= 0.9
+    assert record(recorder, "far")["id"] == "far"
+
+
+def test_a_12_milliseconds_are_refused_and_the_message_says_so(recorder: Any) -> None:
+    with pytest.raises(seriatim.Invalid, match="millisecond"):
+        recorder.perform_async([{"id": 1, "perform_in": int(now() * 1000)}])
+
+
+def test_a_43_names_are_data(recorder: Any) -> None:
+    queues = [worker(name, shards_count=2) for name in ("Q", "Q:processing", "Q:morgue", "{Q}", "Q\n}{\0 é")]
+    ids = ["a:b", "{a}", " ", "a\0b", "é", "x" * 1024]
+    for queue in queues:
+        queue.perform_async([{"id": id, "payload": queue.queue_name} for id in ids])
+    for queue in queues:
+        records = queue.queries.range_by_id("-", "+", limit=100)
+        found = {record["id"]: [payload for payload, _ in record["payloads"]] for record in records}
+        assert found == {id: [queue.queue_name] for id in ids}
+    with pytest.raises(seriatim.Invalid, match="id"):
+        recorder.perform_async([{"id": "x" * 1025}])
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "no list": ({"id": 1}, r"^jobs must be a list of dicts, not a dict$"),
+    "a str": ("jobs", r"^jobs must be a list of dicts, not a str$"),
+    "no dict": ([1], r"^jobs\[0\]: must be a dict, not an int$"),
+    "an unknown key": ([{"id": 1}, {"id": 1, "paylaod": 1}], r"^jobs\[1\]: unknown key 'paylaod'; known are id, payload"),
+    "a None id": ([{"id": None}], r"^jobs\[0\]: id must be a str, int or bytes, not None$"),
+    "a float id": ([{"id": 1}, {"id": 1.5}], r"^jobs\[1\]: id must be"),
+    "a bool id": ([{"id": True}], r"^jobs\[0\]: id must be .* not True \(bool\)"),
+    "a lone surrogate": ([{"id": "\ud800"}], r"^jobs\[0\]: id must be a str without lone surrogates"),
+    "an empty id": ([{"id": ""}], "id"),
+    "two times": ([{"id": 1, "perform_in": 1, "delay": 1}], r"^jobs\[0\]: perform_in and delay exclude each other"),
+    "a text time": ([{"id": 1, "perform_at": "soon"}], r"^jobs\[0\]: perform_at must be a datetime with a time zone or a"),
+    "a naive datetime": ([{"id": 1, "perform_in": datetime(2030, 1, 1)}], r"^jobs\[0\]: perform_in must be a datetime with"),
+    "a datetime delay": ([{"id": 1, "delay": datetime.now(UTC)}], r"^jobs\[0\]: delay must be a number of seconds"),
+    "a text score": ([{"id": 1, "score": "1"}], r"^jobs\[0\]: score must be a number"),
+    "a bool score": ([{"id": 1, "score": True}], r"^jobs\[0\]: score must be a number"),
+    "a huge score": ([{"id": 1, "score": 10**400}], r"^jobs\[0\]: score must be a number"),
+    "a NaN score": ([{"id": 1, "score": math.nan}], "score"),
+    "an infinite time": ([{"id": 1, "perform_in": math.inf}], r"jobs\[0\]"),
+    "an unknown on_waiting": ([{"id": 1, "on_waiting": "later_on"}], r"^jobs\[0\]: on_waiting must be one of keep"),
+    "a list context": ([{"id": 1, "context": [1]}], r"^jobs\[0\]: context must be a dict of str"),
+    "a number in a context": ([{"id": 1, "context": {"tenant": 7}}], r"^jobs\[0\]\.context\['tenant'\]: must be a str, not an int"),
+    "a number as a context's key": ([{"id": 1, "context": {7: "x"}}], r"^jobs\[0\]\.context: int cannot be a key"),
+    "a fraction as retry_count": ([{"id": 1, "retry_count": 0.5}], r"^jobs\[0\]: retry_count must be an int of -1 or more"),
+    "a datetime in a payload": (
+        [{"id": 1}, {"id": 2, "payload": {"items": [{"at": datetime.now(UTC)}]}}],
+        r"^jobs\[1\]\.payload\.items\[0\]\.at: datetime cannot be",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_is_refused_before_anything_is_written(recorder: Any, redis: RedisServer, name: str) -> None:
+    jobs, message = REFUSED[name]
+    with pytest.raises(seriatim.Invalid, match=message):
+        recorder.perform_async(jobs)
+    assert redis.call("KEYS", "*:w:*") == []
+    assert recorder.metrics["length"] == 0
+
+
+def test_takes_tuples_bytes_ids_and_every_kind_of_number(recorder: Any) -> None:
+    jobs = (
+        {"id": b"a", "payload": 1, "delay": Fraction(60)},
+        {"id": 2, "perform_at": now() + 60, "score": Decimal("0.5")},
+        {"id": b"\xff", "delay": 60, "score": None, "perform_in": None},
+    )
+    recorder.perform_async(jobs)
+    records = recorder.queries.range_by_id("-", "+")
+    assert [record["id"] for record in records] == ["2", "a", b"\xff"]
+    assert all(record["perform_in"] == pytest.approx(now() + 60, abs=2) for record in records)
+    assert recorder.queries.fetch([b"\xff"]) == recorder.queries.fetch(["\udcff".encode("utf-8", "surrogateescape")])
+
+
+def test_the_callers_dicts_are_left_alone(recorder: Any) -> None:
+    job = {"id": 1, "payload": {"a": [1]}}
+    seriatim.client_middlewares.append(lambda worker, jobs, call_next: jobs[0].update(payload=2) or call_next())
+    recorder.perform_async([job])
+    assert job == {"id": 1, "payload": {"a": [1]}}
+    assert record(recorder, 1)["payloads"][0][0] == 2
+
+
+def test_a_worker_may_override_perform_async_and_call_super() -> None:
+    class Versioned(seriatim.Worker):
+        @classmethod
+        def perform_async(cls, jobs: Any) -> PushResult:
+            return super().perform_async([{"id": job["id"], "payload": job, "score": job["version"]} for job in jobs])
+
+    Versioned.perform_async([{"id": 1, "version": 7}])
+    assert record(Versioned, "1")["payloads"] == [({"id": 1, "version": 7}, 7.0)]
+
+
+def test_an_empty_list_pushes_nothing(recorder: Any) -> None:
+    assert recorder.perform_async([]) == PushResult(0, 0, 0, [])
+
+
+def test_a_middleware_that_does_not_continue_writes_nothing(recorder: Any) -> None:
+    seriatim.client_middlewares.append(lambda worker, jobs, call_next: None)
+    assert recorder.perform_async([{"id": 1}]) == PushResult(0, 0, 0, [])
+    assert recorder.metrics["length"] == 0
+
+
+def test_what_a_middleware_made_is_checked_again(recorder: Any) -> None:
+    seriatim.client_middlewares.append(lambda worker, jobs, call_next: jobs.append({"id": None}) or call_next())
+    with pytest.raises(seriatim.Invalid, match=r"jobs\[1\]: id must be"):
+        recorder.perform_async([{"id": 1}])
+    assert recorder.metrics["length"] == 0

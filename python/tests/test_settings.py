@@ -1,0 +1,113 @@
+"""The settings, which are the module's attributes."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import seriatim
+from seriatim._settings import NAMES, settings
+
+REFUSED: dict[str, list[Any]] = {
+    "poll_interval": [0, "1", math.nan, None, True],
+    "threads_per_node": [0, 1.5],
+    "redis": [5],
+    "client_pool_size": [0],
+    "pool_timeout": [-1],
+    "server_middlewares": [None, 5, ()],
+    "client_middlewares": [{}],
+    "on_server_init": [5],
+    "last_words": [5],
+    "build_scheduler": [None],
+    "build_splitter": [5],
+    "dump_payload": ["x"],
+    "load_payload": [5],
+    "format_error": [None],
+    "dump_error": [None],
+    "load_error": [None],
+    "lease_time": [0.1, 4000],
+    "stop_timeout": [-1],
+    "namespace": ["", "x" * 129, None],
+    "workers": [5, "x"],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in REFUSED.items() for value in values])
+def test_refuses(name: str, value: Any) -> None:
+    before = getattr(seriatim, name)
+    with pytest.raises(seriatim.Invalid, match=f"^{name} must be "):
+        setattr(seriatim, name, value)
+    assert getattr(seriatim, name) is before
+
+
+def test_every_setting_is_declared_and_said() -> None:
+    assert set(REFUSED) == set(NAMES)
+    assert set(NAMES) <= set(seriatim.__annotations__) | set(dir(seriatim))
+    assert all(f"\n{name} " in str(seriatim.__doc__) for name in NAMES)
+
+
+def test_defaults() -> None:
+    seriatim.reset_settings()
+    assert (seriatim.poll_interval, seriatim.threads_per_node, seriatim.redis, seriatim.client_pool_size) == (1, 5, None, 5)
+    assert (seriatim.pool_timeout, seriatim.lease_time, seriatim.stop_timeout, seriatim.namespace) == (5, 10, 25, "seriatim")
+    assert seriatim.workers == seriatim.server_middlewares == seriatim.client_middlewares == []
+    assert seriatim.on_server_init.functions == seriatim.last_words.functions == []
+    assert (seriatim.dump_payload, seriatim.load_payload) == (None, None)
+    assert seriatim.format_error(ValueError("text")) == seriatim.dump_error("text") == seriatim.load_error("text") == "text"
+    assert seriatim.build_scheduler() == seriatim.build_lag_scheduler()
+    assert seriatim.build_splitter()([]) is None
+
+
+def test_a_name_that_is_no_setting_cannot_be_set() -> None:
+    with pytest.raises(AttributeError, match="seriatim has no setting 'lease_tme'; there are workers, poll_interval"):
+        seriatim.lease_tme = 2  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="module 'seriatim' has no attribute 'lease_tme'"):
+        seriatim.lease_tme  # type: ignore[attr-defined]
+
+
+def test_lists_are_live_and_hooks_are_decorators() -> None:
+    seriatim.server_middlewares.append(lambda worker, batch, call_next: call_next())
+    assert len(settings.server_middlewares) == 1
+
+    @seriatim.on_server_init
+    def first() -> None: ...
+
+    @seriatim.on_server_init
+    async def second() -> None: ...
+
+    assert settings.server_init_hooks == [first, second]
+    seriatim.on_server_init = first  # type: ignore[assignment]
+    assert settings.server_init_hooks == [first]
+    seriatim.on_server_init = None  # type: ignore[assignment]
+    assert settings.server_init_hooks == []
+    seriatim.last_words(print)
+    seriatim.last_words.clear()
+    assert settings.last_words_hooks == []
+    with pytest.raises(seriatim.Invalid, match="^hook must be callable"):
+        seriatim.last_words(5)  # type: ignore[type-var]
+
+
+def test_tells_what_was_set() -> None:
+    seriatim.reset_settings()
+    assert not settings.workers_set and not settings.threads_set
+    seriatim.workers = []
+    seriatim.threads_per_node = 5
+    assert settings.workers_set and settings.threads_set
+
+
+def test_the_module_is_one_to_the_tools() -> None:
+    assert set(NAMES) <= set(dir(seriatim))
+    program = "from seriatim import *; import seriatim, pydoc; pydoc.render_doc(seriatim); print(Worker, worker, lease_time)"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "NameError: name 'lease_time' is not defined" in ended.stderr
+
+
+def test_an_extension_of_another_version_is_refused(tmp_path: Any) -> None:
+    program = "import seriatim._version as v"  # imports the package first, so the check is in the way
+    spoiled = f"import sys, types; m = types.ModuleType('seriatim._native'); m.version = '0'; sys.modules[m.__name__] = m; {program}"
+    ended = subprocess.run([sys.executable, "-c", spoiled], capture_output=True, text=True)
+    assert "ImportError: seriatim" in ended.stderr and "compile it again" in ended.stderr
