@@ -216,6 +216,14 @@ RSpec.describe "the command", limit: 90 do
       expect(seriatim("check")).to match([/Shell: \d+ records, 0 findings/, 0])
     end
 
+    it "says that it may not list the queues" do
+      worker("Shell").perform_async([{ id: 1 }])
+      as_limited_user("-scan") do |url|
+        expect(Command.run("stats", redis: url)).to match([/cannot list the queues \(name them\): .*NOPERM/, 1])
+        expect(Command.run("stats", "Shell", redis: url)).to match([/^Shell +1/, 0])
+      end
+    end
+
     it "dead list, retry and delete" do
       recorder = worker("Morgue", max_retry_count: 0) { raise "boom" }
       recorder.perform_async(%w[a b c].map { |id| { id: id } })

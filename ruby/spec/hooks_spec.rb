@@ -63,6 +63,32 @@ RSpec.describe "hooks and boot" do
     REDIS.call("CONFIG", "SET", "maxmemory-policy", "noeviction")
   end
 
+  it "warns of a Redis that keeps nothing on disk" do
+    redis = RedisServer.new("--appendonly", "no")
+    Seriatim.redis = redis.url
+    serve(worker("Disk")).stop
+    expect(log).to include("appendonly is no")
+  ensure
+    redis&.remove
+  end
+
+  it "says nothing of a Redis that keeps jobs" do
+    serve(worker("Well"))
+    expect(log).not_to match(/maxmemory|appendonly/)
+  end
+
+  it "starts where Redis forbids to ask how it is set up" do
+    as_limited_user("-info", "-config") do |url|
+      Seriatim.redis = url
+      recorder = worker("Limited")
+      server = serve(recorder)
+      expect(log).to include("Redis forbids INFO, so maxmemory-policy and appendonly cannot be checked")
+      recorder.perform_async([{ id: 1 }])
+      runs(recorder)
+      server.stop
+    end
+  end
+
   it "logs lines, and the same as JSON" do
     Seriatim::Log.info("done", "two\nlines", q: "a b", id: "x", n: 1, elapsed: 0.5)
     expect(log).to match(/\AINFO \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z pid=\d+ tid=\w+ q="a b" id=x n=1 elapsed=0\.500 done two \| lines\n\z/)

@@ -58,6 +58,17 @@ RSpec.describe "the native objects", :core do
     expect(Dir.children("/proc/self/fd").size).to be < before + 10
   end
 
+  it "does the core's arithmetic" do
+    expect(native.split(7, 2, 1, 2)).to eq([[1, 5], [3]])
+    expect(native.split(0, 1, 0, 3)).to eq([])
+    expect(native.shard_of("9", 5)).to eq(4)
+    expect(native.back_off(0)).to be_a(Float).and be_between(15, 44)
+    expect(native.back_off(10**9)).to eq(3_155_760_000)
+    expect { native.shard_of(9, 5) }.to raise_error(TypeError)
+    expect { native.split("7", 2, 1, 2) }.to raise_error(TypeError)
+    expect { native.back_off(nil) }.to raise_error(TypeError)
+  end
+
   it "the version is one" do
     expect(native.version).to eq(Seriatim::VERSION)
   end

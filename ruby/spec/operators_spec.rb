@@ -104,6 +104,22 @@ RSpec.describe "operators" do
     expect(recorder.client_queue).to have_attributes(name: "Names", shards_count: 5)
   end
 
+  it "tells the shard of an id, by the number of shards that Redis has" do
+    queue = worker("Where", shards_count: 5).queue
+    expect(queue.shard_of("0")).to be_nil
+    queue.push([{ id: 0 }])
+    expect((0..9).map { |id| queue.shard_of(id) }).to eq([4, 3, 2, 1, 3, 1, 0, 1, 1, 4])
+    expect(queue.shard_of(:"0")).to eq(4)
+    expect(worker("Where", shards_count: 9).queue.shard_of("0")).to eq(4)
+    expect { queue.shard_of(1.5) }.to raise_error(Seriatim::Invalid, /id must be a String, Symbol or Integer/)
+  end
+
+  it "names all queues" do
+    names = ["Module::Worker", "a b", "ä", "{Q}", "%41", "\xff".b]
+    names.each { |name| worker(name).perform_async([{ id: 1 }]) }
+    expect(Seriatim.const_get(:Pool).current.with(&:queues)).to eq(names.sort_by(&:b))
+  end
+
   it "shows the living nodes" do
     server = serve(worker("Nodes"))
     expect(eventually { Seriatim::Metrics.nodes.find { |node| node[:name] == server.id } }).to include(description: /ruby/)

@@ -48,6 +48,12 @@ module Seriatim
     # @return [Array<Hash>]
     def nodes = @link.nodes(nil)
 
+    # @return [Array<String>] the names of all queues of the namespace
+    def queues = @link.queues(nil)
+
+    # @return [Hash] maxmemory_policy, appendonly: nil where Redis does not tell
+    def health(limit: nil) = @link.health(limit)
+
     # The URL without its password.
     def url = @link.url
 

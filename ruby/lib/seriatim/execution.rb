@@ -153,7 +153,7 @@ module Seriatim
       backoff(count)
     end
 
-    def backoff(count) = ((count**4) + 15 + (rand(30) * (count + 1))).to_f
+    def backoff(count) = Native.back_off(count)
 
     # User code whose failure must not be more than a line in the log.
     def hook(name, fallback, &code)

@@ -1,27 +1,30 @@
 # frozen_string_literal: true
 
-require "seriatim/raw_redis"
-
 module Seriatim
   # Whether Redis is set up to keep jobs. Only ever warns.
   # @api private
   module Health
+    SECONDS = 5
+
     module_function
 
     def check(url)
-      RawRedis.open(url) do |redis|
-        policy = setting(redis, "maxmemory-policy")
-        appendonly = setting(redis, "appendonly")
-        warn "maxmemory-policy is #{policy}: Redis may throw jobs away; set it to noeviction" unless policy == "noeviction"
-        warn "appendonly is no: what Redis has not saved is lost when it stops; set it to yes" if appendonly == "no"
-      end
-    rescue RawRedis::Refused
-      warn "Redis forbids CONFIG GET, so maxmemory-policy and appendonly cannot be checked"
+      connection = Connection.new(url, Seriatim.namespace)
+      judge(**connection.health(limit: SECONDS))
     rescue StandardError => e
       warn "maxmemory-policy and appendonly cannot be checked: #{Log.describe(e)}"
+    ensure
+      connection&.close
     end
 
-    def setting(redis, name) = redis.call("CONFIG", "GET", name)&.last
+    # nil: Redis does not tell.
+    def judge(maxmemory_policy:, appendonly:)
+      policy = maxmemory_policy
+      return warn "Redis forbids INFO, so maxmemory-policy and appendonly cannot be checked" if policy.nil? && appendonly.nil?
+
+      warn "maxmemory-policy is #{policy}: Redis may throw jobs away; set it to noeviction" unless [nil, "noeviction"].include?(policy)
+      warn "appendonly is no: what Redis has not saved is lost when it stops; set it to yes" if appendonly == false
+    end
 
     def warn(text) = Log.warn("redis", text)
   end

@@ -20,6 +20,15 @@ module Seriatim
       Pool.current.with { |connection| connection.layout(settings.freeze) }
     end
 
+    # The shard that an id lies in, by the number of shards that Redis has.
+    # @param id [String, Symbol, Integer]
+    # @return [Integer, nil] from 0; nil when the queue was never used
+    def shard_of(id)
+      text = Jobs.id_text(id) { |value| Check.refuse("id", "a String, Symbol or Integer", value) }
+      count = shards_count
+      Native.shard_of(text, count) if count.positive?
+    end
+
     # @param jobs [Array<Hash>] as in perform_async, past an override of it
     # @return [PushResult]
     def push(jobs) = Client.push(worker, jobs)

@@ -7,9 +7,11 @@ module Seriatim
   # Who runs which shards: callables that get the list of all shards (workers in list order, shard 0 to n-1) and
   # return groups of them, or nil for no fixed groups.
   module Splitters
-    # Deals a list to `count` hands, one after another; empty hands are left out.
-    def self.deal(list, count)
-      list.each_with_index.group_by { |_, at| at % count }.values.map { |hand| hand.map(&:first) }
+    # Every nodes-th shard, dealt to the threads, one after another; empty hands are left out.
+    # @api private
+    def self.deal(shards, nodes, node, threads)
+      hands = Native.split(shards.size, nodes, node, threads || Seriatim.threads_per_node)
+      hands.map { |places| places.map { |place| shards[place] } }
     end
 
     # The living nodes share all shards evenly, anew whenever one joins, leaves or dies.
@@ -24,7 +26,7 @@ module Seriatim
         @threads = threads
       end
 
-      def call(shards) = Splitters.deal(shards, @threads || Seriatim.threads_per_node)
+      def call(shards) = Splitters.deal(shards, 1, 0, @threads)
     end
 
     # Every number_of_nodes-th shard for this node, dealt to its threads.
@@ -37,10 +39,7 @@ module Seriatim
         @threads = threads
       end
 
-      def call(shards)
-        own = shards.each_with_index.filter_map { |shard, at| shard if at % @nodes == @node }
-        Splitters.deal(own, @threads || Seriatim.threads_per_node)
-      end
+      def call(shards) = Splitters.deal(shards, @nodes, @node, @threads)
     end
 
     # The module's own constructors.

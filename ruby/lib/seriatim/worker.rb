@@ -70,11 +70,9 @@ module Seriatim
       raise NotImplementedError, "#{name || self} must define perform"
     end
 
-    # Seconds until the next run after the (count + 1)-th failure in a row.
+    # Seconds until the next run after the (count + 1)-th failure in a row: count^4 + 15 + rand(30) * (count + 1).
     # @param count [Integer] the new retry_count, from 0
-    def retry_in(count)
-      (count**4) + 15 + (rand(30) * (count + 1))
-    end
+    def retry_in(count) = Native.back_off(count).to_i
 
     # Called once for jobs whose retries are used up.
     # @param jobs [Array<Hash>] {id:, payloads: [[payload, score]], error:}

@@ -62,6 +62,14 @@ module JobsHelper
     eventually(seconds) { worker.metrics.values_at(:length, :busy).sum.zero? }
   end
 
+  # Yields the URL of a user who may do all but what the rules take away.
+  def as_limited_user(*rules)
+    REDIS.call("ACL", "SETUSER", "limited", "on", ">secret", "~*", "&*", "+@all", *rules)
+    yield REDIS.url.sub("unix://", "unix://limited:secret@")
+  ensure
+    REDIS.call("ACL", "DELUSER", "limited")
+  end
+
   def log = @log.string
   def now = Time.now.to_f
 end

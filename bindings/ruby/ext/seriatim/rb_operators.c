@@ -1,4 +1,4 @@
-/* rb_operators.c - queries, actions and metrics, as methods of Seriatim::Native::Link. */
+/* rb_operators.c - queries, actions, metrics and what else an operator asks, as methods of Seriatim::Native::Link. */
 #include "rb_link.h"
 
 #define SET(hash, name, value) rb_hash_aset(hash, ID2SYM(rb_intern(name)), value)
@@ -253,6 +253,40 @@ static VALUE operators_nodes(VALUE self, VALUE seconds)
     return list;
 }
 
+/* ---- Queues and health --------------------------------------------------------------------------- */
+
+/* link.queues(seconds) -> the names of all queues of the namespace */
+static VALUE operators_queues(VALUE self, VALUE seconds)
+{
+    srb_link *box = srb_link_idle(self);
+    seriatim_client *client = seriatim_link_client(box->link);
+    const seriatim_text *names;
+    VALUE list;
+    size_t count, i;
+    srb_link_check(box, seriatim_queues_begin(client));
+    srb_link_drive(box, seconds);
+    names = seriatim_queues_result(client, &count);
+    list = rb_ary_new_capa((long)count);
+    for (i = 0; i < count; i++)
+        rb_ary_push(list, srb_text(names[i].data, names[i].len));
+    return list;
+}
+
+/* link.health(seconds) -> {maxmemory_policy:, appendonly:}, nil where Redis does not tell */
+static VALUE operators_health(VALUE self, VALUE seconds)
+{
+    srb_link *box = srb_link_idle(self);
+    seriatim_client *client = seriatim_link_client(box->link);
+    const seriatim_health *health;
+    VALUE hash = rb_hash_new();
+    srb_link_check(box, seriatim_health_begin(client));
+    srb_link_drive(box, seconds);
+    health = seriatim_health_result(client);
+    SET(hash, "maxmemory_policy", operators_text_or_nil(health->maxmemory_policy, strlen(health->maxmemory_policy)));
+    SET(hash, "appendonly", health->append_only < 0 ? Qnil : health->append_only ? Qtrue : Qfalse);
+    return hash;
+}
+
 void srb_init_operators(VALUE link_class)
 {
     rb_define_method(link_class, "query", operators_query, -1);
@@ -261,4 +295,6 @@ void srb_init_operators(VALUE link_class)
     rb_define_method(link_class, "explain", operators_explain, 3);
     rb_define_method(link_class, "check", operators_check, 3);
     rb_define_method(link_class, "nodes", operators_nodes, 1);
+    rb_define_method(link_class, "queues", operators_queues, 1);
+    rb_define_method(link_class, "health", operators_health, 1);
 }

@@ -82,6 +82,7 @@ RUBY_FUNC_EXPORTED void Init_seriatim_native(void)
     rb_gc_register_mark_object(srb_native);
     rb_define_singleton_method(srb_native, "version", native_version, 0);
     srb_init_json();
+    srb_init_policy();
     srb_init_link();
     srb_init_runner();
     srb_init_private_redis();

@@ -34,6 +34,7 @@ VALUE srb_json_load(const char *bytes, size_t len);
 void srb_wait(int fd, int wants, int timeout_ms);
 
 void srb_init_json(void);
+void srb_init_policy(void);
 void srb_init_link(void);
 void srb_init_runner(void);
 void srb_init_private_redis(void);

@@ -67,24 +67,14 @@ module Seriatim
       # All that have a layout in Redis.
       def all_queues
         layout(worker("-"), 0)
-        pattern = "#{Seriatim.namespace.gsub(/[\\*?\[\]]/) { |c| "\\#{c}" }}:{*}:layout"
-        keys = RawRedis.open(RedisUrl.resolve) { |redis| scan(redis, pattern) }
-        keys.map { |key| unescape(key[/\{(.*)\}:layout\z/n, 1]) }.sort
-      rescue RawRedis::Refused => e
+        Pool.current.with { |connection| list_queues(connection) }
+      end
+
+      def list_queues(connection)
+        connection.queues
+      rescue AuthError, RedisError => e
         raise RedisError, "cannot list the queues (name them): #{e.message}"
       end
-
-      def scan(redis, pattern)
-        keys = []
-        cursor = "0"
-        loop do
-          cursor, found = redis.call("SCAN", cursor, "MATCH", pattern, "COUNT", "1000")
-          keys.concat(found)
-          return keys.uniq if cursor == "0"
-        end
-      end
-
-      def unescape(name) = name.gsub(/%(\h\h)/n) { Regexp.last_match(1).hex.chr }.force_encoding(Encoding::UTF_8)
 
       def chosen(names) = (names.empty? ? all_queues : names).map { |name| existing(name) }
 

@@ -1,0 +1,44 @@
+/* rb_policy.c - Native.back_off, .split and .shard_of: the core's arithmetic, for what the gem does itself. */
+#include "seriatim_native.h"
+
+#include <ruby/random.h>
+
+/* Native.back_off(count) -> seconds until the next run after the failure that made retry_count `count` */
+static VALUE policy_back_off(VALUE self, VALUE count)
+{
+    (void)self;
+    return DBL2NUM(seriatim_back_off(NUM2LL(count), rb_genrand_real()));
+}
+
+/* Native.split(shards, nodes, node, threads) -> [[place, ...], ...]: this node's shards, dealt to its threads */
+static VALUE policy_split(VALUE self, VALUE shards, VALUE nodes, VALUE node, VALUE threads)
+{
+    size_t count = NUM2SIZET(shards), hands, i, *groups;
+    VALUE buffer, list = rb_ary_new();
+    (void)self;
+    groups = ALLOCV_N(size_t, buffer, count ? count : 1);
+    hands = seriatim_split(count, NUM2SIZET(nodes), NUM2SIZET(node), NUM2SIZET(threads), groups);
+    for (i = 0; i < hands; i++)
+        rb_ary_push(list, rb_ary_new());
+    for (i = 0; i < count; i++)
+        if (groups[i] != SERIATIM_ELSEWHERE)
+            rb_ary_push(rb_ary_entry(list, (long)groups[i]), SIZET2NUM(i));
+    ALLOCV_END(buffer);
+    return list;
+}
+
+/* Native.shard_of(id, shards_count) */
+static VALUE policy_shard_of(VALUE self, VALUE id, VALUE shards_count)
+{
+    unsigned count = NUM2UINT(shards_count);
+    (void)self;
+    Check_Type(id, T_STRING);
+    return UINT2NUM(seriatim_shard_of(RSTRING_PTR(id), (size_t)RSTRING_LEN(id), count));
+}
+
+void srb_init_policy(void)
+{
+    rb_define_singleton_method(srb_native, "back_off", policy_back_off, 1);
+    rb_define_singleton_method(srb_native, "split", policy_split, 4);
+    rb_define_singleton_method(srb_native, "shard_of", policy_shard_of, 2);
+}
