@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import traceback
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -68,5 +67,12 @@ async def _cancel_all() -> None:
 
 
 def _stack(task: asyncio.Task[Any]) -> list[str]:
-    frames = task.get_stack()
-    return [line.strip().replace("\n", " ") for frame in frames for line in traceback.format_stack(frame, 1)]
+    """The coroutine's line and those of all that it awaits in turn, of which Task.get_stack gives only the first."""
+    lines: list[str] = []
+    awaited: Any = task.get_coro()
+    while awaited is not None:
+        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+        if frame is not None:
+            lines.append(f"{frame.f_code.co_filename}:{frame.f_lineno}:in {frame.f_code.co_name}")
+        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+    return lines

@@ -48,8 +48,8 @@ class Operators:
 
     def _worker(self, queue: str) -> type[Worker]:
         """The application's worker of that queue, or one made for its name."""
-        latest_first = reversed(all_workers) if "require" in self._options else ()
-        return next((worker for worker in latest_first if worker.queue_name == queue), None) or made_for(queue)
+        known = [worker for worker in all_workers if worker.queue_name == queue and "require" in self._options]
+        return known[-1] if known else made_for(queue)
 
     def _existing(self, queue: str) -> type[Worker]:
         """A worker whose queue is there."""

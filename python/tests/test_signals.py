@@ -1,0 +1,260 @@
+"""Signals act at once, whatever the server's threads do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.command import Command
+from support.jobs import eventually, worker
+from support.redis_server import RedisServer
+
+APP = """
+import ctypes, os, time
+import seriatim
+
+seriatim.lease_time = 5
+seriatim.poll_interval = 0.2
+seriatim.threads_per_node = 4
+
+def begin(id):
+    with open(os.environ["TRACE"], "a") as trace:
+        trace.write(f"{id} begin\\n")
+
+def end(id):
+    with open(os.environ["TRACE"], "a") as trace:
+        trace.write(f"{id} end\\n")
+
+stop = seriatim.Server.stop
+
+def tell_and_stop(server, *arguments):
+    print(" stopping ", flush=True)
+    return stop(server, *arguments)
+
+seriatim.Server.stop = tell_and_stop
+"""
+
+SLEEP = """
+class Busy(seriatim.Worker):
+    def perform(self, payloads_by_id):
+        begin(*payloads_by_id)
+        time.sleep(float(os.environ.get("SECONDS", "60")))
+        end(*payloads_by_id)
+"""
+
+SPIN = """
+class Busy(seriatim.Worker):
+    def perform(self, payloads_by_id):
+        begin(*payloads_by_id)
+        until = time.monotonic() + float(os.environ.get("SECONDS", "60"))
+        while time.monotonic() < until:
+            sum(range(1000))
+        end(*payloads_by_id)
+"""
+
+AWAIT = """
+import asyncio
+class Busy(seriatim.Worker):
+    async def perform(self, payloads_by_id):
+        begin(*payloads_by_id)
+        await asyncio.sleep(float(os.environ.get("SECONDS", "60")))
+        end(*payloads_by_id)
+"""
+
+HOLD = """
+class Busy(seriatim.Worker):
+    def perform(self, payloads_by_id):
+        begin(*payloads_by_id)
+        ctypes.PyDLL(None).usleep(20_000_000)  # with the GIL
+"""
+
+KINDS = {"sleep": SLEEP, "spin": SPIN, "await": AWAIT, "idle": SLEEP, "hold": HOLD}
+ACT_WITHIN = 0.3  # seconds: what is 0.05 on a quiet machine
+
+
+class Busy:
+    """A server whose threads do what `kind` says."""
+
+    def __init__(self, folder: Path, redis: RedisServer, kind: str, *arguments: str, seconds: float, ids: int) -> None:
+        app = folder / f"{kind}_app.py"
+        app.write_text(APP + KINDS[kind])
+        self._trace_path = folder / "trace"
+        env = {"TRACE": str(self._trace_path), "SECONDS": str(seconds)}
+        self.command = Command("-r", str(app), *arguments, redis=redis.url, env=env)
+        if ids:
+            queue().perform_async([{"id": place} for place in range(ids)])
+            eventually(lambda: self.trace.count("begin") >= ids)
+
+    @property
+    def trace(self) -> str:
+        return self._trace_path.read_text() if self._trace_path.exists() else ""
+
+    def time_of(self, signal: str, act: Callable[[], object]) -> float:
+        """Seconds from the signal until `act` returns."""
+        began = time.monotonic()
+        self.command.signal(signal)
+        act()
+        return time.monotonic() - began
+
+
+def queue() -> Any:
+    return worker("Busy")
+
+
+Serve = Callable[..., Busy]
+
+
+@pytest.fixture
+def serve(tmp_path: Path, redis: RedisServer) -> Iterator[Serve]:
+    made: list[Busy] = []
+
+    def start(kind: str, *arguments: str, seconds: float = 60, ids: int = 4) -> Busy:
+        made.append(Busy(tmp_path, redis, kind, *arguments, seconds=seconds, ids=ids))
+        return made[-1]
+
+    yield start
+    for server in made:
+        server.command.remove()
+
+
+BUSY = [("sleep", 4), ("spin", 4), ("await", 4), ("idle", 0)]
+
+
+@pytest.mark.parametrize(("kind", "ids"), BUSY)
+def test_every_signal_acts_at_once(serve: Serve, kind: str, ids: int) -> None:
+    server = serve(kind, ids=ids)
+    log = server.command.wait_for
+    took = {"TTIN": server.time_of("TTIN", lambda: log(" thread "))}
+    log(" thread MainThread")
+    took["TSTP"] = server.time_of("TSTP", lambda: log(" quiet "))
+    took["INT"] = server.time_of("INT", lambda: log(" stopping "))
+    took["TERM"] = server.time_of("TERM", server.command.wait)
+    print(kind, {name: f"{seconds * 1000:.1f} ms" for name, seconds in took.items()})
+    assert max(took.values()) < ACT_WITHIN, took
+
+
+def test_the_second_term_ends_it_whoever_holds_the_gil(serve: Serve) -> None:
+    server = serve("hold", ids=1)
+    server.command.signal("TERM")
+    time.sleep(0.2)
+    began = time.monotonic()
+    assert server.command.stop("TERM") == 1
+    assert time.monotonic() - began < ACT_WITHIN
+
+
+@pytest.mark.parametrize("kind", ["sleep", "await"])
+def test_term_what_runs_completes_and_what_is_queued_stays(serve: Serve, kind: str) -> None:
+    server = serve(kind, "-c", "1", seconds=1, ids=1)
+    queue().perform_async([{"id": "queued"}])
+    began = time.monotonic()
+    assert server.command.stop() == 0
+    assert time.monotonic() - began < 3
+    assert server.trace == "0 begin\n0 end\n"
+    assert [record["retry_count"] for record in queue().queries.fetch(["queued"])] == [-1]
+    figures = queue().metrics
+    assert (figures["busy"], figures["processed"]) == (0, 1)
+
+
+@pytest.mark.parametrize("kind", ["sleep", "spin", "await"])
+def test_a_deadline_what_runs_on_is_handed_back(serve: Serve, kind: str) -> None:
+    server = serve(kind, "-t", "0.5", ids=1)
+    began = time.monotonic()
+    assert server.command.stop("INT") == 0
+    assert 0.4 < time.monotonic() - began < 5
+    assert "handed back" in server.command.log
+    assert [record["retry_count"] for record in queue().queries.fetch([0])] == [-1]
+    assert queue().queries.processing_data() == []
+
+
+def test_a_second_int_exits_at_once_and_another_server_takes_over(serve: Serve) -> None:
+    first = serve("sleep", seconds=30, ids=1)
+    first.command.signal("INT")
+    first.command.wait_for(" stopping ")
+    assert first.time_of("INT", first.command.wait) < ACT_WITHIN
+    assert first.command.wait() == 1
+    second = serve("idle", seconds=0, ids=0)
+    eventually(lambda: "0 end" in second.trace)
+
+
+def test_tstp_claims_no_more_and_ttin_shows_every_thread(serve: Serve) -> None:
+    server = serve("idle", ids=0)
+    server.command.signal("TSTP")
+    server.command.wait_for(" quiet ")
+    server.command.signal("TTIN")
+    server.command.wait_for(r"thread seriatim-keeper: .*_keep")
+    server.command.wait_for(r"thread seriatim-host-1: .*take")
+    server.command.wait_for(r"thread MainThread: .*dump")
+    queue().perform_async([{"id": "late"}])
+    time.sleep(0.7)
+    assert server.trace == ""
+    assert server.command.stop() == 0
+
+
+def test_ttin_shows_the_tasks_of_the_event_loop(serve: Serve) -> None:
+    server = serve("await", ids=2)
+    server.command.signal("TTIN")
+    server.command.wait_for(r" task \S+: .*await_app\.py.*perform")
+
+
+def test_ttin_while_it_stops_shows_what_it_waits_for(serve: Serve) -> None:
+    server = serve("sleep", ids=1)
+    server.command.signal("TERM")
+    server.command.wait_for(" stopping ")
+    server.command.signal("TTIN")
+    server.command.wait_for(r" thread seriatim-stop: ")
+    server.command.wait_for(r" thread seriatim-host-\d: .*sleep_app\.py:\d+:in perform")
+
+
+def test_100_ttins_under_load_do_no_harm(serve: Serve) -> None:
+    server = serve("sleep", "-c", "3", seconds=0.01, ids=1)
+    for number in range(100):
+        queue().perform_async([{"id": number}])
+        server.command.signal("TTIN")
+        eventually(lambda: server.command.log.count(" thread MainThread") > number)
+    eventually(lambda: queue().metrics["length"] + queue().metrics["busy"] == 0)
+    assert server.command.stop() == 0
+    assert queue().metrics["failed"] == 0
+
+
+FORK = """
+import multiprocessing, signal
+class Busy(seriatim.Worker):
+    def perform(self, payloads_by_id):
+        child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+        child.start()
+        time.sleep(0.2)
+        child.terminate()
+        child.join(5)
+        begin(child.exitcode)
+        end(*payloads_by_id)
+"""
+
+
+def test_what_is_sent_to_a_forked_child_does_not_stop_the_server(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KINDS, "fork", FORK)
+    server = serve("fork", ids=1)
+    eventually(lambda: "0 end" in server.trace)
+    assert server.trace.startswith("-15 begin")
+    time.sleep(0.2)
+    assert "stop" not in server.command.log
+    assert server.command.stop() == 0
+
+
+STUCK = """
+import threading
+threading.Thread(target=time.sleep, args=(60,), name="the application's own").start()
+"""
+
+
+def test_a_thread_of_the_application_s_own_does_not_hold_the_exit_up(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(KINDS, "stuck", SLEEP + STUCK)
+    server = serve("stuck", "-t", "1", ids=0)
+    began = time.monotonic()
+    assert server.command.stop() == 0
+    assert time.monotonic() - began < 5
+    assert "without MainThread, the application's own" in server.command.log
