@@ -1,0 +1,109 @@
+"""What the workers of a scenario are: one a queue, recording its runs and taking turns by the run step's plan."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import seriatim
+from values import to_text
+
+
+@dataclass
+class Run:
+    queue: str
+    jobs: list[dict[str, Any]]
+    began: float
+    ended: float | None = None
+
+
+class Watch:
+    """What a run step plans and sees."""
+
+    def __init__(self, plan: dict[str, Any], steps: Callable[[list[Any]], None]) -> None:
+        self._plan = plan
+        self.steps = steps
+        self._turns: Counter[Any] = Counter()
+        self._lock = threading.Lock()
+        self.runs: list[Run] = []
+        self.exhausted: list[Any] = []
+
+    def begin(self, label: str, batch: seriatim.Batch) -> tuple[Run, list[tuple[Any, dict[str, Any]]]]:
+        with self._lock:
+            run = Run(label, [self._seen(id, batch) for id in batch], time.time())
+            self.runs.append(run)
+            return run, [(id, self._turn(id)) for id in batch]
+
+    def told(self, jobs: list[Any]) -> None:
+        with self._lock:
+            self.exhausted.extend(jobs)
+
+    def ended(self) -> int:
+        with self._lock:
+            return sum(run.ended is not None for run in self.runs)
+
+    def _seen(self, id: Any, batch: seriatim.Batch) -> dict[str, Any]:
+        return {
+            "id": id,
+            "payloads": batch[id],
+            "scores": batch.scores(id),
+            "retry_count": batch.retry_count(id),
+            "contexts": batch.contexts(id),
+            "fence": batch.fence(id),
+        }
+
+    def _turn(self, id: Any) -> dict[str, Any]:
+        turns = self._plan.get(id) or self._plan.get("*") or [{}]
+        self._turns[id] += 1
+        found: dict[str, Any] = turns[min(self._turns[id], len(turns)) - 1]
+        return found
+
+
+class Recorder(seriatim.Worker):
+    watch: Watch
+    label: str
+    waits: list[float]
+
+    def retry_in(self, count: int) -> float:
+        return self.waits[min(count, len(self.waits) - 1)]
+
+    def retries_exhausted(self, jobs: list[Any]) -> None:
+        Recorder.watch.told(jobs)
+
+    def perform(self, payloads_by_id: dict[Any, list[Any]], batch: seriatim.Batch) -> None:
+        watch = Recorder.watch
+        run, turns = watch.begin(self.label, batch)
+        try:
+            for _, turn in turns:
+                self._take(watch, batch, turn)
+            for id, turn in turns:
+                self._report(batch, id, turn)
+            for _, turn in turns:
+                if "raise" in turn:
+                    raise RuntimeError(turn["raise"])
+        finally:
+            run.ended = time.time()
+
+    def _take(self, watch: Watch, batch: seriatim.Batch, turn: dict[str, Any]) -> None:
+        if "steps" in turn:
+            watch.steps(turn["steps"])
+        if "extend" in turn:
+            batch.extend(turn["extend"])
+        if "sleep" in turn:
+            time.sleep(turn["sleep"])
+
+    def _report(self, batch: seriatim.Batch, id: Any, turn: dict[str, Any]) -> None:
+        if "fail" in turn:
+            batch.fail(id, turn["fail"])
+        if "done" in turn:
+            batch.done(id)
+
+
+def worker(label: str, settings: dict[str, Any]) -> type[Recorder]:
+    members = {field: value for field, value in settings.items() if field not in ("name", "retry_in")}
+    own = {"label": label, "waits": settings.get("retry_in", [60]), "queue_name": to_text(settings.get("name", label))}
+    return type(Recorder)("Made", (Recorder,), {"shards_count": 1, **own, **members})

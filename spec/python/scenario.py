@@ -1,0 +1,161 @@
+"""One scenario: its queues, and its steps one after another."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import seriatim
+from recorder import Recorder, worker
+from report import Report
+from run import RunStep
+from values import Values, number, to_bytes, to_text
+from vectors import stored_keys
+
+KINDS = {seriatim.Invalid: "INVALID", seriatim.RedisFull: "FULL"}
+Step = dict[str, Any]
+
+
+class Scenario:
+    def __init__(self, file: str, scenario: dict[str, Any], redis: Any, report: Report) -> None:
+        self._name = f"{file}: {scenario['name']}"
+        self._scenario = scenario
+        self._redis = redis
+        self._report = report
+
+    def run(self) -> None:
+        self._prepare()
+        self._steps(self._scenario["steps"], self._name)
+        self._report.check(f"{self._name}, check at the end", self._findings)
+
+    def _prepare(self) -> None:
+        self._redis.call("CONFIG", "SET", "maxmemory", "0")
+        self._redis.flush()
+        self._use("spec")
+        seconds, micros = self._redis.call("TIME")
+        self._values = Values(int(seconds) + int(micros) / 1e6)
+        queues = self._scenario.get("queues", {"q": {}})
+        self._workers = {label: worker(label, settings) for label, settings in queues.items()}
+
+    def _use(self, namespace: str) -> None:
+        seriatim.namespace = namespace
+        seriatim.redis = self._redis.url
+
+    def _findings(self) -> list[str]:
+        return [repr(finding) for worker in self._workers.values() for finding in worker.actions.check()["findings"]]
+
+    def _steps(self, steps: list[Step], where: str) -> None:
+        for at, step in enumerate(steps):
+            self._step(step, f"{where}, step {at + 1} ({step['do']})")
+
+    def _step(self, step: Step, where: str) -> None:
+        if step["do"] == "wait":
+            time.sleep(step["seconds"])
+        elif step["do"] == "run":
+            run = RunStep(step, self._workers, self._values, lambda steps: self._steps(steps, where))
+            self._report.check(where, run.call)
+        else:
+            self._report.check(where, lambda: self._checked(step))
+
+    def _checked(self, step: Step) -> list[str]:
+        """What is wrong with the step, as a list of texts."""
+        try:
+            wrong = getattr(self, f"_do_{step['do']}")(step, self._workers.get(step.get("queue", "q")))
+        except (seriatim.Error, seriatim.Invalid) as error:
+            return self._error(step.get("error"), error)
+        return [f"no error, but {step['error']} was expected"] if "error" in step else wrong or []
+
+    def _error(self, wanted: dict[str, Any] | None, found: Exception) -> list[str]:
+        if wanted is None:
+            return [f"{type(found).__name__}: {found}"]
+        wrong = [part for part in wanted["says"] if part not in str(found)]
+        wrong += [] if KINDS.get(type(found)) == wanted["kind"] else [wanted["kind"]]
+        return [f"the error is not {part}, but {type(found).__name__}: {found}" for part in wrong]
+
+    # ---- verbs
+
+    def _do_push(self, step: Step, worker: type[Recorder]) -> list[str] | None:
+        jobs = [copy for job in step["jobs"] for copy in self._copies(job, worker)]
+        if step.get("one_by_one"):
+            for job in jobs:
+                worker.perform_async([job])
+            return None
+        result = worker.perform_async(jobs)
+        found = {key: getattr(result, key) for key in ("added", "folded", "refused", "refused_at")}
+        return self._values.compare(step.get("expect", {}), found, "answer")
+
+    def _do_query(self, step: Step, worker: type[Recorder]) -> list[str]:
+        query = getattr(worker.queries, step["query"])
+        records = query(self._ids(step)) if "ids" in step else self._range(step, query)
+        if "expect_ids" in step:
+            return self._values.compare(step["expect_ids"], [record["id"] for record in records], "ids")
+        if len(records) != len(step["expect"]):
+            return [f"{len(records)} records, not {len(step['expect'])}: {repr(records)[:300]}"]
+        raw = worker.codec == "raw"
+        return [
+            text
+            for wanted, found in zip(step["expect"], records)
+            for text in self._values.compare_record(wanted, found, "record", raw, scored=True)
+        ]
+
+    def _do_explain(self, step: Step, worker: type[Recorder]) -> list[str]:
+        found: dict[str, Any] = dict(worker.queries.explain(to_text(step["id"])))
+        for key in ("job", "behind", "dead"):
+            found[key] = found[key] and found[key]["state"]
+        return self._values.compare(step["expect"], found, "explanation")
+
+    def _do_metrics(self, step: Step, worker: type[Recorder]) -> list[str]:
+        found = {**worker.metrics, "shards": len(worker.metrics["shards"])}
+        return self._values.compare(step["expect"], found, "metrics")
+
+    def _do_action(self, step: Step, worker: type[Recorder]) -> list[str]:
+        action = getattr(worker.actions, step["action"])
+        found = action(self._ids(step)) if "ids" in step else action()
+        return self._values.compare(step["expect"], found, "answer") if "expect" in step else []
+
+    def _do_declare(self, step: Step, _: Any) -> None:
+        worker("declared", step["settings"]).metrics
+
+    def _do_namespace(self, step: Step, _: Any) -> None:
+        self._use(step["name"])
+
+    def _do_redis(self, step: Step, _: Any) -> list[str]:
+        found = self._redis.call(*step["command"])
+        return self._values.compare(str(step["expect"]), str(to_text(found)), "answer") if "expect" in step else []
+
+    def _do_keys(self, step: Step, _: Any) -> list[str]:
+        return self._values.compare(step["expect"], stored_keys(self._redis), "keys")
+
+    # ---- their arguments
+
+    def _ids(self, step: Step) -> list[Any]:
+        return [to_text(id) for id in step["ids"]]
+
+    def _copies(self, job: dict[str, Any], worker: type[Recorder]) -> list[dict[str, Any]]:
+        return [self._copy(job, at, worker) for at in range(job.get("times", 1))]
+
+    def _copy(self, job: dict[str, Any], place: int, worker: type[Recorder]) -> dict[str, Any]:
+        copy = {key: value for key, value in job.items() if key not in ("at", "times", "number")}
+        if "id" in copy:
+            copy["id"] = to_text(copy["id"])
+        if worker.codec == "raw" and "payload" in copy:
+            copy["payload"] = to_bytes(copy["payload"])
+        if "at" in job:
+            copy["perform_in"] = self._values.start + job["at"]
+        for key in ("score", "perform_in", "delay"):
+            if key in copy:
+                copy[key] = number(copy[key])
+        if job.get("number") in ("id", "both"):
+            copy["id"] += str(place)
+        if job.get("number") in ("payload", "both"):
+            copy["payload"] = place
+        return copy
+
+    def _range(self, step: Step, query: Any) -> Any:
+        bounds = [self._bound(step[key]) for key in ("min", "max") if key in step]
+        if "rev_" in step["query"]:
+            bounds.reverse()
+        return query(*bounds, **({"limit": step["limit"]} if "limit" in step else {}))
+
+    def _bound(self, value: Any) -> Any:
+        return self._values.start + value["at"] if isinstance(value, dict) else value
