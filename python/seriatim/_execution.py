@@ -217,7 +217,8 @@ class Execution:
             text = self._hook("format_error", None, settings.format_error, error)
             if not isinstance(text, (str, bytes)) or not text:
                 text = _log.describe(error)
-        return _bytes(self._hook("dump_error", text, settings.dump_error, text))
+        stored: bytes = self._hook("dump_error", _bytes(text), lambda: _bytes(settings.dump_error(text)))
+        return stored
 
     def _retry_in(self, count: int) -> float:
         """Seconds; the default formula where the worker's own gives none."""
