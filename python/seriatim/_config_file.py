@@ -87,7 +87,7 @@ def yaml(path: str) -> Callable[[str], Any]:
         try:
             return module.safe_load(text)
         except module.YAMLError as error:
-            raise ValueError(error) from None
+            raise ValueError(" ".join(str(error).replace("<unicode string>", path).split())) from None
 
     return load
 

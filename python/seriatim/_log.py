@@ -62,7 +62,8 @@ class Json(Line):
         event = self._event(record)
         line: dict[str, Any] = {"ts": timestamp(record.created), "lvl": level_name(record), **origin(record)}
         line.update(event=event.name, msg=event.text, **event.fields)
-        return json.dumps({key: plain(value) for key, value in line.items() if value is not None}, ensure_ascii=False)
+        known = {key: plain(value) for key, value in line.items() if value is not None}
+        return json.dumps(known, ensure_ascii=False, separators=(",", ":"))
 
 
 def handler(output: TextIO, format: str | None = None) -> logging.Handler:

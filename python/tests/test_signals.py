@@ -214,7 +214,7 @@ def test_100_ttins_under_load_do_no_harm(serve: Serve) -> None:
         queue().perform_async([{"id": number}])
         server.command.signal("TTIN")
         eventually(lambda: server.command.log.count(" thread MainThread") > number)
-    eventually(lambda: queue().metrics["length"] + queue().metrics["busy"] == 0)
+    eventually(lambda: bool(queue().metrics["length"] + queue().metrics["busy"] == 0))
     assert server.command.stop() == 0
     assert queue().metrics["failed"] == 0
 

@@ -1,0 +1,391 @@
+"""The command: usage, exit codes, what -r and -C load, the operators' verbs, a private Redis."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import command
+from support.command import Command
+from support.jobs import eventually, serve, worker
+from support.redis_server import RedisServer
+
+import seriatim
+
+APP = """
+import os, time
+import seriatim
+
+class CliWorker(seriatim.Worker):
+    shards_count = 2
+
+    def perform(self, payloads_by_id):
+        for id, payloads in payloads_by_id.items():
+            with open(os.environ["TRACE"], "a") as trace:
+                trace.write(f"{id} {payloads} {os.getpid()} {__name__}\\n")
+
+seriatim.lease_time = 1
+seriatim.poll_interval = 0.2
+
+@seriatim.last_words
+def say(error):
+    print(f"last words: {error}", flush=True)
+"""
+
+
+class Shell:
+    """The command in a folder of its own."""
+
+    def __init__(self, folder: Path, redis: RedisServer) -> None:
+        self.folder = folder
+        self.app = self.write("app.py", APP)
+        self._redis = redis
+        self._running: list[Command] = []
+
+    def __call__(self, *arguments: str, **options: Any) -> tuple[str, int]:
+        return command.run(*arguments, **self._options(options))
+
+    def start(self, *arguments: str, **options: Any) -> Command:
+        self._running.append(Command(*arguments, **self._options(options)))
+        return self._running[-1]
+
+    def write(self, name: str, text: str) -> str:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return str(path)
+
+    @property
+    def trace(self) -> str:
+        path = self.folder / "trace"
+        return path.read_text() if path.exists() else ""
+
+    def remove(self) -> None:
+        for running in self._running:
+            running.remove()
+
+    def _options(self, given: dict[str, Any]) -> dict[str, Any]:
+        env = {"TRACE": str(self.folder / "trace"), **given.pop("env", {})}
+        return {"redis": self._redis.url, "cwd": self.folder, **given, "env": env}
+
+
+@pytest.fixture
+def shell(tmp_path: Path, redis: RedisServer) -> Iterator[Shell]:
+    made = Shell(tmp_path, redis)
+    yield made
+    made.remove()
+
+
+# ---- usage
+
+WRONG: list[tuple[list[str], str]] = [
+    ([], "-r is missing"),
+    (["--bogus"], "invalid option: --bogus"),
+    (["-r", "app", "-x"], "invalid option: -x"),
+    (["bogus"], "unknown command bogus; there are server, push"),
+    (["server", "bogus"], "unexpected bogus"),
+    (["-r"], "missing argument: -r"),
+    (["-r", "/no/such"], "-r /no/such: no such file"),
+    (["-r", "no.such.module"], "-r no.such.module: no such file, no folder with __init__.py and no module"),
+    (["-r", "folder"], r"-r folder: the folder holds no __init__\.py"),
+    (["-r", "notes.txt"], r"must end in \.py"),
+    (["-r", "folder/queue.py"], "its name queue is already that of "),
+    (["-r", "none.py"], "no workers"),
+    (["-r", "app", "-q", "other"], "unknown queue .other.; there are .CliWorker."),
+    (["-r", "app", "-c", "0"], "threads_per_node must be"),
+    (["-r", "app", "-p", "0"], "-p must be"),
+    (["-r", "app", "-t", "-1"], "stop_timeout must be"),
+    (["-c", "many"], "invalid argument: -c many"),
+    (["-t", "nan"], "invalid argument: -t nan"),
+    (["--log-format", "xml"], "invalid argument: --log-format xml"),
+    (["reshard", "q", "7"], "later release"),
+    (["web"], "later release"),
+    (["push", "q"], r"usage: seriatim push QUEUE ID \[PAYLOAD\]"),
+    (["push", "q", "1", "paid"], "not valid JSON"),
+    (["explain", "nowhere", "1"], 'unknown queue "nowhere"'),
+    (["stats", "nowhere"], 'unknown queue "nowhere"'),
+    (["dead", "shoot", "q"], "usage: seriatim dead list"),
+    (["-C", "no_such.yml"], "No such file"),
+    (["-C", "app.py"], "must end in .yml, .yaml, .toml or .json"),
+    (["-C", "unknown.yml"], "unknown key theads; known are require, threads"),
+    (["-C", "type.json"], "threads must be an integer, not '5'"),
+    (["-C", "list.json"], "must be a map of settings"),
+    (["-C", "broken.yml"], r"-C broken\.yml: .*line 1"),
+    (["-C", "broken.json"], r"-C broken\.json: .*line 1"),
+    (["-C", "broken.toml"], r"-C broken\.toml: .*line 1"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG)
+def test_usage(shell: Shell, arguments: list[str], message: str) -> None:
+    shell.write("notes.txt", "")
+    shell.write("folder/queue.py", APP)
+    shell.write("none.py", "import seriatim; seriatim.workers = []")
+    shell.write("unknown.yml", "theads: 5")
+    shell.write("type.json", '{"threads": "5"}')
+    shell.write("list.json", "[]")
+    shell.write("broken.yml", "a: b: c")
+    shell.write("broken.json", "{")
+    shell.write("broken.toml", "a = = 1")
+    output, code = shell(*arguments)
+    assert re.search(message, output), output
+    assert "Traceback" not in output
+    assert (code, output.splitlines()[-1]) == (2, "          see seriatim --help")
+
+
+def test_help_and_version(shell: Shell) -> None:
+    output, code = shell("-h")
+    assert re.search(r"Usage: seriatim -r PATH.*--timeout", output, re.DOTALL) and code == 0
+    assert shell("-V") == (f"seriatim {seriatim.__version__}\n", 0)
+
+
+def test_exit_code_3_without_redis(shell: Shell) -> None:
+    nowhere = f"unix://{shell.folder}/nobody"
+    output, code = shell("push", "q", "1", redis=nowhere)
+    assert "seriatim: no Redis: " in output and code == 3
+    output, code = shell("-r", "app", redis=nowhere)
+    assert re.search(r"last words:.*no Redis", output, re.DOTALL) and code == 3
+
+
+def test_exit_code_1_and_last_words_when_it_crashes(shell: Shell) -> None:
+    shell.write("crash.py", f"{APP}\n@seriatim.on_server_init\ndef fail():\n    raise RuntimeError('no database')\n")
+    output, code = shell("-r", "crash")
+    assert re.search(r"last words: no database.*FATAL.*exit RuntimeError: no database.*Traceback", output, re.DOTALL)
+    assert code == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "code"),
+    [
+        ("raise RuntimeError('broken application')", "RuntimeError: broken application", 1),
+        ("import nothing_of_that_name", "No module named 'nothing_of_that_name'", 1),
+        ("import sys; sys.exit(7)", "", 7),
+        ("import sys; sys.exit('not today')", "not today", 1),
+        ("import seriatim; seriatim.lease_time = 'x'", "lease_time must be", 2),
+    ],
+)
+def test_an_application_that_fails_while_it_loads(shell: Shell, body: str, message: str, code: int) -> None:
+    shell.write("failing.py", body)
+    output, ended = shell("-r", "failing")
+    assert message in output and ended == code
+
+
+def test_a_closed_pipe_ends_it_quietly(shell: Shell) -> None:
+    script = f"{' '.join(command.words('-h'))} | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=command.environment(None, None))
+    assert "Traceback" not in done.stderr and done.stdout.strip() in ("0", "1")
+
+
+# ---- what -r loads
+
+
+@pytest.mark.parametrize(
+    ("argument", "file", "name"),
+    [
+        ("app", "app.py", "app"),
+        ("./app.py", "app.py", "app"),
+        ("deep/jobs.py", "deep/jobs.py", "jobs"),
+        ("shop", "shop/__init__.py", "shop"),
+        ("shop/workers.py", "shop/workers.py", "shop.workers"),
+        ("shop.workers", "shop/workers.py", "shop.workers"),
+        ("my-app.py", "my-app.py", "my-app"),
+    ],
+)
+def test_it_loads_a_module_under_its_own_name(shell: Shell, argument: str, file: str, name: str) -> None:
+    if file.startswith("shop/"):
+        shell.write("shop/__init__.py", "")
+    shell.write(file, APP + "\nassert __name__ != '__main__'\n")
+    server = shell.start("-r", argument)
+    worker("CliWorker").perform_async([{"id": "a"}])
+    eventually(lambda: f" {name}\n" in shell.trace)
+    assert server.stop() == 0
+
+
+def test_it_never_loads_a_file_twice(shell: Shell) -> None:
+    shell.write("shop/__init__.py", "print('once')\nfrom . import workers\n")
+    shell.write("shop/workers.py", APP)
+    server = shell.start("-r", "shop/workers.py")
+    assert server.stop() == 0
+    assert server.log.count("once") == 1
+
+
+# ---- what -C says
+
+YAML = """
+require: app
+threads: 2
+verbose: true
+staging:
+  threads: 3
+  log_format: json
+"""
+TOML = """
+require = "app"
+threads = 2
+verbose = true
+[staging]
+threads = 3
+log_format = "json"
+"""
+JSON = '{"require": "app", "threads": 2, "verbose": true, "staging": {"threads": 3, "log_format": "json"}}'
+
+
+@pytest.mark.parametrize(("name", "text"), [("s.yml", YAML), ("s.toml", TOML), ("s.json", JSON)])
+def test_settings_from_a_file_by_environment(shell: Shell, name: str, text: str) -> None:
+    shell.write(name, text)
+    server = shell.start("-C", name, "-e", "staging", wait=False)
+    server.wait_for(r'"event":"start","msg":"node .* with 3 threads runs CliWorker')
+    worker("CliWorker").perform_async([{"id": "a"}])
+    server.wait_for(r'"lvl":"DEBUG".*"event":"done".*"id":"a"')
+    assert server.stop() == 0
+
+
+def test_the_command_line_wins(shell: Shell) -> None:
+    shell.write("s.yml", YAML)
+    server = shell.start("-C", "s.yml", "-c", "7")
+    server.wait_for("with 7 threads")
+    assert server.stop() == 0
+
+
+# ---- the log
+
+
+def test_it_logs_each_job_with_v_and_not_without(shell: Shell) -> None:
+    loud = shell.start("-r", "app", "-v")
+    queue = worker("CliWorker")
+    queue.perform_async([{"id": "a"}])
+    loud.wait_for(r"DEBUG .* q=CliWorker id=a n=1 .*start")
+    loud.wait_for(r"DEBUG .* q=CliWorker id=a n=1 elapsed=0\.\d+ done")
+    assert loud.stop() == 0
+    quiet = shell.start("-r", "app")
+    queue.perform_async([{"id": "b"}])
+    eventually(lambda: "b [" in shell.trace)
+    assert quiet.stop() == 0
+    assert " id=" not in quiet.log
+
+
+LOGGING = """
+import logging.config
+logging.config.dictConfig({
+    "version": 1,
+    "formatters": {"own": {"format": "own|%(name)s|%(message)s"}},
+    "handlers": {"out": {"class": "logging.StreamHandler", "formatter": "own"}},
+    "root": {"level": "INFO", "handlers": ["out"]},
+})
+"""
+
+
+def test_it_writes_into_the_log_that_the_application_set_up(shell: Shell) -> None:
+    shell.write("own.py", LOGGING + APP)
+    server = shell.start("-r", "own", wait=False)
+    server.wait_for(r"own\|seriatim\|start node")
+    assert server.stop() == 0
+    assert all(line.startswith("own|seriatim|") for line in server.log.splitlines()), server.log
+
+
+# ---- the operators' verbs
+
+
+def test_push_stats_explain_pause_resume_and_check(shell: Shell) -> None:
+    added = "added 1, folded 0, refused 0\n"
+    assert shell("push", "Shell", "1", '{"b":1,"a":2}', "--delay", "60", "--score", "7") == (added, 0)
+    output, code = shell("push", "Shell", "1", "-v")
+    assert "folded 1" in output and code == 0
+    queue = worker("Shell")
+    (record,) = queue.queries.fetch([1])
+    assert record["payloads"][0] == ({"a": 2, "b": 1}, 7.0) and record["payloads"][1][0] == ""
+    assert queue.queue.shards_count == 5
+    output, code = shell("stats")
+    assert re.search(r"^queue +length.*^Shell +1 +1 +0", output, re.DOTALL | re.MULTILINE) and code == 0
+    figures = json.loads(shell("stats", "--json", "Shell")[0])
+    assert figures["nodes"] == []
+    assert {"name": "Shell", "length": 1, "morgue_length": 0}.items() <= figures["queues"][0].items()
+    assert re.search(r"\S", shell("explain", "Shell", "1")[0])
+    assert json.loads(shell("explain", "Shell", "1", "--json")[0])["job"]["id"] == "1"
+    assert shell("pause", "Shell") == ("paused 5 shards\n", 0)
+    assert shell("resume", "Shell") == ("resumed 5 shards\n", 0)
+    assert shell("pause", "Shell", "1") == ("parked 1\n", 0)
+    assert shell("resume", "Shell", "1") == ("unparked 1\n", 0)
+    output, code = shell("check")
+    assert re.search(r"Shell: \d+ records, 0 findings", output) and code == 0
+
+
+def test_names_and_ids_that_are_no_utf8(shell: Shell) -> None:
+    name = os.fsdecode(b"Q\xff%{}")
+    assert shell("push", name, os.fsdecode(b"id\xfe"), "1")[1] == 0
+    assert shell("push", "-5", "-7", "-1.5") == ("added 1, folded 0, refused 0\n", 0)
+    output, code = shell("stats")
+    assert re.search(r"^Q\?%{} +1 ", output, re.MULTILINE) and re.search(r"^-5 +1 ", output, re.MULTILINE) and code == 0
+    records = worker(name).queries.range_by_id("-", "+")
+    assert [record["id"] for record in records] == [b"id\xfe"]
+    assert shell("pause", name, os.fsdecode(b"id\xfe")) == ("parked 1\n", 0)
+
+
+def test_push_uses_the_application_s_worker(shell: Shell) -> None:
+    assert shell("push", "CliWorker", "1", "-r", "app")[1] == 0
+    assert worker("CliWorker").queue.shards_count == 2
+
+
+def test_dead_list_retry_and_delete(shell: Shell) -> None:
+    def fail(payloads_by_id: Any, batch: Any) -> None:
+        raise RuntimeError("boom\nand more")
+
+    morgue = worker("Morgue", fail, max_retry_count=0)
+    morgue.perform_async([{"id": id} for id in "abc"])
+    server = serve(morgue)
+    eventually(lambda: bool(morgue.metrics["morgue_length"] == 3))
+    server.stop()
+    output, code = shell("dead", "list", "Morgue")
+    assert re.search(r"^id +died.*^[abc] .* boom$.*^[abc] ", output, re.DOTALL | re.MULTILINE) and code == 0
+    assert len(shell("dead", "list", "Morgue", "--limit", "2")[0].splitlines()) == 3
+    (record,) = json.loads(shell("dead", "list", "Morgue", "c", "--json")[0])
+    assert (record["id"], record["error"]) == ("c", "boom\nand more")
+    assert shell("dead", "retry", "Morgue", "a", "x") == ("queued up 1\n", 0)
+    output, code = shell("dead", "delete", "Morgue")
+    assert "name the ids, or --all" in output and code == 2
+    assert shell("dead", "delete", "Morgue", "--all") == ("deleted 2\n", 0)
+
+
+# ---- a private Redis
+
+
+def processes_with(text: str) -> list[str]:
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found += [str(file)] if text in file.read_text("utf-8", "replace") else []
+        except OSError:
+            pass
+    return found
+
+
+def test_a_private_redis_is_started_where_nothing_else_is_named(shell: Shell) -> None:
+    private: dict[str, Any] = {"redis": None, "env": {"SERIATIM_DATA": str(shell.folder / "data")}}
+    output, code = shell("push", "Q", "1", **private)
+    assert re.search(rf"started the private Redis in {shell.folder}/data.*added 1", output, re.DOTALL) and code == 0
+    assert "folded 1" in shell("push", "Q", "1", **private)[0]
+
+
+def test_a_private_redis_is_refused_in_production(shell: Shell) -> None:
+    data = {"SERIATIM_DATA": str(shell.folder / "data")}
+    output, code = shell("push", "Q", "1", "-e", "production", redis=None, env=data)
+    assert "no Redis: set REDIS_URL" in output and code == 2
+    output, code = shell("-r", "app", redis=None, env={"RACK_ENV": "production", **data})
+    assert "no Redis: set REDIS_URL" in output and code == 2
+    assert not (shell.folder / "data").exists()
+
+
+def test_a_private_redis_is_shared_and_ends_with_the_last(shell: Shell) -> None:
+    data = str(shell.folder / "data")
+    private: dict[str, Any] = {"redis": None, "env": {"SERIATIM_DATA": data}}
+    server = shell.start("-r", "app", **private)
+    assert shell("push", "CliWorker", "1", **private)[1] == 0
+    eventually(lambda: "1 [" in shell.trace)
+    assert server.stop() == 0
+    eventually(lambda: not processes_with(data))

@@ -1,0 +1,231 @@
+"""-p: several processes, their restarts and their end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.command import Command, is_alive, run
+from support.jobs import eventually, worker
+from support.redis_server import RedisServer
+
+import seriatim
+
+APP = """
+import os, time
+import seriatim
+
+class Many(seriatim.Worker):
+    shards_count = 4
+    max_retry_count = 1
+
+    def perform(self, payloads_by_id):
+        for id in payloads_by_id:
+            note(f"{id} begin {os.getpid()}")
+            if id == "kill":
+                os._exit(9)
+            time.sleep(float(os.environ.get("SECONDS", "0")))
+            note(f"{id} end")
+
+    def retry_in(self, count):
+        return 0.1
+
+def note(text):
+    with open(os.environ["TRACE"], "a") as trace:
+        trace.write(text + "\\n")
+
+seriatim.lease_time = 1
+seriatim.poll_interval = 0.2
+"""
+
+
+class Supervised:
+    def __init__(self, folder: Path, redis: RedisServer) -> None:
+        self._folder = folder
+        self._redis = redis
+        self._made: list[Command] = []
+
+    def start(self, *arguments: str, more: str = "", nodes: int = 2, **env: str) -> Command:
+        """Returns when so many nodes run."""
+        self.write(more)
+        command = Command("-r", "app", "-p", "2", *arguments, wait=False, **self._surroundings(env))
+        self._made.append(command)
+        eventually(lambda: len(seriatim.nodes()) >= nodes)
+        return command
+
+    def run(self, *arguments: str, more: str = "") -> tuple[str, int]:
+        self.write(more)
+        return run("-r", "app", "-p", "2", *arguments, **self._surroundings({}))
+
+    def write(self, more: str) -> None:
+        (self._folder / "app.py").write_text(APP + more)
+
+    @property
+    def trace(self) -> str:
+        path = self._folder / "trace"
+        return path.read_text() if path.exists() else ""
+
+    def remove(self) -> None:
+        for command in self._made:
+            children = pids(command)
+            command.remove()
+            for pid in filter(is_alive, children):
+                os.kill(pid, signal.SIGKILL)
+
+    def _surroundings(self, env: dict[str, str]) -> dict[str, Any]:
+        return {"redis": self._redis.url, "cwd": self._folder, "env": {"TRACE": str(self._folder / "trace"), **env}}
+
+
+@pytest.fixture
+def supervised(tmp_path: Path, redis: RedisServer) -> Iterator[Supervised]:
+    made = Supervised(tmp_path, redis)
+    yield made
+    made.remove()
+
+
+def pids(command: Command) -> list[int]:
+    """Of its processes, in the order of their starts."""
+    return [int(pid) for pid in re.findall(r"process \d+ of \d+ has pid (\d+)", command.log)]
+
+
+def many() -> Any:
+    return worker("Many", shards_count=4, max_retry_count=1)
+
+
+def test_it_runs_several_processes_and_stops_them_all(supervised: Supervised) -> None:
+    server = supervised.start("-c", "1")
+    many().perform_async([{"id": place} for place in range(40)])
+    eventually(lambda: supervised.trace.count(" end") == 40)
+    assert {int(pid) for pid in re.findall(r"begin (\d+)", supervised.trace)} <= set(pids(server))
+    assert server.stop() == 0
+    assert len(pids(server)) == 2 and not any(map(is_alive, pids(server)))
+    assert seriatim.nodes() == []
+    figures = many().metrics
+    assert (figures["length"], figures["busy"], figures["processed"]) == (0, 0, 40)
+
+
+def test_a_crashed_process_is_started_again_and_its_jobs_go_on(supervised: Supervised) -> None:
+    server = supervised.start()
+    os.kill(pids(server)[0], signal.SIGKILL)
+    server.wait_for(rf"crash process 1 \(pid {pids(server)[0]}\) ended: SIGKILL \(signal 9\)")
+    eventually(lambda: len(pids(server)) == 3)
+    many().perform_async([{"id": place} for place in range(10)])
+    eventually(lambda: supervised.trace.count(" end") == 10)
+    assert server.stop() == 0
+
+
+@pytest.mark.limit(180)
+def test_what_kills_every_time_is_buried_and_the_rest_goes_on(supervised: Supervised) -> None:
+    server = supervised.start("-c", "2")
+    many().perform_async([{"id": "kill"}, *({"id": f"good{place}"} for place in range(50))])
+    eventually(lambda: bool(many().metrics["morgue_length"] == 1), 120)
+    (record,) = many().queries.morgue_fetch(["kill"])
+    assert "worker died" in record["error"]
+    eventually(lambda: bool(many().metrics["length"] + many().metrics["busy"] == 0), 60)
+    assert all(f"good{place} end" in supervised.trace for place in range(50))
+    assert supervised.trace.count("kill begin") <= 4
+    assert "ended: exit 9" in server.log
+    assert server.stop() == 0
+
+
+def test_its_processes_do_not_outlive_it(supervised: Supervised) -> None:
+    server = supervised.start()
+    children = pids(server)
+    os.kill(server.pid, signal.SIGKILL)
+    eventually(lambda: not any(map(is_alive, children)))
+
+
+def test_signals_are_handed_on(supervised: Supervised) -> None:
+    server = supervised.start()
+    server.signal("TTIN")
+    eventually(lambda: server.log.count(" thread seriatim-keeper: ") == 2)
+    server.signal("TSTP")
+    eventually(lambda: server.log.count(" quiet ") == 2)
+    many().perform_async([{"id": "late"}])
+    time.sleep(0.7)
+    assert supervised.trace == ""
+    assert server.stop("INT") == 0
+
+
+def test_term_lets_what_runs_complete_also_when_it_reaches_every_process(supervised: Supervised) -> None:
+    """As systemd sends it: to the supervisor, which hands it on, and to the others."""
+    server = supervised.start("-c", "1", SECONDS="1")
+    many().perform_async([{"id": "a"}])
+    eventually(lambda: "a begin" in supervised.trace)
+    for pid in pids(server):
+        os.kill(pid, signal.SIGTERM)
+    assert server.stop() == 0
+    assert "a end" in supervised.trace
+
+
+def test_a_second_term_kills_all_at_once(supervised: Supervised) -> None:
+    server = supervised.start(SECONDS="30")
+    many().perform_async([{"id": "a"}])
+    eventually(lambda: "a begin" in supervised.trace)
+    server.signal("TERM")
+    time.sleep(0.3)
+    began = time.monotonic()
+    assert server.stop() == 1
+    eventually(lambda: not any(map(is_alive, pids(server))))
+    assert time.monotonic() - began < 0.5
+
+
+STUBBORN = """
+import ctypes
+
+@seriatim.on_server_init
+def hold():
+    if os.environ.get("HOLD"):
+        mutex = ctypes.create_string_buffer(128)
+        for _ in range(2):
+            ctypes.PyDLL(None).pthread_mutex_lock(mutex)  # the second never returns, and keeps the GIL
+"""
+
+
+def test_what_does_not_stop_in_time_is_killed(supervised: Supervised) -> None:
+    server = supervised.start("-t", "0.5", more=STUBBORN, nodes=0, HOLD="1")
+    eventually(lambda: len(pids(server)) == 2)
+    time.sleep(2)
+    assert server.stop() == 1
+    assert "killing what did not stop in 5.5 s" in server.log
+    assert not any(map(is_alive, pids(server)))
+
+
+def test_term_while_they_load(supervised: Supervised) -> None:
+    slow = "\nimport sys\nif '--parent' in sys.argv: time.sleep(30)\n"
+    server = supervised.start(more=slow, nodes=0)
+    eventually(lambda: len(pids(server)) == 2)
+    began = time.monotonic()
+    assert server.stop() == 0
+    assert time.monotonic() - began < 5
+
+
+def test_it_gives_up_where_a_new_start_would_only_repeat(supervised: Supervised) -> None:
+    more = "\n@seriatim.on_server_init\ndef refuse():\n    raise seriatim.UsageError('no such shop')\n"
+    output, code = supervised.run(more=more)
+    assert re.search(r"crash process \d \(pid \d+\) ended: exit 2", output)
+    assert "seriatim: no such shop" in output and code == 2
+
+
+def test_quick_ends_make_it_wait_longer_and_longer(supervised: Supervised) -> None:
+    more = "\n@seriatim.on_server_init\ndef fail():\n    note(f'at {time.monotonic()}')\n    raise RuntimeError('no database')\n"
+    server = supervised.start(more=more, nodes=0)
+    eventually(lambda: supervised.trace.count("at ") >= 6)
+    times = sorted(map(float, re.findall(r"at ([\d.]+)", supervised.trace)))
+    assert times[2] - times[0] > 0.9 and times[4] - times[2] > 3.5
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize(("body", "message", "code"), [("import sys; sys.exit(7)", "", 7), ("raise KeyError('x')", "KeyError", 1)])
+def test_an_application_that_fails_while_it_loads_is_not_started_again(
+    supervised: Supervised, body: str, message: str, code: int
+) -> None:
+    output, ended = supervised.run(more=body)
+    assert message in output and ended == code
+    assert "has pid" not in output
