@@ -1,0 +1,62 @@
+/* conformance.h - what the parts of the runner share: the suite, a scenario, its queues. */
+#ifndef CONFORMANCE_H
+#define CONFORMANCE_H
+
+#include <pthread.h>
+
+#include <hiredis/hiredis.h>
+
+#include "value.h"
+
+#define QUEUES 8
+
+typedef struct suite {
+    pthread_mutex_t lock; /* whoever uses anything here, or memory kept, holds it */
+    char url[128];
+    redisContext *redis;
+    long scenarios, checks, failed;
+} suite;
+
+extern suite the_suite;
+
+void lock(void);
+void unlock(void);
+/* Counts one check and prints it when it failed. */
+void conclude(const check *c, const char *where);
+/* A command; the caller frees the reply. */
+redisReply *redis_command(const char *format, ...);
+/* The names of all keys but those of nodes and of remembered pushes, sorted, compared with a list of texts. */
+void compare_keys(check *c, const value *wanted);
+
+typedef struct queue {
+    seriatim_text label, name;
+    const value *settings;
+    int raw;
+} queue;
+
+typedef struct scenario {
+    const char *where;   /* file: name */
+    double start;        /* T */
+    seriatim_text ns;
+    seriatim_link *link;
+    queue queues[QUEUES];
+    size_t queue_count;
+} scenario;
+
+/* From the settings of a worker, borrowed. */
+void queue_init(queue *q, seriatim_text label, const value *settings);
+void queue_core_settings(const queue *q, seriatim_queue_settings *settings);
+queue *scenario_queue(scenario *s, const value *label);
+/* A new connection to the namespace. */
+void scenario_connect(scenario *s, seriatim_text ns);
+/* The queue's number in the link; a negative status, and the client's error, when its settings are refused. */
+int scenario_number(scenario *s, const queue *q, size_t *number);
+/* Drives what was begun; `begun` is what the begin said. */
+int scenario_drive(scenario *s, int begun);
+
+void scenario_run(const char *file, const value *scenario);
+void steps_run(scenario *s, const value *list, const char *where);
+/* The step run (run.c). Called without the lock. */
+void step_run(scenario *s, const value *step, const char *where, check *c);
+
+#endif

@@ -1,0 +1,569 @@
+/* scenario.c - a scenario: its queues, its connection, and its steps but run. */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include "conformance.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Queues ---------------------------------------------------------------------------------- */
+
+void queue_init(queue *q, seriatim_text label, const value *settings)
+{
+    const value *name = value_get(settings, "name");
+    q->label = label;
+    q->name = name ? value_bytes(name) : label;
+    q->settings = settings;
+    q->raw = value_says(value_get(settings, "codec"), "raw");
+}
+
+static int64_t setting(const queue *q, const char *name, int64_t otherwise)
+{
+    const value *v = value_get(q->settings, name);
+    return v ? v->integer : otherwise;
+}
+
+static const char *setting_word(const queue *q, const char *name, const char *otherwise)
+{
+    const value *v = value_get(q->settings, name);
+    return v ? v->text.data : otherwise;
+}
+
+void queue_core_settings(const queue *q, seriatim_queue_settings *settings)
+{
+    seriatim_queue_settings_init(settings);
+    settings->name = q->name.data;
+    settings->name_len = q->name.len;
+    settings->shards_count = setting(q, "shards_count", 1);
+    settings->batch_size = setting(q, "batch_size", settings->batch_size);
+    settings->max_retry_count = setting(q, "max_retry_count", settings->max_retry_count);
+    settings->fold = setting_word(q, "fold", settings->fold);
+    settings->on_waiting = setting_word(q, "on_waiting", settings->on_waiting);
+    settings->on_exhausted = setting_word(q, "on_exhausted", settings->on_exhausted);
+    settings->ttr = value_number(value_get(q->settings, "ttr"), 0);
+    settings->serial_shards = value_true(value_get(q->settings, "serial_shards"));
+    settings->priority = setting(q, "priority", 0);
+}
+
+queue *scenario_queue(scenario *s, const value *label)
+{
+    static const seriatim_text usual = {"q", 1};
+    size_t i;
+    for (i = 0; i < s->queue_count; i++)
+        if (text_equal(s->queues[i].label, label ? label->text : usual))
+            return &s->queues[i];
+    return &s->queues[0];
+}
+
+/* ---- The connection -------------------------------------------------------------------------- */
+
+void scenario_connect(scenario *s, seriatim_text ns)
+{
+    seriatim_options options;
+    seriatim_error error;
+    if (s->link)
+        seriatim_link_free(s->link);
+    memset(&options, 0, sizeof options);
+    options.ns = ns.data;
+    s->ns = ns;
+    if (seriatim_link_new(&options, the_suite.url, &s->link, &error) != SERIATIM_OK) {
+        fprintf(stderr, "%s\n", error.message);
+        abort();
+    }
+}
+
+int scenario_number(scenario *s, const queue *q, size_t *number)
+{
+    seriatim_queue_settings settings;
+    queue_core_settings(q, &settings);
+    return seriatim_client_queue(seriatim_link_client(s->link), &settings, number);
+}
+
+int scenario_drive(scenario *s, int begun)
+{
+    int status = begun;
+    if (begun != SERIATIM_OK)
+        return begun;
+    while ((status = seriatim_link_step(s->link)) == SERIATIM_AGAIN)
+        seriatim_link_wait(s->link);
+    return status;
+}
+
+/* ---- push ------------------------------------------------------------------------------------ */
+
+typedef struct pushing {
+    scenario *s;
+    queue *q;
+    seriatim_client *client;
+    size_t number;
+} pushing;
+
+static seriatim_text numbered(seriatim_text text, size_t number)
+{
+    char *copy = keep(text.len + 24);
+    seriatim_text out;
+    memcpy(copy, text.data, text.len);
+    out.data = copy;
+    out.len = text.len + (size_t)snprintf(copy + text.len, 24, "%lu", (unsigned long)number);
+    return out;
+}
+
+static void set_time(const scenario *s, const value *from, seriatim_job *job)
+{
+    const value *at = value_get(from, "at"), *delay = value_get(from, "delay"), *absolute = value_get(from, "perform_in");
+    if (!absolute)
+        absolute = value_get(from, "perform_at");
+    if (at || absolute) {
+        job->when = SERIATIM_AT;
+        job->time = at ? s->start + at->number : value_number(absolute, 0);
+    } else if (delay) {
+        job->when = SERIATIM_DELAY;
+        job->time = value_number(delay, 0);
+    }
+}
+
+static seriatim_text payload_bytes(const value *payload, int raw)
+{
+    static const seriatim_text empty = {"", 0}, empty_json = {"\"\"", 2};
+    if (!payload)
+        return raw ? empty : empty_json;
+    return raw ? value_bytes(payload) : value_canonical(payload);
+}
+
+/* The copy of a job with this number. */
+static void make_job(const pushing *p, const value *from, size_t number, seriatim_job *job)
+{
+    const value *id = value_get(from, "id"), *score = value_get(from, "score"), *count = value_get(from, "retry_count");
+    const value *context = value_get(from, "context"), *word = value_get(from, "on_waiting"), *numbering = value_get(from, "number");
+    int both = value_says(numbering, "both");
+    seriatim_text text = {NULL, 0}, payload = payload_bytes(value_get(from, "payload"), p->q->raw);
+    static const seriatim_text none = {"", 0};
+    if (id)
+        text = both || value_says(numbering, "id") ? numbered(value_bytes(id), number) : value_bytes(id);
+    if (both || value_says(numbering, "payload"))
+        payload = numbered(none, number);
+    seriatim_job_init(job);
+    job->id = text.data;
+    job->id_len = text.len;
+    job->payload = payload.data;
+    job->payload_len = payload.len;
+    job->has_score = score != NULL;
+    job->score = value_number(score, 0);
+    set_time(p->s, from, job);
+    job->retry_count = count ? count->integer : -1;
+    job->on_waiting = word ? word->text.data : NULL;
+    if (context && context->count) {
+        text = value_canonical(context);
+        job->context = text.data;
+        job->context_len = text.len;
+    }
+}
+
+static int push_jobs(const pushing *p, const value *jobs, int one_by_one)
+{
+    const value *from;
+    int status = one_by_one ? SERIATIM_OK : seriatim_push_begin(p->client, p->number);
+    for (from = jobs->first; from; from = from->next) {
+        size_t times = (size_t)value_number(value_get(from, "times"), 1), n;
+        for (n = 0; n < times && status == SERIATIM_OK; n++) {
+            seriatim_job job;
+            make_job(p, from, n, &job);
+            if (one_by_one)
+                status = seriatim_push_begin(p->client, p->number);
+            if (status == SERIATIM_OK)
+                status = seriatim_push_job(p->client, &job);
+            if (one_by_one && status == SERIATIM_OK)
+                status = scenario_drive(p->s, seriatim_push_send(p->client));
+        }
+    }
+    return one_by_one || status != SERIATIM_OK ? status : scenario_drive(p->s, seriatim_push_send(p->client));
+}
+
+static void compare_places(check *c, const value *wanted, const size_t *places, size_t count)
+{
+    size_t i;
+    if (!wanted)
+        return;
+    if (wanted->count != count)
+        wrong(c, "refused_at has %lu places", (unsigned long)count);
+    for (i = 0; i < count && i < wanted->count; i++)
+        compare(c, value_at(wanted, i), found_number((double)places[i]), "refused_at");
+}
+
+static int do_push(scenario *s, queue *q, const value *step, check *c)
+{
+    const value *expect = value_get(step, "expect"), *jobs = value_get(step, "jobs");
+    pushing p;
+    seriatim_push_counts counts;
+    const size_t *places = NULL;
+    size_t refused = 0;
+    int status;
+    p.s = s;
+    p.q = q;
+    p.client = seriatim_link_client(s->link);
+    memset(&counts, 0, sizeof counts);
+    status = scenario_number(s, q, &p.number);
+    if (status == SERIATIM_OK && jobs->count)
+        status = push_jobs(&p, jobs, value_true(value_get(step, "one_by_one")));
+    if (status != SERIATIM_OK)
+        return status;
+    if (jobs->count) {
+        counts = seriatim_push_result(p.client);
+        places = seriatim_push_refused(p.client, &refused);
+    }
+    compare(c, value_get(expect, "added"), found_number((double)counts.added), "added");
+    compare(c, value_get(expect, "folded"), found_number((double)counts.folded), "folded");
+    compare(c, value_get(expect, "refused"), found_number((double)counts.refused), "refused");
+    compare_places(c, value_get(expect, "refused_at"), places, refused);
+    return SERIATIM_OK;
+}
+
+/* ---- query ----------------------------------------------------------------------------------- */
+
+static const char *const query_names[] = {
+    "range_by_id",       "range_by_perform_in",        "range_by_retry_count", "fetch", "morgue_range_by_id",
+    "morgue_range_by_updated_at", "morgue_fetch", "processing_data",      "parked",
+};
+
+static seriatim_text bound(const scenario *s, const value *v)
+{
+    seriatim_text none = {NULL, 0};
+    char text[64];
+    if (!v)
+        return none;
+    if (v->kind == VALUE_TEXT)
+        return v->text;
+    if (v->kind == VALUE_INT)
+        snprintf(text, sizeof text, "%ld", (long)v->integer);
+    else
+        snprintf(text, sizeof text, "%.6f", v->kind == VALUE_MAP ? s->start + value_get(v, "at")->number : v->number);
+    return keep_text(text, strlen(text));
+}
+
+/* The query's number; sets reverse for the rev_ forms. */
+static int query_kind(const value *name, int *reverse)
+{
+    char plain[64];
+    const char *rev = strstr(name->text.data, "rev_");
+    int kind;
+    snprintf(plain, sizeof plain, "%.*s%s", rev ? (int)(rev - name->text.data) : 0, name->text.data, rev ? rev + 4 : name->text.data);
+    *reverse = rev != NULL;
+    for (kind = 0; kind < (int)(sizeof query_names / sizeof *query_names); kind++)
+        if (strcmp(query_names[kind], plain) == 0)
+            return kind;
+    return -1;
+}
+
+static seriatim_text *texts_of(const value *list, size_t *count)
+{
+    seriatim_text *texts = keep((list ? list->count : 0) * sizeof *texts + 1);
+    const value *item;
+    *count = 0;
+    for (item = list ? list->first : NULL; item; item = item->next)
+        texts[(*count)++] = value_bytes(item);
+    return texts;
+}
+
+static void compare_record(check *c, const value *wanted, const seriatim_record *r, int raw)
+{
+    const value *id = value_get(wanted, "id"), *payloads = value_get(wanted, "payloads"), *pair;
+    seriatim_text text = {r->id, r->id_len}, error = {r->error, r->error_len};
+    size_t n = 0;
+    if (id && !text_equal(value_bytes(id), text))
+        wrong(c, "the id is %.*s, not %.64s", (int)(text.len < 64 ? text.len : 64), text.data, value_bytes(id).data);
+    compare(c, value_get(wanted, "perform_in"), found_number(r->perform_in), "perform_in");
+    compare(c, value_get(wanted, "updated_at"), found_number(r->updated_at), "updated_at");
+    compare(c, value_get(wanted, "retry_count"), found_number((double)r->retry_count), "retry_count");
+    compare(c, value_get(wanted, "error"), error.len ? found_text(error) : found_nothing(), "error");
+    if (payloads && payloads->count != r->payload_count)
+        wrong(c, "%lu payloads, not %lu", (unsigned long)r->payload_count, (unsigned long)payloads->count);
+    for (pair = payloads ? payloads->first : NULL; pair && n < r->payload_count; pair = pair->next, n++) {
+        seriatim_text bytes = {r->payloads[n].data, r->payloads[n].len};
+        compare_payload(c, value_at(pair, 0), bytes, raw, "payload");
+        compare(c, value_at(pair, 1), found_number(r->payloads[n].score), "score");
+    }
+}
+
+static int do_query(scenario *s, queue *q, const value *step, check *c)
+{
+    const value *ids = value_get(step, "expect_ids"), *wanted = ids ? ids : value_get(step, "expect"), *item;
+    const seriatim_record *records;
+    seriatim_client *client = seriatim_link_client(s->link);
+    seriatim_query query;
+    size_t number, count, i = 0;
+    int status, reverse, kind = query_kind(value_get(step, "query"), &reverse);
+    seriatim_query_init(&query, kind);
+    query.reverse = reverse;
+    query.min = bound(s, value_get(step, "min"));
+    query.max = bound(s, value_get(step, "max"));
+    query.limit = (int64_t)value_number(value_get(step, "limit"), (double)query.limit);
+    query.ids = texts_of(value_get(step, "ids"), &query.id_count);
+    if ((status = scenario_number(s, q, &number)) != SERIATIM_OK ||
+        (status = scenario_drive(s, seriatim_query_begin(client, number, &query))) != SERIATIM_OK)
+        return status;
+    records = seriatim_query_result(client, &count);
+    if (wanted && wanted->count != count)
+        wrong(c, "%lu records, not %lu", (unsigned long)count, (unsigned long)wanted->count);
+    for (item = wanted ? wanted->first : NULL; item && i < count; item = item->next, i++) {
+        seriatim_text id = {records[i].id, records[i].id_len};
+        if (!ids)
+            compare_record(c, item, &records[i], q->raw);
+        else if (!text_equal(value_bytes(item), id))
+            wrong(c, "id %lu is %.*s", (unsigned long)i, (int)(id.len < 64 ? id.len : 64), id.data);
+    }
+    return SERIATIM_OK;
+}
+
+/* ---- explain, metrics, action ------------------------------------------------------------------ */
+
+static found state_of(const seriatim_record *r)
+{
+    return found_word(strcmp(r->state, "unknown") == 0 ? NULL : r->state);
+}
+
+static int do_explain(scenario *s, queue *q, const value *step, check *c)
+{
+    const value *expect = value_get(step, "expect");
+    seriatim_text id = value_bytes(value_get(step, "id"));
+    const seriatim_explanation *x;
+    size_t number;
+    int status = scenario_number(s, q, &number);
+    if (status == SERIATIM_OK)
+        status = scenario_drive(s, seriatim_explain_begin(seriatim_link_client(s->link), number, id.data, id.len));
+    if (status != SERIATIM_OK)
+        return status;
+    x = seriatim_explain_result(seriatim_link_client(s->link));
+    compare(c, value_get(expect, "job"), state_of(&x->job), "job");
+    compare(c, value_get(expect, "behind"), state_of(&x->behind), "behind");
+    compare(c, value_get(expect, "dead"), state_of(&x->dead), "dead");
+    compare(c, value_get(expect, "paused"), found_number(x->paused), "paused");
+    compare(c, value_get(expect, "text"), found_word(x->text), "text");
+    return SERIATIM_OK;
+}
+
+static int do_metrics(scenario *s, queue *q, const value *step, check *c)
+{
+    const value *expect = value_get(step, "expect");
+    const seriatim_metrics *m;
+    size_t number, shards, i;
+    int status = scenario_number(s, q, &number);
+    if (status == SERIATIM_OK)
+        status = scenario_drive(s, seriatim_metrics_begin(seriatim_link_client(s->link), number));
+    if (status != SERIATIM_OK)
+        return status;
+    m = seriatim_metrics_total(seriatim_link_client(s->link));
+    seriatim_metrics_shards(seriatim_link_client(s->link), &shards);
+    {
+        const struct {
+            const char *name;
+            double found;
+        } figures[] = {
+            {"length", (double)m->length}, {"fresh", (double)m->fresh}, {"retries", (double)m->retries},
+            {"morgue_length", (double)m->morgue_length}, {"busy", (double)m->busy}, {"parked", (double)m->parked},
+            {"processed", (double)m->processed}, {"failed", (double)m->failed}, {"refused", (double)m->refused},
+            {"lag", m->lag}, {"first", m->first}, {"paused", (double)m->paused}, {"shards", (double)shards},
+        };
+        for (i = 0; i < sizeof figures / sizeof *figures; i++)
+            compare(c, value_get(expect, figures[i].name), found_number(figures[i].found), figures[i].name);
+    }
+    return SERIATIM_OK;
+}
+
+static const char *const action_names[] = {
+    "perform_all_jobs_now", "kill_all_failed_jobs", "delete_all_failed_jobs", "morgue_queue_up_all_jobs",
+    "morgue_delete_all_jobs", "pause", "resume", "delete", "morgue_queue_up", "morgue_delete", "park", "unpark",
+};
+
+static int do_action(scenario *s, queue *q, const value *step, check *c)
+{
+    const value *ids = value_get(step, "ids");
+    seriatim_client *client = seriatim_link_client(s->link);
+    size_t number, count;
+    seriatim_text *texts = texts_of(ids, &count);
+    int64_t answer = 0;
+    int kind = 0, status = scenario_number(s, q, &number);
+    while (kind < SERIATIM_UNPARK && !value_says(value_get(step, "action"), action_names[kind]))
+        kind++;
+    if (status == SERIATIM_OK && (!ids || count)) {
+        status = scenario_drive(s, seriatim_action_begin(client, number, kind, ids ? texts : NULL, count));
+        answer = status == SERIATIM_OK ? seriatim_action_result(client) : 0;
+    }
+    if (status == SERIATIM_OK)
+        compare(c, value_get(step, "expect"), found_number((double)answer), "answer");
+    return status;
+}
+
+/* ---- The other verbs ----------------------------------------------------------------------------- */
+
+static int do_declare(scenario *s, queue *q, const value *step, check *c)
+{
+    static const seriatim_text label = {"declared", 8};
+    queue declared;
+    (void)q;
+    queue_init(&declared, label, value_get(step, "settings"));
+    return do_metrics(s, &declared, step, c);
+}
+
+static int do_namespace(scenario *s, queue *q, const value *step, check *c)
+{
+    (void)q, (void)c;
+    scenario_connect(s, value_bytes(value_get(step, "name")));
+    return SERIATIM_OK;
+}
+
+static int do_redis(scenario *s, queue *q, const value *step, check *c)
+{
+    const value *wanted = value_get(step, "expect");
+    const char *words[16];
+    size_t lengths[16], count, i;
+    seriatim_text *texts = texts_of(value_get(step, "command"), &count);
+    redisReply *reply;
+    (void)s, (void)q;
+    for (i = 0; i < count && i < 16; i++) {
+        words[i] = texts[i].data;
+        lengths[i] = texts[i].len;
+    }
+    reply = redisCommandArgv(the_suite.redis, (int)i, words, lengths);
+    if (!reply || reply->type == REDIS_REPLY_ERROR)
+        wrong(c, "Redis says %s", reply ? reply->str : "nothing");
+    else if (wanted && reply->type == REDIS_REPLY_INTEGER)
+        compare(c, wanted, found_number((double)reply->integer), "answer");
+    else if (wanted)
+        compare(c, wanted, found_word(reply->str), "answer");
+    freeReplyObject(reply);
+    return SERIATIM_OK;
+}
+
+static int do_keys(scenario *s, queue *q, const value *step, check *c)
+{
+    (void)s, (void)q;
+    compare_keys(c, value_get(step, "expect"));
+    return SERIATIM_OK;
+}
+
+/* ---- Steps --------------------------------------------------------------------------------------- */
+
+static const struct verb {
+    const char *name;
+    int (*run)(scenario *s, queue *q, const value *step, check *c);
+} verbs[] = {
+    {"push", do_push},       {"query", do_query},         {"explain", do_explain}, {"metrics", do_metrics}, {"action", do_action},
+    {"declare", do_declare}, {"namespace", do_namespace}, {"redis", do_redis},     {"keys", do_keys},
+};
+
+static void check_status(const scenario *s, const value *error, int status, check *c)
+{
+    const seriatim_error *last = seriatim_client_error(seriatim_link_client(s->link));
+    const char *name = seriatim_status_name(status);
+    const value *part;
+    seriatim_text message = {last->message, strlen(last->message)};
+    if (!error && status != SERIATIM_OK)
+        wrong(c, "%s: %s", name, last->message);
+    if (error && !value_says(value_get(error, "kind"), name))
+        wrong(c, "the status is %s, not %s", name, value_get(error, "kind")->text.data);
+    for (part = error ? value_get(error, "says")->first : NULL; part && status != SERIATIM_OK; part = part->next)
+        if (!text_has(message, part->text))
+            wrong(c, "the error is not %s, but %s", part->text.data, last->message);
+}
+
+static void step_other(scenario *s, const value *step, const value *verb, check *c)
+{
+    size_t i;
+    for (i = 0; i < sizeof verbs / sizeof *verbs; i++)
+        if (value_says(verb, verbs[i].name)) {
+            int status = verbs[i].run(s, scenario_queue(s, value_get(step, "queue")), step, c);
+            check_status(s, value_get(step, "error"), status, c);
+            return;
+        }
+    wrong(c, "there is no such verb");
+}
+
+static void step_do(scenario *s, const value *step, const char *where)
+{
+    const value *verb = value_get(step, "do");
+    check c;
+    memset(&c, 0, sizeof c);
+    c.start = s->start;
+    if (value_says(verb, "run"))
+        step_run(s, step, where, &c);
+    lock();
+    if (!value_says(verb, "run"))
+        step_other(s, step, verb, &c);
+    conclude(&c, where);
+    unlock();
+}
+
+void steps_run(scenario *s, const value *list, const char *where)
+{
+    const value *step;
+    size_t number = 1;
+    for (step = list->first; step; step = step->next, number++) {
+        char here[512];
+        snprintf(here, sizeof here, "%s, step %lu (%s)", where, (unsigned long)number, value_get(step, "do")->text.data);
+        if (value_says(value_get(step, "do"), "wait"))
+            pause_seconds(value_get(step, "seconds")->number);
+        else
+            step_do(s, step, here);
+    }
+}
+
+/* ---- A scenario ------------------------------------------------------------------------------------ */
+
+static double redis_time(void)
+{
+    redisReply *reply = redis_command("TIME");
+    double seconds = atof(reply->element[0]->str), micros = atof(reply->element[1]->str);
+    freeReplyObject(reply);
+    return seconds + micros / 1e6;
+}
+
+static void make_queues(scenario *s, const value *queues)
+{
+    static const seriatim_text usual = {"q", 1};
+    const value *settings;
+    if (!queues)
+        queue_init(&s->queues[s->queue_count++], usual, NULL);
+    for (settings = queues ? queues->first : NULL; settings && s->queue_count < QUEUES; settings = settings->next)
+        queue_init(&s->queues[s->queue_count++], settings->key, settings);
+}
+
+static void check_at_end(scenario *s)
+{
+    seriatim_client *client = seriatim_link_client(s->link);
+    char where[512];
+    check c;
+    size_t i, n, number, count;
+    memset(&c, 0, sizeof c);
+    for (i = 0; i < s->queue_count; i++) {
+        const seriatim_finding *findings;
+        int status = scenario_number(s, &s->queues[i], &number);
+        if (status == SERIATIM_OK)
+            status = scenario_drive(s, seriatim_check_begin(client, number, 0));
+        check_status(s, NULL, status, &c);
+        findings = seriatim_check_result(client, &count);
+        for (n = 0; n < count; n++)
+            wrong(&c, "%s %s", findings[n].kind, findings[n].detail);
+    }
+    snprintf(where, sizeof where, "%s, check at the end", s->where);
+    conclude(&c, where);
+}
+
+void scenario_run(const char *file, const value *from)
+{
+    static const seriatim_text ns = {"spec", 4};
+    scenario s;
+    char where[512];
+    memset(&s, 0, sizeof s);
+    snprintf(where, sizeof where, "%s: %s", file, value_get(from, "name")->text.data);
+    s.where = where;
+    freeReplyObject(redis_command("CONFIG SET maxmemory 0"));
+    freeReplyObject(redis_command("FLUSHALL"));
+    s.start = redis_time();
+    make_queues(&s, value_get(from, "queues"));
+    scenario_connect(&s, ns);
+    steps_run(&s, value_get(from, "steps"), where);
+    check_at_end(&s);
+    seriatim_link_free(s.link);
+}
