@@ -230,6 +230,8 @@ os.register_at_fork(after_in_child=_new_lock)
 class FunctionWorker(Generic[P, R]):
     """A function with a queue. Calling it calls the function; `worker` is the class that was made for it."""
 
+    __name__: str
+
     def __init__(self, function: Callable[P, R], options: dict[str, Any]) -> None:
         if not callable(function):
             raise _check.refusal("worker", "a function", function)

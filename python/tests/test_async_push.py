@@ -1,0 +1,281 @@
+"""aperform_async: the event loop is never blocked, and the pool stays whole."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import seriatim
+from seriatim import PushResult, _pool
+from support.jobs import deaf, descriptors, ids, runs, serve, worker
+from support.redis_server import RedisServer
+
+
+@pytest.fixture
+def recorder() -> Any:
+    return worker("Async")
+
+
+async def tick(every: float = 0.01) -> list[float]:
+    """The moments (monotonic) at which the loop was free, until it is cancelled."""
+    moments: list[float] = []
+    try:
+        while True:
+            moments.append(time.monotonic())
+            await asyncio.sleep(every)
+    except asyncio.CancelledError:
+        return moments
+
+
+def whole() -> bool:
+    """Nothing lent, nobody waiting."""
+    pool = _pool.current()
+    return not len(pool._lent) and not pool._waiting and len(pool._idle) <= seriatim.client_pool_size
+
+
+def test_pushes(recorder: Any) -> None:
+    assert asyncio.run(recorder.aperform_async([{"id": 1, "payload": "v1"}])) == PushResult(1, 0, 0, [])
+    serve(recorder)
+    assert runs(recorder)[0].payloads == {"1": ["v1"]}
+
+
+def test_a_queue_pushes_too(recorder: Any) -> None:
+    assert asyncio.run(recorder.queue.apush([{"id": 1}])).added == 1
+    assert asyncio.run(recorder.aperform_async([])) == PushResult(0, 0, 0, [])
+
+
+def test_refuses_what_perform_async_refuses(recorder: Any) -> None:
+    with pytest.raises(seriatim.Invalid, match=r"^jobs\[0\]: id is missing$"):
+        asyncio.run(recorder.aperform_async([{}]))
+    with pytest.raises(seriatim.Invalid, match="id"):
+        asyncio.run(recorder.aperform_async([{"id": "x" * 2000}]))
+    assert whole()
+
+
+def test_a_hundred_at_once_over_five_connections(recorder: Any, redis: RedisServer) -> None:
+    async def push() -> list[PushResult]:
+        return await asyncio.gather(*(recorder.aperform_async([{"id": number}]) for number in range(100)))
+
+    seriatim.pool_timeout = 60
+    assert [result.added for result in asyncio.run(push())] == [1] * 100
+    assert recorder.metrics["length"] == 100
+    assert str(redis.call("CLIENT", "LIST")).count("name=seriatim-client") <= 5
+    assert whole()
+
+
+def test_the_loop_goes_on_while_redis_sleeps(recorder: Any, redis: RedisServer) -> None:
+    async def push() -> tuple[list[float], float, float]:
+        await recorder.aperform_async([{"id": "warm"}])
+        sleeping = threading.Thread(target=redis.call, args=("DEBUG", "SLEEP", 1))
+        sleeping.start()
+        await asyncio.sleep(0.1)
+        ticker = asyncio.create_task(tick())
+        begun = time.monotonic()
+        await asyncio.gather(*(recorder.aperform_async([{"id": number}]) for number in range(20)))
+        ended = time.monotonic()
+        ticker.cancel()
+        sleeping.join()
+        return await ticker, begun, ended
+
+    moments, begun, ended = asyncio.run(push())
+    assert ended - begun > 0.5
+    assert sum(begun <= moment <= ended for moment in moments) >= 20
+
+
+def test_the_loop_goes_on_while_there_is_no_redis(recorder: Any) -> None:
+    seriatim.redis = "unix:///no/such/socket"
+
+    async def push() -> list[float]:
+        ticker = asyncio.create_task(tick())
+        task = asyncio.create_task(recorder.aperform_async([{"id": 1}]))
+        await asyncio.sleep(1)
+        assert not task.done()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        ticker.cancel()
+        return await ticker
+
+    assert len(asyncio.run(push())) >= 20
+    assert whole()
+
+
+def test_comes_through_when_redis_comes_back(recorder: Any) -> None:
+    server = RedisServer()
+    seriatim.redis = server.url
+
+    async def push() -> PushResult:
+        await recorder.aperform_async([{"id": 1}])
+        server.stop()
+        task = asyncio.create_task(recorder.aperform_async([{"id": 2}]))
+        await asyncio.sleep(0.3)
+        await asyncio.get_running_loop().run_in_executor(None, server.start)
+        result: PushResult = await task
+        return result
+
+    try:
+        assert asyncio.run(push()).added == 1
+        assert ids(recorder.queries.range_by_id("-", "+")) == ["1", "2"]
+    finally:
+        server.remove()
+
+
+def test_cancellation_leaves_the_pool_whole(recorder: Any) -> None:
+    seriatim.client_pool_size = 3
+    seriatim.pool_timeout = 60
+
+    async def push(number: int) -> None:
+        await recorder.aperform_async([{"id": f"{number}-{place}", "payload": "x" * 50} for place in range(20)])
+
+    async def storm() -> None:
+        tasks = [asyncio.create_task(push(number)) for number in range(100)]
+        for task in random.sample(tasks, 90):
+            await asyncio.sleep(random.random() * 0.002)
+            task.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(result is None or isinstance(result, asyncio.CancelledError) for result in results)
+        assert sum(result is None for result in results) >= 10
+
+    for _ in range(5):
+        before = descriptors()
+        asyncio.run(storm())
+        assert whole()
+        assert descriptors() <= before + seriatim.client_pool_size
+    assert recorder.perform_async([{"id": "last"}]).added == 1
+    assert ids(recorder.queries.fetch(["last"])) == ["last"]
+
+
+def test_timeouts(recorder: Any) -> None:
+    async def push() -> None:
+        holder = asyncio.create_task(recorder.aperform_async([{"id": 1}]))
+        await asyncio.sleep(0.1)
+        with pytest.raises(seriatim.PoolTimeout, match=r"^no free connection in 0\.1 s: all 1 are in use"):
+            await recorder.aperform_async([{"id": 2}])
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(recorder.aperform_async([{"id": 3}]), 0.05)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(holder, 0.05)
+
+    with deaf():
+        seriatim.client_pool_size = 1
+        seriatim.pool_timeout = 0.1
+        asyncio.run(push())
+        assert whole()
+
+
+def test_threads_and_coroutines_wait_in_the_same_line(recorder: Any) -> None:
+    seriatim.client_pool_size = 1
+    seriatim.pool_timeout = 60
+    pool, served = _pool.current(), []
+
+    async def use(name: str) -> None:
+        async with pool.lend():
+            served.append(name)
+
+    def use_in_thread(name: str) -> None:
+        with pool.lend():
+            served.append(name)
+
+    async def line() -> list[threading.Thread]:
+        threads, tasks = [], []
+        async with pool.lend():
+            for number in range(5):
+                threads.append(threading.Thread(target=use_in_thread, args=(f"thread{number}",)))
+                threads[-1].start()
+                while len(pool._waiting) <= number * 2:
+                    await asyncio.sleep(0.001)
+                tasks.append(asyncio.create_task(use(f"task{number}")))
+                await asyncio.sleep(0)
+        await asyncio.gather(*tasks)
+        return threads
+
+    for thread in asyncio.run(line()):
+        thread.join()
+    assert served == [f"{kind}{number}" for number in range(5) for kind in ("thread", "task")]
+
+
+def test_one_loop_after_another_and_one_beside_another(recorder: Any) -> None:
+    seriatim.pool_timeout = 60
+
+    def push(place: int) -> None:
+        for number in range(10):
+            asyncio.run(recorder.aperform_async([{"id": f"{place}-{number}"}]))
+
+    threads = [threading.Thread(target=push, args=(place,)) for place in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert recorder.metrics["length"] == 80
+    assert whole()
+
+
+class Blind(asyncio.SelectorEventLoop):
+    """A loop that cannot watch sockets, as on Windows."""
+
+    def _refuse(self, *arguments: Any) -> Any:
+        raise NotImplementedError
+
+    add_reader = add_writer = remove_reader = remove_writer = _refuse
+
+
+def test_a_loop_that_cannot_watch_sockets(recorder: Any, redis: RedisServer) -> None:
+    async def push() -> int:
+        await recorder.aperform_async([{"id": 1}])
+        ticker = asyncio.create_task(tick())
+        sleeping = threading.Thread(target=redis.call, args=("DEBUG", "SLEEP", 0.5))
+        sleeping.start()
+        await asyncio.sleep(0.1)
+        await recorder.aperform_async([{"id": 2}])
+        sleeping.join()
+        ticker.cancel()
+        return len(await ticker)
+
+    loop = Blind()
+    assert loop.run_until_complete(push()) >= 10
+    loop.close()
+    assert recorder.metrics["length"] == 2
+
+
+def test_middlewares_around_an_async_push(recorder: Any) -> None:
+    seen = []
+
+    def sync(worker: Any, jobs: Any, call_next: Callable[[], Any]) -> Any:
+        seen.append("sync")
+        result = call_next()
+        seen.append(result.added)
+        return result
+
+    async def asynchronous(worker: Any, jobs: Any, call_next: Callable[[], Any]) -> Any:
+        seen.append("async")
+        await asyncio.sleep(0)
+        jobs.append({"id": 2})
+        return await call_next()
+
+    seriatim.client_middlewares = [sync, asynchronous]
+    assert asyncio.run(recorder.aperform_async([{"id": 1}])).added == 2
+    assert seen == ["sync", "async", 2]
+    with pytest.raises(seriatim.Invalid, match=r"^client_middlewares\[1\] is async: use aperform_async$"):
+        recorder.perform_async([{"id": 3}])
+
+
+def test_finding_the_url_does_not_block_the_loop(recorder: Any, redis: RedisServer) -> None:
+    def find() -> str:
+        time.sleep(0.5)
+        return redis.url
+
+    seriatim.redis = find
+
+    async def push() -> list[float]:
+        ticker = asyncio.create_task(tick())
+        await recorder.aperform_async([{"id": 1}])
+        ticker.cancel()
+        return await ticker
+
+    assert len(asyncio.run(push())) >= 10
