@@ -107,7 +107,7 @@ static PyObject *delivery_job(PyObject *object, PyObject *number)
     job = seriatim_delivery_job(delivery, place);
     delivery_begin_reading(self);
     row = Py_BuildValue("(NLLdNN)", spy_id(job->id, job->id_len), (long long)job->fence, (long long)job->retry_count,
-                        job->perform_in, spy_text_or_none(job->error, job->error_len),
+                        job->perform_in, spy_error_or_none(job->error, job->error_len),
                         spy_list(job->payload_count, delivery_payload, job->payloads));
     delivery_end_reading(self);
     return row;

@@ -46,7 +46,7 @@ static PyObject *operators_record(const void *records, size_t i)
                  spy_set(dict, "perform_in", PyFloat_FromDouble(record->perform_in)) ||
                  spy_set(dict, "updated_at", PyFloat_FromDouble(record->updated_at)) ||
                  spy_set(dict, "retry_count", PyLong_FromLongLong(record->retry_count)) ||
-                 spy_set(dict, "error", spy_text_or_none(record->error, record->error_len)) ||
+                 spy_set(dict, "error", spy_error_or_none(record->error, record->error_len)) ||
                  spy_set(dict, "payloads", spy_list(record->payload_count, operators_payload, record->payloads)) ||
                  spy_set(dict, "payload_total", PyLong_FromSize_t(record->payload_total)) ||
                  spy_set(dict, "fence", PyLong_FromLongLong(record->fence)) ||
@@ -299,7 +299,7 @@ static PyObject *operators_read_health(const spy_link *self)
     const char *policy = health->maxmemory_policy;
     int kept = health->append_only;
     PyObject *dict = PyDict_New();
-    if (dict && (spy_set(dict, "maxmemory_policy", spy_text_or_none(policy, strlen(policy))) ||
+    if (dict && (spy_set(dict, "maxmemory_policy", *policy ? spy_text(policy, strlen(policy)) : spy_none_or(0)) ||
                  spy_set(dict, "appendonly", kept < 0 ? spy_none_or(0) : PyBool_FromLong(kept))))
         Py_CLEAR(dict);
     return dict;

@@ -197,9 +197,9 @@ PyObject *spy_text(const char *bytes, size_t len)
     return PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)len, "replace");
 }
 
-PyObject *spy_text_or_none(const char *text, size_t len)
+PyObject *spy_error_or_none(const char *error, size_t len)
 {
-    return len ? spy_text(text, len) : spy_none_or(0);
+    return len ? spy_id(error, len) : spy_none_or(0);
 }
 
 PyObject *spy_cstr_or_none(const char *text)

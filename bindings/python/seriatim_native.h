@@ -46,7 +46,7 @@ int spy_deadline(PyObject *const *args, Py_ssize_t nargs, PyObject *names, Py_ss
 
 PyObject *spy_id(const char *bytes, size_t len);         /* str, or bytes where they are not UTF-8 */
 PyObject *spy_text(const char *bytes, size_t len);       /* str; what is not UTF-8 is replaced */
-PyObject *spy_text_or_none(const char *text, size_t len);
+PyObject *spy_error_or_none(const char *error, size_t len); /* stored: str, or bytes where it is not UTF-8 (dump_error) */
 PyObject *spy_cstr_or_none(const char *text);
 PyObject *spy_bytes_or_none(const char *bytes, size_t len); /* None where there are none */
 PyObject *spy_none_or(int failed);                       /* None, or NULL where the exception is set already */

@@ -31,8 +31,8 @@ build_splitter      gives the splitter: build_balanced_splitter (default), build
 dump_payload        object -> bytes, and
 load_payload        bytes -> object: the codec of workers that name none. None: canonical JSON
 format_error        exception -> str, what is kept of a failure: str(exception)
-dump_error          str -> str and back around stored errors,
-load_error          to compress them, say
+dump_error          str -> str or bytes, and
+load_error          back, around stored errors, to compress them, say; gets bytes where they are not UTF-8
 lease_time          10; seconds after which a silent node's shards are another's
 stop_timeout        25; seconds that a stopping server gives to what runs
 namespace           "seriatim"; what every key in Redis begins with
@@ -100,8 +100,8 @@ if TYPE_CHECKING:
     dump_payload: Callable[[Any], bytes | str] | None
     load_payload: Callable[[bytes], Any] | None
     format_error: Callable[[BaseException], str]
-    dump_error: Callable[[str], str]
-    load_error: Callable[[str], str]
+    dump_error: Callable[[str], str | bytes]
+    load_error: Callable[[Any], str]
     lease_time: float
     stop_timeout: float
     namespace: str

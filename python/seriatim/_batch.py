@@ -93,8 +93,8 @@ class Batch(Mapping[Id, list[Any]]):
         """Pushed with the payloads, in their order."""
         return [_native.load(context) if context else {} for _, _, context in self._row(id)[5]]
 
-    def error(self, id: Id | int) -> str | None:
-        """The id's last error."""
+    def error(self, id: Id | int) -> str | bytes | None:
+        """The id's last error, as it is stored."""
         return self._row(id)[4]
 
     def _outcome(self, id: Id) -> object | None:

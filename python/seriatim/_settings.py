@@ -104,6 +104,10 @@ def _same(text: str) -> str:
     return text
 
 
+def _text(stored: str | bytes) -> str:
+    return stored if isinstance(stored, str) else stored.decode("utf-8", "replace")
+
+
 class Settings:
     """All settings of a process."""
 
@@ -122,8 +126,8 @@ class Settings:
     dump_payload = Setting[Union[Callable[[Any], Union[bytes, str]], None]](_check.function_or_none, lambda: None)
     load_payload = Setting[Union[Callable[[bytes], Any], None]](_check.function_or_none, lambda: None)
     format_error = Setting[Callable[[BaseException], str]](_check.function, lambda: str)
-    dump_error = Setting[Callable[[str], str]](_check.function, lambda: _same)
-    load_error = Setting[Callable[[str], str]](_check.function, lambda: _same)
+    dump_error = Setting[Callable[[str], Union[str, bytes]]](_check.function, lambda: _same)
+    load_error = Setting[Callable[[Any], str]](_check.function, lambda: _text)
     lease_time = Setting[float](_seconds(0.2, 3600.0), lambda: 10)
     stop_timeout = Setting[float](_seconds(0.0, 86_400.0), lambda: 25)
     namespace = Setting[str](partial(_check.text, low=1, high=128), lambda: "seriatim", connects=True)

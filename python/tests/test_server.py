@@ -1,0 +1,305 @@
+"""A server in a process: its hooks, its choice of workers, its shares, its end."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from queue import Queue
+from typing import Any
+
+import pytest
+
+import seriatim
+from support.jobs import drained, eventually, runs, serve, worker
+from support.redis_server import RedisServer
+
+# ---- hooks
+
+
+def test_lk_a_45_on_server_init_comes_once_before_any_job() -> None:
+    order: Queue[str] = Queue()
+
+    @seriatim.on_server_init
+    def first() -> None:
+        order.put("init")
+
+    recorder = worker("Init", lambda payloads, batch: order.put("job"))
+    recorder.perform_async([{"id": 1}, {"id": 2}])
+    serve(recorder)
+    runs(recorder, 2)
+    assert [order.get() for _ in range(order.qsize())] == ["init", "job", "job"]
+
+
+def test_one_instance_a_process_and_its_errors_end_the_start() -> None:
+    made: list[object] = []
+
+    def init(self: Any) -> None:
+        made.append(self)
+        if len(made) > 1:
+            raise RuntimeError("no second one")
+
+    recorder = worker("Instance", __init__=init)
+    for _ in range(2):
+        serve(recorder).stop()
+    recorder.perform_async([{"id": id} for id in range(5)])
+    serve(recorder)
+    runs(recorder, 5)
+    assert len(made) == 1
+
+    broken = worker("Broken", __init__=lambda self: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        serve(broken)
+
+
+@pytest.mark.parametrize("given", [float("nan"), "soon", None, True, RuntimeError("hook")], ids=str)
+def test_a_bad_retry_in_is_logged_and_the_default_formula_counts(given: Any, caplog: pytest.LogCaptureFixture) -> None:
+    def retry_in(self: Any, count: int) -> Any:
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+    def body(payloads: Any, batch: Any) -> None:
+        raise ValueError("x")
+
+    recorder = worker("Hook", body, retry_in=retry_in)
+    serve(recorder)
+    recorder.perform_async([{"id": 1}])
+    record = eventually(lambda: recorder.queries.range_by_retry_count(0, 0))[0]
+    assert 14 < record["perform_in"] - time.time() < 46
+    assert any("the default formula is used" in line for line in caplog.messages)
+
+
+def test_lk_a_17_retries_exhausted_may_raise(caplog: pytest.LogCaptureFixture) -> None:
+    def exhausted(self: Any, jobs: Any) -> None:
+        raise LookupError(f"{len(jobs)} jobs")
+
+    def body(payloads: Any, batch: Any) -> None:
+        raise ValueError("x")
+
+    recorder = worker("Exhausted", body, max_retry_count=0, retries_exhausted=exhausted)
+    serve(recorder)
+    recorder.perform_async([{"id": 1}])
+    eventually(lambda: any("retries_exhausted raised LookupError: 1 jobs" in line for line in caplog.messages))
+    recorder.perform_async([{"id": 2}])
+    runs(recorder, 2)
+
+
+def test_lk_a_19_stored_errors_pass_through_format_dump_and_load() -> None:
+    seriatim.format_error = lambda error: f"{error}\n" + "line\n" * 4000
+    seriatim.dump_error = lambda text: zlib.compress(text.encode())
+    seriatim.load_error = lambda data: zlib.decompress(data).decode()
+
+    def body(payloads: Any, batch: Any) -> None:
+        raise ValueError("long")
+
+    recorder = worker("A19", body, retry_in=lambda self, count: 60)
+    serve(recorder)
+    recorder.perform_async([{"id": 1}])
+    record = eventually(lambda: recorder.queries.range_by_retry_count(0, 0))[0]
+    assert record["error"] == "long\n" + "line\n" * 4000
+
+
+def test_an_error_without_a_text_is_named_by_its_class() -> None:
+    def body(payloads: Any, batch: Any) -> None:
+        raise AssertionError
+
+    recorder = worker("Silent", body, retry_in=lambda self, count: 60)
+    serve(recorder)
+    recorder.perform_async([{"id": 1}])
+    assert eventually(lambda: recorder.queries.range_by_retry_count(0, 0))[0]["error"].startswith("AssertionError")
+
+
+# ---- which workers
+
+
+def test_refuses_to_start_without_a_worker_with_an_unknown_queue_with_two_of_one_name() -> None:
+    for arguments, text in (
+        ({"workers": []}, "no workers"),
+        ({"workers": [worker("a")], "queues": ["b"]}, "unknown queue 'b'; there are 'a'"),
+        ({"workers": [worker("a"), worker("a")]}, "same queue_name 'a'"),
+        ({"workers": [str]}, "workers"),
+        ({"workers": ["no.such:Worker"]}, "no.such"),
+    ):
+        with pytest.raises(seriatim.UsageError, match=text):
+            seriatim.Server(**arguments)
+
+
+def test_warns_when_redis_knows_another_number_of_shards(caplog: pytest.LogCaptureFixture) -> None:
+    worker("Resized", shards_count=3).perform_async([{"id": 1}])
+    recorder = worker("Resized", shards_count=7)
+    serve(recorder)
+    runs(recorder)
+    assert any("the code says 7 shards, Redis has 3" in line for line in caplog.messages)
+
+
+def test_warns_of_a_redis_that_may_lose_jobs(redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    redis.call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    try:
+        serve(worker("Health"))
+    finally:
+        redis.call("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    assert any("maxmemory-policy is allkeys-lru" in line for line in caplog.messages)
+
+
+# ---- who runs what
+
+
+def test_asks_a_scheduler_of_the_application_and_goes_on_when_it_raises_or_will_not_choose() -> None:
+    seen: list[Any] = []
+
+    def choose(candidates: Any) -> Any:
+        seen.append(candidates)
+        if len(seen) == 1:
+            raise RuntimeError("no")
+        return candidates[-1] if len(seen) > 3 else None
+
+    seriatim.build_scheduler = lambda: choose
+    recorder = worker("Own", shards_count=3)
+    recorder.perform_async([{"id": id} for id in range(20)])
+    serve(recorder, threads=2)
+    runs(recorder, 20)
+    candidate = seen[0][0]
+    assert candidate.worker is recorder and 0 <= candidate.index < 3 and candidate.lag >= 0 and candidate.size >= 1
+
+
+def test_gives_each_group_of_a_splitter_a_thread() -> None:
+    threads: set[str] = set()
+
+    def body(payloads: Any, batch: Any) -> None:
+        threads.add(threading.current_thread().name)
+        time.sleep(0.05)
+
+    seriatim.build_splitter = lambda: lambda shards: [shards[:1], [], shards[1:]]
+    recorder = worker("Groups", body, shards_count=4)
+    recorder.perform_async([{"id": id} for id in range(12)])
+    serve(recorder)
+    runs(recorder, 12)
+    assert len(threads) == 2
+
+
+def test_shares_a_queue_between_two_servers_and_gives_all_to_the_one_that_is_left() -> None:
+    recorder = worker("Shared", shards_count=8)
+    first, second = serve(recorder), serve(recorder)
+    eventually(lambda: [server.stats()["shards"] for server in (first, second)] == [4, 4])
+    first.stop()
+    eventually(lambda: second.stats()["shards"] == 8)
+
+
+# ---- its end
+
+
+def test_may_be_stopped_and_started_again_with_a_server_of_its_own_each_time() -> None:
+    recorder = worker("Again")
+    for id in range(3):
+        server = serve(recorder)
+        recorder.perform_async([{"id": id}])
+        runs(recorder)
+        assert server.stop() and server.stop()
+        with pytest.raises(seriatim.Closed):
+            server.start()
+
+
+def test_what_runs_past_the_deadline_is_handed_back() -> None:
+    gate = threading.Event()
+    recorder = worker("Late", lambda payloads, batch: gate.wait(20))
+    recorder.perform_async([{"id": 1}])
+    server = serve(recorder)
+    eventually(lambda: server.stats()["running"] == 1)
+    assert server.stop(0.2) is False
+    [record] = recorder.queries.fetch([1])
+    assert record["retry_count"] == -1 and "error" not in record
+    gate.set()
+    again = serve(recorder)
+    runs(recorder, 2)
+    assert again.stop()
+
+
+def test_a_lost_connection_does_not_end_the_server(redis: RedisServer) -> None:
+    own = RedisServer()
+    try:
+        seriatim.redis = own.url
+        recorder = worker("Lost")
+        server = serve(recorder)
+        recorder.perform_async([{"id": 1}])
+        runs(recorder)
+        own.stop()
+        time.sleep(0.3)
+        own.start()
+        recorder.perform_async([{"id": 2}])
+        assert runs(recorder)[0].payloads == {"2": [""]}
+        assert server.stop()
+    finally:
+        own.remove()
+
+
+PROGRAM = """
+import seriatim, sys, time
+class Slow(seriatim.Worker):
+    def perform(self, payloads_by_id):
+        print("begun", flush=True)
+        time.sleep(0.5)
+        print("ended", flush=True)
+server = seriatim.Server(workers=[Slow]).start()
+Slow.perform_async([{"id": 1}])
+while not server.stats()["running"]:
+    time.sleep(0.01)
+"""
+
+
+def test_a_program_that_ends_lets_its_jobs_finish() -> None:
+    environment = {**os.environ, "REDIS_URL": seriatim.redis_url()}
+    ended = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=60)
+    assert ended.stdout == "begun\nended\n"
+    assert ended.returncode == 0
+
+
+def test_a_fork_of_a_server_pushes_but_does_not_stop_its_parents_server() -> None:
+    recorder = worker("Forked")
+    server = serve(recorder)
+
+    def child() -> None:
+        recorder.perform_async([{"id": "child"}])
+        assert server.stop(0)
+
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    process.join(20)
+    assert process.exitcode == 0
+    assert runs(recorder)[0].payloads == {"child": [""]}
+    recorder.perform_async([{"id": "parent"}])
+    runs(recorder)
+    assert server.running and server.stop()
+
+
+def test_threads_in_other_work_do_not_cost_the_lease() -> None:
+    seriatim.lease_time = 1
+
+    def body(payloads: Any, batch: Any) -> None:
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            pass
+
+    recorder = worker("Busy", body, shards_count=1)
+    recorder.perform_async([{"id": id} for id in range(3)])
+    server = serve(recorder, threads=3)
+    runs(recorder, 3)
+    drained(recorder)
+    assert server.stats()["refused"] == 0
+
+
+def test_events_of_the_node_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "seriatim"):
+        recorder = worker("Logged")
+        server = serve(recorder)
+        recorder.perform_async([{"id": 7}])
+        runs(recorder)
+        server.stop()
+    text = "\n".join(caplog.messages)
+    for part in ("start node", "start q=Logged id=7 n=1", "done q=Logged id=7 n=1", "stop stopped"):
+        assert part in text, text
