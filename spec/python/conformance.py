@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,8 @@ class Suite:
             return
         self._report.scenario()
         for at, row in enumerate(rows):
-            self._report.check(f"{file}, row {at + 1}", lambda: getattr(vectors, file)(row, self._redis))
+            examine: Callable[[Any, RedisServer], list[str]] = getattr(vectors, file)
+            self._report.check(f"{file}, row {at + 1}", lambda: examine(row, self._redis))
 
     def _scenarios(self, file: str, scenarios: list[Any]) -> None:
         for scenario in scenarios:

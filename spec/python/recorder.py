@@ -106,4 +106,6 @@ class Recorder(seriatim.Worker):
 def worker(label: str, settings: dict[str, Any]) -> type[Recorder]:
     members = {field: value for field, value in settings.items() if field not in ("name", "retry_in")}
     own = {"label": label, "waits": settings.get("retry_in", [60]), "queue_name": to_text(settings.get("name", label))}
-    return type(Recorder)("Made", (Recorder,), {"shards_count": 1, **own, **members})
+    make: Any = type(Recorder)
+    made: type[Recorder] = make("Made", (Recorder,), {"shards_count": 1, **own, **members})
+    return made

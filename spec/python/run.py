@@ -56,7 +56,7 @@ class RunStep:
     def _all_quiet(self, wanted: str) -> bool:
         return all(self._quiet(worker.metrics, wanted) for worker in self._workers.values())
 
-    def _quiet(self, metrics: Any, wanted: str) -> bool:
+    def _quiet(self, metrics: seriatim.Metrics, wanted: str) -> bool:
         return metrics["busy"] == 0 and (metrics["length"] == 0 if wanted == "empty" else metrics["lag"] == 0)
 
     def _exclusive(self) -> list[str]:

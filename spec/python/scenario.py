@@ -60,7 +60,7 @@ class Scenario:
     def _checked(self, step: Step) -> list[str]:
         """What is wrong with the step, as a list of texts."""
         try:
-            wrong = getattr(self, f"_do_{step['do']}")(step, self._workers.get(step.get("queue", "q")))
+            wrong: list[str] | None = getattr(self, f"_do_{step['do']}")(step, self._workers.get(step.get("queue", "q")))
         except (seriatim.Error, seriatim.Invalid) as error:
             return self._error(step.get("error"), error)
         return [f"no error, but {step['error']} was expected"] if "error" in step else wrong or []
@@ -105,7 +105,8 @@ class Scenario:
         return self._values.compare(step["expect"], found, "explanation")
 
     def _do_metrics(self, step: Step, worker: type[Recorder]) -> list[str]:
-        found = {**worker.metrics, "shards": len(worker.metrics["shards"])}
+        found: dict[str, Any] = dict(worker.metrics)
+        found["shards"] = len(found["shards"])
         return self._values.compare(step["expect"], found, "metrics")
 
     def _do_action(self, step: Step, worker: type[Recorder]) -> list[str]:

@@ -15,7 +15,10 @@ def to_bytes(value: Any) -> bytes:
         return value
     if isinstance(value, str):
         return value.encode()
-    return bytes.fromhex(value["hex"]) if "hex" in value else (value["repeat"] * value["times"]).encode()
+    if "hex" in value:
+        return bytes.fromhex(value["hex"])
+    repeated: str = value["repeat"] * value["times"]
+    return repeated.encode()
 
 
 def to_text(value: Any) -> Any:
