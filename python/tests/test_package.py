@@ -1,0 +1,99 @@
+"""The sdist holds what it needs, installs in a fresh venv without a network, and the README's Python start works as printed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+OURS = re.compile(
+    r"(core/(include|src|scripts)/.*|bindings/python/.*|python/seriatim/.*|setup\.py|pyproject\.toml|MANIFEST\.in|"
+    r"README\.md|CHANGELOG\.md|LICENSE)"
+)
+
+
+def run(*words: str, cwd: Path, env: Mapping[str, str] | None = None) -> str:
+    ended = subprocess.run(words, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert ended.returncode == 0, ended.stdout
+    return ended.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("package")
+
+
+@pytest.fixture(scope="module")
+def sdist(folder: Path) -> Path:
+    """Made in a copy: setup.py leaves its traces where it runs."""
+    copy = folder / "copy"
+    unwanted = shutil.ignore_patterns(".git", "tmp", "*.so", "*.o", "__pycache__", "*.egg-info", "build", "dist")
+    shutil.copytree(ROOT, copy, ignore=unwanted)
+    run(sys.executable, "setup.py", "-q", "sdist", "-d", str(folder), cwd=copy)
+    [made] = folder.glob("seriatim-*.tar.gz")
+    return made
+
+
+@pytest.fixture(scope="module")
+def venv(folder: Path, sdist: Path) -> dict[str, str]:
+    """The environment of a shell in which it is installed."""
+    run(sys.executable, "-m", "venv", "--system-site-packages", str(folder / "venv"), cwd=folder)
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "REDIS_URL")}
+    environment = {**kept, "PATH": f"{folder / 'venv' / 'bin'}:{os.environ['PATH']}"}
+    words = ("install", "-q", "--no-build-isolation", "--no-index", "--disable-pip-version-check", str(sdist))
+    run(str(folder / "venv" / "bin" / "pip"), *words, cwd=folder, env=environment)
+    return environment
+
+
+@pytest.mark.limit(300)
+def test_the_sdist_holds_what_git_has(sdist: Path) -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {name for name in listed.stdout.split("\0") if OURS.fullmatch(name)} <= names
+
+
+def readme_blocks() -> dict[str, str]:
+    """The first python block and the sh blocks of the README's Python start."""
+    section = re.search(r"^## Python in five minutes$(.*?)^## ", (ROOT / "README.md").read_text(), re.S | re.M)
+    assert section
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", section[1], re.S | re.M)
+    return {
+        "app": next(text for kind, text in blocks if kind == "python"),
+        "push": next(text for kind, text in blocks if kind == "sh" and "perform_async" in text),
+        "work": next(text for kind, text in blocks if kind == "sh" and "seriatim -r" in text),
+    }
+
+
+@pytest.fixture
+def server_log(folder: Path, venv: dict[str, str]) -> Iterator[Path]:
+    blocks, here, log = readme_blocks(), folder / "app", folder / "app" / "log"
+    here.mkdir()
+    (here / "app.py").write_text(blocks["app"])
+    environment = {**venv, "SERIATIM_DATA": str(here / "data"), "PYTHONUNBUFFERED": "1"}
+    run("sh", "-c", blocks["push"], cwd=here, env=environment)
+    with open(log, "w") as output:
+        server = subprocess.Popen(blocks["work"].split(), cwd=here, env=environment, stdout=output, stderr=output)
+    yield log
+    server.send_signal(signal.SIGINT)
+    assert server.wait(30) == 0, log.read_text()
+
+
+@pytest.mark.limit(300)
+def test_the_readmes_start_works_as_printed(server_log: Path) -> None:
+    deadline = time.monotonic() + 30
+    while not all(line in server_log.read_text() for line in ("order 1: created -> paid", "order 2: created")):
+        assert time.monotonic() < deadline, server_log.read_text()
+        time.sleep(0.05)
