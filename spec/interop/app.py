@@ -6,4 +6,4 @@ import seriatim
 
 for name, value in SETTINGS.get("seriatim", {}).items():
     setattr(seriatim, name, value)
-seriatim.workers = [worker(queue, fields) for queue, fields in SETTINGS["workers"].items()]
+seriatim.workers = [worker(queue, fields, SETTINGS["tasks"]) for queue, fields in SETTINGS["workers"].items()]

@@ -2,7 +2,7 @@
 
 # A journal in which something went wrong after all: the checker must see it, or its silence means nothing.
 class Controls
-  # @param lines [Array<Journal::Line>] of a journal without faults
+  # @param lines [Array<Journal::Line>] of one queue's journal without faults
   def initialize(lines)
     @lines = lines
   end
@@ -16,11 +16,9 @@ class Controls
 
   private
 
-  # The id's last numbers, which ran once.
   def lost
-    first, = runs.select { |start, _| @lines.count { |line| line.kind == "start" && same?(line, start) && line.numbers.include?(start.numbers.last) } == 1 }
-                 .max_by { |start, _| start.numbers.last }
-    @lines - [end_of(first)]
+    ended = end_of(runs.first)
+    @lines.reject { |line| line.equal?(ended) }
   end
 
   def reordered
@@ -32,7 +30,7 @@ class Controls
   def concurrent
     (first, second), = pairs
     ended = end_of(first)
-    (@lines - [ended]).flat_map { |line| line.equal?(second) ? [line, ended] : [line] }
+    @lines.reject { |line| line.equal?(ended) }.flat_map { |line| line.equal?(second) ? [line, ended] : [line] }
   end
 
   def unfenced
@@ -40,18 +38,18 @@ class Controls
     @lines.map { |line| line.equal?(second) ? line.dup.tap { |copy| copy.fence = 1 } : line }
   end
 
-  def runs = @runs ||= @lines.select { |line| line.kind == "start" }.filter_map { |start| [start, end_of(start)] if end_of(start) }
+  # Starts that have an end, and none of whose numbers began twice.
+  def runs = @runs ||= starts.select { |line| end_of(line) && line.numbers.all? { |number| times[[line.id, number]] == 1 } }
 
-  # Starts of one id, the second right after the first had ended, neither repeating the other.
-  def pairs
-    @pairs ||= runs.map(&:first).group_by { |start| [start.queue, start.id] }.values
-                   .flat_map { |starts| starts.each_cons(2).to_a }.select { |first, second| (first.numbers & second.numbers).empty? }
-  end
+  def starts = @starts ||= @lines.select { |line| line.kind == "start" }
+
+  def times = @times ||= starts.flat_map { |line| line.numbers.map { |number| [line.id, number] } }.tally
+
+  # Two runs of one id, one after the other.
+  def pairs = @pairs ||= runs.group_by(&:id).values.flat_map { |of_id| of_id.each_cons(2).to_a }
 
   def end_of(start)
-    @ends ||= @lines.select { |line| line.kind == "end" }.to_h { |line| [[line.queue, line.id, line.fence], line] }
-    @ends[[start.queue, start.id, start.fence]]
+    @ends ||= @lines.select { |line| line.kind == "end" }.to_h { |line| [[line.id, line.fence], line] }
+    @ends[[start.id, start.fence]]
   end
-
-  def same?(line, other) = line.queue == other.queue && line.id == other.id
 end

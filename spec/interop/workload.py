@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from itertools import groupby
 from typing import Any
@@ -14,24 +17,35 @@ import seriatim
 SETTINGS: dict[str, Any] = json.loads(os.environ["WORKLOAD"])
 
 
-def worker(queue: str, settings: dict[str, Any]) -> type[seriatim.Worker]:
-    """Settings of seriatim.Worker, and `back_off`, the seconds that retry_in gives."""
+def worker(queue: str, settings: dict[str, Any], tasks: bool = False) -> type[seriatim.Worker]:
+    """
+    settings: of seriatim.Worker, and `back_off`, the seconds that retry_in gives.
+    tasks: perform is a coroutine.
+    """
     fields = {name: value for name, value in settings.items() if name != "back_off"}
     back_off = settings.get("back_off", 0.1)
 
     def perform(_self: object, payloads_by_id: dict[Any, list[Any]], batch: seriatim.Batch) -> None:
         for id, payloads in payloads_by_id.items():
-            run(queue, id, payloads, batch)
+            with journaled(queue, id, payloads, batch):
+                for payload in payloads:
+                    time.sleep(payload.get("sleep", 0))
 
-    members = {"queue_name": queue, "perform": perform, "retry_in": lambda _self, _count: back_off}
+    async def perform_as_task(_self: object, payloads_by_id: dict[Any, list[Any]], batch: seriatim.Batch) -> None:
+        for id, payloads in payloads_by_id.items():
+            with journaled(queue, id, payloads, batch):
+                for payload in payloads:
+                    await asyncio.sleep(payload.get("sleep", 0))
+
+    members = {"queue_name": queue, "perform": perform_as_task if tasks else perform, "retry_in": lambda _self, _count: back_off}
     return type("Workload", (seriatim.Worker,), {**fields, **members})
 
 
-def run(queue: str, id: Any, payloads: list[Any], batch: seriatim.Batch) -> None:
-    numbers = [payload["n"] for payload in payloads]
-    write("start", os.getpid(), queue, id, batch.fence(id), batch.retry_count(id), pack(numbers), time.monotonic())
-    for payload in payloads:
-        time.sleep(payload.get("sleep", 0))
+@contextmanager
+def journaled(queue: str, id: Any, payloads: list[Any], batch: seriatim.Batch) -> Iterator[None]:
+    numbers = pack([payload["n"] for payload in payloads])
+    write("start", os.getpid(), queue, id, batch.fence(id), batch.retry_count(id), numbers, time.monotonic())
+    yield
     write("end", os.getpid(), queue, id, batch.fence(id), time.monotonic())
 
 
