@@ -185,12 +185,18 @@ static void vector_json(const value *row, check *c)
 static void vector_back_off(const value *row, check *c)
 {
     double min = value_get(row, "min")->number, max = value_get(row, "max")->number, step = value_get(row, "step")->number;
+    double next = min;
     int i;
-    for (i = 0; i < 1000; i++) {
+    for (i = 0; i < 1000; i++) { /* a greater random number gives no smaller time */
         double seconds = seriatim_back_off(value_get(row, "retry_count")->integer, i / 1000.0);
-        if (seconds < min || seconds > max || fmod(seconds - min, step) > 0)
-            wrong(c, "%g is not in it", seconds);
+        if (fabs(seconds - (next - step)) < 0.5)
+            continue;
+        if (fabs(seconds - next) > 0.5)
+            wrong(c, "%g comes after %g", seconds, next - step);
+        next += step;
     }
+    if (fabs(next - step - max) > 0.5)
+        wrong(c, "the greatest is %g", next - step);
 }
 
 static void vector_split(const value *row, check *c)

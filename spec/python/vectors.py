@@ -45,8 +45,7 @@ def json(row: Row, redis: Any) -> list[str]:
 def back_off(row: Row, redis: Any) -> list[str]:
     instance: Any = seriatim.Worker()
     samples: list[float] = [instance.retry_in(row["retry_count"]) for _ in range(1000)]
-    wrong = {s for s in samples if not row["min"] <= s <= row["max"] or (s - row["min"]) % row["step"]}
-    return [f"{sorted(wrong)[:5]} is not in {row}"] if wrong else []
+    return same(list(range(row["min"], row["max"] + 1, row["step"])), sorted(set(samples)))
 
 
 def split(row: Row, redis: Any) -> list[str]:

@@ -32,8 +32,7 @@ module Conformance
     def back_off(row, _redis)
       worker = Module.new.extend(Seriatim::Worker)
       samples = Array.new(1000) { worker.retry_in(row["retry_count"]) }
-      wrong = samples.reject { |seconds| seconds.between?(row["min"], row["max"]) && ((seconds - row["min"]) % row["step"]).zero? }
-      wrong.empty? ? [] : ["#{wrong.uniq.first(5)} is not in #{row}"]
+      same((row["min"]..row["max"]).step(row["step"]).to_a, samples.uniq.sort)
     end
 
     def split(row, _redis)
