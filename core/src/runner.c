@@ -309,7 +309,8 @@ static void runner_free_parts(seriatim_runner *r)
         pipe_close(r->doors[i]);
     srt_free(r->mem, r->doors, r->door_count * sizeof *r->doors);
     pipe_close(r->wake);
-    srt_node_free(r->node);
+    if (r->node)
+        srt_node_free(r->node);
     srt_free(r->mem, r->inbox, RUNNER_READ);
     srt_url_free(&r->url);
     pthread_mutex_destroy(&r->lock);
