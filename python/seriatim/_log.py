@@ -182,9 +182,6 @@ def utf8(value: object) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-text: Final = utf8
-
-
 def base36(number: int) -> str:
     text = ""
     while number:

@@ -129,7 +129,7 @@ class Server:
         _health.check(self._url)
         self._start_runner(shards)
         _running.add(self)
-        queues = ", ".join(_log.text(worker.queue_name) for worker in self._workers)
+        queues = ", ".join(_log.utf8(worker.queue_name) for worker in self._workers)
         _log.info("start", f"node {self._id} with {self._parallel} runs {queues} on {self._redacted_url}")
         return self
 

@@ -33,7 +33,8 @@ class Signals:
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
         signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        self._previous = {number: signal.signal(number, self._note) for number in map(signal.Signals.__getitem__, names)}
+        numbers = [signal.Signals[name] for name in names]
+        self._previous = {number: signal.signal(number, self._note) for number in numbers}
         if at_once is None:
             _native.exit_on_second([int(number) for number in STOPS], 1)
         self._open = True

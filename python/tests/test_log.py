@@ -71,8 +71,15 @@ def test_a_line_of_json(written: Written) -> None:
     _log.info("quiet")
     first, second = (json.loads(line) for line in written.lines())
     assert {key: first[key] for key in ("lvl", "pid", "event", "msg", "q", "id", "n", "elapsed")} == {
-        "lvl": "DEBUG", "pid": os.getpid(), "event": "start", "msg": "one\ntwo é", "q": "Q", "id": "7", "n": 1, "elapsed": 0.5,
-    }  # fmt: skip
+        "lvl": "DEBUG",
+        "pid": os.getpid(),
+        "event": "start",
+        "msg": "one\ntwo é",
+        "q": "Q",
+        "id": "7",
+        "n": 1,
+        "elapsed": 0.5,
+    }
     assert list(second) == ["ts", "lvl", "pid", "tid", "event"]
 
 

@@ -15,7 +15,18 @@ from .._worker import Worker, all_workers
 from .exit_codes import CRASHED, STOPPED
 
 BOOT_SECONDS: Final = 10
-FIGURES: Final = ("length", "fresh", "retries", "lag", "busy", "parked", "morgue_length", "processed", "failed", "refused")
+FIGURES: Final = (
+    "length",
+    "fresh",
+    "retries",
+    "lag",
+    "busy",
+    "parked",
+    "morgue_length",
+    "processed",
+    "failed",
+    "refused",
+)
 
 DEAD_USAGE: Final = "dead list|retry|delete QUEUE [ID...] [--all]"
 
@@ -76,7 +87,8 @@ class Operators:
         print(f"added {result.added}, folded {result.folded}, refused {result.refused}")
 
     def _stats(self, names: list[str]) -> None:
-        figures: list[dict[str, Any]] = [{"name": worker.queue_name, **worker.metrics} for worker in self._chosen(names)]
+        workers = self._chosen(names)
+        figures: list[dict[str, Any]] = [{"name": worker.queue_name, **worker.metrics} for worker in workers]
         if "json" in self._options:
             print_json({"queues": figures, "nodes": nodes()})
         else:
@@ -87,7 +99,7 @@ class Operators:
         if "json" in self._options:
             print_json(answer)
         else:
-            print(_log.text(answer["text"]))
+            print(_log.utf8(answer["text"]))
 
     def _dead(self, action: str, queue: str, *words: str) -> None:
         if action not in ("list", "retry", "delete"):
@@ -116,10 +128,11 @@ class Operators:
 
     def _halt(self, verb: str, queue: str, id: str | None = None) -> None:
         actions = self._existing(queue).actions
+        ids = [] if id is None else [os.fsencode(id)]
         if verb == "pause":
-            print(f"paused {actions.pause()} shards" if id is None else f"parked {actions.park([os.fsencode(id)])}")
+            print(f"parked {actions.park(ids)}" if ids else f"paused {actions.pause()} shards")
         else:
-            print(f"resumed {actions.resume()} shards" if id is None else f"unparked {actions.unpark([os.fsencode(id)])}")
+            print(f"unparked {actions.unpark(ids)}" if ids else f"resumed {actions.resume()} shards")
 
     def _check(self, names: list[str]) -> int:
         code = STOPPED
@@ -130,7 +143,7 @@ class Operators:
                 print(finding_line(worker, finding))
             if not all(finding["repaired"] for finding in findings):
                 code = CRASHED
-            print(f"{_log.text(worker.queue_name)}: {result['looked_at']} records, {len(findings)} findings")
+            print(f"{_log.utf8(worker.queue_name)}: {result['looked_at']} records, {len(findings)} findings")
         return code
 
 
@@ -178,17 +191,17 @@ def all_queues() -> list[str]:
 
 
 def quoted(value: object) -> str:
-    return json.dumps(_log.text(value), ensure_ascii=False)
+    return json.dumps(_log.utf8(value), ensure_ascii=False)
 
 
 def dead_row(record: Any) -> list[Any]:
-    first_line = _log.text(record.get("error", "")).split("\n", 1)[0].rstrip("\r")
+    first_line = _log.utf8(record.get("error", "")).split("\n", 1)[0].rstrip("\r")
     return [record["id"], _log.timestamp(record["updated_at"]), len(record["payloads"]), first_line]
 
 
 def finding_line(worker: type[Worker], finding: Any) -> str:
     id = "" if finding["id"] is None else f" id {quoted(finding['id'])}"
-    place = f"{_log.text(worker.queue_name)}/{finding['shard']} {finding['kind']}{id}"
+    place = f"{_log.utf8(worker.queue_name)}/{finding['shard']} {finding['kind']}{id}"
     return f"{place}: {finding['detail']}{' (repaired)' if finding['repaired'] else ''}"
 
 
@@ -203,14 +216,14 @@ def readable(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [readable(item) for item in value]
     if isinstance(value, (str, bytes)):
-        return _log.text(value)
+        return _log.utf8(value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
 
 
 def print_table(rows: list[list[Any]]) -> None:
-    texts = [[f"{cell:.1f}" if isinstance(cell, float) else _log.text(cell) for cell in row] for row in rows]
+    texts = [[f"{cell:.1f}" if isinstance(cell, float) else _log.utf8(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts)]
     for row in texts:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())

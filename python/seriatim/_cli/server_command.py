@@ -99,8 +99,8 @@ class ServerCommand:
 
 def leave_it() -> None:
     """
-    A second TERM below a supervisor is not one of its: systemd, say, sends it to all of them, and the supervisor hands its
-    own on. That kills them at a second one.
+    Below a supervisor a second TERM does not mean haste: systemd, say, sends TERM to all of them, and the supervisor
+    hands its own on. It is the supervisor that kills them at its second one.
     """
 
 
