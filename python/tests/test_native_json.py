@@ -125,7 +125,7 @@ def test_load(text: bytes, value: Any) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [b"", b"[1,", b"[1", b'{"a":', b'{"a"', b"nan", b"[1] 2", b'"\\ud800"', b'"\xff"', b"1e999", b"[" * 129 + b"]" * 129],
+    [b"", b"[1,", b"[1", b'{"a":', b'{"a"', b"nan", b"[1] 2", b'"\\ud800"', b'"\xff"', b"[" * 129 + b"]" * 129],
 )
 def test_load_refuses(text: bytes) -> None:
     with pytest.raises(seriatim.Undecodable):
