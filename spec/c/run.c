@@ -254,7 +254,7 @@ static int start_runner(run *r, size_t threads, check *c)
     settings.id = id;
     settings.options.ns = r->scenario->ns.data;
     settings.lease_ms = 2000;
-    settings.poll_ms = 200;
+    settings.poll_ms = 5000;
     settings.threads = threads;
     status = seriatim_runner_new(&settings, the_suite.url, &r->runner, &error);
     for (i = 0; i < r->worker_count && status == SERIATIM_OK; i++) {

@@ -47,7 +47,7 @@ class Suite:
         if not os.environ.get("CONFORMANCE_LOG"):
             logging.getLogger("seriatim").addHandler(logging.NullHandler())
         seriatim.redis = self._redis.url
-        seriatim.poll_interval = 0.2
+        seriatim.poll_interval = 5
         seriatim.lease_time = 2
 
     def _files(self, folder: str) -> Iterator[tuple[str, Any]]:

@@ -38,7 +38,7 @@ module Conformance
 
     def settings
       Seriatim.logger = Seriatim::Log.default(ENV["CONFORMANCE_LOG"] ? $stderr : File.open(File::NULL, "w"))
-      Seriatim.poll_interval = 0.2
+      Seriatim.poll_interval = 5
       Seriatim.lease_time = 2
     end
 
