@@ -10,6 +10,7 @@ module Seriatim
     # @param names [Array<String>] of LETTERS
     # @param at_once [#call] what the second TERM or INT does, inside the handler
     def initialize(names, at_once: -> { exit!(1) })
+      @pid = Process.pid
       @reader, @writer = IO.pipe
       @stops = 0
       @at_once = at_once
@@ -35,7 +36,10 @@ module Seriatim
 
     private
 
+    # A child that a job forked shares the pipe, but the signal was for it alone: it does what it would do without us.
     def note(name)
+      return default(name) unless Process.pid == @pid
+
       if STOPS.include?(name)
         @stops += 1
         @at_once.call if @stops > 1
@@ -43,6 +47,11 @@ module Seriatim
       @writer.write_nonblock(LETTERS.fetch(name), exception: false)
     rescue IOError
       nil
+    end
+
+    def default(name)
+      trap(name, @previous[name] || "DEFAULT")
+      Process.kill(name, Process.pid)
     end
   end
   private_constant :Signals

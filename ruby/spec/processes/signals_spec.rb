@@ -93,4 +93,27 @@ RSpec.describe "Signals" do
     expect(server.log).to match(/workload\.rb|host\.rb/)
     expect(verdict.strict_faults).to eq({})
   end
+
+  it "is not stopped by a TERM to a process that a job forked" do
+    server = start_server(threads: 1)
+    push(:Signal, "first", 1, fork: 30)
+    Process.kill(:TERM, eventually { children(server).first })
+    push(:Signal, "second", 1)
+    drain
+    expect(server.alive?).to be(true)
+    expect(journal.ends.map(&:id)).to eq(%w[first second])
+    expect(server.stop).to eq(0)
+  end
+
+  it "lets jobs finish though a service manager sends TERM to the supervisor and to each of its processes" do
+    server = start_server("-p", "1", threads: 1)
+    push(:Signal, "first", 1, sleep: 1)
+    eventually { journal.starts.any? }
+    [*children(server), server.pid].each { |pid| Process.kill(:TERM, pid) }
+    expect(server.wait(10)).to eq(0)
+    expect(journal.ends.map(&:id)).to eq(["first"])
+  end
+
+  # Of whatever thread.
+  def children(server) = Dir["/proc/#{server.pid}/task/*/children"].flat_map { |path| File.read(path).split.map(&:to_i) }
 end

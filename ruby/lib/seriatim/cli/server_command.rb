@@ -43,11 +43,12 @@ module Seriatim
 
       def processes = Check.integer("-p", @options.fetch(:processes, 1), 1..1000)
 
-      # One server process.
+      # One server process. Below a supervisor a second TERM is ignored: a service manager sends one to every process, and the
+      # supervisor hands its own on. At its own second one the supervisor kills.
       # @param parent [IO, nil] becomes readable when the supervisor is gone
       # @return [Integer] the exit code
       def serve(parent)
-        signals = Signals.new(%w[TERM INT TSTP TTIN])
+        signals = parent ? Signals.new(%w[TERM INT TSTP TTIN], at_once: -> {}) : Signals.new(%w[TERM INT TSTP TTIN])
         server = Server.new(queues: @options[:queues]).start
         watch(server, signals, parent)
         stop(server, signals)

@@ -7,7 +7,8 @@ require_relative "journal"
 # queue name => fields of Seriatim::Worker, and `back_off`, the seconds that retry_in gives.
 #
 # A payload is its number and what the job does: {"n": 7}, and `sleep` seconds, `wait` for a file, `wait_for_me` for
-# one whose name ends with the process' id, `kill` its process, `fail` until that file is there.
+# one whose name ends with the process' id, `fork` a process of so many seconds, `kill` its process, `fail` until that file is
+# there.
 module Workload
   module_function
 
@@ -42,6 +43,7 @@ module Workload
       when "sleep" then sleep(value)
       when "wait_for_me" then sleep(0.005) until File.exist?("#{value}.#{Process.pid}")
       when "wait" then sleep(0.005) until File.exist?(value)
+      when "fork" then Process.wait(fork { sleep(value) })
       when "kill" then Process.kill(:KILL, Process.pid) && sleep
       when "fail" then raise "told to fail" unless File.exist?(value)
       end
