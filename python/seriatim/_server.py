@@ -256,9 +256,10 @@ class Server:
         """Says that this process' threads answer, and writes the runner's events to the log."""
         interval = min(settings.lease_time / 5.0, 1.0)
         try:
-            while not self._ended.wait(interval):
+            while not self._ended.is_set():
                 self._runner.pulse()
                 self._log_events()
+                self._ended.wait(interval)
         except Closed:
             pass
         except BaseException as error:
