@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import signal
 import threading
 import time
 import traceback
@@ -29,6 +30,8 @@ def child(function: Callable[[], object]) -> int:
     pid = os.fork()
     if pid:
         return pid
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(60)
     code = 1
     try:
         code = 0 if function() else 2
