@@ -109,7 +109,9 @@ RSpec.describe "Signals" do
     server = start_server("-p", "1", threads: 1)
     push(:Signal, "first", 1, sleep: 1)
     eventually { journal.starts.any? }
-    [*children(server), server.pid].each { |pid| Process.kill(:TERM, pid) }
+    children(server).each { |pid| Process.kill(:TERM, pid) }
+    pause(0.2) # or both would be one
+    server.signal(:TERM)
     expect(server.wait(10)).to eq(0)
     expect(journal.ends.map(&:id)).to eq(["first"])
   end
