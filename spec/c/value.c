@@ -186,6 +186,8 @@ seriatim_text value_bytes(const value *v)
     char *copy;
     if (hex)
         return bytes_of_hex(hex->text);
+    if (v && v->kind == VALUE_INT)
+        return value_canonical(v);
     if (!repeat)
         return v && v->kind == VALUE_TEXT ? v->text : text;
     copy = keep(repeat->text.len * times + 1);
