@@ -106,7 +106,7 @@ RSpec.describe "Signals" do
   end
 
   it "lets jobs finish though a service manager sends TERM to the supervisor and to each of its processes" do
-    server = start_server("-p", "1", threads: 1)
+    server = start_server("-p", "2", threads: 1)
     push(:Signal, "first", 1, sleep: 1)
     eventually { journal.starts.any? }
     children(server).each { |pid| Process.kill(:TERM, pid) }
