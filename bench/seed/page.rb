@@ -23,7 +23,8 @@ class Page
       # #{@side::TITLE}
 
       Written by `#{@side::COMMAND}`; run it to get your machine's. Blank jobs with distinct ids, #{Contestant::THREADS} threads, batch_size 1,
-      #{@side::DEFAULTS}, on one redis-server over loopback TCP that holds nothing on disk.
+      #{@side::DEFAULTS},
+      on one redis-server over loopback TCP that holds nothing on disk.
 
       ## Results
 
