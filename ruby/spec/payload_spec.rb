@@ -31,8 +31,8 @@ RSpec.describe "payloads" do
       expect(native.load('{"key":"text"}').first).to match([be_frozen, have_attributes(encoding: Encoding::UTF_8)])
     end
 
-    ['{"a":}', "[1", "", "1 2", "\xFF", "{\"a\":1,}", "NaN"].each do |text|
-      it("cannot read #{text.inspect}") { expect { native.load(text) }.to raise_error(Seriatim::Undecodable, /at byte/) }
+    it "says where it cannot read" do
+      expect { native.load('{"a":}') }.to raise_error(Seriatim::Undecodable, /at byte/)
     end
 
     it "holds no memory when it is interrupted by errors" do
@@ -61,8 +61,6 @@ RSpec.describe "payloads" do
       expect(runs(recorder).first.payloads["1"]).to eq([{ "a" => 1, "b" => 2 }])
     end
 
-    it("raw bytes") { expect(payload_of(worker(codec: :raw), "\xFF\x00".b)).to eq("\xFF\x00".b) }
-
     it "Marshal where the worker names it" do
       payload = { num: 1, str: "str", time: Time.at(1), arr: [1, 2, 3] }
       expect(payload_of(worker(codec: [Marshal.method(:dump), Marshal.method(:load)]), payload)).to eq(payload)
@@ -72,16 +70,6 @@ RSpec.describe "payloads" do
       Seriatim.dump_payload = ->(payload) { payload.to_s.reverse }
       Seriatim.load_payload = ->(bytes) { bytes.reverse.to_i }
       expect(payload_of(worker, 123)).to eq(123)
-    end
-
-    it "buries what cannot be read, with the reason, and goes on with the rest" do
-      raw = worker("Mixed", codec: :raw)
-      raw.perform_async([{ id: 1, payload: "{broken" }, { id: 1, payload: "2" }, { id: 2, payload: "3" }])
-      recorder = worker("Mixed", batch_size: 10)
-      serve(recorder)
-      drained(recorder)
-      expect(Array.new(recorder.runs.size) { recorder.runs.pop.payloads }.reduce(:merge)).to eq("1" => [2], "2" => [3])
-      expect(recorder.queries.morgue_fetch([1])).to match([include(payloads: [["{broken", be_a(Float)]], error: /undecodable payload/)])
     end
   end
 end

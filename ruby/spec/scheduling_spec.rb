@@ -22,13 +22,6 @@ RSpec.describe "scheduling" do
     ids
   end
 
-  it "LK-A-13: deliveries of 10, 10 and 5 ids", :core do
-    recorder = worker("A13", batch_size: 10, shards_count: 1)
-    recorder.perform_async(Array.new(25) { |i| { id: i } })
-    serve(recorder, threads: 1)
-    expect(runs(recorder, 3).map { |run| run.payloads.size }).to eq([10, 10, 5])
-  end
-
   it "LK-A-27: the shard that waits longest goes first" do
     Seriatim.build_splitter = -> { Seriatim.build_default_splitter }
     Seriatim.threads_per_node = 1

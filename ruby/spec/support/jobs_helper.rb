@@ -3,7 +3,7 @@
 # Workers, servers and waits of the examples.
 module JobsHelper
   # What a worker was given: ids and payloads with the times around it.
-  Run = Struct.new(:payloads, :started, :ended, :retry_counts, keyword_init: true)
+  Run = Struct.new(:payloads, :started, :ended, keyword_init: true)
 
   # A worker that records its runs; the block, if any, is its perform (payloads_by_id, batch).
   def worker(name = "Recorder", **settings, &perform)
@@ -19,8 +19,7 @@ module JobsHelper
       def self.retry_in(_count) = 0.05
 
       def self.perform(payloads_by_id, batch)
-        run = JobsHelper::Run.new(payloads: payloads_by_id, started: Time.now.to_f,
-                                  retry_counts: payloads_by_id.keys.to_h { |id| [id, batch.retry_count(id)] })
+        run = JobsHelper::Run.new(payloads: payloads_by_id, started: Time.now.to_f)
         @perform&.call(payloads_by_id, batch)
       ensure
         run.ended = Time.now.to_f
