@@ -6,7 +6,7 @@
 --         'fail'     time: until the next run; text: the error; limit: max_retry_count; action: bury, park or drop
 --         'release'  hands back what was not finished: nothing about it changes
 --         'reject'   text: the reason; action: packed stamps >d of payloads that cannot be read; they go to the morgue
---         'extend'   time: from now to the end of the time to run; the run goes on
+--         'extend'   time: from now to the end of the time to run; the run goes on; never refused
 -- Returns {refused, promoted, exhausted id, ...}: promoted says that an id became due by being settled; exhausted are the
 --   failed ids that reached their limit. A lease that is another's refuses all: {'STALE', owner}. The sequence of the last
 --   call again changes nothing: {'AGAIN'}.
@@ -26,13 +26,13 @@ local late, promoted, exhausted = 0, 0, {}
 local has_next = call('EXISTS', NEXT) == 1
 local has_overrun = call('EXISTS', OVERRUN) == 1
 
+local function is_open(run, mine) return run and (run == mine or sub(run, 2) == sub(mine, 2)) end
+
 -- The flags digit of a run if it is still the caller's (1 spilled, 2 suppressed, 4 to be parked), or nil.
 local function flags_of(run, mine)
-  if not run or (run ~= mine and sub(run, 2) ~= sub(mine, 2)) then
-    late = late + 1
-    return nil
-  end
-  return digit_of(run)
+  if is_open(run, mine) then return digit_of(run) end
+  late = late + 1
+  return nil
 end
 
 -- The id has nothing left of this run; what was pushed meanwhile goes on.
@@ -147,9 +147,11 @@ end
 
 for at = others, #ARGV, 7 do
   local kind, id, run, time, text, limit, action = unpack(ARGV, at, at + 6)
-  local digit = flags_of(call('HGET', RUNNING, id), run)
-  if digit and kind == 'extend' then
-    if has_overrun then call('ZADD', OVERRUN, 'XX', format('%.0f', now + tonumber(time)), id) end
+  local open = call('HGET', RUNNING, id)
+  local digit = kind ~= 'extend' and flags_of(open, run)
+  if kind == 'extend' then
+    -- Of a run that is gone it is no loss: the run's own outcome counts, which may lie before it in this call.
+    if has_overrun and is_open(open, run) then call('ZADD', OVERRUN, 'XX', format('%.0f', now + tonumber(time)), id) end
   elseif digit then
     local r = read(call('HGET', JOBS, id))
     call('HDEL', RUNNING, id)

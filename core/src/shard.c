@@ -775,12 +775,25 @@ static void settled_suspect(srt_node *node, const srt_shard *s, const srt_job_li
         }
 }
 
+/* Redis says how many were refused, not which: they are taken off the done ones first. */
+static void count_settled(srt_node *node, const srt_job_list *list, int64_t refused)
+{
+    int64_t done = 0, failed = 0;
+    const srt_job *job;
+    for (job = list->first; job; job = job->next) {
+        done += job->outcome == SRT_DONE;
+        failed += job->outcome == SRT_FAILED;
+    }
+    node->stats.processed += (uint64_t)(done > refused ? done - refused : 0);
+    refused -= done < refused ? done : refused;
+    node->stats.failed += (uint64_t)(failed > refused ? failed - refused : 0);
+}
+
 static void shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_reply *reply)
 {
     srt_job_list *list = r->subject;
     const srt_token *tokens = reply->tokens;
     int64_t refused = 0;
-    srt_job *job;
     s->settling = 0;
     if (reply->count > 1 && srt_token_is(&tokens[1], "STALE")) {
         refused = (int64_t)list->count;
@@ -790,10 +803,7 @@ static void shard_settled(srt_node *node, srt_shard *s, srt_request *r, const sr
         refused = srt_token_int(&tokens[1]);
         s->more |= srt_token_int(&tokens[2]) != 0;
     }
-    for (job = list->first; job; job = job->next) {
-        node->stats.processed += job->outcome == SRT_DONE && !refused;
-        node->stats.failed += job->outcome == SRT_FAILED && !refused;
-    }
+    count_settled(node, list, refused);
     if (refused) {
         node->stats.refused += (uint64_t)refused;
         srt_node_tell(node, SERIATIM_EVENT_REFUSED, refused, "%lld settles refused in shard %.*s: the runs are another's now",

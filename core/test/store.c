@@ -756,6 +756,14 @@ static store_id *settle_find(store *s, store_arg name, store_arg run, int outcom
     return NULL;
 }
 
+/* argv: id, run, time */
+static void extend_run(store *s, const store_arg *argv)
+{
+    store_id *id = store_find(s, argv[0].data, argv[0].len);
+    if (id && run_is(id, argv[1]) && id->overrun)
+        id->overrun = s->now_us + number_of(argv[2]);
+}
+
 /* ARGV: generation, lease, sequence, fold, done, then id and run each; then seven each: kind, id, run, time, text, limit, action */
 static void do_settle(store_conn *c, store_shard *sh, const store_arg *argv, size_t argc)
 {
@@ -785,14 +793,16 @@ static void do_settle(store_conn *c, store_shard *sh, const store_arg *argv, siz
             finish(s, id);
         }
     for (; at + 7 <= argc; at += 7) {
-        int exhausted = 0, release = arg_is(argv[at], "release"), extend = arg_is(argv[at], "extend");
+        int exhausted = 0, release = arg_is(argv[at], "release");
+        if (arg_is(argv[at], "extend")) {
+            extend_run(s, &argv[at + 1]);
+            continue;
+        }
         id = settle_find(s, argv[at + 1], argv[at + 2], !release, &late);
         if (!id)
             continue;
-        promoted |= !extend;
-        if (extend && id->overrun)
-            id->overrun = s->now_us + number_of(argv[at + 3]);
-        else if (arg_is(argv[at], "fail"))
+        promoted = 1;
+        if (arg_is(argv[at], "fail"))
             settle_fail(s, id, number_of(argv[at + 3]), number_of(argv[at + 5]), &exhausted);
         else if (arg_is(argv[at], "reject"))
             settle_reject(s, id, argv[at + 6]);
