@@ -1,0 +1,92 @@
+-- Background jobs in order, per id, folded, on Redis.
+--
+--     local seriatim = require "seriatim"
+--
+--     local OrderWorker = seriatim.worker {
+--       name = "OrderWorker",
+--       perform = function(payloads_by_id)
+--         for id, payloads in pairs(payloads_by_id) do ... end
+--       end,
+--     }
+--
+--     local counts, err = OrderWorker:perform_async { { id = 1, payload = { status = "paid" } } }
+--
+-- Misuse raises a text that names the field and the rule, at the caller's line; weather is nil and a seriatim.Error.
+
+local errors = require "seriatim.errors"
+local native = require "seriatim.native"
+local version = require "seriatim.version"
+
+if native.version ~= version then
+  error(("seriatim %s was loaded with the C module of %s; compile it again"):format(version, tostring(native.version)))
+end
+
+require "seriatim.int64"
+
+local check = require "seriatim.check"
+local client = require "seriatim.client"
+local metrics = require "seriatim.metrics"
+local redis_url = require "seriatim.redis_url"
+local schedulers = require "seriatim.schedulers"
+local settings = require "seriatim.settings"
+local splitters = require "seriatim.splitters"
+local worker = require "seriatim.worker"
+
+---The module. Its settings are fields, checked when they are set:
+---@class seriatim
+---@field workers (seriatim.Worker|string)[]|fun(): (seriatim.Worker|string)[]  what the command runs: workers, their names ("module:OrderWorker", or "module" that returns one; found when the server starts), or a function that gives such a list. Never set: every worker that was defined
+---@field poll_interval number  1; seconds after which an idle node looks into a shard though nothing woke it
+---@field threads_per_node integer  5; how many deliveries a server process runs at once
+---@field redis string|(fun(): string)|nil  a URL, a function that gives one, or nil: SERIATIM_REDIS_URL, the variable that REDIS_PROVIDER names, REDIS_URL, or else a private Redis
+---@field client_pool_size integer  5; connections for pushes and queries, where light threads share a Lua state (else one is enough)
+---@field pool_timeout number  5; seconds to wait for a free one before POOL_TIMEOUT
+---@field server_middlewares (fun(worker: seriatim.Worker, batch: seriatim.Batch, next: fun()): any)[]  around every delivery, the first outermost; not calling next means that the jobs are done
+---@field client_middlewares (fun(worker: seriatim.Worker, jobs: seriatim.Job[], next: fun(): seriatim.PushResult?, seriatim.Error?): any)[]  around every push; they may change the job tables; not calling next means that nothing is written
+---@field on_server_init seriatim.Hooks  on_server_init(f) adds a function that is called in each Lua state of a server, after the application is loaded and before any job
+---@field last_words seriatim.Hooks  last_words(f) adds a function that is called with the error that ends a server process
+---@field build_scheduler fun(): seriatim.Scheduler  gives the scheduler of a group of shards: build_lag_scheduler (default), build_seq_scheduler, build_priority_scheduler, or a function whose result is called with the candidates
+---@field build_splitter fun(): seriatim.Splitter  gives the splitter: build_balanced_splitter (default), build_default_splitter, function() return seriatim.build_by_node_splitter(nodes, node) end, or a function whose result is called with the shards
+---@field dump_payload nil|fun(payload: any): string  and
+---@field load_payload nil|fun(data: string): any  the codec of workers that name none. nil: canonical JSON
+---@field format_error fun(raised: any): string  what is kept of a failure: raised.message or tostring(raised)
+---@field dump_error fun(text: string): string  and
+---@field load_error fun(stored: string): string  around stored errors, to compress them, say
+---@field lease_time number  10; seconds after which a silent node's shards are another's
+---@field stop_timeout number  25; seconds that a stopping server gives to what runs
+---@field namespace string  "seriatim"; what every key in Redis begins with
+local seriatim = {
+  version = version,
+  worker = worker.define,
+  push = client.push,
+  nodes = metrics.nodes,
+  redis_url = redis_url.resolve,
+  reset_settings = settings.reset,
+  is_error = errors.is,
+  build_balanced_splitter = splitters.build_balanced_splitter,
+  build_default_splitter = splitters.build_default_splitter,
+  build_by_node_splitter = splitters.build_by_node_splitter,
+  build_lag_scheduler = schedulers.build_lag_scheduler,
+  build_seq_scheduler = schedulers.build_seq_scheduler,
+  build_priority_scheduler = schedulers.build_priority_scheduler,
+  null = native.null,
+  array_mt = native.array_mt,
+}
+
+---Marks a table as a list, so that it is one to JSON even when it is empty.
+---@param list table?  nil: a new one
+---@return table  the same
+function seriatim.array(list)
+  if list == nil then
+    list = {}
+  end
+  return setmetatable(check.list("array", list), native.array_mt)
+end
+
+return setmetatable(seriatim, {
+  __index = function(_, name)
+    if settings.is_one(name) then
+      return settings[name]
+    end
+  end,
+  __newindex = settings.set,
+})

@@ -1,0 +1,155 @@
+-- What an operator does to a worker's queue.
+
+local check = require "seriatim.check"
+local jobs = require "seriatim.jobs"
+local pool = require "seriatim.pool"
+
+local actions = {}
+
+---Something that should not be; detail in one sentence.
+---@class seriatim.Finding
+---@field shard integer
+---@field kind string
+---@field detail string
+---@field id string?
+---@field repaired boolean
+
+---@class seriatim.CheckResult
+---@field looked_at integer  how many records
+---@field findings seriatim.Finding[]
+
+local PERFORM_ALL, KILL_FAILED, DELETE_FAILED, MORGUE_QUEUE_UP_ALL, MORGUE_DELETE_ALL = 0, 1, 2, 3, 4
+local PAUSE, RESUME, DELETE, MORGUE_QUEUE_UP, MORGUE_DELETE, PARK, UNPARK = 5, 6, 7, 8, 9, 10, 11
+
+---`worker.actions`. Each answers with the number of ids that it changed (pause and resume: of shards), or with nil and a
+---seriatim.Error. "All" means what is there when the action begins.
+---@class seriatim.Actions
+local Actions = {}
+Actions.__index = Actions
+
+---@param worker seriatim.Worker
+---@return seriatim.Actions
+function actions.new(worker)
+  return setmetatable({ worker = worker }, Actions)
+end
+
+local function act(self, kind, keys)
+  return pool.ask(function(connection)
+    return connection:call("action", connection:number(self.worker:queue_settings()), kind, keys, nil)
+  end)
+end
+
+local function act_on(self, kind, ids)
+  local keys = jobs.ids_bytes(ids)
+  if #keys == 0 then
+    return 0
+  end
+  return act(self, kind, keys)
+end
+
+---All waiting ids become due.
+---@return integer?
+---@return seriatim.Error? err
+function Actions:perform_all_jobs_now()
+  return act(self, PERFORM_ALL)
+end
+
+---All waiting ids that failed before go to the morgue.
+---@return integer?
+---@return seriatim.Error? err
+function Actions:kill_all_failed_jobs()
+  return act(self, KILL_FAILED)
+end
+
+---All waiting ids that failed before are deleted.
+---@return integer?
+---@return seriatim.Error? err
+function Actions:delete_all_failed_jobs()
+  return act(self, DELETE_FAILED)
+end
+
+---All dead ids wait again, due now.
+---@return integer?
+---@return seriatim.Error? err
+function Actions:morgue_queue_up_all_jobs()
+  return act(self, MORGUE_QUEUE_UP_ALL)
+end
+
+---The morgue is emptied.
+---@return integer?
+---@return seriatim.Error? err
+function Actions:morgue_delete_all_jobs()
+  return act(self, MORGUE_DELETE_ALL)
+end
+
+---Nothing of the queue is claimed until resume; what runs goes on. Answers with shards.
+---@return integer?
+---@return seriatim.Error? err
+function Actions:pause()
+  return act(self, PAUSE)
+end
+
+---Answers with shards.
+---@return integer?
+---@return seriatim.Error? err
+function Actions:resume()
+  return act(self, RESUME)
+end
+
+---Deletes what waits; a running id is not put back if it fails.
+---@param ids seriatim.Id[]
+---@return integer?
+---@return seriatim.Error? err
+function Actions:delete(ids)
+  return act_on(self, DELETE, ids)
+end
+
+---Dead ids wait again, due now.
+---@param ids seriatim.Id[]
+---@return integer?
+---@return seriatim.Error? err
+function Actions:morgue_queue_up(ids)
+  return act_on(self, MORGUE_QUEUE_UP, ids)
+end
+
+---Deletes dead ids.
+---@param ids seriatim.Id[]
+---@return integer?
+---@return seriatim.Error? err
+function Actions:morgue_delete(ids)
+  return act_on(self, MORGUE_DELETE, ids)
+end
+
+---The ids stop with all their payloads until unpark.
+---@param ids seriatim.Id[]
+---@return integer?
+---@return seriatim.Error? err
+function Actions:park(ids)
+  return act_on(self, PARK, ids)
+end
+
+---Parked ids wait again, due now, as if they had never failed.
+---@param ids seriatim.Id[]
+---@return integer?
+---@return seriatim.Error? err
+function Actions:unpark(ids)
+  return act_on(self, UNPARK, ids)
+end
+
+---Proves what is stored of the queue, in slices.
+---@param options { repair: boolean? }?  repair: mend what can be mended without losing a payload
+---@return seriatim.CheckResult?
+---@return seriatim.Error? err
+function Actions:check(options)
+  local repair = check.options(options, { "repair" }).repair
+  check.flag("repair", repair or false)
+  local looked_at, findings = pool.ask(function(connection)
+    return connection:call("check", connection:number(self.worker:queue_settings()), repair or false, nil)
+  end)
+  if not looked_at then
+    return nil, findings
+  end
+  return { looked_at = looked_at, findings = findings }
+end
+
+return actions

@@ -1,0 +1,54 @@
+-- One transport with the numbers of the queues that it knows. One user at a time; the pool sees to that.
+
+---@class seriatim.Connection
+local Connection = {}
+Connection.__index = Connection
+
+---@param transport seriatim.TransportMaker
+---@param url string
+---@param namespace string
+---@return seriatim.Connection?
+---@return seriatim.Error? err
+function Connection.open(transport, url, namespace)
+  local opened, err = transport.open(url, namespace)
+  if not opened then
+    return nil, err
+  end
+  return setmetatable({ transport = opened, queues = {} }, Connection)
+end
+
+---An operation of seriatim.Operations to its end. The last argument is the limit in seconds, maybe nil.
+---@param name string
+---@return any ...  its result, or nil and a seriatim.Error
+function Connection:call(name, ...)
+  return self.transport:call(name, ...)
+end
+
+---The queue's number here; its settings travel again only when they changed.
+---@param settings seriatim.QueueSettings
+---@return integer
+function Connection:number(settings)
+  local name = settings[1]
+  local known = self.queues[name]
+  if not known or known.settings ~= settings then
+    known = { settings = settings, number = self.transport:queue(settings) }
+    self.queues[name] = known
+  end
+  return known.number
+end
+
+---@return string  the URL without its password
+function Connection:url()
+  return self.transport:url()
+end
+
+---Drops what was begun, with its socket.
+function Connection:reset()
+  self.transport:reset()
+end
+
+function Connection:close()
+  self.transport:close()
+end
+
+return Connection

@@ -1,0 +1,138 @@
+-- What Seriatim reports. Misuse raises a text that names the field and the rule, at the line of the code that called us;
+-- nothing was written then. Weather, what may be different the next time, is returned: nil and a seriatim.Error.
+
+local errors = {}
+
+---kind:
+---  IO               no connection to Redis, or it broke (PROTOCOL: it answered nonsense)
+---  TIMEOUT          Redis did not answer in time
+---  POOL_TIMEOUT     all connections were busy for pool_timeout seconds
+---  UNKNOWN_OUTCOME  a push was sent and no answer came for 30 s: the message names the chunks that may have been written
+---  STALE            what was reported belongs to a lease that another node has taken since
+---  FULL             Redis is at its maxmemory and refuses writes
+---  GENERATION       the queue was resharded meanwhile
+---  READONLY         Redis is a read-only replica
+---  LOADING          Redis still loads its data
+---  AUTH             Redis refused user or password
+---  SERVER           any other refusal by Redis, in its words
+---  UNSUPPORTED      this build cannot do it (rediss:// without OpenSSL, for one)
+---  CLOSED           used after it was closed, or in another process than the one that made it
+---  UNDECODABLE      a payload that its worker's codec cannot read
+---  NOMEM            no memory
+---  USAGE            raised: what the command line answers with exit code 2
+---@class seriatim.Error
+---@field kind string
+---@field message string
+local Error = {}
+Error.__index = Error
+Error.__name = "seriatim.Error"
+
+function Error:__tostring()
+  return self.kind .. ": " .. self.message
+end
+
+---@param kind string
+---@param message string
+---@return seriatim.Error
+function errors.new(kind, message)
+  return setmetatable({ kind = kind, message = message }, Error)
+end
+
+---Is it one of ours, and of this kind where one is given?
+---@param value any
+---@param kind string?
+---@return boolean
+function errors.is(value, kind)
+  return getmetatable(value) == Error and (kind == nil or value.kind == kind)
+end
+
+local ROOT = debug.getinfo(1, "S").source:match("^(@.*)seriatim[/\\]errors%.lua$")
+
+local function is_ours(source)
+  if not ROOT or source:sub(1, #ROOT) ~= ROOT then
+    return false
+  end
+  local name = source:sub(#ROOT + 1)
+  return name:find("^seriatim[/\\.]") ~= nil or name:find("^resty[/\\]seriatim[/\\.]") ~= nil
+end
+
+---The nearest function on the stack that is not the library's: its level for error() in the function that asks, and its source.
+local function caller()
+  local level = 2
+  while true do
+    local info = debug.getinfo(level, "Sl")
+    if not info then
+      return 0, "?"
+    end
+    if info.currentline > 0 and not is_ours(info.source) then
+      return level - 1, info.source
+    end
+    level = level + 1
+  end
+end
+
+---Raises at the line of the code that called us.
+---@param message string  field and rule
+function errors.misuse(message)
+  local level = caller()
+  error("seriatim: " .. message, level)
+end
+
+---The file of the code that called us.
+---@return string
+function errors.source()
+  local _, source = caller()
+  return source
+end
+
+---Raises a seriatim.Error of kind USAGE.
+---@param message string
+function errors.usage(message)
+  error(errors.new("USAGE", message), 0)
+end
+
+---What a function of the C module reports: nil and a seriatim.Error, or misuse.
+---@param kind string  the name of a core's status
+---@param message string
+---@return nil, seriatim.Error
+function errors.weather(kind, message)
+  if kind == "INVALID" then
+    errors.misuse(message)
+  end
+  return nil, errors.new(kind, message)
+end
+
+---The value; or raises the weather that came in its stead, as ours is (nil, err) or the C module's (nil, kind, message).
+---@param value any
+---@param err any
+---@param message string?
+---@return any
+function errors.must(value, err, message)
+  if value ~= nil or err == nil then
+    return value
+  end
+  if message and err == "INVALID" then
+    errors.misuse(message)
+  end
+  error(message and errors.new(err, message) or err, 0)
+end
+
+local function guarded(ok, ...)
+  if ok then
+    return ...
+  end
+  local raised = ...
+  if type(raised) == "string" then
+    errors.misuse(raised)
+  end
+  error(raised, 0)
+end
+
+---Calls a function of the C module. What it raises is misuse, raised again at the line of the code that called us.
+---@param called function
+---@return any ...  its results
+function errors.guard(called, ...)
+  return guarded(pcall(called, ...))
+end
+
+return errors

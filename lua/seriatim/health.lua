@@ -1,0 +1,51 @@
+-- Whether Redis is set up to keep jobs. Only ever warns.
+
+local Connection = require "seriatim.connection"
+local errors = require "seriatim.errors"
+local log = require "seriatim.log"
+local settings = require "seriatim.settings"
+local transport = require "seriatim.transport"
+
+local PATIENCE = 5 -- seconds
+
+local health = {}
+
+local function warn(text)
+  log.warn("redis", text)
+end
+
+local function judge(maxmemory_policy, appendonly)
+  if maxmemory_policy == nil and appendonly == nil then
+    warn("Redis forbids CONFIG GET, so maxmemory-policy and appendonly cannot be checked")
+  end
+  if maxmemory_policy ~= nil and maxmemory_policy ~= "noeviction" then
+    warn("maxmemory-policy is " .. maxmemory_policy .. ": Redis may throw jobs away; set it to noeviction")
+  end
+  if appendonly == false then
+    warn("appendonly is no: what Redis has not saved is lost when it stops; set it to yes")
+  end
+end
+
+local function ask(url)
+  local connection, err = Connection.open(transport, url, settings.namespace)
+  if not connection then
+    error(err, 0)
+  end
+  local policy, appendonly = connection:call("health", PATIENCE)
+  connection:close()
+  if errors.is(appendonly) then
+    error(appendonly, 0)
+  end
+  judge(policy, appendonly)
+end
+
+---Asks the Redis of this URL for its settings.
+---@param url string
+function health.check(url)
+  local ok, raised = pcall(ask, url)
+  if not ok then
+    warn("maxmemory-policy and appendonly cannot be checked: " .. tostring(raised))
+  end
+end
+
+return health

@@ -1,0 +1,64 @@
+-- The figures of queues.
+
+local pool = require "seriatim.pool"
+
+local metrics = {}
+
+---Counts of ids; lag in seconds; first (when the oldest is due; 0: none waits) and now in Unix seconds.
+---@class seriatim.Figures
+---@field length integer
+---@field fresh integer
+---@field retries integer
+---@field morgue_length integer
+---@field lag number
+---@field processed integer
+---@field failed integer
+---@field busy integer
+---@field parked integer
+---@field unproven integer
+---@field suspect integer
+---@field refused integer
+---@field first number
+---@field now number
+---@field paused integer
+
+---Those of one shard, with its owner.
+---@class seriatim.ShardFigures: seriatim.Figures
+---@field lease integer
+---@field fence integer
+---@field owner string?
+
+---Those of a queue and of each of its shards.
+---@class seriatim.Metrics: seriatim.Figures
+---@field shards seriatim.ShardFigures[]
+
+---A living server process.
+---@class seriatim.NodeInfo
+---@field name string
+---@field description string
+---@field expires_in number  seconds
+
+---@param worker seriatim.Worker
+---@return seriatim.Metrics?
+---@return seriatim.Error? err
+function metrics.of(worker)
+  return pool.ask(function(connection)
+    return connection:call("metrics", connection:number(worker:queue_settings()), nil)
+  end)
+end
+
+---The living nodes.
+---@return seriatim.NodeInfo[]?
+---@return seriatim.Error? err
+function metrics.nodes()
+  return pool.ask(function(connection) return connection:call("nodes", nil) end)
+end
+
+---Names of all queues that Redis holds, whoever made them.
+---@return string[]?
+---@return seriatim.Error? err
+function metrics.queues()
+  return pool.ask(function(connection) return connection:call("queues", nil) end)
+end
+
+return metrics

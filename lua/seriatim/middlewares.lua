@@ -1,0 +1,26 @@
+-- Chains of functions (worker, subject, next), the first outermost.
+
+local middlewares = {}
+
+---Calls the chain around a core; errors pass through.
+---@param chain (fun(worker: seriatim.Worker, subject: any, next: fun(): ...): ...)[]
+---@param worker seriatim.Worker
+---@param subject any  a batch, or the jobs of a push
+---@param core fun(): ...
+---@return any ...  what the outermost gives; next() gives what the next inner one does
+function middlewares.call(chain, worker, subject, core)
+  local links = {}
+  for place, link in ipairs(chain) do
+    links[place] = link
+  end
+  local function from(place)
+    local link = links[place]
+    if not link then
+      return core()
+    end
+    return link(worker, subject, function() return from(place + 1) end)
+  end
+  return from(1)
+end
+
+return middlewares

@@ -1,0 +1,276 @@
+-- What is in a worker's queue.
+
+local check = require "seriatim.check"
+local jobs = require "seriatim.jobs"
+local pool = require "seriatim.pool"
+local settings = require "seriatim.settings"
+
+local queries = {}
+
+---A waiting, running or parked id. payloads are {payload, score}, by score; one that the codec cannot read is its bytes.
+---@class seriatim.Record
+---@field id string
+---@field perform_in number  Unix seconds
+---@field retry_count integer
+---@field payloads any[][]
+---@field error string?  of the last failure
+---@field state string?  of explain alone: waiting, delayed, running, parked ... in the core's words
+
+---A dead id.
+---@class seriatim.DeadRecord
+---@field id string
+---@field updated_at number  Unix seconds
+---@field payloads any[][]
+---@field error string?
+---@field state string?
+
+---Why an id is or is not running: text in one sentence, and what it rests on.
+---@class seriatim.Explanation
+---@field text string
+---@field job seriatim.Record?
+---@field behind seriatim.Record?
+---@field dead seriatim.DeadRecord?
+---@field owner string?
+---@field owner_alive boolean
+---@field paused boolean
+---@field lease integer
+---@field fence integer
+---@field now number  Unix seconds
+
+---Redis' own bounds: of ids "-", "+", "[from" or "(after"; of numbers 5, "(5", "-inf", math.huge.
+---@alias seriatim.Bound string|number
+
+---@class seriatim.QueryOptions
+---@field limit integer?  1 to 100,000 records
+
+local BY_ID, BY_PERFORM_IN, BY_RETRY_COUNT, FETCH = 0, 1, 2, 3
+local MORGUE_BY_ID, MORGUE_BY_UPDATED_AT, MORGUE_FETCH, PROCESSING, PARKED = 4, 5, 6, 7, 8
+local FEW, MANY = 10, 100000
+local LIVING = { "id", "perform_in", "retry_count", "error" }
+local DEAD = { "id", "updated_at", "error" }
+local OPTIONS = { "limit" }
+
+local function bound(value)
+  if type(value) == "string" then
+    return value
+  end
+  local given = value == value and check.number(value)
+  if not given then
+    return check.refuse("bound", "a string or a number", value)
+  end
+  if given == math.huge or given == -math.huge then
+    return given > 0 and "+inf" or "-inf"
+  end
+  return check.digits(value) or ("%.17g"):format(given)
+end
+
+local function limit_of(options, default)
+  local limit = check.options(options, OPTIONS).limit
+  return check.integer("limit", limit == nil and default or limit, 1, MANY)
+end
+
+local function payloads_of(worker, rows)
+  local codec = worker:payload_codec()
+  local payloads = {}
+  for place, row in ipairs(rows) do
+    local payload = codec.load(row[1])
+    if payload == nil then
+      payload = row[1]
+    end
+    payloads[place] = { payload, row[2] }
+  end
+  return payloads
+end
+
+local function record(worker, row, fields)
+  local made = { payloads = payloads_of(worker, row.payloads) }
+  for _, field in ipairs(fields) do
+    made[field] = row[field]
+  end
+  made.error = made.error and settings.load_error(made.error)
+  return made
+end
+
+local function known(worker, row, fields)
+  if not row then
+    return nil
+  end
+  local made = record(worker, row, fields)
+  made.state = row.state
+  return made
+end
+
+---`worker.queries`. The rev_ forms descend and take the greater bound first, as Redis does. Each gives nil and a
+---seriatim.Error when Redis cannot be reached or refuses.
+---@class seriatim.Queries
+local Queries = {}
+Queries.__index = Queries
+
+---@param worker seriatim.Worker
+---@return seriatim.Queries
+function queries.new(worker)
+  return setmetatable({ worker = worker }, Queries)
+end
+
+local function ask(worker, fields, kind, reverse, min, max, limit, shard, ids)
+  local rows, err = pool.ask(function(connection)
+    local number = connection:number(worker:queue_settings())
+    return connection:call("query", number, kind, reverse, min, max, limit, shard, ids, nil)
+  end)
+  if not rows then
+    return nil, err
+  end
+  local records = {}
+  for place, row in ipairs(rows) do
+    records[place] = record(worker, row, fields)
+  end
+  return records
+end
+
+local function range(self, fields, kind, reverse, min, max, options)
+  return ask(self.worker, fields, kind, reverse, bound(min), bound(max), limit_of(options, FEW), -1, nil)
+end
+
+---@param min seriatim.Bound
+---@param max seriatim.Bound
+---@param options seriatim.QueryOptions?  limit 10
+---@return seriatim.Record[]?
+---@return seriatim.Error? err
+function Queries:range_by_id(min, max, options)
+  return range(self, LIVING, BY_ID, false, min, max, options)
+end
+
+---@param max seriatim.Bound
+---@param min seriatim.Bound
+---@param options seriatim.QueryOptions?  limit 10
+---@return seriatim.Record[]?
+---@return seriatim.Error? err
+function Queries:rev_range_by_id(max, min, options)
+  return range(self, LIVING, BY_ID, true, min, max, options)
+end
+
+---@param min seriatim.Bound
+---@param max seriatim.Bound
+---@param options seriatim.QueryOptions?  limit 10
+---@return seriatim.Record[]?
+---@return seriatim.Error? err
+function Queries:range_by_perform_in(min, max, options)
+  return range(self, LIVING, BY_PERFORM_IN, false, min, max, options)
+end
+
+---@param max seriatim.Bound
+---@param min seriatim.Bound
+---@param options seriatim.QueryOptions?  limit 10
+---@return seriatim.Record[]?
+---@return seriatim.Error? err
+function Queries:rev_range_by_perform_in(max, min, options)
+  return range(self, LIVING, BY_PERFORM_IN, true, min, max, options)
+end
+
+---@param min seriatim.Bound
+---@param max seriatim.Bound
+---@param options seriatim.QueryOptions?  limit 10
+---@return seriatim.Record[]?
+---@return seriatim.Error? err
+function Queries:range_by_retry_count(min, max, options)
+  return range(self, LIVING, BY_RETRY_COUNT, false, min, max, options)
+end
+
+---@param max seriatim.Bound
+---@param min seriatim.Bound
+---@param options seriatim.QueryOptions?  limit 10
+---@return seriatim.Record[]?
+---@return seriatim.Error? err
+function Queries:rev_range_by_retry_count(max, min, options)
+  return range(self, LIVING, BY_RETRY_COUNT, true, min, max, options)
+end
+
+---@param min seriatim.Bound
+---@param max seriatim.Bound
+---@param options seriatim.QueryOptions?  limit 10
+---@return seriatim.DeadRecord[]?
+---@return seriatim.Error? err
+function Queries:morgue_range_by_id(min, max, options)
+  return range(self, DEAD, MORGUE_BY_ID, false, min, max, options)
+end
+
+---@param max seriatim.Bound
+---@param min seriatim.Bound
+---@param options seriatim.QueryOptions?  limit 10
+---@return seriatim.DeadRecord[]?
+---@return seriatim.Error? err
+function Queries:morgue_rev_range_by_id(max, min, options)
+  return range(self, DEAD, MORGUE_BY_ID, true, min, max, options)
+end
+
+---@param min seriatim.Bound
+---@param max seriatim.Bound
+---@param options seriatim.QueryOptions?  limit 10
+---@return seriatim.DeadRecord[]?
+---@return seriatim.Error? err
+function Queries:morgue_range_by_updated_at(min, max, options)
+  return range(self, DEAD, MORGUE_BY_UPDATED_AT, false, min, max, options)
+end
+
+---@param max seriatim.Bound
+---@param min seriatim.Bound
+---@param options seriatim.QueryOptions?  limit 10
+---@return seriatim.DeadRecord[]?
+---@return seriatim.Error? err
+function Queries:morgue_rev_range_by_updated_at(max, min, options)
+  return range(self, DEAD, MORGUE_BY_UPDATED_AT, true, min, max, options)
+end
+
+---The records of these ids, in this order; unknown ones are left out.
+---@param ids seriatim.Id[]
+---@return seriatim.Record[]?
+---@return seriatim.Error? err
+function Queries:fetch(ids)
+  return ask(self.worker, LIVING, FETCH, false, nil, nil, MANY, -1, jobs.ids_bytes(ids))
+end
+
+---The same of dead ids.
+---@param ids seriatim.Id[]
+---@return seriatim.DeadRecord[]?
+---@return seriatim.Error? err
+function Queries:morgue_fetch(ids)
+  return ask(self.worker, DEAD, MORGUE_FETCH, false, nil, nil, MANY, -1, jobs.ids_bytes(ids))
+end
+
+---What runs now.
+---@param shard integer?  from 0; nil: in all
+---@param options seriatim.QueryOptions?  limit 100,000
+---@return seriatim.Record[]?
+---@return seriatim.Error? err
+function Queries:processing_data(shard, options)
+  local place = shard == nil and -1 or check.integer("shard", shard, 0, 4095)
+  return ask(self.worker, LIVING, PROCESSING, false, nil, nil, limit_of(options, MANY), place, nil)
+end
+
+---What an operator or on_exhausted park has stopped, by the time of it.
+---@param options seriatim.QueryOptions?  limit 10
+---@return seriatim.Record[]?
+---@return seriatim.Error? err
+function Queries:parked(options)
+  return ask(self.worker, LIVING, PARKED, false, nil, nil, limit_of(options, FEW), -1, nil)
+end
+
+---Why the id is or is not running.
+---@param id seriatim.Id
+---@return seriatim.Explanation?
+---@return seriatim.Error? err
+function Queries:explain(id)
+  local key, worker = jobs.id_bytes(id), self.worker
+  local answer, err = pool.ask(function(connection)
+    return connection:call("explain", connection:number(worker:queue_settings()), key, nil)
+  end)
+  if not answer then
+    return nil, err
+  end
+  answer.job = known(worker, answer.job, LIVING)
+  answer.behind = known(worker, answer.behind, LIVING)
+  answer.dead = known(worker, answer.dead, DEAD)
+  return answer
+end
+
+return queries

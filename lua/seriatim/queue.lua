@@ -1,0 +1,59 @@
+-- A worker's queue in Redis.
+
+local client = require "seriatim.client"
+local metrics = require "seriatim.metrics"
+local pool = require "seriatim.pool"
+
+local queue = {}
+
+---`worker.queue`.
+---@class seriatim.Queue
+local Queue = {}
+Queue.__index = Queue
+
+---@param worker seriatim.Worker
+---@return seriatim.Queue
+function queue.new(worker)
+  return setmetatable({ worker = worker }, Queue)
+end
+
+---@return string
+function Queue:name()
+  return self.worker.queue_name
+end
+
+---As Redis has it; 0 when the queue was never used.
+---@return integer?
+---@return seriatim.Error? err
+function Queue:shards_count()
+  local settings = {}
+  for place, value in ipairs(self.worker:queue_settings()) do
+    settings[place] = value
+  end
+  settings[2] = 0
+  return pool.ask(function(connection) return connection:call("layout", connection:number(settings), nil) end)
+end
+
+---As perform_async, past an override of it.
+---@param jobs seriatim.Job[]
+---@return seriatim.PushResult?
+---@return seriatim.Error? err
+function Queue:push(jobs)
+  return client.push(self.worker, jobs)
+end
+
+---The records of these ids.
+---@param ids seriatim.Id[]
+---@return seriatim.Record[]?
+---@return seriatim.Error? err
+function Queue:fetch(ids)
+  return self.worker.queries:fetch(ids)
+end
+
+---@return seriatim.Metrics?
+---@return seriatim.Error? err
+function Queue:metrics()
+  return metrics.of(self.worker)
+end
+
+return queue

@@ -1,0 +1,171 @@
+-- The settings, which are fields of the module seriatim. Each is checked when it is set.
+
+local check = require "seriatim.check"
+local errors = require "seriatim.errors"
+
+---@class seriatim.Hooks  functions to call, in this order; calling it with one adds it
+---@field functions function[]
+---@overload fun(added: function): function
+local Hooks = {}
+Hooks.__index = Hooks
+
+local function new_hooks()
+  return setmetatable({ functions = {} }, Hooks)
+end
+
+---@param added function
+---@return function
+function Hooks:__call(added)
+  table.insert(self.functions, check.callable("hook", added))
+  return added
+end
+
+function Hooks:clear()
+  for place = #self.functions, 1, -1 do
+    self.functions[place] = nil
+  end
+end
+
+local function integer(low, high)
+  return function(field, value) return check.integer(field, value, low, high) end
+end
+
+local function seconds(low, high)
+  return function(field, value) return check.seconds(field, value, low, high) end
+end
+
+local function text(low, high)
+  return function(field, value) return check.text(field, value, low, high) end
+end
+
+local function redis(field, value)
+  if value == nil or type(value) == "string" or check.is_callable(value) then
+    return value
+  end
+  return check.refuse(field, "a URL, a function that gives one, or nil", value)
+end
+
+local function workers(field, value)
+  return check.is_callable(value) and value or check.list(field, value)
+end
+
+local function hooks(field, value)
+  if getmetatable(value) == Hooks then
+    return value
+  end
+  local made = new_hooks()
+  if check.callable_or_nil(field, value) ~= nil then
+    made(value)
+  end
+  return made
+end
+
+local function same(value)
+  return value
+end
+
+local function message_of(raised)
+  local message = type(raised) == "table" and raised.message
+  return type(message) == "string" and message or tostring(raised)
+end
+
+local function value_of(value)
+  return function() return value end
+end
+
+local function empty()
+  return {}
+end
+
+local function build_scheduler()
+  return require("seriatim.schedulers").build_lag_scheduler()
+end
+
+local function build_splitter()
+  return require("seriatim.splitters").build_balanced_splitter()
+end
+
+-- name, check, what makes the default, and whether another value needs other connections
+local DECLARED = {
+  { "workers", workers, empty },
+  { "poll_interval", seconds(0.01, 3600), value_of(1) },
+  { "threads_per_node", integer(1, 10000), value_of(5) },
+  { "redis", redis, value_of(nil), true },
+  { "client_pool_size", integer(1, 10000), value_of(5), true },
+  { "pool_timeout", seconds(0, 3600), value_of(5), true },
+  { "server_middlewares", check.list, empty },
+  { "client_middlewares", check.list, empty },
+  { "on_server_init", hooks, new_hooks },
+  { "last_words", hooks, new_hooks },
+  { "build_scheduler", check.callable, value_of(build_scheduler) },
+  { "build_splitter", check.callable, value_of(build_splitter) },
+  { "dump_payload", check.callable_or_nil, value_of(nil) },
+  { "load_payload", check.callable_or_nil, value_of(nil) },
+  { "format_error", check.callable, value_of(message_of) },
+  { "dump_error", check.callable, value_of(same) },
+  { "load_error", check.callable, value_of(same) },
+  { "lease_time", seconds(0.2, 3600), value_of(10) },
+  { "stop_timeout", seconds(0, 86400), value_of(25) },
+  { "namespace", text(1, 128), value_of("seriatim"), true },
+}
+
+local values = {} -- by name
+local was_set = {} -- by name: true
+local rules = {} -- by name: check and whether it connects
+
+---All settings of this Lua state: read and set as fields, by their names.
+---@class seriatim.Settings
+---@field names string[]
+---@field connection_changes integer  grows when other connections are needed
+local settings = { names = {}, connection_changes = 0 }
+
+for place, declared in ipairs(DECLARED) do
+  settings.names[place] = declared[1]
+  rules[declared[1]] = { check = declared[2], connects = declared[4] }
+end
+
+---@param name any
+---@return boolean
+function settings.is_one(name)
+  return rules[name] ~= nil
+end
+
+---@param name string
+---@return boolean  was it set since the last reset?
+function settings.was_set(name)
+  return was_set[name] == true
+end
+
+---Have workers been chosen, by an assignment or by an insertion?
+---@return boolean
+function settings.workers_set()
+  return settings.was_set("workers") or check.is_callable(values.workers) or #values.workers > 0
+end
+
+---Sets each back to its default.
+function settings.reset()
+  for _, declared in ipairs(DECLARED) do
+    values[declared[1]] = declared[3]()
+  end
+  was_set = {}
+  settings.connection_changes = settings.connection_changes + 1
+end
+
+---As settings[name] = value.
+---@param name any
+---@param value any
+function settings.set(_, name, value)
+  local rule = rules[name]
+  if not rule then
+    errors.misuse(("there is no setting %s; there are %s"):format(check.shown(name), table.concat(settings.names, ", ")))
+  end
+  values[name] = rule.check(name, value)
+  was_set[name] = true
+  if rule.connects then
+    settings.connection_changes = settings.connection_changes + 1
+  end
+end
+
+settings.reset()
+
+return setmetatable(settings, { __index = values, __newindex = settings.set })

@@ -1,0 +1,71 @@
+-- How a connection reaches Redis in plain Lua: one socket, waited for by poll(2).
+
+local errors = require "seriatim.errors"
+local native = require "seriatim.native"
+
+local unpack = table.unpack or unpack
+
+local MAX_PAYLOAD = 0 -- the core's default, 1 MiB
+
+---What the pool takes for a transport.
+---@class seriatim.TransportMaker
+---@field open fun(url: string, namespace: string): seriatim.Transport?, seriatim.Error?
+---@field semaphore nil|fun(count: integer): table  where several users may come at once: to wait for one of so many places,
+---  by :wait(seconds) -> true if there is one, and :post() that frees it (as ngx.semaphore)
+local transport = {}
+
+---@class seriatim.Transport
+local Transport = {}
+Transport.__index = Transport
+
+---@param url string
+---@param namespace string
+---@return seriatim.Transport?
+---@return seriatim.Error? err
+function transport.open(url, namespace)
+  local link, kind, message = errors.guard(native.link, url, namespace, "seriatim-client", MAX_PAYLOAD)
+  if not link then
+    return errors.weather(kind, message)
+  end
+  return setmetatable({ link = link }, Transport)
+end
+
+local function outcome(first, second, ...)
+  if first == nil and type(second) == "string" then
+    return errors.weather(second, ...)
+  end
+  return first, second, ...
+end
+
+---Begins an operation of seriatim.Operations and waits for its end. The last argument is the limit in seconds; nil: as long as
+---the core allows.
+---@param name string
+---@return any ...  its result, or nil and a seriatim.Error
+function Transport:call(name, ...)
+  local arguments, count = { ... }, select("#", ...)
+  local link = self.link
+  errors.guard(link[name], link, unpack(arguments, 1, count - 1))
+  return outcome(errors.guard(link.drive, link, arguments[count]))
+end
+
+---@param settings seriatim.QueueSettings
+---@return integer  the queue's number in this transport
+function Transport:queue(settings)
+  return errors.guard(self.link.queue, self.link, settings)
+end
+
+---@return string  without its password
+function Transport:url()
+  return self.link:url()
+end
+
+---Drops what was begun, with its socket, so that no answer can be mistaken for another's.
+function Transport:reset()
+  self.link:reset()
+end
+
+function Transport:close()
+  self.link:close()
+end
+
+return transport

@@ -1,0 +1,216 @@
+-- Workers: what runs the jobs of one queue.
+--
+--     local OrderWorker = seriatim.worker {
+--       name = "OrderWorker", shards_count = 24,
+--       perform = function(payloads_by_id) end,
+--     }
+
+local actions = require "seriatim.actions"
+local check = require "seriatim.check"
+local client = require "seriatim.client"
+local codec = require "seriatim.codec"
+local errors = require "seriatim.errors"
+local jobs = require "seriatim.jobs"
+local metrics = require "seriatim.metrics"
+local native = require "seriatim.native"
+local queries = require "seriatim.queries"
+local queue = require "seriatim.queue"
+
+local worker = {}
+
+---All that were defined, in that order, each with the place of its definition.
+---@type { worker: seriatim.Worker, source: string }[]
+worker.all = {}
+
+---What retries_exhausted is called with; payloads as {payload, score}.
+---@class seriatim.ExhaustedJob
+---@field id string
+---@field payloads any[][]
+---@field error string?
+
+---Options of seriatim.worker, and fields of what it gives, where they are checked again when they are set. Only the name is
+---mandatory.
+---@class seriatim.WorkerOptions
+---@field name string?  (queue_name)
+---@field perform nil|fun(payloads_by_id: table<string, any[]>, batch: seriatim.Batch)  what it raises fails all ids that it did
+---  not report one by one through the batch. Payloads come by score, then by arrival
+---@field retry_in nil|fun(count: integer): number  seconds until the next run after the (count + 1)-th failure in a row
+---@field retries_exhausted nil|fun(jobs: seriatim.ExhaustedJob[])  called once for jobs whose retries are used up
+---@field perform_async nil|fun(worker: seriatim.Worker, jobs: table[]): seriatim.PushResult?, seriatim.Error?
+---@field shards_count integer?  5; 1 to 4096. It creates the queue; later Redis decides
+---@field batch_size integer?  1; up to 1000 ids a call of perform
+---@field max_retry_count integer?  25; an id dies at its (max_retry_count + 1)-th failure
+---@field queue_name string?  the name; 1 to 512 bytes
+---@field fold "merge"|"list"|"last"|nil  merge (equal payloads of an id are one), list (each is kept), last (the highest score only)
+---@field on_waiting "keep"|"earlier"|"later"|"replace"|"reject"|nil  keep; what a push does with the due time of an id that waits
+---@field on_exhausted "bury"|"park"|"drop"|nil  bury (the morgue), park (until an operator resumes it) or drop
+---@field ttr number?  seconds a delivery may run; nil for any
+---@field serial_shards boolean?  false; true runs the ids of one shard one after another
+---@field priority integer?  0; of build_priority_scheduler, higher goes first
+---@field codec seriatim.CodecSetting
+
+local function integer(low, high)
+  return function(field, value) return check.integer(field, value, low, high) end
+end
+
+local function text(low, high)
+  return function(field, value) return check.text(field, value, low, high) end
+end
+
+local function word(words)
+  return function(field, value) return check.word(field, value, words) end
+end
+
+local function ttr(field, value)
+  return value ~= nil and check.seconds(field, value, 0.001, 31536000) or nil
+end
+
+-- name and check of each option, in the order of messages
+local OPTIONS = {
+  { "name", text(1, 512) },
+  { "perform", check.callable_or_nil },
+  { "retry_in", check.callable_or_nil },
+  { "retries_exhausted", check.callable_or_nil },
+  { "perform_async", check.callable_or_nil },
+  { "shards_count", integer(1, 4096) },
+  { "batch_size", integer(1, 1000) },
+  { "max_retry_count", integer(0, 1000000) },
+  { "queue_name", text(1, 512) },
+  { "fold", word { "merge", "list", "last" } },
+  { "on_waiting", word(jobs.ON_WAITING) },
+  { "on_exhausted", word { "bury", "park", "drop" } },
+  { "ttr", ttr },
+  { "serial_shards", check.flag },
+  { "priority", integer(-1000000, 1000000) },
+  { "codec", codec.check },
+}
+
+local NAMES, CHECKS = {}, {}
+for place, option in ipairs(OPTIONS) do
+  NAMES[place], CHECKS[option[1]] = option[1], option[2]
+end
+
+---@class seriatim.Worker: seriatim.WorkerOptions
+---@field queries seriatim.Queries  what is in the queue
+---@field actions seriatim.Actions  what an operator does to it
+---@field queue seriatim.Queue  the queue in Redis
+local Worker = {
+  shards_count = 5,
+  batch_size = 1,
+  max_retry_count = 25,
+  fold = "merge",
+  on_waiting = "keep",
+  on_exhausted = "bury",
+  serial_shards = false,
+  priority = 0,
+}
+
+---Seconds until the next run after the (count + 1)-th failure in a row; count is the new retry_count, from 0.
+---@param count integer
+---@return number
+function Worker.retry_in(count)
+  return native.back_off(count)
+end
+
+function Worker.retries_exhausted(_) end
+
+---Pushes jobs. May be overridden, and call seriatim.push(worker, jobs). Raises misuse, naming the job and the field, before
+---anything is written.
+---@param list seriatim.Job[]
+---@return seriatim.PushResult?  nil: Redis cannot be reached or refuses
+---@return seriatim.Error? err
+function Worker:perform_async(list)
+  return client.push(self, list)
+end
+
+---The queue's figures now, and at .shards those of each.
+---@return seriatim.Metrics?
+---@return seriatim.Error? err
+function Worker:metrics()
+  return metrics.of(self)
+end
+
+---The settings as the core takes them; the same table until one changes. For the library's own use.
+---@return seriatim.QueueSettings
+function Worker:queue_settings()
+  local made = rawget(self, "_settings")
+  if not made then
+    made = {
+      self.queue_name,
+      self.shards_count,
+      self.batch_size,
+      self.max_retry_count,
+      self.fold,
+      self.on_waiting,
+      self.on_exhausted,
+      self.ttr or 0,
+      self.serial_shards,
+      self.priority,
+    }
+    rawset(self, "_settings", made)
+  end
+  return made
+end
+
+---@return seriatim.Codec
+function Worker:payload_codec()
+  return codec.of(self.codec)
+end
+
+local metatable = {}
+
+function metatable.__index(self, name)
+  local value = rawget(self, "_values")[name]
+  if value == nil then
+    return Worker[name]
+  end
+  return value
+end
+
+function metatable.__newindex(self, name, value)
+  local checked = CHECKS[name]
+  if not checked then
+    errors.misuse(("worker: unknown option %s; known are %s"):format(check.shown(name), table.concat(NAMES, ", ")))
+  end
+  rawget(self, "_values")[name] = checked(name, value)
+  rawset(self, "_settings", nil)
+end
+
+function metatable.__tostring(self)
+  return ("seriatim.worker %s"):format(self.name)
+end
+
+---@param value any
+---@return boolean
+function worker.is(value)
+  return getmetatable(value) == metatable
+end
+
+local function set_names(made, options)
+  made.queue_name = options.queue_name or options.name
+  made.name = options.name or options.queue_name
+end
+
+---Makes a worker.
+---@param options seriatim.WorkerOptions
+---@return seriatim.Worker
+function worker.define(options)
+  if type(options) ~= "table" then
+    check.refuse("worker", "a table of options", options)
+  end
+  if options.name == nil and options.queue_name == nil then
+    errors.misuse("worker: name is missing")
+  end
+  local made = setmetatable({ _values = {} }, metatable)
+  for name, value in pairs(options) do
+    made[name] = value
+  end
+  set_names(made, options)
+  rawset(made, "queries", queries.new(made))
+  rawset(made, "actions", actions.new(made))
+  rawset(made, "queue", queue.new(made))
+  table.insert(worker.all, { worker = made, source = errors.source() })
+  return made
+end
+
+return worker

@@ -1,0 +1,135 @@
+-- Which workers a server runs.
+
+local check = require "seriatim.check"
+local errors = require "seriatim.errors"
+local settings = require "seriatim.settings"
+local worker = require "seriatim.worker"
+
+local workers = {}
+
+local function named(name)
+  local module, path = name:match("^([^:]+):(.+)$")
+  local ok, found = pcall(require, module or name)
+  if not ok then
+    errors.usage(("workers: there is no %s: %s"):format(name, tostring(found)))
+  end
+  for part in (path or ""):gmatch("[^.]+") do
+    found = type(found) == "table" and found[part]
+  end
+  if not found then
+    errors.usage(("workers: there is no %s: the module has no such field"):format(name))
+  end
+  return found
+end
+
+---The worker itself, or what "module:OrderWorker" or "module" (which returns a worker) names.
+---@param given seriatim.Worker|string
+---@return seriatim.Worker
+function workers.find(given)
+  local found = given
+  if type(given) == "string" then
+    found = named(given)
+  end
+  if worker.is(found) then
+    return found
+  end
+  return errors.usage(("workers: %s is no seriatim.worker"):format(check.shown(given)))
+end
+
+---All that were defined with a perform; of those that a reload replaced, only the latest.
+---@return seriatim.Worker[]
+function workers.defined()
+  local place_of, found = {}, {}
+  for _, each in ipairs(worker.all) do
+    local made = each.worker
+    if made.perform then
+      local key = each.source .. "\n" .. made.name
+      place_of[key] = place_of[key] or #found + 1
+      found[place_of[key]] = made
+    end
+  end
+  return found
+end
+
+local function resolved(given)
+  if given == nil and settings.workers_set() then
+    given = settings.workers
+  end
+  if check.is_callable(given) then
+    given = given()
+  end
+  if given == nil then
+    return workers.defined()
+  end
+  return check.list("workers", given)
+end
+
+local function each_once(list)
+  local seen, found = {}, {}
+  for _, given in ipairs(list) do
+    local made = workers.find(given)
+    if not seen[made] then
+      seen[made] = true
+      found[#found + 1] = made
+    end
+  end
+  return found
+end
+
+local function refuse_double_queues(list)
+  local first = {}
+  for _, made in ipairs(list) do
+    local other = first[made.queue_name]
+    if other then
+      local text = "workers: %s and %s have the same queue_name %s"
+      errors.usage(text:format(other.name, made.name, check.shown(made.queue_name)))
+    end
+    first[made.queue_name] = made
+  end
+end
+
+local function shown(names)
+  local texts = {}
+  for place, name in ipairs(names) do
+    texts[place] = check.shown(name)
+  end
+  return table.concat(texts, ", ")
+end
+
+local function of_queues(list, names)
+  local wanted, known, all, unknown, found = {}, {}, {}, {}, {}
+  for place, made in ipairs(list) do
+    known[made.queue_name], all[place] = true, made.queue_name
+  end
+  for _, name in ipairs(names) do
+    wanted[name] = true
+    if not known[name] then
+      unknown[#unknown + 1] = name
+    end
+  end
+  if #unknown > 0 then
+    errors.usage(("unknown queue %s; there are %s"):format(shown(unknown), shown(all)))
+  end
+  for _, made in ipairs(list) do
+    if wanted[made.queue_name] then
+      found[#found + 1] = made
+    end
+  end
+  return found
+end
+
+---given: as seriatim.workers, whose value is the default; never set: every worker that was defined.
+---queues: only the workers of these. Raises USAGE.
+---@param given nil|(seriatim.Worker|string)[]|fun(): (seriatim.Worker|string)[]
+---@param queues string[]?
+---@return seriatim.Worker[]
+function workers.chosen(given, queues)
+  local list = each_once(resolved(given))
+  if #list == 0 then
+    errors.usage("no workers: set seriatim.workers, or define one with seriatim.worker")
+  end
+  refuse_double_queues(list)
+  return queues and of_queues(list, queues) or list
+end
+
+return workers
