@@ -26,7 +26,7 @@ class Report:
             self._checks += 1
             if wrong:
                 self._failed += 1
-                print(f"FAILED {where}: {'; '.join(wrong)}", flush=True)
+                print(f"FAILED {where}: {'; '.join(wrong)[:2000]}", flush=True)
 
     def finish(self) -> bool:
         """Something ran and nothing failed."""

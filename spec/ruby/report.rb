@@ -3,6 +3,8 @@
 module Conformance
   # Counts the checks and prints those that failed.
   class Report
+    LONGEST = 2000 # of a line, in characters
+
     def initialize
       @lock = Mutex.new
       @scenarios = @checks = @failed = 0
@@ -32,7 +34,7 @@ module Conformance
       return if wrong&.empty?
 
       @failed += 1
-      puts "FAILED #{where}: #{wrong&.join("; ") || "ended"}"
+      puts "FAILED #{where}: #{(wrong&.join("; ") || "ended")[0, LONGEST]}"
     end
   end
 end
