@@ -34,18 +34,32 @@ local worker = require "seriatim.worker"
 
 ---The module. Its settings are fields, checked when they are set:
 ---@class seriatim
----@field workers (seriatim.Worker|string)[]|fun(): (seriatim.Worker|string)[]  what the command runs: workers, their names ("module:OrderWorker", or "module" that returns one; found when the server starts), or a function that gives such a list. Never set: every worker that was defined
+---what the command runs: workers, their names ("module:OrderWorker", or "module" that returns one; found when the
+---server starts), or a function that gives such a list. Never set: every worker that was defined
+---@field workers (seriatim.Worker|string)[]|fun(): (seriatim.Worker|string)[]
 ---@field poll_interval number  1; seconds after which an idle node looks into a shard though nothing woke it
 ---@field threads_per_node integer  5; how many deliveries a server process runs at once
----@field redis string|(fun(): string)|nil  a URL, a function that gives one, or nil: SERIATIM_REDIS_URL, the variable that REDIS_PROVIDER names, REDIS_URL, or else a private Redis
----@field client_pool_size integer  5; connections for pushes and queries, where light threads share a Lua state (else one is enough)
+---a URL, a function that gives one, or nil: SERIATIM_REDIS_URL, the variable that REDIS_PROVIDER names, REDIS_URL, or
+---else a private Redis
+---@field redis string|(fun(): string)|nil
+---5; connections for pushes and queries, where light threads share a Lua state (else one is enough)
+---@field client_pool_size integer
 ---@field pool_timeout number  5; seconds to wait for a free one before POOL_TIMEOUT
----@field server_middlewares (fun(worker: seriatim.Worker, batch: seriatim.Batch, next: fun()): any)[]  around every delivery, the first outermost; not calling next means that the jobs are done
----@field client_middlewares (fun(worker: seriatim.Worker, jobs: seriatim.Job[], next: fun(): seriatim.PushResult?, seriatim.Error?): any)[]  around every push; they may change the job tables; not calling next means that nothing is written
----@field on_server_init seriatim.Hooks  on_server_init(f) adds a function that is called in each Lua state of a server, after the application is loaded and before any job
----@field last_words seriatim.Hooks  last_words(f) adds a function that is called with the error that ends a server process
----@field build_scheduler fun(): seriatim.Scheduler  gives the scheduler of a group of shards: build_lag_scheduler (default), build_seq_scheduler, build_priority_scheduler, or a function whose result is called with the candidates
----@field build_splitter fun(): seriatim.Splitter  gives the splitter: build_balanced_splitter (default), build_default_splitter, function() return seriatim.build_by_node_splitter(nodes, node) end, or a function whose result is called with the shards
+---around every delivery, the first outermost; not calling next means that the jobs are done
+---@field server_middlewares seriatim.ServerMiddleware[]
+---around every push; they may change the job tables; not calling next means that nothing is written
+---@field client_middlewares seriatim.ClientMiddleware[]
+---on_server_init(f) adds a function that is called in each Lua state of a server, after the application is loaded and
+---before any job
+---@field on_server_init seriatim.Hooks
+---last_words(f) adds a function that is called with the error that ends a server process
+---@field last_words seriatim.Hooks
+---gives the scheduler of a group of shards: build_lag_scheduler (default), build_seq_scheduler,
+---build_priority_scheduler, or a function whose result is called with the candidates
+---@field build_scheduler fun(): seriatim.Scheduler
+---gives the splitter: build_balanced_splitter (default), build_default_splitter, function() return
+---seriatim.build_by_node_splitter(nodes, node) end, or a function whose result is called with the shards
+---@field build_splitter fun(): seriatim.Splitter
 ---@field dump_payload nil|fun(payload: any): string  and
 ---@field load_payload nil|fun(data: string): any  the codec of workers that name none. nil: canonical JSON
 ---@field format_error fun(raised: any): string  what is kept of a failure: raised.message or tostring(raised)

@@ -1,16 +1,18 @@
 -- One transport with the numbers of the queues that it knows. One user at a time; the pool sees to that.
 
+local plain = require "seriatim.transport"
+
 ---@class seriatim.Connection
 local Connection = {}
 Connection.__index = Connection
 
----@param transport seriatim.TransportMaker
 ---@param url string
 ---@param namespace string
+---@param transport seriatim.TransportMaker?  nil: plain Lua's
 ---@return seriatim.Connection?
 ---@return seriatim.Error? err
-function Connection.open(transport, url, namespace)
-  local opened, err = transport.open(url, namespace)
+function Connection.open(url, namespace, transport)
+  local opened, err = (transport or plain).open(url, namespace)
   if not opened then
     return nil, err
   end
@@ -24,7 +26,7 @@ function Connection:call(name, ...)
   return self.transport:call(name, ...)
 end
 
----The queue's number here; its settings travel again only when they changed.
+---The queue's number here; its settings travel again only when they changed. Raises weather, which the pool returns.
 ---@param settings seriatim.QueueSettings
 ---@return integer
 function Connection:number(settings)

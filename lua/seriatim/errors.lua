@@ -102,19 +102,16 @@ function errors.weather(kind, message)
   return nil, errors.new(kind, message)
 end
 
----The value; or raises the weather that came in its stead, as ours is (nil, err) or the C module's (nil, kind, message).
----@param value any
----@param err any
----@param message string?
----@return any
-function errors.must(value, err, message)
-  if value ~= nil or err == nil then
-    return value
+---The results of a call; what came as weather (nil, kind and message, or nil and a seriatim.Error) is raised.
+---@return any ...
+function errors.must(first, second, third, ...)
+  if first ~= nil then
+    return first, second, third, ...
   end
-  if message and err == "INVALID" then
-    errors.misuse(message)
+  if type(second) == "string" then
+    second = select(2, errors.weather(second, third))
   end
-  error(message and errors.new(err, message) or err, 0)
+  error(second, 0)
 end
 
 local function guarded(ok, ...)

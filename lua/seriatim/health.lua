@@ -4,7 +4,6 @@ local Connection = require "seriatim.connection"
 local errors = require "seriatim.errors"
 local log = require "seriatim.log"
 local settings = require "seriatim.settings"
-local transport = require "seriatim.transport"
 
 local PATIENCE = 5 -- seconds
 
@@ -27,7 +26,7 @@ local function judge(maxmemory_policy, appendonly)
 end
 
 local function ask(url)
-  local connection, err = Connection.open(transport, url, settings.namespace)
+  local connection, err = Connection.open(url, settings.namespace)
   if not connection then
     error(err, 0)
   end

@@ -2,8 +2,11 @@
 
 local middlewares = {}
 
+---@alias seriatim.ServerMiddleware fun(worker: seriatim.Worker, batch: seriatim.Batch, next: fun(): ...): ...
+---@alias seriatim.ClientMiddleware fun(worker: seriatim.Worker, jobs: seriatim.Job[], next: fun(): ...): ...
+
 ---Calls the chain around a core; errors pass through.
----@param chain (fun(worker: seriatim.Worker, subject: any, next: fun(): ...): ...)[]
+---@param chain seriatim.ServerMiddleware[]|seriatim.ClientMiddleware[]
 ---@param worker seriatim.Worker
 ---@param subject any  a batch, or the jobs of a push
 ---@param core fun(): ...

@@ -55,7 +55,7 @@ function Pool:take()
   if connection then
     return connection
   end
-  local opened, made, err = pcall(Connection.open, transport, self.url, self.namespace)
+  local opened, made, err = pcall(Connection.open, self.url, self.namespace, transport)
   if opened and made then
     return made
   end
@@ -123,13 +123,17 @@ local function ended(lender, connection, ok, ...)
     connection:reset()
   end
   lender:give_back(connection)
-  if not ok then
-    error((...), 0)
+  if ok then
+    return ...
   end
-  return ...
+  local raised = ...
+  if errors.is(raised) then
+    return nil, raised
+  end
+  error(raised, 0)
 end
 
----What the question says of a connection; what was begun when it raised is dropped.
+---What the question says of a connection, which may raise weather. What was begun when it raised is dropped.
 ---@param question fun(connection: seriatim.Connection): ...
 ---@return any ...  or nil and a seriatim.Error
 function pool.ask(question)

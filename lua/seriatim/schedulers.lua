@@ -10,25 +10,10 @@ local schedulers = {}
 ---@field lag number  seconds since its oldest id became due
 ---@field size integer  claimed ids
 
----One of the core's, by its number there.
----@class seriatim.BuiltinScheduler
----@field number integer
-local Builtin = {}
-Builtin.__index = Builtin
+---One of the core's by its number there, or a function.
+---@alias seriatim.Scheduler integer|fun(candidates: seriatim.Candidate[]): seriatim.Candidate?
 
----@alias seriatim.Scheduler seriatim.BuiltinScheduler|fun(candidates: seriatim.Candidate[]): seriatim.Candidate?
-
-local function builtin(number)
-  return setmetatable({ number = number }, Builtin)
-end
-
-local LAG, SEQ, PRIORITY = builtin(0), builtin(1), builtin(2)
-
----@param value any
----@return boolean
-function schedulers.is_builtin(value)
-  return getmetatable(value) == Builtin
-end
+local LAG, SEQ, PRIORITY = 0, 1, 2
 
 ---The shard that waits longest (default).
 ---@return seriatim.Scheduler

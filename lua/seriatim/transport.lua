@@ -30,6 +30,7 @@ function transport.open(url, namespace)
   return setmetatable({ link = link }, Transport)
 end
 
+---Weather comes from the C module as nil, kind and message.
 local function outcome(first, second, ...)
   if first == nil and type(second) == "string" then
     return errors.weather(second, ...)
@@ -44,14 +45,17 @@ end
 function Transport:call(name, ...)
   local arguments, count = { ... }, select("#", ...)
   local link = self.link
-  errors.guard(link[name], link, unpack(arguments, 1, count - 1))
+  local begun, kind, message = errors.guard(link[name], link, unpack(arguments, 1, count - 1))
+  if not begun then
+    return errors.weather(kind, message)
+  end
   return outcome(errors.guard(link.drive, link, arguments[count]))
 end
 
 ---@param settings seriatim.QueueSettings
----@return integer  the queue's number in this transport
+---@return integer  the queue's number in this transport; raises weather
 function Transport:queue(settings)
-  return errors.guard(self.link.queue, self.link, settings)
+  return errors.must(errors.guard(self.link.queue, self.link, settings))
 end
 
 ---@return string  without its password

@@ -32,8 +32,8 @@ worker.all = {}
 ---mandatory.
 ---@class seriatim.WorkerOptions
 ---@field name string?  (queue_name)
----@field perform nil|fun(payloads_by_id: table<string, any[]>, batch: seriatim.Batch)  what it raises fails all ids that it did
----  not report one by one through the batch. Payloads come by score, then by arrival
+---payloads come by score, then by arrival; what it raises fails all ids that it did not report one by one through the batch
+---@field perform nil|fun(payloads_by_id: table<string, any[]>, batch: seriatim.Batch)
 ---@field retry_in nil|fun(count: integer): number  seconds until the next run after the (count + 1)-th failure in a row
 ---@field retries_exhausted nil|fun(jobs: seriatim.ExhaustedJob[])  called once for jobs whose retries are used up
 ---@field perform_async nil|fun(worker: seriatim.Worker, jobs: table[]): seriatim.PushResult?, seriatim.Error?
@@ -41,8 +41,10 @@ worker.all = {}
 ---@field batch_size integer?  1; up to 1000 ids a call of perform
 ---@field max_retry_count integer?  25; an id dies at its (max_retry_count + 1)-th failure
 ---@field queue_name string?  the name; 1 to 512 bytes
----@field fold "merge"|"list"|"last"|nil  merge (equal payloads of an id are one), list (each is kept), last (the highest score only)
----@field on_waiting "keep"|"earlier"|"later"|"replace"|"reject"|nil  keep; what a push does with the due time of an id that waits
+---merge (equal payloads of an id are one), list (each is kept), last (the highest score only)
+---@field fold "merge"|"list"|"last"|nil
+---keep; what a push does with the due time of an id that waits
+---@field on_waiting "keep"|"earlier"|"later"|"replace"|"reject"|nil
 ---@field on_exhausted "bury"|"park"|"drop"|nil  bury (the morgue), park (until an operator resumes it) or drop
 ---@field ttr number?  seconds a delivery may run; nil for any
 ---@field serial_shards boolean?  false; true runs the ids of one shard one after another
