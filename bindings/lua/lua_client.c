@@ -1,0 +1,194 @@
+/* lua_client.c - native.client: a connection without a socket, whose host does the I/O. */
+#include "lua_link.h"
+
+#include "link.h"
+
+/* ---- Life ------------------------------------------------------------------------------------------------ */
+
+/* Without randomness a client has no identity, and its pushes are refused. */
+static void client_identify(seriatim_client *client, int forked)
+{
+    unsigned char random[SRT_IDENTITY / 2];
+    seriatim_error error;
+    int status = srt_random(random, sizeof random, &error);
+    if (status != SERIATIM_OK)
+        memset(random, 0, sizeof random);
+    if (forked)
+        srt_client_forked(client, random);
+    else
+        srt_client_identify(client, random);
+    if (status != SERIATIM_OK)
+        client->identity[0] = '\0';
+}
+
+static void client_before_begin(void *host)
+{
+    slu_link *self = host;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    srt_client_tell_time(self->client, (double)now.tv_sec);
+}
+
+void slu_client_forked(slu_link *self)
+{
+    client_identify(self->client, 1);
+}
+
+static slu_link *client_of(lua_State *L)
+{
+    slu_link *self = luaL_checkudata(L, 1, SLU_CLIENT);
+    return slu_link_of(L) ? self : NULL;
+}
+
+/* native.client(namespace, name, max_payload) */
+static int client_new(lua_State *L)
+{
+    seriatim_options options;
+    seriatim_error error = {0};
+    slu_link *self;
+    lua_settop(L, 3);
+    slu_link_options(L, 1, &options);
+    self = slu_new(L, SLU_CLIENT, sizeof *self);
+    if (seriatim_client_new(&options, &self->client, &error) != SERIATIM_OK)
+        return slu_nil_error(L, &error);
+    self->pid = getpid();
+    self->client->before_begin = client_before_begin;
+    self->client->host = self;
+    client_identify(self->client, 0);
+    return 1;
+}
+
+static int client_close(lua_State *L)
+{
+    slu_link *self = luaL_checkudata(L, 1, SLU_CLIENT);
+    seriatim_client *client = self->client;
+    if (self->busy)
+        return 0;
+    self->client = NULL;
+    seriatim_client_free(client);
+    return 0;
+}
+
+/* ---- The connection -------------------------------------------------------------------------------------- */
+
+/* client:connected(user, password, database, fresh): one that is not fresh has been greeted before */
+static int client_connected(lua_State *L)
+{
+    slu_link *self = client_of(L);
+    const char *user = slu_cstr_or_null(L, 2, "user"), *password = slu_cstr_or_null(L, 3, "password");
+    int database = lua_isnoneornil(L, 4) ? 0 : slu_int(L, 4, "database"), status;
+    size_t name_len;
+    if (!self)
+        return slu_link_closed(L);
+    if (lua_isnoneornil(L, 5) || lua_toboolean(L, 5)) {
+        status = srt_client_connected(self->client, user, password, database);
+    } else {
+        name_len = self->client->name.len;
+        self->client->name.len = 0;
+        status = srt_client_connected(self->client, NULL, NULL, 0);
+        self->client->name.len = name_len;
+    }
+    return status == SERIATIM_OK ? slu_true(L) : slu_weather(L, status, NULL);
+}
+
+static int client_disconnected(lua_State *L)
+{
+    slu_link *self = client_of(L);
+    if (self)
+        srt_client_disconnected(self->client);
+    return 0;
+}
+
+static int client_output(lua_State *L)
+{
+    slu_link *self = client_of(L);
+    const char *data = NULL;
+    size_t len = 0;
+    if (self)
+        srt_client_output(self->client, &data, &len);
+    lua_pushlstring(L, data ? data : "", len);
+    return 1;
+}
+
+static int client_sent(lua_State *L)
+{
+    slu_link *self = client_of(L);
+    size_t count = slu_size(L, 2, "count"), len;
+    const char *data;
+    if (!self)
+        return 0;
+    srt_client_output(self->client, &data, &len);
+    luaL_argcheck(L, count <= len, 2, "more than there was");
+    srt_client_sent(self->client, count);
+    return 0;
+}
+
+/* client:input(bytes) */
+static int client_input(lua_State *L)
+{
+    slu_link *self = client_of(L);
+    seriatim_error error = {0};
+    size_t len;
+    const char *data = slu_text(L, 2, "bytes", &len);
+    if (!self)
+        return slu_link_closed(L);
+    if (srt_client_input(self->client, data, len, &error) != SERIATIM_OK)
+        return slu_nil_error(L, &error);
+    return slu_true(L);
+}
+
+static int client_status(lua_State *L)
+{
+    slu_link *self = client_of(L);
+    int status;
+    if (!self)
+        return slu_link_closed(L);
+    status = srt_client_status(self->client);
+    if (status == SERIATIM_OK)
+        return slu_true(L);
+    if (status != SERIATIM_AGAIN)
+        return slu_link_fail(L, self, status);
+    lua_pushliteral(L, "again");
+    return 1;
+}
+
+/* The status of that name; OK where there is none. */
+static int client_kind(const char *name)
+{
+    static const int codes[] = {
+#define X(name, code, text) code,
+        SERIATIM_STATUSES(X)
+#undef X
+    };
+    size_t i;
+    for (i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (strcmp(name, seriatim_status_name(codes[i])) == 0)
+            return codes[i];
+    return SERIATIM_OK;
+}
+
+/* client:give_up(kind, why): what it ends with, as status() tells it */
+static int client_give_up(lua_State *L)
+{
+    slu_link *self = client_of(L);
+    int status = client_kind(slu_cstr(L, 2, "kind"));
+    const char *why = slu_cstr(L, 3, "why");
+    luaL_argcheck(L, status != SERIATIM_OK && status != SERIATIM_AGAIN, 2, "no such kind");
+    if (!self)
+        return slu_link_closed(L);
+    srt_client_give_up(self->client, status, why);
+    return client_status(L);
+}
+
+void slu_open_client(lua_State *L)
+{
+    static const luaL_Reg methods[] = {
+        {"connected", client_connected}, {"disconnected", client_disconnected}, {"output", client_output},
+        {"sent", client_sent},           {"input", client_input},               {"status", client_status},
+        {"give_up", client_give_up},     {"close", client_close},               {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"client", client_new}, {NULL, NULL}};
+    slu_class(L, SLU_CLIENT, methods, client_close);
+    slu_methods(L, SLU_CLIENT, slu_operations);
+    slu_methods(L, SLU_CLIENT, slu_operators);
+    slu_functions(L, functions);
+}

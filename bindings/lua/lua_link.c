@@ -1,0 +1,315 @@
+/* lua_link.c - native.link: one connection that pushes and asks; and what a Client shares with it. */
+#include "lua_link.h"
+
+/* ---- Use ------------------------------------------------------------------------------------------------- */
+
+/* In a child of fork(2): what the parent has under way, and its connection, are the parent's. A link notices by a step. */
+static void link_adopt(slu_link *self)
+{
+    self->pid = getpid();
+    if (self->link)
+        seriatim_link_step(self->link);
+    else
+        slu_client_forked(self);
+}
+
+slu_link *slu_link_of(lua_State *L)
+{
+    slu_link *self = slu_test(L, 1, SLU_LINK);
+    if (!self)
+        self = slu_test(L, 1, SLU_CLIENT);
+    if (!self)
+        luaL_argerror(L, 1, "a Link or a Client is expected");
+    if (!self->client)
+        return NULL;
+    if (self->busy)
+        luaL_error(L, "the connection is in use");
+    if (self->pid != getpid())
+        link_adopt(self);
+    return self;
+}
+
+int slu_link_closed(lua_State *L)
+{
+    return slu_weather(L, SERIATIM_CLOSED, "the link is closed");
+}
+
+/* Places count from 1 in Lua. */
+static const char *link_count_from_1(const char *message, char *text, size_t size)
+{
+    unsigned long place;
+    int len = 0;
+    if (sscanf(message, "jobs[%lu]%n", &place, &len) != 1 || len == 0)
+        return message;
+    snprintf(text, size, "jobs[%lu]%s", place + 1, message + len);
+    return text;
+}
+
+int slu_link_fail(lua_State *L, const slu_link *self, int status)
+{
+    char text[300];
+    const seriatim_error *error = seriatim_client_error(self->client);
+    return slu_weather(L, status, link_count_from_1(error->message, text, sizeof text));
+}
+
+int slu_link_begun(lua_State *L, slu_link *self, int status, int (*read)(lua_State *, const slu_link *))
+{
+    if (status == SERIATIM_OK) {
+        self->read = read;
+        return slu_true(L);
+    }
+    if (srt_client_status(self->client) != SERIATIM_AGAIN)
+        self->read = NULL; /* nothing is under way, and what came before is forgotten */
+    return slu_link_fail(L, self, status);
+}
+
+static int link_read(lua_State *L)
+{
+    const slu_link *self = lua_touserdata(L, 1);
+    luaL_checkstack(L, 10, "a result");
+    return self->read(L, self);
+}
+
+int slu_link_result(lua_State *L, slu_link *self, int status)
+{
+    int top = lua_gettop(L);
+    if (!self->read)
+        return luaL_error(L, "nothing was begun");
+    if (status == SERIATIM_AGAIN)
+        return luaL_error(L, "what was begun has not ended yet");
+    if (status != SERIATIM_OK)
+        return slu_link_fail(L, self, status);
+    self->busy = 1;
+    status = slu_protect(L, link_read, self);
+    self->busy = 0;
+    return status ? lua_error(L) : lua_gettop(L) - top;
+}
+
+/* link:result() */
+static int link_result(lua_State *L)
+{
+    slu_link *self = slu_link_of(L);
+    return self ? slu_link_result(L, self, srt_client_status(self->client)) : slu_link_closed(L);
+}
+
+/* ---- Queues and layout ----------------------------------------------------------------------------------- */
+
+/* link:queue(settings) -> its number in this link */
+static int link_queue(lua_State *L)
+{
+    slu_link *self = slu_link_of(L);
+    seriatim_queue_settings settings;
+    size_t queue;
+    int status;
+    if (!self)
+        return slu_link_closed(L);
+    slu_queue_settings(L, 2, &settings);
+    status = seriatim_client_queue(self->client, &settings, &queue);
+    if (status != SERIATIM_OK)
+        return slu_link_fail(L, self, status);
+    slu_push_int(L, (int64_t)queue);
+    return 1;
+}
+
+static int link_read_layout(lua_State *L, const slu_link *self)
+{
+    slu_push_int(L, seriatim_layout_shards(self->client, self->queue));
+    return 1;
+}
+
+/* link:layout(queue): shards_count as Redis has it, 0 when there is no such queue */
+static int link_layout(lua_State *L)
+{
+    slu_link *self = slu_link_of(L);
+    if (!self)
+        return slu_link_closed(L);
+    self->queue = slu_size(L, 2, "queue");
+    return slu_link_begun(L, self, seriatim_layout_begin(self->client, self->queue), link_read_layout);
+}
+
+/* ---- Push ------------------------------------------------------------------------------------------------ */
+
+/* The row keeps the texts. */
+static void link_job(lua_State *L, int row, seriatim_job *job)
+{
+    luaL_checktype(L, row, LUA_TTABLE);
+    seriatim_job_init(job);
+    slu_item(L, row, 1);
+    job->id = slu_text(L, -1, "id", &job->id_len);
+    slu_item(L, row, 2);
+    job->payload = slu_text(L, -1, "payload", &job->payload_len);
+    job->has_score = slu_item(L, row, 3);
+    if (job->has_score)
+        job->score = slu_double(L, -1, "score");
+    if (slu_item(L, row, 4))
+        job->when = slu_int(L, -1, "when");
+    if (slu_item(L, row, 5))
+        job->time = slu_double(L, -1, "time");
+    if (slu_item(L, row, 6))
+        job->retry_count = slu_int64(L, -1, "retry_count");
+    if (slu_item(L, row, 7))
+        job->on_waiting = slu_cstr(L, -1, "on_waiting");
+    if (slu_item(L, row, 8))
+        job->context = slu_text(L, -1, "context", &job->context_len);
+}
+
+static void link_push_place(lua_State *L, const void *places, size_t i)
+{
+    slu_push_int(L, (int64_t)((const size_t *)places)[i] + 1);
+}
+
+static int link_read_push(lua_State *L, const slu_link *self)
+{
+    seriatim_push_counts counts = seriatim_push_result(self->client);
+    size_t count;
+    const size_t *places = seriatim_push_refused(self->client, &count);
+    slu_push_int(L, (int64_t)counts.added);
+    slu_push_int(L, (int64_t)counts.folded);
+    slu_push_list(L, count, link_push_place, places);
+    return 3;
+}
+
+/* Converting a row runs no code of the caller's. */
+static int link_push_rows(lua_State *L, slu_link *self, int rows)
+{
+    size_t count = slu_rawlen(L, rows), i;
+    int top = lua_gettop(L), status = SERIATIM_OK;
+    luaL_checkstack(L, 12, "a job");
+    for (i = 1; status == SERIATIM_OK && i <= count; i++) {
+        seriatim_job job;
+        lua_rawgeti(L, rows, (int)i);
+        link_job(L, top + 1, &job);
+        status = seriatim_push_job(self->client, &job);
+        lua_settop(L, top);
+    }
+    return status;
+}
+
+/* link:push(queue, rows): added, folded, {places of refused jobs}. A row of a wrong type leaves a push that is not sent. */
+static int link_push(lua_State *L)
+{
+    slu_link *self = slu_link_of(L);
+    size_t queue;
+    int status;
+    if (!self)
+        return slu_link_closed(L);
+    queue = slu_size(L, 2, "queue");
+    luaL_checktype(L, 3, LUA_TTABLE);
+    lua_settop(L, 3);
+    status = seriatim_push_begin(self->client, queue);
+    if (status == SERIATIM_OK) {
+        self->read = NULL;
+        status = link_push_rows(L, self, 3);
+    }
+    if (status == SERIATIM_OK)
+        status = seriatim_push_send(self->client);
+    return slu_link_begun(L, self, status, link_read_push);
+}
+
+const luaL_Reg slu_operations[] = {
+    {"queue", link_queue}, {"push", link_push}, {"layout", link_layout}, {"result", link_result}, {NULL, NULL}};
+
+/* ---- Going on with what was begun ------------------------------------------------------------------------ */
+
+/* Waits until something happened; 0: the deadline is over. */
+static int link_wait(lua_State *L, seriatim_link *link, int64_t deadline_ms)
+{
+    int wants = seriatim_link_wants(link), patience = seriatim_link_timeout_ms(link);
+    struct pollfd fd = {seriatim_link_fd(link), POLLIN, 0};
+    int64_t until = patience < 0 ? INT64_MAX : slu_now_ms() + patience;
+    if (wants)
+        fd.events = (short)((wants & SERIATIM_WANT_READ ? POLLIN : 0) | (wants & SERIATIM_WANT_WRITE ? POLLOUT : 0));
+    slu_poll(&fd, fd.fd >= 0, until < deadline_ms ? until : deadline_ms, L);
+    return slu_left_ms(deadline_ms) != 0;
+}
+
+/*
+ * link:drive(seconds). What does not end in time is dropped with its socket, so no answer can be mistaken for another's.
+ */
+static int link_drive(lua_State *L)
+{
+    slu_link *self = slu_link_of(L);
+    int64_t deadline_ms;
+    int status;
+    if (!self)
+        return slu_link_closed(L);
+    luaL_argcheck(L, self->link != NULL, 1, "a Client is driven by its host");
+    deadline_ms = slu_deadline(L, 2);
+    status = seriatim_link_step(self->link);
+    while (status == SERIATIM_AGAIN && link_wait(L, self->link, deadline_ms))
+        status = seriatim_link_step(self->link);
+    if (status == SERIATIM_AGAIN && (status = seriatim_link_step(self->link)) == SERIATIM_AGAIN) {
+        status = srt_client_give_up(self->client, SERIATIM_TIMEOUT, "no answer from Redis in time");
+        seriatim_link_reset(self->link);
+    }
+    return slu_link_result(L, self, status);
+}
+
+/* ---- Life ------------------------------------------------------------------------------------------------ */
+
+void slu_link_options(lua_State *L, int at, seriatim_options *options)
+{
+    memset(options, 0, sizeof *options);
+    options->ns = slu_cstr_or_null(L, at, "namespace");
+    options->name = slu_cstr_or_null(L, at + 1, "name");
+    if (!lua_isnoneornil(L, at + 2))
+        options->max_payload = slu_size(L, at + 2, "max_payload");
+}
+
+/* native.link(url, namespace, name, max_payload) */
+static int link_new(lua_State *L)
+{
+    const char *url = slu_cstr(L, 1, "url");
+    seriatim_options options;
+    seriatim_error error = {0};
+    slu_link *self;
+    lua_settop(L, 4);
+    slu_link_options(L, 2, &options);
+    self = slu_new(L, SLU_LINK, sizeof *self);
+    if (seriatim_link_new(&options, url, &self->link, &error) != SERIATIM_OK)
+        return slu_nil_error(L, &error);
+    self->client = seriatim_link_client(self->link);
+    self->pid = getpid();
+    return 1;
+}
+
+/* Also __gc. In a child of fork(2) the parent's connection is left alone by the transport. */
+static int link_close(lua_State *L)
+{
+    slu_link *self = luaL_checkudata(L, 1, SLU_LINK);
+    seriatim_link *link = self->link;
+    if (self->busy)
+        return 0;
+    self->link = NULL;
+    self->client = NULL;
+    seriatim_link_free(link);
+    return 0;
+}
+
+static int link_reset(lua_State *L)
+{
+    slu_link *self = slu_link_of(L);
+    if (self && self->link)
+        seriatim_link_reset(self->link);
+    return 0;
+}
+
+static int link_url(lua_State *L)
+{
+    slu_link *self = slu_link_of(L);
+    if (!self || !self->link)
+        return slu_link_closed(L);
+    lua_pushstring(L, seriatim_link_url(self->link));
+    return 1;
+}
+
+void slu_open_link(lua_State *L)
+{
+    static const luaL_Reg methods[] = {
+        {"drive", link_drive}, {"url", link_url}, {"reset", link_reset}, {"close", link_close}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"link", link_new}, {NULL, NULL}};
+    slu_class(L, SLU_LINK, methods, link_close);
+    slu_methods(L, SLU_LINK, slu_operations);
+    slu_methods(L, SLU_LINK, slu_operators);
+    slu_functions(L, functions);
+}

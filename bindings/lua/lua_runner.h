@@ -1,0 +1,56 @@
+/* lua_runner.h - where deliveries come from: a runner, which several Lua states may share, or a node without sockets. */
+#ifndef LUA_RUNNER_H
+#define LUA_RUNNER_H
+
+#include "seriatim_native.h"
+
+#include "node.h"
+
+#define SLU_RUNNER "seriatim.Runner"
+#define SLU_NODE "seriatim.Node"
+#define SLU_DELIVERY "seriatim.Delivery"
+
+/* Counted: each Runner, Node and Delivery holds it. One of runner and node is there until it is freed. */
+typedef struct slu_source {
+    pthread_mutex_t lock;
+    size_t references, inside; /* inside: calls that use it: the last of them frees a closed one */
+    pid_t pid;                 /* threads and sockets belong to this process alone: in another one nothing is touched */
+    seriatim_runner *runner;
+    srt_node *node;
+    int started, closed;
+    size_t groups; /* that were made */
+    int wake[2];   /* readable once it is closed */
+} slu_source;
+
+slu_source *slu_source_new(void); /* NULL: no memory or descriptor */
+void slu_source_hold(slu_source *source);
+void slu_source_release(slu_source *source); /* the last one frees it */
+/* 1: it may be used until slu_source_leave. 0: it is closed, or another process'. */
+int slu_source_enter(slu_source *source);
+void slu_source_leave(slu_source *source);
+int slu_source_is_closed(slu_source *source);
+void slu_source_close(slu_source *source);
+
+/* The source of the first argument, a Runner or a Node, inside; NULL: return slu_source_closed. */
+slu_source *slu_source_inside(lua_State *L);
+int slu_source_closed(lua_State *L, slu_source *source);
+slu_source *slu_source_of(lua_State *L); /* not inside */
+
+/* An empty Delivery, pushed; it is filled without raising. */
+typedef struct slu_delivery {
+    seriatim_delivery *delivery; /* NULL: settled */
+    slu_source *source;          /* NULL: empty */
+    int kind, reading;
+    size_t worker, shard, size;
+} slu_delivery;
+void slu_delivery_fill(slu_delivery *self, slu_source *source, seriatim_delivery *delivery);
+
+/* A node's settings from a table, which keeps the texts; what a runner and a node have in common. */
+void slu_node_settings(lua_State *L, int at, seriatim_node_settings *settings);
+/* The methods of both. */
+extern const luaL_Reg slu_deliveries[];
+/* An empty Runner or Node, pushed; what it is given, it holds. */
+slu_source **slu_source_box(lua_State *L, const char *name);
+int slu_source_gc(lua_State *L);
+
+#endif
