@@ -1,0 +1,172 @@
+---@meta seriatim.native
+-- The C glue: convert, call, convert. Everything public lies above it. Misuse raises; weather gives nil, kind, message, where kind
+-- is the name of a core's status ("IO", "TIMEOUT", "FULL", ...). Misuse is the status INVALID, too, but where a connection, runner or
+-- URL is made: those give it as nil, "INVALID", message. Places (of jobs, ids, payloads, shards) count from 1; the numbers of queues,
+-- workers and groups, and shards within a queue, are the core's and count from 0: without groups of its own a runner has group 0.
+-- Functions that have nothing to give return true. After a fork nothing that was inherited is touched: nil, "CLOSED", message.
+
+---@alias seriatim.QueueSettings table  a list: {name, shards_count, batch_size, max_retry_count, fold, on_waiting, on_exhausted, ttr, serial_shards, priority}
+---@alias seriatim.JobRow table  a list: {id, payload, score or false, when (0 now, 1 at, 2 delay), time, retry_count, on_waiting or false, context or false}
+
+---@class seriatim.native
+---@field version string
+---@field null lightuserdata  JSON's null; NULL, as cjson.null is
+---@field array_mt table  the metatable of lists, also of empty ones
+local native = {}
+
+---Canonical JSON. root: what the path in an error begins with. Raises where the value has no JSON form.
+---@return string
+function native.dump(value, root) end
+---What the JSON text says; nil, "UNDECODABLE", message where it is none.
+---@param bytes string
+function native.load(bytes) end
+---LuaJIT alone: how an int64_t cdata is made of a decimal text, and the text of a value if it is such a cdata (else nil).
+---@param from_text fun(text: string): any
+---@param to_text fun(value: any): string?
+function native.set_int64(from_text, to_text) end
+
+---@param count integer
+---@return number seconds
+function native.back_off(count) end
+---node: from 0.
+---@return integer[][] groups of the places of this node's shards
+function native.split(shards, nodes, node, threads) end
+---@return integer from 0
+function native.shard_of(id, shards_count) end
+---Milliseconds of a monotonic clock.
+---@return integer
+function native.now_ms() end
+---Seconds since 1970 with fractions (wall clock): for the log.
+---@return number
+function native.time() end
+---@param seconds number
+function native.sleep(seconds) end
+---@return string hex of so many random bytes
+function native.random_hex(bytes) end
+---@return integer
+function native.getpid() end
+---@return string
+function native.hostname() end
+---scheme ("redis", "rediss", "unix"), host, port, path, user, password, database, redacted
+---@return table|nil url, string? kind, string? message
+function native.parse_url(url) end
+
+---Operations of Link and Client. Each begins something; when it has ended, result() gives what stands behind "Result".
+---@class seriatim.Operations
+local operations = {}
+---@return integer number
+function operations:queue(settings) end
+function operations:push(queue, rows) end -- Result: added, folded, {places of refused jobs}
+function operations:layout(queue) end -- Result: shards_count as Redis has it, 0 when there is no such queue
+---kinds of queries and actions are the numbers of the core's enums, from 0; min, max, limit, ids: or nil
+function operations:query(queue, kind, reverse, min, max, limit, shard, ids) end -- Result: a list of tables with all fields of each record; shard -1: all
+function operations:action(queue, kind, ids) end -- Result: how many it changed
+function operations:metrics(queue) end -- Result: a table; its shards' at .shards
+function operations:explain(queue, id) end -- Result: a table
+function operations:check(queue, repair) end -- Result: how many records it looked at, findings
+function operations:nodes() end -- Result: {{name, description, expires_in}}
+function operations:queues() end -- Result: names
+function operations:health() end -- Result: maxmemory_policy or nil, appendonly or nil
+function operations:result() end
+
+---One connection that waits by poll(2): for plain Lua.
+---@class seriatim.Link: seriatim.Operations
+local link = {}
+---@return seriatim.Link|nil, string?, string?
+function native.link(url, namespace, name, max_payload) end
+---Waits for the end of what was begun, at most so many seconds (nil: as the core allows). Its result; or nil, kind, message.
+function link:drive(seconds) end
+function link:url() end
+function link:reset() end
+function link:close() end
+
+---The same without a socket: the host does the I/O.
+---@class seriatim.Client: seriatim.Operations
+local client = {}
+---@return seriatim.Client|nil, string?, string?
+function native.client(namespace, name, max_payload) end
+---user, password: or nil. fresh false: a kept-alive connection whose handshake was made before.
+function client:connected(user, password, database, fresh) end
+function client:disconnected() end
+---@return string bytes to send now, maybe ""
+function client:output() end
+function client:sent(count) end
+---true, or nil, kind, message: close this connection
+function client:input(bytes) end
+---"again" while something is under way, true when it ended well, or nil, kind, message
+function client:status() end
+---Ends what is under way (kind: "IO", "TIMEOUT", or what input said); a push may make it UNKNOWN_OUTCOME. Gives what status() does.
+function client:give_up(kind, why) end
+function client:close() end
+
+---What a runner and a node share. @class seriatim.Deliveries
+local deliveries = {}
+---@return integer
+function deliveries:worker(settings) end
+function deliveries:group(scheduler, pairs) end -- {{worker, shard}, ...}, shard from 0
+---A Delivery; nil: none now (a runner's waits so many seconds first; nil: as long as it takes; a node's never waits); false:
+---there will be no more.
+function deliveries:take(group, seconds) end
+function deliveries:take_from(group, worker, shard) end
+function deliveries:candidates(group, cap) end -- {{worker, shard, lag, size}, ...}
+function deliveries:event() end -- kind, number, text; nil: none
+function deliveries:pulse() end
+function deliveries:quiet() end
+function deliveries:stop() end
+function deliveries:abandon() end
+function deliveries:stopped() end
+function deliveries:stats() end
+function deliveries:close() end
+
+---@class seriatim.Runner
+---settings: url, namespace, name, id, description, lease_ms, poll_ms, threads, scheduler
+function native.runner(settings) end
+-- runner:start(); runner:handle() -> a light userdata for native.runner_of(handle) in another Lua state of this process (reference
+-- counted; a handle is good for as long as some state holds the runner). close() ends it for all states, and their waits.
+
+---@class seriatim.Node  as a runner, without sockets and thread. Channels: 1 commands, 2 wakes
+function native.node(settings) end
+-- node:start(); node:connected(channel, user, password, database); node:disconnected(channel); node:output(channel) -> bytes
+-- node:sent(channel, count); node:input(channel, bytes) -> true or nil, kind, message; node:tick() -> ms until the next tick is wanted
+-- node:news(group): may a take give something since this was last asked? node:waits(): does Redis owe an answer to commands? (A
+-- runner takes a connection for dead when one is owed for 15 s.) After input, settle or an order, tick and send what output has.
+
+---@class seriatim.Delivery  kind: "run", "died", "exhausted"
+local delivery = {}
+function delivery:kind() end
+function delivery:worker() end
+function delivery:shard() end
+function delivery:size() end
+---id, fence, retry_count, perform_in, error or nil, {{bytes, score, context or nil}, ...}
+function delivery:job(place) end
+---{id = {what each payload's JSON says}}, {ids in order}; nil when one of them cannot be read
+function delivery:payloads_by_id() end
+function delivery:done(place) end
+function delivery:done_all() end
+function delivery:fail(place, error, retry_in) end
+function delivery:release(place) end
+function delivery:reject(place, places, reason) end
+function delivery:extend(place, seconds) end
+function delivery:settle() end
+
+---@class seriatim.PrivateRedis  native.private_redis(folder) -> it, or nil, kind, message; :url(), :started(), :release()
+
+---Starts an OS thread with a Lua state of its own that runs this chunk with these arguments (strings, numbers, booleans, light userdata).
+---@return seriatim.Thread  :alive(), :join(seconds) -> true when it ended, with the chunk's error as second value if it failed; :traceback(seconds) -> text
+---("no answer: ..." where it is inside C code of others, a coroutine, or LuaJIT's compiled code). Asked for by SIGURG.
+function native.thread(chunk, name, ...) end
+---Signals as words: after this, native.signal(seconds) waits for the next one of them and gives its name ("TERM", "INT", "TSTP", "TTIN", "CHLD") or nil.
+---The second TERM or INT ends the process at once with exit code 1, unless exit_on_second is false (a supervisor, which
+---kills its children then, and the processes below one, for which it means nothing).
+function native.catch_signals(names, exit_on_second) end
+---parent: a descriptor of native.spawn's (below); when it becomes readable, the word is "PARENT".
+function native.signal(seconds, parent) end
+---Ends the process at once, without unwinding.
+function native.exit(code) end
+---Starts a process (execvp) in a session of its own: argv, in which "%parent%" is replaced by the number of a descriptor that
+---it inherits and that becomes readable when this process is gone. pid, or nil, kind, message.
+function native.spawn(argv) end
+---pid, "exit" or "signal", number of a child that ended; nil: none did
+function native.reap() end
+function native.kill(pid, name) end
+return native
