@@ -1,0 +1,147 @@
+-- What one call of perform is about.
+local check = require "seriatim.check"
+local errors = require "seriatim.errors"
+local jobs = require "seriatim.jobs"
+local native = require "seriatim.native"
+
+local DONE = {}
+local STATE = {} -- the key of what is not for the worker; no id can be equal to it
+
+---Reads as the map id -> payloads (`batch[id]`), and takes the outcome of single ids; an id without one shares the
+---outcome of the call. Ids are texts; an integer stands for its text. Where an id has the name of a field or method,
+---`batch.payloads_by_id[id]` tells them apart.
+---@class seriatim.Batch
+---@field worker seriatim.Worker
+---@field shard integer the shard of the queue that all ids lie in, from 0
+---@field ids string[] in the order of the delivery
+---@field payloads_by_id table<string, any[]> each id's payloads, by score, then by arrival
+local methods = {}
+local meta = { __name = "seriatim.Batch" }
+
+-- ---- made by an execution
+
+local batches = { DONE = DONE }
+
+---rows: gives what the core has of an id: {id, fence, retry_count, perform_in, error, payloads}.
+---places: of the ids in the delivery.
+---@return seriatim.Batch
+function batches.new(worker, delivery, payloads_by_id, ids, places, rows)
+  local state = { delivery = delivery, places = places, rows = rows, outcomes = {}, any = false }
+  local fields = { worker = worker, shard = delivery:shard(), ids = ids, payloads_by_id = payloads_by_id }
+  fields[STATE] = state
+  return setmetatable(fields, meta)
+end
+
+---{value = error}, DONE, or nil.
+function batches.outcome(batch, id)
+  return rawget(batch, STATE).outcomes[id]
+end
+
+---@return boolean whether some id has one
+function batches.has_outcomes(batch)
+  return rawget(batch, STATE).any
+end
+
+-- ---- ids
+
+local function known(batch, id)
+  local text = jobs.id_bytes(id)
+  if rawget(batch, "payloads_by_id")[text] == nil then
+    errors.misuse("the batch holds no id " .. check.shown(text))
+  end
+  return text
+end
+
+local function row_of(batch, id)
+  local state = rawget(batch, STATE)
+  return state.rows(state.places[known(batch, id)])
+end
+
+local function report(batch, id, outcome)
+  local state = rawget(batch, STATE)
+  state.outcomes[known(batch, id)] = outcome
+  state.any = true
+end
+
+function meta.__index(batch, key)
+  local method = methods[key]
+  if method ~= nil then
+    return method
+  end
+  local id = type(key) == "string" and key or check.digits(key)
+  return id and rawget(batch, "payloads_by_id")[id]
+end
+
+function meta.__pairs(batch)
+  local payloads_by_id, place = batch.payloads_by_id, 0
+  return function()
+    place = place + 1
+    local id = batch.ids[place]
+    return id, id and payloads_by_id[id]
+  end
+end
+
+function meta.__len(batch)
+  return #rawget(batch, "ids")
+end
+
+-- ---- for the worker
+
+---The id failed with this error, a text or whatever an error may be, whatever becomes of the others.
+function methods:fail(id, err)
+  report(self, id, { value = err })
+end
+
+---The id is done, even if the call fails.
+function methods:done(id)
+  report(self, id, DONE)
+end
+
+---Lets every id of the batch run for so many more seconds from now, where the worker has a `ttr`.
+function methods:extend(seconds)
+  check.seconds("seconds", seconds, 0, 31536000)
+  local state = rawget(self, STATE)
+  for _, id in ipairs(self.ids) do
+    state.delivery:extend(state.places[id], seconds)
+  end
+end
+
+---Greater than that of every earlier claim of the id: for guarding writes elsewhere.
+---@return integer
+function methods:fence(id)
+  return row_of(self, id).fence
+end
+
+---Of the payloads, in their order.
+---@return number[]
+function methods:scores(id)
+  local scores = {}
+  for place, payload in ipairs(row_of(self, id).payloads) do
+    scores[place] = payload[2]
+  end
+  return scores
+end
+
+---How often the id failed since it was last done, less one: -1 for a first run.
+---@return integer
+function methods:retry_count(id)
+  return row_of(self, id).retry_count
+end
+
+---Pushed with the payloads, in their order.
+---@return table<string, string>[]
+function methods:contexts(id)
+  local contexts = {}
+  for place, payload in ipairs(row_of(self, id).payloads) do
+    contexts[place] = payload[3] and native.load(payload[3]) or {}
+  end
+  return contexts
+end
+
+---The id's last error, as it is stored.
+---@return string?
+function methods:error(id)
+  return row_of(self, id).error
+end
+
+return batches
