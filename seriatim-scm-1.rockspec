@@ -1,0 +1,57 @@
+-- The rock of the checkout: luarocks --lua-version=5.4 make (or 5.1, which serves LuaJIT, too). Needs no network.
+rockspec_format = "3.0"
+package = "seriatim"
+version = "scm-1"
+source = { url = "." }
+description = {
+  summary = "Background jobs in order, per id, folded, on Redis",
+  detailed = [[
+Queues jobs on Redis so that the jobs of one id run one after another, in order, never twice at once, with equal and
+superseded messages folded. One C core under Ruby, Python and Lua.]],
+  license = "MIT",
+}
+dependencies = { "lua >= 5.1, < 5.5" }
+external_dependencies = {
+  HIREDIS = { header = "hiredis/read.h" },
+  OPENSSL = { header = "openssl/ssl.h" },
+}
+
+-- Of bindings/lua, without .c.
+local glue = {
+  "lua_client", "lua_delivery", "lua_json", "lua_link", "lua_node", "lua_operators", "lua_policy", "lua_private_redis",
+  "lua_process", "lua_runner", "lua_signals", "lua_source", "lua_system", "lua_thread", "seriatim_native",
+}
+-- Of lua/; lua/spec/rockspec_spec.lua compares this with the folder.
+local names = {
+  "seriatim", "seriatim.actions", "seriatim.application", "seriatim.batch", "seriatim.check", "seriatim.cli",
+  "seriatim.cli.exit_codes", "seriatim.cli.operators", "seriatim.cli.options", "seriatim.cli.server_command",
+  "seriatim.cli.tables", "seriatim.client", "seriatim.codec", "seriatim.config_file", "seriatim.connection",
+  "seriatim.errors", "seriatim.execution", "seriatim.health", "seriatim.host", "seriatim.int64", "seriatim.jobs",
+  "seriatim.log", "seriatim.metrics", "seriatim.middlewares", "seriatim.pool", "seriatim.private_redis",
+  "seriatim.queries", "seriatim.queue", "seriatim.redis_url", "seriatim.schedulers", "seriatim.server",
+  "seriatim.settings", "seriatim.splitters", "seriatim.supervisor", "seriatim.transport", "seriatim.version",
+  "seriatim.worker", "seriatim.workers",
+}
+
+-- A rockspec has no functions to call but those of strings.
+local sources, modules = { "core/src/all.c" }, {}
+for place = 1, #glue do
+  sources[place + 1] = "bindings/lua/" .. glue[place] .. ".c"
+end
+for place = 1, #names do
+  modules[names[place]] = "lua/" .. names[place]:gsub("%.", "/") .. ".lua"
+end
+modules["seriatim.native"] = {
+  sources = sources,
+  incdirs = { "core/include", "core/src", "$(HIREDIS_INCDIR)", "$(OPENSSL_INCDIR)" },
+  libdirs = { "$(HIREDIS_LIBDIR)", "$(OPENSSL_LIBDIR)" },
+  libraries = { "hiredis", "ssl", "crypto", "pthread" },
+  defines = { "SERIATIM_WITH_OPENSSL" },
+}
+
+build = {
+  type = "builtin",
+  modules = modules,
+  platforms = { linux = { modules = { ["seriatim.native"] = { libraries = { [5] = "dl" } } } } },
+  install = { bin = { ["seriatim-lua"] = "lua/bin/seriatim-lua" } },
+}
