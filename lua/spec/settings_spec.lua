@@ -1,0 +1,123 @@
+-- The settings, which are the module's fields.
+
+local seriatim = require "seriatim"
+local settings = require "seriatim.settings"
+local suite = require "support.suite"
+
+local NAN = 0 / 0
+
+local REFUSED = {
+  poll_interval = { 0, "1", NAN, true },
+  threads_per_node = { 0, 1.5 },
+  redis = { 5 },
+  client_pool_size = { 0 },
+  pool_timeout = { -1 },
+  server_middlewares = { 5, "x", { a = print } },
+  client_middlewares = { { a = 1 } },
+  on_server_init = { 5 },
+  last_words = { 5 },
+  build_scheduler = { 5 },
+  build_splitter = { 5 },
+  dump_payload = { "x" },
+  load_payload = { 5 },
+  format_error = { 5 },
+  dump_error = { 5 },
+  load_error = { 5 },
+  lease_time = { 0.1, 4000 },
+  stop_timeout = { -1 },
+  namespace = { "", ("x"):rep(129), 5 },
+  workers = { 5, "x" },
+}
+local NILABLE = { redis = true, dump_payload = true, load_payload = true, on_server_init = true, last_words = true }
+
+describe("a setting", function()
+  before_each(seriatim.reset_settings)
+  after_each(seriatim.reset_settings)
+
+  for _, name in ipairs(settings.names) do
+    it("refuses bad values: " .. name, function()
+      local before = seriatim[name]
+      for _, value in ipairs(REFUSED[name]) do
+        suite.raises("^" .. name .. " must be ", function() seriatim[name] = value end)
+      end
+      if not NILABLE[name] then
+        suite.raises("^" .. name .. " must be ", function() seriatim[name] = nil end)
+      end
+      assert.equal(before, seriatim[name])
+    end)
+  end
+
+  it("is said to be wrong at the caller's line, with the value", function()
+    local raised = suite.raises("", function() seriatim.lease_time = "soon" end)
+    assert.matches("settings_spec.lua:%d+: seriatim: lease_time must be a number of seconds from 0.2 to 3600, " ..
+      "not 'soon' %(string%)$", raised)
+  end)
+
+  it("has a default", function()
+    local defaults = {
+      poll_interval = 1, threads_per_node = 5, client_pool_size = 5, pool_timeout = 5, lease_time = 10, stop_timeout = 25,
+      namespace = "seriatim",
+    }
+    for name, value in pairs(defaults) do
+      assert.equal(value, seriatim[name])
+    end
+    for _, name in ipairs { "redis", "dump_payload", "load_payload" } do
+      assert.is_nil(seriatim[name])
+    end
+    assert.same({ {}, {}, {} }, { seriatim.workers, seriatim.server_middlewares, seriatim.client_middlewares })
+    assert.same({ {}, {} }, { seriatim.on_server_init.functions, seriatim.last_words.functions })
+    assert.equal("text", seriatim.format_error { message = "text" })
+    assert.equal("text", seriatim.format_error "text")
+    assert.equal("text", seriatim.dump_error(seriatim.load_error("text")))
+    assert.equal(seriatim.build_lag_scheduler(), seriatim.build_scheduler())
+    assert.is_nil(seriatim.build_splitter()({}))
+  end)
+
+  it("cannot be misspelt", function()
+    suite.raises("^there is no setting 'lease_tme'; there are workers, poll_interval", function() seriatim.lease_tme = 2 end)
+    assert.is_nil(seriatim.lease_tme)
+  end)
+
+  it("that is a list is live, and one of hooks takes functions", function()
+    table.insert(seriatim.server_middlewares, function(_, _, next) return next() end)
+    assert.equal(1, #settings.server_middlewares)
+    local function first() end
+    local function second() end
+    assert.equal(first, seriatim.on_server_init(first))
+    seriatim.on_server_init(second)
+    assert.same({ first, second }, seriatim.on_server_init.functions)
+    seriatim.on_server_init = second
+    assert.same({ second }, seriatim.on_server_init.functions)
+    seriatim.on_server_init = nil
+    assert.same({}, seriatim.on_server_init.functions)
+    seriatim.last_words(first)
+    seriatim.last_words:clear()
+    assert.same({}, seriatim.last_words.functions)
+    suite.raises("^hook must be a function", function() seriatim.last_words(5) end)
+  end)
+
+  it("tells whether it was set", function()
+    assert.is_false(settings.workers_set() or settings.was_set("threads_per_node"))
+    seriatim.workers = {}
+    seriatim.threads_per_node = 5
+    assert.is_true(settings.workers_set() and settings.was_set("threads_per_node"))
+    seriatim.reset_settings()
+    table.insert(seriatim.workers, "app")
+    assert.is_true(settings.workers_set())
+  end)
+end)
+
+describe("the module", function()
+  it("refuses a C module of another version", function()
+    local text = suite.run({}, [[package.preload["seriatim.native"] = function() return { version = "0" } end; require "seriatim"]])
+    assert.matches("was loaded with the C module of 0; compile it again", text)
+  end)
+
+  it("describes no value so that a message is broken", function()
+    local check = require "seriatim.check"
+    assert.equal("'a\\10b\\0' (string)", check.describe("a\nb\0"))
+    assert.equal(("'%s...' (string)"):format(("x"):rep(60)), check.describe(("x"):rep(70)))
+    assert.same({ "nil", "null", "a table", "NaN (number)" },
+      { check.describe(nil), check.describe(seriatim.null), check.describe({}), check.describe(NAN) })
+  end)
+end)

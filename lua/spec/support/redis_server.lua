@@ -1,0 +1,64 @@
+-- A redis-server of the tests' own, on a Unix socket in a folder of its own, stopped by its pid.
+
+local native = require "seriatim.native"
+
+local OPTIONS = "--port 0 --appendonly yes --appendfsync no --maxmemory-policy noeviction --save ''"
+
+---@class spec.RedisServer
+---@field url string
+---@field folder string
+local RedisServer = {}
+RedisServer.__index = RedisServer
+
+local function output_of(command)
+  local pipe = assert(io.popen(command))
+  local text = pipe:read("*a")
+  pipe:close()
+  return (text:gsub("\n$", ""))
+end
+
+local function quoted(text)
+  return "'" .. tostring(text):gsub("'", "'\\''") .. "'"
+end
+
+---@return spec.RedisServer
+function RedisServer.start()
+  local folder = output_of("mktemp -d")
+  local self = setmetatable({ folder = folder, socket = folder .. "/s", url = "unix://" .. folder .. "/s" }, RedisServer)
+  local command = "redis-server %s --unixsocket %s --dir %s >%s/log 2>&1 & echo $!"
+  self.pid = output_of(command:format(OPTIONS, self.socket, folder, folder))
+  for _ = 1, 500 do
+    if self:call("PING") == "PONG" then
+      return self
+    end
+    native.sleep(0.02)
+  end
+  error("redis-server does not answer: " .. output_of("cat " .. folder .. "/log"))
+end
+
+---One command by redis-cli: its answer as text, one line an element.
+function RedisServer:call(...)
+  local words = {}
+  for place, word in ipairs { ... } do
+    words[place] = quoted(word)
+  end
+  return output_of(("redis-cli -s %s %s 2>&1"):format(self.socket, table.concat(words, " ")))
+end
+
+---Of all queues.
+function RedisServer:flush()
+  self:call("FLUSHALL")
+end
+
+---How many connections for pushes and queries it has.
+function RedisServer:clients()
+  local _, count = self:call("CLIENT", "LIST"):gsub("name=seriatim%-client", "")
+  return count
+end
+
+function RedisServer:remove()
+  os.execute("kill " .. self.pid .. "; while kill -0 " .. self.pid .. " 2>/dev/null; do sleep 0.02; done")
+  os.execute("rm -rf " .. quoted(self.folder))
+end
+
+return RedisServer
