@@ -379,7 +379,7 @@ static void client_take_stale(seriatim_client *c, srt_request *r)
 
 static void client_take_refusal(seriatim_client *c, srt_request *r, const seriatim_error *error)
 {
-    if (c->operation->on_refused) {
+    if (c->operation->on_refused && r->kind != CLIENT_KIND_LAYOUT) {
         c->operation->on_refused(c, r, error);
         return;
     }

@@ -554,6 +554,19 @@ static void test_a_full_redis(void **state)
     seriatim_link_free(link);
 }
 
+static void test_a_full_redis_refuses_a_new_queue(void **state)
+{
+    server *s = *state;
+    seriatim_link *link = new_link(s->url, "full", 3, "list");
+    ask(s, "CONFIG SET maxmemory 1");
+    begin_jobs(link, "x", 0, 30, 30);
+    assert_int_equal(drive(link), SERIATIM_FULL);
+    ask(s, "CONFIG SET maxmemory 0");
+    push_jobs(link, "x", 0, 30, 30);
+    assert_int_equal(payloads_waiting(s, "full", 3), 30);
+    seriatim_link_free(link);
+}
+
 static void *promote_later(void *argument)
 {
     nap(400);
@@ -808,6 +821,7 @@ int main(void)
         cmocka_unit_test(test_a_cut_at_every_byte),
         cmocka_unit_test(test_a_new_layout_on_the_way),
         cmocka_unit_test(test_a_full_redis),
+        cmocka_unit_test(test_a_full_redis_refuses_a_new_queue),
         cmocka_unit_test(test_a_read_only_redis_is_waited_for),
         cmocka_unit_test(test_a_frozen_redis_leaves_the_outcome_unknown),
         cmocka_unit_test(test_a_silent_connection_is_replaced),
