@@ -37,11 +37,12 @@ int slu_link_closed(lua_State *L)
 /* Places count from 1 in Lua. */
 static const char *link_count_from_1(const char *message, char *text, size_t size)
 {
+    char list[5]; /* jobs, ids */
     unsigned long place;
     int len = 0;
-    if (sscanf(message, "jobs[%lu]%n", &place, &len) != 1 || len == 0)
+    if (sscanf(message, "%4[a-z][%lu]%n", list, &place, &len) != 2 || len == 0)
         return message;
-    snprintf(text, size, "jobs[%lu]%s", place + 1, message + len);
+    snprintf(text, size, "%s[%lu]%s", list, place + 1, message + len);
     return text;
 }
 
