@@ -25,15 +25,21 @@ end
 function RedisServer.start()
   local folder = output_of("mktemp -d")
   local self = setmetatable({ folder = folder, socket = folder .. "/s", url = "unix://" .. folder .. "/s" }, RedisServer)
+  self:begin()
+  return self
+end
+
+---Starts it, also again after stop.
+function RedisServer:begin()
   local command = "redis-server %s --unixsocket %s --dir %s >%s/log 2>&1 & echo $!"
-  self.pid = output_of(command:format(OPTIONS, self.socket, folder, folder))
+  self.pid = output_of(command:format(OPTIONS, self.socket, self.folder, self.folder))
   for _ = 1, 500 do
     if self:call("PING") == "PONG" then
-      return self
+      return
     end
     native.sleep(0.02)
   end
-  error("redis-server does not answer: " .. output_of("cat " .. folder .. "/log"))
+  error("redis-server does not answer: " .. output_of("cat " .. self.folder .. "/log"))
 end
 
 ---One command by redis-cli: its answer as text, one line an element.
@@ -56,8 +62,12 @@ function RedisServer:clients()
   return count
 end
 
-function RedisServer:remove()
+function RedisServer:stop()
   os.execute("kill " .. self.pid .. "; while kill -0 " .. self.pid .. " 2>/dev/null; do sleep 0.02; done")
+end
+
+function RedisServer:remove()
+  self:stop()
   os.execute("rm -rf " .. quoted(self.folder))
 end
 

@@ -1,0 +1,123 @@
+-- The command `seriatim-lua`. Exit codes: 0 stopped, 1 crashed, 2 usage, 3 no Redis.
+local application = require "seriatim.application"
+local codes = require "seriatim.cli.exit_codes"
+local errors = require "seriatim.errors"
+local log = require "seriatim.log"
+local options = require "seriatim.cli.options"
+
+local VERBS = { "server", "push", "stats", "explain", "dead", "pause", "resume", "check", "reshard", "web" }
+local NO_REDIS = { IO = true, PROTOCOL = true, TIMEOUT = true, AUTH = true, LOADING = true }
+
+local cli = {}
+
+---What the command line says wins.
+local function with_config_file(found)
+  if not found.config then
+    return found
+  end
+  local merged = require("seriatim.config_file").read(found.config, found.environment)
+  for key, value in pairs(found) do
+    merged[key] = value
+  end
+  return merged
+end
+
+local function set_up_log(found, file)
+  log.output = log.to(file)
+  log.format = found.log_format or "text"
+  log.level = found.verbose and log.DEBUG or log.INFO
+end
+
+local function is_verb(word)
+  for _, verb in ipairs(VERBS) do
+    if verb == word then
+      return true
+    end
+  end
+  return false
+end
+
+local function dispatch(found, words, arguments)
+  local verb = table.remove(words, 1) or "server"
+  if not is_verb(verb) then
+    errors.usage(("unknown command %s; there are %s"):format(verb, table.concat(VERBS, ", ")))
+  end
+  if found.environment then
+    application.set_environment(found.environment)
+  end
+  if verb ~= "server" then
+    set_up_log(found, io.stderr)
+    return require("seriatim.cli.operators").new(found):call(verb, words)
+  end
+  if #words > 0 then
+    errors.usage("unexpected " .. table.concat(words, " "))
+  end
+  set_up_log(found, io.stdout)
+  return require("seriatim.cli.server_command").new(found, arguments):run()
+end
+
+local function run(arguments)
+  local found, words = options.parse(arguments)
+  if found.help then
+    io.stdout:write(options.help())
+    return codes.STOPPED
+  end
+  if found.version then
+    io.stdout:write("seriatim ", require "seriatim.version", "\n")
+    return codes.STOPPED
+  end
+  return dispatch(with_config_file(found), words, arguments)
+end
+
+-- ---- errors
+
+local function complain(code, ...)
+  io.stderr:write("seriatim: ", table.concat({ ... }, "\n          "), "\n")
+  return code
+end
+
+---The text of misuse without its place and our name: in the command it is the words that are wrong. nil: it is none.
+---@param raised any
+---@return string?
+function cli.misuse(raised)
+  if errors.is(raised, "USAGE") or errors.is(raised, "INVALID") then
+    return raised.message
+  end
+  return type(raised) == "string" and (raised:match("^seriatim: ([^\n]*)") or raised:match("^[^\n]-:%d+: seriatim: ([^\n]*)")) or nil
+end
+
+---@param raised any
+---@return boolean  is it that Redis cannot be reached?
+function cli.is_no_redis(raised)
+  return errors.is(raised) and NO_REDIS[raised.kind] == true
+end
+
+local function code_of(failure)
+  local raised = failure.raised
+  local misuse = cli.misuse(raised)
+  if misuse then
+    return complain(codes.USAGE, misuse, "see seriatim-lua --help")
+  elseif cli.is_no_redis(raised) then
+    return complain(codes.NO_REDIS, "no Redis: " .. raised.message)
+  elseif errors.is(raised) then
+    return complain(codes.CRASHED, raised.message)
+  end
+  return complain(codes.CRASHED, failure.traceback)
+end
+
+local function seen(raised)
+  return { raised = raised, traceback = debug.traceback(log.describe(raised), 2) }
+end
+
+---The exit code.
+---@param arguments string[]
+---@return integer
+function cli.main(arguments)
+  local ran, result = xpcall(function()
+    return run(arguments)
+  end, seen)
+  io.stdout:flush()
+  return ran and result or code_of(result)
+end
+
+return cli

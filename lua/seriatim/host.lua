@@ -1,0 +1,167 @@
+-- What a host thread does, in a Lua state of its own: loads the application again, takes deliveries of its group and runs
+-- them, until there will be no more.
+local execution = require "seriatim.execution"
+local log = require "seriatim.log"
+local native = require "seriatim.native"
+local settings = require "seriatim.settings"
+
+local host = {}
+
+---What native.thread runs.
+host.CHUNK = [[
+local path, cpath = ...
+package.path, package.cpath = path, cpath
+require("seriatim.host").main(select(3, ...))
+]]
+
+-- ---- where deliveries come from
+
+local Source = {}
+Source.__index = Source
+
+---The deliveries of a group, in the order of its scheduler.
+---@param runner seriatim.Runner
+---@param group integer
+---@param scheduler seriatim.Scheduler
+---@param workers table<integer, seriatim.Worker> by their numbers in the runner
+---@param shards_count integer of all of them
+function host.source(runner, group, scheduler, workers, shards_count)
+  local self = { runner = runner, group = group, workers = workers, shards_count = shards_count }
+  self.scheduler = type(scheduler) ~= "number" and scheduler or nil
+  return setmetatable(self, Source)
+end
+
+---The next one; nil: none now; false: there will be no more.
+function Source:take()
+  if not self.scheduler then
+    return self.runner:take(self.group)
+  end
+  return self:scheduled()
+end
+
+---Without candidates the core may still have something that no scheduler chooses: dead jobs to tell of, the end.
+function Source:scheduled()
+  local rows = self.runner:candidates(self.group, self.shards_count)
+  if not rows or #rows == 0 then
+    return self.runner:take(self.group, settings.poll_interval)
+  end
+  local place = self:choose(self:candidates(rows))
+  if not place then
+    native.sleep(0.01)
+    return nil
+  end
+  return self.runner:take_from(self.group, rows[place][1], rows[place][2]) or nil
+end
+
+function Source:candidates(rows)
+  local candidates = {}
+  for place, row in ipairs(rows) do
+    candidates[place] = { worker = self.workers[row[1]], index = row[2], lag = row[3], size = row[4] }
+  end
+  return candidates
+end
+
+---The place of the candidate that the scheduler chose; nil: it will not choose.
+function Source:choose(candidates)
+  local chose, candidate = pcall(self.scheduler, candidates)
+  if not chose then
+    log.error("hook", ("the scheduler raised %s; the oldest goes first"):format(log.describe(candidate)))
+    return 1
+  end
+  for place, known in ipairs(candidates) do
+    if known == candidate then
+      return place
+    end
+  end
+  return candidate ~= nil and 1 or nil
+end
+
+-- ---- the thread
+
+---Until the runner says that there will be no more.
+function host.run(source)
+  local delivery = source:take()
+  while delivery ~= false do
+    if delivery then
+      execution.run(source.workers, delivery)
+    end
+    delivery = source:take()
+  end
+end
+
+---A job must not end the process with its neighbours in it.
+local function forbid_exit()
+  os.exit = function()
+    error("os.exit() in a server's thread", 2)
+  end
+end
+
+local function prepare(options)
+  local application = require "seriatim.application"
+  log.thread, log.level, log.format = options.name, options.log_level, options.log_format
+  log.output = log.to(io.stdout)
+  if options.environment then
+    application.set_environment(options.environment)
+  end
+  forbid_exit()
+  application.load(options.application)
+end
+
+---The workers by their numbers, of the application as this state loaded it.
+local function find_workers(queues)
+  local by_queue, workers = {}, {}
+  for _, worker in ipairs(require("seriatim.workers").chosen()) do
+    by_queue[worker.queue_name] = worker
+  end
+  for number, queue in pairs(queues) do
+    workers[number] = by_queue[queue]
+    if not workers[number] then
+      error(("the application, loaded again for a thread, has no worker of queue %s"):format(queue), 0)
+    end
+  end
+  return workers
+end
+
+local function boot(handle, options, queues)
+  prepare(options)
+  settings.threads_per_node = options.threads
+  if options.redis then
+    settings.redis = options.redis
+  end
+  for _, hook in ipairs(settings.on_server_init.functions) do
+    hook("thread")
+  end
+  local runner = native.runner_of(handle)
+  local scheduler = settings.build_scheduler()
+  return host.source(runner, options.group, scheduler, find_workers(queues), options.shards_count)
+end
+
+local OPTIONS = { "name", "application", "environment", "redis", "group", "shards_count", "threads", "log_level", "log_format" }
+
+---The arguments of native.thread behind path and cpath: a thread takes no tables. queues: by their workers' numbers.
+function host.arguments(handle, options, queues)
+  local list, count = { handle }, 1
+  for _, name in ipairs(OPTIONS) do
+    count = count + 1
+    list[count] = options[name] or false
+  end
+  for number, queue in pairs(queues) do
+    list[count + 1], list[count + 2] = number, queue
+    count = count + 2
+  end
+  return list, count
+end
+
+---In the thread's state. An error of it ends the server: the application does not load here, or a hook raised.
+function host.main(handle, ...)
+  local given, options, queues = { ... }, {}, {}
+  for place, name in ipairs(OPTIONS) do
+    options[name] = given[place] or nil
+  end
+  for place = #OPTIONS + 1, select("#", ...), 2 do
+    queues[given[place]] = given[place + 1]
+  end
+  host.run(boot(handle, options, queues))
+end
+
+return host

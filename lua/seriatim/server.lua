@@ -1,0 +1,315 @@
+-- A node inside this process: takes its share of the shards and runs their jobs on OS threads, each with a Lua state of its
+-- own that loads the application again. The state that makes the server is its keeper: it must call `tick` several times a
+-- lease, or `keep`, which does.
+--
+--   local server = require("seriatim.server").new { application = "./app" }
+--   server:start(); server:keep(60); server:stop()
+--
+-- The command `seriatim-lua` is one with signals around it.
+local check = require "seriatim.check"
+local Connection = require "seriatim.connection"
+local errors = require "seriatim.errors"
+local health = require "seriatim.health"
+local host = require "seriatim.host"
+local log = require "seriatim.log"
+local native = require "seriatim.native"
+local redis_url = require "seriatim.redis_url"
+local schedulers = require "seriatim.schedulers"
+local settings = require "seriatim.settings"
+local workers = require "seriatim.workers"
+
+local unpack = table.unpack or unpack
+
+local BOOT_SECONDS = 10 -- how long a start waits for Redis
+
+---@class seriatim.Server
+---@field id string the node's id, unique for ever
+---@field failure any what ended a thread or the keeper, if something did: the process should end
+local Server = {}
+Server.__index = Server
+
+local servers = {}
+
+---application: what `-r` names, loaded in this state before. queues: only the workers of these. threads:
+---seriatim.threads_per_node. environment: what os.getenv says of its name in the threads. Raises a usage error: no worker,
+---two of one queue, an unknown queue.
+---@param options table
+---@return seriatim.Server
+function servers.new(options)
+  local self = setmetatable({ application = options.application, environment = options.environment }, Server)
+  self.threads_count = options.threads and check.integer("threads", options.threads, 1, 10000) or settings.threads_per_node
+  self.workers = workers.chosen(nil, options.queues)
+  local name = native.hostname():gsub("[^%w_.-]", "-"):sub(1, 24)
+  self.id = ("%s-%d-%s"):format(name, native.getpid(), native.random_hex(8))
+  self.threads = {}
+  return self
+end
+
+---Figures of the node: commands, processed, failed, refused, shards, running, claimed, connected.
+function Server:stats()
+  return self.runner:stats()
+end
+
+-- ---- start
+
+---Calls on_server_init with "process", looks up the queues, then claims and runs; each thread calls on_server_init with
+---"thread". Raises what a hook raises, and an error of seriatim when Redis does not answer.
+---@return seriatim.Server
+function Server:start()
+  if self.runner then
+    error(errors.new("CLOSED", "a server starts once"), 0)
+  end
+  for _, hook in ipairs(settings.on_server_init.functions) do
+    hook("process")
+  end
+  self.private = redis_url.is_none()
+  self.url = errors.must(redis_url.resolve())
+  local shards = self:look_up_shards()
+  self.shards_count = #shards
+  health.check(self.url)
+  self:start_runner(shards)
+  local queues = {}
+  for place, worker in ipairs(self.workers) do
+    queues[place] = log.utf8(worker.queue_name)
+  end
+  local text = ("node %s with %d threads runs %s on %s"):format(self.id, #self.threads, table.concat(queues, ", "), self.redacted_url)
+  log.info("start", text)
+  return self
+end
+
+---The shards as Redis has them, which it does even for the first start of a queue.
+function Server:look_up_shards()
+  local connection = errors.must(Connection.open(self.url, settings.namespace))
+  self.redacted_url = connection:url()
+  local shards = {}
+  local looked, err = pcall(function()
+    for _, worker in ipairs(self.workers) do
+      for index = 0, self:layout(connection, worker) - 1 do
+        shards[#shards + 1] = { worker = worker, index = index }
+      end
+    end
+  end)
+  connection:close()
+  return looked and shards or error(err, 0)
+end
+
+function Server:layout(connection, worker)
+  local count = errors.must(connection:call("layout", connection:number(worker:queue_settings()), BOOT_SECONDS))
+  if count ~= worker.shards_count then
+    local text = ("the code says %d shards, Redis has %d, which counts"):format(worker.shards_count, count)
+    log.warn("warning", text, { q = worker.queue_name })
+  end
+  return count
+end
+
+---The core's number; of a scheduler of the application's own the core knows nothing.
+local function number_of(scheduler)
+  return type(scheduler) == "number" and scheduler or schedulers.build_lag_scheduler()
+end
+
+function Server:start_runner(shards)
+  local groups = self:split(shards)
+  local scheduler = number_of(settings.build_scheduler())
+  self.runner = self:native_runner(groups and #groups or self.threads_count, scheduler)
+  self.numbers, self.queues = {}, {}
+  for _, worker in ipairs(self.workers) do
+    local number = self.runner:worker(worker:queue_settings())
+    self.numbers[worker], self.queues[number] = number, worker.queue_name
+  end
+  local thread_groups = self:thread_groups(groups, scheduler)
+  self.runner:start()
+  self.next_pulse = 0
+  for place, group in ipairs(thread_groups) do
+    self.threads[place] = self:start_thread(place, group)
+  end
+end
+
+function Server:native_runner(threads, scheduler)
+  local language = jit and jit.version:lower() or _VERSION:lower()
+  return errors.must(errors.guard(native.runner, {
+    url = self.url,
+    namespace = settings.namespace,
+    name = "seriatim-server",
+    id = self.id,
+    description = ("%s pid %d %s seriatim %s"):format(native.hostname(), native.getpid(), language, native.version),
+    lease_ms = math.floor(settings.lease_time * 1000),
+    poll_ms = math.floor(settings.poll_interval * 1000),
+    threads = threads,
+    scheduler = scheduler,
+  }))
+end
+
+---Lists of shards; nil: none are fixed, the nodes share them.
+function Server:split(shards)
+  local groups = settings.build_splitter()(shards)
+  if groups == nil then
+    return nil
+  end
+  local filled = {}
+  for _, group in ipairs(groups) do
+    filled[#filled + 1] = #group > 0 and group or nil
+  end
+  if #filled == 0 then
+    errors.usage("the splitter gives this node no shard")
+  end
+  return filled
+end
+
+---The number of each thread's group.
+function Server:thread_groups(groups, scheduler)
+  local numbers = {}
+  if not groups then
+    for place = 1, self.threads_count do
+      numbers[place] = 0
+    end
+    return numbers
+  end
+  for place, group in ipairs(groups) do
+    local pairs_ = {}
+    for at, shard in ipairs(group) do
+      pairs_[at] = { self.numbers[shard.worker], shard.index }
+    end
+    numbers[place] = self.runner:group(scheduler, pairs_)
+  end
+  return numbers
+end
+
+function Server:start_thread(place, group)
+  local name = ("host-%d"):format(place)
+  local arguments, count = host.arguments(self.runner:handle(), {
+    name = name,
+    application = self.application,
+    environment = self.environment,
+    redis = self.private and self.url,
+    group = group,
+    shards_count = self.shards_count,
+    threads = settings.threads_per_node,
+    log_level = log.level,
+    log_format = log.format,
+  }, self.queues)
+  local chunk_name = "=seriatim-" .. name
+  return errors.must(native.thread(host.CHUNK, chunk_name, package.path, package.cpath, unpack(arguments, 1, count)))
+end
+
+-- ---- the keeper
+
+---How often `tick` must be called, in seconds.
+---@return number
+function Server:interval()
+  return math.min(settings.lease_time / 5, 1)
+end
+
+---Says that this process answers, writes the runner's events to the log, and looks after the threads.
+function Server:tick()
+  if self.runner and native.now_ms() >= self.next_pulse then
+    self.runner:pulse()
+    self.next_pulse = native.now_ms() + self:interval() * 500
+  end
+  self:log_events()
+  for place, thread in ipairs(self.threads) do
+    self:look_after(place, thread)
+  end
+end
+
+local BAD = { lost = true, refused = true, recovered = true, warning = true }
+
+function Server:log_events()
+  local kind, number, text = self.runner:event()
+  while kind do
+    local bad = BAD[kind] or kind == "link" and number <= 0
+    local name = kind == "recovered" and "recover" or kind
+    log.write(bad and log.WARN or log.INFO, name, text, { n = number > 0 and kind ~= "link" and number or nil })
+    kind, number, text = self.runner:event()
+  end
+end
+
+---A thread's state outlives every error of a job, so what ended it is the application's loading, or a hook.
+function Server:look_after(place, thread)
+  if thread:alive() or self.failure then
+    return
+  end
+  local _, err = thread:join(0)
+  if err then
+    self.failure = ("thread host-%d: %s"):format(place, log.describe(err))
+  end
+end
+
+---Ticks for so many seconds, or until something fails. wait: sleeps so many seconds.
+function Server:keep(seconds, wait)
+  self:await(seconds, function()
+    return self.failure ~= nil
+  end, wait)
+end
+
+---Name and traceback of every thread.
+---@return {[1]: string, [2]: string}[]
+function Server:tracebacks()
+  local found = {}
+  for place, thread in ipairs(self.threads) do
+    found[place] = { ("host-%d"):format(place), thread:alive() and thread:traceback(0.5) or "ended" }
+  end
+  return found
+end
+
+-- ---- end
+
+---Claims nothing more; what runs goes on.
+function Server:quiet()
+  self.runner:quiet()
+  log.info("quiet", "claims no more")
+end
+
+---Lets what runs finish, at most so many seconds (seriatim.stop_timeout), hands the rest back, releases all shards and
+---leaves. wait: sleeps so many seconds, and may do something meanwhile.
+---@param timeout number?
+---@param wait fun(seconds: number)?
+---@return boolean everything finished in time
+function Server:stop(timeout, wait)
+  timeout = timeout or settings.stop_timeout
+  if not self.runner or self.closed then
+    return true
+  end
+  self.runner:stop()
+  local clean = self:await(timeout, function()
+    return self.runner:stopped() and not self:has_threads()
+  end, wait)
+  if not clean then
+    self.runner:abandon()
+    self:await(2, function()
+      return self.runner:stopped()
+    end, wait)
+  end
+  self:close()
+  log.info("stop", clean and "stopped" or ("stopped; what still ran after %g s was handed back"):format(timeout))
+  return clean
+end
+
+function Server:has_threads()
+  for _, thread in ipairs(self.threads) do
+    if thread:alive() then
+      return true
+    end
+  end
+  return false
+end
+
+---True when the condition holds, false when it does not within so many seconds.
+function Server:await(seconds, condition, wait)
+  local deadline = native.now_ms() + seconds * 1000
+  while not condition() do
+    if native.now_ms() >= deadline then
+      return false
+    end
+    self:tick();
+    (wait or native.sleep)(0.005)
+  end
+  return true
+end
+
+function Server:close()
+  self:log_events()
+  self.closed = true
+  self.runner:close()
+end
+
+return servers

@@ -1,0 +1,347 @@
+-- The command: usage, exit codes, what -r and -C load, the operators' verbs, a private Redis.
+local command = require "support.command"
+local native = require "seriatim.native"
+local redis_server = require "support.redis_server"
+local seriatim = require "seriatim"
+
+local APP = [[
+local seriatim = require "seriatim"
+local module = ...
+
+local function note(text)
+  local trace = assert(io.open(os.getenv("TRACE"), "a"))
+  trace:write(text .. "\n")
+  trace:close()
+end
+
+seriatim.worker {
+  name = "CliWorker",
+  shards_count = 2,
+  perform = function(payloads_by_id)
+    for id in pairs(payloads_by_id) do
+      note(id .. " " .. module)
+    end
+  end,
+}
+
+seriatim.lease_time = 1
+seriatim.poll_interval = 0.2
+seriatim.last_words(function(err)
+  io.stdout:write("last words: ", type(err) == "table" and err.message or tostring(err), "\n")
+end)
+]]
+
+describe("seriatim-lua", function()
+  local redis, shell
+
+  setup(function()
+    redis = redis_server.start()
+  end)
+
+  teardown(function()
+    redis:remove()
+  end)
+
+  before_each(function()
+    redis:flush()
+    seriatim.reset_settings()
+    seriatim.redis = redis.url
+    shell = command.shell(redis.url)
+    shell:write("app.lua", APP)
+  end)
+
+  after_each(function()
+    shell:remove()
+  end)
+
+  local function queue(name)
+    return seriatim.worker { name = name or "CliWorker", shards_count = 2 }
+  end
+
+  local function push(made, jobs)
+    return assert(made:perform_async(jobs))
+  end
+
+  -- ---- usage
+
+  local WRONG = {
+    { {}, "-r is missing" },
+    { { "--bogus" }, "invalid option: --bogus" },
+    { { "-r", "app", "-x" }, "invalid option: -x" },
+    { { "bogus" }, "unknown command bogus; there are server, push" },
+    { { "server", "bogus" }, "unexpected bogus" },
+    { { "-r" }, "missing argument: -r" },
+    { { "-r", "-v" }, "missing argument: -r" },
+    { { "-r", "/no/such" }, "-r /no/such: no such file" },
+    { { "-r", "no.such.module" }, "-r no.such.module: no such file, no folder with init.lua and no module" },
+    { { "-r", "folder" }, "-r folder: the folder holds no init.lua" },
+    { { "-r", "notes.txt" }, "must end in .lua" },
+    { { "-r", "folder/string.lua" }, "its name string is already that of " },
+    { { "-r", "none.lua" }, "no workers" },
+    { { "-r", "app", "-q", "other" }, "unknown queue 'other'; there are 'CliWorker'" },
+    { { "-r", "app", "-c", "0" }, "threads_per_node must be" },
+    { { "-r", "app", "-p", "0" }, "-p must be" },
+    { { "-r", "app", "-t", "-1" }, "stop_timeout must be" },
+    { { "-c", "many" }, "invalid argument: -c many" },
+    { { "-c", "1.5" }, "invalid argument: -c 1.5" },
+    { { "-t", "nan" }, "invalid argument: -t nan" },
+    { { "--log-format", "xml" }, "invalid argument: --log-format xml" },
+    { { "reshard", "q", "7" }, "later release" },
+    { { "web" }, "later release" },
+    { { "push", "q" }, "usage: seriatim-lua push QUEUE ID [PAYLOAD]" },
+    { { "push", "q", "1", "paid" }, "not valid JSON" },
+    { { "explain", "nowhere", "1" }, 'unknown queue "nowhere"' },
+    { { "stats", "nowhere" }, 'unknown queue "nowhere"' },
+    { { "dead", "shoot", "q" }, "usage: seriatim-lua dead list" },
+    { { "-C", "no_such.lua" }, "No such file" },
+    { { "-C", "notes.txt" }, "must end in .lua or .json" },
+    { { "-C", "unknown.lua" }, "unknown key theads; known are require, threads" },
+    { { "-C", "type.json" }, "threads must be an integer, not '5'" },
+    { { "-C", "list.json" }, "must be a map of settings" },
+    { { "-C", "broken.lua" }, "-C broken.lua: broken.lua:1:" },
+    { { "-C", "broken.json" }, "-C broken.json: " },
+  }
+
+  local HINT = "\n          see seriatim-lua --help\n"
+
+  it("answers what is wrong with exit code 2", function()
+    shell:write("notes.txt", "")
+    shell:write("folder/string.lua", APP)
+    shell:write("none.lua", 'require("seriatim").workers = {}')
+    shell:write("unknown.lua", "return { theads = 5 }")
+    shell:write("type.json", '{"threads": "5"}')
+    shell:write("list.json", "[]")
+    shell:write("broken.lua", "return {{")
+    shell:write("broken.json", "{")
+    for _, row in ipairs(WRONG) do
+      local output, code = shell:run(row[1])
+      local what = ("%s: %s"):format(table.concat(row[1], " "), output)
+      assert(output:find(row[2], 1, true), what)
+      assert(not output:find("traceback", 1, true), what)
+      assert(code == 2 and output:sub(-#HINT) == HINT, what)
+    end
+  end)
+
+  it("prints help and version", function()
+    local output, code = shell:run("-h")
+    assert.matches("Usage: seriatim%-lua %-r PATH.*%-t, %-%-timeout SECONDS .*%-h, %-%-help", output)
+    assert.equal(0, code)
+    assert.same({ "seriatim " .. native.version .. "\n", 0 }, { shell:run("-vV") })
+  end)
+
+  it("ends with 3 without Redis", function()
+    local nowhere = "unix://" .. shell.folder .. "/nobody"
+    local output, code = shell:run { "push", "q", "1", redis = nowhere }
+    assert.matches("seriatim: no Redis: ", output)
+    assert.equal(3, code)
+    output, code = shell:run { "-r", "app", redis = nowhere }
+    assert.matches("last words:.*no Redis", output)
+    assert.equal(3, code)
+  end)
+
+  it("ends with 1 and last words when it crashes", function()
+    shell:write("crash.lua", APP .. "seriatim.on_server_init(function() error('no database', 0) end)")
+    local output, code = shell:run("-r", "crash")
+    assert.matches("last words: no database.*FATAL.*exit no database.*stack traceback", output)
+    assert.equal(1, code)
+  end)
+
+  it("ends with 1 when a thread's state cannot be made", function()
+    shell:write("crash.lua", APP .. "seriatim.on_server_init(function(w) if w == 'thread' then error('no thread', 0) end end)")
+    local output, code = shell:run("-r", "crash")
+    assert.matches("last words: thread host%-%d: no thread", output)
+    assert.equal(1, code)
+  end)
+
+  local FAILING = {
+    { "error('broken application')", "failing.lua:1: broken application", 1 },
+    { "require 'nothing_of_that_name'", "module 'nothing_of_that_name' not found", 1 },
+    { "return (", "failing.lua:1:", 1 },
+    { "os.exit(7)", "", 7 },
+    { "require('seriatim').lease_time = 'x'", "seriatim: lease_time must be", 2 },
+  }
+
+  it("tells of an application that fails while it loads", function()
+    for _, row in ipairs(FAILING) do
+      shell:write("failing.lua", row[1])
+      local output, code = shell:run("-r", "failing")
+      assert(output:find(row[2], 1, true), output)
+      assert.equal(row[3], code, output)
+    end
+  end)
+
+  -- ---- what -r loads
+
+  local LOADS = {
+    { "app", "app.lua", "app" },
+    { "./app.lua", "app.lua", "app" },
+    { "deep/jobs.lua", "deep/jobs.lua", "jobs" },
+    { "shop", "shop/init.lua", "shop" },
+    { "shop/workers.lua", "shop/workers.lua", "shop.workers" },
+    { "shop.workers", "shop/workers.lua", "shop.workers" },
+    { "my-app.lua", "my-app.lua", "my-app" },
+  }
+
+  it("loads a module under its own name, in every state", function()
+    for place, row in ipairs(LOADS) do
+      shell:write("shop/init.lua", "")
+      shell:write(row[2], APP)
+      local server = shell:start("-r", row[1], "-c", "1")
+      push(queue(), { { id = "a" .. place } })
+      command.eventually(function()
+        return shell:trace():find(("a%d %s\n"):format(place, row[3]), 1, true)
+      end, 20, function() return server:log() .. shell:trace() end)
+      assert.equal(0, server:stop())
+      os.remove(shell.folder .. "/shop/init.lua")
+    end
+  end)
+
+  it("takes an absolute path", function()
+    local server = shell:start("-r", shell.folder .. "/app.lua", "-c", "1")
+    push(queue(), { { id = "a" } })
+    command.eventually(function() return shell:trace() == "a app\n" end)
+    assert.equal(0, server:stop())
+  end)
+
+  -- ---- what -C says
+
+  local CONFIGS = {
+    ["s.lua"] = 'return { require = "app", threads = 2, verbose = true, staging = { threads = 3, log_format = "json" } }',
+    ["s.json"] = '{"require": "app", "threads": 2, "verbose": true, "staging": {"threads": 3, "log_format": "json"}}',
+  }
+
+  it("takes settings from a file by environment; the command line wins", function()
+    for name, text in pairs(CONFIGS) do
+      shell:write(name, text)
+      local server = shell:start { "-C", name, "-e", "staging", wait = false }
+      server:wait_for('"event":"start","msg":"node [^"]* with 3 threads runs CliWorker')
+      push(queue(), { { id = name } })
+      server:wait_for('"lvl":"DEBUG"[^\n]*"event":"done"[^\n]*"id":"' .. name)
+      assert.equal(0, server:stop())
+      server = shell:start("-C", name, "-c", "4")
+      server:wait_for("with 4 threads")
+      assert.equal(0, server:stop())
+    end
+  end)
+
+  it("shows the environment to the application in every state", function()
+    shell:write("env.lua", APP .. "seriatim.on_server_init(function(where) note(where .. ' ' .. os.getenv('APP_ENV')) end)")
+    local server = shell:start("-r", "env", "-e", "staging", "-c", "2")
+    command.eventually(function() return shell:count_of("thread staging\n") == 2 end)
+    assert.equal(1, shell:count_of("process staging\n"))
+    assert.equal(0, server:stop())
+  end)
+
+  it("runs only the queues of -q", function()
+    shell:write("two.lua", APP .. "seriatim.worker { name = 'Other', perform = print }")
+    local server = shell:start("-r", "two", "-q", "CliWorker", "-c", "1")
+    assert.matches("runs CliWorker on", server:log())
+    assert.equal(0, server:stop())
+  end)
+
+  it("logs each job with -v and not without", function()
+    local loud = shell:start("-r", "app", "-v")
+    push(queue(), { { id = "a" } })
+    loud:wait_for("DEBUG [^\n]* tid=host%-%d [^\n]*q=CliWorker id=a n=1 [^\n]*start")
+    loud:wait_for("DEBUG [^\n]* q=CliWorker id=a n=1 elapsed=0%.%d+ done")
+    assert.equal(0, loud:stop())
+    local quiet = shell:start("-r", "app")
+    push(queue(), { { id = "b" } })
+    command.eventually(function() return shell:trace():find("b app", 1, true) end)
+    assert.equal(0, quiet:stop())
+    assert.is_nil(quiet:log():find(" id=", 1, true))
+  end)
+
+  -- ---- the operators' verbs
+
+  it("push, stats, explain, pause, resume and check", function()
+    assert.same({ "added 1, folded 0, refused 0\n", 0 },
+      { shell:run("push", "Shell", "1", '{"b":1,"a":2}', "--delay", "60", "--score", "7") })
+    local output, code = shell:run("push", "Shell", "1", "-v")
+    assert(output:find("folded 1", 1, true) and code == 0, output)
+    local record = assert(queue("Shell").queries:fetch { 1 })[1]
+    assert.same({ { a = 2, b = 1 }, 7 }, record.payloads[1])
+    assert.equal("", record.payloads[2][1])
+    assert.equal(5, queue("Shell").queue:shards_count())
+    output = shell:run("stats")
+    assert.matches("^queue +length[^\n]*\nShell +1 +1 +0", output)
+    local figures = native.load((shell:run("stats", "--json", "Shell")))
+    assert.same({}, figures.nodes)
+    assert.equal("Shell", figures.queues[1].name)
+    assert.equal(1, figures.queues[1].length)
+    assert.matches("%S", (shell:run("explain", "Shell", "1")))
+    assert.equal("1", native.load((shell:run("explain", "Shell", "1", "--json"))).job.id)
+    assert.same({ "paused 5 shards\n", 0 }, { shell:run("pause", "Shell") })
+    assert.same({ "resumed 5 shards\n", 0 }, { shell:run("resume", "Shell") })
+    assert.same({ "parked 1\n", 0 }, { shell:run("pause", "Shell", "1") })
+    assert.same({ "unparked 1\n", 0 }, { shell:run("resume", "Shell", "1") })
+    output, code = shell:run("check")
+    assert.matches("Shell: %d+ records, 0 findings", output)
+    assert.equal(0, code)
+  end)
+
+  it("takes names and ids that are no UTF-8, and negative numbers", function()
+    local name = "Q\255%{}"
+    assert.equal(0, select(2, shell:run("push", name, "id\254", "1")))
+    assert.same({ "added 1, folded 0, refused 0\n", 0 }, { shell:run("push", "-5", "-7", "-1.5") })
+    local output = shell:run("stats")
+    assert.matches("\nQ%?%%{} +1 ", output)
+    assert.matches("\n%-5 +1 ", output)
+    assert.equal("id\254", assert(queue(name).queries:range_by_id("-", "+"))[1].id)
+    assert.same({ "parked 1\n", 0 }, { shell:run("pause", name, "id\254") })
+  end)
+
+  it("push uses the application's worker", function()
+    assert.equal(0, select(2, shell:run("push", "CliWorker", "1", "-r", "app")))
+    assert.equal(2, queue().queue:shards_count())
+  end)
+
+  it("dead list, retry and delete", function()
+    shell:write("dying.lua", APP .. [[
+      seriatim.worker { name = "Morgue", max_retry_count = 0, perform = function() error("boom\nand more", 0) end }
+    ]])
+    push(queue("Morgue"), { { id = "a" }, { id = "b" }, { id = "c" } })
+    local server = shell:start("-r", "dying", "-q", "Morgue")
+    command.eventually(function() return assert(queue("Morgue"):metrics()).morgue_length == 3 end)
+    assert.equal(0, server:stop())
+    local output = shell:run("dead", "list", "Morgue")
+    assert.matches("^id +died[^\n]*\n[abc] [^\n]* boom\n[abc] ", output)
+    assert.equal(3, select(2, shell:run("dead", "list", "Morgue", "--limit", "2"):gsub("\n", "")))
+    local record = native.load((shell:run("dead", "list", "Morgue", "c", "--json")))[1]
+    assert.same({ "c", "boom\nand more" }, { record.id, record.error })
+    assert.same({ "queued up 1\n", 0 }, { shell:run("dead", "retry", "Morgue", "a", "x") })
+    local refused, code = shell:run("dead", "delete", "Morgue")
+    assert(refused:find("name the ids, or --all", 1, true) and code == 2, refused)
+    assert.same({ "deleted 2\n", 0 }, { shell:run("dead", "delete", "Morgue", "--all") })
+  end)
+
+  -- ---- a private Redis
+
+  it("a private Redis is started where nothing else is named", function()
+    local data = { SERIATIM_DATA = shell.folder .. "/data" }
+    local output, code = shell:run { "push", "Q", "1", redis = false, env = data }
+    assert(output:find("the private Redis in " .. shell.folder .. "/data", 1, true) and code == 0, output)
+    assert(output:find("added 1", 1, true), output)
+    assert(shell:run({ "push", "Q", "1", redis = false, env = data }):find("folded 1", 1, true))
+  end)
+
+  it("a private Redis is refused in production", function()
+    local data = { SERIATIM_DATA = shell.folder .. "/data" }
+    local output, code = shell:run { "push", "Q", "1", "-e", "production", redis = false, env = data }
+    assert(output:find("no Redis: set REDIS_URL", 1, true) and code == 2, output)
+    data.RACK_ENV = "production"
+    output, code = shell:run { "-r", "app", redis = false, env = data }
+    assert(output:find("no Redis: set REDIS_URL", 1, true) and code == 2, output)
+  end)
+
+  it("a private Redis is shared by a server, its threads and a push, and ends with the last", function()
+    local data = { SERIATIM_DATA = shell.folder .. "/data" }
+    local server = shell:start { "-r", "app", redis = false, env = data }
+    assert.equal(0, select(2, shell:run { "push", "CliWorker", "1", redis = false, env = data }))
+    command.eventually(function() return shell:trace():find("1 app", 1, true) end)
+    assert.equal(0, server:stop())
+    command.eventually(function()
+      return command.output_of("pgrep -f " .. command.quote(shell.folder .. "/[d]ata") .. " || true") == ""
+    end)
+  end)
+end)

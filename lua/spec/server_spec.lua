@@ -1,0 +1,407 @@
+-- A server: its threads' states, its shares of the shards, its end.
+local command = require "support.command"
+local native = require "seriatim.native"
+local redis_server = require "support.redis_server"
+local seriatim = require "seriatim"
+
+local APP = [[
+local seriatim = require "seriatim"
+local native = require "seriatim.native"
+local log = require "seriatim.log"
+
+function note(text)
+  local trace = assert(io.open(os.getenv("TRACE"), "a"))
+  trace:write(text .. "\n")
+  trace:close()
+end
+
+function seconds()
+  return tonumber(os.getenv("SECONDS") or "0")
+end
+
+seriatim.lease_time = 1
+seriatim.poll_interval = 0.2
+]]
+
+local PLAIN = APP .. [[
+seriatim.worker { name = "Plain", shards_count = 4, perform = function(payloads_by_id, batch)
+  note("begin " .. batch.ids[1] .. " " .. log.thread)
+  native.sleep(seconds())
+  note("end " .. batch.ids[1])
+end }
+]]
+
+describe("a server", function()
+  local redis, shell
+
+  setup(function()
+    redis = redis_server.start()
+  end)
+
+  teardown(function()
+    redis:remove()
+  end)
+
+  before_each(function()
+    redis:flush()
+    seriatim.reset_settings()
+    seriatim.redis = redis.url
+    shell = command.shell(redis.url)
+  end)
+
+  after_each(function()
+    shell:remove()
+  end)
+
+  local function queue(options)
+    options = options or {}
+    options.name, options.shards_count = options.name or "Plain", options.shards_count or 4
+    return seriatim.worker(options)
+  end
+
+  local function push_many(made, count)
+    local jobs = {}
+    for id = 1, count do
+      jobs[id] = { id = id }
+    end
+    assert(made:perform_async(jobs))
+  end
+
+  local function serve(app, ...)
+    shell:write("app.lua", app)
+    return shell:start("-r", "app", ...)
+  end
+
+  local function ended(count)
+    command.eventually(function() return shell:count_of("end ") >= count end, 30, function() return shell:trace() end)
+  end
+
+  it("runs on_server_init once in the process and once in each thread's state, before any job", function()
+    push_many(queue(), 6)
+    local server = serve(PLAIN .. "seriatim.on_server_init(function(where) note('init ' .. where) end)", "-c", "3")
+    ended(6)
+    command.eventually(function() return shell:count_of("init thread\n") == 3 end)
+    assert.equal(1, shell:count_of("init process\n"))
+    assert.matches("^init process\ninit thread\n", shell:trace())
+    assert.is_true(shell:trace():find("init thread", 1, true) < shell:trace():find("begin", 1, true))
+    assert.equal(0, server:stop())
+  end)
+
+  it("a push of a job goes where the server's do", function()
+    local server = serve(APP .. [[
+      local Second = seriatim.worker { name = "Second", perform = function(p) note("end " .. next(p)) end }
+      seriatim.worker { name = "First", perform = function(p) return Second:perform_async { { id = next(p) .. "b" } } end }
+    ]])
+    assert(queue { name = "First" }:perform_async { { id = "a" } })
+    command.eventually(function() return shell:trace() == "end ab\n" end)
+    assert.equal(0, server:stop())
+  end)
+
+  it("os.exit() in a job fails that job and ends nothing", function()
+    local server = serve(APP .. [[
+      seriatim.worker { name = "Exits", perform = function(p)
+        if next(p) == "bad" then os.exit(9) end
+        note("end " .. next(p))
+      end, retry_in = function() return 60 end }
+    ]])
+    local made = queue { name = "Exits" }
+    assert(made:perform_async { { id = "bad" }, { id = "good" } })
+    ended(1)
+    local record = command.eventually(function() return assert(made.queries:range_by_retry_count(0, 0))[1] end)
+    assert.matches("app%.lua:%d+: os%.exit%(%) in a server's thread$", record.error)
+    assert.equal(0, server:stop())
+  end)
+
+  it("warns when Redis knows another number of shards", function()
+    assert(queue { shards_count = 3 }:perform_async { { id = 1 } })
+    local server = serve(PLAIN)
+    server:wait_for("WARN [^\n]* q=Plain warning the code says 4 shards, Redis has 3, which counts")
+    ended(1)
+    assert.equal(0, server:stop())
+  end)
+
+  it("warns of a Redis that may lose jobs", function()
+    redis:call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    local server = serve(PLAIN)
+    redis:call("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    assert.matches("redis maxmemory%-policy is allkeys%-lru", server:log())
+    assert.equal(0, server:stop())
+  end)
+
+  it("asks a scheduler of the application, and goes on when it raises or will not choose", function()
+    push_many(queue(), 20)
+    local server = serve(PLAIN .. [[
+      local calls = 0
+      seriatim.build_scheduler = function()
+        return function(candidates)
+          calls = calls + 1
+          local first = candidates[1]
+          assert(first.worker.name == "Plain" and first.index >= 0 and first.index < 4 and first.lag >= 0 and first.size >= 1)
+          if calls == 1 then error("no") end
+          if calls > 3 then return candidates[#candidates] end
+        end
+      end
+    ]], "-c", "2")
+    ended(20)
+    assert.matches("the scheduler raised [^\n]*no; the oldest goes first", server:log())
+    assert.equal(0, server:stop())
+  end)
+
+  it("takes the core's schedulers", function()
+    push_many(queue(), 5)
+    for _, name in ipairs { "build_seq_scheduler", "build_priority_scheduler" } do
+      local server = serve(PLAIN .. "seriatim.build_scheduler = seriatim." .. name)
+      ended(5)
+      assert.equal(0, server:stop())
+    end
+  end)
+
+  it("gives each group of a splitter a thread", function()
+    push_many(queue(), 12)
+    local server = serve(PLAIN .. [[
+      seriatim.build_splitter = function()
+        return function(shards)
+          return { { shards[1] }, {}, { shards[2], shards[3], shards[4] } }
+        end
+      end
+    ]], "-c", "5")
+    assert.matches("with 2 threads", server:log())
+    ended(12)
+    assert.is_true(shell:count_of("host-1\n") > 0 and shell:count_of("host-2\n") > 0)
+    assert.equal(12, shell:count_of("host-1\n") + shell:count_of("host-2\n"))
+    assert.equal(0, server:stop())
+  end)
+
+  it("a splitter that gives no shard is a usage error", function()
+    shell:write("app.lua", PLAIN .. "seriatim.build_splitter = function() return function() return {} end end")
+    local output, code = shell:run("-r", "app")
+    assert.matches("the splitter gives this node no shard", output)
+    assert.equal(2, code)
+  end)
+
+  it("busy threads do not cost the lease", function()
+    push_many(queue(), 3)
+    local server = serve(APP .. [[
+      seriatim.worker { name = "Plain", perform = function(p)
+        local finish = native.now_ms() + 2500
+        while native.now_ms() < finish do end
+        note("end " .. next(p))
+      end }
+    ]], "-c", "3")
+    ended(3)
+    assert.equal(0, server:stop())
+    assert.is_nil(server:log():find("lost", 1, true))
+    assert.equal(3, assert(queue():metrics()).processed)
+    assert.equal(0, assert(queue():metrics()).refused)
+  end)
+
+  it("goes on when Redis comes back", function()
+    local own = redis_server.start()
+    shell.redis = own.url
+    local server = serve(PLAIN)
+    own:stop()
+    native.sleep(0.3)
+    own:begin()
+    seriatim.redis = own.url
+    push_many(queue(), 2)
+    ended(2)
+    server:wait_for("WARN [^\n]* link ")
+    assert.equal(0, server:stop())
+    own:remove()
+  end)
+
+  it("two share a queue, and the one that is left gets all", function()
+    shell:write("app.lua", PLAIN)
+    local first, second = shell:start("-r", "app"), shell:start("-r", "app")
+    command.eventually(function() return #assert(seriatim.nodes()) == 2 end)
+    command.eventually(function()
+      local owners = {}
+      for _, shard in ipairs(assert(queue():metrics()).shards or {}) do
+        owners[shard.owner or ""] = (owners[shard.owner or ""] or 0) + 1
+      end
+      local counts = {}
+      for _, count in pairs(owners) do counts[#counts + 1] = count end
+      return #counts == 2 and counts[1] == 2 and counts[2] == 2
+    end)
+    assert.equal(0, first:stop())
+    push_many(queue(), 8)
+    ended(8)
+    assert.equal(0, second:stop())
+    assert.same({}, assert(seriatim.nodes()))
+  end)
+
+  it("a program may run one", function()
+    push_many(queue(), 3)
+    shell:write("app.lua", PLAIN)
+    shell:write("program.lua", [[
+      require("seriatim.application").load("./app.lua")
+      local server = require("seriatim.server").new { application = "./app.lua", threads = 2 }
+      server:start()
+      server:keep(1)
+      print(server:stats().shards, server:stop(), server:stop())
+      print(pcall(server.start, server))
+    ]])
+    local script = shell:line({}):gsub("'[^']*seriatim%-lua'", "program.lua")
+    local output = command.output_of(("( %s ) 2> %s/err"):format(script, shell.folder))
+    assert.matches("^4%s+true%s+true\nfalse%s+CLOSED: a server starts once", output)
+    assert.equal(3, shell:count_of("end "))
+  end)
+end)
+
+-- ---- -p
+
+describe("several processes", function()
+  local redis, shell
+
+  setup(function()
+    redis = redis_server.start()
+  end)
+
+  teardown(function()
+    redis:remove()
+  end)
+
+  before_each(function()
+    redis:flush()
+    seriatim.reset_settings()
+    seriatim.redis = redis.url
+    shell = command.shell(redis.url)
+  end)
+
+  after_each(function()
+    shell:remove()
+  end)
+
+  local MANY = APP .. [[
+    seriatim.worker { name = "Many", shards_count = 4, max_retry_count = 1, retry_in = function() return 0.1 end,
+      perform = function(payloads_by_id, batch)
+        local id = batch.ids[1]
+        note(id .. " begin " .. native.getpid())
+        if id == "kill" then native.exit(9) end
+        native.sleep(seconds())
+        note(id .. " end")
+      end }
+  ]]
+
+  local function many()
+    return seriatim.worker { name = "Many", shards_count = 4, max_retry_count = 1 }
+  end
+
+  local function start(arguments, nodes)
+    shell:write("app.lua", MANY .. (arguments.more or ""))
+    for place, word in ipairs { "-r", "app", "-p", "2" } do
+      table.insert(arguments, place, word)
+    end
+    arguments.wait = false
+    local server = shell:start(arguments)
+    command.eventually(function() return #assert(seriatim.nodes()) >= (nodes or 2) end, 30, function() return server:log() end)
+    return server
+  end
+
+  local function are_gone(pids)
+    for _, pid in ipairs(pids) do
+      if command.is_alive(pid) then
+        return false
+      end
+    end
+    return true
+  end
+
+  it("runs and stops them all", function()
+    local server = start { "-c", "1" }
+    local jobs = {}
+    for id = 1, 40 do jobs[id] = { id = id } end
+    assert(many():perform_async(jobs))
+    command.eventually(function() return shell:count_of(" end") == 40 end)
+    assert.equal(0, server:stop())
+    assert.equal(2, #server:pids())
+    assert.is_true(are_gone(server:pids()))
+    assert.same({}, assert(seriatim.nodes()))
+    assert.equal(40, assert(many():metrics()).processed)
+  end)
+
+  it("starts a crashed one again", function()
+    local server = start {}
+    local victim = server:pids()[1]
+    os.execute("kill -KILL " .. victim)
+    server:wait_for(("crash process 1 %%(pid %d%%) ended: SIGKILL %%(signal 9%%)"):format(victim))
+    command.eventually(function() return #server:pids() == 3 end)
+    assert(many():perform_async { { id = "a" }, { id = "b" } })
+    command.eventually(function() return shell:count_of(" end") == 2 end)
+    assert.equal(0, server:stop())
+  end)
+
+  it("buries what kills every time, and the rest goes on", function()
+    local server = start { "-c", "2" }
+    local jobs = { { id = "kill" } }
+    for id = 1, 20 do jobs[id + 1] = { id = "good" .. id } end
+    assert(many():perform_async(jobs))
+    command.eventually(function() return assert(many():metrics()).morgue_length == 1 end, 120, function() return server:log() end)
+    assert.matches("worker died", assert(many().queries:morgue_fetch { "kill" })[1].error)
+    command.eventually(function() return assert(many():metrics()).length + assert(many():metrics()).busy == 0 end, 60)
+    assert.is_true(shell:count_of("kill begin") <= 4)
+    assert.matches("ended: exit 9", server:log())
+    assert.equal(0, server:stop())
+  end)
+
+  it("do not outlive their supervisor", function()
+    local server = start {}
+    local pids = server:pids()
+    server:signal("KILL")
+    command.eventually(function() return are_gone(pids) end)
+  end)
+
+  it("are handed signals on", function()
+    local server = start {}
+    server:signal("TTIN")
+    command.eventually(function() return select(2, server:log():gsub(" thread main: ", "")) == 2 end)
+    server:signal("TSTP")
+    command.eventually(function() return select(2, server:log():gsub(" quiet ", "")) == 2 end)
+    assert.equal(0, server:stop("INT"))
+  end)
+
+  it("a TERM that reaches every process lets what runs complete", function()
+    local server = start { "-c", "1", env = { SECONDS = "1" } }
+    assert(many():perform_async { { id = "a" } })
+    command.eventually(function() return shell:trace():find("a begin", 1, true) end)
+    for _, pid in ipairs(server:pids()) do
+      os.execute("kill -TERM " .. pid)
+    end
+    assert.equal(0, server:stop())
+    assert.matches("a end", shell:trace())
+  end)
+
+  it("a second TERM kills all at once", function()
+    local server = start { env = { SECONDS = "30" } }
+    assert(many():perform_async { { id = "a" } })
+    command.eventually(function() return shell:trace():find("a begin", 1, true) end)
+    server:signal("TERM")
+    native.sleep(0.3)
+    local began = native.now_ms()
+    assert.equal(1, server:stop())
+    command.eventually(function() return are_gone(server:pids()) end)
+    assert.is_true(native.now_ms() - began < 1000)
+  end)
+
+  it("gives up where a new start would only repeat", function()
+    shell:write("app.lua", MANY .. [[
+      seriatim.on_server_init(function() require("seriatim.errors").usage("no such shop") end)
+    ]])
+    local output, code = shell:run("-r", "app", "-p", "2")
+    assert.matches("crash process %d %(pid %d+%) ended: exit 2", output)
+    assert.matches("seriatim: no such shop", output)
+    assert.equal(2, code)
+  end)
+
+  it("wait longer and longer after quick ends", function()
+    local server = start({ more = [[
+      seriatim.on_server_init(function() note("at " .. native.now_ms()); error("no database", 0) end)
+    ]] }, 0)
+    command.eventually(function() return shell:count_of("at ") >= 6 end)
+    local times = {}
+    for at in shell:trace():gmatch("at (%d+)") do times[#times + 1] = tonumber(at) end
+    table.sort(times)
+    assert.is_true(times[3] - times[1] > 900 and times[5] - times[3] > 3500)
+    assert.is_true(server:stop() <= 1)
+  end)
+end)
