@@ -20,8 +20,11 @@ local function result_of(added, folded, places)
   return { added = added, folded = folded, refused = #places, refused_at = places }
 end
 
-local function write(worker, list)
-  local rows = jobs.rows(list, worker:payload_codec())
+---@param worker seriatim.Worker
+---@param rows seriatim.JobRow[]
+---@return seriatim.PushResult?
+---@return seriatim.Error? err
+function client.write(worker, rows)
   if #rows == 0 then
     return result_of(0, 0, {})
   end
@@ -34,10 +37,10 @@ local function write(worker, list)
   return result_of(added, folded, places)
 end
 
-local function through(chain, worker, list)
+local function through(chain, worker, list, write)
   local result, err = result_of(0, 0, {}), nil
   middlewares.call(chain, worker, list, function()
-    result, err = write(worker, jobs.normalize(list))
+    result, err = write(worker, jobs.rows(jobs.normalize(list), worker:payload_codec()))
     return result, err
   end)
   return result, err
@@ -49,16 +52,22 @@ end
 ---@return seriatim.PushResult?
 ---@return seriatim.Error? err
 function client.push(worker, list)
+  return client.push_by(client.write, worker, list)
+end
+
+---As push, with another function that writes the rows.
+---@param write fun(worker: seriatim.Worker, rows: seriatim.JobRow[]): seriatim.PushResult?, seriatim.Error?
+function client.push_by(write, worker, list)
   if type(worker) ~= "table" or not worker.payload_codec then
     errors.misuse("push needs a worker, as in worker:perform_async(jobs), not " .. check.kind(worker))
   end
   local normal = jobs.normalize(list)
   local chain = settings.client_middlewares
   if #chain == 0 then
-    return write(worker, normal)
+    return write(worker, jobs.rows(normal, worker:payload_codec()))
   end
   jobs.rows(normal, worker:payload_codec())
-  return through(chain, worker, normal)
+  return through(chain, worker, normal, write)
 end
 
 return client

@@ -25,8 +25,8 @@ local function judge(maxmemory_policy, appendonly)
   end
 end
 
-local function ask(url)
-  local connection, err = Connection.open(url, settings.namespace)
+local function ask(url, transport)
+  local connection, err = Connection.open(url, settings.namespace, transport)
   if not connection then
     error(err, 0)
   end
@@ -40,8 +40,9 @@ end
 
 ---Asks the Redis of this URL for its settings.
 ---@param url string
-function health.check(url)
-  local ok, raised = pcall(ask, url)
+---@param transport seriatim.TransportMaker?  nil: plain Lua's
+function health.check(url, transport)
+  local ok, raised = pcall(ask, url, transport)
   if not ok then
     warn("maxmemory-policy and appendonly cannot be checked: " .. tostring(raised))
   end

@@ -1,0 +1,76 @@
+-- Seriatim inside nginx: the module `seriatim` itself, whose connections are cosockets from now on, so that nothing blocks.
+--
+--     local seriatim = require "resty.seriatim"
+--
+--     seriatim.redis = "redis://127.0.0.1:6379"                                    -- init_by_lua_block
+--     OrderWorker:perform_async { { id = 1, payload = { status = "paid" } } }      -- rewrite, access, content, timers
+--     seriatim.push_later(OrderWorker, { { id = 1 } })                             -- every other phase
+--     seriatim.start { threads = 8 }                                               -- init_worker_by_lua_block
+--     seriatim.exit()                                                              -- exit_worker_by_lua_block
+
+local errors = require "seriatim.errors"
+local later = require "resty.seriatim.later"
+local log = require "seriatim.log"
+local loops = require "resty.seriatim.loop"
+local nodes = require "resty.seriatim.node"
+local pool = require "seriatim.pool"
+local private_redis = require "seriatim.private_redis"
+local transport = require "resty.seriatim.transport"
+
+local seriatim = require "seriatim"
+
+local LEVELS = {
+  [log.DEBUG] = ngx.DEBUG,
+  [log.INFO] = ngx.INFO,
+  [log.WARN] = ngx.WARN,
+  [log.ERROR] = ngx.ERR,
+  [log.FATAL] = ngx.CRIT,
+}
+local EXIT_SECONDS = 1
+
+pool.use(transport)
+
+log.output = function(line, level)
+  ngx.log(LEVELS[level] or ngx.ERR, line)
+end
+
+---A process of nginx's must not become the owner of a Redis.
+function private_redis.url()
+  errors.usage("no Redis: set seriatim.redis (nginx hides REDIS_URL from Lua, unless its configuration says `env REDIS_URL;`)")
+end
+
+local loop
+
+---Runs the jobs of the workers in this nginx worker, in light threads: for init_worker_by_lua_block. Raises USAGE: no worker,
+---two of one queue, an unknown queue.
+---@param options seriatim.LoopOptions?
+local function start(options)
+  if ngx.get_phase() ~= "init_worker" then
+    errors.misuse("start: belongs into init_worker_by_lua_block")
+  end
+  if loop then
+    errors.misuse("start: called twice in this nginx worker")
+  end
+  log.thread = ("worker-%d"):format(ngx.worker.id() or 0)
+  loop = loops.new(nodes.options(options))
+  loop:start()
+end
+
+---For exit_worker_by_lua_block: writes what push_later still holds when nginx is terminated (TERM), for at most a second.
+---After QUIT and HUP there is nothing left to do.
+local function exit()
+  later.flush_blocking(EXIT_SECONDS)
+end
+
+---Figures of this nginx worker's node, as Server:stats; nil: it has none now.
+---@return table?
+local function stats()
+  return loop and loop.made and loop.made.node:stats() or nil
+end
+
+local ADDED = { push_later = later.push, later = later.counts, start = start, exit = exit, stats = stats }
+for name, added in pairs(ADDED) do
+  rawset(seriatim, name, added)
+end
+
+return seriatim

@@ -1,0 +1,170 @@
+-- One of a node's two connections, by a cosocket: a light thread that connects and reads, and one that writes.
+
+local log = require "seriatim.log"
+local native = require "seriatim.native"
+local semaphore = require "ngx.semaphore"
+local socket = require "resty.seriatim.socket"
+
+local COMMANDS = 1
+local NEVER_MS = 86400000 -- the reading ends by the supervisor's watch, not by a timeout
+local READ_BYTES = 262144
+
+---@class seriatim.Channel
+local Channel = {}
+Channel.__index = Channel
+
+local channels = { COUNT = 2 }
+
+---poke: called when the node should be asked what it wants now.
+---@param node seriatim.Node
+---@param number integer  1: commands, 2: wakes
+---@param url table
+---@param poke fun()
+---@return seriatim.Channel
+function channels.new(node, number, url, poke)
+  local self = { node = node, number = number, url = url, poke = poke, wake = semaphore.new(), attempts = 0 }
+  return setmetatable(self, Channel)
+end
+
+function Channel:spawn()
+  self.threads = {
+    ngx.thread.spawn(self.read_always, self),
+    ngx.thread.spawn(self.write_always, self),
+  }
+end
+
+---By the light thread that spawned.
+function Channel:kill()
+  for _, thread in ipairs(self.threads or {}) do
+    ngx.thread.kill(thread)
+  end
+  local sock = self.sock
+  self.threads, self.sock, self.sending, self.broken, self.poked = nil, nil, nil, nil, nil
+  if sock then
+    sock:close()
+    self.node:disconnected(self.number)
+  end
+end
+
+-- ---- the watch
+
+---Why the connection is useless though the reader still waits; nil: it is not.
+function Channel:trouble()
+  if self.broken or not self.sock or self.number ~= COMMANDS then
+    return self.broken
+  end
+  local now = native.now_ms()
+  if not self.node:waits() then
+    self.heard = now
+  elseif now - self.heard >= socket.SILENCE_MS then
+    return ("no answer for %d seconds"):format(socket.SILENCE_MS / 1000)
+  end
+end
+
+---A line for the first failure of a row, as a runner's.
+function Channel:tell(why, was_open)
+  if self.number == COMMANDS and (was_open or self.attempts == 0) then
+    log.warn("warning", "Redis: " .. tostring(why))
+  end
+end
+
+---By the light thread that spawned: looks after the connection.
+function Channel:watch()
+  local why = self:trouble()
+  if why then
+    self:tell(why, true)
+    self:kill()
+    self:spawn()
+    self.poke()
+  end
+end
+
+-- ---- reading
+
+function Channel:read_always()
+  while true do
+    local sock, _, why = socket.connect(self.url, socket.CONNECT_MS)
+    if sock then
+      why = self:use(sock)
+    end
+    self:tell(why, sock ~= nil)
+    self.attempts = self.attempts + 1
+    ngx.sleep(socket.pause_ms(self.attempts) / 1000)
+  end
+end
+
+---From the greeting to the end of the connection: why it ended.
+function Channel:use(sock)
+  local url = self.url
+  sock:settimeouts(socket.CONNECT_MS, socket.SILENCE_MS, NEVER_MS)
+  local greeted, _, why = self.node:connected(self.number, url.user, url.password, url.database)
+  if greeted then
+    self.sock, self.heard = sock, native.now_ms()
+    self.poke()
+    why = self:read(sock)
+    self.sock = nil
+  end
+  while self.sending == sock do -- nginx closes no socket that another light thread writes to
+    ngx.sleep(0.01)
+  end
+  sock:close()
+  self.node:disconnected(self.number)
+  self.poke()
+  return why
+end
+
+function Channel:read(sock)
+  while true do
+    local data, err = sock:receiveany(READ_BYTES)
+    if not data then
+      return err
+    end
+    self.heard = native.now_ms()
+    local taken, _, message = self.node:input(self.number, data)
+    if not taken then
+      return message
+    end
+    self.attempts = 0
+    self.poke()
+  end
+end
+
+-- ---- writing
+
+---There may be something to write.
+function Channel:flush()
+  if self.sock and not self.poked then
+    self.poked = true
+    self.wake:post()
+  end
+end
+
+function Channel:write_always()
+  while true do
+    self.poked = false
+    local sock = self.sock
+    if sock then
+      self:write(sock)
+    end
+    if not self.poked then
+      self.wake:wait(60)
+    end
+  end
+end
+
+function Channel:write(sock)
+  local output = self.node:output(self.number)
+  while output ~= "" and self.sock == sock do
+    self.node:sent(self.number, #output)
+    self.sending = sock
+    local sent, err = sock:send(output)
+    self.sending = nil
+    if not sent then
+      self.broken = self.sock == sock and err or nil
+      return
+    end
+    output = self.node:output(self.number)
+  end
+end
+
+return channels

@@ -1,0 +1,190 @@
+-- Pushes from phases that allow no connection: a bounded queue of each nginx worker, written in order by a timer.
+
+local client = require "seriatim.client"
+local Connection = require "seriatim.connection"
+local errors = require "seriatim.errors"
+local log = require "seriatim.log"
+local native = require "seriatim.native"
+local pool = require "seriatim.pool"
+local settings = require "seriatim.settings"
+local transport = require "resty.seriatim.transport"
+
+local MOST_ROWS = 1000 -- of one push
+local MOST_PUSHES = 1000 -- of one timer, whose memory nginx frees at its end
+local PAUSE = 0.5 -- seconds, when Redis cannot be reached
+local UNWRITTEN = { IO = true, LOADING = true, POOL_TIMEOUT = true } -- the kinds after which nothing was written
+local NOWHERE = "unix:///" -- of the connection that only checks
+
+local later = { limit = 10000 }
+
+---What push_later did with jobs, in this nginx worker.
+---@class seriatim.LaterCounts
+---@field queued integer  they wait now
+---@field pushed integer  were written
+---@field refused integer  found the queue full
+---@field failed integer  could not be written: the log says why
+local counts = { queued = 0, pushed = 0, refused = 0, failed = 0 }
+
+local items, first, last = {}, 1, 0 -- items[first .. last]
+local armed = false
+local checker, checked_namespace
+
+---@return seriatim.LaterCounts
+function later.counts()
+  return { queued = counts.queued, pushed = counts.pushed, refused = counts.refused, failed = counts.failed }
+end
+
+-- ---- in
+
+---A connection that is never made: the core's checks without Redis.
+local function check(worker, rows)
+  if checked_namespace ~= settings.namespace then
+    checker, checked_namespace = errors.must(Connection.open(NOWHERE, settings.namespace, transport)), settings.namespace
+  end
+  errors.must(checker.transport:check("push", checker:number(worker:queue_settings()), rows))
+end
+
+local function full(count)
+  counts.refused = counts.refused + count
+  local text = "%d jobs wait for a connection to Redis, the most is %d; these %d were not taken"
+  return nil, errors.new("QUEUE_FULL", text:format(counts.queued, later.limit, count))
+end
+
+local function enqueue(worker, rows)
+  if #rows == 0 then
+    return 0
+  end
+  if counts.queued + #rows > later.limit then
+    return full(#rows)
+  end
+  check(worker, rows)
+  last = last + 1
+  items[last] = { worker = worker, rows = rows }
+  counts.queued = counts.queued + #rows
+  later.arm(0)
+  return #rows
+end
+
+---Takes jobs for a push that happens soon after, in the order of these calls. Checks everything now, and calls the client
+---middlewares now. Works in every phase but init_by_lua.
+---@param worker seriatim.Worker
+---@param list seriatim.Job[]
+---@return integer? count  of the jobs taken; nil where the queue is full
+---@return seriatim.Error? err  kind QUEUE_FULL
+function later.push(worker, list)
+  local result, err = client.push_by(enqueue, worker, list)
+  if result == nil then
+    return nil, err
+  end
+  return type(result) == "number" and result or 0
+end
+
+-- ---- out
+
+---The jobs of the first items that have one worker, and how many items those are.
+local function batch()
+  local worker, rows, at = items[first].worker, {}, first
+  while at <= last and items[at].worker == worker and (at == first or #rows + #items[at].rows <= MOST_ROWS) do
+    for _, row in ipairs(items[at].rows) do
+      rows[#rows + 1] = row
+    end
+    at = at + 1
+  end
+  return worker, rows, at - first
+end
+
+local function drop(count, rows)
+  for _ = 1, count do
+    items[first] = nil
+    first = first + 1
+  end
+  counts.queued = counts.queued - #rows
+end
+
+local function failed(rows, raised)
+  counts.failed = counts.failed + #rows
+  log.error("later", ("%d jobs of push_later are lost: %s"):format(#rows, log.describe(raised)))
+end
+
+---False: Redis cannot be reached now, and nothing was written.
+local function push_one(write, keep)
+  local worker, rows, count = batch()
+  local ok, result, err = pcall(write, worker, rows)
+  if ok and not result and UNWRITTEN[err.kind] and keep then
+    return false
+  end
+  drop(count, rows)
+  if ok and result then
+    counts.pushed = counts.pushed + #rows
+  else
+    failed(rows, ok and err or result)
+  end
+  return true
+end
+
+local function flush()
+  for _ = 1, MOST_PUSHES do
+    if first > last then
+      return nil
+    end
+    if not push_one(client.write, not ngx.worker.exiting()) then
+      return PAUSE
+    end
+  end
+  return 0
+end
+
+local function on_timer()
+  local ok, pause = pcall(flush)
+  armed = false
+  if not ok then
+    log.error("crash", log.describe(pause))
+  end
+  if first <= last then
+    later.arm(ok and pause or PAUSE)
+  end
+end
+
+function later.arm(seconds)
+  if armed then
+    return
+  end
+  local made, err = ngx.timer.at(ngx.worker.exiting() and 0 or seconds, on_timer)
+  armed = made and true or false
+  if not made then
+    log.warn("later", "nginx refuses a timer; the next push_later tries again: " .. tostring(err))
+  end
+end
+
+-- ---- where there is no timer any more
+
+---@return boolean  false: it could not be made, or the time is over
+local function write_blocking(connection, deadline)
+  return push_one(function(worker, rows)
+    local left = (deadline - native.now_ms()) / 1000
+    if left <= 0 then
+      return nil, errors.new("TIMEOUT", "the nginx worker ends")
+    end
+    return connection:call("push", connection:number(worker:queue_settings()), rows, left)
+  end, false)
+end
+
+---Writes what waits over a blocking connection, for at most so many seconds: for exit_worker_by_lua_block, where nginx has
+---neither cosockets nor timers.
+---@param seconds number
+function later.flush_blocking(seconds)
+  if first > last then
+    return
+  end
+  local deadline = native.now_ms() + seconds * 1000
+  local current = pool.current()
+  local connection = current and Connection.open(current.url, settings.namespace)
+  while connection and first <= last do
+    write_blocking(connection, deadline)
+  end
+  if connection then
+    connection:close()
+  end
+end
+
+return later

@@ -1,0 +1,311 @@
+-- The worker loop of one nginx worker: timers, one after another, whose light threads drive one node. A turn ends after some
+-- jobs or some time, because nginx frees a timer's memory only at its end; the node lives on. A supervisor ends the loop
+-- when the nginx worker ends, and kills what does not end in time; a guard begins anew what crashed.
+
+local channels = require "resty.seriatim.channel"
+local errors = require "seriatim.errors"
+local log = require "seriatim.log"
+local native = require "seriatim.native"
+local nodes = require "resty.seriatim.node"
+local seats = require "resty.seriatim.seat"
+local semaphore = require "ngx.semaphore"
+local settings = require "seriatim.settings"
+
+local TURN_JOBS = 10000
+local TURN_MS = 60000
+local WATCH = 0.1 -- seconds between the supervisor's looks
+local GUARD = 1 -- seconds between the guard's looks
+local STRIKES = 5 -- looks of the guard without a look of the supervisor's: it is gone
+local BOOT_STRIKES = 60 -- while Redis is asked for the queues
+local HANDED_BACK = 2 -- seconds for handing back what was abandoned
+
+---@class seriatim.Loop
+---@field jobs integer  deliveries that this loop ran
+---@field ended boolean
+local Loop = {}
+Loop.__index = Loop
+
+local loops = {}
+
+---@param options table  of nodes.options
+---@return seriatim.Loop
+function loops.new(options)
+  local self = setmetatable({ options = options, jobs = 0, looks = 0, strikes = 0, hooked = false, ended = false }, Loop)
+  self.ticks = semaphore.new()
+  self.poke = function()
+    if not self.poked then
+      self.poked = true
+      self.ticks:post()
+    end
+  end
+  return self
+end
+
+-- ---- timers
+
+local function on_turn(_, self)
+  self:turn()
+end
+
+function Loop:arm(seconds)
+  local made, err = ngx.timer.at(seconds, on_turn, self)
+  if not made and not ngx.worker.exiting() then
+    log.error("crash", "nginx refuses a timer: " .. tostring(err))
+  end
+end
+
+local function on_guard(premature, self)
+  if not premature and not self.ended then
+    self:guard()
+  end
+end
+
+function Loop:start()
+  self:arm(0)
+  errors.must(ngx.timer.every(GUARD, on_guard, self))
+end
+
+---The supervisor looks ten times as often; if it is gone, something ended its timer: ngx.exit in a job, for one.
+function Loop:guard()
+  local alive = self.looks ~= self.seen
+  self.seen = self.looks
+  self.strikes = alive and 0 or self.strikes + 1
+  if self.strikes < (self.made and STRIKES or BOOT_STRIKES) then
+    return
+  end
+  self.strikes = 0
+  log.error("crash", "the worker loop is gone; it begins anew")
+  self:forget()
+  self:arm(0)
+end
+
+---After a crash the node ends as a killed process does: what ran is another node's when its lease is over.
+function Loop:forget()
+  if self.made then
+    self.made.node:close()
+    self.made = nil
+  end
+end
+
+-- ---- one turn
+
+---@class seriatim.Turn
+---@field over boolean  its threads take nothing more
+local Turn = {}
+Turn.__index = Turn
+
+function Loop:turn()
+  self.looks = self.looks + 1
+  local turn = setmetatable({ loop = self, over = false, hands = {}, working = 0 }, Turn)
+  local ran, err = pcall(turn.run, turn)
+  if ran then
+    return
+  end
+  log.error("crash", log.describe(err))
+  turn:kill_all()
+  self:forget()
+  self:arm(GUARD)
+end
+
+---What of the node is the loop's: made by the first turn.
+function Loop:prepare()
+  if self.made then
+    return
+  end
+  if not self.hooked then
+    for _, hook in ipairs(settings.on_server_init.functions) do
+      hook("process")
+    end
+    self.hooked = true
+  end
+  local made = nodes.make(self.options)
+  local doors = {}
+  self.seats, self.doors = {}, doors
+  for place, group in ipairs(made.groups) do
+    doors[group] = doors[group] or seats.door()
+    self.seats[place] = seats.new(made, group, doors[group], self)
+  end
+  self.made, self.next_pulse = made, 0
+end
+
+function Turn:run()
+  local loop = self.loop
+  if ngx.worker.exiting() and not loop.made then
+    return
+  end
+  loop:prepare()
+  self:spawn()
+  local until_ms, jobs = native.now_ms() + TURN_MS, loop.jobs + TURN_JOBS
+  while not ngx.worker.exiting() do
+    if native.now_ms() >= until_ms or loop.jobs >= jobs then
+      return self:retire()
+    end
+    self:look(WATCH)
+  end
+  self:stop()
+end
+
+function Turn:spawn()
+  local loop = self.loop
+  local node, url = loop.made.node, loop.made.url
+  self.channels = {}
+  for number = 1, channels.COUNT do
+    self.channels[number] = channels.new(node, number, url, loop.poke)
+    self.channels[number]:spawn()
+  end
+  loop.poked = false
+  self.ticker = ngx.thread.spawn(self.tick_always, self, node)
+  for place, seat in ipairs(loop.seats) do
+    self.hands[place] = ngx.thread.spawn(self.hand, self, seat)
+  end
+end
+
+function Turn:hand(seat)
+  self.working = self.working + 1
+  seat:occupy(self)
+  self.working = self.working - 1
+end
+
+---Lets the node do what is due, and wakes who has something to do then.
+function Turn:tick_always(node)
+  local loop = self.loop
+  while true do
+    loop.poked = false
+    local wait_ms = node:tick()
+    for _, channel in ipairs(self.channels) do
+      channel:flush()
+    end
+    for group, door in pairs(loop.doors) do
+      if node:news(group) then
+        door:wake_one()
+      end
+    end
+    if not loop.poked then
+      loop.ticks:wait(math.max(wait_ms, 1) / 1000)
+    end
+  end
+end
+
+-- ---- the supervisor
+
+---Sleeps; then says that this process answers, looks after the connections and writes the node's events to the log.
+function Turn:look(seconds)
+  ngx.sleep(seconds)
+  local loop = self.loop
+  local node, now = loop.made.node, native.now_ms()
+  loop.looks = loop.looks + 1
+  if now >= loop.next_pulse then
+    node:pulse()
+    loop.next_pulse = now + math.min(settings.lease_time / 5, 1) * 1000
+  end
+  for _, channel in ipairs(self.channels) do
+    channel:watch()
+  end
+  loop:log_events()
+end
+
+local BAD = { lost = true, refused = true, recovered = true, warning = true }
+
+function Loop:log_events()
+  local node = self.made.node
+  local kind, number, text = node:event()
+  while kind do
+    local bad = BAD[kind] or kind == "link" and number <= 0
+    local name = kind == "recovered" and "recover" or kind
+    log.write(bad and log.WARN or log.INFO, name, text, { n = number > 0 and kind ~= "link" and number or nil })
+    kind, number, text = node:event()
+  end
+end
+
+---Hands over to the next turn. Jobs that still run keep this timer until they end, or the loop does.
+function Turn:retire()
+  local loop = self.loop
+  self.over = true
+  self:disconnect()
+  for _, door in pairs(loop.doors) do
+    door:wake_all()
+  end
+  loop:arm(0)
+  while self.working > 0 and not loop.abandoned do
+    ngx.sleep(WATCH)
+  end
+  if loop.abandoned then
+    self:kill_hands()
+    ngx.exit(ngx.OK)
+  end
+end
+
+function Turn:disconnect()
+  for _, channel in ipairs(self.channels or {}) do
+    channel:kill()
+  end
+  if self.ticker then
+    ngx.thread.kill(self.ticker)
+    self.ticker = nil
+  end
+end
+
+function Turn:kill_hands()
+  for _, thread in pairs(self.hands) do
+    ngx.thread.kill(thread)
+  end
+end
+
+function Turn:kill_all()
+  pcall(self.disconnect, self)
+  pcall(self.kill_hands, self)
+end
+
+function Loop:is_busy()
+  for _, seat in ipairs(self.seats) do
+    if seat.busy then
+      return true
+    end
+  end
+  return false
+end
+
+function Turn:await(seconds, condition)
+  local deadline = native.now_ms() + seconds * 1000
+  while not condition() do
+    if native.now_ms() >= deadline then
+      return false
+    end
+    self:look(0.01)
+  end
+  return true
+end
+
+---Lets what runs finish, hands the rest back, releases all shards and leaves.
+function Turn:stop()
+  local loop = self.loop
+  local node = loop.made.node
+  local timeout = loop.options.stop_timeout
+  node:stop()
+  loop.poke()
+  local clean = self:await(timeout, function()
+    return node:stopped() and not loop:is_busy()
+  end)
+  if not clean then
+    self:abandon(node)
+  end
+  loop.ended, loop.abandoned = true, true
+  loop:log_events()
+  self:kill_all()
+  node:close()
+  log.info("stop", clean and "stopped" or ("stopped; what still ran after %g s was handed back"):format(timeout))
+  if not clean then
+    ngx.exit(ngx.OK) -- ends also the light threads that jobs had begun
+  end
+end
+
+function Turn:abandon(node)
+  self:kill_hands()
+  node:abandon()
+  self.loop.poke()
+  self:await(HANDED_BACK, function()
+    return node:stopped()
+  end)
+end
+
+return loops

@@ -1,0 +1,132 @@
+-- A light thread's place: it takes deliveries of its group and runs them one after another. The place outlives the thread:
+-- where a timer's job lasts longer than the timer's turn, the next turn's thread waits for it.
+
+local execution = require "seriatim.execution"
+local host = require "seriatim.host"
+local log = require "seriatim.log"
+local native = require "seriatim.native"
+local semaphore = require "ngx.semaphore"
+local settings = require "seriatim.settings"
+
+local TURN = 0.002 -- seconds of one round of nginx's event loop after which requests go first
+local RELUCTANT = 0.01 -- seconds until a scheduler that chose nothing is asked again
+
+local seats = {}
+
+-- ---- a group's threads that found nothing
+
+---@class seriatim.Door
+local Door = {}
+Door.__index = Door
+
+function seats.door()
+  return setmetatable({ waiting = 0, posted = 0, semaphore = semaphore.new() }, Door)
+end
+
+---Wakes one; it wakes the next when it finds something.
+function Door:wake_one()
+  if self.waiting > self.posted then
+    self.posted = self.posted + 1
+    self.semaphore:post()
+  end
+end
+
+function Door:wake_all()
+  local count = self.waiting - self.posted
+  if count > 0 then
+    self.posted = self.posted + count
+    self.semaphore:post(count)
+  end
+end
+
+function Door:wait(seconds)
+  self.waiting = self.waiting + 1
+  local woken = self.semaphore:wait(seconds)
+  self.waiting = self.waiting - 1
+  if woken then
+    self.posted = self.posted - 1
+  end
+end
+
+-- ---- the seat
+
+---@class seriatim.Seat
+local Seat = {}
+Seat.__index = Seat
+
+---@param made table  of nodes.make
+---@param group integer
+---@param door seriatim.Door
+---@param loop table  its poke() asks the node what it wants now; its jobs count
+---@return seriatim.Seat
+function seats.new(made, group, door, loop)
+  local source = host.source(made.node, group, made.scheduler, made.workers, made.shards_count)
+  local self = { made = made, group = group, door = door, loop = loop, source = source, busy = false }
+  self.free = semaphore.new()
+  return setmetatable(self, Seat)
+end
+
+---Requests go first when this round of the event loop has lasted long.
+local function breathe()
+  if native.time() - ngx.now() > TURN then
+    ngx.sleep(0)
+  end
+end
+
+---The next delivery; nil: none now; false: there will be no more. The seconds that a wait may last.
+function Seat:take()
+  local node, source = self.made.node, self.source
+  if not source.scheduler then
+    return node:take(self.group), settings.poll_interval
+  end
+  local rows = node:candidates(self.group, self.made.shards_count)
+  if not rows or #rows == 0 then
+    return node:take(self.group), settings.poll_interval
+  end
+  local place = source:choose(source:candidates(rows))
+  if not place then
+    return nil, RELUCTANT
+  end
+  return node:take_from(self.group, rows[place][1], rows[place][2]) or nil, RELUCTANT
+end
+
+function Seat:run(delivery)
+  self.busy = true
+  self.door:wake_one()
+  self.loop.poke()
+  execution.run(self.made.workers, delivery)
+  self.busy = false
+  self.free:post()
+  self.loop.jobs = self.loop.jobs + 1
+  self.loop.poke()
+end
+
+---Until the turn is over, or there will be no more.
+function Seat:work(turn)
+  while self.busy do
+    self.free:wait(1)
+  end
+  while not turn.over do
+    breathe()
+    local delivery, patience = self:take()
+    if delivery then
+      self:run(delivery)
+    elseif delivery == false then
+      self.door:wake_all()
+      return
+    else
+      self.door:wait(patience)
+    end
+  end
+end
+
+---The light thread. Never raises.
+function Seat:occupy(turn)
+  local worked, err = pcall(self.work, self, turn)
+  if not worked then
+    self.busy = false
+    log.error("crash", log.describe(err))
+  end
+end
+
+return seats

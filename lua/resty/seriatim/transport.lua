@@ -1,0 +1,275 @@
+-- How a connection reaches Redis inside nginx: each operation takes a cosocket of nginx's own pool of idle ones and never
+-- blocks. It keeps the deadlines and the pauses of the core's link; unanswered pushes are sent again, and their token makes
+-- them apply once.
+
+local errors = require "seriatim.errors"
+local native = require "seriatim.native"
+local phases = require "resty.seriatim.phases"
+local settings = require "seriatim.settings"
+local socket = require "resty.seriatim.socket"
+
+local MAX_PAYLOAD = 0 -- the core's default, 1 MiB
+local FIRST_LIMIT_MS = 5000 -- of an operation before the first connection: a wrong URL shows soon
+local LIMIT_MS = 30000 -- of an operation, from its last answer: half of the time for which a shard remembers a push
+local IDLE_MS = 60000 -- how long nginx keeps an unused connection
+local QUEUE = 100000 -- operations of an nginx worker that may wait for a free connection
+local READ_BYTES = 65536
+
+local FINAL = { AUTH = true, SERVER = true, INVALID = true, UNSUPPORTED = true, NOMEM = true }
+local AT_ONCE = { PROTOCOL = true, IO = true, TIMEOUT = true } -- the end of an open connection that needs no pause
+
+---@type seriatim.TransportMaker
+local transport = {}
+
+---@class seriatim.CosocketTransport: seriatim.Transport
+local Transport = {}
+Transport.__index = Transport
+
+local in_use = setmetatable({}, { __mode = "k" }) -- sockets by themselves; those of killed requests vanish
+
+---@param url string
+---@param namespace string
+---@return seriatim.CosocketTransport?
+---@return seriatim.Error? err
+function transport.open(url, namespace)
+  local parsed, kind, message = errors.guard(socket.parse, url)
+  if not parsed then
+    return errors.weather(kind, message)
+  end
+  local client
+  client, kind, message = errors.guard(native.client, namespace, "seriatim-client", MAX_PAYLOAD)
+  if not client then
+    return errors.weather(kind, message)
+  end
+  return setmetatable({ client = client, address = parsed, was_up = false }, Transport)
+end
+
+---Weather comes from the C module as nil, kind and message.
+local function outcome(first, second, ...)
+  if first == nil and type(second) == "string" then
+    return errors.weather(second, ...)
+  end
+  return first, second, ...
+end
+
+local function begin(client, name, ...)
+  local begun, kind, message = errors.guard(client[name], client, ...)
+  if not begun then
+    return errors.weather(kind, message)
+  end
+  return true
+end
+
+---That all places of the pool were taken is a kind of its own, unless the outcome of a push is unknown.
+local function ended(full, first, err, ...)
+  if full and errors.is(err, "TIMEOUT") then
+    return nil, errors.new("POOL_TIMEOUT", err.message)
+  end
+  return first, err, ...
+end
+
+---Begins an operation of seriatim.Operations and goes on with it until it has ended. The last argument is the limit in
+---seconds; nil: as long as a link allows.
+---@param name string
+---@return any ...  its result, or nil and a seriatim.Error
+function Transport:call(name, ...)
+  local refusal = phases.refusal()
+  if refusal then
+    return nil, refusal
+  end
+  local arguments, count = { ... }, select("#", ...)
+  local begun, err = begin(self.client, name, unpack(arguments, 1, count - 1))
+  if not begun then
+    return nil, err
+  end
+  return ended(self:drive(arguments[count]), outcome(errors.guard(self.client.result, self.client)))
+end
+
+---Checks the operation's arguments as call does; sends nothing.
+---@param name string
+---@return true?, seriatim.Error? err
+function Transport:check(name, ...)
+  local begun, err = begin(self.client, name, ...)
+  if begun then
+    self:reset()
+  end
+  return begun, err
+end
+
+function Transport:under_way()
+  return self.client:status() == "again"
+end
+
+-- ---- deadlines
+
+---Of one operation: when it began or was last answered, when it must have ended, and why the last connection failed.
+local function new_run(limit)
+  local now = native.now_ms()
+  return { began = now, ends = limit and now + limit * 1000 or math.huge, failures = 0 }
+end
+
+---Milliseconds that it may still take.
+function Transport:patience(run)
+  local limit = self.was_up and LIMIT_MS or FIRST_LIMIT_MS
+  return math.min(run.began + limit, run.ends) - native.now_ms()
+end
+
+function Transport:give_up(run)
+  local text = ("no answer from %s in time"):format(self.address.redacted)
+  self.client:give_up(run.kind or "TIMEOUT", run.message or text)
+end
+
+---The connection has ended, or could not be made.
+function Transport:lose(run, kind, message, pauses)
+  if FINAL[kind] then
+    self.client:give_up(kind, message)
+    return
+  end
+  self.client:disconnected()
+  run.kind, run.message = kind, message
+  if run.failures > 0 or pauses then
+    local pause = socket.pause_ms(run.failures + 1)
+    ngx.sleep(math.max(math.min(pause, self:patience(run)), 0) / 1000)
+  end
+  run.failures = run.failures + 1
+end
+
+-- ---- one connection after another
+
+---True where it gave up for want of a free connection.
+function Transport:drive(limit)
+  local run = new_run(limit)
+  while self:under_way() do
+    if self:patience(run) < 1 then
+      self:give_up(run)
+    else
+      self:attempt(run)
+    end
+  end
+  return run.full
+end
+
+function Transport:pool_options()
+  return {
+    pool = "seriatim:" .. self.address.redacted,
+    pool_size = settings.client_pool_size,
+    backlog = settings.pool_timeout > 0 and QUEUE or 0,
+  }
+end
+
+---All places of the pool are taken: that is no fault of Redis.
+local function is_full(err)
+  local count = 0
+  for _ in pairs(in_use) do
+    count = count + 1
+  end
+  return err:find("too many waiting connect operations", 1, true) or count >= settings.client_pool_size
+end
+
+function Transport:connect(run)
+  local patience = math.max(1, math.min(self:patience(run), math.max(settings.pool_timeout * 1000, 1)))
+  local sock, kind, message = socket.connect(self.address, patience, self:pool_options())
+  if sock then
+    in_use[sock] = true
+    return sock
+  end
+  if (kind == "TIMEOUT" or settings.pool_timeout == 0) and is_full(message) then
+    local text = "no free connection in %.14g s: all %d are in use (client_pool_size, of each nginx worker)"
+    run.full = true
+    self.client:give_up("TIMEOUT", text:format(settings.pool_timeout, settings.client_pool_size))
+    return nil
+  end
+  self:lose(run, kind, message, true)
+end
+
+function Transport:attempt(run)
+  local sock = self:connect(run)
+  if not sock then
+    return
+  end
+  local kind, message = self:greet(sock)
+  if not kind then
+    self.was_up = true
+    kind, message = self:exchange(sock, run)
+  end
+  in_use[sock] = nil
+  if not kind then
+    sock:setkeepalive(IDLE_MS)
+    return
+  end
+  sock:close()
+  self:lose(run, kind, message, not AT_ONCE[kind])
+end
+
+function Transport:greet(sock)
+  local address = self.address
+  local is_fresh = sock:getreusedtimes() == 0
+  return select(2, self.client:connected(address.user, address.password, address.database, is_fresh))
+end
+
+---Until the operation has ended, or with kind and message: why the connection must be closed.
+function Transport:exchange(sock, run)
+  local client = self.client
+  while self:under_way() do
+    local kind, message = self:step(sock, client:output(), run)
+    if kind then
+      return kind, message
+    end
+  end
+end
+
+---Bytes count as sent before they are: Redis may have heard them however the sending ends.
+function Transport:step(sock, output, run)
+  local client = self.client
+  if output ~= "" then
+    client:sent(#output)
+    local sent, err = sock:send(output)
+    if not sent then
+      return self:broken(err)
+    end
+  end
+  sock:settimeouts(socket.CONNECT_MS, socket.SILENCE_MS, math.max(math.min(socket.SILENCE_MS, self:patience(run)), 1))
+  local data, err = sock:receiveany(READ_BYTES)
+  if not data then
+    return self:broken(err)
+  end
+  local taken, kind, message = client:input(data)
+  run.began, run.failures, run.kind, run.message = native.now_ms(), 0, nil, nil
+  if not taken then
+    return kind, message
+  end
+end
+
+function Transport:broken(err)
+  local redacted = self.address.redacted
+  if err == "timeout" then
+    return "TIMEOUT", ("no answer from %s in time"):format(redacted)
+  end
+  return "IO", ("%s: %s"):format(redacted, err)
+end
+
+-- ---- the rest of what the pool wants
+
+---@param settings_of_queue seriatim.QueueSettings
+---@return integer  the queue's number in this transport; raises weather
+function Transport:queue(settings_of_queue)
+  return errors.must(errors.guard(self.client.queue, self.client, settings_of_queue))
+end
+
+---@return string  without its password
+function Transport:url()
+  return self.address.redacted
+end
+
+---Drops what was begun; its socket is closed already.
+function Transport:reset()
+  if self:under_way() then
+    self.client:give_up("CLOSED", "closed while it was under way")
+  end
+end
+
+function Transport:close()
+  self.client:close()
+end
+
+return transport

@@ -1,0 +1,149 @@
+"""A real nginx with two workers and a real Redis in a temporary folder, for each test."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+import redis
+
+HERE = Path(__file__).resolve().parent
+LUA = HERE.parents[1]
+PATIENCE = 30  # seconds
+
+
+def wait_until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
+    """What the condition gives once it is true."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"waited {seconds} s for {what}")
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+class Redis:
+    """One redis-server on a Unix socket and, with TLS, on a port."""
+
+    def __init__(self, folder: Path, name: str, *options: str) -> None:
+        self.path = folder / f"{name}.sock"
+        self.command = ["redis-server", "--unixsocket", str(self.path), "--dir", str(folder), "--appendonly", "yes",
+                        "--appenddirname", name, "--save", "", "--port", "0", *options]
+        self.password = options[options.index("--requirepass") + 1] if "--requirepass" in options else None
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL)
+        self.client = redis.Redis(unix_socket_path=str(self.path), password=self.password, decode_responses=True)
+        wait_until(self.answers, "Redis")
+
+    def answers(self) -> bool:
+        try:
+            return bool(self.client.ping())
+        except redis.RedisError:
+            return False
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(PATIENCE)
+
+
+class Nginx:
+    """nginx in its folder, by the tests' configuration."""
+
+    def __init__(self, folder: Path, journal: Redis, words: dict[str, str]) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.journal = journal
+        text = (HERE / "nginx.conf").read_text()
+        known = {"lua": str(LUA), "journal": str(journal.path), "port": f"127.0.0.1:{self.port}", "code_cache": "on",
+                 "certificate": "/etc/ssl/certs/ca-certificates.crt", "lease_time": "2", **words}
+        for name, value in known.items():
+            text = text.replace(f"@{name}@", value)
+        (folder / "nginx.conf").write_text(text)
+
+    def start(self) -> Nginx:
+        self.process = subprocess.Popen(["nginx", "-p", str(self.folder), "-c", "nginx.conf", "-e", "error.log"])
+        wait_until(self.is_up, "nginx")
+        return self
+
+    def is_up(self) -> bool:
+        if self.process.poll() is not None:
+            raise AssertionError(f"nginx ended: {self.log()}")
+        try:
+            return self.get("/ping") == (200, "pong")
+        except OSError:
+            return False
+
+    def request(self, path: str, **query: str) -> http.client.HTTPResponse:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        connection.request("GET", f"{path}?{urlencode(query)}", headers={"Connection": "close"})
+        return connection.getresponse()
+
+    def get(self, path: str, **query: str) -> tuple[int, str]:
+        answer = self.request(path, **query)
+        return answer.status, answer.read().decode().strip()
+
+    def figures(self) -> dict[str, Any]:
+        return dict(json.loads(self.get("/figures")[1]))
+
+    def workers(self) -> list[int]:
+        return sorted(int(pid) for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split())
+
+    def log(self) -> str:
+        return (self.folder / "error.log").read_text()
+
+    def lines(self) -> list[list[str]]:
+        """The journal, split at spaces."""
+        return [line.split(" ") for line in self.journal.client.lrange("journal", 0, -1)]
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            for worker in self.workers():
+                os.kill(worker, signal.SIGKILL)
+            self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="seriatim-nginx-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[Redis]:
+    made = Redis(folder, "redis")
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def nginx(folder: Path, server: Redis) -> Iterator[Nginx]:
+    made = Nginx(folder, server, {"redis": f"unix://{server.path}"}).start()
+    yield made
+    made.end()
