@@ -241,12 +241,13 @@ function Server:keep(seconds, wait)
   end, wait)
 end
 
----Name and traceback of every thread.
+---Name and traceback of every thread. Those inside other C code do not answer; the keeper waits half a second for all of them.
 ---@return {[1]: string, [2]: string}[]
 function Server:tracebacks()
-  local found = {}
+  local found, deadline = {}, native.now_ms() + 500
   for place, thread in ipairs(self.threads) do
-    found[place] = { ("host-%d"):format(place), thread:alive() and thread:traceback(0.5) or "ended" }
+    local patience = math.max(math.min(deadline - native.now_ms(), 100), 1) / 1000
+    found[place] = { ("host-%d"):format(place), thread:alive() and thread:traceback(patience) or "ended" }
   end
   return found
 end

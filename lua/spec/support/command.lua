@@ -190,7 +190,7 @@ function Running:wait_for(pattern, seconds)
 end
 
 function Running:signal(name)
-  os.execute(("kill -%s %d"):format(name, self.pid))
+  os.execute(("kill -%s %d 2> /dev/null"):format(name, self.pid))
 end
 
 ---The exit code; nil: it runs.

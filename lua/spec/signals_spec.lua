@@ -1,0 +1,187 @@
+-- Signals act at once, whatever the server's threads do.
+local command = require "support.command"
+local native = require "seriatim.native"
+local redis_server = require "support.redis_server"
+local seriatim = require "seriatim"
+
+local APP = [[
+local seriatim = require "seriatim"
+local native = require "seriatim.native"
+
+local function note(text)
+  local trace = assert(io.open(os.getenv("TRACE"), "a"))
+  trace:write(text .. "\n")
+  trace:close()
+end
+
+seriatim.lease_time = 5
+seriatim.poll_interval = 0.2
+seriatim.threads_per_node = 4
+
+local KINDS = {}
+
+function KINDS.sleep(seconds)
+  native.sleep(seconds)
+end
+
+function KINDS.spin(seconds)
+  local finish = native.now_ms() + seconds * 1000
+  while native.now_ms() < finish do
+    string.rep("x", 100)
+  end
+end
+
+function KINDS.hold(seconds) -- in C code that answers nothing; system(3) ignores INT meanwhile
+  os.execute("sleep " .. seconds)
+end
+
+seriatim.worker { name = "Busy", perform = function(payloads_by_id)
+  local id = next(payloads_by_id)
+  note(id .. " begin")
+  KINDS[os.getenv("KIND")](tonumber(os.getenv("SECONDS") or "60"))
+  note(id .. " end")
+end }
+]]
+
+local ACT_WITHIN = 300 -- milliseconds: what is less than 50 on a quiet machine
+
+describe("signals", function()
+  local redis, shell
+
+  setup(function()
+    redis = redis_server.start()
+  end)
+
+  teardown(function()
+    redis:remove()
+  end)
+
+  before_each(function()
+    redis:flush()
+    seriatim.reset_settings()
+    seriatim.redis = redis.url
+    shell = command.shell(redis.url)
+    shell:write("app.lua", APP)
+  end)
+
+  after_each(function()
+    shell:remove()
+  end)
+
+  local function queue()
+    return seriatim.worker { name = "Busy" }
+  end
+
+  local function serve(kind, ids, seconds, ...)
+    local server = shell:start { "-r", "app", env = { KIND = kind, SECONDS = tostring(seconds) }, ... }
+    local jobs = {}
+    for id = 1, ids do
+      jobs[id] = { id = id }
+    end
+    if ids > 0 then
+      assert(queue():perform_async(jobs))
+      command.eventually(function() return shell:count_of(" begin") >= ids end)
+    end
+    return server
+  end
+
+  ---Milliseconds from the signal until `act` returns.
+  local function time_of(server, signal, act)
+    local began = native.now_ms()
+    server:signal(signal)
+    act()
+    return native.now_ms() - began
+  end
+
+  for _, row in ipairs { { "sleep", 4 }, { "spin", 4 }, { "hold", 4 }, { "sleep", 0 } } do
+    it(("every one acts at once: %d times %s"):format(row[2], row[1]), function()
+      local server = serve(row[1], row[2], 5)
+      local took = {
+        time_of(server, "TTIN", function() server:wait_for(" thread main: ") end),
+        time_of(server, "TSTP", function() server:wait_for(" quiet ") end),
+      }
+      server:signal(row[1] == "hold" and "TERM" or "INT")
+      native.sleep(0.1)
+      took[3] = time_of(server, "TERM", function() server:wait() end)
+      assert.equal(row[2] == 0 and 0 or 1, server:code())
+      for place, milliseconds in ipairs(took) do
+        local allowed = row[1] == "hold" and place == 2 and 1000 or ACT_WITHIN
+        assert(milliseconds < allowed, ("signal %d took %d ms"):format(place, milliseconds))
+      end
+    end)
+  end
+
+  it("TERM: what runs completes and what is queued stays", function()
+    local server = serve("sleep", 1, 1, "-c", "1")
+    assert(queue():perform_async { { id = "queued" } })
+    local began = native.now_ms()
+    assert.equal(0, server:stop())
+    assert.is_true(native.now_ms() - began < 3000)
+    assert.equal("1 begin\n1 end\n", shell:trace())
+    assert.equal(-1, assert(queue().queries:fetch { "queued" })[1].retry_count)
+    local figures = assert(queue():metrics())
+    assert.same({ 0, 1 }, { figures.busy, figures.processed })
+  end)
+
+  for _, kind in ipairs { "sleep", "spin", "hold" } do
+    it("a deadline: what runs on is handed back: " .. kind, function()
+      local server = serve(kind, 1, 10, "-t", "0.5")
+      local began = native.now_ms()
+      assert.equal(0, server:stop(kind == "hold" and "TERM" or "INT"))
+      local took = native.now_ms() - began
+      assert(took > 400 and took < 5000, took)
+      assert.matches("handed back", server:log())
+      assert.equal(-1, assert(queue().queries:fetch { 1 })[1].retry_count)
+      assert.same({}, assert(queue().queries:processing_data()))
+    end)
+  end
+
+  it("TSTP: claims no more", function()
+    local server = serve("sleep", 0, 0)
+    server:signal("TSTP")
+    server:wait_for(" quiet ")
+    assert(queue():perform_async { { id = "late" } })
+    native.sleep(0.7)
+    assert.equal("", shell:trace())
+    assert.equal(0, server:stop())
+  end)
+
+  it("TTIN: shows every thread, also while it stops", function()
+    local server = serve("spin", 1, 3)
+    server:signal("TTIN")
+    server:wait_for(" thread main: [^\n]*server_command%.lua")
+    server:wait_for(" thread host%-%d: [^\n]*app%.lua:%d+: in")
+    server:wait_for(" thread host%-%d: [^\n]*host%.lua:%d+: in")
+    server:signal("TERM")
+    native.sleep(0.2)
+    local before = #server:log()
+    server:signal("TTIN")
+    command.eventually(function() return server:log():find(" thread host%-%d: [^\n]*app%.lua:%d+: in", before) end)
+    assert.equal(0, server:wait())
+    assert.equal("1 begin\n1 end\n", shell:trace())
+  end)
+
+  it("50 TTINs under load do no harm", function()
+    local server = serve("sleep", 1, 0.01, "-c", "3")
+    for number = 1, 50 do
+      assert(queue():perform_async { { id = number } })
+      server:signal("TTIN")
+      command.eventually(function() return select(2, server:log():gsub(" thread main: ", "")) >= number end)
+    end
+    command.eventually(function()
+      local figures = assert(queue():metrics())
+      return figures.length + figures.busy == 0
+    end)
+    assert.equal(0, server:stop())
+    assert.equal(0, assert(queue():metrics()).failed)
+  end)
+
+  it("after a second INT another server takes over", function()
+    local first = serve("sleep", 1, 30)
+    first:signal("INT")
+    native.sleep(0.1)
+    assert.equal(1, first:stop("INT"))
+    shell:start { "-r", "app", env = { KIND = "sleep", SECONDS = "0" } }
+    command.eventually(function() return shell:trace():find("1 end", 1, true) end)
+  end)
+end)
