@@ -1,0 +1,131 @@
+-- What the workers of a scenario are: one a queue, recording its runs and taking turns by the run step's plan.
+
+local Values = require "values"
+local clock = require "clock"
+local native = require "seriatim.native"
+local seriatim = require "seriatim"
+
+local NOTHING = {}
+
+-- ---- what a run step plans and sees
+
+---@class spec.Watch
+local Watch = {}
+Watch.__index = Watch
+
+---steps: runs nested ones.
+function Watch.new(plan, steps)
+  return setmetatable({ plan = plan, steps = steps, turns = {}, runs = {}, exhausted = {} }, Watch)
+end
+
+local function seen(id, batch)
+  return {
+    id = id,
+    payloads = batch.payloads_by_id[id],
+    scores = batch:scores(id),
+    retry_count = batch:retry_count(id),
+    contexts = batch:contexts(id),
+    fence = batch:fence(id),
+  }
+end
+
+function Watch:turn(id)
+  local turns = self.plan[id] or self.plan["*"] or NOTHING
+  self.turns[id] = (self.turns[id] or 0) + 1
+  return turns[math.min(self.turns[id], #turns)] or NOTHING
+end
+
+function Watch:begin(label, batch)
+  local run, turns = { queue = label, jobs = {}, began = native.time() }, {}
+  for place, id in ipairs(batch.ids) do
+    run.jobs[place] = seen(id, batch)
+    turns[place] = self:turn(id)
+  end
+  self.runs[#self.runs + 1] = run
+  return run, turns
+end
+
+function Watch:told(jobs)
+  for _, job in ipairs(jobs) do
+    self.exhausted[#self.exhausted + 1] = job
+  end
+end
+
+function Watch:ended()
+  local count = 0
+  for _, run in ipairs(self.runs) do
+    count = count + (run.ended and 1 or 0)
+  end
+  return count
+end
+
+-- ---- the workers
+
+local recorder = { Watch = Watch }
+
+---@type spec.Watch  of the run step that goes on
+recorder.watch = nil
+
+local function take(watch, batch, turn)
+  if turn.steps then
+    watch.steps(turn.steps)
+  end
+  if turn.extend then
+    batch:extend(turn.extend)
+  end
+  if turn.sleep then
+    clock.sleep(turn.sleep)
+  end
+end
+
+local function report(batch, id, turn)
+  if turn.fail then
+    batch:fail(id, turn.fail)
+  end
+  if turn.done then
+    batch:done(id)
+  end
+end
+
+local function perform(watch, batch, turns)
+  for _, turn in ipairs(turns) do
+    take(watch, batch, turn)
+  end
+  for place, turn in ipairs(turns) do
+    report(batch, batch.ids[place], turn)
+  end
+  for _, turn in ipairs(turns) do
+    if turn.raise then
+      error(turn.raise, 0)
+    end
+  end
+end
+
+local function recorded(label)
+  return function(_, batch)
+    local run, turns = recorder.watch:begin(label, batch)
+    local performed, raised = pcall(perform, recorder.watch, batch, turns)
+    run.ended = native.time()
+    if not performed then
+      error(raised, 0)
+    end
+  end
+end
+
+---settings: of a queue, as the files write them.
+function recorder.worker(label, settings)
+  local waits = settings.retry_in or { 60 }
+  local options = {
+    shards_count = 1,
+    perform = recorded(label),
+    retries_exhausted = function(jobs) recorder.watch:told(jobs) end,
+  }
+  for field, value in pairs(settings) do
+    options[field] = Values.optional(value)
+  end
+  options.name = Values.bytes(settings.name or label)
+  options.retry_in = function(count) return waits[math.min(count, #waits - 1) + 1] end
+  return seriatim.worker(options)
+end
+
+return recorder

@@ -1,0 +1,253 @@
+-- One scenario: its queues, and its steps one after another.
+
+local RunStep = require "run"
+local Values = require "values"
+local clock = require "clock"
+local errors = require "seriatim.errors"
+local recorder = require "recorder"
+local seriatim = require "seriatim"
+local vectors = require "vectors"
+
+local add = Values.add
+
+---@class spec.Scenario
+local Scenario = {}
+Scenario.__index = Scenario
+
+---start: of the servers.
+function Scenario.new(file, scenario, redis, report, start)
+  local self = { name = file .. ": " .. scenario.name, scenario = scenario, redis = redis, report = report, start = start }
+  return setmetatable(self, Scenario)
+end
+
+function Scenario:run()
+  self:prepare()
+  self:steps(self.scenario.steps, self.name)
+  self.report:check(self.name .. ", check at the end", function() return self:findings() end)
+end
+
+function Scenario:prepare()
+  self.redis:call("CONFIG", "SET", "maxmemory", "0")
+  self.redis:flush()
+  self:use("spec")
+  local seconds, micros = self.redis:call("TIME"):match("(%d+)%s+(%d+)")
+  self.values = Values.new(tonumber(seconds) + tonumber(micros) / 1e6)
+  self.workers = {}
+  for label, settings in pairs(self.scenario.queues or { q = {} }) do
+    self.workers[label] = recorder.worker(label, settings)
+  end
+end
+
+function Scenario:use(namespace)
+  seriatim.namespace = namespace
+  seriatim.redis = self.redis.url
+end
+
+function Scenario:findings()
+  local wrong = {}
+  for _, worker in pairs(self.workers) do
+    for _, finding in ipairs(errors.must(worker.actions:check()).findings) do
+      wrong[#wrong + 1] = Values.shown(finding)
+    end
+  end
+  return wrong
+end
+
+-- ---- steps
+
+function Scenario:steps(steps, where)
+  for place, step in ipairs(steps) do
+    self:step(step, ("%s, step %d (%s)"):format(where, place, step["do"]))
+  end
+end
+
+function Scenario:step(step, where)
+  if step["do"] == "wait" then
+    clock.sleep(step.seconds)
+  elseif step["do"] == "run" then
+    self.report:check(where, function()
+      local function nested(steps) self:steps(steps, where) end
+      return RunStep.new(step, self.workers, self.values, self.start, nested):call()
+    end)
+  else
+    self.report:check(where, function() return self:checked(step) end)
+  end
+end
+
+local verbs = {}
+
+---What is wrong with the step.
+function Scenario:checked(step)
+  local done, wrong = pcall(verbs[step["do"]], self, step, self.workers[step.queue or "q"])
+  if not done then
+    return self:error(step.error, wrong)
+  end
+  return step.error and { "no error, but " .. Values.shown(step.error) .. " was expected" } or wrong
+end
+
+local function kind_of(raised)
+  if errors.is(raised) then
+    return raised.kind
+  end
+  return type(raised) == "string" and raised:find("seriatim: ", 1, true) and "INVALID" or "no error of seriatim"
+end
+
+---Places count from 1 here, and from 0 in the files.
+local function in_lua(part)
+  return (part:gsub("%[(%d+)%]", function(place) return ("[%d]"):format(place + 1) end))
+end
+
+function Scenario:error(wanted, raised)
+  local kind, text, wrong = kind_of(raised), tostring(raised), {}
+  if not wanted then
+    return { text }
+  end
+  for _, part in ipairs(wanted.says) do
+    if not text:find(in_lua(part), 1, true) then
+      wrong[#wrong + 1] = ("the error is not %s, but %s"):format(in_lua(part), text)
+    end
+  end
+  if kind ~= wanted.kind then
+    wrong[#wrong + 1] = ("the error is %s, not %s: %s"):format(kind, wanted.kind, text)
+  end
+  return wrong
+end
+
+-- ---- their arguments
+
+local OWN_KEYS = { at = true, times = true, number = true }
+
+local function copy_of(self, job, place, worker)
+  local copy = {}
+  for key, value in pairs(job) do
+    copy[key] = not OWN_KEYS[key] and value or nil
+  end
+  copy.payload = job.payload -- false is one
+  copy.id = Values.bytes(copy.id)
+  if worker.codec == "raw" then
+    copy.payload = Values.bytes(copy.payload)
+  end
+  if job.at then
+    copy.perform_in = self.values.start + job.at
+  end
+  for _, key in ipairs { "score", "perform_in", "delay" } do
+    copy[key] = Values.number(copy[key])
+  end
+  if job.number == "id" or job.number == "both" then
+    copy.id = copy.id .. ("%d"):format(place)
+  end
+  if job.number == "payload" or job.number == "both" then
+    copy.payload = place
+  end
+  return copy
+end
+
+local function copies(self, jobs, worker)
+  local made = {}
+  for _, job in ipairs(jobs) do
+    for place = 0, (job.times or 1) - 1 do
+      made[#made + 1] = copy_of(self, job, place, worker)
+    end
+  end
+  return made
+end
+
+local function ids_of(step)
+  local ids = {}
+  for place, id in ipairs(step.ids) do
+    ids[place] = Values.bytes(id)
+  end
+  return ids
+end
+
+local function bound(self, value)
+  return type(value) == "table" and self.values.start + value.at or value
+end
+
+local function range(self, step, queries)
+  local low, high = bound(self, step.min), bound(self, step.max)
+  local options = step.limit and { limit = step.limit } or nil
+  if step.query == "processing_data" then
+    return queries:processing_data(nil, options)
+  elseif step.query == "parked" then
+    return queries:parked(options)
+  elseif step.query:find("rev_", 1, true) then
+    low, high = high, low
+  end
+  return queries[step.query](queries, low, high, options)
+end
+
+-- ---- verbs
+
+function verbs.push(self, step, worker)
+  local jobs = copies(self, step.jobs, worker)
+  if not step.one_by_one then
+    local found = errors.must(worker:perform_async(jobs))
+    for place, at in ipairs(found.refused_at) do
+      found.refused_at[place] = at - 1
+    end
+    return self.values:compare(step.expect or {}, found, "answer")
+  end
+  for _, job in ipairs(jobs) do
+    errors.must(worker:perform_async { job })
+  end
+end
+
+function verbs.query(self, step, worker)
+  local queries = worker.queries
+  local records = errors.must(step.ids and queries[step.query](queries, ids_of(step)) or range(self, step, queries))
+  if step.expect_ids then
+    local ids = {}
+    for place, record in ipairs(records) do
+      ids[place] = record.id
+    end
+    return self.values:compare(step.expect_ids, ids, "ids")
+  end
+  if #records ~= #step.expect then
+    return { ("%d records, not %d: %s"):format(#records, #step.expect, Values.shown(records)) }
+  end
+  local wrong = {}
+  for place, wanted in ipairs(step.expect) do
+    add(wrong, self.values:compare_record(wanted, records[place], "record", worker.codec == "raw", true))
+  end
+  return wrong
+end
+
+function verbs.explain(self, step, worker)
+  local found = errors.must(worker.queries:explain(Values.bytes(step.id)))
+  for _, key in ipairs { "job", "behind", "dead" } do
+    found[key] = found[key] and found[key].state
+  end
+  return self.values:compare(step.expect, found, "explanation")
+end
+
+function verbs.metrics(self, step, worker)
+  local found = errors.must(worker:metrics())
+  found.shards = #found.shards
+  return self.values:compare(step.expect, found, "metrics")
+end
+
+function verbs.action(self, step, worker)
+  local actions = worker.actions
+  local found = errors.must(actions[step.action](actions, step.ids and ids_of(step)))
+  return step.expect and self.values:compare(step.expect, found, "answer")
+end
+
+function verbs.declare(_, step)
+  errors.must(recorder.worker("declared", step.settings):metrics())
+end
+
+function verbs.namespace(self, step)
+  self:use(step.name)
+end
+
+function verbs.redis(self, step)
+  local found = self.redis:call((table.unpack or unpack)(step.command))
+  return step.expect and self.values:compare(tostring(step.expect), found, "answer")
+end
+
+function verbs.keys(self, step)
+  return self.values:compare(step.expect, vectors.stored_keys(self.redis), "keys")
+end
+
+return Scenario
