@@ -18,6 +18,7 @@ app.Count = seriatim.worker {
   shards_count = 8,
   batch_size = 10,
   fold = "list",
+  retry_in = function() return 0.05 end,
   perform = function(payloads_by_id, batch)
     for _, id in ipairs(batch.ids) do
       for _, payload in ipairs(payloads_by_id[id]) do
