@@ -6,13 +6,15 @@ local application = {}
 
 local SEPARATOR = "/"
 
+---A folder can be opened, but not read.
 local function is_file(path)
   local file = io.open(path, "rb")
-  local readable = file and file:read(0) ~= nil or file and file:seek("end") == 0
-  if file then
-    file:close()
+  if not file then
+    return false
   end
-  return readable or false
+  local _, problem = file:read(0)
+  file:close()
+  return problem == nil
 end
 
 local function is_there(path)
@@ -21,6 +23,17 @@ local function is_there(path)
     file:close()
   end
   return file ~= nil
+end
+
+---PUC 5.1 has none.
+local searchpath = package.searchpath or function(name, path)
+  local file_name = name:gsub("%.", SEPARATOR):gsub("%%", "%%%%")
+  for template in path:gmatch("[^;]+") do
+    local file = template:gsub("%?", file_name)
+    if is_file(file) then
+      return file
+    end
+  end
 end
 
 local function parts_of(path)
@@ -79,7 +92,7 @@ local function load_file(path, file)
     errors.usage(("-r %s: a module's file must have no dot in its name but that of .lua"):format(path))
   end
   put_in_front(folder)
-  local found = package.searchpath(name, package.path)
+  local found = searchpath(name, package.path)
   if package.loaded[name] ~= nil or package.preload[name] or not same_file(found, file) then
     local other = found and not same_file(found, file) and found or "another module"
     errors.usage(("-r %s: its name %s is already that of %s; rename it"):format(path, name, other))
@@ -89,7 +102,7 @@ end
 
 local function load_module(name)
   put_in_front(".")
-  local there = package.preload[name] or package.searchpath(name, package.path) or package.searchpath(name, package.cpath)
+  local there = package.preload[name] or searchpath(name, package.path) or searchpath(name, package.cpath)
   if name:find("/", 1, true) or not there then
     errors.usage(("-r %s: no such file, no folder with init.lua and no module"):format(name))
   end

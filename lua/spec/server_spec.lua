@@ -383,6 +383,37 @@ describe("several processes", function()
     assert.is_true(native.now_ms() - began < 1000)
   end)
 
+  it("what does not stop in time is killed", function()
+    local server = start({ "-t", "0.5", more = [[
+      seriatim.on_server_init(function() native.sleep(60) end)
+    ]] }, 0)
+    command.eventually(function() return #server:pids() == 2 end)
+    native.sleep(1)
+    assert.equal(1, server:stop())
+    assert.matches("killing what did not stop in 5%.5 s: %d+, %d+", server:log())
+    assert.is_true(are_gone(server:pids()))
+  end)
+
+  it("TERM while they load ends them", function()
+    local server = start({ more = [[
+      for _, word in ipairs(arg or {}) do
+        if word == "--parent" then native.sleep(30) end
+      end
+    ]] }, 0)
+    command.eventually(function() return #server:pids() == 2 end)
+    local began = native.now_ms()
+    assert.equal(0, server:stop())
+    assert.is_true(native.now_ms() - began < 5000)
+  end)
+
+  it("an application that fails while it loads is not started again", function()
+    shell:write("app.lua", MANY .. "error('broken', 0)")
+    local output, code = shell:run("-r", "app", "-p", "2")
+    assert.matches("seriatim: broken", output)
+    assert.is_nil(output:find("has pid", 1, true))
+    assert.equal(1, code)
+  end)
+
   it("gives up where a new start would only repeat", function()
     shell:write("app.lua", MANY .. [[
       seriatim.on_server_init(function() require("seriatim.errors").usage("no such shop") end)

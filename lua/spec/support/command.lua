@@ -1,5 +1,6 @@
 -- The command seriatim-lua in a process of its own, in a folder of its own.
 local native = require "seriatim.native"
+local suite = require "support.suite"
 
 local NEUTRAL = {
   "RAILS_ENV", "RACK_ENV", "APP_ENV", "SERIATIM_ENV", "REDIS_URL", "SERIATIM_REDIS_URL", "REDIS_PROVIDER",
@@ -13,7 +14,7 @@ end
 
 ---The folder lua/ of the checkout.
 command.root = absolute(debug.getinfo(1, "S").source:match("^@(.*)spec/support/command%.lua$"))
-command.interpreter = os.getenv("SERIATIM_LUA") or "lua5.4"
+command.interpreter = suite.interpreter()
 
 function command.quote(text)
   return "'" .. text:gsub("'", "'\\''") .. "'"
