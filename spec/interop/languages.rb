@@ -16,6 +16,11 @@ module Language
                            producer: [*RUBY, "#{WORKLOAD}/producer.rb"]),
     "python" => Commands.new(variables: { "PYTHONPATH" => "#{ROOT}/python" }, agent: [PYTHON, "#{__dir__}/agent.py"],
                              server: [PYTHON, "-m", "seriatim", "-r", "#{__dir__}/app.py"],
-                             producer: [PYTHON, "#{__dir__}/producer.py"])
+                             producer: [PYTHON, "#{__dir__}/producer.py"]),
+    "lua" => Commands.new(variables: { "LUA_PATH" => "#{ROOT}/lua/?.lua;#{__dir__}/?.lua;#{ROOT}/spec/lua/?.lua;;",
+                                       "LUA_CPATH" => "#{ROOT}/lua/lib/5.4/?.so;;" },
+                          agent: ["lua5.4", "#{__dir__}/agent.lua"],
+                          server: ["lua5.4", "#{ROOT}/lua/bin/seriatim-lua", "-r", "#{__dir__}/app.lua"],
+                          producer: ["lua5.4", "#{__dir__}/producer.lua"])
   }.freeze
 end

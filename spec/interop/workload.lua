@@ -1,0 +1,69 @@
+-- Twin of ruby/spec/processes/support/workload.rb and journal.rb: the same payloads, the same lines.
+
+local json = require "json"
+local native = require "seriatim.native"
+local seriatim = require "seriatim"
+
+local workload = { settings = json.load(os.getenv("WORKLOAD")) }
+
+local journal = assert(io.open(os.getenv("JOURNAL"), "ab"))
+journal:setvbuf("full", 65536) -- one write a line
+
+---1, 2, 3, 7 as 1-3,7.
+local function pack(numbers)
+  local rows, first = {}, nil
+  for place, number in ipairs(numbers) do
+    first = first or number
+    if numbers[place + 1] ~= number + 1 then
+      rows[#rows + 1] = first == number and ("%d"):format(number) or ("%d-%d"):format(first, number)
+      first = nil
+    end
+  end
+  return table.concat(rows, ",")
+end
+
+---One write a line: see journal.rb on what a killed process leaves.
+local function write(...)
+  journal:write("\n", table.concat({ ... }, " "), " .")
+  journal:flush()
+end
+
+local function now()
+  return ("%.3f"):format(native.now_ms() / 1000)
+end
+
+local function run(queue, id, payloads, batch)
+  local numbers = {}
+  for place, payload in ipairs(payloads) do
+    numbers[place] = payload.n
+  end
+  write("start", native.getpid(), queue, id, batch:fence(id), batch:retry_count(id), pack(numbers), now())
+  for _, payload in ipairs(payloads) do
+    native.sleep(payload.sleep or 0)
+  end
+  write("end", native.getpid(), queue, id, batch:fence(id), now())
+end
+
+---settings: of seriatim.worker, and `back_off`, the seconds that retry_in gives.
+function workload.worker(queue, settings)
+  local options = { queue_name = queue }
+  for name, value in pairs(settings) do
+    options[name] = value
+  end
+  options.back_off = nil
+  function options.retry_in()
+    return settings.back_off or 0.1
+  end
+  function options.perform(_, batch)
+    for _, id in ipairs(batch.ids) do
+      run(queue, id, batch.payloads_by_id[id], batch)
+    end
+  end
+  return seriatim.worker(options)
+end
+
+function workload.pushed(queue, id, numbers)
+  write("pushed", queue, id, pack(numbers))
+end
+
+return workload
