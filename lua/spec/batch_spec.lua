@@ -1,4 +1,5 @@
 -- A delivery from its reading to its settling, in this Lua state: outcomes, errors, hooks, payloads, what a batch tells.
+local execution = require "seriatim.execution"
 local support_jobs = require "support.jobs"
 local log = require "seriatim.log"
 local logged = require "support.logged"
@@ -237,6 +238,18 @@ describe("a delivery", function()
     run(made, { { id = "a" } })
     assert.same({}, errors_of(made))
     assert.equal(1, assert(made:metrics()).processed)
+  end)
+
+  it("is settled at once, whatever user code does", function()
+    local performs = { function() end, function() error("boom") end, function(_, batch) batch:fail("a", "own") end }
+    for place, perform in ipairs(performs) do
+      local made = worker(perform, { name = "Settled" .. place })
+      local runner = support_jobs.serve(made).runner
+      assert(made:perform_async { { id = "a" } })
+      local delivery = runner:take(0, 10)
+      execution.run({ [delivery:worker()] = made }, delivery)
+      assert.equal("CLOSED", (select(2, delivery:settle())), place)
+    end
   end)
 
   it("walks in the order of its ids", function()

@@ -188,7 +188,10 @@ describe("a server", function()
         note("end " .. next(p))
       end }
     ]], "-c", "3")
-    ended(3)
+    command.eventually(function()
+      assert.equal(1, #assert(seriatim.nodes()))
+      return shell:count_of("end ") == 3
+    end)
     assert.equal(0, server:stop())
     assert.is_nil(server:log():find("lost", 1, true))
     assert.equal(3, assert(queue():metrics()).processed)
