@@ -101,7 +101,11 @@ function Loop:turn()
   if ran then
     return
   end
-  log.error("crash", log.describe(err))
+  if errors.is(err) then
+    log.warn("warning", tostring(err))
+  else
+    log.error("crash", log.describe(err))
+  end
   turn:kill_all()
   self:forget()
   self:arm(GUARD)

@@ -17,11 +17,16 @@ local function dial(sock, url, options)
   return sock:connect(LOCAL[url.host] or url.host, url.port, options)
 end
 
+---nginx may say true of a handshake that it refused; its socket is closed then, and knows no count.
 local function secure(sock, url)
   if url.scheme ~= "rediss" or sock:getreusedtimes() > 0 then
     return true
   end
-  return sock:sslhandshake(false, url.host, true)
+  local made, err = sock:sslhandshake(false, url.host, true)
+  if made and not sock:getreusedtimes() then
+    return nil, "the handshake failed"
+  end
+  return made, err
 end
 
 local function failed(url, err)

@@ -129,7 +129,7 @@ function Transport:lose(run, kind, message, pauses)
   run.kind, run.message = kind, message
   if run.failures > 0 or pauses then
     local pause = socket.pause_ms(run.failures + 1)
-    ngx.sleep(math.max(math.min(pause, self:patience(run)), 0) / 1000)
+    ngx.sleep(math.max(math.min(pause, self:patience(run)), 1) / 1000)
   end
   run.failures = run.failures + 1
 end
