@@ -1,5 +1,5 @@
 -- The connections of a Lua state, made when they are needed. In plain Lua one is enough; where light threads share the state,
--- each use has its own, at most client_pool_size of them at once.
+-- each use has its own, and their transport sees to client_pool_size and pool_timeout.
 
 local Connection = require "seriatim.connection"
 local errors = require "seriatim.errors"
@@ -19,23 +19,25 @@ Pool.__index = Pool
 ---@type seriatim.Pool?
 local current
 
+---What the command says in its own way is misuse like any other here: PUC 5.1 shows no table that nobody caught.
+local function refuse(raised)
+  if errors.is(raised, "USAGE") then
+    errors.misuse(raised.message)
+  end
+  error(raised, 0)
+end
+
 local function configured()
   local version = settings.connection_changes
-  local url, err = redis_url.resolve()
+  local resolved, url, err = pcall(redis_url.resolve)
+  if not resolved then
+    return refuse(url)
+  end
   if not url then
     return nil, err
   end
-  local size = settings.client_pool_size
-  return setmetatable({
-    url = url,
-    namespace = settings.namespace,
-    size = size,
-    timeout = settings.pool_timeout,
-    version = version,
-    pid = native.getpid(),
-    idle = {},
-    semaphore = transport.semaphore and transport.semaphore(size),
-  }, Pool)
+  local fields = { url = url, namespace = settings.namespace, version = version, pid = native.getpid(), idle = {} }
+  return setmetatable(fields, Pool)
 end
 
 ---Is it of these settings and of this process?
@@ -47,23 +49,11 @@ end
 ---@return seriatim.Connection?
 ---@return seriatim.Error? err
 function Pool:take()
-  if self.semaphore and not self.semaphore:wait(self.timeout) then
-    local text = "no free connection in %.14g s: all %d are in use (client_pool_size)"
-    return nil, errors.new("POOL_TIMEOUT", text:format(self.timeout, self.size))
-  end
   local connection = table.remove(self.idle)
   if connection then
     return connection
   end
-  local opened, made, err = pcall(Connection.open, self.url, self.namespace, transport)
-  if opened and made then
-    return made
-  end
-  self:leave()
-  if not opened then
-    error(made, 0)
-  end
-  return nil, err
+  return Connection.open(self.url, self.namespace, transport)
 end
 
 ---Takes the connection back after its use.
@@ -72,13 +62,6 @@ function Pool:give_back(connection)
     connection:close()
   else
     table.insert(self.idle, connection)
-  end
-  self:leave()
-end
-
-function Pool:leave()
-  if self.semaphore then
-    self.semaphore:post()
   end
 end
 

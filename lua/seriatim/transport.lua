@@ -10,8 +10,6 @@ local MAX_PAYLOAD = 0 -- the core's default, 1 MiB
 ---What the pool takes for a transport.
 ---@class seriatim.TransportMaker
 ---@field open fun(url: string, namespace: string): seriatim.Transport?, seriatim.Error?
----@field semaphore nil|fun(count: integer): table  where several users may come at once: to wait for one of so many places,
----  by :wait(seconds) -> true if there is one, and :post() that frees it (as ngx.semaphore)
 local transport = {}
 
 ---@class seriatim.Transport

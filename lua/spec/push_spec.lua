@@ -121,7 +121,9 @@ describe("a push", function()
   it("A-12: with a delay comes in time, far off it does not", function()
     local begun = now()
     recorder:perform_async {
-      { id = "soon", perform_in = begun + 1 }, { id = "far", perform_at = begun + 86400 * 3650 }, { id = "past", perform_in = -1 },
+      { id = "soon", perform_in = begun + 1 },
+      { id = "far", perform_at = begun + 86400 * 3650 },
+      { id = "past", perform_in = -1 },
     }
     jobs.serve(recorder)
     local runs = jobs.runs(recorder, 2)
@@ -170,8 +172,10 @@ describe("a push", function()
     { "an unknown on_waiting", { { id = 1, on_waiting = "later_on" } }, "^jobs%[1%]: on_waiting must be one of keep" },
     { "a text context", { { id = 1, context = "x" } }, "^jobs%[1%]: context must be a table of strings" },
     { "a list as context", { { id = 1, context = { "x" } } }, "^jobs%[1%].context: a number cannot be a key$" },
-    { "a number in a context", { { id = 1, context = { tenant = 7 } } }, "^jobs%[1%].context%['tenant'%]: must be a string, not a number$" },
-    { "a fraction as retry_count", { { id = 1, retry_count = 0.5 } }, "^jobs%[1%]: retry_count must be an integer of %-1 or more" },
+    { "a number in a context", { { id = 1, context = { tenant = 7 } } },
+      "^jobs%[1%].context%['tenant'%]: must be a string, not a number$" },
+    { "a fraction as retry_count", { { id = 1, retry_count = 0.5 } },
+      "^jobs%[1%]: retry_count must be an integer of %-1 or more" },
     { "a function in a payload", { { id = 1 }, { id = 2, payload = { items = { { at = print } } } } },
       "^jobs%[2%].payload.items%[1%].at: function cannot be" },
     { "a cycle", { { id = 1, payload = cyclic } }, "^jobs%[1%].payload" },

@@ -109,7 +109,8 @@ end)
 
 describe("the module", function()
   it("refuses a C module of another version", function()
-    local text = suite.run({}, [[package.preload["seriatim.native"] = function() return { version = "0" } end; require "seriatim"]])
+    local program = [[package.preload["seriatim.native"] = function() return { version = "0" } end; require "seriatim"]]
+    local text = suite.run({}, program)
     assert.matches("was loaded with the C module of 0; compile it again", text)
   end)
 

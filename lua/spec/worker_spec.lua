@@ -50,7 +50,9 @@ describe("a worker", function()
       local plain = seriatim.worker { name = "Plain" }
       for _, value in ipairs(values) do
         raises("^" .. name .. " must be ", function() plain[name] = value end)
-        raises("^" .. name .. " must be ", function() seriatim.worker { name = name ~= "name" and "Other" or value, [name] = value } end)
+        local options = { name = "Other" }
+        options[name] = value
+        raises("^" .. name .. " must be ", function() seriatim.worker(options) end)
       end
     end)
   end
@@ -73,7 +75,9 @@ describe("a worker", function()
     local named = seriatim.worker { name = "N", queue_name = "Q" }
     assert.same({ "N", "Q" }, { named.name, named.queue_name })
     raises("^worker: name is missing$", function() seriatim.worker { shards_count = 1 } end)
-    raises("^worker: unknown option 'batchsize'; known are name, perform,", function() seriatim.worker { name = "A", batchsize = 3 } end)
+    raises("^worker: unknown option 'batchsize'; known are name, perform,", function()
+      seriatim.worker { name = "A", batchsize = 3 }
+    end)
     raises("^worker: unknown option 'batchsize'", function() named.batchsize = 3 end)
     raises("^worker must be a table of options, not 5 %(number%)$", function() seriatim.worker(5) end)
   end)

@@ -49,7 +49,8 @@ function suite.run(variables, program)
   for name, value in pairs(variables) do
     words[#words + 1] = ("%s='%s'"):format(name, value)
   end
-  words[#words + 1] = ("LUA_PATH='%s' LUA_CPATH='%s' %s -e '%s' 2>&1"):format(package.path, package.cpath, suite.interpreter(), program)
+  local command = "LUA_PATH='%s' LUA_CPATH='%s' %s -e '%s' 2>&1"
+  words[#words + 1] = command:format(package.path, package.cpath, suite.interpreter(), program)
   local pipe = assert(io.popen(table.concat(words, " ")))
   local text = pipe:read("*a")
   pipe:close()
