@@ -557,13 +557,13 @@ static void test_a_full_redis(void **state)
 static void test_a_full_redis_refuses_a_new_queue(void **state)
 {
     server *s = *state;
-    seriatim_link *link = new_link(s->url, "full", 3, "list");
+    seriatim_link *link = new_link(s->url, "full-new", 3, "list");
     ask(s, "CONFIG SET maxmemory 1");
     begin_jobs(link, "x", 0, 30, 30);
     assert_int_equal(drive(link), SERIATIM_FULL);
     ask(s, "CONFIG SET maxmemory 0");
     push_jobs(link, "x", 0, 30, 30);
-    assert_int_equal(payloads_waiting(s, "full", 3), 30);
+    assert_int_equal(payloads_waiting(s, "full-new", 3), 30);
     seriatim_link_free(link);
 }
 
