@@ -23,7 +23,9 @@ local glue = {
 }
 -- Of lua/; lua/spec/rockspec_spec.lua compares this with the folder.
 local names = {
-  "seriatim", "seriatim.actions", "seriatim.application", "seriatim.batch", "seriatim.check", "seriatim.cli",
+  "resty.seriatim", "resty.seriatim.channel", "resty.seriatim.later", "resty.seriatim.loop", "resty.seriatim.node",
+  "resty.seriatim.phases", "resty.seriatim.seat", "resty.seriatim.socket", "resty.seriatim.transport", "seriatim",
+  "seriatim.actions", "seriatim.application", "seriatim.batch", "seriatim.check", "seriatim.cli",
   "seriatim.cli.exit_codes", "seriatim.cli.operators", "seriatim.cli.options", "seriatim.cli.server_command",
   "seriatim.cli.tables", "seriatim.client", "seriatim.codec", "seriatim.config_file", "seriatim.connection",
   "seriatim.errors", "seriatim.execution", "seriatim.health", "seriatim.host", "seriatim.int64", "seriatim.jobs",
