@@ -50,7 +50,7 @@ local worker = require "seriatim.worker"
 ---around every push; they may change the job tables; not calling next means that nothing is written
 ---@field client_middlewares seriatim.ClientMiddleware[]
 ---on_server_init(f) adds a function that is called in each Lua state of a server, after the application is loaded and
----before any job
+---before any job: with "process" once in the process' main state, with "thread" in each thread's own
 ---@field on_server_init seriatim.Hooks
 ---last_words(f) adds a function that is called with the error that ends a server process
 ---@field last_words seriatim.Hooks

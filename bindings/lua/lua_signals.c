@@ -12,7 +12,7 @@ static const struct {
     int number;
 } signals_known[] = {{"TERM", SIGTERM}, {"INT", SIGINT},   {"TSTP", SIGTSTP}, {"TTIN", SIGTTIN}, {"CHLD", SIGCHLD},
                      {"HUP", SIGHUP},   {"QUIT", SIGQUIT}, {"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"KILL", SIGKILL},
-                     {"CONT", SIGCONT}, {"STOP", SIGSTOP}};
+                     {"CONT", SIGCONT}, {"STOP", SIGSTOP}, {"PIPE", SIGPIPE}};
 
 int slu_signal_number(lua_State *L, int at)
 {

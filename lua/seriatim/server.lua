@@ -41,7 +41,7 @@ function servers.new(options)
   self.workers = workers.chosen(nil, options.queues)
   local name = native.hostname():gsub("[^%w_.-]", "-"):sub(1, 24)
   self.id = ("%s-%d-%s"):format(name, native.getpid(), native.random_hex(8))
-  self.threads = {}
+  self.threads, self.next_pulse = {}, 0
   return self
 end
 
@@ -118,7 +118,6 @@ function Server:start_runner(shards)
   end
   local thread_groups = self:thread_groups(groups, scheduler)
   self.runner:start()
-  self.next_pulse = 0
   for place, group in ipairs(thread_groups) do
     self.threads[place] = self:start_thread(place, group)
   end

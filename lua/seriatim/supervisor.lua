@@ -35,7 +35,7 @@ end
 ---The exit code, when all have ended.
 ---@return integer
 function Supervisor:run()
-  native.catch_signals({ "TERM", "INT", "TSTP", "TTIN", "CHLD" }, false)
+  native.catch_signals({ "TERM", "INT", "TSTP", "TTIN", "CHLD", "PIPE" }, false)
   for place = 1, self.count do
     self:start(place)
   end

@@ -176,6 +176,21 @@ describe("signals", function()
     assert.equal(0, assert(queue():metrics()).failed)
   end)
 
+  it("nobody reads its log: it goes on", function()
+    local line = shell:line { "-r", "app", "-v", env = { KIND = "sleep", SECONDS = "0" } }
+    local script = ("( %s ) | head -n 1 > %s/first & echo $!"):format(line, shell.folder)
+    os.execute(("sh -c %s > /dev/null 2>&1 &"):format(command.quote(script)))
+    command.eventually(function() return command.read(shell.folder .. "/first"):find(" start node", 1, true) end)
+    local pid = command.read(shell.folder .. "/first"):match("pid=(%d+)")
+    for id = 1, 5 do
+      assert(queue():perform_async { { id = id } })
+      command.eventually(function() return shell:count_of(" end") == id end)
+    end
+    os.execute("kill -TERM " .. pid)
+    command.eventually(function() return not command.is_alive(tonumber(pid)) end)
+    assert.same({}, assert(seriatim.nodes()))
+  end)
+
   it("after a second INT another server takes over", function()
     local first = serve("sleep", 1, 30)
     first:signal("INT")

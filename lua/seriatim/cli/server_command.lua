@@ -9,7 +9,9 @@ local servers = require "seriatim.server"
 local settings = require "seriatim.settings"
 local workers = require "seriatim.workers"
 
-local SIGNALS = { "TERM", "INT", "TSTP", "TTIN" }
+-- PIPE: that nobody reads the log must not end what runs.
+local SIGNALS = { "TERM", "INT", "TSTP", "TTIN", "PIPE" }
+local PATIENCE = 5 -- seconds that a crashing server gives to what runs
 
 ---@class seriatim.ServerCommand
 local ServerCommand = {}
@@ -173,7 +175,7 @@ function ServerCommand:failed(failure)
     code, text = codes.NO_REDIS, "seriatim: no Redis: " .. raised.message
   end
   io.stderr:write(text, "\n")
-  if self.server and self.server.runner and not pcall(self.server.stop, self.server, 0) then
+  if self.server and self.server.runner and not pcall(self.server.stop, self.server, math.min(settings.stop_timeout, PATIENCE)) then
     log.error("crash", "the server could not be stopped")
   end
   io.stdout:flush()
