@@ -21,7 +21,9 @@ class Language
   ALL = [
     new("ruby", {}, [*RUBY, "#{ROOT}/ruby/exe/seriatim", "-r", "#{__dir__}/status_worker.rb"], [*RUBY, "#{__dir__}/producer.rb"]),
     new("python", { "PYTHONPATH" => "#{ROOT}/python" }, [PYTHON, "-m", "seriatim", "-r", "#{__dir__}/status_worker.py"],
-        [PYTHON, "#{__dir__}/producer.py"])
+        [PYTHON, "#{__dir__}/producer.py"]),
+    new("lua", { "LUA_PATH" => "#{ROOT}/lua/?.lua;#{__dir__}/?.lua;;", "LUA_CPATH" => "#{ROOT}/lua/lib/5.4/?.so;;" },
+        ["lua5.4", "#{ROOT}/lua/bin/seriatim-lua", "-r", "#{__dir__}/status_worker.lua"], ["lua5.4", "#{__dir__}/producer.lua"])
   ].to_h { |language| [language.name, language] }.freeze
 
   def to_s = name.capitalize
