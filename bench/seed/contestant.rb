@@ -11,8 +11,10 @@ class Contestant
 
   # @param script [Proc] the command that runs a program of APPS
   # @param server [Proc] the command that serves an app
-  def initialize(name, title, redis, folder, script:, server:, environment: {})
+  # @param app [String] the application, if it is not called as the system
+  def initialize(name, title, redis, folder, script:, server:, environment: {}, app: name)
     @name = name
+    @app = app
     @title = title
     @redis = redis
     @log = "#{folder}/#{name}.log"
@@ -29,7 +31,7 @@ class Contestant
   def process(count)
     @redis.flush
     push("fill", count)
-    serve(name, "BENCH_JOBS" => count.to_s) { result.to_f }
+    serve(@app, "BENCH_JOBS" => count.to_s) { result.to_f }
   end
 
   # Bytes of Redis memory a waiting job.
@@ -69,7 +71,7 @@ class Contestant
   def start(environment, command) = spawn(@environment.merge(environment), *command, out: @log, err: %i[child out])
 
   def push(mode, count)
-    seconds = IO.popen(@environment, [*@script.call("push"), name, mode, count.to_s], err: @log, &:read)
+    seconds = IO.popen(@environment, [*@script.call("push"), @app, mode, count.to_s], err: @log, &:read)
     seconds.empty? ? raise("#{name} could not push: #{File.read(@log)}") : seconds.lines.last.to_f
   end
 

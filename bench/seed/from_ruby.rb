@@ -17,10 +17,11 @@ module FromRuby
 
   def install(peer) = Gems.install(peer)
 
-  def seriatim(redis, folder)
-    Contestant.new("seriatim", "Seriatim", redis, folder,
-                   script: ->(name) { [*OURS, app(name)] },
-                   server: ->(name) { [*OURS, "#{Contestant::ROOT}/ruby/exe/seriatim", "-c", Contestant::THREADS.to_s, "-r", app(name)] })
+  def seriatim(redis, folder, name: "seriatim", title: "Seriatim")
+    Contestant.new(name, title, redis, folder,
+                   app: "seriatim",
+                   script: ->(script) { [*OURS, app(script)] },
+                   server: ->(script) { [*OURS, "#{Contestant::ROOT}/ruby/exe/seriatim", "-c", Contestant::THREADS.to_s, "-r", app(script)] })
   end
 
   def peer(name, redis, folder)
