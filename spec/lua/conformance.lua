@@ -11,7 +11,7 @@ local Suite = require "suite"
 
 local redis = RedisServer.start()
 local ran, well = xpcall(function()
-  return Suite.new(SPEC, arg, redis, require("turns").start, print):run()
+  return Suite.new(SPEC, arg, redis, require "turns", print):run()
 end, debug.traceback)
 redis:remove()
 if not ran then

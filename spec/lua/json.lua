@@ -78,12 +78,11 @@ local function list_at(text, at)
 end
 
 local function object_at(text, at)
-  local object, key = {}, nil
+  local object = {}
   at = skipped(text, at + 1)
   while text:byte(at) ~= 125 do
-    key, at = string_at(text, at)
-    at = skipped(text, text:find(":", at, true) + 1)
-    object[key], at = value_at(text, at)
+    local key, stop = string_at(text, at)
+    object[key], at = value_at(text, skipped(text, text:find(":", stop, true) + 1))
     at = skipped(text, at)
     if text:byte(at) == 44 then
       at = skipped(text, at + 1)

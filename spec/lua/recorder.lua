@@ -1,7 +1,6 @@
 -- What the workers of a scenario are: one a queue, recording its runs and taking turns by the run step's plan.
 
 local Values = require "values"
-local clock = require "clock"
 local native = require "seriatim.native"
 local seriatim = require "seriatim"
 
@@ -13,9 +12,9 @@ local NOTHING = {}
 local Watch = {}
 Watch.__index = Watch
 
----steps: runs nested ones.
-function Watch.new(plan, steps)
-  return setmetatable({ plan = plan, steps = steps, turns = {}, runs = {}, exhausted = {} }, Watch)
+---sleep: of a job. steps: runs nested ones.
+function Watch.new(plan, sleep, steps)
+  return setmetatable({ plan = plan, sleep = sleep, steps = steps, turns = {}, runs = {}, exhausted = {} }, Watch)
 end
 
 local function seen(id, batch)
@@ -74,7 +73,7 @@ local function take(watch, batch, turn)
     batch:extend(turn.extend)
   end
   if turn.sleep then
-    clock.sleep(turn.sleep)
+    watch.sleep(turn.sleep)
   end
 end
 

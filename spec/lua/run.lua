@@ -8,9 +8,9 @@ local recorder = require "recorder"
 local RunStep = {}
 RunStep.__index = RunStep
 
----start: of a server (turns.lua). steps: runs nested ones.
-function RunStep.new(step, workers, values, start, steps)
-  local self = { step = step, values = values, start = start, expect = step.expect or {}, workers = {}, labels = {} }
+---host: starts servers (turns.lua). steps: runs nested ones.
+function RunStep.new(step, workers, values, host, steps)
+  local self = { step = step, values = values, host = host, expect = step.expect or {}, workers = {}, labels = {} }
   for label, worker in pairs(workers) do
     self.workers[label] = worker
   end
@@ -20,7 +20,7 @@ function RunStep.new(step, workers, values, start, steps)
       self.workers[label] = workers[label]
     end
   end
-  self.watch = recorder.Watch.new(step.plan or {}, steps)
+  self.watch = recorder.Watch.new(step.plan or {}, host.sleep, steps)
   recorder.watch = self.watch
   return setmetatable(self, RunStep)
 end
@@ -39,7 +39,7 @@ end
 
 ---What was wrong.
 function RunStep:call()
-  local server = self.start(distinct(self.workers), self.step.threads or 1)
+  local server = self.host.start(distinct(self.workers), self.step.threads or 1)
   local waited, wrong = pcall(self.wait, self, server)
   if not waited then
     server:stop(0)
@@ -105,10 +105,10 @@ end
 ---before, after: {run, job} of one id.
 function RunStep:pair(before, after)
   local wrong, id = {}, after[2].id
-  if not (after[2].fence > before[2].fence) then
+  if after[2].fence <= before[2].fence then
     wrong[#wrong + 1] = ("the fence of %s fell"):format(id)
   end
-  if not self.step.overrun and not ((before[1].ended or math.huge) <= after[1].began) then
+  if not self.step.overrun and (before[1].ended or math.huge) > after[1].began then
     wrong[#wrong + 1] = ("two runs of %s overlap"):format(id)
   end
   return wrong

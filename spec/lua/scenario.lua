@@ -2,7 +2,6 @@
 
 local RunStep = require "run"
 local Values = require "values"
-local clock = require "clock"
 local errors = require "seriatim.errors"
 local recorder = require "recorder"
 local seriatim = require "seriatim"
@@ -14,9 +13,9 @@ local add = Values.add
 local Scenario = {}
 Scenario.__index = Scenario
 
----start: of the servers.
-function Scenario.new(file, scenario, redis, report, start)
-  local self = { name = file .. ": " .. scenario.name, scenario = scenario, redis = redis, report = report, start = start }
+---host: starts servers.
+function Scenario.new(file, scenario, redis, report, host)
+  local self = { name = file .. ": " .. scenario.name, scenario = scenario, redis = redis, report = report, host = host }
   return setmetatable(self, Scenario)
 end
 
@@ -63,11 +62,11 @@ end
 
 function Scenario:step(step, where)
   if step["do"] == "wait" then
-    clock.sleep(step.seconds)
+    self.host.sleep(step.seconds)
   elseif step["do"] == "run" then
     self.report:check(where, function()
       local function nested(steps) self:steps(steps, where) end
-      return RunStep.new(step, self.workers, self.values, self.start, nested):call()
+      return RunStep.new(step, self.workers, self.values, self.host, nested):call()
     end)
   else
     self.report:check(where, function() return self:checked(step) end)
@@ -75,15 +74,6 @@ function Scenario:step(step, where)
 end
 
 local verbs = {}
-
----What is wrong with the step.
-function Scenario:checked(step)
-  local done, wrong = pcall(verbs[step["do"]], self, step, self.workers[step.queue or "q"])
-  if not done then
-    return self:error(step.error, wrong)
-  end
-  return step.error and { "no error, but " .. Values.shown(step.error) .. " was expected" } or wrong
-end
 
 local function kind_of(raised)
   if errors.is(raised) then
@@ -97,7 +87,7 @@ local function in_lua(part)
   return (part:gsub("%[(%d+)%]", function(place) return ("[%d]"):format(place + 1) end))
 end
 
-function Scenario:error(wanted, raised)
+local function error_differs(wanted, raised)
   local kind, text, wrong = kind_of(raised), tostring(raised), {}
   if not wanted then
     return { text }
@@ -111,6 +101,15 @@ function Scenario:error(wanted, raised)
     wrong[#wrong + 1] = ("the error is %s, not %s: %s"):format(kind, wanted.kind, text)
   end
   return wrong
+end
+
+---What is wrong with the step.
+function Scenario:checked(step)
+  local done, wrong = pcall(verbs[step["do"]], self, step, self.workers[step.queue or "q"])
+  if not done then
+    return error_differs(step.error, wrong)
+  end
+  return step.error and { "no error, but " .. Values.shown(step.error) .. " was expected" } or wrong
 end
 
 -- ---- their arguments

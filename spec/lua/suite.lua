@@ -11,14 +11,14 @@ local vectors = require "vectors"
 local Suite = {}
 Suite.__index = Suite
 
----folder: spec/. start: of servers (turns.lua). write: takes the report's lines.
+---folder: spec/. host: starts servers (turns.lua, or lights.lua inside nginx). write: takes the report's lines.
 ---@param folder string
 ---@param words string[]
 ---@param redis spec.RedisServer
----@param start fun(workers: seriatim.Worker[], threads: integer): spec.Server
+---@param host spec.Host
 ---@param write fun(line: string)
-function Suite.new(folder, words, redis, start, write)
-  return setmetatable({ folder = folder, words = words, redis = redis, start = start, report = Report.new(write) }, Suite)
+function Suite.new(folder, words, redis, host, write)
+  return setmetatable({ folder = folder, words = words, redis = redis, host = host, report = Report.new(write) }, Suite)
 end
 
 ---@return boolean  something ran and nothing failed
@@ -76,7 +76,7 @@ function Suite:scenarios(file, scenarios)
   for _, scenario in ipairs(scenarios) do
     if self:wanted(file, scenario.name) then
       self.report:scenario()
-      Scenario.new(file, scenario, self.redis, self.report, self.start):run()
+      Scenario.new(file, scenario, self.redis, self.report, self.host):run()
     end
   end
 end

@@ -43,6 +43,7 @@ end
 
 -- ---- the server
 
+---@class spec.Host  start(workers, threads) gives a spec.Server; sleep(seconds) lets servers of this state go on
 local turns = {}
 
 ---@class spec.Server
@@ -69,6 +70,22 @@ function turns.start(workers, threads)
     return found
   end
   return setmetatable({ server = server:start() }, Server)
+end
+
+local function is_main()
+  local running, main = coroutine.running()
+  return running == nil or main == true
+end
+
+---@param seconds number
+function turns.sleep(seconds)
+  if is_main() then
+    return native.sleep(seconds)
+  end
+  local deadline = native.now_ms() + seconds * 1000
+  repeat
+    coroutine.yield()
+  until native.now_ms() >= deadline
 end
 
 function Server:round(seconds)

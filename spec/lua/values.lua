@@ -204,7 +204,7 @@ function Values:compare_list(wanted, found, where)
 end
 
 ---Payloads are compared whole. raw: they are bytes.
-function Values:compare_payloads(wanted, found, where, raw)
+function Values.compare_payloads(wanted, found, where, raw)
   local values = seriatim.array {}
   for place, value in ipairs(wanted) do
     values[place] = raw and Values.bytes(value) or value
@@ -220,7 +220,7 @@ function Values:compare_scored(wanted, found, where, raw)
       halves[side][place], halves[side + 2][place] = pair[1], pair[2]
     end
   end
-  local wrong = self:compare_payloads(halves[1], halves[2], where, raw)
+  local wrong = Values.compare_payloads(halves[1], halves[2], where, raw)
   return Values.add(wrong, self:compare_list(halves[3], halves[4], where .. ", scores"))
 end
 
@@ -234,7 +234,7 @@ function Values:compare_record(wanted, found, where, raw, scored)
     elseif scored and is_list(value[1]) then
       Values.add(wrong, self:compare_scored(value, found[key], at, raw))
     else
-      Values.add(wrong, self:compare_payloads(value, found[key], at, raw))
+      Values.add(wrong, Values.compare_payloads(value, found[key], at, raw))
     end
   end
   return wrong
