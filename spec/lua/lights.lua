@@ -1,5 +1,6 @@
 -- A server inside nginx, whose jobs run in light threads of this nginx worker: resty.seriatim's worker loop, ended as often as a
 -- runner wants. The loop ends with its nginx worker; here it is told that the worker ends.
+-- luacheck: globals ngx
 
 local loops = require "resty.seriatim.loop"
 local native = require "seriatim.native"
