@@ -15,15 +15,35 @@ local execution = {}
 local Execution = {}
 Execution.__index = Execution
 
+---xpcall with an argument, which PUC 5.1 has not.
+local guard = xpcall
+if not select(2, xpcall(function(given) return given end, tostring, true)) then
+  function guard(call, handler, argument)
+    return xpcall(function() return call(argument) end, handler)
+  end
+end
+
+local TAKES_BATCH = setmetatable({}, { __mode = "k" })
+
+---Does perform take a second argument? PUC 5.1 does not tell: then it does.
+local function takes_batch(perform)
+  local known = TAKES_BATCH[perform]
+  if known == nil then
+    local info = type(perform) == "function" and debug.getinfo(perform, "u") or {}
+    known = not info.nparams or info.nparams > 1 or info.isvararg
+    TAKES_BATCH[perform] = known
+  end
+  return known
+end
+
 ---Runs it and settles it. workers: by their numbers in the runner or node. Never raises.
 ---@param workers table<integer, seriatim.Worker>
 ---@param delivery seriatim.Delivery
 function execution.run(workers, delivery)
-  local worker = workers[delivery:worker()]
-  local self = setmetatable({ delivery = delivery, worker = worker, queue_name = worker.queue_name, rows = {} }, Execution)
+  local self = setmetatable({ delivery = delivery, worker = workers[delivery:worker()] }, Execution)
   local ran, err = pcall(Execution[delivery:kind()], self)
   if not ran then
-    log.error("crash", log.describe(err), { q = self.queue_name })
+    log.error("crash", log.describe(err), { q = self.worker.queue_name })
   end
   pcall(delivery.settle, delivery) -- refused where the server gave up waiting: what ran has been handed back then
 end
@@ -60,7 +80,7 @@ function Execution:hook(name, fallback, call, ...)
   if made then
     return result
   end
-  log.error("hook", ("%s raised %s"):format(name, log.describe(result)), { q = self.queue_name })
+  log.error("hook", ("%s raised %s"):format(name, log.describe(result)), { q = self.worker.queue_name })
   return fallback
 end
 
@@ -71,36 +91,41 @@ function Execution:run()
   if not self:read_json() and not self:decode() then
     return
   end
-  self:log_event("start")
-  local failure = self:perform()
-  if not failure and not self:has_outcomes() and not self.partial then
-    self.delivery:done_all()
-  else
-    self:conclude(failure)
+  local is_debug = log.is_debug()
+  if is_debug then
+    self:log_event("start")
   end
-  if not failure then
+  local failure = self:perform()
+  if failure or self.partial or self:has_outcomes() then
+    self:conclude(failure)
+  else
+    self.delivery:done_all()
+  end
+  if is_debug and not failure then
     self:log_event("done")
   end
 end
 
 ---What user code raised, or nil.
 function Execution:perform()
-  local chain = settings.server_middlewares
-  local function work()
-    if #chain == 0 then
-      return self:core()
-    end
-    return middlewares.call(chain, self.worker, self:batch(), function()
-      return self:core()
-    end)
-  end
-  local ran, failure = xpcall(work, seen)
+  local ran, failure = guard(self.through_middlewares, seen, self)
   return not ran and (failure or { value = "error in error handling" }) or nil
+end
+
+function Execution:through_middlewares()
+  local chain = settings.server_middlewares
+  if #chain == 0 then
+    return self:core()
+  end
+  return middlewares.call(chain, self.worker, self:batch(), function()
+    return self:core()
+  end)
 end
 
 ---`return nil, err` (false, err), the way of Lua's libraries, is a failure as error() is one.
 function Execution:core()
-  local result, err = self.worker.perform(self.payloads_by_id, self:batch())
+  local perform = self.worker.perform
+  local result, err = perform(self.payloads_by_id, takes_batch(perform) and self:batch() or nil)
   if not result and err ~= nil then
     error(err, 0)
   end
@@ -171,10 +196,11 @@ function Execution:decode_row(row, place)
     return values
   end
   self.delivery:reject(place, broken, reason)
-  log.error("dead", ("%d payloads cannot be read: %s"):format(#broken, reason), { q = self.queue_name, id = row.id })
+  log.error("dead", ("%d payloads cannot be read: %s"):format(#broken, reason), { q = self.worker.queue_name, id = row.id })
 end
 
 function Execution:row(place)
+  self.rows = self.rows or {}
   local row = self.rows[place]
   if not row then
     local id, fence, retry_count, perform_in, err, payloads = self.delivery:job(place)
@@ -206,9 +232,9 @@ function Execution:fail(place, failure)
   self.delivery:fail(place, self:error_text(failure), self:retry_in(count))
   local text = type(failure) == "string" and failure or described(failure)
   local elapsed = self.started and self:elapsed()
-  log.warn("fail", text, { q = self.queue_name, id = row.id, n = count, elapsed = elapsed or nil })
+  log.warn("fail", text, { q = self.worker.queue_name, id = row.id, n = count, elapsed = elapsed or nil })
   if type(failure) == "table" and failure.traceback then
-    log.debug("traceback", failure.traceback:gsub("^%s+", ""), { q = self.queue_name, id = row.id })
+    log.debug("traceback", failure.traceback:gsub("^%s+", ""), { q = self.worker.queue_name, id = row.id })
   end
 end
 
@@ -231,7 +257,7 @@ function Execution:retry_in(count)
     return math.min(seconds, LONGEST)
   end
   local text = ("retry_in(%d) gave %s; the default formula is used"):format(count, tostring(seconds))
-  log.error("hook", text, { q = self.queue_name })
+  log.error("hook", text, { q = self.worker.queue_name })
   return native.back_off(count)
 end
 
@@ -247,7 +273,7 @@ function Execution:exhausted()
   local jobs = {}
   for place = 1, self.delivery:size() do
     local job = self:exhausted_job(self:row(place))
-    log.error("dead", job.error, { q = self.queue_name, id = job.id, n = #job.payloads })
+    log.error("dead", job.error, { q = self.worker.queue_name, id = job.id, n = #job.payloads })
     jobs[place] = job
   end
   self:hook("retries_exhausted", nil, self.worker.retries_exhausted, jobs)
@@ -271,9 +297,7 @@ function Execution:elapsed()
 end
 
 function Execution:log_event(event)
-  if log.is_debug() then
-    log.debug(event, nil, { q = self.queue_name, id = self.ids[1], n = #self.ids, elapsed = self:elapsed() })
-  end
+  log.debug(event, nil, { q = self.worker.queue_name, id = self.ids[1], n = #self.ids, elapsed = self:elapsed() })
 end
 
 return execution
