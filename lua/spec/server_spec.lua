@@ -180,14 +180,16 @@ describe("a server", function()
   end)
 
   it("busy threads do not cost the lease", function()
-    push_many(queue(), 3)
     local server = serve(APP .. [[
+      seriatim.lease_time = 2
       seriatim.worker { name = "Plain", perform = function(p)
-        local finish = native.now_ms() + 2500
+        local finish = native.now_ms() + 5000
         while native.now_ms() < finish do end
         note("end " .. next(p))
       end }
     ]], "-c", "3")
+    command.eventually(function() return #assert(seriatim.nodes()) == 1 end)
+    push_many(queue(), 3)
     command.eventually(function()
       assert.equal(1, #assert(seriatim.nodes()))
       return shell:count_of("end ") == 3
