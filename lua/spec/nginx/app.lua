@@ -5,12 +5,18 @@ local redis = require "nginx.redis"
 
 local app = {}
 
----Appends a line to the journal, by the way of any other code in nginx.
-local function note(line)
+---Asks the journal's Redis, as other code in nginx would.
+local function ask(command, ...)
   local connection = redis:new()
   assert(connection:connect(JOURNAL))
-  assert(connection:rpush("journal", line))
+  local answer = assert(connection[command](connection, ...))
   connection:set_keepalive(10000, 20)
+  return answer
+end
+
+---Appends lines to the journal.
+local function note(...)
+  ask("rpush", "journal", ...)
 end
 
 app.Count = seriatim.worker {
@@ -20,11 +26,13 @@ app.Count = seriatim.worker {
   fold = "list",
   retry_in = function() return 0.05 end,
   perform = function(payloads_by_id, batch)
+    local lines = {}
     for _, id in ipairs(batch.ids) do
       for _, payload in ipairs(payloads_by_id[id]) do
-        note(("%s %s %d"):format(id, tostring(payload), ngx.worker.pid()))
+        lines[#lines + 1] = ("%s %s %d"):format(id, tostring(payload), ngx.worker.pid())
       end
     end
+    note(unpack(lines))
   end,
 }
 
@@ -77,6 +85,29 @@ end
 
 function app.answer()
   said(app.push())
+end
+
+local KEYS = { "state", "jobs", "ready", "due", "running", "next", "retry", "dead", "died", "parked", "unproven", "suspect", "overrun" }
+local clients = {} -- those that are idle; as in resty.seriatim, each has an identity and counts its pushes
+
+---What perform_async sends, by Debian's lua-resty-redis: the yardstick of the load. ?sha= is that of the script.
+function app.equal()
+  local arguments = ngx.req.get_uri_args()
+  local shard = ("seriatim:{Count/%d}:"):format(require("seriatim.native").shard_of(arguments.id, 8))
+  local keys = {}
+  for place, key in ipairs(KEYS) do
+    keys[place] = shard .. key
+  end
+  local client = table.remove(clients) or { identity = require("seriatim.native").random_hex(16), sequence = 0 }
+  client.sequence = client.sequence + 1
+  keys[#keys + 1] = shard .. "push:" .. client.identity
+  local sent = { "1", tostring(client.sequence), "list", "keep", arguments.id, '"' .. arguments.payload .. '"', "" }
+  for _, argument in ipairs(sent) do
+    keys[#keys + 1] = argument
+  end
+  local answer = ask("evalsha", arguments.sha, #KEYS + 1, unpack(keys))
+  clients[#clients + 1] = client
+  said(answer)
 end
 
 function app.in_timer()

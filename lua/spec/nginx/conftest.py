@@ -121,9 +121,11 @@ class Nginx:
 
     def end(self) -> None:
         if self.process.poll() is None:
-            for worker in self.workers():
-                os.kill(worker, signal.SIGKILL)
+            self.signal(signal.SIGSTOP)
+            workers = self.workers()
             self.process.kill()
+            for worker in workers:
+                os.kill(worker, signal.SIGKILL)
         self.process.wait()
 
 
