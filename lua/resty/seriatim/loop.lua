@@ -11,7 +11,6 @@ local seats = require "resty.seriatim.seat"
 local semaphore = require "ngx.semaphore"
 local settings = require "seriatim.settings"
 
-local TURN_JOBS = 10000
 local TURN_MS = 60000
 local WATCH = 0.1 -- seconds between the supervisor's looks
 local GUARD = 1 -- seconds between the guard's looks
@@ -25,7 +24,7 @@ local HANDED_BACK = 2 -- seconds for handing back what was abandoned
 local Loop = {}
 Loop.__index = Loop
 
-local loops = {}
+local loops = { TURN_JOBS = 10000 }
 
 ---@param options table  of nodes.options
 ---@return seriatim.Loop
@@ -139,7 +138,7 @@ function Turn:run()
   end
   loop:prepare()
   self:spawn()
-  local until_ms, jobs = native.now_ms() + TURN_MS, loop.jobs + TURN_JOBS
+  local until_ms, jobs = native.now_ms() + TURN_MS, loop.jobs + loops.TURN_JOBS
   while not ngx.worker.exiting() do
     if native.now_ms() >= until_ms or loop.jobs >= jobs then
       return self:retire()

@@ -80,7 +80,10 @@ end
 
 function app.push_later()
   local worker, jobs = asked()
-  return seriatim.push_later(worker, jobs)
+  local count, err = seriatim.push_later(worker, jobs)
+  if not count then
+    ngx.log(ngx.NOTICE, tostring(err))
+  end
 end
 
 function app.answer()

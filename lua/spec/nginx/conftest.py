@@ -22,6 +22,7 @@ import redis
 HERE = Path(__file__).resolve().parent
 LUA = HERE.parents[1]
 PATIENCE = 30  # seconds
+PING = ("/ping", (200, "pong"))
 
 
 def wait_until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
@@ -72,25 +73,28 @@ class Nginx:
 
     def __init__(self, folder: Path, journal: Redis, words: dict[str, str]) -> None:
         self.folder = folder
+        self.lua = LUA
         self.port = free_port()
         self.journal = journal
         text = (HERE / "nginx.conf").read_text()
         known = {"lua": str(LUA), "journal": str(journal.path), "port": f"127.0.0.1:{self.port}", "code_cache": "on",
-                 "certificate": "/etc/ssl/certs/ca-certificates.crt", "lease_time": "2", **words}
+                 "certificate": "/etc/ssl/certs/ca-certificates.crt", "lease_time": "2", "turn_jobs": "10000", "later": "10000",
+                 "pool_size": "5", "pool_timeout": "5", **words}
         for name, value in known.items():
             text = text.replace(f"@{name}@", value)
         (folder / "nginx.conf").write_text(text)
 
-    def start(self) -> Nginx:
-        self.process = subprocess.Popen(["nginx", "-p", str(self.folder), "-c", "nginx.conf", "-e", "error.log"])
-        wait_until(self.is_up, "nginx")
+    def start(self, variables: dict[str, str] | None = None, ping: tuple[str, tuple[int, str]] = PING) -> Nginx:
+        command = ["nginx", "-p", str(self.folder), "-c", "nginx.conf", "-e", "error.log"]
+        self.process = subprocess.Popen(command, env={**os.environ, **(variables or {})})
+        wait_until(lambda: self.is_up(*ping), "nginx")
         return self
 
-    def is_up(self) -> bool:
+    def is_up(self, path: str, answer: tuple[int, str]) -> bool:
         if self.process.poll() is not None:
             raise AssertionError(f"nginx ended: {self.log()}")
         try:
-            return self.get("/ping") == (200, "pong")
+            return self.get(path) == answer
         except OSError:
             return False
 

@@ -1,6 +1,7 @@
 -- wrk: so many requests in all, one connection a thread: each thread's jobs are one after another.
 -- LOAD_PATH, LOAD_COUNT (of each thread), LOAD_QUERY.
 
+-- luacheck: globals answered bad
 local path, count, query = os.getenv("LOAD_PATH"), tonumber(os.getenv("LOAD_COUNT")), os.getenv("LOAD_QUERY")
 local threads, sent, all = 0, 0, {}
 answered, bad = 0, 0

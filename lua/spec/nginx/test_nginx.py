@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import signal
 import subprocess
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -81,21 +83,70 @@ def test_a_phase_without_sockets_is_named(nginx: Nginx) -> None:
     assert refused.startswith("UNSUPPORTED: nginx allows no connection in its phase header_filter")
 
 
+def later(nginx: Nginx) -> Counter[str]:
+    """What push_later counts in both workers: asked until both have answered."""
+    found: dict[int, dict[str, int]] = {}
+    wait_until(lambda: found.update({(each := nginx.figures())["pid"]: each["later"]}) or len(found) == 2, "both workers")
+    return sum((Counter(each) for each in found.values()), Counter())
+
+
 def test_later_is_counted_and_bounded(folder: Path, server: Redis) -> None:
-    nginx = Nginx(folder, server, {"redis": f"unix://{folder}/nowhere.sock"}).start()
+    nginx = Nginx(folder, server, {"redis": f"unix://{folder}/late.sock", "later": "5"}).start()
     try:
         for number in range(30):
             nginx.get("/log", id="x", payload=str(number))
-        counted = [nginx.figures() for _ in range(40)]
-        by_worker = {each["pid"]: each["later"] for each in counted}
-        assert sum(each["queued"] for each in by_worker.values()) == 30
-        assert sum(each["pushed"] + each["failed"] + each["refused"] for each in by_worker.values()) == 0
+        counts = later(nginx)
+        assert counts["queued"] <= 10 and counts["queued"] + counts["refused"] == 30
+        assert "QUEUE_FULL: 5 jobs wait for a connection to Redis, the most is 5; these 1 were not taken" in nginx.log()
+        os.link(server.path, folder / "late.sock")
+        wait_until(lambda: later(nginx)["pushed"] == counts["queued"], "the pushes")
     finally:
         nginx.end()
 
 
+def test_term_writes_what_later_holds(folder: Path, server: Redis) -> None:
+    nginx = Nginx(folder, server, {"redis": f"unix://{folder}/late.sock"}).start()
+    try:
+        for number in range(10):
+            nginx.get("/log", id="x", payload=str(number))
+        os.link(server.path, folder / "late.sock")
+        nginx.signal(signal.SIGTERM)
+        nginx.process.wait(10)
+        records = server.client.eval("return #redis.call('keys', 'seriatim:{Count/*:jobs')", 0)
+        assert records == 1
+    finally:
+        nginx.end()
+
+
+def test_a_full_pool_is_waited_for_and_named(folder: Path, server: Redis) -> None:
+    nginx = Nginx(folder, server, {"redis": f"unix://{server.path}", "pool_size": "1", "pool_timeout": "0.3"}).start()
+    try:
+        nginx.get("/content", id="x", payload="0")
+        server.client.client_pause(2000)
+        loads = [Load(nginx, name) for name in "abcdef"]
+        with ThreadPoolExecutor(6) as threads:
+            answers = list(threads.map(lambda load: nginx.get("/content", id=load.prefix), loads))
+        assert sorted(status for status, _ in answers)[0] == 200
+        full = [text for status, text in answers if status == 503]
+        assert full and all(text.startswith("POOL_TIMEOUT: no free connection in 0.3 s: all 1 are in use") for text in full)
+        assert nginx.get("/content", id="x", payload="1") == (200, "ok")
+    finally:
+        nginx.end()
+
+
+def test_lost_connections_lose_nothing(nginx: Nginx, server: Redis) -> None:
+    def cut() -> None:
+        for _ in range(20):
+            for kind in ("normal", "pubsub"):
+                server.client.execute_command("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")
+            time.sleep(0.1)
+
+    pushed = under_load(nginx, 1, cut)
+    wait_until(lambda: set(runs(nginx)) >= set(pushed), "all runs")
+
+
 def test_in_order_and_once_by_two_workers(nginx: Nginx) -> None:
-    wait_until(lambda: "shards" in nginx.figures()["stats"], "the loops")
+    wait_until(lambda: "stats" in nginx.figures(), "the loops")
     pushed = under_load(nginx, 3, lambda: None)
     wait_until(lambda: len(nginx.lines()) >= len(pushed), "all runs")
     time.sleep(0.3)
@@ -104,6 +155,20 @@ def test_in_order_and_once_by_two_workers(nginx: Nginx) -> None:
         assert [line[1] for line in nginx.lines() if line[0] == id] == [payload for of, payload in pushed if of == id]
     assert len({line[2] for line in nginx.lines()}) == 2, "both nginx workers ran jobs"
     assert crashes(nginx) == []
+
+
+def test_turns_of_the_loop_hand_over(folder: Path, server: Redis) -> None:
+    nginx = Nginx(folder, server, {"redis": f"unix://{server.path}", "turn_jobs": "10"}).start()
+    try:
+        nginx.get("/content", worker="Sleep", id="s", payload="1")
+        pushed = under_load(nginx, 2, lambda: None)
+        wait_until(lambda: sum(runs(nginx).values()) >= len(pushed) + 2, "all runs")
+        assert set(runs(nginx)) >= set(pushed)
+        assert [line[0] for line in nginx.lines() if line[1] == "s"] == ["begin", "end"], "it outlived its turn"
+        assert set(runs(nginx).values()) == {1}
+        assert crashes(nginx) == []
+    finally:
+        nginx.end()
 
 
 def test_ten_reloads_lose_nothing(nginx: Nginx) -> None:
@@ -241,3 +306,26 @@ def test_an_unknown_certificate_is_refused(folder: Path, secure: Redis) -> None:
     finally:
         nginx.end()
         journal.stop()
+
+
+def block(page: str, language: str) -> str:
+    return page.split(f"```{language}\n")[1].split("```")[0]
+
+
+def test_the_page_runs_as_it_stands(folder: Path, server: Redis) -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "openresty.md").read_text()
+    nginx = Nginx(folder, server, {})
+    text = block(page, "nginx").replace("/srv/seriatim/lua", str(nginx.lua)).replace("/srv/orders", str(folder))
+    text = text.replace("listen 8080", f"listen 127.0.0.1:{nginx.port}").replace("logs/error.log", "error.log")
+    (folder / "nginx.conf").write_text("daemon off; pid nginx.pid; user root;\n" + text)
+    (folder / "orders.lua").write_text(block(page, "lua"))
+    nginx.start({"REDIS_URL": f"unix://{server.path}"}, ("/", (204, "")))
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", nginx.port)
+        connection.request("POST", "/orders?id=17", "paid")
+        assert connection.getresponse().read() == b"1 new, 0 united\n"
+        wait_until(lambda: "order 17 is paid" in nginx.log(), "the order")
+        wait_until(lambda: " visits of /," in nginx.log(), "the visits")
+        assert crashes(nginx) == []
+    finally:
+        nginx.end()
