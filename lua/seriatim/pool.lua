@@ -56,9 +56,9 @@ function Pool:take()
   return Connection.open(self.url, self.namespace, transport)
 end
 
----Takes the connection back after its use.
+---Takes the connection back after its use. Those of a burst that waited for a place are not kept.
 function Pool:give_back(connection)
-  if self.discarded then
+  if self.discarded or #self.idle >= settings.client_pool_size then
     connection:close()
   else
     table.insert(self.idle, connection)
