@@ -77,12 +77,13 @@ local function is_main()
   return running == nil or main == true
 end
 
+---At least so many seconds, although the clock counts whole milliseconds.
 ---@param seconds number
 function turns.sleep(seconds)
   if is_main() then
     return native.sleep(seconds)
   end
-  local deadline = native.now_ms() + seconds * 1000
+  local deadline = native.now_ms() + seconds * 1000 + 1
   repeat
     coroutine.yield()
   until native.now_ms() >= deadline
