@@ -35,6 +35,7 @@ class Load(threading.Thread):
         super().__init__()
         self.nginx, self.prefix, self.path = nginx, name, path
         self.pushed: list[tuple[str, str]] = []
+        self.refused: list[str] = []
         self.ending = threading.Event()
 
     def run(self) -> None:
@@ -47,14 +48,17 @@ class Load(threading.Thread):
 
     def push(self, job: tuple[str, str]) -> bool:
         try:
-            return self.nginx.get(self.path, id=job[0], payload=job[1])[0] == 200
-        except OSError:
+            status, text = self.nginx.get(self.path, id=job[0], payload=job[1])
+        except (OSError, http.client.HTTPException):
             time.sleep(0.01)
             return False
+        self.refused += [text] if status != 200 else []
+        return status == 200
 
     def finish(self) -> list[tuple[str, str]]:
         self.ending.set()
         self.join()
+        assert self.refused == []
         return self.pushed
 
 
@@ -182,6 +186,7 @@ def test_ten_reloads_lose_nothing(nginx: Nginx) -> None:
     wait_until(lambda: set(runs(nginx)) >= set(pushed), "all runs")
     assert set(runs(nginx).values()) == {1}, "handed over, not run again"
     wait_until(lambda: len(nginx.workers()) == 2, "the old workers' end")
+    assert "handed back" not in nginx.log()
     assert not set(first) & set(nginx.workers())
 
 
@@ -211,7 +216,8 @@ def test_quit_lets_jobs_finish(nginx: Nginx, server: Redis) -> None:
     nginx.signal(signal.SIGQUIT)
     nginx.process.wait(10)
     assert [line[0] for line in nginx.lines()] == ["begin", "end"]
-    assert server.client.zcard("seriatim:nodes:alive") == 0 or not server.client.exists("seriatim:nodes:alive")
+    assert nginx.log().count(" stop stopped") == 2, "both nodes left in time"
+    assert not [key for key in server.client.keys() if "nodes" in key]
 
 
 def test_term_ends_at_once_and_writes_what_waits(nginx: Nginx) -> None:
