@@ -17,6 +17,12 @@ local pool = require "seriatim.pool"
 local private_redis = require "seriatim.private_redis"
 local transport = require "resty.seriatim.transport"
 
+---@class seriatim.nginx: seriatim
+---@field push_later fun(worker: seriatim.Worker, jobs: seriatim.Job[]): integer?, seriatim.Error?
+---@field later fun(): seriatim.LaterCounts
+---@field start fun(options: seriatim.LoopOptions?)
+---@field exit fun()
+---@field stats fun(): table?
 local seriatim = require "seriatim"
 
 local LEVELS = {

@@ -7,6 +7,7 @@ local errors = {}
 ---  IO               no connection to Redis, or it broke (PROTOCOL: it answered nonsense)
 ---  TIMEOUT          Redis did not answer in time
 ---  POOL_TIMEOUT     all connections were busy for pool_timeout seconds
+---  QUEUE_FULL       nginx: too many jobs of push_later wait for Redis
 ---  UNKNOWN_OUTCOME  a push was sent and no answer came for 30 s: the message names the chunks that may have been written
 ---  STALE            what was reported belongs to a lease that another node has taken since
 ---  FULL             Redis is at its maxmemory and refuses writes

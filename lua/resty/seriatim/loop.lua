@@ -209,6 +209,10 @@ end
 
 local BAD = { lost = true, refused = true, recovered = true, warning = true }
 
+function Loop:forget_events()
+  while self.made.node:event() do end
+end
+
 function Loop:log_events()
   local node = self.made.node
   local kind, number, text = node:event()
@@ -224,7 +228,9 @@ end
 function Turn:retire()
   local loop = self.loop
   self.over = true
+  loop:log_events()
   self:disconnect()
+  loop:forget_events() -- that the connections ended is no news here
   for _, door in pairs(loop.doors) do
     door:wake_all()
   end
