@@ -2,7 +2,7 @@
 
 # checker.rb - what the journal proves. It knows nothing of Seriatim.
 class Checker
-  attr_reader :folded, :retried, :out_of_order
+  attr_reader :folded, :retried, :out_of_order, :posted_again
 
   def initialize
     @pushed = {}
@@ -14,7 +14,7 @@ class Checker
     @highest_ended = Hash.new(0)
     @final = {}            # package => [fence, state]
     @open = {}             # number => pid
-    @folded = @retried = @out_of_order = 0
+    @folded = @retried = @out_of_order = @posted_again = 0
   end
 
   def add(record)
@@ -23,6 +23,7 @@ class Checker
     in { event: "begin", package:, fence:, number:, pid: } then begun(package, [package, fence], number, pid)
     in { event: "end", package:, fence:, number:, state: } then ended(package, fence, number, state)
     in { event: "failed", package:, fence: } then failed([package, fence])
+    in { event: "posted again" } then @posted_again += 1
     end
   end
 

@@ -1,11 +1,14 @@
 # frozen_string_literal: true
 
 # producer.rb - one of the processes that push: the lines on its standard input, at once or spread over so many seconds.
+require_relative "post"
 require_relative "status_worker"
 
 class Producer
-  def initialize(lines)
+  # @param post [Post, nil] nil: no nginx lies between
+  def initialize(lines, post)
     @lines = lines
+    @post = post
   end
 
   def push_at_once = @lines.each_slice(100) { |lines| push(lines) }
@@ -21,8 +24,8 @@ class Producer
   private
 
   def push(lines)
-    result = StatusWorker.perform_async(lines.map { |line| job(line) })
-    Journal.write("pushed", numbers: lines.map { |line| line["number"] }, folded: result.folded)
+    folded = @post ? @post.push(lines) : StatusWorker.perform_async(lines.map { |line| job(line) }).folded
+    Journal.write("pushed", numbers: lines.map { |line| line["number"] }, folded: folded)
   end
 
   def job(line)
@@ -32,5 +35,5 @@ class Producer
   end
 end
 
-producer = Producer.new($stdin.each_line.map { |line| JSON.parse(line) })
+producer = Producer.new($stdin.each_line.map { |line| JSON.parse(line) }, (Post.new(ENV["DEMO_NGINX"]) if ENV["DEMO_NGINX"]))
 ARGV.empty? ? producer.push_at_once : producer.push_one_by_one(Float(ARGV.first))

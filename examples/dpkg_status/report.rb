@@ -35,9 +35,9 @@ class Report
     output.puts ""
     { "messages" => @checker.messages, "packages" => @log.packages.size, "runs" => @checker.runs,
       "folded" => @checker.folded, "retried" => @checker.retried, "redelivered" => @checker.redelivered,
-      "out of order" => @checker.out_of_order, "lost" => @checker.lost,
+      "posted again" => @checker.posted_again.nonzero?, "out of order" => @checker.out_of_order, "lost" => @checker.lost,
       "status equal" => "#{@log.statuses.size - unequal.size} of #{@log.statuses.size}" }
-      .each { |name, value| output.puts format("%-14s%s", name, value) }
+      .compact.each { |name, value| output.puts format("%-14s%s", name, value) }
   end
 
   def verdict
