@@ -1,4 +1,4 @@
--- Twin of ruby/spec/processes/support/workload.rb and journal.rb: the same payloads, the same lines.
+-- Twin of ruby/spec/processes/support/workload.rb and spec/crash/kit/journal.rb: the same payloads, the same lines.
 
 local json = require "json"
 local native = require "seriatim.native"

@@ -1,4 +1,4 @@
-"""workload.py - twin of ruby/spec/processes/support/workload.rb and journal.rb: the same payloads, the same lines."""
+"""workload.py - twin of ruby/spec/processes/support/workload.rb and spec/crash/kit/journal.rb: the same payloads, the same lines."""
 
 from __future__ import annotations
 

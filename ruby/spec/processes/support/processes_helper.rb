@@ -2,8 +2,8 @@
 
 require_relative "../../spec_helper"
 require_relative "workload"
-require_relative "checker"
-require_relative "process"
+require_relative "../../../../spec/crash/kit/checker"
+require_relative "../../../../spec/crash/kit/process"
 require "json"
 require "tmpdir"
 require "zlib"

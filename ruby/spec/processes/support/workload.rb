@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "json"
-require_relative "journal"
+require_relative "../../../../spec/crash/kit/journal"
 
 # The workers of the server processes, of the producers and of the examples, all made from the same settings:
 # queue name => fields of Seriatim::Worker, and `back_off`, the seconds that retry_in gives.
