@@ -1,6 +1,8 @@
 /* rb_link.c - Seriatim::Native::Link: one connection that pushes and asks, waited for by the interpreter. */
 #include "rb_link.h"
 
+#include "transport.h"
+
 static void link_free(void *data)
 {
     srb_link *box = data;
@@ -63,13 +65,6 @@ typedef struct link_drive {
     int done;
 } link_drive;
 
-static int64_t link_now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static void *link_step_unlocked(void *arg)
 {
     link_drive *drive = arg;
@@ -90,7 +85,7 @@ static int link_patience_ms(const link_drive *drive)
 {
     int patience = seriatim_link_timeout_ms(drive->box->link);
     if (drive->deadline_ms) {
-        int64_t left = drive->deadline_ms - link_now_ms();
+        int64_t left = drive->deadline_ms - srt_clock_ms();
         if (left < 0)
             left = 0;
         if (patience < 0 || left < patience)
@@ -107,7 +102,7 @@ static VALUE link_drive_body(VALUE arg)
         link_step(drive);
         if (drive->status != SERIATIM_AGAIN)
             break;
-        if (drive->deadline_ms && link_now_ms() >= drive->deadline_ms)
+        if (drive->deadline_ms && srt_clock_ms() >= drive->deadline_ms)
             srb_raise(SERIATIM_TIMEOUT, "no answer from Redis in time");
         srb_wait(seriatim_link_fd(link), seriatim_link_wants(link), link_patience_ms(drive));
     }
@@ -140,7 +135,7 @@ void srb_link_drive(srb_link *box, VALUE limit)
     link_drive drive = {0};
     drive.box = box;
     if (!NIL_P(limit))
-        drive.deadline_ms = link_now_ms() + (int64_t)(NUM2DBL(limit) * 1000.0);
+        drive.deadline_ms = srt_clock_ms() + (int64_t)(NUM2DBL(limit) * 1000.0);
     box->busy = 1;
     rb_ensure(link_drive_body, (VALUE)&drive, link_drive_ensure, (VALUE)&drive);
     srb_link_check(box, drive.status);

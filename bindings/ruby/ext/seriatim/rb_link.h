@@ -4,8 +4,6 @@
 
 #include "seriatim_native.h"
 
-#include <time.h>
-
 typedef struct srb_link {
     seriatim_link *link; /* NULL: closed */
     int busy;            /* someone waits for an answer */
