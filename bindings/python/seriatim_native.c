@@ -1,9 +1,10 @@
 /* seriatim_native.c - the module seriatim._native: errors, conversions and waiting, shared by the files beside it. */
 #include "seriatim_native.h"
 
+#include "transport.h"
+
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 spy_state *spy_state_of(PyObject *self)
 {
@@ -177,7 +178,7 @@ int spy_deadline(PyObject *const *args, Py_ssize_t nargs, PyObject *names, Py_ss
     if (!(seconds > 0))
         *deadline_ms = 0;
     else if (seconds < 1e9)
-        *deadline_ms = spy_now_ms() + (int64_t)(seconds * 1000.0 + 0.999);
+        *deadline_ms = srt_clock_ms() + (int64_t)(seconds * 1000.0 + 0.999);
     return 0;
 }
 
@@ -242,19 +243,12 @@ PyObject *spy_list(size_t count, spy_make make, const void *array)
 
 /* ---- Waiting ------------------------------------------------------------------------------------------------- */
 
-int64_t spy_now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 int spy_left_ms(int64_t deadline_ms)
 {
     int64_t left;
     if (deadline_ms == INT64_MAX)
         return -1;
-    left = deadline_ms - spy_now_ms();
+    left = deadline_ms - srt_clock_ms();
     return left < 0 ? 0 : left > 60000 ? 60000 : (int)left;
 }
 

@@ -62,7 +62,6 @@ PyObject *spy_json_read(struct srt_json_reader *reader);
 
 /* ---- Waiting --------------------------------------------------------------------------------------------- */
 
-int64_t spy_now_ms(void);
 /* The ms left until the deadline as poll(2) wants them: -1 for INT64_MAX, never more than a minute. */
 int spy_left_ms(int64_t deadline_ms);
 /* poll(2) without the GIL. A signal ends it early, after Python's handler has run; -1: the handler raised. */
