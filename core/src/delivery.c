@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#define CENTURY_SECONDS 3155760000.0
-
 /* ---- Reading ------------------------------------------------------------------------------- */
 
 int seriatim_delivery_kind_of(const seriatim_delivery *d)
@@ -75,7 +73,7 @@ static int64_t seconds_to_us(double seconds)
 {
     if (!(seconds > 0))
         return 0;
-    return (int64_t)((seconds < CENTURY_SECONDS ? seconds : CENTURY_SECONDS) * 1e6);
+    return (int64_t)((seconds < SRT_CENTURY_SECONDS ? seconds : SRT_CENTURY_SECONDS) * 1e6);
 }
 
 int seriatim_delivery_fail(seriatim_delivery *d, size_t i, const char *error, size_t len, double retry_in)

@@ -3,8 +3,6 @@
 
 #include <math.h>
 
-#define BACK_OFF_MOST 3155760000.0 /* 100 years */
-
 static uint64_t policy_mix(uint64_t x)
 {
     x ^= x >> 30;
@@ -66,7 +64,7 @@ double seriatim_back_off(int64_t retry_count, double random)
     double count = retry_count > 0 ? (double)retry_count : 0;
     double spread = random >= 0 && random < 1 ? floor(30 * random) : random >= 1 ? 29 : 0;
     double seconds = count * count * count * count + 15 + spread * (count + 1);
-    return seconds < BACK_OFF_MOST ? seconds : BACK_OFF_MOST;
+    return seconds < SRT_CENTURY_SECONDS ? seconds : SRT_CENTURY_SECONDS;
 }
 
 size_t seriatim_split(size_t shards, size_t nodes, size_t node, size_t threads, size_t *groups)

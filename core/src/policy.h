@@ -4,6 +4,8 @@
 
 #include "seriatim.h"
 
+#define SRT_CENTURY_SECONDS 3155760000.0 /* 100 years: nothing is due later than so long from now */
+
 /* A well-mixed 64-bit hash of some bytes. */
 uint64_t srt_hash(const void *data, size_t len);
 

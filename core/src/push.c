@@ -1,5 +1,6 @@
 /* push.c - a push: jobs checked, packed, shared out to shards and sent in chunks that are safe to repeat. */
 #include "client.h"
+#include "policy.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +13,6 @@
 #define PUSH_KEEP_JOBS ((size_t)65536)              /* a larger push gives its memory back */
 
 #define PUSH_MILLISECONDS 1e11       /* as seconds, the year 5138; as milliseconds, 1973 */
-#define PUSH_FARTHEST 3155760000.0   /* 100 years */
 #define PUSH_DAY 86400.0             /* by which the host's clock may be behind */
 
 enum { PUSH_KIND_CHUNK, PUSH_KIND_TOKEN };
@@ -22,7 +22,7 @@ enum { PUSH_KIND_CHUNK, PUSH_KIND_TOKEN };
 static int push_check_time(seriatim_client *c, const seriatim_job *job, unsigned long at)
 {
     const char *field = job->when == SERIATIM_DELAY ? "delay" : "perform_in";
-    double limit = PUSH_FARTHEST;
+    double limit = SRT_CENTURY_SECONDS;
     if (job->when == SERIATIM_NOW)
         return SERIATIM_OK;
     if (job->when != SERIATIM_AT && job->when != SERIATIM_DELAY)
@@ -33,7 +33,7 @@ static int push_check_time(seriatim_client *c, const seriatim_job *job, unsigned
         return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: perform_in looks like milliseconds: it is Unix time in seconds",
                         at);
     if (job->when == SERIATIM_AT)
-        limit = c->unix_time > 0 ? c->unix_time + PUSH_DAY + PUSH_FARTHEST : PUSH_MILLISECONDS;
+        limit = c->unix_time > 0 ? c->unix_time + PUSH_DAY + SRT_CENTURY_SECONDS : PUSH_MILLISECONDS;
     if (job->time > limit)
         return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: %s is more than 100 years ahead", at, field);
     return SERIATIM_OK;
