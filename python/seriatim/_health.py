@@ -23,7 +23,7 @@ def check(url: str) -> None:
 
 def _judge(maxmemory_policy: str | None, appendonly: bool | None) -> None:
     if maxmemory_policy is None and appendonly is None:
-        _warn("Redis forbids CONFIG GET, so maxmemory-policy and appendonly cannot be checked")
+        _warn("Redis forbids INFO, so maxmemory-policy and appendonly cannot be checked")
     if maxmemory_policy not in (None, "noeviction"):
         _warn(f"maxmemory-policy is {maxmemory_policy}: Redis may throw jobs away; set it to noeviction")
     if appendonly is False:
