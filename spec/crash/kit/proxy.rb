@@ -1,0 +1,378 @@
+# frozen_string_literal: true
+
+require "digest"
+require "fileutils"
+require "socket"
+require "tmpdir"
+require_relative "resp"
+
+# A proxy in front of Redis' Unix socket that does what networks do, at an exact byte, and what machines do, at an exact script.
+#
+#   proxy = Proxy.new(redis.socket)                  # listens on a Unix socket of its own
+#   proxy = Proxy.new(redis.socket, tcp: true)       # on 127.0.0.1 and a port of its own
+#   proxy.url, proxy.socket, proxy.port              # what a client is given
+#   proxy.rule = Proxy::Rule.new(segment: 1)         # of each connection that comes from now on
+#   proxy.rule = ->(connection) { ... or nil }       # one for each; connection.pid is the peer's (Unix only), connection.number counts from 1
+#   proxy.cut_next(up: 17)                           # once: after 17 more bytes of all connections together, that connection ends
+#   proxy.cut?                                       # has it been cut?
+#   proxy.drop                                       # ends all connections now; drop(reset: true) with a TCP reset
+#   proxy.stall / proxy.flow                         # nothing passes; everything passes again
+#   proxy.passed                                     # {up: bytes, down: bytes} so far
+#   proxy.steps                                      # what was done to peers: [Step::Done(pid, script, moment, number of the run)]
+#   proxy.stop
+#
+# "up" is from the client to Redis, "down" is the way back. Fields of a rule, all optional:
+#
+#   cut: {up: n} or {down: n}      n bytes pass, then the connection ends (reset: true: with a TCP reset)
+#   swallow: {up: n} or {down: n}  n bytes pass, what comes after vanishes and the connection stays open
+#   delay: {up: s, down: s}        each part is held back for so many seconds
+#   segment: n                     n bytes at a time
+#   step: Proxy::Step.new(script: "claim", moment: :sent, nth: 3, signal: :KILL)
+#
+# A step sends the signal to the peer when the nth request of that script (a name of core/scripts)
+#   moment :before    has come, and Redis has not seen it; it never will if the signal is KILL, else it passes then
+#          :sent      was carried out by Redis, and the peer has not seen the answer
+#          :answered  and its answer was delivered
+# Scripts are known by the SHA-1 of their texts in core/src/scripts.inc, or in `scripts:`, the path of another one.
+class Proxy
+  Rule = Struct.new(:cut, :swallow, :delay, :segment, :reset, :step, keyword_init: true) do
+    def [](field) = super || {}
+  end
+  Step = Struct.new(:script, :moment, :nth, :signal, keyword_init: true) do
+    def initialize(script:, moment:, nth: 1, signal: :KILL) = super
+  end
+  Done = Struct.new(:pid, :script, :moment, :time)
+  SCRIPTS = File.expand_path("../../../core/src/scripts.inc", __dir__)
+  READ = 65_536
+
+  # The bytes of one direction.
+  class Stream
+    attr_reader :name, :from, :to, :passed
+    attr_accessor :open
+
+    def initialize(name, from, to)
+      @name = name
+      @from = from
+      @to = to
+      @parts = [] # [when they may pass, bytes]
+      @passed = 0
+      @open = true
+    end
+
+    def add(bytes, delay)
+      @parts << [Proxy.now + delay, bytes] unless bytes.empty?
+    end
+
+    def waits? = !@parts.empty?
+    def due = @parts.first&.first
+    def ready?(now) = waits? && due <= now
+
+    def lose = @parts.clear
+
+    # Writes what may pass, at most so many bytes. @return [Integer] how many were taken
+    def write(limit)
+      bytes = @parts.first.last
+      size = @to.write_nonblock(limit < bytes.bytesize ? bytes.byteslice(0, limit) : bytes, exception: false)
+      return 0 if size == :wait_writable
+
+      size == bytes.bytesize ? @parts.shift : @parts.first[1] = bytes.byteslice(size..)
+      @passed += size
+      size
+    end
+  end
+
+  # A client, the connection to Redis made for it, and its rule.
+  class Connection
+    attr_reader :number, :client, :redis, :pid, :up, :down
+    attr_accessor :rule, :stepper
+
+    def initialize(number, client, redis)
+      @number = number
+      @client = client
+      @redis = redis
+      @pid = client.getsockopt(:SOCKET, :PEERCRED).unpack("i").first if client.is_a?(UNIXSocket)
+      @up = Stream.new(:up, client, redis)
+      @down = Stream.new(:down, redis, client)
+      @rule = Rule.new
+    end
+
+    def streams = [up, down]
+
+    def close(reset: false)
+      client.setsockopt(Socket::SOL_SOCKET, Socket::SO_LINGER, [1, 0].pack("ii")) if reset && client.is_a?(TCPSocket)
+      client.close
+      redis.close
+    end
+  end
+
+  # Watches the requests of a connection, and does its step.
+  class Stepper
+    def initialize(step, connection, names, done)
+      @step = step
+      @connection = connection
+      @names = names
+      @done = done
+      @requests = Resp.new
+      @answers = Resp.new
+      @owed = []
+      @seen = 0
+    end
+
+    # What of the bytes may pass; nil: the peer is dead.
+    def up(bytes)
+      @requests.take(bytes).each_with_object(+"".b) do |request, passes|
+        aimed = aimed?(request)
+        @owed << aimed
+        return nil if aimed && @step.moment == :before && act
+
+        passes << request
+      end
+    end
+
+    def down(bytes)
+      @answers.take(bytes).each_with_object(+"".b) do |answer, passes|
+        aimed = @owed.shift && !unknown?(answer)
+        return nil if aimed && @step.moment == :sent && act
+
+        passes << answer
+        @delivers ||= aimed && @step.moment == :answered
+      end
+    end
+
+    # Everything so far was written. Is the peer dead?
+    def delivered
+      return unless @delivers
+
+      @delivers = false
+      act
+    end
+
+    private
+
+    def aimed?(request)
+      sha = request[/\A\*\d+\r\n\$7\r\nEVALSHA\r\n\$40\r\n(\h{40})/n, 1] || digest(request)
+      @names[sha] == @step.script && (@seen += 1) == @step.nth
+    end
+
+    def digest(request)
+      text = /\A\*\d+\r\n\$4\r\nEVAL\r\n\$(\d+)\r\n/n.match(request) or return
+      Digest::SHA1.hexdigest(request.byteslice(text.end(0), text[1].to_i))
+    end
+
+    # Redis did not know the script, so it will be asked again.
+    def unknown?(answer)
+      answer.start_with?("-NOSCRIPT") && (@seen -= 1)
+    end
+
+    # Is the peer dead now?
+    def act
+      Process.kill(@step.signal, @connection.pid)
+      @done << Done.new(@connection.pid, @step.script, @step.moment, Proxy.now)
+      @step.signal.to_s == "KILL"
+    rescue Errno::ESRCH
+      true
+    end
+  end
+
+  def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+  # @return [Hash{String => String}] SHA-1 to name
+  def self.scripts(path = SCRIPTS)
+    File.read(path).scan(/^    X\((\w+), "(\h{40})"\)/).to_h(&:reverse)
+  end
+
+  attr_reader :socket, :port, :steps, :passed
+  attr_writer :rule
+
+  def initialize(upstream, tcp: false, scripts: SCRIPTS)
+    @upstream = upstream
+    @names = Proxy.scripts(scripts)
+    @folder = Dir.mktmpdir("seriatim-proxy")
+    @socket = File.join(@folder, "s") unless tcp
+    @listener = tcp ? TCPServer.new("127.0.0.1", 0) : UNIXServer.new(@socket)
+    @listener.listen(1024)
+    @port = @listener.addr[1] if tcp
+    @connections = []
+    @number = 0
+    @steps = []
+    @passed = { up: 0, down: 0 }
+    @orders = Queue.new
+    @waker, @poke = IO.pipe
+    @thread = Thread.new { run }
+  end
+
+  def url = port ? "redis://127.0.0.1:#{port}" : "unix://#{socket}"
+
+  # How many connections are open.
+  def size = order { @connections.size }
+
+  def pids = order { @connections.map(&:pid).uniq }
+
+  def cut_next(after)
+    order { @cut = after.to_a.first.dup }
+  end
+
+  def cut? = order { @cut.nil? }
+
+  # Forgets a cut that did not come.
+  def mend
+    order { @cut = nil }
+  end
+
+  def drop(reset: false)
+    order { @connections.dup.each { |connection| close(connection, reset: reset) } }
+  end
+
+  def stall
+    order { @stalled = true }
+  end
+
+  def flow
+    order { @stalled = false }
+  end
+
+  def stop
+    order { @ending = true }
+    @thread.join
+    [@listener, @waker, @poke].each(&:close)
+    FileUtils.rm_rf(@folder)
+  end
+
+  private
+
+  # The block runs in the proxy's thread.
+  def order(&block)
+    answer = Queue.new
+    @orders << [block, answer]
+    @poke.write("!")
+    answer.pop
+  end
+
+  def run
+    Thread.current.report_on_exception = false
+    Thread.current.abort_on_exception = true
+    until @ending
+      readable, = IO.select(sources, sinks, nil, timeout)
+      take_orders if readable&.include?(@waker)
+      accept if readable&.include?(@listener)
+      @connections.dup.each { |connection| step(connection, readable || []) } unless @stalled
+    end
+    @connections.dup.each { |connection| close(connection) }
+  end
+
+  def sources
+    open = @stalled ? [] : @connections.flat_map { |c| c.streams.select(&:open).map(&:from) }
+    [@waker, @listener, *open]
+  end
+
+  def sinks
+    now = Proxy.now
+    @stalled ? [] : @connections.flat_map { |c| c.streams.select { |s| s.ready?(now) }.map(&:to) }
+  end
+
+  def timeout
+    return if @stalled
+
+    now = Proxy.now
+    due = @connections.flat_map { |c| c.streams.filter_map(&:due) }.select { |at| at > now }.min
+    due && (due - now)
+  end
+
+  def take_orders
+    @waker.read_nonblock(4096)
+    until @orders.empty?
+      block, answer = @orders.pop
+      answer << block.call
+    end
+  end
+
+  def accept
+    client = @listener.accept_nonblock(exception: false)
+    return if client == :wait_readable
+
+    client.setsockopt(Socket::IPPROTO_TCP, Socket::TCP_NODELAY, 1) if port
+    connection = Connection.new(@number += 1, client, UNIXSocket.new(@upstream))
+    give_rule(connection)
+    @connections << connection
+  rescue SystemCallError
+    client&.close
+  end
+
+  def give_rule(connection)
+    rule = @rule.respond_to?(:call) ? @rule.call(connection) : @rule
+    connection.rule = rule || Rule.new
+    connection.stepper = Stepper.new(rule.step, connection, @names, @steps) if rule&.step
+  end
+
+  def step(connection, readable)
+    connection.streams.each do |stream|
+      read(connection, stream) if readable.include?(stream.from) && stream.open
+      write(connection, stream) unless stream.to.closed?
+      return if connection.client.closed?
+    end
+  rescue SystemCallError, IOError
+    close(connection)
+  end
+
+  def read(connection, stream)
+    bytes = stream.from.read_nonblock(READ, exception: false)
+    return if bytes == :wait_readable
+    return ended(connection, stream) if bytes.nil?
+
+    bytes = connection.stepper.public_send(stream.name, bytes) if connection.stepper
+    return close(connection) if bytes.nil?
+
+    stream.add(bytes, connection.rule[:delay].fetch(stream.name, 0))
+  end
+
+  # What came before the end still passes.
+  def ended(connection, stream)
+    stream.open = false
+    close(connection) unless stream.waits?
+  end
+
+  def write(connection, stream)
+    wrote = 0
+    while stream.ready?(Proxy.now)
+      limit = limit_of(connection, stream) or return close(connection, reset: connection.rule.reset)
+      return stream.lose if limit == :swallow
+
+      wrote += size = stream.write(limit)
+      count(stream, size)
+      break if size.zero? || connection.rule.segment
+    end
+    after_write(connection, stream) if wrote.positive? || !stream.open
+  end
+
+  def after_write(connection, stream)
+    return close(connection, reset: connection.rule.reset) if limit_of(connection, stream).nil?
+    return if stream.waits?
+
+    dead = stream.name == :down && connection.stepper&.delivered
+    close(connection) if dead || !stream.open
+  end
+
+  # How many bytes may pass now; nil: the connection is to be cut here.
+  def limit_of(connection, stream)
+    rule = connection.rule
+    limit = [READ, rule.segment.is_a?(Integer) ? rule.segment : READ].min
+    [rule[:cut][stream.name]&.-(stream.passed), @cut && @cut[0] == stream.name ? @cut[1] : nil].compact.each do |left|
+      return nil if left <= 0
+
+      limit = [limit, left].min
+    end
+    swallowed = rule[:swallow][stream.name] or return limit
+    swallowed <= stream.passed ? :swallow : [limit, swallowed - stream.passed].min
+  end
+
+  def count(stream, size)
+    @passed[stream.name] += size
+    @cut[1] -= size if @cut && @cut[0] == stream.name
+  end
+
+  def close(connection, reset: false)
+    @cut = nil if @cut && @cut[1] <= 0
+    @connections.delete(connection)
+    connection.close(reset: reset)
+  end
+end
