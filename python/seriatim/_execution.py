@@ -224,7 +224,7 @@ class Execution:
         """Seconds; the default formula where the worker's own gives none."""
         seconds = self._hook("retry_in", None, self._ref.instance.retry_in, count)
         if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds == seconds:
-            return min(float(seconds), 3.2e9)
+            return float(seconds)
         _log.error("hook", f"retry_in({count}) gave {seconds!r}; the default formula is used", q=self._ref.queue_name)
         return _native.back_off(count)
 
