@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 import threading
+from typing import Final
 
 from . import _log, _native
 from ._errors import UsageError
+
+ENVIRONMENT: Final = ("SERIATIM_ENV", "RAILS_ENV", "RACK_ENV", "APP_ENV")
 
 _lock = threading.RLock()
 _redis: _native.PrivateRedis | None = None
@@ -53,8 +56,7 @@ def folder() -> str:
 
 def environment() -> str:
     """The first that is set of SERIATIM_ENV, RAILS_ENV, RACK_ENV and APP_ENV, or "development"."""
-    names = ("SERIATIM_ENV", "RAILS_ENV", "RACK_ENV", "APP_ENV")
-    return next((value for name in names if (value := os.environ.get(name))), "development")
+    return next((value for name in ENVIRONMENT if (value := os.environ.get(name))), "development")
 
 
 def _start(folder: str) -> _native.PrivateRedis:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from .. import _config_file, _log
+from .. import _config_file, _log, _private_redis
 from .._errors import AuthError, ConnectionError, Error, Invalid, NotReady, UsageError
 from .._version import __version__
 from .exit_codes import CRASHED, NO_REDIS, STOPPED, USAGE
@@ -16,7 +16,6 @@ from .options import Options, log_level
 from .server_command import ServerCommand
 
 VERBS: Final = ("server", "push", "stats", "explain", "dead", "pause", "resume", "check", "reshard", "web")
-ENVIRONMENT: Final = ("SERIATIM_ENV", "RAILS_ENV", "RACK_ENV", "APP_ENV")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,7 +46,7 @@ def dispatch(options: dict[str, Any], words: list[str], arguments: list[str]) ->
     verb, *rest = words or ["server"]
     if verb not in VERBS:
         raise UsageError(f"unknown command {verb}; there are {', '.join(VERBS)}")
-    for variable in ENVIRONMENT if "environment" in options else ():
+    for variable in _private_redis.ENVIRONMENT if "environment" in options else ():
         os.environ[variable] = options["environment"]
     if verb != "server":
         _log.Output(sys.stderr, options.get("log_format"), log_level(options))
