@@ -47,7 +47,7 @@ def _takes_batch(perform: Callable[..., Any]) -> bool:
 class Execution:
     """One delivery, from its reading to its settling."""
 
-    __slots__ = ("_server", "_delivery", "_ref", "_payloads", "_places", "_batch", "_rows", "_started")
+    __slots__ = ("_server", "_delivery", "_ref", "_payloads", "_places", "_batch", "_rows", "_started", "_debug")
 
     def __init__(self, server: Server, delivery: _native.Delivery) -> None:
         self._server = server
@@ -58,6 +58,7 @@ class Execution:
         self._batch: Batch | None = None
         self._rows: list[_native.ClaimedRow] | None = None
         self._started = 0.0
+        self._debug = _log.is_debug()
 
     def call(self) -> None:
         """On a thread: all of it."""
@@ -157,7 +158,7 @@ class Execution:
             return False
         self._started = time.monotonic()
         self._payloads = self._delivery.payloads_by_id()
-        if _log.is_debug():
+        if self._debug:
             self._log_event("start")
         return self._payloads is not None
 
@@ -267,7 +268,7 @@ class Execution:
             pass  # the server gave up waiting: what ran has been handed back
 
     def _log_done(self) -> None:
-        if _log.is_debug():
+        if self._debug:
             self._log_event("done")
 
     def _log_event(self, event: str) -> None:
