@@ -13,14 +13,12 @@ local health = require "seriatim.health"
 local host = require "seriatim.host"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
+local node = require "seriatim.node"
 local redis_url = require "seriatim.redis_url"
-local schedulers = require "seriatim.schedulers"
 local settings = require "seriatim.settings"
 local workers = require "seriatim.workers"
 
 local unpack = table.unpack or unpack
-
-local BOOT_SECONDS = 10 -- how long a start waits for Redis
 
 ---@class seriatim.Server
 ---@field id string the node's id, unique for ever
@@ -39,8 +37,7 @@ function servers.new(options)
   local self = setmetatable({ application = options.application, environment = options.environment }, Server)
   self.threads_count = options.threads and check.integer("threads", options.threads, 1, 10000) or settings.threads_per_node
   self.workers = workers.chosen(nil, options.queues)
-  local name = native.hostname():gsub("[^%w_.-]", "-"):sub(1, 24)
-  self.id = ("%s-%d-%s"):format(name, native.getpid(), native.random_hex(8))
+  self.id = node.new_id()
   self.threads, self.next_pulse = {}, 0
   return self
 end
@@ -68,55 +65,30 @@ function Server:start()
   self.shards_count = #shards
   health.check(self.url)
   self:start_runner(shards)
-  local queues = {}
-  for place, worker in ipairs(self.workers) do
-    queues[place] = log.utf8(worker.queue_name)
-  end
-  local text = ("node %s with %d threads runs %s on %s"):format(self.id, #self.threads, table.concat(queues, ", "), self.redacted_url)
-  log.info("start", text)
+  local text = "node %s with %d threads runs %s on %s"
+  log.info("start", text:format(self.id, #self.threads, node.queue_names(self.workers), self.redacted_url))
   return self
 end
 
----The shards as Redis has them, which it does even for the first start of a queue.
 function Server:look_up_shards()
   local connection = errors.must(Connection.open(self.url, settings.namespace))
   self.redacted_url = connection:url()
-  local shards = {}
-  local looked, err = pcall(function()
-    for _, worker in ipairs(self.workers) do
-      for index = 0, self:layout(connection, worker) - 1 do
-        shards[#shards + 1] = { worker = worker, index = index }
-      end
-    end
+  local looked, shards = pcall(node.shards, self.workers, function(question)
+    return question(connection)
   end)
   connection:close()
-  return looked and shards or error(err, 0)
-end
-
-function Server:layout(connection, worker)
-  local count = errors.must(connection:call("layout", connection:number(worker:queue_settings()), BOOT_SECONDS))
-  if count ~= worker.shards_count then
-    local text = ("the code says %d shards, Redis has %d, which counts"):format(worker.shards_count, count)
-    log.warn("warning", text, { q = worker.queue_name })
-  end
-  return count
-end
-
----The core's number; of a scheduler of the application's own the core knows nothing.
-local function number_of(scheduler)
-  return type(scheduler) == "number" and scheduler or schedulers.build_lag_scheduler()
+  return looked and shards or error(shards, 0)
 end
 
 function Server:start_runner(shards)
-  local groups = self:split(shards)
-  local scheduler = number_of(settings.build_scheduler())
+  local groups = node.split(shards)
+  local scheduler = node.scheduler_number(settings.build_scheduler())
   self.runner = self:native_runner(groups and #groups or self.threads_count, scheduler)
-  self.numbers, self.queues = {}, {}
-  for _, worker in ipairs(self.workers) do
-    local number = self.runner:worker(worker:queue_settings())
-    self.numbers[worker], self.queues[number] = number, worker.queue_name
+  self.numbers, self.queues = node.add_workers(self.runner, self.workers), {}
+  for worker, number in pairs(self.numbers) do
+    self.queues[number] = worker.queue_name
   end
-  local thread_groups = self:thread_groups(groups, scheduler)
+  local thread_groups = node.add_groups(self.runner, groups, self.numbers, scheduler, self.threads_count)
   self.runner:start()
   for place, group in ipairs(thread_groups) do
     self.threads[place] = self:start_thread(place, group)
@@ -124,53 +96,9 @@ function Server:start_runner(shards)
 end
 
 function Server:native_runner(threads, scheduler)
-  local language = jit and jit.version:lower() or _VERSION:lower()
-  return errors.must(errors.guard(native.runner, {
-    url = self.url,
-    namespace = settings.namespace,
-    name = "seriatim-server",
-    id = self.id,
-    description = ("%s pid %d %s seriatim %s"):format(native.hostname(), native.getpid(), language, native.version),
-    lease_ms = math.floor(settings.lease_time * 1000),
-    poll_ms = math.floor(settings.poll_interval * 1000),
-    threads = threads,
-    scheduler = scheduler,
-  }))
-end
-
----Lists of shards; nil: none are fixed, the nodes share them.
-function Server:split(shards)
-  local groups = settings.build_splitter()(shards)
-  if groups == nil then
-    return nil
-  end
-  local filled = {}
-  for _, group in ipairs(groups) do
-    filled[#filled + 1] = #group > 0 and group or nil
-  end
-  if #filled == 0 then
-    errors.usage("the splitter gives this node no shard")
-  end
-  return filled
-end
-
----The number of each thread's group.
-function Server:thread_groups(groups, scheduler)
-  local numbers = {}
-  if not groups then
-    for place = 1, self.threads_count do
-      numbers[place] = 0
-    end
-    return numbers
-  end
-  for place, group in ipairs(groups) do
-    local pairs_ = {}
-    for at, shard in ipairs(group) do
-      pairs_[at] = { self.numbers[shard.worker], shard.index }
-    end
-    numbers[place] = self.runner:group(scheduler, pairs_)
-  end
-  return numbers
+  local made = node.settings(self.id, jit and jit.version:lower() or _VERSION:lower(), threads, scheduler)
+  made.url = self.url
+  return errors.must(errors.guard(native.runner, made))
 end
 
 function Server:start_thread(place, group)
@@ -204,21 +132,9 @@ function Server:tick()
     self.runner:pulse()
     self.next_pulse = native.now_ms() + self:interval() * 500
   end
-  self:log_events()
+  node.log_events(self.runner)
   for place, thread in ipairs(self.threads) do
     self:look_after(place, thread)
-  end
-end
-
-local BAD = { lost = true, refused = true, recovered = true, warning = true }
-
-function Server:log_events()
-  local kind, number, text = self.runner:event()
-  while kind do
-    local bad = BAD[kind] or kind == "link" and number <= 0
-    local name = kind == "recovered" and "recover" or kind
-    log.write(bad and log.WARN or log.INFO, name, text, { n = number > 0 and kind ~= "link" and number or nil })
-    kind, number, text = self.runner:event()
   end
 end
 
@@ -307,7 +223,7 @@ function Server:await(seconds, condition, wait)
 end
 
 function Server:close()
-  self:log_events()
+  node.log_events(self.runner)
   self.closed = true
   self.runner:close()
 end

@@ -6,6 +6,7 @@ local channels = require "resty.seriatim.channel"
 local errors = require "seriatim.errors"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
+local parts = require "seriatim.node"
 local nodes = require "resty.seriatim.node"
 local seats = require "resty.seriatim.seat"
 local semaphore = require "ngx.semaphore"
@@ -204,31 +205,18 @@ function Turn:look(seconds)
   for _, channel in ipairs(self.channels) do
     channel:watch()
   end
-  loop:log_events()
+  parts.log_events(loop.made.node)
 end
-
-local BAD = { lost = true, refused = true, recovered = true, warning = true }
 
 function Loop:forget_events()
   while self.made.node:event() do end
-end
-
-function Loop:log_events()
-  local node = self.made.node
-  local kind, number, text = node:event()
-  while kind do
-    local bad = BAD[kind] or kind == "link" and number <= 0
-    local name = kind == "recovered" and "recover" or kind
-    log.write(bad and log.WARN or log.INFO, name, text, { n = number > 0 and kind ~= "link" and number or nil })
-    kind, number, text = node:event()
-  end
 end
 
 ---Hands over to the next turn. Jobs that still run keep this timer until they end, or the loop does.
 function Turn:retire()
   local loop = self.loop
   self.over = true
-  loop:log_events()
+  parts.log_events(loop.made.node)
   self:disconnect()
   loop:forget_events() -- that the connections ended is no news here
   for _, door in pairs(loop.doors) do
@@ -299,7 +287,7 @@ function Turn:stop()
     self:abandon(node)
   end
   loop.ended, loop.abandoned = true, true
-  loop:log_events()
+  parts.log_events(loop.made.node)
   self:kill_all()
   node:close()
   log.info("stop", clean and "stopped" or ("stopped; what still ran after %g s was handed back"):format(timeout))

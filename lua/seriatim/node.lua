@@ -1,0 +1,138 @@
+-- What every node is made of, whoever drives it: its id, its settings, its shards, their workers and groups, its events.
+
+local errors = require "seriatim.errors"
+local log = require "seriatim.log"
+local native = require "seriatim.native"
+local schedulers = require "seriatim.schedulers"
+local settings = require "seriatim.settings"
+
+local BOOT_SECONDS = 10 -- how long a start waits for Redis
+
+local node = {}
+
+---Unique for ever.
+---@return string
+function node.new_id()
+  local name = native.hostname():gsub("[^%w_.-]", "-"):sub(1, 24)
+  return ("%s-%d-%s"):format(name, native.getpid(), native.random_hex(8))
+end
+
+---For native.runner and native.node. platform: what the code runs in.
+---@return table
+function node.settings(id, platform, threads, scheduler)
+  return {
+    namespace = settings.namespace,
+    name = "seriatim-server",
+    id = id,
+    description = ("%s pid %d %s seriatim %s"):format(native.hostname(), native.getpid(), platform, native.version),
+    lease_ms = math.floor(settings.lease_time * 1000),
+    poll_ms = math.floor(settings.poll_interval * 1000),
+    threads = threads,
+    scheduler = scheduler,
+  }
+end
+
+---The core's number; of a scheduler of the application's own the core knows nothing.
+---@param scheduler seriatim.Scheduler
+---@return integer
+function node.scheduler_number(scheduler)
+  return type(scheduler) == "number" and scheduler or schedulers.build_lag_scheduler()
+end
+
+---@param list seriatim.Worker[]
+---@return string
+function node.queue_names(list)
+  local names = {}
+  for place, worker in ipairs(list) do
+    names[place] = log.utf8(worker.queue_name)
+  end
+  return table.concat(names, ", ")
+end
+
+-- ---- shards
+
+local function shards_count(worker, ask)
+  local count = errors.must(ask(function(connection)
+    return connection:call("layout", connection:number(worker:queue_settings()), BOOT_SECONDS)
+  end))
+  if count ~= worker.shards_count then
+    local text = ("the code says %d shards, Redis has %d, which counts"):format(worker.shards_count, count)
+    log.warn("warning", text, { q = worker.queue_name })
+  end
+  return count
+end
+
+---The shards as Redis has them, which it does even for the first start of a queue. Raises weather.
+---@param list seriatim.Worker[]
+---@param ask fun(question: fun(connection: seriatim.Connection): ...): ...  pool.ask, or what does as it does
+---@return seriatim.Shard[]
+function node.shards(list, ask)
+  local shards = {}
+  for _, worker in ipairs(list) do
+    for index = 0, shards_count(worker, ask) - 1 do
+      shards[#shards + 1] = { worker = worker, index = index }
+    end
+  end
+  return shards
+end
+
+---What the splitter gives this node, without empty lists; nil: none are fixed, the nodes share them. Raises USAGE.
+---@param shards seriatim.Shard[]
+---@return seriatim.Shard[][]?
+function node.split(shards)
+  local groups = settings.build_splitter()(shards)
+  if groups == nil then
+    return nil
+  end
+  local filled = {}
+  for _, group in ipairs(groups) do
+    filled[#filled + 1] = #group > 0 and group or nil
+  end
+  if #filled == 0 then
+    errors.usage("the splitter gives this node no shard")
+  end
+  return filled
+end
+
+-- ---- what a runner or a native node is told; `made` is one
+
+---@param list seriatim.Worker[]
+---@return table<seriatim.Worker, integer> numbers
+function node.add_workers(made, list)
+  local numbers = {}
+  for _, worker in ipairs(list) do
+    numbers[worker] = made:worker(worker:queue_settings())
+  end
+  return numbers
+end
+
+---The number of each thread's group.
+---@param groups seriatim.Shard[][]?  of node.split
+---@param threads integer  where there are no groups
+---@return integer[]
+function node.add_groups(made, groups, numbers, scheduler, threads)
+  local given = {}
+  for place = 1, groups and #groups or threads do
+    local pairs_ = {}
+    for at, shard in ipairs(groups and groups[place] or {}) do
+      pairs_[at] = { numbers[shard.worker], shard.index }
+    end
+    given[place] = groups and made:group(scheduler, pairs_) or 0
+  end
+  return given
+end
+
+local BAD = { lost = true, refused = true, recovered = true, warning = true }
+
+---Writes what happened since to the log.
+function node.log_events(made)
+  local kind, number, text = made:event()
+  while kind do
+    local bad = BAD[kind] or kind == "link" and number <= 0
+    local name = kind == "recovered" and "recover" or kind
+    log.write(bad and log.WARN or log.INFO, name, text, { n = number > 0 and kind ~= "link" and number or nil })
+    kind, number, text = made:event()
+  end
+end
+
+return node
