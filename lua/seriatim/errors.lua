@@ -103,6 +103,15 @@ function errors.weather(kind, message)
   return nil, errors.new(kind, message)
 end
 
+---The results of a function of the C module, whose weather comes as nil, kind and message: that is nil and a seriatim.Error here.
+---@return any ...
+function errors.outcome(first, second, ...)
+  if first == nil and type(second) == "string" then
+    return errors.weather(second, ...)
+  end
+  return first, second, ...
+end
+
 ---The results of a call; what came as weather (nil, kind and message, or nil and a seriatim.Error) is raised.
 ---@return any ...
 function errors.must(first, second, third, ...)

@@ -28,14 +28,6 @@ function transport.open(url, namespace)
   return setmetatable({ link = link }, Transport)
 end
 
----Weather comes from the C module as nil, kind and message.
-local function outcome(first, second, ...)
-  if first == nil and type(second) == "string" then
-    return errors.weather(second, ...)
-  end
-  return first, second, ...
-end
-
 ---Begins an operation of seriatim.Operations and waits for its end. The last argument is the limit in seconds; nil: as long as
 ---the core allows.
 ---@param name string
@@ -47,7 +39,7 @@ function Transport:call(name, ...)
   if not begun then
     return errors.weather(kind, message)
   end
-  return outcome(errors.guard(link.drive, link, arguments[count]))
+  return errors.outcome(errors.guard(link.drive, link, arguments[count]))
 end
 
 ---@param settings seriatim.QueueSettings

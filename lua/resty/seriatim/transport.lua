@@ -44,14 +44,6 @@ function transport.open(url, namespace)
   return setmetatable({ client = client, address = parsed, was_up = false }, Transport)
 end
 
----Weather comes from the C module as nil, kind and message.
-local function outcome(first, second, ...)
-  if first == nil and type(second) == "string" then
-    return errors.weather(second, ...)
-  end
-  return first, second, ...
-end
-
 local function begin(client, name, ...)
   local begun, kind, message = errors.guard(client[name], client, ...)
   if not begun then
@@ -82,7 +74,7 @@ function Transport:call(name, ...)
   if not begun then
     return nil, err
   end
-  return ended(self:drive(arguments[count]), outcome(errors.guard(self.client.result, self.client)))
+  return ended(self:drive(arguments[count]), errors.outcome(errors.guard(self.client.result, self.client)))
 end
 
 ---Checks the operation's arguments as call does; sends nothing.
