@@ -36,21 +36,30 @@ function Source:take()
   if not self.scheduler then
     return self.runner:take(self.group)
   end
-  return self:scheduled()
+  local worker, shard = self:pick()
+  if worker then
+    return self.runner:take_from(self.group, worker, shard) or nil
+  elseif worker == nil then
+    return self.runner:take(self.group, settings.poll_interval)
+  end
+  native.sleep(0.01)
+  return nil
 end
 
----Without candidates the core may still have something that no scheduler chooses: dead jobs to tell of, the end.
-function Source:scheduled()
+---A worker's number and a shard, as the application's scheduler chose. nil: there is nothing to choose from, but the core may
+---still have what no scheduler chooses: dead jobs to tell of, the end. false: it will not choose.
+---@return integer|false|nil worker
+---@return integer? shard
+function Source:pick()
   local rows = self.runner:candidates(self.group, self.shards_count)
   if not rows or #rows == 0 then
-    return self.runner:take(self.group, settings.poll_interval)
+    return nil
   end
   local place = self:choose(self:candidates(rows))
   if not place then
-    native.sleep(0.01)
-    return nil
+    return false
   end
-  return self.runner:take_from(self.group, rows[place][1], rows[place][2]) or nil
+  return rows[place][1], rows[place][2]
 end
 
 function Source:candidates(rows)

@@ -75,19 +75,14 @@ end
 
 ---The next delivery; nil: none now; false: there will be no more. The seconds that a wait may last.
 function Seat:take()
-  local node, source = self.made.node, self.source
-  if not source.scheduler then
+  local node, source, worker, shard = self.made.node, self.source, nil, nil
+  if source.scheduler then
+    worker, shard = source:pick()
+  end
+  if worker == nil then
     return node:take(self.group), settings.poll_interval
   end
-  local rows = node:candidates(self.group, self.made.shards_count)
-  if not rows or #rows == 0 then
-    return node:take(self.group), settings.poll_interval
-  end
-  local place = source:choose(source:candidates(rows))
-  if not place then
-    return nil, RELUCTANT
-  end
-  return node:take_from(self.group, rows[place][1], rows[place][2]) or nil, RELUCTANT
+  return worker and node:take_from(self.group, worker, shard) or nil, RELUCTANT
 end
 
 function Seat:run(delivery)
