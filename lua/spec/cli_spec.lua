@@ -1,7 +1,6 @@
 -- The command: usage, exit codes, what -r and -C load, the operators' verbs, a private Redis.
 local command = require "support.command"
 local native = require "seriatim.native"
-local redis_server = require "support.redis_server"
 local seriatim = require "seriatim"
 
 local APP = [[
@@ -32,26 +31,10 @@ end)
 ]]
 
 describe("seriatim-lua", function()
-  local redis, shell
+  local shell
 
-  setup(function()
-    redis = redis_server.start()
-  end)
-
-  teardown(function()
-    redis:remove()
-  end)
-
-  before_each(function()
-    redis:flush()
-    seriatim.reset_settings()
-    seriatim.redis = redis.url
-    shell = command.shell(redis.url)
-    shell:write("app.lua", APP)
-  end)
-
-  after_each(function()
-    shell:remove()
+  command.use({ setup = setup, before_each = before_each, after_each = after_each, teardown = teardown }, APP, function(_, made)
+    shell = made
   end)
 
   local function queue(name)

@@ -34,23 +34,8 @@ end }
 describe("a server", function()
   local redis, shell
 
-  setup(function()
-    redis = redis_server.start()
-  end)
-
-  teardown(function()
-    redis:remove()
-  end)
-
-  before_each(function()
-    redis:flush()
-    seriatim.reset_settings()
-    seriatim.redis = redis.url
-    shell = command.shell(redis.url)
-  end)
-
-  after_each(function()
-    shell:remove()
+  command.use({ setup = setup, before_each = before_each, after_each = after_each, teardown = teardown }, nil, function(...)
+    redis, shell = ...
   end)
 
   local function queue(options)
@@ -256,25 +241,10 @@ end)
 -- ---- -p
 
 describe("several processes", function()
-  local redis, shell
+  local shell
 
-  setup(function()
-    redis = redis_server.start()
-  end)
-
-  teardown(function()
-    redis:remove()
-  end)
-
-  before_each(function()
-    redis:flush()
-    seriatim.reset_settings()
-    seriatim.redis = redis.url
-    shell = command.shell(redis.url)
-  end)
-
-  after_each(function()
-    shell:remove()
+  command.use({ setup = setup, before_each = before_each, after_each = after_each, teardown = teardown }, nil, function(_, made)
+    shell = made
   end)
 
   local MANY = APP .. [[

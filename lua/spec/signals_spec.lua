@@ -1,7 +1,6 @@
 -- Signals act at once, whatever the server's threads do.
 local command = require "support.command"
 local native = require "seriatim.native"
-local redis_server = require "support.redis_server"
 local seriatim = require "seriatim"
 
 local APP = [[
@@ -46,26 +45,10 @@ end }
 local ACT_WITHIN = 300 -- milliseconds: what is less than 50 on a quiet machine
 
 describe("signals", function()
-  local redis, shell
+  local shell
 
-  setup(function()
-    redis = redis_server.start()
-  end)
-
-  teardown(function()
-    redis:remove()
-  end)
-
-  before_each(function()
-    redis:flush()
-    seriatim.reset_settings()
-    seriatim.redis = redis.url
-    shell = command.shell(redis.url)
-    shell:write("app.lua", APP)
-  end)
-
-  after_each(function()
-    shell:remove()
+  command.use({ setup = setup, before_each = before_each, after_each = after_each, teardown = teardown }, APP, function(_, made)
+    shell = made
   end)
 
   local function queue()

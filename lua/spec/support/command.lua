@@ -1,5 +1,7 @@
 -- The command seriatim-lua in a process of its own, in a folder of its own.
 local native = require "seriatim.native"
+local redis_server = require "support.redis_server"
+local seriatim = require "seriatim"
 local suite = require "support.suite"
 
 local NEUTRAL = {
@@ -134,6 +136,25 @@ function Shell:run(...)
   local path = ("%s/run%d"):format(self.folder, self.count)
   os.execute(("( %s ) > %s 2>&1 < /dev/null; echo $? > %s.code"):format(self:line(arguments), path, path))
   return command.read(path), tonumber(command.read(path .. ".code"))
+end
+
+---Every test has an empty Redis and a shell with its URL, with default settings here. busted: its functions, as the file that
+---calls this sees them. app: the text of app.lua, if there is one. hand: is given both before each test.
+function command.use(busted, app, hand)
+  local redis, shell
+  busted.setup(function() redis = redis_server.start() end)
+  busted.before_each(function()
+    redis:flush()
+    seriatim.reset_settings()
+    seriatim.redis = redis.url
+    shell = command.shell(redis.url)
+    if app then
+      shell:write("app.lua", app)
+    end
+    hand(redis, shell)
+  end)
+  busted.after_each(function() shell:remove() end)
+  busted.teardown(function() redis:remove() end)
 end
 
 -- ---- a running one
