@@ -1,6 +1,8 @@
 /* lua_link.c - native.link: one connection that pushes and asks; and what a Client shares with it. */
 #include "lua_link.h"
 
+#include "transport.h"
+
 /* ---- Use ------------------------------------------------------------------------------------------------- */
 
 /* In a child of fork(2): what the parent has under way, and its connection, are the parent's. A link notices by a step. */
@@ -217,7 +219,7 @@ static int link_wait(lua_State *L, seriatim_link *link, int64_t deadline_ms)
 {
     int wants = seriatim_link_wants(link), patience = seriatim_link_timeout_ms(link);
     struct pollfd fd = {seriatim_link_fd(link), POLLIN, 0};
-    int64_t until = patience < 0 ? INT64_MAX : slu_now_ms() + patience;
+    int64_t until = patience < 0 ? INT64_MAX : srt_clock_ms() + patience;
     if (wants)
         fd.events = (short)((wants & SERIATIM_WANT_READ ? POLLIN : 0) | (wants & SERIATIM_WANT_WRITE ? POLLOUT : 0));
     slu_poll(&fd, fd.fd >= 0, until < deadline_ms ? until : deadline_ms, L);

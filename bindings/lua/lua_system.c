@@ -2,6 +2,7 @@
 #include "seriatim_native.h"
 
 #include "link.h"
+#include "transport.h"
 #include "url.h"
 
 #define URL "seriatim.url"
@@ -9,7 +10,7 @@
 
 static int system_now_ms(lua_State *L)
 {
-    slu_push_int(L, slu_now_ms());
+    slu_push_int(L, srt_clock_ms());
     return 1;
 }
 

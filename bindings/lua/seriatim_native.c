@@ -4,6 +4,8 @@
 #endif
 #include "seriatim_native.h"
 
+#include "transport.h"
+
 /* ---- Errors ---------------------------------------------------------------------------------------------- */
 
 int slu_raise(lua_State *L, const char *message)
@@ -179,7 +181,7 @@ int64_t slu_deadline(lua_State *L, int at)
     seconds = slu_double(L, at, "seconds");
     if (!(seconds > 0))
         return 0;
-    return seconds < 1e9 ? slu_now_ms() + (int64_t)(seconds * 1000.0 + 0.999) : INT64_MAX;
+    return seconds < 1e9 ? srt_clock_ms() + (int64_t)(seconds * 1000.0 + 0.999) : INT64_MAX;
 }
 
 /* Lua's own memory, so nothing needs to be freed. It is left on the stack. */
@@ -335,19 +337,12 @@ srt_bytes *slu_bytes(lua_State *L)
 
 /* ---- Waiting --------------------------------------------------------------------------------------------- */
 
-int64_t slu_now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 int slu_left_ms(int64_t deadline_ms)
 {
     int64_t left;
     if (deadline_ms == INT64_MAX)
         return -1;
-    left = deadline_ms - slu_now_ms();
+    left = deadline_ms - srt_clock_ms();
     return left < 0 ? 0 : left > 60000 ? 60000 : (int)left;
 }
 

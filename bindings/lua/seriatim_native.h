@@ -104,8 +104,7 @@ srt_bytes *slu_bytes(lua_State *L);
 
 /* ---- Waiting -------------------------------------------------------------------------------------------------- */
 
-int64_t slu_now_ms(void);
-/* The ms left until the deadline as poll(2) wants them: -1 for INT64_MAX, never more than a minute. */
+/* Deadlines are in srt_clock_ms time. The ms left until one as poll(2) wants them: -1 for INT64_MAX, never more than a minute. */
 int slu_left_ms(int64_t deadline_ms);
 /* poll(2) until something is ready (1), the deadline (0), or it cannot (-1). A signal does not end it. */
 int slu_poll(struct pollfd *fds, nfds_t count, int64_t deadline_ms, lua_State *L);
