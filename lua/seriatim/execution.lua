@@ -9,7 +9,6 @@ local native = require "seriatim.native"
 local settings = require "seriatim.settings"
 
 local WORKER_DIED = "worker died"
-local LONGEST = 3.2e9 -- seconds: what the core takes as a back-off
 
 local execution = {}
 local Execution = {}
@@ -254,7 +253,7 @@ end
 function Execution:retry_in(count)
   local seconds = self:hook("retry_in", nil, self.worker.retry_in, count)
   if type(seconds) == "number" and seconds == seconds then
-    return math.min(seconds, LONGEST)
+    return seconds
   end
   local text = ("retry_in(%d) gave %s; the default formula is used"):format(count, tostring(seconds))
   log.error("hook", text, { q = self.worker.queue_name })
