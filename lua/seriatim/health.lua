@@ -15,7 +15,7 @@ end
 
 local function judge(maxmemory_policy, appendonly)
   if maxmemory_policy == nil and appendonly == nil then
-    warn("Redis forbids CONFIG GET, so maxmemory-policy and appendonly cannot be checked")
+    warn("Redis forbids INFO, so maxmemory-policy and appendonly cannot be checked")
   end
   if maxmemory_policy ~= nil and maxmemory_policy ~= "noeviction" then
     warn("maxmemory-policy is " .. maxmemory_policy .. ": Redis may throw jobs away; set it to noeviction")
