@@ -1,6 +1,7 @@
 -- Loads what -r names: a Lua file, a folder with init.lua, or a module by its dotted name. Every state of a server does:
 -- the main one first, then each thread's.
 local errors = require "seriatim.errors"
+local private_redis = require "seriatim.private_redis"
 
 local application = {}
 
@@ -121,14 +122,15 @@ function application.load(path)
   end
 end
 
-local ENVIRONMENT = { SERIATIM_ENV = true, RAILS_ENV = true, RACK_ENV = true, APP_ENV = true }
-
 ---What os.getenv says of the environment's name from now on, in this state: Lua cannot set variables.
 ---@param name string
 function application.set_environment(name)
-  local getenv = os.getenv
+  local getenv, names_it = os.getenv, {}
+  for _, variable in ipairs(private_redis.ENVIRONMENTS) do
+    names_it[variable] = true
+  end
   os.getenv = function(variable)
-    return ENVIRONMENT[variable] and name or getenv(variable)
+    return names_it[variable] and name or getenv(variable)
   end
 end
 

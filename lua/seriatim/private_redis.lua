@@ -7,7 +7,8 @@ local native = require "seriatim.native"
 
 local private_redis = {}
 
-local ENVIRONMENTS = { "SERIATIM_ENV", "RAILS_ENV", "RACK_ENV", "APP_ENV" }
+---The variables that may name the environment, the first one first.
+private_redis.ENVIRONMENTS = { "SERIATIM_ENV", "RAILS_ENV", "RACK_ENV", "APP_ENV" }
 
 local redis
 
@@ -27,10 +28,10 @@ function private_redis.folder()
   return (variable("XDG_DATA_HOME") or home .. "/.local/share") .. "/seriatim"
 end
 
----The first that is set of SERIATIM_ENV, RAILS_ENV, RACK_ENV and APP_ENV, or "development".
+---The first of those that is set, or "development".
 ---@return string
 function private_redis.environment()
-  for _, name in ipairs(ENVIRONMENTS) do
+  for _, name in ipairs(private_redis.ENVIRONMENTS) do
     if variable(name) then
       return os.getenv(name)
     end
