@@ -113,6 +113,12 @@ static int read_entries(srt_record *r, srt_arena *arena, record_cursor *c, size_
     return c->ok ? SERIATIM_OK : SERIATIM_PROTOCOL;
 }
 
+/* What is no time at all is taken as due long ago. */
+static int64_t whole_microseconds(double time)
+{
+    return time > -9e15 && time < 9e15 ? (int64_t)time : 0;
+}
+
 /* The compact forms: one payload, never failed, due since its push. */
 static int read_compact(srt_record *r, srt_arena *arena, record_cursor *c, int scored)
 {
@@ -125,7 +131,7 @@ static int read_compact(srt_record *r, srt_arena *arena, record_cursor *c, int s
         return SERIATIM_NOMEM;
     payload.data = (const char *)c->at;
     payload.len = (size_t)(c->end - c->at);
-    r->due_us = (int64_t)stamp;
+    r->due_us = whole_microseconds(stamp);
     record_insert(r, &payload, stamp);
     return SERIATIM_OK;
 }
@@ -145,7 +151,7 @@ int srt_record_read(srt_record *r, srt_arena *arena, const char *data, size_t le
     if (kind < 8)
         return read_compact(r, arena, &c, kind >= 4);
     due = read_double(&c);
-    r->due_us = due > -9e15 && due < 9e15 ? (int64_t)due : 0;
+    r->due_us = whole_microseconds(due);
     r->retry_count = (int32_t)(uint32_t)read_little(&c, 4);
     r->mark = (unsigned)read_little(&c, 1);
     count = (size_t)read_little(&c, 4);

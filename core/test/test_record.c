@@ -83,11 +83,27 @@ static void test_corruption_is_harmless(void **state)
     }
 }
 
+/* Found by fuzz_record: a time beyond int64 was cast to it. */
+static void test_times_beyond_all_numbers(void **state)
+{
+    static const char *const times[] = {"\0\0\0\0\0\0\xf0\x7f", "\0\0\0\0\0\0\xf8\x7f", "\0\xd0\xd0\xd0\xd0\xd0\xd0\xd0"};
+    size_t i, payloads;
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        char plain[9] = "\1";
+        srt_record r;
+        memcpy(plain + 1, times[i], 8);
+        assert_int_equal(read_exact(plain, sizeof plain, &r, &payloads), SERIATIM_OK);
+        assert_int_equal(r.due_us, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_form_and_every_cut),
         cmocka_unit_test(test_corruption_is_harmless),
+        cmocka_unit_test(test_times_beyond_all_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
