@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import _codec, _log, _native
+from . import _check, _codec, _log, _native
 from ._batch import DONE, Batch, Id
 from ._errors import Closed
 from ._middlewares import Walk, is_async
@@ -224,9 +224,11 @@ class Execution:
     def _retry_in(self, count: int) -> float:
         """Seconds; the default formula where the worker's own gives none."""
         seconds = self._hook("retry_in", None, self._ref.instance.retry_in, count)
-        if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds == seconds:
-            return float(seconds)
-        _log.error("hook", f"retry_in({count}) gave {seconds!r}; the default formula is used", q=self._ref.queue_name)
+        number: float | None = self._hook("retry_in", None, _check.number, seconds)
+        if number is not None and number == number:
+            return number
+        given = self._hook("retry_in", "no number", _check.describe, seconds)
+        _log.error("hook", f"retry_in({count}) gave {given}; the default formula is used", q=self._ref.queue_name)
         return _native.back_off(count)
 
     def _hook(self, name: str, fallback: Any, function: Callable[..., Any], *arguments: Any) -> Any:

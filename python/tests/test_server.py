@@ -57,10 +57,36 @@ def test_one_instance_a_process_and_its_errors_end_the_start() -> None:
         serve(broken)
 
 
-@pytest.mark.parametrize("given", [float("nan"), "soon", None, True, RuntimeError("hook")], ids=str)
-def test_a_bad_retry_in_is_logged_and_the_default_formula_counts(given: Any, caplog: pytest.LogCaptureFixture) -> None:
+class Uncooperative:
+    """A number that lets nobody have its value, not even to show it."""
+
+    def __float__(self) -> float:
+        raise SystemExit("float")
+
+    def __repr__(self) -> str:
+        raise KeyboardInterrupt("repr")
+
+
+BAD: dict[str, Any] = {
+    "NaN": float("nan"),
+    "a text": "soon",
+    "nothing": None,
+    "a truth": True,
+    "too large a number for a float": 10**400,
+    "too large a number to be shown": 10**5000,
+    "a complex number": 1j,
+    "a number that raises": Uncooperative(),
+    "an Exception": RuntimeError("hook"),
+    "a BaseException": SystemExit("hook"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_f32_a_bad_retry_in_is_logged_and_the_default_formula_counts(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    given = BAD[name]
+
     def retry_in(self: Any, count: int) -> Any:
-        if isinstance(given, Exception):
+        if isinstance(given, BaseException):
             raise given
         return given
 
@@ -71,6 +97,7 @@ def test_a_bad_retry_in_is_logged_and_the_default_formula_counts(given: Any, cap
     serve(recorder)
     recorder.perform_async([{"id": 1}])
     record = eventually(lambda: recorder.queries.range_by_retry_count(0, 0))[0]
+    assert record["retry_count"] == 0
     assert 14 < record["perform_in"] - time.time() < 46
     assert any("the default formula is used" in line for line in caplog.messages)
 
