@@ -17,6 +17,7 @@ require_relative "resp"
 #   proxy.cut?                                       # has it been cut?
 #   proxy.drop                                       # ends all connections now; drop(reset: true) with a TCP reset
 #   proxy.stall / proxy.flow                         # nothing passes; everything passes again
+#   proxy.swallow                                    # what comes from now on over the connections that are open vanishes
 #   proxy.passed                                     # {up: bytes, down: bytes} so far
 #   proxy.steps                                      # what was done to peers: [Step::Done(pid, script, moment, number of the run)]
 #   proxy.stop
@@ -27,6 +28,7 @@ require_relative "resp"
 #   swallow: {up: n} or {down: n}  n bytes pass, what comes after vanishes and the connection stays open
 #   delay: {up: s, down: s}        each part is held back for so many seconds
 #   segment: n                     n bytes at a time
+#   answer: ->(name) { "-BUSY ...\r\n" or nil }  answers in Redis' stead, which never sees it; name is a script's or a command's
 #   step: Proxy::Step.new(script: "claim", moment: :sent, nth: 3, signal: :KILL)
 #
 # A step sends the signal to the peer when the nth request of that script (a name of core/scripts)
@@ -35,8 +37,8 @@ require_relative "resp"
 #          :answered  and its answer was delivered
 # Scripts are known by the SHA-1 of their texts in core/src/scripts.inc, or in `scripts:`, the path of another one.
 class Proxy
-  Rule = Struct.new(:cut, :swallow, :delay, :segment, :reset, :step, keyword_init: true) do
-    def [](field) = super || {}
+  Rule = Struct.new(:cut, :swallow, :delay, :segment, :reset, :step, :answer, keyword_init: true) do
+    def at(field) = self[field] || {}
   end
   Step = Struct.new(:script, :moment, :nth, :signal, keyword_init: true) do
     def initialize(script:, moment:, nth: 1, signal: :KILL) = super
@@ -84,7 +86,7 @@ class Proxy
   # A client, the connection to Redis made for it, and its rule.
   class Connection
     attr_reader :number, :client, :redis, :pid, :up, :down
-    attr_accessor :rule, :stepper
+    attr_accessor :rule, :watch
 
     def initialize(number, client, redis)
       @number = number
@@ -102,6 +104,58 @@ class Proxy
       client.setsockopt(Socket::SOL_SOCKET, Socket::SO_LINGER, [1, 0].pack("ii")) if reset && client.is_a?(TCPSocket)
       client.close
       redis.close
+    end
+  end
+
+  # Which script a request asks for, or which command it is.
+  class Names
+    # @param path [String] of scripts.inc
+    def initialize(path)
+      @scripts = File.read(path).scan(/^    X\((\w+), "(\h{40})"\)/).to_h(&:reverse)
+    end
+
+    def of(request)
+      command = request[/\A\*\d+\r\n\$\d+\r\n(\w+)/n, 1]&.upcase
+      case command
+      when "EVALSHA" then @scripts[request[/\$40\r\n(\h{40})/n, 1]]
+      when "EVAL" then @scripts[Digest::SHA1.hexdigest(Resp.words(request)[1])]
+      else command
+      end
+    end
+  end
+
+  # Answers some requests in Redis' stead, each at its turn.
+  class Liar
+    def initialize(answer, connection, names)
+      @answer = answer
+      @connection = connection
+      @names = names
+      @requests = Resp.new
+      @answers = Resp.new
+      @owed = [] # an answer of ours, or nil for one of Redis'
+    end
+
+    def up(bytes)
+      passes = @requests.take(bytes).reject { |request| (@owed << @answer.call(@names.of(request))).last }
+      @connection.down.add(own, 0)
+      passes.join
+    end
+
+    def down(bytes)
+      @answers.take(bytes).each_with_object(+"".b) do |answer, passes|
+        @owed.shift
+        passes << answer << own
+      end
+    end
+
+    def delivered = nil
+
+    private
+
+    def own
+      text = +"".b
+      text << @owed.shift while @owed.first
+      text
     end
   end
 
@@ -150,13 +204,7 @@ class Proxy
     private
 
     def aimed?(request)
-      sha = request[/\A\*\d+\r\n\$7\r\nEVALSHA\r\n\$40\r\n(\h{40})/n, 1] || digest(request)
-      @names[sha] == @step.script && (@seen += 1) == @step.nth
-    end
-
-    def digest(request)
-      text = /\A\*\d+\r\n\$4\r\nEVAL\r\n\$(\d+)\r\n/n.match(request) or return
-      Digest::SHA1.hexdigest(request.byteslice(text.end(0), text[1].to_i))
+      @names.of(request) == @step.script && (@seen += 1) == @step.nth
     end
 
     # Redis did not know the script, so it will be asked again.
@@ -176,17 +224,12 @@ class Proxy
 
   def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-  # @return [Hash{String => String}] SHA-1 to name
-  def self.scripts(path = SCRIPTS)
-    File.read(path).scan(/^    X\((\w+), "(\h{40})"\)/).to_h(&:reverse)
-  end
-
   attr_reader :socket, :port, :steps, :passed
   attr_writer :rule
 
   def initialize(upstream, tcp: false, scripts: SCRIPTS)
     @upstream = upstream
-    @names = Proxy.scripts(scripts)
+    @names = Names.new(scripts)
     @folder = Dir.mktmpdir("seriatim-proxy")
     @socket = File.join(@folder, "s") unless tcp
     @listener = tcp ? TCPServer.new("127.0.0.1", 0) : UNIXServer.new(@socket)
@@ -217,6 +260,12 @@ class Proxy
   # Forgets a cut that did not come.
   def mend
     order { @cut = nil }
+  end
+
+  def swallow
+    order do
+      @connections.each { |c| c.rule = Rule.new(swallow: { up: c.up.passed, down: c.down.passed }) }
+    end
   end
 
   def drop(reset: false)
@@ -301,7 +350,8 @@ class Proxy
   def give_rule(connection)
     rule = @rule.respond_to?(:call) ? @rule.call(connection) : @rule
     connection.rule = rule || Rule.new
-    connection.stepper = Stepper.new(rule.step, connection, @names, @steps) if rule&.step
+    connection.watch = Stepper.new(rule.step, connection, @names, @steps) if rule&.step
+    connection.watch = Liar.new(rule.answer, connection, @names) if rule&.answer
   end
 
   def step(connection, readable)
@@ -319,10 +369,10 @@ class Proxy
     return if bytes == :wait_readable
     return ended(connection, stream) if bytes.nil?
 
-    bytes = connection.stepper.public_send(stream.name, bytes) if connection.stepper
+    bytes = connection.watch.public_send(stream.name, bytes) if connection.watch
     return close(connection) if bytes.nil?
 
-    stream.add(bytes, connection.rule[:delay].fetch(stream.name, 0))
+    stream.add(bytes, connection.rule.at(:delay).fetch(stream.name, 0))
   end
 
   # What came before the end still passes.
@@ -348,7 +398,7 @@ class Proxy
     return close(connection, reset: connection.rule.reset) if limit_of(connection, stream).nil?
     return if stream.waits?
 
-    dead = stream.name == :down && connection.stepper&.delivered
+    dead = stream.name == :down && connection.watch&.delivered
     close(connection) if dead || !stream.open
   end
 
@@ -356,12 +406,12 @@ class Proxy
   def limit_of(connection, stream)
     rule = connection.rule
     limit = [READ, rule.segment.is_a?(Integer) ? rule.segment : READ].min
-    [rule[:cut][stream.name]&.-(stream.passed), @cut && @cut[0] == stream.name ? @cut[1] : nil].compact.each do |left|
+    [rule.at(:cut)[stream.name]&.-(stream.passed), @cut && @cut[0] == stream.name ? @cut[1] : nil].compact.each do |left|
       return nil if left <= 0
 
       limit = [limit, left].min
     end
-    swallowed = rule[:swallow][stream.name] or return limit
+    swallowed = rule.at(:swallow)[stream.name] or return limit
     swallowed <= stream.passed ? :swallow : [limit, swallowed - stream.passed].min
   end
 
