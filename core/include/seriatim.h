@@ -43,7 +43,8 @@ extern "C" {
     X(AUTH, -13, "Redis refused the credentials")                                                  \
     X(SERVER, -14, "Redis answered with an error")                                                 \
     X(UNSUPPORTED, -15, "not supported by this build")                                             \
-    X(CLOSED, -16, "closed")
+    X(CLOSED, -16, "closed")                                                                       \
+    X(REPLICAS, -17, "too few replicas have it")
 
 typedef enum seriatim_status {
 #define X(name, code, text) SERIATIM_##name = (code),
@@ -186,6 +187,13 @@ unsigned seriatim_layout_shards(const seriatim_client *client, size_t queue);
  */
 int seriatim_push_begin(seriatim_client *client, size_t queue);
 int seriatim_push_job(seriatim_client *client, const seriatim_job *job);
+/*
+ * Between begin and send: this push is done only when so many replicas have it (0 to 1000; 0: none is asked for). Each
+ * WAIT, one for at most 256 KB of jobs, takes at most `timeout` seconds (0.001 to 10). Where they are too few the push ends
+ * with SERIATIM_REPLICAS: it is written, all of it, and seriatim_push_result holds. A push whose connection ends before its
+ * replicas were counted is sent again, also to another master. INVALID names wait_replicas or wait_timeout.
+ */
+int seriatim_push_replicas(seriatim_client *client, int64_t count, double timeout);
 int seriatim_push_send(seriatim_client *client);
 
 typedef struct seriatim_push_counts {
@@ -217,6 +225,11 @@ seriatim_client *seriatim_link_client(seriatim_link *link);
 /* The URL without its password. Borrowed. */
 const char *seriatim_link_url(const seriatim_link *link);
 /*
+ * The Redis that it is connected to, or was last: "host:port", or the path of its socket; empty before the first time. With
+ * sentinels, the master that they named. NUL-terminated, borrowed until the next step.
+ */
+const char *seriatim_link_address(const seriatim_link *link);
+/*
  * OK: what was begun is done. AGAIN: wait, then step. CLOSED: it was reset, or begun before a fork. After 30 seconds without
  * an answer (5 if this link never was connected):
  * UNKNOWN_OUTCOME if something of a push may have been written (the message names the chunks), else
@@ -230,6 +243,46 @@ int seriatim_link_timeout_ms(const seriatim_link *link);
 int seriatim_link_wait(seriatim_link *link);
 /* Ends what is under way and closes the socket; the next begin connects again. */
 void seriatim_link_reset(seriatim_link *link);
+
+/* ---- Sentinel: where the master is now ---------------------------------------------------- */
+
+/*
+ * For hosts with sockets of their own, and for nothing else: links and runners ask by themselves at every connect. Asks the
+ * sentinels of a redis+sentinel:// URL one after another, the one that answered last first, and does no I/O:
+ *
+ *     seriatim_sentinel_begin(s);
+ *     while (seriatim_sentinel_next(s, &where) == SERIATIM_OK)
+ *         connect to `where`; send seriatim_sentinel_output; give what comes to seriatim_sentinel_input until it is not
+ *         AGAIN, all within SERIATIM_SENTINEL_MS; OK: connect to the master; when it cannot be asked: seriatim_sentinel_failed
+ *
+ * The Redis that is connected then must say ROLE master: the session of a client that expects it asks.
+ */
+typedef struct seriatim_sentinel seriatim_sentinel;
+
+#define SERIATIM_SENTINEL_MS 500 /* what a slow or dead one may cost */
+
+typedef struct seriatim_address {
+    const char *host; /* a name or an address, NUL-terminated; borrowed until the sentinel's next call but output and error */
+    int port;
+    int tls;
+} seriatim_address;
+
+/* INVALID: no redis+sentinel:// or rediss+sentinel:// URL. */
+int seriatim_sentinel_new(const seriatim_allocator *allocator, const char *url, seriatim_sentinel **sentinel,
+                          seriatim_error *error);
+void seriatim_sentinel_free(seriatim_sentinel *sentinel);
+/* All of them may be asked again. */
+void seriatim_sentinel_begin(seriatim_sentinel *sentinel);
+/* The one to ask now. IO: all were asked, and seriatim_sentinel_error says what each said. NOMEM. */
+int seriatim_sentinel_next(seriatim_sentinel *sentinel, seriatim_address *where);
+/* What to send to it. Borrowed until the next call of next. */
+void seriatim_sentinel_output(const seriatim_sentinel *sentinel, const char **data, size_t *len);
+/* OK: *master is known. AGAIN: there is more to read. Anything else: this one does not know; close and ask the next. */
+int seriatim_sentinel_input(seriatim_sentinel *sentinel, const char *data, size_t len, seriatim_address *master);
+/* This one cannot be asked, and why. */
+void seriatim_sentinel_failed(seriatim_sentinel *sentinel, const char *why);
+/* Of next, when it answered IO. Borrowed. */
+const seriatim_error *seriatim_sentinel_error(const seriatim_sentinel *sentinel);
 
 /* ---- Deliveries --------------------------------------------------------------------------- */
 
@@ -530,10 +583,13 @@ const seriatim_living_node *seriatim_nodes_result(const seriatim_client *client,
 int seriatim_queues_begin(seriatim_client *client);
 const seriatim_text *seriatim_queues_result(const seriatim_client *client, size_t *count);
 
-/* Whether Redis is set up to keep jobs: by INFO. A Redis that refuses INFO (an ACL, a proxy) does not tell; no failure. */
+/* Whether Redis is set up to keep jobs, and who it is: by INFO. A Redis that refuses INFO (an ACL, a proxy) does not tell; no failure. */
 typedef struct seriatim_health {
     const char *maxmemory_policy; /* "noeviction" or another; NUL-terminated, empty: Redis does not tell */
     int append_only;              /* 1 on, 0 off, -1: Redis does not tell */
+    const char *role;             /* "master", "slave"; NUL-terminated, empty: Redis does not tell */
+    int replicas;                 /* connected ones; -1: Redis does not tell */
+    const char *address;          /* of who answered: see seriatim_link_address; NUL-terminated */
 } seriatim_health;
 
 int seriatim_health_begin(seriatim_client *client);

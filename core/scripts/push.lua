@@ -4,14 +4,18 @@
 -- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 on_waiting,
 --       then per job: id, payload, options ('' or packed: has B (1 score, 2 due, 4 delay), score d, time d (microseconds),
 --       retry_count i4, on_waiting B (0: the queue's), context)
--- Returns 'new folded', followed by the places (from 1) of refused jobs. The same sequence again returns the same answer.
+-- Returns 'new folded', followed by the places (from 1) of refused jobs. The same sequence again returns the same answer, and is
+-- remembered anew.
 -- Error replies: STALE push (a later sequence came first: this one is an echo of a dead connection)
 local SEQUENCE, FOLD, WAITING = ARGV[2], ARGV[3], ARGV[4]
 local WORDS = {'keep', 'earlier', 'later', 'replace', 'reject'}
 local token = call('GET', KEYS[14])
 if token then
   local sequence, answer = string.match(token, '^(%d+) (.*)$')
-  if sequence == SEQUENCE then return answer end
+  if sequence == SEQUENCE then
+    call('PEXPIRE', KEYS[14], 60000)
+    return answer
+  end
   if tonumber(sequence) > tonumber(SEQUENCE) then return error_reply('STALE push') end
 end
 

@@ -181,6 +181,11 @@ int srt_client_send(seriatim_client *c, srt_request *request)
     return SERIATIM_OK;
 }
 
+void srt_client_mark_left(srt_request *request)
+{
+    request->number = CLIENT_LEFT;
+}
+
 int srt_client_left(const seriatim_client *c, const srt_request *request)
 {
     return request->number == CLIENT_LEFT || (request->number != CLIENT_KEPT && (uint64_t)request->number < c->gone);
@@ -271,8 +276,8 @@ int srt_client_give_up(seriatim_client *c, int status, const char *why)
         c->error = error;
     if (c->operation->on_give_up)
         c->operation->on_give_up(c);
-    client_drop(c);
     c->status = c->error.status;
+    client_drop(c);
     return c->status;
 }
 
@@ -328,6 +333,10 @@ void srt_client_disconnected(seriatim_client *c)
     for (r = c->session.first; r; r = r->next)
         r->number = srt_client_left(c, r) ? CLIENT_LEFT : CLIENT_KEPT;
     srt_session_disconnected(&c->session);
+    if (c->status != SERIATIM_AGAIN || !c->operation->on_disconnected)
+        return;
+    c->operation->on_disconnected(c);
+    client_settle(c);
 }
 
 void srt_client_output(const seriatim_client *c, const char **data, size_t *len)
@@ -347,7 +356,8 @@ void srt_client_sent(seriatim_client *c, size_t len)
 static int client_must_pause(int status, const char *text)
 {
     return status == SERIATIM_LOADING || status == SERIATIM_READONLY ||
-           (status == SERIATIM_SERVER && strstr(text, "max number of clients"));
+           (status == SERIATIM_SERVER &&
+            (strstr(text, "max number of clients") || strstr(text, "WAIT cannot be used with replica")));
 }
 
 /* Keeps a request for the next connection. */

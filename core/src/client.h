@@ -44,6 +44,8 @@ typedef struct srt_operation {
      * or OK. Without it, the status is `failed`.
      */
     int (*on_end)(seriatim_client *c, int failed);
+    /* The connection has ended; what waits for an answer will be sent again. May send more. */
+    void (*on_disconnected)(seriatim_client *c);
     /* The I/O side gives up. c->error says why; may be rewritten. Requests without an answer are still in c->session. */
     void (*on_give_up)(seriatim_client *c);
     /* The results are no longer wanted: frees c->state. */
@@ -62,6 +64,7 @@ typedef struct srt_push_chunk {
     unsigned shard;
     size_t first, count, bytes;
     int64_t sequence; /* 0: not queued yet */
+    int unsure;       /* written, and its replicas are not counted yet */
 } srt_push_chunk;
 
 typedef struct srt_push {
@@ -82,6 +85,12 @@ typedef struct srt_push {
     int may_refuse;              /* a job has its own on_waiting "reject" */
     size_t *refused;             /* places; counts.refused of them */
     size_t refused_cap;
+    int64_t replicas, wait_ms;   /* wanted: WAIT replicas wait_ms; 0: none */
+    size_t unsure;               /* chunks */
+    size_t connection;           /* a number for the present one: what WAIT says holds for that alone */
+    seriatim_push_counts sure;   /* counts and written_chunks without the unsure ones */
+    size_t sure_chunks;
+    seriatim_error shortage;     /* REPLICAS: too few have it; no further WAIT is sent */
 } srt_push;
 
 struct seriatim_client {
@@ -107,6 +116,7 @@ struct seriatim_client {
     int64_t stale_generation;       /* the one that was refused */
     srt_push push;
 
+    const char *address; /* of the Redis it is connected to, as the I/O side says; NULL: it does not. Not owned */
     void (*before_begin)(void *host); /* the link's look at getpid(); may be NULL */
     void *host;
 };
@@ -128,6 +138,8 @@ srt_request *srt_client_shard_request(seriatim_client *c, srt_queue *queue, unsi
 int srt_client_send(seriatim_client *c, srt_request *request);
 /* Ends the operation with this status once the answers that are owed are in. Returns status; its text must be in c->error. */
 int srt_client_fail(seriatim_client *c, int status);
+/* After srt_client_send: an earlier sending of the same may have been heard. */
+void srt_client_mark_left(srt_request *request);
 /* May Redis have heard this request, which waits for an answer? */
 int srt_client_left(const seriatim_client *c, const srt_request *request);
 

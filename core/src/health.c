@@ -2,11 +2,12 @@
 #include "operator.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct health_state {
     seriatim_health result;
-    char policy[64];
+    char policy[64], role[16], address[272];
 } health_state;
 
 /* INFO needs fewer rights than CONFIG GET, and hosted Redis answers it. */
@@ -31,20 +32,32 @@ static const char *health_field(const char *text, const char *name, size_t *len)
     return at;
 }
 
+/* Copies a field's text, as far as it fits; a field that is not there stays empty. */
+static void health_copy(const char *text, const char *name, char *out, size_t cap)
+{
+    size_t len = 0;
+    const char *field = health_field(text, name, &len);
+    if (field)
+        snprintf(out, cap, "%.*s", (int)(len < cap ? len : cap), field);
+}
+
 static int health_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
     health_state *h = c->state;
-    const char *field;
+    const char *text = reply->tokens[0].data, *field;
     size_t len;
     (void)r;
     if (reply->tokens[0].type != SRT_STRING)
         return srt_operator_protocol(c, "INFO");
-    field = health_field(reply->tokens[0].data, "\nmaxmemory_policy:", &len);
-    if (field)
-        snprintf(h->policy, sizeof h->policy, "%.*s", (int)(len < sizeof h->policy ? len : sizeof h->policy), field);
-    field = health_field(reply->tokens[0].data, "\naof_enabled:", &len);
+    health_copy(text, "\nmaxmemory_policy:", h->policy, sizeof h->policy);
+    health_copy(text, "\nrole:", h->role, sizeof h->role);
+    field = health_field(text, "\naof_enabled:", &len);
     if (field && len == 1 && (*field == '0' || *field == '1'))
         h->result.append_only = *field == '1';
+    field = health_field(text, "\nconnected_slaves:", &len);
+    if (field && len > 0 && len < 9)
+        h->result.replicas = (int)strtol(field, NULL, 10);
+    snprintf(h->address, sizeof h->address, "%s", c->address ? c->address : "");
     return SERIATIM_OK;
 }
 
@@ -74,7 +87,9 @@ int seriatim_health_begin(seriatim_client *c)
     if (!h)
         return SERIATIM_NOMEM;
     h->result.maxmemory_policy = h->policy;
-    h->result.append_only = -1;
+    h->result.role = h->role;
+    h->result.address = h->address;
+    h->result.append_only = h->result.replicas = -1;
     c->state = h;
     return srt_client_start(c, &operation, SRT_NO_QUEUE);
 }

@@ -15,7 +15,10 @@
 #define PUSH_MILLISECONDS 1e11       /* as seconds, the year 5138; as milliseconds, 1973 */
 #define PUSH_DAY 86400.0             /* by which the host's clock may be behind */
 
-enum { PUSH_KIND_CHUNK, PUSH_KIND_TOKEN };
+enum { PUSH_KIND_CHUNK, PUSH_KIND_TOKEN, PUSH_KIND_WAIT };
+
+#define PUSH_MAX_REPLICAS 1000
+#define PUSH_MAX_WAIT 10.0 /* seconds: less than the silence after which a connection counts as dead */
 
 /* ---- Checks -------------------------------------------------------------------------------- */
 
@@ -223,7 +226,11 @@ int seriatim_push_begin(seriatim_client *c, size_t queue)
     memset(&p->counts, 0, sizeof p->counts);
     p->pending_chunks = p->written_chunks = p->failed_chunks = p->pending_jobs = p->failed_jobs = 0;
     p->may_refuse = 0;
+    p->replicas = p->wait_ms = 0;
+    p->unsure = p->sure_chunks = 0;
+    memset(&p->sure, 0, sizeof p->sure);
     srt_error_clear(&p->failure);
+    srt_error_clear(&p->shortage);
     c->queue = queue;
     if (!srt_client_queue_at(c, queue))
         return SERIATIM_INVALID;
@@ -252,6 +259,25 @@ int seriatim_push_job(seriatim_client *c, const seriatim_job *job)
     if (status != SERIATIM_OK)
         c->push.failure = c->error;
     return status;
+}
+
+int seriatim_push_replicas(seriatim_client *c, int64_t count, double timeout)
+{
+    int status = push_check_open(c);
+    if (status != SERIATIM_OK)
+        return status;
+    if (count < 0 || count > PUSH_MAX_REPLICAS)
+        status = srt_fail(&c->error, SERIATIM_INVALID, "wait_replicas must be from 0 to %d, not %lld", PUSH_MAX_REPLICAS,
+                          (long long)count);
+    else if (!(timeout >= 0.001 && timeout <= PUSH_MAX_WAIT))
+        status = srt_fail(&c->error, SERIATIM_INVALID, "wait_timeout must be from 0.001 to %.0f seconds", PUSH_MAX_WAIT);
+    if (status != SERIATIM_OK) {
+        c->push.failure = c->error;
+        return status;
+    }
+    c->push.replicas = count;
+    c->push.wait_ms = (int64_t)(timeout * 1000);
+    return SERIATIM_OK;
 }
 
 seriatim_push_counts seriatim_push_result(const seriatim_client *c)
@@ -290,7 +316,7 @@ static void push_sort_places(const srt_push *p, unsigned shards, size_t *starts)
 static int push_add_chunk(const seriatim_allocator *mem, srt_push *p, unsigned shard, size_t first, size_t end)
 {
     void *chunks = p->chunks;
-    srt_push_chunk chunk = {shard, first, 0, 0, 0};
+    srt_push_chunk chunk = {shard, first, 0, 0, 0, 0};
     if (srt_grow(mem, &chunks, &p->chunk_cap, p->chunk_count + 1, sizeof *p->chunks) != SERIATIM_OK)
         return SERIATIM_NOMEM;
     p->chunks = chunks;
@@ -368,16 +394,21 @@ static void push_chunk_args(const srt_push *p, const srt_push_chunk *chunk, srt_
     r->args += 3 * chunk->count;
 }
 
+/* A chunk that was sent before goes with the number that it had, by which its shard knows it. */
 static int push_send_chunk(seriatim_client *c, size_t i)
 {
     srt_push *p = &c->push;
     srt_push_chunk *chunk = &p->chunks[i];
+    int again = chunk->sequence != 0, status;
     const srt_queue *queue = c->registry.queues[c->queue];
     srt_request *r =
         srt_session_begin(&c->session, srt_script_push, &queue->shards[chunk->shard].args, SRT_SHARD_KEYS);
     if (!r)
         return srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
-    chunk->sequence = ++c->sequence;
+    if (!again) {
+        chunk->sequence = ++c->sequence;
+        p->flying += chunk->bytes;
+    }
     push_token_arg(c, queue, chunk->shard, r);
     r->keys = r->args;
     srt_request_int(r, queue->generation);
@@ -387,8 +418,10 @@ static int push_send_chunk(seriatim_client *c, size_t i)
     push_chunk_args(p, chunk, r);
     r->kind = PUSH_KIND_CHUNK;
     r->place = i;
-    p->flying += chunk->bytes;
-    return srt_client_send(c, r);
+    status = srt_client_send(c, r);
+    if (again && status == SERIATIM_OK)
+        srt_client_mark_left(r);
+    return status;
 }
 
 /* Begins further shards, as many as fit into what may fly at once. */
@@ -491,9 +524,89 @@ static int push_take_written(seriatim_client *c, size_t i, const char *text, siz
         return srt_client_fail(c, status);
     }
     p->written_chunks++;
+    if (p->replicas && p->shortage.status == SERIATIM_OK) {
+        p->chunks[i].unsure = 1;
+        p->unsure++;
+        return SERIATIM_OK;
+    }
     push_settle_chunk(p, &p->chunks[i]);
     return push_go_on(c, i);
 }
+
+/* ---- Replicas ------------------------------------------------------------------------------ */
+
+/*
+ * WAIT counts the replicas that have what this very connection wrote, so it follows when all chunks that were sent are
+ * answered; until then nothing of them is settled, and on another connection they go again before the next WAIT.
+ */
+static int push_ask_replicas(seriatim_client *c)
+{
+    srt_push *p = &c->push;
+    srt_request *r;
+    if (p->unsure == 0 || c->asked != 1 || c->failed != SERIATIM_OK)
+        return c->failed;
+    r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
+    if (!r)
+        return srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
+    srt_request_text(r, "WAIT");
+    srt_request_int(r, p->replicas);
+    srt_request_int(r, p->wait_ms);
+    r->kind = PUSH_KIND_WAIT;
+    r->place = p->connection;
+    return srt_client_send(c, r);
+}
+
+static void push_settle_unsure(srt_push *p)
+{
+    size_t i;
+    for (i = 0; i < p->opened && p->unsure; i++)
+        if (p->chunks[i].unsure)
+            push_settle_chunk(p, &p->chunks[i]);
+    p->unsure = 0;
+    p->sure = p->counts;
+    p->sure_chunks = p->written_chunks;
+}
+
+static int push_take_replicas(seriatim_client *c, const srt_request *r, int64_t count)
+{
+    srt_push *p = &c->push;
+    size_t i, opened = p->opened;
+    if (r->place != p->connection)
+        return SERIATIM_OK;
+    if (count < p->replicas && p->shortage.status == SERIATIM_OK)
+        srt_fail(&p->shortage, SERIATIM_REPLICAS, "the push is written, %lld of %lld replicas have it", (long long)count,
+                 (long long)p->replicas);
+    push_settle_unsure(p);
+    for (i = 0; i < opened; i++)
+        if (p->chunks[i].unsure) {
+            p->chunks[i].unsure = 0;
+            push_go_on(c, i);
+        }
+    return c->failed;
+}
+
+/* Nobody can say whether the next master has it: all that is unsure goes again, and counts when it is answered again. */
+static void push_on_disconnected(seriatim_client *c)
+{
+    srt_push *p = &c->push;
+    srt_request *r;
+    size_t i;
+    p->connection++;
+    for (r = c->session.first; r; r = r->next)
+        if (r->kind == PUSH_KIND_WAIT && !r->handshake) {
+            r->handshake = 1; /* dropped with the connection */
+            c->asked--;
+        }
+    for (i = 0; i < p->opened && p->unsure; i++)
+        if (p->chunks[i].unsure && push_send_chunk(c, i) == SERIATIM_OK) {
+            p->chunks[i].unsure = 0;
+            p->unsure--;
+        }
+    p->counts = p->sure;
+    p->written_chunks = p->sure_chunks;
+}
+
+/* ---- All answers --------------------------------------------------------------------------- */
 
 /* The token of a chunk whose layout grew old under way: 'sequence answer' of what this shard took from us last. */
 static int push_take_token(seriatim_client *c, size_t i, const srt_token *token)
@@ -508,10 +621,14 @@ static int push_on_reply(seriatim_client *c, srt_request *r, const srt_reply *re
 {
     const srt_token *root = &reply->tokens[0];
     if (r->kind == PUSH_KIND_TOKEN)
-        return push_take_token(c, r->place, root);
-    if (root->type != SRT_STRING)
-        return srt_client_fail(c, push_fail_answer(c, "no text"));
-    return push_take_written(c, r->place, root->data, root->len);
+        push_take_token(c, r->place, root);
+    else if (root->type != (r->kind == PUSH_KIND_WAIT ? SRT_INTEGER : SRT_STRING))
+        srt_client_fail(c, push_fail_answer(c, "no text"));
+    else if (r->kind == PUSH_KIND_WAIT)
+        push_take_replicas(c, r, root->integer);
+    else
+        push_take_written(c, r->place, root->data, root->len);
+    return push_ask_replicas(c);
 }
 
 static int push_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
@@ -522,11 +639,18 @@ static int push_on_refused(seriatim_client *c, srt_request *r, const seriatim_er
             srt_fail(&c->error, SERIATIM_UNKNOWN_OUTCOME, "outcome unknown: %.200s", error->message);
         return srt_client_fail(c, SERIATIM_UNKNOWN_OUTCOME);
     }
+    if (r->kind == PUSH_KIND_WAIT) {
+        if (r->place == p->connection)
+            srt_fail(&p->shortage, SERIATIM_REPLICAS, "the push is written, and WAIT was refused: %.180s", error->message);
+        push_take_replicas(c, r, 0);
+        return push_ask_replicas(c);
+    }
     if (p->failed_chunks++ == 0)
         p->failure = *error;
     push_settle_chunk(p, &p->chunks[r->place]);
     p->failed_jobs += p->chunks[r->place].count;
-    return push_go_on(c, r->place);
+    push_go_on(c, r->place);
+    return push_ask_replicas(c);
 }
 
 /* Was an earlier sending of it applied, before the layout changed? Its token tells. */
@@ -535,7 +659,7 @@ static int push_on_stale(seriatim_client *c, srt_request *r, int left)
     const srt_queue *queue = c->registry.queues[c->queue];
     srt_request *ask;
     if (!left || c->failed != SERIATIM_OK)
-        return SERIATIM_OK;
+        return push_ask_replicas(c);
     ask = srt_session_begin(&c->session, srt_script_none, NULL, 0);
     if (!ask)
         return srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
@@ -612,6 +736,7 @@ static int push_fail_unwritten(seriatim_client *c)
 static int push_on_end(seriatim_client *c, int failed)
 {
     srt_push *p = &c->push;
+    push_settle_unsure(p);
     if (failed == SERIATIM_OK && p->failed_chunks > 0) {
         failed = p->failure.status;
         c->error = p->failure;
@@ -620,6 +745,8 @@ static int push_on_end(seriatim_client *c, int failed)
     }
     if (failed != SERIATIM_OK)
         push_fail_unwritten(c);
+    else if ((failed = p->shortage.status) != SERIATIM_OK)
+        c->error = p->shortage;
     push_close(c);
     return failed;
 }
@@ -627,22 +754,21 @@ static int push_on_end(seriatim_client *c, int failed)
 /* Does this request, which has no answer, leave the outcome of its chunk in doubt? */
 static int push_in_doubt(const seriatim_client *c, const srt_request *r)
 {
-    if (r->handshake)
+    if (r->handshake || r->kind == PUSH_KIND_WAIT)
         return 0;
     return r->kind == PUSH_KIND_TOKEN || (r->kind == PUSH_KIND_CHUNK && srt_client_left(c, r));
 }
 
 /* ": shard 3 (1,000 jobs), shard 4 (400 jobs)" as far as it fits. */
-static size_t push_list_shards(const seriatim_client *c, char *out, size_t cap, size_t at)
+static size_t push_list_shards(const srt_push *p, char *out, size_t cap, size_t at)
 {
-    const srt_request *r;
     const char *between = ": ";
-    for (r = c->session.first; r; r = r->next) {
+    size_t i;
+    for (i = 0; i < p->chunk_count; i++) {
         char text[64], number[32];
-        const srt_push_chunk *chunk;
-        if (!push_in_doubt(c, r))
+        const srt_push_chunk *chunk = &p->chunks[i];
+        if (!chunk->unsure)
             continue;
-        chunk = &c->push.chunks[r->place];
         snprintf(text, sizeof text, "%sshard %u (%s jobs)", between, chunk->shard, push_number(number, chunk->count));
         if (at + strlen(text) + 6 > cap)
             return push_append(out, cap, at, ", ...");
@@ -661,19 +787,23 @@ static void push_fail_unknown(seriatim_client *c, size_t chunks, size_t jobs)
     if (unwritten)
         snprintf(tail, sizeof tail, "; %s jobs were not written", push_number(number, unwritten));
     snprintf(text, sizeof text, "outcome unknown: %s were sent and not answered", what);
-    at = push_list_shards(c, text, sizeof text - strlen(tail), strlen(text));
+    at = push_list_shards(p, text, sizeof text - strlen(tail), strlen(text));
     push_append(text, sizeof text, at, tail);
     srt_fail(&c->error, SERIATIM_UNKNOWN_OUTCOME, "%s", text);
 }
 
 static void push_on_give_up(seriatim_client *c)
 {
+    srt_push *p = &c->push;
     const srt_request *r;
-    size_t chunks = 0, jobs = 0;
+    size_t chunks = 0, jobs = 0, i;
     for (r = c->session.first; r; r = r->next)
-        if (push_in_doubt(c, r)) {
+        if (push_in_doubt(c, r))
+            p->chunks[r->place].unsure = 1;
+    for (i = 0; i < p->chunk_count; i++)
+        if (p->chunks[i].unsure) {
             chunks++;
-            jobs += c->push.chunks[r->place].count;
+            jobs += p->chunks[i].count;
         }
     if (chunks)
         push_fail_unknown(c, chunks, jobs);
@@ -704,6 +834,7 @@ int seriatim_push_send(seriatim_client *c)
         .on_refused = push_on_refused,
         .on_stale = push_on_stale,
         .on_end = push_on_end,
+        .on_disconnected = push_on_disconnected,
         .on_give_up = push_on_give_up,
     };
     int status;
