@@ -76,10 +76,26 @@ static int64_t seconds_to_us(double seconds)
     return (int64_t)((seconds < SRT_CENTURY_SECONDS ? seconds : SRT_CENTURY_SECONDS) * 1e6);
 }
 
+/* An error's text is kept to so many bytes: one that Redis refuses for its size would never be settled. */
+#define ERROR_BYTES 65536
+
+/* Cut where a character of UTF-8 begins, if it is UTF-8. */
+static size_t error_length(const char *error, size_t len)
+{
+    size_t cut = ERROR_BYTES;
+    if (len <= ERROR_BYTES)
+        return len;
+    while (cut > ERROR_BYTES - 3 && ((unsigned char)error[cut] & 0xC0) == 0x80)
+        cut--;
+    return cut;
+}
+
 int seriatim_delivery_fail(seriatim_delivery *d, size_t i, const char *error, size_t len, double retry_in)
 {
     srt_job *job = d->jobs[i];
-    char *text = outcome_reserve(job, len);
+    char *text;
+    len = error_length(error, len);
+    text = outcome_reserve(job, len);
     if (!text)
         return SERIATIM_NOMEM;
     if (len)
@@ -105,8 +121,10 @@ int seriatim_delivery_reject(seriatim_delivery *d, size_t i, const size_t *place
                              size_t len)
 {
     srt_job *job = d->jobs[i];
-    char *text = outcome_reserve(job, len + 8 * count);
+    char *text;
     size_t p;
+    len = error_length(reason, len);
+    text = outcome_reserve(job, len + 8 * count);
     if (!text)
         return SERIATIM_NOMEM;
     if (len)
