@@ -17,6 +17,9 @@ module Seriatim
     # @return [Module] the worker
     attr_reader :worker
 
+    # @return [Array<String>] all ids, whatever became of the Hash meanwhile
+    attr_reader :ids
+
     # @return [Integer] the shard of the queue that all ids lie in
     def shard = @delivery.shard
 
@@ -30,6 +33,7 @@ module Seriatim
       @worker = worker
       @delivery = delivery
       @payloads_by_id = payloads_by_id
+      @ids = payloads_by_id.keys.freeze
       @places = places
       @extend_time = extend_time
     end
@@ -41,8 +45,6 @@ module Seriatim
       @payloads_by_id.each(&block)
       self
     end
-
-    alias ids keys
 
     # The id failed with this error (Exception or String), whatever becomes of the others.
     def fail(id, error)
@@ -83,7 +85,7 @@ module Seriatim
     def outcomes? = !@outcomes.nil?
 
     # @api private
-    def place(id) = (@places ||= @payloads_by_id.each_key.with_index.to_h).fetch(id)
+    def places = @places ||= @ids.each_with_index.to_h
 
     def inspect = "#<#{self.class} #{@payloads_by_id.inspect}>"
 
@@ -93,13 +95,13 @@ module Seriatim
 
     def known(id)
       text = text(id)
-      @payloads_by_id.key?(text) ? text : raise(Invalid, "the batch holds no id #{text.inspect}")
+      places.key?(text) ? text : raise(Invalid, "the batch holds no id #{text.inspect}")
     end
 
     # As the core has it: id, fence, retry_count, perform_in, error, [[bytes, score, context]].
     def job(id)
       id = known(id)
-      (@rows ||= {})[id] ||= @delivery.job(place(id))
+      (@rows ||= {})[id] ||= @delivery.job(places.fetch(id))
     end
 
     def report(id, outcome)

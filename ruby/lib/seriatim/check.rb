@@ -42,7 +42,7 @@ module Seriatim
       text = value.inspect
       text = "#{text[0, 60]}..." if text.size > 63
       "#{text} (#{value.class})"
-    rescue StandardError
+    rescue Exception # rubocop:disable Lint/RescueException
       "a #{value.class}"
     end
   end

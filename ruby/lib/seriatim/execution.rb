@@ -7,7 +7,7 @@ module Seriatim
   class Execution
     DIED = "worker died"
 
-    # @param host [#worker, #runner] finds workers by number
+    # @param host [Server] finds workers by number
     def initialize(host, delivery)
       @host = host
       @delivery = delivery
@@ -48,11 +48,18 @@ module Seriatim
         unmasked { perform }
         error = nil
       rescue Exception => e # rubocop:disable Lint/RescueException
+        raise if @host.forked?
+
         error = e
       ensure
-        error || @batch.outcomes? || @places ? conclude(error) : @delivery.done_all
-        log("done", @batch.size) unless error
+        attempted(error) unless @host.forked? || (error.is_a?(ThreadEnded) && @host.leaving?)
       end
+    end
+
+    # A child that the job forked has no outcome to give, and what was ended with the server is handed back.
+    def attempted(error)
+      error || @batch.outcomes? || @places ? conclude(error) : @delivery.done_all
+      log("done", @batch.size) unless error
     end
 
     def perform
@@ -78,30 +85,34 @@ module Seriatim
     end
 
     def decode(codec, row, place)
-      values, broken, reason = read(codec, row[5])
-      return values if broken.empty?
-
-      @delivery.reject(place, broken, reason)
-      Log.error("dead", "#{broken.size} payloads cannot be read: #{reason}", q: @worker.queue_name, id: row[0])
-      nil
+      broken = {}
+      values = row[5].each_with_index.map { |(bytes, _score, _context), at| read(codec, bytes) { |error| broken[at] = error } }
+      values if broken.empty?
+    ensure
+      reject(row[0], place, broken) unless broken.empty? # also where the codec ended this very thread
     end
 
-    # @return values, places of what cannot be read, the first reason
-    def read(codec, payloads)
-      broken = []
-      reason = nil
-      values = payloads.each_with_index.map do |(bytes, _score, _context), at|
-        unmasked { codec.load(bytes) }
-      rescue Exception => e # rubocop:disable Lint/RescueException
-        reason ||= "undecodable payload: #{Log.describe(e)}"
-        broken << at
-        nil
-      end
-      [values, broken, reason]
+    # Yields why it cannot be read.
+    def read(codec, bytes)
+      error = ThreadEnded.new("the codec ended its thread")
+      value = unmasked { codec.load(bytes) }
+      error = nil
+      value
+    rescue Exception => e # rubocop:disable Lint/RescueException
+      error = e
+      nil
+    ensure
+      yield error if error
+    end
+
+    def reject(id, place, broken)
+      reason = "undecodable payload: #{Log.describe(broken.values.first)}"
+      @delivery.reject(place, broken.keys, reason)
+      Log.error("dead", "#{broken.size} payloads cannot be read: #{reason}", q: @worker.queue_name, id: id)
     end
 
     def extend_time(seconds)
-      @batch.each_key { |id| @host.runner.extend_time(@delivery, place_of(id), seconds) }
+      @batch.ids.each { |id| @host.runner.extend_time(@delivery, place_of(id), seconds) }
     end
 
     # What the core has of every id: id, fence, retry_count, perform_in, error, [[bytes, score, context]].
@@ -112,7 +123,7 @@ module Seriatim
     # ---- outcomes
 
     def conclude(error)
-      @left = @batch.keys
+      @left = @batch.ids.dup
       until @left.empty?
         id = @left.first
         outcome = @batch.outcome(id) || error || :done
@@ -135,7 +146,7 @@ module Seriatim
     end
 
     def log(event, count)
-      Log.debug(event, nil, q: @worker.queue_name, id: @batch.keys.first, n: count, elapsed: elapsed) if Log.debug?
+      Log.debug(event, nil, q: @worker.queue_name, id: @batch.ids.first, n: count, elapsed: elapsed) if Log.debug?
     end
 
     def error_text(error)
@@ -146,12 +157,10 @@ module Seriatim
 
     # Seconds; the default formula where the worker's own gives none.
     def retry_in(count)
-      seconds = hook("retry_in", nil) { @worker.retry_in(count) }
-      return seconds.to_f if seconds.is_a?(Numeric) && Check.number?(seconds)
-
-      Log.error("hook", "retry_in(#{count}) gave #{Check.describe(seconds)}; the default formula is used", q: @worker.queue_name)
-      backoff(count)
+      hook("retry_in", nil) { seconds(@worker.retry_in(count)) } || backoff(count)
     end
+
+    def seconds(value) = Check.number?(value) ? value.to_f : raise(Invalid, "no number of seconds: #{Check.describe(value)}")
 
     def backoff(count) = Native.back_off(count)
 

@@ -25,7 +25,7 @@ module Seriatim
         end
       end
     rescue Closed
-      raise unless @server.stopping?
+      raise unless @server.stopping? || @server.forked?
     end
 
     private
@@ -45,10 +45,22 @@ module Seriatim
     end
 
     def choose(candidates)
-      Thread.handle_interrupt(Object => :immediate) { @scheduler.call(candidates) }
+      ended = true
+      chosen = Thread.handle_interrupt(Object => :immediate) { @scheduler.call(candidates) }
+      ended = false
+      chosen
     rescue Exception => e # rubocop:disable Lint/RescueException
+      ended = false
       Log.error("hook", "the scheduler raised #{Log.describe(e)}; the oldest goes first")
       candidates.first
+    ensure
+      give_up_scheduler if ended && !@server.leaving?
+    end
+
+    # The thread that takes this one's place would be ended by it as well.
+    def give_up_scheduler
+      @scheduler = nil
+      Log.error("hook", "the scheduler ended its thread; the core's takes its place")
     end
   end
   private_constant :Host

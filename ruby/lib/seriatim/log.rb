@@ -12,6 +12,9 @@ module Seriatim
     LEVELS = { "DEBUG" => Logger::DEBUG, "INFO" => Logger::INFO, "WARN" => Logger::WARN, "ERROR" => Logger::ERROR,
                "FATAL" => Logger::FATAL }.freeze
 
+    NAME = Module.instance_method(:to_s)
+    private_constant :NAME
+
     # What happened; `fields` holds some of q (queue), id (of several: the first), n (how many; of a failure: its
     # retry_count) and elapsed (seconds).
     Event = Struct.new(:name, :text, :fields) do
@@ -45,16 +48,23 @@ module Seriatim
       Logger.new(output, level: level, formatter: format.to_s == "json" ? Json.new : Line.new)
     end
 
-    # Logs an event; never raises.
+    # Logs an event; never raises, whatever the application's logger does.
     # @param level [Integer] as in Logger
     def write(level, name, text = nil, **fields)
       logger = Seriatim.logger or return
       return unless level >= logger.level
 
       event = Event.new(name, text && utf8(text), fields.slice(*FIELDS).compact)
-      logger.add(level, ours?(logger) ? event : event.to_s)
-    rescue StandardError, SystemStackError
-      nil
+      add(logger, level, ours?(logger) ? event : event.to_s)
+    end
+
+    # Interrupts from other threads wait, so that what is rescued is the logger's own.
+    def add(logger, level, event)
+      Thread.handle_interrupt(Object => :never) do
+        logger.add(level, event)
+      rescue Exception # rubocop:disable Lint/RescueException
+        nil
+      end
     end
 
     def debug? = !Seriatim.logger.nil? && Seriatim.logger.level <= Logger::DEBUG
@@ -69,8 +79,8 @@ module Seriatim
 
       at = error.backtrace&.first
       "#{error.class}: #{error.message}#{" (#{at})" if at}"
-    rescue StandardError, SystemStackError
-      error.class.to_s
+    rescue Exception # rubocop:disable Lint/RescueException
+      NAME.bind_call(error.class)
     end
 
     def event(message) = message.is_a?(Event) ? message : Event.new(nil, utf8(message.to_s), {})

@@ -39,6 +39,7 @@ module Seriatim
       @threads_count = threads ? Check.integer("threads", threads, 1..10_000) : Seriatim.threads_per_node
       @workers = Workers.chosen(workers, queues)
       @refs = @workers.map { |worker| Ref.new(worker, Seriatim.reload_workers && worker.name) }
+      @pid = Process.pid
       @id = "#{Socket.gethostname.gsub(/[^A-Za-z0-9_.-]/, "-")[0, 24]}-#{Process.pid}-#{SecureRandom.hex(8)}"
       @lock = Mutex.new
       @threads = []
@@ -89,6 +90,14 @@ module Seriatim
 
     # @return [Boolean]
     def stopping? = @stopping
+
+    # This process is a child that one of the server's threads forked.
+    # @api private
+    def forked? = Process.pid != @pid
+
+    # Threads that end now were ended with the server.
+    # @api private
+    def leaving? = @stopping || Server.exiting
 
     # @return [Boolean]
     def running? = !@runner.nil? && !@stopping
@@ -183,10 +192,14 @@ module Seriatim
       host.run
       ended = true
     rescue Exception => e # rubocop:disable Lint/RescueException
+      raise if forked?
+
       Log.error("thread", "ended by #{Log.describe(e)}; another takes its place")
     ensure
-      spawn(host) unless ended || @stopping || @closed || Server.exiting
-      @lock.synchronize { @threads.delete(Thread.current) }
+      unless forked?
+        spawn(host) unless ended || leaving?
+        @lock.synchronize { @threads.delete(Thread.current) }
+      end
     end
 
     # Shows that this interpreter answers, and writes what the node reports into the log.
@@ -204,6 +217,8 @@ module Seriatim
       nil
     rescue Exception => e # rubocop:disable Lint/RescueException
       @failure = e
+    ensure
+      @keeper = Thread.new { keep } unless @closed || @failure || Server.exiting || forked? # user code ended it
     end
 
     LEVELS = { lease: Logger::INFO, lost: Logger::WARN, refused: Logger::WARN, recovered: Logger::WARN,
