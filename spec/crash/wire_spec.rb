@@ -1,0 +1,98 @@
+# frozen_string_literal: true
+
+require_relative "kit/sides"
+
+RSpec.describe "The way to Redis" do
+  include Sides
+
+  def number(number) = format("%06d", number)
+
+  # One push of one job, its number the payload.
+  def push_one(agent, sent) = agent.push("Cut", { id: id_of(agent.language, sent), payload: number(sent) })
+
+  def id_of(language, sent) = "#{language}#{sent % 10}"
+
+  # What waits, in the order of each id.
+  def waiting(ids) = queue(:Cut).queries.fetch(ids).to_h { |job| [job[:id], job[:payloads].map(&:first)] }
+
+  # Bytes of a push both ways. Two pushes, so that the first finds the connection or loses it.
+  def bytes_of_a_push(proxy, agent, anew)
+    before = nil
+    (1..2).each do |sent|
+      proxy.drop if anew
+      before = proxy.passed.dup
+      push_one(agent, sent)
+    end
+    proxy.passed.to_h { |way, bytes| [way, bytes - before[way]] }
+  end
+
+  # @return [Integer] how many pushes
+  def cut_everywhere(proxy, agent, anew)
+    sent = 2
+    bytes_of_a_push(proxy, agent, anew).each do |way, size|
+      (0..size).step(anew ? Figures.count(5, 1) : 1) do |at|
+        proxy.drop if anew
+        proxy.cut_next(way => at)
+        push_one(agent, sent += 1)
+        at < size ? expect(proxy).to(be_cut, "#{way} #{at} of #{size}") : proxy.mend
+      end
+    end
+    sent
+  end
+
+  # Two connections that end without an answer are followed by a pause of some 40 ms, hence fewer of those.
+  { "an open connection" => false, "a new connection" => true }.each do |name, anew|
+    it "F4 a push on #{name}, cut at every byte both ways, is applied once, from every language" do
+      queues(Cut: { shards_count: 1, fold: :list })
+      proxies = Sides::LANGUAGES.to_h { |language| [language, proxy()] }
+      sent = with_agents(proxies.transform_values(&:url)) { |language, agent| cut_everywhere(proxies[language], agent, anew) }
+      note("F4", "cuts of a push on #{name}", sent.values.sum { |pushes| pushes - 2 })
+
+      sent.each do |language, pushes|
+        lists = waiting((0..9).map { |at| id_of(language, at) }).values
+        expect(lists.flatten.sort).to eq((1..pushes).map { |n| number(n) })
+        expect(lists).to all(satisfy { |numbers| numbers == numbers.sort })
+      end
+    end
+  end
+
+  it "F4 pushes of 2,500 jobs, cut anywhere, are applied once" do
+    queues(Cut: { shards_count: 2, fold: :list })
+    seed = Integer(ENV.fetch("SEED", Random.new_seed % 100_000))
+    random = Random.new(seed)
+    report "SEED=#{seed}"
+    cuts = Figures.count(3, 100)
+    proxies = Sides::LANGUAGES.to_h { |language| [language, proxy()] }
+    with_agents(proxies.transform_values(&:url)) do |language, agent|
+      proxy = proxies[language]
+      cuts.times do |push|
+        proxy.cut_next(random.rand < 0.8 ? { up: random.rand(150_000) } : { down: random.rand(300) })
+        agent.push("Cut", *Array.new(2500) { |job| { id: "#{language}#{job % 50}", payload: (push * 2500) + job } })
+      end
+    end
+    note("F4", "cuts of pushes of 2,500 jobs", cuts * 3)
+    Sides::LANGUAGES.each do |language|
+      lists = waiting((0...50).map { |id| "#{language}#{id}" }).values
+      expect(lists.flatten.sort).to eq((0...(cuts * 2500)).to_a)
+      expect(lists).to all(satisfy { |numbers| numbers == numbers.sort })
+    end
+  end
+
+  it "F4 a push that Redis answers late, by CLIENT PAUSE or DEBUG SLEEP, is applied once" do
+    queues(Cut: { shards_count: 1, fold: :list })
+    seconds = Figures.count(1, 17) # after 15 s a client takes the connection for dead and asks again over a new one
+    with_agents { |_, agent| push_one(agent, 0) }
+    agents = Sides::LANGUAGES.zip(@agents).to_h
+    redis.call("CLIENT", "PAUSE", (seconds * 1000).to_i, "WRITE")
+    took = at_once(agents) { |_, agent| seconds_of { push_one(agent, 1) } }
+    expect(took.values).to all(be >= seconds * 0.9)
+    sleeper = Thread.new { redis.call("DEBUG", "SLEEP", seconds) }
+    pause(0.1)
+    at_once(agents) { |_, agent| push_one(agent, 2) }
+    sleeper.join
+
+    Sides::LANGUAGES.each do |language|
+      (0..2).each { |sent| expect(waiting([id_of(language, sent)]).values).to eq([[number(sent)]]) }
+    end
+  end
+end
