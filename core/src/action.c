@@ -107,7 +107,7 @@ static int action_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
     if (form == ACTION_SHARD || form == ACTION_IDS) {
         if (root->type != SRT_INTEGER)
             return srt_operator_protocol(c, "an action");
-        a->changed += root->integer;
+        a->changed += srt_token_int(root);
         return SERIATIM_OK;
     }
     if (!srt_reply_is_list(reply, 3))

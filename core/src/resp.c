@@ -192,19 +192,24 @@ srt_arena srt_reader_take(srt_reader *r)
     return taken;
 }
 
+static int64_t within_forever(int64_t value)
+{
+    return value > SRT_FOREVER ? SRT_FOREVER : value < -SRT_FOREVER ? -SRT_FOREVER : value;
+}
+
 int64_t srt_token_int(const srt_token *token)
 {
     int64_t value = 0;
     size_t i = 0;
     int negative;
     if (token->type == SRT_INTEGER)
-        return token->integer;
+        return within_forever(token->integer);
     if (token->type != SRT_STRING && token->type != SRT_STATUS_LINE)
         return 0;
     negative = token->len > 0 && token->data[0] == '-';
-    for (i = (size_t)negative; i < token->len && i < 19 && token->data[i] >= '0' && token->data[i] <= '9'; i++)
+    for (i = (size_t)negative; i < token->len && value < SRT_FOREVER && token->data[i] >= '0' && token->data[i] <= '9'; i++)
         value = value * 10 + (token->data[i] - '0');
-    return negative ? -value : value;
+    return within_forever(negative ? -value : value);
 }
 
 int srt_token_is(const srt_token *token, const char *text)

@@ -41,7 +41,9 @@ int srt_reader_next(srt_reader *r, srt_reply *reply, seriatim_error *error);
 /* Moves the memory that the last reply's strings lie in to the caller, who frees the arena. */
 srt_arena srt_reader_take(srt_reader *r);
 
-/* A string or integer token as a number; 0 if it is neither. */
+#define SRT_FOREVER INT64_C(9000000000000000) /* FOREVER of core/scripts/prelude.lua: no number of a script goes beyond */
+
+/* A string or integer token as a number, at most SRT_FOREVER either way; 0 if it is neither. */
 int64_t srt_token_int(const srt_token *token);
 int srt_token_is(const srt_token *token, const char *text);
 

@@ -84,6 +84,31 @@ static void test_absurd_sizes_end_the_connection(void **state)
     }
 }
 
+/* Found by fuzz_client: 19 digits, or sums of what a reply said, went beyond int64. */
+static void test_numbers_have_an_end(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t number;
+    } table[] = {{"0", 0},
+                 {"-7", -7},
+                 {"1789000000000000", 1789000000000000},
+                 {"9000000000000001", 9000000000000000},
+                 {"-9999999999999999999", -9000000000000000},
+                 {"99999999999999999999999999", 9000000000000000},
+                 {"12x", 12},
+                 {"x", 0},
+                 {"-", 0}};
+    srt_token integer = {SRT_INTEGER, INT64_MIN, NULL, 0};
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof table / sizeof *table; i++) {
+        srt_token token = {SRT_STRING, 0, table[i].text, strlen(table[i].text)};
+        assert_int_equal(srt_token_int(&token), table[i].number);
+    }
+    assert_int_equal(srt_token_int(&integer), -9000000000000000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -91,6 +116,7 @@ int main(void)
         cmocka_unit_test(test_a_reply_cut_at_every_byte),
         cmocka_unit_test(test_errors_have_their_status),
         cmocka_unit_test(test_absurd_sizes_end_the_connection),
+        cmocka_unit_test(test_numbers_have_an_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
