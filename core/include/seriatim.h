@@ -566,7 +566,14 @@ typedef struct seriatim_finding {
     int repaired;
 } seriatim_finding;
 
-/* Proves what is stored of a queue, in slices; repair mends what can be mended without losing a payload. */
+/* Instead of a queue's number: the namespace as a whole. */
+#define SERIATIM_NO_QUEUE ((size_t)-1)
+
+/*
+ * Proves what is stored of a queue, in slices; repair mends what can be mended without losing a payload. Of
+ * SERIATIM_NO_QUEUE: that every key below the namespace is a queue's or the nodes', and that every queue has a layout; then
+ * the id of a finding is the key ("stray"), the queue ("layout") or the node ("node").
+ */
 int seriatim_check_begin(seriatim_client *client, size_t queue, int repair);
 const seriatim_finding *seriatim_check_result(const seriatim_client *client, size_t *count);
 size_t seriatim_check_looked_at(const seriatim_client *client);

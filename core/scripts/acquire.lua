@@ -41,10 +41,11 @@ end
 for i = 1, #runs, 2 do
   local id, run = runs[i], runs[i + 1]
   if id ~= '' and (not known[id] or sub(known[id], 2) ~= sub(run, 2)) then
-    local r = read(call('HGET', JOBS, id))
+    local r = record_of_run(id)
     recovered = recovered + 1
     call('ZREM', OVERRUN, id)
-    if digit_of(run) % 4 >= 2 then come_back(id, run, r, fold)
+    if not r then end_run(id, run)
+    elseif digit_of(run) % 4 >= 2 then come_back(id, run, r, fold)
     elseif not mine then died(id, run, r)
     elseif sub(run, 2, 2) == 'o' then report(id, run)
     else come_back(id, run, r, fold)

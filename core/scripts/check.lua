@@ -1,13 +1,16 @@
 -- include: prelude record admin
 -- CHECK: proves a slice of what is stored; with repair, mends what can be mended without losing a payload.
 -- KEYS: the shard's
--- ARGV: 1 generation, 2 part, 3 cursor ('0' at first), 4 '1' to repair, 5 fold, 6.. ids
+-- ARGV: 1 generation, 2 part, 3 cursor ('0' at first), 4 '1' to repair, 5.. ids
 --   parts: jobs, next, running, dead; due, parked, unproven, suspect, retry, died, overrun: read by cursor
---          ready: are these ids in the ready list, if their records say so?
+--          ready: are these ids near an end of the ready list, if their records say so?
 --          spill, nextspill, deadspill, spillmap, nextspillmap, deadspillmap: do records own these keys of these ids?
+--          push: do these keys of clients end?
+-- A repair folds nothing: payloads that are equal stay side by side, because the mode of the queue may not be known here.
 -- Returns {cursor ('0' at the end), looked at, {finding, id, detail, '1' if repaired, ...}, ids that must be in the ready list}
-local part, cursor, repair, FOLD = ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]
-local ids = {unpack(ARGV, 6)}
+local part, cursor, repair, FOLD = ARGV[2], ARGV[3], ARGV[4] == '1', 'list'
+local ids = {unpack(ARGV, 5)}
+local ENDS = 1000 -- elements of the ready list that one id is looked for in, at each end
 local found, fixes, ready = {}, {}, {}
 probe()
 
@@ -17,22 +20,64 @@ local function find(finding, id, detail, fix)
   if repair and fix then fixes[#fixes + 1] = fix end
 end
 
+-- What cannot be read goes to the morgue as it is; it must not stall the shard.
+local function bury_bytes(store, id, record)
+  call('HDEL', store.hash, id)
+  if store == first then call('HDEL', RUNNING, id) call('ZREM', OVERRUN, id) end
+  local r = {place = 0, due = now, retry = -1, mark = 0, error = 'record in ' .. sub(store.hash, #PREFIX + 1) .. ' cannot be read',
+    entries = {{stamp = advance(), score = now / 1e6, context = '', payload = record}}}
+  if store == morgue then write(morgue, id, r, FOLD) else bury(id, r.entries, r.error, FOLD) end
+end
+
 local function record_of(store, id, record)
   record = record or call('HGET', store.hash, id)
   if not record then return nil end
   local ok, r = pcall(read, record)
-  if ok and (r.entries or r.form == 3) then return r end
-  find('unreadable', id, 'record in ' .. sub(store.hash, #PREFIX + 1) .. ' cannot be read')
+  if ok and (r.entries or r.form == 3) and r.form <= 3 then return r end
+  find('unreadable', id, 'record in ' .. sub(store.hash, #PREFIX + 1) .. ' cannot be read', function()
+    bury_bytes(store, id, record)
+  end)
 end
 
-local function check_spill(store, id, r)
-  if r.entries then return end
-  local count = call('ZCARD', store.spill .. id)
-  if count == r.count then return end
-  find('payloads', id, format('record counts %d payloads, %d are stored', r.count, count), count > 0 and function()
+-- How many a key holds; a key of the wrong type holds none and is put aside.
+local function size(command, key, id)
+  local count = redis.pcall(command, key)
+  if type(count) == 'number' then return count end
+  local name = string.match(sub(key, #PREFIX + 1), '^%a+')
+  find('type', id, name .. ' is a ' .. call('TYPE', key).ok, function()
+    call('RENAME', key, format('%smisplaced:%s:%.0f:%s', PREFIX, name, now, id))
+  end)
+  return 0
+end
+
+-- Ends a record of which no payload is left.
+local function end_empty(store, id, r)
+  if store == first and call('HEXISTS', RUNNING, id) == 1 then
+    r.count = 0
+    if not r.entries then rewrite(store, id, r) end
+    return
+  end
+  if store == first then unplace(id, r) end
+  if store == morgue then call('ZREM', DIED, id) end
+  forget(store, id, r)
+end
+
+-- Is there what the record counts? false: there is nothing.
+local function check_payloads(store, id, r)
+  if r.entries then
+    if r.entries[1] then return true end
+    find('payloads', id, 'record has no payloads', function() end_empty(store, id, r) end)
+    return false
+  end
+  local count = size('ZCARD', store.spill .. id, id)
+  size('HLEN', store.map .. id, id)
+  if count == r.count then return count > 0 end
+  find('payloads', id, format('record counts %d payloads, %d are stored', r.count, count), function()
+    if count == 0 then end_empty(store, id, r) return end
     r.count = count
     rewrite(store, id, r)
   end)
+  return count > 0
 end
 
 local function check_index(key, id, score, finding)
@@ -44,11 +89,13 @@ local function check_index(key, id, score, finding)
   end)
 end
 
+local function is_run(run) return string.match(run, '^[0-7][nuso]%d+$') end
+
 local function check_job(id, record)
   local r = record_of(first, id, record)
-  if not r then return end
-  check_spill(first, id, r)
+  if not r or not check_payloads(first, id, r) then return end
   local run = call('HGET', RUNNING, id)
+  if run and not is_run(run) then return end
   if run then
     local spilled = r.entries and 0 or 1
     if digit_of(run) % 2 ~= spilled then
@@ -74,7 +121,7 @@ end
 local function check_next(id, record)
   local n = record_of(second, id, record)
   if not n then return end
-  check_spill(second, id, n)
+  if not check_payloads(second, id, n) then return end
   if call('HEXISTS', RUNNING, id) == 1 then return end
   local r = record_of(first, id)
   find('behind', id, 'waits behind a run that is not there', function()
@@ -84,21 +131,38 @@ local function check_next(id, record)
   end)
 end
 
+local function back(id, run, r)
+  call('ZREM', OVERRUN, id)
+  r.due, r.place = now, 1
+  come_back(id, run, r, FOLD)
+end
+
 local function check_running(id, run)
   if id == '' then return end
-  if not string.match(run, '^[0-7][nuso]%d+$') then find('run', id, 'run cannot be read') end
-  if call('HEXISTS', JOBS, id) == 1 then return end
-  local newer = call('HGET', NEXT, id)
-  find('run', id, 'runs without a record', function()
-    call('HDEL', RUNNING, id)
-    if newer then promote(id, newer) end
-  end)
+  local record = call('HGET', JOBS, id)
+  if not record then
+    find('run', id, 'runs without a record', function()
+      local rest = record_of_run(id)
+      run = is_run(run) and run or '0'
+      if rest then back(id, run, rest) else end_run(id, run) end
+    end)
+    return
+  end
+  local ok, r = pcall(read, record)
+  if not ok then return end
+  if not is_run(run) then
+    find('run', id, 'run cannot be read', function() back(id, '0', r) end)
+    return
+  end
+  local fence = tonumber(sub(run, 3))
+  if owner ~= '' and (fence < lease or fence > claimed) then
+    find('run', id, 'the run is of no claim of the owner', function() back(id, run, r) end)
+  end
 end
 
 local function check_dead(id, record)
   local r = record_of(morgue, id, record)
-  if not r then return end
-  check_spill(morgue, id, r)
+  if not r or not check_payloads(morgue, id, r) then return end
   check_index(DIED, id, r.due, 'index')
 end
 
@@ -122,11 +186,11 @@ local function check_entry(key, id)
   find('stale', id, 'entry in ' .. part .. ' leads to nothing', function() call('ZREM', key, id) end)
 end
 
--- Is a ready id in the list? It is asked from the end, where the new ones are.
+-- The reader has not seen this ready id in the list. If it came there meanwhile, it lies near an end.
 local function check_ready(id)
   local record = call('HGET', JOBS, id)
   if not record or byte(record) % 4 ~= 0 or call('HEXISTS', RUNNING, id) == 1 then return end
-  if call('LPOS', READY, id, 'RANK', -1) then return end
+  if call('LPOS', READY, id, 'RANK', -1, 'MAXLEN', ENDS) or call('LPOS', READY, id, 'MAXLEN', ENDS) then return end
   find('index', id, 'missing in ready', function() call('RPUSH', READY, id) end)
 end
 
@@ -139,7 +203,7 @@ local function adopt(store, id)
     if store == morgue then
       r.place = 0
       call('ZADD', DIED, format('%.0f', now), id)
-    else
+    elseif store == first then
       place(id, r)
     end
   end
@@ -152,7 +216,7 @@ local function check_owned(id)
   local store = ({spill = first, next = second, dead = morgue})[string.match(part, '^next') or string.match(part, '^dead') or 'spill']
   local r = record_of(store, id)
   if r and not r.entries then return end
-  local count, contexts = call('ZCARD', store.spill .. id), call('HLEN', store.map .. id)
+  local count, contexts = size('ZCARD', store.spill .. id, id), size('HLEN', store.map .. id, id)
   if sub(part, -3) == 'map' then
     if count == 0 and contexts > 0 then
       find('orphan', id, part .. ' belongs to no payloads', function() call('DEL', store.map .. id) end)
@@ -161,6 +225,16 @@ local function check_owned(id)
     local runs = call('HEXISTS', RUNNING, id) == 1
     local whose = (store == morgue or runs == (store == second)) and (r or call('HEXISTS', store.hash, id) == 0)
     find('orphan', id, format('%d payloads in %s belong to no record', count, part), whose and function() adopt(store, id) end)
+  end
+end
+
+-- What a client pushed last is forgotten after a minute.
+local function check_push(client)
+  local key = PREFIX .. 'push:' .. client
+  if call('TYPE', key).ok ~= 'string' then
+    find('type', client, 'push is a ' .. call('TYPE', key).ok, function() call('DEL', key) end)
+  elseif call('PTTL', key) == -1 then
+    find('push', client, 'what a client pushed last would stay for ever', function() call('PEXPIRE', key, 60000) end)
   end
 end
 
@@ -177,7 +251,7 @@ elseif SETS[part] then
   following, looked = page[1], #page[2] / 2
   for i = 1, #page[2], 2 do check_entry(SETS[part], page[2][i]) end
 else
-  local check = part == 'ready' and check_ready or check_owned
+  local check = part == 'ready' and check_ready or part == 'push' and check_push or check_owned
   for i = 1, #ids do check(ids[i]) end
 end
 if fixes[1] then

@@ -50,8 +50,9 @@ local function claim_again()
   open_for_writing()
   for i = 1, #runs, 2 do
     if sub(runs[i + 1], 3) == fence then
+      local record = call('HGET', JOBS, runs[i])
       mode = sub(runs[i + 1], 2, 2)
-      give(runs[i], call('HGET', JOBS, runs[i]))
+      if record then give(runs[i], record) end
     end
   end
   return answer(true)
@@ -65,9 +66,13 @@ local function void_overrun()
     local run = call('HGET', RUNNING, id)
     call('ZREM', OVERRUN, id)
     if run then
-      local r = read(call('HGET', JOBS, id))
-      r.due, r.place = now, 1
-      come_back(id, run, r, ARGV[7])
+      local r = record_of_run(id)
+      if r then
+        r.due, r.place = now, 1
+        come_back(id, run, r, ARGV[7])
+      else
+        end_run(id, run)
+      end
     end
   end
 end

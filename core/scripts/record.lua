@@ -239,6 +239,23 @@ local function come_back(id, run, r, fold)
   if newer then promote(id, newer, digit >= 4) end
 end
 
+-- The record of a run, as far as it is there (keys may be evicted, or deleted by hand); nil when no payload is left.
+local function record_of_run(id)
+  local record = call('HGET', JOBS, id)
+  local r = record and read(record) or {place = 1, due = now, retry = -1, mark = 0, error = ''}
+  if not r.entries then r.count = call('ZCARD', first.spill .. id) end
+  return r.count ~= 0 and r or nil
+end
+
+-- Ends a run without a record; what was pushed meanwhile goes on.
+local function end_run(id, run)
+  call('HDEL', RUNNING, id)
+  call('ZREM', OVERRUN, id)
+  call('HDEL', JOBS, id)
+  local newer = call('HGET', NEXT, id)
+  if newer then promote(id, newer, digit_of(run) >= 4) end
+end
+
 -- Adds entries of an id to the morgue.
 local function bury(id, entries, error, fold)
   local record = call('HGET', DEAD, id)

@@ -153,10 +153,10 @@ for at = others, #ARGV, 7 do
     -- Of a run that is gone it is no loss: the run's own outcome counts, which may lie before it in this call.
     if has_overrun and is_open(open, run) then call('ZADD', OVERRUN, 'XX', format('%.0f', now + tonumber(time)), id) end
   elseif digit then
-    local r = read(call('HGET', JOBS, id))
+    local r = record_of_run(id)
     call('HDEL', RUNNING, id)
     call('ZREM', OVERRUN, id)
-    if digit % 4 >= 2 then
+    if not r or digit % 4 >= 2 then
       if kind == 'fail' then failed = failed + 1 end
       finish(id, digit)
     elseif kind == 'fail' then

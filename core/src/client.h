@@ -5,7 +5,7 @@
 #include "registry.h"
 #include "script.h"
 
-#define SRT_NO_QUEUE ((size_t)-1) /* of an operation that belongs to no queue */
+#define SRT_NO_QUEUE SERIATIM_NO_QUEUE /* of an operation that belongs to no queue */
 #define SRT_IDENTITY 32           /* hex digits of a client's id */
 
 /*
@@ -154,6 +154,8 @@ int srt_client_status(const seriatim_client *c);
 /* Requests wait for an answer. */
 int srt_client_waits(const seriatim_client *c);
 
+/* From now on each connection must be to a master: of who asks sentinels. */
+void srt_client_expect_master(seriatim_client *c);
 int srt_client_connected(seriatim_client *c, const char *user, const char *password, int database);
 void srt_client_disconnected(seriatim_client *c);
 void srt_client_output(const seriatim_client *c, const char **data, size_t *len);

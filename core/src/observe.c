@@ -154,29 +154,37 @@ typedef struct nodes_state {
     size_t count;
 } nodes_state;
 
-int srt_nodes_ask(seriatim_client *c, int kind)
+srt_request *srt_nodes_request(seriatim_client *c, int script)
 {
-    srt_request *r = srt_session_begin(&c->session, srt_script_nodes, NULL, 0);
+    srt_request *r = srt_session_begin(&c->session, script, NULL, 0);
     static const char *const kinds[] = {"alive", "info"};
     srt_bytes key;
     size_t i;
-    int failed = 0;
-    if (!r)
-        return srt_operator_nomem(c);
+    int failed = !r;
     srt_bytes_init(&key, c->mem);
-    for (i = 0; i < 2; i++) {
+    for (i = 0; r && i < 2; i++) {
         srt_bytes_clear(&key);
         srt_key_global(&key, c->registry.ns.data, "nodes", kinds[i]);
         failed |= key.failed;
         srt_request_arg(r, key.data, key.len);
     }
     srt_bytes_free(&key);
-    r->keys = 2;
-    r->kind = kind;
     if (failed) {
-        srt_session_done(&c->session, r);
-        return srt_operator_nomem(c);
+        if (r)
+            srt_session_done(&c->session, r);
+        srt_operator_nomem(c);
+        return NULL;
     }
+    r->keys = 2;
+    return r;
+}
+
+int srt_nodes_ask(seriatim_client *c, int kind)
+{
+    srt_request *r = srt_nodes_request(c, srt_script_nodes);
+    if (!r)
+        return SERIATIM_NOMEM;
+    r->kind = kind;
     return srt_client_send(c, r);
 }
 

@@ -60,6 +60,8 @@ int srt_operator_nomem(seriatim_client *c);
 /* Is the answer an array of at least `count` elements, all of them plain? */
 int srt_reply_is_list(const srt_reply *reply, size_t count);
 
+/* Starts a script on the two KEYS of the nodes. NULL: out of memory. */
+srt_request *srt_nodes_request(seriatim_client *c, int script);
 /* Sends nodes.lua. */
 int srt_nodes_ask(seriatim_client *c, int kind);
 

@@ -204,6 +204,10 @@ int srt_queue_set_layout(srt_registry *r, srt_queue *queue, const char *answer, 
     token.data = space + 1;
     token.len = len - (size_t)(space + 1 - answer);
     shards = srt_token_int(&token);
+    space = memchr(token.data, ' ', token.len);
+    if (space)
+        return srt_fail(error, SERIATIM_UNSUPPORTED, "the queue is of schema %.*s, which a later version made; this one knows schema 1",
+                        (int)(token.len - (size_t)(space + 1 - token.data)), space + 1);
     if (generation < 1 || shards < 1 || shards > SERIATIM_MAX_SHARDS)
         return srt_fail(error, SERIATIM_PROTOCOL, "layout of the queue cannot be read: %.60s", answer);
     if (queue->generation == generation && queue->shards_count == (unsigned)shards)

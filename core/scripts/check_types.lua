@@ -1,0 +1,62 @@
+-- CHECK_TYPES: are the keys of a shard of the types that they should be, and can its state be read? It stands alone: where
+-- they are not, every other script of the shard fails. What is not ours is put aside as misplaced:KIND:MICROSECONDS.
+-- KEYS: the shard's
+-- ARGV: 1 generation, 2 '1' to repair
+-- Returns as check.lua: {'0', keys looked at, {finding, '', detail, '1' if repaired, ...}, {}}
+local call, format, sub = redis.call, string.format, string.sub
+local TYPES = {'string', 'hash', 'list', 'zset', 'hash', 'hash', 'zset', 'hash', 'zset', 'zset', 'zset', 'zset', 'zset'}
+local STATE, PREFIX = KEYS[1], sub(KEYS[1], 1, -6)
+local generation, repair = tonumber(ARGV[1]), ARGV[2] == '1'
+local clock = call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local found, absent, others = {}, false, false
+
+local function find(finding, detail, mended)
+  local n = #found
+  found[n + 1], found[n + 2], found[n + 3], found[n + 4] = finding, '', detail, mended and '1' or '0'
+end
+
+local function put_aside(key)
+  call('RENAME', key, format('%smisplaced:%s:%.0f', PREFIX, sub(key, #PREFIX + 1), now))
+end
+
+for i = 1, #KEYS do
+  local there = call('TYPE', KEYS[i]).ok
+  if there ~= 'none' and there ~= TYPES[i] then
+    find('type', format('%s is a %s, not a %s', sub(KEYS[i], #PREFIX + 1), there, TYPES[i]), repair)
+    if repair then put_aside(KEYS[i]) end
+    if i == 1 then absent = true end
+  elseif i == 1 then
+    absent = there == 'none'
+  elseif there ~= 'none' and i ~= 3 then
+    others = true
+  end
+end
+
+-- Whole numbers up to 9e15, and a generation. NaN is none.
+local function is_state(state)
+  if #state < 73 then return false end
+  local numbers = {struct.unpack('<ddddddddd', state)}
+  for i = 1, 9 do
+    local number = numbers[i]
+    if not (number >= 0 and number <= 9e15 and number % 1 == 0) then return false end
+  end
+  return numbers[1] >= 1
+end
+
+local state = not absent and call('GET', STATE)
+if state and not is_state(state) then
+  find('state', 'state cannot be read', repair)
+  if repair then put_aside(STATE) end
+  absent = true
+elseif state and struct.unpack('<d', state) ~= generation then
+  find('generation', format('state is of generation %.0f, the layout of %.0f', struct.unpack('<d', state), generation), false)
+elseif absent and others and not found[1] then
+  find('state', 'state is missing', repair)
+end
+if absent and others and repair then
+  local in_doubt = call('EXISTS', KEYS[11], KEYS[12]) > 0
+  call('ZREM', KEYS[4], '')
+  call('SET', STATE, struct.pack('<dddddddddB', generation, now, 0, 0, 0, 0, 0, 0, 0, in_doubt and 2 or 0))
+end
+return {'0', #KEYS, found, {}}
