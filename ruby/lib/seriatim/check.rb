@@ -18,6 +18,9 @@ module Seriatim
 
     def number?(value) = value.is_a?(Numeric) && value.real? && !value.to_f.nan?
 
+    def wait_replicas(count) = integer("wait_replicas", count, 0..1000)
+    def wait_timeout(seconds) = seconds("wait_timeout", seconds, 0.001..10.0)
+
     def word(field, value, words)
       word = value.to_sym if value.is_a?(String) || value.is_a?(Symbol)
       words.include?(word) ? word : refuse(field, "one of #{words.join(", ")}", value)

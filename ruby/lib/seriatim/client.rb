@@ -11,23 +11,28 @@ module Seriatim
     module_function
 
     # Checks everything, passes the jobs through the client middlewares, checks again and writes.
+    # @param wait_replicas [Integer, nil] nil: as the module's settings say; so for the other
     # @return [PushResult]
-    def push(worker, jobs)
+    def push(worker, jobs, wait_replicas: nil, wait_timeout: nil)
+      wait = [wait_replicas ? Check.wait_replicas(wait_replicas) : Seriatim.wait_replicas,
+              wait_timeout ? Check.wait_timeout(wait_timeout) : Seriatim.wait_timeout]
       jobs = Jobs.normalize(jobs)
       chain = Seriatim.client_middlewares
-      return write(worker, jobs) if chain.empty?
+      return write(worker, jobs, wait) if chain.empty?
 
       Jobs.rows(jobs, worker.payload_codec)
       result = nil
-      Middlewares.call(chain, worker, jobs) { result = write(worker, Jobs.normalize(jobs)) }
+      Middlewares.call(chain, worker, jobs) { result = write(worker, Jobs.normalize(jobs), wait) }
       result || self.result(0, 0, [])
     end
 
-    def write(worker, jobs)
+    def write(worker, jobs, wait)
       rows = Jobs.rows(jobs, worker.payload_codec)
       return result(0, 0, []) if rows.empty?
 
-      result(*Pool.current.with { |connection| connection.push(worker.queue_settings, rows) })
+      *counts, shortage = Pool.current.with { |connection| connection.push(worker.queue_settings, rows, wait) }
+      result = result(*counts)
+      shortage ? raise(NotReplicated.new(shortage, result)) : result
     end
 
     def result(added, folded, places)

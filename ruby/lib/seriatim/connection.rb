@@ -20,8 +20,10 @@ module Seriatim
       @link.queue(settings).tap { |number| @queues[settings.first] = [settings, number] }
     end
 
-    # @return [Array(Integer, Integer, Array<Integer>)] added, folded, places of refused jobs
-    def push(settings, rows, limit: nil) = @link.push(number(settings), rows, limit)
+    # @param wait [Array(Integer, Numeric)] replicas, and seconds for each WAIT
+    # @return [Array(Integer, Integer, Array<Integer>, String)] added, folded, places of refused jobs, what was said of
+    #   too few replicas or nil
+    def push(settings, rows, wait, limit: nil) = @link.push(number(settings), rows, *wait, limit)
 
     # @return [Integer] shards_count as Redis has it
     def layout(settings, limit: nil) = @link.layout(number(settings), limit)

@@ -16,6 +16,16 @@ module Seriatim
   class PoolTimeout < Error; end
   # A push was sent and no answer came for 30 s: the message names the chunks that may have been written.
   class OutcomeUnknown < Error; end
+  # The push is written, all of it, but fewer replicas than wait_replicas said in wait_timeout that they have it.
+  class NotReplicated < Error
+    # @return [PushResult] what the push did
+    attr_reader :result
+
+    def initialize(message, result = nil)
+      super(message)
+      @result = result
+    end
+  end
   # What was reported belongs to a lease that another node has taken since.
   class Stale < Error; end
   # Redis is at its maxmemory and refuses writes.
@@ -51,7 +61,8 @@ module Seriatim
       INVALID: Invalid, IO: ConnectionError, PROTOCOL: ConnectionError, TIMEOUT: TimeoutError,
       UNKNOWN_OUTCOME: OutcomeUnknown, STALE: Stale, FULL: RedisFull, GENERATION: GenerationChanged,
       READONLY: ReadOnly, LOADING: NotReady, AUTH: AuthError, SERVER: RedisError, UNSUPPORTED: Unsupported,
-      CLOSED: Closed, NOMEM: NoMemoryError, UNDECODABLE: Undecodable
+      CLOSED: Closed, NOMEM: NoMemoryError, UNDECODABLE: Undecodable,
+      REPLICAS: NotReplicated
     }.freeze
     private_constant :CLASSES
 

@@ -29,9 +29,9 @@ module Seriatim
       Native.shard_of(text, count) if count.positive?
     end
 
-    # @param jobs [Array<Hash>] as in perform_async, past an override of it
+    # @param jobs [Array<Hash>] as in perform_async, past an override of it; so for the keywords
     # @return [PushResult]
-    def push(jobs) = Client.push(worker, jobs)
+    def push(jobs, **keywords) = Client.push(worker, jobs, **keywords)
 
     # @return [Array<Hash>] the records of these ids
     def fetch(ids) = worker.queries.fetch(ids)

@@ -57,6 +57,20 @@ module Seriatim
       Pool.reset
     end
 
+    # How many replicas of Redis must have a push before it returns; too few: {NotReplicated}. 0: it asks none.
+    attr_reader :wait_replicas
+
+    def wait_replicas=(count)
+      @wait_replicas = Check.wait_replicas(count)
+    end
+
+    # Seconds that a push waits for its replicas, for each 256 KB of jobs. 1.
+    attr_reader :wait_timeout
+
+    def wait_timeout=(seconds)
+      @wait_timeout = Check.wait_timeout(seconds)
+    end
+
     # Callables (worker, batch, &block) around every delivery; the first is outermost. Not calling the block means
     # that the jobs are done.
     attr_reader :server_middlewares
@@ -188,6 +202,8 @@ module Seriatim
       @threads_per_node = 5
       @client_pool_size = 5
       @pool_timeout = 5
+      @wait_replicas = 0
+      @wait_timeout = 1
       @lease_time = 10
       @stop_timeout = 25
       @namespace = "seriatim"

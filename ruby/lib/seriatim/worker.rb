@@ -78,15 +78,20 @@ module Seriatim
     # @param jobs [Array<Hash>] {id:, payloads: [[payload, score]], error:}
     def retries_exhausted(jobs); end
 
-    # Pushes jobs. May be overridden, and call super.
+    # Pushes jobs. May be overridden, and call super; an override that takes no keywords goes by the settings.
     # @param jobs [Array<Hash>] id (String, Symbol or Integer; the only mandatory key), payload (what JSON can say;
     #   ""), score (orders the payloads of an id; arrival order), perform_in or perform_at (Time or Unix seconds) or
     #   delay (seconds from now), on_waiting, context (Hash of Strings), retry_count (for tests and migration). Keys
     #   may be Strings.
+    # @param wait_replicas [Integer] how many replicas must have it; Seriatim.wait_replicas
+    # @param wait_timeout [Numeric] seconds they may take; Seriatim.wait_timeout
     # @return [PushResult]
     # @raise [Invalid] before anything is written, naming the job and the field
+    # @raise [NotReplicated] when it is written, and too few replicas have it
     # @raise [Error] when Redis cannot be reached or refuses
-    def perform_async(jobs) = Client.push(self, jobs)
+    def perform_async(jobs, wait_replicas: nil, wait_timeout: nil)
+      Client.push(self, jobs, wait_replicas: wait_replicas, wait_timeout: wait_timeout)
+    end
 
     # @return [Queries] what is in the queue
     def queries = Queries.new(self)

@@ -130,7 +130,7 @@ void srb_link_check(srb_link *box, int status)
     srb_raise(status, error && error->message[0] ? error->message : seriatim_status_text(status));
 }
 
-void srb_link_drive(srb_link *box, VALUE limit)
+int srb_link_run(srb_link *box, VALUE limit)
 {
     link_drive drive = {0};
     drive.box = box;
@@ -138,7 +138,12 @@ void srb_link_drive(srb_link *box, VALUE limit)
         drive.deadline_ms = srt_clock_ms() + (int64_t)(NUM2DBL(limit) * 1000.0);
     box->busy = 1;
     rb_ensure(link_drive_body, (VALUE)&drive, link_drive_ensure, (VALUE)&drive);
-    srb_link_check(box, drive.status);
+    return drive.status;
+}
+
+void srb_link_drive(srb_link *box, VALUE limit)
+{
+    srb_link_check(box, srb_link_run(box, limit));
 }
 
 /* ---- Queues and layout ------------------------------------------------------------------------- */
@@ -214,24 +219,40 @@ static VALUE link_places(seriatim_client *client)
     return list;
 }
 
-/* link.push(queue, rows, limit) -> [added, folded, [places of refused jobs]] */
-static VALUE link_push(VALUE self, VALUE queue, VALUE rows, VALUE limit)
+/* What was said of too few replicas: the push is written. */
+static VALUE link_shortage(srb_link *box, int status)
+{
+    const char *text;
+    if (status != SERIATIM_REPLICAS)
+        srb_link_check(box, status);
+    if (status == SERIATIM_OK)
+        return Qnil;
+    text = seriatim_client_error(seriatim_link_client(box->link))->message;
+    return srb_text(text, strlen(text));
+}
+
+/* link.push(queue, rows, replicas, timeout, limit) -> [added, folded, [places of refused jobs], shortage or nil] */
+static VALUE link_push(VALUE self, VALUE queue, VALUE rows, VALUE replicas, VALUE timeout, VALUE limit)
 {
     srb_link *box = srb_link_idle(self);
     seriatim_client *client = seriatim_link_client(box->link);
+    int64_t count = NUM2LL(replicas);
+    double seconds = NUM2DBL(timeout);
     seriatim_push_counts counts;
+    VALUE shortage;
     long i;
     Check_Type(rows, T_ARRAY);
     srb_link_check(box, seriatim_push_begin(client, NUM2SIZET(queue)));
+    srb_link_check(box, seriatim_push_replicas(client, count, seconds));
     for (i = 0; i < RARRAY_LEN(rows); i++) {
         seriatim_job job;
         link_job(RARRAY_AREF(rows, i), &job);
         srb_link_check(box, seriatim_push_job(client, &job));
     }
     srb_link_check(box, seriatim_push_send(client));
-    srb_link_drive(box, limit);
+    shortage = link_shortage(box, srb_link_run(box, limit));
     counts = seriatim_push_result(client);
-    return rb_ary_new_from_args(3, SIZET2NUM(counts.added), SIZET2NUM(counts.folded), link_places(client));
+    return rb_ary_new_from_args(4, SIZET2NUM(counts.added), SIZET2NUM(counts.folded), link_places(client), shortage);
 }
 
 /* ---- The rest -------------------------------------------------------------------------------------- */
@@ -264,7 +285,7 @@ void srb_init_link(void)
     rb_define_method(klass, "initialize", link_initialize, 4);
     rb_define_method(klass, "queue", link_queue, 1);
     rb_define_method(klass, "layout", link_layout, 2);
-    rb_define_method(klass, "push", link_push, 3);
+    rb_define_method(klass, "push", link_push, 5);
     rb_define_method(klass, "url", link_url, 0);
     rb_define_method(klass, "reset", link_reset, 0);
     rb_define_method(klass, "close", link_close, 0);

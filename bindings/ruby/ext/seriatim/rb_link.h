@@ -13,7 +13,9 @@ typedef struct srb_link {
 srb_link *srb_link_idle(VALUE self);
 /* Raises the client's error unless the status is OK. */
 void srb_link_check(srb_link *box, int status);
-/* Drives what was begun to its end, at most `limit` seconds (nil: as long as the core allows); raises its failure. */
+/* Drives what was begun to its end, at most `limit` seconds (nil: as long as the core allows); gives its status. */
+int srb_link_run(srb_link *box, VALUE limit);
+/* The same; raises its failure. */
 void srb_link_drive(srb_link *box, VALUE limit);
 
 /* rb_operators.c: queries and actions, as methods of Link. */
