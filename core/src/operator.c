@@ -192,8 +192,8 @@ static int bound_number(seriatim_client *c, const char *name, seriatim_text text
 int srt_range_read(seriatim_client *c, srt_range *range, seriatim_text min, seriatim_text max, double scale)
 {
     int status;
-    range->low = -INT64_C(9000000000000000);
-    range->high = INT64_C(9000000000000000);
+    range->low = -SRT_FOREVER;
+    range->high = SRT_FOREVER;
     status = bound_number(c, "min", min, scale, 1, &range->low);
     return status == SERIATIM_OK ? bound_number(c, "max", max, scale, 0, &range->high) : status;
 }

@@ -7,7 +7,6 @@
 #define SHARD_FLUSH_MS 2       /* a finished id waits this long for others to settle with */
 #define SHARD_WINDOW_MS 50
 #define SHARD_RETRY_MS 100     /* after a request could not be made */
-#define SHARD_FOREVER INT64_C(9000000000000000)
 
 /* ---- Lists --------------------------------------------------------------------------------- */
 
@@ -663,7 +662,7 @@ static int claim_take(srt_node *node, srt_shard *s, const srt_reply *reply, int6
 
 static int64_t local_time(const srt_node *node, int64_t redis_us)
 {
-    return redis_us >= SHARD_FOREVER ? SRT_NEVER : (redis_us - node->offset_us + 999) / 1000;
+    return redis_us >= SRT_FOREVER ? SRT_NEVER : (redis_us - node->offset_us + 999) / 1000;
 }
 
 static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
