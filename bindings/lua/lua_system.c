@@ -73,7 +73,7 @@ static int url_gc(lua_State *L)
 /* native.parse_url(url) */
 static int system_parse_url(lua_State *L)
 {
-    static const char *const schemes[] = {"redis", "rediss", "unix"};
+    static const char *const schemes[] = {"redis", "rediss", "unix", "redis+sentinel"};
     seriatim_error error = {0};
     size_t len;
     const char *text = slu_text(L, 1, "url", &len);

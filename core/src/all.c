@@ -66,6 +66,7 @@
 #include "delivery.c"
 #include "node.c"
 #include "url.c"
+#include "sentinel.c"
 #include "transport.c"
 #include "private_redis.c"
 #include "link.c"

@@ -315,6 +315,11 @@ int seriatim_layout_begin(seriatim_client *c, size_t queue)
 
 /* ---- Connection ---------------------------------------------------------------------------- */
 
+void srt_client_expect_master(seriatim_client *c)
+{
+    c->session.masters_only = 1;
+}
+
 int srt_client_connected(seriatim_client *c, const char *user, const char *password, int database)
 {
     srt_request *r;

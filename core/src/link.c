@@ -124,6 +124,9 @@ static int link_init(seriatim_link *link, const seriatim_options *options, const
     link->transport = srt_transport_create(link->mem, &link->url);
     if (link->text.failed || !link->transport)
         return srt_fail_plain(error, SERIATIM_NOMEM);
+    if (link->url.kind == SRT_URL_SENTINEL)
+        srt_client_expect_master(link->client);
+    link->client->address = srt_transport_address(link->transport);
     link->client->before_begin = link_check_fork;
     link->client->host = link;
     link_tell_time(link);
@@ -181,6 +184,11 @@ const char *seriatim_link_url(const seriatim_link *link)
     return link->text.data;
 }
 
+const char *seriatim_link_address(const seriatim_link *link)
+{
+    return srt_transport_address(link->transport);
+}
+
 /* ---- The end of a connection --------------------------------------------------------------- */
 
 /* 0, 50, 100, ... 1,000 ms, each shortened by up to a half, so that many clients do not come back at once. */
@@ -230,7 +238,10 @@ static void link_fail_connect(seriatim_link *link)
     if (strncmp(reason, verb, sizeof verb - 1) == 0) /* the URL says it already */
         for (at = reason; (at = strstr(at, ": ")) != NULL; reason = at)
             at += 2;
-    srt_fail(&why, cause.status, "cannot connect to %.140s: %.90s", link->text.data, reason);
+    if (link->url.kind == SRT_URL_SENTINEL)
+        srt_fail(&why, cause.status, "cannot connect to master %.40s: %.190s", link->url.master, cause.message);
+    else
+        srt_fail(&why, cause.status, "cannot connect to %.140s: %.90s", link->text.data, reason);
     if (link_is_final(cause.status))
         link_give_up(link, &why);
     else

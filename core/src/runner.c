@@ -23,7 +23,7 @@ typedef struct runner_channel {
     srt_transport *transport;
     channel_state state;
     unsigned attempts;
-    int64_t retry_at, heard_at;
+    int64_t retry_at, heard_at, asked_at; /* asked_at: of the last PING */
     srt_bytes out; /* taken from the node, not yet written */
     seriatim_error error;
 } runner_channel;
@@ -106,12 +106,26 @@ static void channel_lost(seriatim_runner *r, int which, int64_t now)
     srt_node_disconnected(r->node, (srt_channel)which, now);
 }
 
+/* With the lock: wakes come from the master that takes the commands, or not at all. */
+static void channel_leave_old_master(seriatim_runner *r, int64_t now)
+{
+    runner_channel *wakes = &r->channels[SRT_WAKES];
+    const char *address = srt_transport_address(r->channels[SRT_COMMANDS].transport);
+    srt_node_tell(r->node, SERIATIM_EVENT_LINK, 1, "the master is %.200s", address);
+    if (wakes->state != CHANNEL_OPEN || strcmp(address, srt_transport_address(wakes->transport)) == 0)
+        return;
+    wakes->attempts = 0;
+    channel_lost(r, SRT_WAKES, now);
+}
+
 /* With the lock: the transport is ready, the session may begin. */
 static void channel_opened(seriatim_runner *r, int which, int64_t now)
 {
     runner_channel *c = &r->channels[which];
     c->state = CHANNEL_OPEN;
     c->heard_at = now;
+    if (which == SRT_COMMANDS && r->url.kind == SRT_URL_SENTINEL)
+        channel_leave_old_master(r, now);
     if (srt_node_connected(r->node, (srt_channel)which, r->url.user, r->url.password, r->url.db, now) != SERIATIM_OK)
         channel_lost(r, which, now);
 }
@@ -194,18 +208,46 @@ static void channel_step(seriatim_runner *r, int which)
 
 /* ---- The thread ---------------------------------------------------------------------------- */
 
-/* With the lock. An answer is owed and nothing has been heard for long. */
-static void close_silent(seriatim_runner *r, int64_t now)
+/* With the lock: the peer does not answer any more. */
+static void channel_silent(seriatim_runner *r, int which, int64_t now)
+{
+    srt_fail(&r->channels[which].error, SERIATIM_TIMEOUT, "no answer for %d seconds", RUNNER_SILENCE_MS / 1000);
+    channel_lost(r, which, now);
+}
+
+/* With the lock. An answer is owed and nothing has been heard for long. Returns when to look again. */
+static int64_t watch_commands(seriatim_runner *r, int64_t now)
 {
     runner_channel *c = &r->channels[SRT_COMMANDS];
     if (c->state != CHANNEL_OPEN)
-        return;
+        return SRT_NEVER;
     if (r->node->sessions[SRT_COMMANDS].waiting == 0) {
         c->heard_at = now;
-    } else if (now - c->heard_at >= RUNNER_SILENCE_MS) {
-        srt_fail(&c->error, SERIATIM_TIMEOUT, "no answer for %d seconds", RUNNER_SILENCE_MS / 1000);
-        channel_lost(r, SRT_COMMANDS, now);
+        return SRT_NEVER;
     }
+    if (now - c->heard_at < RUNNER_SILENCE_MS)
+        return c->heard_at + RUNNER_SILENCE_MS;
+    channel_silent(r, SRT_COMMANDS, now);
+    return now;
+}
+
+/* With the lock. Nothing is owed on the channel of wakes, so it is asked. Returns when to look again. */
+static int64_t watch_wakes(seriatim_runner *r, int64_t now)
+{
+    runner_channel *c = &r->channels[SRT_WAKES];
+    if (c->state != CHANNEL_OPEN)
+        return SRT_NEVER;
+    if (now - c->heard_at < RUNNER_SILENCE_MS / 2)
+        return c->heard_at + RUNNER_SILENCE_MS / 2;
+    if (now - c->heard_at >= RUNNER_SILENCE_MS) {
+        channel_silent(r, SRT_WAKES, now);
+        return now;
+    }
+    if (c->asked_at <= c->heard_at) {
+        c->asked_at = now;
+        srt_node_ask_wakes(r->node);
+    }
+    return c->heard_at + RUNNER_SILENCE_MS;
 }
 
 /* With the lock: pokes the groups that have news for threads that wait. */
@@ -223,12 +265,15 @@ static void open_doors(seriatim_runner *r)
 /* Lets the node do what is due and collects its output. Returns until when the thread may sleep. */
 static int64_t runner_tick(seriatim_runner *r)
 {
-    int64_t now = srt_clock_ms(), until;
+    int64_t now = srt_clock_ms(), until, commands, wakes;
     int which;
     pthread_mutex_lock(&r->lock);
     r->poked = 0;
-    close_silent(r, now);
+    commands = watch_commands(r, now);
+    wakes = watch_wakes(r, now);
     until = srt_node_tick(r->node, now);
+    until = commands < until ? commands : until;
+    until = wakes < until ? wakes : until;
     for (which = 0; which < SRT_CHANNELS; which++)
         channel_collect(r, which);
     open_doors(r);
@@ -343,6 +388,8 @@ int seriatim_runner_new(const seriatim_node_settings *settings, const char *url,
         runner_free_parts(r);
         return status;
     }
+    for (i = 0; i < SRT_CHANNELS; i++)
+        r->node->sessions[i].masters_only = r->url.kind == SRT_URL_SENTINEL;
     *out = r;
     return SERIATIM_OK;
 }

@@ -169,7 +169,9 @@ void srt_session_done(srt_session *s, srt_request *r)
     s->spare = r;
 }
 
-static int session_handshake(srt_session *s, const char *const *words, size_t n)
+enum { SESSION_GREETING = 1, SESSION_ROLE };
+
+static int session_handshake(srt_session *s, int kind, const char *const *words, size_t n)
 {
     srt_request *r = srt_session_begin(s, srt_script_none, NULL, 0);
     size_t i;
@@ -177,7 +179,7 @@ static int session_handshake(srt_session *s, const char *const *words, size_t n)
         return SERIATIM_NOMEM;
     for (i = 0; i < n; i++)
         srt_request_text(r, words[i]);
-    r->handshake = 1;
+    r->handshake = kind;
     return session_queue(s, r, 0);
 }
 
@@ -189,18 +191,21 @@ static int session_greet(srt_session *s, const char *user, const char *password,
     const char *plain_auth[] = {"AUTH", password};
     const char *select[] = {"SELECT", digits};
     const char *setname[] = {"CLIENT", "SETNAME", name};
+    const char *role[] = {"ROLE"};
     int status = SERIATIM_OK;
     if (password && user && *user)
-        status = session_handshake(s, auth, 3);
+        status = session_handshake(s, SESSION_GREETING, auth, 3);
     else if (password)
-        status = session_handshake(s, plain_auth, 2);
+        status = session_handshake(s, SESSION_GREETING, plain_auth, 2);
     if (status == SERIATIM_OK && database) {
         srt_bytes_add_int(&text, database);
         digits[text.len] = '\0';
-        status = session_handshake(s, select, 2);
+        status = session_handshake(s, SESSION_GREETING, select, 2);
     }
     if (status == SERIATIM_OK && name)
-        status = session_handshake(s, setname, 3);
+        status = session_handshake(s, SESSION_GREETING, setname, 3);
+    if (status == SERIATIM_OK && s->masters_only)
+        status = session_handshake(s, SESSION_ROLE, role, 1);
     return status;
 }
 
@@ -286,6 +291,20 @@ static int reply_is_noscript(const srt_reply *reply)
            memcmp(reply->tokens[0].data, "NOSCRIPT", 8) == 0;
 }
 
+/* Who may not ask for the role goes on: a replica refuses every write by itself. */
+static int session_check_role(const srt_reply *reply, seriatim_error *error)
+{
+    const srt_token *t = reply->tokens;
+    if (t[0].type == SRT_ERROR && t[0].len >= 6 && memcmp(t[0].data, "NOPERM", 6) == 0)
+        return SERIATIM_OK;
+    if (t[0].type == SRT_ERROR)
+        return srt_reply_status(t, error);
+    if (reply->count > 1 && srt_token_is(&t[1], "master"))
+        return SERIATIM_OK;
+    return srt_fail(error, SERIATIM_READONLY, "the sentinels named a Redis that is no master: its ROLE is %.20s",
+                    reply->count > 1 && t[1].data ? t[1].data : "unknown");
+}
+
 int srt_session_next(srt_session *s, srt_request **request, srt_reply *reply, seriatim_error *error)
 {
     for (;;) {
@@ -301,7 +320,8 @@ int srt_session_next(srt_session *s, srt_request **request, srt_reply *reply, se
             return srt_fail(error, SERIATIM_PROTOCOL, "Redis sent a reply that nobody asked for");
         r = session_shift(s);
         if (r->handshake) {
-            status = srt_reply_status(&reply->tokens[0], error);
+            status = r->handshake == SESSION_ROLE ? session_check_role(reply, error)
+                                                  : srt_reply_status(&reply->tokens[0], error);
             srt_session_done(s, r);
             if (status != SERIATIM_OK)
                 return status;

@@ -42,6 +42,7 @@ typedef struct srt_session {
     srt_request *spare;
     size_t waiting;            /* their number */
     int connected;
+    int masters_only;          /* each connection is asked for its ROLE; a replica ends it as SERIATIM_READONLY */
     int listens;               /* a subscriber: after the handshake, replies come unasked */
     uint64_t commands;         /* sent in all */
 } srt_session;

@@ -1,4 +1,4 @@
-/* transport.c - one non-blocking connection to Redis: TCP, Unix socket or TLS. */
+/* transport.c - one non-blocking connection to Redis: TCP, Unix socket or TLS, at an address or where sentinels say. */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif
@@ -7,6 +7,7 @@
 #endif
 #include "transport.h"
 
+#include "sentinel.h"
 #include "status.h"
 
 #include <arpa/inet.h>
@@ -54,6 +55,12 @@ typedef enum transport_phase {
 struct srt_transport {
     const seriatim_allocator *mem;
     const srt_url *url;
+    seriatim_address at;         /* TCP and TLS: the Redis or the sentinel that is connected */
+    seriatim_sentinel *sentinel; /* NULL: the URL says where Redis is */
+    int asking;                  /* it is connected, or to be connected, to a sentinel */
+    size_t asked;                /* bytes of the question that are sent */
+    int64_t asks_until;
+    char address[280];
     transport_phase phase;
     int fd;
     int blocked; /* the socket took less than it was given */
@@ -90,6 +97,12 @@ const char *srt_errno_text(int code, char *buf, size_t cap)
 
 static void transport_tls_drop(srt_transport *t);
 
+/* When what begins now must have ended. */
+static int64_t transport_limit(const srt_transport *t)
+{
+    return t->asking ? t->asks_until : srt_clock_ms() + t->limit_ms;
+}
+
 static void transport_close_fd(srt_transport *t)
 {
     transport_tls_drop(t);
@@ -116,7 +129,9 @@ static int transport_fail(srt_transport *t, int status, const char *what, const 
     if (t->url->kind == SRT_URL_UNIX)
         srt_fail(&t->error, status, "%s %s: %s", what, t->url->path, why);
     else
-        srt_fail(&t->error, status, "%s %s:%d: %s", what, t->url->host, t->url->port, why);
+        srt_fail(&t->error, status, "%s %s:%d: %s", what, t->at.host, t->at.port, why);
+    if (t->asking)
+        seriatim_sentinel_failed(t->sentinel, why);
     for (at = t->error.message; *at; at++)
         if ((unsigned char)*at < ' ') /* a socket's path may hold any byte */
             *at = '?';
@@ -147,6 +162,13 @@ srt_transport *srt_transport_create(const seriatim_allocator *mem, const srt_url
     t->url = url;
     t->fd = -1;
     t->deadline_ms = INT64_MAX;
+    t->at.host = url->host ? url->host : url->sentinels[0].host;
+    t->at.port = url->port;
+    t->at.tls = url->tls;
+    if (url->kind == SRT_URL_SENTINEL && !(t->sentinel = srt_sentinel_create(mem, url))) {
+        srt_free(mem, t, sizeof *t);
+        return NULL;
+    }
     return t;
 }
 
@@ -154,6 +176,7 @@ void srt_transport_close(srt_transport *t)
 {
     transport_close_fd(t);
     transport_forget_addresses(t);
+    t->asking = 0;
     srt_error_clear(&t->error);
 }
 
@@ -165,12 +188,18 @@ void srt_transport_destroy(srt_transport *t)
 #ifdef SERIATIM_WITH_OPENSSL
     SSL_CTX_free(t->tls_context);
 #endif
+    seriatim_sentinel_free(t->sentinel);
     srt_free(t->mem, t, sizeof *t);
 }
 
 int srt_transport_fd(const srt_transport *t)
 {
     return t->fd;
+}
+
+const char *srt_transport_address(const srt_transport *t)
+{
+    return t->address;
 }
 
 int64_t srt_transport_deadline(const srt_transport *t)
@@ -338,7 +367,7 @@ static int transport_tls_make(srt_transport *t)
     }
     SSL_set_bio(t->tls, t->from_peer, t->to_peer);
     SSL_set_connect_state(t->tls);
-    return transport_tls_expect_host(t->tls, t->url->host);
+    return transport_tls_expect_host(t->tls, t->at.host);
 }
 
 static int transport_tls_begin(srt_transport *t)
@@ -347,7 +376,7 @@ static int transport_tls_begin(srt_transport *t)
     if (!transport_tls_make_context(t) || !transport_tls_make(t))
         return transport_tls_fail(t);
     t->phase = TRANSPORT_HANDSHAKE;
-    t->deadline_ms = srt_clock_ms() + t->limit_ms;
+    t->deadline_ms = transport_limit(t);
     return SERIATIM_OK;
 }
 
@@ -513,7 +542,7 @@ static int transport_connected(srt_transport *t)
     transport_forget_addresses(t);
     t->deadline_ms = INT64_MAX;
     t->phase = TRANSPORT_READY;
-    if (t->url->kind != SRT_URL_TLS)
+    if (!t->at.tls)
         return SERIATIM_OK;
     if (transport_tls_begin(t) != SERIATIM_OK)
         return t->error.status;
@@ -533,7 +562,7 @@ static int transport_begin_address(srt_transport *t, const struct sockaddr *addr
     if (errno != EINPROGRESS && errno != EINTR)
         return transport_fail_errno(t, "connecting to", errno);
     t->phase = TRANSPORT_CONNECTING;
-    t->deadline_ms = srt_clock_ms() + t->limit_ms;
+    t->deadline_ms = transport_limit(t);
     return SERIATIM_AGAIN;
 }
 
@@ -559,11 +588,11 @@ static int transport_find_addresses(srt_transport *t)
     hints.ai_family = AF_UNSPEC;
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-    snprintf(port, sizeof port, "%d", t->url->port);
-    code = getaddrinfo(t->url->host, port, &hints, &t->addresses);
+    snprintf(port, sizeof port, "%d", t->at.port);
+    code = getaddrinfo(t->at.host, port, &hints, &t->addresses);
     if (code == EAI_NONAME) {
         hints.ai_flags = AI_NUMERICSERV;
-        code = getaddrinfo(t->url->host, port, &hints, &t->addresses);
+        code = getaddrinfo(t->at.host, port, &hints, &t->addresses);
     }
     if (code == EAI_MEMORY)
         return srt_fail_plain(&t->error, SERIATIM_NOMEM);
@@ -587,18 +616,10 @@ static int transport_connect_unix(srt_transport *t)
     return transport_begin_address(t, (const struct sockaddr *)&address, sizeof address);
 }
 
-int srt_transport_connect(srt_transport *t, int limit_ms)
+/* Begins to connect to the host in t->at. */
+static int transport_connect_host(srt_transport *t)
 {
-    int status;
-    srt_transport_close(t);
-    t->limit_ms = limit_ms;
-#ifndef SERIATIM_WITH_OPENSSL
-    if (t->url->kind == SRT_URL_TLS)
-        return transport_tls_begin(t);
-#endif
-    if (t->url->kind == SRT_URL_UNIX)
-        return transport_connect_unix(t);
-    status = transport_find_addresses(t);
+    int status = transport_find_addresses(t);
     return status == SERIATIM_OK ? transport_next_address(t) : status;
 }
 
@@ -635,7 +656,7 @@ static int transport_step_handshake(srt_transport *t)
     return status;
 }
 
-int srt_transport_step(srt_transport *t)
+static int transport_step_phase(srt_transport *t)
 {
     switch (t->phase) {
     case TRANSPORT_CONNECTING:
@@ -652,31 +673,158 @@ int srt_transport_step(srt_transport *t)
     }
 }
 
-/* ---- Read, write, wait --------------------------------------------------------------------- */
+/* ---- Read and write, when it is ready ------------------------------------------------------ */
 
-int srt_transport_write(srt_transport *t, const void *data, size_t len, size_t *written)
+static int transport_put(srt_transport *t, const void *data, size_t len, size_t *written)
 {
-    int status = t->phase == TRANSPORT_READY ? SERIATIM_OK : srt_transport_step(t);
     *written = 0;
-    if (status != SERIATIM_OK || len == 0)
-        return status;
     if (transport_has_tls(t))
         return transport_tls_write(t, data, len, written);
     return transport_send(t, data, len, written);
 }
 
+static int transport_get(srt_transport *t, void *buf, size_t cap, size_t *got)
+{
+    *got = 0;
+    if (transport_has_tls(t))
+        return transport_tls_read(t, buf, cap, got);
+    return transport_recv(t, buf, cap, got);
+}
+
+/* ---- Sentinels ----------------------------------------------------------------------------- */
+
+/* Begins to connect to the sentinel whose turn it is, or ends with what all of them said. */
+static int transport_next_sentinel(srt_transport *t)
+{
+    int status;
+    transport_close_fd(t);
+    transport_forget_addresses(t);
+    status = seriatim_sentinel_next(t->sentinel, &t->at);
+    if (status != SERIATIM_OK) {
+        t->asking = 0;
+        t->error = *seriatim_sentinel_error(t->sentinel);
+        return status;
+    }
+    t->asking = 1;
+    t->asked = 0;
+    t->asks_until = srt_clock_ms() + SERIATIM_SENTINEL_MS;
+    return transport_connect_host(t);
+}
+
+/* OK: t->at is the master's address. AGAIN. Anything else: this sentinel is of no use. */
+static int transport_ask(srt_transport *t)
+{
+    const char *question;
+    char answer[1024];
+    size_t len, part;
+    int status = SERIATIM_AGAIN;
+    seriatim_sentinel_output(t->sentinel, &question, &len);
+    for (; t->asked < len; t->asked += part) {
+        status = transport_put(t, question + t->asked, len - t->asked, &part);
+        if (status != SERIATIM_OK)
+            return status;
+    }
+    do {
+        status = transport_get(t, answer, sizeof answer, &part);
+        if (status != SERIATIM_OK)
+            return status;
+        status = seriatim_sentinel_input(t->sentinel, answer, part, &t->at);
+    } while (status == SERIATIM_AGAIN);
+    return status;
+}
+
+static int transport_connect_master(srt_transport *t)
+{
+    transport_close_fd(t);
+    transport_forget_addresses(t);
+    t->asking = 0;
+    srt_error_clear(&t->error);
+    return transport_connect_host(t);
+}
+
+/* status: of the step that was made towards the present sentinel. */
+static int transport_go_on_asking(srt_transport *t, int status)
+{
+    while (t->asking) {
+        if (status == SERIATIM_OK)
+            status = transport_ask(t);
+        if (status == SERIATIM_OK)
+            return transport_connect_master(t);
+        t->deadline_ms = t->asks_until;
+        if (status == SERIATIM_AGAIN && srt_clock_ms() < t->asks_until)
+            return status;
+        if (status == SERIATIM_AGAIN)
+            transport_fail(t, SERIATIM_TIMEOUT, "asking", "no answer in 500 ms");
+        status = transport_next_sentinel(t);
+    }
+    return status;
+}
+
+/* ---- All of it ----------------------------------------------------------------------------- */
+
+static int transport_begin(srt_transport *t)
+{
+    if (t->url->kind == SRT_URL_UNIX)
+        return transport_connect_unix(t);
+    if (!t->sentinel)
+        return transport_connect_host(t);
+    seriatim_sentinel_begin(t->sentinel);
+    return transport_go_on_asking(t, transport_next_sentinel(t));
+}
+
+/* The address is known as soon as it is no sentinel's. */
+static int transport_note_address(srt_transport *t, int status)
+{
+    if (t->url->kind == SRT_URL_UNIX)
+        snprintf(t->address, sizeof t->address, "%s", t->url->path);
+    else if (status == SERIATIM_OK)
+        snprintf(t->address, sizeof t->address, strchr(t->at.host, ':') ? "[%s]:%d" : "%s:%d", t->at.host, t->at.port);
+    return status;
+}
+
+int srt_transport_connect(srt_transport *t, int limit_ms)
+{
+    srt_transport_close(t);
+    t->limit_ms = limit_ms;
+#ifndef SERIATIM_WITH_OPENSSL
+    if (t->url->tls)
+        return transport_tls_begin(t);
+#endif
+    return transport_note_address(t, transport_begin(t));
+}
+
+int srt_transport_step(srt_transport *t)
+{
+    int was_ready = t->phase == TRANSPORT_READY && !t->asking, status = transport_step_phase(t);
+    if (t->asking)
+        status = transport_go_on_asking(t, status);
+    return was_ready ? status : transport_note_address(t, status);
+}
+
+static int transport_get_ready(srt_transport *t)
+{
+    return t->phase == TRANSPORT_READY && !t->asking ? SERIATIM_OK : srt_transport_step(t);
+}
+
+int srt_transport_write(srt_transport *t, const void *data, size_t len, size_t *written)
+{
+    int status = transport_get_ready(t);
+    *written = 0;
+    return status != SERIATIM_OK || len == 0 ? status : transport_put(t, data, len, written);
+}
+
 int srt_transport_read(srt_transport *t, void *buf, size_t cap, size_t *got)
 {
-    int status = t->phase == TRANSPORT_READY ? SERIATIM_OK : srt_transport_step(t);
+    int status = transport_get_ready(t);
     *got = 0;
     if (status != SERIATIM_OK)
         return status;
     if (cap == 0)
         return srt_fail_plain(&t->error, SERIATIM_INVALID);
-    if (transport_has_tls(t))
-        return transport_tls_read(t, buf, cap, got);
-    return transport_recv(t, buf, cap, got);
+    return transport_get(t, buf, cap, got);
 }
+
+/* ---- Wait ---------------------------------------------------------------------------------- */
 
 /* The shorter of timeout_ms and the time until the transport's deadline; -1 without either. */
 static int transport_poll_ms(const srt_transport *t, int timeout_ms)

@@ -15,6 +15,7 @@
 #define URL_MAX_BYTES 8192
 #define URL_MAX_HOST 255
 #define URL_DEFAULT_PORT 6379
+#define URL_SENTINEL_PORT 26379
 #define URL_DEFAULT_HOST "127.0.0.1"
 
 /* A stretch of the URL's text. */
@@ -236,6 +237,99 @@ static int url_parse_tcp(url_parser *p, url_span rest)
     return rest.at == rest.end ? SERIATIM_OK : url_parse_db(p, rest);
 }
 
+/* ---- Sentinels ----------------------------------------------------------------------------- */
+
+static int url_parse_sentinel(url_parser *p, url_span item)
+{
+    srt_url *url = p->url;
+    int status;
+    if (item.at == item.end)
+        return url_invalid(p, "each sentinel is host or host:port, with commas between them");
+    if (url->sentinel_count == SRT_URL_MAX_SENTINELS)
+        return url_invalid(p, "there are at most 16 sentinels");
+    url->port = URL_SENTINEL_PORT;
+    url->host = URL_DEFAULT_HOST;
+    status = url_parse_host(p, item);
+    url->sentinels[url->sentinel_count].host = url->host;
+    url->sentinels[url->sentinel_count++].port = url->port;
+    url->host = NULL;
+    url->port = 0;
+    return status;
+}
+
+static int url_parse_sentinels(url_parser *p, url_span list)
+{
+    const char *comma;
+    int status = SERIATIM_OK;
+    while (status == SERIATIM_OK && (comma = url_find(list, ',')) != NULL) {
+        url_span item = {list.at, comma};
+        status = url_parse_sentinel(p, item);
+        list.at = comma + 1;
+    }
+    return status == SERIATIM_OK ? url_parse_sentinel(p, list) : status;
+}
+
+/* "master" or "master/db" */
+static int url_parse_master(url_parser *p, url_span path)
+{
+    const char *slash = url_find(path, '/');
+    url_span name = {path.at, slash ? slash : path.end}, db = {slash ? slash + 1 : path.end, path.end};
+    int status;
+    if (name.at == name.end)
+        return url_invalid(p, "behind the sentinels stands /master, the name by which they know it");
+    status = url_decode(p, name, "master", &p->url->master);
+    return status == SERIATIM_OK && db.at < db.end ? url_parse_db(p, db) : status;
+}
+
+static int url_parse_option(url_parser *p, url_span option)
+{
+    static const char user[] = "sentinel_user=", password[] = "sentinel_password=";
+    size_t len = (size_t)(option.end - option.at);
+    if (len >= sizeof user - 1 && memcmp(option.at, user, sizeof user - 1) == 0) {
+        option.at += sizeof user - 1;
+        return url_decode(p, option, "sentinel_user", &p->url->sentinel_user);
+    }
+    if (len >= sizeof password - 1 && memcmp(option.at, password, sizeof password - 1) == 0) {
+        option.at += sizeof password - 1;
+        return url_decode(p, option, "sentinel_password", &p->url->sentinel_password);
+    }
+    return url_invalid(p, "the query of a sentinel URL is sentinel_user=... and sentinel_password=..., with & between them");
+}
+
+static int url_parse_options(url_parser *p, url_span query)
+{
+    int status = SERIATIM_OK;
+    while (status == SERIATIM_OK && query.at <= query.end) {
+        url_span option = {query.at, url_find_any(query, "&")};
+        status = url_parse_option(p, option);
+        query.at = option.end + 1;
+    }
+    if (status == SERIATIM_OK && p->url->sentinel_user && !p->url->sentinel_password)
+        return url_invalid(p, "sentinel_user stands with a sentinel_password");
+    return status;
+}
+
+static int url_parse_sentinel_url(url_parser *p, url_span rest)
+{
+    url_span authority = {rest.at, url_find_any(rest, "/?#")};
+    url_span path = {authority.end, url_find_any(rest, "?#")};
+    int status = url_parse_login(p, &authority);
+    p->url->kind = SRT_URL_SENTINEL;
+    if (status == SERIATIM_OK)
+        status = url_parse_sentinels(p, authority);
+    path.at += path.at < path.end; /* the slash */
+    if (status == SERIATIM_OK)
+        status = url_parse_master(p, path);
+    if (status != SERIATIM_OK || path.end == rest.end)
+        return status;
+    if (*path.end == '#')
+        return url_invalid(p, "there is no # in it (write it as %23)");
+    rest.at = path.end + 1;
+    return url_parse_options(p, rest);
+}
+
+/* ---- Unix sockets -------------------------------------------------------------------------- */
+
 static int url_parse_query(url_parser *p, url_span query)
 {
     if (query.end - query.at < 3 || memcmp(query.at, "db=", 3) != 0)
@@ -303,19 +397,23 @@ static int url_parse_scheme(url_parser *p, url_span rest)
     }
     if (url_take_scheme(&rest, "rediss://")) {
         p->url->kind = SRT_URL_TLS;
+        p->url->tls = 1;
         return url_parse_tcp(p, rest);
     }
     if (url_take_scheme(&rest, "unix://") || url_take_scheme(&rest, "unix:")) {
         p->url->kind = SRT_URL_UNIX;
         return url_parse_unix(p, rest);
     }
-    if (url_take_scheme(&rest, "redis+sentinel:") || url_take_scheme(&rest, "rediss+sentinel:"))
-        return srt_fail(p->error, SERIATIM_UNSUPPORTED,
-                        "Redis URL: the scheme redis+sentinel is not supported yet");
+    if (url_take_scheme(&rest, "redis+sentinel://"))
+        return url_parse_sentinel_url(p, rest);
+    if (url_take_scheme(&rest, "rediss+sentinel://")) {
+        p->url->tls = 1;
+        return url_parse_sentinel_url(p, rest);
+    }
     if (url_take_scheme(&rest, "redis+cluster:") || url_take_scheme(&rest, "rediss+cluster:"))
         return srt_fail(p->error, SERIATIM_UNSUPPORTED,
                         "Redis URL: the scheme redis+cluster is not supported yet");
-    return url_invalid(p, "the scheme is redis://, rediss:// or unix://");
+    return url_invalid(p, "the scheme is redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://");
 }
 
 static int url_check_text(url_parser *p, url_span text)
@@ -339,7 +437,7 @@ int srt_url_parse(srt_url *url, const seriatim_allocator *mem, const char *text,
     status = url_check_text(&parser, whole);
     if (status != SERIATIM_OK)
         return status;
-    url->block_size = len + 8; /* a NUL behind each of at most four texts */
+    url->block_size = len + 8; /* a NUL behind each text; all but four have a separator in the URL */
     url->block = srt_alloc(mem, url->block_size);
     if (!url->block)
         return srt_fail_plain(error, SERIATIM_NOMEM);
@@ -381,28 +479,34 @@ void srt_url_encode(srt_bytes *out, const char *text)
     }
 }
 
-static void url_redact_login(const srt_url *url, srt_bytes *out)
+/* A text in which neither slash nor & may stand. */
+static void url_encode_part(srt_bytes *out, const char *text)
 {
-    const char *at;
-    for (at = url->user ? url->user : ""; *at; at++) {
-        char one[2] = {*at, '\0'};
-        if (*at == '/') /* a slash would end the authority */
+    for (; *text; text++) {
+        char one[2] = {*text, '\0'};
+        if (*text == '/')
             srt_bytes_adds(out, "%2F");
         else
             srt_url_encode(out, one);
     }
+}
+
+static void url_redact_login(const srt_url *url, srt_bytes *out)
+{
+    if (url->user)
+        url_encode_part(out, url->user); /* a slash would end the authority */
     if (url->password)
         srt_bytes_adds(out, ":***");
     if (url->user || url->password)
         srt_bytes_addc(out, '@');
 }
 
-static void url_redact_host(const srt_url *url, srt_bytes *out)
+static void url_redact_host(const char *host, int port, srt_bytes *out)
 {
-    int ipv6 = strchr(url->host, ':') != NULL;
+    int ipv6 = strchr(host, ':') != NULL;
     if (ipv6)
         srt_bytes_addc(out, '[');
-    for (const char *at = url->host; *at; at++) {
+    for (const char *at = host; *at; at++) {
         if (*at == '%')
             srt_bytes_adds(out, "%25");
         else
@@ -411,7 +515,27 @@ static void url_redact_host(const srt_url *url, srt_bytes *out)
     if (ipv6)
         srt_bytes_addc(out, ']');
     srt_bytes_addc(out, ':');
-    srt_bytes_add_int(out, url->port);
+    srt_bytes_add_int(out, port);
+}
+
+static void url_redact_sentinels(const srt_url *url, srt_bytes *out)
+{
+    size_t i;
+    for (i = 0; i < url->sentinel_count; i++) {
+        if (i)
+            srt_bytes_addc(out, ',');
+        url_redact_host(url->sentinels[i].host, url->sentinels[i].port, out);
+    }
+    srt_bytes_addc(out, '/');
+    url_encode_part(out, url->master);
+    srt_bytes_addc(out, '/');
+    srt_bytes_add_int(out, url->db);
+    if (url->sentinel_user) {
+        srt_bytes_adds(out, "?sentinel_user=");
+        url_encode_part(out, url->sentinel_user);
+    }
+    if (url->sentinel_password)
+        srt_bytes_adds(out, url->sentinel_user ? "&sentinel_password=***" : "?sentinel_password=***");
 }
 
 void srt_url_redact(const srt_url *url, srt_bytes *out)
@@ -421,10 +545,15 @@ void srt_url_redact(const srt_url *url, srt_bytes *out)
         url_redact_login(url, out);
         srt_url_encode(out, url->path);
         srt_bytes_adds(out, "?db=");
+    } else if (url->kind == SRT_URL_SENTINEL) {
+        srt_bytes_adds(out, url->tls ? "rediss+sentinel://" : "redis+sentinel://");
+        url_redact_login(url, out);
+        url_redact_sentinels(url, out);
+        return;
     } else {
         srt_bytes_adds(out, url->kind == SRT_URL_TLS ? "rediss://" : "redis://");
         url_redact_login(url, out);
-        url_redact_host(url, out);
+        url_redact_host(url->host, url->port, out);
         srt_bytes_addc(out, '/');
     }
     srt_bytes_add_int(out, url->db);
