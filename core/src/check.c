@@ -392,7 +392,7 @@ static int check_on_slice(seriatim_client *c, check_state *k, const srt_request 
     return check_go_on(c, k);
 }
 
-static int check_word(const char *const *words, const char *at, size_t len)
+static int check_listed(const char *const *words, const char *at, size_t len)
 {
     size_t i;
     for (i = 0; words[i]; i++)
@@ -436,11 +436,11 @@ static int check_key(seriatim_client *c, check_state *k, const srt_token *key)
     colon = memchr(kind, ':', (size_t)(end - kind));
     if (shard >= (int64_t)k->queue->shards_count)
         return check_stray(c, k, key, (unsigned)shard, "the layout has no such shard");
-    if (!colon && check_word(check_kinds, kind, (size_t)(end - kind)))
+    if (!colon && check_listed(check_kinds, kind, (size_t)(end - kind)))
         return SERIATIM_OK;
     if (colon && colon - kind == 9 && memcmp(kind, "misplaced", 9) == 0)
         return SERIATIM_OK;
-    if (!colon || !check_word(check_owned, kind, (size_t)(colon - kind)))
+    if (!colon || !check_listed(check_owned, kind, (size_t)(colon - kind)))
         return check_stray(c, k, key, (unsigned)shard, "the key is of no known kind");
     if (k->left.data[shard])
         return SERIATIM_OK;
