@@ -95,4 +95,45 @@ RSpec.describe "The way to Redis" do
       (0..2).each { |sent| expect(waiting([id_of(language, sent)]).values).to eq([[number(sent)]]) }
     end
   end
+
+  it "F17 one byte at a time, both ways: servers and producers do not notice" do
+    slow = proxy(Proxy::Rule.new(segment: 1))
+    under_load(Figures.count(1, 20), url: slow.url, pause: 0.05) { pause(0.1) }
+    note("F17", "bytes passed one by one", slow.passed.values.sum)
+
+    nothing_is_lost
+    expect(verdict.repeated).to eq([])
+  end
+
+  # A connection that owes an answer for 15 s is dead. So is one that owes none, when its answer to a PING does not come.
+  it "F16 half-open connections are replaced within 25 s, those that only listen as well" do
+    road = proxy
+    took = nil
+    under_load(nil, url: road.url, lease: 10) do
+      last = road.newest
+      road.swallow
+      took = seconds_of { eventually(25) { (road.oldest || 0) > last } }
+    end
+    note("F16", "seconds until every half-open connection was replaced", took.round(1))
+
+    nothing_is_lost
+    expect(verdict.repeated).to eq([])
+  end
+
+  it "F18 an answer that comes after its connection was given up is nobody's" do
+    queues(Cut: { shards_count: 1, fold: :list })
+    roads = Sides::LANGUAGES.to_h { |language| [language, proxy()] }
+    answers = with_agents(roads.transform_values(&:url)) do |language, agent|
+      push_many(agent, 0, 1)
+      roads[language].hold_back(down: 16)
+      [push_many(agent, 1, 2), pause(2), push_many(agent, 2, 3), push_many(agent, 3, 4)].compact
+    end
+
+    expect(answers.values).to all(eq([2, 3, 4]))
+  end
+
+  # @return [Integer] how many were added
+  def push_many(agent, turn, count)
+    agent.push("Cut", *Array.new(count) { |at| { id: "#{agent.language}-#{turn}-#{at}", payload: turn } })["added"]
+  end
 end

@@ -18,6 +18,8 @@ require_relative "resp"
 #   proxy.drop                                       # ends all connections now; drop(reset: true) with a TCP reset
 #   proxy.stall / proxy.flow                         # nothing passes; everything passes again
 #   proxy.swallow                                    # what comes from now on over the connections that are open vanishes
+#   proxy.hold_back(down: 16)                        # what comes from now on over them is 16 s late
+#   proxy.newest, proxy.oldest                       # numbers of connections that are open, nil when there are none
 #   proxy.passed                                     # {up: bytes, down: bytes} so far
 #   proxy.steps                                      # what was done to peers: [Step::Done(pid, script, moment, number of the run)]
 #   proxy.stop
@@ -46,6 +48,7 @@ class Proxy
   Done = Struct.new(:pid, :script, :moment, :time)
   SCRIPTS = File.expand_path("../../../core/src/scripts.inc", __dir__)
   READ = 65_536
+  SEGMENTS = 200 # bytes of one connection before the others have their turn, where a rule says how large the pieces are
 
   # The bytes of one direction.
   class Stream
@@ -268,6 +271,13 @@ class Proxy
     end
   end
 
+  def hold_back(delay)
+    order { @connections.each { |c| c.rule = Rule.new(delay: delay) } }
+  end
+
+  def newest = order { @connections.map(&:number).max }
+  def oldest = order { @connections.map(&:number).min }
+
   def drop(reset: false)
     order { @connections.dup.each { |connection| close(connection, reset: reset) } }
   end
@@ -389,7 +399,7 @@ class Proxy
 
       wrote += size = stream.write(limit)
       count(stream, size)
-      break if size.zero? || connection.rule.segment
+      break if size.zero? || (connection.rule.segment && wrote >= SEGMENTS)
     end
     after_write(connection, stream) if wrote.positive? || !stream.open
   end
