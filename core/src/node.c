@@ -476,6 +476,18 @@ static void subscribe(srt_node *n)
     srt_resp_arg(&session->out, n->nodes_channel.data, n->nodes_channel.len);
 }
 
+void srt_node_ask_wakes(srt_node *n)
+{
+    srt_bytes *out = &n->sessions[SRT_WAKES].out;
+    size_t before = out->len;
+    srt_resp_array(out, 1);
+    srt_resp_arg(out, "PING", 4);
+    if (!out->failed)
+        return;
+    out->len = before; /* what is not asked is not answered, and the connection is made anew */
+    out->failed = 0;
+}
+
 void srt_node_check_all(srt_node *n, int64_t now)
 {
     size_t i;
