@@ -6,4 +6,6 @@ import seriatim
 
 for name, value in SETTINGS.get("seriatim", {}).items():
     setattr(seriatim, name, value)
+if SETTINGS.get("nodes"):
+    seriatim.build_splitter = lambda: seriatim.build_by_node_splitter(SETTINGS["nodes"], SETTINGS["node"])
 seriatim.workers = [worker(queue, fields, SETTINGS["tasks"]) for queue, fields in SETTINGS["workers"].items()]

@@ -32,16 +32,32 @@ local function now()
   return ("%.3f"):format(native.now_ms() / 1000)
 end
 
+local die_at, die_in = (os.getenv("DIE") or ""):match("^([%w_]+):(%d+)$")
+local runs = 0 -- of this thread
+
+---DIE=perform_during:3 ends the process in the middle of a thread's third run.
+local function step(point)
+  if point == die_at and runs == tonumber(die_in) then
+    native.kill(native.getpid(), "KILL")
+    native.sleep(60)
+  end
+end
+
 local function run(queue, id, payloads, batch)
+  runs = runs + 1
   local numbers = {}
   for place, payload in ipairs(payloads) do
     numbers[place] = payload.n
   end
   write("start", native.getpid(), queue, id, batch:fence(id), batch:retry_count(id), pack(numbers), now())
+  step("perform_begin")
   for _, payload in ipairs(payloads) do
-    native.sleep(payload.sleep or 0)
+    native.sleep((payload.sleep or 0) / 2)
+    step("perform_during")
+    native.sleep((payload.sleep or 0) / 2)
   end
   write("end", native.getpid(), queue, id, batch:fence(id), now())
+  step("perform_end")
 end
 
 ---settings: of seriatim.worker, and `back_off`, the seconds that retry_in gives.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,26 +29,47 @@ def worker(queue: str, settings: dict[str, Any], tasks: bool = False) -> type[se
 
     def perform(_self: object, payloads_by_id: dict[Any, list[Any]], batch: seriatim.Batch) -> None:
         for id, payloads in payloads_by_id.items():
-            with journaled(queue, id, payloads, batch):
+            with journaled(queue, id, payloads, batch) as run:
                 for payload in payloads:
-                    time.sleep(payload.get("sleep", 0))
+                    time.sleep(payload.get("sleep", 0) / 2)
+                    run.step("perform_during")
+                    time.sleep(payload.get("sleep", 0) / 2)
 
     async def perform_as_task(_self: object, payloads_by_id: dict[Any, list[Any]], batch: seriatim.Batch) -> None:
         for id, payloads in payloads_by_id.items():
-            with journaled(queue, id, payloads, batch):
+            with journaled(queue, id, payloads, batch) as run:
                 for payload in payloads:
-                    await asyncio.sleep(payload.get("sleep", 0))
+                    await asyncio.sleep(payload.get("sleep", 0) / 2)
+                    run.step("perform_during")
+                    await asyncio.sleep(payload.get("sleep", 0) / 2)
 
     members = {"queue_name": queue, "perform": perform_as_task if tasks else perform, "retry_in": lambda _self, _count: back_off}
     return type("Workload", (seriatim.Worker,), {**fields, **members})
 
 
+class Run:
+    """One run of an id. DIE=perform_during:3 ends the process in the middle of its third."""
+
+    point, _, die_in = os.environ.get("DIE", "").partition(":")
+    count = itertools.count(1)
+
+    def __init__(self) -> None:
+        self.number = next(self.count)
+
+    def step(self, point: str) -> None:
+        if point == self.point and self.number == int(self.die_in):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
 @contextmanager
-def journaled(queue: str, id: Any, payloads: list[Any], batch: seriatim.Batch) -> Iterator[None]:
+def journaled(queue: str, id: Any, payloads: list[Any], batch: seriatim.Batch) -> Iterator[Run]:
+    run = Run()
     numbers = pack([payload["n"] for payload in payloads])
     write("start", os.getpid(), queue, id, batch.fence(id), batch.retry_count(id), numbers, time.monotonic())
-    yield
+    run.step("perform_begin")
+    yield run
     write("end", os.getpid(), queue, id, batch.fence(id), time.monotonic())
+    run.step("perform_end")
 
 
 def pushed(queue: str, id: str, numbers: list[int]) -> None:

@@ -12,18 +12,22 @@ require_relative "journal"
 # charged    :: began with another retry_count than -1.
 # stale      :: runs that a thawed process began with what it had claimed before it froze. Their settles must be refused.
 #
-# A run that was open while its process was frozen, or is stale, counts for nothing: another process was free to take it.
+# A run that was open while its process was frozen, or is stale, counts for nothing: another process was free to take it. So it
+# is with a process whose heartbeat lapsed, because the machine gave it no time; but only where another did take it (late).
 class Checker
   Run = Struct.new(:pid, :numbers, :void)
   Id = Struct.new(:pushed, :ended, :begun, :open, :fence, :low)
 
-  attr_reader :lost, :reordered, :concurrent, :unfenced, :charged, :stale, :void
+  attr_reader :lost, :reordered, :concurrent, :unfenced, :charged, :stale, :void, :late
 
   def initialize(lines)
     @ids = Hash.new { |hash, key| hash[key] = Id.new([], {}, Hash.new { |pids, number| pids[number] = [] }, {}, 0, 0) }
     @thawed = {}
-    @reordered, @concurrent, @unfenced, @charged, @stale, @void = Array.new(6) { [] }
+    @open_of = Hash.new { |hash, pid| hash[pid] = {}.compare_by_identity } # pid => {run => its id and fence}
+    @lapses = Hash.new { |hash, pid| hash[pid] = [] }
+    @reordered, @concurrent, @unfenced, @charged, @stale, @void, @late = Array.new(7) { [] }
     lines.each { |line| @ids[key(line)].pushed.concat(line.numbers) if line.kind == "pushed" }
+    lines.each { |line| @lapses[line.pid] << line.time if line.kind == "lapsed" }
     @ids.each_value { |id| id.pushed.sort! }
     lines.each { |line| public_send(:"on_#{line.kind}", line) }
     @lost = @ids.flat_map { |name, id| (id.pushed - id.ended.keys).map { |number| "#{name} #{number}" } }
@@ -55,38 +59,42 @@ class Checker
 
   def on_pushed(_line); end
 
+  def on_lapsed(_line); end
+
   def on_start(line)
     id = @ids[key(line)]
     name = "#{key(line)} #{line.numbers.first}.. pid #{line.pid}"
     return stale << name if line.fence <= @thawed.fetch(line.pid, 0)
+    return late << name if line.fence <= id.fence && lapsed?(line.pid, line.time)
 
     unfenced << "#{name} #{line.fence} after #{id.fence}" if line.fence <= id.fence
-    concurrent << "#{name} with #{id.open.values.map(&:pid)}" if id.open.any? { |_, run| !run.void }
+    check_open(id, line, name)
     charged << "#{name} #{line.retry_count}" unless line.retry_count == -1
     check_order(id, line, name)
     line.numbers.each { |number| id.begun[number] << line.pid }
     id.fence = line.fence
-    id.open[line.fence] = Run.new(line.pid, line.numbers, false)
+    id.open[line.fence] = run = Run.new(line.pid, line.numbers, false)
+    @open_of[line.pid][run] = [id, line.fence]
   end
 
   def on_end(line)
     id = @ids[key(line)]
-    run = id.open.delete(line.fence) or return
+    run = close(id, line.fence) or return
     return void << "#{key(line)} #{run.numbers.first}.. pid #{run.pid}" if run.void
 
     run.numbers.each { |number| id.ended[number] = true }
   end
 
   def on_fail(line)
-    @ids[key(line)].open.delete(line.fence)
+    close(@ids[key(line)], line.fence)
   end
 
   def on_killed(line)
-    @ids.each_value { |id| id.open.delete_if { |_, run| run.pid == line.pid } }
+    @open_of.delete(line.pid)&.each_value { |id, fence| id.open.delete(fence) }
   end
 
   def on_frozen(line)
-    @ids.each_value { |id| id.open.each_value { |run| run.void = true if run.pid == line.pid } }
+    @open_of[line.pid].each_key { |run| run.void = true }
   end
 
   def on_thawed(line)
@@ -96,6 +104,22 @@ class Checker
   private
 
   def key(line) = "#{line.queue}/#{line.id}"
+
+  def close(id, fence)
+    run = id.open.delete(fence)
+    @open_of[run.pid].delete(run) if run
+    run
+  end
+
+  # Before this time; a driver without time itself may have seen it some moments after.
+  def lapsed?(pid, time) = @lapses.key?(pid) && @lapses[pid].any? { |at| at <= time + 0.2 }
+
+  def check_open(id, line, name)
+    others = id.open.each_value.reject(&:void)
+    concurrent << "#{name} with #{others.map(&:pid)}" unless others.all? { |run| lapsed?(run.pid, line.time) }
+    others.each { |run| late << "#{key(line)} #{run.numbers.first}.. pid #{run.pid}" }
+    others.each { |run| run.void = true }
+  end
 
   def check_order(id, line, name)
     numbers = line.numbers

@@ -9,6 +9,7 @@
 #   end    PID QUEUE ID FENCE TIME                  perform ended well
 #   fail   PID QUEUE ID FENCE TIME                  perform raises
 #   killed PID, frozen PID, thawed PID NOW          written by the driver; fences of claims before NOW are less
+#   lapsed PID TIME                                 written by the driver: its heartbeat had ended, or may have, though it lives
 #
 # NUMBERS are the payloads' in their order, "1-3,7"; TIME is of the machine's monotonic clock.
 class Journal
@@ -29,6 +30,12 @@ class Journal
 
   def pushed(queue, id, numbers)
     write(:pushed, queue, id, pack(numbers))
+  end
+
+  # The same numbers to each of these ids.
+  def pushed_to(queue, ids, numbers)
+    text = pack(numbers)
+    @file.syswrite(ids.map { |id| "\npushed #{queue} #{id} #{text} ." }.join)
   end
 
   def start(queue, id, fence, retry_count, numbers)
@@ -65,6 +72,7 @@ class Journal
                numbers: unpack(rest[5]), time: rest[6].to_f)
     when "end", "fail"
       Line.new(kind: kind, pid: rest[0].to_i, queue: rest[1], id: rest[2], fence: rest[3].to_i, time: rest[4].to_f)
+    when "lapsed" then Line.new(kind: kind, pid: rest[0].to_i, time: rest[1].to_f)
     else Line.new(kind: kind, pid: rest[0].to_i, fence: rest[1]&.to_i)
     end
   end

@@ -1,13 +1,14 @@
 # frozen_string_literal: true
 
-# A child process with its output in a file; what the driver does to it goes into the journal.
-class SpawnedProcess
+# A process of this kit with its output in a file; what the driver does to it goes into the journal. It is a child of this
+# process, or was left to it.
+class ChildProcess
   attr_reader :pid, :status
 
-  def initialize(command, variables, log_path, journal)
+  def initialize(pid, log_path, journal)
+    @pid = pid
     @log_path = log_path
     @journal = journal
-    @pid = Process.spawn(variables, *command, out: log_path, err: %i[child out], in: File::NULL)
   end
 
   def log = File.read(@log_path)
@@ -21,10 +22,7 @@ class SpawnedProcess
 
   # Takes its exit status when it has ended.
   def alive?
-    return false if @status
-
-    _, @status = Process.wait2(pid, Process::WNOHANG)
-    @journal.write(:killed, pid) if @status
+    reap(Process::WNOHANG)
     @status.nil?
   end
 
@@ -34,9 +32,12 @@ class SpawnedProcess
     status.exitstatus
   end
 
+  # Returns when it is dead, and the journal says so.
   def kill
+    return unless alive?
+
     signal(:KILL)
-    wait
+    reap(0)
   end
 
   def stop(seconds = 30)
@@ -71,12 +72,26 @@ class SpawnedProcess
 
   private
 
-  def until_true(seconds, complaint)
+  def reap(flags)
+    return if @status
+
+    _, @status = Process.wait2(pid, flags)
+    @journal.write(:killed, pid) if @status
+  end
+
+  def until_true(seconds, failure)
     deadline = Journal.now + seconds
     until yield
-      raise "#{complaint} within #{seconds} s: #{log[-2000..] || log}" if Journal.now > deadline
+      raise "#{failure} within #{seconds} s: #{log}" if Journal.now > deadline
 
       IO.select(nil, nil, nil, 0.01)
     end
+  end
+end
+
+# One that this process starts.
+class SpawnedProcess < ChildProcess
+  def initialize(command, variables, log_path, journal)
+    super(Process.spawn(variables, *command, out: log_path, err: %i[child out], in: File::NULL), log_path, journal)
   end
 end

@@ -4,25 +4,10 @@ require_relative "../../spec_helper"
 require_relative "workload"
 require_relative "../../../../spec/crash/kit/checker"
 require_relative "../../../../spec/crash/kit/process"
+require_relative "../../../../spec/crash/kit/redis"
 require "json"
 require "tmpdir"
 require "zlib"
-
-# A Redis of the group's own that may be stopped and started, also while it loads its file.
-class RestartableRedis < RedisServer
-  def restart(signal)
-    stop(signal)
-    start
-  end
-
-  private
-
-  def wait_until_ready
-    super
-  rescue RuntimeError => e
-    e.message.start_with?("LOADING") ? retry : raise
-  end
-end
 
 # Examples with several processes: a Redis for each group, a journal for each example, and what they do with them.
 module ProcessesHelper

@@ -8,8 +8,11 @@ require_relative "../../../../spec/crash/kit/journal"
 #
 # A payload is its number and what the job does: {"n": 7}, and `sleep` seconds, `wait` for a file, `wait_for_me` for
 # one whose name ends with the process' id, `fork` a process of so many seconds, `kill` its process, `fail` until that file is
-# there.
+# there. DIE=perform_during:3 ends the process in the middle of its third run; there are perform_begin and perform_end, too.
 module Workload
+  # The runs of ids that this process began.
+  RUNS = Struct.new(:count, :lock).new(0, Mutex.new)
+
   module_function
 
   def worker(queue, settings)
@@ -29,15 +32,24 @@ module Workload
   def perform(queue, payloads_by_id, batch)
     payloads_by_id.each do |id, payloads|
       journal.start(queue, id, batch.fence(id), batch.retry_count(id), payloads.map { |payload| payload["n"] })
+      run = RUNS.lock.synchronize { RUNS.count += 1 }
       kind = "fail"
-      payloads.each { |payload| act(payload) }
+      step("perform_begin", run)
+      payloads.each { |payload| act(payload, run) }
       kind = "end"
     ensure
       journal.finish(kind, queue, id, batch.fence(id)) if kind
+      step("perform_end", run)
     end
   end
 
-  def act(payload)
+  def step(point, run)
+    @die ||= ENV.fetch("DIE", "").split(":")
+    Process.kill(:KILL, Process.pid) && sleep if @die == [point, run.to_s]
+  end
+
+  def act(payload, run)
+    step("perform_during", run)
     payload.each do |word, value|
       case word
       when "sleep" then sleep(value)

@@ -1,0 +1,16 @@
+/* journal.h - the lines of kit/journal.rb, written by the kit's C programs. */
+#ifndef CRASH_JOURNAL_H
+#define CRASH_JOURNAL_H
+
+#include "seriatim.h"
+
+/* Opens the file that JOURNAL names. 0 or -1. */
+int journal_open(void);
+void journal_start(const char *queue, const seriatim_claimed *job);
+void journal_end(const char *queue, const seriatim_claimed *job);
+void journal_pushed(const char *queue, const char *id, long number);
+
+/* What follows the word in these bytes, or NULL. */
+const char *journal_find(const char *data, size_t len, const char *word);
+
+#endif

@@ -1,0 +1,209 @@
+# frozen_string_literal: true
+
+$LOAD_PATH.unshift File.expand_path("../../../ruby/lib", __dir__)
+require "fileutils"
+require "json"
+require "seriatim"
+require "tmpdir"
+require_relative "../../../ruby/spec/processes/support/workload"
+require_relative "../../interop/languages"
+require_relative "c_program"
+require_relative "checker"
+require_relative "figures"
+require_relative "lapses"
+require_relative "nurseries"
+require_relative "process"
+require_relative "redis"
+
+# One run of the crash kit: a Redis and a folder of its own, a journal, queues, workers and producers of any language, and the
+# judgement in the end.
+#
+#   kit = Kit.new(seed: 7)
+#   kit.queue("Orders", shards_count: 8, batch_size: 2, back_off: 0.05, max_retry_count: 1000)
+#   worker = kit.worker("ruby", lease: 0.5, threads: 4)       # c, ruby, python, lua; a ChildProcess
+#   kit.push("Orders", %w[a b c], 1, sleep: 0.002)            # number 1 to each of these ids
+#   worker.kill
+#   kit.worker("c")
+#   kit.drain
+#   kit.verdict.faults    # {} when nothing is lost, out of order, concurrent, unfenced
+#   kit.leftovers         # [] when Redis holds nothing that should be gone, and `check` finds nothing
+#   kit.close
+class Kit
+  LANGUAGES = %w[c ruby python lua].freeze
+  LEFT_OVER = /:(jobs|ready|due|next|retry|dead|died|parked|unproven|suspect|overrun|spill.*|spillmap.*|nextspill.*|deadspill.*)\z/
+  FIELDS = { shards_count: 5, batch_size: 1, max_retry_count: 25, fold: "merge", back_off: 0.1 }.freeze # as the C worker wants them
+
+  attr_reader :redis, :folder, :journal, :random, :seed, :processes
+
+  # @param redis [RedisServer] of whoever gives it; nil: one of its own
+  def initialize(seed: Random.new_seed % 100_000, redis: nil)
+    @seed = seed
+    @random = Random.new(seed)
+    @own_redis = RestartableRedis.new unless redis
+    @redis = redis || @own_redis
+    @folder = Dir.mktmpdir("seriatim-crash")
+    @journal = Journal.new(File.join(@folder, "journal"))
+    @processes = []
+    @living = {} # pid => process
+    @queues = {}
+    @modules = {}
+    @nurseries = Nurseries.new
+    Seriatim.logger = nil
+    Seriatim.redis = @redis.url
+  end
+
+  # Ends all that it started.
+  def close
+    @lapses&.stop
+    @nurseries.close
+    @processes.each(&:remove)
+    @own_redis&.remove
+    FileUtils.rm_rf(@folder)
+  end
+
+  # Journal and logs in a folder that stays. @return [String]
+  def keep
+    kept = Dir.mktmpdir("seriatim-crash-failed")
+    FileUtils.cp_r("#{@folder}/.", kept)
+    kept
+  end
+
+  # ---- queues
+
+  # @param settings of Seriatim::Worker, and back_off: the seconds that retry_in gives
+  # @return [Module] the worker, for pushes, metrics, queries and actions
+  def queue(name, **settings)
+    @queues[name.to_s] = settings
+    @modules[name.to_s] = Workload.worker(name.to_s, settings)
+  end
+
+  def [](name) = @modules.fetch(name.to_s)
+
+  # ---- processes
+
+  # Starts a worker process, without waiting for it.
+  # @param lease, poll [Float] seconds
+  # @param nodes, node [Integer, nil] a fixed part of the shards (1, 0: all of them); nil: shared among the living
+  # @param die [String, nil] "perform_during:3": by SIGKILL in its third run; also perform_begin, perform_end
+  # @param url [String] a proxy's
+  # @param program [String] of the C worker: a mutant
+  # @param settings of the module Seriatim, in Ruby, Python and Lua
+  # @return [ChildProcess]
+  def worker(language, queue: nil, threads: 4, lease: 1, poll: 0.5, nodes: nil, node: 0, die: nil, url: redis.url,
+             program: nil, tasks: false, environment: {}, **settings)
+    variables = { "REDIS_URL" => url, "JOURNAL" => journal.path, "DIE" => die.to_s, **environment }
+    return c_worker(variables, queue || only_queue, threads, lease, poll, nodes, node, program) if language == "c"
+
+    workload = { workers: queue ? @queues.slice(queue.to_s) : @queues, nodes: nodes, node: node, tasks: tasks,
+                 seriatim: { lease_time: lease, poll_interval: poll, threads_per_node: threads, **settings } }
+    serve(language, variables.merge("WORKLOAD" => JSON.generate(workload)), threads)
+  end
+
+  # Starts a process that pushes 1..count to each of the ids, one by one, until the file is there.
+  def producer(language, queue, ids, count: 1_000_000, pause: 0, until_file: nil, payload: {}, url: redis.url, program: nil,
+               environment: {})
+    variables = { "REDIS_URL" => url, "JOURNAL" => journal.path, **environment }
+    if language == "c"
+      fields = fields_of(queue)
+      return start([program || CProgram.producer, queue.to_s, *fields.values_at(:shards_count, :fold), count, pause, *ids], variables)
+    end
+
+    workload = { workers: @queues, queue: queue, ids: ids, count: count, pause: pause, until: until_file, payload: payload }
+    commands = Language::ALL.fetch(language)
+    start(commands.producer, { **commands.variables, **variables, "WORKLOAD" => JSON.generate(workload) })
+  end
+
+  # Starts any command.
+  def start(command, variables = {})
+    add(SpawnedProcess.new(command.map(&:to_s), variables, next_log, journal))
+  end
+
+  # Takes the exit status of those that have ended, by whatever hand. @return [Array<ChildProcess>] those that live
+  def living
+    @living.delete_if { |_, process| !process.alive? }
+    @living.values
+  end
+
+  # Notes whose heartbeat lapsed, from now on: for machines on which a process may get no time for a whole lease.
+  def watch_leases
+    @lapses ||= Lapses.new(redis.socket, journal, ->(pid) { @living[pid] && @living[pid].status.nil? })
+  end
+
+  # ---- jobs
+
+  # Pushes the numbers to each of the ids, in one call.
+  def push(queue, ids, numbers, **payload)
+    numbers = Array(numbers)
+    self[queue].perform_async(ids.flat_map { |id| numbers.map { |number| { id: id, payload: { n: number, **payload } } } })
+    journal.pushed_to(queue, ids, numbers)
+  end
+
+  # How many ids wait or run, in all queues.
+  def backlog = @modules.each_value.sum { |worker| worker.metrics.values_at(:length, :busy).sum }
+
+  # Until nothing waits and nothing runs.
+  def drain(seconds = 60)
+    eventually(seconds, -> { "not drained: #{@modules.transform_values { |worker| worker.metrics.except(:shards) }}" }) { backlog.zero? }
+  end
+
+  def eventually(seconds = 20, failure = -> { "not within #{seconds} s" })
+    deadline = Journal.now + seconds
+    until (result = yield)
+      raise failure.call if Journal.now > deadline
+
+      sleep 0.02
+    end
+    result
+  end
+
+  # ---- judgements
+
+  def verdict = Checker.new(journal.lines)
+
+  # Settles that Redis refused.
+  def refused = @modules.each_value.sum { |worker| worker.metrics[:refused] }
+
+  # Keys that should have gone with the last job, and findings of Seriatim's own check.
+  def leftovers
+    cursor = "0"
+    keys = []
+    loop do
+      cursor, found = redis.call("SCAN", cursor, "COUNT", "1000")
+      keys.concat(found.grep(LEFT_OVER))
+      break if cursor == "0"
+    end
+    keys + @modules.flat_map { |_, worker| worker.actions.check[:findings] }
+  end
+
+  private
+
+  def only_queue
+    @queues.size == 1 ? @queues.keys.first : raise(ArgumentError, "queue: of #{@queues.keys}")
+  end
+
+  def fields_of(queue) = FIELDS.merge(@queues.fetch(queue.to_s))
+
+  def c_worker(variables, queue, threads, lease, poll, nodes, node, program)
+    shards, batch, retries, fold, back_off = fields_of(queue).values_at(*FIELDS.keys)
+    start([program || (@c_worker ||= CProgram.worker), queue, shards, batch, retries, fold, threads, (lease * 1000).to_i,
+           (poll * 1000).to_i, back_off, nodes.to_i, node], variables)
+  end
+
+  def serve(language, variables, threads)
+    commands = Language::ALL.fetch(language)
+    *_, required, app = commands.server
+    arguments = [required, app, "-c", threads.to_s]
+    return start([*commands.server, *arguments.last(2)], { **commands.variables, **variables }) unless Nurseries::PROGRAMS.key?(language)
+
+    log = next_log
+    FileUtils.touch(log)
+    add(ChildProcess.new(@nurseries.fork(language, variables, arguments, log), log, journal))
+  end
+
+  def next_log = File.join(folder, "log#{@processes.size}")
+
+  def add(process)
+    @processes << process
+    @living[process.pid] = process
+  end
+end

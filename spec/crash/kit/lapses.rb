@@ -1,0 +1,62 @@
+# frozen_string_literal: true
+
+require "socket"
+require_relative "journal"
+require_relative "resp"
+
+# Watches the heartbeats in Redis and notes in the journal which process' had ended, or may have between two looks: a machine
+# that gives a process no time takes its lease away as surely as a freeze does. On a quiet machine nothing is noted.
+class Lapses
+  INTERVAL = 0.02
+  KEY = "seriatim:nodes:alive"
+
+  # @param socket [String] of Redis
+  # @param living [#call] is this process alive?
+  def initialize(socket, journal, living)
+    @socket = socket
+    @journal = journal
+    @living = living
+    @seen = {} # node => when its heartbeat ends, in Redis' seconds
+    @thread = Thread.new { watch until @ending }
+  end
+
+  def stop
+    @ending = true
+    @thread.join
+  end
+
+  private
+
+  def watch
+    UNIXSocket.open(@socket) do |io|
+      until @ending
+        look(*ask(io))
+        sleep INTERVAL
+      end
+    end
+  rescue SystemCallError, IOError
+    @seen.clear
+    sleep INTERVAL
+  end
+
+  def look(now, nodes)
+    at = Journal.now
+    @seen.each { |node, ends| note(node, at - (now - ends)) if ends <= now }
+    @seen = nodes
+  end
+
+  def note(node, time)
+    pid = node[/-(\d+)-\h+\z/, 1].to_i
+    @journal.write(:lapsed, pid, time) if @living.call(pid)
+  end
+
+  # @return [Float, Hash] the time there, and when each heartbeat ends
+  def ask(io)
+    io.write("*1\r\n$4\r\nTIME\r\n*5\r\n$6\r\nZRANGE\r\n$#{KEY.bytesize}\r\n#{KEY}\r\n$1\r\n0\r\n$2\r\n-1\r\n$10\r\nWITHSCORES\r\n")
+    reader = Resp.new
+    answers = []
+    answers.concat(reader.take(io.readpartial(65_536))) while answers.size < 2
+    clock, rows = answers.map { |answer| Resp.words(answer) }
+    [clock[0].to_i + (clock[1].to_i / 1e6), rows.each_slice(2).to_h { |node, ends| [node, ends.to_f / 1000] }]
+  end
+end
