@@ -585,6 +585,15 @@ static int push_take_replicas(seriatim_client *c, const srt_request *r, int64_t 
     return c->failed;
 }
 
+/* What is not known to be on the replicas does not count as written. */
+static void push_forget_unsure(srt_push *p)
+{
+    if (!p->replicas || p->shortage.status != SERIATIM_OK)
+        return;
+    p->counts = p->sure;
+    p->written_chunks = p->sure_chunks;
+}
+
 /* Nobody can say whether the next master has it: all that is unsure goes again, and counts when it is answered again. */
 static void push_on_disconnected(seriatim_client *c)
 {
@@ -602,8 +611,7 @@ static void push_on_disconnected(seriatim_client *c)
             p->chunks[i].unsure = 0;
             p->unsure--;
         }
-    p->counts = p->sure;
-    p->written_chunks = p->sure_chunks;
+    push_forget_unsure(p);
 }
 
 /* ---- All answers --------------------------------------------------------------------------- */
@@ -797,6 +805,7 @@ static void push_on_give_up(seriatim_client *c)
     srt_push *p = &c->push;
     const srt_request *r;
     size_t chunks = 0, jobs = 0, i;
+    push_forget_unsure(p);
     for (r = c->session.first; r; r = r->next)
         if (push_in_doubt(c, r))
             p->chunks[r->place].unsure = 1;
