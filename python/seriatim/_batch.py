@@ -97,9 +97,9 @@ class Batch(Mapping[Id, list[Any]]):
         """The id's last error, as it is stored."""
         return self._row(id)[4]
 
-    def _outcome(self, id: Id) -> object | None:
-        """An error (exception or str), DONE, or None."""
-        return self._outcomes.get(id)
+    def _outcome(self, id: Id, otherwise: object) -> object:
+        """An error (exception or str) or DONE, where one was reported."""
+        return self._outcomes.get(id, otherwise)
 
     def _place(self, id: Id) -> int:
         if self._places is None:

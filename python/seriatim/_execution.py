@@ -5,6 +5,7 @@ delivery is settled.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import time
 from collections.abc import Callable
@@ -74,7 +75,7 @@ class Execution:
         error: BaseException | None = None
         try:
             if self._delivery.kind != RUN or not self._read_json():
-                await self._server._in_thread(self._by_kind)
+                await self._in_thread(self._by_kind)
                 return
             try:
                 await self._perform_async()
@@ -84,12 +85,23 @@ class Execution:
                 self._delivery.done_all()
                 self._log_done()
             elif not self._server._abandoned:
-                await self._server._in_thread(self._conclude, error)
+                await self._in_thread(self._conclude, error)
         except BaseException as raised:
             if not self._server._abandoned:
                 _log.error("crash", _log.describe(raised), q=self._ref.queue_name)
         finally:
             self._settle()
+
+    async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """To its end, though user code may have cancelled this task."""
+        call = self._server._in_thread(function, *arguments)
+        while not call.done():
+            try:
+                await asyncio.wait([call])
+            except asyncio.CancelledError:
+                if self._server._abandoned:
+                    raise
+        call.result()
 
     # ---- run
 
@@ -199,7 +211,7 @@ class Execution:
         assert self._payloads is not None
         for at, id in enumerate(self._payloads):
             place = at if self._places is None else self._places[id]
-            outcome = (self._batch._outcome(id) if self._batch else None) or error
+            outcome = error if self._batch is None else self._batch._outcome(id, error)
             if outcome is None or outcome is DONE:
                 self._delivery.done(place)
             else:

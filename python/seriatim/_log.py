@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import threading
 import time
 from dataclasses import dataclass, field
 from typing import Any, Final, TextIO
@@ -103,7 +104,7 @@ def write(
     n: int | None = None,
     elapsed: float | None = None,
 ) -> None:
-    """Logs an event; never raises. `level` is one of logging's."""
+    """Logs an event. Raises nothing but, on the main thread, what ends a program. `level` is one of logging's."""
     try:
         if logger.isEnabledFor(level):
             fields = {"q": q, "id": id, "n": n, "elapsed": elapsed}
@@ -111,6 +112,9 @@ def write(
             logger.log(level, Event(name, shown, {key: value for key, value in fields.items() if value is not None}))
     except Exception:
         pass
+    except BaseException:
+        if threading.current_thread() is threading.main_thread():
+            raise
 
 
 def debug(name: str, text: object = None, **fields: Any) -> None:
@@ -143,7 +147,7 @@ def describe(error: object) -> str:
             at = at.tb_next
         place = f" ({at.tb_frame.f_code.co_filename}:{at.tb_lineno})" if at else ""
         return f"{type(error).__qualname__}: {error}{place}"
-    except Exception:
+    except BaseException:
         return type(error).__qualname__
 
 

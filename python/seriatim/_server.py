@@ -245,10 +245,10 @@ class Server:
     def _wait(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return self._loop_thread.wait(coroutine)
 
-    async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:
         """From the loop: calls it on a thread, with this context."""
         call = partial(contextvars.copy_context().run, function, *arguments)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        return asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     # ---- the keeper
 
