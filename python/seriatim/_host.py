@@ -37,11 +37,11 @@ class Source:
             return self._runner.take(self._group, settings.poll_interval if patience is None else patience)
         refs = self._server._refs
         candidates = [Candidate(refs[worker].worker, index, lag, size) for worker, index, lag, size in rows]
-        chosen = self._choose(candidates)
-        if chosen is None:
+        place = self._choose(candidates)
+        if place is None:
             self._rest(patience)
             return None
-        worker, shard = rows[candidates.index(chosen) if chosen in candidates else 0][:2]
+        worker, shard = rows[place][:2]
         delivery = self._runner.take_from(self._group, worker, shard)
         if delivery is None:  # another thread was quicker
             self._runner.clear(self._group)
@@ -52,13 +52,15 @@ class Source:
         if patience is None:
             self._server._ended.wait(0.01)
 
-    def _choose(self, candidates: list[Candidate]) -> Candidate | None:
+    def _choose(self, candidates: list[Candidate]) -> int | None:
+        """The place of the scheduler's choice; None: it will not choose."""
         assert self._scheduler is not None
         try:
-            return self._scheduler(candidates)
+            chosen = self._scheduler(candidates)
+            return None if chosen is None else candidates.index(chosen)
         except BaseException as error:
             _log.error("hook", f"the scheduler raised {_log.describe(error)}; the oldest goes first")
-            return candidates[0]
+            return 0
 
 
 class Host:
@@ -89,21 +91,28 @@ class AsyncHost:
         self._source = source
         self._limit = limit
         self._running: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     async def run(self) -> None:
         """Until there will be no more, and all that was taken has ended."""
         room = asyncio.Event()
-        try:
-            while True:
-                if len(self._running) >= self._limit:
-                    room.clear()
-                    await room.wait()
-                delivery = await self._next()
-                if delivery is not None:
-                    self._begin(delivery, room)
-        except Closed:
-            if self._running:
-                await asyncio.wait(self._running)
+        while not self._closed or self._running:
+            try:
+                await (asyncio.wait(self._running) if self._closed else self._step(room))
+            except Closed:
+                self._closed = True
+            except (Exception, asyncio.CancelledError) as error:  # user code may cancel every task that it finds
+                if self._server._abandoned:
+                    raise
+                _log.error("crash", _log.describe(error))
+
+    async def _step(self, room: asyncio.Event) -> None:
+        if len(self._running) >= self._limit:
+            room.clear()
+            await room.wait()
+        delivery = await self._next()
+        if delivery is not None:
+            self._begin(delivery, room)
 
     def _begin(self, delivery: _native.Delivery, room: asyncio.Event) -> None:
         execution = Execution(self._server, delivery)

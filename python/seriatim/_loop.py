@@ -7,6 +7,8 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from . import _log
+
 T = TypeVar("T")
 
 
@@ -17,6 +19,7 @@ class LoopThread:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._ending = False
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -46,16 +49,24 @@ class LoopThread:
             asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result(seconds)
         except Exception:  # what will not be cancelled ends with the process
             pass
-        loop.call_soon_threadsafe(loop.stop)
+        loop.call_soon_threadsafe(self._end)
         thread.join(seconds)
 
     def _run(self) -> None:
+        """Exits and interrupts of a task come out of the loop, and anybody may stop it: the others' tasks go on."""
         assert self._loop is not None
         asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_forever()
-        finally:
-            self._loop.close()
+        while not self._ending:
+            try:
+                self._loop.run_forever()
+            except BaseException as error:
+                _log.error("crash", f"the event loop goes on after {_log.describe(error)}")
+        self._loop.close()
+
+    def _end(self) -> None:
+        assert self._loop is not None
+        self._ending = True
+        self._loop.stop()
 
 
 async def _cancel_all() -> None:
