@@ -56,8 +56,15 @@ class Walk:
         """The same, awaited."""
         if is_async(self._chain[place] if place < len(self._chain) else self._core):
             return await self._call(place)
-        call = partial(contextvars.copy_context().run, self.from_thread, place)
+        call = partial(contextvars.copy_context().run, self._in_thread, place)
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    def _in_thread(self, place: int) -> Any:
+        """No future can hold a StopIteration: who awaited it would wait for ever."""
+        try:
+            return self.from_thread(place)
+        except StopIteration as error:
+            raise RuntimeError("a middleware raised StopIteration") from error
 
     def _call(self, place: int) -> Any:
         if place == len(self._chain):
