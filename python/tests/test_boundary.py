@@ -5,7 +5,9 @@ from __future__ import annotations
 import _thread
 import asyncio
 import ctypes
+import logging
 import math
+import os
 import re
 import sys
 import threading
@@ -28,6 +30,23 @@ class Mute(Exception):
 class Nothing(Exception):
     def __str__(self) -> Any:
         return None
+
+
+class Ruthless(Exception):
+    def __str__(self) -> str:
+        raise SystemExit("no")
+
+
+class Empty(Exception):
+    """False wherever a truth is asked for."""
+
+    def __len__(self) -> int:
+        return 0
+
+
+class Undecided(Exception):
+    def __bool__(self) -> bool:
+        raise KeyboardInterrupt("neither")
 
 
 def fail(error: BaseException) -> Callable[[], None]:
@@ -65,32 +84,201 @@ LEAVE: dict[str, tuple[Callable[[], Any], str]] = {
     "an error raised into its thread": (into_own_thread, "ZeroDivisionError|^$"),
     "an error without a message": (fail(Mute()), "Mute"),
     "an error with None for a message": (fail(Nothing()), "Nothing"),
+    "an error that raises when it is shown": (fail(Ruthless()), "Ruthless"),
+    "an error that is false": (fail(Empty("empty")), "empty"),
+    "an error that is neither true nor false": (fail(Undecided("undecided")), "undecided"),
+    "memory that is not there": (lambda: bytearray(2**62), "MemoryError"),
     "a text beyond Unicode": (fail(RuntimeError("\ud800")), "."),
     "Seriatim's own": (fail(seriatim.Closed("closed")), "closed"),
 }
 
 
+MANY = 1000 if os.environ.get("SOAK") else 100  # times that each is left
+
+
+async def as_it_is(leave: Callable[[], Any]) -> None:
+    leave()
+
+
+async def in_a_task(leave: Callable[[], Any]) -> None:
+    async def child() -> None:
+        leave()
+
+    await asyncio.create_task(child())
+
+
+WAYS: dict[str, Any] = {"def": None, "async def": as_it_is, "a task": in_a_task}
+
+
 @pytest.mark.parametrize("name", LEAVE)
-def test_counts(name: str) -> None:
-    code, message = LEAVE[name]
+@pytest.mark.parametrize("way", WAYS)
+def test_f9_counts(name: str, way: str) -> None:
+    leave, message = LEAVE[name]
 
     def perform(payloads_by_id: Any, batch: Any) -> None:
-        if "bad" in payloads_by_id:
-            code()
+        if "good" not in payloads_by_id:
+            leave()
+
+    async def perform_async(payloads_by_id: Any, batch: Any) -> None:
+        if "good" not in payloads_by_id:
+            await WAYS[way](leave)
+
+    recorder = worker("Leave", perform_async if WAYS[way] else perform, shards_count=1, retry_in=lambda self, count: 60)
+    server = serve(recorder, threads=1)
+    assert_counted(recorder, message if way == "def" else f"{message}|StopIteration|^$")
+    recorder.perform_async([{"id": "good"}])
+    eventually(lambda: recorder.metrics["processed"] == 1)
+    assert server.stop(30) is True
+    assert includes(recorder.metrics, processed=1, failed=MANY, busy=0)
+
+
+def assert_counted(recorder: Any, message: str) -> None:
+    """Each of many jobs fails once, and with this text."""
+    recorder.perform_async([{"id": number} for number in range(MANY)])
+    eventually(lambda: recorder.metrics["failed"] == MANY)
+    records = recorder.queries.fetch(range(MANY))
+    assert [record["retry_count"] for record in records] == [0] * MANY
+    for record in records:
+        assert re.search(message, record.get("error", "")), record
+
+
+async def cancelled() -> None:
+    current().cancel("own")
+    await asyncio.sleep(1)
+
+
+async def cancelled_later() -> None:
+    current().cancel()
+    raise RuntimeError("left")
+
+
+async def cancelled_child() -> None:
+    child = asyncio.create_task(asyncio.sleep(1))
+    asyncio.get_running_loop().call_soon(child.cancel)
+    await child
+
+
+async def gathered() -> None:
+    await asyncio.gather(as_it_is(lambda: None), as_it_is(fail(ValueError("one of two"))))
+
+
+async def timed_out() -> None:
+    await asyncio.wait_for(asyncio.sleep(1), 0.001)
+
+
+def current() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task
+
+
+LEAVE_ASYNC: dict[str, tuple[Callable[[], Any], str]] = {
+    "its own task cancelled": (cancelled, "^own$|CancelledError"),
+    "its own task cancelled before it raises": (cancelled_later, "^left$"),
+    "a child cancelled": (cancelled_child, "CancelledError"),
+    "an error of several tasks": (gathered, "^one of two$"),
+    "a time-out": (timed_out, "TimeoutError|^$"),
+}
+
+
+@pytest.mark.parametrize("name", LEAVE_ASYNC)
+def test_f9_counts_async(name: str) -> None:
+    leave, message = LEAVE_ASYNC[name]
+
+    async def perform(payloads_by_id: Any, batch: Any) -> None:
+        if "good" not in payloads_by_id:
+            await leave()
 
     recorder = worker("Leave", perform, shards_count=1, retry_in=lambda self, count: 60)
-    server = serve(recorder, threads=1)
-    for _ in range(2):
-        recorder.perform_async([{"id": "bad"}])
-        runs(recorder)
-        (record,) = eventually(lambda: [each for each in recorder.queries.fetch(["bad"]) if "error" in each])
-        assert re.search(message, record["error"])
-        assert record["retry_count"] == 0
-        recorder.actions.delete(["bad"])
+    server = serve(recorder, threads=4)
+    assert_counted(recorder, message)
     recorder.perform_async([{"id": "good"}])
-    assert runs(recorder)[0].payloads == {"good": [""]}
+    eventually(lambda: recorder.metrics["processed"] == 1)
     assert server.stop(30) is True
-    assert includes(recorder.metrics, processed=1, failed=2, busy=0)
+
+
+def exit_in_a_callback() -> None:
+    asyncio.get_running_loop().call_soon(sys.exit)
+
+
+def interrupt_in_a_forgotten_task() -> None:
+    task = asyncio.ensure_future(as_it_is(fail(KeyboardInterrupt("forgotten"))))
+    task.add_done_callback(lambda task: task.exception())
+
+
+def stop_the_loop() -> None:
+    asyncio.get_running_loop().stop()
+
+
+def cancel_everything() -> None:
+    for task in asyncio.all_tasks():
+        task.cancel()
+
+
+def raise_into_the_next_moment() -> None:
+    thread, error = ctypes.c_ulong(threading.get_ident()), ctypes.py_object(SystemExit)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, error)
+
+
+HARM: dict[str, Callable[[], None]] = {
+    "an exit in a callback of the loop": exit_in_a_callback,
+    "an interrupt in a task that nobody awaits": interrupt_in_a_forgotten_task,
+    "a stopped loop": stop_the_loop,
+    "all tasks cancelled": cancel_everything,
+}
+
+
+@pytest.mark.parametrize("name", HARM)
+def test_f9_the_event_loop_goes_on(name: str) -> None:
+    async def perform(payloads_by_id: Any, batch: Any) -> None:
+        if "good" not in payloads_by_id:
+            HARM[name]()
+        await asyncio.sleep(0.001)
+
+    recorder = worker("Harm", perform, shards_count=1)
+    server = serve(recorder, threads=3)
+    for number in range(20):
+        recorder.perform_async([{"id": number}])
+    for number in range(20):
+        eventually(lambda: recorder.metrics["processed"] + recorder.metrics["retries"] >= number)
+    recorder.perform_async([{"id": "good"}])
+    eventually(lambda: any("good" in run.payloads for run in runs(recorder)))
+    eventually(lambda: recorder.metrics["busy"] == 0)
+    assert server.stop(30) is True
+
+
+def test_f9_an_error_that_comes_after_perform_does_not_end_the_thread() -> None:
+    def perform(payloads_by_id: Any, batch: Any) -> None:
+        if "good" not in payloads_by_id:
+            raise_into_the_next_moment()
+
+    recorder = worker("Later", perform, shards_count=1)
+    server = serve(recorder, threads=1)
+    for number in range(20):
+        recorder.perform_async([{"id": number}])
+    time.sleep(0.1)
+    recorder.actions.delete(range(20))
+    recorder.perform_async([{"id": "good"}])
+    eventually(lambda: any("good" in run.payloads for run in runs(recorder)))
+    assert server.stop(30) is True
+
+
+@pytest.mark.parametrize("error", ["", Empty(), Undecided("undecided"), Ruthless()], ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_f9_whatever_an_id_is_reported_to_fail_with(error: Any, kind: str) -> None:
+    def perform(payloads_by_id: Any, batch: Any) -> None:
+        batch.fail("1", error)
+
+    async def perform_async(payloads_by_id: Any, batch: Any) -> None:
+        batch.fail("1", error)
+        current().cancel()
+
+    body = perform if kind == "def" else perform_async
+    recorder = worker("Reported", body, shards_count=1, batch_size=2, retry_in=lambda self, count: 60)
+    recorder.perform_async([{"id": 1}, {"id": 2}])
+    serve(recorder)
+    eventually(lambda: includes(recorder.metrics, processed=1, failed=1, busy=0))
+    assert [record["id"] for record in recorder.queries.range_by_retry_count(0, 0)] == ["1"]
 
 
 def raises(*arguments: Any) -> Any:
@@ -112,13 +300,14 @@ SPOILED: dict[str, tuple[dict[str, Any], Callable[[], Any]]] = {
     "format_error raising": ({"retry_in": lambda self, count: 60}, spoil("format_error", raises)),
     "format_error giving None": ({"retry_in": lambda self, count: 60}, spoil("format_error", lambda error: None)),
     "dump_error raising": ({"retry_in": lambda self, count: 60}, spoil("dump_error", raises)),
+    "format_error giving what cannot be asked": ({"retry_in": lambda self, count: 60}, spoil("format_error", lambda error: Undecided())),
     "dump_error giving a number": ({"retry_in": lambda self, count: 60}, spoil("dump_error", lambda text: 5)),
     "a middleware raising": ({"retry_in": lambda self, count: 60}, spoil("server_middlewares", [raises])),
 }
 
 
 @pytest.mark.parametrize("name", SPOILED)
-def test_survives(name: str) -> None:
+def test_f32_survives(name: str) -> None:
     members, begin = SPOILED[name]
     recorder = worker("Hooks", raises, batch_size=5, shards_count=1, **members)
     begin()
@@ -130,7 +319,141 @@ def test_survives(name: str) -> None:
     assert recorder.metrics["retries"] == 2
 
 
-def test_a_negative_retry_in_is_now() -> None:
+KINDS = {
+    "Exception": RuntimeError,
+    "SystemExit": SystemExit,
+    "KeyboardInterrupt": KeyboardInterrupt,
+    "GeneratorExit": GeneratorExit,
+    "StopIteration": StopIteration,
+    "CancelledError": asyncio.CancelledError,
+}
+
+
+def leaving(kind: str, error: type[BaseException], before: bool) -> Callable[..., Any]:
+    """A middleware that raises, before or after what is inside it."""
+
+    def link(worker: Any, batch: Any, call_next: Callable[[], Any]) -> Any:
+        if not before:
+            call_next()
+        raise error("left")
+
+    async def async_link(worker: Any, batch: Any, call_next: Callable[[], Any]) -> Any:
+        if not before:
+            await call_next()
+        raise error("left")
+
+    return link if kind == "def" else async_link
+
+
+@pytest.mark.parametrize("error", KINDS)
+@pytest.mark.parametrize("perform", ["def", "async def"])
+@pytest.mark.parametrize("link", ["def", "async def"])
+def test_f32_a_middleware_may_raise_anything(link: str, perform: str, error: str) -> None:
+    async def body(payloads_by_id: Any, batch: Any) -> None:
+        await asyncio.sleep(0)
+
+    recorder = worker("Chain", None if perform == "def" else body, shards_count=1, retry_in=lambda self, count: 60)
+    server = serve(recorder, threads=2)
+    for before in (True, False):
+        seriatim.server_middlewares = [leaving(link, KINDS[error], before)]
+        recorder.perform_async([{"id": f"{before}-{number}"} for number in range(10)])
+        eventually(lambda: recorder.metrics["retries"] == (10 if before else 20))
+    seriatim.server_middlewares = []
+    recorder.perform_async([{"id": "good"}])
+    eventually(lambda: recorder.metrics["processed"] == 1)
+    assert server.stop(30) is True
+
+
+@pytest.mark.parametrize("error", KINDS)
+@pytest.mark.parametrize("hook", ["def", "async def"])
+def test_f32_every_hook_may_raise_anything(hook: str, error: str, caplog: pytest.LogCaptureFixture) -> None:
+    def leave(*arguments: Any) -> Any:
+        raise KINDS[error]("left")
+
+    async def async_leave(*arguments: Any) -> Any:
+        raise KINDS[error]("left")
+
+    seriatim.format_error = seriatim.dump_error = seriatim.load_error = leave
+    hooks = {"retry_in": leave if hook == "def" else async_leave, "retries_exhausted": leave if hook == "def" else async_leave}
+    recorder = worker("Hooks", raises, shards_count=1, **hooks)
+    dying = worker("Dying", raises, shards_count=1, max_retry_count=0, **hooks)
+    server = serve(recorder, dying, threads=2)
+    for each in (recorder, dying):
+        each.perform_async([{"id": number} for number in range(5)])
+    eventually(lambda: includes(recorder.metrics, retries=5, failed=5, busy=0))
+    eventually(lambda: includes(dying.metrics, morgue_length=5, busy=0))
+    eventually(lambda: any("retries_exhausted raised" in line for line in caplog.messages))
+    assert server.stop(30) is True
+
+
+class Exiting(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        raise SystemExit("the log")
+
+
+@pytest.mark.parametrize("perform", ["def", "async def"])
+def test_f32_a_log_that_raises(perform: str) -> None:
+    async def body(payloads_by_id: Any, batch: Any) -> None:
+        raise RuntimeError("x")
+
+    recorder = worker("Log", raises if perform == "def" else body, shards_count=1, retry_in=lambda self, count: 60)
+    server = serve(recorder, threads=1)
+    handler = Exiting()
+    logging.getLogger("seriatim").addHandler(handler)
+    try:
+        recorder.perform_async([{"id": number} for number in range(5)])
+        eventually(lambda: recorder.metrics["retries"] == 5)
+        assert server.failure is None
+    finally:
+        logging.getLogger("seriatim").removeHandler(handler)
+    assert server.stop(30) is True
+
+
+class Incomparable:
+    def __eq__(self, other: object) -> bool:
+        raise KeyboardInterrupt("no")
+
+
+@pytest.mark.parametrize("choice", [5, "soon", Incomparable(), SystemExit("no")], ids=lambda choice: type(choice).__name__)
+@pytest.mark.parametrize("perform", ["def", "async def"])
+def test_f32_a_scheduler_that_gives_what_is_no_candidate(choice: Any, perform: str) -> None:
+    def choose(candidates: Any) -> Any:
+        if isinstance(choice, SystemExit):
+            raise choice
+        return choice
+
+    async def body(payloads_by_id: Any, batch: Any) -> None:
+        await asyncio.sleep(0)
+
+    seriatim.build_scheduler = lambda: choose
+    recorder = worker("Own", None if perform == "def" else body, shards_count=3)
+    recorder.perform_async([{"id": id} for id in range(20)])
+    serve(recorder, threads=2)
+    runs(recorder, 20)
+
+
+@pytest.mark.parametrize("error", KINDS)
+@pytest.mark.parametrize("hook", ["def", "async def"])
+def test_f32_an_on_server_init_that_raises_ends_the_start_alone(hook: str, error: str) -> None:
+    def leave() -> None:
+        raise KINDS[error]("left")
+
+    async def async_leave() -> None:
+        raise KINDS[error]("left")
+
+    seriatim.on_server_init(leave if hook == "def" else async_leave)
+    recorder = worker("Init")
+    server = seriatim.Server(workers=[recorder])
+    with pytest.raises(BaseException):
+        server.start()
+    assert not server.running
+    seriatim.on_server_init.clear()
+    serve(recorder)
+    recorder.perform_async([{"id": 1}])
+    runs(recorder)
+
+
+def test_f32_a_negative_retry_in_is_now() -> None:
     recorder = worker("Hooks", raises, max_retry_count=2, retry_in=lambda self, count: -5)
     recorder.perform_async([{"id": 1}])
     serve(recorder)
