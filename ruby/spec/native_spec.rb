@@ -1,27 +1,16 @@
 # frozen_string_literal: true
 
 require_relative "spec_helper"
+require_relative "support/command"
 
 RSpec.describe "the native objects", :core do
   native = Seriatim.module_eval { const_get(:Native) }
 
-  it "work under GC.stress" do
-    recorder = worker("Stress", batch_size: 5, shards_count: 1)
-    jobs = Array.new(2) { |i| { id: i, payload: { "n" => [i, "text"] }, context: { "k" => "v" } } }
-    recorder.perform_async(jobs)
-    server = serve(recorder, threads: 1)
-    GC.stress = true
-    begin
-      recorder.perform_async(jobs.first(1))
-      recorder.queries.range_by_id("-", "+")
-      recorder.metrics
-      server.stats
-    ensure
-      GC.stress = false
+  it "work under GC.stress, GC.compact and GC.verify_compaction_references" do
+    Dir.mktmpdir do |folder|
+      output, status = Open3.capture2e(*Command::RUBY, File.join(__dir__, "support/collected.rb"), REDIS.url, folder)
+      expect([status.exitstatus, output]).to match([0, /\Acollected \d{3,} times, moved/])
     end
-    drained(recorder)
-    GC.verify_compaction_references(toward: :empty, double_heap: true) if GC.respond_to?(:verify_compaction_references) && ENV["LD_PRELOAD"].to_s.empty?
-    expect(recorder.metrics[:processed]).to be >= 2
   end
 
   it "refuse use before they are made, and after they are closed" do

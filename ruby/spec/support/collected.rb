@@ -1,0 +1,136 @@
+# frozen_string_literal: true
+
+# Every native object at work while the collector runs at each allocation, then while it moves objects about.
+# A process of its own: each collection of a small heap is quick. ARGV: URL of a Redis, folder for a private one.
+require "seriatim"
+
+NATIVE = Seriatim.module_eval { const_get(:Native) }
+URL, FOLDER = ARGV
+MOVES = ENV["LD_PRELOAD"].to_s.empty? && GC.respond_to?(:verify_compaction_references)
+
+# Uses one object of each type, again and again.
+class Collected
+  SETTINGS = ["Collected", 2, 5, 25, "merge", "keep", "bury", 0.0, false, 0].freeze
+  ROW = ["id", '{"n":1}', 1.5, 0, 0.0, -1, "earlier", '{"k":"v"}'].freeze
+
+  def initialize
+    @link = NATIVE::Link.new(URL, "gc", "gc", 0)
+    @queue = @link.queue(SETTINGS.map(&:dup))
+    @runner = NATIVE::Runner.new(URL, "gc", nil, "gc-#{Process.pid}", "text", 10_000, 100, 2, 0)
+    @runner.worker(SETTINGS)
+    @group = @runner.group(0, [[0, 0], [0, 1]])
+    @runner.start
+  end
+
+  # Yields while it holds a delivery.
+  def use
+    push
+    ask
+    take do |delivery|
+      yield if block_given?
+      run(delivery)
+    end
+    @runner.stats
+    @runner.pulse
+  end
+
+  def refuse
+    [-> { @link.queue([]) }, -> { @link.push(@queue, [[1]], 0, 1, nil) }, -> { @link.query(@queue, 99, false, nil, nil, 1, -1, nil, nil) },
+     -> { NATIVE::Link.new("http://x", "gc", nil, 0) }, -> { @runner.group(0, [[9, 9]]) }, -> { NATIVE.dump([Object.new], "p") },
+     -> { NATIVE.load("[[1,") }].each do |wrong|
+      wrong.call
+      abort "was not refused"
+    rescue ArgumentError, Seriatim::Error
+      nil
+    end
+  end
+
+  def close
+    @runner.stop
+    sleep 0.01 until @runner.stopped?
+    @runner.close
+    @link.close
+  end
+
+  private
+
+  def push
+    rows = Array.new(3) { |i| ROW.dup.tap { |row| row[0] = "id#{i}" } }
+    counts = @link.push(@queue, rows, 0, 1.0, nil)
+    abort "pushed #{counts}" unless counts.first(2).sum == 3
+  end
+
+  def ask
+    @link.layout(@queue, nil)
+    records = @link.query(@queue, 0, false, "-", "+", 10, -1, nil, nil)
+    abort "asked #{records}" unless records.all? { |record| record[:id].start_with?("id") }
+    @link.query(@queue, 0, true, nil, nil, 10, 0, nil, nil)
+    @link.metrics(@queue, nil)
+    @link.explain(@queue, "id0", nil)
+    @link.check(@queue, false, nil)
+    @link.action(@queue, 0, nil, nil)
+    [@link.nodes(nil), @link.queues(nil), @link.health(nil), @link.url]
+  end
+
+  # All three ids, in as many deliveries as there are.
+  def take
+    left = %w[id0 id1 id2]
+    until left.empty?
+      @runner.candidates(@group, 5)
+      delivery = @runner.take(@group)
+      delivery.is_a?(NATIVE::Delivery) ? left -= yield(delivery) : @runner.wait(@group, 0.1)
+      @runner.event
+    end
+  end
+
+  def run(delivery)
+    [delivery.kind, delivery.worker, delivery.shard]
+    ids = delivery.payloads_by_id
+    abort "took #{ids}" unless ids.values.flatten.uniq == [{ "n" => 1 }]
+    delivery.size.times { |place| settle(delivery, place) }
+    @runner.settle(delivery)
+    ids.keys
+  end
+
+  def settle(delivery, place)
+    id, _fence, _retry_count, _due, _error, payloads = delivery.job(place)
+    abort "took #{payloads}" unless payloads == [['{"n":1}', 1.5, '{"k":"v"}']]
+    case id
+    when "id0" then delivery.fail(place, "failed", 0.0)
+    when "id1" then delivery.reject(place, [0], "rejected")
+    else delivery.done_all
+    end
+    delivery.done(place)
+  end
+end
+
+# Objects that nothing holds, and a private Redis.
+def strew
+  NATIVE::Link.new(URL, "gc", nil, 0)
+  NATIVE::Runner.new(URL, "gc", nil, "strewn", "", 1000, 1000, 1, 0)
+  NATIVE.load(NATIVE.dump({ "a" => [1, "x" * 50, { "b" => 2**62 }], c: nil }, "p"))
+  redis = NATIVE::PrivateRedis.new(FOLDER)
+  [redis.url, redis.started?]
+  redis.release
+end
+
+def move
+  GC.verify_compaction_references(toward: :empty, double_heap: true)
+  GC.compact
+end
+
+collected = Collected.new
+collected.use
+GC.stress = true
+collected.use
+collected.refuse
+strew
+GC.stress = false
+3.times do
+  collected.use { move } if MOVES
+  collected.refuse
+end
+GC.auto_compact = true if MOVES
+20.times { collected.use }
+collected.close
+puts "collected #{GC.count} times, moved #{MOVES ? GC.latest_compact_info[:moved].values.sum : 0}"
