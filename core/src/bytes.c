@@ -130,6 +130,11 @@ void srt_bytes_consume(srt_bytes *b, size_t n)
         memmove(b->data, b->data + n, b->len);
 }
 
+int srt_bytes_equal(const srt_bytes *b, const void *data, size_t len)
+{
+    return b->len == len && (len == 0 || memcmp(b->data, data, len) == 0);
+}
+
 #define ARENA_BLOCK ((size_t)16 * 1024)
 
 struct srt_arena_block {

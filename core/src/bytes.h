@@ -31,6 +31,7 @@ void srt_bytes_addc(srt_bytes *b, char c);
 void srt_bytes_adds(srt_bytes *b, const char *text);               /* NUL-terminated */
 void srt_bytes_add_int(srt_bytes *b, int64_t value);               /* decimal text */
 void srt_bytes_consume(srt_bytes *b, size_t n);                    /* drops the first n bytes */
+int srt_bytes_equal(const srt_bytes *b, const void *data, size_t len);
 
 /* Many small allocations that die together. Blocks never move. */
 typedef struct srt_arena_block srt_arena_block;

@@ -9,7 +9,7 @@ int srt_node_lives(const srt_node *n, const char *id, size_t len)
 {
     size_t i;
     for (i = 0; i < n->living_count; i++)
-        if (n->living[i].id.len == len && memcmp(n->living[i].id.data, id, len) == 0)
+        if (srt_bytes_equal(&n->living[i].id, id, len))
             return 1;
     return 0;
 }
@@ -25,9 +25,10 @@ void srt_node_beat_soon(srt_node *n, int64_t now)
 static int serves(const srt_living *living, const srt_queue *queue)
 {
     uint32_t crc = srt_crc32(queue->name.data, queue->name.len);
-    const char *at = living->description.data, *end = at + living->description.len;
-    if (at == end || *at++ != 'b')
+    const char *at = living->description.data, *end;
+    if (living->description.len == 0 || *at++ != 'b')
         return 0;
+    end = living->description.data + living->description.len;
     for (; end - at >= 9 && *at == ' '; at += 9) {
         uint32_t theirs = 0;
         size_t i;
@@ -104,9 +105,7 @@ static int living_changed(const srt_node *n, const srt_reply *reply)
         return 1;
     for (i = 0; i < count; i++) {
         const srt_token *id = &reply->tokens[2 + 2 * i];
-        const srt_bytes *known = &n->living[i].description;
-        if (!srt_node_lives(n, id->data, id->len) || known->len != id[1].len ||
-            memcmp(known->data, id[1].data, known->len) != 0)
+        if (!srt_node_lives(n, id->data, id->len) || !srt_bytes_equal(&n->living[i].description, id[1].data, id[1].len))
             return 1;
     }
     return 0;
