@@ -79,15 +79,17 @@ module Seriatim
     def record(row, fields)
       codec = @worker.payload_codec
       record = row.slice(*fields)
-      record[:payloads] = row[:payloads].map { |bytes, score| [payload(codec, bytes), score] }
-      record[:error] ? record[:error] = Seriatim.load_error.call(record[:error]) : record.delete(:error)
+      record[:payloads] = row[:payloads].map { |bytes, score| [loaded(bytes) { codec.load(bytes) }, score] }
+      error = record[:error]
+      error ? record[:error] = loaded(error) { Seriatim.load_error.call(error) } : record.delete(:error)
       record
     end
 
-    def payload(codec, bytes)
-      codec.load(bytes)
-    rescue StandardError
-      bytes
+    # What the application cannot read is shown as it is stored.
+    def loaded(stored)
+      yield
+    rescue StandardError, ScriptError, SystemStackError
+      stored
     end
 
     def bound(value)
