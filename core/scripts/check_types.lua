@@ -2,14 +2,14 @@
 -- they are not, every other script of the shard fails. What is not ours is put aside as misplaced:KIND:MICROSECONDS.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 '1' to repair
--- Returns as check.lua: {'0', keys looked at, {finding, '', detail, '1' if repaired, ...}, {}}
+-- Returns as check.lua: {'0', or '1' where the scripts cannot look at the shard, keys looked at, {finding, '', detail, '1' if repaired, ...}, {}}
 local call, format, sub = redis.call, string.format, string.sub
 local TYPES = {'string', 'hash', 'list', 'zset', 'hash', 'hash', 'zset', 'hash', 'zset', 'zset', 'zset', 'zset', 'zset'}
 local STATE, PREFIX = KEYS[1], sub(KEYS[1], 1, -6)
 local generation, repair = tonumber(ARGV[1]), ARGV[2] == '1'
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local found, absent, others = {}, false, false
+local found, absent, others, closed = {}, false, false, false
 
 local function find(finding, detail, mended)
   local n = #found
@@ -24,7 +24,7 @@ for i = 1, #KEYS do
   local there = call('TYPE', KEYS[i]).ok
   if there ~= 'none' and there ~= TYPES[i] then
     find('type', format('%s is a %s, not a %s', sub(KEYS[i], #PREFIX + 1), there, TYPES[i]), repair)
-    if repair then put_aside(KEYS[i]) end
+    if repair then put_aside(KEYS[i]) else closed = true end
     if i == 1 then absent = true end
   elseif i == 1 then
     absent = there == 'none'
@@ -47,10 +47,11 @@ end
 local state = not absent and call('GET', STATE)
 if state and not is_state(state) then
   find('state', 'state cannot be read', repair)
-  if repair then put_aside(STATE) end
+  if repair then put_aside(STATE) else closed = true end
   absent = true
 elseif state and struct.unpack('<d', state) ~= generation then
   find('generation', format('state is of generation %.0f, the layout of %.0f', struct.unpack('<d', state), generation), false)
+  closed = true
 elseif absent and others and not found[1] then
   find('state', 'state is missing', repair)
 end
@@ -59,4 +60,4 @@ if absent and others and repair then
   call('ZREM', KEYS[4], '')
   call('SET', STATE, struct.pack('<dddddddddB', generation, now, 0, 0, 0, 0, 0, 0, 0, in_doubt and 2 or 0))
 end
-return {'0', #KEYS, found, {}}
+return {closed and '1' or '0', #KEYS, found, {}}

@@ -348,19 +348,16 @@ static int check_shape(const srt_reply *reply, size_t *findings, size_t *ready)
     return *findings + *ready + 5 == reply->count;
 }
 
-/* What a script has found, and the ids that must be in the ready list. open: findings that are not mended. */
-static int check_take(seriatim_client *c, check_state *k, const srt_request *r, const srt_reply *reply, size_t *open)
+/* What a script has found, and the ids that must be in the ready list. */
+static int check_take(seriatim_client *c, check_state *k, const srt_request *r, const srt_reply *reply)
 {
     size_t findings, ready, i;
     int status = SERIATIM_OK;
-    *open = 0;
     if (!check_shape(reply, &findings, &ready))
         return srt_operator_protocol(c, "check");
     k->looked_at += (size_t)srt_token_int(&reply->tokens[2]);
-    for (i = 0; i < findings && status == SERIATIM_OK; i += 4) {
+    for (i = 0; i < findings && status == SERIATIM_OK; i += 4)
         status = check_find_said(c, k, (unsigned)r->place, &reply->tokens[4 + i]);
-        *open += !srt_token_is(&reply->tokens[7 + i], "1");
-    }
     for (i = 0; i < ready && status == SERIATIM_OK; i++)
         status = check_miss(c, k, &reply->tokens[5 + findings + i]);
     return status;
@@ -369,20 +366,20 @@ static int check_take(seriatim_client *c, check_state *k, const srt_request *r, 
 /* A shard whose keys are not what the scripts need is left alone. */
 static int check_on_types(seriatim_client *c, check_state *k, const srt_request *r, const srt_reply *reply)
 {
-    size_t open, looked_at = k->looked_at;
-    int status = check_take(c, k, r, reply, &open);
+    size_t looked_at = k->looked_at;
+    int status = check_take(c, k, r, reply), closed;
     k->looked_at = looked_at;
     if (status != SERIATIM_OK)
         return status;
-    srt_bytes_addc(&k->left, (char)(open > 0));
-    k->step = open ? CHECK_STEPS : CHECK_LIST_READY;
+    closed = srt_token_is(&reply->tokens[1], "1");
+    srt_bytes_addc(&k->left, (char)closed);
+    k->step = closed ? CHECK_STEPS : CHECK_LIST_READY;
     return k->left.failed ? srt_operator_nomem(c) : check_go_on(c, k);
 }
 
 static int check_on_slice(seriatim_client *c, check_state *k, const srt_request *r, const srt_reply *reply)
 {
-    size_t open;
-    int status = check_take(c, k, r, reply, &open);
+    int status = check_take(c, k, r, reply);
     if (status != SERIATIM_OK || r->kind == CHECK_OWNED || r->kind == CHECK_NODES)
         return status;
     if (!srt_token_is(&reply->tokens[1], "0"))

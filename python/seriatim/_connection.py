@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 from . import _native
 
@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from ._metrics import Metrics, Node
 
 MAX_PAYLOAD = 0  # the core's default, 1 MiB
+NO_QUEUE = -1
 READ, WRITE = 1, 2
+
+Wait = tuple[int, float]
+"""Replicas, and seconds for each WAIT."""
+
+Pushed = tuple[int, int, list[int], Union[str, None]]
+"""added, folded, places of refused jobs, what was said of too few replicas."""
 
 
 class Connection:
@@ -27,15 +34,14 @@ class Connection:
         """The URL without its password."""
         return self._link.url
 
-    def push(self, settings: _native.QueueSettings, rows: list[_native.JobRow]) -> tuple[int, int, list[int]]:
-        """added, folded, places of refused jobs."""
-        self._link.push(self._number(settings), rows)
-        result: tuple[int, int, list[int]] = self._link.drive()
+    def push(self, settings: _native.QueueSettings, rows: list[_native.JobRow], wait: Wait) -> Pushed:
+        self._link.push(self._number(settings), rows, *wait)
+        result: Pushed = self._link.drive()
         return result
 
-    async def apush(self, settings: _native.QueueSettings, rows: list[_native.JobRow]) -> tuple[int, int, list[int]]:
-        self._link.push(self._number(settings), rows)
-        result: tuple[int, int, list[int]] = await self._drive()
+    async def apush(self, settings: _native.QueueSettings, rows: list[_native.JobRow], wait: Wait) -> Pushed:
+        self._link.push(self._number(settings), rows, *wait)
+        result: Pushed = await self._drive()
         return result
 
     def layout(self, settings: _native.QueueSettings, limit: float | None = None) -> int:
@@ -75,9 +81,9 @@ class Connection:
         explanation: dict[str, Any] = self._link.drive()
         return explanation
 
-    def check(self, settings: _native.QueueSettings, repair: bool) -> tuple[int, list[Finding]]:
-        """How many records it looked at, and what it found."""
-        self._link.check(self._number(settings), repair)
+    def check(self, settings: _native.QueueSettings | None, repair: bool) -> tuple[int, list[Finding]]:
+        """How many records it looked at, and what it found. None: the keys below the namespace that are no queue's."""
+        self._link.check(NO_QUEUE if settings is None else self._number(settings), repair)
         result: tuple[int, list[Finding]] = self._link.drive()
         return result
 

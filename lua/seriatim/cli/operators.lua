@@ -11,6 +11,7 @@ local workers = require "seriatim.worker"
 local unpack = table.unpack or unpack
 
 local BOOT_SECONDS = 10
+local NO_QUEUE = -1
 local FIGURES =
   { "length", "fresh", "retries", "lag", "busy", "parked", "morgue_length", "processed", "failed", "refused" }
 local DEAD_USAGE = "dead list|retry|delete QUEUE [ID...] [--all]"
@@ -252,23 +253,84 @@ function VERBS:resume(words)
   end
 end
 
-local function finding_line(worker, finding)
+-- What lies below the namespace and is no queue's, and queues whose layout is not right.
+local function check_namespace(repair)
+  layout(workers.define { queue_name = "-" }, 0)
+  local _, findings = errors.must(pool.ask(function(connection)
+    return connection:call("check", NO_QUEUE, repair, nil)
+  end))
+  return findings
+end
+
+-- A layout that cannot be read is a finding already.
+local function checkable(self, names, strays)
+  if #names > 0 then
+    return self:chosen(names)
+  end
+  local broken, found = {}, {}
+  for _, finding in ipairs(strays) do
+    broken[finding.kind == "layout" and finding.id or false] = true
+  end
+  for _, name in ipairs(all_queues()) do
+    if not broken[name] then
+      found[#found + 1] = self:existing(name)
+    end
+  end
+  return found
+end
+
+local function finding_line(finding)
   local id = finding.id and " id " .. quoted(finding.id) or ""
-  local place = ("%s/%d %s%s"):format(log.utf8(worker.queue_name), finding.shard, finding.kind, id)
-  return ("%s: %s%s"):format(place, finding.detail, finding.repaired and " (repaired)" or "")
+  return ("%s%s: %s%s"):format(finding.kind, id, finding.detail, finding.repaired and " (repaired)" or "")
+end
+
+local function say_findings(results, strays)
+  for _, finding in ipairs(strays) do
+    say("namespace ", finding_line(finding))
+  end
+  for _, result in ipairs(results) do
+    local name = log.utf8(result.name)
+    for _, finding in ipairs(result.findings) do
+      say(("%s/%d %s"):format(name, finding.shard, finding_line(finding)))
+    end
+    say(("%s: %d records, %d findings"):format(name, result.looked_at, #result.findings))
+  end
+end
+
+local function for_json(findings)
+  for _, finding in ipairs(findings) do
+    finding.id = finding.id or native.null
+  end
+  return setmetatable(findings, native.array_mt)
+end
+
+local function all_repaired(findings)
+  for _, finding in ipairs(findings) do
+    if not finding.repaired then
+      return false
+    end
+  end
+  return true
 end
 
 function VERBS:check(names)
-  local code = codes.STOPPED
-  for _, worker in ipairs(self:chosen(names)) do
-    local result = errors.must(worker.actions:check { repair = self.options.repair or false })
-    for _, finding in ipairs(result.findings) do
-      say(finding_line(worker, finding))
-      code = finding.repaired and code or codes.CRASHED
-    end
-    say(("%s: %d records, %d findings"):format(log.utf8(worker.queue_name), result.looked_at, #result.findings))
+  local repair = self.options.repair or false
+  local strays = #names > 0 and {} or check_namespace(repair)
+  local results, right = setmetatable({}, native.array_mt), all_repaired(strays)
+  for place, worker in ipairs(checkable(self, names, strays)) do
+    results[place] = errors.must(worker.actions:check { repair = repair })
+    results[place].name = worker.queue_name
+    right = all_repaired(results[place].findings) and right
   end
-  return code
+  if self.options.json then
+    for _, result in ipairs(results) do
+      result.findings = for_json(result.findings)
+    end
+    tables.print_json { queues = results, namespace = for_json(strays) }
+  else
+    say_findings(results, strays)
+  end
+  return right and codes.STOPPED or codes.CRASHED
 end
 
 return operators

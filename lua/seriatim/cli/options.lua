@@ -47,7 +47,7 @@ local ROWS = {
   { "-e, --environment NAME", "production, development, ...", "environment", text },
   { "-v, --verbose", "log every job", "verbose" },
   { "--log-format FORMAT", "text or json", "log_format", log_format },
-  { "--json", "stats, explain, dead list: print JSON", "json" },
+  { "--json", "stats, explain, dead list, check: print JSON", "json" },
   { "--all", "dead retry, dead delete: all of them", "all" },
   { "--limit N", "dead list: at most so many (100)", "limit", integer },
   { "--delay SECONDS", "push: not before so many seconds", "delay", finite },

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from .. import _application, _log, _native, _pool
+from .._actions import Finding
 from .._errors import RedisError, Undecodable, UsageError
 from .._metrics import nodes
 from .._worker import Worker, all_workers
@@ -135,16 +136,23 @@ class Operators:
             print(f"unparked {actions.unpark(ids)}" if ids else f"resumed {actions.resume()} shards")
 
     def _check(self, names: list[str]) -> int:
-        code = STOPPED
-        for worker in self._chosen(names):
-            result = worker.actions.check(repair="repair" in self._options)
-            findings = result["findings"]
-            for finding in findings:
-                print(finding_line(worker, finding))
-            if not all(finding["repaired"] for finding in findings):
-                code = CRASHED
-            print(f"{_log.utf8(worker.queue_name)}: {result['looked_at']} records, {len(findings)} findings")
-        return code
+        repair = "repair" in self._options
+        strays = [] if names else check_namespace(repair)
+        workers = self._checkable(names, strays)
+        results = [{"name": worker.queue_name, **worker.actions.check(repair=repair)} for worker in workers]
+        if "json" in self._options:
+            print_json({"queues": results, "namespace": strays})
+        else:
+            say_findings(results, strays)
+        findings = [*strays, *(finding for result in results for finding in result["findings"])]
+        return STOPPED if all(finding["repaired"] for finding in findings) else CRASHED
+
+    def _checkable(self, names: list[str], strays: list[Finding]) -> list[type[Worker]]:
+        """A layout that cannot be read is a finding already."""
+        if names:
+            return self._chosen(names)
+        broken = {os.fsdecode(finding["id"] or b"") for finding in strays if finding["kind"] == "layout"}
+        return [self._existing(name) for name in all_queues() if name not in broken]
 
 
 # ---- input
@@ -187,6 +195,12 @@ def all_queues() -> list[str]:
         raise RedisError(f"cannot list the queues (name them): {error}") from error
 
 
+def check_namespace(repair: bool) -> list[Finding]:
+    """What lies below the namespace and is no queue's, and queues whose layout is not right."""
+    layout(made_for("-"), 0)
+    return _pool.ask(lambda connection: connection.check(None, repair))[1]
+
+
 # ---- output
 
 
@@ -199,10 +213,19 @@ def dead_row(record: Any) -> list[Any]:
     return [record["id"], _log.timestamp(record["updated_at"]), len(record["payloads"]), first_line]
 
 
-def finding_line(worker: type[Worker], finding: Any) -> str:
+def say_findings(results: list[Any], strays: list[Finding]) -> None:
+    for stray in strays:
+        print(f"namespace {finding_line(stray)}")
+    for result in results:
+        name = _log.utf8(result["name"])
+        for finding in result["findings"]:
+            print(f"{name}/{finding['shard']} {finding_line(finding)}")
+        print(f"{name}: {result['looked_at']} records, {len(result['findings'])} findings")
+
+
+def finding_line(finding: Finding) -> str:
     id = "" if finding["id"] is None else f" id {quoted(finding['id'])}"
-    place = f"{_log.utf8(worker.queue_name)}/{finding['shard']} {finding['kind']}{id}"
-    return f"{place}: {finding['detail']}{' (repaired)' if finding['repaired'] else ''}"
+    return f"{finding['kind']}{id}: {finding['detail']}{' (repaired)' if finding['repaired'] else ''}"
 
 
 def print_json(value: object) -> None:

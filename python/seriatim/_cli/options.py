@@ -95,7 +95,7 @@ class Options:
         self._option("--log-format FORMAT", "text or json", log_format)
 
     def _verb_options(self) -> None:
-        self._flag("--json", "stats, explain, dead list: print JSON")
+        self._flag("--json", "stats, explain, dead list, check: print JSON")
         self._flag("--all", "dead retry, dead delete: all of them")
         self._option("--limit N", "dead list: at most so many (100)", int)
         self._option("--delay SECONDS", "push: not before so many seconds", finite)

@@ -103,7 +103,7 @@ module Seriatim
 
     def verb_options(parser)
       o = parser
-      o.on("--json", "stats, explain, dead list: print JSON") { @options[:json] = true }
+      o.on("--json", "stats, explain, dead list, check: print JSON") { @options[:json] = true }
       o.on("--all", "dead retry, dead delete: all of them") { @options[:all] = true }
       o.on("--limit N", Integer, "dead list: at most so many (100)") { |v| @options[:limit] = v }
       o.on("--delay SECONDS", Float, "push: not before so many seconds") { |v| @options[:delay] = v }

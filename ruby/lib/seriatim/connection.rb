@@ -5,6 +5,7 @@ module Seriatim
   # @api private
   class Connection
     MAX_PAYLOAD = 0 # the core's default, 1 MiB
+    NO_QUEUE = -1
 
     def initialize(url, namespace)
       @link = Native::Link.new(url, namespace, "seriatim-client", MAX_PAYLOAD)
@@ -44,8 +45,9 @@ module Seriatim
     # @return [Hash]
     def explain(settings, id) = @link.explain(number(settings), id, nil)
 
+    # @param settings [Array, nil] nil: the keys below the namespace that are no queue's
     # @return [Array(Integer, Array<Hash>)]
-    def check(settings, repair) = @link.check(number(settings), repair, nil)
+    def check(settings, repair) = @link.check(settings ? number(settings) : NO_QUEUE, repair, nil)
 
     # @return [Array<Hash>]
     def nodes = @link.nodes(nil)

@@ -141,19 +141,38 @@ module Seriatim
       end
 
       def check(names)
-        open = 0
-        chosen(names).each do |worker|
-          result = worker.actions.check(repair: @options[:repair] || false)
-          result[:findings].each { |finding| puts finding_line(worker, finding) }
-          open += result[:findings].count { |finding| !finding[:repaired] }
-          puts "#{worker.queue_name}: #{result[:looked_at]} records, #{result[:findings].size} findings"
-        end
-        open.zero? ? STOPPED : CRASHED
+        repair = @options[:repair] || false
+        strays = names.empty? ? check_namespace(repair) : []
+        results = checkable(names, strays).map { |worker| { name: worker.queue_name, **worker.actions.check(repair: repair) } }
+        @options[:json] ? print_json(queues: results, namespace: strays) : say_findings(results, strays)
+        (strays + results.flat_map { |result| result[:findings] }).all? { |finding| finding[:repaired] } ? STOPPED : CRASHED
       end
 
-      def finding_line(worker, finding)
+      # What lies below the namespace and is no queue's, and queues whose layout is not right.
+      def check_namespace(repair)
+        layout(worker("-"), 0)
+        Pool.current.with { |connection| connection.check(nil, repair) }.last
+      end
+
+      # A layout that cannot be read is a finding already.
+      def checkable(names, strays)
+        return chosen(names) unless names.empty?
+
+        broken = strays.filter_map { |finding| finding[:id].b if finding[:kind] == "layout" }
+        all_queues.reject { |name| broken.include?(name.b) }.map { |name| existing(name) }
+      end
+
+      def say_findings(results, strays)
+        strays.each { |finding| puts "namespace #{finding_line(finding)}" }
+        results.each do |result|
+          result[:findings].each { |finding| puts "#{result[:name]}/#{finding[:shard]} #{finding_line(finding)}" }
+          puts "#{result[:name]}: #{result[:looked_at]} records, #{result[:findings].size} findings"
+        end
+      end
+
+      def finding_line(finding)
         id = " id #{finding[:id].inspect}" if finding[:id]
-        "#{worker.queue_name}/#{finding[:shard]} #{finding[:kind]}#{id}: #{finding[:detail]}#{" (repaired)" if finding[:repaired]}"
+        "#{finding[:kind]}#{id}: #{finding[:detail]}#{" (repaired)" if finding[:repaired]}"
       end
 
       # ---- output
