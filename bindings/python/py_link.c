@@ -120,7 +120,7 @@ static PyObject *link_result(spy_link *self, int status)
         PyErr_SetString(PyExc_RuntimeError, "what was begun has not ended yet");
         return NULL;
     }
-    if (status != SERIATIM_OK)
+    if (status != SERIATIM_OK && status != SERIATIM_REPLICAS)
         return link_fail(self, status);
     self->busy = 1;
     result = self->read(self);
@@ -264,14 +264,20 @@ static PyObject *link_refused_place(const void *places, size_t i)
     return PyLong_FromSize_t(((const size_t *)places)[i]);
 }
 
+/* What was said of too few replicas (the push is written), or None. */
+static PyObject *link_shortage(const seriatim_client *client)
+{
+    return spy_cstr_or_none(srt_client_status(client) == SERIATIM_REPLICAS ? seriatim_client_error(client)->message : NULL);
+}
+
 static PyObject *link_read_push(const spy_link *self)
 {
     seriatim_client *client = seriatim_link_client(self->link);
     seriatim_push_counts counts = seriatim_push_result(client);
     size_t count;
     const size_t *places = seriatim_push_refused(client, &count);
-    return Py_BuildValue("(nnN)", (Py_ssize_t)counts.added, (Py_ssize_t)counts.folded,
-                         spy_list(count, link_refused_place, places));
+    return Py_BuildValue("(nnNN)", (Py_ssize_t)counts.added, (Py_ssize_t)counts.folded,
+                         spy_list(count, link_refused_place, places), link_shortage(client));
 }
 
 /* OK, a status, or 1 with an exception. Converting a row runs no code of the caller's. */
@@ -288,17 +294,22 @@ static int link_push_rows(seriatim_client *client, PyObject *rows)
     return status;
 }
 
-/* link.push(queue, rows): (added, folded, [places of refused jobs]) */
+/* link.push(queue, rows, replicas = 0, timeout = 1.0): (added, folded, [places of refused jobs], shortage or None) */
 static PyObject *link_push(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     spy_link *self = (spy_link *)object;
     seriatim_client *client;
     size_t queue;
+    int64_t replicas = 0;
+    double timeout = 1;
     int status;
-    if (spy_arity("push", nargs, 2, 2) < 0 || spy_size(args[0], &queue) < 0 || spy_check_list(args[1]) < 0 ||
+    if (spy_arity("push", nargs, 2, 4) < 0 || spy_size(args[0], &queue) < 0 || spy_check_list(args[1]) < 0 ||
+        (nargs > 2 && spy_int64(args[2], &replicas) < 0) || (nargs > 3 && spy_double(args[3], &timeout) < 0) ||
         !(client = spy_link_client(self)))
         return NULL;
     status = seriatim_push_begin(client, queue);
+    if (status == SERIATIM_OK)
+        status = seriatim_push_replicas(client, replicas, timeout);
     if (status == SERIATIM_OK)
         status = link_push_rows(client, args[1]);
     if (status == 1) {

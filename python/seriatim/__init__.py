@@ -18,6 +18,8 @@ redis               a URL, a callable that gives one, or None: SERIATIM_REDIS_UR
                     REDIS_URL, or else a private Redis
 client_pool_size    5; connections of a process for pushes and queries
 pool_timeout        5; seconds to wait for a free one before PoolTimeout
+wait_replicas       0; how many replicas of Redis must have a push before it returns; too few: NotReplicated
+wait_timeout        1; seconds that a push waits for its replicas, for each 256 KB of jobs
 server_middlewares  [(worker, batch, call_next)] around every delivery, the first outermost; not calling call_next means
                     that the jobs are done
 client_middlewares  [(worker, jobs, call_next)] around every push; they may change the job dicts; not calling call_next
@@ -57,6 +59,7 @@ from ._errors import (
     GenerationChanged,
     Invalid,
     NotReady,
+    NotReplicated,
     OutcomeUnknown,
     PoolTimeout,
     ReadOnly,
@@ -91,6 +94,8 @@ if TYPE_CHECKING:
     redis: str | Callable[[], str] | None
     client_pool_size: int
     pool_timeout: float
+    wait_replicas: int
+    wait_timeout: float
     server_middlewares: list[ServerMiddleware]
     client_middlewares: list[ClientMiddleware]
     on_server_init: Hooks
@@ -128,6 +133,7 @@ __all__ = [
     "Metrics",
     "Node",
     "NotReady",
+    "NotReplicated",
     "OutcomeUnknown",
     "PoolTimeout",
     "PushResult",

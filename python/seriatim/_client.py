@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import _jobs, _pool
+from ._errors import NotReplicated
 from ._middlewares import call_async, call_sync
-from ._settings import settings
+from ._settings import check_wait_replicas, check_wait_timeout, settings
 
 if TYPE_CHECKING:
+    from ._connection import Wait
     from ._jobs import AnyJob, Job
     from ._worker import Worker
 
@@ -27,56 +29,88 @@ class PushResult(NamedTuple):
     """Their places in the call, from 0."""
 
 
-def push(worker: type[Worker], jobs: Sequence[AnyJob]) -> PushResult:
-    """Checks everything, passes the jobs through the client middlewares, checks again and writes."""
+def push(
+    worker: type[Worker],
+    jobs: Sequence[AnyJob],
+    *,
+    wait_replicas: int | None = None,
+    wait_timeout: float | None = None,
+) -> PushResult:
+    """
+    Checks everything, passes the jobs through the client middlewares, checks again and writes.
+
+    wait_replicas, wait_timeout: None: as the module's settings say.
+    """
+    wait = _wait(wait_replicas, wait_timeout)
     normal = _jobs.normalize(jobs)
     chain = settings.client_middlewares
     if not chain:
-        return _write(worker, normal)
+        return _write(worker, normal, wait)
     _jobs.rows(normal, worker._payload_codec())
     result = _result(0, 0, [])
 
     def core() -> PushResult:
         nonlocal result
-        result = _write(worker, _jobs.normalize(normal))
+        result = _write(worker, _jobs.normalize(normal), wait)
         return result
 
     call_sync(chain, worker, normal, core)
     return result
 
 
-async def apush(worker: type[Worker], jobs: Sequence[AnyJob]) -> PushResult:
+async def apush(
+    worker: type[Worker],
+    jobs: Sequence[AnyJob],
+    *,
+    wait_replicas: int | None = None,
+    wait_timeout: float | None = None,
+) -> PushResult:
     """The same without blocking the running event loop."""
+    wait = _wait(wait_replicas, wait_timeout)
     normal = _jobs.normalize(jobs)
     chain = settings.client_middlewares
     if not chain:
-        return await _awrite(worker, normal)
+        return await _awrite(worker, normal, wait)
     _jobs.rows(normal, worker._payload_codec())
     result = _result(0, 0, [])
 
     async def core() -> PushResult:
         nonlocal result
-        result = await _awrite(worker, _jobs.normalize(normal))
+        result = await _awrite(worker, _jobs.normalize(normal), wait)
         return result
 
     await call_async(chain, worker, normal, core)
     return result
 
 
-def _write(worker: type[Worker], jobs: list[Job]) -> PushResult:
+def _write(worker: type[Worker], jobs: list[Job], wait: Wait) -> PushResult:
     rows = _jobs.rows(jobs, worker._payload_codec())
     if not rows:
         return _result(0, 0, [])
     with _pool.current().lend() as connection:
-        return _result(*connection.push(worker._queue_settings(), rows))
+        return _written(*connection.push(worker._queue_settings(), rows, wait))
 
 
-async def _awrite(worker: type[Worker], jobs: list[Job]) -> PushResult:
+async def _awrite(worker: type[Worker], jobs: list[Job], wait: Wait) -> PushResult:
     rows = _jobs.rows(jobs, worker._payload_codec())
     if not rows:
         return _result(0, 0, [])
     async with (await _pool.acurrent()).lend() as connection:
-        return _result(*await connection.apush(worker._queue_settings(), rows))
+        return _written(*await connection.apush(worker._queue_settings(), rows, wait))
+
+
+def _wait(replicas: int | None, timeout: float | None) -> Wait:
+    return (
+        settings.wait_replicas if replicas is None else check_wait_replicas(replicas),
+        settings.wait_timeout if timeout is None else check_wait_timeout(timeout),
+    )
+
+
+def _written(added: int, folded: int, places: list[int], shortage: str | None) -> PushResult:
+    result = _result(added, folded, places)
+    if shortage is not None:
+        raise NotReplicated(shortage, result)
+    return result
 
 
 def _result(added: int, folded: int, places: list[int]) -> PushResult:

@@ -1,6 +1,12 @@
 """What Seriatim raises: misuse (Invalid) and weather (Error)."""
 
+from __future__ import annotations
+
 import builtins
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._client import PushResult
 
 
 class Invalid(ValueError):
@@ -28,6 +34,15 @@ class PoolTimeout(Error):
 
 class OutcomeUnknown(Error):
     """A push was sent and no answer came for 30 s: the message names the chunks that may have been written."""
+
+
+class NotReplicated(Error):
+    """The push is written, all of it, but fewer replicas than wait_replicas said in wait_timeout that they have it."""
+
+    def __init__(self, message: str, result: PushResult | None = None) -> None:
+        """result: what the push did."""
+        super().__init__(message)
+        self.result = result
 
 
 class Stale(Error):
@@ -91,6 +106,7 @@ _CLASSES: dict[str, type[Exception]] = {
     "CLOSED": Closed,
     "NOMEM": MemoryError,
     "UNDECODABLE": Undecodable,
+    "REPLICAS": NotReplicated,
 }
 
 

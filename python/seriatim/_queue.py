@@ -34,13 +34,17 @@ class Queue:
         name, _, *rest = self._worker._queue_settings()
         return _pool.ask(lambda connection: connection.layout((name, 0, *rest)))  # type: ignore[arg-type]
 
-    def push(self, jobs: Sequence[AnyJob]) -> PushResult:
+    def push(
+        self, jobs: Sequence[AnyJob], *, wait_replicas: int | None = None, wait_timeout: float | None = None
+    ) -> PushResult:
         """As perform_async, past an override of it."""
-        return _client.push(self._worker, jobs)
+        return _client.push(self._worker, jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout)
 
-    async def apush(self, jobs: Sequence[AnyJob]) -> PushResult:
+    async def apush(
+        self, jobs: Sequence[AnyJob], *, wait_replicas: int | None = None, wait_timeout: float | None = None
+    ) -> PushResult:
         """As aperform_async, past an override of it."""
-        return await _client.apush(self._worker, jobs)
+        return await _client.apush(self._worker, jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout)
 
     def fetch(self, ids: Sequence[AnyId]) -> list[Record]:
         """The records of these ids."""

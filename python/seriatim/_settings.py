@@ -69,6 +69,10 @@ def _seconds(low: float, high: float) -> Callable[[str, Any], float]:
     return partial(_check.seconds, low=low, high=high)
 
 
+check_wait_replicas = partial(_integer(0, 1000), "wait_replicas")
+check_wait_timeout = partial(_seconds(0.001, 10.0), "wait_timeout")
+
+
 def _redis(field: str, value: Any) -> Any:
     if value is None or isinstance(value, str) or callable(value):
         return value
@@ -117,6 +121,8 @@ class Settings:
     redis = Setting[Union[str, Callable[[], str], None]](_redis, lambda: None, connects=True)
     client_pool_size = Setting[int](_integer(1, 10_000), lambda: 5, connects=True)
     pool_timeout = Setting[float](_seconds(0.0, 3600.0), lambda: 5, connects=True)
+    wait_replicas = Setting[int](lambda _, value: check_wait_replicas(value), lambda: 0)
+    wait_timeout = Setting[float](lambda _, value: check_wait_timeout(value), lambda: 1)
     server_middlewares = Setting["list[ServerMiddleware]"](_check.sequence, list)
     client_middlewares = Setting["list[ClientMiddleware]"](_check.sequence, list)
     on_server_init = Setting[Hooks](_hooks, Hooks)

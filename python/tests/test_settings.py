@@ -18,6 +18,8 @@ REFUSED: dict[str, list[Any]] = {
     "redis": [5],
     "client_pool_size": [0],
     "pool_timeout": [-1],
+    "wait_replicas": [-1, 1001, "1", 1.0, None],
+    "wait_timeout": [0, 11, math.nan, None],
     "server_middlewares": [None, 5, ()],
     "client_middlewares": [{}],
     "on_server_init": [5],
@@ -54,6 +56,7 @@ def test_defaults() -> None:
     seriatim.reset_settings()
     assert (seriatim.poll_interval, seriatim.threads_per_node, seriatim.redis, seriatim.client_pool_size) == (1, 5, None, 5)
     assert (seriatim.pool_timeout, seriatim.lease_time, seriatim.stop_timeout, seriatim.namespace) == (5, 10, 25, "seriatim")
+    assert (seriatim.wait_replicas, seriatim.wait_timeout) == (0, 1)
     assert seriatim.workers == seriatim.server_middlewares == seriatim.client_middlewares == []
     assert seriatim.on_server_init.functions == seriatim.last_words.functions == []
     assert (seriatim.dump_payload, seriatim.load_payload) == (None, None)

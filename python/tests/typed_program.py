@@ -33,8 +33,9 @@ class OrderWorker(Worker):
             print(job["id"], job["payloads"][0], job["error"])
 
     @classmethod
-    def perform_async(cls, orders: Sequence[Mapping[str, Any]]) -> PushResult:
-        return super().perform_async([{"id": order["id"], "payload": order, "score": order["version"]} for order in orders])
+    def perform_async(cls, orders: Sequence[Mapping[str, Any]], **wait: Any) -> PushResult:
+        jobs = [{"id": order["id"], "payload": order, "score": order["version"]} for order in orders]
+        return super().perform_async(jobs, **wait)
 
 
 class AsyncWorker(Worker):
