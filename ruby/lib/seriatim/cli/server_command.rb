@@ -57,8 +57,10 @@ module Seriatim
       rescue ConnectionError, AuthError, NotReady => e
         last_words(e)
         final(e, NO_REDIS)
-      rescue SystemExit, SignalException
-        server ? stop(server, signals) : STOPPED
+      rescue SystemExit, SignalException => e
+        return stop(server, signals) if server
+
+        e.is_a?(SystemExit) ? e.status : STOPPED
       rescue Exception => e # rubocop:disable Lint/RescueException
         last_words(e)
         final(e, CRASHED)
