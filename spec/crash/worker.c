@@ -181,8 +181,8 @@ static void keep(const sigset_t *signals, double interval)
 {
     struct timespec t;
     seriatim_event event;
-    t.tv_sec = 0;
-    t.tv_nsec = (long)(interval * 1e9);
+    t.tv_sec = (time_t)interval;
+    t.tv_nsec = (long)((interval - (double)t.tv_sec) * 1e9);
     do {
         seriatim_runner_pulse(worker.runner);
         while (seriatim_runner_event(worker.runner, &event) == SERIATIM_OK)
