@@ -423,8 +423,9 @@ static int check_stray(seriatim_client *c, check_state *k, const srt_token *key,
 /* Takes SHARD}:KIND:ID apart. A key of an id or a client is asked for its owner. */
 static int check_key(seriatim_client *c, check_state *k, const srt_token *key)
 {
-    const char *at = key->data + k->prefix, *end = key->data + key->len, *kind, *colon;
-    const char *brace = key->type == SRT_STRING && key->len > k->prefix ? memchr(at, '}', (size_t)(end - at)) : NULL;
+    size_t prefix = key->type == SRT_STRING && key->len > k->prefix ? k->prefix : 0;
+    const char *at = prefix ? key->data + prefix : "", *end = prefix ? key->data + key->len : at, *kind, *colon;
+    const char *brace = memchr(at, '}', (size_t)(end - at));
     srt_request *r;
     int64_t shard = brace ? check_number(at, brace) : -1;
     if (shard < 0 || end - brace < 3 || brace[1] != ':')
@@ -515,10 +516,12 @@ static const char *check_last(const char *at, const char *end, char wanted)
 /* NAMESPACE:{...}:KIND, or what stands below the namespace without being ours. */
 static int check_any_key(seriatim_client *c, check_state *k, const srt_token *key)
 {
-    const char *at = key->data + k->prefix, *end = key->data + key->len, *brace, *slash;
+    const char *at, *end, *brace, *slash;
     int status;
     if (key->type != SRT_STRING || key->len <= k->prefix)
         return SERIATIM_OK;
+    at = key->data + k->prefix;
+    end = key->data + key->len;
     brace = memchr(at, '}', (size_t)(end - at));
     if (*at != '{' || !brace)
         return memchr(at, '{', (size_t)(end - at)) ? SERIATIM_OK : check_stray(c, k, key, 0, "the key is of no queue");
