@@ -33,9 +33,9 @@ class OrderWorker(Worker):
             print(job["id"], job["payloads"][0], job["error"])
 
     @classmethod
-    def perform_async(cls, orders: Sequence[Mapping[str, Any]], **wait: Any) -> PushResult:
-        jobs = [{"id": order["id"], "payload": order, "score": order["version"]} for order in orders]
-        return super().perform_async(jobs, **wait)
+    def perform_async(cls, jobs: Sequence[Mapping[str, Any]], **wait: Any) -> PushResult:
+        rows = [{"id": order["id"], "payload": order, "score": order["version"]} for order in jobs]
+        return super().perform_async(rows, **wait)
 
 
 class AsyncWorker(Worker):
