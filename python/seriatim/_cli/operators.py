@@ -139,7 +139,9 @@ class Operators:
         repair = "repair" in self._options
         strays = [] if names else check_namespace(repair)
         workers = self._checkable(names, strays)
-        results = [{"name": worker.queue_name, **worker.actions.check(repair=repair)} for worker in workers]
+        results: list[dict[str, Any]] = [
+            {"name": worker.queue_name, **dict(worker.actions.check(repair=repair))} for worker in workers
+        ]
         if "json" in self._options:
             print_json({"queues": results, "namespace": strays})
         else:
