@@ -125,7 +125,7 @@ def test_one_half_of_a_pair_leaves_the_other_to_json() -> None:
     assert payload_of(worker(), [1]) == "[1]!"
 
 
-def test_what_cannot_be_read_is_buried_and_the_rest_goes_on() -> None:
+def test_f12_what_cannot_be_read_is_buried_and_the_rest_goes_on() -> None:
     raw = worker("Mixed", codec="raw")
     raw.perform_async([{"id": 1, "payload": b"{broken"}, {"id": 1, "payload": b"2"}, {"id": 2, "payload": b"3"}])
     recorder = worker("Mixed", batch_size=10)
@@ -139,3 +139,37 @@ def test_what_cannot_be_read_is_buried_and_the_rest_goes_on() -> None:
     (dead,) = recorder.queries.morgue_fetch([1])
     assert dead["payloads"][0][0] == b"{broken"
     assert "undecodable payload" in dead["error"]
+
+
+@pytest.mark.parametrize("fold", ["merge", "last", "list"])
+def test_f12_one_of_1000_cannot_be_read(fold: str) -> None:
+    """Only it is buried, with its bytes; neither its shard nor the others of its call notice."""
+    raw = worker("Thousand", codec="raw", fold=fold, shards_count=3)
+    broken = b'{"id":\xff\x00'
+    raw.perform_async([{"id": id, "payload": broken if id == 500 else b"%d" % id} for id in range(1000)])
+    recorder = worker("Thousand", batch_size=10, fold=fold, shards_count=3)
+    serve(recorder)
+    drained(recorder)
+    done: dict[Any, Any] = {}
+    while not recorder.runs.empty():
+        done.update(recorder.runs.get().payloads)
+    assert done == {str(id): [id] for id in range(1000) if id != 500}
+    assert recorder.metrics["morgue_length"] == 1
+    assert raw.queries.morgue_fetch([500])[0]["payloads"][0][0] == broken
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, StopIteration, RecursionError])
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_f12_a_codec_may_raise_anything(kind: str, error: type[BaseException]) -> None:
+    def load(data: bytes) -> Any:
+        if data == b"bad":
+            raise error("load")
+        return data.decode()
+
+    async def perform(payloads_by_id: Any, batch: Any) -> None: ...
+
+    recorder = worker("Codec", perform if kind == "async def" else None, codec=(str.encode, load), batch_size=5, shards_count=1)
+    recorder.perform_async([{"id": id, "payload": "bad" if id == 3 else "good"} for id in range(10)])
+    serve(recorder)
+    drained(recorder)
+    assert (recorder.metrics["processed"], recorder.metrics["morgue_length"]) == (9, 1)
