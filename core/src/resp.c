@@ -218,6 +218,20 @@ int srt_token_is(const srt_token *token, const char *text)
     return token->data && token->len == len && memcmp(token->data, text, len) == 0;
 }
 
+/* Redis before 7 wraps what refused a script's command: "ERR Error running script (call to f_...): @user_script: 1: -OOM ...". */
+static const char *error_words(const srt_token *token)
+{
+    static const char wrap[] = "ERR Error running script";
+    const char *inner = strncmp(token->data, wrap, sizeof wrap - 1) == 0 ? strstr(token->data, ": -") : NULL;
+    return inner ? inner + 3 : token->data;
+}
+
+static int is_first_word(const char *words, const char *word)
+{
+    size_t n = strlen(word);
+    return strncmp(words, word, n) == 0 && (words[n] == '\0' || words[n] == ' ');
+}
+
 /* Scripts report errors of their commands with a longer text: only the first word decides. */
 int srt_reply_status(const srt_token *token, seriatim_error *error)
 {
@@ -230,14 +244,14 @@ int srt_reply_status(const srt_token *token, seriatim_error *error)
         {"CLUSTERDOWN", SERIATIM_LOADING}, {"TRYAGAIN", SERIATIM_LOADING},   {"BUSY", SERIATIM_LOADING},
         {"NOAUTH", SERIATIM_AUTH},        {"WRONGPASS", SERIATIM_AUTH},      {"NOPERM", SERIATIM_AUTH},
         {"MISCONF", SERIATIM_READONLY},   {"NOREPLICAS", SERIATIM_READONLY}, {"UNBLOCKED", SERIATIM_READONLY},
+        {"UNKILLABLE", SERIATIM_LOADING}, {"INPROG", SERIATIM_LOADING},        {"IOERR", SERIATIM_LOADING},
+        {"DENIED", SERIATIM_AUTH},
     };
-    size_t i, n;
+    size_t i;
     if (token->type != SRT_ERROR)
         return SERIATIM_OK;
-    for (i = 0; i < sizeof words / sizeof *words; i++) {
-        n = strlen(words[i].word);
-        if (token->len >= n && memcmp(token->data, words[i].word, n) == 0 && (token->len == n || token->data[n] == ' '))
+    for (i = 0; i < sizeof words / sizeof *words; i++)
+        if (is_first_word(error_words(token), words[i].word))
             return srt_fail(error, words[i].status, "%s: %s", seriatim_status_text(words[i].status), token->data);
-    }
     return srt_fail(error, SERIATIM_SERVER, "%s: %s", seriatim_status_text(SERIATIM_SERVER), token->data);
 }

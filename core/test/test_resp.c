@@ -26,7 +26,7 @@ static void test_bytes_of_a_command(void **state)
     srt_bytes_free(&out);
 }
 
-static void test_a_reply_cut_at_every_byte(void **state)
+static void test_f17_a_reply_cut_at_every_byte(void **state)
 {
     static const char text[] = "*5\r\n$3\r\na\0b\r\n*2\r\n:-7\r\n$-1\r\n+OK\r\n-STALE x\r\n$0\r\n\r\n";
     size_t cut;
@@ -50,14 +50,19 @@ static void test_a_reply_cut_at_every_byte(void **state)
     }
 }
 
-static void test_errors_have_their_status(void **state)
+static void test_f15_errors_have_their_status(void **state)
 {
     static const struct {
         const char *text;
         int status;
     } table[] = {{"OOM command", SERIATIM_FULL},     {"READONLY You", SERIATIM_READONLY}, {"LOADING x", SERIATIM_LOADING},
                  {"NOAUTH x", SERIATIM_AUTH},        {"GENERATION 3", SERIATIM_GENERATION}, {"STALE", SERIATIM_STALE},
-                 {"STALEMATE x", SERIATIM_SERVER},   {"ERR x", SERIATIM_SERVER},          {"", SERIATIM_SERVER}};
+                 {"STALEMATE x", SERIATIM_SERVER},   {"ERR x", SERIATIM_SERVER},          {"", SERIATIM_SERVER},
+                 {"UNKILLABLE x", SERIATIM_LOADING}, {"INPROG x", SERIATIM_LOADING},       {"IOERR x", SERIATIM_LOADING},
+                 {"DENIED x", SERIATIM_AUTH},        {"MOVED 1 a:1", SERIATIM_SERVER},
+                 {"ERR Error running script (call to f_0a): @user_script:1: @user_script: 1: -OOM x", SERIATIM_FULL},
+                 {"ERR Error running script (call to f_0a): @user_script:9: -READONLY x", SERIATIM_READONLY},
+                 {"ERR Error running script (call to f_0a): @user_script:1: x", SERIATIM_SERVER}};
     size_t i;
     (void)state;
     for (i = 0; i < sizeof table / sizeof *table; i++) {
@@ -113,8 +118,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bytes_of_a_command),
-        cmocka_unit_test(test_a_reply_cut_at_every_byte),
-        cmocka_unit_test(test_errors_have_their_status),
+        cmocka_unit_test(test_f17_a_reply_cut_at_every_byte),
+        cmocka_unit_test(test_f15_errors_have_their_status),
         cmocka_unit_test(test_absurd_sizes_end_the_connection),
         cmocka_unit_test(test_numbers_have_an_end),
     };
