@@ -12,8 +12,7 @@ RSpec.describe "The way to Redis" do
 
   def id_of(language, sent) = "#{language}#{sent % 10}"
 
-  # What waits, in the order of each id.
-  def waiting(ids) = queue(:Cut).queries.fetch(ids).to_h { |job| [job[:id], job[:payloads].map(&:first)] }
+  LIST = { Cut: { shards_count: 1, fold: "list" } }.freeze
 
   # Bytes of a push both ways. Two pushes, so that the first finds the connection or loses it.
   def bytes_of_a_push(proxy, agent, anew)
@@ -43,13 +42,12 @@ RSpec.describe "The way to Redis" do
   # Two connections that end without an answer are followed by a pause of some 40 ms, hence fewer of those.
   { "an open connection" => false, "a new connection" => true }.each do |name, anew|
     it "F4 a push on #{name}, cut at every byte both ways, is applied once, from every language" do
-      queues(Cut: { shards_count: 1, fold: :list })
       proxies = Sides::LANGUAGES.to_h { |language| [language, proxy()] }
-      sent = with_agents(proxies.transform_values(&:url)) { |language, agent| cut_everywhere(proxies[language], agent, anew) }
+      sent = with_agents(proxies.transform_values(&:url), **LIST) { |language, agent| cut_everywhere(proxies[language], agent, anew) }
       note("F4", "cuts of a push on #{name}", sent.values.sum { |pushes| pushes - 2 })
 
       sent.each do |language, pushes|
-        lists = waiting((0..9).map { |at| id_of(language, at) }).values
+        lists = waiting("Cut", (0..9).map { |at| id_of(language, at) }).values
         expect(lists.flatten.sort).to eq((1..pushes).map { |n| number(n) })
         expect(lists).to all(satisfy { |numbers| numbers == numbers.sort })
       end
@@ -57,13 +55,10 @@ RSpec.describe "The way to Redis" do
   end
 
   it "F4 pushes of 2,500 jobs, cut anywhere, are applied once" do
-    queues(Cut: { shards_count: 2, fold: :list })
-    seed = Integer(ENV.fetch("SEED", Random.new_seed % 100_000))
-    random = Random.new(seed)
-    report "SEED=#{seed}"
+    random = kit.random
     cuts = Figures.count(3, 100)
     proxies = Sides::LANGUAGES.to_h { |language| [language, proxy()] }
-    with_agents(proxies.transform_values(&:url)) do |language, agent|
+    with_agents(proxies.transform_values(&:url), Cut: { shards_count: 2, fold: "list" }) do |language, agent|
       proxy = proxies[language]
       cuts.times do |push|
         proxy.cut_next(random.rand < 0.8 ? { up: random.rand(150_000) } : { down: random.rand(300) })
@@ -72,27 +67,26 @@ RSpec.describe "The way to Redis" do
     end
     note("F4", "cuts of pushes of 2,500 jobs", cuts * 3)
     Sides::LANGUAGES.each do |language|
-      lists = waiting((0...50).map { |id| "#{language}#{id}" }).values
+      lists = waiting("Cut", (0...50).map { |id| "#{language}#{id}" }).values
       expect(lists.flatten.sort).to eq((0...(cuts * 2500)).to_a)
       expect(lists).to all(satisfy { |numbers| numbers == numbers.sort })
     end
   end
 
   it "F4 a push that Redis answers late, by CLIENT PAUSE or DEBUG SLEEP, is applied once" do
-    queues(Cut: { shards_count: 1, fold: :list })
     seconds = Figures.count(1, 17) # after 15 s a client takes the connection for dead and asks again over a new one
-    with_agents { |_, agent| push_one(agent, 0) }
-    agents = Sides::LANGUAGES.zip(@agents).to_h
+    with_redis("--enable-debug-command", "yes")
+    with_agents(**LIST) { |_, agent| push_one(agent, 0) }
     redis.call("CLIENT", "PAUSE", (seconds * 1000).to_i, "WRITE")
-    took = at_once(agents) { |_, agent| seconds_of { push_one(agent, 1) } }
+    took = at_once(agent_of) { |_, agent| seconds_of { push_one(agent, 1) } }
     expect(took.values).to all(be >= seconds * 0.9)
     sleeper = Thread.new { redis.call("DEBUG", "SLEEP", seconds) }
     pause(0.1)
-    at_once(agents) { |_, agent| push_one(agent, 2) }
+    at_once(agent_of) { |_, agent| push_one(agent, 2) }
     sleeper.join
 
     Sides::LANGUAGES.each do |language|
-      (0..2).each { |sent| expect(waiting([id_of(language, sent)]).values).to eq([[number(sent)]]) }
+      (0..2).each { |sent| expect(waiting("Cut", [id_of(language, sent)]).values).to eq([[number(sent)]]) }
     end
   end
 
@@ -101,8 +95,7 @@ RSpec.describe "The way to Redis" do
     under_load(Figures.count(1, 20), url: slow.url, pause: 0.05) { pause(0.1) }
     note("F17", "bytes passed one by one", slow.passed.values.sum)
 
-    nothing_is_lost
-    expect(verdict.repeated).to eq([])
+    expect(nothing_is_lost.repeated).to eq([])
   end
 
   # A connection that owes an answer for 15 s is dead. So is one that owes none, when its answer to a PING does not come.
@@ -112,18 +105,16 @@ RSpec.describe "The way to Redis" do
     under_load(nil, url: road.url, lease: 10) do
       last = road.newest
       road.swallow
-      took = seconds_of { eventually(25) { (road.oldest || 0) > last } }
+      took = seconds_of { kit.eventually(25) { (road.oldest || 0) > last } }
     end
     note("F16", "seconds until every half-open connection was replaced", took.round(1))
 
-    nothing_is_lost
-    expect(verdict.repeated).to eq([])
+    expect(nothing_is_lost.repeated).to eq([])
   end
 
   it "F18 an answer that comes after its connection was given up is nobody's" do
-    queues(Cut: { shards_count: 1, fold: :list })
     roads = Sides::LANGUAGES.to_h { |language| [language, proxy()] }
-    answers = with_agents(roads.transform_values(&:url)) do |language, agent|
+    answers = with_agents(roads.transform_values(&:url), **LIST) do |language, agent|
       push_many(agent, 0, 1)
       roads[language].hold_back(down: 16)
       [push_many(agent, 1, 2), pause(2), push_many(agent, 2, 3), push_many(agent, 3, 4)].compact

@@ -1,50 +1,106 @@
 # frozen_string_literal: true
 
-require_relative "../../../ruby/spec/processes/support/processes_helper"
+require_relative "../spec_helper"
 require_relative "../../interop/agents"
-require_relative "figures"
 require_relative "proxy"
 
-# Servers, producers and agents of every language around one Redis, for examples that trouble Redis and the way to it.
+# Workers, producers and agents of every language around one Redis, for examples that trouble Redis and the way to it.
 module Sides
-  LANGUAGES = Language::ALL.keys
+  LANGUAGES = Language::ALL.keys # those that push through their public API; workers are in C as well
 
   def self.included(group)
-    group.include(ProcessesHelper)
-    group.before(:context) { start_own_redis }
-    group.before { @agents, @proxies = [], [] }
+    group.include(CrashKit)
     group.after do
-      @agents.each(&:close)
-      @proxies.each(&:stop)
+      (@agents || []).each(&:close)
+      (@proxies || []).each(&:stop)
+      @own_redis&.remove
     end
   end
 
-  # One that may be told to sleep and to be slow.
-  def start_own_redis
-    @redis.remove
-    @redis = RestartableRedis.new("--enable-debug-command", "yes")
+  # ---- Redis and the way to it
+
+  # Before the kit is first used: gives its Redis these arguments.
+  def with_redis(*arguments)
+    @own_redis = RestartableRedis.new(*arguments)
+    @kit = Kit.new(seed: RSpec.configuration.seed, redis: @own_redis)
   end
+
+  def redis = kit.redis
 
   def proxy(rule = nil, **options)
     Proxy.new(redis.socket, **options).tap do |proxy|
       proxy.rule = rule
-      @proxies << proxy
+      (@proxies ||= []) << proxy
     end
   end
 
-  # An agent that knows the queues of this example.
-  def agent(language, url = redis.url)
-    AgentProcess.new(language, url, File.join(folder, "agent#{@agents.size}")).tap do |agent|
-      @agents << agent
-      @workers.each { |name, settings| agent.worker(name.to_s, **settings.except(:back_off)) }
+  # ---- agents
+
+  # An agent that knows these queues.
+  def agent(language, url = redis.url, **queues)
+    AgentProcess.new(language, url, File.join(kit.folder, "agent-#{language}")).tap do |agent|
+      (@agents ||= []) << agent
+      queues.each { |name, settings| agent.worker(name.to_s, **settings) }
     end
   end
 
   # Yields each language with an agent of its own, all at once. @return [Hash] what the block gave, by language
   # @param urls [Hash{String => String}] by language
-  def with_agents(urls = Hash.new(redis.url), &block)
-    at_once(LANGUAGES.to_h { |language| [language, agent(language, urls[language])] }, &block)
+  # @param queues [Hash{Symbol => Hash}] settings by name; made in the kit as well
+  def with_agents(urls = Hash.new(redis.url), **queues, &block)
+    queues.each { |name, settings| kit.queue(name, **settings) }
+    @agent_of = LANGUAGES.to_h { |language| [language, agent(language, urls[language], **queues)] }
+    at_once(@agent_of, &block)
   end
+
+  def agent_of = @agent_of
+
+  # Yields each key with its value in a thread of its own.
+  def at_once(given)
+    threads = given.map do |key, value|
+      Thread.new do
+        Thread.current.report_on_exception = false
+        [key, yield(key, value)]
+      end
+    end
+    threads.to_h(&:value)
+  end
+
+  # ---- load
+
+  STORM = { shards_count: 8, fold: "list", max_retry_count: 1000 }.freeze
+
+  # A worker of each language and producers at work on Storm, the producers also on Kept, which nobody serves, while the
+  # block is called again and again, for so many seconds, or once when they are nil.
+  def under_load(seconds, url: redis.url, lease: 3, pause: 0.005)
+    kit.queue("Storm", **STORM)
+    kit.queue("Kept", shards_count: 3, fold: "list")
+    enough = File.join(kit.folder, "enough")
+    @workers = start_workers(url, lease)
+    @producers = LANGUAGES.product(%w[Storm Kept]).map do |language, queue|
+      kit.producer(language, queue, ids_of(language), url: url, pause: pause, until_file: enough)
+    end
+    kit.eventually(40) { kit.journal.starts.size > 100 }
+    repeat(seconds) { yield }
+    FileUtils.touch(enough)
+    @producers.each { |producer| expect(producer.wait(90)).to eq(0), producer.log }
+  end
+
+  def start_workers(url, lease)
+    Kit::LANGUAGES.map { |language| kit.worker(language, queue: "Storm", lease: lease, url: url) }.each(&:wait_until_started)
+  end
+
+  def repeat(seconds)
+    deadline = Journal.now + (seconds || 0)
+    loop do
+      yield
+      break if Journal.now >= deadline
+    end
+  end
+
+  def ids_of(language) = (1..10).map { |number| "#{language}#{number}" }
+
+  def pause(seconds) = IO.select(nil, nil, nil, seconds)
 
   def seconds_of
     before = Journal.now
@@ -52,72 +108,35 @@ module Sides
     Journal.now - before
   end
 
-  def at_once(given)
-    given.map { |key, value| [key, Thread.new { Thread.current.report_on_exception = false; yield key, value }] }
-         .to_h { |key, thread| [key, thread.value] }
-  end
+  # ---- judgements
 
-  # Starts a server in the language; see ProcessesHelper#spawn_server.
-  def server_in(language, url: redis.url, threads: 4, lease: 2, only: nil, environment: {}, **settings)
-    workers = only ? @workers.slice(*only) : @workers
-    workload = { workers: workers, tasks: false, seriatim: { lease_time: lease, poll_interval: 0.5, **settings } }
-    in_language(language, [*Language::ALL.fetch(language).server, "-c", threads.to_s], workload, url, environment)
-  end
-
-  # Starts a producer in the language; see ProcessesHelper#spawn_producer.
-  def producer_in(language, queue, ids, url: redis.url, count: 1_000_000, pause: 0.005, until_file: nil, payload: {})
-    workload = { workers: @workers, tasks: false, queue: queue, ids: ids, count: count, pause: pause, until: until_file, payload: payload }
-    in_language(language, Language::ALL.fetch(language).producer, workload, url, {})
-  end
-
-  def in_language(language, command, workload, url, environment)
-    run(command, workload, { **Language::ALL.fetch(language).variables, **environment, "REDIS_URL" => url })
-  end
-
-  # A server and a producer of each language at work on Storm, the producers also on Kept, which nobody serves, while the
-  # block is called again and again for so many seconds, or until it is true when there are none.
-  def under_load(seconds, url: redis.url, lease: 3, pause: 0.005, fleet: nil)
-    queues(Storm: { shards_count: 6, fold: :list }, Kept: { shards_count: 3, fold: :list })
-    enough = File.join(folder, "enough")
-    @fleet = (fleet || LANGUAGES.map { |language| server_in(language, url: url, lease: lease, only: %i[Storm]) }).each(&:wait_until_started)
-    producers = LANGUAGES.flat_map do |language|
-      %i[Storm Kept].map { |queue| producer_in(language, queue, ids_of(language), url: url, pause: pause, until_file: enough) }
-    end
-    eventually(20) { journal.starts.size > 100 }
-    deadline = seconds && (Journal.now + seconds)
-    loop { break if yield && !deadline || deadline && Journal.now > deadline }
-    FileUtils.touch(enough)
-    producers.each { |producer| expect(producer.wait(60)).to eq(0), producer.log }
-  end
-
-  def ids_of(language) = (1..10).map { |number| "#{language}#{number}" }
-
-  def drained(seconds = 60)
-    eventually(seconds) { queue(:Storm).metrics.values_at(:length, :busy).sum.zero? }
-  end
-
-  def fleet_stops
-    @fleet.each { |server| expect(server.stop).to eq(0), server.log }
-  end
-
-  # Each acknowledged push ran, or waits where nobody serves, and each once.
+  # Each acknowledged push ran, in order, or waits where nobody serves, once. No worker has ended.
+  # @return [Checker]
   def nothing_is_lost
     drained
-    fleet_stops
+    @workers.each { |worker| expect(worker.stop).to eq(0), worker.log }
+    verdict = kit.verdict
     expect(verdict.faults.except(:lost)).to eq({})
     expect(verdict.lost.grep_v(%r{\AKept/})).to eq([])
-    expect(kept).to eq(pushed(:Kept))
-    expect(leftovers.grep_v(/{Kept/)).to eq([])
+    expect(waiting("Kept", pushed("Kept").keys)).to eq(pushed("Kept"))
+    expect(kit.leftovers.grep_v(/{Kept/)).to eq([])
+    verdict
   end
 
-  # All payloads that wait, by id.
-  def kept
-    pushed(:Kept).keys.each_slice(20).flat_map { |ids| queue(:Kept).queries.fetch(ids) }
-                 .to_h { |job| [job[:id], job[:payloads].map { |payload, _| payload["n"] }] }
+  def drained(seconds = 90)
+    kit.eventually(seconds, -> { "not drained: #{kit["Storm"].metrics.except(:shards)}" }) do
+      kit["Storm"].metrics.values_at(:length, :busy).sum.zero?
+    end
+  end
+
+  # The numbers that wait, in order, by id.
+  def waiting(queue, ids)
+    ids.each_slice(20).flat_map { |slice| kit[queue].queries.fetch(slice) }
+       .to_h { |job| [job[:id], job[:payloads].map { |payload, _| payload.is_a?(Hash) ? payload["n"] : payload }] }
   end
 
   def pushed(queue)
-    lines = journal.lines.select { |line| line.kind == "pushed" && line.queue == queue.to_s }
+    lines = kit.journal.lines.select { |line| line.kind == "pushed" && line.queue == queue }
     lines.group_by(&:id).transform_values { |of_id| of_id.flat_map(&:numbers) }
   end
 
