@@ -197,8 +197,10 @@ static void channel_step(seriatim_runner *r, int which)
     } else if (status == SERIATIM_OK) {
         c->heard_at = now;
         status = srt_node_input(r->node, (srt_channel)which, r->inbox, got, now, &c->error);
-        if (status == SERIATIM_OK)
+        if (status == SERIATIM_OK) {
             c->attempts = 0;
+            srt_error_clear(&c->error); /* of a refusal that was dealt with */
+        }
         r->unread |= got == RUNNER_READ;
     }
     if (status != SERIATIM_OK)
