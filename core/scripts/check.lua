@@ -10,7 +10,7 @@
 -- Returns {cursor ('0' at the end), looked at, {finding, id, detail, '1' if repaired, ...}, ids that must be in the ready list}
 local part, cursor, repair, FOLD = ARGV[2], ARGV[3], ARGV[4] == '1', 'list'
 local ids = {unpack(ARGV, 5)}
-local ENDS = 1000 -- elements of the ready list that one id is looked for in, at each end
+local ENDS = 500 -- elements of the ready list that one id is looked for in, at each end
 local found, fixes, ready = {}, {}, {}
 probe()
 
@@ -243,11 +243,11 @@ local SETS = {due = DUE, parked = PARKED, unproven = UNPROVEN, suspect = SUSPECT
 local looked, following = #ids, '0'
 if HASHES[part] then
   local key, check = unpack(HASHES[part])
-  local page = call('HSCAN', key, cursor, 'COUNT', 100)
+  local page = call('HSCAN', key, cursor, 'COUNT', 50)
   following, looked = page[1], #page[2] / 2
   for i = 1, #page[2], 2 do check(page[2][i], page[2][i + 1]) end
 elseif SETS[part] then
-  local page = call('ZSCAN', SETS[part], cursor, 'COUNT', 100)
+  local page = call('ZSCAN', SETS[part], cursor, 'COUNT', 50)
   following, looked = page[1], #page[2] / 2
   for i = 1, #page[2], 2 do check_entry(SETS[part], page[2][i]) end
 else

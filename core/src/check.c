@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK_READY_SLICE 250
+#define CHECK_READY_SLICE 150
 #define CHECK_CONFIRM 25 /* ids of a call that looks through the ends of the ready list */
 #define CHECK_DIGITS 10  /* of a shard's number */
 
