@@ -10,6 +10,7 @@ require_relative "journal"
 # unfenced   :: a run began with a fence that is not greater than all before.
 # repeated   :: began more than once. Right only after a death or a freeze.
 # charged    :: began with another retry_count than -1.
+# cut_short  :: how many processes died in a run; begun: how many runs there were.
 # stale      :: runs that a thawed process began with what it had claimed before it froze. Their settles must be refused.
 #
 # A run that was open while its process was frozen, or is stale, counts for nothing: another process was free to take it. So it
@@ -18,10 +19,11 @@ class Checker
   Run = Struct.new(:pid, :numbers, :void)
   Id = Struct.new(:pushed, :ended, :begun, :open, :fence, :low)
 
-  attr_reader :lost, :reordered, :concurrent, :unfenced, :charged, :stale, :void, :late
+  attr_reader :lost, :reordered, :concurrent, :unfenced, :charged, :stale, :void, :late, :begun, :cut_short
 
   def initialize(lines)
     @ids = Hash.new { |hash, key| hash[key] = Id.new([], {}, Hash.new { |pids, number| pids[number] = [] }, {}, 0, 0) }
+    @begun = @cut_short = 0
     @thawed = {}
     @open_of = Hash.new { |hash, pid| hash[pid] = {}.compare_by_identity } # pid => {run => its id and fence}
     @lapses = Hash.new { |hash, pid| hash[pid] = [] }
@@ -71,6 +73,7 @@ class Checker
     check_open(id, line, name)
     charged << "#{name} #{line.retry_count}" unless line.retry_count == -1
     check_order(id, line, name)
+    @begun += 1
     line.numbers.each { |number| id.begun[number] << line.pid }
     id.fence = line.fence
     id.open[line.fence] = run = Run.new(line.pid, line.numbers, false)
@@ -90,7 +93,9 @@ class Checker
   end
 
   def on_killed(line)
-    @open_of.delete(line.pid)&.each_value { |id, fence| id.open.delete(fence) }
+    runs = @open_of.delete(line.pid).to_h
+    @cut_short += 1 unless runs.empty?
+    runs.each_value { |id, fence| id.open.delete(fence) }
   end
 
   def on_frozen(line)

@@ -45,6 +45,8 @@ class Kit
     @journal = Journal.new(File.join(@folder, "journal"))
     @processes = []
     @living = {} # pid => process
+    @lock = Mutex.new
+    @logs = 0
     @queues = {}
     @modules = {}
     @nurseries = Nurseries.new
@@ -120,8 +122,7 @@ class Kit
 
   # Takes the exit status of those that have ended, by whatever hand. @return [Array<ChildProcess>] those that live
   def living
-    @living.delete_if { |_, process| !process.alive? }
-    @living.values
+    @lock.synchronize { @living.delete_if { |_, process| !process.alive? }.values }
   end
 
   # Notes whose heartbeat lapsed, from now on: for machines on which a process may get no time for a whole lease.
@@ -200,10 +201,12 @@ class Kit
     add(ChildProcess.new(@nurseries.fork(language, variables, arguments, log), log, journal))
   end
 
-  def next_log = File.join(folder, "log#{@processes.size}")
+  def next_log = @lock.synchronize { File.join(folder, "log#{@logs += 1}") }
 
   def add(process)
-    @processes << process
-    @living[process.pid] = process
+    @lock.synchronize do
+      @processes << process
+      @living[process.pid] = process
+    end
   end
 end

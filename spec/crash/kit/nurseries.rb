@@ -15,13 +15,16 @@ class Nurseries
 
   def initialize
     @open = {}
+    @lock = Mutex.new
   end
 
   # @return [Integer] the process id
   def fork(language, variables, arguments, log)
-    io = @open[language] ||= open(language)
-    io.puts(JSON.generate([variables, arguments, log]))
-    Integer(io.gets || raise("the nursery of #{language} has ended"))
+    @lock.synchronize do
+      io = @open[language] ||= open(language)
+      io.puts(JSON.generate([variables, arguments, log]))
+      Integer(io.gets || raise("the nursery of #{language} has ended"))
+    end
   end
 
   def close

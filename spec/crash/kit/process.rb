@@ -32,6 +32,13 @@ class ChildProcess
     status.exitstatus
   end
 
+  # @return [Boolean] it did, or had ended before
+  def end_within(seconds)
+    deadline = Journal.now + seconds
+    IO.select(nil, nil, nil, 0.003) while (lives = alive?) && Journal.now < deadline
+    !lives
+  end
+
   # Returns when it is dead, and the journal says so.
   def kill
     return unless alive?

@@ -33,7 +33,7 @@ require_relative "resp"
 #   answer: ->(name) { "-BUSY ...\r\n" or nil }  answers in Redis' stead, which never sees it; name is a script's or a command's
 #   step: Proxy::Step.new(script: "claim", moment: :sent, nth: 3, signal: :KILL)
 #
-# A step sends the signal to the peer when the nth request of that script (a name of core/scripts)
+# A step sends the signal to the peer, once, when the nth request (or one after it) of that script (a name of core/scripts)
 #   moment :before    has come, and Redis has not seen it; it never will if the signal is KILL, else it passes then
 #          :sent      was carried out by Redis, and the peer has not seen the answer
 #          :answered  and its answer was delivered
@@ -207,16 +207,15 @@ class Proxy
     private
 
     def aimed?(request)
-      @names.of(request) == @step.script && (@seen += 1) == @step.nth
+      @names.of(request) == @step.script && (@seen += 1) >= @step.nth && !@acted
     end
 
     # Redis did not know the script, so it will be asked again.
-    def unknown?(answer)
-      answer.start_with?("-NOSCRIPT") && (@seen -= 1)
-    end
+    def unknown?(answer) = answer.start_with?("-NOSCRIPT")
 
     # Is the peer dead now?
     def act
+      @acted = true
       Process.kill(@step.signal, @connection.pid)
       @done << Done.new(@connection.pid, @step.script, @step.moment, Proxy.now)
       @step.signal.to_s == "KILL"

@@ -1,0 +1,72 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+require_relative "kit/steps"
+require_relative "kit/storm"
+
+# Workers of C, Ruby, Python and Lua on one queue, killed by SIGKILL: at any instruction, and at named ones.
+RSpec.describe "SIGKILL" do
+  include CrashKit
+
+  # Languages by how often they are started.
+  WEIGHTS = { "c" => 4, "ruby" => 2, "python" => 2, "lua" => 2 }.flat_map { |language, weight| [language] * weight }.freeze
+  SETTINGS = { batch_size: 2, max_retry_count: 1_000_000, back_off: 0.02 }.freeze
+
+  def figures(what, kills, verdict, storm)
+    Figures.note("F1", what, kills)
+    Figures.note("F1", "#{what}: runs", verdict.begun)
+    Figures.note("F1", "#{what}: died in a run", verdict.cut_short)
+    Figures.note("F1", "#{what}: numbers that began again", verdict.repeated.size)
+    Figures.note("F1", "#{what}: lost, reordered, concurrent",
+                 [verdict.lost, verdict.reordered, verdict.concurrent].map(&:size).join(", "))
+    Figures.note("F1", "#{what}: overtaken after a lapsed heartbeat", verdict.late.size)
+    Figures.note("F3", "#{what}: SCRIPT FLUSH", storm.flushes)
+  end
+
+  def finish(queue)
+    last = Kit::LANGUAGES.map { |language| kit.worker(language, lease: 1) }
+    kit.drain(Figures.count(60, 300))
+    last.each { |worker| expect(worker.stop).to eq(0) }
+    verdict = expect_all_well
+    expect(kit[queue].metrics[:morgue_length]).to eq(0)
+    verdict
+  end
+
+  it "F1, F3 workers of all languages are killed at random while Redis forgets its scripts" do
+    kills = Figures.count(Integer(ENV.fetch("KILLS", "1000")), 10_000)
+    kit.queue("Random", shards_count: 48, **SETTINGS)
+    kit.watch_leases
+    storm = Storm.new(kit, "Random", (1..400).map { |number| "id#{number}" })
+    start = lambda do
+      kit.worker(WEIGHTS.sample(random: kit.random), lease: 0.2 + kit.random.rand(0.2), threads: kit.random.rand(1..6),
+                 nodes: kit.random.rand(3).zero? ? nil : 1)
+    end
+    from = Journal.now
+    storm.during do
+      8.times { start.call }
+      kills.times do
+        sleep kit.random.rand(0.02)
+        kit.living.sample(random: kit.random).kill
+        start.call
+      end
+      kit.living.each(&:kill)
+    end
+    puts Journal.now - from
+    figures("random SIGKILLs", kills, finish("Random"), storm)
+  end
+
+  it "F1, F3 workers of all languages are killed at each of eight points" do
+    each = Figures.count(Integer(ENV.fetch("EACH", "250")), 1_000)
+    kit.queue("Stepped", shards_count: 96, **SETTINGS)
+    kit.watch_leases
+    storm = Storm.new(kit, "Stepped")
+    steps = Steps.new(kit, "Stepped", lanes: 48)
+    from = Journal.now
+    storm.during(pushes: false) { steps.run(each, WEIGHTS.shuffle(random: kit.random)) }
+    puts Journal.now - from
+    verdict = finish("Stepped")
+    figures("stepped SIGKILLs", steps.died.values.sum, verdict, storm)
+    Steps::POINTS.each { |point| Figures.note("F1", "stepped SIGKILLs: #{point}", steps.died[point]) }
+    expect(steps.missed).to eq([])
+  end
+end
