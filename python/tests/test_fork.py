@@ -6,10 +6,17 @@ import asyncio
 import multiprocessing
 import os
 import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,7 +58,7 @@ def push_some(recorder: Any, name: str) -> bool:
     return len(recorder.queries.fetch(["parent"])) == 1
 
 
-def test_children_push_over_connections_of_their_own(recorder: Any) -> None:
+def test_f19_children_push_over_connections_of_their_own(recorder: Any) -> None:
     recorder.perform_async([{"id": "parent"}])
     children = [child(lambda name=f"child{place}": push_some(recorder, name)) for place in range(3)]  # type: ignore[misc]
     for number in range(50):
@@ -60,17 +67,16 @@ def test_children_push_over_connections_of_their_own(recorder: Any) -> None:
     assert recorder.metrics["length"] == 111
 
 
-def test_the_parents_connection_outlives_its_children(recorder: Any, redis: RedisServer) -> None:
+def test_f19_the_parents_connection_outlives_its_children(recorder: Any, redis: RedisServer) -> None:
     seriatim.client_pool_size = 1
     recorder.perform_async([{"id": "parent"}])
-    before = [line.split()[0] for line in redis.call("CLIENT", "LIST").splitlines() if "seriatim-client" in line]
+    before = clients(redis)
     assert codes([child(lambda: recorder.metrics["length"] == 1) for _ in range(5)]) == [0] * 5
     recorder.perform_async([{"id": "again"}])
-    after = [line.split()[0] for line in redis.call("CLIENT", "LIST").splitlines() if "seriatim-client" in line]
-    assert set(before) <= set(after)
+    assert before <= clients(redis)
 
 
-def test_a_fork_while_other_threads_push(recorder: Any) -> None:
+def test_f19_a_fork_while_other_threads_push(recorder: Any) -> None:
     """Whatever lock or connection they held, the child has its own."""
     seriatim.client_pool_size = 2
     seriatim.pool_timeout = 60
@@ -96,7 +102,7 @@ def test_a_fork_while_other_threads_push(recorder: Any) -> None:
     assert all(recorder.queries.fetch([f"c{place}-19"]) for place in range(20))
 
 
-def test_a_fork_while_the_pools_locks_are_held(recorder: Any) -> None:
+def test_f19_a_fork_while_the_pools_locks_are_held(recorder: Any) -> None:
     recorder.perform_async([{"id": "parent"}])
     pool = _pool.current()
     held, release = threading.Event(), threading.Event()
@@ -115,7 +121,7 @@ def test_a_fork_while_the_pools_locks_are_held(recorder: Any) -> None:
     assert codes(children) == [0]
 
 
-def test_a_fork_in_the_midst_of_a_use(recorder: Any) -> None:
+def test_f19_a_fork_in_the_midst_of_a_use(recorder: Any) -> None:
     recorder.perform_async([{"id": "parent"}])
 
     def use() -> bool:
@@ -128,7 +134,7 @@ def test_a_fork_in_the_midst_of_a_use(recorder: Any) -> None:
         assert connection.metrics(recorder._queue_settings())["length"] == 21
 
 
-def test_multiprocessing(recorder: Any) -> None:
+def test_f19_multiprocessing(recorder: Any) -> None:
     recorder.perform_async([{"id": "parent"}])
     context = multiprocessing.get_context("fork")
     children = [context.Process(target=push_some, args=(recorder, f"m{place}")) for place in range(3)]
@@ -141,7 +147,167 @@ def test_multiprocessing(recorder: Any) -> None:
     assert recorder.perform_async([{"id": "after"}]).added == 1
 
 
-def test_an_event_loop_in_the_child(recorder: Any) -> None:
+class Spawned(seriatim.Worker):
+    queue_name = "Fork"
+
+    def perform(self, payloads_by_id: Any) -> None: ...
+
+
+def push_spawned(url: str, name: str) -> None:
+    """In a process that shares nothing but what it imports."""
+    seriatim.redis = url
+    assert push_some(Spawned, name)
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_f19_multiprocessing_without_fork(method: str, recorder: Any, redis: RedisServer) -> None:
+    recorder.perform_async([{"id": "parent"}])
+    context = multiprocessing.get_context(method)
+    children = [context.Process(target=push_spawned, args=(redis.url, f"{method}{place}")) for place in range(2)]
+    for process in children:
+        process.start()
+    for process in children:
+        process.join()
+    assert [process.exitcode for process in children] == [0, 0]
+    assert recorder.metrics["length"] == 41
+
+
+def test_f19_a_pool_of_processes(recorder: Any) -> None:
+    recorder.perform_async([{"id": "parent"}])
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        pushed = [pool.apply_async(push_some, (Spawned, f"pool{place}")) for place in range(6)]
+        assert all(result.get(60) for result in pushed)
+    assert recorder.metrics["length"] == 121
+
+
+LOADED = """
+import os, random, sys, threading, time
+import seriatim
+
+class Busy(seriatim.Worker):
+    shards_count = 3
+    def perform(self, payloads_by_id):
+        time.sleep(0.001)
+
+class Child(seriatim.Worker):
+    def perform(self, payloads_by_id):
+        time.sleep(0.001)
+
+def push(place):
+    number = 0
+    while not ended.is_set():
+        Busy.perform_async([{"id": f"{place}-{number}-{at}"} for at in range(5)])
+        number += 1
+
+def live(place):
+    assert Child.perform_async([{"id": f"child{place}-{at}"} for at in range(5)]).added == 5
+    mine = seriatim.Server(workers=[Child], threads=2).start()
+    assert mine.id != server.id
+    while Child.metrics["processed"] < 5 * (place + 1):
+        time.sleep(0.01)
+    assert mine.stop()
+
+seriatim.lease_time = 5
+server = seriatim.Server(workers=[Busy], threads=3).start()
+ended = threading.Event()
+threads = [threading.Thread(target=push, args=(place,)) for place in range(3)]
+for thread in threads:
+    thread.start()
+codes = []
+for place in range(int(sys.argv[1])):
+    time.sleep(random.random() * 0.02)
+    pid = os.fork()
+    if pid == 0:
+        ended.set()
+        live(place)
+        sys.exit(5)  # an end as any program's: exit handlers, and the interpreter's own
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+ended.set()
+for thread in threads:
+    thread.join()
+while Busy.metrics["length"] + Busy.metrics["busy"]:
+    time.sleep(0.01)
+stats = server.stats()
+assert server.stop()
+print(set(codes), stats["refused"], Busy.metrics["failed"], Child.metrics["processed"])
+"""
+
+
+def test_f19_children_of_a_loaded_server_live_and_end_as_programs_do() -> None:
+    """Whatever its threads, Python's and the core's, held."""
+    count = 200 if os.environ.get("SOAK") else 8
+    environment = {**os.environ, "REDIS_URL": seriatim.redis_url()}
+    command = [sys.executable, "-c", LOADED, str(count)]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=110)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[-1] == f"{{5}} 0 0 {5 * count}", ended.stdout + ended.stderr
+
+
+SHOP = """
+import os, threading
+import seriatim
+
+class Shop(seriatim.Worker):
+    queue_name = "Fork"
+    def perform(self, payloads_by_id): ...
+
+Shop.perform_async([{"id": "preloaded"}])  # so the parent has a connection
+parent = os.getpid()
+
+def app(environ, start_response):
+    assert os.getpid() != parent
+    name = environ["QUERY_STRING"]
+    added = Shop.perform_async([{"id": name, "payload": name}]).added
+    [record] = Shop.queries.fetch([name])
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [f"{os.getpid()} {added} {record['id']} {record['payloads'][0][0]}".encode()]
+"""
+
+
+@contextmanager
+def gunicorn(folder: Path, url: str) -> Iterator[str]:
+    """Two preloaded workers with four threads each; gives the address."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    (folder / "shop.py").write_text(SHOP)
+    words = ["--preload", "--workers", "2", "--threads", "4", "--bind", f"127.0.0.1:{port}", "shop:app"]
+    environment = {**os.environ, "REDIS_URL": url}
+    with open(folder / "log", "wb") as log:
+        command = [sys.executable, "-m", "gunicorn", *words]
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        eventually(lambda: (folder / "log").read_text().count("Booting worker") == 2)
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        process.terminate()
+        assert process.wait(30) == 0
+
+
+def test_f19_gunicorn_with_preload(recorder: Any, redis: RedisServer, tmp_path: Path) -> None:
+    pytest.importorskip("gunicorn")
+    count = 5000 if os.environ.get("SOAK") else 400
+
+    def ask(number: int) -> tuple[str, bool]:
+        with urllib.request.urlopen(f"{address}?job{number}", timeout=30) as answer:
+            pid, *rest = answer.read().decode().split()
+        return pid, rest == ["1", f"job{number}", f"job{number}"]
+
+    ours = clients(redis)
+    with gunicorn(tmp_path, redis.url) as address, ThreadPoolExecutor(8) as threads:
+        parents = clients(redis) - ours
+        answers = list(threads.map(ask, range(count)))
+        assert len(parents) == 1 and parents <= clients(redis)
+    assert [right for _, right in answers].count(False) == 0
+    assert len({pid for pid, _ in answers}) == 2
+    assert recorder.metrics["length"] == count + 1
+
+
+def clients(redis: RedisServer) -> set[str]:
+    """The ids of the package's connections."""
+    return {line.split()[0] for line in redis.call("CLIENT", "LIST").splitlines() if "seriatim-client" in line}
+
+
+def test_f19_an_event_loop_in_the_child(recorder: Any) -> None:
     asyncio.run(recorder.aperform_async([{"id": "parent"}]))
 
     async def push() -> bool:
@@ -152,7 +318,7 @@ def test_an_event_loop_in_the_child(recorder: Any) -> None:
     assert recorder.metrics["length"] == 21
 
 
-def test_a_child_forks_a_child(recorder: Any) -> None:
+def test_f19_a_child_forks_a_child(recorder: Any) -> None:
     recorder.perform_async([{"id": "parent"}])
 
     def nested() -> bool:
@@ -162,7 +328,7 @@ def test_a_child_forks_a_child(recorder: Any) -> None:
     assert recorder.metrics["length"] == 41
 
 
-def test_a_server_is_its_processs_and_the_child_may_have_another(recorder: Any) -> None:
+def test_f19_a_server_is_its_processs_and_the_child_may_have_another(recorder: Any) -> None:
     server = serve(recorder)
 
     def another() -> bool:
@@ -176,7 +342,7 @@ def test_a_server_is_its_processs_and_the_child_may_have_another(recorder: Any) 
     runs(recorder)
 
 
-def test_a_child_that_ends_as_a_program_does_leaves_the_parents_server_alone(recorder: Any) -> None:
+def test_f19_a_child_that_ends_as_a_program_does_leaves_the_parents_server_alone(recorder: Any) -> None:
     server = serve(recorder)
     pid = os.fork()
     if pid == 0:
