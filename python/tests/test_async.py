@@ -74,7 +74,7 @@ def test_def_and_async_def_in_one_server_never_more_at_once_than_threads() -> No
     ids=lambda error: type(error).__name__,
 )
 @pytest.mark.parametrize("kind", ["def", "async def"])
-def test_an_exception_of_any_class_is_a_failure_and_the_server_goes_on(error: BaseException, kind: str) -> None:
+def test_f9_an_exception_of_any_class_is_a_failure_and_the_server_goes_on(error: BaseException, kind: str) -> None:
     async def async_body(payloads: Any, batch: Any) -> None:
         if "1" in payloads:
             raise error
@@ -140,7 +140,7 @@ def test_batch_outcomes_and_hooks_of_async_workers() -> None:
     assert [job["error"] for job in told.get(timeout=10)] == ["only a"]
 
 
-def test_payloads_of_another_codec_and_unreadable_ones() -> None:
+def test_f12_payloads_of_another_codec_and_unreadable_ones() -> None:
     seen: Queue[Any] = Queue()
 
     async def body(payloads: Any, batch: Any) -> None:
@@ -172,7 +172,7 @@ def test_on_server_init_may_be_async_and_shares_the_loop_with_the_jobs() -> None
     assert loops.get() is loops.get()
 
 
-def test_stop_waits_for_tasks_and_hands_back_what_is_not_ended_in_time() -> None:
+def test_f21_stop_waits_for_tasks_and_hands_back_what_is_not_ended_in_time() -> None:
     cancelled: Queue[str] = Queue()
 
     async def body(payloads: Any, batch: Any) -> None:

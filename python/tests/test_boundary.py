@@ -460,7 +460,7 @@ def test_f32_a_negative_retry_in_is_now() -> None:
     runs(recorder, 3)
 
 
-def test_hands_back_what_still_runs_when_the_time_is_up() -> None:
+def test_f21_hands_back_what_still_runs_when_the_time_is_up() -> None:
     gate = threading.Event()
     recorder = worker("Slow", lambda payloads, batch: gate.wait(60))
     recorder.perform_async([{"id": 1}])

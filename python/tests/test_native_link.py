@@ -207,7 +207,7 @@ def raise_interruption(number: int, frame: FrameType | None) -> None:
     raise Interruption(time.monotonic())
 
 
-def test_a_handler_that_raises_ends_the_wait(redis: RedisServer) -> None:
+def test_f20_a_handler_that_raises_ends_the_wait(redis: RedisServer) -> None:
     one = link(redis)
     queue = one.queue(queue_settings())
     one.push(queue, [row(b"before")])
@@ -223,7 +223,7 @@ def test_a_handler_that_raises_ends_the_wait(redis: RedisServer) -> None:
     assert one.drive()["length"] in (1, 2)
 
 
-def test_keyboard_interrupt(redis: RedisServer) -> None:
+def test_f20_keyboard_interrupt(redis: RedisServer) -> None:
     one = link(redis)
     with frozen(redis), signalled_after(0.2, signal.SIGINT):
         one.nodes()
@@ -235,7 +235,7 @@ def test_keyboard_interrupt(redis: RedisServer) -> None:
     assert one.drive() == []
 
 
-def test_a_handler_that_returns_leaves_the_wait_and_its_limit_alone(redis: RedisServer) -> None:
+def test_f20_a_handler_that_returns_leaves_the_wait_and_its_limit_alone(redis: RedisServer) -> None:
     one = link(redis)
     seen: list[float] = []
     with on_usr1(lambda number, frame: seen.append(time.monotonic())), frozen(redis), signalled_after(0.1):

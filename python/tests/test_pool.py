@@ -80,7 +80,7 @@ def test_says_when_all_connections_are_busy(recorder: Any) -> None:
             recorder.metrics
 
 
-def test_ctrl_c_resets_the_connection_and_gives_it_back(recorder: Any, redis: RedisServer) -> None:
+def test_f20_ctrl_c_resets_the_connection_and_gives_it_back(recorder: Any, redis: RedisServer) -> None:
     seriatim.client_pool_size = 1
     recorder.perform_async([{"id": "first"}])
     redis.call("CLIENT", "PAUSE", 60_000, "WRITE")
@@ -99,7 +99,7 @@ def test_ctrl_c_resets_the_connection_and_gives_it_back(recorder: Any, redis: Re
     assert recorder.queries.fetch(["last"])[0]["id"] == "last"
 
 
-def test_ctrl_c_while_waiting_for_a_connection(recorder: Any) -> None:
+def test_f20_ctrl_c_while_waiting_for_a_connection(recorder: Any) -> None:
     with deaf():
         seriatim.client_pool_size = 1
         seriatim.pool_timeout = 60
@@ -111,7 +111,7 @@ def test_ctrl_c_while_waiting_for_a_connection(recorder: Any) -> None:
         assert not _pool.current()._waiting
 
 
-def test_interrupts_at_any_moment_lose_no_connection_and_no_descriptor(recorder: Any) -> None:
+def test_f20_interrupts_at_any_moment_lose_no_connection_and_no_descriptor(recorder: Any) -> None:
     def raise_it(number: int, frame: object) -> None:
         raise Interrupted
 
@@ -135,7 +135,7 @@ def test_interrupts_at_any_moment_lose_no_connection_and_no_descriptor(recorder:
     assert recorder.queries.fetch(["last"])[0]["payloads"][0][0] == ""
 
 
-def test_a_signal_handler_may_push(recorder: Any) -> None:
+def test_f20_a_signal_handler_may_push(recorder: Any) -> None:
     pushed = []
 
     def push(number: int, frame: object) -> None:

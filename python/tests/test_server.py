@@ -177,7 +177,7 @@ def test_warns_of_a_redis_that_may_lose_jobs(redis: RedisServer, caplog: pytest.
 # ---- who runs what
 
 
-def test_asks_a_scheduler_of_the_application_and_goes_on_when_it_raises_or_will_not_choose() -> None:
+def test_f32_asks_a_scheduler_of_the_application_and_goes_on_when_it_raises_or_will_not_choose() -> None:
     seen: list[Any] = []
 
     def choose(candidates: Any) -> Any:
@@ -232,7 +232,7 @@ def test_may_be_stopped_and_started_again_with_a_server_of_its_own_each_time() -
             server.start()
 
 
-def test_what_runs_past_the_deadline_is_handed_back() -> None:
+def test_f21_what_runs_past_the_deadline_is_handed_back() -> None:
     gate = threading.Event()
     recorder = worker("Late", lambda payloads, batch: gate.wait(20))
     recorder.perform_async([{"id": 1}])
@@ -279,14 +279,14 @@ while not server.stats()["running"]:
 """
 
 
-def test_a_program_that_ends_lets_its_jobs_finish() -> None:
+def test_f23_a_program_that_ends_lets_its_jobs_finish() -> None:
     environment = {**os.environ, "REDIS_URL": seriatim.redis_url()}
     ended = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=60)
     assert ended.stdout == "begun\nended\n"
     assert ended.returncode == 0
 
 
-def test_a_fork_of_a_server_pushes_but_does_not_stop_its_parents_server() -> None:
+def test_f19_a_fork_of_a_server_pushes_but_does_not_stop_its_parents_server() -> None:
     recorder = worker("Forked")
     server = serve(recorder)
 
@@ -304,7 +304,7 @@ def test_a_fork_of_a_server_pushes_but_does_not_stop_its_parents_server() -> Non
     assert server.running and server.stop()
 
 
-def test_threads_in_other_work_do_not_cost_the_lease() -> None:
+def test_f22_threads_in_other_work_do_not_cost_the_lease() -> None:
     seriatim.lease_time = 1
 
     def body(payloads: Any, batch: Any) -> None:
