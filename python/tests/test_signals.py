@@ -1,22 +1,32 @@
-"""Signals act at once, whatever the server's threads do."""
+"""F20, F21, F22, F24: signals act at once, whatever the server's threads do."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import seriatim
 from support.command import Command
-from support.jobs import eventually, worker
+from support.jobs import deaf, eventually, runs, worker
+from support.jobs import serve as in_process
 from support.redis_server import RedisServer
 
 APP = """
 import ctypes, os, time
 import seriatim
 
-seriatim.lease_time = 5
+seriatim.lease_time = float(os.environ.get("LEASE", "5"))
 seriatim.poll_interval = 0.2
 seriatim.threads_per_node = 4
 
@@ -78,11 +88,13 @@ ACT_WITHIN = 0.3  # seconds: what is 0.05 on a quiet machine
 class Busy:
     """A server whose threads do what `kind` says."""
 
-    def __init__(self, folder: Path, redis: RedisServer, kind: str, *arguments: str, seconds: float, ids: int) -> None:
+    def __init__(
+        self, folder: Path, redis: RedisServer, kind: str, *arguments: str, seconds: float, ids: int, lease: float
+    ) -> None:
         app = folder / f"{kind}_app.py"
         app.write_text(APP + KINDS[kind])
         self._trace_path = folder / "trace"
-        env = {"TRACE": str(self._trace_path), "SECONDS": str(seconds)}
+        env = {"TRACE": str(self._trace_path), "SECONDS": str(seconds), "LEASE": str(lease)}
         self.command = Command("-r", str(app), *arguments, redis=redis.url, env=env)
         if ids:
             queue().perform_async([{"id": place} for place in range(ids)])
@@ -111,8 +123,8 @@ Serve = Callable[..., Busy]
 def serve(tmp_path: Path, redis: RedisServer) -> Iterator[Serve]:
     made: list[Busy] = []
 
-    def start(kind: str, *arguments: str, seconds: float = 60, ids: int = 4) -> Busy:
-        made.append(Busy(tmp_path, redis, kind, *arguments, seconds=seconds, ids=ids))
+    def start(kind: str, *arguments: str, seconds: float = 60, ids: int = 4, lease: float = 5) -> Busy:
+        made.append(Busy(tmp_path, redis, kind, *arguments, seconds=seconds, ids=ids, lease=lease))
         return made[-1]
 
     yield start
@@ -124,7 +136,7 @@ BUSY = [("sleep", 4), ("spin", 4), ("await", 4), ("idle", 0)]
 
 
 @pytest.mark.parametrize(("kind", "ids"), BUSY)
-def test_every_signal_acts_at_once(serve: Serve, kind: str, ids: int) -> None:
+def test_f20_every_signal_acts_at_once(serve: Serve, kind: str, ids: int) -> None:
     server = serve(kind, ids=ids)
     log = server.command.wait_for
     took = {"TTIN": server.time_of("TTIN", lambda: log(" thread "))}
@@ -136,7 +148,7 @@ def test_every_signal_acts_at_once(serve: Serve, kind: str, ids: int) -> None:
     assert max(took.values()) < ACT_WITHIN, took
 
 
-def test_the_second_term_ends_it_whoever_holds_the_gil(serve: Serve) -> None:
+def test_f20_the_second_term_ends_it_whoever_holds_the_gil(serve: Serve) -> None:
     server = serve("hold", ids=1)
     server.command.signal("TERM")
     time.sleep(0.2)
@@ -146,7 +158,7 @@ def test_the_second_term_ends_it_whoever_holds_the_gil(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("kind", ["sleep", "await"])
-def test_term_what_runs_completes_and_what_is_queued_stays(serve: Serve, kind: str) -> None:
+def test_f21_term_what_runs_completes_and_what_is_queued_stays(serve: Serve, kind: str) -> None:
     server = serve(kind, "-c", "1", seconds=1, ids=1)
     queue().perform_async([{"id": "queued"}])
     began = time.monotonic()
@@ -159,7 +171,7 @@ def test_term_what_runs_completes_and_what_is_queued_stays(serve: Serve, kind: s
 
 
 @pytest.mark.parametrize("kind", ["sleep", "spin", "await"])
-def test_a_deadline_what_runs_on_is_handed_back(serve: Serve, kind: str) -> None:
+def test_f21_a_deadline_what_runs_on_is_handed_back(serve: Serve, kind: str) -> None:
     server = serve(kind, "-t", "0.5", ids=1)
     began = time.monotonic()
     assert server.command.stop("INT") == 0
@@ -169,7 +181,7 @@ def test_a_deadline_what_runs_on_is_handed_back(serve: Serve, kind: str) -> None
     assert queue().queries.processing_data() == []
 
 
-def test_a_second_int_exits_at_once_and_another_server_takes_over(serve: Serve) -> None:
+def test_f20_a_second_int_exits_at_once_and_another_server_takes_over(serve: Serve) -> None:
     first = serve("sleep", seconds=30, ids=1)
     first.command.signal("INT")
     first.command.wait_for(" stopping ")
@@ -179,7 +191,7 @@ def test_a_second_int_exits_at_once_and_another_server_takes_over(serve: Serve) 
     eventually(lambda: "0 end" in second.trace)
 
 
-def test_tstp_claims_no_more_and_ttin_shows_every_thread(serve: Serve) -> None:
+def test_f24_tstp_claims_no_more_and_ttin_shows_every_thread(serve: Serve) -> None:
     server = serve("idle", ids=0)
     server.command.signal("TSTP")
     server.command.wait_for(" quiet ")
@@ -193,13 +205,13 @@ def test_tstp_claims_no_more_and_ttin_shows_every_thread(serve: Serve) -> None:
     assert server.command.stop() == 0
 
 
-def test_ttin_shows_the_tasks_of_the_event_loop(serve: Serve) -> None:
+def test_f24_ttin_shows_the_tasks_of_the_event_loop(serve: Serve) -> None:
     server = serve("await", ids=2)
     server.command.signal("TTIN")
     server.command.wait_for(r" task \S+: .*await_app\.py.*perform")
 
 
-def test_ttin_while_it_stops_shows_what_it_waits_for(serve: Serve) -> None:
+def test_f24_ttin_while_it_stops_shows_what_it_waits_for(serve: Serve) -> None:
     server = serve("sleep", ids=1)
     server.command.signal("TERM")
     server.command.wait_for(" stopping ")
@@ -208,9 +220,9 @@ def test_ttin_while_it_stops_shows_what_it_waits_for(serve: Serve) -> None:
     server.command.wait_for(r" thread seriatim-host-\d: .*sleep_app\.py:\d+:in perform")
 
 
-def test_100_ttins_under_load_do_no_harm(serve: Serve) -> None:
+def test_f24_many_ttins_under_load_do_no_harm(serve: Serve) -> None:
     server = serve("sleep", "-c", "3", seconds=0.01, ids=1)
-    for number in range(100):
+    for number in range(1000 if os.environ.get("SOAK") else 100):
         queue().perform_async([{"id": number}])
         server.command.signal("TTIN")
         eventually(lambda: server.command.log.count(" thread MainThread") > number)
@@ -233,7 +245,7 @@ class Busy(seriatim.Worker):
 """
 
 
-def test_what_is_sent_to_a_forked_child_does_not_stop_the_server(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_f19_what_is_sent_to_a_forked_child_does_not_stop_the_server(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KINDS, "fork", FORK)
     server = serve("fork", ids=1)
     eventually(lambda: "0 end" in server.trace)
@@ -249,7 +261,7 @@ threading.Thread(target=time.sleep, args=(60,), name="the application's own").st
 """
 
 
-def test_a_thread_of_the_application_s_own_does_not_hold_the_exit_up(
+def test_f23_a_thread_of_the_application_s_own_does_not_hold_the_exit_up(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(KINDS, "stuck", SLEEP + STUCK)
@@ -258,3 +270,152 @@ def test_a_thread_of_the_application_s_own_does_not_hold_the_exit_up(
     assert server.command.stop() == 0
     assert time.monotonic() - began < 5
     assert "without MainThread, the application's own" in server.command.log
+
+
+# ---- F20: a program that waits for Redis, whatever its other threads do
+
+WAITING = """
+import signal, sys, threading, time
+import seriatim
+
+class Asked(seriatim.Worker): ...
+
+def spin():
+    while True:
+        sum(range(1000))
+
+def ask():
+    Asked.metrics
+
+OTHERS = {
+    "no thread": [],
+    "a sleeping thread": [lambda: time.sleep(60)],
+    "busy threads": [spin, spin],
+    "a thread that has ended": [lambda: None],
+    "threads that wait, too": [ask, ask],
+}
+
+def handle(number, frame):
+    print("handled", time.monotonic(), flush=True)
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+
+sys.setswitchinterval(0.001)
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, handle)
+for body in OTHERS[sys.argv[1]]:
+    threading.Thread(target=body, daemon=True).start()
+print("ready", flush=True)
+try:
+    ask() if sys.argv[2] == "a query" else Asked.perform_async([{"id": 1}])
+except KeyboardInterrupt:
+    print("left", time.monotonic(), flush=True)
+"""
+
+
+OTHERS = ["no thread", "a sleeping thread", "busy threads", "a thread that has ended", "threads that wait, too"]
+
+
+@pytest.mark.parametrize(("others", "call"), [*((others, "a push") for others in OTHERS), ("busy threads", "a query")])
+def test_f20_a_waiting_program_hears_signals_at_once(others: str, call: str) -> None:
+    """The first handler returns, and the wait goes on; the second raises, and ends it."""
+    with deaf():
+        environment = {**os.environ, "REDIS_URL": seriatim.redis_url()}
+        command = [sys.executable, "-c", WAITING, others, call]
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            time.sleep(0.1)
+            for number, words in ((signal.SIGTERM, ["handled"]), (signal.SIGINT, ["handled", "left"])):
+                sent = time.monotonic()
+                process.send_signal(number)
+                for word in words:
+                    said, at = process.stdout.readline().split()
+                    assert said == word and float(at) - sent < ACT_WITHIN
+            assert process.wait(20) == 0
+
+
+# ---- F21: TERM at any moment
+
+MIXED = """
+import random
+class Busy(seriatim.Worker):
+    shards_count = 3
+    def perform(self, payloads_by_id):
+        begin(*payloads_by_id)
+        time.sleep(random.choice([0, 0.01, 0.3, 2, 60]))
+        end(*payloads_by_id)
+"""
+
+
+@pytest.mark.limit(600)
+def test_f21_terms_with_jobs_of_every_length(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the grace the node holds nothing; an id is done, or waits as it was."""
+    monkeypatch.setitem(KINDS, "mixed", MIXED)
+    pushed = 0
+    for _ in range(100 if os.environ.get("SOAK") else 3):
+        server = serve("mixed", "-t", "0.5", ids=0)
+        queue().perform_async([{"id": number} for number in range(pushed, pushed + 10)])
+        pushed += 10
+        eventually(lambda: server.trace.count("begin") > 0)
+        time.sleep(random.random() * 0.3)
+        assert server.command.stop() == 0
+        figures = queue().metrics
+        assert (figures["busy"], figures["failed"]) == (0, 0)
+        assert figures["processed"] + figures["length"] == pushed
+        assert all(shard["owner"] == "" for shard in figures["shards"])
+        assert queue().queries.processing_data() == []
+        waiting = queue().queries.range_by_id("-", "+", limit=1000)
+        assert {record["retry_count"] for record in waiting} <= {-1}
+
+
+# ---- F22: a job that never returns
+
+
+def test_f22_whose_job_holds_the_gil_loses_its_shards(serve: Serve) -> None:
+    """Nothing in the process can answer, so nothing renews its lease, and another node runs what it had."""
+    first = serve("hold", ids=1, lease=1)
+    second = serve("idle", seconds=0, ids=0, lease=1)
+    eventually(lambda: "0 end" in second.trace)
+    assert first.command.log.count(" stop") == 0
+    assert [record["retry_count"] for record in queue().queries.fetch([0])] in ([], [-1])
+
+
+@pytest.mark.parametrize("kind", ["sleep", "spin", "await"])
+def test_f22_a_job_that_never_returns_keeps_its_lease_shows_itself_and_can_be_told_to_leave(serve: Serve, kind: str) -> None:
+    first = serve(kind, "-t", "0.2", ids=1, lease=0.5)
+    second = serve("idle", seconds=0, ids=0, lease=0.5)
+    time.sleep(1.5)
+    assert second.trace.count("begin") == 1  # the first's
+    first.command.signal("TTIN")
+    first.command.wait_for(rf"{kind}_app\.py:\d+:in perform")
+    assert first.command.stop() == 0
+    eventually(lambda: "0 end" in second.trace)
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_f22_beyond_its_time_to_run_a_job_is_another_s(kind: str) -> None:
+    gate = threading.Event()
+    first = threading.Event()
+
+    def perform(payloads_by_id: Any, batch: Any) -> None:
+        if not first.is_set():
+            first.set()
+            gate.wait(60)
+
+    async def perform_async(payloads_by_id: Any, batch: Any) -> None:
+        if not first.is_set():
+            first.set()
+            while not gate.is_set():
+                await asyncio.sleep(0.01)
+
+    recorder = worker("Stuck", perform if kind == "def" else perform_async, ttr=0.4, shards_count=1)
+    server = in_process(recorder, threads=2)
+    recorder.perform_async([{"id": 1}, {"id": 2}])
+    runs(recorder, 2)
+    eventually(lambda: recorder.metrics["processed"] == 2)
+    gate.set()
+    runs(recorder, 1)
+    eventually(lambda: recorder.metrics["busy"] == 0)
+    assert recorder.metrics["processed"] == 2
+    assert server.stop()
