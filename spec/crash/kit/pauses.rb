@@ -1,0 +1,37 @@
+# frozen_string_literal: true
+
+require_relative "kit"
+
+# Freezes workers while they run jobs, for three lease times and until what they had is others', then lets them go on.
+class Pauses
+  LEASES = 3
+  PATIENCE = 30 # seconds until the others have taken what a frozen worker had
+
+  # @param queue [String] its shards' owners tell when the others have it
+  # @param workers [Array<ChildProcess>] of which some are frozen at a time
+  def initialize(kit, queue, workers, lease:, at_once: 1)
+    @kit = kit
+    @queue = queue
+    @workers = workers
+    @lease = lease
+    @at_once = at_once
+  end
+
+  # @return [Integer] how many were frozen
+  def run(count)
+    frozen = 0
+    @workers.shuffle(random: @kit.random).cycle.each_slice(@at_once) do |victims|
+      victims.each { |victim| victim.freeze_if { true } }
+      sleep @lease * LEASES
+      @kit.eventually(PATIENCE, -> { "still owned: #{owners}" }) { (owners & victims.map(&:pid)).empty? }
+      victims.each(&:thaw)
+      sleep @lease
+      break if (frozen += victims.size) >= count
+    end
+    frozen
+  end
+
+  private
+
+  def owners = @kit[@queue].metrics[:shards].filter_map { |shard| shard[:owner].to_s[/-(\d+)-\h+\z/, 1]&.to_i }.uniq
+end
