@@ -42,9 +42,13 @@ function execution.run(workers, delivery)
   local self = setmetatable({ delivery = delivery, worker = workers[delivery:worker()] }, Execution)
   local ran, err = pcall(Execution[delivery:kind()], self)
   if not ran then
-    log.error("crash", log.describe(err), { q = self.worker.queue_name })
+    pcall(Execution.crashed, self, err)
   end
   pcall(delivery.settle, delivery) -- refused where the server gave up waiting: what ran has been handed back then
+end
+
+function Execution:crashed(raised)
+  log.error("crash", log.describe(raised), { q = self.worker.queue_name })
 end
 
 -- ---- errors

@@ -87,15 +87,33 @@ end
 
 -- ---- the thread
 
+---Takes one and runs it. True: there will be no more.
+local function step(source)
+  local delivery = source:take()
+  if delivery then
+    execution.run(source.workers, delivery)
+  end
+  return delivery == false
+end
+
+---After what raised outside of every job: a finalizer in LuaJIT, a hook that a job left behind, want of memory. The collector
+---settles a delivery that nobody holds any more.
+local function recover(raised)
+  debug.sethook()
+  log.error("crash", log.describe(raised))
+  collectgarbage()
+  native.sleep(0.1)
+end
+
 ---Until the runner says that there will be no more.
 function host.run(source)
-  local delivery = source:take()
-  while delivery ~= false do
-    if delivery then
-      execution.run(source.workers, delivery)
+  local ran, ended
+  repeat
+    ran, ended = pcall(step, source)
+    if not ran then
+      pcall(recover, ended)
     end
-    delivery = source:take()
-  end
+  until ran and ended
 end
 
 ---A job must not end the process with its neighbours in it.

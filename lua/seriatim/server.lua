@@ -96,6 +96,7 @@ function Server:start_runner(shards)
 end
 
 function Server:native_runner(threads, scheduler)
+  local jit = rawget(_G, "jit") -- an application may forbid unknown globals
   local made = node.settings(self.id, jit and jit.version:lower() or _VERSION:lower(), threads, scheduler)
   made.url = self.url
   return errors.must(errors.guard(native.runner, made))

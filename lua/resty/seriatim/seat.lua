@@ -115,12 +115,21 @@ function Seat:work(turn)
   end
 end
 
+---After what raised outside of every job, as in a host thread.
+function Seat:recover(raised)
+  debug.sethook()
+  self.busy = false
+  log.error("crash", log.describe(raised))
+  collectgarbage() -- settles a delivery that nobody holds any more
+  ngx.sleep(0.1)
+end
+
 ---The light thread. Never raises.
 function Seat:occupy(turn)
   local worked, err = pcall(self.work, self, turn)
-  if not worked then
-    self.busy = false
-    log.error("crash", log.describe(err))
+  while not worked do
+    pcall(self.recover, self, err)
+    worked, err = pcall(self.work, self, turn)
   end
 end
 
