@@ -3,6 +3,7 @@
 local seriatim = require "seriatim"
 local jobs = require "support.jobs"
 local suite = require "support.suite"
+local ways = require "support.ways"
 
 suite.use { setup = setup, before_each = before_each, after_each = after_each, teardown = teardown }
 
@@ -10,40 +11,15 @@ local function a_minute()
   return 60
 end
 
-local function deep()
-  return deep() .. ""
+---What may be done in this very state.
+local LEAVE = { ways.in_a_server[1] }
+for _, way in ipairs(ways.everywhere) do
+  LEAVE[#LEAVE + 1] = way
 end
-
-local mute = setmetatable({}, { __tostring = function() error("no") end })
-local endless = setmetatable({}, { __index = function() error("no field") end })
-
--- name, what the job does, and what is kept of it
-local LEAVE = {
-  { "an error with its place", function() error("plain") end, "boundary_spec.lua:%d+: plain$" },
-  { "an error without its place", function() error("plain", 0) end, "^plain$" },
-  { "a table with a message", function() error { message = "of mine" } end, "^of mine$" },
-  { "a table with a text", function() error(setmetatable({}, { __tostring = function() return "texted" end })) end, "^texted$" },
-  { "a bare table", function() error({}) end, "table" },
-  { "nil", function() error(nil) end, "." },
-  { "a number", function() error(42, 0) end, "^42$" },
-  { "a function", function() error(print) end, "." },
-  { "a table without a text", function() error(mute) end, "." },
-  { "a table that has no fields", function() error(endless) end, "." },
-  { "an empty text", function() error("", 0) end, "." },
-  { "bytes that are no text", function() error("a\255\0b", 0) end, "a" },
-  { "a stack overflow", deep, "stack overflow" },
-  { "an index of nil", function() return seriatim.nothing.field end, "attempt to index" },
-  { "a module that is not there", function() require "no.such.module" end, "no.such.module" },
-  { "a syntax error", function() assert((loadstring or load)("1 +")) end, "unexpected" },
-  { "the way of Lua's libraries", function() return nil, "reason" end, "^reason$" },
-  { "a yield", function() coroutine.yield() end, "." },
-  { "misuse of Seriatim", function() seriatim.lease_time = "x" end, "lease_time must be" },
-  { "weather of Seriatim", function() error(require("seriatim.errors").new("IO", "gone")) end, "gone" },
-}
 
 describe("a job that leaves by", function()
   for _, case in ipairs(LEAVE) do
-    it(case[1] .. " has failed, and the next one runs", function()
+    it("F9 " .. case[1] .. " has failed, and the next one runs", function()
       local recorder = jobs.worker("Leave", function(payloads_by_id)
         if payloads_by_id.bad then
           return case[2]()
@@ -80,11 +56,16 @@ local SPOILED = {
   { "retry_in that gives NaN", gives(0 / 0) },
   { "retry_in that gives nil", gives(nil) },
   { "retry_in that gives a text", gives("soon") },
+  { "retry_in that gives a text of digits", gives("60") },
+  { "retry_in that gives a table", gives({}) },
+  { "retry_in that gives 10^300", gives(1e300) },
   { "retry_in that gives infinity", gives(math.huge) },
   { "retry_in that gives minus infinity", gives(-math.huge) },
   { "retry_in that yields", coroutine.yield },
   { "format_error that raises", a_minute, { format_error = raise } },
   { "format_error that gives nil", a_minute, { format_error = gives(nil) } },
+  { "format_error that yields", a_minute, { format_error = coroutine.yield } },
+  { "format_error that gives 3 MB", a_minute, { format_error = function() return ("x"):rep(3e6) end } },
   { "dump_error that raises", a_minute, { dump_error = raise } },
   { "dump_error that gives a number", a_minute, { dump_error = gives(5) } },
   { "a middleware that raises", a_minute, { server_middlewares = { raise } } },
@@ -93,7 +74,7 @@ local SPOILED = {
 
 describe("a node survives", function()
   for _, case in ipairs(SPOILED) do
-    it(case[1], function()
+    it("F32 " .. case[1], function()
       local recorder = jobs.worker("Hooks", raise, { batch_size = 5, shards_count = 1, retry_in = case[2], max_retry_count = 99 })
       for name, value in pairs(case[3] or {}) do
         seriatim[name] = value
@@ -109,8 +90,41 @@ describe("a node survives", function()
   end
 end)
 
+describe("a node goes on after", function()
+  -- name, options of the worker, settings of the module
+  local DYING = {
+    { "retries_exhausted that raises", { retries_exhausted = raise } },
+    { "retries_exhausted that yields", { retries_exhausted = coroutine.yield } },
+    { "retries_exhausted that changes what it gets", { retries_exhausted = function(list) list[1].id = nil end } },
+    { "load_error that raises", {}, { load_error = raise } },
+    { "load_error that gives nil", {}, { load_error = gives(nil) } },
+    { "a codec that raises when it is asked again", { codec = { tostring, function(data)
+      if debug.traceback():find("exhausted", 1, true) then raise() end
+      return data
+    end } } },
+  }
+
+  for _, case in ipairs(DYING) do
+    it("F32 " .. case[1], function()
+      local options = { max_retry_count = 0, retry_in = a_minute }
+      for name, value in pairs(case[2]) do
+        options[name] = value
+      end
+      for name, value in pairs(case[3] or {}) do
+        seriatim[name] = value
+      end
+      local recorder = jobs.worker("Dying", function(payloads_by_id) return payloads_by_id.bad and raise() end, options)
+      jobs.serve(recorder)
+      recorder:perform_async { { id = "bad", payload = "x" }, { id = "good", payload = "x" } }
+      jobs.eventually(function()
+        return jobs.includes(recorder:metrics(), { processed = 1, failed = 1, morgue_length = 1, length = 0, busy = 0 })
+      end)
+    end)
+  end
+end)
+
 describe("a batch", function()
-  it("that runs again at once is one whose retry_in is negative", function()
+  it("F32 that runs again at once is one whose retry_in is negative", function()
     local recorder = jobs.worker("Hooks", raise, { max_retry_count = 2, retry_in = gives(-5) })
     recorder:perform_async { { id = 1 } }
     jobs.serve(recorder)

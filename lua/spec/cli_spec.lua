@@ -122,14 +122,24 @@ describe("seriatim-lua", function()
     assert.equal(3, code)
   end)
 
-  it("ends with 1 and last words when it crashes", function()
+  it("F32 ends with 1 and last words when on_server_init raises", function()
     shell:write("crash.lua", APP .. "seriatim.on_server_init(function() error('no database', 0) end)")
     local output, code = shell:run("-r", "crash")
     assert.matches("last words: no database.*FATAL.*exit no database.*stack traceback", output)
     assert.equal(1, code)
   end)
 
-  it("ends with 1 when a thread's state cannot be made", function()
+  it("F32 ends with 1 and the crash's own text when last_words raises or yields", function()
+    local crash = "seriatim.on_server_init(function() error('no database', 0) end)\n"
+    for _, hook in ipairs { "error()", "error({})", "coroutine.yield()", "local function f() return f() .. 1 end f()" } do
+      shell:write("crash.lua", APP .. crash .. ("seriatim.last_words(function() %s end)"):format(hook))
+      local output, code = shell:run("-r", "crash")
+      assert.matches("last_words raised [^\n]*\n.*FATAL[^\n]* exit no database", output)
+      assert.equal(1, code)
+    end
+  end)
+
+  it("F32 ends with 1 when a thread's state cannot be made", function()
     shell:write("crash.lua", APP .. "seriatim.on_server_init(function(w) if w == 'thread' then error('no thread', 0) end end)")
     local output, code = shell:run("-r", "crash")
     assert.matches("last words: thread host%-%d: no thread", output)

@@ -426,7 +426,7 @@ describe("with Redis", function()
       node:close()
     end)
 
-    it("cannot read what is no JSON", function()
+    it("F12 cannot read what is no JSON", function()
       push { { "a", "{", false, 0, 0, -1, false, false } }
       local node = runner()
       local delivery = take(node)
@@ -527,7 +527,7 @@ describe("with Redis", function()
       end
     end)
 
-    it("belongs to the process that made it", function()
+    it("F23 ends with the process that made it", function()
       local text, code = run(([[
         local native = require "seriatim.native"
         local pid = native.getpid()
@@ -809,7 +809,7 @@ describe("a thread", function()
     assert.equal(true, thread:join(20))
   end)
 
-  it("may outlive what started it", function()
+  it("F23 may outlive what started it", function()
     for _ = 1, 50 do
       native.thread("local t = {} for i = 1, 100 do t[i] = require('seriatim.native').dump({ i }, '') end", "=short")
     end
@@ -852,7 +852,7 @@ describe("a process", function()
     assert.same({ "TERM\nTERM\nTERM\n", "7" }, { text, code })
   end)
 
-  it("waits on when a signal comes", function()
+  it("F20 waits on when a signal comes", function()
     local text = run [[
       local native = require "seriatim.native"
       native.catch_signals { "CHLD" }

@@ -127,7 +127,7 @@ describe("a payload", function()
     assert.equal("[1]!", payload_of(jobs.worker(), { 1 }))
   end)
 
-  it("that cannot be read is buried, and the rest goes on", function()
+  it("F12 that cannot be read is buried, and the rest goes on", function()
     for _, load_payload in ipairs { false, function(data) return data ~= "{broken" and tonumber(data) or nil end } do
       local name = load_payload and "Mixed own" or "Mixed"
       local raw = jobs.worker(name, nil, { codec = "raw" })

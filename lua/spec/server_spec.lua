@@ -82,7 +82,7 @@ describe("a server", function()
     assert.equal(0, server:stop())
   end)
 
-  it("os.exit() in a job fails that job and ends nothing", function()
+  it("F9 os.exit() in a job fails that job and ends nothing", function()
     local server = serve(APP .. [[
       seriatim.worker { name = "Exits", perform = function(p)
         if next(p) == "bad" then os.exit(9) end
@@ -113,7 +113,7 @@ describe("a server", function()
     assert.equal(0, server:stop())
   end)
 
-  it("asks a scheduler of the application, and goes on when it raises or will not choose", function()
+  it("F32 asks a scheduler of the application, and goes on when it raises or will not choose", function()
     push_many(queue(), 20)
     local server = serve(PLAIN .. [[
       local calls = 0
@@ -157,14 +157,14 @@ describe("a server", function()
     assert.equal(0, server:stop())
   end)
 
-  it("a splitter that gives no shard is a usage error", function()
+  it("F32 a splitter that gives no shard is a usage error", function()
     shell:write("app.lua", PLAIN .. "seriatim.build_splitter = function() return function() return {} end end")
     local output, code = shell:run("-r", "app")
     assert.matches("the splitter gives this node no shard", output)
     assert.equal(2, code)
   end)
 
-  it("busy threads do not cost the lease", function()
+  it("F22 busy threads do not cost the lease", function()
     local server = serve(APP .. [[
       seriatim.lease_time = 2
       seriatim.worker { name = "Plain", perform = function(p)
@@ -346,7 +346,7 @@ describe("several processes", function()
     assert.matches("a end", shell:trace())
   end)
 
-  it("a second TERM kills all at once", function()
+  it("F20 a second TERM kills all at once", function()
     local server = start { env = { SECONDS = "30" } }
     assert(many():perform_async { { id = "a" } })
     command.eventually(function() return shell:trace():find("a begin", 1, true) end)
@@ -369,7 +369,7 @@ describe("several processes", function()
     assert.is_true(are_gone(server:pids()))
   end)
 
-  it("TERM while they load ends them", function()
+  it("F20 TERM while they load ends them", function()
     local server = start({ more = [[
       for _, word in ipairs(arg or {}) do
         if word == "--parent" then native.sleep(30) end

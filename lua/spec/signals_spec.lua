@@ -1,5 +1,6 @@
 -- Signals act at once, whatever the server's threads do.
 local command = require "support.command"
+local figures = require "support.figures"
 local native = require "seriatim.native"
 local seriatim = require "seriatim"
 
@@ -77,7 +78,7 @@ describe("signals", function()
   end
 
   for _, row in ipairs { { "sleep", 4 }, { "spin", 4 }, { "hold", 4 }, { "sleep", 0 } } do
-    it(("every one acts at once: %d times %s"):format(row[2], row[1]), function()
+    it(("F20 every one acts at once: %d times %s"):format(row[2], row[1]), function()
       local server = serve(row[1], row[2], 5)
       local took = {
         time_of(server, "TTIN", function() server:wait_for(" thread main: ") end),
@@ -94,7 +95,7 @@ describe("signals", function()
     end)
   end
 
-  it("TERM: what runs completes and what is queued stays", function()
+  it("F21 TERM: what runs completes and what is queued stays", function()
     local server = serve("sleep", 1, 1, "-c", "1")
     assert(queue():perform_async { { id = "queued" } })
     local began = native.now_ms()
@@ -107,7 +108,7 @@ describe("signals", function()
   end)
 
   for _, kind in ipairs { "sleep", "spin", "hold" } do
-    it("a deadline: what runs on is handed back: " .. kind, function()
+    it("F21 a deadline: what runs on is handed back: " .. kind, function()
       local server = serve(kind, 1, 10, "-t", "0.5")
       local began = native.now_ms()
       assert.equal(0, server:stop(kind == "hold" and "TERM" or "INT"))
@@ -129,7 +130,7 @@ describe("signals", function()
     assert.equal(0, server:stop())
   end)
 
-  it("TTIN: shows every thread, also while it stops", function()
+  it("F24 TTIN: shows every thread, also while it stops", function()
     local server = serve("spin", 1, 3)
     server:signal("TTIN")
     server:wait_for(" thread main: [^\n]*server_command%.lua")
@@ -144,9 +145,9 @@ describe("signals", function()
     assert.equal("1 begin\n1 end\n", shell:trace())
   end)
 
-  it("50 TTINs under load do no harm", function()
+  it("F24 many TTINs under load do no harm", function()
     local server = serve("sleep", 1, 0.01, "-c", "3")
-    for number = 1, 50 do
+    for number = 1, figures.count(50, 1000) do
       assert(queue():perform_async { { id = number } })
       server:signal("TTIN")
       command.eventually(function() return select(2, server:log():gsub(" thread main: ", "")) >= number end)
@@ -174,7 +175,7 @@ describe("signals", function()
     assert.same({}, assert(seriatim.nodes()))
   end)
 
-  it("after a second INT another server takes over", function()
+  it("F20 after a second INT another server takes over", function()
     local first = serve("sleep", 1, 30)
     first:signal("INT")
     native.sleep(0.1)
