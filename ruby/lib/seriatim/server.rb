@@ -14,6 +14,7 @@ module Seriatim
   # The command `seriatim` is one with signals around it.
   class Server
     BOOT_SECONDS = 10 # how long a start waits for Redis
+    LEAVE_SECONDS = 0.5 # how long the end of a process without a stop does
 
     # @api private
     # A worker as the server finds it: `module` as it was at the start, `current` as its constant names it now.
@@ -24,9 +25,18 @@ module Seriatim
     class << self
       # The process is about to end: threads that it kills need no successors.
       # @api private
-      attr_accessor :exiting
+      attr_reader :exiting
+
+      # @api private
+      def running = @running ||= []
+
+      # @api private
+      def exit_process
+        @exiting = true
+        running.each(&:leave)
+      end
     end
-    at_exit { self.exiting = true }
+    at_exit { exit_process }
 
     # @return [String] the node's id, unique for ever
     attr_reader :id
@@ -59,6 +69,7 @@ module Seriatim
       @runner = native_runner
       hosts = split
       @runner.start
+      Server.running << self
       @keeper = Thread.new { keep }
       hosts.each { |host| spawn(host) }
       Log.info("start", "node #{@id} with #{@threads.size} threads runs #{@workers.map(&:queue_name).join(", ")} on #{@redacted_url}")
@@ -86,6 +97,19 @@ module Seriatim
       clean
     rescue Closed
       true # stopped by another thread
+    end
+
+    # The process ends without a stop: hands back what runs, as far as Redis takes it soon enough.
+    # @api private
+    def leave
+      return if @stopping || forked?
+
+      @stopping = true
+      @runner.stop
+      @runner.abandon
+      await(LEAVE_SECONDS) { @runner.stopped? }
+    rescue Closed
+      nil
     end
 
     # @return [Boolean]
@@ -253,6 +277,7 @@ module Seriatim
 
     def close
       @closed = true
+      Server.running.delete(self)
       @keeper.wakeup if @keeper.alive?
       @keeper.join(1)
       @runner.close

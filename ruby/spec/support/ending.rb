@@ -1,0 +1,58 @@
+# frozen_string_literal: true
+
+# Ends again and again, in a child each time, while its threads wait and run jobs. ARGV: URL, URL of a Redis that never
+# answers, how often. Writes a line a time: the way, the seconds from the call to the end, the exit code or signal.
+require "seriatim"
+require "timeout"
+
+WAYS = {
+  "exit" => -> { exit 7 }, "raise" => -> { raise "end" }, "abort" => -> { abort }, "return" => -> {},
+  "exit in a thread" => -> { Thread.new { exit 7 }.join && sleep }, "the end of the main thread" => -> { Thread.current.kill },
+  "exit at exit" => -> { at_exit { exit 7 } }, "an unhandled TERM" => -> { Process.kill(:TERM, Process.pid) && sleep }
+}.freeze
+
+# Holds its job until the end.
+module Ending
+  extend Seriatim::Worker
+  self.shards_count = 2
+
+  class << self
+    attr_accessor :begun
+
+    def retry_in(_count) = 60
+
+    def perform(_payloads_by_id)
+      begun << true
+      sleep
+    end
+  end
+end
+
+def wait_in_threads(deaf)
+  Ending.begun = Thread::Queue.new
+  Ending.perform_async([{ id: 1 }, { id: 2 }])
+  Seriatim::Server.new(workers: [Ending], threads: 4).start
+  Timeout.timeout(10) { 2.times { Ending.begun.pop } }
+  link = Seriatim.module_eval { const_get(:Connection) }.new(deaf, "seriatim")
+  Thread.new { link.layout(Ending.queue_settings) }
+  sleep 0.01
+end
+
+def child(way, url, deaf)
+  $stderr.reopen(File::NULL)
+  Seriatim.redis = url
+  Seriatim.logger = nil
+  Seriatim.lease_time = 0.3
+  wait_in_threads(deaf)
+  File.write(ARGV[3], Process.clock_gettime(Process::CLOCK_MONOTONIC).to_s)
+  way.call
+end
+
+$stdout.sync = true
+url, deaf, count = ARGV
+count.to_i.times do |number|
+  name, way = WAYS.to_a[number % WAYS.size]
+  _, status = Process.wait2(fork { child(way, url, deaf) })
+  seconds = Process.clock_gettime(Process::CLOCK_MONOTONIC) - File.read(ARGV[3]).to_f
+  puts [name, seconds.round(3), status.exitstatus || Signal.signame(status.termsig)].join(",")
+end
