@@ -380,8 +380,10 @@ static int check_on_types(seriatim_client *c, check_state *k, const srt_request 
 static int check_on_slice(seriatim_client *c, check_state *k, const srt_request *r, const srt_reply *reply)
 {
     int status = check_take(c, k, r, reply);
-    if (status != SERIATIM_OK || r->kind == CHECK_OWNED || r->kind == CHECK_NODES)
+    if (status != SERIATIM_OK || r->kind == CHECK_OWNED)
         return status;
+    if (r->kind == CHECK_NODES)
+        return check_ask_scan(c, k, NULL, CHECK_NAMESPACE);
     if (!srt_token_is(&reply->tokens[1], "0"))
         return check_ask(c, k, &reply->tokens[1]);
     if (k->step != CHECK_CONFIRM_READY || k->confirmed == k->missing_count)
@@ -554,7 +556,6 @@ static int check_ask_nodes(seriatim_client *c, check_state *k)
 static int check_send_namespace(seriatim_client *c, srt_queue *queue)
 {
     check_state *k = c->state;
-    int status;
     (void)queue;
     srt_key_escape(&k->pattern, c->registry.ns.data, strlen(c->registry.ns.data));
     srt_bytes_addc(&k->pattern, ':');
@@ -562,8 +563,7 @@ static int check_send_namespace(seriatim_client *c, srt_queue *queue)
     srt_bytes_addc(&k->pattern, '*');
     if (k->pattern.failed)
         return srt_operator_nomem(c);
-    status = check_ask_nodes(c, k);
-    return status == SERIATIM_OK ? check_ask_scan(c, k, NULL, CHECK_NAMESPACE) : status;
+    return check_ask_nodes(c, k);
 }
 
 /* generation, space, shards */
@@ -636,8 +636,10 @@ static int check_on_refused(seriatim_client *c, srt_request *r, const seriatim_e
     if (status != SERIATIM_OK)
         return status;
     k->findings[k->count - 1].shard = (unsigned)r->place;
-    if (r->kind == CHECK_OWNED || r->kind == CHECK_NODES)
+    if (r->kind == CHECK_OWNED)
         return SERIATIM_OK;
+    if (r->kind == CHECK_NODES)
+        return check_ask_scan(c, k, NULL, CHECK_NAMESPACE);
     k->unlisted |= r->kind == CHECK_LIST_READY || r->kind == CHECK_LIST_AGAIN;
     if (r->kind == CHECK_TYPES)
         srt_bytes_addc(&k->left, 1);

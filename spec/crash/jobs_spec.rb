@@ -1,0 +1,209 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+require_relative "../interop/agents"
+
+# Jobs that harm whoever runs them, operators who press every button, ids that are hot or always fail.
+RSpec.describe "Jobs and operators" do
+  include CrashKit
+
+  # ---- F8
+
+  def app(language, name, **variables)
+    commands = Language::ALL.fetch(language)
+    *server, _, _ = commands.server
+    file = File.expand_path("kit/apps/#{name}.#{{ "ruby" => "rb", "python" => "py", "lua" => "lua" }.fetch(language)}", __dir__)
+    kit.start([*server, "-r", file, "-c", "2"], { **commands.variables, "REDIS_URL" => kit.redis.url, **variables })
+  end
+
+  # Starts the server as often as it dies, until the morgue has the id. @return [Integer] deaths
+  def run_until_buried(language, variables)
+    deaths = 0
+    process = app(language, "poison", **variables)
+    kit.eventually(60, -> { "not in the morgue: #{kit["Poison"].metrics.except(:shards)}\n#{process.log[-1500..]}" }) do
+      unless process.alive?
+        deaths += 1
+        process = app(language, "poison", **variables)
+      end
+      kit["Poison"].metrics[:morgue_length] == 1
+    end
+    kit.drain
+    expect(process.stop).to eq(0)
+    deaths
+  end
+
+  Language::ALL.each_key do |language|
+    it "F8 a job that aborts its process reaches the morgue, its neighbours are done and not charged (#{language})", limit: 90 do
+      retries = Figures.count(2, 5)
+      starts = File.join(kit.folder, "starts")
+      kit.queue("Poison", shards_count: 4)
+      kit["Poison"].perform_async([*(1..500), "bad", *(501..1000)].map { |id| { id: id, payload: { n: 1 } } })
+      deaths = run_until_buried(language, "APPEND" => starts, "RETRIES" => retries.to_s)
+
+      lines = File.readlines(starts, chomp: true).map(&:split)
+      bad, others = lines.partition { |id, _| id == "bad" }
+      expect(bad.size).to be <= retries + 3
+      expect(deaths).to eq(bad.size)
+      expect(others.map(&:first).uniq.size).to eq(1000)
+      expect(others.map(&:last).uniq).to eq(["-1"])
+      expect(kit["Poison"].queries.morgue_fetch(["bad"]).first).to include(error: /worker died/)
+      expect(kit["Poison"].actions.check[:findings]).to eq([])
+      Figures.note("F8", "starts of a job that aborts, max_retry_count #{retries} (#{language})", bad.size)
+    end
+  end
+
+  # ---- F31, LK-A-35
+
+  BUTTONS = [%w[perform_all_jobs_now], %w[kill_all_failed_jobs], %w[delete_all_failed_jobs], %w[morgue_queue_up_all_jobs],
+             %w[morgue_delete_all_jobs], %w[pause], %w[resume], %w[park ids], %w[unpark ids], %w[delete ids], %w[morgue_queue_up ids],
+             %w[morgue_delete ids]].freeze
+  LOSSLESS = BUTTONS.reject { |name, _| name.include?("delete") }.freeze
+
+  # One operator: presses buttons until the time is over. @return [Hash] how often each
+  def press(agent, queue, buttons, ids, random, deadline)
+    pressed = Hash.new(0)
+    until Journal.now > deadline
+      name, on = buttons.sample(random: random)
+      agent.action(queue, name, on && ids.sample(5, random: random))
+      agent.action(queue, "resume") if name == "pause"
+      pressed[name] += 1
+    end
+    pressed
+  end
+
+  def press_everywhere(queue, buttons, ids, seconds)
+    languages = [*Language::ALL.keys, "ruby"]
+    threads = languages.each_with_index.map do |language, number|
+      agent = AgentProcess.new(language, kit.redis.url, File.join(kit.folder, "operator#{number}"))
+      agent.worker(queue, **storm_settings)
+      random = Random.new(kit.seed + number)
+      Thread.new { press(agent, queue, buttons, ids, random, Journal.now + seconds).tap { agent.close } }
+    end
+    threads.map(&:value).reduce { |all, one| all.merge(one) { |_, a, b| a + b } }
+  end
+
+  def storm_settings = { shards_count: 6, batch_size: 3, max_retry_count: 100, fold: "list" }
+
+  def storm(queue, ids)
+    kit.queue(queue, **storm_settings, back_off: 0.05)
+    flag = File.join(kit.folder, "over")
+    workers = Kit::LANGUAGES.map { |language| kit.worker(language, queue: queue, lease: 2) }.each(&:wait_until_started)
+    producers = %w[ruby python lua].each_with_index.map do |language, number|
+      kit.producer(language, queue, ids.each_slice(ids.size / 3).to_a[number], pause: 0.02, until_file: flag,
+                   payload: { sleep: 0.001, fail: flag }) # which only the Ruby worker understands
+    end
+    yield
+    FileUtils.touch(flag)
+    producers.each { |producer| expect(producer.wait(60)).to eq(0), producer.log }
+    workers.each { |worker| expect(worker).to be_alive, worker.log }
+    workers
+  end
+
+  # After the storm whatever is parked, dead or paused is asked back, so that what was pushed must all run.
+  def calm(queue, ids)
+    worker = kit[queue]
+    worker.actions.resume
+    worker.actions.unpark(ids)
+    worker.actions.morgue_queue_up_all_jobs
+    worker.actions.perform_all_jobs_now
+    kit.drain(60)
+    lag = worker.metrics[:lag]
+    expect(lag).to be < 60
+  end
+
+  it "F31 four operators press every button that deletes nothing: nothing is lost, no worker exits", limit: 180 do
+    ids = (1..60).map(&:to_s)
+    pressed = nil
+    workers = storm("Lossless", ids) { pressed = press_everywhere("Lossless", LOSSLESS, ids, Figures.count(4, 60)) }
+    calm("Lossless", ids)
+    workers.each { |worker| expect(worker.stop).to eq(0), worker.log }
+    expect(kit.verdict.faults.except(:reordered)).to eq({}) # who comes back from the morgue has been overtaken
+    expect(kit.leftovers).to eq([])
+    Figures.note("F31", "buttons pressed, deleting ones left out", pressed.values.sum)
+  end
+
+  it "F31 four operators press every button: no worker exits, what is pushed after the last is done in order", limit: 180 do
+    ids = (1..60).map(&:to_s)
+    pressed = nil
+    workers = storm("Buttons", ids) { pressed = press_everywhere("Buttons", BUTTONS, ids, Figures.count(4, 60)) }
+    calm("Buttons", ids)
+    after = 2_000_000
+    kit.push("Buttons", ids, [after, after + 1])
+    kit.drain(60)
+    workers.each { |worker| expect(worker.stop).to eq(0), worker.log }
+    verdict = kit.verdict
+    expect(verdict.lost.grep(/ 200000[01]\z/)).to eq([])
+    expect(verdict.faults.slice(:concurrent, :unfenced, :invented)).to eq({})
+    expect(kit.leftovers).to eq([])
+    Figures.note("F31", "buttons pressed", pressed.values.sum)
+    Figures.note("F31", "numbers that were deleted before they ran", verdict.lost.size)
+  end
+
+  # LK-R-10: an action on all jobs spares what is pushed after it began.
+  it "F31 what is pushed while an action deletes all failed jobs survives it", limit: 120 do
+    worker = kit.queue("Snapshot", shards_count: 1, fold: "list")
+    ids = (1..Figures.count(4_000, 50_000)).to_a
+    job = ->(payload) { ids.map { |id| { id: id, payload: payload, retry_count: 1, delay: 600 } } }
+    worker.perform_async(job.call("old"))
+    action = Thread.new { worker.actions.delete_all_failed_jobs }
+    kit.eventually { worker.metrics[:length] < ids.size }
+    went_on = action.alive?
+    worker.perform_async(job.call("new"))
+    expect(action.value).to eq(ids.size)
+    payloads = worker.queries.range_by_id("-", "+", limit: 100_000).map { |record| record[:payloads].map(&:first) }
+    expect([payloads.size, payloads.uniq]).to eq([ids.size, [["new"]]])
+    expect(worker.actions.check[:findings]).to eq([])
+    Figures.note("F31", "ids pushed to while all their failed jobs were deleted#{" (it was over by then)" unless went_on}", ids.size)
+  end
+
+  # ---- F35
+
+  # Pushes to the others, one by one, and calls the block after each. @return [Hash] "id number" => when it was pushed
+  def push_to(queue, others, seconds)
+    deadline = Journal.now + seconds
+    (1..).each_with_object({}) do |number, pushed|
+      return pushed if Journal.now > deadline
+
+      id = others[number % others.size]
+      pushed["#{id} #{@number = (@number || 0) + 1}"] = Journal.now
+      kit[queue].perform_async([{ id: id, payload: { n: @number } }])
+      yield @number if block_given?
+      sleep 0.005
+    end
+  end
+
+  # Milliseconds from each push to the start of its job, sorted.
+  def latencies(queue, pushed)
+    kit.drain(60)
+    kit.journal.starts(queue).flat_map do |line|
+      line.numbers.filter_map { |number| pushed["#{line.id} #{number}"]&.then { |at| (line.time - at) * 1000 } }
+    end.sort
+  end
+
+  def percentile(sorted, share) = sorted[(sorted.size * share).to_i.clamp(0, sorted.size - 1)]
+
+  it "F35 a hot id and a failing one leave the others their latency", limit: 180 do
+    kit.queue("Fair", shards_count: 4, max_retry_count: 1000, back_off: 0.01)
+    kit.worker("ruby", queue: "Fair", threads: 4, lease: 5).wait_until_started
+    others = (1..50).map { |number| "other#{number}" }
+    seconds = Figures.count(3, 30)
+    worker = kit["Fair"]
+    push_to("Fair", others, 1) # warms up
+    calm = latencies("Fair", push_to("Fair", others, seconds))
+    good = File.join(kit.folder, "good")
+    worker.perform_async([{ id: "failing", payload: { n: 1, fail: good } }])
+    hot = 0
+    pushed = push_to("Fair", others, seconds) do |number|
+      worker.perform_async((1..9).map { |i| { id: "hot", payload: { n: number * 10 + i, sleep: 0.0005 } } })
+      hot += 9
+    end
+    FileUtils.touch(good)
+    busy = latencies("Fair", pushed)
+    Figures.note("F35", "p50, p99 of other ids, ms, nothing else", [percentile(calm, 0.5), percentile(calm, 0.99)].map { |ms| ms.round(1) }.join(", "))
+    Figures.note("F35", "p50, p99 of other ids, ms, beside #{hot} jobs of a hot id and a failing one",
+                 [percentile(busy, 0.5), percentile(busy, 0.99)].map { |ms| ms.round(1) }.join(", "))
+    expect(percentile(busy, 0.5)).to be <= [percentile(calm, 0.5) * 2, 20].max
+    expect(percentile(busy, 0.99)).to be <= [percentile(calm, 0.99) * 2, 250].max # of a machine that others load
+    expect(worker.actions.check[:findings]).to eq([])
+  end
+end
