@@ -6,10 +6,13 @@ Usage: python3-dbg refleak.py FOLDER, which holds seriatim/_native*.so built for
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib.util
 import sys
+import tempfile
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -85,6 +88,7 @@ def refusals(one: Any, queue: int) -> None:
     raises(TypeError, one.action, queue, 7, [b"a", "b"])
     raises(_errors.Invalid, native.Link, "http://x", "ns", None, 0)
     raises(TypeError, one.queue, (1,))
+    garbage(one)
     one.nodes()
     raises(RuntimeError, one.result)
     one.reset()
@@ -107,17 +111,110 @@ def deliveries(node: Any) -> None:
     node.stats()
     node.event()
     node.candidates(0, 5)
+    garbage(node)
+    node.fileno(0)
+    node.clear(0)
+    node.stopped()
+    assert node.take_from(0, 0, 0) is None
 
 
 def lives(redis: RedisServer) -> None:
     closed = link(redis)
     closed.close()
-    raises(_errors.Closed, closed.nodes)
+    after_the_end(closed, "nodes", "queues", "health", "step", "result", "drive", "fileno", "wants", "timeout")
+    closed.close()
     with runner(redis) as node:
         thread = threading.Thread(target=raises, args=(_errors.Closed, node.take, 0))
         thread.start()
         node.close()
         thread.join()
+        after_the_end(node, "start", "stats", "event")
+        raises(_errors.Closed, node.take, 0)
+
+
+WRONG: list[tuple[Any, ...]] = [
+    (object(),),
+    (None, None),
+    ("\ud800", -1),
+    (object(),) * 3,
+    ([], {}, b"", 2**70),
+    (0, [b"a", object()], -1, float("nan")),
+    (2**70, object(), b"", []),
+    (object(),) * 9,
+]
+
+
+def garbage(thing: Any) -> None:
+    """Every method with what it does not take: each says no, and keeps nothing."""
+    for name in [name for name in dir(thing) if not name.startswith("_") and callable(getattr(thing, name))]:
+        for arguments in WRONG:
+            try:
+                getattr(thing, name)(*arguments)
+            except (TypeError, ValueError, IndexError, OverflowError, RuntimeError, _errors.Error):
+                continue
+            raise AssertionError(f"{name}{arguments} was taken")
+
+
+def after_the_end(thing: Any, *names: str) -> None:
+    for name in names:
+        raises(_errors.Closed, getattr(thing, name))
+
+
+def stepped(one: Any, queue: int) -> None:
+    """As an event loop drives it; and a wait that ends early."""
+    one.push(queue, [row(b"s")], 0, 1.0)
+    while not one.step():
+        one.fileno(), one.wants(), one.timeout()
+        time.sleep(0.001)
+    one.result()
+    one.url
+    one.push(queue, [row(b"s")], 1, 0.001)  # there is no replica
+    assert "0 of 1" in one.drive(10)[3]
+    raises(_errors.Invalid, one.push, queue, [row(b"s")], -1, 1.0)
+    with contextlib.suppress(_errors.TimeoutError):
+        one.metrics(queue)
+        one.drive(0)
+    one.metrics(queue)
+    raises(TypeError, lambda: one.drive(minutes=1))
+    raises(TypeError, one.drive, "soon")
+    one.drive(seconds=None)
+
+
+def unreadable(node: Any, one: Any, queue: int) -> None:
+    one.push(queue, [(b"u", b"{broken", None, 0, 0.0, -1, None, None), row(b"u", 1)])
+    one.drive(10)
+    delivery = take(node)
+    assert delivery.payloads_by_id() is None
+    (delivery.kind, delivery.worker, delivery.shard, len(delivery))
+    garbage(delivery)
+    delivery.release(0)
+    delivery.fail(0, b"\xff", float("inf"))
+    delivery.done(0)
+    del delivery  # settled as it is collected
+
+
+def private_redis(folder: str) -> None:
+    joined = native.PrivateRedis(folder)
+    assert not joined.started and joined.url
+    joined.release()
+    joined.release()
+    raises(_errors.Closed, lambda: joined.url)
+    raises(_errors.Invalid, native.PrivateRedis, "/dev/null/x")
+    raises(TypeError, native.PrivateRedis, 5)
+    raises(TypeError, joined.release, 1)
+
+
+def functions() -> None:
+    native.shard_of(b"a", 3)
+    raises(ValueError, native.shard_of, b"a", 5000)
+    native.exit_on_second([], 0)
+    raises(ValueError, native.exit_on_second, [0], 1)
+    raises(TypeError, native.exit_on_second, [None], 1)
+    for function in (native.dump, native.back_off, native.split, native.shard_of, native.exit_on_second, native.load):
+        for arguments in ((), (object(),), (object(),) * 4):
+            raises(Exception, function, *arguments)
+    raises(TypeError, native.Runner, 1)
+    raises(_errors.Invalid, native.Runner, "http://x", "ns", "n", "id", "", 2000, 100, 4, 0)
 
 
 def grown(call: Callable[[], None], rounds: int) -> tuple[int, int]:
@@ -147,12 +244,20 @@ def main() -> None:
 
             scenes: list[tuple[str, Callable[[], None], int]] = [
                 ("json", json, 3000),
-                ("refusals", lambda: refusals(one, queue), 1000),
-                ("deliveries", taken, 1000),
+                ("refusals", lambda: refusals(one, queue), 200),
+                ("deliveries", taken, 300),
+                ("unreadable", lambda: unreadable(node, one, queue), 300),
+                ("functions", functions, 1000),
+                ("stepped", lambda: stepped(one, queue), 100),
             ]
             results = [(name, *grown(call, rounds), rounds) for name, call, rounds in scenes]
         results.append(("operators", *grown(lambda: operators(one, queue), 300), 300))
+        redis.flush()
         results.append(("lives", *grown(lambda: lives(redis), 100), 100))
+        with tempfile.TemporaryDirectory() as folder:
+            first = native.PrivateRedis(folder)
+            results.append(("private redis", *grown(lambda: private_redis(folder), 50), 50))
+            first.release()
     finally:
         redis.remove()
     for name, references, blocks, rounds in results:
