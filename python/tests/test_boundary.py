@@ -300,7 +300,10 @@ SPOILED: dict[str, tuple[dict[str, Any], Callable[[], Any]]] = {
     "format_error raising": ({"retry_in": lambda self, count: 60}, spoil("format_error", raises)),
     "format_error giving None": ({"retry_in": lambda self, count: 60}, spoil("format_error", lambda error: None)),
     "dump_error raising": ({"retry_in": lambda self, count: 60}, spoil("dump_error", raises)),
-    "format_error giving what cannot be asked": ({"retry_in": lambda self, count: 60}, spoil("format_error", lambda error: Undecided())),
+    "format_error giving what cannot be asked": (
+        {"retry_in": lambda self, count: 60},
+        spoil("format_error", lambda error: Undecided()),
+    ),
     "dump_error giving a number": ({"retry_in": lambda self, count: 60}, spoil("dump_error", lambda text: 5)),
     "a middleware raising": ({"retry_in": lambda self, count: 60}, spoil("server_middlewares", [raises])),
 }

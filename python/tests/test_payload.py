@@ -168,7 +168,8 @@ def test_f12_a_codec_may_raise_anything(kind: str, error: type[BaseException]) -
 
     async def perform(payloads_by_id: Any, batch: Any) -> None: ...
 
-    recorder = worker("Codec", perform if kind == "async def" else None, codec=(str.encode, load), batch_size=5, shards_count=1)
+    body = perform if kind == "async def" else None
+    recorder = worker("Codec", body, codec=(str.encode, load), batch_size=5, shards_count=1)
     recorder.perform_async([{"id": id, "payload": "bad" if id == 3 else "good"} for id in range(10)])
     serve(recorder)
     drained(recorder)
