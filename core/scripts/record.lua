@@ -149,6 +149,9 @@ local function all_entries(store, id, r)
   return entries
 end
 
+-- A stamp is never beyond tick, but beyond now while a clock that was set back catches up.
+local function is_due(r) return r.due <= max(now, tick) end
+
 -- Chooses the index of a record that is about to be written into jobs, by its mark and due time.
 local function place(id, r, parked)
   if parked then
@@ -161,7 +164,7 @@ local function place(id, r, parked)
     r.place = 3
     flags = flags - flags % 4 + flags % 2 + 2
     call('ZADD', r.mark == SUSPECT_MARK and SUSPECT or UNPROVEN, format('%.0f', r.due), id)
-  elseif r.due <= now and r.place == 0 then
+  elseif r.place == 0 and is_due(r) then
     call('LPUSH', READY, id)
   else
     r.place = 1
@@ -203,7 +206,7 @@ local function promote(id, record, parked)
   if r.mark == EARLIER_MARK then r.mark = 0 end
   call('HDEL', NEXT, id)
   if not r.entries then take_spill(second, first, id) end
-  r.place = r.due <= now and 0 or 1
+  r.place = is_due(r) and 0 or 1
   if r.place == 0 and not parked then
     if r.retry >= 0 then call('ZADD', RETRY, r.retry, id) end
     call('RPUSH', READY, id)

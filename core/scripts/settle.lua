@@ -127,7 +127,7 @@ end
 -- What remains of a run goes back, or, if nothing remains, what was pushed meanwhile goes on.
 local function go_on(id, r, digit)
   if empty(r) then finish(id, digit) return end
-  r.place = (r.place == 0 and r.due <= now) and 0 or 1
+  r.place = (r.place == 0 and is_due(r)) and 0 or 1
   put_back(id, r, fold, digit >= 4)
   promoted = 1
 end

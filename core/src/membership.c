@@ -141,6 +141,10 @@ int srt_node_expired(const srt_node *n, int64_t now)
 /* After a heartbeat that had ended others may have had our shards, and nobody tells us of pushes. */
 static void node_came_late(srt_node *n, int64_t redis_us, int64_t asked_at, int64_t now)
 {
+    if (redis_us < n->beaten_us)
+        srt_node_tell(n, SERIATIM_EVENT_WARNING, (n->beaten_us - redis_us) / 1000000,
+                      "the clock of Redis went back by %lld seconds: what was to happen then comes as much later",
+                      (long long)((n->beaten_us - redis_us) / 1000000));
     if (n->beaten_us && redis_us - n->beaten_us >= n->lease_ms * 1000)
         srt_node_check_all(n, now);
     if (srt_node_expired(n, now))
