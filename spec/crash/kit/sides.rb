@@ -20,8 +20,8 @@ module Sides
   # ---- Redis and the way to it
 
   # Before the kit is first used: gives its Redis these arguments.
-  def with_redis(*arguments)
-    @own_redis = RestartableRedis.new(*arguments)
+  def with_redis(*arguments, redis: RestartableRedis)
+    @own_redis = redis.new(*arguments)
     @kit = Kit.new(seed: RSpec.configuration.seed, redis: @own_redis)
   end
 
@@ -72,11 +72,12 @@ module Sides
 
   # A worker of each language and producers at work on Storm, the producers also on Kept, which nobody serves, while the
   # block is called again and again, for so many seconds, or once when they are nil.
-  def under_load(seconds, url: redis.url, lease: 3, pause: 0.005)
+  # @param workers [#call, nil] starts others
+  def under_load(seconds, url: redis.url, lease: 3, pause: 0.005, workers: nil)
     kit.queue("Storm", **STORM)
     kit.queue("Kept", shards_count: 3, fold: "list")
     enough = File.join(kit.folder, "enough")
-    @workers = start_workers(url, lease)
+    @workers = workers ? workers.call.each(&:wait_until_started) : start_workers(url, lease)
     @producers = LANGUAGES.product(%w[Storm Kept]).map do |language, queue|
       kit.producer(language, queue, ids_of(language), url: url, pause: pause, until_file: enough)
     end
@@ -88,6 +89,16 @@ module Sides
 
   def start_workers(url, lease)
     Kit::LANGUAGES.map { |language| kit.worker(language, queue: "Storm", lease: lease, url: url) }.each(&:wait_until_started)
+  end
+
+  # Not one of a nursery's: its environment is its own.
+  def spawn_worker(language, environment, lease:, threads: 4)
+    return kit.worker(language, queue: "Storm", lease: lease, environment: environment) if language == "c"
+
+    commands = Language::ALL.fetch(language)
+    workload = { workers: { Storm: STORM }, tasks: false, seriatim: { lease_time: lease, poll_interval: 0.5 } }
+    variables = { "REDIS_URL" => redis.url, "JOURNAL" => kit.journal.path, "WORKLOAD" => JSON.generate(workload) }
+    kit.start([*commands.server, "-c", threads], { **commands.variables, **variables, **environment })
   end
 
   def repeat(seconds)
