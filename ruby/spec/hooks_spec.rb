@@ -47,7 +47,7 @@ RSpec.describe "hooks and boot" do
     expect(Seriatim::Server.new.worker(0).current).to eq(late)
   end
 
-  it "warns when Redis knows another number of shards" do
+  it "F34 warns when Redis knows another number of shards" do
     worker("Resized", shards_count: 3).perform_async([{ id: 1 }])
     recorder = worker("Resized", shards_count: 7)
     serve(recorder)
@@ -55,7 +55,7 @@ RSpec.describe "hooks and boot" do
     expect(log).to match(/WARN .* q=Resized .*the code says 7 shards, Redis has 3/)
   end
 
-  it "warns of a Redis that may lose jobs" do
+  it "F30 warns of a Redis that may lose jobs" do
     REDIS.call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     serve(worker("Health"))
     expect(log).to include("maxmemory-policy is allkeys-lru")
@@ -63,7 +63,7 @@ RSpec.describe "hooks and boot" do
     REDIS.call("CONFIG", "SET", "maxmemory-policy", "noeviction")
   end
 
-  it "warns of a Redis that keeps nothing on disk" do
+  it "F6 warns of a Redis that keeps nothing on disk" do
     redis = RedisServer.new("--appendonly", "no")
     Seriatim.redis = redis.url
     serve(worker("Disk")).stop

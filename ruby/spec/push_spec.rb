@@ -21,7 +21,7 @@ RSpec.describe "push" do
     end
   end
 
-  describe "what is refused before anything is written", :core do
+  describe "F11 what is refused before anything is written", :core do
     {
       "no Array" => [{ id: 1 }, /jobs must be an Array of Hashes, not a Hash/],
       "no Hash" => [[1], /jobs\[0\]: must be a Hash, not a Integer/],
