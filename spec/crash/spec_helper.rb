@@ -30,8 +30,8 @@ end
 RSpec.configure do |config|
   config.disable_monkey_patching!
   config.example_status_persistence_file_path = nil
-  config.order = :defined
   config.seed = Integer(ENV.fetch("SEED") { rand(100_000) })
+  config.order = :defined
   config.before(:suite) { config.reporter.message("SEED=#{config.seed} plays this again") }
 
   config.around do |example|

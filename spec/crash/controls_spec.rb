@@ -1,0 +1,101 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+require_relative "kit/mutant"
+require_relative "kit/pauses"
+require_relative "kit/proxy"
+require_relative "kit/storm"
+require_relative "kit/transactions"
+
+# Faults put in on purpose. What does not make the checker fail here would not have been seen in the other examples either.
+RSpec.describe "The checker fails" do
+  include CrashKit
+
+  SLOW = ->(random) { { sleep: (0.01 + random.rand(0.02)).round(4) } }
+
+  # What the checker holds against it.
+  def faults_of(control, fault)
+    found = kit.verdict.faults
+    Figures.note(fault, "control: #{control}", found.map { |name, (count, *)| "#{count} #{name}" }.join(", "))
+    found
+  end
+
+  def ids(count) = (1..count).map { |number| "id#{number}" }
+
+  it "F2 when settles do not check the fence" do
+    program = Mutant.build("worker", "scripts/settle.lua" => [
+                             ["if lease ~= tonumber(ARGV[2]) then\n  refused = refused + total", "if false then\n  refused = refused + total"],
+                             ["if is_open(run, mine) then return digit_of(run) end", "if true then return digit_of(run or mine) end"]
+                           ])
+    lease = 0.4
+    kit.queue("Unfenced", shards_count: 16, batch_size: 2, back_off: 0.05, max_retry_count: 1_000)
+    workers = Array.new(6) { kit.worker("c", lease: lease, threads: 4, poll: 0.2, program: program) }
+    workers.each(&:wait_until_started)
+    storm = Storm.new(kit, "Unfenced", ids(200), behind: 150, payload: SLOW)
+    storm.during { Pauses.new(kit, "Unfenced", workers, lease: lease, at_once: 3).run(9) }
+    begin
+      kit.drain(10)
+    rescue RuntimeError
+      nil # an id whose record is gone
+    end
+    expect(faults_of("no fence check in settle", "F2").keys).to include(:lost)
+  end
+
+  it "F13 when the clients' clocks decide" do
+    ahead = Mutant.build("worker", "scripts/prelude.lua" => [["+ clock[2]\n", "+ clock[2] + 2000000\n"]],
+                                   "scripts/beat.lua" => [["math.floor(clock[2] / 1000)", "math.floor(clock[2] / 1000) + 2000"]])
+    kit.queue("Clocks", shards_count: 16, batch_size: 2, back_off: 0.05, max_retry_count: 1_000)
+    kit.push("Clocks", ids(16), 1, sleep: 10)
+    kit.worker("c", lease: 0.4, threads: 16, nodes: 1)
+    kit.eventually { kit.journal.starts.size == 16 }
+    kit.worker("c", lease: 0.4, threads: 16, nodes: 1, program: ahead)
+    kit.eventually(9) { kit.verdict.concurrent.any? }
+    expect(faults_of("clients' clocks, one of two 2 s ahead", "F13").keys).to include(:concurrent)
+  end
+
+  it "F4 when a push has no token and its answer is cut off" do
+    program = Mutant.build("producer", "scripts/push.lua" => [["if token then\n", "if false then\n"]])
+    kit.queue("Untold", shards_count: 4, fold: "list")
+    proxy = Proxy.new(kit.redis.socket)
+    producer = kit.producer("c", "Untold", ids(4), count: 20, pause: 0.005, url: proxy.url, program: program)
+    while producer.alive?
+      proxy.cut_next(down: kit.random.rand(8))
+      sleep 0.02
+    end
+    proxy.stop
+    expect(producer.status).to be_success, producer.log
+    kit.worker("c")
+    kit.drain
+    expect(faults_of("pushes without a token, answers cut off", "F4").keys).to include(:reordered)
+  end
+
+  it "F3 when EVALSHA stands in a MULTI and scripts are forgotten" do
+    transactions = Transactions.new(kit.redis.socket)
+    kit.queue("Multi", shards_count: 4)
+    storm = Storm.new(kit, "Multi")
+    storm.during(pushes: false) do
+      producer = kit.producer("c", "Multi", ids(10), count: 60, pause: 0.02, url: transactions.url)
+      expect(producer.wait(60)).to eq(0), producer.log
+    end
+    transactions.stop
+    kit.worker("c")
+    kit.drain
+    expect(faults_of("EVALSHA in a MULTI, #{storm.flushes} times SCRIPT FLUSH", "F3").keys).to eq([:lost])
+  end
+
+  it "F7 when a claim begins with a write that needs memory" do
+    greedy = Mutant.build("worker", "scripts/prelude.lua" => [["open_for_writing() call('ZREM', DUE, '')",
+                                                               "open_for_writing() call('SETRANGE', DUE .. 'x', 0, 'x')"]])
+    kit.queue("Full", shards_count: 4)
+    kit.push("Full", ids(200), 1)
+    kit.redis.call("CONFIG", "SET", "maxmemory", "1")
+    worker = kit.worker("c", lease: 0.5, program: greedy)
+    sleep 3
+    expect(faults_of("a claim's first write needs memory, Redis full", "F7").keys).to eq([:lost])
+
+    worker.kill
+    kit.worker("c", lease: 0.5)
+    kit.drain
+    expect(kit.verdict.faults).to eq({})
+  end
+end
