@@ -1,0 +1,47 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+
+# F33: two versions on one Redis. Until there is a release, the last commit before the crash kit stands for it; OLD names
+# another one.
+RSpec.describe "Versions" do
+  include CrashKit
+
+  OLD = ENV.fetch("OLD", "eb6bb94")
+
+  # The old core's folder, or nil where git does not have it.
+  def old_core
+    folder = File.join(CProgram::FOLDER, "core-#{OLD}")
+    return "#{folder}/core" if File.exist?("#{folder}/core/src/all.c")
+    return unless system("git", "-C", CProgram::ROOT, "cat-file", "-e", "#{OLD}^{commit}", err: File::NULL)
+
+    FileUtils.mkdir_p(folder)
+    system("git -C #{CProgram::ROOT} archive #{OLD} core | tar x -C #{folder}") or raise "cannot unpack #{OLD}"
+    "#{folder}/core"
+  end
+
+  def program(core) = { worker: CProgram.worker(core), producer: CProgram.producer(core) }
+
+  it "F33 workers and producers of the last version and this one, killed at random, share a queue", limit: 200 do
+    core = old_core or skip "NOT PROVED: git has no #{OLD}"
+    versions = [program(core), program(CProgram::CORE)]
+    kit.queue("Mixed", shards_count: 16, batch_size: 2, max_retry_count: 1_000_000, back_off: 0.02, fold: "list")
+    kit.watch_leases
+    producers = versions.each_with_index.map do |version, number|
+      kit.producer("c", "Mixed", (1..40).map { |n| "v#{number}-#{n}" }, program: version[:producer], count: Figures.count(20, 400), pause: 0.01)
+    end
+    kills = Figures.count(40, 2_000)
+    start = -> { kit.worker("c", queue: "Mixed", lease: 0.4, threads: 4, program: versions.sample(random: kit.random)[:worker]) }
+    4.times { start.call }
+    kills.times do
+      sleep kit.random.rand(0.06)
+      kit.living.reject { |process| producers.include?(process) }.sample(random: kit.random)&.kill
+      start.call
+    end
+    producers.each { |producer| expect(producer.wait(120)).to eq(0), producer.log }
+    kit.drain(90)
+    verdict = expect_all_well
+    Figures.note("F33", "SIGKILLs among C workers of #{OLD} and of this version", kills)
+    Figures.note("F33", "lost, reordered, concurrent", [verdict.lost, verdict.reordered, verdict.concurrent].map(&:size).join(", "))
+  end
+end
