@@ -2,6 +2,31 @@
 
 require_relative "kit/sides"
 
+# A Redis that takes a millisecond for each key of its file, when told so.
+class SlowRedis < RestartableRedis
+  def load_slowly
+    @arguments += %w[--key-load-delay 1000 --loading-process-events-interval-bytes 1024]
+  end
+end
+
+# A connection that Redis lets stay, whatever it does to the others.
+class Console
+  def initialize(socket)
+    @io = UNIXSocket.new(socket)
+  end
+
+  def call(words)
+    @io.write("#{words}\r\n")
+    answer = @io.gets or raise "Redis closed the connection"
+    raise answer if answer.start_with?("-")
+  end
+
+  # Everybody else has to come back.
+  def disconnect_all
+    call("CLIENT KILL TYPE normal SKIPME yes")
+  end
+end
+
 RSpec.describe "Trouble with Redis" do
   include Sides
 
@@ -149,12 +174,17 @@ RSpec.describe "Trouble with Redis" do
     e.message
   end
 
+  # One of each kind is enough for a short run.
+  def words_for_workers
+    WORDS.keys.grep(Figures.count(/\A(READONLY|OOM|NOAUTH|MOVED)/, //))
+  end
+
   it "F15 whatever Redis answers, workers wait and go on" do
     text = nil
     road = proxy(Proxy::Rule.new(answer: ->(name) { %w[AUTH CLIENT SUBSCRIBE PUBLISH].include?(name) ? nil : text }))
     kit.queue("Storm", **Sides::STORM)
     @workers = start_workers(road.url, 3)
-    WORDS.each_key.with_index do |words, number|
+    words_for_workers.each_with_index do |words, number|
       text = "-#{words}\r\n"
       kit.push("Storm", (1..20).map(&:to_s), [number])
       pause(0.2)
@@ -164,5 +194,118 @@ RSpec.describe "Trouble with Redis" do
     end
     @workers.each { |worker| expect(worker.stop).to eq(0), worker.log }
     expect(kit.verdict.faults).to eq({})
+  end
+
+  # ---- Redis refuses, for real
+
+  it "F15 a real replica, a long script, too many clients, a full disk: all wait, none ends" do
+    with_redis("--enable-debug-command", "yes", "--save", "3600 1", "--busy-reply-threshold", "20")
+    agents = with_agents(Storm: Sides::STORM) { |_, agent| agent.push("Storm", { id: "first", payload: { n: 0 } }) && agent }
+    @workers = start_workers(redis.url, 3)
+    troubles.each do |name, (start, ending)|
+      start.call
+      pushes = Thread.new { at_once(agents) { |_, agent| agent.push("Storm", { id: "#{name} #{agent.language}", payload: { n: 1 } }) } }
+      pause(0.3)
+      expect(pushes).to(be_alive, "#{name}: pushes do not wait") if name != "too many clients"
+      ending.call
+      expect(pushes.value.values.map { |result| result["added"] }).to eq([1, 1, 1])
+      expect(@workers).to all(be_alive), name
+      drained(20)
+    end
+    @workers.each { |worker| expect(worker.stop).to eq(0), worker.log }
+    expect(kit["Storm"].metrics[:processed]).to eq(1 + (3 * troubles.size))
+  end
+
+  # How each begins, and how it ends.
+  def troubles
+    {
+      "a replica" => [-> { redis.call("REPLICAOF", "127.0.0.1", "1") }, -> { redis.call("REPLICAOF", "NO", "ONE") }],
+      "a long script" => [-> { long_script }, -> { redis.call("SCRIPT", "KILL") }],
+      "too many clients" => [-> { console.call("CONFIG SET maxclients 1") && console.disconnect_all }, -> { console.call("CONFIG SET maxclients 1000") }],
+      "a full disk" => [-> { break_disk }, -> { mend_disk }]
+    }
+  end
+
+  def console = @console ||= Console.new(redis.socket)
+
+  def long_script
+    Thread.new do
+      Thread.current.report_on_exception = false
+      redis.call("EVAL", "while true do end", "0")
+    end
+    pause(0.1)
+  end
+
+  # A folder where the file should be: the snapshot fails, and Redis takes no more writes.
+  def break_disk
+    FileUtils.mkdir_p(File.join(redis.folder, "dump.rdb", "in the way"))
+    redis.call("BGSAVE")
+    kit.eventually { redis.call("INFO", "persistence").include?("rdb_last_bgsave_status:err") }
+  end
+
+  def mend_disk
+    FileUtils.rm_rf(File.join(redis.folder, "dump.rdb"))
+    redis.call("BGSAVE")
+  end
+
+  it "F15 a Redis that loads its file is waited for" do
+    with_redis("--enable-debug-command", "yes", redis: SlowRedis)
+    agents = with_agents(Storm: Sides::STORM) { |_, agent| agent.push("Storm", { id: "first", payload: { n: 0 } }) && agent }
+    @workers = start_workers(redis.url, 3)
+    drained
+    loading_meanwhile do
+      pushes = at_once(agents) { |_, agent| agent.push("Storm", { id: agent.language, payload: { n: 1 } }) }
+      expect(pushes.values.map { |result| result["added"] }).to eq([1, 1, 1])
+    end
+    drained
+    @workers.each { |worker| expect(worker.stop).to eq(0), worker.log }
+    expect(kit["Storm"].metrics[:processed]).to eq(4)
+  end
+
+  # Redis starts again and answers LOADING while the block runs, or for a second.
+  def loading_meanwhile
+    redis.call("DEBUG", "POPULATE", "1000", "filler", "100")
+    redis.call("BGREWRITEAOF")
+    kit.eventually { redis.call("INFO", "persistence").include?("aof_rewrite_in_progress:0") }
+    redis.stop(:KILL)
+    redis.load_slowly
+    loading = Thread.new { redis.start }
+    kit.eventually { loading? }
+    yield
+    loading.join
+  end
+
+  def loading?
+    redis.call("PING") && false
+  rescue SystemCallError
+    false
+  rescue RuntimeError => e
+    e.message.start_with?("LOADING")
+  end
+
+  it "F15 missing credentials and rights are an error at once for a push, and waited for by a worker" do
+    agents = with_agents(Storm: Sides::STORM) { |_, agent| agent.push("Storm", { id: "first", payload: { n: 0 } }) && agent }
+    @workers = start_workers(redis.url, 3)
+    { ["CONFIG SET requirepass secret", "CONFIG SET requirepass \"\""] => 1,
+      ["ACL SETUSER default -evalsha -eval", "ACL SETUSER default +evalsha +eval"] => 2 }.each do |(takes, gives), number|
+      console.call(takes)
+      console.disconnect_all
+      refusals = at_once(agents) { |_, agent| refusal { agent.push("Storm", { id: "x", payload: { n: 1 } }) } }
+      expect(refusals.values).to(all(match(/AuthError|AUTH|OutcomeUnknown|UNKNOWN_OUTCOME/)), "#{takes}: #{refusals}")
+      pause(0.3)
+      expect(@workers).to all(be_alive)
+      console.call(gives)
+      at_once(agents) { |_, agent| agent.push("Storm", { id: agent.language, payload: { n: number } }) }
+      drained(20)
+    end
+    @workers.each { |worker| expect(worker.stop).to eq(0), worker.log }
+  end
+
+  it "P2 CLIENT KILL again and again: every push is applied once, nothing runs twice" do
+    under_load(Figures.count(1, 60)) do
+      redis.call("CLIENT", "KILL", "TYPE", "normal")
+      pause(0.02)
+    end
+    expect(nothing_is_lost.repeated).to eq([])
   end
 end

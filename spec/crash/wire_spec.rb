@@ -127,4 +127,23 @@ RSpec.describe "The way to Redis" do
   def push_many(agent, turn, count)
     agent.push("Cut", *Array.new(count) { |at| { id: "#{agent.language}-#{turn}-#{at}", payload: turn } })["added"]
   end
+
+  MEGABYTE = 1024 * 1024
+
+  it "F27 payloads up to a megabyte arrive whole; a larger one is refused before a byte is sent, in every language" do
+    roads = Sides::LANGUAGES.to_h { |language| [language, proxy()] }
+    sizes = [0, 1, 16_383, 16_384, 16_385, MEGABYTE - 3, MEGABYTE - 2] # and the quotes of JSON
+    with_agents(roads.transform_values(&:url), **LIST) do |language, agent|
+      sizes.each { |size| agent.push("Cut", { id: "#{language}#{size}", payload: "x" * size }) }
+      before = roads[language].passed.dup
+      [MEGABYTE - 1, 2 * MEGABYTE].each do |size|
+        expect { agent.push("Cut", { id: "larger", payload: "x" * size }) }.to raise_error(AgentProcess::Refused, /bytes long; at most 1048576/)
+      end
+      expect(roads[language].passed).to eq(before)
+    end
+
+    ids = Sides::LANGUAGES.product(sizes).map(&:join)
+    expect(waiting("Cut", ids).transform_values { |payloads| payloads.map(&:size) })
+      .to eq(Sides::LANGUAGES.product(sizes).to_h { |language, size| ["#{language}#{size}", [size]] })
+  end
 end
