@@ -430,7 +430,7 @@ static void assert_once(const peer *p, int count)
 
 /* ---- Tests ---------------------------------------------------------------------------------- */
 
-static void test_noscript_becomes_eval(void **state)
+static void test_f3_noscript_becomes_eval(void **state)
 {
     peer *p = new_peer(3);
     seriatim_client *c = connected_client(3);
@@ -444,7 +444,7 @@ static void test_noscript_becomes_eval(void **state)
     seriatim_client_free(c);
 }
 
-static void test_answers_split_at_every_byte(void **state)
+static void test_f17_answers_split_at_every_byte(void **state)
 {
     peer *p = new_peer(3);
     seriatim_client *c = connected_client(3);
@@ -479,7 +479,7 @@ static void test_refused_places_ascend(void **state)
     seriatim_client_free(c);
 }
 
-static void test_loading_keeps_the_request(void **state)
+static void test_f15_loading_keeps_the_request(void **state)
 {
     static const char *const pauses[] = {
         "-LOADING Redis is loading the dataset in memory\r\n", "-BUSY Redis is busy running a script.\r\n",
@@ -510,7 +510,7 @@ static void test_loading_keeps_the_request(void **state)
     }
 }
 
-static void test_lost_answers_are_not_applied_twice(void **state)
+static void test_f4_lost_answers_are_not_applied_twice(void **state)
 {
     peer *p = new_peer(3);
     seriatim_client *c = connected_client(3);
@@ -1084,7 +1084,7 @@ static void test_giving_up_names_the_chunks(void **state)
     seriatim_client_free(c);
 }
 
-static void test_refusals_end_the_connection_or_the_operation(void **state)
+static void test_f15_refusals_end_the_connection_or_the_operation(void **state)
 {
     seriatim_options options = {0};
     seriatim_error error;
@@ -1266,11 +1266,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_byte_of_a_push),
-        cmocka_unit_test(test_noscript_becomes_eval),
-        cmocka_unit_test(test_answers_split_at_every_byte),
+        cmocka_unit_test(test_f3_noscript_becomes_eval),
+        cmocka_unit_test(test_f17_answers_split_at_every_byte),
         cmocka_unit_test(test_refused_places_ascend),
-        cmocka_unit_test(test_loading_keeps_the_request),
-        cmocka_unit_test(test_lost_answers_are_not_applied_twice),
+        cmocka_unit_test(test_f15_loading_keeps_the_request),
+        cmocka_unit_test(test_f4_lost_answers_are_not_applied_twice),
         cmocka_unit_test(test_generation_plans_again),
         cmocka_unit_test(test_generation_after_lost_answers_asks_the_token),
         cmocka_unit_test(test_unchanged_layout_makes_a_pause),
@@ -1285,7 +1285,7 @@ int main(void)
         cmocka_unit_test(test_layout_of_a_queue_that_is_not_there),
         cmocka_unit_test(test_layout_is_asked_for_again),
         cmocka_unit_test(test_giving_up_names_the_chunks),
-        cmocka_unit_test(test_refusals_end_the_connection_or_the_operation),
+        cmocka_unit_test(test_f15_refusals_end_the_connection_or_the_operation),
         cmocka_unit_test(test_hostile_answers),
         cmocka_unit_test(test_a_fork_keeps_only_what_is_not_sent),
         cmocka_unit_test(test_every_allocation_may_fail),

@@ -343,7 +343,7 @@ static void *flush(void *argument)
     return NULL;
 }
 
-static void test_script_flush_is_invisible(void **state)
+static void test_f3_script_flush_is_invisible(void **state)
 {
     server *s = *state;
     seriatim_link *link = new_link(s->url, "flush", 3, "list");
@@ -384,7 +384,7 @@ static void *kill_and_restart(void *argument)
     return NULL;
 }
 
-static void test_redis_dies_and_returns(void **state)
+static void test_f6_redis_dies_and_returns(void **state)
 {
     server *s = start_server(1);
     seriatim_link *link = new_link(s->url, "crash", 3, "list");
@@ -504,7 +504,7 @@ static void push_through(proxy *p, const char *queue, int cut_up, long limit, in
     seriatim_link_free(link);
 }
 
-static void test_a_cut_at_every_byte(void **state)
+static void test_f4_a_cut_at_every_byte(void **state)
 {
     server *s = *state;
     proxy p;
@@ -538,7 +538,7 @@ static void test_a_new_layout_on_the_way(void **state)
     seriatim_link_free(link);
 }
 
-static void test_a_full_redis(void **state)
+static void test_f7_a_full_redis(void **state)
 {
     server *s = *state;
     seriatim_link *link = new_link(s->url, "full", 3, "list");
@@ -554,7 +554,7 @@ static void test_a_full_redis(void **state)
     seriatim_link_free(link);
 }
 
-static void test_a_full_redis_refuses_a_new_queue(void **state)
+static void test_f7_a_full_redis_refuses_a_new_queue(void **state)
 {
     server *s = *state;
     seriatim_link *link = new_link(s->url, "full-new", 3, "list");
@@ -574,7 +574,7 @@ static void *promote_later(void *argument)
     return NULL;
 }
 
-static void test_a_read_only_redis_is_waited_for(void **state)
+static void test_f15_a_read_only_redis_is_waited_for(void **state)
 {
     server *s = *state;
     seriatim_link *link = new_link(s->url, "replica", 3, "list");
@@ -588,7 +588,7 @@ static void test_a_read_only_redis_is_waited_for(void **state)
     seriatim_link_free(link);
 }
 
-static void test_a_frozen_redis_leaves_the_outcome_unknown(void **state)
+static void test_f4_a_frozen_redis_leaves_the_outcome_unknown(void **state)
 {
     server *s = *state;
     seriatim_link *link = new_link(s->url, "frozen", 2, "list");
@@ -606,7 +606,7 @@ static void test_a_frozen_redis_leaves_the_outcome_unknown(void **state)
 }
 
 /* Longer than the silence, shorter than the limit: the chunks are sent again, and count once. */
-static void test_a_silent_connection_is_replaced(void **state)
+static void test_f16_f18_a_silent_connection_is_replaced(void **state)
 {
     server *s = *state;
     seriatim_link *link = new_link(s->url, "silent", 2, "list");
@@ -642,7 +642,7 @@ static void test_nobody_listens(void **state)
     seriatim_link_free(link);
 }
 
-static void test_refused_credentials_are_final(void **state)
+static void test_f15_refused_credentials_are_final(void **state)
 {
     server *s = *state;
     char url[160];
@@ -662,7 +662,7 @@ static void test_refused_credentials_are_final(void **state)
     assert_true(now_ms() - before < 2000);
 }
 
-static void test_an_idle_connection_was_closed(void **state)
+static void test_p2_an_idle_connection_was_closed(void **state)
 {
     server *s = *state;
     seriatim_link *link = new_link(s->url, "idle", 2, "list");
@@ -816,18 +816,18 @@ int main(void)
         cmocka_unit_test(test_counts_and_refused_places),
         cmocka_unit_test(test_ids_are_any_bytes),
         cmocka_unit_test(test_a_large_push_lets_others_in),
-        cmocka_unit_test(test_script_flush_is_invisible),
-        cmocka_unit_test(test_redis_dies_and_returns),
-        cmocka_unit_test(test_a_cut_at_every_byte),
+        cmocka_unit_test(test_f3_script_flush_is_invisible),
+        cmocka_unit_test(test_f6_redis_dies_and_returns),
+        cmocka_unit_test(test_f4_a_cut_at_every_byte),
         cmocka_unit_test(test_a_new_layout_on_the_way),
-        cmocka_unit_test(test_a_full_redis),
-        cmocka_unit_test(test_a_full_redis_refuses_a_new_queue),
-        cmocka_unit_test(test_a_read_only_redis_is_waited_for),
-        cmocka_unit_test(test_a_frozen_redis_leaves_the_outcome_unknown),
-        cmocka_unit_test(test_a_silent_connection_is_replaced),
+        cmocka_unit_test(test_f7_a_full_redis),
+        cmocka_unit_test(test_f7_a_full_redis_refuses_a_new_queue),
+        cmocka_unit_test(test_f15_a_read_only_redis_is_waited_for),
+        cmocka_unit_test(test_f4_a_frozen_redis_leaves_the_outcome_unknown),
+        cmocka_unit_test(test_f16_f18_a_silent_connection_is_replaced),
         cmocka_unit_test(test_nobody_listens),
-        cmocka_unit_test(test_refused_credentials_are_final),
-        cmocka_unit_test(test_an_idle_connection_was_closed),
+        cmocka_unit_test(test_f15_refused_credentials_are_final),
+        cmocka_unit_test(test_p2_an_idle_connection_was_closed),
         cmocka_unit_test(test_reset_ends_what_is_under_way),
         cmocka_unit_test(test_a_fork_shares_nothing),
         cmocka_unit_test(test_every_allocation_may_fail),

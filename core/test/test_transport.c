@@ -384,7 +384,7 @@ static void test_refused(void **state)
     srt_url_free(&none);
 }
 
-static void test_unknown_name(void **state)
+static void test_p2_unknown_name(void **state)
 {
     srt_url url = url_of("redis://no-such-host.invalid");
     srt_transport *t = srt_transport_create(mem(), &url);
@@ -396,7 +396,7 @@ static void test_unknown_name(void **state)
 }
 
 /* A listener whose backlog is full drops every further SYN. */
-static void test_black_hole(void **state)
+static void test_f16_black_hole(void **state)
 {
     int port, listener = listen_on_loopback(0, &port), i;
     srt_url url = loopback_url("redis", "127.0.0.1", port);
@@ -488,7 +488,7 @@ static void check_peer(int resets, const char *says_what)
     close(p.listener);
 }
 
-static void test_one_byte_segments(void **state)
+static void test_f17_one_byte_segments(void **state)
 {
     (void)state;
     check_peer(0, "closed by Redis");
@@ -496,7 +496,7 @@ static void test_one_byte_segments(void **state)
 }
 
 /* Writing to a peer that has gone is an error, never a SIGPIPE. */
-static void test_no_sigpipe(void **state)
+static void test_p2_no_sigpipe(void **state)
 {
     int port, listener = listen_on_loopback(5, &port), fd, status = SERIATIM_OK, i;
     srt_url url = loopback_url("redis", "127.0.0.1", port);
@@ -657,7 +657,7 @@ static void show_certificate(const server *s, const char *name)
 }
 
 /* A trusted certificate, but for another name. */
-static void test_tls_wrong_name(void **state)
+static void test_p2_tls_wrong_name(void **state)
 {
     server *s = *state;
     if (tls_missing(s))
@@ -696,17 +696,17 @@ int main(void)
         cmocka_unit_test(test_tcp_options),
         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_unknown_name),
-        cmocka_unit_test(test_black_hole),
+        cmocka_unit_test(test_p2_unknown_name),
+        cmocka_unit_test(test_f16_black_hole),
         cmocka_unit_test(test_silent_tls),
-        cmocka_unit_test(test_one_byte_segments),
-        cmocka_unit_test(test_no_sigpipe),
+        cmocka_unit_test(test_f17_one_byte_segments),
+        cmocka_unit_test(test_p2_no_sigpipe),
         cmocka_unit_test(test_full_buffers),
         cmocka_unit_test(test_wait),
         cmocka_unit_test(test_tls),
         cmocka_unit_test(test_tls_fork),
         cmocka_unit_test(test_tls_refuses),
-        cmocka_unit_test(test_tls_wrong_name),
+        cmocka_unit_test(test_p2_tls_wrong_name),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, start_redis, stop_redis);
