@@ -19,12 +19,12 @@ external_dependencies = {
 -- Of bindings/lua, without .c.
 local glue = {
   "lua_client", "lua_delivery", "lua_json", "lua_link", "lua_node", "lua_operators", "lua_policy", "lua_private_redis",
-  "lua_process", "lua_runner", "lua_signals", "lua_source", "lua_system", "lua_thread", "seriatim_native",
+  "lua_process", "lua_runner", "lua_sentinel", "lua_signals", "lua_source", "lua_system", "lua_thread", "seriatim_native",
 }
 -- Of lua/; lua/spec/rockspec_spec.lua compares this with the folder.
 local names = {
   "resty.seriatim", "resty.seriatim.channel", "resty.seriatim.later", "resty.seriatim.loop", "resty.seriatim.node",
-  "resty.seriatim.phases", "resty.seriatim.seat", "resty.seriatim.socket", "resty.seriatim.transport", "seriatim",
+  "resty.seriatim.phases", "resty.seriatim.seat", "resty.seriatim.sentinel", "resty.seriatim.socket", "resty.seriatim.transport", "seriatim",
   "seriatim.actions", "seriatim.application", "seriatim.batch", "seriatim.check", "seriatim.cli",
   "seriatim.cli.exit_codes", "seriatim.cli.operators", "seriatim.cli.options", "seriatim.cli.server_command",
   "seriatim.cli.tables", "seriatim.client", "seriatim.codec", "seriatim.config_file", "seriatim.connection",

@@ -45,6 +45,9 @@ local worker = require "seriatim.worker"
 ---5; connections for pushes and queries, where light threads share a Lua state (else one is enough)
 ---@field client_pool_size integer
 ---@field pool_timeout number  5; seconds to wait for a free one before POOL_TIMEOUT
+---0; how many replicas of Redis must have a push before it returns; too few: an error of kind NOT_REPLICATED
+---@field wait_replicas integer
+---@field wait_timeout number  1; seconds that a push waits for its replicas, for each 256 KB of jobs
 ---around every delivery, the first outermost; not calling next means that the jobs are done
 ---@field server_middlewares seriatim.ServerMiddleware[]
 ---around every push; they may change the job tables; not calling next means that nothing is written

@@ -91,6 +91,15 @@ static int client_connected(lua_State *L)
     return status == SERIATIM_OK ? slu_true(L) : slu_weather(L, status, NULL);
 }
 
+/* client:expect_master(): each connection is asked whether it leads to one; a replica ends it as READONLY */
+static int client_expect_master(lua_State *L)
+{
+    slu_link *self = client_of(L);
+    if (self)
+        srt_client_expect_master(self->client);
+    return 0;
+}
+
 static int client_disconnected(lua_State *L)
 {
     slu_link *self = client_of(L);
@@ -185,7 +194,8 @@ void slu_open_client(lua_State *L)
     static const luaL_Reg methods[] = {
         {"connected", client_connected}, {"disconnected", client_disconnected}, {"output", client_output},
         {"sent", client_sent},           {"input", client_input},               {"status", client_status},
-        {"give_up", client_give_up},     {"close", client_close},               {NULL, NULL}};
+        {"give_up", client_give_up},     {"close", client_close},               {"expect_master", client_expect_master},
+        {NULL, NULL}};
     static const luaL_Reg functions[] = {{"client", client_new}, {NULL, NULL}};
     slu_class(L, SLU_CLIENT, methods, client_close);
     slu_methods(L, SLU_CLIENT, slu_operations);

@@ -80,7 +80,7 @@ int slu_link_result(lua_State *L, slu_link *self, int status)
         return luaL_error(L, "nothing was begun");
     if (status == SERIATIM_AGAIN)
         return luaL_error(L, "what was begun has not ended yet");
-    if (status != SERIATIM_OK)
+    if (status != SERIATIM_OK && status != SERIATIM_REPLICAS) /* too few have it, but it is written */
         return slu_link_fail(L, self, status);
     self->busy = 1;
     status = slu_protect(L, link_read, self);
@@ -169,7 +169,10 @@ static int link_read_push(lua_State *L, const slu_link *self)
     slu_push_int(L, (int64_t)counts.added);
     slu_push_int(L, (int64_t)counts.folded);
     slu_push_list(L, count, link_push_place, places);
-    return 3;
+    if (srt_client_status(self->client) != SERIATIM_REPLICAS)
+        return 3;
+    lua_pushstring(L, seriatim_client_error(self->client)->message);
+    return 4;
 }
 
 /* Converting a row runs no code of the caller's. */
@@ -188,11 +191,16 @@ static int link_push_rows(lua_State *L, slu_link *self, int rows)
     return status;
 }
 
-/* link:push(queue, rows): added, folded, {places of refused jobs}. A row of a wrong type leaves a push that is not sent. */
+/*
+ * link:push(queue, rows, replicas, timeout): added, folded, {places of refused jobs}, and what was said of too few replicas.
+ * A row of a wrong type leaves a push that is not sent.
+ */
 static int link_push(lua_State *L)
 {
     slu_link *self = slu_link_of(L);
     size_t queue;
+    int64_t replicas = lua_isnoneornil(L, 4) ? 0 : slu_int64(L, 4, "wait_replicas");
+    double timeout = lua_isnoneornil(L, 5) ? 1 : slu_double(L, 5, "wait_timeout");
     int status;
     if (!self)
         return slu_link_closed(L);
@@ -202,8 +210,10 @@ static int link_push(lua_State *L)
     status = seriatim_push_begin(self->client, queue);
     if (status == SERIATIM_OK) {
         self->read = NULL;
-        status = link_push_rows(L, self, 3);
+        status = seriatim_push_replicas(self->client, replicas, timeout);
     }
+    if (status == SERIATIM_OK)
+        status = link_push_rows(L, self, 3);
     if (status == SERIATIM_OK)
         status = seriatim_push_send(self->client);
     return slu_link_begun(L, self, status, link_read_push);

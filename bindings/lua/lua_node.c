@@ -38,6 +38,18 @@ static int node_closed(lua_State *L)
     return slu_source_closed(L, slu_source_of(L));
 }
 
+/* node:expect_masters(): each connection is asked whether it leads to one; a replica ends it as READONLY */
+static int node_expect_masters(lua_State *L)
+{
+    slu_source *source = slu_source_of(L);
+    size_t i;
+    if (source->pid != getpid() || source->closed || !source->node)
+        return node_closed(L);
+    for (i = 0; i < SRT_CHANNELS; i++)
+        source->node->sessions[i].masters_only = 1;
+    return slu_true(L);
+}
+
 /* node:connected(channel, user, password, database) */
 static int node_connected(lua_State *L)
 {
@@ -155,7 +167,8 @@ void slu_open_node(lua_State *L)
     static const luaL_Reg methods[] = {
         {"connected", node_connected}, {"disconnected", node_disconnected}, {"output", node_output},
         {"sent", node_sent},           {"input", node_input},               {"tick", node_tick},
-        {"news", node_news},           {"waits", node_waits},               {NULL, NULL}};
+        {"news", node_news},           {"waits", node_waits},               {"expect_masters", node_expect_masters},
+        {NULL, NULL}};
     static const luaL_Reg functions[] = {{"node", node_new}, {NULL, NULL}};
     slu_class(L, SLU_NODE, methods, slu_source_gc);
     slu_methods(L, SLU_NODE, slu_deliveries);

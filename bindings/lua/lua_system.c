@@ -92,7 +92,7 @@ static int system_parse_url(lua_State *L)
     slu_set_text(L, "redacted", redacted->data, redacted->len);
     if (url->kind == SRT_URL_UNIX) {
         slu_set_cstr(L, "path", url->path);
-    } else {
+    } else if (url->kind != SRT_URL_SENTINEL) {
         slu_set_cstr(L, "host", url->host);
         slu_set_int(L, "port", url->port);
     }

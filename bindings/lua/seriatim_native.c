@@ -410,6 +410,7 @@ int luaopen_seriatim_native(lua_State *L)
     slu_open_system(L);
     slu_open_process(L);
     slu_open_signals(L);
+    slu_open_sentinel(L);
     slu_open_thread(L);
     slu_open_private_redis(L);
     return 1;

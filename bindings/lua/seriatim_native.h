@@ -135,6 +135,7 @@ void slu_open_policy(lua_State *L);
 void slu_open_system(lua_State *L);
 void slu_open_process(lua_State *L);
 void slu_open_signals(lua_State *L);
+void slu_open_sentinel(lua_State *L);
 void slu_open_thread(lua_State *L);
 void slu_open_private_redis(lua_State *L);
 void slu_functions(lua_State *L, const luaL_Reg *functions);

@@ -28,6 +28,16 @@ function check.integer(field, value, low, high)
   return check.refuse(field, ("an integer from %d to %d"):format(low, high), value)
 end
 
+---@return integer
+function check.wait_replicas(field, value)
+  return check.integer(field, value, 0, 1000)
+end
+
+---@return number
+function check.wait_timeout(field, value)
+  return check.seconds(field, value, 0.001, 10)
+end
+
 ---Is it a number without a fraction, and exact?
 ---@param value any
 ---@return boolean

@@ -20,21 +20,61 @@ local function result_of(added, folded, places)
   return { added = added, folded = folded, refused = #places, refused_at = places }
 end
 
----@param worker seriatim.Worker
----@param rows seriatim.JobRow[]
+---What one push may say; where it says nothing, the settings of these names do.
+---@class seriatim.PushOptions
+---@field wait_replicas integer?  how many replicas of Redis must have it before the push returns
+---@field wait_timeout number?  seconds they may take
+
+---Replicas, and seconds for them.
+local function wait_of(options)
+  options = options or {}
+  if type(options) ~= "table" then
+    check.refuse("options", "a table", options)
+  end
+  for name in pairs(options) do
+    if name ~= "wait_replicas" and name ~= "wait_timeout" then
+      errors.misuse(("unknown option %s; known are wait_replicas, wait_timeout"):format(check.shown(name)))
+    end
+  end
+  local replicas, timeout = options.wait_replicas, options.wait_timeout
+  return replicas ~= nil and check.wait_replicas("wait_replicas", replicas) or settings.wait_replicas,
+    timeout ~= nil and check.wait_timeout("wait_timeout", timeout) or settings.wait_timeout
+end
+
+local function not_replicated(shortage, result)
+  local err = errors.new("NOT_REPLICATED", shortage)
+  err.result = result
+  return nil, err
+end
+
+---The result of a push, or what was said of it, from what connection:call("push", ...) gives.
 ---@return seriatim.PushResult?
 ---@return seriatim.Error? err
-function client.write(worker, rows)
-  if #rows == 0 then
-    return result_of(0, 0, {})
-  end
-  local added, folded, places = pool.ask(function(connection)
-    return connection:call("push", connection:number(worker:queue_settings()), rows, nil)
-  end)
+function client.outcome(added, folded, places, shortage)
   if not added then
     return nil, folded
   end
-  return result_of(added, folded, places)
+  local result = result_of(added, folded, places)
+  if shortage then
+    return not_replicated(shortage, result)
+  end
+  return result
+end
+
+---@param worker seriatim.Worker
+---@param rows seriatim.JobRow[]
+---@param replicas integer?  nil: as the settings say; so for timeout
+---@param timeout number?
+---@return seriatim.PushResult?
+---@return seriatim.Error? err
+function client.write(worker, rows, replicas, timeout)
+  if #rows == 0 then
+    return result_of(0, 0, {})
+  end
+  replicas, timeout = replicas or settings.wait_replicas, timeout or settings.wait_timeout
+  return client.outcome(pool.ask(function(connection)
+    return connection:call("push", connection:number(worker:queue_settings()), rows, replicas, timeout, nil)
+  end))
 end
 
 local function through(chain, worker, list, write)
@@ -49,10 +89,14 @@ end
 ---Checks everything, passes the jobs through the client middlewares, checks again and writes.
 ---@param worker seriatim.Worker
 ---@param list seriatim.Job[]
+---@param options seriatim.PushOptions?
 ---@return seriatim.PushResult?
 ---@return seriatim.Error? err
-function client.push(worker, list)
-  return client.push_by(client.write, worker, list)
+function client.push(worker, list, options)
+  local replicas, timeout = wait_of(options)
+  return client.push_by(function(to, rows)
+    return client.write(to, rows, replicas, timeout)
+  end, worker, list)
 end
 
 ---As push, with another function that writes the rows.

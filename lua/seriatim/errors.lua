@@ -9,6 +9,8 @@ local errors = {}
 ---  POOL_TIMEOUT     all connections were busy for pool_timeout seconds
 ---  QUEUE_FULL       nginx: too many jobs of push_later wait for Redis
 ---  UNKNOWN_OUTCOME  a push was sent and no answer came for 30 s: the message names the chunks that may have been written
+---  NOT_REPLICATED   a push is written, all of it, but fewer replicas than wait_replicas said in wait_timeout that they have it;
+---                   the error's field result is what the push would have given
 ---  STALE            what was reported belongs to a lease that another node has taken since
 ---  FULL             Redis is at its maxmemory and refuses writes
 ---  GENERATION       the queue was resharded meanwhile
@@ -24,6 +26,7 @@ local errors = {}
 ---@class seriatim.Error
 ---@field kind string
 ---@field message string
+---@field result seriatim.PushResult?
 local Error = {}
 Error.__index = Error
 Error.__name = "seriatim.Error"

@@ -36,10 +36,11 @@ end
 
 ---As perform_async, past an override of it.
 ---@param jobs seriatim.Job[]
+---@param options seriatim.PushOptions?
 ---@return seriatim.PushResult?
 ---@return seriatim.Error? err
-function Queue:push(jobs)
-  return client.push(self.worker, jobs)
+function Queue:push(jobs, options)
+  return client.push(self.worker, jobs, options)
 end
 
 ---The records of these ids.

@@ -104,6 +104,8 @@ local DECLARED = {
   { "format_error", check.callable, value_of(message_of) },
   { "dump_error", check.callable, value_of(same) },
   { "load_error", check.callable, value_of(same) },
+  { "wait_replicas", check.wait_replicas, value_of(0) },
+  { "wait_timeout", check.wait_timeout, value_of(1) },
   { "lease_time", seconds(0.2, 3600), value_of(10) },
   { "stop_timeout", seconds(0, 86400), value_of(25) },
   { "namespace", text(1, 128), value_of("seriatim"), true },

@@ -36,7 +36,7 @@ worker.all = {}
 ---@field perform nil|fun(payloads_by_id: table<string, any[]>, batch: seriatim.Batch)
 ---@field retry_in nil|fun(count: integer): number  seconds until the next run after the (count + 1)-th failure in a row
 ---@field retries_exhausted nil|fun(jobs: seriatim.ExhaustedJob[])  called once for jobs whose retries are used up
----@field perform_async nil|fun(worker: seriatim.Worker, jobs: table[]): seriatim.PushResult?, seriatim.Error?
+---@field perform_async nil|fun(worker: seriatim.Worker, jobs: table[], options: seriatim.PushOptions?): seriatim.PushResult?, seriatim.Error?
 ---@field shards_count integer?  5; 1 to 4096. It creates the queue; later Redis decides
 ---@field batch_size integer?  1; up to 1000 ids a call of perform
 ---@field max_retry_count integer?  25; an id dies at its (max_retry_count + 1)-th failure
@@ -116,13 +116,14 @@ end
 
 function Worker.retries_exhausted(_) end
 
----Pushes jobs. May be overridden, and call seriatim.push(worker, jobs). Raises misuse, naming the job and the field, before
+---Pushes jobs. May be overridden, and call seriatim.push(worker, jobs, options). Raises misuse, naming the job and the field, before
 ---anything is written.
 ---@param list seriatim.Job[]
----@return seriatim.PushResult?  nil: Redis cannot be reached or refuses
+---@param options seriatim.PushOptions?
+---@return seriatim.PushResult?  nil: Redis cannot be reached or refuses, or too few replicas have it
 ---@return seriatim.Error? err
-function Worker:perform_async(list)
-  return client.push(self, list)
+function Worker:perform_async(list, options)
+  return client.push(self, list, options)
 end
 
 ---The queue's figures now, and at .shards those of each.

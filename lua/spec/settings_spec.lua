@@ -25,6 +25,8 @@ local REFUSED = {
   load_error = { 5 },
   lease_time = { 0.1, 4000 },
   stop_timeout = { -1 },
+  wait_replicas = { -1, 1001, 1.5, "1" },
+  wait_timeout = { 0, 11, NAN },
   namespace = { "", ("x"):rep(129), 5 },
   workers = { 5, "x" },
 }

@@ -1,6 +1,6 @@
 -- Signals act at once, whatever the server's threads do.
 local command = require "support.command"
-local figures = require "support.figures"
+local counts = require "support.figures"
 local native = require "seriatim.native"
 local seriatim = require "seriatim"
 
@@ -147,7 +147,7 @@ describe("signals", function()
 
   it("F24 many TTINs under load do no harm", function()
     local server = serve("sleep", 1, 0.01, "-c", "3")
-    for number = 1, figures.count(50, 1000) do
+    for number = 1, counts.count(50, 1000) do
       assert(queue():perform_async { { id = number } })
       server:signal("TTIN")
       command.eventually(function() return select(2, server:log():gsub(" thread main: ", "")) >= number end)

@@ -56,7 +56,7 @@ function native.parse_url(url) end
 local operations = {}
 ---@return integer number
 function operations:queue(settings) end
-function operations:push(queue, rows) end -- Result: added, folded, {places of refused jobs}
+function operations:push(queue, rows, replicas, timeout) end -- Result: added, folded, {places of refused jobs}, what was said of too few replicas
 function operations:layout(queue) end -- Result: shards_count as Redis has it, 0 when there is no such queue
 ---kinds of queries and actions are the numbers of the core's enums, from 0; min, max, limit, ids: or nil
 function operations:query(queue, kind, reverse, min, max, limit, shard, ids) end -- Result: a list of tables with all fields of each record; shard -1: all
@@ -88,6 +88,8 @@ function native.client(namespace, name, max_payload) end
 ---user, password: or nil. fresh false: a kept-alive connection whose handshake was made before.
 function client:connected(user, password, database, fresh) end
 function client:disconnected() end
+---Each connection is asked whether it leads to a master; a replica ends it as READONLY. node:expect_masters() does the same.
+function client:expect_master() end
 ---@return string bytes to send now, maybe ""
 function client:output() end
 function client:sent(count) end
@@ -98,6 +100,21 @@ function client:status() end
 ---Ends what is under way (kind: "IO", "TIMEOUT", or what input said); a push may make it UNKNOWN_OUTCOME. Gives what status() does.
 function client:give_up(kind, why) end
 function client:close() end
+
+---Where the master of a redis+sentinel:// URL is, for hosts with sockets of their own.
+---@class seriatim.Sentinel
+local sentinel = {}
+function native.sentinel(url) end
+---All of them may be asked again.
+function sentinel:begin() end
+---host, port, tls of the one to ask now; or nil, kind, message: all were asked.
+function sentinel:next() end
+---@return string bytes to send to it
+function sentinel:output() end
+---"again"; host, port, tls of the master; or nil: this one does not know.
+function sentinel:input(bytes) end
+---This one cannot be asked, and why.
+function sentinel:failed(why) end
 
 ---What a runner and a node share. @class seriatim.Deliveries
 local deliveries = {}

@@ -86,6 +86,7 @@ function Channel:read_always()
     local sock, _, why = socket.connect(self.url, socket.CONNECT_MS)
     if sock then
       why = self:use(sock)
+      socket.lost(self.url)
     end
     self:tell(why, sock ~= nil)
     self.attempts = self.attempts + 1

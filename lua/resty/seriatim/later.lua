@@ -114,8 +114,11 @@ local function push_one(write, keep)
     return false
   end
   drop(count, rows)
-  if ok and result then
+  if ok and (result or errors.is(err, "NOT_REPLICATED")) then
     counts.pushed = counts.pushed + #rows
+    if err then
+      log.warn("later", tostring(err))
+    end
   else
     failed(rows, ok and err or result)
   end
@@ -165,7 +168,7 @@ local function write_blocking(connection, deadline)
     if left <= 0 then
       return nil, errors.new("TIMEOUT", "the nginx worker ends")
     end
-    return connection:call("push", connection:number(worker:queue_settings()), rows, left)
+    return client.outcome(connection:call("push", connection:number(worker:queue_settings()), rows, 0, 1, left))
   end, false)
 end
 

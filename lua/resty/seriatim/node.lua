@@ -60,13 +60,16 @@ function nodes.make(options)
   local groups, own = node.split(shards), settings.build_scheduler()
   local id, scheduler = node.new_id(), node.scheduler_number(own)
   local made = new_native(id, groups and #groups or options.threads, scheduler)
+  local parsed = errors.must(socket.parse(url))
+  if parsed.has_sentinels then
+    made:expect_masters()
+  end
   local numbers, by_number = node.add_workers(made, options.workers), {}
   for worker, number in pairs(numbers) do
     by_number[number] = worker
   end
   local seats = node.add_groups(made, groups, numbers, scheduler, options.threads)
   made:start()
-  local parsed = errors.must(socket.parse(url))
   local text = "node %s with %d light threads runs %s on %s"
   log.info("start", text:format(id, #seats, node.queue_names(options.workers), parsed.redacted))
   return { id = id, node = made, url = parsed, workers = by_number, groups = seats, scheduler = own, shards_count = #shards }

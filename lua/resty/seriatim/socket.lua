@@ -1,6 +1,7 @@
 -- Cosockets to Redis: Unix socket, TCP, or TLS with verification.
 
 local native = require "seriatim.native"
+local sentinel = require "resty.seriatim.sentinel"
 
 local tcp = ngx.socket.tcp
 
@@ -34,24 +35,56 @@ local function failed(url, err)
   return nil, kind, ("cannot connect to %s: %s"):format(url.redacted, err)
 end
 
----@param url table  of native.parse_url
+local function open(at, patience, options)
+  local sock = tcp()
+  sock:settimeouts(patience, SILENCE_MS, SILENCE_MS)
+  local connected, err = dial(sock, at, options)
+  if not connected then
+    return nil, err
+  end
+  local secured
+  secured, err = secure(sock, at)
+  if not secured then
+    sock:close()
+    return nil, "TLS: " .. err
+  end
+  return sock
+end
+
+---Each master has idle connections of its own.
+local function options_at(at, options)
+  if options then
+    options.pool = ("%s at %s:%d"):format(options.pool, at.host, at.port)
+  end
+  return options
+end
+
+---@param url table  of socket.parse
 ---@param patience integer  ms
 ---@param pool table?  options of nginx's pool of idle connections; nil: a connection of its own
 ---@return table? socket  or nil, kind and message
 function socket.connect(url, patience, pool)
-  local sock = tcp()
-  sock:settimeouts(patience, SILENCE_MS, SILENCE_MS)
-  local connected, err = dial(sock, url, pool)
-  if not connected then
-    return failed(url, err)
+  local at = url
+  if url.has_sentinels then
+    local master, kind, message = sentinel.master(url, open)
+    if not master then
+      return nil, kind, message
+    end
+    at, pool = master, options_at(master, pool)
   end
-  local secured
-  secured, err = secure(sock, url)
-  if not secured then
-    sock:close()
-    return failed(url, "TLS: " .. err)
+  local sock, err = open(at, patience, pool)
+  if sock then
+    return sock
   end
-  return sock
+  socket.lost(url)
+  return failed(url, err)
+end
+
+---A connection ended: its Redis may be no master any more.
+function socket.lost(url)
+  if url.has_sentinels then
+    sentinel.forget(url)
+  end
 end
 
 ---Milliseconds until the next attempt after so many failures in a row: 50, 100, ... 1000, each shortened by up to a half.
@@ -63,7 +96,11 @@ end
 
 ---@return table? url, string? kind, string? message
 function socket.parse(url)
-  return native.parse_url(url)
+  local parsed, kind, message = native.parse_url(url)
+  if parsed then
+    parsed.text, parsed.has_sentinels = url, parsed.scheme == "redis+sentinel"
+  end
+  return parsed, kind, message
 end
 
 return socket

@@ -10,7 +10,6 @@ local socket = require "resty.seriatim.socket"
 
 local MAX_PAYLOAD = 0 -- the core's default, 1 MiB
 local FIRST_LIMIT_MS = 5000 -- of an operation before the first connection: a wrong URL shows soon
-local LIMIT_MS = 30000 -- of an operation, from its last answer: half of the time for which a shard remembers a push
 local IDLE_MS = 60000 -- how long nginx keeps an unused connection
 local QUEUE = 100000 -- operations of an nginx worker that may wait for a free connection
 local READ_BYTES = 65536
@@ -18,8 +17,9 @@ local READ_BYTES = 65536
 local FINAL = { AUTH = true, SERVER = true, INVALID = true, UNSUPPORTED = true, NOMEM = true }
 local AT_ONCE = { PROTOCOL = true, IO = true, TIMEOUT = true } -- the end of an open connection that needs no pause
 
+---LIMIT_MS: of an operation, from its last answer; half of the time for which a shard remembers a push.
 ---@type seriatim.TransportMaker
-local transport = {}
+local transport = { LIMIT_MS = 30000 }
 
 ---@class seriatim.CosocketTransport: seriatim.Transport
 local Transport = {}
@@ -40,6 +40,9 @@ function transport.open(url, namespace)
   client, kind, message = errors.guard(native.client, namespace, "seriatim-client", MAX_PAYLOAD)
   if not client then
     return errors.weather(kind, message)
+  end
+  if parsed.has_sentinels then
+    client:expect_master()
   end
   return setmetatable({ client = client, address = parsed, was_up = false }, Transport)
 end
@@ -102,7 +105,7 @@ end
 
 ---Milliseconds that it may still take.
 function Transport:patience(run)
-  local limit = self.was_up and LIMIT_MS or FIRST_LIMIT_MS
+  local limit = self.was_up and transport.LIMIT_MS or FIRST_LIMIT_MS
   return math.min(run.began + limit, run.ends) - native.now_ms()
 end
 
@@ -113,6 +116,7 @@ end
 
 ---The connection has ended, or could not be made.
 function Transport:lose(run, kind, message, pauses)
+  socket.lost(self.address)
   if FINAL[kind] then
     self.client:give_up(kind, message)
     return

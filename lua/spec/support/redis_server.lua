@@ -21,10 +21,19 @@ local function quoted(text)
   return "'" .. tostring(text):gsub("'", "'\\''") .. "'"
 end
 
+---One that nobody listens at now.
+---@return string
+function RedisServer.free_port()
+  return output_of("/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind((\"127.0.0.1\", 0)); print(s.getsockname()[1])'")
+end
+
+---options: more words of redis-server's command line.
+---@param options string?
 ---@return spec.RedisServer
-function RedisServer.start()
+function RedisServer.start(options)
   local folder = output_of("mktemp -d")
   local self = setmetatable({ folder = folder, socket = folder .. "/s", url = "unix://" .. folder .. "/s" }, RedisServer)
+  self.options = OPTIONS .. " " .. (options or "")
   self:begin()
   return self
 end
@@ -32,7 +41,7 @@ end
 ---Starts it, also again after stop.
 function RedisServer:begin()
   local command = "redis-server %s --unixsocket %s --dir %s >%s/log 2>&1 & echo $!"
-  self.pid = output_of(command:format(OPTIONS, self.socket, self.folder, self.folder))
+  self.pid = output_of(command:format(self.options, self.socket, self.folder, self.folder))
   for _ = 1, 500 do
     if self:call("PING") == "PONG" then
       return
