@@ -33,7 +33,7 @@ RSpec.describe "SIGKILL" do
   end
 
   it "F1, F3 workers of all languages are killed at random while Redis forgets its scripts" do
-    kills = Figures.count(Integer(ENV.fetch("KILLS", "1000")), 10_000)
+    kills = Figures.count(1_000, 10_000)
     kit.queue("Random", shards_count: 48, **SETTINGS)
     kit.watch_leases
     storm = Storm.new(kit, "Random", (1..400).map { |number| "id#{number}" })
@@ -41,7 +41,6 @@ RSpec.describe "SIGKILL" do
       kit.worker(WEIGHTS.sample(random: kit.random), lease: 0.2 + kit.random.rand(0.2), threads: kit.random.rand(1..6),
                  nodes: kit.random.rand(3).zero? ? nil : 1)
     end
-    from = Journal.now
     storm.during do
       8.times { start.call }
       kills.times do
@@ -51,19 +50,16 @@ RSpec.describe "SIGKILL" do
       end
       kit.living.each(&:kill)
     end
-    puts Journal.now - from
     figures("random SIGKILLs", kills, finish("Random"), storm)
   end
 
   it "F1, F3 workers of all languages are killed at each of eight points" do
-    each = Figures.count(Integer(ENV.fetch("EACH", "250")), 1_000)
+    each = Figures.count(250, 1_000)
     kit.queue("Stepped", shards_count: 96, **SETTINGS)
     kit.watch_leases
     storm = Storm.new(kit, "Stepped")
     steps = Steps.new(kit, "Stepped", lanes: 48)
-    from = Journal.now
     storm.during(pushes: false) { steps.run(each, WEIGHTS.shuffle(random: kit.random)) }
-    puts Journal.now - from
     verdict = finish("Stepped")
     figures("stepped SIGKILLs", steps.died.values.sum, verdict, storm)
     Steps::POINTS.each { |point| Figures.note("F1", "stepped SIGKILLs: #{point}", steps.died[point]) }
