@@ -174,7 +174,7 @@ static int client_fail_plain(seriatim_client *c, int status)
 int srt_client_send(seriatim_client *c, srt_request *request)
 {
     uint64_t starts = c->gone + c->session.out.len;
-    request->number = c->session.connected ? (int64_t)starts : CLIENT_KEPT;
+    request->number = c->session.connected && c->session.greeting == 0 ? (int64_t)starts : CLIENT_KEPT;
     if (srt_session_send(&c->session, request) != SERIATIM_OK)
         return client_fail_plain(c, SERIATIM_NOMEM);
     c->asked++;
@@ -320,15 +320,22 @@ void srt_client_expect_master(seriatim_client *c)
     c->session.masters_only = 1;
 }
 
-int srt_client_connected(seriatim_client *c, const char *user, const char *password, int database)
+/* All that waits is in the output now, from here on at the earliest. */
+static void client_number(seriatim_client *c)
 {
     srt_request *r;
+    for (r = c->session.first; r; r = r->next)
+        if (r->number != CLIENT_LEFT)
+            r->number = (int64_t)c->gone;
+}
+
+int srt_client_connected(seriatim_client *c, const char *user, const char *password, int database)
+{
     int status = srt_session_connected(&c->session, user, password, database, c->name.len ? c->name.data : NULL);
     if (status != SERIATIM_OK)
         return status;
-    for (r = c->session.first; r; r = r->next)
-        if (r->number != CLIENT_LEFT)
-            r->number = (int64_t)c->gone; /* at the earliest */
+    if (c->session.greeting == 0)
+        client_number(c);
     return SERIATIM_OK;
 }
 
@@ -453,6 +460,15 @@ static int client_take(seriatim_client *c, srt_request *r, const srt_reply *repl
     return SERIATIM_OK;
 }
 
+static int client_next(seriatim_client *c, srt_request **r, srt_reply *reply, seriatim_error *error)
+{
+    size_t greeting = c->session.greeting;
+    int status = srt_session_next(&c->session, r, reply, error);
+    if (greeting > 0 && c->session.greeting == 0)
+        client_number(c);
+    return status;
+}
+
 int srt_client_input(seriatim_client *c, const char *data, size_t len, seriatim_error *error)
 {
     srt_request *r;
@@ -460,7 +476,7 @@ int srt_client_input(seriatim_client *c, const char *data, size_t len, seriatim_
     int status = srt_session_input(&c->session, data, len);
     if (status != SERIATIM_OK)
         return srt_fail(error, status, status == SERIATIM_NOMEM ? "out of memory" : "an answer of Redis is too large");
-    while ((status = srt_session_next(&c->session, &r, &reply, error)) == SERIATIM_OK) {
+    while ((status = client_next(c, &r, &reply, error)) == SERIATIM_OK) {
         status = client_take(c, r, &reply, error);
         if (status != SERIATIM_OK)
             return status;

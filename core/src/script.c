@@ -131,9 +131,15 @@ static void session_append(srt_session *s, srt_request *r)
     s->waiting++;
 }
 
+/* What follows a refused AUTH or SELECT would be done as another user, or in another database. */
+static int session_may_send(const srt_session *s, const srt_request *r)
+{
+    return s->connected && (r->handshake || s->greeting == 0);
+}
+
 static int session_queue(srt_session *s, srt_request *r, int by_text)
 {
-    if (r->tail.failed || (s->connected && session_encode(s, r, by_text) != SERIATIM_OK)) {
+    if (r->tail.failed || (session_may_send(s, r) && session_encode(s, r, by_text) != SERIATIM_OK)) {
         session_free_request(s, r);
         return SERIATIM_NOMEM;
     }
@@ -149,7 +155,7 @@ int srt_session_send(srt_session *s, srt_request *r)
 /* Asks once more what Redis did not do. The request is kept also when memory is short: the next connection sends it. */
 static int session_repeat(srt_session *s, srt_request *r, int by_text)
 {
-    int status = s->connected ? session_encode(s, r, by_text) : SERIATIM_OK;
+    int status = session_may_send(s, r) ? session_encode(s, r, by_text) : SERIATIM_OK;
     session_append(s, r);
     return status;
 }
@@ -180,6 +186,7 @@ static int session_handshake(srt_session *s, int kind, const char *const *words,
     for (i = 0; i < n; i++)
         srt_request_text(r, words[i]);
     r->handshake = kind;
+    s->greeting++;
     return session_queue(s, r, 0);
 }
 
@@ -240,10 +247,11 @@ int srt_session_connected(srt_session *s, const char *user, const char *password
     s->first = s->last = NULL;
     s->waiting = 0;
     s->connected = 1;
+    s->greeting = 0;
     status = session_greet(s, user, password, database, name);
     for (r = old; r; r = old) {
         old = r->next;
-        if (status == SERIATIM_OK)
+        if (status == SERIATIM_OK && s->greeting == 0)
             status = session_encode(s, r, 0);
         session_append(s, r);
     }
@@ -255,6 +263,7 @@ int srt_session_connected(srt_session *s, const char *user, const char *password
 void srt_session_disconnected(srt_session *s)
 {
     s->connected = 0;
+    s->greeting = 0;
     srt_bytes_clear(&s->out);
 }
 
@@ -305,6 +314,18 @@ static int session_check_role(const srt_reply *reply, seriatim_error *error)
                     reply->count > 1 && t[1].data ? t[1].data : "unknown");
 }
 
+/* The last greeting was answered: sends what waited for that. */
+static int session_greeted(srt_session *s)
+{
+    const srt_request *r;
+    int status = SERIATIM_OK;
+    if (--s->greeting > 0)
+        return SERIATIM_OK;
+    for (r = s->first; r && status == SERIATIM_OK; r = r->next)
+        status = session_encode(s, r, 0);
+    return status;
+}
+
 int srt_session_next(srt_session *s, srt_request **request, srt_reply *reply, seriatim_error *error)
 {
     for (;;) {
@@ -325,6 +346,8 @@ int srt_session_next(srt_session *s, srt_request **request, srt_reply *reply, se
             srt_session_done(s, r);
             if (status != SERIATIM_OK)
                 return status;
+            if (session_greeted(s) != SERIATIM_OK)
+                return srt_fail_plain(error, SERIATIM_NOMEM);
         } else if (r->script != srt_script_none && reply_is_noscript(reply)) {
             if (session_repeat(s, r, 1) != SERIATIM_OK)
                 return srt_fail_plain(error, SERIATIM_NOMEM);

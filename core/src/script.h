@@ -41,6 +41,7 @@ typedef struct srt_session {
     srt_request *first, *last; /* sent or to be sent, not yet answered */
     srt_request *spare;
     size_t waiting;            /* their number */
+    size_t greeting;           /* greetings that have no answer: until then nothing else is sent */
     int connected;
     int masters_only;          /* each connection is asked for its ROLE; a replica ends it as SERIATIM_READONLY */
     int listens;               /* a subscriber: after the handshake, replies come unasked */

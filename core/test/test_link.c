@@ -662,6 +662,21 @@ static void test_f15_refused_credentials_are_final(void **state)
     assert_true(now_ms() - before < 2000);
 }
 
+/* Behind a refused SELECT nothing is sent: it would be done in another database. */
+static void test_f15_a_refused_database_gets_nothing(void **state)
+{
+    server *s = *state;
+    char url[160];
+    seriatim_link *link;
+    ask(s, "FLUSHALL");
+    snprintf(url, sizeof url, "unix://%s?db=99999", s->socket);
+    link = new_link(url, "elsewhere", 1, "merge");
+    begin_jobs(link, "x", 0, 10, 10);
+    assert_int_equal(drive(link), SERIATIM_SERVER);
+    seriatim_link_free(link);
+    assert_int_equal(ask(s, "DBSIZE"), 0);
+}
+
 static void test_p2_an_idle_connection_was_closed(void **state)
 {
     server *s = *state;
@@ -827,6 +842,7 @@ int main(void)
         cmocka_unit_test(test_f16_f18_a_silent_connection_is_replaced),
         cmocka_unit_test(test_nobody_listens),
         cmocka_unit_test(test_f15_refused_credentials_are_final),
+        cmocka_unit_test(test_f15_a_refused_database_gets_nothing),
         cmocka_unit_test(test_p2_an_idle_connection_was_closed),
         cmocka_unit_test(test_reset_ends_what_is_under_way),
         cmocka_unit_test(test_a_fork_shares_nothing),

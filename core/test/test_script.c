@@ -85,21 +85,24 @@ static void test_all_go_again_after_a_reconnect_in_order(void **state)
     for (i = 0; i < 3; i++)
         ask(&s, i);
     assert_int_equal(srt_session_connected(&s, "user", "secret", 2, "name"), SERIATIM_OK);
+    assert_int_equal(sends(&s, "EVALSHA\r\n"), 0); /* the greeting may be refused */
+    assert_int_equal(hears(&s, "+OK\r\n+OK\r\n+OK\r\n", &r, &error), SERIATIM_AGAIN);
     assert_int_equal(sends(&s, "EVALSHA\r\n"), 3);
-    assert_int_equal(hears(&s, "+OK\r\n+OK\r\n+OK\r\n:1\r\n", &r, &error), SERIATIM_OK);
+    assert_int_equal(hears(&s, ":1\r\n", &r, &error), SERIATIM_OK);
     assert_int_equal(r->kind, 0);
     srt_session_done(&s, r);
     srt_session_disconnected(&s);
     ask(&s, 3);
     assert_int_equal(srt_session_connected(&s, NULL, "secret", 0, NULL), SERIATIM_OK);
+    assert_int_equal(hears(&s, "+OK\r\n", &r, &error), SERIATIM_AGAIN);
     assert_int_equal(sends(&s, "EVALSHA\r\n"), 3);
-    assert_int_equal(hears(&s, "+OK\r\n:1\r\n", &r, &error), SERIATIM_OK);
+    assert_int_equal(hears(&s, ":1\r\n", &r, &error), SERIATIM_OK);
     assert_int_equal(r->kind, 1);
     srt_session_done(&s, r);
     srt_session_free(&s);
 }
 
-static void test_a_refused_handshake_ends_the_connection(void **state)
+static void test_f15_a_refused_handshake_ends_the_connection(void **state)
 {
     srt_session s;
     srt_request *r;
@@ -109,6 +112,7 @@ static void test_a_refused_handshake_ends_the_connection(void **state)
     ask(&s, 1);
     assert_int_equal(srt_session_connected(&s, NULL, "wrong", 0, NULL), SERIATIM_OK);
     assert_int_equal(hears(&s, "-WRONGPASS x\r\n", &r, &error), SERIATIM_AUTH);
+    assert_int_equal(sends(&s, "EVALSHA\r\n"), 0);
     srt_session_disconnected(&s);
     assert_int_equal(s.waiting, 1);
     srt_session_free(&s);
@@ -155,7 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_noscript_goes_again_as_text),
         cmocka_unit_test(test_all_go_again_after_a_reconnect_in_order),
-        cmocka_unit_test(test_a_refused_handshake_ends_the_connection),
+        cmocka_unit_test(test_f15_a_refused_handshake_ends_the_connection),
         cmocka_unit_test(test_every_allocation_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
