@@ -1,17 +1,23 @@
 # frozen_string_literal: true
 
-# A process that pushes numbers 1..count to each of its ids, one by one, and notes each push that returned.
+# A process that pushes numbers 1..count to each of its ids, one by one, and notes each push that returned. One that too few
+# replicas have goes again.
 require "seriatim"
 require_relative "workload"
 
 SETTINGS = JSON.parse(ENV.fetch("WORKLOAD"), symbolize_names: true)
+SETTINGS.fetch(:seriatim, {}).each { |name, value| Seriatim.public_send(:"#{name}=", value) }
 worker = Workload.worker(SETTINGS.fetch(:queue), SETTINGS.fetch(:workers).fetch(SETTINGS.fetch(:queue).to_sym))
 until_file = SETTINGS[:until]
 payload = SETTINGS.fetch(:payload, {})
 
 (1..SETTINGS.fetch(:count)).each do |number|
   SETTINGS.fetch(:ids).each do |id|
-    worker.perform_async([{ id: id, payload: { n: number, **payload } }])
+    begin
+      worker.perform_async([{ id: id, payload: { n: number, **payload } }])
+    rescue Seriatim::NotReplicated
+      retry
+    end
     Workload.journal.pushed(worker.queue_name, id, [number])
   end
   sleep(SETTINGS.fetch(:pause, 0))
