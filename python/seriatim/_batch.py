@@ -29,11 +29,15 @@ class Batch(Mapping[Id, list[Any]]):
         payloads_by_id: dict[Id, list[Any]],
         places: dict[Id, int] | None,
     ) -> None:
-        """places: of the ids in the delivery; None: all are there, in this order."""
+        """
+        payloads_by_id: user code may change it.
+        places: of the ids in the delivery; None: all are there, in this order.
+        """
         self._worker = worker
         self._delivery = delivery
         self._payloads_by_id = payloads_by_id
         self._places = places
+        self._ids = tuple(payloads_by_id)
         self._rows: dict[Id, _native.ClaimedRow] = {}
         self._outcomes: dict[Id, object] = {}
 
@@ -74,8 +78,8 @@ class Batch(Mapping[Id, list[Any]]):
     def extend(self, seconds: float) -> None:
         """Lets every id of the batch run for so many more seconds from now, where the worker has a `ttr`."""
         _check.seconds("seconds", seconds, 0.0, 31_536_000.0)
-        for id in self._payloads_by_id:
-            self._delivery.extend(self._place(id), float(seconds))
+        for place in self._all_places().values():
+            self._delivery.extend(place, float(seconds))
 
     def fence(self, id: Id | int) -> int:
         """Greater than that of every earlier claim of the id: for guarding writes elsewhere."""
@@ -101,20 +105,20 @@ class Batch(Mapping[Id, list[Any]]):
         """An error (exception or str) or DONE, where one was reported."""
         return self._outcomes.get(id, otherwise)
 
-    def _place(self, id: Id) -> int:
+    def _all_places(self) -> dict[Id, int]:
         if self._places is None:
-            self._places = {known: place for place, known in enumerate(self._payloads_by_id)}
-        return self._places[id]
+            self._places = {id: place for place, id in enumerate(self._ids)}
+        return self._places
 
     def _row(self, id: Id | int) -> _native.ClaimedRow:
         known = self._known(id)
         if known not in self._rows:
-            self._rows[known] = self._delivery.job(self._place(known))
+            self._rows[known] = self._delivery.job(self._all_places()[known])
         return self._rows[known]
 
     def _known(self, id: Id | int) -> Id:
         known = _handed_out(id)
-        if known not in self._payloads_by_id:
+        if known not in self._all_places():
             raise Invalid(f"the batch holds no id {known!r}")
         return known
 

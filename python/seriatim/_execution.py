@@ -207,11 +207,11 @@ class Execution:
     # ---- outcomes
 
     def _conclude(self, error: BaseException | None) -> None:
-        """The outcome of every id; without one of its own it shares the call's."""
-        assert self._payloads is not None
-        for at, id in enumerate(self._payloads):
-            place = at if self._places is None else self._places[id]
-            outcome = error if self._batch is None else self._batch._outcome(id, error)
+        """The outcome of every id, whatever user code made of the dict; without one of its own it shares the call's."""
+        for place, row in enumerate(self._all_rows()):
+            if self._places is not None and row[0] not in self._places:
+                continue
+            outcome = error if self._batch is None else self._batch._outcome(row[0], error)
             if outcome is None or outcome is DONE:
                 self._delivery.done(place)
             else:

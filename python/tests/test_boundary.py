@@ -9,10 +9,12 @@ import logging
 import math
 import os
 import re
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from queue import Queue
 from typing import Any
 
@@ -279,6 +281,53 @@ def test_f9_whatever_an_id_is_reported_to_fail_with(error: Any, kind: str) -> No
     serve(recorder)
     eventually(lambda: includes(recorder.metrics, processed=1, failed=1, busy=0))
     assert [record["id"] for record in recorder.queries.range_by_retry_count(0, 0)] == ["1"]
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+@pytest.mark.parametrize("codec", ["json", (lambda payload: b"x", len)], ids=["json", "own"])
+def test_f9_whatever_perform_made_of_its_dict(codec: Any, kind: str) -> None:
+    """Emptied, turned round or filled with others: each id has its own outcome."""
+
+    def change(payloads_by_id: Any, batch: Any) -> None:
+        first = sorted(payloads_by_id)[0]
+        payloads_by_id.pop(first)
+        payloads_by_id["other"] = payloads_by_id.pop(sorted(payloads_by_id)[0])
+        batch.fail(first, "first")
+        payloads_by_id.clear()
+        with pytest.raises(seriatim.Invalid):
+            batch.done("other")
+        batch.extend(5)
+        raise RuntimeError("all others")
+
+    async def perform_async(payloads_by_id: Any, batch: Any) -> None:
+        change(payloads_by_id, batch)
+
+    members = {"shards_count": 1, "batch_size": 5, "codec": codec, "retry_in": lambda self, count: 60}
+    recorder = worker("Changed", change if kind == "def" else perform_async, **members)
+    recorder.perform_async([{"id": id, "payload": 1} for id in "abcde"])
+    server = serve(recorder, threads=1)
+    eventually(lambda: includes(recorder.metrics, failed=5, busy=0))
+    errors = {record["id"]: record["error"] for record in recorder.queries.fetch(list("abcde"))}
+    assert errors == {"a": "first", **dict.fromkeys("bcde", "all others")}
+    assert server.stop(30) is True
+
+
+@pytest.mark.parametrize("leave", [lambda: None, fail(RuntimeError("child")), lambda: sys.exit(3)], ids=["return", "raise", "exit"])
+def test_f9_f19_a_child_forked_in_a_job_has_no_outcome_to_give(leave: Callable[[], None], tmp_path: Path) -> None:
+    def perform(payloads_by_id: Any, batch: Any) -> None:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            leave()
+            return
+        (tmp_path / "code").write_text(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
+
+    recorder = worker("Parent", perform, shards_count=1)
+    server = serve(recorder, threads=1)
+    recorder.perform_async([{"id": 1}, {"id": 2}])
+    eventually(lambda: includes(recorder.metrics, processed=2, failed=0, busy=0))
+    assert (tmp_path / "code").read_text() != "-14"  # it ended, and by itself
+    assert server.stop(30) is True
 
 
 def raises(*arguments: Any) -> Any:
