@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from math import isinf, isnan
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Union, cast
@@ -12,7 +12,6 @@ from ._jobs import AnyId, Id
 from ._settings import settings
 
 if TYPE_CHECKING:
-    from ._codec import Codec
     from ._worker import Worker
 
 T = TypeVar("T")
@@ -168,17 +167,18 @@ class Queries:
     def _record(self, row: dict[str, Any], shape: type[T]) -> T:
         codec = self._worker._payload_codec()
         record = {field: row[field] for field in shape.__annotations__ if row[field] is not None}
-        record["payloads"] = [(_payload(codec, data), score) for data, score in row["payloads"]]
+        record["payloads"] = [(_loaded(codec.load, data), score) for data, score in row["payloads"]]
         if "error" in record:
-            record["error"] = settings.load_error(record["error"])
+            record["error"] = _loaded(settings.load_error, record["error"])
         return cast(T, record)
 
 
-def _payload(codec: Codec, data: bytes) -> Any:
+def _loaded(load: Callable[[Any], Any], stored: str | bytes) -> Any:
+    """What the application cannot read is shown as it is stored."""
     try:
-        return codec.load(data)
+        return load(stored)
     except Exception:
-        return data
+        return stored
 
 
 def _bound(value: Bound | None) -> bytes | None:
