@@ -857,8 +857,8 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
         s->pending_since = now;
         srt_free(node->mem, list, sizeof *list);
         break;
-    case SRT_ASK_RELEASE:
-        s->state = SRT_OWNED;
+    case SRT_ASK_RELEASE: /* who stops needs no leave: an heir finds the heartbeat gone */
+        s->state = node->stopping ? SRT_FOREIGN : SRT_OWNED;
         break;
     default:
         break;

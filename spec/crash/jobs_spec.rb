@@ -206,4 +206,44 @@ RSpec.describe "Jobs and operators" do
     expect(percentile(busy, 0.99)).to be <= [percentile(calm, 0.99) * 2, 250].max # of a machine that others load
     expect(worker.actions.check[:findings]).to eq([])
   end
+
+  # ---- F34
+
+  # What `reshard` will do in the end: the shards' states and the layout say the next generation.
+  def change_layout(queue, shards, generation)
+    kit[queue].metrics[:shards].each_index do |shard|
+      kit.redis.call("SETRANGE", "seriatim:{#{queue}/#{shard}}:state", "0", [generation].pack("E"))
+    end
+    kit.redis.call("SET", "seriatim:{#{queue}}:layout", "#{generation} #{shards}")
+  end
+
+  # A running server of the old layout claims nothing more, and says why, until it is started anew.
+  it "F34 clients with an old layout reload it, servers with one touch nothing, in each language", limit: 120 do
+    kit.queue("Layout", shards_count: 5, fold: "list")
+    ids = (1..40).map(&:to_s)
+    agents = Language::ALL.keys.map do |language|
+      AgentProcess.new(language, kit.redis.url, File.join(kit.folder, "layout-#{language}")).tap { |agent| agent.worker("Layout", shards_count: 5, fold: "list") }
+    end
+    push = lambda do |agent, number|
+      agent.push("Layout", *ids.map { |id| { id: id, payload: { n: number } } })
+      kit.journal.pushed_to("Layout", ids, [number])
+    end
+    workers = Kit::LANGUAGES.map { |language| kit.worker(language, queue: "Layout", lease: 2) }.each(&:wait_until_started)
+    agents.each_with_index { |agent, number| push.call(agent, number + 1) }
+    kit.drain
+    change_layout("Layout", 3, 2)
+    agents.each_with_index { |agent, number| push.call(agent, number + 11) }
+    agents.each(&:close)
+    kit.eventually { workers.all? { |worker| worker.log.include?("GENERATION 2") } }
+    workers.each { |worker| expect(worker.stop).to eq(0), worker.log }
+    expect(kit.journal.starts("Layout").flat_map(&:numbers).uniq).to match_array(1..agents.size)
+    last = Kit::LANGUAGES.map { |language| kit.worker(language, queue: "Layout", lease: 2) }
+    kit.eventually(60) { kit.verdict.lost.empty? }
+    last.each { |worker| expect(worker.stop).to eq(0), worker.log }
+    expect(kit.verdict.faults).to eq({})
+    expect(kit["Layout"].queue.shards_count).to eq(3)
+    found = kit["Layout"].actions.check[:findings]
+    expect(found.map { |finding| finding.values_at(:kind, :shard) }.uniq - [["stray", 3], ["stray", 4]]).to eq([])
+    Figures.note("F34", "numbers pushed with an old layout in hand, all done", agents.size * ids.size)
+  end
 end
