@@ -21,7 +21,7 @@ class LoadPage
   def initialize(items, results, redis)
     @items = items
     @results = results
-    @facts = Facts.all(redis).merge(FromRuby.facts)
+    @facts = Facts.all(redis).merge(FromRuby.facts, "load average at the end" => File.read("/proc/loadavg").split.first(3).join(", "))
   end
 
   def to_s
@@ -45,7 +45,8 @@ class LoadPage
         `build_by_node_splitter`, with its hiredis driver.
       - Lag is from just before the push to the beginning of perform, of every item. The backlog is what was pushed and had not
         begun, at the worst moment. Both are told by what producers and workers note, not by either system's own figures.
-      - One redis-server over loopback TCP that holds nothing on disk. One run each, one after the other.
+      - One redis-server over loopback TCP that holds nothing on disk. One run each, one after the other. A load average far above
+        ten says that other work took the processors meanwhile; that lengthens the lags of all.
 
       ## Machine
 
