@@ -1,0 +1,96 @@
+"""redis+sentinel://: one real sentinel, a master and its replica."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import seriatim
+from support.jobs import eventually, runs, serve, worker
+from support.redis_server import RedisServer
+
+
+def free_ports(count: int) -> list[int]:
+    listening = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in listening]
+    for each in listening:
+        each.close()
+    return ports
+
+
+class Trio:
+    def __init__(self, folder: Path) -> None:
+        self.ports = free_ports(3)
+        ping = ("--repl-ping-replica-period", "1")
+        self.master = RedisServer("--port", str(self.ports[0]), "--repl-diskless-sync-delay", "0", *ping)
+        self.replica = RedisServer("--port", str(self.ports[1]), "--replicaof", f"127.0.0.1 {self.ports[0]}")
+        eventually(lambda: "state=online" in self.master.call("INFO", "replication"))  # it is asked at once, and then after 10 s
+        self._sentinel = self._start(folder)
+        self.url = f"redis+sentinel://127.0.0.1:1,127.0.0.1:{self.ports[2]}/jobs"  # the first one is dead
+        eventually(lambda: "slaves=1" in self._ask("INFO", "sentinel"))
+
+    def remove(self) -> None:
+        self._sentinel.kill()
+        self._sentinel.wait()
+        self.replica.remove()
+        self.master.remove()
+
+    def _start(self, folder: Path) -> subprocess.Popen[bytes]:
+        lines = [f"port {self.ports[2]}", "bind 127.0.0.1", f"dir {folder}"]
+        lines += [f"sentinel monitor jobs 127.0.0.1 {self.ports[0]} 1", "sentinel down-after-milliseconds jobs 500"]
+        config = folder / "sentinel.conf"
+        config.write_text("\n".join(lines) + "\n")
+        environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+        with open(folder / "log", "wb") as log:
+            return subprocess.Popen(["redis-server", str(config), "--sentinel"], stdout=log, stderr=log, env=environment)
+
+    def _ask(self, *words: str) -> str:
+        try:
+            with socket.create_connection(("127.0.0.1", self.ports[2])) as connection:
+                connection.sendall(" ".join(words).encode() + b"\r\n")
+                return connection.recv(65_536).decode()
+        except ConnectionRefusedError:
+            return ""
+
+
+@pytest.fixture
+def trio(tmp_path: Path, settings: None) -> Iterator[Trio]:
+    made = Trio(tmp_path)
+    yield made
+    made.remove()
+
+
+@pytest.mark.limit(200)
+def test_f6_finds_the_next_master_in_the_client_and_in_the_server(trio: Trio, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "seriatim")
+    seriatim.redis = trio.url
+    seriatim.wait_replicas = 1
+    seriatim.wait_timeout = 5
+    recorder = worker("Sentinel")
+    server = serve(recorder, threads=2)
+    recorder.perform_async([{"id": "before", "payload": 1}])
+    assert runs(recorder)[0].payloads == {"before": [1]}
+    assert asyncio.run(recorder.aperform_async([{"id": "coroutine"}])).added == 1
+    runs(recorder)
+
+    trio.master.stop(signal.SIGKILL)
+    recorder.perform_async([{"id": "after", "payload": 2}], wait_replicas=0)
+    assert runs(recorder, seconds=60)[0].payloads == {"after": [2]}
+    assert asyncio.run(recorder.aperform_async([{"id": "coroutine"}], wait_replicas=0)).added == 1
+    runs(recorder)
+    for port in trio.ports[:2]:
+        eventually(lambda: any(f"the master is 127.0.0.1:{port}" in line for line in caplog.messages))
+    assert server.stop(10) is True
+
+
+def test_a_url_without_the_masters_name() -> None:
+    seriatim.redis = "redis+sentinel://127.0.0.1:1"
+    with pytest.raises(seriatim.Invalid, match="master"):
+        worker("Nobody").metrics
