@@ -5,7 +5,7 @@ require_relative "support/command"
 require_relative "../../spec/crash/kit/figures"
 
 # What interrupts threads that wait for Redis, and what ends the interpreter below them.
-RSpec.describe "waiting", limit: 120 do
+RSpec.describe "waiting", limit: Figures.count(120, 600) do
   around do |example|
     Dir.mktmpdir do |folder|
       @folder = folder
@@ -50,7 +50,7 @@ RSpec.describe "waiting", limit: 120 do
     codes = { "exit" => "7", "raise" => "1", "abort" => "1", "return" => "0", "exit in a thread" => "7",
               "the end of the main thread" => "0", "exit at exit" => "7", "an unhandled TERM" => "TERM" }
     count = Figures.count(16, 200)
-    output, status = Open3.capture2e(Command::NEUTRAL, "timeout", "100", *Command::RUBY, script("ending.rb"), REDIS.url, "unix://#{@deaf.path}",
+    output, status = Open3.capture2e(Command::NEUTRAL, "timeout", Figures.count("100", "500"), *Command::RUBY, script("ending.rb"), REDIS.url, "unix://#{@deaf.path}",
                                      count.to_s, File.join(@folder, "began"))
     expect(status.exitstatus).to eq(0), output
     ends = output.lines(chomp: true).map { |line| line.split(",") }
