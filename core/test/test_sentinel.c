@@ -523,6 +523,62 @@ static void test_nobody_knows(void **state)
     seriatim_link_free(link);
 }
 
+/* The life of a link with a push of replicas; its status. */
+static int life_of_a_link(const seriatim_allocator *mem, const char *url)
+{
+    seriatim_options options = {mem, NULL, NULL, 0};
+    seriatim_queue_settings settings;
+    seriatim_link *link = NULL;
+    seriatim_error error;
+    seriatim_job job;
+    size_t queue;
+    int status = seriatim_link_new(&options, url, &link, &error);
+    if (status != SERIATIM_OK)
+        return status;
+    seriatim_queue_settings_init(&settings);
+    settings.name = "q";
+    settings.name_len = 1;
+    seriatim_job_init(&job);
+    job.id = "a";
+    job.id_len = 1;
+    status = seriatim_client_queue(seriatim_link_client(link), &settings, &queue);
+    if (status == SERIATIM_OK)
+        status = seriatim_push_begin(seriatim_link_client(link), queue);
+    if (status == SERIATIM_OK)
+        status = seriatim_push_replicas(seriatim_link_client(link), 1, 0.001);
+    if (status == SERIATIM_OK)
+        status = seriatim_push_job(seriatim_link_client(link), &job);
+    if (status == SERIATIM_OK)
+        status = seriatim_push_send(seriatim_link_client(link));
+    if (status == SERIATIM_OK)
+        status = drive(link);
+    seriatim_link_free(link);
+    return status;
+}
+
+static void test_every_allocation_of_a_link_may_fail(void **state)
+{
+    process redis = start(REDIS);
+    scripted good;
+    char url[256];
+    failing f = {0, 0, 0};
+    seriatim_allocator mem = {failing_alloc, &f};
+    int status = SERIATIM_NOMEM;
+    (void)state;
+    start_scripted(&good, 0, redis.port, redis.port);
+    snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:1,127.0.0.1:%d/mymaster", good.port);
+    for (f.fail_at = 1; status != SERIATIM_REPLICAS || f.calls >= f.fail_at; f.fail_at++) {
+        f.calls = 0;
+        status = life_of_a_link(&mem, url);
+        assert_true(status == SERIATIM_REPLICAS || status == SERIATIM_NOMEM || status == SERIATIM_UNKNOWN_OUTCOME);
+        assert_int_equal(f.live, 0);
+        assert_true(f.fail_at < 1000);
+    }
+    assert_true(f.fail_at > 40);
+    stop_scripted(&good);
+    stop(&redis);
+}
+
 /* ---- WAIT ----------------------------------------------------------------------------------- */
 
 static seriatim_link *link_to(const process *p)
@@ -752,6 +808,7 @@ int main(void)
         cmocka_unit_test(test_a_silent_sentinel_costs_half_a_second),
         cmocka_unit_test(test_a_replica_is_not_taken),
         cmocka_unit_test(test_nobody_knows),
+        cmocka_unit_test(test_every_allocation_of_a_link_may_fail),
         cmocka_unit_test(test_a_push_waits_for_its_replica),
         cmocka_unit_test(test_a_wait_that_was_cut_counts_the_first_sending),
         cmocka_unit_test(test_a_user_who_may_not_wait),

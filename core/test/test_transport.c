@@ -609,6 +609,54 @@ static void test_tls_fork(void **state)
     srt_url_free(&url);
 }
 
+static pid_t start_tls_sentinel(const server *s, int port)
+{
+    char file[96], log[96];
+    char *argv[] = {"redis-server", file, "--sentinel", NULL};
+    FILE *f;
+    snprintf(file, sizeof file, "%s/sentinel.conf", s->folder);
+    snprintf(log, sizeof log, "%s/sentinel.log", s->folder);
+    f = fopen(file, "w");
+    assert_non_null(f);
+    fprintf(f,
+            "port 0\ntls-port %d\nbind 127.0.0.1\ndir %s\ntls-cert-file cert.pem\ntls-key-file key.pem\n"
+            "tls-ca-cert-file cert.pem\ntls-auth-clients no\ntls-replication yes\nsentinel resolve-hostnames yes\n"
+            "sentinel announce-hostnames yes\nsentinel monitor m localhost %d 1\n",
+            port, s->folder, s->tls_port);
+    fclose(f);
+    return spawn(argv, log);
+}
+
+/* Sentinel and master over TLS, each with the certificate of its own name. */
+static void test_tls_sentinel(void **state)
+{
+    server *s = *state;
+    char text[128], address[32];
+    int port = free_port(), tries, status = SERIATIM_IO;
+    srt_transport *t;
+    srt_url url;
+    pid_t pid;
+    if (tls_missing(s))
+        skip();
+    pid = start_tls_sentinel(s, port);
+    snprintf(text, sizeof text, "rediss+sentinel://localhost:%d/m", port);
+    url = url_of(text);
+    t = srt_transport_create(mem(), &url);
+    for (tries = 0; tries < 500 && status != SERIATIM_OK; tries++) {
+        poll(NULL, 0, 10);
+        status = open_to(t, LIMIT_MS);
+    }
+    if (status != SERIATIM_OK)
+        fail_msg("%s", srt_transport_error(t)->message);
+    assert_ping(t);
+    snprintf(address, sizeof address, "localhost:%d", s->tls_port);
+    assert_string_equal(srt_transport_address(t), address);
+    srt_transport_destroy(t);
+    srt_url_free(&url);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
 static void check_tls_refused(const char *host, int port, const char *why)
 {
     srt_url url = loopback_url("rediss", host, port);
@@ -705,6 +753,7 @@ int main(void)
         cmocka_unit_test(test_wait),
         cmocka_unit_test(test_tls),
         cmocka_unit_test(test_tls_fork),
+        cmocka_unit_test(test_tls_sentinel),
         cmocka_unit_test(test_tls_refuses),
         cmocka_unit_test(test_p2_tls_wrong_name),
         cmocka_unit_test(test_no_memory),
