@@ -14,6 +14,11 @@ end
 local known = {}
 for i = 6, #ARGV, 2 do known[ARGV[i]] = ARGV[i + 1] end
 local runs = call('HGETALL', RUNNING)
+probe()
+for i = 1, #runs, 2 do
+  probe_spill(first, {runs[i]})
+  probe_spill(second, {runs[i]})
+end
 open_for_writing()
 if not mine then
   owner, lease = me, advance()

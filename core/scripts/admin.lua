@@ -1,16 +1,6 @@
 -- library: admin - what operators' actions share: all is read and checked before the first write
 local PARKED_PLACE = 2
 
--- A key of the wrong type ends the script here, before anything is written.
-local function probe()
-  call('HLEN', JOBS) call('LLEN', READY) call('HLEN', RUNNING) call('HLEN', NEXT) call('HLEN', DEAD)
-  for i = 1, 7 do call('ZCARD', ({DUE, RETRY, DIED, PARKED, UNPROVEN, SUSPECT, OVERRUN})[i]) end
-end
-
-local function probe_spill(store, ids)
-  for i = 1, #ids do call('ZCARD', store.spill .. ids[i]) call('HLEN', store.map .. ids[i]) end
-end
-
 -- The ids in ARGV from `from`, each once.
 local function chosen(from)
   local ids, seen = {}, {}
@@ -68,8 +58,9 @@ end
 
 -- The microsecond that an action on a whole queue is bound to: what comes later is not touched. '0' begins it.
 local function begin(text)
-  if text ~= '0' then return tonumber(text) end
-  return advance()
+  if text == '0' then return advance() end
+  local time = tonumber(text)
+  return time == time and time or nil
 end
 
 -- A slice of the ids that wait after a failure, with their records by id, and the cursor behind it ('' at the end).

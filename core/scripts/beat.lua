@@ -5,6 +5,7 @@
 local call = redis.call
 local ALIVE, INFO = KEYS[1], KEYS[2]
 local node, time, channel = ARGV[1], tonumber(ARGV[2]), ARGV[4]
+if #ARGV ~= 4 or not time or time ~= time then return redis.error_reply('ERR wrong arguments') end
 local clock = call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local dead = call('ZRANGEBYSCORE', ALIVE, '-inf', string.format('%.0f', now))

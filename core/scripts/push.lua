@@ -20,6 +20,7 @@ if token then
 end
 
 local n = (#ARGV - 4) / 3
+if n % 1 ~= 0 then return error_reply('ERR wrong number of arguments') end
 local ids = {}
 for i = 1, n do ids[i] = ARGV[2 + 3 * i] end
 local old = call('HMGET', JOBS, unpack(ids))
@@ -49,6 +50,12 @@ local new, folded, refused_places, seen, again = 0, 0, {}, {}, {}
 local hash, list, zset, retries = {}, {}, {}, {}
 for i = 1, n do
   local id = ids[i]
+  local options = ARGV[4 + 3 * i]
+  if options ~= '' then
+    if #options < 22 then return error_reply('ERR wrong options') end
+    local _, score = unpack_struct('<Bd', options)
+    if score ~= score then return error_reply('ERR wrong score') end
+  end
   if old[i] or seen[id] then
     again[#again + 1] = i
   else

@@ -16,6 +16,16 @@ local first = {hash = JOBS, spill = PREFIX .. 'spill:', map = PREFIX .. 'spillma
 local second = {hash = NEXT, spill = PREFIX .. 'nextspill:', map = PREFIX .. 'nextspillmap:'}
 local morgue = {hash = DEAD, spill = PREFIX .. 'deadspill:', map = PREFIX .. 'deadspillmap:'}
 
+-- A key of the wrong type ends the script here, before anything is written.
+local function probe()
+  call('HLEN', JOBS) call('LLEN', READY) call('HLEN', RUNNING) call('HLEN', NEXT) call('HLEN', DEAD)
+  for i = 1, 7 do call('ZCARD', ({DUE, RETRY, DIED, PARKED, UNPROVEN, SUSPECT, OVERRUN})[i]) end
+end
+
+local function probe_spill(store, ids)
+  for i = 1, #ids do call('ZCARD', store.spill .. ids[i]) call('HLEN', store.map .. ids[i]) end
+end
+
 local function read(record)
   local kind = byte(record)
   local r = {place = kind % 4, form = (kind - kind % 4) / 4}

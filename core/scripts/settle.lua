@@ -11,8 +11,26 @@
 --   failed ids that reached their limit. A lease that is another's refuses all: {'STALE', owner}. The sequence of the last
 --   call again changes nothing: {'AGAIN'}.
 local sequence, fold, done = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
+if not sequence or not done or done < 0 or done > (#ARGV - 5) / 2 then return error_reply('ERR wrong arguments') end
 local others = 6 + 2 * done
 local total = done + (#ARGV - others + 1) / 7
+if total % 1 ~= 0 then return error_reply('ERR wrong number of arguments') end
+for at = others, #ARGV, 7 do
+  local time, limit = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 5])
+  if not time or time ~= time or not limit or #ARGV[at + 6] % 8 ~= 0 and ARGV[at] == 'reject' then
+    return error_reply('ERR wrong arguments')
+  end
+end
+local has_next = call('HLEN', NEXT) > 0
+local has_overrun = call('ZCARD', OVERRUN) > 0
+if has_next or total > done then
+  local ids = {}
+  for at = others + 1, #ARGV, 7 do ids[#ids + 1] = ARGV[at] end
+  probe()
+  probe_spill(first, ids)
+  probe_spill(second, ids)
+  probe_spill(morgue, ids)
+end
 open_for_writing()
 if lease ~= tonumber(ARGV[2]) then
   refused = refused + total
@@ -23,8 +41,6 @@ if sequence == settled then return {'AGAIN'} end
 settled = sequence
 
 local late, promoted, exhausted = 0, 0, {}
-local has_next = call('EXISTS', NEXT) == 1
-local has_overrun = call('EXISTS', OVERRUN) == 1
 
 local function is_open(run, mine) return run and (run == mine or sub(run, 2) == sub(mine, 2)) end
 
@@ -165,7 +181,8 @@ for at = others, #ARGV, 7 do
       local stamps = {}
       for i = 1, #action, 8 do stamps[unpack_struct('>d', action, i)] = true end
       failed = failed + 1
-      bury(id, pick(id, r, stamps), text, fold)
+      local picked = pick(id, r, stamps)
+      if picked[1] then bury(id, picked, text, fold) end
       go_on(id, r, digit)
     else
       put_back(id, r, fold, digit >= 4)

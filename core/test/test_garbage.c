@@ -1,0 +1,569 @@
+/*
+ * test_garbage.c - F10: whatever stands in a script's arguments and whatever type its keys have, an error changes nothing.
+ *
+ * Every script of core/scripts must stand in `calls`. SEED=n replays, TRIALS=n makes it longer.
+ */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <hiredis/hiredis.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SRT_SCRIPT_TEXTS
+#include "script.h"
+
+#define PREFIX "seriatim:{Q/0}:"
+#define MAX_ARGS 24
+#define MAX_KEYS 14
+
+static struct server {
+    char folder[64], socket[96];
+    pid_t pid;
+    redisContext *redis;
+} server;
+
+static const struct {
+    const char *name, *text;
+    size_t len;
+} scripts[] = {
+#define X(name, sha) {#name, srt_script_text_##name, sizeof srt_script_text_##name},
+    SRT_SCRIPTS(X)
+#undef X
+};
+#define SCRIPTS (sizeof scripts / sizeof *scripts)
+
+/* Options of a pushed job: score 7, an hour later, 2 failures, `later`, a context. */
+#define OPTIONS "\5\0\0\0\0\0\0\x1c\x40\0\0\0\0\x54\xd2\xea\x41\2\0\0\0\3{}"
+
+/* An argument: text, or LEASE, SEEN, RUN (of the running id), RUN2. */
+#define LEASE "\1lease"
+#define SEEN "\1seen"
+#define RUN "\1run"
+#define RUN2 "\1run2"
+
+/* A plausible call of each script, in several ways. keys: S the shard's, P with a push token, N the nodes', L the layout. */
+static const struct call {
+    const char *name;
+    char keys;
+    const char *args[MAX_ARGS];
+} calls[] = {
+    {"acquire", 'S', {"1", "n2", "merge", "n1", LEASE}},
+    {"acquire", 'S', {"1", "n1", "merge", "", "0", "run", RUN}},
+    {"beat", 'N', {"n1", "10000", "host", "seriatim:nodes"}},
+    {"beat", 'N', {"n1", "0", "host", "seriatim:nodes"}},
+    {"check", 'S', {"1", "jobs", "0", "1", "merge"}},
+    {"check", 'S', {"1", "due", "0", "1", "merge"}},
+    {"check", 'S', {"1", "ready", "0", "1", "merge", "a", "b"}},
+    {"check", 'S', {"1", "spill", "0", "1", "merge", "hot", "a"}},
+    {"check_nodes", 'N', {"1"}},
+    {"check_types", 'S', {"1", "1"}},
+    {"claim", 'S', {"1", LEASE, SEEN, "5", "0", "0", "merge"}},
+    {"claim", 'S', {"1", LEASE, SEEN, "5", "0", "1000000", "merge"}},
+    {"claim", 'S', {"1", LEASE, SEEN, "5", "1", "0", "merge"}},
+    {"claim", 'S', {"1", LEASE, "7", "5", "0", "0", "merge"}},
+    {"dead_delete", 'S', {"1", "", "0", "", "bad"}},
+    {"dead_delete", 'S', {"1", "0", "0", ""}},
+    {"dead_requeue", 'S', {"1", "", "0", "merge", "bad"}},
+    {"dead_requeue", 'S', {"1", "0", "0", "list"}},
+    {"delete", 'S', {"1", "a", "hot", "run", "unknown"}},
+    {"delete_failed", 'S', {"1", "0", ""}},
+    {"explain", 'S', {"1", "run"}},
+    {"kill_failed", 'S', {"1", "0", "", "merge"}},
+    {"layout", 'L', {"3"}},
+    {"list", 'S', {"1", "due", "up", "-inf", "+inf", "0", "10"}},
+    {"list", 'S', {"1", "ready", "down", "-inf", "+inf", "0", "10"}},
+    {"metrics", 'S', {"1"}},
+    {"nodes", 'N', {NULL}},
+    {"park", 'S', {"1", "a", "hot", "run"}},
+    {"pause", 'S', {"1"}},
+    {"perform_now", 'S', {"1", "0", ""}},
+    {"push", 'P', {"1", "8", "merge", "keep", "a", "x", "", "new", "y", "", "run", "z", ""}},
+    {"push", 'P', {"1", "8", "list", "earlier", "new", "x", OPTIONS, "a", "y", OPTIONS, "run", "z", OPTIONS, "hot", "w", OPTIONS}},
+    {"push", 'P', {"1", "8", "last", "reject", "hot", "x", "", "later", "y", OPTIONS}},
+    {"records", 'S', {"1", "waiting", "100", "a", "hot"}},
+    {"records", 'S', {"1", "dead", "100", "bad"}},
+    {"release", 'S', {"1", LEASE, "seriatim:nodes"}},
+    {"resume", 'S', {"1"}},
+    {"scan", 'S', {"1", "waiting", "0"}},
+    {"scan", 'S', {"1", "running", "0"}},
+    {"settle", 'S', {"1", LEASE, "9", "merge", "1", "run", RUN}},
+    {"settle", 'S', {"1", LEASE, "9", "merge", "1", "run", RUN, "fail", "run2", RUN2, "60000000", "wrong", "3", "bury"}},
+    {"settle", 'S', {"1", LEASE, "9", "merge", "0", "fail", "run", RUN, "60000000", "wrong", "0", "bury", "release", "run2", RUN2, "0", "", "0", ""}},
+    {"settle", 'S', {"1", LEASE, "9", "list", "0", "reject", "run", RUN, "0", "why", "0", "12345678", "extend", "run2", RUN2, "1000000", "", "0", ""}},
+    {"settle", 'S', {"1", LEASE, "9", "merge", "0", "fail", "run", RUN, "0", "wrong", "0", "park", "fail", "run2", RUN2, "0", "x", "0", "drop"}},
+    {"slice", 'S', {"1", "run", RUN, "0"}},
+    {"unpark", 'S', {"1", "parked", "run"}},
+};
+#define CALLS (sizeof calls / sizeof *calls)
+
+/* ---- Redis --------------------------------------------------------------------------------- */
+
+static unsigned dice;
+
+static unsigned roll(unsigned below)
+{
+    dice = dice * 1664525 + 1013904223;
+    return (dice >> 8) % below;
+}
+
+static int start_server(void **state)
+{
+    struct timespec pause = {0, 20000000};
+    struct timeval limit = {20, 0};
+    int i;
+    (void)state;
+    strcpy(server.folder, "/tmp/seriatim-garbage-XXXXXX");
+    if (!mkdtemp(server.folder))
+        return -1;
+    snprintf(server.socket, sizeof server.socket, "%s/s", server.folder);
+    server.pid = fork();
+    if (server.pid == 0) {
+        execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", server.socket, "--dir", server.folder, "--save", "",
+               "--enable-debug-command", "yes", "--logfile", "/dev/null", (char *)NULL);
+        _exit(127);
+    }
+    for (i = 0; i < 500; i++) {
+        server.redis = redisConnectUnix(server.socket);
+        if (server.redis && !server.redis->err)
+            return redisSetTimeout(server.redis, limit); /* no script runs for ever */
+        redisFree(server.redis);
+        nanosleep(&pause, NULL);
+    }
+    return -1;
+}
+
+static int stop_server(void **state)
+{
+    char command[128];
+    (void)state;
+    redisFree(server.redis);
+    kill(server.pid, SIGKILL);
+    waitpid(server.pid, NULL, 0);
+    snprintf(command, sizeof command, "rm -rf '%s'", server.folder);
+    return system(command);
+}
+
+static redisReply *redis(const char *format, ...)
+{
+    redisReply *reply;
+    va_list args;
+    va_start(args, format);
+    reply = redisvCommand(server.redis, format, args);
+    va_end(args);
+    if (!reply || reply->type == REDIS_REPLY_ERROR)
+        fail_msg("%s: %s", format, reply ? reply->str : server.redis->errstr);
+    return reply;
+}
+
+static void digest(char out[41])
+{
+    redisReply *reply = redis("DEBUG DIGEST");
+    snprintf(out, 41, "%s", reply->str);
+    freeReplyObject(reply);
+}
+
+/* ---- Calls --------------------------------------------------------------------------------- */
+
+typedef struct arguments {
+    char *data[MAX_ARGS];
+    size_t lens[MAX_ARGS], count;
+} arguments;
+
+static void set_argument(arguments *a, size_t i, const char *data, size_t len)
+{
+    free(a->data[i]);
+    a->data[i] = malloc(len + 1);
+    memcpy(a->data[i], data, len);
+    a->lens[i] = len;
+}
+
+static void free_arguments(arguments *a)
+{
+    while (a->count > 0)
+        free(a->data[--a->count]);
+}
+
+static void describe(const arguments *a, char *out, size_t cap)
+{
+    size_t i, k, at = 0;
+    for (i = 0; i < a->count && at + 80 < cap; i++) {
+        at += (size_t)snprintf(out + at, cap - at, " '");
+        for (k = 0; k < a->lens[i] && k < 16; k++)
+            at += (size_t)snprintf(out + at, cap - at, a->data[i][k] >= ' ' ? "%c" : "\\x%02x", (unsigned char)a->data[i][k]);
+        at += (size_t)snprintf(out + at, cap - at, "'");
+    }
+}
+
+static size_t script_named(const char *name)
+{
+    size_t i;
+    for (i = 0; i < SCRIPTS; i++)
+        if (strcmp(scripts[i].name, name) == 0)
+            return i;
+    fail_msg("there is no script %s", name);
+    return 0;
+}
+
+static size_t keys_of(char kind, const char *keys[MAX_KEYS])
+{
+    static const char *const shard[MAX_KEYS] = {PREFIX "state",  PREFIX "jobs", PREFIX "ready", PREFIX "due",    PREFIX "running",
+                                                PREFIX "next",   PREFIX "retry", PREFIX "dead", PREFIX "died",   PREFIX "parked",
+                                                PREFIX "unproven", PREFIX "suspect", PREFIX "overrun", PREFIX "push:me"};
+    static const char *const nodes[] = {"seriatim:{/nodes}:alive", "seriatim:{/nodes}:info"};
+    size_t count = kind == 'S' ? 13 : kind == 'P' ? 14 : kind == 'N' ? 2 : 1, i;
+    for (i = 0; i < count; i++)
+        keys[i] = kind == 'L' ? "seriatim:{Q}:layout" : kind == 'N' ? nodes[i] : shard[i];
+    return count;
+}
+
+static redisReply *call_script(const char *name, char kind, const arguments *a)
+{
+    const char *argv[3 + MAX_KEYS + MAX_ARGS] = {"EVAL"}, *keys[MAX_KEYS];
+    size_t lens[3 + MAX_KEYS + MAX_ARGS] = {4}, script = script_named(name), n = 3, i, count = keys_of(kind, keys);
+    char digits[8];
+    redisReply *reply;
+    snprintf(digits, sizeof digits, "%d", (int)count);
+    argv[1] = scripts[script].text;
+    lens[1] = scripts[script].len;
+    argv[2] = digits;
+    lens[2] = strlen(digits);
+    for (i = 0; i < count; i++, n++) {
+        argv[n] = keys[i];
+        lens[n] = strlen(keys[i]);
+    }
+    for (i = 0; i < a->count; i++, n++) {
+        argv[n] = a->data[i];
+        lens[n] = a->lens[i];
+    }
+    reply = redisCommandArgv(server.redis, (int)n, argv, lens);
+    if (!reply) {
+        char text[2048] = "";
+        describe(a, text, sizeof text);
+        fail_msg("%s%s: %s", name, text, server.redis->errstr);
+    }
+    return reply;
+}
+
+/* ---- A shard with something in every key ---------------------------------------------------- */
+
+static struct {
+    char lease[32], seen[32], run[64], run2[64];
+    char *keys[64], *dumps[64];
+    size_t dump_lens[64], count;
+} shard;
+
+static redisReply *plainly(const char *name, char kind, ...)
+{
+    arguments a;
+    const char *text;
+    redisReply *reply;
+    va_list args;
+    memset(&a, 0, sizeof a);
+    va_start(args, kind);
+    while ((text = va_arg(args, const char *)))
+        set_argument(&a, a.count++, text, strlen(text));
+    va_end(args);
+    reply = call_script(name, kind, &a);
+    free_arguments(&a);
+    if (reply->type == REDIS_REPLY_ERROR)
+        fail_msg("%s: %s", name, reply->str);
+    return reply;
+}
+#define PLAINLY(...) freeReplyObject(plainly(__VA_ARGS__, NULL))
+
+static void push_options(const char *id, const char *payload, const char *sequence, const char *options, size_t len)
+{
+    arguments a;
+    redisReply *reply;
+    const char *head[] = {"1", sequence, "list", "keep", id, payload};
+    memset(&a, 0, sizeof a);
+    for (; a.count < 6; a.count++)
+        set_argument(&a, a.count, head[a.count], strlen(head[a.count]));
+    set_argument(&a, a.count++, options, len);
+    reply = call_script("push", 'P', &a);
+    if (reply->type == REDIS_REPLY_ERROR)
+        fail_msg("push: %s", reply->str);
+    freeReplyObject(reply);
+    free_arguments(&a);
+}
+
+static void push_many(const char *id, int count, const char *options, size_t len)
+{
+    static int sequence;
+    int i;
+    for (i = 0; i < count; i++) {
+        char payload[200], number[16];
+        snprintf(payload, sizeof payload, "%0150d", i);
+        snprintf(number, sizeof number, "%d", ++sequence);
+        freeReplyObject(redis("DEL " PREFIX "push:me"));
+        push_options(id, payload, number, options, len);
+    }
+}
+
+static void claim_one(const char *id, char *run, size_t cap)
+{
+    redisReply *reply = plainly("claim", 'S', "1", shard.lease, shard.seen, "1", "0", "0", "merge", NULL), *open;
+    if (reply->elements < 9 || strcmp(reply->element[7]->str, id) != 0)
+        fail_msg("%s was not claimed", id);
+    snprintf(shard.seen, sizeof shard.seen, "%s", reply->element[1]->str);
+    freeReplyObject(reply);
+    open = redis("HGET " PREFIX "running %s", id);
+    snprintf(run, cap, "%s", open->str);
+    freeReplyObject(open);
+}
+
+static void own_shard(void)
+{
+    redisReply *reply = plainly("acquire", 'S', "1", "n1", "merge", "", "0", NULL);
+    snprintf(shard.lease, sizeof shard.lease, "%s", reply->element[1]->str);
+    snprintf(shard.seen, sizeof shard.seen, "%s", reply->element[2]->str);
+    freeReplyObject(reply);
+}
+
+static void keep_dumps(void)
+{
+    redisReply *keys = redis("KEYS *");
+    size_t i;
+    for (i = 0; i < keys->elements; i++) {
+        redisReply *dump = redis("DUMP %b", keys->element[i]->str, keys->element[i]->len);
+        shard.keys[i] = strdup(keys->element[i]->str);
+        shard.dumps[i] = malloc(dump->len);
+        memcpy(shard.dumps[i], dump->str, dump->len);
+        shard.dump_lens[i] = dump->len;
+        freeReplyObject(dump);
+    }
+    shard.count = keys->elements;
+    freeReplyObject(keys);
+}
+
+static void restore(void)
+{
+    size_t i;
+    freeReplyObject(redis("FLUSHALL"));
+    for (i = 0; i < shard.count; i++)
+        freeReplyObject(redis("RESTORE %s 0 %b", shard.keys[i], shard.dumps[i], shard.dump_lens[i]));
+}
+
+static void build_shard(void)
+{
+    static const char failed[] = "\4\0\0\0\0\0\0\0\0\0\0\0\0\x54\xd2\xea\x41\3\0\0\0\0";
+    PLAINLY("layout", 'L', "1");
+    PLAINLY("beat", 'N', "n1", "100000", "host", "seriatim:nodes");
+    own_shard();
+    push_many("run", 20, "", 0);
+    claim_one("run", shard.run, sizeof shard.run);
+    push_many("run2", 1, "", 0);
+    claim_one("run2", shard.run2, sizeof shard.run2);
+    push_many("run", 20, "", 0);
+    push_many("run2", 1, OPTIONS, sizeof OPTIONS - 1);
+    push_many("bad", 20, failed, sizeof failed - 1);
+    PLAINLY("kill_failed", 'S', "1", "0", "", "merge");
+    push_many("bad", 2, failed, sizeof failed - 1);
+    push_many("parked", 2, "", 0);
+    PLAINLY("park", 'S', "1", "parked");
+    push_many("hot", 20, "", 0);
+    push_many("a", 1, "", 0);
+    push_many("b", 2, "", 0);
+    push_many("later", 3, OPTIONS, sizeof OPTIONS - 1);
+    freeReplyObject(redis("ZADD " PREFIX "overrun 9000000000000000 run"));
+    freeReplyObject(redis("DEL " PREFIX "push:me"));
+    keep_dumps();
+}
+
+/* ---- Trials -------------------------------------------------------------------------------- */
+
+static void plausible(arguments *a, const struct call *c)
+{
+    memset(a, 0, sizeof *a);
+    for (; a->count < MAX_ARGS && c->args[a->count]; a->count++) {
+        const char *text = c->args[a->count];
+        if (strcmp(text, OPTIONS) == 0 && text[1] == '\0')
+            set_argument(a, a->count, OPTIONS, sizeof OPTIONS - 1);
+        else if (text[0] == '\1')
+            text = strcmp(text, LEASE) == 0 ? shard.lease : strcmp(text, SEEN) == 0 ? shard.seen : strcmp(text, RUN) == 0 ? shard.run : shard.run2;
+        if (!a->data[a->count])
+            set_argument(a, a->count, text, strlen(text));
+    }
+}
+
+static void spoil(arguments *a)
+{
+    static const char *const garbage[] = {"",   "nan", "inf", "-inf", "-1", "1e999", "x", "0x10", "99999999999999999999", " 1", "1.5", "0",
+                                          "2",  "9",   "fail", "jobs", "1e15", "-", "run", "hot", "\n", "100000", "merge", "\t"};
+    char bytes[64];
+    size_t i = roll((unsigned)a->count), len, k;
+    if (roll(8) == 0) { /* one is missing */
+        free(a->data[--a->count]);
+        a->data[a->count] = NULL;
+    } else if (roll(3) == 0) {
+        len = roll(sizeof bytes);
+        for (k = 0; k < len; k++)
+            bytes[k] = (char)roll(256);
+        set_argument(a, i, bytes, len);
+    } else {
+        k = roll(sizeof garbage / sizeof *garbage);
+        set_argument(a, i, garbage[k], strlen(garbage[k]));
+    }
+}
+
+static int broken; /* errors that changed something */
+
+/* Calls; an error must not have changed anything. Returns whether it was an error. */
+static int refuses_cleanly(const struct call *c, const arguments *a, const char *what)
+{
+    char before[41], after[41], text[2048] = "";
+    redisReply *reply;
+    int failed;
+    digest(before);
+    reply = call_script(c->name, c->keys, a);
+    digest(after);
+    failed = reply->type == REDIS_REPLY_ERROR;
+    describe(a, text, sizeof text);
+    if (failed && strcmp(before, after) != 0) {
+        print_message("%s%s: changed something although it says: %s\n   %s\n", c->name, text, reply->str, what);
+        broken++;
+    }
+    freeReplyObject(reply);
+    return failed;
+}
+
+static void test_every_script_stands_here(void **state)
+{
+    size_t i, k;
+    (void)state;
+    for (i = 0; i < SCRIPTS; i++) {
+        for (k = 0; k < CALLS && strcmp(calls[k].name, scripts[i].name) != 0; k++)
+            ;
+        if (k == CALLS)
+            fail_msg("%s stands in no call of this test", scripts[i].name);
+    }
+}
+
+static void test_plausible_calls_succeed(void **state)
+{
+    size_t i;
+    (void)state;
+    for (i = 0; i < CALLS; i++) {
+        arguments a;
+        redisReply *reply;
+        restore();
+        plausible(&a, &calls[i]);
+        reply = call_script(calls[i].name, calls[i].keys, &a);
+        if (reply->type == REDIS_REPLY_ERROR)
+            fail_msg("%s: %s", calls[i].name, reply->str);
+        freeReplyObject(reply);
+        free_arguments(&a);
+    }
+}
+
+static void test_f10_garbage_in_every_argument(void **state)
+{
+    const char *wanted = getenv("TRIALS");
+    int trials = wanted ? atoi(wanted) : 20, trial, errors = 0;
+    size_t i;
+    (void)state;
+    broken = 0;
+    print_message("SEED=%u\n", dice);
+    for (i = 0; i < CALLS; i++) {
+        for (trial = 0; trial < trials; trial++) {
+            arguments a;
+            int more;
+            restore();
+            plausible(&a, &calls[i]);
+            for (more = 1 + (int)roll(2); more > 0 && a.count > 0; more--)
+                spoil(&a);
+            errors += refuses_cleanly(&calls[i], &a, "garbage in an argument");
+            free_arguments(&a);
+        }
+    }
+    print_message("%d calls, %d refused\n", trials * (int)CALLS, errors);
+    assert_true(errors > trials);
+    assert_int_equal(broken, 0);
+}
+
+/* 0: it has this type. */
+static int make_wrong(const char *key, int with)
+{
+    static const char *const forms[] = {"SET %s wrong", "HSET %s a b", "ZADD %s 1 a", "RPUSH %s a", "SADD %s a"};
+    static const char *const types[] = {"string", "hash", "zset", "list", "set"};
+    redisReply *type = redis("TYPE %s", key);
+    int same = strcmp(type->str, types[with]) == 0;
+    freeReplyObject(type);
+    freeReplyObject(redis("DEL %s", key));
+    freeReplyObject(redis(forms[with], key));
+    return !same;
+}
+
+static void test_f10_wrong_type_in_every_key(void **state)
+{
+    static const char *const owned[] = {PREFIX "spill:hot",        PREFIX "spill:run",        PREFIX "nextspill:run", PREFIX "deadspill:bad",
+                                        PREFIX "spillmap:hot",     PREFIX "spillmap:run",     PREFIX "nextspillmap:run",
+                                        PREFIX "deadspillmap:bad"};
+    const char *keys[MAX_KEYS + sizeof owned / sizeof *owned];
+    size_t i, k, count;
+    int with, errors = 0;
+    (void)state;
+    broken = 0;
+    for (i = 0; i < CALLS; i++) {
+        count = keys_of(calls[i].keys, keys);
+        for (k = 0; (calls[i].keys == 'S' || calls[i].keys == 'P') && k < sizeof owned / sizeof *owned; k++)
+            keys[count++] = owned[k];
+        for (k = 0; k < count; k++) {
+            for (with = 0; with < 5; with++) {
+                arguments a;
+                restore();
+                if (!make_wrong(keys[k], with))
+                    continue;
+                plausible(&a, &calls[i]);
+                errors += refuses_cleanly(&calls[i], &a, keys[k]);
+                free_arguments(&a);
+            }
+        }
+    }
+    print_message("%d calls refused\n", errors);
+    assert_true(errors > 100);
+    assert_int_equal(broken, 0);
+}
+
+static int set_up(void **state)
+{
+    const char *seed = getenv("SEED");
+    dice = seed ? (unsigned)strtoul(seed, NULL, 10) : (unsigned)time(NULL);
+    if (start_server(state) != 0)
+        return -1;
+    build_shard();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    while (shard.count > 0) {
+        shard.count--;
+        free(shard.keys[shard.count]);
+        free(shard.dumps[shard.count]);
+    }
+    return stop_server(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_script_stands_here),
+        cmocka_unit_test(test_plausible_calls_succeed),
+        cmocka_unit_test(test_f10_garbage_in_every_argument),
+        cmocka_unit_test(test_f10_wrong_type_in_every_key),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
