@@ -34,7 +34,7 @@ RSpec.describe "Jobs and operators" do
 
   Language::ALL.each_key do |language|
     it "F8 a job that aborts its process reaches the morgue, its neighbours are done and not charged (#{language})", limit: 90 do
-      retries = Figures.count(2, 5)
+      retries = Figures.count(1, 5)
       starts = File.join(kit.folder, "starts")
       kit.queue("Poison", shards_count: 4)
       kit["Poison"].perform_async([*(1..500), "bad", *(501..1000)].map { |id| { id: id, payload: { n: 1 } } })
@@ -114,7 +114,7 @@ RSpec.describe "Jobs and operators" do
   it "F31 four operators press every button that deletes nothing: nothing is lost, no worker exits", limit: 180 do
     ids = (1..60).map(&:to_s)
     pressed = nil
-    workers = storm("Lossless", ids) { pressed = press_everywhere("Lossless", LOSSLESS, ids, Figures.count(4, 60)) }
+    workers = storm("Lossless", ids) { pressed = press_everywhere("Lossless", LOSSLESS, ids, Figures.count(3, 60)) }
     calm("Lossless", ids)
     workers.each { |worker| expect(worker.stop).to eq(0), worker.log }
     expect(kit.verdict.faults.except(:reordered)).to eq({}) # who comes back from the morgue has been overtaken
@@ -125,7 +125,7 @@ RSpec.describe "Jobs and operators" do
   it "F31 four operators press every button: no worker exits, what is pushed after the last is done in order", limit: 180 do
     ids = (1..60).map(&:to_s)
     pressed = nil
-    workers = storm("Buttons", ids) { pressed = press_everywhere("Buttons", BUTTONS, ids, Figures.count(4, 60)) }
+    workers = storm("Buttons", ids) { pressed = press_everywhere("Buttons", BUTTONS, ids, Figures.count(3, 60)) }
     calm("Buttons", ids)
     after = 2_000_000
     kit.push("Buttons", ids, [after, after + 1])
@@ -186,7 +186,7 @@ RSpec.describe "Jobs and operators" do
     kit.queue("Fair", shards_count: 4, max_retry_count: 1000, back_off: 0.01)
     kit.worker("ruby", queue: "Fair", threads: 4, lease: 5).wait_until_started
     others = (1..50).map { |number| "other#{number}" }
-    seconds = Figures.count(3, 30)
+    seconds = Figures.count(2, 30)
     worker = kit["Fair"]
     push_to("Fair", others, 1) # warms up
     calm = latencies("Fair", push_to("Fair", others, seconds))

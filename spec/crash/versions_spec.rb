@@ -28,9 +28,9 @@ RSpec.describe "Versions" do
     kit.queue("Mixed", shards_count: 16, batch_size: 2, max_retry_count: 1_000_000, back_off: 0.02, fold: "list")
     kit.watch_leases
     producers = versions.each_with_index.map do |version, number|
-      kit.producer("c", "Mixed", (1..40).map { |n| "v#{number}-#{n}" }, program: version[:producer], count: Figures.count(20, 400), pause: 0.01)
+      kit.producer("c", "Mixed", (1..40).map { |n| "v#{number}-#{n}" }, program: version[:producer], count: Figures.count(10, 400), pause: 0.01)
     end
-    kills = Figures.count(40, 2_000)
+    kills = Figures.count(25, 2_000)
     start = -> { kit.worker("c", queue: "Mixed", lease: 0.4, threads: 4, program: versions.sample(random: kit.random)[:worker]) }
     4.times { start.call }
     kills.times do
