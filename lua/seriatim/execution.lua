@@ -9,6 +9,7 @@ local native = require "seriatim.native"
 local settings = require "seriatim.settings"
 
 local WORKER_DIED = "worker died"
+local ABORTED = "nginx aborted its light thread: an error in a coroutine, which its log tells"
 
 local execution = {}
 local Execution = {}
@@ -45,6 +46,18 @@ function execution.run(workers, delivery)
     pcall(Execution.crashed, self, err)
   end
   pcall(delivery.settle, delivery) -- refused where the server gave up waiting: what ran has been handed back then
+end
+
+---What ran it is gone, past every pcall: that is a failure of all its ids.
+---@param workers table<integer, seriatim.Worker>
+---@param delivery seriatim.Delivery
+function execution.aborted(workers, delivery)
+  local self = setmetatable({ delivery = delivery, worker = workers[delivery:worker()] }, Execution)
+  local ran, err = pcall(Execution.died, self, ABORTED)
+  if not ran then
+    pcall(Execution.crashed, self, err)
+  end
+  pcall(delivery.settle, delivery)
 end
 
 function Execution:crashed(raised)
@@ -266,9 +279,9 @@ end
 
 -- ---- what is not run
 
-function Execution:died()
+function Execution:died(text)
   for place = 1, self.delivery:size() do
-    self:fail(place, WORKER_DIED)
+    self:fail(place, text or WORKER_DIED)
   end
 end
 

@@ -96,7 +96,7 @@ Turn.__index = Turn
 
 function Loop:turn()
   self.looks = self.looks + 1
-  local turn = setmetatable({ loop = self, over = false, hands = {}, working = 0 }, Turn)
+  local turn = setmetatable({ loop = self, over = false, hands = {}, seated = {}, working = 0 }, Turn)
   local ran, err = pcall(turn.run, turn)
   if ran then
     return
@@ -111,12 +111,24 @@ function Loop:turn()
   self:arm(GUARD)
 end
 
+---A job must not end the nginx worker with its requests; nginx does not even start another after exit code 2.
+local function forbid_exit()
+  local exit = os.exit
+  rawset(os, "exit", function(...)
+    if ngx.get_phase() == "timer" then
+      error("os.exit() in a timer of nginx", 2)
+    end
+    return exit(...)
+  end)
+end
+
 ---What of the node is the loop's: made by the first turn.
 function Loop:prepare()
   if self.made then
     return
   end
   if not self.hooked then
+    forbid_exit()
     for _, hook in ipairs(settings.on_server_init.functions) do
       hook("process")
     end
@@ -159,15 +171,34 @@ function Turn:spawn()
   end
   loop.poked = false
   self.ticker = ngx.thread.spawn(self.tick_always, self, node)
-  for place, seat in ipairs(loop.seats) do
-    self.hands[place] = ngx.thread.spawn(self.hand, self, seat)
+  for place in ipairs(loop.seats) do
+    self:seat(place)
   end
 end
 
-function Turn:hand(seat)
-  self.working = self.working + 1
-  seat:occupy(self)
-  self.working = self.working - 1
+function Turn:seat(place)
+  self.working, self.seated[place] = self.working + 1, true
+  self.hands[place] = ngx.thread.spawn(self.hand, self, place)
+end
+
+function Turn:hand(place)
+  self.loop.seats[place]:occupy(self)
+  self.working, self.seated[place] = self.working - 1, false
+end
+
+local GONE = { dead = true, zombie = true }
+
+---Light threads that nginx aborted: others take their seats.
+function Turn:replace_aborted()
+  for place, thread in pairs(self.hands) do
+    if self.seated[place] and GONE[coroutine.status(thread)] then
+      self.working, self.seated[place] = self.working - 1, false
+      self.loop.seats[place]:bereave()
+      if not self.over then
+        self:seat(place)
+      end
+    end
+  end
 end
 
 ---Lets the node do what is due, and wakes who has something to do then.
@@ -205,6 +236,7 @@ function Turn:look(seconds)
   for _, channel in ipairs(self.channels) do
     channel:watch()
   end
+  self:replace_aborted()
   parts.log_events(loop.made.node)
 end
 
@@ -225,6 +257,7 @@ function Turn:retire()
   loop:arm(0)
   while self.working > 0 and not loop.abandoned do
     ngx.sleep(WATCH)
+    self:replace_aborted()
   end
   if loop.abandoned then
     self:kill_hands()

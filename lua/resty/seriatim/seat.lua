@@ -86,11 +86,11 @@ function Seat:take()
 end
 
 function Seat:run(delivery)
-  self.busy = true
+  self.busy, self.delivery = true, delivery
   self.door:wake_one()
   self.loop.poke()
   execution.run(self.made.workers, delivery)
-  self.busy = false
+  self.busy, self.delivery = false, nil
   self.free:post()
   self.loop.jobs = self.loop.jobs + 1
   self.loop.poke()
@@ -115,10 +115,21 @@ function Seat:work(turn)
   end
 end
 
+---Its light thread was aborted: nginx does so for an error in a coroutine that a job wraps, past every pcall.
+function Seat:bereave()
+  local delivery = self.delivery
+  self.busy, self.delivery = false, nil
+  if delivery then
+    execution.aborted(self.made.workers, delivery)
+  end
+  self.free:post()
+  self.loop.poke()
+end
+
 ---After what raised outside of every job, as in a host thread.
 function Seat:recover(raised)
   debug.sethook()
-  self.busy = false
+  self.busy, self.delivery = false, nil
   log.error("crash", log.describe(raised))
   collectgarbage() -- settles a delivery that nobody holds any more
   ngx.sleep(0.1)

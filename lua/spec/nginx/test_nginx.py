@@ -175,7 +175,7 @@ def test_turns_of_the_loop_hand_over(folder: Path, server: Redis) -> None:
         nginx.end()
 
 
-def test_ten_reloads_lose_nothing(nginx: Nginx) -> None:
+def test_f19_ten_reloads_lose_nothing(nginx: Nginx) -> None:
     def reload() -> None:
         for _ in range(10):
             nginx.signal(signal.SIGHUP)
@@ -190,7 +190,7 @@ def test_ten_reloads_lose_nothing(nginx: Nginx) -> None:
     assert not set(first) & set(nginx.workers())
 
 
-def test_a_killed_worker_loses_nothing(nginx: Nginx) -> None:
+def test_f1_a_killed_worker_loses_nothing(nginx: Nginx) -> None:
     pushed = under_load(nginx, 3, lambda: os.kill(nginx.workers()[0], signal.SIGKILL))
     wait_until(lambda: set(runs(nginx)) >= set(pushed), "all runs")
     for id in {job[0] for job in pushed}:
@@ -198,7 +198,7 @@ def test_a_killed_worker_loses_nothing(nginx: Nginx) -> None:
         assert seen == [payload for of, payload in pushed if of == id]
 
 
-def test_a_sleeping_job_does_not_hold_a_reload(nginx: Nginx) -> None:
+def test_f22_a_sleeping_job_does_not_hold_a_reload(nginx: Nginx) -> None:
     nginx.get("/content", worker="Sleep", id="s", payload="20")
     wait_until(lambda: nginx.lines(), "the job's start")
     first = nginx.workers()
@@ -210,7 +210,7 @@ def test_a_sleeping_job_does_not_hold_a_reload(nginx: Nginx) -> None:
     assert "what still ran after 2 s was handed back" in nginx.log()
 
 
-def test_quit_lets_jobs_finish(nginx: Nginx, server: Redis) -> None:
+def test_f21_quit_lets_jobs_finish(nginx: Nginx, server: Redis) -> None:
     nginx.get("/content", worker="Sleep", id="s", payload="1")
     wait_until(lambda: nginx.lines(), "the job's start")
     nginx.signal(signal.SIGQUIT)
@@ -220,7 +220,7 @@ def test_quit_lets_jobs_finish(nginx: Nginx, server: Redis) -> None:
     assert not [key for key in server.client.keys() if "nodes" in key]
 
 
-def test_term_ends_at_once_and_writes_what_waits(nginx: Nginx) -> None:
+def test_f20_term_ends_at_once_and_writes_what_waits(nginx: Nginx) -> None:
     nginx.get("/content", worker="Sleep", id="s", payload="20")
     wait_until(lambda: nginx.lines(), "the job's start")
     nginx.signal(signal.SIGTERM)
@@ -234,7 +234,7 @@ def test_term_ends_at_once_and_writes_what_waits(nginx: Nginx) -> None:
         again.end()
 
 
-def test_redis_restarts(nginx: Nginx, server: Redis) -> None:
+def test_f6_redis_restarts(nginx: Nginx, server: Redis) -> None:
     def restart() -> None:
         server.stop()
         server.start()
@@ -243,14 +243,14 @@ def test_redis_restarts(nginx: Nginx, server: Redis) -> None:
     wait_until(lambda: set(runs(nginx)) >= set(pushed), "all runs")
 
 
-def test_failures_are_tried_again(nginx: Nginx) -> None:
+def test_f9_failures_are_tried_again(nginx: Nginx) -> None:
     nginx.get("/content", worker="Bad", id="b", payload="error")
     wait_until(lambda: len(nginx.lines()) == 3, "three runs")
     assert nginx.lines() == [["bad", "b", "-1"], ["bad", "b", "0"], ["bad", "b", "1"]]
     assert "bad luck" in nginx.log()
 
 
-def test_a_job_that_ends_the_timer_is_survived(nginx: Nginx) -> None:
+def test_f9_a_job_that_ends_the_timer_is_survived(nginx: Nginx) -> None:
     nginx.get("/content", worker="Bad", id="b", payload="exit")
     wait_until(lambda: "the worker loop is gone; it begins anew" in nginx.log(), "the guard")
     for number in range(20):

@@ -1,0 +1,156 @@
+"""Faults inside a real nginx: jobs and hooks that misbehave, a Redis that stands still, a master that dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import LUA, Nginx, Redis, free_port, wait_until
+
+
+def ways() -> list[str]:
+    """Names of the ways that a server's thread, and nginx, survive; a yield is no failure in nginx."""
+    text = (LUA / "spec" / "support" / "ways.lua").read_text()
+    return [name for name in re.findall(r'^  \{ "([^"]+)"', text, re.MULTILINE) if name not in ("a yield", "os.exit in a coroutine")]
+
+
+def records(nginx: Nginx, worker: str) -> list[dict[str, Any]]:
+    status, text = nginx.get("/records", worker=worker)
+    assert status == 200, text
+    return list(json.loads(text))
+
+
+def test_f9_every_way_to_leave_a_job(nginx: Nginx) -> None:
+    workers = nginx.workers()
+    names = [*ways(), "a killed light thread"]
+    assert len(names) > 30
+    for name in names:
+        assert nginx.get("/content", worker="Leaves", id=name, payload=name) == (200, "ok")
+        assert nginx.get("/content", worker="Leaves", id=f"good {name}", payload="good") == (200, "ok")
+    wait_until(lambda: sum(bool(each["error"]) for each in records(nginx, "Leaves")) == len(names), "all runs")
+    wait_until(lambda: len(records(nginx, "Leaves")) == len(names), "the good ones")
+    left = {each["id"]: each for each in records(nginx, "Leaves")}
+    assert set(left) == set(names)
+    assert {each["retry_count"] for each in left.values()} == {0}
+    assert "os.exit" in left["os.exit"]["error"]
+    assert nginx.workers() == workers
+
+
+HOOKS = ["retry_in raises", "retry_in gives NaN", "retry_in gives infinity", "retry_in gives a text", "retry_in sleeps",
+         "retry_in exits", "retries_exhausted raises", "retries_exhausted sleeps"]
+
+
+def test_f32_hooks_that_misbehave(nginx: Nginx) -> None:
+    workers = nginx.workers()
+    for name in HOOKS:
+        nginx.get("/content", worker=name, id="bad")
+        nginx.get("/content", worker=name, id="good")
+    wait_until(lambda: len(nginx.lines()) == len(HOOKS), "the good ones")
+    for name in HOOKS:
+        expected = [] if "exhausted" in name else ["bad"]
+        wait_until(lambda: [each["id"] for each in records(nginx, name) if each["error"]] == expected == [
+            each["id"] for each in records(nginx, name)], name)
+    assert nginx.workers() == workers
+
+
+def test_f22_a_job_that_holds_its_nginx_worker_loses_its_lease(folder: Path, server: Redis) -> None:
+    nginx = Nginx(folder, server, {"redis": f"unix://{server.path}", "lease_time": "1"}).start()
+    try:
+        nginx.get("/content", worker="Spin", id="s", payload="5")
+        wait_until(lambda: len(nginx.lines()) >= 3, "the other worker's run")
+        begins = [line[2] for line in nginx.lines() if line[0] == "begin"]
+        assert len(set(begins)) == 2, "another nginx worker took it over"
+        assert nginx.lines()[2][0] == "end" and nginx.lines()[2][2] == begins[1]
+        wait_until(lambda: len(nginx.lines()) == 4 and " refused" in nginx.log(), "the refused report")
+        time.sleep(0.5)
+        assert Counter(line[0] for line in nginx.lines()) == {"begin": 2, "end": 2}
+    finally:
+        nginx.end()
+
+
+def test_f4_an_unknown_outcome_is_named(folder: Path, server: Redis) -> None:
+    journal = Redis(folder, "journal")
+    nginx = Nginx(folder, journal, {"redis": f"unix://{server.path}", "limit_ms": "1500"}).start()
+    try:
+        for _ in range(50):  # both nginx workers have been connected then
+            assert nginx.get("/content", id="x", payload="0") == (200, "ok")
+        wait_until(lambda: nginx.lines(), "its run")
+        os.kill(server.process.pid, signal.SIGSTOP)
+        began = time.monotonic()
+        status, text = nginx.get("/content", id="x", payload="1")
+        assert time.monotonic() - began < 10
+        os.kill(server.process.pid, signal.SIGCONT)
+        assert status == 503 and text.startswith("UNKNOWN_OUTCOME: ") and "unknown" in text
+        wait_until(lambda: nginx.get("/content", id="x", payload="2") == (200, "ok"), "the next push")
+        wait_until(lambda: [line[1] for line in nginx.lines()][-1:] == ["2"], "its run")
+        assert list(dict.fromkeys(line[1] for line in nginx.lines())) in (["0", "1", "2"], ["0", "2"])
+    finally:
+        os.kill(server.process.pid, signal.SIGCONT)
+        nginx.end()
+        journal.stop()
+
+
+class Masters:
+    """A master, a replica and a sentinel."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ports = [free_port() for _ in range(3)]
+        self.master = Redis(folder, "one", "--port", str(self.ports[0]), "--repl-diskless-sync-delay", "0")
+        self.replica = Redis(folder, "two", "--port", str(self.ports[1]), "--replicaof", f"127.0.0.1 {self.ports[0]}")
+        wait_until(lambda: self.master.client.info("replication").get("slave0", {}).get("state") == "online", "the replica")
+        settings = folder / "sentinel.conf"
+        settings.write_text(f"port {self.ports[2]}\ndir {folder}\nsentinel monitor mine 127.0.0.1 {self.ports[0]} 1\n"
+                            "sentinel down-after-milliseconds mine 300\nsentinel failover-timeout mine 2000\n")
+        self.sentinel = subprocess.Popen(["redis-server", str(settings), "--sentinel"], stdout=subprocess.DEVNULL)
+        command = ["redis-cli", "-p", str(self.ports[2]), "SENTINEL", "replicas", "mine"]
+        wait_until(lambda: str(self.ports[1]) in subprocess.run(command, capture_output=True, text=True).stdout, "the sentinel")
+        self.url = f"redis+sentinel://127.0.0.1:1,127.0.0.1:{self.ports[2]}/mine"
+
+    def stop(self) -> None:
+        for process in (self.sentinel, self.replica.process, self.master.process):
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def masters(folder: Path) -> Iterator[Masters]:
+    made = Masters(folder)
+    yield made
+    made.stop()
+
+
+def test_f6_pushes_and_jobs_follow_the_master(folder: Path, masters: Masters) -> None:
+    journal = Redis(folder, "journal")
+    nginx = Nginx(folder, journal, {"redis": masters.url}).start()
+    try:
+        for number in range(20):
+            assert nginx.get("/content", id="x", payload=str(number), replicas="1") == (200, "ok")
+        os.kill(masters.replica.process.pid, signal.SIGSTOP)
+        status, text = nginx.get("/content", id="y", payload="0", replicas="1")
+        assert status == 503 and text.startswith("NOT_REPLICATED: ") and "0 of 1" in text
+        os.kill(masters.replica.process.pid, signal.SIGCONT)
+        wait_until(lambda: len(nginx.lines()) >= 21, "what was pushed ran")
+        time.sleep(0.3)
+        masters.master.process.kill()
+        number = 20
+        deadline = time.monotonic() + 60
+        while number < 40 and time.monotonic() < deadline:
+            number += nginx.get("/content", id="x", payload=str(number))[0] == 200
+        assert number == 40
+        wait_until(lambda: {("x", str(each)) for each in range(40)} <= {(line[0], line[1]) for line in nginx.lines()}, "all runs")
+        seen = list(dict.fromkeys(int(line[1]) for line in nginx.lines() if line[0] == "x"))
+        assert seen == list(range(40))
+    finally:
+        nginx.end()
+        journal.stop()
