@@ -39,7 +39,7 @@ RSpec.describe "wait_replicas" do
     expect(recorder.perform_async([{ id: "one" }], wait_replicas: 1, wait_timeout: 5).added).to eq(1)
   end
 
-  it "says that too few have it, and that it is written" do
+  it "says that too few have it, and that it is written", :core do
     without_replica do
       from = now
       expect { recorder.perform_async(jobs(3), wait_replicas: 1, wait_timeout: 0.3) }.to raise_error(Seriatim::NotReplicated) { |error|
@@ -81,7 +81,7 @@ RSpec.describe "wait_replicas" do
     expect(seen).to eq([[recorder, 2], [passing, 2]])
   end
 
-  it "refuses numbers that cannot be" do
+  it "refuses numbers that cannot be", :core do
     expect { Seriatim.wait_replicas = -1 }.to raise_error(Seriatim::Invalid, /wait_replicas must be an Integer from 0 to 1000, not -1/)
     expect { Seriatim.wait_timeout = 0 }.to raise_error(Seriatim::Invalid, /wait_timeout must be/)
     expect { recorder.perform_async([{ id: 1 }], wait_replicas: "1") }.to raise_error(Seriatim::Invalid, /wait_replicas/)
