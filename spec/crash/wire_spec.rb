@@ -137,7 +137,8 @@ RSpec.describe "The way to Redis" do
       sizes.each { |size| agent.push("Cut", { id: "#{language}#{size}", payload: "x" * size }) }
       before = roads[language].passed.dup
       [MEGABYTE - 1, 2 * MEGABYTE].each do |size|
-        expect { agent.push("Cut", { id: "larger", payload: "x" * size }) }.to raise_error(AgentProcess::Refused, /bytes long; at most 1048576/)
+        expect { agent.push("Cut", { id: "larger", payload: "x" * size }) }
+          .to raise_error(AgentProcess::Refused, /bytes long; at most 1048576/)
       end
       expect(roads[language].passed).to eq(before)
     end
