@@ -57,10 +57,11 @@ RSpec.describe "The checker fails" do
     program = Mutant.build("producer", "scripts/push.lua" => [["if token then\n", "if false then\n"]])
     kit.queue("Untold", shards_count: 4, fold: "list")
     proxy = Proxy.new(kit.redis.socket)
-    producer = kit.producer("c", "Untold", ids(4), count: 20, pause: 0.005, url: proxy.url, program: program)
+    producer = kit.producer("c", "Untold", ids(10), count: 6, url: proxy.url, program: program)
     while producer.alive?
+      before = File.size(kit.journal.path)
       proxy.cut_next(down: kit.random.rand(8))
-      sleep 0.02
+      sleep 0.002 while producer.alive? && File.size(kit.journal.path) == before
     end
     proxy.stop
     expect(producer.status).to be_success, producer.log

@@ -10,6 +10,7 @@ RSpec.describe "SIGKILL" do
 
   # Languages by how often they are started.
   WEIGHTS = { "c" => 4, "ruby" => 2, "python" => 2, "lua" => 2 }.flat_map { |language, weight| [language] * weight }.freeze
+  LIMIT = Figures.count(600, 7_200)
   SETTINGS = { batch_size: 2, max_retry_count: 1_000_000, back_off: 0.02 }.freeze
 
   def figures(what, kills, verdict, storm)
@@ -32,7 +33,7 @@ RSpec.describe "SIGKILL" do
     verdict
   end
 
-  it "F1, F3 workers of all languages are killed at random while Redis forgets its scripts" do
+  it "F1, F3 workers of all languages are killed at random while Redis forgets its scripts", limit: LIMIT do
     kills = Figures.count(1_000, 10_000)
     kit.queue("Random", shards_count: 48, **SETTINGS)
     kit.watch_leases
@@ -53,7 +54,7 @@ RSpec.describe "SIGKILL" do
     figures("random SIGKILLs", kills, finish("Random"), storm)
   end
 
-  it "F1, F3 workers of all languages are killed at each of eight points" do
+  it "F1, F3 workers of all languages are killed at each of eight points", limit: LIMIT do
     each = Figures.count(250, 1_000)
     kit.queue("Stepped", shards_count: 96, **SETTINGS)
     kit.watch_leases

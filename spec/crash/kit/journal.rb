@@ -9,7 +9,7 @@
 #   end    PID QUEUE ID FENCE TIME                  perform ended well
 #   fail   PID QUEUE ID FENCE TIME                  perform raises
 #   killed PID, frozen PID, thawed PID NOW          written by the driver; fences of claims before NOW are less
-#   lapsed PID TIME                                 written by the driver: its heartbeat had ended, or may have, though it lives
+#   lapsed PID TIME                                 written by the driver: its heartbeat had ended, or may have
 #
 # NUMBERS are the payloads' in their order, "1-3,7"; TIME is of the machine's monotonic clock.
 class Journal

@@ -127,7 +127,7 @@ class Kit
 
   # Notes whose heartbeat lapsed, from now on: for machines on which a process may get no time for a whole lease.
   def watch_leases
-    @lapses ||= Lapses.new(redis.socket, journal, ->(pid) { @living[pid] && @living[pid].status.nil? })
+    @lapses ||= Lapses.new(redis.socket, journal)
   end
 
   # ---- jobs

@@ -4,18 +4,17 @@ require "socket"
 require_relative "journal"
 require_relative "resp"
 
-# Watches the heartbeats in Redis and notes in the journal which process' had ended, or may have between two looks: a machine
-# that gives a process no time takes its lease away as surely as a freeze does. On a quiet machine nothing is noted.
+# Watches the heartbeats in Redis and notes in the journal which process' had ended, or may have between two looks. That of a
+# dead process always does; that of a living one if the machine, or Redis, gave it no time: which takes its lease away as surely
+# as a freeze does.
 class Lapses
   INTERVAL = 0.02
-  KEY = "seriatim:nodes:alive"
+  KEY = "seriatim:{/nodes}:alive"
 
   # @param socket [String] of Redis
-  # @param living [#call] is this process alive?
-  def initialize(socket, journal, living)
+  def initialize(socket, journal)
     @socket = socket
     @journal = journal
-    @living = living
     @seen = {} # node => when its heartbeat ends, in Redis' seconds
     @thread = Thread.new { watch until @ending }
   end
@@ -41,13 +40,8 @@ class Lapses
 
   def look(now, nodes)
     at = Journal.now
-    @seen.each { |node, ends| note(node, at - (now - ends)) if ends <= now }
+    @seen.each { |node, ends| @journal.write(:lapsed, node[/-(\d+)-\h+\z/, 1], at - (now - ends)) if ends <= now }
     @seen = nodes
-  end
-
-  def note(node, time)
-    pid = node[/-(\d+)-\h+\z/, 1].to_i
-    @journal.write(:lapsed, pid, time) if @living.call(pid)
   end
 
   # @return [Float, Hash] the time there, and when each heartbeat ends
