@@ -33,7 +33,7 @@ RSpec.describe "Jobs and operators" do
   end
 
   Language::ALL.each_key do |language|
-    it "F8 a job that aborts its process reaches the morgue, its neighbours are done and not charged (#{language})", limit: 90 do
+    it "F8 a job that aborts its process reaches the morgue, its neighbours are done and not charged (#{language})", limit: Figures.count(90, 600) do
       retries = Figures.count(1, 5)
       starts = File.join(kit.folder, "starts")
       kit.queue("Poison", shards_count: 4)
@@ -111,7 +111,7 @@ RSpec.describe "Jobs and operators" do
     expect(lag).to be < 60
   end
 
-  it "F31 four operators press every button that deletes nothing: nothing is lost, no worker exits", limit: 180 do
+  it "F31 four operators press every button that deletes nothing: nothing is lost, no worker exits", limit: Figures.count(180, 900) do
     ids = (1..60).map(&:to_s)
     pressed = nil
     workers = storm("Lossless", ids) { pressed = press_everywhere("Lossless", LOSSLESS, ids, Figures.count(3, 60)) }
@@ -122,7 +122,7 @@ RSpec.describe "Jobs and operators" do
     Figures.note("F31", "buttons pressed, deleting ones left out", pressed.values.sum)
   end
 
-  it "F31 four operators press every button: no worker exits, what is pushed after the last is done in order", limit: 180 do
+  it "F31 four operators press every button: no worker exits, what is pushed after the last is done in order", limit: Figures.count(180, 900) do
     ids = (1..60).map(&:to_s)
     pressed = nil
     workers = storm("Buttons", ids) { pressed = press_everywhere("Buttons", BUTTONS, ids, Figures.count(3, 60)) }
@@ -140,7 +140,7 @@ RSpec.describe "Jobs and operators" do
   end
 
   # LK-R-10: an action on all jobs spares what is pushed after it began.
-  it "F31 what is pushed while an action deletes all failed jobs survives it", limit: 120 do
+  it "F31 what is pushed while an action deletes all failed jobs survives it", limit: Figures.count(120, 900) do
     worker = kit.queue("Snapshot", shards_count: 1, fold: "list")
     ids = (1..Figures.count(4_000, 50_000)).to_a
     job = ->(payload) { ids.map { |id| { id: id, payload: payload, retry_count: 1, delay: 600 } } }
@@ -182,7 +182,7 @@ RSpec.describe "Jobs and operators" do
 
   def percentile(sorted, share) = sorted[(sorted.size * share).to_i.clamp(0, sorted.size - 1)]
 
-  it "F35 a hot id and a failing one leave the others their latency", limit: 180 do
+  it "F35 a hot id and a failing one leave the others their latency", limit: Figures.count(180, 900) do
     kit.queue("Fair", shards_count: 4, max_retry_count: 1000, back_off: 0.01)
     kit.worker("ruby", queue: "Fair", threads: 4, lease: 5).wait_until_started
     others = (1..50).map { |number| "other#{number}" }
@@ -218,7 +218,7 @@ RSpec.describe "Jobs and operators" do
   end
 
   # A running server of the old layout claims nothing more, and says why, until it is started anew.
-  it "F34 clients with an old layout reload it, servers with one touch nothing, in each language", limit: 120 do
+  it "F34 clients with an old layout reload it, servers with one touch nothing, in each language", limit: Figures.count(120, 900) do
     kit.queue("Layout", shards_count: 5, fold: "list")
     ids = (1..40).map(&:to_s)
     agents = Language::ALL.keys.map do |language|

@@ -22,7 +22,7 @@ RSpec.describe "Versions" do
 
   def program(core) = { worker: CProgram.worker(core), producer: CProgram.producer(core) }
 
-  it "F33 workers and producers of the last version and this one, killed at random, share a queue", limit: 200 do
+  it "F33 workers and producers of the last version and this one, killed at random, share a queue", limit: Figures.count(200, 1800) do
     core = old_core or skip "NOT PROVED: git has no #{OLD}"
     versions = [program(core), program(CProgram::CORE)]
     kit.queue("Mixed", shards_count: 16, batch_size: 2, max_retry_count: 1_000_000, back_off: 0.02, fold: "list")
