@@ -449,8 +449,11 @@ int seriatim_runner_start(seriatim_runner *r, seriatim_error *error)
     status = srt_node_start(r->node, srt_clock_ms(), error);
     if (status != SERIATIM_OK)
         return status;
-    if (open_pipes(r) != SERIATIM_OK)
-        return srt_fail(error, SERIATIM_IO, "cannot open a pipe: %s", srt_errno_text(errno, text, sizeof text));
+    status = open_pipes(r);
+    if (status == SERIATIM_NOMEM)
+        return srt_fail_plain(error, status);
+    if (status != SERIATIM_OK)
+        return srt_fail(error, status, "cannot open a pipe: %s", srt_errno_text(errno, text, sizeof text));
     code = start_thread(r);
     if (code != 0)
         return srt_fail(error, SERIATIM_IO, "cannot start a thread: %s", srt_errno_text(code, text, sizeof text));

@@ -1,0 +1,501 @@
+/*
+ * test_allocation.c - the n-th allocation fails, for every n, under every public function; nothing leaks, nothing hangs, and
+ * the status says so. A function of seriatim.h that is not called here fails the test.
+ */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <ctype.h>
+#include <hiredis/hiredis.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "seriatim.h"
+
+#define MOST 3000 /* allocations of one scenario */
+
+static struct server {
+    char folder[64], socket[96], url[128];
+    pid_t pid;
+    redisContext *redis;
+} server;
+
+/* Called by the runner's thread as well. */
+static struct memory {
+    pthread_mutex_t lock;
+    size_t calls, fail_at;
+    long live;
+} memory = {PTHREAD_MUTEX_INITIALIZER, 0, 0, 0};
+
+static void *allocate(void *user, void *ptr, size_t old_size, size_t new_size)
+{
+    int fails;
+    (void)user;
+    pthread_mutex_lock(&memory.lock);
+    fails = new_size > 0 && ++memory.calls == memory.fail_at;
+    if (!fails)
+        memory.live += (long)new_size - (long)(ptr ? old_size : 0);
+    pthread_mutex_unlock(&memory.lock);
+    if (fails)
+        return NULL;
+    if (new_size > 0)
+        return realloc(ptr, new_size);
+    free(ptr);
+    return NULL;
+}
+
+static const seriatim_allocator allocator = {allocate, NULL};
+
+/* ---- Redis --------------------------------------------------------------------------------- */
+
+static void pause_ms(long ms)
+{
+    struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}
+
+static int start_server(void **state)
+{
+    int i;
+    (void)state;
+    strcpy(server.folder, "/tmp/seriatim-allocation-XXXXXX");
+    if (!mkdtemp(server.folder))
+        return -1;
+    snprintf(server.socket, sizeof server.socket, "%s/s", server.folder);
+    snprintf(server.url, sizeof server.url, "unix://%s", server.socket);
+    server.pid = fork();
+    if (server.pid == 0) {
+        execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", server.socket, "--dir", server.folder, "--save", "",
+               "--logfile", "/dev/null", (char *)NULL);
+        _exit(127);
+    }
+    for (i = 0; i < 500; i++) {
+        server.redis = redisConnectUnix(server.socket);
+        if (server.redis && !server.redis->err)
+            return 0;
+        redisFree(server.redis);
+        pause_ms(20);
+    }
+    return -1;
+}
+
+static int stop_server(void **state)
+{
+    char command[128];
+    (void)state;
+    redisFree(server.redis);
+    kill(server.pid, SIGKILL);
+    waitpid(server.pid, NULL, 0);
+    snprintf(command, sizeof command, "rm -rf '%s'", server.folder);
+    return system(command);
+}
+
+/* ---- Scenarios of a client ----------------------------------------------------------------- */
+
+static seriatim_queue_settings settings_of_queue(void)
+{
+    seriatim_queue_settings q;
+    seriatim_queue_settings_init(&q);
+    q.name = "Q";
+    q.name_len = 1;
+    q.shards_count = 2;
+    q.fold = "list";
+    return q;
+}
+
+static int push(seriatim_client *c, size_t queue)
+{
+    int i, status = seriatim_push_begin(c, queue);
+    if (status == SERIATIM_OK)
+        status = seriatim_push_replicas(c, 0, 1);
+    for (i = 0; i < 30 && status == SERIATIM_OK; i++) {
+        char id = (char)('a' + i % 9);
+        seriatim_job job;
+        seriatim_job_init(&job);
+        job.id = &id;
+        job.id_len = 1;
+        job.payload = "{\"some\":\"payload\"}";
+        job.payload_len = 18;
+        job.on_waiting = i % 2 ? "reject" : NULL;
+        if (i % 5 == 4)
+            job.retry_count = 3, job.when = SERIATIM_DELAY, job.time = 60;
+        status = seriatim_push_job(c, &job);
+    }
+    return status == SERIATIM_OK ? seriatim_push_send(c) : status;
+}
+
+static int query(seriatim_client *c, size_t queue, int kind)
+{
+    static const seriatim_text ids[] = {{"a", 1}, {"b", 1}, {"unknown", 7}};
+    seriatim_query q;
+    seriatim_query_init(&q, kind);
+    if (kind == SERIATIM_FETCH || kind == SERIATIM_MORGUE_FETCH) {
+        q.ids = ids;
+        q.id_count = 3;
+    }
+    return seriatim_query_begin(c, queue, &q);
+}
+
+static int act(seriatim_client *c, size_t queue, int kind)
+{
+    static const seriatim_text ids[] = {{"a", 1}, {"b", 1}, {"unknown", 7}};
+    return seriatim_action_begin(c, queue, kind, kind >= SERIATIM_DELETE ? ids : NULL, kind >= SERIATIM_DELETE ? 3 : 0);
+}
+
+#define ACTIONS (SERIATIM_UNPARK + 1)
+#define QUERIES (SERIATIM_PARKED + 1)
+#define OPERATIONS (ACTIONS + QUERIES + 9)
+
+static int begin(seriatim_client *c, size_t queue, int number)
+{
+    if (number < QUERIES)
+        return query(c, queue, number);
+    number -= QUERIES;
+    if (number < 7) /* those that leave something for the next */
+        return number == 0 ? push(c, queue)
+             : number == 1 ? seriatim_metrics_begin(c, queue)
+             : number == 2 ? seriatim_explain_begin(c, queue, "a", 1)
+             : number == 3 ? seriatim_check_begin(c, queue, 1)
+             : number == 4 ? seriatim_check_begin(c, SERIATIM_NO_QUEUE, 0)
+             : number == 5 ? seriatim_nodes_begin(c)
+                           : seriatim_queues_begin(c);
+    number -= 7;
+    if (number < 2)
+        return number == 0 ? seriatim_health_begin(c) : seriatim_layout_begin(c, queue);
+    return act(c, queue, number - 2);
+}
+
+static void read_all(seriatim_client *c, size_t queue)
+{
+    size_t count;
+    (void)seriatim_query_result(c, &count);
+    (void)seriatim_push_result(c);
+    (void)seriatim_push_refused(c, &count);
+    (void)seriatim_metrics_total(c);
+    (void)seriatim_metrics_shards(c, &count);
+    (void)seriatim_explain_result(c);
+    (void)seriatim_check_result(c, &count);
+    (void)seriatim_check_looked_at(c);
+    (void)seriatim_nodes_result(c, &count);
+    (void)seriatim_queues_result(c, &count);
+    (void)seriatim_health_result(c);
+    (void)seriatim_action_result(c);
+    (void)seriatim_layout_shards(c, queue);
+}
+
+static int drive(seriatim_link *link)
+{
+    int status;
+    while ((status = seriatim_link_step(link)) == SERIATIM_AGAIN) {
+        (void)seriatim_link_fd(link);
+        (void)seriatim_link_wants(link);
+        (void)seriatim_link_timeout_ms(link);
+        status = seriatim_link_wait(link);
+        if (status != SERIATIM_OK)
+            return status;
+    }
+    return status;
+}
+
+static int operate(int number)
+{
+    seriatim_options options = {&allocator, NULL, "a-name", 0};
+    seriatim_queue_settings settings = settings_of_queue();
+    seriatim_link *link;
+    seriatim_client *c;
+    size_t queue;
+    int status = seriatim_link_new(&options, server.url, &link, NULL);
+    if (status != SERIATIM_OK)
+        return status;
+    c = seriatim_link_client(link);
+    status = seriatim_client_queue(c, &settings, &queue);
+    if (status == SERIATIM_OK)
+        status = begin(c, queue, number);
+    if (status == SERIATIM_OK)
+        status = drive(link);
+    if (status == SERIATIM_OK)
+        read_all(c, queue);
+    else if (seriatim_client_error(c)->message[0] == '\0')
+        fail_msg("operation %d failed without a word", number);
+    (void)seriatim_link_url(link);
+    (void)seriatim_link_address(link);
+    seriatim_link_reset(link);
+    seriatim_link_free(link);
+    return status;
+}
+
+static int client_alone(int number)
+{
+    seriatim_options options = {&allocator, "another", "a-name", 0};
+    seriatim_queue_settings settings = settings_of_queue();
+    seriatim_client *c;
+    size_t queue;
+    int status = seriatim_client_new(&options, &c, NULL);
+    (void)number;
+    if (status != SERIATIM_OK)
+        return status;
+    status = seriatim_client_queue(c, &settings, &queue);
+    if (status == SERIATIM_OK)
+        status = seriatim_layout_begin(c, queue);
+    seriatim_client_free(c);
+    return status;
+}
+
+static int ask_sentinels(int number)
+{
+    static const char answer[] = "*2\r\n$9\r\n127.0.0.1\r\n$4\r\n6379\r\n";
+    seriatim_sentinel *s;
+    seriatim_address where;
+    const char *data;
+    size_t len;
+    int status = seriatim_sentinel_new(&allocator, "redis+sentinel://a,b:7000/m", &s, NULL);
+    (void)number;
+    if (status != SERIATIM_OK)
+        return status;
+    seriatim_sentinel_begin(s);
+    status = seriatim_sentinel_next(s, &where);
+    if (status == SERIATIM_OK) {
+        seriatim_sentinel_failed(s, "nobody is there");
+        status = seriatim_sentinel_next(s, &where);
+    }
+    if (status == SERIATIM_OK) {
+        seriatim_sentinel_output(s, &data, &len);
+        status = seriatim_sentinel_input(s, answer, sizeof answer - 1, &where);
+    }
+    (void)seriatim_sentinel_error(s);
+    seriatim_sentinel_free(s);
+    return status;
+}
+
+/* ---- Scenario of a runner ------------------------------------------------------------------ */
+
+static void say_outcomes(seriatim_runner *runner, seriatim_delivery *d)
+{
+    size_t first = 0, i;
+    (void)seriatim_delivery_worker(d);
+    for (i = 0; i < seriatim_delivery_size(d); i++) {
+        char which = seriatim_delivery_kind_of(d) == SERIATIM_RUN ? seriatim_delivery_job(d, i)->id[0] : 0;
+        int status = seriatim_runner_extend(runner, d, i, 60);
+        if (which % 4 == 0)
+            status |= seriatim_delivery_done(d, i);
+        else if (which % 4 == 1)
+            status |= seriatim_delivery_fail(d, i, "wrong", 5, 60);
+        else if (which % 4 == 2)
+            status |= seriatim_delivery_reject(d, i, &first, 1, "unreadable", 10);
+        else
+            status |= seriatim_delivery_release(d, i);
+        assert_true(status == SERIATIM_OK || status == SERIATIM_NOMEM);
+    }
+}
+
+static int take(seriatim_runner *runner, seriatim_delivery **d, int turn)
+{
+    seriatim_candidate list[2];
+    if (turn % 2 && seriatim_runner_candidates(runner, 0, list, 2) > 0)
+        return seriatim_runner_take_from(runner, 0, list[0].shard, d);
+    return seriatim_runner_take(runner, 0, d);
+}
+
+/* Takes what is there, for a little while. */
+static void work(seriatim_runner *runner)
+{
+    seriatim_event event;
+    int turn;
+    for (turn = 0; turn < 12; turn++) {
+        seriatim_delivery *d;
+        int status = take(runner, &d, turn);
+        seriatim_runner_pulse(runner);
+        while (seriatim_runner_event(runner, &event) == SERIATIM_OK)
+            ;
+        if (status == SERIATIM_OK) {
+            (void)seriatim_delivery_shard(d);
+            say_outcomes(runner, d);
+            assert_int_equal(seriatim_runner_settle(runner, d), SERIATIM_OK);
+        } else {
+            (void)seriatim_runner_fd(runner, 0);
+            seriatim_runner_wait(runner, 0, 5);
+        }
+    }
+}
+
+static void leave(seriatim_runner *runner, int abandon)
+{
+    int i;
+    seriatim_delivery *d;
+    seriatim_runner_quiet(runner);
+    seriatim_runner_stop(runner);
+    if (abandon)
+        seriatim_runner_abandon(runner);
+    for (i = 0; i < 2000 && !seriatim_runner_stopped(runner); i++) {
+        if (seriatim_runner_take(runner, 0, &d) == SERIATIM_OK)
+            seriatim_runner_settle(runner, d);
+        else
+            seriatim_runner_clear(runner, 0);
+        pause_ms(2);
+    }
+    assert_true(seriatim_runner_stopped(runner));
+}
+
+static int run(int number)
+{
+    static const seriatim_shard shards[] = {{0, 0}, {0, 1}};
+    seriatim_queue_settings queue = settings_of_queue();
+    seriatim_node_settings settings;
+    seriatim_runner *runner;
+    size_t worker, group;
+    int status;
+    char id[32];
+    static int lives;
+    memset(&settings, 0, sizeof settings);
+    snprintf(id, sizeof id, "node-%d", ++lives);
+    settings.id = id;
+    settings.options.allocator = &allocator;
+    settings.lease_ms = 10000;
+    settings.poll_ms = 10;
+    settings.threads = 1;
+    queue.ttr = 60;
+    status = seriatim_runner_new(&settings, server.url, &runner, NULL);
+    if (status != SERIATIM_OK)
+        return status;
+    status = seriatim_runner_worker(runner, &queue, &worker, NULL);
+    if (status == SERIATIM_OK && number)
+        status = seriatim_runner_group(runner, SERIATIM_LAG, shards, 2, &group, NULL);
+    if (status == SERIATIM_OK)
+        status = seriatim_runner_start(runner, NULL);
+    if (status == SERIATIM_OK) {
+        work(runner);
+        (void)seriatim_runner_stats_now(runner);
+        leave(runner, number);
+    }
+    seriatim_runner_free(runner);
+    return status;
+}
+
+/* ---- The n-th allocation ------------------------------------------------------------------- */
+
+static int attempt(const char *what, int (*scenario)(int), int number, size_t fail_at)
+{
+    int status;
+    memory.calls = 0;
+    memory.live = 0;
+    memory.fail_at = fail_at;
+    status = scenario(number);
+    if (status != SERIATIM_OK && status != SERIATIM_NOMEM)
+        fail_msg("%s %d, allocation %lu: %s", what, number, (unsigned long)fail_at, seriatim_status_name(status));
+    if (memory.live != 0)
+        fail_msg("%s %d, allocation %lu: %ld bytes live on", what, number, (unsigned long)fail_at, memory.live);
+    return status;
+}
+
+/* Every n up to the number that a whole scenario needs; beyond `dense` only some. */
+static void fail_each(const char *what, int (*scenario)(int), int number, size_t dense)
+{
+    size_t n, failed = 0;
+    for (n = 1; n < MOST; n += n < dense ? 1 : n / 8) {
+        failed += attempt(what, scenario, number, n) == SERIATIM_NOMEM;
+        if (memory.calls < n)
+            break;
+    }
+    assert_true(n < MOST && failed > 0);
+    assert_int_equal(attempt(what, scenario, number, 0), SERIATIM_OK);
+}
+
+static void test_clients(void **state)
+{
+    int number;
+    (void)state;
+    fail_each("client", client_alone, 0, MOST);
+    fail_each("sentinel", ask_sentinels, 0, MOST);
+    assert_int_equal(operate(QUERIES), SERIATIM_OK); /* a push: something to look at */
+    for (number = 0; number < OPERATIONS; number++) {
+        memory.fail_at = 0;
+        assert_int_equal(operate(QUERIES), SERIATIM_OK);
+        fail_each("operation", operate, number, MOST);
+    }
+}
+
+static void test_runners(void **state)
+{
+    int number;
+    (void)state;
+    for (number = 0; number < 2; number++) {
+        memory.fail_at = 0;
+        assert_int_equal(operate(QUERIES), SERIATIM_OK);
+        fail_each("runner", run, number, 80);
+    }
+}
+
+/* ---- Is everything here? -------------------------------------------------------------------- */
+
+/* These have no allocator, and need none. */
+static const char *const allocate_nothing[] = {"seriatim_status_name", "seriatim_status_text", "seriatim_version",
+                                               "seriatim_default_allocator", "seriatim_back_off", "seriatim_split", "seriatim_shard_of"};
+
+static char *read_source(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    char *text = calloc(1, 1 << 20);
+    if (!file || !text)
+        fail_msg("cannot read %s", path);
+    text[fread(text, 1, (1 << 20) - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
+static int is_called(const char *source, const char *name)
+{
+    char call[128];
+    size_t i;
+    snprintf(call, sizeof call, "%s(", name);
+    for (i = 0; i < sizeof allocate_nothing / sizeof *allocate_nothing; i++)
+        if (strcmp(allocate_nothing[i], name) == 0)
+            return 1;
+    return strstr(source, call) != NULL;
+}
+
+static void test_every_public_function_is_called_here(void **state)
+{
+    char *header = read_source(SERIATIM_SOURCE_DIR "/core/include/seriatim.h");
+    char *source = read_source(SERIATIM_SOURCE_DIR "/core/test/test_allocation.c"), *at;
+    int count = 0;
+    (void)state;
+    for (at = header; (at = strstr(at, "seriatim_")); ) {
+        char name[128];
+        size_t len = 0;
+        while (len < sizeof name - 1 && (isalnum((unsigned char)at[len]) || at[len] == '_'))
+            len++;
+        memcpy(name, at, len);
+        name[len] = '\0';
+        at += len;
+        if (*at != '(' || strcmp(name, "seriatim_") == 0)
+            continue;
+        count++;
+        if (!is_called(source, name))
+            fail_msg("%s is not called in test_allocation.c", name);
+    }
+    assert_true(count > 70);
+    free(header);
+    free(source);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_public_function_is_called_here),
+        cmocka_unit_test(test_clients),
+        cmocka_unit_test(test_runners),
+    };
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}
