@@ -64,7 +64,7 @@ THREADS = {
 }
 LEAVE = {"end": lambda: None, "exit": lambda: sys.exit(7), "error": fail, "interrupt": lambda: os.kill(os.getpid(), 2)}
 
-seriatim.stop_timeout = 5
+seriatim.stop_timeout = 30
 THREADS[sys.argv[1]]()
 time.sleep(float(sys.argv[3]))
 print(time.monotonic(), flush=True)
@@ -75,7 +75,7 @@ time.sleep(0.2 if sys.argv[2] == "interrupt" else 0)
 CODES = {"end": 0, "exit": 7, "error": 1, "interrupt": -2}
 THREADS = ["a server", "an async server", "a server with a scheduler of its own", "pushes", "pushes and their server", "waits"]
 ROUNDS = 9 if os.environ.get("SOAK") else 1
-SOON = 5  # seconds: what is 0.2 on a quiet machine
+SOON = 15  # seconds: what is 0.2 on a quiet machine; what waits for its threads takes 30, or for ever
 
 
 def leave(threads: str, how: str) -> None:

@@ -82,7 +82,13 @@ class Busy(seriatim.Worker):
 """
 
 KINDS = {"sleep": SLEEP, "spin": SPIN, "await": AWAIT, "idle": SLEEP, "hold": HOLD}
-ACT_WITHIN = 0.3  # seconds: what is 0.05 on a quiet machine
+
+
+def at_once() -> float:
+    """Seconds that what takes 0.05 on a quiet machine may take on this one, as busy as it is."""
+    began = time.monotonic()
+    subprocess.run(["true"], check=True)
+    return 0.3 + 30 * (time.monotonic() - began)
 
 
 class Busy:
@@ -145,7 +151,7 @@ def test_f20_every_signal_acts_at_once(serve: Serve, kind: str, ids: int) -> Non
     took["INT"] = server.time_of("INT", lambda: log(" stopping "))
     took["TERM"] = server.time_of("TERM", server.command.wait)
     print(kind, {name: f"{seconds * 1000:.1f} ms" for name, seconds in took.items()})
-    assert max(took.values()) < ACT_WITHIN, took
+    assert max(took.values()) < at_once(), took
 
 
 def test_f20_the_second_term_ends_it_whoever_holds_the_gil(serve: Serve) -> None:
@@ -154,7 +160,7 @@ def test_f20_the_second_term_ends_it_whoever_holds_the_gil(serve: Serve) -> None
     time.sleep(0.2)
     began = time.monotonic()
     assert server.command.stop("TERM") == 1
-    assert time.monotonic() - began < ACT_WITHIN
+    assert time.monotonic() - began < at_once()
 
 
 @pytest.mark.parametrize("kind", ["sleep", "await"])
@@ -185,7 +191,7 @@ def test_f20_a_second_int_exits_at_once_and_another_server_takes_over(serve: Ser
     first = serve("sleep", seconds=30, ids=1)
     first.command.signal("INT")
     first.command.wait_for(" stopping ")
-    assert first.time_of("INT", first.command.wait) < ACT_WITHIN
+    assert first.time_of("INT", first.command.wait) < at_once()
     assert first.command.wait() == 1
     second = serve("idle", seconds=0, ids=0)
     eventually(lambda: "0 end" in second.trace)
@@ -331,7 +337,7 @@ def test_f20_a_waiting_program_hears_signals_at_once(others: str, call: str) -> 
                 process.send_signal(number)
                 for word in words:
                     said, at = process.stdout.readline().split()
-                    assert said == word and float(at) - sent < ACT_WITHIN
+                    assert said == word and float(at) - sent < at_once()
             assert process.wait(20) == 0
 
 
