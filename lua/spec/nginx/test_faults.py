@@ -17,6 +17,14 @@ import pytest
 from conftest import LUA, Nginx, Redis, free_port, wait_until
 
 
+@pytest.fixture
+def faulty(folder: Path, server: Redis) -> Iterator[Nginx]:
+    """With the workers of faulty.lua."""
+    made = Nginx(folder, server, {"redis": f"unix://{server.path}", "lease_time": "1", "faults": "true"}).start()
+    yield made
+    made.end()
+
+
 def ways() -> list[str]:
     """Names of the ways that a server's thread, and nginx, survive; a yield is no failure in nginx."""
     text = (LUA / "spec" / "support" / "ways.lua").read_text()
@@ -29,52 +37,48 @@ def records(nginx: Nginx, worker: str) -> list[dict[str, Any]]:
     return list(json.loads(text))
 
 
-def test_f9_every_way_to_leave_a_job(nginx: Nginx) -> None:
-    workers = nginx.workers()
+def test_f9_every_way_to_leave_a_job(faulty: Nginx) -> None:
+    workers = faulty.workers()
     names = [*ways(), "a killed light thread"]
     assert len(names) > 30
     for name in names:
-        assert nginx.get("/content", worker="Leaves", id=name, payload=name) == (200, "ok")
-        assert nginx.get("/content", worker="Leaves", id=f"good {name}", payload="good") == (200, "ok")
-    wait_until(lambda: sum(bool(each["error"]) for each in records(nginx, "Leaves")) == len(names), "all runs")
-    wait_until(lambda: len(records(nginx, "Leaves")) == len(names), "the good ones")
-    left = {each["id"]: each for each in records(nginx, "Leaves")}
+        assert faulty.get("/content", worker="Leaves", id=name, payload=name) == (200, "ok")
+        assert faulty.get("/content", worker="Leaves", id=f"good {name}", payload="good") == (200, "ok")
+    wait_until(lambda: sum(bool(each["error"]) for each in records(faulty, "Leaves")) == len(names), "all runs")
+    wait_until(lambda: len(records(faulty, "Leaves")) == len(names), "the good ones")
+    left = {each["id"]: each for each in records(faulty, "Leaves")}
     assert set(left) == set(names)
     assert {each["retry_count"] for each in left.values()} == {0}
     assert "os.exit" in left["os.exit"]["error"]
-    assert nginx.workers() == workers
+    assert faulty.workers() == workers
 
 
 HOOKS = ["retry_in raises", "retry_in gives NaN", "retry_in gives infinity", "retry_in gives a text", "retry_in sleeps",
          "retry_in exits", "retries_exhausted raises", "retries_exhausted sleeps"]
 
 
-def test_f32_hooks_that_misbehave(nginx: Nginx) -> None:
-    workers = nginx.workers()
+def test_f32_hooks_that_misbehave(faulty: Nginx) -> None:
+    workers = faulty.workers()
     for name in HOOKS:
-        nginx.get("/content", worker=name, id="bad")
-        nginx.get("/content", worker=name, id="good")
-    wait_until(lambda: len(nginx.lines()) == len(HOOKS), "the good ones")
+        faulty.get("/content", worker=name, id="bad")
+        faulty.get("/content", worker=name, id="good")
+    wait_until(lambda: len(faulty.lines()) == len(HOOKS), "the good ones")
     for name in HOOKS:
         expected = [] if "exhausted" in name else ["bad"]
-        wait_until(lambda: [each["id"] for each in records(nginx, name) if each["error"]] == expected == [
-            each["id"] for each in records(nginx, name)], name)
-    assert nginx.workers() == workers
+        wait_until(lambda: [each["id"] for each in records(faulty, name) if each["error"]] == expected == [
+            each["id"] for each in records(faulty, name)], name)
+    assert faulty.workers() == workers
 
 
-def test_f22_a_job_that_holds_its_nginx_worker_loses_its_lease(folder: Path, server: Redis) -> None:
-    nginx = Nginx(folder, server, {"redis": f"unix://{server.path}", "lease_time": "1"}).start()
-    try:
-        nginx.get("/content", worker="Spin", id="s", payload="5")
-        wait_until(lambda: len(nginx.lines()) >= 3, "the other worker's run")
-        begins = [line[2] for line in nginx.lines() if line[0] == "begin"]
-        assert len(set(begins)) == 2, "another nginx worker took it over"
-        assert nginx.lines()[2][0] == "end" and nginx.lines()[2][2] == begins[1]
-        wait_until(lambda: len(nginx.lines()) == 4 and " refused" in nginx.log(), "the refused report")
-        time.sleep(0.5)
-        assert Counter(line[0] for line in nginx.lines()) == {"begin": 2, "end": 2}
-    finally:
-        nginx.end()
+def test_f22_a_job_that_holds_its_nginx_worker_loses_its_lease(faulty: Nginx) -> None:
+    faulty.get("/content", worker="Spin", id="s", payload="5")
+    wait_until(lambda: len(faulty.lines()) >= 3, "the other worker's run")
+    begins = [line[2] for line in faulty.lines() if line[0] == "begin"]
+    assert len(set(begins)) == 2, "another nginx worker took it over"
+    assert faulty.lines()[2][0] == "end" and faulty.lines()[2][2] == begins[1]
+    wait_until(lambda: len(faulty.lines()) == 4 and " refused" in faulty.log(), "the refused report")
+    time.sleep(0.5)
+    assert Counter(line[0] for line in faulty.lines()) == {"begin": 2, "end": 2}
 
 
 def test_f4_an_unknown_outcome_is_named(folder: Path, server: Redis) -> None:
