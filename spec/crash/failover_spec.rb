@@ -102,11 +102,11 @@ RSpec.describe "Failover" do
   def judge(wait_replicas)
     verdict = FailoverChecker.new(kit.journal.lines)
     Figures.note("F6", "pushes acknowledged, wait_replicas #{wait_replicas}", pushes.size)
-    Figures.note("F6", "of these lost", verdict.lost.size)
+    Figures.note("F6", "lost, wait_replicas #{wait_replicas}", verdict.lost.size)
     Figures.note("F6", "jobs acknowledged in bulk, wait_replicas #{wait_replicas}", @acknowledged * BULK)
-    Figures.note("F6", "of these lost", @lost_in_bulk = lost_in_bulk)
-    Figures.note("F6", "numbers run more than once", verdict.repeated.size)
-    Figures.note("F6", "runs of claims that were forgotten", verdict.late.size)
+    Figures.note("F6", "lost in bulk, wait_replicas #{wait_replicas}", @lost_in_bulk = lost_in_bulk)
+    Figures.note("F6", "numbers run more than once, wait_replicas #{wait_replicas}", verdict.repeated.size)
+    Figures.note("F6", "runs of forgotten claims, wait_replicas #{wait_replicas}", verdict.late.size)
     expect(kit.leftovers.grep_v(/{Kept/)).to eq([])
     verdict
   end
