@@ -81,7 +81,7 @@ module Sides
     @producers = LANGUAGES.product(%w[Storm Kept]).map do |language, queue|
       kit.producer(language, queue, ids_of(language), url: url, pause: pause, until_file: enough)
     end
-    kit.eventually(40) { kit.journal.starts.size > 100 }
+    more_runs(100)
     repeat(seconds) { yield }
     FileUtils.touch(enough)
     @producers.each { |producer| expect(producer.wait(90)).to eq(0), producer.log }
@@ -89,6 +89,18 @@ module Sides
 
   def start_workers(url, lease)
     Kit::LANGUAGES.map { |language| kit.worker(language, queue: "Storm", lease: lease, url: url) }.each(&:wait_until_started)
+  end
+
+  # Runs that began so far. The journal grows long: each call reads what is new.
+  def starts_so_far
+    @journal_file ||= File.open(kit.journal.path)
+    @starts_so_far = (@starts_so_far || 0) + @journal_file.read.scan(/^start /).size
+  end
+
+  # Waits until so many more runs have begun.
+  def more_runs(count, seconds = 60, failure = "nothing runs any more")
+    before = starts_so_far
+    kit.eventually(seconds, -> { failure }) { starts_so_far >= before + count }
   end
 
   # Not one of a nursery's: its environment is its own.
