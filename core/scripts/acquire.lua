@@ -1,10 +1,12 @@
 -- include: prelude record
 -- ACQUIRE: takes a shard for a node if its owner is still the one that the caller saw, and recovers that owner's runs.
--- When the caller already owns the shard, it keeps its lease, and runs that it does not know are put back.
+-- When the caller already owns the shard, it keeps what it knows under a new lease, so that who found it dead before comes
+-- too late; runs that it does not know are put back.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 node, 3 fold, 4 expected owner ('' for none), 5 expected lease,
 --       then the runs that the caller knows: id, run
--- Returns {'OK', lease, seen, recovered}: seen is what the first claim passes; or {'TAKEN', owner, lease}
+-- Returns {'OK', or 'KEPT' if it was the caller's, lease, seen, recovered}: seen is what the first claim passes; or
+--   {'TAKEN', owner, lease}
 local me, fold = ARGV[2], ARGV[3]
 local mine = owner == me
 if not mine and (owner ~= ARGV[4] or lease ~= tonumber(ARGV[5])) then
@@ -20,10 +22,8 @@ for i = 1, #runs, 2 do
   probe_spill(second, {runs[i]})
 end
 open_for_writing()
-if not mine then
-  owner, lease = me, advance()
-  claimed, settled = lease, 0
-end
+owner, lease = me, advance()
+if not mine then claimed, settled = lease, 0 end
 call('HSET', RUNNING, '', string.rep('.', 65))
 wake = 0
 
@@ -58,4 +58,4 @@ for i = 1, #runs, 2 do
   end
 end
 save()
-return {'OK', format('%.0f', lease), format('%.0f', seen), recovered}
+return {mine and 'KEPT' or 'OK', format('%.0f', lease), format('%.0f', seen), recovered}

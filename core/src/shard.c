@@ -132,34 +132,45 @@ static int shard_send(srt_node *node, srt_shard *s, srt_request *r, int64_t now)
     return 0;
 }
 
-/* A run of an earlier lease would hide that of the same id under this one. */
-static void known_run(srt_request *r, const srt_job *job, const srt_shard *s)
+typedef void (*shard_visit)(srt_job *job, void *context);
+
+static void visit_run(srt_job *job, const srt_shard *s, shard_visit visit, void *context)
 {
-    if (job->shard != s || job->lease != s->lease)
-        return;
-    srt_request_arg(r, job->view.id, job->view.id_len);
-    srt_request_arg(r, job->run, job->run_len);
+    if (job->shard == s && job->lease == s->lease)
+        visit(job, context);
 }
 
-static void known_runs(srt_request *r, const srt_job_list *list, const srt_shard *s)
+static void visit_runs(const srt_job_list *list, const srt_shard *s, shard_visit visit, void *context)
 {
-    const srt_job *job;
+    srt_job *job;
     for (job = list->first; job; job = job->next)
-        known_run(r, job, s);
+        visit_run(job, s, visit, context);
 }
 
-/* Every run that this node has of the shard, so that Redis can put back those that nobody has. */
-static void shard_tell_known(srt_node *node, srt_shard *s, srt_request *r)
+/* Every run of the shard that this node has under its lease: one of an earlier lease would hide that of the same id. */
+static void shard_visit_runs(srt_node *node, srt_shard *s, shard_visit visit, void *context)
 {
     const seriatim_delivery *d;
     size_t i;
-    known_runs(r, &s->ready, s);
-    known_runs(r, &s->pending, s);
-    known_runs(r, &node->groups[s->group].singles, s);
-    known_runs(r, &node->groups[s->group].died, s);
+    visit_runs(&s->ready, s, visit, context);
+    visit_runs(&s->pending, s, visit, context);
+    visit_runs(&node->groups[s->group].singles, s, visit, context);
+    visit_runs(&node->groups[s->group].died, s, visit, context);
     for (d = node->held; d; d = d->next)
         for (i = 0; d->kind != SERIATIM_EXHAUSTED && !d->abandoned && i < d->count; i++)
-            known_run(r, d->jobs[i], s);
+            visit_run(d->jobs[i], s, visit, context);
+}
+
+/* So that Redis can put back the runs that nobody has. */
+static void tell_run(srt_job *job, void *request)
+{
+    srt_request_arg(request, job->view.id, job->view.id_len);
+    srt_request_arg(request, job->run, job->run_len);
+}
+
+static void renumber_run(srt_job *job, void *lease)
+{
+    job->lease = *(int64_t *)lease;
 }
 
 /* The owner is expected to be nobody, or the node that was seen and found dead. */
@@ -174,7 +185,7 @@ static void shard_acquire(srt_node *node, srt_shard *s, int64_t now)
         srt_request_arg(r, s->owner.data, dead ? s->owner.len : 0);
         srt_request_int(r, dead ? s->owner_lease : 0);
         if (s->state == SRT_OWNED)
-            shard_tell_known(node, s, r);
+            shard_visit_runs(node, s, tell_run, r);
     }
     if (!shard_send(node, s, r, now))
         return;
@@ -551,12 +562,14 @@ static void shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, c
     s->seen = srt_token_int(&reply->tokens[3]);
     s->more = 1;
     s->paused = s->recall = 0;
-    if (lease != r->number) {
-        s->lease = lease;
+    if (r->number && srt_token_is(&reply->tokens[1], "KEPT")) {
+        shard_visit_runs(node, s, renumber_run, &lease);
+    } else {
         s->sequence = now;
         s->first_claim = node->opening;
         s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
     }
+    s->lease = lease;
     srt_bytes_clear(&s->owner);
     node->groups[s->group].news = 1;
     if (recovered)

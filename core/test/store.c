@@ -503,9 +503,10 @@ static void do_acquire(store_conn *c, store_shard *sh, const store_arg *argv, si
         srt_resp_arg_int(&c->out, sh->lease);
         return;
     }
+    sh->lease = advance(s, sh);
     if (!mine) {
         arg_copy(sh->owner, sizeof sh->owner, argv[1]);
-        sh->lease = sh->claimed = advance(s, sh);
+        sh->claimed = sh->lease;
         sh->settled = 0;
     }
     sh->wake = 0;
@@ -526,7 +527,7 @@ static void do_acquire(store_conn *c, store_shard *sh, const store_arg *argv, si
             seen = 0;
     }
     srt_resp_array(&c->out, 4);
-    say_text(c, "OK");
+    say_text(c, mine ? "KEPT" : "OK");
     srt_resp_arg_int(&c->out, sh->lease);
     srt_resp_arg_int(&c->out, seen);
     say_int(c, recovered);

@@ -1,0 +1,45 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+
+# A shard's lease by the bare scripts: who takes it from whom, whatever the nodes believed when they asked.
+RSpec.describe "leases" do
+  include CrashKit
+
+  let(:redis) { kit.redis }
+
+  scripts = File.expand_path("../../core/scripts", __dir__)
+  keys = %w[state jobs ready due running next retry dead died parked unproven suspect overrun].map { |kind| "seriatim:{Q/0}:#{kind}" }
+
+  define_method(:script) do |name|
+    text = File.read("#{scripts}/#{name}.lua")
+    [*text[/\A-- include: (.*)$/, 1].split.map { |library| File.read("#{scripts}/#{library}.lua") }, text].join("\n")
+  end
+
+  define_method(:keys) { keys }
+
+  def call(name, *arguments) = redis.call("EVAL", script(name), keys.size.to_s, *keys, "1", *arguments.map(&:to_s))
+
+  def acquire(node, owner: "", lease: 0, runs: []) = call("acquire", node, "merge", owner, lease, *runs)
+
+  def push(id) = redis.call("EVAL", script("push"), "14", *keys, "seriatim:{Q/0}:token", "1", "1", "merge", "keep", id, "\"p\"", "")
+
+  it "F2 who was found dead and has come back keeps its shard" do
+    _, lease, = acquire("a")
+    word, renewed, = acquire("a") # it missed a heartbeat, came back, and compared what it has
+    expect(word).to eq("KEPT")
+    expect(acquire("b", owner: "a", lease: lease)).to eq(["TAKEN", "a", renewed]) # b had seen it dead before
+    expect(acquire("b", owner: "a", lease: renewed).first).to eq("OK") # and would be right now
+  end
+
+  it "F2 what a node has is its own under the new lease, and nobody's under the old one" do
+    _, lease, seen = acquire("a")
+    push("x")
+    answer = call("claim", lease, seen, 10, 0, 0, "merge")
+    run = "0n#{answer[1]}"
+    _, renewed, = acquire("a", runs: ["x", run])
+    expect(call("settle", lease, 1, "merge", 1, "x", run)).to eq(%w[STALE a])
+    expect(call("settle", renewed, 1, "merge", 1, "x", run)).to eq(%w[0 0])
+    expect(redis.call("EXISTS", keys[1])).to eq("0")
+  end
+end
