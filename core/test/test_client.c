@@ -675,7 +675,7 @@ static void test_large_payloads_make_small_chunks(void **state)
     seriatim_client_free(c);
 }
 
-static void test_empty_push_is_done_at_once(void **state)
+static void test_f26_empty_push_is_done_at_once(void **state)
 {
     seriatim_client *c = new_client(NULL, 5, "keep");
     (void)state;
@@ -703,7 +703,7 @@ static void expect_refused(const seriatim_job *job, const char *want)
     seriatim_client_free(c);
 }
 
-static void test_every_check_of_a_job(void **state)
+static void test_f11_f26_every_check_of_a_job(void **state)
 {
     static const char long_id[1025] = "x";
     char *large = calloc(1, 1024 * 1024 + 1);
@@ -748,7 +748,7 @@ static void test_every_check_of_a_job(void **state)
     free(large);
 }
 
-static void test_edges_that_are_allowed(void **state)
+static void test_f11_f26_edges_that_are_allowed(void **state)
 {
     static const char longest[1024] = "id";
     static const double times[] = {-1e300, -1, 0, 1, NOW, NOW + 100 * 365.25 * 86400};
@@ -1042,7 +1042,7 @@ static void test_layout_is_asked_for_again(void **state)
     seriatim_client_free(c);
 }
 
-static void test_giving_up_names_the_chunks(void **state)
+static void test_f25_giving_up_names_the_chunks(void **state)
 {
     peer *p = new_peer(3);
     seriatim_client *c = connected_client(3);
@@ -1277,14 +1277,14 @@ int main(void)
         cmocka_unit_test(test_full_redis_names_what_is_missing),
         cmocka_unit_test(test_one_chunk_of_a_shard_at_a_time),
         cmocka_unit_test(test_large_payloads_make_small_chunks),
-        cmocka_unit_test(test_empty_push_is_done_at_once),
-        cmocka_unit_test(test_every_check_of_a_job),
-        cmocka_unit_test(test_edges_that_are_allowed),
+        cmocka_unit_test(test_f26_empty_push_is_done_at_once),
+        cmocka_unit_test(test_f11_f26_every_check_of_a_job),
+        cmocka_unit_test(test_f11_f26_edges_that_are_allowed),
         cmocka_unit_test(test_options_of_a_client),
         cmocka_unit_test(test_one_thing_at_a_time),
         cmocka_unit_test(test_layout_of_a_queue_that_is_not_there),
         cmocka_unit_test(test_layout_is_asked_for_again),
-        cmocka_unit_test(test_giving_up_names_the_chunks),
+        cmocka_unit_test(test_f25_giving_up_names_the_chunks),
         cmocka_unit_test(test_f15_refusals_end_the_connection_or_the_operation),
         cmocka_unit_test(test_hostile_answers),
         cmocka_unit_test(test_a_fork_keeps_only_what_is_not_sent),

@@ -251,7 +251,7 @@ static void test_counts_and_refused_places(void **state)
     seriatim_link_free(link);
 }
 
-static void test_ids_are_any_bytes(void **state)
+static void test_f28_ids_are_any_bytes(void **state)
 {
     server *s = *state;
     seriatim_link *link = new_link(s->url, "a b:{c}/0", 3, "list");
@@ -303,7 +303,7 @@ static void *ping(void *argument)
 }
 
 /* The machine may be busy with other things: one of twenty attempts must do. */
-static void test_a_large_push_lets_others_in(void **state)
+static void test_f25_a_large_push_lets_others_in(void **state)
 {
     server *s = *state;
     seriatim_link *link = new_link(s->url, "large", 5, "merge");
@@ -829,8 +829,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counts_and_refused_places),
-        cmocka_unit_test(test_ids_are_any_bytes),
-        cmocka_unit_test(test_a_large_push_lets_others_in),
+        cmocka_unit_test(test_f28_ids_are_any_bytes),
+        cmocka_unit_test(test_f25_a_large_push_lets_others_in),
         cmocka_unit_test(test_f3_script_flush_is_invisible),
         cmocka_unit_test(test_f6_redis_dies_and_returns),
         cmocka_unit_test(test_f4_a_cut_at_every_byte),

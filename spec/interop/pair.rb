@@ -15,6 +15,8 @@ class Pair
   # As every language reads it back: a whole number within int64 is an integer.
   READ = PAYLOAD.merge("whole" => [1, 0, 1000, 1_000_000_000_000_000_000, 1e20]).freeze
   BYTES = { "hex" => "00ff0a7bc3" }.freeze # no UTF-8
+  IDS = ENV["SOAK"] == "1" ? 10_000 : 200
+  SEED = Integer(ENV.fetch("SEED") { rand(100_000) })
   ERROR = "kaputt: Straße 😀\nsecond line"
   CONTEXT = { "trace" => "00-4bf9", "Mieter" => "Zoë\n" }.freeze
 
@@ -39,6 +41,7 @@ class Pair
     meet
     shards
     raw
+    any_ids
     @queues.product([@x, @y]).each { |queue, agent| same("#{queue}: findings of #{agent.language}", [], agent.check(queue)) }
   rescue AgentProcess::Refused => e
     @checks += 1
@@ -213,6 +216,22 @@ class Pair
     queue = declare("Raw bytes", codec: "raw")
     @x.push(queue, { id: "one", payload: BYTES }, { id: "one", payload: { "hex" => "ff" } })
     same("raw payloads", [BYTES, { "hex" => "ff" }], @y.run(queue, 1).first["payloads"])
+  end
+
+  # Random ones come back as they are, of all lengths; those that are UTF-8 as text.
+  def any_ids
+    queue = declare("Any ids", batch_size: 50)
+    random = Random.new(SEED)
+    ids = Array.new(IDS) { |number| random.bytes(number % 100 == 99 ? 1024 : 1 + random.rand(40)) }.uniq.map { |id| wire(id) }
+    @x.push(queue, *ids.map { |id| { id: id, payload: 1 } })
+    found = pick(@y.run(queue, ids.size), "id")
+    judge("any ids, SEED=#{SEED}", found.size == ids.size && (ids - found).empty?) { "not back: #{(ids - found).first(3).inspect}" }
+    empty(queue)
+  end
+
+  def wire(id)
+    text = id.dup.force_encoding(Encoding::UTF_8)
+    text.valid_encoding? ? text : { "hex" => id.unpack1("H*") }
   end
 
   # ---- checks
