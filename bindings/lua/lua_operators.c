@@ -269,10 +269,14 @@ static int operators_read_health(lua_State *L, const slu_link *self)
         lua_pushnil(L);
     else
         lua_pushboolean(L, health->append_only);
-    return 2;
+    if (health->replicas < 0)
+        lua_pushnil(L);
+    else
+        lua_pushinteger(L, health->replicas);
+    return 3;
 }
 
-/* link:health(): maxmemory_policy, appendonly; nil where Redis does not tell */
+/* link:health(): maxmemory_policy, appendonly, replicas; nil where Redis does not tell */
 static int operators_health(lua_State *L)
 {
     slu_link *self = slu_link_of(L);

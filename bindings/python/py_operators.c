@@ -300,12 +300,13 @@ static PyObject *operators_read_health(const spy_link *self)
     int kept = health->append_only;
     PyObject *dict = PyDict_New();
     if (dict && (spy_set(dict, "maxmemory_policy", *policy ? spy_text(policy, strlen(policy)) : spy_none_or(0)) ||
-                 spy_set(dict, "appendonly", kept < 0 ? spy_none_or(0) : PyBool_FromLong(kept))))
+                 spy_set(dict, "appendonly", kept < 0 ? spy_none_or(0) : PyBool_FromLong(kept)) ||
+                 spy_set(dict, "replicas", health->replicas < 0 ? spy_none_or(0) : PyLong_FromLong(health->replicas))))
         Py_CLEAR(dict);
     return dict;
 }
 
-/* link.health(): {"maxmemory_policy", "appendonly"}, None where Redis does not tell */
+/* link.health(): {"maxmemory_policy", "appendonly", "replicas"}, None where Redis does not tell */
 PyObject *spy_link_health(PyObject *object, PyObject *ignored)
 {
     spy_link *self = (spy_link *)object;

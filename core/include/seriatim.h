@@ -324,7 +324,7 @@ const seriatim_claimed *seriatim_delivery_job(const seriatim_delivery *delivery,
 
 /* The outcome of the i-th id; the last word counts; an id without one is released. OK or NOMEM. */
 int seriatim_delivery_done(seriatim_delivery *delivery, size_t i);
-/* retry_in: seconds until the next run; anything but 0 to 100 years is taken as 0 or 100 years, NaN as 0. */
+/* retry_in: seconds until the next run; anything but 0 to 100 years is taken as 0 or 100 years, NaN as 0. Of the error 64 KiB are kept. */
 int seriatim_delivery_fail(seriatim_delivery *delivery, size_t i, const char *error, size_t len, double retry_in);
 int seriatim_delivery_release(seriatim_delivery *delivery, size_t i);
 /* The payloads at `places` (ascending) cannot be read: they go to the morgue, the id comes again without them. */
@@ -590,7 +590,8 @@ const seriatim_living_node *seriatim_nodes_result(const seriatim_client *client,
 int seriatim_queues_begin(seriatim_client *client);
 const seriatim_text *seriatim_queues_result(const seriatim_client *client, size_t *count);
 
-/* Whether Redis is set up to keep jobs, and who it is: by INFO. A Redis that refuses INFO (an ACL, a proxy) does not tell; no failure. */
+/* Whether Redis is set up to keep jobs, and who it is: by INFO. A Redis that refuses INFO (an ACL, a proxy) does not tell; no failure.
+   The result is NULL while nothing was answered. */
 typedef struct seriatim_health {
     const char *maxmemory_policy; /* "noeviction" or another; NUL-terminated, empty: Redis does not tell */
     int append_only;              /* 1 on, 0 off, -1: Redis does not tell */

@@ -13,7 +13,7 @@ local function warn(text)
   log.warn("redis", text)
 end
 
-local function judge(maxmemory_policy, appendonly)
+local function judge(maxmemory_policy, appendonly, replicas)
   if maxmemory_policy == nil and appendonly == nil then
     warn("Redis forbids INFO, so maxmemory-policy and appendonly cannot be checked")
   end
@@ -23,6 +23,10 @@ local function judge(maxmemory_policy, appendonly)
   if appendonly == false then
     warn("appendonly is no: what Redis has not saved is lost when it stops; set it to yes")
   end
+  local wanted = settings.wait_replicas
+  if replicas and replicas < wanted then
+    warn(("wait_replicas is %d, but Redis has %d replicas: every push will say NOT_REPLICATED"):format(wanted, replicas))
+  end
 end
 
 local function ask(url, transport)
@@ -30,12 +34,12 @@ local function ask(url, transport)
   if not connection then
     error(err, 0)
   end
-  local policy, appendonly = connection:call("health", PATIENCE)
+  local policy, appendonly, replicas = connection:call("health", PATIENCE)
   connection:close()
   if errors.is(appendonly) then
     error(appendonly, 0)
   end
-  judge(policy, appendonly)
+  judge(policy, appendonly, replicas)
 end
 
 ---Asks the Redis of this URL for its settings.

@@ -66,7 +66,7 @@ function operations:explain(queue, id) end -- Result: a table
 function operations:check(queue, repair) end -- Result: how many records it looked at, findings
 function operations:nodes() end -- Result: {{name, description, expires_in}}
 function operations:queues() end -- Result: names
-function operations:health() end -- Result: maxmemory_policy or nil, appendonly or nil
+function operations:health() end -- Result: maxmemory_policy or nil, appendonly or nil, number of replicas or nil
 function operations:result() end
 
 ---One connection that waits by poll(2): for plain Lua.

@@ -99,7 +99,7 @@ class Connection:
         return names
 
     def health(self, limit: float | None = None) -> dict[str, Any]:
-        """maxmemory_policy and appendonly, each None where Redis does not say."""
+        """maxmemory_policy, appendonly and the number of replicas, each None where Redis does not say."""
         self._link.health()
         settings: dict[str, Any] = self._link.drive(limit)
         return settings

@@ -66,7 +66,7 @@ class Link:
     def queues(self) -> None:
         """Result: [names], bytes where they are not UTF-8."""
     def health(self) -> None:
-        """Result: {"maxmemory_policy": str or None, "appendonly": bool or None}."""
+        """Result: {"maxmemory_policy": str or None, "appendonly": bool or None, "replicas": int or None}."""
     def drive(self, seconds: float | None = None) -> Any:
         """Waits for the end of what was begun, without the GIL; returns its result or raises its failure."""
     def step(self) -> bool:

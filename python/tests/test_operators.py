@@ -195,6 +195,14 @@ def test_shows_the_living_nodes() -> None:
     assert node is not None and "python" in node["description"] and node["expires_in"] > 0
 
 
+def test_f6_health_warns_when_pushes_want_more_replicas(redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    from seriatim import _health
+
+    seriatim.wait_replicas = 2
+    _health.check(redis.url)
+    assert "wait_replicas is 2, but Redis has 0 replicas" in caplog.text
+
+
 def test_health_warns_and_never_fails(redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     from seriatim import _health
 

@@ -72,6 +72,12 @@ RSpec.describe "hooks and boot" do
     redis&.remove
   end
 
+  it "F6 warns when pushes want more replicas than there are" do
+    Seriatim.wait_replicas = 2
+    serve(worker("Wanting"))
+    expect(log).to include("wait_replicas is 2, but Redis has 0 replicas")
+  end
+
   it "says nothing of a Redis that keeps jobs" do
     serve(worker("Well"))
     expect(log).not_to match(/maxmemory|appendonly/)

@@ -272,7 +272,7 @@ static VALUE operators_queues(VALUE self, VALUE seconds)
     return list;
 }
 
-/* link.health(seconds) -> {maxmemory_policy:, appendonly:}, nil where Redis does not tell */
+/* link.health(seconds) -> {maxmemory_policy:, appendonly:, replicas:}, nil where Redis does not tell */
 static VALUE operators_health(VALUE self, VALUE seconds)
 {
     srb_link *box = srb_link_idle(self);
@@ -284,6 +284,7 @@ static VALUE operators_health(VALUE self, VALUE seconds)
     health = seriatim_health_result(client);
     SET(hash, "maxmemory_policy", operators_text_or_nil(health->maxmemory_policy, strlen(health->maxmemory_policy)));
     SET(hash, "appendonly", health->append_only < 0 ? Qnil : health->append_only ? Qtrue : Qfalse);
+    SET(hash, "replicas", health->replicas < 0 ? Qnil : INT2NUM(health->replicas));
     return hash;
 }
 
