@@ -331,7 +331,7 @@ describe("with Redis", function()
       one:queues()
       assert.same({ "q" }, one:drive(10))
       one:health()
-      assert.same({ "noeviction", true }, { one:drive(10) })
+      assert.same({ "noeviction", true, 0 }, { one:drive(10) })
     end)
 
     it("tells weather as nil, kind, message", function()
@@ -611,7 +611,7 @@ except TimeoutError:
       client:disconnected()
       client:connected("me", "secret", 3, false)
       local bytes = client:output()
-      assert(not greeting:find("^" .. bytes:gsub("%p", "%%%0")) and greeting:sub(-#bytes) == bytes)
+      assert(not greeting:find("INFO")) -- what is asked waits until the greeting is answered
       assert(bytes:find("INFO") and not bytes:find("SETNAME") and not bytes:find("AUTH"))
       client:disconnected()
       client:connected(nil, nil, 0, true)

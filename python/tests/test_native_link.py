@@ -77,8 +77,8 @@ def test_round_trip(redis: RedisServer) -> None:
     one.queues()
     assert one.drive() == ["q"]
     one.health()
-    assert one.drive() == {"maxmemory_policy": "noeviction", "appendonly": True}
-    assert one.result() == {"maxmemory_policy": "noeviction", "appendonly": True}
+    assert one.drive() == {"maxmemory_policy": "noeviction", "appendonly": True, "replicas": 0}
+    assert one.result() == {"maxmemory_policy": "noeviction", "appendonly": True, "replicas": 0}
 
 
 def test_refused_places(redis: RedisServer) -> None:

@@ -6,7 +6,8 @@ require "tmpdir"
 require_relative "proxy"
 
 # What a client library does that puts EVALSHA into a MULTI and looks no deeper than at EXEC's own answer: a server in front of
-# Redis that does so with the pushes of whoever is connected, and takes each for done that EXEC did not refuse.
+# Redis that does so with the pushes of whoever is connected, and takes each for done that EXEC did not refuse. When a script
+# was unknown, it sees that the next push loads it.
 class Transactions
   DONE = "$3\r\n1 0\r\n"
 
@@ -40,7 +41,8 @@ class Transactions
   end
 
   def answer(redis, request)
-    script = @names.of(request) == "push"
+    script = @names.of(request) == "push" && !@unknown
+    @unknown = false
     redis.write(script ? "*1\r\n$5\r\nMULTI\r\n#{request}*1\r\n$4\r\nEXEC\r\n" : request)
     reader = Resp.new
     answers = []
@@ -48,6 +50,7 @@ class Transactions
     return answers.last unless script
 
     inner = answers.last.delete_prefix("*1\r\n")
+    @unknown = inner.start_with?("-NOSCRIPT")
     inner.start_with?("-") ? DONE : inner
   end
 end
