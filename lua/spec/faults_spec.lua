@@ -119,10 +119,10 @@ describe("a server survives", function()
     figures.note("F9", "ways to leave a job, times each, Lua", ("%d x %d"):format(#list / 2 / times, times))
   end)
 
-  -- LuaJIT itself may fall over what these raise.
-  local it_in_puc = suite.has_int64 and function() end or it
+  -- LuaJIT itself may fall over what these raise; in 5.1 the hook comes back with each run of its job.
+  local it_in_54 = _VERSION == "Lua 5.4" and it or function() end
 
-  it_in_puc("F9 a finalizer that raises, and a hook that a job leaves behind", function()
+  it_in_54("F9 a finalizer that raises, and a hook that a job leaves behind", function()
     local server = serve(APP .. [[
       local function raise() error("in passing") end
       local function trap()
