@@ -61,8 +61,8 @@ RSpec.describe "the server's threads" do
     recorder.perform_async([{ id: "after" }])
     runs(recorder)
     expect(Thread.list.map(&:name).grep(/\Aseriatim/).tally).to eq("seriatim 0" => 3, "seriatim keeper" => 1)
-    expect(recorder.metrics).to include(processed: 4, failed: 0, refused: 0)
     expect(server.stop(2)).to be(true)
+    expect(recorder.metrics).to include(processed: 4, failed: 0, refused: 0)
   end
 
   {
