@@ -42,11 +42,9 @@ static int node_closed(lua_State *L)
 static int node_expect_masters(lua_State *L)
 {
     slu_source *source = slu_source_of(L);
-    size_t i;
     if (source->pid != getpid() || source->closed || !source->node)
         return node_closed(L);
-    for (i = 0; i < SRT_CHANNELS; i++)
-        source->node->sessions[i].masters_only = 1;
+    srt_node_expect_masters(source->node);
     return slu_true(L);
 }
 

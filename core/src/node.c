@@ -476,6 +476,13 @@ static void subscribe(srt_node *n)
     srt_resp_arg(&session->out, n->nodes_channel.data, n->nodes_channel.len);
 }
 
+void srt_node_expect_masters(srt_node *n)
+{
+    int i;
+    for (i = 0; i < SRT_CHANNELS; i++)
+        n->sessions[i].masters_only = 1;
+}
+
 void srt_node_ask_wakes(srt_node *n)
 {
     srt_bytes *out = &n->sessions[SRT_WAKES].out;

@@ -196,6 +196,8 @@ int srt_node_start(srt_node *node, int64_t now, seriatim_error *error);
 /* The connections. A status other than OK from input means: close this connection. */
 int srt_node_connected(srt_node *node, srt_channel channel, const char *user, const char *password, int database,
                        int64_t now);
+/* Sentinels lead to it: each connection is asked whether its Redis is a master; a replica ends it as READONLY. */
+void srt_node_expect_masters(srt_node *node);
 /* Asks for a sign of life where nothing is owed. */
 void srt_node_ask_wakes(srt_node *node);
 void srt_node_disconnected(srt_node *node, srt_channel channel, int64_t now);

@@ -390,8 +390,8 @@ int seriatim_runner_new(const seriatim_node_settings *settings, const char *url,
         runner_free_parts(r);
         return status;
     }
-    for (i = 0; i < SRT_CHANNELS; i++)
-        r->node->sessions[i].masters_only = r->url.kind == SRT_URL_SENTINEL;
+    if (r->url.kind == SRT_URL_SENTINEL)
+        srt_node_expect_masters(r->node);
     *out = r;
     return SERIATIM_OK;
 }
