@@ -19,7 +19,8 @@ local morgue = {hash = DEAD, spill = PREFIX .. 'deadspill:', map = PREFIX .. 'de
 -- A key of the wrong type ends the script here, before anything is written.
 local function probe()
   call('HLEN', JOBS) call('LLEN', READY) call('HLEN', RUNNING) call('HLEN', NEXT) call('HLEN', DEAD)
-  for i = 1, 7 do call('ZCARD', ({DUE, RETRY, DIED, PARKED, UNPROVEN, SUSPECT, OVERRUN})[i]) end
+  local sets = {DUE, RETRY, DIED, PARKED, UNPROVEN, SUSPECT, OVERRUN}
+  for i = 1, #sets do call('ZCARD', sets[i]) end
 end
 
 local function probe_spill(store, ids)
