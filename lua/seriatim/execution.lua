@@ -36,28 +36,28 @@ local function takes_batch(perform)
   return known
 end
 
----Runs it and settles it. workers: by their numbers in the runner or node. Never raises.
----@param workers table<integer, seriatim.Worker>
----@param delivery seriatim.Delivery
-function execution.run(workers, delivery)
+---Does this to the delivery and settles it, whatever comes of it.
+local function settle_after(step, workers, delivery, argument)
   local self = setmetatable({ delivery = delivery, worker = workers[delivery:worker()] }, Execution)
-  local ran, err = pcall(Execution[delivery:kind()], self)
+  local ran, err = pcall(step, self, argument)
   if not ran then
     pcall(Execution.crashed, self, err)
   end
   pcall(delivery.settle, delivery) -- refused where the server gave up waiting: what ran has been handed back then
 end
 
+---Runs it and settles it. workers: by their numbers in the runner or node. Never raises.
+---@param workers table<integer, seriatim.Worker>
+---@param delivery seriatim.Delivery
+function execution.run(workers, delivery)
+  settle_after(Execution[delivery:kind()], workers, delivery)
+end
+
 ---What ran it is gone, past every pcall: that is a failure of all its ids.
 ---@param workers table<integer, seriatim.Worker>
 ---@param delivery seriatim.Delivery
 function execution.aborted(workers, delivery)
-  local self = setmetatable({ delivery = delivery, worker = workers[delivery:worker()] }, Execution)
-  local ran, err = pcall(Execution.died, self, ABORTED)
-  if not ran then
-    pcall(Execution.crashed, self, err)
-  end
-  pcall(delivery.settle, delivery)
+  settle_after(Execution.died, workers, delivery, ABORTED)
 end
 
 function Execution:crashed(raised)
