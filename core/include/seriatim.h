@@ -391,6 +391,9 @@ int seriatim_runner_start(seriatim_runner *runner, seriatim_error *error);
 int seriatim_runner_take(seriatim_runner *runner, size_t group, seriatim_delivery **delivery);
 /* Hands a delivery back; it is gone after the call. SERIATIM_OK always. */
 int seriatim_runner_settle(seriatim_runner *runner, seriatim_delivery *delivery);
+/* Both in one, settle (unless `settled` is NULL) first; the answer is take's. */
+int seriatim_runner_settle_and_take(seriatim_runner *runner, seriatim_delivery *settled, size_t group,
+                                    seriatim_delivery **next);
 /* Moves the end of an id's time to run to `seconds` from now. */
 int seriatim_runner_extend(seriatim_runner *runner, seriatim_delivery *delivery, size_t i, double seconds);
 /*

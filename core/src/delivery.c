@@ -242,7 +242,7 @@ static int take_batch(srt_node *node, srt_shard *s, int64_t now, seriatim_delive
         srt_shard_list_ready(node, s);
     }
     hold(node, d);
-    if (!s->claiming && (s->more || s->due_at <= now))
+    if (srt_shard_wants_claim(node, s, now))
         srt_node_wake(node, s, now);
     *out = d;
     return SERIATIM_OK;

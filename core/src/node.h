@@ -244,6 +244,7 @@ int srt_shard_reply(srt_node *node, srt_request *r, const srt_reply *reply, int6
 void srt_shard_ended(srt_node *node, srt_shard *shard, srt_job *job, int64_t now);
 void srt_shard_list_ready(srt_node *node, srt_shard *shard); /* keeps the group's list true */
 void srt_shard_forget(srt_node *node, srt_shard *shard);     /* frees what it holds */
+int srt_shard_wants_claim(srt_node *node, const srt_shard *shard, int64_t now);
 int srt_shard_idle(const srt_shard *shard);                  /* nothing claimed, running, pending or on its way */
 
 void srt_list_add(srt_job_list *list, srt_job *job);

@@ -28,6 +28,12 @@ typedef struct runner_channel {
     seriatim_error error;
 } runner_channel;
 
+/* Pokes a group's threads: once, until one of them has come. */
+typedef struct runner_door {
+    int pipe[2];
+    int poked;
+} runner_door;
+
 struct seriatim_runner {
     const seriatim_allocator *mem;
     srt_url url;
@@ -37,8 +43,8 @@ struct seriatim_runner {
     int running, ending;
     runner_channel channels[SRT_CHANNELS];
     char *inbox;
-    int wake[2];       /* pokes the thread */
-    int (*doors)[2];   /* a pipe a group: pokes the host's threads */
+    int wake[2];        /* pokes the thread */
+    runner_door *doors; /* one a group */
     size_t door_count;
     int poked;
     int unread; /* the inbox was full: more may lie where poll does not see it */
@@ -82,6 +88,13 @@ static void pipe_drain(int fds[2])
     char bytes[64];
     while (read(fds[0], bytes, sizeof bytes) == (ssize_t)sizeof bytes)
         ;
+}
+
+static void door_poke(runner_door *door)
+{
+    if (!door->poked)
+        pipe_poke(door->pipe);
+    door->poked = 1;
 }
 
 /* ---- Connections: called by the thread, without the lock unless said ----------------------- */
@@ -259,7 +272,7 @@ static void open_doors(seriatim_runner *r)
     for (i = 0; i < r->door_count; i++) {
         srt_group *group = &r->node->groups[i];
         if (group->news && group->waiting > 0)
-            pipe_poke(r->doors[i]);
+            door_poke(&r->doors[i]);
         group->news = 0;
     }
 }
@@ -353,7 +366,7 @@ static void runner_free_parts(seriatim_runner *r)
         srt_bytes_free(&r->channels[i].out);
     }
     for (i = 0; i < r->door_count; i++)
-        pipe_close(r->doors[i]);
+        pipe_close(r->doors[i].pipe);
     srt_free(r->mem, r->doors, r->door_count * sizeof *r->doors);
     pipe_close(r->wake);
     if (r->node)
@@ -416,10 +429,10 @@ static int open_pipes(seriatim_runner *r)
     if (!r->doors)
         return SERIATIM_NOMEM;
     for (r->door_count = 0; r->door_count < count; r->door_count++)
-        if (pipe_open(r->doors[r->door_count]) != SERIATIM_OK) {
+        if (pipe_open(r->doors[r->door_count].pipe) != SERIATIM_OK) {
             size_t i;
             for (i = 0; i < r->door_count; i++)
-                pipe_close(r->doors[i]);
+                pipe_close(r->doors[i].pipe);
             srt_free(r->mem, r->doors, count * sizeof *r->doors);
             r->doors = NULL;
             r->door_count = 0;
@@ -500,9 +513,9 @@ static int runner_taken(seriatim_runner *r, size_t group, int status)
     if (status == SERIATIM_AGAIN)
         g->waiting++;
     else if (status == SERIATIM_OK && g->waiting > 0 && (g->ready_first || g->hooks || g->singles.first || g->died.first))
-        pipe_poke(r->doors[group]);
+        door_poke(&r->doors[group]);
     else if (status == SERIATIM_CLOSED)
-        pipe_poke(r->doors[group]);
+        door_poke(&r->doors[group]);
     runner_hurry(r);
     return status;
 }
@@ -534,15 +547,33 @@ size_t seriatim_runner_candidates(seriatim_runner *r, size_t group, seriatim_can
     return count;
 }
 
+/* With the lock. */
+static void runner_settled(seriatim_runner *r, seriatim_delivery *delivery, int64_t now)
+{
+    srt_node_settle(r->node, delivery, now);
+    if (r->node->solo != SRT_SOLO_NONE)
+        runner_order(r);
+}
+
 int seriatim_runner_settle(seriatim_runner *r, seriatim_delivery *delivery)
 {
     pthread_mutex_lock(&r->lock);
-    srt_node_settle(r->node, delivery, srt_clock_ms());
+    runner_settled(r, delivery, srt_clock_ms());
     runner_hurry(r);
-    if (r->node->solo != SRT_SOLO_NONE)
-        runner_order(r);
     pthread_mutex_unlock(&r->lock);
     return SERIATIM_OK;
+}
+
+int seriatim_runner_settle_and_take(seriatim_runner *r, seriatim_delivery *settled, size_t group, seriatim_delivery **next)
+{
+    int64_t now = srt_clock_ms();
+    int status;
+    pthread_mutex_lock(&r->lock);
+    if (settled)
+        runner_settled(r, settled, now);
+    status = runner_taken(r, group, srt_node_take(r->node, group, now, next));
+    pthread_mutex_unlock(&r->lock);
+    return status;
 }
 
 int seriatim_runner_extend(seriatim_runner *r, seriatim_delivery *delivery, size_t i, double seconds)
@@ -557,13 +588,14 @@ int seriatim_runner_extend(seriatim_runner *r, seriatim_delivery *delivery, size
 
 int seriatim_runner_fd(const seriatim_runner *r, size_t group)
 {
-    return r->doors[group][0];
+    return r->doors[group].pipe[0];
 }
 
 void seriatim_runner_clear(seriatim_runner *r, size_t group)
 {
     pthread_mutex_lock(&r->lock);
-    pipe_drain(r->doors[group]);
+    pipe_drain(r->doors[group].pipe);
+    r->doors[group].poked = 0;
     if (r->node->groups[group].waiting > 0)
         r->node->groups[group].waiting--;
     pthread_mutex_unlock(&r->lock);
@@ -571,7 +603,7 @@ void seriatim_runner_clear(seriatim_runner *r, size_t group)
 
 void seriatim_runner_wait(seriatim_runner *r, size_t group, int timeout_ms)
 {
-    struct pollfd fd = {r->doors[group][0], POLLIN, 0};
+    struct pollfd fd = {r->doors[group].pipe[0], POLLIN, 0};
     poll(&fd, 1, timeout_ms);
     seriatim_runner_clear(r, group);
 }

@@ -396,20 +396,23 @@ static size_t claim_limit(srt_node *node, const srt_shard *s)
     return free_ids - s->ready.count < window ? free_ids - s->ready.count : window;
 }
 
+/* Is there room for more of the ids that are due? */
+int srt_shard_wants_claim(srt_node *node, const srt_shard *s, int64_t now)
+{
+    return !s->claiming && (s->more || s->due_at <= now) && claim_limit(node, s) > 0;
+}
+
 static void shard_want_claim(srt_node *node, srt_shard *s, int64_t now)
 {
     const srt_group *group = &node->groups[s->group];
-    size_t limit;
     if (s->claiming || s->paused || node->quiet)
         return;
     if (node->solo == SRT_SOLO_CLAIM && node->solo_shard == s) {
         shard_claim(node, s, 1, 2, now);
     } else if (s->unproven_at <= now && group->singles.count + group->doubt_claims < group->threads) {
         shard_claim(node, s, 1, 1, now);
-    } else if (s->more || s->due_at <= now) {
-        limit = claim_limit(node, s);
-        if (limit > 0)
-            shard_claim(node, s, limit, 0, now);
+    } else if (srt_shard_wants_claim(node, s, now)) {
+        shard_claim(node, s, claim_limit(node, s), 0, now);
     }
 }
 
