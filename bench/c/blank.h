@@ -1,0 +1,59 @@
+/* blank.h - what the C programs share: one queue of blank jobs with every default, a producer to it, a server of it. */
+#ifndef BLANK_H
+#define BLANK_H
+
+#include <pthread.h>
+#include <stddef.h>
+
+#include "seriatim.h"
+
+double now(void);          /* seconds of a monotonic clock */
+void nap(double seconds);
+void fail(const char *what, const char *why); /* says so and ends the process */
+long number_of(const char *name, long otherwise); /* of the environment */
+const char *redis_url(void);
+/* BlankWorker's settings, and those of the i-th of many queues; `name` keeps the text. */
+seriatim_queue_settings blank_queue(void);
+seriatim_queue_settings numbered_queue(long i, char name[32]);
+
+/* ---- Producer ------------------------------------------------------------------------------ */
+
+typedef struct producer {
+    seriatim_link *link;
+    seriatim_client *client;
+    size_t queue;
+} producer;
+
+void producer_open(producer *p, seriatim_queue_settings settings);
+void producer_close(producer *p);
+void producer_begin(producer *p, size_t queue);
+void producer_add(producer *p, const char *id, size_t id_len, const char *payload, size_t payload_len, double delay);
+void producer_send(producer *p); /* returns when Redis has it */
+/* The ids first..last, "1" and so on, in one call. */
+void producer_numbers(producer *p, size_t queue, long first, long last, const char *payload);
+
+/* ---- Server -------------------------------------------------------------------------------- */
+
+/* Runs a delivery and says its outcome; several threads call it at once. */
+typedef void (*perform_fn)(seriatim_delivery *delivery, size_t thread, void *context);
+
+typedef struct server {
+    seriatim_runner *runner;
+    perform_fn perform;
+    void *context;
+    pthread_t *threads;
+    size_t thread_count, next_thread;
+} server;
+
+/* BENCH_THREADS threads (5). Workers are added to `runner` between make and start. */
+void server_make(server *s, perform_fn perform, void *context);
+void server_worker(server *s, seriatim_queue_settings settings);
+void server_start(server *s);
+/* Keeps the heartbeat and prints warnings for so many seconds, or until SIGTERM or SIGINT comes: then returns 1. */
+int server_watch(server *s, double seconds);
+void server_stop(server *s); /* finishes what runs, leaves */
+
+/* Blocks SIGTERM and SIGINT in this thread and all that it makes: server_watch takes them. */
+void hold_signals(void);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * push.c - `push MODE COUNT` pushes blank jobs and prints the seconds that it took.
+ *
+ *   single: one a call. bulk: BENCH_SLICE a call (10,000). Both connect with a job of their own, 0, before the clock starts.
+ *   fill: exactly COUNT jobs. wait: the same with payloads of 30 bytes. REDIS_URL; BENCH_FIRST (1) is the first id;
+ *   BENCH_QUEUES (0: BlankWorker; else so many) spreads them, BENCH_SLICE to each in turn.
+ */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "blank.h"
+
+#define PAYLOAD_OF_30 "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxx\""
+
+static void open_queues(producer *p, long queues)
+{
+    char name[32];
+    long i;
+    producer_open(p, queues ? numbered_queue(0, name) : blank_queue());
+    for (i = 1; i < queues; i++) {
+        seriatim_queue_settings settings = numbered_queue(i, name);
+        size_t number;
+        if (seriatim_client_queue(p->client, &settings, &number) != SERIATIM_OK)
+            fail("queue", seriatim_client_error(p->client)->message);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    long count = argc == 3 ? atol(argv[2]) : 0, first = number_of("BENCH_FIRST", 1), at;
+    long queues = number_of("BENCH_QUEUES", 0), turn = 0;
+    int single = argc == 3 && strcmp(argv[1], "single") == 0, bulk = argc == 3 && strcmp(argv[1], "bulk") == 0;
+    int wait = argc == 3 && strcmp(argv[1], "wait") == 0, fill = argc == 3 && strcmp(argv[1], "fill") == 0;
+    long slice = single ? 1 : number_of("BENCH_SLICE", 10000);
+    const char *payload = wait ? PAYLOAD_OF_30 : "\"\"";
+    producer p;
+    double start;
+    if (!(single || bulk || wait || fill) || count < 1 || slice < 1) {
+        fprintf(stderr, "push single|bulk|fill|wait COUNT\n");
+        return 2;
+    }
+    open_queues(&p, queues);
+    if (single || bulk)
+        producer_numbers(&p, 0, 0, 0, payload);
+    start = now();
+    for (at = 0; at < count; at += slice, turn++)
+        producer_numbers(&p, queues ? (size_t)(turn % queues) : 0, first + at, first + (at + slice < count ? at + slice : count) - 1,
+                         payload);
+    printf("%.9f\n", now() - start);
+    producer_close(&p);
+    return 0;
+}
