@@ -55,7 +55,7 @@ seriatim_queue_settings blank_queue(void)
     return settings;
 }
 
-seriatim_queue_settings numbered_queue(long i, char name[32])
+static seriatim_queue_settings numbered_queue(long i, char name[32])
 {
     seriatim_queue_settings settings = blank_queue();
     settings.name_len = (size_t)snprintf(name, 32, "blank-%ld", i);
@@ -73,6 +73,19 @@ void producer_open(producer *p, seriatim_queue_settings settings)
     p->client = seriatim_link_client(p->link);
     if (seriatim_client_queue(p->client, &settings, &p->queue) != SERIATIM_OK)
         fail("queue", seriatim_client_error(p->client)->message);
+}
+
+void producer_open_all(producer *p, long queues)
+{
+    char name[32];
+    long i;
+    producer_open(p, queues ? numbered_queue(0, name) : blank_queue());
+    for (i = 1; i < queues; i++) {
+        seriatim_queue_settings settings = numbered_queue(i, name);
+        size_t number;
+        if (seriatim_client_queue(p->client, &settings, &number) != SERIATIM_OK)
+            fail("queue", seriatim_client_error(p->client)->message);
+    }
 }
 
 void producer_close(producer *p)
@@ -162,6 +175,16 @@ void server_worker(server *s, seriatim_queue_settings settings)
     size_t number;
     if (seriatim_runner_worker(s->runner, &settings, &number, &error) != SERIATIM_OK)
         fail("worker", error.message);
+}
+
+void server_workers(server *s, long queues)
+{
+    char name[32];
+    long i;
+    if (queues == 0)
+        server_worker(s, blank_queue());
+    for (i = 0; i < queues; i++)
+        server_worker(s, numbered_queue(i, name));
 }
 
 static void *serve(void *argument)

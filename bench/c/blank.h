@@ -12,9 +12,7 @@ void nap(double seconds);
 void fail(const char *what, const char *why); /* says so and ends the process */
 long number_of(const char *name, long otherwise); /* of the environment */
 const char *redis_url(void);
-/* BlankWorker's settings, and those of the i-th of many queues; `name` keeps the text. */
-seriatim_queue_settings blank_queue(void);
-seriatim_queue_settings numbered_queue(long i, char name[32]);
+seriatim_queue_settings blank_queue(void); /* BlankWorker, every setting the default */
 
 /* ---- Producer ------------------------------------------------------------------------------ */
 
@@ -25,6 +23,8 @@ typedef struct producer {
 } producer;
 
 void producer_open(producer *p, seriatim_queue_settings settings);
+/* To BlankWorker if `queues` is 0, else to blank-0 and so on, which are numbered from 0. */
+void producer_open_all(producer *p, long queues);
 void producer_close(producer *p);
 void producer_begin(producer *p, size_t queue);
 void producer_add(producer *p, const char *id, size_t id_len, const char *payload, size_t payload_len, double delay);
@@ -45,9 +45,10 @@ typedef struct server {
     size_t thread_count, next_thread;
 } server;
 
-/* BENCH_THREADS threads (5). Workers are added to `runner` between make and start. */
+/* BENCH_THREADS threads (5). Workers are added between make and start. */
 void server_make(server *s, perform_fn perform, void *context);
 void server_worker(server *s, seriatim_queue_settings settings);
+void server_workers(server *s, long queues); /* of the queues that producer_open_all pushes to */
 void server_start(server *s);
 /* Keeps the heartbeat and prints warnings for so many seconds, or until SIGTERM or SIGINT comes: then returns 1. */
 int server_watch(server *s, double seconds);

@@ -16,19 +16,6 @@
 
 #define PAYLOAD_OF_30 "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxx\""
 
-static void open_queues(producer *p, long queues)
-{
-    char name[32];
-    long i;
-    producer_open(p, queues ? numbered_queue(0, name) : blank_queue());
-    for (i = 1; i < queues; i++) {
-        seriatim_queue_settings settings = numbered_queue(i, name);
-        size_t number;
-        if (seriatim_client_queue(p->client, &settings, &number) != SERIATIM_OK)
-            fail("queue", seriatim_client_error(p->client)->message);
-    }
-}
-
 int main(int argc, char **argv)
 {
     long count = argc == 3 ? atol(argv[2]) : 0, first = number_of("BENCH_FIRST", 1), at;
@@ -43,7 +30,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "push single|bulk|fill|wait COUNT\n");
         return 2;
     }
-    open_queues(&p, queues);
+    producer_open_all(&p, queues);
     if (single || bulk)
         producer_numbers(&p, 0, 0, 0, payload);
     start = now();

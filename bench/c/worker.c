@@ -45,16 +45,11 @@ static void perform(seriatim_delivery *delivery, size_t thread, void *context)
 int main(void)
 {
     tally t = {0, 0, 0, 0};
-    long queues = number_of("BENCH_QUEUES", 0), i;
-    char name[32];
     server s;
     t.wanted = number_of("BENCH_JOBS", 0);
     hold_signals();
     server_make(&s, perform, &t);
-    if (queues == 0)
-        server_worker(&s, blank_queue());
-    for (i = 0; i < queues; i++)
-        server_worker(&s, numbered_queue(i, name));
+    server_workers(&s, number_of("BENCH_QUEUES", 0));
     server_start(&s);
     while (!server_watch(&s, 3600))
         ;

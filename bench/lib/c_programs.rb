@@ -1,0 +1,35 @@
+# frozen_string_literal: true
+
+# The programs of bench/c on one Redis.
+class CPrograms
+  SOURCES = File.expand_path("../c", __dir__)
+  FOLDER = File.expand_path("../../tmp/bench/c", __dir__)
+
+  def self.build = system("#{SOURCES}/build", FOLDER) || raise("bench/c could not be built")
+
+  def initialize(redis)
+    @redis = redis
+  end
+
+  # @return [Float] the seconds that pushing `count` jobs took
+  def push(mode, count, environment = {}) = run("push", mode, count, environment: environment).to_f
+
+  # @return [String] what it printed, or what the block made of its output
+  def run(name, *arguments, environment: {}, &block)
+    output = IO.popen(surroundings(environment), ["#{FOLDER}/#{name}", *arguments.map(&:to_s)], &block || :read)
+    $?.success? ? output : raise("#{name} #{arguments.join(" ")} failed")
+  end
+
+  # Runs a worker while the block runs.
+  def serve(environment = {})
+    worker = Process.detach(spawn(surroundings(environment), "#{FOLDER}/worker"))
+    yield worker.pid
+  ensure
+    Process.kill(:TERM, worker.pid) if worker.alive?
+    worker.join(30) || Process.kill(:KILL, worker.pid)
+  end
+
+  private
+
+  def surroundings(environment) = { "REDIS_URL" => @redis.url }.merge(environment.transform_values(&:to_s))
+end

@@ -1,0 +1,35 @@
+# frozen_string_literal: true
+
+require "json"
+
+# What a program measured: a table for people, and the line of JSON that bench/run reads.
+class Figures
+  # @param goals [Array<Hash>] text, limit (at most), measured
+  def initialize(title, columns, rows, notes: [], goals: [])
+    @title = title
+    @columns = columns
+    @rows = rows
+    @notes = notes
+    @goals = goals
+  end
+
+  def to_s
+    [@title, "", *table, "", *@notes, *@goals.map { |goal| verdict(goal) }].join("\n")
+  end
+
+  def to_json(*)
+    JSON.generate("title" => @title, "columns" => @columns, "rows" => @rows, "notes" => @notes, "goals" => @goals)
+  end
+
+  private
+
+  def table
+    widths = [@columns, *@rows].transpose.map { |cells| cells.map { |cell| cell.to_s.size }.max }
+    [@columns, *@rows].map { |row| row.each_with_index.map { |cell, i| i.zero? ? cell.to_s.ljust(widths[i]) : cell.to_s.rjust(widths[i]) }.join("  ") }
+  end
+
+  def verdict(goal)
+    format("%<text>s: %<measured>.2f (at most %<limit>g) %<met>s",
+           text: goal[:text], measured: goal[:measured], limit: goal[:limit], met: goal[:measured] <= goal[:limit] ? "met" : "NOT MET")
+  end
+end
