@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-require_relative "../seed/facts"
-require_relative "../seed/from_ruby"
+require_relative "../lib/facts"
+require_relative "../lib/from_ruby"
 
 # docs/benchmarks/load.md
 class LoadPage

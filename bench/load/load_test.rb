@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 require "fileutils"
-require_relative "../seed/contestant"
-require_relative "../seed/gems"
+require_relative "../lib/contestant"
+require_relative "../lib/gems"
 
 # One run of the load test that a user of Lowkiq published: 5 producers, 250 items a second each, through two chained queues on
 # two server processes of 50 threads.

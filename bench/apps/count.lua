@@ -1,0 +1,72 @@
+-- What every system's blank job calls: measures from the first job begun to the last one. The threads of a server have Lua states
+-- of their own, so they count in a file that all append to, in blocks, towards the end one by one.
+
+local native = require "seriatim.native"
+
+local BLOCK = 100
+local LAST = 20000 -- jobs that are counted one by one: every thread comes by
+local LINE = 13 -- bytes of a figure in the file of notes
+
+local count = { JOBS = tonumber(os.getenv("BENCH_JOBS") or 0), now = native.time }
+
+local path = os.getenv("BENCH_RESULT")
+local marks = path and ("%s.%d"):format(path, native.getpid()) -- a byte a job
+local file, waiting, block = nil, 0, 1
+
+local function append(name, text)
+  local opened = assert(io.open(name, "ab"))
+  opened:write(text)
+  opened:close()
+end
+
+---Numbers, one a line.
+local function read(name)
+  local numbers = {}
+  for line in io.lines(name) do
+    numbers[#numbers + 1] = tonumber(line)
+  end
+  return numbers
+end
+
+local function begin()
+  append(marks .. ".begin", ("%.6f\n"):format(count.now()))
+  file = assert(io.open(marks, "ab"))
+  file:setvbuf("no")
+end
+
+---Counts one job of this process.
+function count.up()
+  if not file then
+    begin()
+  end
+  waiting = waiting + 1
+  if waiting < block then
+    return
+  end
+  file:write(("x"):rep(waiting))
+  local counted = file:seek("end")
+  waiting, block = 0, counted < count.JOBS - LAST and BLOCK or 1
+  if counted >= count.JOBS then
+    count.report(("%.6f"):format(count.now() - math.min((table.unpack or unpack)(read(marks .. ".begin")))))
+  end
+end
+
+---Notes how long ago a job was pushed; the last one reports all.
+function count.note(pushed)
+  local notes = assert(io.open(marks, "ab"))
+  notes:write(("%012.6f\n"):format(count.now() - pushed))
+  notes:flush()
+  local complete = notes:seek("end") == count.JOBS * LINE
+  notes:close()
+  if complete then
+    count.report(table.concat(read(marks), " "))
+  end
+end
+
+function count.report(text)
+  local written = ("%s.%d.%s"):format(path, native.getpid(), native.random_hex(4))
+  append(written, text)
+  os.rename(written, path)
+end
+
+return count

@@ -1,0 +1,96 @@
+# frozen_string_literal: true
+
+require_relative "processes"
+
+# One system under test: pushes and servers of it are processes of their own.
+class Contestant
+  ROOT = File.expand_path("../..", __dir__)
+  APPS = "#{ROOT}/bench/apps"
+  THREADS = 5
+  PATIENCE = 300 # seconds for one measurement
+
+  # What processing took: seconds, and a job's share of Redis' CPU (us) and commands; memory: peak bytes of the processes.
+  Processing = Struct.new(:seconds, :redis_cpu, :commands, :memory)
+
+  attr_reader :name, :title
+
+  # @param commands [Hash{Symbol=>Array<String>}] push (MODE and COUNT are added), serve; where it can: note (the server of latency)
+  #   and time (its pusher), idle
+  # @param ours [Boolean] it is Seriatim
+  # @param only [Symbol, nil] the one discipline that it takes part in
+  def initialize(name, title, redis, folder, commands:, environment: {}, ours: false, only: nil)
+    @name = name
+    @title = title
+    @redis = redis
+    @log = "#{folder}/#{name}.log"
+    @result = "#{folder}/result"
+    @commands = commands
+    @environment = environment.merge("REDIS_URL" => redis.url, "BENCH_RESULT" => @result, "BENCH_THREADS" => THREADS.to_s)
+    @ours = ours
+    @only = only
+  end
+
+  def ours? = @ours
+  def takes_part?(what) = @only.nil? || @only == what
+  def can?(what) = @commands.key?(what)
+
+  # Each answers the seconds that `count` jobs took.
+  def single(count) = @redis.flush && push("single", count)
+  def bulk(count) = @redis.flush && push("bulk", count)
+
+  # @return [Processing]
+  def process(count)
+    @redis.flush
+    push("fill", count)
+    cpu = @redis.cpu_seconds
+    calls = @redis.calls
+    serve(:serve, "BENCH_JOBS" => count.to_s) do |pid|
+      seconds = result.to_f
+      Processing.new(seconds, (@redis.cpu_seconds - cpu) * 1e6 / count, (@redis.calls - calls) / count.to_f, Processes.peak_memory(pid))
+    end
+  end
+
+  # Bytes of Redis memory a waiting job.
+  def memory(count)
+    @redis.flush
+    before = @redis.used_memory
+    push("wait", count)
+    (@redis.used_memory - before) / count.to_f
+  end
+
+  # Runs a server while the block runs.
+  def serve(command, environment = {})
+    Dir["#{@result}*"].each { |path| File.delete(path) }
+    @server = Process.detach(run(command, environment))
+    yield @server.pid
+  ensure
+    Process.kill(:TERM, @server.pid) if @server.alive?
+    @server.join(30) || Process.kill(:KILL, @server.pid)
+  end
+
+  # What the server reports at its end.
+  def result
+    deadline = now + PATIENCE
+    until File.exist?(@result)
+      raise "no result: #{last_words}" if now > deadline || !@server.alive?
+
+      sleep 0.01
+    end
+    File.read(@result)
+  end
+
+  # @return [Integer] the process' id
+  def run(command, environment = {})
+    spawn(@environment.merge(environment), *@commands.fetch(command), out: @log, err: %i[child out])
+  end
+
+  private
+
+  def push(mode, count)
+    seconds = IO.popen(@environment, [*@commands.fetch(:push), mode, count.to_s], err: @log, &:read)
+    seconds.empty? ? raise("could not push: #{last_words}") : seconds.lines.last.to_f
+  end
+
+  def last_words = File.exist?(@log) ? File.read(@log).lines.last(5).join : ""
+  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+end

@@ -1,0 +1,95 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "tmpdir"
+require_relative "facts"
+require_relative "from_c"
+require_relative "from_lua"
+require_relative "from_node"
+require_relative "from_python"
+require_relative "from_ruby"
+require_relative "idle"
+require_relative "missing"
+require_relative "page"
+require_relative "program"
+require_relative "race"
+require_relative "redis_server"
+require_relative "results"
+require_relative "settings"
+
+# Nothing of the caller's environment may change what is measured.
+ENV.delete_if { |name, _| name.start_with?("LC_", "RUBYOPT", "BUNDLE_", "PYTHON", "CELERY_", "RQ_", "REDIS_", "SERIATIM_", "RAILS_", "RACK_", "NODE_") }
+ENV["LC_ALL"] = "C.UTF-8"
+
+# Blank jobs through Seriatim and its peers in one run on one redis-server of its own.
+class Suite
+  SIDES = [FromRuby, FromPython, FromLua, FromC, FromNode].freeze
+  QUEUES = [1, 200, 1000].freeze
+  PEERS_WAITING = 100_000 # jobs, for the figure of memory; less of who is slow to push
+
+  def self.run = Dir.mktmpdir("seriatim-bench-") { |folder| new(folder).run }
+
+  def initialize(folder)
+    @folder = folder
+    @redis = RedisServer.new(folder)
+    @missing = Missing.new
+    @facts = Facts.all(@redis)
+  end
+
+  # What was measured until then is written, whatever ends it.
+  def run
+    contestants = SIDES.flat_map { |side| enter(side) }.sort_by { |contestant| contestant.ours? ? 0 : 1 }
+    @results = Results.new(contestants, Race.new(contestants, @missing), @missing)
+    measure(contestants)
+  ensure
+    @redis.stop
+    publish if @results
+  end
+
+  private
+
+  def enter(side)
+    wanted = side.names.select { |name| Settings.wanted?(name) }
+    there, absent = wanted.partition { |name| @missing.attempt("#{name}, set-up") { side.install(name) } }
+    absent.each { |name| @missing.note("#{name}: not installed and not to be had") }
+    @facts.merge!(side.facts) if there.any?
+    there.filter_map { |name| @missing.attempt("#{name}, trial") { side.contestant(name, @redis, @folder) } }
+  end
+
+  def measure(contestants)
+    @results.race.run
+    contestants.each { |contestant| measure_rest(contestant) }
+    ruby = contestants.find { |contestant| contestant.can?(:idle) }
+    QUEUES.each { |queues| keep(:idle, queues, "idle with #{queues} queues") { Idle.new(ruby, @redis).cost(queues) } } if ruby
+    Program::NAMES.each { |name| keep(:programs, name, name) { Program.run(name) } if Settings.wanted?(name) }
+  end
+
+  def measure_rest(contestant)
+    name = contestant.name
+    keep(:latency, name, "#{contestant.title}, latency") { Idle.new(contestant, @redis).latency } if measures_latency?(contestant)
+    keep(:memory, name, "#{contestant.title}, memory") { contestant.memory(waiting(contestant)) } if measures_memory?(contestant)
+  end
+
+  def measures_latency?(contestant) = contestant.can?(:note) && contestant.takes_part?(:latency)
+
+  # All of ours write the same: one is enough.
+  def measures_memory?(contestant) = contestant.ours? ? contestant == @results.contestants.first : contestant.takes_part?(:bulk)
+
+  def waiting(contestant)
+    contestant.ours? ? Settings::JOBS : [PEERS_WAITING, @results.race.counts[[contestant.name, :bulk]]].compact.min
+  end
+
+  def keep(what, key, title)
+    figures = @missing.attempt(title) { yield } or return
+    @results[what][key] = figures
+    puts "#{title}: #{figures.inspect}" unless what == :programs
+  end
+
+  def publish
+    page = Page.new(@results, @facts)
+    puts "", page.tables
+    FileUtils.mkdir_p(Settings::PAGES)
+    page.plots.each { |name, svg| File.write("#{Settings::PAGES}/#{name}", svg) }
+    File.write("#{Settings::PAGES}/speed.md", page.to_s)
+  end
+end
