@@ -4,6 +4,7 @@
 #include "json.h"
 
 #include <string.h>
+#include <time.h>
 
 #define FAST(function) (PyCFunction)(void (*)(void))(function)
 
@@ -13,11 +14,19 @@ typedef struct delivery_box {
     spy_runner *runner;
     int kind, reading;
     Py_ssize_t worker, shard, size;
+    int64_t taken_us;
 } delivery_box;
+
+static int64_t clock_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
 
 PyObject *spy_delivery_new(spy_runner *runner, seriatim_delivery *delivery)
 {
-    delivery_box *self = PyObject_GC_New(delivery_box, spy_state_of((PyObject *)runner)->delivery_type);
+    delivery_box *self = PyObject_New(delivery_box, spy_state_of((PyObject *)runner)->delivery_type);
     if (!self) {
         seriatim_runner_settle(runner->runner, delivery);
         return NULL;
@@ -29,23 +38,15 @@ PyObject *spy_delivery_new(spy_runner *runner, seriatim_delivery *delivery)
     self->worker = (Py_ssize_t)seriatim_delivery_worker(delivery);
     self->shard = (Py_ssize_t)seriatim_delivery_shard(delivery);
     self->size = (Py_ssize_t)seriatim_delivery_size(delivery);
-    PyObject_GC_Track(self);
+    self->taken_us = clock_us();
     return (PyObject *)self;
 }
 
-static int delivery_visit(PyObject *object, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT(((delivery_box *)object)->runner);
-    return 0;
-}
-
-/* There is no tp_clear: a runner refers to nothing, so no cycle goes through it, and settling needs it. */
+/* The collector need not know it: a runner refers to nothing, so no cycle goes through it. */
 static void delivery_dealloc(PyObject *object)
 {
     delivery_box *self = (delivery_box *)object;
     PyTypeObject *type = Py_TYPE(object);
-    PyObject_GC_UnTrack(object);
     if (self->delivery && spy_runner_usable(self->runner))
         seriatim_runner_settle(self->runner->runner, self->delivery);
     Py_DECREF(self->runner);
@@ -111,6 +112,27 @@ static PyObject *delivery_job(PyObject *object, PyObject *number)
                         spy_list(job->payload_count, delivery_payload, job->payloads));
     delivery_end_reading(self);
     return row;
+}
+
+static PyObject *delivery_id(const void *delivery, size_t i)
+{
+    const seriatim_claimed *job = seriatim_delivery_job(delivery, i);
+    return spy_id(job->id, job->id_len);
+}
+
+/* delivery.ids() -> [id], in their places */
+static PyObject *delivery_ids(PyObject *object, PyObject *ignored)
+{
+    delivery_box *self = (delivery_box *)object;
+    seriatim_delivery *delivery = delivery_of(self);
+    PyObject *ids;
+    (void)ignored;
+    if (!delivery)
+        return NULL;
+    delivery_begin_reading(self);
+    ids = spy_list((size_t)self->size, delivery_id, delivery);
+    delivery_end_reading(self);
+    return ids;
 }
 
 /* The list of what the payloads of one id say; NULL without an exception when one of them cannot be read. */
@@ -267,11 +289,10 @@ static PyObject *delivery_extend(PyObject *object, PyObject *const *args, Py_ssi
     return delivery_check(self, seriatim_runner_extend(self->runner->runner, delivery, place, seconds));
 }
 
-static PyObject *delivery_settle(PyObject *object, PyObject *ignored)
+/* The delivery, which is no longer of this object; NULL with an exception. */
+static seriatim_delivery *delivery_give(delivery_box *self)
 {
-    delivery_box *self = (delivery_box *)object;
     seriatim_delivery *delivery = delivery_of(self);
-    (void)ignored;
     if (!delivery)
         return NULL;
     if (self->reading) {
@@ -279,8 +300,38 @@ static PyObject *delivery_settle(PyObject *object, PyObject *ignored)
         return NULL;
     }
     self->delivery = NULL;
+    return delivery;
+}
+
+int spy_delivery_give(spy_runner *runner, PyObject *object, seriatim_delivery **given)
+{
+    delivery_box *self = (delivery_box *)object;
+    if (object == Py_None)
+        return 0;
+    if (!Py_IS_TYPE(object, spy_state_of((PyObject *)runner)->delivery_type) || self->runner != runner) {
+        PyErr_SetString(PyExc_TypeError, "expected a delivery of this runner");
+        return -1;
+    }
+    *given = delivery_give(self);
+    return *given ? 0 : -1;
+}
+
+static PyObject *delivery_settle(PyObject *object, PyObject *ignored)
+{
+    delivery_box *self = (delivery_box *)object;
+    seriatim_delivery *delivery = delivery_give(self);
+    (void)ignored;
+    if (!delivery)
+        return NULL;
     seriatim_runner_settle(self->runner->runner, delivery);
     Py_RETURN_NONE;
+}
+
+/* Seconds since it was taken. */
+static PyObject *delivery_elapsed(PyObject *object, PyObject *ignored)
+{
+    (void)ignored;
+    return PyFloat_FromDouble((double)(clock_us() - ((delivery_box *)object)->taken_us) / 1e6);
 }
 
 static Py_ssize_t delivery_size(PyObject *object)
@@ -290,6 +341,7 @@ static Py_ssize_t delivery_size(PyObject *object)
 
 static PyMethodDef delivery_methods[] = {
     {"job", delivery_job, METH_O, NULL},
+    {"ids", delivery_ids, METH_NOARGS, NULL},
     {"payloads_by_id", delivery_payloads_by_id, METH_NOARGS, NULL},
     {"done", delivery_done, METH_O, NULL},
     {"done_all", delivery_done_all, METH_NOARGS, NULL},
@@ -298,6 +350,7 @@ static PyMethodDef delivery_methods[] = {
     {"reject", FAST(delivery_reject), METH_FASTCALL, NULL},
     {"extend", FAST(delivery_extend), METH_FASTCALL, NULL},
     {"settle", delivery_settle, METH_NOARGS, NULL},
+    {"elapsed", delivery_elapsed, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -311,7 +364,6 @@ static PyMemberDef delivery_members[] = {
 static PyType_Slot delivery_slots[] = {
     {Py_tp_doc, (void *)"What a thread has to do. One that is collected unsettled is settled."},
     {Py_tp_dealloc, (void *)delivery_dealloc},
-    {Py_tp_traverse, (void *)delivery_visit},
     {Py_tp_methods, delivery_methods},
     {Py_tp_members, delivery_members},
     {Py_sq_length, (void *)delivery_size},
@@ -321,6 +373,6 @@ static PyType_Slot delivery_slots[] = {
 PyType_Spec spy_delivery_spec = {
     .name = "seriatim._native.Delivery",
     .basicsize = sizeof(delivery_box),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = delivery_slots,
 };

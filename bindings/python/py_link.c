@@ -3,9 +3,6 @@
 
 #include "client.h"
 
-#include <errno.h>
-#include <unistd.h>
-
 #define FAST(function) (PyCFunction)(void (*)(void))(function)
 
 /* ---- Use ---------------------------------------------------------------------------------------------------- */
@@ -20,7 +17,7 @@ static int link_adopt(spy_link *self)
         spy_raise(spy_state_of((PyObject *)self), SERIATIM_CLOSED, "the link was in use when the process forked; make another");
         return -1;
     }
-    self->pid = getpid();
+    self->forks = spy_forks();
     seriatim_link_step(self->link);
     return 0;
 }
@@ -31,7 +28,7 @@ static seriatim_link *link_idle(spy_link *self)
         spy_raise(spy_state_of((PyObject *)self), SERIATIM_CLOSED, "the link is closed");
         return NULL;
     }
-    if (self->pid != getpid() && link_adopt(self) < 0)
+    if (self->forks != spy_forks() && link_adopt(self) < 0)
         return NULL;
     if (self->busy) {
         PyErr_SetString(PyExc_RuntimeError, "the link is in use by another thread");
@@ -342,7 +339,7 @@ static int link_init(PyObject *object, PyObject *args, PyObject *names)
         spy_raise_error(spy_state_of(object), &error);
         return -1;
     }
-    self->pid = getpid();
+    self->forks = spy_forks();
     self->read = NULL;
     return 0;
 }

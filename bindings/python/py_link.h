@@ -4,12 +4,10 @@
 
 #include "seriatim_native.h"
 
-#include <sys/types.h>
-
 typedef struct spy_link {
     PyObject_HEAD
     seriatim_link *link; /* NULL: closed */
-    pid_t pid;           /* where it was used last */
+    unsigned forks;      /* spy_forks() where it was used last */
     int busy;            /* someone is inside, maybe without the GIL */
     size_t queue;        /* of what was begun */
     PyObject *(*read)(const struct spy_link *); /* the result of what was begun; NULL: nothing was */

@@ -11,7 +11,7 @@
 
 int spy_runner_usable(const spy_runner *self)
 {
-    return self->runner && !self->closed && self->pid == getpid();
+    return self->runner && !self->closed && self->forks == spy_forks();
 }
 
 seriatim_runner *spy_runner_of(spy_runner *self)
@@ -48,7 +48,7 @@ void spy_runner_enter(spy_runner *self)
 
 void spy_runner_leave(spy_runner *self)
 {
-    if (--self->inside == 0 && self->closed && self->runner && self->pid == getpid())
+    if (--self->inside == 0 && self->closed && self->runner && self->forks == spy_forks())
         runner_free(self);
 }
 
@@ -78,7 +78,7 @@ static int runner_make(spy_runner *self, const seriatim_node_settings *settings,
         spy_raise_error(spy_state_of((PyObject *)self), &error);
         return -1;
     }
-    self->pid = getpid();
+    self->forks = spy_forks();
     return 0;
 }
 
@@ -111,7 +111,7 @@ static void runner_dealloc(PyObject *object)
     spy_runner *self = (spy_runner *)object;
     PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
-    if (self->runner && self->pid == getpid())
+    if (self->runner && self->forks == spy_forks())
         runner_free(self);
     type->tp_free(object);
     Py_DECREF(type);
@@ -248,18 +248,21 @@ static PyObject *runner_taken(spy_runner *self, int status, seriatim_delivery *d
                      status == SERIATIM_CLOSED ? "the runner has stopped" : seriatim_status_text(status));
 }
 
-/* The time may be over while the descriptor is ready for another thread that waits: hence the take after the last clear. */
+/*
+ * runner.take(group, seconds = None, settled = None): `settled` is a delivery that is settled first. The time may be over
+ * while the descriptor is ready for another thread that waits: hence the take after the last clear.
+ */
 static PyObject *runner_take(PyObject *object, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
     spy_runner *self = (spy_runner *)object;
-    seriatim_delivery *delivery = NULL;
+    seriatim_delivery *delivery = NULL, *settled = NULL;
     int64_t deadline_ms;
     size_t group;
     int status, late;
-    if (spy_arity("take", nargs, 1, 2) < 0 || !runner_with_group(self, args[0], &group) ||
-        spy_deadline(args, nargs, names, 1, &deadline_ms) < 0)
+    if (spy_arity("take", nargs, 1, 3) < 0 || !runner_with_group(self, args[0], &group) ||
+        spy_deadline(args, nargs, names, 1, &deadline_ms) < 0 || (nargs > 2 && spy_delivery_give(self, args[2], &settled) < 0))
         return NULL;
-    status = seriatim_runner_take(self->runner, group, &delivery);
+    status = seriatim_runner_settle_and_take(self->runner, settled, group, &delivery);
     if (deadline_ms == 0)
         return runner_taken(self, status, delivery);
     for (late = 0; status == SERIATIM_AGAIN && !late;) {

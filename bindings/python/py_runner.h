@@ -4,12 +4,10 @@
 
 #include "seriatim_native.h"
 
-#include <sys/types.h>
-
 typedef struct spy_runner {
     PyObject_HEAD
     seriatim_runner *runner; /* NULL: not made yet, or freed */
-    pid_t pid;               /* the runner's thread lives in this process alone */
+    unsigned forks;          /* spy_forks() where it was made: the runner's thread lives there alone */
     size_t groups;           /* that were made */
     int started, closed;
     Py_ssize_t inside; /* calls that may be without the GIL, or run other code: the last of them frees a closed runner */
@@ -25,5 +23,7 @@ void spy_runner_leave(spy_runner *self);
 
 /* A Delivery; settles it where it cannot be made. */
 PyObject *spy_delivery_new(spy_runner *runner, seriatim_delivery *delivery);
+/* What a Delivery of this runner holds, for the caller to settle; of None nothing. 0, or -1 with an exception. */
+int spy_delivery_give(spy_runner *runner, PyObject *object, seriatim_delivery **given);
 
 #endif

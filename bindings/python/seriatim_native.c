@@ -4,11 +4,39 @@
 #include "transport.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 spy_state *spy_state_of(PyObject *self)
 {
     return PyType_GetModuleState(Py_TYPE(self));
+}
+
+/* ---- Forks ------------------------------------------------------------------------------------------------ */
+
+static unsigned forks;
+static int forks_unwatched;
+
+static void forks_count(void)
+{
+    forks++;
+}
+
+static void forks_watch(void)
+{
+    forks_unwatched = pthread_atfork(NULL, NULL, forks_count);
+}
+
+unsigned spy_forks(void)
+{
+    return forks;
+}
+
+static PyObject *native_forks(PyObject *module, PyObject *ignored)
+{
+    (void)module;
+    (void)ignored;
+    return PyLong_FromUnsignedLong(forks);
 }
 
 /* ---- Errors ---------------------------------------------------------------------------------------------- */
@@ -286,7 +314,13 @@ static int native_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **t
 
 static int native_exec(PyObject *module)
 {
+    static pthread_once_t watched = PTHREAD_ONCE_INIT;
     spy_state *state = PyModule_GetState(module);
+    pthread_once(&watched, forks_watch);
+    if (forks_unwatched) {
+        PyErr_NoMemory();
+        return -1;
+    }
     if (native_add_type(module, &spy_link_spec, &state->link_type) < 0 ||
         native_add_type(module, &spy_runner_spec, &state->runner_type) < 0 ||
         native_add_type(module, &spy_delivery_spec, &state->delivery_type) < 0 ||
@@ -325,6 +359,7 @@ static void native_free(void *module)
 static PyMethodDef native_methods[] = {
     {"dump", (PyCFunction)(void (*)(void))spy_dump, METH_FASTCALL, NULL},
     {"load", spy_load, METH_O, NULL},
+    {"forks", native_forks, METH_NOARGS, NULL},
     {"back_off", spy_back_off, METH_O, NULL},
     {"split", (PyCFunction)(void (*)(void))spy_split, METH_FASTCALL, NULL},
     {"shard_of", (PyCFunction)(void (*)(void))spy_shard_of, METH_FASTCALL, NULL},

@@ -19,6 +19,9 @@ typedef struct spy_state {
 /* Of an instance of one of this module's classes, none of which can be subclassed. */
 spy_state *spy_state_of(PyObject *self);
 
+/* How many forks, by fork(2), lie between this process and the one that loaded the module: getpid(2) without a system call. */
+unsigned spy_forks(void);
+
 /* ---- Errors: each sets the exception and returns NULL --------------------------------------------- */
 
 /* `name` is a status' name, or "UNDECODABLE". */

@@ -37,7 +37,6 @@ class Batch(Mapping[Id, list[Any]]):
         self._delivery = delivery
         self._payloads_by_id = payloads_by_id
         self._places = places
-        self._ids = tuple(payloads_by_id)
         self._rows: dict[Id, _native.ClaimedRow] = {}
         self._outcomes: dict[Id, object] = {}
 
@@ -107,7 +106,7 @@ class Batch(Mapping[Id, list[Any]]):
 
     def _all_places(self) -> dict[Id, int]:
         if self._places is None:
-            self._places = {id: place for place, id in enumerate(self._ids)}
+            self._places = {id: place for place, id in enumerate(self._delivery.ids())}
         return self._places
 
     def _row(self, id: Id | int) -> _native.ClaimedRow:

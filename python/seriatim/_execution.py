@@ -1,19 +1,17 @@
 """
-Runs one delivery. This is the error boundary: whatever way user code takes to leave, every id gets an outcome and the
-delivery is settled.
+Runs one delivery. This is the error boundary: whatever way user code takes to leave, every id gets an outcome. The host
+settles the delivery.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import _check, _codec, _log, _native
 from ._batch import DONE, Batch, Id
-from ._errors import Closed
 from ._middlewares import Walk, is_async
 from ._settings import settings
 
@@ -46,20 +44,18 @@ def _takes_batch(perform: Callable[..., Any]) -> bool:
 
 
 class Execution:
-    """One delivery, from its reading to its settling."""
+    """One delivery, from its reading to its outcomes."""
 
-    __slots__ = ("_server", "_delivery", "_ref", "_payloads", "_places", "_batch", "_rows", "_started", "_debug")
+    _payloads: dict[Id, list[Any]] | None = None
+    _places: dict[Id, int] | None = None
+    _batch: Batch | None = None
+    _rows: list[_native.ClaimedRow] | None = None
 
     def __init__(self, server: Server, delivery: _native.Delivery) -> None:
         self._server = server
         self._delivery = delivery
         self._ref: Ref = server._refs[delivery.worker]
-        self._payloads: dict[Id, list[Any]] | None = None
-        self._places: dict[Id, int] | None = None
-        self._batch: Batch | None = None
-        self._rows: list[_native.ClaimedRow] | None = None
-        self._started = 0.0
-        self._debug = _log.is_debug()
+        self._debug = _log.is_enabled(_log.DEBUG)
 
     def call(self) -> None:
         """On a thread: all of it."""
@@ -67,8 +63,6 @@ class Execution:
             self._by_kind()
         except BaseException as error:
             _log.error("crash", _log.describe(error), q=self._ref.queue_name)
-        finally:
-            self._settle()
 
     async def call_async(self) -> None:
         """On the event loop: what is async, and needs no thread, itself; all else on one of the server's threads."""
@@ -81,16 +75,15 @@ class Execution:
                 await self._perform_async()
             except BaseException as raised:
                 error = raised
-            if error is None and not self._has_outcomes():
+            if error is None and self._all_done():
                 self._delivery.done_all()
-                self._log_done()
+                if self._debug:
+                    self._log_event("done")
             elif not self._server._abandoned:
                 await self._in_thread(self._conclude, error)
         except BaseException as raised:
             if not self._server._abandoned:
                 _log.error("crash", _log.describe(raised), q=self._ref.queue_name)
-        finally:
-            self._settle()
 
     async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> None:
         """To its end, though user code may have cancelled this task."""
@@ -122,12 +115,12 @@ class Execution:
             self._perform()
         except BaseException as raised:
             error = raised
-        if error is None and not self._has_outcomes() and self._places is None:
+        if error is None and self._all_done():
             self._delivery.done_all()
         else:
             self._conclude(error)
-        if error is None:
-            self._log_done()
+        if error is None and self._debug:
+            self._log_event("done")
 
     def _perform(self) -> None:
         chain = settings.server_middlewares
@@ -135,7 +128,7 @@ class Execution:
             Walk(chain, self._ref.worker, self._the_batch(), self._core, self._server._wait).from_thread()
             return
         result = self._core()
-        if inspect.iscoroutine(result):
+        if result is not None and inspect.iscoroutine(result):
             self._server._wait(result)
 
     async def _perform_async(self) -> None:
@@ -159,8 +152,9 @@ class Execution:
             self._batch = Batch(self._ref.worker, self._delivery, self._payloads, self._places)
         return self._batch
 
-    def _has_outcomes(self) -> bool:
-        return self._batch is not None and bool(self._batch._outcomes)
+    def _all_done(self) -> bool:
+        """After a call that raised nothing: no id has an outcome of its own."""
+        return self._places is None and (self._batch is None or not self._batch._outcomes)
 
     # ---- payloads
 
@@ -168,7 +162,6 @@ class Execution:
         """False where the codec is another, or some payload cannot be read."""
         if self._ref.codec is not _codec.JSON:
             return False
-        self._started = time.monotonic()
         self._payloads = self._delivery.payloads_by_id()
         if self._debug:
             self._log_event("start")
@@ -177,7 +170,6 @@ class Execution:
     def _decode(self) -> bool:
         """Keeps the ids whose payloads can all be read. Of the others the unreadable payloads go to the morgue."""
         self._payloads, self._places = {}, {}
-        self._started = time.monotonic()
         for place, row in enumerate(self._all_rows()):
             values = self._decode_id(row, place)
             if values is not None:
@@ -221,7 +213,7 @@ class Execution:
         id, _, retry_count = self._all_rows()[place][:3]
         count = retry_count + 1
         self._delivery.fail(place, self._error_text(error), self._retry_in(count))
-        elapsed = time.monotonic() - self._started if self._started else None
+        elapsed = None if self._payloads is None else self._delivery.elapsed()
         _log.warn("fail", _log.describe(error), q=self._ref.queue_name, id=id, n=count, elapsed=elapsed)
 
     def _error_text(self, error: object) -> bytes:
@@ -273,21 +265,9 @@ class Execution:
             "error": error and self._hook("load_error", error, settings.load_error, error),
         }
 
-    # ---- the frame
-
-    def _settle(self) -> None:
-        try:
-            self._delivery.settle()
-        except Closed:
-            pass  # the server gave up waiting: what ran has been handed back
-
-    def _log_done(self) -> None:
-        if self._debug:
-            self._log_event("done")
-
     def _log_event(self, event: str) -> None:
         if self._payloads:
-            elapsed = time.monotonic() - self._started
+            elapsed = self._delivery.elapsed()
             _log.debug(event, q=self._ref.queue_name, id=next(iter(self._payloads)), n=len(self._payloads), elapsed=elapsed)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from . import _log, _native
@@ -14,6 +16,8 @@ from ._settings import settings
 if TYPE_CHECKING:
     from ._server import Server
 
+    Take = Callable[[float | None, _native.Delivery | None], _native.Delivery | None]
+
 
 class Source:
     """The deliveries of a group, in the order of its scheduler."""
@@ -21,20 +25,26 @@ class Source:
     def __init__(self, server: Server, group: int, scheduler: Scheduler) -> None:
         self._server = server
         self._runner = server._runner
-        self._group = group
+        self.group = group
         self._scheduler: OwnScheduler | None = None if isinstance(scheduler, Builtin) else scheduler
-
-    def take(self, patience: float | None) -> _native.Delivery | None:
-        """The next one; None when there is none in so many seconds (None: however long it takes). Raises Closed at the end."""
+        self.take: Take = self._take
         if self._scheduler is None:
-            return self._runner.take(self._group, patience)
+            self.take = partial(self._runner.take, group)
+
+    def _take(self, patience: float | None, settled: _native.Delivery | None) -> _native.Delivery | None:
+        """
+        Settles what is given. Then the next delivery; None when there is none in so many seconds (None: however long it
+        takes). Raises Closed at the end.
+        """
+        if settled is not None:
+            settled.settle()
         return self._scheduled(patience)
 
     def _scheduled(self, patience: float | None) -> _native.Delivery | None:
         """Without candidates the core may still have something that no scheduler chooses: dead jobs to tell of, the end."""
-        rows = self._runner.candidates(self._group, self._server._shards_count)
+        rows = self._runner.candidates(self.group, self._server._shards_count)
         if not rows:
-            return self._runner.take(self._group, settings.poll_interval if patience is None else patience)
+            return self._runner.take(self.group, settings.poll_interval if patience is None else patience)
         refs = self._server._refs
         candidates = [Candidate(refs[worker].worker, index, lag, size) for worker, index, lag, size in rows]
         place = self._choose(candidates)
@@ -42,9 +52,9 @@ class Source:
             self._rest(patience)
             return None
         worker, shard = rows[place][:2]
-        delivery = self._runner.take_from(self._group, worker, shard)
+        delivery = self._runner.take_from(self.group, worker, shard)
         if delivery is None:  # another thread was quicker
-            self._runner.clear(self._group)
+            self._runner.clear(self.group)
         return delivery
 
     def _rest(self, patience: float | None) -> None:
@@ -72,9 +82,11 @@ class Host:
 
     def run(self) -> None:
         server, take, base = self._server, self._source.take, self._server._context
+        delivery: _native.Delivery | None = None
         while True:
             try:
-                delivery = take(None)
+                settled, delivery = delivery, None
+                delivery = take(None, settled)
                 if delivery is not None:
                     base.copy().run(Execution(server, delivery).call)
             except Closed:
@@ -84,63 +96,79 @@ class Host:
 
 
 class AsyncHost:
-    """The event loop as the host of a node all of whose workers are async: up to `limit` deliveries at once."""
+    """
+    The event loop as the host of a node all of whose workers are async: up to `limit` deliveries at once. The end of each
+    takes the next, so that the runner is asked again only where it said that there is more.
+    """
 
     def __init__(self, server: Server, source: Source, limit: int) -> None:
         self._server = server
         self._source = source
         self._limit = limit
         self._running: set[asyncio.Task[None]] = set()
-        self._closed = False
+        self._asleep = self._closed = False
+        self._ended = asyncio.Event()
 
     async def run(self) -> None:
         """Until there will be no more, and all that was taken has ended."""
-        room = asyncio.Event()
-        while not self._closed or self._running:
-            try:
-                await (asyncio.wait(self._running) if self._closed else self._step(room))
-            except Closed:
-                self._closed = True
-            except (Exception, asyncio.CancelledError) as error:  # user code may cancel every task that it finds
-                if self._server._abandoned:
-                    raise
-                _log.error("crash", _log.describe(error))
-
-    async def _step(self, room: asyncio.Event) -> None:
-        if len(self._running) >= self._limit:
-            room.clear()
-            await room.wait()
-        delivery = await self._next()
-        if delivery is not None:
-            self._begin(delivery, room)
-
-    def _begin(self, delivery: _native.Delivery, room: asyncio.Event) -> None:
-        execution = Execution(self._server, delivery)
-        task = self._server._context.copy().run(lambda: asyncio.ensure_future(execution.call_async()))
-
-        def ended(task: asyncio.Task[None]) -> None:
-            self._running.discard(task)
-            room.set()
-
-        self._running.add(task)
-        task.add_done_callback(ended)
-
-    async def _next(self) -> _native.Delivery | None:
-        delivery = self._source.take(0)
-        if delivery is None:
-            await self._readable()
-        return delivery
-
-    async def _readable(self) -> None:
-        """Waits for the runner's word, at most for a poll."""
-        loop, runner, group = asyncio.get_running_loop(), self._server._runner, self._source._group
-        told = asyncio.Event()
-        descriptor = runner.fileno(group)
-        loop.add_reader(descriptor, told.set)
+        loop, descriptor = asyncio.get_running_loop(), self._server._runner.fileno(self._source.group)
+        loop.add_reader(descriptor, self._told)
+        self._poll(loop)
         try:
-            await asyncio.wait_for(told.wait(), settings.poll_interval)
-        except asyncio.TimeoutError:
-            pass
+            while not self._ended.is_set():
+                await self._rest()
         finally:
             loop.remove_reader(descriptor)
-            runner.clear(group)
+
+    async def _rest(self) -> None:
+        try:
+            await self._ended.wait()
+        except asyncio.CancelledError as error:  # user code may cancel every task that it finds
+            if self._server._abandoned:
+                raise
+            _log.error("crash", _log.describe(error))
+
+    def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
+        """A scheduler of the application's own may choose later what it did not choose now."""
+        if not self._ended.is_set():
+            self._told()
+            loop.call_later(settings.poll_interval, self._poll, loop)
+
+    def _told(self) -> None:
+        """The runner's word that there may be something to take, or to end for."""
+        self._go_on(None, True)
+
+    def _go_on(self, settled: _native.Delivery | None, told: bool = False) -> None:
+        try:
+            if told:
+                self._server._runner.clear(self._source.group)
+                self._asleep = False
+            self._fill(settled)
+        except Closed:
+            self._closed = True
+        except BaseException as error:
+            _log.error("crash", _log.describe(error))
+        if self._closed and not self._running:
+            self._ended.set()
+
+    def _fill(self, settled: _native.Delivery | None) -> None:
+        """Settles, and takes while there is room and something to take."""
+        if settled is not None and (self._asleep or self._closed):
+            settled.settle()
+        while not self._asleep and not self._closed and len(self._running) < self._limit:
+            delivery = self._source.take(0, settled)
+            settled = None
+            if delivery is None:
+                self._asleep = True
+            else:
+                self._begin(delivery)
+
+    def _begin(self, delivery: _native.Delivery) -> None:
+        coroutine = Execution(self._server, delivery).call_async()
+        task = self._server._context.copy().run(lambda: asyncio.get_running_loop().create_task(coroutine))
+        self._running.add(task)
+        task.add_done_callback(partial(self._end, delivery))
+
+    def _end(self, delivery: _native.Delivery, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._go_on(delivery)

@@ -21,6 +21,7 @@ ERROR: Final = logging.ERROR
 FATAL: Final = logging.CRITICAL
 
 logger: Final = logging.getLogger("seriatim")
+is_enabled: Final = logger.isEnabledFor
 
 LEVELS: Final = {DEBUG: "DEBUG", INFO: "INFO", WARN: "WARN", ERROR: "ERROR", FATAL: "FATAL"}
 PLAIN: Final = re.compile(r'[^"=\s]+')
@@ -131,10 +132,6 @@ def warn(name: str, text: object = None, **fields: Any) -> None:
 
 def error(name: str, text: object = None, **fields: Any) -> None:
     write(ERROR, name, text, **fields)
-
-
-def is_debug() -> bool:
-    return logger.isEnabledFor(DEBUG)
 
 
 def describe(error: object) -> str:

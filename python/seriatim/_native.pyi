@@ -22,6 +22,9 @@ def dump(value: object, root: str, /) -> bytes:
 def load(data: bytes, /) -> Any:
     """What the JSON text says; raises Undecodable."""
 
+def forks() -> int:
+    """How many forks lie between this process and the one that imported this module."""
+
 def back_off(count: int, /) -> float:
     """Seconds of the default back-off after the failure that made retry_count `count`."""
 
@@ -100,10 +103,10 @@ class Runner:
     def worker(self, settings: QueueSettings, /) -> int: ...
     def group(self, scheduler: int, shards: list[tuple[int, int]], /) -> int: ...
     def start(self) -> None: ...
-    def take(self, group: int, /, seconds: float | None = None) -> Delivery | None:
+    def take(self, group: int, /, seconds: float | None = None, settled: Delivery | None = None) -> Delivery | None:
         """
         The group's next delivery; None: there was none in time (0: at once; None: as long as it takes; waits without the
-        GIL). Raises Closed when there will be no more.
+        GIL). Raises Closed when there will be no more. `settled`, which goes by place, is settled first.
         """
     def take_from(self, group: int, worker: int, shard: int, /) -> Delivery | None:
         """As take, from that shard alone and at once."""
@@ -130,6 +133,8 @@ class Delivery:
 
     def __len__(self) -> int: ...
     def job(self, place: int, /) -> ClaimedRow: ...
+    def ids(self) -> list[Id]:
+        """In their places."""
     def payloads_by_id(self) -> dict[Id, list[Any]] | None:
         """What each payload's JSON says; None when one of them cannot be read."""
     def done(self, place: int, /) -> None: ...
@@ -139,7 +144,9 @@ class Delivery:
     def reject(self, place: int, places: list[int], reason: bytes, /) -> None: ...
     def extend(self, place: int, seconds: float, /) -> None: ...
     def settle(self) -> None:
-        """Hands it back; every later call raises Closed."""
+        """Hands it back; every later call but elapsed raises Closed."""
+    def elapsed(self) -> float:
+        """Seconds since it was taken."""
 
 class PrivateRedis:
     """This process' use of the Redis that Seriatim starts for itself."""

@@ -38,27 +38,21 @@ class Hooks:
 
 
 class Setting(Generic[T]):
-    """One checked value of the settings; `connects`: with another value another pool of connections is needed."""
+    """
+    The rules of one setting; its value is an attribute of the Settings. `connects`: with another value another pool of
+    connections is needed.
+    """
 
     def __init__(self, check: Callable[[str, Any], T], default: Callable[[], T], connects: bool = False) -> None:
-        self._check = check
-        self._default = default
-        self._connects = connects
+        self.check = check
+        self.default = default
+        self.connects = connects
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
+    if TYPE_CHECKING:
 
-    def __get__(self, settings: Settings, owner: type) -> T:
-        value: T = settings._values[self._name]
-        return value
+        def __get__(self, settings: Settings, owner: type) -> T: ...
 
-    def __set__(self, settings: Settings, value: T) -> None:
-        settings._values[self._name] = self._check(self._name, value)
-        settings._set.add(self._name)
-        settings.connection_changes += self._connects
-
-    def reset(self, settings: Settings) -> None:
-        settings._values[self._name] = self._default()
+        def __set__(self, settings: Settings, value: T) -> None: ...
 
 
 def _integer(low: int, high: int) -> Callable[[str, Any], int]:
@@ -139,17 +133,23 @@ class Settings:
     namespace = Setting[str](partial(_check.text, low=1, high=128), lambda: "seriatim", connects=True)
 
     def __init__(self) -> None:
-        self._values: dict[str, Any] = {}
-        self._set: set[str] = set()
         self.connection_changes = 0
         self.reset()
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        setting = SETTINGS.get(name)
+        if setting is None:
+            super().__setattr__(name, value)
+            return
+        super().__setattr__(name, setting.check(name, value))
+        self._set.add(name)
+        self.connection_changes += setting.connects
+
     def reset(self) -> None:
         """Sets every attribute back to its default."""
-        for setting in vars(type(self)).values():
-            if isinstance(setting, Setting):
-                setting.reset(self)
-        self._set.clear()
+        for name, setting in SETTINGS.items():
+            super().__setattr__(name, setting.default())
+        self._set: set[str] = set()
         self.connection_changes += 1
 
     @property
@@ -169,7 +169,8 @@ class Settings:
         return self.last_words.functions
 
 
-NAMES = [name for name, value in vars(Settings).items() if isinstance(value, Setting)]
+SETTINGS: dict[str, Setting[Any]] = {name: value for name, value in vars(Settings).items() if isinstance(value, Setting)}
+NAMES = list(SETTINGS)
 
 settings = Settings()
 

@@ -1,0 +1,52 @@
+"""Runner.take, where it settles another delivery first."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+import seriatim
+from support.native import link, push, queue_settings, row, runner, take
+from support.redis_server import RedisServer
+
+
+def processed(redis: RedisServer, count: int) -> bool:
+    one = link(redis)
+    queue = one.queue(queue_settings())
+    for _ in range(500):
+        one.metrics(queue)
+        if one.drive(10)["processed"] == count:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_settles_before_it_takes(redis: RedisServer) -> None:
+    push(redis, row(b"a"), row(b"b"))
+    with runner(redis, queue_settings(batch=1)) as node:
+        first = take(node)
+        assert first.elapsed() < 60 and first.ids() == [first.job(0)[0]]
+        first.done_all()
+        second = node.take(0, None, first)
+        assert second is not None and len(second) == 1
+        second.done_all()
+        assert node.take(0, 0, second) is None
+        node.clear(0)
+        assert processed(redis, 2)
+
+
+def test_what_cannot_be_settled(redis: RedisServer) -> None:
+    push(redis, row(b"a"))
+    with runner(redis) as node, runner(redis, queue_settings(b"other")) as other:
+        delivery = take(node)
+        for use in (lambda: other.take(0, 0, delivery), lambda: node.take(0, 0, 1)):  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match="of this runner"):
+                use()
+        with pytest.raises(IndexError):
+            node.take(7, 0, delivery)
+        delivery.done_all()
+        delivery.settle()
+        with pytest.raises(seriatim.Closed, match="settled"):
+            node.take(0, 0, delivery)
+        assert processed(redis, 1)
