@@ -29,13 +29,13 @@ module Seriatim
 
     # @param places [Hash{String => Integer}, nil] of the ids in the delivery; nil: all are there, in this order
     # @api private
-    def initialize(worker, delivery, payloads_by_id, places, &extend_time)
+    def initialize(execution, worker, delivery, payloads_by_id, places)
+      @execution = execution
       @worker = worker
       @delivery = delivery
       @payloads_by_id = payloads_by_id
       @ids = payloads_by_id.keys.freeze
       @places = places
-      @extend_time = extend_time
     end
 
     # Yields id and payloads.
@@ -58,7 +58,7 @@ module Seriatim
 
     # Lets every id of the batch run for so many more seconds from now, where the worker has a `ttr`.
     def extend(seconds)
-      @extend_time&.call(Check.seconds("seconds", seconds, 0.0..31_536_000.0))
+      @execution.extend_time(Check.seconds("seconds", seconds, 0.0..31_536_000.0))
       nil
     end
 

@@ -40,17 +40,16 @@ module Seriatim
 
     module_function
 
-    # The codec of a worker's setting: :json, :raw, [dump, load], or nil for the module's dump_payload and
-    # load_payload.
+    # The codec of a worker's setting: :json, :raw, [dump, load]; nil for nil, which leaves it to the module.
     def of(setting)
       case setting
       when :json then JSON
       when :raw then Raw
       when Array then Own.new(*setting)
-      else module_wide
       end
     end
 
+    # That of the module's dump_payload and load_payload.
     def module_wide
       dump = Seriatim.dump_payload
       load = Seriatim.load_payload

@@ -1,63 +1,104 @@
 # frozen_string_literal: true
 
 module Seriatim
-  # Runs one delivery. This is the error boundary: whatever way user code takes to leave, an exception of any class,
-  # throw, exit or the end of its own thread, every id gets an outcome and the delivery is settled.
+  # Runs one delivery, and those that may follow it at once. This is the error boundary: whatever way user code takes to
+  # leave, an exception of any class, throw, exit or the end of its own thread, every id gets an outcome and the delivery
+  # is settled.
   # @api private
   class Execution
     DIED = "worker died"
 
-    # @param host [Server] finds workers by number
+    # @return [Native::Delivery, Symbol, nil] as Host#take, where call was true
+    attr_reader :follows
+
+    # @param host [Host] whose thread this is
     def initialize(host, delivery)
       @host = host
+      @server = host.server
       @delivery = delivery
     end
 
     # Asynchronous interrupts must be masked; only user code runs without the mask.
+    # @return [Boolean] the runner was asked for more, and `follows` is its answer
     def call
-      @ref = @host.worker(@delivery.worker)
+      payloads_by_id = plain
+      followed = payloads_by_id ? attempt { perform_plain(payloads_by_id) } : framed
+    ensure
+      settle unless followed
+    end
+
+    # @api private
+    def extend_time(seconds)
+      @batch.ids.each { |id| @host.runner.extend_time(@delivery, place_of(id), seconds) }
+    end
+
+    private
+
+    # ---- nothing but perform is called
+
+    # @return [Hash, nil] what perform takes, when it takes nothing else and nobody else is to see it
+    def plain
+      @ref = @server.worker(@delivery.worker)
       @worker = @ref.module
+      return if @host.scheduled? || @ref.reload || @worker.takes_batch? || !Seriatim.server_middlewares.empty? || Log.debug?
+
+      @delivery.payloads_by_id if @worker.payload_codec.equal?(Codec::JSON)
+    end
+
+    # Many deliveries without the mask between them: each takes the place of the one before in @delivery, so that whatever
+    # ends this finds there what was begun, or nothing.
+    def perform_plain(payloads_by_id)
+      while payloads_by_id
+        @worker.perform(payloads_by_id)
+        @follows = @host.advance(@delivery)
+        payloads_by_id = @follows.equal?(@delivery) ? plain : nil
+      end
+    end
+
+    # ---- the frame of one
+
+    def framed
       case @delivery.kind
       when :run then run
       when :died then died
       when :exhausted then exhausted
       end
-    ensure
-      settle
+      false
     end
 
-    private
-
-    # ---- run
-
     def run
-      @started = now
       codec = @worker.payload_codec
       payloads = @delivery.payloads_by_id if codec.equal?(Codec::JSON)
       payloads ||= decoded(codec)
-      @batch = Batch.new(@worker, @delivery, payloads, @places) { |seconds| extend_time(seconds) }
+      @batch = Batch.new(self, @worker, @delivery, payloads, @places)
       return if @batch.empty?
 
+      @debug = Log.debug?
       log("start", @batch.size)
-      attempt
+      attempt { perform }
     end
 
-    def attempt
+    # Calls the block without the mask.
+    # @return [Boolean] it came to its end
+    def attempt(&code)
       error = ThreadEnded.new
       begin
-        unmasked { perform }
+        unmasked(&code)
         error = nil
       rescue Exception => e # rubocop:disable Lint/RescueException
-        raise if @host.forked?
+        raise if @server.forked? || !@delivery.held?
 
         error = e
       ensure
-        attempted(error) unless @host.forked? || (error.is_a?(ThreadEnded) && @host.leaving?)
+        attempted(error) if error || @batch
       end
+      error.nil?
     end
 
     # A child that the job forked has no outcome to give, and what was ended with the server is handed back.
     def attempted(error)
+      return if @server.forked? || !@delivery.held? || (error.is_a?(ThreadEnded) && @server.leaving?)
+
       error || @batch.outcomes? || @places ? conclude(error) : @delivery.done_all
       log("done", @batch.size) unless error
     end
@@ -111,10 +152,6 @@ module Seriatim
       Log.error("dead", "#{broken.size} payloads cannot be read: #{reason}", q: @worker.queue_name, id: id)
     end
 
-    def extend_time(seconds)
-      @batch.ids.each { |id| @host.runner.extend_time(@delivery, place_of(id), seconds) }
-    end
-
     # What the core has of every id: id, fence, retry_count, perform_in, error, [[bytes, score, context]].
     def rows = @rows ||= Array.new(@delivery.size) { |place| @delivery.job(place) }
 
@@ -123,11 +160,11 @@ module Seriatim
     # ---- outcomes
 
     def conclude(error)
-      @left = @batch.ids.dup
+      @left = @batch ? @batch.ids.dup : rows.map(&:first)
       until @left.empty?
         id = @left.first
-        outcome = @batch.outcome(id) || error || :done
-        outcome == :done ? @delivery.done(place_of(id)) : fail_id(place_of(id), outcome)
+        outcome = @batch&.outcome(id) || error || :done
+        outcome == :done ? @delivery.done(place_of(id)) : fail_id(place_of(id), outcome, @delivery.elapsed)
         @left.shift
       end
     ensure
@@ -139,14 +176,14 @@ module Seriatim
       @left = []
     end
 
-    def fail_id(place, error)
+    def fail_id(place, error, elapsed = nil)
       count = rows[place][2] + 1
       @delivery.fail(place, error_text(error), retry_in(count))
-      Log.warn("fail", Log.describe(error), q: @worker.queue_name, id: rows[place][0], n: count, elapsed: @started && elapsed)
+      Log.warn("fail", Log.describe(error), q: @worker.queue_name, id: rows[place][0], n: count, elapsed: elapsed)
     end
 
     def log(event, count)
-      Log.debug(event, nil, q: @worker.queue_name, id: @batch.ids.first, n: count, elapsed: elapsed) if Log.debug?
+      Log.debug(event, nil, q: @worker.queue_name, id: @batch.ids.first, n: count, elapsed: @delivery.elapsed) if @debug
     end
 
     def error_text(error)
@@ -197,17 +234,15 @@ module Seriatim
         error: hook("load_error", error) { error && Seriatim.load_error.call(error) } }
     end
 
-    # ---- the frame
+    # ---- the end
 
     def settle
-      @host.runner.settle(@delivery)
+      @host.runner.settle(@delivery) if @delivery.held?
     rescue Closed
       nil # the server gave up waiting: what ran has been handed back
     end
 
-    def unmasked(&code) = Thread.handle_interrupt(Object => :immediate, &code)
-    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-    def elapsed = now - @started
+    def unmasked(&code) = Thread.handle_interrupt(Interrupts::UNMASKED, &code)
   end
   private_constant :Execution
 end

@@ -1,10 +1,18 @@
 # frozen_string_literal: true
 
 module Seriatim
+  # For Thread.handle_interrupt: a literal is made anew for every call.
+  # @api private
+  module Interrupts
+    MASKED = { Object => :never }.freeze
+    UNMASKED = { Object => :immediate }.freeze
+  end
+  private_constant :Interrupts
+
   # What a host thread does: takes a delivery of its group and runs it, or waits for one.
   # @api private
   class Host
-    attr_reader :group
+    attr_reader :server, :runner, :group
 
     def initialize(server, group, scheduler)
       @server = server
@@ -16,23 +24,35 @@ module Seriatim
 
     # Until the runner says that there will be no more. Interrupts reach waits and user code only.
     def run
-      Thread.handle_interrupt(Object => :never) do
-        loop do
-          delivery = take
-          break if delivery == :closed
-
-          delivery ? Execution.new(@server, delivery).call : Thread.handle_interrupt(Object => :immediate) { wait }
-        end
+      Thread.handle_interrupt(Interrupts::MASKED) do
+        found = take
+        found = found ? execute(found) : wait until found == :closed
       end
     rescue Closed
       raise unless @server.stopping? || @server.forked?
     end
 
+    # All ids of the delivery are done.
+    # @return [Native::Delivery, Symbol, nil] as take; a delivery is the same object, with what follows
+    def advance(delivery) = @runner.advance(@group, delivery)
+
+    # Does the application's own scheduler choose?
+    def scheduled? = !@scheduler.nil?
+
     private
 
+    # @return [Native::Delivery, Symbol, nil] nil: wait; :closed: there will be no more
     def take = @scheduler ? scheduled : @runner.take(@group)
 
-    def wait = @runner.wait(@group, @scheduler && Seriatim.poll_interval)
+    def execute(delivery)
+      execution = Execution.new(self, delivery)
+      execution.call ? execution.follows : take
+    end
+
+    def wait
+      Thread.handle_interrupt(Interrupts::UNMASKED) { @runner.wait(@group, @scheduler && Seriatim.poll_interval) }
+      take
+    end
 
     # Without candidates the core may still have something that no scheduler chooses: dead jobs to tell of, the end.
     def scheduled
@@ -46,7 +66,7 @@ module Seriatim
 
     def choose(candidates)
       ended = true
-      chosen = Thread.handle_interrupt(Object => :immediate) { @scheduler.call(candidates) }
+      chosen = Thread.handle_interrupt(Interrupts::UNMASKED) { @scheduler.call(candidates) }
       ended = false
       chosen
     rescue Exception => e # rubocop:disable Lint/RescueException

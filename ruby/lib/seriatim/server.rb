@@ -49,7 +49,7 @@ module Seriatim
       @threads_count = threads ? Check.integer("threads", threads, 1..10_000) : Seriatim.threads_per_node
       @workers = Workers.chosen(workers, queues)
       @refs = @workers.map { |worker| Ref.new(worker, Seriatim.reload_workers && worker.name) }
-      @pid = Process.pid
+      @generation = Native.generation
       @id = "#{Socket.gethostname.gsub(/[^A-Za-z0-9_.-]/, "-")[0, 24]}-#{Process.pid}-#{SecureRandom.hex(8)}"
       @lock = Mutex.new
       @threads = []
@@ -117,7 +117,7 @@ module Seriatim
 
     # This process is a child that one of the server's threads forked.
     # @api private
-    def forked? = Process.pid != @pid
+    def forked? = Native.generation != @generation
 
     # Threads that end now were ended with the server.
     # @api private

@@ -59,7 +59,7 @@ module Seriatim
       define_method(field) { own_settings.fetch(field) { inherited_setting(field) } }
       define_method(:"#{field}=") do |value|
         own_settings[field] = CHECKS.fetch(field).call(value)
-        @queue_settings = nil
+        @queue_settings = @payload_codec = nil
       end
     end
 
@@ -118,7 +118,10 @@ module Seriatim
     end
 
     # @api private
-    def payload_codec = Codec.of(codec)
+    def payload_codec
+      @payload_codec ||= Codec.of(codec) || :module_wide
+      @payload_codec == :module_wide ? Codec.module_wide : @payload_codec
+    end
 
     # Does perform take the batch, too?
     # @api private

@@ -1,8 +1,6 @@
 /* rb_json.c - Seriatim::Native.dump and .load: Ruby objects to canonical JSON and back, by the core's writer and reader. */
 #include "seriatim_native.h"
 
-#include "json.h"
-
 #define SRB_PATH_SIZE 256
 
 /* ---- dump ---------------------------------------------------------------------------------- */
@@ -172,12 +170,7 @@ static VALUE native_dump(VALUE self, VALUE value, VALUE root)
 
 /* ---- load ---------------------------------------------------------------------------------- */
 
-typedef struct json_load {
-    srt_json_reader reader;
-    srt_json_token token;
-} json_load;
-
-static void json_next(json_load *l)
+static void json_next(srb_json_reader *l)
 {
     if (srt_json_next(&l->reader, &l->token) == SERIATIM_OK)
         return;
@@ -187,9 +180,9 @@ static void json_next(json_load *l)
                             rb_utf8_str_new_cstr(l->reader.error.message)));
 }
 
-static VALUE json_read(json_load *l);
+static VALUE json_read(srb_json_reader *l);
 
-static VALUE json_read_array(json_load *l)
+static VALUE json_read_array(srb_json_reader *l)
 {
     VALUE array = rb_ary_new();
     for (json_next(l); l->token.type != SRT_JSON_END_ARRAY; json_next(l))
@@ -197,7 +190,7 @@ static VALUE json_read_array(json_load *l)
     return array;
 }
 
-static VALUE json_read_object(json_load *l)
+static VALUE json_read_object(srb_json_reader *l)
 {
     VALUE hash = rb_hash_new();
     for (json_next(l); l->token.type != SRT_JSON_END_OBJECT; json_next(l)) {
@@ -209,7 +202,7 @@ static VALUE json_read_object(json_load *l)
 }
 
 /* The value that begins with the current token; leaves its last token current. */
-static VALUE json_read(json_load *l)
+static VALUE json_read(srb_json_reader *l)
 {
     switch (l->token.type) {
     case SRT_JSON_BEGIN_ARRAY:
@@ -231,37 +224,53 @@ static VALUE json_read(json_load *l)
     }
 }
 
-static VALUE json_load_body(VALUE arg)
+void srb_json_open(srb_json_reader *l)
 {
-    json_load *l = (json_load *)arg;
+    srt_json_reader_init(&l->reader, seriatim_default_allocator(), NULL, 0);
+}
+
+VALUE srb_json_read(srb_json_reader *l, const char *bytes, size_t len)
+{
     VALUE value;
+    srt_json_reader_reset(&l->reader, bytes, len);
     json_next(l);
     value = json_read(l);
     json_next(l); /* END, or it raises */
     return value;
 }
 
-static VALUE json_load_ensure(VALUE arg)
+void srb_json_close(srb_json_reader *l)
 {
-    srt_json_reader_free(&((json_load *)arg)->reader);
-    return Qnil;
+    srt_json_reader_free(&l->reader);
 }
 
-VALUE srb_json_load(const char *bytes, size_t len)
+typedef struct json_load {
+    srb_json_reader reader;
+    VALUE bytes;
+} json_load;
+
+static VALUE json_load_body(VALUE arg)
 {
-    json_load l;
-    srt_json_reader_init(&l.reader, seriatim_default_allocator(), bytes, len);
-    return rb_ensure(json_load_body, (VALUE)&l, json_load_ensure, (VALUE)&l);
+    json_load *l = (json_load *)arg;
+    return srb_json_read(&l->reader, RSTRING_PTR(l->bytes), (size_t)RSTRING_LEN(l->bytes));
+}
+
+static VALUE json_load_ensure(VALUE arg)
+{
+    srb_json_close(&((json_load *)arg)->reader);
+    return Qnil;
 }
 
 /* Native.load(bytes): what the JSON text says; keys are frozen. */
 static VALUE native_load(VALUE self, VALUE bytes)
 {
+    json_load l;
     VALUE value;
     (void)self;
-    bytes = rb_str_new_frozen(StringValue(bytes));
-    value = srb_json_load(RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes));
-    RB_GC_GUARD(bytes);
+    l.bytes = rb_str_new_frozen(StringValue(bytes));
+    srb_json_open(&l.reader);
+    value = rb_ensure(json_load_body, (VALUE)&l, json_load_ensure, (VALUE)&l);
+    RB_GC_GUARD(l.bytes);
     return value;
 }
 

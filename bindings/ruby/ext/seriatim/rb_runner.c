@@ -1,16 +1,17 @@
 /* rb_runner.c - Seriatim::Native::Runner and Delivery: the node, and what it hands to the host's threads. */
 #include "seriatim_native.h"
 
-#include <unistd.h>
+#include "transport.h"
 
 typedef struct runner_box {
-    seriatim_runner *runner; /* NULL: not made yet, or freed */
-    pid_t pid;               /* the runner's thread lives in this process alone */
+    seriatim_runner *runner;  /* NULL: not made yet, or freed */
+    unsigned long generation; /* the runner's thread lives in this process alone */
 } runner_box;
 
 typedef struct delivery_box {
     seriatim_delivery *delivery; /* NULL: settled */
     VALUE runner;                /* keeps it from being collected */
+    int64_t taken_ms;            /* monotonic */
 } delivery_box;
 
 /* ---- Runner ------------------------------------------------------------------------------------ */
@@ -25,7 +26,7 @@ static void *runner_free_unlocked(void *runner)
 static void runner_free(void *data)
 {
     runner_box *box = data;
-    if (box->runner && box->pid == getpid())
+    if (box->runner && box->generation == srb_generation())
         seriatim_runner_free(box->runner);
     xfree(box);
 }
@@ -51,7 +52,7 @@ static seriatim_runner *runner_of(VALUE self)
     runner_box *box = rb_check_typeddata(self, &runner_type);
     if (!box->runner)
         srb_raise(SERIATIM_CLOSED, "the runner is closed");
-    if (box->pid != getpid())
+    if (box->generation != srb_generation())
         srb_raise(SERIATIM_CLOSED, "the runner belongs to the process that made it; after fork make another");
     return box->runner;
 }
@@ -75,7 +76,7 @@ static VALUE runner_initialize(int argc, VALUE *argv, VALUE self)
     settings.scheduler = NUM2INT(argv[8]);
     if (seriatim_runner_new(&settings, StringValueCStr(argv[0]), &box->runner, &error) != SERIATIM_OK)
         srb_raise_error(&error);
-    box->pid = getpid();
+    box->generation = srb_generation();
     return self;
 }
 
@@ -158,6 +159,7 @@ static VALUE delivery_new(VALUE runner, seriatim_delivery *delivery)
     VALUE self = TypedData_Make_Struct(delivery_class, delivery_box, &delivery_type, box);
     RB_OBJ_WRITE(self, &box->runner, runner);
     box->delivery = delivery;
+    box->taken_ms = srt_clock_ms();
     return self;
 }
 
@@ -177,6 +179,19 @@ static size_t delivery_place(const delivery_box *box, VALUE i)
     if (place >= seriatim_delivery_size(box->delivery))
         rb_raise(rb_eIndexError, "no such id in this delivery");
     return place;
+}
+
+/* delivery.held? -> is it not settled yet? Also in another process than its runner's. */
+static VALUE delivery_held(VALUE self)
+{
+    const delivery_box *box = rb_check_typeddata(self, &delivery_type);
+    return box->delivery ? Qtrue : Qfalse;
+}
+
+/* delivery.elapsed -> seconds since it was taken */
+static VALUE delivery_elapsed(VALUE self)
+{
+    return DBL2NUM((double)(srt_clock_ms() - delivery_of(self)->taken_ms) / 1000.0);
 }
 
 static VALUE delivery_kind(VALUE self)
@@ -223,27 +238,38 @@ static VALUE delivery_job(VALUE self, VALUE i)
                                 DBL2NUM(job->perform_in), error, delivery_payloads(job));
 }
 
+typedef struct delivery_read {
+    const seriatim_delivery *delivery;
+    srb_json_reader reader;
+} delivery_read;
+
 static VALUE delivery_read_all(VALUE arg)
 {
-    const seriatim_delivery *delivery = (const seriatim_delivery *)arg;
+    delivery_read *read = (delivery_read *)arg;
+    size_t i, p, size = seriatim_delivery_size(read->delivery);
     VALUE hash = rb_hash_new();
-    size_t i, p;
-    for (i = 0; i < seriatim_delivery_size(delivery); i++) {
-        const seriatim_claimed *job = seriatim_delivery_job(delivery, i);
+    for (i = 0; i < size; i++) {
+        const seriatim_claimed *job = seriatim_delivery_job(read->delivery, i);
         VALUE payloads = rb_ary_new_capa((long)job->payload_count);
-        rb_hash_aset(hash, srb_text(job->id, job->id_len), payloads);
+        rb_hash_aset(hash, rb_obj_freeze(srb_text(job->id, job->id_len)), payloads);
         for (p = 0; p < job->payload_count; p++)
-            rb_ary_push(payloads, srb_json_load(job->payloads[p].data, job->payloads[p].len));
+            rb_ary_push(payloads, srb_json_read(&read->reader, job->payloads[p].data, job->payloads[p].len));
     }
     return hash;
 }
 
-/* delivery.payloads_by_id -> {id => [what each payload's JSON says]}, or nil when one of them cannot be read */
+/* delivery.payloads_by_id -> {id => [what each payload's JSON says]}, or nil: one of them cannot be read, or it is not to be run */
 static VALUE delivery_payloads_by_id(VALUE self)
 {
-    delivery_box *box = delivery_of(self);
+    delivery_read read;
     int failed = 0;
-    VALUE hash = rb_protect(delivery_read_all, (VALUE)box->delivery, &failed);
+    VALUE hash;
+    read.delivery = delivery_of(self)->delivery;
+    if (seriatim_delivery_kind_of(read.delivery) != SERIATIM_RUN)
+        return Qnil;
+    srb_json_open(&read.reader);
+    hash = rb_protect(delivery_read_all, (VALUE)&read, &failed);
+    srb_json_close(&read.reader);
     if (failed)
         rb_set_errinfo(Qnil);
     return failed ? Qnil : hash;
@@ -264,12 +290,16 @@ static VALUE delivery_done(VALUE self, VALUE i)
     return Qnil;
 }
 
+static void delivery_all_done(seriatim_delivery *delivery)
+{
+    size_t i, size = seriatim_delivery_size(delivery);
+    for (i = 0; i < size; i++)
+        delivery_check(seriatim_delivery_done(delivery, i));
+}
+
 static VALUE delivery_done_all(VALUE self)
 {
-    seriatim_delivery *delivery = delivery_of(self)->delivery;
-    size_t i;
-    for (i = 0; i < seriatim_delivery_size(delivery); i++)
-        delivery_check(seriatim_delivery_done(delivery, i));
+    delivery_all_done(delivery_of(self)->delivery);
     return Qnil;
 }
 
@@ -320,6 +350,8 @@ static void runner_init_delivery(void)
     rb_gc_register_mark_object(klass);
     delivery_class = klass;
     rb_undef_alloc_func(klass);
+    rb_define_method(klass, "held?", delivery_held, 0);
+    rb_define_method(klass, "elapsed", delivery_elapsed, 0);
     rb_define_method(klass, "kind", delivery_kind, 0);
     rb_define_method(klass, "worker", delivery_worker, 0);
     rb_define_method(klass, "shard", delivery_shard, 0);
@@ -390,6 +422,26 @@ static VALUE runner_settle(VALUE self, VALUE delivery)
     box->delivery = NULL;
     seriatim_runner_settle(runner_of(self), settled);
     return Qnil;
+}
+
+/*
+ * runner.advance(group, delivery) -> delivery, nil (wait) or :closed. All its ids are done, it is settled, and the group's next
+ * delivery, if there is one, takes its place in the same object: nothing can come between. Not with one that user code knows.
+ */
+static VALUE runner_advance(VALUE self, VALUE group, VALUE delivery)
+{
+    seriatim_runner *runner = runner_of(self);
+    size_t number = NUM2SIZET(group);
+    delivery_box *box = delivery_of(delivery);
+    seriatim_delivery *settled = box->delivery;
+    int status;
+    if (box->runner != self)
+        rb_raise(rb_eArgError, "the delivery is another runner's");
+    delivery_all_done(settled);
+    box->delivery = NULL;
+    status = seriatim_runner_settle_and_take(runner, settled, number, &box->delivery);
+    box->taken_ms = srt_clock_ms();
+    return status == SERIATIM_OK ? delivery : runner_taken(self, status, NULL);
 }
 
 /* runner.extend_time(delivery, i, seconds) */
@@ -480,7 +532,7 @@ static VALUE runner_close(VALUE self)
 {
     runner_box *box = rb_check_typeddata(self, &runner_type);
     seriatim_runner *runner = box->runner;
-    if (runner && box->pid == getpid()) {
+    if (runner && box->generation == srb_generation()) {
         box->runner = NULL;
         rb_thread_call_without_gvl(runner_free_unlocked, runner, NULL, NULL);
     }
@@ -499,6 +551,7 @@ void srb_init_runner(void)
     rb_define_method(klass, "take_from", runner_take_from, 2);
     rb_define_method(klass, "candidates", runner_candidates, 2);
     rb_define_method(klass, "settle", runner_settle, 1);
+    rb_define_method(klass, "advance", runner_advance, 2);
     rb_define_method(klass, "extend_time", runner_extend, 3);
     rb_define_method(klass, "wait", runner_wait, 2);
     rb_define_method(klass, "event", runner_event, 0);

@@ -1,7 +1,22 @@
 /* seriatim_native.c - Seriatim::Native: errors, texts and waiting, shared by the classes below it. */
 #include "seriatim_native.h"
 
+#include <pthread.h>
+
 VALUE srb_native;
+
+/* getpid(2) is a system call, and some ask for every job. */
+static volatile unsigned long native_forks;
+
+static void native_forked(void)
+{
+    native_forks++;
+}
+
+unsigned long srb_generation(void)
+{
+    return native_forks;
+}
 
 void srb_raise(int status, const char *message)
 {
@@ -75,12 +90,21 @@ static VALUE native_version(VALUE self)
     return rb_utf8_str_new_cstr(seriatim_version());
 }
 
+static VALUE native_generation(VALUE self)
+{
+    (void)self;
+    return ULONG2NUM(srb_generation());
+}
+
 RUBY_FUNC_EXPORTED void Init_seriatim_native(void)
 {
     VALUE seriatim = rb_define_module("Seriatim");
     srb_native = rb_define_module_under(seriatim, "Native");
     rb_gc_register_mark_object(srb_native);
     rb_define_singleton_method(srb_native, "version", native_version, 0);
+    rb_define_singleton_method(srb_native, "generation", native_generation, 0);
+    if (pthread_atfork(NULL, NULL, native_forked) != 0)
+        rb_memerror();
     srb_init_json();
     srb_init_policy();
     srb_init_link();

@@ -7,10 +7,14 @@
 #include <ruby/io.h>
 #include <ruby/thread.h>
 
+#include "json.h"
 #include "seriatim.h"
 
 /* Seriatim::Native, registered with the collector. */
 extern VALUE srb_native;
+
+/* How often the process forked on the way here from the one that loaded the library: equal numbers, same process. */
+unsigned long srb_generation(void);
 
 /* Raises the class that Seriatim::Native.error has for the status. */
 NORETURN(void srb_raise(int status, const char *message));
@@ -27,8 +31,16 @@ VALUE srb_bytes(const char *bytes, size_t len);
  */
 void srb_queue_settings(VALUE array, seriatim_queue_settings *settings);
 
-/* What JSON text says; raises the class of :UNDECODABLE. The bytes are only read during the call. */
-VALUE srb_json_load(const char *bytes, size_t len);
+/* Reads many JSON texts, one after another. Must be closed, also after a raise. */
+typedef struct srb_json_reader {
+    srt_json_reader reader;
+    srt_json_token token;
+} srb_json_reader;
+
+void srb_json_open(srb_json_reader *reader);
+/* What the text says; raises the class of :UNDECODABLE. The bytes are only read during the call. */
+VALUE srb_json_read(srb_json_reader *reader, const char *bytes, size_t len);
+void srb_json_close(srb_json_reader *reader);
 
 /* Waits, at most timeout_ms, for fd (-1: none) to become ready for SERIATIM_WANT_* bits. May raise. */
 void srb_wait(int fd, int wants, int timeout_ms);
