@@ -23,16 +23,11 @@
 
 #define SRT_SCRIPT_TEXTS
 #include "script.h"
+#include "server.h"
 
 #define PREFIX "seriatim:{Q/0}:"
 #define MAX_ARGS 24
 #define MAX_KEYS 14
-
-static struct server {
-    char folder[64], socket[96];
-    pid_t pid;
-    redisContext *redis;
-} server;
 
 static const struct {
     const char *name, *text;
@@ -89,17 +84,18 @@ static const struct call {
     {"park", 'S', {"1", "a", "hot", "run"}},
     {"pause", 'S', {"1"}},
     {"perform_now", 'S', {"1", "0", ""}},
-    {"push", 'P', {"1", "8", "merge", "keep", "a", "x", "", "new", "y", "", "run", "z", ""}},
-    {"push", 'P', {"1", "8", "list", "earlier", "new", "x", OPTIONS, "a", "y", OPTIONS, "run", "z", OPTIONS, "hot", "w", OPTIONS}},
-    {"push", 'P', {"1", "8", "last", "reject", "hot", "x", "", "later", "y", OPTIONS}},
+    {"push", 'P', {"1", "8", "merge", "keep", "3", "a", "x", "", "new", "y", "", "run", "z", ""}},
+    {"push", 'P', {"1", "8", "list", "earlier", "3", "new", "x", OPTIONS, "a", "y", OPTIONS, "run", "z", OPTIONS, "hot", "w", OPTIONS}},
+    {"push", 'P', {"1", "8", "merge", "keep", "2", "a", "x", "new", "y", "run", "z"}},
+    {"push", 'P', {"1", "8", "last", "reject", "3", "hot", "x", "", "later", "y", OPTIONS}},
     {"records", 'S', {"1", "waiting", "100", "a", "hot"}},
     {"records", 'S', {"1", "dead", "100", "bad"}},
     {"release", 'S', {"1", LEASE, "seriatim:nodes"}},
     {"resume", 'S', {"1"}},
     {"scan", 'S', {"1", "waiting", "0"}},
     {"scan", 'S', {"1", "running", "0"}},
-    {"settle", 'S', {"1", LEASE, "9", "merge", "1", "run", RUN}},
-    {"settle", 'S', {"1", LEASE, "9", "merge", "1", "run", RUN, "fail", "run2", RUN2, "60000000", "wrong", "3", "bury"}},
+    {"settle", 'S', {"1", LEASE, "9", "merge", "1", RUN, "1", "run"}},
+    {"settle", 'S', {"1", LEASE, "9", "merge", "1", RUN, "1", "run", "fail", "run2", RUN2, "60000000", "wrong", "3", "bury"}},
     {"settle", 'S', {"1", LEASE, "9", "merge", "0", "fail", "run", RUN, "60000000", "wrong", "0", "bury", "release", "run2", RUN2, "0", "", "0", ""}},
     {"settle", 'S', {"1", LEASE, "9", "list", "0", "reject", "run", RUN, "0", "why", "0", "12345678", "extend", "run2", RUN2, "1000000", "", "0", ""}},
     {"settle", 'S', {"1", LEASE, "9", "merge", "0", "fail", "run", RUN, "0", "wrong", "0", "park", "fail", "run2", RUN2, "0", "x", "0", "drop"}},
@@ -116,55 +112,6 @@ static unsigned roll(unsigned below)
 {
     dice = dice * 1664525 + 1013904223;
     return (dice >> 8) % below;
-}
-
-static int start_server(void **state)
-{
-    struct timespec pause = {0, 20000000};
-    struct timeval limit = {20, 0};
-    int i;
-    (void)state;
-    strcpy(server.folder, "/tmp/seriatim-garbage-XXXXXX");
-    if (!mkdtemp(server.folder))
-        return -1;
-    snprintf(server.socket, sizeof server.socket, "%s/s", server.folder);
-    server.pid = fork();
-    if (server.pid == 0) {
-        execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", server.socket, "--dir", server.folder, "--save", "",
-               "--enable-debug-command", "yes", "--logfile", "/dev/null", (char *)NULL);
-        _exit(127);
-    }
-    for (i = 0; i < 500; i++) {
-        server.redis = redisConnectUnix(server.socket);
-        if (server.redis && !server.redis->err)
-            return redisSetTimeout(server.redis, limit); /* no script runs for ever */
-        redisFree(server.redis);
-        nanosleep(&pause, NULL);
-    }
-    return -1;
-}
-
-static int stop_server(void **state)
-{
-    char command[128];
-    (void)state;
-    redisFree(server.redis);
-    kill(server.pid, SIGKILL);
-    waitpid(server.pid, NULL, 0);
-    snprintf(command, sizeof command, "rm -rf '%s'", server.folder);
-    return system(command);
-}
-
-static redisReply *redis(const char *format, ...)
-{
-    redisReply *reply;
-    va_list args;
-    va_start(args, format);
-    reply = redisvCommand(server.redis, format, args);
-    va_end(args);
-    if (!reply || reply->type == REDIS_REPLY_ERROR)
-        fail_msg("%s: %s", format, reply ? reply->str : server.redis->errstr);
-    return reply;
 }
 
 static void digest(char out[41])
@@ -287,9 +234,9 @@ static void push_options(const char *id, const char *payload, const char *sequen
 {
     arguments a;
     redisReply *reply;
-    const char *head[] = {"1", sequence, "list", "keep", id, payload};
+    const char *head[] = {"1", sequence, "list", "keep", "3", id, payload};
     memset(&a, 0, sizeof a);
-    for (; a.count < 6; a.count++)
+    for (; a.count < 7; a.count++)
         set_argument(&a, a.count, head[a.count], strlen(head[a.count]));
     set_argument(&a, a.count++, options, len);
     reply = call_script("push", 'P', &a);

@@ -21,72 +21,11 @@
 #define SRT_SCRIPT_TEXTS
 #include "client.h"
 #include "operator.h"
+#include "server.h"
 
 #define PREFIX "seriatim:{Q/0}:"
 
-static struct server {
-    char folder[64], socket[96], url[128];
-    pid_t pid;
-    redisContext *redis;
-} server;
-
 /* ---- The server ---------------------------------------------------------------------------- */
-
-static void pause_ms(long ms)
-{
-    struct timespec time = {ms / 1000, ms % 1000 * 1000000};
-    nanosleep(&time, NULL);
-}
-
-static int start_server(void **state)
-{
-    int i;
-    (void)state;
-    strcpy(server.folder, "/tmp/operator-XXXXXX");
-    if (!mkdtemp(server.folder))
-        return -1;
-    snprintf(server.socket, sizeof server.socket, "%s/s.sock", server.folder);
-    snprintf(server.url, sizeof server.url, "unix://%s", server.socket);
-    server.pid = fork();
-    if (server.pid == 0) {
-        execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", server.socket, "--dir", server.folder, "--save", "",
-               "--enable-debug-command", "yes", "--loglevel", "warning", "--logfile", "/dev/null", (char *)NULL);
-        _exit(127);
-    }
-    for (i = 0; i < 200; i++) {
-        server.redis = redisConnectUnix(server.socket);
-        if (server.redis && !server.redis->err)
-            return 0;
-        redisFree(server.redis);
-        pause_ms(20);
-    }
-    return -1;
-}
-
-static int stop_server(void **state)
-{
-    (void)state;
-    redisFree(server.redis);
-    kill(server.pid, SIGTERM);
-    waitpid(server.pid, NULL, 0);
-    unlink(server.socket);
-    return rmdir(server.folder);
-}
-
-/* A command by format; the caller frees the reply, which is no error. */
-static redisReply *redis(const char *format, ...)
-{
-    redisReply *reply;
-    va_list args;
-    va_start(args, format);
-    reply = redisvCommand(server.redis, format, args);
-    va_end(args);
-    if (!reply || reply->type == REDIS_REPLY_ERROR)
-        fail_msg("%s: %s", format, reply ? reply->str : server.redis->errstr);
-    return reply;
-}
-
-#define REDIS(...) freeReplyObject(redis(__VA_ARGS__))
 
 static long long count_of(const char *command, const char *key)
 {
@@ -283,7 +222,7 @@ static void settle_done(fixture *f, const char *id, const char *run)
 {
     char sequence[16];
     snprintf(sequence, sizeof sequence, "%d", ++f->settles);
-    freeReplyObject(SCRIPT(settle, f->lease, sequence, "merge", "1", id, run));
+    freeReplyObject(SCRIPT(settle, f->lease, sequence, "merge", "1", run, "1", id));
 }
 
 static void settle_failed(fixture *f, const char *id, const char *run, const char *limit, const char *action)

@@ -24,16 +24,12 @@
 #include <unistd.h>
 
 #include "seriatim.h"
+#include "server.h"
 
 #define IDS 40
 #define MAX_NUMBERS 4000 /* of one id */
 #define WORKERS 6
 #define PRODUCERS 2
-
-static struct server {
-    char folder[64], socket[96], url[128];
-    pid_t pid;
-} server;
 
 static unsigned char seen[IDS][MAX_NUMBERS];
 static int produced[IDS]; /* by one producer alone */
@@ -43,12 +39,6 @@ static unsigned roll(unsigned *state, unsigned below)
 {
     *state = *state * 1664525 + 1013904223;
     return (*state >> 8) % below;
-}
-
-static void pause_ms(long ms)
-{
-    struct timespec time = {ms / 1000, ms % 1000 * 1000000};
-    nanosleep(&time, NULL);
 }
 
 static int load(const int *value)
@@ -66,42 +56,6 @@ static redisContext *connect_redis(void)
     if (redis)
         redisFree(redis);
     return NULL;
-}
-
-static int start_server(void **state)
-{
-    int i;
-    (void)state;
-    strcpy(server.folder, "/tmp/seriatim-threads-XXXXXX");
-    if (!mkdtemp(server.folder))
-        return -1;
-    snprintf(server.socket, sizeof server.socket, "%s/s", server.folder);
-    snprintf(server.url, sizeof server.url, "unix://%s", server.socket);
-    server.pid = fork();
-    if (server.pid == 0) {
-        execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", server.socket, "--dir", server.folder, "--save", "",
-               "--logfile", "/dev/null", (char *)NULL);
-        _exit(127);
-    }
-    for (i = 0; i < 500; i++) {
-        redisContext *redis = connect_redis();
-        if (redis) {
-            redisFree(redis);
-            return 0;
-        }
-        pause_ms(20);
-    }
-    return -1;
-}
-
-static int stop_server(void **state)
-{
-    char command[96];
-    (void)state;
-    kill(server.pid, SIGKILL);
-    waitpid(server.pid, NULL, 0);
-    snprintf(command, sizeof command, "rm -rf '%s'", server.folder);
-    return system(command);
 }
 
 /* ---- The queue ----------------------------------------------------------------------------- */

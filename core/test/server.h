@@ -1,0 +1,24 @@
+/* server.h - a redis-server of a test program's own, on a Unix socket in a folder of its own. */
+#ifndef SRT_TEST_SERVER_H
+#define SRT_TEST_SERVER_H
+
+#include <hiredis/hiredis.h>
+#include <sys/types.h>
+
+extern struct server {
+    char folder[64], socket[96], url[128];
+    pid_t pid;
+    redisContext *redis; /* it gives up a command after 20 s */
+} server;
+
+/* cmocka's set-up and tear-down: it runs and is connected; it has ended and its folder is gone. */
+int start_server(void **state);
+int stop_server(void **state);
+
+/* A command by format; the caller frees the reply, which is no error: the test fails. */
+redisReply *redis(const char *format, ...);
+#define REDIS(...) freeReplyObject(redis(__VA_ARGS__))
+
+void pause_ms(long ms);
+
+#endif
