@@ -64,8 +64,7 @@ class Contestant
     @server = Process.detach(run(command, environment))
     yield @server.pid
   ensure
-    Process.kill(:TERM, @server.pid) if @server.alive?
-    @server.join(30) || Process.kill(:KILL, @server.pid)
+    stop(@server) if @server
   end
 
   # What the server reports at its end.
@@ -89,6 +88,11 @@ class Contestant
   def push(mode, count)
     seconds = IO.popen(@environment, [*@commands.fetch(:push), mode, count.to_s], err: @log, &:read)
     seconds.empty? ? raise("could not push: #{last_words}") : seconds.lines.last.to_f
+  end
+
+  def stop(server)
+    Process.kill(:TERM, server.pid) if server.alive?
+    server.join(30) || Process.kill(:KILL, server.pid)
   end
 
   def last_words = File.exist?(@log) ? File.read(@log).lines.last(5).join : ""

@@ -24,7 +24,7 @@ module FromLua
                                serve: [*serve, app("seriatim")], note: [*serve, app("latency")] })
   end
 
-  def facts = { "lua" => version_of("lua5.4"), "luajit" => version_of("luajit") }.compact
+  def facts = names.select { |name| install(name) }.to_h { |name| [name, version_of(KINDS.fetch(name).first)] }
 
   def version_of(interpreter) = IO.popen([interpreter, "-v"], err: %i[child out], &:read)[/\d\S*/]
   def app(name) = "#{Contestant::APPS}/bench_#{name}.lua"

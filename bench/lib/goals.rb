@@ -37,7 +37,12 @@ class Goals
      goal("Redis memory: at most 140 bytes a waiting job", 140, "%.0f", @results[:memory].values_at(*@results.ours.map(&:name)).compact.first)]
   end
 
-  def programs = []
+  # What the programs of their own find, each with the limit that it names.
+  def programs
+    @results[:programs].values.flat_map { |figures| figures.fetch("goals", []) }.map do |found|
+      goal("#{found["text"]}: at most #{found["limit"]}", found["limit"], "%.2f", found["measured"])
+    end
+  end
 
   # Nothing was measured if there is nothing to hold it against.
   def goal(text, limit, unit, measured) = Goal.new(text, limit, unit, limit && measured)

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "goals"
+require_relative "line_plot"
 require_relative "plot"
 require_relative "settings"
 
@@ -95,7 +96,11 @@ class Page
     section("Idle: what a server without work costs (Seriatim, Ruby)", ["queues", "Redis commands/s", "CPU, %"], rows)
   end
 
-  def programs = @results[:programs].values.map { |figures| section(figures["title"], figures["columns"], figures["rows"]) }
+  def programs
+    @results[:programs].values.map do |figures|
+      "#{section(figures["title"], figures["columns"], figures["rows"])}#{figures.fetch("notes", []).map { |note| "\n#{note}\n" }.join}"
+    end
+  end
 
   def rounds(what)
     rows = @results.in(what).map do |contestant|
@@ -134,7 +139,15 @@ class Page
     Plot.dots("From push to perform on an idle server", "milliseconds", rows, Idle::SHARES.keys) unless rows.empty?
   end
 
-  def growth_plot = nil
+  # Each column of microseconds is a line over the rows of so many ids.
+  def growth_plot
+    growth = @results[:programs]["growth"] or return
+    rows = growth["rows"].select { |row| row.first.end_with?(" ids") }
+    lines = growth["columns"].each_with_index.filter_map do |column, at|
+      [column.delete_suffix(", us"), rows.map { |row| [row.first.delete(",").to_i, row[at].to_f] }] if column.end_with?(", us")
+    end
+    LinePlot.new("What a job costs beside waiting ids", "ids that wait", "Redis CPU, us a job", lines.to_h).to_s if rows.size > 1
+  end
 
   def section(title, head, rows) = rows.empty? ? nil : "### #{title}\n\n#{table(head, rows)}"
 

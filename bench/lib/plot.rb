@@ -4,7 +4,7 @@
 class Plot
   WIDTH = 760
   LEFT = 170
-  RIGHT = 110 # for the figures beside the bars
+  RIGHT = 140 # for the figures beside the bars
   TOP = 62
   ROW = 24
   STYLE = <<~CSS

@@ -6,7 +6,7 @@ require_relative "settings"
 class Race
   DISCIPLINES = %i[process single bulk].freeze
   TRIAL = { process: 2_000, single: 1_000, bulk: 10_000 }.freeze # jobs, to find out how many a system gets
-  SHARE = { process: 1.0, single: 0.2, bulk: 0.5 }.freeze # of the seconds
+  SHARE = { process: 1.0, single: 0.1, bulk: 0.3 }.freeze # of the seconds
   MOST = { process: 1_000_000, single: 100_000, bulk: 100_000 }.freeze
   # Per second; the rest as Contestant::Processing has it, nil for pushes.
   Run = Struct.new(:rate, :redis_cpu, :commands, :memory)

@@ -52,7 +52,7 @@ class Suite
     wanted = side.names.select { |name| Settings.wanted?(name) }
     there, absent = wanted.partition { |name| @missing.attempt("#{name}, set-up") { side.install(name) } }
     absent.each { |name| @missing.note("#{name}: not installed and not to be had") }
-    @facts.merge!(side.facts) if there.any?
+    @facts.merge!(@missing.attempt("versions of #{there.join(", ")}") { side.facts } || {}) if there.any?
     there.filter_map { |name| @missing.attempt("#{name}, trial") { side.contestant(name, @redis, @folder) } }
   end
 
