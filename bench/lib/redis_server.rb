@@ -14,6 +14,7 @@ class RedisServer
   end
 
   def url = "redis://127.0.0.1:#{@port}"
+  def pid = @process.pid
   def flush = call("FLUSHALL", "SYNC") && call("CONFIG", "RESETSTAT")
   def used_memory = info("used_memory").to_i
   def version = info("redis_version")
