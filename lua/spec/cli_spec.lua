@@ -3,15 +3,8 @@ local command = require "support.command"
 local native = require "seriatim.native"
 local seriatim = require "seriatim"
 
-local APP = [[
-local seriatim = require "seriatim"
+local APP = command.APP .. [[
 local module = ...
-
-local function note(text)
-  local trace = assert(io.open(os.getenv("TRACE"), "a"))
-  trace:write(text .. "\n")
-  trace:close()
-end
 
 seriatim.worker {
   name = "CliWorker",

@@ -78,7 +78,7 @@ describe("wait_replicas", function()
       assert.equal(3, assert(recorder:perform_async(some(3))).folded) -- asks none
     end)
     assert.equal(3, assert(recorder:perform_async(some(3), { wait_replicas = 1, wait_timeout = 10 })).folded)
-    local _, err = recorder:perform_async(some(3), { wait_replicas = 2, wait_timeout = 0.05 })
+    local _, err = recorder:perform_async(some(3), { wait_replicas = 2, wait_timeout = 1 })
     assert.matches("1 of 2", err.message)
   end)
 

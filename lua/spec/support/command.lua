@@ -10,6 +10,18 @@ local NEUTRAL = {
 
 local command = {}
 
+---How a test's application begins: it writes lines to the trace.
+command.APP = [[
+local seriatim = require "seriatim"
+local native = require "seriatim.native"
+
+local function note(text)
+  local trace = assert(io.open(os.getenv("TRACE"), "a"))
+  trace:write(text .. "\n")
+  trace:close()
+end
+]]
+
 local function absolute(path)
   return path:sub(1, 1) == "/" and path or os.getenv("PWD") .. "/" .. path
 end
@@ -57,6 +69,11 @@ end
 function command.is_alive(pid)
   local state = command.read(("/proc/%d/stat"):format(pid)):match("%) (%a)")
   return state ~= nil and state ~= "Z"
+end
+
+local function has_pending_signal(pid)
+  local mask = command.read(("/proc/%d/status"):format(pid)):match("ShdPnd:%s*(%x+)")
+  return mask ~= nil and mask:find("[^0]") ~= nil
 end
 
 -- ---- a folder for applications, traces and logs
@@ -201,7 +218,7 @@ end
 
 ---Until the log matches the pattern.
 function Running:wait_for(pattern, seconds)
-  local deadline = native.now_ms() + (seconds or 20) * 1000
+  local deadline = native.now_ms() + (seconds or 60) * 1000
   while not self:log():find(pattern) do
     local ended = self:code() ~= nil
     if ended and not self:log():find(pattern) or native.now_ms() > deadline then
@@ -215,6 +232,12 @@ function Running:signal(name)
   os.execute(("kill -%s %d 2> /dev/null"):format(name, self.pid))
 end
 
+---Sends it and waits until its handler has it: two that wait would be one.
+function Running:signal_taken(name)
+  self:signal(name)
+  command.eventually(function() return not has_pending_signal(self.pid) end)
+end
+
 ---The exit code; nil: it runs.
 function Running:code()
   return tonumber(command.read(self.path .. ".code"))
@@ -223,7 +246,7 @@ end
 function Running:wait(seconds)
   return command.eventually(function()
     return self:code()
-  end, seconds or 20, function()
+  end, seconds or 60, function()
     return "still runs:\n" .. self:log()
   end)
 end
