@@ -20,6 +20,9 @@ from support.redis_server import RedisServer  # noqa: E402
 
 LIMIT = 120  # seconds
 
+# A shell's background job ignores it, and so would what the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "limit(seconds): the test's own time limit")

@@ -17,6 +17,7 @@ from support.jobs import eventually, runs, serve, worker
 
 def test_a_thousand_jobs_that_await_100_ms_200_at_once() -> None:
     at_once, most, ended = 0, 0, 0
+    together = asyncio.Event()
 
     class Sleeper(seriatim.Worker):
         queue_name = "Sleeper"
@@ -25,17 +26,17 @@ def test_a_thousand_jobs_that_await_100_ms_200_at_once() -> None:
             nonlocal at_once, most, ended
             at_once += 1
             most = max(most, at_once)
+            if at_once == 200:
+                together.set()
+            await together.wait()
             await asyncio.sleep(0.1)
             at_once -= 1
             ended += 1
 
     Sleeper.perform_async([{"id": id} for id in range(1000)])
-    began = time.monotonic()
     server = serve(Sleeper, threads=200)
-    eventually(lambda: ended == 1000)
-    elapsed = time.monotonic() - began
-    assert 150 <= most <= 200
-    assert elapsed < 3.0, elapsed  # 0.7 s on an idle machine; the limit is for a busy one
+    eventually(lambda: ended == 1000, 60)  # 0.7 s on an idle machine; one after another they would take 100
+    assert most == 200
     assert threading.active_count() < 20
     assert server.stats()["running"] <= 200
 
@@ -188,7 +189,7 @@ def test_f21_stop_waits_for_tasks_and_hands_back_what_is_not_ended_in_time() -> 
     eventually(lambda: server.stats()["running"] == 2)
     began = time.monotonic()
     assert server.stop(1) is False
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
     assert cancelled.get(timeout=1) == "slow"
     [record] = recorder.queries.fetch(["quick", "slow"])
     assert record["id"] == "slow" and record["retry_count"] == -1 and "error" not in record

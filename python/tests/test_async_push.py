@@ -85,7 +85,7 @@ def test_the_loop_goes_on_while_redis_sleeps(recorder: Any, redis: RedisServer) 
 
     moments, begun, ended = asyncio.run(push())
     assert ended - begun > 0.5
-    assert sum(begun <= moment <= ended for moment in moments) >= 20
+    assert sum(begun <= moment <= ended for moment in moments) >= 10
 
 
 def test_the_loop_goes_on_while_there_is_no_redis(recorder: Any) -> None:
@@ -102,7 +102,7 @@ def test_the_loop_goes_on_while_there_is_no_redis(recorder: Any) -> None:
         ticker.cancel()
         return await ticker
 
-    assert len(asyncio.run(push())) >= 20
+    assert len(asyncio.run(push())) >= 10
     assert whole()
 
 
@@ -278,4 +278,4 @@ def test_finding_the_url_does_not_block_the_loop(recorder: Any, redis: RedisServ
         ticker.cancel()
         return await ticker
 
-    assert len(asyncio.run(push())) >= 10
+    assert len(asyncio.run(push())) >= 5

@@ -15,7 +15,7 @@ import pytest
 import seriatim
 from seriatim import _pool
 from seriatim._connection import Connection
-from support.jobs import deaf, descriptors, worker
+from support.jobs import deaf, descriptors, eventually, worker
 from support.redis_server import RedisServer
 
 
@@ -75,7 +75,7 @@ def test_says_when_all_connections_are_busy(recorder: Any) -> None:
         seriatim.client_pool_size = 1
         seriatim.pool_timeout = 0.1
         in_thread(lambda: recorder.metrics)
-        time.sleep(0.2)
+        eventually(lambda: len(_pool.current()._lent) == 1)
         with pytest.raises(seriatim.PoolTimeout, match=r"^no free connection in 0\.1 s: all 1 are in use \(client_pool_size\)$"):
             recorder.metrics
 
@@ -104,7 +104,7 @@ def test_f20_ctrl_c_while_waiting_for_a_connection(recorder: Any) -> None:
         seriatim.client_pool_size = 1
         seriatim.pool_timeout = 60
         in_thread(lambda: recorder.metrics)
-        time.sleep(0.2)
+        eventually(lambda: len(_pool.current()._lent) == 1)
         with pytest.raises(KeyboardInterrupt):
             interrupt(0.1, signal.SIGINT)
             recorder.metrics
@@ -117,7 +117,7 @@ def test_f20_interrupts_at_any_moment_lose_no_connection_and_no_descriptor(recor
 
     before = signal.signal(signal.SIGUSR1, raise_it)
     seriatim.client_pool_size = 2
-    seriatim.pool_timeout = 5
+    seriatim.pool_timeout = 60
     open_before = descriptors()
     try:
         for _ in range(100):

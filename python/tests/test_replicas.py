@@ -78,7 +78,7 @@ def test_too_few_have_it_and_it_is_written(replica: RedisServer) -> None:
         assert recorder.perform_async(jobs(3)).folded == 3  # asks none
     assert recorder.perform_async(jobs(3), wait_replicas=1, wait_timeout=10).folded == 3
     with pytest.raises(seriatim.NotReplicated, match="1 of 2"):
-        recorder.perform_async(jobs(3), wait_replicas=2, wait_timeout=0.05)
+        recorder.perform_async(jobs(3), wait_replicas=2, wait_timeout=1)
 
 
 def test_the_error_is_weather_and_travels_between_processes() -> None:
@@ -169,11 +169,11 @@ def test_nothing_of_a_wait_stays_for_the_connections_next_push(replica: RedisSer
     recorder = worker()
     with silent(replica):
         with pytest.raises(seriatim.NotReplicated):
-            recorder.perform_async(jobs(1), wait_replicas=1, wait_timeout=0.05)
+            recorder.perform_async(jobs(1), wait_replicas=1, wait_timeout=0.3)
         began = time.monotonic()
         for _ in range(100):
             recorder.perform_async(jobs(1))
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 20  # not a hundred waits
 
 
 def test_a_signal_interrupts_it_like_every_wait(replica: RedisServer) -> None:
@@ -185,11 +185,14 @@ def test_a_signal_interrupts_it_like_every_wait(replica: RedisServer) -> None:
     pid = os.getpid()
     try:
         with silent(replica):
-            threading.Timer(0.1, os.kill, (pid, signal.SIGUSR1)).start()
+            timer = threading.Timer(0.1, os.kill, (pid, signal.SIGUSR1))
+            timer.start()
             began = time.monotonic()
             with pytest.raises(InterruptedError):
                 recorder.perform_async(jobs(1), wait_replicas=1, wait_timeout=10)
-            assert time.monotonic() - began < 3
+            assert time.monotonic() - began < 9
             assert recorder.metrics["length"] == 1
     finally:
+        timer.cancel()
+        timer.join()
         signal.signal(signal.SIGUSR1, before)

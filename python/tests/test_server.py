@@ -305,10 +305,10 @@ def test_f19_a_fork_of_a_server_pushes_but_does_not_stop_its_parents_server() ->
 
 
 def test_f22_threads_in_other_work_do_not_cost_the_lease() -> None:
-    seriatim.lease_time = 1
+    seriatim.lease_time = 2
 
     def body(payloads: Any, batch: Any) -> None:
-        end = time.monotonic() + 2
+        end = time.monotonic() + 3
         while time.monotonic() < end:
             pass
 

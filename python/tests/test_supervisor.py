@@ -168,12 +168,12 @@ def test_a_second_term_kills_all_at_once(supervised: Supervised) -> None:
     server = supervised.start(SECONDS="30")
     many().perform_async([{"id": "a"}])
     eventually(lambda: "a begin" in supervised.trace)
-    server.signal("TERM")
+    server.signal_taken("TERM")
     time.sleep(0.3)
     began = time.monotonic()
     assert server.stop() == 1
     eventually(lambda: not any(map(is_alive, pids(server))))
-    assert time.monotonic() - began < 0.5
+    assert time.monotonic() - began < 10  # the deadline is at 25
 
 
 STUBBORN = """
@@ -182,6 +182,7 @@ import ctypes
 @seriatim.on_server_init
 def hold():
     if os.environ.get("HOLD"):
+        note("holds")
         mutex = ctypes.create_string_buffer(128)
         for _ in range(2):
             ctypes.PyDLL(None).pthread_mutex_lock(mutex)  # the second never returns, and keeps the GIL
@@ -190,8 +191,8 @@ def hold():
 
 def test_what_does_not_stop_in_time_is_killed(supervised: Supervised) -> None:
     server = supervised.start("-t", "0.5", more=STUBBORN, nodes=0, HOLD="1")
-    eventually(lambda: len(pids(server)) == 2)
-    time.sleep(2)
+    eventually(lambda: supervised.trace.count("holds") == 2)
+    time.sleep(0.5)
     assert server.stop() == 1
     assert "killing what did not stop in 5.5 s" in server.log
     assert not any(map(is_alive, pids(server)))
@@ -203,7 +204,7 @@ def test_term_while_they_load(supervised: Supervised) -> None:
     eventually(lambda: len(pids(server)) == 2)
     began = time.monotonic()
     assert server.stop() == 0
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
 
 
 def test_it_gives_up_where_a_new_start_would_only_repeat(supervised: Supervised) -> None:
@@ -216,16 +217,21 @@ def test_it_gives_up_where_a_new_start_would_only_repeat(supervised: Supervised)
 FAILING = """
 @seriatim.on_server_init
 def fail():
-    note(f"at {time.monotonic()}")
+    note(f"{os.getpid()} at {time.monotonic()}")
     raise RuntimeError("no database")
 """
 
 
 def test_quick_ends_make_it_wait_longer_and_longer(supervised: Supervised) -> None:
     server = supervised.start(more=FAILING, nodes=0)
-    eventually(lambda: supervised.trace.count("at ") >= 6)
-    times = sorted(map(float, re.findall(r"at ([\d.]+)", supervised.trace)))
-    assert times[2] - times[0] > 0.9 and times[4] - times[2] > 3.5
+
+    def times() -> list[float]:
+        at = dict(re.findall(r"(\d+) at ([\d.]+)", supervised.trace))
+        return [float(at[pid]) for pid in re.findall(r"process 1 of 2 has pid (\d+)", server.log) if pid in at]
+
+    eventually(lambda: len(times()) >= 3)
+    first, second, third = times()[:3]
+    assert second - first > 0.9 and third - second > 3.5
     assert server.stop() in (0, 1)  # 1: one had just crashed again
 
 

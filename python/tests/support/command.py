@@ -51,6 +51,15 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def is_pending(pid: int) -> bool:
+    """Does a signal wait for the process?"""
+    try:
+        waiting = re.search(r"^ShdPnd:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.M)
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return waiting is not None and int(waiting[1], 16) != 0
+
+
 class Command:
     """A running one."""
 
@@ -80,7 +89,7 @@ class Command:
     def log(self) -> str:
         return self._log_path.read_bytes().decode("utf-8", "replace")
 
-    def wait_for(self, pattern: str, seconds: float = 20) -> re.Match[str]:
+    def wait_for(self, pattern: str, seconds: float = 60) -> re.Match[str]:
         """Until the log holds it."""
         deadline = time.monotonic() + seconds
         while not (found := re.search(pattern, self.log)):
@@ -93,7 +102,14 @@ class Command:
     def signal(self, name: str) -> None:
         os.kill(self.pid, signal.Signals[f"SIG{name}"])
 
-    def wait(self, seconds: float = 20) -> int:
+    def signal_taken(self, name: str) -> None:
+        """Sends it and waits until its handler has it: two that wait would be one."""
+        self.signal(name)
+        deadline = time.monotonic() + 30
+        while is_pending(self.pid) and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    def wait(self, seconds: float = 60) -> int:
         """The exit code."""
         deadline = time.monotonic() + seconds
         while (code := self._process.poll()) is None:
@@ -102,7 +118,7 @@ class Command:
             time.sleep(0.001)
         return code
 
-    def stop(self, name: str = "TERM", seconds: float = 20) -> int:
+    def stop(self, name: str = "TERM", seconds: float = 60) -> int:
         self.signal(name)
         return self.wait(seconds)
 
