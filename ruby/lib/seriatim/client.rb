@@ -16,23 +16,29 @@ module Seriatim
     def push(worker, jobs, wait_replicas: nil, wait_timeout: nil)
       wait = [wait_replicas ? Check.wait_replicas(wait_replicas) : Seriatim.wait_replicas,
               wait_timeout ? Check.wait_timeout(wait_timeout) : Seriatim.wait_timeout]
-      jobs = Jobs.normalize(jobs)
       chain = Seriatim.client_middlewares
       return write(worker, jobs, wait) if chain.empty?
 
-      Jobs.rows(jobs, worker.payload_codec)
+      jobs = Native.read_jobs(jobs)
+      Native.check_jobs(jobs, payloads(worker, jobs))
       result = nil
-      Middlewares.call(chain, worker, jobs) { result = write(worker, Jobs.normalize(jobs), wait) }
+      Middlewares.call(chain, worker, jobs) { result = write(worker, jobs, wait) }
       result || self.result(0, 0, [])
     end
 
     def write(worker, jobs, wait)
-      rows = Jobs.rows(jobs, worker.payload_codec)
-      return result(0, 0, []) if rows.empty?
+      return result(0, 0, []) if jobs.is_a?(Array) && jobs.empty?
 
-      *counts, shortage = Pool.current.with { |connection| connection.push(worker.queue_settings, rows, wait) }
+      payloads = payloads(worker, jobs)
+      *counts, shortage = Pool.current.with { |connection| connection.push(worker.queue_settings, jobs, payloads, wait) }
       result = result(*counts)
       shortage ? raise(NotReplicated.new(shortage, result)) : result
+    end
+
+    # @return [Array<String>, nil] nil: the native writer of JSON has them
+    def payloads(worker, jobs)
+      codec = worker.payload_codec
+      Jobs.payloads(Native.read_jobs(jobs), codec) unless codec.equal?(Codec::JSON)
     end
 
     def result(added, folded, places)

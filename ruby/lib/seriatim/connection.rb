@@ -21,10 +21,12 @@ module Seriatim
       @link.queue(settings).tap { |number| @queues[settings.first] = [settings, number] }
     end
 
+    # @param jobs [Array<Hash>] as perform_async takes them
+    # @param payloads [Array<String>, nil] bytes of each; nil: their JSON
     # @param wait [Array(Integer, Numeric)] replicas, and seconds for each WAIT
     # @return [Array(Integer, Integer, Array<Integer>, String)] added, folded, places of refused jobs, what was said of
     #   too few replicas or nil
-    def push(settings, rows, wait, limit: nil) = @link.push(number(settings), rows, *wait, limit)
+    def push(settings, jobs, payloads, wait) = @link.push(number(settings), jobs, payloads, *wait, nil)
 
     # @return [Integer] shards_count as Redis has it
     def layout(settings, limit: nil) = @link.layout(number(settings), limit)

@@ -1,51 +1,20 @@
 # frozen_string_literal: true
 
 module Seriatim
-  # The job hashes of perform_async, checked and turned into what the core takes.
+  # The rules of perform_async for values that the native reader of jobs leaves to Ruby: whatever is no String, Integer
+  # or Float. Each takes the value and the job's place, and gives what the core takes or raises {Invalid}.
   # @api private
   module Jobs
-    KEYS = %i[id payload score perform_in perform_at delay on_waiting context retry_count].freeze
-    KEY_OF = KEYS.flat_map { |key| [[key, key], [key.name, key]] }.to_h.freeze
     ON_WAITING = %i[keep earlier later replace reject].freeze
-    NOW, AT, DELAY = 0, 1, 2
 
     module_function
 
-    # Hashes with Symbol keys, the caller's left alone.
-    def normalize(jobs)
-      raise Invalid, "jobs must be an Array of Hashes, not a #{jobs.class}" unless jobs.is_a?(Array)
-
-      jobs.each_with_index.map { |job, at| known_keys(job, at) }
+    # @return [Array<String>] each payload's bytes
+    def payloads(jobs, codec)
+      jobs.each_with_index.map { |job, at| codec.dump(job.fetch(:payload, ""), "jobs[#{at}].payload") }
     end
 
-    def known_keys(job, at)
-      raise Invalid, "jobs[#{at}]: must be a Hash, not a #{job.class}" unless job.is_a?(Hash)
-
-      job.each_with_object({}) do |(key, value), known|
-        name = KEY_OF[key] or raise Invalid, "jobs[#{at}]: unknown key #{key.inspect}; known are #{KEYS.join(", ")}"
-        raise Invalid, "jobs[#{at}]: #{name} is given twice" if known.key?(name)
-
-        known[name] = value
-      end
-    end
-
-    # @return [Array<Array>] id, payload, score, when, time, retry_count, on_waiting, context a job
-    def rows(jobs, codec)
-      jobs.each_with_index.map { |job, at| row(job, at, codec) }
-    end
-
-    def row(job, at, codec)
-      timed = job.key?(:perform_in) || job.key?(:perform_at) || job.key?(:delay)
-      moment, time = timed ? due(job, at) : [NOW, 0.0]
-      [id(job, at), codec.dump(job.fetch(:payload, ""), "jobs[#{at}].payload"), score(job[:score], at), moment, time,
-       retry_count(job[:retry_count], at), on_waiting(job[:on_waiting], at), context(job[:context], at)]
-    end
-
-    def id(job, at)
-      raise Invalid, "jobs[#{at}]: id is missing" unless job.key?(:id)
-
-      Jobs.id_text(job[:id]) { |value| refuse(at, "id", "a String, Symbol or Integer", value) }
-    end
+    def id(value, at) = id_text(value) { refuse(at, "id", "a String, Symbol or Integer", value) }
 
     # The text of an id; yields what cannot be one.
     def id_text(value)
@@ -66,49 +35,30 @@ module Seriatim
       end
     end
 
-    def score(score, at)
-      return if score.nil?
-      return score.to_f if score.is_a?(Numeric) && score.real?
+    def score(value, at) = number(value) { refuse(at, "score", "a number", value) }
+    def delay(value, at) = number(value) { refuse(at, "delay", "a number of seconds", value) }
+    def perform_in(value, at) = unix_time(value) { refuse(at, "perform_in", "a Time or a number of Unix seconds", value) }
+    def perform_at(value, at) = unix_time(value) { refuse(at, "perform_at", "a Time or a number of Unix seconds", value) }
 
-      refuse(at, "score", "a number", score)
-    end
+    def number(value) = value.is_a?(Numeric) && value.real? ? value.to_f : yield
 
-    def due(job, at)
-      given = %i[perform_in perform_at delay].reject { |key| job[key].nil? }
-      raise Invalid, "jobs[#{at}]: #{given.join(" and ")} exclude each other" if given.size > 1
-
-      case given.first
-      when nil then [NOW, 0.0]
-      when :delay then [DELAY, delay(job[:delay], at)]
-      else [AT, unix_time(job[given.first], at, given.first)]
-      end
-    end
-
-    def delay(value, at)
-      value.is_a?(Numeric) && value.real? ? value.to_f : refuse(at, "delay", "a number of seconds", value)
-    end
-
-    def unix_time(value, at, key)
-      return value.to_f if value.is_a?(Time) || (value.is_a?(Numeric) && value.real?)
+    def unix_time(value, &refuse)
+      return value.to_f if value.is_a?(Time)
       return value.to_time.to_f if defined?(Date) && value.is_a?(Date)
 
-      refuse(at, key, "a Time or a number of Unix seconds", value)
+      number(value, &refuse)
     end
 
     def retry_count(count, at)
-      return -1 if count.nil?
-      return count if count.is_a?(Integer) && count >= -1
-
-      refuse(at, "retry_count", "an Integer of -1 or more", count)
+      count.is_a?(Integer) && count >= -1 ? count : refuse(at, "retry_count", "an Integer of -1 or more", count)
     end
 
     def on_waiting(word, at)
       word && Check.word("jobs[#{at}]: on_waiting", word, ON_WAITING).name
     end
 
+    # @return [String, nil] as JSON
     def context(map, at)
-      return if map.nil?
-
       refuse(at, "context", "a Hash of Strings", map) unless map.is_a?(Hash)
       map.each do |key, value|
         text = value.is_a?(String) || value.is_a?(Symbol)

@@ -11,7 +11,6 @@ MOVES = ENV["LD_PRELOAD"].to_s.empty? && GC.respond_to?(:verify_compaction_refer
 # Uses one object of each type, again and again.
 class Collected
   SETTINGS = ["Collected", 2, 5, 25, "merge", "keep", "bury", 0.0, false, 0].freeze
-  ROW = ["id", '{"n":1}', 1.5, 0, 0.0, -1, "earlier", '{"k":"v"}'].freeze
 
   def initialize
     @link = NATIVE::Link.new(URL, "gc", "gc", 0)
@@ -35,7 +34,7 @@ class Collected
   end
 
   def refuse
-    [-> { @link.queue([]) }, -> { @link.push(@queue, [[1]], 0, 1, nil) }, -> { @link.query(@queue, 99, false, nil, nil, 1, -1, nil, nil) },
+    [-> { @link.queue([]) }, -> { @link.push(@queue, [[1]], nil, 0, 1, nil) }, -> { @link.query(@queue, 99, false, nil, nil, 1, -1, nil, nil) },
      -> { NATIVE::Link.new("http://x", "gc", nil, 0) }, -> { @runner.group(0, [[9, 9]]) }, -> { NATIVE.dump([Object.new], "p") },
      -> { NATIVE.load("[[1,") }].each do |wrong|
       wrong.call
@@ -55,8 +54,8 @@ class Collected
   private
 
   def push
-    rows = Array.new(3) { |i| ROW.dup.tap { |row| row[0] = "id#{i}" } }
-    counts = @link.push(@queue, rows, 0, 1.0, nil)
+    jobs = Array.new(3) { |i| { id: "id#{i}", payload: { n: 1 }, score: 3/2r, on_waiting: :earlier, context: { k: "v" } } }
+    counts = @link.push(@queue, jobs, nil, 0, 1.0, nil)
     abort "pushed #{counts}" unless counts.first(2).sum == 3
   end
 

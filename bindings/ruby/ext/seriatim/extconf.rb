@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Compiles this folder's glue and the core, as its one unit all.c, into seriatim/seriatim_native.
+# Compiles this folder and the core, as its one unit all.c, into seriatim/seriatim_native.
 #
 #   --with-hiredis-dir=DIR   hiredis in an unusual place
 #   --without-openssl        no rediss://

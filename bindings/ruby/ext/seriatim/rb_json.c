@@ -5,14 +5,7 @@
 
 /* ---- dump ---------------------------------------------------------------------------------- */
 
-typedef struct json_dump {
-    VALUE value;
-    srt_json_writer writer;
-    srt_bytes out;
-    VALUE refused; /* the rule that was broken, or nil */
-} json_dump;
-
-static int json_write(json_dump *d, VALUE value);
+static int json_write(srb_json_writer *d, VALUE value);
 
 /* The text's bytes as UTF-8 where its encoding can be converted; whatever cannot is left for the writer to refuse. */
 static VALUE json_utf8(VALUE text)
@@ -24,21 +17,21 @@ static VALUE json_utf8(VALUE text)
 }
 
 /* Nothing is written of a value that no rule covers; the path then still ends at it. */
-static int json_refuse(json_dump *d, VALUE rule)
+static int json_refuse(srb_json_writer *d, VALUE rule)
 {
     if (NIL_P(d->refused))
         d->refused = rule;
     return 0;
 }
 
-static int json_refuse_class(json_dump *d, VALUE value, const char *rule)
+static int json_refuse_class(srb_json_writer *d, VALUE value, const char *rule)
 {
     return json_refuse(d, rb_sprintf("%" PRIsVALUE " %s", rb_class_name(rb_obj_class(value)), rule));
 }
 
 static int json_write_member(VALUE key, VALUE value, VALUE arg)
 {
-    json_dump *d = (json_dump *)arg;
+    srb_json_writer *d = (srb_json_writer *)arg;
     VALUE text = SYMBOL_P(key) ? rb_sym2str(key) : key;
     if (!RB_TYPE_P(text, T_STRING)) {
         json_refuse_class(d, key, "cannot be a key: keys must be Strings or Symbols");
@@ -51,7 +44,7 @@ static int json_write_member(VALUE key, VALUE value, VALUE arg)
     return json_write(d, value) ? ST_CONTINUE : ST_STOP;
 }
 
-static int json_write_object(json_dump *d, VALUE hash)
+static int json_write_object(srb_json_writer *d, VALUE hash)
 {
     if (srt_json_begin_object(&d->writer) != SERIATIM_OK)
         return 0;
@@ -59,7 +52,7 @@ static int json_write_object(json_dump *d, VALUE hash)
     return NIL_P(d->refused) && srt_json_end_object(&d->writer) == SERIATIM_OK;
 }
 
-static int json_write_array(json_dump *d, VALUE array)
+static int json_write_array(srb_json_writer *d, VALUE array)
 {
     long i;
     if (srt_json_begin_array(&d->writer) != SERIATIM_OK)
@@ -70,7 +63,7 @@ static int json_write_array(json_dump *d, VALUE array)
     return srt_json_end_array(&d->writer) == SERIATIM_OK;
 }
 
-static int json_write_text(json_dump *d, VALUE text)
+static int json_write_text(srb_json_writer *d, VALUE text)
 {
     int status;
     text = json_utf8(text);
@@ -79,7 +72,7 @@ static int json_write_text(json_dump *d, VALUE text)
     return status == SERIATIM_OK;
 }
 
-static int json_write_bignum(json_dump *d, VALUE value)
+static int json_write_bignum(srb_json_writer *d, VALUE value)
 {
     int64_t word = 0;
     int sign = rb_integer_pack(value, &word, 1, sizeof word, 0,
@@ -89,7 +82,7 @@ static int json_write_bignum(json_dump *d, VALUE value)
     return srt_json_int(&d->writer, word) == SERIATIM_OK;
 }
 
-static int json_write(json_dump *d, VALUE value)
+static int json_write(srb_json_writer *d, VALUE value)
 {
     switch (rb_type(value)) {
     case T_STRING:
@@ -117,40 +110,56 @@ static int json_write(json_dump *d, VALUE value)
     }
 }
 
-NORETURN(static void json_raise_invalid(json_dump *d));
-static void json_raise_invalid(json_dump *d)
+void srb_json_open_writer(srb_json_writer *d)
+{
+    srt_bytes_init(&d->out, seriatim_default_allocator());
+    srt_json_writer_init(&d->writer, &d->out, "");
+}
+
+void srb_json_close_writer(srb_json_writer *d)
+{
+    srt_json_writer_free(&d->writer);
+    srt_bytes_free(&d->out);
+}
+
+int srb_json_write(srb_json_writer *d, VALUE value)
+{
+    srt_bytes_clear(&d->out);
+    srt_json_writer_reset(&d->writer);
+    d->refused = Qnil;
+    return json_write(d, value) && srt_json_finish(&d->writer) == SERIATIM_OK;
+}
+
+void srb_json_refuse(srb_json_writer *d, const char *root)
 {
     char path[SRB_PATH_SIZE];
     const char *rule = d->writer.error.message;
-    VALUE text;
-    size_t len = srt_json_writer_path(&d->writer, path, sizeof path);
+    size_t len;
+    if (NIL_P(d->refused) && d->writer.error.status == SERIATIM_NOMEM)
+        rb_memerror();
+    d->writer.root = root;
+    len = srt_json_writer_path(&d->writer, path, sizeof path);
     if (!NIL_P(d->refused))
         rule = StringValueCStr(d->refused);
-    text = rb_enc_sprintf(rb_utf8_encoding(), "%.*s%s%s", (int)len, path, len ? ": " : "", rule);
-    rb_exc_raise(rb_funcall(srb_native, rb_intern("error"), 2, ID2SYM(rb_intern("INVALID")), text));
+    srb_invalid(rb_enc_sprintf(rb_utf8_encoding(), "%.*s%s%s", (int)len, path, len ? ": " : "", rule));
 }
+
+typedef struct json_dump {
+    srb_json_writer json;
+    VALUE value, root;
+} json_dump;
 
 static VALUE json_dump_body(VALUE arg)
 {
     json_dump *d = (json_dump *)arg;
-    VALUE text;
-    json_write(d, d->value);
-    if (!NIL_P(d->refused))
-        json_raise_invalid(d);
-    if (srt_json_finish(&d->writer) != SERIATIM_OK) {
-        if (d->writer.error.status == SERIATIM_NOMEM)
-            rb_memerror();
-        json_raise_invalid(d);
-    }
-    text = rb_utf8_str_new(d->out.data, (long)d->out.len);
-    return text;
+    if (!srb_json_write(&d->json, d->value))
+        srb_json_refuse(&d->json, StringValueCStr(d->root));
+    return rb_utf8_str_new(d->json.out.data, (long)d->json.out.len);
 }
 
 static VALUE json_dump_ensure(VALUE arg)
 {
-    json_dump *d = (json_dump *)arg;
-    srt_json_writer_free(&d->writer);
-    srt_bytes_free(&d->out);
+    srb_json_close_writer(&((json_dump *)arg)->json);
     return Qnil;
 }
 
@@ -160,9 +169,9 @@ static VALUE native_dump(VALUE self, VALUE value, VALUE root)
     json_dump d;
     (void)self;
     d.value = value;
-    d.refused = Qnil;
-    srt_bytes_init(&d.out, seriatim_default_allocator());
-    srt_json_writer_init(&d.writer, &d.out, StringValueCStr(root));
+    d.root = root;
+    StringValueCStr(root);
+    srb_json_open_writer(&d.json);
     value = rb_ensure(json_dump_body, (VALUE)&d, json_dump_ensure, (VALUE)&d);
     RB_GC_GUARD(root);
     return value;

@@ -173,42 +173,6 @@ static VALUE link_layout(VALUE self, VALUE queue, VALUE limit)
 
 /* ---- Push ---------------------------------------------------------------------------------------- */
 
-enum { JOB_ID, JOB_PAYLOAD, JOB_SCORE, JOB_WHEN, JOB_TIME, JOB_RETRY, JOB_ON_WAITING, JOB_CONTEXT, JOB_FIELDS };
-
-static void link_check_row(VALUE row)
-{
-    Check_Type(row, T_ARRAY);
-    if (RARRAY_LEN(row) != JOB_FIELDS)
-        rb_raise(rb_eArgError, "a job is %d values", JOB_FIELDS);
-    Check_Type(RARRAY_AREF(row, JOB_ID), T_STRING);
-    Check_Type(RARRAY_AREF(row, JOB_PAYLOAD), T_STRING);
-    if (!NIL_P(RARRAY_AREF(row, JOB_CONTEXT)))
-        Check_Type(RARRAY_AREF(row, JOB_CONTEXT), T_STRING);
-}
-
-static void link_job(VALUE row, seriatim_job *job)
-{
-    VALUE id = RARRAY_AREF(row, JOB_ID), payload = RARRAY_AREF(row, JOB_PAYLOAD);
-    VALUE score = RARRAY_AREF(row, JOB_SCORE), context = RARRAY_AREF(row, JOB_CONTEXT);
-    VALUE on_waiting = RARRAY_AREF(row, JOB_ON_WAITING);
-    link_check_row(row);
-    seriatim_job_init(job);
-    job->id = RSTRING_PTR(id);
-    job->id_len = (size_t)RSTRING_LEN(id);
-    job->payload = RSTRING_PTR(payload);
-    job->payload_len = (size_t)RSTRING_LEN(payload);
-    job->has_score = !NIL_P(score);
-    job->score = NIL_P(score) ? 0.0 : NUM2DBL(score);
-    job->when = NUM2INT(RARRAY_AREF(row, JOB_WHEN));
-    job->time = NUM2DBL(RARRAY_AREF(row, JOB_TIME));
-    job->retry_count = NUM2LL(RARRAY_AREF(row, JOB_RETRY));
-    job->on_waiting = NIL_P(on_waiting) ? NULL : StringValueCStr(on_waiting);
-    if (!NIL_P(context)) {
-        job->context = RSTRING_PTR(context);
-        job->context_len = (size_t)RSTRING_LEN(context);
-    }
-}
-
 static VALUE link_places(seriatim_client *client)
 {
     size_t count, i;
@@ -231,26 +195,19 @@ static VALUE link_shortage(srb_link *box, int status)
     return srb_text(text, strlen(text));
 }
 
-/* link.push(queue, rows, replicas, timeout, limit) -> [added, folded, [places of refused jobs], shortage or nil] */
-static VALUE link_push(VALUE self, VALUE queue, VALUE rows, VALUE replicas, VALUE timeout, VALUE limit)
+/* link.push(queue, jobs, payloads, replicas, timeout, limit) -> [added, folded, [places of refused jobs], shortage or nil] */
+static VALUE link_push(int argc, VALUE *argv, VALUE self)
 {
     srb_link *box = srb_link_idle(self);
     seriatim_client *client = seriatim_link_client(box->link);
-    int64_t count = NUM2LL(replicas);
-    double seconds = NUM2DBL(timeout);
     seriatim_push_counts counts;
     VALUE shortage;
-    long i;
-    Check_Type(rows, T_ARRAY);
-    srb_link_check(box, seriatim_push_begin(client, NUM2SIZET(queue)));
-    srb_link_check(box, seriatim_push_replicas(client, count, seconds));
-    for (i = 0; i < RARRAY_LEN(rows); i++) {
-        seriatim_job job;
-        link_job(RARRAY_AREF(rows, i), &job);
-        srb_link_check(box, seriatim_push_job(client, &job));
-    }
+    rb_check_arity(argc, 6, 6);
+    srb_link_check(box, seriatim_push_begin(client, NUM2SIZET(argv[0])));
+    srb_link_check(box, seriatim_push_replicas(client, NUM2LL(argv[3]), NUM2DBL(argv[4])));
+    srb_jobs_push(box, argv[1], argv[2]);
     srb_link_check(box, seriatim_push_send(client));
-    shortage = link_shortage(box, srb_link_run(box, limit));
+    shortage = link_shortage(box, srb_link_run(box, argv[5]));
     counts = seriatim_push_result(client);
     return rb_ary_new_from_args(4, SIZET2NUM(counts.added), SIZET2NUM(counts.folded), link_places(client), shortage);
 }
@@ -285,7 +242,7 @@ void srb_init_link(void)
     rb_define_method(klass, "initialize", link_initialize, 4);
     rb_define_method(klass, "queue", link_queue, 1);
     rb_define_method(klass, "layout", link_layout, 2);
-    rb_define_method(klass, "push", link_push, 5);
+    rb_define_method(klass, "push", link_push, -1);
     rb_define_method(klass, "url", link_url, 0);
     rb_define_method(klass, "reset", link_reset, 0);
     rb_define_method(klass, "close", link_close, 0);

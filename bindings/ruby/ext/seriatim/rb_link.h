@@ -18,6 +18,12 @@ int srb_link_run(srb_link *box, VALUE limit);
 /* The same; raises its failure. */
 void srb_link_drive(srb_link *box, VALUE limit);
 
+/*
+ * rb_jobs.c: adds an Array of Hashes to the push that was begun. payloads: nil (they are written as JSON) or the bytes of
+ * each. Without a link they are only checked. Raises the class of :INVALID, naming jobs[i] and the field.
+ */
+void srb_jobs_push(srb_link *box, VALUE jobs, VALUE payloads);
+
 /* rb_operators.c: queries and actions, as methods of Link. */
 void srb_init_operators(VALUE link_class);
 

@@ -24,6 +24,11 @@ void srb_raise(int status, const char *message)
     rb_exc_raise(rb_funcall(srb_native, rb_intern("error"), 2, name, srb_text(message, strlen(message))));
 }
 
+void srb_invalid(VALUE message)
+{
+    rb_exc_raise(rb_funcall(srb_native, rb_intern("error"), 2, ID2SYM(rb_intern("INVALID")), message));
+}
+
 void srb_raise_error(const seriatim_error *error)
 {
     srb_raise(error->status, error->message[0] ? error->message : seriatim_status_text(error->status));
@@ -108,6 +113,7 @@ RUBY_FUNC_EXPORTED void Init_seriatim_native(void)
     srb_init_json();
     srb_init_policy();
     srb_init_link();
+    srb_init_jobs();
     srb_init_runner();
     srb_init_private_redis();
 }

@@ -18,6 +18,7 @@ unsigned long srb_generation(void);
 
 /* Raises the class that Seriatim::Native.error has for the status. */
 NORETURN(void srb_raise(int status, const char *message));
+NORETURN(void srb_invalid(VALUE message));
 NORETURN(void srb_raise_error(const seriatim_error *error));
 
 /* A String that holds the bytes: UTF-8 when they are valid UTF-8, else binary. */
@@ -30,6 +31,19 @@ VALUE srb_bytes(const char *bytes, size_t len);
  * on_exhausted, ttr, serial_shards, priority]. The texts stay the array's.
  */
 void srb_queue_settings(VALUE array, seriatim_queue_settings *settings);
+
+/* Writes many values as canonical JSON, one after another. Must be closed, also after a raise. */
+typedef struct srb_json_writer {
+    srt_json_writer writer;
+    srt_bytes out; /* the latest value's bytes */
+    VALUE refused; /* the rule that was broken, or nil */
+} srb_json_writer;
+
+void srb_json_open_writer(srb_json_writer *writer);
+/* 0: the value cannot be written, and srb_json_refuse raises why; `root` is what the path in the message begins with. */
+int srb_json_write(srb_json_writer *writer, VALUE value);
+NORETURN(void srb_json_refuse(srb_json_writer *writer, const char *root));
+void srb_json_close_writer(srb_json_writer *writer);
 
 /* Reads many JSON texts, one after another. Must be closed, also after a raise. */
 typedef struct srb_json_reader {
@@ -48,6 +62,7 @@ void srb_wait(int fd, int wants, int timeout_ms);
 void srb_init_json(void);
 void srb_init_policy(void);
 void srb_init_link(void);
+void srb_init_jobs(void);
 void srb_init_runner(void);
 void srb_init_private_redis(void);
 
