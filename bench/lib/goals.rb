@@ -22,7 +22,15 @@ class Goals
      goal("Ruby processes at least 40 times what Lowkiq does", 40, "%.1f", ratio("ruby", "lowkiq", :process)),
      goal("Ruby processes at least 6 times what BullMQ does", 6, "%.1f (#{@results.title(bullmq)})", ratio("ruby", bullmq, :process)),
      goal("Python processes at least 80 times what Celery does", 80, "%.1f", ratio("python", "celery", :process)),
-     goal("Lua processes at least what Ruby does", 1, "%.2f", ratio("lua", "ruby", :process))]
+     goal("Lua processes at least what Ruby does", 1, "%.2f", ratio("lua", "ruby", :process)),
+     goal("C processes at least half of what the bare scripts do", 0.5, "%.2f", share_of_ceiling)]
+  end
+
+  # bench/ceiling says what the bare scripts do: "rate", jobs a second at the claim size of a server.
+  def share_of_ceiling
+    rate = @results[:programs].dig("ceiling", "rate")
+    ours = @results.race.figure("c", :process)
+    ours / rate if ours && rate
   end
 
   def pushes

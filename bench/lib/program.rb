@@ -4,7 +4,8 @@ require "json"
 require "timeout"
 require_relative "contestant"
 
-# A measurement with a program of its own; the last line that it prints is a JSON object of title, columns, rows, maybe plot.
+# A measurement with a program of its own; the last line that it prints is a JSON object of title, columns
+# and rows; maybe notes, and goals: text, limit (at most), measured.
 module Program
   NAMES = %w[ceiling growth fair].freeze
   PATIENCE = 400 # seconds
