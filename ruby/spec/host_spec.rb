@@ -141,7 +141,7 @@ RSpec.describe "the server's threads" do
     server = serve(recorder, threads: 1)
     { "exit" => 3, "exit!" => 4, "raise" => 1, "kill" => 0, "return" => 0 }.each do |word, code|
       recorder.perform_async([{ id: word, payload: word }])
-      expect(Timeout.timeout(5) { codes.pop }).to eq(code), word
+      expect(Timeout.timeout(30) { codes.pop }).to eq(code), word
     end
     drained(recorder)
     expect(recorder.metrics).to include(processed: 5, failed: 0, refused: 0)

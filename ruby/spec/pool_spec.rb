@@ -25,6 +25,7 @@ RSpec.describe "the pool of connections" do
       Seriatim.pool_timeout = 0.1
       holder = Thread.new { recorder.metrics }
       holder.report_on_exception = false
+      eventually { holder.status == "sleep" }
       sleep 0.1
       expect { recorder.metrics }.to raise_error(Seriatim::PoolTimeout, /no free connection in 0\.1 s: all 1/)
     ensure
@@ -39,12 +40,12 @@ RSpec.describe "the pool of connections" do
         expect { Timeout.timeout(0.05) { recorder.perform_async([{ id: 1 }]) } }.to raise_error(Timeout::Error)
         thread = Thread.new { recorder.metrics }
         sleep 0.02
-        expect(thread.kill.join(1)).to eq(thread)
+        expect(thread.kill.join(10)).to eq(thread)
         thread = Thread.new { recorder.metrics }
         thread.report_on_exception = false
         sleep 0.02
         thread.raise("async")
-        expect { thread.join(1) }.to raise_error("async")
+        expect { thread.join(10) }.to raise_error("async")
       end
     end
     Seriatim.redis = REDIS.url

@@ -3,7 +3,7 @@
 require_relative "spec_helper"
 require_relative "support/command"
 
-RSpec.describe "Rails", limit: 90 do
+RSpec.describe "Rails", limit: 240 do
   before(:all) { skip "Rails is not installed" unless Gem::Specification.find_all_by_name("railties").any? }
   around { |example| Dir.mktmpdir { |dir| (@dir = dir) && example.run } }
   after { (@commands || []).each(&:remove) }

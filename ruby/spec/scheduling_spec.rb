@@ -42,13 +42,13 @@ RSpec.describe "scheduling" do
     commands = server.stats[:commands]
     cpu = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
     sleep 2
-    expect(Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - cpu).to be < 0.02 * (ENV["LD_PRELOAD"].to_s.empty? ? 1 : 5)
+    expect(Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - cpu).to be < 0.06 * (ENV["LD_PRELOAD"].to_s.empty? ? 1 : 5)
     expect(server.stats[:commands] - commands).to be < 60
   end
 
   it "LK-A-28: seq goes round" do
     Seriatim.build_scheduler = -> { Seriatim.build_seq_scheduler }
-    recorder = worker("A28", shards_count: 3) { sleep 0.1 }
+    recorder = worker("A28", shards_count: 3) { sleep 0.2 }
     ids = ids_by_shard(recorder, per_shard: 3)
     shard_of = ids.flat_map { |shard, list| list.map { |id| [id, shard] } }.to_h
     shards = order(recorder, ids.values.flatten.map { |id| { id: id } }).map { |id| shard_of[id] }
@@ -57,8 +57,8 @@ RSpec.describe "scheduling" do
 
   it "priority goes first" do
     Seriatim.build_scheduler = -> { Seriatim.build_priority_scheduler }
-    low = worker("Low", shards_count: 1) { sleep 0.02 }
-    high = worker("High", shards_count: 1, priority: 5) { sleep 0.02 }
+    low = worker("Low", shards_count: 1) { sleep 0.1 }
+    high = worker("High", shards_count: 1, priority: 5) { sleep 0.1 }
     hold = worker("Hold", shards_count: 1, priority: 9) { sleep 0.4 }
     [low, high].each { |w| w.perform_async(Array.new(4) { |i| { id: i } }) }
     hold.perform_async([{ id: 1 }])

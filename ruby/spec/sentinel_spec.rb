@@ -35,7 +35,7 @@ RSpec.describe "redis+sentinel://" do
     ""
   end
 
-  it "finds the master by its sentinels, and the next one after a failover, in the client and in the server", limit: 90 do
+  it "finds the master by its sentinels, and the next one after a failover, in the client and in the server", limit: 240 do
     eventually(20) { ask_sentinel("INFO", "sentinel").include?("slaves=1") }
     Seriatim.redis = "redis+sentinel://127.0.0.1:1,127.0.0.1:#{@ports[2]}/jobs" # the first one is dead
     Seriatim.wait_replicas = 1

@@ -15,7 +15,7 @@ RSpec.configure do |config|
   config.order = :random
 
   config.around do |example|
-    Timeout.timeout(example.metadata.fetch(:limit, 60)) { example.run }
+    Timeout.timeout(example.metadata.fetch(:limit, 120)) { example.run }
   end
 
   config.before do

@@ -5,7 +5,7 @@ require_relative "support/processes_helper"
 RSpec.describe "Two servers with the very same configuration" do
   include ProcessesHelper
 
-  it "F2 LK-A-22 lose nothing and keep the order while one is frozen for three lease times, and its late settles are refused", limit: 120 do
+  it "F2 LK-A-22 lose nothing and keep the order while one is frozen for three lease times, and its late settles are refused", limit: 240 do
     lease = 1
     queues(Frozen: { shards_count: 10 })
     ids = (1..100).map { |number| "id#{number}" }

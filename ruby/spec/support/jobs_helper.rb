@@ -41,7 +41,7 @@ module JobsHelper
   end
 
   # Polls until the block gives something true, which it returns.
-  def eventually(seconds = 10)
+  def eventually(seconds = 30)
     deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
     until (value = yield)
       raise "not within #{seconds} s" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
@@ -52,7 +52,7 @@ module JobsHelper
   end
 
   # The next so many runs.
-  def runs(worker, count = 1, seconds: 10)
+  def runs(worker, count = 1, seconds: 30)
     Timeout.timeout(seconds) { Array.new(count) { worker.runs.pop } }
   end
 
