@@ -18,7 +18,7 @@ import seriatim  # noqa: E402
 from support.jobs import stop_servers  # noqa: E402
 from support.redis_server import RedisServer  # noqa: E402
 
-LIMIT = 120  # seconds
+LIMIT = 240  # seconds
 
 # A shell's background job ignores it, and so would what the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
