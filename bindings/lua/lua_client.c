@@ -51,7 +51,7 @@ static int client_new(lua_State *L)
     self = slu_new(L, SLU_CLIENT, sizeof *self);
     if (seriatim_client_new(&options, &self->client, &error) != SERIATIM_OK)
         return slu_nil_error(L, &error);
-    self->pid = getpid();
+    self->pid = slu_pid();
     self->client->before_begin = client_before_begin;
     self->client->host = self;
     client_identify(self->client, 0);

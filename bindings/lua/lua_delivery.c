@@ -1,14 +1,34 @@
 /* lua_delivery.c - seriatim.Delivery: what a thread has to do, and what became of it. */
 #include "lua_runner.h"
 
-#include "json.h"
 #include "transport.h"
+
+slu_delivery *slu_delivery_new(lua_State *L)
+{
+    slu_delivery *self = slu_new(L, SLU_DELIVERY, sizeof *self);
+    srt_json_reader_init(&self->reader, seriatim_default_allocator(), "", 0);
+    return self;
+}
+
+slu_delivery *slu_delivery_spent(lua_State *L, int at, const slu_source *source)
+{
+    slu_delivery *self;
+    if (lua_isnoneornil(L, at))
+        return NULL;
+    self = luaL_checkudata(L, at, SLU_DELIVERY);
+    luaL_argcheck(L, !self->source || self->source == source, at, "a delivery of this runner is expected");
+    if (self->reading)
+        luaL_error(L, "the delivery is being read");
+    return self;
+}
 
 void slu_delivery_fill(slu_delivery *self, slu_source *source, seriatim_delivery *delivery)
 {
-    slu_source_hold(source);
+    if (!self->source)
+        slu_source_hold(source);
     self->source = source;
     self->delivery = delivery;
+    self->taken_ms = srt_clock_ms();
     self->kind = seriatim_delivery_kind_of(delivery);
     self->worker = seriatim_delivery_worker(delivery);
     self->shard = seriatim_delivery_shard(delivery);
@@ -36,6 +56,7 @@ static int delivery_gc(lua_State *L)
     }
     if (source)
         slu_source_release(source);
+    srt_json_reader_free(&self->reader);
     return 0;
 }
 
@@ -143,28 +164,35 @@ static int delivery_read_payloads(lua_State *L, srt_json_reader *reader, const s
 
 static int delivery_read_all(lua_State *L)
 {
-    const slu_delivery *self = ((delivery_view *)lua_touserdata(L, 1))->self;
-    srt_json_reader *reader;
+    slu_delivery *self = ((delivery_view *)lua_touserdata(L, 1))->self;
     size_t i;
     luaL_checkstack(L, 12, "payloads");
-    lua_settop(L, 0);
-    reader = slu_json_reader(L);
     lua_createtable(L, 0, (int)self->size);
+    for (i = 0; i < self->size; i++) {
+        const seriatim_claimed *job = seriatim_delivery_job(self->delivery, i);
+        lua_pushlstring(L, job->id, job->id_len);
+        if (!delivery_read_payloads(L, &self->reader, job))
+            return 0;
+        lua_rawset(L, 2);
+    }
+    srt_bytes_free(&self->reader.scratch);
+    return 1;
+}
+
+static int delivery_read_ids(lua_State *L)
+{
+    const slu_delivery *self = ((delivery_view *)lua_touserdata(L, 1))->self;
+    size_t i;
     lua_createtable(L, (int)self->size, 0);
     for (i = 0; i < self->size; i++) {
         const seriatim_claimed *job = seriatim_delivery_job(self->delivery, i);
         lua_pushlstring(L, job->id, job->id_len);
-        lua_pushvalue(L, -1);
-        lua_rawseti(L, 3, (int)(i + 1));
-        if (!delivery_read_payloads(L, reader, job))
-            return 0;
-        lua_rawset(L, 2);
+        lua_rawseti(L, 2, (int)(i + 1));
     }
-    srt_bytes_free(&reader->scratch);
-    return 2;
+    return 1;
 }
 
-/* delivery:payloads_by_id() -> {id = {what each payload's JSON says}}, {ids}; nil when one of them cannot be read */
+/* delivery:payloads_by_id() -> {id = {what each payload's JSON says}}; nil when one of them cannot be read */
 static int delivery_payloads_by_id(lua_State *L)
 {
     slu_delivery *self = delivery_inside(L);
@@ -176,6 +204,13 @@ static int delivery_payloads_by_id(lua_State *L)
         return count;
     lua_pushnil(L);
     return 1;
+}
+
+/* delivery:ids() -> {ids} */
+static int delivery_ids(lua_State *L)
+{
+    slu_delivery *self = delivery_inside(L);
+    return self ? delivery_read(L, self, 0, delivery_read_ids) : delivery_closed(L);
 }
 
 /* ---- Outcomes -------------------------------------------------------------------------------------------- */
@@ -287,11 +322,21 @@ static int delivery_settle(lua_State *L)
 
 /* ---- Figures, which stay when it is settled -------------------------------------------------------------- */
 
+/* delivery:kind() -> "run", "died" or "exhausted", and what worker() gives */
 static int delivery_kind(lua_State *L)
 {
     static const char *const kinds[] = {"run", "died", "exhausted"};
     const slu_delivery *self = luaL_checkudata(L, 1, SLU_DELIVERY);
     lua_pushstring(L, kinds[self->kind]);
+    slu_push_int(L, (int64_t)self->worker);
+    return 2;
+}
+
+/* delivery:elapsed() -> seconds since it was taken */
+static int delivery_elapsed(lua_State *L)
+{
+    const slu_delivery *self = luaL_checkudata(L, 1, SLU_DELIVERY);
+    lua_pushnumber(L, (lua_Number)(srt_clock_ms() - self->taken_ms) / 1000);
     return 1;
 }
 
@@ -323,6 +368,7 @@ void slu_open_delivery(lua_State *L)
         {"size", delivery_size},       {"job", delivery_job},         {"payloads_by_id", delivery_payloads_by_id},
         {"done", delivery_done},       {"done_all", delivery_done_all}, {"fail", delivery_fail},
         {"release", delivery_release}, {"reject", delivery_reject},   {"extend", delivery_extend},
-        {"settle", delivery_settle},   {NULL, NULL}};
+        {"settle", delivery_settle},   {"ids", delivery_ids},         {"elapsed", delivery_elapsed},
+        {NULL, NULL}};
     slu_class(L, SLU_DELIVERY, methods, delivery_gc);
 }

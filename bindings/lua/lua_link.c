@@ -8,7 +8,7 @@
 /* In a child of fork(2): what the parent has under way, and its connection, are the parent's. A link notices by a step. */
 static void link_adopt(slu_link *self)
 {
-    self->pid = getpid();
+    self->pid = slu_pid();
     if (self->link)
         seriatim_link_step(self->link);
     else
@@ -26,7 +26,7 @@ slu_link *slu_link_of(lua_State *L)
         return NULL;
     if (self->busy)
         luaL_error(L, "the connection is in use");
-    if (self->pid != getpid())
+    if (self->pid != slu_pid())
         link_adopt(self);
     return self;
 }
@@ -282,7 +282,7 @@ static int link_new(lua_State *L)
     if (seriatim_link_new(&options, url, &self->link, &error) != SERIATIM_OK)
         return slu_nil_error(L, &error);
     self->client = seriatim_link_client(self->link);
-    self->pid = getpid();
+    self->pid = slu_pid();
     return 1;
 }
 

@@ -26,7 +26,7 @@ static srt_node *node_of(lua_State *L, srt_channel *channel)
     size_t number = slu_place(L, 2, "channel");
     luaL_argcheck(L, number < SRT_CHANNELS, 2, "no such channel");
     *channel = (srt_channel)number;
-    if (source->pid != getpid() || source->closed)
+    if (source->pid != slu_pid() || slu_source_is_closed(source))
         return NULL;
     if (!source->node || !source->started)
         luaL_error(L, "the node is not started");
@@ -42,7 +42,7 @@ static int node_closed(lua_State *L)
 static int node_expect_masters(lua_State *L)
 {
     slu_source *source = slu_source_of(L);
-    if (source->pid != getpid() || source->closed || !source->node)
+    if (source->pid != slu_pid() || slu_source_is_closed(source) || !source->node)
         return node_closed(L);
     srt_node_expect_masters(source->node);
     return slu_true(L);
@@ -118,7 +118,7 @@ static int node_input(lua_State *L)
 static srt_node *node_started(lua_State *L)
 {
     slu_source *source = slu_source_of(L);
-    if (source->pid != getpid() || source->closed)
+    if (source->pid != slu_pid() || slu_source_is_closed(source))
         return NULL;
     if (!source->node || !source->started)
         luaL_error(L, "the node is not started");

@@ -28,12 +28,12 @@ static process_held *held_of(lua_State *L)
     process_held *held;
     lua_getfield(L, LUA_REGISTRYINDEX, "seriatim.held_by_this");
     held = lua_touserdata(L, -1);
-    if (!held || held->pid != getpid()) {
+    if (!held || held->pid != slu_pid()) {
         held = slu_new(L, HELD, sizeof *held);
         if (slu_pipe(held->fds) != 0)
             return NULL;
         held->open = 1;
-        held->pid = getpid();
+        held->pid = slu_pid();
         lua_setfield(L, LUA_REGISTRYINDEX, "seriatim.held_by_this");
     }
     return held;

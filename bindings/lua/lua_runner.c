@@ -48,12 +48,13 @@ static int runner_new(lua_State *L)
     return 1;
 }
 
-/* runner:handle(): good for as long as some Lua state holds the runner */
+/* runner:handle(): for one runner_of. It holds the runner, which this state may let go before another has begun. */
 static int runner_handle(lua_State *L)
 {
     slu_source *source = slu_source_of(L);
     if (!source->runner)
         return slu_source_closed(L, source);
+    slu_source_hold(source);
     lua_pushlightuserdata(L, source);
     return 1;
 }
@@ -66,7 +67,6 @@ static int runner_of(lua_State *L)
     source = lua_touserdata(L, 1);
     luaL_argcheck(L, source != NULL, 1, "no handle");
     box = slu_source_box(L, SLU_RUNNER);
-    slu_source_hold(source);
     *box = source;
     return 1;
 }
@@ -77,7 +77,7 @@ static int runner_of(lua_State *L)
 static slu_source *deliveries_unstarted(lua_State *L)
 {
     slu_source *source = slu_source_of(L);
-    if (source->pid != getpid() || slu_source_is_closed(source))
+    if (source->pid != slu_pid() || slu_source_is_closed(source))
         return NULL;
     if (source->started)
         luaL_error(L, "it was started already");
@@ -181,9 +181,10 @@ static int runner_wait(lua_State *L, slu_source *source, size_t group, int64_t d
 }
 
 /* The time may be over while the descriptor is ready for another thread that waits: hence the take after the last clear. */
-static int runner_take(lua_State *L, slu_source *source, size_t group, int64_t deadline_ms, seriatim_delivery **delivery)
+static int runner_take(lua_State *L, slu_source *source, size_t group, int64_t deadline_ms, seriatim_delivery *settled,
+                       seriatim_delivery **delivery)
 {
-    int status = seriatim_runner_take(source->runner, group, delivery), late = deadline_ms == 0;
+    int status = seriatim_runner_settle_and_take(source->runner, settled, group, delivery), late = deadline_ms == 0;
     while (status == SERIATIM_AGAIN && !late) {
         if (!runner_wait(L, source, group, deadline_ms))
             return SERIATIM_CLOSED;
@@ -195,7 +196,14 @@ static int runner_take(lua_State *L, slu_source *source, size_t group, int64_t d
     return status;
 }
 
-/* With an empty Delivery on top of the stack; leaves the source. */
+static int node_take(srt_node *node, size_t group, seriatim_delivery *settled, seriatim_delivery **delivery)
+{
+    if (settled)
+        srt_node_settle(node, settled, srt_clock_ms());
+    return srt_node_take(node, group, srt_clock_ms(), delivery);
+}
+
+/* With the Delivery to fill on top of the stack; leaves the source. */
 static int deliveries_taken(lua_State *L, slu_source *source, int status, seriatim_delivery *delivery)
 {
     if (status == SERIATIM_OK)
@@ -213,21 +221,27 @@ static int deliveries_taken(lua_State *L, slu_source *source, int status, seriat
     return 1;
 }
 
-/* deliveries:take(group, seconds): a node does not wait */
+/* deliveries:take(group, seconds, spent): a node does not wait. What was spent is settled, and filled again. */
 static int deliveries_take(lua_State *L)
 {
     slu_source *source = slu_source_of(L);
-    seriatim_delivery *delivery = NULL;
+    seriatim_delivery *delivery = NULL, *settled;
     size_t group = deliveries_number(L, source);
     int64_t deadline_ms = slu_deadline(L, 3);
+    slu_delivery *self;
     int status;
-    slu_new(L, SLU_DELIVERY, sizeof(slu_delivery));
+    lua_settop(L, 4);
+    self = slu_delivery_spent(L, 4, source);
+    if (!self)
+        self = slu_delivery_new(L);
     if (!slu_source_enter(source)) {
         lua_pushboolean(L, 0);
         return 1;
     }
-    status = source->runner ? runner_take(L, source, group, deadline_ms, &delivery)
-                            : srt_node_take(source->node, group, srt_clock_ms(), &delivery);
+    settled = self->delivery;
+    self->delivery = NULL;
+    status = source->runner ? runner_take(L, source, group, deadline_ms, settled, &delivery)
+                            : node_take(source->node, group, settled, &delivery);
     return deliveries_taken(L, source, status, delivery);
 }
 
@@ -239,7 +253,7 @@ static int deliveries_take_from(lua_State *L)
     size_t group = deliveries_number(L, source);
     seriatim_shard shard = deliveries_shard(L, 3, 4);
     int status;
-    slu_new(L, SLU_DELIVERY, sizeof(slu_delivery));
+    slu_delivery_new(L);
     if (!slu_source_enter(source)) {
         lua_pushboolean(L, 0);
         return 1;

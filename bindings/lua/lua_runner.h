@@ -4,6 +4,7 @@
 
 #include "seriatim_native.h"
 
+#include "json.h"
 #include "node.h"
 
 #define SLU_RUNNER "seriatim.Runner"
@@ -12,12 +13,11 @@
 
 /* Counted: each Runner, Node and Delivery holds it. One of runner and node is there until it is freed. */
 typedef struct slu_source {
-    pthread_mutex_t lock;
-    size_t references, inside; /* inside: calls that use it: the last of them frees a closed one */
-    pid_t pid;                 /* threads and sockets belong to this process alone: in another one nothing is touched */
+    size_t references, state; /* state: the calls that use it, and whether it is closed; only lua_source.c touches these */
+    pid_t pid;                /* threads and sockets belong to this process alone: in another one nothing is touched */
     seriatim_runner *runner;
     srt_node *node;
-    int started, closed;
+    int started;
     size_t groups; /* that were made */
     int wake[2];   /* readable once it is closed */
 } slu_source;
@@ -36,13 +36,19 @@ slu_source *slu_source_inside(lua_State *L);
 int slu_source_closed(lua_State *L, slu_source *source);
 slu_source *slu_source_of(lua_State *L); /* not inside */
 
-/* An empty Delivery, pushed; it is filled without raising. */
 typedef struct slu_delivery {
     seriatim_delivery *delivery; /* NULL: settled */
-    slu_source *source;          /* NULL: empty */
+    slu_source *source;          /* NULL: nothing was taken yet */
     int kind, reading;
     size_t worker, shard, size;
+    int64_t taken_ms;
+    srt_json_reader reader;
 } slu_delivery;
+/* An empty Delivery, pushed. */
+slu_delivery *slu_delivery_new(lua_State *L);
+/* The Delivery at that place, which may be filled again; NULL: there is none. Raises where it is another source's. */
+slu_delivery *slu_delivery_spent(lua_State *L, int at, const slu_source *source);
+/* Raises nothing. */
 void slu_delivery_fill(slu_delivery *self, slu_source *source, seriatim_delivery *delivery);
 
 /* A node's settings from a table, which keeps the texts; what a runner and a node have in common. */

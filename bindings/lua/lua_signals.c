@@ -51,12 +51,12 @@ static void on_signal(int number)
 static int signals_open(void)
 {
     int fds[2];
-    if (signals_pid == getpid())
+    if (signals_pid == slu_pid())
         return 0;
     if (slu_pipe(fds) != 0)
         return -1;
     memcpy(signals_pipe, fds, sizeof fds);
-    signals_pid = getpid();
+    signals_pid = slu_pid();
     return 0;
 }
 
@@ -93,7 +93,7 @@ static int signals_catch(lua_State *L)
 static int signals_next(lua_State *L)
 {
     unsigned char byte;
-    if (signals_pid != getpid() || read(signals_pipe[0], &byte, 1) != 1)
+    if (signals_pid != slu_pid() || read(signals_pipe[0], &byte, 1) != 1)
         return 0;
     lua_pushstring(L, signal_name(byte));
     return 1;
@@ -102,7 +102,7 @@ static int signals_next(lua_State *L)
 /* native.signal(seconds, parent) -> its name, or "PARENT" when that descriptor is readable; nil: none came */
 static int signals_wait(lua_State *L)
 {
-    struct pollfd fds[2] = {{signals_pid == getpid() ? signals_pipe[0] : -1, POLLIN, 0}, {-1, POLLIN, 0}};
+    struct pollfd fds[2] = {{signals_pid == slu_pid() ? signals_pipe[0] : -1, POLLIN, 0}, {-1, POLLIN, 0}};
     int64_t deadline_ms = slu_deadline(L, 1);
     if (!lua_isnoneornil(L, 2) && lua_toboolean(L, 2))
         fds[1].fd = slu_int(L, 2, "parent");

@@ -1,6 +1,9 @@
 /* lua_source.c - the life of a runner or a node, held by several Lua states and their deliveries. */
 #include "lua_runner.h"
 
+/* state counts calls in steps of SOURCE_CALL: the last one to leave frees what is closed. */
+enum { SOURCE_CLOSED = 1, SOURCE_FREED = 2, SOURCE_CALL = 4 };
+
 slu_source *slu_source_new(void)
 {
     slu_source *source = calloc(1, sizeof *source);
@@ -10,13 +13,12 @@ slu_source *slu_source_new(void)
         free(source);
         return NULL;
     }
-    pthread_mutex_init(&source->lock, NULL);
     source->references = 1;
-    source->pid = getpid();
+    source->pid = slu_pid();
     return source;
 }
 
-/* Joins a runner's thread, which may be asking the resolver: not under the lock. */
+/* Joins a runner's thread, which may be asking the resolver. */
 static void source_end(slu_source *source)
 {
     seriatim_runner *runner = source->runner;
@@ -31,58 +33,41 @@ static void source_end(slu_source *source)
 
 void slu_source_hold(slu_source *source)
 {
-    pthread_mutex_lock(&source->lock);
-    source->references++;
-    pthread_mutex_unlock(&source->lock);
+    __atomic_add_fetch(&source->references, 1, __ATOMIC_RELAXED);
 }
 
-/* In a child of fork(2) there is no thread to end, and the lock may be anyone's: all is left alone. */
+/* In a child of fork(2) there is no thread to end: all is left alone. */
 void slu_source_release(slu_source *source)
 {
-    int last;
-    if (source->pid != getpid())
-        return;
-    pthread_mutex_lock(&source->lock);
-    last = --source->references == 0;
-    pthread_mutex_unlock(&source->lock);
-    if (!last)
+    if (source->pid != slu_pid() || __atomic_sub_fetch(&source->references, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     source_end(source);
     close(source->wake[0]);
     close(source->wake[1]);
-    pthread_mutex_destroy(&source->lock);
     free(source);
 }
 
 int slu_source_enter(slu_source *source)
 {
-    int open;
-    if (source->pid != getpid())
+    if (source->pid != slu_pid())
         return 0;
-    pthread_mutex_lock(&source->lock);
-    open = !source->closed;
-    source->inside += (size_t)open;
-    pthread_mutex_unlock(&source->lock);
-    return open;
+    if (!(__atomic_fetch_add(&source->state, SOURCE_CALL, __ATOMIC_ACQUIRE) & SOURCE_CLOSED))
+        return 1;
+    slu_source_leave(source);
+    return 0;
 }
 
 void slu_source_leave(slu_source *source)
 {
-    int last;
-    pthread_mutex_lock(&source->lock);
-    last = --source->inside == 0 && source->closed;
-    pthread_mutex_unlock(&source->lock);
-    if (last)
+    size_t last = SOURCE_CLOSED;
+    if (__atomic_sub_fetch(&source->state, SOURCE_CALL, __ATOMIC_ACQ_REL) == last &&
+        __atomic_compare_exchange_n(&source->state, &last, SOURCE_CLOSED | SOURCE_FREED, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         source_end(source);
 }
 
 int slu_source_is_closed(slu_source *source)
 {
-    int closed;
-    pthread_mutex_lock(&source->lock);
-    closed = source->closed;
-    pthread_mutex_unlock(&source->lock);
-    return closed;
+    return (__atomic_load_n(&source->state, __ATOMIC_ACQUIRE) & SOURCE_CLOSED) != 0;
 }
 
 /* Every later call of it, or of a delivery of it, tells so, as do those that wait. */
@@ -91,9 +76,7 @@ void slu_source_close(slu_source *source)
     ssize_t written;
     if (!slu_source_enter(source))
         return;
-    pthread_mutex_lock(&source->lock);
-    source->closed = 1;
-    pthread_mutex_unlock(&source->lock);
+    __atomic_or_fetch(&source->state, SOURCE_CLOSED, __ATOMIC_ACQ_REL);
     written = write(source->wake[1], "!", 1); /* stays in the pipe, so it wakes all */
     (void)written;
     slu_source_leave(source);
@@ -125,7 +108,7 @@ slu_source *slu_source_inside(lua_State *L)
 int slu_source_closed(lua_State *L, slu_source *source)
 {
     return slu_weather(L, SERIATIM_CLOSED,
-                       source->pid == getpid() ? "the runner is closed"
+                       source->pid == slu_pid() ? "the runner is closed"
                                                : "the runner belongs to the process that made it; after fork make another");
 }
 

@@ -49,7 +49,7 @@ static int system_random_hex(lua_State *L)
 
 static int system_getpid(lua_State *L)
 {
-    slu_push_int(L, (int64_t)getpid());
+    slu_push_int(L, (int64_t)slu_pid());
     return 1;
 }
 

@@ -286,7 +286,7 @@ static slu_thread *thread_new(void)
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->changed, NULL);
     t->references = 1;
-    t->pid = getpid();
+    t->pid = slu_pid();
     return t;
 }
 
@@ -348,7 +348,7 @@ static int thread_new_function(lua_State *L)
 /* Also of a parent's that a child of fork(2) has: there is no such thread. */
 static int thread_has_ended(slu_thread *t)
 {
-    return t->ended || t->pid != getpid();
+    return t->ended || t->pid != slu_pid();
 }
 
 /* With the lock: waits until *flag is `value`, or the deadline. Slices, for clocks that jump. */
@@ -378,7 +378,7 @@ static int thread_alive(lua_State *L)
 {
     slu_thread *t = thread_of(L);
     int alive = 0;
-    if (t->pid == getpid()) {
+    if (t->pid == slu_pid()) {
         pthread_mutex_lock(&t->lock);
         alive = !t->ended;
         pthread_mutex_unlock(&t->lock);
@@ -393,7 +393,7 @@ static int thread_join(lua_State *L)
     slu_thread *t = thread_of(L);
     int64_t deadline_ms = slu_deadline(L, 2);
     int ended;
-    if (t->pid != getpid())
+    if (t->pid != slu_pid())
         return slu_true(L);
     pthread_mutex_lock(&t->lock);
     thread_await(t, &t->ended, 1, deadline_ms);
@@ -431,7 +431,7 @@ static int thread_traceback(lua_State *L)
     int64_t deadline_ms = slu_deadline(L, 2);
     char text[TRACE_SIZE];
     size_t len = 0;
-    if (t->pid == getpid() && thread_ask(t, deadline_ms, text, &len)) {
+    if (t->pid == slu_pid() && thread_ask(t, deadline_ms, text, &len)) {
         lua_pushlstring(L, text, len);
         return 1;
     }
@@ -443,7 +443,7 @@ static int thread_gc(lua_State *L)
 {
     slu_thread **box = luaL_checkudata(L, 1, THREAD), *t = *box;
     *box = NULL;
-    if (t && t->pid == getpid())
+    if (t && t->pid == slu_pid())
         thread_release(t);
     return 0;
 }

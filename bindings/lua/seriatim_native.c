@@ -373,6 +373,27 @@ int slu_pipe(int fds[2])
     return 0;
 }
 
+/* ---- This process ----------------------------------------------------------------------------------------- */
+
+/* Known from the load of the module on, and learnt again in each child of fork(2). */
+static pid_t own_pid;
+
+static void pid_learn(void)
+{
+    own_pid = getpid();
+}
+
+static void pid_watch(void)
+{
+    if (pthread_atfork(NULL, NULL, pid_learn) == 0)
+        pid_learn();
+}
+
+pid_t slu_pid(void)
+{
+    return own_pid;
+}
+
 /* ---- The module ------------------------------------------------------------------------------------------ */
 
 /* Threads and handlers of signals run this code after the Lua state that loaded it is closed: it stays. */
@@ -394,7 +415,11 @@ int luaopen_seriatim_native(lua_State *L);
 int luaopen_seriatim_native(lua_State *L)
 {
     static const luaL_Reg none[] = {{NULL, NULL}};
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     native_pin();
+    pthread_once(&once, pid_watch);
+    if (own_pid == 0)
+        return slu_raise(L, "not enough memory");
     slu_class(L, "seriatim.bytes", none, bytes_gc);
     lua_newtable(L);
     slu_set_cstr(L, "version", seriatim_version());

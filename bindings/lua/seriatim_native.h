@@ -110,6 +110,11 @@ int slu_left_ms(int64_t deadline_ms);
 int slu_poll(struct pollfd *fds, nfds_t count, int64_t deadline_ms, lua_State *L);
 int slu_pipe(int fds[2]); /* neither blocks nor is inherited; 0 or -1 */
 
+/* ---- This process ----------------------------------------------------------------------------------------------- */
+
+/* getpid(2) without the system call, which every job would pay for several times. */
+pid_t slu_pid(void);
+
 /* ---- The other files ------------------------------------------------------------------------------------------ */
 
 /* Pushes what the reader's JSON says. 0: it cannot be read, reader->error says why; then nothing is pushed. */

@@ -22,24 +22,12 @@ local meta = { __name = "seriatim.Batch" }
 
 local batches = { DONE = DONE }
 
----rows: gives what the core has of an id: {id, fence, retry_count, perform_in, error, payloads}.
----places: of the ids in the delivery.
+---Of an execution, which keeps the outcomes.
 ---@return seriatim.Batch
-function batches.new(worker, delivery, payloads_by_id, ids, places, rows)
-  local state = { delivery = delivery, places = places, rows = rows, outcomes = {}, any = false }
-  local fields = { worker = worker, shard = delivery:shard(), ids = ids, payloads_by_id = payloads_by_id }
-  fields[STATE] = state
+function batches.new(execution)
+  local fields = { worker = execution.worker, shard = execution.delivery:shard(), ids = execution:list() }
+  fields.payloads_by_id, fields[STATE] = execution.payloads_by_id, execution
   return setmetatable(fields, meta)
-end
-
----{value = error}, DONE, or nil.
-function batches.outcome(batch, id)
-  return rawget(batch, STATE).outcomes[id]
-end
-
----@return boolean whether some id has one
-function batches.has_outcomes(batch)
-  return rawget(batch, STATE).any
 end
 
 -- ---- ids
@@ -53,14 +41,15 @@ local function known(batch, id)
 end
 
 local function row_of(batch, id)
-  local state = rawget(batch, STATE)
-  return state.rows(state.places[known(batch, id)])
+  local execution = rawget(batch, STATE)
+  return execution:row(execution:places_by_id()[known(batch, id)])
 end
 
+---{value = error}, or DONE.
 local function report(batch, id, outcome)
-  local state = rawget(batch, STATE)
-  state.outcomes[known(batch, id)] = outcome
-  state.any = true
+  local execution, text = rawget(batch, STATE), known(batch, id)
+  execution.outcomes = execution.outcomes or {}
+  execution.outcomes[text] = outcome
 end
 
 function meta.__index(batch, key)
@@ -100,9 +89,9 @@ end
 ---Lets every id of the batch run for so many more seconds from now, where the worker has a `ttr`.
 function methods:extend(seconds)
   check.seconds("seconds", seconds, 0, 31536000)
-  local state = rawget(self, STATE)
-  for _, id in ipairs(self.ids) do
-    state.delivery:extend(state.places[id], seconds)
+  local execution = rawget(self, STATE)
+  for _, place in pairs(execution:places_by_id()) do
+    execution.delivery:extend(place, seconds)
   end
 end
 

@@ -91,6 +91,13 @@ function codec.of(setting)
   return codec[setting] or module_wide()
 end
 
+---Is it JSON alone, as the core reads and writes it?
+---@param setting seriatim.CodecSetting
+---@return boolean
+function codec.is_json(setting)
+  return setting == "json" or setting == nil and not settings.dump_payload and not settings.load_payload
+end
+
 ---@param field string
 ---@param setting any
 ---@return seriatim.CodecSetting

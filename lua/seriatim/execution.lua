@@ -23,45 +23,26 @@ if not select(2, xpcall(function(given) return given end, tostring, true)) then
   end
 end
 
-local TAKES_BATCH = setmetatable({}, { __mode = "k" })
-
 ---Does perform take a second argument? PUC 5.1 does not tell: then it does.
 local function takes_batch(perform)
-  local known = TAKES_BATCH[perform]
-  if known == nil then
-    local info = type(perform) == "function" and debug.getinfo(perform, "u") or {}
-    known = not info.nparams or info.nparams > 1 or info.isvararg
-    TAKES_BATCH[perform] = known
+  local info = type(perform) == "function" and debug.getinfo(perform, "u") or {}
+  return not info.nparams or info.nparams > 1 or info.isvararg
+end
+
+---What is asked of a worker for every delivery, found out once, until one of its options changes.
+local function course_of(worker)
+  local course = worker._course
+  if not course then
+    local perform = worker.perform
+    course = { perform = perform, takes_batch = takes_batch(perform), codec = worker.codec }
+    rawset(worker, "_course", course)
   end
-  return known
+  return course
 end
 
----Does this to the delivery and settles it, whatever comes of it.
-local function settle_after(step, workers, delivery, argument)
-  local self = setmetatable({ delivery = delivery, worker = workers[delivery:worker()] }, Execution)
-  local ran, err = pcall(step, self, argument)
-  if not ran then
-    pcall(Execution.crashed, self, err)
-  end
-  pcall(delivery.settle, delivery) -- refused where the server gave up waiting: what ran has been handed back then
-end
-
----Runs it and settles it. workers: by their numbers in the runner or node. Never raises.
----@param workers table<integer, seriatim.Worker>
----@param delivery seriatim.Delivery
-function execution.run(workers, delivery)
-  settle_after(Execution[delivery:kind()], workers, delivery)
-end
-
----What ran it is gone, past every pcall: that is a failure of all its ids.
----@param workers table<integer, seriatim.Worker>
----@param delivery seriatim.Delivery
-function execution.aborted(workers, delivery)
-  settle_after(Execution.died, workers, delivery, ABORTED)
-end
-
-function Execution:crashed(raised)
-  log.error("crash", log.describe(raised), { q = self.worker.queue_name })
+---@param payloads_by_id table?  where they were read already
+function Execution.new(worker, delivery, payloads_by_id)
+  return setmetatable({ worker = worker, delivery = delivery, payloads_by_id = payloads_by_id }, Execution)
 end
 
 -- ---- errors
@@ -102,17 +83,22 @@ end
 
 -- ---- run
 
+---What user code raised, from what guard gave; nil: nothing.
+local function raised_by(ran, failure)
+  return not ran and (failure or { value = "error in error handling" }) or nil
+end
+
+---True: nobody else holds the delivery.
 function Execution:run()
-  self.started = native.now_ms()
   if not self:read_json() and not self:decode() then
-    return
+    return true
   end
   local is_debug = log.is_debug()
   if is_debug then
     self:log_event("start")
   end
-  local failure = self:perform()
-  if failure or self.partial or self:has_outcomes() then
+  local failure = raised_by(guard(self.through_middlewares, seen, self))
+  if failure or self.partial or self.outcomes then
     self:conclude(failure)
   else
     self.delivery:done_all()
@@ -120,12 +106,7 @@ function Execution:run()
   if is_debug and not failure then
     self:log_event("done")
   end
-end
-
----What user code raised, or nil.
-function Execution:perform()
-  local ran, failure = guard(self.through_middlewares, seen, self)
-  return not ran and (failure or { value = "error in error handling" }) or nil
+  return self.made_batch == nil
 end
 
 function Execution:through_middlewares()
@@ -140,8 +121,8 @@ end
 
 ---`return nil, err` (false, err), the way of Lua's libraries, is a failure as error() is one.
 function Execution:core()
-  local perform = self.worker.perform
-  local result, err = perform(self.payloads_by_id, takes_batch(perform) and self:batch() or nil)
+  local course = course_of(self.worker)
+  local result, err = course.perform(self.payloads_by_id, course.takes_batch and self:batch() or nil)
   if not result and err ~= nil then
     error(err, 0)
   end
@@ -150,21 +131,23 @@ end
 
 function Execution:batch()
   if not self.made_batch then
-    self.made_batch = batches.new(self.worker, self.delivery, self.payloads_by_id, self.ids, self:places_by_id(), function(place)
-      return self:row(place)
-    end)
+    self.made_batch = batches.new(self)
   end
   return self.made_batch
 end
 
-function Execution:has_outcomes()
-  return self.made_batch ~= nil and batches.has_outcomes(self.made_batch)
+---In the order of the delivery.
+function Execution:list()
+  if not self.ids then
+    self.ids = self.delivery:ids()
+  end
+  return self.ids
 end
 
 function Execution:places_by_id()
   if not self.places then
     self.places = {}
-    for place, id in ipairs(self.ids) do
+    for place, id in ipairs(self:list()) do
       self.places[id] = place
     end
   end
@@ -179,7 +162,7 @@ function Execution:read_json()
   if self.codec ~= codec.json then
     return false
   end
-  self.payloads_by_id, self.ids = self.delivery:payloads_by_id()
+  self.payloads_by_id = self.delivery:payloads_by_id()
   return self.payloads_by_id ~= nil
 end
 
@@ -230,9 +213,9 @@ end
 
 ---The outcome of every id; without one of its own it shares the call's.
 function Execution:conclude(failure)
-  local places = self:places_by_id()
-  for _, id in ipairs(self.ids) do
-    local outcome = self.made_batch and batches.outcome(self.made_batch, id) or failure
+  local places, outcomes = self:places_by_id(), self.outcomes or {}
+  for _, id in ipairs(self:list()) do
+    local outcome = outcomes[id] or failure
     if outcome == nil or outcome == batches.DONE then
       self.delivery:done(places[id])
     else
@@ -247,7 +230,7 @@ function Execution:fail(place, failure)
   local count = row.retry_count + 1
   self.delivery:fail(place, self:error_text(failure), self:retry_in(count))
   local text = type(failure) == "string" and failure or described(failure)
-  local elapsed = self.started and self:elapsed()
+  local elapsed = self.payloads_by_id and self.delivery:elapsed()
   log.warn("fail", text, { q = self.worker.queue_name, id = row.id, n = count, elapsed = elapsed or nil })
   if type(failure) == "table" and failure.traceback then
     log.debug("traceback", failure.traceback:gsub("^%s+", ""), { q = self.worker.queue_name, id = row.id })
@@ -308,12 +291,93 @@ end
 
 -- ---- the log
 
-function Execution:elapsed()
-  return (native.now_ms() - self.started) / 1000
+function Execution:log_event(event)
+  local ids = self:list()
+  log.debug(event, nil, { q = self.worker.queue_name, id = ids[1], n = #ids, elapsed = self.delivery:elapsed() })
 end
 
-function Execution:log_event(event)
-  log.debug(event, nil, { q = self.worker.queue_name, id = self.ids[1], n = #self.ids, elapsed = self:elapsed() })
+-- ---- whatever it is
+
+---Most deliveries are plain: perform takes nothing but payloads, which are JSON, and nobody stands around it or watches.
+local function is_plain(course)
+  return not course.takes_batch and #settings.server_middlewares == 0 and codec.is_json(course.codec) and not log.is_debug()
+end
+
+local steps = {}
+
+function steps.run(worker, delivery)
+  local course = course_of(worker)
+  local payloads_by_id = is_plain(course) and delivery:payloads_by_id()
+  if not payloads_by_id then
+    return Execution.new(worker, delivery):run()
+  end
+  local ran, result, err = guard(course.perform, seen, payloads_by_id)
+  if ran and (result or err == nil) then
+    delivery:done_all()
+  else
+    Execution.new(worker, delivery, payloads_by_id):conclude(ran and { value = err } or raised_by(ran, result))
+  end
+  return true
+end
+
+function steps.died(worker, delivery, text)
+  Execution.new(worker, delivery):died(text)
+  return true
+end
+
+function steps.exhausted(worker, delivery)
+  Execution.new(worker, delivery):exhausted()
+  return true
+end
+
+local function log_crash(worker, raised)
+  log.error("crash", log.describe(raised), { q = worker.queue_name })
+end
+
+---True: nobody else holds the delivery. Never raises.
+local function step(kind, worker, delivery, text)
+  local ran, result = pcall(steps[kind], worker, delivery, text)
+  if not ran then
+    pcall(log_crash, worker, result)
+  end
+  return ran and result
+end
+
+---Refused where the server gave up waiting: what ran has been handed back then.
+local function settle(delivery)
+  pcall(delivery.settle, delivery)
+end
+
+---Runs it. Gives it back for a take to settle it and to fill it again; nil: it is settled, and user code may hold it. Never raises.
+---@param workers table<integer, seriatim.Worker>  by their numbers in the runner or node
+---@param delivery seriatim.Delivery
+---@return seriatim.Delivery? spent
+function execution.work(workers, delivery)
+  local kind, number = delivery:kind()
+  if step(kind, workers[number], delivery) then
+    return delivery
+  end
+  settle(delivery)
+end
+
+---Runs it and settles it. Never raises.
+---@param workers table<integer, seriatim.Worker>
+---@param delivery seriatim.Delivery
+---@return seriatim.Delivery? spent  to be filled again, as of work
+function execution.run(workers, delivery)
+  local spent = execution.work(workers, delivery)
+  if spent then
+    settle(spent)
+  end
+  return spent
+end
+
+---What ran it is gone, past every pcall: that is a failure of all its ids.
+---@param workers table<integer, seriatim.Worker>
+---@param delivery seriatim.Delivery
+function execution.aborted(workers, delivery)
+  step("died", workers[delivery:worker()], delivery, ABORTED)
+  settle(delivery)
 end
 
 return execution

@@ -31,10 +31,13 @@ function host.source(runner, group, scheduler, workers, shards_count)
   return setmetatable(self, Source)
 end
 
----The next one; nil: none now; false: there will be no more.
-function Source:take()
+---The next one; nil: none now; false: there will be no more. spent: of execution.work.
+function Source:take(spent)
   if not self.scheduler then
-    return self.runner:take(self.group)
+    return self.runner:take(self.group, nil, spent)
+  end
+  if spent then
+    spent:settle()
   end
   local worker, shard = self:pick()
   if worker then
@@ -87,13 +90,13 @@ end
 
 -- ---- the thread
 
----Takes one and runs it. True: there will be no more.
-local function step(source)
+---Takes deliveries and runs them, until there will be no more.
+local function serve(source)
   local delivery = source:take()
-  if delivery then
-    execution.run(source.workers, delivery)
+  while delivery ~= false do
+    local spent = delivery and execution.work(source.workers, delivery) or nil
+    delivery = source:take(spent)
   end
-  return delivery == false
 end
 
 ---After what raised outside of every job: a finalizer in LuaJIT, a hook that a job left behind, want of memory. The collector
@@ -107,13 +110,11 @@ end
 
 ---Until the runner says that there will be no more.
 function host.run(source)
-  local ran, ended
-  repeat
-    ran, ended = pcall(step, source)
-    if not ran then
-      pcall(recover, ended)
-    end
-  until ran and ended
+  local ran, raised = pcall(serve, source)
+  while not ran do
+    pcall(recover, raised)
+    ran, raised = pcall(serve, source)
+  end
 end
 
 ---A job must not end the process with its neighbours in it.

@@ -177,6 +177,7 @@ function metatable.__newindex(self, name, value)
   end
   rawget(self, "_values")[name] = checked(name, value)
   rawset(self, "_settings", nil)
+  rawset(self, "_course", nil)
 end
 
 function metatable.__tostring(self)

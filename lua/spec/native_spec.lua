@@ -372,7 +372,7 @@ describe("with Redis", function()
       local node = runner()
       local delivery = take(node)
       assert.same({ "run", 0, 0, 2 }, { delivery:kind(), delivery:worker(), delivery:shard(), delivery:size() })
-      local map, ids = delivery:payloads_by_id()
+      local map, ids = delivery:payloads_by_id(), delivery:ids()
       assert.same({ "a", "\255" }, ids)
       assert.same({ a = { { n = 1 }, { 2 } }, ["\255"] = { native.null } }, map)
       local id, fence, retry_count, perform_in, err, payloads = delivery:job(2)
@@ -498,7 +498,7 @@ describe("with Redis", function()
             if delivery == false then
               return
             end
-            local map, ids = delivery:payloads_by_id()
+            local map, ids = delivery:payloads_by_id(), delivery:ids()
             for _, id in ipairs(ids) do
               assert(map[id][1].n)
             end

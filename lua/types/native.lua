@@ -122,8 +122,8 @@ local deliveries = {}
 function deliveries:worker(settings) end
 function deliveries:group(scheduler, pairs) end -- {{worker, shard}, ...}, shard from 0
 ---A Delivery; nil: none now (a runner's waits so many seconds first; nil: as long as it takes; a node's never waits); false:
----there will be no more.
-function deliveries:take(group, seconds) end
+---there will be no more. spent: a Delivery of before that nobody else holds: it is settled first, and is the one that comes back.
+function deliveries:take(group, seconds, spent) end
 function deliveries:take_from(group, worker, shard) end
 function deliveries:candidates(group, cap) end -- {{worker, shard, lag, size}, ...}
 function deliveries:event() end -- kind, number, text; nil: none
@@ -138,8 +138,8 @@ function deliveries:close() end
 ---@class seriatim.Runner
 ---settings: url, namespace, name, id, description, lease_ms, poll_ms, threads, scheduler
 function native.runner(settings) end
--- runner:start(); runner:handle() -> a light userdata for native.runner_of(handle) in another Lua state of this process (reference
--- counted; a handle is good for as long as some state holds the runner). close() ends it for all states, and their waits.
+-- runner:start(); runner:handle() -> a light userdata for one native.runner_of(handle) in another Lua state of this process, which it
+-- holds the runner for. close() ends it for all states, and their waits.
 
 ---@class seriatim.Node  as a runner, without sockets and thread. Channels: 1 commands, 2 wakes
 function native.node(settings) end
@@ -148,15 +148,20 @@ function native.node(settings) end
 -- node:news(group): may a take give something since this was last asked? node:waits(): does Redis owe an answer to commands? (A
 -- runner takes a connection for dead when one is owed for 15 s.) After input, settle or an order, tick and send what output has.
 
----@class seriatim.Delivery  kind: "run", "died", "exhausted"
+---@class seriatim.Delivery
 local delivery = {}
+---"run", "died" or "exhausted"; and what worker() gives
 function delivery:kind() end
 function delivery:worker() end
 function delivery:shard() end
 function delivery:size() end
 ---id, fence, retry_count, perform_in, error or nil, {{bytes, score, context or nil}, ...}
 function delivery:job(place) end
----{id = {what each payload's JSON says}}, {ids in order}; nil when one of them cannot be read
+---Seconds since it was taken.
+function delivery:elapsed() end
+---The ids, in order.
+function delivery:ids() end
+---{id = {what each payload's JSON says}}; nil when one of them cannot be read
 function delivery:payloads_by_id() end
 function delivery:done(place) end
 function delivery:done_all() end

@@ -80,7 +80,9 @@ function Seat:take()
     worker, shard = source:pick()
   end
   if worker == nil then
-    return node:take(self.group), settings.poll_interval
+    local spent = self.spent
+    self.spent = nil
+    return node:take(self.group, nil, spent), settings.poll_interval
   end
   return worker and node:take_from(self.group, worker, shard) or nil, RELUCTANT
 end
@@ -89,7 +91,7 @@ function Seat:run(delivery)
   self.busy, self.delivery = true, delivery
   self.door:wake_one()
   self.loop.poke()
-  execution.run(self.made.workers, delivery)
+  self.spent = execution.run(self.made.workers, delivery)
   self.busy, self.delivery = false, nil
   self.free:post()
   self.loop.jobs = self.loop.jobs + 1
