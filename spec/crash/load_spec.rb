@@ -19,7 +19,7 @@ RSpec.describe "Load" do
     result = run(items, "LOAD_PRIORITY" => "1")
     expect(result.done).to eq(items)
     expect(result.backlog).to be <= 1_000
-    expect(result.lag(0.99)).to be < 1
+    expect(result.lag(0.99)).to be < 5 # 0.1 on a quiet machine; who starves waits for the whole load
     %w[First Second].each { |queue| expect(kit.queue(queue).actions.check[:findings]).to eq([]) }
     Figures.note("LK-A-36", "items through two chained queues", items)
     Figures.note("LK-A-36", "stage one: largest backlog", result.backlog)

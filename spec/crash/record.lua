@@ -2,6 +2,7 @@
 -- set.
 
 local batches = require "seriatim.batch"
+local lines = require "journal_lines"
 local native = require "seriatim.native"
 local seriatim = require "seriatim"
 
@@ -10,28 +11,7 @@ if not path then
   return
 end
 
-local journal = assert(io.open(path, "ab"))
-journal:setvbuf("full", 65536) -- one write a line
-
-local function write(...)
-  journal:write("\n", table.concat({ ... }, " "), " .")
-  journal:flush()
-end
-
-local function now()
-  return ("%.3f"):format(native.now_ms() / 1000)
-end
-
-local die_at, die_in = (os.getenv("DIE") or ""):match("^([%w_]+):(%d+)$")
-local runs = 0 -- of this thread
-
----DIE=perform_end:3 ends the process after a thread's third run. There is no other thread for the middle of one: it is its begin.
-local function step(point)
-  if point == die_at and runs == tonumber(die_in) then
-    native.kill(native.getpid(), "KILL")
-    native.sleep(60)
-  end
-end
+local write, now, step = lines.to(path), lines.now, lines.step
 
 ---The numbers of an id's payloads are their scores.
 local function begin_all(queue, batch)
@@ -57,10 +37,10 @@ end
 
 seriatim.lease_time = tonumber(os.getenv("CRASH_LEASE") or "0.5")
 table.insert(seriatim.server_middlewares, 1, function(worker, batch, next)
-  runs = runs + 1
+  lines.count_run()
   begin_all(worker.queue_name, batch)
   step("perform_begin")
-  step("perform_during")
+  step("perform_during") -- there is no other thread for the middle of a run
   local results = table.pack(pcall(next))
   end_all(worker.queue_name, batch, results[1])
   step("perform_end")

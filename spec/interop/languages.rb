@@ -17,7 +17,7 @@ module Language
     "python" => Commands.new(variables: { "PYTHONPATH" => "#{ROOT}/python" }, agent: [PYTHON, "#{__dir__}/agent.py"],
                              server: [PYTHON, "-m", "seriatim", "-r", "#{__dir__}/app.py"],
                              producer: [PYTHON, "#{__dir__}/producer.py"]),
-    "lua" => Commands.new(variables: { "LUA_PATH" => "#{ROOT}/lua/?.lua;#{__dir__}/?.lua;#{ROOT}/spec/lua/?.lua;;",
+    "lua" => Commands.new(variables: { "LUA_PATH" => "#{ROOT}/lua/?.lua;#{__dir__}/?.lua;#{ROOT}/spec/lua/?.lua;#{ROOT}/spec/crash/?.lua;;",
                                        "LUA_CPATH" => "#{ROOT}/lua/lib/5.4/?.so;;" },
                           agent: ["lua5.4", "#{__dir__}/agent.lua"],
                           server: ["lua5.4", "#{ROOT}/lua/bin/seriatim-lua", "-r", "#{__dir__}/app.lua"],

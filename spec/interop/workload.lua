@@ -1,13 +1,12 @@
 -- Twin of ruby/spec/processes/support/workload.rb and spec/crash/kit/journal.rb: the same payloads, the same lines.
 
 local json = require "json"
+local lines = require "journal_lines"
 local native = require "seriatim.native"
 local seriatim = require "seriatim"
 
 local workload = { settings = json.load(os.getenv("WORKLOAD")) }
-
-local journal = assert(io.open(os.getenv("JOURNAL"), "ab"))
-journal:setvbuf("full", 65536) -- one write a line
+local write, now, step = lines.to(os.getenv("JOURNAL")), lines.now, lines.step
 
 ---1, 2, 3, 7 as 1-3,7.
 local function pack(numbers)
@@ -22,29 +21,8 @@ local function pack(numbers)
   return table.concat(rows, ",")
 end
 
----One write a line: see journal.rb on what a killed process leaves.
-local function write(...)
-  journal:write("\n", table.concat({ ... }, " "), " .")
-  journal:flush()
-end
-
-local function now()
-  return ("%.3f"):format(native.now_ms() / 1000)
-end
-
-local die_at, die_in = (os.getenv("DIE") or ""):match("^([%w_]+):(%d+)$")
-local runs = 0 -- of this thread
-
----DIE=perform_during:3 ends the process in the middle of a thread's third run.
-local function step(point)
-  if point == die_at and runs == tonumber(die_in) then
-    native.kill(native.getpid(), "KILL")
-    native.sleep(60)
-  end
-end
-
 local function run(queue, id, payloads, batch)
-  runs = runs + 1
+  lines.count_run()
   local numbers = {}
   for place, payload in ipairs(payloads) do
     numbers[place] = payload.n

@@ -147,7 +147,7 @@ class Kit
     eventually(seconds, -> { "not drained: #{@modules.transform_values { |worker| worker.metrics.except(:shards) }}" }) { backlog.zero? }
   end
 
-  def eventually(seconds = 20, failure = -> { "not within #{seconds} s" })
+  def eventually(seconds = 60, failure = -> { "not within #{seconds} s" })
     deadline = Journal.now + seconds
     until (result = yield)
       raise failure.call if Journal.now > deadline
