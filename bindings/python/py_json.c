@@ -11,7 +11,6 @@
 
 typedef struct json_dump {
     srt_json_writer writer;
-    srt_bytes out;
     PyObject *refused; /* the rule that was broken and that only this binding knows, or NULL */
 } json_dump;
 
@@ -128,7 +127,7 @@ static PyObject *json_raise_invalid(json_dump *d, spy_state *state)
     return spy_raise_named(state, "INVALID", text);
 }
 
-static PyObject *json_finish(json_dump *d, spy_state *state, int written)
+static PyObject *json_finish(json_dump *d, spy_state *state, const srt_bytes *out, int written)
 {
     int status;
     if (PyErr_Occurred())
@@ -140,27 +139,53 @@ static PyObject *json_finish(json_dump *d, spy_state *state, int written)
         return PyErr_NoMemory();
     if (status != SERIATIM_OK || !written)
         return json_raise_invalid(d, state);
-    return PyBytes_FromStringAndSize(d->out.data, (Py_ssize_t)d->out.len);
+    return PyBytes_FromStringAndSize(out->data, (Py_ssize_t)out->len);
+}
+
+static void json_dump_init(json_dump *d, srt_bytes *out, const char *root)
+{
+    d->refused = NULL;
+    srt_json_writer_init(&d->writer, out, root);
+}
+
+static void json_dump_free(json_dump *d)
+{
+    srt_json_writer_free(&d->writer);
+    Py_XDECREF(d->refused);
 }
 
 /* dump(value, root): canonical JSON; root is what the path in an error begins with. */
 PyObject *spy_dump(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
 {
     json_dump d;
+    srt_bytes out;
     const char *root;
     PyObject *bytes;
     int written;
     if (spy_arity("dump", nargs, 2, 2) < 0 || spy_cstr(args[1], &root) < 0)
         return NULL;
-    d.refused = NULL;
-    srt_bytes_init(&d.out, seriatim_default_allocator());
-    srt_json_writer_init(&d.writer, &d.out, root);
+    srt_bytes_init(&out, seriatim_default_allocator());
+    json_dump_init(&d, &out, root);
     written = json_write(&d, args[0]);
-    bytes = json_finish(&d, PyModule_GetState(module), written);
-    srt_json_writer_free(&d.writer);
-    srt_bytes_free(&d.out);
-    Py_XDECREF(d.refused);
+    bytes = json_finish(&d, PyModule_GetState(module), &out, written);
+    json_dump_free(&d);
+    srt_bytes_free(&out);
     return bytes;
+}
+
+int spy_json_add(srt_bytes *out, PyObject *value)
+{
+    json_dump d;
+    size_t before = out->len;
+    int written;
+    json_dump_init(&d, out, "");
+    written = json_write(&d, value) && !d.refused && srt_json_finish(&d.writer) == SERIATIM_OK;
+    json_dump_free(&d);
+    if (written)
+        return 1;
+    out->len = before;
+    PyErr_Clear();
+    return 0;
 }
 
 /* ---- load ---------------------------------------------------------------------------------------------- */

@@ -1,6 +1,8 @@
 /* py_link.c - seriatim._native.Link: one connection that pushes and asks, driven to its end or stepped by an event loop. */
 #include "py_link.h"
 
+#include "py_jobs.h"
+
 #include "client.h"
 
 #define FAST(function) (PyCFunction)(void (*)(void))(function)
@@ -224,38 +226,6 @@ static PyObject *link_layout(PyObject *object, PyObject *queue)
 
 /* ---- Push -------------------------------------------------------------------------------------------------------- */
 
-enum { JOB_ID, JOB_PAYLOAD, JOB_SCORE, JOB_WHEN, JOB_TIME, JOB_RETRY, JOB_ON_WAITING, JOB_CONTEXT, JOB_FIELDS };
-
-static int link_job_options(PyObject *row, seriatim_job *job)
-{
-    PyObject *score = PyTuple_GET_ITEM(row, JOB_SCORE), *context = PyTuple_GET_ITEM(row, JOB_CONTEXT);
-    PyObject *on_waiting = PyTuple_GET_ITEM(row, JOB_ON_WAITING);
-    job->has_score = score != Py_None;
-    if (job->has_score && spy_double(score, &job->score) < 0)
-        return -1;
-    if (on_waiting != Py_None && spy_cstr(on_waiting, &job->on_waiting) < 0)
-        return -1;
-    return context == Py_None ? 0 : spy_data(context, &job->context, &job->context_len);
-}
-
-static int link_job(PyObject *row, seriatim_job *job)
-{
-    int64_t when;
-    if (!PyTuple_Check(row) || PyTuple_GET_SIZE(row) != JOB_FIELDS) {
-        PyErr_Format(PyExc_TypeError, "a job is a tuple of %d values", JOB_FIELDS);
-        return -1;
-    }
-    seriatim_job_init(job);
-    if (spy_data(PyTuple_GET_ITEM(row, JOB_ID), &job->id, &job->id_len) < 0 ||
-        spy_data(PyTuple_GET_ITEM(row, JOB_PAYLOAD), &job->payload, &job->payload_len) < 0 ||
-        spy_int64(PyTuple_GET_ITEM(row, JOB_WHEN), &when) < 0 ||
-        spy_double(PyTuple_GET_ITEM(row, JOB_TIME), &job->time) < 0 ||
-        spy_int64(PyTuple_GET_ITEM(row, JOB_RETRY), &job->retry_count) < 0)
-        return -1;
-    job->when = when < SERIATIM_NOW || when > SERIATIM_DELAY ? -1 : (int)when;
-    return link_job_options(row, job);
-}
-
 static PyObject *link_refused_place(const void *places, size_t i)
 {
     return PyLong_FromSize_t(((const size_t *)places)[i]);
@@ -277,21 +247,15 @@ static PyObject *link_read_push(const spy_link *self)
                          spy_list(count, link_refused_place, places), link_shortage(client));
 }
 
-/* OK, a status, or 1 with an exception. Converting a row runs no code of the caller's. */
-static int link_push_rows(seriatim_client *client, PyObject *rows)
+static int link_check_jobs(spy_link *self, PyObject *jobs)
 {
-    Py_ssize_t i;
-    int status = SERIATIM_OK;
-    for (i = 0; status == SERIATIM_OK && i < PyList_GET_SIZE(rows); i++) {
-        seriatim_job job;
-        if (link_job(PyList_GET_ITEM(rows, i), &job) < 0)
-            return 1;
-        status = seriatim_push_job(client, &job);
-    }
-    return status;
+    if (Py_IS_TYPE(jobs, spy_state_of((PyObject *)self)->jobs_type))
+        return 0;
+    PyErr_Format(PyExc_TypeError, "expected Jobs, not %.100s", Py_TYPE(jobs)->tp_name);
+    return -1;
 }
 
-/* link.push(queue, rows, replicas = 0, timeout = 1.0): (added, folded, [places of refused jobs], shortage or None) */
+/* link.push(queue, jobs, replicas = 0, timeout = 1.0): (added, folded, [places of refused jobs], shortage or None) */
 static PyObject *link_push(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     spy_link *self = (spy_link *)object;
@@ -300,7 +264,7 @@ static PyObject *link_push(PyObject *object, PyObject *const *args, Py_ssize_t n
     int64_t replicas = 0;
     double timeout = 1;
     int status;
-    if (spy_arity("push", nargs, 2, 4) < 0 || spy_size(args[0], &queue) < 0 || spy_check_list(args[1]) < 0 ||
+    if (spy_arity("push", nargs, 2, 4) < 0 || spy_size(args[0], &queue) < 0 || link_check_jobs(self, args[1]) < 0 ||
         (nargs > 2 && spy_int64(args[2], &replicas) < 0) || (nargs > 3 && spy_double(args[3], &timeout) < 0) ||
         !(client = spy_link_client(self)))
         return NULL;
@@ -308,11 +272,7 @@ static PyObject *link_push(PyObject *object, PyObject *const *args, Py_ssize_t n
     if (status == SERIATIM_OK)
         status = seriatim_push_replicas(client, replicas, timeout);
     if (status == SERIATIM_OK)
-        status = link_push_rows(client, args[1]);
-    if (status == 1) {
-        self->read = NULL;
-        return NULL;
-    }
+        status = spy_jobs_push(args[1], client);
     if (status == SERIATIM_OK)
         status = seriatim_push_send(client);
     return spy_link_begun(self, status, link_read_push);

@@ -312,6 +312,16 @@ static int native_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **t
     return *type ? PyModule_AddType(module, *type) : -1;
 }
 
+static int native_make_keys(spy_state *state)
+{
+    static const char *const names[SPY_JOB_KEYS] = {"id", "payload", "score", "perform_in", "perform_at", "delay"};
+    int i;
+    for (i = 0; i < SPY_JOB_KEYS; i++)
+        if (!(state->job_keys[i] = PyUnicode_InternFromString(names[i])))
+            return -1;
+    return 0;
+}
+
 static int native_exec(PyObject *module)
 {
     static pthread_once_t watched = PTHREAD_ONCE_INIT;
@@ -322,9 +332,10 @@ static int native_exec(PyObject *module)
         return -1;
     }
     if (native_add_type(module, &spy_link_spec, &state->link_type) < 0 ||
+        native_add_type(module, &spy_jobs_spec, &state->jobs_type) < 0 ||
         native_add_type(module, &spy_runner_spec, &state->runner_type) < 0 ||
         native_add_type(module, &spy_delivery_spec, &state->delivery_type) < 0 ||
-        native_add_type(module, &spy_private_redis_spec, &state->private_redis_type) < 0)
+        native_add_type(module, &spy_private_redis_spec, &state->private_redis_type) < 0 || native_make_keys(state) < 0)
         return -1;
     return PyModule_AddStringConstant(module, "version", seriatim_version());
 }
@@ -334,6 +345,7 @@ static int native_traverse(PyObject *module, visitproc visit, void *arg)
     spy_state *state = PyModule_GetState(module);
     Py_VISIT(state->from_status);
     Py_VISIT(state->link_type);
+    Py_VISIT(state->jobs_type);
     Py_VISIT(state->runner_type);
     Py_VISIT(state->delivery_type);
     Py_VISIT(state->private_redis_type);
@@ -343,8 +355,12 @@ static int native_traverse(PyObject *module, visitproc visit, void *arg)
 static int native_clear(PyObject *module)
 {
     spy_state *state = PyModule_GetState(module);
+    int i;
+    for (i = 0; i < SPY_JOB_KEYS; i++)
+        Py_CLEAR(state->job_keys[i]);
     Py_CLEAR(state->from_status);
     Py_CLEAR(state->link_type);
+    Py_CLEAR(state->jobs_type);
     Py_CLEAR(state->runner_type);
     Py_CLEAR(state->delivery_type);
     Py_CLEAR(state->private_redis_type);
@@ -359,6 +375,7 @@ static void native_free(void *module)
 static PyMethodDef native_methods[] = {
     {"dump", (PyCFunction)(void (*)(void))spy_dump, METH_FASTCALL, NULL},
     {"load", spy_load, METH_O, NULL},
+    {"jobs", (PyCFunction)(void (*)(void))spy_jobs, METH_FASTCALL, NULL},
     {"forks", native_forks, METH_NOARGS, NULL},
     {"back_off", spy_back_off, METH_O, NULL},
     {"split", (PyCFunction)(void (*)(void))spy_split, METH_FASTCALL, NULL},

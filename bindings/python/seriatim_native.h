@@ -10,10 +10,13 @@
 
 #include <poll.h>
 
+#define SPY_JOB_KEYS 6
+
 /* Of one interpreter's seriatim._native. */
 typedef struct spy_state {
     PyObject *from_status; /* seriatim._errors.from_status; NULL until the first error */
-    PyTypeObject *link_type, *runner_type, *delivery_type, *private_redis_type;
+    PyTypeObject *link_type, *jobs_type, *runner_type, *delivery_type, *private_redis_type;
+    PyObject *job_keys[SPY_JOB_KEYS]; /* of a plain job dict; interned */
 } spy_state;
 
 /* Of an instance of one of this module's classes, none of which can be subclassed. */
@@ -62,6 +65,9 @@ PyObject *spy_list(size_t count, spy_make make, const void *array);
 /* What a payload's JSON says; NULL without an exception: it cannot be read, reader->error says why. */
 struct srt_json_reader;
 PyObject *spy_json_read(struct srt_json_reader *reader);
+/* Adds the value's canonical JSON: 1; or 0 where it has none, and dump says why. */
+struct srt_bytes;
+int spy_json_add(struct srt_bytes *out, PyObject *value);
 
 /* ---- Waiting --------------------------------------------------------------------------------------------- */
 
@@ -76,11 +82,12 @@ int spy_visit_type(PyObject *self, visitproc visit, void *arg); /* tp_traverse o
 
 PyObject *spy_dump(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_load(PyObject *module, PyObject *bytes);
+PyObject *spy_jobs(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_back_off(PyObject *module, PyObject *count);
 PyObject *spy_split(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_shard_of(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_exit_on_second(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
-extern PyType_Spec spy_link_spec, spy_runner_spec, spy_delivery_spec, spy_private_redis_spec;
+extern PyType_Spec spy_link_spec, spy_jobs_spec, spy_runner_spec, spy_delivery_spec, spy_private_redis_spec;
 
 #endif

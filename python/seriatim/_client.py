@@ -12,7 +12,7 @@ from ._settings import check_wait_replicas, check_wait_timeout, settings
 
 if TYPE_CHECKING:
     from ._connection import Wait
-    from ._jobs import AnyJob, Job
+    from ._jobs import AnyJob
     from ._worker import Worker
 
 
@@ -42,16 +42,16 @@ def push(
     wait_replicas, wait_timeout: None: as the module's settings say.
     """
     wait = _wait(wait_replicas, wait_timeout)
-    normal = _jobs.normalize(jobs)
     chain = settings.client_middlewares
     if not chain:
-        return _write(worker, normal, wait)
-    _jobs.rows(normal, worker._payload_codec())
+        return _write(worker, jobs, wait)
+    normal = _jobs.normalize(jobs)
+    _jobs.read(normal, worker._payload_codec())
     result = _result(0, 0, [])
 
     def core() -> PushResult:
         nonlocal result
-        result = _write(worker, _jobs.normalize(normal), wait)
+        result = _write(worker, normal, wait)
         return result
 
     call_sync(chain, worker, normal, core)
@@ -67,11 +67,11 @@ async def apush(
 ) -> PushResult:
     """The same without blocking the running event loop."""
     wait = _wait(wait_replicas, wait_timeout)
-    normal = _jobs.normalize(jobs)
     chain = settings.client_middlewares
     if not chain:
-        return await _awrite(worker, normal, wait)
-    _jobs.rows(normal, worker._payload_codec())
+        return await _awrite(worker, jobs, wait)
+    normal = _jobs.normalize(jobs)
+    _jobs.read(normal, worker._payload_codec())
     result = _result(0, 0, [])
 
     async def core() -> PushResult:
@@ -83,20 +83,20 @@ async def apush(
     return result
 
 
-def _write(worker: type[Worker], jobs: list[Job], wait: Wait) -> PushResult:
-    rows = _jobs.rows(jobs, worker._payload_codec())
-    if not rows:
+def _write(worker: type[Worker], jobs: Sequence[AnyJob], wait: Wait) -> PushResult:
+    read = _jobs.read(jobs, worker._payload_codec())
+    if not len(read):
         return _result(0, 0, [])
     with _pool.current().lend() as connection:
-        return _written(*connection.push(worker._queue_settings(), rows, wait))
+        return _written(*connection.push(worker._queue_settings(), read, wait))
 
 
-async def _awrite(worker: type[Worker], jobs: list[Job], wait: Wait) -> PushResult:
-    rows = _jobs.rows(jobs, worker._payload_codec())
-    if not rows:
+async def _awrite(worker: type[Worker], jobs: Sequence[AnyJob], wait: Wait) -> PushResult:
+    read = _jobs.read(jobs, worker._payload_codec())
+    if not len(read):
         return _result(0, 0, [])
     async with (await _pool.acurrent()).lend() as connection:
-        return _written(*await connection.apush(worker._queue_settings(), rows, wait))
+        return _written(*await connection.apush(worker._queue_settings(), read, wait))
 
 
 def _wait(replicas: int | None, timeout: float | None) -> Wait:

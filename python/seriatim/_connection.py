@@ -34,13 +34,13 @@ class Connection:
         """The URL without its password."""
         return self._link.url
 
-    def push(self, settings: _native.QueueSettings, rows: list[_native.JobRow], wait: Wait) -> Pushed:
-        self._link.push(self._number(settings), rows, *wait)
+    def push(self, settings: _native.QueueSettings, jobs: _native.Jobs, wait: Wait) -> Pushed:
+        self._link.push(self._number(settings), jobs, *wait)
         result: Pushed = self._link.drive()
         return result
 
-    async def apush(self, settings: _native.QueueSettings, rows: list[_native.JobRow], wait: Wait) -> Pushed:
-        self._link.push(self._number(settings), rows, *wait)
+    async def apush(self, settings: _native.QueueSettings, jobs: _native.Jobs, wait: Wait) -> Pushed:
+        self._link.push(self._number(settings), jobs, *wait)
         result: Pushed = await self._drive()
         return result
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsFloat, TypedDict, Union, cast
 
-from . import _check, _native
+from . import _check, _codec, _native
 from ._errors import Invalid
 
 if TYPE_CHECKING:
@@ -51,9 +52,20 @@ NOW, AT, DELAY = 0, 1, 2
 
 def normalize(jobs: Sequence[AnyJob]) -> list[Job]:
     """Dicts of known keys, the caller's left alone."""
+    return [_known_keys(job, at) for at, job in enumerate(_listed(jobs))]
+
+
+def read(jobs: Sequence[AnyJob], codec: Codec) -> _native.Jobs:
+    """The jobs, checked, as a link takes them. C reads what is plain, and asks for the row of every other."""
+    return _native.jobs(_listed(jobs), partial(_row, codec), codec is _codec.JSON)
+
+
+def _listed(jobs: Sequence[AnyJob]) -> list[AnyJob]:
+    if isinstance(jobs, list):
+        return jobs
     if isinstance(jobs, (str, bytes)) or not isinstance(jobs, Sequence):
         raise Invalid(f"jobs must be a list of dicts, not {_check.kind(jobs)}")
-    return [_known_keys(job, at) for at, job in enumerate(jobs)]
+    return list(jobs)
 
 
 def _known_keys(job: AnyJob, at: int) -> Job:
@@ -66,11 +78,8 @@ def _known_keys(job: AnyJob, at: int) -> Job:
     return cast(Job, known)
 
 
-def rows(jobs: list[Job], codec: Codec) -> list[_native.JobRow]:
-    return [_row(job, at, codec) for at, job in enumerate(jobs)]
-
-
-def _row(job: Job, at: int, codec: Codec) -> _native.JobRow:
+def _row(codec: Codec, any_job: AnyJob, at: int) -> _native.JobRow:
+    job = _known_keys(any_job, at)
     moment, time = _due(job, at)
     payload = job["payload"] if "payload" in job else codec.nothing
     return (

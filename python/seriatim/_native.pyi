@@ -1,5 +1,6 @@
 """The C glue: convert, call, convert. Everything public lies above it."""
 
+from collections.abc import Callable
 from typing import Any, Final, Literal, Union
 
 version: Final[str]
@@ -33,6 +34,17 @@ def split(shards: int, nodes: int, node: int, threads: int, /) -> list[list[int]
 
 def shard_of(id: bytes, shards_count: int, /) -> int: ...
 
+def jobs(jobs: list[Any], row: Callable[[Any, int], JobRow], json: bool, /) -> Jobs:
+    """
+    Reads them one by one. json: what is a dict of plain values is read as row(job, place) would, its payload as JSON;
+    row is asked for all others.
+    """
+
+class Jobs:
+    """The jobs of a push, as a link takes them."""
+
+    def __len__(self) -> int: ...
+
 class Link:
     """One connection. Each of push to nodes only begins something; drive it to its end, or step it."""
 
@@ -40,7 +52,7 @@ class Link:
     @property
     def url(self) -> str: ...
     def queue(self, settings: QueueSettings, /) -> int: ...
-    def push(self, queue: int, rows: list[JobRow], replicas: int = 0, timeout: float = 1.0, /) -> None:
+    def push(self, queue: int, jobs: Jobs, replicas: int = 0, timeout: float = 1.0, /) -> None:
         """Result: (added, folded, [places of refused jobs], what was said of too few replicas or None)."""
     def layout(self, queue: int, /) -> None:
         """Result: shards_count as Redis has it, 0 when there is no such queue."""

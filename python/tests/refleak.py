@@ -35,7 +35,7 @@ def load_native(folder: str) -> Any:
 native = load_native(sys.argv[1])
 
 from seriatim import _errors  # noqa: E402
-from support.native import link, queue_settings, row, runner, take  # noqa: E402
+from support.native import jobs, link, queue_settings, row, runner, take  # noqa: E402
 from support.redis_server import RedisServer  # noqa: E402
 
 
@@ -62,7 +62,7 @@ def json() -> None:
 
 
 def operators(one: Any, queue: int) -> None:
-    one.push(queue, [row(b"a", {"n": 1}), row(b"a", 2), row(b"\xff", 3)])
+    one.push(queue, jobs(row(b"a", {"n": 1}), row(b"a", 2), row(b"\xff", 3)))
     one.drive(10)
     for begin in (
         lambda: one.query(queue, 0, False, b"-", b"+", 10, -1, None),
@@ -80,10 +80,27 @@ def operators(one: Any, queue: int) -> None:
         one.result()
 
 
+def plain() -> None:
+    every = {"id": "\xe4", "payload": {"a": [1, "b"]}, "score": 1, "perform_in": 2.0, "delay": None, "context": None}
+    read = native.jobs([every, {"id": 1}, {"id": b"a", "delay": 10**400}, {"id": "a", "payload": {1: 2}}], asked, True)
+    assert len(read) == 4
+    for value in ({}, {"id": "\ud800"}, {"id": 1, "payload": object()}, {"id": 1, "unknown": 1}, 7):
+        raises(ValueError, native.jobs, [every, value], refused, True)
+
+
+def asked(job: Any, place: int) -> Any:
+    return row(b"asked")
+
+
+def refused(job: Any, place: int) -> Any:
+    raise ValueError(job)
+
+
 def refusals(one: Any, queue: int) -> None:
-    raises(TypeError, one.push, queue, [row(b"a"), (1,)])
-    raises(TypeError, one.push, queue, [("id", b"1", None, 0, 0.0, -1, None, None)])
-    raises(_errors.Invalid, one.push, queue, [row(b"a"), row(b"")])
+    raises(TypeError, one.push, queue, [row(b"a")])
+    raises(TypeError, jobs, row(b"a"), (1,))
+    raises(TypeError, jobs, ("id", b"1", None, 0, 0.0, -1, None, None))
+    raises(_errors.Invalid, one.push, queue, jobs(row(b"a"), row(b"")))
     raises(_errors.Invalid, one.query, queue, 77, False, None, None, 10, -1, [b"a"])
     raises(TypeError, one.action, queue, 7, [b"a", "b"])
     raises(_errors.Invalid, native.Link, "http://x", "ns", None, 0)
@@ -105,9 +122,11 @@ def deliveries(node: Any) -> None:
     delivery.reject(0, [0], b"x")
     delivery.extend(0, 1.0)
     delivery.done_all()
-    delivery.settle()
+    (delivery.ids(), delivery.elapsed())
+    raises(TypeError, node.take, 0, 0, node)
+    assert node.take(0, 0.001, delivery) is None
     raises(_errors.Closed, delivery.settle)
-    assert node.take(0, 0.001) is None
+    raises(_errors.Closed, node.take, 0, 0, delivery)
     node.stats()
     node.event()
     node.candidates(0, 5)
@@ -162,15 +181,15 @@ def after_the_end(thing: Any, *names: str) -> None:
 
 def stepped(one: Any, queue: int) -> None:
     """As an event loop drives it; and a wait that ends early."""
-    one.push(queue, [row(b"s")], 0, 1.0)
+    one.push(queue, jobs(row(b"s")), 0, 1.0)
     while not one.step():
         one.fileno(), one.wants(), one.timeout()
         time.sleep(0.001)
     one.result()
     one.url
-    one.push(queue, [row(b"s")], 1, 0.001)  # there is no replica
+    one.push(queue, jobs(row(b"s")), 1, 0.001)  # there is no replica
     assert "0 of 1" in one.drive(10)[3]
-    raises(_errors.Invalid, one.push, queue, [row(b"s")], -1, 1.0)
+    raises(_errors.Invalid, one.push, queue, jobs(row(b"s")), -1, 1.0)
     with contextlib.suppress(_errors.TimeoutError):
         one.metrics(queue)
         one.drive(0)
@@ -181,7 +200,7 @@ def stepped(one: Any, queue: int) -> None:
 
 
 def unreadable(node: Any, one: Any, queue: int) -> None:
-    one.push(queue, [(b"u", b"{broken", None, 0, 0.0, -1, None, None), row(b"u", 1)])
+    one.push(queue, jobs((b"u", b"{broken", None, 0, 0.0, -1, None, None), row(b"u", 1)))
     one.drive(10)
     delivery = take(node)
     assert delivery.payloads_by_id() is None
@@ -238,12 +257,13 @@ def main() -> None:
         with runner(redis) as node:
 
             def taken() -> None:
-                one.push(queue, [row(b"a", {"n": 1}), row(b"a", 2)])
+                one.push(queue, jobs(row(b"a", {"n": 1}), row(b"a", 2)))
                 one.drive(10)
                 deliveries(node)
 
             scenes: list[tuple[str, Callable[[], None], int]] = [
                 ("json", json, 3000),
+                ("plain", plain, 1000),
                 ("refusals", lambda: refusals(one, queue), 200),
                 ("deliveries", taken, 300),
                 ("unreadable", lambda: unreadable(node, one, queue), 300),

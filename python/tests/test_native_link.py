@@ -16,7 +16,7 @@ import pytest
 
 import seriatim
 from seriatim import _native
-from support.native import link, queue_settings, row
+from support.native import jobs, link, queue_settings, row
 from support.redis_server import RedisServer
 
 
@@ -57,7 +57,7 @@ def test_round_trip(redis: RedisServer) -> None:
     queue = one.queue(queue_settings(shards=2))
     one.layout(queue)
     assert one.drive() == 2
-    one.push(queue, [row(b"a", {"n": 1}), row(b"a", {"n": 2}), row(b"\xff", None)])
+    one.push(queue, jobs(row(b"a", {"n": 1}), row(b"a", {"n": 2}), row(b"\xff", None)))
     assert one.drive(5) == (2, 1, [], None)
     one.query(queue, 0, False, b"-", b"+", 10, -1, None)
     records = {record["id"]: record for record in one.drive()}
@@ -85,7 +85,7 @@ def test_refused_places(redis: RedisServer) -> None:
     one = link(redis)
     name, shards, batch, retries, fold, _, exhausted, ttr, serial, priority = queue_settings()
     queue = one.queue((name, shards, batch, retries, fold, "reject", exhausted, ttr, serial, priority))
-    one.push(queue, [row(b"a"), row(b"b"), row(b"a"), row(b"b")])
+    one.push(queue, jobs(row(b"a"), row(b"b"), row(b"a"), row(b"b")))
     assert one.drive() == (2, 0, [2, 3], None)
 
 
@@ -104,7 +104,7 @@ def test_stepped(redis: RedisServer) -> None:
     one = link(redis)
     assert (one.fileno(), one.timeout()) == (-1, None)
     queue = one.queue(queue_settings())
-    one.push(queue, [row(b"a")])
+    one.push(queue, jobs(row(b"a")))
     with pytest.raises(RuntimeError, match="not ended"):
         one.result()
     step_to_the_end(one)
@@ -120,15 +120,17 @@ def test_what_cannot_be(redis: RedisServer) -> None:
     with pytest.raises(TypeError, match="tuple of 10"):
         one.queue(())  # type: ignore[arg-type]
     with pytest.raises(seriatim.Invalid, match="no queue with the number 99"):
-        one.push(99, [])
+        one.push(99, jobs())
     with pytest.raises(TypeError, match="tuple of 8"):
-        one.push(queue, [(1,)])  # type: ignore[list-item]
+        one.push(queue, jobs((1,)))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="expected bytes, not str"):
-        one.push(queue, [("id", b"1", None, 0, 0.0, -1, None, None)])  # type: ignore[list-item]
+        one.push(queue, jobs(("id", b"1", None, 0, 0.0, -1, None, None)))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="expected Jobs, not list"):
+        one.push(queue, [row(b"a")])  # type: ignore[arg-type]
     with pytest.raises(seriatim.Invalid, match=r"jobs\[1\]"):
-        one.push(queue, [row(b"a"), row(b"")])
+        one.push(queue, jobs(row(b"a"), row(b"")))
     with pytest.raises(seriatim.Invalid):
-        one.push(queue, [row(b"a", when=7)])
+        one.push(queue, jobs(row(b"a", when=7)))
     with pytest.raises(seriatim.Invalid):
         one.query(queue, 77, False, None, None, 10, -1, None)
     with pytest.raises(seriatim.Invalid, match="limit"):
@@ -139,16 +141,16 @@ def test_what_cannot_be(redis: RedisServer) -> None:
         _native.Link("http://x", "ns", None, 0)
     with pytest.raises(TypeError, match="already"):
         one.__init__(redis.url, "ns", None, 0)  # type: ignore[misc]
-    one.push(queue, [])
+    one.push(queue, jobs())
     assert one.drive() == (0, 0, [], None)
-    one.push(queue, [row(b"a")])
+    one.push(queue, jobs(row(b"a")))
     assert one.drive() == (1, 0, [], None)
 
 
 def test_begun_twice(redis: RedisServer) -> None:
     one = link(redis)
     queue = one.queue(queue_settings())
-    one.push(queue, [row(b"a")])
+    one.push(queue, jobs(row(b"a")))
     with pytest.raises(seriatim.Invalid, match="busy"):
         one.metrics(queue)
     assert one.drive() == (1, 0, [], None)
@@ -210,10 +212,10 @@ def raise_interruption(number: int, frame: FrameType | None) -> None:
 def test_f20_a_handler_that_raises_ends_the_wait(redis: RedisServer) -> None:
     one = link(redis)
     queue = one.queue(queue_settings())
-    one.push(queue, [row(b"before")])
+    one.push(queue, jobs(row(b"before")))
     one.drive()
     with on_usr1(raise_interruption), frozen(redis), signalled_after(0.2):
-        one.push(queue, [row(b"a")])
+        one.push(queue, jobs(row(b"a")))
         with pytest.raises(Interruption) as caught:
             one.drive()
         assert time.monotonic() - caught.value.args[0] < 3
@@ -282,16 +284,16 @@ def in_child(body: Use) -> int:
 def test_fork(redis: RedisServer) -> None:
     one = link(redis)
     queue = one.queue(queue_settings())
-    one.push(queue, [row(b"a")])
+    one.push(queue, jobs(row(b"a")))
     one.drive()
     fd = one.fileno()
-    one.push(queue, [row(b"b")])
+    one.push(queue, jobs(row(b"b")))
 
     def child() -> None:
         with pytest.raises(seriatim.Closed):
             one.drive()
         assert one.fileno() == -1
-        one.push(queue, [row(b"c")])
+        one.push(queue, jobs(row(b"c")))
         assert one.drive() == (1, 0, [], None)
 
     assert in_child(child) == 0

@@ -21,13 +21,17 @@ def row(id: bytes, payload: Any = None, when: int = 0, time: float = 0.0) -> _na
     return (id, _native.dump(payload, "payload"), None, when, time, -1, None, None)
 
 
+def jobs(*rows: _native.JobRow) -> _native.Jobs:
+    return _native.jobs(list(rows), lambda row, place: row, False)
+
+
 def link(redis: RedisServer) -> _native.Link:
     return _native.Link(redis.url, NAMESPACE, None, 0)
 
 
 def push(redis: RedisServer, *rows: _native.JobRow, settings: _native.QueueSettings | None = None) -> Any:
     one = link(redis)
-    one.push(one.queue(settings or queue_settings()), list(rows))
+    one.push(one.queue(settings or queue_settings()), jobs(*rows))
     return one.drive(10)
 
 
