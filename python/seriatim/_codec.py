@@ -80,11 +80,13 @@ RAW = Raw()
 
 def of(setting: CodecSetting) -> Codec:
     """The codec of a worker's setting."""
-    if setting == "json":
-        return JSON
+    if setting is None:
+        return _module_wide()
+    if isinstance(setting, tuple):
+        return Own(*setting)
     if setting == "raw":
         return RAW
-    return Own(*setting) if isinstance(setting, tuple) else _module_wide()
+    return JSON
 
 
 def _module_wide() -> Codec:

@@ -12,7 +12,7 @@ from concurrent.futures import Future, wait
 from types import TracebackType
 from typing import TypeVar
 
-from . import _redis_url
+from . import _native, _redis_url
 from ._connection import Connection
 from ._errors import Error, Invalid, PoolTimeout
 from ._settings import settings
@@ -79,15 +79,15 @@ class Pool:
         self._timeout = timeout
         self._connect = connect
         self._version = version
-        self._pid = os.getpid()
+        self._forks = _native.forks()
         self._lock = threading.RLock()
         self._idle: list[Connection] = []
-        self._lent: weakref.WeakSet[Loan] = weakref.WeakSet()
+        self._lent: set[weakref.ref[Loan]] = set()
         self._waiting: deque[Loan] = deque()
         self._discarded = False
 
     def fits(self) -> bool:
-        return self._version == settings.connection_changes and self._pid == os.getpid()
+        return self._version == settings.connection_changes and self._forks == _native.forks()
 
     def lend(self) -> Loan:
         """For `with` and `async with`, which give the connection."""
@@ -95,7 +95,7 @@ class Pool:
 
     def discard(self) -> None:
         """Closes what is idle now, and the rest when it comes back."""
-        if self._pid == os.getpid():
+        if self._forks == _native.forks():
             with self._lock:
                 self._discarded = True
                 self._close_idle()
@@ -104,6 +104,7 @@ class Pool:
         """Gives the loan its connection, or a place in the line."""
         with self._lock:
             if not self._take(loan):
+                loan.served = Future()
                 self._waiting.append(loan)
 
     def give_up(self, loan: Loan) -> None:
@@ -116,13 +117,13 @@ class Pool:
 
     def end(self, loan: Loan) -> None:
         """Takes the connection back, if there is one, and serves who waits."""
-        if self._pid != os.getpid():
+        if self._forks != _native.forks():
             loan.connection = None
             return
         with self._lock:
             self._leave_line(loan)
             connection, loan.connection = loan.connection, None
-            self._lent.discard(loan)
+            self._lent.discard(weakref.ref(loan))
             if connection is not None and connection.usable:
                 self._idle.append(connection)
             self._serve()
@@ -134,12 +135,16 @@ class Pool:
     def _take(self, loan: Loan) -> bool:
         if self._idle:
             loan.connection = self._idle.pop()
-        elif len(self._lent) < self._size:
+        elif len(self._lent) < self._size or self._some_lost():
             loan.connection = self._connect()
         else:
             return False
-        self._lent.add(loan)
+        self._lent.add(weakref.ref(loan))
         return True
+
+    def _some_lost(self) -> bool:
+        self._lent = {loan for loan in self._lent if loan() is not None}
+        return len(self._lent) < self._size
 
     def _serve(self) -> None:
         while self._waiting and self._take(self._waiting[0]):
@@ -162,10 +167,12 @@ class Loan:
     connection as it should be, what was begun is dropped.
     """
 
+    __slots__ = ("_pool", "connection", "served", "__weakref__")
+    served: Future[None]  # of one that waits
+
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self.connection: Connection | None = None
-        self.served: Future[None] = Future()
 
     def __enter__(self) -> Connection:
         try:
