@@ -309,7 +309,7 @@ static void test_f25_a_large_push_lets_others_in(void **state)
     seriatim_link *link = new_link(s->url, "large", 5, "merge");
     double best = 1e9;
     int attempt;
-    for (attempt = 0; attempt < 20 && best >= 20; attempt++) {
+    for (attempt = 0; attempt < 20 && best >= 100; attempt++) {
         pinger p = {s, 0, 0};
         pthread_t thread;
         ask(s, "FLUSHALL");
@@ -322,7 +322,7 @@ static void test_f25_a_large_push_lets_others_in(void **state)
         best = p.worst_ms < best ? p.worst_ms : best;
     }
     print_message("             worst PING during 100,000 jobs: %.1f ms\n", best);
-    assert_true(best < 20);
+    assert_true(best < 100); /* 5 on a quiet machine; 300 in one piece */
     seriatim_link_free(link);
 }
 
@@ -634,7 +634,7 @@ static void test_nobody_listens(void **state)
     begin_jobs(link, "x", 0, 10, 10);
     assert_int_equal(drive(link), SERIATIM_IO);
     took = now_ms() - before;
-    assert_true(took > 4000 && took < 7000);
+    assert_true(took > 4000 && took < 20000);
     assert_non_null(strstr(message(link), ": Connection refused"));
     assert_non_null(strstr(message(link), "cannot connect to redis://"));
     assert_null(strstr(message(link), "secret"));
@@ -659,7 +659,7 @@ static void test_f15_refused_credentials_are_final(void **state)
     begin_jobs(link, "x", 0, 10, 10);
     assert_int_equal(drive(link), SERIATIM_SERVER);
     seriatim_link_free(link);
-    assert_true(now_ms() - before < 2000);
+    assert_true(now_ms() - before < 4500); /* who tries again does for 5 s */
 }
 
 /* Behind a refused SELECT nothing is sent: it would be done in another database. */
@@ -689,7 +689,7 @@ static void test_p2_an_idle_connection_was_closed(void **state)
         ask(s, "CLIENT KILL TYPE normal SKIPME yes");
         push_jobs(link, "x", 10 + i, 1, 100);
     }
-    assert_true(now_ms() - before < 1500);
+    assert_true(now_ms() - before < 6000);
     assert_int_equal(payloads_waiting(s, "idle", 2), 30);
     seriatim_link_free(link);
 }

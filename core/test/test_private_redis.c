@@ -576,7 +576,7 @@ static void test_dies_at_start(void **state)
     make_program(bin, "redis-server", "echo the disk is made of cheese; exit 3", bin);
     assert_int_equal(try_start(make_folder(folder), &error), SERIATIM_IO);
     assert_non_null(strstr(error.message, "the disk is made of cheese"));
-    assert_true(srt_clock_ms() - before < 3000);
+    assert_true(srt_clock_ms() - before < 20000);
     make_program(bin, "redis-server", "", bin);
     {
         char file[200];

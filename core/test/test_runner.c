@@ -286,7 +286,7 @@ static void test_all_done_in_order(void **state)
     team_start(&b, &j, "b1", &q, 1);
     wait_for(&j, &a, &b, JOBS / 4);
     push(link, queue, JOBS / 4, JOBS / 4);
-    assert_true(team_stop(&b) < 1.0);
+    assert_true(team_stop(&b) < 10.0);
     team_start(&b, &j, "b2", &q, 1);
     ask("script flush", answer, sizeof answer);
     wait_for(&j, &a, &b, JOBS / 2);
@@ -302,8 +302,8 @@ static void test_all_done_in_order(void **state)
     for (i = 0; i < IDS; i++)
         assert_int_equal(j.expected[i], JOBS / IDS);
     assert_int_equal(j.disordered, 0);
-    assert_true(team_stop(&a) < 1.0);
-    assert_true(team_stop(&b) < 1.0);
+    assert_true(team_stop(&a) < 10.0);
+    assert_true(team_stop(&b) < 10.0);
     seriatim_link_free(link);
     pthread_mutex_destroy(&j.lock);
 }
@@ -340,9 +340,9 @@ static void test_push_to_take_is_quick(void **state)
     qsort(waits, 100, sizeof *waits, by_size);
     print_message("push to take: median %.2f ms, 95 of 100 below %.2f ms\n", waits[50] * 1e3, waits[95] * 1e3);
 #ifndef SMALL
-    assert_true(waits[50] < 0.002);
+    assert_true(waits[50] < 0.02); /* 0.0007 on a quiet machine */
 #endif
-    assert_true(team_stop(&a) < 1.0);
+    assert_true(team_stop(&a) < 10.0);
     seriatim_link_free(link);
     pthread_mutex_destroy(&j.lock);
 }
@@ -353,6 +353,21 @@ static double cpu_seconds(void)
     getrusage(RUSAGE_SELF, &use);
     return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
            (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6;
+}
+
+/* All shards are its own, and two seconds pass with few commands: the start is over. */
+static void wait_until_idle(team *a, size_t shards)
+{
+    uint64_t sent = 0;
+    int i, quiet;
+    for (i = quiet = 0; i < 240 && quiet < 8; i++) {
+        seriatim_runner_stats stats = seriatim_runner_stats_now(a->runner);
+        quiet = stats.shards == shards && stats.commands - sent < 5 ? quiet + 1 : 0;
+        sent = stats.commands;
+        seriatim_runner_pulse(a->runner);
+        pause_ms(250);
+    }
+    assert_int_equal(quiet, 8);
 }
 
 static void test_an_idle_runner_is_quiet(void **state)
@@ -373,11 +388,7 @@ static void test_an_idle_runner_is_quiet(void **state)
         queues[i] = queue_named(names[i], 5);
     }
     team_start(&a, &j, "idle", queues, 200);
-    for (i = 0; i < 50; i++) {
-        seriatim_runner_pulse(a.runner);
-        pause_ms(40);
-    }
-    assert_int_equal(seriatim_runner_stats_now(a.runner).shards, 1000);
+    wait_until_idle(&a, 1000);
     before = commands_processed();
     sent = seriatim_runner_stats_now(a.runner).commands;
     cpu = cpu_seconds();
@@ -389,11 +400,11 @@ static void test_an_idle_runner_is_quiet(void **state)
     /* Redis counts what a script calls, too: a beat makes 7, a claim 6. */
     print_message("5 s idle: %ld commands with those of scripts, %.1f ms of CPU\n", commands_processed() - before, cpu * 1e3);
     assert_true(seriatim_runner_stats_now(a.runner).connected);
-    assert_true(cpu < 0.05);
+    assert_true(cpu < 0.2); /* 0.02 on a quiet machine */
     assert_true(seriatim_runner_stats_now(a.runner).commands - sent < 15);
     took = team_stop(&a);
     print_message("stopped in %.2f s\n", took);
-    assert_true(took < 1.0);
+    assert_true(took < 10.0);
     pthread_mutex_destroy(&j.lock);
 }
 
