@@ -52,6 +52,20 @@ RSpec.describe "the error boundary" do
     end
   end
 
+  # One after another on one thread, so that each finds the delivery of the one before in the same place.
+  it "F9 counts each of them, too, where nothing but perform is called" do
+    plain = plain_worker("Leave", shards_count: 1) { |payloads| leave.fetch(payloads.keys.first).first.call unless payloads.key?("good") }
+    plain.define_singleton_method(:retry_in) { |_| 60 }
+    leave.each_key { |name| plain.perform_async([{ id: "good" }, { id: name }]) }
+    server = serve(plain, threads: 1)
+    eventually { plain.metrics[:retries] == leave.size && plain.metrics.values_at(:busy, :fresh).sum.zero? }
+    leave.each do |name, (_, message)|
+      expect(plain.queries.fetch([name]).first).to include(retry_count: 0, error: message.is_a?(Regexp) ? match(message) : start_with(message)), name
+    end
+    expect(server.stop(2)).to be(true)
+    expect(plain.metrics).to include(failed: leave.size, busy: 0)
+  end
+
   it "F9 leaving perform in each of these ways again and again harms no neighbour", limit: 600 do
     times = Figures.count(100, 1000)
     recorder = worker("Leave", max_retry_count: times - 1) { |payloads, _| leave.fetch(payloads.values.first.first).first.call if payloads.keys.first.start_with?("bad") }

@@ -60,7 +60,7 @@ module Seriatim
 
     # Interrupts from other threads wait, so that what is rescued is the logger's own.
     def add(logger, level, event)
-      Thread.handle_interrupt(Object => :never) do
+      Thread.handle_interrupt(Interrupts::MASKED) do
         logger.add(level, event)
       rescue Exception # rubocop:disable Lint/RescueException
         nil

@@ -11,10 +11,10 @@ module Seriatim
       # The pool of this process: a child of fork gets a new one.
       def current
         pool = @current
-        return pool if pool && pool.pid == Process.pid
+        return pool if pool && pool.generation == Native.generation
 
         LOCK.synchronize do
-          @current = nil unless @current&.pid == Process.pid
+          @current = nil unless @current&.generation == Native.generation
           @current ||= configured
         end
       end
@@ -35,13 +35,13 @@ module Seriatim
       end
     end
 
-    attr_reader :pid
+    attr_reader :generation
 
     def initialize(size, timeout, &connect)
       @size = size
       @timeout = timeout
       @connect = connect
-      @pid = Process.pid
+      @generation = Native.generation
       @lock = Mutex.new
       @returned = ConditionVariable.new
       @idle = []
@@ -58,10 +58,10 @@ module Seriatim
     # an answer has dropped its socket by then.
     # @raise [PoolTimeout]
     def with
-      Thread.handle_interrupt(Object => :never) do
+      Thread.handle_interrupt(Interrupts::MASKED) do
         connection = checkout
         begin
-          Thread.handle_interrupt(Object => :immediate) { yield connection }
+          Thread.handle_interrupt(Interrupts::UNMASKED) { yield connection }
         ensure
           checkin(connection)
         end
@@ -85,7 +85,7 @@ module Seriatim
         left = deadline - monotonic
         raise PoolTimeout, "no free connection in #{@timeout} s: all #{@size} are in use (client_pool_size)" unless left.positive?
 
-        Thread.handle_interrupt(Object => :immediate) { @returned.wait(@lock, left) }
+        Thread.handle_interrupt(Interrupts::UNMASKED) { @returned.wait(@lock, left) }
       end
       found
     end

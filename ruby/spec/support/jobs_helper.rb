@@ -28,6 +28,18 @@ module JobsHelper
     end
   end
 
+  # A worker for which nothing but perform is called: it takes no batch, and no line is logged of a job that is done.
+  def plain_worker(name = "Plain", **settings, &perform)
+    Seriatim.logger.level = Logger::INFO
+    Module.new do
+      extend Seriatim::Worker
+      self.queue_name = name
+      settings.each { |field, value| public_send(:"#{field}=", value) }
+      define_singleton_method(:perform) { |payloads_by_id| perform.call(payloads_by_id) }
+      define_singleton_method(:retry_in) { |_count| 0.05 }
+    end
+  end
+
   # A running server; stopped after the example.
   def serve(*workers, **options)
     server = Seriatim::Server.new(workers: workers, **options)
