@@ -4,7 +4,8 @@
 
 #include "seriatim.h"
 
-static inline int seriatim_runner_settle_and_take(seriatim_runner *runner, seriatim_delivery *settled, size_t group, seriatim_delivery **next)
+static inline int seriatim_runner_settle_and_take(seriatim_runner *runner, seriatim_delivery *settled, size_t group,
+                                                  seriatim_delivery **next)
 {
     if (settled)
         seriatim_runner_settle(runner, settled);

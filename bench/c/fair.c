@@ -1,8 +1,10 @@
 /*
- * fair.c - `fair SCENE RATE SECONDS`: from push to perform of ordinary ids, each new, RATE a second in slices of 100, beside a difficult one.
+ * fair.c - `fair SCENE RATE SECONDS`: from push to perform of ordinary ids beside a difficult one. The ordinary ones are new each,
+ * RATE a second in slices of 100.
  *
- *   base: none. hot: an id that collects 100,000 payloads, becomes due with all of them, and is pushed to on and on. slow: an id
- *   whose jobs take a second. failing: an id that fails again and again, without any pause. BENCH_FOLD is the queue's (merge).
+ *   base: none. hot: an id that has collected 100,000 payloads becomes due while 5,000 more a second are pushed to it.
+ *   slow: an id whose jobs take a second. failing: an id that fails each time and is due again at once.
+ *   BENCH_FOLD is the queue's (merge).
  *   Prints the median and the 99th percentile in milliseconds, the ordinary jobs performed a second, and how often the difficult
  *   id was performed with how many payloads in all. REDIS_URL, BENCH_THREADS (5).
  */
@@ -16,9 +18,12 @@
 #include "blank.h"
 
 #define SLICE 100
+#define DIFFICULT "difficult"
 #define WARM_UP 1.0         /* seconds without measuring */
-#define HOT_PAYLOADS 100000 /* that it is due with */
-#define HOT_SHARE 0.6       /* of the time, until it is due; all of them are pushed in nine tenths of it */
+#define HOT_PAYLOADS 100000
+#define HOT_DUE 0.3         /* of the time, until they are due */
+#define HOT_PAUSE 0.02      /* seconds from slice to slice */
+#define ODD_PAUSE 0.05      /* from push to push of another difficult id */
 #define SLOW_SECONDS 1.0
 
 typedef enum scene { BASE, HOT, SLOW, FAILING } scene;
@@ -106,25 +111,42 @@ static void *push_ordinary(void *argument)
     return NULL;
 }
 
-/* The difficult id's: the same id again and again; to a hot one `SLICE` payloads a call. */
+static void push_difficult(producer *p, long first, int count, double delay)
+{
+    char payload[32];
+    int i;
+    producer_begin(p, p->queue);
+    for (i = 0; i < count; i++)
+        producer_add(p, DIFFICULT, strlen(DIFFICULT), payload, (size_t)snprintf(payload, sizeof payload, "%ld", first + i),
+                     delay);
+    producer_send(p);
+}
+
+static void collect_hot(const course *c)
+{
+    producer p;
+    long number;
+    producer_open(&p, c->queue);
+    for (number = 0; number < HOT_PAYLOADS; number += 1000)
+        push_difficult(&p, number, 1000, 3600);
+    producer_close(&p);
+}
+
+/* By "earlier" a push without a delay makes an id due that was delayed. */
 static void *push_odd(void *argument)
 {
     course *c = argument;
-    double hot_seconds = c->seconds * HOT_SHARE, due = c->start + hot_seconds, next = c->start;
-    double pause = c->scene == HOT ? hot_seconds * 0.9 / (HOT_PAYLOADS / SLICE) : 0.01;
-    int slice = c->scene == HOT ? SLICE : 1, i;
-    long number = 0;
+    double next = c->start, pause = c->scene == HOT ? HOT_PAUSE : ODD_PAUSE;
+    int slice = c->scene == HOT ? SLICE : 1;
+    long number = HOT_PAYLOADS;
+    seriatim_queue_settings queue = c->queue;
     producer p;
-    char payload[32];
-    producer_open(&p, c->queue);
-    for (; !ends(c); next += pause) {
-        double delay;
+    queue.on_waiting = "earlier";
+    producer_open(&p, queue);
+    for (; !ends(c); next += pause, number += slice) {
+        int due = c->scene != HOT || next >= c->start + HOT_DUE * c->seconds;
         sleep_until(next);
-        delay = c->scene == HOT && due > now() ? due - now() : 0;
-        producer_begin(&p, p.queue);
-        for (i = 0; i < slice; i++)
-            producer_add(&p, "difficult", 9, payload, (size_t)snprintf(payload, sizeof payload, "%ld", number++), delay);
-        producer_send(&p);
+        push_difficult(&p, number, slice, due ? 0 : 3600);
     }
     producer_close(&p);
     return NULL;
@@ -193,6 +215,8 @@ int main(int argc, char **argv)
     hold_signals();
     server_make(&s, perform, &c);
     server_worker(&s, c.queue);
+    if (c.scene == HOT)
+        collect_hot(&c);
     server_start(&s);
     server_watch(&s, 1);
     run(&c, &s);

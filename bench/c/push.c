@@ -35,8 +35,8 @@ int main(int argc, char **argv)
         producer_numbers(&p, 0, 0, 0, payload);
     start = now();
     for (at = 0; at < count; at += slice, turn++)
-        producer_numbers(&p, queues ? (size_t)(turn % queues) : 0, first + at, first + (at + slice < count ? at + slice : count) - 1,
-                         payload);
+        producer_numbers(&p, queues ? (size_t)(turn % queues) : 0, first + at,
+                         first + (at + slice < count ? at + slice : count) - 1, payload);
     printf("%.9f\n", now() - start);
     producer_close(&p);
     return 0;

@@ -5,7 +5,9 @@ class CPrograms
   SOURCES = File.expand_path("../c", __dir__)
   FOLDER = File.expand_path("../../tmp/bench/c", __dir__)
 
-  def self.build(folder = FOLDER, core = "#{File.dirname(SOURCES, 2)}/core") = system("#{SOURCES}/build", folder, core) || raise("bench/c could not be built")
+  def self.build(folder = FOLDER, core = "#{File.dirname(SOURCES, 2)}/core")
+    system("#{SOURCES}/build", folder, core) || raise("bench/c could not be built")
+  end
 
   def initialize(redis)
     @redis = redis

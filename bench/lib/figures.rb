@@ -25,11 +25,12 @@ class Figures
 
   def table
     widths = [@columns, *@rows].transpose.map { |cells| cells.map { |cell| cell.to_s.size }.max }
-    [@columns, *@rows].map { |row| row.each_with_index.map { |cell, i| i.zero? ? cell.to_s.ljust(widths[i]) : cell.to_s.rjust(widths[i]) }.join("  ") }
+    [@columns, *@rows].map { |row| [row.first.ljust(widths.first), *numbers(row, widths)].join("  ") }
   end
 
+  def numbers(row, widths) = row.zip(widths).drop(1).map { |cell, width| cell.to_s.rjust(width) }
+
   def verdict(goal)
-    format("%<text>s: %<measured>.2f (at most %<limit>g) %<met>s",
-           text: goal[:text], measured: goal[:measured], limit: goal[:limit], met: goal[:measured] <= goal[:limit] ? "met" : "NOT MET")
+    format("%<text>s: %<measured>.2f (at most %<limit>g) %<met>s", **goal, met: goal[:measured] <= goal[:limit] ? "met" : "NOT MET")
   end
 end

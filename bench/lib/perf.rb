@@ -25,7 +25,9 @@ class Perf
   end
 
   # @return [Array<Row>] the symbols with the most samples
-  def symbols(count) = @samples.max_by(count) { |_, number| number }.map { |(symbol, object), number| Row.new(share(number), symbol, object) }
+  def symbols(count)
+    @samples.max_by(count) { |_, number| number }.map { |(symbol, object), number| Row.new(share(number), symbol, object) }
+  end
 
   # @return [Array<Row>] the files with the most samples; no symbol
   def objects(count)
@@ -43,8 +45,8 @@ class Perf
   end
 
   def report
-    command = ["perf", "report", "-i", @data, "--stdio", "--no-children", "-g", "none", "--percent-limit", "0", "--fields", "sample,dso,sym"]
-    IO.popen(command, err: File::NULL, &:readlines).filter_map do |line|
+    listing = %w[--stdio --no-children -g none --percent-limit 0 --fields sample,dso,sym]
+    IO.popen(["perf", "report", "-i", @data, *listing], err: File::NULL, &:readlines).filter_map do |line|
       match = LINE.match(line) or next
       [match[1].to_i, match[2], match[4]]
     end
