@@ -154,13 +154,14 @@ static int channel_connect(runner_channel *c, int64_t now)
 
 static int channel_write(runner_channel *c)
 {
-    size_t written;
+    size_t written, done = 0;
     int status = SERIATIM_OK;
-    while (c->out.len > 0 && status == SERIATIM_OK) {
-        status = srt_transport_write(c->transport, c->out.data, c->out.len, &written);
+    while (done < c->out.len && status == SERIATIM_OK) {
+        status = srt_transport_write(c->transport, c->out.data + done, c->out.len - done, &written);
         if (status == SERIATIM_OK)
-            srt_bytes_consume(&c->out, written);
+            done += written;
     }
+    srt_bytes_consume(&c->out, done);
     if (status == SERIATIM_OK && (srt_transport_wants(c->transport) & SERIATIM_WANT_WRITE))
         status = srt_transport_step(c->transport);
     return status == SERIATIM_AGAIN ? SERIATIM_OK : status;
@@ -512,7 +513,7 @@ static int runner_taken(seriatim_runner *r, size_t group, int status)
     srt_group *g = &r->node->groups[group];
     if (status == SERIATIM_AGAIN)
         g->waiting++;
-    else if (status == SERIATIM_OK && g->waiting > 0 && (g->ready_first || g->hooks || g->singles.first || g->died.first))
+    else if (status == SERIATIM_OK && g->waiting > 0 && (g->ready_count || g->hooks || g->singles.first || g->died.first))
         door_poke(&r->doors[group]);
     else if (status == SERIATIM_CLOSED)
         door_poke(&r->doors[group]);

@@ -165,6 +165,15 @@ int srt_session_again(srt_session *s, srt_request *r)
     return session_repeat(s, r, 0);
 }
 
+/* One text a connection is enough for all that were refused with it. A second refusal means that it was forgotten since. */
+static int session_teach(srt_session *s, srt_request *r)
+{
+    int by_text = r->repeated || !s->taught[r->script];
+    s->taught[r->script] = 1;
+    r->repeated = 1;
+    return session_repeat(s, r, by_text);
+}
+
 void srt_session_done(srt_session *s, srt_request *r)
 {
     if (r->tail.cap > 65536) {
@@ -248,9 +257,11 @@ int srt_session_connected(srt_session *s, const char *user, const char *password
     s->waiting = 0;
     s->connected = 1;
     s->greeting = 0;
+    memset(s->taught, 0, sizeof s->taught);
     status = session_greet(s, user, password, database, name);
     for (r = old; r; r = old) {
         old = r->next;
+        r->repeated = 0;
         if (status == SERIATIM_OK && s->greeting == 0)
             status = session_encode(s, r, 0);
         session_append(s, r);
@@ -349,7 +360,7 @@ int srt_session_next(srt_session *s, srt_request **request, srt_reply *reply, se
             if (session_greeted(s) != SERIATIM_OK)
                 return srt_fail_plain(error, SERIATIM_NOMEM);
         } else if (r->script != srt_script_none && reply_is_noscript(reply)) {
-            if (session_repeat(s, r, 1) != SERIATIM_OK)
+            if (session_teach(s, r) != SERIATIM_OK)
                 return srt_fail_plain(error, SERIATIM_NOMEM);
         } else {
             *request = r;

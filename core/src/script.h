@@ -3,7 +3,7 @@
  *
  * It does no I/O: bytes to send are read from `srt_session_output`, bytes received are given to
  * `srt_session_input`, and finished requests come out of `srt_session_next`. A script goes as EVALSHA; when Redis does
- * not know it, the same arguments go again as EVAL. Requests are kept until they are answered; after a reconnect all of
+ * not know it, the same arguments go again as EVAL, or as EVALSHA behind another's EVAL. Requests are kept until they are answered; after a reconnect all of
  * them are sent again, so everything that is asked through a session must be safe to repeat.
  */
 #ifndef SRT_SCRIPT_H
@@ -18,6 +18,7 @@ typedef enum srt_script {
 #define X(name, sha) srt_script_##name,
     SRT_SCRIPTS(X)
 #undef X
+        srt_script_count
 } srt_script;
 
 typedef struct srt_request {
@@ -27,6 +28,7 @@ typedef struct srt_request {
     size_t keys;
     srt_bytes tail; /* the arguments, encoded */
     int handshake;
+    int repeated; /* on this connection, after a NOSCRIPT */
     /* The caller's, to know what was asked. */
     int kind;
     size_t place;
@@ -44,6 +46,7 @@ typedef struct srt_session {
     size_t greeting;           /* greetings that have no answer: until then nothing else is sent */
     int connected;
     int masters_only;          /* each connection is asked for its ROLE; a replica ends it as SERIATIM_READONLY */
+    unsigned char taught[srt_script_count]; /* scripts whose text this connection has sent */
     int listens;               /* a subscriber: after the handshake, replies come unasked */
     uint64_t commands;         /* sent in all */
 } srt_session;

@@ -74,6 +74,34 @@ static void test_noscript_goes_again_as_text(void **state)
     srt_session_free(&s);
 }
 
+/* What was asked meanwhile comes behind the text, unless the script is forgotten again. */
+static void test_one_text_is_enough_for_a_connection(void **state)
+{
+    srt_session s;
+    srt_request *r;
+    seriatim_error error;
+    int i;
+    (void)state;
+    assert_int_equal(srt_session_init(&s, seriatim_default_allocator(), 0), SERIATIM_OK);
+    assert_int_equal(srt_session_connected(&s, NULL, NULL, 0, NULL), SERIATIM_OK);
+    for (i = 0; i < 3; i++)
+        ask(&s, i);
+    assert_int_equal(sends(&s, "EVALSHA\r\n"), 3);
+    assert_int_equal(hears(&s, "-NOSCRIPT x\r\n-NOSCRIPT x\r\n-NOSCRIPT x\r\n", &r, &error), SERIATIM_AGAIN);
+    assert_int_equal(sends(&s, "EVAL\r\n"), 1);
+    assert_int_equal(hears(&s, "+OK\r\n", &r, &error), SERIATIM_OK);
+    assert_int_equal(r->kind, 0);
+    srt_session_done(&s, r);
+    assert_int_equal(hears(&s, "-NOSCRIPT x\r\n", &r, &error), SERIATIM_AGAIN);
+    assert_int_equal(sends(&s, "EVAL\r\n"), 1);
+    srt_session_disconnected(&s);
+    assert_int_equal(srt_session_connected(&s, NULL, NULL, 0, NULL), SERIATIM_OK);
+    assert_int_equal(sends(&s, "EVALSHA\r\n"), 2);
+    assert_int_equal(hears(&s, "-NOSCRIPT x\r\n", &r, &error), SERIATIM_AGAIN);
+    assert_int_equal(sends(&s, "EVAL\r\n"), 1);
+    srt_session_free(&s);
+}
+
 static void test_all_go_again_after_a_reconnect_in_order(void **state)
 {
     srt_session s;
@@ -158,6 +186,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_noscript_goes_again_as_text),
+        cmocka_unit_test(test_one_text_is_enough_for_a_connection),
         cmocka_unit_test(test_all_go_again_after_a_reconnect_in_order),
         cmocka_unit_test(test_f15_a_refused_handshake_ends_the_connection),
         cmocka_unit_test(test_every_allocation_fails),
