@@ -63,6 +63,7 @@
 #include "check.c"
 #include "membership.c"
 #include "shard.c"
+#include "ready.c"
 #include "delivery.c"
 #include "node.c"
 #include "url.c"

@@ -233,14 +233,8 @@ static int take_batch(srt_node *node, srt_shard *s, int64_t now, seriatim_delive
         return take_later(node, s, now);
     while (d->count < count)
         d->jobs[d->count++] = srt_list_take(&s->ready);
-    srt_shard_list_ready(node, s);
-    if (s->listed && group->scheduler == SERIATIM_SEQ && group->ready_last != s) {
-        srt_job_list keep = s->ready;
-        memset(&s->ready, 0, sizeof s->ready);
-        srt_shard_list_ready(node, s);
-        s->ready = keep;
-        srt_shard_list_ready(node, s);
-    }
+    s->turn = group->turn++;
+    srt_ready_update(group, s);
     hold(node, d);
     if (srt_shard_wants_claim(node, s, now))
         srt_node_wake(node, s, now);
@@ -249,33 +243,14 @@ static int take_batch(srt_node *node, srt_shard *s, int64_t now, seriatim_delive
 }
 
 /* Not while it is unsure whether the shard is still ours. */
-static int may_run(const srt_shard *s)
+int srt_shard_may_run(const srt_shard *s)
 {
     return s->state == SRT_OWNED && !s->reconcile && (!s->queue->serial_shards || s->running == 0);
 }
 
-/* Is `a` to be taken before `b`? Seq goes round: whoever was taken from stands last in the list. */
-static int goes_before(int scheduler, const srt_shard *a, const srt_shard *b)
-{
-    if (scheduler == SERIATIM_SEQ)
-        return 0;
-    if (scheduler == SERIATIM_PRIORITY && a->queue->priority != b->queue->priority)
-        return a->queue->priority > b->queue->priority;
-    return a->ready.first->record.due_us < b->ready.first->record.due_us;
-}
-
-static srt_shard *choose(const srt_group *group)
-{
-    srt_shard *s, *best = NULL;
-    for (s = group->ready_first; s; s = s->ready_next)
-        if (may_run(s) && (!best || goes_before(group->scheduler, s, best)))
-            best = s;
-    return best;
-}
-
 static int single_may_run(const srt_node *node, const srt_job *job)
 {
-    if (!job || !may_run(job->shard))
+    if (!job || !srt_shard_may_run(job->shard))
         return 0;
     if (job->mode == 's')
         return node->held_count == 0 && node->solo == SRT_SOLO_READY;
@@ -311,7 +286,7 @@ int srt_node_take(srt_node *node, size_t number, int64_t now, seriatim_delivery 
     srt_shard *s;
     if (status != SERIATIM_AGAIN || !go_on)
         return status;
-    s = choose(group);
+    s = srt_ready_best(group);
     return s ? take_batch(node, s, now, out) : SERIATIM_AGAIN;
 }
 
@@ -319,22 +294,25 @@ int srt_node_take_from(srt_node *node, size_t number, seriatim_shard wanted, int
 {
     srt_group *group = &node->groups[number];
     int go_on, status = take_first(node, group, now, out, &go_on);
-    srt_shard *s;
+    size_t i;
     if (status != SERIATIM_AGAIN || !go_on)
         return status;
-    for (s = group->ready_first; s; s = s->ready_next)
-        if (s->worker == wanted.worker && s->index == wanted.shard && may_run(s))
+    for (i = 0; i < group->ready_count; i++) {
+        srt_shard *s = group->ready[i];
+        if (s->worker == wanted.worker && s->index == wanted.shard && srt_shard_may_run(s))
             return take_batch(node, s, now, out);
+    }
     return SERIATIM_AGAIN;
 }
 
 size_t srt_node_candidates(srt_node *node, size_t number, int64_t now, seriatim_candidate *list, size_t cap)
 {
-    size_t count = 0, at;
-    srt_shard *s;
-    for (s = node->groups[number].ready_first; s; s = s->ready_next) {
+    const srt_group *group = &node->groups[number];
+    size_t count = 0, at, i;
+    for (i = 0; i < group->ready_count; i++) {
+        const srt_shard *s = group->ready[i];
         seriatim_candidate c;
-        if (!may_run(s))
+        if (!srt_shard_may_run(s))
             continue;
         c.shard.worker = s->worker;
         c.shard.shard = s->index;

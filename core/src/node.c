@@ -111,6 +111,8 @@ static void free_groups(srt_node *n)
             srt_delivery_free(n, d);
         }
     }
+    for (i = 0; i < n->group_count; i++)
+        srt_free(n->mem, n->groups[i].ready, n->groups[i].ready_cap * sizeof *n->groups[i].ready);
     srt_free(n->mem, n->groups, n->group_cap * sizeof *n->groups);
 }
 
@@ -403,7 +405,7 @@ static srt_shard *find_shard(const srt_node *n, seriatim_shard wanted)
     return NULL;
 }
 
-static int take_fixed(srt_node *n)
+static void take_fixed(srt_node *n)
 {
     size_t i;
     for (i = 0; i < n->fixed_count; i++) {
@@ -417,7 +419,28 @@ static int take_fixed(srt_node *n)
         s->wanted = 1;
         s->group = n->fixed_group[i];
     }
+}
+
+/* Room for all shards of each group. */
+static int make_room(srt_node *n)
+{
+    size_t g, i;
+    for (g = 0; g < n->group_count; g++) {
+        void *ready = n->groups[g].ready;
+        size_t count = 0;
+        for (i = 0; i < n->shard_count; i++)
+            count += n->shards[i]->group == g;
+        if (srt_grow(n->mem, &ready, &n->groups[g].ready_cap, count, sizeof *n->groups[g].ready) != SERIATIM_OK)
+            return SERIATIM_NOMEM;
+        n->groups[g].ready = ready;
+    }
     return SERIATIM_OK;
+}
+
+static void unmake_shards(srt_node *n)
+{
+    while (n->shard_count > 0)
+        srt_free(n->mem, n->shards[--n->shard_count], sizeof **n->shards);
 }
 
 /* All layouts are known: makes the shards and begins to beat. */
@@ -437,12 +460,16 @@ static int make_shards(srt_node *n, int64_t now)
     for (worker = 0; worker < n->worker_count; worker++)
         for (i = 0; i < n->workers[worker]->shards_count; i++)
             if (add_shard(n, worker, i) != SERIATIM_OK) {
-                while (n->shard_count > 0)
-                    srt_free(n->mem, n->shards[--n->shard_count], sizeof **n->shards);
+                unmake_shards(n);
                 return SERIATIM_NOMEM;
             }
+    take_fixed(n);
+    if (make_room(n) != SERIATIM_OK) {
+        unmake_shards(n);
+        return SERIATIM_NOMEM;
+    }
     n->beat_at = now;
-    return take_fixed(n);
+    return SERIATIM_OK;
 }
 
 /* What fails here is asked for again by the next connection. */

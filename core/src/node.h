@@ -3,7 +3,7 @@
  *
  * Time is an argument, bytes go in and out, deliveries come out: no socket, no clock, no thread, no callback. node.c
  * holds the connections, layouts and timers; membership.c the heartbeat and who lives; shard.c what happens to one
- * shard; delivery.c what threads hold.
+ * shard; ready.c who is to be taken from next; delivery.c what threads hold.
  */
 #ifndef SRT_NODE_H
 #define SRT_NODE_H
@@ -97,8 +97,9 @@ struct srt_shard {
     size_t finished, finished_before;        /* in this window of 50 ms, in the one before */
     int64_t window_start;
 
-    srt_shard *ready_next, *ready_previous; /* in its group's list of shards that have ready ids */
-    int listed;
+    int listed;         /* among its group's shards that have ready ids */
+    size_t ready_place; /* there */
+    uint64_t turn;      /* when it was listed or last taken from, for the scheduler seq */
     int64_t wake_at; /* when to step; SRT_NEVER: not in the heap */
     size_t heap_place;
 };
@@ -107,7 +108,9 @@ typedef struct srt_group {
     int scheduler;
     size_t threads;
     size_t held;                     /* deliveries in threads' hands */
-    srt_shard *ready_first, *ready_last;
+    srt_shard **ready;               /* shards that have ready ids: a heap, see ready.c */
+    size_t ready_count, ready_cap;
+    uint64_t turn;
     srt_job_list singles;            /* unproven and suspect ids: handed out alone, first */
     srt_job_list died;               /* runs whose process died */
     size_t doubt_claims;             /* on their way */
@@ -220,7 +223,7 @@ void srt_node_quiet(srt_node *node, int64_t now);
 void srt_node_stop(srt_node *node, int64_t now);
 void srt_node_abandon(srt_node *node, int64_t now);
 
-/* ---- Between node.c, membership.c, shard.c and delivery.c ---------------------------------- */
+/* ---- Between node.c, membership.c, shard.c, ready.c and delivery.c ------------------------- */
 
 void srt_node_tell(srt_node *node, int kind, int64_t number, const char *format, ...) SRT_PRINTF(4, 5);
 void srt_node_wake(srt_node *node, srt_shard *shard, int64_t at); /* steps the shard at `at` or earlier */
@@ -242,10 +245,15 @@ void srt_shard_news(srt_node *node, srt_shard *shard, int64_t now); /* asks Redi
 int srt_shard_reply(srt_node *node, srt_request *r, const srt_reply *reply, int64_t now, seriatim_error *error);
 /* Its settle goes out with the next; the job is the shard's now. */
 void srt_shard_ended(srt_node *node, srt_shard *shard, srt_job *job, int64_t now);
-void srt_shard_list_ready(srt_node *node, srt_shard *shard); /* keeps the group's list true */
+int srt_shard_may_run(const srt_shard *shard); /* what it has ready may be handed out now */
 void srt_shard_forget(srt_node *node, srt_shard *shard);     /* frees what it holds */
 int srt_shard_wants_claim(srt_node *node, const srt_shard *shard, int64_t now);
 int srt_shard_idle(const srt_shard *shard);                  /* nothing claimed, running, pending or on its way */
+
+/* To be called when the ready ids of a shard have changed. */
+void srt_ready_update(srt_group *group, srt_shard *shard);
+/* The shard that is to be taken from next, or NULL. */
+srt_shard *srt_ready_best(const srt_group *group);
 
 void srt_list_add(srt_job_list *list, srt_job *job);
 void srt_list_add_first(srt_job_list *list, srt_job *job);

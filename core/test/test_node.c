@@ -253,7 +253,7 @@ static int node_io(sim *s, sim_node *n)
 
 static int group_has(const srt_group *g)
 {
-    return g->ready_first || g->hooks || g->singles.first || g->died.first;
+    return g->ready_count || g->hooks || g->singles.first || g->died.first;
 }
 
 static void check_alone(sim *s, sim_node *n)
