@@ -32,6 +32,7 @@ local recovered, seen = 0, claimed
 -- The claim that follows hands it out as a death (mode o): its failure is to be counted.
 local function report(id, run)
   if seen ~= 0 then claimed, seen = mine and advance() or lease, 0 end
+  call('ZREM', OVERRUN, id)
   call('HSET', RUNNING, id, sub(run, 1, 1) .. 'o' .. format('%.0f', claimed))
 end
 
@@ -48,14 +49,13 @@ for i = 1, #runs, 2 do
   if id ~= '' and (not known[id] or sub(known[id], 2) ~= sub(run, 2)) then
     local r = record_of_run(id)
     recovered = recovered + 1
-    call('ZREM', OVERRUN, id)
-    if not r then end_run(id, run)
-    elseif digit_of(run) % 4 >= 2 then come_back(id, run, r, fold)
+    if not r or digit_of(run) % 4 >= 2 then come_back(id, run, r, fold)
     elseif not mine then died(id, run, r)
     elseif sub(run, 2, 2) == 'o' then report(id, run)
     else come_back(id, run, r, fold)
     end
   end
 end
+touched = claimed -- a run that the caller knows may be one that a failover lost
 save()
 return {mine and 'KEPT' or 'OK', format('%.0f', lease), format('%.0f', seen), recovered}

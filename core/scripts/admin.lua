@@ -32,7 +32,10 @@ end
 local function blank() return {place = 1, due = now, retry = -1, mark = 0, error = '', entries = {}} end
 
 -- The run with another flags digit: 1 spilled, 2 suppressed, 4 to be parked.
-local function flagged(id, run, digit) call('HSET', RUNNING, id, char(48 + digit) .. sub(run, 2)) end
+local function flagged(id, run, digit)
+  touched = claimed
+  call('HSET', RUNNING, id, char(48 + digit) .. sub(run, 2))
+end
 
 -- A waiting id becomes due at `time`; retry_count may have changed since `old` was written.
 local function move(id, r, time)

@@ -113,7 +113,7 @@ local function check_job(id, record)
     if not call('ZSCORE', PARKED, id) then check_index(PARKED, id, now, 'index') end
   else
     check_index(r.mark == SUSPECT_MARK and SUSPECT or UNPROVEN, id, r.due, 'index')
-    if flags % 4 < 2 then find('state', id, 'nothing says that an id is in doubt', function() flags = flags % 2 + 2 save() end) end
+    if not is(DOUBTED) then find('state', id, 'nothing says that an id is in doubt', function() flag_as(DOUBTED, true) end) end
   end
   if r.place ~= 2 and r.retry >= 0 then check_index(RETRY, id, r.retry, 'retry') end
 end
@@ -132,7 +132,6 @@ local function check_next(id, record)
 end
 
 local function back(id, run, r)
-  call('ZREM', OVERRUN, id)
   r.due, r.place = now, 1
   come_back(id, run, r, FOLD)
 end
@@ -144,7 +143,7 @@ local function check_running(id, run)
     find('run', id, 'runs without a record', function()
       local rest = record_of_run(id)
       run = is_run(run) and run or '0'
-      if rest then back(id, run, rest) else end_run(id, run) end
+      if rest then back(id, run, rest) else come_back(id, run, nil, FOLD) end
     end)
     return
   end
@@ -256,6 +255,7 @@ else
 end
 if fixes[1] then
   open_for_writing()
+  touched = claimed
   for i = 1, #fixes do fixes[i]() end
   wake_owner(now)
   save()

@@ -26,21 +26,21 @@ end
 
 local function answer(more)
   local unproven, suspect = FOREVER, FOREVER
-  if flags % 4 >= 2 then
+  if is(DOUBTED) then
     unproven, suspect = earliest(UNPROVEN), earliest(SUSPECT)
-    if unproven == FOREVER and suspect == FOREVER then flags = flags - 2 end
+    flag_as(DOUBTED, unproven ~= FOREVER or suspect ~= FOREVER)
   end
-  local soon = FOREVER
-  if flags % 2 == 0 then
+  local soon, paused = FOREVER, is(PAUSED)
+  if not paused then
     soon = (more or call('LLEN', READY) > 0) and 0 or earliest(DUE)
     if ttr > 0 then soon = min(soon, earliest(OVERRUN)) end
   end
   -- The owner knows of ids in doubt that are due, but may have to wait for a thread before it claims them.
-  wake = flags % 2 == 0 and min(soon, unproven > now and unproven or FOREVER, suspect > now and suspect or FOREVER) or 0
+  wake = not paused and min(soon, unproven > now and unproven or FOREVER, suspect > now and suspect or FOREVER) or 0
   if wake <= now then wake = 0 end
   save()
   return {format('%.0f', now), format('%.0f', claimed), format('%.0f', soon), format('%.0f', unproven),
-    format('%.0f', suspect), flags % 2, mode, unpack(out)}
+    format('%.0f', suspect), paused and 1 or 0, mode, unpack(out)}
 end
 
 -- All runs of a claim have one mode.
@@ -69,17 +69,15 @@ local function void_overrun()
       local r = record_of_run(id)
       if r then
         r.due, r.place = now, 1
-        come_back(id, run, r, ARGV[7])
-      else
-        end_run(id, run)
       end
+      come_back(id, run, r, ARGV[7])
     end
   end
 end
 
 if claimed ~= tonumber(ARGV[3]) then return claim_again() end
 if ttr > 0 then void_overrun() end
-if flags % 2 == 1 or limit == 0 then
+if is(PAUSED) or limit == 0 then
   open_for_writing()
   return answer(false)
 end
@@ -117,8 +115,14 @@ if doubt ~= '0' then
   return answer(true)
 end
 
+-- Entries of ready may be stale. They are not while the books balance: each id of jobs in one index, or running.
+local function balanced()
+  return call('HLEN', JOBS) == call('LLEN', READY) + running_count() + call('ZCARD', DUE) + call('ZCARD', PARKED)
+    + call('ZCARD', UNPROVEN) + call('ZCARD', SUSPECT)
+end
+
 -- A list of candidate ids, read slice by slice: `id`, `record` and `due` are of the one at place `at`.
-local taken = {}
+local taken, wary, merging = {}, true, false
 local function candidates(ids, where)
   return {ids = ids, count = #ids, where = where, at = 0, from = 0, to = 0, slice = SLICE}
 end
@@ -127,19 +131,19 @@ local function load(c)
   local ids, from = c.ids, c.at
   c.from, c.to = from - 1, min(from + c.slice - 1, c.count)
   c.records = call('HMGET', JOBS, unpack(ids, from, c.to))
-  c.runs = call('HMGET', RUNNING, unpack(ids, from, c.to))
+  c.runs = wary and call('HMGET', RUNNING, unpack(ids, from, c.to))
 end
 
--- Goes to the next id that really lies here and does not run: entries of ready may be stale.
+-- Goes to the next id that really lies here and does not run.
 local function next_candidate(c)
   local ids, count, where = c.ids, c.count, c.where
   for at = c.at + 1, count do
     c.at = at
     if at > c.to then load(c) end
     local record = c.records[at - c.from]
-    if record and byte(record) % 4 == where and not c.runs[at - c.from] and not taken[ids[at]] then
+    if record and byte(record) % 4 == where and not (wary and (c.runs[at - c.from] or taken[ids[at]])) then
       c.id, c.record = ids[at], record
-      c.due = unpack_struct('<d', record, 2)
+      if merging then c.due = unpack_struct('<d', record, 2) end
       return
     end
   end
@@ -148,6 +152,7 @@ end
 
 local due = candidates(call('ZRANGEBYSCORE', DUE, '-inf', format('%.0f', now), 'LIMIT', 0, limit), 1)
 local ready = candidates(call('LRANGE', READY, 0, limit - 1), 0)
+wary, merging = ready.count < 8 or not balanced(), due.count > 0 and ready.count > 0
 next_candidate(due)
 next_candidate(ready)
 local count, bytes, payloads, retried = 0, 0, 0, {}
@@ -164,7 +169,7 @@ while count < limit and bytes < BYTES and payloads < PAYLOADS do
   end
   count, payloads, bytes = count + 1, payloads + has, bytes + #record
   if bytes < count * 1024 then c.slice = 1000 end
-  taken[id] = true
+  if wary then taken[id] = true end
   give(id, record)
   next_candidate(c)
 end

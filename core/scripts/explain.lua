@@ -11,5 +11,5 @@ local function head(store)
   local r = read(record)
   return header(r, 3, r.count or #r.entries)
 end
-return {format('%.0f', now), flags % 2, format('%.0f', lease), format('%.0f', claimed), owner,
+return {format('%.0f', now), is(PAUSED) and 1 or 0, format('%.0f', lease), format('%.0f', claimed), owner,
   call('HGET', RUNNING, id) or '', call('ZSCORE', OVERRUN, id) or '', head(first), head(second), head(morgue)}

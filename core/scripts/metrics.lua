@@ -32,5 +32,5 @@ end
 soon = min(soon, ready_head())
 local function whole(number) return format('%.0f', number) end
 return {whole(now), waiting, call('ZCARD', RETRY), busy, parked, call('HLEN', DEAD), call('ZCARD', UNPROVEN),
-  call('ZCARD', SUSPECT), whole(processed), whole(failed), whole(refused), flags % 2, whole(max(0, now - soon)),
+  call('ZCARD', SUSPECT), whole(processed), whole(failed), whole(refused), is(PAUSED) and 1 or 0, whole(max(0, now - soon)),
   whole(soon), whole(lease), whole(claimed), owner}

@@ -20,5 +20,8 @@ for i = 1, #ids do
   end
   if run or r then count = count + 1 end
 end
-if count > 0 then tell_owner(true) end
+if count > 0 then
+  save()
+  tell_owner(true)
+end
 return count

@@ -3,9 +3,9 @@
 -- KEYS: the shard's
 -- ARGV: 1 generation
 -- Returns 1 if it was not paused before, else 0
-local changed = flags % 2 == 0 and 1 or 0
+local changed = is(PAUSED) and 0 or 1
 open_for_writing()
-flags = flags + changed
+flag_as(PAUSED, true)
 save()
 tell_owner(true)
 return changed

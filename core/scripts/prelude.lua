@@ -31,20 +31,27 @@ local now = clock[1] * 1000000 + clock[2]
 
 -- generation: of the layout; tick: last fence or arrival stamp; lease: fence of the present ownership, 0 for none;
 -- claimed: fence of the last claim; settled: sequence of the last settle; wake: the owner sleeps until then, 0 when it is
--- awake; processed, failed, refused: settled ids; flags: 1 paused, 2 an id may be unproven or suspect
+-- awake; processed, failed, refused: settled ids; touched: runs of claims up to this fence may be gone, or not as their claim
+-- left them
 local generation, tick, lease, claimed, settled, wake = tonumber(ARGV[1]), 0, 0, 0, 0, 0
-local processed, failed, refused, flags, owner = 0, 0, 0, 0, ''
+local processed, failed, refused, touched, flags, owner = 0, 0, 0, 0, 0, ''
+
+-- Flags. paused: claims give nothing; doubted: an id may be unproven or suspect.
+local PAUSED, DOUBTED = 1, 2
+local function is(flag) return flags % (flag + flag) >= flag end
+local function flag_as(flag, on) if is(flag) ~= on then flags = flags + (on and flag or -flag) end end
+
 local state = call('GET', STATE)
 if state then
-  generation, tick, lease, claimed, settled, wake, processed, failed, refused, flags =
-    unpack_struct('<dddddddddB', state)
-  owner = sub(state, 74)
+  generation, tick, lease, claimed, settled, wake, processed, failed, refused, touched, flags =
+    unpack_struct('<ddddddddddB', state)
+  owner = sub(state, 82)
   if generation ~= tonumber(ARGV[1]) then return error_reply(format('GENERATION %.0f', generation)) end
 end
 
 local function save()
-  call('SET', STATE, pack('<dddddddddB',
-    generation, tick, lease, claimed, settled, wake, processed, failed, refused, flags) .. owner)
+  call('SET', STATE, pack('<ddddddddddB',
+    generation, tick, lease, claimed, settled, wake, processed, failed, refused, touched, flags) .. owner)
 end
 
 -- A fence or an arrival stamp: never falls, never repeats.

@@ -1,13 +1,13 @@
 -- include: prelude record
 -- PUSH: adds jobs of one shard, folding each into its id. At most 1,000 jobs a call.
 -- KEYS: the shard's (prelude), 14 token: what this client pushed last
--- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 on_waiting,
+-- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 on_waiting, 5 values a job: 2, or 3 when any has options,
 --       then per job: id, payload, options ('' or packed: has B (1 score, 2 due, 4 delay), score d, time d (microseconds),
 --       retry_count i4, on_waiting B (0: the queue's), context)
 -- Returns 'new folded', followed by the places (from 1) of refused jobs. The same sequence again returns the same answer, and is
 -- remembered anew.
 -- Error replies: STALE push (a later sequence came first: this one is an echo of a dead connection)
-local SEQUENCE, FOLD, WAITING = ARGV[2], ARGV[3], ARGV[4]
+local SEQUENCE, FOLD, WAITING, WIDTH = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local WORDS = {'keep', 'earlier', 'later', 'replace', 'reject'}
 local token = call('GET', KEYS[14])
 if token then
@@ -19,10 +19,10 @@ if token then
   if tonumber(sequence) > tonumber(SEQUENCE) then return error_reply('STALE push') end
 end
 
-local n = (#ARGV - 4) / 3
+local n = (WIDTH == 2 or WIDTH == 3) and (#ARGV - 5) / WIDTH or 0.5
 if n % 1 ~= 0 then return error_reply('ERR wrong number of arguments') end
 local ids = {}
-for i = 1, n do ids[i] = ARGV[2 + 3 * i] end
+for i = 1, n do ids[i] = ARGV[6 + WIDTH * (i - 1)] end
 local old = call('HMGET', JOBS, unpack(ids))
 call('LLEN', READY)
 call('ZCARD', DUE)
@@ -32,9 +32,12 @@ local base = tick - 1
 tick = base + n
 local soonest = FOREVER
 
+local function payload_of(i) return ARGV[7 + WIDTH * (i - 1)] end
+local function options_of(i) return WIDTH == 3 and ARGV[5 + 3 * i] or '' end
+
 -- The record of a job that finds nothing waiting, and its on_waiting word.
 local function job(i)
-  local payload, options, stamp = ARGV[3 + 3 * i], ARGV[4 + 3 * i], base + i
+  local payload, options, stamp = payload_of(i), options_of(i), base + i
   local entry = {stamp = stamp, score = stamp / 1e6, context = '', payload = payload}
   local r = {place = 0, due = stamp, retry = -1, mark = 0, error = '', entries = {entry}}
   if options == '' then return r, WAITING end
@@ -49,8 +52,7 @@ end
 local new, folded, refused_places, seen, again = 0, 0, {}, {}, {}
 local hash, list, zset, retries = {}, {}, {}, {}
 for i = 1, n do
-  local id = ids[i]
-  local options = ARGV[4 + 3 * i]
+  local id, options = ids[i], options_of(i)
   if options ~= '' then
     if #options < 22 then return error_reply('ERR wrong options') end
     local _, score = unpack_struct('<Bd', options)
@@ -62,8 +64,8 @@ for i = 1, n do
     seen[id] = true
     new = new + 1
     hash[#hash + 1] = id
-    if ARGV[4 + 3 * i] == '' then
-      hash[#hash + 1] = '\0' .. pack('<d', base + i) .. ARGV[3 + 3 * i]
+    if options == '' then
+      hash[#hash + 1] = '\0' .. pack('<d', base + i) .. payload_of(i)
       list[#list + 1] = id
       soonest = 0
     else

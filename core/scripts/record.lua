@@ -173,7 +173,7 @@ local function place(id, r, parked)
   if r.retry >= 0 then call('ZADD', RETRY, r.retry, id) end
   if r.mark == UNPROVEN_MARK or r.mark == SUSPECT_MARK then
     r.place = 3
-    flags = flags - flags % 4 + flags % 2 + 2
+    flag_as(DOUBTED, true)
     call('ZADD', r.mark == SUSPECT_MARK and SUSPECT or UNPROVEN, format('%.0f', r.due), id)
   elseif r.place == 0 and is_due(r) then
     call('LPUSH', READY, id)
@@ -243,12 +243,14 @@ end
 -- What others may set while it runs: 1 spilled, 2 deleted, 4 to be parked.
 local function digit_of(run) return byte(run) - 48 end
 
--- A run that ends without an outcome: its record comes back, unless an operator has deleted it.
+-- A run that ends without an outcome: its record comes back, unless an operator has deleted it or there is none (r is nil).
 local function come_back(id, run, r, fold)
   local digit = digit_of(run)
+  touched = claimed
   call('HDEL', RUNNING, id)
-  if digit % 4 < 2 then put_back(id, r, fold, digit >= 4) return end
-  forget(first, id, r)
+  call('ZREM', OVERRUN, id)
+  if r and digit % 4 < 2 then put_back(id, r, fold, digit >= 4) return end
+  forget(first, id, r or {entries = {}})
   local newer = call('HGET', NEXT, id)
   if newer then promote(id, newer, digit >= 4) end
 end
@@ -259,15 +261,6 @@ local function record_of_run(id)
   local r = record and read(record) or {place = 1, due = now, retry = -1, mark = 0, error = ''}
   if not r.entries then r.count = call('ZCARD', first.spill .. id) end
   return r.count ~= 0 and r or nil
-end
-
--- Ends a run without a record; what was pushed meanwhile goes on.
-local function end_run(id, run)
-  call('HDEL', RUNNING, id)
-  call('ZREM', OVERRUN, id)
-  call('HDEL', JOBS, id)
-  local newer = call('HGET', NEXT, id)
-  if newer then promote(id, newer, digit_of(run) >= 4) end
 end
 
 -- Adds entries of an id to the morgue.

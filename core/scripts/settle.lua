@@ -1,18 +1,26 @@
 -- include: prelude record
 -- SETTLE: ends runs, each by its own outcome. Refused are runs that are no longer the caller's.
 -- KEYS: the shard's
--- ARGV: 1 generation, 2 lease, 3 sequence of this call, 4 fold, 5 number of done runs, then per done run: id, run;
---       then per other run: kind, id, run, time (microseconds), text, limit, action
+-- ARGV: 1 generation, 2 lease, 3 sequence of this call, 4 fold, 5 number of groups of done runs, then per group: run, which
+--       all of them have, number of ids, ids; then per other run: kind, id, run, time (microseconds), text, limit, action
 --         'fail'     time: until the next run; text: the error; limit: max_retry_count; action: bury, park or drop
 --         'release'  hands back what was not finished: nothing about it changes
 --         'reject'   text: the reason; action: packed stamps >d of payloads that cannot be read; they go to the morgue
 --         'extend'   time: from now to the end of the time to run; the run goes on; never refused
 -- Returns {refused, promoted, exhausted id, ...}: promoted says that an id became due by being settled; exhausted are the
 --   failed ids that reached their limit. A lease that is another's refuses all: {'STALE', owner}. The sequence of the last
---   call again changes nothing: {'AGAIN'}.
-local sequence, fold, done = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
-if not sequence or not done or done < 0 or done > (#ARGV - 5) / 2 then return error_reply('ERR wrong arguments') end
-local others = 6 + 2 * done
+--   call again, or the echo of an earlier one, changes nothing: {'AGAIN'}.
+local sequence, fold = tonumber(ARGV[3]), ARGV[4]
+local groups, done, others = {}, 0, 6
+for i = 1, tonumber(ARGV[5]) or 0 do
+  local run, count = ARGV[others], tonumber(ARGV[others + 1])
+  if not count or count < 1 or count > 1000 or count % 1 ~= 0 or others + 1 + count > #ARGV or not tonumber(sub(run, 3)) then
+    return error_reply('ERR wrong arguments')
+  end
+  groups[i] = {run = run, first = others + 2, last = others + 1 + count}
+  done, others = done + count, others + 2 + count
+end
+if not sequence or not tonumber(ARGV[5]) then return error_reply('ERR wrong arguments') end
 local total = done + (#ARGV - others + 1) / 7
 if total % 1 ~= 0 then return error_reply('ERR wrong number of arguments') end
 for at = others, #ARGV, 7 do
@@ -37,7 +45,7 @@ if lease ~= tonumber(ARGV[2]) then
   save()
   return {'STALE', owner}
 end
-if sequence == settled then return {'AGAIN'} end
+if sequence <= settled then return {'AGAIN'} end
 settled = sequence
 
 local late, promoted, exhausted = 0, 0, {}
@@ -54,7 +62,7 @@ end
 -- The id has nothing left of this run; what was pushed meanwhile goes on.
 local function finish(id, digit)
   call('HDEL', JOBS, id)
-  if digit % 2 == 1 then call('DEL', first.spill .. id, first.map .. id) end
+  if digit % 2 == 1 then call('UNLINK', first.spill .. id, first.map .. id) end
   local newer = has_next and call('HGET', NEXT, id)
   if newer then
     promote(id, newer, digit >= 4)
@@ -62,32 +70,43 @@ local function finish(id, digit)
   end
 end
 
-if done > 0 then
-  local ids = {}
-  for i = 1, done do ids[i] = ARGV[4 + 2 * i] end
-  local runs = call('HMGET', RUNNING, unpack(ids))
-  local newer = has_next and call('HMGET', NEXT, unpack(ids)) or {}
-  local plain, plains, gone, count = {}, 0, {}, 0
-  for i = 1, done do
-    local id, mine = ids[i], ARGV[5 + 2 * i]
-    local digit = runs[i] == mine and digit_of(mine) or flags_of(runs[i], mine)
+-- Runs of claims that Redis remembers are as their claim left them, unless they were touched since. The field '' is there
+-- unless `running` was evicted.
+local function untouched(run)
+  local fence = tonumber(sub(run, 3))
+  return fence > touched and fence <= claimed and call('HEXISTS', RUNNING, '') == 1
+end
+
+-- Ends done runs of one claim that may be gone, be flagged or have news behind them. Returns those that were open.
+local function finish_each(ids, run, runs, newer)
+  local gone, plain = {}, {}
+  for i = 1, #ids do
+    local digit
+    if runs then digit = flags_of(runs[i], run) else digit = digit_of(run) end
     if digit then
-      count = count + 1
-      gone[count] = id
-      if digit == 0 and not newer[i] then
-        plains = plains + 1
-        plain[plains] = id
-      else
-        finish(id, digit)
-      end
+      gone[#gone + 1] = ids[i]
+      if digit == 0 and not newer[i] then plain[#plain + 1] = ids[i] else finish(ids[i], digit) end
     end
   end
-  if plains > 0 then call('HDEL', JOBS, unpack(plain)) end
-  if count > 0 then
-    call('HDEL', RUNNING, unpack(gone))
-    if has_overrun then call('ZREM', OVERRUN, unpack(gone)) end
+  if plain[1] then call('HDEL', JOBS, unpack(plain)) end
+  return gone
+end
+
+for i = 1, #groups do
+  local group = groups[i]
+  local ids = {unpack(ARGV, group.first, group.last)}
+  local runs = not untouched(group.run) and call('HMGET', RUNNING, unpack(ids))
+  local newer = has_next and call('HMGET', NEXT, unpack(ids)) or {}
+  if runs or has_next or digit_of(group.run) ~= 0 then
+    ids = finish_each(ids, group.run, runs, newer)
+  else
+    call('HDEL', JOBS, unpack(ids))
   end
-  processed = processed + count
+  if ids[1] then
+    call('HDEL', RUNNING, unpack(ids))
+    if has_overrun then call('ZREM', OVERRUN, unpack(ids)) end
+  end
+  processed = processed + #ids
 end
 
 local function lowest(entries)

@@ -82,6 +82,7 @@ typedef struct srt_push {
     size_t pending_jobs, failed_jobs; /* pending: neither written nor failed */
     seriatim_error failure;      /* why the first chunk, or before sending a job, was refused */
     seriatim_push_counts counts;
+    int has_options;
     int may_refuse;              /* a job has its own on_waiting "reject" */
     size_t *refused;             /* places; counts.refused of them */
     size_t refused_cap;

@@ -119,32 +119,6 @@ static size_t push_pack_options(const seriatim_job *job, char *out)
     return PUSH_OPTIONS;
 }
 
-static size_t push_digits(size_t value)
-{
-    size_t digits = 1;
-    for (; value >= 10; value /= 10)
-        digits++;
-    return digits;
-}
-
-/* Bytes of a bulk string. */
-static size_t push_arg_size(size_t len)
-{
-    return push_digits(len) + len + 5;
-}
-
-static char *push_put_head(char *at, size_t len)
-{
-    size_t digits = push_digits(len), i, rest = len;
-    *at++ = '$';
-    for (i = digits; i > 0; i--, rest /= 10)
-        at[i - 1] = (char)('0' + rest % 10);
-    at += digits;
-    *at++ = '\r';
-    *at++ = '\n';
-    return at;
-}
-
 static char *push_put(char *at, const void *data, size_t len)
 {
     if (len)
@@ -154,7 +128,7 @@ static char *push_put(char *at, const void *data, size_t len)
 
 static char *push_put_arg(char *at, const void *data, size_t len)
 {
-    return push_put(push_put(push_put_head(at, len), data, len), "\r\n", 2);
+    return push_put(push_put(srt_resp_put_head(at, len), data, len), "\r\n", 2);
 }
 
 /* The job as three encoded arguments in the arena. */
@@ -164,7 +138,7 @@ static int push_add(seriatim_client *c, const seriatim_job *job)
     void *jobs = p->jobs;
     char options[PUSH_OPTIONS], *at;
     size_t fixed = push_pack_options(job, options), packed = fixed + job->context_len;
-    size_t len = push_arg_size(job->id_len) + push_arg_size(job->payload_len) + push_arg_size(packed);
+    size_t len = srt_resp_arg_size(job->id_len) + srt_resp_arg_size(job->payload_len) + srt_resp_arg_size(packed);
     if (p->job_count == p->job_cap) {
         if (srt_grow(c->mem, &jobs, &p->job_cap, p->job_count + 1, sizeof *p->jobs) != SERIATIM_OK)
             return srt_fail_plain(&c->error, SERIATIM_NOMEM);
@@ -173,13 +147,14 @@ static int push_add(seriatim_client *c, const seriatim_job *job)
     at = srt_arena_alloc(&p->arena, len);
     if (!at)
         return srt_fail_plain(&c->error, SERIATIM_NOMEM);
+    p->has_options |= packed > 0;
     p->may_refuse |= job->on_waiting && strcmp(job->on_waiting, "reject") == 0;
     p->jobs[p->job_count].bytes = at;
     p->jobs[p->job_count].len = (uint32_t)len;
     p->jobs[p->job_count].crc = srt_crc32(job->id, job->id_len);
     p->job_count++;
     at = push_put_arg(push_put_arg(at, job->id, job->id_len), job->payload, job->payload_len);
-    at = push_put(push_put_head(at, packed), options, fixed);
+    at = push_put(srt_resp_put_head(at, packed), options, fixed);
     push_put(push_put(at, job->context, job->context_len), "\r\n", 2);
     return SERIATIM_OK;
 }
@@ -225,7 +200,7 @@ int seriatim_push_begin(seriatim_client *c, size_t queue)
     push_forget_jobs(c);
     memset(&p->counts, 0, sizeof p->counts);
     p->pending_chunks = p->written_chunks = p->failed_chunks = p->pending_jobs = p->failed_jobs = 0;
-    p->may_refuse = 0;
+    p->may_refuse = p->has_options = 0;
     p->replicas = p->wait_ms = 0;
     p->unsure = p->sure_chunks = 0;
     memset(&p->sure, 0, sizeof p->sure);
@@ -370,28 +345,33 @@ static int push_plan(seriatim_client *c, unsigned shards)
 static void push_token_arg(const seriatim_client *c, const srt_queue *queue, unsigned shard, srt_request *r)
 {
     const srt_bytes *prefix = &queue->shards[shard].prefix;
-    size_t len = prefix->len + 5 + SRT_IDENTITY, size = push_arg_size(len);
+    size_t len = prefix->len + 5 + SRT_IDENTITY, size = srt_resp_arg_size(len);
     char *at = srt_bytes_reserve(&r->tail, size);
     if (!at)
         return;
-    at = push_put(push_put_head(at, len), prefix->data, prefix->len);
+    at = push_put(srt_resp_put_head(at, len), prefix->data, prefix->len);
     push_put(push_put(push_put(at, "push:", 5), c->identity, SRT_IDENTITY), "\r\n", 2);
     r->tail.len += size;
     r->args++;
 }
 
+#define PUSH_NO_OPTIONS 6 /* bytes of an empty bulk string */
+
+/* How many values a job, then the jobs; the options stay away where no job has any. */
 static void push_chunk_args(const srt_push *p, const srt_push_chunk *chunk, srt_request *r)
 {
-    char *at = srt_bytes_reserve(&r->tail, chunk->bytes);
-    size_t i;
+    size_t width = p->has_options ? 3 : 2, unused = p->has_options ? 0 : PUSH_NO_OPTIONS, i;
+    char *at;
+    srt_request_int(r, (int64_t)width);
+    at = srt_bytes_reserve(&r->tail, chunk->bytes);
     if (!at)
         return;
     for (i = chunk->first; i < chunk->first + chunk->count; i++) {
         const srt_push_job *job = &p->jobs[p->places[i]];
-        at = push_put(at, job->bytes, job->len);
+        at = push_put(at, job->bytes, job->len - unused);
     }
-    r->tail.len += chunk->bytes;
-    r->args += 3 * chunk->count;
+    r->tail.len += chunk->bytes - chunk->count * unused;
+    r->args += width * chunk->count;
 }
 
 /* A chunk that was sent before goes with the number that it had, by which its shard knows it. */

@@ -19,6 +19,14 @@ struct srt_reader {
     int whole;      /* the tape holds a reply that the caller has seen */
 };
 
+static size_t digits_of(size_t value)
+{
+    size_t digits = 1;
+    for (; value >= 10; value /= 10)
+        digits++;
+    return digits;
+}
+
 void srt_resp_array(srt_bytes *out, size_t count)
 {
     srt_bytes_addc(out, '*');
@@ -26,13 +34,34 @@ void srt_resp_array(srt_bytes *out, size_t count)
     srt_bytes_add(out, "\r\n", 2);
 }
 
+size_t srt_resp_arg_size(size_t len)
+{
+    return 5 + len + digits_of(len);
+}
+
+char *srt_resp_put_head(char *at, size_t len)
+{
+    size_t digits = digits_of(len), i;
+    *at++ = '$';
+    for (i = digits; i > 0; i--, len /= 10)
+        at[i - 1] = (char)('0' + len % 10);
+    at += digits;
+    *at++ = '\r';
+    *at++ = '\n';
+    return at;
+}
+
 void srt_resp_arg(srt_bytes *out, const void *data, size_t len)
 {
-    srt_bytes_addc(out, '$');
-    srt_bytes_add_int(out, (int64_t)len);
-    srt_bytes_add(out, "\r\n", 2);
-    srt_bytes_add(out, data, len);
-    srt_bytes_add(out, "\r\n", 2);
+    size_t size = srt_resp_arg_size(len);
+    char *at = srt_bytes_reserve(out, size);
+    if (!at)
+        return;
+    at = srt_resp_put_head(at, len);
+    if (len)
+        memcpy(at, data, len);
+    memcpy(at + len, "\r\n", 2);
+    out->len += size;
 }
 
 void srt_resp_arg_int(srt_bytes *out, int64_t value)

@@ -22,6 +22,8 @@ typedef struct srt_reply {
 } srt_reply;
 
 /* A bulk string, an integer as a bulk string. */
+size_t srt_resp_arg_size(size_t len);               /* bytes of a bulk string of so many */
+char *srt_resp_put_head(char *at, size_t len);      /* what stands before them; returns where they begin */
 void srt_resp_arg(srt_bytes *out, const void *data, size_t len);
 void srt_resp_arg_int(srt_bytes *out, int64_t value);
 void srt_resp_array(srt_bytes *out, size_t count);

@@ -84,33 +84,6 @@ void srt_shard_forget(srt_node *node, srt_shard *s)
     srt_bytes_free(&s->owner);
 }
 
-void srt_shard_list_ready(srt_node *node, srt_shard *s)
-{
-    srt_group *group = &node->groups[s->group];
-    int should = s->ready.count > 0;
-    if (should == s->listed)
-        return;
-    if (should) {
-        s->ready_next = NULL;
-        s->ready_previous = group->ready_last;
-        if (group->ready_last)
-            group->ready_last->ready_next = s;
-        else
-            group->ready_first = s;
-        group->ready_last = s;
-    } else {
-        if (s->ready_previous)
-            s->ready_previous->ready_next = s->ready_next;
-        else
-            group->ready_first = s->ready_next;
-        if (s->ready_next)
-            s->ready_next->ready_previous = s->ready_previous;
-        else
-            group->ready_last = s->ready_previous;
-    }
-    s->listed = should;
-}
-
 /* ---- Asking -------------------------------------------------------------------------------- */
 
 static srt_request *shard_begin(srt_node *node, srt_shard *s, int script, int kind)
@@ -229,25 +202,48 @@ static void settle_other(srt_request *r, const srt_job *job)
         srt_request_text(r, queue->on_exhausted);
 }
 
+static const srt_job *next_done(const srt_job *job)
+{
+    while (job && job->outcome != SRT_DONE)
+        job = job->next;
+    return job;
+}
+
+/* The done job that begins the next group: neighbours of one claim share the text of their run. *count: of the group at `job`. */
+static const srt_job *next_group(const srt_job *job, int64_t *count)
+{
+    const char *run = job->run;
+    for (*count = 0; job && job->run == run; ++*count)
+        job = next_done(job->next);
+    return job;
+}
+
+static void settle_done(srt_request *r, const srt_job_list *list)
+{
+    const srt_job *first = next_done(list->first), *group, *job;
+    int64_t groups = 0, count;
+    for (group = first; group; group = next_group(group, &count))
+        groups++;
+    srt_request_int(r, groups);
+    for (group = first; group; group = job) {
+        next_group(group, &count);
+        srt_request_arg(r, group->run, group->run_len);
+        srt_request_int(r, count);
+        for (job = group; count > 0; count--, job = next_done(job->next))
+            srt_request_arg(r, job->view.id, job->view.id_len);
+    }
+}
+
 static srt_request *settle_request(srt_node *node, srt_shard *s, const srt_job_list *list)
 {
     srt_request *r = shard_begin(node, s, srt_script_settle, SRT_ASK_SETTLE);
     const srt_job *job;
-    int64_t done = 0;
     if (!r)
         return NULL;
-    for (job = list->first; job; job = job->next)
-        done += job->outcome == SRT_DONE;
     srt_request_int(r, list->first->lease);
     srt_request_int(r, s->sequence + 1);
     srt_request_text(r, s->queue->fold);
-    srt_request_int(r, done);
-    for (job = list->first; job; job = job->next) {
-        if (job->outcome != SRT_DONE)
-            continue;
-        srt_request_arg(r, job->view.id, job->view.id_len);
-        srt_request_arg(r, job->run, job->run_len);
-    }
+    settle_done(r, list);
     for (job = list->first; job; job = job->next)
         if (job->outcome != SRT_DONE)
             settle_other(r, job);
@@ -363,7 +359,7 @@ static void shard_recall(srt_node *node, srt_shard *s, int64_t now)
     while ((job = srt_list_take(&s->ready))) {
         srt_list_add_first(&backwards, job);
     }
-    srt_shard_list_ready(node, s);
+    srt_ready_update(&node->groups[s->group], s);
     shard_recall_singles(node, s, &backwards);
     if (backwards.count && !s->pending.count)
         s->pending_since = now;
@@ -509,7 +505,7 @@ static void shard_lose(srt_node *node, srt_shard *s)
     s->state = SRT_FOREIGN;
     srt_bytes_clear(&s->owner);
     list_free(node, &s->ready);
-    srt_shard_list_ready(node, s);
+    srt_ready_update(&node->groups[s->group], s);
     shard_recall_singles(node, s, &dropped);
     if (s->apart) {
         srt_job_list died = take_apart(s, &node->groups[s->group].died);
@@ -568,7 +564,7 @@ static void shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, c
     if (r->number && srt_token_is(&reply->tokens[1], "KEPT")) {
         shard_visit_runs(node, s, renumber_run, &lease);
     } else {
-        s->sequence = now;
+        s->sequence = s->sequence > now ? s->sequence : now; /* never one that was used */
         s->first_claim = node->opening;
         s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
     }
@@ -603,7 +599,7 @@ static void job_ready(srt_node *node, srt_job *job)
         srt_list_add(&group->singles, job);
     } else {
         srt_list_add(&s->ready, job);
-        srt_shard_list_ready(node, s);
+        srt_ready_update(group, s);
     }
 }
 

@@ -765,34 +765,44 @@ static void extend_run(store *s, const store_arg *argv)
         id->overrun = s->now_us + number_of(argv[2]);
 }
 
-/* ARGV: generation, lease, sequence, fold, done, then id and run each; then seven each: kind, id, run, time, text, limit, action */
+/*
+ * ARGV: generation, lease, sequence, fold, groups, then run, count and ids each; then seven each: kind, id, run, time, text,
+ * limit, action
+ */
 static void do_settle(store_conn *c, store_shard *sh, const store_arg *argv, size_t argc)
 {
     store *s = c->store;
-    size_t done = (size_t)number_of(argv[4]), at = 5, count = 0;
+    size_t groups = (size_t)number_of(argv[4]), at = 5, count = 0, done;
     const store_arg *dead[1001];
     int64_t late = 0;
     int promoted = 0;
     store_id *id;
     if (number_of(argv[1]) != sh->lease && !s->no_fence) {
-        s->refused += done + (argc - at - 2 * done) / 7;
+        for (; groups > 0; groups--, at += 2 + done)
+            s->refused += done = (size_t)number_of(argv[at + 1]);
+        s->refused += (argc - at) / 7;
         srt_resp_array(&c->out, 2);
         say_text(c, "STALE");
         say_text(c, sh->owner);
         return;
     }
-    if (number_of(argv[2]) == sh->settled) {
+    if (number_of(argv[2]) <= sh->settled) {
         srt_resp_array(&c->out, 1);
         say_text(c, "AGAIN");
         return;
     }
     sh->settled = number_of(argv[2]);
-    for (; done > 0; done--, at += 2)
-        if ((id = settle_find(s, argv[at], argv[at + 1], 1, &late))) {
-            promoted |= id->behind.there;
-            check_done(s, id);
-            finish(s, id);
-        }
+    for (; groups > 0; groups--, at += done) {
+        store_arg run = argv[at];
+        done = (size_t)number_of(argv[at + 1]);
+        at += 2;
+        for (size_t i = 0; i < done; i++)
+            if ((id = settle_find(s, argv[at + i], run, 1, &late))) {
+                promoted |= id->behind.there;
+                check_done(s, id);
+                finish(s, id);
+            }
+    }
     for (; at + 7 <= argc; at += 7) {
         int exhausted = 0, release = arg_is(argv[at], "release");
         if (arg_is(argv[at], "extend")) {

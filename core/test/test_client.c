@@ -147,8 +147,8 @@ static void test_every_byte_of_a_push(void **state)
     assert_int_equal(says(c, "$3\r\n1 1\r\n"), SERIATIM_OK);
     assert_int_equal(seriatim_layout_shards(c, 0), 1);
     len = (size_t)snprintf(want, sizeof want,
-                           "*27\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$2\r\n14\r\n" SHARD_KEYS
-                           "$1\r\n1\r\n$1\r\n1\r\n$5\r\nmerge\r\n$4\r\nkeep\r\n"
+                           "*28\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$2\r\n14\r\n" SHARD_KEYS
+                           "$1\r\n1\r\n$1\r\n1\r\n$5\r\nmerge\r\n$4\r\nkeep\r\n$1\r\n3\r\n"
                            "$1\r\na\r\n$3\r\n[1]\r\n$0\r\n\r\n",
                            shas[srt_script_push]);
     memcpy(want + len, "$3\r\nb\0c\r\n$0\r\n\r\n", 15);
@@ -264,7 +264,7 @@ static void bulk(char *out, size_t cap, const char *text)
 
 static void peer_push(peer *p, char *out, size_t cap)
 {
-    size_t first = 3 + 14 + 4, n = (p->argc - first) / 3, i, refused = 0;
+    size_t first = 3 + 14 + 5, width = arg_number(p, first - 1), n = (p->argc - first) / width, i, refused = 0;
     unsigned shard = peer_shard(p->argv[3]);
     char answer[8192] = "", sequence[24];
     p->pushes++;
@@ -285,9 +285,9 @@ static void peer_push(peer *p, char *out, size_t cap)
         return;
     }
     for (i = 0; i < n; i++) {
-        const char *id = p->argv[first + 3 * i];
+        const char *id = p->argv[first + width * i];
         unsigned long number = strtoul(id + 3, NULL, 10);
-        p->wrong_shard += seriatim_shard_of(id, p->argl[first + 3 * i], (unsigned)p->shards) != shard;
+        p->wrong_shard += seriatim_shard_of(id, p->argl[first + width * i], (unsigned)p->shards) != shard;
         p->doubled += number < sizeof p->seen && p->seen[number]++;
         if (p->refuse_every && i % (size_t)p->refuse_every == 0) {
             snprintf(answer + strlen(answer), sizeof answer - strlen(answer), " %lu", (unsigned long)i + 1);
