@@ -70,8 +70,9 @@ module Seriatim
       codec = @worker.payload_codec
       payloads = @delivery.payloads_by_id if codec.equal?(Codec::JSON)
       payloads ||= decoded(codec)
+      return if payloads.empty?
+
       @batch = Batch.new(self, @worker, @delivery, payloads, @places)
-      return if @batch.empty?
 
       @debug = Log.debug?
       log("start", @batch.size)
@@ -81,18 +82,16 @@ module Seriatim
     # Calls the block without the mask.
     # @return [Boolean] it came to its end
     def attempt(&code)
-      error = ThreadEnded.new
+      finished = false
       begin
         unmasked(&code)
-        error = nil
+        finished = true
       rescue Exception => e # rubocop:disable Lint/RescueException
         raise if @server.forked? || !@delivery.held?
-
-        error = e
       ensure
-        attempted(error) if error || @batch
+        attempted(e || (ThreadEnded.new unless finished)) if @batch || !finished
       end
-      error.nil?
+      finished
     end
 
     # A child that the job forked has no outcome to give, and what was ended with the server is handed back.

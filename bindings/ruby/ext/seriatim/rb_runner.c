@@ -196,9 +196,14 @@ static VALUE delivery_elapsed(VALUE self)
 
 static VALUE delivery_kind(VALUE self)
 {
-    static const char *const names[] = {"run", "died", "exhausted"};
-    int kind = seriatim_delivery_kind_of(delivery_of(self)->delivery);
-    return ID2SYM(rb_intern(names[kind]));
+    switch (seriatim_delivery_kind_of(delivery_of(self)->delivery)) {
+    case SERIATIM_RUN:
+        return ID2SYM(rb_intern("run"));
+    case SERIATIM_DIED:
+        return ID2SYM(rb_intern("died"));
+    default:
+        return ID2SYM(rb_intern("exhausted"));
+    }
 }
 
 static VALUE delivery_worker(VALUE self)
