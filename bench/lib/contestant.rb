@@ -22,7 +22,7 @@ class Contestant
     @name = name
     @title = title
     @redis = redis
-    @log = "#{folder}/#{name}.log"
+    @log = "#{folder}/#{name}.log" # one of each command, whose name is added
     @result = "#{folder}/result"
     @commands = commands
     @environment = environment.merge("REDIS_URL" => redis.url, "BENCH_RESULT" => @result, "BENCH_THREADS" => THREADS.to_s)
@@ -78,15 +78,21 @@ class Contestant
     File.read(@result)
   end
 
+  # Runs a command to its end.
+  def finish(command, environment = {})
+    Process.wait(run(command, environment))
+    raise "#{command} failed: #{last_words}" unless $?.success?
+  end
+
   # @return [Integer] the process' id
   def run(command, environment = {})
-    spawn(@environment.merge(environment), *@commands.fetch(command), out: @log, err: %i[child out])
+    spawn(@environment.merge(environment), *@commands.fetch(command), out: "#{@log}.#{command}", err: %i[child out])
   end
 
   private
 
   def push(mode, count)
-    seconds = IO.popen(@environment, [*@commands.fetch(:push), mode, count.to_s], err: @log, &:read)
+    seconds = IO.popen(@environment, [*@commands.fetch(:push), mode, count.to_s], err: "#{@log}.push", &:read)
     seconds.empty? ? raise("could not push: #{last_words}") : seconds.lines.last.to_f
   end
 
@@ -95,6 +101,11 @@ class Contestant
     server.join(30) || Process.kill(:KILL, server.pid)
   end
 
-  def last_words = File.exist?(@log) ? File.read(@log).lines.last(5).join : ""
+  # Of all its processes, without the frames of a backtrace.
+  def last_words
+    lines = Dir["#{@log}.*"].flat_map { |path| File.readlines(path) }
+    lines.map(&:strip).reject { |line| line.empty? || line.start_with?("from ", "File ", "at ") }.uniq.last(3).join("; ")
+  end
+
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 end

@@ -20,7 +20,7 @@ class Idle
     jobs = { "BENCH_JOBS" => PUSHES.to_s }
     @contestant.serve(:note, jobs) do
       sleep SETTLE
-      Process.wait(@contestant.run(:time, jobs))
+      @contestant.finish(:time, jobs)
       sorted = @contestant.result.split.map { |seconds| seconds.to_f * 1000 }.sort
       SHARES.values.map { |share| sorted[(PUSHES * share).to_i] }
     end

@@ -17,7 +17,7 @@ class Page
   def tables = [missing, goals, processing, times, enqueueing, latency, idle, *programs].compact.join("\n")
 
   def to_s
-    <<~TEXT
+    <<~TEXT.gsub(/\n{3,}/, "\n\n")
       # Speed
 
       Written by `bench/run`; run it to get your machine's. Seriatim in its languages beside its peers, all in one run on one
@@ -71,6 +71,8 @@ class Page
   # Ours by theirs.
   def times
     peers = @results.in(:process).reject(&:ours?)
+    return if peers.empty?
+
     rows = @results.in(:process).select(&:ours?).map do |ours|
       [ours.title, *peers.map { |peer| format("%.1f", @race.ratio(ours.name, peer.name, :process)) }]
     end

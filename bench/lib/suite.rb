@@ -41,6 +41,9 @@ class Suite
     contestants = SIDES.flat_map { |side| enter(side) }.sort_by { |contestant| contestant.ours? ? 0 : 1 }
     @results = Results.new(contestants, Race.new(contestants, @missing), @missing)
     measure(contestants)
+  rescue Exception => e # also signals
+    @missing.note("all that would have followed: the run ended by #{e.class}")
+    raise
   ensure
     @redis.stop
     publish if @results
