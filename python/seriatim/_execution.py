@@ -55,7 +55,7 @@ class Execution:
         self._server = server
         self._delivery = delivery
         self._ref: Ref = server._refs[delivery.worker]
-        self._debug = _log.is_enabled(_log.DEBUG)
+        self._debug = _log.is_debug()
 
     def call(self) -> None:
         """On a thread: all of it."""

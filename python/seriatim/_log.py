@@ -12,6 +12,7 @@ import re
 import threading
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, TextIO
 
 DEBUG: Final = logging.DEBUG
@@ -21,7 +22,7 @@ ERROR: Final = logging.ERROR
 FATAL: Final = logging.CRITICAL
 
 logger: Final = logging.getLogger("seriatim")
-is_enabled: Final = logger.isEnabledFor
+is_debug: Final = partial(logger.isEnabledFor, DEBUG)
 
 LEVELS: Final = {DEBUG: "DEBUG", INFO: "INFO", WARN: "WARN", ERROR: "ERROR", FATAL: "FATAL"}
 PLAIN: Final = re.compile(r'[^"=\s]+')
