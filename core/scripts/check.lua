@@ -207,7 +207,7 @@ local function adopt(store, id)
     end
   end
   r.entries, r.count = nil, call('ZCARD', store.spill .. id)
-  for i = 1, #few do fold_entry(store, id, r, few[i], FOLD) end
+  fold_entries(store, id, r, few, FOLD)
   write(store, id, r, FOLD)
 end
 

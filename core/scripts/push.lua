@@ -111,45 +111,65 @@ local function moved(word, due, asked)
   return due
 end
 
--- Unites a job with an id that is running.
-local function fold_running(i, id, r, word)
-  local record = call('HGET', NEXT, id)
-  if not record then
-    if word == 'earlier' then r.mark = EARLIER_MARK end
-    write(second, id, r, FOLD)
-    new = new + 1
-    return
+-- Unites jobs with what waits behind the run of an id.
+local function fold_running(id, places)
+  local record, more = call('HGET', NEXT, id), {}
+  local newer = record and read(record)
+  for j = 1, #places do
+    local r, word = job(places[j])
+    if newer and word == 'reject' then
+      refused_places[#refused_places + 1] = places[j]
+    elseif newer then
+      more[#more + 1] = r.entries[1]
+      newer.due = moved(word, newer.due, r.due)
+      folded = folded + 1
+    else
+      newer, new = r, new + 1
+    end
+    if word == 'earlier' then newer.mark = EARLIER_MARK end
   end
-  if word == 'reject' then refused_places[#refused_places + 1] = i return end
-  local newer = read(record)
-  fold_entry(second, id, newer, r.entries[1], FOLD)
-  newer.due = moved(word, newer.due, r.due)
-  if word == 'earlier' then newer.mark = EARLIER_MARK end
+  fold_entries(second, id, newer, more, FOLD)
   write(second, id, newer, FOLD)
-  folded = folded + 1
 end
 
--- Unites a job with an id that waits.
-local function fold_waiting(i, id, r, word)
-  local w = read(call('HGET', JOBS, id))
-  if word == 'reject' then refused_places[#refused_places + 1] = i return end
-  fold_entry(first, id, w, r.entries[1], FOLD)
-  local due = moved(word, w.due, r.due)
-  if due ~= w.due and w.place ~= 2 and (w.place ~= 0 or due > now) then
-    unplace(id, w)
-    w.due, w.place = due, 1
+-- Unites jobs with an id that waits.
+local function fold_waiting(id, places)
+  local w, more, is_moved = read(call('HGET', JOBS, id)), {}, false
+  for j = 1, #places do
+    local r, word = job(places[j])
+    if word == 'reject' then
+      refused_places[#refused_places + 1] = places[j]
+    else
+      local due = moved(word, w.due, r.due)
+      if due ~= w.due and w.place ~= 2 and (w.place ~= 0 or due > now) then
+        if not is_moved then unplace(id, w) end
+        w.due, w.place, is_moved = due, 1, true
+      end
+      more[#more + 1] = r.entries[1]
+      folded = folded + 1
+    end
+  end
+  if not more[1] then return end
+  fold_entries(first, id, w, more, FOLD)
+  if is_moved then
     place(id, w)
-    soonest = min(soonest, due)
+    soonest = min(soonest, w.due)
   end
   write(first, id, w, FOLD)
-  folded = folded + 1
 end
 
+-- By id, so that an id's record is read and written once however many of the jobs are its.
+local places_of, order = {}, {}
 for j = 1, #again do
-  local i = again[j]
-  local id, r, word = ids[i], job(i)
-  if running[id] then fold_running(i, id, r, word) else fold_waiting(i, id, r, word) end
+  local id = ids[again[j]]
+  if not places_of[id] then places_of[id], order[#order + 1] = {}, id end
+  table.insert(places_of[id], again[j])
 end
+for j = 1, #order do
+  local id = order[j]
+  if running[id] then fold_running(id, places_of[id]) else fold_waiting(id, places_of[id]) end
+end
+table.sort(refused_places)
 
 wake_owner(soonest)
 save()

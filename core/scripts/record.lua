@@ -97,33 +97,67 @@ local function spill_entry(store, id, e, fold)
   return folded
 end
 
--- Adds an entry to record r by the queue's fold mode; true when no payload was added.
-local function fold_entry(store, id, r, e, fold)
-  local entries = r.entries
-  if not entries then
-    local folded = spill_entry(store, id, e, fold)
-    if not folded then r.count = r.count + 1 end
-    return folded
-  end
-  if fold == 'last' and entries[1] then
-    local old = entries[1]
-    if e.score > old.score or (e.score == old.score and e.stamp > old.stamp) then entries[1] = e end
-    return true
-  end
-  if fold == 'merge' then
-    for i = 1, #entries do
-      if entries[i].payload == e.payload then
-        if e.score < entries[i].score then entries[i].score = e.score end
-        return true
+-- Adds entries to a spilled record, new ones all at once. Returns how many were new.
+local function spill_entries(store, id, entries, fold)
+  local added, seen, rest = 0, {}, {}
+  for from = 1, #entries, 500 do
+    local digests, known, members, fields = {}, {}, {}, {}
+    local to = min(from + 499, #entries)
+    if fold == 'merge' then
+      for i = from, to do digests[i - from + 1] = 'i' .. redis.sha1hex(entries[i].payload) end
+      known = call('HMGET', store.map .. id, unpack(digests))
+    end
+    for i = from, to do
+      local e, digest = entries[i], digests[i - from + 1]
+      if digest and (known[i - from + 1] or seen[digest]) then
+        rest[#rest + 1] = e
+      else
+        local stamp = pack('>d', e.stamp)
+        added = added + 1
+        members[#members + 1], members[#members + 2] = format('%.17g', e.score), stamp .. e.payload
+        if digest then fields[#fields + 1], fields[#fields + 2], seen[digest] = digest, stamp, true end
+        if e.context ~= '' then fields[#fields + 1], fields[#fields + 2] = 'c' .. stamp, e.context end
       end
     end
+    if members[1] then call('ZADD', store.spill .. id, unpack(members)) end
+    if fields[1] then call('HSET', store.map .. id, unpack(fields)) end
   end
-  entries[#entries + 1] = e
-  return false
+  for i = 1, #rest do
+    if not spill_entry(store, id, rest[i], fold) then added = added + 1 end
+  end
+  return added
+end
+
+-- Adds an entry to a record that is not spilled.
+local function fold_entry(r, e, fold)
+  local entries, old = r.entries, nil
+  if fold == 'last' then
+    old = entries[1]
+    if not old or e.score > old.score or (e.score == old.score and e.stamp > old.stamp) then entries[1] = e end
+    return
+  end
+  if fold == 'merge' then
+    if not r.by_payload then
+      r.by_payload = {}
+      for i = #entries, 1, -1 do r.by_payload[entries[i].payload] = entries[i] end
+    end
+    old = r.by_payload[e.payload]
+    r.by_payload[e.payload] = old or e
+  end
+  if old then old.score = min(old.score, e.score) else entries[#entries + 1] = e end
+end
+
+-- Adds entries to record r by the queue's fold mode.
+local function fold_entries(store, id, r, entries, fold)
+  if r.entries then
+    for i = 1, #entries do fold_entry(r, entries[i], fold) end
+  else
+    r.count = r.count + spill_entries(store, id, entries, fold)
+  end
 end
 
 local function spill_out(store, id, r, fold)
-  for i = 1, #r.entries do spill_entry(store, id, r.entries[i], fold) end
+  spill_entries(store, id, r.entries, fold)
   r.count, r.entries = #r.entries, nil
 end
 
@@ -148,16 +182,27 @@ local function rewrite(store, id, r)
   call('HSET', store.hash, id, r.entries and encode(r) or header(r, 3, r.count))
 end
 
+-- So many entries of a spilled record, from this place (0 is the first).
+local function spilled_entries(store, id, from, count)
+  local entries, keys, flat = {}, {}, call('ZRANGE', store.spill .. id, from, from + count - 1, 'WITHSCORES')
+  for i = 1, #flat, 2 do
+    keys[#keys + 1] = 'c' .. sub(flat[i], 1, 8)
+    entries[#entries + 1] = {stamp = unpack_struct('>d', flat[i]), score = tonumber(flat[i + 1]), payload = sub(flat[i], 9)}
+  end
+  local contexts = keys[1] and call('HMGET', store.map .. id, unpack(keys))
+  for i = 1, #entries do entries[i].context = contexts[i] or '' end
+  return entries
+end
+
 -- Every entry of a record, spilled or not.
 local function all_entries(store, id, r)
   if r.entries then return r.entries end
-  local entries, flat = {}, call('ZRANGE', store.spill .. id, 0, -1, 'WITHSCORES')
-  for i = 1, #flat, 2 do
-    local stamp = sub(flat[i], 1, 8)
-    entries[#entries + 1] = {stamp = unpack_struct('>d', stamp), score = tonumber(flat[i + 1]), payload = sub(flat[i], 9),
-      context = call('HGET', store.map .. id, 'c' .. stamp) or ''}
-  end
-  return entries
+  local all = {}
+  repeat
+    local part = spilled_entries(store, id, #all, 500)
+    for i = 1, #part do all[#all + 1] = part[i] end
+  until #part < 500
+  return all
 end
 
 -- A stamp is never beyond tick, but beyond now while a clock that was set back catches up.
@@ -199,8 +244,7 @@ end
 -- Adds all payloads of record n, which lies in the store `from`, to record r; n is gone then. The few go into the many.
 local function unite(store, id, r, from, n, fold)
   if n.entries or not r.entries or fold == 'last' then
-    local entries = all_entries(from, id, n)
-    for i = 1, #entries do fold_entry(store, id, r, entries[i], fold) end
+    fold_entries(store, id, r, all_entries(from, id, n), fold)
     forget(from, id, n)
     return
   end
@@ -208,7 +252,7 @@ local function unite(store, id, r, from, n, fold)
   call('HDEL', from.hash, id)
   take_spill(from, store, id)
   r.entries, r.count = nil, n.count
-  for i = 1, #few do fold_entry(store, id, r, few[i], fold) end
+  fold_entries(store, id, r, few, fold)
 end
 
 -- What was pushed while the id ran becomes its waiting record.
@@ -269,8 +313,7 @@ local function bury(id, entries, error, fold)
   local r = record and read(record) or {place = 0, retry = -1, mark = 0, entries = {}}
   r.due, r.error = now, error
   fold = fold == 'list' and 'list' or 'merge'
-  if r.entries and #entries > 64 then spill_out(morgue, id, r, fold) end
-  for i = 1, #entries do fold_entry(morgue, id, r, entries[i], fold) end
+  fold_entries(morgue, id, r, entries, fold)
   write(morgue, id, r, fold)
   call('ZADD', DIED, format('%.0f', now), id)
 end

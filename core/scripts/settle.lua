@@ -147,13 +147,10 @@ local function oldest(id, r)
 end
 
 local function take_oldest(id, r)
-  local stamp = oldest(id, r)
-  if r.entries then return pick(id, r, {[stamp] = true}) end
-  local member = call('ZRANGE', first.spill .. id, 0, 0, 'WITHSCORES')
-  local key = sub(member[1], 1, 8)
-  local e = {stamp = stamp, score = tonumber(member[2]), payload = sub(member[1], 9),
-    context = call('HGET', first.map .. id, 'c' .. key) or ''}
-  call('ZREM', first.spill .. id, member[1])
+  if r.entries then return pick(id, r, {[oldest(id, r)] = true}) end
+  local e = spilled_entries(first, id, 0, 1)[1]
+  local key = pack('>d', e.stamp)
+  call('ZREM', first.spill .. id, key .. e.payload)
   call('HDEL', first.map .. id, 'i' .. redis.sha1hex(e.payload), 'c' .. key)
   r.count = r.count - 1
   return {e}
