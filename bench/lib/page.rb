@@ -183,8 +183,8 @@ class Page
         concurrency, the better one counts; it keeps its completed jobs, as is its default. Celery has no result backend; it is
         the faster of `-P threads -c 5` and `-P prefork -c 2` in a trial; it has no call for many jobs, so its bulk is one call
         a job with one producer. RQ runs its SimpleWorker, its fastest, which forks for no job and has one thread.
-      - Lua's threads have states of their own; they count their jobs in a file that all append to, in blocks of 100 and the last
-        20,000 one by one.
+      - Lua's threads have states of their own; they count their jobs in a file that all append to, in blocks of 100. The last
+        blocks (at most 396 jobs) are not waited for: the time is that of those counted, in proportion.
     TEXT
   end
 end

@@ -51,10 +51,9 @@ class Race
   end
 
   def size(contestant, what)
-    return Settings::JOBS if contestant.ours? && what == :process
-
     @missing.attempt("#{contestant.title}, #{what}") do
-      calibrate(contestant, what).clamp(TRIAL[what] / 2, MOST[what]).round(what == :bulk ? -4 : -2)
+      count = calibrate(contestant, what)
+      contestant.ours? && what == :process ? Settings::JOBS : count.clamp(TRIAL[what] / 2, MOST[what]).round(what == :bulk ? -4 : -2)
     end
   end
 
