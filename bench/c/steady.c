@@ -2,7 +2,7 @@
  * steady.c - `steady WAITING SLICE SECONDS`: pushes and performs side by side, so that WAITING ids always wait.
  *
  *   The queues must hold WAITING jobs already (push fill). Pushes go in slices of SLICE, to each of BENCH_QUEUES queues in turn
- *   (0: BlankWorker); performing waits for pushing where it is faster. Prints "begin" after a second, then, SECONDS later, the
+ *   (0: BlankWorker); performing waits for pushing where it is faster. Prints "begin" when it is warm, then, SECONDS later, the
  *   number of jobs performed meanwhile and the seconds. REDIS_URL, BENCH_THREADS (5).
  */
 #ifndef _XOPEN_SOURCE
@@ -13,7 +13,9 @@
 
 #include "blank.h"
 
-#define WARM_UP 1.0 /* seconds */
+#define WARM_UP 1.0       /* seconds at least */
+#define WARM_UP_MOST 20.0 /* seconds, by when it has to do */
+#define WARM_JOBS 10000   /* performed by then: all shards are in use */
 
 typedef struct balance {
     long pushed, performed, least; /* waiting ids below which nothing is performed */
@@ -63,11 +65,19 @@ static void *push(void *argument)
     return NULL;
 }
 
+static void warm_up(server *s, const balance *b)
+{
+    double start = now();
+    server_watch(s, WARM_UP);
+    while (__atomic_load_n(&b->performed, __ATOMIC_RELAXED) < WARM_JOBS && now() - start < WARM_UP_MOST)
+        server_watch(s, 0.1);
+}
+
 static void measure(server *s, const balance *b, double seconds)
 {
     long before;
     double start;
-    server_watch(s, WARM_UP);
+    warm_up(s, b);
     before = __atomic_load_n(&b->performed, __ATOMIC_RELAXED);
     start = now();
     puts("begin");
