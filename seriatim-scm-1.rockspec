@@ -19,7 +19,7 @@ external_dependencies = {
 -- Of bindings/lua, without .c.
 local glue = {
   "lua_client", "lua_delivery", "lua_json", "lua_link", "lua_node", "lua_operators", "lua_policy", "lua_private_redis",
-  "lua_process", "lua_runner", "lua_sentinel", "lua_signals", "lua_source", "lua_system", "lua_thread", "seriatim_native",
+  "lua_process", "lua_rows", "lua_runner", "lua_sentinel", "lua_signals", "lua_source", "lua_system", "lua_thread", "seriatim_native",
 }
 -- Of lua/; lua/spec/rockspec_spec.lua compares this with the folder.
 local names = {

@@ -177,6 +177,17 @@ static void json_path(json_dump *d, char path[PATH_SIZE])
     srt_json_writer_path(&d->writer, path, PATH_SIZE);
 }
 
+int slu_json_write(lua_State *L, int at, srt_bytes *out)
+{
+    json_dump d;
+    int written;
+    d.refused[0] = '\0';
+    srt_json_writer_init(&d.writer, out, "");
+    written = json_write(&d, L, at) && srt_json_finish(&d.writer) == SERIATIM_OK;
+    srt_json_writer_free(&d.writer);
+    return written;
+}
+
 /* SERIATIM_OK, _NOMEM, or _INVALID with a text. */
 static int json_dump_to(lua_State *L, srt_bytes *out, const char *root, char text[PATH_SIZE + 128])
 {

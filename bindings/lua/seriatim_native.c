@@ -426,6 +426,7 @@ int luaopen_seriatim_native(lua_State *L)
     lua_pushlightuserdata(L, NULL);
     lua_setfield(L, -2, "null");
     slu_open_json(L);
+    slu_open_rows(L);
     slu_open_link(L);
     slu_open_client(L);
     slu_open_runner(L);

@@ -120,6 +120,8 @@ pid_t slu_pid(void);
 /* Pushes what the reader's JSON says. 0: it cannot be read, reader->error says why; then nothing is pushed. */
 struct srt_json_reader;
 int slu_json_read(lua_State *L, struct srt_json_reader *reader);
+/* Appends the value's canonical JSON. 0: it has none, or there is no memory; why, native.dump says. */
+int slu_json_write(lua_State *L, int at, srt_bytes *out);
 /* A reader that is freed when it is collected. */
 struct srt_json_reader *slu_json_reader(lua_State *L);
 
@@ -131,6 +133,7 @@ int slu_signal_number(lua_State *L, int at);
 
 /* Each adds its functions to the table on top of the stack. */
 void slu_open_json(lua_State *L);
+void slu_open_rows(lua_State *L);
 void slu_open_link(lua_State *L);
 void slu_open_client(lua_State *L);
 void slu_open_runner(lua_State *L);

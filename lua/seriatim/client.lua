@@ -80,7 +80,7 @@ end
 local function through(chain, worker, list, write)
   local result, err = result_of(0, 0, {}), nil
   middlewares.call(chain, worker, list, function()
-    result, err = write(worker, jobs.rows(jobs.normalize(list), worker:payload_codec()))
+    result, err = write(worker, jobs.checked(list, worker:payload_codec()))
     return result, err
   end)
   return result, err
@@ -105,12 +105,12 @@ function client.push_by(write, worker, list)
   if type(worker) ~= "table" or not worker.payload_codec then
     errors.misuse("push needs a worker, as in worker:perform_async(jobs), not " .. check.kind(worker))
   end
-  local normal = jobs.normalize(list)
   local chain = settings.client_middlewares
   if #chain == 0 then
-    return write(worker, jobs.rows(normal, worker:payload_codec()))
+    return write(worker, jobs.checked(list, worker:payload_codec()))
   end
-  jobs.rows(normal, worker:payload_codec())
+  local normal = jobs.normalize(list)
+  jobs.checked(normal, worker:payload_codec())
   return through(chain, worker, normal, write)
 end
 

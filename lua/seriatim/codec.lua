@@ -12,6 +12,7 @@ local codec = {}
 
 ---@class seriatim.Codec
 ---@field nothing string  the payload of a job without one
+---@field native "json"|"raw"|nil  the C module knows it, too
 ---@field dump fun(payload: any, where: string): string  raises, naming where
 ---@field load fun(data: string): any, string?  nil and the reason where it cannot be read; never raises
 
@@ -26,6 +27,7 @@ end
 ---@type seriatim.Codec
 codec.json = {
   nothing = "",
+  native = "json",
   dump = function(payload, where) return errors.guard(native.dump, payload, where) end,
   load = load_json,
 }
@@ -34,6 +36,7 @@ codec.json = {
 ---@type seriatim.Codec
 codec.raw = {
   nothing = "",
+  native = "raw",
   dump = function(payload, where)
     if type(payload) ~= "string" then
       errors.misuse(where .. ": must be a string, not " .. check.kind(payload))

@@ -185,6 +185,14 @@ local function row(job, at, codec)
   }
 end
 
+---What the core takes of jobs, checked. What is usual goes through C; what is not, or is wrong, is for those who can say so.
+---@param list seriatim.Job[]
+---@param codec seriatim.Codec
+---@return seriatim.JobRow[]
+function jobs.checked(list, codec)
+  return codec.native and native.rows(list, codec.native == "raw") or jobs.rows(jobs.normalize(list), codec)
+end
+
 ---@param normal seriatim.Job[]
 ---@param codec seriatim.Codec
 ---@return seriatim.JobRow[]

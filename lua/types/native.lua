@@ -20,6 +20,11 @@ function native.dump(value, root) end
 ---What the JSON text says; nil, "UNDECODABLE", message where it is none.
 ---@param bytes string
 function native.load(bytes) end
+---Rows of jobs as they usually are; nil: something about them is unusual, or wrong. raw: payloads are bytes, not JSON.
+---@param jobs seriatim.Job[]
+---@param raw boolean
+---@return seriatim.JobRow[]?
+function native.rows(jobs, raw) end
 ---LuaJIT alone: how an int64_t cdata is made of a decimal text, and the text of a value if it is such a cdata (else nil).
 ---@param from_text fun(text: string): any
 ---@param to_text fun(value: any): string?
