@@ -8,6 +8,7 @@ class Race
   TRIAL = { process: 2_000, single: 1_000, bulk: 10_000 }.freeze # jobs, to find out how many a system gets
   SHARE = { process: 1.0, single: 0.1, bulk: 0.3 }.freeze # of the seconds
   MOST = { process: 1_000_000, single: 100_000, bulk: 100_000 }.freeze
+  OURS = { process: Settings::JOBS, bulk: MOST[:bulk] }.freeze
   # Per second; the rest as Contestant::Processing has it, nil for pushes.
   Run = Struct.new(:rate, :redis_cpu, :commands, :memory)
 
@@ -53,7 +54,7 @@ class Race
   def size(contestant, what)
     @missing.attempt("#{contestant.title}, #{what}") do
       count = calibrate(contestant, what)
-      contestant.ours? && what == :process ? Settings::JOBS : count.clamp(TRIAL[what] / 2, MOST[what]).round(what == :bulk ? -4 : -2)
+      OURS.key?(what) && contestant.ours? ? OURS[what] : count.clamp(TRIAL[what] / 2, MOST[what]).round(what == :bulk ? -4 : -2)
     end
   end
 
