@@ -198,7 +198,7 @@ def test_f24_tstp_claims_no_more_and_ttin_shows_every_thread(serve: Serve) -> No
     server.command.wait_for(" quiet ")
     server.command.signal("TTIN")
     server.command.wait_for(r"thread seriatim-keeper: .*_keep")
-    server.command.wait_for(r"thread seriatim-host-1: .*take")
+    server.command.wait_for(r"thread seriatim-host-1: .*_host\.py:\d+:in run")
     server.command.wait_for(r"thread MainThread: .*dump")
     queue().perform_async([{"id": "late"}])
     time.sleep(0.7)
