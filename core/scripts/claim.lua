@@ -1,4 +1,4 @@
--- include: prelude record
+-- include: prelude
 -- CLAIM: takes due ids, each with all its waiting payloads, into process, oldest due first. Their records stay where
 -- they are. A claim stops at 1,000 payloads or 1 MiB. An unproven or suspect id is claimed alone.
 -- KEYS: the shard's
@@ -60,6 +60,7 @@ end
 
 -- Runs whose time is over come back, due now.
 local function void_overrun()
+  -- include: record
   local ids = call('ZRANGEBYSCORE', OVERRUN, '-inf', format('%.0f', now), 'LIMIT', 0, 100)
   for i = 1, #ids do
     local id = ids[i]

@@ -1,4 +1,4 @@
--- include: prelude record
+-- include: prelude
 -- PUSH: adds jobs of one shard, folding each into its id. At most 1,000 jobs a call.
 -- KEYS: the shard's (prelude), 14 token: what this client pushed last
 -- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 on_waiting, 5 values a job: 2, or 3 when any has options,
@@ -35,141 +35,152 @@ local soonest = FOREVER
 local function payload_of(i) return ARGV[7 + WIDTH * (i - 1)] end
 local function options_of(i) return WIDTH == 3 and ARGV[5 + 3 * i] or '' end
 
--- The record of a job that finds nothing waiting, and its on_waiting word.
-local function job(i)
-  local payload, options, stamp = payload_of(i), options_of(i), base + i
-  local entry = {stamp = stamp, score = stamp / 1e6, context = '', payload = payload}
-  local r = {place = 0, due = stamp, retry = -1, mark = 0, error = '', entries = {entry}}
-  if options == '' then return r, WAITING end
-  local has, score, time, retry, word, at = unpack_struct('<Bddi4B', options)
-  entry.context, r.retry = sub(options, at), retry
-  if has % 2 == 1 then entry.score = score end
-  if has >= 4 then time = now + time end
-  if has >= 2 and time > now then r.due, r.place = math.floor(time), 1 end
-  return r, WORDS[word] or WAITING
+local new, folded, refused_places, seen, rest = 0, 0, {}, {}, {}
+local hash, list, zset, retries = {}, {}, {}, {}
+local function store_new()
+  if hash[1] then call('HSET', JOBS, unpack(hash)) end
+  if list[1] then
+    call('RPUSH', READY, unpack(list))
+    soonest = 0
+  end
+  if zset[1] then call('ZADD', DUE, unpack(zset)) end
+  if retries[1] then call('ZADD', RETRY, unpack(retries)) end
 end
 
-local new, folded, refused_places, seen, again = 0, 0, {}, {}, {}
-local hash, list, zset, retries = {}, {}, {}, {}
-for i = 1, n do
-  local id, options = ids[i], options_of(i)
-  if options ~= '' then
-    if #options < 22 then return error_reply('ERR wrong options') end
-    local _, score = unpack_struct('<Bd', options)
-    if score ~= score then return error_reply('ERR wrong score') end
+-- All jobs of a call with options, or those whose ids are there already. Returns what is wrong with them.
+local function push_rest()
+  -- include: record
+  -- The record of a job that finds nothing waiting, and its on_waiting word.
+  local function job(i)
+    local payload, options, stamp = payload_of(i), options_of(i), base + i
+    local entry = {stamp = stamp, score = stamp / 1e6, context = '', payload = payload}
+    local r = {place = 0, due = stamp, retry = -1, mark = 0, error = '', entries = {entry}}
+    if options == '' then return r, WAITING end
+    local has, score, time, retry, word, at = unpack_struct('<Bddi4B', options)
+    entry.context, r.retry = sub(options, at), retry
+    if has % 2 == 1 then entry.score = score end
+    if has >= 4 then time = now + time end
+    if has >= 2 and time > now then r.due, r.place = math.floor(time), 1 end
+    return r, WORDS[word] or WAITING
   end
-  if old[i] or seen[id] then
-    again[#again + 1] = i
-  else
-    seen[id] = true
-    new = new + 1
-    hash[#hash + 1] = id
-    if options == '' then
-      hash[#hash + 1] = '\0' .. pack('<d', base + i) .. payload_of(i)
-      list[#list + 1] = id
-      soonest = 0
+
+  for j = 1, #rest do
+    local options = options_of(rest[j])
+    if options ~= '' then
+      if #options < 22 then return error_reply('ERR wrong options') end
+      local _, score = unpack_struct('<Bd', options)
+      if score ~= score then return error_reply('ERR wrong score') end
+    end
+  end
+
+  local places_of, order = {}, {}
+  for j = 1, #rest do
+    local i = rest[j]
+    local id = ids[i]
+    if old[i] or seen[id] then
+      if not places_of[id] then places_of[id], order[#order + 1] = {}, id end
+      table.insert(places_of[id], i)
     else
       local r = job(i)
-      hash[#hash + 1] = encode(r)
-      if r.retry >= 0 then retries[#retries + 1] = r.retry retries[#retries + 1] = id end
+      seen[id], new = true, new + 1
+      hash[#hash + 1], hash[#hash + 2] = id, encode(r)
+      if r.retry >= 0 then retries[#retries + 1], retries[#retries + 2] = r.retry, id end
       if r.place == 1 then
-        zset[#zset + 1] = format('%.0f', r.due) zset[#zset + 1] = id
+        zset[#zset + 1], zset[#zset + 2] = format('%.0f', r.due), id
         soonest = min(soonest, r.due)
       else
         list[#list + 1] = id
-        soonest = 0
       end
     end
   end
-end
 
-local running = {}
-if again[1] then
-  local waiting = {}
-  for j = 1, #again do waiting[j] = ids[again[j]] end
-  local runs, nexts = call('HMGET', RUNNING, unpack(waiting)), call('HMGET', NEXT, unpack(waiting))
+  local running = {}
   call('ZCARD', RETRY) call('ZCARD', UNPROVEN) call('ZCARD', SUSPECT)
-  for j = 1, #waiting do
-    local store, record = first, old[again[j]]
-    if runs[j] then running[waiting[j]], store, record = true, second, nexts[j] end
-    if record and byte(record) >= 12 then
-      call('ZCARD', store.spill .. waiting[j]) call('HLEN', store.map .. waiting[j])
+  if order[1] then
+    local runs, nexts = call('HMGET', RUNNING, unpack(order)), call('HMGET', NEXT, unpack(order))
+    for j = 1, #order do
+      local id, store = order[j], first
+      local record = old[places_of[id][1]]
+      if runs[j] then running[id], store, record = true, second, nexts[j] end
+      if record and byte(record) >= 12 then call('ZCARD', store.spill .. id) call('HLEN', store.map .. id) end
     end
   end
-end
-if retries[1] then call('ZCARD', RETRY) end
+  store_new()
 
-if hash[1] then call('HSET', JOBS, unpack(hash)) end
-if list[1] then call('RPUSH', READY, unpack(list)) end
-if zset[1] then call('ZADD', DUE, unpack(zset)) end
-if retries[1] then call('ZADD', RETRY, unpack(retries)) end
-
-local function moved(word, due, asked)
-  if word == 'earlier' then return min(due, asked) end
-  if word == 'later' then return max(due, asked) end
-  if word == 'replace' then return asked end
-  return due
-end
-
--- Unites jobs with what waits behind the run of an id.
-local function fold_running(id, places)
-  local record, more = call('HGET', NEXT, id), {}
-  local newer = record and read(record)
-  for j = 1, #places do
-    local r, word = job(places[j])
-    if newer and word == 'reject' then
-      refused_places[#refused_places + 1] = places[j]
-    elseif newer then
-      more[#more + 1] = r.entries[1]
-      newer.due = moved(word, newer.due, r.due)
-      folded = folded + 1
-    else
-      newer, new = r, new + 1
-    end
-    if word == 'earlier' then newer.mark = EARLIER_MARK end
+  local function moved(word, due, asked)
+    if word == 'earlier' then return min(due, asked) end
+    if word == 'later' then return max(due, asked) end
+    if word == 'replace' then return asked end
+    return due
   end
-  fold_entries(second, id, newer, more, FOLD)
-  write(second, id, newer, FOLD)
-end
 
--- Unites jobs with an id that waits.
-local function fold_waiting(id, places)
-  local w, more, is_moved = read(call('HGET', JOBS, id)), {}, false
-  for j = 1, #places do
-    local r, word = job(places[j])
-    if word == 'reject' then
-      refused_places[#refused_places + 1] = places[j]
-    else
-      local due = moved(word, w.due, r.due)
-      if due ~= w.due and w.place ~= 2 and (w.place ~= 0 or due > now) then
-        if not is_moved then unplace(id, w) end
-        w.due, w.place, is_moved = due, 1, true
+  -- Unites jobs with what waits behind the run of an id.
+  local function fold_running(id, places)
+    local record, more = call('HGET', NEXT, id), {}
+    local newer = record and read(record)
+    for j = 1, #places do
+      local r, word = job(places[j])
+      if newer and word == 'reject' then
+        refused_places[#refused_places + 1] = places[j]
+      elseif newer then
+        more[#more + 1] = r.entries[1]
+        newer.due = moved(word, newer.due, r.due)
+        folded = folded + 1
+      else
+        newer, new = r, new + 1
       end
-      more[#more + 1] = r.entries[1]
-      folded = folded + 1
+      if word == 'earlier' then newer.mark = EARLIER_MARK end
     end
+    fold_entries(second, id, newer, more, FOLD)
+    write(second, id, newer, FOLD)
   end
-  if not more[1] then return end
-  fold_entries(first, id, w, more, FOLD)
-  if is_moved then
-    place(id, w)
-    soonest = min(soonest, w.due)
+
+  -- Unites jobs with an id that waits.
+  local function fold_waiting(id, places)
+    local w, more, is_moved = read(call('HGET', JOBS, id)), {}, false
+    for j = 1, #places do
+      local r, word = job(places[j])
+      if word == 'reject' then
+        refused_places[#refused_places + 1] = places[j]
+      else
+        local due = moved(word, w.due, r.due)
+        if due ~= w.due and w.place ~= 2 and (w.place ~= 0 or due > now) then
+          if not is_moved then unplace(id, w) end
+          w.due, w.place, is_moved = due, 1, true
+        end
+        more[#more + 1] = r.entries[1]
+        folded = folded + 1
+      end
+    end
+    if not more[1] then return end
+    fold_entries(first, id, w, more, FOLD)
+    if is_moved then
+      place(id, w)
+      soonest = min(soonest, w.due)
+    end
+    write(first, id, w, FOLD)
   end
-  write(first, id, w, FOLD)
+
+  for j = 1, #order do
+    local id = order[j]
+    if running[id] then fold_running(id, places_of[id]) else fold_waiting(id, places_of[id]) end
+  end
+  table.sort(refused_places)
 end
 
--- By id, so that an id's record is read and written once however many of the jobs are its.
-local places_of, order = {}, {}
-for j = 1, #again do
-  local id = ids[again[j]]
-  if not places_of[id] then places_of[id], order[#order + 1] = {}, id end
-  table.insert(places_of[id], again[j])
+for i = 1, n do
+  local id = ids[i]
+  if WIDTH == 3 or old[i] or seen[id] then
+    rest[#rest + 1] = i
+  else
+    seen[id], new = true, new + 1
+    hash[#hash + 1], hash[#hash + 2] = id, '\0' .. pack('<d', base + i) .. payload_of(i)
+    list[#list + 1] = id
+  end
 end
-for j = 1, #order do
-  local id = order[j]
-  if running[id] then fold_running(id, places_of[id]) else fold_waiting(id, places_of[id]) end
-end
-table.sort(refused_places)
+local wrong
+if rest[1] then wrong = push_rest() else store_new() end
+if wrong then return wrong end
 
 wake_owner(soonest)
 save()

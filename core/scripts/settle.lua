@@ -1,4 +1,4 @@
--- include: prelude record
+-- include: prelude
 -- SETTLE: ends runs, each by its own outcome. Refused are runs that are no longer the caller's.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 lease, 3 sequence of this call, 4 fold, 5 number of groups of done runs, then per group: run, which
@@ -10,7 +10,7 @@
 -- Returns {refused, promoted, exhausted id, ...}: promoted says that an id became due by being settled; exhausted are the
 --   failed ids that reached their limit. A lease that is another's refuses all: {'STALE', owner}. The sequence of the last
 --   call again, or the echo of an earlier one, changes nothing: {'AGAIN'}.
-local sequence, fold = tonumber(ARGV[3]), ARGV[4]
+local sequence, FOLD = tonumber(ARGV[3]), ARGV[4]
 local groups, done, others = {}, 0, 6
 for i = 1, tonumber(ARGV[5]) or 0 do
   local run, count = ARGV[others], tonumber(ARGV[others + 1])
@@ -31,22 +31,60 @@ for at = others, #ARGV, 7 do
 end
 local has_next = call('HLEN', NEXT) > 0
 local has_overrun = call('ZCARD', OVERRUN) > 0
-if has_next or total > done then
-  local ids = {}
-  for at = others + 1, #ARGV, 7 do ids[#ids + 1] = ARGV[at] end
-  probe()
-  probe_spill(first, ids)
-  probe_spill(second, ids)
-  probe_spill(morgue, ids)
+
+-- Is every run done, nothing behind it, and as its claim left it? So are runs of claims that Redis remembers, unless they were
+-- touched since. The field '' is there unless `running` was evicted.
+local function all_as_claimed()
+  if has_next or total > done or call('HEXISTS', RUNNING, '') == 0 then return false end
+  for i = 1, #groups do
+    local run = groups[i].run
+    local fence = tonumber(sub(run, 3))
+    if byte(run) ~= 48 or fence <= touched or fence > claimed then return false end
+  end
+  return true
 end
-open_for_writing()
-if lease ~= tonumber(ARGV[2]) then
-  refused = refused + total
+
+-- The answer to a caller that may not settle; nothing has been written before.
+local function refusal()
+  open_for_writing()
+  if lease ~= tonumber(ARGV[2]) then
+    refused = refused + total
+    save()
+    return {'STALE', owner}
+  end
+  if sequence <= settled then return {'AGAIN'} end
+  settled = sequence
+end
+
+local function end_runs(ids)
+  call('HDEL', RUNNING, unpack(ids))
+  if has_overrun then call('ZREM', OVERRUN, unpack(ids)) end
+  processed = processed + #ids
+end
+
+local function settle_plain()
+  local answer = refusal()
+  if answer then return answer end
+  for i = 1, #groups do
+    local ids = {unpack(ARGV, groups[i].first, groups[i].last)}
+    call('HDEL', JOBS, unpack(ids))
+    end_runs(ids)
+  end
   save()
-  return {'STALE', owner}
+  return {0, 0}
 end
-if sequence <= settled then return {'AGAIN'} end
-settled = sequence
+
+if all_as_claimed() then return settle_plain() end
+
+-- include: record
+local all = {}
+for at = others + 1, #ARGV, 7 do all[#all + 1] = ARGV[at] end
+probe()
+probe_spill(first, all)
+probe_spill(second, all)
+probe_spill(morgue, all)
+local answer = refusal()
+if answer then return answer end
 
 local late, promoted, exhausted = 0, 0, {}
 
@@ -70,43 +108,20 @@ local function finish(id, digit)
   end
 end
 
--- Runs of claims that Redis remembers are as their claim left them, unless they were touched since. The field '' is there
--- unless `running` was evicted.
-local function untouched(run)
-  local fence = tonumber(sub(run, 3))
-  return fence > touched and fence <= claimed and call('HEXISTS', RUNNING, '') == 1
-end
-
--- Ends done runs of one claim that may be gone, be flagged or have news behind them. Returns those that were open.
-local function finish_each(ids, run, runs, newer)
-  local gone, plain = {}, {}
-  for i = 1, #ids do
-    local digit
-    if runs then digit = flags_of(runs[i], run) else digit = digit_of(run) end
+for i = 1, #groups do
+  local ids, mine = {unpack(ARGV, groups[i].first, groups[i].last)}, groups[i].run
+  local runs = call('HMGET', RUNNING, unpack(ids))
+  local newer = has_next and call('HMGET', NEXT, unpack(ids)) or {}
+  local plain, gone = {}, {}
+  for k = 1, #ids do
+    local digit = flags_of(runs[k], mine)
     if digit then
-      gone[#gone + 1] = ids[i]
-      if digit == 0 and not newer[i] then plain[#plain + 1] = ids[i] else finish(ids[i], digit) end
+      gone[#gone + 1] = ids[k]
+      if digit == 0 and not newer[k] then plain[#plain + 1] = ids[k] else finish(ids[k], digit) end
     end
   end
   if plain[1] then call('HDEL', JOBS, unpack(plain)) end
-  return gone
-end
-
-for i = 1, #groups do
-  local group = groups[i]
-  local ids = {unpack(ARGV, group.first, group.last)}
-  local runs = not untouched(group.run) and call('HMGET', RUNNING, unpack(ids))
-  local newer = has_next and call('HMGET', NEXT, unpack(ids)) or {}
-  if runs or has_next or digit_of(group.run) ~= 0 then
-    ids = finish_each(ids, group.run, runs, newer)
-  else
-    call('HDEL', JOBS, unpack(ids))
-  end
-  if ids[1] then
-    call('HDEL', RUNNING, unpack(ids))
-    if has_overrun then call('ZREM', OVERRUN, unpack(ids)) end
-  end
-  processed = processed + #ids
+  if gone[1] then end_runs(gone) end
 end
 
 local function lowest(entries)
@@ -160,7 +175,7 @@ end
 local function go_on(id, r, digit)
   if empty(r) then finish(id, digit) return end
   r.place = (r.place == 0 and is_due(r)) and 0 or 1
-  put_back(id, r, fold, digit >= 4)
+  put_back(id, r, FOLD, digit >= 4)
   promoted = 1
 end
 
@@ -168,11 +183,11 @@ local function fail(id, r, digit, time, text, limit, action)
   failed = failed + 1
   r.retry, r.error = r.retry + 1, text
   r.due, r.place = now + time, 1
-  if r.retry < limit then put_back(id, r, fold, digit >= 4) promoted = 1 return end
+  if r.retry < limit then put_back(id, r, FOLD, digit >= 4) promoted = 1 return end
   exhausted[#exhausted + 1] = id
-  if action == 'park' then put_back(id, r, fold, true) return end
+  if action == 'park' then put_back(id, r, FOLD, true) return end
   if action == 'drop' then finish(id, digit) return end
-  bury(id, take_oldest(id, r), text, fold)
+  bury(id, take_oldest(id, r), text, FOLD)
   r.retry, r.due = 0, now
   go_on(id, r, digit)
 end
@@ -198,10 +213,10 @@ for at = others, #ARGV, 7 do
       for i = 1, #action, 8 do stamps[unpack_struct('>d', action, i)] = true end
       failed = failed + 1
       local picked = pick(id, r, stamps)
-      if picked[1] then bury(id, picked, text, fold) end
+      if picked[1] then bury(id, picked, text, FOLD) end
       go_on(id, r, digit)
     else
-      put_back(id, r, fold, digit >= 4)
+      put_back(id, r, FOLD, digit >= 4)
       promoted = 1
     end
   end

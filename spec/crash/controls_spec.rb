@@ -24,7 +24,7 @@ RSpec.describe "The checker fails" do
 
   it "F2 when settles do not check the fence" do
     program = Mutant.build("worker", "scripts/settle.lua" => [
-                             ["if lease ~= tonumber(ARGV[2]) then\n  refused = refused + total", "if false then\n  refused = refused + total"],
+                             ["if lease ~= tonumber(ARGV[2]) then", "if false then"],
                              ["if is_open(run, mine) then return digit_of(run) end", "if true then return digit_of(run or mine) end"]
                            ])
     lease = 0.4
