@@ -92,6 +92,8 @@ struct srt_shard {
     srt_job_list ready;                      /* claimed, not begun */
     srt_job_list pending;                    /* ended, not settled */
     int64_t pending_since;
+    srt_job_list resting;                    /* of those whose payloads are being read: pausing */
+    int64_t slice_at;                        /* when they go on */
     size_t apart;                            /* ids in its group's singles and died */
     size_t running;                          /* ids in threads' hands */
     size_t finished, finished_before;        /* in this window of 50 ms, in the one before */

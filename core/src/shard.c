@@ -4,8 +4,10 @@
 #include <string.h>
 
 #define SHARD_MAX_CLAIM 1000   /* ids a script call */
-#define SHARD_FLUSH_MS 2       /* a finished id waits this long for others to settle with */
+#define SHARD_FLUSH_MS 5       /* while more is ready, a finished id waits this long for others to settle with */
 #define SHARD_WINDOW_MS 50
+#define SHARD_SLICE_PAUSE_MS 2 /* between slices of an id that has more than so many payloads: others want Redis, too */
+#define SHARD_MANY_PAYLOADS 2000
 #define SHARD_RETRY_MS 100     /* after a request could not be made */
 
 /* ---- Lists --------------------------------------------------------------------------------- */
@@ -81,6 +83,7 @@ void srt_shard_forget(srt_node *node, srt_shard *s)
 {
     list_free(node, &s->ready);
     list_free(node, &s->pending);
+    list_free(node, &s->resting);
     srt_bytes_free(&s->owner);
 }
 
@@ -319,6 +322,20 @@ static void shard_slice(srt_node *node, srt_job *job, int64_t now)
     }
 }
 
+/* Goes on reading ids that have many payloads. */
+static void shard_slice_on(srt_node *node, srt_shard *s, int64_t now)
+{
+    srt_job_list resting = s->resting;
+    srt_job *job;
+    if (now < s->slice_at)
+        return;
+    memset(&s->resting, 0, sizeof s->resting);
+    while ((job = srt_list_take(&resting))) {
+        s->slicing--;
+        shard_slice(node, job, now);
+    }
+}
+
 /* ---- What to do next ----------------------------------------------------------------------- */
 
 int srt_shard_idle(const srt_shard *s)
@@ -427,6 +444,7 @@ static void shard_step_owned(srt_node *node, srt_shard *s, int64_t now)
     int leaving = !s->wanted || node->stopping;
     if (leaving || node->quiet || s->paused || s->recall)
         shard_recall(node, s, now);
+    shard_slice_on(node, s, now);
     if (s->seen == 0 && !s->claiming)
         shard_claim(node, s, 1, 0, now); /* deaths to report are answered before anything else */
     if (s->reconcile) {
@@ -457,10 +475,10 @@ static void shard_step_foreign(srt_node *node, srt_shard *s, int64_t now)
 
 static int64_t shard_next_wake(const srt_node *node, const srt_shard *s, int64_t now)
 {
-    int64_t at = SRT_NEVER;
-    if (s->state != SRT_OWNED || s->reconcile)
+    int64_t at = s->resting.count ? s->slice_at : SRT_NEVER;
+    if (s->state != SRT_OWNED || (s->reconcile && !s->resting.count))
         return SRT_NEVER; /* an answer wakes it */
-    if (s->pending.count && !s->settling)
+    if (s->pending.count && !s->settling && s->pending_since + SHARD_FLUSH_MS < at)
         at = s->pending_since + SHARD_FLUSH_MS;
     if (!s->claiming && !s->paused && !node->quiet && s->wanted) {
         if (s->due_at > now && s->due_at < at)
@@ -505,6 +523,8 @@ static void shard_lose(srt_node *node, srt_shard *s)
     s->state = SRT_FOREIGN;
     srt_bytes_clear(&s->owner);
     list_free(node, &s->ready);
+    s->slicing -= (int)s->resting.count;
+    list_free(node, &s->resting);
     srt_ready_update(&node->groups[s->group], s);
     shard_recall_singles(node, s, &dropped);
     if (s->apart) {
@@ -723,8 +743,12 @@ static void shard_sliced(srt_node *node, srt_job *job, const srt_reply *reply, i
         s->reconcile = 1;
     } else if (token->len == 0 || job->record.missing == 0) {
         job_ready(node, job);
-    } else {
+    } else if (job->record.count < SHARD_MANY_PAYLOADS) {
         shard_slice(node, job, now);
+    } else {
+        s->slicing++;
+        s->slice_at = now + SHARD_SLICE_PAUSE_MS;
+        srt_list_add(&s->resting, job);
     }
 }
 
