@@ -24,6 +24,7 @@ typedef struct runner_channel {
     channel_state state;
     unsigned attempts;
     int64_t retry_at, heard_at, asked_at; /* asked_at: of the last PING */
+    int drained;   /* all has been read that was there; poll tells of more */
     srt_bytes out; /* taken from the node, not yet written */
     seriatim_error error;
 } runner_channel;
@@ -32,6 +33,7 @@ typedef struct runner_channel {
 typedef struct runner_door {
     int pipe[2];
     int poked;
+    int to_poke; /* by the runner's thread, once it has let go of the lock that whoever comes will want */
 } runner_door;
 
 struct seriatim_runner {
@@ -201,7 +203,11 @@ static void channel_step(seriatim_runner *r, int which)
     int64_t now = srt_clock_ms();
     size_t got = 0;
     channel_state was = c->state;
-    int status = was == CHANNEL_OPEN ? channel_read(r, c, &got) : channel_connect(c, now);
+    int status;
+    if (was == CHANNEL_OPEN && c->drained)
+        return;
+    status = was == CHANNEL_OPEN ? channel_read(r, c, &got) : channel_connect(c, now);
+    c->drained = was == CHANNEL_OPEN && got < RUNNER_READ;
     if (status == SERIATIM_AGAIN || (was == CHANNEL_OPEN && status == SERIATIM_OK && got == 0))
         return;
     now = srt_clock_ms();
@@ -266,16 +272,24 @@ static int64_t watch_wakes(seriatim_runner *r, int64_t now)
     return c->heard_at + RUNNER_SILENCE_MS;
 }
 
-/* With the lock: pokes the groups that have news for threads that wait. */
-static void open_doors(seriatim_runner *r)
+/* With the lock: which groups have news for threads that wait? */
+static void choose_doors(seriatim_runner *r)
 {
     size_t i;
     for (i = 0; i < r->door_count; i++) {
         srt_group *group = &r->node->groups[i];
-        if (group->news && group->waiting > 0)
-            door_poke(&r->doors[i]);
+        r->doors[i].to_poke = group->news && group->waiting > 0 && !r->doors[i].poked;
+        r->doors[i].poked |= r->doors[i].to_poke;
         group->news = 0;
     }
+}
+
+static void open_doors(seriatim_runner *r)
+{
+    size_t i;
+    for (i = 0; i < r->door_count; i++)
+        if (r->doors[i].to_poke)
+            pipe_poke(r->doors[i].pipe);
 }
 
 /* Lets the node do what is due and collects its output. Returns until when the thread may sleep. */
@@ -292,9 +306,10 @@ static int64_t runner_tick(seriatim_runner *r)
     until = wakes < until ? wakes : until;
     for (which = 0; which < SRT_CHANNELS; which++)
         channel_collect(r, which);
-    open_doors(r);
+    choose_doors(r);
     r->sleeps_until = until;
     pthread_mutex_unlock(&r->lock);
+    open_doors(r);
     return until;
 }
 
@@ -308,6 +323,7 @@ static void runner_awake(seriatim_runner *r)
 static void runner_sleep(seriatim_runner *r, int64_t until)
 {
     struct pollfd fds[1 + SRT_CHANNELS];
+    int whose[1 + SRT_CHANNELS];
     int64_t now = srt_clock_ms();
     nfds_t count = 1;
     int which;
@@ -321,6 +337,7 @@ static void runner_sleep(seriatim_runner *r, int64_t until)
             until = deadline;
         if (c->state == CHANNEL_CLOSED)
             continue;
+        whose[count] = which;
         fds[count].fd = srt_transport_fd(c->transport);
         fds[count].events = (short)((wants & SERIATIM_WANT_READ ? POLLIN : 0) |
                                     (wants & SERIATIM_WANT_WRITE || c->out.len ? POLLOUT : 0));
@@ -330,7 +347,11 @@ static void runner_sleep(seriatim_runner *r, int64_t until)
         until = now + 60000;
     poll(fds, count, until > now && !r->unread ? (int)(until - now) : 0);
     r->unread = 0;
-    pipe_drain(r->wake);
+    if (fds[0].revents)
+        pipe_drain(r->wake);
+    while (count-- > 1)
+        if (fds[count].revents)
+            r->channels[whose[count]].drained = 0;
 }
 
 static void *runner_main(void *argument)
