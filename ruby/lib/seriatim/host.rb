@@ -6,10 +6,12 @@ module Seriatim
   class Host
     attr_reader :server, :runner, :group
 
-    def initialize(server, group, scheduler)
+    # @param door [Mutex] of the group: one of its idle threads waits for what comes, the others for that one to go
+    def initialize(server, group, scheduler, door = Mutex.new)
       @server = server
       @runner = server.runner
       @group = group
+      @door = door
       @scheduler = scheduler unless scheduler.is_a?(Schedulers::Builtin)
       @shards_count = server.shards_count if @scheduler
     end
@@ -41,8 +43,11 @@ module Seriatim
       execution.call ? execution.follows : take
     end
 
+    # A thread that is woken for nothing only takes the interpreter from the one that has work.
     def wait
-      Thread.handle_interrupt(Interrupts::UNMASKED) { @runner.wait(@group, @scheduler && Seriatim.poll_interval) }
+      Thread.handle_interrupt(Interrupts::UNMASKED) do
+        @scheduler ? @runner.wait(@group, Seriatim.poll_interval) : @door.synchronize { @runner.wait(@group, nil) }
+      end
       take
     end
 
