@@ -13,7 +13,8 @@ local limit, doubt, ttr = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
 if lease ~= tonumber(ARGV[2]) then return error_reply('STALE ' .. owner) end
 
 local BYTES, PAYLOADS, SLICE = 1048576, 1000, 64
-local out, given, mode = {}, 0, 'n'
+local HEADER = 7
+local out, given, mode, spills = {0, 0, 0, 0, 0, 0, 0}, HEADER, 'n', false
 local function give(id, record)
   out[given + 1], out[given + 2] = id, record
   given = given + 2
@@ -39,8 +40,10 @@ local function answer(more)
   wake = not paused and min(soon, unproven > now and unproven or FOREVER, suspect > now and suspect or FOREVER) or 0
   if wake <= now then wake = 0 end
   save()
-  return {format('%.0f', now), format('%.0f', claimed), format('%.0f', soon), format('%.0f', unproven),
-    format('%.0f', suspect), paused and 1 or 0, mode, unpack(out)}
+  out[1], out[2], out[3] = format('%.0f', now), format('%.0f', claimed), format('%.0f', soon)
+  out[4], out[5] = format('%.0f', unproven), format('%.0f', suspect)
+  out[6], out[7] = paused and 1 or 0, mode
+  return out
 end
 
 -- All runs of a claim have one mode.
@@ -89,13 +92,13 @@ local function run_all()
   local fence = format('%.0f', claimed)
   local plain, spilled = '0' .. mode .. fence, '1' .. mode .. fence
   local runs = {}
-  for i = 1, given, 2 do
-    runs[i], runs[i + 1] = out[i], byte(out[i + 1]) >= 12 and spilled or plain
+  for i = HEADER + 1, given, 2 do
+    runs[i - HEADER], runs[i - HEADER + 1] = out[i], spills and byte(out[i + 1]) >= 12 and spilled or plain
   end
   call('HSET', RUNNING, unpack(runs))
   if ttr > 0 then
     local ends, at = {}, format('%.0f', now + ttr)
-    for i = 1, given, 2 do ends[i], ends[i + 1] = at, out[i] end
+    for i = HEADER + 1, given, 2 do ends[i - HEADER], ends[i - HEADER + 1] = at, out[i] end
     call('ZADD', OVERRUN, unpack(ends))
   end
 end
@@ -112,6 +115,7 @@ if doubt ~= '0' then
   if not record then return answer(true) end
   call('ZREM', RETRY, id)
   give(id, record)
+  spills = true
   run_all()
   return answer(true)
 end
@@ -142,8 +146,9 @@ local function next_candidate(c)
     c.at = at
     if at > c.to then load(c) end
     local record = c.records[at - c.from]
-    if record and byte(record) % 4 == where and not (wary and (c.runs[at - c.from] or taken[ids[at]])) then
-      c.id, c.record = ids[at], record
+    local kind = record and byte(record)
+    if kind and kind % 4 == where and not (wary and (c.runs[at - c.from] or taken[ids[at]])) then
+      c.id, c.record, c.kind = ids[at], record, kind
       if merging then c.due = unpack_struct('<d', record, 2) end
       return
     end
@@ -163,10 +168,10 @@ while count < limit and bytes < BYTES and payloads < PAYLOADS do
   local id, record = c.id, c.record
   if not id then break end
   local has = 1
-  if byte(record) >= 8 then
+  if c.kind >= 8 then
     local retry, _, entries = unpack_struct('<i4BI4', record, 10)
     if retry >= 0 then retried[#retried + 1] = id end
-    if byte(record) < 12 then has = entries end
+    if c.kind < 12 then has = entries else spills = true end
   end
   count, payloads, bytes = count + 1, payloads + has, bytes + #record
   if bytes < count * 1024 then c.slice = 1000 end

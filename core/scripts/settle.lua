@@ -56,20 +56,16 @@ local function refusal()
   settled = sequence
 end
 
-local function end_runs(ids)
-  call('HDEL', RUNNING, unpack(ids))
-  if has_overrun then call('ZREM', OVERRUN, unpack(ids)) end
-  processed = processed + #ids
-end
-
 local function settle_plain()
   local answer = refusal()
   if answer then return answer end
   for i = 1, #groups do
-    local ids = {unpack(ARGV, groups[i].first, groups[i].last)}
-    call('HDEL', JOBS, unpack(ids))
-    end_runs(ids)
+    local first, last = groups[i].first, groups[i].last
+    call('HDEL', JOBS, unpack(ARGV, first, last))
+    call('HDEL', RUNNING, unpack(ARGV, first, last))
+    if has_overrun then call('ZREM', OVERRUN, unpack(ARGV, first, last)) end
   end
+  processed = processed + done
   save()
   return {0, 0}
 end
@@ -121,7 +117,11 @@ for i = 1, #groups do
     end
   end
   if plain[1] then call('HDEL', JOBS, unpack(plain)) end
-  if gone[1] then end_runs(gone) end
+  if gone[1] then
+    call('HDEL', RUNNING, unpack(gone))
+    if has_overrun then call('ZREM', OVERRUN, unpack(gone)) end
+  end
+  processed = processed + #gone
 end
 
 local function lowest(entries)
