@@ -1757,6 +1757,95 @@ static void test_hostile(void **state)
     }
 }
 
+/* ---- Where claims and settles need not look at runs ------------------------------------------ */
+
+static void push_ids(const fixture *f, int count)
+{
+    char id[16];
+    int i;
+    done(f, seriatim_push_begin(f->client, f->queue));
+    for (i = 0; i < count; i++) {
+        snprintf(id, sizeof id, "i%d", i);
+        add(f, id, strlen(id), "x", none);
+    }
+    done(f, seriatim_push_send(f->client));
+}
+
+/* An id that was deleted and pushed again stands in the ready list twice. */
+static void test_a_claim_sees_stale_entries(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    (void)state;
+    push_ids(&f, 20);
+    act_on(&f, SERIATIM_DELETE, "i3");
+    push(&f, "i3", "x", none);
+    acquire(&f, "n1");
+    assert_int_equal(claim(&f, "10", NULL), 10);
+    assert_int_equal(claim(&f, "30", NULL), 10);
+    close_queue(&f);
+}
+
+static void test_a_claim_sees_evicted_records(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    (void)state;
+    push_ids(&f, 20);
+    REDIS("DEL " PREFIX "jobs");
+    push_ids(&f, 20);
+    acquire(&f, "n1");
+    assert_int_equal(claim(&f, "100", NULL), 20);
+    close_queue(&f);
+}
+
+static void keep_or_bring_back(const char *from, const char *to)
+{
+    static const char *const kinds[] = {"state", "jobs", "ready", "running"};
+    size_t i;
+    for (i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        freeReplyObject(redisCommand(server.redis, "COPY %s%s %s%s REPLACE", from, kinds[i], to, kinds[i]));
+}
+
+/* A failover to a replica that had not heard of the claim; the lease stays. */
+static void test_a_settle_of_a_lost_claim_is_refused(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64], seen[32];
+    (void)state;
+    push(&f, "a", "x", none);
+    acquire(&f, "n1");
+    strcpy(seen, f.seen);
+    keep_or_bring_back(PREFIX, "kept:");
+    assert_int_equal(claim(&f, "5", run), 1);
+    keep_or_bring_back("kept:", PREFIX);
+    settle_done(&f, "a", run);
+    assert_int_equal(metrics(&f).refused, 1);
+    strcpy(f.seen, seen);
+    assert_int_equal(claim(&f, "5", run), 1);
+    settle_done(&f, "a", run);
+    assert_int_equal(claim(&f, "5", NULL), 0);
+    close_queue(&f);
+}
+
+/* A dead connection may deliver what was sent on it after its successor has settled more. */
+static void test_an_echo_of_a_settle_settles_nothing(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char first[64], second[64];
+    (void)state;
+    push(&f, "a", "x", none);
+    acquire(&f, "n1");
+    claim(&f, "5", first);
+    settle_done(&f, "a", first);
+    push(&f, "b", "x", none);
+    claim(&f, "5", second);
+    settle_done(&f, "b", second);
+    push(&f, "a", "y", none);
+    f.settles = 0;
+    settle_done(&f, "a", first);
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "a"), "y");
+    close_queue(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1784,6 +1873,10 @@ int main(void)
         cmocka_unit_test(test_health_of_strangers),
         cmocka_unit_test(test_memory),        cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_spilled_meanwhile), cmocka_unit_test(test_delete_overrun),
+        cmocka_unit_test(test_a_claim_sees_stale_entries),
+        cmocka_unit_test(test_a_claim_sees_evicted_records),
+        cmocka_unit_test(test_a_settle_of_a_lost_claim_is_refused),
+        cmocka_unit_test(test_an_echo_of_a_settle_settles_nothing),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }
