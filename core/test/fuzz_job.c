@@ -10,7 +10,7 @@ typedef struct pushed {
     char *ids[MAX_JOBS], *payloads[MAX_JOBS];
     size_t id_lens[MAX_JOBS], payload_lens[MAX_JOBS];
     size_t count;
-    int refused;
+    int refused, has_options;
 } pushed;
 
 static void check_accepted(const seriatim_job *job)
@@ -44,6 +44,8 @@ static void push_one(seriatim_client *c, fuzz_input *in, pushed *p)
         p->refused = 1;
     } else {
         check_accepted(&job);
+        p->has_options |= job.has_score || job.context_len > 0 || job.retry_count != -1 || job.on_waiting ||
+                          (job.when != SERIATIM_NOW && job.time > 0);
     }
     free(context);
 }
@@ -66,13 +68,14 @@ static void take_output(seriatim_client *c, srt_reader *reader)
     srt_client_sent(c, len);
 }
 
-/* The jobs stand in the one chunk of the one shard: id, payload, options. */
+/* The jobs stand in the one chunk of the one shard: id, payload and, where one of them has any, options. */
 static void check_chunk(const srt_reply *command, const pushed *p)
 {
-    size_t head = 1 + 3 + SRT_SHARD_KEYS + 1 + 4, i;
-    FUZZ_CHECK(command->count == head + 3 * p->count);
+    size_t head = 1 + 3 + SRT_SHARD_KEYS + 1 + 5, width = p->has_options ? 3 : 2, i;
+    FUZZ_CHECK(command->tokens[head - 1].data[0] == (char)('0' + width));
+    FUZZ_CHECK(command->count == head + width * p->count);
     for (i = 0; i < p->count; i++) {
-        const srt_token *id = &command->tokens[head + 3 * i], *payload = id + 1;
+        const srt_token *id = &command->tokens[head + width * i], *payload = id + 1;
         FUZZ_CHECK(id->len == p->id_lens[i] && memcmp(id->data, p->ids[i], id->len) == 0);
         FUZZ_CHECK(payload->len == p->payload_lens[i] && memcmp(payload->data, p->payloads[i], payload->len) == 0);
     }
