@@ -24,7 +24,7 @@ end
 open_for_writing()
 owner, lease = me, advance()
 if not mine then claimed, settled = lease, 0 end
-call('HSET', RUNNING, '', string.rep('.', 65))
+call('HSET', RUNNING, '', string.rep('.', LONG_TEXT))
 wake = 0
 
 local recovered, seen = 0, claimed
@@ -56,6 +56,6 @@ for i = 1, #runs, 2 do
     end
   end
 end
-touched = claimed -- a run that the caller knows may be one that a failover lost
+touch() -- a run that the caller knows may be one that a failover lost
 save()
 return {mine and 'KEPT' or 'OK', format('%.0f', lease), format('%.0f', seen), recovered}

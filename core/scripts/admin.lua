@@ -33,8 +33,8 @@ local function blank() return {place = 1, due = now, retry = -1, mark = 0, error
 
 -- The run with another flags digit: 1 spilled, 2 suppressed, 4 to be parked.
 local function flagged(id, run, digit)
-  touched = claimed
   call('HSET', RUNNING, id, char(48 + digit) .. sub(run, 2))
+  touch()
 end
 
 -- A waiting id becomes due at `time`; retry_count may have changed since `old` was written.

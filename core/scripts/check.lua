@@ -255,7 +255,7 @@ else
 end
 if fixes[1] then
   open_for_writing()
-  touched = claimed
+  touch()
   for i = 1, #fixes do fixes[i]() end
   wake_owner(now)
   save()

@@ -35,9 +35,9 @@ end
 
 -- Whole numbers up to 9e15, and a generation. NaN is none.
 local function is_state(state)
-  if #state < 81 then return false end
-  local numbers = {struct.unpack('<dddddddddd', state)}
-  for i = 1, 10 do
+  if #state < 73 then return false end
+  local numbers = {struct.unpack('<ddddddddd', state)}
+  for i = 1, 9 do
     local number = numbers[i]
     if not (number >= 0 and number <= 9e15 and number % 1 == 0) then return false end
   end
@@ -58,6 +58,6 @@ end
 if absent and others and repair then
   local in_doubt = call('EXISTS', KEYS[11], KEYS[12]) > 0
   call('ZREM', KEYS[4], '')
-  call('SET', STATE, struct.pack('<ddddddddddB', generation, now, 0, 0, 0, 0, 0, 0, 0, 0, in_doubt and 2 or 0))
+  call('SET', STATE, struct.pack('<dddddddddB', generation, now, 0, 0, 0, 0, 0, 0, 0, in_doubt and 2 or 0))
 end
 return {closed and '1' or '0', #KEYS, found, {}}

@@ -7,7 +7,7 @@
 --    4 due       zset    id -> microseconds: delayed and retried ids
 --    5 running   hash    id -> run: flags digit (1 spilled, 2 deleted, 4 to be parked), mode, fence of its claim;
 --                        while the shard is owned also '' -> a long text, without which Redis would search a small
---                        hash entry by entry
+--                        hash entry by entry; behind it a fence: runs of claims up to that one may have been touched
 --    6 next      hash    id -> record pushed while the id runs
 --    7 retry     zset    id -> retry_count of waiting ids that failed
 --    8 dead      hash    id -> record in the morgue
@@ -31,10 +31,9 @@ local now = clock[1] * 1000000 + clock[2]
 
 -- generation: of the layout; tick: last fence or arrival stamp; lease: fence of the present ownership, 0 for none;
 -- claimed: fence of the last claim; settled: sequence of the last settle; wake: the owner sleeps until then, 0 when it is
--- awake; processed, failed, refused: settled ids; touched: runs of claims up to this fence may be gone, or not as their claim
--- left them
+-- awake; processed, failed, refused: settled ids
 local generation, tick, lease, claimed, settled, wake = tonumber(ARGV[1]), 0, 0, 0, 0, 0
-local processed, failed, refused, touched, flags, owner = 0, 0, 0, 0, 0, ''
+local processed, failed, refused, flags, owner = 0, 0, 0, 0, ''
 
 -- Flags. paused: claims give nothing; doubted: an id may be unproven or suspect.
 local PAUSED, DOUBTED = 1, 2
@@ -43,15 +42,15 @@ local function flag_as(flag, on) if is(flag) ~= on then flags = flags + (on and 
 
 local state = call('GET', STATE)
 if state then
-  generation, tick, lease, claimed, settled, wake, processed, failed, refused, touched, flags =
-    unpack_struct('<ddddddddddB', state)
-  owner = sub(state, 82)
+  generation, tick, lease, claimed, settled, wake, processed, failed, refused, flags =
+    unpack_struct('<dddddddddB', state)
+  owner = sub(state, 74)
   if generation ~= tonumber(ARGV[1]) then return error_reply(format('GENERATION %.0f', generation)) end
 end
 
 local function save()
-  call('SET', STATE, pack('<ddddddddddB',
-    generation, tick, lease, claimed, settled, wake, processed, failed, refused, touched, flags) .. owner)
+  call('SET', STATE, pack('<dddddddddB',
+    generation, tick, lease, claimed, settled, wake, processed, failed, refused, flags) .. owner)
 end
 
 -- A fence or an arrival stamp: never falls, never repeats.
@@ -64,6 +63,14 @@ end
 local function open_for_writing() call('ZREM', DUE, '') end
 
 local function running_count() return call('HLEN', RUNNING) - call('HEXISTS', RUNNING, '') end
+
+-- Says that runs so far may be gone, or not as their claim left them. Who settles later ones need not look at them.
+local LONG_TEXT = 65
+local function touch()
+  if call('HEXISTS', RUNNING, '') == 1 then
+    call('HSET', RUNNING, '', string.rep('.', LONG_TEXT) .. format('%.0f', claimed))
+  end
+end
 
 -- Tells the owner, if there is one, to look at its shard; with recall also to hand back what it has not begun.
 local function tell_owner(recall)

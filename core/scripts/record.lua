@@ -290,7 +290,7 @@ local function digit_of(run) return byte(run) - 48 end
 -- A run that ends without an outcome: its record comes back, unless an operator has deleted it or there is none (r is nil).
 local function come_back(id, run, r, fold)
   local digit = digit_of(run)
-  touched = claimed
+  touch()
   call('HDEL', RUNNING, id)
   call('ZREM', OVERRUN, id)
   if r and digit % 4 < 2 then put_back(id, r, fold, digit >= 4) return end

@@ -35,7 +35,8 @@ local has_overrun = call('ZCARD', OVERRUN) > 0
 -- Is every run done, nothing behind it, and as its claim left it? So are runs of claims that Redis remembers, unless they were
 -- touched since. The field '' is there unless `running` was evicted.
 local function all_as_claimed()
-  if has_next or total > done or call('HEXISTS', RUNNING, '') == 0 then return false end
+  local touched = tonumber(sub(call('HGET', RUNNING, '') or '', LONG_TEXT + 1))
+  if has_next or total > done or not touched then return false end
   for i = 1, #groups do
     local run = groups[i].run
     local fence = tonumber(sub(run, 3))

@@ -13,7 +13,7 @@ RSpec.describe "leases" do
 
   define_method(:script) do |name|
     text = File.read("#{scripts}/#{name}.lua")
-    [*text[/\A-- include: (.*)$/, 1].split.map { |library| File.read("#{scripts}/#{library}.lua") }, text].join("\n")
+    text.gsub(/^ *-- include: (.*)$/) { Regexp.last_match(1).split.map { |library| File.read("#{scripts}/#{library}.lua") }.join }
   end
 
   define_method(:keys) { keys }
@@ -22,7 +22,7 @@ RSpec.describe "leases" do
 
   def acquire(node, owner: "", lease: 0, runs: []) = call("acquire", node, "merge", owner, lease, *runs)
 
-  def push(id) = redis.call("EVAL", script("push"), "14", *keys, "seriatim:{Q/0}:token", "1", "1", "merge", "keep", id, "\"p\"", "")
+  def push(id) = redis.call("EVAL", script("push"), "14", *keys, "seriatim:{Q/0}:token", "1", "1", "merge", "keep", "2", id, "\"p\"")
 
   it "F2 who was found dead and has come back keeps its shard" do
     _, lease, = acquire("a")
@@ -38,8 +38,8 @@ RSpec.describe "leases" do
     answer = call("claim", lease, seen, 10, 0, 0, "merge")
     run = "0n#{answer[1]}"
     _, renewed, = acquire("a", runs: ["x", run])
-    expect(call("settle", lease, 1, "merge", 1, "x", run)).to eq(%w[STALE a])
-    expect(call("settle", renewed, 1, "merge", 1, "x", run)).to eq(%w[0 0])
+    expect(call("settle", lease, 1, "merge", 1, run, 1, "x")).to eq(%w[STALE a])
+    expect(call("settle", renewed, 1, "merge", 1, run, 1, "x")).to eq(%w[0 0])
     expect(redis.call("EXISTS", keys[1])).to eq("0")
   end
 end
