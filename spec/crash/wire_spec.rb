@@ -103,7 +103,7 @@ RSpec.describe "The way to Redis" do
   it "F16 half-open connections are replaced within 25 s, those that only listen as well" do
     road = proxy
     took = nil
-    under_load(nil, url: road.url, lease: 40) do
+    under_load(nil, url: road.url, lease: 40, pause: 0.02) do
       last = road.newest
       road.swallow
       took = seconds_of { kit.eventually(25) { (road.oldest || 0) > last } }
