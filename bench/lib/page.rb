@@ -53,7 +53,7 @@ class Page
   def quick
     return if Settings::ROUNDS >= 5 && Settings::JOBS >= 1_000_000 && Settings::SECONDS >= 10
 
-    "\n\n**A quick run (#{Settings::ROUNDS} rounds, #{thousands(Settings::JOBS)} jobs, #{Settings::SECONDS.round} s): it shows that all works, and no more.**"
+    "\n\n**A shorter run than the default (#{Settings::ROUNDS} rounds, #{thousands(Settings::JOBS)} jobs, #{Settings::SECONDS.round} s a peer and round).**"
   end
 
   def missing = @results.missing.texts.map { |text| "- **Missing here:** #{text}\n" }.join
