@@ -35,7 +35,7 @@ class LinePlot
   def grid
     [%(<text class="dim" x="16" y="#{Plot::TOP - 14}">#{Plot.escape(@y_unit)}</text>),
      *(0..(@top / @step).round).flat_map { |at| horizontal(at * @step) },
-     *@powers.map { |power| %(<text class="dim mid" x="#{x(10**power)}" y="#{BOTTOM + 18}">#{Plot.thousands(10**power)}</text>) },
+     *@powers.map { |power| %(<text class="dim mid" x="#{x(10**power)}" y="#{BOTTOM + 18}">#{Text.thousands(10**power)}</text>) },
      %(<text class="dim mid" x="#{(LEFT + Plot::WIDTH - RIGHT) / 2}" y="#{BOTTOM + 36}">#{Plot.escape(@x_unit)}</text>)]
   end
 

@@ -4,6 +4,7 @@ require_relative "goals"
 require_relative "line_plot"
 require_relative "plot"
 require_relative "settings"
+require_relative "text"
 
 # docs/benchmarks/speed.md and the plots beside it.
 class Page
@@ -153,15 +154,9 @@ class Page
 
   def section(title, head, rows) = rows.empty? ? nil : "### #{title}\n\n#{table(head, rows)}"
 
-  def table(head, rows)
-    widths = [head, *rows].transpose.map { |column| column.map { |cell| cell.to_s.size }.max }
-    lines = [head, widths.map { |width| "-" * width }, *rows].map do |row|
-      "| #{row.zip(widths).map { |cell, width| cell.to_s.ljust(width) }.join(" | ")} |"
-    end
-    "#{lines.join("\n")}\n"
-  end
+  def table(head, rows) = Text.table(head, rows)
 
-  def thousands(number) = Plot.thousands(number)
+  def thousands(number) = Text.thousands(number)
 
   def method
     <<~TEXT

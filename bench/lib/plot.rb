@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "text"
+
 # Plots as SVG, readable in light and dark: bars and dots on a scale of powers of ten, and lines.
 class Plot
   WIDTH = 760
@@ -90,7 +92,7 @@ class Plot
     powers = (@low..@high).flat_map do |power|
       at = x(10.0**power)
       [%(<line class="grid" x1="#{at}" x2="#{at}" y1="#{TOP - 4}" y2="#{bottom}"/>),
-       %(<text class="dim mid" x="#{at}" y="#{bottom + 15}">#{power.negative? ? 10.0**power : Plot.thousands(10**power)}</text>)]
+       %(<text class="dim mid" x="#{at}" y="#{bottom + 15}">#{power.negative? ? 10.0**power : Text.thousands(10**power)}</text>)]
     end
     powers << %(<text class="dim mid" x="#{(LEFT + WIDTH - RIGHT) / 2}" y="#{bottom + 32}">#{escape(@unit)}, each line ten times the one before</text>)
   end
@@ -111,6 +113,5 @@ class Plot
     end
 
     def escape(text) = text.to_s.gsub("&", "&amp;").gsub("<", "&lt;").gsub(">", "&gt;")
-    def thousands(number) = number.round.to_s.reverse.scan(/\d{1,3}/).join(",").reverse
   end
 end

@@ -2,6 +2,7 @@
 
 require_relative "../lib/facts"
 require_relative "../lib/from_ruby"
+require_relative "../lib/text"
 
 # docs/benchmarks/load.md
 class LoadPage
@@ -16,7 +17,7 @@ class LoadPage
     "items done" => ->(result) { thousands(result.done) }
   }.freeze
 
-  def self.thousands(number) = number.to_s.gsub(/(\d)(?=(\d{3})+$)/, '\1,')
+  def self.thousands(number) = Text.thousands(number)
 
   def initialize(items, results, redis)
     @items = items
@@ -60,11 +61,5 @@ class LoadPage
 
   private
 
-  def rows(head, rows)
-    widths = [head, *rows].transpose.map { |column| column.map { |cell| cell.to_s.size }.max }
-    lines = [head, widths.map { |width| "-" * width }, *rows].map do |row|
-      "| #{row.zip(widths).map { |cell, width| cell.to_s.ljust(width) }.join(" | ")} |"
-    end
-    "#{lines.join("\n")}\n"
-  end
+  def rows(head, rows) = Text.table(head, rows)
 end
