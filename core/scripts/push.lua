@@ -94,14 +94,14 @@ local function push_rest()
     end
   end
 
-  local running = {}
+  local behind = {} -- of the ids that run: the record behind the run, or false
   call('ZCARD', RETRY) call('ZCARD', UNPROVEN) call('ZCARD', SUSPECT)
   if order[1] then
     local runs, nexts = call('HMGET', RUNNING, unpack(order)), call('HMGET', NEXT, unpack(order))
     for j = 1, #order do
       local id, store = order[j], first
       local record = old[places_of[id][1]]
-      if runs[j] then running[id], store, record = true, second, nexts[j] end
+      if runs[j] then behind[id], store, record = nexts[j], second, nexts[j] end
       if record and byte(record) >= 12 then call('ZCARD', store.spill .. id) call('HLEN', store.map .. id) end
     end
   end
@@ -116,8 +116,7 @@ local function push_rest()
 
   -- Unites jobs with what waits behind the run of an id.
   local function fold_running(id, places)
-    local record, more = call('HGET', NEXT, id), {}
-    local newer = record and read(record)
+    local more, newer = {}, behind[id] and read(behind[id])
     for j = 1, #places do
       local r, word = job(places[j])
       if newer and word == 'reject' then
@@ -137,7 +136,7 @@ local function push_rest()
 
   -- Unites jobs with an id that waits.
   local function fold_waiting(id, places)
-    local w, more, is_moved = read(call('HGET', JOBS, id)), {}, false
+    local w, more, is_moved = read(old[places[1]] or call('HGET', JOBS, id)), {}, false
     for j = 1, #places do
       local r, word = job(places[j])
       if word == 'reject' then
@@ -163,7 +162,7 @@ local function push_rest()
 
   for j = 1, #order do
     local id = order[j]
-    if running[id] then fold_running(id, places_of[id]) else fold_waiting(id, places_of[id]) end
+    if behind[id] ~= nil then fold_running(id, places_of[id]) else fold_waiting(id, places_of[id]) end
   end
   table.sort(refused_places)
 end
