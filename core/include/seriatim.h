@@ -606,6 +606,74 @@ typedef struct seriatim_health {
 int seriatim_health_begin(seriatim_client *client);
 const seriatim_health *seriatim_health_result(const seriatim_client *client);
 
+/* ---- Web: the dashboard, its API, the metrics --------------------------------------------- */
+
+/*
+ * One request of a browser, a script or Prometheus, answered with what a client asks of Redis: begin, drive like a query, then
+ * answer. No socket and no file: a host only translates. Every request has an answer, a refusal is one, and a request that needs
+ * no Redis has ended when begin returns (drive it all the same). docs/web-api.md lists the routes and the shapes.
+ */
+typedef enum seriatim_web_role { SERIATIM_WEB_NOBODY, SERIATIM_WEB_VIEWER, SERIATIM_WEB_OPERATOR, SERIATIM_WEB_ADMIN } seriatim_web_role;
+
+#define SERIATIM_WEB_MAX_BODY 1048576 /* bytes; hosts read no further and answer 413, as the core does */
+
+/* Only read during begin; a text that is absent has data NULL. */
+typedef struct seriatim_web_request {
+    const char *method;   /* "GET", "HEAD", "POST"; NUL-terminated */
+    seriatim_text prefix; /* where the dashboard is mounted, "" or "/admin/jobs" */
+    seriatim_text path;   /* what follows it, still percent-encoded where the host can tell: "/api/web/dashboard" */
+    seriatim_text query;  /* without "?" */
+    seriatim_text host, origin, sec_fetch_site, content_type, authorization; /* header fields */
+    seriatim_text body;
+    int secure;           /* it came by https */
+    int role;             /* seriatim_web_role: what the host application says of the user */
+} seriatim_web_request;
+
+/* Only read during begin. */
+typedef struct seriatim_web_settings {
+    const char *title;        /* NULL: "Seriatim" */
+    int read_only;            /* no route that changes anything answers */
+    const char *const *hosts; /* the Host fields that are answered, "localhost:9292"; without a port: with any */
+    size_t host_count;        /* 0: any Host; the host application checks */
+    const char *token;        /* NULL: none; else all but /livez and the page's own files ask for `Authorization: Bearer TOKEN` */
+    const char *links;        /* reserved: NULL */
+    const char *stalled;      /* NULL: this process works, or has no runner; else why /livez answers 503 */
+} seriatim_web_settings;
+
+/* settings may be NULL. INVALID: the client is busy. NOMEM; then, too, there is an answer. */
+int seriatim_web_begin(seriatim_client *client, const seriatim_web_settings *settings, const seriatim_web_request *request);
+
+/*
+ * Called for each payload, context and error before it goes into any answer; returns the text to show instead (borrowed until
+ * the next call), or `text` itself. What is shown of a text is cut only afterwards. Of a group of errors id is empty.
+ */
+typedef seriatim_text seriatim_web_redact(void *context, seriatim_text queue, seriatim_text id, seriatim_text text);
+
+typedef struct seriatim_web_header {
+    const char *name, *value; /* NUL-terminated */
+} seriatim_web_header;
+
+typedef struct seriatim_web_response {
+    int status;
+    const seriatim_web_header *headers; /* without Content-Length */
+    size_t header_count;
+    seriatim_text body;                 /* empty for HEAD */
+} seriatim_web_response;
+
+/*
+ * status: what the drive ended with; a Redis that cannot be reached is a 503 answer. Never NULL. Borrowed until the client's
+ * next begin or the next answer. redact may be NULL.
+ */
+const seriatim_web_response *seriatim_web_answer(seriatim_client *client, int status, seriatim_web_redact *redact, void *context);
+
+/* All routes beside the page and its files, for tests that must see each of them refuse. Static. */
+typedef struct seriatim_web_route {
+    const char *method, *pattern; /* "GET", "/api/web/:worker/range_by_id" */
+    int role;                     /* the least that it asks for; NOBODY: it is open to all */
+    int mutates;
+} seriatim_web_route;
+const seriatim_web_route *seriatim_web_routes(size_t *count);
+
 #ifdef __cplusplus
 }
 #endif

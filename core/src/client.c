@@ -78,6 +78,7 @@ void seriatim_client_free(seriatim_client *c)
         return;
     client_release(c);
     srt_push_free(&c->push);
+    srt_web_free(c);
     if (c->session.mem)
         srt_session_free(&c->session);
     srt_registry_free(&c->registry);
@@ -142,6 +143,7 @@ int srt_client_begin(seriatim_client *c)
         return srt_fail(&c->error, SERIATIM_INVALID, "the client is busy with another operation");
     client_release(c);
     c->push.open = 0;
+    c->after = NULL;
     c->status = SERIATIM_OK;
     srt_error_clear(&c->error);
     return SERIATIM_OK;
@@ -226,6 +228,8 @@ static void client_end(seriatim_client *c)
     if (c->operation->on_end)
         failed = c->operation->on_end(c, failed);
     c->status = failed;
+    if (failed == SERIATIM_OK && c->after)
+        c->after(c);
 }
 
 /* Goes on, or ends, once no request waits. */

@@ -117,13 +117,17 @@ struct seriatim_client {
     int64_t stale_generation;       /* the one that was refused */
     srt_push push;
 
+    struct srt_web *web;                   /* of the web requests; NULL: there was none */
+    void (*after)(seriatim_client *c);     /* called once, when the operation under way has ended well; may begin the next */
+
     const char *address; /* of the Redis it is connected to, as the I/O side says; NULL: it does not. Not owned */
     void (*before_begin)(void *host); /* the link's look at getpid(); may be NULL */
     void *host;
 };
 
-/* Frees a push's memory, for the client. */
+/* Frees a push's memory, for the client; and what web requests have left. */
 void srt_push_free(srt_push *push);
+void srt_web_free(seriatim_client *c);
 
 /* ---- For operations ------------------------------------------------------------------------ */
 

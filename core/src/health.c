@@ -8,6 +8,8 @@
 typedef struct health_state {
     seriatim_health result;
     char policy[64], role[16], address[272];
+    srt_arena memory;
+    const char *info; /* all that Redis said */
 } health_state;
 
 /* INFO needs fewer rights than CONFIG GET, and hosted Redis answers it. */
@@ -49,6 +51,9 @@ static int health_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
     (void)r;
     if (reply->tokens[0].type != SRT_STRING)
         return srt_operator_protocol(c, "INFO");
+    h->info = srt_arena_copy(&h->memory, text, reply->tokens[0].len);
+    if (!h->info)
+        return srt_operator_nomem(c);
     health_copy(text, "\nmaxmemory_policy:", h->policy, sizeof h->policy);
     health_copy(text, "\nrole:", h->role, sizeof h->role);
     field = health_field(text, "\naof_enabled:", &len);
@@ -72,7 +77,9 @@ static int health_on_refused(seriatim_client *c, srt_request *r, const seriatim_
 
 static void health_release(seriatim_client *c)
 {
-    srt_free(c->mem, c->state, sizeof(health_state));
+    health_state *h = c->state;
+    srt_arena_free(&h->memory);
+    srt_free(c->mem, h, sizeof *h);
 }
 
 int seriatim_health_begin(seriatim_client *c)
@@ -90,13 +97,27 @@ int seriatim_health_begin(seriatim_client *c)
     h->result.role = h->role;
     h->result.address = h->address;
     h->result.append_only = h->result.replicas = -1;
+    h->info = "";
+    srt_arena_init(&h->memory, c->mem);
     c->state = h;
     return srt_client_start(c, &operation, SRT_NO_QUEUE);
 }
 
+static const health_state *health_of(const seriatim_client *c)
+{
+    return c->operation && c->operation->send == health_send && c->status == SERIATIM_OK ? c->state : NULL;
+}
+
 const seriatim_health *seriatim_health_result(const seriatim_client *c)
 {
-    return c->operation && c->operation->send == health_send && c->status == SERIATIM_OK
-               ? &((const health_state *)c->state)->result
-               : NULL;
+    const health_state *h = health_of(c);
+    return h ? &h->result : NULL;
+}
+
+seriatim_text srt_health_field(const seriatim_client *c, const char *name)
+{
+    const health_state *h = health_of(c);
+    seriatim_text text = {NULL, 0};
+    text.data = h ? health_field(h->info, name, &text.len) : NULL;
+    return text;
 }

@@ -65,4 +65,9 @@ srt_request *srt_nodes_request(seriatim_client *c, int script);
 /* Sends nodes.lua. */
 int srt_nodes_ask(seriatim_client *c, int kind);
 
+/* After seriatim_health_begin: what INFO says of a field, "\nredis_version:"; data NULL when it says nothing. Borrowed. */
+seriatim_text srt_health_field(const seriatim_client *c, const char *name);
+/* After seriatim_queues_begin: how many calls of SCAN it took. */
+size_t srt_queues_slices(const seriatim_client *c);
+
 #endif

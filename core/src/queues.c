@@ -12,7 +12,7 @@ typedef struct queues_state {
     srt_bytes name; /* of the key that is looked at */
     srt_arena memory;
     seriatim_text *names;
-    size_t count, cap;
+    size_t count, cap, slices;
 } queues_state;
 
 static void queues_release(seriatim_client *c)
@@ -93,6 +93,7 @@ static int queues_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
     (void)r;
     if (!queues_is_slice(reply))
         return srt_operator_protocol(c, "SCAN");
+    q->slices++;
     for (i = 3; i < reply->count && status == SERIATIM_OK; i++)
         status = queues_add(c, q, &reply->tokens[i]);
     if (status == SERIATIM_OK && !srt_token_is(cursor, "0"))
@@ -138,9 +139,20 @@ int seriatim_queues_begin(seriatim_client *c)
     return srt_client_start(c, &operation, SRT_NO_QUEUE);
 }
 
+static const queues_state *queues_of(const seriatim_client *c)
+{
+    return c->operation && c->operation->send == queues_send && c->status == SERIATIM_OK ? c->state : NULL;
+}
+
+size_t srt_queues_slices(const seriatim_client *c)
+{
+    const queues_state *q = queues_of(c);
+    return q ? q->slices : 0;
+}
+
 const seriatim_text *seriatim_queues_result(const seriatim_client *c, size_t *count)
 {
-    const queues_state *q = c->operation && c->operation->send == queues_send && c->status == SERIATIM_OK ? c->state : NULL;
+    const queues_state *q = queues_of(c);
     *count = q ? q->count : 0;
     return q ? q->names : NULL;
 }

@@ -1,0 +1,169 @@
+/* web.h - a web request inside the core: parsed and routed once, then a chain of a client's operations, then a body. */
+#ifndef SRT_WEB_H
+#define SRT_WEB_H
+
+#include "json.h"
+#include "operator.h"
+#include "web_assets.h"
+
+#define SRT_WEB_DONE 1          /* of a route's `next`: all is known */
+#define SRT_WEB_ROWS 100        /* records of an answer */
+#define SRT_WEB_SHOWN 4096      /* bytes of a text that are shown */
+#define SRT_WEB_PAYLOADS 20     /* of a record */
+#define SRT_WEB_READING_US 100000 /* how long a page reads what has no index, by Redis' clock */
+
+typedef struct srt_web srt_web;
+typedef struct srt_web_out srt_web_out;
+
+/* What a route does: `next` begins operation after operation (w->step counts them), `write` tells what came of them. */
+typedef struct srt_web_handler {
+    int (*next)(seriatim_client *c, srt_web *w);
+    void (*write)(seriatim_client *c, srt_web *w, srt_web_out *out);
+    int number; /* the handler's own */
+    int flag;
+} srt_web_handler;
+
+/* A shard and a queue as overviews show them. */
+typedef struct srt_web_shard {
+    int64_t length, retries, busy, parked, dead, delayed, processed, failed, refused, paused;
+    int64_t lag_us;
+    const char *owner;
+    int owner_alive;
+} srt_web_shard;
+
+typedef struct srt_web_row {
+    seriatim_text name;
+    int64_t generation;
+    unsigned shards_count;
+    srt_web_shard *shards;
+    srt_web_shard total; /* owner_alive: shards whose owner lives; paused: shards; lag: the largest */
+} srt_web_row;
+
+typedef struct srt_web_param {
+    seriatim_text name, value;
+} srt_web_param;
+
+struct srt_web {
+    const seriatim_allocator *mem;
+    srt_arena memory; /* of this request */
+
+    /* The request. */
+    const seriatim_web_route *route; /* NULL: refused, or the page or a file of it */
+    const srt_web_handler *handler;
+    const srt_web_asset *asset;
+    int head, depth, role, read_only;
+    const char *title, *stalled;
+    const char *allow;               /* methods of the path, when it is one of a route */
+    seriatim_text worker, word;      /* the pattern's :worker and the one behind it */
+    srt_web_param *params;           /* of the query */
+    size_t param_count;
+    seriatim_text *ids;              /* of the body */
+    size_t id_count;
+    int has_ids;
+    seriatim_text cursor;            /* of the body */
+
+    /* What came of it. */
+    int step;
+    int status;                      /* HTTP; 0: not decided yet */
+    char error[256];
+    char location[600];
+    size_t queue;                    /* its number in the client */
+    srt_web_row *rows;
+    size_t row_count;
+    int64_t now_us;
+    void *found;                     /* the handler's own, in memory */
+
+    srt_bytes body;
+    seriatim_web_header headers[10];
+    size_t header_count;
+    seriatim_web_response response;
+
+    /* Kept from request to request: the names of the queues that Redis knows. */
+    srt_arena names_memory;
+    seriatim_text *names;
+    size_t name_count;
+    double names_at;                 /* by the host's clock; 0: never */
+    size_t names_slices;
+};
+
+/* A body being written; the redaction is at hand wherever a text is. */
+struct srt_web_out {
+    srt_json_writer json;
+    srt_bytes *body;
+    seriatim_web_redact *redact;
+    void *context;
+    int cut; /* a text was longer than what is shown */
+};
+
+/* ---- web_request.c ------------------------------------------------------------------------- */
+
+extern const seriatim_web_route srt_web_route_table[];
+extern const srt_web_handler srt_web_handlers[]; /* web.c: of each route */
+size_t srt_web_route_count(void);
+/* Decides what is asked and whether it is allowed; w->status tells of a refusal. OK or NOMEM. */
+int srt_web_read(srt_web *w, const seriatim_web_settings *settings, const seriatim_web_request *request);
+/* Says no; the message is for the user. Returns SRT_WEB_DONE. */
+int srt_web_refuse(srt_web *w, int status, const char *format, ...) SRT_PRINTF(3, 4);
+/* A field of the query; data NULL when it is absent. */
+seriatim_text srt_web_param_of(const srt_web *w, const char *name);
+int srt_web_word_is(seriatim_text text, const char *word);
+/* A whole number of the query within its range, or `absent`. 0: it is refused. */
+int srt_web_param_int(srt_web *w, const char *name, int64_t low, int64_t high, int64_t absent, int64_t *value);
+
+/* ---- web_write.c --------------------------------------------------------------------------- */
+
+void srt_web_key(srt_web_out *out, const char *key);
+void srt_web_int(srt_web_out *out, const char *key, int64_t value);
+void srt_web_double(srt_web_out *out, const char *key, double value);
+void srt_web_bool(srt_web_out *out, const char *key, int value);
+void srt_web_null(srt_web_out *out, const char *key);
+void srt_web_chars(srt_web_out *out, const char *key, const char *text); /* NUL-terminated */
+/* Text, or {"base64": ...} where it is not UTF-8. key NULL: an element of an array. */
+void srt_web_text(srt_web_out *out, const char *key, const char *text, size_t len);
+/* The same, through the redaction, and at most SRT_WEB_SHOWN bytes of it. */
+void srt_web_shown(srt_web_out *out, const char *key, seriatim_text queue, seriatim_text id, const char *text, size_t len);
+void srt_web_record(srt_web_out *out, seriatim_text queue, const seriatim_record *record);
+void srt_web_base64(srt_bytes *out, const char *data, size_t len);
+
+/* ---- web_survey.c -------------------------------------------------------------------------- */
+
+/* Finds the names of all queues, or takes those that are known. OK: begun, perhaps at its end. SRT_WEB_DONE: they are known. */
+int srt_web_names_begin(seriatim_client *c, srt_web *w);
+/* After it has ended. */
+int srt_web_names_take(seriatim_client *c, srt_web *w);
+/* Reads the figures of every shard of these queues into w->rows. */
+int srt_web_survey_begin(seriatim_client *c, srt_web *w, const seriatim_text *names, size_t count);
+/* Two steps: the names, then their figures; then SRT_WEB_DONE. */
+int srt_web_survey_all(seriatim_client *c, srt_web *w);
+/* Asks whether Redis knows a queue named w->worker; then, whether it does. */
+int srt_web_layout_begin(seriatim_client *c, srt_web *w);
+int srt_web_layout_found(const seriatim_client *c);
+/* Makes w->worker's queue known to the client: two steps at most. w->step moves on; refuses an unknown one with 404. */
+int srt_web_find_queue(seriatim_client *c, srt_web *w);
+
+/* ---- web_assets.c, web_metrics.c ----------------------------------------------------------- */
+
+/* The page for a path so many directories below its root. */
+void srt_web_page(srt_bytes *out, int depth);
+int srt_web_prometheus_next(seriatim_client *c, srt_web *w);
+void srt_web_prometheus(srt_web *w, srt_bytes *out);
+
+/* ---- web_api.c ----------------------------------------------------------------------------- */
+
+/* Finds w->worker's queue and begins one operation on it, which does not make the queue. */
+int srt_web_on_queue(seriatim_client *c, srt_web *w, int (*begin)(seriatim_client *, srt_web *));
+void srt_web_write_row(srt_web_out *out, const srt_web_row *row);
+const char *srt_web_role_word(int role);
+
+/* ---- Handlers ------------------------------------------------------------------------------ */
+
+#define SRT_WEB_HANDLER(name)                                                                                          \
+    int srt_web_##name##_next(seriatim_client *c, srt_web *w);                                                         \
+    void srt_web_##name##_write(seriatim_client *c, srt_web *w, srt_web_out *out);
+SRT_WEB_HANDLER(stats)
+SRT_WEB_HANDLER(dashboard)
+SRT_WEB_HANDLER(range)
+SRT_WEB_HANDLER(act)
+#undef SRT_WEB_HANDLER
+
+#endif

@@ -1,0 +1,550 @@
+/* web_request.c - what a web request asks for, and whether it may. */
+#include "web.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define REQUEST_SEGMENTS 8
+#define REQUEST_PARAMS 32
+#define REQUEST_MAX_IDS 1000
+
+/* ---- Routes -------------------------------------------------------------------------------- */
+
+#define ROUTE_RANGE(name) {"GET", "/api/web/:worker/" name, SERIATIM_WEB_VIEWER, 0}
+#define ROUTE_ACTION(name, role) {"POST", "/api/web/:worker/" name, SERIATIM_WEB_##role, 1}
+#define ROUTE_READ(path) {"GET", path, SERIATIM_WEB_VIEWER, 0}
+
+/* In the order of srt_web_handlers. */
+const seriatim_web_route srt_web_route_table[] = {
+    ROUTE_READ("/api/v1/stats"),
+    ROUTE_READ("/api/web/dashboard"),
+    ROUTE_RANGE("range_by_id"),
+    ROUTE_RANGE("rev_range_by_id"),
+    ROUTE_RANGE("range_by_perform_in"),
+    ROUTE_RANGE("rev_range_by_perform_in"),
+    ROUTE_RANGE("range_by_retry_count"),
+    ROUTE_RANGE("rev_range_by_retry_count"),
+    ROUTE_RANGE("morgue_range_by_id"),
+    ROUTE_RANGE("morgue_rev_range_by_id"),
+    ROUTE_RANGE("morgue_range_by_updated_at"),
+    ROUTE_RANGE("morgue_rev_range_by_updated_at"),
+    ROUTE_RANGE("processing_data"),
+    ROUTE_ACTION("perform_all_jobs_now", OPERATOR),
+    ROUTE_ACTION("kill_all_failed_jobs", ADMIN),
+    ROUTE_ACTION("delete_all_failed_jobs", ADMIN),
+    ROUTE_ACTION("morgue_queue_up_all_jobs", OPERATOR),
+    ROUTE_ACTION("morgue_delete_all_jobs", ADMIN),
+    ROUTE_ACTION("pause", OPERATOR),
+    ROUTE_ACTION("resume", OPERATOR),
+    ROUTE_ACTION("delete", ADMIN),
+    ROUTE_ACTION("morgue_queue_up", OPERATOR),
+    ROUTE_ACTION("morgue_delete", ADMIN),
+    ROUTE_ACTION("park", OPERATOR),
+    ROUTE_ACTION("unpark", OPERATOR),
+};
+
+size_t srt_web_route_count(void)
+{
+    return sizeof srt_web_route_table / sizeof *srt_web_route_table;
+}
+
+const seriatim_web_route *seriatim_web_routes(size_t *count)
+{
+    *count = srt_web_route_count();
+    return srt_web_route_table;
+}
+
+/* ---- Texts --------------------------------------------------------------------------------- */
+
+int srt_web_refuse(srt_web *w, int status, const char *format, ...)
+{
+    va_list args;
+    w->status = status;
+    va_start(args, format);
+    vsnprintf(w->error, sizeof w->error, format, args);
+    va_end(args);
+    return SRT_WEB_DONE;
+}
+
+int srt_web_word_is(seriatim_text text, const char *word)
+{
+    return text.data && text.len == strlen(word) && memcmp(text.data, word, text.len) == 0;
+}
+
+static char request_lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c | 32) : c;
+}
+
+static int request_same(seriatim_text a, const char *b, size_t len)
+{
+    size_t i;
+    if (!a.data || a.len != len)
+        return 0;
+    for (i = 0; i < len; i++)
+        if (request_lower(a.data[i]) != request_lower(b[i]))
+            return 0;
+    return 1;
+}
+
+static int request_hex(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* Percent-decodes into the request's memory; a percent sign that begins nothing stays one. */
+static int request_decode(srt_web *w, const char *at, size_t len, int plus, seriatim_text *text)
+{
+    char *out = srt_arena_alloc(&w->memory, len + 1);
+    size_t i, n = 0;
+    if (!out)
+        return SERIATIM_NOMEM;
+    for (i = 0; i < len; i++) {
+        if (at[i] == '%' && len - i > 2 && request_hex(at[i + 1]) >= 0 && request_hex(at[i + 2]) >= 0) {
+            out[n++] = (char)(request_hex(at[i + 1]) * 16 + request_hex(at[i + 2]));
+            i += 2;
+        } else {
+            out[n++] = plus && at[i] == '+' ? ' ' : at[i];
+        }
+    }
+    out[n] = '\0';
+    text->data = out;
+    text->len = n;
+    return SERIATIM_OK;
+}
+
+/* ---- The query ----------------------------------------------------------------------------- */
+
+static int request_read_params(srt_web *w, seriatim_text query)
+{
+    const char *at = query.data, *end = at ? at + query.len : at;
+    int status = SERIATIM_OK;
+    if (!at || query.len == 0)
+        return SERIATIM_OK;
+    w->params = srt_arena_alloc(&w->memory, REQUEST_PARAMS * sizeof *w->params);
+    if (!w->params)
+        return SERIATIM_NOMEM;
+    while (at < end && status == SERIATIM_OK && w->param_count < REQUEST_PARAMS) {
+        const char *stop = memchr(at, '&', (size_t)(end - at)), *equals;
+        srt_web_param *param = &w->params[w->param_count];
+        if (!stop)
+            stop = end;
+        equals = memchr(at, '=', (size_t)(stop - at));
+        status = request_decode(w, at, (size_t)((equals ? equals : stop) - at), 1, &param->name);
+        if (status == SERIATIM_OK)
+            status = request_decode(w, equals ? equals + 1 : stop, equals ? (size_t)(stop - equals - 1) : 0, 1, &param->value);
+        w->param_count += status == SERIATIM_OK;
+        at = stop < end ? stop + 1 : end;
+    }
+    return status;
+}
+
+seriatim_text srt_web_param_of(const srt_web *w, const char *name)
+{
+    static const seriatim_text none = {NULL, 0};
+    size_t i;
+    for (i = 0; i < w->param_count; i++)
+        if (srt_web_word_is(w->params[i].name, name))
+            return w->params[i].value;
+    return none;
+}
+
+int srt_web_param_int(srt_web *w, const char *name, int64_t low, int64_t high, int64_t absent, int64_t *value)
+{
+    seriatim_text text = srt_web_param_of(w, name);
+    size_t i;
+    *value = absent;
+    if (!text.data || text.len == 0)
+        return 1;
+    *value = 0;
+    for (i = 0; i < text.len && text.data[i] >= '0' && text.data[i] <= '9' && *value <= high; i++)
+        *value = *value * 10 + (text.data[i] - '0');
+    if (i == text.len && *value >= low && *value <= high)
+        return 1;
+    srt_web_refuse(w, 400, "%s must be from %lld to %lld", name, (long long)low, (long long)high);
+    return 0;
+}
+
+/* ---- The body: {"ids": [...], "cursor": "..."} ---------------------------------------------- */
+
+static int base64_value(char c)
+{
+    return c >= 'A' && c <= 'Z'   ? c - 'A'
+           : c >= 'a' && c <= 'z' ? c - 'a' + 26
+           : c >= '0' && c <= '9' ? c - '0' + 52
+           : c == '+' || c == '-' ? 62
+           : c == '/' || c == '_' ? 63
+                                  : -1;
+}
+
+static int request_unbase64(srt_web *w, const srt_json_token *t, seriatim_text *text)
+{
+    char *out = srt_arena_alloc(&w->memory, t->len + 1);
+    unsigned bits = 0, have = 0;
+    size_t i, n = 0;
+    if (!out)
+        return SERIATIM_NOMEM;
+    for (i = 0; i < t->len && t->text[i] != '='; i++) {
+        int value = base64_value(t->text[i]);
+        if (value < 0)
+            return SERIATIM_INVALID;
+        bits = bits << 6 | (unsigned)value;
+        have += 6;
+        if (have >= 8)
+            out[n++] = (char)(bits >> (have -= 8) & 255);
+    }
+    text->data = out;
+    text->len = n;
+    return SERIATIM_OK;
+}
+
+static int request_keep_text(srt_web *w, const srt_json_token *t, seriatim_text *text)
+{
+    text->data = srt_arena_copy(&w->memory, t->text, t->len);
+    text->len = t->len;
+    return text->data ? SERIATIM_OK : SERIATIM_NOMEM;
+}
+
+/* One id: a text, a whole number, or {"base64": text}. */
+static int request_read_id(srt_web *w, srt_json_reader *r, const srt_json_token *t, seriatim_text *id)
+{
+    srt_json_token inner;
+    char digits[24];
+    int status;
+    if (t->type == SRT_JSON_STRING)
+        return request_keep_text(w, t, id);
+    if (t->type == SRT_JSON_INT) {
+        srt_bytes number = {NULL, digits, 0, sizeof digits, 0};
+        srt_json_token text = {SRT_JSON_STRING, digits, 0, 0, 0};
+        srt_bytes_add_int(&number, t->integer);
+        text.len = number.len;
+        return request_keep_text(w, &text, id);
+    }
+    if (t->type != SRT_JSON_BEGIN_OBJECT || srt_json_next(r, &inner) != SERIATIM_OK || inner.type != SRT_JSON_KEY ||
+        inner.len != 6 || memcmp(inner.text, "base64", 6) != 0 || srt_json_next(r, &inner) != SERIATIM_OK ||
+        inner.type != SRT_JSON_STRING)
+        return SERIATIM_INVALID;
+    status = request_unbase64(w, &inner, id);
+    if (status == SERIATIM_OK && (srt_json_next(r, &inner) != SERIATIM_OK || inner.type != SRT_JSON_END_OBJECT))
+        status = SERIATIM_INVALID;
+    return status;
+}
+
+static int request_read_ids(srt_web *w, srt_json_reader *r)
+{
+    srt_json_token t;
+    int status = srt_json_next(r, &t);
+    if (status != SERIATIM_OK || t.type != SRT_JSON_BEGIN_ARRAY)
+        return status == SERIATIM_NOMEM ? status : SERIATIM_INVALID;
+    w->has_ids = 1;
+    w->ids = srt_arena_alloc(&w->memory, REQUEST_MAX_IDS * sizeof *w->ids);
+    if (!w->ids)
+        return SERIATIM_NOMEM;
+    for (w->id_count = 0;; w->id_count++) {
+        status = srt_json_next(r, &t);
+        if (status != SERIATIM_OK || t.type == SRT_JSON_END_ARRAY)
+            return status;
+        if (w->id_count == REQUEST_MAX_IDS)
+            return SERIATIM_INVALID;
+        status = request_read_id(w, r, &t, &w->ids[w->id_count]);
+        if (status != SERIATIM_OK)
+            return status;
+    }
+}
+
+static int request_read_member(srt_web *w, srt_json_reader *r, const srt_json_token *key)
+{
+    srt_json_token t;
+    int status;
+    if (key->len == 3 && memcmp(key->text, "ids", 3) == 0)
+        return request_read_ids(w, r);
+    if (key->len != 6 || memcmp(key->text, "cursor", 6) != 0)
+        return SERIATIM_INVALID;
+    status = srt_json_next(r, &t);
+    if (status != SERIATIM_OK || t.type == SRT_JSON_NULL)
+        return status;
+    return t.type == SRT_JSON_STRING ? request_keep_text(w, &t, &w->cursor) : SERIATIM_INVALID;
+}
+
+static int request_read_object(srt_web *w, srt_json_reader *r)
+{
+    srt_json_token t;
+    int status = srt_json_next(r, &t);
+    if (status == SERIATIM_OK && t.type != SRT_JSON_BEGIN_OBJECT)
+        return SERIATIM_INVALID;
+    while (status == SERIATIM_OK && (status = srt_json_next(r, &t)) == SERIATIM_OK && t.type == SRT_JSON_KEY)
+        status = request_read_member(w, r, &t);
+    if (status == SERIATIM_OK)
+        status = srt_json_next(r, &t);
+    return status == SERIATIM_OK && t.type != SRT_JSON_END ? SERIATIM_INVALID : status;
+}
+
+static int request_read_body(srt_web *w, seriatim_text body)
+{
+    srt_json_reader reader;
+    int status;
+    if (!body.data || body.len == 0)
+        return SERIATIM_OK;
+    srt_json_reader_init(&reader, w->mem, body.data, body.len);
+    status = request_read_object(w, &reader);
+    srt_json_reader_free(&reader);
+    if (status == SERIATIM_NOMEM)
+        return status;
+    if (status != SERIATIM_OK)
+        srt_web_refuse(w, 400, "the body must be a JSON object with \"ids\" of at most %d ids", REQUEST_MAX_IDS);
+    return SERIATIM_OK;
+}
+
+/* ---- Which route --------------------------------------------------------------------------- */
+
+static size_t request_split(const char *at, size_t len, seriatim_text *segments, size_t cap)
+{
+    const char *end = at + len, *slash;
+    size_t n = 0;
+    for (; at < end; at = slash) {
+        if (n == cap)
+            return cap + 1;
+        at++; /* the slash before it */
+        slash = memchr(at, '/', (size_t)(end - at));
+        if (!slash)
+            slash = end;
+        segments[n].data = at;
+        segments[n++].len = (size_t)(slash - at);
+    }
+    return n;
+}
+
+/* The pattern's words agree; what stands for :name goes into values. */
+static int request_fits(const char *pattern, const seriatim_text *segments, size_t count, seriatim_text *values)
+{
+    seriatim_text words[REQUEST_SEGMENTS];
+    size_t i, n = request_split(pattern, strlen(pattern), words, REQUEST_SEGMENTS), found = 0;
+    if (n != count)
+        return 0;
+    for (i = 0; i < n; i++) {
+        if (words[i].data[0] == ':' && segments[i].len > 0)
+            values[found++] = segments[i];
+        else if (words[i].len != segments[i].len || memcmp(words[i].data, segments[i].data, words[i].len) != 0)
+            return 0;
+    }
+    return 1;
+}
+
+/* One path may be a route of GET and another of POST. */
+static int request_find_route(srt_web *w, const char *method, seriatim_text path)
+{
+    static const seriatim_text none = {NULL, 0};
+    seriatim_text segments[REQUEST_SEGMENTS], values[2];
+    size_t i, count = request_split(path.data, path.len, segments, REQUEST_SEGMENTS);
+    int status = SERIATIM_OK;
+    for (i = 0; i < srt_web_route_count() && count <= REQUEST_SEGMENTS; i++) {
+        values[0] = values[1] = none;
+        if (!request_fits(srt_web_route_table[i].pattern, segments, count, values))
+            continue;
+        w->allow = srt_web_route_table[i].mutates ? "POST" : "GET, HEAD";
+        if (strcmp(srt_web_route_table[i].method, method) != 0)
+            continue;
+        w->route = &srt_web_route_table[i];
+        w->handler = &srt_web_handlers[i];
+        if (values[0].data)
+            status = request_decode(w, values[0].data, values[0].len, 0, &w->worker);
+        if (status == SERIATIM_OK && values[1].data)
+            status = request_decode(w, values[1].data, values[1].len, 0, &w->word);
+        return status;
+    }
+    if (w->allow)
+        srt_web_refuse(w, 405, "this path does not answer %s", strcmp(method, "GET") == 0 ? "GET" : "this method");
+    return SERIATIM_OK;
+}
+
+static int request_starts(seriatim_text path, const char *with)
+{
+    size_t len = strlen(with);
+    return path.len >= len && memcmp(path.data, with, len) == 0 && (path.len == len || path.data[len] == '/');
+}
+
+/* /assets/VERSION/NAME; of another version only the name counts, so that a page that was open during an update goes on. */
+static void request_find_asset(srt_web *w, seriatim_text path)
+{
+    const char *at = path.data + strlen("/assets/"), *end = path.data + path.len;
+    const char *slash = path.len > strlen("/assets/") ? memchr(at, '/', (size_t)(end - at)) : NULL;
+    w->asset = slash ? srt_web_asset_find(slash + 1, (size_t)(end - slash - 1)) : NULL;
+    if (w->asset)
+        w->status = 200;
+    else
+        srt_web_refuse(w, 404, "not found");
+}
+
+/* The prefix goes into a header: nothing but printable ASCII, and no host in it. */
+static void request_redirect(srt_web *w, seriatim_text prefix)
+{
+    size_t i;
+    int fits = prefix.len > 0 && prefix.len < sizeof w->location - 2 && prefix.data[0] == '/';
+    for (i = 0; fits && i < prefix.len; i++)
+        fits = prefix.data[i] > ' ' && prefix.data[i] < 127 && !strchr("\\\"<>", prefix.data[i]) &&
+               (prefix.data[i] != '/' || i == 0 || prefix.data[i - 1] != '/');
+    if (!fits) {
+        srt_web_refuse(w, 404, "not found");
+        return;
+    }
+    snprintf(w->location, sizeof w->location, "%.*s/", (int)prefix.len, prefix.data);
+    srt_web_refuse(w, 308, "moved");
+}
+
+static void request_find_page(srt_web *w, const seriatim_web_request *request)
+{
+    size_t i;
+    if (request->path.len == 0 && request->prefix.len > 0) {
+        request_redirect(w, request->prefix);
+        return;
+    }
+    for (i = 1; i < request->path.len; i++)
+        w->depth += request->path.data[i] == '/';
+    if (request->path.len > 0 && request->path.data[0] != '/')
+        srt_web_refuse(w, 404, "not found");
+    else if (w->depth > 16)
+        srt_web_refuse(w, 404, "not found");
+    else if ((w->asset = srt_web_asset_find("index.html", 10)))
+        w->status = 200;
+    else
+        srt_web_refuse(w, 404, "not found");
+}
+
+/* ---- May it? ------------------------------------------------------------------------------- */
+
+static int request_host_fits(const char *allowed, seriatim_text host)
+{
+    size_t len = strlen(allowed), i;
+    if (request_same(host, allowed, len))
+        return 1;
+    if (strchr(allowed, ':') || host.len <= len + 1 || host.data[len] != ':')
+        return 0;
+    for (i = len + 1; i < host.len; i++)
+        if (host.data[i] < '0' || host.data[i] > '9')
+            return 0;
+    host.len = len;
+    return request_same(host, allowed, len);
+}
+
+static int request_host_allowed(const seriatim_web_settings *s, seriatim_text host)
+{
+    size_t i;
+    for (i = 0; i < s->host_count; i++)
+        if (host.data && request_host_fits(s->hosts[i], host))
+            return 1;
+    return s->host_count == 0;
+}
+
+/* Takes as long for a wrong token as for the right one. */
+static int request_token_fits(const char *token, seriatim_text authorization)
+{
+    static const char scheme[] = "bearer ";
+    size_t wanted = strlen(token), skip = sizeof scheme - 1, given, i;
+    seriatim_text head = {authorization.data, skip};
+    unsigned difference;
+    if (!authorization.data || authorization.len < skip || !request_same(head, scheme, skip))
+        return 0;
+    given = authorization.len - skip;
+    difference = given != wanted;
+    for (i = 0; i < given; i++)
+        difference |= (unsigned char)authorization.data[skip + i] ^ (unsigned char)(wanted ? token[i % wanted] : 0);
+    return difference == 0 && wanted > 0;
+}
+
+/* Origin is scheme://host of the request itself. */
+static int request_same_origin(const seriatim_web_request *request)
+{
+    const char *scheme = request->secure ? "https://" : "http://";
+    size_t len = strlen(scheme);
+    seriatim_text rest = request->origin, head = request->origin;
+    if (!rest.data || !request->host.data || request->host.len == 0 || rest.len <= len)
+        return 0;
+    head.len = len;
+    rest.data += len;
+    rest.len -= len;
+    return request_same(head, scheme, len) && request_same(rest, request->host.data, request->host.len);
+}
+
+static int request_is_json(seriatim_text type)
+{
+    static const char json[] = "application/json";
+    seriatim_text head = {type.data, sizeof json - 1};
+    return type.data && type.len >= head.len && request_same(head, json, head.len) &&
+           (type.len == head.len || type.data[head.len] == ';' || type.data[head.len] == ' ');
+}
+
+static void request_check_mutation(srt_web *w, const seriatim_web_request *request)
+{
+    if (w->read_only)
+        srt_web_refuse(w, 403, "this dashboard is read-only");
+    else if (request->sec_fetch_site.data ? !srt_web_word_is(request->sec_fetch_site, "same-origin") : !request_same_origin(request))
+        srt_web_refuse(w, 403, "the request comes from another site");
+    else if (!request_is_json(request->content_type))
+        srt_web_refuse(w, 403, "Content-Type must be application/json");
+}
+
+static void request_check(srt_web *w, const seriatim_web_settings *s, const seriatim_web_request *request)
+{
+    int open = w->route && w->route->role == SERIATIM_WEB_NOBODY, file = !w->route && w->status == 200;
+    if (!open && !request_host_allowed(s, request->host))
+        srt_web_refuse(w, 403, "this Host is not served");
+    else if (!open && !file && s->token && !request_token_fits(s->token, request->authorization))
+        srt_web_refuse(w, 401, "a token is needed");
+    else if (!open && request->role <= SERIATIM_WEB_NOBODY)
+        srt_web_refuse(w, 401, "you are not signed in");
+    else if (w->route && w->route->mutates)
+        request_check_mutation(w, request);
+    if (!w->route || w->status || open || request->role >= w->route->role)
+        return;
+    srt_web_refuse(w, 403, "this needs the role %s", srt_web_role_word(w->route->role));
+}
+
+/* ---- All ----------------------------------------------------------------------------------- */
+
+/* What is asked for, as far as method and path tell. */
+static int request_find(srt_web *w, const seriatim_web_request *request)
+{
+    static const seriatim_text nowhere = {"", 0};
+    seriatim_text path = request->path.data ? request->path : nowhere;
+    int api = request_starts(path, "/api"), status;
+    const char *method = w->head ? "GET" : request->method;
+    if (!method || (strcmp(method, "GET") != 0 && strcmp(method, "POST") != 0)) {
+        srt_web_refuse(w, 405, "only GET, HEAD and POST are answered");
+        return SERIATIM_OK;
+    }
+    status = request_find_route(w, method, path);
+    if (status != SERIATIM_OK || w->route || w->status)
+        return status;
+    if (api)
+        srt_web_refuse(w, 404, "not found");
+    else if (strcmp(method, "GET") != 0)
+        srt_web_refuse(w, 405, "only GET and HEAD are answered here");
+    else if (request_starts(path, "/assets"))
+        request_find_asset(w, path);
+    else
+        request_find_page(w, request);
+    return SERIATIM_OK;
+}
+
+int srt_web_read(srt_web *w, const seriatim_web_settings *s, const seriatim_web_request *request)
+{
+    int found, status;
+    w->head = request->method && strcmp(request->method, "HEAD") == 0;
+    w->role = request->role;
+    w->read_only = s->read_only;
+    status = request_find(w, request);
+    if (status != SERIATIM_OK)
+        return status;
+    found = w->status;
+    if (found == 0 || found == 200 || found == 404)
+        request_check(w, s, request);
+    if (w->status || !w->route)
+        return SERIATIM_OK;
+    if (request->body.data && request->body.len > SERIATIM_WEB_MAX_BODY) {
+        srt_web_refuse(w, 413, "the body is longer than %d bytes", SERIATIM_WEB_MAX_BODY);
+        return SERIATIM_OK;
+    }
+    status = request_read_params(w, request->query);
+    return status == SERIATIM_OK && w->route->mutates ? request_read_body(w, request->body) : status;
+}
