@@ -63,6 +63,7 @@ typedef struct link_drive {
     int64_t deadline_ms; /* monotonic; 0: as long as the core allows */
     int status;
     int done;
+    int late; /* the deadline passed */
 } link_drive;
 
 static void *link_step_unlocked(void *arg)
@@ -102,8 +103,9 @@ static VALUE link_drive_body(VALUE arg)
         link_step(drive);
         if (drive->status != SERIATIM_AGAIN)
             break;
-        if (drive->deadline_ms && srt_clock_ms() >= drive->deadline_ms)
-            srb_raise(SERIATIM_TIMEOUT, "no answer from Redis in time");
+        drive->late = drive->deadline_ms && srt_clock_ms() >= drive->deadline_ms;
+        if (drive->late)
+            return Qnil;
         srb_wait(seriatim_link_fd(link), seriatim_link_wants(link), link_patience_ms(drive));
     }
     drive->done = 1;
@@ -130,7 +132,8 @@ void srb_link_check(srb_link *box, int status)
     srb_raise(status, error && error->message[0] ? error->message : seriatim_status_text(status));
 }
 
-int srb_link_run(srb_link *box, VALUE limit)
+/* Its status; whether the limit was reached first. */
+static int link_drive_run(srb_link *box, VALUE limit, int *late)
 {
     link_drive drive = {0};
     drive.box = box;
@@ -138,7 +141,22 @@ int srb_link_run(srb_link *box, VALUE limit)
         drive.deadline_ms = srt_clock_ms() + (int64_t)(NUM2DBL(limit) * 1000.0);
     box->busy = 1;
     rb_ensure(link_drive_body, (VALUE)&drive, link_drive_ensure, (VALUE)&drive);
-    return drive.status;
+    *late = drive.late;
+    return drive.late ? SERIATIM_TIMEOUT : drive.status;
+}
+
+int srb_link_try(srb_link *box, VALUE limit)
+{
+    int late;
+    return link_drive_run(box, limit, &late);
+}
+
+int srb_link_run(srb_link *box, VALUE limit)
+{
+    int late, status = link_drive_run(box, limit, &late);
+    if (late)
+        srb_raise(SERIATIM_TIMEOUT, "no answer from Redis in time");
+    return status;
 }
 
 void srb_link_drive(srb_link *box, VALUE limit)
@@ -247,4 +265,5 @@ void srb_init_link(void)
     rb_define_method(klass, "reset", link_reset, 0);
     rb_define_method(klass, "close", link_close, 0);
     srb_init_operators(klass);
+    srb_init_web(klass);
 }

@@ -15,6 +15,8 @@ srb_link *srb_link_idle(VALUE self);
 void srb_link_check(srb_link *box, int status);
 /* Drives what was begun to its end, at most `limit` seconds (nil: as long as the core allows); gives its status. */
 int srb_link_run(srb_link *box, VALUE limit);
+/* The same; a limit that was reached is SERIATIM_TIMEOUT instead of a raise. */
+int srb_link_try(srb_link *box, VALUE limit);
 /* The same; raises its failure. */
 void srb_link_drive(srb_link *box, VALUE limit);
 
@@ -26,5 +28,8 @@ void srb_jobs_push(srb_link *box, VALUE jobs, VALUE payloads);
 
 /* rb_operators.c: queries and actions, as methods of Link. */
 void srb_init_operators(VALUE link_class);
+
+/* rb_web.c: the dashboard's requests, as a method of Link. */
+void srb_init_web(VALUE link_class);
 
 #endif
