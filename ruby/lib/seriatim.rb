@@ -50,4 +50,5 @@ module Seriatim
   reset_settings
 end
 
+Seriatim.autoload :Web, "seriatim/web"
 require "seriatim/rails" if defined?(Rails::Railtie)

@@ -60,6 +60,10 @@ module Seriatim
     # @return [Hash] maxmemory_policy, appendonly: nil where Redis does not tell
     def health(limit: nil) = @link.health(limit)
 
+    # One request of the dashboard; arrays as {Web} makes them.
+    # @return [Array(Integer, Hash, String)] status, header fields, body
+    def web(settings, request, redact, limit:) = @link.web(settings, request, redact, limit)
+
     # The URL without its password.
     def url = @link.url
 

@@ -5,7 +5,8 @@ module Seriatim
   # @api private
   class Pool
     LOCK = Mutex.new
-    private_constant :LOCK
+    WEB_SIZE = 2
+    private_constant :LOCK, :WEB_SIZE
 
     class << self
       # The pool of this process: a child of fork gets a new one.
@@ -15,23 +16,31 @@ module Seriatim
 
         LOCK.synchronize do
           @current = nil unless @current&.generation == Native.generation
-          @current ||= configured
+          @current ||= configured(Seriatim.client_pool_size)
+        end
+      end
+
+      # The dashboard's own: it takes no connection from the pushes.
+      def web
+        LOCK.synchronize do
+          @web = nil unless @web&.generation == Native.generation
+          @web ||= configured(WEB_SIZE)
         end
       end
 
       # The next use makes a new pool, by the settings of that time. Connections in use end with their use.
       def reset
-        old = @current
-        @current = nil
-        old&.discard
+        old = [@current, @web]
+        @current = @web = nil
+        old.each { |pool| pool&.discard }
       end
 
       private
 
-      def configured
+      def configured(size)
         url = RedisUrl.resolve
         namespace = Seriatim.namespace
-        new(Seriatim.client_pool_size, Seriatim.pool_timeout) { Connection.new(url, namespace) }
+        new(size, Seriatim.pool_timeout) { Connection.new(url, namespace) }
       end
     end
 

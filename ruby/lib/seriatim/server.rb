@@ -30,6 +30,11 @@ module Seriatim
       # @api private
       def running = @running ||= []
 
+      # Why a server of this process works no more; nil: all work, or there is none.
+      # @api private
+      # @return [String, nil]
+      def stalled = running.any?(&:failure) ? "the server's keeper ended" : nil
+
       # @api private
       def exit_process
         @exiting = true

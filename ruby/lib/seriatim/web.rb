@@ -1,0 +1,174 @@
+# frozen_string_literal: true
+
+require "seriatim"
+
+module Seriatim
+  # The dashboard, its API and the metrics, as a Rack application (Rack 2 and 3) for any prefix. It needs no session and
+  # no other gem.
+  #
+  # Whoever reaches it may do everything: guard the mount, or name a role or a token.
+  #
+  #   mount Seriatim::Web => "/seriatim"                           # Rails, inside `authenticate :user, ->(u) { u.admin? }`, say
+  #   map("/seriatim") { run Seriatim::Web }                       # config.ru
+  #   run Seriatim::Web.new(read_only: true)                       # one more, with settings of its own
+  #
+  #   Seriatim::Web.configure do |web|
+  #     web.role = ->(env) { env["warden"].user&.admin? ? "admin" : "viewer" }
+  #     web.redact = ->(_queue, _id, text) { text.gsub(/\d{16}/, "****") }
+  #   end
+  #
+  # Beside the pages: `/metrics` for Prometheus, `/livez` (this process works) and `/readyz` (Redis takes writes).
+  class Web
+    MAX_BODY = 1_048_576 # bytes; a longer one is a 413
+    READ_SECONDS = 5 # how long an answer waits for Redis
+    WRITE_SECONDS = 60 # an action on all ids of a large queue takes its time
+    ROLES = { nil => 0, viewer: 1, operator: 2, admin: 3 }.freeze
+    MUTATING = "POST"
+    HEADERS = {
+      "content-type" => "application/json", "cache-control" => "no-store", "x-content-type-options" => "nosniff",
+      "content-security-policy" => "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " \
+                                   "base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+      "x-frame-options" => "DENY", "referrer-policy" => "no-referrer"
+    }.freeze
+    private_constant :MAX_BODY, :READ_SECONDS, :WRITE_SECONDS, :ROLES, :MUTATING, :HEADERS
+
+    class << self
+      # Yields the settings of `Seriatim::Web` itself, with which every later {#initialize new} one begins.
+      def configure = yield(configured)
+
+      # @param env [Hash] Rack's
+      # @return [Array(Integer, Hash, Array<String>)]
+      def call(env) = configured.call(env)
+
+      # @api private
+      def configured = MAIN
+    end
+
+    # What the pages are headed with. "Seriatim".
+    # @return [String]
+    attr_reader :title
+
+    # Nothing can be changed through it. false.
+    # @return [Boolean]
+    attr_reader :read_only
+
+    # Rack's env -> "viewer" (reads), "operator" (also performs now, queues up, pauses, parks), "admin" (also kills and deletes)
+    # or nil (nothing: 401). nil: everyone is an admin, for the host application guards the mount.
+    # @return [#call, nil]
+    attr_reader :role
+
+    # (queue, id, text) -> the text to show instead of a payload, a context or an error, on every page and in every answer. Texts
+    # that are not UTF-8 come as binary Strings; of a group of errors the id is empty. What it raises is a 500 that shows nothing.
+    # @return [#call, nil]
+    attr_reader :redact
+
+    # The Host fields that are answered, with or without a port. Empty: any; the host application checks.
+    # @return [Array<String>]
+    attr_reader :hosts
+
+    # What `Authorization: Bearer TOKEN` must say, for all but /livez and the page's own files. nil: it need not be there.
+    # @return [String, nil]
+    attr_reader :token
+
+    # @param settings [Hash] title, read_only, role, redact, hosts, token; the rest as `configure` left it
+    def initialize(**settings)
+      from = self.class.const_defined?(:MAIN) ? self.class.configured : nil
+      @title = from&.title || "Seriatim"
+      @read_only = from&.read_only || false
+      @role = from&.role
+      @redact = from&.redact
+      @hosts = from&.hosts || []
+      @token = from&.token
+      settings.each { |name, value| set(name, value) }
+    end
+
+    def title=(text)
+      @title = Check.text("title", text, 1..128)
+    end
+
+    def read_only=(flag)
+      @read_only = flag ? true : false
+    end
+
+    def role=(hook)
+      @role = Check.callable("role", hook, none: true)
+    end
+
+    def redact=(hook)
+      @redact = Check.callable("redact", hook, none: true)
+    end
+
+    def hosts=(names)
+      @hosts = Check.list("hosts", names).map { |name| Check.text("hosts[]", name, 1..255) }
+    end
+
+    def token=(text)
+      @token = text && Check.text("token", text, 1..1024)
+    end
+
+    # @param env [Hash] Rack's
+    # @return [Array(Integer, Hash, Array<String>)]
+    def call(env)
+      request = request(env)
+      status, headers, body = Pool.web.with { |connection| connection.web(settings, request, @redact, limit: limit(env)) }
+      headers["content-length"] = body.bytesize.to_s unless env["REQUEST_METHOD"] == "HEAD"
+      [status, headers, [body]]
+    rescue PoolTimeout
+      refusal(503, "the dashboard is busy")
+    rescue StandardError => e
+      Log.error("web", "#{env["REQUEST_METHOD"]} #{env["PATH_INFO"].inspect} raised #{Log.describe(e)}")
+      refusal(500, "internal error")
+    end
+
+    private
+
+    SETTERS = %i[title read_only role redact hosts token].freeze
+    private_constant :SETTERS
+
+    def set(name, value)
+      raise Invalid, "unknown setting #{name.inspect}; there are #{SETTERS.join(", ")}" unless SETTERS.include?(name)
+
+      public_send(:"#{name}=", value)
+    end
+
+    def settings = [@title, @read_only, @hosts, @token, Server.stalled]
+
+    def limit(env) = env["REQUEST_METHOD"] == MUTATING ? WRITE_SECONDS : READ_SECONDS
+
+    # In the order of the native side.
+    def request(env)
+      fields = env.values_at("HTTP_HOST", "HTTP_ORIGIN", "HTTP_SEC_FETCH_SITE", "CONTENT_TYPE", "HTTP_AUTHORIZATION")
+      [env["REQUEST_METHOD"], env["SCRIPT_NAME"], path(env), env["QUERY_STRING"], *fields, body(env), env["rack.url_scheme"] == "https",
+       role_of(env)]
+    end
+
+    # Rails' router takes a slash off the end and adds one at the mount itself, but the page's relative addresses depend on it.
+    def path(env)
+      path = env["PATH_INFO"].to_s
+      asked = env["ORIGINAL_FULLPATH"] or return path
+      return path.delete_suffix("/") unless asked[/\A[^?]*/].end_with?("/")
+
+      path.end_with?("/") ? path : "#{path}/"
+    end
+
+    # One byte more than allowed is enough for the core to refuse it.
+    def body(env)
+      env["rack.input"]&.read(MAX_BODY + 1) if env["REQUEST_METHOD"] == MUTATING
+    end
+
+    def role_of(env)
+      return ROLES.fetch(:admin) unless @role
+
+      word = @role.call(env)
+      ROLES.fetch(word&.to_sym) { Check.refuse("role", "viewer, operator, admin or nil", word) }
+    end
+
+    def refusal(status, message)
+      body = %({"error":"#{message}"})
+      [status, { **HEADERS, "content-length" => body.bytesize.to_s }, [body]]
+    end
+
+    MAIN = new
+    private_constant :MAIN
+  end
+end
