@@ -1,0 +1,48 @@
+// Asks the server: JSON in and out, the token if one is needed, errors with their status.
+import { encoded } from "./format.js";
+
+/** Where the dashboard is mounted, with the last slash: assets lie in MOUNT/assets/. */
+export const MOUNT = import.meta.url.slice(0, import.meta.url.lastIndexOf("/assets/") + 1);
+export const ASSETS = new URL(".", import.meta.url).href;
+
+const TOKEN = "seriatim.token";
+const PATIENCE = 20_000; // ms until a question counts as unanswered
+
+export class ApiError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export const setToken = (token) => sessionStorage.setItem(TOKEN, token);
+
+/** MOUNT-relative address of a page or a route; parameters that are null are left away. */
+export function address(path, parameters = {}) {
+  const query = Object.entries(parameters).filter(([, value]) => value != null && value !== "");
+  return MOUNT + path + (query.length ? `?${query.map(([name, value]) => `${name}=${encoded(value)}`).join("&")}` : "");
+}
+
+export const get = (path, parameters, signal) => ask(address(path, parameters), { signal: withPatience(signal) });
+
+/** A change: it may take long, so that nothing cuts it off. */
+export const post = (path, body = {}) =>
+  ask(address(path), { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
+
+/** The path of a route of a queue: the API's own, or the one with Lowkiq's names. */
+export const queuePath = (queue, rest) => `api/v1/queues/${encoded(queue)}${rest ? `/${rest}` : ""}`;
+export const workerPath = (queue, action) => `api/web/${encoded(queue)}/${action}`;
+
+function withPatience(signal) {
+  const patience = AbortSignal.timeout(PATIENCE);
+  return signal ? AbortSignal.any([signal, patience]) : patience;
+}
+
+async function ask(url, options) {
+  const token = sessionStorage.getItem(TOKEN);
+  const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+  const response = await fetch(url, { ...options, headers, cache: "no-store", credentials: "same-origin" });
+  const answer = await response.json().catch(() => null);
+  if (!response.ok || answer === null) throw new ApiError(response.status, answer?.error || `HTTP ${response.status}`);
+  return answer;
+}

@@ -1,0 +1,191 @@
+// The frame around all pages: where one is, search, the pulse that keeps the page fresh, what went wrong.
+import { ASSETS, address } from "./api.js";
+import { askToken, dialogOpen, dialogsView, showKeys, startDialogs } from "./dialogs.js";
+import { h, render } from "./dom.js";
+import { duration, shown } from "./format.js";
+import idPage from "./id.js";
+import nodes from "./nodes.js";
+import overview from "./overview.js";
+import { button, empty, icon, link, pageHead } from "./parts.js";
+import queuePage from "./queue.js";
+import recordsPage from "./records.js";
+import { go, here, startRouter } from "./router.js";
+import running from "./running.js";
+import search from "./search.js";
+import { loadDashboard, session, toggleTheme, toggleTimes } from "./session.js";
+import { t } from "./text.js";
+
+const ABOUT_EVERY = 15_000; // ms between looks at the role and the queues from pages that do not ask anyway
+const app = { page: null, path: "", failure: null, freshAt: 0, aboutAt: 0, asking: null, timer: null };
+
+/** The page of an address, or null. */
+function pageOf(path, parameters) {
+  if (path === "queue") return parameters.name !== undefined ? queuePage : null;
+  if (path === "id") return parameters.queue !== undefined && parameters.id !== undefined ? idPage : null;
+  if (path === "running" && parameters.queue === undefined) return running;
+  if (["enqueued", "dead", "parked", "running"].includes(path)) return parameters.queue !== undefined ? recordsPage : null;
+  return { "": overview, nodes, search }[path] ?? null;
+}
+
+function open(moved) {
+  const { path, parameters } = here();
+  const page = pageOf(path, parameters);
+  const samePlace = app.path === `${path} ${parameters.queue ?? ""}`;
+  app.asking?.abort();
+  Object.assign(app, { path: `${path} ${parameters.queue ?? ""}`, failure: null, freshAt: 0, asking: null });
+  app.page = page ? page({ path, parameters, draw, again }) : lost();
+  if (moved && !samePlace) scrollTo(0, 0);
+  drawNow();
+  if (moved && !samePlace) document.querySelector("h1")?.focus({ preventScroll: true });
+  again();
+}
+
+const lost = () => ({ title: () => t("lost.title"), every: 0, load: async () => {}, view: () => [pageHead(t("lost.title")), empty(t("lost.title"), t("lost.text"), "search", link("", {}, t("lost.back")))] });
+
+/** Asks again now: the pulse goes on from here. */
+function again() {
+  app.asking?.abort();
+  app.asking = null;
+  beat();
+}
+
+async function beat() {
+  clearTimeout(app.timer);
+  if (app.asking) return;
+  const resting = document.hidden || dialogOpen() || (session.paused && app.freshAt > 0);
+  const { page } = app;
+  if (!resting) await ask(page);
+  if (page === app.page && page.every && !app.asking) app.timer = setTimeout(beat, app.failure ? 3000 : page.every);
+}
+
+async function ask(page) {
+  const asking = new AbortController();
+  app.asking = asking;
+  try {
+    await aboutFirst(asking.signal);
+    await page.load(asking.signal);
+    if (app.asking === asking) Object.assign(app, { failure: null, freshAt: Date.now() });
+  } catch (error) {
+    if (app.asking === asking) failed(error);
+  }
+  if (app.asking !== asking) return;
+  app.asking = null;
+  draw();
+}
+
+/** Who reads, and the queues: before the first page, and now and then. */
+async function aboutFirst(signal) {
+  if (app.path === " " || (session.dashboard && Date.now() - app.aboutAt < ABOUT_EVERY)) return;
+  await loadDashboard(signal);
+  app.aboutAt = Date.now();
+}
+
+function failed(error) {
+  app.failure = error;
+  if (error.status === 401) askToken(sessionStorage.getItem("seriatim.token") !== null, again);
+}
+
+let drawing = 0;
+
+function draw() {
+  drawing ||= requestAnimationFrame(drawNow);
+}
+
+function drawNow() {
+  cancelAnimationFrame(drawing);
+  drawing = 0;
+  document.title = `${app.page.title()} · ${session.dashboard?.title ?? t("brand")}`;
+  render(document.body, frame());
+}
+
+const navigation = () => [["", "overview"], ["running", "running"], ["nodes", "nodes"]].map(([path, text]) =>
+  h("a", { key: text, href: address(path), "aria-current": app.path === `${path} ` ? "page" : null }, t(`${text}.title`)));
+
+function find(event) {
+  event.preventDefault();
+  const field = event.target.elements.q;
+  if (field.value.trim() === "") return;
+  go("search", { q: field.value });
+  field.blur();
+}
+
+function header() {
+  const title = session.dashboard?.title ?? t("brand");
+  return h("header", { class: "bar", key: "bar" }, h("div", { class: "bar-inner" },
+    h("a", { class: "brand", href: address("") }, h("img", { src: `${ASSETS}logo.svg`, alt: "", width: "22", height: "22" }), h("span", {}, shown(title))),
+    h("nav", { class: "places", "aria-label": t("nav.label") }, navigation()),
+    h("form", { class: "search", role: "search", on: { submit: find } }, icon("search"),
+      h("input", { id: "search", type: "search", name: "q", placeholder: t("search.placeholder"), "aria-label": t("search.title"), autocomplete: "off", spellcheck: "false" }), h("kbd", { "aria-hidden": "true" }, "/")),
+    pulse(), h("div", { class: "switches" },
+      tool("clock", t(session.absolute ? "times.relative" : "times.absolute"), () => { toggleTimes(); draw(); }, session.absolute),
+      tool("theme", t("theme.switch"), () => { toggleTheme(); draw(); }),
+      tool("help", t("keys.title"), showKeys))));
+}
+
+const tool = (symbol, label, action, pressed) =>
+  h("button", { type: "button", key: symbol, class: "tool", title: label, "aria-label": label, "aria-pressed": pressed === undefined ? null : String(pressed), on: { click: action } }, icon(symbol));
+
+function togglePause() {
+  session.paused = !session.paused;
+  draw();
+  if (!session.paused) again();
+}
+
+function pulse() {
+  const word = app.failure ? "lost" : session.paused ? "paused" : "live";
+  return h("button", { type: "button", class: `pulse ${word}`, title: t(`pulse.${word}.hint`), "aria-pressed": String(session.paused), on: { click: togglePause } },
+    icon({ lost: "alert", paused: "pause", live: "live" }[word]), h("span", {}, t(`pulse.${word}`)));
+}
+
+function banner() {
+  const { failure, freshAt } = app;
+  if (!failure || failure.status === 401 || (freshAt === 0 && failure.status)) return null;
+  const text = failure.status ? t("failure.answer", { error: failure.message }) : t("failure.unreachable");
+  return h("div", { class: "banner", key: "banner", role: "alert" }, icon("alert"), h("p", {}, text, " ", freshAt > 0 && t("failure.since", { duration: duration(Math.round((Date.now() - freshAt) / 1000)) })));
+}
+
+/** The page, or, when it never came, why. */
+function content() {
+  const { failure, freshAt, page } = app;
+  if (!failure || freshAt > 0 || !failure.status) return page.view();
+  const known = [401, 403, 404, 503].includes(failure.status) ? failure.status : "other";
+  return [pageHead(t(`failure.${known}.title`)), empty(t(`failure.${known}.title`), t(`failure.${known}.text`, { error: shown(failure.message) }), "alert", button(t("failure.again"), again))];
+}
+
+function footer() {
+  const { dashboard } = session;
+  if (!dashboard) return null;
+  const role = dashboard.read_only ? t("role.readOnly") : t(`role.${dashboard.role}`);
+  return h("footer", { class: "foot", key: "foot" }, h("p", {}, `Seriatim ${shown(dashboard.version)}`), h("p", {}, role));
+}
+
+const frame = () => [
+  h("a", { class: "skip", key: "skip", href: "#content" }, t("skip")),
+  header(), banner(),
+  h("main", { id: "content", key: "main", tabindex: "-1", class: app.failure && app.freshAt ? "stale" : null }, h("div", { key: app.path }, content())),
+  footer(), dialogsView(),
+];
+
+let prefix = 0; // when "g" was pressed
+
+function onKey(event) {
+  if (dialogOpen() || event.altKey || event.ctrlKey || event.metaKey) return;
+  if (event.target.closest?.("input, select, textarea")) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  const after = Date.now() - prefix < 1200;
+  prefix = event.key === "g" ? Date.now() : 0;
+  const action = after ? { o: () => go(""), r: () => go("running"), n: () => go("nodes") }[event.key] : { "/": () => document.getElementById("search").focus(), "?": showKeys, p: togglePause, t: () => { toggleTimes(); draw(); } }[event.key];
+  if (!action) return;
+  event.preventDefault();
+  action();
+}
+
+startDialogs(draw, again);
+startRouter(open);
+addEventListener("keydown", onKey);
+addEventListener("scroll", draw, { passive: true });
+addEventListener("resize", draw, { passive: true });
+document.addEventListener("visibilitychange", () => !document.hidden && again());
+open(false);

@@ -1,0 +1,131 @@
+// Line charts in SVG: one time axis for several panels, one crosshair, gaps where nothing was measured.
+import { get } from "./api.js";
+import { h } from "./dom.js";
+import { clockTime, duration, number } from "./format.js";
+import { choice, lagLevel } from "./parts.js";
+import { t } from "./text.js";
+
+const WIDTH = 1000; // of the drawing's own units; the browser stretches it to what is there
+const HEIGHT = 200;
+const LIVE = 100; // places of the live chart
+const SPANS = { live: 100, "15m": 900, "1h": 3600, "1d": 86400, "7d": 604800 };
+
+const PANELS = [
+  { id: "flow", series: ["processed", "failed"], show: (value) => t("chart.perSecond", { n: number(value, 1) }) },
+  { id: "enqueued", series: ["enqueued"], show: (value) => number(value) },
+  { id: "lag", series: ["lag"], show: duration, alarm: true },
+];
+
+/** The charts of a queue, or of all; ticks() gives what the page itself saw. */
+export function createCharts({ queue, ticks, draw }) {
+  const charts = { span: "live", answer: null, loaded: 0, hover: null };
+
+  const choose = (span) => {
+    Object.assign(charts, { span, answer: null, loaded: 0, hover: null });
+    charts.load().then(draw, draw);
+    draw();
+  };
+
+  charts.load = async (signal) => {
+    const { span, answer } = charts;
+    const due = Math.min(30, Math.max(4, (answer?.step || 0) / 2)) * 1000;
+    if (span === "live" || Date.now() - charts.loaded < due) return;
+    const fresh = await get("api/v1/history", { queue, span }, signal);
+    if (charts.span === span) Object.assign(charts, { answer: fresh, loaded: Date.now() });
+  };
+
+  charts.view = () => {
+    const points = charts.span === "live" ? livePoints(ticks()) : historyPoints(charts.answer);
+    const move = (place) => {
+      charts.hover = place;
+      draw();
+    };
+    return h("section", { class: "section charts", key: "charts", "aria-label": t("chart.title") },
+      h("header", { class: "section-head" }, h("h2", {}, t("chart.title")),
+        h("p", { class: "chart-when" }, charts.hover !== null && points[charts.hover] ? clockTime(points[charts.hover].time, SPANS[charts.span]) : t(`chart.span.${charts.span}.long`)),
+        choice(t("chart.span"), Object.keys(SPANS).map((span) => [span, t(`chart.span.${span}`)]), charts.span, choose)),
+      h("div", { class: "panels" }, PANELS.map((panel) => panelView(panel, points, charts.hover, move, SPANS[charts.span], charts.answer === null && charts.span !== "live"))));
+  };
+  return charts;
+}
+
+/** {time, processed, failed, enqueued, lag} of each place, null where nothing is known; the newest at the right end. */
+function livePoints(ticks) {
+  const points = Array(Math.max(0, LIVE - ticks.length)).fill(null);
+  return [...points, ...ticks.map(({ time, rates, enqueued, lag }) => ({ time, ...rates, enqueued, lag }))];
+}
+
+function historyPoints(answer) {
+  if (!answer) return [];
+  return answer.points.map((point, place) => point && {
+    time: answer.from + place * answer.step, processed: point[0] / answer.step, failed: point[1] / answer.step, enqueued: point[2], lag: point[3],
+  });
+}
+
+function panelView(panel, points, hover, move, span, loading) {
+  const known = points.filter((point) => point && point[panel.series[0]] !== null);
+  const top = niceTop(Math.max(0, ...known.flatMap((point) => panel.series.map((name) => point[name] || 0))), panel.id);
+  const at = (hover !== null && points[hover]) || known.at(-1);
+  const label = `${t(`chart.${panel.id}`)}: ${panel.series.map((name) => `${t(`chart.${name}`)} ${at ? panel.show(at[name]) : "–"}`).join(", ")}`;
+  return h("figure", { class: `panel ${panel.id}`, key: panel.id },
+    h("figcaption", {}, panel.series.map((name) => h("span", { class: `legend ${name}`, key: name },
+      h("svg", { class: "stroke", viewBox: "0 0 18 4", "aria-hidden": "true" }, h("line", { class: `line ${name}`, x1: 0, y1: 2, x2: 18, y2: 2 })),
+      t(`chart.${name}`), h("b", { class: panel.alarm && at ? lagLevel(at[name]) : null }, at && at[name] !== null ? panel.show(at[name]) : "–")))),
+    h("div", { class: "plot", tabindex: "0", role: "img", "aria-label": label, on: handlers(points.length, hover, move) },
+      h("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" },
+        [0.5, 1].map((part) => h("line", { class: "grid", x1: 0, x2: WIDTH, y1: HEIGHT * (1 - part) + (part === 1 ? 1 : 0), y2: HEIGHT * (1 - part) + (part === 1 ? 1 : 0) })),
+        h("line", { class: "ground", x1: 0, x2: WIDTH, y1: HEIGHT - 1, y2: HEIGHT - 1 }),
+        h("path", { class: `area ${panel.series[0]}`, d: area(points, panel.series[0], top) }),
+        panel.series.map((name) => h("path", { key: name, class: `line ${name}`, d: path(points, name, top) })),
+        hover !== null && points.length > 1 && h("line", { class: "cross", x1: x(hover, points.length), x2: x(hover, points.length), y1: 0, y2: HEIGHT })),
+      h("span", { class: "scale top" }, top ? panel.show(top) : ""),
+      h("span", { class: "scale middle" }, top ? panel.show(top / 2) : ""),
+      !known.length && h("span", { class: "plot-empty" }, t(loading ? "loading" : "chart.empty"))),
+    h("div", { class: "axis" }, h("span", {}, t("time.ago", { duration: duration(span) })), h("span", {}, t("time.now"))));
+}
+
+function handlers(length, hover, move) {
+  return {
+    pointermove: ({ clientX, currentTarget }) => {
+      const { left, width } = currentTarget.getBoundingClientRect();
+      const place = Math.round(((clientX - left) / width) * (length - 1));
+      if (place !== hover && place >= 0 && place < length) move(place);
+    },
+    pointerleave: () => move(null),
+    blur: () => move(null),
+    keydown: (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!step || !length) return;
+      event.preventDefault();
+      move(Math.min(length - 1, Math.max(0, (hover ?? length - 1) + step)));
+    },
+  };
+}
+
+const x = (place, length) => (place / Math.max(1, length - 1)) * WIDTH;
+const y = (value, top) => HEIGHT - 1 - (top ? value / top : 0) * (HEIGHT - 6);
+
+/** Runs of known places, each a list of "x,y". */
+function runs(points, name, top) {
+  const all = [[]];
+  points.forEach((point, place) => {
+    if (!point || point[name] === null) all.push([]);
+    else all.at(-1).push(`${x(place, points.length).toFixed(1)},${y(point[name], top).toFixed(1)}`);
+  });
+  return all.filter((run) => run.length);
+}
+
+const path = (points, name, top) => runs(points, name, top).map((run) => `M${run.length > 1 ? run.join("L") : `${run[0]}l0.1,0`}`).join("");
+
+const area = (points, name, top) =>
+  runs(points, name, top).filter((run) => run.length > 1).map((run) => `M${run[0].split(",")[0]},${HEIGHT}L${run.join("L")}L${run.at(-1).split(",")[0]},${HEIGHT}Z`).join("");
+
+const TIMES = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400];
+
+/** The end of the scale: the next round figure; of lags a round time. */
+function niceTop(largest, id) {
+  if (!largest) return 0;
+  if (id === "lag" && largest <= 86400) return TIMES.find((time) => time >= largest);
+  const power = 10 ** Math.floor(Math.log10(largest));
+  return [1, 2, 4, 6, 8, 10].map((step) => step * power).find((step) => step >= largest);
+}

@@ -1,0 +1,148 @@
+// Questions before something happens, the token, the keys, and what came of an action.
+import { ApiError, setToken } from "./api.js";
+import { h } from "./dom.js";
+import { shown } from "./format.js";
+import { button, icon } from "./parts.js";
+import { t } from "./text.js";
+
+const TOLD_FOR = 9000; // ms that a result stays
+
+let open = null; // the dialog in front
+let told = null; // the last result
+let draw = () => {};
+let resume = () => {};
+let node = null;
+
+/** draw() shows a change; resume() is called when the page may go on. */
+export const startDialogs = (whenChanged, whenClosed) => ([draw, resume] = [whenChanged, whenClosed]);
+export const dialogOpen = () => open !== null;
+
+function show(dialog) {
+  open = dialog;
+  draw();
+}
+
+function close() {
+  node?.close();
+  open = null;
+  draw();
+  resume();
+}
+
+/** Says what came of an action: calmly, and to those who listen instead of looking. */
+export function tell(text, kind = "good") {
+  told = { text, kind };
+  const mine = told;
+  setTimeout(() => told === mine && dismiss(), kind === "bad" ? TOLD_FOR * 3 : TOLD_FOR);
+  draw();
+}
+
+function dismiss() {
+  told = null;
+  draw();
+}
+
+/**
+ * Asks, then runs. question: {title, text, label, danger, typed: the text to type or null, run: async () => a text for tell}. Whatever
+ * fails stays in the dialog, to be read and tried again.
+ */
+export const confirm = (question) => show({ kind: "confirm", ...question, word: "", running: false, error: null, done: null });
+
+/** Without a question: for what is easily undone. */
+export async function perform(run) {
+  try {
+    tell(await run());
+  } catch (error) {
+    tell(t("action.failed", { error: error.message }), "bad");
+  }
+}
+
+async function runOpen(dialog) {
+  dialog.running = true;
+  dialog.error = null;
+  draw();
+  try {
+    const result = await dialog.run((progress) => { dialog.progress = progress; draw(); });
+    if (open === dialog) close();
+    tell(result);
+  } catch (error) {
+    dialog.running = false;
+    dialog.error = error instanceof ApiError ? error.message : t("action.unanswered", { error: error.message });
+    draw();
+  }
+}
+
+/** A name that can be typed as it is; of others the confirmation is a word. */
+export const typable = (name) => (typeof name === "string" && name && name.length <= 80 && shown(name) === name && name.trim() === name ? name : t("confirm.word"));
+
+function confirmView(dialog) {
+  const ready = !dialog.running && (!dialog.typed || dialog.word === dialog.typed);
+  const submit = (event) => {
+    event.preventDefault();
+    if (ready) runOpen(dialog);
+  };
+  return h("form", { on: { submit } },
+    h("h2", { id: "dialog-title" }, dialog.title),
+    h("p", {}, dialog.text),
+    dialog.typed && h("label", { class: "field" },
+      h("span", {}, t("confirm.type"), " ", h("bdi", { class: "typed" }, dialog.typed)),
+      h("input", { type: "text", autocomplete: "off", spellcheck: "false", autocapitalize: "off", autofocus: true, disabled: dialog.running,
+        on: { input: (event) => { dialog.word = event.target.value; draw(); } } })),
+    dialog.error && h("p", { class: "message bad", role: "alert" }, icon("alert"), dialog.error),
+    dialog.running && h("p", { class: "message", role: "status" }, h("span", { class: "spinner" }), dialog.progress || t("confirm.running")),
+    h("footer", {},
+      button(t("confirm.cancel"), close, { disabled: dialog.running, autofocus: !dialog.typed }),
+      h("button", { type: "submit", class: `button ${dialog.danger ? "danger" : "primary"}`, disabled: !ready }, dialog.label)));
+}
+
+export function askToken(wrong, again) {
+  if (open?.kind !== "token") show({ kind: "token", wrong, again, word: "" });
+}
+
+function tokenView(dialog) {
+  const submit = (event) => {
+    event.preventDefault();
+    setToken(event.target.elements.token.value.trim());
+    close();
+    dialog.again();
+  };
+  return h("form", { on: { submit } },
+    h("h2", { id: "dialog-title" }, t("token.title")),
+    h("p", {}, t("token.text")),
+    h("label", { class: "field" }, h("span", {}, t("token.label")),
+      h("input", { type: "password", name: "token", autocomplete: "current-password", autofocus: true, required: true })),
+    dialog.wrong && h("p", { class: "message bad", role: "alert" }, icon("alert"), t("token.wrong")),
+    h("footer", {}, h("button", { type: "submit", class: "button primary" }, t("token.send"))));
+}
+
+const KEYS = [["/", "keys.search"], ["g o", "keys.overview"], ["g r", "keys.running"], ["g n", "keys.nodes"], ["↑ ↓", "keys.rows"], ["↵", "keys.open"],
+  ["x", "keys.select"], ["p", "keys.pause"], ["t", "keys.times"], ["?", "keys.help"]];
+
+export const showKeys = () => show({ kind: "keys" });
+
+const keysView = () => h("div", {},
+  h("h2", { id: "dialog-title" }, t("keys.title")),
+  h("dl", { class: "keys" }, KEYS.map(([keys, text]) => h("div", { key: text }, h("dt", {}, keys.split(" ").map((key) => h("kbd", {}, key))), h("dd", {}, t(text))))),
+  h("footer", {}, button(t("keys.close"), close, { autofocus: true })));
+
+const VIEWS = { confirm: confirmView, token: tokenView, keys: keysView };
+
+function made(dialog) {
+  node = dialog;
+  dialog.showModal();
+  dialog.querySelector("[autofocus]")?.focus();
+}
+
+/** The dialog in front and the last result, to be drawn after everything else. */
+export function dialogsView() {
+  const cancel = (event) => {
+    event.preventDefault();
+    if (!open?.running && open?.kind !== "token") close();
+  };
+  return [
+    h("div", { key: "told", class: "told", role: "status", "aria-live": "polite" }, told && h("div", { class: `toast ${told.kind}` },
+      icon(told.kind === "bad" ? "alert" : "check"), h("p", {}, told.text),
+      h("button", { type: "button", class: "plain", "aria-label": t("told.dismiss"), on: { click: dismiss } }, icon("cross")))),
+    open && h("dialog", { key: `dialog-${open.kind}`, "aria-labelledby": "dialog-title", made, on: { cancel } }, VIEWS[open.kind](open)),
+  ];
+}

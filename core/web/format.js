@@ -1,0 +1,90 @@
+// Texts for people: numbers, durations, times, and bytes that nobody should trust.
+import { t } from "./text.js";
+
+const SUFFIXES = ["", "K", "M", "B", "T"];
+const exact = new Intl.NumberFormat(document.documentElement.lang);
+const absolute = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "medium", timeStyle: "medium" });
+const clock = new Intl.DateTimeFormat(document.documentElement.lang, { timeStyle: "medium" });
+const day = new Intl.DateTimeFormat(document.documentElement.lang, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
+
+/** 999, 1.23K, 12.3M: three digits from a thousand on. Below, at most `digits` behind the point. */
+export function number(value, digits = 0) {
+  if (!Number.isFinite(value)) return "–";
+  let power = 0;
+  let rest = Math.abs(value);
+  while (rest >= 999.5 && power < SUFFIXES.length - 1) {
+    rest /= 1000;
+    power += 1;
+  }
+  if (power === 0) return String(Number(value.toFixed(rest >= 99.5 ? 0 : digits)));
+  return (value < 0 ? "-" : "") + rest.toFixed(rest >= 99.95 ? 0 : rest >= 9.995 ? 1 : 2) + SUFFIXES[power];
+}
+
+export const count = (value) => exact.format(value);
+
+const UNITS = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
+
+/** Two units: "3 d 4 h", "12 m 5 s"; below a minute one is enough. */
+export function duration(seconds) {
+  if (!Number.isFinite(seconds)) return "–";
+  if (seconds <= 0) return "0 s";
+  if (seconds < 1) return `${Math.max(1, Math.round(seconds * 1000))} ms`;
+  const whole = Math.round(seconds);
+  const first = UNITS.findIndex(([, size]) => whole >= size);
+  const [unit, size] = UNITS[first];
+  const [small, smallSize] = UNITS[first + 1] || [];
+  const rest = small ? Math.floor((whole % size) / smallSize) : 0;
+  return `${Math.floor(whole / size)} ${unit}${rest ? ` ${rest} ${small}` : ""}`;
+}
+
+let skew = 0; // of the browser's clock against Redis'
+
+export const setClock = (serverNow) => (skew = serverNow - Date.now() / 1000);
+export const now = () => Date.now() / 1000 + skew;
+
+/** "5 m 3 s ago", "in 12 s". */
+export function relative(time) {
+  const seconds = time - now();
+  if (Math.abs(seconds) < 1) return t("time.now");
+  return t(seconds > 0 ? "time.in" : "time.ago", { duration: duration(Math.abs(seconds)) });
+}
+
+export const absoluteTime = (time) => absolute.format(time * 1000);
+export const clockTime = (time, span) => (span > 86400 ? day : clock).format(time * 1000);
+export const isoTime = (time) => new Date(time * 1000).toISOString();
+
+/** A text of the API: a string, or {"base64"} for bytes that are no UTF-8. Shown with all that could deceive made visible. */
+export function shown(text) {
+  if (text && text.base64 !== undefined) return `base64:${text.base64}`;
+  return String(text ?? "").replace(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, (c) =>
+    c < " " ? String.fromCharCode(0x2400 + c.charCodeAt(0)) : `\\u{${c.charCodeAt(0).toString(16)}}`
+  );
+}
+
+/** The same on one line, cut to `limit` characters. */
+export function oneLine(text, limit = 160) {
+  const line = shown(text).split("\n");
+  const cut = line[0].length > limit ? `${line[0].slice(0, limit)}…` : line[0];
+  return line.length > 1 && cut === line[0] ? `${cut} ␤…` : cut;
+}
+
+/** Percent-encoded for a path or a query, bytes included. */
+export function encoded(text) {
+  if (text && text.base64 !== undefined) {
+    return [...atob(text.base64)].map((c) => `%${c.charCodeAt(0).toString(16).padStart(2, "0")}`).join("");
+  }
+  return encodeURIComponent(String(text).replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, "\ufffd"));
+}
+
+/** The other way round; what is no UTF-8 comes as {"base64"}. */
+export function decoded(text) {
+  const plain = text.replace(/\+/g, " ");
+  try {
+    return decodeURIComponent(plain);
+  } catch {
+    return { base64: btoa(plain.replace(/%([0-9a-f]{2})/gi, (_, hex) => String.fromCharCode(parseInt(hex, 16)))) };
+  }
+}
+
+/** A text as a key of maps and of rows. */
+export const keyOf = (text) => (text && text.base64 !== undefined ? `b${text.base64}` : `t${text}`);

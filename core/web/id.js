@@ -1,0 +1,99 @@
+// One id: why it runs or does not, what is stored of it, and what can be done.
+import { get, queuePath } from "./api.js";
+import { tell } from "./dialogs.js";
+import { h } from "./dom.js";
+import { absoluteTime, number, oneLine, relative, setClock, shown } from "./format.js";
+import { button, empty, icon, link, name, pageHead, section, skeleton, state } from "./parts.js";
+import { actOn, actionButton } from "./records.js";
+import { may } from "./session.js";
+import { t } from "./text.js";
+
+const both = (seconds) => (seconds ? h("span", {}, absoluteTime(seconds), h("span", { class: "aside" }, relative(seconds))) : "–");
+
+const facts = (entries) => h("dl", { class: "facts wide" }, entries.filter(Boolean).map(([label, value]) => h("div", { key: label }, h("dt", {}, label), h("dd", {}, value))));
+
+const there = (record) => record && record.state && record.state !== "unknown";
+
+function payloadList(record) {
+  const { payloads = [], payload_total: total } = record;
+  return h("div", { class: "payloads" },
+    h("h3", {}, t("id.payloads", { n: number(total ?? payloads.length), count: total ?? payloads.length })),
+    h("ol", {}, payloads.map(([text, score, context], place) => h("li", { key: place },
+      h("div", { class: "payload-head" }, h("span", {}, `${place + 1}`), h("span", { title: t("id.score.hint") }, t("id.score", { score: score > 1e9 ? absoluteTime(score) : String(score) }))),
+      h("pre", {}, shown(text)),
+      context !== undefined && context !== "" && h("pre", { class: "context", title: t("id.context") }, shown(context))))),
+    (record.truncated || total > payloads.length) && h("p", { class: "note" }, icon("info"), t("id.cut", { n: number(payloads.length), of: number(total) })));
+}
+
+function errorView(error) {
+  const [first, ...rest] = shown(error).split("\n");
+  return h("div", { class: "error" }, h("h3", {}, t("record.error")), h("p", { class: "error-text" }, first), rest.length > 0 && h("pre", {}, rest.join("\n")));
+}
+
+export default function idPage({ parameters, again }) {
+  const { queue, id } = parameters;
+  let answer = null;
+
+  async function load(signal) {
+    answer = await get(queuePath(queue, "id"), { id }, signal);
+    if (answer.now) setClock(answer.now);
+  }
+
+  const act = (action, role) => may(role) && actionButton(action, () => actOn(queue, action, [id], again));
+
+  /** What can be done with what waits; of the dead it stands beside them. */
+  function actions({ job, behind }) {
+    const waits = there(job) && job.state !== "running";
+    return h("div", { class: "actions" },
+      waits && (job.state === "parked" ? act("unpark", "operator") : act("park", "operator")),
+      (waits || there(behind)) && act("delete", "admin"));
+  }
+
+  const deadActions = () => h("div", { class: "actions" }, act("morgue_queue_up", "operator"), act("morgue_delete", "admin"));
+
+  function recordView(kind, record) {
+    const { state: word } = record;
+    return section(t(`id.${kind}`), [state(word), kind === "dead" && deadActions()], facts([
+      word === "dead" ? [t("record.updated_at"), both(record.updated_at)] : [t("record.perform_in"), both(record.perform_in)],
+      word === "running" && [t("record.since"), both(record.since)],
+      [t("record.retries"), record.retry_count < 0 ? t("record.fresh") : String(record.retry_count)],
+      record.fence > 0 && [t("id.runFence"), String(record.fence)],
+    ]), record.error && errorView(record.error), payloadList(record));
+  }
+
+  const copy = (text) => navigator.clipboard?.writeText(text).then(() => tell(t("copied")), () => tell(t("copied.not"), "bad"));
+
+  function command(text) {
+    return h("div", { class: "command" }, h("code", {}, shown(text)), Boolean(navigator.clipboard) && button(t("id.copy"), () => copy(text), { symbol: "copy" }));
+  }
+
+  function shardFacts(of) {
+    const owner = of.owner ? [name(of.owner, 60), h("span", { class: "aside" }, of.owner_alive ? t("id.ownerAlive") : t("id.ownerGone"))] : t("shard.free");
+    return section(t("id.where"), null, facts([
+      [t("record.shard"), String(of.shard)], [t("id.owner"), owner], [t("id.paused"), of.paused ? t("yes") : t("no")], [t("id.lease"), String(of.lease)], [t("id.fence"), String(of.fence)],
+    ]), of.cli && command(of.cli));
+  }
+
+  function head(of) {
+    const trail = h("p", { class: "trail" }, link("", {}, t("overview.title")), h("span", { "aria-hidden": "true" }, "/"), link("queue", { name: queue }, name(queue, 60)), h("span", { "aria-hidden": "true" }, "/"), t("id.word"));
+    return pageHead(h("bdi", { class: "name id" }, shown(id)), of && actions(of), trail);
+  }
+
+  return {
+    title: () => oneLine(id, 60),
+    every: 2000,
+    load,
+    view() {
+      if (!answer) return [head(null), skeleton(8)];
+      const kinds = ["job", "behind", "dead"].filter((kind) => there(answer[kind]));
+      return [
+        head(answer),
+        h("p", { class: "sentence", key: "sentence", role: "status" }, sentence(shown(answer.text))),
+        kinds.length ? kinds.map((kind) => recordView(kind, answer[kind])) : empty(t("id.none"), t("id.none.text"), "search"),
+        shardFacts(answer),
+      ];
+    },
+  };
+}
+
+const sentence = (text) => (text ? text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".") : "");

@@ -1,0 +1,129 @@
+// A queue: its figures, its shards with lag and owner, what is hottest; and the head that all pages of a queue share.
+import { address, get, post, queuePath, workerPath } from "./api.js";
+import { createCharts } from "./charts.js";
+import { confirm, perform, typable } from "./dialogs.js";
+import { h } from "./dom.js";
+import { count, duration, keyOf, number, oneLine, setClock, shown } from "./format.js";
+import { badge, button, empty, figure, icon, idLink, lag, lagLevel, link, name, pageHead, queueBadges, section, seen, skeleton, strip } from "./parts.js";
+import { addTick, may } from "./session.js";
+import { createTable } from "./table.js";
+import { t } from "./text.js";
+
+/** The figures of one queue, kept fresh for all its pages. */
+export function createQueue(queue) {
+  const about = { name: queue, totals: null, shards: [] };
+  about.load = async (signal) => Object.assign(about, await get(queuePath(queue), {}, signal));
+  return about;
+}
+
+const TABS = [["queue", null], ["enqueued", "enqueued"], ["running", "busy"], ["dead", "dead"], ["parked", "parked"]];
+
+/** Where one is, the queue's name and state, its pages. */
+export function queueHead({ name: queue, totals }, here, actions) {
+  const tab = ([page, field]) => h("a", { key: page, href: address(page, { [page === "queue" ? "name" : "queue"]: queue }), "aria-current": page === here ? "page" : null },
+    t(`tab.${page}`), field && totals && h("span", { class: "tab-count" }, figure(totals[field])));
+  return h("div", { key: "queue-head", class: "queue-head" },
+    pageHead(h("bdi", { class: "name" }, oneLine(queue, 120)), h("div", { class: "actions" }, totals && queueBadges(totals), actions),
+      h("p", { class: "trail" }, link("", {}, t("overview.title")), h("span", { "aria-hidden": "true" }, "/"), t("queue.word"))),
+    h("nav", { class: "tabs", "aria-label": t("tab.label") }, TABS.map(tab)));
+}
+
+/** An action on all of a queue: asks first, counts afterwards. `of` is how many there seem to be. */
+export function askAll(about, action, of, { danger = false, changed }) {
+  confirm({
+    title: t(`all.${action}.title`, { n: count(of), count: of }),
+    text: t(`all.${action}.text`, { queue: oneLine(about.name, 80), n: count(of), count: of }),
+    label: t(`all.${action}`),
+    danger,
+    typed: danger ? typable(about.name) : null,
+    run: async () => {
+      const { count: n } = await post(workerPath(about.name, action));
+      changed();
+      return t(`all.${action}.done`, { n: count(n), count: n });
+    },
+  });
+}
+
+function pauseButtons(about, changed) {
+  if (!may("operator") || !about.totals) return null;
+  const { paused, shards } = about.totals;
+  const act = (action) => async () => {
+    const { count: n } = await post(workerPath(about.name, action));
+    changed();
+    return t(`all.${action}.done`, { n: count(n), count: n });
+  };
+  return [
+    paused > 0 && button(t("all.resume"), () => perform(act("resume")), { symbol: "play", key: "resume" }),
+    paused < shards && button(t("all.pause"), () => confirm({ title: t("all.pause.title"), text: t("all.pause.text", { queue: oneLine(about.name, 80) }), label: t("all.pause"), run: act("pause") }), { symbol: "pause", key: "pause" }),
+  ];
+}
+
+function shardTile(shard, busiest) {
+  const owner = shard.owner && shown(shard.owner) !== "" ? shard.owner : null;
+  const title = [t("shard.title", { n: shard.shard }), ...["length", "busy", "retries", "parked", "dead"].map((field) => `${t(`shard.${field}`)} ${count(shard[field])}`), `${t("queue.lag")} ${duration(shard.lag)}`].join("\n");
+  return h("li", { key: shard.shard, class: `tile ${lagLevel(shard.lag)} ${owner && shard.owner_alive ? "" : "orphan"}`, title },
+    h("header", {}, h("span", { class: "tile-number" }, shard.shard), Boolean(shard.paused) && badge("warn", "pause", t("badge.paused"))),
+    h("p", { class: "tile-lag" }, lag(shard.lag)),
+    h("div", { class: "measure", "aria-hidden": "true" }, h("i", { style: { width: `${busiest ? (100 * shard.length) / busiest : 0}%` } })),
+    h("p", { class: "tile-line" }, h("span", {}, t("shard.waiting", { n: number(shard.length) })), shard.busy > 0 && h("span", {}, t("shard.running", { n: number(shard.busy) }))),
+    h("p", { class: "tile-owner" }, owner ? [icon(shard.owner_alive ? "node" : "alert"), name(owner, 24), !shard.owner_alive && h("span", {}, t("shard.lost"))] : [icon("alert"), t("shard.free")]));
+}
+
+function hottestTable(queue, draw) {
+  return createTable({ label: t("hottest.title"), key: (row) => keyOf(row.id), draw, columns: [
+    { id: "id", label: t("record.id"), class: "main", show: (row) => idLink(queue, row.id, 60) },
+    { id: "payloads", label: t("record.payloads"), number: true, show: (row) => figure(row.payloads) },
+    { id: "shard", label: t("record.shard"), number: true, show: (row) => String(row.shard) },
+  ] });
+}
+
+const HOTTEST_EVERY = 10_000; // ms; it reads thousands of records
+
+export default function queuePage({ parameters, draw, again }) {
+  const about = createQueue(parameters.name);
+  const ticks = [];
+  const charts = createCharts({ queue: about.name, ticks: () => ticks, draw });
+  const hot = hottestTable(about.name, draw);
+  let [hottest, hottestAt] = [null, 0];
+
+  async function loadHottest(signal) {
+    if (Date.now() - hottestAt < HOTTEST_EVERY) return;
+    hottestAt = Date.now();
+    hottest = await get(queuePath(about.name, "hottest"), {}, signal);
+  }
+
+  async function load(signal) {
+    await Promise.all([about.load(signal), charts.load(signal), loadHottest(signal)]);
+    const time = about.now ?? Date.now() / 1000;
+    if (about.now) setClock(about.now);
+    addTick(ticks, { ...about.totals, time });
+  }
+
+  function figures({ totals }) {
+    const of = (field, page, more) => [t(`queue.${field}`), figure(totals[field]), page && address(page, { queue: about.name, ...more }), t(`queue.${field}.hint`)];
+    return strip([
+      [t("queue.lag"), lag(totals.lag), null, t("queue.lag.hint")],
+      of("enqueued", "enqueued"), of("fresh", "enqueued", { by: "retry_count", order: "desc", from: -1 }), of("retries", "enqueued", { by: "retry_count", order: "asc", from: 0 }),
+      of("delayed", "enqueued", { by: "time", order: "desc" }), of("busy", "running"), of("parked", "parked"), of("dead", "dead"), of("processed"), of("failed"),
+    ]);
+  }
+
+  return {
+    title: () => oneLine(about.name, 60),
+    every: 2000,
+    load,
+    view() {
+      if (!about.totals) return [queueHead(about, "queue"), skeleton(12)];
+      const busiest = Math.max(0, ...about.shards.map((shard) => shard.length));
+      return [
+        queueHead(about, "queue", pauseButtons(about, again)),
+        h("div", { key: "figures", class: "hero many" }, figures(about)),
+        charts.view(),
+        section(t("shard.heading"), h("p", { class: "quantity" }, t("shard.owned", { n: about.shards.filter((shard) => shard.owner_alive).length, of: about.shards.length })),
+          about.shards.length ? h("ol", { class: "tiles" }, about.shards.map((shard) => shardTile(shard, busiest))) : empty(t("shard.none"), t("shard.none.text"), "queue")),
+        section(t("hottest.title"), null, h("p", { class: "hint" }, t("hottest.text")),
+          !hottest ? skeleton(4) : hottest.ids.length ? h("div", { class: "narrow" }, hot.view(hottest.ids), seen(hottest)) : empty(t("hottest.empty"), t("hottest.empty.text"), "check")),
+      ];
+    },
+  };
+}

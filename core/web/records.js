@@ -1,0 +1,195 @@
+// What waits, runs, is dead or parked in a queue: a page of a hundred records, filters, actions on one, on some, on all.
+import { get, post, queuePath, workerPath } from "./api.js";
+import { confirm, perform, typable } from "./dialogs.js";
+import { h } from "./dom.js";
+import { createErrors } from "./errors.js";
+import { count, keyOf, now, number, oneLine, shown } from "./format.js";
+import { button, choice, empty, figure, icon, idLink, section, seen, skeleton, state, time } from "./parts.js";
+import { askAll, createQueue, queueHead } from "./queue.js";
+import { replace } from "./router.js";
+import { may } from "./session.js";
+import { createTable } from "./table.js";
+import { t } from "./text.js";
+
+const LIMIT = 100;
+const LARGE = 10_000; // ids from which on a page by id, which reads many, is not asked for every two seconds
+
+/** Of each page: the part it shows, its orders, its actions on ids {action: role}, on all of the queue {action: danger}. */
+const PAGES = {
+  enqueued: { part: "waiting", by: ["time", "id", "retry_count"], times: "perform_in", some: { park: "operator", delete: "admin" },
+    all: { perform_all_jobs_now: false, kill_all_failed_jobs: true, delete_all_failed_jobs: true } },
+  running: { part: "running", by: ["id"], times: "since", some: {}, all: {} },
+  dead: { part: "dead", by: ["time", "id"], down: true, times: "updated_at", some: { morgue_queue_up: "operator", morgue_delete: "admin" },
+    all: { morgue_queue_up_all_jobs: false, morgue_delete_all_jobs: true } },
+  parked: { part: "parked", by: ["time", "id"], times: "perform_in", some: { unpark: "operator", delete: "admin" }, all: {} },
+};
+
+export const ROLES = { perform_all_jobs_now: "operator", morgue_queue_up_all_jobs: "operator", kill_all_failed_jobs: "admin", delete_all_failed_jobs: "admin", morgue_delete_all_jobs: "admin" };
+const SYMBOLS = { park: "pause", unpark: "play", delete: "trash", morgue_queue_up: "again", morgue_delete: "trash", perform_all_jobs_now: "play", morgue_queue_up_all_jobs: "again",
+  kill_all_failed_jobs: "cross", delete_all_failed_jobs: "trash", morgue_delete_all_jobs: "trash" };
+export const destructive = (action) => /delete|kill/.test(action);
+
+/** Acts on these ids of a queue; what takes something away asks first. */
+export function actOn(queue, action, ids, changed) {
+  const run = async () => {
+    const { count: n } = await post(workerPath(queue, action), { ids });
+    changed();
+    return t(`some.${action}.done`, { n: count(n), count: n });
+  };
+  if (!destructive(action) && ids.length === 1) return perform(run);
+  const what = { n: count(ids.length), count: ids.length, id: oneLine(ids[0], 60), queue: oneLine(queue, 60) };
+  return confirm({ title: t(`some.${action}.title`, what), text: t(`some.${action}.text`, what), label: t(`some.${action}`), danger: destructive(action),
+    typed: destructive(action) && ids.length > 1 ? typable(queue) : null, run });
+}
+
+export const actionButton = (action, act, attributes) =>
+  button(t(`some.${action}`), act, { symbol: SYMBOLS[action], kind: destructive(action) ? "danger-text" : "", key: action, ...attributes });
+
+const preview = (record) => {
+  const [first] = record.payloads || [];
+  return [first && h("code", { class: "preview", title: oneLine(first[0], 600) }, oneLine(first[0], 120)), record.payload_total > 1 && h("span", { class: "more" }, t("record.more", { n: number(record.payload_total - 1) }))];
+};
+
+const tries = (record) => (record.retry_count < 0 ? h("span", { class: "zero", title: t("record.fresh.hint") }, "–") : String(record.retry_count));
+
+export default function recordsPage({ path, parameters, draw, again }) {
+  const page = PAGES[path];
+  const about = createQueue(parameters.queue);
+  const errors = path === "dead" ? createErrors({ queue: about.name, draw, again }) : null;
+  const view = viewOf(page, parameters);
+  const selection = new Map();
+  const cursors = [null]; // of the pages so far
+  let [answer, askedAt, pending] = [null, 0, null];
+  let table = null;
+
+  /** Made when it is known what the reader may do, and anew when that changes. */
+  function tableFor() {
+    const actions = Object.values(page.some).filter(may).length;
+    if (table?.actions !== actions) table = { actions, ...createTable({ label: t(`tab.${path}`), columns: columns(), key: (record) => keyOf(record.id), selection: actions ? selection : null, draw }) };
+    return table;
+  }
+
+  function columns() {
+    const each = Object.entries(page.some).filter(([, role]) => may(role));
+    return [
+      { id: "id", label: t("record.id"), class: "main", show: (record) => [idLink(about.name, record.id, 70), Boolean(record.behind) && h("span", { class: "more", title: t("record.behind.hint") }, t("record.behind"))] },
+      path === "enqueued" && { id: "state", label: t("record.state"), show: (record) => state(record.state) },
+      { id: "time", label: t(`record.${page.times}`), class: "when", show: (record) => time(record[page.times]) },
+      path !== "running" && { id: "tries", label: t("record.retries"), hint: t("record.retries.hint"), number: true, show: tries },
+      path !== "running" && { id: "error", label: t("record.error"), wide: true, show: (record) => (record.error ? h("span", { class: "error-line", title: shown(record.error).slice(0, 600) }, oneLine(record.error, 140)) : h("span", { class: "zero" }, "–")) },
+      { id: "payloads", label: t("record.payloads"), wide: true, show: preview },
+      { id: "shard", label: t("record.shard"), number: true, class: "second", show: (record) => String(record.shard) },
+      path !== "enqueued" && each.length > 0 && { id: "actions", label: t("record.actions"), class: "row-actions", show: (record) => each.map(([action]) => actionButton(action, () => actOn(about.name, action, [record.id], again))) },
+    ].filter(Boolean);
+  }
+
+  const query = () => ({ part: page.part, by: view.by, order: view.order, from: view.from, prefix: view.by === "id" ? view.prefix : null, limit: LIMIT, cursor: cursors.at(-1) });
+
+  async function loadRecords(signal) {
+    const pause = view.by === "id" && answer?.of > LARGE ? 10_000 : 0;
+    if (Date.now() - askedAt < pause) return;
+    const asked = cursors.length;
+    const fresh = await get(queuePath(about.name, "records"), query(), signal);
+    if (asked !== cursors.length) return;
+    [answer, askedAt, pending] = [fresh, Date.now(), null];
+    const there = new Set(fresh.records.map((record) => keyOf(record.id)));
+    for (const key of selection.keys()) if (!there.has(key)) selection.delete(key);
+  }
+
+  /** Shows another order or interval: the address says which. */
+  function change(wanted) {
+    const next = { ...view, ...wanted };
+    replace(path, { queue: about.name, by: next.by, order: next.order, from: next.from, prefix: next.by === "id" ? next.prefix : null });
+  }
+
+  function turn(cursor) {
+    if (cursor) cursors.push(cursor);
+    else cursors.pop();
+    [askedAt, pending] = [0, true];
+    selection.clear();
+    draw();
+    again();
+  }
+
+  function filters() {
+    const interval = `${view.from === null ? "all" : "from"}-${view.order}`;
+    const choose = (event) => {
+      const [which, order] = event.target.value.split("-");
+      change({ order, from: which === "all" ? null : view.from ?? (view.by === "time" ? Math.round(now()) : view.by === "retry_count" ? 0 : "") });
+    };
+    const orders = page.by.map((by) => [by, t(by === "time" ? `record.${page.times}` : `filter.${by}`)]);
+    return h("div", { class: "filters" },
+      orders.length > 1 && choice(t("filter.by"), orders, view.by, (by) => change({ by, from: null, prefix: null })),
+      h("label", { class: "select" }, h("select", { "aria-label": t("filter.interval"), value: interval, on: { change: choose } },
+        ["all-asc", "all-desc", "from-asc", "from-desc"].map((value) => h("option", { key: value, value, selected: value === interval }, t(`filter.${value}`))))),
+      view.from !== null && bound(),
+      view.by === "id" && h("form", { class: "search small", key: "prefix", on: { submit: prefixed } }, icon("filter"),
+        h("input", { type: "search", name: "prefix", value: view.prefix ?? "", placeholder: t("filter.prefix"), "aria-label": t("filter.prefix") })));
+  }
+
+  const prefixed = (event) => {
+    event.preventDefault();
+    change({ prefix: event.target.elements.prefix.value || null });
+  };
+
+  function bound() {
+    const kind = { time: "datetime-local", retry_count: "number", id: "text" }[view.by];
+    const take = (event) => {
+      const { value } = event.target;
+      change({ from: view.by === "time" ? (value ? Math.round(new Date(value).getTime() / 1000) : Math.round(now())) : value });
+    };
+    return h("label", { class: "bound", key: `bound-${kind}` }, h("span", {}, t("filter.value")),
+      h("input", { type: kind, step: "1", value: view.by === "time" ? localTime(view.from) : shown(view.from), on: { change: take } }));
+  }
+
+  function bulk() {
+    if (!about.totals) return null;
+    const of = { perform_all_jobs_now: about.totals.enqueued, morgue_queue_up_all_jobs: about.totals.dead, morgue_delete_all_jobs: about.totals.dead, kill_all_failed_jobs: about.totals.retries, delete_all_failed_jobs: about.totals.retries };
+    return Object.entries(page.all).filter(([action]) => may(ROLES[action])).map(([action, danger]) =>
+      button(t(`all.${action}`), () => askAll(about, action, of[action], { danger, changed: again }), { symbol: SYMBOLS[action], kind: danger ? "danger-text" : "", key: action, disabled: !of[action] }));
+  }
+
+  function chosen() {
+    if (!selection.size) return null;
+    const ids = () => [...selection.values()].map((record) => record.id);
+    return h("div", { class: "chosen", key: "chosen" }, h("strong", {}, t("table.chosen", { n: selection.size })),
+      Object.entries(page.some).filter(([, role]) => may(role)).map(([action]) => actionButton(action, () => actOn(about.name, action, ids(), () => { selection.clear(); again(); }))),
+      button(t("table.none"), () => { selection.clear(); draw(); }, { kind: "plain" }));
+  }
+
+  function list() {
+    if (!answer || pending) return skeleton(10);
+    if (!answer.records.length) return filtered() ? empty(t("record.noMatch"), t("record.noMatch.text"), "filter", answer.cursor && pages(), seen(answer)) : empty(t(`empty.${path}`), t(`empty.${path}.text`), "check");
+    return [tableFor().view(answer.records), pages()];
+  }
+
+  const filtered = () => view.from !== null || view.prefix || answer.cursor || cursors.length > 1;
+
+  const pages = () => h("nav", { class: "pages", "aria-label": t("pages.label") },
+    h("p", { class: "quantity" }, t("seen", { n: number(answer.seen), of: number(answer.of) })),
+    button(t("pages.first"), () => { cursors.length = 2; turn(null); }, { kind: "plain", disabled: cursors.length < 3 }),
+    button(t("pages.before"), () => turn(null), { symbol: "left", disabled: cursors.length < 2 }),
+    button(t("pages.next"), () => turn(answer.cursor), { symbol: "right", disabled: !answer.cursor }));
+
+  return {
+    title: () => `${t(`tab.${path}`)} · ${oneLine(about.name, 60)}`,
+    every: 2000,
+    load: (signal) => Promise.all([about.load(signal), loadRecords(signal), errors?.load(signal)]),
+    view: () => [
+      queueHead(about, path, bulk()),
+      errors?.view(),
+      section(t(`records.${path}`), filters(), chosen(), list()),
+    ],
+  };
+}
+
+/** The order and interval that the address asks for; what it leaves open is the page's own. */
+function viewOf(page, { by, order, from, prefix }) {
+  const way = order === "asc" || order === "desc" ? order : page.down ? "desc" : "asc";
+  return { by: page.by.includes(by) ? by : page.by[0], order: way, from: from ?? null, prefix: prefix ?? null };
+}
+
+function localTime(seconds) {
+  const date = new Date(Number(seconds) * 1000);
+  return Number.isNaN(date.getTime()) ? "" : new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+}

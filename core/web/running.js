@@ -1,0 +1,61 @@
+// What runs now, over all queues.
+import { get } from "./api.js";
+import { h } from "./dom.js";
+import { duration, keyOf, now, shown } from "./format.js";
+import { choice, empty, figure, icon, idLink, link, name, pageHead, section, skeleton, time } from "./parts.js";
+import { createTable } from "./table.js";
+import { t } from "./text.js";
+
+const LIMIT = 500;
+
+const columns = () => [
+  { id: "id", label: t("record.id"), class: "main", value: (row) => shown(row.id), show: (row) => idLink(row.queue, row.id, 60) },
+  { id: "queue", label: t("queue.word"), value: (row) => shown(row.queue), show: (row) => link("queue", { name: row.queue }, name(row.queue, 40)) },
+  { id: "elapsed", label: t("running.elapsed"), number: true, value: (row) => now() - row.since, show: (row) => h("span", { class: "figure" }, duration(Math.max(0, now() - row.since))) },
+  { id: "since", label: t("record.since"), class: "when second", value: (row) => row.since, show: (row) => time(row.since) },
+  { id: "owner", label: t("running.owner"), value: (row) => shown(row.owner), show: (row) => name(row.owner, 40) },
+  { id: "shard", label: t("record.shard"), number: true, value: (row) => row.shard, show: (row) => String(row.shard) },
+  { id: "payloads", label: t("record.payloads"), number: true, value: (row) => row.payload_total, show: (row) => figure(row.payload_total) },
+];
+
+export default function running({ draw }) {
+  let [answer, by] = [null, "all"];
+  const tables = new Map();
+  const tableOf = (group) => {
+    if (!tables.has(group)) {
+      const sort = { by: "elapsed", down: true };
+      tables.set(group, createTable({ label: t("running.title"), columns: columns(), key: (row) => `${keyOf(row.queue)} ${keyOf(row.id)}`, sort, draw }));
+    }
+    return tables.get(group);
+  };
+
+  const groupOf = { all: () => "", worker: (row) => shown(row.owner), queue: (row) => shown(row.queue) };
+
+  function groups() {
+    const rows = grouped(answer.running, groupOf[by]);
+    return [...rows].sort(([a], [b]) => a.localeCompare(b)).map(([group, members]) => h("div", { key: `group ${group}`, class: "cluster" },
+      by !== "all" && h("h3", {}, h("bdi", { class: "name" }, group || t("shard.free")), h("span", { class: "aside" }, t("running.count", { n: members.length }))),
+      tableOf(group).view(members)));
+  }
+
+  const choices = () => choice(t("running.by"), ["all", "worker", "queue"].map((value) => [value, t(`running.by.${value}`)]), by, (value) => { by = value; draw(); });
+
+  return {
+    title: () => t("running.title"),
+    every: 2000,
+    load: async (signal) => { answer = await get("api/v1/running", { limit: LIMIT }, signal); },
+    view() {
+      const head = pageHead(t("running.title"));
+      if (!answer) return [head, skeleton(10)];
+      if (!answer.running.length) return [head, empty(t("running.empty"), t("running.empty.text"), "pause")];
+      const more = answer.more && h("p", { class: "note" }, icon("info"), t("running.more", { n: answer.running.length }));
+      return [head, section(t("running.count", { n: answer.running.length }), choices(), groups(), more)];
+    },
+  };
+}
+
+function grouped(rows, group) {
+  const all = new Map();
+  for (const row of rows) all.set(group(row), [...(all.get(group(row)) || []), row]);
+  return all;
+}

@@ -1,0 +1,98 @@
+// What all pages share: the dashboard's answer, what its reader may do, rates over the last ticks, and the reader's settings.
+import { get } from "./api.js";
+import { keyOf, setClock } from "./format.js";
+
+const ROLES = ["nobody", "viewer", "operator", "admin"];
+const WINDOW = 100; // ticks of the live chart
+const AT_LEAST = 0.5; // seconds between two ticks: a rate over less says nothing
+const RATE_TICKS = 15; // ticks that a rate is taken over
+
+export const session = { dashboard: null, ticks: [], paused: false, absolute: stored("times") === "absolute" };
+
+const samples = new Map(); // queue -> its last figures, the newest last
+
+/** Whether the reader may do what asks for `role`. */
+export function may(role) {
+  const { dashboard } = session;
+  return Boolean(dashboard) && !dashboard.read_only && rank(dashboard.role) >= rank(role);
+}
+
+const rank = (role) => (typeof role === "number" ? role : ROLES.indexOf(role));
+
+export async function loadDashboard(signal) {
+  const answer = await get("api/web/dashboard", {}, signal);
+  setClock(answer.now);
+  session.dashboard = answer;
+  for (const queue of answer.queues) remember(queue, answer.now);
+  addTick(session.ticks, { ...totals(answer.queues), time: answer.now });
+  return answer;
+}
+
+const SUMS = ["processed", "failed", "busy", "enqueued", "fresh", "retries", "delayed", "parked", "dead"];
+
+/** Of all queues: the sums, and the largest lag. */
+export function totals(queues) {
+  const all = Object.fromEntries(SUMS.map((name) => [name, 0]));
+  for (const queue of queues) for (const name of SUMS) all[name] += queue[name] || 0;
+  return { ...all, lag: queues.reduce((largest, queue) => Math.max(largest, queue.lag), 0) };
+}
+
+/** Adds figures to a live chart's ticks, with what was processed and failed a second since the tick before. */
+export function addTick(ticks, figures) {
+  const last = ticks.at(-1);
+  const seconds = last ? figures.time - last.time : 0;
+  if (last && seconds < AT_LEAST) return;
+  const rate = (name) => (last && seconds < 15 ? Math.max(0, figures[name] - last[name]) / seconds : null);
+  ticks.push({ ...figures, rates: { processed: rate("processed"), failed: rate("failed") } });
+  if (ticks.length > WINDOW) ticks.shift();
+}
+
+function remember(queue, time) {
+  const key = keyOf(queue.name);
+  const last = samples.get(key) || [];
+  const { processed, failed } = queue;
+  if (last.length && time - last.at(-1).time < AT_LEAST) return;
+  last.push({ time, processed, failed, held: queue.enqueued + queue.busy + queue.parked + queue.dead });
+  if (last.length > RATE_TICKS) last.shift();
+  samples.set(key, last);
+}
+
+/** {in, out, failing}: ids a second that came and were processed, and which part failed; null while nothing can be said. */
+export function ratesOf(queue) {
+  const last = samples.get(keyOf(queue.name)) || [];
+  const [first, final] = [last[0], last.at(-1)];
+  const seconds = last.length > 1 ? final.time - first.time : 0;
+  if (!(seconds > 0)) return { in: null, out: null, failing: null };
+  const processed = Math.max(0, final.processed - first.processed);
+  const failed = Math.max(0, final.failed - first.failed);
+  const came = Math.max(0, final.held - first.held + processed);
+  return { in: came / seconds, out: processed / seconds, failing: processed + failed ? failed / (processed + failed) : null };
+}
+
+function stored(name) {
+  try {
+    return localStorage.getItem(`seriatim.${name}`);
+  } catch {
+    return null;
+  }
+}
+
+export function store(name, value) {
+  try {
+    localStorage.setItem(`seriatim.${name}`, value);
+  } catch {
+    // A browser that keeps nothing: the setting lasts as long as the page.
+  }
+}
+
+export function toggleTimes() {
+  session.absolute = !session.absolute;
+  store("times", session.absolute ? "absolute" : "relative");
+}
+
+export function toggleTheme() {
+  const root = document.documentElement;
+  const dark = root.dataset.theme === "system" ? matchMedia("(prefers-color-scheme: dark)").matches : root.dataset.theme === "dark";
+  root.dataset.theme = dark ? "light" : "dark";
+  store("theme", root.dataset.theme);
+}

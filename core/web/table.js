@@ -1,0 +1,125 @@
+// A table that is redrawn in place: sorting that holds still under the pointer, only the rows in sight, arrow keys, selection.
+import { h } from "./dom.js";
+import { icon } from "./parts.js";
+import { t } from "./text.js";
+
+const WHOLE = 150; // up to so many rows are all in the page
+const BEYOND = 12; // rows drawn above and below what is in sight
+
+/**
+ * columns: {id, label, hint, value(row) to sort by, show(row), number, wide, class}; without value a column cannot be sorted.
+ * key(row) names a row. sort: {by, down} or none. selection: a Map key -> row, or none.
+ */
+export function createTable({ label, columns, key, sort, selection, draw }) {
+  const table = { body: null, order: [], active: null, height: 41, held: false };
+  const byId = Object.fromEntries(columns.map((column) => [column.id, column]));
+
+  function sorted(rows) {
+    if (!sort) return rows;
+    const { value } = byId[sort.by];
+    const way = sort.down ? -1 : 1;
+    const compare = (a, b) => way * compared(value(a), value(b));
+    if (table.held && table.body?.matches(":hover, :focus-within")) return inOrder(rows, table.order, key);
+    table.held = true;
+    return [...rows].sort(compare);
+  }
+
+  function sortBy(id) {
+    sort = { by: id, down: sort.by === id ? !sort.down : Boolean(byId[id].number) };
+    table.held = false;
+    draw();
+  }
+
+  function headCell(column) {
+    const sorting = sort?.by === column.id && (sort.down ? "descending" : "ascending");
+    const text = [column.label, sorting && icon(sort.down ? "down" : "up")];
+    return h("th", { key: column.id, scope: "col", class: classOf(column), title: column.hint, "aria-sort": sorting || null },
+      sort && column.value ? h("button", { type: "button", on: { click: () => sortBy(column.id) } }, text) : text);
+  }
+
+  function row(item) {
+    const name = key(item);
+    return h("tr", { key: name, class: `row ${selection?.has(name) ? "selected" : ""}`, "data-key": name, tabindex: name === table.active ? "0" : "-1" },
+      selection && h("td", { class: "pick" }, checkbox(selection.has(name), t("table.select"), (on) => pick(name, item, on))),
+      columns.map((column) => h("td", { key: column.id, class: classOf(column), "data-label": column.label }, column.show(item))));
+  }
+
+  function pick(name, item, on) {
+    if (on) selection.set(name, item);
+    else selection.delete(name);
+    draw();
+  }
+
+  function pickAll(rows, on) {
+    for (const item of rows) {
+      if (on) selection.set(key(item), item);
+      else selection.delete(key(item));
+    }
+    draw();
+  }
+
+  /** [from, to) of the rows in sight. */
+  function inSight(length) {
+    if (length <= WHOLE) return [0, length];
+    const first = table.body?.querySelector("tr.row");
+    if (first) table.height = first.offsetHeight || table.height;
+    const top = table.body ? -table.body.getBoundingClientRect().top : -600;
+    const from = Math.max(0, Math.floor(top / table.height) - BEYOND);
+    const to = Math.min(length, Math.ceil((top + innerHeight) / table.height) + BEYOND);
+    return [Math.min(from, length), Math.max(to, Math.min(length, from + 30))];
+  }
+
+  const spacer = (place, rows) =>
+    rows > 0 && h("tr", { key: `:${place}`, class: "spacer", "aria-hidden": "true" }, h("td", { colspan: "99", style: { height: `${rows * table.height}px` } }));
+
+  function onKey(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const current = event.target.closest("tr.row");
+    if (!current || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (step) focusRow(current, step, event);
+    else if (event.target === current && event.key === "Enter") current.querySelector("a")?.click();
+    else if (event.target === current && (event.key === "x" || event.key === " ")) {
+      event.preventDefault();
+      current.querySelector("input[type=checkbox]")?.click();
+    }
+  }
+
+  function focusRow(current, step, event) {
+    const next = step > 0 ? current.nextElementSibling : current.previousElementSibling;
+    event.preventDefault();
+    if (!next?.matches("tr.row")) return;
+    table.active = next.dataset.key;
+    next.focus();
+    draw();
+  }
+
+  return {
+    view(rows) {
+      const all = sorted(rows);
+      table.order = all.map(key);
+      if (!table.order.includes(table.active)) table.active = table.order[0];
+      const [from, to] = inSight(all.length);
+      const everyPicked = selection && rows.length > 0 && rows.every((item) => selection.has(key(item)));
+      return h("div", { class: "table-frame" }, h("table", { "aria-label": label, "aria-rowcount": all.length, on: { keydown: onKey } },
+        h("thead", {}, h("tr", {},
+          selection && h("th", { class: "pick" }, checkbox(everyPicked, t("table.selectAll"), (on) => pickAll(rows, on))),
+          columns.map(headCell))),
+        h("tbody", { made: (node) => (table.body = node) },
+          spacer("above", from), all.slice(from, to).map(row), spacer("below", all.length - to))));
+    },
+  };
+}
+
+const classOf = (column) => [column.class, column.number && "number", column.wide && "wide"].filter(Boolean).join(" ") || null;
+
+const checkbox = (checked, label, change) =>
+  h("label", { class: "check" }, h("input", { type: "checkbox", checked: Boolean(checked), "aria-label": label, on: { change: (event) => change(event.target.checked) } }));
+
+const compared = (a, b) => (typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : (a ?? -1) - (b ?? -1));
+
+/** The rows as they stood; what is new comes last. */
+function inOrder(rows, order, key) {
+  const places = new Map(order.map((name, place) => [name, place]));
+  const place = (row) => places.get(key(row)) ?? Infinity;
+  return [...rows].sort((a, b) => (place(a) === place(b) ? 0 : place(a) - place(b)));
+}
