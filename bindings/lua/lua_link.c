@@ -59,6 +59,7 @@ int slu_link_begun(lua_State *L, slu_link *self, int status, int (*read)(lua_Sta
 {
     if (status == SERIATIM_OK) {
         self->read = read;
+        self->answers = 0;
         return slu_true(L);
     }
     if (srt_client_status(self->client) != SERIATIM_AGAIN)
@@ -80,7 +81,7 @@ int slu_link_result(lua_State *L, slu_link *self, int status)
         return luaL_error(L, "nothing was begun");
     if (status == SERIATIM_AGAIN)
         return luaL_error(L, "what was begun has not ended yet");
-    if (status != SERIATIM_OK && status != SERIATIM_REPLICAS) /* too few have it, but it is written */
+    if (status != SERIATIM_OK && status != SERIATIM_REPLICAS && !self->answers) /* too few have it, but it is written */
         return slu_link_fail(L, self, status);
     self->busy = 1;
     status = slu_protect(L, link_read, self);
@@ -324,5 +325,6 @@ void slu_open_link(lua_State *L)
     slu_class(L, SLU_LINK, methods, link_close);
     slu_methods(L, SLU_LINK, slu_operations);
     slu_methods(L, SLU_LINK, slu_operators);
+    slu_methods(L, SLU_LINK, slu_web);
     slu_functions(L, functions);
 }

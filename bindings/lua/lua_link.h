@@ -14,6 +14,7 @@ typedef struct slu_link {
     seriatim_link *link;     /* its owner; NULL: this is a Client */
     pid_t pid;               /* where it was used last */
     int busy;                /* its result is being read, in which the collector may run anyone's code */
+    int answers;             /* what was begun has a result however it ends */
     size_t queue;            /* of what was begun */
     int (*read)(lua_State *, const struct slu_link *); /* pushes the result of what was begun; NULL: nothing was */
 } slu_link;
@@ -35,6 +36,8 @@ void slu_client_forked(slu_link *self);
 
 /* lua_operators.c: queries and actions, as methods of both. */
 extern const luaL_Reg slu_operators[];
+/* lua_web.c: web, as a method of both. */
+extern const luaL_Reg slu_web[];
 /* lua_link.c: queue, push, layout, result. */
 extern const luaL_Reg slu_operations[];
 

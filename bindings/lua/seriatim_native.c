@@ -439,5 +439,7 @@ int luaopen_seriatim_native(lua_State *L)
     slu_open_sentinel(L);
     slu_open_thread(L);
     slu_open_private_redis(L);
+    slu_open_web(L);
+    slu_open_socket(L);
     return 1;
 }

@@ -1,0 +1,233 @@
+/* lua_web.c - one request to the dashboard, its API or the metrics, as a method of Link and Client; native.web_routes. */
+#include "lua_link.h"
+
+/* ---- The request ----------------------------------------------------------------------------------------- */
+
+/* Its value stays on the stack, which keeps the text. */
+static void web_text(lua_State *L, int table, const char *name, seriatim_text *text)
+{
+    lua_getfield(L, table, name);
+    if (!lua_isnil(L, -1))
+        text->data = slu_text(L, -1, name, &text->len);
+}
+
+static const char *web_cstr(lua_State *L, int table, const char *name)
+{
+    lua_getfield(L, table, name);
+    return slu_cstr_or_null(L, -1, name);
+}
+
+static int web_flag(lua_State *L, int table, const char *name)
+{
+    lua_getfield(L, table, name);
+    return lua_toboolean(L, -1);
+}
+
+/* A word with a NUL is no method. */
+static const char *web_method(lua_State *L, int table)
+{
+    size_t len;
+    const char *method;
+    lua_getfield(L, table, "method");
+    method = slu_text(L, -1, "method", &len);
+    return strlen(method) == len ? method : "";
+}
+
+static void web_request(lua_State *L, int at, seriatim_web_request *request)
+{
+    memset(request, 0, sizeof *request);
+    luaL_checktype(L, at, LUA_TTABLE);
+    luaL_checkstack(L, 16, "a request");
+    request->method = web_method(L, at);
+    web_text(L, at, "prefix", &request->prefix);
+    web_text(L, at, "path", &request->path);
+    web_text(L, at, "query", &request->query);
+    web_text(L, at, "host", &request->host);
+    web_text(L, at, "origin", &request->origin);
+    web_text(L, at, "sec_fetch_site", &request->sec_fetch_site);
+    web_text(L, at, "content_type", &request->content_type);
+    web_text(L, at, "authorization", &request->authorization);
+    web_text(L, at, "body", &request->body);
+    request->secure = web_flag(L, at, "secure");
+    lua_getfield(L, at, "role");
+    request->role = slu_int(L, -1, "role");
+}
+
+/* ---- The settings ---------------------------------------------------------------------------------------- */
+
+/* The array is left on the stack; the table keeps its texts. */
+static const char *const *web_hosts(lua_State *L, int table, size_t *count)
+{
+    const char **hosts;
+    size_t i;
+    int list;
+    *count = 0;
+    lua_getfield(L, table, "hosts");
+    if (lua_isnil(L, -1))
+        return NULL;
+    list = lua_gettop(L);
+    luaL_checktype(L, list, LUA_TTABLE);
+    *count = slu_rawlen(L, list);
+    hosts = lua_newuserdata(L, (*count + 1) * sizeof *hosts);
+    for (i = 0; i < *count; i++) {
+        lua_rawgeti(L, list, (int)(i + 1));
+        hosts[i] = slu_cstr(L, -1, "hosts");
+        lua_pop(L, 1);
+    }
+    return hosts;
+}
+
+static void web_settings(lua_State *L, int at, seriatim_web_settings *settings)
+{
+    memset(settings, 0, sizeof *settings);
+    luaL_checktype(L, at, LUA_TTABLE);
+    luaL_checkstack(L, 8, "settings");
+    settings->title = web_cstr(L, at, "title");
+    settings->read_only = web_flag(L, at, "read_only");
+    settings->token = web_cstr(L, at, "token");
+    settings->stalled = web_cstr(L, at, "stalled");
+    settings->hosts = web_hosts(L, at, &settings->host_count);
+}
+
+/* ---- Redaction: the core calls a function of Lua's, which may raise, while it writes -------------------------- */
+
+typedef struct web_redaction {
+    lua_State *L;
+    slu_link *self;
+    int caller; /* where web_call_redact lies */
+    int failed; /* what it raised lies above the caller */
+    seriatim_text queue, id, text;
+} web_redaction;
+
+static void web_push_redact(lua_State *L, slu_link *self)
+{
+    lua_pushlightuserdata(L, self);
+    lua_rawget(L, LUA_REGISTRYINDEX);
+}
+
+/* The function on top of the stack, or nil, is this connection's. */
+static void web_keep_redact(lua_State *L, slu_link *self)
+{
+    lua_pushlightuserdata(L, self);
+    lua_insert(L, -2);
+    lua_rawset(L, LUA_REGISTRYINDEX);
+}
+
+static int web_call_redact(lua_State *L)
+{
+    const web_redaction *r = lua_touserdata(L, 1);
+    size_t len;
+    web_push_redact(L, r->self);
+    lua_pushlstring(L, r->queue.data ? r->queue.data : "", r->queue.len);
+    lua_pushlstring(L, r->id.data ? r->id.data : "", r->id.len);
+    lua_pushlstring(L, r->text.data ? r->text.data : "", r->text.len);
+    lua_call(L, 3, 1);
+    slu_text(L, -1, "what redact returns", &len);
+    return 1;
+}
+
+/* Nothing is shown once it has failed. Allocates nothing outside of the protected call. */
+static seriatim_text web_redact(void *context, seriatim_text queue, seriatim_text id, seriatim_text text)
+{
+    static const seriatim_text nothing = {"", 0};
+    web_redaction *r = context;
+    if (r->failed)
+        return nothing;
+    r->queue = queue;
+    r->id = id;
+    r->text = text;
+    lua_settop(r->L, r->caller);
+    lua_pushvalue(r->L, r->caller);
+    lua_pushlightuserdata(r->L, r);
+    r->failed = lua_pcall(r->L, 1, 1, 0) != 0;
+    if (r->failed)
+        return nothing;
+    text.data = lua_tolstring(r->L, -1, &text.len);
+    return text;
+}
+
+/* ---- The answer ------------------------------------------------------------------------------------------ */
+
+static void web_push_headers(lua_State *L, const seriatim_web_response *response)
+{
+    size_t i;
+    lua_createtable(L, 0, (int)response->header_count);
+    for (i = 0; i < response->header_count; i++)
+        slu_set_cstr(L, response->headers[i].name, response->headers[i].value);
+}
+
+static int web_read(lua_State *L, const slu_link *link)
+{
+    slu_link *self = lua_touserdata(L, 1);
+    const seriatim_web_response *response;
+    web_redaction r = {L, self, 0, 0, {NULL, 0}, {NULL, 0}, {NULL, 0}};
+    int redacts;
+    web_push_redact(L, self);
+    redacts = !lua_isnil(L, -1);
+    lua_pushcfunction(L, web_call_redact);
+    r.caller = lua_gettop(L);
+    response = seriatim_web_answer(link->client, srt_client_status(link->client), redacts ? web_redact : NULL, &r);
+    if (r.failed)
+        return lua_error(L);
+    lua_settop(L, r.caller);
+    lua_pushinteger(L, response->status);
+    web_push_headers(L, response);
+    lua_pushlstring(L, response->body.data ? response->body.data : "", response->body.len);
+    return 3;
+}
+
+/*
+ * link:web(settings, request, redact): status, {name = value of a header}, body. settings and request have the core's fields by
+ * their names; redact: nil, or a function of queue, id and text. Whatever the operation ends with has an answer.
+ */
+static int web_begin(lua_State *L)
+{
+    slu_link *self = slu_link_of(L);
+    seriatim_web_settings settings;
+    seriatim_web_request request;
+    int status;
+    if (!self)
+        return slu_link_closed(L);
+    lua_settop(L, 4);
+    web_settings(L, 2, &settings);
+    web_request(L, 3, &request);
+    status = seriatim_web_begin(self->client, &settings, &request);
+    if (status == SERIATIM_INVALID)
+        return slu_link_begun(L, self, status, NULL);
+    lua_pushvalue(L, 4);
+    web_keep_redact(L, self);
+    slu_link_begun(L, self, SERIATIM_OK, web_read);
+    self->answers = 1;
+    return 1;
+}
+
+const luaL_Reg slu_web[] = {{"web", web_begin}, {NULL, NULL}};
+
+/* ---- The routes ------------------------------------------------------------------------------------------ */
+
+static void web_push_route(lua_State *L, const void *routes, size_t i)
+{
+    const seriatim_web_route *route = (const seriatim_web_route *)routes + i;
+    lua_createtable(L, 0, 4);
+    slu_set_cstr(L, "method", route->method);
+    slu_set_cstr(L, "pattern", route->pattern);
+    slu_set_int(L, "role", route->role);
+    slu_set_bool(L, "mutates", route->mutates);
+}
+
+/* native.web_routes() */
+static int web_routes(lua_State *L)
+{
+    size_t count;
+    const seriatim_web_route *routes = seriatim_web_routes(&count);
+    slu_push_list(L, count, web_push_route, routes);
+    return 1;
+}
+
+void slu_open_web(lua_State *L)
+{
+    static const luaL_Reg functions[] = {{"web_routes", web_routes}, {NULL, NULL}};
+    slu_functions(L, functions);
+    lua_pushinteger(L, SERIATIM_WEB_MAX_BODY);
+    lua_setfield(L, -2, "web_max_body");
+}
