@@ -1,0 +1,67 @@
+-- The dashboard in an nginx location: content_by_lua_block { require("seriatim.web").serve { ... } }.
+
+local web = require "seriatim.web"
+
+local PREFIX = "/seriatim"
+local MOST_HEADERS = 100
+
+local serving = {}
+
+---nginx wrote a long body to a file.
+local function read_file(path)
+  local file = path and io.open(path, "rb")
+  local text = file and file:read(web.MAX_BODY + 1)
+  if file then
+    file:close()
+  end
+  return text
+end
+
+---Nil: it is too long.
+local function read_body()
+  if ngx.req.get_method() ~= "POST" then
+    return ""
+  elseif (tonumber(ngx.var.http_content_length) or 0) > web.MAX_BODY then
+    return nil
+  end
+  ngx.req.read_body()
+  local body = ngx.req.get_body_data() or read_file(ngx.req.get_body_file()) or ""
+  return #body <= web.MAX_BODY and body or nil
+end
+
+local function request_of(body)
+  local path, query = ngx.var.request_uri:match("^([^?]*)%??(.*)$")
+  return {
+    method = ngx.req.get_method(),
+    path = path,
+    query = query,
+    headers = ngx.req.get_headers(MOST_HEADERS),
+    body = body,
+    secure = ngx.var.scheme == "https",
+  }
+end
+
+local function send(response)
+  ngx.status = response.status
+  for name, value in pairs(response.headers) do
+    ngx.header[name] = value
+  end
+  if ngx.req.get_method() ~= "HEAD" then
+    ngx.header["Content-Length"] = #response.body
+    ngx.print(response.body)
+  end
+  return ngx.exit(ngx.OK)
+end
+
+---Answers the request that runs. The prefix is /seriatim unless one is given: the location's.
+---@param options seriatim.WebOptions?
+function serving.serve(options)
+  local mounted = web.new(options)
+  if not options or options.prefix == nil then
+    mounted.prefix = PREFIX
+  end
+  local body = read_body()
+  return send(body and mounted(request_of(body)) or web.refusal(413, ("the body is longer than %d bytes"):format(web.MAX_BODY)))
+end
+
+return serving

@@ -1,0 +1,199 @@
+-- The dashboard, its API and the metrics, answered by the core: a request as a table in, a response as a table out.
+--
+--     local web = require("seriatim.web").new { prefix = "/admin/jobs", read_only = true }
+--     local response = web(request)
+--
+-- and in nginx, with what follows as `serve`'s options: location /seriatim/ { content_by_lua_block { require("seriatim.web").serve {} } }
+
+local check = require "seriatim.check"
+local log = require "seriatim.log"
+local native = require "seriatim.native"
+local pool = require "seriatim.pool"
+local settings = require "seriatim.settings"
+
+local web = { MAX_BODY = native.web_max_body }
+
+local OPTIONS = { "title", "read_only", "role", "redact", "hosts", "token", "prefix" }
+local ROLES = { viewer = 1, operator = 2, admin = 3 }
+local NOBODY = 0
+local PATIENCE = 5 -- seconds that a page waits for Redis; what was ordered is waited for as long as it goes on
+
+---Guard the mount: without `role` whoever reaches it is an admin. All of them may be left out.
+---@class seriatim.WebOptions
+---@field title string?  "Seriatim"
+---@field read_only boolean?  nothing that changes anything answers
+---called with the request: "viewer" (reads), "operator" (also perform now, queue up, pause, resume, park, unpark), "admin" (also
+---kill, delete), or nil: 401
+---@field role nil|fun(request: seriatim.WebRequest): string?
+---called before a payload, context or error is shown: the text to show instead. What it raises ends the request with 500
+---@field redact nil|fun(queue: string, id: string, text: string): string
+---@field hosts string[]?  the Host fields that are answered, "jobs.example:8080"; without a port: with any. nil: all
+---@field token string?  then all but /livez and the page's own files ask for `Authorization: Bearer TOKEN`
+---@field prefix string?  where it is mounted: "/admin/jobs"; nil: "", and "/seriatim" in nginx
+
+---@class seriatim.WebRequest
+---@field method string  "GET"
+---@field path string  as it came, percent-encoded, with the prefix
+---@field query string?  without its question mark
+---@field headers table<string, string|string[]>  in any case; a list where one came several times
+---@field body string?  hosts read no more than web.MAX_BODY bytes and answer 413
+---@field secure boolean?  it came by https
+
+---@class seriatim.WebResponse
+---@field status integer
+---@field headers table<string, string>  without Content-Length
+---@field body string
+
+---@class seriatim.Web
+---@operator call(seriatim.WebRequest): seriatim.WebResponse
+local Web = {}
+Web.__index = Web
+
+-- ---- options
+
+local function optional(check_it, name, value, ...)
+  if value == nil then
+    return nil
+  end
+  return check_it(name, value, ...)
+end
+
+local function checked_prefix(prefix)
+  if prefix == "" or type(prefix) == "string" and prefix:find("^/[%w%-._~/]*$") and not prefix:find("//") and not prefix:find("/$") then
+    return prefix
+  end
+  return check.refuse("prefix", 'a path as "/admin/jobs", without a slash at its end, or ""', prefix)
+end
+
+local function checked_hosts(hosts)
+  for place, host in ipairs(check.list("hosts", hosts)) do
+    check.text(("hosts[%d]"):format(place), host, 1, 255)
+  end
+  return hosts
+end
+
+---@param options seriatim.WebOptions?
+---@return seriatim.Web
+function web.new(options)
+  local given = check.options(options, OPTIONS)
+  return setmetatable({
+    settings = {
+      title = optional(check.text, "title", given.title, 1, 200),
+      read_only = optional(check.flag, "read_only", given.read_only),
+      token = optional(check.text, "token", given.token, 1, 1000),
+      hosts = given.hosts ~= nil and checked_hosts(given.hosts) or nil,
+    },
+    role = check.callable_or_nil("role", given.role),
+    redact = check.callable_or_nil("redact", given.redact),
+    prefix = given.prefix == nil and "" or checked_prefix(given.prefix),
+  }, Web)
+end
+
+---In nginx: answers the request that runs. Its arguments may be said anew for each.
+---@param options seriatim.WebOptions?
+function web.serve(options)
+  return require("resty.seriatim.web").serve(options)
+end
+
+-- ---- one request
+
+local function role_of(self, request)
+  if not self.role then
+    return ROLES.admin
+  end
+  local role = self.role(request)
+  if not role then
+    return NOBODY
+  end
+  return ROLES[role] or check.refuse("role's result", "viewer, operator, admin or nil", role)
+end
+
+---By lower-case names. What came several times is one text, which is no host, origin or token.
+local function fields_of(headers)
+  local fields = {}
+  for name, value in pairs(headers or {}) do
+    name = name:lower()
+    value = type(value) == "table" and table.concat(value, ", ") or tostring(value)
+    fields[name] = fields[name] and fields[name] .. ", " .. value or value
+  end
+  return fields
+end
+
+---What follows the prefix; nil: the path is not below it.
+local function below(prefix, path)
+  local rest = path:sub(#prefix + 1)
+  if path:sub(1, #prefix) == prefix and (rest == "" or rest:sub(1, 1) == "/") then
+    return rest
+  end
+end
+
+---As the core wants it. A path that is not below the prefix is one that the API does not know.
+local function core_request(self, request)
+  local fields = fields_of(request.headers)
+  return {
+    method = request.method,
+    prefix = self.prefix,
+    path = below(self.prefix, request.path) or "/api/",
+    query = request.query,
+    host = fields.host,
+    origin = fields.origin,
+    sec_fetch_site = fields["sec-fetch-site"],
+    content_type = fields["content-type"],
+    authorization = fields.authorization,
+    body = request.body,
+    secure = request.secure,
+    role = role_of(self, request),
+  }
+end
+
+---Without a connection: a page and a refusal need none, all else is answered as when Redis cannot be reached.
+local function answer_alone(self, asked, err)
+  local client = assert(native.client(settings.namespace, "seriatim-web", 0))
+  client:web(self.settings, asked, self.redact)
+  if client:status() == "again" then
+    client:give_up("IO", err.message)
+  end
+  return client:result()
+end
+
+local function answer(self, request)
+  local asked = core_request(self, request)
+  local patience = request.method ~= "POST" and PATIENCE or nil
+  local status, headers, body = pool.ask(function(connection)
+    return connection:call("web", self.settings, asked, self.redact, patience)
+  end)
+  if not status then
+    status, headers, body = answer_alone(self, asked, headers)
+  end
+  return { status = status, headers = headers, body = body }
+end
+
+---An answer of the host's own, as the core's are: of JSON, and kept nowhere.
+---@param status integer
+---@param text string
+---@return seriatim.WebResponse
+function web.refusal(status, text)
+  local headers = {
+    ["Content-Type"] = "application/json",
+    ["Cache-Control"] = "no-store",
+    ["X-Content-Type-Options"] = "nosniff",
+    ["Content-Security-Policy"] = "default-src 'none'; frame-ancestors 'none'",
+  }
+  return { status = status, headers = headers, body = native.dump({ error = text }, "error") }
+end
+
+---Always a response: what role or redact raise is written to the log, and is 500.
+---@param request seriatim.WebRequest
+---@return seriatim.WebResponse
+function Web:call(request)
+  local ran, response = pcall(answer, self, request)
+  if ran then
+    return response
+  end
+  log.error("web", log.describe(response))
+  return web.refusal(500, "internal error")
+end
+
+Web.__call = Web.call
+
+return web
