@@ -356,6 +356,8 @@ static PyMethodDef link_methods[] = {
     {"nodes", spy_link_nodes, METH_NOARGS, NULL},
     {"queues", spy_link_queues, METH_NOARGS, NULL},
     {"health", spy_link_health, METH_NOARGS, NULL},
+    {"web", FAST(spy_link_web), METH_FASTCALL, NULL},
+    {"answer", spy_link_answer, METH_O, NULL},
     {"drive", FAST(link_drive_method), METH_FASTCALL | METH_KEYWORDS, NULL},
     {"step", link_step_method, METH_NOARGS, NULL},
     {"result", link_result_method, METH_NOARGS, NULL},

@@ -28,4 +28,8 @@ PyObject *spy_link_nodes(PyObject *self, PyObject *ignored);
 PyObject *spy_link_queues(PyObject *self, PyObject *ignored);
 PyObject *spy_link_health(PyObject *self, PyObject *ignored);
 
+/* py_web.c */
+PyObject *spy_link_web(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
+PyObject *spy_link_answer(PyObject *self, PyObject *redact);
+
 #endif

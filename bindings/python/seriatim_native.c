@@ -380,6 +380,7 @@ static PyMethodDef native_methods[] = {
     {"back_off", spy_back_off, METH_O, NULL},
     {"split", (PyCFunction)(void (*)(void))spy_split, METH_FASTCALL, NULL},
     {"shard_of", (PyCFunction)(void (*)(void))spy_shard_of, METH_FASTCALL, NULL},
+    {"web_routes", spy_web_routes, METH_NOARGS, NULL},
     {"exit_on_second", (PyCFunction)(void (*)(void))spy_exit_on_second, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -17,6 +17,18 @@ JobRow = tuple[bytes, bytes, float | None, int, float, int, str | None, bytes | 
 ClaimedRow = tuple[Id, int, int, float, str | bytes | None, list[tuple[bytes, float, bytes | None]]]
 """id, fence, retry_count, perform_in, error, [(payload, score, context)]."""
 
+WebSettings = tuple[Union[str, None], bool, tuple[str, ...], Union[str, None], Union[str, None]]
+"""title, read_only, hosts, token, why /livez answers 503."""
+
+WebRequest = tuple[
+    str, bytes, bytes, bytes, Union[bytes, None], Union[bytes, None], Union[bytes, None], Union[bytes, None],
+    Union[bytes, None], bytes, bool, int,
+]
+"""method, prefix, path, query, host, origin, sec_fetch_site, content_type, authorization, body, secure, role."""
+
+WebResponse = tuple[int, list[tuple[str, str]], bytes]
+"""status, [(name, value)] without Content-Length, body."""
+
 def dump(value: object, root: str, /) -> bytes:
     """Canonical JSON of the value; raises Invalid, whose path begins with root."""
 
@@ -33,6 +45,9 @@ def split(shards: int, nodes: int, node: int, threads: int, /) -> list[list[int]
     """The places of this node's shards, dealt to its threads; empty hands are left out."""
 
 def shard_of(id: bytes, shards_count: int, /) -> int: ...
+
+def web_routes() -> list[tuple[str, str, int, bool]]:
+    """method, pattern, the least role (0: anybody, 1 viewer, 2 operator, 3 admin), whether it changes anything."""
 
 def jobs(jobs: list[Any], row: Callable[[Any, int], JobRow], json: bool, /) -> Jobs:
     """
@@ -82,6 +97,10 @@ class Link:
         """Result: [names], bytes where they are not UTF-8."""
     def health(self) -> None:
         """Result: {"maxmemory_policy": str or None, "appendonly": bool or None, "replicas": int or None}."""
+    def web(self, settings: WebSettings, request: WebRequest, /) -> None:
+        """Result: None. Whatever comes of it, there is an answer."""
+    def answer(self, redact: Callable[[Id, Id, Id], Id] | None, /) -> WebResponse:
+        """To the web request, once it has ended, well or not; raises what redact raises."""
     def drive(self, seconds: float | None = None) -> Any:
         """Waits for the end of what was begun, without the GIL; returns its result or raises its failure."""
     def step(self) -> bool:

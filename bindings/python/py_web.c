@@ -1,0 +1,154 @@
+/* py_web.c - a web request, asked like a query and answered whatever came of it, as methods of seriatim._native.Link. */
+#include "py_link.h"
+
+#include "client.h"
+
+#include <string.h>
+
+/* ---- The request ---------------------------------------------------------------------------------------------- */
+
+/* The texts of a tuple of str, which keeps them; PyMem_Free them. NULL with an exception. */
+static const char **web_texts(PyObject *tuple)
+{
+    Py_ssize_t i, count = PyTuple_GET_SIZE(tuple);
+    const char **texts = PyMem_New(const char *, (size_t)count + 1);
+    if (!texts)
+        return (const char **)PyErr_NoMemory();
+    for (i = 0; i < count; i++)
+        if (spy_cstr(PyTuple_GET_ITEM(tuple, i), &texts[i]) < 0) {
+            PyMem_Free(texts);
+            return NULL;
+        }
+    return texts;
+}
+
+/* A WebSettings tuple, which keeps the texts; PyMem_Free its hosts. */
+static int web_read_settings(PyObject *tuple, seriatim_web_settings *settings, const char ***hosts)
+{
+    PyObject *names;
+    memset(settings, 0, sizeof *settings);
+    if (!PyArg_ParseTuple(tuple, "zpO!zz", &settings->title, &settings->read_only, &PyTuple_Type, &names, &settings->token,
+                          &settings->stalled) ||
+        !(*hosts = web_texts(names)))
+        return -1;
+    settings->hosts = *hosts;
+    settings->host_count = (size_t)PyTuple_GET_SIZE(names);
+    return 0;
+}
+
+/* A WebRequest tuple, which keeps the texts. */
+static int web_read_request(PyObject *tuple, seriatim_web_request *r)
+{
+    seriatim_text *const texts[] = {&r->prefix, &r->path,           &r->query,        &r->host,
+                                    &r->origin, &r->sec_fetch_site, &r->content_type, &r->authorization, &r->body};
+    Py_ssize_t lens[sizeof texts / sizeof *texts];
+    size_t i;
+    memset(r, 0, sizeof *r);
+    if (!PyArg_ParseTuple(tuple, "sz#z#z#z#z#z#z#z#z#pi", &r->method, &r->prefix.data, &lens[0], &r->path.data, &lens[1],
+                          &r->query.data, &lens[2], &r->host.data, &lens[3], &r->origin.data, &lens[4],
+                          &r->sec_fetch_site.data, &lens[5], &r->content_type.data, &lens[6], &r->authorization.data,
+                          &lens[7], &r->body.data, &lens[8], &r->secure, &r->role))
+        return -1;
+    for (i = 0; i < sizeof texts / sizeof *texts; i++)
+        texts[i]->len = (size_t)lens[i];
+    return 0;
+}
+
+static PyObject *web_read_nothing(const spy_link *self)
+{
+    (void)self;
+    Py_RETURN_NONE;
+}
+
+/* link.web(settings, request): whatever comes of it, there is an answer */
+PyObject *spy_link_web(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+{
+    spy_link *self = (spy_link *)object;
+    seriatim_web_settings settings;
+    seriatim_web_request request;
+    seriatim_client *client;
+    const char **hosts;
+    int status;
+    if (spy_arity("web", nargs, 2, 2) < 0 || web_read_request(args[1], &request) < 0 || !(client = spy_link_client(self)) ||
+        web_read_settings(args[0], &settings, &hosts) < 0)
+        return NULL;
+    status = seriatim_web_begin(client, &settings, &request);
+    PyMem_Free(hosts);
+    return spy_link_begun(self, status, web_read_nothing);
+}
+
+/* ---- The answer ------------------------------------------------------------------------------------------------- */
+
+/* What the application's function says, kept until the next call or the end. */
+typedef struct web_redaction {
+    PyObject *function, *shown;
+} web_redaction;
+
+/* After an exception, which is raised in the end, nothing is shown any more. */
+static seriatim_text web_redact(void *context, seriatim_text queue, seriatim_text id, seriatim_text text)
+{
+    static const seriatim_text nothing = {"", 0};
+    web_redaction *redaction = context;
+    seriatim_text shown = nothing;
+    PyObject *said;
+    if (PyErr_Occurred())
+        return nothing;
+    said = PyObject_CallFunction(redaction->function, "NNN", spy_id(queue.data, queue.len), spy_id(id.data, id.len),
+                                 spy_id(text.data, text.len));
+    if (said && PyUnicode_Check(said))
+        Py_SETREF(said, PyUnicode_AsUTF8String(said));
+    Py_XSETREF(redaction->shown, said);
+    return said && spy_data(said, &shown.data, &shown.len) == 0 ? shown : nothing;
+}
+
+static PyObject *web_header(const void *headers, size_t i)
+{
+    const seriatim_web_header *header = (const seriatim_web_header *)headers + i;
+    return Py_BuildValue("(ss)", header->name, header->value);
+}
+
+static PyObject *web_response(const seriatim_web_response *response)
+{
+    return Py_BuildValue("(iNN)", response->status, spy_list(response->header_count, web_header, response->headers),
+                         PyBytes_FromStringAndSize(response->body.data, (Py_ssize_t)response->body.len));
+}
+
+/* link.answer(redact or None): (status, [(name, value)], body) of the web request, which has ended, well or not */
+PyObject *spy_link_answer(PyObject *object, PyObject *redact)
+{
+    spy_link *self = (spy_link *)object;
+    seriatim_client *client = spy_link_client(self);
+    web_redaction redaction = {redact, NULL};
+    const seriatim_web_response *response;
+    PyObject *result = NULL;
+    if (!client)
+        return NULL;
+    if (srt_client_status(client) == SERIATIM_AGAIN) {
+        PyErr_SetString(PyExc_RuntimeError, "what was begun has not ended yet");
+        return NULL;
+    }
+    self->busy = 1;
+    response = seriatim_web_answer(client, srt_client_status(client), redact == Py_None ? NULL : web_redact, &redaction);
+    if (!PyErr_Occurred())
+        result = web_response(response);
+    self->busy = 0;
+    Py_XDECREF(redaction.shown);
+    return result;
+}
+
+/* ---- Routes ------------------------------------------------------------------------------------------------------ */
+
+static PyObject *web_route(const void *routes, size_t i)
+{
+    const seriatim_web_route *route = (const seriatim_web_route *)routes + i;
+    return Py_BuildValue("(ssiN)", route->method, route->pattern, route->role, PyBool_FromLong(route->mutates));
+}
+
+PyObject *spy_web_routes(PyObject *module, PyObject *ignored)
+{
+    size_t count;
+    const seriatim_web_route *routes = seriatim_web_routes(&count);
+    (void)module;
+    (void)ignored;
+    return spy_list(count, web_route, routes);
+}
