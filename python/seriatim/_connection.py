@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _native
+from ._errors import Error, Invalid, TimeoutError
 
 if TYPE_CHECKING:
     from ._actions import Finding
@@ -21,6 +23,14 @@ Wait = tuple[int, float]
 
 Pushed = tuple[int, int, list[int], Union[str, None]]
 """added, folded, places of refused jobs, what was said of too few replicas."""
+
+WebAsked = tuple["_native.WebSettings", "_native.WebRequest"]
+
+Text = Union[str, bytes]
+"""bytes where they are not UTF-8."""
+
+Redact = Callable[[Text, Text, Text], Text]
+"""queue, id, text -> the text to show instead."""
 
 
 class Connection:
@@ -104,6 +114,23 @@ class Connection:
         settings: dict[str, Any] = self._link.drive(limit)
         return settings
 
+    def web(self, asked: WebAsked, redact: Redact | None, limit: float | None) -> _native.WebResponse:
+        """The answer, which tells what went wrong, too. limit: seconds for Redis; None: as long as it goes on answering."""
+        try:
+            self._link.web(*asked)
+            self._link.drive(limit)
+        except (Error, Invalid):
+            pass
+        return self._link.answer(redact)
+
+    async def aweb(self, asked: WebAsked, redact: Redact | None, limit: float | None) -> _native.WebResponse:
+        try:
+            self._link.web(*asked)
+            await self._drive(limit)
+        except (Error, Invalid):
+            pass
+        return self._link.answer(redact)
+
     def reset(self) -> None:
         """Drops what was begun, with its socket, so that no answer can be mistaken for another's."""
         if self.usable:
@@ -122,14 +149,18 @@ class Connection:
         self._queues[settings[0]] = (settings, number)
         return number
 
-    async def _drive(self) -> Any:
-        """To the end of what was begun, on the running loop, which it never blocks."""
+    async def _drive(self, limit: float | None = None) -> Any:
+        """To the end of what was begun, on the running loop, which it never blocks; the rest as the link's drive."""
         loop = asyncio.get_running_loop()
+        deadline = math.inf if limit is None else loop.time() + limit
         try:
             while not await self._step(loop):
-                await self._ready(loop)
+                if loop.time() >= deadline:
+                    self.reset()
+                    raise TimeoutError("no answer from Redis in time")
+                await self._ready(loop, deadline)
         except NotImplementedError:  # a loop that cannot watch sockets
-            return await self._elsewhere(loop, self._link.drive)
+            return await self._elsewhere(loop, lambda: self._link.drive(limit))
         return self._link.result()
 
     async def _step(self, loop: asyncio.AbstractEventLoop) -> bool:
@@ -148,14 +179,16 @@ class Connection:
             running.add_done_callback(lambda _: self._link.close())
             raise
 
-    async def _ready(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Until the socket is as the link wants it, or its patience ends."""
+    async def _ready(self, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
+        """Until the socket is as the link wants it, its patience ends or the deadline comes."""
         fd, wants, patience = self._link.fileno(), self._link.wants(), self._link.timeout()
+        left = deadline - loop.time()
+        patience = left if patience is None else min(patience, left)
         if fd < 0:
-            await asyncio.sleep(patience or 0)
+            await asyncio.sleep(0 if patience == math.inf else max(patience, 0))
             return
         ready = loop.create_future()
-        alarm = None if patience is None else loop.call_later(patience, _wake, ready)
+        alarm = None if patience == math.inf else loop.call_later(patience, _wake, ready)
         try:
             if wants & READ:
                 loop.add_reader(fd, _wake, ready)

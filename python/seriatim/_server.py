@@ -38,6 +38,7 @@ from ._splitters import Shard
 from ._version import __version__
 
 BOOT_SECONDS = 10  # how long a start waits for Redis
+STALLED_SECONDS = 30  # without a begun id while some are claimed and none runs
 MANY = 100_000  # threads: a delivery may need several to end, so none may wait for another's
 
 _running: weakref.WeakSet[Server] = weakref.WeakSet()
@@ -73,6 +74,7 @@ class Server:
         self._ended = threading.Event()
         self._stopping = self._abandoned = self._started = False
         self._failure: BaseException | None = None
+        self._moved = time.monotonic()
         self._loop_thread = LoopThread()
         self._parallel = ""
         self._runner: _native.Runner
@@ -98,6 +100,14 @@ class Server:
     def failure(self) -> BaseException | None:
         """What ended the keeper, if something did: nothing renews the lease any more, so the process should end."""
         return self._failure
+
+    @property
+    def stalled(self) -> str | None:
+        """Why the process should be started anew, if it should: what is due was claimed, and is not begun."""
+        if self._failure is not None:
+            return f"the keeper ended: {_log.describe(self._failure)}"
+        waits = time.monotonic() - self._moved
+        return f"nothing was begun for {waits:.0f} s" if waits > STALLED_SECONDS else None
 
     def stats(self) -> dict[str, int | bool]:
         """Figures of the node: commands, processed, failed, refused, shards, running, claimed, connected."""
@@ -189,6 +199,7 @@ class Server:
         self._threads = ThreadPoolExecutor(MANY, thread_name_prefix="seriatim-thread")
         self._runner.start()
         self._started = True
+        self._moved = time.monotonic()
         self._keeper = threading.Thread(target=self._keep, name="seriatim-keeper", daemon=True)
         self._keeper.start()
         self._start_hosts(sources, groups is not None)
@@ -258,12 +269,18 @@ class Server:
         try:
             while not self._ended.is_set():
                 self._runner.pulse()
+                self._note_moves()
                 self._log_events()
                 self._ended.wait(interval)
         except Closed:
             pass
         except BaseException as error:
             self._failure = error
+
+    def _note_moves(self) -> None:
+        stats = self._runner.stats()
+        if stats["running"] or not stats["claimed"]:
+            self._moved = time.monotonic()
 
     def _log_events(self) -> None:
         while (event := self._runner.event()) is not None:
@@ -303,6 +320,11 @@ class Server:
 def _builtin(scheduler: Scheduler) -> int:
     """The core's number; of a scheduler of the application's own the core knows nothing."""
     return scheduler.number if isinstance(scheduler, Builtin) else _builtin(LAG)
+
+
+def stalled() -> str | None:
+    """Why /livez is to answer that this process should be started anew; None: its servers get on, or it has none."""
+    return next((why for server in list(_running) if (why := server.stalled) is not None), None)
 
 
 @atexit.register

@@ -1,0 +1,161 @@
+"""What the mounts of the dashboard share: a request goes to the core, over a connection of its own, and its answer back."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Union
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+from . import _check, _log, _native, _redis_url, _server
+from ._connection import Connection
+from ._errors import Error
+from ._pool import Pool
+from ._settings import settings
+
+if TYPE_CHECKING:
+    from ._connection import Redact, WebAsked
+
+CONNECTIONS: Final = 2  # one may be at a long action; those that push are never taken
+PATIENCE: Final = 5.0  # seconds, for what reads; an action has as long as Redis goes on with it
+MAX_BODY: Final = 1 << 20  # bytes
+FIELDS: Final = ("host", "origin", "sec-fetch-site", "content-type", "authorization")
+ROLES: Final = ("viewer", "operator", "admin")  # the core counts them from 1; 0 is nobody
+
+Role = Callable[[Any], Union[str, None, Awaitable[Union[str, None]]]]
+
+
+class Dashboard:
+    def __init__(
+        self,
+        title: str | None,
+        read_only: bool,
+        role: Role | None,
+        redact: Redact | None,
+        hosts: Sequence[str],
+        token: str | None,
+    ) -> None:
+        """Raises Invalid."""
+        self._title = None if title is None else plain("title", title)
+        self._read_only = _check.flag("read_only", read_only)
+        self._role = _check.function_or_none("role", role)
+        self._redact = _check.function_or_none("redact", redact)
+        self._hosts = tuple(plain("hosts", host) for host in _check.sequence("hosts", listed(hosts)))
+        self._token = None if token is None else plain("token", token)
+        self._pool: Pool | None = None
+
+    def answer(self, request: Request, user: Any) -> _native.WebResponse:
+        """user: of whom the role is asked. Whatever happens, there is an answer."""
+        try:
+            asked = self._asked(request, self._role(user) if self._role else "admin")
+            with self._connections().lend() as connection:
+                return connection.web(asked, self._redact, request.patience)
+        except Exception as error:
+            return failure(error)
+
+    async def aanswer(self, request: Request, user: Any) -> _native.WebResponse:
+        """The same without blocking the running event loop."""
+        try:
+            role = self._role(user) if self._role else "admin"
+            asked = self._asked(request, await role if inspect.isawaitable(role) else role)
+            async with (await self._aconnections()).lend() as connection:
+                return await connection.aweb(asked, self._redact, request.patience)
+        except Exception as error:
+            return failure(error)
+
+    def close(self) -> None:
+        """Its connections; the next request makes others."""
+        if self._pool is not None:
+            self._pool.discard()
+            self._pool = None
+
+    def _asked(self, request: Request, role: object) -> WebAsked:
+        number = 0 if role is None else ROLES.index(_check.word("role", role, ROLES)) + 1
+        own = (self._title, self._read_only, self._hosts, self._token, _server.stalled())
+        return own, request.with_role(number)
+
+    def _connections(self) -> Pool:
+        """Two threads may make one each at first; that of the last is kept."""
+        pool = self._pool
+        if pool is None or not pool.fits():
+            self.close()
+            version, url, namespace = settings.connection_changes, _redis_url.resolve(), settings.namespace
+            pool = self._pool = Pool(CONNECTIONS, PATIENCE, lambda: Connection(url, namespace), version)
+        return pool
+
+    async def _aconnections(self) -> Pool:
+        """To find the URL may block."""
+        if self._pool is not None and self._pool.fits():
+            return self._pool
+        return await asyncio.get_running_loop().run_in_executor(None, self._connections)
+
+
+class Request:
+    """One of HTTP, as the hosts hand it on."""
+
+    def __init__(
+        self,
+        method: str,
+        prefix: bytes,
+        path: bytes,
+        query: bytes,
+        field: Callable[[str], bytes | None],
+        body: bytes,
+        secure: bool,
+    ) -> None:
+        """
+        prefix: where the dashboard is mounted. path: behind it, percent-encoded. field: of the header, by its small name.
+        body: what is longer than MAX_BODY only has to be longer.
+        """
+        self.patience = None if method == "POST" else PATIENCE
+        host, origin, site, kind, authorization = map(field, FIELDS)
+        self._before = (method, prefix, path, query, host, origin, site, kind, authorization, body, secure)
+
+    def with_role(self, role: int) -> _native.WebRequest:
+        return (*self._before, role)
+
+
+def encoded(path: bytes, prefix: bytes, raw: bytes | None) -> bytes:
+    """
+    The path behind the prefix as it came, percent-encoded.
+
+    path: decoded, so that %2F in a name cannot be told from a slash any more.
+    raw: what the host has of the whole path as it came, if that is so.
+    """
+    head = quote_from_bytes(prefix).encode()
+    for tail in () if raw is None else (raw, raw[len(head) :] if raw.startswith(head) else raw):
+        if unquote_to_bytes(tail) == path:
+            return tail
+    return quote_from_bytes(path).encode()
+
+
+def refusal(status: int, text: str) -> _native.WebResponse:
+    """What the core cannot be asked for."""
+    headers = [
+        ("Content-Type", "application/json"),
+        ("Cache-Control", "no-store"),
+        ("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"),
+        ("X-Content-Type-Options", "nosniff"),
+        ("X-Frame-Options", "DENY"),
+        ("Referrer-Policy", "no-referrer"),
+    ]
+    return status, headers, json.dumps({"error": text}, separators=(",", ":")).encode()
+
+
+def failure(error: Exception) -> _native.WebResponse:
+    """The log tells it, the answer does not."""
+    _log.error("web", _log.describe(error))
+    return refusal(503, "Redis cannot be asked now") if isinstance(error, Error) else refusal(500, "internal error")
+
+
+def listed(value: Any) -> Any:
+    return list(value) if isinstance(value, (tuple, set, frozenset)) else value
+
+
+def plain(field: str, value: Any) -> str:
+    """Without NUL, which ends a text of C."""
+    if "\0" in _check.text(field, value, 1, 256):
+        raise _check.refusal(field, "a text without NUL", value)
+    return str(value)

@@ -1,0 +1,202 @@
+"""
+The dashboard, its JSON API and the metrics, for an application of one's own.
+
+    import seriatim.web
+
+    app.wsgi_app = DispatcherMiddleware(app.wsgi_app, {"/admin/jobs": guarded(seriatim.web.wsgi_app())})    # Flask
+    app.mount("/admin/jobs", guarded(seriatim.web.asgi_app()))                                             # Starlette, FastAPI
+
+Whoever can open it may delete jobs: guard the mount with what the application signs its users in by, or give `role`.
+
+Both take
+
+title       what the page is called: "Seriatim"
+read_only   True: nothing can be changed
+role        asked for each request, of the WSGI environ or the ASGI scope (where it may be async): "viewer", who reads;
+            "operator", who also runs, pauses and parks; "admin", who also deletes; or None: 401. Not given: all are "admin"
+redact      (queue, id, text) -> the text to show instead, asked for each payload, context and error before any answer has
+            it; each is str, or bytes where it is not UTF-8. What it raises makes the answer a 500
+hosts       the Host fields that are answered, as ["jobs.example", "localhost:9292"]; without a port: with any. Empty: all
+token       asked for as `Authorization: Bearer TOKEN`, by the page as well
+
+and give an application that can stand under any prefix (SCRIPT_NAME, root_path). It has at most two connections to Redis of
+its own, made by the module's settings. Without an application: the command `seriatim web`.
+
+/metrics is for Prometheus; /readyz says whether Redis takes writes; /livez, which asks neither role nor token, whether a
+server that runs in this process gets on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_to_bytes
+
+from ._web import MAX_BODY, Dashboard, Request, encoded, refusal
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+    from ._connection import Redact
+    from ._web import Role
+
+__all__ = ["asgi_app", "wsgi_app"]
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+ASGIApplication = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def wsgi_app(
+    *,
+    title: str | None = None,
+    read_only: bool = False,
+    role: Role | None = None,
+    redact: Redact | None = None,
+    hosts: Sequence[str] = (),
+    token: str | None = None,
+) -> WSGIApplication:
+    """A WSGI application; see the module. Raises Invalid."""
+    dashboard = Dashboard(title, read_only, role, redact, hosts, token)
+
+    def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        request = _of_environ(environ)
+        status, headers, body = refusal(400, "the body ends too soon") if request is None else dashboard.answer(request, environ)
+        start_response(f"{status} {HTTPStatus(status).phrase}", _with_length(environ["REQUEST_METHOD"], headers, body))
+        return [body]
+
+    return application
+
+
+def asgi_app(
+    *,
+    title: str | None = None,
+    read_only: bool = False,
+    role: Role | None = None,
+    redact: Redact | None = None,
+    hosts: Sequence[str] = (),
+    token: str | None = None,
+) -> ASGIApplication:
+    """An ASGI 3 application, which never blocks the loop; see the module. Raises Invalid."""
+    dashboard = Dashboard(title, read_only, role, redact, hosts, token)
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await _answer_http(dashboard, scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await _live(dashboard, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+
+    return application
+
+
+def _with_length(method: str, headers: list[tuple[str, str]], body: bytes) -> list[tuple[str, str]]:
+    """An answer to HEAD does not know it."""
+    return headers if method == "HEAD" else [*headers, ("Content-Length", str(len(body)))]
+
+
+# ---- WSGI
+
+
+def _of_environ(environ: WSGIEnvironment) -> Request | None:
+    """None: the body ends too soon."""
+    body = _body_of_environ(environ)
+    if body is None:
+        return None
+    prefix = _latin(environ.get("SCRIPT_NAME", "")).rstrip(b"/")
+    raw = environ.get("RAW_URI", environ.get("REQUEST_URI"))
+    path = encoded(_latin(environ.get("PATH_INFO", "")), prefix, None if raw is None else _latin(raw).partition(b"?")[0])
+    query = _latin(environ.get("QUERY_STRING", ""))
+
+    def field(name: str) -> bytes | None:
+        key = name.upper().replace("-", "_")
+        value = environ.get(key if name == "content-type" else f"HTTP_{key}")
+        return None if value is None else _latin(value)
+
+    return Request(environ["REQUEST_METHOD"], prefix, path, query, field, body, environ["wsgi.url_scheme"] == "https")
+
+
+def _body_of_environ(environ: WSGIEnvironment) -> bytes | None:
+    """No more of it than shows that it is too long. None: it ends too soon."""
+    if environ["REQUEST_METHOD"] != "POST":
+        return b""
+    announced = environ.get("CONTENT_LENGTH") or ("0" if not environ.get("wsgi.input_terminated") else None)
+    if announced is None:
+        return bytes(environ["wsgi.input"].read(MAX_BODY + 1))
+    if not (announced.isascii() and announced.isdigit()):
+        return None
+    length = min(int(announced), MAX_BODY + 1)
+    body = bytes(environ["wsgi.input"].read(length))
+    return body if len(body) == length else None
+
+
+def _latin(text: str) -> bytes:
+    """As PEP 3333 hands bytes out."""
+    return text.encode("latin-1", "replace")
+
+
+# ---- ASGI
+
+
+async def _answer_http(dashboard: Dashboard, scope: Scope, receive: Receive, send: Send) -> None:
+    body = await _body_of_messages(receive) if scope["method"] == "POST" else b""
+    if body is None:
+        return
+    status, headers, answer = await dashboard.aanswer(_of_scope(scope, body), scope)
+    pairs = [(name.lower().encode(), value.encode("latin-1")) for name, value in _with_length(scope["method"], headers, answer)]
+    try:
+        await send({"type": "http.response.start", "status": status, "headers": pairs})
+        await send({"type": "http.response.body", "body": answer})
+    except OSError:  # so newer servers say that the client has gone
+        pass
+
+
+async def _body_of_messages(receive: Receive) -> bytes | None:
+    """No more of it than shows that it is too long. None: the client has gone."""
+    body = bytearray()
+    while len(body) <= MAX_BODY:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        body += message.get("body", b"")
+        if not message.get("more_body", False):
+            break
+    return bytes(body)
+
+
+def _of_scope(scope: Scope, body: bytes) -> Request:
+    """Several fields of one name are none of ours to choose from, so they are joined, as WSGI does."""
+    fields: dict[str, bytes] = {}
+    for name, value in scope["headers"]:
+        key = name.decode("latin-1").lower()
+        fields[key] = b", ".join([fields[key], value]) if key in fields else value
+    prefix, path = _prefix_and_path(scope)
+    return Request(
+        scope["method"], prefix, path, scope.get("query_string", b""), fields.get, body, scope.get("scheme") == "https"
+    )
+
+
+def _prefix_and_path(scope: Scope) -> tuple[bytes, bytes]:
+    """Today a path begins with root_path; some older frameworks have taken that off, which only the raw path shows."""
+    prefix, path = _utf8(scope.get("root_path", "")).rstrip(b"/"), _utf8(scope["path"])
+    raw: bytes | None = scope.get("raw_path")
+    raw = None if raw is None else raw.partition(b"?")[0]
+    taken_off = raw is not None and unquote_to_bytes(raw) == prefix + path
+    if prefix and not taken_off and (path + b"/").startswith(prefix + b"/"):
+        path = path[len(prefix) :]
+    return prefix, encoded(path, prefix, raw)
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+async def _live(dashboard: Dashboard, receive: Receive, send: Send) -> None:
+    """From the start of the server to its end."""
+    while (await receive())["type"] == "lifespan.startup":
+        await send({"type": "lifespan.startup.complete"})
+    dashboard.close()
+    await send({"type": "lifespan.shutdown.complete"})
