@@ -6,6 +6,7 @@ require "seriatim/application"
 require "seriatim/config_file"
 require "seriatim/cli/server_command"
 require "seriatim/cli/operators"
+require "seriatim/cli/web"
 
 module Seriatim
   # The command `seriatim`. Exit codes: 0 stopped, 1 crashed, 2 usage, 3 no Redis.
@@ -20,6 +21,7 @@ module Seriatim
              seriatim dead list|retry|delete QUEUE [ID...] [--all]
              seriatim pause|resume QUEUE [ID]              a queue, or one id of it
              seriatim check [QUEUE...] [--repair]          prove what is stored; exit code 1 if it is not right
+             seriatim web [--bind ADDRESS] [--port N]      the dashboard, at http://127.0.0.1:9292/
 
       Redis: SERIATIM_REDIS_URL, REDIS_URL or Seriatim.redis; without any, a private one (not in production).
 
@@ -55,11 +57,11 @@ module Seriatim
       raise UsageError, "unknown command #{verb}; there are #{VERBS.join(", ")}" unless VERBS.include?(verb)
 
       apply_environment
-      return ServerCommand.new(@options).run if verb == "server" && words.empty?
-      raise UsageError, "unexpected #{words.join(" ")}" if verb == "server"
+      raise UsageError, "unexpected #{words.join(" ")}" if %w[server web].include?(verb) && words.any?
+      return ServerCommand.new(@options).run if verb == "server"
 
       Seriatim.logger = Log.default($stderr, format: @options[:log_format], level: @options[:verbose] ? Logger::DEBUG : Logger::INFO)
-      Operators.new(@options).call(verb, words)
+      verb == "web" ? WebCommand.new(@options).run : Operators.new(@options).call(verb, words)
     end
 
     def complain(code, *lines)
@@ -108,7 +110,16 @@ module Seriatim
       o.on("--limit N", Integer, "dead list: at most so many (100)") { |v| @options[:limit] = v }
       o.on("--delay SECONDS", Float, "push: not before so many seconds") { |v| @options[:delay] = v }
       o.on("--score SCORE", Float, "push: the payload's place among the id's") { |v| @options[:score] = v }
+      web_options(o)
       o.on("--repair", "check: mend what can be mended without losing a payload") { @options[:repair] = true }
+    end
+
+    def web_options(parser)
+      o = parser
+      o.on("--bind ADDRESS", "web: a loopback address, unix:PATH, or with --token any (127.0.0.1)") { |v| @options[:bind] = v }
+      o.on("--port N", Integer, "web: (9292); 0: a free one") { |v| @options[:port] = v }
+      o.on("--token TOKEN", "web: what `Authorization: Bearer` must say") { |v| @options[:token] = v }
+      o.on("--read-only", "web: nothing can be changed through it") { @options[:read_only] = true }
     end
 
     def say(text)

@@ -42,6 +42,12 @@ module Seriatim
 
       # @api private
       def configured = MAIN
+
+      # @api private
+      def refusal(status, message)
+        body = %({"error":"#{message}"})
+        [status, { **HEADERS, "content-length" => body.bytesize.to_s }, [body]]
+      end
     end
 
     # What the pages are headed with. "Seriatim".
@@ -114,10 +120,10 @@ module Seriatim
       headers["content-length"] = body.bytesize.to_s unless env["REQUEST_METHOD"] == "HEAD"
       [status, headers, [body]]
     rescue PoolTimeout
-      refusal(503, "the dashboard is busy")
-    rescue StandardError => e
+      Web.refusal(503, "the dashboard is busy")
+    rescue StandardError, ScriptError, SystemStackError => e
       Log.error("web", "#{env["REQUEST_METHOD"]} #{env["PATH_INFO"].inspect} raised #{Log.describe(e)}")
-      refusal(500, "internal error")
+      Web.refusal(500, "internal error")
     end
 
     private
@@ -161,11 +167,6 @@ module Seriatim
 
       word = @role.call(env)
       ROLES.fetch(word&.to_sym) { Check.refuse("role", "viewer, operator, admin or nil", word) }
-    end
-
-    def refusal(status, message)
-      body = %({"error":"#{message}"})
-      [status, { **HEADERS, "content-length" => body.bytesize.to_s }, [body]]
     end
 
     MAIN = new
