@@ -19,20 +19,21 @@ external_dependencies = {
 -- Of bindings/lua, without .c.
 local glue = {
   "lua_client", "lua_delivery", "lua_json", "lua_link", "lua_node", "lua_operators", "lua_policy", "lua_private_redis",
-  "lua_process", "lua_rows", "lua_runner", "lua_sentinel", "lua_signals", "lua_source", "lua_system", "lua_thread", "seriatim_native",
+  "lua_process", "lua_rows", "lua_runner", "lua_sentinel", "lua_signals", "lua_socket", "lua_source", "lua_system", "lua_thread",
+  "lua_web", "seriatim_native",
 }
 -- Of lua/; lua/spec/rockspec_spec.lua compares this with the folder.
 local names = {
   "resty.seriatim", "resty.seriatim.channel", "resty.seriatim.later", "resty.seriatim.loop", "resty.seriatim.node",
-  "resty.seriatim.phases", "resty.seriatim.seat", "resty.seriatim.sentinel", "resty.seriatim.socket", "resty.seriatim.transport", "seriatim",
+  "resty.seriatim.phases", "resty.seriatim.seat", "resty.seriatim.sentinel", "resty.seriatim.socket", "resty.seriatim.transport", "resty.seriatim.web", "seriatim",
   "seriatim.actions", "seriatim.application", "seriatim.batch", "seriatim.check", "seriatim.cli",
   "seriatim.cli.exit_codes", "seriatim.cli.operators", "seriatim.cli.options", "seriatim.cli.server_command",
-  "seriatim.cli.tables", "seriatim.client", "seriatim.codec", "seriatim.config_file", "seriatim.connection",
+  "seriatim.cli.tables", "seriatim.cli.web_command", "seriatim.client", "seriatim.codec", "seriatim.config_file", "seriatim.connection",
   "seriatim.errors", "seriatim.execution", "seriatim.health", "seriatim.host", "seriatim.int64", "seriatim.jobs",
   "seriatim.log", "seriatim.metrics", "seriatim.middlewares", "seriatim.node", "seriatim.pool", "seriatim.private_redis",
   "seriatim.queries", "seriatim.queue", "seriatim.redis_url", "seriatim.schedulers", "seriatim.server",
   "seriatim.settings", "seriatim.splitters", "seriatim.supervisor", "seriatim.transport", "seriatim.version",
-  "seriatim.worker", "seriatim.workers",
+  "seriatim.web", "seriatim.web.stand_alone", "seriatim.worker", "seriatim.workers",
 }
 
 -- A rockspec has no functions to call but those of strings.

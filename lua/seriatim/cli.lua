@@ -47,6 +47,9 @@ local function dispatch(found, words, arguments)
   end
   if verb ~= "server" then
     set_up_log(found, io.stderr)
+    if verb == "web" and #words == 0 then
+      return require("seriatim.cli.web_command").new(found):run()
+    end
     return require("seriatim.cli.operators").new(found):call(verb, words)
   end
   if #words > 0 then

@@ -16,7 +16,8 @@ local web = { MAX_BODY = native.web_max_body }
 local OPTIONS = { "title", "read_only", "role", "redact", "hosts", "token", "prefix" }
 local ROLES = { viewer = 1, operator = 2, admin = 3 }
 local NOBODY = 0
-local PATIENCE = 5 -- seconds that a page waits for Redis; what was ordered is waited for as long as it goes on
+local READ_SECONDS = 5 -- how long an answer waits for Redis
+local WRITE_SECONDS = 60 -- an action on all ids of a large queue takes its time
 
 ---Guard the mount: without `role` whoever reaches it is an admin. All of them may be left out.
 ---@class seriatim.WebOptions
@@ -158,9 +159,9 @@ end
 
 local function answer(self, request)
   local asked = core_request(self, request)
-  local patience = request.method ~= "POST" and PATIENCE or nil
+  local seconds = request.method == "POST" and WRITE_SECONDS or READ_SECONDS
   local status, headers, body = pool.ask(function(connection)
-    return connection:call("web", self.settings, asked, self.redact, patience)
+    return connection:call("web", self.settings, asked, self.redact, seconds)
   end)
   if not status then
     status, headers, body = answer_alone(self, asked, headers)
@@ -168,7 +169,7 @@ local function answer(self, request)
   return { status = status, headers = headers, body = body }
 end
 
----An answer of the host's own, as the core's are: of JSON, and kept nowhere.
+---An answer of the host's own, as guarded as the core's.
 ---@param status integer
 ---@param text string
 ---@return seriatim.WebResponse
@@ -177,7 +178,10 @@ function web.refusal(status, text)
     ["Content-Type"] = "application/json",
     ["Cache-Control"] = "no-store",
     ["X-Content-Type-Options"] = "nosniff",
-    ["Content-Security-Policy"] = "default-src 'none'; frame-ancestors 'none'",
+    ["Content-Security-Policy"] = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+      .. "base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    ["X-Frame-Options"] = "DENY",
+    ["Referrer-Policy"] = "no-referrer",
   }
   return { status = status, headers = headers, body = native.dump({ error = text }, "error") }
 end

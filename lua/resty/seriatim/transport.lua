@@ -13,6 +13,7 @@ local FIRST_LIMIT_MS = 5000 -- of an operation before the first connection: a wr
 local IDLE_MS = 60000 -- how long nginx keeps an unused connection
 local QUEUE = 100000 -- operations of an nginx worker that may wait for a free connection
 local READ_BYTES = 65536
+local WEB_SIZE = 2 -- connections of an nginx worker for the dashboard, so that it takes none from pushes
 
 local FINAL = { AUTH = true, SERVER = true, INVALID = true, UNSUPPORTED = true, NOMEM = true }
 local AT_ONCE = { PROTOCOL = true, IO = true, TIMEOUT = true } -- the end of an open connection that needs no pause
@@ -25,7 +26,7 @@ local transport = { LIMIT_MS = 30000 }
 local Transport = {}
 Transport.__index = Transport
 
-local in_use = setmetatable({}, { __mode = "k" }) -- sockets by themselves; those of killed requests vanish
+local in_use = setmetatable({}, { __mode = "k" }) -- the pools of sockets; those of killed requests vanish
 
 ---@param url string
 ---@param namespace string
@@ -73,6 +74,7 @@ function Transport:call(name, ...)
     return nil, refusal
   end
   local arguments, count = { ... }, select("#", ...)
+  self.is_web = name == "web"
   local begun, err = begin(self.client, name, unpack(arguments, 1, count - 1))
   if not begun then
     return nil, err
@@ -147,32 +149,33 @@ end
 
 function Transport:pool_options()
   return {
-    pool = "seriatim:" .. self.address.redacted,
-    pool_size = settings.client_pool_size,
+    pool = (self.is_web and "seriatim-web:" or "seriatim:") .. self.address.redacted,
+    pool_size = self.is_web and WEB_SIZE or settings.client_pool_size,
     backlog = settings.pool_timeout > 0 and QUEUE or 0,
   }
 end
 
 ---All places of the pool are taken: that is no fault of Redis.
-local function is_full(err)
+local function is_full(err, options)
   local count = 0
-  for _ in pairs(in_use) do
-    count = count + 1
+  for _, name in pairs(in_use) do
+    count = count + (name == options.pool and 1 or 0)
   end
-  return err:find("too many waiting connect operations", 1, true) or count >= settings.client_pool_size
+  return err:find("too many waiting connect operations", 1, true) or count >= options.pool_size
 end
 
 function Transport:connect(run)
   local patience = math.max(1, math.min(self:patience(run), math.max(settings.pool_timeout * 1000, 1)))
-  local sock, kind, message = socket.connect(self.address, patience, self:pool_options())
+  local options = self:pool_options()
+  local sock, kind, message = socket.connect(self.address, patience, options)
   if sock then
-    in_use[sock] = true
+    in_use[sock] = options.pool
     return sock
   end
-  if (kind == "TIMEOUT" or settings.pool_timeout == 0) and is_full(message) then
+  if (kind == "TIMEOUT" or settings.pool_timeout == 0) and is_full(message, options) then
     local text = "no free connection in %.14g s: all %d are in use (client_pool_size, of each nginx worker)"
     run.full = true
-    self.client:give_up("TIMEOUT", text:format(settings.pool_timeout, settings.client_pool_size))
+    self.client:give_up("TIMEOUT", text:format(settings.pool_timeout, options.pool_size))
     return nil
   end
   self:lose(run, kind, message, true)

@@ -11,6 +11,7 @@ Usage: seriatim-lua -r PATH [options]                run the server
        seriatim-lua dead list|retry|delete QUEUE [ID...] [--all]
        seriatim-lua pause|resume QUEUE [ID]          a queue, or one id of it
        seriatim-lua check [QUEUE...] [--repair]      prove what is stored; exit code 1 if it is not right
+       seriatim-lua web [--bind ADDRESS] [--port N]  the dashboard, at http://127.0.0.1:9292/
 
 Redis: SERIATIM_REDIS_URL, REDIS_URL or seriatim.redis; without any, a private one (not in production).
 
@@ -52,6 +53,10 @@ local ROWS = {
   { "--limit N", "dead list: at most so many (100)", "limit", integer },
   { "--delay SECONDS", "push: not before so many seconds", "delay", finite },
   { "--score SCORE", "push: the payload's place among the id's", "score", finite },
+  { "--bind ADDRESS", "web: a loopback address, unix:PATH, or with --token any (127.0.0.1)", "bind", text },
+  { "--port N", "web: (9292); 0: a free one", "port", integer },
+  { "--token TOKEN", "web: what `Authorization: Bearer` must say", "token", text },
+  { "--read-only", "web: nothing can be changed through it", "read_only" },
   { "--repair", "check: mend what can be mended without losing a payload", "repair" },
   {},
   { "-V, --version", "print the version", "version" },

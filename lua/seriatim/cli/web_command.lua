@@ -1,0 +1,145 @@
+-- Serves the dashboard until a signal, by a few threads that share one listening socket.
+local check = require "seriatim.check"
+local codes = require "seriatim.cli.exit_codes"
+local errors = require "seriatim.errors"
+local log = require "seriatim.log"
+local native = require "seriatim.native"
+local private_redis = require "seriatim.private_redis"
+local redis_url = require "seriatim.redis_url"
+local settings = require "seriatim.settings"
+
+local BIND, PORT = "127.0.0.1", 9292
+local THREADS = 4 -- a Redis that does not answer holds one request up, not all
+local LOCAL_HOSTS = { "localhost", "127.0.0.1", "[::1]" }
+local CHUNK = [[
+local path, cpath = ...
+package.path, package.cpath = path, cpath
+require("seriatim.cli.web_command").serve(select(3, ...))
+]]
+
+---@class seriatim.WebCommand
+local WebCommand = {}
+WebCommand.__index = WebCommand
+
+local command = {}
+
+---@param options table
+---@return seriatim.WebCommand
+function command.new(options)
+  if options.require then
+    require("seriatim.application").load(options.require)
+  end
+  local bind = options.bind or BIND
+  return setmetatable({
+    bind = bind == "localhost" and BIND or bind,
+    path = bind:match("^unix://(.+)") or bind:match("^unix:(.+)"),
+    port = check.integer("--port", options.port or PORT, 0, 65535),
+    has_port = options.port ~= nil,
+    token = options.token and check.text("--token", options.token, 1, 1000),
+    read_only = options.read_only or false,
+    log_format = options.log_format or log.format,
+  }, WebCommand)
+end
+
+-- ---- where
+
+local function is_loopback(address)
+  return address:find("^127%.%d+%.%d+%.%d+$") ~= nil or address == "::1"
+end
+
+local function literal(address)
+  return address:find(":", 1, true) and "[" .. address .. "]" or address
+end
+
+function WebCommand:open()
+  local listener, port, message
+  if self.path and self.has_port then
+    errors.usage("--port and a Unix socket exclude each other")
+  elseif self.path then
+    listener, port, message = native.listen_unix(self.path)
+  elseif not self.token and not is_loopback(self.bind) then
+    errors.usage(("--bind %s is no loopback address: others could reach the dashboard; add --token"):format(self.bind))
+  else
+    listener, port, message = native.listen(self.bind, self.port)
+  end
+  if not listener then
+    errors.usage(("cannot listen on %s: %s"):format(self.bind, message))
+  end
+  self.address = self.path and "unix:" .. self.path or ("http://%s:%d/"):format(literal(self.bind), port)
+  self.port = port
+  self.listener = listener
+end
+
+---A page of another site whose name was bound to 127.0.0.1 has that name as its Host; with a token it has no token.
+function WebCommand:hosts()
+  if self.path or self.token then
+    return false
+  end
+  local own = literal(self.bind)
+  local with_port = ("%s [::1]:%d %s:%d"):format(own, self.port, own, self.port)
+  return table.concat(LOCAL_HOSTS, " ") .. " " .. with_port
+end
+
+-- ---- serving
+
+function WebCommand:start()
+  local url = errors.must(redis_url.resolve())
+  local threads = {}
+  for place = 1, THREADS do
+    threads[place] = errors.must(native.thread(CHUNK, "web-" .. place, package.path, package.cpath, self.listener:fd(), url,
+      settings.namespace, self:hosts(), self.token or false, self.read_only, self.log_format))
+  end
+  return threads
+end
+
+local function any_ended(threads)
+  for _, thread in ipairs(threads) do
+    if not thread:alive() then
+      local _, failure = thread:join(0)
+      log.error("crash", "a thread of the dashboard ended: " .. tostring(failure))
+      return true
+    end
+  end
+  return false
+end
+
+local function watch(threads)
+  while true do
+    local name = native.signal(1)
+    if name == "TERM" or name == "INT" then
+      return codes.STOPPED
+    elseif any_ended(threads) then
+      return codes.CRASHED
+    end
+  end
+end
+
+---Ends the process: its threads serve for ever.
+function WebCommand:run()
+  self:open()
+  native.catch_signals { "TERM", "INT", "PIPE" }
+  local threads = self:start()
+  io.stdout:write("seriatim: the dashboard is at ", self.address, "\n")
+  io.stdout:flush()
+  local code = watch(threads)
+  if self.path then
+    os.remove(self.path)
+  end
+  private_redis.release()
+  native.exit(code)
+end
+
+---What each thread runs, in a state of its own.
+function command.serve(fd, url, namespace, hosts, token, read_only, log_format)
+  local web, stand_alone = require "seriatim.web", require "seriatim.web.stand_alone"
+  log.format = log_format
+  settings.redis, settings.namespace = url, namespace
+  local list = {}
+  for host in (hosts or ""):gmatch("%S+") do
+    list[#list + 1] = host
+  end
+  local app = web.new { hosts = hosts and list or nil, token = token or nil, read_only = read_only }
+  stand_alone.new(native.listener(fd), app):run()
+end
+
+return command

@@ -1,0 +1,279 @@
+-- The dashboard without another server: strict HTTP/1.1 for a few browsers. One thread serves many connections, each in a coroutine
+-- that yields the word of what it waits for; only the dashboard's own answers hold it up.
+
+local log = require "seriatim.log"
+local native = require "seriatim.native"
+local web = require "seriatim.web"
+
+local MOST_CONNECTIONS = 64 -- of a thread; of more, the one that has the least time left is closed
+local MOST_HEAD = 16384 -- bytes of request line and header fields
+local REQUEST_SECONDS = 10 -- for a request to be there
+local RESPONSE_SECONDS = 30 -- for a response to be taken
+local IDLE_SECONDS = 60 -- between two requests
+local LINGER_SECONDS = 2 -- for reading what a refused client still sends
+local LOOK = 1 -- seconds between looks at what is overdue
+
+local REASONS = {
+  [200] = "OK", [308] = "Permanent Redirect", [400] = "Bad Request", [401] = "Unauthorized", [403] = "Forbidden", [404] = "Not Found",
+  [405] = "Method Not Allowed", [413] = "Content Too Large", [417] = "Expectation Failed", [431] = "Request Header Fields Too Large",
+  [500] = "Internal Server Error", [501] = "Not Implemented", [503] = "Service Unavailable", [505] = "HTTP Version Not Supported",
+}
+-- One of two would be taken for the other by whoever stands between.
+local ONLY_ONCE = { host = true, ["content-length"] = true, ["transfer-encoding"] = true, authorization = true, origin = true }
+
+local stand_alone = {}
+
+-- ---- what was asked
+
+local function field_of(line)
+  local name, value = line:match("^([%w!#$%%&'*+%-.^_`|~]+):[ \t]*(.-)[ \t]*$")
+  if name and not value:find("[%z\1-\8\10-\31\127]") then
+    return name:lower(), value
+  end
+end
+
+---The header fields by lower-case names; nil: they are malformed.
+local function fields_of(lines)
+  local fields = {}
+  for line in lines:gmatch("(.-)\r\n") do
+    local name, value = field_of(line)
+    if not name or fields[name] and ONLY_ONCE[name] then
+      return nil
+    end
+    fields[name] = fields[name] and fields[name] .. ", " .. value or value
+  end
+  return fields
+end
+
+---What the head of a request says; or nil, status and why it is refused.
+---@param head string  with the empty line at its end
+---@return table?  method, path, query, headers, length, is_last
+---@return integer? status
+---@return string? why
+function stand_alone.parse(head)
+  local line, rest = head:match("^([^\r\n]*)\r\n(.*)\r\n$")
+  local method, target, version = (line or ""):match("^(%u+) ([!-~]+) HTTP/(%d%.%d)$")
+  if not method or target:sub(1, 1) ~= "/" then
+    return nil, 400, "the request line is malformed"
+  elseif version ~= "1.1" and version ~= "1.0" then
+    return nil, 505, "only HTTP/1.1 is spoken here"
+  end
+  local fields = fields_of(rest)
+  local length = fields and (fields["content-length"] or "0")
+  if not fields or version == "1.1" and not fields.host or not length:find("^%d+$") then
+    return nil, 400, "the header fields are malformed"
+  elseif fields["transfer-encoding"] then
+    return nil, 501, "Content-Length is needed"
+  elseif #length > 9 or tonumber(length) > web.MAX_BODY then
+    return nil, 413, ("the body is longer than %d bytes"):format(web.MAX_BODY)
+  elseif fields.expect and fields.expect:lower() ~= "100-continue" then
+    return nil, 417, "this cannot be expected"
+  end
+  local path, query = target:match("^([^?]*)%??(.*)$")
+  local is_last = version == "1.0" or (fields.connection or ""):lower():find("close", 1, true) ~= nil
+  return { method = method, path = path, query = query, headers = fields, length = tonumber(length), is_last = is_last }
+end
+
+-- ---- one connection
+
+local Connection = {}
+Connection.__index = Connection
+
+function Connection:give(seconds)
+  self.deadline = native.now_ms() + seconds * 1000
+end
+
+---More of what comes; false: no more.
+function Connection:receive()
+  local data = self.socket:receive()
+  while data == nil do
+    coroutine.yield("read")
+    data = self.socket:receive()
+  end
+  self.input = self.input .. (data or "")
+  return data ~= false
+end
+
+function Connection:send(text)
+  local from = 1
+  while from <= #text do
+    local sent = self.socket:send(text, from)
+    if not sent then
+      return false
+    elseif sent == 0 then
+      coroutine.yield("write")
+    end
+    from = from + sent
+  end
+  return true
+end
+
+---The next request's head; nil: there is none, or it is refused.
+function Connection:read_head()
+  local stop
+  repeat
+    stop = select(2, self.input:find("\r\n\r\n", 1, true))
+    if not stop and #self.input > MOST_HEAD then
+      return nil, 431, "the header fields are too long"
+    end
+  until stop or not self:receive()
+  if stop then
+    local head = self.input:sub(1, stop)
+    self.input = self.input:sub(stop + 1)
+    return stand_alone.parse(head)
+  end
+end
+
+---Collected in pieces: a long body is copied once.
+function Connection:read_body(request)
+  if request.headers.expect and #self.input < request.length and not self:send("HTTP/1.1 100 Continue\r\n\r\n") then
+    return false
+  end
+  local pieces, length = { self.input }, #self.input
+  while length < request.length do
+    self.input = ""
+    if not self:receive() then
+      return false
+    end
+    pieces[#pieces + 1] = self.input
+    length = length + #self.input
+  end
+  local all = table.concat(pieces)
+  request.body, self.input = all:sub(1, request.length), all:sub(request.length + 1)
+  return true
+end
+
+function Connection:respond(response, is_head, is_last)
+  local lines = {
+    ("HTTP/1.1 %d %s"):format(response.status, REASONS[response.status] or "Answer"),
+    "Date: " .. os.date("!%a, %d %b %Y %H:%M:%S GMT"),
+    "Connection: " .. (is_last and "close" or "keep-alive"),
+  }
+  for name, value in pairs(response.headers) do
+    lines[#lines + 1] = name .. ": " .. value
+  end
+  if not is_head then
+    lines[#lines + 1] = "Content-Length: " .. #response.body
+  end
+  self:give(RESPONSE_SECONDS)
+  return self:send(table.concat(lines, "\r\n") .. "\r\n\r\n" .. (is_head and "" or response.body))
+end
+
+---What still comes is read for a while: a connection that is closed before may lose the answer.
+function Connection:refuse(status, why)
+  if self:respond(web.refusal(status, why), false, true) then
+    self:give(LINGER_SECONDS)
+    repeat
+      self.input = ""
+    until not self:receive()
+  end
+  return false
+end
+
+---True: another request may follow.
+function Connection:serve_one()
+  self:give(self.input == "" and IDLE_SECONDS or REQUEST_SECONDS)
+  if self.input == "" and not self:receive() then
+    return false
+  end
+  self:give(REQUEST_SECONDS)
+  local request, status, why = self:read_head()
+  if not request then
+    return status and self:refuse(status, why)
+  elseif not self:read_body(request) then
+    return false
+  end
+  return self:respond(self.app(request), request.method == "HEAD", request.is_last) and not request.is_last
+end
+
+function Connection:serve()
+  while self:serve_one() do
+    coroutine.yield("write") -- others have their turn
+  end
+end
+
+-- ---- all of them
+
+local Server = {}
+Server.__index = Server
+
+---app: called with each request.
+---@param listener table  of native.listen
+---@param app fun(request: seriatim.WebRequest): seriatim.WebResponse
+function stand_alone.new(listener, app)
+  return setmetatable({ listener = listener, app = app, connections = {} }, Server)
+end
+
+function Server:close(place)
+  table.remove(self.connections, place).socket:close()
+end
+
+function Server:close_poorest()
+  local poorest = 1
+  for place, connection in ipairs(self.connections) do
+    if connection.deadline < self.connections[poorest].deadline then
+      poorest = place
+    end
+  end
+  self:close(poorest)
+end
+
+function Server:accept()
+  local socket = self.listener:accept()
+  while socket do
+    if #self.connections >= MOST_CONNECTIONS then
+      self:close_poorest()
+    end
+    local connection = setmetatable({ socket = socket, app = self.app, input = "", waits_for = "read" }, Connection)
+    connection.thread = coroutine.create(connection.serve)
+    connection:give(REQUEST_SECONDS)
+    table.insert(self.connections, connection)
+    socket = self.listener:accept()
+  end
+end
+
+---Until it waits again. False: it has ended.
+local function go_on(connection)
+  local ran, word = coroutine.resume(connection.thread, connection)
+  if not ran then
+    log.error("web", log.describe(word))
+  end
+  connection.waits_for = word
+  return ran and coroutine.status(connection.thread) ~= "dead"
+end
+
+function Server:close_overdue()
+  local now = native.now_ms()
+  for place = #self.connections, 1, -1 do
+    if self.connections[place].deadline <= now then
+      self:close(place)
+    end
+  end
+end
+
+---What is ready goes on; waits at most so many seconds for that.
+function Server:step(seconds)
+  local sockets, words = { self.listener }, { "read" }
+  for place, connection in ipairs(self.connections) do
+    sockets[place + 1], words[place + 1] = connection.socket, connection.waits_for
+  end
+  local ready = native.poll(sockets, words, seconds)
+  for at = #ready, 1, -1 do
+    local place = ready[at] - 1
+    if place == 0 then
+      self:accept()
+    elseif not go_on(self.connections[place]) then
+      self:close(place)
+    end
+  end
+  self:close_overdue()
+end
+
+---For ever.
+function Server:run()
+  while true do
+    self:step(LOOK)
+  end
+end
+
+return stand_alone
