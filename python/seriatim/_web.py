@@ -111,6 +111,7 @@ class Request:
         """
         self.patience = None if method == "POST" else PATIENCE
         host, origin, site, kind, authorization = map(field, FIELDS)
+        method = "GET" if method == "HEAD" else method  # whose body is dropped when its length is known
         self._before = (method, prefix, path, query, host, origin, site, kind, authorization, body, secure)
 
     def with_role(self, role: int) -> _native.WebRequest:

@@ -64,8 +64,8 @@ def wsgi_app(
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         request = _of_environ(environ)
         status, headers, body = refusal(400, "the body ends too soon") if request is None else dashboard.answer(request, environ)
-        start_response(f"{status} {HTTPStatus(status).phrase}", _with_length(environ["REQUEST_METHOD"], headers, body))
-        return [body]
+        start_response(f"{status} {HTTPStatus(status).phrase}", [*headers, ("Content-Length", str(len(body)))])
+        return [b"" if environ["REQUEST_METHOD"] == "HEAD" else body]
 
     return application
 
@@ -91,11 +91,6 @@ def asgi_app(
             await send({"type": "websocket.close", "code": 1000})
 
     return application
-
-
-def _with_length(method: str, headers: list[tuple[str, str]], body: bytes) -> list[tuple[str, str]]:
-    """An answer to HEAD does not know it."""
-    return headers if method == "HEAD" else [*headers, ("Content-Length", str(len(body)))]
 
 
 # ---- WSGI
@@ -146,10 +141,10 @@ async def _answer_http(dashboard: Dashboard, scope: Scope, receive: Receive, sen
     if body is None:
         return
     status, headers, answer = await dashboard.aanswer(_of_scope(scope, body), scope)
-    pairs = [(name.lower().encode(), value.encode("latin-1")) for name, value in _with_length(scope["method"], headers, answer)]
+    pairs = [(name.lower().encode(), value.encode()) for name, value in [*headers, ("Content-Length", str(len(answer)))]]
     try:
         await send({"type": "http.response.start", "status": status, "headers": pairs})
-        await send({"type": "http.response.body", "body": answer})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer})
     except OSError:  # so newer servers say that the client has gone
         pass
 

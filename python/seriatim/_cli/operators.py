@@ -14,6 +14,7 @@ from .._errors import RedisError, Undecodable, UsageError
 from .._metrics import nodes
 from .._worker import Worker, all_workers
 from .exit_codes import CRASHED, STOPPED
+from .web_command import WebCommand
 
 BOOT_SECONDS: Final = 10
 FIGURES: Final = (
@@ -52,6 +53,9 @@ class Operators:
             self._halt(verb, *exactly(words, 1, 2, f"{verb} QUEUE [ID]"))
         elif verb == "check":
             return self._check(words)
+        elif verb == "web":
+            exactly(words, 0, 0, "web [--bind ADDRESS] [--port N]")
+            return WebCommand(self._options).run()
         else:
             raise UsageError(f"{verb} comes in a later release")
         return STOPPED

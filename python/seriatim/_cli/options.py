@@ -18,6 +18,7 @@ Usage: seriatim -r PATH [options]                    run the server
        seriatim dead list|retry|delete QUEUE [ID...] [--all]
        seriatim pause|resume QUEUE [ID]              a queue, or one id of it
        seriatim check [QUEUE...] [--repair]          prove what is stored; exit code 1 if it is not right
+       seriatim web [--bind ADDRESS] [--port N]      the dashboard, at http://127.0.0.1:9292/
 
 Redis: SERIATIM_REDIS_URL, REDIS_URL or seriatim.redis; without any, a private one (not in production).
 
@@ -101,6 +102,10 @@ class Options:
         self._option("--delay SECONDS", "push: not before so many seconds", finite)
         self._option("--score SCORE", "push: the payload's place among the id's", finite)
         self._flag("--repair", "check: mend what can be mended without losing a payload")
+        self._option("--bind ADDRESS", "web: a loopback address, unix:PATH, or with --token any (127.0.0.1)")
+        self._option("--port N", "web: the TCP port; 0: a free one (9292)", int)
+        self._option("--token TOKEN", "web: what `Authorization: Bearer` must say")
+        self._flag("--read-only", "web: nothing can be changed through it")
 
     def _option(self, words: str, about: str, convert: Callable[[str], Any] = str, **other: Any) -> None:
         names = words.rsplit(" ", 1)[0].split(", ")
