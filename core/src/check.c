@@ -519,7 +519,7 @@ static const char *check_last(const char *at, const char *end, char wanted)
 static int check_any_key(seriatim_client *c, check_state *k, const srt_token *key)
 {
     const char *at, *end, *brace, *slash;
-    int status;
+    int status, history;
     if (key->type != SRT_STRING || key->len <= k->prefix)
         return SERIATIM_OK;
     at = key->data + k->prefix;
@@ -532,15 +532,16 @@ static int check_any_key(seriatim_client *c, check_state *k, const srt_token *ke
         return known ? SERIATIM_OK : check_stray(c, k, key, 0, "the key is of no queue");
     }
     slash = check_last(at, brace, '/');
-    if (!slash && !(end - brace == 8 && memcmp(brace, "}:layout", 8) == 0))
+    history = !slash && end - brace == 9 && memcmp(brace, "}:history", 9) == 0;
+    if (!slash && !history && !(end - brace == 8 && memcmp(brace, "}:layout", 8) == 0))
         return check_stray(c, k, key, 0, "the key is of no known kind");
     status = check_read_queue(k, c->registry.ns.data, key->data, brace, slash);
     if (status == SERIATIM_NOMEM)
         return srt_operator_nomem(c);
     if (status != SERIATIM_OK)
         return check_stray(c, k, key, 0, "the key is of no queue");
-    status = check_note_queue(c, k, !slash);
-    return slash || status != SERIATIM_OK ? status : check_ask_layout(c, k, key);
+    status = check_note_queue(c, k, !slash && !history);
+    return slash || history || status != SERIATIM_OK ? status : check_ask_layout(c, k, key);
 }
 
 static int check_ask_nodes(seriatim_client *c, check_state *k)

@@ -70,6 +70,13 @@ void srt_key_layout(srt_bytes *out, const char *ns, const char *queue, size_t qu
     srt_bytes_adds(out, "}:layout");
 }
 
+void srt_key_history(srt_bytes *out, const char *ns, const char *queue, size_t queue_len)
+{
+    key_open(out, ns);
+    srt_key_escape(out, queue, queue_len);
+    srt_bytes_adds(out, "}:history");
+}
+
 void srt_key_layouts(srt_bytes *out, const char *ns)
 {
     key_open(out, ns); /* escaped, so nothing in it is special to a pattern */

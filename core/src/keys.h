@@ -18,6 +18,8 @@ void srt_key_escape(srt_bytes *out, const char *name, size_t len);
 void srt_key_shard(srt_bytes *out, const char *ns, const char *queue, size_t queue_len, unsigned shard);
 /* NAMESPACE:{QUEUE}:layout */
 void srt_key_layout(srt_bytes *out, const char *ns, const char *queue, size_t queue_len);
+/* NAMESPACE:{QUEUE}:history */
+void srt_key_history(srt_bytes *out, const char *ns, const char *queue, size_t queue_len);
 /* The pattern of SCAN that all layouts' keys match, and maybe others. */
 void srt_key_layouts(srt_bytes *out, const char *ns);
 /* Writes the queue's name, as it was given, of a key made by srt_key_layout: OK. INVALID: another key. NOMEM. */

@@ -60,6 +60,15 @@ int srt_operator_nomem(seriatim_client *c);
 /* Is the answer an array of at least `count` elements, all of them plain? */
 int srt_reply_is_list(const srt_reply *reply, size_t count);
 
+/* Beside the public kinds of a query: running ids, in this order. */
+#define SRT_FETCH_RUNNING (SERIATIM_PARKED + 1)
+/* seriatim_query_begin without its checks; after (may be NULL): only what comes behind that key and id, for queries by number. */
+int srt_query_begin(seriatim_client *c, size_t queue, const seriatim_query *query, const srt_target *after);
+/* 1: there may be more behind the last record, whose key is *key. */
+int srt_query_more(const seriatim_client *c, int64_t *key);
+/* The result, once, in memory that the arena takes over. */
+const seriatim_record *srt_query_keep(seriatim_client *c, srt_arena *arena, size_t *count);
+
 /* Starts a script on the two KEYS of the nodes. NULL: out of memory. */
 srt_request *srt_nodes_request(seriatim_client *c, int script);
 /* Sends nodes.lua. */

@@ -38,6 +38,8 @@ typedef struct query_state {
     int64_t shard; /* -1: all */
     srt_range range;
     srt_id_bound min, max;
+    int has_after;
+    srt_target after; /* only what comes behind this key and id */
     srt_arena args; /* bounds and ids of the caller */
     srt_target *chosen;
     size_t chosen_count;
@@ -56,7 +58,7 @@ typedef struct query_state {
 
 static int query_is_fetch(const query_state *q)
 {
-    return q->kind == SERIATIM_FETCH || q->kind == SERIATIM_MORGUE_FETCH;
+    return q->kind == SERIATIM_FETCH || q->kind == SERIATIM_MORGUE_FETCH || q->kind == SRT_FETCH_RUNNING;
 }
 
 static srt_part query_part_of(const query_state *q)
@@ -67,6 +69,7 @@ static srt_part query_part_of(const query_state *q)
     case SERIATIM_MORGUE_FETCH:
         return SRT_PART_DEAD;
     case SERIATIM_PROCESSING:
+    case SRT_FETCH_RUNNING:
         return SRT_PART_RUNNING;
     default:
         return SRT_PART_WAITING;
@@ -133,11 +136,24 @@ static int query_is_by_id(const query_state *q)
     return q->kind == SERIATIM_RANGE_BY_ID || q->kind == SERIATIM_MORGUE_RANGE_BY_ID || q->kind == SERIATIM_PROCESSING;
 }
 
+static int query_is_behind(const query_state *q, const srt_token *id, int64_t key)
+{
+    srt_target target = {NULL, 0, 0, 0};
+    int order;
+    target.id = id->data;
+    target.len = id->len;
+    target.key = key;
+    order = srt_target_by_key(&target, &q->after);
+    return q->reverse ? order < 0 : order > 0;
+}
+
 static int query_add(seriatim_client *c, query_state *q, const srt_token *id, int64_t key, unsigned shard)
 {
     void *candidates = q->candidates;
     srt_target *target;
     if (query_is_by_id(q) ? !srt_id_within(&q->min, &q->max, id->data, id->len) : key < q->range.low || key > q->range.high)
+        return SERIATIM_OK;
+    if (q->has_after && !query_is_behind(q, id, key))
         return SERIATIM_OK;
     if ((q->count >= 2 * q->limit + QUERY_SPARE && query_cut(q) != SERIATIM_OK) ||
         srt_grow(q->mem, &candidates, &q->cap, q->count + 1, sizeof *target) != SERIATIM_OK)
@@ -156,11 +172,14 @@ static int query_add(seriatim_client *c, query_state *q, const srt_token *id, in
 
 /* ---- Requests ------------------------------------------------------------------------------ */
 
+static const char query_start[] = "0";
+
 /* Asks one part of one shard; cursor: of a scan, or the place in the ready list. */
 static int query_ask(seriatim_client *c, query_state *q, int part, unsigned shard, const char *cursor, size_t len)
 {
-    int lists = part >= QUERY_LIST_READY;
-    srt_request *r = srt_client_shard_request(c, q->queue, shard, lists ? srt_script_list : srt_script_scan);
+    int lists = part >= QUERY_LIST_READY, pages = lists && q->has_after;
+    srt_request *r = srt_client_shard_request(c, q->queue, shard,
+                                              pages ? srt_script_page : lists ? srt_script_list : srt_script_scan);
     if (!r)
         return SERIATIM_NOMEM;
     srt_request_text(r, query_words[part]);
@@ -169,9 +188,13 @@ static int query_ask(seriatim_client *c, query_state *q, int part, unsigned shar
         srt_request_int(r, q->range.low);
         srt_request_int(r, q->range.high);
     }
-    srt_request_arg(r, cursor, len);
+    srt_request_arg(r, pages && cursor == query_start ? "" : cursor, pages && cursor == query_start ? 0 : len);
     if (lists)
         srt_request_int(r, part == QUERY_LIST_READY ? QUERY_READY_SLICE : (int64_t)q->limit);
+    if (pages) {
+        srt_request_int(r, q->after.key);
+        srt_request_arg(r, q->after.id, q->after.len);
+    }
     r->kind = part;
     r->place = shard;
     q->open++;
@@ -215,7 +238,7 @@ static int query_collect(seriatim_client *c, query_state *q, srt_queue *queue)
     for (shard = 0; shard < queue->shards_count; shard++)
         for (part = query_parts(q); *part >= 0 && status == SERIATIM_OK; part++)
             if (q->shard < 0 || q->shard == (int64_t)shard)
-                status = query_ask(c, q, *part, shard, "0", 1);
+                status = query_ask(c, q, *part, shard, query_start, 1);
     return status;
 }
 
@@ -489,12 +512,26 @@ static int query_take_args(seriatim_client *c, query_state *q, const seriatim_qu
 
 int seriatim_query_begin(seriatim_client *c, size_t queue, const seriatim_query *query)
 {
+    int status = srt_client_begin(c);
+    if (status == SERIATIM_OK)
+        status = query_check(c, query);
+    return status == SERIATIM_OK ? srt_query_begin(c, queue, query, NULL) : status;
+}
+
+static int query_keep_after(seriatim_client *c, query_state *q, const srt_target *after)
+{
+    q->has_after = 1;
+    q->after = *after;
+    q->after.id = srt_arena_copy(&q->args, after->id, after->len);
+    return q->after.id ? SERIATIM_OK : srt_fail_plain(&c->error, SERIATIM_NOMEM);
+}
+
+int srt_query_begin(seriatim_client *c, size_t queue, const seriatim_query *query, const srt_target *after)
+{
     static const srt_operation operation = {
         .send = query_send, .on_reply = query_on_reply, .on_end = query_on_end, .release = query_release};
     query_state *q;
     int status = srt_client_begin(c);
-    if (status == SERIATIM_OK)
-        status = query_check(c, query);
     if (status != SERIATIM_OK)
         return status;
     q = srt_operator_state(c, sizeof *q);
@@ -506,6 +543,8 @@ int seriatim_query_begin(seriatim_client *c, size_t queue, const seriatim_query 
     srt_arena_init(&q->results, c->mem);
     c->state = q;
     status = query_take_args(c, q, query);
+    if (status == SERIATIM_OK && after)
+        status = query_keep_after(c, q, after);
     if (status != SERIATIM_OK) {
         query_release(c);
         c->state = NULL;
@@ -525,4 +564,25 @@ const seriatim_record *seriatim_query_result(const seriatim_client *c, size_t *c
     const query_state *q = query_of(c);
     *count = q && q->records ? q->found_count : 0;
     return q ? q->records : NULL;
+}
+
+int srt_query_more(const seriatim_client *c, int64_t *key)
+{
+    const query_state *q = query_of(c);
+    if (!q || !q->records || q->found_count == 0 || q->count < q->limit)
+        return 0;
+    *key = q->found[q->reverse ? 0 : q->found_count - 1].key;
+    return 1;
+}
+
+const seriatim_record *srt_query_keep(seriatim_client *c, srt_arena *arena, size_t *count)
+{
+    query_state *q = c->operation && c->operation->send == query_send ? c->state : NULL;
+    const seriatim_record *records = q ? q->records : NULL;
+    *count = records ? q->found_count : 0;
+    if (q) {
+        srt_arena_join(arena, &q->results);
+        q->records = NULL;
+    }
+    return records;
 }

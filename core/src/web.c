@@ -4,13 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WEB_RANGE(kind, reverse) {srt_web_range_next, srt_web_range_write, SERIATIM_##kind, reverse}
-#define WEB_ACTION(kind) {srt_web_act_next, srt_web_act_write, SERIATIM_##kind, 0}
+#define WEB_ROUTE(name, number, flag) {srt_web_##name##_next, srt_web_##name##_write, number, flag, NULL}
+#define WEB_RANGE(kind, reverse) WEB_ROUTE(range, SERIATIM_##kind, reverse)
+#define WEB_ACTION(kind) WEB_ROUTE(act, SERIATIM_##kind, 0)
 
 /* In the order of srt_web_route_table. */
 const srt_web_handler srt_web_handlers[] = {
-    {srt_web_stats_next, srt_web_stats_write, 0, 0},
-    {srt_web_dashboard_next, srt_web_dashboard_write, 0, 0},
+    WEB_ROUTE(stats, 0, 0),
+    WEB_ROUTE(dashboard, 0, 0),
     WEB_RANGE(RANGE_BY_ID, 0),
     WEB_RANGE(RANGE_BY_ID, 1),
     WEB_RANGE(RANGE_BY_PERFORM_IN, 0),
@@ -34,6 +35,20 @@ const srt_web_handler srt_web_handlers[] = {
     WEB_ACTION(MORGUE_DELETE),
     WEB_ACTION(PARK),
     WEB_ACTION(UNPARK),
+    WEB_ROUTE(queue, 0, 0),
+    WEB_ROUTE(records, 0, 0),
+    WEB_ROUTE(id, 0, 0),
+    WEB_ROUTE(hottest, 0, 0),
+    WEB_ROUTE(errors, 0, 0),
+    WEB_ROUTE(group, SERIATIM_MORGUE_QUEUE_UP, 0),
+    WEB_ROUTE(group, SERIATIM_MORGUE_DELETE, 0),
+    WEB_ROUTE(running, 0, 0),
+    WEB_ROUTE(nodes, 0, 0),
+    WEB_ROUTE(search, 0, 0),
+    WEB_ROUTE(history, 0, 0),
+    {srt_web_metrics_next, NULL, 0, 0, srt_web_metrics_text},
+    {srt_web_livez_next, srt_web_well_write, 0, 0, NULL},
+    {srt_web_readyz_next, srt_web_well_write, 0, 0, NULL},
 };
 
 /* ---- Life ---------------------------------------------------------------------------------- */
@@ -240,6 +255,18 @@ static const seriatim_web_response *web_answer_file(srt_web *w)
     return w->body.failed ? web_nothing(w) : web_respond(w, w->body.data ? w->body.data : "", w->body.len);
 }
 
+static const seriatim_web_response *web_answer_text(srt_web *w)
+{
+    w->handler->text(w, &w->body);
+    if (w->body.failed) {
+        srt_bytes_clear(&w->body);
+        return web_nothing(w);
+    }
+    w->status = 200;
+    web_headers(w, "text/plain; version=0.0.4; charset=utf-8");
+    return web_respond(w, w->body.data ? w->body.data : "", w->body.len);
+}
+
 /* How the drive failed: not reached or not now 503, anything else 500 without details. */
 static void web_take_status(seriatim_client *c, srt_web *w, int status)
 {
@@ -265,6 +292,8 @@ const seriatim_web_response *seriatim_web_answer(seriatim_client *c, int status,
         return web_answer_file(w);
     if (!w->status && !w->handler)
         return web_nothing(w);
+    if (!w->status && w->handler->text)
+        return web_answer_text(w);
     if (!web_write_json(c, w, redact, context)) {
         srt_bytes_clear(&w->body);
         return web_nothing(w);

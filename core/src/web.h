@@ -21,6 +21,7 @@ typedef struct srt_web_handler {
     void (*write)(seriatim_client *c, srt_web *w, srt_web_out *out);
     int number; /* the handler's own */
     int flag;
+    void (*text)(srt_web *w, srt_bytes *out); /* instead of `write`: no JSON */
 } srt_web_handler;
 
 /* A shard and a queue as overviews show them. */
@@ -36,6 +37,8 @@ typedef struct srt_web_row {
     int64_t generation;
     unsigned shards_count;
     srt_web_shard *shards;
+    seriatim_text state; /* of w->locate in this queue; empty: it does not wait, run or stand parked here */
+    int is_dead;
     srt_web_shard total; /* owner_alive: shards whose owner lives; paused: shards; lag: the largest */
 } srt_web_row;
 
@@ -71,7 +74,9 @@ struct srt_web {
     srt_web_row *rows;
     size_t row_count;
     int64_t now_us;
-    void *found;                     /* the handler's own, in memory */
+    seriatim_text locate;            /* rows tell of this id alone */
+    void *found;                     /* a scan, in memory */
+    void *page;                      /* the handler's own, in memory */
 
     srt_bytes body;
     seriatim_web_header headers[10];
@@ -145,8 +150,12 @@ int srt_web_find_queue(seriatim_client *c, srt_web *w);
 
 /* The page for a path so many directories below its root. */
 void srt_web_page(srt_bytes *out, int depth);
-int srt_web_prometheus_next(seriatim_client *c, srt_web *w);
-void srt_web_prometheus(srt_web *w, srt_bytes *out);
+void srt_web_metrics_text(srt_web *w, srt_bytes *out);
+
+/* ---- web_records.c ------------------------------------------------------------------------- */
+
+/* Reads these ids of w->queue; kind: a fetch. */
+int srt_web_fetch_begin(seriatim_client *c, srt_web *w, int kind, const srt_target *targets, size_t count, int64_t payloads);
 
 /* ---- web_api.c ----------------------------------------------------------------------------- */
 
@@ -164,6 +173,20 @@ SRT_WEB_HANDLER(stats)
 SRT_WEB_HANDLER(dashboard)
 SRT_WEB_HANDLER(range)
 SRT_WEB_HANDLER(act)
+SRT_WEB_HANDLER(queue)
+SRT_WEB_HANDLER(records)
+SRT_WEB_HANDLER(id)
+SRT_WEB_HANDLER(hottest)
+SRT_WEB_HANDLER(errors)
+SRT_WEB_HANDLER(group)
+SRT_WEB_HANDLER(running)
+SRT_WEB_HANDLER(nodes)
+SRT_WEB_HANDLER(search)
+SRT_WEB_HANDLER(history)
 #undef SRT_WEB_HANDLER
+int srt_web_metrics_next(seriatim_client *c, srt_web *w);
+int srt_web_livez_next(seriatim_client *c, srt_web *w);
+int srt_web_readyz_next(seriatim_client *c, srt_web *w);
+void srt_web_well_write(seriatim_client *c, srt_web *w, srt_web_out *out);
 
 #endif

@@ -42,6 +42,20 @@ const seriatim_web_route srt_web_route_table[] = {
     ROUTE_ACTION("morgue_delete", ADMIN),
     ROUTE_ACTION("park", OPERATOR),
     ROUTE_ACTION("unpark", OPERATOR),
+    ROUTE_READ("/api/v1/queues/:queue"),
+    ROUTE_READ("/api/v1/queues/:queue/records"),
+    ROUTE_READ("/api/v1/queues/:queue/id"),
+    ROUTE_READ("/api/v1/queues/:queue/hottest"),
+    ROUTE_READ("/api/v1/queues/:queue/errors"),
+    {"POST", "/api/v1/queues/:queue/errors/:fingerprint/queue_up", SERIATIM_WEB_OPERATOR, 1},
+    {"POST", "/api/v1/queues/:queue/errors/:fingerprint/delete", SERIATIM_WEB_ADMIN, 1},
+    ROUTE_READ("/api/v1/running"),
+    ROUTE_READ("/api/v1/nodes"),
+    ROUTE_READ("/api/v1/search"),
+    ROUTE_READ("/api/v1/history"),
+    ROUTE_READ("/metrics"),
+    {"GET", "/livez", SERIATIM_WEB_NOBODY, 0},
+    ROUTE_READ("/readyz"),
 };
 
 size_t srt_web_route_count(void)

@@ -8,7 +8,7 @@
 #define SURVEY_CHEAP_SLICES 8
 #define SURVEY_TRIES 3          /* of a queue whose layout changes meanwhile */
 
-enum { SURVEY_NODES, SURVEY_LAYOUT, SURVEY_SHARD };
+enum { SURVEY_NODES, SURVEY_LAYOUT, SURVEY_SHARD, SURVEY_LOCATE };
 
 typedef struct survey_state {
     srt_web *w;
@@ -109,7 +109,8 @@ static int survey_ask_layout(seriatim_client *c, survey_state *s, size_t place)
 static int survey_ask_shard(seriatim_client *c, survey_state *s, size_t place, unsigned shard)
 {
     const srt_web_row *row = &s->w->rows[place];
-    srt_request *r = srt_session_begin(&c->session, srt_script_summary, NULL, 0);
+    int locates = s->w->locate.data != NULL;
+    srt_request *r = srt_session_begin(&c->session, locates ? srt_script_locate : srt_script_summary, NULL, 0);
     if (!r)
         return srt_operator_nomem(c);
     srt_bytes_clear(&s->key);
@@ -119,7 +120,9 @@ static int survey_ask_shard(seriatim_client *c, survey_state *s, size_t place, u
     r->tail.failed |= s->key.failed;
     r->keys = 1;
     srt_request_int(r, row->generation);
-    r->kind = SURVEY_SHARD;
+    if (locates)
+        srt_request_arg(r, s->w->locate.data, s->w->locate.len);
+    r->kind = locates ? SURVEY_LOCATE : SURVEY_SHARD;
     r->place = place;
     r->subject = &row->shards[shard];
     return srt_client_send(c, r);
@@ -192,10 +195,12 @@ static int survey_on_layout(seriatim_client *c, survey_state *s, const srt_reque
     if (!row->shards)
         return srt_operator_nomem(c);
     memset(row->shards, 0, row->shards_count * sizeof *row->shards);
-    for (shard = 0; shard < row->shards_count && status == SERIATIM_OK; shard++) {
+    for (shard = 0; shard < row->shards_count; shard++)
         row->shards[shard].owner = "";
+    if (s->w->locate.data)
+        return survey_ask_shard(c, s, place, seriatim_shard_of(s->w->locate.data, s->w->locate.len, row->shards_count));
+    for (shard = 0; shard < row->shards_count && status == SERIATIM_OK; shard++)
         status = survey_ask_shard(c, s, place, shard);
-    }
     return status;
 }
 
@@ -235,11 +240,25 @@ static int survey_on_shard(seriatim_client *c, survey_state *s, const srt_reques
     return survey_note_owner(s, shard, &at[12]) == SERIATIM_OK ? SERIATIM_OK : srt_operator_nomem(c);
 }
 
+static int survey_on_locate(seriatim_client *c, survey_state *s, const srt_request *r, const srt_reply *reply)
+{
+    srt_web_row *row = &s->w->rows[r->place];
+    const srt_token *at = &reply->tokens[1];
+    if (!srt_reply_is_list(reply, 2))
+        return srt_operator_protocol(c, "locate");
+    row->state.data = srt_arena_copy(&s->w->memory, at[0].data, at[0].len);
+    row->state.len = at[0].len;
+    row->is_dead = srt_token_int(&at[1]) != 0;
+    return row->state.data ? SERIATIM_OK : srt_operator_nomem(c);
+}
+
 static int survey_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
     survey_state *s = c->state;
     if (r->kind == SURVEY_NODES)
         return survey_on_nodes(c, s, reply);
+    if (r->kind == SURVEY_LOCATE)
+        return survey_on_locate(c, s, r, reply);
     return r->kind == SURVEY_LAYOUT ? survey_on_layout(c, s, r, reply) : survey_on_shard(c, s, r, reply);
 }
 
@@ -247,8 +266,8 @@ static int survey_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
 static int survey_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
 {
     survey_state *s = c->state;
-    if (error->status == SERIATIM_GENERATION && r->kind == SURVEY_SHARD &&
-        r->subject == &s->w->rows[r->place].shards[0] && s->tries[r->place]++ < SURVEY_TRIES)
+    int first = r->kind == SURVEY_LOCATE || (r->kind == SURVEY_SHARD && r->subject == &s->w->rows[r->place].shards[0]);
+    if (error->status == SERIATIM_GENERATION && first && s->tries[r->place]++ < SURVEY_TRIES)
         return survey_ask_layout(c, s, r->place);
     if (error->status == SERIATIM_AUTH || error->status == SERIATIM_NOMEM) {
         c->error = *error;

@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SRT_SCRIPT_TEXTS
 #include "client.h"
+#include "history.h"
 #include "server.h"
 
 /* ---- A browser ----------------------------------------------------------------------------- */
@@ -458,6 +460,453 @@ static void test_looking_makes_no_queue(void **state)
     freeReplyObject(reply);
 }
 
+/* ---- A worker ------------------------------------------------------------------------------ */
+
+typedef struct worker {
+    seriatim_runner *runner;
+    seriatim_delivery *held;
+} worker;
+
+static worker start_worker(const char *name, int64_t retries)
+{
+    static int lives;
+    worker w = {NULL, NULL};
+    seriatim_queue_settings queue;
+    seriatim_node_settings settings;
+    size_t number;
+    char id[32];
+    memset(&settings, 0, sizeof settings);
+    snprintf(id, sizeof id, "node-%d", ++lives);
+    settings.id = id;
+    settings.description = "host pid 1 C seriatim 9.9.9";
+    settings.lease_ms = 10000;
+    settings.poll_ms = 10;
+    settings.threads = 1;
+    seriatim_queue_settings_init(&queue);
+    queue.name = name;
+    queue.name_len = strlen(name);
+    queue.shards_count = 2;
+    queue.max_retry_count = retries;
+    assert_int_equal(seriatim_runner_new(&settings, server.url, &w.runner, NULL), SERIATIM_OK);
+    assert_int_equal(seriatim_runner_worker(w.runner, &queue, &number, NULL), SERIATIM_OK);
+    assert_int_equal(seriatim_runner_start(w.runner, NULL), SERIATIM_OK);
+    return w;
+}
+
+static seriatim_delivery *take_one(const worker *w)
+{
+    seriatim_delivery *delivery = NULL;
+    int i;
+    for (i = 0; i < 1000; i++) {
+        if (seriatim_runner_take(w->runner, 0, &delivery) != SERIATIM_OK)
+            seriatim_runner_wait(w->runner, 0, 10);
+        else if (seriatim_delivery_kind_of(delivery) == SERIATIM_RUN)
+            return delivery;
+        else
+            seriatim_runner_settle(w->runner, delivery);
+    }
+    fail_msg("nothing was claimed");
+    return NULL;
+}
+
+/* Runs one id, which fails with this error; "NUMBER" in it becomes a number. */
+static void fail_one(const worker *w, const char *error, double retry_in)
+{
+    seriatim_delivery *d = take_one(w);
+    assert_int_equal(seriatim_delivery_fail(d, 0, error, strlen(error), retry_in), SERIATIM_OK);
+    seriatim_runner_settle(w->runner, d);
+}
+
+static void stop_worker(worker *w)
+{
+    seriatim_delivery *d;
+    int i;
+    if (w->held)
+        seriatim_runner_settle(w->runner, w->held);
+    seriatim_runner_stop(w->runner);
+    for (i = 0; i < 1000 && !seriatim_runner_stopped(w->runner); i++) {
+        if (seriatim_runner_take(w->runner, 0, &d) == SERIATIM_OK)
+            seriatim_runner_settle(w->runner, d);
+        else
+            seriatim_runner_clear(w->runner, 0);
+        pause_ms(2);
+    }
+    assert_true(seriatim_runner_stopped(w->runner));
+    seriatim_runner_free(w->runner);
+}
+
+/* ---- Pages --------------------------------------------------------------------------------- */
+
+static void test_a_queue_that_works(void **state)
+{
+    worker w;
+    (void)state;
+    open_browser();
+    push_text("Q", "run", "secret payload", 0);
+    w = start_worker("Q", 3);
+    w.held = take_one(&w);
+    get("/api/v1/queues/Q");
+    shows("\"name\":\"Q\"");
+    shows("\"owner_alive\":true");
+    shows("\"totals\":{\"busy\":1,\"consumers\":2,");
+    get("/api/v1/running?limit=5");
+    shows("\"more\":false");
+    shows("\"running\":[{\"id\":\"run\",\"owner\":\"node-");
+    shows("\"payload_total\":1,\"queue\":\"Q\"");
+    get("/api/v1/nodes");
+    shows("\"busy\":1,\"description\":\"host pid 1 C seriatim 9.9.9\"");
+    shows("\"shards\":2}],\"versions\":[\"9.9.9\"]}");
+    get("/api/v1/queues/Q/records?part=running");
+    shows("\"state\":\"running\"");
+    shows("[[\"secret payload\",");
+    get("/api/v1/queues/Q/records?part=running&by=time&order=desc");
+    shows("\"id\":\"run\"");
+    push_text("Q", "run", "next", 0);
+    get("/api/v1/queues/Q/id?id=run");
+    shows("\"behind\":{\"behind\":true");
+    shows("[[\"next\",");
+    shows("[[\"secret payload\",");
+    shows("\"cli\":\"seriatim explain 'Q' 'run'\"");
+    shows("\"dead\":null");
+    get("/api/v1/search?q=run");
+    assert_string_equal(browser.text, "{\"hits\":[{\"queue\":\"Q\",\"state\":\"running\"}]}");
+    get("/metrics");
+    shows("# TYPE seriatim_running gauge\nseriatim_running{queue=\"Q\"} 1\n");
+    stop_worker(&w);
+    get("/livez");
+    get("/readyz");
+    browser.settings.stalled = "nothing was claimed";
+    assert_int_equal(ask("GET", "/livez", NULL), 503);
+    shows("nothing was claimed");
+}
+
+static void test_errors_by_group(void **state)
+{
+    char path[200], *at;
+    worker w;
+    int i;
+    (void)state;
+    open_browser();
+    for (i = 0; i < 5; i++) {
+        char id[8];
+        snprintf(id, sizeof id, "%d", i);
+        push_text("Q", id, "x", 0);
+    }
+    w = start_worker("Q", 0);
+    fail_one(&w, "Order 17 is gone\nat line 3", 0);
+    fail_one(&w, "Order 4711 is gone\nat line 5", 0);
+    fail_one(&w, "no 0xdeadbeef", 0);
+    fail_one(&w, "no 0xcafe01", 0);
+    fail_one(&w, "Order 5 is gone", 0);
+    stop_worker(&w);
+    get("/api/v1/queues/Q/errors");
+    shows("{\"cursor\":null,\"groups\":[{\"count\":3,\"error\":\"Order ");
+    shows("{\"count\":2,\"error\":\"no 0x");
+    shows("\"of\":5,\"rest\":0,\"seen\":5}");
+    at = strstr(browser.text, "\"fingerprint\":\"");
+    assert_non_null(at);
+    snprintf(path, sizeof path, "/api/v1/queues/Q/errors/%.16s/queue_up", at + strlen("\"fingerprint\":\""));
+    assert_int_equal(ask("POST", path, "{}"), 200);
+    assert_string_equal(browser.text, "{\"count\":3,\"cursor\":null,\"more\":false}");
+    get("/api/v1/queues/Q/records?part=dead");
+    shows("\"exact\":true,\"of\":2,");
+    assert_int_equal(ask("POST", "/api/v1/queues/Q/errors/0000000000000000/delete", "{}"), 200);
+    assert_string_equal(browser.text, "{\"count\":0,\"cursor\":null,\"more\":false}");
+    get("/api/v1/queues/Q/records?part=dead&by=time&limit=1");
+    shows("\"cursor\":\"0");
+}
+
+/* Follows the cursors of a page to its end; the number of records, each once. */
+static int walk(const char *target, const char *first, const char *last)
+{
+    char path[4000], *at, *id;
+    int records = 0, pages = 0;
+    char previous[64] = "";
+    snprintf(path, sizeof path, "%s", target);
+    for (;;) {
+        get(path);
+        for (at = browser.text; (at = strstr(at, "\"id\":\"")); at++) {
+            id = at + strlen("\"id\":\"");
+            if (records == 0 && strncmp(id, first, strlen(first)) != 0)
+                fail_msg("%s begins with %.20s", target, id);
+            snprintf(previous, sizeof previous, "%.*s", (int)strcspn(id, "\""), id);
+            records++;
+        }
+        at = strstr(browser.text, "\"cursor\":\"");
+        if (!at || ++pages > 200)
+            break;
+        at += strlen("\"cursor\":\"");
+        snprintf(path, sizeof path, "%s&cursor=%.*s", target, (int)strcspn(at, "\""), at);
+    }
+    if (strncmp(previous, last, strlen(last)) != 0)
+        fail_msg("%s ends with %s", target, previous);
+    return records;
+}
+
+static void push_many(int from, int to, double delay)
+{
+    seriatim_client *client;
+    seriatim_link *link;
+    int i, status;
+    assert_int_equal(seriatim_link_new(NULL, server.url, &link, NULL), SERIATIM_OK);
+    client = seriatim_link_client(link);
+    assert_int_equal(seriatim_push_begin(client, queue_of(client, "Q", 2)), SERIATIM_OK);
+    for (i = from; i < to; i++) {
+        char id[16];
+        seriatim_job job;
+        seriatim_job_init(&job);
+        job.id = id;
+        job.id_len = (size_t)snprintf(id, sizeof id, "%05d", i);
+        job.payload = "x";
+        job.payload_len = 1;
+        job.when = delay > 0 ? SERIATIM_DELAY : SERIATIM_NOW;
+        job.time = delay + i;
+        assert_int_equal(seriatim_push_job(client, &job), SERIATIM_OK);
+    }
+    assert_int_equal(seriatim_push_send(client), SERIATIM_OK);
+    while ((status = seriatim_link_step(link)) == SERIATIM_AGAIN)
+        seriatim_link_wait(link);
+    assert_int_equal(status, SERIATIM_OK);
+    seriatim_link_free(link);
+}
+
+static void test_pages_of_records(void **state)
+{
+    (void)state;
+    open_browser();
+    push_many(0, 1500, 0);
+    push_many(1500, 2000, 100);
+    assert_int_equal(walk("/api/v1/queues/Q/records?part=waiting&limit=99", "00000", "01999"), 2000);
+    assert_int_equal(walk("/api/v1/queues/Q/records?order=desc", "01999", "00000"), 2000);
+    assert_int_equal(walk("/api/v1/queues/Q/records?by=time&limit=77", "0", "01999"), 2000);
+    assert_int_equal(walk("/api/v1/queues/Q/records?by=time&order=desc", "01999", "0000"), 2000);
+    assert_int_equal(walk("/api/v1/queues/Q/records?prefix=0012", "00120", "00129"), 10);
+    assert_int_equal(walk("/api/v1/queues/Q/records?from=01990", "01990", "01999"), 10);
+    assert_int_equal(ask("POST", "/api/web/Q/park", "{\"ids\":[\"00001\",\"00002\",\"00003\"]}"), 200);
+    assert_int_equal(walk("/api/v1/queues/Q/records?part=parked&limit=2", "00001", "00003"), 3);
+    assert_int_equal(walk("/api/v1/queues/Q/records?part=parked&by=time&limit=1&order=desc", "0000", "00001"), 3);
+    get("/api/v1/search?q=0012&prefix=1&queue=Q");
+    shows("{\"cursor\":null,\"ids\":[\"00120\",\"00121\"");
+    get("/api/v1/search?q=00001");
+    shows("\"parked\"");
+    get("/api/v1/search?q=00002&queue=None");
+    assert_string_equal(browser.text, "{\"hits\":[]}");
+    get("/api/v1/queues/Q/hottest");
+    shows("\"payloads\":1,");
+}
+
+static void test_bad_questions(void **state)
+{
+    static const char *const bad[] = {
+        "/api/v1/queues/Q/records?limit=0", "/api/v1/queues/Q/records?limit=101", "/api/v1/queues/Q/records?limit=x",
+        "/api/v1/queues/Q/records?part=all", "/api/v1/queues/Q/records?by=x", "/api/v1/queues/Q/records?order=x",
+        "/api/v1/queues/Q/records?cursor=x", "/api/v1/queues/Q/records?cursor=1.2", "/api/v1/queues/Q/records?cursor=0.0.0.0.00",
+        "/api/v1/queues/Q/records?cursor=0.0.0.1.zz", "/api/v1/queues/Q/records?by=time&cursor=00", "/api/v1/queues/Q/records?by=time&from=x",
+        "/api/v1/queues/Q/records?by=time&prefix=1", "/api/v1/queues/Q/records?part=dead&by=retry_count",
+        "/api/v1/queues/Q/records?by=time&cursor=ffffffffffffffff", "/api/v1/queues/Q/id", "/api/v1/queues/Q/id?id=",
+        "/api/v1/queues/Q/errors?part=waiting", "/api/v1/queues/Q/errors?cursor=;", "/api/v1/queues/Q/hottest?cursor=0.x.0",
+        "/api/v1/search", "/api/v1/search?q=a&prefix=1", "/api/v1/history?span=2h", "/api/v1/running?limit=1001"};
+    static const char *const absent[] = {"/api/v1/queues/None", "/api/v1/queues/None/records", "/api/v1/queues/None/id?id=1",
+                                         "/api/v1/queues/None/hottest", "/api/v1/queues/None/errors", "/api/v1/history?queue=None",
+                                         "/api/v1/search?q=a&prefix=1&queue=None", "/api/v1/queues/%00", "/api/v1/queues/Q/none"};
+    size_t i;
+    (void)state;
+    open_browser();
+    fill();
+    for (i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (ask("GET", bad[i], NULL) != 400)
+            fail_msg("%s: %d %s", bad[i], browser.response->status, browser.text);
+    for (i = 0; i < sizeof absent / sizeof *absent; i++)
+        if (ask("GET", absent[i], NULL) != 404)
+            fail_msg("%s: %d %s", absent[i], browser.response->status, browser.text);
+    get("/api/v1/queues/Q/records?cursor=999999.0.0"); /* behind the end */
+    shows("\"records\":[]");
+    get("/api/v1/queues/Q/records?by=time&cursor=000000000000000000"); /* before all */
+    shows("\"id\":\"Q\"");
+}
+
+/* ---- What is stored is data (D1, D8, D10) ---------------------------------------------------- */
+
+static seriatim_text hide(void *context, seriatim_text queue, seriatim_text id, seriatim_text text)
+{
+    static const seriatim_text hidden = {"[hidden]", 8};
+    assert_ptr_equal(context, &browser);
+    assert_true(queue.len == 1 && queue.data[0] == 'Q');
+    (void)id;
+    return text.len >= 6 && strstr(text.data, "secret") ? hidden : text;
+}
+
+static void test_redaction(void **state)
+{
+    static const char *const paths[] = {"/api/web/Q/range_by_id", "/api/web/Q/range_by_perform_in", "/api/web/Q/morgue_range_by_id",
+                                        "/api/v1/queues/Q/records?part=waiting", "/api/v1/queues/Q/records?part=dead",
+                                        "/api/v1/queues/Q/id?id=1", "/api/v1/queues/Q/id?id=2", "/api/v1/queues/Q/errors",
+                                        "/api/v1/queues/Q/errors?part=retrying", "/api/v1/queues/Q/records?part=retrying"};
+    worker w;
+    size_t i;
+    (void)state;
+    open_browser();
+    push_text("Q", "1", "secret", 0);
+    w = start_worker("Q", 0);
+    fail_one(&w, "secret error", 0);
+    stop_worker(&w);
+    push_text("Q", "2", "secret", 0);
+    w = start_worker("Q", 5);
+    fail_one(&w, "secret error", 1000);
+    stop_worker(&w);
+    browser.redact = hide;
+    for (i = 0; i < sizeof paths / sizeof *paths; i++) {
+        get(paths[i]);
+        if (strstr(browser.text, "secret"))
+            fail_msg("%s: %s", paths[i], browser.text);
+        if (!strstr(browser.text, "[hidden]") && i != 3)
+            fail_msg("%s shows nothing: %s", paths[i], browser.text);
+    }
+}
+
+static void test_huge_and_hostile(void **state)
+{
+    static const char id[] = "*1\r\n$8\r\nFLUSHALL\r\n";
+    static char payload[100000];
+    redisReply *reply;
+    (void)state;
+    open_browser();
+    memset(payload, 'a', sizeof payload);
+    memcpy(payload + 4095, "\xc3\xa9", 2);
+    push("Q", id, sizeof id - 1, payload, sizeof payload, 0);
+    get("/api/web/Q/range_by_id?min=%5B*1%0D%0A$8%0D%0AFLUSHALL%0D%0A");
+    shows("\"id\":\"*1\\r\\n$8\\r\\nFLUSHALL\\r\\n\"");
+    shows("\"truncated\":true");
+    assert_true(browser.response->body.len < 5000);
+    get("/api/v1/queues/Q/id?id=*1%0D%0A$8%0D%0AFLUSHALL%0D%0A");
+    shows("\"payload_total\":1");
+    assert_int_equal(ask("GET", "/api/web/Q/range_by_id?min=*1%0D%0A", NULL), 400);
+    get("/api/v1/search?q=%0D%0AFLUSHALL%0D%0A");
+    reply = redis("DBSIZE");
+    assert_true(reply->integer > 0);
+    freeReplyObject(reply);
+}
+
+static void test_redis_is_gone(void **state)
+{
+    seriatim_error error;
+    (void)state;
+    open_browser();
+    seriatim_link_free(browser.link);
+    assert_int_equal(seriatim_link_new(NULL, "unix:///nowhere/at/all.sock", &browser.link, &error), SERIATIM_OK);
+    browser.client = seriatim_link_client(browser.link);
+    assert_int_equal(ask("GET", "/api/v1/stats", NULL), 503);
+    assert_null(strstr(browser.text, "nowhere"));
+    assert_int_equal(ask("GET", "/readyz", NULL), 503);
+    get("/livez");
+    get("/");
+}
+
+/* ---- History -------------------------------------------------------------------------------- */
+
+/* One answer of a session without a link: what it sends goes by the test's own connection. */
+static void write_history(const char *queue, int64_t processed, int64_t failed, int64_t enqueued, int64_t lag_us, const char *unique)
+{
+    srt_history_sample sample;
+    srt_session session;
+    const char *data;
+    size_t len;
+    redisReply *reply = NULL;
+    sample.processed = processed;
+    sample.failed = failed;
+    sample.enqueued = enqueued;
+    sample.lag_us = lag_us;
+    assert_int_equal(srt_session_init(&session, seriatim_default_allocator(), 0), SERIATIM_OK);
+    assert_int_equal(srt_session_connected(&session, NULL, NULL, 0, NULL), SERIATIM_OK);
+    assert_int_equal(srt_history_write(&session, "seriatim", queue, strlen(queue), &sample, unique, 7), SERIATIM_OK);
+    srt_session_output(&session, &data, &len);
+    assert_int_equal(redisAppendFormattedCommand(server.redis, data, len), REDIS_OK);
+    assert_int_equal(redisGetReply(server.redis, (void **)&reply), REDIS_OK);
+    if (reply->type == REDIS_REPLY_ERROR) { /* NOSCRIPT, the first time */
+        redisReply *again = redis("SCRIPT LOAD %b", srt_script_text_history, sizeof srt_script_text_history);
+        freeReplyObject(again);
+        freeReplyObject(reply);
+        srt_session_free(&session);
+        write_history(queue, processed, failed, enqueued, lag_us, unique);
+        return;
+    }
+    assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
+    freeReplyObject(reply);
+    srt_session_free(&session);
+}
+
+/* The sum of one column over all points. */
+static double sum_of(int column)
+{
+    double sum = 0;
+    const char *at = strchr(browser.text, '[');
+    int i;
+    while (at && (at = strchr(at + 1, '['))) {
+        const char *number = at + 1;
+        for (i = 0; i < column; i++)
+            number = strchr(number, ',') + 1;
+        sum += strtod(number, NULL);
+    }
+    return sum;
+}
+
+static void test_history(void **state)
+{
+    static const char *const spans[] = {"15m", "1h", "1d", "7d"};
+    char path[100];
+    size_t i;
+    redisReply *reply;
+    (void)state;
+    open_browser();
+    fill();
+    push_text("Other", "1", "a", 0);
+    get("/api/v1/history?queue=Q&span=15m");
+    assert_true(sum_of(0) < 1);
+    write_history("Q", 5, 1, 7, 1500000, "node:1");
+    write_history("Q", 5, 1, 7, 1500000, "node:1");
+    write_history("Q", 2, 0, 1, 500000, "node:2");
+    write_history("Other", 100, 10, 0, 9000000, "");
+    for (i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "/api/v1/history?queue=Q&span=%s", spans[i]);
+        get(path);
+        assert_int_equal((int)sum_of(0), 7);
+        assert_int_equal((int)sum_of(1), 1);
+        assert_int_equal((int)sum_of(2), 8);
+        assert_true(sum_of(3) > 1.4 && sum_of(3) < 2.1);
+        snprintf(path, sizeof path, "/api/v1/history?span=%s", spans[i]);
+        get(path);
+        assert_int_equal((int)sum_of(0), 107);
+    }
+    shows("\"step\":3600}");
+    reply = redis("PTTL seriatim:{Q}:history");
+    assert_true(reply->integer > 600000000);
+    freeReplyObject(reply);
+}
+
+/* A year of steps in one ring: it stays as long as it is. */
+static void test_history_is_bounded(void **state)
+{
+    redisReply *reply;
+    char ring[8 + 16 * 400];
+    double step = 0;
+    (void)state;
+    open_browser();
+    memset(ring, 1, sizeof ring);
+    reply = redis("TIME");
+    step = (double)(strtoll(reply->element[0]->str, NULL, 10) / 10 - 100);
+    freeReplyObject(reply);
+    memcpy(ring, &step, sizeof step);
+    REDIS("HSET seriatim:{Q}:history 10 %b 300 short", ring, sizeof ring);
+    write_history("Q", 1, 0, 0, 0, "");
+    reply = redis("HSTRLEN seriatim:{Q}:history 10");
+    assert_int_equal(reply->integer, 8 + 16 * 360);
+    freeReplyObject(reply);
+    fill();
+    get("/api/v1/history?queue=Q&span=15m");
+    shows("[null,null,");
+    shows("null,[1,0,0,0]]");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -471,6 +920,15 @@ int main(void)
         cmocka_unit_test(test_redirect),
         cmocka_unit_test(test_actions),
         cmocka_unit_test(test_looking_makes_no_queue),
+        cmocka_unit_test(test_a_queue_that_works),
+        cmocka_unit_test(test_errors_by_group),
+        cmocka_unit_test(test_pages_of_records),
+        cmocka_unit_test(test_bad_questions),
+        cmocka_unit_test(test_redaction),
+        cmocka_unit_test(test_huge_and_hostile),
+        cmocka_unit_test(test_redis_is_gone),
+        cmocka_unit_test(test_history),
+        cmocka_unit_test(test_history_is_bounded),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -1,0 +1,57 @@
+-- include: prelude record
+-- BROWSE: a slice of a shard's ids in no order, for pages that read what no index holds; each call takes a millisecond or so.
+-- KEYS: the shard's
+-- ARGV: 1 generation, 2 part: waiting, behind (waiting while the id runs), all (waiting, parked or running), running, parked,
+--       retrying, dead; 3 cursor ('0' at first), 4 how many to look at (0: only tell the total), 5 what of them: ids, due, hot
+--       (those with the most payloads), errors (what failed); 6 a text that ids must begin with
+-- Returns {now, ids of the part, cursor ('0' at the end), looked at, id, number, text, ...}: of hot the number is of payloads;
+--   of due and errors it is the due time, the time of death or the fence of a run; the text of errors is the first line, 200
+--   bytes of it.
+local part, cursor, count, what, prefix = ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
+local hash = ({waiting = JOBS, all = JOBS, behind = NEXT, running = RUNNING, dead = DEAD})[part]
+local set = ({parked = PARKED, retrying = RETRY})[part]
+local MOST = 20
+
+local busy = running_count()
+local total = set and call('ZCARD', set) or call('HLEN', hash)
+if part == 'running' then total = busy end
+if part == 'waiting' then total = total - busy - call('ZCARD', PARKED) end
+local answer = {format('%.0f', now), total, '0', 0}
+if count == 0 then return answer end
+
+local page = call(set and 'ZSCAN' or 'HSCAN', set or hash, cursor, 'COUNT', count)
+local flat, ids, found = page[2], {}, {}
+answer[3], answer[4] = page[1], #flat / 2
+for i = 1, #flat, 2 do ids[#ids + 1] = flat[i] end
+local records, runs = {}, {}
+if part == 'waiting' and busy > 0 and ids[1] then runs = call('HMGET', RUNNING, unpack(ids)) end
+if set and what ~= 'ids' and ids[1] then records = call('HMGET', JOBS, unpack(ids)) end
+
+local function add(id, number, text)
+  local at = #answer
+  answer[at + 1], answer[at + 2], answer[at + 3] = id, number, text
+end
+
+local function take(id, record)
+  if what == 'ids' then
+    add(id, 0, '')
+  elseif what == 'due' then
+    add(id, part == 'running' and sub(record, 3) or format('%.0f', unpack_struct('<d', record, 2)), '')
+  elseif what == 'hot' then
+    found[#found + 1] = {id, byte(record) >= 8 and select(4, unpack_struct('<di4BI4', record, 2)) or 1}
+  elseif byte(record) >= 8 then
+    local due, _, _, _, error = unpack_struct(HEADER, record, 2)
+    add(id, format('%.0f', due), sub(string.match(error, '^[^\r\n]*'), 1, 200))
+  end
+end
+
+for i = 1, #ids do
+  local id, record = ids[i], records[i] or (hash and flat[2 * i])
+  local skip = id == '' or runs[i] or (prefix ~= '' and sub(id, 1, #prefix) ~= prefix)
+  if part == 'waiting' and not skip then skip = byte(record) % 4 == 2 end
+  if not skip and (record or what == 'ids') then take(id, record) end
+end
+
+if #found > MOST then table.sort(found, function(a, b) return a[2] > b[2] end) end
+for i = 1, min(MOST, #found) do add(found[i][1], found[i][2], '') end
+return answer

@@ -1,0 +1,21 @@
+-- LOCATE: whether a shard has an id, and where.
+-- KEYS: 1 the shard's state; the others' names begin alike, with the same hash tag
+-- ARGV: 1 generation, 2 id
+-- Returns {state of what waits, is parked or runs, or '', 1 if it is dead as well, else 0}. Error replies: GENERATION n
+local call = redis.call
+local clock, state, id = call('TIME'), call('GET', KEYS[1]), ARGV[2]
+if not state then return {'', 0} end
+local generation = struct.unpack('<d', state)
+if generation ~= tonumber(ARGV[1]) then return redis.error_reply(string.format('GENERATION %.0f', generation)) end
+
+local prefix = string.sub(KEYS[1], 1, -6)
+local record, word = call('HGET', prefix .. 'jobs', id), ''
+if call('HEXISTS', prefix .. 'running', id) == 1 then
+  word = 'running'
+elseif record then
+  local kind, due = string.byte(record), (struct.unpack('<d', record, 2))
+  local retry = kind >= 8 and struct.unpack('<i4', record, 10) or -1
+  local now = clock[1] * 1000000 + clock[2]
+  word = ({[2] = 'parked', [3] = 'unproven'})[kind % 4] or (retry >= 0 and 'retrying' or due > now and 'delayed' or 'waiting')
+end
+return {word, call('HEXISTS', prefix .. 'dead', id)}

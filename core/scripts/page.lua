@@ -1,0 +1,70 @@
+-- include: prelude
+-- PAGE: a page of one index behind a known entry, by its number, then its id; found by halving, however far it is.
+-- KEYS: the shard's
+-- ARGV: 1 generation, 2 index: ready, due, unproven, suspect, retry, died, parked; 3 direction: up, down; 4 min, 5 max (as
+--       ZRANGEBYSCORE takes them), 6 first place in the ready list, or '' to find it, 7 limit, 8 number, 9 id of that entry
+-- Returns {next place (-1 at the end), id, number, ...} as list.lua does. Of the ready list some entries before the one may come.
+local index, down, low, high = ARGV[2], ARGV[3] == 'down', tonumber(ARGV[4]), tonumber(ARGV[5])
+local limit, number, id = tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9]
+local answer = {-1}
+local MARGIN = 500
+
+-- The first place from `from` to `to` of which `is_behind` is true, or `to`.
+local function halve(from, to, is_behind)
+  while from < to do
+    local middle = math.floor((from + to) / 2)
+    if is_behind(middle) then to = middle else from = middle + 1 end
+  end
+  return from
+end
+
+if index ~= 'ready' then
+  local key = ({due = DUE, unproven = UNPROVEN, suspect = SUSPECT, retry = RETRY, died = DIED, parked = PARKED})[index]
+  local text = format('%.0f', number)
+  local from, to = call('ZCOUNT', key, '-inf', '(' .. text), call('ZCOUNT', key, '-inf', text)
+  local flat
+  if down then
+    local place = halve(from, to, function(at) return call('ZRANGE', key, at, at)[1] >= id end)
+    flat = place > 0 and call('ZRANGE', key, max(0, place - limit), place - 1, 'WITHSCORES') or {}
+  else
+    local place = halve(from, to, function(at) return call('ZRANGE', key, at, at)[1] > id end)
+    flat = call('ZRANGE', key, place, place + limit - 1, 'WITHSCORES')
+  end
+  for i = 1, #flat, 2 do
+    local score = tonumber(flat[i + 1])
+    if score >= low and score <= high then
+      answer[#answer + 1] = flat[i]
+      answer[#answer + 1] = flat[i + 1]
+    end
+  end
+  return answer
+end
+
+-- The due time of the first true entry at or behind a place; entries may be stale.
+local length = call('LLEN', READY)
+local function due_at(at)
+  local ids = call('LRANGE', READY, at, at + 9)
+  local records = ids[1] and call('HMGET', JOBS, unpack(ids)) or ids
+  for i = 1, #records do
+    if records[i] and byte(records[i]) % 4 == 0 then return (unpack_struct('<d', records[i], 2)) end
+  end
+  return FOREVER
+end
+
+local from = tonumber(ARGV[6])
+if not from then
+  local place = halve(0, length, function(at) return due_at(at) >= number end)
+  if down then from = max(0, length - place - MARGIN) else from = max(0, place - MARGIN) end
+end
+local ids = down and call('LRANGE', READY, -from - limit, -from - 1) or call('LRANGE', READY, from, from + limit - 1)
+if not ids[1] then return answer end
+if from + limit < length then answer[1] = from + limit end
+local records, runs = call('HMGET', JOBS, unpack(ids)), call('HMGET', RUNNING, unpack(ids))
+for i = 1, #ids do
+  local record = records[i]
+  if record and not runs[i] and byte(record) % 4 == 0 then
+    answer[#answer + 1] = ids[i]
+    answer[#answer + 1] = format('%.0f', unpack_struct('<d', record, 2))
+  end
+end
+return answer

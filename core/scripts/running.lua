@@ -1,0 +1,19 @@
+-- RUNNING: some of the ids that run in a shard.
+-- KEYS: 1 the shard's state; the others' names begin alike, with the same hash tag
+-- ARGV: 1 how many, at most 1,000
+-- Returns {owner, id, run, payloads, ...}
+local call = redis.call
+local state, prefix = call('GET', KEYS[1]), string.sub(KEYS[1], 1, -6)
+local answer = {state and string.sub(state, 74) or ''}
+local flat, ids, runs = call('HSCAN', prefix .. 'running', 0, 'COUNT', ARGV[1])[2], {}, {}
+for i = 1, #flat, 2 do
+  if flat[i] ~= '' and #ids < tonumber(ARGV[1]) then ids[#ids + 1], runs[#runs + 1] = flat[i], flat[i + 1] end
+end
+local records = ids[1] and call('HMGET', prefix .. 'jobs', unpack(ids)) or ids
+for i = 1, #ids do
+  local record, count = records[i], 0
+  if record then count = string.byte(record) >= 8 and select(4, struct.unpack('<di4BI4', record, 2)) or 1 end
+  local at = #answer
+  answer[at + 1], answer[at + 2], answer[at + 3] = ids[i], runs[i], count
+end
+return answer
