@@ -68,11 +68,12 @@ module Seriatim
       end
 
       def open_tcp
-        unless token || Addrinfo.getaddrinfo(@bind, nil, nil, :STREAM).all? { |a| a.ipv4_loopback? || a.ipv6_loopback? }
+        address = Addrinfo.getaddrinfo(@bind, nil, nil, :STREAM).first
+        unless token || address.ipv4_loopback? || address.ipv6_loopback?
           raise UsageError, "--bind #{@bind} is no loopback address: others could reach the dashboard; add --token"
         end
 
-        TCPServer.new(@bind, @port)
+        TCPServer.new(address.ip_address, @port)
       end
 
       # Only this user may connect. What a dead process left behind is in nobody's use.

@@ -1,0 +1,131 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+require "socket"
+
+begin
+  require_relative "support/web_client"
+rescue LoadError
+  return # no rack: apt-get install ruby-rails
+end
+
+RSpec.describe "seriatim web", limit: 120 do
+  include WebClient
+
+  let(:queue) { worker("Web", shards_count: 2) }
+
+  def status(port, bytes) = raw(port, bytes)[%r{\AHTTP/1\.1 (\d+) }, 1].to_i
+  def request(path, *fields) = "GET #{path} HTTP/1.1\r\n#{["Host: localhost", *fields].join("\r\n")}\r\n\r\n"
+
+  it "serves page and API, acts, and ends at TERM and INT" do
+    queue.perform_async([{ id: "a" }])
+    %w[TERM INT].each do |signal|
+      served("--port", "0") do |command, port|
+        http = Net::HTTP.new("127.0.0.1", port)
+        expect(http.get("/").body).to start_with("<!doctype html>")
+        expect(JSON.parse(http.get("/api/v1/stats").body)["by_worker"].keys).to eq(["Web"])
+        fields = { "Content-Type" => "application/json", "Origin" => "http://127.0.0.1:#{port}" }
+        expect(%w[pause resume].map { |word| http.post("/api/web/Web/#{word}", "{}", fields).body }).to eq(['{"count":2}'] * 2)
+        expect(http.post("/api/web/Web/pause", "{}", { **fields, "Origin" => "http://evil.example" }).code).to eq("403")
+        expect(http.head("/api/v1/stats").then { |answer| [answer.code, answer.body] }).to eq(["200", nil])
+        expect(command.stop(signal)).to eq(0)
+      end
+    end
+  end
+
+  it "D2 leaves this machine only with a token" do
+    %w[0.0.0.0 :: 8.8.8.8].each do |address|
+      output, code = Command.run("web", "--bind", address, "--port", "0")
+      expect([code, output]).to match([2, /--bind #{Regexp.escape(address)} is no loopback address.*--token/])
+    end
+    [["--token", ""], ["--port", "70000"], ["extra"], ["--bind", "unix:/tmp/x", "--port", "1"]].each do |words|
+      expect(Command.run("web", *words).last).to eq(2)
+    end
+    served("--bind", "0.0.0.0", "--port", "0", "--token", "right") do |_, port|
+      expect(status(port, request("/api/v1/stats"))).to eq(401)
+      expect(status(port, request("/api/v1/stats", "Authorization: Bearer right"))).to eq(200)
+      expect([status(port, request("/")), status(port, request("/livez"))]).to eq([200, 200])
+    end
+  end
+
+  it "listens on a Unix socket for its user alone, and takes the place of a dead one" do
+    Dir.mktmpdir do |dir|
+      path = File.join(dir, "web")
+      UNIXServer.new(path).close
+      served("--bind", "unix:#{path}") do |command, address|
+        expect([address, File.stat(path).mode & 0o777]).to eq([path, 0o600])
+        answer = UNIXSocket.open(path) { |io| io.write(request("/api/v1/stats")) && io.read }
+        expect(answer).to start_with("HTTP/1.1 200")
+        expect(Command.run("web", "--bind", "unix:#{path}")).to match([/cannot listen on/, 2])
+        expect(command.stop).to eq(0)
+      end
+      expect(File.exist?(path)).to be(false)
+    end
+  end
+
+  it "D2 --read-only changes nothing" do
+    queue.perform_async([{ id: "a" }])
+    served("--port", "0", "--read-only") do |_, port|
+      fields = { "Content-Type" => "application/json", "Sec-Fetch-Site" => "same-origin" }
+      expect(Net::HTTP.new("127.0.0.1", port).post("/api/web/Web/pause", "{}", fields).code).to eq("403")
+      expect(queue.metrics[:paused]).to eq(0)
+    end
+  end
+
+  it "uses what the application configured" do
+    Dir.mktmpdir do |dir|
+      File.write(File.join(dir, "app.rb"), "require 'seriatim'\nSeriatim::Web.configure { |web| web.title = 'Ours' }\n")
+      served("--port", "0", "-r", File.join(dir, "app.rb")) do |_, port|
+        expect(JSON.parse(Net::HTTP.new("127.0.0.1", port).get("/api/web/dashboard").body)["title"]).to eq("Ours")
+      end
+    end
+  end
+
+  it "D6 D11 refuses what is no plain request" do
+    served("--port", "0") do |_, port|
+      {
+        "GET /api/v1/stats HTTP/1.1\r\nHost: evil.example\r\n\r\n" => 403,
+        "GET /api/v1/stats HTTP/1.1\r\n\r\n" => 400,
+        "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n" => 400,
+        "GET / HTTP/1.1\r\nHost : a\r\n\r\n" => 400,
+        "GET / HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n" => 400,
+        "GET / HTTP/1.1\nHost: a\n\n\r\n\r\n" => 400,
+        "GET http://evil.example/ HTTP/1.1\r\nHost: a\r\n\r\n" => 400,
+        "GET / HTTP/2.0\r\nHost: a\r\n\r\n" => 400,
+        "*1\r\n$8\r\nFLUSHALL\r\n\r\n" => 400,
+        "GET /\x00 HTTP/1.1\r\nHost: a\r\n\r\n" => 400,
+        "POST /api/web/Web/pause HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" => 501,
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab" => 400,
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n" => 400,
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1048577\r\n\r\n" => 413,
+        "GET /#{"a" * 20_000} HTTP/1.1\r\nHost: localhost\r\n\r\n" => 431
+      }.each do |bytes, wanted|
+        expect([bytes[0, 60], status(port, bytes)]).to eq([bytes[0, 60], wanted])
+        expect(raw(port, bytes)).to match(/^content-security-policy: default-src 'none'/)
+      end
+      expect(raw(port, request("/api/v1/stats") * 2).scan("HTTP/1.1").size).to eq(1)
+    end
+  end
+
+  it "D9 answers at once beside 300 that are slow, and ends those" do
+    served("--port", "0") do |_, port|
+      slow = Array.new(300) { |i| TCPSocket.new("127.0.0.1", port).tap { |io| io.write(i.even? ? "GET / HTTP/1.1\r\nHost: l" : "") } }
+      10.times do
+        begun = now
+        expect(status(port, request("/api/v1/stats"))).to eq(200)
+        expect(now - begun).to be < 3
+      end
+      ended = eventually(20) { slow.count { |io| io.read_nonblock(1, exception: false) != :wait_readable } == 300 }
+      expect(ended).to be(true)
+      slow.each(&:close)
+    end
+  end
+
+  it "is a 503 without Redis, and waits for it" do
+    Dir.mktmpdir do |dir|
+      served("--port", "0", redis: "unix://#{dir}/none") do |_, port|
+        expect([status(port, request("/readyz")), status(port, request("/"))]).to eq([503, 200])
+      end
+    end
+  end
+end
