@@ -2,10 +2,11 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const PROPERTIES = new Set(["value", "checked", "selected"]); // what a reader changes is no attribute any more
+let born = []; // [made, node] of this drawing, called when all of it is in the page
 const drawn = new WeakMap(); // node -> the description it was last drawn from
 
 /**
- * A description of an element. Attributes: `key` (identity among siblings), `made` (called once with the node), `on` (handlers by
+ * A description of an element. Attributes: `key` (identity among siblings), `made` (called once with the node, when it is in the page), `on` (handlers by
  * event), `style` (properties), the rest by name; false, null and undefined leave an attribute away. Children: texts, numbers, descriptions,
  * nested lists; all that is text becomes a text node and never markup.
  */
@@ -17,6 +18,9 @@ export function h(tag, attributes, ...children) {
 export function render(parent, children) {
   const focused = document.activeElement;
   reconcile(parent, [children].flat(Infinity).filter((child) => child != null && child !== false));
+  const fresh = born;
+  born = [];
+  for (const [made, node] of fresh) made(node);
   if (focused && focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
 }
 
@@ -52,7 +56,7 @@ function update(node, child, namespace) {
   if (before !== child.attributes) updateAttributes(target, before, child.attributes);
   drawn.set(target, child);
   reconcile(target, child.children);
-  if (!node) child.attributes.made?.(target);
+  if (!node && child.attributes.made) born.push([child.attributes.made, target]);
   return target;
 }
 

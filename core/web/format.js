@@ -56,16 +56,14 @@ export const isoTime = (time) => new Date(time * 1000).toISOString();
 /** A text of the API: a string, or {"base64"} for bytes that are no UTF-8. Shown with all that could deceive made visible. */
 export function shown(text) {
   if (text && text.base64 !== undefined) return `base64:${text.base64}`;
-  return String(text ?? "").replace(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, (c) =>
-    c < " " ? String.fromCharCode(0x2400 + c.charCodeAt(0)) : `\\u{${c.charCodeAt(0).toString(16)}}`
-  );
+  return String(text ?? "").replace(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, (c) => `\\u{${c.charCodeAt(0).toString(16)}}`);
 }
 
 /** The same on one line, cut to `limit` characters. */
 export function oneLine(text, limit = 160) {
   const line = shown(text).split("\n");
   const cut = line[0].length > limit ? `${line[0].slice(0, limit)}…` : line[0];
-  return line.length > 1 && cut === line[0] ? `${cut} ␤…` : cut;
+  return line.length > 1 && cut === line[0] ? `${cut} ↵ …` : cut;
 }
 
 /** Percent-encoded for a path or a query, bytes included. */

@@ -2,7 +2,7 @@
 import { address } from "./api.js";
 import { createCharts } from "./charts.js";
 import { h } from "./dom.js";
-import { keyOf, number, shown } from "./format.js";
+import { count as exact, keyOf, number, shown } from "./format.js";
 import { button, empty, figure, icon, lag, link, name, pageHead, queueBadges, section, skeleton, strip } from "./parts.js";
 import { loadDashboard, ratesOf, session, totals } from "./session.js";
 import { createTable } from "./table.js";
@@ -62,7 +62,7 @@ export default function overview({ draw }) {
     const head = h("div", { class: "tools" },
       h("label", { class: "search small" }, icon("filter"), h("input", { type: "search", placeholder: t("overview.filter"), "aria-label": t("overview.filter"), on: { input: filter } })),
       h("label", { class: "select" }, h("select", { "aria-label": t("overview.only"), on: { change: choose } }, Object.keys(SHOWN).map((value) => h("option", { key: value, value }, t(`overview.only.${value}`))))),
-      h("p", { class: "quantity", role: "status" }, rows.length === all.length ? t("overview.count", { n: all.length }) : t("overview.filtered", { n: rows.length, of: all.length })));
+      h("p", { class: "quantity", role: "status" }, rows.length === all.length ? t("overview.count", { n: exact(all.length), count: all.length }) : t("overview.filtered", { n: exact(rows.length), of: exact(all.length) })));
     if (!all.length) return section(t("overview.queues"), null, empty(t("overview.empty"), t("overview.empty.text"), "queue"));
     return section(t("overview.queues"), head, rows.length ? table.view(rows) : empty(t("overview.noMatch"), t("overview.noMatch.text"), "filter", button(t("overview.clear"), clear)));
   }

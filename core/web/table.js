@@ -18,10 +18,9 @@ export function createTable({ label, columns, key, sort, selection, draw }) {
     if (!sort) return rows;
     const { value } = byId[sort.by];
     const way = sort.down ? -1 : 1;
-    const compare = (a, b) => way * compared(value(a), value(b));
     if (table.held && table.body?.matches(":hover, :focus-within")) return inOrder(rows, table.order, key);
     table.held = true;
-    return [...rows].sort(compare);
+    return rows.map((row) => [value(row), row]).sort(([a], [b]) => way * compared(a, b)).map(([, row]) => row);
   }
 
   function sortBy(id) {
@@ -115,7 +114,8 @@ const classOf = (column) => [column.class, column.number && "number", column.wid
 const checkbox = (checked, label, change) =>
   h("label", { class: "check" }, h("input", { type: "checkbox", checked: Boolean(checked), "aria-label": label, on: { change: (event) => change(event.target.checked) } }));
 
-const compared = (a, b) => (typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : (a ?? -1) - (b ?? -1));
+const { compare } = new Intl.Collator(undefined, { numeric: true });
+const compared = (a, b) => (typeof a === "string" ? compare(a, b) : (a ?? -1) - (b ?? -1));
 
 /** The rows as they stood; what is new comes last. */
 function inOrder(rows, order, key) {
