@@ -18,7 +18,7 @@ const measured = (id, field, show) => ({ id, label: t(`queue.${id}`), hint: t(`q
 
 const columns = () => [
   { id: "name", label: t("queue.name"), class: "main", value: (queue) => shown(queue.name), show: (queue) => [link("queue", { name: queue.name }, name(queue.name, 60)), queueBadges(queue)] },
-  { id: "lag", label: t("queue.lag"), hint: t("queue.lag.hint"), number: true, value: (queue) => queue.lag, show: (queue) => lag(queue.lag) },
+  { id: "lag", label: t("queue.lag"), hint: t("queue.lag.hint"), number: true, class: "lag-cell", value: (queue) => queue.lag, show: (queue) => lag(queue.lag) },
   counted("enqueued", ["enqueued", {}]),
   { ...counted("fresh", ["enqueued", { by: "retry_count", order: "desc", from: -1 }]), class: "second" },
   counted("retries", ["enqueued", { by: "retry_count", order: "asc", from: 0 }]),
@@ -42,7 +42,7 @@ function redisFacts(facts) {
 
 export default function overview({ draw }) {
   const charts = createCharts({ ticks: () => session.ticks, draw });
-  const table = createTable({ label: t("overview.queues"), columns: columns(), key: (queue) => keyOf(queue.name), sort: { by: "name", down: false }, draw });
+  const table = createTable({ label: t("overview.queues"), kind: "queues", columns: columns(), key: (queue) => keyOf(queue.name), sort: { by: "name", down: false }, draw });
   let [wanted, only] = ["", "all"];
 
   function figures(sum) {

@@ -4,13 +4,13 @@ import { icon } from "./parts.js";
 import { t } from "./text.js";
 
 const WHOLE = 150; // up to so many rows are all in the page
-const BEYOND = 12; // rows drawn above and below what is in sight
+const BEYOND = 6; // rows drawn above and below what is in sight
 
 /**
  * columns: {id, label, hint, value(row) to sort by, show(row), number, wide, class}; without value a column cannot be sorted.
- * key(row) names a row. sort: {by, down} or none. selection: a Map key -> row, or none.
+ * key(row) names a row. kind: a class of its own. sort: {by, down} or none. selection: a Map key -> row, or none.
  */
-export function createTable({ label, columns, key, sort, selection, draw }) {
+export function createTable({ label, kind = "", columns, key, sort, selection, draw }) {
   const table = { body: null, order: [], active: null, height: 41, held: false };
   const byId = Object.fromEntries(columns.map((column) => [column.id, column]));
 
@@ -99,7 +99,7 @@ export function createTable({ label, columns, key, sort, selection, draw }) {
       if (!table.order.includes(table.active)) table.active = table.order[0];
       const [from, to] = inSight(all.length);
       const everyPicked = selection && rows.length > 0 && rows.every((item) => selection.has(key(item)));
-      return h("div", { class: "table-frame" }, h("table", { "aria-label": label, "aria-rowcount": all.length, on: { keydown: onKey } },
+      return h("div", { class: `table-frame ${kind}` }, h("table", { "aria-label": label, "aria-rowcount": all.length, on: { keydown: onKey } },
         h("thead", {}, h("tr", {},
           selection && h("th", { class: "pick" }, checkbox(everyPicked, t("table.selectAll"), (on) => pickAll(rows, on))),
           columns.map(headCell))),
