@@ -13,6 +13,10 @@ local settings = require "seriatim.settings"
 
 local web = { MAX_BODY = native.web_max_body }
 
+---Why /livez answers 503; nil: this process works, or runs no jobs.
+---@type nil|fun(): string?
+web.stalled = nil
+
 local OPTIONS = { "title", "read_only", "role", "redact", "hosts", "token", "prefix" }
 local ROLES = { viewer = 1, operator = 2, admin = 3 }
 local NOBODY = 0
@@ -159,6 +163,7 @@ end
 
 local function answer(self, request)
   local asked = core_request(self, request)
+  self.settings.stalled = web.stalled and web.stalled()
   local seconds = request.method == "POST" and WRITE_SECONDS or READ_SECONDS
   local status, headers, body = pool.ask(function(connection)
     return connection:call("web", self.settings, asked, self.redact, seconds)

@@ -15,6 +15,7 @@ local settings = require "seriatim.settings"
 local TURN_MS = 60000
 local WATCH = 0.1 -- seconds between the supervisor's looks
 local GUARD = 1 -- seconds between the guard's looks
+local STALLED = 2 -- looks of the guard after which the loop is said to be gone
 local STRIKES = 5 -- looks of the guard without a look of the supervisor's: it is gone
 local BOOT_STRIKES = 60 -- while Redis is asked for the queues
 local HANDED_BACK = 2 -- seconds for handing back what was abandoned
@@ -61,6 +62,7 @@ local function on_guard(premature, self)
 end
 
 function Loop:start()
+  loops.started = self
   self:arm(0)
   errors.must(ngx.timer.every(GUARD, on_guard, self))
 end
@@ -77,6 +79,13 @@ function Loop:guard()
   log.error("crash", "the worker loop is gone; it begins anew")
   self:forget()
   self:arm(0)
+end
+
+---Why this nginx worker runs no jobs now; nil: it does, or it has no loop.
+---@return string?
+function loops.stalled()
+  local loop = loops.started
+  return loop and loop.strikes >= STALLED and "the worker loop is gone" or nil
 end
 
 ---After a crash the node ends as a killed process does: what ran is another node's when its lease is over.

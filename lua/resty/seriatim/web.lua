@@ -1,11 +1,14 @@
 -- The dashboard in an nginx location: content_by_lua_block { require("seriatim.web").serve { ... } }.
 
+local loops = require "resty.seriatim.loop"
 local web = require "seriatim.web"
 
 local PREFIX = "/seriatim"
 local MOST_HEADERS = 100
 
 local serving = {}
+
+web.stalled = loops.stalled
 
 ---nginx wrote a long body to a file.
 local function read_file(path)
