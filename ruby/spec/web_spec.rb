@@ -9,7 +9,7 @@ rescue LoadError
   return # no rack: apt-get install ruby-rails
 end
 
-RSpec.describe "Seriatim::Web" do
+RSpec.describe "Seriatim::Web", :core do
   include WebClient
 
   let(:queue) { worker("Web", shards_count: 2, max_retry_count: 0) { |payloads, _| raise "broken 4711" if payloads.key?("dead") } }

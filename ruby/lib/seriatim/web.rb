@@ -23,14 +23,14 @@ module Seriatim
     READ_SECONDS = 5 # how long an answer waits for Redis
     WRITE_SECONDS = 60 # an action on all ids of a large queue takes its time
     ROLES = { nil => 0, viewer: 1, operator: 2, admin: 3 }.freeze
-    MUTATING = "POST"
+    SETTINGS = { title: "Seriatim", read_only: false, role: nil, redact: nil, hosts: [], token: nil }.freeze
     HEADERS = {
       "content-type" => "application/json", "cache-control" => "no-store", "x-content-type-options" => "nosniff",
       "content-security-policy" => "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " \
                                    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
       "x-frame-options" => "DENY", "referrer-policy" => "no-referrer"
     }.freeze
-    private_constant :MAX_BODY, :READ_SECONDS, :WRITE_SECONDS, :ROLES, :MUTATING, :HEADERS
+    private_constant :MAX_BODY, :READ_SECONDS, :WRITE_SECONDS, :ROLES, :SETTINGS, :HEADERS
 
     class << self
       # Yields the settings of `Seriatim::Web` itself, with which every later {#initialize new} one begins.
@@ -78,14 +78,11 @@ module Seriatim
 
     # @param settings [Hash] title, read_only, role, redact, hosts, token; the rest as `configure` left it
     def initialize(**settings)
-      from = self.class.const_defined?(:MAIN) ? self.class.configured : nil
-      @title = from&.title || "Seriatim"
-      @read_only = from&.read_only || false
-      @role = from&.role
-      @redact = from&.redact
-      @hosts = from&.hosts || []
-      @token = from&.token
-      settings.each { |name, value| set(name, value) }
+      unknown = settings.keys - SETTINGS.keys
+      raise Invalid, "unknown setting #{unknown.join(", ")}; there are #{SETTINGS.keys.join(", ")}" unless unknown.empty?
+
+      base = Web.const_defined?(:MAIN) ? SETTINGS.to_h { |name, _| [name, MAIN.public_send(name)] } : SETTINGS
+      base.merge(settings).each { |name, value| public_send(:"#{name}=", value) }
     end
 
     def title=(text)
@@ -128,18 +125,11 @@ module Seriatim
 
     private
 
-    SETTERS = %i[title read_only role redact hosts token].freeze
-    private_constant :SETTERS
-
-    def set(name, value)
-      raise Invalid, "unknown setting #{name.inspect}; there are #{SETTERS.join(", ")}" unless SETTERS.include?(name)
-
-      public_send(:"#{name}=", value)
-    end
-
     def settings = [@title, @read_only, @hosts, @token, Server.stalled]
 
-    def limit(env) = env["REQUEST_METHOD"] == MUTATING ? WRITE_SECONDS : READ_SECONDS
+    def post?(env) = env["REQUEST_METHOD"] == "POST"
+
+    def limit(env) = post?(env) ? WRITE_SECONDS : READ_SECONDS
 
     # In the order of the native side.
     def request(env)
@@ -157,9 +147,13 @@ module Seriatim
       path.end_with?("/") ? path : "#{path}/"
     end
 
-    # One byte more than allowed is enough for the core to refuse it.
+    # One byte more than allowed is enough for the core to refuse it. A middleware may have read it before.
     def body(env)
-      env["rack.input"]&.read(MAX_BODY + 1) if env["REQUEST_METHOD"] == MUTATING
+      input = env["rack.input"]
+      return unless input && post?(env)
+
+      input.rewind if input.respond_to?(:rewind)
+      input.read(MAX_BODY + 1)
     end
 
     def role_of(env)

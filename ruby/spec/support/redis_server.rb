@@ -62,7 +62,7 @@ class RedisServer
   def wait_until_ready
     200.times do
       return if call("PING") == "PONG"
-    rescue SystemCallError
+    rescue SystemCallError, RuntimeError # not there yet; LOADING
       sleep 0.02
     end
     raise "redis-server does not answer: #{File.read(File.join(folder, "log"))}"
