@@ -7,7 +7,7 @@
 local index, down, low, high = ARGV[2], ARGV[3] == 'down', tonumber(ARGV[4]), tonumber(ARGV[5])
 local limit, number, id = tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9]
 local answer = {-1}
-local MARGIN = 500
+local MARGIN = 100
 
 -- The first place from `from` to `to` of which `is_behind` is true, or `to`.
 local function halve(from, to, is_behind)
@@ -43,10 +43,12 @@ end
 -- The due time of the first true entry at or behind a place; entries may be stale.
 local length = call('LLEN', READY)
 local function due_at(at)
-  local ids = call('LRANGE', READY, at, at + 9)
-  local records = ids[1] and call('HMGET', JOBS, unpack(ids)) or ids
-  for i = 1, #records do
-    if records[i] and byte(records[i]) % 4 == 0 then return (unpack_struct('<d', records[i], 2)) end
+  for size = 2, 20, 18 do
+    local ids = call('LRANGE', READY, at, at + size - 1)
+    local records = ids[1] and call('HMGET', JOBS, unpack(ids)) or ids
+    for i = 1, #records do
+      if records[i] and byte(records[i]) % 4 == 0 then return (unpack_struct('<d', records[i], 2)) end
+    end
   end
   return FOREVER
 end

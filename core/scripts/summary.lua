@@ -2,14 +2,13 @@
 -- KEYS: 1 the shard's state; the others' names begin alike, with the same hash tag
 -- ARGV: 1 generation
 -- Returns {now, waiting, retries, busy, parked, dead, delayed, processed, failed, refused, paused, lag, owner}, or {now} of a
---   shard that was never used. delayed: waiting ids that never failed and are not due; with more than 100 that failed it
+--   shard that was never used. delayed: waiting ids that never failed and are not due; with more than 10 that failed it
 --   may say too few. Error replies: GENERATION n
-local call = redis.call
+local call, min, max = redis.call, math.min, math.max
 local clock, state = call('TIME'), call('GET', KEYS[1])
 local now = clock[1] * 1000000 + clock[2]
 local prefix = string.sub(KEYS[1], 1, -6)
-local function whole(number) return string.format('%.0f', number) end
-if not state then return {whole(now)} end
+if not state then return {now} end
 
 local generation, _, _, _, _, _, processed, failed, refused, flags = struct.unpack('<dddddddddB', state)
 if generation ~= tonumber(ARGV[1]) then return redis.error_reply(string.format('GENERATION %.0f', generation)) end
@@ -24,23 +23,25 @@ local soon, delayed = 9e15, 0
 local function head(kind)
   local found = call('ZRANGE', prefix .. kind, 0, 0, 'WITHSCORES')
   if not found[1] then return end
-  soon = math.min(soon, tonumber(found[2]))
-  delayed = delayed + call('ZCOUNT', prefix .. kind, '(' .. whole(now), '+inf')
+  soon = min(soon, tonumber(found[2]))
+  delayed = delayed + call('ZCOUNT', prefix .. kind, string.format('(%.0f', now), '+inf')
 end
 
 -- The head of the ready list is nearly sorted, and its entries may be stale.
 local function ready_head()
-  for from = 0, 500, 20 do
-    local ids = call('LRANGE', prefix .. 'ready', from, from + 19)
+  local from, size = 0, 4
+  while from < 500 do
+    local ids = call('LRANGE', prefix .. 'ready', from, from + size - 1)
     if not ids[1] then return end
+    from, size = from + size, 50
     local records, best = call('HMGET', prefix .. 'jobs', unpack(ids)), 9e15
     local runs = busy > 0 and call('HMGET', prefix .. 'running', unpack(ids)) or {}
     for i = 1, #ids do
       local record = records[i]
-      if record and not runs[i] and string.byte(record) % 4 == 0 then best = math.min(best, (struct.unpack('<d', record, 2))) end
+      if record and not runs[i] and string.byte(record) % 4 == 0 then best = min(best, (struct.unpack('<d', record, 2))) end
     end
     if best < 9e15 then
-      soon = math.min(soon, best)
+      soon = min(soon, best)
       return
     end
   end
@@ -55,13 +56,13 @@ end
 -- Ids that failed and wait for their back-off are not delayed.
 if delayed > 0 and retries > 0 then
   local later = retries
-  if retries <= 100 then
+  if retries <= 10 then
     later = 0
     local scores = call('ZMSCORE', prefix .. 'due', unpack(call('ZRANGE', prefix .. 'retry', 0, -1)))
     for i = 1, #scores do if scores[i] and tonumber(scores[i]) > now then later = later + 1 end end
   end
-  delayed = math.max(0, delayed - later)
+  delayed = max(0, delayed - later)
 end
 
-return {whole(now), jobs - busy - parked + behind, retries, busy, parked, call('HLEN', prefix .. 'dead'), delayed,
-  whole(processed), whole(failed), whole(refused), flags % 2, whole(math.max(0, now - soon)), string.sub(state, 74)}
+return {now, jobs - busy - parked + behind, retries, busy, parked, call('HLEN', prefix .. 'dead'), delayed,
+  processed, failed, refused, flags % 2, max(0, now - soon), string.sub(state, 74)}

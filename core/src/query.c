@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define QUERY_READY_SLICE 250
+#define QUERY_PAGE_SLICE 120
 #define QUERY_SPARE 4096 /* candidates beyond the limit before they are cut */
 
 /* What a request asks for: srt_request.kind. From QUERY_FETCH_IDS on: records of kind - QUERY_FETCH_IDS ids. */
@@ -190,7 +191,7 @@ static int query_ask(seriatim_client *c, query_state *q, int part, unsigned shar
     }
     srt_request_arg(r, pages && cursor == query_start ? "" : cursor, pages && cursor == query_start ? 0 : len);
     if (lists)
-        srt_request_int(r, part == QUERY_LIST_READY ? QUERY_READY_SLICE : (int64_t)q->limit);
+        srt_request_int(r, part != QUERY_LIST_READY ? (int64_t)q->limit : pages ? QUERY_PAGE_SLICE : QUERY_READY_SLICE);
     if (pages) {
         srt_request_int(r, q->after.key);
         srt_request_arg(r, q->after.id, q->after.len);

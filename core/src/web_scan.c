@@ -388,7 +388,7 @@ srt_web_scan *srt_web_scan_new(srt_web *w, int what)
     scan->limit = SRT_WEB_ROWS;
     scan->range.low = -SRT_FOREVER;
     scan->range.high = SRT_FOREVER;
-    scan->slice = what == SRT_SCAN_ERRORS ? 100 : 500;
+    scan->slice = what == SRT_SCAN_ERRORS ? 100 : 250;
     w->found = scan;
     return scan;
 }
