@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from http import HTTPStatus
 from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any, Final
 from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
@@ -72,8 +73,13 @@ class Exchange(WSGIRequestHandler):
         return str(self.client_address[0])
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """The message tells what came, which is not to be told."""
+        self._refuse(code, HTTPStatus(code).phrase)
+
+    def _refuse(self, code: int, text: str) -> None:
         """As the application answers."""
-        status, headers, body = refusal(code, message or "bad request")
+        self.request_version = "HTTP/1.1"  # without one there would be no headers
+        status, headers, body = refusal(code, text)
         self.send_response_only(status)
         for name, value in [*headers, ("Content-Length", str(len(body))), ("Connection", "close")]:
             self.send_header(name, value)
@@ -87,20 +93,21 @@ class Exchange(WSGIRequestHandler):
         """The body; None: what came is no request, and has been answered."""
         self.raw_requestline = self.rfile.readline(65_537)
         if len(self.raw_requestline) > 65_536:
-            self.requestline, self.request_version, self.command = "", "HTTP/1.1", ""
-            self.send_error(414, "the address is too long")
+            self._refuse(414, "the address is too long")
         elif self.raw_requestline and self.parse_request():
-            return self._read_body()
+            if self.request_version != "HTTP/0.9":
+                return self._read_body()
+            self._refuse(400, "HTTP/0.9 is not supported")
         return None
 
     def _read_body(self) -> bytes | None:
         announced = self.headers.get("content-length", "0")
         if "transfer-encoding" in self.headers:
-            self.send_error(501, "Transfer-Encoding is not supported")
+            self._refuse(501, "Transfer-Encoding is not supported")
         elif not (announced.isascii() and announced.isdigit()):
-            self.send_error(400, "Content-Length is no number")
+            self._refuse(400, "Content-Length is no number")
         elif len(announced) > 9 or int(announced) > MAX_BODY:
-            self.send_error(413, f"the body is longer than {MAX_BODY} bytes")
+            self._refuse(413, f"the body is longer than {MAX_BODY} bytes")
         else:
             return self.rfile.read(int(announced))
         return None

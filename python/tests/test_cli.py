@@ -105,7 +105,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["-t", "nan"], "invalid argument: -t nan"),
     (["--log-format", "xml"], "invalid argument: --log-format xml"),
     (["reshard", "q", "7"], "later release"),
-    (["web"], "later release"),
+    (["web", "--bind", "0.0.0.0"], "--token"),
     (["push", "q"], r"usage: seriatim push QUEUE ID \[PAYLOAD\]"),
     (["push", "q", "1", "paid"], "not valid JSON"),
     (["explain", "nowhere", "1"], 'unknown queue "nowhere"'),
