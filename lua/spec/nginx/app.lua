@@ -147,4 +147,14 @@ function app.figures()
   ngx.say(require("seriatim.native").dump({ later = seriatim.later(), stats = seriatim.stats(), pid = ngx.worker.pid() }, "it"))
 end
 
+---Of the dashboard at /seriatim: a role by a header field, which an application would take from its session.
+app.web = {
+  role = function(request)
+    ngx.sleep(0) -- as one that asks a session store
+    return request.headers["x-role"] or "admin"
+  end,
+  redact = function(_, _, text) return (text:gsub("SECRET%-%d", "*")) end,
+  hosts = { "127.0.0.1", "jobs.example" },
+}
+
 return app

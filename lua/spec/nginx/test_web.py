@@ -1,0 +1,228 @@
+"""The dashboard in an nginx location: every route, its prefix, who may, redaction, a broken Redis, one load beside pushes."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from conftest import LUA, PATIENCE, Nginx, Redis, wait_until
+
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'"
+)
+OWN = {"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin"}
+QUERY = "?id=late&q=late&queue=Count&span=1h&part=dead&by=id"  # what a route may need beside its path
+LIST = (
+    'for _, r in ipairs(require("seriatim.native").web_routes()) do '
+    'print(r.method .. " " .. r.pattern .. " " .. r.role .. " " .. tostring(r.mutates)) end'
+)
+
+
+class Route(NamedTuple):
+    method: str
+    pattern: str
+    role: int
+    mutates: bool
+
+    @property
+    def path(self) -> str:
+        path = re.sub(r":(worker|queue)", "Count", self.pattern)
+        return "/seriatim" + path.replace(":fingerprint", "0123456789abcdef")
+
+
+def routes() -> list[Route]:
+    environment = {"LUA_PATH": f"{LUA}/?.lua;;", "LUA_CPATH": f"{LUA}/lib/5.1/?.so;;", "PATH": "/usr/bin:/bin"}
+    said = subprocess.run(["luajit", "-e", LIST], env=environment, check=True, capture_output=True, text=True).stdout
+    rows = [line.split(" ") for line in said.splitlines()]
+    return [Route(method, pattern, int(role), mutates == "true") for method, pattern, role, mutates in rows]
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def ask(nginx: Nginx, method: str, path: str, headers: dict[str, str] | None = None, body: bytes | None = None) -> Answer:
+    connection = http.client.HTTPConnection("127.0.0.1", nginx.port, timeout=PATIENCE)
+    connection.request(method, path, body, headers or {})
+    response = connection.getresponse()
+    answer = Answer(response.status, response.headers, response.read())
+    connection.close()
+    return answer
+
+
+def get(nginx: Nginx, path: str, **headers: str) -> Answer:
+    return safe(ask(nginx, "GET", path, {name.replace("_", "-"): value for name, value in headers.items()}))
+
+
+def post(nginx: Nginx, path: str, body: Any = None, headers: dict[str, str] = OWN) -> Answer:
+    return safe(ask(nginx, "POST", path, headers, json.dumps(body or {}).encode()))
+
+
+def safe(answer: Answer) -> Answer:
+    assert answer.headers["Content-Security-Policy"] == CSP
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["X-Frame-Options"] == "DENY"
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    return answer
+
+
+@pytest.fixture
+def filled(nginx: Nginx) -> Iterator[Nginx]:
+    """One id of Count that waits for its time, with a secret; ids that wait in a paused queue."""
+    assert post(nginx, "/seriatim/api/web/Count/pause").json()["count"] == 8
+    for name in ("late", "a"):
+        assert nginx.get("/content", id=name, payload="SECRET-1") == (200, "ok")
+    yield nginx
+
+
+def figures(nginx: Nginx) -> dict[str, Any]:
+    (row,) = [row for row in get(nginx, "/seriatim/api/web/dashboard").json()["queues"] if row["name"] == "Count"]
+    return {name: row[name] for name in ("enqueued", "retries", "dead", "parked", "paused")}
+
+
+def test_the_page_and_its_files_at_both_prefixes(nginx: Nginx) -> None:
+    moved = get(nginx, "/seriatim")
+    assert (moved.status, moved.headers["Location"].endswith("/seriatim/")) == (308, True)
+    for prefix in ("/seriatim/", "/admin/jobs/"):
+        for path in (prefix, prefix + "queues/Count"):
+            page = get(nginx, path)
+            assert (page.status, page.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+            files = re.findall(r'(?:src|href)="([^"]+)"', page.body.decode())
+            assert files and all(file.startswith("../" * (path.count("/") - prefix.count("/")) + "assets/") for file in files)
+            for file in files:
+                answer = get(nginx, prefix + file[file.index("assets/") :])
+                assert (answer.status, answer.headers["Cache-Control"]) == (200, "public, max-age=86400")
+                assert int(answer.headers["Content-Length"]) == len(answer.body) > 0
+    assert get(nginx, "/admin/jobs/api/web/dashboard").json()["title"] == "Ours"
+    unknown = get(nginx, "/seriatim/api/nothing")
+    assert (unknown.status, unknown.json()) == (404, {"error": "not found"})
+    assert get(nginx, "/%73eriatim/api/v1/stats").status == 404
+
+
+def test_every_route_that_reads(filled: Nginx) -> None:
+    before = figures(filled)
+    read = [route for route in routes() if not route.mutates]
+    assert len(read) >= 13
+    for route in read:
+        answer = get(filled, route.path + QUERY)
+        assert (route.pattern, answer.status, answer.headers["Cache-Control"]) == (route.pattern, 200, "no-store")
+        assert b"SECRET" not in answer.body
+        head = safe(ask(filled, "HEAD", route.path + QUERY))
+        assert (route.pattern, head.status, head.body) == (route.pattern, 200, b"")
+    assert figures(filled) == before
+    records = get(filled, "/seriatim/api/web/Count/range_by_id").json()
+    assert [(record["id"], record["payloads"][0][0]) for record in records] == [("a", '"*"'), ("late", '"*"')]
+    stats = get(filled, "/seriatim/api/v1/stats").json()
+    assert (stats["total"]["length"], set(stats["by_worker"]["Count"])) == (2, {"length", "morgue_length", "lag"})
+
+
+def test_actions_and_what_came_of_them(filled: Nginx) -> None:
+    base = "/seriatim/api/web/Count/"
+    assert post(filled, base + "park", {"ids": ["a", "none"]}).json() == {"count": 1}
+    assert figures(filled)["parked"] == 1
+    assert post(filled, base + "unpark", {"ids": ["a"]}).json() == {"count": 1}
+    assert post(filled, base + "delete", {"ids": ["late"]}).json() == {"count": 1}
+    assert post(filled, base + "resume").json() == {"count": 8}
+    wait_until(lambda: filled.lines(), "the run")
+    assert get(filled, "/seriatim/api/web/None/range_by_id").status == post(filled, "/seriatim/api/web/None/pause").status == 404
+    assert get(filled, base + "range_by_perform_in?min=x").status == 400
+
+
+def test_d2_d5_d6_who_may_change_what(filled: Nginx) -> None:
+    before = figures(filled)
+    foreign: list[dict[str, str]] = [
+        {**OWN, "Sec-Fetch-Site": "cross-site"}, {"Content-Type": "application/json"}, {**OWN, "Content-Type": "text/plain"},
+        {"Content-Type": "application/json", "Origin": "http://evil.example"}, {**OWN, "Host": "evil.example"},
+    ]
+    for route in routes():
+        for number, role in enumerate(("viewer", "operator"), 1):
+            if number < route.role:
+                assert post(filled, route.path, headers={**OWN, "X-Role": role}).status == 403
+        if route.mutates:
+            assert [post(filled, route.path, headers=fields).status for fields in foreign] == [403] * len(foreign)
+            assert get(filled, route.path).status == 405
+    assert get(filled, "/seriatim/api/v1/stats", Host="evil.example").status == 403
+    assert get(filled, "/seriatim/api/v1/stats", Host="jobs.example:81").status == 200
+    assert get(filled, "/seriatim/api/v1/stats", X_Role="root").status == 500
+    assert "role's result must be viewer, operator, admin or nil" in filled.log()
+    own = {"Content-Type": "application/json", "Origin": f"http://127.0.0.1:{filled.port}"}
+    assert post(filled, "/seriatim/api/web/Count/pause", headers=own).status == 200
+    assert figures(filled) == before
+
+
+def test_d4_d8_nothing_is_repeated_or_injected(filled: Nginx) -> None:
+    coded = "xss%22%3E%3Cscript%3Ealert(1)%3C/script%3E"
+    for path in (f"/{coded}", f"/api/{coded}", f"/api/web/{coded}/range_by_id", f"/api/v1/stats?{coded}={coded}", f"/assets/1/{coded}"):
+        answer = get(filled, "/seriatim" + path, Referer="http://xss/", X_Forwarded_Host="xss")
+        assert b"xss" not in answer.body and "xss" not in str(answer.headers)
+    evil = "\r\n*1\r\n$8\r\nFLUSHALL\r\n"
+    assert filled.get("/content", id=evil, payload="") == (200, "ok")
+    assert post(filled, "/seriatim/api/web/Count/delete", {"ids": [evil, "+", "-"]}).json() == {"count": 1}
+    assert figures(filled)["enqueued"] == 2
+
+
+def test_long_bodies(filled: Nginx) -> None:
+    ids = ["x" * 1000] * 900
+    assert post(filled, "/seriatim/api/web/Count/delete", {"ids": ids}).json() == {"count": 0}
+    assert ask(filled, "POST", "/seriatim/api/web/Count/delete", OWN, b"x" * 1048577).status == 413
+
+
+def test_health_and_metrics(filled: Nginx) -> None:
+    assert get(filled, "/seriatim/livez").status == get(filled, "/seriatim/readyz").status == 200
+    assert b'seriatim_ready{queue="Count"} 2' in get(filled, "/seriatim/metrics").body
+
+
+def test_f15_a_broken_redis_is_a_503(folder: Path, server: Redis) -> None:
+    other = Redis(folder, "other")
+    nginx = Nginx(folder, server, {"redis": f"unix://{other.path}"}).start()
+    try:
+        assert get(nginx, "/seriatim/api/v1/stats").status == 200
+        other.stop()
+        began = time.monotonic()
+        answer = get(nginx, "/seriatim/api/v1/stats")
+        assert (answer.status, "Redis" in answer.json()["error"], time.monotonic() - began < 15) == (503, True, True)
+        assert get(nginx, "/seriatim/readyz").status == 503
+        assert get(nginx, "/seriatim/").status == get(nginx, "/seriatim/livez").status == 200
+        other.start()
+        wait_until(lambda: get(nginx, "/seriatim/api/v1/stats").status == 200, "Redis")
+    finally:
+        nginx.end()
+        other.stop()
+
+
+def test_many_readers_take_no_connection_from_pushes(filled: Nginx) -> None:
+    with ThreadPoolExecutor(20) as pool:
+        reads = [pool.submit(get, filled, "/seriatim/api/web/dashboard") for _ in range(200)]
+        for number in range(50):
+            assert filled.get("/content", id="x", payload=str(number)) == (200, "ok")
+        assert {read.result().status for read in reads} == {200}
+    names = [client["name"] for client in filled.journal.client.client_list()]
+    assert names.count("seriatim-client") <= 2 * (5 + 2)
+
+
+def test_a_reload_during_requests(filled: Nginx) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        reads = [pool.submit(get, filled, "/seriatim/api/v1/stats") for _ in range(100)]
+        filled.signal(signal.SIGHUP)
+        statuses = []
+        for read in reads:
+            try:
+                statuses.append(read.result().status)
+            except ConnectionError:
+                continue  # accepted by a worker that ends
+        assert set(statuses) == {200}
