@@ -42,7 +42,7 @@ def settings(redis: RedisServer) -> Iterator[None]:
     seriatim.reset_settings()
     seriatim.redis = redis.url
     seriatim.poll_interval = 0.2
-    seriatim.lease_time = 2
+    seriatim.lease_time = 5
     yield
     stop_servers()
     seriatim.reset_settings()

@@ -105,7 +105,7 @@ def test_a_def_that_returns_a_coroutine_is_awaited() -> None:
     recorder.perform = lambda self, payloads_by_id: inner()
     serve(recorder)
     recorder.perform_async([{"id": 1}])
-    assert done.get(timeout=10) == "awaited"
+    assert done.get(timeout=60) == "awaited"
     eventually(lambda: recorder.metrics["processed"] == 1)
 
 
@@ -132,13 +132,13 @@ def test_batch_outcomes_and_hooks_of_async_workers() -> None:
     eventually(lambda: recorder.metrics["length"] == 2)
     records = recorder.queries.fetch(["a", "b", "c"])
     assert [(record["id"], record["error"]) for record in records] == [("a", "only a"), ("c", "the rest")]
-    assert records[0]["perform_in"] == pytest.approx(time.time() + 60, abs=5)
+    assert records[0]["perform_in"] == pytest.approx(time.time() + 60, abs=30)
 
     recorder.max_retry_count = 0
     dying = worker("Dying", body, max_retry_count=0, **members)
     serve(dying)
     dying.perform_async([{"id": "a"}, {"id": "b"}])
-    assert [job["error"] for job in told.get(timeout=10)] == ["only a"]
+    assert [job["error"] for job in told.get(timeout=60)] == ["only a"]
 
 
 def test_f12_payloads_of_another_codec_and_unreadable_ones() -> None:
@@ -151,7 +151,7 @@ def test_f12_payloads_of_another_codec_and_unreadable_ones() -> None:
     coded = worker("Coded", body)
     raw.perform_async([{"id": 1, "payload": b'{"a":1}'}, {"id": 2, "payload": b"{"}])
     serve(coded)
-    assert seen.get(timeout=10) == {"1": [{"a": 1}]}
+    assert seen.get(timeout=60) == {"1": [{"a": 1}]}
     dead = eventually(lambda: coded.queries.morgue_fetch([2]))[0]
     assert dead["payloads"][0][0] == b"{" and "undecodable payload" in dead["error"]
 
@@ -188,9 +188,9 @@ def test_f21_stop_waits_for_tasks_and_hands_back_what_is_not_ended_in_time() -> 
     server = serve(recorder, threads=5)
     eventually(lambda: server.stats()["running"] == 2)
     began = time.monotonic()
-    assert server.stop(1) is False
-    assert time.monotonic() - began < 15
-    assert cancelled.get(timeout=1) == "slow"
+    assert server.stop(5) is False
+    assert time.monotonic() - began < 25  # the slow one takes 30
+    assert cancelled.get(timeout=60) == "slow"
     [record] = recorder.queries.fetch(["quick", "slow"])
     assert record["id"] == "slow" and record["retry_count"] == -1 and "error" not in record
     assert recorder.metrics["processed"] == 1

@@ -317,7 +317,7 @@ def test_f9_f19_a_child_forked_in_a_job_has_no_outcome_to_give(leave: Callable[[
     def perform(payloads_by_id: Any, batch: Any) -> None:
         child = os.fork()
         if child == 0:
-            signal.alarm(20)
+            signal.alarm(100)
             leave()
             return
         (tmp_path / "code").write_text(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))

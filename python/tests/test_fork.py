@@ -6,7 +6,6 @@ import asyncio
 import multiprocessing
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -24,7 +23,7 @@ import pytest
 import seriatim
 from seriatim import _pool
 from support.jobs import eventually, runs, serve, worker
-from support.redis_server import RedisServer
+from support.redis_server import RedisServer, free_ports
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ def child(function: Callable[[], object]) -> int:
     if pid:
         return pid
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.alarm(60)
+    signal.alarm(120)
     code = 1
     try:
         code = 0 if function() else 2
@@ -176,7 +175,7 @@ def test_f19_a_pool_of_processes(recorder: Any) -> None:
     recorder.perform_async([{"id": "parent"}])
     with multiprocessing.get_context("fork").Pool(2) as pool:
         pushed = [pool.apply_async(push_some, (Spawned, f"pool{place}")) for place in range(6)]
-        assert all(result.get(60) for result in pushed)
+        assert all(result.get(120) for result in pushed)
     assert recorder.metrics["length"] == 121
 
 
@@ -207,7 +206,7 @@ def live(place):
         time.sleep(0.01)
     assert mine.stop()
 
-seriatim.lease_time = 5
+seriatim.lease_time = 10
 server = seriatim.Server(workers=[Busy], threads=3).start()
 ended = threading.Event()
 threads = [threading.Thread(target=push, args=(place,)) for place in range(3)]
@@ -238,7 +237,7 @@ def test_f19_children_of_a_loaded_server_live_and_end_as_programs_do() -> None:
     count = 200 if os.environ.get("SOAK") else 8
     environment = {**os.environ, "REDIS_URL": seriatim.redis_url()}
     command = [sys.executable, "-c", LOADED, str(count)]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=110)
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines()[-1] == f"{{5}} 0 0 {5 * count}", ended.stdout + ended.stderr
 
@@ -267,8 +266,7 @@ def app(environ, start_response):
 @contextmanager
 def gunicorn(folder: Path, url: str) -> Iterator[str]:
     """Two preloaded workers with four threads each; gives the address."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
+    (port,) = free_ports(1)
     (folder / "shop.py").write_text(SHOP)
     words = ["--preload", "--workers", "2", "--threads", "4", "--bind", f"127.0.0.1:{port}", "shop:app"]
     environment = {**os.environ, "REDIS_URL": url}
@@ -280,7 +278,7 @@ def gunicorn(folder: Path, url: str) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/"
     finally:
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
 
 def test_f19_gunicorn_with_preload(recorder: Any, redis: RedisServer, tmp_path: Path) -> None:
@@ -288,7 +286,7 @@ def test_f19_gunicorn_with_preload(recorder: Any, redis: RedisServer, tmp_path: 
     count = 5000 if os.environ.get("SOAK") else 400
 
     def ask(number: int) -> tuple[str, bool]:
-        with urllib.request.urlopen(f"{address}?job{number}", timeout=30) as answer:
+        with urllib.request.urlopen(f"{address}?job{number}", timeout=60) as answer:
             pid, *rest = answer.read().decode().split()
         return pid, rest == ["1", f"job{number}", f"job{number}"]
 

@@ -149,7 +149,7 @@ def test_lk_a_32_client_middlewares_may_add_what_the_job_sees() -> None:
     tracing = worker("Tracing", lambda payloads, batch: seen.put(batch.contexts(1)))
     assert tracing.perform_async([{"id": 1}]).added == 1
     serve(tracing)
-    assert seen.get(timeout=10) == [{"trace": "Tracing-1"}]
+    assert seen.get(timeout=60) == [{"trace": "Tracing-1"}]
 
 
 def test_lk_a_32_not_continuing_prevents_the_write() -> None:

@@ -14,9 +14,10 @@ import pytest
 
 import seriatim
 from seriatim import _native
+from support.jobs import eventually
 from support.native import NAMESPACE, link, push, queue_settings, row, runner, take
 from support.redis_server import RedisServer
-from test_native_link import Interruption, Use, in_child, on_usr1, raise_interruption, signalled_after
+from test_native_link import SOON, Interruption, Use, in_child, on_usr1, raise_interruption, signalled_after
 
 
 def metrics(redis: RedisServer) -> dict[str, Any]:
@@ -27,11 +28,7 @@ def metrics(redis: RedisServer) -> dict[str, Any]:
 
 
 def settled(redis: RedisServer, field: str, count: int) -> bool:
-    for _ in range(500):
-        if metrics(redis)[field] == count:
-            return True
-        time.sleep(0.02)
-    return False
+    return eventually(lambda: bool(metrics(redis)[field] == count))
 
 
 def test_round_trip(redis: RedisServer) -> None:
@@ -57,14 +54,14 @@ def test_round_trip(redis: RedisServer) -> None:
 
 def test_extend(redis: RedisServer) -> None:
     settings = queue_settings()
-    settings = (*settings[:7], 0.5, *settings[8:])
+    settings = (*settings[:7], 2.0, *settings[8:])
     push(redis, row(b"a", 1), settings=settings)
     with runner(redis, settings) as node:
         delivery = take(node)
         delivery.extend(0, 60)
         with pytest.raises(TypeError):
             delivery.extend(0, "1")  # type: ignore[arg-type]
-        for _ in range(10):
+        for _ in range(25):
             node.pulse()
             assert node.take(0, 0.1) is None  # else its time would be over, and it would come again
         delivery.done_all()
@@ -147,7 +144,7 @@ def test_waits(redis: RedisServer) -> None:
         node.clear(0)
         begun = time.monotonic()
         assert node.take(0, seconds=0.2) is None
-        assert 0.18 < time.monotonic() - begun < 5
+        assert 0.18 < time.monotonic() - begun < SOON
         timer = threading.Timer(0.1, push, (redis, row(b"a")))
         timer.start()
         delivery = node.take(0)
@@ -161,7 +158,7 @@ def test_as_an_event_loop_takes(redis: RedisServer) -> None:
         push(redis, row(b"a"))
         delivery = None
         while delivery is None:
-            assert select.select([node.fileno(0)], [], [], 10)[0]
+            assert select.select([node.fileno(0)], [], [], 60)[0]
             node.clear(0)
             delivery = node.take(0, 0)
         assert delivery.payloads_by_id() == {"a": [None]}
@@ -170,7 +167,7 @@ def test_as_an_event_loop_takes(redis: RedisServer) -> None:
 def test_groups_and_candidates(redis: RedisServer) -> None:
     settings = queue_settings(shards=2)
     push(redis, *(row(b"%d" % i) for i in range(20)), settings=settings)
-    node = _native.Runner(redis.url, NAMESPACE, "test", os.urandom(8).hex(), "", 2000, 100, 2, 0)
+    node = _native.Runner(redis.url, NAMESPACE, "test", os.urandom(8).hex(), "", 10_000, 100, 2, 0)
     worker = node.worker(settings)
     assert [node.group(0, [(worker, 0)]), node.group(0, [(worker, 1)])] == [0, 1]
     node.start()
@@ -178,11 +175,7 @@ def test_groups_and_candidates(redis: RedisServer) -> None:
         node.group(0, [(worker, 1)])
     try:
         for group in (0, 1):
-            for _ in range(500):
-                candidates = node.candidates(group, 10)
-                if candidates:
-                    break
-                time.sleep(0.02)
+            candidates = eventually(lambda: node.candidates(group, 10))  # noqa: B023
             (found, shard, lag, size), *rest = candidates
             assert (found, shard, rest) == (worker, group, []) and lag >= 0 and size > 0
             assert node.take_from(group, worker, 1 - group) is None
@@ -242,7 +235,7 @@ def test_close_while_threads_wait(redis: RedisServer) -> None:
             time.sleep(0.01)
             node.close()
             for thread in threads:
-                thread.join(10)
+                thread.join(60)
             node.close()
             with pytest.raises(seriatim.Closed, match="closed"):
                 node.take(0, 0)
@@ -272,10 +265,10 @@ def test_a_delivery_of_a_closed_runner(redis: RedisServer) -> None:
 def test_a_handler_that_raises_ends_the_wait(redis: RedisServer) -> None:
     with runner(redis) as node:
         node.take(0, 0.2)
-        with on_usr1(raise_interruption), signalled_after(0.2):
-            with pytest.raises(Interruption) as caught:
+        with on_usr1(raise_interruption):
+            with pytest.raises(Interruption) as caught, signalled_after(0.2):
                 node.take(0)
-            assert time.monotonic() - caught.value.args[0] < 3
+            assert time.monotonic() - caught.value.args[0] < SOON
         push(redis, row(b"a"))
         assert take(node).payloads_by_id() == {"a": [None]}
 
@@ -297,7 +290,7 @@ def test_a_collected_delivery_is_settled_and_keeps_its_runner(redis: RedisServer
         delivery.settle()
         assert settled(redis, "processed", 2)
     push(redis, row(b"c", 3))
-    node = _native.Runner(redis.url, NAMESPACE, "test", os.urandom(8).hex(), "", 2000, 100, 4, 0)
+    node = _native.Runner(redis.url, NAMESPACE, "test", os.urandom(8).hex(), "", 10_000, 100, 4, 0)
     node.worker(queue_settings())
     node.start()
     delivery = take(node)
@@ -358,18 +351,22 @@ def test_many_threads_take(redis: RedisServer) -> None:
 
 def test_the_waiting_leaves_the_interpreter_to_others(redis: RedisServer) -> None:
     with runner(redis) as node:
-        waiter = threading.Thread(target=node.take, args=(0, 0.5))
-        waiter.start()
-        begun, turns = time.monotonic(), 0
-        while waiter.is_alive():
-            turns += 1
-            time.sleep(0.01)
-        assert turns > 5 and time.monotonic() - begun < 15
+        assert any(turns_while_one_takes(node) > 5 for _ in range(10))  # a machine may be busy with other things
+
+
+def turns_while_one_takes(node: _native.Runner) -> int:
+    waiter = threading.Thread(target=node.take, args=(0, 0.5))
+    waiter.start()
+    turns = 0
+    while waiter.is_alive():
+        turns += 1
+        time.sleep(0.01)
+    return turns
 
 
 def test_the_runner_s_thread_takes_no_signal(redis: RedisServer) -> None:
     seen: list[int] = []
     with runner(redis), on_usr1(lambda number, frame: seen.append(number)):
         os.kill(os.getpid(), signal.SIGUSR1)
-        time.sleep(0.05)
+        eventually(lambda: seen)
     assert seen == [signal.SIGUSR1]

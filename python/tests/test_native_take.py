@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 import seriatim
+from support.jobs import eventually
 from support.native import link, push, queue_settings, row, runner, take
 from support.redis_server import RedisServer
 
@@ -14,12 +13,12 @@ from support.redis_server import RedisServer
 def processed(redis: RedisServer, count: int) -> bool:
     one = link(redis)
     queue = one.queue(queue_settings())
-    for _ in range(500):
+
+    def is_so() -> bool:
         one.metrics(queue)
-        if one.drive(10)["processed"] == count:
-            return True
-        time.sleep(0.02)
-    return False
+        return bool(one.drive(30)["processed"] == count)
+
+    return eventually(is_so)
 
 
 def test_settles_before_it_takes(redis: RedisServer) -> None:

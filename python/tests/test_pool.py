@@ -90,7 +90,7 @@ def test_f20_ctrl_c_resets_the_connection_and_gives_it_back(recorder: Any, redis
             with pytest.raises(KeyboardInterrupt):
                 interrupt(0.1, signal.SIGINT)
                 recorder.perform_async([{"id": "never", "payload": time.monotonic()}])
-            assert time.monotonic() - begun < 10
+            assert time.monotonic() - begun < 25  # an answer is waited for 30
     finally:
         redis.call("CLIENT", "UNPAUSE")
     pool = _pool.current()
@@ -170,7 +170,7 @@ def test_other_threads_run_while_one_waits(recorder: Any) -> None:
         begun = time.monotonic()
         for _ in range(20):
             time.sleep(0.005)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 12  # the wait takes 15
 
 
 def test_many_threads_over_few_connections(recorder: Any, redis: RedisServer) -> None:

@@ -14,15 +14,7 @@ import pytest
 
 import seriatim
 from support.jobs import eventually, runs, serve, worker
-from support.redis_server import RedisServer
-
-
-def free_ports(count: int) -> list[int]:
-    listening = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in listening]
-    for each in listening:
-        each.close()
-    return ports
+from support.redis_server import RedisServer, free_ports
 
 
 class Trio:
@@ -44,7 +36,7 @@ class Trio:
 
     def _start(self, folder: Path) -> subprocess.Popen[bytes]:
         lines = [f"port {self.ports[2]}", "bind 127.0.0.1", f"dir {folder}"]
-        lines += [f"sentinel monitor jobs 127.0.0.1 {self.ports[0]} 1", "sentinel down-after-milliseconds jobs 500"]
+        lines += [f"sentinel monitor jobs 127.0.0.1 {self.ports[0]} 1", "sentinel down-after-milliseconds jobs 2000"]
         config = folder / "sentinel.conf"
         config.write_text("\n".join(lines) + "\n")
         environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
@@ -72,7 +64,7 @@ def test_f6_finds_the_next_master_in_the_client_and_in_the_server(trio: Trio, ca
     caplog.set_level("INFO", "seriatim")
     seriatim.redis = trio.url
     seriatim.wait_replicas = 1
-    seriatim.wait_timeout = 5
+    seriatim.wait_timeout = 10
     recorder = worker("Sentinel")
     server = serve(recorder, threads=2)
     recorder.perform_async([{"id": "before", "payload": 1}])

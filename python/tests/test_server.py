@@ -95,10 +95,11 @@ def test_f32_a_bad_retry_in_is_logged_and_the_default_formula_counts(name: str, 
 
     recorder = worker("Hook", body, retry_in=retry_in)
     serve(recorder)
+    began = time.time()
     recorder.perform_async([{"id": 1}])
     record = eventually(lambda: recorder.queries.range_by_retry_count(0, 0))[0]
     assert record["retry_count"] == 0
-    assert 14 < record["perform_in"] - time.time() < 46
+    assert 14 < record["perform_in"] - began and record["perform_in"] - time.time() < 46
     assert any("the default formula is used" in line for line in caplog.messages)
 
 
@@ -296,7 +297,7 @@ def test_f19_a_fork_of_a_server_pushes_but_does_not_stop_its_parents_server() ->
 
     process = multiprocessing.get_context("fork").Process(target=child)
     process.start()
-    process.join(20)
+    process.join(60)
     assert process.exitcode == 0
     assert runs(recorder)[0].payloads == {"child": [""]}
     recorder.perform_async([{"id": "parent"}])
@@ -305,10 +306,10 @@ def test_f19_a_fork_of_a_server_pushes_but_does_not_stop_its_parents_server() ->
 
 
 def test_f22_threads_in_other_work_do_not_cost_the_lease() -> None:
-    seriatim.lease_time = 2
+    seriatim.lease_time = 4
 
     def body(payloads: Any, batch: Any) -> None:
-        end = time.monotonic() + 3
+        end = time.monotonic() + 6
         while time.monotonic() < end:
             pass
 

@@ -40,7 +40,7 @@ def note(text):
     with open(os.environ["TRACE"], "a") as trace:
         trace.write(text + "\\n")
 
-seriatim.lease_time = 1
+seriatim.lease_time = 3
 seriatim.poll_interval = 0.2
 """
 
@@ -120,11 +120,11 @@ def test_a_crashed_process_is_started_again_and_its_jobs_go_on(supervised: Super
     assert server.stop() == 0
 
 
-@pytest.mark.limit(180)
+@pytest.mark.limit(300)
 def test_what_kills_every_time_is_buried_and_the_rest_goes_on(supervised: Supervised) -> None:
     server = supervised.start("-c", "2")
     many().perform_async([{"id": "kill"}, *({"id": f"good{place}"} for place in range(50))])
-    eventually(lambda: bool(many().metrics["morgue_length"] == 1), 120)
+    eventually(lambda: bool(many().metrics["morgue_length"] == 1), 180)
     (record,) = many().queries.morgue_fetch(["kill"])
     assert "worker died" in record["error"]
     eventually(lambda: bool(many().metrics["length"] + many().metrics["busy"] == 0), 60)
@@ -173,7 +173,7 @@ def test_a_second_term_kills_all_at_once(supervised: Supervised) -> None:
     began = time.monotonic()
     assert server.stop() == 1
     eventually(lambda: not any(map(is_alive, pids(server))))
-    assert time.monotonic() - began < 10  # the deadline is at 25
+    assert time.monotonic() - began < 22  # the deadline is at 25
 
 
 STUBBORN = """
@@ -204,7 +204,7 @@ def test_term_while_they_load(supervised: Supervised) -> None:
     eventually(lambda: len(pids(server)) == 2)
     began = time.monotonic()
     assert server.stop() == 0
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 25  # they load for 30
 
 
 def test_it_gives_up_where_a_new_start_would_only_repeat(supervised: Supervised) -> None:

@@ -92,7 +92,7 @@ def stop_servers() -> None:
         servers.pop().stop(1)
 
 
-def eventually(check: Callable[[], T], seconds: float = 30) -> T:
+def eventually(check: Callable[[], T], seconds: float = 60) -> T:
     """Polls until the function gives something true, which it returns."""
     deadline = time.monotonic() + seconds
     while not (value := check()):
@@ -101,13 +101,13 @@ def eventually(check: Callable[[], T], seconds: float = 30) -> T:
     return value
 
 
-def runs(worker: Any, count: int = 1, seconds: float = 30) -> list[Run]:
+def runs(worker: Any, count: int = 1, seconds: float = 60) -> list[Run]:
     """The next so many runs."""
     deadline = time.monotonic() + seconds
     return [worker.runs.get(timeout=max(deadline - time.monotonic(), 0.01)) for _ in range(count)]
 
 
-def drained(worker: Any, seconds: float = 30) -> None:
+def drained(worker: Any, seconds: float = 60) -> None:
     """Until nothing waits and nothing runs."""
     eventually(lambda: sum(map(worker.metrics.get, ("length", "busy"))) == 0, seconds)
 

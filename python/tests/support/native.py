@@ -38,7 +38,7 @@ def push(redis: RedisServer, *rows: _native.JobRow, settings: _native.QueueSetti
 @contextmanager
 def runner(redis: RedisServer, settings: _native.QueueSettings | None = None) -> Iterator[_native.Runner]:
     """Started, with one worker; the caller takes from group 0."""
-    node = _native.Runner(redis.url, NAMESPACE, "test", os.urandom(8).hex(), "", 2000, 100, 4, 0)
+    node = _native.Runner(redis.url, NAMESPACE, "test", os.urandom(8).hex(), "", 10_000, 100, 4, 0)
     node.worker(settings or queue_settings())
     node.start()
     try:
@@ -49,7 +49,7 @@ def runner(redis: RedisServer, settings: _native.QueueSettings | None = None) ->
 
 def take(node: _native.Runner) -> _native.Delivery:
     """The next delivery of group 0. The pulse keeps the node alive, as a server's watcher does."""
-    for _ in range(100):
+    for _ in range(300):
         node.pulse()
         delivery = node.take(0, 0.2)
         if delivery is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -10,6 +11,22 @@ import subprocess
 import tempfile
 import time
 from typing import Any, BinaryIO
+
+
+def free_ports(count: int) -> list[int]:
+    """Below those that the system gives to outgoing connections, so that none of these takes one before its server does."""
+    found: dict[int, socket.socket] = {}
+    while len(found) < count:
+        listening = socket.socket()
+        try:
+            listening.bind(("127.0.0.1", random.randrange(12_000, 32_000)))
+        except OSError:
+            listening.close()
+        else:
+            found[listening.getsockname()[1]] = listening
+    for listening in found.values():
+        listening.close()
+    return list(found)
 
 
 class RedisServer:
@@ -68,7 +85,8 @@ class RedisServer:
         self.call("FLUSHALL")
 
     def _wait_until_ready(self) -> None:
-        for _ in range(500):
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
             try:
                 if self.call("PING") == "PONG":
                     return
