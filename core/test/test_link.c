@@ -592,8 +592,8 @@ static void test_f4_a_frozen_redis_leaves_the_outcome_unknown(void **state)
 {
     server *s = *state;
     seriatim_link *link = new_link(s->url, "frozen", 2, "list");
-    srt_link_set_limits(link, 700, 250);
     push_jobs(link, "x", 0, 10, 10);
+    srt_link_set_limits(link, 3000, 1000);
     kill(s->pid, SIGSTOP);
     begin_jobs(link, "x", 10, 1500, 2000);
     assert_int_equal(drive(link), SERIATIM_UNKNOWN_OUTCOME);
@@ -601,6 +601,7 @@ static void test_f4_a_frozen_redis_leaves_the_outcome_unknown(void **state)
     assert_non_null(strstr(message(link), "outcome unknown: 2 of 2 chunks (1,500 of 1,500 jobs) were sent and not answered: "
                                           "shard 0 ("));
     nap(200);
+    srt_link_set_limits(link, 30000, 15000);
     push_jobs(link, "x", 1510, 10, 2000);
     seriatim_link_free(link);
 }
@@ -634,7 +635,7 @@ static void test_nobody_listens(void **state)
     begin_jobs(link, "x", 0, 10, 10);
     assert_int_equal(drive(link), SERIATIM_IO);
     took = now_ms() - before;
-    assert_true(took > 4000 && took < 20000);
+    assert_true(took > 4000 && took < 60000);
     assert_non_null(strstr(message(link), ": Connection refused"));
     assert_non_null(strstr(message(link), "cannot connect to redis://"));
     assert_null(strstr(message(link), "secret"));

@@ -91,6 +91,8 @@ static int count_redis(const char *folder)
     return count_processes(folder, "redis-server", NULL);
 }
 
+#define SOON_MS 30000 /* less than 200 on a quiet machine; one that is left lives for ever */
+
 /* Milliseconds until no Redis of this folder lives; fails the test after limit_ms. */
 static int64_t await_gone(const char *folder, int64_t limit_ms)
 {
@@ -252,7 +254,7 @@ static void test_killed_redis_loses_nothing(void **state)
     srt_private_redis_release(p);
     assert_answer(again, "PING\r\n", "+PONG");
     srt_private_redis_release(again);
-    await_gone(folder, 500);
+    await_gone(folder, SOON_MS);
     remove_folder(folder);
 }
 
@@ -276,7 +278,7 @@ static void test_threads(void **state)
         assert_int_equal(pthread_create(&threads[i], NULL, keep_starting, folder), 0);
     for (i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
-    await_gone(folder, 500);
+    await_gone(folder, SOON_MS);
     remove_folder(folder);
 }
 
@@ -299,7 +301,7 @@ static void test_second_joins(void **state)
     srt_private_redis_release(p);
     assert_int_equal(count_redis(folder), 1);
     end_other(&second, 0);
-    await_gone(folder, 500); /* it held a copy of our use, so it did not know itself the last */
+    await_gone(folder, SOON_MS); /* it held a copy of our use, so it did not know itself the last */
     remove_folder(folder);
 }
 
@@ -311,7 +313,7 @@ static void test_owner_killed(void **state)
     owner = fork_other(make_folder(folder));
     assert_int_equal(letter_of(&owner), 'S');
     end_other(&owner, SIGKILL);
-    await_gone(folder, 500);
+    await_gone(folder, SOON_MS);
     remove_folder(folder);
 }
 
@@ -328,7 +330,7 @@ static void test_owner_killed_while_another_lives(void **state)
     poll(NULL, 0, 600);
     assert_int_equal(count_redis(folder), 1);
     end_other(&user, SIGKILL);
-    await_gone(folder, 500);
+    await_gone(folder, SOON_MS);
     remove_folder(folder);
 }
 
@@ -357,10 +359,10 @@ static void test_guard(void **state)
     assert_answer(p, "PING\r\n", "+PONG");
 #ifdef __linux__
     kill(guard, SIGKILL);
-    await_gone(folder, 500);
+    await_gone(folder, SOON_MS);
 #endif
     srt_private_redis_release(p);
-    await_gone(folder, 500);
+    await_gone(folder, SOON_MS);
     remove_folder(folder);
 }
 
@@ -374,7 +376,7 @@ static void test_forks_and_execs(void **state)
     p = start(make_folder(folder));
     program = fork();
     if (program == 0) {
-        execlp("sleep", "sleep", "30", (char *)NULL);
+        execlp("sleep", "sleep", "120", (char *)NULL);
         _exit(127);
     }
     forked = fork();
@@ -386,7 +388,7 @@ static void test_forks_and_execs(void **state)
     assert_int_equal(count_redis(folder), 1);
     kill(forked, SIGKILL);
     waitpid(forked, NULL, 0);
-    await_gone(folder, 500); /* although the program lives */
+    await_gone(folder, SOON_MS); /* although the program lives */
     assert_int_equal(kill(program, SIGKILL), 0);
     waitpid(program, NULL, 0);
     remove_folder(folder);
@@ -430,13 +432,13 @@ static void test_same_instant(void **state)
     make_folder(folder);
     for (round = 0; round < ROUNDS; round++) {
         check_pair(folder, round % 3, 0);
-        await_gone(folder, 1000);
+        await_gone(folder, SOON_MS);
     }
     /* Without a pause the next pair meets a Redis that is stopping, or, when it is quicker than
        the guard, one that now lives on. */
     for (round = 0; round < ROUNDS; round++)
         check_pair(folder, round % 3, 1);
-    await_gone(folder, 1000);
+    await_gone(folder, SOON_MS);
     remove_folder(folder);
 }
 
@@ -576,7 +578,7 @@ static void test_dies_at_start(void **state)
     make_program(bin, "redis-server", "echo the disk is made of cheese; exit 3", bin);
     assert_int_equal(try_start(make_folder(folder), &error), SERIATIM_IO);
     assert_non_null(strstr(error.message, "the disk is made of cheese"));
-    assert_true(srt_clock_ms() - before < 20000);
+    assert_true(srt_clock_ms() - before < 60000);
     make_program(bin, "redis-server", "", bin);
     {
         char file[200];
@@ -669,7 +671,7 @@ static void test_no_memory_alone(void **state)
         assert_true(status == SERIATIM_OK || status == SERIATIM_NOMEM);
         left = 1000;
         srt_private_redis_release(p);
-        await_gone(folder, 500);
+        await_gone(folder, SOON_MS);
     }
     remove_folder(folder);
 }

@@ -134,13 +134,27 @@ typedef struct server {
     int port, tls_port; /* 0: redis-server has no TLS */
 } server;
 
+/* Below those that the system gives to outgoing connections, so that none of these takes it before its server does. */
 static int free_port(void)
 {
-    int port;
-    close(listen_on_loopback(-1, &port));
+    static unsigned next;
+    struct sockaddr_in address;
+    int port, status;
+    if (!next)
+        next = (unsigned)getpid() * 7919u;
+    do {
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        assert_true(fd >= 0);
+        port = 12000 + (int)((next += 17) % 20000);
+        memset(&address, 0, sizeof address);
+        address.sin_family = AF_INET;
+        address.sin_port = htons((uint16_t)port);
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        status = bind(fd, (struct sockaddr *)&address, sizeof address);
+        close(fd);
+    } while (status != 0);
     return port;
 }
-
 static pid_t spawn(char *const argv[], const char *log)
 {
     pid_t pid = fork();
@@ -212,7 +226,7 @@ static int run_redis(server *s, int tls)
     snprintf(log, sizeof log, "%s/redis.log", s->folder);
     snprintf(url, sizeof url, "unix://%s", s->path);
     s->pid = spawn(argv, log);
-    for (tries = 0; tries < 500; tries++) {
+    for (tries = 0; tries < 6000; tries++) {
         if (answers(url))
             return 1;
         if (waitpid(s->pid, NULL, WNOHANG) == s->pid)
@@ -412,9 +426,9 @@ static void test_f16_black_hole(void **state)
     before = srt_clock_ms();
     assert_int_equal(srt_transport_connect(t, 300), SERIATIM_AGAIN);
     assert_int_equal(srt_transport_wants(t), SERIATIM_WANT_WRITE);
-    assert_true(srt_transport_deadline(t) <= before + 310);
+    assert_true(srt_transport_deadline(t) >= before + 300 && srt_transport_deadline(t) <= srt_clock_ms() + 300);
     assert_int_equal(drive(t, SERIATIM_AGAIN), SERIATIM_TIMEOUT);
-    assert_in_range(srt_clock_ms() - before, 290, 1000);
+    assert_in_range(srt_clock_ms() - before, 290, 15000);
     assert_int_equal(srt_transport_fd(t), -1);
     for (i = 0; i < 3; i++)
         srt_transport_destroy(fill[i]);
@@ -557,7 +571,7 @@ static void test_wait(void **state)
     (void)state;
     assert_int_equal(pipe(wake), 0);
     assert_int_equal(srt_transport_wait(NULL, wake[0], 50), SERIATIM_AGAIN);
-    assert_in_range(srt_clock_ms() - before, 45, 1000);
+    assert_in_range(srt_clock_ms() - before, 45, 15000);
     assert_int_equal(write(wake[1], "x", 1), 1);
     assert_int_equal(srt_transport_wait(NULL, wake[0], -1), SERIATIM_OK);
     close(wake[0]);
@@ -642,7 +656,7 @@ static void test_tls_sentinel(void **state)
     snprintf(text, sizeof text, "rediss+sentinel://localhost:%d/m", port);
     url = url_of(text);
     t = srt_transport_create(mem(), &url);
-    for (tries = 0; tries < 500 && status != SERIATIM_OK; tries++) {
+    for (tries = 0; tries < 6000 && status != SERIATIM_OK; tries++) {
         poll(NULL, 0, 10);
         status = open_to(t, LIMIT_MS);
     }

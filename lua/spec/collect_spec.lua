@@ -18,7 +18,7 @@ describe("a storm of the collector", function()
 
   local function node_settings()
     return { url = redis.url, namespace = NAMESPACE, name = "spec", id = "n" .. native.random_hex(8), description = "spec",
-      lease_ms = 2000, poll_ms = 50, threads = 2, scheduler = 0 }
+      lease_ms = 10000, poll_ms = 50, threads = 2, scheduler = 0 }
   end
 
   local function rows()
@@ -37,7 +37,7 @@ describe("a storm of the collector", function()
     local link = assert(native.link(redis.url, NAMESPACE, "spec", 0))
     assert(link:push(link:queue(settings()), rows(), 0, 1))
     if math.random(2) == 1 then
-      assert(link:drive(10))
+      assert(link:drive(60))
     end
   end
 
@@ -91,7 +91,7 @@ describe("a storm of the collector", function()
   function TYPES.thread()
     local thread = assert(native.thread("local t = {} for i = 1, 50 do t[i] = { ... } end", "=storm", "x", 1, true))
     if math.random(2) == 1 then
-      assert(thread:join(10))
+      assert(thread:join(60))
     end
   end
 

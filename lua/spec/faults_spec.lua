@@ -8,7 +8,7 @@ local ways = require "support.ways"
 
 local APP = command.APP .. [[
 
-seriatim.lease_time = 1
+seriatim.lease_time = 3
 seriatim.poll_interval = 0.2
 
 local function later()
@@ -38,7 +38,7 @@ local function spin()
 end
 
 -- Spins at its first start, for ever.
-seriatim.worker { name = "Endless", shards_count = 4, ttr = 0.5, perform = function(payloads_by_id, batch)
+seriatim.worker { name = "Endless", shards_count = 4, ttr = 3, perform = function(payloads_by_id, batch)
   local id = batch.ids[1]
   local is_first = id == "endless" and not begun(id)
   note(id .. " begin")
@@ -88,7 +88,7 @@ describe("a server survives", function()
         end
       end
       return true
-    end, 20, function() return native.dump(found, "figures") .. server:log():sub(-2000) end)
+    end, 100, function() return native.dump(found, "figures") .. server:log():sub(-2000) end)
   end
 
   it("F9 every way to leave a job, again and again, in every thread", function()
@@ -132,7 +132,9 @@ describe("a server survives", function()
       list[#list + 1] = { id = id }
     end
     assert(made:perform_async(list))
-    command.eventually(function() return assert(made:metrics()).processed >= #list - 1 end, 20, function() return server:log():sub(-3000) end)
+    command.eventually(function()
+      return assert(made:metrics()).processed >= #list - 1
+    end, 100, function() return server:log():sub(-3000) end)
     assert.equal(0, server:stop())
   end)
 
@@ -144,7 +146,7 @@ describe("a server survives", function()
     local server = serve(APP .. strict, "-c", "2")
     local made = queue "Naps"
     assert(made:perform_async { { id = "a", payload = 1 } })
-    command.eventually(function() return shell:trace() == "a 1 end\n" end, 20, function() return server:log() end)
+    command.eventually(function() return shell:trace() == "a 1 end\n" end, 60, function() return server:log() end)
     assert.equal(0, server:stop())
   end)
 
@@ -190,19 +192,19 @@ describe("a server survives", function()
   end)
 
   it("F22 a job that never returns: its time to run ends, others go on, TTIN shows it, TERM ends the process", function()
-    local made, list = queue("Endless", { ttr = 0.5 }), { { id = "endless" } }
+    local made, list = queue("Endless", { ttr = 3 }), { { id = "endless" } }
     for id = 1, 40 do
       list[#list + 1] = { id = id }
     end
     local server = serve(nil, "-c", "2", "-t", "0.3")
     assert(made:perform_async(list))
-    command.eventually(function() return shell:count_of(" end\n") == 41 end, 30, function() return server:log() .. shell:trace() end)
+    command.eventually(function() return shell:count_of(" end\n") == 41 end, 100, function() return server:log() .. shell:trace() end)
     assert.equal(2, shell:count_of("endless begin\n"))
     server:signal("TTIN")
     server:wait_for(suite.has_int64 and " thread host%-%d: no answer" or " thread host%-%d: [^\n]*app%.lua:%d+: in[^\n]*spin")
     local began = native.now_ms()
     assert.equal(0, server:stop())
-    assert.is_true(native.now_ms() - began < 15000)
+    assert.is_true(native.now_ms() - began < 25000)
     until_figures(made, { length = 0, busy = 0 }, server)
     assert.same({}, assert(seriatim.nodes()))
   end)
@@ -241,7 +243,7 @@ describe("a server survives", function()
       local began = native.now_ms()
       local output = command.output_of(("( %s ) 2>&1; echo code $?"):format(script))
       assert(output:find(("code %d\n$"):format(finish[2])), ("%s: %s"):format(finish[1], output))
-      assert(native.now_ms() - began < 20000, finish[1])
+      assert(native.now_ms() - began < 60000, finish[1])
     end
     figures.note("F23", "interpreters that ended under their threads, Lua", times)
   end)

@@ -64,7 +64,7 @@ describe("the pool", function()
     local result, err = connection:call("action", number, 0, nil, 0.2)
     suite.redis:call("CLIENT", "UNPAUSE")
     assert.same({ nil, "TIMEOUT" }, { result, err.kind })
-    assert.equal(0, connection:call("action", number, 2, nil, 10))
+    assert.equal(0, connection:call("action", number, 2, nil, 30))
     connection:close()
   end)
 

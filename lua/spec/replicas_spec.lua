@@ -62,7 +62,7 @@ describe("wait_replicas", function()
       assert.same({ round == 1 and 2000 or 0, round == 1 and 0 or 2000 }, { result.added, result.folded })
       assert.equal(master:call("DBSIZE"), replica:call("DBSIZE"))
     end
-    assert.equal(1, assert(recorder:perform_async({ { id = "one" } }, { wait_replicas = 1, wait_timeout = 5 })).added)
+    assert.equal(1, assert(recorder:perform_async({ { id = "one" } }, { wait_replicas = 1, wait_timeout = 10 })).added)
   end)
 
   it("says that too few have it, and that it is written", function()
@@ -78,7 +78,7 @@ describe("wait_replicas", function()
       assert.equal(3, assert(recorder:perform_async(some(3))).folded) -- asks none
     end)
     assert.equal(3, assert(recorder:perform_async(some(3), { wait_replicas = 1, wait_timeout = 10 })).folded)
-    local _, err = recorder:perform_async(some(3), { wait_replicas = 2, wait_timeout = 1 })
+    local _, err = recorder:perform_async(some(3), { wait_replicas = 2, wait_timeout = 4 })
     assert.matches("1 of 2", err.message)
   end)
 
@@ -117,7 +117,7 @@ describe("redis+sentinel://", function()
     local master, replica = pair()
     local port, folder = RedisServer.free_port(), master.folder
     local file = assert(io.open(folder .. "/sentinel.conf", "w"))
-    file:write(("port %s\ndir %s\nsentinel monitor mine 127.0.0.1 %s 1\nsentinel down-after-milliseconds mine 300\n" ..
+    file:write(("port %s\ndir %s\nsentinel monitor mine 127.0.0.1 %s 1\nsentinel down-after-milliseconds mine 2000\n" ..
       "sentinel failover-timeout mine 2000\n"):format(port, folder, master.port))
     file:close()
     local pid = command.output_of(("redis-server %s/sentinel.conf --sentinel > %s/sentinel.log 2>&1 & echo $!"):format(folder, folder))
@@ -127,7 +127,7 @@ describe("redis+sentinel://", function()
     eventually(function() return ask("SENTINEL", "replicas", "mine"):find(replica.port, 1, true) end)
     seriatim.reset_settings()
     seriatim.redis = ("redis+sentinel://127.0.0.1:1,127.0.0.1:%s/mine"):format(port)
-    seriatim.lease_time = 2
+    seriatim.lease_time = 5
     local recorder = jobs.worker "Followed"
     assert.equal(1, assert(recorder:perform_async({ { id = "before" } }, { wait_replicas = 1, wait_timeout = 10 })).added)
     jobs.serve(recorder)
@@ -135,9 +135,9 @@ describe("redis+sentinel://", function()
     os.execute("kill -KILL " .. master.pid)
     local result = eventually(function()
       return (recorder:perform_async { { id = "after" } })
-    end, 60)
+    end, 100)
     assert.equal(1, result.added + result.folded)
-    assert.same({ after = { "" } }, jobs.runs(recorder, 1, 60)[1].payloads)
+    assert.same({ after = { "" } }, jobs.runs(recorder, 1, 100)[1].payloads)
     jobs.stop_servers()
     seriatim.reset_settings()
     os.execute("kill " .. pid)

@@ -31,7 +31,7 @@ describe("a spent delivery", function()
 
   local function take(runner, spent)
     runner:pulse()
-    return assert(runner:take(0, 10, spent))
+    return assert(runner:take(0, 60, spent))
   end
 
   it("is settled by the take that fills it again", function()

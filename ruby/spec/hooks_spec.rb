@@ -23,7 +23,7 @@ RSpec.describe "hooks and boot" do
     sleep 0.3
     redis.start
     recorder.perform_async([{ id: 2 }])
-    expect(runs(recorder, seconds: 15).first.payloads).to eq("2" => [""])
+    expect(runs(recorder).first.payloads).to eq("2" => [""])
   ensure
     stop_servers
     redis&.remove

@@ -44,7 +44,7 @@ RSpec.describe "the server's threads" do
       expect(runs(recorder, recorder.runs.size).flat_map { |run| run.payloads.keys }).to match_array(("1".."9").to_a)
       expect(worker("Codec", shards_count: 1, codec: :raw).queries.morgue_fetch([5]).first).to include(payloads: [[word, anything]], error: /undecodable payload/)
       expect(recorder.metrics).to include(processed: 9, morgue_length: 1)
-      expect(server.stop(2)).to be(true)
+      expect(server.stop(30)).to be(true)
     end
   end
 
@@ -57,11 +57,11 @@ RSpec.describe "the server's threads" do
       recorder.perform_async([{ id: "kill" }])
       runs(recorder)
     end
-    sleep 2.5 # longer than the lease, which somebody must have renewed
+    sleep Seriatim.lease_time + 1 # longer than the lease, which somebody must have renewed
     recorder.perform_async([{ id: "after" }])
     runs(recorder)
     expect(Thread.list.map(&:name).grep(/\Aseriatim/).tally).to eq("seriatim 0" => 3, "seriatim keeper" => 1)
-    expect(server.stop(2)).to be(true)
+    expect(server.stop(30)).to be(true)
     expect(recorder.metrics).to include(processed: 4, failed: 0, refused: 0)
   end
 
@@ -76,7 +76,7 @@ RSpec.describe "the server's threads" do
       recorder.perform_async(Array.new(20) { |i| { id: i } })
       server = serve(recorder, threads: 2)
       runs(recorder, 20)
-      expect(server.stop(2)).to be(true)
+      expect(server.stop(30)).to be(true)
     end
   end
 
@@ -87,7 +87,7 @@ RSpec.describe "the server's threads" do
     recorder.perform_async(Array.new(4) { |i| { id: i } })
     server = serve(recorder, threads: 1)
     eventually { recorder.metrics.values_at(:morgue_length, :length, :busy) == [4, 0, 0] }
-    expect(server.stop(2)).to be(true)
+    expect(server.stop(30)).to be(true)
   end
 
   it "F32 shows as it is stored what load_payload and load_error cannot read" do
@@ -141,10 +141,10 @@ RSpec.describe "the server's threads" do
     server = serve(recorder, threads: 1)
     { "exit" => 3, "exit!" => 4, "raise" => 1, "kill" => 0, "return" => 0 }.each do |word, code|
       recorder.perform_async([{ id: word, payload: word }])
-      expect(Timeout.timeout(30) { codes.pop }).to eq(code), word
+      expect(Timeout.timeout(60) { codes.pop }).to eq(code), word
     end
     drained(recorder)
     expect(recorder.metrics).to include(processed: 5, failed: 0, refused: 0)
-    expect(server.stop(2)).to be(true)
+    expect(server.stop(30)).to be(true)
   end
 end

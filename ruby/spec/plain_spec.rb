@@ -19,21 +19,21 @@ RSpec.describe "deliveries for which nothing but perform is called" do
     expect(plain.metrics).to include(processed: 100, failed: 0)
   end
 
-  it "F9 fail alone, whoever raises into their thread and whenever, and none is lost", limit: 180 do
+  it "F9 fail alone, whoever raises into their thread and whenever, and none is lost", limit: 400 do
     count = 3000
     plain = plain_worker(max_retry_count: 100_000) { |payloads| payloads.sum { |_, list| list.size } }
     plain.define_singleton_method(:retry_in) { |_| 0 }
     plain.perform_async(Array.new(count) { |id| { id: id } })
     server = serve(plain, threads: 3)
     boom = Class.new(Exception) # rubocop:disable Lint/InheritException
-    eventually(120) do
+    eventually(300) do
       host_threads.sample&.then { |thread| rand < 0.3 ? thread.kill : thread.raise(boom, "from outside") }
       sleep rand * 0.002
       plain.metrics[:processed] == count
     end
     drained(plain)
     expect(plain.metrics).to include(processed: count, busy: 0, refused: 0)
-    expect(server.stop(5)).to be(true)
+    expect(server.stop(30)).to be(true)
   end
 
   it "one that is interrupted fails, and its thread takes the next" do
@@ -48,7 +48,7 @@ RSpec.describe "deliveries for which nothing but perform is called" do
     plain.perform_async([{ id: "1" }])
     eventually { plain.metrics[:processed] == 1 }
     expect(log).not_to include("another takes its place")
-    expect(server.stop(2)).to be(true)
+    expect(server.stop(30)).to be(true)
   end
 
   it "F9 StopIteration is a failure like any other" do
@@ -61,26 +61,28 @@ RSpec.describe "deliveries for which nothing but perform is called" do
 
   it "a failure's elapsed is its own delivery's" do
     plain = plain_worker(shards_count: 1) { |payloads| payloads.key?("bad") ? raise("bad") : sleep(0.05) }
+    plain.define_singleton_method(:retry_in) { |_| 0 }
     plain.perform_async([*Array.new(10) { |id| { id: id } }, { id: "bad" }])
     serve(plain, threads: 1)
-    eventually { plain.metrics[:processed] == 10 && log.include?("fail") }
-    expect(log[/id=bad.*?elapsed=(\S+)/, 1].to_f).to be < 0.3
+    eventually { plain.metrics[:processed] == 10 && log.scan(/id=bad/).size >= 5 }
+    expect(log.scan(/id=bad.*?elapsed=(\S+)/).map { |(seconds)| seconds.to_f }.min).to be < 0.3 # a machine may be busy with other things
   end
 
   it "make room for a middleware, a debug line and a codec at once" do
     seen = Thread::Queue.new
     plain = plain_worker { |payloads| (seen << payloads.values.first.first) && sleep(0.01) }
-    plain.perform_async(Array.new(300) { |id| { id: id, payload: "p" } })
+    push = -> { plain.perform_async(Array.new(20) { |id| { id: id, payload: "p" } }) }
+    push.call
     serve(plain, threads: 1)
     seen.pop
     Seriatim.server_middlewares << ->(_, batch, &block) { (seen << [batch.ids, batch.size]) && block.call }
-    expect(eventually { seen.pop(true).then { |first| first if first.is_a?(Array) } rescue nil }).to match([[/\A\d+\z/], 1]) # rubocop:disable Style/RescueModifier
+    expect(eventually { push.call && seen.pop(true).then { |first| first if first.is_a?(Array) } rescue nil }).to match([[/\A\d+\z/], 1]) # rubocop:disable Style/RescueModifier
     Seriatim.server_middlewares.clear
     Seriatim.logger.level = Logger::DEBUG
-    eventually { log.include?("done q=Plain") || log[/^DEBUG .* done/] }
+    eventually { push.call && (log.include?("done q=Plain") || log[/^DEBUG .* done/]) }
     Seriatim.logger.level = Logger::INFO
     Seriatim.load_payload = ->(bytes) { "own #{bytes}" }
-    eventually { seen.pop == 'own "p"' }
+    eventually { push.call && seen.pop == 'own "p"' }
   end
 
   it "go on beside workers that take the batch, whose batches stay theirs" do
@@ -101,11 +103,11 @@ RSpec.describe "deliveries for which nothing but perform is called" do
   end
 
   it "a batch knows its ids whatever becomes of the Hash, and prolongs them all" do
-    taking = worker("Mutated", batch_size: 3, shards_count: 1, ttr: 0.4) do |payloads, batch|
+    taking = worker("Mutated", batch_size: 3, shards_count: 1, ttr: 3) do |payloads, batch|
       payloads.clear
-      batch.extend(5)
+      batch.extend(60)
       batch.fail(batch.ids.last, "last")
-      sleep 1
+      sleep 4
     end
     taking.define_singleton_method(:retry_in) { |_| 60 }
     taking.perform_async(%w[a b c].map { |id| { id: id } })
@@ -127,7 +129,7 @@ RSpec.describe "deliveries for which nothing but perform is called" do
     server = serve(plain, threads: 1)
     eventually { ran.size == 5 }
     expect(Array.new(5) { ran.pop }.sort).to eq(Array.new(5) { |id| [[id.to_s], 0] })
-    expect(server.stop(2)).to be(true)
+    expect(server.stop(30)).to be(true)
     expect(plain.metrics).to include(processed: 5, failed: 0, refused: 0)
   end
 end

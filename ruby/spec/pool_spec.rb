@@ -19,14 +19,19 @@ RSpec.describe "the pool of connections" do
     FileUtils.rm_rf(folder)
   end
 
+  # How many connections are lent, or being made.
+  def in_use
+    pool = Seriatim.const_get(:Pool).current
+    pool.instance_variable_get(:@made) - pool.instance_variable_get(:@idle).size
+  end
+
   it "says when all connections are busy" do
     deaf do
       Seriatim.client_pool_size = 1
       Seriatim.pool_timeout = 0.1
       holder = Thread.new { recorder.metrics }
       holder.report_on_exception = false
-      eventually { holder.status == "sleep" }
-      sleep 0.1
+      eventually { in_use == 1 }
       expect { recorder.metrics }.to raise_error(Seriatim::PoolTimeout, /no free connection in 0\.1 s: all 1/)
     ensure
       holder.kill.join
@@ -40,12 +45,12 @@ RSpec.describe "the pool of connections" do
         expect { Timeout.timeout(0.05) { recorder.perform_async([{ id: 1 }]) } }.to raise_error(Timeout::Error)
         thread = Thread.new { recorder.metrics }
         sleep 0.02
-        expect(thread.kill.join(10)).to eq(thread)
+        expect(thread.kill.join(60)).to eq(thread)
         thread = Thread.new { recorder.metrics }
         thread.report_on_exception = false
         sleep 0.02
         thread.raise("async")
-        expect { thread.join(10) }.to raise_error("async")
+        expect { thread.join(60) }.to raise_error("async")
       end
     end
     Seriatim.redis = REDIS.url
@@ -102,6 +107,7 @@ RSpec.describe "the pool of connections" do
 
   it "serves many threads over few connections" do
     Seriatim.client_pool_size = 2
+    Seriatim.pool_timeout = 60
     threads = Array.new(20) { |t| Thread.new { 20.times { |i| recorder.perform_async([{ id: "#{t}-#{i}" }]) } } }
     threads.each(&:join)
     expect(recorder.metrics[:length]).to eq(400)

@@ -16,7 +16,7 @@ RSpec.describe "a web server that forks", :slow do # ASan does not survive a for
     pid = spawn({ **Command::NEUTRAL, "REDIS_URL" => REDIS.url, "RUBYLIB" => Command::PATHS.join(":") },
                 "puma", "-C", config, "-w", "2", "-t", "2:2", "-b", "unix://#{socket}", File.join(__dir__, "support/puma_app.ru"),
                 out: File.join(folder, "log"), err: %i[child out])
-    eventually(20) { File.exist?(socket) && File.read(File.join(folder, "log")).scan(/Worker \d .*booted/).size == 2 }
+    eventually { File.exist?(socket) && File.read(File.join(folder, "log")).scan(/Worker \d .*booted/).size == 2 }
     yield socket, pid
   ensure
     puts File.read(File.join(folder, "log")) if $!
@@ -41,7 +41,7 @@ RSpec.describe "a web server that forks", :slow do # ASan does not survive a for
       expect(answers.map(&:last).uniq.size).to eq(2)
 
       Process.kill(:KILL, answers.last.last) # its successor is forked while the parent pushes
-      again = eventually(20) { (1..20).map { |i| get(socket, "again-#{i}-#{now}") }.then { |all| all if all.map(&:last).uniq.size == 2 } }
+      again = eventually { (1..20).map { |i| get(socket, "again-#{i}-#{now}") }.then { |all| all if all.map(&:last).uniq.size == 2 } }
       expect(again.map(&:first).uniq).to eq(["right"])
       expect(parents_pushes).to be > 20
     end

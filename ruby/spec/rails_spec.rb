@@ -28,7 +28,7 @@ RSpec.describe "Rails", limit: 240 do
         config.secret_key_base = "test"
         config.file_watcher = ActiveSupport::FileUpdateChecker
       end
-      Seriatim.lease_time = 1
+      Seriatim.lease_time = 3
       Seriatim.poll_interval = 0.2
       #{initializer}
       Rails.application.initialize!

@@ -5,7 +5,7 @@ require_relative "spec_helper"
 # A push that waits until other Redis servers have it.
 RSpec.describe "wait_replicas" do
   before(:context) do
-    @port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+    @port = RedisServer.free_port
     @master = RedisServer.new("--port", @port.to_s, "--repl-diskless-sync-delay", "0")
     @replica = RedisServer.new("--replicaof", "127.0.0.1 #{@port}")
   end
@@ -32,11 +32,12 @@ RSpec.describe "wait_replicas" do
 
   it "returns when the replica has it" do
     Seriatim.wait_replicas = 1
+    Seriatim.wait_timeout = 10
     5.times do |round|
       expect(recorder.perform_async(jobs(2000))).to have_attributes(added: round.zero? ? 2000 : 0, folded: round.zero? ? 0 : 2000)
       expect(@replica.call("DBSIZE")).to eq(@master.call("DBSIZE"))
     end
-    expect(recorder.perform_async([{ id: "one" }], wait_replicas: 1, wait_timeout: 5).added).to eq(1)
+    expect(recorder.perform_async([{ id: "one" }], wait_replicas: 1, wait_timeout: 10).added).to eq(1)
   end
 
   it "says that too few have it, and that it is written", :core do
@@ -51,7 +52,7 @@ RSpec.describe "wait_replicas" do
       expect(recorder.perform_async(jobs(3)).folded).to eq(3) # asks none
     end
     expect(recorder.perform_async(jobs(3), wait_replicas: 1, wait_timeout: 10).folded).to eq(3)
-    expect { recorder.perform_async(jobs(3), wait_replicas: 2, wait_timeout: 1) }.to raise_error(Seriatim::NotReplicated, /1 of 2/)
+    expect { recorder.perform_async(jobs(3), wait_replicas: 2, wait_timeout: 4) }.to raise_error(Seriatim::NotReplicated, /1 of 2/)
   end
 
   it "goes by the settings, unless a push says otherwise" do

@@ -5,7 +5,7 @@ require_relative "spec_helper"
 # One real sentinel, a master and its replica.
 RSpec.describe "redis+sentinel://" do
   before(:context) do
-    @ports = Array.new(3) { TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] } }
+    @ports = Array.new(3) { RedisServer.free_port }
     @master = RedisServer.new("--port", @ports[0].to_s, "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
     @replica = RedisServer.new("--port", @ports[1].to_s, "--replicaof", "127.0.0.1 #{@ports[0]}")
     @folder = Dir.mktmpdir("seriatim-sentinel")
@@ -22,7 +22,7 @@ RSpec.describe "redis+sentinel://" do
   def start_sentinel
     config = File.join(@folder, "sentinel.conf")
     File.write(config, "port #{@ports[2]}\nbind 127.0.0.1\ndir #{@folder}\nsentinel monitor jobs 127.0.0.1 #{@ports[0]} 1\n" \
-                       "sentinel down-after-milliseconds jobs 500\n")
+                       "sentinel down-after-milliseconds jobs 2000\n")
     spawn({ "LD_PRELOAD" => nil }, "redis-server", config, "--sentinel", out: File.join(@folder, "log"), err: %i[child out])
   end
 
@@ -36,10 +36,10 @@ RSpec.describe "redis+sentinel://" do
   end
 
   it "finds the master by its sentinels, and the next one after a failover, in the client and in the server", limit: 240 do
-    eventually(20) { ask_sentinel("INFO", "sentinel").include?("slaves=1") }
+    eventually { ask_sentinel("INFO", "sentinel").include?("slaves=1") }
     Seriatim.redis = "redis+sentinel://127.0.0.1:1,127.0.0.1:#{@ports[2]}/jobs" # the first one is dead
     Seriatim.wait_replicas = 1
-    Seriatim.wait_timeout = 5
+    Seriatim.wait_timeout = 10
     recorder = worker("Sentinel")
     server = serve(recorder, threads: 2)
     recorder.perform_async([{ id: "before", payload: 1 }])
@@ -48,10 +48,10 @@ RSpec.describe "redis+sentinel://" do
 
     @master.stop(:KILL)
     recorder.perform_async([{ id: "after", payload: 2 }], wait_replicas: 0)
-    expect(runs(recorder, seconds: 20).first.payloads).to eq("after" => [2])
+    expect(runs(recorder, seconds: 100).first.payloads).to eq("after" => [2])
     expect(@replica.call("INFO", "clients")[/connected_clients:(\d+)/, 1].to_i).to be > 1
     eventually { log.scan(/the master is 127.0.0.1:(\d+)/).flatten == @ports.first(2).map(&:to_s) }
-    expect(server.stop(2)).to be(true)
+    expect(server.stop(30)).to be(true)
   end
 
   it "refuses a URL without the master's name" do

@@ -15,7 +15,7 @@ RSpec.configure do |config|
   config.order = :random
 
   config.around do |example|
-    Timeout.timeout(example.metadata.fetch(:limit, 120)) { example.run }
+    Timeout.timeout(example.metadata.fetch(:limit, 240)) { example.run }
   end
 
   config.before do
@@ -25,7 +25,7 @@ RSpec.configure do |config|
     Seriatim.redis = REDIS.url
     Seriatim.logger = Seriatim::Log.default(@log, level: Logger::DEBUG)
     Seriatim.poll_interval = 0.2
-    Seriatim.lease_time = 2
+    Seriatim.lease_time = 5
   end
 
   config.after { stop_servers }

@@ -39,7 +39,7 @@ RSpec.describe "waiting", limit: Figures.count(240, 600) do
           sleep 0.1 # "pool" has threads to start
           measured(io, :USR1, times) + measured(io, :USR2, 1)
         end
-        expect(delays.sort[delays.size / 2]).to be < 2000 # 5 ms on a quiet machine; a wait for Redis takes 15,000
+        expect(delays.sort[delays.size / 2]).to be < 7500 # 5 ms on a quiet machine; a wait for Redis takes 15,000
         Figures.note("F20", "a signal to its handler, beside: #{other}", format("p50 %.1f ms, longest %.1f ms", delays.sort[delays.size / 2], delays.max))
       end
       expect($?.exitstatus).to eq(0)
@@ -56,7 +56,7 @@ RSpec.describe "waiting", limit: Figures.count(240, 600) do
     ends = output.lines(chomp: true).map { |line| line.split(",") }
     expect(ends.map { |name, _, code| [name, code] }.uniq).to match_array(codes.to_a)
     times = ends.map { |_, seconds, _| seconds.to_f * 1000 }.sort
-    expect(times[times.size / 2]).to be < 5000
+    expect(times[times.size / 2]).to be < 10_000 # a wait for Redis takes 15,000
     expect(worker("Ending", shards_count: 2).metrics).to include(failed: 0, refused: 0)
     Figures.note("F23", "ends of the interpreter, exit codes kept", format("%d, p50 %.0f ms, longest %.0f ms", count, times[times.size / 2], times.last))
   end

@@ -80,7 +80,7 @@ end
 function app.push()
   local worker, jobs = asked()
   local replicas = tonumber(ngx.req.get_uri_args().replicas)
-  return worker:perform_async(jobs, replicas and { wait_replicas = replicas, wait_timeout = 0.3 })
+  return worker:perform_async(jobs, replicas and { wait_replicas = replicas, wait_timeout = 5 })
 end
 
 function app.push_later()

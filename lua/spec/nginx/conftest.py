@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -21,7 +22,7 @@ import redis
 
 HERE = Path(__file__).resolve().parent
 LUA = HERE.parents[1]
-PATIENCE = 30  # seconds
+PATIENCE = 60  # seconds
 PING = ("/ping", (200, "pong"))
 
 
@@ -37,11 +38,14 @@ def wait_until(condition: Callable[[], Any], what: str, seconds: float = PATIENC
 
 
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
+    """Below those that the system gives to outgoing connections, so that none of these takes it before its server does."""
+    while True:
+        with socket.socket() as listener:
+            try:
+                listener.bind(("127.0.0.1", random.randrange(12_000, 32_000)))
+            except OSError:
+                continue
+            return int(listener.getsockname()[1])
 class Redis:
     """One redis-server on a Unix socket and, with TLS, on a port."""
 
@@ -78,8 +82,8 @@ class Nginx:
         self.journal = journal
         text = (HERE / "nginx.conf").read_text()
         known = {"lua": str(LUA), "journal": str(journal.path), "port": f"127.0.0.1:{self.port}", "code_cache": "on",
-                 "certificate": "/etc/ssl/certs/ca-certificates.crt", "lease_time": "2", "turn_jobs": "10000", "later": "10000",
-                 "pool_size": "5", "pool_timeout": "5", "limit_ms": "30000",
+                 "certificate": "/etc/ssl/certs/ca-certificates.crt", "lease_time": "5", "stop_timeout": "15", "turn_jobs": "10000", "later": "10000",
+                 "pool_size": "5", "pool_timeout": "30", "limit_ms": "30000",
                  "faults": "false", **words}
         for name, value in known.items():
             text = text.replace(f"@{name}@", value)

@@ -21,16 +21,16 @@ return function(app, note, ask)
     end,
   }
 
-  -- Spins for so many seconds at its first start: nothing else of this nginx worker runs meanwhile.
+  -- Spins until the file is there (at most a minute): nothing else of this nginx worker runs meanwhile.
   app.Spin = seriatim.worker {
     name = "Spin",
     perform = function(payloads_by_id)
       local id, payloads = next(payloads_by_id)
       note(("begin %s %d"):format(id, ngx.worker.pid()))
-      local finish = require("seriatim.native").now_ms() + tonumber(payloads[1]) * 1000
-      while ask("llen", "journal") == 1 and require("seriatim.native").now_ms() < finish do
-        for _ = 1, 1e7 do end
-        while require("seriatim.native").now_ms() < finish do end
+      local finish = require("seriatim.native").now_ms() + 60000
+      local is_first = ask("llen", "journal") == 1
+      while is_first and require("seriatim.native").now_ms() < finish do
+        is_first = not io.open(payloads[1])
       end
       note(("end %s %d"):format(id, ngx.worker.pid()))
     end,

@@ -53,14 +53,14 @@ end
 
 ---Polls until the function gives something true, which it returns.
 function command.eventually(check, seconds, what)
-  local deadline = native.now_ms() + (seconds or 30) * 1000
+  local deadline = native.now_ms() + (seconds or 60) * 1000
   while true do
     local value = check()
     if value then
       return value
     end
     if native.now_ms() > deadline then
-      error(("not within %g s: %s"):format(seconds or 30, type(what) == "function" and what() or what or ""), 2)
+      error(("not within %g s: %s"):format(seconds or 60, type(what) == "function" and what() or what or ""), 2)
     end
     native.sleep(0.005)
   end

@@ -60,7 +60,7 @@ function jobs.serve(...)
     name = "seriatim-server",
     id = node.id,
     description = "lua spec",
-    lease_ms = 2000,
+    lease_ms = 10000,
     poll_ms = 200,
     threads = 3,
     scheduler = 0,
@@ -95,7 +95,7 @@ function jobs.stop_servers()
       node.held:settle()
     end
     node.runner:stop()
-    local deadline = native.now_ms() + 10000
+    local deadline = native.now_ms() + 60000
     while not node.runner:stopped() and native.now_ms() < deadline do
       node.runner:pulse()
       local delivery = node.runner:take(0, 0.01)
@@ -109,10 +109,10 @@ end
 
 ---Lets the nodes run until the function gives something true, which it returns.
 function jobs.eventually(condition, seconds)
-  local deadline = native.now_ms() + (seconds or 30) * 1000
+  local deadline = native.now_ms() + (seconds or 60) * 1000
   local value = condition()
   while not value do
-    assert(native.now_ms() < deadline, ("not within %d s"):format(seconds or 30))
+    assert(native.now_ms() < deadline, ("not within %d s"):format(seconds or 60))
     jobs.step(0.005)
     if #nodes == 0 then
       native.sleep(0.01)

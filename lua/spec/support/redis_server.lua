@@ -21,12 +21,24 @@ local function quoted(text)
   return "'" .. tostring(text):gsub("'", "'\\''") .. "'"
 end
 
----One that nobody listens at now.
+local FREE_PORT = [[/usr/bin/python3 -c '
+import random, socket
+while True:
+    try:
+        with socket.socket() as listening:
+            listening.bind(("127.0.0.1", random.randrange(12_000, 32_000)))
+            print(listening.getsockname()[1])
+            break
+    except OSError:
+        pass
+']]
+
+---One that nobody listens at now, below those that the system gives to outgoing connections: none of these takes it before its
+---server does.
 ---@return string
 function RedisServer.free_port()
-  return output_of("/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind((\"127.0.0.1\", 0)); print(s.getsockname()[1])'")
+  return output_of(FREE_PORT)
 end
-
 ---options: more words of redis-server's command line.
 ---@param options string?
 ---@return spec.RedisServer
@@ -42,7 +54,8 @@ end
 function RedisServer:begin()
   local command = "redis-server %s --unixsocket %s --dir %s >%s/log 2>&1 & echo $!"
   self.pid = output_of(command:format(self.options, self.socket, self.folder, self.folder))
-  for _ = 1, 500 do
+  local deadline = native.now_ms() + 60000
+  while native.now_ms() < deadline do
     if self:call("PING") == "PONG" then
       return
     end

@@ -18,7 +18,7 @@ function suite.use(busted)
     seriatim.reset_settings()
     seriatim.redis = suite.redis.url
     seriatim.poll_interval = 0.2
-    seriatim.lease_time = 2
+    seriatim.lease_time = 5
   end)
   busted.after_each(function()
     jobs.stop_servers()

@@ -32,7 +32,7 @@ def wait_in_threads(deaf)
   Ending.begun = Thread::Queue.new
   Ending.perform_async([{ id: 1 }, { id: 2 }])
   Seriatim::Server.new(workers: [Ending], threads: 4).start
-  Timeout.timeout(10) { 2.times { Ending.begun.pop } }
+  Timeout.timeout(60) { 2.times { Ending.begun.pop } }
   link = Seriatim.module_eval { const_get(:Connection) }.new(deaf, "seriatim")
   Thread.new { link.layout(Ending.queue_settings) }
   sleep 0.01
@@ -42,7 +42,7 @@ def child(way, url, deaf)
   $stderr.reopen(File::NULL)
   Seriatim.redis = url
   Seriatim.logger = nil
-  Seriatim.lease_time = 0.3
+  Seriatim.lease_time = 2
   wait_in_threads(deaf)
   File.write(ARGV[3], Process.clock_gettime(Process::CLOCK_MONOTONIC).to_s)
   way.call

@@ -11,8 +11,7 @@ module Exits
   self.queue_name = "Exits"
   self.shards_count = 3
 
-  HELD_SLEEP = Fiddle::Function.new(Fiddle::Handle::DEFAULT["usleep"], [Fiddle::TYPE_INT], Fiddle::TYPE_INT, need_gvl: true)
-
+  HELD_OPEN = Fiddle::Function.new(Fiddle::Handle::DEFAULT["open"], [Fiddle::TYPE_VOIDP, Fiddle::TYPE_INT], Fiddle::TYPE_INT, need_gvl: true)
   def self.retry_in(_count) = 60
 
   def self.perform(payloads_by_id)
@@ -28,7 +27,7 @@ module Exits
   def self.act(word, number)
     case word
     when "sleep" then sleep(number)
-    when "hold" then HELD_SLEEP.call(number * 1_000_000) if first? # in C, with the interpreter's lock
+    when "hold" then hold if first?
     when "exit" then exit(number)
     when "term" then (Process.kill(:TERM, Process.pid) && sleep(0.3))
     when "main exit" then (Thread.main.raise(SystemExit) || sleep(0.3))
@@ -36,6 +35,11 @@ module Exits
     when "thread exit" then (Thread.new { exit(number) } && sleep(0.3))
     when "exit!" then exit!(number)
     end
+  end
+
+  # In C, with the interpreter's lock, until somebody writes to the FIFO.
+  def self.hold
+    nil until HELD_OPEN.call("#{ENV.fetch("JOURNAL")}.gate", File::RDONLY) >= 0
   end
 
   # In the first process that asks.
@@ -50,7 +54,7 @@ module Exits
 end
 
 Seriatim.workers = [Exits]
-Seriatim.lease_time = 1
+Seriatim.lease_time = 3
 Seriatim.poll_interval = 0.2
 case ENV["HOOK"]
 when "init" then Seriatim.on_server_init = -> { raise NotImplementedError, "no init" }

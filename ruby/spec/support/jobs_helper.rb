@@ -53,7 +53,7 @@ module JobsHelper
   end
 
   # Polls until the block gives something true, which it returns.
-  def eventually(seconds = 30)
+  def eventually(seconds = 60)
     deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
     until (value = yield)
       raise "not within #{seconds} s" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
@@ -64,12 +64,12 @@ module JobsHelper
   end
 
   # The next so many runs.
-  def runs(worker, count = 1, seconds: 30)
+  def runs(worker, count = 1, seconds: 60)
     Timeout.timeout(seconds) { Array.new(count) { worker.runs.pop } }
   end
 
   # Until nothing waits and nothing runs.
-  def drained(worker, seconds: 10)
+  def drained(worker, seconds: 60)
     eventually(seconds) { worker.metrics.values_at(:length, :busy).sum.zero? }
   end
 

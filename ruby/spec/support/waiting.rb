@@ -14,6 +14,7 @@ end
 
 Seriatim.redis = ARGV[0]
 Seriatim.client_pool_size = 2
+Seriatim.pool_timeout = 100
 trap("USR1") { $stdout.syswrite("#{CLOCK.call}\n") }
 trap("USR2") { raise NEXT }
 

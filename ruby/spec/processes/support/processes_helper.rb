@@ -47,7 +47,7 @@ module ProcessesHelper
 
   # Starts `seriatim -r app`, without waiting for it.
   # @param only [Array<Symbol>, nil] of the queues
-  def spawn_server(*arguments, threads: 8, lease: 2, only: nil, environment: {}, **settings)
+  def spawn_server(*arguments, threads: 8, lease: 5, only: nil, environment: {}, **settings)
     workers = only ? @workers.slice(*only) : @workers
     workload = { workers: workers, seriatim: { lease_time: lease, poll_interval: 0.5, **settings } }
     seriatim("-r", File.join(__dir__, "app.rb"), "-c", threads.to_s, *arguments, workload: workload, environment: environment)
@@ -95,7 +95,7 @@ module ProcessesHelper
   # ---- waits
 
   # Until nothing waits and nothing runs, in all queues.
-  def drain(seconds = 30)
+  def drain(seconds = 60)
     eventually(seconds) { @modules.each_value.all? { |worker| worker.metrics.values_at(:length, :busy).sum.zero? } }
   rescue RuntimeError
     raise "not drained: #{@modules.transform_values { |worker| worker.metrics.slice(:length, :busy, :fresh, :retries, :lag) }}"
