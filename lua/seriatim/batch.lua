@@ -52,6 +52,11 @@ local function report(batch, id, outcome)
   execution.outcomes[text] = outcome
 end
 
+---What became of the id by itself, {value = error} or DONE; nil: it shares the call's outcome. For middlewares that watch.
+function batches.outcome(batch, id)
+  return (rawget(batch, STATE).outcomes or {})[known(batch, id)]
+end
+
 function meta.__index(batch, key)
   local method = methods[key]
   if method ~= nil then
