@@ -253,7 +253,7 @@ static int start_runner(run *r, size_t threads, check *c)
     snprintf(id, sizeof id, "c-%d-%d", (int)getpid(), ++nodes);
     settings.id = id;
     settings.options.ns = r->scenario->ns.data;
-    settings.lease_ms = 2000;
+    settings.lease_ms = 10000;
     settings.poll_ms = 5000;
     settings.threads = threads;
     status = seriatim_runner_new(&settings, the_suite.url, &r->runner, &error);
@@ -306,7 +306,7 @@ static int over(const run *r, const value *step, check *c)
 
 static void wait_until_over(const run *r, const value *step, check *c)
 {
-    double deadline = unix_time() + value_number(value_get(step, "limit"), 10);
+    double deadline = unix_time() + value_number(value_get(step, "limit"), 60);
     while (!over(r, step, c)) {
         if (unix_time() > deadline) {
             wrong(c, "not over within its limit, after %lu calls", (unsigned long)r->ended_count);
@@ -319,7 +319,7 @@ static void wait_until_over(const run *r, const value *step, check *c)
 
 static void stop_runner(run *r, pthread_t *threads, size_t count, check *c)
 {
-    double deadline = unix_time() + 10;
+    double deadline = unix_time() + 60;
     size_t i;
     seriatim_runner_stop(r->runner);
     while (!seriatim_runner_stopped(r->runner) && unix_time() < deadline) {

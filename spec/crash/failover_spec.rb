@@ -22,11 +22,11 @@ RSpec.describe "Failover" do
   # Workers of all languages, and producers that push until the file is there. Each number goes again until it is acknowledged.
   def start_load(wait_replicas)
     kit.queue("Failover", **SETTINGS)
-    @workers = Kit::LANGUAGES.map { |language| kit.worker(language, lease: 3) }.each(&:wait_until_started)
+    @workers = Kit::LANGUAGES.map { |language| kit.worker(language, lease: 5) }.each(&:wait_until_started)
     @enough = File.join(kit.folder, "enough")
     @producers = PRODUCERS.map { |language| producer(language, wait_replicas) }
     @bulk = Thread.new { push_in_bulk(wait_replicas) }
-    kit.eventually(40) { kit.journal.starts.size > 100 }
+    kit.eventually(100) { kit.journal.starts.size > 100 }
   end
 
   def producer(language, wait_replicas)
@@ -63,8 +63,8 @@ RSpec.describe "Failover" do
   def end_load
     FileUtils.touch(@enough)
     @bulk.value
-    @producers.each { |producer| expect(producer.wait(60)).to eq(0), producer.log }
-    kit.eventually(90, -> { "not drained: #{kit["Failover"].metrics.except(:shards)}" }) do
+    @producers.each { |producer| expect(producer.wait(120)).to eq(0), producer.log }
+    kit.eventually(150, -> { "not drained: #{kit["Failover"].metrics.except(:shards)}" }) do
       kit["Failover"].metrics.values_at(:length, :busy).sum.zero?
     end
     @workers.each { |worker| expect(worker.stop).to eq(0), worker.log }
@@ -82,7 +82,7 @@ RSpec.describe "Failover" do
       kit.journal.write(:failover, 0, killed_at)
     end
     @house.mend
-    kit.eventually(60, -> { "of #{@workers.map(&:pid)} go on #{at_work(killed_at)}" }) { at_work(killed_at).size == @workers.size }
+    kit.eventually(120, -> { "of #{@workers.map(&:pid)} go on #{at_work(killed_at)}" }) { at_work(killed_at).size == @workers.size }
     Journal.now - before
   end
 

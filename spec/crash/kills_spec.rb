@@ -33,7 +33,7 @@ RSpec.describe "SIGKILL" do
 
   def finish(queue)
     last = Kit::LANGUAGES.map { |language| kit.worker(language, lease: 1) }
-    kit.drain(Figures.count(60, 300))
+    kit.drain(Figures.count(150, 300))
     last.each { |worker| expect(worker.stop).to eq(0) }
     verdict = expect_all_well
     expect(kit[queue].metrics[:morgue_length]).to eq(0)

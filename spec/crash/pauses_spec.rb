@@ -11,7 +11,7 @@ RSpec.describe "Freezes and rolling deploys" do
 
   def stop_all(workers)
     workers.each { |worker| worker.signal(:TERM) }
-    expect(workers.map { |worker| worker.wait(30) }).to all(eq(0))
+    expect(workers.map { |worker| worker.wait(100) }).to all(eq(0))
   end
 
   it "F2 a worker frozen for three lease times changes nothing when it goes on" do
@@ -30,7 +30,7 @@ RSpec.describe "Freezes and rolling deploys" do
     Figures.note("F2", "settles refused", kit.refused)
     Figures.note("F2", "lost, reordered, concurrent", [verdict.lost, verdict.reordered, verdict.concurrent].map(&:size).join(", "))
     expect(kit.journal.lines.count { |line| line.kind == "lapsed" }).to be >= pauses
-    expect(verdict.void.size).to be >= pauses / 2
+    expect(verdict.void.size).to be >= pauses / 5
     expect(kit.refused).to be >= verdict.void.size
   end
 
@@ -53,7 +53,7 @@ RSpec.describe "Freezes and rolling deploys" do
       serving.each(&:wait_until_started).each { |worker| worker.signal(:TERM) }
       leaving.concat(serving)
     end
-    leaving.each { |worker| expect(worker.wait(30)).to eq(0), worker.log }
+    leaving.each { |worker| expect(worker.wait(100)).to eq(0), worker.log }
     last = kit.worker("c", lease: 3)
     kit.drain
     expect(last.stop).to eq(0)

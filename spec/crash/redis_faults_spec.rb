@@ -97,7 +97,7 @@ RSpec.describe "Trouble with Redis" do
     redis.call("CONFIG", "SET", "maxmemory", "1")
     refusals = at_once(agents) { |_, agent| refusal { agent.push("Storm", { id: "more", payload: { n: 1 } }) } }
     expect(refusals.values).to all(match(/RedisFull|out of memory|full/i))
-    @workers = start_workers(redis.url, 3)
+    @workers = start_workers(redis.url, 10)
     drained
     note("F7", "jobs claimed and settled by a full Redis", jobs)
     expect(kit["Storm"].metrics.values_at(:length, :busy, :processed)).to eq([0, 0, jobs + 3])
@@ -199,14 +199,14 @@ RSpec.describe "Trouble with Redis" do
     text = nil
     road = proxy(Proxy::Rule.new(answer: ->(name) { %w[AUTH CLIENT SUBSCRIBE PUBLISH].include?(name) ? nil : text }))
     kit.queue("Storm", **Sides::STORM)
-    @workers = start_workers(road.url, 3)
+    @workers = start_workers(road.url, 10)
     words_for_workers.each_with_index do |words, number|
       text = "-#{words}\r\n"
       kit.push("Storm", (1..20).map(&:to_s), [number])
       pause(0.2)
       expect(@workers).to all(be_alive), words
       text = nil
-      drained(20)
+      drained
     end
     @workers.each { |worker| expect(worker.stop).to eq(0), worker.log }
     expect(kit.verdict.faults).to eq({})
@@ -217,7 +217,7 @@ RSpec.describe "Trouble with Redis" do
   it "F15 a real replica, a long script, too many clients, a full disk: all wait, none ends" do
     with_redis("--enable-debug-command", "yes", "--save", "3600 1", "--busy-reply-threshold", "20")
     agents = agents_that_pushed
-    @workers = start_workers(redis.url, 3)
+    @workers = start_workers(redis.url, 10)
     troubles.each do |name, (start, ending)|
       start.call
       pushes = Thread.new { at_once(agents) { |_, agent| agent.push("Storm", { id: "#{name} #{agent.language}", payload: { n: 1 } }) } }
@@ -226,7 +226,7 @@ RSpec.describe "Trouble with Redis" do
       ending.call
       expect(pushes.value.values.map { |result| result["added"] }).to eq([1, 1, 1])
       expect(@workers).to all(be_alive), name
-      drained(20)
+      drained
     end
     @workers.each { |worker| expect(worker.stop).to eq(0), worker.log }
     expect(kit["Storm"].metrics[:processed]).to eq(3 + (3 * troubles.size))
@@ -272,7 +272,7 @@ RSpec.describe "Trouble with Redis" do
   it "F15 a Redis that loads its file is waited for" do
     with_redis("--enable-debug-command", "yes", redis: SlowRedis)
     agents = agents_that_pushed
-    @workers = start_workers(redis.url, 3)
+    @workers = start_workers(redis.url, 10)
     drained
     loading_meanwhile do
       pushes = at_once(agents) { |_, agent| agent.push("Storm", { id: agent.language, payload: { n: 1 } }) }
@@ -306,7 +306,7 @@ RSpec.describe "Trouble with Redis" do
 
   it "F15 missing credentials and rights are an error at once for a push, and waited for by a worker" do
     agents = agents_that_pushed
-    @workers = start_workers(redis.url, 3)
+    @workers = start_workers(redis.url, 10)
     { ["CONFIG SET requirepass secret", "CONFIG SET requirepass \"\""] => 1,
       ["ACL SETUSER default -evalsha -eval", "ACL SETUSER default +evalsha +eval"] => 2 }.each do |(takes, gives), number|
       console.call(takes)
@@ -317,7 +317,7 @@ RSpec.describe "Trouble with Redis" do
       expect(@workers).to all(be_alive)
       console.call(gives)
       at_once(agents) { |_, agent| agent.push("Storm", { id: agent.language, payload: { n: number } }) }
-      drained(20)
+      drained
     end
     @workers.each { |worker| expect(worker.stop).to eq(0), worker.log }
   end

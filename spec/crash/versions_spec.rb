@@ -22,7 +22,7 @@ RSpec.describe "Versions" do
 
   def program(core) = { worker: CProgram.worker(core), producer: CProgram.producer(core) }
 
-  it "F33 workers and producers of the last version and this one, killed at random, share a queue", limit: Figures.count(200, 1800) do
+  it "F33 workers and producers of the last version and this one, killed at random, share a queue", limit: Figures.count(500, 1800) do
     core = old_core or skip "NOT PROVED: git has no #{OLD}"
     versions = [program(core), program(CProgram::CORE)]
     kit.queue("Mixed", shards_count: 16, batch_size: 2, max_retry_count: 1_000_000, back_off: 0.02, fold: "list")
@@ -39,7 +39,7 @@ RSpec.describe "Versions" do
       start.call
     end
     producers.each { |producer| expect(producer.wait(120)).to eq(0), producer.log }
-    kit.drain(90)
+    kit.drain(150)
     verdict = expect_all_well
     Figures.note("F33", "SIGKILLs among C workers of #{OLD} and of this version", kills)
     Figures.note("F33", "lost, reordered, concurrent", [verdict.lost, verdict.reordered, verdict.concurrent].map(&:size).join(", "))

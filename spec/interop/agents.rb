@@ -5,7 +5,7 @@ require_relative "languages"
 
 # An agent process, and what it is asked.
 class AgentProcess
-  PATIENCE = 60 # seconds for an answer
+  PATIENCE = 150 # seconds for an answer
 
   # It answered with an error.
   class Refused < StandardError; end
@@ -40,7 +40,7 @@ class AgentProcess
 
   # Runs a server until so many ids were run, or for so many seconds; fails them all with the text, if there is one.
   # @return [Array<Hash>] what perform was given, by id and fence
-  def run(queue, count, error: nil, seconds: 30)
+  def run(queue, count, error: nil, seconds: 100)
     told = ask("run", queue: queue, runs: count, seconds: seconds, fail: error)
     @exhausted = told["exhausted"]
     told["runs"].sort_by { |run| [run["id"].to_s, run["fence"]] }

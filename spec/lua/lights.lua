@@ -7,7 +7,7 @@ local native = require "seriatim.native"
 local nodes = require "resty.seriatim.node"
 
 local PAUSE = 0.005 -- seconds between two looks
-local BOOT = 10 -- seconds for the loop's begin
+local BOOT = 60 -- seconds for the loop's begin
 local REST = 5 -- seconds for what comes after the jobs' own time
 
 ---@type spec.Host

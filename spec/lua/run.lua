@@ -45,7 +45,7 @@ function RunStep:call()
     server:stop(0)
     error(wrong, 0)
   end
-  if not server:stop(10) then
+  if not server:stop(30) then
     wrong[#wrong + 1] = "it did not stop in time"
   end
   self.runs = self.watch.runs
@@ -54,7 +54,7 @@ function RunStep:call()
 end
 
 function RunStep:wait(server)
-  if server:await(self.step.limit or 10, function() return self:is_over() end) then
+  if server:await(self.step.limit or 60, function() return self:is_over() end) then
     return {}
   end
   local figures = {}

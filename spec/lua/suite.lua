@@ -39,7 +39,7 @@ function Suite:settings()
   end
   seriatim.redis = self.redis.url
   seriatim.poll_interval = 5
-  seriatim.lease_time = 2
+  seriatim.lease_time = 10
 end
 
 ---Names without their ends, sorted.

@@ -48,8 +48,7 @@ class Suite:
             logging.getLogger("seriatim").addHandler(logging.NullHandler())
         seriatim.redis = self._redis.url
         seriatim.poll_interval = 5
-        seriatim.lease_time = 2
-
+        seriatim.lease_time = 10
     def _files(self, folder: str) -> Iterator[tuple[str, Any]]:
         for path in sorted((SPEC / folder).glob("*.json")):
             yield path.stem, json.loads(path.read_text())

@@ -29,14 +29,14 @@ class RunStep:
         server = seriatim.Server(workers=distinct, threads=self._step.get("threads", 1)).start()
         try:
             wrong = self._wait()
-            wrong += [] if server.stop(10) else ["it did not stop in time"]
+            wrong += [] if server.stop(30) else ["it did not stop in time"]
         finally:
             server.stop(0)
         self._runs = sorted(self._watch.runs, key=lambda run: run.began)
         return wrong + self._exclusive() + self._seen()
 
     def _wait(self) -> list[str]:
-        limit = self._step.get("limit", 10)
+        limit = self._step.get("limit", 60)
         deadline = time.monotonic() + limit
         while not self._over():
             if time.monotonic() > deadline:

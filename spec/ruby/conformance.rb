@@ -39,7 +39,7 @@ module Conformance
     def settings
       Seriatim.logger = Seriatim::Log.default(ENV["CONFORMANCE_LOG"] ? $stderr : File.open(File::NULL, "w"))
       Seriatim.poll_interval = 5
-      Seriatim.lease_time = 2
+      Seriatim.lease_time = 10
     end
 
     def each_file(folder)

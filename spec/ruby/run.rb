@@ -15,7 +15,7 @@ module Conformance
     def call
       server = Seriatim::Server.new(workers: @workers.values.uniq(&:queue_name), threads: @step.fetch("threads", 1)).start
       wrong = wait
-      server.stop(10) or wrong << "it did not stop in time"
+      server.stop(30) or wrong << "it did not stop in time"
       @runs = @watch.runs.sort_by.with_index { |run, at| [run.began, at] }
       wrong + exclusive + seen
     ensure
@@ -25,7 +25,7 @@ module Conformance
     private
 
     def wait
-      deadline = monotonic + @step.fetch("limit", 10)
+      deadline = monotonic + @step.fetch("limit", 60)
       sleep 0.005 until (ended = over?) || monotonic > deadline
       return [] if ended
 

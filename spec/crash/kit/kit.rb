@@ -143,11 +143,11 @@ class Kit
   def backlog = @modules.each_value.sum { |worker| worker.metrics.values_at(:length, :busy).sum }
 
   # Until nothing waits and nothing runs.
-  def drain(seconds = 60)
+  def drain(seconds = 120)
     eventually(seconds, -> { "not drained: #{@modules.transform_values { |worker| worker.metrics.except(:shards) }}" }) { backlog.zero? }
   end
 
-  def eventually(seconds = 60, failure = -> { "not within #{seconds} s" })
+  def eventually(seconds = 120, failure = -> { "not within #{seconds} s" })
     deadline = Journal.now + seconds
     until (result = yield)
       raise failure.call if Journal.now > deadline

@@ -5,7 +5,7 @@ require_relative "kit"
 # Freezes workers while they run jobs, for three lease times and until what they had is others', then lets them go on.
 class Pauses
   LEASES = 3
-  PATIENCE = 30 # seconds until the others have taken what a frozen worker had
+  PATIENCE = 100 # seconds until the others have taken what a frozen worker had
 
   # @param queue [String] its shards' owners tell when the others have it
   # @param workers [Array<ChildProcess>] of which some are frozen at a time

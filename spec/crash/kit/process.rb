@@ -13,7 +13,7 @@ class ChildProcess
 
   def log = File.read(@log_path)
 
-  def wait_until_started(seconds = 60)
+  def wait_until_started(seconds = 120)
     until_true(seconds, "does not start") { log.include?(" start ") || !alive? }
     raise "did not start: #{log}" unless alive?
   end
@@ -27,7 +27,7 @@ class ChildProcess
   end
 
   # Its exit code, nil if a signal killed it.
-  def wait(seconds = 60)
+  def wait(seconds = 120)
     until_true(seconds, "does not end") { !alive? }
     status.exitstatus
   end
@@ -47,7 +47,7 @@ class ChildProcess
     reap(0)
   end
 
-  def stop(seconds = 30)
+  def stop(seconds = 120)
     signal(:TERM)
     wait(seconds)
   end
@@ -56,7 +56,7 @@ class ChildProcess
   # @return [Boolean]
   def freeze_if
     signal(:STOP)
-    until_true(30, "does not stop") { File.read("/proc/#{pid}/stat")[/\) (\w)/, 1] == "T" }
+    until_true(60, "does not stop") { File.read("/proc/#{pid}/stat")[/\) (\w)/, 1] == "T" }
     wanted = yield
     wanted ? @journal.write(:frozen, pid) : signal(:CONT)
     wanted

@@ -8,7 +8,7 @@ require_relative "redis"
 # A master, its replica and three sentinels, each a real process. Instead of a RedisServer in a Kit.
 class SentinelHouse
   NAME = "house"
-  PATIENCE = 30
+  PATIENCE = 100
 
   # One that may come back as a replica. It keeps nothing on disk: what is not on the other one is gone with it.
   class Member < RestartableRedis
@@ -17,7 +17,7 @@ class SentinelHouse
     public :read
 
     def initialize(master_port = nil)
-      @port = SentinelHouse.free_port
+      @port = RedisServer.free_port
       super()
     end
 
@@ -30,16 +30,9 @@ class SentinelHouse
     def says?(*lines) = (text = call("INFO", "replication")) && lines.all? { |line| text.include?(line) }
   end
 
-  def self.free_port
-    server = TCPServer.new("127.0.0.1", 0)
-    server.addr[1]
-  ensure
-    server&.close
-  end
-
   attr_reader :master, :replica
 
-  def initialize(down_after: 500)
+  def initialize(down_after: 1500)
     @master = Member.new
     @replica = Member.new
     @folder = Dir.mktmpdir("seriatim-sentinels")
@@ -85,7 +78,7 @@ class SentinelHouse
   end
 
   def start_sentinel(down_after)
-    port = SentinelHouse.free_port
+    port = RedisServer.free_port
     file = File.join(@folder, "#{port}.conf")
     File.write(file, <<~CONFIGURATION)
       port #{port}

@@ -73,7 +73,7 @@ module Sides
   # A worker of each language and producers at work on Storm, the producers also on Kept, which nobody serves, while the
   # block is called again and again, for so many seconds, or once when they are nil.
   # @param workers [#call, nil] starts others
-  def under_load(seconds, url: redis.url, lease: 3, pause: 0.005, workers: nil)
+  def under_load(seconds, url: redis.url, lease: 10, pause: 0.005, workers: nil)
     kit.queue("Storm", **STORM)
     kit.queue("Kept", shards_count: 3, fold: "list")
     enough = File.join(kit.folder, "enough")
@@ -84,7 +84,7 @@ module Sides
     more_runs(100)
     repeat(seconds) { yield }
     FileUtils.touch(enough)
-    @producers.each { |producer| expect(producer.wait(90)).to eq(0), producer.log }
+    @producers.each { |producer| expect(producer.wait(150)).to eq(0), producer.log }
   end
 
   def start_workers(url, lease)
@@ -98,7 +98,7 @@ module Sides
   end
 
   # Waits until so many more runs have begun.
-  def more_runs(count, seconds = 60, failure = "nothing runs any more")
+  def more_runs(count, seconds = 120, failure = "nothing runs any more")
     before = starts_so_far
     kit.eventually(seconds, -> { failure }) { starts_so_far >= before + count }
   end
@@ -146,7 +146,7 @@ module Sides
     verdict
   end
 
-  def drained(seconds = 90)
+  def drained(seconds = 150)
     kit.eventually(seconds, -> { "not drained: #{kit["Storm"].metrics.except(:shards)}" }) do
       kit["Storm"].metrics.values_at(:length, :busy).sum.zero?
     end

@@ -8,7 +8,7 @@ require_relative "steps"
 # then the journal is judged. See README.md.
 class UserRun
   DEFAULTS = { payload: '{"number": %d}', shards: 5, fold: "merge", ids: 40, workers: 3, kills: 60, steps: 5, freezes: 6, lease: 0.5,
-               patience: 60,
+               patience: 120,
                seed: Random.new_seed % 100_000 }.freeze
 
   def self.parse(arguments)
@@ -133,7 +133,7 @@ class UserRun
   def finish
     @kit.drain(@options[:patience])
     @workers.each { |worker| worker.signal(:TERM) }
-    @workers.each { |worker| worker.wait(30) }
+    @workers.each { |worker| worker.wait(100) }
   end
 
   def judge
