@@ -48,6 +48,12 @@ function native.time() end
 function native.sleep(seconds) end
 ---@return string hex of so many random bytes
 function native.random_hex(bytes) end
+---All routes of the dashboard beside the page and its files; role: the least that it asks for.
+---@return {method: string, pattern: string, role: integer, mutates: boolean}[]
+function native.web_routes() end
+---The longest body of a request, in bytes.
+---@type integer
+native.web_max_body = nil
 ---@return integer
 function native.getpid() end
 ---@return string
@@ -72,6 +78,10 @@ function operations:check(queue, repair) end -- Result: how many records it look
 function operations:nodes() end -- Result: {{name, description, expires_in}}
 function operations:queues() end -- Result: names
 function operations:health() end -- Result: maxmemory_policy or nil, appendonly or nil, number of replicas or nil
+---One request of the dashboard. settings: title, read_only, hosts, token, stalled; request: method, prefix, path, query, host, origin,
+---sec_fetch_site, content_type, authorization, body, secure, role (0 nobody to 3 admin), as in seriatim.h. redact: a function of queue, id
+---and text, or nil; what it raises, result() raises. However the operation ends there is an answer, and result() gives it.
+function operations:web(settings, request, redact) end -- Result: status, {[name] = value} of the header fields, body
 function operations:result() end
 
 ---One connection that waits by poll(2): for plain Lua.
@@ -175,6 +185,38 @@ function delivery:release(place) end
 function delivery:reject(place, places, reason) end
 function delivery:extend(place, seconds) end
 function delivery:settle() end
+
+---A stream of bytes that never blocks, or one that listens. Closed by the collector, too.
+---@class seriatim.Socket
+local socket = {}
+---Listens; port 0 chooses one. address: in figures, as "127.0.0.1" or "::1".
+---@return seriatim.Socket|nil, integer|string port, string? message
+function native.listen(address, port) end
+---Only this user may connect. One that nobody listens at any more is replaced.
+---@return seriatim.Socket|nil, string? kind, string? message
+function native.listen_unix(path) end
+---A descriptor of socket:fd() in another Lua state of this process, which must keep it open.
+---@return seriatim.Socket
+function native.listener(fd) end
+---The places of those that are ready, after at most so many seconds. words[i]: "write" waits for room, else for something to come.
+---@param sockets seriatim.Socket[]
+---@param words string[]
+---@return integer[]
+function native.poll(sockets, words, seconds) end
+---nil: nobody connects now
+---@return seriatim.Socket?
+function socket:accept() end
+---nil: nothing is there now; false: nothing more will come
+---@return string|false|nil
+function socket:receive() end
+---How many of the bytes from that place on it took; false: it is closed.
+---@return integer|false
+function socket:send(bytes, from) end
+---Nothing more is sent; what comes may still be received.
+function socket:finish() end
+---@return integer
+function socket:fd() end
+function socket:close() end
 
 ---@class seriatim.PrivateRedis  native.private_redis(folder) -> it, or nil, kind, message; :url(), :started(), :release()
 

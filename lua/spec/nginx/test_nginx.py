@@ -341,6 +341,7 @@ def test_the_page_runs_as_it_stands(folder: Path, server: Redis) -> None:
         assert connection.getresponse().read() == b"1 new, 0 united\n"
         wait_until(lambda: "order 17 is paid" in nginx.log(), "the order")
         wait_until(lambda: " visits of /," in nginx.log(), "the visits")
+        assert "OrderWorker" in nginx.get("/seriatim/api/v1/stats")[1]
         assert crashes(nginx) == []
     finally:
         nginx.end()
