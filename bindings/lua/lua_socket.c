@@ -181,6 +181,13 @@ static int socket_send(lua_State *L)
     return 1;
 }
 
+/* socket:finish(): nothing more is sent; what comes may still be received */
+static int socket_finish(lua_State *L)
+{
+    (void)shutdown(socket_at(L, 1)->fd, SHUT_WR);
+    return 0;
+}
+
 static int socket_fd(lua_State *L)
 {
     lua_pushinteger(L, socket_at(L, 1)->fd);
@@ -230,8 +237,9 @@ static int socket_poll(lua_State *L)
 
 void slu_open_socket(lua_State *L)
 {
-    static const luaL_Reg methods[] = {{"accept", socket_accept}, {"receive", socket_receive}, {"send", socket_send},
-                                       {"fd", socket_fd},         {"close", socket_close},     {NULL, NULL}};
+    static const luaL_Reg methods[] = {
+        {"accept", socket_accept}, {"receive", socket_receive}, {"send", socket_send}, {"finish", socket_finish},
+        {"fd", socket_fd},         {"close", socket_close},     {NULL, NULL}};
     static const luaL_Reg functions[] = {
         {"listen", socket_listen}, {"listen_unix", socket_listen_unix}, {"listener", socket_listener}, {"poll", socket_poll}, {NULL, NULL}};
     slu_class(L, SOCKET, methods, socket_close);

@@ -162,6 +162,7 @@ end
 ---What still comes is read for a while: a connection that is closed before may lose the answer.
 function Connection:refuse(status, why)
   if self:respond(web.refusal(status, why), false, true) then
+    self.socket:finish()
     self:give(LINGER_SECONDS)
     repeat
       self.input = ""
