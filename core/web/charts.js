@@ -120,7 +120,7 @@ const path = (points, name, top) => runs(points, name, top).map((run) => `M${run
 const area = (points, name, top) =>
   runs(points, name, top).filter((run) => run.length > 1).map((run) => `M${run[0].split(",")[0]},${HEIGHT}L${run.join("L")}L${run.at(-1).split(",")[0]},${HEIGHT}Z`).join("");
 
-const TIMES = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400];
+const TIMES = [1, 2, 4, 10, 20, 60, 120, 240, 600, 1200, 3600, 7200, 14400, 43200, 86400];
 
 /** The end of the scale: the next round figure; of lags a round time. */
 function niceTop(largest, id) {

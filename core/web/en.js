@@ -160,6 +160,7 @@ export default {
   "shard.heading": "Shards",
   "shard.title": "Shard {n}",
   "shard.owned": "{n} of {of} have a living owner",
+  "shard.cut": "The {n} latest of {of} shards are shown.",
   "shard.none": "No shards",
   "shard.none.text": "They are made with the first job.",
   "shard.waiting": "{n} waiting",
@@ -220,6 +221,9 @@ export default {
   "filter.value": "From",
   "filter.prefix": "Id begins with…",
 
+  "pages.range": "{from} to {to} of {of}",
+  "pages.fresh": "{n} on this page, of {of} that never failed",
+  "pages.place": "{from} to {to}",
   "pages.label": "Pages of the list",
   "pages.first": "First",
   "pages.before": "Before",

@@ -62,11 +62,21 @@ function shardTile(shard, busiest) {
   const owner = shard.owner && shown(shard.owner) !== "" ? shard.owner : null;
   const title = [t("shard.title", { n: shard.shard }), ...["length", "busy", "retries", "parked", "dead"].map((field) => `${t(`shard.${field}`)} ${count(shard[field])}`), `${t("queue.lag")} ${duration(shard.lag)}`].join("\n");
   return h("li", { key: shard.shard, class: `tile ${lagLevel(shard.lag)} ${owner && shard.owner_alive ? "" : "orphan"}`, title },
-    h("header", {}, h("span", { class: "tile-number" }, shard.shard), Boolean(shard.paused) && badge("warn", "pause", t("badge.paused"))),
+    h("header", {}, h("span", {}, t("shard.title", { n: shard.shard })), Boolean(shard.paused) && badge("warn", "pause", t("badge.paused"))),
     h("p", { class: "tile-lag" }, lag(shard.lag)),
     h("div", { class: "measure", "aria-hidden": "true" }, h("i", { style: { width: `${busiest ? (100 * shard.length) / busiest : 0}%` } })),
     h("p", { class: "tile-line" }, h("span", {}, t("shard.waiting", { n: number(shard.length) })), shard.busy > 0 && h("span", {}, t("shard.running", { n: number(shard.busy) }))),
     h("p", { class: "tile-owner" }, owner ? [icon(shard.owner_alive ? "node" : "alert"), name(owner, 24), !shard.owner_alive && h("span", {}, t("shard.lost"))] : [icon("alert"), t("shard.free")]));
+}
+
+/** All shards in their order; of very many the latest ones. */
+function tiles(shards) {
+  const busiest = shards.reduce((most, shard) => Math.max(most, shard.length), 0);
+  const some = shards.length > TILES ? [...shards].sort((a, b) => b.lag - a.lag || b.length - a.length).slice(0, TILES) : shards;
+  return [
+    h("ol", { class: "tiles" }, some.map((shard) => shardTile(shard, busiest))),
+    some.length < shards.length && h("p", { class: "note" }, icon("info"), t("shard.cut", { n: some.length, of: count(shards.length) })),
+  ];
 }
 
 function hottestTable(queue, draw) {
@@ -77,6 +87,7 @@ function hottestTable(queue, draw) {
   ] });
 }
 
+const TILES = 200; // shards that are shown one by one
 const HOTTEST_EVERY = 10_000; // ms; it reads thousands of records
 
 export default function queuePage({ parameters, draw, again }) {
@@ -114,13 +125,12 @@ export default function queuePage({ parameters, draw, again }) {
     load,
     view() {
       if (!about.totals) return [queueHead(about, "queue"), skeleton(12)];
-      const busiest = Math.max(0, ...about.shards.map((shard) => shard.length));
       return [
         queueHead(about, "queue", pauseButtons(about, again)),
         h("div", { key: "figures", class: "hero many" }, figures(about)),
         charts.view(),
         section(t("shard.heading"), h("p", { class: "quantity" }, t("shard.owned", { n: about.shards.filter((shard) => shard.owner_alive).length, of: about.shards.length })),
-          about.shards.length ? h("ol", { class: "tiles" }, about.shards.map((shard) => shardTile(shard, busiest))) : empty(t("shard.none"), t("shard.none.text"), "queue")),
+          about.shards.length ? tiles(about.shards) : empty(t("shard.none"), t("shard.none.text"), "queue")),
         section(t("hottest.title"), null, h("p", { class: "hint" }, t("hottest.text")),
           !hottest ? skeleton(4) : hottest.ids.length ? h("div", { class: "narrow" }, hot.view(hottest.ids), seen(hottest)) : empty(t("hottest.empty"), t("hottest.empty.text"), "check")),
       ];

@@ -14,14 +14,14 @@ import { t } from "./text.js";
 const LIMIT = 100;
 const LARGE = 10_000; // ids from which on a page by id, which reads many, is not asked for every two seconds
 
-/** Of each page: the part it shows, its orders, its actions on ids {action: role}, on all of the queue {action: danger}. */
+/** Of each page: the part it shows, the figure that counts it, its orders, its actions on ids {action: role}, on all of the queue {action: danger}. */
 const PAGES = {
-  enqueued: { part: "waiting", by: ["time", "id", "retry_count"], times: "perform_in", some: { park: "operator", delete: "admin" },
+  enqueued: { part: "waiting", total: "enqueued", by: ["time", "id", "retry_count"], times: "perform_in", some: { park: "operator", delete: "admin" },
     all: { perform_all_jobs_now: false, kill_all_failed_jobs: true, delete_all_failed_jobs: true } },
-  running: { part: "running", by: ["id"], times: "since", some: {}, all: {} },
-  dead: { part: "dead", by: ["time", "id"], down: true, times: "updated_at", some: { morgue_queue_up: "operator", morgue_delete: "admin" },
+  running: { part: "running", total: "busy", by: ["id"], times: "since", some: {}, all: {} },
+  dead: { part: "dead", total: "dead", by: ["time", "id"], down: true, times: "updated_at", some: { morgue_queue_up: "operator", morgue_delete: "admin" },
     all: { morgue_queue_up_all_jobs: false, morgue_delete_all_jobs: true } },
-  parked: { part: "parked", by: ["time", "id"], times: "perform_in", some: { unpark: "operator", delete: "admin" }, all: {} },
+  parked: { part: "parked", total: "parked", by: ["time", "id"], times: "perform_in", some: { unpark: "operator", delete: "admin" }, all: {} },
 };
 
 export const ROLES = { perform_all_jobs_now: "operator", morgue_queue_up_all_jobs: "operator", kill_all_failed_jobs: "admin", delete_all_failed_jobs: "admin", morgue_delete_all_jobs: "admin" };
@@ -83,16 +83,19 @@ export default function recordsPage({ path, parameters, draw, again }) {
     ].filter(Boolean);
   }
 
-  const query = () => ({ part: page.part, by: view.by, order: view.order, from: view.from, prefix: view.by === "id" ? view.prefix : null, limit: LIMIT, cursor: cursors.at(-1) });
+  /** The interval of those that never failed has no index by retries: they are read by time. */
+  const fresh = view.by === "retry_count" && view.order === "desc" && view.from !== null && Number(view.from) < 0;
+  const asked = fresh ? { by: "time", order: "asc" } : { by: view.by, order: view.order, from: view.from, prefix: view.by === "id" ? view.prefix : null };
 
   async function loadRecords(signal) {
     const pause = view.by === "id" && answer?.of > LARGE ? 10_000 : 0;
     if (Date.now() - askedAt < pause) return;
-    const asked = cursors.length;
-    const fresh = await get(queuePath(about.name, "records"), query(), signal);
-    if (asked !== cursors.length) return;
-    [answer, askedAt, pending] = [fresh, Date.now(), null];
-    const there = new Set(fresh.records.map((record) => keyOf(record.id)));
+    const turned = cursors.length;
+    const found = await get(queuePath(about.name, "records"), { part: page.part, ...asked, limit: LIMIT, cursor: cursors.at(-1) }, signal);
+    if (turned !== cursors.length) return;
+    if (fresh) found.records = found.records.filter((record) => record.retry_count < 0);
+    [answer, askedAt, pending] = [found, Date.now(), null];
+    const there = new Set(found.records.map((record) => keyOf(record.id)));
     for (const key of selection.keys()) if (!there.has(key)) selection.delete(key);
   }
 
@@ -165,8 +168,18 @@ export default function recordsPage({ path, parameters, draw, again }) {
 
   const filtered = () => view.from !== null || view.prefix || answer.cursor || cursors.length > 1;
 
+  /** Where in the whole this page is; of what was read only in part, how much was seen. */
+  function quantity() {
+    if (fresh && about.totals) return t("pages.fresh", { n: count(answer.records.length), of: count(about.totals.fresh) });
+    if (!answer.exact) return t("seen", { n: number(answer.seen), of: number(answer.of) });
+    const first = (cursors.length - 1) * LIMIT + 1;
+    const place = { from: count(first), to: count(first + answer.records.length - 1) };
+    const total = view.from === null && !view.prefix && about.totals?.[page.total];
+    return total ? t("pages.range", { ...place, of: count(Math.max(total, first + answer.records.length - 1)) }) : t("pages.place", place);
+  }
+
   const pages = () => h("nav", { class: "pages", "aria-label": t("pages.label") },
-    h("p", { class: "quantity" }, t("seen", { n: number(answer.seen), of: number(answer.of) })),
+    h("p", { class: "quantity" }, quantity()),
     button(t("pages.first"), () => { cursors.length = 2; turn(null); }, { kind: "plain", disabled: cursors.length < 3 }),
     button(t("pages.before"), () => turn(null), { symbol: "left", disabled: cursors.length < 2 }),
     button(t("pages.next"), () => turn(answer.cursor), { symbol: "right", disabled: !answer.cursor }));
