@@ -44,7 +44,7 @@ class Site:
         try:
             connection.request(method, self.prefix + path, body, dict(headers or {}))
             answer = connection.getresponse()
-            return Answer(answer.status, answer.headers, answer.read())
+            return Answer(answer.status, dict(answer.headers), answer.read())
         finally:
             connection.close()
 
