@@ -146,10 +146,8 @@ int srt_web_layout_found(const seriatim_client *c);
 /* Makes w->worker's queue known to the client: two steps at most. w->step moves on; refuses an unknown one with 404. */
 int srt_web_find_queue(seriatim_client *c, srt_web *w);
 
-/* ---- web_assets.c, web_metrics.c ----------------------------------------------------------- */
+/* ---- web_metrics.c ------------------------------------------------------------------------- */
 
-/* The page for a path so many directories below its root. */
-void srt_web_page(srt_bytes *out, int depth);
 void srt_web_metrics_text(srt_web *w, srt_bytes *out);
 
 /* ---- web_records.c ------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* web_assets.c - the page and its files. */
-#include "web.h"
+#include "web_assets.h"
 #include "web_assets.inc"
 
 #include <string.h>

@@ -230,6 +230,82 @@ static int ask_sentinels(int number)
     return status;
 }
 
+/* ---- Scenarios of the web ------------------------------------------------------------------ */
+
+static const char *const web_reads[] = {
+    "/", "/assets/x/api.js", "/none/\xff", "/api/none", "/livez", "/readyz", "/metrics", "/api/v1/stats", "/api/web/dashboard",
+    "/api/web/Q/range_by_id?min=-&max=%2B", "/api/web/Q/morgue_range_by_updated_at", "/api/web/Q/range_by_id?min=x", "/api/v1/queues/Q",
+    "/api/v1/queues/None", "/api/v1/queues/Q/records?part=waiting&limit=2", "/api/v1/queues/Q/records?by=time&limit=2&cursor=000000000000000061",
+    "/api/v1/queues/Q/records?part=retrying&by=time&limit=1", "/api/v1/queues/Q/records?cursor=0.0.0.1.000000000000000061",
+    "/api/v1/queues/Q/id?id=a", "/api/v1/queues/Q/hottest", "/api/v1/queues/Q/errors?part=retrying", "/api/v1/running", "/api/v1/nodes",
+    "/api/v1/search?q=a", "/api/v1/search?q=a&queue=Q&prefix=1", "/api/v1/history?span=1h", "/api/v1/history?queue=Q"};
+static const char *const web_writes[] = {"/api/web/Q/park", "/api/web/Q/unpark", "/api/v1/queues/Q/errors/0123456789abcdef/queue_up"};
+
+#define WEB_READS (int)(sizeof web_reads / sizeof *web_reads)
+#define WEB_WRITES (int)(sizeof web_writes / sizeof *web_writes)
+
+static seriatim_text text_of(const char *text)
+{
+    seriatim_text t = {text, text ? strlen(text) : 0};
+    return t;
+}
+
+static seriatim_text shorten(void *context, seriatim_text queue, seriatim_text id, seriatim_text text)
+{
+    (void)context;
+    (void)queue;
+    (void)id;
+    text.len = text.len > 3 ? 3 : text.len;
+    return text;
+}
+
+/* The status of the drive, or of what the answer says: without memory it is a 503. */
+static int browse(seriatim_link *link, int number)
+{
+    seriatim_web_request request;
+    seriatim_web_settings settings;
+    const seriatim_web_response *response;
+    const char *target = number < WEB_READS ? web_reads[number] : web_writes[number - WEB_READS], *question = strchr(target, '?');
+    int status;
+    memset(&request, 0, sizeof request);
+    memset(&settings, 0, sizeof settings);
+    settings.title = "A title";
+    request.method = number < WEB_READS ? "GET" : "POST";
+    request.role = SERIATIM_WEB_ADMIN;
+    request.path.data = target;
+    request.path.len = question ? (size_t)(question - target) : strlen(target);
+    request.query = text_of(question ? question + 1 : NULL);
+    request.sec_fetch_site = text_of("same-origin");
+    request.content_type = text_of("application/json");
+    request.body = text_of(number == WEB_READS ? "{\"ids\":[\"a\",7,{\"base64\":\"Yg==\"}]}" : number == WEB_READS + 1 ? "{\"ids\":[\"a\"]}" : NULL);
+    status = seriatim_web_begin(seriatim_link_client(link), &settings, &request);
+    if (status == SERIATIM_OK)
+        status = drive(link);
+    response = seriatim_web_answer(seriatim_link_client(link), status, shorten, NULL);
+    assert_true(response->header_count >= 2 && response->body.data);
+    if (status == SERIATIM_OK && response->status == 503 && strstr(response->body.data, "out of memory"))
+        status = SERIATIM_NOMEM;
+    if (status == SERIATIM_OK && response->status >= 500)
+        fail_msg("%s: %d %s", target, response->status, response->body.data);
+    return status;
+}
+
+static int browse_twice(int number)
+{
+    seriatim_options options = {&allocator, NULL, NULL, 0};
+    seriatim_link *link;
+    size_t count;
+    int status = seriatim_link_new(&options, server.url, &link, NULL);
+    (void)seriatim_web_routes(&count);
+    if (status != SERIATIM_OK)
+        return status;
+    status = browse(link, number);
+    if (status == SERIATIM_OK)
+        status = browse(link, number);
+    seriatim_link_free(link);
+    return status;
+}
+
 /* ---- Scenario of a runner ------------------------------------------------------------------ */
 
 static void say_outcomes(seriatim_runner *runner, seriatim_delivery *d)
@@ -391,6 +467,16 @@ static void test_clients(void **state)
     }
 }
 
+static void test_the_web(void **state)
+{
+    int number;
+    (void)state;
+    memory.fail_at = 0;
+    assert_int_equal(operate(QUERIES), SERIATIM_OK);
+    for (number = 0; number < WEB_READS + WEB_WRITES; number++)
+        fail_each("web", browse_twice, number, 200);
+}
+
 static void test_runners(void **state)
 {
     int number;
@@ -460,6 +546,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_public_function_is_called_here),
         cmocka_unit_test(test_clients),
+        cmocka_unit_test(test_the_web),
         cmocka_unit_test(test_runners),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

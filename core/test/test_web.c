@@ -878,6 +878,10 @@ static void test_history(void **state)
         assert_int_equal((int)sum_of(0), 107);
     }
     shows("\"step\":3600}");
+    assert_int_equal(seriatim_check_begin(browser.client, SERIATIM_NO_QUEUE, 0), SERIATIM_OK);
+    assert_int_equal(drive(), SERIATIM_OK);
+    (void)seriatim_check_result(browser.client, &i);
+    assert_int_equal(i, 0); /* the key is of a known kind */
     reply = redis("PTTL seriatim:{Q}:history");
     assert_true(reply->integer > 600000000);
     freeReplyObject(reply);
