@@ -45,15 +45,16 @@ local function dispatch(found, words, arguments)
   if found.environment then
     application.set_environment(found.environment)
   end
-  if verb ~= "server" then
+  if verb ~= "server" and verb ~= "web" then
     set_up_log(found, io.stderr)
-    if verb == "web" and #words == 0 then
-      return require("seriatim.cli.web_command").new(found):run()
-    end
     return require("seriatim.cli.operators").new(found):call(verb, words)
   end
   if #words > 0 then
     errors.usage("unexpected " .. table.concat(words, " "))
+  end
+  if verb == "web" then
+    set_up_log(found, io.stderr)
+    return require("seriatim.cli.web_command").new(found):run()
   end
   set_up_log(found, io.stdout)
   return require("seriatim.cli.server_command").new(found, arguments):run()

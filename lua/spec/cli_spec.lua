@@ -63,7 +63,7 @@ describe("seriatim-lua", function()
     { { "-t", "nan" }, "invalid argument: -t nan" },
     { { "--log-format", "xml" }, "invalid argument: --log-format xml" },
     { { "reshard", "q", "7" }, "later release" },
-    { { "web" }, "later release" },
+    { { "web", "bogus" }, "unexpected bogus" },
     { { "push", "q" }, "usage: seriatim-lua push QUEUE ID [PAYLOAD]" },
     { { "push", "q", "1", "paid" }, "not valid JSON" },
     { { "explain", "nowhere", "1" }, 'unknown queue "nowhere"' },
