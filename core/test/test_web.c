@@ -616,13 +616,13 @@ static void test_errors_by_group(void **state)
     shows("\"cursor\":\"0");
 }
 
-/* Follows the cursors of a page to its end; the number of records, each once. */
-static int walk(const char *target, const char *first, const char *last)
+/* Follows the cursors of a page to its end, from one or NULL; the number of records. */
+static int walk_from(const char *target, const char *cursor, const char *first, const char *last)
 {
     char path[4000], *at, *id;
     int records = 0, pages = 0;
     char previous[64] = "";
-    snprintf(path, sizeof path, "%s", target);
+    snprintf(path, sizeof path, cursor ? "%s&cursor=%s" : "%s", target, cursor);
     for (;;) {
         get(path);
         for (at = browser.text; (at = strstr(at, "\"id\":\"")); at++) {
@@ -641,6 +641,11 @@ static int walk(const char *target, const char *first, const char *last)
     if (strncmp(previous, last, strlen(last)) != 0)
         fail_msg("%s ends with %s", target, previous);
     return records;
+}
+
+static int walk(const char *target, const char *first, const char *last)
+{
+    return walk_from(target, NULL, first, last);
 }
 
 static void push_many(int from, int to, double delay)
@@ -685,6 +690,10 @@ static void test_pages_of_records(void **state)
     assert_int_equal(ask("POST", "/api/web/Q/park", "{\"ids\":[\"00001\",\"00002\",\"00003\"]}"), 200);
     assert_int_equal(walk("/api/v1/queues/Q/records?part=parked&limit=2", "00001", "00003"), 3);
     assert_int_equal(walk("/api/v1/queues/Q/records?part=parked&by=time&limit=1&order=desc", "0000", "00001"), 3);
+    /* One slice was read in time; its ids come first, then what was not read. */
+    assert_int_equal(walk_from("/api/v1/queues/Q/records?limit=40", "0.0.0.1.000000000000000000", "", ""), 1997);
+    get("/api/v1/queues/Q/records?limit=40&cursor=0.0.0.1.000000000000000000");
+    shows("\"exact\":false,\"of\":1997,");
     get("/api/v1/search?q=0012&prefix=1&queue=Q");
     shows("{\"cursor\":null,\"ids\":[\"00120\",\"00121\"");
     get("/api/v1/search?q=00001");
@@ -723,6 +732,28 @@ static void test_bad_questions(void **state)
     shows("\"records\":[]");
     get("/api/v1/queues/Q/records?by=time&cursor=000000000000000000"); /* before all */
     shows("\"id\":\"Q\"");
+}
+
+/* Another layout than the shards are of, as while a queue is resharded: no figures, and no end of asking. */
+static void test_a_layout_that_changes(void **state)
+{
+    (void)state;
+    open_browser();
+    fill();
+    get("/api/v1/queues/Q");
+    REDIS("SET seriatim:{Q}:layout %s", "2 3");
+    get("/api/v1/stats");
+    shows("\"total\":{\"lag\":0,\"length\":0,");
+    get("/api/v1/search?q=Q");
+    assert_string_equal(browser.text, "{\"hits\":[]}");
+    REDIS("SET seriatim:{Q}:layout %s", "1 2");
+    get("/api/v1/stats");
+    shows("\"length\":2,");
+    REDIS("SET seriatim:{Q/0}:state wrong");
+    REDIS("DEL seriatim:{Q/1}:state");
+    REDIS("LPUSH seriatim:{Q/1}:state x");
+    get("/api/web/dashboard"); /* what cannot be read hides nothing else */
+    shows("\"name\":\"Q\"");
 }
 
 /* ---- What is stored is data (D1, D8, D10) ---------------------------------------------------- */
@@ -928,6 +959,7 @@ int main(void)
         cmocka_unit_test(test_errors_by_group),
         cmocka_unit_test(test_pages_of_records),
         cmocka_unit_test(test_bad_questions),
+        cmocka_unit_test(test_a_layout_that_changes),
         cmocka_unit_test(test_redaction),
         cmocka_unit_test(test_huge_and_hostile),
         cmocka_unit_test(test_redis_is_gone),
