@@ -132,7 +132,8 @@ function togglePause() {
 }
 
 function pulse() {
-  const word = app.failure ? "lost" : session.paused ? "paused" : "live";
+  const refused = app.failure?.status >= 400 && app.failure.status < 500;
+  const word = app.failure && !refused ? "lost" : session.paused ? "paused" : "live";
   return h("button", { type: "button", class: `pulse ${word}`, title: t(`pulse.${word}.hint`), "aria-pressed": String(session.paused), on: { click: togglePause } },
     icon({ lost: "alert", paused: "pause", live: "live" }[word]), h("span", {}, t(`pulse.${word}`)));
 }

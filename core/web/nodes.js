@@ -8,7 +8,7 @@ import { t } from "./text.js";
 
 const columns = () => [
   { id: "name", label: t("node.name"), class: "main", value: (node) => shown(node.name), show: (node) => name(node.name, 40) },
-  { id: "description", label: t("node.description"), wide: true, value: (node) => shown(node.description), show: (node) => h("bdi", {}, shown(node.description).slice(0, 300)) },
+  { id: "description", label: t("node.description"), class: "text", value: (node) => shown(node.description), show: (node) => h("bdi", {}, shown(node.description).slice(0, 300)) },
   { id: "shards", label: t("node.shards"), hint: t("node.shards.hint"), number: true, value: (node) => node.shards, show: (node) => figure(node.shards) },
   { id: "busy", label: t("queue.busy"), hint: t("queue.busy.hint"), number: true, value: (node) => node.busy, show: (node) => figure(node.busy) },
   { id: "expires", label: t("node.expires"), hint: t("node.expires.hint"), number: true, value: (node) => node.expires_in, show: (node) => h("span", { class: "figure" }, duration(node.expires_in)) },
