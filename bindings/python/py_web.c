@@ -7,6 +7,14 @@
 
 /* ---- The request ---------------------------------------------------------------------------------------------- */
 
+static int web_check_tuple(PyObject *tuple)
+{
+    if (PyTuple_Check(tuple))
+        return 0;
+    PyErr_Format(PyExc_TypeError, "expected a tuple, not %.100s", Py_TYPE(tuple)->tp_name);
+    return -1;
+}
+
 /* The texts of a tuple of str, which keeps them; PyMem_Free them. NULL with an exception. */
 static const char **web_texts(PyObject *tuple)
 {
@@ -27,7 +35,8 @@ static int web_read_settings(PyObject *tuple, seriatim_web_settings *settings, c
 {
     PyObject *names;
     memset(settings, 0, sizeof *settings);
-    if (!PyArg_ParseTuple(tuple, "zpO!zz", &settings->title, &settings->read_only, &PyTuple_Type, &names, &settings->token,
+    if (web_check_tuple(tuple) < 0 ||
+        !PyArg_ParseTuple(tuple, "zpO!zz", &settings->title, &settings->read_only, &PyTuple_Type, &names, &settings->token,
                           &settings->stalled) ||
         !(*hosts = web_texts(names)))
         return -1;
@@ -44,7 +53,8 @@ static int web_read_request(PyObject *tuple, seriatim_web_request *r)
     Py_ssize_t lens[sizeof texts / sizeof *texts];
     size_t i;
     memset(r, 0, sizeof *r);
-    if (!PyArg_ParseTuple(tuple, "sz#z#z#z#z#z#z#z#z#pi", &r->method, &r->prefix.data, &lens[0], &r->path.data, &lens[1],
+    if (web_check_tuple(tuple) < 0 ||
+        !PyArg_ParseTuple(tuple, "sz#z#z#z#z#z#z#z#z#pi", &r->method, &r->prefix.data, &lens[0], &r->path.data, &lens[1],
                           &r->query.data, &lens[2], &r->host.data, &lens[3], &r->origin.data, &lens[4],
                           &r->sec_fetch_site.data, &lens[5], &r->content_type.data, &lens[6], &r->authorization.data,
                           &lens[7], &r->body.data, &lens[8], &r->secure, &r->role))
@@ -68,13 +78,17 @@ PyObject *spy_link_web(PyObject *object, PyObject *const *args, Py_ssize_t nargs
     seriatim_web_request request;
     seriatim_client *client;
     const char **hosts;
+    PyObject *begun;
     int status;
     if (spy_arity("web", nargs, 2, 2) < 0 || web_read_request(args[1], &request) < 0 || !(client = spy_link_client(self)) ||
         web_read_settings(args[0], &settings, &hosts) < 0)
         return NULL;
     status = seriatim_web_begin(client, &settings, &request);
     PyMem_Free(hosts);
-    return spy_link_begun(self, status, web_read_nothing);
+    begun = spy_link_begun(self, status, web_read_nothing);
+    if (srt_client_status(client) != SERIATIM_AGAIN)
+        self->read = web_read_nothing; /* a failure has its answer, too */
+    return begun;
 }
 
 /* ---- The answer ------------------------------------------------------------------------------------------------- */
@@ -123,8 +137,8 @@ PyObject *spy_link_answer(PyObject *object, PyObject *redact)
     PyObject *result = NULL;
     if (!client)
         return NULL;
-    if (srt_client_status(client) == SERIATIM_AGAIN) {
-        PyErr_SetString(PyExc_RuntimeError, "what was begun has not ended yet");
+    if (self->read != web_read_nothing || srt_client_status(client) == SERIATIM_AGAIN) {
+        PyErr_SetString(PyExc_RuntimeError, "there is no web request, or it has not ended yet");
         return NULL;
     }
     self->busy = 1;

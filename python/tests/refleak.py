@@ -80,6 +80,31 @@ def operators(one: Any, queue: int) -> None:
         one.result()
 
 
+def web(one: Any, path: bytes = b"/api/web/q/range_by_id", shown: Any = "shown") -> Any:
+    """The answer, where each text is asked of a function."""
+    fields = (b"", path, b"min=-&max=%2B", b"localhost", None, None, None, None, b"", False, 3)
+    one.web((None, False, ("localhost", "other"), None, None), ("GET", *fields))
+    one.drive(10)
+    return one.answer(lambda queue, id, text: shown(text) if callable(shown) else shown)
+
+
+def webs(one: Any) -> None:
+    assert web(one)[0] == 200 and b"shown" in web(one)[2]
+    assert web(one, shown=b"\xff")[0] == 200
+    assert web(one, b"/")[0] == 200 and web(one, b"/api/nothing")[0] == 404
+    raises(TypeError, web, one, b"/api/web/q/range_by_id", 1)
+    raises(TypeError, web, one, b"/api/web/q/range_by_id", lambda: "too few")
+    raises(ValueError, one.web, (None, False, ("a\0b",), None, None), ("GET", *[b""] * 9, False, 3))
+    raises(TypeError, one.web, (None, False, [], None, None), ("GET", *[b""] * 9, False, 3))
+    raises(TypeError, one.web, (None, False, (1,), None, None), ("GET", *[b""] * 9, False, 3))
+    one.nodes()
+    raises(RuntimeError, one.answer, None)
+    raises(_errors.Invalid, one.web, (None, False, (), None, None), ("GET", *[b""] * 9, False, 3))
+    one.drive(10)
+    raises(RuntimeError, one.answer, None)
+    assert native.web_routes()
+
+
 def plain() -> None:
     every = {"id": "\xe4", "payload": {"a": [1, "b"]}, "score": 1, "perform_in": 2.0, "delay": None, "context": None}
     read = native.jobs([every, {"id": 1}, {"id": b"a", "delay": 10**400}, {"id": "a", "payload": {1: 2}}], asked, True)
@@ -276,6 +301,7 @@ def main() -> None:
             ]
             results = [(name, *grown(call, rounds), rounds) for name, call, rounds in scenes]
         results.append(("operators", *grown(lambda: operators(one, queue), 300), 300))
+        results.append(("webs", *grown(lambda: webs(one), 100), 100))
         redis.flush()
         results.append(("lives", *grown(lambda: lives(redis), 100), 100))
         with tempfile.TemporaryDirectory() as folder:
