@@ -24,7 +24,7 @@ function pageOf(path, parameters) {
   if (path === "id") return parameters.queue !== undefined && parameters.id !== undefined ? idPage : null;
   if (path === "running" && parameters.queue === undefined) return running;
   if (["enqueued", "dead", "parked", "running"].includes(path)) return parameters.queue !== undefined ? recordsPage : null;
-  return { "": overview, nodes, search }[path] ?? null;
+  return { "": overview, nodes, search, __proto__: null }[path] ?? null;
 }
 
 function open(moved) {
@@ -40,7 +40,12 @@ function open(moved) {
   again();
 }
 
-const lost = () => ({ title: () => t("lost.title"), every: 0, load: async () => {}, view: () => [pageHead(t("lost.title")), empty(t("lost.title"), t("lost.text"), "search", link("", {}, t("lost.back")))] });
+const lost = () => ({
+  title: () => t("lost.title"),
+  every: 0,
+  load: async () => {},
+  view: () => [pageHead(t("lost.title")), empty(t("lost.title"), t("lost.text"), "search", link("", {}, t("lost.back")))],
+});
 
 /** Asks again now: the pulse goes on from here. */
 function again() {
@@ -115,15 +120,18 @@ function header() {
     h("a", { class: "brand", href: address("") }, h("img", { src: `${ASSETS}logo.svg`, alt: "", width: "22", height: "22" }), h("span", {}, shown(title))),
     h("nav", { class: "places", "aria-label": t("nav.label") }, navigation()),
     h("form", { class: "search", role: "search", on: { submit: find } }, icon("search"),
-      h("input", { id: "search", type: "search", name: "q", placeholder: t("search.placeholder"), "aria-label": t("search.title"), autocomplete: "off", spellcheck: "false" }), h("kbd", { "aria-hidden": "true" }, "/")),
+      h("input", { id: "search", type: "search", name: "q", placeholder: t("search.placeholder"), "aria-label": t("search.title"),
+        autocomplete: "off", spellcheck: "false" }),
+      h("kbd", { "aria-hidden": "true" }, "/")),
     pulse(), h("div", { class: "switches" },
-      tool("clock", t(session.absolute ? "times.relative" : "times.absolute"), () => { toggleTimes(); draw(); }, session.absolute),
+      tool("clock", t(session.absolute ? "times.relative" : "times.absolute"), changeTimes, session.absolute),
       tool("theme", t("theme.switch"), () => { toggleTheme(); draw(); }),
       tool("help", t("keys.title"), showKeys))));
 }
 
 const tool = (symbol, label, action, pressed) =>
-  h("button", { type: "button", key: symbol, class: "tool", title: label, "aria-label": label, "aria-pressed": pressed === undefined ? null : String(pressed), on: { click: action } }, icon(symbol));
+  h("button", { type: "button", key: symbol, class: "tool", title: label, "aria-label": label,
+    "aria-pressed": pressed === undefined ? null : String(pressed), on: { click: action } }, icon(symbol));
 
 function togglePause() {
   session.paused = !session.paused;
@@ -134,7 +142,8 @@ function togglePause() {
 function pulse() {
   const refused = app.failure?.status >= 400 && app.failure.status < 500;
   const word = app.failure && !refused ? "lost" : session.paused ? "paused" : "live";
-  return h("button", { type: "button", class: `pulse ${word}`, title: t(`pulse.${word}.hint`), "aria-pressed": String(session.paused), on: { click: togglePause } },
+  const attributes = { title: t(`pulse.${word}.hint`), "aria-pressed": String(session.paused), on: { click: togglePause } };
+  return h("button", { type: "button", class: `pulse ${word}`, ...attributes },
     icon({ lost: "alert", paused: "pause", live: "live" }[word]), h("span", {}, t(`pulse.${word}`)));
 }
 
@@ -142,7 +151,9 @@ function banner() {
   const { failure, freshAt } = app;
   if (!failure || failure.status === 401 || (freshAt === 0 && failure.status)) return null;
   const text = failure.status ? t("failure.answer", { error: failure.message }) : t("failure.unreachable");
-  return h("div", { class: "banner", key: "banner", role: "alert" }, icon("alert"), h("p", {}, text, " ", freshAt > 0 && t("failure.since", { duration: duration(Math.round((Date.now() - freshAt) / 1000)) })));
+  const age = duration(Math.round((Date.now() - freshAt) / 1000));
+  return h("div", { class: "banner", key: "banner", role: "alert" }, icon("alert"),
+    h("p", {}, text, " ", freshAt > 0 && t("failure.since", { duration: age })));
 }
 
 /** The page, or, when it never came, why. */
@@ -150,7 +161,8 @@ function content() {
   const { failure, freshAt, page } = app;
   if (!failure || freshAt > 0 || !failure.status) return page.view();
   const known = [401, 403, 404, 503].includes(failure.status) ? failure.status : "other";
-  return [pageHead(t(`failure.${known}.title`)), empty(t(`failure.${known}.title`), t(`failure.${known}.text`, { error: shown(failure.message) }), "alert", button(t("failure.again"), again))];
+  const [title, text] = [t(`failure.${known}.title`), t(`failure.${known}.text`, { error: shown(failure.message) })];
+  return [pageHead(title), empty(title, text, "alert", button(t("failure.again"), again))];
 }
 
 function footer() {
@@ -167,6 +179,13 @@ const frame = () => [
   footer(), dialogsView(),
 ];
 
+const changeTimes = () => {
+  toggleTimes();
+  draw();
+};
+
+const PLACES = { o: () => go(""), r: () => go("running"), n: () => go("nodes") }; // after "g"
+const KEYS = { "/": () => document.getElementById("search").focus(), "?": showKeys, p: togglePause, t: changeTimes };
 let prefix = 0; // when "g" was pressed
 
 function onKey(event) {
@@ -177,7 +196,7 @@ function onKey(event) {
   }
   const after = Date.now() - prefix < 1200;
   prefix = event.key === "g" ? Date.now() : 0;
-  const action = after ? { o: () => go(""), r: () => go("running"), n: () => go("nodes") }[event.key] : { "/": () => document.getElementById("search").focus(), "?": showKeys, p: togglePause, t: () => { toggleTimes(); draw(); } }[event.key];
+  const action = (after ? PLACES : KEYS)[event.key];
   if (!action) return;
   event.preventDefault();
   action();

@@ -36,15 +36,18 @@ export function createCharts({ queue, ticks, draw }) {
 
   charts.view = () => {
     const points = charts.span === "live" ? livePoints(ticks()) : historyPoints(charts.answer);
+    const under = charts.hover !== null && points[charts.hover];
+    const seconds = SPANS[charts.span];
+    const loading = charts.answer === null && charts.span !== "live";
     const move = (place) => {
       charts.hover = place;
       draw();
     };
     return h("section", { class: "section charts", key: "charts", "aria-label": t("chart.title") },
       h("header", { class: "section-head" }, h("h2", {}, t("chart.title")),
-        h("p", { class: "chart-when" }, charts.hover !== null && points[charts.hover] ? clockTime(points[charts.hover].time, SPANS[charts.span]) : t(`chart.span.${charts.span}.long`)),
+        h("p", { class: "chart-when" }, under ? clockTime(under.time, seconds) : t(`chart.span.${charts.span}.long`)),
         choice(t("chart.span"), Object.keys(SPANS).map((span) => [span, t(`chart.span.${span}`)]), charts.span, choose)),
-      h("div", { class: "panels" }, PANELS.map((panel) => panelView(panel, points, charts.hover, move, SPANS[charts.span], charts.answer === null && charts.span !== "live"))));
+      h("div", { class: "panels" }, PANELS.map((panel) => panelView(panel, points, charts.hover, move, seconds, loading))));
   };
   return charts;
 }
@@ -66,6 +69,7 @@ function panelView(panel, points, hover, move, span, loading) {
   const known = points.filter((point) => point && point[panel.series[0]] !== null);
   const top = niceTop(Math.max(0, ...known.flatMap((point) => panel.series.map((name) => point[name] || 0))), panel.id);
   const at = (hover !== null && points[hover]) || known.at(-1);
+  const crosses = hover !== null && points.length > 1 ? [x(hover, points.length)] : [];
   const label = `${t(`chart.${panel.id}`)}: ${panel.series.map((name) => `${t(`chart.${name}`)} ${at ? panel.show(at[name]) : "–"}`).join(", ")}`;
   return h("figure", { class: `panel ${panel.id}`, key: panel.id },
     h("figcaption", {}, panel.series.map((name) => h("span", { class: `legend ${name}`, key: name },
@@ -73,11 +77,11 @@ function panelView(panel, points, hover, move, span, loading) {
       t(`chart.${name}`), h("b", { class: panel.alarm && at ? lagLevel(at[name]) : null }, at && at[name] !== null ? panel.show(at[name]) : "–")))),
     h("div", { class: "plot", tabindex: "0", role: "img", "aria-label": label, on: handlers(points.length, hover, move) },
       h("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" },
-        [0.5, 1].map((part) => h("line", { class: "grid", x1: 0, x2: WIDTH, y1: HEIGHT * (1 - part) + (part === 1 ? 1 : 0), y2: HEIGHT * (1 - part) + (part === 1 ? 1 : 0) })),
+        [1, HEIGHT / 2].map((height) => h("line", { class: "grid", x1: 0, x2: WIDTH, y1: height, y2: height })),
         h("line", { class: "ground", x1: 0, x2: WIDTH, y1: HEIGHT - 1, y2: HEIGHT - 1 }),
         h("path", { class: `area ${panel.series[0]}`, d: area(points, panel.series[0], top) }),
         panel.series.map((name) => h("path", { key: name, class: `line ${name}`, d: path(points, name, top) })),
-        hover !== null && points.length > 1 && h("line", { class: "cross", x1: x(hover, points.length), x2: x(hover, points.length), y1: 0, y2: HEIGHT })),
+        crosses.map((place) => h("line", { class: "cross", x1: place, x2: place, y1: 0, y2: HEIGHT }))),
       h("span", { class: "scale top" }, top ? panel.show(top) : ""),
       h("span", { class: "scale middle" }, top ? panel.show(top / 2) : ""),
       !known.length && h("span", { class: "plot-empty" }, t(loading ? "loading" : "chart.empty"))),
@@ -117,8 +121,10 @@ function runs(points, name, top) {
 
 const path = (points, name, top) => runs(points, name, top).map((run) => `M${run.length > 1 ? run.join("L") : `${run[0]}l0.1,0`}`).join("");
 
+const down = (place) => `${place.split(",")[0]},${HEIGHT}`;
+
 const area = (points, name, top) =>
-  runs(points, name, top).filter((run) => run.length > 1).map((run) => `M${run[0].split(",")[0]},${HEIGHT}L${run.join("L")}L${run.at(-1).split(",")[0]},${HEIGHT}Z`).join("");
+  runs(points, name, top).filter((run) => run.length > 1).map((run) => `M${down(run[0])}L${run.join("L")}L${down(run.at(-1))}Z`).join("");
 
 const TIMES = [1, 2, 4, 10, 20, 60, 120, 240, 600, 1200, 3600, 7200, 14400, 43200, 86400];
 

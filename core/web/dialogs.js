@@ -73,7 +73,10 @@ async function runOpen(dialog) {
 }
 
 /** A name that can be typed as it is; of others the confirmation is a word. */
-export const typable = (name) => (typeof name === "string" && name && name.length <= 80 && shown(name) === name && name.trim() === name ? name : t("confirm.word"));
+export function typable(name) {
+  const plain = typeof name === "string" && name && name.length <= 80 && shown(name) === name && name.trim() === name;
+  return plain ? name : t("confirm.word");
+}
 
 function confirmView(dialog) {
   const ready = !dialog.running && (!dialog.typed || dialog.word === dialog.typed);
@@ -122,7 +125,8 @@ export const showKeys = () => show({ kind: "keys" });
 
 const keysView = () => h("div", {},
   h("h2", { id: "dialog-title" }, t("keys.title")),
-  h("dl", { class: "keys" }, KEYS.map(([keys, text]) => h("div", { key: text }, h("dt", {}, keys.split(" ").map((key) => h("kbd", {}, key))), h("dd", {}, t(text))))),
+  h("dl", { class: "keys" }, KEYS.map(([keys, text]) =>
+    h("div", { key: text }, h("dt", {}, keys.split(" ").map((key) => h("kbd", {}, key))), h("dd", {}, t(text))))),
   h("footer", {}, button(t("keys.close"), close, { autofocus: true })));
 
 const VIEWS = { confirm: confirmView, token: tokenView, keys: keysView };

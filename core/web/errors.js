@@ -26,8 +26,10 @@ export function createErrors({ queue, draw, again }) {
     if (trial.over) return;
     const { job, dead } = await get(queuePath(queue, "id"), { id: trial.id }, signal);
     const alive = job && job.state !== "unknown";
-    trial.state = alive ? (job.retry_count >= 0 && job.error && job.state !== "running" ? "failed" : "going") : dead && dead.state === "dead" ? "failed" : "through";
-    trial.over = trial.state === "through" || (!alive && trial.state === "failed");
+    const died = dead && dead.state === "dead";
+    const failing = alive && job.error && job.state !== "running";
+    trial.state = failing || (!alive && died) ? "failed" : alive ? "going" : "through";
+    trial.over = !alive;
   }
 
   const changed = () => {
@@ -47,7 +49,12 @@ export function createErrors({ queue, draw, again }) {
   function whole(group, action) {
     const danger = action === "delete";
     const values = { n: count(group.count), count: group.count, error: oneLine(group.error, 120), queue: oneLine(queue, 60) };
-    confirm({ title: t(`group.${action}.title`, values), text: t(`group.${action}.text`, values), label: t(`group.${action}`), danger, typed: danger ? typable(queue) : null,
+    confirm({
+      title: t(`group.${action}.title`, values),
+      text: t(`group.${action}.text`, values),
+      label: t(`group.${action}`),
+      danger,
+      typed: danger ? typable(queue) : null,
       run: async (progress) => {
         let [done, answer] = [0, { more: true }];
         while (answer.more) {
@@ -59,7 +66,8 @@ export function createErrors({ queue, draw, again }) {
         trials.delete(group.fingerprint);
         changed();
         return t(`group.${action}.done`, { n: count(done), count: done });
-      } });
+      },
+    });
   }
 
   function trialView(trial) {

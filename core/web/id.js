@@ -3,31 +3,36 @@ import { get, queuePath } from "./api.js";
 import { tell } from "./dialogs.js";
 import { h } from "./dom.js";
 import { absoluteTime, number, oneLine, relative, setClock, shown } from "./format.js";
-import { button, empty, icon, link, name, pageHead, section, skeleton, state } from "./parts.js";
+import { button, empty, link, name, note, pageHead, section, skeleton, slash, state } from "./parts.js";
 import { actOn, actionButton } from "./records.js";
 import { may } from "./session.js";
 import { t } from "./text.js";
 
 const both = (seconds) => (seconds ? h("span", {}, absoluteTime(seconds), h("span", { class: "aside" }, relative(seconds))) : "–");
 
-const facts = (entries) => h("dl", { class: "facts wide" }, entries.filter(Boolean).map(([label, value]) => h("div", { key: label }, h("dt", {}, label), h("dd", {}, value))));
+const facts = (entries) => h("dl", { class: "facts" }, entries.filter(Boolean).map(([label, value]) =>
+  h("div", { key: label }, h("dt", {}, label), h("dd", {}, value))));
 
 const there = (record) => record && record.state && record.state !== "unknown";
+
+/** Scores are times unless the pusher gave others. */
+const scoreText = (score) => (score > 1e9 && score < 1e11 ? absoluteTime(score) : String(score));
 
 function payloadList(record) {
   const { payloads = [], payload_total: total } = record;
   return h("div", { class: "payloads" },
     h("h3", {}, t("id.payloads", { n: number(total ?? payloads.length), count: total ?? payloads.length })),
     h("ol", {}, payloads.map(([text, score, context], place) => h("li", { key: place },
-      h("div", { class: "payload-head" }, h("span", {}, `${place + 1}`), h("span", { title: t("id.score.hint") }, t("id.score", { score: score > 1e9 ? absoluteTime(score) : String(score) }))),
+      h("div", { class: "payload-head" }, h("span", {}, place + 1), h("span", { title: t("id.score.hint") }, t("id.score", { score: scoreText(score) }))),
       h("pre", {}, shown(text)),
       context !== undefined && context !== "" && h("pre", { class: "context", title: t("id.context") }, shown(context))))),
-    (record.truncated || total > payloads.length) && h("p", { class: "note" }, icon("info"), t("id.cut", { n: number(payloads.length), of: number(total) })));
+    (record.truncated || total > payloads.length) && note(t("id.cut", { n: number(payloads.length), of: number(total) })));
 }
 
 function errorView(error) {
   const [first, ...rest] = shown(error).split("\n");
-  return h("div", { class: "error" }, h("h3", {}, t("record.error")), h("p", { class: "error-text" }, first), rest.length > 0 && h("pre", {}, rest.join("\n")));
+  return h("div", { class: "error" },
+    h("h3", {}, t("record.error")), h("p", { class: "error-text" }, first), rest.length > 0 && h("pre", {}, rest.join("\n")));
 }
 
 export default function idPage({ parameters, again }) {
@@ -64,18 +69,24 @@ export default function idPage({ parameters, again }) {
   const copy = (text) => navigator.clipboard?.writeText(text).then(() => tell(t("copied")), () => tell(t("copied.not"), "bad"));
 
   function command(text) {
-    return h("div", { class: "command" }, h("code", {}, shown(text)), Boolean(navigator.clipboard) && button(t("id.copy"), () => copy(text), { symbol: "copy" }));
+    const copying = Boolean(navigator.clipboard) && button(t("id.copy"), () => copy(text), { symbol: "copy" });
+    return h("div", { class: "command" }, h("code", {}, shown(text)), copying);
   }
 
   function shardFacts(of) {
     const owner = of.owner ? [name(of.owner, 60), h("span", { class: "aside" }, of.owner_alive ? t("id.ownerAlive") : t("id.ownerGone"))] : t("shard.free");
     return section(t("id.where"), null, facts([
-      [t("record.shard"), String(of.shard)], [t("id.owner"), owner], [t("id.paused"), of.paused ? t("yes") : t("no")], [t("id.lease"), String(of.lease)], [t("id.fence"), String(of.fence)],
+      [t("record.shard"), String(of.shard)],
+      [t("id.owner"), owner],
+      [t("id.paused"), of.paused ? t("yes") : t("no")],
+      [t("id.lease"), String(of.lease)],
+      [t("id.fence"), String(of.fence)],
     ]), of.cli && command(of.cli));
   }
 
   function head(of) {
-    const trail = h("p", { class: "trail" }, link("", {}, t("overview.title")), h("span", { "aria-hidden": "true" }, "/"), link("queue", { name: queue }, name(queue, 60)), h("span", { "aria-hidden": "true" }, "/"), t("id.word"));
+    const trail = h("p", { class: "trail" },
+      link("", {}, t("overview.title")), slash(), link("queue", { name: queue }, name(queue, 60)), slash(), t("id.word"));
     return pageHead(h("bdi", { class: "name id" }, shown(id)), of && actions(of), trail);
   }
 

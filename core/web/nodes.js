@@ -8,10 +8,13 @@ import { t } from "./text.js";
 
 const columns = () => [
   { id: "name", label: t("node.name"), class: "main", value: (node) => shown(node.name), show: (node) => name(node.name, 40) },
-  { id: "description", label: t("node.description"), class: "text", value: (node) => shown(node.description), show: (node) => h("bdi", {}, shown(node.description).slice(0, 300)) },
-  { id: "shards", label: t("node.shards"), hint: t("node.shards.hint"), number: true, value: (node) => node.shards, show: (node) => figure(node.shards) },
+  { id: "description", label: t("node.description"), class: "text",
+    value: (node) => shown(node.description), show: (node) => h("bdi", {}, shown(node.description).slice(0, 300)) },
+  { id: "shards", label: t("node.shards"), hint: t("node.shards.hint"), number: true,
+    value: (node) => node.shards, show: (node) => figure(node.shards) },
   { id: "busy", label: t("queue.busy"), hint: t("queue.busy.hint"), number: true, value: (node) => node.busy, show: (node) => figure(node.busy) },
-  { id: "expires", label: t("node.expires"), hint: t("node.expires.hint"), number: true, value: (node) => node.expires_in, show: (node) => h("span", { class: "figure" }, duration(node.expires_in)) },
+  { id: "expires", label: t("node.expires"), hint: t("node.expires.hint"), number: true,
+    value: (node) => node.expires_in, show: (node) => h("span", { class: "figure" }, duration(node.expires_in)) },
 ];
 
 export default function nodes({ draw }) {
@@ -27,7 +30,8 @@ export default function nodes({ draw }) {
       if (!answer) return [head, skeleton(6)];
       if (!answer.nodes.length) return [head, empty(t("nodes.empty"), t("nodes.empty.text"), "node")];
       const versions = answer.versions || [];
-      const mixed = versions.length > 1 && h("p", { class: "message warn", key: "mixed" }, icon("alert"), t("nodes.mixed", { versions: versions.map((version) => shown(version)).join(", ") }));
+      const text = t("nodes.mixed", { versions: versions.map((version) => shown(version)).join(", ") });
+      const mixed = versions.length > 1 && h("p", { class: "message warn", key: "mixed" }, icon("alert"), text);
       return [head, mixed, section(t("nodes.count", { n: answer.nodes.length }), null, table.view(answer.nodes))];
     },
   };

@@ -3,22 +3,27 @@ import { address } from "./api.js";
 import { createCharts } from "./charts.js";
 import { h } from "./dom.js";
 import { count as exact, keyOf, number, shown } from "./format.js";
-import { button, empty, figure, icon, lag, link, name, pageHead, queueBadges, section, skeleton, strip } from "./parts.js";
+import { button, dash, empty, figure, icon, lag, link, name, pageHead, queueBadges, section, skeleton, strip } from "./parts.js";
 import { loadDashboard, ratesOf, session, totals } from "./session.js";
 import { createTable } from "./table.js";
 import { t } from "./text.js";
 
-const rate = (value) => (value === null ? h("span", { class: "zero" }, "–") : figure(value, 1));
-const part = (value) => (value === null ? h("span", { class: "zero" }, "–") : h("span", { class: value ? "figure" : "zero" }, `${number(value * 100, 1)} %`));
+const rate = (value) => (value === null ? dash() : figure(value, 1));
+const part = (value) => (value === null ? dash() : h("span", { class: value ? "figure" : "zero" }, `${number(value * 100, 1)} %`));
 const counted = (field, page) => ({
   id: field, label: t(`queue.${field}`), hint: t(`queue.${field}.hint`), number: true, value: (queue) => queue[field],
   show: (queue) => (page && queue[field] ? link(page[0], { queue: queue.name, ...page[1] }, figure(queue[field])) : figure(queue[field])),
 });
-const measured = (id, field, show) => ({ id, label: t(`queue.${id}`), hint: t(`queue.${id}.hint`), number: true, value: (queue) => ratesOf(queue)[field], show: (queue) => show(ratesOf(queue)[field]) });
+const measured = (id, field, show) => ({
+  id, label: t(`queue.${id}`), hint: t(`queue.${id}.hint`), number: true,
+  value: (queue) => ratesOf(queue)[field], show: (queue) => show(ratesOf(queue)[field]),
+});
 
 const columns = () => [
-  { id: "name", label: t("queue.name"), class: "main", value: (queue) => shown(queue.name), show: (queue) => [link("queue", { name: queue.name }, name(queue.name, 60)), queueBadges(queue)] },
-  { id: "lag", label: t("queue.lag"), hint: t("queue.lag.hint"), number: true, class: "lag-cell", value: (queue) => queue.lag, show: (queue) => lag(queue.lag) },
+  { id: "name", label: t("queue.name"), class: "main", value: (queue) => shown(queue.name),
+    show: (queue) => [link("queue", { name: queue.name }, name(queue.name, 60)), queueBadges(queue)] },
+  { id: "lag", label: t("queue.lag"), hint: t("queue.lag.hint"), number: true, class: "lag-cell",
+    value: (queue) => queue.lag, show: (queue) => lag(queue.lag) },
   counted("enqueued", ["enqueued", {}]),
   { ...counted("fresh", ["enqueued", { by: "retry_count", order: "desc", from: -1 }]), class: "second" },
   counted("retries", ["enqueued", { by: "retry_count", order: "asc", from: 0 }]),
@@ -33,16 +38,25 @@ const columns = () => [
   { ...counted("failed"), class: "third" },
 ];
 
-const SHOWN = { all: () => true, waiting: (queue) => queue.enqueued > 0, late: (queue) => queue.lag >= 60, dead: (queue) => queue.dead > 0, stopped: (queue) => queue.paused > 0 || queue.consumers === 0 };
+const SHOWN = {
+  all: () => true,
+  waiting: (queue) => queue.enqueued > 0,
+  late: (queue) => queue.lag >= 60,
+  dead: (queue) => queue.dead > 0,
+  stopped: (queue) => queue.paused > 0 || queue.consumers === 0,
+};
 
 function redisFacts(facts) {
   const entries = ["url", "version", "uptime_in_days", "connected_clients", "used_memory_human", "used_memory_peak_human"];
-  return h("dl", { class: "facts" }, entries.map((field) => h("div", { key: field }, h("dt", {}, t(`redis.${field}`)), h("dd", {}, shown(facts[field] ?? "–")))));
+  return h("dl", { class: "facts" }, entries.map((field) =>
+    h("div", { key: field }, h("dt", {}, t(`redis.${field}`)), h("dd", {}, shown(facts[field] ?? "–")))));
 }
 
 export default function overview({ draw }) {
   const charts = createCharts({ ticks: () => session.ticks, draw });
-  const table = createTable({ label: t("overview.queues"), kind: "queues", columns: columns(), key: (queue) => keyOf(queue.name), sort: { by: "name", down: false }, draw });
+  const table = createTable({
+    label: t("overview.queues"), kind: "queues", columns: columns(), key: (queue) => keyOf(queue.name), sort: { by: "name", down: false }, draw,
+  });
   let [wanted, only] = ["", "all"];
 
   function figures(sum) {
@@ -57,14 +71,22 @@ export default function overview({ draw }) {
   const choose = (event) => { only = event.target.value; draw(); };
   const filter = (event) => { wanted = event.target.value.toLowerCase(); draw(); };
 
+  function tools(rows, all) {
+    const whole = rows.length === all.length;
+    const quantity = whole ? t("overview.count", { n: exact(all.length), count: all.length }) : t("overview.filtered", { n: exact(rows.length), of: exact(all.length) });
+    return h("div", { class: "tools" },
+      h("label", { class: "search small" }, icon("filter"),
+        h("input", { type: "search", placeholder: t("overview.filter"), "aria-label": t("overview.filter"), on: { input: filter } })),
+      h("label", { class: "select" }, h("select", { "aria-label": t("overview.only"), on: { change: choose } },
+        Object.keys(SHOWN).map((value) => h("option", { key: value, value }, t(`overview.only.${value}`))))),
+      h("p", { class: "quantity", role: "status" }, quantity));
+  }
+
   function queues(all) {
     const rows = all.filter((queue) => SHOWN[only](queue) && shown(queue.name).toLowerCase().includes(wanted));
-    const head = h("div", { class: "tools" },
-      h("label", { class: "search small" }, icon("filter"), h("input", { type: "search", placeholder: t("overview.filter"), "aria-label": t("overview.filter"), on: { input: filter } })),
-      h("label", { class: "select" }, h("select", { "aria-label": t("overview.only"), on: { change: choose } }, Object.keys(SHOWN).map((value) => h("option", { key: value, value }, t(`overview.only.${value}`))))),
-      h("p", { class: "quantity", role: "status" }, rows.length === all.length ? t("overview.count", { n: exact(all.length), count: all.length }) : t("overview.filtered", { n: exact(rows.length), of: exact(all.length) })));
+    const none = () => empty(t("overview.noMatch"), t("overview.noMatch.text"), "filter", button(t("overview.clear"), clear));
     if (!all.length) return section(t("overview.queues"), null, empty(t("overview.empty"), t("overview.empty.text"), "queue"));
-    return section(t("overview.queues"), head, rows.length ? table.view(rows) : empty(t("overview.noMatch"), t("overview.noMatch.text"), "filter", button(t("overview.clear"), clear)));
+    return section(t("overview.queues"), tools(rows, all), rows.length ? table.view(rows) : none());
   }
 
   function clear() {

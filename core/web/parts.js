@@ -23,7 +23,7 @@ export function figure(value, digits) {
 
 /** The time as the reader wants it; the other way in the title. */
 export function time(seconds) {
-  if (!seconds) return h("span", { class: "zero" }, "–");
+  if (!seconds) return dash();
   const [text, title] = session.absolute ? [absoluteTime(seconds), relative(seconds)] : [relative(seconds), absoluteTime(seconds)];
   return h("time", { datetime: isoTime(seconds), title }, text);
 }
@@ -39,8 +39,10 @@ export function lag(seconds) {
 
 export const badge = (kind, symbol, text, title) => h("span", { class: `badge ${kind}`, title }, symbol && icon(symbol), text);
 
-const STATES = { dead: ["bad", "cross"], suspect: ["bad", "alert"], retrying: ["warn", "again"], unproven: ["warn", "again"], parked: ["quiet", "pause"],
-  running: ["good", "play"], waiting: ["plain", "dot"], delayed: ["quiet", "clock"], unknown: ["quiet", "help"] };
+const STATES = {
+  waiting: ["plain", "dot"], delayed: ["quiet", "clock"], running: ["good", "play"], parked: ["quiet", "pause"], dead: ["bad", "cross"],
+  retrying: ["warn", "again"], unproven: ["warn", "again"], suspect: ["bad", "alert"], unknown: ["quiet", "help"],
+};
 
 export function state(word) {
   const [kind, symbol] = STATES[word] || ["plain", "dot"];
@@ -48,9 +50,9 @@ export function state(word) {
 }
 
 export function queueBadges(queue) {
-  const whole = queue.paused >= queue.shards;
+  const paused = queue.paused >= queue.shards ? t("badge.paused") : t("badge.partly", { n: queue.paused, of: queue.shards });
   return [
-    queue.paused > 0 && badge("warn", "pause", whole ? t("badge.paused") : t("badge.partly", { n: queue.paused, of: queue.shards }), t("badge.paused.hint")),
+    queue.paused > 0 && badge("warn", "pause", paused, t("badge.paused.hint")),
     queue.consumers === 0 && badge("bad", "alert", t("badge.idle"), t("badge.idle.hint")),
     queue.refused > 0 && badge("warn", "alert", t("badge.refused", { n: number(queue.refused) }), t("badge.refused.hint")),
   ];
@@ -72,6 +74,13 @@ export const empty = (title, text, symbol = "check", ...more) =>
   h("div", { class: "empty" }, icon(symbol), h("p", { class: "empty-title" }, title), text && h("p", {}, text), ...more);
 
 /** What stands where a page will be: of about its height, so that nothing jumps. */
+/** Nothing to show in a cell. */
+export const dash = (title) => h("span", { class: "zero", title }, "–");
+
+export const note = (text) => h("p", { class: "note" }, icon("info"), text);
+
+export const slash = () => h("span", { "aria-hidden": "true" }, "/");
+
 export const skeleton = (rows = 8) =>
   h("div", { class: "skeleton", "aria-busy": "true", "aria-label": t("loading") }, Array.from({ length: rows }, (_, key) => h("div", { key })));
 
@@ -84,4 +93,4 @@ export const pageHead = (title, extra, above) =>
   h("header", { class: "page-head" }, above, h("div", { class: "page-title" }, h("h1", { tabindex: "-1" }, title), extra));
 
 /** "41.2K of 1M seen": what a bounded reading did not reach is said, never hidden. */
-export const seen = ({ seen: n, of }) => n < of && h("p", { class: "note" }, icon("info"), t("seen", { n: number(n), of: number(of) }));
+export const seen = ({ seen: n, of }) => n < of && note(t("seen", { n: number(n), of: number(of) }));

@@ -4,7 +4,9 @@ import { createCharts } from "./charts.js";
 import { confirm, perform, typable } from "./dialogs.js";
 import { h } from "./dom.js";
 import { count, duration, keyOf, number, oneLine, setClock, shown } from "./format.js";
-import { badge, button, empty, figure, icon, idLink, lag, lagLevel, link, name, pageHead, queueBadges, section, seen, skeleton, strip } from "./parts.js";
+import {
+  badge, button, empty, figure, icon, idLink, lag, lagLevel, link, name, note, pageHead, queueBadges, section, seen, skeleton, slash, strip,
+} from "./parts.js";
 import { addTick, may } from "./session.js";
 import { createTable } from "./table.js";
 import { t } from "./text.js";
@@ -20,11 +22,12 @@ const TABS = [["queue", null], ["enqueued", "enqueued"], ["running", "busy"], ["
 
 /** Where one is, the queue's name and state, its pages. */
 export function queueHead({ name: queue, totals }, here, actions) {
-  const tab = ([page, field]) => h("a", { key: page, href: address(page, { [page === "queue" ? "name" : "queue"]: queue }), "aria-current": page === here ? "page" : null },
+  const to = (page) => address(page, page === "queue" ? { name: queue } : { queue });
+  const tab = ([page, field]) => h("a", { key: page, href: to(page), "aria-current": page === here ? "page" : null },
     t(`tab.${page}`), field && totals && h("span", { class: "tab-count" }, figure(totals[field])));
   return h("div", { key: "queue-head", class: "queue-head" },
     pageHead(h("bdi", { class: "name" }, oneLine(queue, 120)), h("div", { class: "actions" }, totals && queueBadges(totals), actions),
-      h("p", { class: "trail" }, link("", {}, t("overview.title")), h("span", { "aria-hidden": "true" }, "/"), t("queue.word"))),
+      h("p", { class: "trail" }, link("", {}, t("overview.title")), slash(), t("queue.word"))),
     h("nav", { class: "tabs", "aria-label": t("tab.label") }, TABS.map(tab)));
 }
 
@@ -52,21 +55,26 @@ function pauseButtons(about, changed) {
     changed();
     return t(`all.${action}.done`, { n: count(n), count: n });
   };
+  const text = t("all.pause.text", { queue: oneLine(about.name, 80) });
+  const pausing = { title: t("all.pause.title"), text, label: t("all.pause"), run: act("pause") };
   return [
     paused > 0 && button(t("all.resume"), () => perform(act("resume")), { symbol: "play", key: "resume" }),
-    paused < shards && button(t("all.pause"), () => confirm({ title: t("all.pause.title"), text: t("all.pause.text", { queue: oneLine(about.name, 80) }), label: t("all.pause"), run: act("pause") }), { symbol: "pause", key: "pause" }),
+    paused < shards && button(t("all.pause"), () => confirm(pausing), { symbol: "pause", key: "pause" }),
   ];
 }
 
 function shardTile(shard, busiest) {
   const owner = shard.owner && shown(shard.owner) !== "" ? shard.owner : null;
-  const title = [t("shard.title", { n: shard.shard }), ...["length", "busy", "retries", "parked", "dead"].map((field) => `${t(`shard.${field}`)} ${count(shard[field])}`), `${t("queue.lag")} ${duration(shard.lag)}`].join("\n");
+  const figures = ["length", "busy", "retries", "parked", "dead"].map((field) => `${t(`shard.${field}`)} ${count(shard[field])}`);
+  const title = [t("shard.title", { n: shard.shard }), ...figures, `${t("queue.lag")} ${duration(shard.lag)}`].join("\n");
+  const busy = shard.busy > 0 && h("span", {}, t("shard.running", { n: number(shard.busy) }));
+  const owned = owner && [icon(shard.owner_alive ? "node" : "alert"), name(owner, 24), !shard.owner_alive && h("span", {}, t("shard.lost"))];
   return h("li", { key: shard.shard, class: `tile ${lagLevel(shard.lag)} ${owner && shard.owner_alive ? "" : "orphan"}`, title },
     h("header", {}, h("span", {}, t("shard.title", { n: shard.shard })), Boolean(shard.paused) && badge("warn", "pause", t("badge.paused"))),
     h("p", { class: "tile-lag" }, lag(shard.lag)),
     h("div", { class: "measure", "aria-hidden": "true" }, h("i", { style: { width: `${busiest ? (100 * shard.length) / busiest : 0}%` } })),
-    h("p", { class: "tile-line" }, h("span", {}, t("shard.waiting", { n: number(shard.length) })), shard.busy > 0 && h("span", {}, t("shard.running", { n: number(shard.busy) }))),
-    h("p", { class: "tile-owner" }, owner ? [icon(shard.owner_alive ? "node" : "alert"), name(owner, 24), !shard.owner_alive && h("span", {}, t("shard.lost"))] : [icon("alert"), t("shard.free")]));
+    h("p", { class: "tile-line" }, h("span", {}, t("shard.waiting", { n: number(shard.length) })), busy),
+    h("p", { class: "tile-owner" }, owned || [icon("alert"), t("shard.free")]));
 }
 
 /** All shards in their order; of very many the latest ones. */
@@ -75,7 +83,7 @@ function tiles(shards) {
   const some = shards.length > TILES ? [...shards].sort((a, b) => b.lag - a.lag || b.length - a.length).slice(0, TILES) : shards;
   return [
     h("ol", { class: "tiles" }, some.map((shard) => shardTile(shard, busiest))),
-    some.length < shards.length && h("p", { class: "note" }, icon("info"), t("shard.cut", { n: some.length, of: count(shards.length) })),
+    some.length < shards.length && note(t("shard.cut", { n: some.length, of: count(shards.length) })),
   ];
 }
 
@@ -111,12 +119,30 @@ export default function queuePage({ parameters, draw, again }) {
   }
 
   function figures({ totals }) {
-    const of = (field, page, more) => [t(`queue.${field}`), figure(totals[field]), page && address(page, { queue: about.name, ...more }), t(`queue.${field}.hint`)];
+    const of = (field, page, more) => {
+      const href = page && address(page, { queue: about.name, ...more });
+      return [t(`queue.${field}`), figure(totals[field]), href, t(`queue.${field}.hint`)];
+    };
     return strip([
       [t("queue.lag"), lag(totals.lag), null, t("queue.lag.hint")],
-      of("enqueued", "enqueued"), of("fresh", "enqueued", { by: "retry_count", order: "desc", from: -1 }), of("retries", "enqueued", { by: "retry_count", order: "asc", from: 0 }),
-      of("delayed", "enqueued", { by: "time", order: "desc" }), of("busy", "running"), of("parked", "parked"), of("dead", "dead"), of("processed"), of("failed"),
+      of("enqueued", "enqueued"),
+      of("fresh", "enqueued", { by: "retry_count", order: "desc", from: -1 }),
+      of("retries", "enqueued", { by: "retry_count", order: "asc", from: 0 }),
+      of("delayed", "enqueued", { by: "time", order: "desc" }),
+      of("busy", "running"), of("parked", "parked"), of("dead", "dead"), of("processed"), of("failed"),
     ]);
+  }
+
+  function hottestView() {
+    if (!hottest) return skeleton(4);
+    if (!hottest.ids.length) return empty(t("hottest.empty"), t("hottest.empty.text"), "check");
+    return h("div", { class: "narrow" }, hot.view(hottest.ids), seen(hottest));
+  }
+
+  function shardsView({ shards }) {
+    const owned = t("shard.owned", { n: shards.filter((shard) => shard.owner_alive).length, of: shards.length });
+    return section(t("shard.heading"), h("p", { class: "quantity" }, owned),
+      shards.length ? tiles(shards) : empty(t("shard.none"), t("shard.none.text"), "queue"));
   }
 
   return {
@@ -129,10 +155,8 @@ export default function queuePage({ parameters, draw, again }) {
         queueHead(about, "queue", pauseButtons(about, again)),
         h("div", { key: "figures", class: "hero many" }, figures(about)),
         charts.view(),
-        section(t("shard.heading"), h("p", { class: "quantity" }, t("shard.owned", { n: about.shards.filter((shard) => shard.owner_alive).length, of: about.shards.length })),
-          about.shards.length ? tiles(about.shards) : empty(t("shard.none"), t("shard.none.text"), "queue")),
-        section(t("hottest.title"), null, h("p", { class: "hint" }, t("hottest.text")),
-          !hottest ? skeleton(4) : hottest.ids.length ? h("div", { class: "narrow" }, hot.view(hottest.ids), seen(hottest)) : empty(t("hottest.empty"), t("hottest.empty.text"), "check")),
+        shardsView(about),
+        section(t("hottest.title"), null, h("p", { class: "hint" }, t("hottest.text")), hottestView()),
       ];
     },
   };

@@ -4,7 +4,7 @@ import { confirm, perform, typable } from "./dialogs.js";
 import { h } from "./dom.js";
 import { createErrors } from "./errors.js";
 import { count, keyOf, now, number, oneLine, shown } from "./format.js";
-import { button, choice, empty, figure, icon, idLink, section, seen, skeleton, state, time } from "./parts.js";
+import { button, choice, dash, empty, icon, idLink, section, seen, skeleton, state, time } from "./parts.js";
 import { askAll, createQueue, queueHead } from "./queue.js";
 import { replace } from "./router.js";
 import { may } from "./session.js";
@@ -14,20 +14,25 @@ import { t } from "./text.js";
 const LIMIT = 100;
 const LARGE = 10_000; // ids from which on a page by id, which reads many, is not asked for every two seconds
 
-/** Of each page: the part it shows, the figure that counts it, its orders, its actions on ids {action: role}, on all of the queue {action: danger}. */
+/** Of each page: the part it shows, the figure that counts it, its orders, its actions on ids and on all of the queue. */
 const PAGES = {
-  enqueued: { part: "waiting", total: "enqueued", by: ["time", "id", "retry_count"], times: "perform_in", some: { park: "operator", delete: "admin" },
-    all: { perform_all_jobs_now: false, kill_all_failed_jobs: true, delete_all_failed_jobs: true } },
-  running: { part: "running", total: "busy", by: ["id"], times: "since", some: {}, all: {} },
-  dead: { part: "dead", total: "dead", by: ["time", "id"], down: true, times: "updated_at", some: { morgue_queue_up: "operator", morgue_delete: "admin" },
-    all: { morgue_queue_up_all_jobs: false, morgue_delete_all_jobs: true } },
-  parked: { part: "parked", total: "parked", by: ["time", "id"], times: "perform_in", some: { unpark: "operator", delete: "admin" }, all: {} },
+  enqueued: { part: "waiting", total: "enqueued", by: ["time", "id", "retry_count"], times: "perform_in",
+    some: ["park", "delete"], all: ["perform_all_jobs_now", "kill_all_failed_jobs", "delete_all_failed_jobs"] },
+  running: { part: "running", total: "busy", by: ["id"], times: "since", some: [], all: [] },
+  dead: { part: "dead", total: "dead", by: ["time", "id"], down: true, times: "updated_at",
+    some: ["morgue_queue_up", "morgue_delete"], all: ["morgue_queue_up_all_jobs", "morgue_delete_all_jobs"] },
+  parked: { part: "parked", total: "parked", by: ["time", "id"], times: "perform_in", some: ["unpark", "delete"], all: [] },
 };
 
-export const ROLES = { perform_all_jobs_now: "operator", morgue_queue_up_all_jobs: "operator", kill_all_failed_jobs: "admin", delete_all_failed_jobs: "admin", morgue_delete_all_jobs: "admin" };
-const SYMBOLS = { park: "pause", unpark: "play", delete: "trash", morgue_queue_up: "again", morgue_delete: "trash", perform_all_jobs_now: "play", morgue_queue_up_all_jobs: "again",
-  kill_all_failed_jobs: "cross", delete_all_failed_jobs: "trash", morgue_delete_all_jobs: "trash" };
-export const destructive = (action) => /delete|kill/.test(action);
+/** Each action: its icon, and of one on all of the queue the figure that says how many. */
+const ACTIONS = {
+  park: ["pause"], unpark: ["play"], delete: ["trash"], morgue_queue_up: ["again"], morgue_delete: ["trash"],
+  perform_all_jobs_now: ["play", "enqueued"], kill_all_failed_jobs: ["cross", "retries"], delete_all_failed_jobs: ["trash", "retries"],
+  morgue_queue_up_all_jobs: ["again", "dead"], morgue_delete_all_jobs: ["trash", "dead"],
+};
+
+const destructive = (action) => /delete|kill/.test(action);
+const allowed = (actions) => actions.filter((action) => may(destructive(action) ? "admin" : "operator"));
 
 /** Acts on these ids of a queue; what takes something away asks first. */
 export function actOn(queue, action, ids, changed) {
@@ -38,19 +43,33 @@ export function actOn(queue, action, ids, changed) {
   };
   if (!destructive(action) && ids.length === 1) return perform(run);
   const what = { n: count(ids.length), count: ids.length, id: oneLine(ids[0], 60), queue: oneLine(queue, 60) };
-  return confirm({ title: t(`some.${action}.title`, what), text: t(`some.${action}.text`, what), label: t(`some.${action}`), danger: destructive(action),
-    typed: destructive(action) && ids.length > 1 ? typable(queue) : null, run });
+  return confirm({
+    title: t(`some.${action}.title`, what),
+    text: t(`some.${action}.text`, what),
+    label: t(`some.${action}`),
+    danger: destructive(action),
+    typed: destructive(action) && ids.length > 1 ? typable(queue) : null,
+    run,
+  });
 }
 
 export const actionButton = (action, act, attributes) =>
-  button(t(`some.${action}`), act, { symbol: SYMBOLS[action], kind: destructive(action) ? "danger-text" : "", key: action, ...attributes });
+  button(t(`some.${action}`), act, { symbol: ACTIONS[action][0], kind: destructive(action) ? "danger-text" : "", key: action, ...attributes });
 
 const preview = (record) => {
   const [first] = record.payloads || [];
-  return [first && h("code", { class: "preview", title: oneLine(first[0], 600) }, oneLine(first[0], 120)), record.payload_total > 1 && h("span", { class: "more" }, t("record.more", { n: number(record.payload_total - 1) }))];
+  return [
+    first && h("code", { class: "preview", title: oneLine(first[0], 600) }, oneLine(first[0], 120)),
+    record.payload_total > 1 && h("span", { class: "more" }, t("record.more", { n: number(record.payload_total - 1) })),
+  ];
 };
 
-const tries = (record) => (record.retry_count < 0 ? h("span", { class: "zero", title: t("record.fresh.hint") }, "–") : String(record.retry_count));
+const errorLine = ({ error }) =>
+  error ? h("span", { class: "error-line", title: shown(error).slice(0, 600) }, oneLine(error, 140)) : dash();
+
+const behind = (record) => Boolean(record.behind) && h("span", { class: "more", title: t("record.behind.hint") }, t("record.behind"));
+
+const tries = (record) => (record.retry_count < 0 ? dash(t("record.fresh.hint")) : String(record.retry_count));
 
 export default function recordsPage({ path, parameters, draw, again }) {
   const page = PAGES[path];
@@ -64,28 +83,31 @@ export default function recordsPage({ path, parameters, draw, again }) {
 
   /** Made when it is known what the reader may do, and anew when that changes. */
   function tableFor() {
-    const actions = Object.values(page.some).filter(may).length;
-    if (table?.actions !== actions) table = { actions, ...createTable({ label: t(`tab.${path}`), columns: columns(), key: (record) => keyOf(record.id), selection: actions ? selection : null, draw }) };
+    const actions = allowed(page.some);
+    if (table?.actions === actions.length) return table;
+    const key = (record) => keyOf(record.id);
+    const made = createTable({ label: t(`tab.${path}`), columns: columns(actions), key, selection: actions.length ? selection : null, draw });
+    table = { actions: actions.length, ...made };
     return table;
   }
 
-  function columns() {
-    const each = Object.entries(page.some).filter(([, role]) => may(role));
+  function columns(actions) {
+    const act = (record) => actions.map((action) => actionButton(action, () => actOn(about.name, action, [record.id], again)));
     return [
-      { id: "id", label: t("record.id"), class: "main", show: (record) => [idLink(about.name, record.id, 70), Boolean(record.behind) && h("span", { class: "more", title: t("record.behind.hint") }, t("record.behind"))] },
+      { id: "id", label: t("record.id"), class: "main", show: (record) => [idLink(about.name, record.id, 70), behind(record)] },
       path === "enqueued" && { id: "state", label: t("record.state"), show: (record) => state(record.state) },
       { id: "time", label: t(`record.${page.times}`), class: "when", show: (record) => time(record[page.times]) },
       path !== "running" && { id: "tries", label: t("record.retries"), hint: t("record.retries.hint"), number: true, show: tries },
-      path !== "running" && { id: "error", label: t("record.error"), wide: true, show: (record) => (record.error ? h("span", { class: "error-line", title: shown(record.error).slice(0, 600) }, oneLine(record.error, 140)) : h("span", { class: "zero" }, "–")) },
+      path !== "running" && { id: "error", label: t("record.error"), wide: true, show: errorLine },
       { id: "payloads", label: t("record.payloads"), wide: true, show: preview },
       { id: "shard", label: t("record.shard"), number: true, class: "second", show: (record) => String(record.shard) },
-      path !== "enqueued" && each.length > 0 && { id: "actions", label: t("record.actions"), class: "row-actions", show: (record) => each.map(([action]) => actionButton(action, () => actOn(about.name, action, [record.id], again))) },
+      path !== "enqueued" && actions.length > 0 && { id: "actions", label: t("record.actions"), class: "row-actions", show: act },
     ].filter(Boolean);
   }
 
   /** The interval of those that never failed has no index by retries: they are read by time. */
   const fresh = view.by === "retry_count" && view.order === "desc" && view.from !== null && Number(view.from) < 0;
-  const asked = fresh ? { by: "time", order: "asc" } : { by: view.by, order: view.order, from: view.from, prefix: view.by === "id" ? view.prefix : null };
+  const asked = fresh ? { by: "time", order: "asc" } : { ...view, prefix: view.by === "id" ? view.prefix : null };
 
   async function loadRecords(signal) {
     const pause = view.by === "id" && answer?.of > LARGE ? 10_000 : 0;
@@ -147,22 +169,31 @@ export default function recordsPage({ path, parameters, draw, again }) {
 
   function bulk() {
     if (!about.totals) return null;
-    const of = { perform_all_jobs_now: about.totals.enqueued, morgue_queue_up_all_jobs: about.totals.dead, morgue_delete_all_jobs: about.totals.dead, kill_all_failed_jobs: about.totals.retries, delete_all_failed_jobs: about.totals.retries };
-    return Object.entries(page.all).filter(([action]) => may(ROLES[action])).map(([action, danger]) =>
-      button(t(`all.${action}`), () => askAll(about, action, of[action], { danger, changed: again }), { symbol: SYMBOLS[action], kind: danger ? "danger-text" : "", key: action, disabled: !of[action] }));
+    return allowed(page.all).map((action) => {
+      const danger = destructive(action);
+      const [symbol, field] = ACTIONS[action];
+      const of = about.totals[field];
+      const ask = () => askAll(about, action, of, { danger, changed: again });
+      return button(t(`all.${action}`), ask, { symbol, kind: danger ? "danger-text" : "", key: action, disabled: !of });
+    });
   }
 
   function chosen() {
     if (!selection.size) return null;
     const ids = () => [...selection.values()].map((record) => record.id);
+    const done = () => {
+      selection.clear();
+      again();
+    };
     return h("div", { class: "chosen", key: "chosen" }, h("strong", {}, t("table.chosen", { n: selection.size })),
-      Object.entries(page.some).filter(([, role]) => may(role)).map(([action]) => actionButton(action, () => actOn(about.name, action, ids(), () => { selection.clear(); again(); }))),
+      allowed(page.some).map((action) => actionButton(action, () => actOn(about.name, action, ids(), done))),
       button(t("table.none"), () => { selection.clear(); draw(); }, { kind: "plain" }));
   }
 
   function list() {
     if (!answer || pending) return skeleton(10);
-    if (!answer.records.length) return filtered() ? empty(t("record.noMatch"), t("record.noMatch.text"), "filter", answer.cursor && pages(), seen(answer)) : empty(t(`empty.${path}`), t(`empty.${path}.text`), "check");
+    if (!answer.records.length && !filtered()) return empty(t(`empty.${path}`), t(`empty.${path}.text`), "check");
+    if (!answer.records.length) return empty(t("record.noMatch"), t("record.noMatch.text"), "filter", answer.cursor && pages(), seen(answer));
     return [tableFor().view(answer.records), pages()];
   }
 

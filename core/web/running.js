@@ -2,7 +2,7 @@
 import { get } from "./api.js";
 import { h } from "./dom.js";
 import { duration, keyOf, now, shown } from "./format.js";
-import { choice, empty, figure, icon, idLink, link, name, pageHead, section, skeleton, time } from "./parts.js";
+import { choice, empty, figure, idLink, link, name, note, pageHead, section, skeleton, time } from "./parts.js";
 import { createTable } from "./table.js";
 import { t } from "./text.js";
 
@@ -11,7 +11,8 @@ const LIMIT = 500;
 const columns = () => [
   { id: "id", label: t("record.id"), class: "main", value: (row) => shown(row.id), show: (row) => idLink(row.queue, row.id, 60) },
   { id: "queue", label: t("queue.word"), value: (row) => shown(row.queue), show: (row) => link("queue", { name: row.queue }, name(row.queue, 40)) },
-  { id: "elapsed", label: t("running.elapsed"), number: true, value: (row) => now() - row.since, show: (row) => h("span", { class: "figure" }, duration(Math.max(0, now() - row.since))) },
+  { id: "elapsed", label: t("running.elapsed"), number: true, value: (row) => now() - row.since,
+    show: (row) => h("span", { class: "figure" }, duration(Math.max(0, now() - row.since))) },
   { id: "since", label: t("record.since"), class: "when second", value: (row) => row.since, show: (row) => time(row.since) },
   { id: "owner", label: t("running.owner"), value: (row) => shown(row.owner), show: (row) => name(row.owner, 40) },
   { id: "shard", label: t("record.shard"), number: true, value: (row) => row.shard, show: (row) => String(row.shard) },
@@ -38,7 +39,11 @@ export default function running({ draw }) {
       tableOf(group).view(members)));
   }
 
-  const choices = () => choice(t("running.by"), ["all", "worker", "queue"].map((value) => [value, t(`running.by.${value}`)]), by, (value) => { by = value; draw(); });
+  const choose = (value) => {
+    by = value;
+    draw();
+  };
+  const choices = () => choice(t("running.by"), Object.keys(groupOf).map((value) => [value, t(`running.by.${value}`)]), by, choose);
 
   return {
     title: () => t("running.title"),
@@ -48,7 +53,7 @@ export default function running({ draw }) {
       const head = pageHead(t("running.title"));
       if (!answer) return [head, skeleton(10)];
       if (!answer.running.length) return [head, empty(t("running.empty"), t("running.empty.text"), "pause")];
-      const more = answer.more && h("p", { class: "note" }, icon("info"), t("running.more", { n: answer.running.length }));
+      const more = answer.more && note(t("running.more", { n: answer.running.length }));
       return [head, section(t("running.count", { n: answer.running.length }), choices(), groups(), more)];
     },
   };

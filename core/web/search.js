@@ -53,8 +53,10 @@ export default function search({ parameters, draw, again }) {
   function beginning() {
     if (queue === null) return h("p", { class: "hint" }, t("search.prefix.text"));
     if (!begun) return skeleton(4);
+    const list = () => h("ul", { class: "ids" }, begun.ids.map((id) => h("li", { key: keyOf(id) }, idLink(queue, id, 80))));
+    const none = () => empty(t("search.noPrefix"), t("search.noPrefix.text", { queue: oneLine(queue, 60) }), "search");
     return [
-      begun.ids.length ? h("ul", { class: "ids" }, begun.ids.map((id) => h("li", { key: keyOf(id) }, idLink(queue, id, 80)))) : empty(t("search.noPrefix"), t("search.noPrefix.text", { queue: oneLine(queue, 60) }), "search"),
+      begun.ids.length ? list() : none(),
       seen(begun), begun.cursor && button(t("search.goOn"), goOn, { disabled: Boolean(more) }),
     ];
   }

@@ -112,7 +112,8 @@ export function createTable({ label, kind = "", columns, key, sort, selection, d
 const classOf = (column) => [column.class, column.number && "number", column.wide && "wide"].filter(Boolean).join(" ") || null;
 
 const checkbox = (checked, label, change) =>
-  h("label", { class: "check" }, h("input", { type: "checkbox", checked: Boolean(checked), "aria-label": label, on: { change: (event) => change(event.target.checked) } }));
+  h("label", { class: "check" },
+    h("input", { type: "checkbox", checked: Boolean(checked), "aria-label": label, on: { change: (event) => change(event.target.checked) } }));
 
 const { compare } = new Intl.Collator(undefined, { numeric: true });
 const compared = (a, b) => (typeof a === "string" ? compare(a, b) : (a ?? -1) - (b ?? -1));
