@@ -23,7 +23,7 @@ SECONDS = 60
 @dataclass
 class Answer:
     status: int
-    headers: Mapping[str, str]
+    headers: http.client.HTTPMessage
     body: bytes
 
     @property
@@ -44,7 +44,7 @@ class Site:
         try:
             connection.request(method, self.prefix + path, body, dict(headers or {}))
             answer = connection.getresponse()
-            return Answer(answer.status, dict(answer.headers), answer.read())
+            return Answer(answer.status, answer.headers, answer.read())
         finally:
             connection.close()
 
