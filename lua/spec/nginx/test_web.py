@@ -84,6 +84,7 @@ def safe(answer: Answer) -> Answer:
 @pytest.fixture
 def filled(nginx: Nginx) -> Iterator[Nginx]:
     """One id of Count that waits for its time, with a secret; ids that wait in a paused queue."""
+    wait_until(lambda: " light threads runs " in nginx.log(), "the queues")
     assert post(nginx, "/seriatim/api/web/Count/pause").json()["count"] == 8
     for name in ("late", "a"):
         assert nginx.get("/content", id=name, payload="SECRET-1") == (200, "ok")
