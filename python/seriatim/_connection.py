@@ -115,7 +115,7 @@ class Connection:
         return settings
 
     def web(self, asked: WebAsked, redact: Redact | None, limit: float | None) -> _native.WebResponse:
-        """The answer, which tells what went wrong, too. limit: seconds for Redis; None: as long as it goes on answering."""
+        """The answer, which tells what went wrong, too. limit: seconds for Redis; None: while it goes on answering."""
         try:
             self._link.web(*asked)
             self._link.drive(limit)

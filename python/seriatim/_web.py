@@ -1,4 +1,4 @@
-"""What the mounts of the dashboard share: a request goes to the core, over a connection of its own, and its answer back."""
+"""What the mounts of the dashboard share: requests go to the core, over connections of their own, and answers back."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Request:
         secure: bool,
     ) -> None:
         """
-        prefix: where the dashboard is mounted. path: behind it, percent-encoded. field: of the header, by its small name.
+        prefix: where the dashboard is mounted. path: behind it, percent-encoded. field: of the header, by small name.
         body: what is longer than MAX_BODY only has to be longer.
         """
         self.patience = None if method == "POST" else PATIENCE
@@ -126,7 +126,7 @@ def encoded(path: bytes, prefix: bytes, raw: bytes | None) -> bytes:
     raw: what the host has of the whole path as it came, if that is so.
     """
     head = quote_from_bytes(prefix).encode()
-    for tail in () if raw is None else (raw, raw[len(head) :] if raw.startswith(head) else raw):
+    for tail in () if raw is None else (raw, raw.removeprefix(head)):
         if unquote_to_bytes(tail) == path:
             return tail
     return quote_from_bytes(path).encode()

@@ -1,8 +1,8 @@
 """
 The HTTP server of `seriatim web`: one request a connection, one thread a request.
 
-A client has SECONDS to send its request and as many to take each answer. When all CONNECTIONS are in use, a new one takes
-the place of the one that has been sending for longest.
+A client has SECONDS to send its request and as many to take its answer. When all CONNECTIONS are in use, a new one
+takes the place of the one that has been sending for longest.
 """
 
 from __future__ import annotations

@@ -3,8 +3,10 @@ The dashboard, its JSON API and the metrics, for an application of one's own.
 
     import seriatim.web
 
-    app.wsgi_app = DispatcherMiddleware(app.wsgi_app, {"/admin/jobs": guarded(seriatim.web.wsgi_app())})    # Flask
-    app.mount("/admin/jobs", guarded(seriatim.web.asgi_app()))                                             # Starlette, FastAPI
+    # Flask, with Werkzeug's DispatcherMiddleware
+    app.wsgi_app = DispatcherMiddleware(app.wsgi_app, {"/admin/jobs": guarded(seriatim.web.wsgi_app())})
+    # Starlette, FastAPI
+    app.mount("/admin/jobs", guarded(seriatim.web.asgi_app()))
 
 Whoever can open it may delete jobs: guard the mount with what the application signs its users in by, or give `role`.
 
@@ -13,17 +15,19 @@ Both take
 title       what the page is called: "Seriatim"
 read_only   True: nothing can be changed
 role        asked for each request, of the WSGI environ or the ASGI scope (where it may be async): "viewer", who reads;
-            "operator", who also runs, pauses and parks; "admin", who also deletes; or None: 401. Not given: all are "admin"
-redact      (queue, id, text) -> the text to show instead, asked for each payload, context and error before any answer has
-            it; each is str, or bytes where it is not UTF-8. What it raises makes the answer a 500
-hosts       the Host fields that are answered, as ["jobs.example", "localhost:9292"]; without a port: with any. Empty: all
+            "operator", who also runs, pauses and parks; "admin", who also kills and deletes; or None: 401. Not given:
+            all are "admin"
+redact      (queue, id, text) -> the text to show instead, asked for each payload, context and error before any answer
+            has it; each is str, or bytes where it is not UTF-8. What it raises makes the answer a 500
+hosts       the Host fields that are answered, as ["jobs.example", "localhost:9292"]; without a port: with any. Empty:
+            all
 token       asked for as `Authorization: Bearer TOKEN`, by the page as well
 
-and give an application that can stand under any prefix (SCRIPT_NAME, root_path). It has at most two connections to Redis of
-its own, made by the module's settings. Without an application: the command `seriatim web`.
+and give an application that can stand under any prefix (SCRIPT_NAME, root_path). It has at most two connections to
+Redis of its own, made by the module's settings. Without an application: the command `seriatim web`.
 
-/metrics is for Prometheus; /readyz says whether Redis takes writes; /livez, which asks neither role nor token, whether a
-server that runs in this process gets on.
+/metrics is for Prometheus; /readyz says whether Redis takes writes; /livez, which asks neither role nor token, whether
+a server that runs in this process gets on.
 """
 
 from __future__ import annotations
@@ -63,7 +67,8 @@ def wsgi_app(
 
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         request = _of_environ(environ)
-        status, headers, body = refusal(400, "the body ends too soon") if request is None else dashboard.answer(request, environ)
+        answer = refusal(400, "the body ends too soon") if request is None else dashboard.answer(request, environ)
+        status, headers, body = answer
         start_response(f"{status} {HTTPStatus(status).phrase}", [*headers, ("Content-Length", str(len(body)))])
         return [b"" if environ["REQUEST_METHOD"] == "HEAD" else body]
 
@@ -102,8 +107,9 @@ def _of_environ(environ: WSGIEnvironment) -> Request | None:
     if body is None:
         return None
     prefix = _latin(environ.get("SCRIPT_NAME", "")).rstrip(b"/")
-    raw = environ.get("RAW_URI", environ.get("REQUEST_URI"))
-    path = encoded(_latin(environ.get("PATH_INFO", "")), prefix, None if raw is None else _latin(raw).partition(b"?")[0])
+    uri = environ.get("RAW_URI", environ.get("REQUEST_URI"))
+    raw = None if uri is None else _latin(uri).partition(b"?")[0]
+    path = encoded(_latin(environ.get("PATH_INFO", "")), prefix, raw)
     query = _latin(environ.get("QUERY_STRING", ""))
 
     def field(name: str) -> bytes | None:
@@ -141,7 +147,8 @@ async def _answer_http(dashboard: Dashboard, scope: Scope, receive: Receive, sen
     if body is None:
         return
     status, headers, answer = await dashboard.aanswer(_of_scope(scope, body), scope)
-    pairs = [(name.lower().encode(), value.encode()) for name, value in [*headers, ("Content-Length", str(len(answer)))]]
+    headers = [*headers, ("Content-Length", str(len(answer)))]
+    pairs = [(name.lower().encode(), value.encode()) for name, value in headers]
     try:
         await send({"type": "http.response.start", "status": status, "headers": pairs})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer})

@@ -54,7 +54,7 @@ class WebCommand:
         return STOPPED
 
     def _hosts(self) -> tuple[str, ...]:
-        """A page of another site whose name was bound to 127.0.0.1 has that name as its Host; with a token it has no token."""
+        """A page of another site whose name was bound to 127.0.0.1 has that name as its Host; a token it has not."""
         return () if self._token or self._path is not None else (*LOCAL_HOSTS, literal(self._bind))
 
     def _listen(self) -> socket.socket:
