@@ -202,7 +202,7 @@ export default function recordsPage({ path, parameters, draw, again }) {
   /** Where in the whole this page is; of what was read only in part, how much was seen. */
   function quantity() {
     if (fresh && about.totals) return t("pages.fresh", { n: count(answer.records.length), of: count(about.totals.fresh) });
-    if (!answer.exact) return t("seen", { n: number(answer.seen), of: number(answer.of) });
+    if (!answer.exact) return t("seen", { n: number(Math.min(answer.seen, answer.of)), of: number(answer.of) });
     const first = (cursors.length - 1) * LIMIT + 1;
     const place = { from: count(first), to: count(first + answer.records.length - 1) };
     const total = view.from === null && !view.prefix && about.totals?.[page.total];
