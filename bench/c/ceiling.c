@@ -21,9 +21,7 @@ typedef struct bench {
     size_t jobs, shards, claim, payload;
     srt_bytes keys[SERIATIM_MAX_SHARDS], push_keys[SERIATIM_MAX_SHARDS];
     int64_t lease[SERIATIM_MAX_SHARDS], seen[SERIATIM_MAX_SHARDS], sequence[SERIATIM_MAX_SHARDS];
-    srt_arena taken[SERIATIM_MAX_SHARDS]; /* the claim's reply, while it is not settled */
-    const srt_token *ids[SERIATIM_MAX_SHARDS];
-    size_t id_count[SERIATIM_MAX_SHARDS];
+    size_t id_count[SERIATIM_MAX_SHARDS]; /* of the last claim */
     char run[SERIATIM_MAX_SHARDS][32];
 } bench;
 
@@ -165,9 +163,9 @@ static void bench_acquire(bench *b)
     }
 }
 
+/* The claim as a whole. */
 static void bench_settle(bench *b, size_t shard)
 {
-    size_t i;
     srt_request *r = srt_session_begin(&b->session, srt_script_settle, &b->keys[shard], SRT_SHARD_KEYS);
     srt_request_int(r, 1);
     srt_request_int(r, b->lease[shard]);
@@ -175,9 +173,7 @@ static void bench_settle(bench *b, size_t shard)
     srt_request_text(r, "merge");
     srt_request_text(r, "1");
     srt_request_text(r, b->run[shard]);
-    srt_request_int(r, (int64_t)b->id_count[shard]);
-    for (i = 0; i < b->id_count[shard]; i++)
-        srt_request_arg(r, b->ids[shard][2 * i].data, b->ids[shard][2 * i].len);
+    srt_request_int(r, -(int64_t)b->id_count[shard]);
     bench_must(srt_session_send(&b->session, r), "out of memory");
 }
 
@@ -195,19 +191,14 @@ static void bench_claim(bench *b, size_t shard)
     bench_must(srt_session_send(&b->session, r), "out of memory");
 }
 
-/* Keeps what was claimed until it is settled. */
 static size_t bench_claimed(bench *b, size_t shard, const srt_reply *reply)
 {
-    srt_token *ids = malloc(reply->count * sizeof *ids);
+    srt_texts ids = {NULL, NULL, 0};
     b->seen[shard] = srt_token_int(&reply->tokens[2]);
     snprintf(b->run[shard], sizeof b->run[shard], "0n%.*s", (int)reply->tokens[2].len, reply->tokens[2].data);
-    b->id_count[shard] = (reply->count - 8) / 2;
-    memcpy(ids, reply->tokens + 8, (reply->count - 8) * sizeof *ids);
-    free((void *)(uintptr_t)b->ids[shard]);
-    b->ids[shard] = ids;
-    srt_arena_free(&b->taken[shard]);
-    b->taken[shard] = srt_reader_take(b->session.reader);
-    return b->id_count[shard];
+    if (reply->count > 10)
+        bench_must(srt_texts_begin(&ids, reply->tokens[9].data, reply->tokens[9].len), "cannot read the ids of a claim");
+    return b->id_count[shard] = ids.count;
 }
 
 /* Returns the number of jobs that were claimed. */
@@ -259,7 +250,6 @@ static void bench_connect(bench *b, const char *url)
         srt_key_shard_args(&b->push_keys[shard], prefix.data, prefix.len);
         srt_bytes_adds(&prefix, "token");
         srt_resp_arg(&b->push_keys[shard], prefix.data, prefix.len);
-        srt_arena_init(&b->taken[shard], mem);
     }
     srt_bytes_free(&prefix);
 }

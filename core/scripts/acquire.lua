@@ -15,16 +15,18 @@ end
 
 local known = {}
 for i = 6, #ARGV, 2 do known[ARGV[i]] = ARGV[i + 1] end
-local runs = call('HGETALL', RUNNING)
 probe()
+open_for_writing()
+spread()
+local runs = call('HGETALL', RUNNING)
 for i = 1, #runs, 2 do
   probe_spill(first, {runs[i]})
   probe_spill(second, {runs[i]})
 end
-open_for_writing()
+call('DEL', CLAIMS)
 owner, lease = me, advance()
 if not mine then claimed, settled = lease, 0 end
-call('HSET', RUNNING, '', string.rep('.', LONG_TEXT))
+call('HSET', RUNNING, '', LONG_TEXT)
 wake = 0
 
 local recovered, seen = 0, claimed
@@ -56,6 +58,5 @@ for i = 1, #runs, 2 do
     end
   end
 end
-touch() -- a run that the caller knows may be one that a failover lost
 save()
 return {mine and 'KEPT' or 'OK', format('%.0f', lease), format('%.0f', seen), recovered}

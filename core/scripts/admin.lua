@@ -1,4 +1,5 @@
 -- library: admin - what operators' actions share: all is read and checked before the first write
+-- include: runs
 local PARKED_PLACE = 2
 
 -- The ids in ARGV from `from`, each once.
@@ -18,6 +19,14 @@ local function fields(hash, ids)
   return found
 end
 
+-- The runs of ids, by id.
+local function look_at_runs(ids)
+  local found = {}
+  local runs = ids[1] and runs_of(ids) or ids
+  for i = 1, #ids do found[ids[i]] = runs[i] or nil end
+  return found
+end
+
 -- The records of ids in a store, by id.
 local function look(store, ids)
   local found = fields(store.hash, ids)
@@ -34,7 +43,6 @@ local function blank() return {place = 1, due = now, retry = -1, mark = 0, error
 -- The run with another flags digit: 1 spilled, 2 suppressed, 4 to be parked.
 local function flagged(id, run, digit)
   call('HSET', RUNNING, id, char(48 + digit) .. sub(run, 2))
-  touch()
 end
 
 -- A waiting id becomes due at `time`; retry_count may have changed since `old` was written.
@@ -70,7 +78,7 @@ end
 local function failed_slice(cursor)
   local page, ids = call('ZSCAN', RETRY, cursor, 'COUNT', 100), {}
   for i = 1, #page[2], 2 do ids[#ids + 1] = page[2][i] end
-  local records, runs = look(first, ids), fields(RUNNING, ids)
+  local records, runs = look(first, ids), look_at_runs(ids)
   for i = 1, #ids do
     local id = ids[i]
     local r = records[id]

@@ -1,4 +1,4 @@
--- include: prelude record
+-- include: prelude record runs
 -- BROWSE: a slice of a shard's ids in no order, for pages that read what no index holds; each call takes a millisecond or so.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 part: waiting, behind (waiting while the id runs), all (waiting, parked or running), running, parked,
@@ -21,10 +21,14 @@ if count == 0 then return answer end
 
 local page = call(set and 'ZSCAN' or 'HSCAN', set or hash, cursor, 'COUNT', count)
 local flat, ids, found = page[2], {}, {}
-answer[3], answer[4] = page[1], #flat / 2
+answer[3] = page[1]
+if part == 'running' and cursor == '0' then
+  for id, run in pairs(runs_held()) do flat[#flat + 1], flat[#flat + 2] = id, run end
+end
 for i = 1, #flat, 2 do ids[#ids + 1] = flat[i] end
+answer[4] = #ids
 local records, runs = {}, {}
-if part == 'waiting' and busy > 0 and ids[1] then runs = call('HMGET', RUNNING, unpack(ids)) end
+if part == 'waiting' and busy > 0 and ids[1] then runs = runs_of(ids) end
 if set and what ~= 'ids' and ids[1] then records = call('HMGET', JOBS, unpack(ids)) end
 
 local function add(id, number, text)

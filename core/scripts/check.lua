@@ -52,7 +52,7 @@ end
 
 -- Ends a record of which no payload is left.
 local function end_empty(store, id, r)
-  if store == first and call('HEXISTS', RUNNING, id) == 1 then
+  if store == first and run_of(id) then
     r.count = 0
     if not r.entries then rewrite(store, id, r) end
     return
@@ -94,7 +94,7 @@ local function is_run(run) return string.match(run, '^[0-7][nuso]%d+$') end
 local function check_job(id, record)
   local r = record_of(first, id, record)
   if not r or not check_payloads(first, id, r) then return end
-  local run = call('HGET', RUNNING, id)
+  local run = run_of(id)
   if run and not is_run(run) then return end
   if run then
     local spilled = r.entries and 0 or 1
@@ -122,7 +122,7 @@ local function check_next(id, record)
   local n = record_of(second, id, record)
   if not n then return end
   if not check_payloads(second, id, n) then return end
-  if call('HEXISTS', RUNNING, id) == 1 then return end
+  if run_of(id) then return end
   local r = record_of(first, id)
   find('behind', id, 'waits behind a run that is not there', function()
     if not r then promote(id, record) return end
@@ -159,6 +159,25 @@ local function check_running(id, run)
   end
 end
 
+-- The claims that hold ids. Each of these runs as one in `running` does.
+local miscounted = false
+local function check_claims()
+  local claims, there = call('HGETALL', CLAIMS), 0
+  for i = 1, #claims, 2 do
+    local fence, packed = claims[i], claims[i + 1]
+    local taken = ids_of(packed)
+    if not taken[1] then
+      find('run', fence, 'claim cannot be read', function() call('HDEL', CLAIMS, fence) end)
+    elseif byte(packed) ~= SPREAD then
+      there = there + #taken
+      for k = 1, #taken do check_running(taken[k], '0n' .. fence) end
+    end
+  end
+  if there == held then return end
+  miscounted = true
+  find('state', '', format('state counts %.0f ids in claims, there are %.0f', held, there), function() end)
+end
+
 local function check_dead(id, record)
   local r = record_of(morgue, id, record)
   if not r or not check_payloads(morgue, id, r) then return end
@@ -168,7 +187,7 @@ end
 -- Does an entry of an index lead to what the index is for?
 local function belongs(id)
   if part == 'died' then return call('HEXISTS', DEAD, id) == 1 end
-  local running = call('HEXISTS', RUNNING, id) == 1
+  local running = run_of(id)
   if part == 'overrun' then return running end
   local record = call('HGET', JOBS, id)
   if not record or running then return false end
@@ -188,7 +207,7 @@ end
 -- The reader has not seen this ready id in the list. If it came there meanwhile, it lies near an end.
 local function check_ready(id)
   local record = call('HGET', JOBS, id)
-  if not record or byte(record) % 4 ~= 0 or call('HEXISTS', RUNNING, id) == 1 then return end
+  if not record or byte(record) % 4 ~= 0 or run_of(id) then return end
   if call('LPOS', READY, id, 'RANK', -1, 'MAXLEN', ENDS) or call('LPOS', READY, id, 'MAXLEN', ENDS) then return end
   find('index', id, 'missing in ready', function() call('RPUSH', READY, id) end)
 end
@@ -221,7 +240,7 @@ local function check_owned(id)
       find('orphan', id, part .. ' belongs to no payloads', function() call('DEL', store.map .. id) end)
     end
   elseif count > 0 then
-    local runs = call('HEXISTS', RUNNING, id) == 1
+    local runs = run_of(id) and true or false
     local whose = (store == morgue or runs == (store == second)) and (r or call('HEXISTS', store.hash, id) == 0)
     find('orphan', id, format('%d payloads in %s belong to no record', count, part), whose and function() adopt(store, id) end)
   end
@@ -243,6 +262,7 @@ local looked, following = #ids, '0'
 if HASHES[part] then
   local key, check = unpack(HASHES[part])
   local page = call('HSCAN', key, cursor, 'COUNT', 50)
+  if part == 'running' and cursor == '0' then check_claims() end
   following, looked = page[1], #page[2] / 2
   for i = 1, #page[2], 2 do check(page[2][i], page[2][i + 1]) end
 elseif SETS[part] then
@@ -255,7 +275,8 @@ else
 end
 if fixes[1] then
   open_for_writing()
-  touch()
+  if miscounted then held = 1 end
+  spread()
   for i = 1, #fixes do fixes[i]() end
   wake_owner(now)
   save()

@@ -4,7 +4,7 @@
 -- ARGV: 1 generation, 2 '1' to repair
 -- Returns as check.lua: {'0', or '1' where the scripts cannot look at the shard, keys looked at, {finding, '', detail, '1' if repaired, ...}, {}}
 local call, format, sub = redis.call, string.format, string.sub
-local TYPES = {'string', 'hash', 'list', 'zset', 'hash', 'hash', 'zset', 'hash', 'zset', 'zset', 'zset', 'zset', 'zset'}
+local TYPES = {'string', 'hash', 'list', 'zset', 'hash', 'hash', 'zset', 'hash', 'zset', 'zset', 'zset', 'zset', 'zset', 'hash'}
 local STATE, PREFIX = KEYS[1], sub(KEYS[1], 1, -6)
 local generation, repair = tonumber(ARGV[1]), ARGV[2] == '1'
 local clock = call('TIME')
@@ -35,9 +35,9 @@ end
 
 -- Whole numbers up to 9e15, and a generation. NaN is none.
 local function is_state(state)
-  if #state < 73 then return false end
-  local numbers = {struct.unpack('<ddddddddd', state)}
-  for i = 1, 9 do
+  if #state < 89 then return false end
+  local numbers = {struct.unpack('<ddddddddddd', state)}
+  for i = 1, 11 do
     local number = numbers[i]
     if not (number >= 0 and number <= 9e15 and number % 1 == 0) then return false end
   end
@@ -58,6 +58,7 @@ end
 if absent and others and repair then
   local in_doubt = call('EXISTS', KEYS[11], KEYS[12]) > 0
   call('ZREM', KEYS[4], '')
-  call('SET', STATE, struct.pack('<dddddddddB', generation, now, 0, 0, 0, 0, 0, 0, 0, in_doubt and 2 or 0))
+  call('SET', STATE, struct.pack('<dddddddddddB', generation, now, 0, 0, 0, 0, 0, 0, 0, 0,
+    call('HLEN', KEYS[14]), in_doubt and 2 or 0))
 end
 return {closed and '1' or '0', #KEYS, found, {}}

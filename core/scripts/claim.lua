@@ -1,23 +1,22 @@
--- include: prelude
+-- include: prelude runs
 -- CLAIM: takes due ids, each with all its waiting payloads, into process, oldest due first. Their records stay where
 -- they are. A claim stops at 1,000 payloads or 1 MiB. An unproven or suspect id is claimed alone.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 lease, 3 seen: fence of the last claim whose answer the caller has (after acquire: what it said),
 --       4 limit of ids, 5 doubt: 0 none, 1 one unproven id, 2 one suspect id; 6 time to run in microseconds, 0 for none, 7 fold
--- Returns {now, fence, next, unproven, suspect, paused, mode, id, record, ...}: next is the microsecond at which something
---   will be due (0: more is due now), unproven and suspect when such an id is due; each 9e15 for never. The run of an id is
---   '1' if its record is spilled, else '0', then mode (n, u unproven, s suspect, o died), then fence.
+-- Returns {now, fence, next, unproven, suspect, paused, mode, whole}: next is the microsecond at which something
+--   will be due (0: more is due now), unproven and suspect when such an id is due; each 9e15 for never. Where ids were taken
+--   two more follow, MessagePack arrays of texts: the ids, and their records. whole: the claim may be settled as a whole. The
+--   run of an id is '1' if its record is spilled, else '0', then mode (n, u unproven, s suspect, o died), then fence.
 --   If seen is not the last claim, that claim is answered again and nothing is claimed.
 -- Error replies: STALE owner
 local limit, doubt, ttr = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
 if lease ~= tonumber(ARGV[2]) then return error_reply('STALE ' .. owner) end
 
 local BYTES, PAYLOADS, SLICE = 1048576, 1000, 64
-local HEADER = 7
-local out, given, mode, spills = {0, 0, 0, 0, 0, 0, 0}, HEADER, 'n', false
+local given, given_records, mode, spills, whole = {}, {}, 'n', false, false
 local function give(id, record)
-  out[given + 1], out[given + 2] = id, record
-  given = given + 2
+  given[#given + 1], given_records[#given_records + 1] = id, record
 end
 
 local function earliest(key)
@@ -40,24 +39,29 @@ local function answer(more)
   wake = not paused and min(soon, unproven > now and unproven or FOREVER, suspect > now and suspect or FOREVER) or 0
   if wake <= now then wake = 0 end
   save()
-  out[1], out[2], out[3] = format('%.0f', now), format('%.0f', claimed), format('%.0f', soon)
-  out[4], out[5] = format('%.0f', unproven), format('%.0f', suspect)
-  out[6], out[7] = paused and 1 or 0, mode
+  local out = {format('%.0f', now), format('%.0f', claimed), format('%.0f', soon), format('%.0f', unproven),
+    format('%.0f', suspect), paused and 1 or 0, mode, whole and 1 or 0}
+  if given[1] then out[9], out[10] = cmsgpack.pack(given), cmsgpack.pack(given_records) end
   return out
 end
 
 -- All runs of a claim have one mode.
 local function claim_again()
-  local runs = call('HGETALL', RUNNING)
   local fence = format('%.0f', claimed)
-  open_for_writing()
+  local packed = call('HGET', CLAIMS, fence)
+  local found, runs = packed and ids_of(packed) or {}, packed and {} or call('HGETALL', RUNNING)
   for i = 1, #runs, 2 do
     if sub(runs[i + 1], 3) == fence then
-      local record = call('HGET', JOBS, runs[i])
       mode = sub(runs[i + 1], 2, 2)
-      if record then give(runs[i], record) end
+      found[#found + 1] = runs[i]
     end
   end
+  whole = packed and true or false
+  for i = 1, #found do
+    local record = call('HGET', JOBS, found[i])
+    if record then give(found[i], record) end
+  end
+  open_for_writing()
   return answer(true)
 end
 
@@ -86,19 +90,25 @@ if is(PAUSED) or limit == 0 then
   return answer(false)
 end
 
--- Notes the runs of the ids in `out` and when their time is over.
+-- Notes the runs of the ids, as a whole where they are alike, and when their time is over.
 local function run_all()
   claimed = advance()
   local fence = format('%.0f', claimed)
+  whole = mode == 'n' and ttr == 0 and not spills
+  if whole then
+    call('HSET', CLAIMS, fence, cmsgpack.pack(given))
+    held = held + #given
+    return
+  end
   local plain, spilled = '0' .. mode .. fence, '1' .. mode .. fence
   local runs = {}
-  for i = HEADER + 1, given, 2 do
-    runs[i - HEADER], runs[i - HEADER + 1] = out[i], spills and byte(out[i + 1]) >= 12 and spilled or plain
+  for i = 1, #given do
+    runs[2 * i - 1], runs[2 * i] = given[i], spills and byte(given_records[i]) >= 12 and spilled or plain
   end
   call('HSET', RUNNING, unpack(runs))
   if ttr > 0 then
     local ends, at = {}, format('%.0f', now + ttr)
-    for i = HEADER + 1, given, 2 do ends[i - HEADER], ends[i - HEADER + 1] = at, out[i] end
+    for i = 1, #given do ends[2 * i - 1], ends[2 * i] = at, given[i] end
     call('ZADD', OVERRUN, unpack(ends))
   end
 end
@@ -126,17 +136,59 @@ local function balanced()
     + call('ZCARD', UNPROVEN) + call('ZCARD', SUSPECT)
 end
 
--- A list of candidate ids, read slice by slice: `id`, `record` and `due` are of the one at place `at`.
-local taken, wary, merging = {}, true, false
-local function candidates(ids, where)
-  return {ids = ids, count = #ids, where = where, at = 0, from = 0, to = 0, slice = SLICE}
+local due = call('ZRANGEBYSCORE', DUE, '-inf', format('%.0f', now), 'LIMIT', 0, limit)
+local ready = call('LRANGE', READY, 0, limit - 1)
+local wary = #ready < 8 and held == 0 or not balanced()
+local payloads, bytes, retried = 0, 0, {}
+
+-- Takes an id with its record; kind is the record's.
+local function take(id, record, kind)
+  local has = 1
+  if kind >= 8 then
+    local retry, _, entries = unpack_struct('<i4BI4', record, 10)
+    if retry >= 0 then retried[#retried + 1] = id end
+    if kind < 12 then has = entries else spills = true end
+  end
+  payloads, bytes = payloads + has, bytes + #record
+  give(id, record)
 end
 
+local function is_full() return #given == limit or bytes >= BYTES or payloads >= PAYLOADS end
+-- Small records are read in few calls.
+local function slice_length() return bytes < #given * 1024 and 1000 or SLICE end
+
+-- The common case: nothing else is due, and no entry of ready runs. Returns how many entries were looked at.
+local function take_ready()
+  local from = 0
+  while from < #ready and not is_full() do
+    local records = call('HMGET', JOBS, unpack(ready, from + 1, min(from + slice_length(), #ready)))
+    for k = 1, #records do
+      local record = records[k]
+      local kind = record and byte(record)
+      if kind == 0 then
+        payloads, bytes = payloads + 1, bytes + #record
+        give(ready[from + k], record)
+      elseif kind and kind % 4 == 0 then
+        take(ready[from + k], record, kind)
+      end
+      if payloads >= PAYLOADS or bytes >= BYTES then return from + k end
+    end
+    from = from + #records
+  end
+  return from
+end
+
+-- A list of candidate ids, read slice by slice: `id`, `record` and `due` are of the one at place `at`.
+local function candidates(ids, where)
+  return {ids = ids, count = #ids, where = where, at = 0, from = 0, to = 0}
+end
+
+local taken, merging = {}, due[1] and ready[1]
 local function load(c)
   local ids, from = c.ids, c.at
-  c.from, c.to = from - 1, min(from + c.slice - 1, c.count)
+  c.from, c.to = from - 1, min(from + slice_length() - 1, c.count)
   c.records = call('HMGET', JOBS, unpack(ids, from, c.to))
-  c.runs = wary and call('HMGET', RUNNING, unpack(ids, from, c.to))
+  c.runs = wary and runs_of({unpack(ids, from, c.to)})
 end
 
 -- Goes to the next id that really lies here and does not run.
@@ -156,34 +208,28 @@ local function next_candidate(c)
   c.at, c.id = count + 1, nil
 end
 
-local due = candidates(call('ZRANGEBYSCORE', DUE, '-inf', format('%.0f', now), 'LIMIT', 0, limit), 1)
-local ready = candidates(call('LRANGE', READY, 0, limit - 1), 0)
-wary, merging = ready.count < 8 or not balanced(), due.count > 0 and ready.count > 0
-next_candidate(due)
-next_candidate(ready)
-local count, bytes, payloads, retried = 0, 0, 0, {}
-while count < limit and bytes < BYTES and payloads < PAYLOADS do
-  local c = due
-  if not due.id or (ready.id and ready.due < due.due) then c = ready end
-  local id, record = c.id, c.record
-  if not id then break end
-  local has = 1
-  if c.kind >= 8 then
-    local retry, _, entries = unpack_struct('<i4BI4', record, 10)
-    if retry >= 0 then retried[#retried + 1] = id end
-    if c.kind < 12 then has = entries else spills = true end
+-- Oldest due first. Returns how many entries of each were looked at.
+local function take_oldest()
+  local later, now_due = candidates(due, 1), candidates(ready, 0)
+  next_candidate(later)
+  next_candidate(now_due)
+  while not is_full() do
+    local c = later
+    if not later.id or (now_due.id and now_due.due < later.due) then c = now_due end
+    if not c.id then break end
+    if wary then taken[c.id] = true end
+    take(c.id, c.record, c.kind)
+    next_candidate(c)
   end
-  count, payloads, bytes = count + 1, payloads + has, bytes + #record
-  if bytes < count * 1024 then c.slice = 1000 end
-  if wary then taken[id] = true end
-  give(id, record)
-  next_candidate(c)
+  return later.at - 1, now_due.at - 1
 end
 
+local from_due, from_ready
+if due[1] or wary then from_due, from_ready = take_oldest() else from_due, from_ready = 0, take_ready() end
 open_for_writing()
-if ready.at > 1 then call('LTRIM', READY, ready.at - 1, -1) end
-if due.at > 1 then call('ZREM', DUE, unpack(due.ids, 1, due.at - 1)) end
-if count == 0 then return answer(ready.at > 1 or due.at > 1) end
+if from_ready > 0 then call('LTRIM', READY, from_ready, -1) end
+if from_due > 0 then call('ZREM', DUE, unpack(due, 1, from_due)) end
+if not given[1] then return answer(from_ready > 0 or from_due > 0) end
 if retried[1] then call('ZREM', RETRY, unpack(retried)) end
 run_all()
-return answer(count == limit or bytes >= BYTES or payloads >= PAYLOADS)
+return answer(is_full())

@@ -6,9 +6,10 @@
 local FOLD = ARGV[4]
 local ids, began, more = dead_slice(5, ARGV[2])
 probe()
-local dead, waiting, behind, runs = look(morgue, ids), look(first, ids), look(second, ids), fields(RUNNING, ids)
+local dead, waiting, behind, runs = look(morgue, ids), look(first, ids), look(second, ids), look_at_runs(ids)
 for id in pairs(dead) do probe_spill(runs[id] and second or first, {id}) end
 open_for_writing()
+spread()
 
 local function requeue_behind(id, d)
   local n = behind[id] or blank()

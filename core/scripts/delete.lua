@@ -6,8 +6,9 @@
 -- Returns the number of ids that were there
 local ids = chosen(2)
 probe()
-local waiting, behind, runs = look(first, ids), look(second, ids), fields(RUNNING, ids)
+local waiting, behind, runs = look(first, ids), look(second, ids), look_at_runs(ids)
 open_for_writing()
+spread()
 local count = 0
 for i = 1, #ids do
   local id = ids[i]

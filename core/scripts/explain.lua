@@ -1,4 +1,4 @@
--- include: prelude record
+-- include: prelude record runs
 -- EXPLAIN: all that a shard knows of one id, at one moment.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 id
@@ -12,4 +12,4 @@ local function head(store)
   return header(r, 3, r.count or #r.entries)
 end
 return {format('%.0f', now), is(PAUSED) and 1 or 0, format('%.0f', lease), format('%.0f', claimed), owner,
-  call('HGET', RUNNING, id) or '', call('ZSCORE', OVERRUN, id) or '', head(first), head(second), head(morgue)}
+  run_of(id) or '', call('ZSCORE', OVERRUN, id) or '', head(first), head(second), head(morgue)}

@@ -1,10 +1,10 @@
 -- LAYOUT: the number of shards of a queue and its generation; creates them when the queue is new.
--- KEYS: 1 layout string 'generation shards'
+-- KEYS: 1 layout string 'generation shards schema'
 -- ARGV: 1 shards if the queue is new, 0 to only look
--- Returns 'generation shards', or '' when there is no such queue
+-- Returns 'generation shards schema', or '' when there is no such queue
 local layout = redis.call('GET', KEYS[1])
 if layout then return layout end
 if ARGV[1] == '0' then return '' end
-layout = '1 ' .. ARGV[1]
+layout = '1 ' .. ARGV[1] .. ' 2'
 redis.call('SET', KEYS[1], layout)
 return layout

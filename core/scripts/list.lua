@@ -1,4 +1,4 @@
--- include: prelude
+-- include: prelude runs
 -- LIST: a page of one index, by its number. The reader merges the indexes and the shards.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 index: ready, due, unproven, suspect, retry, died, parked; 3 direction: up, down;
@@ -25,7 +25,7 @@ end
 local ids = down and call('LRANGE', READY, -from - limit, -from - 1) or call('LRANGE', READY, from, from + limit - 1)
 if not ids[1] then return answer end
 if #ids == limit then answer[1] = from + limit end
-local records, runs = call('HMGET', JOBS, unpack(ids)), call('HMGET', RUNNING, unpack(ids))
+local records, runs = call('HMGET', JOBS, unpack(ids)), runs_of(ids)
 for i = 1, #ids do
   local record = records[i]
   if record and not runs[i] and byte(record) % 4 == 0 then add(ids[i], format('%.0f', unpack_struct('<d', record, 2))) end

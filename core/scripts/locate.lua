@@ -10,7 +10,10 @@ if generation ~= tonumber(ARGV[1]) then return redis.error_reply(string.format('
 
 local prefix = string.sub(KEYS[1], 1, -6)
 local record, word = call('HGET', prefix .. 'jobs', id), ''
-if call('HEXISTS', prefix .. 'running', id) == 1 then
+local RUNNING, CLAIMS = prefix .. 'running', prefix .. 'claims'
+local held = struct.unpack('<d', state, 81)
+-- include: runs
+if run_of(id) then
   word = 'running'
 elseif record then
   local kind, due = string.byte(record), (struct.unpack('<d', record, 2))

@@ -1,4 +1,4 @@
--- include: prelude
+-- include: prelude runs
 -- METRICS: the figures of a shard.
 -- KEYS: the shard's
 -- ARGV: 1 generation
@@ -19,7 +19,7 @@ local function ready_head()
   for from = 0, 900, 100 do
     local ids = call('LRANGE', READY, from, from + 99)
     if not ids[1] then return FOREVER end
-    local head, records, runs = FOREVER, call('HMGET', JOBS, unpack(ids)), call('HMGET', RUNNING, unpack(ids))
+    local head, records, runs = FOREVER, call('HMGET', JOBS, unpack(ids)), runs_of(ids)
     for i = 1, #ids do
       local record = records[i]
       if record and not runs[i] and byte(record) % 4 == 0 then head = min(head, (unpack_struct('<d', record, 2))) end

@@ -5,8 +5,9 @@
 -- Returns the number of ids that were there
 local ids = chosen(2)
 probe()
-local waiting, runs = look(first, ids), fields(RUNNING, ids)
+local waiting, runs = look(first, ids), look_at_runs(ids)
 open_for_writing()
+spread()
 local count = 0
 for i = 1, #ids do
   local id = ids[i]

@@ -7,7 +7,7 @@
 --    4 due       zset    id -> microseconds: delayed and retried ids
 --    5 running   hash    id -> run: flags digit (1 spilled, 2 deleted, 4 to be parked), mode, fence of its claim;
 --                        while the shard is owned also '' -> a long text, without which Redis would search a small
---                        hash entry by entry; behind it a fence: runs of claims up to that one may have been touched
+--                        hash entry by entry
 --    6 next      hash    id -> record pushed while the id runs
 --    7 retry     zset    id -> retry_count of waiting ids that failed
 --    8 dead      hash    id -> record in the morgue
@@ -16,13 +16,15 @@
 --   11 unproven  zset    id -> due: ran in a process that died
 --   12 suspect   zset    id -> due: was unproven and ran in a process that died
 --   13 overrun   zset    id -> microseconds: end of the time to run
+--   14 claims    hash    fence -> ids (MessagePack) of a claim whose runs are all '0n' and noted nowhere else; behind
+--                        an 'x' when they were spread into running
 -- ARGV[1] is always the caller's layout generation.
 -- Error replies: GENERATION n (reload the layout; n is the shard's).
 local call, error_reply = redis.call, redis.error_reply
 local byte, sub, char, format = string.byte, string.sub, string.char, string.format
 local pack, unpack_struct, unpack = struct.pack, struct.unpack, unpack
 local max, min = math.max, math.min
-local STATE, JOBS, READY, DUE, RUNNING, NEXT, RETRY, DEAD, DIED, PARKED, UNPROVEN, SUSPECT, OVERRUN = unpack(KEYS)
+local STATE, JOBS, READY, DUE, RUNNING, NEXT, RETRY, DEAD, DIED, PARKED, UNPROVEN, SUSPECT, OVERRUN, CLAIMS = unpack(KEYS)
 local PREFIX = sub(STATE, 1, -6)
 local FOREVER = 9e15
 
@@ -31,9 +33,9 @@ local now = clock[1] * 1000000 + clock[2]
 
 -- generation: of the layout; tick: last fence or arrival stamp; lease: fence of the present ownership, 0 for none;
 -- claimed: fence of the last claim; settled: sequence of the last settle; wake: the owner sleeps until then, 0 when it is
--- awake; processed, failed, refused: settled ids
+-- awake; processed, failed, refused: settled ids; pushed: jobs that push accepted; held: ids that claims hold
 local generation, tick, lease, claimed, settled, wake = tonumber(ARGV[1]), 0, 0, 0, 0, 0
-local processed, failed, refused, flags, owner = 0, 0, 0, 0, ''
+local processed, failed, refused, pushed, held, flags, owner = 0, 0, 0, 0, 0, 0, ''
 
 -- Flags. paused: claims give nothing; doubted: an id may be unproven or suspect.
 local PAUSED, DOUBTED = 1, 2
@@ -42,15 +44,15 @@ local function flag_as(flag, on) if is(flag) ~= on then flags = flags + (on and 
 
 local state = call('GET', STATE)
 if state then
-  generation, tick, lease, claimed, settled, wake, processed, failed, refused, flags =
-    unpack_struct('<dddddddddB', state)
-  owner = sub(state, 74)
+  generation, tick, lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags =
+    unpack_struct('<dddddddddddB', state)
+  owner = sub(state, 90)
   if generation ~= tonumber(ARGV[1]) then return error_reply(format('GENERATION %.0f', generation)) end
 end
 
 local function save()
-  call('SET', STATE, pack('<dddddddddB',
-    generation, tick, lease, claimed, settled, wake, processed, failed, refused, flags) .. owner)
+  call('SET', STATE, pack('<dddddddddddB',
+    generation, tick, lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags) .. owner)
 end
 
 -- A fence or an arrival stamp: never falls, never repeats.
@@ -62,14 +64,32 @@ end
 -- At maxmemory Redis refuses a script's first write if it may need memory, and none after an allowed one.
 local function open_for_writing() call('ZREM', DUE, '') end
 
-local function running_count() return call('HLEN', RUNNING) - call('HEXISTS', RUNNING, '') end
+local LONG_TEXT = string.rep('.', 65)
+local function running_count() return call('HLEN', RUNNING) - call('HEXISTS', RUNNING, '') + held end
 
--- Says that runs so far may be gone, or not as their claim left them. Who settles later ones need not look at them.
-local LONG_TEXT = 65
-local function touch()
-  if call('HEXISTS', RUNNING, '') == 1 then
-    call('HSET', RUNNING, '', string.rep('.', LONG_TEXT) .. format('%.0f', claimed))
+-- include: claims
+
+-- Gives each id of a claim a run of its own in `running`, where it may be looked at and changed.
+local function spread_claim(fence, packed)
+  local ids, runs, run = ids_of(packed), {}, '0n' .. fence
+  for k = 1, #ids do runs[2 * k - 1], runs[2 * k] = ids[k], run end
+  if ids[1] then call('HSET', RUNNING, unpack(runs)) end
+  held = held - #ids
+end
+
+-- The same for all claims that hold ids. To be called, ready for writing, before the runs of single ids are changed.
+local function spread()
+  if held == 0 then return end
+  local claims = call('HGETALL', CLAIMS)
+  for i = 1, #claims, 2 do
+    local fence, packed = claims[i], claims[i + 1]
+    if byte(packed) ~= SPREAD then
+      spread_claim(fence, packed)
+      call('HSET', CLAIMS, fence, 'x' .. packed)
+    end
   end
+  held = 0
+  save()
 end
 
 -- Tells the owner, if there is one, to look at its shard; with recall also to hand back what it has not begun.

@@ -1,6 +1,6 @@
 -- include: prelude
 -- PUSH: adds jobs of one shard, folding each into its id. At most 1,000 jobs a call.
--- KEYS: the shard's (prelude), 14 token: what this client pushed last
+-- KEYS: the shard's (prelude), 15 token: what this client pushed last
 -- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 on_waiting, 5 values a job: 2, or 3 when any has options,
 --       then per job: id, payload, options ('' or packed: has B (1 score, 2 due, 4 delay), score d, time d (microseconds),
 --       retry_count i4, on_waiting B (0: the queue's), context)
@@ -9,11 +9,11 @@
 -- Error replies: STALE push (a later sequence came first: this one is an echo of a dead connection)
 local SEQUENCE, FOLD, WAITING, WIDTH = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local WORDS = {'keep', 'earlier', 'later', 'replace', 'reject'}
-local token = call('GET', KEYS[14])
+local token = call('GET', KEYS[15])
 if token then
   local sequence, answer = string.match(token, '^(%d+) (.*)$')
   if sequence == SEQUENCE then
-    call('PEXPIRE', KEYS[14], 60000)
+    call('PEXPIRE', KEYS[15], 60000)
     return answer
   end
   if tonumber(sequence) > tonumber(SEQUENCE) then return error_reply('STALE push') end
@@ -97,6 +97,7 @@ local function push_rest()
   local behind = {} -- of the ids that run: the record behind the run, or false
   call('ZCARD', RETRY) call('ZCARD', UNPROVEN) call('ZCARD', SUSPECT)
   if order[1] then
+    spread()
     local runs, nexts = call('HMGET', RUNNING, unpack(order)), call('HMGET', NEXT, unpack(order))
     for j = 1, #order do
       local id, store = order[j], first
@@ -182,8 +183,9 @@ if rest[1] then wrong = push_rest() else store_new() end
 if wrong then return wrong end
 
 wake_owner(soonest)
+pushed = pushed + n - #refused_places
 save()
 local answer = new .. ' ' .. folded
 if refused_places[1] then answer = answer .. ' ' .. table.concat(refused_places, ' ') end
-call('SET', KEYS[14], SEQUENCE .. ' ' .. answer, 'PX', 60000)
+call('SET', KEYS[15], SEQUENCE .. ' ' .. answer, 'PX', 60000)
 return answer

@@ -18,7 +18,7 @@ local morgue = {hash = DEAD, spill = PREFIX .. 'deadspill:', map = PREFIX .. 'de
 
 -- A key of the wrong type ends the script here, before anything is written.
 local function probe()
-  call('HLEN', JOBS) call('LLEN', READY) call('HLEN', RUNNING) call('HLEN', NEXT) call('HLEN', DEAD)
+  call('HLEN', JOBS) call('LLEN', READY) call('HLEN', RUNNING) call('HLEN', NEXT) call('HLEN', DEAD) call('HLEN', CLAIMS)
   local sets = {DUE, RETRY, DIED, PARKED, UNPROVEN, SUSPECT, OVERRUN}
   for i = 1, #sets do call('ZCARD', sets[i]) end
 end
@@ -290,7 +290,6 @@ local function digit_of(run) return byte(run) - 48 end
 -- A run that ends without an outcome: its record comes back, unless an operator has deleted it or there is none (r is nil).
 local function come_back(id, run, r, fold)
   local digit = digit_of(run)
-  touch()
   call('HDEL', RUNNING, id)
   call('ZREM', OVERRUN, id)
   if r and digit % 4 < 2 then put_back(id, r, fold, digit >= 4) return end

@@ -1,4 +1,4 @@
--- include: prelude record
+-- include: prelude record runs
 -- RECORDS: reads ids with their payloads: what waits, what runs or what is dead.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 part: waiting, running, dead; 3 limit of payloads an id, 4.. ids, at most 1,000
@@ -24,7 +24,7 @@ end
 for i = 1, #ids do
   if bytes >= 1048576 then break end
   local id, from = ids[i], store
-  local run = part ~= 'dead' and call('HGET', RUNNING, id)
+  local run = part ~= 'dead' and run_of(id)
   if run and part == 'waiting' then from = second end
   local record = (run or part ~= 'running') and call('HGET', from.hash, id)
   if record then

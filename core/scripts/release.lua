@@ -5,7 +5,7 @@
 -- Returns 'OK', 'BUSY' (runs are open, nothing was done) or 'STALE' (the lease is another's)
 if lease ~= tonumber(ARGV[2]) then return 'STALE' end
 if running_count() > 0 then return 'BUSY' end
-call('DEL', RUNNING)
+call('DEL', RUNNING, CLAIMS)
 owner, lease, wake = '', 0, 0
 save()
 if ARGV[3] ~= '' then call('PUBLISH', ARGV[3], PREFIX) end

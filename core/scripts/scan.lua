@@ -1,4 +1,4 @@
--- include: prelude record
+-- include: prelude record runs
 -- SCAN: a slice of all ids of one kind, in no order; the reader sorts.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 part: waiting, behind (waiting while the id runs), running, dead; 3 cursor ('0' at first)
@@ -8,10 +8,13 @@ local key = ({waiting = JOBS, behind = NEXT, running = RUNNING, dead = DEAD})[pa
 local page = call('HSCAN', key, ARGV[3], 'COUNT', 100)
 local flat, answer = page[2], {page[1]}
 local runs = {}
+if part == 'running' and ARGV[3] == '0' then
+  for id, run in pairs(runs_held()) do flat[#flat + 1], flat[#flat + 2] = id, run end
+end
 if part == 'waiting' and flat[1] then
   local ids = {}
   for i = 1, #flat, 2 do ids[#ids + 1] = flat[i] end
-  runs = call('HMGET', RUNNING, unpack(ids))
+  runs = runs_of(ids)
 end
 for i = 1, #flat, 2 do
   local id, record, due, retry = flat[i], flat[i + 1], 0, -1

@@ -2,23 +2,30 @@
 -- SETTLE: ends runs, each by its own outcome. Refused are runs that are no longer the caller's.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 lease, 3 sequence of this call, 4 fold, 5 number of groups of done runs, then per group: run, which
---       all of them have, number of ids, ids; then per other run: kind, id, run, time (microseconds), text, limit, action
+--       all of them have, number of ids, ids; or run, the number of a whole claim's ids below zero, and none of them;
+--       then per other run: kind, id, run, time (microseconds), text, limit, action
 --         'fail'     time: until the next run; text: the error; limit: max_retry_count; action: bury, park or drop
 --         'release'  hands back what was not finished: nothing about it changes
 --         'reject'   text: the reason; action: packed stamps >d of payloads that cannot be read; they go to the morgue
 --         'extend'   time: from now to the end of the time to run; the run goes on; never refused
 -- Returns {refused, promoted, exhausted id, ...}: promoted says that an id became due by being settled; exhausted are the
 --   failed ids that reached their limit. A lease that is another's refuses all: {'STALE', owner}. The sequence of the last
---   call again, or the echo of an earlier one, changes nothing: {'AGAIN'}.
+--   call again, or the echo of an earlier one, changes nothing: {'AGAIN'}. A claim of which one id was settled alone cannot be
+--   settled as a whole.
 local sequence, FOLD = tonumber(ARGV[3]), ARGV[4]
-local groups, done, others = {}, 0, 6
-for i = 1, tonumber(ARGV[5]) or 0 do
+local groups, plain, done, others = {}, {}, 0, 6
+for _ = 1, tonumber(ARGV[5]) or 0 do
   local run, count = ARGV[others], tonumber(ARGV[others + 1])
-  if not count or count < 1 or count > 1000 or count % 1 ~= 0 or others + 1 + count > #ARGV or not tonumber(sub(run, 3)) then
+  local given = count and max(count, 0)
+  if not count or count == 0 or count < -1000 or count > 1000 or count % 1 ~= 0 or others + 1 + given > #ARGV
+    or not tonumber(sub(run, 3)) then
     return error_reply('ERR wrong arguments')
   end
-  groups[i] = {run = run, first = others + 2, last = others + 1 + count}
-  done, others = done + count, others + 2 + count
+  local group = {run = run, fence = sub(run, 3), count = math.abs(count), whole = count < 0, first = others + 2, last = others + 1 + given}
+  if group.whole then group.packed = call('HGET', CLAIMS, group.fence) end
+  local list = group.packed and byte(group.packed) ~= SPREAD and plain or groups
+  list[#list + 1] = group
+  done, others = done + group.count, others + 2 + given
 end
 if not sequence or not tonumber(ARGV[5]) then return error_reply('ERR wrong arguments') end
 local total = done + (#ARGV - others + 1) / 7
@@ -29,21 +36,7 @@ for at = others, #ARGV, 7 do
     return error_reply('ERR wrong arguments')
   end
 end
-local has_next = call('HLEN', NEXT) > 0
-local has_overrun = call('ZCARD', OVERRUN) > 0
-
--- Is every run done, nothing behind it, and as its claim left it? So are runs of claims that Redis remembers, unless they were
--- touched since. The field '' is there unless `running` was evicted.
-local function all_as_claimed()
-  local touched = tonumber(sub(call('HGET', RUNNING, '') or '', LONG_TEXT + 1))
-  if has_next or total > done or not touched then return false end
-  for i = 1, #groups do
-    local run = groups[i].run
-    local fence = tonumber(sub(run, 3))
-    if byte(run) ~= 48 or fence <= touched or fence > claimed then return false end
-  end
-  return true
-end
+call('HLEN', JOBS)
 
 -- The answer to a caller that may not settle; nothing has been written before.
 local function refusal()
@@ -57,21 +50,25 @@ local function refusal()
   settled = sequence
 end
 
+-- Whole claims whose runs nobody has touched: what they took is done, and nothing waits behind it.
 local function settle_plain()
+  local fences = {}
+  for i = 1, #plain do
+    local ids = ids_of(plain[i].packed)
+    if ids[1] then call('HDEL', JOBS, unpack(ids)) end
+    held, processed = held - #ids, processed + #ids
+    fences[i] = plain[i].fence
+  end
+  if fences[1] then call('HDEL', CLAIMS, unpack(fences)) end
+end
+
+if not groups[1] and others > #ARGV then
   local answer = refusal()
   if answer then return answer end
-  for i = 1, #groups do
-    local first, last = groups[i].first, groups[i].last
-    call('HDEL', JOBS, unpack(ARGV, first, last))
-    call('HDEL', RUNNING, unpack(ARGV, first, last))
-    if has_overrun then call('ZREM', OVERRUN, unpack(ARGV, first, last)) end
-  end
-  processed = processed + done
+  settle_plain()
   save()
   return {0, 0}
 end
-
-if all_as_claimed() then return settle_plain() end
 
 -- include: record
 local all = {}
@@ -80,8 +77,24 @@ probe()
 probe_spill(first, all)
 probe_spill(second, all)
 probe_spill(morgue, all)
+local has_next, has_overrun = call('HLEN', NEXT) > 0, call('ZCARD', OVERRUN) > 0
 local answer = refusal()
 if answer then return answer end
+settle_plain()
+
+-- One id of a claim ends alone: the claim is no whole any more.
+local function take_apart(fence)
+  local packed = call('HGET', CLAIMS, fence)
+  if not packed then return end
+  if byte(packed) ~= SPREAD then spread_claim(fence, packed) end
+  call('HDEL', CLAIMS, fence)
+end
+for i = 1, #groups do
+  if not groups[i].whole then take_apart(groups[i].fence) end
+end
+for at = others, #ARGV, 7 do
+  if ARGV[at] ~= 'extend' then take_apart(sub(ARGV[at + 2], 3)) end
+end
 
 local late, promoted, exhausted = 0, 0, {}
 
@@ -105,24 +118,34 @@ local function finish(id, digit)
   end
 end
 
-for i = 1, #groups do
-  local ids, mine = {unpack(ARGV, groups[i].first, groups[i].last)}, groups[i].run
+local function settle_group(ids, mine)
   local runs = call('HMGET', RUNNING, unpack(ids))
   local newer = has_next and call('HMGET', NEXT, unpack(ids)) or {}
-  local plain, gone = {}, {}
+  local alone, gone = {}, {}
   for k = 1, #ids do
     local digit = flags_of(runs[k], mine)
     if digit then
       gone[#gone + 1] = ids[k]
-      if digit == 0 and not newer[k] then plain[#plain + 1] = ids[k] else finish(ids[k], digit) end
+      if digit == 0 and not newer[k] then alone[#alone + 1] = ids[k] else finish(ids[k], digit) end
     end
   end
-  if plain[1] then call('HDEL', JOBS, unpack(plain)) end
+  if alone[1] then call('HDEL', JOBS, unpack(alone)) end
   if gone[1] then
     call('HDEL', RUNNING, unpack(gone))
     if has_overrun then call('ZREM', OVERRUN, unpack(gone)) end
   end
   processed = processed + #gone
+end
+
+for i = 1, #groups do
+  local group = groups[i]
+  local ids = {unpack(ARGV, group.first, group.last)}
+  if group.whole then
+    ids = group.packed and ids_of(group.packed) or {}
+    call('HDEL', CLAIMS, group.fence)
+    late = late + group.count - #ids
+  end
+  if ids[1] then settle_group(ids, group.run) end
 end
 
 local function lowest(entries)

@@ -10,13 +10,15 @@ local now = clock[1] * 1000000 + clock[2]
 local prefix = string.sub(KEYS[1], 1, -6)
 if not state then return {now} end
 
-local generation, _, _, _, _, _, processed, failed, refused, flags = struct.unpack('<dddddddddB', state)
+local generation, _, _, _, _, _, processed, failed, refused, _, held, flags = struct.unpack('<dddddddddddB', state)
 if generation ~= tonumber(ARGV[1]) then return redis.error_reply(string.format('GENERATION %.0f', generation)) end
 
-local jobs, busy, behind = call('HLEN', prefix .. 'jobs'), call('HLEN', prefix .. 'running'), 0
+local RUNNING, CLAIMS = prefix .. 'running', prefix .. 'claims'
+-- include: runs
+local jobs, busy, behind = call('HLEN', prefix .. 'jobs'), call('HLEN', RUNNING) + held, 0
 local parked, retries = call('ZCARD', prefix .. 'parked'), call('ZCARD', prefix .. 'retry')
 if busy > 0 then
-  busy, behind = busy - call('HEXISTS', prefix .. 'running', ''), call('HLEN', prefix .. 'next')
+  busy, behind = busy - call('HEXISTS', RUNNING, ''), call('HLEN', prefix .. 'next')
 end
 
 local soon, delayed = 9e15, 0
@@ -35,7 +37,7 @@ local function ready_head()
     if not ids[1] then return end
     from, size = from + size, 50
     local records, best = call('HMGET', prefix .. 'jobs', unpack(ids)), 9e15
-    local runs = busy > 0 and call('HMGET', prefix .. 'running', unpack(ids)) or {}
+    local runs = busy > 0 and runs_of(ids) or {}
     for i = 1, #ids do
       local record = records[i]
       if record and not runs[i] and string.byte(record) % 4 == 0 then best = min(best, (struct.unpack('<d', record, 2))) end
@@ -65,4 +67,4 @@ if delayed > 0 and retries > 0 then
 end
 
 return {now, jobs - busy - parked + behind, retries, busy, parked, call('HLEN', prefix .. 'dead'), delayed,
-  processed, failed, refused, flags % 2, max(0, now - soon), string.sub(state, 74)}
+  processed, failed, refused, flags % 2, max(0, now - soon), string.sub(state, 90)}

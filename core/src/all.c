@@ -53,6 +53,7 @@
 #include "policy.c"
 #include "client.c"
 #include "push.c"
+#include "msgpack.c"
 #include "record.c"
 #include "operator.c"
 #include "query.c"

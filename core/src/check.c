@@ -36,7 +36,7 @@ typedef enum check_step {
 static const char *const check_words[CHECK_STEPS] = {"",       "",         "jobs",    "",      "ready", "next",   "running", "dead",
                                                      "due",    "parked",   "unproven", "suspect", "retry", "died", "overrun"};
 static const char *const check_kinds[] = {"state", "jobs",   "ready",    "due",     "running", "next", "retry", "dead",
-                                          "died",  "parked", "unproven", "suspect", "overrun", NULL};
+                                          "died",  "parked", "unproven", "suspect", "overrun", "claims", NULL};
 /* Kinds of which each key names an id or a client. */
 static const char *const check_owned[] = {"spill", "nextspill", "deadspill", "spillmap", "nextspillmap", "deadspillmap", "push", NULL};
 
@@ -571,8 +571,9 @@ static int check_send_namespace(seriatim_client *c, srt_queue *queue)
 static int check_on_layout(seriatim_client *c, check_state *k, const srt_request *r, const srt_reply *reply)
 {
     const srt_token *at = &reply->tokens[0];
-    const char *space = at->type == SRT_STRING && at->len ? memchr(at->data, ' ', at->len) : NULL;
-    if (at->type == SRT_NIL || (space && check_number(at->data, space) > 0 && check_number(space + 1, at->data + at->len) > 0))
+    int64_t generation, shards;
+    if (at->type == SRT_NIL ||
+        (at->type == SRT_STRING && srt_layout_read(at->data, at->len, &generation, &shards, NULL) == SERIATIM_OK))
         return SERIATIM_OK;
     return check_find_plain(c, k, "layout", k->queues[r->place].name, "the layout of the queue cannot be read");
 }

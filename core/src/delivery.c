@@ -401,6 +401,7 @@ int srt_node_extend(srt_node *node, seriatim_delivery *d, size_t i, double secon
     claim = srt_alloc(node->mem, sizeof *claim);
     if (!claim)
         return SERIATIM_NOMEM;
+    memset(claim, 0, sizeof *claim);
     srt_arena_init(&claim->memory, node->mem);
     claim->jobs = 1;
     extend = srt_arena_alloc(&claim->memory, sizeof *extend);
@@ -428,6 +429,13 @@ int srt_node_extend(srt_node *node, seriatim_delivery *d, size_t i, double secon
     return SERIATIM_OK;
 }
 
+static void abandon_job(srt_node *node, seriatim_delivery *d, size_t i, int64_t now)
+{
+    srt_claim_part(d->shard, d->jobs[i]->claim, now);
+    if (srt_node_extend(node, d, i, 0, now) == SERIATIM_OK)
+        d->shard->pending.last->outcome = SRT_RELEASED;
+}
+
 /* Hands back what runs: the threads keep what they read, but nothing that they say counts any more. */
 void srt_node_abandon(srt_node *node, int64_t now)
 {
@@ -437,8 +445,7 @@ void srt_node_abandon(srt_node *node, int64_t now)
         if (d->abandoned || d->kind == SERIATIM_EXHAUSTED)
             continue;
         for (i = 0; i < d->count; i++)
-            if (srt_node_extend(node, d, i, 0, now) == SERIATIM_OK)
-                d->shard->pending.last->outcome = SRT_RELEASED;
+            abandon_job(node, d, i, now);
         d->abandoned = 1;
         d->shard->running -= d->count;
         node->stats.running -= d->count;

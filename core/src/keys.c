@@ -132,7 +132,7 @@ void srt_key_shard_args(srt_bytes *out, const char *prefix, size_t len)
 {
     static const char *const kinds[SRT_SHARD_KEYS] = {
         "state", "jobs", "ready",  "due",      "running", "next",    "retry",
-        "dead",  "died", "parked", "unproven", "suspect", "overrun",
+        "dead",  "died", "parked", "unproven", "suspect", "overrun", "claims",
     };
     size_t i;
     for (i = 0; i < SRT_SHARD_KEYS; i++) {

@@ -4,7 +4,7 @@
 
 #include "bytes.h"
 
-#define SRT_SHARD_KEYS 13 /* as in core/scripts/prelude.lua */
+#define SRT_SHARD_KEYS 14 /* as in core/scripts/prelude.lua */
 
 uint32_t srt_crc32(const void *data, size_t len);
 

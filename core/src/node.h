@@ -20,13 +20,9 @@ typedef enum srt_channel { SRT_COMMANDS, SRT_WAKES, SRT_CHANNELS } srt_channel;
 typedef struct srt_node srt_node;
 typedef struct srt_shard srt_shard;
 
-/* The answer to one claim; it lives while any of its jobs does. */
-typedef struct srt_claim {
-    srt_arena memory;
-    size_t jobs;
-} srt_claim;
-
 typedef enum srt_outcome { SRT_RELEASED, SRT_DONE, SRT_FAILED, SRT_REJECTED, SRT_EXTENDED } srt_outcome;
+
+typedef struct srt_claim srt_claim;
 
 /* A claimed id. */
 typedef struct srt_job {
@@ -53,6 +49,17 @@ typedef struct srt_job_list {
     srt_job *first, *last;
     size_t count;
 } srt_job_list;
+
+/* The answer to one claim; it lives while any of its jobs does. */
+struct srt_claim {
+    srt_arena memory;
+    size_t jobs;
+    int whole;          /* Redis notes its runs as one: it is settled in one word if all its ids are done before any is settled alone */
+    size_t ids;         /* of a whole one, as Redis counts them */
+    srt_job_list ended; /* of a whole one: done, while others are not */
+    int64_t ended_since;
+    srt_claim *next, *previous; /* in its shard's list of those of which some ids have ended */
+};
 
 struct seriatim_delivery {
     int kind;
@@ -92,6 +99,7 @@ struct srt_shard {
     srt_job_list ready;                      /* claimed, not begun */
     srt_job_list pending;                    /* ended, not settled */
     int64_t pending_since;
+    srt_claim *parts, *last_part;            /* claims of which some ids have ended, the longest waiting first */
     srt_job_list resting;                    /* of those whose payloads are being read: pausing */
     int64_t slice_at;                        /* when they go on */
     size_t apart;                            /* ids in its group's singles and died */
@@ -247,6 +255,8 @@ void srt_shard_news(srt_node *node, srt_shard *shard, int64_t now); /* asks Redi
 int srt_shard_reply(srt_node *node, srt_request *r, const srt_reply *reply, int64_t now, seriatim_error *error);
 /* Its settle goes out with the next; the job is the shard's now. */
 void srt_shard_ended(srt_node *node, srt_shard *shard, srt_job *job, int64_t now);
+/* The claim's ids will be settled one by one. */
+void srt_claim_part(srt_shard *shard, srt_claim *claim, int64_t now);
 int srt_shard_may_run(const srt_shard *shard); /* what it has ready may be handed out now */
 void srt_shard_forget(srt_node *node, srt_shard *shard);     /* frees what it holds */
 int srt_shard_wants_claim(srt_node *node, const srt_shard *shard, int64_t now);

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#define REGISTRY_SCHEMA 2 /* of what scripts keep in Redis; layout.lua writes it */
+
 void seriatim_queue_settings_init(seriatim_queue_settings *settings)
 {
     memset(settings, 0, sizeof *settings);
@@ -193,23 +195,42 @@ static int queue_make_shards(srt_registry *r, srt_queue *queue, unsigned count)
     return failed ? SERIATIM_NOMEM : SERIATIM_OK;
 }
 
+/* The next word of a layout, up to a space or the end; a missing one is empty. */
+static srt_token layout_word(const char **at, size_t *left)
+{
+    const char *space = *left ? memchr(*at, ' ', *left) : NULL;
+    srt_token word = {SRT_STRING, 0, *at, space ? (size_t)(space - *at) : *left};
+    *left -= word.len + (space != NULL);
+    *at += word.len + (space != NULL);
+    return word;
+}
+
+int srt_layout_read(const char *text, size_t len, int64_t *generation, int64_t *shards, seriatim_error *error)
+{
+    const char *at = text ? text : "";
+    size_t left = text ? len : 0;
+    srt_token word = layout_word(&at, &left);
+    int64_t schema;
+    *generation = srt_token_int(&word);
+    word = layout_word(&at, &left);
+    *shards = srt_token_int(&word);
+    if (*generation < 1 || *shards < 1 || *shards > SERIATIM_MAX_SHARDS)
+        return srt_fail(error, SERIATIM_PROTOCOL, "layout of the queue cannot be read: %.60s", text ? text : "");
+    word = layout_word(&at, &left);
+    schema = word.len ? srt_token_int(&word) : 1;
+    if (schema == REGISTRY_SCHEMA && left == 0)
+        return SERIATIM_OK;
+    return srt_fail(error, SERIATIM_UNSUPPORTED, "the queue is of schema %.*s, which %s version made; this one knows schema %d",
+                    word.len ? (int)word.len : 1, word.len ? word.data : "1", schema < REGISTRY_SCHEMA ? "an earlier" : "a later",
+                    REGISTRY_SCHEMA);
+}
+
 int srt_queue_set_layout(srt_registry *r, srt_queue *queue, const char *answer, size_t len, seriatim_error *error)
 {
-    const char *space = len ? memchr(answer, ' ', len) : NULL;
-    srt_token token = {SRT_STRING, 0, answer, len};
     int64_t generation, shards;
-    if (!space)
-        return srt_fail(error, SERIATIM_PROTOCOL, "layout of the queue cannot be read: %.60s", answer ? answer : "");
-    generation = srt_token_int(&token);
-    token.data = space + 1;
-    token.len = len - (size_t)(space + 1 - answer);
-    shards = srt_token_int(&token);
-    space = memchr(token.data, ' ', token.len);
-    if (space)
-        return srt_fail(error, SERIATIM_UNSUPPORTED, "the queue is of schema %.*s, which a later version made; this one knows schema 1",
-                        (int)(token.len - (size_t)(space + 1 - token.data)), space + 1);
-    if (generation < 1 || shards < 1 || shards > SERIATIM_MAX_SHARDS)
-        return srt_fail(error, SERIATIM_PROTOCOL, "layout of the queue cannot be read: %.60s", answer);
+    int status = srt_layout_read(answer, len, &generation, &shards, error);
+    if (status != SERIATIM_OK)
+        return status;
     if (queue->generation == generation && queue->shards_count == (unsigned)shards)
         return SERIATIM_OK;
     queue_free_layout(r, queue);

@@ -42,7 +42,9 @@ void srt_registry_free(srt_registry *r);
 int srt_registry_add(srt_registry *r, const seriatim_queue_settings *settings, srt_queue **queue, seriatim_error *error);
 srt_queue *srt_registry_find(const srt_registry *r, const char *name, size_t len); /* or NULL */
 
-/* Takes 'generation shards' as layout.lua answers it and makes the shards' keys. */
+/* Reads 'generation shards schema' as layout.lua answers it. PROTOCOL, or UNSUPPORTED for another version's schema. */
+int srt_layout_read(const char *text, size_t len, int64_t *generation, int64_t *shards, seriatim_error *error);
+/* Takes such a text and makes the shards' keys. */
 int srt_queue_set_layout(srt_registry *r, srt_queue *queue, const char *answer, size_t len, seriatim_error *error);
 
 /* The static word for one that a caller gave ("keep", ...), or NULL. */

@@ -1,11 +1,13 @@
 /* shard.c - one shard in a node's life: acquire, claim, settle, give up. */
+#include "msgpack.h"
 #include "node.h"
 
 #include <string.h>
 
 #define SHARD_MAX_CLAIM 1000   /* ids a script call */
 #define SHARD_FLUSH_MS 5       /* while more is ready, a finished id waits this long for others to settle with */
-#define SHARD_WINDOW_MS 50
+#define SHARD_HOLD_MS 25       /* and as long for the others of its claim, to be settled in one word */
+#define SHARD_WINDOW_MS 20
 #define SHARD_SLICE_PAUSE_MS 2 /* between slices of an id that has more than so many payloads: others want Redis, too */
 #define SHARD_MANY_PAYLOADS 2000
 #define SHARD_RETRY_MS 100     /* after a request could not be made */
@@ -79,8 +81,68 @@ static void list_free(srt_node *node, srt_job_list *list)
         srt_job_free(node, job);
 }
 
+/* ---- Claims that are settled as a whole ---------------------------------------------------- */
+
+static void part_add(srt_shard *s, srt_claim *claim, int64_t now)
+{
+    claim->ended_since = now;
+    claim->next = NULL;
+    claim->previous = s->last_part;
+    if (s->last_part)
+        s->last_part->next = claim;
+    else
+        s->parts = claim;
+    s->last_part = claim;
+}
+
+/* What has ended of it can be settled: all of it, or what has ended so far. */
+static void part_end(srt_shard *s, srt_claim *claim, int64_t now)
+{
+    if (claim->previous)
+        claim->previous->next = claim->next;
+    else
+        s->parts = claim->next;
+    if (claim->next)
+        claim->next->previous = claim->previous;
+    else
+        s->last_part = claim->previous;
+    if (s->pending.count == 0)
+        s->pending_since = now;
+    list_join(&s->pending, &claim->ended);
+}
+
+void srt_claim_part(srt_shard *s, srt_claim *claim, int64_t now)
+{
+    claim->whole = 0;
+    if (claim->ended.count)
+        part_end(s, claim, now);
+}
+
+static void shard_part_all(srt_shard *s, int64_t now)
+{
+    while (s->parts)
+        srt_claim_part(s, s->parts, now);
+}
+
+/* With nothing else to do, and with claims that take long, nobody waits for the whole. */
+static int64_t part_until(const srt_shard *s)
+{
+    return s->parts ? s->parts->ended_since + (s->ready.count ? SHARD_HOLD_MS : SHARD_FLUSH_MS) : SRT_NEVER;
+}
+
+static void shard_ended_in_whole(srt_shard *s, srt_job *job, int64_t now)
+{
+    srt_claim *claim = job->claim;
+    srt_list_add(&claim->ended, job);
+    if (claim->ended.count == 1)
+        part_add(s, claim, now);
+    if (claim->ended.count == claim->ids)
+        part_end(s, claim, now);
+}
+
 void srt_shard_forget(srt_node *node, srt_shard *s)
 {
+    shard_part_all(s, 0);
     list_free(node, &s->ready);
     list_free(node, &s->pending);
     list_free(node, &s->resting);
@@ -127,9 +189,12 @@ static void visit_runs(const srt_job_list *list, const srt_shard *s, shard_visit
 static void shard_visit_runs(srt_node *node, srt_shard *s, shard_visit visit, void *context)
 {
     const seriatim_delivery *d;
+    const srt_claim *claim;
     size_t i;
     visit_runs(&s->ready, s, visit, context);
     visit_runs(&s->pending, s, visit, context);
+    for (claim = s->parts; claim; claim = claim->next)
+        visit_runs(&claim->ended, s, visit, context);
     visit_runs(&node->groups[s->group].singles, s, visit, context);
     visit_runs(&node->groups[s->group].died, s, visit, context);
     for (d = node->held; d; d = d->next)
@@ -142,6 +207,12 @@ static void tell_run(srt_job *job, void *request)
 {
     srt_request_arg(request, job->view.id, job->view.id_len);
     srt_request_arg(request, job->run, job->run_len);
+}
+
+static void part_run(srt_job *job, void *context)
+{
+    (void)context;
+    job->claim->whole = 0;
 }
 
 static void renumber_run(srt_job *job, void *lease)
@@ -165,6 +236,10 @@ static void shard_acquire(srt_node *node, srt_shard *s, int64_t now)
     }
     if (!shard_send(node, s, r, now))
         return;
+    if (s->state == SRT_OWNED) {
+        shard_visit_runs(node, s, part_run, NULL);
+        shard_part_all(s, now);
+    }
     s->state = SRT_ACQUIRING;
     s->reconcile = 0;
 }
@@ -223,16 +298,16 @@ static const srt_job *next_group(const srt_job *job, int64_t *count)
 
 static void settle_done(srt_request *r, const srt_job_list *list)
 {
-    const srt_job *first = next_done(list->first), *group, *job;
+    const srt_job *first = next_done(list->first), *group, *following, *job;
     int64_t groups = 0, count;
     for (group = first; group; group = next_group(group, &count))
         groups++;
     srt_request_int(r, groups);
-    for (group = first; group; group = job) {
-        next_group(group, &count);
+    for (group = first; group; group = following) {
+        following = next_group(group, &count);
         srt_request_arg(r, group->run, group->run_len);
-        srt_request_int(r, count);
-        for (job = group; count > 0; count--, job = next_done(job->next))
+        srt_request_int(r, group->claim->whole ? -count : count);
+        for (job = group; !group->claim->whole && job != following; job = next_done(job->next))
             srt_request_arg(r, job->view.id, job->view.id_len);
     }
 }
@@ -253,7 +328,15 @@ static srt_request *settle_request(srt_node *node, srt_shard *s, const srt_job_l
     return r;
 }
 
-/* Settles what has ended: all of one lease, at most 1,000 ids. */
+/* Moves the first job, or the whole claim that it begins. */
+static void take_group(srt_job_list *to, srt_job_list *from)
+{
+    size_t count = from->first->claim->whole ? from->first->claim->ids : 1;
+    for (; count > 0; count--)
+        srt_list_add(to, srt_list_take(from));
+}
+
+/* Settles what has ended: all of one lease, at most 1,000 ids and a whole claim. */
 static void shard_settle(srt_node *node, srt_shard *s, int64_t now)
 {
     srt_job_list batch = {NULL, NULL, 0};
@@ -265,7 +348,7 @@ static void shard_settle(srt_node *node, srt_shard *s, int64_t now)
         return;
     }
     while (s->pending.first && s->pending.first->lease == lease && batch.count < SHARD_MAX_CLAIM)
-        srt_list_add(&batch, srt_list_take(&s->pending));
+        take_group(&batch, &s->pending);
     *kept = batch;
     r = settle_request(node, s, kept);
     if (r) {
@@ -340,7 +423,7 @@ static void shard_slice_on(srt_node *node, srt_shard *s, int64_t now)
 
 int srt_shard_idle(const srt_shard *s)
 {
-    return s->running == 0 && s->apart == 0 && s->ready.count == 0 && s->pending.count == 0 && !s->claiming && !s->settling && !s->slicing;
+    return s->running == 0 && s->apart == 0 && s->ready.count == 0 && s->pending.count == 0 && !s->parts && !s->claiming && !s->settling && !s->slicing;
 }
 
 /* Takes a shard's jobs out of a list of its group. */
@@ -374,8 +457,10 @@ static void shard_recall(srt_node *node, srt_shard *s, int64_t now)
     srt_job *job;
     s->recall = 0;
     while ((job = srt_list_take(&s->ready))) {
+        srt_claim_part(s, job->claim, now);
         srt_list_add_first(&backwards, job);
     }
+    shard_part_all(s, now);
     srt_ready_update(&node->groups[s->group], s);
     shard_recall_singles(node, s, &backwards);
     if (backwards.count && !s->pending.count)
@@ -383,7 +468,7 @@ static void shard_recall(srt_node *node, srt_shard *s, int64_t now)
     list_join(&s->pending, &backwards);
 }
 
-/* How many ids to have at hand: what 50 ms have finished, at least two rounds of the group's threads. */
+/* How many ids to have at hand: what a window has finished, at least two rounds of the group's threads. */
 static size_t shard_window(const srt_node *node, const srt_shard *s)
 {
     size_t window = 2 * node->groups[s->group].threads * s->queue->batch_size;
@@ -452,6 +537,8 @@ static void shard_step_owned(srt_node *node, srt_shard *s, int64_t now)
             shard_acquire(node, s, now);
         return;
     }
+    while (part_until(s) <= now)
+        srt_claim_part(s, s->parts, now);
     if (!leaving)
         shard_want_claim(node, s, now);
     if (should_settle(node, s, now))
@@ -480,6 +567,8 @@ static int64_t shard_next_wake(const srt_node *node, const srt_shard *s, int64_t
         return SRT_NEVER; /* an answer wakes it */
     if (s->pending.count && !s->settling && s->pending_since + SHARD_FLUSH_MS < at)
         at = s->pending_since + SHARD_FLUSH_MS;
+    if (part_until(s) < at)
+        at = part_until(s);
     if (!s->claiming && !s->paused && !node->quiet && s->wanted) {
         if (s->due_at > now && s->due_at < at)
             at = s->due_at;
@@ -500,19 +589,33 @@ void srt_shard_step(srt_node *node, srt_shard *s, int64_t now)
     srt_node_wake(node, s, shard_next_wake(node, s, now));
 }
 
-void srt_shard_ended(srt_node *node, srt_shard *s, srt_job *job, int64_t now)
+static void shard_count_finished(srt_shard *s, int64_t now)
 {
-    if (s->pending.count == 0)
-        s->pending_since = now;
-    srt_list_add(&s->pending, job);
     if (now - s->window_start >= SHARD_WINDOW_MS) {
         s->finished_before = now - s->window_start < 2 * SHARD_WINDOW_MS ? s->finished : 0;
         s->finished = 0;
         s->window_start = now;
     }
     s->finished++;
-    if (s->state != SRT_OWNED || should_settle(node, s, now) || s->wake_at > now + SHARD_FLUSH_MS)
-        srt_node_wake(node, s, should_settle(node, s, now) ? now : now + SHARD_FLUSH_MS);
+}
+
+void srt_shard_ended(srt_node *node, srt_shard *s, srt_job *job, int64_t now)
+{
+    int64_t at;
+    shard_count_finished(s, now);
+    if (job->claim->whole && job->outcome == SRT_DONE && s->state == SRT_OWNED && job->lease == s->lease) {
+        shard_ended_in_whole(s, job, now);
+    } else {
+        srt_claim_part(s, job->claim, now);
+        if (s->pending.count == 0)
+            s->pending_since = now;
+        srt_list_add(&s->pending, job);
+    }
+    at = s->pending.count ? s->pending_since + SHARD_FLUSH_MS : part_until(s);
+    if (s->state != SRT_OWNED || should_settle(node, s, now))
+        srt_node_wake(node, s, now);
+    else if (s->wake_at > at)
+        srt_node_wake(node, s, at);
 }
 
 /* ---- Answers ------------------------------------------------------------------------------- */
@@ -522,6 +625,7 @@ static void shard_lose(srt_node *node, srt_shard *s)
     srt_job_list dropped = {NULL, NULL, 0};
     s->state = SRT_FOREIGN;
     srt_bytes_clear(&s->owner);
+    shard_part_all(s, s->pending_since);
     list_free(node, &s->ready);
     s->slicing -= (int)s->resting.count;
     list_free(node, &s->resting);
@@ -635,21 +739,25 @@ static char *claim_run(srt_claim *claim, char digit, const srt_token *mode, cons
     return run;
 }
 
-static int claim_job(srt_node *node, srt_shard *s, srt_claim *claim, const srt_token *token, char *const runs[2],
+static int claim_job(srt_node *node, srt_shard *s, srt_claim *claim, srt_texts *ids, srt_texts *records, char *const runs[2],
                      size_t run_len, int64_t now)
 {
     srt_job *job = srt_arena_alloc(&claim->memory, sizeof *job);
+    const char *record;
+    size_t len;
     int status;
     if (!job)
         return SERIATIM_NOMEM;
     memset(job, 0, sizeof *job);
-    status = srt_record_read(&job->record, &claim->memory, token[1].data, token[1].len);
+    status = srt_texts_next(ids, &job->view.id, &job->view.id_len);
+    if (status == SERIATIM_OK)
+        status = srt_texts_next(records, &record, &len);
+    if (status == SERIATIM_OK)
+        status = srt_record_read(&job->record, &claim->memory, record, len);
     if (status != SERIATIM_OK)
         return status;
     job->claim = claim;
     job->shard = s;
-    job->view.id = token[0].data;
-    job->view.id_len = token[0].len;
     job->view.fence = s->seen;
     job->run = runs[job->record.missing > 0];
     job->run_len = run_len;
@@ -664,29 +772,40 @@ static int claim_job(srt_node *node, srt_shard *s, srt_claim *claim, const srt_t
     return SERIATIM_OK;
 }
 
-/* Takes the ids of a claim's answer: {header of 7, id, record, ...}. */
+/* Takes the ids of a claim's answer. */
 static int claim_take(srt_node *node, srt_shard *s, const srt_reply *reply, int64_t now)
 {
     srt_claim *claim = srt_alloc(node->mem, sizeof *claim);
-    const srt_token *fence = &reply->tokens[2], *mode = &reply->tokens[7];
+    const srt_token *fence = &reply->tokens[2], *mode = &reply->tokens[7], *texts = &reply->tokens[9];
+    srt_texts ids, records;
     char *runs[2];
-    size_t i, n = (reply->count - 8) / 2;
-    int status = SERIATIM_OK;
+    int status;
     if (!claim)
         return SERIATIM_NOMEM;
+    memset(claim, 0, sizeof *claim);
     claim->memory = srt_reader_take(node->sessions[SRT_COMMANDS].reader);
     claim->jobs = 1;
     runs[0] = claim_run(claim, '0', mode, fence);
     runs[1] = claim_run(claim, '1', mode, fence);
-    if (!runs[0] || !runs[1])
-        status = SERIATIM_NOMEM;
-    for (i = 0; runs[0] && runs[1] && i < n; i++) {
-        int one = claim_job(node, s, claim, &reply->tokens[8 + 2 * i], runs, fence->len + 2, now);
-        if (one == SERIATIM_PROTOCOL)
+    status = runs[0] && runs[1] ? SERIATIM_OK : SERIATIM_NOMEM;
+    if (status == SERIATIM_OK)
+        status = srt_texts_begin(&ids, texts[0].data, texts[0].len);
+    if (status == SERIATIM_OK)
+        status = srt_texts_begin(&records, texts[1].data, texts[1].len);
+    if (status == SERIATIM_OK) {
+        claim->whole = srt_token_int(&reply->tokens[8]) != 0;
+        claim->ids = ids.count;
+    }
+    while (status == SERIATIM_OK && ids.count > 0) {
+        status = claim_job(node, s, claim, &ids, &records, runs, fence->len + 2, now);
+        if (status == SERIATIM_OK)
+            continue;
+        claim->whole = 0;
+        if (status == SERIATIM_PROTOCOL) {
             srt_node_tell(node, SERIATIM_EVENT_WARNING, 1, "shard %.*s: the record of an id cannot be read",
                           (int)s->keys->prefix.len - 1, s->keys->prefix.data);
-        else if (one != SERIATIM_OK)
-            status = one;
+            status = SERIATIM_OK;
+        }
     }
     claim_free_one(node, claim);
     return status;
@@ -707,7 +826,7 @@ static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, co
         node->groups[s->group].doubt_claims--;
         srt_node_wake_unproven(node);
     }
-    if (r->number != s->lease || s->state != SRT_OWNED || reply->count < 8)
+    if (r->number != s->lease || s->state != SRT_OWNED || reply->count < 9)
         return;
     node->offset_us = srt_token_int(&reply->tokens[1]) - now * 1000;
     s->seen = srt_token_int(&reply->tokens[2]);
@@ -719,7 +838,7 @@ static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, co
     s->paused = srt_token_int(&reply->tokens[6]) != 0 && !s->woken;
     s->more |= s->woken;
     s->woken = 0;
-    if (reply->count > 8 && claim_take(node, s, reply, now) != SERIATIM_OK)
+    if (reply->count > 10 && claim_take(node, s, reply, now) != SERIATIM_OK)
         s->reconcile = 1;
     if (had_suspect && node->solo == SRT_SOLO_CLAIM)
         srt_node_end_solo(node);

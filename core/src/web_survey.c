@@ -164,22 +164,14 @@ static int survey_on_nodes(seriatim_client *c, survey_state *s, const srt_reply 
     return SERIATIM_OK;
 }
 
-/* "generation shards"; a queue without one, or of another schema, has no shards to show. */
+/* A queue without a layout, or of another schema, has no shards to show. */
 static int survey_read_layout(srt_web_row *row, const srt_token *answer)
 {
-    const char *space = answer->type == SRT_STRING ? memchr(answer->data, ' ', answer->len) : NULL;
-    srt_token shards = {SRT_STRING, 0, NULL, 0};
-    int64_t count;
+    int64_t shards;
     row->shards_count = 0;
-    if (!space)
+    if (answer->type != SRT_STRING || srt_layout_read(answer->data, answer->len, &row->generation, &shards, NULL) != SERIATIM_OK)
         return 0;
-    shards.data = space + 1;
-    shards.len = answer->len - (size_t)(space + 1 - answer->data);
-    count = memchr(shards.data, ' ', shards.len) ? 0 : srt_token_int(&shards);
-    row->generation = srt_token_int(answer);
-    if (count < 1 || count > SERIATIM_MAX_SHARDS)
-        return 0;
-    row->shards_count = (unsigned)count;
+    row->shards_count = (unsigned)shards;
     return 1;
 }
 

@@ -52,22 +52,36 @@ static void answer_claim(srt_bytes *out, fuzz_input *in, life *l)
     static const char *const modes[] = {"n", "n", "u", "s", "o", "x"};
     unsigned ids = fuzz_below(in, 6), i;
     int64_t server = INT64_C(1789000000000000) + l->now * 1000;
-    srt_bytes record;
+    srt_bytes names, records, record;
     srt_bytes_init(&record, seriatim_default_allocator());
-    fuzz_number(out, '*', 7 + 2 * (int64_t)ids);
+    fuzz_number(out, '*', ids ? 10 : 8);
     fuzz_bulk_int(out, server);
     fuzz_bulk_int(out, ++l->fence);
     for (i = 0; i < 3; i++)
         fuzz_bulk_int(out, fuzz_below(in, 2) ? INT64_C(9000000000000000) : server + (int64_t)fuzz_byte(in) * 1000);
     fuzz_number(out, ':', fuzz_below(in, 8) == 1);
     fuzz_bulk(out, modes[fuzz_below(in, 6)], 1);
+    fuzz_number(out, ':', (int64_t)fuzz_below(in, 2));
+    srt_bytes_init(&names, seriatim_default_allocator());
+    srt_bytes_init(&records, seriatim_default_allocator());
+    srt_bytes_addc(&names, (char)(0x90 + ids));
+    srt_bytes_addc(&records, (char)(0x90 + ids - (fuzz_below(in, 16) == 1)));
     for (i = 0; i < ids; i++) {
-        char id = (char)('a' + fuzz_below(in, 20));
+        srt_bytes_addc(&names, '\xa1');
+        srt_bytes_addc(&names, (char)('a' + fuzz_below(in, 20)));
         srt_bytes_clear(&record);
         fuzz_record(&record, in);
-        fuzz_bulk(out, &id, 1);
-        fuzz_bulk(out, record.data, record.len);
+        srt_bytes_addc(&records, '\xda');
+        srt_bytes_addc(&records, (char)(record.len >> 8));
+        srt_bytes_addc(&records, (char)record.len);
+        srt_bytes_add(&records, record.data, record.len - (fuzz_below(in, 64) == 1));
     }
+    if (ids) {
+        fuzz_bulk(out, names.data, names.len);
+        fuzz_bulk(out, records.data, records.len);
+    }
+    srt_bytes_free(&names);
+    srt_bytes_free(&records);
     srt_bytes_free(&record);
 }
 
@@ -100,12 +114,13 @@ static void answer_slice(srt_bytes *out, fuzz_input *in)
 
 static void answer_asked(srt_bytes *out, fuzz_input *in, life *l, int asked)
 {
-    static const char *const layouts[] = {"1 2", "1 1", "2 3", "1 0"};
+    static const char *const layouts[] = {"1 2 2", "1 1 2", "2 3 2", "1 0 2", "1 2"};
     static const char *const released[] = {"OK", "OK", "BUSY", "STALE"};
     const char *word;
     switch (asked) {
     case SRT_ASK_LAYOUT:
-        fuzz_bulk(out, layouts[fuzz_below(in, 4)], 3);
+        word = layouts[fuzz_below(in, 5)];
+        fuzz_bulk(out, word, strlen(word));
         return;
     case SRT_ASK_BEAT:
         answer_beat(out, in, l);

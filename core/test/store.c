@@ -366,10 +366,10 @@ int store_empty(const store *s)
 static int64_t number_of(store_arg arg)
 {
     int64_t value = 0;
-    size_t i;
-    for (i = 0; i < arg.len; i++)
+    size_t i, below = arg.len > 0 && arg.data[0] == '-';
+    for (i = below; i < arg.len; i++)
         value = value * 10 + (arg.data[i] - '0');
-    return value;
+    return below ? -value : value;
 }
 
 static int arg_is(store_arg arg, const char *text)
@@ -411,7 +411,7 @@ static void do_layout(store_conn *c, store_arg key, store_arg wanted)
         if (!same)
             continue;
         (void)wanted;
-        snprintf(text, sizeof text, "1 %u", s->queues[i].shards);
+        snprintf(text, sizeof text, "1 %u 2", s->queues[i].shards);
         say_text(c, text);
         return;
     }
@@ -514,6 +514,7 @@ static void do_acquire(store_conn *c, store_shard *sh, const store_arg *argv, si
     for (i = 0; i < s->id_count; i++) {
         store_id *id = &s->ids[i];
         int known = 0;
+        id->whole &= id->shard != sh;
         if (id->shard != sh || !id->running)
             continue;
         for (k = 5; k + 1 < argc; k += 2)
@@ -586,11 +587,45 @@ static int64_t earliest_overrun(const store *s, const store_shard *sh)
     return first;
 }
 
+static void add_text(srt_bytes *out, const char *data, size_t len)
+{
+    srt_bytes_addc(out, '\xdb');
+    srt_bytes_addc(out, (char)(len >> 24));
+    srt_bytes_addc(out, (char)(len >> 16));
+    srt_bytes_addc(out, (char)(len >> 8));
+    srt_bytes_addc(out, (char)len);
+    srt_bytes_add(out, data, len);
+}
+
+/* The ids, and their records, as MessagePack arrays. */
+static void say_texts(store_conn *c, store_id **ids, size_t count)
+{
+    srt_bytes names, records, record;
+    size_t i;
+    srt_bytes_init(&names, seriatim_default_allocator());
+    srt_bytes_init(&records, seriatim_default_allocator());
+    srt_bytes_init(&record, seriatim_default_allocator());
+    srt_bytes_addc(&names, '\xdc');
+    srt_bytes_addc(&names, (char)(count >> 8));
+    srt_bytes_addc(&names, (char)count);
+    srt_bytes_add(&records, names.data, names.len);
+    for (i = 0; i < count; i++) {
+        add_text(&names, ids[i]->name, ids[i]->len);
+        srt_bytes_clear(&record);
+        pack_record(&record, &ids[i]->first);
+        add_text(&records, record.data, record.len);
+    }
+    srt_resp_arg(&c->out, names.data, names.len);
+    srt_resp_arg(&c->out, records.data, records.len);
+    srt_bytes_free(&names);
+    srt_bytes_free(&records);
+    srt_bytes_free(&record);
+}
+
 static void claim_answer(store_conn *c, store_shard *sh, store_id **ids, size_t count, int more, int timed)
 {
     store *s = c->store;
     int64_t unproven = due_of(first_in(s, sh, 3, 1)), suspect = due_of(first_in(s, sh, 3, 2)), soon = FOREVER;
-    size_t i;
     if (!sh->paused) {
         soon = more || first_in(s, sh, 0, 0) ? 0 : due_of(first_in(s, sh, 1, 0));
         if (timed && earliest_overrun(s, sh) < soon)
@@ -601,7 +636,7 @@ static void claim_answer(store_conn *c, store_shard *sh, store_id **ids, size_t 
         sh->wake = suspect;
     if (sh->wake <= s->now_us)
         sh->wake = 0;
-    srt_resp_array(&c->out, 7 + 2 * count);
+    srt_resp_array(&c->out, count ? 10 : 8);
     srt_resp_arg_int(&c->out, s->now_us);
     srt_resp_arg_int(&c->out, sh->claimed);
     srt_resp_arg_int(&c->out, soon);
@@ -609,14 +644,9 @@ static void claim_answer(store_conn *c, store_shard *sh, store_id **ids, size_t 
     srt_resp_arg_int(&c->out, suspect);
     say_int(c, sh->paused);
     srt_resp_arg(&c->out, count ? &ids[0]->mode : "n", 1);
-    for (i = 0; i < count; i++) {
-        srt_bytes record;
-        srt_bytes_init(&record, seriatim_default_allocator());
-        pack_record(&record, &ids[i]->first);
-        srt_resp_arg(&c->out, ids[i]->name, ids[i]->len);
-        srt_resp_arg(&c->out, record.data, record.len);
-        srt_bytes_free(&record);
-    }
+    say_int(c, count && ids[0]->whole);
+    if (count)
+        say_texts(c, ids, count);
 }
 
 static void take_run(store *s, store_shard *sh, store_id *id, char mode, int64_t ttr)
@@ -651,7 +681,7 @@ static void do_claim(store_conn *c, store_shard *sh, const store_arg *argv)
     store_id *ids[1001], *id;
     size_t count = 0, i, limit = (size_t)number_of(argv[3]), payloads = 0;
     int64_t ttr = number_of(argv[5]);
-    int doubt = (int)number_of(argv[4]);
+    int doubt = (int)number_of(argv[4]), whole = !doubt && !ttr;
     if (number_of(argv[1]) != sh->lease) {
         srt_bytes_adds(&c->out, "-STALE ");
         say_line(c, sh->owner);
@@ -681,8 +711,11 @@ static void do_claim(store_conn *c, store_shard *sh, const store_arg *argv)
             sh->claimed = advance(s, sh);
         take_run(s, sh, id, modes[doubt], ttr);
         payloads += (size_t)id->first.count;
+        whole &= id->digit == '0';
         ids[count++] = id;
     }
+    for (i = 0; i < count; i++)
+        ids[i]->whole = whole;
     claim_answer(c, sh, ids, count, doubt ? count > 0 : count == limit || payloads >= 40, ttr > 0);
 }
 
@@ -757,6 +790,36 @@ static store_id *settle_find(store *s, store_arg name, store_arg run, int outcom
     return NULL;
 }
 
+/* Its claim, if it has one, is no whole any more. */
+static void part_claim(store *s, const store_shard *sh, int64_t fence)
+{
+    size_t i;
+    for (i = 0; i < s->id_count; i++)
+        if (s->ids[i].shard == sh && s->ids[i].fence == fence)
+            s->ids[i].whole = 0;
+}
+
+/* Settles all ids of a claim. Returns whether any id became due by it. */
+static int settle_whole(store *s, store_shard *sh, store_arg run, size_t count, int64_t *late)
+{
+    int promoted = 0;
+    size_t i, found = 0;
+    for (i = 0; i < s->id_count; i++) {
+        store_id *id = &s->ids[i];
+        if (id->shard != sh || !id->running || id->fence != fence_of(run))
+            continue;
+        if (!id->whole)
+            store_violated(s, "%s: settled with a claim that is no whole", id->name);
+        check_settle(s, id, id->fence, 1);
+        promoted |= id->behind.there;
+        check_done(s, id);
+        finish(s, id);
+        found++;
+    }
+    *late += (int64_t)(count - found);
+    return promoted;
+}
+
 /* argv: id, run, time */
 static void extend_run(store *s, const store_arg *argv)
 {
@@ -765,8 +828,16 @@ static void extend_run(store *s, const store_arg *argv)
         id->overrun = s->now_us + number_of(argv[2]);
 }
 
+/* Of a group: how many ids it has, and in *named how many of them follow. */
+static size_t group_size(const store_arg *group, size_t *named)
+{
+    int64_t count = number_of(group[1]);
+    *named = count > 0 ? (size_t)count : 0;
+    return (size_t)(count > 0 ? count : -count);
+}
+
 /*
- * ARGV: generation, lease, sequence, fold, groups, then run, count and ids each; then seven each: kind, id, run, time, text,
+ * ARGV: generation, lease, sequence, fold, groups, then run, count and ids each (or the count below zero of a whole claim); then seven each: kind, id, run, time, text,
  * limit, action
  */
 static void do_settle(store_conn *c, store_shard *sh, const store_arg *argv, size_t argc)
@@ -779,7 +850,7 @@ static void do_settle(store_conn *c, store_shard *sh, const store_arg *argv, siz
     store_id *id;
     if (number_of(argv[1]) != sh->lease && !s->no_fence) {
         for (; groups > 0; groups--, at += 2 + done)
-            s->refused += done = (size_t)number_of(argv[at + 1]);
+            s->refused += group_size(&argv[at], &done);
         s->refused += (argc - at) / 7;
         srt_resp_array(&c->out, 2);
         say_text(c, "STALE");
@@ -794,8 +865,12 @@ static void do_settle(store_conn *c, store_shard *sh, const store_arg *argv, siz
     sh->settled = number_of(argv[2]);
     for (; groups > 0; groups--, at += done) {
         store_arg run = argv[at];
-        done = (size_t)number_of(argv[at + 1]);
+        size_t size = group_size(&argv[at], &done);
         at += 2;
+        if (done == 0)
+            promoted |= settle_whole(s, sh, run, size, &late);
+        else
+            part_claim(s, sh, fence_of(run));
         for (size_t i = 0; i < done; i++)
             if ((id = settle_find(s, argv[at + i], run, 1, &late))) {
                 promoted |= id->behind.there;
@@ -809,6 +884,7 @@ static void do_settle(store_conn *c, store_shard *sh, const store_arg *argv, siz
             extend_run(s, &argv[at + 1]);
             continue;
         }
+        part_claim(s, sh, fence_of(argv[at + 2]));
         id = settle_find(s, argv[at + 1], argv[at + 2], !release, &late);
         if (!id)
             continue;

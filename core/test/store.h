@@ -30,6 +30,7 @@ typedef struct store_id {
     int running;
     char mode, digit;
     int64_t fence, overrun;
+    int whole; /* its claim may still be settled in one word */
 
     /* What the checker knows. */
     int64_t open;   /* fence of the run that may be settled; 0: none */

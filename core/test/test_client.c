@@ -98,7 +98,7 @@ static int says(seriatim_client *c, const char *text)
     "$18\r\nseriatim:{Q/0}:due\r\n$22\r\nseriatim:{Q/0}:running\r\n$19\r\nseriatim:{Q/0}:next\r\n"                     \
     "$20\r\nseriatim:{Q/0}:retry\r\n$19\r\nseriatim:{Q/0}:dead\r\n$19\r\nseriatim:{Q/0}:died\r\n"                      \
     "$21\r\nseriatim:{Q/0}:parked\r\n$23\r\nseriatim:{Q/0}:unproven\r\n$22\r\nseriatim:{Q/0}:suspect\r\n"              \
-    "$22\r\nseriatim:{Q/0}:overrun\r\n$52\r\nseriatim:{Q/0}:push:" IDENTITY "\r\n"
+    "$22\r\nseriatim:{Q/0}:overrun\r\n$21\r\nseriatim:{Q/0}:claims\r\n$52\r\nseriatim:{Q/0}:push:" IDENTITY "\r\n"
 
 static size_t layout_command(char *out, size_t cap, int shards)
 {
@@ -144,10 +144,10 @@ static void test_every_byte_of_a_push(void **state)
     assert_int_equal(srt_client_status(c), SERIATIM_AGAIN);
     len = layout_command(want, sizeof want, 1);
     hears(c, want, len);
-    assert_int_equal(says(c, "$3\r\n1 1\r\n"), SERIATIM_OK);
+    assert_int_equal(says(c, "$5\r\n1 1 2\r\n"), SERIATIM_OK);
     assert_int_equal(seriatim_layout_shards(c, 0), 1);
     len = (size_t)snprintf(want, sizeof want,
-                           "*28\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$2\r\n14\r\n" SHARD_KEYS
+                           "*29\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$2\r\n15\r\n" SHARD_KEYS
                            "$1\r\n1\r\n$1\r\n1\r\n$5\r\nmerge\r\n$4\r\nkeep\r\n$1\r\n3\r\n"
                            "$1\r\na\r\n$3\r\n[1]\r\n$0\r\n\r\n",
                            shas[srt_script_push]);
@@ -264,14 +264,14 @@ static void bulk(char *out, size_t cap, const char *text)
 
 static void peer_push(peer *p, char *out, size_t cap)
 {
-    size_t first = 3 + 14 + 5, width = arg_number(p, first - 1), n = (p->argc - first) / width, i, refused = 0;
+    size_t first = 3 + 15 + 5, width = arg_number(p, first - 1), n = (p->argc - first) / width, i, refused = 0;
     unsigned shard = peer_shard(p->argv[3]);
     char answer[8192] = "", sequence[24];
     p->pushes++;
     p->pushes_here++;
     assert_true(n >= 1 && n <= 1000);
-    snprintf(sequence, sizeof sequence, "%lu ", arg_number(p, 18));
-    if (p->stale_until > 0 || arg_number(p, 17) != p->generation) {
+    snprintf(sequence, sizeof sequence, "%lu ", arg_number(p, 19));
+    if (p->stale_until > 0 || arg_number(p, 18) != p->generation) {
         p->stale_until -= p->stale_until > 0;
         snprintf(out, cap, "-GENERATION %lu\r\n", p->generation);
         return;
@@ -347,7 +347,7 @@ static void peer_answer(peer *p, char *out, size_t cap)
     }
     assert_int_equal(peer_script(p), srt_script_layout);
     p->layouts++;
-    snprintf(text, sizeof text, "%lu %lu", p->generation, p->shards);
+    snprintf(text, sizeof text, "%lu %lu 2", p->generation, p->shards);
     bulk(out, cap, text);
 }
 
@@ -1122,7 +1122,7 @@ static void test_hostile_answers(void **state)
         assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
         add_jobs(c, 0, 2);
         assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
-        assert_int_equal(says(c, "$3\r\n1 1\r\n"), SERIATIM_OK);
+        assert_int_equal(says(c, "$5\r\n1 1 2\r\n"), SERIATIM_OK);
         says(c, answers[i]);
         if (i == 2 || i == 14)
             assert_int_equal(srt_client_status(c), SERIATIM_OK);

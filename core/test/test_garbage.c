@@ -27,7 +27,7 @@
 
 #define PREFIX "seriatim:{Q/0}:"
 #define MAX_ARGS 24
-#define MAX_KEYS 14
+#define MAX_KEYS 15
 
 static const struct {
     const char *name, *text;
@@ -167,9 +167,9 @@ static size_t keys_of(char kind, const char *keys[MAX_KEYS])
 {
     static const char *const shard[MAX_KEYS] = {PREFIX "state",  PREFIX "jobs", PREFIX "ready", PREFIX "due",    PREFIX "running",
                                                 PREFIX "next",   PREFIX "retry", PREFIX "dead", PREFIX "died",   PREFIX "parked",
-                                                PREFIX "unproven", PREFIX "suspect", PREFIX "overrun", PREFIX "push:me"};
+                                                PREFIX "unproven", PREFIX "suspect", PREFIX "overrun", PREFIX "claims", PREFIX "push:me"};
     static const char *const nodes[] = {"seriatim:{/nodes}:alive", "seriatim:{/nodes}:info"};
-    size_t count = kind == 'S' ? 13 : kind == 'P' ? 14 : kind == 'N' ? 2 : 1, i;
+    size_t count = kind == 'S' ? 14 : kind == 'P' ? 15 : kind == 'N' ? 2 : 1, i;
     for (i = 0; i < count; i++)
         keys[i] = kind == 'L' ? "seriatim:{Q}:layout" : kind == 'N' ? nodes[i] : shard[i];
     return count;
@@ -259,15 +259,17 @@ static void push_many(const char *id, int count, const char *options, size_t len
     }
 }
 
+/* One of a claim as a whole is not in `running`. */
 static void claim_one(const char *id, char *run, size_t cap)
 {
     redisReply *reply = plainly("claim", 'S', "1", shard.lease, shard.seen, "1", "0", "0", "merge", NULL), *open;
-    if (reply->elements < 9 || strcmp(reply->element[7]->str, id) != 0)
+    const redisReply *ids = reply->elements < 10 ? NULL : reply->element[8];
+    if (!ids || ids->len != 2 + strlen(id) || memcmp(ids->str + 2, id, strlen(id)) != 0)
         fail_msg("%s was not claimed", id);
     snprintf(shard.seen, sizeof shard.seen, "%s", reply->element[1]->str);
     freeReplyObject(reply);
     open = redis("HGET " PREFIX "running %s", id);
-    snprintf(run, cap, "%s", open->str);
+    snprintf(run, cap, "%s%s", open->str ? open->str : "0n", open->str ? "" : shard.seen);
     freeReplyObject(open);
 }
 

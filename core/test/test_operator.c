@@ -20,6 +20,7 @@
 
 #define SRT_SCRIPT_TEXTS
 #include "client.h"
+#include "msgpack.h"
 #include "operator.h"
 #include "server.h"
 
@@ -39,13 +40,13 @@ static long long count_of(const char *command, const char *key)
 static redisReply *script(const char *text, size_t len, ...)
 {
     static const char *const kinds[] = {"state",  "jobs", "ready", "due",    "running",  "next",   "retry",
-                                        "dead",   "died", "parked", "unproven", "suspect", "overrun"};
-    static char keys[13][64];
-    const char *argv[64] = {"EVAL", text, "13"};
+                                        "dead",   "died", "parked", "unproven", "suspect", "overrun", "claims"};
+    static char keys[14][64];
+    const char *argv[64] = {"EVAL", text, "14"};
     size_t lens[64] = {4, len, 2}, n = 3, i;
     redisReply *reply;
     va_list args;
-    for (i = 0; i < 13; i++) {
+    for (i = 0; i < 14; i++) {
         snprintf(keys[i], sizeof keys[i], PREFIX "%s", kinds[i]);
         argv[n++] = keys[i];
     }
@@ -210,10 +211,17 @@ static void take_over(fixture *f, const char *node)
 static size_t claim(fixture *f, const char *limit, char run[64])
 {
     redisReply *reply = SCRIPT(claim, f->lease, f->seen, limit, "0", "0", "merge");
-    size_t n = (reply->elements - 7) / 2;
+    srt_texts records = {NULL, NULL, 0};
+    const char *record;
+    size_t len, n = 0;
     strcpy(f->seen, reply->element[1]->str);
-    if (n && run)
-        snprintf(run, 64, "%d%s%s", (unsigned char)reply->element[8]->str[0] >= 12, reply->element[6]->str, f->seen);
+    if (reply->elements > 8) {
+        assert_int_equal(srt_texts_begin(&records, reply->element[9]->str, reply->element[9]->len), SERIATIM_OK);
+        n = records.count;
+        assert_int_equal(srt_texts_next(&records, &record, &len), SERIATIM_OK);
+        if (run)
+            snprintf(run, 64, "%d%s%s", (unsigned char)record[0] >= 12, reply->element[6]->str, f->seen);
+    }
     freeReplyObject(reply);
     return n;
 }
@@ -1749,7 +1757,7 @@ static void test_hostile(void **state)
             srt_client_connected(c, NULL, NULL, 0);
             assert_int_equal(begin_number(c, queue, number), SERIATIM_OK);
             if (number != 3 && number != 8 && number != 9)
-                srt_client_input(c, "$3\r\n1 1\r\n", 9, &error);
+                srt_client_input(c, "$5\r\n1 1 2\r\n", 11, &error);
             for (n = 0; n < 50 && srt_client_waits(c); n++)
                 srt_client_input(c, answers[i], strlen(answers[i]), &error);
             seriatim_client_free(c);
@@ -1799,10 +1807,12 @@ static void test_a_claim_sees_evicted_records(void **state)
 
 static void keep_or_bring_back(const char *from, const char *to)
 {
-    static const char *const kinds[] = {"state", "jobs", "ready", "running"};
+    static const char *const kinds[] = {"state", "jobs", "ready", "running", "claims"};
     size_t i;
-    for (i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        freeReplyObject(redisCommand(server.redis, "COPY %s%s %s%s REPLACE", from, kinds[i], to, kinds[i]));
+    for (i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        freeReplyObject(redisCommand(server.redis, "DEL %s%s", to, kinds[i]));
+        freeReplyObject(redisCommand(server.redis, "COPY %s%s %s%s", from, kinds[i], to, kinds[i]));
+    }
 }
 
 /* A failover to a replica that had not heard of the claim; the lease stays. */
@@ -1846,6 +1856,196 @@ static void test_an_echo_of_a_settle_settles_nothing(void **state)
     close_queue(&f);
 }
 
+/* ---- Claims that are settled as a whole ------------------------------------------------------ */
+
+/* Ids i0.. of a shard that n1 has; claims all of them. */
+static void claim_whole(fixture *f, int count, char run[64])
+{
+    push_ids(f, count);
+    acquire(f, "n1");
+    assert_int_equal(claim(f, "1000", run), count);
+}
+
+static void settle_whole(fixture *f, const char *run, int count)
+{
+    char sequence[16], below[16];
+    snprintf(sequence, sizeof sequence, "%d", ++f->settles);
+    snprintf(below, sizeof below, "%d", -count);
+    freeReplyObject(SCRIPT(settle, f->lease, sequence, "merge", "1", run, below));
+}
+
+static long long number(const char *command)
+{
+    redisReply *reply = redisCommand(server.redis, command);
+    long long value = reply->integer;
+    freeReplyObject(reply);
+    return value;
+}
+
+static void test_a_claim_is_settled_as_a_whole(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    (void)state;
+    claim_whole(&f, 300, run);
+    assert_int_equal(number("HLEN " PREFIX "running"), 1);
+    assert_int_equal(number("HLEN " PREFIX "claims"), 1);
+    assert_int_equal(metrics(&f).busy, 300);
+    assert_int_equal(metrics(&f).length, 0);
+    settle_whole(&f, run, 300);
+    assert_int_equal(metrics(&f).processed, 300);
+    assert_int_equal(metrics(&f).busy, 0);
+    assert_int_equal(number("EXISTS " PREFIX "jobs " PREFIX "claims"), 0);
+    settle_whole(&f, run, 300);
+    assert_int_equal(metrics(&f).refused, 300);
+    close_queue(&f);
+}
+
+/* Those who only look find the runs, and leave them where they are. */
+static void test_whole_claims_are_seen(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    (void)state;
+    claim_whole(&f, 3, NULL);
+    assert_string_equal(range(&f, SERIATIM_PROCESSING, 0, NULL, NULL, 10), "i0 i1 i2");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_ID, 0, NULL, NULL, 10), "");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_PERFORM_IN, 0, NULL, NULL, 10), "");
+    assert_string_equal(explain(&f, "i1")->job.state, "running");
+    assert_int_equal(findings(&f, 0), 0);
+    assert_int_equal(number("HLEN " PREFIX "running"), 1);
+    close_queue(&f);
+}
+
+static void test_a_push_waits_behind_a_whole_claim(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    (void)state;
+    claim_whole(&f, 20, run);
+    push(&f, "i7", "y", none);
+    push(&f, "new", "y", none);
+    assert_int_equal(metrics(&f).busy, 20);
+    assert_int_equal(claim(&f, "1000", NULL), 1); /* not i7 */
+    settle_whole(&f, run, 20);
+    assert_int_equal(metrics(&f).processed, 20);
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "i7"), "y");
+    assert_int_equal(claim(&f, "1000", NULL), 1);
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+}
+
+static void test_operators_change_whole_claims(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    (void)state;
+    claim_whole(&f, 20, run);
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "i1"), 1);
+    assert_int_equal(act_on(&f, SERIATIM_PARK, "i2"), 1);
+    push(&f, "i2", "y", none);
+    settle_whole(&f, run, 20);
+    assert_int_equal(metrics(&f).parked, 1);
+    assert_int_equal(metrics(&f).busy, 0);
+    assert_int_equal(metrics(&f).length, 0);
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+}
+
+/* Where one id ended alone, each of the others does; the whole counts no more. */
+static void test_a_claim_is_taken_apart(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    (void)state;
+    claim_whole(&f, 20, run);
+    settle_done(&f, "i0", run);
+    settle_failed(&f, "i1", run, "25", "bury");
+    assert_int_equal(metrics(&f).busy, 18);
+    settle_whole(&f, run, 20);
+    assert_int_equal(metrics(&f).refused, 20);
+    assert_int_equal(metrics(&f).busy, 18);
+    settle_done(&f, "i2", run);
+    assert_int_equal(metrics(&f).processed, 2);
+    assert_int_equal(metrics(&f).retries, 1);
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+}
+
+/* Both kinds in one settle; a claim whose answer was lost comes again, whole. */
+static void test_whole_claims_beside_single_runs(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64], again[64], seen[32], sequence[16];
+    (void)state;
+    claim_whole(&f, 20, run);
+    push(&f, "later", "x", none);
+    strcpy(seen, f.seen);
+    assert_int_equal(claim(&f, "10", again), 1);
+    strcpy(f.seen, seen);
+    assert_int_equal(claim(&f, "10", again), 1);
+    snprintf(sequence, sizeof sequence, "%d", ++f.settles);
+    freeReplyObject(SCRIPT(settle, f.lease, sequence, "merge", "1", run, "-20", "fail", "later", again, "0", "boom", "25", "bury"));
+    assert_int_equal(metrics(&f).processed, 20);
+    assert_int_equal(metrics(&f).retries, 1);
+    assert_int_equal(metrics(&f).busy, 0);
+    close_queue(&f);
+}
+
+static void test_an_heir_finds_whole_claims(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    (void)state;
+    claim_whole(&f, 20, NULL);
+    take_over(&f, "n2");
+    assert_int_equal(metrics(&f).unproven, 20);
+    assert_int_equal(metrics(&f).busy, 0);
+    assert_int_equal(number("EXISTS " PREFIX "claims"), 0);
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+}
+
+/* What a full Redis allows: to look, to delete, to settle, and to claim again; what it refuses changes nothing. */
+static void test_whole_claims_in_a_full_redis(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    (void)state;
+    claim_whole(&f, 20, run);
+    push(&f, "more", "x", none);
+    metrics(&f);
+    REDIS("CONFIG SET maxmemory 1");
+    done(&f, seriatim_push_begin(f.client, f.queue));
+    add(&f, "i1", 2, "y", none);
+    assert_int_equal(seriatim_push_send(f.client), SERIATIM_OK);
+    assert_int_equal(drive(f.link), SERIATIM_FULL);
+    assert_int_equal(number("HLEN " PREFIX "running"), 1);
+    assert_string_equal(explain(&f, "i1")->job.state, "running");
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "i1"), 1);
+    assert_int_equal(claim(&f, "10", NULL), 1);
+    settle_whole(&f, run, 20);
+    assert_int_equal(metrics(&f).processed, 20);
+    REDIS("CONFIG SET maxmemory 0");
+    close_queue(&f);
+}
+
+static void test_check_mends_whole_claims(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    (void)state;
+    claim_whole(&f, 20, NULL);
+    REDIS("HDEL " PREFIX "jobs i3");
+    assert_string_equal(kinds_found(&f, f.queue, 1), "run");
+    assert_string_equal(kinds_found(&f, f.queue, 0), "");
+    close_queue(&f);
+    f = open_queue(1, "merge");
+    claim_whole(&f, 20, NULL);
+    REDIS("HSET " PREFIX "claims %s nonsense", f.seen);
+    assert_string_equal(kinds_found(&f, f.queue, 1), "index run"); /* its ids wait again */
+    assert_string_equal(kinds_found(&f, f.queue, 1), "");
+    assert_int_equal(claim(&f, "1000", NULL), 20);
+    close_queue(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1877,6 +2077,15 @@ int main(void)
         cmocka_unit_test(test_a_claim_sees_evicted_records),
         cmocka_unit_test(test_a_settle_of_a_lost_claim_is_refused),
         cmocka_unit_test(test_an_echo_of_a_settle_settles_nothing),
+        cmocka_unit_test(test_a_claim_is_settled_as_a_whole),
+        cmocka_unit_test(test_whole_claims_are_seen),
+        cmocka_unit_test(test_a_push_waits_behind_a_whole_claim),
+        cmocka_unit_test(test_operators_change_whole_claims),
+        cmocka_unit_test(test_a_claim_is_taken_apart),
+        cmocka_unit_test(test_whole_claims_beside_single_runs),
+        cmocka_unit_test(test_an_heir_finds_whole_claims),
+        cmocka_unit_test(test_whole_claims_in_a_full_redis),
+        cmocka_unit_test(test_check_mends_whole_claims),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -9,11 +9,12 @@ RSpec.describe "leases" do
   let(:redis) { kit.redis }
 
   scripts = File.expand_path("../../core/scripts", __dir__)
-  keys = %w[state jobs ready due running next retry dead died parked unproven suspect overrun].map { |kind| "seriatim:{Q/0}:#{kind}" }
+  keys = %w[state jobs ready due running next retry dead died parked unproven suspect overrun claims].map { |kind| "seriatim:{Q/0}:#{kind}" }
 
   define_method(:script) do |name|
     text = File.read("#{scripts}/#{name}.lua")
-    text.gsub(/^ *-- include: (.*)$/) { Regexp.last_match(1).split.map { |library| File.read("#{scripts}/#{library}.lua") }.join }
+    text = text.gsub(/^ *-- include: (.*)$/) { Regexp.last_match(1).split.map { |library| File.read("#{scripts}/#{library}.lua") }.join } while text.match?(/^ *-- include:/)
+    text
   end
 
   define_method(:keys) { keys }
@@ -22,7 +23,7 @@ RSpec.describe "leases" do
 
   def acquire(node, owner: "", lease: 0, runs: []) = call("acquire", node, "merge", owner, lease, *runs)
 
-  def push(id) = redis.call("EVAL", script("push"), "14", *keys, "seriatim:{Q/0}:token", "1", "1", "merge", "keep", "2", id, "\"p\"")
+  def push(id) = redis.call("EVAL", script("push"), "15", *keys, "seriatim:{Q/0}:token", "1", "1", "merge", "keep", "2", id, "\"p\"")
 
   it "F2 who was found dead and has come back keeps its shard" do
     _, lease, = acquire("a")
