@@ -26,7 +26,7 @@ RSpec.describe "Failover" do
     @enough = File.join(kit.folder, "enough")
     @producers = PRODUCERS.map { |language| producer(language, wait_replicas) }
     @bulk = Thread.new { push_in_bulk(wait_replicas) }
-    kit.eventually(100) { kit.journal.starts.size > 100 }
+    kit.eventually { kit.journal.starts.size > 100 && PRODUCERS.all? { |language| pushes.any? { |line| line.id.to_s.start_with?(language) } } }
   end
 
   def producer(language, wait_replicas)

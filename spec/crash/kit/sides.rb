@@ -82,6 +82,7 @@ module Sides
       kit.producer(language, queue, ids_of(language), url: url, pause: pause, until_file: enough)
     end
     more_runs(100)
+    kit.eventually { LANGUAGES.product(%w[Storm Kept]).all? { |language, queue| pushed(queue).keys.intersect?(ids_of(language)) } } # who was never connected gives up soon
     repeat(seconds) { yield }
     FileUtils.touch(enough)
     @producers.each { |producer| expect(producer.wait(150)).to eq(0), producer.log }
