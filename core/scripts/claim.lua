@@ -4,9 +4,9 @@
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 lease, 3 seen: fence of the last claim whose answer the caller has (after acquire: what it said),
 --       4 limit of ids, 5 doubt: 0 none, 1 one unproven id, 2 one suspect id; 6 time to run in microseconds, 0 for none, 7 fold
--- Returns {now, fence, next, unproven, suspect, paused, mode, whole}: next is the microsecond at which something
+-- Returns {now, fence, next, unproven, suspect, paused, mode, whole, pushed}: next is the microsecond at which something
 --   will be due (0: more is due now), unproven and suspect when such an id is due; each 9e15 for never. Where ids were taken
---   two more follow, MessagePack arrays of texts: the ids, and their records. whole: the claim may be settled as a whole. The
+--   two more follow, MessagePack arrays of texts: the ids, and their records. whole: the claim may be settled as a whole; pushed: jobs ever. The
 --   run of an id is '1' if its record is spilled, else '0', then mode (n, u unproven, s suspect, o died), then fence.
 --   If seen is not the last claim, that claim is answered again and nothing is claimed.
 -- Error replies: STALE owner
@@ -40,8 +40,8 @@ local function answer(more)
   if wake <= now then wake = 0 end
   save()
   local out = {format('%.0f', now), format('%.0f', claimed), format('%.0f', soon), format('%.0f', unproven),
-    format('%.0f', suspect), paused and 1 or 0, mode, whole and 1 or 0}
-  if given[1] then out[9], out[10] = cmsgpack.pack(given), cmsgpack.pack(given_records) end
+    format('%.0f', suspect), paused and 1 or 0, mode, whole and 1 or 0, format('%.0f', pushed)}
+  if given[1] then out[10], out[11] = cmsgpack.pack(given), cmsgpack.pack(given_records) end
   return out
 end
 

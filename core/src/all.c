@@ -81,6 +81,7 @@
 #include "shard.c"
 #include "ready.c"
 #include "delivery.c"
+#include "flow.c"
 #include "node.c"
 #include "url.c"
 #include "sentinel.c"

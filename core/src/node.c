@@ -156,6 +156,7 @@ void srt_node_free(srt_node *n)
     srt_free(n->mem, n->living, n->living_cap * sizeof *n->living);
     srt_free(n->mem, n->shards, n->shard_cap * sizeof *n->shards);
     srt_free(n->mem, n->heap, n->heap_cap * sizeof *n->heap);
+    srt_free(n->mem, n->flows, n->flows ? n->worker_count * sizeof *n->flows : 0);
     srt_free(n->mem, n->workers, n->worker_cap * sizeof *n->workers);
     srt_free(n->mem, n->fixed, n->fixed_cap * sizeof *n->fixed);
     srt_free(n->mem, n->fixed_group, n->fixed_group_cap * sizeof *n->fixed_group);
@@ -457,6 +458,11 @@ static int make_shards(srt_node *n, int64_t now)
     if (srt_grow(n->mem, &heap, &n->heap_cap, total, sizeof *n->heap) != SERIATIM_OK)
         return SERIATIM_NOMEM;
     n->heap = heap;
+    if (!n->flows)
+        n->flows = srt_alloc(n->mem, n->worker_count * sizeof *n->flows);
+    if (!n->flows)
+        return SERIATIM_NOMEM;
+    memset(n->flows, 0, n->worker_count * sizeof *n->flows);
     for (worker = 0; worker < n->worker_count; worker++)
         for (i = 0; i < n->workers[worker]->shards_count; i++)
             if (add_shard(n, worker, i) != SERIATIM_OK) {
@@ -469,6 +475,7 @@ static int make_shards(srt_node *n, int64_t now)
         return SERIATIM_NOMEM;
     }
     n->beat_at = now;
+    n->history_at = now;
     return SERIATIM_OK;
 }
 
@@ -568,7 +575,7 @@ static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, in
         srt_session_done(&n->sessions[SRT_COMMANDS], r);
         return SERIATIM_OK;
     }
-    if (kind != SRT_ASK_LAYOUT && kind != SRT_ASK_BEAT)
+    if (kind != SRT_ASK_LAYOUT && kind != SRT_ASK_BEAT && kind != SRT_ASK_HISTORY)
         return srt_shard_reply(n, r, reply, now, error);
     status = srt_reply_status(&reply->tokens[0], error);
     if (status != SERIATIM_OK && status != SERIATIM_READONLY && status != SERIATIM_LOADING)
@@ -774,6 +781,7 @@ int64_t srt_node_tick(srt_node *n, int64_t now)
     while (n->heap_count && n->heap[0]->wake_at <= now)
         srt_shard_step(n, heap_take(n), now);
     node_open(n, now);
+    srt_node_tell_flows(n, now);
     if (n->stopping && !n->stopped)
         node_leave(n, now);
     if (n->heap_count && n->heap[0]->wake_at < next)

@@ -3,11 +3,12 @@
  *
  * Time is an argument, bytes go in and out, deliveries come out: no socket, no clock, no thread, no callback. node.c
  * holds the connections, layouts and timers; membership.c the heartbeat and who lives; shard.c what happens to one
- * shard; ready.c who is to be taken from next; delivery.c what threads hold.
+ * shard; ready.c who is to be taken from next; delivery.c what threads hold; flow.c what the history hears.
  */
 #ifndef SRT_NODE_H
 #define SRT_NODE_H
 
+#include "history.h"
 #include "policy.h"
 #include "record.h"
 #include "registry.h"
@@ -90,6 +91,7 @@ struct srt_shard {
 
     /* An owned shard. */
     int64_t lease, seen, sequence;
+    int64_t pushed; /* jobs ever, by the last claim; -1: not known */
     int claiming, settling, slicing; /* requests on their way */
     int reconcile;                   /* compare the runs that we know with Redis' */
     int first_claim;                 /* has not been answered */
@@ -180,6 +182,9 @@ struct srt_node {
     int64_t beaten_us; /* Redis' time at the last of them */
     int64_t poll_at;
     size_t poll_place;
+    srt_history_sample *flows; /* a worker: what went through since its last sample */
+    int64_t history_at;
+    uint64_t histories;
     int64_t offset_us; /* Redis' clock less ours */
 
     seriatim_delivery *held; /* by threads */
@@ -249,6 +254,7 @@ void srt_node_forget_living(srt_node *node);
 /* No heartbeat was answered for a lease time: others may have our shards. */
 int srt_node_expired(const srt_node *node, int64_t now);
 int srt_node_lives(const srt_node *node, const char *id, size_t len);
+void srt_node_tell_flows(srt_node *node, int64_t now); /* to the queues' histories, when it is time */
 
 void srt_shard_step(srt_node *node, srt_shard *shard, int64_t now);
 void srt_shard_news(srt_node *node, srt_shard *shard, int64_t now); /* asks Redis what there is */
@@ -283,6 +289,7 @@ enum {
     SRT_ASK_NOTHING,
     SRT_ASK_LAYOUT,
     SRT_ASK_BEAT,
+    SRT_ASK_HISTORY,
     SRT_ASK_ACQUIRE,
     SRT_ASK_CLAIM,
     SRT_ASK_SETTLE,

@@ -690,6 +690,7 @@ static void shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, c
     } else {
         s->sequence = s->sequence > now ? s->sequence : now; /* never one that was used */
         s->first_claim = node->opening;
+        s->pushed = -1;
         s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
     }
     s->lease = lease;
@@ -776,7 +777,7 @@ static int claim_job(srt_node *node, srt_shard *s, srt_claim *claim, srt_texts *
 static int claim_take(srt_node *node, srt_shard *s, const srt_reply *reply, int64_t now)
 {
     srt_claim *claim = srt_alloc(node->mem, sizeof *claim);
-    const srt_token *fence = &reply->tokens[2], *mode = &reply->tokens[7], *texts = &reply->tokens[9];
+    const srt_token *fence = &reply->tokens[2], *mode = &reply->tokens[7], *texts = &reply->tokens[10];
     srt_texts ids, records;
     char *runs[2];
     int status;
@@ -816,9 +817,21 @@ static int64_t local_time(const srt_node *node, int64_t redis_us)
     return redis_us >= SRT_FOREVER ? SRT_NEVER : (redis_us - node->offset_us + 999) / 1000;
 }
 
+/* For the history. Who takes a shard over does not know which of its jobs are in there already. */
+static void shard_count_flow(srt_node *node, srt_shard *s, int64_t pushed, int64_t now)
+{
+    srt_history_sample *flow = &node->flows[s->worker];
+    int64_t lag = s->ready.first ? now * 1000 + node->offset_us - s->ready.first->record.due_us : 0;
+    if (s->pushed >= 0 && pushed > s->pushed)
+        flow->enqueued += pushed - s->pushed;
+    s->pushed = pushed;
+    if (lag > flow->lag_us)
+        flow->lag_us = lag;
+}
+
 static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
 {
-    int64_t next;
+    int64_t next, pushed;
     int had_suspect = node->solo == SRT_SOLO_CLAIM && node->solo_shard == s && r->place == 2;
     s->claiming = 0;
     s->first_claim = 0;
@@ -826,7 +839,7 @@ static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, co
         node->groups[s->group].doubt_claims--;
         srt_node_wake_unproven(node);
     }
-    if (r->number != s->lease || s->state != SRT_OWNED || reply->count < 9)
+    if (r->number != s->lease || s->state != SRT_OWNED || reply->count < 10)
         return;
     node->offset_us = srt_token_int(&reply->tokens[1]) - now * 1000;
     s->seen = srt_token_int(&reply->tokens[2]);
@@ -838,8 +851,10 @@ static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, co
     s->paused = srt_token_int(&reply->tokens[6]) != 0 && !s->woken;
     s->more |= s->woken;
     s->woken = 0;
-    if (reply->count > 10 && claim_take(node, s, reply, now) != SERIATIM_OK)
+    pushed = srt_token_int(&reply->tokens[9]); /* before the reply's memory is the claim's */
+    if (reply->count > 11 && claim_take(node, s, reply, now) != SERIATIM_OK)
         s->reconcile = 1;
+    shard_count_flow(node, s, pushed, now);
     if (had_suspect && node->solo == SRT_SOLO_CLAIM)
         srt_node_end_solo(node);
 }
@@ -932,15 +947,20 @@ static void settled_suspect(srt_node *node, const srt_shard *s, const srt_job_li
 /* Redis says how many were refused, not which: they are taken off the done ones first. */
 static void count_settled(srt_node *node, const srt_job_list *list, int64_t refused)
 {
-    int64_t done = 0, failed = 0;
+    srt_history_sample *flow = &node->flows[list->first->shard->worker];
+    int64_t done = 0, failed = 0, taken;
     const srt_job *job;
     for (job = list->first; job; job = job->next) {
         done += job->outcome == SRT_DONE;
         failed += job->outcome == SRT_FAILED;
     }
-    node->stats.processed += (uint64_t)(done > refused ? done - refused : 0);
-    refused -= done < refused ? done : refused;
-    node->stats.failed += (uint64_t)(failed > refused ? failed - refused : 0);
+    taken = done < refused ? done : refused;
+    done -= taken;
+    failed -= failed < refused - taken ? failed : refused - taken;
+    node->stats.processed += (uint64_t)done;
+    node->stats.failed += (uint64_t)failed;
+    flow->processed += done;
+    flow->failed += failed;
 }
 
 static void shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_reply *reply)

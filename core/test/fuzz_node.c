@@ -54,7 +54,7 @@ static void answer_claim(srt_bytes *out, fuzz_input *in, life *l)
     int64_t server = INT64_C(1789000000000000) + l->now * 1000;
     srt_bytes names, records, record;
     srt_bytes_init(&record, seriatim_default_allocator());
-    fuzz_number(out, '*', ids ? 10 : 8);
+    fuzz_number(out, '*', ids ? 11 : 9);
     fuzz_bulk_int(out, server);
     fuzz_bulk_int(out, ++l->fence);
     for (i = 0; i < 3; i++)
@@ -62,6 +62,7 @@ static void answer_claim(srt_bytes *out, fuzz_input *in, life *l)
     fuzz_number(out, ':', fuzz_below(in, 8) == 1);
     fuzz_bulk(out, modes[fuzz_below(in, 6)], 1);
     fuzz_number(out, ':', (int64_t)fuzz_below(in, 2));
+    fuzz_bulk_int(out, (int64_t)fuzz_byte(in));
     srt_bytes_init(&names, seriatim_default_allocator());
     srt_bytes_init(&records, seriatim_default_allocator());
     srt_bytes_addc(&names, (char)(0x90 + ids));

@@ -636,7 +636,7 @@ static void claim_answer(store_conn *c, store_shard *sh, store_id **ids, size_t 
         sh->wake = suspect;
     if (sh->wake <= s->now_us)
         sh->wake = 0;
-    srt_resp_array(&c->out, count ? 10 : 8);
+    srt_resp_array(&c->out, count ? 11 : 9);
     srt_resp_arg_int(&c->out, s->now_us);
     srt_resp_arg_int(&c->out, sh->claimed);
     srt_resp_arg_int(&c->out, soon);
@@ -645,6 +645,7 @@ static void claim_answer(store_conn *c, store_shard *sh, store_id **ids, size_t 
     say_int(c, sh->paused);
     srt_resp_arg(&c->out, count ? &ids[0]->mode : "n", 1);
     say_int(c, count && ids[0]->whole);
+    srt_resp_arg_int(&c->out, 0);
     if (count)
         say_texts(c, ids, count);
 }
@@ -943,6 +944,8 @@ static void do_script(store_conn *c, int script, const store_arg *keys, size_t k
         do_layout(c, keys[0], argv[0]);
     else if (script == srt_script_beat)
         do_beat(c, argv);
+    else if (script == srt_script_history)
+        say_int(c, 1);
     else if (!sh || key_count != SRT_SHARD_KEYS || number_of(argv[0]) != 1)
         say_line(c, "-ERR keys");
     else if (script == srt_script_acquire)

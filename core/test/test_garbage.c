@@ -58,6 +58,9 @@ static const struct call {
     {"acquire", 'S', {"1", "n1", "merge", "", "0", "run", RUN}},
     {"beat", 'N', {"n1", "10000", "host", "seriatim:nodes"}},
     {"beat", 'N', {"n1", "0", "host", "seriatim:nodes"}},
+    {"browse", 'S', {"1", "waiting", "0", "50", "hot", ""}},
+    {"browse", 'S', {"1", "running", "0", "50", "due", "r"}},
+    {"browse", 'S', {"1", "dead", "0", "50", "errors", ""}},
     {"check", 'S', {"1", "jobs", "0", "1", "merge"}},
     {"check", 'S', {"1", "due", "0", "1", "merge"}},
     {"check", 'S', {"1", "ready", "0", "1", "merge", "a", "b"}},
@@ -75,12 +78,16 @@ static const struct call {
     {"delete", 'S', {"1", "a", "hot", "run", "unknown"}},
     {"delete_failed", 'S', {"1", "0", ""}},
     {"explain", 'S', {"1", "run"}},
+    {"history", 'H', {"1", "2", "3", "4000000", "n1:1"}},
     {"kill_failed", 'S', {"1", "0", "", "merge"}},
     {"layout", 'L', {"3"}},
     {"list", 'S', {"1", "due", "up", "-inf", "+inf", "0", "10"}},
     {"list", 'S', {"1", "ready", "down", "-inf", "+inf", "0", "10"}},
+    {"locate", '1', {"1", "run"}},
     {"metrics", 'S', {"1"}},
     {"nodes", 'N', {NULL}},
+    {"page", 'S', {"1", "due", "up", "-inf", "+inf", "", "10", "5", "a"}},
+    {"page", 'S', {"1", "ready", "down", "-inf", "+inf", "", "10", "5", "a"}},
     {"park", 'S', {"1", "a", "hot", "run"}},
     {"pause", 'S', {"1"}},
     {"perform_now", 'S', {"1", "0", ""}},
@@ -92,6 +99,7 @@ static const struct call {
     {"records", 'S', {"1", "dead", "100", "bad"}},
     {"release", 'S', {"1", LEASE, "seriatim:nodes"}},
     {"resume", 'S', {"1"}},
+    {"running", '1', {"10"}},
     {"scan", 'S', {"1", "waiting", "0"}},
     {"scan", 'S', {"1", "running", "0"}},
     {"settle", 'S', {"1", LEASE, "9", "merge", "1", RUN, "1", "run"}},
@@ -99,7 +107,9 @@ static const struct call {
     {"settle", 'S', {"1", LEASE, "9", "merge", "0", "fail", "run", RUN, "60000000", "wrong", "0", "bury", "release", "run2", RUN2, "0", "", "0", ""}},
     {"settle", 'S', {"1", LEASE, "9", "list", "0", "reject", "run", RUN, "0", "why", "0", "12345678", "extend", "run2", RUN2, "1000000", "", "0", ""}},
     {"settle", 'S', {"1", LEASE, "9", "merge", "0", "fail", "run", RUN, "0", "wrong", "0", "park", "fail", "run2", RUN2, "0", "x", "0", "drop"}},
+    {"settle", 'S', {"1", LEASE, "9", "merge", "2", RUN, "1", "run", RUN2, "-1"}},
     {"slice", 'S', {"1", "run", RUN, "0"}},
+    {"summary", '1', {"1"}},
     {"unpark", 'S', {"1", "parked", "run"}},
 };
 #define CALLS (sizeof calls / sizeof *calls)
@@ -171,7 +181,7 @@ static size_t keys_of(char kind, const char *keys[MAX_KEYS])
     static const char *const nodes[] = {"seriatim:{/nodes}:alive", "seriatim:{/nodes}:info"};
     size_t count = kind == 'S' ? 14 : kind == 'P' ? 15 : kind == 'N' ? 2 : 1, i;
     for (i = 0; i < count; i++)
-        keys[i] = kind == 'L' ? "seriatim:{Q}:layout" : kind == 'N' ? nodes[i] : shard[i];
+        keys[i] = kind == 'L' ? "seriatim:{Q}:layout" : kind == 'H' ? "seriatim:{Q}:history" : kind == 'N' ? nodes[i] : shard[i];
     return count;
 }
 
@@ -263,7 +273,7 @@ static void push_many(const char *id, int count, const char *options, size_t len
 static void claim_one(const char *id, char *run, size_t cap)
 {
     redisReply *reply = plainly("claim", 'S', "1", shard.lease, shard.seen, "1", "0", "0", "merge", NULL), *open;
-    const redisReply *ids = reply->elements < 10 ? NULL : reply->element[8];
+    const redisReply *ids = reply->elements < 11 ? NULL : reply->element[9];
     if (!ids || ids->len != 2 + strlen(id) || memcmp(ids->str + 2, id, strlen(id)) != 0)
         fail_msg("%s was not claimed", id);
     snprintf(shard.seen, sizeof shard.seen, "%s", reply->element[1]->str);
