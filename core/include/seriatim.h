@@ -520,7 +520,9 @@ typedef enum seriatim_action_kind {
     SERIATIM_MORGUE_QUEUE_UP,
     SERIATIM_MORGUE_DELETE,
     SERIATIM_PARK,
-    SERIATIM_UNPARK
+    SERIATIM_UNPARK,
+    SERIATIM_PERFORM_NOW, /* ids that are due later become due now */
+    SERIATIM_UNPARK_ALL   /* no ids */
 } seriatim_action_kind;
 
 int seriatim_action_begin(seriatim_client *client, size_t queue, int kind, const seriatim_text *ids, size_t id_count);

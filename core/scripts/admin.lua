@@ -2,6 +2,9 @@
 -- include: runs
 local PARKED_PLACE = 2
 
+-- Readers know by the state that a shard is as they saw it: what operators change shows there, too.
+local function note_change() flags = (flags + 4) % 256 end
+
 -- The ids in ARGV from `from`, each once.
 local function chosen(from)
   local ids, seen = {}, {}

@@ -16,4 +16,8 @@ for i = 1, #ids do
   end
   call('ZREM', DIED, id)
 end
+if deleted > 0 then
+  note_change()
+  save()
+end
 return {began, more, deleted}

@@ -39,6 +39,9 @@ for i = 1, #ids do
   end
   call('ZREM', DIED, id)
 end
-if requeued > 0 then wake_owner(now) end
+if requeued > 0 then
+  note_change()
+  wake_owner(now)
+end
 save()
 return {began, more, requeued}

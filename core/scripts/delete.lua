@@ -23,6 +23,7 @@ for i = 1, #ids do
   if run or r or n then count = count + 1 end
 end
 if count > 0 then
+  note_change()
   save()
   tell_owner(true)
 end

@@ -16,5 +16,6 @@ for id, r in pairs(records) do
   end
   if not old or old[1] then deleted = deleted + 1 end
 end
+if deleted > 0 then note_change() end
 save()
 return {format('%.0f', began), cursor, deleted}

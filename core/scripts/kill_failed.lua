@@ -31,5 +31,6 @@ for id, r in pairs(records) do
   if not old then kill(id, r) elseif old[1] then bury(id, old, error, FOLD) end
   if not old or old[1] then killed = killed + 1 end
 end
+if killed > 0 then note_change() end
 save()
 return {format('%.0f', began), cursor, killed}

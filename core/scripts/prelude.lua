@@ -37,7 +37,8 @@ local now = clock[1] * 1000000 + clock[2]
 local generation, tick, lease, claimed, settled, wake = tonumber(ARGV[1]), 0, 0, 0, 0, 0
 local processed, failed, refused, pushed, held, flags, owner = 0, 0, 0, 0, 0, 0, ''
 
--- Flags. paused: claims give nothing; doubted: an id may be unproven or suspect.
+-- Flags. paused: claims give nothing; doubted: an id may be unproven or suspect; above them a number that operators' changes
+-- raise.
 local PAUSED, DOUBTED = 1, 2
 local function is(flag) return flags % (flag + flag) >= flag end
 local function flag_as(flag, on) if is(flag) ~= on then flags = flags + (on and flag or -flag) end end

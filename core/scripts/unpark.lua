@@ -23,6 +23,9 @@ for i = 1, #ids do
     count = count + 1
   end
 end
-if count > 0 then wake_owner(now) end
+if count > 0 then
+  note_change()
+  wake_owner(now)
+end
 save()
 return count

@@ -27,7 +27,14 @@ static const struct {
     [SERIATIM_MORGUE_DELETE] = {srt_script_dead_delete, ACTION_DEAD},
     [SERIATIM_PARK] = {srt_script_park, ACTION_IDS},
     [SERIATIM_UNPARK] = {srt_script_unpark, ACTION_IDS},
+    [SERIATIM_PERFORM_NOW] = {srt_script_perform_ids, ACTION_IDS},
+    [SERIATIM_UNPARK_ALL] = {srt_script_unpark_all, ACTION_ALL},
 };
+
+int srt_action_takes_ids(int kind)
+{
+    return action_table[kind].form == ACTION_IDS || action_table[kind].form == ACTION_DEAD;
+}
 
 typedef struct action_state {
     int kind;
@@ -133,7 +140,7 @@ int seriatim_action_begin(seriatim_client *c, size_t queue, int kind, const seri
     a->kind = kind;
     srt_arena_init(&a->args, c->mem);
     c->state = a;
-    if (kind >= SERIATIM_DELETE) {
+    if (srt_action_takes_ids(kind)) {
         status = srt_targets_copy(c, &a->args, ids, count, &a->targets);
         a->count = count;
     }

@@ -69,6 +69,9 @@ int srt_query_more(const seriatim_client *c, int64_t *key);
 /* The result, once, in memory that the arena takes over. */
 const seriatim_record *srt_query_keep(seriatim_client *c, srt_arena *arena, size_t *count);
 
+/* Of a kind that there is. */
+int srt_action_takes_ids(int kind);
+
 /* Starts a script on the two KEYS of the nodes. NULL: out of memory. */
 srt_request *srt_nodes_request(seriatim_client *c, int script);
 /* Sends nodes.lua. */

@@ -35,6 +35,8 @@ const srt_web_handler srt_web_handlers[] = {
     WEB_ACTION(MORGUE_DELETE),
     WEB_ACTION(PARK),
     WEB_ACTION(UNPARK),
+    WEB_ACTION(PERFORM_NOW),
+    WEB_ACTION(UNPARK_ALL),
     WEB_ROUTE(queue, 0, 0),
     WEB_ROUTE(records, 0, 0),
     WEB_ROUTE(id, 0, 0),
@@ -64,6 +66,8 @@ static srt_web *web_of(seriatim_client *c)
     w->mem = c->mem;
     srt_arena_init(&w->memory, c->mem);
     srt_arena_init(&w->names_memory, c->mem);
+    srt_arena_init(&w->looks[0].memory, c->mem);
+    srt_arena_init(&w->looks[1].memory, c->mem);
     srt_bytes_init(&w->body, c->mem);
     c->web = w;
     return w;
@@ -76,6 +80,8 @@ void srt_web_free(seriatim_client *c)
         return;
     srt_arena_free(&w->memory);
     srt_arena_free(&w->names_memory);
+    srt_arena_free(&w->looks[0].memory);
+    srt_arena_free(&w->looks[1].memory);
     srt_bytes_free(&w->body);
     srt_free(c->mem, w, sizeof *w);
     c->web = NULL;
@@ -94,6 +100,9 @@ static void web_reset(srt_web *w)
     w->name_count = kept.name_count;
     w->names_at = kept.names_at;
     w->names_slices = kept.names_slices;
+    w->looks[0] = kept.looks[0];
+    w->looks[1] = kept.looks[1];
+    w->last_look = kept.last_look;
     w->queue = SRT_NO_QUEUE;
     srt_arena_reset(&w->memory);
     srt_bytes_clear(&w->body);
@@ -163,6 +172,8 @@ int seriatim_web_begin(seriatim_client *c, const seriatim_web_settings *settings
         srt_web_refuse(w, 503, "out of memory");
         return srt_fail_plain(&c->error, status);
     }
+    if (w->route && w->route->mutates)
+        w->looks[w->last_look].at = 0;
     return w->status || !w->route ? SERIATIM_OK : web_run(c);
 }
 

@@ -30,6 +30,9 @@ typedef struct srt_web_shard {
     int64_t lag_us;
     const char *owner;
     int owner_alive;
+    /* Of a look at all queues: what the figures hold for. */
+    seriatim_text version; /* the shard's state before they were read; data NULL: it has none, or they were not read */
+    int64_t soon_us, change_us, read_us;
 } srt_web_shard;
 
 typedef struct srt_web_row {
@@ -41,6 +44,15 @@ typedef struct srt_web_row {
     int is_dead;
     srt_web_shard total; /* owner_alive: shards whose owner lives; paused: shards; lag: the largest */
 } srt_web_row;
+
+/* A look at all queues, kept for the next one. */
+typedef struct srt_web_look {
+    srt_arena memory;
+    srt_web_row *rows; /* by name */
+    size_t row_count, shard_count;
+    int64_t now_us;
+    double at; /* by the host's clock; 0: not to be shown again */
+} srt_web_look;
 
 typedef struct srt_web_param {
     seriatim_text name, value;
@@ -89,6 +101,8 @@ struct srt_web {
     size_t name_count;
     double names_at;                 /* by the host's clock; 0: never */
     size_t names_slices;
+    srt_web_look looks[2];           /* the last, and the one before it or under way */
+    int last_look;
 };
 
 /* A body being written; the redaction is at hand wherever a text is. */
@@ -136,8 +150,8 @@ void srt_web_base64(srt_bytes *out, const char *data, size_t len);
 int srt_web_names_begin(seriatim_client *c, srt_web *w);
 /* After it has ended. */
 int srt_web_names_take(seriatim_client *c, srt_web *w);
-/* Reads the figures of every shard of these queues into w->rows. */
-int srt_web_survey_begin(seriatim_client *c, srt_web *w, const seriatim_text *names, size_t count);
+/* Reads the figures of every shard of these queues into w->rows. look: where they are kept, with those of its sibling; or NULL. */
+int srt_web_survey_begin(seriatim_client *c, srt_web *w, const seriatim_text *names, size_t count, srt_web_look *look);
 /* Two steps: the names, then their figures; then SRT_WEB_DONE. */
 int srt_web_survey_all(seriatim_client *c, srt_web *w);
 /* Asks whether Redis knows a queue named w->worker; then, whether it does. */

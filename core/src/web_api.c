@@ -219,7 +219,7 @@ static int api_begin_action(seriatim_client *c, srt_web *w)
 
 int srt_web_act_next(seriatim_client *c, srt_web *w)
 {
-    int wants = w->handler->number >= SERIATIM_DELETE;
+    int wants = srt_action_takes_ids(w->handler->number);
     if (w->step == 0 && wants != w->has_ids)
         return srt_web_refuse(w, 400, wants ? "ids are missing" : "this action takes no ids");
     return srt_web_on_queue(c, w, api_begin_action);

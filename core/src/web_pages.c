@@ -10,7 +10,7 @@
 
 static int pages_begin_queue(seriatim_client *c, srt_web *w)
 {
-    return srt_web_survey_begin(c, w, &w->worker, 1);
+    return srt_web_survey_begin(c, w, &w->worker, 1, NULL);
 }
 
 int srt_web_queue_next(seriatim_client *c, srt_web *w)

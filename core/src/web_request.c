@@ -42,6 +42,8 @@ const seriatim_web_route srt_web_route_table[] = {
     ROUTE_ACTION("morgue_delete", ADMIN),
     ROUTE_ACTION("park", OPERATOR),
     ROUTE_ACTION("unpark", OPERATOR),
+    ROUTE_ACTION("perform_now", OPERATOR),
+    ROUTE_ACTION("unpark_all", OPERATOR),
     ROUTE_READ("/api/v1/queues/:queue"),
     ROUTE_READ("/api/v1/queues/:queue/records"),
     ROUTE_READ("/api/v1/queues/:queue/id"),

@@ -1,4 +1,9 @@
-/* web_survey.c - the figures of all queues in one pipeline, and whether there is a queue of a name. */
+/*
+ * web_survey.c - the figures of all queues in one pipeline, and whether there is a queue of a name.
+ *
+ * A look at all queues asks for each shard's state first: every script that changes what the figures count changes the
+ * state, too. So the figures of the last look stand wherever the state is the same, nothing runs, and nothing has come due.
+ */
 #include "web.h"
 
 #include <stdlib.h>
@@ -7,11 +12,17 @@
 #define SURVEY_NAMES_SECONDS 10 /* for which the names hold, once finding them takes more than a few calls */
 #define SURVEY_CHEAP_SLICES 8
 #define SURVEY_TRIES 3          /* of a queue whose layout changes meanwhile */
+#define SURVEY_HOLDS_US 20000000 /* keys may also be evicted, or changed by hand: figures are read anew within twice that */
+#define SURVEY_MANY 1000        /* shards: such a look is shown to all who ask within a moment */
+#define SURVEY_MOMENT 0.7       /* seconds */
+#define SURVEY_OWNER 89         /* where the owner stands in a state */
 
-enum { SURVEY_NODES, SURVEY_LAYOUT, SURVEY_SHARD, SURVEY_LOCATE };
+enum { SURVEY_NODES, SURVEY_LAYOUT, SURVEY_STATE, SURVEY_SHARD, SURVEY_LOCATE };
 
 typedef struct survey_state {
     srt_web *w;
+    srt_web_look *look;         /* where the rows lie; NULL: in the request's memory */
+    const srt_web_look *last;
     srt_arena memory;           /* the living nodes */
     seriatim_text *nodes;
     size_t node_count;
@@ -82,6 +93,11 @@ int srt_web_names_take(seriatim_client *c, srt_web *w)
 
 /* ---- Asking -------------------------------------------------------------------------------- */
 
+static srt_arena *survey_memory(survey_state *s)
+{
+    return s->look ? &s->look->memory : &s->w->memory;
+}
+
 static void survey_release(seriatim_client *c)
 {
     survey_state *s = c->state;
@@ -106,23 +122,30 @@ static int survey_ask_layout(seriatim_client *c, survey_state *s, size_t place)
     return srt_client_send(c, r);
 }
 
-static int survey_ask_shard(seriatim_client *c, survey_state *s, size_t place, unsigned shard)
+static const int survey_scripts[] = {
+    [SURVEY_STATE] = srt_script_none, [SURVEY_SHARD] = srt_script_summary, [SURVEY_LOCATE] = srt_script_locate};
+
+/* kind: STATE, SHARD or LOCATE. */
+static int survey_ask_shard(seriatim_client *c, survey_state *s, size_t place, unsigned shard, int kind)
 {
     const srt_web_row *row = &s->w->rows[place];
-    int locates = s->w->locate.data != NULL;
-    srt_request *r = srt_session_begin(&c->session, locates ? srt_script_locate : srt_script_summary, NULL, 0);
+    srt_request *r = srt_session_begin(&c->session, survey_scripts[kind], NULL, 0);
     if (!r)
         return srt_operator_nomem(c);
     srt_bytes_clear(&s->key);
     srt_key_shard(&s->key, c->registry.ns.data, row->name.data, row->name.len, shard);
     srt_bytes_adds(&s->key, "state");
+    if (kind == SURVEY_STATE)
+        srt_request_text(r, "GET");
     srt_request_arg(r, s->key.data, s->key.len);
     r->tail.failed |= s->key.failed;
-    r->keys = 1;
-    srt_request_int(r, row->generation);
-    if (locates)
+    if (kind != SURVEY_STATE) {
+        r->keys = 1;
+        srt_request_int(r, row->generation);
+    }
+    if (kind == SURVEY_LOCATE)
         srt_request_arg(r, s->w->locate.data, s->w->locate.len);
-    r->kind = locates ? SURVEY_LOCATE : SURVEY_SHARD;
+    r->kind = kind;
     r->place = place;
     r->subject = &row->shards[shard];
     return srt_client_send(c, r);
@@ -183,39 +206,93 @@ static int survey_on_layout(seriatim_client *c, survey_state *s, const srt_reque
     int status = SERIATIM_OK;
     if (!survey_read_layout(row, &reply->tokens[0]))
         return SERIATIM_OK;
-    row->shards = srt_arena_alloc(&s->w->memory, row->shards_count * sizeof *row->shards);
+    row->shards = srt_arena_alloc(survey_memory(s), row->shards_count * sizeof *row->shards);
     if (!row->shards)
         return srt_operator_nomem(c);
     memset(row->shards, 0, row->shards_count * sizeof *row->shards);
     for (shard = 0; shard < row->shards_count; shard++)
         row->shards[shard].owner = "";
     if (s->w->locate.data)
-        return survey_ask_shard(c, s, place, seriatim_shard_of(s->w->locate.data, s->w->locate.len, row->shards_count));
+        return survey_ask_shard(c, s, place, seriatim_shard_of(s->w->locate.data, s->w->locate.len, row->shards_count),
+                                SURVEY_LOCATE);
     for (shard = 0; shard < row->shards_count && status == SERIATIM_OK; shard++)
-        status = survey_ask_shard(c, s, place, shard);
+        status = survey_ask_shard(c, s, place, shard, s->look ? SURVEY_STATE : SURVEY_SHARD);
     return status;
 }
 
-/* The living node of this name, or a copy of a dead one's name. */
-static int survey_note_owner(survey_state *s, srt_web_shard *shard, const srt_token *owner)
+static int survey_lives(const survey_state *s, const char *owner, size_t len)
 {
     size_t i;
-    if (owner->len == 0)
-        return SERIATIM_OK;
-    for (i = 0; i < s->node_count; i++)
-        if (s->nodes[i].len == owner->len && memcmp(s->nodes[i].data, owner->data, owner->len) == 0)
-            shard->owner_alive = 1;
-    shard->owner = srt_arena_copy(&s->w->memory, owner->data, owner->len);
-    return shard->owner ? SERIATIM_OK : SERIATIM_NOMEM;
+    for (i = 0; i < s->node_count && len; i++)
+        if (s->nodes[i].len == len && memcmp(s->nodes[i].data, owner, len) == 0)
+            return 1;
+    return 0;
 }
+
+/* ---- What the last look says ----------------------------------------------------------------- */
+
+/* The shard as it was then, or NULL. */
+static const srt_web_shard *survey_find_last(const survey_state *s, const srt_web_row *row, unsigned shard)
+{
+    size_t low = 0, high = s->last->row_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const srt_web_row *there = &s->last->rows[middle];
+        int order = srt_id_compare(row->name.data, row->name.len, there->name.data, there->name.len);
+        if (order == 0)
+            return there->generation == row->generation && shard < there->shards_count && there->shards ? &there->shards[shard] : NULL;
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
+}
+
+/* Not all are read anew at once. */
+static int survey_holds(const survey_state *s, const srt_web_shard *last, const srt_token *state, size_t place)
+{
+    int64_t now = s->w->now_us, spread = (int64_t)(place * 7919 % 1000) * (SURVEY_HOLDS_US / 1000);
+    return last->version.data && last->version.len == state->len && memcmp(last->version.data, state->data, state->len) == 0 &&
+           last->read_us > 0 && last->busy == 0 && now < last->change_us && now - last->read_us < SURVEY_HOLDS_US + spread;
+}
+
+static int survey_on_state(seriatim_client *c, survey_state *s, const srt_request *r, const srt_reply *reply)
+{
+    const srt_web_row *row = &s->w->rows[r->place];
+    srt_web_shard *shard = r->subject;
+    unsigned number = (unsigned)(shard - row->shards);
+    const srt_token *state = &reply->tokens[0];
+    const srt_web_shard *last;
+    char *version;
+    int64_t lag;
+    if (state->type != SRT_STRING) /* never used */
+        return SERIATIM_OK;
+    version = srt_arena_copy(survey_memory(s), state->data, state->len);
+    if (!version)
+        return srt_operator_nomem(c);
+    last = survey_find_last(s, row, number);
+    if (last && survey_holds(s, last, state, r->place)) {
+        *shard = *last;
+        lag = s->w->now_us - shard->soon_us;
+        shard->lag_us = lag > 0 ? lag : 0;
+        shard->owner = state->len > SURVEY_OWNER ? version + SURVEY_OWNER : "";
+        shard->owner_alive = survey_lives(s, shard->owner, state->len > SURVEY_OWNER ? state->len - SURVEY_OWNER : 0);
+    }
+    shard->version.data = version;
+    shard->version.len = state->len;
+    return shard->read_us ? SERIATIM_OK : survey_ask_shard(c, s, r->place, number, SURVEY_SHARD);
+}
+
+/* ---- Answers of scripts ------------------------------------------------------------------------ */
 
 static int survey_on_shard(seriatim_client *c, survey_state *s, const srt_request *r, const srt_reply *reply)
 {
     srt_web_shard *shard = r->subject;
     const srt_token *at = &reply->tokens[1];
-    if (!srt_reply_is_list(reply, 1) || (reply->count != 2 && reply->count != 14))
+    if (!srt_reply_is_list(reply, 1) || (reply->count != 2 && reply->count != 15))
         return srt_operator_protocol(c, "summary");
-    s->w->now_us = srt_token_int(&at[0]);
+    s->w->now_us = shard->read_us = srt_token_int(&at[0]);
     if (reply->count == 2)
         return SERIATIM_OK;
     shard->length = srt_token_int(&at[1]);
@@ -228,8 +305,12 @@ static int survey_on_shard(seriatim_client *c, survey_state *s, const srt_reques
     shard->failed = srt_token_int(&at[8]);
     shard->refused = srt_token_int(&at[9]);
     shard->paused = srt_token_int(&at[10]);
-    shard->lag_us = srt_token_int(&at[11]);
-    return survey_note_owner(s, shard, &at[12]) == SERIATIM_OK ? SERIATIM_OK : srt_operator_nomem(c);
+    shard->soon_us = srt_token_int(&at[11]);
+    shard->change_us = srt_token_int(&at[12]);
+    shard->lag_us = shard->read_us > shard->soon_us ? shard->read_us - shard->soon_us : 0;
+    shard->owner = srt_arena_copy(survey_memory(s), at[13].data, at[13].len);
+    shard->owner_alive = survey_lives(s, at[13].data, at[13].len);
+    return shard->owner ? SERIATIM_OK : srt_operator_nomem(c);
 }
 
 static int survey_on_locate(seriatim_client *c, survey_state *s, const srt_request *r, const srt_reply *reply)
@@ -247,18 +328,25 @@ static int survey_on_locate(seriatim_client *c, survey_state *s, const srt_reque
 static int survey_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
     survey_state *s = c->state;
-    if (r->kind == SURVEY_NODES)
+    switch (r->kind) {
+    case SURVEY_NODES:
         return survey_on_nodes(c, s, reply);
-    if (r->kind == SURVEY_LOCATE)
+    case SURVEY_LAYOUT:
+        return survey_on_layout(c, s, r, reply);
+    case SURVEY_STATE:
+        return survey_on_state(c, s, r, reply);
+    case SURVEY_SHARD:
+        return survey_on_shard(c, s, r, reply);
+    default:
         return survey_on_locate(c, s, r, reply);
-    return r->kind == SURVEY_LAYOUT ? survey_on_layout(c, s, r, reply) : survey_on_shard(c, s, r, reply);
+    }
 }
 
 /* A queue that is being laid out anew is asked for again; what else is refused leaves its shard's figures empty. */
 static int survey_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
 {
     survey_state *s = c->state;
-    int first = r->kind == SURVEY_LOCATE || (r->kind == SURVEY_SHARD && r->subject == &s->w->rows[r->place].shards[0]);
+    int first = r->kind == SURVEY_LOCATE || (r->kind == SURVEY_SHARD && r->subject == s->w->rows[r->place].shards);
     if (error->status == SERIATIM_GENERATION && first && s->tries[r->place]++ < SURVEY_TRIES)
         return survey_ask_layout(c, s, r->place);
     if (error->status == SERIATIM_AUTH || error->status == SERIATIM_NOMEM) {
@@ -291,16 +379,54 @@ static void survey_sum(srt_web_row *row)
     }
 }
 
+static void survey_keep(const seriatim_client *c, survey_state *s)
+{
+    srt_web *w = s->w;
+    size_t i;
+    s->look->rows = w->rows;
+    s->look->row_count = w->row_count;
+    s->look->now_us = w->now_us;
+    s->look->at = c->unix_time;
+    s->look->shard_count = 0;
+    for (i = 0; i < w->row_count; i++)
+        s->look->shard_count += w->rows[i].shards_count;
+    w->last_look = s->look == &w->looks[1];
+}
+
 static int survey_on_end(seriatim_client *c, int failed)
 {
     survey_state *s = c->state;
     size_t i;
     for (i = 0; i < s->w->row_count; i++)
         survey_sum(&s->w->rows[i]);
+    if (s->look && failed == SERIATIM_OK)
+        survey_keep(c, s);
     return failed;
 }
 
-int srt_web_survey_begin(seriatim_client *c, srt_web *w, const seriatim_text *names, size_t count)
+/* Rows by these names, which outlive the request when it is a look. */
+static int survey_make_rows(survey_state *s, const seriatim_text *names, size_t count)
+{
+    srt_web_row *rows = srt_arena_alloc(survey_memory(s), (count + 1) * sizeof *rows);
+    size_t i;
+    s->tries = srt_arena_alloc(&s->memory, count + 1);
+    if (!rows || !s->tries)
+        return SERIATIM_NOMEM;
+    memset(rows, 0, (count + 1) * sizeof *rows);
+    memset(s->tries, 0, count + 1);
+    for (i = 0; i < count; i++) {
+        rows[i].name = names[i];
+        if (s->look)
+            rows[i].name.data = srt_arena_copy(&s->look->memory, names[i].data, names[i].len);
+        if (!rows[i].name.data)
+            return SERIATIM_NOMEM;
+    }
+    s->w->rows = rows;
+    s->w->row_count = count;
+    return SERIATIM_OK;
+}
+
+int srt_web_survey_begin(seriatim_client *c, srt_web *w, const seriatim_text *names, size_t count, srt_web_look *look)
 {
     static const srt_operation operation = {.send = survey_send,
                                             .on_reply = survey_on_reply,
@@ -308,7 +434,6 @@ int srt_web_survey_begin(seriatim_client *c, srt_web *w, const seriatim_text *na
                                             .on_end = survey_on_end,
                                             .release = survey_release};
     survey_state *s;
-    size_t i;
     int status = srt_client_begin(c);
     if (status != SERIATIM_OK)
         return status;
@@ -316,22 +441,32 @@ int srt_web_survey_begin(seriatim_client *c, srt_web *w, const seriatim_text *na
     if (!s)
         return SERIATIM_NOMEM;
     s->w = w;
+    s->look = look;
+    s->last = &w->looks[w->last_look];
     srt_arena_init(&s->memory, c->mem);
     srt_bytes_init(&s->key, c->mem);
     c->state = s;
-    w->rows = srt_arena_alloc(&w->memory, (count + 1) * sizeof *w->rows);
-    s->tries = srt_arena_alloc(&s->memory, count + 1);
-    if (!w->rows || !s->tries) {
+    if (look)
+        srt_arena_reset(&look->memory);
+    if (survey_make_rows(s, names, count) != SERIATIM_OK) {
         survey_release(c);
         c->state = NULL;
         return srt_fail_plain(&c->error, SERIATIM_NOMEM);
     }
-    memset(w->rows, 0, (count + 1) * sizeof *w->rows);
-    memset(s->tries, 0, count + 1);
-    for (i = 0; i < count; i++)
-        w->rows[i].name = names[i];
-    w->row_count = count;
     return srt_client_start(c, &operation, SRT_NO_QUEUE);
+}
+
+/* What the last look found, if it was a large one and a moment ago. */
+static int survey_show_again(const seriatim_client *c, srt_web *w)
+{
+    const srt_web_look *last = &w->looks[w->last_look];
+    double age = c->unix_time - last->at;
+    if (w->locate.data || last->at <= 0 || last->shard_count < SURVEY_MANY || age < 0 || age >= SURVEY_MOMENT)
+        return 0;
+    w->rows = last->rows;
+    w->row_count = last->row_count;
+    w->now_us = last->now_us;
+    return 1;
 }
 
 /* Names that are known need no step of their own; step 0 then is the figures'. */
@@ -339,6 +474,10 @@ int srt_web_survey_all(seriatim_client *c, srt_web *w)
 {
     int status;
     if (w->step == 0) {
+        if (survey_show_again(c, w)) {
+            w->step = 2;
+            return SRT_WEB_DONE;
+        }
         status = srt_web_names_begin(c, w);
         if (status != SRT_WEB_DONE)
             return status;
@@ -346,7 +485,9 @@ int srt_web_survey_all(seriatim_client *c, srt_web *w)
     } else if (w->step == 1 && srt_web_names_take(c, w) != SERIATIM_OK) {
         return srt_fail_plain(&c->error, SERIATIM_NOMEM);
     }
-    return w->step == 1 ? srt_web_survey_begin(c, w, w->names, w->name_count) : SRT_WEB_DONE;
+    if (w->step != 1)
+        return SRT_WEB_DONE;
+    return srt_web_survey_begin(c, w, w->names, w->name_count, w->locate.data ? NULL : &w->looks[!w->last_look]);
 }
 
 /* ---- One queue ----------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@ typedef struct conversation {
     unsigned sum;
 } conversation;
 
-#define ACTIONS (SERIATIM_UNPARK + 1)
+#define ACTIONS (SERIATIM_UNPARK_ALL + 1)
 #define QUERIES (SERIATIM_PARKED + 1)
 #define OPERATIONS (ACTIONS + QUERIES + 9)
 

@@ -105,7 +105,7 @@ static int act(seriatim_client *c, size_t queue, int kind)
     return seriatim_action_begin(c, queue, kind, kind >= SERIATIM_DELETE ? ids : NULL, kind >= SERIATIM_DELETE ? 3 : 0);
 }
 
-#define ACTIONS (SERIATIM_UNPARK + 1)
+#define ACTIONS (SERIATIM_UNPARK_ALL + 1)
 #define QUERIES (SERIATIM_PARKED + 1)
 #define OPERATIONS (ACTIONS + QUERIES + 9)
 

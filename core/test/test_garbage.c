@@ -91,6 +91,7 @@ static const struct call {
     {"park", 'S', {"1", "a", "hot", "run"}},
     {"pause", 'S', {"1"}},
     {"perform_now", 'S', {"1", "0", ""}},
+    {"perform_ids", 'S', {"1", "later", "run", "a"}},
     {"push", 'P', {"1", "8", "merge", "keep", "3", "a", "x", "", "new", "y", "", "run", "z", ""}},
     {"push", 'P', {"1", "8", "list", "earlier", "3", "new", "x", OPTIONS, "a", "y", OPTIONS, "run", "z", OPTIONS, "hot", "w", OPTIONS}},
     {"push", 'P', {"1", "8", "merge", "keep", "2", "a", "x", "new", "y", "run", "z"}},
@@ -111,6 +112,7 @@ static const struct call {
     {"slice", 'S', {"1", "run", RUN, "0"}},
     {"summary", '1', {"1"}},
     {"unpark", 'S', {"1", "parked", "run"}},
+    {"unpark_all", 'S', {"1", "0"}},
 };
 #define CALLS (sizeof calls / sizeof *calls)
 

@@ -639,6 +639,58 @@ static void test_perform_now(void **state)
     close_queue(&f);
 }
 
+static void test_perform_ids_now(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    (void)state;
+    push_later(&f, "later", "1", 100);
+    push_failed(&f, "failed", "1", 3, 60);
+    push_later(&f, "stopped", "1", 100);
+    act_on(&f, SERIATIM_PARK, "stopped");
+    assert_int_equal(act_on(&f, SERIATIM_PERFORM_NOW, "later"), 1);
+    assert_int_equal(act_on(&f, SERIATIM_PERFORM_NOW, "later"), 0);
+    assert_int_equal(act_on(&f, SERIATIM_PERFORM_NOW, "failed"), 1);
+    assert_int_equal(act_on(&f, SERIATIM_PERFORM_NOW, "stopped"), 0);
+    assert_int_equal(act_on(&f, SERIATIM_PERFORM_NOW, "nothing"), 0);
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "later")->state, "waiting");
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "failed")->retry_count, 3);
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "stopped")->state, "parked");
+    acquire(&f, "n1");
+    assert_int_equal(claim(&f, "5", run), 2);
+    push_later(&f, "later", "2", 100);
+    assert_int_equal(act_on(&f, SERIATIM_PERFORM_NOW, "later"), 1); /* behind the run */
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "later")->state, "waiting");
+    settle_done(&f, "later", run);
+    settle_done(&f, "failed", run);
+    assert_int_equal(claim(&f, "5", run), 1);
+    close_queue(&f);
+}
+
+static void test_unpark_all(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64], id[16];
+    int i;
+    (void)state;
+    acquire(&f, "n1");
+    push(&f, "run", "1", none);
+    assert_int_equal(claim(&f, "5", run), 1);
+    assert_int_equal(act_on(&f, SERIATIM_PARK, "run"), 1);
+    for (i = 0; i < 250; i++) {
+        snprintf(id, sizeof id, "%d", i);
+        push(&f, id, "1", none);
+        assert_int_equal(act_on(&f, SERIATIM_PARK, id), 1);
+    }
+    assert_int_equal(act(&f, SERIATIM_UNPARK_ALL), 251);
+    assert_int_equal(act(&f, SERIATIM_UNPARK_ALL), 0);
+    assert_int_equal(metrics(&f).parked, 0);
+    assert_int_equal(metrics(&f).length, 250);
+    settle_failed(&f, "run", run, "9", "bury");
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "run")->state, "retrying");
+    close_queue(&f);
+}
+
 static void test_failed_jobs(void **state)
 {
     fixture f = open_queue(3, "merge");
@@ -1067,9 +1119,9 @@ static void test_wrong_type(void **state)
             all[n] = text(ids[n]);
         refused = 0;
         digest(before);
-        for (kind = SERIATIM_PERFORM_ALL_JOBS_NOW; kind <= SERIATIM_UNPARK; kind++) {
+        for (kind = SERIATIM_PERFORM_ALL_JOBS_NOW; kind <= SERIATIM_UNPARK_ALL; kind++) {
             int status, spares = kind == SERIATIM_PAUSE || kind == SERIATIM_RESUME || i >= 13;
-            status = seriatim_action_begin(f.client, f.queue, kind, kind >= SERIATIM_DELETE ? all : NULL, 5);
+            status = seriatim_action_begin(f.client, f.queue, kind, srt_action_takes_ids(kind) ? all : NULL, 5);
             status = status == SERIATIM_OK ? drive(f.link) : status;
             if (spares && status == SERIATIM_OK) {
                 digest(before);
@@ -2053,7 +2105,8 @@ int main(void)
         cmocka_unit_test(test_range_by_id),   cmocka_unit_test(test_range_by_numbers),
         cmocka_unit_test(test_bad_bounds),    cmocka_unit_test(test_merge),
         cmocka_unit_test(test_record_fields), cmocka_unit_test(test_metrics),
-        cmocka_unit_test(test_perform_now),   cmocka_unit_test(test_failed_jobs),
+        cmocka_unit_test(test_perform_now),   cmocka_unit_test(test_perform_ids_now),
+        cmocka_unit_test(test_unpark_all),    cmocka_unit_test(test_failed_jobs),
         cmocka_unit_test(test_snapshot),      cmocka_unit_test(test_dead_snapshot),
         cmocka_unit_test(test_requeue),       cmocka_unit_test(test_delete),
         cmocka_unit_test(test_park),          cmocka_unit_test(test_pause),

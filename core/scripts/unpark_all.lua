@@ -1,0 +1,37 @@
+-- include: prelude record admin
+-- UNPARK_ALL: all that is parked when the action begins becomes due now, as new ids; running ids that were to be parked go on.
+-- A slice a call.
+-- KEYS: the shard's
+-- ARGV: 1 generation, 2 began ('0' at first)
+-- Returns {began, '' or 'more', unparked}
+local began = ARGV[2] == '0' and format('%.0f', now) or ARGV[2]
+local ids = call('ZRANGEBYSCORE', PARKED, '-inf', began, 'LIMIT', 0, 100)
+probe()
+local waiting, runs = look(first, ids), ARGV[2] == '0' and call('HGETALL', RUNNING) or {}
+open_for_writing()
+local count = 0
+for i = 1, #runs, 2 do
+  local id, run = runs[i], runs[i + 1]
+  if id ~= '' and digit_of(run) >= 4 then
+    flagged(id, run, digit_of(run) % 4)
+    count = count + 1
+  end
+end
+for i = 1, #ids do
+  local id = ids[i]
+  local r = waiting[id]
+  call('ZREM', PARKED, id)
+  if r and r.place == PARKED_PLACE then
+    move(id, r, now)
+    r.retry, r.error = -1, ''
+    place(id, r)
+    rewrite(first, id, r)
+    count = count + 1
+  end
+end
+if count > 0 then
+  note_change()
+  wake_owner(now)
+  save()
+end
+return {began, #ids == 100 and 'more' or '', count}
