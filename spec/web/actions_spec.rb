@@ -1,0 +1,202 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+
+# Every action of the pages, for each mount: what asks first, what it says, what it did; and who may do it.
+each_mount "the actions" do
+  let(:queue) { House.queue }
+  let(:actions) { live[queue].actions }
+
+  after { browser.forget_cookies }
+  after { |example| expect(browser.harm).to eq([]) unless example.exception }
+
+  def metrics = live[queue].metrics
+  def counts = metrics.values_at(:length, :retries, :parked, :morgue_length)
+
+  # A button that asks first: no answer changes nothing; yes does it, and the page says how many it were.
+  def asks(label, title, says, typed: false)
+    before = counts
+    browser.press(label, within: "main")
+    browser.waited("the question") { browser.text("dialog h2") == title }
+    expect(counts).to eq(before)
+    browser.press("Cancel", within: "dialog")
+    browser.waited("the end of the question") { !browser.there?("dialog") }
+    expect(counts).to eq(before)
+    browser.press(label, within: "main")
+    if typed
+      browser.waited("a closed button") { browser.value("document.querySelector('dialog [type=submit]')?.disabled") }
+      browser.type("dialog input", queue)
+    end
+    browser.click("dialog [type=submit]:not([disabled])")
+    shows(says) { told }
+  end
+
+  it "LK-67 LK-69 perform, kill and delete what waits or failed: ask first, then say the real count" do
+    live.fill(queue, later: 2, retrying: 3)
+    actions.pause
+    open("enqueued", queue: queue)
+    asks("Perform all now", "Perform all now?", "5 ids are due now.")
+    expect(metrics[:lag]).to be > 0
+    asks("Kill all failed", "Kill all failed jobs?", "3 ids killed.", typed: true)
+    expect(counts).to eq([2, 0, 0, 3])
+    live[queue].perform_async([{ id: "again", payload: 1, retry_count: 1 }])
+    browser.waited("the new one") { ids.include?("again") }
+    asks("Delete all failed", "Delete all failed jobs?", "1 id deleted.", typed: true)
+    expect(counts).to eq([2, 0, 0, 3])
+  end
+
+  it "LK-67 LK-70 queue up and delete the dead, one, some and all" do
+    live.fill(queue, dead: 6)
+    actions.pause
+    open("dead", queue: queue)
+    browser.press("Queue up", within: row("gone-001"))
+    shows("1 id queued up.") { told }
+    expect(counts).to eq([1, 0, 0, 5])
+    browser.press("Delete", within: row("gone-002"))
+    browser.waited("the question") { browser.text("dialog h2") == "Delete this dead id?" }
+    expect(browser.text("dialog")).to include("gone-002")
+    browser.click("dialog [type=submit]")
+    shows("1 id deleted.") { told }
+    %w[gone-003 gone-004].each { |id| browser.click(%(#{row(id)} input[type="checkbox"])) }
+    see("2 selected")
+    browser.press("Queue up", within: ".chosen")
+    browser.click("dialog [type=submit]")
+    shows("2 ids queued up.") { told }
+    expect(counts).to eq([3, 0, 0, 2])
+    asks("Queue up all", "Queue up all the dead?", "2 ids queued up.")
+    expect(counts).to eq([5, 0, 0, 0])
+    live[queue].queries.range_by_id("-", "+") && actions.delete(%w[gone-001])
+    see("Nothing is dead")
+  end
+
+  it "LK-67 delete all the dead, and act on those of one error" do
+    live.fill(queue, dead: 3)
+    live[queue].perform_async(%w[x y].map { |id| { id: id, payload: { fail: "out of paper" }, retry_count: 2 } })
+    live.until_true("5 dead") { metrics[:morgue_length] == 5 }
+    actions.pause
+    open("dead", queue: queue)
+    group = ->(text) { "li.group:nth-child(#{browser.texts("li.group .error-line").index { |line| line.include?(text) } + 1})" }
+    browser.waited("two groups") { browser.texts("li.group").size == 2 }
+    browser.press("Retry one first", within: group["paper"])
+    shows("1 id queued up.") { told }
+    see("goes first. This page watches what becomes of it.")
+    actions.resume
+    browser.waited("it failed again or died again") { browser.there?(".trial.failed") }
+    actions.pause
+    asks_group = lambda do |label, text, title, says, typed: false|
+      browser.waited("the group") { browser.texts("li.group .error-line").any? { |line| line.include?(text) } }
+      browser.press(label, within: group[text])
+      browser.waited(title) { browser.text("dialog h2") == title }
+      browser.type("dialog input", queue) if typed
+      browser.click("dialog [type=submit]:not([disabled])")
+      shows(says) { told }
+    end
+    asks_group["Queue up all of these", "account", "Queue up 3 ids?", "3 ids queued up."]
+    left = metrics[:morgue_length]
+    asks("Delete all", "Delete all the dead?", left == 1 ? "1 id deleted." : "#{left} ids deleted.", typed: true)
+    expect(metrics[:morgue_length]).to eq(0)
+  end
+
+  it "delete the dead of one error" do
+    live.fill(queue, dead: 3)
+    open("dead", queue: queue)
+    asks("Delete these", "Delete 3 ids?", "3 ids deleted.", typed: true)
+    expect(metrics[:morgue_length]).to eq(0)
+  end
+
+  it "pause and resume a queue, park and unpark ids, delete what is selected" do
+    live.fill(queue, later: 4)
+    open("queue", name: queue)
+    browser.press("Pause")
+    browser.waited("the question") { browser.text("dialog h2") == "Pause this queue?" }
+    expect(metrics[:paused]).to eq(0)
+    browser.click("dialog [type=submit]")
+    shows("2 shards paused.") { told }
+    expect(metrics[:paused]).to eq(2)
+    browser.press("Resume")
+    shows("2 shards resumed.") { told }
+    expect(metrics[:paused]).to eq(0)
+    browser.press("Enqueued", within: ".tabs") rescue browser.click('.tabs a[href*="enqueued"]')
+    browser.click(%(#{row("later-001")} input[type="checkbox"]))
+    browser.press("Park", within: ".chosen")
+    shows("1 id parked.") { told }
+    browser.click('.tabs a[href*="parked"]')
+    browser.press("Unpark", within: row("later-001"))
+    shows("1 id unparked.") { told }
+    expect(metrics[:parked]).to eq(0)
+    live.until_true("it runs, as it is due") { metrics[:length] == 3 }
+    browser.click('.tabs a[href*="enqueued"]')
+    %w[later-002 later-003].each { |id| browser.click(%(#{row(id)} input[type="checkbox"])) }
+    browser.press("Delete", within: ".chosen")
+    browser.waited("the question") { browser.text("dialog h2") == "Delete 2 ids?" }
+    browser.type("dialog input", queue)
+    browser.click("dialog [type=submit]:not([disabled])")
+    shows("2 ids deleted.") { told }
+    expect(metrics[:length]).to eq(1)
+  end
+
+  it "act on the page of an id" do
+    live.fill(queue, later: 1, dead: 2)
+    actions.pause
+    open("id", queue: queue, id: "later-001")
+    browser.press("Park")
+    shows("1 id parked.") { told }
+    expect(metrics[:parked]).to eq(1)
+    browser.press("Unpark")
+    shows("1 id unparked.") { told }
+    browser.press("Delete")
+    browser.waited("the question") { browser.text("dialog h2") == "Delete this id?" }
+    browser.click("dialog [type=submit]")
+    shows("1 id deleted.") { told }
+    expect(counts).to eq([0, 0, 0, 2])
+    open("id", queue: queue, id: "gone-001")
+    browser.press("Queue up")
+    shows("1 id queued up.") { told }
+    open("id", queue: queue, id: "gone-002")
+    browser.press("Delete")
+    browser.click("dialog [type=submit]")
+    shows("1 id deleted.") { told }
+    expect(counts).to eq([1, 0, 0, 0])
+  end
+
+  # ---- who may
+
+  BUTTONS = ["Perform all now", "Kill all failed", "Delete all failed", "Park", "Delete"].freeze
+
+  def buttons = browser.texts("main button").map(&:strip).uniq & [*BUTTONS, "Queue up all", "Delete all", "Queue up", "Retry one first"]
+
+  it "hide what a role may not do" do
+    live.fill(queue, later: 1, retrying: 1, dead: 1)
+    seen = lambda do |role, on|
+      browser.visit(site.page(""))
+      role ? browser.cookie("role", role) : browser.forget_cookies
+      %w[enqueued dead].flat_map do |page|
+        open(page, queue: queue, on: on)
+        browser.waited("rows") { browser.there?(row(page == "dead" ? "gone-001" : "later-001")) }
+        buttons
+      end.uniq
+    end
+    expect(seen[nil, site]).to match_array([*BUTTONS, "Queue up all", "Delete all", "Queue up", "Retry one first"])
+    expect(seen["operator", site]).to match_array(["Perform all now", "Park", "Queue up all", "Queue up", "Retry one first"])
+    expect(seen["viewer", site]).to eq([])
+    expect(browser.text("footer")).to include("Viewer").or include("viewer").or include("read")
+    expect(seen[nil, site(:read_only)]).to eq([])
+    browser.cookie("role", "nobody")
+    expect(site.get("/api/web/dashboard", Cookie: "role=nobody").status).to eq(401)
+  end
+
+  it "ask for a token, and take no other" do
+    live.fill(queue, dead: 1)
+    open("dead", queue: queue, on: site(:token))
+    browser.waited("the question") { browser.text("dialog h2") == "A token is needed" || browser.there?("dialog input[type=password]") }
+    expect(browser.page_text).not_to include("gone-001")
+    browser.type("dialog input", "wrong")
+    browser.click("dialog [type=submit]")
+    browser.waited("no") { browser.there?("dialog .bad") }
+    browser.type("dialog input", mount.token)
+    browser.click("dialog [type=submit]")
+    browser.waited("the dead") { browser.there?(row("gone-001")) }
+    browser.press("Queue up", within: row("gone-001"))
+    shows("1 id queued up.") { told }
+  end
+end

@@ -1,0 +1,245 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+
+# What the pages show and do, in a real browser, for each mount.
+each_mount "the pages" do
+  let(:queue) { House.queue }
+  let(:path) { Site.worker(queue, "") }
+
+  after { |example| expect(browser.harm).to eq([]) unless example.exception }
+
+  def figures(name = queue) = rows_of("/api/web/dashboard").fetch("queues").find { |row| row["name"] == name }
+
+  FIGURES = { "Enqueued" => "enqueued", "Fresh" => "fresh", "Retries" => "retries", "Delayed" => "delayed", "Busy" => "busy",
+              "Parked" => "parked", "Dead" => "dead", "Processed" => "processed", "Failed" => "failed" }.freeze
+
+  def shown_figures(name = queue) = FIGURES.to_h { |label, field| [field, cell(name, label).to_i] }
+
+  # Whether the block's wish is met within two seconds of now; some attempts are lost on a machine that has other things to do.
+  def within_two_seconds(attempts: 8)
+    attempts.times do |attempt|
+      begun = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      wish = yield attempt
+      browser.waited("what the store has") { wish.call }
+      return if Process.clock_gettime(Process::CLOCK_MONOTONIC) - begun < 2
+    end
+    raise "the page is never as new as two seconds"
+  end
+
+  it "LK-68 LK-A-41 show figures that follow the store within two seconds" do
+    live.fill(queue, later: 1, retrying: 2, dead: 3, running: 1, parked: 1)
+    open("")
+    within_two_seconds do |attempt|
+      live[queue].perform_async([{ id: "more-#{attempt}", payload: 1, delay: 3600 }])
+      wanted = figures.slice(*FIGURES.values)
+      expect(wanted).to include("enqueued" => 4 + attempt, "fresh" => 2 + attempt, "retries" => 2, "dead" => 3, "busy" => 1, "parked" => 1)
+      -> { shown_figures == wanted }
+    end
+    sums = rows_of("/api/v1/stats").fetch("total")
+    shows([sums["length"], sums["morgue_length"]], "the sums") do
+      %w[Enqueued Dead].map { |label| browser.value("[...document.querySelectorAll('.strip > div')].find((e) => e.innerText.startsWith(arguments[0]))?.querySelector('dd').innerText", label).to_i }
+    end
+  end
+
+  it "LK-68 follow a worker at work, and hold still when asked to" do
+    processed = -> { figures("Live").fetch("processed") }
+    pusher = Thread.new { 400.times { |number| live["Live"].perform_async([{ id: number, payload: number }]) && sleep(0.05) } }
+    open("")
+    within_two_seconds do
+      past = processed.call
+      -> { cell("Live", "Processed").to_i >= [past, 1].max }
+    end
+    browser.press("Live", within: "header")
+    see("Held")
+    held = cell("Live", "Processed")
+    live.until_true("more work") { processed.call > held.to_i + 5 }
+    expect(cell("Live", "Processed")).to eq(held)
+    browser.press("Held", within: "header")
+    browser.waited("newer figures") { cell("Live", "Processed").to_i > held.to_i }
+  ensure
+    pusher&.kill&.join
+  end
+
+  it "filter and sort the queues of the overview" do
+    live.fill(queue, dead: 1)
+    open("")
+    browser.waited("rows") { browser.there?(row(queue)) }
+    expect(ids).to eq(ids.sort_by { |name| name[/\d+/].to_i }) if ids.all?(/\AOrders \d+\z/)
+    browser.type('input[aria-label="Filter queues"]', queue.downcase)
+    shows([queue]) { ids }
+    browser.choose('select[aria-label="Which queues"]', "stopped")
+    see("No queue matches")
+    browser.press("Show all queues")
+    browser.choose('select[aria-label="Which queues"]', "dead")
+    shows(rows_of("/api/web/dashboard")["queues"].select { |row| row["dead"].positive? }.map { |row| row["name"] }.grep(String).sort) { ids.sort }
+    browser.press("Dead", within: "thead")
+    browser.waited("the order by dead") { ids.map { |name| cell(name, "Dead").to_i }.each_cons(2).all? { |a, b| a >= b } }
+  end
+
+  # ---- filters
+
+  SELECT = 'select[aria-label="Interval"]'
+
+  def bound(value)
+    browser.waited("a field") do
+      browser.value("((value) => { const e = document.querySelector('.bound input'); e.value = value; e.dispatchEvent(new Event('change')); return true })(...arguments)", value)
+    end
+  end
+
+  # As the page's field for a time wants it.
+  def local(seconds) = browser.value("((seconds) => { const d = new Date(seconds * 1000); return new Date(d - d.getTimezoneOffset() * 60000).toISOString().slice(0, 19) })(...arguments)", seconds)
+
+  def api(rest) = rows_of(path + rest).map { |record| record["id"] }
+
+  # All four intervals of an order: by its button, the choice and the value; each must show what the API's own route gives.
+  def intervals(button, route, value, given, low, high, word: "")
+    browser.press(button, within: ".filters")
+    browser.choose(SELECT, "all-asc")
+    shows(api("#{word}range_by_#{route}?min=#{low}")) { ids }
+    browser.choose(SELECT, "all-desc")
+    shows(api("#{word}rev_range_by_#{route}?min=#{low}")) { ids }
+    browser.choose(SELECT, "from-asc")
+    bound(given)
+    shows(api("#{word}range_by_#{route}?min=#{value}&max=#{high}")) { ids }
+    browser.choose(SELECT, "from-desc")
+    bound(given)
+    shows(api("#{word}rev_range_by_#{route}?min=#{low}&max=#{value}")) { ids }
+  end
+
+  it "LK-69 LK-A-41 filter what waits by id, time and retries, each in four intervals" do
+    order = [5, 2, 8, 1, 9, 3]
+    live[queue].perform_async(order.map { |n| { id: "w-#{n}", payload: n, delay: 3600 + 10 * n } })
+    live[queue].perform_async([4, 7, 6].map { |n| { id: "r-#{n}", payload: n, delay: 7200 - 10 * n, retry_count: n - 3 } })
+    expect(api("range_by_perform_in").size).to eq(9)
+    open("enqueued", queue: queue)
+    middle = rows_of("#{path}range_by_perform_in")[4]["perform_in"].ceil
+    intervals("Id", "id", Site.encode("[w-2"), "w-2", Site.encode("-"), Site.encode("+"))
+    intervals("Due", "perform_in", middle, local(middle), "-inf", "%2Binf")
+    intervals("Retries", "retry_count", 3, 3, 0, "%2Binf")
+    expect(ids).to eq(%w[r-6 r-4])
+    browser.press("Id", within: ".filters")
+    browser.type('input[name="prefix"]', "w-")
+    browser.keys("\uE007")
+    shows(order.sort.map { |n| "w-#{n}" }) { ids.sort }
+    open("queue", name: queue)
+    browser.press("Fresh", within: ".strip")
+    shows(api("range_by_perform_in").grep(/w/)) { ids }
+    expect(browser.value("document.querySelector(arguments[0]).value", SELECT)).to eq("from-desc")
+    browser.press("Queue", within: ".tabs")
+    browser.press("Retries", within: ".strip")
+    shows(%w[r-4 r-6 r-7]) { ids }
+  end
+
+  it "LK-70 filter the dead by id and time, each in four intervals" do
+    live[queue].perform_async([3, 1, 2].map { |n| { id: "d-#{n}", payload: { fail: "no #{n}" }, retry_count: 2, delay: 3600 } })
+    %w[d-2 d-3 d-1].each.with_index(1) do |id, count|
+      live[queue].perform_async([{ id: id, payload: 1, on_waiting: :replace }])
+      live.until_true("#{count} dead") { live[queue].metrics[:morgue_length] == count }
+      sleep 1.05
+    end
+    open("dead", queue: queue)
+    shows(%w[d-1 d-3 d-2]) { ids }
+    middle = rows_of("#{path}morgue_range_by_updated_at")[1]["updated_at"].floor
+    intervals("Id", "id", Site.encode("[d-2"), "d-2", Site.encode("-"), Site.encode("+"), word: "morgue_")
+    intervals("Died", "updated_at", middle, local(middle), "-inf", "%2Binf", word: "morgue_")
+  end
+
+  it "turn page by page through more than a hundred" do
+    live[queue].perform_async(Array.new(230) { |n| { id: format("p-%03d", n), payload: n, delay: 3600 + n } })
+    all = Array.new(230) { |n| format("p-%03d", n) }
+    open("enqueued", queue: queue)
+    shows(all.first(100)) { ids }
+    see("1 to 100 of 230")
+    browser.press("Next")
+    shows(all[100, 100]) { ids }
+    browser.press("Next")
+    shows(all.last(30)) { ids }
+    browser.press("Before")
+    shows(all[100, 100]) { ids }
+    browser.press("Next")
+    shows(all.last(30)) { ids }
+    browser.press("First")
+    shows(all.first(100)) { ids }
+  end
+
+  # ---- the rest
+
+  it "tell of an id why it runs or does not, and what is stored of it" do
+    live.fill(queue, later: 1, retrying: 1, dead: 1, running: 1)
+    live[queue].perform_async([{ id: "busy-001", payload: { behind: 1 }, context: "asked by Ada" }])
+    %w[later-001 failing-001 gone-001 busy-001].each do |id|
+      answer = rows_of("#{Site.queue(queue, "id")}?id=#{id}")
+      open("id", queue: queue, id: id)
+      shows(answer["text"].downcase.gsub(/\d+/, "N")) { browser.text(".sentence").to_s.downcase.delete_suffix(".").gsub(/\d+/, "N") }
+      records = %w[job behind dead].filter_map { |name| answer[name] }.select { |record| record["state"] != "unknown" }
+      texts = browser.texts(".payloads pre:not(.context)")
+      expect(texts).to eq(records.flat_map { |record| record["payloads"].map(&:first) })
+      expect(browser.text("h1")).to eq(id)
+      expect(browser.page_text).to include(answer["cli"])
+      records.each { |record| expect(browser.page_text).to include(record["error"]) if record["error"] }
+    end
+    expect(browser.page_text).to include("asked by Ada", "Behind the run")
+    open("id", queue: queue, id: "none")
+    see("Nothing is stored of it")
+  end
+
+  it "show what runs, by node and queue, and who works" do
+    live.fill(queue, running: 2)
+    open("running")
+    mine = -> { browser.texts("main tr.row").grep(/#{queue}/) }
+    browser.waited("two runs") { mine.call.size == 2 }
+    browser.press("By queue")
+    browser.waited("the group") { browser.texts("main h3").any? { |text| text.start_with?(queue) } }
+    browser.press("By node")
+    node = rows_of("/api/v1/nodes")["nodes"].first
+    browser.waited("the group") { browser.texts("main h3").any? { |text| text.start_with?(node["name"]) } }
+    browser.press("Nodes")
+    see(node["description"])
+    expect(cell(node["name"], "Shards").to_i).to eq(node["shards"])
+    open("running", queue: queue)
+    shows(%w[busy-001 busy-002]) { ids.sort }
+    open("queue", name: queue)
+    see("2 of 2 have a living owner")
+    expect(browser.texts(".tile").size).to eq(2)
+  end
+
+  it "find an id at once, and a beginning in the queue that is asked" do
+    live.fill(queue, later: 3, dead: 1)
+    live[queue].perform_async([{ id: "only in #{queue}", payload: 1, delay: 3600 }])
+    open("")
+    browser.waited("the field") { browser.there?("#search") }
+    browser.keys("/")
+    browser.type("#search", "only in #{queue}")
+    browser.keys("\uE007")
+    shows([["only in #{queue}", queue, "Delayed"]]) { browser.value("[...document.querySelectorAll('main tr.row')].map((r) => [...r.cells].map((c) => c.innerText.trim()))") }
+    open("search", q: "later-", queue: queue)
+    shows(%w[later-001 later-002 later-003]) { browser.texts(".ids li") }
+    open("search", q: "there is none of this")
+    see("Nothing is stored") if browser.waited("an answer") { browser.there?(".empty") }
+  end
+
+  it "draw the history that the API has" do
+    open("queue", name: "Live")
+    browser.press("15 min")
+    browser.waited("lines") { browser.value("[...document.querySelectorAll('path.line')].some((e) => e.getAttribute('d'))") }
+    expect(rows_of("/api/v1/history?queue=Live&span=15m")["points"].compact).not_to be_empty
+    %w[1\ h 1\ d 7\ d Live].each { |span| browser.press(span, within: ".choice") }
+  end
+
+  it "say so when there is no such page, queue or Redis answer, and go on afterwards" do
+    open("nonsense/page")
+    see("There is no such page")
+    open("queue", name: "no such queue")
+    see("Nothing of that name")
+    open("")
+    browser.waited("rows") { browser.there?("tr.row") }
+    Process.kill(:STOP, live.redis.pid)
+    begin
+      browser.waited("the failure") { browser.there?(".banner") || browser.there?(".pulse.lost") }
+    ensure
+      Process.kill(:CONT, live.redis.pid)
+    end
+    browser.waited("the end of it") { !browser.there?(".banner") && !browser.there?(".pulse.lost") }
+  end
+end

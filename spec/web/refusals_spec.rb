@@ -1,0 +1,139 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+
+# What is refused, on each mount, by every route that changes anything, as the router lists them.
+each_mount "refused" do
+  ROUTES = Seriatim.module_eval { const_get(:Native) }.web_routes.map { |method, pattern, role, mutates| { method: method, pattern: pattern, role: role, mutates: mutates } }
+  CHANGES = ROUTES.select { |route| route[:mutates] }
+  FINGERPRINT = "0123456789abcdef"
+
+  let(:queue) { House.queue }
+  let(:live) { @quiet ||= QuietHouse.live }
+
+  # A store in which nobody works, so that all of it can be compared; with a mount of each kind.
+  module QuietHouse
+    NAME = "Orders"
+
+    class << self
+      def live
+        @live ||= Live.new([NAME]).tap do |live|
+          live.fill(NAME, later: 2, retrying: 2, dead: 2, parked: 1)
+          live.stop_worker
+        end
+      end
+
+      def mount(name) = (@mounts ||= {})[name] ||= House::MOUNTS.fetch(name).new(live.redis)
+      def close = [*@mounts&.values, @live].compact.each(&:close)
+    end
+  end
+
+  RSpec.configure { |config| config.after(:suite) { QuietHouse.close } }
+
+  def mount = QuietHouse.mount(self.class.metadata.fetch(:mount))
+  def path(route) = route[:pattern].sub(/:(worker|queue)\b/, QuietHouse::NAME).sub(":fingerprint", FINGERPRINT)
+  def body = JSON.generate(ids: %w[later-001 gone-001])
+
+  # Each of these requests to each route is answered so, and nothing changes.
+  def refuse(status, on: site, method: "POST", routes: CHANGES, text: body, **headers)
+    fields = { **Site::CHANGE, "Content-Type" => "application/json", **headers.transform_keys { |name| name.to_s.tr("_", "-") } }.compact
+    before = live.digest
+    answers = routes.map { |route| [path(route), on.ask(method, path(route), headers: fields, body: method == "GET" ? nil : text).status] }
+    expect(answers).to eq(routes.map { |route| [path(route), status] })
+    expect(live.digest).to eq(before)
+  end
+
+  it "D5 a GET, a HEAD and every other method" do
+    refuse(405, method: "GET")
+    refuse(405, method: "HEAD")
+    %w[PUT PATCH DELETE].each { |method| refuse(405, method: method) }
+  end
+
+  it "D5 a page of another site" do
+    %w[cross-site same-site none evil].each { |word| refuse(403, "Sec-Fetch-Site" => word) }
+    ["https://evil.example", "null", "http://127.0.0.1.evil.example", site.origin.sub("http", "https"), "#{site.origin}.evil.example", "#{site.origin}0", nil].each do |origin|
+      refuse(403, "Sec-Fetch-Site" => nil, "Origin" => origin)
+    end
+    refuse(403, "Sec-Fetch-Site" => "cross-site", "Origin" => site.origin)
+  end
+
+  it "D5 what a form can send" do
+    ["application/x-www-form-urlencoded", "multipart/form-data", "text/plain", "application/jsonp", nil].each { |type| refuse(403, "Content-Type" => type) }
+  end
+
+  it "D2 whoever is nobody, or too little" do
+    refuse(401, Cookie: "role=nobody")
+    refuse(403, Cookie: "role=viewer")
+    refuse(403, Cookie: "role=operator", routes: CHANGES.select { |route| route[:role] == 3 })
+    expect(CHANGES.select { |route| route[:role] == 2 }).not_to be_empty
+  end
+
+  it "D2 a missing or wrong token, and anything where it is read-only" do
+    [nil, "Bearer", "Bearer wrong", "Bearer #{mount.token} ", "Bearer #{mount.token}x", "Basic #{mount.token}", mount.token].each do |words|
+      next if words&.end_with?(" ")
+
+      refuse(401, on: site(:token), Authorization: words)
+    end
+    refuse(403, on: site(:read_only))
+    (ROUTES - CHANGES).each do |route|
+      expect([route, site(:token).get(path(route)).status]).to eq([route, route[:pattern] == "/livez" ? 200 : 401])
+    end
+  end
+
+  it "D6 another Host, whose name leads here" do
+    refuse(403, Host: "evil.example")
+    ["evil.example", "evil.example:#{site.port}", "127.0.0.1.evil.example", "localhost@evil.example"].each do |host|
+      (ROUTES - CHANGES).reject { |route| route[:pattern] == "/livez" }.each do |route|
+        expect([host, path(route), site.get(path(route), Host: host).status]).to match([host, path(route), 400..403])
+      end
+    end
+    expect(site.get("/api/v1/stats")["access-control-allow-origin"]).to be_nil
+  end
+
+  it "D7 paths out of the table of files" do
+    version = site.get("/").body[%r{assets/([^/"]+)/}, 1]
+    ["../../../../etc/passwd", "..%2f..%2fetc/passwd", "%2e%2e/%2e%2e/etc/passwd", "..\\..\\etc\\passwd", "app.js%00.css", "/etc/passwd", "%c0%ae%c0%ae/etc/passwd", ".", ".."].each do |name|
+      answer = site.get("/assets/#{version}/#{name}")
+      expect([name, answer.body.include?("root:")]).to eq([name, false])
+      expect([name, answer.status]).to match([name, 200..499])
+      expect(answer.body).to include("<!doctype html>") if answer.status == 200
+    end
+  end
+
+  it "D8 texts that would be commands, as texts" do
+    before = live.digest
+    evil = "x\r\n*1\r\n$8\r\nFLUSHALL\r\n"
+    [evil, "+", "-", "(", "[", "\0", "\e[31m"].each do |text|
+      word = Site.encode(text)
+      worker = Site.worker(QuietHouse::NAME, "")
+      paths = ["#{worker}range_by_id?min=#{word}", "#{worker}range_by_perform_in?max=#{word}", "#{Site.queue(QuietHouse::NAME, "records")}?cursor=#{word}",
+               "#{Site.queue(QuietHouse::NAME, "records")}?by=id&prefix=#{word}&from=#{word}", "#{Site.queue(QuietHouse::NAME, "id")}?id=#{word}",
+               "/api/v1/search?q=#{word}", "/api/v1/history?queue=#{word}", Site.queue(text), Site.worker(text, "range_by_id")]
+      paths.each { |path| expect([path, site.get(path).status]).to match([path, (200..499)]) }
+      expect(site.post("#{worker}delete", { ids: [text.delete("\0")] }).status).to eq(200) unless text == "\0"
+    end
+    expect(live.digest).to eq(before)
+  end
+
+  it "D9 bodies, pages and counts beyond their bounds" do
+    refuse(413, text: "{\"ids\":[\"#{"x" * 1_100_000}\"]}", routes: CHANGES.first(2))
+    refuse(400, text: JSON.generate(ids: Array.new(1001, &:to_s)), routes: CHANGES.select { |route| route[:pattern].end_with?("/delete") }.first(1))
+    expect(site.get("#{Site.queue(QuietHouse::NAME, "records")}?limit=101").status).to eq(400)
+    expect(site.get("/api/v1/running?limit=1001").status).to eq(400)
+  end
+
+  it "D10 D11 by an answer that shows, keeps and leads nowhere" do
+    ["/", "/api/v1/stats", "/api/nothing", "/queue?name=x", Site.worker("none", "pause"), "/assets/x/y"].each do |path|
+      answer = site.get(path)
+      expect([path, answer["x-frame-options"], answer["x-content-type-options"], answer["referrer-policy"]]).to eq([path, "DENY", "nosniff", "no-referrer"])
+      expect(answer["content-security-policy"]).to eq("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " \
+                                                      "base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+      expect([path, answer["cache-control"]]).to eq([path, "no-store"])
+      expect(answer["set-cookie"]).to be_nil
+    end
+    ["//evil.example", "/\\evil.example", "/%0d%0aSet-Cookie:a=b", "/?x=%0d%0aLocation:evil"].each do |path|
+      answer = site.get(path)
+      expect([path, answer["location"].to_s.include?("evil"), answer["set-cookie"]]).to eq([path, false, nil])
+    end
+  end
+end

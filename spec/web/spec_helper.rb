@@ -1,0 +1,75 @@
+# frozen_string_literal: true
+
+# What every spec of the dashboard begins with: a live store with a worker at work, a browser, and the four mounts.
+require "timeout"
+require "seriatim"
+require_relative "kit/browser"
+require_relative "kit/hostile"
+require_relative "kit/live"
+require_relative "kit/mounts"
+require_relative "kit/site"
+
+# Made when they are needed, for all examples of a process.
+module House
+  QUEUES = Array.new(60) { |number| format("Orders %02d", number + 1) }.freeze
+  MOUNTS = Mounts::ALL.slice(*ENV.fetch("MOUNTS", Mounts::ALL.keys.join(",")).split(","))
+
+  class << self
+    def live = @live ||= Live.new([*QUEUES, "Live", *Hostile::QUEUES])
+    def browser = @browser ||= Browser.new
+    def mount(name) = (@mounts ||= {})[name] ||= MOUNTS.fetch(name).new(live.redis)
+
+    # One that no other example has used.
+    def queue = (@free ||= QUEUES.dup).shift or raise "no more queues"
+
+    def close
+      [@browser, *@mounts&.values, @live].compact.each(&:close)
+    end
+  end
+end
+
+# The examples' words. `site` is where the dashboard of the mount that the group is about stands.
+module Reading
+  def live = House.live
+  def browser = House.browser
+  def mount = House.mount(self.class.metadata.fetch(:mount))
+  def site(kind = :open) = mount.site(kind)
+
+  def open(page, on: site, **parameters) = browser.visit(on.page(page, **parameters))
+
+  # The ids in the page's table, in their order.
+  def ids = browser.value("[...document.querySelectorAll('main tr.row')].map((row) => row.dataset.key.slice(1))")
+
+  def row(key) = %(tr[data-key="t#{key}"])
+  def cell(key, label) = browser.text(%(#{row(key)} td[data-label="#{label}"]))
+  def told = browser.text(".toast p")
+  def see(text, seconds: 60) = browser.waited(text.inspect, seconds: seconds) { browser.page_text.include?(text) }
+
+  # The page shows what the block wants, soon.
+  def shows(expected, what = "the same")
+    seen = nil
+    browser.waited(what) { (seen = yield) == expected }
+  rescue RuntimeError => e
+    raise e unless seen
+
+    expect(seen).to eq(expected)
+    raise e
+  end
+
+  def rows_of(path) = site.get(path).json
+end
+
+RSpec.configure do |config|
+  config.disable_monkey_patching!
+  config.example_status_persistence_file_path = nil
+  config.order = :defined
+  config.fail_fast = 3
+  config.include Reading
+  config.around { |example| Timeout.timeout(example.metadata.fetch(:limit, 240)) { example.run } }
+  config.after(:suite) { House.close }
+end
+
+# A group for each mount.
+def each_mount(text, &block)
+  House::MOUNTS.each_key { |name| RSpec.describe("#{text}, #{name}", mount: name, &block) }
+end
