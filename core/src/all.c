@@ -72,6 +72,8 @@
 #include "web_records.c"
 #include "web_errors.c"
 #include "web_pages.c"
+#include "web_ages.c"
+#include "web_bytes.c"
 #include "web_running.c"
 #include "web_search.c"
 #include "web_history.c"

@@ -41,6 +41,8 @@ const srt_web_handler srt_web_handlers[] = {
     WEB_ROUTE(records, 0, 0),
     WEB_ROUTE(id, 0, 0),
     WEB_ROUTE(hottest, 0, 0),
+    WEB_ROUTE(ages, 0, 0),
+    WEB_ROUTE(bytes, 0, 0),
     WEB_ROUTE(errors, 0, 0),
     WEB_ROUTE(group, SERIATIM_MORGUE_QUEUE_UP, 0),
     WEB_ROUTE(group, SERIATIM_MORGUE_DELETE, 0),

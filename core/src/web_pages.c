@@ -47,6 +47,12 @@ void srt_web_queue_write(seriatim_client *c, srt_web *w, srt_web_out *out)
     srt_json_begin_object(&out->json);
     srt_web_text(out, "name", w->worker.data, w->worker.len);
     srt_web_double(out, "now", (double)w->now_us / 1e6);
+    srt_web_key(out, "settings");
+    srt_json_begin_object(&out->json);
+    srt_web_int(out, "generation", row->generation);
+    srt_web_int(out, "paused", row->total.paused);
+    srt_web_int(out, "shards", row->shards_count);
+    srt_json_end_object(&out->json);
     srt_web_key(out, "shards");
     srt_json_begin_array(&out->json);
     for (i = 0; i < row->shards_count && row->shards; i++)

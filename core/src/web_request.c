@@ -48,6 +48,8 @@ const seriatim_web_route srt_web_route_table[] = {
     ROUTE_READ("/api/v1/queues/:queue/records"),
     ROUTE_READ("/api/v1/queues/:queue/id"),
     ROUTE_READ("/api/v1/queues/:queue/hottest"),
+    ROUTE_READ("/api/v1/queues/:queue/ages"),
+    ROUTE_READ("/api/v1/queues/:queue/bytes"),
     ROUTE_READ("/api/v1/queues/:queue/errors"),
     {"POST", "/api/v1/queues/:queue/errors/:fingerprint/queue_up", SERIATIM_WEB_OPERATOR, 1},
     {"POST", "/api/v1/queues/:queue/errors/:fingerprint/delete", SERIATIM_WEB_ADMIN, 1},

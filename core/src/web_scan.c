@@ -176,7 +176,9 @@ static int scan_send(seriatim_client *c, srt_queue *queue)
     s->began_us = s->slices = 0;
     s->over = 0;
     scan->total = scan->looked = 0;
-    scan->groups = NULL;
+    scan->groups = scan->kept;
+    if (scan->kept)
+        memset(scan->kept, 0, scan->kept_size);
     scan->full = scan->complete = 0;
     scan->first_position = scan->position = scan->asked_position;
     snprintf(scan->cursor, sizeof scan->cursor, "%s", scan->asked_cursor);

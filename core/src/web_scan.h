@@ -22,6 +22,8 @@ struct srt_web_scan {
     int (*take)(srt_web *w, srt_web_scan *scan, const srt_token *id, int64_t number, const srt_token *text);
     int full;
     void *groups;          /* of take */
+    void *kept;            /* in its place from the start, then: zeroed when the reading begins */
+    size_t kept_size;
 
     unsigned position, asked_position, first_position;
     char cursor[24], asked_cursor[24];

@@ -237,9 +237,10 @@ static const char *const web_reads[] = {
     "/api/web/Q/range_by_id?min=-&max=%2B", "/api/web/Q/morgue_range_by_updated_at", "/api/web/Q/range_by_id?min=x", "/api/v1/queues/Q",
     "/api/v1/queues/None", "/api/v1/queues/Q/records?part=waiting&limit=2", "/api/v1/queues/Q/records?by=time&limit=2&cursor=000000000000000061",
     "/api/v1/queues/Q/records?part=retrying&by=time&limit=1", "/api/v1/queues/Q/records?cursor=0.0.0.1.000000000000000061",
-    "/api/v1/queues/Q/id?id=a", "/api/v1/queues/Q/hottest", "/api/v1/queues/Q/errors?part=retrying", "/api/v1/running", "/api/v1/nodes",
+    "/api/v1/queues/Q/id?id=a", "/api/v1/queues/Q/hottest", "/api/v1/queues/Q/ages", "/api/v1/queues/Q/bytes", "/api/v1/queues/Q/errors?part=retrying", "/api/v1/running", "/api/v1/nodes",
     "/api/v1/search?q=a", "/api/v1/search?q=a&queue=Q&prefix=1", "/api/v1/history?span=1h", "/api/v1/history?queue=Q"};
-static const char *const web_writes[] = {"/api/web/Q/park", "/api/web/Q/unpark", "/api/v1/queues/Q/errors/0123456789abcdef/queue_up"};
+static const char *const web_writes[] = {"/api/web/Q/park", "/api/web/Q/unpark", "/api/v1/queues/Q/errors/0123456789abcdef/queue_up",
+                                         "/api/web/Q/unpark_all", "/api/web/Q/perform_now"};
 
 #define WEB_READS (int)(sizeof web_reads / sizeof *web_reads)
 #define WEB_WRITES (int)(sizeof web_writes / sizeof *web_writes)
@@ -277,7 +278,7 @@ static int browse(seriatim_link *link, int number)
     request.query = text_of(question ? question + 1 : NULL);
     request.sec_fetch_site = text_of("same-origin");
     request.content_type = text_of("application/json");
-    request.body = text_of(number == WEB_READS ? "{\"ids\":[\"a\",7,{\"base64\":\"Yg==\"}]}" : number == WEB_READS + 1 ? "{\"ids\":[\"a\"]}" : NULL);
+    request.body = text_of(number == WEB_READS ? "{\"ids\":[\"a\",7,{\"base64\":\"Yg==\"}]}" : number == WEB_READS + 1 || number == WEB_READS + 4 ? "{\"ids\":[\"a\"]}" : NULL);
     status = seriatim_web_begin(seriatim_link_client(link), &settings, &request);
     if (status == SERIATIM_OK)
         status = drive(link);

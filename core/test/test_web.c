@@ -444,6 +444,55 @@ static void test_actions(void **state)
     assert_int_equal(ask("POST", "/api/web/Q/park", "{\"other\":1}"), 400);
 }
 
+/* Chosen ids, all that is parked, and the id page's buttons: retry now and delete. */
+static void test_actions_on_an_id(void **state)
+{
+    (void)state;
+    open_browser();
+    push_text("Q", "1", "a", 1000);
+    push_text("Q", "2", "b", 1000);
+    get("/api/v1/queues/Q/id?id=1");
+    shows("\"state\":\"delayed\"");
+    assert_int_equal(ask("POST", "/api/web/Q/perform_now", "{\"ids\":[\"1\",\"none\"]}"), 200);
+    assert_string_equal(browser.text, "{\"count\":1}");
+    get("/api/v1/queues/Q/id?id=1");
+    shows("\"state\":\"waiting\"");
+    get("/api/v1/queues/Q/id?id=2");
+    shows("\"state\":\"delayed\"");
+    assert_int_equal(ask("POST", "/api/web/Q/delete", "{\"ids\":[\"2\"]}"), 200);
+    assert_string_equal(browser.text, "{\"count\":1}");
+    get("/api/v1/queues/Q/id?id=2");
+    shows("\"job\":null");
+    assert_int_equal(ask("POST", "/api/web/Q/park", "{\"ids\":[\"1\"]}"), 200);
+    get("/api/v1/queues/Q/id?id=1");
+    shows("\"state\":\"parked\"");
+    assert_int_equal(ask("POST", "/api/web/Q/unpark_all", "{\"ids\":[\"1\"]}"), 400);
+    assert_int_equal(ask("POST", "/api/web/Q/perform_now", "{}"), 400);
+    assert_int_equal(ask("POST", "/api/web/Q/unpark_all", "{}"), 200);
+    assert_string_equal(browser.text, "{\"count\":1}");
+    get("/api/v1/queues/Q/id?id=1");
+    shows("\"state\":\"waiting\"");
+}
+
+static void test_ages_bytes_and_settings(void **state)
+{
+    (void)state;
+    open_browser();
+    push_text("Q", "late", "a", 0);
+    push_text("Q", "later", "a", 1000);
+    REDIS("SET unrelated x");
+    pause_ms(1100);
+    get("/api/v1/queues/Q/ages");
+    shows("{\"ages\":[{\"count\":1,\"from\":null,\"to\":0},{\"count\":0,\"from\":0,\"to\":1},");
+    shows("{\"count\":0,\"from\":604800,\"to\":null}],\"cursor\":null,\"of\":2,\"seen\":2}");
+    get("/api/v1/queues/Q/bytes");
+    shows("{\"bytes\":");
+    shows("\"exact\":true}");
+    assert_true(strtol(strchr(browser.text, ':') + 1, NULL, 10) > 200);
+    get("/api/v1/queues/Q");
+    shows("\"settings\":{\"generation\":1,\"paused\":0,\"shards\":2}");
+}
+
 /* What the host's own workers say makes no queue: only a push does. */
 static void test_looking_makes_no_queue(void **state)
 {
@@ -533,6 +582,120 @@ static void stop_worker(worker *w)
     }
     assert_true(seriatim_runner_stopped(w->runner));
     seriatim_runner_free(w->runner);
+}
+
+/* ---- What is kept from look to look ---------------------------------------------------------- */
+
+/* How often Redis has run scripts. */
+static long scripts_run(void)
+{
+    redisReply *reply = redis("INFO commandstats");
+    const char *at = strstr(reply->str, "cmdstat_evalsha:calls=");
+    long calls = at ? strtol(at + strlen("cmdstat_evalsha:calls="), NULL, 10) : 0;
+    freeReplyObject(reply);
+    return calls;
+}
+
+/* The dashboard of a browser that has looked before shows what one that comes for the first time is shown. */
+static void looks_alike(const char *what)
+{
+    static char old[sizeof browser.text];
+    struct browser kept;
+    char *first, *second;
+    get("/metrics");
+    memcpy(old, browser.text, sizeof old);
+    kept = browser;
+    assert_int_equal(seriatim_link_new(NULL, server.url, &browser.link, NULL), SERIATIM_OK);
+    browser.client = seriatim_link_client(browser.link);
+    get("/metrics");
+    seriatim_link_free(browser.link);
+    browser.link = kept.link;
+    browser.client = kept.client;
+    first = strstr(old, "# HELP seriatim_lag_seconds"); /* lags differ by the moment between */
+    second = strstr(browser.text, "# HELP seriatim_lag_seconds");
+    assert_true(first && second);
+    *first = *second = '\0';
+    if (strcmp(old, browser.text) != 0)
+        fail_msg("after %s: %s\nis shown as: %s", what, browser.text, old);
+    first = strstr(first + 1, "# HELP");
+    second = strstr(second + 1, "# HELP");
+    assert_true(first && second);
+}
+
+static void acts(const char *action, const char *body)
+{
+    char path[100];
+    snprintf(path, sizeof path, "/api/web/Q/%s", action);
+    if (ask("POST", path, body) != 200 || strcmp(browser.text, "{\"count\":0}") == 0)
+        fail_msg("%s: %s", action, browser.text);
+    looks_alike(action);
+}
+
+static void test_what_is_kept_is_true(void **state)
+{
+    worker w;
+    int i;
+    (void)state;
+    open_browser();
+    for (i = 0; i < 12; i++) {
+        char id[8];
+        snprintf(id, sizeof id, "%d", i);
+        push_text("Q", id, "x", 0);
+    }
+    w = start_worker("Q", 5);
+    for (i = 0; i < 6; i++)
+        fail_one(&w, "a failure", 1000);
+    looks_alike("failures");
+    stop_worker(&w);
+    looks_alike("a stop");
+    w = start_worker("Q", 0);
+    for (i = 0; i < 4; i++)
+        fail_one(&w, "a death", 0);
+    stop_worker(&w);
+    push_text("Q", "due soon", "x", 1.5);
+    looks_alike("deaths");
+    acts("park", "{\"ids\":[\"10\",\"11\",\"due soon\",\"1\",\"2\",\"3\"]}");
+    acts("unpark", "{\"ids\":[\"10\",\"11\",\"1\"]}");
+    acts("unpark_all", "{}");
+    acts("morgue_queue_up_all_jobs", "{}");
+    acts("pause", "{}");
+    acts("resume", "{}");
+    w = start_worker("Q", 5);
+    for (i = 0; i < 6; i++)
+        fail_one(&w, "a failure", 1000);
+    stop_worker(&w);
+    acts("perform_all_jobs_now", "{}");
+    acts("kill_all_failed_jobs", "{}");
+    acts("morgue_delete_all_jobs", "{}");
+    acts("delete", "{\"ids\":[\"0\",\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\",\"10\",\"11\",\"due soon\"]}");
+    push_text("Q", "soon", "x", 0.3);
+    push_text("Q", "late", "x", 1000);
+    get("/api/web/dashboard");
+    shows("\"delayed\":2,");
+    pause_ms(400);
+    get("/api/web/dashboard");
+    shows("\"delayed\":1,");
+    looks_alike("a time that has come");
+}
+
+static void test_what_did_not_change_is_not_read(void **state)
+{
+    long before;
+    (void)state;
+    open_browser();
+    fill();
+    push_text("Other", "1", "x", 0);
+    get("/api/web/dashboard");
+    before = scripts_run();
+    get("/api/web/dashboard");
+    get("/api/v1/stats");
+    get("/metrics");
+    assert_int_equal(scripts_run() - before, 3); /* the nodes, each time */
+    push_text("Other", "2", "x", 0);
+    before = scripts_run();
+    get("/api/web/dashboard");
+    shows("\"delayed\":0,\"enqueued\":2,");
+    assert_int_equal(scripts_run() - before, 2);
 }
 
 /* ---- Pages --------------------------------------------------------------------------------- */
@@ -713,10 +876,10 @@ static void test_bad_questions(void **state)
         "/api/v1/queues/Q/records?cursor=0.0.0.1.zz", "/api/v1/queues/Q/records?by=time&cursor=00", "/api/v1/queues/Q/records?by=time&from=x",
         "/api/v1/queues/Q/records?by=time&prefix=1", "/api/v1/queues/Q/records?part=dead&by=retry_count",
         "/api/v1/queues/Q/records?by=time&cursor=ffffffffffffffff", "/api/v1/queues/Q/id", "/api/v1/queues/Q/id?id=",
-        "/api/v1/queues/Q/errors?part=waiting", "/api/v1/queues/Q/errors?cursor=;", "/api/v1/queues/Q/hottest?cursor=0.x.0",
+        "/api/v1/queues/Q/errors?part=waiting", "/api/v1/queues/Q/errors?cursor=;", "/api/v1/queues/Q/hottest?cursor=0.x.0", "/api/v1/queues/Q/ages?cursor=0.x.0",
         "/api/v1/search", "/api/v1/search?q=a&prefix=1", "/api/v1/history?span=2h", "/api/v1/running?limit=1001"};
     static const char *const absent[] = {"/api/v1/queues/None", "/api/v1/queues/None/records", "/api/v1/queues/None/id?id=1",
-                                         "/api/v1/queues/None/hottest", "/api/v1/queues/None/errors", "/api/v1/history?queue=None",
+                                         "/api/v1/queues/None/hottest", "/api/v1/queues/None/ages", "/api/v1/queues/None/bytes", "/api/v1/queues/None/errors", "/api/v1/history?queue=None",
                                          "/api/v1/search?q=a&prefix=1&queue=None", "/api/v1/queues/%00", "/api/v1/queues/Q/none"};
     size_t i;
     (void)state;
@@ -942,6 +1105,59 @@ static void test_history_is_bounded(void **state)
     shows("null,[1,0,0,0]]");
 }
 
+/* Steps 0 to 3 before now of a ring, by its field: rates of a step, summed where steps are merged; of lags the largest. */
+static void write_ring(const char *field, int64_t step)
+{
+    redisReply *reply = redis("TIME");
+    char ring[8 + 16 * 4];
+    double last = (double)(strtoll(reply->element[0]->str, NULL, 10) / step);
+    uint32_t i;
+    freeReplyObject(reply);
+    memcpy(ring, &last, 8);
+    for (i = 0; i < 4; i++) {
+        uint32_t counts[3];
+        float lag = (float)(i == 2 ? 90 : 10);
+        counts[0] = 1000 + i;
+        counts[1] = 10 + i;
+        counts[2] = 100000 + i;
+        memcpy(ring + 8 + 16 * i, counts, 12);
+        memcpy(ring + 8 + 16 * i + 12, &lag, 4);
+    }
+    REDIS("HSET seriatim:{Q}:history %s %b", field, ring, sizeof ring);
+}
+
+/* Steps are merged by adding what came in them: no span shows more or less than came, and none adds lags up. */
+static void test_history_merges(void **state)
+{
+    static const struct {
+        const char *span, *field;
+        int64_t step;
+        int points; /* that four steps fall into, at least */
+    } spans[] = {{"15m", "10", 10, 4}, {"1h", "10", 10, 2}, {"1d", "300", 300, 4}, {"7d", "3600", 3600, 4}};
+    char path[100];
+    size_t i;
+    (void)state;
+    open_browser();
+    fill();
+    for (i = 0; i < 4; i++) {
+        char *at;
+        int points = 0;
+        double largest = 0;
+        write_ring(spans[i].field, spans[i].step);
+        snprintf(path, sizeof path, "/api/v1/history?queue=Q&span=%s", spans[i].span);
+        get(path);
+        assert_int_equal((int)sum_of(0), 4006);
+        assert_int_equal((int)sum_of(1), 46);
+        assert_int_equal((int)sum_of(2), 400006);
+        for (at = strchr(strchr(browser.text, '[') + 1, '['); at; at = strchr(at + 1, '['), points++) {
+            double lag = strtod(strchr(strchr(strchr(at, ',') + 1, ',') + 1, ',') + 1, NULL);
+            largest = lag > largest ? lag : largest;
+        }
+        assert_int_equal((int)largest, 90);
+        assert_true(points >= spans[i].points && points <= 4);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -954,7 +1170,11 @@ int main(void)
         cmocka_unit_test(test_no_other_file),
         cmocka_unit_test(test_redirect),
         cmocka_unit_test(test_actions),
+        cmocka_unit_test(test_actions_on_an_id),
+        cmocka_unit_test(test_ages_bytes_and_settings),
         cmocka_unit_test(test_looking_makes_no_queue),
+        cmocka_unit_test(test_what_is_kept_is_true),
+        cmocka_unit_test(test_what_did_not_change_is_not_read),
         cmocka_unit_test(test_a_queue_that_works),
         cmocka_unit_test(test_errors_by_group),
         cmocka_unit_test(test_pages_of_records),
@@ -965,6 +1185,7 @@ int main(void)
         cmocka_unit_test(test_redis_is_gone),
         cmocka_unit_test(test_history),
         cmocka_unit_test(test_history_is_bounded),
+        cmocka_unit_test(test_history_merges),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }
