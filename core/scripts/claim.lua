@@ -14,7 +14,7 @@ local limit, doubt, ttr = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
 if lease ~= tonumber(ARGV[2]) then return error_reply('STALE ' .. owner) end
 
 local BYTES, PAYLOADS, SLICE = 1048576, 1000, 64
-local given, given_records, mode, spills, whole = {}, {}, 'n', false, false
+local given, given_records, packed, mode, spills, whole = {}, {}, nil, 'n', false, false
 local function give(id, record)
   given[#given + 1], given_records[#given_records + 1] = id, record
 end
@@ -41,22 +41,22 @@ local function answer(more)
   save()
   local out = {format('%.0f', now), format('%.0f', claimed), format('%.0f', soon), format('%.0f', unproven),
     format('%.0f', suspect), paused and 1 or 0, mode, whole and 1 or 0, format('%.0f', pushed)}
-  if given[1] then out[10], out[11] = cmsgpack.pack(given), cmsgpack.pack(given_records) end
+  if given[1] then out[10], out[11] = packed or cmsgpack.pack(given), cmsgpack.pack(given_records) end
   return out
 end
 
 -- All runs of a claim have one mode.
 local function claim_again()
   local fence = format('%.0f', claimed)
-  local packed = call('HGET', CLAIMS, fence)
-  local found, runs = packed and ids_of(packed) or {}, packed and {} or call('HGETALL', RUNNING)
+  local noted = call('HGET', CLAIMS, fence)
+  local found, runs = noted and ids_of(noted) or {}, noted and {} or call('HGETALL', RUNNING)
   for i = 1, #runs, 2 do
     if sub(runs[i + 1], 3) == fence then
       mode = sub(runs[i + 1], 2, 2)
       found[#found + 1] = runs[i]
     end
   end
-  whole = packed and true or false
+  whole = noted and true or false
   for i = 1, #found do
     local record = call('HGET', JOBS, found[i])
     if record then give(found[i], record) end
@@ -96,7 +96,8 @@ local function run_all()
   local fence = format('%.0f', claimed)
   whole = mode == 'n' and ttr == 0 and not spills
   if whole then
-    call('HSET', CLAIMS, fence, cmsgpack.pack(given))
+    packed = cmsgpack.pack(given)
+    call('HSET', CLAIMS, fence, packed)
     held = held + #given
     return
   end
@@ -159,16 +160,17 @@ local function slice_length() return bytes < #given * 1024 and 1000 or SLICE end
 
 -- The common case: nothing else is due, and no entry of ready runs. Returns how many entries were looked at.
 local function take_ready()
-  local from = 0
+  local from, n = 0, 0
   while from < #ready and not is_full() do
     local records = call('HMGET', JOBS, unpack(ready, from + 1, min(from + slice_length(), #ready)))
     for k = 1, #records do
       local record = records[k]
       local kind = record and byte(record)
       if kind == 0 then
-        payloads, bytes = payloads + 1, bytes + #record
-        give(ready[from + k], record)
+        n, payloads, bytes = n + 1, payloads + 1, bytes + #record
+        given[n], given_records[n] = ready[from + k], record
       elseif kind and kind % 4 == 0 then
+        n = n + 1
         take(ready[from + k], record, kind)
       end
       if payloads >= PAYLOADS or bytes >= BYTES then return from + k end

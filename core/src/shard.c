@@ -6,8 +6,8 @@
 
 #define SHARD_MAX_CLAIM 1000   /* ids a script call */
 #define SHARD_FLUSH_MS 5       /* while more is ready, a finished id waits this long for others to settle with */
-#define SHARD_HOLD_MS 25       /* and as long for the others of its claim, to be settled in one word */
-#define SHARD_WINDOW_MS 20
+#define SHARD_HOLD_MS 35       /* and as long for the others of its claim, to be settled in one word */
+#define SHARD_WINDOW_MS 30
 #define SHARD_SLICE_PAUSE_MS 2 /* between slices of an id that has more than so many payloads: others want Redis, too */
 #define SHARD_MANY_PAYLOADS 2000
 #define SHARD_RETRY_MS 100     /* after a request could not be made */
