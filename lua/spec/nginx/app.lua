@@ -95,7 +95,9 @@ function app.answer()
   said(app.push())
 end
 
-local KEYS = { "state", "jobs", "ready", "due", "running", "next", "retry", "dead", "died", "parked", "unproven", "suspect", "overrun", "claims" }
+local KEYS = {
+  "state", "jobs", "ready", "due", "running", "next", "retry", "dead", "died", "parked", "unproven", "suspect", "overrun", "claims",
+}
 local clients = {} -- those that are idle; as in resty.seriatim, each has an identity and counts its pushes
 
 ---What perform_async sends, by Debian's lua-resty-redis: the yardstick of the load. ?sha= is that of the script.
