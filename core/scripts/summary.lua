@@ -27,6 +27,7 @@ local soon = 9e15
 local function head(kind)
   local found = call('ZRANGE', prefix .. kind, 0, 0, 'WITHSCORES')
   if found[1] then soon = min(soon, tonumber(found[2])) end
+  return tonumber(found[2])
 end
 
 -- The head of the ready list is nearly sorted, and its entries may be stale.
@@ -65,18 +66,22 @@ local function failed_later()
 end
 
 local delayed, change = 0, 9e15
-local function count_delayed()
-  delayed = call('ZCOUNT', DUE, later, '+inf')
-  if delayed == 0 then return end
-  change = tonumber(call('ZRANGEBYSCORE', DUE, later, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
+local function count_delayed(first)
+  if not first then return end
+  if first > now then
+    delayed, change = call('ZCARD', DUE), first
+  else
+    delayed = call('ZCOUNT', DUE, later, '+inf')
+    if delayed == 0 then return end
+    change = tonumber(call('ZRANGEBYSCORE', DUE, later, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
+  end
   if retries > 0 then delayed = math.max(0, delayed - failed_later()) end
 end
 
 if jobs > busy + parked then
-  head('due')
+  count_delayed(head('due'))
   if flags % 4 >= 2 then head('unproven') head('suspect') end
   ready_head()
-  count_delayed()
 end
 
 return {now, jobs - busy - parked + behind, retries, busy, parked, call('HLEN', prefix .. 'dead'), delayed,

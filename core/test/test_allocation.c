@@ -511,7 +511,7 @@ static int is_called(const char *source, const char *name)
 {
     char call[128];
     size_t i;
-    snprintf(call, sizeof call, "%s(", name);
+    snprintf(call, sizeof call, "%.100s(", name);
     for (i = 0; i < sizeof allocate_nothing / sizeof *allocate_nothing; i++)
         if (strcmp(allocate_nothing[i], name) == 0)
             return 1;
