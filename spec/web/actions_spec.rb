@@ -2,6 +2,8 @@
 
 require_relative "spec_helper"
 
+BUTTONS = ["Perform all now", "Kill all failed", "Delete all failed", "Park", "Delete"].freeze
+
 # Every action of the pages, for each mount: what asks first, what it says, what it did; and who may do it.
 each_mount "the actions" do
   let(:queue) { House.queue }
@@ -116,7 +118,7 @@ each_mount "the actions" do
     browser.press("Resume")
     shows("2 shards resumed.") { told }
     expect(metrics[:paused]).to eq(0)
-    browser.press("Enqueued", within: ".tabs") rescue browser.click('.tabs a[href*="enqueued"]')
+    browser.click('.tabs a[href*="enqueued"]')
     browser.click(%(#{row("later-001")} input[type="checkbox"]))
     browser.press("Park", within: ".chosen")
     shows("1 id parked.") { told }
@@ -161,8 +163,6 @@ each_mount "the actions" do
 
   # ---- who may
 
-  BUTTONS = ["Perform all now", "Kill all failed", "Delete all failed", "Park", "Delete"].freeze
-
   def buttons = browser.texts("main button").map(&:strip).uniq & [*BUTTONS, "Queue up all", "Delete all", "Queue up", "Retry one first"]
 
   it "hide what a role may not do" do
@@ -172,17 +172,19 @@ each_mount "the actions" do
       role ? browser.cookie("role", role) : browser.forget_cookies
       %w[enqueued dead].flat_map do |page|
         open(page, queue: queue, on: on)
-        browser.waited("rows") { browser.there?(row(page == "dead" ? "gone-001" : "later-001")) }
+        first = row(page == "dead" ? "gone-001" : "later-001")
+        browser.waited("rows") { browser.there?(first) }
+        browser.click("#{first} input") if browser.there?("#{first} input")
+        browser.waited("the buttons of what is selected") { browser.there?(".chosen") } if browser.there?("#{first} input")
         buttons
       end.uniq
     end
     expect(seen[nil, site]).to match_array([*BUTTONS, "Queue up all", "Delete all", "Queue up", "Retry one first"])
     expect(seen["operator", site]).to match_array(["Perform all now", "Park", "Queue up all", "Queue up", "Retry one first"])
     expect(seen["viewer", site]).to eq([])
-    expect(browser.text("footer")).to include("Viewer").or include("viewer").or include("read")
+    expect(browser.text("footer")).to include("You may look")
     expect(seen[nil, site(:read_only)]).to eq([])
-    browser.cookie("role", "nobody")
-    expect(site.get("/api/web/dashboard", Cookie: "role=nobody").status).to eq(401)
+    expect(browser.text("footer")).to include("reading only")
   end
 
   it "ask for a token, and take no other" do

@@ -2,33 +2,32 @@
 
 require_relative "spec_helper"
 
+# A store in which nobody works, so that all of it can be compared; with a mount of each kind.
+module QuietHouse
+  NAME = "Orders"
+
+  class << self
+    def live
+      @live ||= Live.new([NAME]).tap do |live|
+        live.fill(NAME, later: 2, retrying: 2, dead: 2, parked: 1)
+        live.stop_worker
+      end
+    end
+
+    def mount(name) = (@mounts ||= {})[name] ||= House::MOUNTS.fetch(name).new(live.redis)
+    def close = [*@mounts&.values, @live].compact.each(&:close)
+  end
+end
+
+RSpec.configure { |config| config.after(:suite) { QuietHouse.close } }
+
+ROUTES = Seriatim.module_eval { const_get(:Native) }.web_routes.map { |method, pattern, role, mutates| { method: method, pattern: pattern, role: role, mutates: mutates } }
+CHANGES = ROUTES.select { |route| route[:mutates] }
+FINGERPRINT = "0123456789abcdef"
+
 # What is refused, on each mount, by every route that changes anything, as the router lists them.
 each_mount "refused" do
-  ROUTES = Seriatim.module_eval { const_get(:Native) }.web_routes.map { |method, pattern, role, mutates| { method: method, pattern: pattern, role: role, mutates: mutates } }
-  CHANGES = ROUTES.select { |route| route[:mutates] }
-  FINGERPRINT = "0123456789abcdef"
-
-  let(:queue) { House.queue }
-  let(:live) { @quiet ||= QuietHouse.live }
-
-  # A store in which nobody works, so that all of it can be compared; with a mount of each kind.
-  module QuietHouse
-    NAME = "Orders"
-
-    class << self
-      def live
-        @live ||= Live.new([NAME]).tap do |live|
-          live.fill(NAME, later: 2, retrying: 2, dead: 2, parked: 1)
-          live.stop_worker
-        end
-      end
-
-      def mount(name) = (@mounts ||= {})[name] ||= House::MOUNTS.fetch(name).new(live.redis)
-      def close = [*@mounts&.values, @live].compact.each(&:close)
-    end
-  end
-
-  RSpec.configure { |config| config.after(:suite) { QuietHouse.close } }
+  let(:live) { QuietHouse.live }
 
   def mount = QuietHouse.mount(self.class.metadata.fetch(:mount))
   def path(route) = route[:pattern].sub(/:(worker|queue)\b/, QuietHouse::NAME).sub(":fingerprint", FINGERPRINT)
@@ -88,6 +87,14 @@ each_mount "refused" do
       end
     end
     expect(site.get("/api/v1/stats")["access-control-allow-origin"]).to be_nil
+  end
+
+  it "D5 not what a page of its own asks for" do
+    answers = CHANGES.map { |route| [path(route), site.post(path(route), route[:pattern].include?("errors") ? {} : { ids: ["none"] }).status] }
+    expect(answers).to eq(CHANGES.map { |route| [path(route), 200] })
+    before = live.digest
+    expect(site.ask("POST", Site.worker(QuietHouse::NAME, "pause"), headers: { "Content-Type" => "application/json", "Origin" => site.origin }, body: "{}").json).to eq("count" => 2)
+    expect(live.digest).not_to eq(before)
   end
 
   it "D7 paths out of the table of files" do

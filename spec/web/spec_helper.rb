@@ -11,11 +11,11 @@ require_relative "kit/site"
 
 # Made when they are needed, for all examples of a process.
 module House
-  QUEUES = Array.new(60) { |number| format("Orders %02d", number + 1) }.freeze
+  QUEUES = Array.new(90) { |number| format("Orders %02d", number + 1) }.freeze
   MOUNTS = Mounts::ALL.slice(*ENV.fetch("MOUNTS", Mounts::ALL.keys.join(",")).split(","))
 
   class << self
-    def live = @live ||= Live.new([*QUEUES, "Live", *Hostile::QUEUES])
+    def live = @live ||= Live.new([*QUEUES, "Live", *Hostile::TEXTS.map { |text| Hostile.queue(text) }])
     def browser = @browser ||= Browser.new
     def mount(name) = (@mounts ||= {})[name] ||= MOUNTS.fetch(name).new(live.redis)
 

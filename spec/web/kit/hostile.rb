@@ -17,5 +17,8 @@ module Hostile
   ].freeze
   # Bytes that are no text at all.
   BYTES = "\xFF\xFE<script>\x80".b.freeze
-  QUEUES = [*ALL, BYTES].freeze
+  TEXTS = [*ALL, BYTES].freeze
+
+  # The queue of that text: nginx takes no %00 in a path.
+  def self.queue(text) = text.equal?(BYTES) ? text : text.delete("\0")
 end

@@ -32,7 +32,6 @@ module Mounts
     def token = TOKEN
 
     def close
-      @pids.each { |pid| Process.kill(:TERM, -pid) }
       @pids.each { |pid| end_group(pid) }
       FileUtils.rm_rf(@folder)
     end
@@ -59,6 +58,7 @@ module Mounts
     end
 
     def end_group(pid)
+      Process.kill(:TERM, -pid)
       deadline = now + 10
       sleep 0.02 until (ended = Process.wait(pid, Process::WNOHANG)) || now > deadline
       Process.kill(:KILL, -pid)

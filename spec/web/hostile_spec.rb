@@ -1,0 +1,204 @@
+# frozen_string_literal: true
+
+require "nokogiri"
+require_relative "spec_helper"
+
+DECEIVING = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/
+PLAIN = "Orders 90" # a queue whose texts are all harmless
+PAGES = %w[enqueued dead parked running].freeze
+# Of all elements: [their names, their attributes' names]; and what leads elsewhere.
+CENSUS = <<~JS
+  (() => {
+    const all = [...document.querySelectorAll("*")];
+    const away = all.flatMap((e) => ["href", "src", "action", "formaction", "srcdoc", "data", "poster"].map((name) => e.getAttribute(name)))
+      .filter((url) => url !== null && !new URL(url, document.baseURI).href.startsWith(location.origin + "/"));
+    return [[...new Set(all.map((e) => e.localName))], [...new Set(all.flatMap((e) => e.getAttributeNames()))], away];
+  })()
+JS
+
+# Stored once, for all mounts: each text is a queue with an id, payload, error and context of that text.
+module Prey
+  module_function
+
+  def stored
+    return if @stored
+
+    @stored = true
+    live = House.live
+    live.fill(PLAIN, later: 1, retrying: 1, dead: 1, running: 1, parked: 1)
+    Hostile::TEXTS.each { |text| push(live[Hostile.queue(text)], text) }
+    live.until_true("all dead") { Hostile::TEXTS.all? { |text| live[Hostile.queue(text)].metrics[:morgue_length] == 1 } }
+    node(live.redis)
+  end
+
+  def push(queue, text)
+    word = text.equal?(Hostile::BYTES) ? "bytes" : text
+    queue.perform_async([{ id: text, payload: { fail: word, more: word }, context: { word => word }, retry_count: 2 },
+                         { id: "#{text}, later".b, payload: word, context: { word => word }, delay: 3600 }])
+  end
+
+  # One that is about to leave: nobody waits for it.
+  def node(redis)
+    Hostile::ALL.each_with_index do |text, number|
+      redis.call("ZADD", "seriatim:{/nodes}:alive", ((Time.now.to_f + 3600) * 1000).to_i, "#{number} #{text}")
+      redis.call("HSET", "seriatim:{/nodes}:info", "#{number} #{text}", "q|#{text}")
+    end
+  end
+end
+
+# Texts of others, everywhere: nothing of them runs, becomes an element or asks anybody anything.
+each_mount "hostile texts" do
+  before(:all) { Prey.stored }
+
+  # As the pages write it.
+  def shown(text)
+    return "base64:#{[text].pack("m0")}" if text.equal?(Hostile::BYTES)
+
+    text.gsub(DECEIVING) { |c| "\\u{#{c.ord.to_s(16)}}" }
+  end
+
+  # Moves without loading the page anew, as a link does.
+  def go(page, **parameters)
+    browser.value("((url) => { history.pushState(null, '', url); dispatchEvent(new PopStateEvent('popstate')); return 1 })(...arguments)", site.page(page, **parameters))
+    wait_for_page
+  end
+
+  def wait_for_page = browser.waited("the page") { browser.there?("main h1") && !browser.there?(".skeleton") }
+
+  def census = browser.value(CENSUS)
+
+  # What harmless texts make.
+  def harmless
+    open("")
+    counts = [["", {}], ["nodes", {}], ["running", {}], ["search", { q: "later-001", queue: PLAIN }], ["queue", { name: PLAIN }], ["id", { queue: PLAIN, id: "gone-001" }],
+              ["id", { queue: PLAIN, id: "later-001" }], *PAGES.map { |page| [page, { queue: PLAIN }] }].map do |page, parameters|
+      go(page, **parameters)
+      census
+    end
+    # Which a page has or has not, by the length of its texts and what is there.
+    [counts.flat_map(&:first).uniq | %w[ul li ol code strong], counts.flat_map { |count| count[1] }.uniq | %w[title disabled]]
+  end
+
+  def expect_harmless(what)
+    elements, attributes, away = census
+    expect([what, elements - @known[0], attributes - @known[1], away]).to eq([what, [], [], []])
+    expect([what, browser.harm]).to eq([what, []])
+  end
+
+  it "D3 D4 D12 stay texts on every page" do
+    browser.requested
+    @known = harmless
+    ["", "nodes", "running"].each do |page|
+      open(page)
+      wait_for_page
+      expect_harmless(page)
+    end
+    Hostile::TEXTS.each_with_index do |text, number|
+      queue = Hostile.queue(text)
+      { "queue" => { name: queue }, "dead" => { queue: queue }, "id" => { queue: queue, id: text } }.each do |page, parameters|
+        next unless page == "id" || (number + House::MOUNTS.keys.index(self.class.metadata[:mount])) % 2 == 0
+
+        number % 8 == 0 ? open(page, **parameters) : go(page, **parameters)
+        wait_for_page
+        expect_harmless([page, text])
+      end
+      expect(browser.value("document.querySelector('h1').textContent")).to eq(shown(text))
+      stored = rows_of("#{Site.queue(queue, "id")}?id=#{Site.encode(text)}")["dead"]["payloads"][0]
+      browser.waited("the payload") { browser.there?(".context") }
+      expect(browser.value("[...document.querySelectorAll('.payloads pre')].map((e) => e.textContent)")).to eq(stored.values_at(0, 2).map { |part| shown(part) })
+    end
+    go("search", q: Hostile::ALL.first, queue: Hostile::ALL.first)
+    expect_harmless("search")
+    asked = browser.requested.grep_v(/\Adata:|\Achrome/)
+    expect(asked.size).to be > 100
+    expect(asked.reject { |url| url.start_with?("#{site.origin}/") }).to eq([])
+  end
+
+  it "D3 the trap sees what does run" do
+    open("")
+    wait_for_page
+    browser.value("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=alert(1)>') ?? 1")
+    browser.waited("the violation") { browser.harm.any? { |line| line.start_with?("csp script-src-attr") } }
+    expect(census[1]).to include("onerror")
+    browser.value("fetch('https://evil.example/').catch(() => 1)")
+    browser.waited("the violation") { browser.harm.any? { |line| line.start_with?("csp connect-src") } }
+    browser.value("sessionStorage.clear() ?? 1")
+  end
+
+  # ---- the same without a browser, read by a strict parser
+
+  def page_of(body, depth) = Nokogiri::HTML5.parse(body).to_html.gsub("\"#{"../" * depth}assets/", "\"assets/")
+
+  it "D4 leave no trace in any answer, wherever in a request they stand" do
+    plain = page_of(site.get("/").body, 0)
+    known = site.get("/").headers.keys | %w[location allow www-authenticate connection server date]
+    Hostile::TEXTS.each do |text|
+      word = Site.encode(text)
+      raw = text.b.gsub(/[\x00-\x20\x7f-\xff#]/n) { |byte| format("%%%02X", byte.ord) }
+      field = text.b.gsub(/[\x00-\x1f\x7f-\xff]/n, "")
+      requests = [["/#{word}", {}], ["/x/#{raw}", {}], ["/queue?name=#{word}", {}], ["/dead?queue=#{raw}", {}], ["/?#{raw}", {}], ["/", { "Referer" => field }],
+                  ["/", { "Host" => field }], ["/api/#{word}", {}], ["/api/web/#{word}/range_by_id", {}], ["/assets/#{word}/app.js%22#{word}", {}]]
+      requests.each do |path, fields|
+        answer = site.ask("GET", path, headers: fields)
+        expect([path, answer.headers.keys - known - %w[transfer-encoding content-length]]).to eq([path, []])
+        if answer["content-type"].to_s.start_with?("text/html") && answer.status == 200
+          expect([path, page_of(answer.body, path[/\A[^?]*/].count("/") - 1)]).to eq([path, plain])
+        elsif answer["content-type"] == "application/json"
+          expect([path, answer["x-content-type-options"]]).to eq([path, "nosniff"])
+        end
+        expect([path, answer.body.b.include?(text.b)]).to eq([path, false]) if text.b.match?(/[<>"]/n) && !answer["content-type"].to_s.start_with?("application/json")
+      end
+    end
+  end
+
+  it "D3 come back from the API as they are, as JSON that no browser takes for a page" do
+    Hostile::TEXTS.each do |text|
+      bytes = text.equal?(Hostile::BYTES) ? { "base64" => [text].pack("m0") } : text
+      answer = site.get("#{Site.queue(Hostile.queue(text), "id")}?id=#{Site.encode(text)}")
+      expect([answer.status, answer["content-type"], answer["x-content-type-options"]]).to eq([200, "application/json", "nosniff"])
+      record = answer.json["dead"]
+      word = bytes.is_a?(Hash) ? "bytes" : text
+      expect(record["id"]).to eq(bytes)
+      expect(record["payloads"][0].values_at(0, 2).map { |part| JSON.parse(part) }).to eq([{ "fail" => word, "more" => word }, { word => word }])
+      expect(record["error"]).to eq(word)
+    end
+    expect(rows_of("/api/v1/nodes")["nodes"].map { |node| node["description"] }).to include(*Hostile::ALL)
+    expect(site.get("/metrics").body.lines.grep_v(/\A(# (HELP|TYPE) seriatim_\w+ .*|seriatim_\w+(\{(\w+="([^"\\]|\\.)*",?)+\})? [-+.\dInfNae]+)\n\z/n)).to eq([])
+  end
+
+  it "D1 are never decoded: a pickle and a Marshal that would write a file stay bytes" do
+    proof = File.join(live.redis.folder, "owned")
+    queue = Application.worker("Pickled")
+    queue.codec = :raw
+    texts = ["cposix\nsystem\n(S'touch #{proof}'\ntR.", Marshal.dump([proof, Struct]).b, "!!python/object/apply:os.system ['touch #{proof}']", "return os.execute('touch #{proof}')"]
+    queue.perform_async(texts.map.with_index { |text, number| { id: "p#{number}", payload: text, delay: 3600 } })
+    open("enqueued", queue: "Pickled")
+    browser.waited("rows") { ids.size == 4 }
+    4.times do |number|
+      open("id", queue: "Pickled", id: "p#{number}")
+      browser.waited("payloads") { browser.there?(".payloads pre") }
+    end
+    ["records", "id?id=p0", "hottest"].each { |rest| expect(site.get(Site.queue("Pickled", rest)).status).to eq(200) }
+    expect(site.get(Site.worker("Pickled", "range_by_id")).body).to include("cposix")
+    expect(File.exist?(proof)).to be(false)
+    expect(browser.harm).to eq([])
+  end
+
+  it "D10 are shown as the redaction leaves them, on every page and route" do
+    live["Live"].perform_async([{ id: "private", payload: { card: "SECRET4711" }, context: { "card" => "SECRET0815" }, delay: 3600 },
+                                { id: "private dead", payload: { fail: "no SECRET1234" }, retry_count: 2 }])
+    live.until_true("dead") { live["Live"].metrics[:morgue_length] == 1 }
+    query = "?id=private&q=private&queue=Live&span=1h&part=dead&by=id"
+    routes = Seriatim.module_eval { const_get(:Native) }.web_routes.reject(&:last).map { |_, pattern| pattern.sub(/:(worker|queue)/, "Live") }
+    answers = routes.map { |path| site.get(path + query) }
+    expect(answers.map(&:status).uniq).to eq([200])
+    answers += routes.map { |path| site.get("#{path}#{query.sub("dead", "waiting")}") }
+    expect(answers.map(&:body).join).to include("****")
+    expect(answers.map(&:body).join).not_to include("SECRET")
+    [["enqueued", { queue: "Live" }], ["dead", { queue: "Live" }], ["id", { queue: "Live", id: "private" }], ["id", { queue: "Live", id: "private dead" }]].each do |page, parameters|
+      open(page, **parameters)
+      see("****")
+      expect(browser.value("document.documentElement.outerHTML")).not_to include("SECRET")
+    end
+  end
+end
