@@ -50,6 +50,7 @@ export default function idPage({ parameters, again }) {
   function actions({ job, behind }) {
     const waits = there(job) && job.state !== "running";
     return h("div", { class: "actions" },
+      waits && ["delayed", "retrying"].includes(job.state) && act("perform_now", "operator"),
       waits && (job.state === "parked" ? act("unpark", "operator") : act("park", "operator")),
       (waits || there(behind)) && act("delete", "admin"));
   }

@@ -95,6 +95,35 @@ function hottestTable(queue, draw) {
   ] });
 }
 
+/** How old an age is, in words. */
+function ageName({ from, to }) {
+  if (from === null) return t("ages.future");
+  if (to === null) return t("ages.above", { from: duration(from) });
+  return from ? t("ages.between", { from: duration(from), to: duration(to) }) : t("ages.below", { to: duration(to) });
+}
+
+function agesTable(draw) {
+  const part = (row) => h("div", { class: "measure", "aria-hidden": "true" }, h("i", { style: { width: `${100 * row.part}%` } }));
+  return createTable({ label: t("ages.title"), key: (row) => String(row.from), draw, columns: [
+    { id: "age", label: t("ages.age"), class: "main", show: ageName },
+    { id: "count", label: t("ages.count"), number: true, show: (row) => figure(row.count) },
+    { id: "part", label: t("ages.part"), wide: true, show: part },
+  ] });
+}
+
+/** Bytes in a unit that fits. */
+function size(bytes) {
+  const power = Math.min(4, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
+  return `${number(bytes / 1024 ** power, 1)} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}`;
+}
+
+function settingsView({ settings }, weight) {
+  const bytes = weight && weight.bytes !== null ? `${weight.exact ? "" : "≈ "}${size(weight.bytes)}` : "–";
+  const facts = [["shards", count(settings.shards)], ["paused", count(settings.paused)], ["generation", String(settings.generation)], ["bytes", bytes]];
+  return section(t("settings.title"), null, h("dl", { class: "facts" }, facts.map(([field, value]) =>
+    h("div", { key: field, title: field === "bytes" ? t("settings.bytes.hint") : null }, h("dt", {}, t(`settings.${field}`)), h("dd", {}, value)))));
+}
+
 const TILES = 200; // shards that are shown one by one
 const HOTTEST_EVERY = 10_000; // ms; it reads thousands of records
 
@@ -103,12 +132,14 @@ export default function queuePage({ parameters, draw, again }) {
   const ticks = [];
   const charts = createCharts({ queue: about.name, ticks: () => ticks, draw });
   const hot = hottestTable(about.name, draw);
-  let [hottest, hottestAt] = [null, 0];
+  const aged = agesTable(draw);
+  let [hottest, ages, weight, hottestAt] = [null, null, null, 0];
 
   async function loadHottest(signal) {
     if (Date.now() - hottestAt < HOTTEST_EVERY) return;
     hottestAt = Date.now();
-    hottest = await get(queuePath(about.name, "hottest"), {}, signal);
+    const paths = ["hottest", "ages", "bytes"];
+    [hottest, ages, weight] = await Promise.all(paths.map((path) => get(queuePath(about.name, path), {}, signal)));
   }
 
   async function load(signal) {
@@ -139,6 +170,13 @@ export default function queuePage({ parameters, draw, again }) {
     return h("div", { class: "narrow" }, hot.view(hottest.ids), seen(hottest));
   }
 
+  function agesView() {
+    if (!ages) return skeleton(4);
+    const most = Math.max(...ages.ages.map((age) => age.count));
+    if (!most) return empty(t("ages.empty"), t("ages.empty.text"), "check");
+    return h("div", { class: "narrow" }, aged.view(ages.ages.map((age) => ({ ...age, part: age.count / most }))), seen(ages));
+  }
+
   function shardsView({ shards }) {
     const owned = t("shard.owned", { n: shards.filter((shard) => shard.owner_alive).length, of: shards.length });
     return section(t("shard.heading"), h("p", { class: "quantity" }, owned),
@@ -157,6 +195,8 @@ export default function queuePage({ parameters, draw, again }) {
         charts.view(),
         shardsView(about),
         section(t("hottest.title"), null, h("p", { class: "hint" }, t("hottest.text")), hottestView()),
+        section(t("ages.title"), null, h("p", { class: "hint" }, t("ages.text")), agesView()),
+        about.settings && settingsView(about, weight),
       ];
     },
   };

@@ -17,16 +17,16 @@ const LARGE = 10_000; // ids from which on a page by id, which reads many, is no
 /** Of each page: the part it shows, the figure that counts it, its orders, its actions on ids and on all of the queue. */
 const PAGES = {
   enqueued: { part: "waiting", total: "enqueued", by: ["time", "id", "retry_count"], times: "perform_in",
-    some: ["park", "delete"], all: ["perform_all_jobs_now", "kill_all_failed_jobs", "delete_all_failed_jobs"] },
+    some: ["perform_now", "park", "delete"], all: ["perform_all_jobs_now", "kill_all_failed_jobs", "delete_all_failed_jobs"] },
   running: { part: "running", total: "busy", by: ["id"], times: "since", some: [], all: [] },
   dead: { part: "dead", total: "dead", by: ["time", "id"], down: true, times: "updated_at",
     some: ["morgue_queue_up", "morgue_delete"], all: ["morgue_queue_up_all_jobs", "morgue_delete_all_jobs"] },
-  parked: { part: "parked", total: "parked", by: ["time", "id"], times: "perform_in", some: ["unpark", "delete"], all: [] },
+  parked: { part: "parked", total: "parked", by: ["time", "id"], times: "perform_in", some: ["unpark", "delete"], all: ["unpark_all"] },
 };
 
 /** Each action: its icon, and of one on all of the queue the figure that says how many. */
 const ACTIONS = {
-  park: ["pause"], unpark: ["play"], delete: ["trash"], morgue_queue_up: ["again"], morgue_delete: ["trash"],
+  perform_now: ["play"], park: ["pause"], unpark: ["play"], unpark_all: ["play", "parked"], delete: ["trash"], morgue_queue_up: ["again"], morgue_delete: ["trash"],
   perform_all_jobs_now: ["play", "enqueued"], kill_all_failed_jobs: ["cross", "retries"], delete_all_failed_jobs: ["trash", "retries"],
   morgue_queue_up_all_jobs: ["again", "dead"], morgue_delete_all_jobs: ["trash", "dead"],
 };
