@@ -19,7 +19,7 @@ export const setToken = (token) => sessionStorage.setItem(TOKEN, token);
 
 /** MOUNT-relative address of a page or a route; parameters that are null are left away. */
 export function address(path, parameters = {}) {
-  const query = Object.entries(parameters).filter(([, value]) => value != null && value !== "");
+  const query = Object.entries(parameters).filter(([, value]) => value != null);
   return MOUNT + path + (query.length ? `?${query.map(([name, value]) => `${name}=${encoded(value)}`).join("&")}` : "");
 }
 

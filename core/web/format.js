@@ -54,7 +54,7 @@ export const clockTime = (time, span) => (span > 86400 ? day : clock).format(tim
 export const isoTime = (time) => new Date(time * 1000).toISOString();
 
 /** Control characters but the newline, what turns the direction of writing, and what has no width. */
-const DECEIVING = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+const DECEIVING = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
 /** A text of the API: a string, or {"base64"} for bytes that are no UTF-8. Shown with all that could deceive made visible. */
 export function shown(text) {
