@@ -19,6 +19,6 @@ module Hostile
   BYTES = "\xFF\xFE<script>\x80".b.freeze
   TEXTS = [*ALL, BYTES].freeze
 
-  # The queue of that text: nginx takes no %00 in a path.
-  def self.queue(text) = text.equal?(BYTES) ? text : text.delete("\0")
+  # The queue of that text: nginx takes no %00 in a path, and none that leads out of its location.
+  def self.queue(text) = text.equal?(BYTES) ? text : text.delete("\0").gsub("../", "..")
 end
