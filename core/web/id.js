@@ -62,7 +62,7 @@ export default function idPage({ parameters, again }) {
     return section(t(`id.${kind}`), [state(word), kind === "dead" && deadActions()], facts([
       word === "dead" ? [t("record.updated_at"), both(record.updated_at)] : [t("record.perform_in"), both(record.perform_in)],
       word === "running" && [t("record.since"), both(record.since)],
-      [t("record.retries"), record.retry_count < 0 ? t("record.fresh") : String(record.retry_count)],
+      word !== "dead" && [t("record.retries"), record.retry_count < 0 ? t("record.fresh") : String(record.retry_count)],
       record.fence > 0 && [t("id.runFence"), String(record.fence)],
     ]), record.error && errorView(record.error), payloadList(record));
   }

@@ -97,7 +97,7 @@ export default function recordsPage({ path, parameters, draw, again }) {
       { id: "id", label: t("record.id"), class: "main", show: (record) => [idLink(about.name, record.id, 70), behind(record)] },
       path === "enqueued" && { id: "state", label: t("record.state"), show: (record) => state(record.state) },
       { id: "time", label: t(`record.${page.times}`), class: "when", show: (record) => time(record[page.times]) },
-      path !== "running" && { id: "tries", label: t("record.retries"), hint: t("record.retries.hint"), number: true, show: tries },
+      ["enqueued", "parked"].includes(path) && { id: "tries", label: t("record.retries"), hint: t("record.retries.hint"), number: true, show: tries },
       path !== "running" && { id: "error", label: t("record.error"), wide: true, show: errorLine },
       { id: "payloads", label: t("record.payloads"), wide: true, show: preview },
       { id: "shard", label: t("record.shard"), number: true, class: "second", show: (record) => String(record.shard) },
