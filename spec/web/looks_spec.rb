@@ -12,6 +12,7 @@ RSpec.describe "the looks" do
   # File => page, width, theme.
   COMMITTED = { "overview" => ["overview", 1440, "light"], "queue" => ["queue", 1440, "dark"], "id" => ["id", 1440, "light"],
                 "phone" => ["overview", 390, "light"] }.freeze
+  LONG = { ["overview", 1440] => 60, ["queue", 1440] => 45, ["overview", 390] => 30 }.freeze # seconds, for the live chart
   MOST = 150_000 # bytes of a committed picture
 
   # A shop at work.
@@ -23,7 +24,9 @@ RSpec.describe "the looks" do
     attr_reader :live
 
     def initialize(seconds)
+      ENV["SHARDS"] = "12"
       @live = Live.new(NAMES)
+      ENV.delete("SHARDS")
       fail_some
       wait_for_some
       run_some
@@ -47,10 +50,11 @@ RSpec.describe "the looks" do
     end
 
     def wait_for_some
-      { "Reports" => 140, "Stock" => 1240, "Orders" => 36, "SearchIndex" => 62 }.each do |name, count|
+      { "Mailing" => 210, "Reports" => 140, "Stock" => 1240, "Orders" => 36, "SearchIndex" => 62 }.each do |name, count|
         @live[name].perform_async(Array.new(count) { |n| { id: "#{name.downcase}-#{1000 + 7 * n}", payload: { "n" => n }, delay: 300 + n } })
       end
       7.times { |n| @live["Orders"].perform_async([{ id: "orders-1000", payload: { "line" => n + 1, "article" => "A-#{220 + n}" }, context: { "by" => "checkout" } }]) }
+      6.times { |n| @live["Mailing"].perform_async(Array.new(9 - n) { |k| { id: "mailing-#{1000 + 7 * (k * k % 40)}", payload: { "letter" => n } } }) }
       @live["Stock"].actions.park(%w[stock-1000 stock-1007 stock-1014])
       @live["Thumbnails"].perform_async(Array.new(48) { |n| { id: "image-#{n}", payload: { "width" => 320 } } })
       @live["Thumbnails"].actions.pause
@@ -66,7 +70,7 @@ RSpec.describe "the looks" do
       (1..).each do |n|
         wave = 10 + (8 * Math.sin(n / 12.0)).round
         @live["Invoices"].perform_async(Array.new(wave) { |k| { id: "invoice-#{n}-#{k}", payload: { "sleep" => 0.01 } } })
-        @live["Mailing"].perform_async([{ id: "mail-#{n}", payload: n % 9 == 0 ? { "fail" => ERRORS[0] } : { "sleep" => 0.02 } }])
+        @live["Mailing"].perform_async(Array.new(4 + 3 * (n / 20 % 3)) { |k| { id: "ada-#{n * k % 97}@mail.example", payload: (n + k) % 31 == 0 ? { "fail" => ERRORS[0] } : { "sleep" => 0.3, "n" => n } } })
         sleep 0.4
       end
     end
@@ -82,7 +86,7 @@ RSpec.describe "the looks" do
   def site(kind = :open) = @mount.site(kind)
 
   def pages
-    { "overview" => ["", {}], "queue" => ["queue", { name: "SearchIndex" }], "enqueued" => ["enqueued", { queue: "Stock" }], "dead" => ["dead", { queue: "Webhooks" }],
+    { "overview" => ["", {}], "queue" => ["queue", { name: "Mailing" }], "enqueued" => ["enqueued", { queue: "Stock" }], "dead" => ["dead", { queue: "Webhooks" }],
       "parked" => ["parked", { queue: "Stock" }], "id" => ["id", { queue: "Webhooks", id: "order-7300" }], "running" => ["running", {}], "nodes" => ["nodes", {}],
       "search" => ["search", { q: "order-7300", queue: "Webhooks" }], "empty" => ["dead", { queue: "Stock" }], "none" => ["queue", { name: "none" }] }
   end
@@ -114,7 +118,7 @@ RSpec.describe "the looks" do
       pages.each do |name, (page, parameters)|
         open(page, **parameters)
         browser.waited(name) { browser.there?("main h1") && !browser.there?(".skeleton") }
-        sleep(name == "overview" && width == 1440 ? 75 : name == "overview" || name == "queue" ? 45 : 1) if WRITES
+        sleep LONG.fetch([name, width], 1.5) if WRITES
         %w[light dark].each do |theme|
           browser.theme(theme)
           sleep 0.3 if WRITES

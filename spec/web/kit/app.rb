@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The application of spec/web: a worker for each name in the file that QUEUES names (JSON, names in Base64). What a job does
-# stands in its payload: {"fail": text}, {"sleep": seconds}.
+# stands in its payload: {"fail": text}, {"sleep": seconds}. SHARDS are 2 if it does not say so.
 require "json"
 require "seriatim"
 
@@ -11,7 +11,7 @@ module Application
     Module.new do
       extend Seriatim::Worker
       self.queue_name = name
-      self.shards_count = 2
+      self.shards_count = Integer(ENV.fetch("SHARDS", 2))
       self.max_retry_count = 2
       self.fold = :list
       def self.retry_in(_retry_count) = 3600
