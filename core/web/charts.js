@@ -8,7 +8,7 @@ import { t } from "./text.js";
 const WIDTH = 1000; // of the drawing's own units; the browser stretches it to what is there
 const HEIGHT = 200;
 const LIVE = 100; // places of the live chart
-const SPANS = { live: 100, "15m": 900, "1h": 3600, "1d": 86400, "7d": 604800 };
+const SPANS = { live: null, "15m": 900, "1h": 3600, "1d": 86400, "7d": 604800 };
 
 const PANELS = [
   { id: "flow", series: ["processed", "failed"], show: (value) => t("chart.perSecond", { n: number(value, 1) }) },
@@ -16,8 +16,8 @@ const PANELS = [
   { id: "lag", series: ["lag"], show: duration, alarm: true },
 ];
 
-/** The charts of a queue, or of all; ticks() gives what the page itself saw. */
-export function createCharts({ queue, ticks, draw }) {
+/** The charts of a queue, or of all; ticks() gives what the page itself saw, every so many seconds. */
+export function createCharts({ queue, ticks, every, draw }) {
   const charts = { span: "live", answer: null, loaded: 0, hover: null };
 
   const choose = (span) => {
@@ -37,7 +37,7 @@ export function createCharts({ queue, ticks, draw }) {
   charts.view = () => {
     const points = charts.span === "live" ? livePoints(ticks()) : historyPoints(charts.answer);
     const under = charts.hover !== null && points[charts.hover];
-    const seconds = SPANS[charts.span];
+    const seconds = SPANS[charts.span] ?? LIVE * every;
     const loading = charts.answer === null && charts.span !== "live";
     const move = (place) => {
       charts.hover = place;

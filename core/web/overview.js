@@ -53,7 +53,7 @@ function redisFacts(facts) {
 }
 
 export default function overview({ draw }) {
-  const charts = createCharts({ ticks: () => session.ticks, draw });
+  const charts = createCharts({ ticks: () => session.ticks, every: 1, draw });
   const table = createTable({
     label: t("overview.queues"), kind: "queues", columns: columns(), key: (queue) => keyOf(queue.name), sort: { by: "name", down: false }, draw,
   });

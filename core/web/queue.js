@@ -130,7 +130,7 @@ const HOTTEST_EVERY = 10_000; // ms; it reads thousands of records
 export default function queuePage({ parameters, draw, again }) {
   const about = createQueue(parameters.name);
   const ticks = [];
-  const charts = createCharts({ queue: about.name, ticks: () => ticks, draw });
+  const charts = createCharts({ queue: about.name, ticks: () => ticks, every: 2, draw });
   const hot = hottestTable(about.name, draw);
   const aged = agesTable(draw);
   let [hottest, ages, weight, hottestAt] = [null, null, null, 0];
