@@ -2,7 +2,7 @@
 
 require_relative "spec_helper"
 
-BUTTONS = ["Perform all now", "Kill all failed", "Delete all failed", "Park", "Delete"].freeze
+BUTTONS = ["Perform all now", "Kill all failed", "Delete all failed", "Perform now", "Park", "Delete"].freeze
 
 # Every action of the pages, for each mount: what asks first, what it says, what it did; and who may do it.
 each_mount "the actions" do
@@ -161,6 +161,25 @@ each_mount "the actions" do
     expect(counts).to eq([1, 0, 0, 0])
   end
 
+  it "perform ids now, and unpark all" do
+    live.fill(queue, later: 5, parked: 2)
+    actions.pause
+    open("parked", queue: queue)
+    asks("Unpark all", "Unpark all?", "2 ids unparked.")
+    expect(counts).to eq([7, 0, 0, 0])
+    open("enqueued", queue: queue)
+    later = live[queue].queries.range_by_perform_in(Time.now.to_f + 60, "+inf").map { |record| record[:id] }
+    later.first(2).each { |id| browser.click(%(#{row(id)} input[type="checkbox"])) }
+    browser.press("Perform now", within: ".chosen")
+    browser.waited("the question") { browser.text("dialog h2") == "Perform 2 ids now?" }
+    browser.click("dialog [type=submit]")
+    shows("2 ids are due now.") { told }
+    open("id", queue: queue, id: later[2])
+    browser.press("Perform now")
+    shows("1 id is due now.") { told }
+    expect(rows_of(Site.queue(queue)).dig("totals", "delayed")).to eq(2)
+  end
+
   # ---- who may
 
   def buttons = browser.texts("main button").map(&:strip).uniq & [*BUTTONS, "Queue up all", "Delete all", "Queue up", "Retry one first"]
@@ -180,7 +199,7 @@ each_mount "the actions" do
       end.uniq
     end
     expect(seen[nil, site]).to match_array([*BUTTONS, "Queue up all", "Delete all", "Queue up", "Retry one first"])
-    expect(seen["operator", site]).to match_array(["Perform all now", "Park", "Queue up all", "Queue up", "Retry one first"])
+    expect(seen["operator", site]).to match_array(["Perform all now", "Perform now", "Park", "Queue up all", "Queue up", "Retry one first"])
     expect(seen["viewer", site]).to eq([])
     expect(browser.text("footer")).to include("You may look")
     expect(seen[nil, site(:read_only)]).to eq([])

@@ -24,7 +24,13 @@ class Live
   end
 
   # @return [Module] the worker of that name
-  def [](name) = @queues.fetch(name)
+  def [](name)
+    use
+    @queues.fetch(name)
+  end
+
+  # What this process pushes goes there from now on.
+  def use = Seriatim.redis == @redis.url || Seriatim.redis = @redis.url
 
   # Makes each of these many ids; they stay what they are.
   def fill(name, waiting: 0, later: 0, retrying: 0, dead: 0, running: 0, parked: 0)
