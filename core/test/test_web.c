@@ -783,15 +783,15 @@ static void test_errors_by_group(void **state)
 static int walk_from(const char *target, const char *cursor, const char *first, const char *last)
 {
     char path[4000], *at, *id;
-    int records = 0, pages = 0;
+    int records = 0, pages = 0, wrong = 0, partial = 0;
     char previous[64] = "";
     snprintf(path, sizeof path, cursor ? "%s&cursor=%s" : "%s", target, cursor);
     for (;;) {
         get(path);
+        partial |= strstr(browser.text, "\"exact\":false") != NULL;
         for (at = browser.text; (at = strstr(at, "\"id\":\"")); at++) {
             id = at + strlen("\"id\":\"");
-            if (records == 0 && strncmp(id, first, strlen(first)) != 0)
-                fail_msg("%s begins with %.20s", target, id);
+            wrong |= records == 0 && strncmp(id, first, strlen(first)) != 0;
             snprintf(previous, sizeof previous, "%.*s", (int)strcspn(id, "\""), id);
             records++;
         }
@@ -801,14 +801,19 @@ static int walk_from(const char *target, const char *cursor, const char *first, 
         at += strlen("\"cursor\":\"");
         snprintf(path, sizeof path, "%s&cursor=%.*s", target, (int)strcspn(at, "\""), at);
     }
-    if (strncmp(previous, last, strlen(last)) != 0)
-        fail_msg("%s ends with %s", target, previous);
-    return records;
+    wrong |= strncmp(previous, last, strlen(last)) != 0;
+    if (wrong && (cursor || !partial))
+        fail_msg("%s does not go from %s to %s", target, first, last);
+    return wrong ? -1 : records;
 }
 
+/* On a busy machine a page may end before all ids are read, which it says; then their order is not of the whole. */
 static int walk(const char *target, const char *first, const char *last)
 {
-    return walk_from(target, NULL, first, last);
+    int tries, records = -1;
+    for (tries = 0; tries < 20 && records < 0; tries++)
+        records = walk_from(target, NULL, first, last);
+    return records;
 }
 
 static void push_many(int from, int to, double delay)
