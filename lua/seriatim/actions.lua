@@ -20,6 +20,7 @@ local actions = {}
 
 local PERFORM_ALL, KILL_FAILED, DELETE_FAILED, MORGUE_QUEUE_UP_ALL, MORGUE_DELETE_ALL = 0, 1, 2, 3, 4
 local PAUSE, RESUME, DELETE, MORGUE_QUEUE_UP, MORGUE_DELETE, PARK, UNPARK = 5, 6, 7, 8, 9, 10, 11
+local PERFORM_NOW, UNPARK_ALL = 12, 13
 
 ---`worker.actions`. Each answers with the number of ids that it changed (pause and resume: of shards), or with nil and a
 ---seriatim.Error. "All" means what is there when the action begins.
@@ -134,6 +135,21 @@ end
 ---@return seriatim.Error? err
 function Actions:unpark(ids)
   return act_on(self, UNPARK, ids)
+end
+
+---All that is parked waits again, due now, as if it had never failed.
+---@return integer?
+---@return seriatim.Error? err
+function Actions:unpark_all()
+  return act(self, UNPARK_ALL)
+end
+
+---Waiting ids that are due later become due now; of a running id, what waits behind it. Their retry_count stays.
+---@param ids seriatim.Id[]
+---@return integer?
+---@return seriatim.Error? err
+function Actions:perform_now(ids)
+  return act_on(self, PERFORM_NOW, ids)
 end
 
 ---Proves what is stored of the queue, in slices.

@@ -195,6 +195,21 @@ describe("actions", function()
     assert.same({ "9" }, ids(recorder.queries:range_by_id("-", "+")))
   end)
 
+  it("perform chosen ids now, and unpark all", function()
+    local recorder = jobs.worker("Chosen")
+    local actions, queries = recorder.actions, recorder.queries
+    recorder:perform_async { { id = 1, delay = 600, retry_count = 2 }, { id = "a", delay = 600 }, { id = "other", delay = 600 } }
+    assert.equal(2, actions:perform_now { 1, "a", "nobody" })
+    local record = queries:fetch({ 1 })[1]
+    assert.is_true(record.retry_count == 2 and math.abs(record.perform_in - now()) < 60)
+    raises("^ids%[2%] must be a string or an integer, not true %(boolean%)$", function() actions:perform_now { "other", true } end)
+    assert.is_true(queries:fetch({ "other" })[1].perform_in > now() + 500)
+    assert.equal(0, actions:perform_now {})
+    assert.equal(2, actions:park { 1, "a" })
+    assert.equal(2, actions:unpark_all())
+    assert.same({}, queries:parked())
+  end)
+
   it("refuse ids that are none", function()
     local actions = jobs.worker("Acts").actions
     raises("^ids must be a list, not 'n' %(string%)$", function() actions:delete("n") end)

@@ -86,6 +86,14 @@ class Actions:
         """Parked ids wait again, due now, as if they had never failed."""
         return self._act(11, ids)
 
+    def unpark_all(self) -> int:
+        """All that is parked waits again, due now, as if it had never failed."""
+        return self._act(13)
+
+    def perform_now(self, ids: Sequence[AnyId]) -> int:
+        """Waiting ids that are due later become due now; of a running id, what waits behind it. Their retry_count stays."""
+        return self._act(12, ids)
+
     def check(self, *, repair: bool = False) -> CheckResult:
         """
         Proves what is stored of the queue, in slices.

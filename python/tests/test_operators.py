@@ -162,6 +162,21 @@ def test_the_rest_of_the_actions() -> None:
     assert ids(recorder.queries.range_by_id("-", "+")) == ["9"]
 
 
+def test_performs_chosen_ids_now_and_unparks_all() -> None:
+    recorder = worker("Chosen")
+    recorder.perform_async([{"id": 1, "delay": 600, "retry_count": 2}, {"id": b"a", "delay": 600}, {"id": "other", "delay": 600}])
+    assert recorder.actions.perform_now([1, b"a", "nobody"]) == 2
+    (record,) = recorder.queries.fetch([1])
+    assert includes(record, retry_count=2, perform_in=pytest.approx(now(), abs=60))
+    with pytest.raises(seriatim.Invalid, match=r"^ids\[1\] must be a str, int or bytes, not None$"):
+        recorder.actions.perform_now(["other", None])
+    assert recorder.queries.fetch(["other"])[0]["perform_in"] > now() + 500
+    assert recorder.actions.perform_now([]) == 0
+    assert recorder.actions.park([1, "a"]) == 2
+    assert recorder.actions.unpark_all() == 2
+    assert recorder.queries.parked() == []
+
+
 def test_explains() -> None:
     recorder = worker("Why")
     recorder.perform_async([{"id": 1, "delay": 60}])

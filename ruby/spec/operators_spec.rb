@@ -25,8 +25,22 @@ RSpec.describe "operators" do
   it "acts on Arrays of ids" do
     actions = worker("Acts").actions
     expect(actions.check).to include(findings: [])
+    expect(actions.perform_now([])).to eq(0)
     expect { actions.delete("n") }.to raise_error(Seriatim::Invalid, /ids must be an Array/)
+    expect { actions.perform_now("n") }.to raise_error(Seriatim::Invalid, "ids must be an Array, not a String")
     expect { actions.park([1.5]) }.to raise_error(Seriatim::Invalid, /ids\[0\] must be/)
+  end
+
+  it "performs chosen ids now, and unparks all" do
+    recorder = worker("Chosen")
+    recorder.perform_async([{ id: 1, delay: 600, retry_count: 2 }, { id: :a, delay: 600 }, { id: "other", delay: 600 }])
+    expect(recorder.actions.perform_now([1, :a, "nobody"])).to eq(2)
+    expect(recorder.queries.fetch([1]).first).to include(retry_count: 2, perform_in: be_within(60).of(Time.now.to_f))
+    expect { recorder.actions.perform_now(["other", nil]) }.to raise_error(Seriatim::Invalid, /ids\[1\] must be/)
+    expect(recorder.queries.fetch(["other"]).first[:perform_in]).to be > Time.now.to_f + 500
+    expect(recorder.actions.park([1, :a])).to eq(2)
+    expect(recorder.actions.unpark_all).to eq(2)
+    expect(recorder.queries.parked).to eq([])
   end
 
   it "has Lowkiq's names" do

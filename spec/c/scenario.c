@@ -374,6 +374,7 @@ static int do_metrics(scenario *s, queue *q, const value *step, check *c)
 static const char *const action_names[] = {
     "perform_all_jobs_now", "kill_all_failed_jobs", "delete_all_failed_jobs", "morgue_queue_up_all_jobs",
     "morgue_delete_all_jobs", "pause", "resume", "delete", "morgue_queue_up", "morgue_delete", "park", "unpark",
+    "perform_now", "unpark_all",
 };
 
 static int do_action(scenario *s, queue *q, const value *step, check *c)
@@ -384,7 +385,7 @@ static int do_action(scenario *s, queue *q, const value *step, check *c)
     seriatim_text *texts = texts_of(ids, &count);
     int64_t answer = 0;
     int kind = 0, status = scenario_number(s, q, &number);
-    while (kind < SERIATIM_UNPARK && !value_says(value_get(step, "action"), action_names[kind]))
+    while (kind < SERIATIM_UNPARK_ALL && !value_says(value_get(step, "action"), action_names[kind]))
         kind++;
     if (status == SERIATIM_OK && (!ids || count)) {
         status = scenario_drive(s, seriatim_action_begin(client, number, kind, ids ? texts : NULL, count));

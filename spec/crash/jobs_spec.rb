@@ -55,8 +55,8 @@ RSpec.describe "Jobs and operators" do
   # ---- F31, LK-A-35
 
   BUTTONS = [%w[perform_all_jobs_now], %w[kill_all_failed_jobs], %w[delete_all_failed_jobs], %w[morgue_queue_up_all_jobs],
-             %w[morgue_delete_all_jobs], %w[pause], %w[resume], %w[park ids], %w[unpark ids], %w[delete ids], %w[morgue_queue_up ids],
-             %w[morgue_delete ids]].freeze
+             %w[morgue_delete_all_jobs], %w[pause], %w[resume], %w[park ids], %w[unpark ids], %w[unpark_all], %w[perform_now ids], %w[delete ids],
+             %w[morgue_queue_up ids], %w[morgue_delete ids]].freeze
   LOSSLESS = BUTTONS.reject { |name, _| name.include?("delete") }.freeze
 
   # One operator: presses buttons until the time is over. @return [Hash] how often each

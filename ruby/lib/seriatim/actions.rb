@@ -5,8 +5,8 @@ module Seriatim
   # changed (pause and resume: of shards). "All" means what is there when the action begins.
   class Actions
     ALL = { perform_all_jobs_now: 0, kill_all_failed_jobs: 1, delete_all_failed_jobs: 2, morgue_queue_up_all_jobs: 3,
-            morgue_delete_all_jobs: 4, pause: 5, resume: 6 }.freeze
-    SOME = { delete: 7, morgue_queue_up: 8, morgue_delete: 9, park: 10, unpark: 11 }.freeze
+            morgue_delete_all_jobs: 4, pause: 5, resume: 6, unpark_all: 13 }.freeze
+    SOME = { delete: 7, morgue_queue_up: 8, morgue_delete: 9, park: 10, unpark: 11, perform_now: 12 }.freeze
     private_constant :ALL, :SOME
 
     def initialize(worker)
@@ -27,6 +27,8 @@ module Seriatim
     #   Nothing of the queue is claimed until resume; what runs goes on. @return [Integer] shards
     # @!method resume
     #   @return [Integer] shards
+    # @!method unpark_all
+    #   All that is parked waits again, due now, as if it had never failed. @return [Integer]
     ALL.each { |name, kind| define_method(name) { act(kind) } }
 
     # @!method delete(ids)
@@ -39,6 +41,9 @@ module Seriatim
     #   The ids stop with all their payloads until unpark. @return [Integer]
     # @!method unpark(ids)
     #   Parked ids wait again, due now, as if they had never failed. @return [Integer]
+    # @!method perform_now(ids)
+    #   Waiting ids that are due later become due now; of a running id, what waits behind it. Their retry_count stays.
+    #   @return [Integer]
     SOME.each { |name, kind| define_method(name) { |ids| act(kind, Jobs.id_texts(ids)) } }
 
     # Proves what is stored of the queue, in slices.
