@@ -14,25 +14,19 @@ local function chosen(from)
   return ids
 end
 
--- The fields of a hash for ids, by id.
-local function fields(hash, ids)
+-- The values of ids, which are in their order, by id; false is none.
+local function by_id(ids, values)
   local found = {}
-  local values = ids[1] and call('HMGET', hash, unpack(ids)) or ids
   for i = 1, #ids do found[ids[i]] = values[i] or nil end
   return found
 end
 
 -- The runs of ids, by id.
-local function look_at_runs(ids)
-  local found = {}
-  local runs = ids[1] and runs_of(ids) or ids
-  for i = 1, #ids do found[ids[i]] = runs[i] or nil end
-  return found
-end
+local function look_at_runs(ids) return by_id(ids, ids[1] and runs_of(ids) or ids) end
 
 -- The records of ids in a store, by id.
 local function look(store, ids)
-  local found = fields(store.hash, ids)
+  local found = by_id(ids, ids[1] and call('HMGET', store.hash, unpack(ids)) or ids)
   for id, record in pairs(found) do
     found[id] = read(record)
     if not found[id].entries then probe_spill(store, {id}) end
