@@ -278,8 +278,7 @@ if fixes[1] then
   if miscounted then held = 1 end
   spread()
   for i = 1, #fixes do fixes[i]() end
-  note_change()
-  wake_owner(now)
+  note_due()
   save()
 end
 return {following, looked, found, ready}

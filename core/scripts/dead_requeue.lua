@@ -39,9 +39,6 @@ for i = 1, #ids do
   end
   call('ZREM', DIED, id)
 end
-if requeued > 0 then
-  note_change()
-  wake_owner(now)
-end
+if requeued > 0 then note_due() end
 save()
 return {began, more, requeued}

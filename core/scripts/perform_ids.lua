@@ -24,8 +24,7 @@ for i = 1, #ids do
   end
 end
 if changed > 0 then
-  note_change()
-  wake_owner(now)
+  note_due()
   save()
 end
 return changed

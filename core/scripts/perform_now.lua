@@ -31,10 +31,7 @@ for id, r in pairs(records) do
     changed = changed + 1
   end
 end
-if changed > 0 then
-  note_change()
-  wake_owner(now)
-end
+if changed > 0 then note_due() end
 save()
 cursor = page[1] ~= '0' and part .. ' ' .. page[1] or PARTS[part][2] ~= '' and PARTS[part][2] .. ' 0' or ''
 return {format('%.0f', began), cursor, changed}

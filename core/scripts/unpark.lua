@@ -23,9 +23,6 @@ for i = 1, #ids do
     count = count + 1
   end
 end
-if count > 0 then
-  note_change()
-  wake_owner(now)
-end
+if count > 0 then note_due() end
 save()
 return count

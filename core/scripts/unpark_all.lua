@@ -30,8 +30,7 @@ for i = 1, #ids do
   end
 end
 if count > 0 then
-  note_change()
-  wake_owner(now)
+  note_due()
   save()
 end
 return {began, #ids == 100 and 'more' or '', count}
