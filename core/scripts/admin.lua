@@ -54,6 +54,34 @@ local function move(id, r, time)
   r.due, r.place = time, 1
 end
 
+-- A parked record becomes due now, as that of a new id.
+local function unpark(id, r)
+  move(id, r, now)
+  r.retry, r.error = -1, ''
+  place(id, r)
+  rewrite(first, id, r)
+end
+
+-- Lets a run that was to be parked go on. Was it?
+local function unpark_run(id, run)
+  if digit_of(run) < 4 then return false end
+  flagged(id, run, digit_of(run) % 4)
+  return true
+end
+
+local function is_due_later(r) return r.due > now and r.place ~= PARKED_PLACE end
+
+-- A record of a store becomes due at `time`; retry_count stays.
+local function perform_at(time, store, id, r)
+  if store == second then
+    r.due = time
+  else
+    move(id, r, time)
+    place(id, r)
+  end
+  rewrite(store, id, r)
+end
+
 -- Has a payload come since the microsecond `began`? Then `tick` has passed it.
 local seen_tick = tick
 local function came_since(began) return seen_tick > began end

@@ -12,14 +12,8 @@ for i = 1, #ids do
   local id = ids[i]
   local store = runs[id] and second or first
   local r = (runs[id] and behind or waiting)[id]
-  if r and r.due > now and r.place ~= PARKED_PLACE then
-    if store == second then
-      r.due = now
-    else
-      move(id, r, now)
-      place(id, r)
-    end
-    rewrite(store, id, r)
+  if r and is_due_later(r) then
+    perform_at(now, store, id, r)
     changed = changed + 1
   end
 end

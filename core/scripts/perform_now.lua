@@ -20,14 +20,8 @@ local began = begin(ARGV[2])
 local changed = 0
 open_for_writing()
 for id, r in pairs(records) do
-  if r.due > now and r.place ~= PARKED_PLACE and (not came_since(began) or arrival(store, id, r) <= began) then
-    if part == 'next' then
-      r.due = began
-    else
-      move(id, r, began)
-      place(id, r)
-    end
-    rewrite(store, id, r)
+  if is_due_later(r) and (not came_since(began) or arrival(store, id, r) <= began) then
+    perform_at(began, store, id, r)
     changed = changed + 1
   end
 end

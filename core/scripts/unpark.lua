@@ -12,14 +12,10 @@ local count = 0
 for i = 1, #ids do
   local id = ids[i]
   local run, r = runs[id], waiting[id]
-  if run and digit_of(run) >= 4 then
-    flagged(id, run, digit_of(run) % 4)
-    count = count + 1
-  elseif not run and r and r.place == PARKED_PLACE then
-    move(id, r, now)
-    r.retry, r.error = -1, ''
-    place(id, r)
-    rewrite(first, id, r)
+  if run then
+    if unpark_run(id, run) then count = count + 1 end
+  elseif r and r.place == PARKED_PLACE then
+    unpark(id, r)
     count = count + 1
   end
 end

@@ -11,21 +11,14 @@ local waiting, runs = look(first, ids), ARGV[2] == '0' and call('HGETALL', RUNNI
 open_for_writing()
 local count = 0
 for i = 1, #runs, 2 do
-  local id, run = runs[i], runs[i + 1]
-  if id ~= '' and digit_of(run) >= 4 then
-    flagged(id, run, digit_of(run) % 4)
-    count = count + 1
-  end
+  if runs[i] ~= '' and unpark_run(runs[i], runs[i + 1]) then count = count + 1 end
 end
 for i = 1, #ids do
   local id = ids[i]
   local r = waiting[id]
   call('ZREM', PARKED, id)
   if r and r.place == PARKED_PLACE then
-    move(id, r, now)
-    r.retry, r.error = -1, ''
-    place(id, r)
-    rewrite(first, id, r)
+    unpark(id, r)
     count = count + 1
   end
 end
