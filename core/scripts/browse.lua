@@ -19,12 +19,9 @@ if part == 'waiting' then total = total - busy - call('ZCARD', PARKED) end
 local answer = {format('%.0f', now), total, '0', 0}
 if count == 0 then return answer end
 
-local page = call(set and 'ZSCAN' or 'HSCAN', set or hash, cursor, 'COUNT', count)
+local page = part == 'running' and scan_runs(cursor, count) or call(set and 'ZSCAN' or 'HSCAN', set or hash, cursor, 'COUNT', count)
 local flat, ids, found = page[2], {}, {}
 answer[3] = page[1]
-if part == 'running' and cursor == '0' then
-  for id, run in pairs(runs_held()) do flat[#flat + 1], flat[#flat + 2] = id, run end
-end
 for i = 1, #flat, 2 do ids[#ids + 1] = flat[i] end
 answer[4] = #ids
 local records, runs = {}, {}

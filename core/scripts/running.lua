@@ -8,8 +8,7 @@ local RUNNING, CLAIMS = prefix .. 'running', prefix .. 'claims'
 local held = state and struct.unpack('<d', state, 81) or 0
 -- include: runs
 local answer = {state and string.sub(state, 90) or ''}
-local flat, ids, runs = call('HSCAN', RUNNING, 0, 'COUNT', ARGV[1])[2], {}, {}
-for id, run in pairs(runs_held()) do flat[#flat + 1], flat[#flat + 2] = id, run end
+local flat, ids, runs = scan_runs('0', ARGV[1])[2], {}, {}
 for i = 1, #flat, 2 do
   if flat[i] ~= '' and #ids < tonumber(ARGV[1]) then ids[#ids + 1], runs[#runs + 1] = flat[i], flat[i + 1] end
 end

@@ -26,3 +26,13 @@ local function runs_of(ids)
   for i = 1, #ids do runs[i] = runs[i] or by_id[ids[i]] or false end
   return runs
 end
+
+-- A slice of what runs: {cursor ('0' at the end), {id, run, ...}}, the held ones in the first. One id is '' in an owned shard.
+local function scan_runs(cursor, count)
+  local page = call('HSCAN', RUNNING, cursor, 'COUNT', count)
+  if cursor == '0' then
+    local flat = page[2]
+    for id, run in pairs(runs_held()) do flat[#flat + 1], flat[#flat + 2] = id, run end
+  end
+  return page
+end

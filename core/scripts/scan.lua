@@ -4,13 +4,10 @@
 -- ARGV: 1 generation, 2 part: waiting, behind (waiting while the id runs), running, dead; 3 cursor ('0' at first)
 -- Returns {cursor ('0' at the end), id, due, retry_count, ...}. Parked ids are left out. An id may come twice.
 local part = ARGV[2]
-local key = ({waiting = JOBS, behind = NEXT, running = RUNNING, dead = DEAD})[part]
-local page = call('HSCAN', key, ARGV[3], 'COUNT', 100)
+local key = ({waiting = JOBS, behind = NEXT, dead = DEAD})[part]
+local page = part == 'running' and scan_runs(ARGV[3], 100) or call('HSCAN', key, ARGV[3], 'COUNT', 100)
 local flat, answer = page[2], {page[1]}
 local runs = {}
-if part == 'running' and ARGV[3] == '0' then
-  for id, run in pairs(runs_held()) do flat[#flat + 1], flat[#flat + 2] = id, run end
-end
 if part == 'waiting' and flat[1] then
   local ids = {}
   for i = 1, #flat, 2 do ids[#ids + 1] = flat[i] end
