@@ -1,4 +1,4 @@
--- include: prelude runs
+-- include: prelude ready
 -- PAGE: a page of one index behind a known entry, by its number, then its id; found by halving, however far it is.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 index: ready, due, unproven, suspect, retry, died, parked; 3 direction: up, down; 4 min, 5 max (as
@@ -58,15 +58,6 @@ if not from then
   local place = halve(0, length, function(at) return due_at(at) >= number end)
   if down then from = max(0, length - place - MARGIN) else from = max(0, place - MARGIN) end
 end
-local ids = down and call('LRANGE', READY, -from - limit, -from - 1) or call('LRANGE', READY, from, from + limit - 1)
-if not ids[1] then return answer end
+list_ready(answer, down, from, limit)
 if from + limit < length then answer[1] = from + limit end
-local records, runs = call('HMGET', JOBS, unpack(ids)), runs_of(ids)
-for i = 1, #ids do
-  local record = records[i]
-  if record and not runs[i] and byte(record) % 4 == 0 then
-    answer[#answer + 1] = ids[i]
-    answer[#answer + 1] = format('%.0f', unpack_struct('<d', record, 2))
-  end
-end
 return answer
