@@ -8,7 +8,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <poll.h>
@@ -24,6 +23,7 @@
 #include "client.h"
 #include "failing.h"
 #include "link.h"
+#include "port.h"
 #include "transport.h"
 
 /* ---- Without sockets ------------------------------------------------------------------------ */
@@ -220,42 +220,6 @@ static void nap(int ms)
     poll(NULL, 0, ms);
 }
 
-static int listen_somewhere(int *port)
-{
-    struct sockaddr_in address;
-    socklen_t len = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    memset(&address, 0, sizeof address);
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(listen(fd, 16), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
-    *port = ntohs(address.sin_port);
-    return fd;
-}
-
-/* Below those that the system gives to outgoing connections, so that none of these takes it before its server does. */
-static int free_port(void)
-{
-    static unsigned next;
-    struct sockaddr_in address;
-    int port, status;
-    if (!next)
-        next = (unsigned)getpid() * 7919u;
-    do {
-        int fd = socket(AF_INET, SOCK_STREAM, 0);
-        assert_true(fd >= 0);
-        port = 12000 + (int)((next += 17) % 20000);
-        memset(&address, 0, sizeof address);
-        address.sin_family = AF_INET;
-        address.sin_port = htons((uint16_t)port);
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        status = bind(fd, (struct sockaddr *)&address, sizeof address);
-        close(fd);
-    } while (status != 0);
-    return port;
-}
 static redisReply *command(int port, const char *format, ...)
 {
     redisContext *r = redisConnect("127.0.0.1", port);
@@ -453,7 +417,7 @@ static void *scripted_run(void *argument)
 static void start_scripted(scripted *s, int silent, int first_port, int then_port)
 {
     memset(s, 0, sizeof *s);
-    s->listener = listen_somewhere(&s->port);
+    s->listener = listen_on_loopback(16, &s->port);
     s->silent = silent;
     s->first_port = first_port;
     s->then_port = then_port;

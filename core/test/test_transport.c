@@ -8,7 +8,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -23,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "port.h"
 #include "status.h"
 #include "transport.h"
 
@@ -101,24 +101,6 @@ static void assert_ping(srt_transport *t)
     assert_memory_equal(reply, "+PONG\r\n", 7);
 }
 
-/* A listening socket on a free port of the loopback. */
-static int listen_on_loopback(int backlog, int *port)
-{
-    struct sockaddr_in address;
-    socklen_t len = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    memset(&address, 0, sizeof address);
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
-    if (backlog >= 0)
-        assert_int_equal(listen(fd, backlog), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
-    *port = ntohs(address.sin_port);
-    return fd;
-}
-
 static srt_url loopback_url(const char *scheme, const char *host, int port)
 {
     char text[128];
@@ -134,27 +116,6 @@ typedef struct server {
     int port, tls_port; /* 0: redis-server has no TLS */
 } server;
 
-/* Below those that the system gives to outgoing connections, so that none of these takes it before its server does. */
-static int free_port(void)
-{
-    static unsigned next;
-    struct sockaddr_in address;
-    int port, status;
-    if (!next)
-        next = (unsigned)getpid() * 7919u;
-    do {
-        int fd = socket(AF_INET, SOCK_STREAM, 0);
-        assert_true(fd >= 0);
-        port = 12000 + (int)((next += 17) % 20000);
-        memset(&address, 0, sizeof address);
-        address.sin_family = AF_INET;
-        address.sin_port = htons((uint16_t)port);
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        status = bind(fd, (struct sockaddr *)&address, sizeof address);
-        close(fd);
-    } while (status != 0);
-    return port;
-}
 static pid_t spawn(char *const argv[], const char *log)
 {
     pid_t pid = fork();
