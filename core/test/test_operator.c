@@ -1845,6 +1845,19 @@ static void test_a_claim_sees_stale_entries(void **state)
     close_queue(&f);
 }
 
+static void test_ranges_pass_over_what_runs(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    (void)state;
+    push_ids(&f, 4);
+    act_on(&f, SERIATIM_DELETE, "i1");
+    push(&f, "i1", "x", none);
+    acquire(&f, "n1");
+    assert_int_equal(claim(&f, "2", NULL), 2); /* i0 and, by its first entry, i1 */
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_PERFORM_IN, 1, "-inf", "+inf", 2), "i3 i2");
+    close_queue(&f);
+}
+
 static void test_a_claim_sees_evicted_records(void **state)
 {
     fixture f = open_queue(1, "merge");
@@ -2126,6 +2139,7 @@ int main(void)
         cmocka_unit_test(test_health_of_strangers),
         cmocka_unit_test(test_memory),        cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_spilled_meanwhile), cmocka_unit_test(test_delete_overrun),
+        cmocka_unit_test(test_ranges_pass_over_what_runs),
         cmocka_unit_test(test_a_claim_sees_stale_entries),
         cmocka_unit_test(test_a_claim_sees_evicted_records),
         cmocka_unit_test(test_a_settle_of_a_lost_claim_is_refused),
