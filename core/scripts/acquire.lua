@@ -1,4 +1,4 @@
--- include: prelude record
+-- include: prelude change spread record
 -- ACQUIRE: takes a shard for a node if its owner is still the one that the caller saw, and recovers that owner's runs.
 -- When the caller already owns the shard, it keeps what it knows under a new lease, so that who found it dead before comes
 -- too late; runs that it does not know are put back.
@@ -26,7 +26,7 @@ end
 call('DEL', CLAIMS)
 owner, lease = me, advance()
 if not mine then claimed, settled = lease, 0 end
-call('HSET', RUNNING, '', LONG_TEXT)
+call('HSET', RUNNING, '', string.rep('.', 65))
 wake = 0
 
 local recovered, seen = 0, claimed

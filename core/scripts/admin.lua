@@ -1,5 +1,5 @@
 -- library: admin - what operators' actions share: all is read and checked before the first write
--- include: runs
+-- include: change owner spread runs
 local PARKED_PLACE = 2
 
 -- Readers know by the state that a shard is as they saw it: what operators change shows there, too.

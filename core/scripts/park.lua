@@ -23,7 +23,7 @@ for i = 1, #ids do
 end
 if count > 0 then
   note_change()
-  save()
   tell_owner(true)
 end
+save()
 return count

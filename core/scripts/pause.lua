@@ -1,4 +1,4 @@
--- include: prelude
+-- include: prelude change flags owner
 -- PAUSE: nothing of this shard is claimed until it is resumed; its owner hears of it and hands back what is not begun.
 -- KEYS: the shard's
 -- ARGV: 1 generation

@@ -1,4 +1,5 @@
--- library: prelude - the keys and the state of one shard; every shard script begins with it
+-- library: prelude - the keys and the state of one shard; every shard script begins with it. It has no functions: to make
+-- one takes as long as a command
 --
 -- KEYS, the same in every shard script, all with the shard's hash tag (docs/layout.md):
 --    1 state     string  the fields below, packed
@@ -37,72 +38,10 @@ local now = clock[1] * 1000000 + clock[2]
 local generation, tick, lease, claimed, settled, wake = tonumber(ARGV[1]), 0, 0, 0, 0, 0
 local processed, failed, refused, pushed, held, flags, owner = 0, 0, 0, 0, 0, 0, ''
 
--- Flags. paused: claims give nothing; doubted: an id may be unproven or suspect; above them a number that operators' changes
--- raise.
-local PAUSED, DOUBTED = 1, 2
-local function is(flag) return flags % (flag + flag) >= flag end
-local function flag_as(flag, on) if is(flag) ~= on then flags = flags + (on and flag or -flag) end end
-
 local state = call('GET', STATE)
 if state then
   generation, tick, lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags =
     unpack_struct('<dddddddddddB', state)
   owner = sub(state, 90)
   if generation ~= tonumber(ARGV[1]) then return error_reply(format('GENERATION %.0f', generation)) end
-end
-
-local function save()
-  call('SET', STATE, pack('<dddddddddddB',
-    generation, tick, lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags) .. owner)
-end
-
--- A fence or an arrival stamp: never falls, never repeats.
-local function advance()
-  tick = max(tick + 1, now)
-  return tick
-end
-
--- At maxmemory Redis refuses a script's first write if it may need memory, and none after an allowed one.
-local function open_for_writing() call('ZREM', DUE, '') end
-
-local LONG_TEXT = string.rep('.', 65)
-local function running_count() return call('HLEN', RUNNING) - call('HEXISTS', RUNNING, '') + held end
-
--- include: claims
-
--- Gives each id of a claim a run of its own in `running`, where it may be looked at and changed.
-local function spread_claim(fence, packed)
-  local ids, runs, run = ids_of(packed), {}, '0n' .. fence
-  for k = 1, #ids do runs[2 * k - 1], runs[2 * k] = ids[k], run end
-  if ids[1] then call('HSET', RUNNING, unpack(runs)) end
-  held = held - #ids
-end
-
--- The same for all claims that hold ids. To be called, ready for writing, before the runs of single ids are changed.
-local function spread()
-  if held == 0 then return end
-  local claims = call('HGETALL', CLAIMS)
-  for i = 1, #claims, 2 do
-    local fence, packed = claims[i], claims[i + 1]
-    if byte(packed) ~= SPREAD then
-      spread_claim(fence, packed)
-      call('HSET', CLAIMS, fence, 'x' .. packed)
-    end
-  end
-  held = 0
-  save()
-end
-
--- Tells the owner, if there is one, to look at its shard; with recall also to hand back what it has not begun.
-local function tell_owner(recall)
-  if owner == '' then return end
-  call('PUBLISH', string.match(STATE, '^(.-):{') .. ':wake:' .. owner, (recall and '!' or '') .. PREFIX)
-end
-
--- Tells the sleeping owner that something is due at `time`.
-local function wake_owner(time)
-  if time < wake then
-    wake = 0
-    tell_owner()
-  end
 end

@@ -8,7 +8,6 @@
 -- remembered anew.
 -- Error replies: STALE push (a later sequence came first: this one is an echo of a dead connection)
 local SEQUENCE, FOLD, WAITING, WIDTH = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
-local WORDS = {'keep', 'earlier', 'later', 'replace', 'reject'}
 local token = call('GET', KEYS[15])
 if token then
   local sequence, answer = string.match(token, '^(%d+) (.*)$')
@@ -24,32 +23,40 @@ if n % 1 ~= 0 then return error_reply('ERR wrong number of arguments') end
 local ids = {}
 for i = 1, n do ids[i] = ARGV[6 + WIDTH * (i - 1)] end
 local old = call('HMGET', JOBS, unpack(ids))
-call('LLEN', READY)
-call('ZCARD', DUE)
-
-advance()
-local base = tick - 1
+local base = max(tick + 1, now) - 1
 tick = base + n
 local soonest = FOREVER
 
-local function payload_of(i) return ARGV[7 + WIDTH * (i - 1)] end
-local function options_of(i) return WIDTH == 3 and ARGV[5 + 3 * i] or '' end
-
-local new, folded, refused_places, seen, rest = 0, 0, {}, {}, {}
-local hash, list, zset, retries = {}, {}, {}, {}
-local function store_new()
-  if hash[1] then call('HSET', JOBS, unpack(hash)) end
-  if list[1] then
-    call('RPUSH', READY, unpack(list))
-    soonest = 0
+local new, folded, refused_places, seen, rest, hash, list = 0, 0, {}, {}, {}, {}, {}
+for i = 1, n do
+  local id = ids[i]
+  if WIDTH == 3 or old[i] or seen[id] then
+    rest[#rest + 1] = i
+  else
+    seen[id], new = true, new + 1
+    hash[#hash + 1], hash[#hash + 2] = id, '\0' .. pack('<d', base + i) .. ARGV[7 + WIDTH * (i - 1)]
+    list[#list + 1] = id
   end
-  if zset[1] then call('ZADD', DUE, unpack(zset)) end
-  if retries[1] then call('ZADD', RETRY, unpack(retries)) end
 end
 
--- All jobs of a call with options, or those whose ids are there already. Returns what is wrong with them.
-local function push_rest()
-  -- include: record
+-- The common case, which makes no function: that takes longer than the rest of a push. Nothing may be written before the
+-- first write has proved its key.
+if hash[1] and not rest[1] then
+  call('RPUSH', READY, unpack(list))
+  call('HSET', JOBS, unpack(hash))
+  soonest = 0
+end
+
+-- All jobs of a call with options, or those whose ids are there already.
+if rest[1] then
+  -- include: spread record
+  call('LLEN', READY)
+  call('ZCARD', DUE)
+  local zset, retries = {}, {}
+  local WORDS = {'keep', 'earlier', 'later', 'replace', 'reject'}
+  local function payload_of(i) return ARGV[7 + WIDTH * (i - 1)] end
+  local function options_of(i) return WIDTH == 3 and ARGV[5 + 3 * i] or '' end
+
   -- The record of a job that finds nothing waiting, and its on_waiting word.
   local function job(i)
     local payload, options, stamp = payload_of(i), options_of(i), base + i
@@ -123,7 +130,13 @@ local function push_rest()
       if record and byte(record) >= 12 then call('ZCARD', store.spill .. id) call('HLEN', store.map .. id) end
     end
   end
-  store_new()
+  if hash[1] then call('HSET', JOBS, unpack(hash)) end
+  if list[1] then
+    call('RPUSH', READY, unpack(list))
+    soonest = 0
+  end
+  if zset[1] then call('ZADD', DUE, unpack(zset)) end
+  if retries[1] then call('ZADD', RETRY, unpack(retries)) end
 
   local function moved(word, due, asked)
     if word == 'earlier' then return min(due, asked) end
@@ -185,23 +198,12 @@ local function push_rest()
   table.sort(refused_places)
 end
 
-for i = 1, n do
-  local id = ids[i]
-  if WIDTH == 3 or old[i] or seen[id] then
-    rest[#rest + 1] = i
-  else
-    seen[id], new = true, new + 1
-    hash[#hash + 1], hash[#hash + 2] = id, '\0' .. pack('<d', base + i) .. payload_of(i)
-    list[#list + 1] = id
-  end
+if soonest < wake then
+  -- include: owner
+  wake_owner(soonest)
 end
-local wrong
-if rest[1] then wrong = push_rest() else store_new() end
-if wrong then return wrong end
-
-wake_owner(soonest)
 pushed = pushed + n - #refused_places
-save()
+-- include: save
 local answer = new .. ' ' .. folded
 if refused_places[1] then answer = answer .. ' ' .. table.concat(refused_places, ' ') end
 call('SET', KEYS[15], SEQUENCE .. ' ' .. answer, 'PX', 60000)

@@ -9,6 +9,7 @@
 --              and spillmap:ID holds 'i' + sha1(payload) -> stamp (fold merge) and 'c' + stamp -> context
 -- place: 0 ready, 1 due, 2 parked, 3 in doubt (unproven or suspect). mark: 0 none, 1 unproven, 2 suspect,
 -- 4 (in next only) its due time was asked for by `earlier`. Times are microseconds.
+-- include: flags
 local SPILL = 1024
 local HEADER = '<di4BI4I4c0'
 local UNPROVEN_MARK, SUSPECT_MARK, EARLIER_MARK = 1, 2, 4

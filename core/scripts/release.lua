@@ -1,4 +1,4 @@
--- include: prelude
+-- include: prelude change runs
 -- RELEASE: gives a shard up. The caller has settled everything that it claimed.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 lease, 3 channel to tell ('' for none)

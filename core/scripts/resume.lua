@@ -1,4 +1,4 @@
--- include: prelude
+-- include: prelude change flags owner
 -- RESUME: ends a pause; the owner hears of it and claims.
 -- KEYS: the shard's
 -- ARGV: 1 generation

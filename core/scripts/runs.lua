@@ -2,6 +2,8 @@
 -- It needs call, RUNNING, CLAIMS and held.
 -- include: claims
 
+local function running_count() return call('HLEN', RUNNING) - call('HEXISTS', RUNNING, '') + held end
+
 -- The run of each id that a claim holds.
 local held_runs = nil
 local function runs_held()

@@ -1,4 +1,4 @@
--- include: prelude
+-- include: prelude change spread
 -- SETTLE: ends runs, each by its own outcome. Refused are runs that are no longer the caller's.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 lease, 3 sequence of this call, 4 fold, 5 number of groups of done runs, then per group: run, which

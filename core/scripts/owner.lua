@@ -1,0 +1,15 @@
+-- library: owner - how a shard's owner hears of what it did not do itself
+
+-- Tells the owner, if there is one, to look at its shard; with recall also to hand back what it has not begun.
+local function tell_owner(recall)
+  if owner == '' then return end
+  call('PUBLISH', string.match(STATE, '^(.-):{') .. ':wake:' .. owner, (recall and '!' or '') .. PREFIX)
+end
+
+-- Tells the sleeping owner that something is due at `time`.
+local function wake_owner(time)
+  if time < wake then
+    wake = 0
+    tell_owner()
+  end
+end

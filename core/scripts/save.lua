@@ -1,0 +1,3 @@
+-- library: save - writes the state
+call('SET', STATE, pack('<dddddddddddB',
+  generation, tick, lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags) .. owner)
