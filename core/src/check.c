@@ -35,8 +35,6 @@ typedef enum check_step {
 
 static const char *const check_words[CHECK_STEPS] = {"",       "",         "jobs",    "",      "ready", "next",   "running", "dead",
                                                      "due",    "parked",   "unproven", "suspect", "retry", "died", "overrun"};
-static const char *const check_kinds[] = {"state", "jobs",   "ready",    "due",     "running", "next", "retry", "dead",
-                                          "died",  "parked", "unproven", "suspect", "overrun", "claims", NULL};
 /* Kinds of which each key names an id or a client. */
 static const char *const check_owned[] = {"spill", "nextspill", "deadspill", "spillmap", "nextspillmap", "deadspillmap", "push", NULL};
 
@@ -436,7 +434,7 @@ static int check_key(seriatim_client *c, check_state *k, const srt_token *key)
     colon = memchr(kind, ':', (size_t)(end - kind));
     if (shard >= (int64_t)k->queue->shards_count)
         return check_stray(c, k, key, (unsigned)shard, "the layout has no such shard");
-    if (!colon && check_listed(check_kinds, kind, (size_t)(end - kind)))
+    if (!colon && check_listed(srt_shard_kinds, kind, (size_t)(end - kind)))
         return SERIATIM_OK;
     if (colon && colon - kind == 9 && memcmp(kind, "misplaced", 9) == 0)
         return SERIATIM_OK;

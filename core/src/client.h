@@ -137,7 +137,7 @@ int srt_client_begin(seriatim_client *c);
 int srt_client_start(seriatim_client *c, const srt_operation *operation, size_t queue);
 /* The queue with this number, or NULL (the error says so). */
 srt_queue *srt_client_queue_at(seriatim_client *c, size_t queue);
-/* Starts a script on a shard, with the shard's 13 KEYS and the generation as ARGV[1]. NULL: out of memory. */
+/* Starts a script on a shard, with the shard's KEYS and the generation as ARGV[1]. NULL: out of memory. */
 srt_request *srt_client_shard_request(seriatim_client *c, srt_queue *queue, unsigned shard, int script);
 /* Any other request: srt_session_begin on c->session. Sends it; NOMEM is already a failure of the operation. */
 int srt_client_send(seriatim_client *c, srt_request *request);

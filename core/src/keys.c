@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+const char *const srt_shard_kinds[SRT_SHARD_KEYS + 1] = {"state", "jobs", "ready",  "due",      "running", "next",    "retry",
+                                                         "dead",  "died", "parked", "unproven", "suspect", "overrun", "claims", NULL};
+
 /* CRC-32 with zlib's polynomial, four bits a step. */
 uint32_t srt_crc32(const void *data, size_t len)
 {
@@ -130,18 +133,14 @@ void srt_key_global(srt_bytes *out, const char *ns, const char *name, const char
 
 void srt_key_shard_args(srt_bytes *out, const char *prefix, size_t len)
 {
-    static const char *const kinds[SRT_SHARD_KEYS] = {
-        "state", "jobs", "ready",  "due",      "running", "next",    "retry",
-        "dead",  "died", "parked", "unproven", "suspect", "overrun", "claims",
-    };
     size_t i;
     for (i = 0; i < SRT_SHARD_KEYS; i++) {
-        size_t kind_len = strlen(kinds[i]);
+        size_t kind_len = strlen(srt_shard_kinds[i]);
         srt_bytes_addc(out, '$');
         srt_bytes_add_int(out, (int64_t)(len + kind_len));
         srt_bytes_adds(out, "\r\n");
         srt_bytes_add(out, prefix, len);
-        srt_bytes_add(out, kinds[i], kind_len);
+        srt_bytes_add(out, srt_shard_kinds[i], kind_len);
         srt_bytes_adds(out, "\r\n");
     }
 }

@@ -4,7 +4,10 @@
 
 #include "bytes.h"
 
-#define SRT_SHARD_KEYS 14 /* as in core/scripts/prelude.lua */
+#define SRT_SHARD_KEYS 14
+
+/* What the keys of a shard end with, in the order of core/scripts/prelude.lua; then NULL. */
+extern const char *const srt_shard_kinds[SRT_SHARD_KEYS + 1];
 
 uint32_t srt_crc32(const void *data, size_t len);
 
@@ -27,7 +30,7 @@ int srt_key_read_layout(srt_bytes *name, const char *ns, const char *key, size_t
 /* NAMESPACE:{NAME}:KIND, for what belongs to no queue: nodes, queues. */
 void srt_key_global(srt_bytes *out, const char *ns, const char *name, const char *kind);
 
-/* The 13 KEYS of a shard as RESP bulk strings, ready to be copied into a command. */
+/* The KEYS of a shard as RESP bulk strings, ready to be copied into a command. */
 void srt_key_shard_args(srt_bytes *out, const char *prefix, size_t len);
 
 #endif

@@ -55,16 +55,14 @@ static int bytes_send(seriatim_client *c, srt_queue *queue)
 
 static int bytes_ask_shard(seriatim_client *c, const srt_web *w, unsigned shard)
 {
-    static const char *const kinds[] = {"state", "jobs",   "ready",    "due",     "running", "claims", "next", "retry",
-                                        "dead",  "died",   "parked",   "unproven", "suspect", "overrun"};
     srt_bytes key;
     size_t i;
     int status = SERIATIM_OK;
     srt_bytes_init(&key, c->mem);
-    for (i = 0; i < sizeof kinds / sizeof *kinds && status == SERIATIM_OK; i++) {
+    for (i = 0; srt_shard_kinds[i] && status == SERIATIM_OK; i++) {
         srt_bytes_clear(&key);
         srt_key_shard(&key, c->registry.ns.data, w->worker.data, w->worker.len, shard);
-        srt_bytes_adds(&key, kinds[i]);
+        srt_bytes_adds(&key, srt_shard_kinds[i]);
         status = bytes_ask(c, &key, BYTES_KEY);
     }
     srt_bytes_free(&key);
