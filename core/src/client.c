@@ -261,6 +261,12 @@ int srt_client_start(seriatim_client *c, const srt_operation *operation, size_t 
     return c->status == SERIATIM_AGAIN ? SERIATIM_OK : c->status;
 }
 
+int srt_client_begin_plain(seriatim_client *c, const srt_operation *operation, size_t queue)
+{
+    int status = srt_client_begin(c);
+    return status == SERIATIM_OK ? srt_client_start(c, operation, queue) : status;
+}
+
 static void client_drop(seriatim_client *c)
 {
     srt_client_disconnected(c);
@@ -313,8 +319,7 @@ static int layout_on_reply(seriatim_client *c, srt_request *request, const srt_r
 int seriatim_layout_begin(seriatim_client *c, size_t queue)
 {
     static const srt_operation operation = {.fresh = 1, .send = layout_send, .on_reply = layout_on_reply};
-    int status = srt_client_begin(c);
-    return status == SERIATIM_OK ? srt_client_start(c, &operation, queue) : status;
+    return srt_client_begin_plain(c, &operation, queue);
 }
 
 /* ---- Connection ---------------------------------------------------------------------------- */

@@ -135,6 +135,8 @@ void srt_web_free(seriatim_client *c);
 int srt_client_begin(seriatim_client *c);
 /* OK: it is under way. INVALID: no such queue. NOMEM. */
 int srt_client_start(seriatim_client *c, const srt_operation *operation, size_t queue);
+/* Both, for an operation without a state. */
+int srt_client_begin_plain(seriatim_client *c, const srt_operation *operation, size_t queue);
 /* The queue with this number, or NULL (the error says so). */
 srt_queue *srt_client_queue_at(seriatim_client *c, size_t queue);
 /* Starts a script on a shard, with the shard's KEYS and the generation as ARGV[1]. NULL: out of memory. */

@@ -15,7 +15,10 @@
 typedef struct srt_web srt_web;
 typedef struct srt_web_out srt_web_out;
 
-/* What a route does: `next` begins operation after operation (w->step counts them), `write` tells what came of them. */
+/*
+ * What a route does: `next` begins operation after operation (w->step counts them), `write` tells what came of them. An
+ * operation finds the request it works for in c->web.
+ */
 typedef struct srt_web_handler {
     int (*next)(seriatim_client *c, srt_web *w);
     void (*write)(seriatim_client *c, srt_web *w, srt_web_out *out);

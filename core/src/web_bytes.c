@@ -13,11 +13,6 @@ typedef struct bytes_page {
     int refused; /* a Redis that does not answer MEMORY USAGE */
 } bytes_page;
 
-static void bytes_release(seriatim_client *c)
-{
-    srt_free(c->mem, c->state, sizeof(srt_web *));
-}
-
 static int bytes_ask(seriatim_client *c, const srt_bytes *key, int kind)
 {
     srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
@@ -41,7 +36,7 @@ static int bytes_ask(seriatim_client *c, const srt_bytes *key, int kind)
 
 static int bytes_send(seriatim_client *c, srt_queue *queue)
 {
-    srt_web *w = *(srt_web **)c->state;
+    srt_web *w = c->web;
     srt_bytes key;
     int status;
     (void)queue;
@@ -71,7 +66,7 @@ static int bytes_ask_shard(seriatim_client *c, const srt_web *w, unsigned shard)
 
 static int bytes_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
-    const srt_web *w = *(srt_web **)c->state;
+    const srt_web *w = c->web;
     bytes_page *page = w->page;
     const srt_token *at = &reply->tokens[0];
     int64_t generation, shards;
@@ -94,22 +89,15 @@ static int bytes_on_refused(seriatim_client *c, srt_request *r, const seriatim_e
 {
     (void)r;
     (void)error;
-    ((bytes_page *)(*(srt_web **)c->state)->page)->refused = 1;
+    ((bytes_page *)c->web->page)->refused = 1;
     return SERIATIM_OK;
 }
 
 static int bytes_begin(seriatim_client *c, srt_web *w)
 {
-    static const srt_operation operation = {
-        .send = bytes_send, .on_reply = bytes_on_reply, .on_refused = bytes_on_refused, .release = bytes_release};
-    int status = srt_client_begin(c);
-    if (status != SERIATIM_OK)
-        return status;
-    c->state = srt_operator_state(c, sizeof(srt_web *));
-    if (!c->state)
-        return SERIATIM_NOMEM;
-    *(srt_web **)c->state = w;
-    return srt_client_start(c, &operation, SRT_NO_QUEUE);
+    static const srt_operation operation = {.send = bytes_send, .on_reply = bytes_on_reply, .on_refused = bytes_on_refused};
+    (void)w;
+    return srt_client_begin_plain(c, &operation, SRT_NO_QUEUE);
 }
 
 int srt_web_bytes_next(seriatim_client *c, srt_web *w)

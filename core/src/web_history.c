@@ -15,11 +15,6 @@ typedef struct history_page {
 
 enum { HISTORY_TIME, HISTORY_RING };
 
-static void history_release(seriatim_client *c)
-{
-    srt_free(c->mem, c->state, sizeof(srt_web *));
-}
-
 static int history_ask(seriatim_client *c, srt_web *w, seriatim_text name)
 {
     const history_page *page = w->page;
@@ -40,7 +35,7 @@ static int history_ask(seriatim_client *c, srt_web *w, seriatim_text name)
 
 static int history_send(seriatim_client *c, srt_queue *queue)
 {
-    srt_web *w = *(srt_web **)c->state;
+    srt_web *w = c->web;
     srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
     size_t i;
     int status;
@@ -75,7 +70,7 @@ static void history_sum(history_page *page, const srt_token *ring)
 
 static int history_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
-    srt_web *w = *(srt_web **)c->state;
+    srt_web *w = c->web;
     history_page *page = w->page;
     if (r->kind == HISTORY_TIME && reply->count > 1)
         page->now = srt_token_int(&reply->tokens[1]);
@@ -95,16 +90,9 @@ static int history_on_refused(seriatim_client *c, srt_request *r, const seriatim
 
 static int history_begin(seriatim_client *c, srt_web *w)
 {
-    static const srt_operation operation = {
-        .send = history_send, .on_reply = history_on_reply, .on_refused = history_on_refused, .release = history_release};
-    int status = srt_client_begin(c);
-    if (status != SERIATIM_OK)
-        return status;
-    c->state = srt_operator_state(c, sizeof(srt_web *));
-    if (!c->state)
-        return SERIATIM_NOMEM;
-    *(srt_web **)c->state = w;
-    return srt_client_start(c, &operation, SRT_NO_QUEUE);
+    static const srt_operation operation = {.send = history_send, .on_reply = history_on_reply, .on_refused = history_on_refused};
+    (void)w;
+    return srt_client_begin_plain(c, &operation, SRT_NO_QUEUE);
 }
 
 static int history_read(srt_web *w)

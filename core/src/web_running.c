@@ -16,11 +16,6 @@ typedef struct running_page {
     size_t count;
 } running_page;
 
-static void running_release(seriatim_client *c)
-{
-    srt_free(c->mem, c->state, sizeof(srt_web *));
-}
-
 static int running_ask(seriatim_client *c, srt_web *w, size_t row, unsigned shard, int64_t limit)
 {
     srt_request *r = srt_session_begin(&c->session, srt_script_running, NULL, 0);
@@ -43,7 +38,7 @@ static int running_ask(seriatim_client *c, srt_web *w, size_t row, unsigned shar
 /* Shard after shard, until they hold enough for the page. */
 static int running_send(seriatim_client *c, srt_queue *queue)
 {
-    srt_web *w = *(srt_web **)c->state;
+    srt_web *w = c->web;
     running_page *page = w->page;
     size_t row;
     unsigned shard;
@@ -63,7 +58,7 @@ static int running_send(seriatim_client *c, srt_queue *queue)
 
 static int running_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
-    srt_web *w = *(srt_web **)c->state;
+    srt_web *w = c->web;
     running_page *page = w->page;
     size_t i;
     if (!srt_reply_is_list(reply, 1) || (reply->count - 2) % 3 != 0)
@@ -91,18 +86,13 @@ static int running_on_reply(seriatim_client *c, srt_request *r, const srt_reply 
 
 static int running_begin(seriatim_client *c, srt_web *w)
 {
-    static const srt_operation operation = {.send = running_send, .on_reply = running_on_reply, .release = running_release};
+    static const srt_operation operation = {.send = running_send, .on_reply = running_on_reply};
     running_page *page = w->page;
-    int status = srt_client_begin(c);
-    if (status != SERIATIM_OK)
-        return status;
     page->ids = srt_arena_alloc(&w->memory, (size_t)page->limit * sizeof *page->ids);
-    c->state = page->ids ? srt_operator_state(c, sizeof(srt_web *)) : NULL;
-    if (!c->state)
+    if (!page->ids)
         return srt_fail_plain(&c->error, SERIATIM_NOMEM);
     memset(page->ids, 0, (size_t)page->limit * sizeof *page->ids);
-    *(srt_web **)c->state = w;
-    return srt_client_start(c, &operation, SRT_NO_QUEUE);
+    return srt_client_begin_plain(c, &operation, SRT_NO_QUEUE);
 }
 
 int srt_web_running_next(seriatim_client *c, srt_web *w)
