@@ -38,7 +38,7 @@ int srt_web_ages_next(seriatim_client *c, srt_web *w)
         scan->kept_size = AGES * sizeof(int64_t);
         status = srt_web_scan_cursor(w, scan, srt_web_param_of(w, "cursor"));
         if (status != SERIATIM_OK)
-            return status == SERIATIM_NOMEM ? status : srt_web_refuse(w, 400, "cursor is none that this page gave");
+            return status;
     }
     return srt_web_on_queue(c, w, srt_web_scan_begin);
 }

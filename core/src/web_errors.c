@@ -146,23 +146,16 @@ static int errors_take(srt_web *w, srt_web_scan *scan, const srt_token *id, int6
     return SERIATIM_OK;
 }
 
-static int errors_begin_scan(seriatim_client *c, srt_web *w)
-{
-    return srt_web_scan_begin(c, w);
-}
-
 static int errors_read(srt_web *w, const char *part, seriatim_text cursor,
                        int (*take)(srt_web *, srt_web_scan *, const srt_token *, int64_t, const srt_token *))
 {
     srt_web_scan *scan = srt_web_scan_new(w, SRT_SCAN_ERRORS);
-    int status;
     if (!scan)
         return SERIATIM_NOMEM;
     scan->stages[0] = part;
     scan->stage_count = 1;
     scan->take = take;
-    status = srt_web_scan_cursor(w, scan, cursor);
-    return status == SERIATIM_INVALID ? srt_web_refuse(w, 400, "cursor is none that this page gave") : status;
+    return srt_web_scan_cursor(w, scan, cursor);
 }
 
 int srt_web_errors_next(seriatim_client *c, srt_web *w)
@@ -176,7 +169,7 @@ int srt_web_errors_next(seriatim_client *c, srt_web *w)
         if (status != SERIATIM_OK)
             return status;
     }
-    return srt_web_on_queue(c, w, errors_begin_scan);
+    return srt_web_on_queue(c, w, srt_web_scan_begin);
 }
 
 /* ---- The groups ---------------------------------------------------------------------------- */
@@ -284,7 +277,7 @@ int srt_web_group_next(seriatim_client *c, srt_web *w)
             return status;
     }
     if (w->step <= 1)
-        return srt_web_on_queue(c, w, errors_begin_scan);
+        return srt_web_on_queue(c, w, srt_web_scan_begin);
     if (w->step > 2 || !scan->groups || ((const errors_found *)scan->groups)->id_count == 0)
         return SRT_WEB_DONE;
     return errors_act(c, w);

@@ -71,11 +71,6 @@ static int records_read_words(srt_web *w, records_page *page)
     return SERIATIM_OK;
 }
 
-static int records_bad_cursor(srt_web *w, int status)
-{
-    return status == SERIATIM_NOMEM ? status : srt_web_refuse(w, 400, "cursor is none that this page gave");
-}
-
 static int records_read_scan(seriatim_client *c, srt_web *w, records_page *page)
 {
     static const seriatim_text none = {NULL, 0};
@@ -93,23 +88,18 @@ static int records_read_scan(seriatim_client *c, srt_web *w, records_page *page)
         scan->from = page->from;
     else if ((status = srt_range_read(c, &scan->range, page->down ? none : page->from, page->down ? page->from : none, 1e6)) != SERIATIM_OK)
         return status;
-    status = srt_web_scan_cursor(w, scan, srt_web_param_of(w, "cursor"));
-    return status == SERIATIM_OK ? SERIATIM_OK : records_bad_cursor(w, status);
+    return srt_web_scan_cursor(w, scan, srt_web_param_of(w, "cursor"));
 }
 
 static int records_read_index(srt_web *w, records_page *page)
 {
     seriatim_text cursor = srt_web_param_of(w, "cursor");
-    int status;
     if (srt_web_param_of(w, "prefix").len)
         return srt_web_refuse(w, 400, "prefix goes with by=id");
     if (!cursor.len)
         return SERIATIM_OK;
     page->has_after = 1;
-    status = srt_web_cursor_read(w, cursor, &page->after);
-    if (status == SERIATIM_OK && (page->after.key < -SRT_FOREVER || page->after.key > SRT_FOREVER))
-        status = SERIATIM_INVALID;
-    return status == SERIATIM_OK ? SERIATIM_OK : records_bad_cursor(w, status);
+    return srt_web_cursor_read(w, cursor, &page->after);
 }
 
 static int records_read(seriatim_client *c, srt_web *w)

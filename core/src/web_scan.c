@@ -78,12 +78,20 @@ void srt_web_cursor_of(srt_bytes *out, int64_t key, const char *id, size_t len)
     }
 }
 
-int srt_web_cursor_read(srt_web *w, seriatim_text cursor, srt_target *after)
+static int cursor_accept(srt_web *w, int status)
 {
-    return cursor_after(w, cursor.data, cursor.data + cursor.len, after);
+    return status == SERIATIM_INVALID ? srt_web_refuse(w, 400, "cursor is none that this page gave") : status;
 }
 
-int srt_web_scan_cursor(srt_web *w, srt_web_scan *scan, seriatim_text cursor)
+int srt_web_cursor_read(srt_web *w, seriatim_text cursor, srt_target *after)
+{
+    int status = cursor_after(w, cursor.data, cursor.data + cursor.len, after);
+    if (status == SERIATIM_OK && (after->key < -SRT_FOREVER || after->key > SRT_FOREVER))
+        status = SERIATIM_INVALID;
+    return cursor_accept(w, status);
+}
+
+static int cursor_of_scan(srt_web *w, srt_web_scan *scan, seriatim_text cursor)
 {
     const char *at = cursor.data, *end = at ? at + cursor.len : at, *hscan;
     int64_t position;
@@ -109,6 +117,11 @@ int srt_web_scan_cursor(srt_web *w, srt_web_scan *scan, seriatim_text cursor)
         return SERIATIM_INVALID;
     scan->has_after = 1;
     return cursor_after(w, at, end, &scan->after);
+}
+
+int srt_web_scan_cursor(srt_web *w, srt_web_scan *scan, seriatim_text cursor)
+{
+    return cursor_accept(w, cursor_of_scan(w, scan, cursor));
 }
 
 static int scan_write_next(scan_state *s, unsigned position, const char *hscan, int64_t seen, const srt_target *last)

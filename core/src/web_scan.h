@@ -38,7 +38,7 @@ struct srt_web_scan {
 
 /* In w->found; NULL: no memory. */
 srt_web_scan *srt_web_scan_new(srt_web *w, int what);
-/* Where to go on. INVALID: that was no cursor. NOMEM. */
+/* Where to go on. OK; SRT_WEB_DONE: that was no cursor, and is refused; NOMEM. */
 int srt_web_scan_cursor(srt_web *w, srt_web_scan *scan, seriatim_text cursor);
 /* The same for pages of an index: a key and an id as hex digits. */
 void srt_web_cursor_of(srt_bytes *out, int64_t key, const char *id, size_t len);

@@ -11,15 +11,13 @@ static int search_is_prefix(const srt_web *w)
 static int search_read_prefix(srt_web *w)
 {
     srt_web_scan *scan = srt_web_scan_new(w, SRT_SCAN_IDS);
-    int status;
     if (!scan)
         return SERIATIM_NOMEM;
     scan->stages[0] = "all";
     scan->stages[1] = "dead";
     scan->stage_count = 2;
     scan->prefix = srt_web_param_of(w, "q");
-    status = srt_web_scan_cursor(w, scan, srt_web_param_of(w, "cursor"));
-    return status == SERIATIM_INVALID ? srt_web_refuse(w, 400, "cursor is none that this page gave") : status;
+    return srt_web_scan_cursor(w, scan, srt_web_param_of(w, "cursor"));
 }
 
 int srt_web_search_next(seriatim_client *c, srt_web *w)
