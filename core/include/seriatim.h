@@ -638,7 +638,6 @@ typedef struct seriatim_web_settings {
     const char *const *hosts; /* the Host fields that are answered, "localhost:9292"; without a port: with any */
     size_t host_count;        /* 0: any Host; the host application checks */
     const char *token;        /* NULL: none; else all but /livez and the page's own files ask for `Authorization: Bearer TOKEN` */
-    const char *links;        /* reserved: NULL */
     const char *stalled;      /* NULL: this process works, or has no runner; else why /livez answers 503 */
 } seriatim_web_settings;
 
