@@ -26,7 +26,7 @@ static void client_before_begin(void *host)
     slu_link *self = host;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    srt_client_tell_time(self->client, (double)now.tv_sec);
+    srt_client_tell_time(self->client, (double)now.tv_sec + (double)now.tv_nsec / 1e9);
 }
 
 void slu_client_forked(slu_link *self)

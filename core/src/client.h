@@ -121,7 +121,7 @@ struct seriatim_client {
     void (*after)(seriatim_client *c);     /* called once, when the operation under way has ended well; may begin the next */
 
     const char *address; /* of the Redis it is connected to, as the I/O side says; NULL: it does not. Not owned */
-    void (*before_begin)(void *host); /* the link's look at getpid(); may be NULL */
+    void (*before_begin)(void *host); /* the host looks at getpid() and tells the time; may be NULL */
     void *host;
 };
 

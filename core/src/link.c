@@ -82,9 +82,8 @@ static void link_close(seriatim_link *link)
  * In a child of fork(2): the parent keeps its connection and what it has under way. Without randomness the child gets
  * no identity, and its pushes are refused.
  */
-static void link_check_fork(void *host)
+static void link_check_fork(seriatim_link *link)
 {
-    seriatim_link *link = host;
     unsigned char random[SRT_IDENTITY / 2];
     if (getpid() == link->pid)
         return;
@@ -104,7 +103,13 @@ static void link_tell_time(seriatim_link *link)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    srt_client_tell_time(link->client, (double)now.tv_sec);
+    srt_client_tell_time(link->client, (double)now.tv_sec + (double)now.tv_nsec / 1e9);
+}
+
+static void link_before_begin(void *host)
+{
+    link_check_fork(host);
+    link_tell_time(host);
 }
 
 static int link_init(seriatim_link *link, const seriatim_options *options, const char *url, seriatim_error *error)
@@ -127,7 +132,7 @@ static int link_init(seriatim_link *link, const seriatim_options *options, const
     if (link->url.kind == SRT_URL_SENTINEL)
         srt_client_expect_master(link->client);
     link->client->address = srt_transport_address(link->transport);
-    link->client->before_begin = link_check_fork;
+    link->client->before_begin = link_before_begin;
     link->client->host = link;
     link_tell_time(link);
     return SERIATIM_OK;
@@ -387,8 +392,7 @@ static void link_note_operation(seriatim_link *link)
 
 int seriatim_link_step(seriatim_link *link)
 {
-    link_check_fork(link);
-    link_tell_time(link);
+    link_before_begin(link);
     if (srt_client_status(link->client) != SERIATIM_AGAIN)
         return srt_client_status(link->client);
     link_note_operation(link);

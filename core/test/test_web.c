@@ -698,6 +698,21 @@ static void test_what_did_not_change_is_not_read(void **state)
     assert_int_equal(scripts_run() - before, 2);
 }
 
+/* Whoever comes after a pause is not shown what was true before it. */
+static void test_a_large_look_ages(void **state)
+{
+    (void)state;
+    open_browser();
+    assert_int_equal(seriatim_layout_begin(browser.client, queue_of(browser.client, "Large", 1000)), SERIATIM_OK);
+    assert_int_equal(drive(), SERIATIM_OK);
+    get("/api/web/dashboard");
+    shows("\"enqueued\":0,");
+    push_text("Large", "1", "x", 0);
+    pause_ms(750);
+    get("/api/web/dashboard");
+    shows("\"enqueued\":1,");
+}
+
 /* ---- Pages --------------------------------------------------------------------------------- */
 
 static void test_a_queue_that_works(void **state)
@@ -1180,6 +1195,7 @@ int main(void)
         cmocka_unit_test(test_looking_makes_no_queue),
         cmocka_unit_test(test_what_is_kept_is_true),
         cmocka_unit_test(test_what_did_not_change_is_not_read),
+        cmocka_unit_test(test_a_large_look_ages),
         cmocka_unit_test(test_a_queue_that_works),
         cmocka_unit_test(test_errors_by_group),
         cmocka_unit_test(test_pages_of_records),
