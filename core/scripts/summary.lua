@@ -1,29 +1,19 @@
--- SUMMARY: the figures of a shard that an overview of many queues shows; as cheap as can be.
--- KEYS: 1 the shard's state; the others' names begin alike, with the same hash tag
+-- SUMMARY: the figures of shards that an overview of many queues shows; as cheap as can be.
+-- KEYS: the states of shards with one generation; the others' names begin like each state's, with the same hash tag
 -- ARGV: 1 generation
--- Returns {now, waiting, retries, busy, parked, dead, delayed, processed, failed, refused, paused, soon, change, owner}, or
---   {now} of a shard that was never used. soon: the smallest due time of what waits; delayed: waiting ids that never failed
---   and are not due; change: when that will be another number; times are 9e15 for never. While the state stays as it is,
---   nothing runs and `change` lies ahead, all but `now` stays. delayed is exact while at most 100 ids have failed, or at most
---   100 of them are overdue; else it may say too few. Error replies: GENERATION n
+-- Returns {now, then of each shard: waiting, retries, busy, parked, dead, delayed, processed, failed, refused, paused, soon,
+--   change, state}; of one that was never used all is 0, the state ''. soon: the smallest due time of what waits; delayed:
+--   waiting ids that never failed and are not due; change: when that will be another number; times are 9e15 for never.
+--   While the state stays as it is, nothing runs and `change` lies ahead, all but `now` stays. delayed is exact while at most
+--   100 ids have failed, or at most 100 of them are overdue; else it may say too few. Error replies: GENERATION n
 local call, min = redis.call, math.min
-local clock, state = call('TIME'), call('GET', KEYS[1])
+local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local prefix = string.sub(KEYS[1], 1, -6)
-if not state then return {now} end
 
-local generation, _, _, _, _, _, processed, failed, refused, _, held, flags = struct.unpack('<dddddddddddB', state)
-if generation ~= tonumber(ARGV[1]) then return redis.error_reply(string.format('GENERATION %.0f', generation)) end
-
-local RUNNING, CLAIMS = prefix .. 'running', prefix .. 'claims'
+-- Of the shard that is looked at.
+local prefix, RUNNING, CLAIMS, held, busy, retries, soon, delayed, change
 -- include: runs
-local jobs, busy, behind = call('HLEN', prefix .. 'jobs'), call('HLEN', RUNNING) + held, 0
-local parked, retries = call('ZCARD', prefix .. 'parked'), call('ZCARD', prefix .. 'retry')
-if busy > 0 then
-  busy, behind = busy - call('HEXISTS', RUNNING, ''), call('HLEN', prefix .. 'next')
-end
 
-local soon = 9e15
 local function head(kind)
   local found = call('ZRANGE', prefix .. kind, 0, 0, 'WITHSCORES')
   if found[1] then soon = min(soon, tonumber(found[2])) end
@@ -51,9 +41,9 @@ local function ready_head()
 end
 
 -- Ids that failed and wait for their back-off are not delayed. Few of the failed are overdue, or few failed at all.
-local DUE, RETRY, FEW = prefix .. 'due', prefix .. 'retry', 100
-local later = string.format('(%.0f', now)
+local FEW, later = 100, string.format('(%.0f', now)
 local function failed_later()
+  local DUE, RETRY = prefix .. 'due', prefix .. 'retry'
   if retries <= FEW then
     local count, scores = 0, call('ZMSCORE', DUE, unpack(call('ZRANGE', RETRY, 0, -1)))
     for i = 1, #scores do if scores[i] and tonumber(scores[i]) > now then count = count + 1 end end
@@ -65,8 +55,8 @@ local function failed_later()
   return count
 end
 
-local delayed, change = 0, 9e15
-local function count_delayed(first)
+local function count_delayed()
+  local DUE, first = prefix .. 'due', head('due')
   if not first then return end
   if first > now then
     delayed, change = call('ZCARD', DUE), first
@@ -78,11 +68,38 @@ local function count_delayed(first)
   if retries > 0 then delayed = math.max(0, delayed - failed_later()) end
 end
 
-if jobs > busy + parked then
-  count_delayed(head('due'))
-  if flags % 4 >= 2 then head('unproven') head('suspect') end
-  ready_head()
+local function figures(state)
+  local _, _, _, _, _, _, processed, failed, refused, _, count, flags = struct.unpack('<dddddddddddB', state)
+  held, held_runs, soon, delayed, change = count, nil, 9e15, 0, 9e15
+  RUNNING, CLAIMS = prefix .. 'running', prefix .. 'claims'
+  local jobs, behind = call('HLEN', prefix .. 'jobs'), 0
+  busy = call('HLEN', RUNNING)
+  if busy > 0 then busy = busy - call('HEXISTS', RUNNING, '') end
+  busy = busy + held
+  if busy > 0 then behind = call('HLEN', prefix .. 'next') end
+  -- A call costs more than what it does here: most shards have none of these.
+  local parked, dead, rare = 0, 0, call('EXISTS', prefix .. 'parked', prefix .. 'retry', prefix .. 'dead', prefix .. 'due') > 0
+  retries = 0
+  if rare then
+    parked, retries, dead = call('ZCARD', prefix .. 'parked'), call('ZCARD', prefix .. 'retry'), call('HLEN', prefix .. 'dead')
+  end
+  if jobs > busy + parked then
+    if rare then count_delayed() end
+    if flags % 4 >= 2 then head('unproven') head('suspect') end
+    ready_head()
+  end
+  return jobs - busy - parked + behind, retries, busy, parked, dead, delayed, processed, failed, refused, flags % 2, soon, change, state
 end
 
-return {now, jobs - busy - parked + behind, retries, busy, parked, call('HLEN', prefix .. 'dead'), delayed,
-  processed, failed, refused, flags % 2, soon, change, string.sub(state, 90)}
+local answer, states = {now}, call('MGET', unpack(KEYS))
+for i = 1, #KEYS do
+  local state, row = states[i], {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ''}
+  if state then
+    local generation = struct.unpack('<d', state)
+    if generation ~= tonumber(ARGV[1]) then return redis.error_reply(string.format('GENERATION %.0f', generation)) end
+    prefix = string.sub(KEYS[i], 1, -6)
+    row = {figures(state)}
+  end
+  for k = 1, #row do answer[#answer + 1] = row[k] end
+end
+return answer

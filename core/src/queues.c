@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUEUES_SLICE 250 /* keys that Redis looks at in one call */
+#define QUEUES_SLICE 1000 /* keys that Redis looks at in one call */
 #define QUEUES_MAX_NAME 512
 
 typedef struct queues_state {

@@ -1,8 +1,9 @@
 /*
  * web_survey.c - the figures of all queues in one pipeline, and whether there is a queue of a name.
  *
- * A look at all queues asks for each shard's state first: every script that changes what the figures count changes the
- * state, too. So the figures of the last look stand wherever the state is the same, nothing runs, and nothing has come due.
+ * A look at all queues asks for the states of the shards that the last look knows: every script that changes what the
+ * figures count changes the state, too. So the figures of then stand wherever the state is the same, nothing runs, and
+ * nothing has come due. Neighbouring shards share a call; where one of them is refused, each is asked by itself.
  */
 #include "web.h"
 
@@ -10,14 +11,16 @@
 #include <string.h>
 
 #define SURVEY_NAMES_SECONDS 10 /* for which the names hold, once finding them takes more than a few calls */
-#define SURVEY_CHEAP_SLICES 8
+#define SURVEY_CHEAP_SLICES 4
 #define SURVEY_TRIES 3          /* of a queue whose layout changes meanwhile */
 #define SURVEY_HOLDS_US 20000000 /* keys may also be evicted, or changed by hand: figures are read anew within twice that */
 #define SURVEY_MANY 1000        /* shards: such a look is shown to all who ask within a moment */
 #define SURVEY_MOMENT 0.7       /* seconds */
 #define SURVEY_OWNER 89         /* where the owner stands in a state */
+#define SURVEY_TOGETHER 5       /* shards of a call: the worst of them together take no more than a few ms */
+#define SURVEY_FIGURES 13       /* of a shard, of summary.lua */
 
-enum { SURVEY_NODES, SURVEY_LAYOUT, SURVEY_STATE, SURVEY_SHARD, SURVEY_LOCATE };
+enum { SURVEY_NODES, SURVEY_LAYOUT, SURVEY_STATES, SURVEY_SHARDS, SURVEY_LOCATE, SURVEY_KINDS };
 
 typedef struct survey_state {
     srt_web *w;
@@ -122,33 +125,48 @@ static int survey_ask_layout(seriatim_client *c, survey_state *s, size_t place)
     return srt_client_send(c, r);
 }
 
-static const int survey_scripts[] = {
-    [SURVEY_STATE] = srt_script_none, [SURVEY_SHARD] = srt_script_summary, [SURVEY_LOCATE] = srt_script_locate};
-
-/* kind: STATE, SHARD or LOCATE. */
-static int survey_ask_shard(seriatim_client *c, survey_state *s, size_t place, unsigned shard, int kind)
+static void survey_add_key(seriatim_client *c, survey_state *s, srt_request *r, const srt_web_row *row, unsigned shard)
 {
-    const srt_web_row *row = &s->w->rows[place];
-    srt_request *r = srt_session_begin(&c->session, survey_scripts[kind], NULL, 0);
-    if (!r)
-        return srt_operator_nomem(c);
     srt_bytes_clear(&s->key);
     srt_key_shard(&s->key, c->registry.ns.data, row->name.data, row->name.len, shard);
     srt_bytes_adds(&s->key, "state");
-    if (kind == SURVEY_STATE)
-        srt_request_text(r, "GET");
     srt_request_arg(r, s->key.data, s->key.len);
     r->tail.failed |= s->key.failed;
-    if (kind != SURVEY_STATE) {
-        r->keys = 1;
+}
+
+/* STATES or SHARDS of these, at most SURVEY_TOGETHER; or LOCATE in one. */
+static int survey_ask_shards(seriatim_client *c, survey_state *s, size_t place, unsigned first, unsigned count, int what)
+{
+    static const int scripts[] = {
+        [SURVEY_STATES] = srt_script_none, [SURVEY_SHARDS] = srt_script_summary, [SURVEY_LOCATE] = srt_script_locate};
+    const srt_web_row *row = &s->w->rows[place];
+    srt_request *r = srt_session_begin(&c->session, scripts[what], NULL, 0);
+    unsigned i;
+    if (!r)
+        return srt_operator_nomem(c);
+    if (what == SURVEY_STATES)
+        srt_request_text(r, "MGET");
+    for (i = 0; i < count; i++)
+        survey_add_key(c, s, r, row, first + i);
+    if (what != SURVEY_STATES) {
+        r->keys = count;
         srt_request_int(r, row->generation);
     }
-    if (kind == SURVEY_LOCATE)
+    if (what == SURVEY_LOCATE)
         srt_request_arg(r, s->w->locate.data, s->w->locate.len);
-    r->kind = kind;
+    r->kind = what + (int)first * SURVEY_KINDS;
     r->place = place;
-    r->subject = &row->shards[shard];
+    r->subject = row->shards;
     return srt_client_send(c, r);
+}
+
+/* What survey_ask_shards asked for, but not of a layout that is no more. */
+static int survey_asked(const survey_state *s, const srt_request *r, unsigned *first, unsigned *count)
+{
+    int what = r->kind % SURVEY_KINDS;
+    *first = (unsigned)(r->kind / SURVEY_KINDS);
+    *count = (unsigned)(what == SURVEY_STATES ? r->args - 1 : r->keys);
+    return r->subject == s->w->rows[r->place].shards;
 }
 
 static int survey_send(seriatim_client *c, srt_queue *queue)
@@ -160,6 +178,26 @@ static int survey_send(seriatim_client *c, srt_queue *queue)
     for (i = 0; i < s->w->row_count && status == SERIATIM_OK; i++)
         status = survey_ask_layout(c, s, i);
     return status;
+}
+
+/* ---- What the last look says ----------------------------------------------------------------- */
+
+/* The queue as it was then, with the same shards, or NULL. */
+static const srt_web_row *survey_find_last(const survey_state *s, const srt_web_row *row)
+{
+    size_t low = 0, high = s->last->row_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const srt_web_row *there = &s->last->rows[middle];
+        int order = srt_id_compare(row->name.data, row->name.len, there->name.data, there->name.len);
+        if (order == 0)
+            return there->generation == row->generation && there->shards_count == row->shards_count && there->shards ? there : NULL;
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
 }
 
 /* ---- Answers ------------------------------------------------------------------------------- */
@@ -187,6 +225,15 @@ static int survey_on_nodes(seriatim_client *c, survey_state *s, const srt_reply 
     return SERIATIM_OK;
 }
 
+static int survey_lives(const survey_state *s, const char *owner, size_t len)
+{
+    size_t i;
+    for (i = 0; i < s->node_count && len; i++)
+        if (s->nodes[i].len == len && memcmp(s->nodes[i].data, owner, len) == 0)
+            return 1;
+    return 0;
+}
+
 /* A queue without a layout, or of another schema, has no shards to show. */
 static int survey_read_layout(srt_web_row *row, const srt_token *answer)
 {
@@ -202,8 +249,8 @@ static int survey_on_layout(seriatim_client *c, survey_state *s, const srt_reque
 {
     size_t place = r->place;
     srt_web_row *row = &s->w->rows[place];
-    unsigned shard;
-    int status = SERIATIM_OK;
+    unsigned shard, count;
+    int status = SERIATIM_OK, what;
     if (!survey_read_layout(row, &reply->tokens[0]))
         return SERIATIM_OK;
     row->shards = srt_arena_alloc(survey_memory(s), row->shards_count * sizeof *row->shards);
@@ -213,40 +260,14 @@ static int survey_on_layout(seriatim_client *c, survey_state *s, const srt_reque
     for (shard = 0; shard < row->shards_count; shard++)
         row->shards[shard].owner = "";
     if (s->w->locate.data)
-        return survey_ask_shard(c, s, place, seriatim_shard_of(s->w->locate.data, s->w->locate.len, row->shards_count),
-                                SURVEY_LOCATE);
-    for (shard = 0; shard < row->shards_count && status == SERIATIM_OK; shard++)
-        status = survey_ask_shard(c, s, place, shard, s->look ? SURVEY_STATE : SURVEY_SHARD);
-    return status;
-}
-
-static int survey_lives(const survey_state *s, const char *owner, size_t len)
-{
-    size_t i;
-    for (i = 0; i < s->node_count && len; i++)
-        if (s->nodes[i].len == len && memcmp(s->nodes[i].data, owner, len) == 0)
-            return 1;
-    return 0;
-}
-
-/* ---- What the last look says ----------------------------------------------------------------- */
-
-/* The shard as it was then, or NULL. */
-static const srt_web_shard *survey_find_last(const survey_state *s, const srt_web_row *row, unsigned shard)
-{
-    size_t low = 0, high = s->last->row_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const srt_web_row *there = &s->last->rows[middle];
-        int order = srt_id_compare(row->name.data, row->name.len, there->name.data, there->name.len);
-        if (order == 0)
-            return there->generation == row->generation && shard < there->shards_count && there->shards ? &there->shards[shard] : NULL;
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
+        return survey_ask_shards(c, s, place, seriatim_shard_of(s->w->locate.data, s->w->locate.len, row->shards_count), 1,
+                                 SURVEY_LOCATE);
+    what = s->look && survey_find_last(s, row) ? SURVEY_STATES : SURVEY_SHARDS;
+    for (shard = 0; shard < row->shards_count && status == SERIATIM_OK; shard += count) {
+        count = row->shards_count - shard < SURVEY_TOGETHER ? row->shards_count - shard : SURVEY_TOGETHER;
+        status = survey_ask_shards(c, s, place, shard, count, what);
     }
-    return NULL;
+    return status;
 }
 
 /* Not all are read anew at once. */
@@ -257,60 +278,86 @@ static int survey_holds(const survey_state *s, const srt_web_shard *last, const 
            last->read_us > 0 && last->busy == 0 && now < last->change_us && now - last->read_us < SURVEY_HOLDS_US + spread;
 }
 
-static int survey_on_state(seriatim_client *c, survey_state *s, const srt_request *r, const srt_reply *reply)
+static int survey_set_version(seriatim_client *c, survey_state *s, srt_web_shard *shard, const srt_token *state)
 {
-    const srt_web_row *row = &s->w->rows[r->place];
-    srt_web_shard *shard = r->subject;
-    unsigned number = (unsigned)(shard - row->shards);
-    const srt_token *state = &reply->tokens[0];
-    const srt_web_shard *last;
-    char *version;
-    int64_t lag;
-    if (state->type != SRT_STRING) /* never used */
-        return SERIATIM_OK;
-    version = srt_arena_copy(survey_memory(s), state->data, state->len);
-    if (!version)
-        return srt_operator_nomem(c);
-    last = survey_find_last(s, row, number);
-    if (last && survey_holds(s, last, state, r->place)) {
-        *shard = *last;
-        lag = s->w->now_us - shard->soon_us;
-        shard->lag_us = lag > 0 ? lag : 0;
-        shard->owner = state->len > SURVEY_OWNER ? version + SURVEY_OWNER : "";
-        shard->owner_alive = survey_lives(s, shard->owner, state->len > SURVEY_OWNER ? state->len - SURVEY_OWNER : 0);
-    }
-    shard->version.data = version;
+    size_t owned = state->len > SURVEY_OWNER ? state->len - SURVEY_OWNER : 0;
     shard->version.len = state->len;
-    return shard->read_us ? SERIATIM_OK : survey_ask_shard(c, s, r->place, number, SURVEY_SHARD);
+    shard->version.data = srt_arena_copy(survey_memory(s), state->data, state->len);
+    if (!shard->version.data)
+        return srt_operator_nomem(c);
+    shard->owner = owned ? shard->version.data + SURVEY_OWNER : "";
+    shard->owner_alive = survey_lives(s, shard->owner, owned);
+    return SERIATIM_OK;
+}
+
+static int survey_take_over(seriatim_client *c, survey_state *s, srt_web_shard *shard, const srt_web_shard *last, const srt_token *state)
+{
+    int64_t lag = s->w->now_us - last->soon_us;
+    *shard = *last;
+    shard->lag_us = lag > 0 ? lag : 0;
+    return survey_set_version(c, s, shard, state);
+}
+
+/* All between the first and the last that changed are asked for. */
+static int survey_on_states(seriatim_client *c, survey_state *s, const srt_request *r, const srt_reply *reply)
+{
+    srt_web_row *row = &s->w->rows[r->place];
+    const srt_web_row *last = survey_find_last(s, row);
+    const srt_token *states = &reply->tokens[1];
+    unsigned first, count, i, from = SURVEY_TOGETHER, to = 0;
+    int status = SERIATIM_OK;
+    if (!survey_asked(s, r, &first, &count))
+        return SERIATIM_OK;
+    if (reply->tokens[0].type != SRT_ARRAY || reply->count != 1 + (size_t)count)
+        return srt_operator_protocol(c, "MGET");
+    for (i = 0; i < count && status == SERIATIM_OK; i++) {
+        if (states[i].type != SRT_STRING) /* never used */
+            continue;
+        if (last && survey_holds(s, &last->shards[first + i], &states[i], r->place)) {
+            status = survey_take_over(c, s, &row->shards[first + i], &last->shards[first + i], &states[i]);
+        } else {
+            from = i < from ? i : from;
+            to = i + 1;
+        }
+    }
+    return status == SERIATIM_OK && to > from ? survey_ask_shards(c, s, r->place, first + from, to - from, SURVEY_SHARDS) : status;
 }
 
 /* ---- Answers of scripts ------------------------------------------------------------------------ */
 
-static int survey_on_shard(seriatim_client *c, survey_state *s, const srt_request *r, const srt_reply *reply)
+static int survey_read_figures(seriatim_client *c, survey_state *s, srt_web_shard *shard, const srt_token *at)
 {
-    srt_web_shard *shard = r->subject;
-    const srt_token *at = &reply->tokens[1];
-    if (!srt_reply_is_list(reply, 1) || (reply->count != 2 && reply->count != 15))
-        return srt_operator_protocol(c, "summary");
-    s->w->now_us = shard->read_us = srt_token_int(&at[0]);
-    if (reply->count == 2)
-        return SERIATIM_OK;
-    shard->length = srt_token_int(&at[1]);
-    shard->retries = srt_token_int(&at[2]);
-    shard->busy = srt_token_int(&at[3]);
-    shard->parked = srt_token_int(&at[4]);
-    shard->dead = srt_token_int(&at[5]);
-    shard->delayed = srt_token_int(&at[6]);
-    shard->processed = srt_token_int(&at[7]);
-    shard->failed = srt_token_int(&at[8]);
-    shard->refused = srt_token_int(&at[9]);
-    shard->paused = srt_token_int(&at[10]);
-    shard->soon_us = srt_token_int(&at[11]);
-    shard->change_us = srt_token_int(&at[12]);
+    shard->read_us = s->w->now_us;
+    shard->length = srt_token_int(&at[0]);
+    shard->retries = srt_token_int(&at[1]);
+    shard->busy = srt_token_int(&at[2]);
+    shard->parked = srt_token_int(&at[3]);
+    shard->dead = srt_token_int(&at[4]);
+    shard->delayed = srt_token_int(&at[5]);
+    shard->processed = srt_token_int(&at[6]);
+    shard->failed = srt_token_int(&at[7]);
+    shard->refused = srt_token_int(&at[8]);
+    shard->paused = srt_token_int(&at[9]);
+    shard->soon_us = srt_token_int(&at[10]);
+    shard->change_us = srt_token_int(&at[11]);
     shard->lag_us = shard->read_us > shard->soon_us ? shard->read_us - shard->soon_us : 0;
-    shard->owner = srt_arena_copy(survey_memory(s), at[13].data, at[13].len);
-    shard->owner_alive = survey_lives(s, at[13].data, at[13].len);
-    return shard->owner ? SERIATIM_OK : srt_operator_nomem(c);
+    return survey_set_version(c, s, shard, &at[12]);
+}
+
+static int survey_on_shards(seriatim_client *c, survey_state *s, const srt_request *r, const srt_reply *reply)
+{
+    const srt_token *at = &reply->tokens[1];
+    unsigned first, count, i;
+    int status = SERIATIM_OK;
+    if (!survey_asked(s, r, &first, &count))
+        return SERIATIM_OK;
+    if (!srt_reply_is_list(reply, 1) || reply->count != 2 + (size_t)count * SURVEY_FIGURES)
+        return srt_operator_protocol(c, "summary");
+    s->w->now_us = srt_token_int(at++);
+    for (i = 0; i < count && status == SERIATIM_OK; i++, at += SURVEY_FIGURES)
+        if (at[SURVEY_FIGURES - 1].len) /* it was used */
+            status = survey_read_figures(c, s, &s->w->rows[r->place].shards[first + i], at);
+    return status;
 }
 
 static int survey_on_locate(seriatim_client *c, survey_state *s, const srt_request *r, const srt_reply *reply)
@@ -328,32 +375,40 @@ static int survey_on_locate(seriatim_client *c, survey_state *s, const srt_reque
 static int survey_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
     survey_state *s = c->state;
-    switch (r->kind) {
+    switch (r->kind % SURVEY_KINDS) {
     case SURVEY_NODES:
         return survey_on_nodes(c, s, reply);
     case SURVEY_LAYOUT:
         return survey_on_layout(c, s, r, reply);
-    case SURVEY_STATE:
-        return survey_on_state(c, s, r, reply);
-    case SURVEY_SHARD:
-        return survey_on_shard(c, s, r, reply);
+    case SURVEY_STATES:
+        return survey_on_states(c, s, r, reply);
+    case SURVEY_SHARDS:
+        return survey_on_shards(c, s, r, reply);
     default:
         return survey_on_locate(c, s, r, reply);
     }
 }
 
-/* A queue that is being laid out anew is asked for again; what else is refused leaves its shard's figures empty. */
+/*
+ * Of several shards each is asked by itself then. A queue that is being laid out anew is asked for again; what else is
+ * refused leaves its shard's figures empty.
+ */
 static int survey_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
 {
     survey_state *s = c->state;
-    int first = r->kind == SURVEY_LOCATE || (r->kind == SURVEY_SHARD && r->subject == s->w->rows[r->place].shards);
-    if (error->status == SERIATIM_GENERATION && first && s->tries[r->place]++ < SURVEY_TRIES)
-        return survey_ask_layout(c, s, r->place);
+    int what = r->kind % SURVEY_KINDS, status = SERIATIM_OK;
+    unsigned first, count, i;
     if (error->status == SERIATIM_AUTH || error->status == SERIATIM_NOMEM) {
         c->error = *error;
         return srt_client_fail(c, error->status);
     }
-    return SERIATIM_OK;
+    if (what <= SURVEY_LAYOUT || !survey_asked(s, r, &first, &count))
+        return SERIATIM_OK;
+    for (i = 0; i < count && count > 1 && status == SERIATIM_OK; i++)
+        status = survey_ask_shards(c, s, r->place, first + i, 1, what);
+    if (count == 1 && (first == 0 || what == SURVEY_LOCATE) && error->status == SERIATIM_GENERATION && s->tries[r->place]++ < SURVEY_TRIES)
+        return survey_ask_layout(c, s, r->place);
+    return status;
 }
 
 static void survey_sum(srt_web_row *row)

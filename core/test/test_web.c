@@ -713,6 +713,24 @@ static void test_a_large_look_ages(void **state)
     shows("\"enqueued\":1,");
 }
 
+static void test_a_broken_shard_hides_no_other(void **state)
+{
+    int i;
+    (void)state;
+    open_browser();
+    for (i = 0; i < 12; i++) {
+        char id[8];
+        snprintf(id, sizeof id, "%d", i);
+        push_text("Q", id, "x", 0);
+    }
+    get("/api/v1/stats");
+    shows("\"length\":12,");
+    REDIS("DEL seriatim:{Q/1}:jobs");
+    REDIS("SET seriatim:{Q/1}:jobs x");
+    get("/api/v1/queues/Q");
+    shows("\"enqueued\":4,"); /* of shard 0 */
+}
+
 /* ---- Pages --------------------------------------------------------------------------------- */
 
 static void test_a_queue_that_works(void **state)
@@ -1196,6 +1214,7 @@ int main(void)
         cmocka_unit_test(test_what_is_kept_is_true),
         cmocka_unit_test(test_what_did_not_change_is_not_read),
         cmocka_unit_test(test_a_large_look_ages),
+        cmocka_unit_test(test_a_broken_shard_hides_no_other),
         cmocka_unit_test(test_a_queue_that_works),
         cmocka_unit_test(test_errors_by_group),
         cmocka_unit_test(test_pages_of_records),
