@@ -80,7 +80,7 @@ module Mounts
   # WSGI, in gunicorn.
   class Wsgi < Mount
     def start
-      run("gunicorn", "-w", "1", "--threads", "4", "-b", "127.0.0.1:#{port(:open)}", "--chdir", HERE, "wsgi:application",
+      run(ENV.fetch("PYTHON", "/usr/bin/python3"), "-m", "gunicorn", "-w", "1", "--threads", "4", "-b", "127.0.0.1:#{port(:open)}", "--chdir", HERE, "wsgi:application",
           PYTHONPATH: File.join(ROOT, "python"), PYTHONDONTWRITEBYTECODE: "1")
     end
   end
