@@ -22,19 +22,27 @@ export function number(value, digits = 0) {
 
 export const count = (value) => exact.format(value);
 
-const UNITS = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
+const UNITS = [["y", 31_536_000], ["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
 
 /** Two units: "3 d 4 h", "12 m 5 s"; below a minute one is enough. */
 export function duration(seconds) {
   if (!Number.isFinite(seconds)) return "–";
   if (seconds <= 0) return "0 s";
-  if (seconds < 1) return `${Math.max(1, Math.round(seconds * 1000))} ms`;
+  if (seconds < 0.9995) return `${Math.max(1, Math.round(seconds * 1000))} ms`;
   const whole = Math.round(seconds);
   const first = UNITS.findIndex(([, size]) => whole >= size);
   const [unit, size] = UNITS[first];
   const [small, smallSize] = UNITS[first + 1] || [];
   const rest = small ? Math.floor((whole % size) / smallSize) : 0;
   return `${Math.floor(whole / size)} ${unit}${rest ? ` ${rest} ${small}` : ""}`;
+}
+
+const TIME = /\b(is due in|became due) (\d+\.\d) s\b/; // once, as the core writes it; a node's name, which may follow, stays as it is
+
+/** What the core says of an id, as a sentence with its time as a duration. */
+export function sentence(words) {
+  const text = shown(words).replace(TIME, (_, due, seconds) => `${due} ${duration(Number(seconds))}`);
+  return text && text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
 }
 
 let skew = 0; // of the browser's clock against Redis'

@@ -2,7 +2,7 @@
 import { get, queuePath } from "./api.js";
 import { tell } from "./dialogs.js";
 import { h } from "./dom.js";
-import { absoluteTime, number, oneLine, relative, setClock, shown } from "./format.js";
+import { absoluteTime, number, oneLine, relative, sentence, setClock, shown } from "./format.js";
 import { button, empty, link, name, note, pageHead, section, skeleton, slash, state } from "./parts.js";
 import { actOn, actionButton } from "./records.js";
 import { may } from "./session.js";
@@ -100,12 +100,10 @@ export default function idPage({ parameters, again }) {
       const kinds = ["job", "behind", "dead"].filter((kind) => there(answer[kind]));
       return [
         head(answer),
-        h("p", { class: "sentence", key: "sentence" }, sentence(shown(answer.text))),
+        h("p", { class: "sentence", key: "sentence" }, sentence(answer.text)),
         kinds.length ? kinds.map((kind) => recordView(kind, answer[kind])) : empty(t("id.none"), t("id.none.text"), "search"),
         shardFacts(answer),
       ];
     },
   };
 }
-
-const sentence = (text) => (text ? text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".") : "");

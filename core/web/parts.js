@@ -73,7 +73,6 @@ export const section = (title, extra, ...content) =>
 export const empty = (title, text, symbol = "check", ...more) =>
   h("div", { class: "empty" }, icon(symbol), h("p", { class: "empty-title" }, title), text && h("p", {}, text), ...more);
 
-/** What stands where a page will be: of about its height, so that nothing jumps. */
 /** Nothing to show in a cell. */
 export const dash = (title) => h("span", { class: "zero", title }, "–");
 
@@ -81,6 +80,7 @@ export const note = (text) => h("p", { class: "note" }, icon("info"), text);
 
 export const slash = () => h("span", { "aria-hidden": "true" }, "/");
 
+/** What stands where a page will be: of about its height, so that nothing jumps. */
 export const skeleton = (rows = 8) =>
   h("div", { class: "skeleton", "aria-busy": "true", "aria-label": t("loading") }, Array.from({ length: rows }, (_, key) => h("div", { key })));
 

@@ -106,6 +106,14 @@ class Browser
     cdp("Page.captureScreenshot", format: "png", captureBeyondViewport: whole).fetch("data").unpack1("m")
   end
 
+  # ---- what it costs
+
+  # Seconds that the page's main thread has worked, by its own clock: what others do on the machine does not count.
+  def worked
+    @measures ||= cdp("Performance.enable", timeDomain: "threadTicks")
+    cdp("Performance.getMetrics").fetch("metrics").to_h { |metric| metric.values_at("name", "value") }.fetch("TaskDuration")
+  end
+
   # ---- what it asked of whom, since the last call: addresses
 
   def requested
