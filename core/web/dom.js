@@ -24,30 +24,51 @@ export function render(parent, children) {
   if (focused && focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
 }
 
+/** As long as the children are of the kinds that the nodes are, each takes over the next one: in a table that holds still, all do. */
 function reconcile(parent, children) {
-  const reuse = matcher(parent);
+  let next = parent.firstChild;
+  let place = 0;
+  while (next && place < children.length && kindOf(children[place]) === kindOfNode(next)) {
+    update(next, children[place], null);
+    next = next.nextSibling;
+    place += 1;
+  }
+  if (next || place < children.length) rearrange(parent, next, place ? children.slice(place) : children);
+}
+
+/** Makes what follows from `next` on what the descriptions say. */
+function rearrange(parent, next, children) {
+  const old = [];
+  for (let node = next; node; node = node.nextSibling) old.push(node);
+  const reuse = matcher(old);
   const nodes = children.map((child) => update(reuse(child), child, parent.namespaceURI));
   const keep = new Set(nodes);
-  for (const node of [...parent.childNodes]) if (!keep.has(node)) node.remove();
-  let next = parent.firstChild;
+  let from = old.find((node) => keep.has(node)) ?? null;
+  for (const node of old) if (!keep.has(node)) node.remove();
   for (const node of nodes) {
-    if (node === next) next = next.nextSibling;
-    else parent.insertBefore(node, next);
+    if (node === from) from = from.nextSibling;
+    else parent.insertBefore(node, from);
   }
 }
 
 /** A function that gives each child the old node it may take over: the same key, or the next one of the same kind. */
-function matcher(parent) {
+function matcher(old) {
   const kinds = new Map();
-  for (const node of parent.childNodes) {
-    const kind = node.nodeType === Node.TEXT_NODE ? "#text" : kindOf(drawn.get(node) || { tag: "#foreign", attributes: {} });
+  for (const node of old) {
+    const kind = kindOfNode(node);
     if (!kinds.has(kind)) kinds.set(kind, []);
     kinds.get(kind).push(node);
   }
-  return (child) => kinds.get(child.tag ? kindOf(child) : "#text")?.shift();
+  return (child) => kinds.get(kindOf(child))?.shift();
 }
 
-const kindOf = ({ tag, attributes }) => `${tag} ${attributes.key ?? ""}`;
+const kindOf = ({ tag, attributes }) => (!tag ? "#text" : attributes.key === undefined ? tag : `${tag} ${attributes.key}`);
+
+function kindOfNode(node) {
+  if (node.nodeType === Node.TEXT_NODE) return "#text";
+  const description = drawn.get(node);
+  return description ? kindOf(description) : "#foreign";
+}
 
 function update(node, child, namespace) {
   if (!child.tag) return updateText(node, String(child));
@@ -67,12 +88,19 @@ function updateText(node, text) {
 }
 
 function updateAttributes(node, before, after) {
-  for (const name of Object.keys({ ...before, ...after })) {
-    if (name === "key" || name === "made") continue;
-    else if (name === "on") updateHandlers(node, before.on, after.on);
-    else if (name === "style") for (const [property, value] of Object.entries(after.style || {})) node.style.setProperty(property, value);
-    else if (before[name] !== after[name]) updateAttribute(node, name, after[name]);
-  }
+  for (const name in after) if (before[name] !== after[name]) updateOne(node, name, before[name], after[name]);
+  for (const name in before) if (!(name in after)) updateOne(node, name, before[name]);
+}
+
+function updateOne(node, name, before, after) {
+  if (name === "key" || name === "made") return;
+  if (name === "on") updateHandlers(node, before, after);
+  else if (name === "style") updateStyle(node, before, after);
+  else updateAttribute(node, name, after);
+}
+
+function updateStyle(node, before = {}, after = {}) {
+  for (const [property, value] of Object.entries(after)) if (before[property] !== value) node.style.setProperty(property, value);
 }
 
 function updateHandlers(node, before = {}, after = {}) {

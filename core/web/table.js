@@ -60,12 +60,24 @@ export function createTable({ label, kind = "", columns, key, sort, selection, d
   /** [from, to) of the rows in sight. */
   function inSight(length) {
     if (length <= WHOLE) return [0, length];
-    const first = table.body?.querySelector("tr.row");
-    if (first) table.height = first.offsetHeight || table.height;
+    const [first, second] = table.body?.querySelectorAll("tr.row + tr.row") || [];
+    if (second) table.height = second.offsetTop - first.offsetTop || table.height;
     const top = table.body ? -table.body.getBoundingClientRect().top : -600;
     const from = Math.max(0, Math.floor(top / table.height) - BEYOND);
     const to = Math.min(length, Math.ceil((top + innerHeight) / table.height) + BEYOND);
     return [Math.min(from, length), Math.max(to, Math.min(length, from + 30))];
+  }
+
+  /** Where the focus is, of so many rows: that row stays, however far one scrolls. -1: elsewhere. */
+  const focused = () => table.order.indexOf(table.body?.contains(document.activeElement) ? document.activeElement.closest("tr.row")?.dataset.key : null);
+
+  /** The rows in sight and the one with the focus, with spacers of the others' height. */
+  function body(all) {
+    const [from, to] = inSight(all.length);
+    const at = focused();
+    const kept = (begin, end, place) => (at < begin || at >= end ? spacer(place, end - begin)
+      : [spacer(`${place}-before`, at - begin), row(all[at]), spacer(`${place}-after`, end - at - 1)]);
+    return [kept(0, from, "above"), all.slice(from, to).map(row), kept(to, all.length, "below")];
   }
 
   const spacer = (place, rows) =>
@@ -86,9 +98,10 @@ export function createTable({ label, kind = "", columns, key, sort, selection, d
   function focusRow(current, step, event) {
     const next = step > 0 ? current.nextElementSibling : current.previousElementSibling;
     event.preventDefault();
-    if (!next?.matches("tr.row")) return;
-    table.active = next.dataset.key;
-    next.focus();
+    if (next?.matches("tr.row")) {
+      table.active = next.dataset.key;
+      next.focus();
+    } else current.scrollIntoView({ block: "nearest" });
     draw();
   }
 
@@ -97,14 +110,12 @@ export function createTable({ label, kind = "", columns, key, sort, selection, d
       const all = sorted(rows);
       table.order = all.map(key);
       if (!table.order.includes(table.active)) table.active = table.order[0];
-      const [from, to] = inSight(all.length);
       const everyPicked = selection && rows.length > 0 && rows.every((item) => selection.has(key(item)));
       return h("div", { class: `table-frame ${kind}` }, h("table", { "aria-label": label, "aria-rowcount": all.length, on: { keydown: onKey } },
         h("thead", {}, h("tr", {},
           selection && h("th", { class: "pick" }, checkbox(everyPicked, t("table.selectAll"), (on) => pickAll(rows, on))),
           columns.map(headCell))),
-        h("tbody", { made: (node) => (table.body = node) },
-          spacer("above", from), all.slice(from, to).map(row), spacer("below", all.length - to))));
+        h("tbody", { made: (node) => (table.body = node) }, body(all))));
     },
   };
 }

