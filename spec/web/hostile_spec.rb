@@ -16,7 +16,8 @@ CENSUS = <<~JS
   })()
 JS
 
-# Stored once, for all mounts: each text is a queue with an id, payload, error and context of that text.
+# Stored once, for all mounts: each text is a queue with an id, payload, error and context of that text that is dead, waits, runs
+# and is parked; and it is the name of the node that runs it.
 module Prey
   module_function
 
@@ -26,23 +27,30 @@ module Prey
     @stored = true
     live = House.live
     live.fill(PLAIN, later: 1, retrying: 1, dead: 1, running: 1, parked: 1)
-    Hostile::TEXTS.each { |text| push(live[Hostile.queue(text)], text) }
-    live.until_true("all dead") { Hostile::TEXTS.all? { |text| live[Hostile.queue(text)].metrics[:morgue_length] == 1 } }
-    node(live.redis)
+    queues = Hostile::TEXTS.to_h { |text| [text, live[Hostile.queue(text)]] }
+    queues.each { |text, queue| push(queue, text) }
+    live.until_true("all dead, failed or running") { queues.each_value.all? { |queue| queue.metrics.values_at(:morgue_length, :retries, :busy) == [1, 1, 1] } }
+    queues.each { |text, queue| queue.actions.park([id(text, "parked")]) }
+    Hostile::ALL.each_with_index { |text, number| node(live.redis, Hostile.queue(text), "#{number} #{text}", text) }
   end
+
+  def id(text, place) = "#{text}, #{place}".b
 
   def push(queue, text)
     word = text.equal?(Hostile::BYTES) ? "bytes" : text
-    queue.perform_async([{ id: text, payload: { fail: word, more: word }, context: { word => word }, retry_count: 2 },
-                         { id: "#{text}, later".b, payload: word, context: { word => word }, delay: 3600 }])
+    context = { word => word }
+    queue.perform_async([{ id: text, payload: { fail: word, more: word }, context: context, retry_count: 2 },
+                         { id: id(text, "parked"), payload: { fail: word }, context: context },
+                         { id: id(text, "running"), payload: { sleep: 900, more: word }, context: context },
+                         { id: id(text, "later"), payload: word, context: context, delay: 3600 }])
   end
 
-  # One that is about to leave: nobody waits for it.
-  def node(redis)
-    Hostile::ALL.each_with_index do |text, number|
-      redis.call("ZADD", "seriatim:{/nodes}:alive", ((Time.now.to_f + 3600) * 1000).to_i, "#{number} #{text}")
-      redis.call("HSET", "seriatim:{/nodes}:info", "#{number} #{text}", "q|#{text}")
-    end
+  # One that is about to leave, so that nobody waits for it, and owns the shards of that queue: its name is a state's last field.
+  def node(redis, queue, name, description)
+    redis.call("ZADD", "seriatim:{/nodes}:alive", ((Time.now.to_f + 3600) * 1000).to_i, name)
+    redis.call("HSET", "seriatim:{/nodes}:info", name, "q|#{description}")
+    escaped = queue.b.gsub(/[^A-Za-z0-9_.:\x80-\xff-]/n) { |byte| format("%%%02X", byte.ord) }
+    2.times { |shard| redis.call("SETRANGE", "seriatim:{#{escaped}/#{shard}}:state", 89, name.b.ljust(60, "\0")) }
   end
 end
 
@@ -57,33 +65,55 @@ each_mount "hostile texts" do
     text.gsub(DECEIVING) { |c| "\\u{#{c.ord.to_s(16)}}" }
   end
 
-  # Moves without loading the page anew, as a link does.
-  def go(page, **parameters)
-    browser.value("((url) => { history.pushState(null, '', url); dispatchEvent(new PopStateEvent('popstate')); return 1 })(...arguments)", site.page(page, **parameters))
-    wait_for_page
-  end
+  # Of each of these addresses, where one gets as by a link: [census, trap, the heading, the payloads and contexts].
+  WALK = <<~JS
+    (async (urls) => {
+      const seen = [];
+      for (const url of urls) {
+        history.pushState(null, "", url);
+        dispatchEvent(new PopStateEvent("popstate"));
+        for (const end = performance.now() + 20000; !document.querySelector("main h1") || document.querySelector(".skeleton");) {
+          if (performance.now() > end) throw new Error(`no page at ${url}`);
+          await new Promise((done) => setTimeout(done, 4));
+        }
+        seen.push([#{CENSUS}, sessionStorage.getItem("trap"), document.querySelector("h1").textContent,
+          [...document.querySelectorAll(".payloads pre")].map((e) => e.textContent), document.body.textContent]);
+      }
+      return seen;
+    })(arguments[0])
+  JS
+
+  # Of each of these [page, parameters], a few at a time.
+  def walk(pages) = pages.each_slice(12).flat_map { |some| browser.value(WALK, some.map { |page, parameters| site.page(page, **parameters) }) }
 
   def wait_for_page = browser.waited("the page") { browser.there?("main h1") && !browser.there?(".skeleton") }
-
-  def census = browser.value(CENSUS)
 
   # What harmless texts make.
   def harmless
     open("")
-    counts = [["", {}], ["nodes", {}], ["running", {}], ["search", { q: "later-001", queue: PLAIN }], ["queue", { name: PLAIN }], ["id", { queue: PLAIN, id: "gone-001" }],
-              ["id", { queue: PLAIN, id: "later-001" }], *PAGES.map { |page| [page, { queue: PLAIN }] }].map do |page, parameters|
-      go(page, **parameters)
-      census
-    end
+    wait_for_page
+    counts = walk([["", {}], ["nodes", {}], ["running", {}], ["search", { q: "later-001", queue: PLAIN }], ["queue", { name: PLAIN }], ["id", { queue: PLAIN, id: "gone-001" }],
+                   ["id", { queue: PLAIN, id: "later-001" }], *PAGES.map { |page| [page, { queue: PLAIN }] }]).map(&:first)
     # Which a page has or has not, by the length of its texts and what is there.
     [counts.flat_map(&:first).uniq | %w[ul li ol code strong], counts.flat_map { |count| count[1] }.uniq | %w[title disabled]]
   end
 
-  def expect_harmless(what)
+  def expect_harmless(what, census = browser.value(CENSUS), trap = browser.harm)
     elements, attributes, away = census
     expect([what, elements - @known[0], attributes - @known[1], away]).to eq([what, [], [], []])
-    expect([what, browser.harm]).to eq([what, []])
+    expect([what, Array(trap)]).to eq([what, []])
   end
+
+  # The pages of a text's queue: the id's on each mount, each of the others on one of the four.
+  def pages_of(text, number)
+    queue = Hostile.queue(text)
+    turn = Mounts::ALL.keys.index(self.class.metadata[:mount])
+    others = [["queue", { name: queue }], *PAGES.map { |page| [page, { queue: queue }] }]
+    [*others.each_with_index.filter_map { |page, place| page if (number + place) % Mounts::ALL.size == turn }, ["id", { queue: queue, id: text }]]
+  end
+
+  # A text as innerText gives it may differ in white space.
+  def holds?(body, text) = body.include?(shown(text).split("\n").first)
 
   it "D3 D4 D12 stay texts on every page" do
     browser.visit("about:blank")
@@ -94,22 +124,21 @@ each_mount "hostile texts" do
       wait_for_page
       expect_harmless(page)
     end
-    Hostile::TEXTS.each_with_index do |text, number|
-      queue = Hostile.queue(text)
-      { "queue" => { name: queue }, "dead" => { queue: queue }, "id" => { queue: queue, id: text } }.each do |page, parameters|
-        next unless page == "id" || (number + House::MOUNTS.keys.index(self.class.metadata[:mount])) % 2 == 0
+    %w[By\ queue By\ node].each { |label| browser.press(label) && expect_harmless(label) }
+    owners = rows_of("/api/v1/running")["running"].map { |run| run["owner"] }
+    expect(owners).to include(*Hostile::ALL.each_with_index.map { |text, number| "#{number} #{text}"[/\A[^\0]*/] })
+    browser.waited("their nodes") { (texts = browser.texts("main h3 bdi")) && owners.uniq.all? { |owner| texts.include?(shown(owner)) } }
+    pages = Hostile::TEXTS.each_with_index.flat_map { |text, number| pages_of(text, number).map { |page| [text, page] } }
+    pages.zip(walk(pages.map(&:last))) do |(text, (page, _)), (found, trap, heading, payloads, body)|
+      expect_harmless([page, text], found, trap)
+      expect([page, text, holds?(body, text)]).to eq([page, text, true])
+      next unless page == "id"
 
-        number % 8 == 0 ? open(page, **parameters) : go(page, **parameters)
-        wait_for_page
-        expect_harmless([page, text])
-      end
-      expect(browser.value("document.querySelector('h1').textContent")).to eq(shown(text))
-      stored = rows_of("#{Site.queue(queue, "id")}?id=#{Site.encode(text)}")["dead"]["payloads"][0]
-      browser.waited("the payload") { browser.there?(".context") }
-      expect(browser.value("[...document.querySelectorAll('.payloads pre')].map((e) => e.textContent)")).to eq(stored.values_at(0, 2).map { |part| shown(part) })
+      stored = rows_of("#{Site.queue(Hostile.queue(text), "id")}?id=#{Site.encode(text)}")["dead"]["payloads"][0]
+      expect([heading, payloads]).to eq([shown(text), stored.values_at(0, 2).map { |part| shown(part) }])
     end
-    go("search", q: Hostile::ALL.first, queue: Hostile::ALL.first)
-    expect_harmless("search")
+    Hostile::TEXTS.each_slice(8) { |text, *| open("dead", queue: Hostile.queue(text)) && wait_for_page && expect_harmless(text) }
+    walk([["search", { q: Hostile::ALL.first, queue: Hostile::ALL.first }]]).each { |found, trap| expect_harmless("search", found, trap) }
     asked = browser.requested.grep_v(/\Adata:|\Achrome/)
     expect(asked.size).to be > 100
     expect(asked.reject { |url| url.start_with?("#{site.origin}/") }).to eq([])
@@ -120,7 +149,7 @@ each_mount "hostile texts" do
     wait_for_page
     browser.value("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=alert(1)>') ?? 1")
     browser.waited("the violation") { browser.harm.any? { |line| line.start_with?("csp script-src-attr") } }
-    expect(census[1]).to include("onerror")
+    expect(browser.value(CENSUS)[1]).to include("onerror")
     browser.value("fetch('https://evil.example/').catch(() => 1)")
     browser.waited("the violation") { browser.harm.any? { |line| line.start_with?("csp connect-src") } }
     browser.value("sessionStorage.clear() ?? 1")

@@ -15,7 +15,7 @@ module House
   MOUNTS = Mounts::ALL.slice(*ENV.fetch("MOUNTS", Mounts::ALL.keys.join(",")).split(","))
 
   class << self
-    def live = (@live ||= Live.new([*QUEUES, "Live", *Hostile::TEXTS.map { |text| Hostile.queue(text) }])).tap(&:use)
+    def live = (@live ||= Live.new([*QUEUES, "Live", *Hostile::TEXTS.map { |text| Hostile.queue(text) }], env: { "THREADS" => "80" })).tap(&:use)
     def browser = @browser ||= Browser.new
     def mount(name) = (@mounts ||= {})[name] ||= MOUNTS.fetch(name).new(live.redis)
 

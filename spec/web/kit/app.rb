@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The application of spec/web: a worker for each name in the file that QUEUES names (JSON, names in Base64). What a job does
-# stands in its payload: {"fail": text}, {"sleep": seconds}. SHARDS are 2 if it does not say so.
+# stands in its payload: {"fail": text}, {"sleep": seconds}. SHARDS are 2 and THREADS 12 if it does not say so.
 require "json"
 require "seriatim"
 
@@ -31,4 +31,4 @@ end
 
 Seriatim.workers = Application::WORKERS
 Seriatim.poll_interval = 0.2
-Seriatim.threads_per_node = 12
+Seriatim.threads_per_node = Integer(ENV.fetch("THREADS", 12))
