@@ -44,7 +44,7 @@ const lost = () => ({
   title: () => t("lost.title"),
   every: 0,
   load: async () => {},
-  view: () => [pageHead(t("lost.title")), empty(t("lost.title"), t("lost.text"), "search", link("", {}, t("lost.back")))],
+  view: () => [pageHead(t("lost.title")), empty(null, t("lost.text"), "search", link("", {}, t("lost.back")))],
 });
 
 /** Asks again now: the pulse goes on from here. */
@@ -162,7 +162,7 @@ function content() {
   if (!failure || freshAt > 0 || !failure.status) return page.view();
   const known = [401, 403, 404, 503].includes(failure.status) ? failure.status : "other";
   const [title, text] = [t(`failure.${known}.title`), t(`failure.${known}.text`, { error: shown(failure.message) })];
-  return [pageHead(title), empty(title, text, "alert", button(t("failure.again"), again))];
+  return [pageHead(title), empty(null, text, "alert", button(t("failure.again"), again), link("", {}, t("lost.back")))];
 }
 
 function footer() {

@@ -1,4 +1,4 @@
-// The dead of a queue by what they died of: a group at a time, or one first to see whether it goes through now.
+// What a queue's dead died of, or its retries failed with. The dead go a group at a time, or one first to see whether it goes through now.
 import { get, post, queuePath, workerPath } from "./api.js";
 import { confirm, perform, typable } from "./dialogs.js";
 import { h } from "./dom.js";
@@ -10,14 +10,15 @@ import { t } from "./text.js";
 const EVERY = 6000; // ms; it reads thousands of records
 const FEW = 6; // groups shown before one asks for all
 
-export function createErrors({ queue, draw, again }) {
+/** part: "dead" or "retrying". */
+export function createErrors({ queue, part, draw, again }) {
   let [answer, askedAt, all] = [null, 0, false];
   const trials = new Map(); // fingerprint -> {id, state, text} of the one that goes first
 
   async function load(signal) {
     await Promise.all([...trials.values()].map((trial) => follow(trial, signal)));
     if (Date.now() - askedAt < EVERY) return;
-    answer = await get(queuePath(queue, "errors"), { part: "dead" }, signal);
+    answer = await get(queuePath(queue, "errors"), { part }, signal);
     askedAt = Date.now();
   }
 
@@ -81,10 +82,10 @@ export function createErrors({ queue, draw, again }) {
       h("div", { class: "group-count" }, figure(group.count)),
       h("div", { class: "group-text" },
         h("p", { class: "error-line" }, oneLine(group.error, 260) || t("group.noText")),
-        h("p", { class: "group-facts" }, t("group.last"), " ", time(group.last), " · ", t("group.first"), " ", time(group.first)),
+        h("p", { class: "group-facts" }, part === "dead" ? [t("group.last"), " ", time(group.last), " · ", t("group.first"), " ", time(group.first)] : [t("group.next"), " ", time(group.first)]),
         h("p", { class: "group-ids" }, group.ids.slice(0, 5).map((id, place) => h("span", { key: place }, idLink(queue, id, 32)))),
         trial && trialView(trial)),
-      h("div", { class: "group-actions" },
+      part === "dead" && h("div", { class: "group-actions" },
         may("operator") && button(t("group.one"), () => oneFirst(group), { symbol: "flask", disabled: trial?.state === "going" }),
         may("operator") && button(t("group.queue_up"), () => whole(group, "queue_up"), { symbol: "again" }),
         may("admin") && button(t("group.delete"), () => whole(group, "delete"), { symbol: "trash", kind: "danger-text" })));
@@ -93,7 +94,7 @@ export function createErrors({ queue, draw, again }) {
   function view() {
     if (!answer?.groups.length) return null;
     const { groups } = answer;
-    return section(t("group.title"), h("p", { class: "quantity" }, t("group.quantity", { n: groups.length })),
+    return section(t(`group.title.${part}`), h("p", { class: "quantity" }, t("group.quantity", { n: groups.length })),
       h("ol", { class: "groups" }, (all ? groups : groups.slice(0, FEW)).map(groupView)),
       groups.length > FEW && !all && button(t("group.all", { n: groups.length }), () => { all = true; draw(); }, { kind: "plain" }),
       seen(answer));

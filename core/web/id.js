@@ -25,7 +25,7 @@ function payloadList(record) {
     h("ol", {}, payloads.map(([text, score, context], place) => h("li", { key: place },
       h("div", { class: "payload-head" }, h("span", {}, place + 1), h("span", { title: t("id.score.hint") }, t("id.score", { score: scoreText(score) }))),
       h("pre", {}, shown(text)),
-      context !== undefined && context !== "" && h("pre", { class: "context", title: t("id.context") }, shown(context))))),
+      context !== undefined && context !== "" && [h("p", { class: "context-head" }, t("id.context")), h("pre", { class: "context" }, shown(context))]))),
     (record.truncated || total > payloads.length) && note(t("id.cut", { n: number(payloads.length), of: number(total) })));
 }
 

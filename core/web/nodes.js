@@ -1,7 +1,7 @@
 // The processes that work: what they hold, whether they are alive, whether their versions agree.
 import { get } from "./api.js";
 import { h } from "./dom.js";
-import { duration, keyOf, shown } from "./format.js";
+import { count, duration, keyOf, shown } from "./format.js";
 import { empty, figure, icon, name, pageHead, section, skeleton } from "./parts.js";
 import { createTable } from "./table.js";
 import { t } from "./text.js";
@@ -32,7 +32,7 @@ export default function nodes({ draw }) {
       const versions = answer.versions || [];
       const text = t("nodes.mixed", { versions: versions.map((version) => shown(version)).join(", ") });
       const mixed = versions.length > 1 && h("p", { class: "message warn", key: "mixed" }, icon("alert"), text);
-      return [head, mixed, section(t("nodes.count", { n: answer.nodes.length }), null, table.view(answer.nodes))];
+      return [head, mixed, section(t("nodes.count", { n: count(answer.nodes.length), count: answer.nodes.length }), null, table.view(answer.nodes))];
     },
   };
 }

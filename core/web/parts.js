@@ -64,14 +64,15 @@ export function strip(entries) {
     h("div", { key: label, title: hint }, h("dt", {}, href ? h("a", { href }, label) : label), h("dd", {}, value))));
 }
 
-export const button = (label, action, { symbol, kind = "", ...attributes } = {}) =>
-  h("button", { type: "button", class: `button ${kind}`, on: { click: action }, ...attributes }, symbol && icon(symbol), h("span", {}, label));
+/** `symbol` stands before the label, `after` behind it. */
+export const button = (label, action, { symbol, after, kind = "", ...attributes } = {}) =>
+  h("button", { type: "button", class: `button ${kind}`, on: { click: action }, ...attributes }, symbol && icon(symbol), h("span", {}, label), after && icon(after));
 
 export const section = (title, extra, ...content) =>
   h("section", { class: "section", key: title }, h("header", { class: "section-head" }, h("h2", {}, title), extra), ...content);
 
 export const empty = (title, text, symbol = "check", ...more) =>
-  h("div", { class: "empty" }, icon(symbol), h("p", { class: "empty-title" }, title), text && h("p", {}, text), ...more);
+  h("div", { class: "empty" }, icon(symbol), title && h("p", { class: "empty-title" }, title), text && h("p", {}, text), ...more);
 
 /** Nothing to show in a cell. */
 export const dash = (title) => h("span", { class: "zero", title }, "–");

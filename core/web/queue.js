@@ -20,6 +20,9 @@ export function createQueue(queue) {
 
 const TABS = [["queue", null], ["enqueued", "enqueued"], ["running", "busy"], ["dead", "dead"], ["parked", "parked"]];
 
+/** On a narrow screen not all tabs fit. */
+const showCurrent = (tabs) => tabs.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 /** Where one is, the queue's name and state, its pages. */
 export function queueHead({ name: queue, totals }, here, actions) {
   const to = (page) => address(page, page === "queue" ? { name: queue } : { queue });
@@ -28,7 +31,7 @@ export function queueHead({ name: queue, totals }, here, actions) {
   return h("div", { key: "queue-head", class: "queue-head" },
     pageHead(h("bdi", { class: "name" }, oneLine(queue, 120)), h("div", { class: "actions" }, totals && queueBadges(totals), actions),
       h("p", { class: "trail" }, link("", {}, t("overview.title")), slash(), t("queue.word"))),
-    h("nav", { class: "tabs", "aria-label": t("tab.label") }, TABS.map(tab)));
+    h("nav", { class: "tabs", key: totals ? "tabs" : "tabs without figures", "aria-label": t("tab.label"), made: showCurrent }, TABS.map(tab)));
 }
 
 /** An action on all of a queue: asks first, counts afterwards. `of` is how many there seem to be. */
@@ -167,14 +170,14 @@ export default function queuePage({ parameters, draw, again }) {
   function hottestView() {
     if (!hottest) return skeleton(4);
     if (!hottest.ids.length) return empty(t("hottest.empty"), t("hottest.empty.text"), "check");
-    return h("div", { class: "narrow" }, hot.view(hottest.ids), seen(hottest));
+    return [hot.view(hottest.ids), seen(hottest)];
   }
 
   function agesView() {
     if (!ages) return skeleton(4);
     const most = Math.max(...ages.ages.map((age) => age.count));
     if (!most) return empty(t("ages.empty"), t("ages.empty.text"), "check");
-    return h("div", { class: "narrow" }, aged.view(ages.ages.map((age) => ({ ...age, part: age.count / most }))), seen(ages));
+    return [aged.view(ages.ages.map((age) => ({ ...age, part: age.count / most }))), seen(ages)];
   }
 
   function shardsView({ shards }) {
@@ -194,8 +197,9 @@ export default function queuePage({ parameters, draw, again }) {
         h("div", { key: "figures", class: "hero many" }, figures(about)),
         charts.view(),
         shardsView(about),
-        section(t("hottest.title"), null, h("p", { class: "hint" }, t("hottest.text")), hottestView()),
-        section(t("ages.title"), null, h("p", { class: "hint" }, t("ages.text")), agesView()),
+        h("div", { key: "closer", class: "side-by-side" },
+          section(t("hottest.title"), null, h("p", { class: "hint" }, t("hottest.text")), hottestView()),
+          section(t("ages.title"), null, h("p", { class: "hint" }, t("ages.text")), agesView())),
         about.settings && settingsView(about, weight),
       ];
     },

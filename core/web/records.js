@@ -14,14 +14,17 @@ import { t } from "./text.js";
 const LIMIT = 100;
 const LARGE = 10_000; // ids from which on a page by id, which reads many, is not asked for every two seconds
 
-/** Of each page: the part it shows, the figure that counts it, its orders, its actions on ids and on all of the queue. */
+/**
+ * Of each page: the part it shows, the figure that counts it, the records that are also grouped by error, its orders, the time of a record, the time that orders it where that is another, its actions
+ * on ids and on all of the queue.
+ */
 const PAGES = {
-  enqueued: { part: "waiting", total: "enqueued", by: ["time", "id", "retry_count"], times: "perform_in",
+  enqueued: { part: "waiting", total: "enqueued", errors: "retrying", by: ["time", "id", "retry_count"], times: "perform_in",
     some: ["perform_now", "park", "delete"], all: ["perform_all_jobs_now", "kill_all_failed_jobs", "delete_all_failed_jobs"] },
   running: { part: "running", total: "busy", by: ["id"], times: "since", some: [], all: [] },
-  dead: { part: "dead", total: "dead", by: ["time", "id"], down: true, times: "updated_at",
+  dead: { part: "dead", total: "dead", errors: "dead", by: ["time", "id"], down: true, times: "updated_at",
     some: ["morgue_queue_up", "morgue_delete"], all: ["morgue_queue_up_all_jobs", "morgue_delete_all_jobs"] },
-  parked: { part: "parked", total: "parked", by: ["time", "id"], times: "perform_in", some: ["unpark", "delete"], all: ["unpark_all"] },
+  parked: { part: "parked", total: "parked", by: ["time", "id"], times: "perform_in", order: "parked_at", some: ["unpark", "delete"], all: ["unpark_all"] },
 };
 
 /** Each action: its icon, and of one on all of the queue the figure that says how many. */
@@ -74,20 +77,22 @@ const tries = (record) => (record.retry_count < 0 ? dash(t("record.fresh.hint"))
 export default function recordsPage({ path, parameters, draw, again }) {
   const page = PAGES[path];
   const about = createQueue(parameters.queue);
-  const errors = path === "dead" ? createErrors({ queue: about.name, draw, again }) : null;
+  const errors = page.errors ? createErrors({ queue: about.name, part: page.errors, draw, again }) : null;
   const view = viewOf(page, parameters);
   const selection = new Map();
   const cursors = [null]; // of the pages so far
   let [answer, askedAt, pending] = [null, 0, null];
   let table = null;
+  let failed = false; // whether one of the records seen so far has an error
 
-  /** Made when it is known what the reader may do, and anew when that changes. */
+  /** Made when it is known what the reader may do and whether anything failed, and anew when that changes. */
   function tableFor() {
     const actions = allowed(page.some);
-    if (table?.actions === actions.length) return table;
+    failed ||= answer.records.some((record) => record.error);
+    if (table?.actions === actions.length && table.failed === failed) return table;
     const key = (record) => keyOf(record.id);
     const made = createTable({ label: t(`tab.${path}`), columns: columns(actions), key, selection: actions.length ? selection : null, draw });
-    table = { actions: actions.length, ...made };
+    table = { actions: actions.length, failed, ...made };
     return table;
   }
 
@@ -98,7 +103,7 @@ export default function recordsPage({ path, parameters, draw, again }) {
       path === "enqueued" && { id: "state", label: t("record.state"), show: (record) => state(record.state) },
       { id: "time", label: t(`record.${page.times}`), class: "when", show: (record) => time(record[page.times]) },
       ["enqueued", "parked"].includes(path) && { id: "tries", label: t("record.retries"), hint: t("record.retries.hint"), number: true, show: tries },
-      path !== "running" && { id: "error", label: t("record.error"), wide: true, show: errorLine },
+      failed && { id: "error", label: t("record.error"), wide: true, show: errorLine },
       { id: "payloads", label: t("record.payloads"), wide: true, show: preview },
       { id: "shard", label: t("record.shard"), number: true, class: "second", show: (record) => String(record.shard) },
       path !== "enqueued" && actions.length > 0 && { id: "actions", label: t("record.actions"), class: "row-actions", show: act },
@@ -121,6 +126,9 @@ export default function recordsPage({ path, parameters, draw, again }) {
     for (const key of selection.keys()) if (!there.has(key)) selection.delete(key);
   }
 
+  /** Nobody waits for an answer that reads thousands of records where nothing failed. */
+  const loadErrors = (signal) => (path === "dead" || about.totals?.retries > 0 ? errors?.load(signal) : null);
+
   /** Shows another order or interval: the address says which. */
   function change(wanted) {
     const next = { ...view, ...wanted };
@@ -142,7 +150,7 @@ export default function recordsPage({ path, parameters, draw, again }) {
       const [which, order] = event.target.value.split("-");
       change({ order, from: which === "all" ? null : view.from ?? (view.by === "time" ? Math.round(now()) : view.by === "retry_count" ? 0 : "") });
     };
-    const orders = page.by.map((by) => [by, t(by === "time" ? `record.${page.times}` : `filter.${by}`)]);
+    const orders = page.by.map((by) => [by, t(by === "time" ? `record.${page.order || page.times}` : `filter.${by}`)]);
     return h("div", { class: "filters" },
       orders.length > 1 && choice(t("filter.by"), orders, view.by, (by) => change({ by, from: null, prefix: null })),
       h("label", { class: "select" }, h("select", { "aria-label": t("filter.interval"), value: interval, on: { change: choose } },
@@ -209,20 +217,24 @@ export default function recordsPage({ path, parameters, draw, again }) {
     return total ? t("pages.range", { ...place, of: count(Math.max(total, first + answer.records.length - 1)) }) : t("pages.place", place);
   }
 
-  const pages = () => h("nav", { class: "pages", "aria-label": t("pages.label") },
-    h("p", { class: "quantity" }, quantity()),
+  const turns = () => [
     button(t("pages.first"), () => { cursors.length = 2; turn(null); }, { kind: "plain", disabled: cursors.length < 3 }),
     button(t("pages.before"), () => turn(null), { symbol: "left", disabled: cursors.length < 2 }),
-    button(t("pages.next"), () => turn(answer.cursor), { symbol: "right", disabled: !answer.cursor }));
+    button(t("pages.next"), () => turn(answer.cursor), { after: "right", disabled: !answer.cursor }),
+  ];
+
+  const pages = () => h("nav", { class: "pages", "aria-label": t("pages.label") },
+    h("p", { class: "quantity" }, quantity()), (answer.cursor || cursors.length > 1) && turns());
 
   return {
     title: () => `${t(`tab.${path}`)} · ${oneLine(about.name, 60)}`,
     every: 2000,
-    load: (signal) => Promise.all([about.load(signal), loadRecords(signal), errors?.load(signal)]),
+    load: (signal) => Promise.all([about.load(signal), loadRecords(signal), loadErrors(signal)]),
     view: () => [
       queueHead(about, path, bulk()),
-      errors?.view(),
+      path === "dead" && errors.view(),
       section(t(`records.${path}`), filters(), chosen(), list()),
+      path === "enqueued" && about.totals?.retries > 0 && errors.view(),
     ],
   };
 }

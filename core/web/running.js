@@ -1,8 +1,8 @@
 // What runs now, over all queues.
 import { get } from "./api.js";
 import { h } from "./dom.js";
-import { duration, keyOf, now, shown } from "./format.js";
-import { choice, empty, figure, idLink, link, name, note, pageHead, section, skeleton, time } from "./parts.js";
+import { absoluteTime, count, duration, isoTime, keyOf, now, relative, shown } from "./format.js";
+import { badge, choice, empty, figure, idLink, link, name, note, pageHead, section, skeleton } from "./parts.js";
 import { createTable } from "./table.js";
 import { t } from "./text.js";
 
@@ -13,8 +13,9 @@ const columns = () => [
   { id: "queue", label: t("queue.word"), value: (row) => shown(row.queue), show: (row) => link("queue", { name: row.queue }, name(row.queue, 40)) },
   { id: "elapsed", label: t("running.elapsed"), number: true, value: (row) => now() - row.since,
     show: (row) => h("span", { class: "figure" }, duration(Math.max(0, now() - row.since))) },
-  { id: "since", label: t("record.since"), class: "when second", value: (row) => row.since, show: (row) => time(row.since) },
-  { id: "owner", label: t("running.owner"), value: (row) => shown(row.owner), show: (row) => name(row.owner, 40) },
+  { id: "since", label: t("record.since"), class: "when second", value: (row) => row.since, show: (row) => h("time", { datetime: isoTime(row.since), title: relative(row.since) }, absoluteTime(row.since)) },
+  { id: "owner", label: t("running.owner"), value: (row) => shown(row.owner), class: "owner",
+    show: (row) => [name(row.owner, 40), !row.owner_alive && badge("bad", "alert", t("running.gone"), t("running.gone.hint"))] },
   { id: "shard", label: t("record.shard"), number: true, value: (row) => row.shard, show: (row) => String(row.shard) },
   { id: "payloads", label: t("record.payloads"), number: true, value: (row) => row.payload_total, show: (row) => figure(row.payload_total) },
 ];
@@ -54,7 +55,7 @@ export default function running({ draw }) {
       if (!answer) return [head, skeleton(10)];
       if (!answer.running.length) return [head, empty(t("running.empty"), t("running.empty.text"), "pause")];
       const more = answer.more && note(t("running.more", { n: answer.running.length }));
-      return [head, section(t("running.count", { n: answer.running.length }), choices(), groups(), more)];
+      return [head, section(t("running.count", { n: count(answer.running.length), count: answer.running.length }), choices(), groups(), more)];
     },
   };
 }

@@ -48,7 +48,7 @@ end
 
 # A thousand rows: the browser's own, so one mount will do.
 RSpec.describe "a thousand rows", mount: House::MOUNTS.keys.first do
-  MOST = 0.05 # seconds of the main thread a refresh
+  COST = 0.05 # seconds of the main thread a refresh
 
   before(:all) do
     @crowd = Crowd.new
@@ -85,7 +85,7 @@ RSpec.describe "a thousand rows", mount: House::MOUNTS.keys.first do
 
   def quick(what, costs)
     RSpec.configuration.reporter.message("#{what}: #{costs.map { |seconds| format("%.1f", seconds * 1000) }.join(" ")} ms of the main thread a refresh")
-    expect(costs.min).to be < MOST
+    expect(costs.min).to be < COST
   end
 
   it "of queues: a refresh takes less than 50 ms" do
@@ -96,7 +96,7 @@ RSpec.describe "a thousand rows", mount: House::MOUNTS.keys.first do
 
   it "of nodes" do
     open("nodes")
-    see("1000 living nodes")
+    see("1,000 living nodes")
     quick("1,000 nodes", refreshes("api/v1/nodes"))
   end
 

@@ -6,6 +6,22 @@ FIGURES = { "Enqueued" => "enqueued", "Fresh" => "fresh", "Retries" => "retries"
             "Parked" => "parked", "Dead" => "dead", "Processed" => "processed", "Failed" => "failed" }.freeze
 SELECT = 'select[aria-label="Interval"]'
 
+# Three that died in three seconds, one after another, as the page's field of a time has no parts of a second; stored once for all mounts.
+module Dead
+  def self.queue
+    @queue ||= House.queue.tap do |name|
+      live = House.live
+      live[name].perform_async([3, 1, 2].map { |n| { id: "d-#{n}", payload: { fail: "no #{n}" }, retry_count: 2, delay: 3600 } })
+      %w[d-2 d-3 d-1].each.with_index(1) do |id, count|
+        live[name].perform_async([{ id: id, payload: 1, on_waiting: :replace }])
+        live.until_true("#{count} dead") { live[name].metrics[:morgue_length] == count }
+        second = live.redis.call("TIME").first
+        live.until_true("the next second") { live.redis.call("TIME").first != second }
+      end
+    end
+  end
+end
+
 # What the pages show and do, in a real browser, for each mount.
 each_mount "the pages" do
   let(:queue) { House.queue }
@@ -130,18 +146,16 @@ each_mount "the pages" do
     shows(%w[r-4 r-6 r-7]) { ids }
   end
 
-  it "LK-70 filter the dead by id and time, each in four intervals" do
-    live[queue].perform_async([3, 1, 2].map { |n| { id: "d-#{n}", payload: { fail: "no #{n}" }, retry_count: 2, delay: 3600 } })
-    %w[d-2 d-3 d-1].each.with_index(1) do |id, count|
-      live[queue].perform_async([{ id: id, payload: 1, on_waiting: :replace }])
-      live.until_true("#{count} dead") { live[queue].metrics[:morgue_length] == count }
-      sleep 1.05
+  context "of the dead" do
+    let(:queue) { Dead.queue }
+
+    it "LK-70 filter the dead by id and time, each in four intervals" do
+      open("dead", queue: queue)
+      shows(%w[d-1 d-3 d-2]) { ids }
+      middle = rows_of("#{path}morgue_range_by_updated_at")[1]["updated_at"].floor
+      intervals("Id", "id", Site.encode("[d-2"), "d-2", Site.encode("-"), Site.encode("+"), word: "morgue_")
+      intervals("Died", "updated_at", middle, local(middle), "-inf", "%2Binf", word: "morgue_")
     end
-    open("dead", queue: queue)
-    shows(%w[d-1 d-3 d-2]) { ids }
-    middle = rows_of("#{path}morgue_range_by_updated_at")[1]["updated_at"].floor
-    intervals("Id", "id", Site.encode("[d-2"), "d-2", Site.encode("-"), Site.encode("+"), word: "morgue_")
-    intervals("Died", "updated_at", middle, local(middle), "-inf", "%2Binf", word: "morgue_")
   end
 
   it "turn page by page through more than a hundred" do
@@ -154,12 +168,32 @@ each_mount "the pages" do
     shows(all[100, 100]) { ids }
     browser.press("Next")
     shows(all.last(30)) { ids }
-    browser.press("Before")
+    browser.press("Previous")
     shows(all[100, 100]) { ids }
     browser.press("Next")
     shows(all.last(30)) { ids }
     browser.press("First")
     shows(all.first(100)) { ids }
+  end
+
+  it "show errors where something failed, and what retries failed with" do
+    live.fill(queue, later: 1, parked: 1)
+    columns = -> { browser.texts("main thead th").map(&:strip).reject(&:empty?) }
+    %w[enqueued parked].each do |page|
+      open(page, queue: queue)
+      shows(1) { ids.size }
+      expect(columns.call).not_to include("Error")
+      expect(browser.there?(".pages button")).to be(false)
+    end
+    expect(browser.texts(".filters .choice button")).to eq(%w[Parked Id])
+    open("enqueued", queue: queue)
+    live[queue].perform_async(%w[x y].map { |id| { id: id, payload: { fail: "out of ink" } } })
+    browser.waited("the column") { columns.call.include?("Error") }
+    see("Retries by error")
+    groups = rows_of("#{Site.queue(queue, "errors")}?part=retrying")["groups"]
+    expect(groups.map { |group| group["count"] }).to eq([2])
+    shows([["2", "out of ink"]]) { browser.texts("li.group").map { |text| text.lines(chomp: true).reject(&:empty?).first(2) } }
+    expect(browser.there?("li.group button")).to be(false)
   end
 
   # ---- the rest
@@ -170,7 +204,9 @@ each_mount "the pages" do
     %w[later-001 failing-001 gone-001 busy-001].each do |id|
       answer = rows_of("#{Site.queue(queue, "id")}?id=#{id}")
       open("id", queue: queue, id: id)
-      shows(answer["text"].downcase.gsub(/\d+/, "N")) { browser.text(".sentence").to_s.downcase.delete_suffix(".").gsub(/\d+/, "N") }
+      shows(answer["text"].downcase.sub(/\d+\.\d s/, "TIME").gsub(/\d+/, "N")) do
+        browser.text(".sentence").to_s.downcase.delete_suffix(".").sub(/\b\d+ m \d+ s\b/, "TIME").gsub(/\d+/, "N")
+      end
       records = %w[job behind dead].filter_map { |name| answer[name] }.select { |record| record["state"] != "unknown" }
       texts = browser.texts(".payloads pre:not(.context)")
       expect(texts).to eq(records.flat_map { |record| record["payloads"].map(&:first) })
@@ -226,19 +262,37 @@ each_mount "the pages" do
     %w[1\ h 1\ d 7\ d Live].each { |span| browser.press(span, within: ".choice") }
   end
 
-  it "say so when there is no such page, queue or Redis answer, and go on afterwards" do
+  it "say so when there is no such page or queue" do
     open("nonsense/page")
     see("There is no such page")
     open("queue", name: "no such queue")
     see("Nothing of that name")
-    open("")
+    browser.press("To the overview")
     browser.waited("rows") { browser.there?("tr.row") }
+  end
+end
+
+# Beside each other, as it takes seconds until a mount gives an answer up.
+RSpec.describe "the pages of all mounts" do
+  it "say so when Redis does not answer, and go on afterwards" do
+    windows = House::MOUNTS.keys.to_h do |name|
+      window = browser.new_window
+      browser.visit(House.mount(name).site.page(""))
+      browser.waited("rows") { browser.there?("tr.row") }
+      [name, window]
+    end
+    in_each = lambda do |what, &wish|
+      windows.each { |name, window| browser.in_window(window) && browser.waited("#{what}, #{name}", &wish) }
+    end
     Process.kill(:STOP, live.redis.pid)
     begin
-      browser.waited("the failure") { browser.there?(".banner") || browser.there?(".pulse.lost") }
+      in_each.call("failure") { browser.there?(".banner") && browser.there?(".pulse.lost") }
     ensure
       Process.kill(:CONT, live.redis.pid)
     end
-    browser.waited("the end of it") { !browser.there?(".banner") && !browser.there?(".pulse.lost") }
+    in_each.call("end of it") { !browser.there?(".banner") && !browser.there?(".pulse.lost") && browser.there?("tr.row") }
+    expect(windows.values.map { |window| browser.in_window(window) && browser.harm }.uniq).to eq([[]])
+  ensure
+    windows&.each_value { |window| browser.close_window(window) }
   end
 end

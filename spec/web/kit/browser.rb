@@ -31,7 +31,8 @@ class Browser
     @folder = Dir.mktmpdir("seriatim-browser")
     start_driver
     start_session
-    cdp("Page.addScriptToEvaluateOnNewDocument", source: TRAP)
+    lay_trap
+    @first = command(:get, "/window")
   rescue StandardError
     close
     raise
@@ -55,6 +56,20 @@ class Browser
   # Before the first page of that origin.
   def cookie(name, value) = command(:post, "/cookie", cookie: { name: name, value: value, path: "/" })
   def forget_cookies = command(:delete, "/cookie")
+
+  # Another window, from now on the one in front.
+  # @return [String] its name
+  def new_window
+    command(:post, "/window/new", type: "window").fetch("handle").tap { |window| in_window(window) && lay_trap }
+  end
+
+  def in_window(window) = command(:post, "/window", handle: window).nil?
+
+  # The first one is in front again.
+  def close_window(window)
+    in_window(window) && command(:delete, "/window")
+    in_window(@first)
+  end
 
   # ---- what is there
 
@@ -152,6 +167,8 @@ class Browser
   end
 
   def cdp(name, **parameters) = command(:post, "/goog/cdp/execute", cmd: name, params: parameters)
+
+  def lay_trap = cdp("Page.addScriptToEvaluateOnNewDocument", source: TRAP)
 
   # ---- the driver
 
