@@ -1,6 +1,6 @@
 -- What every system's blank job calls: measures from the first job begun to the last one. The threads of a server have Lua states
--- of their own, so they count in a file that all append to, in blocks. A thread that is not needed any more keeps its last block,
--- so the time of all jobs is told when all but those blocks are counted.
+-- of their own, so they count in a file that all append to, in blocks. Each keeps the block that it has begun, so the time of all jobs
+-- is told when all but those are counted.
 
 local native = require "seriatim.native"
 
@@ -13,7 +13,7 @@ local count = { JOBS = tonumber(os.getenv("BENCH_JOBS") or 0), now = native.time
 local path = os.getenv("BENCH_RESULT")
 local marks = path and ("%s.%d"):format(path, native.getpid()) -- a byte a job
 local block = count.JOBS >= 100 * BLOCK and BLOCK or 1
-local enough = count.JOBS - (THREADS - 1) * (block - 1)
+local enough = count.JOBS - THREADS * (block - 1)
 local file, waiting, reported = nil, 0, false
 
 local function append(name, text)
