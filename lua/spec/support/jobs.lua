@@ -96,7 +96,7 @@ function jobs.stop_servers()
     end
     node.runner:stop()
     local deadline = native.now_ms() + 60000
-    while not node.runner:stopped() and native.now_ms() < deadline do
+    while node.runner:stopped() == false and native.now_ms() < deadline do -- nil: a test has closed it
       node.runner:pulse()
       local delivery = node.runner:take(0, 0.01)
       if delivery then
