@@ -1,5 +1,5 @@
 /* lua_thread.c - native.thread: an OS thread with a Lua state of its own, and the traceback of a living one. */
-#include "seriatim_native.h"
+#include "lua_memory.h"
 
 #define THREAD "seriatim.Thread"
 #define TRACE_SIZE ((size_t)8192)
@@ -32,8 +32,11 @@ typedef struct slu_thread {
     size_t failure_len;
     char trace[TRACE_SIZE];
     size_t trace_len;
-    slu_value *values; /* read by the thread alone */
+    /* The thread's alone: */
+    slu_value *values;
     size_t value_count;
+    slu_memory memory;
+    int warns, warning; /* warn("@on") was called; the next piece goes on with a line */
 } slu_thread;
 
 /* Which thread a handler of signals runs in. Process-wide, as handlers are; written once. */
@@ -213,10 +216,41 @@ static int thread_run_chunk(lua_State *L)
     return 0;
 }
 
+#if LUA_VERSION_NUM >= 504
+/* What luaL_newstate has for warn(), which no other allocator can be given to. */
+static void thread_warn(void *thread, const char *message, int goes_on)
+{
+    slu_thread *t = thread;
+    if (!t->warning && !goes_on && message[0] == '@') {
+        if (strcmp(message, "@on") == 0 || strcmp(message, "@off") == 0)
+            t->warns = message[2] == 'n';
+        return;
+    }
+    if (t->warns)
+        fprintf(stderr, "%s%s%s", t->warning ? "" : "Lua warning: ", message, goes_on ? "" : "\n");
+    t->warning = goes_on;
+}
+
+static lua_State *thread_state(slu_thread *t)
+{
+    lua_State *L = lua_newstate(slu_memory_alloc, &t->memory);
+    if (L)
+        lua_setwarnf(L, thread_warn, t);
+    return L;
+}
+#else
+/* LuaJIT, which this is built for as well, has an allocator of its own and takes no other. */
+static lua_State *thread_state(slu_thread *t)
+{
+    (void)t;
+    return luaL_newstate();
+}
+#endif
+
 /* The failure's text, to be freed; NULL: it ended well. */
 static char *thread_run(slu_thread *t, size_t *len)
 {
-    lua_State *L = luaL_newstate();
+    lua_State *L = thread_state(t);
     const char *text = "not enough memory";
     char *failure = NULL;
     *len = strlen(text);
@@ -231,6 +265,7 @@ static char *thread_run(slu_thread *t, size_t *len)
     }
     t->state = NULL;
     lua_close(L);
+    slu_memory_free(&t->memory);
     return failure;
 }
 

@@ -809,6 +809,44 @@ describe("a thread", function()
     assert.equal(true, thread:join(60))
   end)
 
+  it("keeps values of every size apart", function()
+    local thread = assert(native.thread([[
+      local kept = {}
+      for round = 1, 20 do
+        for size = 1, 200 do
+          local list, text = {}, ("x"):rep(size) .. round
+          for place = 1, size do
+            list[place] = size * place
+          end
+          kept[size] = { list = list, text = text, call = function() return text end, round = round }
+        end
+        for size = 1, 200, 3 do
+          kept[size].list[size * 2], kept[size].more = -1, ("y"):rep(size)
+        end
+        collectgarbage()
+        for size = 1, 200 do
+          local one = kept[size]
+          assert(one.text == ("x"):rep(size) .. round and one.call() == one.text and one.round == round)
+          assert(one.more == nil or one.more == ("y"):rep(size))
+          for place = 1, size do
+            assert(one.list[place] == size * place)
+          end
+        end
+      end
+    ]], "=sizes"))
+    assert.same({ n = 2, true, nil }, { n = 2, thread:join(60) })
+  end)
+
+  if _VERSION == "Lua 5.4" then
+    it("warns as the state that started it may", function()
+      local text, code = run [[
+        local native = require "seriatim.native"
+        native.thread("warn('not ', 'yet') warn '@on' warn('a', '@off', 'b') warn '@other' warn '@off' warn 'over'", "=warns"):join(60)
+      ]]
+      assert.same({ "Lua warning: a@offb\n", "0" }, { text, code })
+    end)
+  end
+
   it("F23 may outlive what started it", function()
     for _ = 1, 50 do
       native.thread("local t = {} for i = 1, 100 do t[i] = require('seriatim.native').dump({ i }, '') end", "=short")
