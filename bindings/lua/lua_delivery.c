@@ -192,18 +192,18 @@ static int delivery_read_ids(lua_State *L)
     return 1;
 }
 
+int slu_delivery_read(lua_State *L, slu_delivery *self)
+{
+    if (delivery_read(L, self, 0, delivery_read_all) == 0)
+        lua_pushnil(L);
+    return 1;
+}
+
 /* delivery:payloads_by_id() -> {id = {what each payload's JSON says}}; nil when one of them cannot be read */
 static int delivery_payloads_by_id(lua_State *L)
 {
     slu_delivery *self = delivery_inside(L);
-    int count;
-    if (!self)
-        return delivery_closed(L);
-    count = delivery_read(L, self, 0, delivery_read_all);
-    if (count)
-        return count;
-    lua_pushnil(L);
-    return 1;
+    return self ? slu_delivery_read(L, self) : delivery_closed(L);
 }
 
 /* delivery:ids() -> {ids} */
@@ -222,16 +222,19 @@ static int delivery_done(lua_State *L)
     return self ? delivery_done_with(L, self, seriatim_delivery_done(self->delivery, place)) : delivery_closed(L);
 }
 
+int slu_delivery_done_all(slu_delivery *self)
+{
+    int status = SERIATIM_OK;
+    size_t i;
+    for (i = 0; status == SERIATIM_OK && i < self->size; i++)
+        status = seriatim_delivery_done(self->delivery, i);
+    return status;
+}
+
 static int delivery_done_all(lua_State *L)
 {
     slu_delivery *self = delivery_inside(L);
-    int status = SERIATIM_OK;
-    size_t i;
-    if (!self)
-        return delivery_closed(L);
-    for (i = 0; status == SERIATIM_OK && i < self->size; i++)
-        status = seriatim_delivery_done(self->delivery, i);
-    return delivery_done_with(L, self, status);
+    return self ? delivery_done_with(L, self, slu_delivery_done_all(self)) : delivery_closed(L);
 }
 
 /* delivery:fail(place, error, retry_in) */

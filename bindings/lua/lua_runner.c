@@ -221,11 +221,21 @@ static int deliveries_taken(lua_State *L, slu_source *source, int status, seriat
     return 1;
 }
 
+/* Inside the source: settles what the Delivery holds and takes the next. */
+static int deliveries_next(lua_State *L, slu_source *source, size_t group, int64_t deadline_ms, slu_delivery *self,
+                           seriatim_delivery **delivery)
+{
+    seriatim_delivery *settled = self->delivery;
+    self->delivery = NULL;
+    return source->runner ? runner_take(L, source, group, deadline_ms, settled, delivery)
+                          : node_take(source->node, group, settled, delivery);
+}
+
 /* deliveries:take(group, seconds, spent): a node does not wait. What was spent is settled, and filled again. */
 static int deliveries_take(lua_State *L)
 {
     slu_source *source = slu_source_of(L);
-    seriatim_delivery *delivery = NULL, *settled;
+    seriatim_delivery *delivery = NULL;
     size_t group = deliveries_number(L, source);
     int64_t deadline_ms = slu_deadline(L, 3);
     slu_delivery *self;
@@ -238,11 +248,39 @@ static int deliveries_take(lua_State *L)
         lua_pushboolean(L, 0);
         return 1;
     }
-    settled = self->delivery;
-    self->delivery = NULL;
-    status = source->runner ? runner_take(L, source, group, deadline_ms, settled, &delivery)
-                            : node_take(source->node, group, settled, &delivery);
+    status = deliveries_next(L, source, group, deadline_ms, self, &delivery);
     return deliveries_taken(L, source, status, delivery);
+}
+
+/*
+ * deliveries:advance(group, delivery) -> as take(group, nil, delivery); payloads. All its ids are done. The payloads are those of
+ * what follows, as payloads_by_id gives them, where that is a run of the same worker.
+ */
+static int deliveries_advance(lua_State *L)
+{
+    slu_source *source = slu_source_of(L);
+    seriatim_delivery *delivery = NULL;
+    size_t group = deliveries_number(L, source), worker;
+    slu_delivery *self;
+    int status;
+    lua_settop(L, 3);
+    self = slu_delivery_spent(L, 3, source);
+    luaL_argcheck(L, self && self->delivery, 3, "a delivery that is not settled is expected");
+    if (!slu_source_enter(source)) {
+        lua_pushboolean(L, 0);
+        return 1;
+    }
+    worker = self->worker;
+    status = slu_delivery_done_all(self);
+    if (status == SERIATIM_OK)
+        status = deliveries_next(L, source, group, INT64_MAX, self, &delivery);
+    if (status != SERIATIM_OK)
+        return deliveries_taken(L, source, status, NULL);
+    slu_delivery_fill(self, source, delivery);
+    if (self->kind == SERIATIM_RUN && self->worker == worker)
+        return 1 + slu_delivery_read(L, self);
+    slu_source_leave(source);
+    return 1;
 }
 
 /* deliveries:take_from(group, worker, shard): as take, from that shard alone and at once */
@@ -408,6 +446,7 @@ static int deliveries_close(lua_State *L)
 const luaL_Reg slu_deliveries[] = {
     {"worker", deliveries_worker},   {"group", deliveries_group},
     {"start", deliveries_start},     {"take", deliveries_take},
+    {"advance", deliveries_advance},
     {"event", deliveries_event},     {"take_from", deliveries_take_from},
     {"pulse", deliveries_pulse},     {"candidates", deliveries_candidates},
     {"quiet", deliveries_quiet},     {"stop", deliveries_stop},

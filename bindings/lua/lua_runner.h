@@ -50,6 +50,10 @@ slu_delivery *slu_delivery_new(lua_State *L);
 slu_delivery *slu_delivery_spent(lua_State *L, int at, const slu_source *source);
 /* Raises nothing. */
 void slu_delivery_fill(slu_delivery *self, slu_source *source, seriatim_delivery *delivery);
+/* All ids of what it holds are done: SERIATIM_OK or _NOMEM. Raises nothing. */
+int slu_delivery_done_all(slu_delivery *self);
+/* Inside its source, which it leaves: pushes {id = {what each payload's JSON says}}, or nil where one of them cannot be read; returns 1. */
+int slu_delivery_read(lua_State *L, slu_delivery *self);
 
 /* A node's settings from a table, which keeps the texts; what a runner and a node have in common. */
 void slu_node_settings(lua_State *L, int at, seriatim_node_settings *settings);

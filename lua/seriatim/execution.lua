@@ -29,12 +29,14 @@ local function takes_batch(perform)
   return not info.nparams or info.nparams > 1 or info.isvararg
 end
 
----What is asked of a worker for every delivery, found out once, until one of its options changes.
+---What is asked of a worker for every delivery, found out once, until one of its options or a setting changes.
 local function course_of(worker)
   local course = worker._course
-  if not course then
+  if not course or course.changes ~= settings.changes then
     local perform = worker.perform
-    course = { perform = perform, takes_batch = takes_batch(perform), codec = worker.codec }
+    course = { perform = perform, takes_batch = takes_batch(perform), changes = settings.changes }
+    course.middlewares = settings.server_middlewares -- may be inserted into
+    course.payloads_only = not course.takes_batch and codec.is_json(worker.codec)
     rawset(worker, "_course", course)
   end
   return course
@@ -264,7 +266,7 @@ end
 
 function Execution:died(text)
   for place = 1, self.delivery:size() do
-    self:fail(place, text or WORKER_DIED)
+    self:fail(place, text)
   end
 end
 
@@ -300,28 +302,45 @@ end
 
 ---Most deliveries are plain: perform takes nothing but payloads, which are JSON, and nobody stands around it or watches.
 local function is_plain(course)
-  return not course.takes_batch and #settings.server_middlewares == 0 and codec.is_json(course.codec) and not log.is_debug()
+  return course.payloads_only and #course.middlewares == 0 and log.level > log.DEBUG
 end
 
 local steps = {}
 
-function steps.run(worker, delivery)
+---source: of the deliveries that may follow it at once, while they are plain and this worker's.
+---@return boolean spent  nobody else holds the delivery
+---@return seriatim.Delivery|false|nil follows  as of source:advance, where that was called
+function steps.run(worker, delivery, source)
   local course = course_of(worker)
   local payloads_by_id = is_plain(course) and delivery:payloads_by_id()
   if not payloads_by_id then
     return Execution.new(worker, delivery):run()
   end
-  local ran, result, err = guard(course.perform, seen, payloads_by_id)
-  if ran and (result or err == nil) then
-    delivery:done_all()
-  else
-    Execution.new(worker, delivery, payloads_by_id):conclude(ran and { value = err } or raised_by(ran, result))
-  end
+  local follows
+  repeat
+    local ran, result, err = guard(course.perform, seen, payloads_by_id)
+    if not ran or not result and err ~= nil then
+      Execution.new(worker, delivery, payloads_by_id):conclude(ran and { value = err } or raised_by(ran, result))
+      return true
+    end
+    if not source then
+      delivery:done_all()
+      return true
+    end
+    follows, payloads_by_id = source.runner:advance(source.group, delivery)
+    course = course_of(worker)
+  until not (follows and payloads_by_id and is_plain(course))
+  return true, follows
+end
+
+function steps.died(worker, delivery)
+  Execution.new(worker, delivery):died(WORKER_DIED)
   return true
 end
 
-function steps.died(worker, delivery, text)
-  Execution.new(worker, delivery):died(text)
+---What ran it is gone, past every pcall.
+function steps.aborted(worker, delivery)
+  Execution.new(worker, delivery):died(ABORTED)
   return true
 end
 
@@ -334,13 +353,13 @@ local function log_crash(worker, raised)
   log.error("crash", log.describe(raised), { q = worker.queue_name })
 end
 
----True: nobody else holds the delivery. Never raises.
-local function step(kind, worker, delivery, text)
-  local ran, result = pcall(steps[kind], worker, delivery, text)
+---As the step of that kind, which raised nothing. Never raises.
+local function step(kind, worker, delivery, source)
+  local ran, spent, follows = pcall(steps[kind], worker, delivery, source)
   if not ran then
-    pcall(log_crash, worker, result)
+    pcall(log_crash, worker, spent)
   end
-  return ran and result
+  return ran and spent, follows
 end
 
 ---Refused where the server gave up waiting: what ran has been handed back then.
@@ -348,14 +367,18 @@ local function settle(delivery)
   pcall(delivery.settle, delivery)
 end
 
----Runs it. Gives it back for a take to settle it and to fill it again; nil: it is settled, and user code may hold it. Never raises.
+---Runs it, and those that follow it at once. Gives it back for a take to settle it and to fill it again; nil: it is settled, and user
+---code may hold it. Never raises.
 ---@param workers table<integer, seriatim.Worker>  by their numbers in the runner or node
 ---@param delivery seriatim.Delivery
+---@param source { runner: seriatim.Runner, group: integer }?  where more may be taken from
 ---@return seriatim.Delivery? spent
-function execution.work(workers, delivery)
+---@return seriatim.Delivery|false|nil follows  false: there will be no more. Not nil: the take was done already
+function execution.work(workers, delivery, source)
   local kind, number = delivery:kind()
-  if step(kind, workers[number], delivery) then
-    return delivery
+  local spent, follows = step(kind, workers[number], delivery, source)
+  if spent then
+    return delivery, follows
   end
   settle(delivery)
 end
@@ -372,11 +395,11 @@ function execution.run(workers, delivery)
   return spent
 end
 
----What ran it is gone, past every pcall: that is a failure of all its ids.
+---What ran it is gone: that is a failure of all its ids.
 ---@param workers table<integer, seriatim.Worker>
 ---@param delivery seriatim.Delivery
 function execution.aborted(workers, delivery)
-  step("died", workers[delivery:worker()], delivery, ABORTED)
+  step("aborted", workers[delivery:worker()], delivery)
   settle(delivery)
 end
 

@@ -90,12 +90,19 @@ end
 
 -- ---- the thread
 
----Takes deliveries and runs them, until there will be no more.
+---Takes deliveries and runs them, until there will be no more. Where the application's own scheduler chooses, none follows at once.
 local function serve(source)
+  local chosen_here = not source.scheduler and source or nil
   local delivery = source:take()
   while delivery ~= false do
-    local spent = delivery and execution.work(source.workers, delivery) or nil
-    delivery = source:take(spent)
+    local spent, follows = nil, nil
+    if delivery then
+      spent, follows = execution.work(source.workers, delivery, chosen_here)
+    end
+    if follows == nil then
+      follows = source:take(spent)
+    end
+    delivery = follows
   end
 end
 

@@ -118,8 +118,9 @@ local rules = {} -- by name: check and whether it connects
 ---All settings of this Lua state: read and set as fields, by their names.
 ---@class seriatim.Settings
 ---@field names string[]
+---@field changes integer  grows with every assignment
 ---@field connection_changes integer  grows when other connections are needed
-local settings = { names = {}, connection_changes = 0 }
+local settings = { names = {}, changes = 0, connection_changes = 0 }
 
 for place, declared in ipairs(DECLARED) do
   settings.names[place] = declared[1]
@@ -150,6 +151,7 @@ function settings.reset()
     values[declared[1]] = declared[3]()
   end
   was_set = {}
+  settings.changes = settings.changes + 1
   settings.connection_changes = settings.connection_changes + 1
 end
 
@@ -163,6 +165,7 @@ function settings.set(_, name, value)
   end
   values[name] = rule.check(name, value)
   was_set[name] = true
+  settings.changes = settings.changes + 1
   if rule.connects then
     settings.connection_changes = settings.connection_changes + 1
   end

@@ -65,6 +65,36 @@ describe("a spent delivery", function()
     assert.is_false(runner:take(0, 0, delivery))
   end)
 
+  it("is done, and gives way to what follows with its payloads", function()
+    local runner = serve(define(function(_) end), 2)
+    local delivery = take(runner)
+    local first = delivery:ids()[1]
+    local follows, payloads_by_id = runner:advance(0, delivery)
+    assert.equal(delivery, follows)
+    local second = delivery:ids()[1]
+    assert.same({ [second] = { { n = tonumber(second) } } }, payloads_by_id)
+    assert.not_equal(first, second)
+    delivery:settle()
+    suite.raises("a delivery that is not settled is expected", function() runner:advance(0, delivery) end)
+    suite.raises("a delivery that is not settled is expected", function() runner:advance(0) end)
+    take(runner, delivery)
+    runner:close()
+    assert.same({ n = 1, false }, { n = select("#", runner:advance(0, delivery)), runner:advance(0, delivery) })
+  end)
+
+  it("has no payloads of another worker's, or that are no JSON", function()
+    local worker, other = define(function(_) end, { codec = "raw" }), define(function(_) end, { name = "Other" })
+    local runner = support_jobs.serve(worker, other).runner
+    assert(worker:perform_async { { id = 1, payload = "1" }, { id = 2, payload = "{" } })
+    local delivery = take(runner)
+    assert.same({ n = 2, delivery }, { n = select("#", runner:advance(0, delivery)), delivery })
+    assert.equal("2", delivery:ids()[1])
+    assert(other:perform_async { { id = 3 } })
+    assert.same({ n = 1, delivery }, { n = select("#", runner:advance(0, delivery)), delivery })
+    assert.equal("3", delivery:ids()[1])
+    delivery:settle()
+  end)
+
   it("is not given back where user code may hold it", function()
     local batches = {}
     local worker = define(function(_, batch) batches[#batches + 1] = batch end)
@@ -98,6 +128,67 @@ describe("a spent delivery", function()
     end
     assert.same({ ["1"] = "told", ["2"] = "raised" }, errors)
   end)
+
+  if KNOWS_PARAMETERS then
+    local function source_of(runner)
+      return { runner = runner, group = 0 }
+    end
+
+    ---Calls the function at the second of three jobs; how many ran at once, the delivery, and what followed. A third one at once
+    ---would wait for a fourth, so it ends the runner.
+    local function interrupted(at_second)
+      local ran, at_once, runner, workers, worker = 0, true, nil, nil, nil
+      worker = define(function(_)
+        ran = ran + 1
+        if ran == 2 then
+          return at_second(worker)
+        elseif ran == 3 and at_once then
+          runner:close()
+        end
+      end)
+      runner, workers = serve(worker, 3)
+      local spent, follows = execution.work(workers, take(runner), source_of(runner))
+      at_once = false
+      return ran, spent, follows, workers, worker
+    end
+
+    it("runs what follows at once, up to a failure", function()
+      local ran, spent, follows, _, worker = interrupted(function() return nil, "told" end)
+      assert.equal(2, ran)
+      assert.is_nil(follows)
+      spent:settle()
+      support_jobs.eventually(function() return worker:metrics().failed == 1 end)
+      assert.equal(2, worker:metrics().processed) -- runs, whatever became of them
+    end)
+
+    local CHANGES = {
+      ["a middleware is inserted"] = function()
+        table.insert(seriatim.server_middlewares, function(_, _, next) return next() end)
+      end,
+      ["middlewares are set"] = function() seriatim.server_middlewares = { function(_, _, next) return next() end } end,
+      ["a codec is set"] = function() seriatim.load_payload = function() return {} end end,
+      ["perform takes a batch"] = function(worker)
+        local perform = worker.perform
+        worker.perform = function(payloads_by_id, _) return perform(payloads_by_id) end
+      end,
+    }
+    for change, make in pairs(CHANGES) do
+      it("runs what follows at once, until " .. change, function()
+        local ran, spent, follows, workers, worker = interrupted(make)
+        assert.equal(2, ran)
+        assert.equal(spent, follows)
+        execution.run(workers, follows)
+        support_jobs.eventually(function() return worker:metrics().processed == 3 end)
+      end)
+    end
+
+    it("is handed back where the runner is closed meanwhile", function()
+      local runner, workers
+      runner, workers = serve(define(function(_) runner:close() end), 2)
+      local _, follows = execution.work(workers, take(runner), source_of(runner))
+      assert.is_false(follows)
+    end)
+  end
 
   it("tells how long it has been held", function()
     local delivery = take((serve(define(function(_) end), 1)))

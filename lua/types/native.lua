@@ -139,6 +139,9 @@ function deliveries:group(scheduler, pairs) end -- {{worker, shard}, ...}, shard
 ---A Delivery; nil: none now (a runner's waits so many seconds first; nil: as long as it takes; a node's never waits); false:
 ---there will be no more. spent: a Delivery of before that nobody else holds: it is settled first, and is the one that comes back.
 function deliveries:take(group, seconds, spent) end
+---As take(group, nil, delivery), once all ids of the delivery are done; and the payloads of what follows, as payloads_by_id() gives
+---them, where that is a run of the same worker.
+function deliveries:advance(group, delivery) end
 function deliveries:take_from(group, worker, shard) end
 function deliveries:candidates(group, cap) end -- {{worker, shard, lag, size}, ...}
 function deliveries:event() end -- kind, number, text; nil: none
