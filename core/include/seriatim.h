@@ -427,6 +427,12 @@ void seriatim_runner_stop(seriatim_runner *runner);
 void seriatim_runner_abandon(seriatim_runner *runner);
 int seriatim_runner_stopped(seriatim_runner *runner);
 
+/* What an operator asks of a node from elsewhere. */
+typedef enum seriatim_order { SERIATIM_ORDER_NONE, SERIATIM_ORDER_QUIET, SERIATIM_ORDER_STOP } seriatim_order;
+
+/* The seriatim_order that the last heartbeat brought, until the host has called quiet or stop for it. Ask now and then. */
+int seriatim_runner_asked(seriatim_runner *runner);
+
 typedef struct seriatim_runner_stats {
     uint64_t commands;  /* sent to Redis */
     uint64_t processed; /* ids settled as done */
@@ -586,10 +592,19 @@ size_t seriatim_check_looked_at(const seriatim_client *client);
 typedef struct seriatim_living_node {
     const char *name, *description; /* NUL-terminated */
     double expires_in;              /* seconds until its heartbeat ends */
+    const char *state;              /* "working", "quiet" (claims nothing more), "stopping"; static */
 } seriatim_living_node;
 
 int seriatim_nodes_begin(seriatim_client *client);
 const seriatim_living_node *seriatim_nodes_result(const seriatim_client *client, size_t *count);
+
+/*
+ * Asks a node, by its name, to claim nothing more or to stop (seriatim_order); it hears of it at once, or with its next
+ * heartbeat. The same again changes nothing, and quiet does not take back stop. INVALID: another order.
+ */
+int seriatim_order_begin(seriatim_client *client, const char *node, size_t len, int order);
+/* 1: the node lives and will hear of it (one of a version that knows no orders does nothing). 0: no such node lives. */
+int seriatim_order_result(const seriatim_client *client);
 
 /* The names of all queues that were ever used in the namespace, in the order of their bytes; SCAN looks at every key. */
 int seriatim_queues_begin(seriatim_client *client);

@@ -526,7 +526,8 @@ static int check_any_key(seriatim_client *c, check_state *k, const srt_token *ke
     if (*at != '{' || !brace)
         return memchr(at, '{', (size_t)(end - at)) ? SERIATIM_OK : check_stray(c, k, key, 0, "the key is of no queue");
     if (at[1] == '/') {
-        int known = (end - at == 14 && memcmp(at, "{/nodes}:alive", 14) == 0) || (end - at == 13 && memcmp(at, "{/nodes}:info", 13) == 0);
+        int known = (end - at == 14 && memcmp(at, "{/nodes}:alive", 14) == 0) || (end - at == 13 && memcmp(at, "{/nodes}:info", 13) == 0) ||
+                    (end - at > 15 && memcmp(at, "{/nodes}:order:", 15) == 0);
         return known ? SERIATIM_OK : check_stray(c, k, key, 0, "the key is of no queue");
     }
     slash = check_last(at, brace, '/');

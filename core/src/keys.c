@@ -131,6 +131,19 @@ void srt_key_global(srt_bytes *out, const char *ns, const char *name, const char
     srt_bytes_adds(out, kind);
 }
 
+void srt_key_wake(srt_bytes *out, const char *ns, const char *node, size_t len)
+{
+    srt_key_escape(out, ns, strlen(ns));
+    srt_bytes_adds(out, ":wake:");
+    srt_bytes_add(out, node, len);
+}
+
+void srt_key_order(srt_bytes *out, const char *ns, const char *node, size_t len)
+{
+    srt_key_global(out, ns, "nodes", "order:");
+    srt_key_escape(out, node, len);
+}
+
 void srt_key_shard_args(srt_bytes *out, const char *prefix, size_t len)
 {
     size_t i;

@@ -27,7 +27,11 @@ void srt_key_history(srt_bytes *out, const char *ns, const char *queue, size_t q
 void srt_key_layouts(srt_bytes *out, const char *ns);
 /* Writes the queue's name, as it was given, of a key made by srt_key_layout: OK. INVALID: another key. NOMEM. */
 int srt_key_read_layout(srt_bytes *name, const char *ns, const char *key, size_t len);
-/* NAMESPACE:{NAME}:KIND, for what belongs to no queue: nodes, queues. */
+/* NAMESPACE:wake:NODE, the channel that a node listens to. */
+void srt_key_wake(srt_bytes *out, const char *ns, const char *node, size_t len);
+/* NAMESPACE:{/nodes}:order:NODE */
+void srt_key_order(srt_bytes *out, const char *ns, const char *node, size_t len);
+/* NAMESPACE:{/NAME}:KIND, for what belongs to no queue: nodes, queues. */
 void srt_key_global(srt_bytes *out, const char *ns, const char *name, const char *kind);
 
 /* The KEYS of a shard as RESP bulk strings, ready to be copied into a command. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define NODE_OPENING_MS 1000 /* at most so long does a start wait for all first claims */
+#define LIVING 3             /* where the nodes begin in beat.lua's answer */
 
 int srt_node_lives(const srt_node *n, const char *id, size_t len)
 {
@@ -100,11 +101,11 @@ void srt_node_forget_living(srt_node *n)
 
 static int living_changed(const srt_node *n, const srt_reply *reply)
 {
-    size_t i, count = (reply->count - 2) / 2;
+    size_t i, count = (reply->count - LIVING) / 2;
     if (count != n->living_count)
         return 1;
     for (i = 0; i < count; i++) {
-        const srt_token *id = &reply->tokens[2 + 2 * i];
+        const srt_token *id = &reply->tokens[LIVING + 2 * i];
         if (!srt_node_lives(n, id->data, id->len) || !srt_bytes_equal(&n->living[i].description, id[1].data, id[1].len))
             return 1;
     }
@@ -113,14 +114,14 @@ static int living_changed(const srt_node *n, const srt_reply *reply)
 
 static int living_take(srt_node *n, const srt_reply *reply)
 {
-    size_t i, count = (reply->count - 2) / 2;
+    size_t i, count = (reply->count - LIVING) / 2;
     void *living = n->living;
     srt_node_forget_living(n);
     if (srt_grow(n->mem, &living, &n->living_cap, count, sizeof *n->living) != SERIATIM_OK)
         return SERIATIM_NOMEM;
     n->living = living;
     for (i = 0; i < count; i++) {
-        const srt_token *id = &reply->tokens[2 + 2 * i];
+        const srt_token *id = &reply->tokens[LIVING + 2 * i];
         srt_living *l = &n->living[n->living_count++];
         srt_bytes_init(&l->id, n->mem);
         srt_bytes_init(&l->description, n->mem);
@@ -131,6 +132,14 @@ static int living_take(srt_node *n, const srt_reply *reply)
             return SERIATIM_NOMEM;
     }
     return SERIATIM_OK;
+}
+
+/* Of a later version's order this one knows nothing. */
+static int order_of(const srt_token *word)
+{
+    return srt_token_is(word, "stop")    ? SERIATIM_ORDER_STOP
+           : srt_token_is(word, "quiet") ? SERIATIM_ORDER_QUIET
+                                         : SERIATIM_ORDER_NONE;
 }
 
 int srt_node_expired(const srt_node *n, int64_t now)
@@ -161,8 +170,9 @@ void srt_node_beaten(srt_node *n, const srt_reply *reply, int64_t asked_at, int6
         n->stopped = n->beating == 0;
         return;
     }
-    if (reply->count < 2)
+    if (reply->count < LIVING)
         return;
+    n->ordered = order_of(&reply->tokens[2]);
     n->offset_us = srt_token_int(&reply->tokens[1]) - now * 1000;
     node_came_late(n, srt_token_int(&reply->tokens[1]), asked_at, now);
     if (living_changed(n, reply)) {
@@ -204,7 +214,8 @@ void srt_node_beat(srt_node *n, int64_t lease_ms, int64_t now)
     srt_bytes_init(&keys, n->mem);
     srt_resp_arg(&keys, n->alive_key.data, n->alive_key.len);
     srt_resp_arg(&keys, n->info_key.data, n->info_key.len);
-    r = keys.failed ? NULL : srt_session_begin(session, srt_script_beat, &keys, 2);
+    srt_resp_arg(&keys, n->order_key.data, n->order_key.len);
+    r = keys.failed ? NULL : srt_session_begin(session, srt_script_beat, &keys, 3);
     srt_bytes_free(&keys);
     n->beat_at = now + 100;
     if (!r)

@@ -33,18 +33,18 @@ static int check_node_settings(const seriatim_node_settings *s, seriatim_error *
 
 static int node_names(srt_node *n, const seriatim_node_settings *s)
 {
-    srt_bytes *all[] = {&n->id, &n->wake_channel, &n->nodes_channel, &n->alive_key, &n->info_key, &n->name, &n->description};
+    srt_bytes *all[] = {&n->id, &n->wake_channel, &n->nodes_channel, &n->alive_key, &n->info_key, &n->order_key, &n->name,
+                        &n->description};
     const char *ns = n->registry.ns.data;
     size_t i;
     srt_bytes_adds(&n->id, s->id);
     srt_bytes_adds(&n->description, s->description ? s->description : "");
-    srt_key_escape(&n->wake_channel, ns, strlen(ns));
-    srt_bytes_adds(&n->wake_channel, ":wake:");
-    srt_bytes_adds(&n->wake_channel, s->id);
+    srt_key_wake(&n->wake_channel, ns, s->id, strlen(s->id));
     srt_key_escape(&n->nodes_channel, ns, strlen(ns));
     srt_bytes_adds(&n->nodes_channel, ":nodes");
     srt_key_global(&n->alive_key, ns, "nodes", "alive");
     srt_key_global(&n->info_key, ns, "nodes", "info");
+    srt_key_order(&n->order_key, ns, s->id, strlen(s->id));
     srt_bytes_adds(&n->name, s->options.name ? s->options.name : "seriatim");
     srt_bytes_addc(&n->name, '\0');
     for (i = 0; i < sizeof all / sizeof *all; i++)
@@ -55,7 +55,8 @@ static int node_names(srt_node *n, const seriatim_node_settings *s)
 
 static void node_init_bytes(srt_node *n)
 {
-    srt_bytes *all[] = {&n->id, &n->wake_channel, &n->nodes_channel, &n->alive_key, &n->info_key, &n->name, &n->description};
+    srt_bytes *all[] = {&n->id, &n->wake_channel, &n->nodes_channel, &n->alive_key, &n->info_key, &n->order_key, &n->name,
+                        &n->description};
     size_t i;
     for (i = 0; i < sizeof all / sizeof *all; i++)
         srt_bytes_init(all[i], n->mem);
@@ -133,7 +134,8 @@ static void free_requests(srt_node *n)
 
 void srt_node_free(srt_node *n)
 {
-    srt_bytes *all[] = {&n->id, &n->wake_channel, &n->nodes_channel, &n->alive_key, &n->info_key, &n->name, &n->description};
+    srt_bytes *all[] = {&n->id, &n->wake_channel, &n->nodes_channel, &n->alive_key, &n->info_key, &n->order_key, &n->name,
+                        &n->description};
     size_t i;
     if (!n)
         return;
@@ -605,11 +607,16 @@ static srt_shard *shard_of_prefix(const srt_node *n, const char *prefix, size_t 
     return NULL;
 }
 
-/* A shard has news: something is due, its owner gave it up, or ('!') what is claimed and not begun is to be handed back. */
-static void wake_message(srt_node *n, const char *data, size_t len, int64_t now)
+/*
+ * A shard has news: something is due, its owner gave it up, or ('!') what is claimed and not begun is to be handed back. Or there is
+ * an order, which the heartbeat brings.
+ */
+static void wake_message(srt_node *n, const srt_token *text, int64_t now)
 {
-    int recall = len > 0 && *data == '!';
-    srt_shard *s = shard_of_prefix(n, data + recall, len - (size_t)recall);
+    int recall = text->len > 0 && *text->data == '!';
+    srt_shard *s = shard_of_prefix(n, text->data + recall, text->len - (size_t)recall);
+    if (srt_token_is(text, "order"))
+        srt_node_beat_soon(n, now);
     if (!s)
         return;
     srt_bytes_clear(&s->owner);
@@ -628,7 +635,7 @@ static int wakes_reply(srt_node *n, const srt_reply *reply, int64_t now, seriati
     if (srt_token_is(&t[1], "subscribe"))
         srt_node_check_all(n, now);
     else if (t[2].len == n->wake_channel.len && memcmp(t[2].data, n->wake_channel.data, t[2].len) == 0)
-        wake_message(n, t[3].data, t[3].len, now);
+        wake_message(n, &t[3], now);
     else
         srt_node_beat_soon(n, now);
     return SERIATIM_OK;
@@ -819,7 +826,7 @@ static void announce_leaving(srt_node *n, int64_t now)
     srt_session *session = &n->sessions[SRT_COMMANDS];
     srt_request *r;
     if (n->description.len)
-        n->description.data[0] = 'q';
+        n->description.data[0] = n->stopping ? 's' : 'q';
     if (!session->connected || !n->shard_count)
         return;
     srt_node_beat(n, n->lease_ms, now);
@@ -848,7 +855,15 @@ void srt_node_stop(srt_node *n, int64_t now)
 {
     if (n->stopping)
         return;
-    srt_node_quiet(n, now);
     n->stopping = 1;
+    if (n->quiet)
+        announce_leaving(n, now);
+    srt_node_quiet(n, now);
     wake_all(n, now);
+}
+
+int srt_node_asked(const srt_node *n)
+{
+    int done = n->stopping ? SERIATIM_ORDER_STOP : n->quiet ? SERIATIM_ORDER_QUIET : SERIATIM_ORDER_NONE;
+    return n->ordered > done ? n->ordered : SERIATIM_ORDER_NONE;
 }

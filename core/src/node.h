@@ -152,7 +152,7 @@ struct srt_node {
     const seriatim_allocator *mem;
     srt_registry registry;
     srt_session sessions[SRT_CHANNELS];
-    srt_bytes id, description, wake_channel, nodes_channel, alive_key, info_key, name;
+    srt_bytes id, description, wake_channel, nodes_channel, alive_key, info_key, order_key, name;
     uint64_t hash;
     int64_t lease_ms, poll_ms;
     size_t threads;
@@ -195,6 +195,7 @@ struct srt_node {
     int opening; /* no delivery before the first claims are in */
     int64_t opened_by;
     int quiet, stopping, left, stopped;
+    int ordered; /* seriatim_order, by the last heartbeat */
     int64_t give_up_at;
     int starved; /* a shard with a time to run waits for a free thread */
 
@@ -237,6 +238,7 @@ void srt_node_pulse(srt_node *node, int64_t now);
 void srt_node_quiet(srt_node *node, int64_t now);
 void srt_node_stop(srt_node *node, int64_t now);
 void srt_node_abandon(srt_node *node, int64_t now);
+int srt_node_asked(const srt_node *node);
 
 /* ---- Between node.c, membership.c, shard.c, ready.c and delivery.c ------------------------- */
 

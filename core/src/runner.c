@@ -669,6 +669,15 @@ void seriatim_runner_abandon(seriatim_runner *r)
     runner_tell(r, srt_node_abandon);
 }
 
+int seriatim_runner_asked(seriatim_runner *r)
+{
+    int order;
+    pthread_mutex_lock(&r->lock);
+    order = srt_node_asked(r->node);
+    pthread_mutex_unlock(&r->lock);
+    return order;
+}
+
 int seriatim_runner_stopped(seriatim_runner *r)
 {
     int stopped;

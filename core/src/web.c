@@ -48,6 +48,8 @@ const srt_web_handler srt_web_handlers[] = {
     WEB_ROUTE(group, SERIATIM_MORGUE_DELETE, 0),
     WEB_ROUTE(running, 0, 0),
     WEB_ROUTE(nodes, 0, 0),
+    WEB_ROUTE(order, SERIATIM_ORDER_QUIET, 0),
+    WEB_ROUTE(order, SERIATIM_ORDER_STOP, 0),
     WEB_ROUTE(search, 0, 0),
     WEB_ROUTE(history, 0, 0),
     {srt_web_metrics_next, NULL, 0, 0, srt_web_metrics_text},

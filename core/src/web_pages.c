@@ -302,6 +302,7 @@ static void pages_write_node(srt_web *w, srt_web_out *out, const seriatim_living
     srt_web_double(out, "expires_in", node->expires_in);
     srt_web_chars(out, "name", node->name);
     srt_web_int(out, "shards", shards);
+    srt_web_chars(out, "state", node->state);
     srt_json_end_object(&out->json);
 }
 
@@ -339,5 +340,20 @@ void srt_web_nodes_write(seriatim_client *c, srt_web *w, srt_web_out *out)
         pages_write_node(w, out, &nodes[i]);
     srt_json_end_array(&out->json);
     pages_write_versions(nodes, count, out);
+    srt_json_end_object(&out->json);
+}
+
+int srt_web_order_next(seriatim_client *c, srt_web *w)
+{
+    if (w->step == 0)
+        return seriatim_order_begin(c, w->worker.data, w->worker.len, w->handler->number);
+    return seriatim_order_result(c) ? SRT_WEB_DONE : srt_web_refuse(w, 404, "no such node is alive");
+}
+
+void srt_web_order_write(seriatim_client *c, srt_web *w, srt_web_out *out)
+{
+    (void)w;
+    srt_json_begin_object(&out->json);
+    srt_web_int(out, "count", seriatim_order_result(c));
     srt_json_end_object(&out->json);
 }

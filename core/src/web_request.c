@@ -55,6 +55,8 @@ const seriatim_web_route srt_web_route_table[] = {
     {"POST", "/api/v1/queues/:queue/errors/:fingerprint/delete", SERIATIM_WEB_ADMIN, 1},
     ROUTE_READ("/api/v1/running"),
     ROUTE_READ("/api/v1/nodes"),
+    {"POST", "/api/v1/nodes/:node/quiet", SERIATIM_WEB_OPERATOR, 1},
+    {"POST", "/api/v1/nodes/:node/stop", SERIATIM_WEB_ADMIN, 1},
     ROUTE_READ("/api/v1/search"),
     ROUTE_READ("/api/v1/history"),
     ROUTE_READ("/metrics"),

@@ -11,7 +11,7 @@ typedef struct conversation {
 
 #define ACTIONS (SERIATIM_UNPARK_ALL + 1)
 #define QUERIES (SERIATIM_PARKED + 1)
-#define OPERATIONS (ACTIONS + QUERIES + 9)
+#define OPERATIONS (ACTIONS + QUERIES + 10)
 
 /* ---- Begin --------------------------------------------------------------------------------- */
 
@@ -90,6 +90,8 @@ static int begin(conversation *t, fuzz_input *in)
         return seriatim_queues_begin(t->c);
     case 7:
         return seriatim_check_begin(t->c, SERIATIM_NO_QUEUE, (int)fuzz_below(in, 2));
+    case 8:
+        return seriatim_order_begin(t->c, "n1", 2, SERIATIM_ORDER_QUIET);
     default:
         return seriatim_health_begin(t->c);
     }
@@ -176,7 +178,13 @@ static void look_at_nodes(conversation *t)
     for (i = 0; i < count; i++) {
         look_at_text(t, nodes[i].name);
         look_at_text(t, nodes[i].description);
+        look_at_text(t, nodes[i].state);
     }
+}
+
+static void look_at_order(conversation *t)
+{
+    (void)seriatim_order_result(t->c);
 }
 
 static void look_at_queues(conversation *t)
@@ -190,7 +198,7 @@ static void look_at_queues(conversation *t)
 static void look_at_result(conversation *t)
 {
     static void (*const looks[])(conversation *) = {look_at_push,     NULL,          look_at_metrics, look_at_explanation,
-                                                    look_at_findings, look_at_nodes, look_at_queues,  look_at_findings, NULL};
+                                                    look_at_findings, look_at_nodes, look_at_queues,  look_at_findings, look_at_order, NULL};
     unsigned number = t->operation;
     if (number < ACTIONS) {
         (void)seriatim_action_result(t->c);

@@ -464,9 +464,10 @@ static void do_beat(store_conn *c, const store_arg *argv)
     if ((time > 0) != known)
         publish(s, channel, known ? "leave" : "join");
     qsort(s->members, s->member_count, sizeof *s->members, by_expiry);
-    srt_resp_array(&c->out, 1 + 2 * s->member_count);
+    srt_resp_array(&c->out, 2 + 2 * s->member_count);
     snprintf(text, sizeof text, "%lld", (long long)s->now_us);
     say_text(c, text);
+    say_text(c, "");
     for (i = 0; i < s->member_count; i++) {
         say_text(c, s->members[i].name);
         say_text(c, s->members[i].description);

@@ -107,7 +107,7 @@ static int act(seriatim_client *c, size_t queue, int kind)
 
 #define ACTIONS (SERIATIM_UNPARK_ALL + 1)
 #define QUERIES (SERIATIM_PARKED + 1)
-#define OPERATIONS (ACTIONS + QUERIES + 9)
+#define OPERATIONS (ACTIONS + QUERIES + 10)
 
 static int begin(seriatim_client *c, size_t queue, int number)
 {
@@ -123,9 +123,11 @@ static int begin(seriatim_client *c, size_t queue, int number)
              : number == 5 ? seriatim_nodes_begin(c)
                            : seriatim_queues_begin(c);
     number -= 7;
-    if (number < 2)
-        return number == 0 ? seriatim_health_begin(c) : seriatim_layout_begin(c, queue);
-    return act(c, queue, number - 2);
+    if (number < 3)
+        return number == 0   ? seriatim_health_begin(c)
+               : number == 1 ? seriatim_layout_begin(c, queue)
+                             : seriatim_order_begin(c, "n1", 2, SERIATIM_ORDER_STOP);
+    return act(c, queue, number - 3);
 }
 
 static void read_all(seriatim_client *c, size_t queue)
@@ -140,6 +142,7 @@ static void read_all(seriatim_client *c, size_t queue)
     (void)seriatim_check_result(c, &count);
     (void)seriatim_check_looked_at(c);
     (void)seriatim_nodes_result(c, &count);
+    (void)seriatim_order_result(c);
     (void)seriatim_queues_result(c, &count);
     (void)seriatim_health_result(c);
     (void)seriatim_action_result(c);
@@ -240,7 +243,7 @@ static const char *const web_reads[] = {
     "/api/v1/queues/Q/id?id=a", "/api/v1/queues/Q/hottest", "/api/v1/queues/Q/ages", "/api/v1/queues/Q/bytes", "/api/v1/queues/Q/errors?part=retrying", "/api/v1/running", "/api/v1/nodes",
     "/api/v1/search?q=a", "/api/v1/search?q=a&queue=Q&prefix=1", "/api/v1/history?span=1h", "/api/v1/history?queue=Q"};
 static const char *const web_writes[] = {"/api/web/Q/park", "/api/web/Q/unpark", "/api/v1/queues/Q/errors/0123456789abcdef/queue_up",
-                                         "/api/web/Q/unpark_all", "/api/web/Q/perform_now"};
+                                         "/api/web/Q/unpark_all", "/api/web/Q/perform_now", "/api/v1/nodes/n1/quiet"};
 
 #define WEB_READS (int)(sizeof web_reads / sizeof *web_reads)
 #define WEB_WRITES (int)(sizeof web_writes / sizeof *web_writes)
@@ -419,6 +422,7 @@ static int run(int number)
     if (status == SERIATIM_OK) {
         work(runner);
         (void)seriatim_runner_stats_now(runner);
+        (void)seriatim_runner_asked(runner);
         leave(runner, number);
     }
     seriatim_runner_free(runner);

@@ -48,7 +48,7 @@ static const struct {
 #define RUN "\1run"
 #define RUN2 "\1run2"
 
-/* A plausible call of each script, in several ways. keys: S the shard's, P with a push token, N the nodes', L the layout. */
+/* A plausible call of each script, in several ways. keys: S the shard's, P with a push token, N the nodes', O with an order, L the layout. */
 static const struct call {
     const char *name;
     char keys;
@@ -56,8 +56,8 @@ static const struct call {
 } calls[] = {
     {"acquire", 'S', {"1", "n2", "merge", "n1", LEASE}},
     {"acquire", 'S', {"1", "n1", "merge", "", "0", "run", RUN}},
-    {"beat", 'N', {"n1", "10000", "host", "seriatim:nodes"}},
-    {"beat", 'N', {"n1", "0", "host", "seriatim:nodes"}},
+    {"beat", 'O', {"n1", "10000", "host", "seriatim:nodes"}},
+    {"beat", 'O', {"n1", "0", "host", "seriatim:nodes"}},
     {"browse", 'S', {"1", "waiting", "0", "50", "hot", ""}},
     {"browse", 'S', {"1", "running", "0", "50", "due", "r"}},
     {"browse", 'S', {"1", "dead", "0", "50", "errors", ""}},
@@ -86,6 +86,8 @@ static const struct call {
     {"locate", '1', {"1", "run"}},
     {"metrics", 'S', {"1"}},
     {"nodes", 'N', {NULL}},
+    {"order", 'O', {"n1", "stop", "seriatim:wake:n1"}},
+    {"order", 'O', {"n1", "quiet", "seriatim:wake:n1"}},
     {"page", 'S', {"1", "due", "up", "-inf", "+inf", "", "10", "5", "a"}},
     {"page", 'S', {"1", "ready", "down", "-inf", "+inf", "", "10", "5", "a"}},
     {"park", 'S', {"1", "a", "hot", "run"}},
@@ -180,10 +182,10 @@ static size_t keys_of(char kind, const char *keys[MAX_KEYS])
     static const char *const shard[MAX_KEYS] = {PREFIX "state",  PREFIX "jobs", PREFIX "ready", PREFIX "due",    PREFIX "running",
                                                 PREFIX "next",   PREFIX "retry", PREFIX "dead", PREFIX "died",   PREFIX "parked",
                                                 PREFIX "unproven", PREFIX "suspect", PREFIX "overrun", PREFIX "claims", PREFIX "push:me"};
-    static const char *const nodes[] = {"seriatim:{/nodes}:alive", "seriatim:{/nodes}:info"};
-    size_t count = kind == 'S' ? 14 : kind == 'P' ? 15 : kind == 'N' ? 2 : 1, i;
+    static const char *const nodes[] = {"seriatim:{/nodes}:alive", "seriatim:{/nodes}:info", "seriatim:{/nodes}:order:n1"};
+    size_t count = kind == 'S' ? 14 : kind == 'P' ? 15 : kind == 'N' ? 2 : kind == 'O' ? 3 : 1, i;
     for (i = 0; i < count; i++)
-        keys[i] = kind == 'L' ? "seriatim:{Q}:layout" : kind == 'H' ? "seriatim:{Q}:history" : kind == 'N' ? nodes[i] : shard[i];
+        keys[i] = kind == 'L' ? "seriatim:{Q}:layout" : kind == 'H' ? "seriatim:{Q}:history" : kind == 'N' || kind == 'O' ? nodes[i] : shard[i];
     return count;
 }
 
@@ -321,7 +323,7 @@ static void build_shard(void)
 {
     static const char failed[] = "\4\0\0\0\0\0\0\0\0\0\0\0\0\x54\xd2\xea\x41\3\0\0\0\0";
     PLAINLY("layout", 'L', "1");
-    PLAINLY("beat", 'N', "n1", "100000", "host", "seriatim:nodes");
+    PLAINLY("beat", 'O', "n1", "100000", "host", "seriatim:nodes");
     own_shard();
     push_many("run", 20, "", 0);
     claim_one("run", shard.run, sizeof shard.run);

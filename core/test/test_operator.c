@@ -1709,7 +1709,7 @@ static void *failing_alloc(void *user, void *ptr, size_t old_size, size_t new_si
     return memory->left-- > 0 ? realloc(ptr, new_size) : NULL;
 }
 
-#define OPERATIONS 16
+#define OPERATIONS 17
 
 static int begin_number(seriatim_client *c, size_t queue, int number)
 {
@@ -1740,9 +1740,11 @@ static int begin_number(seriatim_client *c, size_t queue, int number)
         return seriatim_queues_begin(c);
     case 9:
         return seriatim_health_begin(c);
+    case 10:
+        return seriatim_order_begin(c, "n1", 2, SERIATIM_ORDER_QUIET);
     default:
         seriatim_query_init(&query, (const int[]){SERIATIM_RANGE_BY_ID, SERIATIM_RANGE_BY_PERFORM_IN, SERIATIM_RANGE_BY_RETRY_COUNT,
-                                                  SERIATIM_MORGUE_RANGE_BY_ID, SERIATIM_PROCESSING, SERIATIM_PARKED}[number - 10]);
+                                                  SERIATIM_MORGUE_RANGE_BY_ID, SERIATIM_PROCESSING, SERIATIM_PARKED}[number - 11]);
         query.reverse = number % 2;
         return seriatim_query_begin(c, queue, &query);
     }

@@ -198,22 +198,30 @@ static void *work(void *argument)
     return NULL;
 }
 
-static void team_start(team *t, journal *j, const char *id, const seriatim_queue_settings *queues, size_t count)
+static seriatim_runner *runner_start(const char *id, int64_t lease_ms, const seriatim_queue_settings *queues, size_t count)
 {
     seriatim_node_settings settings;
+    seriatim_runner *runner;
     seriatim_error error;
     size_t i, worker;
     memset(&settings, 0, sizeof settings);
     settings.id = id;
-    settings.lease_ms = 10000;
+    settings.lease_ms = lease_ms;
     settings.poll_ms = 1000;
     settings.threads = THREADS;
-    t->journal = j;
-    if (seriatim_runner_new(&settings, url, &t->runner, &error) != SERIATIM_OK)
+    if (seriatim_runner_new(&settings, url, &runner, &error) != SERIATIM_OK)
         fail_msg("%s", error.message);
     for (i = 0; i < count; i++)
-        assert_int_equal(seriatim_runner_worker(t->runner, &queues[i], &worker, &error), SERIATIM_OK);
-    assert_int_equal(seriatim_runner_start(t->runner, &error), SERIATIM_OK);
+        assert_int_equal(seriatim_runner_worker(runner, &queues[i], &worker, &error), SERIATIM_OK);
+    assert_int_equal(seriatim_runner_start(runner, &error), SERIATIM_OK);
+    return runner;
+}
+
+static void team_start(team *t, journal *j, const char *id, const seriatim_queue_settings *queues, size_t count)
+{
+    size_t i;
+    t->journal = j;
+    t->runner = runner_start(id, 10000, queues, count);
     for (i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&t->threads[i], NULL, work, t), 0);
 }
@@ -428,12 +436,128 @@ static void test_an_idle_runner_is_quiet(void **state)
     pthread_mutex_destroy(&j.lock);
 }
 
+/* ---- Orders -------------------------------------------------------------------------------- */
+
+static void drive(seriatim_link *link, int begun)
+{
+    int status = begun;
+    while (status == SERIATIM_OK && (status = seriatim_link_step(link)) == SERIATIM_AGAIN)
+        status = seriatim_link_wait(link);
+    if (status != SERIATIM_OK)
+        fail_msg("%s", seriatim_client_error(seriatim_link_client(link))->message);
+}
+
+static int order(seriatim_link *link, const char *node, int what)
+{
+    drive(link, seriatim_order_begin(seriatim_link_client(link), node, strlen(node), what));
+    return seriatim_order_result(seriatim_link_client(link));
+}
+
+/* NULL: no such node lives. */
+static const char *state_of(seriatim_link *link, const char *node)
+{
+    const seriatim_living_node *nodes;
+    size_t count, i;
+    drive(link, seriatim_nodes_begin(seriatim_link_client(link)));
+    nodes = seriatim_nodes_result(seriatim_link_client(link), &count);
+    for (i = 0; i < count; i++)
+        if (strcmp(nodes[i].name, node) == 0)
+            return nodes[i].state;
+    return NULL;
+}
+
+static void wait_for_state(seriatim_link *link, seriatim_runner *runner, const char *node, const char *state)
+{
+    double until = seconds() + 30;
+    const char *now;
+    while (((now = state_of(link, node)) == NULL || strcmp(now, state) != 0) && seconds() < until) {
+        seriatim_runner_pulse(runner);
+        pause_ms(2);
+    }
+    if (!now || strcmp(now, state) != 0)
+        fail_msg("%s is %s, not %s", node, now ? now : "gone", state);
+}
+
+static void wait_for_order(seriatim_runner *runner, int what)
+{
+    double until = seconds() + 30;
+    while (seriatim_runner_asked(runner) != what && seconds() < until) {
+        seriatim_runner_pulse(runner);
+        pause_ms(2);
+    }
+    assert_int_equal(seriatim_runner_asked(runner), what);
+}
+
+static void test_an_order_reaches_one_node(void **state)
+{
+    seriatim_queue_settings q = queue_named("orders", 2);
+    size_t queue;
+    seriatim_link *link = connect_link(&q, &queue);
+    seriatim_runner *one = runner_start("one", 600000, &q, 1), *other = runner_start("other", 600000, &q, 1);
+    char answer[64];
+    (void)state;
+    wait_for_state(link, one, "one", "working");
+    wait_for_state(link, other, "other", "working");
+    assert_int_equal(order(link, "gone", SERIATIM_ORDER_STOP), 0);
+    assert_int_equal(order(link, "one", SERIATIM_ORDER_QUIET), 1);
+    wait_for_order(one, SERIATIM_ORDER_QUIET); /* long before its next heartbeat, which is 150 s away */
+    assert_string_equal(state_of(link, "one"), "working");
+    seriatim_runner_quiet(one);
+    assert_int_equal(seriatim_runner_asked(one), SERIATIM_ORDER_NONE);
+    wait_for_state(link, one, "one", "quiet");
+    assert_int_equal(order(link, "one", SERIATIM_ORDER_STOP), 1);
+    assert_int_equal(order(link, "one", SERIATIM_ORDER_QUIET), 1);
+    wait_for_order(one, SERIATIM_ORDER_STOP);
+    ask("get seriatim:{/nodes}:order:one", answer, sizeof answer);
+    assert_string_equal(answer, "stop\n");
+    seriatim_runner_stop(one);
+    assert_int_equal(seriatim_runner_asked(one), SERIATIM_ORDER_NONE);
+    while (!seriatim_runner_stopped(one))
+        pause_ms(2);
+    assert_null(state_of(link, "one"));
+    assert_int_equal(order(link, "one", SERIATIM_ORDER_STOP), 0);
+    ask("exists seriatim:{/nodes}:order:one seriatim:{/nodes}:order:gone", answer, sizeof answer);
+    assert_string_equal(answer, "0\n");
+    assert_string_equal(state_of(link, "other"), "working");
+    assert_int_equal(seriatim_runner_asked(other), SERIATIM_ORDER_NONE);
+    seriatim_runner_free(one);
+    seriatim_runner_free(other);
+    seriatim_link_free(link);
+}
+
+/* It lies there until the node has answered, and no longer than the node lives. */
+static void test_an_order_lives_as_long_as_its_node(void **state)
+{
+    seriatim_queue_settings q = queue_named("orders", 2);
+    size_t queue;
+    seriatim_link *link = connect_link(&q, &queue);
+    seriatim_runner *runner = runner_start("slow", 400, &q, 1);
+    char answer[64];
+    double until;
+    (void)state;
+    wait_for_state(link, runner, "slow", "working");
+    assert_int_equal(order(link, "slow", SERIATIM_ORDER_QUIET), 1);
+    wait_for_order(runner, SERIATIM_ORDER_QUIET);
+    for (until = seconds() + 1.5; seconds() < until; pause_ms(20)) {
+        seriatim_runner_pulse(runner);
+        assert_int_equal(seriatim_runner_asked(runner), SERIATIM_ORDER_QUIET);
+    }
+    seriatim_runner_free(runner); /* without a farewell, as a process that dies */
+    for (until = seconds() + 30; state_of(link, "slow") && seconds() < until;)
+        pause_ms(20);
+    ask("exists seriatim:{/nodes}:order:slow", answer, sizeof answer);
+    assert_string_equal(answer, "0\n");
+    seriatim_link_free(link);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_all_done_in_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_push_to_take_is_quick, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_idle_runner_is_quiet, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_an_order_reaches_one_node, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_an_order_lives_as_long_as_its_node, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -751,7 +751,7 @@ static void test_a_queue_that_works(void **state)
     shows("\"payload_total\":1,\"queue\":\"Q\"");
     get("/api/v1/nodes");
     shows("\"busy\":1,\"description\":\"host pid 1 C seriatim 9.9.9\"");
-    shows("\"shards\":2}],\"versions\":[\"9.9.9\"]}");
+    shows("\"shards\":2,\"state\":\"working\"}],\"versions\":[\"9.9.9\"]}");
     get("/api/v1/queues/Q/records?part=running");
     shows("\"state\":\"running\"");
     shows("[[\"secret payload\",");
@@ -774,6 +774,65 @@ static void test_a_queue_that_works(void **state)
     browser.settings.stalled = "nothing was claimed";
     assert_int_equal(ask("GET", "/livez", NULL), 503);
     shows("nothing was claimed");
+}
+
+static void wait_for_order(const worker *w, int order)
+{
+    int i;
+    for (i = 0; i < 3000 && seriatim_runner_asked(w->runner) != order; i++)
+        pause_ms(10);
+    assert_int_equal(seriatim_runner_asked(w->runner), order);
+}
+
+/* The nodes, as soon as they say so. */
+static void get_nodes(const char *part)
+{
+    int i;
+    get("/api/v1/nodes");
+    for (i = 0; i < 3000 && !strstr(browser.text, part); i++) {
+        pause_ms(10);
+        get("/api/v1/nodes");
+    }
+    shows(part);
+}
+
+static void test_orders(void **state)
+{
+    char quiet[64], stop[64], *name;
+    worker w;
+    (void)state;
+    open_browser();
+    push_text("Q", "run", "x", 0);
+    w = start_worker("Q", 3);
+    w.held = take_one(&w);
+    get("/api/v1/nodes");
+    name = strstr(browser.text, "node-");
+    assert_non_null(name);
+    name[strcspn(name, "\"")] = '\0';
+    snprintf(quiet, sizeof quiet, "/api/v1/nodes/%.32s/quiet", name);
+    snprintf(stop, sizeof stop, "/api/v1/nodes/%.32s/stop", name);
+    browser.request.role = SERIATIM_WEB_OPERATOR;
+    assert_int_equal(ask("POST", stop, "{}"), 403);
+    assert_int_equal(ask("POST", quiet, "{}"), 200);
+    assert_string_equal(browser.text, "{\"count\":1}");
+    wait_for_order(&w, SERIATIM_ORDER_QUIET);
+    seriatim_runner_quiet(w.runner);
+    get_nodes("\"state\":\"quiet\"");
+    browser.request.role = SERIATIM_WEB_ADMIN;
+    assert_int_equal(ask("POST", stop, NULL), 200);
+    assert_int_equal(ask("POST", stop, "{}"), 200);
+    assert_string_equal(browser.text, "{\"count\":1}");
+    wait_for_order(&w, SERIATIM_ORDER_STOP);
+    seriatim_runner_stop(w.runner);
+    get_nodes("\"state\":\"stopping\"");
+    get("/api/v1/queues/Q/records?part=running");
+    shows("\"id\":\"run\"");
+    stop_worker(&w);
+    assert_int_equal(ask("POST", stop, "{}"), 404);
+    shows("no such node is alive");
+    assert_int_equal(ask("POST", "/api/v1/nodes/%7B%2Fx%7D%0D%0A/quiet", "{}"), 404);
+    get("/api/v1/nodes");
+    assert_string_equal(browser.text, "{\"nodes\":[],\"versions\":[]}");
 }
 
 static void test_errors_by_group(void **state)
@@ -1216,6 +1275,7 @@ int main(void)
         cmocka_unit_test(test_a_large_look_ages),
         cmocka_unit_test(test_a_broken_shard_hides_no_other),
         cmocka_unit_test(test_a_queue_that_works),
+        cmocka_unit_test(test_orders),
         cmocka_unit_test(test_errors_by_group),
         cmocka_unit_test(test_pages_of_records),
         cmocka_unit_test(test_bad_questions),
