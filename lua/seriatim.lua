@@ -26,6 +26,7 @@ require "seriatim.int64"
 local check = require "seriatim.check"
 local client = require "seriatim.client"
 local metrics = require "seriatim.metrics"
+local orders = require "seriatim.orders"
 local redis_url = require "seriatim.redis_url"
 local schedulers = require "seriatim.schedulers"
 local settings = require "seriatim.settings"
@@ -76,6 +77,8 @@ local seriatim = {
   worker = worker.define,
   push = client.push,
   nodes = metrics.nodes,
+  quiet_node = orders.quiet_node,
+  stop_node = orders.stop_node,
   redis_url = redis_url.resolve,
   reset_settings = settings.reset,
   is_error = errors.is,

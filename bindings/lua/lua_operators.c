@@ -217,10 +217,11 @@ static int operators_check(lua_State *L)
 static void operators_node(lua_State *L, const void *nodes, size_t i)
 {
     const seriatim_living_node *node = (const seriatim_living_node *)nodes + i;
-    lua_createtable(L, 0, 3);
+    lua_createtable(L, 0, 4);
     slu_set_cstr(L, "name", node->name);
     slu_set_cstr(L, "description", node->description);
     slu_set_double(L, "expires_in", node->expires_in);
+    slu_set_cstr(L, "state", node->state);
 }
 
 static int operators_read_nodes(lua_State *L, const slu_link *self)
@@ -231,11 +232,29 @@ static int operators_read_nodes(lua_State *L, const slu_link *self)
     return 1;
 }
 
-/* link:nodes(): {{name, description, expires_in}} */
+/* link:nodes(): {{name, description, expires_in, state}} */
 static int operators_nodes(lua_State *L)
 {
     slu_link *self = slu_link_of(L);
     return self ? slu_link_begun(L, self, seriatim_nodes_begin(self->client), operators_read_nodes) : slu_link_closed(L);
+}
+
+static int operators_read_order(lua_State *L, const slu_link *self)
+{
+    lua_pushboolean(L, seriatim_order_result(self->client));
+    return 1;
+}
+
+/* link:order(node, order): such a node lives */
+static int operators_order(lua_State *L)
+{
+    slu_link *self = slu_link_of(L);
+    const char *node;
+    size_t len;
+    if (!self)
+        return slu_link_closed(L);
+    node = slu_text(L, 2, "node", &len);
+    return slu_link_begun(L, self, seriatim_order_begin(self->client, node, len, slu_int(L, 3, "order")), operators_read_order);
 }
 
 /* ---- Queues and health ----------------------------------------------------------------------------------- */
@@ -286,4 +305,5 @@ static int operators_health(lua_State *L)
 const luaL_Reg slu_operators[] = {
     {"query", operators_query},     {"action", operators_action}, {"metrics", operators_metrics},
     {"explain", operators_explain}, {"check", operators_check},   {"nodes", operators_nodes},
-    {"queues", operators_queues},   {"health", operators_health}, {NULL, NULL}};
+    {"queues", operators_queues},   {"health", operators_health}, {"order", operators_order},
+    {NULL, NULL}};

@@ -391,6 +391,21 @@ static int deliveries_abandon(lua_State *L)
     return deliveries_order(L, seriatim_runner_abandon, srt_node_abandon);
 }
 
+/* deliveries:asked() -> "quiet", "stop" or nil */
+static int deliveries_asked(lua_State *L)
+{
+    slu_source *source = slu_source_inside(L);
+    int order;
+    if (!source)
+        return slu_source_closed(L, slu_source_of(L));
+    order = source->runner ? seriatim_runner_asked(source->runner) : srt_node_asked(source->node);
+    slu_source_leave(source);
+    if (order == SERIATIM_ORDER_NONE)
+        return 0;
+    lua_pushstring(L, order == SERIATIM_ORDER_STOP ? "stop" : "quiet");
+    return 1;
+}
+
 static int deliveries_stopped(lua_State *L)
 {
     slu_source *source = slu_source_inside(L);
@@ -452,6 +467,7 @@ const luaL_Reg slu_deliveries[] = {
     {"quiet", deliveries_quiet},     {"stop", deliveries_stop},
     {"abandon", deliveries_abandon}, {"stopped", deliveries_stopped},
     {"stats", deliveries_stats},     {"close", deliveries_close},
+    {"asked", deliveries_asked},
     {NULL, NULL}};
 
 void slu_open_runner(lua_State *L)

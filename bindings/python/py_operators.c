@@ -248,7 +248,8 @@ static PyObject *operators_node(const void *nodes, size_t i)
     PyObject *dict = PyDict_New();
     if (dict && (spy_set(dict, "name", spy_cstr_or_none(node->name)) ||
                  spy_set(dict, "description", spy_cstr_or_none(node->description)) ||
-                 spy_set(dict, "expires_in", PyFloat_FromDouble(node->expires_in))))
+                 spy_set(dict, "expires_in", PyFloat_FromDouble(node->expires_in)) ||
+                 spy_set(dict, "state", spy_cstr_or_none(node->state))))
         Py_CLEAR(dict);
     return dict;
 }
@@ -260,13 +261,31 @@ static PyObject *operators_read_nodes(const spy_link *self)
     return spy_list(count, operators_node, nodes);
 }
 
-/* link.nodes(): [{"name", "description", "expires_in"}] */
+/* link.nodes(): [{"name", "description", "expires_in", "state"}] */
 PyObject *spy_link_nodes(PyObject *object, PyObject *ignored)
 {
     spy_link *self = (spy_link *)object;
     seriatim_client *client = spy_link_client(self);
     (void)ignored;
     return client ? spy_link_begun(self, seriatim_nodes_begin(client), operators_read_nodes) : NULL;
+}
+
+static PyObject *operators_read_order(const spy_link *self)
+{
+    return PyBool_FromLong(seriatim_order_result(operators_client(self)));
+}
+
+/* link.order(node, order): such a node lives */
+PyObject *spy_link_order(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+{
+    spy_link *self = (spy_link *)object;
+    seriatim_client *client;
+    const char *node;
+    size_t len, order;
+    if (spy_arity("order", nargs, 2, 2) < 0 || spy_data(args[0], &node, &len) < 0 || spy_size(args[1], &order) < 0 ||
+        !(client = spy_link_client(self)))
+        return NULL;
+    return spy_link_begun(self, seriatim_order_begin(client, node, len, (int)order), operators_read_order);
 }
 
 /* ---- Queues and health ------------------------------------------------------------------------------------------ */

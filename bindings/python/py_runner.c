@@ -381,6 +381,18 @@ static PyObject *runner_abandon(PyObject *object, PyObject *ignored)
     return runner_order(object, seriatim_runner_abandon);
 }
 
+/* runner.asked() -> "quiet", "stop" or None */
+static PyObject *runner_asked(PyObject *object, PyObject *ignored)
+{
+    seriatim_runner *runner = spy_runner_of((spy_runner *)object);
+    int order;
+    (void)ignored;
+    if (!runner)
+        return NULL;
+    order = seriatim_runner_asked(runner);
+    return order == SERIATIM_ORDER_NONE ? spy_none_or(0) : PyUnicode_FromString(order == SERIATIM_ORDER_STOP ? "stop" : "quiet");
+}
+
 static PyObject *runner_stopped(PyObject *object, PyObject *ignored)
 {
     seriatim_runner *runner = spy_runner_of((spy_runner *)object);
@@ -440,6 +452,7 @@ static PyMethodDef runner_methods[] = {
     {"quiet", runner_quiet, METH_NOARGS, NULL},
     {"stop", runner_stop, METH_NOARGS, NULL},
     {"abandon", runner_abandon, METH_NOARGS, NULL},
+    {"asked", runner_asked, METH_NOARGS, NULL},
     {"stopped", runner_stopped, METH_NOARGS, NULL},
     {"stats", runner_stats, METH_NOARGS, NULL},
     {"close", runner_close, METH_NOARGS, NULL},

@@ -37,6 +37,7 @@ local metrics = {}
 ---@field name string
 ---@field description string
 ---@field expires_in number  seconds
+---@field state string  "working", "quiet" or "stopping"
 
 ---@param worker seriatim.Worker
 ---@return seriatim.Metrics?

@@ -22,6 +22,7 @@ local unpack = table.unpack or unpack
 
 ---@class seriatim.Server
 ---@field id string the node's id, unique for ever
+---@field told_to_stop boolean the dashboard asked for it: whoever keeps it should stop it
 ---@field failure any what ended a thread or the keeper, if something did: the process should end
 local Server = {}
 Server.__index = Server
@@ -38,7 +39,7 @@ function servers.new(options)
   self.threads_count = options.threads and check.integer("threads", options.threads, 1, 10000) or settings.threads_per_node
   self.workers = workers.chosen(nil, options.queues)
   self.id = node.new_id()
-  self.threads, self.next_pulse = {}, 0
+  self.threads, self.next_pulse, self.told_to_stop = {}, 0, false
   return self
 end
 
@@ -127,16 +128,29 @@ function Server:interval()
   return math.min(settings.lease_time / 5, 1)
 end
 
----Says that this process answers, writes the runner's events to the log, and looks after the threads.
+---Says that this process answers, does what the dashboard asks, writes the runner's events to the log, and looks after the threads.
 function Server:tick()
   if self.runner and native.now_ms() >= self.next_pulse then
     self.runner:pulse()
     self.next_pulse = native.now_ms() + self:interval() * 500
   end
+  self:obey(self.runner:asked())
   node.log_events(self.runner)
   for place, thread in ipairs(self.threads) do
     self:look_after(place, thread)
   end
+end
+
+---As the command does at TSTP; a stop is for whoever keeps the server.
+function Server:obey(order)
+  if not order or self.told_to_stop then
+    return
+  end
+  log.info(order, "asked by the dashboard")
+  if order == "quiet" then
+    self:quiet()
+  end
+  self.told_to_stop = order == "stop"
 end
 
 ---A thread's state outlives every error of a job, so what ended it is the application's loading, or a hook.
@@ -150,10 +164,10 @@ function Server:look_after(place, thread)
   end
 end
 
----Ticks for so many seconds, or until something fails. wait: sleeps so many seconds.
+---Ticks for so many seconds, or until something fails or it is told to stop. wait: sleeps so many seconds.
 function Server:keep(seconds, wait)
   self:await(seconds, function()
-    return self.failure ~= nil
+    return self.failure ~= nil or self.told_to_stop
   end, wait)
 end
 
@@ -170,7 +184,7 @@ end
 
 -- ---- end
 
----Claims nothing more; what runs goes on.
+---Claims nothing more; what runs goes on. The dashboard may ask for it, too.
 function Server:quiet()
   self.runner:quiet()
   log.info("quiet", "claims no more")

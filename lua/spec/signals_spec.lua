@@ -128,6 +128,37 @@ describe("signals", function()
     end)
   end
 
+  local function node()
+    return assert(seriatim.nodes())[1] or {}
+  end
+
+  it("the dashboard asks it to be quiet and to stop", function()
+    local server = serve("gate", 1, 0, "-c", "1")
+    assert(queue():perform_async { { id = "queued" } })
+    local name = node().name
+    assert.same({ "working", true, false }, { node().state, seriatim.quiet_node(name), seriatim.quiet_node("nobody") })
+    command.eventually(function() return node().state == "quiet" end)
+    assert.is_true(seriatim.stop_node(name))
+    command.eventually(function() return node().state == "stopping" end)
+    assert.same({ true, true }, { seriatim.stop_node(name), seriatim.quiet_node(name) })
+    shell:write("trace.gate", "")
+    assert.equal(0, server:wait())
+    assert.equal("1 begin\n1 end\n", shell:trace())
+    assert.equal(-1, assert(queue().queries:fetch { "queued" })[1].retry_count)
+    assert.matches(" quiet asked by the dashboard.* stop asked by the dashboard", server:log())
+    assert.equal(2, select(2, server:log():gsub("asked by the dashboard", "")))
+    assert.same({ false, {} }, { seriatim.stop_node(name), seriatim.nodes() })
+    assert.error_matches(function() seriatim.stop_node("") end, "name must be a text of 1 to 64 bytes")
+  end)
+
+  it("what runs when the dashboard asked it to stop is handed back at its deadline", function()
+    local server = serve("sleep", 1, 30, "-t", "0.5")
+    assert.is_true(seriatim.stop_node(node().name))
+    assert.equal(0, server:wait())
+    assert.matches("handed back", server:log())
+    assert.equal(-1, assert(queue().queries:fetch { 1 })[1].retry_count)
+  end)
+
   it("TSTP: claims no more", function()
     local server = serve("sleep", 0, 0)
     server:signal("TSTP")

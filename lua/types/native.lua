@@ -75,7 +75,8 @@ function operations:action(queue, kind, ids) end -- Result: how many it changed
 function operations:metrics(queue) end -- Result: a table; its shards' at .shards
 function operations:explain(queue, id) end -- Result: a table
 function operations:check(queue, repair) end -- Result: how many records it looked at, findings
-function operations:nodes() end -- Result: {{name, description, expires_in}}
+function operations:nodes() end -- Result: {{name, description, expires_in, state}}
+function operations:order(node, order) end -- Result: such a node lives; order as the core numbers them
 function operations:queues() end -- Result: names
 function operations:health() end -- Result: maxmemory_policy or nil, appendonly or nil, number of replicas or nil
 ---One request of the dashboard. settings: title, read_only, hosts, token, stalled; request: method, prefix, path, query, host, origin,
@@ -149,6 +150,7 @@ function deliveries:pulse() end
 function deliveries:quiet() end
 function deliveries:stop() end
 function deliveries:abandon() end
+function deliveries:asked() end -- "quiet", "stop" or nil: what the heartbeat brought and the host has not done
 function deliveries:stopped() end
 function deliveries:stats() end
 function deliveries:close() end

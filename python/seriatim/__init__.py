@@ -73,6 +73,7 @@ from ._errors import (
 )
 from ._jobs import Id, Job
 from ._metrics import Figures, Metrics, Node, ShardFigures, nodes
+from ._orders import quiet_node, stop_node
 from ._queries import DeadRecord, Explanation, Queries, Record
 from ._queue import Queue
 from ._redis_url import redis_url
@@ -160,8 +161,10 @@ __all__ = [
     "build_priority_scheduler",
     "build_seq_scheduler",
     "nodes",
+    "quiet_node",
     "redis_url",
     "reset_settings",
+    "stop_node",
     "worker",
 ]
 

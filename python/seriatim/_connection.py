@@ -102,6 +102,11 @@ class Connection:
         living: list[Node] = self._link.drive()
         return living
 
+    def order(self, node: bytes, order: int) -> bool:
+        """Such a node lives; order as the core numbers them."""
+        self._link.order(node, order)
+        return bool(self._link.drive())
+
     def queues(self) -> list[_native.Id]:
         """Names."""
         self._link.queues()

@@ -46,11 +46,12 @@ class Metrics(Figures):
 
 
 class Node(TypedDict):
-    """A living server process; expires_in is in seconds."""
+    """A living server process; expires_in is in seconds, state "working", "quiet" or "stopping"."""
 
     name: str
     description: str
     expires_in: float
+    state: str
 
 
 def of(worker: type[Worker]) -> Metrics:

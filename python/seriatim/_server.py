@@ -24,7 +24,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from . import _check, _health, _log, _native, _redis_url, _workers
 from ._connection import Connection
@@ -72,7 +72,9 @@ class Server:
         self._host_threads: list[threading.Thread] = []
         self._host_done: list[Callable[[], bool]] = []
         self._ended = threading.Event()
-        self._stopping = self._abandoned = self._started = False
+        self._left = threading.Event()
+        self._clean = False
+        self._stopping = self._abandoned = self._started = self._told_to_stop = False
         self._failure: BaseException | None = None
         self._moved = time.monotonic()
         self._loop_thread = LoopThread()
@@ -144,7 +146,7 @@ class Server:
         return self
 
     def quiet(self) -> Server:
-        """Claims nothing more; what runs goes on."""
+        """Claims nothing more; what runs goes on. The dashboard may ask for it, too."""
         self._runner.quiet()
         _log.info("quiet", "claims no more")
         return self
@@ -152,20 +154,22 @@ class Server:
     def stop(self, timeout: float | None = None) -> bool:
         """
         Lets what runs finish, at most so many seconds (seriatim.stop_timeout), hands the rest back, releases all shards
-        and leaves. True: everything finished in time.
+        and leaves. Where another thread stops it already, or the dashboard asked for it, this waits for that. True: everything
+        finished in time.
         """
         timeout = settings.stop_timeout if timeout is None else timeout
         with self._lock:
-            if not self._started or self._stopping or os.getpid() != self._pid:
+            if not self._started or os.getpid() != self._pid:
                 return True
+            first = not self._stopping
             self._stopping = True
-        self._runner.stop()
-        clean = self._await(timeout, lambda: self._runner.stopped() and all(done() for done in self._host_done))
-        if not clean:
-            self._abandon()
-        self._close()
-        _log.info("stop", "stopped" if clean else f"stopped; what still ran after {timeout} s was handed back")
-        return clean
+        if first:
+            try:
+                self._clean = self._finish(timeout)
+            finally:
+                self._left.set()
+        self._left.wait()
+        return self._clean
 
     # ---- start
 
@@ -269,6 +273,7 @@ class Server:
         try:
             while not self._ended.is_set():
                 self._runner.pulse()
+                self._obey(self._runner.asked())
                 self._note_moves()
                 self._log_events()
                 self._ended.wait(interval)
@@ -276,6 +281,17 @@ class Server:
             pass
         except BaseException as error:
             self._failure = error
+
+    def _obey(self, order: Literal["quiet", "stop"] | None) -> None:
+        """As the command does at TSTP and TERM; it ends the process when the server stops."""
+        if order is None or self._told_to_stop:
+            return
+        _log.info(order, "asked by the dashboard")
+        if order == "quiet":
+            self.quiet()
+        else:
+            self._told_to_stop = True
+            threading.Thread(target=self.stop, name="seriatim-stop", daemon=True).start()
 
     def _note_moves(self) -> None:
         stats = self._runner.stats()
@@ -291,6 +307,15 @@ class Server:
             _log.write(logging.WARNING if bad else logging.INFO, name, text, n=count)
 
     # ---- end
+
+    def _finish(self, timeout: float) -> bool:
+        self._runner.stop()
+        clean = self._await(timeout, lambda: self._runner.stopped() and all(done() for done in self._host_done))
+        if not clean:
+            self._abandon()
+        self._close()
+        _log.info("stop", "stopped" if clean else f"stopped; what still ran after {timeout} s was handed back")
+        return clean
 
     def _await(self, seconds: float, condition: Callable[[], bool]) -> bool:
         deadline = time.monotonic() + seconds

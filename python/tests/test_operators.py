@@ -210,6 +210,27 @@ def test_shows_the_living_nodes() -> None:
     assert node is not None and "python" in node["description"] and node["expires_in"] > 0
 
 
+def test_asks_a_server_inside_another_process_to_be_quiet_and_to_stop() -> None:
+    server = serve(worker("Nodes"))
+
+    def state() -> str | None:
+        return next((node["state"] for node in seriatim.nodes() if node["name"] == server.id), None)
+
+    eventually(lambda: state() == "working")
+    assert seriatim.quiet_node(server.id)
+    eventually(lambda: state() == "quiet")
+    assert server.running
+    assert seriatim.stop_node(server.id)
+    eventually(lambda: server.stopping)
+    assert (server.stop(), state(), seriatim.stop_node(server.id)) == (True, None, False)
+
+
+@pytest.mark.parametrize("name", [None, 1, "", "x" * 65])
+def test_names_what_cannot_be_a_node_s_name(name: Any) -> None:
+    with pytest.raises(seriatim.Invalid, match="^name must be a text of 1 to 64 bytes"):
+        seriatim.stop_node(name)
+
+
 def test_f6_health_warns_when_pushes_want_more_replicas(redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     from seriatim import _health
 

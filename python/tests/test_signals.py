@@ -194,6 +194,41 @@ def test_f21_a_deadline_what_runs_on_is_handed_back(serve: Serve, kind: str) -> 
     assert queue().queries.processing_data() == []
 
 
+def node() -> Any:
+    (found,) = seriatim.nodes()
+    return found
+
+
+@pytest.mark.parametrize("kind", ["sleep", "await"])
+def test_the_dashboard_asks_it_to_be_quiet_and_to_stop(serve: Serve, kind: str) -> None:
+    server = serve(kind, "-c", "1", seconds=0, ids=1, gated=True)
+    queue().perform_async([{"id": "queued"}])
+    name = node()["name"]
+    assert (node()["state"], seriatim.quiet_node(name), seriatim.quiet_node("nobody")) == ("working", True, False)
+    eventually(lambda: node()["state"] == "quiet")
+    assert seriatim.stop_node(name)
+    server.command.wait_for(" stopping ")
+    eventually(lambda: node()["state"] == "stopping")
+    assert (seriatim.stop_node(name), seriatim.quiet_node(name)) == (True, True)
+    server.gate.touch()
+    assert server.command.wait() == 0
+    assert server.trace == "0 begin\n0 end\n"
+    assert [record["retry_count"] for record in queue().queries.fetch(["queued"])] == [-1]
+    figures = queue().metrics
+    assert (figures["busy"], figures["processed"]) == (0, 1)
+    lines = [line for line in server.command.log.splitlines() if "asked by the dashboard" in line]
+    assert len(lines) == 2 and " quiet " in lines[0] and " stop " in lines[1]
+    assert (seriatim.stop_node(name), seriatim.nodes()) == (False, [])
+
+
+def test_what_runs_when_the_dashboard_asked_it_to_stop_is_handed_back_at_its_deadline(serve: Serve) -> None:
+    server = serve("sleep", "-t", "0.5", ids=1)
+    assert seriatim.stop_node(node()["name"])
+    assert server.command.wait() == 0
+    assert "handed back" in server.command.log
+    assert [record["retry_count"] for record in queue().queries.fetch([0])] == [-1]
+
+
 def test_f20_a_second_int_exits_at_once_and_another_server_takes_over(serve: Serve) -> None:
     first = serve("sleep", seconds=30, ids=1)
     first.command.signal("INT")

@@ -62,7 +62,7 @@ def mounted(request: pytest.FixtureRequest) -> Iterator[Mounted]:
 
 def address(pattern: str, queue: str = "W") -> str:
     """That of a route, with this queue."""
-    return pattern.replace(":worker", quote(queue, "")).replace(":q", quote(queue, "")).replace(":fingerprint", "f")
+    return pattern.replace(":worker", quote(queue, "")).replace(":node", quote(queue, "")).replace(":q", quote(queue, "")).replace(":fingerprint", "f")
 
 
 def send(site: Site, method: str, pattern: str, **headers: str) -> web.Answer:

@@ -30,6 +30,7 @@ require "seriatim/client"
 require "seriatim/queries"
 require "seriatim/actions"
 require "seriatim/metrics"
+require "seriatim/orders"
 require "seriatim/queue"
 require "seriatim/worker"
 require "seriatim/splitters"
@@ -47,6 +48,7 @@ module Seriatim
   extend Settings
   extend Splitters::Builders
   extend Schedulers::Builders
+  extend Orders
   reset_settings
 end
 

@@ -71,4 +71,20 @@ RSpec.describe "operators" do
     server = serve(worker("Nodes"))
     expect(eventually { Seriatim::Metrics.nodes.find { |node| node[:name] == server.id } }).to include(description: /ruby/)
   end
+
+  it "asks a server inside another process to be quiet and to stop" do
+    server = serve(worker("Nodes"))
+    state = -> { Seriatim::Metrics.nodes.find { |node| node[:name] == server.id }&.fetch(:state) }
+    eventually { state.call == "working" }
+    expect(Seriatim.quiet_node(server.id)).to be(true)
+    eventually { state.call == "quiet" }
+    expect(server.running?).to be(true)
+    expect(Seriatim.stop_node(server.id.to_sym)).to be(true)
+    eventually { server.stopping? }
+    expect([server.stop, state.call, Seriatim.stop_node(server.id)]).to eq([true, nil, false])
+  end
+
+  it "names what cannot be a node's name" do
+    [nil, 1, "", "x" * 65].each { |name| expect { Seriatim.stop_node(name) }.to raise_error(Seriatim::Invalid, /\Aname must be a text of 1 to 64 bytes/) }
+  end
 end

@@ -30,7 +30,7 @@ each_mount "refused" do
   let(:live) { QuietHouse.live }
 
   def mount = QuietHouse.mount(self.class.metadata.fetch(:mount))
-  def path(route) = route[:pattern].sub(/:(worker|queue)\b/, QuietHouse::NAME).sub(":fingerprint", FINGERPRINT)
+  def path(route) = route[:pattern].sub(/:(worker|queue|node)\b/, QuietHouse::NAME).sub(":fingerprint", FINGERPRINT)
   def body = JSON.generate(ids: %w[later-001 gone-001])
 
   # Each of these requests to each route is answered so, and nothing changes.

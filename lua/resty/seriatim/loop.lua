@@ -88,6 +88,19 @@ function loops.stalled()
   return loop and loop.strikes >= STALLED and "the worker loop is gone" or nil
 end
 
+---What the dashboard asks of this nginx worker's node; without it the nginx worker goes on serving requests.
+function Loop:obey(order)
+  if not order or self.told_to_stop then
+    return
+  end
+  log.info(order, "asked by the dashboard")
+  if order == "quiet" then
+    self.made.node:quiet()
+    self.poke()
+  end
+  self.told_to_stop = order == "stop"
+end
+
 ---After a crash the node ends as a killed process does: what ran is another node's when its lease is over.
 function Loop:forget()
   if self.made then
@@ -161,7 +174,7 @@ function Turn:run()
   loop:prepare()
   self:spawn()
   local until_ms, jobs = native.now_ms() + TURN_MS, loop.jobs + loops.TURN_JOBS
-  while not ngx.worker.exiting() do
+  while not ngx.worker.exiting() and not loop.told_to_stop do
     if native.now_ms() >= until_ms or loop.jobs >= jobs then
       return self:retire()
     end
@@ -246,6 +259,7 @@ function Turn:look(seconds)
     channel:watch()
   end
   self:replace_aborted()
+  loop:obey(node:asked())
   parts.log_events(loop.made.node)
 end
 
@@ -331,7 +345,7 @@ function Turn:stop()
   loop.ended, loop.abandoned = true, true
   parts.log_events(loop.made.node)
   self:kill_all()
-  node:close()
+  loop:forget()
   log.info("stop", clean and "stopped" or ("stopped; what still ran after %g s was handed back"):format(timeout))
   if not clean then
     ngx.exit(ngx.OK) -- ends also the light threads that jobs had begun

@@ -121,6 +121,8 @@ function ServerCommand:watch()
     server:tick()
     if server.failure ~= nil then
       error(server.failure, 0)
+    elseif server.told_to_stop then
+      return
     end
   end
 end

@@ -36,7 +36,7 @@ class Route(NamedTuple):
 
     @property
     def path(self) -> str:
-        path = re.sub(r":(worker|queue)", "Count", self.pattern)
+        path = re.sub(r":(worker|queue|node)", "Count", self.pattern)
         return "/seriatim" + path.replace(":fingerprint", "0123456789abcdef")
 
 
@@ -142,6 +142,43 @@ def test_actions_and_what_came_of_them(filled: Nginx) -> None:
     wait_until(lambda: filled.lines(), "the run")
     assert get(filled, "/seriatim/api/web/None/range_by_id").status == post(filled, "/seriatim/api/web/None/pause").status == 404
     assert get(filled, base + "range_by_perform_in?min=x").status == 400
+
+
+def states(nginx: Nginx) -> dict[int, str]:
+    """Of each node, by the process id of its nginx worker."""
+    nodes = get(nginx, "/seriatim/api/v1/nodes").json()["nodes"]
+    return {int(node["description"].split(" pid ")[1].split()[0]): node["state"] for node in nodes}
+
+
+def order(nginx: Nginx, pid: int, word: str) -> None:
+    nodes = get(nginx, "/seriatim/api/v1/nodes").json()["nodes"]
+    (name,) = [node["name"] for node in nodes if f" pid {pid} " in node["description"]]
+    assert post(nginx, f"/seriatim/api/v1/nodes/{name}/{word}").json() == {"count": 1}
+
+
+def test_a_node_is_quieted_and_stopped_and_its_nginx_worker_serves_on(nginx: Nginx) -> None:
+    wait_until(lambda: list(states(nginx).values()) == ["working"] * 2, "both nodes")
+    nginx.get("/content", worker="Sleep", id="s", payload="3")
+    busy = int(wait_until(lambda: nginx.lines(), "the job's start")[0][2])
+    other = next(pid for pid in states(nginx) if pid != busy)
+    order(nginx, busy, "quiet")
+    wait_until(lambda: states(nginx) == {busy: "quiet", other: "working"}, "the quiet node")
+    order(nginx, busy, "stop")
+    wait_until(lambda: states(nginx).get(busy) == "stopping", "the stopping node")
+    for number in range(40):
+        nginx.get("/content", id=f"x{number}", payload="1")
+    wait_until(lambda: states(nginx) == {other: "working"}, "its end")
+    wait_until(lambda: len(nginx.lines()) == 42, "all runs")
+    assert [line[0] for line in nginx.lines() if line[1] == "s"] == ["begin", "end"]
+    assert {line[2] for line in nginx.lines() if line[1] == "1"} == {str(other)}
+    assert nginx.log().count("asked by the dashboard") == 2 and nginx.log().count(" stop stopped") == 1
+    pids: set[int] = set()
+    wait_until(lambda: pids.add(nginx.figures()["pid"]) or pids == {busy, other}, "answers of both nginx workers")
+    assert get(nginx, "/seriatim/livez").status == 200
+    order(nginx, other, "stop")
+    wait_until(lambda: states(nginx) == {}, "the other's end")
+    nginx.signal(signal.SIGHUP)
+    wait_until(lambda: len(states(nginx)) == 2 and not {busy, other} & set(states(nginx)), "the nodes of new nginx workers")
 
 
 def test_d2_d5_d6_who_may_change_what(filled: Nginx) -> None:

@@ -55,7 +55,7 @@ end
 function browser.routes(queue)
   local routes = native.web_routes()
   for _, route in ipairs(routes) do
-    route.path = route.pattern:gsub(":worker", queue):gsub(":queue", queue):gsub(":fingerprint", "0123456789abcdef")
+    route.path = route.pattern:gsub(":worker", queue):gsub(":queue", queue):gsub(":node", queue):gsub(":fingerprint", "0123456789abcdef")
     route.name = route.method .. " " .. route.pattern
   end
   return routes

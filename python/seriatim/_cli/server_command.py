@@ -116,6 +116,8 @@ def watch(server: Server, signals: Signals, parent: int | None) -> None:
             dump(server)
         if server.failure is not None:
             raise server.failure
+        if server.stopping:  # the dashboard asked for it
+            return
 
 
 def stop(server: Server, signals: Signals) -> int:

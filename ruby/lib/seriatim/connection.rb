@@ -54,6 +54,10 @@ module Seriatim
     # @return [Array<Hash>]
     def nodes = @link.nodes(nil)
 
+    # @param kind [Integer] as the core numbers orders
+    # @return [Boolean] such a node lives
+    def order(node, kind) = @link.order(node, kind, nil)
+
     # @return [Array<String>] the names of all queues of the namespace
     def queues = @link.queues(nil)
 

@@ -10,7 +10,7 @@ module Seriatim
     def of(worker) = Pool.current.with { |connection| connection.metrics(worker.queue_settings) }
 
     # The living nodes.
-    # @return [Array<Hash>] name, description, expires_in (seconds)
+    # @return [Array<Hash>] name, description, expires_in (seconds), state ("working", "quiet", "stopping")
     def nodes = Pool.current.with(&:nodes)
   end
 end

@@ -57,6 +57,7 @@ module Seriatim
       @generation = Native.generation
       @id = "#{Socket.gethostname.gsub(/[^A-Za-z0-9_.-]/, "-")[0, 24]}-#{Process.pid}-#{SecureRandom.hex(8)}"
       @lock = Mutex.new
+      @stop_lock = Mutex.new
       @threads = []
       @stopping = false
     end
@@ -81,27 +82,23 @@ module Seriatim
       self
     end
 
-    # Claims nothing more; what runs goes on.
+    # Claims nothing more; what runs goes on. The dashboard may ask for it, too.
     def quiet
       @runner&.quiet
       Log.info("quiet", "claims no more")
       self
     end
 
-    # Lets what runs finish, at most so many seconds, hands the rest back, releases all shards and leaves.
+    # Lets what runs finish, at most so many seconds, hands the rest back, releases all shards and leaves. Where another thread
+    # stops it already, or the dashboard asked for it, this waits for that.
     # @return [Boolean] everything finished in time
     def stop(timeout = Seriatim.stop_timeout)
       return true unless @runner
 
       @stopping = true
-      @runner.stop
-      clean = await(timeout) { @runner.stopped? && @threads.none?(&:alive?) }
-      abandon unless clean
-      close
-      Log.info("stop", clean ? "stopped" : "stopped; what still ran after #{timeout} s was handed back")
-      clean
+      @stop_lock.synchronize { @clean.nil? ? @clean = finish(timeout) : @clean }
     rescue Closed
-      true # stopped by another thread
+      true # in a child that a job forked
     end
 
     # The process ends without a stop: hands back what runs, as far as Redis takes it soon enough.
@@ -238,6 +235,7 @@ module Seriatim
       interval = [Seriatim.lease_time / 5.0, 1.0].min
       until @closed
         @runner.pulse
+        obey(@runner.asked)
         while (event = @runner.event)
           log_event(*event)
         end
@@ -249,6 +247,13 @@ module Seriatim
       @failure = e
     ensure
       @keeper = Thread.new { keep } unless @closed || @failure || Server.exiting || forked? # user code ended it
+    end
+
+    # As the command does at TSTP and TERM; it ends the process when the server stops.
+    def obey(order)
+      Log.info(order.name, "asked by the dashboard") if order && !@stopper
+      quiet if order == :quiet
+      @stopper ||= Thread.new { stop } if order == :stop
     end
 
     LEVELS = { lease: Logger::INFO, lost: Logger::WARN, refused: Logger::WARN, recovered: Logger::WARN,
@@ -263,6 +268,15 @@ module Seriatim
     end
 
     # ---- end
+
+    def finish(timeout)
+      @runner.stop
+      clean = await(timeout) { @runner.stopped? && @threads.none?(&:alive?) }
+      abandon unless clean
+      close
+      Log.info("stop", clean ? "stopped" : "stopped; what still ran after #{timeout} s was handed back")
+      clean
+    end
 
     def await(seconds)
       deadline = monotonic + seconds

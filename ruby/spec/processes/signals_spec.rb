@@ -73,6 +73,46 @@ RSpec.describe "Signals" do
     expect(verdict.strict_faults).to eq({})
   end
 
+  def node_of(server) = Seriatim::Metrics.nodes.find { |node| node[:description].include?(" pid #{server.pid} ") }
+
+  it "claims no more when the dashboard asks for it, and goes on with what runs" do
+    server = busy_server(nil)
+    node = node_of(server)
+    expect([node[:state], Seriatim.quiet_node(node[:name]), Seriatim.quiet_node("nobody")]).to eq(["working", true, false])
+    eventually { node_of(server)[:state] == "quiet" }
+    expect(server.log).to match(/ quiet .*asked by the dashboard/)
+    other = start_server
+    FileUtils.touch(gate)
+    drain
+    expect(journal.starts.to_h { |start| [start.id, start.pid] }).to eq("first" => server.pid, "second" => other.pid)
+    expect(server.log.scan("asked by the dashboard").size).to eq(1)
+    expect([server.stop, other.stop]).to eq([0, 0])
+    expect(verdict.strict_faults).to eq({})
+  end
+
+  it "stops when the dashboard asks for it, as at TERM: what runs ends, what waits stays, exit code 0" do
+    server = busy_server(nil)
+    name = node_of(server)[:name]
+    expect(Seriatim.stop_node(name)).to be(true)
+    eventually { node_of(server)[:state] == "stopping" }
+    expect([Seriatim.stop_node(name), Seriatim.quiet_node(name)]).to eq([true, true])
+    expect(journal.ends).to eq([])
+    FileUtils.touch(gate)
+    expect(server.wait(60)).to eq(0)
+    expect(journal.ends.map(&:id)).to eq(["first"])
+    expect([record("first"), record("second")]).to match([nil, include(retry_count: -1)])
+    expect(server.log.scan("asked by the dashboard").size).to eq(1)
+    expect([Seriatim.stop_node(name), Seriatim::Metrics.nodes]).to eq([false, []])
+  end
+
+  it "hands back at its deadline what runs when the dashboard asked it to stop" do
+    server = busy_server(nil, "-t", "1")
+    expect(Seriatim.stop_node(node_of(server)[:name])).to be(true)
+    expect(server.wait(60)).to eq(0)
+    expect(server.log).to include("handed back")
+    expect(record("first")).to include(retry_count: -1)
+  end
+
   it "F24 LK-A-33 writes every thread's backtrace at each of 100 TTINs under load, without harm", limit: 600 do
     times = Figures.count(100, 1000)
     server = start_server(threads: 5)

@@ -36,7 +36,7 @@ module WebClient
 
   Route = Struct.new(:method, :pattern, :role, :mutates) do
     # With this queue's name, and a fingerprint that no error has, where it needs them.
-    def path(queue) = "/jobs#{pattern.sub(/:(worker|queue)\b/, queue).sub(":fingerprint", "0123456789abcdef")}"
+    def path(queue) = "/jobs#{pattern.sub(/:(worker|queue|node)\b/, queue).sub(":fingerprint", "0123456789abcdef")}"
     def to_s = "#{self.method} #{pattern}"
   end
 

@@ -232,7 +232,7 @@ static VALUE operators_check(VALUE self, VALUE queue, VALUE repair, VALUE second
     return rb_ary_new_from_args(2, SIZET2NUM(seriatim_check_looked_at(client)), list);
 }
 
-/* link.nodes(seconds) -> [{name:, description:, expires_in:}, ...] */
+/* link.nodes(seconds) -> [{name:, description:, expires_in:, state:}, ...] */
 static VALUE operators_nodes(VALUE self, VALUE seconds)
 {
     srb_link *box = srb_link_idle(self);
@@ -248,9 +248,22 @@ static VALUE operators_nodes(VALUE self, VALUE seconds)
         SET(hash, "name", operators_cstr(nodes[i].name));
         SET(hash, "description", operators_cstr(nodes[i].description));
         SET(hash, "expires_in", DBL2NUM(nodes[i].expires_in));
+        SET(hash, "state", operators_cstr(nodes[i].state));
         rb_ary_push(list, hash);
     }
     return list;
+}
+
+/* link.order(node, order, seconds) -> such a node lives */
+static VALUE operators_order(VALUE self, VALUE node, VALUE order, VALUE seconds)
+{
+    srb_link *box = srb_link_idle(self);
+    seriatim_client *client = seriatim_link_client(box->link);
+    Check_Type(node, T_STRING);
+    srb_link_check(box, seriatim_order_begin(client, RSTRING_PTR(node), (size_t)RSTRING_LEN(node), NUM2INT(order)));
+    RB_GC_GUARD(node);
+    srb_link_drive(box, seconds);
+    return seriatim_order_result(client) ? Qtrue : Qfalse;
 }
 
 /* ---- Queues and health --------------------------------------------------------------------------- */
@@ -296,6 +309,7 @@ void srb_init_operators(VALUE link_class)
     rb_define_method(link_class, "explain", operators_explain, 3);
     rb_define_method(link_class, "check", operators_check, 3);
     rb_define_method(link_class, "nodes", operators_nodes, 1);
+    rb_define_method(link_class, "order", operators_order, 3);
     rb_define_method(link_class, "queues", operators_queues, 1);
     rb_define_method(link_class, "health", operators_health, 1);
 }

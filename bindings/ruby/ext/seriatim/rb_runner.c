@@ -506,6 +506,13 @@ static VALUE runner_abandon(VALUE self)
     return Qnil;
 }
 
+/* runner.asked -> :quiet, :stop or nil */
+static VALUE runner_asked(VALUE self)
+{
+    int order = seriatim_runner_asked(runner_of(self));
+    return order == SERIATIM_ORDER_NONE ? Qnil : ID2SYM(rb_intern(order == SERIATIM_ORDER_STOP ? "stop" : "quiet"));
+}
+
 static VALUE runner_stopped(VALUE self)
 {
     return seriatim_runner_stopped(runner_of(self)) ? Qtrue : Qfalse;
@@ -564,6 +571,7 @@ void srb_init_runner(void)
     rb_define_method(klass, "quiet", runner_quiet, 0);
     rb_define_method(klass, "stop", runner_stop, 0);
     rb_define_method(klass, "abandon", runner_abandon, 0);
+    rb_define_method(klass, "asked", runner_asked, 0);
     rb_define_method(klass, "stopped?", runner_stopped, 0);
     rb_define_method(klass, "stats", runner_stats, 0);
     rb_define_method(klass, "close", runner_close, 0);

@@ -75,6 +75,7 @@ module Seriatim
           when "TTIN" then dump_threads
           end
           raise server.failure if server.failure
+          return if server.stopping? # the dashboard asked for it
         end
       end
 
