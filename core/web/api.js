@@ -31,6 +31,7 @@ export const post = (path, body = {}) =>
 
 /** The path of a route of a queue: the API's own, or the one with Lowkiq's names. */
 export const queuePath = (queue, rest) => `api/v1/queues/${encoded(queue)}${rest ? `/${rest}` : ""}`;
+export const nodePath = (node, order) => `api/v1/nodes/${encoded(node)}/${order}`;
 export const workerPath = (queue, action) => `api/web/${encoded(queue)}/${action}`;
 
 function withPatience(signal) {

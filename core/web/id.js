@@ -46,13 +46,15 @@ export default function idPage({ parameters, again }) {
 
   const act = (action, role) => may(role) && actionButton(action, () => actOn(queue, action, [id], again));
 
-  /** What can be done with what waits; of the dead it stands beside them. */
+  /** What can be done with what waits or runs; of the dead it stands beside them. */
   function actions({ job, behind }) {
-    const waits = there(job) && job.state !== "running";
+    const runs = there(job) && job.state === "running";
+    const waits = there(job) && !runs;
     return h("div", { class: "actions" },
       waits && ["delayed", "retrying"].includes(job.state) && act("perform_now", "operator"),
       waits && (job.state === "parked" ? act("unpark", "operator") : act("park", "operator")),
-      (waits || there(behind)) && act("delete", "admin"));
+      runs && act("park_run", "operator"),
+      runs ? act("delete_run", "admin") : (waits || there(behind)) && act("delete", "admin"));
   }
 
   const deadActions = () => h("div", { class: "actions" }, act("morgue_queue_up", "operator"), act("morgue_delete", "admin"));

@@ -1,13 +1,44 @@
 // The processes that work: what they hold, whether they are alive, whether their versions agree.
-import { get } from "./api.js";
+import { get, nodePath, post } from "./api.js";
+import { confirm } from "./dialogs.js";
 import { h } from "./dom.js";
-import { count, duration, keyOf, shown } from "./format.js";
-import { empty, figure, icon, name, pageHead, section, skeleton } from "./parts.js";
+import { count, duration, keyOf, oneLine, shown } from "./format.js";
+import { badge, button, empty, figure, icon, name, pageHead, section, skeleton } from "./parts.js";
+import { may } from "./session.js";
 import { createTable } from "./table.js";
 import { t } from "./text.js";
 
-const columns = () => [
+const STATES = { working: ["good", "play"], quiet: ["quiet", "pause"], stopping: ["warn", "clock"] };
+
+const state = ({ state: word }) => badge(...STATES[word], t(`node.state.${word}`), t(`node.state.${word}.hint`));
+
+/** Each order: who may give it, to a node in which states, its icon. */
+const ORDERS = {
+  quiet: { role: "operator", to: ["working"], symbol: "pause" },
+  stop: { role: "admin", to: ["working", "quiet"], symbol: "cross", danger: true },
+};
+
+function ask(node, order, changed) {
+  const { danger } = ORDERS[order];
+  const what = { name: oneLine(node.name, 60) };
+  const run = async () => {
+    await post(nodePath(node.name, order));
+    changed();
+    return t(`node.${order}.done`, what);
+  };
+  confirm({ title: t(`node.${order}.title`), text: t(`node.${order}.text`, what), label: t(`node.${order}`), danger, typed: null, run });
+}
+
+const allowed = () => Object.keys(ORDERS).filter((order) => may(ORDERS[order].role));
+
+const buttons = (node, changed) => allowed().filter((order) => ORDERS[order].to.includes(node.state)).map((order) => {
+  const { symbol, danger } = ORDERS[order];
+  return button(t(`node.${order}`), () => ask(node, order, changed), { symbol, kind: danger ? "danger-text" : "", key: order });
+});
+
+const columns = (changed) => [
   { id: "name", label: t("node.name"), class: "main", value: (node) => shown(node.name), show: (node) => name(node.name, 40) },
+  { id: "state", label: t("node.state"), value: (node) => t(`node.state.${node.state}`), show: state },
   { id: "description", label: t("node.description"), class: "text",
     value: (node) => shown(node.description), show: (node) => h("bdi", {}, shown(node.description).slice(0, 300)) },
   { id: "shards", label: t("node.shards"), hint: t("node.shards.hint"), number: true,
@@ -15,11 +46,20 @@ const columns = () => [
   { id: "busy", label: t("queue.busy"), hint: t("queue.busy.hint"), number: true, value: (node) => node.busy, show: (node) => figure(node.busy) },
   { id: "expires", label: t("node.expires"), hint: t("node.expires.hint"), number: true,
     value: (node) => node.expires_in, show: (node) => h("span", { class: "figure" }, duration(node.expires_in)) },
-];
+  allowed().length > 0 && { id: "actions", label: t("record.actions"), class: "row-actions", show: (node) => buttons(node, changed) },
+].filter(Boolean);
 
-export default function nodes({ draw }) {
-  let answer = null;
-  const table = createTable({ label: t("nodes.title"), columns: columns(), key: (node) => keyOf(node.name), sort: { by: "name", down: false }, draw });
+export default function nodes({ draw, again }) {
+  let [answer, table] = [null, null];
+
+  /** Made when it is known what the reader may do, and anew when that changes. */
+  function tableFor() {
+    const actions = allowed().length;
+    if (table?.actions === actions) return table;
+    const made = createTable({ label: t("nodes.title"), columns: columns(again), key: (node) => keyOf(node.name), sort: { by: "name", down: false }, draw });
+    table = { actions, ...made };
+    return table;
+  }
 
   return {
     title: () => t("nodes.title"),
@@ -32,7 +72,7 @@ export default function nodes({ draw }) {
       const versions = answer.versions || [];
       const text = t("nodes.mixed", { versions: versions.map((version) => shown(version)).join(", ") });
       const mixed = versions.length > 1 && h("p", { class: "message warn", key: "mixed" }, icon("alert"), text);
-      return [head, mixed, section(t("nodes.count", { n: count(answer.nodes.length), count: answer.nodes.length }), null, table.view(answer.nodes))];
+      return [head, mixed, section(t("nodes.count", { n: count(answer.nodes.length), count: answer.nodes.length }), null, tableFor().view(answer.nodes))];
     },
   };
 }

@@ -21,7 +21,7 @@ const LARGE = 10_000; // ids from which on a page by id, which reads many, is no
 const PAGES = {
   enqueued: { part: "waiting", total: "enqueued", errors: "retrying", by: ["time", "id", "retry_count"], times: "perform_in",
     some: ["perform_now", "park", "delete"], all: ["perform_all_jobs_now", "kill_all_failed_jobs", "delete_all_failed_jobs"] },
-  running: { part: "running", total: "busy", by: ["id"], times: "since", some: [], all: [] },
+  running: { part: "running", total: "busy", by: ["id"], times: "since", some: ["park_run", "delete_run"], all: [] },
   dead: { part: "dead", total: "dead", errors: "dead", by: ["time", "id"], down: true, times: "updated_at",
     some: ["morgue_queue_up", "morgue_delete"], all: ["morgue_queue_up_all_jobs", "morgue_delete_all_jobs"] },
   parked: { part: "parked", total: "parked", by: ["time", "id"], times: "perform_in", order: "parked_at", some: ["unpark", "delete"], all: ["unpark_all"] },
@@ -29,31 +29,68 @@ const PAGES = {
 
 /** Each action: its icon, and of one on all of the queue the figure that says how many. */
 const ACTIONS = {
-  perform_now: ["play"], park: ["pause"], unpark: ["play"], unpark_all: ["play", "parked"], delete: ["trash"], morgue_queue_up: ["again"], morgue_delete: ["trash"],
+  perform_now: ["play"], park: ["pause"], park_run: ["pause"], delete_run: ["trash"], unpark: ["play"], unpark_all: ["play", "parked"], delete: ["trash"], morgue_queue_up: ["again"], morgue_delete: ["trash"],
   perform_all_jobs_now: ["play", "enqueued"], kill_all_failed_jobs: ["cross", "retries"], delete_all_failed_jobs: ["trash", "retries"],
   morgue_queue_up_all_jobs: ["again", "dead"], morgue_delete_all_jobs: ["trash", "dead"],
 };
 
 const destructive = (action) => /delete|kill/.test(action);
-const allowed = (actions) => actions.filter((action) => may(destructive(action) ? "admin" : "operator"));
+export const allowed = (actions) => actions.filter((action) => may(destructive(action) ? "admin" : "operator"));
 
 /** Acts on these ids of a queue; what takes something away asks first. */
-export function actOn(queue, action, ids, changed) {
+export const actOn = (queue, action, ids, changed) => actOnRows(ids.map((id) => ({ queue, id })), action, changed);
+
+/** Acts on ids of any queues, [{queue, id}]. What acts on runs asks even for one: a run is not ended by it. */
+export function actOnRows(rows, action, changed) {
+  const word = action.replace("_run", "");
+  const queues = [...grouped(rows, (row) => keyOf(row.queue)).values()];
   const run = async () => {
-    const { count: n } = await post(workerPath(queue, action), { ids });
+    let n = 0;
+    for (const some of queues) n += (await post(workerPath(some[0].queue, word), { ids: some.map((row) => row.id) })).count;
     changed();
     return t(`some.${action}.done`, { n: count(n), count: n });
   };
-  if (!destructive(action) && ids.length === 1) return perform(run);
-  const what = { n: count(ids.length), count: ids.length, id: oneLine(ids[0], 60), queue: oneLine(queue, 60) };
+  if (word === action && !destructive(action) && rows.length === 1) return perform(run);
+  const names = queues.map(([{ queue }]) => oneLine(queue, 60)).join(", ");
+  const what = { n: count(rows.length), count: rows.length, id: oneLine(rows[0].id, 60), queue: names };
+  const typed = queues.length > 1 ? t("confirm.word") : typable(rows[0].queue);
   return confirm({
     title: t(`some.${action}.title`, what),
     text: t(`some.${action}.text`, what),
     label: t(`some.${action}`),
     danger: destructive(action),
-    typed: destructive(action) && ids.length > 1 ? typable(queue) : null,
+    typed: destructive(action) && rows.length > 1 ? typed : null,
     run,
   });
+}
+
+/** group -> its rows, both in their order. */
+export function grouped(rows, group) {
+  const all = new Map();
+  for (const row of rows) all.set(group(row), [...(all.get(group(row)) || []), row]);
+  return all;
+}
+
+/** What can be done with the selected rows. act(action, rows, done) */
+export function chosenBar(selection, actions, { act, draw, again }) {
+  if (!selection.size) return null;
+  const drop = () => {
+    selection.clear();
+    draw();
+  };
+  const done = () => {
+    selection.clear();
+    again();
+  };
+  return h("div", { class: "chosen", key: "chosen" }, h("strong", {}, t("table.chosen", { n: selection.size })),
+    actions.map((action) => actionButton(action, () => act(action, [...selection.values()], done))),
+    button(t("table.none"), drop, { kind: "plain" }));
+}
+
+/** Forgets what is selected and not there any more. */
+export function keepChosen(selection, rows, key) {
+  const there = new Set(rows.map(key));
+  for (const name of selection.keys()) if (!there.has(name)) selection.delete(name);
 }
 
 export const actionButton = (action, act, attributes) =>
@@ -80,6 +117,7 @@ export default function recordsPage({ path, parameters, draw, again }) {
   const errors = page.errors ? createErrors({ queue: about.name, part: page.errors, draw, again }) : null;
   const view = viewOf(page, parameters);
   const selection = new Map();
+  const key = (record) => keyOf(record.id);
   const cursors = [null]; // of the pages so far
   let [answer, askedAt, pending] = [null, 0, null];
   let table = null;
@@ -90,14 +128,13 @@ export default function recordsPage({ path, parameters, draw, again }) {
     const actions = allowed(page.some);
     failed ||= answer.records.some((record) => record.error);
     if (table?.actions === actions.length && table.failed === failed) return table;
-    const key = (record) => keyOf(record.id);
     const made = createTable({ label: t(`tab.${path}`), columns: columns(actions), key, selection: actions.length ? selection : null, draw });
     table = { actions: actions.length, failed, ...made };
     return table;
   }
 
   function columns(actions) {
-    const act = (record) => actions.map((action) => actionButton(action, () => actOn(about.name, action, [record.id], again)));
+    const buttons = (record) => actions.map((action) => actionButton(action, () => act(action, [record], again)));
     return [
       { id: "id", label: t("record.id"), class: "main", show: (record) => [idLink(about.name, record.id, 70), behind(record)] },
       path === "enqueued" && { id: "state", label: t("record.state"), show: (record) => state(record.state) },
@@ -106,7 +143,7 @@ export default function recordsPage({ path, parameters, draw, again }) {
       failed && { id: "error", label: t("record.error"), wide: true, show: errorLine },
       { id: "payloads", label: t("record.payloads"), wide: true, show: preview },
       { id: "shard", label: t("record.shard"), number: true, class: "second", show: (record) => String(record.shard) },
-      path !== "enqueued" && actions.length > 0 && { id: "actions", label: t("record.actions"), class: "row-actions", show: act },
+      path !== "enqueued" && actions.length > 0 && { id: "actions", label: t("record.actions"), class: "row-actions", show: buttons },
     ].filter(Boolean);
   }
 
@@ -122,8 +159,7 @@ export default function recordsPage({ path, parameters, draw, again }) {
     if (turned !== cursors.length) return;
     if (fresh) found.records = found.records.filter((record) => record.retry_count < 0);
     [answer, askedAt, pending] = [found, Date.now(), null];
-    const there = new Set(found.records.map((record) => keyOf(record.id)));
-    for (const key of selection.keys()) if (!there.has(key)) selection.delete(key);
+    keepChosen(selection, found.records, key);
   }
 
   /** Nobody waits for an answer that reads thousands of records where nothing failed. */
@@ -186,17 +222,7 @@ export default function recordsPage({ path, parameters, draw, again }) {
     });
   }
 
-  function chosen() {
-    if (!selection.size) return null;
-    const ids = () => [...selection.values()].map((record) => record.id);
-    const done = () => {
-      selection.clear();
-      again();
-    };
-    return h("div", { class: "chosen", key: "chosen" }, h("strong", {}, t("table.chosen", { n: selection.size })),
-      allowed(page.some).map((action) => actionButton(action, () => actOn(about.name, action, ids(), done))),
-      button(t("table.none"), () => { selection.clear(); draw(); }, { kind: "plain" }));
-  }
+  const act = (action, records, done) => actOn(about.name, action, records.map((record) => record.id), done);
 
   function list() {
     if (!answer || pending) return skeleton(10);
@@ -233,7 +259,7 @@ export default function recordsPage({ path, parameters, draw, again }) {
     view: () => [
       queueHead(about, path, bulk()),
       path === "dead" && errors.view(),
-      section(t(`records.${path}`), filters(), chosen(), list()),
+      section(t(`records.${path}`), filters(), chosenBar(selection, allowed(page.some), { act, draw, again }), list()),
       path === "enqueued" && about.totals?.retries > 0 && errors.view(),
     ],
   };

@@ -3,10 +3,12 @@ import { get } from "./api.js";
 import { h } from "./dom.js";
 import { absoluteTime, count, duration, isoTime, keyOf, now, relative, shown } from "./format.js";
 import { badge, choice, empty, figure, idLink, link, name, note, pageHead, section, skeleton } from "./parts.js";
+import { actOnRows, allowed, chosenBar, grouped, keepChosen } from "./records.js";
 import { createTable } from "./table.js";
 import { t } from "./text.js";
 
 const LIMIT = 500;
+const ACTIONS = ["park_run", "delete_run"];
 
 const columns = () => [
   { id: "id", label: t("record.id"), class: "main", value: (row) => shown(row.id), show: (row) => idLink(row.queue, row.id, 60) },
@@ -20,15 +22,23 @@ const columns = () => [
   { id: "payloads", label: t("record.payloads"), number: true, value: (row) => row.payload_total, show: (row) => figure(row.payload_total) },
 ];
 
-export default function running({ draw }) {
+const key = (row) => `${keyOf(row.queue)} ${keyOf(row.id)}`;
+
+export default function running({ draw, again }) {
   let [answer, by] = [null, "all"];
   const tables = new Map();
+  const selection = new Map();
+  const act = (action, rows, done) => actOnRows(rows, action, done);
+
+  /** One a group, and another when the reader may do more or less. */
   const tableOf = (group) => {
-    if (!tables.has(group)) {
+    const chosen = allowed(ACTIONS).length ? selection : null;
+    const place = `${group} ${chosen ? 1 : 0}`;
+    if (!tables.has(place)) {
       const sort = { by: "elapsed", down: true };
-      tables.set(group, createTable({ label: t("running.title"), columns: columns(), key: (row) => `${keyOf(row.queue)} ${keyOf(row.id)}`, sort, draw }));
+      tables.set(place, createTable({ label: t("running.title"), columns: columns(), key, sort, selection: chosen, draw }));
     }
-    return tables.get(group);
+    return tables.get(place);
   };
 
   const groupOf = { all: () => "", worker: (row) => shown(row.owner), queue: (row) => shown(row.queue) };
@@ -49,19 +59,17 @@ export default function running({ draw }) {
   return {
     title: () => t("running.title"),
     every: 2000,
-    load: async (signal) => { answer = await get("api/v1/running", { limit: LIMIT }, signal); },
+    load: async (signal) => {
+      answer = await get("api/v1/running", { limit: LIMIT }, signal);
+      keepChosen(selection, answer.running, key);
+    },
     view() {
       const head = pageHead(t("running.title"));
       if (!answer) return [head, skeleton(10)];
       if (!answer.running.length) return [head, empty(t("running.empty"), t("running.empty.text"), "pause")];
       const more = answer.more && note(t("running.more", { n: answer.running.length }));
-      return [head, section(t("running.count", { n: count(answer.running.length), count: answer.running.length }), choices(), groups(), more)];
+      const title = t("running.count", { n: count(answer.running.length), count: answer.running.length });
+      return [head, section(title, choices(), chosenBar(selection, allowed(ACTIONS), { act, draw, again }), groups(), more)];
     },
   };
-}
-
-function grouped(rows, group) {
-  const all = new Map();
-  for (const row of rows) all.set(group(row), [...(all.get(group(row)) || []), row]);
-  return all;
 }

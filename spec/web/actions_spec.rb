@@ -180,6 +180,76 @@ each_mount "the actions" do
     expect(rows_of(Site.queue(queue)).dig("totals", "delayed")).to eq(2)
   end
 
+  it "park and delete what runs: say what becomes of it, and do so when the run is over" do
+    gate = File.join(live.redis.folder, "gate of #{queue}")
+    live[queue].perform_async(%w[a b c].map { |id| { id: id, payload: { wait: gate, fail: "no ink" } } })
+    live.until_true("3 runs") { metrics[:busy] == 3 }
+    live[queue].perform_async([{ id: "b", payload: 2, delay: 3600 }])
+    open("running")
+    running = ->(id) { %(tr[data-key="t#{queue} t#{id}"]) }
+    choose = lambda do |id, label, title, says, told_then|
+      browser.waited("the run") { browser.there?(running[id]) }
+      browser.click("#{running[id]} input")
+      browser.press(label, within: ".chosen")
+      browser.waited(title) { browser.text("dialog h2") == title }
+      expect(browser.text("dialog")).to include("The run of #{id} goes on to its end", says)
+      before = counts
+      browser.press("Cancel", within: "dialog")
+      browser.waited("the end of the question") { !browser.there?("dialog") }
+      expect(counts).to eq(before)
+      browser.press(label, within: ".chosen")
+      browser.click("dialog [type=submit]")
+      shows(told_then) { told }
+    end
+    choose["a", "Park after the run", "Park this id after its run?", "is parked", "1 id will be parked."]
+    choose["b", "Delete", "Delete this running id?", "if it fails it is not tried again", "1 id deleted; its run goes on."]
+    expect([metrics[:busy], counts]).to eq([3, [0, 0, 0, 0]])
+    open("id", queue: queue, id: "c")
+    browser.waited("what can be done") { browser.texts("main button").map(&:strip) & ["Park after the run", "Park", "Delete"] == ["Park after the run", "Delete"] }
+    open("running", queue: queue)
+    browser.click("th input")
+    browser.press("Delete", within: ".chosen")
+    browser.waited("the question") { browser.text("dialog h2") == "Delete 3 running ids?" }
+    expect(browser.value("document.querySelector('dialog [type=submit]').disabled")).to be(true)
+    browser.press("Cancel", within: "dialog")
+    FileUtils.touch(gate)
+    live.until_true("the ends of the runs") { metrics[:busy].zero? }
+    expect(counts).to eq([1, 1, 1, 0])
+    there = %w[parked retrying waiting dead].to_h { |part| [part, rows_of("#{Site.queue(queue, "records")}?part=#{part}")["records"].map { |record| record["id"] }] }
+    expect(there).to include("parked" => ["a"], "retrying" => ["c"], "dead" => [])
+    expect(there["waiting"]).not_to include("b")
+  end
+
+  it "quiet and stop a node: ask first, and show its state" do
+    spare = live.another("Spare of #{queue}", arguments: ["-t", "1"])
+    Application.worker("Spare of #{queue}").perform_async([{ id: 1, payload: { sleep: 900 } }])
+    node = nil
+    live.until_true("the node") { node = rows_of("/api/v1/nodes")["nodes"].find { |each| each["description"].include?(" pid #{spare.pid} ") && each["busy"] == 1 } }
+    name = node.fetch("name")
+    order = lambda do |label, title, says|
+      browser.press(label, within: row(name))
+      browser.waited(title) { browser.text("dialog h2") == title }
+      expect(browser.text("dialog")).to include(name)
+      browser.press("Cancel", within: "dialog")
+      browser.waited("the end of the question") { !browser.there?("dialog") }
+      expect(spare.log).not_to include(" #{label.downcase} asked by the dashboard")
+      browser.press(label, within: row(name))
+      browser.click("dialog [type=submit]")
+      shows(says) { told }
+    end
+    buttons_of = -> { browser.texts("#{row(name)} button").map(&:strip) }
+    open("nodes")
+    shows("Working") { cell(name, "State") }
+    order["Quiet", "Quiet this node?", "#{name} was asked to be quiet."]
+    shows("Quiet") { cell(name, "State") }
+    shows(["Stop"]) { buttons_of.call }
+    order["Stop", "Stop this node?", "#{name} was asked to stop."]
+    browser.waited("its end") { !browser.there?(row(name)) }
+    expect(spare.wait).to eq(0)
+    expect(spare.log).to match(/ quiet asked by the dashboard.* stop asked by the dashboard.* handed back/m)
+    expect(Application.worker("Spare of #{queue}").queries.fetch([1])).to match([include(retry_count: -1)])
+  end
+
   # ---- who may
 
   def buttons = browser.texts("main button").map(&:strip).uniq & [*BUTTONS, "Queue up all", "Delete all", "Queue up", "Retry one first"]
@@ -204,6 +274,21 @@ each_mount "the actions" do
     expect(browser.text("footer")).to include("You may look")
     expect(seen[nil, site(:read_only)]).to eq([])
     expect(browser.text("footer")).to include("reading only")
+  end
+
+  it "hide from a role what it may not ask of a node" do
+    name = rows_of("/api/v1/nodes")["nodes"].first.fetch("name")
+    seen = lambda do |role, on|
+      browser.visit(site.page(""))
+      role ? browser.cookie("role", role) : browser.forget_cookies
+      open("nodes", on: on)
+      browser.waited("the node") { browser.there?(row(name)) }
+      browser.texts("#{row(name)} button").map(&:strip)
+    end
+    expect(seen[nil, site]).to eq(%w[Quiet Stop])
+    expect(seen["operator", site]).to eq(%w[Quiet])
+    expect(seen["viewer", site]).to eq([])
+    expect(seen[nil, site(:read_only)]).to eq([])
   end
 
   it "ask for a token, and take no other" do

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 # The application of spec/web: a worker for each name in the file that QUEUES names (JSON, names in Base64). What a job does
-# stands in its payload: {"fail": text}, {"sleep": seconds}. SHARDS are 2 and THREADS 12 if it does not say so.
+# stands in its payload: {"fail": text}, {"sleep": seconds}, {"wait": path of a file that will be there}. SHARDS are 2 and THREADS 12 if it
+# does not say so.
 require "json"
 require "seriatim"
 
@@ -20,6 +21,7 @@ module Application
         payloads_by_id.each_value do |payloads|
           orders = payloads.grep(Hash)
           orders.each { |payload| sleep payload["sleep"] if payload["sleep"] }
+          orders.each { |payload| sleep 0.02 until File.exist?(payload["wait"]) if payload["wait"] }
           orders.each { |payload| raise payload["fail"] if payload["fail"] }
         end
       end

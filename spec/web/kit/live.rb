@@ -13,13 +13,16 @@ class Live
     @redis = RedisServer.new
     Seriatim.redis = @redis.url
     @queues = names.to_h { |name| [name, Application.worker(name)] }
-    path = File.join(@redis.folder, "queues")
-    File.write(path, JSON.generate(names.map { |name| [name].pack("m0") }))
-    @worker = Command.new("-r", File.join(__dir__, "app.rb"), redis: @redis.url, env: { "QUEUES" => path, **env })
+    @others = []
+    @worker = worker(names, env: env)
   end
 
+  # One more worker process, at work on queues of these names alone.
+  # @return [Command]
+  def another(*names, arguments: []) = worker(names, arguments: arguments).tap { |made| @others << made }
+
   def close
-    @worker.remove
+    [@worker, *@others].each(&:remove)
     @redis.remove
   end
 
@@ -62,6 +65,12 @@ class Live
   end
 
   private
+
+  def worker(names, arguments: [], env: {})
+    path = File.join(@redis.folder, "queues-#{names.hash}")
+    File.write(path, JSON.generate(names.map { |name| [name].pack("m0") }))
+    Command.new("-r", File.join(__dir__, "app.rb"), *arguments, redis: @redis.url, env: { "QUEUES" => path, **env })
+  end
 
   def ids(word, count) = Array.new(count) { |number| yield format("%s-%03d", word, number + 1) }
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
