@@ -107,7 +107,12 @@ function Supervisor:ended(child, pid, how, number)
     return
   end
   local lived = seconds_now() - child.started
-  log.error("crash", ("process %d (pid %d) ended: %s"):format(child.place, pid, told(how, number)))
+  local text = ("process %d (pid %d) ended: %s"):format(child.place, pid, told(how, number))
+  if how == "exit" and number == 0 then -- the dashboard asked for it
+    log.info("stop", text)
+  else
+    log.error("crash", text)
+  end
   if how == "exit" and GIVE_UP[number] and lived < SECOND_LOOK then
     self.code = number
     self:stop()

@@ -88,7 +88,11 @@ class Supervisor:
             self._note_code(code)
             return
         lived = time.monotonic() - child.started
-        _log.error("crash", f"process {child.place + 1} (pid {child.process.pid}) ended: {how(code)}")
+        text = f"process {child.place + 1} (pid {child.process.pid}) ended: {how(code)}"
+        if code == 0:  # the dashboard asked for it
+            _log.info("stop", text)
+        else:
+            _log.error("crash", text)
         if code in GIVE_UP and lived < SECOND_LOOK:
             self._code = code
             self._stop()

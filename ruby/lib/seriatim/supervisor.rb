@@ -83,7 +83,8 @@ module Seriatim
     def ended(child, pid, status)
       return note_code(status) if @stopping
 
-      Log.error("crash", "process #{child.place + 1} (pid #{pid}) ended: #{status.inspect[/pid \d+ (.*)>/, 1]}")
+      text = "process #{child.place + 1} (pid #{pid}) ended: #{status.inspect[/pid \d+ (.*)>/, 1]}"
+      status.success? ? Log.info("stop", text) : Log.error("crash", text) # the dashboard asked for the one
       return give_up(status.exitstatus) if GIVE_UP.include?(status.exitstatus) && monotonic - child.started < 60
 
       @quick[child.place] = monotonic - child.started < QUICK ? @quick[child.place] + 1 : 0

@@ -105,6 +105,16 @@ RSpec.describe "Signals" do
     expect([Seriatim.stop_node(name), Seriatim::Metrics.nodes]).to eq([false, []])
   end
 
+  it "is started again by its supervisor after the dashboard stopped it" do
+    server = start_server("-p", "2", threads: 1)
+    first, second = eventually { (nodes = Seriatim::Metrics.nodes.map { |node| node[:name] }).size == 2 && nodes }
+    expect(Seriatim.stop_node(first)).to be(true)
+    eventually { (names = Seriatim::Metrics.nodes.map { |node| node[:name] }).size == 2 && names.include?(second) && !names.include?(first) }
+    expect(server.log).to match(/^INFO .* stop process \d \(pid \d+\) ended: exit 0/)
+    expect(server.log).not_to include(" crash ")
+    expect(server.stop).to eq(0)
+  end
+
   it "hands back at its deadline what runs when the dashboard asked it to stop" do
     server = busy_server(nil, "-t", "1")
     expect(Seriatim.stop_node(node_of(server)[:name])).to be(true)
