@@ -287,6 +287,25 @@ describe("several processes", function()
     assert.equal(40, assert(many():metrics()).processed)
   end)
 
+  it("starts one again that the dashboard stopped", function()
+    local server = start {}
+    local nodes = command.eventually(function()
+      local living = assert(seriatim.nodes())
+      return #living == 2 and living
+    end)
+    assert.is_true(seriatim.stop_node(nodes[1].name))
+    command.eventually(function()
+      local names = {}
+      for place, node in ipairs(assert(seriatim.nodes())) do
+        names[place], names[node.name] = node.name, true
+      end
+      return #names == 2 and names[nodes[2].name] and not names[nodes[1].name]
+    end)
+    server:wait_for(" stop process %d %(pid %d+%) ended: exit 0")
+    assert.is_nil(server:log():find(" crash ", 1, true))
+    assert.equal(0, server:stop())
+  end)
+
   it("starts a crashed one again", function()
     local server = start {}
     local victim = server:pids()[1]

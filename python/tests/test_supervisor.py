@@ -110,6 +110,16 @@ def test_it_runs_several_processes_and_stops_them_all(supervised: Supervised) ->
     assert (figures["length"], figures["busy"], figures["processed"]) == (0, 0, 40)
 
 
+def test_a_process_that_the_dashboard_stopped_is_started_again(supervised: Supervised) -> None:
+    server = supervised.start()
+    first, second = (node["name"] for node in seriatim.nodes())
+    assert seriatim.stop_node(first)
+    eventually(lambda: len(names := {node["name"] for node in seriatim.nodes()}) == 2 and second in names and first not in names)
+    server.wait_for(r"INFO \S+ .*stop process \d \(pid \d+\) ended: exit 0")
+    assert " crash " not in server.log
+    assert server.stop() == 0
+
+
 def test_a_crashed_process_is_started_again_and_its_jobs_go_on(supervised: Supervised) -> None:
     server = supervised.start()
     os.kill(pids(server)[0], signal.SIGKILL)
