@@ -74,6 +74,7 @@ def operators(one: Any, queue: int) -> None:
         one.nodes,
         one.queues,
         one.health,
+        lambda: one.order(b"n", 1),
     ):
         begin()
         one.drive(10)
@@ -159,6 +160,7 @@ def deliveries(node: Any) -> None:
     node.fileno(0)
     node.clear(0)
     node.stopped()
+    node.asked()
     assert node.take_from(0, 0, 0) is None
 
 
