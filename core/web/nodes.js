@@ -41,10 +41,10 @@ const columns = (changed) => [
   { id: "state", label: t("node.state"), value: (node) => t(`node.state.${node.state}`), show: state },
   { id: "description", label: t("node.description"), class: "text",
     value: (node) => shown(node.description), show: (node) => h("bdi", {}, shown(node.description).slice(0, 300)) },
-  { id: "shards", label: t("node.shards"), hint: t("node.shards.hint"), number: true,
+  { id: "shards", label: t("node.shards"), hint: t("node.shards.hint"), number: true, class: "second",
     value: (node) => node.shards, show: (node) => figure(node.shards) },
   { id: "busy", label: t("queue.busy"), hint: t("queue.busy.hint"), number: true, value: (node) => node.busy, show: (node) => figure(node.busy) },
-  { id: "expires", label: t("node.expires"), hint: t("node.expires.hint"), number: true,
+  { id: "expires", label: t("node.expires"), hint: t("node.expires.hint"), number: true, class: "second",
     value: (node) => node.expires_in, show: (node) => h("span", { class: "figure" }, duration(node.expires_in)) },
   allowed().length > 0 && { id: "actions", label: t("record.actions"), class: "row-actions", show: (node) => buttons(node, changed) },
 ].filter(Boolean);

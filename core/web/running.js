@@ -18,7 +18,7 @@ const columns = () => [
   { id: "since", label: t("record.since"), class: "when second", value: (row) => row.since, show: (row) => h("time", { datetime: isoTime(row.since), title: relative(row.since) }, absoluteTime(row.since)) },
   { id: "owner", label: t("running.owner"), value: (row) => shown(row.owner), class: "owner",
     show: (row) => [name(row.owner, 40), !row.owner_alive && badge("bad", "alert", t("running.gone"), t("running.gone.hint"))] },
-  { id: "shard", label: t("record.shard"), number: true, value: (row) => row.shard, show: (row) => String(row.shard) },
+  { id: "shard", label: t("record.shard"), number: true, class: "second", value: (row) => row.shard, show: (row) => String(row.shard) },
   { id: "payloads", label: t("record.payloads"), number: true, value: (row) => row.payload_total, show: (row) => figure(row.payload_total) },
 ];
 

@@ -171,7 +171,8 @@ def test_a_node_is_quieted_and_stopped_and_its_nginx_worker_serves_on(nginx: Ngi
     wait_until(lambda: len(nginx.lines()) == 42, "all runs")
     assert [line[0] for line in nginx.lines() if line[1] == "s"] == ["begin", "end"]
     assert {line[2] for line in nginx.lines() if line[1] == "1"} == {str(other)}
-    assert nginx.log().count("asked by the dashboard") == 2 and nginx.log().count(" stop stopped") == 1
+    wait_until(lambda: nginx.log().count(" stop stopped") == 1, "the line of its end")
+    assert nginx.log().count("asked by the dashboard") == 2
     pids: set[int] = set()
     wait_until(lambda: pids.add(nginx.figures()["pid"]) or pids == {busy, other}, "answers of both nginx workers")
     assert get(nginx, "/seriatim/livez").status == 200
