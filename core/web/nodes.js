@@ -46,7 +46,7 @@ const columns = (changed) => [
   { id: "busy", label: t("queue.busy"), hint: t("queue.busy.hint"), number: true, value: (node) => node.busy, show: (node) => figure(node.busy) },
   { id: "expires", label: t("node.expires"), hint: t("node.expires.hint"), number: true, class: "second",
     value: (node) => node.expires_in, show: (node) => h("span", { class: "figure" }, duration(node.expires_in)) },
-  allowed().length > 0 && { id: "actions", label: t("record.actions"), class: "row-actions", show: (node) => buttons(node, changed) },
+  allowed().length > 0 && { id: "actions", label: t("record.actions"), class: "row-actions stacked", show: (node) => buttons(node, changed) },
 ].filter(Boolean);
 
 export default function nodes({ draw, again }) {
