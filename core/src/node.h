@@ -106,7 +106,7 @@ struct srt_shard {
     int64_t slice_at;                        /* when they go on */
     size_t apart;                            /* ids in its group's singles and died */
     size_t running;                          /* ids in threads' hands */
-    size_t finished, finished_before;        /* in this window of 50 ms, in the one before */
+    size_t finished, finished_before;        /* in this window (SHARD_WINDOW_MS), in the one before */
     int64_t window_start;
 
     int listed;         /* among its group's shards that have ready ids */

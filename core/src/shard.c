@@ -7,7 +7,7 @@
 #define SHARD_MAX_CLAIM 1000   /* ids a script call */
 #define SHARD_FLUSH_MS 5       /* while more is ready, a finished id waits this long for others to settle with */
 #define SHARD_HOLD_MS 35       /* and as long for the others of its claim, to be settled in one word */
-#define SHARD_WINDOW_MS 30
+#define SHARD_WINDOW_MS 20     /* a claim takes what was finished in so long: it is to end within HOLD also where jobs are slow at times */
 #define SHARD_SLICE_PAUSE_MS 2 /* between slices of an id that has more than so many payloads: others want Redis, too */
 #define SHARD_MANY_PAYLOADS 2000
 #define SHARD_RETRY_MS 100     /* after a request could not be made */
@@ -127,7 +127,8 @@ static void shard_part_all(srt_shard *s, int64_t now)
 /* With nothing else to do, and with claims that take long, nobody waits for the whole. */
 static int64_t part_until(const srt_shard *s)
 {
-    return s->parts ? s->parts->ended_since + (s->ready.count ? SHARD_HOLD_MS : SHARD_FLUSH_MS) : SRT_NEVER;
+    int busy = s->ready.count || s->claiming || s->more;
+    return s->parts ? s->parts->ended_since + (busy ? SHARD_HOLD_MS : SHARD_FLUSH_MS) : SRT_NEVER;
 }
 
 static void shard_ended_in_whole(srt_shard *s, srt_job *job, int64_t now)
