@@ -236,9 +236,7 @@ module Seriatim
       until @closed
         @runner.pulse
         obey(@runner.asked)
-        while (event = @runner.event)
-          log_event(*event)
-        end
+        log_events
         sleep interval
       end
     rescue Closed
@@ -260,6 +258,12 @@ module Seriatim
                warning: Logger::WARN }.freeze
     NAMES = { recovered: "recover" }.freeze
     private_constant :LEVELS, :NAMES
+
+    def log_events
+      while (event = @runner.event)
+        log_event(*event)
+      end
+    end
 
     def log_event(kind, number, text)
       return Log.write(number.positive? ? Logger::INFO : Logger::WARN, "link", text) if kind == :link
@@ -300,8 +304,10 @@ module Seriatim
       Server.running.delete(self)
       @keeper.wakeup if @keeper.alive?
       @keeper.join(1)
-      @runner.close
     rescue ThreadError
+      nil # it ended just now
+    ensure
+      log_events
       @runner.close
     end
 
