@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require "digest"
+require "digest/sha1" # by name: finding it when it is used is no work for several threads
 require "fileutils"
 require "socket"
 require "tmpdir"
