@@ -31,10 +31,18 @@ static int check_node_settings(const seriatim_node_settings *s, seriatim_error *
     return SERIATIM_OK;
 }
 
+#define NODE_TEXTS 8
+
+/* What is named at the beginning and freed at the end. */
+static srt_bytes *node_text(srt_node *n, size_t i)
+{
+    srt_bytes *const all[NODE_TEXTS] = {&n->id,        &n->description, &n->name,     &n->wake_channel, &n->nodes_channel,
+                                        &n->alive_key, &n->info_key,    &n->order_key};
+    return all[i];
+}
+
 static int node_names(srt_node *n, const seriatim_node_settings *s)
 {
-    srt_bytes *all[] = {&n->id, &n->wake_channel, &n->nodes_channel, &n->alive_key, &n->info_key, &n->order_key, &n->name,
-                        &n->description};
     const char *ns = n->registry.ns.data;
     size_t i;
     srt_bytes_adds(&n->id, s->id);
@@ -47,19 +55,17 @@ static int node_names(srt_node *n, const seriatim_node_settings *s)
     srt_key_order(&n->order_key, ns, s->id, strlen(s->id));
     srt_bytes_adds(&n->name, s->options.name ? s->options.name : "seriatim");
     srt_bytes_addc(&n->name, '\0');
-    for (i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i]->failed)
+    for (i = 0; i < NODE_TEXTS; i++)
+        if (node_text(n, i)->failed)
             return SERIATIM_NOMEM;
     return SERIATIM_OK;
 }
 
 static void node_init_bytes(srt_node *n)
 {
-    srt_bytes *all[] = {&n->id, &n->wake_channel, &n->nodes_channel, &n->alive_key, &n->info_key, &n->order_key, &n->name,
-                        &n->description};
     size_t i;
-    for (i = 0; i < sizeof all / sizeof *all; i++)
-        srt_bytes_init(all[i], n->mem);
+    for (i = 0; i < NODE_TEXTS; i++)
+        srt_bytes_init(node_text(n, i), n->mem);
 }
 
 int srt_node_new(const seriatim_node_settings *s, srt_node **out, seriatim_error *error)
@@ -134,8 +140,6 @@ static void free_requests(srt_node *n)
 
 void srt_node_free(srt_node *n)
 {
-    srt_bytes *all[] = {&n->id, &n->wake_channel, &n->nodes_channel, &n->alive_key, &n->info_key, &n->order_key, &n->name,
-                        &n->description};
     size_t i;
     if (!n)
         return;
@@ -163,8 +167,8 @@ void srt_node_free(srt_node *n)
     srt_free(n->mem, n->fixed, n->fixed_cap * sizeof *n->fixed);
     srt_free(n->mem, n->fixed_group, n->fixed_group_cap * sizeof *n->fixed_group);
     srt_registry_free(&n->registry);
-    for (i = 0; i < sizeof all / sizeof *all; i++)
-        srt_bytes_free(all[i]);
+    for (i = 0; i < NODE_TEXTS; i++)
+        srt_bytes_free(node_text(n, i));
     srt_free(n->mem, n, sizeof *n);
 }
 
