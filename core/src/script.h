@@ -32,8 +32,9 @@ typedef struct srt_request {
     /* The caller's, to know what was asked. */
     int kind;
     size_t place;
+    size_t part; /* of the place */
     void *subject;
-    int64_t number;
+    int64_t number; /* a client keeps its own here */
 } srt_request;
 
 typedef struct srt_session {

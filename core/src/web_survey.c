@@ -20,7 +20,7 @@
 #define SURVEY_TOGETHER 5       /* shards of a call: the worst of them together take no more than a few ms */
 #define SURVEY_FIGURES 13       /* of a shard, of summary.lua */
 
-enum { SURVEY_NODES, SURVEY_LAYOUT, SURVEY_STATES, SURVEY_SHARDS, SURVEY_LOCATE, SURVEY_KINDS };
+enum { SURVEY_NODES, SURVEY_LAYOUT, SURVEY_STATES, SURVEY_SHARDS, SURVEY_LOCATE };
 
 typedef struct survey_state {
     srt_web *w;
@@ -154,8 +154,9 @@ static int survey_ask_shards(seriatim_client *c, survey_state *s, size_t place, 
     }
     if (what == SURVEY_LOCATE)
         srt_request_arg(r, s->w->locate.data, s->w->locate.len);
-    r->kind = what + (int)first * SURVEY_KINDS;
+    r->kind = what;
     r->place = place;
+    r->part = first;
     r->subject = row->shards;
     return srt_client_send(c, r);
 }
@@ -163,9 +164,8 @@ static int survey_ask_shards(seriatim_client *c, survey_state *s, size_t place, 
 /* What survey_ask_shards asked for, but not of a layout that is no more. */
 static int survey_asked(const survey_state *s, const srt_request *r, unsigned *first, unsigned *count)
 {
-    int what = r->kind % SURVEY_KINDS;
-    *first = (unsigned)(r->kind / SURVEY_KINDS);
-    *count = (unsigned)(what == SURVEY_STATES ? r->args - 1 : r->keys);
+    *first = (unsigned)r->part;
+    *count = (unsigned)(r->kind == SURVEY_STATES ? r->args - 1 : r->keys);
     return r->subject == s->w->rows[r->place].shards;
 }
 
@@ -375,7 +375,7 @@ static int survey_on_locate(seriatim_client *c, survey_state *s, const srt_reque
 static int survey_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
     survey_state *s = c->state;
-    switch (r->kind % SURVEY_KINDS) {
+    switch (r->kind) {
     case SURVEY_NODES:
         return survey_on_nodes(c, s, reply);
     case SURVEY_LAYOUT:
@@ -396,7 +396,7 @@ static int survey_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
 static int survey_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
 {
     survey_state *s = c->state;
-    int what = r->kind % SURVEY_KINDS, status = SERIATIM_OK;
+    int what = r->kind, status = SERIATIM_OK;
     unsigned first, count, i;
     if (error->status == SERIATIM_AUTH || error->status == SERIATIM_NOMEM) {
         c->error = *error;
