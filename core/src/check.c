@@ -35,6 +35,7 @@ typedef enum check_step {
 
 static const char *const check_words[CHECK_STEPS] = {"",       "",         "jobs",    "",      "ready", "next",   "running", "dead",
                                                      "due",    "parked",   "unproven", "suspect", "retry", "died", "overrun"};
+static const char *const check_nodes[] = {"{/nodes}:alive", "{/nodes}:info", NULL};
 /* Kinds of which each key names an id or a client. */
 static const char *const check_owned[] = {"spill", "nextspill", "deadspill", "spillmap", "nextspillmap", "deadspillmap", "push", NULL};
 
@@ -526,8 +527,7 @@ static int check_any_key(seriatim_client *c, check_state *k, const srt_token *ke
     if (*at != '{' || !brace)
         return memchr(at, '{', (size_t)(end - at)) ? SERIATIM_OK : check_stray(c, k, key, 0, "the key is of no queue");
     if (at[1] == '/') {
-        int known = (end - at == 14 && memcmp(at, "{/nodes}:alive", 14) == 0) || (end - at == 13 && memcmp(at, "{/nodes}:info", 13) == 0) ||
-                    (end - at > 15 && memcmp(at, "{/nodes}:order:", 15) == 0);
+        int known = check_listed(check_nodes, at, (size_t)(end - at)) || (end - at > 15 && memcmp(at, "{/nodes}:order:", 15) == 0);
         return known ? SERIATIM_OK : check_stray(c, k, key, 0, "the key is of no queue");
     }
     slash = check_last(at, brace, '/');
