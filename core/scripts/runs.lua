@@ -2,7 +2,10 @@
 -- It needs call, RUNNING, CLAIMS and held.
 -- include: claims
 
-local function running_count() return call('HLEN', RUNNING) - call('HEXISTS', RUNNING, '') + held end
+local function running_count()
+  local count = call('HLEN', RUNNING)
+  return (count > 0 and count - call('HEXISTS', RUNNING, '') or 0) + held
+end
 
 -- The run of each id that a claim holds.
 local held_runs = nil

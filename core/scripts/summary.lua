@@ -73,9 +73,7 @@ local function figures(state)
   held, held_runs, soon, delayed, change = count, nil, 9e15, 0, 9e15
   RUNNING, CLAIMS = prefix .. 'running', prefix .. 'claims'
   local jobs, behind = call('HLEN', prefix .. 'jobs'), 0
-  busy = call('HLEN', RUNNING)
-  if busy > 0 then busy = busy - call('HEXISTS', RUNNING, '') end
-  busy = busy + held
+  busy = running_count()
   if busy > 0 then behind = call('HLEN', prefix .. 'next') end
   -- A call costs more than what it does here: most shards have none of these.
   local parked, dead, rare = 0, 0, call('EXISTS', prefix .. 'parked', prefix .. 'retry', prefix .. 'dead', prefix .. 'due') > 0
