@@ -135,4 +135,18 @@ function node.log_events(made)
   end
 end
 
+---What the dashboard asks of a node. As the command does at TSTP; a stop is for whoever drives the node, who finds it in told_to_stop.
+---@param driver { told_to_stop: boolean?, quiet: fun(self) }
+---@param order "quiet"|"stop"|nil
+function node.obey(driver, order)
+  if not order or driver.told_to_stop then
+    return
+  end
+  log.info(order, "asked by the dashboard")
+  if order == "quiet" then
+    driver:quiet()
+  end
+  driver.told_to_stop = order == "stop"
+end
+
 return node

@@ -134,23 +134,11 @@ function Server:tick()
     self.runner:pulse()
     self.next_pulse = native.now_ms() + self:interval() * 500
   end
-  self:obey(self.runner:asked())
+  node.obey(self, self.runner:asked())
   node.log_events(self.runner)
   for place, thread in ipairs(self.threads) do
     self:look_after(place, thread)
   end
-end
-
----As the command does at TSTP; a stop is for whoever keeps the server.
-function Server:obey(order)
-  if not order or self.told_to_stop then
-    return
-  end
-  log.info(order, "asked by the dashboard")
-  if order == "quiet" then
-    self:quiet()
-  end
-  self.told_to_stop = order == "stop"
 end
 
 ---A thread's state outlives every error of a job, so what ended it is the application's loading, or a hook.

@@ -88,17 +88,10 @@ function loops.stalled()
   return loop and loop.strikes >= STALLED and "the worker loop is gone" or nil
 end
 
----What the dashboard asks of this nginx worker's node; without it the nginx worker goes on serving requests.
-function Loop:obey(order)
-  if not order or self.told_to_stop then
-    return
-  end
-  log.info(order, "asked by the dashboard")
-  if order == "quiet" then
-    self.made.node:quiet()
-    self.poke()
-  end
-  self.told_to_stop = order == "stop"
+---The node claims nothing more; this nginx worker goes on serving requests.
+function Loop:quiet()
+  self.made.node:quiet()
+  self.poke()
 end
 
 ---After a crash the node ends as a killed process does: what ran is another node's when its lease is over.
@@ -259,7 +252,7 @@ function Turn:look(seconds)
     channel:watch()
   end
   self:replace_aborted()
-  loop:obey(node:asked())
+  parts.obey(loop, node:asked())
   parts.log_events(loop.made.node)
 end
 
