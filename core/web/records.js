@@ -67,7 +67,11 @@ export function actOnRows(rows, action, changed) {
 /** group -> its rows, both in their order. */
 export function grouped(rows, group) {
   const all = new Map();
-  for (const row of rows) all.set(group(row), [...(all.get(group(row)) || []), row]);
+  for (const row of rows) {
+    const name = group(row);
+    if (!all.has(name)) all.set(name, []);
+    all.get(name).push(row);
+  }
   return all;
 }
 
