@@ -145,6 +145,17 @@ static void push_text(const char *name, const char *id, const char *payload, dou
     push(name, id, strlen(id), payload, strlen(payload), delay);
 }
 
+/* So many ids, 0 and so on, with a payload each, onto the queue Q. */
+static void push_ids(int count)
+{
+    char id[12];
+    int i;
+    for (i = 0; i < count; i++) {
+        snprintf(id, sizeof id, "%d", i);
+        push_text("Q", id, "x", 0);
+    }
+}
+
 /* ---- All queues ---------------------------------------------------------------------------- */
 
 static void test_dashboard_and_stats(void **state)
@@ -637,11 +648,7 @@ static void test_what_is_kept_is_true(void **state)
     int i;
     (void)state;
     open_browser();
-    for (i = 0; i < 12; i++) {
-        char id[8];
-        snprintf(id, sizeof id, "%d", i);
-        push_text("Q", id, "x", 0);
-    }
+    push_ids(12);
     w = start_worker("Q", 5);
     for (i = 0; i < 6; i++)
         fail_one(&w, "a failure", 1000);
@@ -715,14 +722,9 @@ static void test_a_large_look_ages(void **state)
 
 static void test_a_broken_shard_hides_no_other(void **state)
 {
-    int i;
     (void)state;
     open_browser();
-    for (i = 0; i < 12; i++) {
-        char id[8];
-        snprintf(id, sizeof id, "%d", i);
-        push_text("Q", id, "x", 0);
-    }
+    push_ids(12);
     get("/api/v1/stats");
     shows("\"length\":12,");
     REDIS("DEL seriatim:{Q/1}:jobs");
@@ -839,14 +841,9 @@ static void test_errors_by_group(void **state)
 {
     char path[200], *at;
     worker w;
-    int i;
     (void)state;
     open_browser();
-    for (i = 0; i < 5; i++) {
-        char id[8];
-        snprintf(id, sizeof id, "%d", i);
-        push_text("Q", id, "x", 0);
-    }
+    push_ids(5);
     w = start_worker("Q", 0);
     fail_one(&w, "Order 17 is gone\nat line 3", 0);
     fail_one(&w, "Order 4711 is gone\nat line 5", 0);
