@@ -1,4 +1,4 @@
--- include: prelude change flags runs
+-- include: prelude claims
 -- CLAIM: takes due ids, each with all its waiting payloads, into process, oldest due first. Their records stay where
 -- they are. A claim stops at 1,000 payloads or 1 MiB. An unproven or suspect id is claimed alone.
 -- KEYS: the shard's
@@ -13,134 +13,46 @@
 local limit, doubt, ttr = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
 if lease ~= tonumber(ARGV[2]) then return error_reply('STALE ' .. owner) end
 
+-- Functions are made only where they are needed: to make them takes longer than a small claim.
 local BYTES, PAYLOADS, SLICE = 1048576, 1000, 64
-local given, given_records, packed, mode, spills, whole = {}, {}, nil, 'n', false, false
-local function give(id, record)
-  given[#given + 1], given_records[#given_records + 1] = id, record
-end
+local again, paused = claimed ~= tonumber(ARGV[3]), flags % 2 == 1 -- see flags.lua, also for doubted
+local given, given_records, packed, mode, spills, whole, more = {}, {}, nil, 'n', false, false, again
+local payloads, bytes, retried, from_due, from_ready = 0, 0, {}, 0, 0
 
-local function earliest(key)
-  local head = call('ZRANGE', key, 0, 0, 'WITHSCORES')
-  return tonumber(head[2]) or FOREVER
-end
-
-local function answer(more)
-  local unproven, suspect = FOREVER, FOREVER
-  if is(DOUBTED) then
-    unproven, suspect = earliest(UNPROVEN), earliest(SUSPECT)
-    flag_as(DOUBTED, unproven ~= FOREVER or suspect ~= FOREVER)
-  end
-  local soon, paused = FOREVER, is(PAUSED)
-  if not paused then
-    soon = (more or call('LLEN', READY) > 0) and 0 or earliest(DUE)
-    if ttr > 0 then soon = min(soon, earliest(OVERRUN)) end
-  end
-  -- The owner knows of ids in doubt that are due, but may have to wait for a thread before it claims them.
-  wake = not paused and min(soon, unproven > now and unproven or FOREVER, suspect > now and suspect or FOREVER) or 0
-  if wake <= now then wake = 0 end
-  save()
-  local out = {format('%.0f', now), format('%.0f', claimed), format('%.0f', soon), format('%.0f', unproven),
-    format('%.0f', suspect), paused and 1 or 0, mode, whole and 1 or 0, format('%.0f', pushed)}
-  if given[1] then out[10], out[11] = packed or cmsgpack.pack(given), cmsgpack.pack(given_records) end
-  return out
-end
-
--- All runs of a claim have one mode.
-local function claim_again()
+if again then
   local fence = format('%.0f', claimed)
   local noted = call('HGET', CLAIMS, fence)
-  local found, runs = noted and ids_of(noted) or {}, noted and {} or call('HGETALL', RUNNING)
+  local ids, runs = noted and ids_of(noted) or {}, noted and {} or call('HGETALL', RUNNING)
   for i = 1, #runs, 2 do
     if sub(runs[i + 1], 3) == fence then
       mode = sub(runs[i + 1], 2, 2)
-      found[#found + 1] = runs[i]
+      ids[#ids + 1] = runs[i]
     end
   end
   whole = noted and true or false
-  for i = 1, #found do
-    local record = call('HGET', JOBS, found[i])
-    if record then give(found[i], record) end
-  end
-  open_for_writing()
-  return answer(true)
-end
-
--- Runs whose time is over come back, due now.
-local function void_overrun()
-  -- include: record
-  local ids = call('ZRANGEBYSCORE', OVERRUN, '-inf', format('%.0f', now), 'LIMIT', 0, 100)
   for i = 1, #ids do
-    local id = ids[i]
-    local run = call('HGET', RUNNING, id)
-    call('ZREM', OVERRUN, id)
-    if run then
-      local r = record_of_run(id)
-      if r then
-        r.due, r.place = now, 1
+    local record = call('HGET', JOBS, ids[i])
+    if record then given[#given + 1], given_records[#given_records + 1] = ids[i], record end
+  end
+elseif ttr > 0 then
+  -- Runs whose time is over come back, due now.
+  local ids = call('ZRANGEBYSCORE', OVERRUN, '-inf', format('%.0f', now), 'LIMIT', 0, 100)
+  if ids[1] then
+    -- include: record
+    for i = 1, #ids do
+      local id = ids[i]
+      local run = call('HGET', RUNNING, id)
+      call('ZREM', OVERRUN, id)
+      if run then
+        local r = record_of_run(id)
+        if r then
+          r.due, r.place = now, 1
+        end
+        come_back(id, run, r, ARGV[7])
       end
-      come_back(id, run, r, ARGV[7])
     end
   end
 end
-
-if claimed ~= tonumber(ARGV[3]) then return claim_again() end
-if ttr > 0 then void_overrun() end
-if is(PAUSED) or limit == 0 then
-  open_for_writing()
-  return answer(false)
-end
-
--- Notes the runs of the ids, as a whole where they are alike, and when their time is over.
-local function run_all()
-  claimed = advance()
-  local fence = format('%.0f', claimed)
-  whole = mode == 'n' and ttr == 0 and not spills
-  if whole then
-    packed = cmsgpack.pack(given)
-    call('HSET', CLAIMS, fence, packed)
-    held = held + #given
-    return
-  end
-  local plain, spilled = '0' .. mode .. fence, '1' .. mode .. fence
-  local runs = {}
-  for i = 1, #given do
-    runs[2 * i - 1], runs[2 * i] = given[i], spills and byte(given_records[i]) >= 12 and spilled or plain
-  end
-  call('HSET', RUNNING, unpack(runs))
-  if ttr > 0 then
-    local ends, at = {}, format('%.0f', now + ttr)
-    for i = 1, #given do ends[2 * i - 1], ends[2 * i] = at, given[i] end
-    call('ZADD', OVERRUN, unpack(ends))
-  end
-end
-
-if doubt ~= '0' then
-  local key = UNPROVEN
-  mode = 'u'
-  if doubt == '2' then key, mode = SUSPECT, 's' end
-  local id = call('ZRANGEBYSCORE', key, '-inf', format('%.0f', now), 'LIMIT', 0, 1)[1]
-  open_for_writing()
-  if not id then return answer(false) end
-  local record = call('HGET', JOBS, id)
-  call('ZREM', key, id)
-  if not record then return answer(true) end
-  call('ZREM', RETRY, id)
-  give(id, record)
-  spills = true
-  run_all()
-  return answer(true)
-end
-
--- Entries of ready may be stale. They are not while the books balance: each id of jobs in one index, or running.
-local function balanced()
-  return call('HLEN', JOBS) == call('LLEN', READY) + running_count() + call('ZCARD', DUE) + call('ZCARD', PARKED)
-    + call('ZCARD', UNPROVEN) + call('ZCARD', SUSPECT)
-end
-
-local due = call('ZRANGEBYSCORE', DUE, '-inf', format('%.0f', now), 'LIMIT', 0, limit)
-local ready = call('LRANGE', READY, 0, limit - 1)
-local wary = #ready < 8 and held == 0 or not balanced()
-local payloads, bytes, retried = 0, 0, {}
 
 -- Takes an id with its record; kind is the record's.
 local function take(id, record, kind)
@@ -151,87 +63,158 @@ local function take(id, record, kind)
     if kind < 12 then has = entries else spills = true end
   end
   payloads, bytes = payloads + has, bytes + #record
-  give(id, record)
+  given[#given + 1], given_records[#given_records + 1] = id, record
 end
 
-local function is_full() return #given == limit or bytes >= BYTES or payloads >= PAYLOADS end
--- Small records are read in few calls.
-local function slice_length() return bytes < #given * 1024 and 1000 or SLICE end
+local taking, doubted = not again and not paused and limit > 0, flags % 4 >= 2
+local due_count, ready_count = call('ZCARD', DUE), call('LLEN', READY)
+if taking and doubt ~= '0' then
+  local key = UNPROVEN
+  mode = 'u'
+  if doubt == '2' then key, mode = SUSPECT, 's' end
+  local id = call('ZRANGEBYSCORE', key, '-inf', format('%.0f', now), 'LIMIT', 0, 1)[1]
+  local record = id and call('HGET', JOBS, id)
+  if id then
+    call('ZREM', key, id)
+    more = true
+  end
+  if record then
+    call('ZREM', RETRY, id)
+    given[1], given_records[1], spills = id, record, true
+  end
+elseif taking then
+  local due = due_count > 0 and call('ZRANGEBYSCORE', DUE, '-inf', format('%.0f', now), 'LIMIT', 0, limit) or {}
+  local ready = ready_count > 0 and call('LRANGE', READY, 0, limit - 1) or {}
+  local full = false
 
--- The common case: nothing else is due, and no entry of ready runs. Returns how many entries were looked at.
-local function take_ready()
-  local from, n = 0, 0
-  while from < #ready and not is_full() do
-    local records = call('HMGET', JOBS, unpack(ready, from + 1, min(from + slice_length(), #ready)))
-    for k = 1, #records do
-      local record = records[k]
-      local kind = record and byte(record)
-      if kind == 0 then
-        n, payloads, bytes = n + 1, payloads + 1, bytes + #record
-        given[n], given_records[n] = ready[from + k], record
-      elseif kind and kind % 4 == 0 then
-        n = n + 1
-        take(ready[from + k], record, kind)
+  -- Entries of ready may be stale. They are not while the books balance: each id of jobs in one index, or running.
+  local wary = ready[1] and call('HLEN', JOBS) ~= ready_count + due_count + call('HLEN', RUNNING) - call('HEXISTS', RUNNING, '') + held
+    + call('ZCARD', PARKED) + (doubted and call('ZCARD', UNPROVEN) + call('ZCARD', SUSPECT) or 0)
+
+  if due[1] or wary then
+    -- include: runs
+    -- Small records are read in few calls.
+    local function slice_length() return bytes < #given * 1024 and 1000 or SLICE end
+
+    -- A list of candidate ids, read slice by slice: `id`, `record` and `due` are of the one at place `at`.
+    local function candidates(ids, where)
+      return {ids = ids, count = #ids, where = where, at = 0, from = 0, to = 0}
+    end
+
+    local taken, merging = {}, due[1] and ready[1]
+    local function load(c)
+      local ids, from = c.ids, c.at
+      c.from, c.to = from - 1, min(from + slice_length() - 1, c.count)
+      c.records = call('HMGET', JOBS, unpack(ids, from, c.to))
+      c.runs = wary and runs_of({unpack(ids, from, c.to)})
+    end
+
+    -- Goes to the next id that really lies here and does not run.
+    local function next_candidate(c)
+      local ids, count, where = c.ids, c.count, c.where
+      for at = c.at + 1, count do
+        c.at = at
+        if at > c.to then load(c) end
+        local record = c.records[at - c.from]
+        local kind = record and byte(record)
+        if kind and kind % 4 == where and not (wary and (c.runs[at - c.from] or taken[ids[at]])) then
+          c.id, c.record, c.kind = ids[at], record, kind
+          if merging then c.due = unpack_struct('<d', record, 2) end
+          return
+        end
       end
-      if payloads >= PAYLOADS or bytes >= BYTES then return from + k end
+      c.at, c.id = count + 1, nil
     end
-    from = from + #records
-  end
-  return from
-end
 
--- A list of candidate ids, read slice by slice: `id`, `record` and `due` are of the one at place `at`.
-local function candidates(ids, where)
-  return {ids = ids, count = #ids, where = where, at = 0, from = 0, to = 0}
-end
-
-local taken, merging = {}, due[1] and ready[1]
-local function load(c)
-  local ids, from = c.ids, c.at
-  c.from, c.to = from - 1, min(from + slice_length() - 1, c.count)
-  c.records = call('HMGET', JOBS, unpack(ids, from, c.to))
-  c.runs = wary and runs_of({unpack(ids, from, c.to)})
-end
-
--- Goes to the next id that really lies here and does not run.
-local function next_candidate(c)
-  local ids, count, where = c.ids, c.count, c.where
-  for at = c.at + 1, count do
-    c.at = at
-    if at > c.to then load(c) end
-    local record = c.records[at - c.from]
-    local kind = record and byte(record)
-    if kind and kind % 4 == where and not (wary and (c.runs[at - c.from] or taken[ids[at]])) then
-      c.id, c.record, c.kind = ids[at], record, kind
-      if merging then c.due = unpack_struct('<d', record, 2) end
-      return
+    -- Oldest due first.
+    local later, now_due = candidates(due, 1), candidates(ready, 0)
+    next_candidate(later)
+    next_candidate(now_due)
+    while not full do
+      local c = later
+      if not later.id or (now_due.id and now_due.due < later.due) then c = now_due end
+      if not c.id then break end
+      if wary then taken[c.id] = true end
+      take(c.id, c.record, c.kind)
+      next_candidate(c)
+      full = #given == limit or bytes >= BYTES or payloads >= PAYLOADS
     end
+    from_due, from_ready = later.at - 1, now_due.at - 1
+  else
+    -- The common case: nothing else is due, and no entry of ready runs.
+    while from_ready < #ready and not full do
+      local from, n = from_ready, #given
+      local records = call('HMGET', JOBS, unpack(ready, from + 1, min(from + (bytes < n * 1024 and 1000 or SLICE), #ready)))
+      from_ready = from + #records
+      for k = 1, #records do
+        local record = records[k]
+        local kind = record and byte(record)
+        if kind == 0 then
+          n, payloads, bytes = n + 1, payloads + 1, bytes + #record
+          given[n], given_records[n] = ready[from + k], record
+        elseif kind and kind % 4 == 0 then
+          n = n + 1
+          take(ready[from + k], record, kind)
+        end
+        if payloads >= PAYLOADS or bytes >= BYTES then
+          full, from_ready = true, from + k
+          break
+        end
+      end
+    end
+    full = full or #given == limit
   end
-  c.at, c.id = count + 1, nil
+  if from_ready > 0 then call('LTRIM', READY, from_ready, -1) end
+  if from_due > 0 then call('ZREM', DUE, unpack(due, 1, from_due)) end
+  if retried[1] then call('ZREM', RETRY, unpack(retried)) end
+  more = full or not given[1] and (from_ready > 0 or from_due > 0)
 end
 
--- Oldest due first. Returns how many entries of each were looked at.
-local function take_oldest()
-  local later, now_due = candidates(due, 1), candidates(ready, 0)
-  next_candidate(later)
-  next_candidate(now_due)
-  while not is_full() do
-    local c = later
-    if not later.id or (now_due.id and now_due.due < later.due) then c = now_due end
-    if not c.id then break end
-    if wary then taken[c.id] = true end
-    take(c.id, c.record, c.kind)
-    next_candidate(c)
+-- At maxmemory Redis refuses a script's first write if it may need memory, and none after an allowed one.
+if from_ready == 0 then call('ZREM', DUE, '') end
+
+-- Notes the runs of the ids, as a whole where they are alike, and when their time is over. All have one mode.
+if given[1] and not again then
+  tick = max(tick + 1, now)
+  claimed = tick
+  local fence = format('%.0f', claimed)
+  whole = mode == 'n' and ttr == 0 and not spills
+  if whole then
+    packed = cmsgpack.pack(given)
+    call('HSET', CLAIMS, fence, packed)
+    held = held + #given
+  else
+    local plain, spilled = '0' .. mode .. fence, '1' .. mode .. fence
+    local runs, ends, at = {}, {}, format('%.0f', now + ttr)
+    for i = 1, #given do
+      runs[2 * i - 1], runs[2 * i] = given[i], spills and byte(given_records[i]) >= 12 and spilled or plain
+      ends[2 * i - 1], ends[2 * i] = at, given[i]
+    end
+    call('HSET', RUNNING, unpack(runs))
+    if ttr > 0 then call('ZADD', OVERRUN, unpack(ends)) end
   end
-  return later.at - 1, now_due.at - 1
 end
 
-local from_due, from_ready
-if due[1] or wary then from_due, from_ready = take_oldest() else from_due, from_ready = 0, take_ready() end
-open_for_writing()
-if from_ready > 0 then call('LTRIM', READY, from_ready, -1) end
-if from_due > 0 then call('ZREM', DUE, unpack(due, 1, from_due)) end
-if not given[1] then return answer(from_ready > 0 or from_due > 0) end
-if retried[1] then call('ZREM', RETRY, unpack(retried)) end
-run_all()
-return answer(is_full())
+local unproven, suspect, soon = FOREVER, FOREVER, FOREVER
+if doubted then
+  unproven = tonumber(call('ZRANGE', UNPROVEN, 0, 0, 'WITHSCORES')[2]) or FOREVER
+  suspect = tonumber(call('ZRANGE', SUSPECT, 0, 0, 'WITHSCORES')[2]) or FOREVER
+  if unproven == FOREVER and suspect == FOREVER then flags = flags - 2 end
+end
+wake = 0
+if not paused then
+  if more or ready_count > from_ready then
+    soon = 0
+  elseif due_count > from_due then
+    soon = tonumber(call('ZRANGE', DUE, 0, 0, 'WITHSCORES')[2]) or FOREVER
+  end
+  if ttr > 0 then soon = min(soon, tonumber(call('ZRANGE', OVERRUN, 0, 0, 'WITHSCORES')[2]) or FOREVER) end
+  -- The owner knows of ids in doubt that are due, but may have to wait for a thread before it claims them.
+  wake = min(soon, unproven > now and unproven or FOREVER, suspect > now and suspect or FOREVER)
+  if wake <= now then wake = 0 end
+end
+-- include: save
+local answer = {format('%.0f', now), format('%.0f', claimed), format('%.0f', soon), format('%.0f', unproven),
+  format('%.0f', suspect), paused and 1 or 0, mode, whole and 1 or 0, format('%.0f', pushed)}
+if given[1] then answer[10], answer[11] = packed or cmsgpack.pack(given), cmsgpack.pack(given_records) end
+return answer

@@ -1,4 +1,4 @@
--- include: prelude change spread
+-- include: prelude claims
 -- SETTLE: ends runs, each by its own outcome. Refused are runs that are no longer the caller's.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 lease, 3 sequence of this call, 4 fold, 5 number of groups of done runs, then per group: run, which
@@ -38,18 +38,6 @@ for at = others, #ARGV, 7 do
 end
 call('HLEN', JOBS)
 
--- The answer to a caller that may not settle; nothing has been written before.
-local function refusal()
-  open_for_writing()
-  if lease ~= tonumber(ARGV[2]) then
-    refused = refused + total
-    save()
-    return {'STALE', owner}
-  end
-  if sequence <= settled then return {'AGAIN'} end
-  settled = sequence
-end
-
 -- Whole claims whose runs nobody has touched: what they took is done, and nothing waits behind it.
 local function settle_plain()
   local fences = {}
@@ -62,189 +50,194 @@ local function settle_plain()
   if fences[1] then call('HDEL', CLAIMS, unpack(fences)) end
 end
 
-if not groups[1] and others > #ARGV then
-  local answer = refusal()
-  if answer then return answer end
+local answer, late, promoted, exhausted = {0, 0}, 0, 0, {}
+if lease ~= tonumber(ARGV[2]) then
+  call('ZREM', DUE, '')
+  refused = refused + total
+  answer = {'STALE', owner}
+elseif sequence <= settled then
+  return {'AGAIN'}
+elseif not groups[1] and others > #ARGV then
+  call('ZREM', DUE, '')
+  settled = sequence
   settle_plain()
-  save()
-  return {0, 0}
-end
+else
+  -- Here are the functions: to make them takes longer than to settle a claim.
+  -- include: spread record
+  local all = {}
+  for at = others + 1, #ARGV, 7 do all[#all + 1] = ARGV[at] end
+  probe()
+  probe_spill(first, all)
+  probe_spill(second, all)
+  probe_spill(morgue, all)
+  local has_next, has_overrun = call('HLEN', NEXT) > 0, call('ZCARD', OVERRUN) > 0
+  call('ZREM', DUE, '')
+  settled = sequence
+  settle_plain()
 
--- include: record
-local all = {}
-for at = others + 1, #ARGV, 7 do all[#all + 1] = ARGV[at] end
-probe()
-probe_spill(first, all)
-probe_spill(second, all)
-probe_spill(morgue, all)
-local has_next, has_overrun = call('HLEN', NEXT) > 0, call('ZCARD', OVERRUN) > 0
-local answer = refusal()
-if answer then return answer end
-settle_plain()
-
--- One id of a claim ends alone: the claim is no whole any more.
-local function take_apart(fence)
-  local packed = call('HGET', CLAIMS, fence)
-  if not packed then return end
-  if byte(packed) ~= SPREAD then spread_claim(fence, packed) end
-  call('HDEL', CLAIMS, fence)
-end
-for i = 1, #groups do
-  if not groups[i].whole then take_apart(groups[i].fence) end
-end
-for at = others, #ARGV, 7 do
-  if ARGV[at] ~= 'extend' then take_apart(sub(ARGV[at + 2], 3)) end
-end
-
-local late, promoted, exhausted = 0, 0, {}
-
-local function is_open(run, mine) return run and (run == mine or sub(run, 2) == sub(mine, 2)) end
-
--- The flags digit of a run if it is still the caller's (1 spilled, 2 suppressed, 4 to be parked), or nil.
-local function flags_of(run, mine)
-  if is_open(run, mine) then return digit_of(run) end
-  late = late + 1
-  return nil
-end
-
--- The id has nothing left of this run; what was pushed meanwhile goes on.
-local function finish(id, digit)
-  call('HDEL', JOBS, id)
-  if digit % 2 == 1 then call('UNLINK', first.spill .. id, first.map .. id) end
-  local newer = has_next and call('HGET', NEXT, id)
-  if newer then
-    promote(id, newer, digit >= 4)
-    promoted = 1
+  -- One id of a claim ends alone: the claim is no whole any more.
+  local function take_apart(fence)
+    local packed = call('HGET', CLAIMS, fence)
+    if not packed then return end
+    if byte(packed) ~= SPREAD then spread_claim(fence, packed) end
+    call('HDEL', CLAIMS, fence)
   end
-end
-
-local function settle_group(ids, mine)
-  local runs = call('HMGET', RUNNING, unpack(ids))
-  local newer = has_next and call('HMGET', NEXT, unpack(ids)) or {}
-  local alone, gone = {}, {}
-  for k = 1, #ids do
-    local digit = flags_of(runs[k], mine)
-    if digit then
-      gone[#gone + 1] = ids[k]
-      if digit == 0 and not newer[k] then alone[#alone + 1] = ids[k] else finish(ids[k], digit) end
-    end
+  for i = 1, #groups do
+    if not groups[i].whole then take_apart(groups[i].fence) end
   end
-  if alone[1] then call('HDEL', JOBS, unpack(alone)) end
-  if gone[1] then
-    call('HDEL', RUNNING, unpack(gone))
-    if has_overrun then call('ZREM', OVERRUN, unpack(gone)) end
+  for at = others, #ARGV, 7 do
+    if ARGV[at] ~= 'extend' then take_apart(sub(ARGV[at + 2], 3)) end
   end
-  processed = processed + #gone
-end
 
-for i = 1, #groups do
-  local group = groups[i]
-  local ids = {unpack(ARGV, group.first, group.last)}
-  if group.whole then
-    ids = group.packed and ids_of(group.packed) or {}
-    call('HDEL', CLAIMS, group.fence)
-    late = late + group.count - #ids
+  local function is_open(run, mine) return run and (run == mine or sub(run, 2) == sub(mine, 2)) end
+
+  -- The flags digit of a run if it is still the caller's (1 spilled, 2 suppressed, 4 to be parked), or nil.
+  local function flags_of(run, mine)
+    if is_open(run, mine) then return digit_of(run) end
+    late = late + 1
+    return nil
   end
-  if ids[1] then settle_group(ids, group.run) end
-end
 
-local function lowest(entries)
-  local at = 1
-  for i = 2, #entries do
-    local a, b = entries[i], entries[at]
-    if a.score < b.score or (a.score == b.score and a.stamp < b.stamp) then at = i end
-  end
-  return at
-end
-
--- Removes entries of a running record, by stamp. Returns them.
-local function pick(id, r, stamps)
-  local picked = {}
-  local entries = all_entries(first, id, r)
-  for i = #entries, 1, -1 do
-    if stamps[entries[i].stamp] then
-      local e = entries[i]
-      table.insert(picked, 1, e)
-      if r.entries then
-        table.remove(r.entries, i)
-      else
-        call('ZREM', first.spill .. id, pack('>d', e.stamp) .. e.payload)
-        call('HDEL', first.map .. id, 'i' .. redis.sha1hex(e.payload), 'c' .. pack('>d', e.stamp))
-        r.count = r.count - 1
-      end
-    end
-  end
-  return picked
-end
-
-local function empty(r) return r.entries and not r.entries[1] or r.count == 0 end
-
--- The entry with the lowest score, without reading a spilled record whole.
-local function oldest(id, r)
-  if r.entries then return r.entries[lowest(r.entries)].stamp end
-  return unpack_struct('>d', call('ZRANGE', first.spill .. id, 0, 0)[1])
-end
-
-local function take_oldest(id, r)
-  if r.entries then return pick(id, r, {[oldest(id, r)] = true}) end
-  local e = spilled_entries(first, id, 0, 1)[1]
-  local key = pack('>d', e.stamp)
-  call('ZREM', first.spill .. id, key .. e.payload)
-  call('HDEL', first.map .. id, 'i' .. redis.sha1hex(e.payload), 'c' .. key)
-  r.count = r.count - 1
-  return {e}
-end
-
--- What remains of a run goes back, or, if nothing remains, what was pushed meanwhile goes on.
-local function go_on(id, r, digit)
-  if empty(r) then finish(id, digit) return end
-  r.place = (r.place == 0 and is_due(r)) and 0 or 1
-  put_back(id, r, FOLD, digit >= 4)
-  promoted = 1
-end
-
-local function fail(id, r, digit, time, text, limit, action)
-  failed = failed + 1
-  r.retry, r.error = r.retry + 1, text
-  r.due, r.place = now + time, 1
-  if r.retry < limit then put_back(id, r, FOLD, digit >= 4) promoted = 1 return end
-  exhausted[#exhausted + 1] = id
-  if action == 'park' then put_back(id, r, FOLD, true) return end
-  if action == 'drop' then finish(id, digit) return end
-  bury(id, take_oldest(id, r), text, FOLD)
-  r.retry, r.due = 0, now
-  go_on(id, r, digit)
-end
-
-for at = others, #ARGV, 7 do
-  local kind, id, run, time, text, limit, action = unpack(ARGV, at, at + 6)
-  local open = call('HGET', RUNNING, id)
-  local digit = kind ~= 'extend' and flags_of(open, run)
-  if kind == 'extend' then
-    -- Of a run that is gone it is no loss: the run's own outcome counts, which may lie before it in this call.
-    if has_overrun and is_open(open, run) then call('ZADD', OVERRUN, 'XX', format('%.0f', now + tonumber(time)), id) end
-  elseif digit then
-    local r = record_of_run(id)
-    call('HDEL', RUNNING, id)
-    call('ZREM', OVERRUN, id)
-    if not r or digit % 4 >= 2 then
-      if kind == 'fail' then failed = failed + 1 end
-      finish(id, digit)
-    elseif kind == 'fail' then
-      fail(id, r, digit, tonumber(time), text, tonumber(limit), action)
-    elseif kind == 'reject' then
-      local stamps = {}
-      for i = 1, #action, 8 do stamps[unpack_struct('>d', action, i)] = true end
-      failed = failed + 1
-      local picked = pick(id, r, stamps)
-      if picked[1] then bury(id, picked, text, FOLD) end
-      go_on(id, r, digit)
-    else
-      put_back(id, r, FOLD, digit >= 4)
+  -- The id has nothing left of this run; what was pushed meanwhile goes on.
+  local function finish(id, digit)
+    call('HDEL', JOBS, id)
+    if digit % 2 == 1 then call('UNLINK', first.spill .. id, first.map .. id) end
+    local newer = has_next and call('HGET', NEXT, id)
+    if newer then
+      promote(id, newer, digit >= 4)
       promoted = 1
     end
   end
+
+  local function settle_group(ids, mine)
+    local runs = call('HMGET', RUNNING, unpack(ids))
+    local newer = has_next and call('HMGET', NEXT, unpack(ids)) or {}
+    local alone, gone = {}, {}
+    for k = 1, #ids do
+      local digit = flags_of(runs[k], mine)
+      if digit then
+        gone[#gone + 1] = ids[k]
+        if digit == 0 and not newer[k] then alone[#alone + 1] = ids[k] else finish(ids[k], digit) end
+      end
+    end
+    if alone[1] then call('HDEL', JOBS, unpack(alone)) end
+    if gone[1] then
+      call('HDEL', RUNNING, unpack(gone))
+      if has_overrun then call('ZREM', OVERRUN, unpack(gone)) end
+    end
+    processed = processed + #gone
+  end
+
+  for i = 1, #groups do
+    local group = groups[i]
+    local ids = {unpack(ARGV, group.first, group.last)}
+    if group.whole then
+      ids = group.packed and ids_of(group.packed) or {}
+      call('HDEL', CLAIMS, group.fence)
+      late = late + group.count - #ids
+    end
+    if ids[1] then settle_group(ids, group.run) end
+  end
+
+  local function lowest(entries)
+    local at = 1
+    for i = 2, #entries do
+      local a, b = entries[i], entries[at]
+      if a.score < b.score or (a.score == b.score and a.stamp < b.stamp) then at = i end
+    end
+    return at
+  end
+
+  -- Removes entries of a running record, by stamp. Returns them.
+  local function pick(id, r, stamps)
+    local picked = {}
+    local entries = all_entries(first, id, r)
+    for i = #entries, 1, -1 do
+      if stamps[entries[i].stamp] then
+        local e = entries[i]
+        table.insert(picked, 1, e)
+        if r.entries then
+          table.remove(r.entries, i)
+        else
+          call('ZREM', first.spill .. id, pack('>d', e.stamp) .. e.payload)
+          call('HDEL', first.map .. id, 'i' .. redis.sha1hex(e.payload), 'c' .. pack('>d', e.stamp))
+          r.count = r.count - 1
+        end
+      end
+    end
+    return picked
+  end
+
+  local function empty(r) return r.entries and not r.entries[1] or r.count == 0 end
+
+  -- The entry with the lowest score, without reading a spilled record whole.
+  local function oldest(id, r)
+    if r.entries then return r.entries[lowest(r.entries)].stamp end
+    return unpack_struct('>d', call('ZRANGE', first.spill .. id, 0, 0)[1])
+  end
+
+  local function take_oldest(id, r)
+    if r.entries then return pick(id, r, {[oldest(id, r)] = true}) end
+    local e = spilled_entries(first, id, 0, 1)[1]
+    local key = pack('>d', e.stamp)
+    call('ZREM', first.spill .. id, key .. e.payload)
+    call('HDEL', first.map .. id, 'i' .. redis.sha1hex(e.payload), 'c' .. key)
+    r.count = r.count - 1
+    return {e}
+  end
+
+  -- What remains of a run goes back, or, if nothing remains, what was pushed meanwhile goes on.
+  local function go_on(id, r, digit)
+    if empty(r) then finish(id, digit) return end
+    r.place = (r.place == 0 and is_due(r)) and 0 or 1
+    put_back(id, r, FOLD, digit >= 4)
+    promoted = 1
+  end
+
+  local function fail(id, r, digit, time, text, limit, action)
+    failed = failed + 1
+    r.retry, r.error = r.retry + 1, text
+    r.due, r.place = now + time, 1
+    if r.retry < limit then put_back(id, r, FOLD, digit >= 4) promoted = 1 return end
+    exhausted[#exhausted + 1] = id
+    if action == 'park' then put_back(id, r, FOLD, true) return end
+    if action == 'drop' then finish(id, digit) return end
+    bury(id, take_oldest(id, r), text, FOLD)
+    r.retry, r.due = 0, now
+    go_on(id, r, digit)
+  end
+
+  for at = others, #ARGV, 7 do
+    local kind, id, run, time, text, limit, action = unpack(ARGV, at, at + 6)
+    local open = call('HGET', RUNNING, id)
+    local digit = kind ~= 'extend' and flags_of(open, run)
+    if kind == 'extend' then
+      -- Of a run that is gone it is no loss: the run's own outcome counts, which may lie before it in this call.
+      if has_overrun and is_open(open, run) then call('ZADD', OVERRUN, 'XX', format('%.0f', now + tonumber(time)), id) end
+    elseif digit then
+      local r = record_of_run(id)
+      call('HDEL', RUNNING, id)
+      call('ZREM', OVERRUN, id)
+      if not r or digit % 4 >= 2 then
+        if kind == 'fail' then failed = failed + 1 end
+        finish(id, digit)
+      elseif kind == 'fail' then
+        fail(id, r, digit, tonumber(time), text, tonumber(limit), action)
+      elseif kind == 'reject' then
+        local stamps = {}
+        for i = 1, #action, 8 do stamps[unpack_struct('>d', action, i)] = true end
+        failed = failed + 1
+        local picked = pick(id, r, stamps)
+        if picked[1] then bury(id, picked, text, FOLD) end
+        go_on(id, r, digit)
+      else
+        put_back(id, r, FOLD, digit >= 4)
+        promoted = 1
+      end
+    end
+  end
+  refused = refused + late
+  answer = {late, promoted, unpack(exhausted)}
 end
-refused = refused + late
-save()
-return {late, promoted, unpack(exhausted)}
+-- include: save
+return answer
