@@ -4,7 +4,7 @@ require_relative "processes"
 
 # How soon a server without work is there when something comes, and what it costs while nothing does.
 class Idle
-  PUSHES = 1_000
+  PUSHES = 500
   SECONDS = 10
   SETTLE = 3 # seconds until leases and subscriptions are there
   SHARES = { "p50" => 0.5, "p99" => 0.99, "p99.9" => 0.999 }.freeze

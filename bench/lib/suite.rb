@@ -61,19 +61,25 @@ class Suite
 
   def measure(contestants)
     @results.race.run
-    contestants.each { |contestant| measure_rest(contestant) }
+    measure_latency(contestants.select { |contestant| contestant.can?(:note) && contestant.takes_part?(:latency) })
+    contestants.each { |contestant| measure_memory(contestant) if measures_memory?(contestant) }
     ruby = contestants.find { |contestant| contestant.can?(:idle) }
     QUEUES.each { |queues| keep(:idle, queues, "idle with #{queues} queues") { Idle.new(ruby, @redis).cost(queues) } } if ruby
     Program::NAMES.each { |name| keep(:programs, name, name) { Program.run(name) } if Settings.wanted?(name) }
   end
 
-  def measure_rest(contestant)
-    name = contestant.name
-    keep(:latency, name, "#{contestant.title}, latency") { Idle.new(contestant, @redis).latency } if measures_latency?(contestant)
-    keep(:memory, name, "#{contestant.title}, memory") { contestant.memory(waiting(contestant)) } if measures_memory?(contestant)
+  # They take turns, as in the race; of each share the median of the rounds counts.
+  def measure_latency(contestants)
+    rounds = Hash.new { |all, name| all[name] = [] }
+    contestants.cycle(Settings::ROUNDS) do |contestant|
+      @missing.attempt("#{contestant.title}, latency") { rounds[contestant.name] << Idle.new(contestant, @redis).latency }
+    end
+    rounds.each { |name, rows| keep(:latency, name, "#{name}, latency") { rows.transpose.map { |times| times.sort[times.size / 2] } } }
   end
 
-  def measures_latency?(contestant) = contestant.can?(:note) && contestant.takes_part?(:latency)
+  def measure_memory(contestant)
+    keep(:memory, contestant.name, "#{contestant.title}, memory") { contestant.memory(waiting(contestant)) }
+  end
 
   # All of ours write the same: one is enough.
   def measures_memory?(contestant) = contestant.ours? ? contestant == @results.contestants.first : contestant.takes_part?(:bulk)
