@@ -1,6 +1,6 @@
 // The frame around all pages: where one is, search, the pulse that keeps the page fresh, what went wrong.
 import { ASSETS, address } from "./api.js";
-import { askToken, dialogOpen, dialogsView, showKeys, startDialogs } from "./dialogs.js";
+import { askToken, dialogOpen, dialogsView, showKeys, startDialogs, tell } from "./dialogs.js";
 import { h, render } from "./dom.js";
 import { duration, shown } from "./format.js";
 import idPage from "./id.js";
@@ -13,7 +13,7 @@ import { go, here, startRouter } from "./router.js";
 import running from "./running.js";
 import search from "./search.js";
 import { loadDashboard, session, toggleTheme, toggleTimes } from "./session.js";
-import { t } from "./text.js";
+import { LANGUAGES, choose, language, t } from "./text.js";
 
 const ABOUT_EVERY = 15_000; // ms between looks at the role and the queues from pages that do not ask anyway
 const app = { page: null, path: "", failure: null, freshAt: 0, aboutAt: 0, asking: null, timer: null };
@@ -125,13 +125,26 @@ function header() {
       h("kbd", { "aria-hidden": "true" }, "/")),
     pulse(), h("div", { class: "switches" },
       tool("clock", t(session.absolute ? "times.relative" : "times.absolute"), changeTimes, session.absolute),
-      tool("theme", t("theme.switch"), () => { toggleTheme(); draw(); }),
+      tool("theme", t("theme.switch"), () => { toggleTheme(); draw(); }), languageMenu(),
       tool("help", t("keys.title"), showKeys))));
 }
 
 const tool = (symbol, label, action, pressed) =>
   h("button", { type: "button", key: symbol, class: "tool", title: label, "aria-label": label,
     "aria-pressed": pressed === undefined ? null : String(pressed), on: { click: action } }, icon(symbol));
+
+/** A menu of the browser's own behind a symbol; each language says its name itself. */
+const languageMenu = () => h("label", { class: "tool", key: "language", title: t("language") }, icon("language"),
+  h("select", { "aria-label": t("language"), on: { change: changeLanguage } },
+    Object.entries(LANGUAGES).map(([code, name]) => h("option", { key: code, value: code, lang: code, selected: code === language }, name))));
+
+/** The page is made anew: its tables know their headings. */
+function changeLanguage({ target }) {
+  choose(target.value).then(() => open(false), (error) => {
+    target.value = language;
+    tell(t("action.failed", { error: error.message }), "bad");
+  });
+}
 
 function togglePause() {
   session.paused = !session.paused;
@@ -175,7 +188,7 @@ function footer() {
 const frame = () => [
   h("a", { class: "skip", key: "skip", href: "#content" }, t("skip")),
   header(), banner(),
-  h("main", { id: "content", key: "main", tabindex: "-1", class: app.failure && app.freshAt ? "stale" : null }, h("div", { key: app.path }, content())),
+  h("main", { id: "content", key: "main", tabindex: "-1", class: app.failure && app.freshAt ? "stale" : null }, h("div", { key: `${language} ${app.path}` }, content())),
   footer(), dialogsView(),
 ];
 

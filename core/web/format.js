@@ -1,40 +1,53 @@
 // Texts for people: numbers, durations, times, and bytes that nobody should trust.
-import { t } from "./text.js";
+import { language, t } from "./text.js";
 
-const SUFFIXES = ["", "K", "M", "B", "T"];
-const exact = new Intl.NumberFormat(document.documentElement.lang);
-const absolute = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "medium", timeStyle: "medium" });
-const clock = new Intl.DateTimeFormat(document.documentElement.lang, { timeStyle: "medium" });
-const day = new Intl.DateTimeFormat(document.documentElement.lang, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
+let made = null; // what writes numbers and times, of the language that it was made for
+
+function intl() {
+  if (made?.language !== language) {
+    const figures = (least, most) => new Intl.NumberFormat(language, { minimumFractionDigits: least, maximumFractionDigits: most, signDisplay: "negative" });
+    const times = (options) => new Intl.DateTimeFormat(language, options);
+    made = {
+      language, count: new Intl.NumberFormat(language), upTo: [0, 1, 2].map((digits) => figures(0, digits)), fixed: [0, 1, 2].map((digits) => figures(digits, digits)),
+      absolute: times({ dateStyle: "medium", timeStyle: "medium" }), clock: times({ timeStyle: "medium" }),
+      day: times({ month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" }),
+    };
+  }
+  return made;
+}
+
+const POWERS = 4; // of a thousand, which have a suffix
 
 /** 999, 1.23K, 12.3M: three digits from a thousand on. Below, at most `digits` behind the point. */
 export function number(value, digits = 0) {
   if (!Number.isFinite(value)) return "–";
   let power = 0;
-  let rest = Math.abs(value);
-  while (rest >= 999.5 && power < SUFFIXES.length - 1) {
+  let rest = value;
+  while (Math.abs(rest) >= 999.5 && power < POWERS) {
     rest /= 1000;
     power += 1;
   }
-  if (power === 0) return String(Number(value.toFixed(rest >= 99.5 ? 0 : digits)));
-  return (value < 0 ? "-" : "") + rest.toFixed(rest >= 99.95 ? 0 : rest >= 9.995 ? 1 : 2) + SUFFIXES[power];
+  const size = Math.abs(rest);
+  if (power === 0) return intl().upTo[size >= 99.5 ? 0 : digits].format(rest);
+  return t(`number.${power}`, { n: intl().fixed[size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2].format(rest) });
 }
 
-export const count = (value) => exact.format(value);
+export const count = (value) => intl().count.format(value);
 
 const UNITS = [["y", 31_536_000], ["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
+const unit = (name, n) => t(`unit.${name}`, { n });
 
 /** Two units: "3 d 4 h", "12 m 5 s"; below a minute one is enough. */
 export function duration(seconds) {
   if (!Number.isFinite(seconds)) return "–";
-  if (seconds <= 0) return "0 s";
-  if (seconds < 0.9995) return `${Math.max(1, Math.round(seconds * 1000))} ms`;
+  if (seconds <= 0) return unit("s", 0);
+  if (seconds < 0.9995) return unit("ms", Math.max(1, Math.round(seconds * 1000)));
   const whole = Math.round(seconds);
   const first = UNITS.findIndex(([, size]) => whole >= size);
-  const [unit, size] = UNITS[first];
+  const [large, size] = UNITS[first];
   const [small, smallSize] = UNITS[first + 1] || [];
   const rest = small ? Math.floor((whole % size) / smallSize) : 0;
-  return `${Math.floor(whole / size)} ${unit}${rest ? ` ${rest} ${small}` : ""}`;
+  return unit(large, Math.floor(whole / size)) + (rest ? ` ${unit(small, rest)}` : "");
 }
 
 const TIME = /\b(is due in|became due) (\d+\.\d) s\b/; // once, as the core writes it; a node's name, which may follow, stays as it is
@@ -57,8 +70,8 @@ export function relative(time) {
   return t(seconds > 0 ? "time.in" : "time.ago", { duration: duration(Math.abs(seconds)) });
 }
 
-export const absoluteTime = (time) => absolute.format(time * 1000);
-export const clockTime = (time, span) => (span > 86400 ? day : clock).format(time * 1000);
+export const absoluteTime = (time) => intl().absolute.format(time * 1000);
+export const clockTime = (time, span) => (span > 86400 ? intl().day : intl().clock).format(time * 1000);
 export const isoTime = (time) => new Date(time * 1000).toISOString();
 
 /** Control characters but the newline, what turns the direction of writing, and what has no width. */

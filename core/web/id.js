@@ -102,7 +102,7 @@ export default function idPage({ parameters, again }) {
       const kinds = ["job", "behind", "dead"].filter((kind) => there(answer[kind]));
       return [
         head(answer),
-        h("p", { class: "sentence", key: "sentence" }, sentence(answer.text)),
+        h("p", { class: "sentence", key: "sentence", lang: "en" }, sentence(answer.text)),
         kinds.length ? kinds.map((kind) => recordView(kind, answer[kind])) : empty(t("id.none"), t("id.none.text"), "search"),
         shardFacts(answer),
       ];

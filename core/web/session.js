@@ -1,6 +1,7 @@
 // What all pages share: the dashboard's answer, what its reader may do, rates over the last ticks, and the reader's settings.
 import { get } from "./api.js";
 import { keyOf, setClock } from "./format.js";
+import { store, stored } from "./storage.js";
 
 const ROLES = ["nobody", "viewer", "operator", "admin"];
 const WINDOW = 100; // ticks of the live chart
@@ -67,22 +68,6 @@ export function ratesOf(queue) {
   const failed = Math.max(0, final.failed - first.failed);
   const came = Math.max(0, final.held - first.held + processed);
   return { in: came / seconds, out: processed / seconds, failing: processed + failed ? failed / (processed + failed) : null };
-}
-
-function stored(name) {
-  try {
-    return localStorage.getItem(`seriatim.${name}`);
-  } catch {
-    return null;
-  }
-}
-
-export function store(name, value) {
-  try {
-    localStorage.setItem(`seriatim.${name}`, value);
-  } catch {
-    // A browser that keeps nothing: the setting lasts as long as the page.
-  }
 }
 
 export function toggleTimes() {
