@@ -112,29 +112,43 @@ RSpec.describe "the looks" do
       .filter((e) => e.checkVisibility() && e.getBoundingClientRect().right > width + 1).map((e) => e.outerHTML.slice(0, 100))].filter(Boolean))(...arguments)
   JS
 
-  # The figures that do not fit their place, with the widest lag that there is.
+  # The figures and their names that do not fit their place, with the widest lags that there are.
   CUT = <<~JS
-    [...document.querySelectorAll(".strip dd")].filter((dd) => {
-      const lag = dd.querySelector(".lag");
-      lag?.classList.add("bad");
-      lag?.replaceChildren(document.querySelector("header .icon").cloneNode(true), "364 d 23 h");
-      return dd.scrollWidth > dd.clientWidth;
-    }).map((dd) => [dd.innerText, dd.scrollWidth, dd.clientWidth])
+    import([...document.scripts].at(-1).src.replace("app.js", "format.js")).then(({ duration }) => [364 * 86400 + 23 * 3600, 3599].flatMap((seconds) =>
+      [...document.querySelectorAll(".strip dt, .strip dd")].filter((part) => {
+        const lag = part.querySelector(".lag");
+        lag?.classList.add("bad");
+        lag?.replaceChildren(document.querySelector("header .icon").cloneNode(true), duration(seconds));
+        return part.scrollWidth > part.clientWidth;
+      }).map((part) => [part.innerText, part.scrollWidth, part.clientWidth])))
   JS
 
+  # The languages in the menu, and choosing one.
+  LANGUAGES = "[...document.querySelectorAll('.tool select option')].map((option) => option.value)"
+  CHOOSE = "((code, menu) => { menu.value = code; menu.dispatchEvent(new Event('change')); })(arguments[0], document.querySelector('.tool select'))"
+
+  def settled(name, language)
+    browser.waited(name) { browser.there?("html[lang=#{language}] main h1") && !browser.there?(".skeleton") }
+  end
+
   SIZES.each do |width, height|
-    it "fit a screen of #{width} pixels, light and dark", limit: 600 do
+    it "fit a screen of #{width} pixels, light and dark, in every language", limit: 600 do
       browser.size(width, height)
       pages.each do |name, (page, parameters)|
         open(page, **parameters)
-        browser.waited(name) { browser.there?("main h1") && !browser.there?(".skeleton") }
+        settled(name, "en")
         sleep LONG.fetch([name, width], 1.5) if WRITES
         %w[light dark].each do |theme|
           browser.theme(theme)
           sleep 0.3 if WRITES
           keep(name, width, theme) if WRITES
         end
-        expect([name, browser.value(WIDE, width), browser.value(CUT)]).to eq([name, [], []])
+        browser.value(LANGUAGES).each do |language|
+          browser.value(CHOOSE, language)
+          settled(name, language)
+          expect([name, language, browser.value(WIDE, width), browser.value(CUT)]).to eq([name, language, [], []])
+        end
+        browser.value("localStorage.clear() ?? 1")
       end
       expect(browser.harm).to eq([])
     end

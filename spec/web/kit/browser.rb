@@ -116,6 +116,9 @@ class Browser
 
   def theme(word) = cdp("Emulation.setEmulatedMedia", features: [{ name: "prefers-color-scheme", value: word }])
 
+  # What its reader reads, the dearest first: "de-CH", "de". Holds from the next page on.
+  def languages(*tags) = cdp("Emulation.setUserAgentOverride", userAgent: value("navigator.userAgent"), acceptLanguage: tags.join(","))
+
   # @return [String] PNG
   def picture(whole: false)
     cdp("Page.captureScreenshot", format: "png", captureBeyondViewport: whole).fetch("data").unpack1("m")
