@@ -102,6 +102,20 @@ RSpec.describe "languages", mount: House::MOUNTS.keys.first do
     expect(browser.harm).to eq([])
   end
 
+  it "stay as they are when the file of another does not come" do
+    visit("nodes", "es")
+    browser.blocked("*/fr.js")
+    menu = 'select[aria-label="Idioma"]'
+    browser.choose(menu, "fr")
+    browser.waited("word of it") { told&.start_with?("No se hizo: ") }
+    expect([words, browser.value("document.querySelector(arguments[0]).value", menu), browser.value("localStorage.length")]).to eq([%w[es Nodos], "es", 0])
+    browser.blocked
+    browser.choose(menu, "fr")
+    browser.waited("French") { words == %w[fr Nœuds] }
+  ensure
+    browser.blocked
+  end
+
   it "write numbers and times in their own way" do
     written = lambda do |code|
       visit("search", code)

@@ -124,6 +124,11 @@ class Browser
     cdp("Page.captureScreenshot", format: "png", captureBeyondViewport: whole).fetch("data").unpack1("m")
   end
 
+  # ---- what it cannot reach
+
+  # Addresses, with * for anything; none: it reaches all again.
+  def blocked(*addresses) = cdp("Network.enable") && cdp("Network.setBlockedURLs", urls: addresses)
+
   # ---- what it costs
 
   # Seconds that the page's main thread has worked, by its own clock: what others do on the machine does not count.
