@@ -14,79 +14,77 @@ local now = clock[1] * 1000000 + clock[2]
 local prefix, RUNNING, CLAIMS, held, busy, retries, soon, delayed, change
 -- include: runs
 
+-- Numbers in calls stand as text where they can: Redis prints any other as a fraction, which takes as long as a call.
 local function head(kind)
-  local found = call('ZRANGE', prefix .. kind, 0, 0, 'WITHSCORES')
-  if found[1] then soon = min(soon, tonumber(found[2])) end
-  return tonumber(found[2])
+  local first = tonumber(call('ZRANGE', prefix .. kind, '0', '0', 'WITHSCORES')[2])
+  if first then soon = min(soon, first) end
+  return first
 end
 
 -- The head of the ready list is nearly sorted, and its entries may be stale.
 local function ready_head()
-  local from, size = 0, 4
-  while from < 500 do
-    local ids = call('LRANGE', prefix .. 'ready', from, from + size - 1)
-    if not ids[1] then return end
-    from, size = from + size, 50
-    local records, best = call('HMGET', prefix .. 'jobs', unpack(ids)), 9e15
-    local runs = busy > 0 and runs_of(ids) or {}
+  local READY, JOBS = prefix .. 'ready', prefix .. 'jobs'
+  local ids, looked = call('LRANGE', READY, '0', '3'), 4
+  while ids[1] do
+    local records, best = call('HMGET', JOBS, unpack(ids)), 9e15
+    local runs = busy > 0 and runs_of(ids)
     for i = 1, #ids do
       local record = records[i]
-      if record and not runs[i] and string.byte(record) % 4 == 0 then best = min(best, (struct.unpack('<d', record, 2))) end
+      if record and not (runs and runs[i]) and string.byte(record) % 4 == 0 then
+        best = min(best, (struct.unpack('<d', record, 2)))
+      end
     end
-    if best < 9e15 then
-      soon = min(soon, best)
-      return
-    end
+    soon = min(soon, best)
+    if best < 9e15 or looked > 500 then return end
+    ids, looked = call('LRANGE', READY, looked, looked + 49), looked + 50
   end
 end
 
 -- Ids that failed and wait for their back-off are not delayed. Few of the failed are overdue, or few failed at all.
-local FEW, later = 100, string.format('(%.0f', now)
-local function failed_later()
-  local DUE, RETRY = prefix .. 'due', prefix .. 'retry'
+local FEW = 100
+local function failed_later(DUE, first)
+  local RETRY = prefix .. 'retry'
   if retries <= FEW then
-    local count, scores = 0, call('ZMSCORE', DUE, unpack(call('ZRANGE', RETRY, 0, -1)))
-    for i = 1, #scores do if scores[i] and tonumber(scores[i]) > now then count = count + 1 end end
+    local failed, count = call('ZINTER', '2', DUE, RETRY), 0
+    if first > now then return #failed end
+    local scores = failed[1] and call('ZMSCORE', DUE, unpack(failed)) or failed
+    for i = 1, #scores do if tonumber(scores[i]) > now then count = count + 1 end end
     return count
   end
-  local overdue, count = call('ZRANGEBYSCORE', DUE, '-inf', string.format('%.0f', now), 'LIMIT', 0, FEW), retries
+  local overdue, count = call('ZRANGEBYSCORE', DUE, '-inf', string.format('%.0f', now), 'LIMIT', '0', FEW), retries
   local failures = overdue[1] and call('ZMSCORE', RETRY, unpack(overdue)) or {}
   for i = 1, #failures do if failures[i] then count = count - 1 end end
   return count
 end
 
-local function count_delayed()
+-- Of so many ids in `due`, at least one.
+local function count_delayed(count)
   local DUE, first = prefix .. 'due', head('due')
-  if not first then return end
   if first > now then
-    delayed, change = call('ZCARD', DUE), first
+    delayed, change = count, first
   else
+    local later = string.format('(%.0f', now)
     delayed = call('ZCOUNT', DUE, later, '+inf')
     if delayed == 0 then return end
-    change = tonumber(call('ZRANGEBYSCORE', DUE, later, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
+    change = tonumber(call('ZRANGEBYSCORE', DUE, later, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')[2])
   end
-  if retries > 0 then delayed = math.max(0, delayed - failed_later()) end
+  if retries > 0 then delayed = math.max(0, delayed - failed_later(DUE, first)) end
 end
 
 local function figures(state)
   local _, _, _, _, _, _, processed, failed, refused, _, count, flags = struct.unpack('<dddddddddddB', state)
   held, held_runs, soon, delayed, change = count, nil, 9e15, 0, 9e15
   RUNNING, CLAIMS = prefix .. 'running', prefix .. 'claims'
-  local jobs, behind = call('HLEN', prefix .. 'jobs'), 0
-  busy = running_count()
-  if busy > 0 then behind = call('HLEN', prefix .. 'next') end
-  -- A call costs more than what it does here: most shards have none of these.
-  local parked, dead, rare = 0, 0, call('EXISTS', prefix .. 'parked', prefix .. 'retry', prefix .. 'dead', prefix .. 'due') > 0
-  retries = 0
-  if rare then
-    parked, retries, dead = call('ZCARD', prefix .. 'parked'), call('ZCARD', prefix .. 'retry'), call('HLEN', prefix .. 'dead')
-  end
-  if jobs > busy + parked then
-    if rare then count_delayed() end
+  busy, retries = running_count(), call('ZCARD', prefix .. 'retry')
+  local parked, dead, due = call('ZCARD', prefix .. 'parked'), call('HLEN', prefix .. 'dead'), call('ZCARD', prefix .. 'due')
+  local waiting = call('HLEN', prefix .. 'jobs') - busy - parked
+  if waiting > 0 then
+    if due > 0 then count_delayed(due) end
     if flags % 4 >= 2 then head('unproven') head('suspect') end
     ready_head()
   end
-  return jobs - busy - parked + behind, retries, busy, parked, dead, delayed, processed, failed, refused, flags % 2, soon, change, state
+  if busy > 0 then waiting = waiting + call('HLEN', prefix .. 'next') end
+  return waiting, retries, busy, parked, dead, delayed, processed, failed, refused, flags % 2, soon, change, state
 end
 
 local answer, states = {now}, call('MGET', unpack(KEYS))

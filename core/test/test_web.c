@@ -115,15 +115,9 @@ static size_t queue_of(seriatim_client *client, const char *name, int64_t shards
     return queue;
 }
 
-/* By a client of its own, as an application would. */
-static void push(const char *name, const char *id, size_t len, const char *payload, size_t payload_len, double delay)
+static seriatim_job job_of(const char *id, size_t len, const char *payload, size_t payload_len, double delay)
 {
-    seriatim_link *link;
-    seriatim_client *client;
     seriatim_job job;
-    int status;
-    assert_int_equal(seriatim_link_new(NULL, server.url, &link, NULL), SERIATIM_OK);
-    client = seriatim_link_client(link);
     seriatim_job_init(&job);
     job.id = id;
     job.id_len = len;
@@ -131,13 +125,30 @@ static void push(const char *name, const char *id, size_t len, const char *paylo
     job.payload_len = payload_len;
     job.when = delay > 0 ? SERIATIM_DELAY : SERIATIM_NOW;
     job.time = delay;
+    return job;
+}
+
+/* By a client of its own, as an application would. */
+static void push_job(const char *name, const seriatim_job *job)
+{
+    seriatim_link *link;
+    seriatim_client *client;
+    int status;
+    assert_int_equal(seriatim_link_new(NULL, server.url, &link, NULL), SERIATIM_OK);
+    client = seriatim_link_client(link);
     assert_int_equal(seriatim_push_begin(client, queue_of(client, name, 2)), SERIATIM_OK);
-    assert_int_equal(seriatim_push_job(client, &job), SERIATIM_OK);
+    assert_int_equal(seriatim_push_job(client, job), SERIATIM_OK);
     assert_int_equal(seriatim_push_send(client), SERIATIM_OK);
     while ((status = seriatim_link_step(link)) == SERIATIM_AGAIN)
         seriatim_link_wait(link);
     assert_int_equal(status, SERIATIM_OK);
     seriatim_link_free(link);
+}
+
+static void push(const char *name, const char *id, size_t len, const char *payload, size_t payload_len, double delay)
+{
+    seriatim_job job = job_of(id, len, payload, payload_len, delay);
+    push_job(name, &job);
 }
 
 static void push_text(const char *name, const char *id, const char *payload, double delay)
@@ -176,6 +187,36 @@ static void test_dashboard_and_stats(void **state)
     get("/api/v1/stats");
     shows("\"Q\":{\"lag\":0.");
     shows("\"length\":3,\"morgue_length\":0}");
+}
+
+/* An id that has failed so often, and waits for its next run. */
+static void push_failed(const char *id, double delay)
+{
+    seriatim_job job = job_of(id, strlen(id), "x", 1, delay);
+    job.retry_count = 1;
+    push_job("One", &job);
+}
+
+/* Waiting ids that never failed and are not due, beside such as are due, or failed, or both. */
+static void test_delayed(void **state)
+{
+    (void)state;
+    open_browser();
+    assert_int_equal(seriatim_layout_begin(browser.client, queue_of(browser.client, "One", 1)), SERIATIM_OK);
+    assert_int_equal(drive(), SERIATIM_OK);
+    push_failed("failed", 0);
+    push_failed("failed, due later", 1000);
+    push_text("One", "due later", "x", 1000);
+    get("/api/web/dashboard");
+    shows("\"delayed\":1,\"enqueued\":3,\"failed\":0,\"fresh\":1,");
+    push_failed("failed, due soon", 0.3);
+    push_text("One", "due soon", "x", 0.3);
+    get("/api/web/dashboard");
+    shows("\"delayed\":2,\"enqueued\":5,\"failed\":0,\"fresh\":2,");
+    pause_ms(400);
+    get("/api/web/dashboard");
+    shows("\"delayed\":1,\"enqueued\":5,\"failed\":0,\"fresh\":2,");
+    shows("\"lag\":0.");
 }
 
 static void test_ranges(void **state)
@@ -1256,6 +1297,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dashboard_and_stats),
+        cmocka_unit_test(test_delayed),
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_every_route_asks_who_it_is),
         cmocka_unit_test(test_no_forgery_changes_anything),
