@@ -1,9 +1,10 @@
 /*
  * web_survey.c - the figures of all queues in one pipeline, and whether there is a queue of a name.
  *
- * A look at all queues asks for the states of the shards that the last look knows: every script that changes what the
- * figures count changes the state, too. So the figures of then stand wherever the state is the same, nothing runs, and
- * nothing has come due. Neighbouring shards share a call; where one of them is refused, each is asked by itself.
+ * A look at all queues asks for the states of the shards: every script that changes what the figures count changes the
+ * state, too. So the figures of the last look stand wherever the state is the same, nothing runs, and nothing has come due.
+ * Other shards are read by a script. Neighbours share a call; where one of them is refused, each is asked by itself. Where no
+ * look knows the queue and nothing runs, plain commands read the same: they cost Redis half as much.
  */
 #include "web.h"
 
@@ -16,11 +17,42 @@
 #define SURVEY_HOLDS_US 20000000 /* keys may also be evicted, or changed by hand: figures are read anew within twice that */
 #define SURVEY_MANY 1000        /* shards: such a look is shown to all who ask within a moment */
 #define SURVEY_MOMENT 0.7       /* seconds */
-#define SURVEY_OWNER 89         /* where the owner stands in a state */
+#define SURVEY_PROCESSED 48     /* where it stands in a state, and so on */
+#define SURVEY_FAILED 56
+#define SURVEY_REFUSED 64
+#define SURVEY_HELD 80
+#define SURVEY_FLAGS 88
+#define SURVEY_OWNER 89
+#define SURVEY_NEVER 9000000000000000
+#define SURVEY_FEW 100          /* ids that failed: Redis compares so many in a moment */
 #define SURVEY_TOGETHER 5       /* shards of a call: the worst of them together take no more than a few ms */
 #define SURVEY_FIGURES 13       /* of a shard, of summary.lua */
+#define SURVEY_AHEAD 2000       /* requests under way, beyond which no other queue is begun */
 
-enum { SURVEY_NODES, SURVEY_LAYOUT, SURVEY_STATES, SURVEY_SHARDS, SURVEY_LOCATE };
+/* Those of a quiet shard begin with SURVEY_JOBS, in the order in which they are asked. */
+enum {
+    SURVEY_TIME,
+    SURVEY_NODES,
+    SURVEY_LAYOUT,
+    SURVEY_STATES,
+    SURVEY_SHARDS,
+    SURVEY_LOCATE,
+    SURVEY_JOBS,
+    SURVEY_RUNNING,
+    SURVEY_OWNED,
+    SURVEY_PARKED,
+    SURVEY_RETRY,
+    SURVEY_DEAD,
+    SURVEY_DUE,
+    SURVEY_FIRST,
+    SURVEY_READY,
+    SURVEY_LATER,
+    SURVEY_NEXT,
+    SURVEY_FAILED_LATER,
+    SURVEY_FAILED_TIMES,
+    SURVEY_RECORDS,
+    SURVEY_STATE
+};
 
 typedef struct survey_state {
     srt_web *w;
@@ -29,6 +61,7 @@ typedef struct survey_state {
     srt_arena memory;           /* the living nodes */
     seriatim_text *nodes;
     size_t node_count;
+    size_t begun;               /* rows whose layout is asked for */
     unsigned char *tries;       /* of each row */
     srt_bytes key;
 } survey_state;
@@ -125,11 +158,11 @@ static int survey_ask_layout(seriatim_client *c, survey_state *s, size_t place)
     return srt_client_send(c, r);
 }
 
-static void survey_add_key(seriatim_client *c, survey_state *s, srt_request *r, const srt_web_row *row, unsigned shard)
+static void survey_add_key(seriatim_client *c, survey_state *s, srt_request *r, const srt_web_row *row, unsigned shard, const char *kind)
 {
     srt_bytes_clear(&s->key);
     srt_key_shard(&s->key, c->registry.ns.data, row->name.data, row->name.len, shard);
-    srt_bytes_adds(&s->key, "state");
+    srt_bytes_adds(&s->key, kind);
     srt_request_arg(r, s->key.data, s->key.len);
     r->tail.failed |= s->key.failed;
 }
@@ -147,7 +180,7 @@ static int survey_ask_shards(seriatim_client *c, survey_state *s, size_t place, 
     if (what == SURVEY_STATES)
         srt_request_text(r, "MGET");
     for (i = 0; i < count; i++)
-        survey_add_key(c, s, r, row, first + i);
+        survey_add_key(c, s, r, row, first + i, "state");
     if (what != SURVEY_STATES) {
         r->keys = count;
         srt_request_int(r, row->generation);
@@ -161,6 +194,12 @@ static int survey_ask_shards(seriatim_client *c, survey_state *s, size_t place, 
     return srt_client_send(c, r);
 }
 
+/* The figures of these, if any. */
+static int survey_ask_range(seriatim_client *c, survey_state *s, size_t place, unsigned from, unsigned to)
+{
+    return to > from ? survey_ask_shards(c, s, place, from, to - from, SURVEY_SHARDS) : SERIATIM_OK;
+}
+
 /* What survey_ask_shards asked for, but not of a layout that is no more. */
 static int survey_asked(const survey_state *s, const srt_request *r, unsigned *first, unsigned *count)
 {
@@ -169,15 +208,27 @@ static int survey_asked(const survey_state *s, const srt_request *r, unsigned *f
     return r->subject == s->w->rows[r->place].shards;
 }
 
+static int survey_go_on(seriatim_client *c, survey_state *s)
+{
+    int status = SERIATIM_OK;
+    while (s->begun < s->w->row_count && c->session.waiting < SURVEY_AHEAD && status == SERIATIM_OK)
+        status = survey_ask_layout(c, s, s->begun++);
+    return status;
+}
+
 static int survey_send(seriatim_client *c, srt_queue *queue)
 {
-    survey_state *s = c->state;
-    size_t i;
-    int status = srt_nodes_ask(c, SURVEY_NODES);
+    srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
+    int status;
     (void)queue;
-    for (i = 0; i < s->w->row_count && status == SERIATIM_OK; i++)
-        status = survey_ask_layout(c, s, i);
-    return status;
+    if (!r)
+        return srt_operator_nomem(c);
+    srt_request_text(r, "TIME");
+    r->kind = SURVEY_TIME;
+    status = srt_client_send(c, r);
+    if (status == SERIATIM_OK)
+        status = srt_nodes_ask(c, SURVEY_NODES);
+    return status == SERIATIM_OK ? survey_go_on(c, c->state) : status;
 }
 
 /* ---- What the last look says ----------------------------------------------------------------- */
@@ -210,7 +261,6 @@ static int survey_on_nodes(seriatim_client *c, survey_state *s, const srt_reply 
     if (!srt_reply_is_list(reply, 1) || (reply->count - 2) % 3 != 0)
         return srt_operator_protocol(c, "nodes");
     now = srt_token_int(&at[1]);
-    s->w->now_us = now * 1000;
     s->nodes = srt_arena_alloc(&s->memory, reply->count * sizeof *s->nodes);
     if (!s->nodes)
         return srt_operator_nomem(c);
@@ -262,7 +312,7 @@ static int survey_on_layout(seriatim_client *c, survey_state *s, const srt_reque
     if (s->w->locate.data)
         return survey_ask_shards(c, s, place, seriatim_shard_of(s->w->locate.data, s->w->locate.len, row->shards_count), 1,
                                  SURVEY_LOCATE);
-    what = s->look && survey_find_last(s, row) ? SURVEY_STATES : SURVEY_SHARDS;
+    what = s->look ? SURVEY_STATES : SURVEY_SHARDS;
     for (shard = 0; shard < row->shards_count && status == SERIATIM_OK; shard += count) {
         count = row->shards_count - shard < SURVEY_TOGETHER ? row->shards_count - shard : SURVEY_TOGETHER;
         status = survey_ask_shards(c, s, place, shard, count, what);
@@ -298,7 +348,256 @@ static int survey_take_over(seriatim_client *c, survey_state *s, srt_web_shard *
     return survey_set_version(c, s, shard, state);
 }
 
-/* All between the first and the last that changed are asked for. */
+/* ---- Quiet shards ------------------------------------------------------------------------------ */
+
+/* Words behind the key; with `other`, a second key, their number before them; `later`: first the bound of what is not due. */
+static const struct {
+    const char *command, *key, *rest[5], *other;
+    int later;
+} survey_parts[] = {[SURVEY_JOBS] = {"HLEN", "jobs", {NULL}, NULL, 0},
+                    [SURVEY_RUNNING] = {"HLEN", "running", {NULL}, NULL, 0},
+                    [SURVEY_OWNED] = {"HEXISTS", "running", {""}, NULL, 0},
+                    [SURVEY_PARKED] = {"ZCARD", "parked", {NULL}, NULL, 0},
+                    [SURVEY_RETRY] = {"ZCARD", "retry", {NULL}, NULL, 0},
+                    [SURVEY_DEAD] = {"HLEN", "dead", {NULL}, NULL, 0},
+                    [SURVEY_DUE] = {"ZCARD", "due", {NULL}, NULL, 0},
+                    [SURVEY_FIRST] = {"ZRANGE", "due", {"0", "0", "WITHSCORES"}, NULL, 0},
+                    [SURVEY_READY] = {"LRANGE", "ready", {"0", "3"}, NULL, 0},
+                    [SURVEY_LATER] = {"ZCOUNT", "due", {"+inf"}, NULL, 1},
+                    [SURVEY_NEXT] = {"ZRANGEBYSCORE", "due", {"+inf", "WITHSCORES", "LIMIT", "0", "1"}, NULL, 1},
+                    [SURVEY_FAILED_LATER] = {"ZINTER", "due", {NULL}, "retry", 0},
+                    [SURVEY_FAILED_TIMES] = {"ZINTER", "due", {"WEIGHTS", "1", "0", "WITHSCORES"}, "retry", 0},
+                    [SURVEY_RECORDS] = {"HMGET", "jobs", {NULL}, NULL, 0},
+                    [SURVEY_STATE] = {"GET", "state", {NULL}, NULL, 0}};
+
+/* A whole number that is packed as a double; 0 when it is none. */
+static int64_t survey_number(const char *data, size_t at)
+{
+    const unsigned char *bytes = (const unsigned char *)data + at;
+    uint64_t bits = 0;
+    double number;
+    size_t i;
+    for (i = 0; i < sizeof bits; i++)
+        bits |= (uint64_t)bytes[i] << (8 * i);
+    memcpy(&number, &bits, sizeof number);
+    return number > -(double)SURVEY_NEVER && number < (double)SURVEY_NEVER ? (int64_t)number : 0;
+}
+
+/* By its state no claim holds ids, and no id is in doubt. */
+static int survey_is_quiet(const survey_state *s, const srt_web_row *row, const srt_token *state)
+{
+    return s->w->now_us > 0 && state->len >= SURVEY_OWNER && survey_number(state->data, 0) == row->generation &&
+           survey_number(state->data, SURVEY_HELD) == 0 && ((unsigned char)state->data[SURVEY_FLAGS] & 2) == 0;
+}
+
+static void survey_add_bound(survey_state *s, srt_request *r)
+{
+    srt_bytes_clear(&s->key);
+    srt_bytes_addc(&s->key, '(');
+    srt_bytes_add_int(&s->key, s->w->now_us);
+    srt_request_arg(r, s->key.data, s->key.len);
+    r->tail.failed |= s->key.failed;
+}
+
+/* One of survey_parts, with these ids behind it. */
+static int survey_ask_part(seriatim_client *c, survey_state *s, size_t place, unsigned shard, int kind, const srt_token *ids, size_t count)
+{
+    const srt_web_row *row = &s->w->rows[place];
+    srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
+    size_t i;
+    if (!r)
+        return srt_operator_nomem(c);
+    srt_request_text(r, survey_parts[kind].command);
+    if (survey_parts[kind].other)
+        srt_request_text(r, "2");
+    survey_add_key(c, s, r, row, shard, survey_parts[kind].key);
+    if (survey_parts[kind].other)
+        survey_add_key(c, s, r, row, shard, survey_parts[kind].other);
+    if (survey_parts[kind].later)
+        survey_add_bound(s, r);
+    for (i = 0; i < 5 && survey_parts[kind].rest[i]; i++)
+        srt_request_text(r, survey_parts[kind].rest[i]);
+    for (i = 0; i < count; i++)
+        srt_request_arg(r, ids[i].data, ids[i].len);
+    r->kind = kind;
+    r->place = place;
+    r->part = shard;
+    r->subject = row->shards;
+    return srt_client_send(c, r);
+}
+
+/*
+ * The state is read before and behind what plain commands read: where it is the same, all is of one moment; else, and where
+ * something runs after all, the script is asked. While they are under way `length` counts what is in `jobs`, `delayed` what is
+ * in `due`, and read_us is -1 once more than they tell is to be known.
+ */
+static int survey_ask_quiet(seriatim_client *c, survey_state *s, size_t place, unsigned shard, const srt_token *state)
+{
+    srt_web_shard *figures = &s->w->rows[place].shards[shard];
+    int status = survey_set_version(c, s, figures, state), kind;
+    figures->soon_us = figures->change_us = SURVEY_NEVER;
+    for (kind = SURVEY_JOBS; kind <= SURVEY_READY && status == SERIATIM_OK; kind++)
+        if (kind != SURVEY_OWNED || state->len > SURVEY_OWNER)
+            status = survey_ask_part(c, s, place, shard, kind, NULL, 0);
+    return status;
+}
+
+static int survey_ask_script(seriatim_client *c, survey_state *s, size_t place, unsigned shard)
+{
+    srt_web_shard *figures = &s->w->rows[place].shards[shard];
+    memset(figures, 0, sizeof *figures);
+    figures->owner = "";
+    return survey_ask_shards(c, s, place, shard, 1, SURVEY_SHARDS);
+}
+
+/* What of `due` is not due, when that changes, and how much of it failed. */
+static int survey_ask_due(seriatim_client *c, survey_state *s, size_t place, unsigned shard)
+{
+    srt_web_shard *figures = &s->w->rows[place].shards[shard];
+    int overdue = figures->soon_us <= s->w->now_us, status = SERIATIM_OK;
+    if (overdue) {
+        status = survey_ask_part(c, s, place, shard, SURVEY_LATER, NULL, 0);
+        if (status == SERIATIM_OK)
+            status = survey_ask_part(c, s, place, shard, SURVEY_NEXT, NULL, 0);
+    } else {
+        figures->change_us = figures->soon_us;
+    }
+    if (figures->retries > 0 && status == SERIATIM_OK)
+        status = survey_ask_part(c, s, place, shard, overdue ? SURVEY_FAILED_TIMES : SURVEY_FAILED_LATER, NULL, 0);
+    return status;
+}
+
+/* All sizes are known, and the first ids of the ready list. */
+static int survey_on_ready(seriatim_client *c, survey_state *s, const srt_request *r, const srt_reply *reply)
+{
+    unsigned shard = (unsigned)r->part;
+    srt_web_shard *figures = &s->w->rows[r->place].shards[shard];
+    int status = SERIATIM_OK, due;
+    figures->length -= figures->parked;
+    due = figures->length > 0 && figures->delayed > 0;
+    if (figures->read_us < 0 || figures->busy || !srt_reply_is_list(reply, 0) || (due && figures->retries > SURVEY_FEW))
+        return survey_ask_script(c, s, r->place, shard);
+    if (due) {
+        status = survey_ask_due(c, s, r->place, shard);
+    } else {
+        figures->delayed = 0;
+        figures->soon_us = SURVEY_NEVER;
+    }
+    if (figures->length > 0 && reply->count > 1 && status == SERIATIM_OK)
+        status = survey_ask_part(c, s, r->place, shard, SURVEY_RECORDS, &reply->tokens[1], reply->count - 1);
+    return status == SERIATIM_OK ? survey_ask_part(c, s, r->place, shard, SURVEY_STATE, NULL, 0) : status;
+}
+
+/* Those that are due later, by their times, or all. */
+static void survey_on_failed(const survey_state *s, srt_web_shard *figures, int kind, const srt_reply *reply)
+{
+    size_t i, width = kind == SURVEY_FAILED_TIMES ? 2 : 1;
+    for (i = width; i < reply->count; i += width)
+        if (width == 1 || srt_token_int(&reply->tokens[i]) > s->w->now_us)
+            figures->delayed--;
+}
+
+/* Of the ids at the head of the ready list; all their entries may be stale. */
+static void survey_on_records(srt_web_shard *figures, const srt_reply *reply)
+{
+    int64_t soon = SURVEY_NEVER;
+    size_t i;
+    for (i = 1; i < reply->count; i++) {
+        const srt_token *record = &reply->tokens[i];
+        int64_t due;
+        if (record->type != SRT_STRING || record->len < 9 || (record->data[0] & 3) != 0)
+            continue;
+        due = survey_number(record->data, 1);
+        soon = due < soon ? due : soon;
+    }
+    if (soon == SURVEY_NEVER)
+        figures->read_us = -1;
+    if (soon < figures->soon_us)
+        figures->soon_us = soon;
+}
+
+static int survey_on_state(seriatim_client *c, survey_state *s, const srt_request *r, const srt_token *state)
+{
+    srt_web_shard *figures = &s->w->rows[r->place].shards[r->part];
+    const char *version = figures->version.data;
+    if (figures->read_us < 0 || state->type != SRT_STRING || state->len != figures->version.len ||
+        memcmp(state->data, version, state->len) != 0)
+        return survey_ask_script(c, s, r->place, (unsigned)r->part);
+    figures->processed = survey_number(version, SURVEY_PROCESSED);
+    figures->failed = survey_number(version, SURVEY_FAILED);
+    figures->refused = survey_number(version, SURVEY_REFUSED);
+    figures->paused = version[SURVEY_FLAGS] & 1;
+    figures->read_us = s->w->now_us;
+    figures->lag_us = figures->read_us > figures->soon_us ? figures->read_us - figures->soon_us : 0;
+    return SERIATIM_OK;
+}
+
+static int survey_on_part(seriatim_client *c, survey_state *s, const srt_request *r, const srt_reply *reply)
+{
+    srt_web_shard *figures = s->w->rows[r->place].shards;
+    int64_t value = srt_token_int(&reply->tokens[0]);
+    if (r->subject != figures) /* of a layout that is no more */
+        return SERIATIM_OK;
+    figures += r->part;
+    switch (r->kind) {
+    case SURVEY_JOBS:
+        figures->length = value;
+        break;
+    case SURVEY_RUNNING:
+        figures->busy = value;
+        break;
+    case SURVEY_OWNED:
+        figures->busy -= value;
+        break;
+    case SURVEY_PARKED:
+        figures->parked = value;
+        break;
+    case SURVEY_RETRY:
+        figures->retries = value;
+        break;
+    case SURVEY_DEAD:
+        figures->dead = value;
+        break;
+    case SURVEY_DUE:
+    case SURVEY_LATER:
+        figures->delayed = value;
+        break;
+    case SURVEY_FIRST:
+        if (reply->count > 2)
+            figures->soon_us = srt_token_int(&reply->tokens[2]);
+        break;
+    case SURVEY_READY:
+        return survey_on_ready(c, s, r, reply);
+    case SURVEY_RECORDS:
+        survey_on_records(figures, reply);
+        break;
+    case SURVEY_NEXT:
+        if (reply->count > 2)
+            figures->change_us = srt_token_int(&reply->tokens[2]);
+        break;
+    case SURVEY_FAILED_LATER:
+    case SURVEY_FAILED_TIMES:
+        survey_on_failed(s, figures, r->kind, reply);
+        break;
+    default:
+        return survey_on_state(c, s, r, &reply->tokens[0]);
+    }
+    return SERIATIM_OK;
+}
+
+/* A part is refused: the script will be, too, or finds what it can. */
+static int survey_on_part_refused(seriatim_client *c, survey_state *s, const srt_request *r)
+{
+    srt_web_shard *shards = s->w->rows[r->place].shards;
+    if (r->subject != shards)
+        return SERIATIM_OK;
+    shards[r->part].read_us = -1;
+    return r->kind == SURVEY_READY || r->kind == SURVEY_STATE ? survey_ask_script(c, s, r->place, (unsigned)r->part) : SERIATIM_OK;
+}
+
+/* ---- Answers to many shards ---------------------------------------------------------------------- */
+
+/* Of neighbours that are no quiet ones, all between the first and the last that changed are asked for. */
 static int survey_on_states(seriatim_client *c, survey_state *s, const srt_request *r, const srt_reply *reply)
 {
     srt_web_row *row = &s->w->rows[r->place];
@@ -315,12 +614,17 @@ static int survey_on_states(seriatim_client *c, survey_state *s, const srt_reque
             continue;
         if (last && survey_holds(s, &last->shards[first + i], &states[i], r->place)) {
             status = survey_take_over(c, s, &row->shards[first + i], &last->shards[first + i], &states[i]);
+        } else if (!last && survey_is_quiet(s, row, &states[i])) {
+            status = survey_ask_range(c, s, r->place, first + from, first + to);
+            from = SURVEY_TOGETHER;
+            if (status == SERIATIM_OK)
+                status = survey_ask_quiet(c, s, r->place, first + i, &states[i]);
         } else {
             from = i < from ? i : from;
             to = i + 1;
         }
     }
-    return status == SERIATIM_OK && to > from ? survey_ask_shards(c, s, r->place, first + from, to - from, SURVEY_SHARDS) : status;
+    return status == SERIATIM_OK ? survey_ask_range(c, s, r->place, first + from, first + to) : status;
 }
 
 /* ---- Answers of scripts ------------------------------------------------------------------------ */
@@ -372,10 +676,13 @@ static int survey_on_locate(seriatim_client *c, survey_state *s, const srt_reque
     return row->state.data ? SERIATIM_OK : srt_operator_nomem(c);
 }
 
-static int survey_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
+static int survey_take(seriatim_client *c, survey_state *s, const srt_request *r, const srt_reply *reply)
 {
-    survey_state *s = c->state;
     switch (r->kind) {
+    case SURVEY_TIME:
+        if (reply->count == 3)
+            s->w->now_us = srt_token_int(&reply->tokens[1]) * 1000000 + srt_token_int(&reply->tokens[2]);
+        return SERIATIM_OK;
     case SURVEY_NODES:
         return survey_on_nodes(c, s, reply);
     case SURVEY_LAYOUT:
@@ -384,24 +691,33 @@ static int survey_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
         return survey_on_states(c, s, r, reply);
     case SURVEY_SHARDS:
         return survey_on_shards(c, s, r, reply);
-    default:
+    case SURVEY_LOCATE:
         return survey_on_locate(c, s, r, reply);
+    default:
+        return survey_on_part(c, s, r, reply);
     }
+}
+
+static int survey_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
+{
+    int status = survey_take(c, c->state, r, reply);
+    return status == SERIATIM_OK ? survey_go_on(c, c->state) : status;
 }
 
 /*
  * Of several shards each is asked by itself then. A queue that is being laid out anew is asked for again; what else is
  * refused leaves its shard's figures empty.
  */
-static int survey_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
+static int survey_take_refusal(seriatim_client *c, survey_state *s, const srt_request *r, const seriatim_error *error)
 {
-    survey_state *s = c->state;
     int what = r->kind, status = SERIATIM_OK;
     unsigned first, count, i;
     if (error->status == SERIATIM_AUTH || error->status == SERIATIM_NOMEM) {
         c->error = *error;
         return srt_client_fail(c, error->status);
     }
+    if (what >= SURVEY_JOBS)
+        return survey_on_part_refused(c, s, r);
     if (what <= SURVEY_LAYOUT || !survey_asked(s, r, &first, &count))
         return SERIATIM_OK;
     for (i = 0; i < count && count > 1 && status == SERIATIM_OK; i++)
@@ -409,6 +725,12 @@ static int survey_on_refused(seriatim_client *c, srt_request *r, const seriatim_
     if (count == 1 && (first == 0 || what == SURVEY_LOCATE) && error->status == SERIATIM_GENERATION && s->tries[r->place]++ < SURVEY_TRIES)
         return survey_ask_layout(c, s, r->place);
     return status;
+}
+
+static int survey_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
+{
+    int status = survey_take_refusal(c, c->state, r, error);
+    return status == SERIATIM_OK ? survey_go_on(c, c->state) : status;
 }
 
 static void survey_sum(srt_web_row *row)

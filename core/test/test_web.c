@@ -26,6 +26,7 @@ static struct browser {
     seriatim_web_request request;
     seriatim_web_redact *redact;
     const seriatim_web_response *response;
+    void (*meanwhile)(void); /* NULL, or what is done whenever it waits */
     char text[1 << 20]; /* the last body, NUL-terminated */
 } browser;
 
@@ -54,8 +55,11 @@ static void open_browser(void)
 static int drive(void)
 {
     int status;
-    while ((status = seriatim_link_step(browser.link)) == SERIATIM_AGAIN)
+    while ((status = seriatim_link_step(browser.link)) == SERIATIM_AGAIN) {
         seriatim_link_wait(browser.link);
+        if (browser.meanwhile)
+            browser.meanwhile();
+    }
     return status;
 }
 
@@ -84,6 +88,18 @@ static void get(const char *target)
     int status = ask("GET", target, NULL);
     if (status != 200)
         fail_msg("%s: %d %s", target, status, browser.text);
+}
+
+/* As `get`, by a browser that comes for the first time. */
+static void get_first(const char *target)
+{
+    seriatim_link *kept = browser.link;
+    assert_int_equal(seriatim_link_new(NULL, server.url, &browser.link, NULL), SERIATIM_OK);
+    browser.client = seriatim_link_client(browser.link);
+    get(target);
+    seriatim_link_free(browser.link);
+    browser.link = kept;
+    browser.client = seriatim_link_client(kept);
 }
 
 static void shows(const char *part)
@@ -209,12 +225,20 @@ static void test_delayed(void **state)
     push_text("One", "due later", "x", 1000);
     get("/api/web/dashboard");
     shows("\"delayed\":1,\"enqueued\":3,\"failed\":0,\"fresh\":1,");
+    REDIS("LPUSH seriatim:{One/0}:ready gone gone gone gone");
+    get_first("/api/web/dashboard");
+    shows("\"lag\":0.");
     push_failed("failed, due soon", 0.3);
     push_text("One", "due soon", "x", 0.3);
     get("/api/web/dashboard");
     shows("\"delayed\":2,\"enqueued\":5,\"failed\":0,\"fresh\":2,");
+    get_first("/api/web/dashboard");
+    shows("\"delayed\":2,\"enqueued\":5,\"failed\":0,\"fresh\":2,");
     pause_ms(400);
     get("/api/web/dashboard");
+    shows("\"delayed\":1,\"enqueued\":5,\"failed\":0,\"fresh\":2,");
+    shows("\"lag\":0.");
+    get_first("/api/web/dashboard");
     shows("\"delayed\":1,\"enqueued\":5,\"failed\":0,\"fresh\":2,");
     shows("\"lag\":0.");
 }
@@ -652,17 +676,10 @@ static long scripts_run(void)
 static void looks_alike(const char *what)
 {
     static char old[sizeof browser.text];
-    struct browser kept;
     char *first, *second;
     get("/metrics");
     memcpy(old, browser.text, sizeof old);
-    kept = browser;
-    assert_int_equal(seriatim_link_new(NULL, server.url, &browser.link, NULL), SERIATIM_OK);
-    browser.client = seriatim_link_client(browser.link);
-    get("/metrics");
-    seriatim_link_free(browser.link);
-    browser.link = kept.link;
-    browser.client = kept.client;
+    get_first("/metrics");
     first = strstr(old, "# HELP seriatim_lag_seconds"); /* lags differ by the moment between */
     second = strstr(browser.text, "# HELP seriatim_lag_seconds");
     assert_true(first && second);
@@ -746,6 +763,50 @@ static void test_what_did_not_change_is_not_read(void **state)
     assert_int_equal(scripts_run() - before, 2);
 }
 
+/* What nobody has looked at is read by plain commands where nothing runs, else by the script. */
+static void test_a_first_look_at_what_is_quiet(void **state)
+{
+    worker w;
+    long before;
+    (void)state;
+    open_browser();
+    push_ids(12);
+    push_text("Q", "late", "x", 1000);
+    before = scripts_run();
+    get_first("/api/web/dashboard");
+    shows("\"delayed\":1,\"enqueued\":13,");
+    assert_int_equal(scripts_run() - before, 1); /* the nodes */
+    w = start_worker("Q", 5);
+    w.held = take_one(&w);
+    get_first("/api/web/dashboard");
+    assert_null(strstr(browser.text, "\"busy\":0,"));
+    shows("\"dead\":0,\"delayed\":1,");
+    stop_worker(&w);
+}
+
+static void push_another(void)
+{
+    static int number;
+    char id[20];
+    snprintf(id, sizeof id, "failed %d", ++number);
+    push_failed(id, 1000);
+}
+
+/* Ids that came between two answers are no part of one and not of the other. */
+static void test_what_changes_during_a_look(void **state)
+{
+    (void)state;
+    open_browser();
+    assert_int_equal(seriatim_layout_begin(browser.client, queue_of(browser.client, "One", 1)), SERIATIM_OK);
+    assert_int_equal(drive(), SERIATIM_OK);
+    push_another();
+    push_text("One", "due later", "x", 1000);
+    browser.meanwhile = push_another;
+    get_first("/api/web/dashboard");
+    browser.meanwhile = NULL;
+    shows("\"delayed\":1,");
+}
+
 /* Whoever comes after a pause is not shown what was true before it. */
 static void test_a_large_look_ages(void **state)
 {
@@ -772,6 +833,11 @@ static void test_a_broken_shard_hides_no_other(void **state)
     REDIS("SET seriatim:{Q/1}:jobs x");
     get("/api/v1/queues/Q");
     shows("\"enqueued\":4,"); /* of shard 0 */
+    get_first("/api/web/dashboard");
+    shows("\"enqueued\":4,");
+    REDIS("SET seriatim:{Q/0}:dead x");
+    get_first("/api/web/dashboard");
+    shows("\"enqueued\":0,");
 }
 
 /* ---- Pages --------------------------------------------------------------------------------- */
@@ -1311,6 +1377,8 @@ int main(void)
         cmocka_unit_test(test_looking_makes_no_queue),
         cmocka_unit_test(test_what_is_kept_is_true),
         cmocka_unit_test(test_what_did_not_change_is_not_read),
+        cmocka_unit_test(test_a_first_look_at_what_is_quiet),
+        cmocka_unit_test(test_what_changes_during_a_look),
         cmocka_unit_test(test_a_large_look_ages),
         cmocka_unit_test(test_a_broken_shard_hides_no_other),
         cmocka_unit_test(test_a_queue_that_works),
