@@ -156,6 +156,43 @@ static void web_push_headers(lua_State *L, const seriatim_web_response *response
         slu_set_cstr(L, response->headers[i].name, response->headers[i].value);
 }
 
+static void web_set_text(lua_State *L, const char *name, seriatim_text text)
+{
+    if (text.data)
+        slu_set_text(L, name, text.data, text.len);
+}
+
+static void web_push_id(lua_State *L, const void *ids, size_t i)
+{
+    const seriatim_text *id = (const seriatim_text *)ids + i;
+    lua_pushlstring(L, id->data, id->len);
+}
+
+static void web_push_change(lua_State *L, seriatim_client *client)
+{
+    const seriatim_web_change *change = seriatim_web_change_of(client);
+    if (!change) {
+        lua_pushnil(L);
+        return;
+    }
+    lua_createtable(L, 0, 8);
+    slu_set_cstr(L, "action", change->action);
+    slu_set_cstr(L, "role", change->role);
+    web_set_text(L, "queue", change->queue);
+    web_set_text(L, "node", change->node);
+    web_set_text(L, "fingerprint", change->fingerprint);
+    if (change->id_count) {
+        slu_push_list(L, change->id_count, web_push_id, change->ids);
+        lua_setfield(L, -2, "ids");
+    }
+    if (change->count >= 0)
+        slu_set_int(L, "count", change->count);
+    slu_set_int(L, "status", change->status);
+    if (change->error[0])
+        slu_set_cstr(L, "error", change->error);
+    slu_set_text(L, "line", change->line.data, change->line.len);
+}
+
 static int web_read(lua_State *L, const slu_link *link)
 {
     slu_link *self = lua_touserdata(L, 1);
@@ -173,11 +210,12 @@ static int web_read(lua_State *L, const slu_link *link)
     lua_pushinteger(L, response->status);
     web_push_headers(L, response);
     lua_pushlstring(L, response->body.data ? response->body.data : "", response->body.len);
-    return 3;
+    web_push_change(L, link->client);
+    return 4;
 }
 
 /*
- * link:web(settings, request, redact): status, {name = value of a header}, body. settings and request have the core's fields by
+ * link:web(settings, request, redact): status, {name = value of a header}, body, what it asked to change or nil. settings and request have the core's fields by
  * their names; redact: nil, or a function of queue, id and text. Whatever the operation ends with has an answer.
  */
 static int web_begin(lua_State *L)
@@ -212,7 +250,7 @@ static void web_push_route(lua_State *L, const void *routes, size_t i)
     slu_set_cstr(L, "method", route->method);
     slu_set_cstr(L, "pattern", route->pattern);
     slu_set_int(L, "role", route->role);
-    slu_set_bool(L, "mutates", route->mutates);
+    slu_set_bool(L, "mutates", route->action != NULL);
 }
 
 /* native.web_routes() */

@@ -359,6 +359,7 @@ static PyMethodDef link_methods[] = {
     {"health", spy_link_health, METH_NOARGS, NULL},
     {"web", FAST(spy_link_web), METH_FASTCALL, NULL},
     {"answer", spy_link_answer, METH_O, NULL},
+    {"change", spy_link_change, METH_NOARGS, NULL},
     {"drive", FAST(link_drive_method), METH_FASTCALL | METH_KEYWORDS, NULL},
     {"step", link_step_method, METH_NOARGS, NULL},
     {"result", link_result_method, METH_NOARGS, NULL},

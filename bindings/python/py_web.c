@@ -150,12 +150,68 @@ PyObject *spy_link_answer(PyObject *object, PyObject *redact)
     return result;
 }
 
+/* ---- What it changed -------------------------------------------------------------------------------------------- */
+
+/* Takes the value's reference. */
+static int web_set(PyObject *dict, const char *key, PyObject *value)
+{
+    int failed = !value || PyDict_SetItemString(dict, key, value) < 0;
+    Py_XDECREF(value);
+    return failed ? -1 : 0;
+}
+
+static int web_set_text(PyObject *dict, const char *key, seriatim_text text)
+{
+    return text.data ? web_set(dict, key, spy_id(text.data, text.len)) : 0;
+}
+
+static PyObject *web_changed_id(const void *ids, size_t i)
+{
+    const seriatim_text *id = (const seriatim_text *)ids + i;
+    return spy_id(id->data, id->len);
+}
+
+static int web_set_change(PyObject *dict, const seriatim_web_change *change)
+{
+    if (web_set(dict, "action", PyUnicode_FromString(change->action)) < 0 ||
+        web_set(dict, "role", PyUnicode_FromString(change->role)) < 0 || web_set_text(dict, "queue", change->queue) < 0 ||
+        web_set_text(dict, "node", change->node) < 0 || web_set_text(dict, "fingerprint", change->fingerprint) < 0)
+        return -1;
+    if ((change->id_count && web_set(dict, "ids", spy_list(change->id_count, web_changed_id, change->ids)) < 0) ||
+        (change->count >= 0 && web_set(dict, "count", PyLong_FromLongLong(change->count)) < 0) ||
+        (change->status && web_set(dict, "status", PyLong_FromLong(change->status)) < 0))
+        return -1;
+    return change->error[0] ? web_set(dict, "error", spy_text(change->error, strlen(change->error))) : 0;
+}
+
+/* link.change(): what the web request asked to change and what came of it so far, with its line for a log; or None */
+PyObject *spy_link_change(PyObject *object, PyObject *ignored)
+{
+    spy_link *self = (spy_link *)object;
+    seriatim_client *client = spy_link_client(self);
+    const seriatim_web_change *change;
+    PyObject *dict, *result = NULL;
+    (void)ignored;
+    if (!client)
+        return NULL;
+    change = seriatim_web_change_of(client);
+    if (!change)
+        Py_RETURN_NONE;
+    self->busy = 1;
+    dict = PyDict_New();
+    if (dict && web_set_change(dict, change) == 0)
+        result = Py_BuildValue("(ON)", dict, spy_text(change->line.data, change->line.len));
+    Py_XDECREF(dict);
+    self->busy = 0;
+    return result;
+}
+
 /* ---- Routes ------------------------------------------------------------------------------------------------------ */
 
 static PyObject *web_route(const void *routes, size_t i)
 {
     const seriatim_web_route *route = (const seriatim_web_route *)routes + i;
-    return Py_BuildValue("(ssiN)", route->method, route->pattern, route->role, PyBool_FromLong(route->mutates));
+    return Py_BuildValue("(ssiN)", route->method, route->pattern, route->role, PyBool_FromLong(route->action != NULL));
 }
 
 PyObject *spy_web_routes(PyObject *module, PyObject *ignored)

@@ -682,11 +682,31 @@ typedef struct seriatim_web_response {
  */
 const seriatim_web_response *seriatim_web_answer(seriatim_client *client, int status, seriatim_web_redact *redact, void *context);
 
+/*
+ * What a request asked to change and what came of it, for the host's audit; also of one that was refused. Texts are as they were
+ * given, but `line`, in which nothing can end a line or turn a terminal. Borrowed until the client's next begin.
+ */
+typedef struct seriatim_web_change {
+    const char *action;         /* "pause", "delete", "quiet_node"; static */
+    const char *role;           /* "viewer", "operator", "admin"; "nobody": also who has no token; static */
+    seriatim_text queue, node;  /* one of them; the other's data NULL */
+    seriatim_text fingerprint;  /* of errors; else data NULL */
+    const seriatim_text *ids;   /* of the body, at most 1,000; none where it was refused before that was read */
+    size_t id_count;
+    int64_t count;              /* what it really did; -1: nothing that is known */
+    int status;                 /* of the answer; 0: there is none, so what came of it is not known */
+    const char *error;          /* of an answer that is not 200; else empty */
+    seriatim_text line;         /* the same for a log, UTF-8: at most ten ids, 200 bytes of each text. Empty: no memory */
+} seriatim_web_change;
+
+/* Of the last request; after the answer, or instead of it. NULL: it asked for no change. */
+const seriatim_web_change *seriatim_web_change_of(seriatim_client *client);
+
 /* All routes beside the page and its files, for tests that must see each of them refuse. Static. */
 typedef struct seriatim_web_route {
     const char *method, *pattern; /* "GET", "/api/web/:worker/range_by_id" */
     int role;                     /* the least that it asks for; NOBODY: it is open to all */
-    int mutates;
+    const char *action;           /* what it changes, as the audit names it: "pause"; NULL: nothing */
 } seriatim_web_route;
 const seriatim_web_route *seriatim_web_routes(size_t *count);
 

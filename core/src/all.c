@@ -65,6 +65,7 @@
 #include "history.c"
 #include "web_assets.c"
 #include "web_request.c"
+#include "web_change.c"
 #include "web_write.c"
 #include "web_survey.c"
 #include "web_scan.c"

@@ -63,6 +63,13 @@ int srt_utf8_valid(const char *text, size_t len)
     return json_utf8_prefix(text, len) == len;
 }
 
+size_t srt_utf8_size(const char *text, size_t len)
+{
+    if (len == 0)
+        return 0;
+    return (unsigned char)text[0] < 0x80 ? 1 : json_utf8_sequence((const unsigned char *)text, len);
+}
+
 /* Non-zero when some byte of the word is below n (n <= 128). */
 static uint64_t json_any_below(uint64_t word, unsigned n)
 {

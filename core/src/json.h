@@ -10,6 +10,8 @@
 
 /* 1 when the bytes are UTF-8 as RFC 3629 has it: shortest forms, no surrogates, up to U+10FFFF. */
 int srt_utf8_valid(const char *text, size_t len);
+/* Bytes of the first character; 0: it is not valid, or there is none. */
+size_t srt_utf8_size(const char *text, size_t len);
 
 /* The ECMAScript text of a finite double, NUL-terminated, in any locale. Returns its length. */
 size_t srt_json_double_text(double value, char text[SRT_JSON_DOUBLE_SIZE]);

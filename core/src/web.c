@@ -73,6 +73,7 @@ static srt_web *web_of(seriatim_client *c)
     srt_arena_init(&w->looks[0].memory, c->mem);
     srt_arena_init(&w->looks[1].memory, c->mem);
     srt_bytes_init(&w->body, c->mem);
+    srt_bytes_init(&w->line, c->mem);
     c->web = w;
     return w;
 }
@@ -87,6 +88,7 @@ void srt_web_free(seriatim_client *c)
     srt_arena_free(&w->looks[0].memory);
     srt_arena_free(&w->looks[1].memory);
     srt_bytes_free(&w->body);
+    srt_bytes_free(&w->line);
     srt_free(c->mem, w, sizeof *w);
     c->web = NULL;
 }
@@ -99,6 +101,7 @@ static void web_reset(srt_web *w)
     w->mem = kept.mem;
     w->memory = kept.memory;
     w->body = kept.body;
+    w->line = kept.line;
     w->names_memory = kept.names_memory;
     w->names = kept.names;
     w->name_count = kept.name_count;
@@ -108,6 +111,7 @@ static void web_reset(srt_web *w)
     w->looks[1] = kept.looks[1];
     w->last_look = kept.last_look;
     w->queue = SRT_NO_QUEUE;
+    w->count = -1;
     srt_arena_reset(&w->memory);
     srt_bytes_clear(&w->body);
 }
@@ -176,7 +180,7 @@ int seriatim_web_begin(seriatim_client *c, const seriatim_web_settings *settings
         srt_web_refuse(w, 503, "out of memory");
         return srt_fail_plain(&c->error, status);
     }
-    if (w->route && w->route->mutates)
+    if (w->route && w->route->action)
         w->looks[w->last_look].at = 0;
     return w->status || !w->route ? SERIATIM_OK : web_run(c);
 }

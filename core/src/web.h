@@ -89,11 +89,13 @@ struct srt_web {
     srt_web_row *rows;
     size_t row_count;
     int64_t now_us;
+    int64_t count;                   /* what a change really did; -1: nothing that is known */
     seriatim_text locate;            /* rows tell of this id alone */
     void *found;                     /* a scan, in memory */
     void *page;                      /* the handler's own, in memory */
 
-    srt_bytes body;
+    srt_bytes body, line;
+    seriatim_web_change change;
     seriatim_web_header headers[10];
     size_t header_count;
     seriatim_web_response response;
@@ -126,6 +128,8 @@ size_t srt_web_route_count(void);
 int srt_web_read(srt_web *w, const seriatim_web_settings *settings, const seriatim_web_request *request);
 /* Says no; the message is for the user. Returns SRT_WEB_DONE. */
 int srt_web_refuse(srt_web *w, int status, const char *format, ...) SRT_PRINTF(3, 4);
+/* Of a change, unless it was refused: how much it really was. Returns SRT_WEB_DONE. */
+int srt_web_done(srt_web *w, int64_t count);
 /* A field of the query; data NULL when it is absent. */
 seriatim_text srt_web_param_of(const srt_web *w, const char *name);
 int srt_web_word_is(seriatim_text text, const char *word);

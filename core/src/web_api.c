@@ -149,7 +149,8 @@ static void api_write_redis(seriatim_client *c, srt_web_out *out)
 
 const char *srt_web_role_word(int role)
 {
-    return role >= SERIATIM_WEB_ADMIN ? "admin" : role == SERIATIM_WEB_OPERATOR ? "operator" : "viewer";
+    static const char *const words[] = {"nobody", "viewer", "operator", "admin"};
+    return words[role < SERIATIM_WEB_NOBODY ? SERIATIM_WEB_NOBODY : role > SERIATIM_WEB_ADMIN ? SERIATIM_WEB_ADMIN : role];
 }
 
 void srt_web_dashboard_write(seriatim_client *c, srt_web *w, srt_web_out *out)
@@ -219,16 +220,17 @@ static int api_begin_action(seriatim_client *c, srt_web *w)
 
 int srt_web_act_next(seriatim_client *c, srt_web *w)
 {
-    int wants = srt_action_takes_ids(w->handler->number);
+    int wants = srt_action_takes_ids(w->handler->number), status;
     if (w->step == 0 && wants != w->has_ids)
         return srt_web_refuse(w, 400, wants ? "ids are missing" : "this action takes no ids");
-    return srt_web_on_queue(c, w, api_begin_action);
+    status = srt_web_on_queue(c, w, api_begin_action);
+    return status == SRT_WEB_DONE ? srt_web_done(w, seriatim_action_result(c)) : status;
 }
 
 void srt_web_act_write(seriatim_client *c, srt_web *w, srt_web_out *out)
 {
-    (void)w;
+    (void)c;
     srt_json_begin_object(&out->json);
-    srt_web_int(out, "count", seriatim_action_result(c));
+    srt_web_int(out, "count", w->count);
     srt_json_end_object(&out->json);
 }

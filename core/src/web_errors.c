@@ -279,15 +279,16 @@ int srt_web_group_next(seriatim_client *c, srt_web *w)
     if (w->step <= 1)
         return srt_web_on_queue(c, w, srt_web_scan_begin);
     if (w->step > 2 || !scan->groups || ((const errors_found *)scan->groups)->id_count == 0)
-        return SRT_WEB_DONE;
+        return srt_web_done(w, seriatim_action_result(c));
     return errors_act(c, w);
 }
 
 void srt_web_group_write(seriatim_client *c, srt_web *w, srt_web_out *out)
 {
     const srt_web_scan *scan = w->found;
+    (void)c;
     srt_json_begin_object(&out->json);
-    srt_web_int(out, "count", seriatim_action_result(c));
+    srt_web_int(out, "count", w->count);
     if (scan->next.data)
         srt_web_text(out, "cursor", scan->next.data, scan->next.len);
     else

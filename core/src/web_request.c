@@ -11,9 +11,9 @@
 
 /* ---- Routes -------------------------------------------------------------------------------- */
 
-#define ROUTE_RANGE(name) {"GET", "/api/web/:worker/" name, SERIATIM_WEB_VIEWER, 0}
-#define ROUTE_ACTION(name, role) {"POST", "/api/web/:worker/" name, SERIATIM_WEB_##role, 1}
-#define ROUTE_READ(path) {"GET", path, SERIATIM_WEB_VIEWER, 0}
+#define ROUTE_RANGE(name) {"GET", "/api/web/:worker/" name, SERIATIM_WEB_VIEWER, NULL}
+#define ROUTE_ACTION(name, role) {"POST", "/api/web/:worker/" name, SERIATIM_WEB_##role, name}
+#define ROUTE_READ(path) {"GET", path, SERIATIM_WEB_VIEWER, NULL}
 
 /* In the order of srt_web_handlers. */
 const seriatim_web_route srt_web_route_table[] = {
@@ -51,16 +51,16 @@ const seriatim_web_route srt_web_route_table[] = {
     ROUTE_READ("/api/v1/queues/:queue/ages"),
     ROUTE_READ("/api/v1/queues/:queue/bytes"),
     ROUTE_READ("/api/v1/queues/:queue/errors"),
-    {"POST", "/api/v1/queues/:queue/errors/:fingerprint/queue_up", SERIATIM_WEB_OPERATOR, 1},
-    {"POST", "/api/v1/queues/:queue/errors/:fingerprint/delete", SERIATIM_WEB_ADMIN, 1},
+    {"POST", "/api/v1/queues/:queue/errors/:fingerprint/queue_up", SERIATIM_WEB_OPERATOR, "errors_queue_up"},
+    {"POST", "/api/v1/queues/:queue/errors/:fingerprint/delete", SERIATIM_WEB_ADMIN, "errors_delete"},
     ROUTE_READ("/api/v1/running"),
     ROUTE_READ("/api/v1/nodes"),
-    {"POST", "/api/v1/nodes/:node/quiet", SERIATIM_WEB_OPERATOR, 1},
-    {"POST", "/api/v1/nodes/:node/stop", SERIATIM_WEB_ADMIN, 1},
+    {"POST", "/api/v1/nodes/:node/quiet", SERIATIM_WEB_OPERATOR, "quiet_node"},
+    {"POST", "/api/v1/nodes/:node/stop", SERIATIM_WEB_ADMIN, "stop_node"},
     ROUTE_READ("/api/v1/search"),
     ROUTE_READ("/api/v1/history"),
     ROUTE_READ("/metrics"),
-    {"GET", "/livez", SERIATIM_WEB_NOBODY, 0},
+    {"GET", "/livez", SERIATIM_WEB_NOBODY, NULL},
     ROUTE_READ("/readyz"),
 };
 
@@ -84,6 +84,13 @@ int srt_web_refuse(srt_web *w, int status, const char *format, ...)
     va_start(args, format);
     vsnprintf(w->error, sizeof w->error, format, args);
     va_end(args);
+    return SRT_WEB_DONE;
+}
+
+int srt_web_done(srt_web *w, int64_t count)
+{
+    if (!w->status)
+        w->count = count;
     return SRT_WEB_DONE;
 }
 
@@ -362,7 +369,7 @@ static int request_find_route(srt_web *w, const char *method, seriatim_text path
         values[0] = values[1] = none;
         if (!request_fits(srt_web_route_table[i].pattern, segments, count, values))
             continue;
-        w->allow = srt_web_route_table[i].mutates ? "POST" : "GET, HEAD";
+        w->allow = srt_web_route_table[i].action ? "POST" : "GET, HEAD";
         if (strcmp(srt_web_route_table[i].method, method) != 0)
             continue;
         w->route = &srt_web_route_table[i];
@@ -472,6 +479,11 @@ static int request_token_fits(const char *token, seriatim_text authorization)
     return difference == 0 && wanted > 0;
 }
 
+static int request_has_token(const seriatim_web_settings *s, const seriatim_web_request *request)
+{
+    return !s->token || request_token_fits(s->token, request->authorization);
+}
+
 /* Origin is scheme://host of the request itself. */
 static int request_same_origin(const seriatim_web_request *request)
 {
@@ -509,11 +521,11 @@ static void request_check(srt_web *w, const seriatim_web_settings *s, const seri
     int open = w->route && w->route->role == SERIATIM_WEB_NOBODY, file = !w->route && w->status == 200;
     if (!open && !request_host_allowed(s, request->host))
         srt_web_refuse(w, 403, "this Host is not served");
-    else if (!open && !file && s->token && !request_token_fits(s->token, request->authorization))
+    else if (!open && !file && !request_has_token(s, request))
         srt_web_refuse(w, 401, "a token is needed");
     else if (!open && request->role <= SERIATIM_WEB_NOBODY)
         srt_web_refuse(w, 401, "you are not signed in");
-    else if (w->route && w->route->mutates)
+    else if (w->route && w->route->action)
         request_check_mutation(w, request);
     if (!w->route || w->status || open || request->role >= w->route->role)
         return;
@@ -551,7 +563,7 @@ int srt_web_read(srt_web *w, const seriatim_web_settings *s, const seriatim_web_
 {
     int found, status;
     w->head = request->method && strcmp(request->method, "HEAD") == 0;
-    w->role = request->role;
+    w->role = request_has_token(s, request) ? request->role : SERIATIM_WEB_NOBODY;
     w->read_only = s->read_only;
     status = request_find(w, request);
     if (status != SERIATIM_OK)
@@ -566,5 +578,5 @@ int srt_web_read(srt_web *w, const seriatim_web_settings *s, const seriatim_web_
         return SERIATIM_OK;
     }
     status = request_read_params(w, request->query);
-    return status == SERIATIM_OK && w->route->mutates ? request_read_body(w, request->body) : status;
+    return status == SERIATIM_OK && w->route->action ? request_read_body(w, request->body) : status;
 }

@@ -205,6 +205,19 @@ static void look(visit *v, const seriatim_web_response *response)
     }
 }
 
+/* One line, whatever was asked. */
+static void look_at_change(visit *v, const seriatim_web_change *change)
+{
+    size_t i;
+    if (!change)
+        return;
+    FUZZ_CHECK(change->line.len > 0 && srt_utf8_valid(change->line.data, change->line.len));
+    for (i = 0; i < change->line.len; i++)
+        FUZZ_CHECK((unsigned char)change->line.data[i] >= 0x20 && change->line.data[i] != 0x7F);
+    for (i = 0; i < change->id_count; i++)
+        v->sum += fuzz_sum(change->ids[i].data, change->ids[i].len);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const unsigned char identity[16] = "0123456789abcde";
@@ -222,6 +235,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (status == SERIATIM_OK)
             status = srt_client_status(v.c);
         look(&v, seriatim_web_answer(v.c, status, fuzz_below(&in, 2) ? hide : NULL, &v));
+        look_at_change(&v, seriatim_web_change_of(v.c));
     }
     seriatim_client_free(v.c);
     return 0;

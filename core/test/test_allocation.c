@@ -269,6 +269,7 @@ static int browse(seriatim_link *link, int number)
     seriatim_web_request request;
     seriatim_web_settings settings;
     const seriatim_web_response *response;
+    const seriatim_web_change *change;
     const char *target = number < WEB_READS ? web_reads[number] : web_writes[number - WEB_READS], *question = strchr(target, '?');
     int status;
     memset(&request, 0, sizeof request);
@@ -291,6 +292,10 @@ static int browse(seriatim_link *link, int number)
         status = SERIATIM_NOMEM;
     if (status == SERIATIM_OK && response->status >= 500)
         fail_msg("%s: %d %s", target, response->status, response->body.data);
+    change = seriatim_web_change_of(seriatim_link_client(link));
+    assert_int_equal(status == SERIATIM_OK && change != NULL, status == SERIATIM_OK && number >= WEB_READS);
+    if (change && change->line.len == 0) /* all else is told without memory */
+        status = SERIATIM_NOMEM;
     return status;
 }
 

@@ -300,7 +300,7 @@ static void fill(void)
 
 static void refused(const seriatim_web_route *route, int status)
 {
-    int found = ask(route->method, path_of(route->pattern), route->mutates ? "{\"ids\":[\"Q\"]}" : NULL);
+    int found = ask(route->method, path_of(route->pattern), route->action ? "{\"ids\":[\"Q\"]}" : NULL);
     if (found != status)
         fail_msg("%s %s: %d %s", route->method, route->pattern, found, browser.text);
     shows("{\"error\":\"");
@@ -386,7 +386,7 @@ static void test_no_forgery_changes_anything(void **state)
     fill();
     digest(before);
     for (i = 0; i < count; i++) {
-        if (!routes[i].mutates) {
+        if (!routes[i].action) {
             ask(routes[i].method, path_of(routes[i].pattern), NULL);
             continue;
         }
@@ -944,6 +944,135 @@ static void test_orders(void **state)
     assert_string_equal(browser.text, "{\"nodes\":[],\"versions\":[]}");
 }
 
+/* ---- What the host is told of changes ------------------------------------------------------ */
+
+/* Its line, NUL-terminated. */
+static const char *line_of(const seriatim_web_change *change)
+{
+    static char line[8000];
+    assert_non_null(change);
+    assert_true(change->line.len < sizeof line);
+    memcpy(line, change->line.data, change->line.len);
+    line[change->line.len] = '\0';
+    return line;
+}
+
+static void told(const char *line)
+{
+    const seriatim_web_change *change = seriatim_web_change_of(browser.client);
+    assert_string_equal(line_of(change), line);
+    assert_int_equal(change->status, browser.response->status);
+    assert_int_equal(change->count >= 0, browser.response->status == 200);
+}
+
+static void test_every_change_is_told(void **state)
+{
+    size_t count, i;
+    const seriatim_web_route *routes = seriatim_web_routes(&count);
+    (void)state;
+    open_browser();
+    assert_null(seriatim_web_change_of(browser.client));
+    fill();
+    for (i = 0; i < count; i++) {
+        const char *name = strrchr(routes[i].pattern, '/') + 1;
+        int foreign;
+        for (foreign = 0; foreign < 2; foreign++) {
+            browser.request.sec_fetch_site = text_of(foreign ? "cross-site" : "same-origin");
+            ask(routes[i].method, path_of(routes[i].pattern), routes[i].action ? "{\"ids\":[\"Q\"]}" : NULL);
+            if (!routes[i].action) {
+                assert_null(seriatim_web_change_of(browser.client));
+                continue;
+            }
+            assert_non_null(strstr(routes[i].action, name));
+            assert_string_equal(seriatim_web_change_of(browser.client)->action, routes[i].action);
+            assert_int_equal(seriatim_web_change_of(browser.client)->status, browser.response->status);
+        }
+    }
+    assert_int_equal(ask("GET", "/", NULL), 200);
+    assert_null(seriatim_web_change_of(browser.client));
+    assert_int_equal(ask("DELETE", "/api/web/Q/delete", NULL), 405);
+    assert_null(seriatim_web_change_of(browser.client));
+}
+
+static void test_what_is_told(void **state)
+{
+    const seriatim_web_change *change;
+    (void)state;
+    open_browser();
+    push_text("Q", "a", "x", 0);
+    push_text("Q", "b", "x", 0);
+    assert_int_equal(ask("POST", "/api/web/Q/park", "{\"ids\":[\"a\",\"none\"]}"), 200);
+    told("park by admin: queue \"Q\", ids \"a\", \"none\": count 1");
+    change = seriatim_web_change_of(browser.client);
+    assert_true(change->id_count == 2 && change->count == 1 && change->status == 200 && !change->node.data && !change->error[0]);
+    assert_memory_equal(change->ids[1].data, "none", 4);
+    assert_int_equal(ask("POST", "/api/web/Q/pause", NULL), 200);
+    told("pause by admin: queue \"Q\": count 2");
+    assert_int_equal(ask("POST", "/api/web/None/pause", NULL), 404);
+    told("pause by admin: queue \"None\": 404 there is no such queue");
+    assert_int_equal(ask("POST", "/api/web/Q/delete", "{}"), 400);
+    told("delete by admin: queue \"Q\": 400 ids are missing");
+    assert_int_equal(ask("POST", "/api/v1/queues/Q/errors/00/delete", NULL), 200);
+    told("errors_delete by admin: queue \"Q\", errors \"00\": count 0");
+    assert_int_equal(ask("POST", "/api/v1/nodes/x%0Ay/stop", NULL), 404);
+    told("stop_node by admin: node \"x\\u000ay\": 404 no such node is alive");
+    browser.request.role = SERIATIM_WEB_OPERATOR;
+    assert_int_equal(ask("POST", "/api/web/Q/delete", "{\"ids\":[\"a\"]}"), 403);
+    told("delete by operator: queue \"Q\": 403 this needs the role admin");
+    browser.request.sec_fetch_site = text_of("cross-site");
+    assert_int_equal(ask("POST", "/api/web/Q/pause", NULL), 403);
+    told("pause by operator: queue \"Q\": 403 the request comes from another site");
+    browser.settings.token = "secret"; /* whose role is the host's word for all, but who has not shown the token */
+    assert_int_equal(ask("POST", "/api/web/Q/pause", NULL), 401);
+    told("pause by nobody: queue \"Q\": 401 a token is needed");
+}
+
+/* Nothing of an id can end the line, turn the terminal or hide. */
+static void test_hostile_ids_are_told(void **state)
+{
+    char body[8000], expected[8000] = "";
+    size_t i;
+    (void)state;
+    open_browser();
+    push_text("Q", "a", "x", 0);
+    assert_int_equal(ask("POST", "/api/web/Q/delete",
+                         "{\"ids\":[\"a\\nINFO forged\",\"\\u001b[2J\\\"\\\\\",\"\xC2\x85\xE2\x80\xA8\xE2\x80\xAE\xE2\x81\xA6\x7F\","
+                         "{\"base64\":\"/wAK4oA=\"},\"\xD0\xB6\xF0\x9F\x90\xAB\"]}"),
+                     200);
+    told("delete by admin: queue \"Q\", ids \"a\\u000aINFO forged\", \"\\u001b[2J\\\"\\\\\", "
+         "\"\\u0085\\u2028\\u202e\\u2066\\u007f\", \"\\xff\\u0000\\u000a\\xe2\\x80\", \"\xD0\xB6\xF0\x9F\x90\xAB\": count 0");
+    strcpy(body, "{\"ids\":[");
+    for (i = 0; i < 12; i++) {
+        strcat(body, i ? ",\"" : "\"");
+        memset(body + strlen(body) + 300, 0, 1);
+        memset(body + strlen(body), 'x', 300);
+        strcat(body, "\"");
+    }
+    strcat(body, "]}");
+    memset(expected, 'x', 200);
+    strcat(expected, "...\" and 2 more: count 0");
+    assert_int_equal(ask("POST", "/api/web/Q/delete", body), 200);
+    assert_int_equal(seriatim_web_change_of(browser.client)->id_count, 12);
+    assert_non_null(strstr(line_of(seriatim_web_change_of(browser.client)), expected));
+}
+
+/* Its outcome is told as unknown, and the next request is none of it. */
+static void test_a_change_that_is_broken_off(void **state)
+{
+    (void)state;
+    open_browser();
+    push_text("Q", "a", "x", 0);
+    browser.request.method = "POST";
+    browser.request.path = text_of("/api/web/Q/pause");
+    assert_int_equal(seriatim_web_begin(browser.client, NULL, &browser.request), SERIATIM_OK);
+    seriatim_link_reset(browser.link);
+    assert_int_equal(seriatim_web_change_of(browser.client)->status, 0);
+    assert_string_equal(line_of(seriatim_web_change_of(browser.client)),
+                        "pause by admin: queue \"Q\": broken off, so its outcome is not known");
+    get("/api/v1/stats");
+    assert_null(seriatim_web_change_of(browser.client));
+}
+
 static void test_errors_by_group(void **state)
 {
     char path[200], *at;
@@ -1383,6 +1512,10 @@ int main(void)
         cmocka_unit_test(test_a_broken_shard_hides_no_other),
         cmocka_unit_test(test_a_queue_that_works),
         cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_every_change_is_told),
+        cmocka_unit_test(test_what_is_told),
+        cmocka_unit_test(test_hostile_ids_are_told),
+        cmocka_unit_test(test_a_change_that_is_broken_off),
         cmocka_unit_test(test_errors_by_group),
         cmocka_unit_test(test_pages_of_records),
         cmocka_unit_test(test_bad_questions),

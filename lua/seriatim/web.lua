@@ -17,7 +17,7 @@ local web = { MAX_BODY = native.web_max_body }
 ---@type nil|fun(): string?
 web.stalled = nil
 
-local OPTIONS = { "title", "read_only", "role", "redact", "hosts", "token", "prefix" }
+local OPTIONS = { "title", "read_only", "role", "redact", "audit", "hosts", "token", "prefix" }
 local ROLES = { viewer = 1, operator = 2, admin = 3 }
 local NOBODY = 0
 local READ_SECONDS = 5 -- how long an answer waits for Redis
@@ -32,6 +32,9 @@ local WRITE_SECONDS = 60 -- an action on all ids of a large queue takes its time
 ---@field role nil|fun(request: seriatim.WebRequest): string?
 ---called before a payload, context or error is shown: the text to show instead. What it raises ends the request with 500
 ---@field redact nil|fun(queue: string, id: string, text: string): string
+---told of each change that was asked for, before the answer is sent, and of each that was refused. What it raises is logged with
+---the change and alters nothing. nil: a line of the log, at info
+---@field audit nil|fun(request: seriatim.WebRequest, change: seriatim.WebChange)
 ---@field hosts string[]?  the Host fields that are answered, "jobs.example:8080"; without a port: with any. nil: all
 ---@field token string?  then all but /livez and the page's own files ask for `Authorization: Bearer TOKEN`
 ---@field prefix string?  where it is mounted: "/admin/jobs"; nil: "", and "/seriatim" in nginx
@@ -43,6 +46,18 @@ local WRITE_SECONDS = 60 -- an action on all ids of a large queue takes its time
 ---@field headers table<string, string|string[]>  in any case; a list where one came several times
 ---@field body string?  hosts read no more than web.MAX_BODY bytes and answer 413
 ---@field secure boolean?  it came by https
+
+---What a request asked to change and what came of it. Texts are as they were given.
+---@class seriatim.WebChange
+---@field action string  "pause", "delete", "quiet_node"
+---@field role string  "viewer", "operator", "admin"; "nobody": also who has no token
+---@field queue string?  this or node
+---@field node string?
+---@field fingerprint string?  of errors
+---@field ids string[]?  at most 1,000; nil where the request was refused before its body was read
+---@field count integer?  what it really did
+---@field status integer  of the answer
+---@field error string?  of an answer other than 200
 
 ---@class seriatim.WebResponse
 ---@field status integer
@@ -90,6 +105,7 @@ function web.new(options)
     },
     role = check.callable_or_nil("role", given.role),
     redact = check.callable_or_nil("redact", given.redact),
+    audit = check.callable_or_nil("audit", given.audit),
     prefix = given.prefix == nil and "" or checked_prefix(given.prefix),
   }, Web)
 end
@@ -161,15 +177,31 @@ local function answer_alone(self, asked, err)
   return client:result()
 end
 
+---The change is made: whatever the host's own does, the answer stands.
+local function tell(self, request, change)
+  local line = change.line
+  if not self.audit then
+    return log.info("web", line)
+  end
+  change.line = nil
+  local ran, raised = pcall(self.audit, request, change)
+  if not ran then
+    log.error("web", ("audit raised %s at: %s"):format(log.describe(raised), line))
+  end
+end
+
 local function answer(self, request)
   local asked = core_request(self, request)
   self.settings.stalled = web.stalled and web.stalled()
   local seconds = request.method == "POST" and WRITE_SECONDS or READ_SECONDS
-  local status, headers, body = pool.ask(function(connection)
+  local status, headers, body, change = pool.ask(function(connection)
     return connection:call("web", self.settings, asked, self.redact, seconds)
   end)
   if not status then
-    status, headers, body = answer_alone(self, asked, headers)
+    status, headers, body, change = answer_alone(self, asked, headers)
+  end
+  if change then
+    tell(self, request, change)
   end
   return { status = status, headers = headers, body = body }
 end

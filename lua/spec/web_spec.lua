@@ -399,8 +399,59 @@ describe("seriatim.web", function()
     assert.equal(503, stalled.status)
   end)
 
+  it("D13 tells the host of each change and each refusal, with the request that asked for it", function()
+    local worker, told = fill(), {}
+    local evil = "a\nINFO forged\27[2J"
+    assert(worker:perform_async { { id = evil } })
+    local app = dashboard {
+      role = function(request) return request.headers["X-Role"] end,
+      audit = function(request, change) told[#told + 1] = { request.headers["X-User"] or "", change } end,
+    }
+    local function asked(path, body, headers) post(app, "/jobs/api/" .. path, body, headers) end
+    asked("web/Web/delete", { ids = { "b", "none", evil, { base64 = "/w==" } } }, { ["X-Role"] = "admin", ["X-User"] = "ada" })
+    asked("web/Web/delete", { ids = { "a" } }, { ["X-Role"] = "viewer", ["X-User"] = "bob" })
+    asked("web/Web/pause", {}, { ["X-Role"] = "operator", ["Sec-Fetch-Site"] = "cross-site" })
+    asked("v1/nodes/gone/quiet", {}, { ["X-Role"] = "operator" })
+    asked("web/Web/pause", {}, {})
+    get(app, "/jobs/api/v1/stats", { ["X-Role"] = "viewer" })
+    local named = { "b", "none", evil, "\255" }
+    assert.same({
+      { "ada", { action = "delete", role = "admin", queue = "Web", ids = named, count = 2, status = 200 } },
+      { "bob", { action = "delete", role = "viewer", queue = "Web", status = 403, error = "this needs the role admin" } },
+      { "", { action = "pause", role = "operator", queue = "Web", status = 403, error = "the request comes from another site" } },
+      { "", { action = "quiet_node", role = "operator", node = "gone", status = 404, error = "no such node is alive" } },
+      { "", { action = "pause", role = "nobody", queue = "Web", status = 401, error = "you are not signed in" } },
+    }, told)
+  end)
+
+  it("D13 writes a line that no id can break where there is no audit, and one with what an audit raised", function()
+    local worker = fill()
+    local text = logged(function() post(dashboard(), "/jobs/api/web/Web/delete", { ids = { "a\nINFO forged\27[2J" } }) end)
+    assert.matches('^INFO %S+ pid=%d+ tid=%S+ web delete by admin: queue "Web", id "a\\u000aINFO forged\\u001b%[2J": count 0$', text)
+    for _, audit in ipairs { function() error("boom") end, function() error(nil) end } do
+      text = logged(function()
+        assert.equal(200, post(dashboard { audit = audit }, "/jobs/api/web/Web/park", { ids = { "a" } }).status)
+      end)
+      assert.matches('^ERROR .* web audit raised .* at: park by admin: queue "Web", id "a": count %d$', text)
+    end
+    assert.equal(1, worker:metrics().parked)
+  end)
+
+  it("D13 tells of a change that Redis did not answer", function()
+    fill()
+    local told = {}
+    local app = dashboard { audit = function(_, change) told[#told + 1] = change end }
+    local pool = require "seriatim.pool"
+    local ask_pool = pool.ask
+    pool.ask = function() return nil, require("seriatim.errors").new("IO", "no") end
+    post(app, "/jobs/api/web/Web/pause")
+    pool.ask = ask_pool
+    assert.same({ 503, "pause", nil }, { told[1].status, told[1].action, told[1].count })
+  end)
+
   it("checks its options", function()
-    for name, value in pairs { title = 1, role = 1, redact = "x", hosts = "localhost", token = "", read_only = 1, prefix = "jobs/" } do
+    local wrong = { title = 1, role = 1, redact = "x", audit = 1, hosts = "localhost", token = "", read_only = 1, prefix = "jobs/" }
+    for name, value in pairs(wrong) do
       suite.raises(name .. " must be", function() web.new { [name] = value } end)
     end
     suite.raises("unknown option 'nothing'", function() web.new { nothing = 1 } end)

@@ -82,7 +82,7 @@ function operations:health() end -- Result: maxmemory_policy or nil, appendonly 
 ---One request of the dashboard. settings: title, read_only, hosts, token, stalled; request: method, prefix, path, query, host, origin,
 ---sec_fetch_site, content_type, authorization, body, secure, role (0 nobody to 3 admin), as in seriatim.h. redact: a function of queue, id
 ---and text, or nil; what it raises, result() raises. However the operation ends there is an answer, and result() gives it.
-function operations:web(settings, request, redact) end -- Result: status, {[name] = value} of the header fields, body
+function operations:web(settings, request, redact) end -- Result: status, {[name] = value} of the header fields, body, seriatim.WebChange with its `line` for a log or nil
 function operations:result() end
 
 ---One connection that waits by poll(2): for plain Lua.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, TypedDict, Union
 
 from . import _native
 from ._errors import Error, Invalid, TimeoutError
@@ -28,6 +28,28 @@ WebAsked = tuple["_native.WebSettings", "_native.WebRequest"]
 
 Text = Union[str, bytes]
 """bytes where they are not UTF-8."""
+
+
+class Asked(TypedDict):
+    action: str  # "pause", "delete", "quiet_node"
+    role: str  # "viewer", "operator", "admin"; "nobody": also who has no token
+
+
+class Change(Asked, total=False):
+    """What a web request asked to change and what came of it: what there is of these. Texts are as they were given."""
+
+    queue: Text
+    node: Text
+    fingerprint: Text  # of errors
+    ids: list[Text]  # at most 1,000; none where the request was refused before its body was read
+    count: int  # what it really did
+    status: int  # of the answer; absent: it was broken off, so what came of it is not known
+    error: str  # of an answer other than 200
+
+
+Noted = list[tuple[Change, str]]
+"""Changes with their lines for a log; the last one knows most."""
+
 
 Redact = Callable[[Text, Text, Text], Text]
 """queue, id, text -> the text to show instead."""
@@ -119,22 +141,40 @@ class Connection:
         settings: dict[str, Any] = self._link.drive(limit)
         return settings
 
-    def web(self, asked: WebAsked, redact: Redact | None, limit: float | None) -> _native.WebResponse:
-        """The answer, which tells what went wrong, too. limit: seconds for Redis; None: while it goes on answering."""
+    def web(self, asked: WebAsked, redact: Redact | None, noted: Noted, limit: float | None) -> _native.WebResponse:
+        """
+        The answer, which tells what went wrong, too.
+
+        noted: what the request asks to change is added at once, and with what came of it.
+        limit: seconds for Redis; None: while it goes on answering.
+        """
         try:
             self._link.web(*asked)
+            self._note(noted)
             self._link.drive(limit)
         except (Error, Invalid):
             pass
-        return self._link.answer(redact)
+        return self._answer(redact, noted)
 
-    async def aweb(self, asked: WebAsked, redact: Redact | None, limit: float | None) -> _native.WebResponse:
+    async def aweb(self, asked: WebAsked, redact: Redact | None, noted: Noted, limit: float | None) -> _native.WebResponse:
         try:
             self._link.web(*asked)
+            self._note(noted)
             await self._drive(limit)
         except (Error, Invalid):
             pass
-        return self._link.answer(redact)
+        return self._answer(redact, noted)
+
+    def _answer(self, redact: Redact | None, noted: Noted) -> _native.WebResponse:
+        try:
+            return self._link.answer(redact)
+        finally:
+            self._note(noted)
+
+    def _note(self, noted: Noted) -> None:
+        change = self._link.change()
+        if change is not None:
+            noted.append(change)
 
     def reset(self) -> None:
         """Drops what was begun, with its socket, so that no answer can be mistaken for another's."""

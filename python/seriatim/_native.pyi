@@ -103,6 +103,8 @@ class Link:
         """Result: None. Whatever comes of it, there is an answer."""
     def answer(self, redact: Callable[[Id, Id, Id], Id] | None, /) -> WebResponse:
         """To the web request, once it has ended, well or not; raises what redact raises."""
+    def change(self) -> tuple[Any, str] | None:
+        """What the web request asked to change, as far as that is known, and its line for a log; None: nothing."""
     def drive(self, seconds: float | None = None) -> Any:
         """Waits for the end of what was begun, without the GIL; returns its result or raises its failure."""
     def step(self) -> bool:

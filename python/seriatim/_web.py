@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Union
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
@@ -16,7 +17,7 @@ from ._pool import Pool
 from ._settings import settings
 
 if TYPE_CHECKING:
-    from ._connection import Redact, WebAsked
+    from ._connection import Change, Noted, Redact, WebAsked
 
 CONNECTIONS: Final = 2  # one may be at a long action; those that push are never taken
 PATIENCE: Final = 5.0  # seconds, for what reads; an action has as long as Redis goes on with it
@@ -25,6 +26,7 @@ FIELDS: Final = ("host", "origin", "sec-fetch-site", "content-type", "authorizat
 ROLES: Final = ("viewer", "operator", "admin")  # the core counts them from 1; 0 is nobody
 
 Role = Callable[[Any], Union[str, None, Awaitable[Union[str, None]]]]
+Audit = Callable[[Any, "Change"], object]
 
 
 class Dashboard:
@@ -34,6 +36,7 @@ class Dashboard:
         read_only: bool,
         role: Role | None,
         redact: Redact | None,
+        audit: Audit | None,
         hosts: Sequence[str],
         token: str | None,
     ) -> None:
@@ -42,34 +45,68 @@ class Dashboard:
         self._read_only = _check.flag("read_only", read_only)
         self._role = _check.function_or_none("role", role)
         self._redact = _check.function_or_none("redact", redact)
+        self._audit = _check.function_or_none("audit", audit)
         self._hosts = tuple(plain("hosts", host) for host in _check.sequence("hosts", listed(hosts)))
         self._token = None if token is None else plain("token", token)
         self._pool: Pool | None = None
+        self._telling: set[asyncio.Future[object]] = set()
 
     def answer(self, request: Request, user: Any) -> _native.WebResponse:
         """user: of whom the role is asked. Whatever happens, there is an answer."""
+        noted: Noted = []
         try:
             asked = self._asked(request, self._role(user) if self._role else "admin")
             with self._connections().lend() as connection:
-                return connection.web(asked, self._redact, request.patience)
+                return connection.web(asked, self._redact, noted, request.patience)
         except Exception as error:
             return failure(error)
+        finally:
+            with self._untouched(noted):
+                self._tell(user, noted)
 
     async def aanswer(self, request: Request, user: Any) -> _native.WebResponse:
         """The same without blocking the running event loop."""
+        noted: Noted = []
         try:
             role = self._role(user) if self._role else "admin"
             asked = self._asked(request, await role if inspect.isawaitable(role) else role)
             async with (await self._aconnections()).lend() as connection:
-                return await connection.aweb(asked, self._redact, request.patience)
+                return await connection.aweb(asked, self._redact, noted, request.patience)
         except Exception as error:
             return failure(error)
+        finally:
+            with self._untouched(noted):
+                await self._atell(user, noted)
 
     def close(self) -> None:
         """Its connections; the next request makes others."""
         if self._pool is not None:
             self._pool.discard()
             self._pool = None
+
+    def _tell(self, user: Any, noted: Noted) -> object:
+        """What the host's function returns."""
+        if not noted:
+            return None
+        change, line = noted[-1]
+        return self._audit(user, change) if self._audit else _log.info("web", line)
+
+    async def _atell(self, user: Any, noted: Noted) -> None:
+        """A request that is cancelled meanwhile leaves it to go on."""
+        told = self._tell(user, noted)
+        if inspect.isawaitable(told):
+            task = asyncio.ensure_future(told)
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)
+            await asyncio.shield(task)
+
+    @contextmanager
+    def _untouched(self, noted: Noted) -> Iterator[None]:
+        """The change is made: what the host's function raises is logged, and the answer stands."""
+        try:
+            yield
+        except Exception as error:
+            _log.error("web", f"audit raised {_log.describe(error)} at: {noted[-1][1]}")
 
     def _asked(self, request: Request, role: object) -> WebAsked:
         number = 0 if role is None else ROLES.index(_check.word("role", role, ROLES)) + 1

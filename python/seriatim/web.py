@@ -19,6 +19,9 @@ role        asked for each request, of the WSGI environ or the ASGI scope (where
             all are "admin"
 redact      (queue, id, text) -> the text to show instead, asked for each payload, context and error before any answer
             has it; each is str, or bytes where it is not UTF-8. What it raises makes the answer a 500
+audit       (environ or scope, change), where it may be async for ASGI: told of each change that was asked for, before
+            the answer is sent, and of each that was refused; `Change` says what there is. What it raises is logged with
+            the change and alters nothing. Not given: a line of the log, at info
 hosts       the Host fields that are answered, as ["jobs.example", "localhost:9292"]; without a port: with any. Empty:
             all
 token       asked for as `Authorization: Bearer TOKEN`, by the page as well
@@ -37,15 +40,16 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
+from ._connection import Change
 from ._web import MAX_BODY, Dashboard, Request, encoded, refusal
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
     from ._connection import Redact
-    from ._web import Role
+    from ._web import Audit, Role
 
-__all__ = ["asgi_app", "wsgi_app"]
+__all__ = ["Change", "asgi_app", "wsgi_app"]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -59,11 +63,12 @@ def wsgi_app(
     read_only: bool = False,
     role: Role | None = None,
     redact: Redact | None = None,
+    audit: Audit | None = None,
     hosts: Sequence[str] = (),
     token: str | None = None,
 ) -> WSGIApplication:
     """A WSGI application; see the module. Raises Invalid."""
-    dashboard = Dashboard(title, read_only, role, redact, hosts, token)
+    dashboard = Dashboard(title, read_only, role, redact, audit, hosts, token)
 
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         request = _of_environ(environ)
@@ -81,11 +86,12 @@ def asgi_app(
     read_only: bool = False,
     role: Role | None = None,
     redact: Redact | None = None,
+    audit: Audit | None = None,
     hosts: Sequence[str] = (),
     token: str | None = None,
 ) -> ASGIApplication:
     """An ASGI 3 application, which never blocks the loop; see the module. Raises Invalid."""
-    dashboard = Dashboard(title, read_only, role, redact, hosts, token)
+    dashboard = Dashboard(title, read_only, role, redact, audit, hosts, token)
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

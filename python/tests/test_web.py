@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import logging
 import os
 import re
 import socket
@@ -276,6 +277,124 @@ def test_d10_every_route_is_redacted_and_kept_nowhere(mounted: Mounted) -> None:
             assert answer.status < 500, (pattern, answer.body)
             assert answer.headers["Cache-Control"] == "no-store"
     assert ("W", "dead0", f"no {MARK}") in asked and ("W", "2", f'"{MARK}"') in asked
+
+
+EVIL = "a\nINFO forged\x1b[2J"
+
+
+def audited(record: Any, how: str) -> Callable[..., Any]:
+    """The host's function, plain or async."""
+
+    async def aaudit(user: Any, change: Any) -> None:
+        await asyncio.sleep(0)
+        record(user, change)
+
+    return aaudit if how == "async" else record
+
+
+@pytest.mark.parametrize(("name", "how"), [("wsgi", "plain"), ("asgi", "plain"), ("asgi", "async")])
+def test_d13_each_change_and_each_refusal_is_told(name: str, how: str) -> None:
+    filled().perform_async([{"id": EVIL}])
+    app, mount = MOUNTS[name]
+    told: list[Any] = []
+
+    def word(user: Any) -> Any:
+        if name == "wsgi":
+            return user.get("HTTP_X_ROLE")
+        return dict(user["headers"]).get(b"x-role", b"").decode() or None
+
+    def record(user: Any, change: Any) -> None:
+        told.append((word(user), change))
+
+    with mount(app(role=word, audit=audited(record, how))) as site:
+        site.post("/api/web/W/delete", {"ids": ["1", "none", EVIL, {"base64": "/w=="}]}, **{"X-Role": "admin"})
+        site.post("/api/web/W/delete", {"ids": ["2"]}, **{"X-Role": "viewer"})
+        site.post("/api/web/W/pause", **{"X-Role": "operator", "Sec-Fetch-Site": "cross-site"})
+        site.post("/api/v1/nodes/gone/quiet", **{"X-Role": "operator"})
+        site.post("/api/web/W/pause")
+        site.get("/api/v1/stats", **{"X-Role": "viewer"})
+    w = {"queue": "W"}
+    assert told == [
+        ("admin", {"action": "delete", "role": "admin", **w, "ids": ["1", "none", EVIL, b"\xff"], "count": 2, "status": 200}),
+        ("viewer", {"action": "delete", "role": "viewer", **w, "status": 403, "error": "this needs the role admin"}),
+        ("operator", {"action": "pause", "role": "operator", **w, "status": 403, "error": "the request comes from another site"}),
+        ("operator", {"action": "quiet_node", "role": "operator", "node": "gone", "status": 404, "error": "no such node is alive"}),
+        (None, {"action": "pause", "role": "nobody", **w, "status": 401, "error": "you are not signed in"}),
+    ]
+
+
+def test_d13_a_line_of_the_log_that_no_id_can_break(mounted: Mounted, caplog: pytest.LogCaptureFixture) -> None:
+    filled()
+    site = mounted()
+    with caplog.at_level("INFO", "seriatim"):
+        site.post("/api/web/W/delete", {"ids": [EVIL]})
+        site.post("/api/web/W/delete", {"ids": ["1"]})
+    lines = [line for line in map(logging.LogRecord.getMessage, caplog.records) if line.startswith("web ")]
+    assert lines == [
+        'web delete by admin: queue "W", id "a\\u000aINFO forged\\u001b[2J": count 0',
+        'web delete by admin: queue "W", id "1": count 1',
+    ]
+
+
+@pytest.mark.parametrize(("name", "how"), [("wsgi", "plain"), ("asgi", "plain"), ("asgi", "async")])
+def test_d13_an_audit_that_raises_alters_nothing(name: str, how: str, caplog: pytest.LogCaptureFixture) -> None:
+    made = filled()
+    app, mount = MOUNTS[name]
+
+    def broken(user: Any, change: Any) -> None:
+        raise RuntimeError("boom")
+
+    with mount(app(audit=audited(broken, how))) as site:
+        answer = site.post("/api/web/W/park", {"ids": ["1"]})
+    assert (answer.status, answer.json, made.metrics["parked"]) == (200, {"count": 1}, 1)
+    (error,) = [line for line in map(logging.LogRecord.getMessage, caplog.records) if line.startswith("web ")]
+    assert "audit raised RuntimeError: boom" in error and error.endswith('at: park by admin: queue "W", id "1": count 1')
+
+
+def awaited(task: asyncio.Task[Any]) -> list[str]:
+    """The coroutines that it is inside of."""
+    names, coroutine = [], task.get_coro()
+    while hasattr(coroutine, "cr_await"):
+        names.append(coroutine.__name__)
+        coroutine = coroutine.cr_await
+    return names
+
+
+@pytest.mark.parametrize("how", ["plain", "async"])
+def test_d13_a_change_that_nobody_waits_for_is_told(redis: RedisServer, how: str) -> None:
+    filled()
+    told: list[Any] = []
+    app = seriatim.web.asgi_app(audit=audited(lambda _, change: told.append(change), how))
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/web/W/pause",
+        "headers": [(b"content-type", b"application/json"), (b"sec-fetch-site", b"same-origin")],
+    }
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b""}
+
+    async def send(message: Any) -> None:
+        pass
+
+    async def scenario() -> None:
+        await app(scope, receive, send)  # there is a connection now
+        with deaf():
+            asking = asyncio.ensure_future(app(scope, receive, send))
+            while "aweb" not in awaited(asking):
+                await asyncio.sleep(0.01)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            while len(told) < 2:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
+    assert told == [
+        {"action": "pause", "role": "admin", "queue": "W", "count": 5, "status": 200},
+        {"action": "pause", "role": "admin", "queue": "W"},
+    ]
 
 
 def test_d3_every_answer_has_its_headers(mounted: Mounted) -> None:

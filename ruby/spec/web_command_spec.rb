@@ -33,6 +33,16 @@ RSpec.describe "seriatim web", limit: 120 do
     end
   end
 
+  it "D13 writes what is changed to standard error" do
+    queue.perform_async([{ id: "a\nINFO forged\e[2J" }])
+    served("--port", "0") do |command, port|
+      fields = { "Content-Type" => "application/json", "Origin" => "http://127.0.0.1:#{port}" }
+      Net::HTTP.new("127.0.0.1", port).post("/api/web/Web/delete", JSON.generate(ids: ["a\nINFO forged\e[2J"]), fields)
+      line = command.wait_for(/ web delete .*/)
+      expect(line).to end_with('web delete by admin: queue "Web", id "a\u000aINFO forged\u001b[2J": count 1')
+    end
+  end
+
   it "D2 leaves this machine only with a token" do
     %w[0.0.0.0 :: 8.8.8.8].each do |address|
       output, code = Command.run("web", "--bind", address, "--port", "0")

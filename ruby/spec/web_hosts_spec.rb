@@ -22,6 +22,7 @@ RSpec.describe "a mounted Seriatim::Web", limit: 120 do
       require "rails"
       require "action_controller/railtie"
       require "seriatim"
+      Seriatim.logger = nil # standard output is for the answers
       class TestApplication < Rails::Application
         config.load_defaults 6.1
         config.api_only = true

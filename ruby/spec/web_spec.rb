@@ -218,6 +218,61 @@ RSpec.describe "Seriatim::Web", :core do
     end
   end
 
+  describe "what the host is told" do
+    hostile = "a\nINFO forged\e[2J"
+
+    it "D13 of each change and each refusal, with the request that asked for it" do
+      fill
+      told = []
+      app = dashboard(role: ->(env) { env["HTTP_X_ROLE"] }, audit: ->(env, change) { told << [env["HTTP_X_USER"], change] })
+      queue.perform_async([{ id: hostile }])
+      post("/jobs/api/web/Web/delete", { ids: ["b", "none", hostile, { base64: "/w==" }] }, app: app, HTTP_X_ROLE: "admin", HTTP_X_USER: "ada")
+      post("/jobs/api/web/Web/delete", { ids: ["a"] }, app: app, HTTP_X_ROLE: "viewer", HTTP_X_USER: "bob")
+      post("/jobs/api/web/Web/pause", app: app, HTTP_X_ROLE: "operator", HTTP_SEC_FETCH_SITE: "cross-site")
+      post("/jobs/api/v1/nodes/gone/quiet", app: app, HTTP_X_ROLE: "operator")
+      post("/jobs/api/web/Web/pause", app: app)
+      get("/jobs/api/v1/stats", app: app, HTTP_X_ROLE: "viewer")
+      expect(told).to eq([
+        ["ada", { action: "delete", role: "admin", queue: "Web", ids: ["b", "none", hostile, "\xFF".b], count: 2, status: 200 }],
+        ["bob", { action: "delete", role: "viewer", queue: "Web", status: 403, error: "this needs the role admin" }],
+        [nil, { action: "pause", role: "operator", queue: "Web", status: 403, error: "the request comes from another site" }],
+        [nil, { action: "quiet_node", role: "operator", node: "gone", status: 404, error: "no such node is alive" }],
+        [nil, { action: "pause", role: "nobody", queue: "Web", status: 401, error: "you are not signed in" }]
+      ])
+    end
+
+    it "D13 in one line of the log, which no id can break, where it gives no audit" do
+      queue.perform_async([{ id: hostile }])
+      post("/jobs/api/web/Web/delete", { ids: [hostile] })
+      lines = log.lines.grep(/ web /)
+      expect(lines).to match([/\AINFO \S+ pid=\d+ tid=\w+ web delete by admin: queue "Web", id "a\\u000aINFO forged\\u001b\[2J": count 1\n\z/])
+    end
+
+    it "D13 though its audit raises, and the answer stands" do
+      fill
+      [->(*) { raise "boom" }, ->(*) { throw :away }].each do |hook|
+        answer = safe(post("/jobs/api/web/Web/park", { ids: ["a"] }, app: dashboard(audit: hook)))
+        expect([answer.status, answer.json.keys]).to eq([200, ["count"]])
+      end
+      expect(queue.metrics[:parked]).to eq(1)
+      expect(log).to match(/ERROR .*audit raised RuntimeError: boom .* at: park by admin: queue "Web", id "a": count 1$/)
+    end
+
+    it "D13 of a change that nobody waited for" do
+      fill
+      told = Thread::Queue.new
+      app = dashboard(audit: ->(_, change) { told << change })
+      get("/jobs/api/v1/stats", app: app)
+      Process.kill(:STOP, REDIS.pid)
+      asking = Thread.new { post("/jobs/api/web/Web/pause", app: app) }
+      eventually { asking.status == "sleep" && asking.backtrace&.any? { |line| line.include?("connection.rb") } }
+      asking.kill.join
+      expect(told.pop(true)).to eq(action: "pause", role: "admin", queue: "Web")
+    ensure
+      Process.kill(:CONT, REDIS.pid)
+    end
+  end
+
   describe "what goes wrong" do
     it "D4 repeats nothing of a request" do
       mark = "xss\"'><script>alert(1)</script>"
@@ -304,7 +359,7 @@ RSpec.describe "Seriatim::Web", :core do
 
     it "checks its settings" do
       web = Seriatim::Web.new
-      { title: 1, role: 1, redact: "x", hosts: "localhost", token: "" }.each do |name, value|
+      { title: 1, role: 1, redact: "x", audit: "x", hosts: "localhost", token: "" }.each do |name, value|
         expect { web.public_send(:"#{name}=", value) }.to raise_error(Seriatim::Invalid, /#{name}/)
       end
       expect { Seriatim::Web.new(nothing: 1) }.to raise_error(Seriatim::Invalid, /title, read_only, role/)

@@ -156,6 +156,13 @@ app.web = {
     return request.headers["x-role"] or "admin"
   end,
   redact = function(_, _, text) return (text:gsub("SECRET%-%d", "*")) end,
+  audit = function(request, change)
+    local user, dump = request.headers["x-user"] or "nobody", require("seriatim.native").dump
+    local first = change.ids and dump(change.ids[1], "id") or "null"
+    assert(user ~= "break", "broken")
+    ngx.log(ngx.WARN, ("audit: %s by %s of %s, queue %s, %d ids, first %s, count %s, status %d"):format(change.action, change.role, user,
+      change.queue, #(change.ids or {}), first, change.count or "-", change.status))
+  end,
   hosts = { "127.0.0.1", "jobs.example" },
 }
 

@@ -215,6 +215,25 @@ def test_d4_d8_nothing_is_repeated_or_injected(filled: Nginx) -> None:
     assert figures(filled)["enqueued"] == 2
 
 
+def test_d13_changes_and_refusals_are_told_to_the_host(filled: Nginx) -> None:
+    evil = "a\nINFO forged\x1b[2J"
+    assert filled.get("/content", id=evil, payload="") == (200, "ok")
+    assert post(filled, "/seriatim/api/web/Count/delete", {"ids": [evil]}, {**OWN, "X-User": "ada"}).json() == {"count": 1}
+    assert post(filled, "/seriatim/api/web/Count/delete", {"ids": ["a"]}, {**OWN, "X-Role": "viewer"}).status == 403
+    assert post(filled, "/seriatim/api/web/Count/park", {"ids": ["a"]}, {**OWN, "X-User": "break"}).json() == {"count": 1}
+    assert post(filled, "/admin/jobs/api/web/Count/unpark", {"ids": [evil, "a"]}).json() == {"count": 1}
+    wait_until(lambda: " web unpark " in filled.log(), "the line")
+    log = filled.log()
+    for line in (
+        f"audit: delete by admin of ada, queue Count, 1 ids, first {json.dumps(evil)}, count 1, status 200",
+        "audit: delete by viewer of nobody, queue Count, 0 ids, first null, count -, status 403",
+        'at: park by admin: queue "Count", id "a": count 1',
+        'web unpark by admin: queue "Count", ids "a\\u000aINFO forged\\u001b[2J", "a": count 1',
+    ):
+        assert line in log, line
+    assert "\x1b" not in log and "\nINFO forged" not in log
+
+
 def test_long_bodies(filled: Nginx) -> None:
     ids = ["x" * 1000] * 900
     assert post(filled, "/seriatim/api/web/Count/delete", {"ids": ids}).json() == {"count": 0}

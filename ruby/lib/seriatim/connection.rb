@@ -65,8 +65,9 @@ module Seriatim
     def health(limit: nil) = @link.health(limit)
 
     # One request of the dashboard; arrays as {Web} makes them.
+    # @param noted [Array] what the request asked to change is added, as [Hash, String], also when this raises
     # @return [Array(Integer, Hash, String)] status, header fields, body
-    def web(settings, request, redact, limit:) = @link.web(settings, request, redact, limit)
+    def web(settings, request, redact, noted, limit:) = @link.web(settings, request, redact, noted, limit)
 
     # The URL without its password.
     def url = @link.url

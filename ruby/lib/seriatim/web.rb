@@ -23,7 +23,7 @@ module Seriatim
     READ_SECONDS = 5 # how long an answer waits for Redis
     WRITE_SECONDS = 60 # an action on all ids of a large queue takes its time
     ROLES = { nil => 0, viewer: 1, operator: 2, admin: 3 }.freeze
-    SETTINGS = { title: "Seriatim", read_only: false, role: nil, redact: nil, hosts: [], token: nil }.freeze
+    SETTINGS = { title: "Seriatim", read_only: false, role: nil, redact: nil, audit: nil, hosts: [], token: nil }.freeze
     HEADERS = {
       "content-type" => "application/json", "cache-control" => "no-store", "x-content-type-options" => "nosniff",
       "content-security-policy" => "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " \
@@ -68,6 +68,13 @@ module Seriatim
     # @return [#call, nil]
     attr_reader :redact
 
+    # (env, change) -> anything; told of each change that was asked for, before the answer is sent, and of each that was refused:
+    # {action: "delete", role: "admin", queue: "Orders", ids: ["1"], count: 1, status: 200}. `node`, `fingerprint` (of errors)
+    # and `error` (why not) stand there where they apply, `status` unless the request was broken off. Texts are as they were
+    # given. What it raises is logged with the change and alters nothing. nil: a line of the log.
+    # @return [#call, nil]
+    attr_reader :audit
+
     # The Host fields that are answered, with or without a port. Empty: any; the host application checks.
     # @return [Array<String>]
     attr_reader :hosts
@@ -76,7 +83,7 @@ module Seriatim
     # @return [String, nil]
     attr_reader :token
 
-    # @param settings [Hash] title, read_only, role, redact, hosts, token; the rest as `configure` left it
+    # @param settings [Hash] title, read_only, role, redact, audit, hosts, token; the rest as `configure` left it
     def initialize(**settings)
       unknown = settings.keys - SETTINGS.keys
       raise Invalid, "unknown setting #{unknown.join(", ")}; there are #{SETTINGS.keys.join(", ")}" unless unknown.empty?
@@ -101,6 +108,10 @@ module Seriatim
       @redact = Check.callable("redact", hook, none: true)
     end
 
+    def audit=(hook)
+      @audit = Check.callable("audit", hook, none: true)
+    end
+
     def hosts=(names)
       @hosts = Check.list("hosts", names).map { |name| Check.text("hosts[]", name, 1..255) }
     end
@@ -112,8 +123,9 @@ module Seriatim
     # @param env [Hash] Rack's
     # @return [Array(Integer, Hash, Array<String>)]
     def call(env)
+      noted = []
       request = request(env)
-      status, headers, body = Pool.web.with { |connection| connection.web(settings, request, @redact, limit: limit(env)) }
+      status, headers, body = Pool.web.with { |connection| connection.web(settings, request, @redact, noted, limit: limit(env)) }
       headers["content-length"] = body.bytesize.to_s unless env["REQUEST_METHOD"] == "HEAD"
       [status, headers, [body]]
     rescue PoolTimeout
@@ -121,9 +133,20 @@ module Seriatim
     rescue StandardError, ScriptError, SystemStackError => e
       Log.error("web", "#{env["REQUEST_METHOD"]} #{env["PATH_INFO"].inspect} raised #{Log.describe(e)}")
       Web.refusal(500, "internal error")
+    ensure
+      noted&.each { |change, line| tell(env, change, line) }
     end
 
     private
+
+    # The change is made: whatever the host's own does, the answer stands.
+    def tell(env, change, line)
+      return Log.info("web", line) unless @audit
+
+      @audit.call(env, change)
+    rescue StandardError, ScriptError, SystemStackError => e
+      Log.error("web", "audit raised #{Log.describe(e)} at: #{line}")
+    end
 
     def settings = [@title, @read_only, @hosts, @token, Server.stalled]
 

@@ -131,23 +131,92 @@ static VALUE web_answer(srb_link *box, int status, VALUE redact)
     return web_response(response);
 }
 
-/* link.web(settings, request, redact or nil, seconds) -> [status, headers, body]; a Redis that does not answer is a 503 */
-static VALUE web_ask(VALUE self, VALUE settings, VALUE request, VALUE redact, VALUE seconds)
+/* ---- What it changed ------------------------------------------------------------------------- */
+
+static void web_set(VALUE hash, const char *key, VALUE value)
 {
-    srb_link *box = srb_link_idle(self);
+    rb_hash_aset(hash, ID2SYM(rb_intern(key)), value);
+}
+
+static void web_set_text(VALUE hash, const char *key, seriatim_text text)
+{
+    if (text.data)
+        web_set(hash, key, srb_text(text.data, text.len));
+}
+
+static VALUE web_ids(const seriatim_web_change *change)
+{
+    VALUE ids = rb_ary_new_capa((long)change->id_count);
+    size_t i;
+    for (i = 0; i < change->id_count; i++)
+        rb_ary_push(ids, srb_text(change->ids[i].data, change->ids[i].len));
+    return ids;
+}
+
+/* [{action:, role:, queue: or node:, fingerprint:, ids:, count:, status:, error:}, line]: what there is of them */
+static VALUE web_change(const seriatim_web_change *change)
+{
+    VALUE hash = rb_hash_new(), line = srb_text(change->line.data, change->line.len);
+    web_set(hash, "action", rb_utf8_str_new_cstr(change->action));
+    web_set(hash, "role", rb_utf8_str_new_cstr(change->role));
+    web_set_text(hash, "queue", change->queue);
+    web_set_text(hash, "node", change->node);
+    web_set_text(hash, "fingerprint", change->fingerprint);
+    if (change->id_count)
+        web_set(hash, "ids", web_ids(change));
+    if (change->count >= 0)
+        web_set(hash, "count", LL2NUM(change->count));
+    if (change->status)
+        web_set(hash, "status", INT2NUM(change->status));
+    if (change->error[0])
+        web_set(hash, "error", srb_text(change->error, strlen(change->error)));
+    return rb_ary_new_from_args(2, hash, line);
+}
+
+/* ---- One request ----------------------------------------------------------------------------- */
+
+typedef struct web_exchange {
+    srb_link *box;
+    int status; /* of begin */
+    VALUE redact, noted, seconds;
+} web_exchange;
+
+static VALUE web_run(VALUE arg)
+{
+    web_exchange *exchange = (web_exchange *)arg;
+    if (exchange->status == SERIATIM_OK)
+        exchange->status = srb_link_try(exchange->box, exchange->seconds);
+    return web_answer(exchange->box, exchange->status, exchange->redact);
+}
+
+/* However it ended: a change may have been made though nobody waited for the answer. */
+static VALUE web_note(VALUE arg)
+{
+    const web_exchange *exchange = (const web_exchange *)arg;
+    const seriatim_web_change *change = seriatim_web_change_of(seriatim_link_client(exchange->box->link));
+    if (change)
+        rb_ary_push(exchange->noted, web_change(change));
+    return Qnil;
+}
+
+/*
+ * link.web(settings, request, redact or nil, noted, seconds) -> [status, headers, body]; a Redis that does not answer is a 503.
+ * noted: an Array, to which what the request asked to change is added, also when this raises.
+ */
+static VALUE web_ask(VALUE self, VALUE settings, VALUE request, VALUE redact, VALUE noted, VALUE seconds)
+{
+    web_exchange exchange = {srb_link_idle(self), SERIATIM_OK, redact, noted, seconds};
     seriatim_web_settings set;
     seriatim_web_request asked;
     VALUE buffer = 0;
-    int status;
+    Check_Type(noted, T_ARRAY);
     web_request(request, &asked);
     web_settings(settings, &set, &buffer);
-    status = seriatim_web_begin(seriatim_link_client(box->link), &set, &asked);
+    exchange.status = seriatim_web_begin(seriatim_link_client(exchange.box->link), &set, &asked);
     rb_free_tmp_buffer(&buffer);
     RB_GC_GUARD(settings);
     RB_GC_GUARD(request);
-    if (status == SERIATIM_OK)
-        status = srb_link_try(box, seconds);
-    return web_answer(box, status, redact);
+    return rb_ensure(web_run, (VALUE)&exchange, web_note, (VALUE)&exchange);
 }
 
 /* Native.web_routes -> [[method, pattern, the least role, changes anything], ...] */
@@ -159,12 +228,12 @@ static VALUE web_routes(VALUE self)
     (void)self;
     for (i = 0; i < count; i++)
         rb_ary_push(list, rb_ary_new_from_args(4, rb_utf8_str_new_cstr(routes[i].method), rb_utf8_str_new_cstr(routes[i].pattern),
-                                               INT2NUM(routes[i].role), routes[i].mutates ? Qtrue : Qfalse));
+                                               INT2NUM(routes[i].role), routes[i].action ? Qtrue : Qfalse));
     return list;
 }
 
 void srb_init_web(VALUE link_class)
 {
-    rb_define_method(link_class, "web", web_ask, 4);
+    rb_define_method(link_class, "web", web_ask, 5);
     rb_define_singleton_method(srb_native, "web_routes", web_routes, 0);
 }
