@@ -132,6 +132,8 @@ static int node_tick(lua_State *L)
     int64_t now = srt_clock_ms(), next;
     if (!node)
         return node_closed(L);
+    if (srt_node_beat_due(node, now))
+        srt_node_vitals(node, srt_resident_bytes(), srt_clock_wall_us() - now * 1000);
     next = srt_node_tick(node, now) - now;
     slu_push_int(L, next < 0 ? 0 : next < 60000 ? next : 60000);
     return 1;

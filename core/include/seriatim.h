@@ -593,6 +593,8 @@ typedef struct seriatim_living_node {
     const char *name, *description; /* NUL-terminated */
     double expires_in;              /* seconds until its heartbeat ends */
     const char *state;              /* "working", "quiet" (claims nothing more), "stopping"; static */
+    int64_t rss;                    /* bytes of memory that its process holds; -1: it does not tell */
+    double clock_skew;              /* seconds that its clock is ahead of Redis'; NaN: it does not tell */
 } seriatim_living_node;
 
 int seriatim_nodes_begin(seriatim_client *client);

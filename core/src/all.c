@@ -33,6 +33,9 @@
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
+#ifdef __APPLE__
+#include <mach/mach.h>
+#endif
 #ifdef SERIATIM_WITH_OPENSSL
 #include <openssl/err.h>
 #include <openssl/ssl.h>

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define NODE_OPENING_MS 1000 /* at most so long does a start wait for all first claims */
+#define BEAT_TRIP_MS 1000    /* a longer round trip says too little of a clock */
 #define LIVING 3             /* where the nodes begin in beat.lua's answer */
 
 int srt_node_lives(const srt_node *n, const char *id, size_t len)
@@ -99,6 +100,15 @@ void srt_node_forget_living(srt_node *n)
     n->living_count = 0;
 }
 
+/* What concerns others: in front of how its process is and of its own text. */
+static size_t living_head(const srt_token *description)
+{
+    size_t len;
+    for (len = 0; len < description->len && description->data[len] != ';' && description->data[len] != '|'; len++)
+        ;
+    return len;
+}
+
 static int living_changed(const srt_node *n, const srt_reply *reply)
 {
     size_t i, count = (reply->count - LIVING) / 2;
@@ -106,7 +116,7 @@ static int living_changed(const srt_node *n, const srt_reply *reply)
         return 1;
     for (i = 0; i < count; i++) {
         const srt_token *id = &reply->tokens[LIVING + 2 * i];
-        if (!srt_node_lives(n, id->data, id->len) || !srt_bytes_equal(&n->living[i].description, id[1].data, id[1].len))
+        if (!srt_node_lives(n, id->data, id->len) || !srt_bytes_equal(&n->living[i].description, id[1].data, living_head(&id[1])))
             return 1;
     }
     return 0;
@@ -126,7 +136,7 @@ static int living_take(srt_node *n, const srt_reply *reply)
         srt_bytes_init(&l->id, n->mem);
         srt_bytes_init(&l->description, n->mem);
         srt_bytes_add(&l->id, id[0].data, id[0].len);
-        srt_bytes_add(&l->description, id[1].data, id[1].len);
+        srt_bytes_add(&l->description, id[1].data, living_head(&id[1]));
         l->hash = srt_hash(id[0].data, id[0].len);
         if (l->id.failed || l->description.failed)
             return SERIATIM_NOMEM;
@@ -162,6 +172,14 @@ static void node_came_late(srt_node *n, int64_t redis_us, int64_t asked_at, int6
     n->beaten_at = asked_at;
 }
 
+static void node_take_skew(srt_node *n, int64_t redis_us, int64_t asked_at, int64_t now)
+{
+    if (!n->wall_us || now - asked_at > BEAT_TRIP_MS)
+        return;
+    n->skew_ms = (n->wall_us + (asked_at + now) * 500 - redis_us) / 1000;
+    n->has_skew = 1;
+}
+
 void srt_node_beaten(srt_node *n, const srt_reply *reply, int64_t asked_at, int64_t now)
 {
     size_t i;
@@ -174,6 +192,7 @@ void srt_node_beaten(srt_node *n, const srt_reply *reply, int64_t asked_at, int6
         return;
     n->ordered = order_of(&reply->tokens[2]);
     n->offset_us = srt_token_int(&reply->tokens[1]) - now * 1000;
+    node_take_skew(n, srt_token_int(&reply->tokens[1]), asked_at, now);
     node_came_late(n, srt_token_int(&reply->tokens[1]), asked_at, now);
     if (living_changed(n, reply)) {
         if (living_take(n, reply) != SERIATIM_OK) {
@@ -206,10 +225,27 @@ void srt_node_beat_failed(srt_node *n, int64_t now)
     n->beat_at = now + 100;
 }
 
+/* The description, with how the process is in front of the bar: readers that do not know a field pass over it. */
+static void beat_describe(const srt_node *n, srt_bytes *text)
+{
+    const char *bar = memchr(n->description.data, '|', n->description.len);
+    size_t head = (size_t)(bar - n->description.data);
+    srt_bytes_add(text, n->description.data, head);
+    if (n->resident > 0) {
+        srt_bytes_adds(text, ";rss=");
+        srt_bytes_add_int(text, n->resident);
+    }
+    if (n->has_skew) {
+        srt_bytes_adds(text, ";skew_ms=");
+        srt_bytes_add_int(text, n->skew_ms);
+    }
+    srt_bytes_add(text, bar, n->description.len - head);
+}
+
 void srt_node_beat(srt_node *n, int64_t lease_ms, int64_t now)
 {
     srt_session *session = &n->sessions[SRT_COMMANDS];
-    srt_bytes keys;
+    srt_bytes keys, text;
     srt_request *r;
     srt_bytes_init(&keys, n->mem);
     srt_resp_arg(&keys, n->alive_key.data, n->alive_key.len);
@@ -224,7 +260,11 @@ void srt_node_beat(srt_node *n, int64_t lease_ms, int64_t now)
     r->number = now;
     srt_request_arg(r, n->id.data, n->id.len);
     srt_request_int(r, lease_ms);
-    srt_request_arg(r, n->description.data, n->description.len);
+    srt_bytes_init(&text, n->mem);
+    beat_describe(n, &text);
+    srt_request_arg(r, text.data, text.len);
+    r->tail.failed |= text.failed;
+    srt_bytes_free(&text);
     srt_request_arg(r, n->nodes_channel.data, n->nodes_channel.len);
     if (srt_session_send(session, r) != SERIATIM_OK)
         return;

@@ -781,11 +781,22 @@ static void node_leave(srt_node *n, int64_t now)
         n->groups[i].news = 1;
 }
 
+int srt_node_beat_due(const srt_node *n, int64_t now)
+{
+    return !n->beating && !n->left && now >= n->beat_at;
+}
+
+void srt_node_vitals(srt_node *n, int64_t resident, int64_t wall_us)
+{
+    n->resident = resident;
+    n->wall_us = wall_us;
+}
+
 int64_t srt_node_tick(srt_node *n, int64_t now)
 {
     int64_t next = n->poll_at, solo;
     int alive = now - n->pulse_at < n->lease_ms;
-    if (n->sessions[SRT_COMMANDS].connected && n->shard_count && !n->left && !n->beating && alive && now >= n->beat_at)
+    if (srt_node_beat_due(n, now) && n->sessions[SRT_COMMANDS].connected && n->shard_count && alive)
         srt_node_beat(n, n->lease_ms, now);
     node_poll(n, now);
     solo = node_solo(n, now);

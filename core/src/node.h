@@ -180,6 +180,10 @@ struct srt_node {
     int beat_again;
     int beats; /* answered */
     int64_t beaten_us; /* Redis' time at the last of them */
+    int64_t resident;  /* bytes of the process; 0: not known */
+    int64_t wall_us;   /* the wall clock less ours; 0: not known */
+    int64_t skew_ms;   /* the wall clock less Redis', in the midst of the last beat */
+    int has_skew;
     int64_t poll_at;
     size_t poll_place;
     srt_history_sample *flows; /* a worker: what went through since its last sample */
@@ -224,6 +228,10 @@ int srt_node_input(srt_node *node, srt_channel channel, const char *data, size_t
 void srt_node_output(srt_node *node, srt_channel channel, const char **data, size_t *len);
 void srt_node_sent(srt_node *node, srt_channel channel, size_t len);
 
+/* A heartbeat is due, or could not be sent yet: a good time for srt_node_vitals. */
+int srt_node_beat_due(const srt_node *node, int64_t now);
+/* What operators are shown of the process, with the next heartbeat: its memory in bytes (0: not known), and its wall clock less `now`. */
+void srt_node_vitals(srt_node *node, int64_t resident, int64_t wall_us);
 /* Does what is due. Returns the time at which it wants to be called again. */
 int64_t srt_node_tick(srt_node *node, int64_t now);
 

@@ -1,6 +1,7 @@
 /* observe.c - figures of a queue, the living nodes, and why an id is or is not running. */
 #include "operator.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -200,11 +201,24 @@ static const char *node_state(char letter)
     return letter == 's' ? "stopping" : letter == 'q' ? "quiet" : "working";
 }
 
+/* A number that the node tells of its process, in front of the bar. 0: it does not. */
+static int node_field(const char *description, const char *name, int64_t *value)
+{
+    const char *bar = strchr(description, '|'), *at = strstr(description, name);
+    srt_token number = {SRT_STRING, 0, NULL, 0};
+    if (!at || !bar || at > bar)
+        return 0;
+    number.data = at + strlen(name);
+    number.len = strcspn(number.data, ";|");
+    *value = srt_token_int(&number);
+    return 1;
+}
+
 static int nodes_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
     nodes_state *n = c->state;
     const srt_token *at = reply->tokens;
-    int64_t now;
+    int64_t now, skew_ms;
     size_t i;
     (void)r;
     if (!srt_reply_is_list(reply, 1) || (reply->count - 2) % 3 != 0)
@@ -224,6 +238,9 @@ static int nodes_on_reply(seriatim_client *c, srt_request *r, const srt_reply *r
         node->state = node_state(at[i + 2].len ? *at[i + 2].data : '\0');
         if (!node->name || !node->description)
             return srt_operator_nomem(c);
+        if (!node_field(node->description, ";rss=", &node->rss))
+            node->rss = -1;
+        node->clock_skew = node_field(node->description, ";skew_ms=", &skew_ms) ? (double)skew_ms / 1e3 : NAN;
         n->count++;
     }
     return SERIATIM_OK;

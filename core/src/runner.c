@@ -301,6 +301,8 @@ static int64_t runner_tick(seriatim_runner *r)
     r->poked = 0;
     commands = watch_commands(r, now);
     wakes = watch_wakes(r, now);
+    if (srt_node_beat_due(r->node, now))
+        srt_node_vitals(r->node, srt_resident_bytes(), srt_clock_wall_us() - now * 1000);
     until = srt_node_tick(r->node, now);
     until = commands < until ? commands : until;
     until = wakes < until ? wakes : until;

@@ -298,9 +298,14 @@ static void pages_write_node(srt_web *w, srt_web_out *out, const seriatim_living
             }
     srt_json_begin_object(&out->json);
     srt_web_int(out, "busy", busy);
+    srt_web_double(out, "clock_skew", node->clock_skew);
     srt_web_chars(out, "description", pages_description(node->description));
     srt_web_double(out, "expires_in", node->expires_in);
     srt_web_chars(out, "name", node->name);
+    if (node->rss >= 0)
+        srt_web_int(out, "rss", node->rss);
+    else
+        srt_web_null(out, "rss");
     srt_web_int(out, "shards", shards);
     srt_web_chars(out, "state", node->state);
     srt_json_end_object(&out->json);

@@ -367,10 +367,21 @@ static void node_threads(sim *s, sim_node *n)
 
 /* ---- A step -------------------------------------------------------------------------------- */
 
+/* Its wall clock is off by up to 5 s; what it says of that is wrong by half a beat's round trip at most. */
+static void node_vitals(sim *s, sim_node *n, int64_t now)
+{
+    int64_t ahead_ms = n->skew_ms % 10000 - 5000, told = n->node->skew_ms - ahead_ms;
+    if (n->node->has_skew && (told < -501 || told > 501))
+        store_violated(s->store, "%s: its clock is %lld ms ahead, not %lld", n->id, (long long)ahead_ms, (long long)n->node->skew_ms);
+    if (srt_node_beat_due(n->node, now))
+        srt_node_vitals(n->node, 1 + (int64_t)store_random(s->store, 1000000), s->store->now_us + (ahead_ms - now) * 1000);
+}
+
 static void node_tick(sim *s, sim_node *n, int busy)
 {
     srt_group *g = &n->node->groups[0];
     int64_t now = local_now(s, n);
+    node_vitals(s, n, now);
     if (!busy && now < n->next_tick && !(n->node->heap_count && n->node->heap[0]->wake_at < n->next_tick) &&
         n->node->solo == SRT_SOLO_NONE && !n->node->stopping)
         return;

@@ -859,7 +859,7 @@ static void test_a_queue_that_works(void **state)
     shows("\"running\":[{\"id\":\"run\",\"owner\":\"node-");
     shows("\"payload_total\":1,\"queue\":\"Q\"");
     get("/api/v1/nodes");
-    shows("\"busy\":1,\"description\":\"host pid 1 C seriatim 9.9.9\"");
+    shows("\"description\":\"host pid 1 C seriatim 9.9.9\"");
     shows("\"shards\":2,\"state\":\"working\"}],\"versions\":[\"9.9.9\"]}");
     get("/api/v1/queues/Q/records?part=running");
     shows("\"state\":\"running\"");
@@ -903,6 +903,63 @@ static void get_nodes(const char *part)
         get("/api/v1/nodes");
     }
     shows(part);
+}
+
+/* The number behind "key": of the last body. */
+static double number_of(const char *key)
+{
+    const char *at = strstr(browser.text, key);
+    assert_non_null(at);
+    return strtod(at + strlen(key), NULL);
+}
+
+static void test_how_a_process_is(void **state)
+{
+    worker w;
+    int i;
+    (void)state;
+    open_browser();
+    push_text("Q", "1", "x", 0);
+    w = start_worker("Q", 3);
+    w.held = take_one(&w);
+    seriatim_runner_quiet(w.runner); /* beats at once */
+    get_nodes("\"state\":\"quiet\"");
+    for (i = 0; i < 3000 && strstr(browser.text, "\"clock_skew\":null"); i++) {
+        seriatim_runner_pulse(w.runner);
+        pause_ms(10);
+        get("/api/v1/nodes");
+    }
+    shows("\"description\":\"host pid 1 C seriatim 9.9.9\"");
+    assert_true(number_of("\"rss\":") > 1e6 && number_of("\"rss\":") < 1e11);
+    assert_true(number_of("\"clock_skew\":") > -0.9 && number_of("\"clock_skew\":") < 0.9); /* one machine, one clock */
+    stop_worker(&w);
+}
+
+/* Of other versions, and of whoever writes what he likes. */
+static void test_what_nodes_say_of_themselves(void **state)
+{
+    static const struct {
+        const char *info, *shown;
+    } all[] = {
+        {"b 0a1b2c3d|host; rss=1 seriatim 1", "\"clock_skew\":null,\"description\":\"host; rss=1 seriatim 1\""},
+        {"b 0a1b2c3d;rss=52428800;skew_ms=-2500|host", "\"clock_skew\":-2.5,\"description\":\"host\""},
+        {"b 0a1b2c3d;skew_ms=1;what=ever|host", "\"clock_skew\":0.001,\"description\":\"host\""},
+        {"b;rss=-5;skew_ms=x|host", "\"clock_skew\":0,\"description\":\"host\""},
+        {"b|;rss=7;skew_ms=8", "\"clock_skew\":null,\"description\":\";rss=7;skew_ms=8\""},
+        {"b;rss=7;skew_ms=8", "\"clock_skew\":null,\"description\":\"b;rss=7;skew_ms=8\""},
+        {"", "\"clock_skew\":null,\"description\":\"\""},
+    };
+    size_t i;
+    (void)state;
+    open_browser();
+    push_text("Q", "1", "x", 0);
+    REDIS("ZADD seriatim:{/nodes}:alive 99999999999999 n");
+    for (i = 0; i < sizeof all / sizeof *all; i++) {
+        REDIS("HSET seriatim:{/nodes}:info n %s", all[i].info);
+        get("/api/v1/nodes");
+        shows(all[i].shown);
+        shows(i == 1 ? "\"rss\":52428800" : "\"rss\":null");
+    }
 }
 
 static void test_orders(void **state)
@@ -1511,6 +1568,8 @@ int main(void)
         cmocka_unit_test(test_a_large_look_ages),
         cmocka_unit_test(test_a_broken_shard_hides_no_other),
         cmocka_unit_test(test_a_queue_that_works),
+        cmocka_unit_test(test_how_a_process_is),
+        cmocka_unit_test(test_what_nodes_say_of_themselves),
         cmocka_unit_test(test_orders),
         cmocka_unit_test(test_every_change_is_told),
         cmocka_unit_test(test_what_is_told),

@@ -391,6 +391,10 @@ export default {
 
   "nodes.count": { one: "{n} lebender Knoten", other: "{n} lebende Knoten" },
   "nodes.mixed": "Mehrere Versionen arbeiten nebeneinander: {versions}. In Ordnung während eines Deployments, nicht auf Dauer.",
+  "nodes.off": {
+    one: "Die Uhr von {n} Node weicht mehr als eine Sekunde von der von Redis ab: {names}. Für Queues gilt die Uhr von Redis; Zeiten, die das Programm selbst berechnet, weichen ebenso ab.",
+    other: "Die Uhren von {n} Nodes weichen mehr als eine Sekunde von der von Redis ab: {names}. Für Queues gilt die Uhr von Redis; Zeiten, die die Programme selbst berechnen, weichen ebenso ab.",
+  },
   "nodes.empty": "Kein Knoten lebt",
   "nodes.empty.text": "Sobald ein Worker läuft, erscheint er hier mit seinem ersten Heartbeat.",
   "node.name": "Knoten",
@@ -412,6 +416,10 @@ export default {
   "node.stop.title": "Diesen Knoten stoppen?",
   "node.stop.text": "{name} führt zu Ende, was läuft, gibt zurück, was länger braucht als seine Frist, und endet. Was ihn überwacht, startet vielleicht einen anderen an seiner Stelle.",
   "node.stop.done": "{name} soll stoppen.",
+  "node.rss": "Speicher",
+  "node.rss.hint": "Was sein Prozess im Speicher hält (RSS), nach dem letzten Heartbeat",
+  "node.skew": "Uhr",
+  "node.skew.hint": "Wie weit seine Uhr der von Redis voraus ist, nach dem letzten Heartbeat",
   "node.expires": "Heartbeat endet in",
   "node.expires.hint": "Endet der Heartbeat, gehen seine Shards an andere",
 

@@ -391,6 +391,10 @@ export default {
 
   "nodes.count": { one: "{n} living node", other: "{n} living nodes" },
   "nodes.mixed": "Several versions work side by side: {versions}. Fine while you deploy; not for long.",
+  "nodes.off": {
+    one: "The clock of {n} node is more than a second off Redis': {names}. Queues go by Redis' clock; times that the program itself computes are as wrong.",
+    other: "The clocks of {n} nodes are more than a second off Redis': {names}. Queues go by Redis' clock; times that the programs themselves compute are as wrong.",
+  },
   "nodes.empty": "No node is alive",
   "nodes.empty.text": "Start a worker: it appears here with its first heartbeat.",
   "node.name": "Node",
@@ -412,6 +416,10 @@ export default {
   "node.stop.title": "Stop this node?",
   "node.stop.text": "{name} finishes what it runs, hands back what takes longer than its deadline, and ends. Whatever supervises it may start another in its place.",
   "node.stop.done": "{name} was asked to stop.",
+  "node.rss": "Memory",
+  "node.rss.hint": "What its process holds in memory (RSS), by its last heartbeat",
+  "node.skew": "Clock",
+  "node.skew.hint": "How far its clock is ahead of Redis', by its last heartbeat",
   "node.expires": "Heartbeat ends in",
   "node.expires.hint": "Its shards go to others when the heartbeat ends",
 

@@ -391,6 +391,10 @@ export default {
 
   "nodes.count": { one: "{n} nodo vivo", other: "{n} nodos vivos" },
   "nodes.mixed": "Varias versiones trabajan a la vez: {versions}. Está bien durante un despliegue, no por mucho tiempo.",
+  "nodes.off": {
+    one: "El reloj de {n} nodo difiere más de un segundo del de Redis: {names}. Las colas se rigen por el reloj de Redis; las horas que calcula el propio programa tienen el mismo error.",
+    other: "Los relojes de {n} nodos difieren más de un segundo del de Redis: {names}. Las colas se rigen por el reloj de Redis; las horas que calculan los propios programas tienen el mismo error.",
+  },
   "nodes.empty": "Ningún nodo está vivo",
   "nodes.empty.text": "Cuando arranque un worker, aparecerá aquí con su primer latido.",
   "node.name": "Nodo",
@@ -412,6 +416,10 @@ export default {
   "node.stop.title": "¿Detener este nodo?",
   "node.stop.text": "{name} termina lo que ejecuta, devuelve lo que tarda más que su plazo y acaba. Lo que lo supervise puede arrancar otro en su lugar.",
   "node.stop.done": "Se pidió a {name} que se detenga.",
+  "node.rss": "Memoria",
+  "node.rss.hint": "Lo que su proceso ocupa en memoria (RSS), según su último latido",
+  "node.skew": "Reloj",
+  "node.skew.hint": "Cuánto adelanta su reloj al de Redis, según su último latido",
   "node.expires": "El latido termina en",
   "node.expires.hint": "Sus shards pasan a otros cuando el latido termina",
 

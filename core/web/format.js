@@ -32,6 +32,12 @@ export function number(value, digits = 0) {
   return t(`number.${power}`, { n: intl().fixed[size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2].format(rest) });
 }
 
+/** Bytes in a unit that fits. */
+export function inBytes(bytes) {
+  const power = Math.min(4, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
+  return `${number(bytes / 1024 ** power, 1)} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}`;
+}
+
 export const count = (value) => intl().count.format(value);
 
 const UNITS = [["y", 31_536_000], ["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];

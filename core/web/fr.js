@@ -391,6 +391,10 @@ export default {
 
   "nodes.count": { one: "{n} nœud vivant", other: "{n} nœuds vivants" },
   "nodes.mixed": "Plusieurs versions travaillent côte à côte : {versions}. Normal pendant un déploiement, pas longtemps.",
+  "nodes.off": {
+    one: "L’horloge de {n} nœud s’écarte de plus d’une seconde de celle de Redis : {names}. Les files suivent l’horloge de Redis ; les heures que le programme calcule lui-même ont la même erreur.",
+    other: "Les horloges de {n} nœuds s’écartent de plus d’une seconde de celle de Redis : {names}. Les files suivent l’horloge de Redis ; les heures que les programmes calculent eux-mêmes ont la même erreur.",
+  },
   "nodes.empty": "Aucun nœud vivant",
   "nodes.empty.text": "Dès qu’un worker démarre, il apparaît ici avec son premier battement.",
   "node.name": "Nœud",
@@ -412,6 +416,10 @@ export default {
   "node.stop.title": "Arrêter ce nœud ?",
   "node.stop.text": "{name} finit ce qu’il exécute, rend ce qui dépasse son délai et se termine. Ce qui le supervise peut en démarrer un autre à sa place.",
   "node.stop.done": "Arrêt demandé à {name}.",
+  "node.rss": "Mémoire",
+  "node.rss.hint": "Ce que son processus occupe en mémoire (RSS), d’après son dernier battement",
+  "node.skew": "Horloge",
+  "node.skew.hint": "Avance de son horloge sur celle de Redis, d’après son dernier battement",
   "node.expires": "Fin du battement dans",
   "node.expires.hint": "Ses shards passent à d’autres quand le battement cesse",
 

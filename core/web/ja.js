@@ -391,6 +391,7 @@ export default {
 
   "nodes.count": "稼働中のノード {n} 件",
   "nodes.mixed": "複数のバージョンが並行して動いています: {versions}。デプロイ中なら問題ありませんが、長くは続けないでください。",
+  "nodes.off": "{n} ノードの時計が Redis の時計から 1 秒以上ずれています: {names}。キューは Redis の時計に従いますが、プログラム自身が計算する時刻は同じだけずれます。",
   "nodes.empty": "稼働中のノードはありません",
   "nodes.empty.text": "ワーカーを起動すると、最初のハートビートでここに現れます。",
   "node.name": "ノード",
@@ -412,6 +413,10 @@ export default {
   "node.stop.title": "このノードを停止しますか?",
   "node.stop.text": "{name} は実行中のものを終え、期限内に終わらないものを戻して終了します。監視プロセスが代わりのノードを起動することがあります。",
   "node.stop.done": "{name} に停止を要求しました。",
+  "node.rss": "メモリ",
+  "node.rss.hint": "プロセスが使用しているメモリ (RSS)。最後のハートビート時点",
+  "node.skew": "時計",
+  "node.skew.hint": "Redis の時計に対する進み。最後のハートビート時点",
   "node.expires": "ハートビート期限",
   "node.expires.hint": "ハートビートが途絶えると、シャードは他のノードに移ります",
 

@@ -2,13 +2,23 @@
 import { get, nodePath, post } from "./api.js";
 import { confirm } from "./dialogs.js";
 import { h } from "./dom.js";
-import { count, duration, keyOf, oneLine, shown } from "./format.js";
+import { count, duration, inBytes, keyOf, oneLine, shown } from "./format.js";
 import { badge, button, empty, figure, icon, name, pageHead, section, skeleton } from "./parts.js";
 import { may } from "./session.js";
 import { createTable } from "./table.js";
 import { t } from "./text.js";
 
 const STATES = { working: ["good", "play"], quiet: ["quiet", "pause"], stopping: ["warn", "clock"] };
+
+const MOST_SKEW = 1; // seconds
+
+const isOff = ({ clock_skew: skew }) => skew !== null && Math.abs(skew) > MOST_SKEW;
+
+/** "+12 ms", "−3 s"; nothing of a node that does not tell. */
+function ahead({ clock_skew: skew }) {
+  if (skew === null) return "";
+  return `${skew < 0 ? "−" : "+"}${duration(Math.abs(skew))}`;
+}
 
 const state = ({ state: word }) => badge(...STATES[word], t(`node.state.${word}`), t(`node.state.${word}.hint`));
 
@@ -44,6 +54,10 @@ const columns = (changed) => [
   { id: "shards", label: t("node.shards"), hint: t("node.shards.hint"), number: true, class: "second",
     value: (node) => node.shards, show: (node) => figure(node.shards) },
   { id: "busy", label: t("queue.busy"), hint: t("queue.busy.hint"), number: true, value: (node) => node.busy, show: (node) => figure(node.busy) },
+  { id: "rss", label: t("node.rss"), hint: t("node.rss.hint"), number: true, class: "third",
+    value: (node) => node.rss ?? -1, show: (node) => h("span", { class: "figure" }, node.rss === null ? "" : inBytes(node.rss)) },
+  { id: "skew", label: t("node.skew"), hint: t("node.skew.hint"), number: true, class: "third",
+    value: (node) => node.clock_skew ?? 0, show: (node) => h("span", { class: "figure" }, ahead(node)) },
   { id: "expires", label: t("node.expires"), hint: t("node.expires.hint"), number: true, class: "second",
     value: (node) => node.expires_in, show: (node) => h("span", { class: "figure" }, duration(node.expires_in)) },
   allowed().length > 0 && { id: "actions", label: t("record.actions"), class: "row-actions stacked", show: (node) => buttons(node, changed) },
@@ -72,7 +86,10 @@ export default function nodes({ draw, again }) {
       const versions = answer.versions || [];
       const text = t("nodes.mixed", { versions: versions.map((version) => shown(version)).join(", ") });
       const mixed = versions.length > 1 && h("p", { class: "message warn", key: "mixed" }, icon("alert"), text);
-      return [head, mixed, section(t("nodes.count", { n: count(answer.nodes.length), count: answer.nodes.length }), null, tableFor().view(answer.nodes))];
+      const off = answer.nodes.filter(isOff);
+      const which = t("nodes.off", { n: count(off.length), count: off.length, names: off.slice(0, 5).map((node) => oneLine(node.name, 40)).join(", ") });
+      const wrong = off.length > 0 && h("p", { class: "message warn", key: "off" }, icon("alert"), which);
+      return [head, mixed, wrong, section(t("nodes.count", { n: count(answer.nodes.length), count: answer.nodes.length }), null, tableFor().view(answer.nodes))];
     },
   };
 }

@@ -3,7 +3,7 @@ import { address, get, post, queuePath, workerPath } from "./api.js";
 import { createCharts } from "./charts.js";
 import { confirm, perform, typable } from "./dialogs.js";
 import { h } from "./dom.js";
-import { count, duration, keyOf, number, oneLine, setClock, shown } from "./format.js";
+import { count, duration, inBytes, keyOf, number, oneLine, setClock, shown } from "./format.js";
 import {
   badge, button, empty, figure, icon, idLink, lag, lagLevel, link, name, note, pageHead, queueBadges, section, seen, skeleton, slash, strip,
 } from "./parts.js";
@@ -114,14 +114,8 @@ function agesTable(draw) {
   ] });
 }
 
-/** Bytes in a unit that fits. */
-function size(bytes) {
-  const power = Math.min(4, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
-  return `${number(bytes / 1024 ** power, 1)} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}`;
-}
-
 function settingsView({ settings }, weight) {
-  const bytes = weight && weight.bytes !== null ? `${weight.exact ? "" : "≈ "}${size(weight.bytes)}` : "–";
+  const bytes = weight && weight.bytes !== null ? `${weight.exact ? "" : "≈ "}${inBytes(weight.bytes)}` : "–";
   const facts = [["shards", count(settings.shards)], ["paused", count(settings.paused)], ["generation", String(settings.generation)], ["bytes", bytes]];
   return section(t("settings.title"), null, h("dl", { class: "facts" }, facts.map(([field, value]) =>
     h("div", { key: field, title: field === "bytes" ? t("settings.bytes.hint") : null }, h("dt", {}, t(`settings.${field}`)), h("dd", {}, value)))));

@@ -239,6 +239,24 @@ each_mount "the pages" do
     expect(browser.texts(".tile").size).to eq(2)
   end
 
+  it "show what a node's process holds and how wrong its clock is" do
+    node = rows_of("/api/v1/nodes")["nodes"].find { |each| each["rss"] }
+    expect(node["rss"]).to be_between(1_000_000, 10_000_000_000)
+    expect(node["clock_skew"].abs).to be < 0.9
+    live.redis.call("ZADD", "seriatim:{/nodes}:alive", ((Time.now.to_f + 3600) * 1000).to_i, "off #{queue}")
+    { "b;rss=52428800;skew_ms=-2500|host" => ["50 MiB", "−3 s"], "b;skew_ms=900|host" => ["", "+900 ms"], "b|host" => ["", ""] }.each do |info, cells|
+      live.redis.call("HSET", "seriatim:{/nodes}:info", "off #{queue}", info)
+      open("nodes")
+      browser.waited(cells) { %w[Memory Clock].map { |label| cell("off #{queue}", label) } == cells }
+      expect(cell(node["name"], "Memory")).to match(/ MiB\z/)
+      warned = browser.page_text.include?("The clock of 1 node is more than a second off Redis': off #{queue}.")
+      expect(warned).to be(cells.last == "−3 s")
+    end
+  ensure
+    live.redis.call("ZREM", "seriatim:{/nodes}:alive", "off #{queue}")
+    live.redis.call("HDEL", "seriatim:{/nodes}:info", "off #{queue}")
+  end
+
   it "find an id at once, and a beginning in the queue that is asked" do
     live.fill(queue, later: 3, dead: 1)
     live[queue].perform_async([{ id: "only in #{queue}", payload: 1, delay: 3600 }])

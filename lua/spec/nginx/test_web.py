@@ -215,6 +215,14 @@ def test_d4_d8_nothing_is_repeated_or_injected(filled: Nginx) -> None:
     assert figures(filled)["enqueued"] == 2
 
 
+def test_nodes_tell_of_their_process(filled: Nginx) -> None:
+    def told() -> list[dict[str, Any]]:
+        return [node for node in get(filled, "/seriatim/api/v1/nodes").json()["nodes"] if node["clock_skew"] is not None]
+
+    wait_until(lambda: len(told()) == 2, "the second heartbeats")
+    assert all(1e6 < node["rss"] < 1e10 and abs(node["clock_skew"]) < 0.9 for node in told())
+
+
 def test_d13_changes_and_refusals_are_told_to_the_host(filled: Nginx) -> None:
     evil = "a\nINFO forged\x1b[2J"
     assert filled.get("/content", id=evil, payload="") == (200, "ok")
