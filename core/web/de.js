@@ -199,6 +199,8 @@ export default {
   "settings.shards": "Shards",
   "settings.generation": "Layout-Generation",
   "settings.paused": "Pausierte Shards",
+  "settings.fold": "Payloads je Lauf",
+  "settings.fold.hint": "Eingereihte Payloads je verarbeiteter ID in den letzten 15 Minuten; zu viele, solange der Rückstand wächst, zu wenige, solange er schrumpft",
   "settings.bytes": "Speicher",
   "settings.bytes.hint": "Von Redis selbst geschätzt, ohne die Payloads von IDs, die sehr viele haben",
   "hottest.title": "Heißeste IDs",

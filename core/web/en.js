@@ -199,6 +199,8 @@ export default {
   "settings.shards": "Shards",
   "settings.generation": "Layout generation",
   "settings.paused": "Paused shards",
+  "settings.fold": "Payloads a run",
+  "settings.fold.hint": "Payloads pushed for each id that was processed, in the last 15 minutes; too many while a backlog grows, too few while one shrinks",
   "settings.bytes": "Memory",
   "settings.bytes.hint": "By Redis' own estimate, without the payloads of ids that hold very many",
   "hottest.title": "Hottest ids",

@@ -199,6 +199,8 @@ export default {
   "settings.shards": "Shards",
   "settings.generation": "Generación del layout",
   "settings.paused": "Shards en pausa",
+  "settings.fold": "Payloads por ejecución",
+  "settings.fold.hint": "Payloads añadidos por cada id procesado en los últimos 15 minutos; de más mientras crece la cola, de menos mientras se vacía",
   "settings.bytes": "Memoria",
   "settings.bytes.hint": "Según la estimación de Redis, sin los payloads de los ids que tienen muchísimos",
   "hottest.title": "Ids más calientes",

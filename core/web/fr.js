@@ -199,6 +199,8 @@ export default {
   "settings.shards": "Shards",
   "settings.generation": "Génération du layout",
   "settings.paused": "Shards suspendus",
+  "settings.fold": "Payloads par exécution",
+  "settings.fold.hint": "Payloads ajoutés pour chaque id traité pendant les 15 dernières minutes ; trop quand le retard croît, trop peu quand il décroît",
   "settings.bytes": "Mémoire",
   "settings.bytes.hint": "Selon l’estimation de Redis, sans les payloads des ids qui en ont énormément",
   "hottest.title": "Ids les plus chauds",

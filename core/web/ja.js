@@ -199,6 +199,8 @@ export default {
   "settings.shards": "シャード数",
   "settings.generation": "レイアウト世代",
   "settings.paused": "一時停止中のシャード",
+  "settings.fold": "実行あたりのペイロード",
+  "settings.fold.hint": "直近 15 分間に処理された ID 1 件あたりの追加ペイロード数。滞留が増える間は多く、減る間は少なく出ます",
   "settings.bytes": "メモリ",
   "settings.bytes.hint": "Redis による推定値。ペイロードが極めて多い ID のペイロードは含みません",
   "hottest.title": "最も集中している ID",

@@ -114,11 +114,18 @@ function agesTable(draw) {
   ] });
 }
 
-function settingsView({ settings }, weight) {
+/** Payloads that were pushed for each id that was processed. */
+function folded({ points }) {
+  const sum = (place) => points.reduce((all, point) => all + (point ? point[place] : 0), 0);
+  const [processed, pushed] = [sum(0), sum(2)];
+  return processed > 0 ? number(pushed / processed, 1) : "–";
+}
+
+function settingsView({ settings }, weight, history) {
   const bytes = weight && weight.bytes !== null ? `${weight.exact ? "" : "≈ "}${inBytes(weight.bytes)}` : "–";
-  const facts = [["shards", count(settings.shards)], ["paused", count(settings.paused)], ["generation", String(settings.generation)], ["bytes", bytes]];
+  const facts = [["shards", count(settings.shards)], ["paused", count(settings.paused)], ["generation", String(settings.generation)], ["fold", history ? folded(history) : "–"], ["bytes", bytes]];
   return section(t("settings.title"), null, h("dl", { class: "facts" }, facts.map(([field, value]) =>
-    h("div", { key: field, title: field === "bytes" ? t("settings.bytes.hint") : null }, h("dt", {}, t(`settings.${field}`)), h("dd", {}, value)))));
+    h("div", { key: field, title: ["bytes", "fold"].includes(field) ? t(`settings.${field}.hint`) : null }, h("dt", {}, t(`settings.${field}`)), h("dd", {}, value)))));
 }
 
 const TILES = 200; // shards that are shown one by one
@@ -130,13 +137,14 @@ export default function queuePage({ parameters, draw, again }) {
   const charts = createCharts({ queue: about.name, ticks: () => ticks, every: 2, draw });
   const hot = hottestTable(about.name, draw);
   const aged = agesTable(draw);
-  let [hottest, ages, weight, hottestAt] = [null, null, null, 0];
+  let [hottest, ages, weight, history, hottestAt] = [null, null, null, null, 0];
 
   async function loadHottest(signal) {
     if (Date.now() - hottestAt < HOTTEST_EVERY) return;
     hottestAt = Date.now();
     const paths = ["hottest", "ages", "bytes"];
-    [hottest, ages, weight] = await Promise.all(paths.map((path) => get(queuePath(about.name, path), {}, signal)));
+    const asked = paths.map((path) => get(queuePath(about.name, path), {}, signal));
+    [hottest, ages, weight, history] = await Promise.all([...asked, get("api/v1/history", { queue: about.name, span: "15m" }, signal)]);
   }
 
   async function load(signal) {
@@ -194,7 +202,7 @@ export default function queuePage({ parameters, draw, again }) {
         h("div", { key: "closer", class: "side-by-side" },
           section(t("hottest.title"), null, h("p", { class: "hint" }, t("hottest.text")), hottestView()),
           section(t("ages.title"), null, h("p", { class: "hint" }, t("ages.text")), agesView())),
-        about.settings && settingsView(about, weight),
+        about.settings && settingsView(about, weight, history),
       ];
     },
   };

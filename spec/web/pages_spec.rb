@@ -280,6 +280,17 @@ each_mount "the pages" do
     %w[1\ h 1\ d 7\ d Live].each { |span| browser.press(span, within: ".choice") }
   end
 
+  it "show how many payloads a run had" do
+    live.fill(queue, later: 1)
+    fact = -> { browser.text("dl div[title^='Payloads pushed'] dd") }
+    open("queue", name: queue)
+    browser.waited("nothing to tell") { fact.call == "–" }
+    ring = [live.redis.call("TIME").first.to_i / 10].pack("E") + [[4, 1, 10, 0.0], [2, 0, 5, 0.0]].map { |step| step.pack("V3e") }.join
+    live.redis.call("HSET", "seriatim:{#{queue.gsub(/[^\w.:-]/) { |c| format("%%%02X", c.ord) }}}:history", "10", ring)
+    open("queue", name: queue)
+    browser.waited("15 for 6") { fact.call == "2.5" }
+  end
+
   it "say so when there is no such page or queue" do
     open("nonsense/page")
     see("There is no such page")
