@@ -1,8 +1,8 @@
 -- SUMMARY: the figures of shards that an overview of many queues shows; as cheap as can be.
 -- KEYS: the states of shards with one generation; the others' names begin like each state's, with the same hash tag
 -- ARGV: 1 generation
--- Returns {now, then of each shard: waiting, retries, busy, parked, dead, delayed, processed, failed, refused, paused, soon,
---   change, state}; of one that was never used all is 0, the state ''. soon: the smallest due time of what waits; delayed:
+-- Returns {now, then of each shard: waiting, retries, busy, parked, dead, delayed, soon, change, state}; of one that was
+--   never used all is 0, the state ''. soon: the smallest due time of what waits; delayed:
 --   waiting ids that never failed and are not due; change: when that will be another number; times are 9e15 for never.
 --   While the state stays as it is, nothing runs and `change` lies ahead, all but `now` stays. delayed is exact while at most
 --   100 ids have failed, or at most 100 of them are overdue; else it may say too few. Error replies: GENERATION n
@@ -72,7 +72,7 @@ local function count_delayed(count)
 end
 
 local function figures(state)
-  local _, _, _, _, _, _, processed, failed, refused, _, count, flags = struct.unpack('<dddddddddddB', state)
+  local count, flags = struct.unpack('<dB', state, 81)
   held, held_runs, soon, delayed, change = count, nil, 9e15, 0, 9e15
   RUNNING, CLAIMS = prefix .. 'running', prefix .. 'claims'
   busy, retries = running_count(), call('ZCARD', prefix .. 'retry')
@@ -84,12 +84,12 @@ local function figures(state)
     ready_head()
   end
   if busy > 0 then waiting = waiting + call('HLEN', prefix .. 'next') end
-  return waiting, retries, busy, parked, dead, delayed, processed, failed, refused, flags % 2, soon, change, state
+  return waiting, retries, busy, parked, dead, delayed, soon, change, state
 end
 
 local answer, states = {now}, call('MGET', unpack(KEYS))
 for i = 1, #KEYS do
-  local state, row = states[i], {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ''}
+  local state, row = states[i], {0, 0, 0, 0, 0, 0, 0, 0, ''}
   if state then
     local generation = struct.unpack('<d', state)
     if generation ~= tonumber(ARGV[1]) then return redis.error_reply(string.format('GENERATION %.0f', generation)) end

@@ -57,7 +57,7 @@ static void metrics_line(srt_bytes *out, const char *name, const srt_web_row *ro
     metrics_number(out, value);
 }
 
-enum { OF_READY, OF_DELAYED, OF_RETRYING, OF_RUNNING, OF_PARKED, OF_DEAD, OF_LAG, OF_PAUSED, OF_SHARDS, OF_CONSUMERS, OF_REFUSED };
+enum { OF_READY, OF_DELAYED, OF_RETRYING, OF_RUNNING, OF_PARKED, OF_DEAD, OF_LAG, OF_PAUSED, OF_SHARDS, OF_CONSUMERS, OF_PUSHED, OF_REFUSED };
 
 static double metrics_of_row(const srt_web_row *row, int of)
 {
@@ -83,6 +83,8 @@ static double metrics_of_row(const srt_web_row *row, int of)
         return (double)row->shards_count;
     case OF_CONSUMERS:
         return (double)t->owner_alive;
+    case OF_PUSHED:
+        return (double)t->pushed;
     default:
         return (double)t->refused;
     }
@@ -103,6 +105,7 @@ static void metrics_of_queues(srt_web *w, srt_bytes *out)
         [OF_PAUSED] = {"paused", "gauge", "Shards that are paused."},
         [OF_SHARDS] = {"shards", "gauge", "Shards of the queue."},
         [OF_CONSUMERS] = {"consumers", "gauge", "Shards whose owner is alive."},
+        [OF_PUSHED] = {"pushed_total", "counter", "Jobs that were pushed, folded ones too."},
         [OF_REFUSED] = {"refused_total", "counter", "Settled ids that were refused because their fence was old."},
     };
     size_t i, row;

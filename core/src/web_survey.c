@@ -20,13 +20,14 @@
 #define SURVEY_PROCESSED 48     /* where it stands in a state, and so on */
 #define SURVEY_FAILED 56
 #define SURVEY_REFUSED 64
+#define SURVEY_PUSHED 72
 #define SURVEY_HELD 80
 #define SURVEY_FLAGS 88
 #define SURVEY_OWNER 89
 #define SURVEY_NEVER 9000000000000000
 #define SURVEY_FEW 100          /* ids that failed: Redis compares so many in a moment */
 #define SURVEY_TOGETHER 5       /* shards of a call: the worst of them together take no more than a few ms */
-#define SURVEY_FIGURES 13       /* of a shard, of summary.lua */
+#define SURVEY_FIGURES 9        /* of a shard, of summary.lua */
 #define SURVEY_AHEAD 2000       /* requests under way, beyond which no other queue is begun */
 
 /* Those of a quiet shard begin with SURVEY_JOBS, in the order in which they are asked. */
@@ -328,6 +329,20 @@ static int survey_holds(const survey_state *s, const srt_web_shard *last, const 
            last->read_us > 0 && last->busy == 0 && now < last->change_us && now - last->read_us < SURVEY_HOLDS_US + spread;
 }
 
+/* A whole number that is packed as a double; 0 when it is none. */
+static int64_t survey_number(const char *data, size_t at)
+{
+    const unsigned char *bytes = (const unsigned char *)data + at;
+    uint64_t bits = 0;
+    double number;
+    size_t i;
+    for (i = 0; i < sizeof bits; i++)
+        bits |= (uint64_t)bytes[i] << (8 * i);
+    memcpy(&number, &bits, sizeof number);
+    return number > -(double)SURVEY_NEVER && number < (double)SURVEY_NEVER ? (int64_t)number : 0;
+}
+
+/* What the state says by itself. */
 static int survey_set_version(seriatim_client *c, survey_state *s, srt_web_shard *shard, const srt_token *state)
 {
     size_t owned = state->len > SURVEY_OWNER ? state->len - SURVEY_OWNER : 0;
@@ -337,6 +352,13 @@ static int survey_set_version(seriatim_client *c, survey_state *s, srt_web_shard
         return srt_operator_nomem(c);
     shard->owner = owned ? shard->version.data + SURVEY_OWNER : "";
     shard->owner_alive = survey_lives(s, shard->owner, owned);
+    if (state->len >= SURVEY_OWNER) {
+        shard->processed = survey_number(state->data, SURVEY_PROCESSED);
+        shard->failed = survey_number(state->data, SURVEY_FAILED);
+        shard->refused = survey_number(state->data, SURVEY_REFUSED);
+        shard->pushed = survey_number(state->data, SURVEY_PUSHED);
+        shard->paused = state->data[SURVEY_FLAGS] & 1;
+    }
     return SERIATIM_OK;
 }
 
@@ -369,19 +391,6 @@ static const struct {
                     [SURVEY_FAILED_TIMES] = {"ZINTER", "due", {"WEIGHTS", "1", "0", "WITHSCORES"}, "retry", 0},
                     [SURVEY_RECORDS] = {"HMGET", "jobs", {NULL}, NULL, 0},
                     [SURVEY_STATE] = {"GET", "state", {NULL}, NULL, 0}};
-
-/* A whole number that is packed as a double; 0 when it is none. */
-static int64_t survey_number(const char *data, size_t at)
-{
-    const unsigned char *bytes = (const unsigned char *)data + at;
-    uint64_t bits = 0;
-    double number;
-    size_t i;
-    for (i = 0; i < sizeof bits; i++)
-        bits |= (uint64_t)bytes[i] << (8 * i);
-    memcpy(&number, &bits, sizeof number);
-    return number > -(double)SURVEY_NEVER && number < (double)SURVEY_NEVER ? (int64_t)number : 0;
-}
 
 /* By its state no claim holds ids, and no id is in doubt. */
 static int survey_is_quiet(const survey_state *s, const srt_web_row *row, const srt_token *state)
@@ -519,14 +528,9 @@ static void survey_on_records(srt_web_shard *figures, const srt_reply *reply)
 static int survey_on_state(seriatim_client *c, survey_state *s, const srt_request *r, const srt_token *state)
 {
     srt_web_shard *figures = &s->w->rows[r->place].shards[r->part];
-    const char *version = figures->version.data;
     if (figures->read_us < 0 || state->type != SRT_STRING || state->len != figures->version.len ||
-        memcmp(state->data, version, state->len) != 0)
+        memcmp(state->data, figures->version.data, state->len) != 0)
         return survey_ask_script(c, s, r->place, (unsigned)r->part);
-    figures->processed = survey_number(version, SURVEY_PROCESSED);
-    figures->failed = survey_number(version, SURVEY_FAILED);
-    figures->refused = survey_number(version, SURVEY_REFUSED);
-    figures->paused = version[SURVEY_FLAGS] & 1;
     figures->read_us = s->w->now_us;
     figures->lag_us = figures->read_us > figures->soon_us ? figures->read_us - figures->soon_us : 0;
     return SERIATIM_OK;
@@ -638,14 +642,10 @@ static int survey_read_figures(seriatim_client *c, survey_state *s, srt_web_shar
     shard->parked = srt_token_int(&at[3]);
     shard->dead = srt_token_int(&at[4]);
     shard->delayed = srt_token_int(&at[5]);
-    shard->processed = srt_token_int(&at[6]);
-    shard->failed = srt_token_int(&at[7]);
-    shard->refused = srt_token_int(&at[8]);
-    shard->paused = srt_token_int(&at[9]);
-    shard->soon_us = srt_token_int(&at[10]);
-    shard->change_us = srt_token_int(&at[11]);
+    shard->soon_us = srt_token_int(&at[6]);
+    shard->change_us = srt_token_int(&at[7]);
     shard->lag_us = shard->read_us > shard->soon_us ? shard->read_us - shard->soon_us : 0;
-    return survey_set_version(c, s, shard, &at[12]);
+    return survey_set_version(c, s, shard, &at[8]);
 }
 
 static int survey_on_shards(seriatim_client *c, survey_state *s, const srt_request *r, const srt_reply *reply)
@@ -749,6 +749,7 @@ static void survey_sum(srt_web_row *row)
         total->processed += shard->processed;
         total->failed += shard->failed;
         total->refused += shard->refused;
+        total->pushed += shard->pushed;
         total->paused += shard->paused;
         total->owner_alive += shard->owner_alive;
         if (shard->lag_us > total->lag_us)

@@ -10,9 +10,10 @@ const HEIGHT = 200;
 const LIVE = 100; // places of the live chart
 const SPANS = { live: null, "15m": 900, "1h": 3600, "1d": 86400, "7d": 604800 };
 
+const perSecond = (value) => t("chart.perSecond", { n: number(value, 1) });
 const PANELS = [
-  { id: "flow", series: ["processed", "failed"], show: (value) => t("chart.perSecond", { n: number(value, 1) }) },
-  { id: "enqueued", series: ["enqueued"], show: (value) => number(value) },
+  { id: "flow", series: ["processed", "failed"], show: perSecond },
+  { id: "enqueued", series: ["enqueued"], show: perSecond },
   { id: "lag", series: ["lag"], show: duration, alarm: true },
 ];
 
@@ -55,13 +56,13 @@ export function createCharts({ queue, ticks, every, draw }) {
 /** {time, processed, failed, enqueued, lag} of each place, null where nothing is known; the newest at the right end. */
 function livePoints(ticks) {
   const points = Array(Math.max(0, LIVE - ticks.length)).fill(null);
-  return [...points, ...ticks.map(({ time, rates, enqueued, lag }) => ({ time, ...rates, enqueued, lag }))];
+  return [...points, ...ticks.map(({ time, rates, lag }) => ({ time, ...rates, lag }))];
 }
 
 function historyPoints(answer) {
   if (!answer) return [];
   return answer.points.map((point, place) => point && {
-    time: answer.from + place * answer.step, processed: point[0] / answer.step, failed: point[1] / answer.step, enqueued: point[2], lag: point[3],
+    time: answer.from + place * answer.step, processed: point[0] / answer.step, failed: point[1] / answer.step, enqueued: point[2] / answer.step, lag: point[3],
   });
 }
 

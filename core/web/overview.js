@@ -34,6 +34,7 @@ const columns = () => [
   { ...measured("in", "in", rate), class: "second" },
   measured("out", "out", rate),
   { ...measured("failing", "failing", part), class: "second" },
+  { ...measured("folded", "folded", rate), class: "third" },
   { ...counted("processed"), class: "third" },
   { ...counted("failed"), class: "third" },
 ];

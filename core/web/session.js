@@ -29,7 +29,7 @@ export async function loadDashboard(signal) {
   return answer;
 }
 
-const SUMS = ["processed", "failed", "busy", "enqueued", "fresh", "retries", "delayed", "parked", "dead"];
+const SUMS = ["pushed", "processed", "failed", "busy", "enqueued", "fresh", "retries", "delayed", "parked", "dead"];
 
 /** Of all queues: the sums, and the largest lag. */
 export function totals(queues) {
@@ -38,36 +38,37 @@ export function totals(queues) {
   return { ...all, lag: queues.reduce((largest, queue) => Math.max(largest, queue.lag), 0) };
 }
 
-/** Adds figures to a live chart's ticks, with what was processed and failed a second since the tick before. */
+/** Adds figures to a live chart's ticks, with what was pushed, processed and failed a second since the tick before. */
 export function addTick(ticks, figures) {
   const last = ticks.at(-1);
   const seconds = last ? figures.time - last.time : 0;
   if (last && seconds < AT_LEAST) return;
   const rate = (name) => (last && seconds < 15 ? Math.max(0, figures[name] - last[name]) / seconds : null);
-  ticks.push({ ...figures, rates: { processed: rate("processed"), failed: rate("failed") } });
+  ticks.push({ ...figures, rates: { enqueued: rate("pushed"), processed: rate("processed"), failed: rate("failed") } });
   if (ticks.length > WINDOW) ticks.shift();
 }
 
 function remember(queue, time) {
   const key = keyOf(queue.name);
   const last = samples.get(key) || [];
-  const { processed, failed } = queue;
+  const { pushed, processed, failed } = queue;
   if (last.length && time - last.at(-1).time < AT_LEAST) return;
-  last.push({ time, processed, failed, held: queue.enqueued + queue.busy + queue.parked + queue.dead });
+  last.push({ time, pushed, processed, failed });
   if (last.length > RATE_TICKS) last.shift();
   samples.set(key, last);
 }
 
-/** {in, out, failing}: ids a second that came and were processed, and which part failed; null while nothing can be said. */
+/** {in, out, failing, folded}: jobs a second that came, ids that were processed, which part failed, jobs a run; null: not known. */
 export function ratesOf(queue) {
   const last = samples.get(keyOf(queue.name)) || [];
   const [first, final] = [last[0], last.at(-1)];
   const seconds = last.length > 1 ? final.time - first.time : 0;
-  if (!(seconds > 0)) return { in: null, out: null, failing: null };
+  if (!(seconds > 0)) return { in: null, out: null, failing: null, folded: null };
   const processed = Math.max(0, final.processed - first.processed);
   const failed = Math.max(0, final.failed - first.failed);
-  const came = Math.max(0, final.held - first.held + processed);
-  return { in: came / seconds, out: processed / seconds, failing: processed + failed ? failed / (processed + failed) : null };
+  const pushed = Math.max(0, final.pushed - first.pushed);
+  return { in: pushed / seconds, out: processed / seconds, failing: processed + failed ? failed / (processed + failed) : null,
+    folded: processed ? pushed / processed : null };
 }
 
 export function toggleTimes() {
