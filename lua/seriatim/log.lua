@@ -97,7 +97,7 @@ end
 
 local function quote(value)
   local text = type(value) == "number" and value % 1 ~= 0 and ("%.3f"):format(value) or log.utf8(value)
-  return text:find('^[^"=%s]+$') and text or json(text)
+  return text:find('^[^"=%s%c]+$') and text or json(text)
 end
 
 -- ---- lines

@@ -26,6 +26,7 @@ describe("the log", function()
     assert.matches(' q="a b" id="x\\"y" dead$', line_of(log.ERROR, "dead", nil, { q = "a b", id = 'x"y' }))
     assert.matches(' id="" dead$', line_of(log.ERROR, "dead", nil, { id = "" }))
     assert.matches(' id="a=b" dead$', line_of(log.ERROR, "dead", nil, { id = "a=b" }))
+    assert.matches(' id="a\\u001b%[2J" dead$', line_of(log.ERROR, "dead", nil, { id = "a\27[2J" }))
   end)
 
   it("writes JSON, the fields behind the message", function()

@@ -25,7 +25,7 @@ logger: Final = logging.getLogger("seriatim")
 is_debug: Final = partial(logger.isEnabledFor, DEBUG)
 
 LEVELS: Final = {DEBUG: "DEBUG", INFO: "INFO", WARN: "WARN", ERROR: "ERROR", FATAL: "FATAL"}
-PLAIN: Final = re.compile(r'[^"=\s]+')
+PLAIN: Final = re.compile(r'[^"=\s\x00-\x1f\x7f]+')
 LINE_ENDS: Final = re.compile(r"[\r\n]+")
 DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 

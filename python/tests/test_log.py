@@ -57,6 +57,11 @@ def test_a_line_of_text(written: Written) -> None:
     assert re.fullmatch(rf"WARN {stamp} pid=\d+ tid=\w+ id=\?x lost", lost)
 
 
+def test_no_id_turns_the_terminal(written: Written) -> None:
+    _log.info("done", None, id="a\x1b[2J")
+    assert written.lines()[0].endswith(r' id="a\u001b[2J" done')
+
+
 def test_one_line_whatever_the_text(written: Written) -> None:
     _log.error("thread", "first\r\n\nsecond \udcff", id='say "hi"')
     _log.write(_log.FATAL, "exit")

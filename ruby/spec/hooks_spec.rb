@@ -98,6 +98,8 @@ RSpec.describe "hooks and boot" do
   it "logs lines, and the same as JSON" do
     Seriatim::Log.info("done", "two\nlines", q: "a b", id: "x", n: 1, elapsed: 0.5)
     expect(log).to match(/\AINFO \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z pid=\d+ tid=\w+ q="a b" id=x n=1 elapsed=0\.500 done two \| lines\n\z/)
+    Seriatim::Log.info("done", id: "a\e[2J")
+    expect(log).to end_with(%q( id="a\e[2J" done) + "\n")
     Seriatim.logger = Seriatim::Log.default(out = StringIO.new, format: "json")
     Seriatim::Log.warn("lost", "\xFF".b, q: "q")
     expect(JSON.parse(out.string)).to include("lvl" => "WARN", "event" => "lost", "msg" => "?", "q" => "q")
