@@ -69,6 +69,13 @@ local function unpark_run(id, run)
   return true
 end
 
+-- A record goes, out of its store and of every index.
+local function remove(store, id, r)
+  if store == first then unplace(id, r) end
+  if store == morgue then call('ZREM', DIED, id) end
+  forget(store, id, r)
+end
+
 local function is_due_later(r) return r.due > now and r.place ~= PARKED_PLACE end
 
 -- A record of a store becomes due at `time`; retry_count stays.
@@ -135,12 +142,7 @@ local function take_old(id, r, began)
   if r.entries then
     r.entries = new
   else
-    for i = 1, #old do
-      local stamp = pack('>d', old[i].stamp)
-      call('ZREM', first.spill .. id, stamp .. old[i].payload)
-      call('HDEL', first.map .. id, 'i' .. redis.sha1hex(old[i].payload), 'c' .. stamp)
-    end
-    r.count = #new
+    for i = 1, #old do remove_spilled(first, id, r, old[i]) end
   end
   rewrite(first, id, r)
   return old

@@ -57,9 +57,7 @@ local function end_empty(store, id, r)
     if not r.entries then rewrite(store, id, r) end
     return
   end
-  if store == first then unplace(id, r) end
-  if store == morgue then call('ZREM', DIED, id) end
-  forget(store, id, r)
+  remove(store, id, r)
 end
 
 -- Is there what the record counts? false: there is nothing.

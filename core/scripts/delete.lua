@@ -13,12 +13,11 @@ local count = 0
 for i = 1, #ids do
   local id = ids[i]
   local run, r, n = runs[id], waiting[id], behind[id]
-  if n then forget(second, id, n) end
+  if n then remove(second, id, n) end
   if run then
     flagged(id, run, digit_of(run) % 2 + 2)
   elseif r then
-    unplace(id, r)
-    forget(first, id, r)
+    remove(first, id, r)
   end
   if run or r or n then count = count + 1 end
 end

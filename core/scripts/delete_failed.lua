@@ -10,10 +10,7 @@ open_for_writing()
 local deleted = 0
 for id, r in pairs(records) do
   local old = take_old(id, r, began)
-  if not old then
-    unplace(id, r)
-    forget(first, id, r)
-  end
+  if not old then remove(first, id, r) end
   if not old or old[1] then deleted = deleted + 1 end
 end
 if deleted > 0 then note_change() end

@@ -173,6 +173,9 @@ local function write(store, id, r, fold)
   call('HSET', store.hash, id, record)
 end
 
+-- Is no payload of a record left?
+local function empty(r) return r.entries and not r.entries[1] or r.count == 0 end
+
 local function forget(store, id, r)
   call('HDEL', store.hash, id)
   if not r.entries then call('UNLINK', store.spill .. id, store.map .. id) end
@@ -193,6 +196,14 @@ local function spilled_entries(store, id, from, count)
   local contexts = keys[1] and call('HMGET', store.map .. id, unpack(keys))
   for i = 1, #entries do entries[i].context = contexts[i] or '' end
   return entries
+end
+
+-- Removes an entry from a spilled record; the caller stores the header.
+local function remove_spilled(store, id, r, e)
+  local stamp = pack('>d', e.stamp)
+  call('ZREM', store.spill .. id, stamp .. e.payload)
+  call('HDEL', store.map .. id, 'i' .. redis.sha1hex(e.payload), 'c' .. stamp)
+  r.count = r.count - 1
 end
 
 -- Every entry of a record, spilled or not.

@@ -159,16 +159,12 @@ else
         if r.entries then
           table.remove(r.entries, i)
         else
-          call('ZREM', first.spill .. id, pack('>d', e.stamp) .. e.payload)
-          call('HDEL', first.map .. id, 'i' .. redis.sha1hex(e.payload), 'c' .. pack('>d', e.stamp))
-          r.count = r.count - 1
+          remove_spilled(first, id, r, e)
         end
       end
     end
     return picked
   end
-
-  local function empty(r) return r.entries and not r.entries[1] or r.count == 0 end
 
   -- The entry with the lowest score, without reading a spilled record whole.
   local function oldest(id, r)
@@ -179,10 +175,7 @@ else
   local function take_oldest(id, r)
     if r.entries then return pick(id, r, {[oldest(id, r)] = true}) end
     local e = spilled_entries(first, id, 0, 1)[1]
-    local key = pack('>d', e.stamp)
-    call('ZREM', first.spill .. id, key .. e.payload)
-    call('HDEL', first.map .. id, 'i' .. redis.sha1hex(e.payload), 'c' .. key)
-    r.count = r.count - 1
+    remove_spilled(first, id, r, e)
     return {e}
   end
 
