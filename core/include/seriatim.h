@@ -292,6 +292,7 @@ typedef struct seriatim_payload {
     double score;
     const char *context; /* a JSON object of texts, or empty */
     size_t context_len;
+    double stamp; /* its arrival, in microseconds; no other payload of the id has it */
 } seriatim_payload;
 
 /* One id with all the payloads that had collected, by score, then by arrival. */

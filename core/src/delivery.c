@@ -107,16 +107,6 @@ int seriatim_delivery_fail(seriatim_delivery *d, size_t i, const char *error, si
     return SERIATIM_OK;
 }
 
-/* Big-endian, as record.lua names the entries of a spilled record. */
-static void pack_stamp(char *at, double stamp)
-{
-    uint64_t bits;
-    size_t i;
-    memcpy(&bits, &stamp, 8);
-    for (i = 0; i < 8; i++)
-        at[i] = (char)(bits >> (56 - 8 * i));
-}
-
 int seriatim_delivery_reject(seriatim_delivery *d, size_t i, const size_t *places, size_t count, const char *reason,
                              size_t len)
 {
@@ -130,7 +120,7 @@ int seriatim_delivery_reject(seriatim_delivery *d, size_t i, const size_t *place
     if (len)
         memcpy(text, reason, len);
     for (p = 0; p < count; p++)
-        pack_stamp(text + len + 8 * p, job->record.stamps[places[p]]);
+        srt_number_pack(text + len + 8 * p, job->record.payloads[places[p]].stamp);
     job->outcome = SRT_REJECTED;
     job->text = text;
     job->text_len = len;

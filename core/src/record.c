@@ -56,50 +56,41 @@ static int record_reserve(srt_record *r, srt_arena *arena, size_t need)
 {
     size_t cap = need > 2 * r->cap ? need : 2 * r->cap;
     seriatim_payload *payloads;
-    double *stamps;
     if (need <= r->cap)
         return SERIATIM_OK;
     payloads = srt_arena_alloc(arena, cap * sizeof *payloads);
-    stamps = srt_arena_alloc(arena, cap * sizeof *stamps);
-    if (!payloads || !stamps)
+    if (!payloads)
         return SERIATIM_NOMEM;
-    if (r->count) {
+    if (r->count)
         memcpy(payloads, r->payloads, r->count * sizeof *payloads);
-        memcpy(stamps, r->stamps, r->count * sizeof *stamps);
-    }
     r->payloads = payloads;
-    r->stamps = stamps;
     r->cap = cap;
     return SERIATIM_OK;
 }
 
-static int comes_after(const srt_record *r, size_t at, double score, double stamp)
+static int comes_after(const seriatim_payload *a, const seriatim_payload *b)
 {
-    double other = r->payloads[at].score;
-    return other > score || (!(other < score) && r->stamps[at] > stamp);
+    return a->score > b->score || (!(a->score < b->score) && a->stamp > b->stamp);
 }
 
 /* Entries come almost in order. */
-static void record_insert(srt_record *r, const seriatim_payload *payload, double stamp)
+static void record_insert(srt_record *r, const seriatim_payload *payload)
 {
     size_t at = r->count++;
-    for (; at > 0 && comes_after(r, at - 1, payload->score, stamp); at--) {
+    for (; at > 0 && comes_after(&r->payloads[at - 1], payload); at--)
         r->payloads[at] = r->payloads[at - 1];
-        r->stamps[at] = r->stamps[at - 1];
-    }
     r->payloads[at] = *payload;
-    r->stamps[at] = stamp;
 }
 
 static void read_entry(srt_record *r, record_cursor *c)
 {
     seriatim_payload payload;
-    double stamp = read_double(c);
+    payload.stamp = read_double(c);
     payload.score = read_double(c);
     payload.context = read_text(c, &payload.context_len);
     payload.data = read_text(c, &payload.len);
     if (c->ok)
-        record_insert(r, &payload, stamp);
+        record_insert(r, &payload);
 }
 
 static int read_entries(srt_record *r, srt_arena *arena, record_cursor *c, size_t count)
@@ -122,17 +113,17 @@ static int64_t whole_microseconds(double time)
 /* The compact forms: one payload, never failed, due since its push. */
 static int read_compact(srt_record *r, srt_arena *arena, record_cursor *c, int scored)
 {
-    seriatim_payload payload = {NULL, 0, 0, "", 0};
-    double stamp = read_double(c);
-    payload.score = scored ? read_double(c) : stamp / 1e6;
+    seriatim_payload payload = {NULL, 0, 0, "", 0, 0};
+    payload.stamp = read_double(c);
+    payload.score = scored ? read_double(c) : payload.stamp / 1e6;
     if (!c->ok)
         return SERIATIM_PROTOCOL;
     if (record_reserve(r, arena, 1) != SERIATIM_OK)
         return SERIATIM_NOMEM;
     payload.data = (const char *)c->at;
     payload.len = (size_t)(c->end - c->at);
-    r->due_us = whole_microseconds(stamp);
-    record_insert(r, &payload, stamp);
+    r->due_us = whole_microseconds(payload.stamp);
+    record_insert(r, &payload);
     return SERIATIM_OK;
 }
 
@@ -174,4 +165,13 @@ int srt_record_add(srt_record *r, srt_arena *arena, const char *data, size_t len
             r->missing--;
     }
     return status;
+}
+
+void srt_number_pack(char *at, double number)
+{
+    uint64_t bits;
+    size_t i;
+    memcpy(&bits, &number, 8);
+    for (i = 0; i < 8; i++)
+        at[i] = (char)(bits >> (56 - 8 * i));
 }

@@ -12,7 +12,6 @@ typedef struct srt_record {
     const char *error;
     size_t error_len;
     seriatim_payload *payloads; /* by score, then by arrival */
-    double *stamps;             /* of the payloads, in microseconds */
     size_t count, cap;
     size_t missing; /* payloads that lie in a zset of their own */
 } srt_record;
@@ -24,5 +23,10 @@ typedef struct srt_record {
 int srt_record_read(srt_record *record, srt_arena *arena, const char *data, size_t len);
 /* Adds packed entries, as slice.lua answers them; `missing` falls by their number. */
 int srt_record_add(srt_record *record, srt_arena *arena, const char *data, size_t len);
+
+/* A stamp or score as scripts take it: eight bytes, big-endian. */
+void srt_number_pack(char *at, double number);
+
+#define SRT_KEY 16 /* bytes that name a payload of an id: stamp, then score */
 
 #endif

@@ -10,7 +10,7 @@ static void look(const srt_record *r)
     FUZZ_CHECK(r->count <= r->cap || r->count == 0);
     for (i = 0; i < r->count; i++) {
         const seriatim_payload *p = &r->payloads[i];
-        sum += fuzz_sum(p->data, p->len) + fuzz_sum(p->context, p->context_len) + fuzz_sum(&r->stamps[i], sizeof *r->stamps);
+        sum += fuzz_sum(p->data, p->len) + fuzz_sum(p->context, p->context_len) + fuzz_sum(&p->stamp, sizeof p->stamp);
         if (i > 0 && r->payloads[i - 1].score == r->payloads[i - 1].score && p->score == p->score)
             FUZZ_CHECK(r->payloads[i - 1].score <= p->score);
     }
