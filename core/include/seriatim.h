@@ -514,6 +514,10 @@ const seriatim_record *seriatim_query_result(const seriatim_client *client, size
 /*
  * `all` means what is there when the action begins; it goes in slices, and what comes meanwhile is not touched. The others
  * take ids. All answer with the number of ids (pause and resume: of shards) that they changed.
+ *
+ * The last two take two texts, an id and the bytes of one of its payloads, and answer 1 or 0. Of equal payloads the first by
+ * score, then by arrival, is dropped; with the last payload the id goes. Of a running id one goes that waits behind the run: what runs
+ * has been delivered. 0 as well where the payload was claimed, or got another score, in the moment between look and drop.
  */
 typedef enum seriatim_action_kind {
     SERIATIM_PERFORM_ALL_JOBS_NOW,
@@ -529,10 +533,12 @@ typedef enum seriatim_action_kind {
     SERIATIM_PARK,
     SERIATIM_UNPARK,
     SERIATIM_PERFORM_NOW, /* ids that are due later become due now */
-    SERIATIM_UNPARK_ALL   /* no ids */
+    SERIATIM_UNPARK_ALL,  /* no ids */
+    SERIATIM_DROP_PAYLOAD,
+    SERIATIM_MORGUE_DROP_PAYLOAD
 } seriatim_action_kind;
 
-int seriatim_action_begin(seriatim_client *client, size_t queue, int kind, const seriatim_text *ids, size_t id_count);
+int seriatim_action_begin(seriatim_client *client, size_t queue, int kind, const seriatim_text *texts, size_t count);
 /* Also after a failure: what was done before it. */
 int64_t seriatim_action_result(const seriatim_client *client);
 

@@ -198,6 +198,18 @@ local function spilled_entries(store, id, from, count)
   return entries
 end
 
+-- The place in a spilled record of the first entry that does not come before this score and stamp (0 is the first place).
+local function spilled_place(store, id, stamp, score)
+  local key, bound = store.spill .. id, format('%.17g', score)
+  local low = call('ZCOUNT', key, '-inf', '(' .. bound)
+  local high = low + call('ZCOUNT', key, bound, bound)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if unpack_struct('>d', call('ZRANGE', key, middle, middle)[1]) < stamp then low = middle + 1 else high = middle end
+  end
+  return low
+end
+
 -- Removes an entry from a spilled record; the caller stores the header.
 local function remove_spilled(store, id, r, e)
   local stamp = pack('>d', e.stamp)

@@ -8,7 +8,8 @@ typedef enum action_form {
     ACTION_SHARD, /* once a shard: an integer */
     ACTION_IDS,   /* with ids: an integer */
     ACTION_ALL,   /* {began, cursor, changed}, again until the cursor is '' */
-    ACTION_DEAD   /* the same, with ids */
+    ACTION_DEAD,  /* the same, with ids */
+    ACTION_NAMED  /* one payload: find tells its key, drop takes it */
 } action_form;
 
 static const struct {
@@ -29,6 +30,8 @@ static const struct {
     [SERIATIM_UNPARK] = {srt_script_unpark, ACTION_IDS},
     [SERIATIM_PERFORM_NOW] = {srt_script_perform_ids, ACTION_IDS},
     [SERIATIM_UNPARK_ALL] = {srt_script_unpark_all, ACTION_ALL},
+    [SERIATIM_DROP_PAYLOAD] = {srt_script_drop, ACTION_NAMED},
+    [SERIATIM_MORGUE_DROP_PAYLOAD] = {srt_script_drop, ACTION_NAMED},
 };
 
 int srt_action_takes_ids(int kind)
@@ -41,6 +44,7 @@ typedef struct action_state {
     srt_arena args;
     srt_target *targets;
     size_t count;
+    seriatim_text payload, key; /* of the one to drop; either may be empty */
     srt_queue *queue;
     int64_t changed;
 } action_state;
@@ -83,6 +87,23 @@ static int action_ask_shard(seriatim_client *c, action_state *a, unsigned shard,
     return srt_client_send(c, r);
 }
 
+/* Drops the payload that has a key; one without is looked for by its bytes, from where the last look ended. */
+static int action_ask_named(seriatim_client *c, action_state *a, const char *key, size_t len, const srt_token *from)
+{
+    srt_request *r = srt_client_shard_request(c, a->queue, a->targets[0].shard, len ? srt_script_drop : srt_script_find);
+    if (!r)
+        return SERIATIM_NOMEM;
+    srt_request_text(r, a->kind == SERIATIM_DROP_PAYLOAD ? "waiting" : "dead");
+    srt_request_arg(r, a->targets[0].id, a->targets[0].len);
+    if (len) {
+        srt_request_arg(r, key, len);
+    } else {
+        srt_request_arg(r, a->payload.data, a->payload.len);
+        srt_request_arg(r, from ? from->data : "", from ? from->len : 0);
+    }
+    return srt_client_send(c, r);
+}
+
 static int action_send(seriatim_client *c, srt_queue *queue)
 {
     action_state *a = c->state;
@@ -99,6 +120,8 @@ static int action_send(seriatim_client *c, srt_queue *queue)
         return status;
     }
     a->count = srt_targets_route(a->targets, a->count, queue->shards_count);
+    if (form == ACTION_NAMED)
+        return action_ask_named(c, a, a->key.data, a->key.len, NULL);
     for (first = 0; first < a->count && status == SERIATIM_OK; first += n) {
         n = srt_targets_chunk(a->targets, a->count, first);
         status = action_ask_ids(c, a, first, n);
@@ -111,11 +134,16 @@ static int action_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
     action_state *a = c->state;
     action_form form = action_table[a->kind].form;
     const srt_token *root = &reply->tokens[0];
-    if (form == ACTION_SHARD || form == ACTION_IDS) {
+    if (form == ACTION_SHARD || form == ACTION_IDS || r->script == srt_script_drop) {
         if (root->type != SRT_INTEGER)
             return srt_operator_protocol(c, "an action");
         a->changed += srt_token_int(root);
         return SERIATIM_OK;
+    }
+    if (form == ACTION_NAMED) {
+        if (!srt_reply_is_list(reply, 2))
+            return srt_operator_protocol(c, "find");
+        return root[1].len || root[2].len ? action_ask_named(c, a, root[1].data, root[1].len, &root[2]) : SERIATIM_OK;
     }
     if (!srt_reply_is_list(reply, 3))
         return srt_operator_protocol(c, "an action");
@@ -125,7 +153,25 @@ static int action_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
     return SERIATIM_OK;
 }
 
-int seriatim_action_begin(seriatim_client *c, size_t queue, int kind, const seriatim_text *ids, size_t count)
+/* What it acts on. by_key: the text behind the id is a payload's key. */
+static int action_take(seriatim_client *c, action_state *a, const seriatim_text *texts, size_t count, int by_key)
+{
+    int named = action_table[a->kind].form == ACTION_NAMED, status = SERIATIM_OK;
+    seriatim_text *given = by_key ? &a->key : &a->payload;
+    if (named && (count != 2 || !texts))
+        return srt_fail(&c->error, SERIATIM_INVALID, "an id and one of its payloads are to be given");
+    if (named || srt_action_takes_ids(a->kind)) {
+        a->count = named ? 1 : count;
+        status = srt_targets_copy(c, &a->args, texts, a->count, &a->targets);
+    }
+    if (!named || status != SERIATIM_OK)
+        return status;
+    given->len = texts[1].len;
+    given->data = srt_arena_copy(&a->args, texts[1].data ? texts[1].data : "", given->len);
+    return given->data ? SERIATIM_OK : srt_fail_plain(&c->error, SERIATIM_NOMEM);
+}
+
+static int action_begin(seriatim_client *c, size_t queue, int kind, const seriatim_text *texts, size_t count, int by_key)
 {
     static const srt_operation operation = {.send = action_send, .on_reply = action_on_reply, .release = action_release};
     action_state *a;
@@ -140,16 +186,26 @@ int seriatim_action_begin(seriatim_client *c, size_t queue, int kind, const seri
     a->kind = kind;
     srt_arena_init(&a->args, c->mem);
     c->state = a;
-    if (srt_action_takes_ids(kind)) {
-        status = srt_targets_copy(c, &a->args, ids, count, &a->targets);
-        a->count = count;
-    }
+    status = action_take(c, a, texts, count, by_key);
     if (status != SERIATIM_OK) {
         action_release(c);
         c->state = NULL;
         return status;
     }
     return srt_client_start(c, &operation, queue);
+}
+
+int seriatim_action_begin(seriatim_client *c, size_t queue, int kind, const seriatim_text *texts, size_t count)
+{
+    return action_begin(c, queue, kind, texts, count, 0);
+}
+
+int srt_drop_begin(seriatim_client *c, size_t queue, int kind, seriatim_text id, seriatim_text key)
+{
+    seriatim_text texts[2];
+    texts[0] = id;
+    texts[1] = key;
+    return action_begin(c, queue, kind, texts, 2, 1);
 }
 
 int64_t seriatim_action_result(const seriatim_client *c)

@@ -71,6 +71,8 @@ const seriatim_record *srt_query_keep(seriatim_client *c, srt_arena *arena, size
 
 /* Of a kind that there is. */
 int srt_action_takes_ids(int kind);
+/* seriatim_action_begin of a kind that drops a payload, which is named by its key (record.h). */
+int srt_drop_begin(seriatim_client *c, size_t queue, int kind, seriatim_text id, seriatim_text key);
 
 /* Starts a script on the two KEYS of the nodes. NULL: out of memory. */
 srt_request *srt_nodes_request(seriatim_client *c, int script);

@@ -9,7 +9,7 @@ typedef struct conversation {
     unsigned sum;
 } conversation;
 
-#define ACTIONS (SERIATIM_UNPARK_ALL + 1)
+#define ACTIONS (SERIATIM_MORGUE_DROP_PAYLOAD + 1)
 #define QUERIES (SERIATIM_PARKED + 1)
 #define OPERATIONS (ACTIONS + QUERIES + 10)
 
@@ -69,7 +69,7 @@ static int begin(conversation *t, fuzz_input *in)
     unsigned number = t->operation;
     if (number < ACTIONS)
         return seriatim_action_begin(t->c, t->queue, (int)number, number >= SERIATIM_DELETE ? ids : NULL,
-                                     number >= SERIATIM_DELETE ? 3 : 0);
+                                     number >= SERIATIM_DROP_PAYLOAD ? 2 : number >= SERIATIM_DELETE ? 3 : 0);
     number -= ACTIONS;
     if (number < QUERIES)
         return begin_query(t->c, t->queue, in, (int)number);

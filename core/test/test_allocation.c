@@ -101,11 +101,13 @@ static int query(seriatim_client *c, size_t queue, int kind)
 
 static int act(seriatim_client *c, size_t queue, int kind)
 {
-    static const seriatim_text ids[] = {{"a", 1}, {"b", 1}, {"unknown", 7}};
+    static const seriatim_text ids[] = {{"a", 1}, {"b", 1}, {"unknown", 7}}, named[] = {{"a", 1}, {"{\"some\":\"payload\"}", 18}};
+    if (kind >= SERIATIM_DROP_PAYLOAD)
+        return seriatim_action_begin(c, queue, kind, named, 2);
     return seriatim_action_begin(c, queue, kind, kind >= SERIATIM_DELETE ? ids : NULL, kind >= SERIATIM_DELETE ? 3 : 0);
 }
 
-#define ACTIONS (SERIATIM_UNPARK_ALL + 1)
+#define ACTIONS (SERIATIM_MORGUE_DROP_PAYLOAD + 1)
 #define QUERIES (SERIATIM_PARKED + 1)
 #define OPERATIONS (ACTIONS + QUERIES + 10)
 
@@ -243,7 +245,8 @@ static const char *const web_reads[] = {
     "/api/v1/queues/Q/id?id=a", "/api/v1/queues/Q/hottest", "/api/v1/queues/Q/ages", "/api/v1/queues/Q/bytes", "/api/v1/queues/Q/errors?part=retrying", "/api/v1/running", "/api/v1/nodes",
     "/api/v1/search?q=a", "/api/v1/search?q=a&queue=Q&prefix=1", "/api/v1/history?span=1h", "/api/v1/history?queue=Q"};
 static const char *const web_writes[] = {"/api/web/Q/park", "/api/web/Q/unpark", "/api/v1/queues/Q/errors/0123456789abcdef/queue_up",
-                                         "/api/web/Q/unpark_all", "/api/web/Q/perform_now", "/api/v1/nodes/n1/quiet"};
+                                         "/api/web/Q/unpark_all", "/api/web/Q/perform_now", "/api/v1/nodes/n1/quiet",
+                                         "/api/web/Q/drop_payload"};
 
 #define WEB_READS (int)(sizeof web_reads / sizeof *web_reads)
 #define WEB_WRITES (int)(sizeof web_writes / sizeof *web_writes)
@@ -282,7 +285,8 @@ static int browse(seriatim_link *link, int number)
     request.query = text_of(question ? question + 1 : NULL);
     request.sec_fetch_site = text_of("same-origin");
     request.content_type = text_of("application/json");
-    request.body = text_of(number == WEB_READS ? "{\"ids\":[\"a\",7,{\"base64\":\"Yg==\"}]}" : number == WEB_READS + 1 || number == WEB_READS + 4 ? "{\"ids\":[\"a\"]}" : NULL);
+    request.body = text_of(number == WEB_READS ? "{\"ids\":[\"a\",7,{\"base64\":\"Yg==\"}]}" : number == WEB_READS + 1 || number == WEB_READS + 4 ? "{\"ids\":[\"a\"]}"
+                           : number == WEB_READS + 6 ? "{\"id\":\"a\",\"key\":\"00000000000000000000000000000000\"}" : NULL);
     status = seriatim_web_begin(seriatim_link_client(link), &settings, &request);
     if (status == SERIATIM_OK)
         status = drive(link);

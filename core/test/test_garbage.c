@@ -42,6 +42,9 @@ static const struct {
 /* Options of a pushed job: score 7, an hour later, 2 failures, `later`, a context. */
 #define OPTIONS "\5\0\0\0\0\0\0\x1c\x40\0\0\0\0\x54\xd2\xea\x41\2\0\0\0\3{}"
 
+/* A stamp and a score, packed. */
+#define KEY "ABCDEFGH@@@@@@@@"
+
 /* An argument: text, or LEASE, SEEN, RUN (of the running id), RUN2. */
 #define LEASE "\1lease"
 #define SEEN "\1seen"
@@ -77,7 +80,12 @@ static const struct call {
     {"dead_requeue", 'S', {"1", "0", "0", "list"}},
     {"delete", 'S', {"1", "a", "hot", "run", "unknown"}},
     {"delete_failed", 'S', {"1", "0", ""}},
+    {"drop", 'S', {"1", "waiting", "hot", KEY}},
+    {"drop", 'S', {"1", "dead", "bad", KEY}},
     {"explain", 'S', {"1", "run"}},
+    {"find", 'S', {"1", "waiting", "hot", "x", ""}},
+    {"find", 'S', {"1", "waiting", "hot", "x", KEY}},
+    {"find", 'S', {"1", "dead", "bad", "x", ""}},
     {"history", 'H', {"1", "2", "3", "4000000", "n1:1"}},
     {"kill_failed", 'S', {"1", "0", "", "merge"}},
     {"layout", 'L', {"3"}},

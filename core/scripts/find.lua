@@ -1,0 +1,40 @@
+-- include: prelude record runs
+-- FIND: which payload of an id has these bytes: of one that waits or is parked, of what waits behind a run, or of a dead one.
+-- KEYS: the shard's
+-- ARGV: 1 generation, 2 part: waiting, dead; 3 id, 4 payload, 5 where to go on ('' at first)
+-- Returns {its stamp and score, packed >dd, or '', where to go on ('' at the end)}. Of equal payloads the first by score, then
+--   by arrival. A call looks at some 500 spilled payloads or 1 MiB, so that others do not wait long.
+local id, payload, from = ARGV[3], ARGV[4], ARGV[5]
+local store = ARGV[2] == 'dead' and morgue or run_of(id) and second or first
+local record = call('HGET', store.hash, id)
+if not record then return {'', ''} end
+local r = read(record)
+
+if r.entries then
+  local found = nil
+  for i = 1, #r.entries do
+    local e = r.entries[i]
+    local is_before = not found or e.score < found.score or (e.score == found.score and e.stamp < found.stamp)
+    if e.payload == payload and is_before then found = e end
+  end
+  return {found and pack('>dd', found.stamp, found.score) or '', ''}
+end
+
+local known = call('HGET', store.map .. id, 'i' .. redis.sha1hex(payload))
+local score = known and call('ZSCORE', store.spill .. id, known .. payload)
+if score then return {known .. pack('>d', tonumber(score)), ''} end
+
+local at, bytes, flat = 0, 0, {}
+local function key(i) return sub(flat[i], 1, 8) .. pack('>d', tonumber(flat[i + 1])) end
+if from ~= '' then at = spilled_place(store, id, unpack_struct('>dd', from)) end
+for _ = 1, 10 do
+  flat = call('ZRANGE', store.spill .. id, at, at + 49, 'WITHSCORES')
+  for i = 1, #flat, 2 do
+    if #flat[i] == #payload + 8 and sub(flat[i], 9) == payload then return {key(i), ''} end
+    bytes = bytes + #flat[i]
+  end
+  if #flat < 100 then return {'', ''} end
+  if bytes >= 1048576 then break end
+  at = at + 50
+end
+return {'', key(99)}
