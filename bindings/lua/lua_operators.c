@@ -76,7 +76,7 @@ static int operators_read_action(lua_State *L, const slu_link *self)
     return 1;
 }
 
-/* link:action(queue, kind, ids): how many it changed */
+/* link:action(queue, kind, ids, or an id and a payload): how many it changed */
 static int operators_action(lua_State *L)
 {
     slu_link *self = slu_link_of(L);

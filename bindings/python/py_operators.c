@@ -99,7 +99,7 @@ static PyObject *operators_read_action(const spy_link *self)
     return PyLong_FromLongLong(seriatim_action_result(operators_client(self)));
 }
 
-/* link.action(queue, kind, ids): how many it changed */
+/* link.action(queue, kind, ids, or an id and a payload): how many it changed */
 PyObject *spy_link_action(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     spy_link *self = (spy_link *)object;

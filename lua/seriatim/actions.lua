@@ -20,7 +20,7 @@ local actions = {}
 
 local PERFORM_ALL, KILL_FAILED, DELETE_FAILED, MORGUE_QUEUE_UP_ALL, MORGUE_DELETE_ALL = 0, 1, 2, 3, 4
 local PAUSE, RESUME, DELETE, MORGUE_QUEUE_UP, MORGUE_DELETE, PARK, UNPARK = 5, 6, 7, 8, 9, 10, 11
-local PERFORM_NOW, UNPARK_ALL = 12, 13
+local PERFORM_NOW, UNPARK_ALL, DROP_PAYLOAD, MORGUE_DROP_PAYLOAD = 12, 13, 14, 15
 
 ---`worker.actions`. Each answers with the number of ids that it changed (pause and resume: of shards), or with nil and a
 ---seriatim.Error. "All" means what is there when the action begins.
@@ -34,9 +34,9 @@ function actions.new(worker)
   return setmetatable({ worker = worker }, Actions)
 end
 
-local function act(self, kind, keys)
+local function act(self, kind, texts)
   return pool.ask(function(connection)
-    return connection:call("action", connection:number(self.worker:queue_settings()), kind, keys, nil)
+    return connection:call("action", connection:number(self.worker:queue_settings()), kind, texts, nil)
   end)
 end
 
@@ -46,6 +46,10 @@ local function act_on(self, kind, ids)
     return 0
   end
   return act(self, kind, keys)
+end
+
+local function act_on_payload(self, kind, id, payload)
+  return act(self, kind, { jobs.id_bytes(id), self.worker:payload_codec().dump(payload, "payload") })
 end
 
 ---All waiting ids become due.
@@ -150,6 +154,25 @@ end
 ---@return seriatim.Error? err
 function Actions:perform_now(ids)
   return act_on(self, PERFORM_NOW, ids)
+end
+
+---Drops one payload of a waiting or parked id, the first of equal ones; the id goes with its last. Of a running id, one that
+---waits behind the run: what runs has been delivered. Answers 1, or 0 where there is none.
+---@param id seriatim.Id
+---@param payload any
+---@return integer?
+---@return seriatim.Error? err
+function Actions:drop_payload(id, payload)
+  return act_on_payload(self, DROP_PAYLOAD, id, payload)
+end
+
+---The same of a dead id.
+---@param id seriatim.Id
+---@param payload any
+---@return integer?
+---@return seriatim.Error? err
+function Actions:morgue_drop_payload(id, payload)
+  return act_on_payload(self, MORGUE_DROP_PAYLOAD, id, payload)
 end
 
 ---Proves what is stored of the queue, in slices.

@@ -210,6 +210,20 @@ describe("actions", function()
     assert.same({}, queries:parked())
   end)
 
+  it("drop a payload by its value, in the worker's codec", function()
+    local recorder = jobs.worker("Drops", nil, { codec = { string.reverse, string.reverse } })
+    local actions = recorder.actions
+    recorder:perform_async { { id = 1, payload = "ab", delay = 600 }, { id = 1, payload = "cd", delay = 600 } }
+    assert.equal(0, actions:drop_payload("1", "ba"))
+    assert.equal(1, actions:drop_payload(1, "ab"))
+    assert.equal(0, actions:morgue_drop_payload(1, "cd"))
+    assert.equal("cd", recorder.queries:fetch({ 1 })[1].payloads[1][1])
+    raises("^id must be a string or an integer, not 1.5 %(number%)$", function() actions:drop_payload(1.5, "cd") end)
+    raises("must be 1 to 1024 bytes, not 0$", function() actions:drop_payload("", "cd") end)
+    raises("^payload", function() jobs.worker("Json").actions:drop_payload(1, { at = print }) end)
+    raises("^payload: must be a string, not ", function() jobs.worker("Bytes", nil, { codec = "raw" }).actions:drop_payload(1, 7) end)
+  end)
+
   it("refuse ids that are none", function()
     local actions = jobs.worker("Acts").actions
     raises("^ids must be a list, not 'n' %(string%)$", function() actions:delete("n") end)

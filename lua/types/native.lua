@@ -69,9 +69,9 @@ local operations = {}
 function operations:queue(settings) end
 function operations:push(queue, rows, replicas, timeout) end -- Result: added, folded, {places of refused jobs}, what was said of too few replicas
 function operations:layout(queue) end -- Result: shards_count as Redis has it, 0 when there is no such queue
----kinds of queries and actions are the numbers of the core's enums, from 0; min, max, limit, ids: or nil
+---kinds of queries and actions are the numbers of the core's enums, from 0; min, max, limit, ids, texts: or nil
 function operations:query(queue, kind, reverse, min, max, limit, shard, ids) end -- Result: a list of tables with all fields of each record; shard -1: all
-function operations:action(queue, kind, ids) end -- Result: how many it changed
+function operations:action(queue, kind, texts) end -- Result: how many it changed
 function operations:metrics(queue) end -- Result: a table; its shards' at .shards
 function operations:explain(queue, id) end -- Result: a table
 function operations:check(queue, repair) end -- Result: how many records it looked at, findings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from . import _jobs, _pool
 from ._jobs import AnyId, Id
@@ -94,6 +94,17 @@ class Actions:
         """Waiting ids that are due later become due now; of a running id, what waits behind it. Their retry_count stays."""
         return self._act(12, ids)
 
+    def drop_payload(self, id: AnyId, payload: Any) -> int:
+        """
+        Drops one payload of a waiting or parked id, the first of equal ones; the id goes with its last. Of a running id, one
+        that waits behind the run: what runs has been delivered. Answers 1, or 0 where there is none.
+        """
+        return self._act_on_payload(14, id, payload)
+
+    def morgue_drop_payload(self, id: AnyId, payload: Any) -> int:
+        """The same of a dead id."""
+        return self._act_on_payload(15, id, payload)
+
     def check(self, *, repair: bool = False) -> CheckResult:
         """
         Proves what is stored of the queue, in slices.
@@ -106,6 +117,10 @@ class Actions:
 
     def _act(self, kind: int, ids: Sequence[AnyId] | None = None) -> int:
         keys = None if ids is None else _jobs.ids_bytes(ids)
-        if keys == []:
-            return 0
-        return _pool.ask(lambda connection: connection.action(self._worker._queue_settings(), kind, keys))
+        return 0 if keys == [] else self._ask(kind, keys)
+
+    def _act_on_payload(self, kind: int, id: AnyId, payload: Any) -> int:
+        return self._ask(kind, [_jobs.id_bytes(id), self._worker._payload_codec().dump(payload, "payload")])
+
+    def _ask(self, kind: int, texts: list[bytes] | None) -> int:
+        return _pool.ask(lambda connection: connection.action(self._worker._queue_settings(), kind, texts))

@@ -83,7 +83,7 @@ class Link:
         ids: list[bytes] | None,
     ) -> None:
         """Result: a list of dicts with all fields of each record; shard -1: all."""
-    def action(self, queue: int, kind: int, ids: list[bytes] | None, /) -> None:
+    def action(self, queue: int, kind: int, texts: list[bytes] | None, /) -> None:
         """Result: how many it changed."""
     def metrics(self, queue: int, /) -> None:
         """Result: a dict of the queue's figures; its shards' at "shards"."""

@@ -177,6 +177,23 @@ def test_performs_chosen_ids_now_and_unparks_all() -> None:
     assert recorder.queries.parked() == []
 
 
+def test_drops_a_payload_by_its_value_in_the_workers_codec() -> None:
+    recorder = worker("Drops", codec=(lambda payload: payload[::-1], lambda data: data.decode()[::-1]))
+    recorder.perform_async([{"id": 1, "payload": "ab", "delay": 600}, {"id": 1, "payload": "cd", "delay": 600}])
+    assert recorder.actions.drop_payload("1", "ba") == 0
+    assert recorder.actions.drop_payload(b"1", "ab") == 1
+    assert recorder.actions.morgue_drop_payload(1, "cd") == 0
+    assert [payload for payload, _ in recorder.queries.fetch([1])[0]["payloads"]] == ["cd"]
+    with pytest.raises(seriatim.Invalid, match=r"^id must be a str, int or bytes, not 1\.5 \(float\)$"):
+        recorder.actions.drop_payload(1.5, "cd")
+    with pytest.raises(seriatim.Invalid, match=r"must be 1 to 1024 bytes, not 0$"):
+        recorder.actions.drop_payload("", "cd")
+    with pytest.raises(seriatim.Invalid, match=r"^payload"):
+        worker("Json").actions.drop_payload(1, {"at": object()})
+    with pytest.raises(seriatim.Invalid, match=r"^payload: must be bytes, not "):
+        worker("Bytes", codec="raw").actions.drop_payload(1, 7)
+
+
 def test_explains() -> None:
     recorder = worker("Why")
     recorder.perform_async([{"id": 1, "delay": 60}])

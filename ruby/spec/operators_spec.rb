@@ -43,6 +43,19 @@ RSpec.describe "operators" do
     expect(recorder.queries.parked).to eq([])
   end
 
+  it "drops a payload by its value, in the worker's codec" do
+    recorder = worker("Drops", codec: [->(payload) { payload.to_s.reverse }, ->(bytes) { bytes.reverse }])
+    recorder.perform_async([{ id: 1, payload: "ab", delay: 600 }, { id: 1, payload: :cd, delay: 600 }])
+    expect(recorder.actions.drop_payload("1", "ba")).to eq(0)
+    expect(recorder.actions.drop_payload(:"1", :ab)).to eq(1)
+    expect(recorder.actions.morgue_drop_payload(1, "cd")).to eq(0)
+    expect(recorder.queries.fetch([1]).first[:payloads].map(&:first)).to eq(["cd"])
+    expect { recorder.actions.drop_payload(1.5, "cd") }.to raise_error(Seriatim::Invalid, /\Aid must be a String, Symbol or Integer/)
+    expect { recorder.actions.drop_payload("", "cd") }.to raise_error(Seriatim::Invalid, /must be 1 to 1024 bytes/)
+    expect { worker("Json").actions.drop_payload(1, { at: Object.new }) }.to raise_error(Seriatim::Invalid, /\Apayload/)
+    expect { worker("Bytes", codec: :raw).actions.drop_payload(1, 7) }.to raise_error(Seriatim::Invalid, /\Apayload: must be a String of bytes/)
+  end
+
   it "has Lowkiq's names" do
     recorder = worker("Names")
     recorder.client_queue.push([{ id: 1 }])

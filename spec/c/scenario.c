@@ -374,21 +374,27 @@ static int do_metrics(scenario *s, queue *q, const value *step, check *c)
 static const char *const action_names[] = {
     "perform_all_jobs_now", "kill_all_failed_jobs", "delete_all_failed_jobs", "morgue_queue_up_all_jobs",
     "morgue_delete_all_jobs", "pause", "resume", "delete", "morgue_queue_up", "morgue_delete", "park", "unpark",
-    "perform_now", "unpark_all",
+    "perform_now", "unpark_all", "drop_payload", "morgue_drop_payload",
 };
 
 static int do_action(scenario *s, queue *q, const value *step, check *c)
 {
-    const value *ids = value_get(step, "ids");
+    const value *ids = value_get(step, "ids"), *id = value_get(step, "id");
     seriatim_client *client = seriatim_link_client(s->link);
     size_t number, count;
-    seriatim_text *texts = texts_of(ids, &count);
+    seriatim_text *texts = texts_of(ids, &count), named[2];
     int64_t answer = 0;
     int kind = 0, status = scenario_number(s, q, &number);
-    while (kind < SERIATIM_UNPARK_ALL && !value_says(value_get(step, "action"), action_names[kind]))
+    while (kind < SERIATIM_MORGUE_DROP_PAYLOAD && !value_says(value_get(step, "action"), action_names[kind]))
         kind++;
+    if (id) {
+        named[0] = value_bytes(id);
+        named[1] = payload_bytes(value_get(step, "payload"), q->raw);
+        texts = named;
+        count = 2;
+    }
     if (status == SERIATIM_OK && (!ids || count)) {
-        status = scenario_drive(s, seriatim_action_begin(client, number, kind, ids ? texts : NULL, count));
+        status = scenario_drive(s, seriatim_action_begin(client, number, kind, ids || id ? texts : NULL, count));
         answer = status == SERIATIM_OK ? seriatim_action_result(client) : 0;
     }
     if (status == SERIATIM_OK)

@@ -116,16 +116,17 @@ end
 
 local OWN_KEYS = { at = true, times = true, number = true }
 
+local function payload_of(value, worker)
+  return worker.codec == "raw" and Values.bytes(value) or value
+end
+
 local function copy_of(self, job, place, worker)
   local copy = {}
   for key, value in pairs(job) do
     copy[key] = not OWN_KEYS[key] and value or nil
   end
-  copy.payload = job.payload -- false is one
+  copy.payload = payload_of(job.payload, worker) -- false is one
   copy.id = Values.bytes(copy.id)
-  if worker.codec == "raw" then
-    copy.payload = Values.bytes(copy.payload)
-  end
   if job.at then
     copy.perform_in = self.values.start + job.at
   end
@@ -228,7 +229,8 @@ end
 
 function verbs.action(self, step, worker)
   local actions = worker.actions
-  local found = errors.must(actions[step.action](actions, step.ids and ids_of(step)))
+  local what = step.ids and ids_of(step) or step.id and Values.bytes(step.id)
+  local found = errors.must(actions[step.action](actions, what, step.id and payload_of(step.payload, worker)))
   return step.expect and self.values:compare(step.expect, found, "answer")
 end
 

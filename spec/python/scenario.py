@@ -111,7 +111,10 @@ class Scenario:
 
     def _do_action(self, step: Step, worker: type[Recorder]) -> list[str]:
         action = getattr(worker.actions, step["action"])
-        found = action(self._ids(step)) if "ids" in step else action()
+        arguments = [self._ids(step)] if "ids" in step else []
+        if "id" in step:
+            arguments = [to_text(step["id"]), self._payload(step["payload"], worker)]
+        found = action(*arguments)
         return self._values.compare(step["expect"], found, "answer") if "expect" in step else []
 
     def _do_declare(self, step: Step, _: Any) -> None:
@@ -132,6 +135,9 @@ class Scenario:
     def _ids(self, step: Step) -> list[Any]:
         return [to_text(id) for id in step["ids"]]
 
+    def _payload(self, value: Any, worker: type[Recorder]) -> Any:
+        return to_bytes(value) if worker.codec == "raw" else value
+
     def _copies(self, job: dict[str, Any], worker: type[Recorder]) -> list[dict[str, Any]]:
         return [self._copy(job, at, worker) for at in range(job.get("times", 1))]
 
@@ -139,8 +145,8 @@ class Scenario:
         copy = {key: value for key, value in job.items() if key not in ("at", "times", "number")}
         if "id" in copy:
             copy["id"] = to_text(copy["id"])
-        if worker.codec == "raw" and "payload" in copy:
-            copy["payload"] = to_bytes(copy["payload"])
+        if "payload" in copy:
+            copy["payload"] = self._payload(copy["payload"], worker)
         if "at" in job:
             copy["perform_in"] = self._values.start + job["at"]
         for key in ("score", "perform_in", "delay"):

@@ -90,6 +90,7 @@ module Conformance
 
     def do_action(step, worker)
       arguments = step["ids"] ? [ids(step)] : []
+      arguments = [Values.bytes(step["id"]), payload(step["payload"], worker)] if step.key?("id")
       found = worker.actions.public_send(step["action"], *arguments)
       step.key?("expect") ? @values.compare(step["expect"], found, "answer") : []
     end
@@ -108,6 +109,8 @@ module Conformance
 
     def ids(step) = step["ids"].map { |id| Values.bytes(id) }
 
+    def payload(value, worker) = worker.codec == :raw ? Values.bytes(value) : value
+
     def copies(job, worker)
       Array.new(job.fetch("times", 1)) { |n| copy(job, n, worker) }
     end
@@ -115,7 +118,7 @@ module Conformance
     def copy(job, number, worker)
       copy = job.except("at", "times", "number")
       copy["id"] = Values.bytes(copy["id"]) if copy.key?("id")
-      copy["payload"] = Values.bytes(copy["payload"]) if worker.codec == :raw && copy.key?("payload")
+      copy["payload"] = payload(copy["payload"], worker) if copy.key?("payload")
       copy["perform_in"] = @values.start + job["at"] if job.key?("at")
       %w[score perform_in delay].each { |key| copy[key] = Values.number(copy[key]) if copy.key?(key) }
       copy["id"] += number.to_s if %w[id both].include?(job["number"])

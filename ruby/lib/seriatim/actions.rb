@@ -7,7 +7,8 @@ module Seriatim
     ALL = { perform_all_jobs_now: 0, kill_all_failed_jobs: 1, delete_all_failed_jobs: 2, morgue_queue_up_all_jobs: 3,
             morgue_delete_all_jobs: 4, pause: 5, resume: 6, unpark_all: 13 }.freeze
     SOME = { delete: 7, morgue_queue_up: 8, morgue_delete: 9, park: 10, unpark: 11, perform_now: 12 }.freeze
-    private_constant :ALL, :SOME
+    ONE = { drop_payload: 14, morgue_drop_payload: 15 }.freeze
+    private_constant :ALL, :SOME, :ONE
 
     def initialize(worker)
       @worker = worker
@@ -46,6 +47,18 @@ module Seriatim
     #   @return [Integer]
     SOME.each { |name, kind| define_method(name) { |ids| act(kind, Jobs.id_texts(ids)) } }
 
+    # @!method drop_payload(id, payload)
+    #   Drops one payload of a waiting or parked id, the first of equal ones; the id goes with its last. Of a running id, one that waits behind the
+    #   run: what runs has been delivered. @return [Integer] 1, or 0 where there is none
+    # @!method morgue_drop_payload(id, payload)
+    #   The same of a dead id. @return [Integer] 1 or 0
+    ONE.each do |name, kind|
+      define_method(name) do |id, payload|
+        text = Jobs.id_text(id) { |value| Check.refuse("id", "a String, Symbol or Integer", value) }
+        act(kind, [text, @worker.payload_codec.dump(payload, "payload")])
+      end
+    end
+
     # Proves what is stored of the queue, in slices.
     # @param repair [Boolean] mend what can be mended without losing a payload
     # @return [Hash] looked_at, findings: [{shard:, kind:, detail:, id:, repaired:}]
@@ -56,10 +69,10 @@ module Seriatim
 
     private
 
-    def act(kind, ids = nil)
-      return 0 if ids && ids.empty?
+    def act(kind, texts = nil)
+      return 0 if texts && texts.empty?
 
-      Pool.current.with { |connection| connection.action(@worker.queue_settings, kind, ids) }
+      Pool.current.with { |connection| connection.action(@worker.queue_settings, kind, texts) }
     end
   end
 end

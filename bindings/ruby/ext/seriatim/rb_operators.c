@@ -106,7 +106,7 @@ static VALUE operators_query(int argc, VALUE *argv, VALUE self)
 
 /* ---- Actions ----------------------------------------------------------------------------------- */
 
-/* link.action(queue, kind, ids or nil, seconds) -> how many it changed */
+/* link.action(queue, kind, ids, or an id and a payload, or nil, seconds) -> how many it changed */
 static VALUE operators_action(VALUE self, VALUE queue, VALUE kind, VALUE ids, VALUE seconds)
 {
     srb_link *box = srb_link_idle(self);
