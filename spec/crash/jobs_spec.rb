@@ -56,15 +56,25 @@ RSpec.describe "Jobs and operators" do
 
   BUTTONS = [%w[perform_all_jobs_now], %w[kill_all_failed_jobs], %w[delete_all_failed_jobs], %w[morgue_queue_up_all_jobs],
              %w[morgue_delete_all_jobs], %w[pause], %w[resume], %w[park ids], %w[unpark ids], %w[unpark_all], %w[perform_now ids], %w[delete ids],
-             %w[morgue_queue_up ids], %w[morgue_delete ids]].freeze
-  LOSSLESS = BUTTONS.reject { |name, _| name.include?("delete") }.freeze
+             %w[morgue_queue_up ids], %w[morgue_delete ids], %w[drop_payload fetch], %w[morgue_drop_payload morgue_fetch]].freeze
+  LOSSLESS = BUTTONS.reject { |name, _| name.match?(/delete|drop/) }.freeze
+
+  # What a button is pressed on: nothing, some ids, or a payload that a query has just shown; nil when there is none.
+  def pressed_on(agent, queue, what, ids, random)
+    some = ids.sample(5, random: random)
+    return what ? [some] : [] unless what&.end_with?("fetch")
+
+    record = agent.query(queue, what, some).sample(random: random)
+    record && [record["id"], record["payloads"].sample(random: random).first]
+  end
 
   # One operator: presses buttons until the time is over. @return [Hash] how often each
   def press(agent, queue, buttons, ids, random, deadline)
     pressed = Hash.new(0)
     until Journal.now > deadline
       name, on = buttons.sample(random: random)
-      agent.action(queue, name, on && ids.sample(5, random: random))
+      arguments = pressed_on(agent, queue, on, ids, random) or next
+      agent.action(queue, name, *arguments)
       agent.action(queue, "resume") if name == "pause"
       pressed[name] += 1
     end

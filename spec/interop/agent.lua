@@ -63,8 +63,7 @@ end
 
 function verbs.action(request, worker)
   local actions = worker.actions
-  local ids = request.ids ~= seriatim.null and request.ids or nil
-  return errors.must(actions[request.action](actions, ids))
+  return errors.must(actions[request.action](actions, table.unpack(request.arguments)))
 end
 
 function verbs.explain(request, worker)

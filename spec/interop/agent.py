@@ -67,8 +67,7 @@ class Agent:
             case "query":
                 return getattr(worker.queries, request["query"])(*request["arguments"])
             case "action":
-                ids = [request["ids"]] if request.get("ids") is not None else []
-                return getattr(worker.actions, request["action"])(*ids)
+                return getattr(worker.actions, request["action"])(*request["arguments"])
             case "explain":
                 return worker.queries.explain(request["id"])
             case "metrics":

@@ -33,7 +33,7 @@ class Agent
     when "push" then worker(queue).perform_async(request["jobs"]).to_h
     when "run" then run(worker(queue), request["runs"], request["seconds"], request["fail"])
     when "query" then worker(queue).queries.public_send(request["query"], *request["arguments"])
-    when "action" then worker(queue).actions.public_send(request["action"], *[request["ids"]].compact)
+    when "action" then worker(queue).actions.public_send(request["action"], *request["arguments"])
     when "explain" then worker(queue).queries.explain(request["id"])
     when "metrics" then worker(queue).metrics
     when "check" then worker(queue).actions.check[:findings]

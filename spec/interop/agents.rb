@@ -31,7 +31,8 @@ class AgentProcess
 
   def worker(queue, **settings) = ask("worker", queue: queue, settings: settings)
   def push(queue, *jobs) = ask("push", queue: queue, jobs: jobs)
-  def action(queue, name, ids = nil) = ask("action", queue: queue, action: name, ids: ids)
+  # arguments: as the Actions take them
+  def action(queue, name, *arguments) = ask("action", queue: queue, action: name, arguments: arguments)
   def query(queue, name, *arguments) = ask("query", queue: queue, query: name, arguments: arguments)
   def fetch(queue, *ids) = query(queue, "fetch", ids)
   def explain(queue, id) = ask("explain", queue: queue, id: id)
