@@ -7,6 +7,7 @@
 #define WEB_ROUTE(name, number, flag) {srt_web_##name##_next, srt_web_##name##_write, number, flag, NULL}
 #define WEB_RANGE(kind, reverse) WEB_ROUTE(range, SERIATIM_##kind, reverse)
 #define WEB_ACTION(kind) WEB_ROUTE(act, SERIATIM_##kind, 0)
+#define WEB_DROP(kind) {srt_web_drop_next, srt_web_act_write, SERIATIM_##kind, 0, NULL}
 
 /* In the order of srt_web_route_table. */
 const srt_web_handler srt_web_handlers[] = {
@@ -37,6 +38,8 @@ const srt_web_handler srt_web_handlers[] = {
     WEB_ACTION(UNPARK),
     WEB_ACTION(PERFORM_NOW),
     WEB_ACTION(UNPARK_ALL),
+    WEB_DROP(DROP_PAYLOAD),
+    WEB_DROP(MORGUE_DROP_PAYLOAD),
     WEB_ROUTE(queue, 0, 0),
     WEB_ROUTE(records, 0, 0),
     WEB_ROUTE(id, 0, 0),

@@ -78,7 +78,7 @@ struct srt_web {
     seriatim_text *ids;              /* of the body */
     size_t id_count;
     int has_ids;
-    seriatim_text cursor;            /* of the body */
+    seriatim_text cursor, id, key;   /* of the body; the key of a payload, unpacked */
 
     /* What came of it. */
     int step;
@@ -116,7 +116,8 @@ struct srt_web_out {
     srt_bytes *body;
     seriatim_web_redact *redact;
     void *context;
-    int cut; /* a text was longer than what is shown */
+    int cut;  /* a text was longer than what is shown */
+    int keys; /* records tell the keys of their payloads */
 };
 
 /* ---- web_request.c ------------------------------------------------------------------------- */
@@ -206,6 +207,7 @@ SRT_WEB_HANDLER(order)
 SRT_WEB_HANDLER(search)
 SRT_WEB_HANDLER(history)
 #undef SRT_WEB_HANDLER
+int srt_web_drop_next(seriatim_client *c, srt_web *w);
 int srt_web_metrics_next(seriatim_client *c, srt_web *w);
 int srt_web_livez_next(seriatim_client *c, srt_web *w);
 int srt_web_readyz_next(seriatim_client *c, srt_web *w);

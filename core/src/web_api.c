@@ -228,6 +228,20 @@ int srt_web_act_next(seriatim_client *c, srt_web *w)
     return status == SRT_WEB_DONE ? srt_web_done(w, seriatim_action_result(c)) : status;
 }
 
+static int api_begin_drop(seriatim_client *c, srt_web *w)
+{
+    return srt_drop_begin(c, w->queue, w->handler->number, w->id, w->key);
+}
+
+int srt_web_drop_next(seriatim_client *c, srt_web *w)
+{
+    int status;
+    if (!w->id.data || !w->key.data)
+        return srt_web_refuse(w, 400, "an id and the key of one of its payloads are missing");
+    status = srt_web_on_queue(c, w, api_begin_drop);
+    return status == SRT_WEB_DONE ? srt_web_done(w, seriatim_action_result(c)) : status;
+}
+
 void srt_web_act_write(seriatim_client *c, srt_web *w, srt_web_out *out)
 {
     (void)c;

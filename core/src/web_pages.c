@@ -250,6 +250,7 @@ void srt_web_id_write(seriatim_client *c, srt_web *w, srt_web_out *out)
     const pages_id *page = w->page;
     const seriatim_explanation *told = &page->told;
     (void)c;
+    out->keys = 1;
     srt_json_begin_object(&out->json);
     pages_write_record(w, out, "behind", &told->behind, page->records[1]);
     pages_write_cli(w, out, page->id);

@@ -44,6 +44,8 @@ const seriatim_web_route srt_web_route_table[] = {
     ROUTE_ACTION("unpark", OPERATOR),
     ROUTE_ACTION("perform_now", OPERATOR),
     ROUTE_ACTION("unpark_all", OPERATOR),
+    ROUTE_ACTION("drop_payload", ADMIN),
+    ROUTE_ACTION("morgue_drop_payload", ADMIN),
     ROUTE_READ("/api/v1/queues/:queue"),
     ROUTE_READ("/api/v1/queues/:queue/records"),
     ROUTE_READ("/api/v1/queues/:queue/id"),
@@ -193,7 +195,7 @@ int srt_web_param_int(srt_web *w, const char *name, int64_t low, int64_t high, i
     return 0;
 }
 
-/* ---- The body: {"ids": [...], "cursor": "..."} ---------------------------------------------- */
+/* ---- The body: {"ids": [...], "cursor": "..."}, of one payload {"id": ..., "key": "..."} -------- */
 
 static int base64_value(char c)
 {
@@ -280,10 +282,52 @@ static int request_read_ids(srt_web *w, srt_json_reader *r)
     }
 }
 
+/* The 32 hex digits that a record tells of a payload; its score is a number. */
+static int request_read_key(srt_web *w, const srt_json_token *t)
+{
+    char *key = srt_arena_alloc(&w->memory, SRT_KEY);
+    size_t i;
+    if (!key)
+        return SERIATIM_NOMEM;
+    if (t->type != SRT_JSON_STRING || t->len != 2 * SRT_KEY)
+        return SERIATIM_INVALID;
+    for (i = 0; i < SRT_KEY; i++) {
+        int high = request_hex(t->text[2 * i]), low = request_hex(t->text[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return SERIATIM_INVALID;
+        key[i] = (char)(high << 4 | low);
+    }
+    w->key.data = key;
+    w->key.len = SRT_KEY;
+    return (key[8] & 0x7F) == 0x7F && (key[9] & 0xF0) == 0xF0 ? SERIATIM_INVALID : SERIATIM_OK;
+}
+
+/* What names a payload. */
+static int request_read_name(srt_web *w, srt_json_reader *r, const srt_json_token *key)
+{
+    int is_id = key->len == 2 && memcmp(key->text, "id", 2) == 0, is_key = key->len == 3 && memcmp(key->text, "key", 3) == 0;
+    srt_json_token t;
+    int status = srt_json_next(r, &t);
+    if (status != SERIATIM_OK)
+        return status;
+    if (is_key)
+        return request_read_key(w, &t);
+    w->ids = &w->id; /* for the audit */
+    w->id_count = 1;
+    return is_id ? request_read_id(w, r, &t, &w->id) : SERIATIM_INVALID;
+}
+
+static int request_drops(const srt_web *w)
+{
+    return w->handler->next == srt_web_drop_next;
+}
+
 static int request_read_member(srt_web *w, srt_json_reader *r, const srt_json_token *key)
 {
     srt_json_token t;
     int status;
+    if (request_drops(w))
+        return request_read_name(w, r, key);
     if (key->len == 3 && memcmp(key->text, "ids", 3) == 0)
         return request_read_ids(w, r);
     if (key->len != 6 || memcmp(key->text, "cursor", 6) != 0)
@@ -318,7 +362,9 @@ static int request_read_body(srt_web *w, seriatim_text body)
     srt_json_reader_free(&reader);
     if (status == SERIATIM_NOMEM)
         return status;
-    if (status != SERIATIM_OK)
+    if (status != SERIATIM_OK && request_drops(w))
+        srt_web_refuse(w, 400, "the body must be a JSON object with the \"id\" and the \"key\" of a payload");
+    else if (status != SERIATIM_OK)
         srt_web_refuse(w, 400, "the body must be a JSON object with \"ids\" of at most %d ids", REQUEST_MAX_IDS);
     return SERIATIM_OK;
 }

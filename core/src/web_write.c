@@ -124,6 +124,24 @@ static void write_payloads(srt_web_out *out, seriatim_text queue, seriatim_text 
     srt_json_end_array(&out->json);
 }
 
+static void write_keys(srt_web_out *out, const seriatim_record *record)
+{
+    size_t i, k;
+    srt_web_key(out, "keys");
+    srt_json_begin_array(&out->json);
+    for (i = 0; i < record->payload_count; i++) {
+        char key[SRT_KEY], digits[2 * SRT_KEY];
+        srt_number_pack(key, record->payloads[i].stamp);
+        srt_number_pack(key + 8, record->payloads[i].score);
+        for (k = 0; k < SRT_KEY; k++) {
+            digits[2 * k] = "0123456789abcdef"[(unsigned char)key[k] >> 4];
+            digits[2 * k + 1] = "0123456789abcdef"[key[k] & 15];
+        }
+        srt_json_string(&out->json, digits, sizeof digits);
+    }
+    srt_json_end_array(&out->json);
+}
+
 void srt_web_record(srt_web_out *out, seriatim_text queue, const seriatim_record *record)
 {
     seriatim_text id;
@@ -137,6 +155,8 @@ void srt_web_record(srt_web_out *out, seriatim_text queue, const seriatim_record
         srt_web_shown(out, "error", queue, id, record->error, record->error_len);
     srt_web_int(out, "fence", record->fence);
     srt_web_text(out, "id", record->id, record->id_len);
+    if (out->keys && !running)
+        write_keys(out, record);
     srt_web_int(out, "payload_total", (int64_t)record->payload_total);
     write_payloads(out, queue, id, record);
     if (!dead)

@@ -79,6 +79,7 @@ static int begin(visit *v, fuzz_input *in)
     seriatim_web_request request;
     texts t;
     size_t i;
+    unsigned what;
     int status;
     memset(&t, 0, sizeof t);
     memset(&settings, 0, sizeof settings);
@@ -92,7 +93,10 @@ static int begin(visit *v, fuzz_input *in)
     request.sec_fetch_site = likely(&t, in, "same-origin");
     request.content_type = likely(&t, in, "application/json");
     request.authorization = likely(&t, in, "Bearer t");
-    request.body = fuzz_below(in, 3) ? likely(&t, in, "{\"ids\":[\"a\",{\"base64\":\"/w==\"}]}") : any_text(&t, in, 300, 0);
+    what = fuzz_below(in, 3);
+    request.body = what == 0   ? any_text(&t, in, 300, 0)
+                   : what == 1 ? likely(&t, in, "{\"ids\":[\"a\",{\"base64\":\"/w==\"}]}")
+                               : likely(&t, in, "{\"id\":{\"base64\":\"/w==\"},\"key\":\"42f80000000000003ff0000000000000\"}");
     request.role = fuzz_below(in, 8) ? SERIATIM_WEB_ADMIN : (int)fuzz_int(in);
     settings.hosts = hosts;
     settings.host_count = fuzz_below(in, 3);

@@ -1345,6 +1345,110 @@ static void test_redaction(void **state)
     }
 }
 
+#define KEY31 "0000000000000000000000000000000"
+#define KEY "0" KEY31
+
+/* The key of a payload, by its place in the first record that the last answer shows. */
+static const char *key_at(int place)
+{
+    static char key[33];
+    const char *keys = strstr(browser.text, "\"keys\":[\"");
+    assert_non_null(keys);
+    snprintf(key, sizeof key, "%.32s", keys + strlen("\"keys\":[\"") + 35 * place);
+    return key;
+}
+
+static int drops(const char *action, const char *id, const char *key)
+{
+    char path[100], body[200];
+    snprintf(path, sizeof path, "/api/web/Q/%s", action);
+    snprintf(body, sizeof body, "{\"id\":%s,\"key\":\"%s\"}", id, key);
+    return ask("POST", path, body);
+}
+
+/* By its key: nobody has to know its bytes, and among equal scores it is found as well. */
+static void test_a_payload_is_dropped(void **state)
+{
+    seriatim_job job;
+    worker w;
+    int i;
+    (void)state;
+    open_browser();
+    browser.redact = hide;
+    push_text("Q", "1", "secret, one", 1000);
+    push_text("Q", "1", "secret, two", 1000);
+    get("/api/v1/queues/Q/records");
+    assert_null(strstr(browser.text, "\"keys\""));
+    get("/api/v1/queues/Q/id?id=1");
+    assert_int_equal(drops("drop_payload", "\"1\"", key_at(0)), 200);
+    assert_string_equal(browser.text, "{\"count\":1}");
+    browser.redact = NULL;
+    get("/api/v1/queues/Q/id?id=1");
+    shows("\"payload_total\":1,\"payloads\":[[\"secret, two\",");
+    assert_int_equal(drops("morgue_drop_payload", "1", key_at(0)), 200);
+    assert_string_equal(browser.text, "{\"count\":0}");
+    get("/api/v1/queues/Q/id?id=1");
+    assert_int_equal(drops("drop_payload", "1", key_at(0)), 200);
+    assert_string_equal(browser.text, "{\"count\":1}");
+    get("/api/v1/queues/Q/id?id=1");
+    shows("\"job\":null");
+
+    assert_int_equal(seriatim_push_begin(browser.client, queue_of(browser.client, "Q", 2)), SERIATIM_OK);
+    for (i = 0; i < 1000; i++) {
+        char payload[16];
+        seriatim_job_init(&job);
+        snprintf(payload, sizeof payload, "p%d", i);
+        job.id = "\xff";
+        job.id_len = 1;
+        job.payload = payload;
+        job.payload_len = strlen(payload);
+        job.has_score = 1;
+        job.score = -0.1;
+        assert_int_equal(seriatim_push_job(browser.client, &job), SERIATIM_OK);
+    }
+    assert_int_equal(seriatim_push_send(browser.client), SERIATIM_OK);
+    assert_int_equal(drive(), SERIATIM_OK);
+    get("/api/v1/queues/Q/id?id=%ff");
+    assert_int_equal(drops("drop_payload", "{\"base64\":\"/w==\"}", key_at(77)), 200);
+    assert_string_equal(browser.text, "{\"count\":1}");
+    get("/api/v1/queues/Q/id?id=%ff");
+    shows("\"payload_total\":999,");
+    shows("[\"p76\",-0.1],[\"p78\",-0.1],");
+
+    w = start_worker("Q", 0);
+    push_text("Q", "dead", "x", 0);
+    fail_one(&w, "a death", 0);
+    stop_worker(&w);
+    get("/api/v1/queues/Q/id?id=dead");
+    assert_int_equal(drops("morgue_drop_payload", "\"dead\"", key_at(0)), 200);
+    assert_string_equal(browser.text, "{\"count\":1}");
+    assert_string_equal(line_of(seriatim_web_change_of(browser.client)), "morgue_drop_payload by admin: queue \"Q\", id \"dead\": count 1");
+}
+
+static void test_what_names_no_payload(void **state)
+{
+    static const char *const bodies[] = {
+        NULL, "{}", "{\"ids\":[\"1\"]}", "{\"id\":\"1\"}", "{\"key\":\"" KEY "\"}", "{\"id\":\"\",\"key\":\"" KEY "\"}",
+        "{\"id\":\"1\",\"key\":\"\"}", "{\"id\":\"1\",\"key\":null}", "{\"id\":\"1\",\"key\":\"" KEY "0\"}",
+        "{\"id\":\"1\",\"key\":\"g" KEY31 "\"}", "{\"id\":\"1\",\"key\":\"0000000000000000fff8000000000000\"}",
+        "{\"id\":\"1\",\"key\":\"00000000000000007ff0000000000000\"}", "{\"id\":[\"1\"],\"key\":\"" KEY "\"}",
+        "{\"id\":\"1\",\"key\":\"" KEY "\",\"ids\":[]}"};
+    size_t i;
+    (void)state;
+    open_browser();
+    push_text("Q", "1", "x", 0);
+    for (i = 0; i < sizeof bodies / sizeof *bodies; i++)
+        if (ask("POST", "/api/web/Q/drop_payload", bodies[i]) != 400)
+            fail_msg("%s: %s", bodies[i], browser.text);
+    assert_int_equal(drops("drop_payload", "\"1\"", KEY), 200);
+    assert_string_equal(browser.text, "{\"count\":0}");
+    /* A whole action does not take what names a payload. */
+    assert_int_equal(ask("POST", "/api/web/Q/morgue_delete_all_jobs", "{\"id\":\"1\",\"key\":\"" KEY "\"}"), 400);
+    assert_int_equal(ask("POST", "/api/web/Q/delete", "{\"ids\":[\"1\"],\"key\":\"" KEY "\"}"), 400);
+    get("/api/v1/queues/Q/id?id=1");
+    shows("\"state\":\"waiting\"");
+}
+
 static void test_huge_and_hostile(void **state)
 {
     static const char id[] = "*1\r\n$8\r\nFLUSHALL\r\n";
@@ -1580,6 +1684,8 @@ int main(void)
         cmocka_unit_test(test_bad_questions),
         cmocka_unit_test(test_a_layout_that_changes),
         cmocka_unit_test(test_redaction),
+        cmocka_unit_test(test_a_payload_is_dropped),
+        cmocka_unit_test(test_what_names_no_payload),
         cmocka_unit_test(test_huge_and_hostile),
         cmocka_unit_test(test_redis_is_gone),
         cmocka_unit_test(test_history),

@@ -43,8 +43,8 @@ function dismiss() {
 }
 
 /**
- * Asks, then runs. question: {title, text, label, danger, typed: the text to type or null, run: async () => a text for tell}. Whatever
- * fails stays in the dialog, to be read and tried again.
+ * Asks, then runs. question: {title, text, quote: what it is about, if that is longer, label, danger, typed: the text to type or null,
+ * run: async () => a text for tell}. Whatever fails stays in the dialog, to be read and tried again.
  */
 export const confirm = (question) => show({ kind: "confirm", ...question, word: "", running: false, error: null, done: null });
 
@@ -87,6 +87,7 @@ function confirmView(dialog) {
   return h("form", { on: { submit } },
     h("h2", { id: "dialog-title" }, dialog.title),
     h("p", {}, dialog.text),
+    dialog.quote !== undefined && h("pre", {}, dialog.quote),
     dialog.typed && h("label", { class: "field" },
       h("span", {}, t("confirm.type"), " ", h("bdi", { class: "typed" }, dialog.typed)),
       h("input", { type: "text", autocomplete: "off", spellcheck: "false", autocapitalize: "off", autofocus: true, disabled: dialog.running,

@@ -1,8 +1,8 @@
 // One id: why it runs or does not, what is stored of it, and what can be done.
-import { get, queuePath } from "./api.js";
-import { tell } from "./dialogs.js";
+import { get, post, queuePath, workerPath } from "./api.js";
+import { confirm, tell } from "./dialogs.js";
 import { h } from "./dom.js";
-import { absoluteTime, number, oneLine, relative, sentence, setClock, shown } from "./format.js";
+import { absoluteTime, count, number, oneLine, relative, sentence, setClock, shown } from "./format.js";
 import { button, empty, link, name, note, pageHead, section, skeleton, slash, state } from "./parts.js";
 import { actOn, actionButton } from "./records.js";
 import { may } from "./session.js";
@@ -18,12 +18,14 @@ const there = (record) => record && record.state && record.state !== "unknown";
 /** Scores are times unless the pusher gave others. */
 const scoreText = (score) => (score > 1e9 && score < 1e11 ? absoluteTime(score) : String(score));
 
-function payloadList(record) {
-  const { payloads = [], payload_total: total } = record;
+/** drop(place): what may be done with those that have keys; or false. */
+function payloadList(record, drop) {
+  const { payloads = [], keys = [], payload_total: total } = record;
   return h("div", { class: "payloads" },
     h("h3", {}, t("id.payloads", { n: number(total ?? payloads.length), count: total ?? payloads.length })),
-    h("ol", {}, payloads.map(([text, score, context], place) => h("li", { key: place },
-      h("div", { class: "payload-head" }, h("span", {}, place + 1), h("span", { title: t("id.score.hint") }, t("id.score", { score: scoreText(score) }))),
+    h("ol", {}, payloads.map(([text, score, context], place) => h("li", { key: keys[place] ?? place },
+      h("div", { class: "payload-head" }, h("span", {}, place + 1), h("span", { title: t("id.score.hint") }, t("id.score", { score: scoreText(score) })),
+        drop && keys[place] && button(t("id.drop"), () => drop(place), { symbol: "trash", kind: "danger-text" })),
       h("pre", {}, shown(text)),
       context !== undefined && context !== "" && [h("p", { class: "context-head" }, t("id.context")), h("pre", { class: "context" }, shown(context))]))),
     (record.truncated || total > payloads.length) && note(t("id.cut", { n: number(payloads.length), of: number(total) })));
@@ -59,14 +61,31 @@ export default function idPage({ parameters, again }) {
 
   const deadActions = () => h("div", { class: "actions" }, act("morgue_queue_up", "operator"), act("morgue_delete", "admin"));
 
+  function dropPayload(kind, { keys, payloads, payload_total: total }, place) {
+    const path = workerPath(queue, kind === "dead" ? "morgue_drop_payload" : "drop_payload");
+    confirm({
+      title: t("id.drop.title"),
+      text: t(total > 1 ? "id.drop.text" : "id.drop.last", { id: oneLine(id, 60), queue: oneLine(queue, 60) }),
+      quote: shown(payloads[place][0]),
+      label: t("id.drop"),
+      danger: true,
+      run: async () => {
+        const { count: n } = await post(path, { id, key: keys[place] });
+        again();
+        return n ? t("id.drop.done", { n: count(n), count: n }) : t("id.drop.none");
+      },
+    });
+  }
+
   function recordView(kind, record) {
     const { state: word } = record;
+    const drop = may("admin") && ((place) => dropPayload(kind, record, place));
     return section(t(`id.${kind}`), [state(word), kind === "dead" && deadActions()], facts([
       word === "dead" ? [t("record.updated_at"), both(record.updated_at)] : [t("record.perform_in"), both(record.perform_in)],
       word === "running" && [t("record.since"), both(record.since)],
       word !== "dead" && [t("record.retries"), record.retry_count < 0 ? t("record.fresh") : String(record.retry_count)],
       record.fence > 0 && [t("id.runFence"), String(record.fence)],
-    ]), record.error && errorView(record.error), payloadList(record));
+    ]), record.error && errorView(record.error), payloadList(record, drop));
   }
 
   const copy = (text) => navigator.clipboard?.writeText(text).then(() => tell(t("copied")), () => tell(t("copied.not"), "bad"));

@@ -161,6 +161,77 @@ each_mount "the actions" do
     expect(counts).to eq([1, 0, 0, 0])
   end
 
+  it "drop one payload of an id: what waits, what waits behind its run, what is dead; not what runs" do
+    live.fill(queue, dead: 1)
+    actions.pause
+    live[queue].perform_async([1, 2, 3].map { |n| { id: "order", payload: { n: n, text: "x" * n * 2500 }, delay: 3600 } })
+    drops = lambda do |shown, says, place|
+      payload = ".payloads li:has(button):nth-child(#{place})"
+      browser.waited("the button") { browser.there?(payload) }
+      before = counts
+      2.times do |yes|
+        browser.press("Drop", within: payload)
+        browser.waited("the question") { browser.text("dialog h2") == "Drop this payload?" }
+        expect(browser.text("dialog")).to include(shown, says)
+        expect(counts).to eq(before)
+        browser.press("Cancel", within: "dialog") if yes.zero?
+        browser.waited("the end of the question") { !browser.there?("dialog") } if yes.zero?
+      end
+      browser.click("dialog [type=submit]")
+      browser.waited("the answer") { !browser.there?("dialog") }
+      shows("1 payload dropped.") { told }
+    end
+    numbers = -> { live[queue].queries.fetch(["order"]).flat_map { |record| record[:payloads].map { |payload, _| payload["n"] } } }
+    open("id", queue: queue, id: "order")
+    drops["\"n\":2", "the others stay", 2] # which is shown cut
+    expect(numbers.call).to eq([1, 3])
+    drops["\"n\":1", "the others stay", 1]
+    drops["\"n\":3", "It is the only payload of order", 1]
+    see("Nothing is stored of it")
+    expect(counts).to eq([0, 0, 0, 1])
+    open("id", queue: queue, id: "gone-001")
+    drops["account", "It is the only payload of gone-001", 1]
+    expect(counts).to eq([0, 0, 0, 0])
+
+    gate = File.join(live.redis.folder, "gate of #{queue}")
+    actions.resume
+    live[queue].perform_async([{ id: "busy", payload: { wait: gate } }])
+    live.until_true("the run") { metrics[:busy] == 1 }
+    live[queue].perform_async([{ id: "busy", payload: "behind" }])
+    open("id", queue: queue, id: "busy")
+    see("Behind the run")
+    shows(['"behind"']) { browser.texts(".payloads li:has(button) pre") }
+    drops["behind", "It is the only payload of busy", 1]
+    browser.waited("the run alone") { browser.texts(".payloads li").size == 1 }
+    expect([metrics[:busy], browser.there?(".payloads button")]).to eq([1, false])
+    FileUtils.touch(gate)
+    live.until_true("the end of the run") { metrics[:busy].zero? }
+    expect(counts).to eq([0, 0, 0, 0])
+    expect(actions.check[:findings]).to eq([])
+  end
+
+  it "say that a payload was gone before it was dropped, and let admins alone drop" do
+    live.fill(queue, later: 1)
+    open("id", queue: queue, id: "later-001")
+    browser.press("Drop")
+    browser.waited("the question") { browser.text("dialog h2") == "Drop this payload?" }
+    actions.delete(["later-001"])
+    browser.click("dialog [type=submit]")
+    shows("No payload dropped: it runs by now, is gone, or has another score.") { told }
+    live[queue].perform_async([{ id: "other", payload: 1, delay: 3600 }])
+    seen = lambda do |role, on|
+      browser.visit(site.page(""))
+      role ? browser.cookie("role", role) : browser.forget_cookies
+      open("id", queue: queue, id: "other", on: on)
+      browser.waited("the payload") { browser.there?(".payloads li") }
+      browser.texts(".payloads button").map(&:strip)
+    end
+    expect(seen[nil, site]).to eq(["Drop"])
+    expect(seen["operator", site]).to eq([])
+    expect(seen["viewer", site]).to eq([])
+    expect(seen[nil, site(:read_only)]).to eq([])
+  end
+
   it "perform ids now, and unpark all" do
     live.fill(queue, later: 5, parked: 2)
     actions.pause
