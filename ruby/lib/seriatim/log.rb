@@ -90,7 +90,7 @@ module Seriatim
 
     def quote(value)
       text = value.is_a?(Float) ? format("%.3f", value) : utf8(value.to_s)
-      text.match?(/\A[^"=[:space:][:cntrl:]]+\z/) ? text : text.inspect
+      text.match?(/\A[^"=\p{Z}\p{Cntrl}]+\z/) ? text : text.inspect
     end
 
     def utf8(text)
