@@ -11,7 +11,7 @@ class Page
   def initialize(results, facts)
     @results = results
     @race = results.race
-    @facts = facts.merge("load average at the end" => Facts.load_average)
+    @facts = facts.merge(Facts.last)
   end
 
   # What is printed at the end of a run.

@@ -22,7 +22,7 @@ class LoadPage
   def initialize(items, results, redis)
     @items = items
     @results = results
-    @facts = Facts.all(redis).merge(FromRuby.facts, "load average at the end" => File.read("/proc/loadavg").split.first(3).join(", "))
+    @facts = Facts.all(redis).merge(FromRuby.facts, Facts.last)
   end
 
   def to_s
