@@ -89,7 +89,10 @@ class Dashboard:
         if not noted:
             return None
         change, line = noted[-1]
-        return self._audit(user, change) if self._audit else _log.info("web", line)
+        if self._audit:
+            return self._audit(user, change)
+        _log.info("web", line)
+        return None
 
     async def _atell(self, user: Any, noted: Noted) -> None:
         """A request that is cancelled meanwhile leaves it to go on."""
