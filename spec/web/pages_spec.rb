@@ -281,7 +281,6 @@ each_mount "the pages" do
   end
 
   it "show how many payloads a run had" do
-    live.fill(queue, later: 1)
     fact = -> { browser.text("dl div[title^='Payloads pushed'] dd") }
     open("queue", name: queue)
     browser.waited("nothing to tell") { fact.call == "–" }
