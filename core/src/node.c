@@ -781,9 +781,15 @@ static void node_leave(srt_node *n, int64_t now)
         n->groups[i].news = 1;
 }
 
+/* By its pulse. */
+static int node_lives(const srt_node *n, int64_t now)
+{
+    return now - n->pulse_at < n->lease_ms;
+}
+
 int srt_node_beat_due(const srt_node *n, int64_t now)
 {
-    return !n->beating && !n->left && now >= n->beat_at;
+    return n->sessions[SRT_COMMANDS].connected && n->shard_count && !n->left && !n->beating && node_lives(n, now) && now >= n->beat_at;
 }
 
 void srt_node_vitals(srt_node *n, int64_t resident, int64_t wall_us)
@@ -795,8 +801,7 @@ void srt_node_vitals(srt_node *n, int64_t resident, int64_t wall_us)
 int64_t srt_node_tick(srt_node *n, int64_t now)
 {
     int64_t next = n->poll_at, solo;
-    int alive = now - n->pulse_at < n->lease_ms;
-    if (srt_node_beat_due(n, now) && n->sessions[SRT_COMMANDS].connected && n->shard_count && alive)
+    if (srt_node_beat_due(n, now))
         srt_node_beat(n, n->lease_ms, now);
     node_poll(n, now);
     solo = node_solo(n, now);
@@ -813,7 +818,7 @@ int64_t srt_node_tick(srt_node *n, int64_t now)
     if (n->opening && n->opened_by < next)
         next = n->opened_by;
     if (!n->beating && !n->left && n->beat_at < next)
-        next = alive ? n->beat_at : now + n->lease_ms / 4;
+        next = node_lives(n, now) ? n->beat_at : now + n->lease_ms / 4;
     if (n->give_up_at && n->give_up_at < next)
         next = n->give_up_at;
     if (n->poll_at < next)

@@ -228,7 +228,7 @@ int srt_node_input(srt_node *node, srt_channel channel, const char *data, size_t
 void srt_node_output(srt_node *node, srt_channel channel, const char **data, size_t *len);
 void srt_node_sent(srt_node *node, srt_channel channel, size_t len);
 
-/* A heartbeat is due, or could not be sent yet: a good time for srt_node_vitals. */
+/* The next tick sends a heartbeat: the time for srt_node_vitals. */
 int srt_node_beat_due(const srt_node *node, int64_t now);
 /* What operators are shown of the process, with the next heartbeat: its memory in bytes (0: not known), and its wall clock less `now`. */
 void srt_node_vitals(srt_node *node, int64_t resident, int64_t wall_us);
