@@ -6,8 +6,8 @@
 
 #define WEB_ROUTE(name, number, flag) {srt_web_##name##_next, srt_web_##name##_write, number, flag, NULL}
 #define WEB_RANGE(kind, reverse) WEB_ROUTE(range, SERIATIM_##kind, reverse)
-#define WEB_ACTION(kind) WEB_ROUTE(act, SERIATIM_##kind, 0)
-#define WEB_DROP(kind) {srt_web_drop_next, srt_web_act_write, SERIATIM_##kind, 0, NULL}
+#define WEB_CHANGE(name, kind) {srt_web_##name##_next, srt_web_count_write, SERIATIM_##kind, 0, NULL}
+#define WEB_ACTION(kind) WEB_CHANGE(act, kind)
 
 /* In the order of srt_web_route_table. */
 const srt_web_handler srt_web_handlers[] = {
@@ -38,8 +38,8 @@ const srt_web_handler srt_web_handlers[] = {
     WEB_ACTION(UNPARK),
     WEB_ACTION(PERFORM_NOW),
     WEB_ACTION(UNPARK_ALL),
-    WEB_DROP(DROP_PAYLOAD),
-    WEB_DROP(MORGUE_DROP_PAYLOAD),
+    WEB_CHANGE(drop, DROP_PAYLOAD),
+    WEB_CHANGE(drop, MORGUE_DROP_PAYLOAD),
     WEB_ROUTE(queue, 0, 0),
     WEB_ROUTE(records, 0, 0),
     WEB_ROUTE(id, 0, 0),
@@ -51,8 +51,8 @@ const srt_web_handler srt_web_handlers[] = {
     WEB_ROUTE(group, SERIATIM_MORGUE_DELETE, 0),
     WEB_ROUTE(running, 0, 0),
     WEB_ROUTE(nodes, 0, 0),
-    WEB_ROUTE(order, SERIATIM_ORDER_QUIET, 0),
-    WEB_ROUTE(order, SERIATIM_ORDER_STOP, 0),
+    WEB_CHANGE(order, ORDER_QUIET),
+    WEB_CHANGE(order, ORDER_STOP),
     WEB_ROUTE(search, 0, 0),
     WEB_ROUTE(history, 0, 0),
     {srt_web_metrics_next, NULL, 0, 0, srt_web_metrics_text},

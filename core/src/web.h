@@ -192,7 +192,6 @@ const char *srt_web_role_word(int role);
 SRT_WEB_HANDLER(stats)
 SRT_WEB_HANDLER(dashboard)
 SRT_WEB_HANDLER(range)
-SRT_WEB_HANDLER(act)
 SRT_WEB_HANDLER(queue)
 SRT_WEB_HANDLER(records)
 SRT_WEB_HANDLER(id)
@@ -203,11 +202,13 @@ SRT_WEB_HANDLER(errors)
 SRT_WEB_HANDLER(group)
 SRT_WEB_HANDLER(running)
 SRT_WEB_HANDLER(nodes)
-SRT_WEB_HANDLER(order)
 SRT_WEB_HANDLER(search)
 SRT_WEB_HANDLER(history)
 #undef SRT_WEB_HANDLER
+int srt_web_act_next(seriatim_client *c, srt_web *w);
 int srt_web_drop_next(seriatim_client *c, srt_web *w);
+int srt_web_order_next(seriatim_client *c, srt_web *w);
+void srt_web_count_write(seriatim_client *c, srt_web *w, srt_web_out *out);
 int srt_web_metrics_next(seriatim_client *c, srt_web *w);
 int srt_web_livez_next(seriatim_client *c, srt_web *w);
 int srt_web_readyz_next(seriatim_client *c, srt_web *w);

@@ -242,7 +242,7 @@ int srt_web_drop_next(seriatim_client *c, srt_web *w)
     return status == SRT_WEB_DONE ? srt_web_done(w, seriatim_action_result(c)) : status;
 }
 
-void srt_web_act_write(seriatim_client *c, srt_web *w, srt_web_out *out)
+void srt_web_count_write(seriatim_client *c, srt_web *w, srt_web_out *out)
 {
     (void)c;
     srt_json_begin_object(&out->json);

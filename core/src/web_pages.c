@@ -355,11 +355,3 @@ int srt_web_order_next(seriatim_client *c, srt_web *w)
         return seriatim_order_begin(c, w->worker.data, w->worker.len, w->handler->number);
     return seriatim_order_result(c) ? srt_web_done(w, 1) : srt_web_refuse(w, 404, "no such node is alive");
 }
-
-void srt_web_order_write(seriatim_client *c, srt_web *w, srt_web_out *out)
-{
-    (void)c;
-    srt_json_begin_object(&out->json);
-    srt_web_int(out, "count", w->count);
-    srt_json_end_object(&out->json);
-}
