@@ -859,6 +859,7 @@ static void test_a_queue_that_works(void **state)
     shows("\"running\":[{\"id\":\"run\",\"owner\":\"node-");
     shows("\"payload_total\":1,\"queue\":\"Q\"");
     get("/api/v1/nodes");
+    shows("\"busy\":1,\"clock_skew\":");
     shows("\"description\":\"host pid 1 C seriatim 9.9.9\"");
     shows("\"shards\":2,\"state\":\"working\"}],\"versions\":[\"9.9.9\"]}");
     get("/api/v1/queues/Q/records?part=running");
