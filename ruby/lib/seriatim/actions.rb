@@ -54,7 +54,7 @@ module Seriatim
     #   The same of a dead id. @return [Integer] 1 or 0
     ONE.each do |name, kind|
       define_method(name) do |id, payload|
-        text = Jobs.id_text(id) { |value| Check.refuse("id", "a String, Symbol or Integer", value) }
+        text = Jobs.one_id_text(id)
         act(kind, [text, @worker.payload_codec.dump(payload, "payload")])
       end
     end

@@ -91,7 +91,7 @@ module Seriatim
 
     private
 
-    def text(id) = Jobs.id_text(id) { |value| Check.refuse("id", "a String, Symbol or Integer", value) }
+    def text(id) = Jobs.one_id_text(id)
 
     def known(id)
       text = text(id)

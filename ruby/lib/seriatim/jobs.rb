@@ -26,6 +26,9 @@ module Seriatim
       end
     end
 
+    # The text of the one id that a call takes.
+    def one_id_text(id) = id_text(id) { |value| Check.refuse("id", "a String, Symbol or Integer", value) }
+
     # @return [Array<String>] of ids that an operator gives
     def id_texts(ids)
       raise Invalid, "ids must be an Array, not a #{ids.class}" unless ids.is_a?(Array)

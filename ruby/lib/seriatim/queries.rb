@@ -61,7 +61,7 @@ module Seriatim
     # Why the id is or is not running.
     # @return [Hash] text (one sentence), job, behind, dead (records or nil), owner, owner_alive, paused
     def explain(id)
-      text = Jobs.id_text(id) { |value| Check.refuse("id", "a String, Symbol or Integer", value) }
+      text = Jobs.one_id_text(id)
       answer = Pool.current.with { |connection| connection.explain(@worker.queue_settings, text) }
       answer.merge(job: known(answer[:job], WAITING), behind: known(answer[:behind], WAITING), dead: known(answer[:dead], DEAD))
     end

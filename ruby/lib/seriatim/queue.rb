@@ -24,7 +24,7 @@ module Seriatim
     # @param id [String, Symbol, Integer]
     # @return [Integer, nil] from 0; nil when the queue was never used
     def shard_of(id)
-      text = Jobs.id_text(id) { |value| Check.refuse("id", "a String, Symbol or Integer", value) }
+      text = Jobs.one_id_text(id)
       count = shards_count
       Native.shard_of(text, count) if count.positive?
     end
