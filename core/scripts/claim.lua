@@ -185,13 +185,16 @@ if given[1] and not again then
     held = held + #given
   else
     local plain, spilled = '0' .. mode .. fence, '1' .. mode .. fence
-    local runs, ends, at = {}, {}, format('%.0f', now + ttr)
+    local runs = {}
     for i = 1, #given do
       runs[2 * i - 1], runs[2 * i] = given[i], spills and byte(given_records[i]) >= 12 and spilled or plain
-      ends[2 * i - 1], ends[2 * i] = at, given[i]
     end
     call('HSET', RUNNING, unpack(runs))
-    if ttr > 0 then call('ZADD', OVERRUN, unpack(ends)) end
+    if ttr > 0 then
+      local ends, at = {}, format('%.0f', now + ttr)
+      for i = 1, #given do ends[2 * i - 1], ends[2 * i] = at, given[i] end
+      call('ZADD', OVERRUN, unpack(ends))
+    end
   end
 end
 

@@ -1,4 +1,4 @@
--- include: prelude record runs
+-- include: prelude record runs lowest
 -- FIND: which payload of an id has these bytes: of one that waits or is parked, of what waits behind a run, or of a dead one.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 part: waiting, dead; 3 id, 4 payload, 5 where to go on ('' at first)
@@ -11,12 +11,11 @@ if not record then return {'', ''} end
 local r = read(record)
 
 if r.entries then
-  local found = nil
+  local equal = {}
   for i = 1, #r.entries do
-    local e = r.entries[i]
-    local is_before = not found or e.score < found.score or (e.score == found.score and e.stamp < found.stamp)
-    if e.payload == payload and is_before then found = e end
+    if r.entries[i].payload == payload then equal[#equal + 1] = r.entries[i] end
   end
+  local found = equal[lowest(equal)]
   return {found and pack('>dd', found.stamp, found.score) or '', ''}
 end
 

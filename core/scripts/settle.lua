@@ -139,14 +139,7 @@ else
     if ids[1] then settle_group(ids, group.run) end
   end
 
-  local function lowest(entries)
-    local at = 1
-    for i = 2, #entries do
-      local a, b = entries[i], entries[at]
-      if a.score < b.score or (a.score == b.score and a.stamp < b.stamp) then at = i end
-    end
-    return at
-  end
+  -- include: lowest
 
   -- Removes entries of a running record, by stamp. Returns them.
   local function pick(id, r, stamps)
