@@ -171,12 +171,13 @@ static size_t deliveries_number(lua_State *L, const slu_source *source)
     return group;
 }
 
-/* Each take that gave nothing is followed by one clear. 0: it is closed. */
+/* Each take that gave nothing is followed by one rise or clear. 0: it is closed. */
 static int runner_wait(lua_State *L, slu_source *source, size_t group, int64_t deadline_ms)
 {
-    struct pollfd fds[2] = {{seriatim_runner_fd(source->runner, group), POLLIN, 0}, {source->wake[0], POLLIN, 0}};
+    seriatim_seat *seat;
+    struct pollfd fds[2] = {{seriatim_runner_sit(source->runner, group, &seat), POLLIN, 0}, {source->wake[0], POLLIN, 0}};
     slu_poll(fds, 2, deadline_ms, L);
-    seriatim_runner_clear(source->runner, group);
+    seriatim_runner_rise(source->runner, group, seat);
     return !slu_source_is_closed(source);
 }
 

@@ -370,6 +370,7 @@ typedef struct seriatim_event {
 /* ---- Runner: a node with sockets and a thread of its own ---------------------------------- */
 
 typedef struct seriatim_runner seriatim_runner;
+typedef struct seriatim_seat seriatim_seat;
 
 /* Makes a runner; nothing is started. */
 int seriatim_runner_new(const seriatim_node_settings *settings, const char *url, seriatim_runner **runner,
@@ -403,7 +404,13 @@ int seriatim_runner_extend(seriatim_runner *runner, seriatim_delivery *delivery,
  */
 int seriatim_runner_fd(const seriatim_runner *runner, size_t group);
 void seriatim_runner_clear(seriatim_runner *runner, size_t group);
-/* Waits by poll(2), at most timeout_ms (-1: for ever), and clears: for hosts without a scheduler of their own. */
+/*
+ * The same for threads, of which one is woken at a time: sit gives the descriptor to wait for, rise stands for clear. The seat is
+ * the runner's, NULL where it is the group's descriptor.
+ */
+int seriatim_runner_sit(seriatim_runner *runner, size_t group, seriatim_seat **seat);
+void seriatim_runner_rise(seriatim_runner *runner, size_t group, seriatim_seat *seat);
+/* Sits, waits by poll(2), at most timeout_ms (-1: for ever), and rises: for hosts without a scheduler of their own. */
 void seriatim_runner_wait(seriatim_runner *runner, size_t group, int timeout_ms);
 
 /* For a scheduler of the host's own: the shards of a group that have claimed ids, oldest due first. Returns their number. */

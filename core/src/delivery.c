@@ -280,6 +280,16 @@ int srt_node_take(srt_node *node, size_t number, int64_t now, seriatim_delivery 
     return s ? take_batch(node, s, now, out) : SERIATIM_AGAIN;
 }
 
+int srt_node_offers(const srt_node *node, size_t number, int64_t now)
+{
+    const srt_group *group = &node->groups[number];
+    if (group->hooks || group->died.first)
+        return 1;
+    if (node->opening || node->quiet || srt_node_expired(node, now))
+        return 0;
+    return single_may_run(node, group->singles.first) || (node->solo == SRT_SOLO_NONE && srt_ready_best(group));
+}
+
 int srt_node_take_from(srt_node *node, size_t number, seriatim_shard wanted, int64_t now, seriatim_delivery **out)
 {
     srt_group *group = &node->groups[number];

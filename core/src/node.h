@@ -68,6 +68,7 @@ struct seriatim_delivery {
     seriatim_delivery *next, *previous; /* in the node's list of those that threads hold */
     int abandoned;                      /* handed back already; whatever comes later is nobody's */
     int solo;
+    int64_t taken_us; /* the runner's */
     size_t count, cap;
     srt_job *jobs[1]; /* cap of them */
 };
@@ -237,6 +238,8 @@ int64_t srt_node_tick(srt_node *node, int64_t now);
 
 /* As the runner's functions of these names; *take gives SERIATIM_OK, _AGAIN or _CLOSED. */
 int srt_node_take(srt_node *node, size_t group, int64_t now, seriatim_delivery **delivery);
+/* Would a take give something? */
+int srt_node_offers(const srt_node *node, size_t group, int64_t now);
 int srt_node_take_from(srt_node *node, size_t group, seriatim_shard shard, int64_t now, seriatim_delivery **delivery);
 size_t srt_node_candidates(srt_node *node, size_t group, int64_t now, seriatim_candidate *list, size_t cap);
 void srt_node_settle(srt_node *node, seriatim_delivery *delivery, int64_t now);

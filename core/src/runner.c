@@ -17,6 +17,11 @@
 #define RUNNER_SILENCE_MS 15000 /* an owed answer that does not come: the connection is dead */
 #define RUNNER_READ ((size_t)256 * 1024)
 
+#define DOOR_TINY_US 20     /* a job that takes less is done sooner than another thread is awake */
+#define DOOR_LONG_US 100    /* what counts as no more: a thread that was not given the processor says little of the jobs */
+#define DOOR_PATIENCE_MS 10 /* so long the threads awake may be behind with such jobs */
+#define DOOR_STUCK_MS 2     /* so long none of them may come */
+
 typedef enum channel_state { CHANNEL_CLOSED, CHANNEL_CONNECTING, CHANNEL_OPEN } channel_state;
 
 typedef struct runner_channel {
@@ -29,11 +34,29 @@ typedef struct runner_channel {
     seriatim_error error;
 } runner_channel;
 
-/* Pokes a group's threads: once, until one of them has come. */
+/* Where a thread waits by itself. */
+struct seriatim_seat {
+    int pipe[2];
+    int called;
+    seriatim_seat *next; /* of those that wait and are not called, or of the free ones */
+};
+
+/*
+ * Where a group's threads wait. Who sits is called alone, the one that has waited least first; who watches the door itself is
+ * poked: once, until somebody has come.
+ */
 typedef struct runner_door {
     int pipe[2];
     int poked;
-    int to_poke; /* by the runner's thread, once it has let go of the lock that whoever comes will want */
+    seriatim_seat *waiting, *free;
+    size_t called; /* seats whose thread has not come yet */
+    /* For the runner's thread, once it has let go of the lock that whoever comes will want. */
+    int to_poke;
+    seriatim_seat *to_call;
+
+    int64_t pace;     /* how long threads hold a delivery, in 16ths of a microsecond, of late */
+    int64_t coped_at; /* those awake had taken all there was of a shard with more to claim, or one more was called */
+    int64_t taken_at; /* the last take, or call */
 } runner_door;
 
 struct seriatim_runner {
@@ -92,11 +115,99 @@ static void pipe_drain(int fds[2])
         ;
 }
 
-static void door_poke(runner_door *door)
+/* ---- Doors: with the lock, unless said ---------------------------------------------------------- */
+
+static seriatim_seat *seat_new(const seriatim_allocator *mem)
 {
-    if (!door->poked)
+    seriatim_seat *seat = srt_alloc(mem, sizeof *seat);
+    if (!seat)
+        return NULL;
+    if (pipe_open(seat->pipe) == SERIATIM_OK)
+        return seat;
+    pipe_close(seat->pipe);
+    srt_free(mem, seat, sizeof *seat);
+    return NULL;
+}
+
+static void seats_free(const seriatim_allocator *mem, seriatim_seat *seat)
+{
+    while (seat) {
+        seriatim_seat *next = seat->next;
+        pipe_close(seat->pipe);
+        srt_free(mem, seat, sizeof *seat);
+        seat = next;
+    }
+}
+
+static void seat_out(seriatim_seat **from, const seriatim_seat *seat)
+{
+    while (*from && *from != seat)
+        from = &(*from)->next;
+    if (*from)
+        *from = seat->next;
+}
+
+static seriatim_seat *door_next(runner_door *door)
+{
+    seriatim_seat *seat = door->waiting;
+    if (seat) {
+        door->waiting = seat->next;
+        seat->called = 1;
+        door->called++;
+    }
+    return seat;
+}
+
+/* Returns whom to call; with none it is the door itself that is to be poked. */
+static seriatim_seat *door_choose(runner_door *door, int64_t now)
+{
+    seriatim_seat *seat = door_next(door);
+    door->coped_at = door->taken_at = now;
+    return seat;
+}
+
+static void door_call(runner_door *door, int64_t now)
+{
+    seriatim_seat *seat = door_choose(door, now);
+    if (seat)
+        pipe_poke(seat->pipe);
+    else if (!door->poked)
         pipe_poke(door->pipe);
-    door->poked = 1;
+    door->poked |= !seat;
+}
+
+/* Does anyone wait who is not called yet? */
+static int door_has_more(const runner_door *door, const srt_group *group)
+{
+    return door->waiting || group->waiting > door->called;
+}
+
+/*
+ * Are the threads that wait better left where they are? As long as jobs are tiny and those awake keep up with what is claimed:
+ * one more of them would be in their way, and in that of Redis. Who watches the door is always told.
+ */
+static int door_copes(const runner_door *door, const srt_group *group, int64_t now)
+{
+    if (!door->waiting)
+        return 0;
+    if (group->held == 0)
+        return door->called > 0;
+    return door->pace < 16 * DOOR_TINY_US && now - door->coped_at < DOOR_PATIENCE_MS && now - door->taken_at < DOOR_STUCK_MS;
+}
+
+static void door_taken(runner_door *door, seriatim_delivery *d, int64_t now_us)
+{
+    const srt_shard *s = d->shard;
+    d->taken_us = now_us;
+    door->taken_at = now_us / 1000;
+    if (s->ready.count == 0 && s->claiming)
+        door->coped_at = door->taken_at;
+}
+
+static void door_ended(runner_door *door, const seriatim_delivery *d, int64_t now_us)
+{
+    int64_t held = now_us - d->taken_us;
+    door->pace += (held < DOOR_LONG_US ? held : DOOR_LONG_US) - door->pace / 16;
 }
 
 /* ---- Connections: called by the thread, without the lock unless said ----------------------- */
@@ -272,30 +383,41 @@ static int64_t watch_wakes(seriatim_runner *r, int64_t now)
     return c->heard_at + RUNNER_SILENCE_MS;
 }
 
-/* With the lock: which groups have news for threads that wait? */
-static void choose_doors(seriatim_runner *r)
+/* With the lock: which groups need one more of the threads that wait? Returns when to look again. */
+static int64_t choose_doors(seriatim_runner *r, int64_t now)
 {
+    int64_t until = SRT_NEVER;
     size_t i;
     for (i = 0; i < r->door_count; i++) {
         srt_group *group = &r->node->groups[i];
-        r->doors[i].to_poke = group->news && group->waiting > 0 && !r->doors[i].poked;
-        r->doors[i].poked |= r->doors[i].to_poke;
+        runner_door *door = &r->doors[i];
+        int more = door_has_more(door, group), offers = more && srt_node_offers(r->node, i, now);
+        int call = more && (group->news || offers) && !door_copes(door, group, now);
         group->news = 0;
+        door->to_call = call ? door_choose(door, now) : NULL;
+        door->to_poke = call && !door->to_call && !door->poked;
+        door->poked |= door->to_poke;
+        if (offers)
+            until = now + DOOR_STUCK_MS;
     }
+    return until;
 }
 
 static void open_doors(seriatim_runner *r)
 {
     size_t i;
-    for (i = 0; i < r->door_count; i++)
+    for (i = 0; i < r->door_count; i++) {
+        if (r->doors[i].to_call)
+            pipe_poke(r->doors[i].to_call->pipe);
         if (r->doors[i].to_poke)
             pipe_poke(r->doors[i].pipe);
+    }
 }
 
 /* Lets the node do what is due and collects its output. Returns until when the thread may sleep. */
 static int64_t runner_tick(seriatim_runner *r)
 {
-    int64_t now = srt_clock_ms(), until, commands, wakes;
+    int64_t now = srt_clock_ms(), until, commands, wakes, doors;
     int which;
     pthread_mutex_lock(&r->lock);
     r->poked = 0;
@@ -308,7 +430,8 @@ static int64_t runner_tick(seriatim_runner *r)
     until = wakes < until ? wakes : until;
     for (which = 0; which < SRT_CHANNELS; which++)
         channel_collect(r, which);
-    choose_doors(r);
+    doors = choose_doors(r, now);
+    until = doors < until ? doors : until;
     r->sleeps_until = until;
     pthread_mutex_unlock(&r->lock);
     open_doors(r);
@@ -389,8 +512,11 @@ static void runner_free_parts(seriatim_runner *r)
         srt_transport_destroy(r->channels[i].transport);
         srt_bytes_free(&r->channels[i].out);
     }
-    for (i = 0; i < r->door_count; i++)
+    for (i = 0; i < r->door_count; i++) {
         pipe_close(r->doors[i].pipe);
+        seats_free(r->mem, r->doors[i].waiting);
+        seats_free(r->mem, r->doors[i].free);
+    }
     srt_free(r->mem, r->doors, r->door_count * sizeof *r->doors);
     pipe_close(r->wake);
     if (r->node)
@@ -452,7 +578,8 @@ static int open_pipes(seriatim_runner *r)
     r->doors = srt_alloc(r->mem, count * sizeof *r->doors);
     if (!r->doors)
         return SERIATIM_NOMEM;
-    for (r->door_count = 0; r->door_count < count; r->door_count++)
+    for (r->door_count = 0; r->door_count < count; r->door_count++) {
+        r->doors[r->door_count].pace = 16 * DOOR_LONG_US;
         if (pipe_open(r->doors[r->door_count].pipe) != SERIATIM_OK) {
             size_t i;
             for (i = 0; i < r->door_count; i++)
@@ -462,6 +589,7 @@ static int open_pipes(seriatim_runner *r)
             r->door_count = 0;
             return SERIATIM_IO;
         }
+    }
     return SERIATIM_OK;
 }
 
@@ -531,33 +659,38 @@ static void runner_order(seriatim_runner *r)
         pipe_poke(r->wake);
 }
 
-static int runner_taken(seriatim_runner *r, size_t group, int status)
+static void runner_taken(seriatim_runner *r, size_t group, int status, seriatim_delivery *const *delivery, int64_t now_us)
 {
     srt_group *g = &r->node->groups[group];
-    if (status == SERIATIM_AGAIN)
+    runner_door *door = &r->doors[group];
+    int64_t now = now_us / 1000;
+    if (status == SERIATIM_OK)
+        door_taken(door, *delivery, now_us);
+    if (status == SERIATIM_AGAIN) {
         g->waiting++;
-    else if (status == SERIATIM_OK && g->waiting > 0 && (g->ready_count || g->hooks || g->singles.first || g->died.first))
-        door_poke(&r->doors[group]);
-    else if (status == SERIATIM_CLOSED)
-        door_poke(&r->doors[group]);
+        door->coped_at = now;
+    } else if (status == SERIATIM_CLOSED) {
+        door_call(door, now);
+    } else if (status == SERIATIM_OK && door_has_more(door, g)) {
+        int first = g->hooks || g->singles.first || g->died.first;
+        if (first || (g->ready_count && !door_copes(door, g, now)))
+            door_call(door, now);
+    }
     runner_hurry(r);
-    return status;
 }
 
 int seriatim_runner_take(seriatim_runner *r, size_t group, seriatim_delivery **delivery)
 {
-    int status;
-    pthread_mutex_lock(&r->lock);
-    status = runner_taken(r, group, srt_node_take(r->node, group, srt_clock_ms(), delivery));
-    pthread_mutex_unlock(&r->lock);
-    return status;
+    return seriatim_runner_settle_and_take(r, NULL, group, delivery);
 }
 
 int seriatim_runner_take_from(seriatim_runner *r, size_t group, seriatim_shard shard, seriatim_delivery **delivery)
 {
+    int64_t now_us = srt_clock_us();
     int status;
     pthread_mutex_lock(&r->lock);
-    status = runner_taken(r, group, srt_node_take_from(r->node, group, shard, srt_clock_ms(), delivery));
+    status = srt_node_take_from(r->node, group, shard, now_us / 1000, delivery);
+    runner_taken(r, group, status, delivery, now_us);
     pthread_mutex_unlock(&r->lock);
     return status;
 }
@@ -572,17 +705,19 @@ size_t seriatim_runner_candidates(seriatim_runner *r, size_t group, seriatim_can
 }
 
 /* With the lock. */
-static void runner_settled(seriatim_runner *r, seriatim_delivery *delivery, int64_t now)
+static void runner_settled(seriatim_runner *r, seriatim_delivery *delivery, int64_t now_us)
 {
-    srt_node_settle(r->node, delivery, now);
+    door_ended(&r->doors[delivery->shard->group], delivery, now_us);
+    srt_node_settle(r->node, delivery, now_us / 1000);
     if (r->node->solo != SRT_SOLO_NONE)
         runner_order(r);
 }
 
 int seriatim_runner_settle(seriatim_runner *r, seriatim_delivery *delivery)
 {
+    int64_t now_us = srt_clock_us();
     pthread_mutex_lock(&r->lock);
-    runner_settled(r, delivery, srt_clock_ms());
+    runner_settled(r, delivery, now_us);
     runner_hurry(r);
     pthread_mutex_unlock(&r->lock);
     return SERIATIM_OK;
@@ -590,12 +725,13 @@ int seriatim_runner_settle(seriatim_runner *r, seriatim_delivery *delivery)
 
 int seriatim_runner_settle_and_take(seriatim_runner *r, seriatim_delivery *settled, size_t group, seriatim_delivery **next)
 {
-    int64_t now = srt_clock_ms();
+    int64_t now_us = srt_clock_us();
     int status;
     pthread_mutex_lock(&r->lock);
     if (settled)
-        runner_settled(r, settled, now);
-    status = runner_taken(r, group, srt_node_take(r->node, group, now, next));
+        runner_settled(r, settled, now_us);
+    status = srt_node_take(r->node, group, now_us / 1000, next);
+    runner_taken(r, group, status, next, now_us);
     pthread_mutex_unlock(&r->lock);
     return status;
 }
@@ -615,21 +751,67 @@ int seriatim_runner_fd(const seriatim_runner *r, size_t group)
     return r->doors[group].pipe[0];
 }
 
+/* With the lock. */
+static void runner_came(seriatim_runner *r, size_t group)
+{
+    if (r->node->groups[group].waiting > 0)
+        r->node->groups[group].waiting--;
+}
+
 void seriatim_runner_clear(seriatim_runner *r, size_t group)
 {
     pthread_mutex_lock(&r->lock);
     pipe_drain(r->doors[group].pipe);
     r->doors[group].poked = 0;
-    if (r->node->groups[group].waiting > 0)
-        r->node->groups[group].waiting--;
+    runner_came(r, group);
+    pthread_mutex_unlock(&r->lock);
+}
+
+int seriatim_runner_sit(seriatim_runner *r, size_t group, seriatim_seat **seat)
+{
+    runner_door *door = &r->doors[group];
+    seriatim_seat *own = NULL;
+    pthread_mutex_lock(&r->lock);
+    if (!door->poked) {
+        own = door->free ? door->free : seat_new(r->mem);
+        seat_out(&door->free, own);
+    }
+    if (own) {
+        own->called = 0;
+        own->next = door->waiting;
+        door->waiting = own;
+    }
+    pthread_mutex_unlock(&r->lock);
+    *seat = own;
+    return own ? own->pipe[0] : door->pipe[0];
+}
+
+void seriatim_runner_rise(seriatim_runner *r, size_t group, seriatim_seat *seat)
+{
+    runner_door *door = &r->doors[group];
+    if (!seat) {
+        seriatim_runner_clear(r, group);
+        return;
+    }
+    pthread_mutex_lock(&r->lock);
+    if (seat->called) {
+        pipe_drain(seat->pipe);
+        door->called--;
+    } else {
+        seat_out(&door->waiting, seat);
+    }
+    seat->next = door->free;
+    door->free = seat;
+    runner_came(r, group);
     pthread_mutex_unlock(&r->lock);
 }
 
 void seriatim_runner_wait(seriatim_runner *r, size_t group, int timeout_ms)
 {
-    struct pollfd fd = {r->doors[group].pipe[0], POLLIN, 0};
+    seriatim_seat *seat;
+    struct pollfd fd = {seriatim_runner_sit(r, group, &seat), POLLIN, 0};
     poll(&fd, 1, timeout_ms);
-    seriatim_runner_clear(r, group);
+    seriatim_runner_rise(r, group, seat);
 }
 
 int seriatim_runner_event(seriatim_runner *r, seriatim_event *event)

@@ -78,18 +78,26 @@ struct srt_transport {
 #endif
 };
 
-int64_t srt_clock_ms(void)
+static int64_t clock_read_us(clockid_t which)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    clock_gettime(which, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+int64_t srt_clock_ms(void)
+{
+    return clock_read_us(CLOCK_MONOTONIC) / 1000;
+}
+
+int64_t srt_clock_us(void)
+{
+    return clock_read_us(CLOCK_MONOTONIC);
 }
 
 int64_t srt_clock_wall_us(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    return clock_read_us(CLOCK_REALTIME);
 }
 
 #if defined(__linux__)

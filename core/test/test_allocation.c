@@ -13,6 +13,7 @@
 
 #include <ctype.h>
 #include <hiredis/hiredis.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -365,6 +366,16 @@ static int settle(seriatim_runner *runner, seriatim_delivery *d, int turn)
     return status;
 }
 
+/* As seriatim_runner_wait does. */
+static void sit(seriatim_runner *runner)
+{
+    seriatim_seat *seat;
+    struct pollfd fd = {seriatim_runner_sit(runner, 0, &seat), POLLIN, 0};
+    assert_true(seat || fd.fd == seriatim_runner_fd(runner, 0));
+    poll(&fd, 1, 5);
+    seriatim_runner_rise(runner, 0, seat);
+}
+
 static void work(seriatim_runner *runner)
 {
     seriatim_event event;
@@ -377,10 +388,10 @@ static void work(seriatim_runner *runner)
             ;
         if (status == SERIATIM_OK)
             status = settle(runner, d, turn);
-        if (status != SERIATIM_OK) {
-            (void)seriatim_runner_fd(runner, 0);
+        if (status != SERIATIM_OK && turn % 2)
+            sit(runner);
+        else if (status != SERIATIM_OK)
             seriatim_runner_wait(runner, 0, 5);
-        }
     }
 }
 

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -369,6 +370,118 @@ static void test_push_to_take_is_quick(void **state)
     pthread_mutex_destroy(&j.lock);
 }
 
+/* A thread that waits, played by the test's own. */
+typedef struct sitter {
+    seriatim_runner *runner;
+    seriatim_seat *seat;
+    int fd;
+} sitter;
+
+static void sit(sitter *s)
+{
+    seriatim_delivery *d;
+    for (s->seat = NULL; !s->seat;) {
+        assert_int_equal(seriatim_runner_take(s->runner, 0, &d), SERIATIM_AGAIN);
+        s->fd = seriatim_runner_sit(s->runner, 0, &s->seat);
+        if (!s->seat)
+            seriatim_runner_clear(s->runner, 0);
+    }
+}
+
+static int is_called(const sitter *s, int timeout_ms)
+{
+    struct pollfd fd = {s->fd, POLLIN, 0};
+    return poll(&fd, 1, timeout_ms) == 1;
+}
+
+static seriatim_delivery *rise_and_take(sitter *s)
+{
+    seriatim_delivery *d;
+    assert_true(is_called(s, 30000));
+    seriatim_runner_rise(s->runner, 0, s->seat);
+    assert_int_equal(seriatim_runner_take(s->runner, 0, &d), SERIATIM_OK);
+    return d;
+}
+
+static void pause_for_shards(seriatim_runner *runner, size_t shards)
+{
+    double until = seconds() + 30;
+    while (seriatim_runner_stats_now(runner).shards < shards && seconds() < until)
+        pause_ms(2);
+    pause_ms(100); /* until the first claims are answered: threads are told to look then */
+}
+
+static void test_threads_are_called_one_by_one(void **state)
+{
+    seriatim_queue_settings q = queue_named("seats", 1);
+    size_t queue;
+    seriatim_link *link = connect_link(&q, &queue);
+    seriatim_runner *runner = runner_start("seats", 10000, &q, 1);
+    sitter first = {runner, NULL, -1}, second = {runner, NULL, -1};
+    seriatim_delivery *one, *other;
+    (void)state;
+    pause_for_shards(runner, 1);
+    sit(&first);
+    sit(&second);
+    push(link, queue, 0, 1);
+    one = rise_and_take(&second); /* the one that waits least */
+    assert_false(is_called(&first, 100));
+    push(link, queue, 1, 1);
+    other = rise_and_take(&first); /* as the other thread has work */
+    seriatim_runner_settle(runner, one);
+    seriatim_runner_settle(runner, other);
+    seriatim_runner_free(runner);
+    seriatim_link_free(link);
+}
+
+/* Takes a job of each id, one after the other; the last is kept. */
+static seriatim_delivery *take_each(seriatim_runner *runner, seriatim_link *link, size_t queue, int from)
+{
+    double until = seconds() + 60;
+    seriatim_delivery *d = NULL;
+    int done;
+    push(link, queue, from, IDS);
+    for (done = 0; done < IDS && seconds() < until;) {
+        if (seriatim_runner_settle_and_take(runner, d, 0, &d) == SERIATIM_OK) {
+            seriatim_delivery_done(d, 0);
+            done++;
+        } else {
+            d = NULL;
+            seriatim_runner_wait(runner, 0, 5);
+        }
+    }
+    assert_int_equal(done, IDS);
+    return d;
+}
+
+static void test_tiny_jobs_leave_threads_asleep(void **state)
+{
+    seriatim_queue_settings q = queue_named("tiny", 1);
+    size_t queue;
+    seriatim_link *link = connect_link(&q, &queue);
+    seriatim_runner *runner = runner_start("tiny", 10000, &q, 1);
+    sitter waiter = {runner, NULL, -1};
+    seriatim_delivery *kept = NULL;
+    int from = 0, called = 1;
+    (void)state;
+    pause_for_shards(runner, 1);
+    for (; called && from < 20 * IDS; from += IDS) { /* a machine may be busy with other things */
+        sit(&waiter);
+        kept = take_each(runner, link, queue, from);
+        called = is_called(&waiter, 0);
+        if (called) {
+            seriatim_runner_rise(runner, 0, waiter.seat);
+            seriatim_runner_settle(runner, kept);
+        }
+    }
+    assert_false(called);
+    push(link, queue, from, 1);
+    seriatim_runner_settle(runner, rise_and_take(&waiter)); /* who did tiny jobs has one that lasts */
+    seriatim_runner_settle(runner, kept);
+    seriatim_runner_free(runner);
+    seriatim_link_free(link);
+}
+
 static double cpu_seconds(void)
 {
     struct rusage use;
@@ -555,6 +668,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_all_done_in_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_push_to_take_is_quick, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_threads_are_called_one_by_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tiny_jobs_leave_threads_asleep, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_idle_runner_is_quiet, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_order_reaches_one_node, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_order_lives_as_long_as_its_node, set_up, tear_down),

@@ -6,12 +6,10 @@ module Seriatim
   class Host
     attr_reader :server, :runner, :group
 
-    # @param door [Mutex] of the group: one of its idle threads waits for what comes, the others for that one to go
-    def initialize(server, group, scheduler, door = Mutex.new)
+    def initialize(server, group, scheduler)
       @server = server
       @runner = server.runner
       @group = group
-      @door = door
       @scheduler = scheduler unless scheduler.is_a?(Schedulers::Builtin)
       @shards_count = server.shards_count if @scheduler
     end
@@ -43,10 +41,9 @@ module Seriatim
       execution.call ? execution.follows : take
     end
 
-    # A thread that is woken for nothing only takes the interpreter from the one that has work.
     def wait
       Thread.handle_interrupt(Interrupts::UNMASKED) do
-        @scheduler ? @runner.wait(@group, Seriatim.poll_interval) : @door.synchronize { @runner.wait(@group, nil) }
+        @runner.wait(@group, @scheduler && Seriatim.poll_interval)
       end
       take
     end

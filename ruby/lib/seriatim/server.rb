@@ -195,8 +195,7 @@ module Seriatim
     # A host for each thread.
     def split
       numbers = @workers.each_with_index.to_h
-      door = Mutex.new
-      return Array.new(@threads_count) { Host.new(self, 0, balanced_scheduler, door) } unless @groups
+      return Array.new(@threads_count) { Host.new(self, 0, balanced_scheduler) } unless @groups
 
       @groups.map do |group|
         scheduler = Seriatim.build_scheduler.call

@@ -459,13 +459,38 @@ static VALUE runner_extend(VALUE self, VALUE delivery, VALUE i, VALUE seconds)
     return Qnil;
 }
 
+typedef struct runner_waiter {
+    runner_box *box;
+    seriatim_runner *runner;
+    seriatim_seat *seat;
+    size_t group;
+    int fd, timeout_ms;
+} runner_waiter;
+
+static VALUE runner_sit(VALUE argument)
+{
+    const runner_waiter *waiter = (const runner_waiter *)argument;
+    srb_wait(waiter->fd, SERIATIM_WANT_READ, waiter->timeout_ms);
+    return Qnil;
+}
+
+/* Unless the runner was closed, or left behind by a fork, in the meantime. */
+static VALUE runner_rise(VALUE argument)
+{
+    const runner_waiter *waiter = (const runner_waiter *)argument;
+    if (waiter->box->runner == waiter->runner && waiter->box->generation == srb_generation())
+        seriatim_runner_rise(waiter->runner, waiter->group, waiter->seat);
+    return Qnil;
+}
+
 /* runner.wait(group, seconds or nil): until a take may give something. */
 static VALUE runner_wait(VALUE self, VALUE group, VALUE seconds)
 {
-    size_t number = NUM2SIZET(group);
-    srb_wait(seriatim_runner_fd(runner_of(self), number), SERIATIM_WANT_READ,
-             NIL_P(seconds) ? -1 : (int)(NUM2DBL(seconds) * 1000.0));
-    seriatim_runner_clear(runner_of(self), number);
+    runner_waiter waiter = {rb_check_typeddata(self, &runner_type), runner_of(self), NULL, NUM2SIZET(group), -1, -1};
+    if (!NIL_P(seconds))
+        waiter.timeout_ms = (int)(NUM2DBL(seconds) * 1000.0);
+    waiter.fd = seriatim_runner_sit(waiter.runner, waiter.group, &waiter.seat);
+    rb_ensure(runner_sit, (VALUE)&waiter, runner_rise, (VALUE)&waiter);
     return Qnil;
 }
 
