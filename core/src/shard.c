@@ -5,7 +5,6 @@
 #include <string.h>
 
 #define SHARD_MAX_CLAIM 1000   /* ids a script call */
-#define SHARD_AT_HAND 2000     /* ids, so that a claim for half of them is a whole one */
 #define SHARD_FLUSH_MS 5       /* while more is ready, a finished id waits this long for others to settle with */
 #define SHARD_HOLD_MS 35       /* and as long for the others of its claim, to be settled in one word */
 #define SHARD_WINDOW_MS 20     /* a claim takes what was finished in so long: it is to end within HOLD also where jobs are slow at times */
@@ -478,25 +477,22 @@ static size_t shard_window(const srt_node *node, const srt_shard *s)
         window = s->finished_before;
     if (s->finished > window)
         window = s->finished;
-    return window < SHARD_AT_HAND ? window : SHARD_AT_HAND;
+    return window < SHARD_MAX_CLAIM ? window : SHARD_MAX_CLAIM;
 }
 
 /* Ids whose time to run counts from the claim are claimed when a thread is free for them. */
 static size_t claim_limit(srt_node *node, const srt_shard *s)
 {
     const srt_group *group = &node->groups[s->group];
-    size_t limit = shard_window(node, s), free_ids;
-    if (s->queue->ttr_us == 0) {
-        limit = s->ready.count * 2 <= limit ? limit - s->ready.count : 0;
-    } else {
-        free_ids = group->held < group->threads ? (group->threads - group->held) * s->queue->batch_size : 0;
-        if (free_ids <= s->ready.count) {
-            node->starved = 1;
-            return 0;
-        }
-        limit = free_ids - s->ready.count < limit ? free_ids - s->ready.count : limit;
+    size_t window = shard_window(node, s), free_ids;
+    if (s->queue->ttr_us == 0)
+        return s->ready.count * 2 <= window ? window - s->ready.count : 0;
+    free_ids = group->held < group->threads ? (group->threads - group->held) * s->queue->batch_size : 0;
+    if (free_ids <= s->ready.count) {
+        node->starved = 1;
+        return 0;
     }
-    return limit < SHARD_MAX_CLAIM ? limit : SHARD_MAX_CLAIM;
+    return free_ids - s->ready.count < window ? free_ids - s->ready.count : window;
 }
 
 /* Is there room for more of the ids that are due? */
