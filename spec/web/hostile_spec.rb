@@ -54,6 +54,24 @@ module Prey
   end
 end
 
+# Of each of these addresses, where one gets as by a link: [census, trap, the heading, the payloads and contexts].
+WALK = <<~JS
+  (async (urls) => {
+    const seen = [];
+    for (const url of urls) {
+      history.pushState(null, "", url);
+      dispatchEvent(new PopStateEvent("popstate"));
+      for (const end = performance.now() + 20000; !document.querySelector("main h1") || document.querySelector(".skeleton");) {
+        if (performance.now() > end) throw new Error(`no page at ${url}`);
+        await new Promise((done) => setTimeout(done, 4));
+      }
+      seen.push([#{CENSUS}, sessionStorage.getItem("trap"), document.querySelector("h1").textContent,
+        [...document.querySelectorAll(".payloads pre")].map((e) => e.textContent), document.body.textContent]);
+    }
+    return seen;
+  })(arguments[0])
+JS
+
 # Texts of others, everywhere: nothing of them runs, becomes an element or asks anybody anything.
 each_mount "hostile texts" do
   before(:all) { Prey.stored }
@@ -64,24 +82,6 @@ each_mount "hostile texts" do
 
     text.gsub(DECEIVING) { |c| "\\u{#{c.ord.to_s(16)}}" }
   end
-
-  # Of each of these addresses, where one gets as by a link: [census, trap, the heading, the payloads and contexts].
-  WALK = <<~JS
-    (async (urls) => {
-      const seen = [];
-      for (const url of urls) {
-        history.pushState(null, "", url);
-        dispatchEvent(new PopStateEvent("popstate"));
-        for (const end = performance.now() + 20000; !document.querySelector("main h1") || document.querySelector(".skeleton");) {
-          if (performance.now() > end) throw new Error(`no page at ${url}`);
-          await new Promise((done) => setTimeout(done, 4));
-        }
-        seen.push([#{CENSUS}, sessionStorage.getItem("trap"), document.querySelector("h1").textContent,
-          [...document.querySelectorAll(".payloads pre")].map((e) => e.textContent), document.body.textContent]);
-      }
-      return seen;
-    })(arguments[0])
-  JS
 
   # Of each of these [page, parameters], a few at a time.
   def walk(pages) = pages.each_slice(12).flat_map { |some| browser.value(WALK, some.map { |page, parameters| site.page(page, **parameters) }) }
