@@ -215,8 +215,9 @@ static int web_read(lua_State *L, const slu_link *link)
 }
 
 /*
- * link:web(settings, request, redact): status, {name = value of a header}, body, what it asked to change or nil. settings and request have the core's fields by
- * their names; redact: nil, or a function of queue, id and text. Whatever the operation ends with has an answer.
+ * link:web(settings, request, redact): status, {name = value of a header}, body, what it asked to change or nil. settings and
+ * request have the core's fields by their names; redact: nil, or a function of queue, id and text. Whatever the operation ends
+ * with has an answer.
  */
 static int web_begin(lua_State *L)
 {

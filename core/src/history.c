@@ -2,6 +2,7 @@
 #include "history.h"
 
 #include "keys.h"
+#include "record.h"
 
 #include <string.h>
 
@@ -64,14 +65,11 @@ void srt_history_add(const srt_history_span *span, srt_history_point *points, in
     /* The first step shown; points begin at whole ones of their own. */
     int64_t merged = (int64_t)span->merged, count = (int64_t)(span->steps / span->merged);
     int64_t first = (now / (span->step * merged) - count + 1) * merged, last;
-    uint64_t bits = 0;
     double number;
     size_t i, n;
     if (len < 8)
         return;
-    for (i = 0; i < 8; i++)
-        bits |= (uint64_t)bytes[i] << (8 * i);
-    memcpy(&number, &bits, sizeof number);
+    number = srt_little_double(data);
     if (!(number >= 0 && number < 1e12))
         return;
     last = (int64_t)number;

@@ -167,6 +167,12 @@ int srt_record_add(srt_record *r, srt_arena *arena, const char *data, size_t len
     return status;
 }
 
+double srt_little_double(const char *data)
+{
+    record_cursor c = record_begin(data, 8);
+    return read_double(&c);
+}
+
 void srt_number_pack(char *at, double number)
 {
     uint64_t bits;

@@ -332,13 +332,7 @@ static int survey_holds(const survey_state *s, const srt_web_shard *last, const 
 /* A whole number that is packed as a double; 0 when it is none. */
 static int64_t survey_number(const char *data, size_t at)
 {
-    const unsigned char *bytes = (const unsigned char *)data + at;
-    uint64_t bits = 0;
-    double number;
-    size_t i;
-    for (i = 0; i < sizeof bits; i++)
-        bits |= (uint64_t)bytes[i] << (8 * i);
-    memcpy(&number, &bits, sizeof number);
+    double number = srt_little_double(data + at);
     return number > -(double)SURVEY_NEVER && number < (double)SURVEY_NEVER ? (int64_t)number : 0;
 }
 
