@@ -50,9 +50,7 @@ typedef struct runner_door {
     int poked;
     seriatim_seat *waiting, *free;
     size_t called; /* seats whose thread has not come yet */
-    /* For the runner's thread, once it has let go of the lock that whoever comes will want. */
-    int to_poke;
-    seriatim_seat *to_call;
+    int *to_poke;  /* a pipe, by the runner's thread, once it has let go of the lock that whoever comes will want */
 
     int64_t pace;     /* how long threads hold a delivery, in 16ths of a microsecond, of late */
     int64_t coped_at; /* those awake had taken all there was of a shard with more to claim, or one more was called */
@@ -147,33 +145,27 @@ static void seat_out(seriatim_seat **from, const seriatim_seat *seat)
         *from = seat->next;
 }
 
-static seriatim_seat *door_next(runner_door *door)
+/* Chooses whom to call. Returns the pipe to poke; NULL: the door's, and that is done. */
+static int *door_choose(runner_door *door, int64_t now)
 {
     seriatim_seat *seat = door->waiting;
-    if (seat) {
-        door->waiting = seat->next;
-        seat->called = 1;
-        door->called++;
-    }
-    return seat;
-}
-
-/* Returns whom to call; with none it is the door itself that is to be poked. */
-static seriatim_seat *door_choose(runner_door *door, int64_t now)
-{
-    seriatim_seat *seat = door_next(door);
+    int was_poked = door->poked;
     door->coped_at = door->taken_at = now;
-    return seat;
+    if (!seat) {
+        door->poked = 1;
+        return was_poked ? NULL : door->pipe;
+    }
+    door->waiting = seat->next;
+    seat->called = 1;
+    door->called++;
+    return seat->pipe;
 }
 
 static void door_call(runner_door *door, int64_t now)
 {
-    seriatim_seat *seat = door_choose(door, now);
-    if (seat)
-        pipe_poke(seat->pipe);
-    else if (!door->poked)
-        pipe_poke(door->pipe);
-    door->poked |= !seat;
+    int *pipe = door_choose(door, now);
+    if (pipe)
+        pipe_poke(pipe);
 }
 
 /* Does anyone wait who is not called yet? */
@@ -394,9 +386,7 @@ static int64_t choose_doors(seriatim_runner *r, int64_t now)
         int more = door_has_more(door, group), offers = more && srt_node_offers(r->node, i, now);
         int call = more && (group->news || offers) && !door_copes(door, group, now);
         group->news = 0;
-        door->to_call = call ? door_choose(door, now) : NULL;
-        door->to_poke = call && !door->to_call && !door->poked;
-        door->poked |= door->to_poke;
+        door->to_poke = call ? door_choose(door, now) : NULL;
         if (offers)
             until = now + DOOR_STUCK_MS;
     }
@@ -406,12 +396,9 @@ static int64_t choose_doors(seriatim_runner *r, int64_t now)
 static void open_doors(seriatim_runner *r)
 {
     size_t i;
-    for (i = 0; i < r->door_count; i++) {
-        if (r->doors[i].to_call)
-            pipe_poke(r->doors[i].to_call->pipe);
+    for (i = 0; i < r->door_count; i++)
         if (r->doors[i].to_poke)
-            pipe_poke(r->doors[i].pipe);
-    }
+            pipe_poke(r->doors[i].to_poke);
 }
 
 /* Lets the node do what is due and collects its output. Returns until when the thread may sleep. */
