@@ -220,3 +220,15 @@ void *srt_arena_copy(srt_arena *a, const void *data, size_t len)
     copy[len] = '\0';
     return copy;
 }
+
+double srt_little_double(const char *data)
+{
+    const unsigned char *at = (const unsigned char *)data;
+    uint64_t bits = 0;
+    double value;
+    size_t i;
+    for (i = 0; i < sizeof bits; i++)
+        bits |= (uint64_t)at[i] << (8 * i);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}

@@ -47,4 +47,7 @@ void srt_arena_join(srt_arena *a, srt_arena *other);               /* takes over
 void *srt_arena_alloc(srt_arena *a, size_t size);                  /* 8-byte aligned, not zeroed; NULL: out of memory */
 void *srt_arena_copy(srt_arena *a, const void *data, size_t len);  /* NUL added behind */
 
+/* The double that scripts packed as '<d': eight bytes. */
+double srt_little_double(const char *data);
+
 #endif

@@ -2,7 +2,6 @@
 #include "history.h"
 
 #include "keys.h"
-#include "record.h"
 
 #include <string.h>
 

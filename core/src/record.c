@@ -33,9 +33,13 @@ static uint64_t read_little(record_cursor *c, size_t bytes)
 
 static double read_double(record_cursor *c)
 {
-    uint64_t bits = read_little(c, 8);
     double value;
-    memcpy(&value, &bits, 8);
+    if (!c->ok || c->end - c->at < 8) {
+        c->ok = 0;
+        return 0;
+    }
+    value = srt_little_double((const char *)c->at);
+    c->at += 8;
     return value;
 }
 
@@ -165,12 +169,6 @@ int srt_record_add(srt_record *r, srt_arena *arena, const char *data, size_t len
             r->missing--;
     }
     return status;
-}
-
-double srt_little_double(const char *data)
-{
-    record_cursor c = record_begin(data, 8);
-    return read_double(&c);
 }
 
 void srt_number_pack(char *at, double number)

@@ -24,8 +24,6 @@ int srt_record_read(srt_record *record, srt_arena *arena, const char *data, size
 /* Adds packed entries, as slice.lua answers them; `missing` falls by their number. */
 int srt_record_add(srt_record *record, srt_arena *arena, const char *data, size_t len);
 
-/* The double that scripts packed as '<d': eight bytes, little-endian. */
-double srt_little_double(const char *data);
 /* A stamp or score as scripts take it: eight bytes, big-endian. */
 void srt_number_pack(char *at, double number);
 
