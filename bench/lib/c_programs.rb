@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "tmpdir"
+
 # The programs of bench/c on one Redis.
 class CPrograms
   SOURCES = File.expand_path("../c", __dir__)
@@ -22,6 +24,15 @@ class CPrograms
     $?.success? ? output : raise("#{name} #{arguments.join(" ")} failed")
   end
 
+  # @return [Float] the seconds in which a worker processed so many jobs
+  def process(count)
+    Dir.mktmpdir("seriatim-result-") do |folder|
+      result = "#{folder}/seconds"
+      serve("BENCH_JOBS" => count, "BENCH_RESULT" => result) { |pid| wait_for(result, pid) }
+      return Float(File.read(result))
+    end
+  end
+
   # Runs a worker while the block runs.
   def serve(environment = {})
     worker = Process.detach(spawn(surroundings(environment), "#{FOLDER}/worker"))
@@ -32,6 +43,13 @@ class CPrograms
   end
 
   private
+
+  def wait_for(path, pid)
+    until File.exist?(path)
+      Process.kill(0, pid)
+      sleep 0.002
+    end
+  end
 
   def surroundings(environment) = { "REDIS_URL" => @redis.url }.merge(environment.transform_values(&:to_s))
 end
