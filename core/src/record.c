@@ -17,43 +17,43 @@ static record_cursor record_begin(const char *data, size_t len)
     return c;
 }
 
-static uint64_t read_little(record_cursor *c, size_t bytes)
+/* The next so many bytes; NULL, from then on, where they are not there. */
+static const unsigned char *read_bytes(record_cursor *c, size_t count)
 {
+    const unsigned char *at = c->at;
+    if (!c->ok || (size_t)(c->end - at) < count) {
+        c->ok = 0;
+        return NULL;
+    }
+    c->at += count;
+    return at;
+}
+
+static uint64_t read_little(record_cursor *c, size_t count)
+{
+    const unsigned char *at = read_bytes(c, count);
     uint64_t value = 0;
     size_t i;
-    if (!c->ok || (size_t)(c->end - c->at) < bytes) {
-        c->ok = 0;
-        return 0;
-    }
-    for (i = 0; i < bytes; i++)
-        value |= (uint64_t)c->at[i] << (8 * i);
-    c->at += bytes;
+    for (i = 0; at && i < count; i++)
+        value |= (uint64_t)at[i] << (8 * i);
     return value;
 }
 
 static double read_double(record_cursor *c)
 {
-    double value;
-    if (!c->ok || c->end - c->at < 8) {
-        c->ok = 0;
-        return 0;
-    }
-    value = srt_little_double((const char *)c->at);
-    c->at += 8;
-    return value;
+    const unsigned char *at = read_bytes(c, 8);
+    return at ? srt_little_double((const char *)at) : 0;
 }
 
 static const char *read_text(record_cursor *c, size_t *len)
 {
-    const char *text;
+    const unsigned char *text;
     *len = (size_t)read_little(c, 4);
-    if (!c->ok || (size_t)(c->end - c->at) < *len) {
-        c->ok = 0;
-        *len = 0;
-    }
-    text = (const char *)c->at;
-    c->at += *len;
-    return text;
+    text = read_bytes(c, *len);
+    if (text)
+        return (const char *)text;
+    *len = 0;
+    return (const char *)c->at;
 }
 
 static int record_reserve(srt_record *r, srt_arena *arena, size_t need)
