@@ -29,7 +29,7 @@ class CPrograms
     Dir.mktmpdir("seriatim-result-") do |folder|
       result = "#{folder}/seconds"
       serve("BENCH_JOBS" => count, "BENCH_RESULT" => result) { |pid| wait_for(result, pid) }
-      return Float(File.read(result))
+      Float(File.read(result))
     end
   end
 
