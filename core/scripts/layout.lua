@@ -5,6 +5,6 @@
 local layout = redis.call('GET', KEYS[1])
 if layout then return layout end
 if ARGV[1] == '0' then return '' end
-layout = '1 ' .. ARGV[1] .. ' 2'
+layout = '1 ' .. ARGV[1] .. ' 3'
 redis.call('SET', KEYS[1], layout)
 return layout

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#define REGISTRY_SCHEMA 2 /* of what scripts keep in Redis; layout.lua writes it */
+#define REGISTRY_SCHEMA 3 /* of what scripts keep in Redis; layout.lua writes it */
 
 void seriatim_queue_settings_init(seriatim_queue_settings *settings)
 {

@@ -93,7 +93,7 @@ static void send_all(seriatim_client *c, const pushed *p)
         take_output(c, reader);
         command = next_command(reader);
         FUZZ_CHECK(command.count == 1 + 5);
-        FUZZ_CHECK(srt_client_input(c, "$5\r\n1 1 2\r\n", 11, &error) == SERIATIM_OK);
+        FUZZ_CHECK(srt_client_input(c, "$5\r\n1 1 3\r\n", 11, &error) == SERIATIM_OK);
         take_output(c, reader);
         command = next_command(reader);
         check_chunk(&command, p);

@@ -117,7 +117,7 @@ static void answer_slice(srt_bytes *out, fuzz_input *in)
 
 static void answer_asked(srt_bytes *out, fuzz_input *in, life *l, int asked)
 {
-    static const char *const layouts[] = {"1 2 2", "1 1 2", "2 3 2", "1 0 2", "1 2"};
+    static const char *const layouts[] = {"1 2 3", "1 1 3", "2 3 3", "1 0 3", "1 2"};
     static const char *const released[] = {"OK", "OK", "BUSY", "STALE"};
     const char *word;
     switch (asked) {

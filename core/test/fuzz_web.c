@@ -153,11 +153,11 @@ static void answer(visit *v, fuzz_input *in)
     if (kind == 0)
         fuzz_reply(&reply, in, 3);
     else if (r && r->script == srt_script_layout)
-        fuzz_bulk(&reply, "1 2", 3);
+        fuzz_bulk(&reply, "1 2 3", 5);
     else if (r && r->script == srt_script_none && kind < 4)
         some_scan(&reply);
     else if (r && r->script == srt_script_none)
-        fuzz_bulk(&reply, kind == 4 ? "\nrole:slave\nmaxmemory:5\n" : "1 2", kind == 4 ? 24 : 3);
+        fuzz_bulk(&reply, kind == 4 ? "\nrole:slave\nmaxmemory:5\n" : "1 2 3", kind == 4 ? 24 : 5);
     else
         some_list(&reply, in);
     if (srt_client_input(v->c, reply.data, reply.len, &error) != SERIATIM_OK) {

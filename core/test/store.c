@@ -411,7 +411,7 @@ static void do_layout(store_conn *c, store_arg key, store_arg wanted)
         if (!same)
             continue;
         (void)wanted;
-        snprintf(text, sizeof text, "1 %u 2", s->queues[i].shards);
+        snprintf(text, sizeof text, "1 %u 3", s->queues[i].shards);
         say_text(c, text);
         return;
     }

@@ -144,7 +144,7 @@ static void test_every_byte_of_a_push(void **state)
     assert_int_equal(srt_client_status(c), SERIATIM_AGAIN);
     len = layout_command(want, sizeof want, 1);
     hears(c, want, len);
-    assert_int_equal(says(c, "$5\r\n1 1 2\r\n"), SERIATIM_OK);
+    assert_int_equal(says(c, "$5\r\n1 1 3\r\n"), SERIATIM_OK);
     assert_int_equal(seriatim_layout_shards(c, 0), 1);
     len = (size_t)snprintf(want, sizeof want,
                            "*29\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$2\r\n15\r\n" SHARD_KEYS
@@ -347,7 +347,7 @@ static void peer_answer(peer *p, char *out, size_t cap)
     }
     assert_int_equal(peer_script(p), srt_script_layout);
     p->layouts++;
-    snprintf(text, sizeof text, "%lu %lu 2", p->generation, p->shards);
+    snprintf(text, sizeof text, "%lu %lu 3", p->generation, p->shards);
     bulk(out, cap, text);
 }
 
@@ -1122,7 +1122,7 @@ static void test_hostile_answers(void **state)
         assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
         add_jobs(c, 0, 2);
         assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
-        assert_int_equal(says(c, "$5\r\n1 1 2\r\n"), SERIATIM_OK);
+        assert_int_equal(says(c, "$5\r\n1 1 3\r\n"), SERIATIM_OK);
         says(c, answers[i]);
         if (i == 2 || i == 14)
             assert_int_equal(srt_client_status(c), SERIATIM_OK);

@@ -530,7 +530,7 @@ static void test_a_new_layout_on_the_way(void **state)
     seriatim_link *link = new_link(s->url, "layout", 3, "list");
     int shard;
     push_jobs(link, "x", 0, 300, 300);
-    ask(s, "SET seriatim:{layout}:layout %s", "2 4 2");
+    ask(s, "SET seriatim:{layout}:layout %s", "2 4 3");
     for (shard = 0; shard < 3; shard++)
         ask(s, "SETRANGE seriatim:{layout/%d}:state 0 %b", shard, "\0\0\0\0\0\0\0\x40", (size_t)8);
     push_jobs(link, "x", 300, 2500, 3000);

@@ -1996,7 +1996,7 @@ static void test_hostile(void **state)
             srt_client_connected(c, NULL, NULL, 0);
             assert_int_equal(begin_number(c, queue, number), SERIATIM_OK);
             if (number != 3 && number != 8 && number != 9)
-                srt_client_input(c, "$5\r\n1 1 2\r\n", 11, &error);
+                srt_client_input(c, "$5\r\n1 1 3\r\n", 11, &error);
             for (n = 0; n < 50 && srt_client_waits(c); n++)
                 srt_client_input(c, answers[i], strlen(answers[i]), &error);
             seriatim_client_free(c);

@@ -96,12 +96,13 @@ static void test_layouts_as_redis_has_them(void **state)
     unsigned shards;
     size_t i;
     (void)state;
-    assert_int_equal(set_layout("3 7 2", &shards), SERIATIM_OK);
+    assert_int_equal(set_layout("3 7 3", &shards), SERIATIM_OK);
     assert_int_equal(shards, 7);
     for (i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(set_layout(bad[i], &shards), SERIATIM_PROTOCOL);
     assert_int_equal(set_layout("3 7", &shards), SERIATIM_UNSUPPORTED); /* of an earlier version, or a later one */
-    assert_int_equal(set_layout("3 7 3", &shards), SERIATIM_UNSUPPORTED);
+    assert_int_equal(set_layout("3 7 2", &shards), SERIATIM_UNSUPPORTED);
+    assert_int_equal(set_layout("3 7 4", &shards), SERIATIM_UNSUPPORTED);
 }
 
 static int build(size_t fail_at)
@@ -119,7 +120,7 @@ static int build(size_t fail_at)
     if (status == SERIATIM_OK)
         status = srt_registry_add(&r, &s, &queue, NULL);
     if (status == SERIATIM_OK)
-        status = srt_queue_set_layout(&r, queue, "1 5 2", 5, NULL);
+        status = srt_queue_set_layout(&r, queue, "1 5 3", 5, NULL);
     srt_registry_free(&r);
     assert_int_equal(memory.blocks, 0);
     return status;

@@ -1292,12 +1292,12 @@ static void test_a_layout_that_changes(void **state)
     open_browser();
     fill();
     get("/api/v1/queues/Q");
-    REDIS("SET seriatim:{Q}:layout %s", "2 3 2");
+    REDIS("SET seriatim:{Q}:layout %s", "2 3 3");
     get("/api/v1/stats");
     shows("\"total\":{\"lag\":0,\"length\":0,");
     get("/api/v1/search?q=Q");
     assert_string_equal(browser.text, "{\"hits\":[]}");
-    REDIS("SET seriatim:{Q}:layout %s", "1 2 2");
+    REDIS("SET seriatim:{Q}:layout %s", "1 2 3");
     get("/api/v1/stats");
     shows("\"length\":2,");
     REDIS("SET seriatim:{Q/0}:state wrong");

@@ -227,7 +227,7 @@ RSpec.describe "Jobs and operators" do
     kit[queue].metrics[:shards].each_index do |shard|
       kit.redis.call("SETRANGE", "seriatim:{#{queue}/#{shard}}:state", "0", [generation].pack("E"))
     end
-    kit.redis.call("SET", "seriatim:{#{queue}}:layout", "#{generation} #{shards} 2")
+    kit.redis.call("SET", "seriatim:{#{queue}}:layout", "#{generation} #{shards} 3")
   end
 
   # A running server of the old layout claims nothing more, and says why, until it is started anew.
