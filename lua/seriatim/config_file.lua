@@ -1,5 +1,5 @@
 -- The file of -C: Lua that returns a table, or JSON. Keys are require, threads, processes, queues, timeout, environment,
--- verbose and log_format; a key that holds a map is the name of an environment, whose keys win there.
+-- verbose and log_format; any other key must hold a map and is the name of an environment, whose keys win there.
 local check = require "seriatim.check"
 local errors = require "seriatim.errors"
 local native = require "seriatim.native"
@@ -11,16 +11,23 @@ local function is_integer(value)
   return type(value) == "number" and value == math.floor(value) and math.abs(value) < 2 ^ 53
 end
 
+local function is_finite(value)
+  return type(value) == "number" and value - value == 0
+end
+
+---A list without gaps: with one, `ipairs` and `#` would leave out what follows it.
 local function is_texts(value)
   if type(value) ~= "table" then
     return false
   end
+  local count = 0
   for key, text in pairs(value) do
     if type(key) ~= "number" or type(text) ~= "string" then
       return false
     end
+    count = count + 1
   end
-  return true
+  return count == #value
 end
 
 local function is_type(name)
@@ -36,7 +43,7 @@ local RULES = {
   threads = { "an integer", is_integer },
   processes = { "an integer", is_integer },
   queues = { "a list of texts", is_texts },
-  timeout = { "a number of seconds", is_type("number") },
+  timeout = { "a number of seconds", is_finite },
   environment = { "a text", is_type("string") },
   verbose = { "true or false", is_type("boolean") },
   log_format = {
@@ -130,7 +137,7 @@ local function checked(path, settings)
 end
 
 local function is_section(key, value)
-  return type(value) == "table" and not (RULES[key] and key == "queues")
+  return type(value) == "table" and not RULES[key]
 end
 
 ---Its settings in that environment (of -e). Raises usage errors.

@@ -98,6 +98,33 @@ describe("seriatim-lua", function()
     end
   end)
 
+  it("names the file, the key, the rule and the value of a setting of a wrong type", function()
+    local config_file = require "seriatim.config_file"
+    local path = shell.folder .. "/wrong.lua"
+    local wrong = {
+      require = { { "5", "{ a = 1 }", "true" }, "a text" },
+      threads = { { '"many"', "1.5", "true", "{ a = 1 }", "{ 1 }" }, "an integer" },
+      processes = { { '"2"', "2.5" }, "an integer" },
+      queues = { { '"OrderWorker"', "5", '{ "A", 5 }', "{ A = 1 }", '{ "A", nil, "B" }', '{ { "A" } }' }, "a list of texts" },
+      timeout = { { '"soon"', '"25"', "0/0", "1/0", "{ a = 1 }" }, "a number of seconds" },
+      environment = { { "5", "{ a = 1 }" }, "a text" },
+      verbose = { { '"yes"', "1" }, "true or false" },
+      log_format = { { '"xml"', "5", '{ "json" }' }, "text or json" },
+    }
+    for key, row in pairs(wrong) do
+      for _, value in ipairs(row[1]) do
+        for _, form in ipairs { "return { %s = %s }", "return { test = { %s = %s } }" } do
+          shell:write("wrong.lua", form:format(key, value))
+          local read, raised = pcall(config_file.read, path, "test")
+          local said = ("%s: %s must be %s, not "):format(path, key, row[2])
+          assert(not read and raised.message:sub(1, #said) == said and #raised.message > #said, ("%s = %s: %s"):format(key, value, raised))
+        end
+      end
+    end
+    shell:write("wrong.lua", 'return { queues = { "A", "b c" }, timeout = 1.5, staging = { threads = 3 } }')
+    assert.same({ queues = { "A", "b c" }, timeout = 1.5, threads = 3 }, config_file.read(path, "staging"))
+  end)
+
   it("prints help and version", function()
     local output, code = shell:run("-h")
     assert.matches("Usage: seriatim%-lua %-r PATH.*%-t, %-%-timeout SECONDS .*%-h, %-%-help", output)

@@ -1,16 +1,17 @@
 """
 The file of -C: YAML, TOML or JSON. Keys are require, threads, processes, queues, timeout, environment, verbose and
-log_format; a key that holds a map is the name of an environment, whose keys win there.
+log_format; any other key must hold a map and is the name of an environment, whose keys win there.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from . import _private_redis
+from . import _check, _private_redis
 from ._errors import UsageError
 
 
@@ -19,7 +20,7 @@ def _is_integer(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return _is_integer(value) or isinstance(value, float)
+    return _is_integer(value) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _is_text(value: object) -> bool:
@@ -45,7 +46,7 @@ RULES: Final[dict[str, tuple[str, Callable[[object], bool]]]] = {
 def read(path: str, environment: str | None) -> dict[str, Any]:
     """Its settings in that environment (of -e). Raises UsageError."""
     root = parse(path)
-    sections = {key: value for key, value in root.items() if isinstance(value, dict)}
+    sections = {key: value for key, value in root.items() if isinstance(value, dict) and key not in RULES}
     plain = checked(path, {key: value for key, value in root.items() if key not in sections})
     name = environment or plain.get("environment") or _private_redis.environment()
     return {**plain, **checked(path, sections.get(name, {}))}
@@ -107,5 +108,5 @@ def checked(path: str, settings: dict[str, Any]) -> dict[str, Any]:
     for key, value in settings.items():
         rule, holds = RULES[key]
         if not holds(value):
-            raise UsageError(f"{path}: {key} must be {rule}, not {value!r}")
+            raise UsageError(f"{path}: {key} must be {rule}, not {_check.describe(value)}")
     return settings

@@ -1,0 +1,52 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+require "seriatim/application"
+require "seriatim/config_file"
+
+RSpec.describe "the file of -C" do
+  around { |example| Dir.mktmpdir { |dir| (@path = File.join(dir, "s.yml")) && example.run } }
+
+  def read(text, environment = nil)
+    File.binwrite(@path, text)
+    Seriatim.module_eval { const_get(:ConfigFile) }.read(@path, environment)
+  end
+
+  def refusal(text)
+    read(text) && nil
+  rescue Seriatim::UsageError => e
+    e.message
+  end
+
+  it "names the file, the key, the rule and the value of what is of a wrong type" do
+    wrong = {
+      "require" => [["5", "{a: 1}", "", "[app]"], "a text"], "threads" => [["many", "1.5", "true", "", "{a: 1}", "[1]"], "an integer"],
+      "processes" => [["'2'", "2.0", ""], "an integer"],
+      "queues" => [["OrderWorker", "5", "[A, 5]", "{A: 1}", "", "[[A]]"], "a list of texts"],
+      "timeout" => [["soon", "'25'", ".nan", ".inf", "", "{a: 1}"], "a number of seconds"], "environment" => [["5", "", "{a: 1}"], "a text"],
+      "verbose" => [["'yes'", "1", ""], "true or false"], "log_format" => [["xml", "5", "", "[json]"], "text or json"]
+    }
+    wrong.each do |key, (values, rule)|
+      values.each do |value|
+        said = "#{@path}: #{key} must be #{rule}, not #{Seriatim.module_eval { const_get(:Check) }.describe(YAML.safe_load(value, symbolize_names: true))}"
+        expect([value, refusal("#{key}: #{value}")]).to eq([value, said])
+        expect([value, refusal("test:\n  #{key}: #{value}\nenvironment: test")]).to eq([value, said])
+      end
+    end
+  end
+
+  it "reads what is right, by environment" do
+    text = "queues: [A, 'b c']\nthreads: 2\ntimeout: 1.5\nlog_format: json\nverbose: false\nstaging:\n  threads: 3\n"
+    right = { queues: ["A", "b c"], threads: 2, timeout: 1.5, log_format: "json", verbose: false }
+    expect(read(text)).to eq(right)
+    expect(read(text, "staging")).to eq({ **right, threads: 3 })
+    expect(read("")).to eq({})
+  end
+
+  it "says what its own Ruby raised" do
+    expect(refusal("threads: <%= nil + 1 %>")).to match(/\A-C #{@path}: NoMethodError: undefined method/)
+    expect(refusal("threads: <%= fetch( %>")).to start_with("-C #{@path}: SyntaxError: ")
+    expect(refusal("threads: \xff")).to start_with("-C #{@path}: ").or start_with("-C (#{@path})")
+    expect(refusal("- 1")).to eq("#{@path}: must be a map of settings")
+  end
+end
