@@ -4,6 +4,7 @@ local codes = require "seriatim.cli.exit_codes"
 local errors = require "seriatim.errors"
 local log = require "seriatim.log"
 local options = require "seriatim.cli.options"
+local private_redis = require "seriatim.private_redis"
 
 local VERBS = { "server", "push", "stats", "explain", "dead", "pause", "resume", "check", "reshard", "web" }
 local NO_REDIS = { IO = true, PROTOCOL = true, TIMEOUT = true, AUTH = true, LOADING = true }
@@ -99,7 +100,9 @@ end
 local function code_of(failure)
   local raised = failure.raised
   local misuse = cli.misuse(raised)
-  if misuse then
+  if misuse == private_redis.REFUSED then
+    return complain(codes.NO_REDIS, misuse)
+  elseif misuse then
     return complain(codes.USAGE, misuse, "see seriatim-lua --help")
   elseif cli.is_no_redis(raised) then
     return complain(codes.NO_REDIS, "no Redis: " .. raised.message)

@@ -10,6 +10,10 @@ local private_redis = {}
 ---The variables that may name the environment, the first one first.
 private_redis.ENVIRONMENTS = { "SERIATIM_ENV", "RAILS_ENV", "RACK_ENV", "APP_ENV" }
 
+---Raised where nothing names a Redis in production. The command ends with exit code 3 then, as for a Redis that cannot be
+---reached.
+private_redis.REFUSED = "no Redis: set REDIS_URL or seriatim.redis (in production Seriatim starts no private one)"
+
 local redis
 
 local function variable(name)
@@ -41,7 +45,7 @@ end
 
 local function start(folder)
   if private_redis.environment() == "production" then
-    errors.usage("no Redis: set REDIS_URL or seriatim.redis (in production Seriatim starts no private one)")
+    errors.usage(private_redis.REFUSED)
   end
   local made, kind, message = errors.guard(native.private_redis, folder)
   if not made then

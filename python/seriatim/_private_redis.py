@@ -15,6 +15,17 @@ from ._errors import UsageError
 
 ENVIRONMENT: Final = ("SERIATIM_ENV", "RAILS_ENV", "RACK_ENV", "APP_ENV")
 
+
+class Refused(UsageError):
+    """
+    Nothing names a Redis, and in production none is started. The command ends with exit code 3 then, as for a Redis that
+    cannot be reached.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("no Redis: set REDIS_URL or seriatim.redis (in production Seriatim starts no private one)")
+
+
 _lock = threading.RLock()
 _redis: _native.PrivateRedis | None = None
 
@@ -61,7 +72,7 @@ def environment() -> str:
 
 def _start(folder: str) -> _native.PrivateRedis:
     if environment() == "production":
-        raise UsageError("no Redis: set REDIS_URL or seriatim.redis (in production Seriatim starts no private one)")
+        raise Refused
     redis = _native.PrivateRedis(folder)
     begun = "started" if redis.started else "joined"
     _log.info("redis", f"{begun} the private Redis in {folder}; set REDIS_URL to use another")

@@ -5,6 +5,7 @@ local codes = require "seriatim.cli.exit_codes"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
 local options = require "seriatim.cli.options"
+local private_redis = require "seriatim.private_redis"
 local servers = require "seriatim.server"
 local settings = require "seriatim.settings"
 local workers = require "seriatim.workers"
@@ -172,7 +173,7 @@ function ServerCommand:failed(failure)
   log.write(log.FATAL, "exit", misuse or log.describe(raised))
   local code, text = codes.CRASHED, failure.traceback
   if misuse then
-    code, text = codes.USAGE, "seriatim: " .. misuse
+    code, text = misuse == private_redis.REFUSED and codes.NO_REDIS or codes.USAGE, "seriatim: " .. misuse
   elseif cli.is_no_redis(raised) then
     code, text = codes.NO_REDIS, "seriatim: no Redis: " .. raised.message
   end

@@ -22,6 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code. Arguments: those of the command line, if None."""
     try:
         return run(sys.argv[1:] if arguments is None else list(arguments))
+    except _private_redis.Refused as error:
+        return complain(NO_REDIS, str(error))
     except Invalid as error:
         return complain(USAGE, str(error), "see seriatim --help")
     except (ConnectionError, AuthError, NotReady) as error:

@@ -40,6 +40,8 @@ module Seriatim
 
       merge_config_file
       dispatch(words)
+    rescue PrivateRedis.const_get(:Refused) => e
+      complain(NO_REDIS, e.message)
     rescue OptionParser::ParseError, UsageError, Invalid => e
       complain(USAGE, e.message, "see seriatim --help")
     rescue ConnectionError, AuthError, NotReady => e

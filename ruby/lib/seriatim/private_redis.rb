@@ -8,8 +8,14 @@ module Seriatim
   # last of them. The folder is SERIATIM_DATA, or tmp/seriatim below a Rails root, or seriatim below XDG_DATA_HOME
   # (~/.local/share).
   module PrivateRedis
+    # Nothing names a Redis, and in production none is started. The command ends with exit code 3 then, as for a Redis that
+    # cannot be reached.
+    class Refused < UsageError
+      def initialize = super("no Redis: set REDIS_URL or Seriatim.redis (in production Seriatim starts no private one)")
+    end
+
     LOCK = Mutex.new
-    private_constant :LOCK
+    private_constant :LOCK, :Refused
 
     module_function
 
@@ -50,9 +56,7 @@ module Seriatim
     end
 
     def start(folder)
-      if environment == "production"
-        raise UsageError, "no Redis: set REDIS_URL or Seriatim.redis (in production Seriatim starts no private one)"
-      end
+      raise Refused if environment == "production"
 
       redis = Native::PrivateRedis.new(folder)
       Log.info("redis", "#{redis.started? ? "started" : "joined"} the private Redis in #{folder}; set REDIS_URL to use another")
