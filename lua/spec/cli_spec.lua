@@ -285,6 +285,8 @@ describe("seriatim-lua", function()
     assert.matches("%S", (shell:run("explain", "Shell", "1")))
     assert.equal("1", native.load((shell:run("explain", "Shell", "1", "--json"))).job.id)
     assert.same({ "paused 5 shards\n", 0 }, { shell:run("pause", "Shell") })
+    output = shell:run("stats")
+    assert.matches("^queue +length +fresh +retries +lag +busy +paused +parked [^\n]*\nShell +1 +1 +0 +0%.0 +0 +5 +0 ", output)
     assert.same({ "resumed 5 shards\n", 0 }, { shell:run("resume", "Shell") })
     assert.same({ "parked 1\n", 0 }, { shell:run("pause", "Shell", "1") })
     assert.same({ "unparked 1\n", 0 }, { shell:run("resume", "Shell", "1") })
@@ -341,10 +343,10 @@ describe("seriatim-lua", function()
   it("a private Redis is refused in production", function()
     local data = { SERIATIM_DATA = shell.folder .. "/data" }
     local output, code = shell:run { "push", "Q", "1", "-e", "production", redis = false, env = data }
-    assert(output:find("no Redis: set REDIS_URL", 1, true) and code == 2, output)
+    assert(output:find("seriatim: no Redis: set REDIS_URL", 1, true) and code == 3, output)
     data.RACK_ENV = "production"
     output, code = shell:run { "-r", "app", redis = false, env = data }
-    assert(output:find("no Redis: set REDIS_URL", 1, true) and code == 2, output)
+    assert(output:find("seriatim: no Redis: set REDIS_URL", 1, true) and code == 3, output)
   end)
 
   it("a private Redis is shared by a server, its threads and a push, and ends with the last", function()

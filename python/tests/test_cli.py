@@ -309,6 +309,8 @@ def test_push_stats_explain_pause_resume_and_check(shell: Shell) -> None:
     assert re.search(r"\S", shell("explain", "Shell", "1")[0])
     assert json.loads(shell("explain", "Shell", "1", "--json")[0])["job"]["id"] == "1"
     assert shell("pause", "Shell") == ("paused 5 shards\n", 0)
+    row = r"^queue +length +fresh +retries +lag +busy +paused +parked .*^Shell +1 +1 +0 +0\.0 +0 +5 +0 "
+    assert re.search(row, shell("stats")[0], re.DOTALL | re.MULTILINE)
     assert shell("resume", "Shell") == ("resumed 5 shards\n", 0)
     assert shell("pause", "Shell", "1") == ("parked 1\n", 0)
     assert shell("resume", "Shell", "1") == ("unparked 1\n", 0)
@@ -375,9 +377,9 @@ def test_a_private_redis_is_started_where_nothing_else_is_named(shell: Shell) ->
 def test_a_private_redis_is_refused_in_production(shell: Shell) -> None:
     data = {"SERIATIM_DATA": str(shell.folder / "data")}
     output, code = shell("push", "Q", "1", "-e", "production", redis=None, env=data)
-    assert "no Redis: set REDIS_URL" in output and code == 2
+    assert output.startswith("seriatim: no Redis: set REDIS_URL") and code == 3
     output, code = shell("-r", "app", redis=None, env={"RACK_ENV": "production", **data})
-    assert "no Redis: set REDIS_URL" in output and code == 2
+    assert "seriatim: no Redis: set REDIS_URL" in output and code == 3
     assert not (shell.folder / "data").exists()
 
 

@@ -205,11 +205,12 @@ RSpec.describe "the command", limit: 400 do
       shell = worker("Shell")
       expect(shell.queries.fetch([1]).first).to include(payloads: [[{ "a" => 2, "b" => 1 }, 7.0], ["", be_a(Float)]])
       expect(shell.queue.shards_count).to eq(5)
-      expect(seriatim("stats")).to match([/^queue +length.*^Shell +1 +1 +0/m, 0])
+      expect(seriatim("stats")).to match([/^queue +length.*^Shell +1 +1 +0 +0\.0 +0 +0 +0 /m, 0])
       text, = seriatim("stats", "--json", "Shell")
       expect(JSON.parse(text)["queues"].first).to include("name" => "Shell", "length" => 1, "morgue_length" => 0)
       expect(seriatim("explain", "Shell", "1")).to match([/\S/, 0])
       expect(seriatim("pause", "Shell")).to eq(["paused 5 shards\n", 0])
+      expect(seriatim("stats")).to match([/^queue +length +fresh +retries +lag +busy +paused +parked .*^Shell +1 +1 +0 +0\.0 +0 +5 +0 /m, 0])
       expect(seriatim("resume", "Shell")).to eq(["resumed 5 shards\n", 0])
       expect(seriatim("pause", "Shell", "1")).to eq(["parked 1\n", 0])
       expect(seriatim("resume", "Shell", "1")).to eq(["unparked 1\n", 0])
@@ -247,9 +248,10 @@ RSpec.describe "the command", limit: 400 do
       expect(Command.run("push", "Q", "1", redis: nil, env: private_env)).to match([/folded 1/, 0])
     end
 
-    it "is refused in production" do
-      expect(Command.run("push", "Q", "1", "-e", "production", redis: nil, env: private_env)).to match([/no Redis: set REDIS_URL/, 2])
-      expect(Command.run("-r", app, redis: nil, env: { "RACK_ENV" => "production", **private_env })).to match([/no Redis: set REDIS_URL/, 2])
+    it "is refused in production, with exit code 3" do
+      refused = "no Redis: set REDIS_URL or Seriatim.redis (in production Seriatim starts no private one)"
+      expect(Command.run("push", "Q", "1", "-e", "production", redis: nil, env: private_env)).to eq(["seriatim: #{refused}\n", 3])
+      expect(Command.run("-r", app, redis: nil, env: { "RACK_ENV" => "production", **private_env })).to match([/seriatim: #{Regexp.escape(refused)}$/, 3])
     end
 
     it "is shared by server and shell, and ends with the last of them" do

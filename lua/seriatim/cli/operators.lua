@@ -13,7 +13,7 @@ local unpack = table.unpack or unpack
 local BOOT_SECONDS = 10
 local NO_QUEUE = -1
 local FIGURES =
-  { "length", "fresh", "retries", "lag", "busy", "parked", "morgue_length", "processed", "failed", "refused" }
+  { "length", "fresh", "retries", "lag", "busy", "paused", "parked", "morgue_length", "processed", "failed", "refused" }
 local DEAD_USAGE = "dead list|retry|delete QUEUE [ID...] [--all]"
 
 ---@class seriatim.Operators

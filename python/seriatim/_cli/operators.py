@@ -23,6 +23,7 @@ FIGURES: Final = (
     "retries",
     "lag",
     "busy",
+    "paused",  # shards
     "parked",
     "morgue_length",
     "processed",

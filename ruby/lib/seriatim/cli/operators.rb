@@ -8,7 +8,8 @@ module Seriatim
     # @api private
     class Operators
       BOOT_SECONDS = 10
-      FIGURES = %i[length fresh retries lag busy parked morgue_length processed failed refused].freeze
+      # `paused` counts shards, as elsewhere; all others but `lag` count ids or payloads.
+      FIGURES = %i[length fresh retries lag busy paused parked morgue_length processed failed refused].freeze
 
       def initialize(options)
         @options = options
