@@ -21,12 +21,12 @@ if time > 0 then
   call('ZADD', ALIVE, string.format('%.0f', now + time), node)
   call('HSET', INFO, node, ARGV[3])
   if order then call('PEXPIRE', ORDER, ARGV[2]) end
-  if not known then call('PUBLISH', channel, 'join') end
+  if not known then redis.pcall('PUBLISH', channel, 'join') end -- see owner.lua
 else
   call('ZREM', ALIVE, node)
   call('HDEL', INFO, node)
   if order then call('DEL', ORDER) end
-  if known then call('PUBLISH', channel, 'leave') end
+  if known then redis.pcall('PUBLISH', channel, 'leave') end
 end
 local living = call('ZRANGE', ALIVE, 0, -1)
 local out = {string.format('%.0f', clock[1] * 1000000 + clock[2]), order or ''}

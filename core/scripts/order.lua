@@ -13,5 +13,5 @@ local given = call('GET', ORDER)
 call('ZREM', ALIVE, '')
 if given == 'stop' then order = given end
 call('SET', ORDER, order, 'PX', string.format('%.0f', expiry - now))
-call('PUBLISH', ARGV[3], 'order')
+redis.pcall('PUBLISH', ARGV[3], 'order') -- see owner.lua
 return 1

@@ -1,9 +1,11 @@
--- library: owner - how a shard's owner hears of what it did not do itself
+-- library: owner - how a shard's owner hears of what it did not do itself. PUBLISH is best effort, here and in every script: an
+-- ACL user may lack the channel, and an error behind the first write would leave the script half done. The owner then sees the
+-- change when poll_interval is over.
 
 -- Tells the owner, if there is one, to look at its shard; with recall also to hand back what it has not begun.
 local function tell_owner(recall)
   if owner == '' then return end
-  call('PUBLISH', string.match(STATE, '^(.-):{') .. ':wake:' .. owner, (recall and '!' or '') .. PREFIX)
+  redis.pcall('PUBLISH', string.match(STATE, '^(.-):{') .. ':wake:' .. owner, (recall and '!' or '') .. PREFIX)
 end
 
 -- Tells the sleeping owner that something is due at `time`.

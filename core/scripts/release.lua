@@ -8,5 +8,5 @@ if running_count() > 0 then return 'BUSY' end
 call('DEL', RUNNING, CLAIMS)
 owner, lease, wake = '', 0, 0
 save()
-if ARGV[3] ~= '' then call('PUBLISH', ARGV[3], PREFIX) end
+if ARGV[3] ~= '' then redis.pcall('PUBLISH', ARGV[3], PREFIX) end -- see owner.lua
 return 'OK'

@@ -1,0 +1,204 @@
+/* test_acl.c - what an ACL refuses, against a real redis-server: a script that is refused a command
+ * has written nothing. */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SRT_SCRIPT_TEXTS
+#include "script.h"
+#include "server.h"
+
+#define PREFIX "seriatim:{Q/0}:"
+#define NODES "seriatim:{/nodes}:"
+#define WORDS 48
+
+static const char *const KINDS[] = {"state",    "jobs",    "ready",   "due",   "running",
+                                    "next",     "retry",   "dead",    "died",  "parked",
+                                    "unproven", "suspect", "overrun", "claims"};
+
+/* ---- Users and scripts ---------------------------------------------------------------------- */
+
+/* The connection of an ACL user that has all keys and commands, but the given rules behind; the
+ * caller frees it. */
+static redisContext *user_with(const char *rules)
+{
+    redisContext *c = redisConnectUnix(server.socket);
+    char command[256];
+    REDIS("ACL DELUSER limited");
+    snprintf(command, sizeof command, "ACL SETUSER limited on >secret ~seriatim:* +@all %s", rules);
+    REDIS(command);
+    assert_non_null(c);
+    freeReplyObject(redisCommand(c, "AUTH limited secret"));
+    return c;
+}
+
+static size_t shard_keys(const char *argv[], char keys[][64])
+{
+    size_t i;
+    for (i = 0; i < sizeof KINDS / sizeof *KINDS; i++) {
+        snprintf(keys[i], 64, PREFIX "%s", KINDS[i]);
+        argv[i] = keys[i];
+    }
+    return i;
+}
+
+/* Runs a script on shard 0 of queue Q; more arguments follow, NULL ends them. A push has its
+ * client's key behind the shard's. */
+static redisReply *run(redisContext *c, const char *text, size_t len, const char *push_key, ...)
+{
+    char keys[sizeof KINDS / sizeof *KINDS][64], count[16];
+    const char *argv[WORDS] = {"EVAL", text, count};
+    size_t lens[WORDS] = {4, len}, n, i;
+    redisReply *reply;
+    va_list args;
+    n = 3 + shard_keys(argv + 3, keys);
+    if (push_key)
+        argv[n++] = push_key;
+    snprintf(count, sizeof count, "%d", (int)n - 3);
+    argv[n++] = "1";
+    va_start(args, push_key);
+    while ((argv[n] = va_arg(args, const char *)))
+        n++;
+    va_end(args);
+    for (i = 2; i < n; i++)
+        lens[i] = strlen(argv[i]);
+    reply = redisCommandArgv(c, (int)n, argv, lens);
+    assert_non_null(reply);
+    return reply;
+}
+#define RUN(c, name, ...)                                                                          \
+    run(c, srt_script_text_##name, sizeof srt_script_text_##name, NULL, __VA_ARGS__, NULL)
+#define PUSH(c, sequence, ...)                                                                     \
+    run(c, srt_script_text_push, sizeof srt_script_text_push, PREFIX "push:c1", sequence, "list",  \
+        "keep", "2", __VA_ARGS__, NULL)
+
+/* A text or number of a reply, which is no error, as text; good for three more calls. Frees the
+ * reply. */
+static const char *said(redisReply *reply, size_t place)
+{
+    static char texts[4][64];
+    static int next = 0;
+    char *text = texts[next++ % 4];
+    const redisReply *at = reply;
+    if (reply->type == REDIS_REPLY_ERROR)
+        fail_msg("%s", reply->str);
+    if (reply->type == REDIS_REPLY_ARRAY)
+        at = reply->element[place];
+    if (at->type == REDIS_REPLY_INTEGER)
+        snprintf(text, 64, "%lld", at->integer);
+    else
+        snprintf(text, 64, "%.60s", at->str);
+    freeReplyObject(reply);
+    return text;
+}
+
+#define ON_NODES(c, name, words)                                                                   \
+    redisCommand(c, "EVAL %b 3 " NODES "alive " NODES "info " NODES "order:n1 n1 " words,          \
+                 srt_script_text_##name, sizeof srt_script_text_##name)
+#define BEAT(c, lease_ms) ON_NODES(c, beat, lease_ms " b|test seriatim:nodes")
+
+/* An owned shard; `claim` claims what waits, so that the owner sleeps after it. */
+static char lease[64], seen[64];
+
+static void own(void)
+{
+    redisReply *reply = RUN(server.redis, acquire, "n1", "merge", "", "0");
+    snprintf(lease, sizeof lease, "%s", reply->element[1]->str);
+    snprintf(seen, sizeof seen, "%s", reply->element[2]->str);
+    freeReplyObject(reply);
+}
+
+static void claim(void)
+{
+    redisReply *reply = RUN(server.redis, claim, lease, seen, "10", "0", "0", "merge");
+    assert_int_equal(reply->type, REDIS_REPLY_ARRAY);
+    snprintf(seen, sizeof seen, "%s", reply->element[1]->str);
+    freeReplyObject(reply);
+}
+
+/* ---- Tests ---------------------------------------------------------------------------------- */
+
+/* Redis 7 gives a user no channels unless told so. */
+static void test_push_without_channels(void **state)
+{
+    redisContext *limited = user_with("resetchannels");
+    (void)state;
+    REDIS("FLUSHALL");
+    own();
+    claim();
+    assert_string_equal(said(PUSH(limited, "1", "a", "1"), 0), "1 0");
+    assert_string_equal(said(redis("HLEN " PREFIX "jobs"), 0), "1");
+    assert_string_equal(said(PUSH(limited, "1", "a", "1"), 0), "1 0");
+    assert_string_equal(said(PUSH(limited, "2", "a", "2"), 0), "0 1");
+    redisFree(limited);
+}
+
+/* A delete that ended behind its first write left `held` as it was: the shard could not be released
+ * any more. */
+static void test_delete_without_channels(void **state)
+{
+    redisContext *limited = user_with("resetchannels");
+    char run_of_all[80];
+    (void)state;
+    REDIS("FLUSHALL");
+    own();
+    said(PUSH(server.redis, "1", "a", "1", "b", "2", "c", "3"), 0);
+    claim();
+    assert_string_equal(said(RUN(limited, delete, "a"), 0), "1");
+    snprintf(run_of_all, sizeof run_of_all, "0n%s", seen);
+    assert_string_equal(
+        said(RUN(server.redis, settle, lease, "1", "merge", "1", run_of_all, "-3"), 0), "0");
+    assert_string_equal(said(redis("HLEN " PREFIX "jobs"), 0), "0");
+    assert_string_equal(said(RUN(limited, release, lease, "seriatim:nodes"), 0), "OK");
+    redisFree(limited);
+}
+
+static void test_operators_without_channels(void **state)
+{
+    redisContext *limited = user_with("resetchannels");
+    (void)state;
+    REDIS("FLUSHALL");
+    own();
+    claim();
+    assert_string_equal(said(RUN(limited, pause, NULL), 0), "1");
+    assert_string_equal(said(RUN(limited, resume, NULL), 0), "1");
+    said(PUSH(server.redis, "1", "a", "1"), 0);
+    assert_string_equal(said(RUN(limited, park, "a"), 0), "1");
+    claim();
+    assert_string_equal(said(RUN(limited, unpark, "a"), 0), "1");
+    redisFree(limited);
+}
+
+static void test_nodes_without_channels(void **state)
+{
+    redisContext *limited = user_with("resetchannels");
+    (void)state;
+    REDIS("FLUSHALL");
+    assert_string_equal(said(BEAT(limited, "1000"), 2), "n1");
+    assert_string_equal(said(ON_NODES(limited, order, "quiet seriatim:nodes"), 0), "1");
+    assert_string_equal(said(BEAT(limited, "1000"), 1), "quiet");
+    said(BEAT(limited, "0"), 0);
+    assert_string_equal(said(redis("ZCARD " NODES "alive"), 0), "0");
+    redisFree(limited);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_push_without_channels),
+        cmocka_unit_test(test_delete_without_channels),
+        cmocka_unit_test(test_operators_without_channels),
+        cmocka_unit_test(test_nodes_without_channels),
+    };
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}
