@@ -1,5 +1,6 @@
 -- What a host thread does, in a Lua state of its own: loads the application again, takes deliveries of its group and runs
 -- them, until there will be no more.
+local check = require "seriatim.check"
 local execution = require "seriatim.execution"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
@@ -27,6 +28,7 @@ Source.__index = Source
 ---@param shards_count integer of all of them
 function host.source(runner, group, scheduler, workers, shards_count)
   local self = { runner = runner, group = group, workers = workers, shards_count = shards_count }
+  self.complaints = {} -- kinds of errors that complain has logged
   self.scheduler = type(scheduler) ~= "number" and scheduler or nil
   return setmetatable(self, Source)
 end
@@ -73,19 +75,42 @@ function Source:candidates(rows)
   return candidates
 end
 
----The place of the candidate that the scheduler chose; nil: it will not choose.
+---Is it the candidate itself, or a copy of it? Whatever metatable the scheduler's value has, this raises nothing.
+local function is_same_shard(known, candidate)
+  return rawequal(known, candidate)
+    or type(candidate) == "table"
+      and rawequal(known.worker, rawget(candidate, "worker"))
+      and rawequal(known.index, rawget(candidate, "index"))
+end
+
+---The place of the scheduler's choice in candidates; nil: it will not choose. The scheduler gets a list of its own, so sorting
+---or emptying it does not change which row a place stands for.
 function Source:choose(candidates)
-  local chose, candidate = pcall(self.scheduler, candidates)
+  local own = {}
+  for place, candidate in ipairs(candidates) do
+    own[place] = candidate
+  end
+  local chose, candidate = pcall(self.scheduler, own)
   if not chose then
-    log.error("hook", ("the scheduler raised %s; the oldest goes first"):format(log.describe(candidate)))
-    return 1
+    return self:complain("raised", ("the scheduler raised %s"):format(log.describe(candidate)))
+  elseif candidate == nil then
+    return nil
   end
   for place, known in ipairs(candidates) do
-    if known == candidate then
+    if is_same_shard(known, candidate) then
       return place
     end
   end
-  return candidate ~= nil and 1 or nil
+  return self:complain("choice", ("the scheduler chose %s, which is no candidate"):format(check.describe(candidate)))
+end
+
+---The place of the oldest candidate. Each kind of error is logged once: a scheduler is called for every delivery.
+function Source:complain(kind, text)
+  if not self.complaints[kind] then
+    self.complaints[kind] = true
+    log.error("hook", text .. "; the oldest goes first (further errors of this kind are not logged)")
+  end
+  return 1
 end
 
 -- ---- the thread

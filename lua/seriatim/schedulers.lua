@@ -1,5 +1,5 @@
 -- Which shard of a group goes next. Ours are the core's; any function that gets the list of candidates and returns one of
--- them (or nil, to wait) is one, too.
+-- them (or nil, to wait) is one, too. The list is the scheduler's own: it may sort or shorten it.
 
 local schedulers = {}
 

@@ -124,6 +124,58 @@ describe("a server", function()
     assert.equal(0, server:stop())
   end)
 
+  local CHANGES = {
+    ["sorts its list"] = "table.sort(list, function(a, b) return a.index > b.index end) return list[1]",
+    ["removes from its list"] = "if #list > 1 then table.remove(list, 1) end return list[1]",
+    ["empties its list"] = "local last = list[#list] for at = #list, 1, -1 do list[at] = nil end return last",
+    ["gives a copy of a candidate"] = "local last = list[#list] return { worker = last.worker, index = last.index }",
+  }
+  for name, change in pairs(CHANGES) do
+    it("runs the shard that a scheduler chose which " .. name, function()
+      push_many(queue { name = "Chooser", shards_count = 3 }, 12)
+      local server = serve(APP .. [[
+        local function choose(list) ]] .. change .. [[ end
+        local chosen
+        seriatim.build_scheduler = function()
+          return function(list)
+            local candidate = choose(list)
+            chosen = candidate.index
+            return candidate
+          end
+        end
+        seriatim.worker { name = "Chooser", shards_count = 3, perform = function(payloads_by_id)
+          local shard = native.shard_of(next(payloads_by_id), 3)
+          note(("end %d %s"):format(shard, (chosen == nil or shard == chosen) and "right" or "wrong"))
+          chosen = nil -- the core may hand out a delivery to a thread that waited before there was a candidate
+        end }
+      ]], "-c", "1")
+      ended(12)
+      assert.equal(0, shell:count_of("wrong\n"))
+      for shard = 0, 2 do
+        assert.is_true(shell:count_of(("end %d right\n"):format(shard)) > 0)
+      end
+      assert.is_nil(server:log():find("the scheduler", 1, true))
+      assert.equal(0, server:stop())
+    end)
+  end
+
+  local JUNK = {
+    ["return 5"] = "chose 5 (number), which is no candidate",
+    ["return false"] = "chose false (boolean), which is no candidate",
+    ["return setmetatable({}, { __index = error, __eq = error })"] = "chose a table, which is no candidate",
+    ["error('no')"] = "the scheduler raised ",
+  }
+  for body, said in pairs(JUNK) do
+    it("logs once what no scheduler may do, and takes the oldest: " .. body, function()
+      push_many(queue(), 10)
+      local server = serve(PLAIN .. "seriatim.build_scheduler = function() return function() " .. body .. " end end", "-c", "1")
+      ended(10)
+      assert.is_truthy(server:log():find(said, 1, true))
+      assert.equal(1, select(2, server:log():gsub("the scheduler %w+ [^\n]*; the oldest goes first", "%0")))
+      assert.equal(0, server:stop())
+    end)
+  end
+
   it("takes the core's schedulers", function()
     push_many(queue(), 5)
     for _, name in ipairs { "build_seq_scheduler", "build_priority_scheduler" } do

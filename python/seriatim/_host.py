@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from . import _log, _native
+from . import _check, _log, _native
 from ._errors import Closed
 from ._execution import Execution
 from ._schedulers import Builtin, Candidate, OwnScheduler, Scheduler
@@ -27,6 +27,7 @@ class Source:
         self._runner = server._runner
         self.group = group
         self._scheduler: OwnScheduler | None = None if isinstance(scheduler, Builtin) else scheduler
+        self._complaints: set[object] = set()  # kinds of errors that _complain has logged
         self.take: Take = self._take
         if self._scheduler is None:
             self.take = partial(self._runner.take, group)
@@ -63,14 +64,29 @@ class Source:
             self._server._ended.wait(0.01)
 
     def _choose(self, candidates: list[Candidate]) -> int | None:
-        """The place of the scheduler's choice; None: it will not choose."""
+        """
+        The place of the scheduler's choice; None: it will not choose. The scheduler gets a list of its own, so sorting or
+        emptying it does not change which row a place stands for.
+        """
         assert self._scheduler is not None
         try:
-            chosen = self._scheduler(candidates)
-            return None if chosen is None else candidates.index(chosen)
+            chosen = self._scheduler(candidates.copy())
         except BaseException as error:
-            _log.error("hook", f"the scheduler raised {_log.describe(error)}; the oldest goes first")
-            return 0
+            return self._complain(type(error), f"the scheduler raised {_log.describe(error)}")
+        if chosen is None:
+            return None
+        if isinstance(chosen, Candidate):
+            for place, known in enumerate(candidates):
+                if known is chosen or known.is_same_shard(chosen):
+                    return place
+        return self._complain(None, f"the scheduler chose {_check.describe(chosen)}, which is no candidate")
+
+    def _complain(self, kind: object, text: str) -> int:
+        """The place of the oldest candidate. Each kind of error is logged once: a scheduler is called for every delivery."""
+        if kind not in self._complaints:
+            self._complaints.add(kind)
+            _log.error("hook", f"{text}; the oldest goes first (further errors of this kind are not logged)")
+        return 0
 
 
 class Host:

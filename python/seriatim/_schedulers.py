@@ -1,6 +1,6 @@
 """
 Which shard of a group goes next. Ours are the core's; any callable that gets the list of candidates and returns one of
-them (or None, to wait) is one, too.
+them (or None, to wait) is one, too. The list is the scheduler's own: it may sort or shorten it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ class Candidate:
     index: int
     lag: float
     size: int
+
+    def is_same_shard(self, other: Candidate) -> bool:
+        """A copy of a candidate (dataclasses.replace, say) stands for the same shard."""
+        return self.worker is other.worker and self.index == other.index
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import multiprocessing
 import os
@@ -10,6 +11,7 @@ import sys
 import threading
 import time
 import zlib
+from collections.abc import Callable
 from queue import Queue
 from typing import Any
 
@@ -194,6 +196,77 @@ def test_f32_asks_a_scheduler_of_the_application_and_goes_on_when_it_raises_or_w
     runs(recorder, 20)
     candidate = seen[0][0]
     assert candidate.worker is recorder and 0 <= candidate.index < 3 and candidate.lag >= 0 and candidate.size >= 1
+
+
+def ran_under(choose: Callable[[list[Any]], Any]) -> list[int]:
+    """The shards of a queue with two ids in each of three, in the order in which one thread runs them."""
+    seriatim.build_scheduler = lambda: choose
+    recorder = worker("Chooser", shards_count=3)
+    by_shard: dict[int, list[str]] = {0: [], 1: [], 2: []}
+    for number in range(100):
+        by_shard[zlib.crc32(str(number).encode()) % 3].append(str(number))
+    recorder.perform_async([{"id": id} for ids in by_shard.values() for id in ids[:2]])
+    serve(recorder, threads=1)
+    return [zlib.crc32(str(id).encode()) % 3 for run in runs(recorder, 6) for id in run.payloads]
+
+
+def sort_list(candidates: list[Any]) -> Any:
+    candidates.sort(key=lambda candidate: -candidate.index)
+    return candidates[0]
+
+
+def remove_from_list(candidates: list[Any]) -> Any:
+    if len(candidates) > 1:
+        candidates.remove(candidates[0])
+    return candidates[0]
+
+
+def clear_list(candidates: list[Any]) -> Any:
+    last = candidates[-1]
+    candidates.clear()
+    return last
+
+
+def copy_of_last(candidates: list[Any]) -> Any:
+    return dataclasses.replace(candidates[-1], lag=0.0)
+
+
+CHANGES: list[Callable[[list[Any]], Any]] = [sort_list, remove_from_list, clear_list, copy_of_last, list.pop]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_runs_the_shard_that_a_scheduler_chose_which_changes_its_list(
+    change: Callable[[list[Any]], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    chosen: list[int] = []
+
+    def choose(candidates: list[Any]) -> Any:
+        candidate = change(candidates)
+        chosen.append(candidate.index)
+        return candidate
+
+    ran = ran_under(choose)
+    # the core may hand out a first delivery to a thread that waited before there was a candidate
+    assert ran[-5:] == chosen[-5:] and set(ran) == {0, 1, 2}
+    assert not any("the scheduler" in line for line in caplog.messages)
+
+
+def raise_no() -> None:
+    raise RuntimeError("no")
+
+
+JUNK: dict[str, Callable[[], Any]] = {
+    "chose 5 (int), which is no candidate": lambda: 5,
+    "chose False (bool), which is no candidate": lambda: False,
+    "raised RuntimeError: no": raise_no,
+}
+
+
+@pytest.mark.parametrize("said", JUNK)
+def test_logs_once_that_a_scheduler_gave_no_candidate_and_takes_the_oldest(said: str, caplog: pytest.LogCaptureFixture) -> None:
+    ran_under(lambda candidates: JUNK[said]())
+    lines = [line for line in caplog.messages if "the scheduler" in line]
+    assert len(lines) == 1 and said in lines[0] and "; the oldest goes first" in lines[0]
 
 
 def test_gives_each_group_of_a_splitter_a_thread() -> None:

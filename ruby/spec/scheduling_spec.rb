@@ -96,6 +96,47 @@ RSpec.describe "scheduling" do
     runs(recorder, 3)
   end
 
+  # What the scheduler chose last before each delivery, and the shard that ran then.
+  def chosen_and_run(&change)
+    chosen = []
+    Seriatim.build_scheduler = -> { ->(list) { change.call(list).tap { |candidate| chosen << candidate.index } } }
+    recorder = worker("Chooser", shards_count: 3)
+    ran = order(recorder, ids_by_shard(recorder, per_shard: 2).values.flatten.map { |id| { id: id } })
+    [chosen.first(ran.size), ran.map { |id| Zlib.crc32(id) % 3 }]
+  end
+
+  {
+    "sorts its list" => ->(list) { list.sort_by! { |candidate| -candidate.index }.first },
+    "reverses its list" => ->(list) { list.reverse!.first },
+    "removes from its list" => ->(list) { list.reject! { |candidate| candidate.index.zero? && list.size > 1 } && nil || list.first },
+    "shifts its list" => ->(list) { list.shift if list.size > 1; list.first },
+    "pops from its list" => ->(list) { list.pop },
+    "empties its list" => ->(list) { list.last.tap { list.clear } },
+    "gives a copy of a candidate" => ->(list) { list.last.dup.tap { list.clear } },
+    "writes to a candidate" => ->(list) { list.last.tap { |candidate| candidate.lag = -1.0 } }
+  }.each do |name, change|
+    it "runs the shard that a scheduler chose which #{name}" do
+      chosen, ran = chosen_and_run(&change)
+      expect(ran).to eq(chosen)
+      expect(ran.uniq).to contain_exactly(0, 1, 2)
+      expect(@log.string).not_to include("the scheduler")
+    end
+  end
+
+  {
+    "a number" => [-> { 5 }, "chose 5 (Integer), which is no candidate"],
+    "false" => [-> { false }, "chose false (FalseClass), which is no candidate"],
+    "another shard" => [-> { Seriatim::Schedulers::Candidate.new(nil, 7, 0, 0) }, "which is no candidate"],
+    "an error" => [-> { raise "no" }, "the scheduler raised RuntimeError: no"]
+  }.each do |name, (choice, said)|
+    it "logs once that a scheduler gave #{name}, and takes the oldest" do
+      Seriatim.build_scheduler = -> { ->(_) { choice.call } }
+      recorder = worker("Junk", shards_count: 3)
+      order(recorder, Array.new(10) { |i| { id: i } })
+      expect(@log.string.scan(/ERROR .*the scheduler .*/)).to contain_exactly(a_string_including(said, "; the oldest goes first"))
+    end
+  end
+
   it "gives each group of a splitter of the application's own a thread" do
     threads = Thread::Queue.new
     recorder = worker("Groups", shards_count: 4) { (threads << Thread.current) and sleep(0.05) }

@@ -54,21 +54,34 @@ module Seriatim
       return @runner.take(@group) if rows.empty?
 
       candidates = rows.map { |number, *rest| Schedulers::Candidate.new(@server.worker(number).module, *rest) }
-      chosen = choose(candidates) or return
-      @runner.take_from(@group, rows.fetch(candidates.index(chosen) || 0).first(2))
+      place = choose(candidates) or return
+      @runner.take_from(@group, rows.fetch(place).first(2))
     end
 
+    # The scheduler gets a list of its own, so sorting or emptying it does not change which row a place stands for.
+    # @return [Integer, nil] the place of the scheduler's choice in candidates; nil: it does not choose now
     def choose(candidates)
       ended = true
-      chosen = Thread.handle_interrupt(Interrupts::UNMASKED) { @scheduler.call(candidates) }
+      chosen = Thread.handle_interrupt(Interrupts::UNMASKED) { @scheduler.call(candidates.dup) }
       ended = false
-      chosen
+      place_of(candidates, chosen) unless chosen.nil?
     rescue Exception => e # rubocop:disable Lint/RescueException
       ended = false
-      Log.error("hook", "the scheduler raised #{Log.describe(e)}; the oldest goes first")
-      candidates.first
+      complain(e.class, "the scheduler raised #{Log.describe(e)}")
     ensure
       give_up_scheduler if ended && !@server.leaving?
+    end
+
+    # A candidate is known by itself, or by its worker and index where the scheduler made a copy of it.
+    def place_of(candidates, chosen)
+      place = chosen.is_a?(Schedulers::Candidate) && candidates.index { |known| known.equal?(chosen) || known.same_shard?(chosen) }
+      place || complain(:choice, "the scheduler chose #{Check.describe(chosen)}, which is no candidate")
+    end
+
+    # @return [Integer] the place of the oldest candidate
+    def complain(kind, text)
+      @server.error_once(kind, "#{text}; the oldest goes first (further errors of this kind are not logged)")
+      0
     end
 
     # The thread that takes this one's place would be ended by it as well.

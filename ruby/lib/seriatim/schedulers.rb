@@ -2,10 +2,13 @@
 
 module Seriatim
   # Which shard of a group goes next. Ours are the core's; any callable that gets the list of candidates and returns
-  # one of them (or nil, to wait) is one, too.
+  # one of them (or nil, to wait) is one, too. The list is the scheduler's own: it may sort or shorten it.
   module Schedulers
     # A shard that has something to run: `lag` in seconds since its oldest id became due, `size` in claimed ids.
-    Candidate = Struct.new(:worker, :index, :lag, :size)
+    Candidate = Struct.new(:worker, :index, :lag, :size) do
+      # @api private
+      def same_shard?(other) = worker.equal?(other.worker) && index == other.index
+    end
 
     # One of the core's, by its number there.
     Builtin = Struct.new(:number)

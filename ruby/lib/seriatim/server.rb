@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "securerandom"
+require "set"
 require "socket"
 require "seriatim/host"
 require "seriatim/health"
@@ -59,6 +60,7 @@ module Seriatim
       @lock = Mutex.new
       @stop_lock = Mutex.new
       @threads = []
+      @complaints = Set.new # kinds of errors that error_once has logged
       @stopping = false
     end
 
@@ -144,6 +146,14 @@ module Seriatim
 
     # @api private
     def shards_count = @shards.size
+
+    # Logs an error of a hook the first time that one of its kind occurs in this server: a scheduler is called for every
+    # delivery and would flood the log.
+    # @api private
+    def error_once(kind, text)
+      first = @lock.synchronize { @complaints.add?(kind) }
+      Log.error("hook", text) if first
+    end
 
     # A host thread for the group. One that user code ended is replaced.
     # @api private
