@@ -567,6 +567,8 @@ int srt_node_connected(srt_node *n, srt_channel channel, const char *user, const
 void srt_node_disconnected(srt_node *n, srt_channel channel, int64_t now)
 {
     srt_session_disconnected(&n->sessions[channel]);
+    if (channel == SRT_WAKES)
+        n->hears = 0;
     if (channel != SRT_COMMANDS || !n->stats.connected)
         return;
     n->stats.connected = 0;
@@ -636,9 +638,10 @@ static int wakes_reply(srt_node *n, const srt_reply *reply, int64_t now, seriati
         return status;
     if (reply->count < 4)
         return SERIATIM_OK;
-    if (srt_token_is(&t[1], "subscribe"))
+    if (srt_token_is(&t[1], "subscribe")) {
+        n->hears = 1; /* Redis takes the command's two channels or refuses both */
         srt_node_check_all(n, now);
-    else if (t[2].len == n->wake_channel.len && memcmp(t[2].data, n->wake_channel.data, t[2].len) == 0)
+    } else if (t[2].len == n->wake_channel.len && memcmp(t[2].data, n->wake_channel.data, t[2].len) == 0)
         wake_message(n, &t[3], now);
     else
         srt_node_beat_soon(n, now);
@@ -733,6 +736,7 @@ static int64_t node_solo(srt_node *n, int64_t now)
 }
 
 /* The net below the wake-ups: one shard a poll interval, in turn. */
+/* Looks at one shard each poll interval, in case a wake was lost; at all of them while no wake can come. */
 static void node_poll(srt_node *n, int64_t now)
 {
     size_t tried;
@@ -744,7 +748,8 @@ static void node_poll(srt_node *n, int64_t now)
         if (s->state != SRT_OWNED || s->claiming)
             continue;
         srt_shard_news(n, s, now);
-        return;
+        if (n->hears)
+            return;
     }
 }
 

@@ -187,6 +187,7 @@ struct srt_node {
     int has_skew;
     int64_t poll_at;
     size_t poll_place;
+    int hears; /* both channels are subscribed, so news of a shard come at once */
     srt_history_sample *flows; /* a worker: what went through since its last sample */
     int64_t history_at;
     uint64_t histories;

@@ -27,7 +27,8 @@ typedef enum channel_state { CHANNEL_CLOSED, CHANNEL_CONNECTING, CHANNEL_OPEN } 
 typedef struct runner_channel {
     srt_transport *transport;
     channel_state state;
-    unsigned attempts;
+    unsigned attempts; /* since it last served: commands were answered, or the wakes' channels subscribed */
+    int told;          /* of the wakes: a warning says why they do not come */
     int64_t retry_at, heard_at, asked_at; /* asked_at: of the last PING */
     int drained;   /* all has been read that was there; poll tells of more */
     srt_bytes out; /* taken from the node, not yet written */
@@ -212,6 +213,22 @@ static void channel_close(seriatim_runner *r, runner_channel *c, int64_t now)
     c->retry_at = now + srt_reconnect_delay(c->attempts++, (uint64_t)now ^ (uint64_t)(uintptr_t)r);
 }
 
+/*
+ * With the lock: warns once that no wakes come, until they have come again. What ends both connections (Redis stopped, a wrong
+ * password) is told of the commands alone, so this waits for the answer to a heartbeat, and, unless Redis itself refuses, for a
+ * third failure in a row.
+ */
+static void tell_of_wakes(seriatim_runner *r, const char *why)
+{
+    runner_channel *c = &r->channels[SRT_WAKES];
+    int refused = c->error.status == SERIATIM_AUTH || c->error.status == SERIATIM_SERVER;
+    if (c->told || r->channels[SRT_COMMANDS].state != CHANNEL_OPEN || r->node->beats == 0 || !(refused || c->attempts > 1))
+        return;
+    c->told = 1;
+    srt_node_tell(r->node, SERIATIM_EVENT_WARNING, c->error.status,
+                  "cannot subscribe to the channels of wakes, so new jobs are only found by polling, every poll_interval: %.120s", why);
+}
+
 /* With the lock. */
 static void channel_lost(seriatim_runner *r, int which, int64_t now)
 {
@@ -219,6 +236,8 @@ static void channel_lost(seriatim_runner *r, int which, int64_t now)
     const char *why = c->error.message[0] ? c->error.message : srt_transport_error(c->transport)->message;
     if (which == SRT_COMMANDS && (c->attempts == 0 || c->state == CHANNEL_OPEN))
         srt_node_tell(r->node, SERIATIM_EVENT_WARNING, 0, "Redis: %.200s", why);
+    if (which == SRT_WAKES)
+        tell_of_wakes(r, why);
     channel_close(r, c, now);
     srt_error_clear(&c->error);
     srt_node_disconnected(r->node, (srt_channel)which, now);
@@ -321,7 +340,9 @@ static void channel_step(seriatim_runner *r, int which)
         c->heard_at = now;
         status = srt_node_input(r->node, (srt_channel)which, r->inbox, got, now, &c->error);
         if (status == SERIATIM_OK) {
-            c->attempts = 0;
+            if (which == SRT_COMMANDS || r->node->hears)
+                c->attempts = 0;
+            c->told &= !r->node->hears;
             srt_error_clear(&c->error); /* of a refusal that was dealt with */
         }
         r->unread |= got == RUNNER_READ;

@@ -370,6 +370,52 @@ static void test_push_to_take_is_quick(void **state)
     pthread_mutex_destroy(&j.lock);
 }
 
+/* The warnings that name a word, for some seconds. */
+static int warnings(seriatim_runner *runner, const char *word, double during)
+{
+    double until = seconds() + during;
+    seriatim_event event;
+    int count = 0;
+    while (seconds() < until) {
+        seriatim_runner_pulse(runner);
+        while (seriatim_runner_event(runner, &event) == SERIATIM_OK)
+            count += event.kind == SERIATIM_EVENT_WARNING && strstr(event.text, word) != NULL;
+        pause_ms(5);
+    }
+    return count;
+}
+
+/* A user to whom Redis gives no channels: jobs run by polling, one warning says so, and wakes come once the user may have them. */
+static void test_channels_refused(void **state)
+{
+    seriatim_queue_settings q = queue_named("refused", 5);
+    char everybody[sizeof url], answer[256];
+    journal j;
+    team a;
+    size_t queue;
+    seriatim_link *link = connect_link(&q, &queue);
+    (void)state;
+    memset(&j, 0, sizeof j);
+    pthread_mutex_init(&j.lock, NULL);
+    ask("acl setuser limited on '>secret' '~*' +@all resetchannels", answer, sizeof answer);
+    strcpy(everybody, url);
+    snprintf(url, sizeof url, "unix://limited:secret@%s/s", folder);
+    team_start(&a, &j, "refused1", &q, 1);
+    assert_int_equal(warnings(a.runner, "poll_interval", 3), 1);
+    push(link, queue, 0, 25);
+    assert_int_equal(warnings(a.runner, "", 2.5), 0);
+    assert_int_equal(seen(&j), 25); /* five shards, none waits for the others' turns */
+    ask("acl setuser limited '&*'", answer, sizeof answer);
+    assert_int_equal(warnings(a.runner, "", 2.5), 0);
+    ask("acl setuser limited resetchannels", answer, sizeof answer);
+    assert_int_equal(warnings(a.runner, "poll_interval", 3), 1);
+    assert_true(team_stop(&a) < 30.0);
+    strcpy(url, everybody);
+    ask("acl deluser limited", answer, sizeof answer);
+    seriatim_link_free(link);
+    pthread_mutex_destroy(&j.lock);
+}
+
 /* A thread that waits, played by the test's own. */
 typedef struct sitter {
     seriatim_runner *runner;
@@ -693,6 +739,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_all_done_in_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_push_to_take_is_quick, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_channels_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_threads_are_called_one_by_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tiny_jobs_leave_threads_asleep, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_idle_runner_is_quiet, set_up, tear_down),
