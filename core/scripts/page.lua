@@ -9,6 +9,16 @@ local limit, number, id = tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9]
 local answer = {-1}
 local MARGIN = 100
 
+-- Does text a come before text b, byte by byte, as in a sorted set? Lua's `<` asks strcoll, and Redis takes over the collation of
+-- the locale that it was started in: 'a' < 'B' there, and the halving ends at a wrong place.
+local function comes_before(a, b)
+  for i = 1, min(#a, #b) do
+    local x, y = byte(a, i), byte(b, i)
+    if x ~= y then return x < y end
+  end
+  return #a < #b
+end
+
 -- The first place from `from` to `to` of which `is_behind` is true, or `to`.
 local function halve(from, to, is_behind)
   while from < to do
@@ -24,10 +34,10 @@ if index ~= 'ready' then
   local from, to = call('ZCOUNT', key, '-inf', '(' .. text), call('ZCOUNT', key, '-inf', text)
   local flat
   if down then
-    local place = halve(from, to, function(at) return call('ZRANGE', key, at, at)[1] >= id end)
+    local place = halve(from, to, function(at) return not comes_before(call('ZRANGE', key, at, at)[1], id) end)
     flat = place > 0 and call('ZRANGE', key, max(0, place - limit), place - 1, 'WITHSCORES') or {}
   else
-    local place = halve(from, to, function(at) return call('ZRANGE', key, at, at)[1] > id end)
+    local place = halve(from, to, function(at) return comes_before(id, call('ZRANGE', key, at, at)[1]) end)
     flat = call('ZRANGE', key, place, place + limit - 1, 'WITHSCORES')
   end
   for i = 1, #flat, 2 do
