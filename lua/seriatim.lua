@@ -53,9 +53,13 @@ local worker = require "seriatim.worker"
 ---@field server_middlewares seriatim.ServerMiddleware[]
 ---around every push; they may change the job tables; not calling next means that nothing is written
 ---@field client_middlewares seriatim.ClientMiddleware[]
----on_server_init(f) adds a function that is called in each Lua state of a server, after the application is loaded and
----before any job: with "process" once in the process' main state, with "thread" in each thread's own
+---on_server_init(f) adds a function that is called once in each server process (an nginx worker is one), after the application
+---is loaded and before any job
 ---@field on_server_init seriatim.Hooks
+---on_thread_init(f) adds a function that is called in each Lua state that runs jobs, before the first of them: seriatim-lua's
+---threads have one each, which loads the application again and shares nothing with the others, so a connection that jobs use is
+---opened here; an nginx worker has one
+---@field on_thread_init seriatim.Hooks
 ---last_words(f) adds a function that is called with the error that ends a server process
 ---@field last_words seriatim.Hooks
 ---gives the scheduler of a group of shards: build_lag_scheduler (default), build_seq_scheduler,

@@ -8,6 +8,14 @@ local check = {}
 local LONGEST = 60 -- bytes of a text that a message shows
 local WHOLE = 2 ^ 53 -- beyond it a float stands for several integers
 
+---Raises a usage error, which the command answers with exit code 2: seen at the start of a server.
+---@param field string
+---@param rule string
+---@param value any
+function check.misuse(field, rule, value)
+  errors.usage(("%s must %s, not %s"):format(field, rule, check.describe(value)))
+end
+
 ---Raises: this field must be so, and is that.
 ---@param field string
 ---@param rule string
@@ -137,6 +145,17 @@ function check.callable_or_nil(field, value)
     return value
   end
   return check.refuse(field, "a function or nil", value)
+end
+
+---A list of functions; whoever inserts into it later is checked when it is used.
+---@param field string
+---@param value any
+---@return function[]
+function check.callables(field, value)
+  for place, item in ipairs(check.list(field, value)) do
+    check.callable(("%s[%d]"):format(field, place), item)
+  end
+  return value
 end
 
 ---Is it a table whose only keys are 1 to its length?

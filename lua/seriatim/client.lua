@@ -79,7 +79,7 @@ end
 
 local function through(chain, worker, list, write)
   local result, err = result_of(0, 0, {}), nil
-  middlewares.call(chain, worker, list, function()
+  middlewares.call("client_middlewares", chain, worker, list, function()
     result, err = write(worker, jobs.checked(list, worker:payload_codec()))
     return result, err
   end)

@@ -116,7 +116,7 @@ function Execution:through_middlewares()
   if #chain == 0 then
     return self:core()
   end
-  return middlewares.call(chain, self.worker, self:batch(), function()
+  return middlewares.call("server_middlewares", chain, self.worker, self:batch(), function()
     return self:core()
   end)
 end

@@ -188,11 +188,11 @@ local function boot(handle, options, queues)
   if options.redis then
     settings.redis = options.redis
   end
-  for _, hook in ipairs(settings.on_server_init.functions) do
-    hook("thread")
+  for _, hook in ipairs(settings.on_thread_init.functions) do
+    hook()
   end
   local runner = native.runner_of(handle)
-  local scheduler = settings.build_scheduler()
+  local scheduler = require("seriatim.schedulers").build()
   return host.source(runner, options.group, scheduler, find_workers(queues), options.shards_count)
 end
 

@@ -1,10 +1,12 @@
 -- What every node is made of, whoever drives it: its id, its settings, its shards, their workers and groups, its events.
 
+local check = require "seriatim.check"
 local errors = require "seriatim.errors"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
 local schedulers = require "seriatim.schedulers"
 local settings = require "seriatim.settings"
+local splitters = require "seriatim.splitters"
 
 local BOOT_SECONDS = 10 -- how long a start waits for Redis
 
@@ -76,22 +78,18 @@ function node.shards(list, ask)
   return shards
 end
 
----What the splitter gives this node, without empty lists; nil: none are fixed, the nodes share them. Raises USAGE.
----@param shards seriatim.Shard[]
----@return seriatim.Shard[][]?
-function node.split(shards)
-  local groups = settings.build_splitter()(shards)
-  if groups == nil then
-    return nil
-  end
-  local filled = {}
-  for _, group in ipairs(groups) do
-    filled[#filled + 1] = #group > 0 and group or nil
-  end
-  if #filled == 0 then
-    errors.usage("the splitter gives this node no shard")
-  end
-  return filled
+---What was inserted into the lists since they were set. Raises misuse.
+function node.check_middlewares()
+  check.callables("server_middlewares", settings.server_middlewares)
+  check.callables("client_middlewares", settings.client_middlewares)
+end
+
+---Whatever can be refused before Redis is asked; on_server_init may have changed it. Raises USAGE, or misuse.
+---@return seriatim.Splitter
+---@return seriatim.Scheduler
+function node.check_hooks()
+  node.check_middlewares()
+  return splitters.build(), schedulers.build()
 end
 
 -- ---- what a runner or a native node is told; `made` is one
@@ -107,7 +105,7 @@ function node.add_workers(made, list)
 end
 
 ---The number of each thread's group.
----@param groups seriatim.Shard[][]?  of node.split
+---@param groups seriatim.Shard[][]?  of splitters.groups
 ---@param threads integer  where there are no groups
 ---@return integer[]
 function node.add_groups(made, groups, numbers, scheduler, threads)

@@ -1,6 +1,9 @@
 -- Which shard of a group goes next. Ours are the core's; any function that gets the list of candidates and returns one of
 -- them (or nil, to wait) is one, too. The list is the scheduler's own: it may sort or shorten it.
 
+local check = require "seriatim.check"
+local settings = require "seriatim.settings"
+
 local schedulers = {}
 
 ---A shard that has something to run.
@@ -14,6 +17,18 @@ local schedulers = {}
 ---@alias seriatim.Scheduler integer|fun(candidates: seriatim.Candidate[]): seriatim.Candidate?
 
 local LAG, SEQ, PRIORITY = 0, 1, 2
+
+local RULE = "give one of seriatim's schedulers or a function (list of candidates -> one of them, or nil)"
+
+---What seriatim.build_scheduler gives. Raises USAGE: it is no scheduler.
+---@return seriatim.Scheduler
+function schedulers.build()
+  local scheduler = settings.build_scheduler()
+  if not check.is_callable(scheduler) and scheduler ~= LAG and scheduler ~= SEQ and scheduler ~= PRIORITY then
+    check.misuse("build_scheduler", RULE, scheduler)
+  end
+  return scheduler
+end
 
 ---The shard that waits longest (default).
 ---@return seriatim.Scheduler

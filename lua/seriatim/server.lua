@@ -16,6 +16,7 @@ local native = require "seriatim.native"
 local node = require "seriatim.node"
 local redis_url = require "seriatim.redis_url"
 local settings = require "seriatim.settings"
+local splitters = require "seriatim.splitters"
 local workers = require "seriatim.workers"
 
 local unpack = table.unpack or unpack
@@ -31,7 +32,7 @@ local servers = {}
 
 ---application: what `-r` names, loaded in this state before. queues: only the workers of these. threads:
 ---seriatim.threads_per_node. environment: what os.getenv says of its name in the threads. Raises a usage error: no worker,
----two of one queue, an unknown queue.
+---one without perform, two of one queue, an unknown queue.
 ---@param options table
 ---@return seriatim.Server
 function servers.new(options)
@@ -50,22 +51,24 @@ end
 
 -- ---- start
 
----Calls on_server_init with "process", looks up the queues, then claims and runs; each thread calls on_server_init with
----"thread". Raises what a hook raises, and an error of seriatim when Redis does not answer.
+---Calls on_server_init, looks up the queues, then claims and runs; each thread calls on_thread_init in its own state. Raises what a
+---hook raises, misuse or a usage error when a middleware, scheduler or splitter is none (nothing has been started then), and an error
+---of seriatim when Redis does not answer.
 ---@return seriatim.Server
 function Server:start()
   if self.runner then
     error(errors.new("CLOSED", "a server starts once"), 0)
   end
   for _, hook in ipairs(settings.on_server_init.functions) do
-    hook("process")
+    hook()
   end
+  local splitter, scheduler = node.check_hooks()
   self.private = redis_url.is_none()
   self.url = errors.must(redis_url.resolve())
   local shards = self:look_up_shards()
   self.shards_count = #shards
   health.check(self.url)
-  self:start_runner(shards)
+  self:start_runner(splitters.groups(splitter, shards, self.threads_count), node.scheduler_number(scheduler))
   local text = "node %s with %d threads runs %s on %s"
   log.info("start", text:format(self.id, #self.threads, node.queue_names(self.workers), self.redacted_url))
   return self
@@ -81,9 +84,7 @@ function Server:look_up_shards()
   return looked and shards or error(shards, 0)
 end
 
-function Server:start_runner(shards)
-  local groups = node.split(shards)
-  local scheduler = node.scheduler_number(settings.build_scheduler())
+function Server:start_runner(groups, scheduler)
   self.runner = self:native_runner(groups and #groups or self.threads_count, scheduler)
   self.numbers, self.queues = node.add_workers(self.runner, self.workers), {}
   for worker, number in pairs(self.numbers) do
@@ -112,7 +113,7 @@ function Server:start_thread(place, group)
     redis = self.private and self.url,
     group = group,
     shards_count = self.shards_count,
-    threads = settings.threads_per_node,
+    threads = self.threads_count,
     log_level = log.level,
     log_format = log.format,
   }, self.queues)

@@ -2,6 +2,7 @@
 
 local check = require "seriatim.check"
 local errors = require "seriatim.errors"
+local names = require "seriatim.names"
 
 ---@class seriatim.Hooks  functions to call, in this order; calling it with one adds it
 ---@field functions function[]
@@ -93,9 +94,10 @@ local DECLARED = {
   { "redis", redis, value_of(nil), true },
   { "client_pool_size", integer(1, 10000), value_of(5), true },
   { "pool_timeout", seconds(0, 3600), value_of(5), true },
-  { "server_middlewares", check.list, empty },
-  { "client_middlewares", check.list, empty },
+  { "server_middlewares", check.callables, empty },
+  { "client_middlewares", check.callables, empty },
   { "on_server_init", hooks, new_hooks },
+  { "on_thread_init", hooks, new_hooks },
   { "last_words", hooks, new_hooks },
   { "build_scheduler", check.callable, value_of(build_scheduler) },
   { "build_splitter", check.callable, value_of(build_splitter) },
@@ -161,7 +163,8 @@ end
 function settings.set(_, name, value)
   local rule = rules[name]
   if not rule then
-    errors.misuse(("there is no setting %s; there are %s"):format(check.shown(name), table.concat(settings.names, ", ")))
+    local problem = "there is no setting %s%s; there are %s"
+    errors.misuse(problem:format(check.shown(name), names.did_you_mean(name, settings.names), table.concat(settings.names, ", ")))
   end
   values[name] = rule.check(name, value)
   was_set[name] = true

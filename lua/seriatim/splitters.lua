@@ -2,6 +2,7 @@
 -- of them, or nil for no fixed groups.
 
 local check = require "seriatim.check"
+local errors = require "seriatim.errors"
 local native = require "seriatim.native"
 local settings = require "seriatim.settings"
 
@@ -14,19 +15,93 @@ local splitters = {}
 
 ---@alias seriatim.Splitter fun(shards: seriatim.Shard[]): seriatim.Shard[][]?
 
+local SPLITTER = "give a function (list of shards -> list of groups of shards, or nil)"
+local GROUPS = "give a list of groups, each a list of shards out of those it was given, or nil"
+
+local threads -- of the server that asks a splitter; nil: none does
+
+---What seriatim.build_splitter gives. Raises USAGE: it cannot be called.
+---@return seriatim.Splitter
+function splitters.build()
+  local splitter = settings.build_splitter()
+  return check.is_callable(splitter) and splitter or check.misuse("build_splitter", SPLITTER, splitter)
+end
+
+local function refuse(given)
+  check.misuse("build_splitter: the splitter", GROUPS, given)
+end
+
+---The shard that is meant, which may be a copy; nil: it is none of those that the splitter was given.
+local function known_shard(shard, known)
+  local indexes = type(shard) == "table" and known[shard.worker or false]
+  return indexes and indexes[shard.index] or nil
+end
+
+---known: worker -> index -> shard. seen: the shards of other groups.
+local function check_group(group, known, seen)
+  if not check.is_list(group) then
+    refuse(group)
+  end
+  for _, given in ipairs(group) do
+    local shard = known_shard(given, known)
+    if not shard then
+      refuse(given)
+    elseif seen[shard] then
+      local text = "build_splitter: the splitter gives shard %d of queue %s twice"
+      errors.usage(text:format(shard.index, check.shown(shard.worker.queue_name)))
+    end
+    seen[shard] = true
+  end
+end
+
+local function filled(groups, known)
+  local found, seen = {}, {}
+  if not check.is_list(groups) then
+    refuse(groups)
+  end
+  for _, group in ipairs(groups) do
+    check_group(group, known, seen)
+    found[#found + 1] = #group > 0 and group or nil
+  end
+  return #found > 0 and found or errors.usage("build_splitter: the splitter gives this node no shard")
+end
+
+---What the splitter gives this node, without empty groups; nil: the nodes share the shards. Ours deal them to so many threads, also
+---when a splitter of the application's own calls them. Raises USAGE: it is anything but groups of different shards, or no shard
+---at all.
+---@param splitter seriatim.Splitter
+---@param shards seriatim.Shard[]
+---@param count integer
+---@return seriatim.Shard[][]?
+function splitters.groups(splitter, shards, count)
+  local own, known = {}, {}
+  for place, shard in ipairs(shards) do
+    own[place] = shard -- it may sort or shorten its list
+    known[shard.worker] = known[shard.worker] or {}
+    known[shard.worker][shard.index] = shard
+  end
+  threads = count
+  local split, groups = pcall(splitter, own)
+  threads = nil
+  if not split then
+    error(groups, 0)
+  end
+  return groups ~= nil and filled(groups, known) or nil
+end
+
 ---The living nodes share all shards evenly, anew whenever one joins, leaves or dies (default).
 ---@return seriatim.Splitter
 function splitters.build_balanced_splitter()
   return function() return nil end
 end
 
----All shards on this node, dealt to threads_per_node threads.
+---All shards on this node, dealt to the server's threads.
 ---@return seriatim.Splitter
 function splitters.build_default_splitter()
   return splitters.build_by_node_splitter(1, 0)
 end
 
----Every number_of_nodes-th shard, from node_number (0 for the first node) on, dealt to threads_per_node threads.
+---Every number_of_nodes-th shard, from node_number (0 for the first node) on, dealt to the server's threads.
 ---@param number_of_nodes integer
 ---@param node_number integer
 ---@return seriatim.Splitter
@@ -35,7 +110,7 @@ function splitters.build_by_node_splitter(number_of_nodes, node_number)
   check.integer("node_number", node_number, 0, number_of_nodes - 1)
   return function(shards)
     local groups = {}
-    for number, hand in ipairs(native.split(#shards, number_of_nodes, node_number, settings.threads_per_node)) do
+    for number, hand in ipairs(native.split(#shards, number_of_nodes, node_number, threads or settings.threads_per_node)) do
       groups[number] = {}
       for place, at in ipairs(hand) do
         groups[number][place] = shards[at]

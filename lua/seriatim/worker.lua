@@ -12,6 +12,7 @@ local codec = require "seriatim.codec"
 local errors = require "seriatim.errors"
 local jobs = require "seriatim.jobs"
 local metrics = require "seriatim.metrics"
+local names = require "seriatim.names"
 local native = require "seriatim.native"
 local queries = require "seriatim.queries"
 local queue = require "seriatim.queue"
@@ -173,7 +174,8 @@ end
 function metatable.__newindex(self, name, value)
   local checked = CHECKS[name]
   if not checked then
-    errors.misuse(("worker: unknown option %s; known are %s"):format(check.shown(name), table.concat(NAMES, ", ")))
+    local problem = "worker: unknown option %s%s; known are %s"
+    errors.misuse(problem:format(check.shown(name), names.did_you_mean(name, NAMES), table.concat(NAMES, ", ")))
   end
   rawget(self, "_values")[name] = checked(name, value)
   rawset(self, "_settings", nil)

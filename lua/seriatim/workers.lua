@@ -36,17 +36,14 @@ function workers.find(given)
   return errors.usage(("workers: %s is no seriatim.worker"):format(check.shown(given)))
 end
 
----All that were defined with a perform; of those that a reload replaced, only the latest.
+---All that were defined; of those that a reload replaced, only the latest.
 ---@return seriatim.Worker[]
 function workers.defined()
   local place_of, found = {}, {}
   for _, each in ipairs(worker.all) do
-    local made = each.worker
-    if made.perform then
-      local key = each.source .. "\n" .. made.name
-      place_of[key] = place_of[key] or #found + 1
-      found[place_of[key]] = made
-    end
+    local key = each.source .. "\n" .. each.worker.name
+    place_of[key] = place_of[key] or #found + 1
+    found[place_of[key]] = each.worker
   end
   return found
 end
@@ -118,6 +115,15 @@ local function of_queues(list, names)
   return found
 end
 
+---Its jobs would fail one by one, each until its retries are used up.
+local function refuse_without_perform(made)
+  if made.perform == nil then
+    local text = "workers: %s has no perform; write `perform = function(payloads_by_id) end` in its options, "
+      .. "or, if this process only pushes to it, name the workers to run in seriatim.workers"
+    errors.usage(text:format(made.name))
+  end
+end
+
 ---given: as seriatim.workers, whose value is the default; never set: every worker that was defined.
 ---queues: only the workers of these. Raises USAGE.
 ---@param given nil|(seriatim.Worker|string)[]|fun(): (seriatim.Worker|string)[]
@@ -129,7 +135,11 @@ function workers.chosen(given, queues)
     errors.usage("no workers: set seriatim.workers, or define one with seriatim.worker")
   end
   refuse_double_queues(list)
-  return queues and of_queues(list, queues) or list
+  list = queues and of_queues(list, queues) or list
+  for _, made in ipairs(list) do
+    refuse_without_perform(made)
+  end
+  return list
 end
 
 return workers

@@ -160,7 +160,7 @@ describe("seriatim-lua", function()
   end)
 
   it("F32 ends with 1 when a thread's state cannot be made", function()
-    shell:write("crash.lua", APP .. "seriatim.on_server_init(function(w) if w == 'thread' then error('no thread', 0) end end)")
+    shell:write("crash.lua", APP .. "seriatim.on_thread_init(function() error('no thread', 0) end)")
     local output, code = shell:run("-r", "crash")
     assert.matches("last words: thread host%-%d: no thread", output)
     assert.equal(1, code)
@@ -238,7 +238,8 @@ describe("seriatim-lua", function()
   end)
 
   it("shows the environment to the application in every state", function()
-    shell:write("env.lua", APP .. "seriatim.on_server_init(function(where) note(where .. ' ' .. os.getenv('APP_ENV')) end)")
+    shell:write("env.lua", APP .. "seriatim.on_server_init(function() note('process ' .. os.getenv('APP_ENV')) end)\n"
+      .. "seriatim.on_thread_init(function() note('thread ' .. os.getenv('APP_ENV')) end)")
     local server = shell:start("-r", "env", "-e", "staging", "-c", "2")
     command.eventually(function() return shell:count_of("thread staging\n") == 2 end)
     assert.equal(1, shell:count_of("process staging\n"))

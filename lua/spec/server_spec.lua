@@ -53,13 +53,16 @@ describe("a server", function()
     command.eventually(function() return shell:count_of("end ") >= count end, 60, function() return shell:trace() end)
   end
 
-  it("runs on_server_init once in the process and once in each thread's state, before any job", function()
+  it("LK-A-45 runs on_server_init once, and on_thread_init once in each thread's state, before any job", function()
     push_many(queue(), 6)
-    local server = serve(PLAIN .. "seriatim.on_server_init(function(where) note('init ' .. where) end)", "-c", "3")
+    local server = serve(PLAIN .. [[
+      seriatim.on_server_init(function(...) note("init process" .. select("#", ...)) end)
+      seriatim.on_thread_init(function(...) note("init thread" .. select("#", ...)) end)
+    ]], "-c", "3")
     ended(6)
-    command.eventually(function() return shell:count_of("init thread\n") == 3 end)
-    assert.equal(1, shell:count_of("init process\n"))
-    assert.matches("^init process\ninit thread\n", shell:trace())
+    command.eventually(function() return shell:count_of("init thread0\n") == 3 end)
+    assert.equal(1, shell:count_of("init process0\n"))
+    assert.matches("^init process0\ninit thread0\n", shell:trace())
     assert.is_true(shell:trace():find("init thread", 1, true) < shell:trace():find("begin", 1, true))
     assert.equal(0, server:stop())
   end)
@@ -207,6 +210,63 @@ describe("a server", function()
     assert.matches("the splitter gives this node no shard", output)
     assert.equal(2, code)
   end)
+
+  local SPLITS = "build_splitter: the splitter must give a list of groups, each a list of shards out of those it was given, or nil, not "
+  local MISUSE = {
+    ["build_splitter = function() return 5 end"] = "build_splitter must give a function .*, not 5 %(number%)",
+    ["build_scheduler = function() return 7 end"] =
+      "build_scheduler must give one of seriatim's schedulers or a function .*, not 7 %(number%)",
+    ["build_scheduler = function() end"] = "build_scheduler must give one of .*, not nil",
+    ["build_splitter = function() return function() return 5 end end"] = SPLITS .. "5 %(number%)",
+    ["build_splitter = function() return function(s) return s end end"] = SPLITS .. "a table",
+    ["build_splitter = function() return function() return { { 5 } } end end"] = SPLITS .. "5 %(number%)",
+    ["build_splitter = function() return function(s) return { { s[1], s[2] }, { s[2] } } end end"] =
+      "build_splitter: the splitter gives shard 1 of queue 'Plain' twice",
+    ["server_middlewares = {} table.insert(seriatim.server_middlewares, 5)"] = "server_middlewares%[1%] must be a function, not 5 %(number%)",
+    ["client_middlewares = {} table.insert(seriatim.client_middlewares, 5)"] = "client_middlewares%[1%] must be a function, not 5 %(number%)",
+    ["workers = { seriatim.worker { name = 'Idle' } }"] =
+      "workers: Idle has no perform; write `perform = function%(payloads_by_id%) end` in its options",
+    ["poll_interval = 1 seriatim.worker { name = 'Idle' }"] = "workers: Idle has no perform",
+  }
+  for misuse, said in pairs(MISUSE) do
+    it("is refused before it starts: " .. misuse, function()
+      shell:write("app.lua", PLAIN .. "seriatim." .. misuse)
+      local output, code = shell:run("-r", "app")
+      assert.matches(said, output)
+      assert.equal(2, code)
+      assert.is_nil(output:find("start node", 1, true))
+    end)
+  end
+
+  it("takes a splitter that changes its list and copies shards", function()
+    push_many(queue(), 12)
+    local server = serve(PLAIN .. [[
+      seriatim.build_splitter = function()
+        return function(shards)
+          local one = table.remove(shards)
+          return { { { worker = one.worker, index = one.index } }, shards }
+        end
+      end
+    ]])
+    ended(12)
+    assert.matches("with 2 threads", server:log())
+    assert.equal(0, server:stop())
+  end)
+
+  for _, splitter in ipairs { "seriatim.build_default_splitter()", "seriatim.build_by_node_splitter(1, 0)",
+    "function(shards) return seriatim.build_default_splitter()(shards) end" } do
+    it("starts as many threads as it was told with " .. splitter, function()
+      shell:write("app.lua", PLAIN .. "seriatim.threads_per_node = 4 seriatim.build_splitter = function() return " .. splitter .. " end")
+      shell:write("program.lua", [[
+        require("seriatim.application").load("./app.lua")
+        local server = require("seriatim.server").new { application = "./app.lua", threads = 2 }
+        server:start()
+        print(#server.threads, server:stop())
+      ]])
+      local script = shell:line({}):gsub("'[^']*seriatim%-lua'", "program.lua")
+      assert.matches("^2%s+true", command.output_of(("( %s ) 2> %s/err"):format(script, shell.folder)))
+    end)
+  end
 
   it("F22 busy threads do not cost the lease", function()
     local server = serve(APP .. [[

@@ -13,8 +13,9 @@ local REFUSED = {
   client_pool_size = { 0 },
   pool_timeout = { -1 },
   server_middlewares = { 5, "x", { a = print } },
-  client_middlewares = { { a = 1 } },
+  client_middlewares = { { a = 1 }, "x" },
   on_server_init = { 5 },
+  on_thread_init = { 5 },
   last_words = { 5 },
   build_scheduler = { 5 },
   build_splitter = { 5 },
@@ -30,7 +31,7 @@ local REFUSED = {
   namespace = { "", ("x"):rep(129), 5 },
   workers = { 5, "x" },
 }
-local NILABLE = { redis = true, dump_payload = true, load_payload = true, on_server_init = true, last_words = true }
+local NILABLE = { redis = true, dump_payload = true, load_payload = true, on_server_init = true, on_thread_init = true, last_words = true }
 
 describe("a setting", function()
   before_each(seriatim.reset_settings)
@@ -67,7 +68,9 @@ describe("a setting", function()
       assert.is_nil(seriatim[name])
     end
     assert.same({ {}, {}, {} }, { seriatim.workers, seriatim.server_middlewares, seriatim.client_middlewares })
-    assert.same({ {}, {} }, { seriatim.on_server_init.functions, seriatim.last_words.functions })
+    for _, name in ipairs { "on_server_init", "on_thread_init", "last_words" } do
+      assert.same({}, seriatim[name].functions)
+    end
     assert.equal("text", seriatim.format_error { message = "text" })
     assert.equal("text", seriatim.format_error "text")
     assert.equal("text", seriatim.dump_error(seriatim.load_error("text")))
@@ -76,8 +79,17 @@ describe("a setting", function()
   end)
 
   it("cannot be misspelt", function()
-    suite.raises("^there is no setting 'lease_tme'; there are workers, poll_interval", function() seriatim.lease_tme = 2 end)
+    local text = "^there is no setting 'lease_tme' %(did you mean lease_time%?%); there are workers, poll_interval"
+    suite.raises(text, function() seriatim.lease_tme = 2 end)
     assert.is_nil(seriatim.lease_tme)
+  end)
+
+  it("that is a list of functions names the one that is none", function()
+    suite.raises("^client_middlewares%[2%] must be a function, not 5 %(number%)$", function() seriatim.client_middlewares = { print, 5 } end)
+    table.insert(seriatim.client_middlewares, 5)
+    suite.raises("^client_middlewares%[1%] must be a function, not 5 %(number%)$", function()
+      seriatim.worker({ name = "A" }):perform_async { { id = 1 } }
+    end)
   end)
 
   it("that is a list is live, and one of hooks takes functions", function()

@@ -75,10 +75,12 @@ describe("a worker", function()
     local named = seriatim.worker { name = "N", queue_name = "Q" }
     assert.same({ "N", "Q" }, { named.name, named.queue_name })
     raises("^worker: name is missing$", function() seriatim.worker { shards_count = 1 } end)
-    raises("^worker: unknown option 'batchsize'; known are name, perform,", function()
+    raises("^worker: unknown option 'batchsize' %(did you mean batch_size%?%); known are name, perform,", function()
       seriatim.worker { name = "A", batchsize = 3 }
     end)
-    raises("^worker: unknown option 'batchsize'", function() named.batchsize = 3 end)
+    raises("^worker: unknown option 'shard_count' %(did you mean shards_count%?%); known", function() named.shard_count = 3 end)
+    raises("^worker: unknown option 'colour'; known are name,", function() named.colour = 3 end)
+    raises("^worker: unknown option 5; known are name,", function() named[5] = 3 end)
     raises("^worker must be a table of options, not 5 %(number%)$", function() seriatim.worker(5) end)
   end)
 
@@ -190,13 +192,21 @@ describe("the workers of a server", function()
     raises("^USAGE: unknown queue 'b'; there are 'a'$", function() workers.chosen({ define("a") }, { "b" }) end)
   end)
 
-  it("are the latest of their names, and perform", function()
-    local old, new, idle = define("Again"), define("Again"), seriatim.worker { name = "Idle" }
+  it("each need a perform", function()
+    local idle = seriatim.worker { name = "Idle" }
+    raises("^USAGE: workers: Idle has no perform; write `perform = function%(payloads_by_id%) end` in its options", function()
+      workers.chosen { define("a"), idle }
+    end)
+    assert.equal(1, #workers.chosen({ define("a"), idle }, { "a" }))
+  end)
+
+  it("are the latest of their names", function()
+    local old, new = define("Again"), define("Again")
     local found = {}
     for _, worker in ipairs(workers.defined()) do
       found[worker] = true
     end
-    assert.same({ nil, true, nil }, { found[old], found[new], found[idle] })
+    assert.same({ nil, true }, { found[old], found[new] })
     assert.is_true(worker_module.is(old) and not worker_module.is({}))
   end)
 end)

@@ -73,6 +73,7 @@ from ._errors import (
 )
 from ._jobs import Id, Job
 from ._metrics import Figures, Metrics, Node, ShardFigures, nodes
+from ._names import did_you_mean
 from ._orders import quiet_node, stop_node
 from ._queries import DeadRecord, Explanation, Queries, Record
 from ._queue import Queue
@@ -186,7 +187,7 @@ class _Module(ModuleType):
         elif name.startswith("_") or name in self.__dict__ or isinstance(value, ModuleType):
             super().__setattr__(name, value)
         else:
-            raise AttributeError(f"seriatim has no setting {name!r}; there are {', '.join(NAMES)}")
+            raise AttributeError(f"seriatim has no setting {name!r}{did_you_mean(name, NAMES)}; there are {', '.join(NAMES)}")
 
     def __dir__(self) -> list[str]:
         return sorted([*super().__dir__(), *NAMES])

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, SupportsFloat, TypeVar
 
-from ._errors import Invalid
+from ._errors import Invalid, UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def refusal(field: str, rule: str, value: object) -> Invalid:
     return Invalid(f"{field} must be {rule}, not {describe(value)}")
+
+
+def misuse(field: str, rule: str, value: object) -> UsageError:
+    """What the command answers with exit code 2: seen at the start of a server."""
+    return UsageError(f"{field} must {rule}, not {describe(value)}")
 
 
 def integer(field: str, value: Any, low: int, high: int) -> int:
@@ -70,6 +75,14 @@ def sequence(field: str, value: Any) -> list[Any]:
     if isinstance(value, list):
         return value
     raise refusal(field, "a list", value)
+
+
+def functions(field: str, value: Any) -> list[Any]:
+    """A list of callables; whoever appends to it later is checked when it is used."""
+    given = sequence(field, value)
+    for place, item in enumerate(given):
+        function(f"{field}[{place}]", item)
+    return given
 
 
 def text(field: str, value: Any, low: int, high: int) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _check, _codec, _log, _native
 from ._batch import DONE, Batch, Id
+from ._errors import UsageError
 from ._middlewares import Walk, is_async
 from ._settings import settings
 
@@ -32,8 +33,22 @@ class Ref:
         self.instance = worker._instance()
         self.codec = worker._payload_codec()
         self.perform: Callable[..., Any] = self.instance.perform
+        _refuse_other_parameters(worker, self.perform)
         self.is_async = is_async(self.perform)
         self.takes_batch = _takes_batch(self.perform)
+
+
+def _refuse_other_parameters(worker: type[Worker], perform: Callable[..., Any]) -> None:
+    """A perform without self, say, which would fail every job."""
+    if callable(perform):
+        try:
+            signature = inspect.signature(perform)
+            signature.bind(*([None, None] if _takes_batch(perform) else [None]))
+            return
+        except TypeError:
+            pass
+    rule = "(self, payloads_by_id) or (self, payloads_by_id, batch)"
+    raise UsageError(f"workers: {worker.__qualname__}.perform must be a method with the parameters {rule}")
 
 
 def _takes_batch(perform: Callable[..., Any]) -> bool:
@@ -125,7 +140,7 @@ class Execution:
     def _perform(self) -> None:
         chain = settings.server_middlewares
         if chain:
-            Walk(chain, self._ref.worker, self._the_batch(), self._core, self._server._wait).from_thread()
+            Walk("server_middlewares", chain, self._ref.worker, self._the_batch(), self._core, self._server._wait).from_thread()
             return
         result = self._core()
         if result is not None and inspect.iscoroutine(result):
@@ -134,7 +149,8 @@ class Execution:
     async def _perform_async(self) -> None:
         chain = settings.server_middlewares
         if chain:
-            walk = Walk(chain, self._ref.worker, self._the_batch(), self._async_core, self._server._wait, self._server._threads)
+            batch, server = self._the_batch(), self._server
+            walk = Walk("server_middlewares", chain, self._ref.worker, batch, self._async_core, server._wait, server._threads)
             await walk.from_loop()
         else:
             await self._core()

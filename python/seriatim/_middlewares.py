@@ -10,6 +10,7 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
+from . import _check
 from ._errors import Invalid
 
 Link = Callable[[Any, Any, Callable[[], Any]], Any]
@@ -29,6 +30,7 @@ class Walk:
 
     def __init__(
         self,
+        field: str,
         chain: Sequence[Link],
         worker: object,
         subject: object,
@@ -37,10 +39,13 @@ class Walk:
         threads: Executor | None = None,
     ) -> None:
         """
+        field: the setting that holds the chain, for errors.
         wait: from a thread, runs a coroutine on the loop to its end.
         threads: where the loop runs sync links; None: the loop's own executor.
+
+        Raises Invalid when one of the links cannot be called; then none was.
         """
-        self._chain = list(chain)
+        self._chain = _check.functions(field, list(chain))
         self._worker = worker
         self._subject = subject
         self._core = core
@@ -85,7 +90,7 @@ def call_sync(chain: Sequence[Link], worker: object, subject: object, core: Call
     for place, link in enumerate(chain):
         if is_async(link):
             raise Invalid(f"client_middlewares[{place}] is async: use aperform_async")
-    return Walk(chain, worker, subject, core, _no_loop).from_thread()
+    return Walk("client_middlewares", chain, worker, subject, core, _no_loop).from_thread()
 
 
 async def call_async(chain: Sequence[Link], worker: object, subject: object, core: Callable[[], Any]) -> Any:
@@ -93,7 +98,11 @@ async def call_async(chain: Sequence[Link], worker: object, subject: object, cor
     if not chain:
         return await core()
     loop = asyncio.get_running_loop()
-    return await Walk(chain, worker, subject, core, lambda c: asyncio.run_coroutine_threadsafe(c, loop).result()).from_loop()
+
+    def wait(coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+
+    return await Walk("client_middlewares", chain, worker, subject, core, wait).from_loop()
 
 
 def _no_loop(coroutine: Coroutine[Any, Any, Any]) -> Any:

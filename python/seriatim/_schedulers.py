@@ -9,6 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
+from . import _check
+from ._settings import settings
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -35,6 +38,15 @@ OwnScheduler = Callable[[Sequence[Candidate]], Union[Candidate, None]]
 Scheduler = Union[Builtin, OwnScheduler]
 
 LAG, SEQ, PRIORITY = Builtin(0), Builtin(1), Builtin(2)
+
+
+def build() -> Scheduler:
+    """What seriatim.build_scheduler gives. Raises UsageError: it is no scheduler."""
+    scheduler = settings.build_scheduler()
+    if isinstance(scheduler, Builtin) or callable(scheduler):
+        return scheduler
+    rule = "give one of seriatim's schedulers or a callable (list of candidates -> one of them, or None)"
+    raise _check.misuse("build_scheduler", rule, scheduler)
 
 
 def build_lag_scheduler() -> Scheduler:

@@ -26,15 +26,15 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Literal
 
-from . import _check, _health, _log, _native, _redis_url, _workers
+from . import _check, _health, _log, _native, _redis_url, _schedulers, _splitters, _workers
 from ._connection import Connection
-from ._errors import Closed, UsageError
+from ._errors import Closed
 from ._execution import Ref
 from ._host import AsyncHost, Host, Source
 from ._loop import LoopThread
 from ._schedulers import LAG, Builtin, Scheduler
 from ._settings import settings
-from ._splitters import Shard
+from ._splitters import Shard, Splitter
 from ._version import __version__
 
 BOOT_SECONDS = 10  # how long a start waits for Redis
@@ -61,7 +61,7 @@ class Server:
         queues: only the workers of these.
         threads: seriatim.threads_per_node.
 
-        Raises UsageError: no worker, two of one queue, an unknown queue.
+        Raises UsageError: no worker, one without perform, two of one queue, an unknown queue.
         """
         self._threads_count = settings.threads_per_node if threads is None else _check.integer("threads", threads, 1, 10_000)
         self._workers = _workers.chosen(workers, queues)
@@ -125,7 +125,8 @@ class Server:
         """
         Calls on_server_init, looks up the queues, then claims and runs. Returns when that has begun.
 
-        Raises seriatim.Error when Redis does not answer.
+        Raises seriatim.Error when Redis does not answer; seriatim.Invalid when a middleware, scheduler or splitter is none:
+        nothing has been started then.
         """
         if self._started:
             raise Closed("a server starts once")
@@ -133,13 +134,14 @@ class Server:
             result = hook()
             if asyncio.iscoroutine(result):
                 self._wait(result)
+        splitter, scheduler = self._check_hooks()
         self._context = contextvars.copy_context()
         self._refs = [Ref(worker) for worker in self._workers]
         self._url = _redis_url.resolve()
         shards = self._look_up_shards()
         self._shards_count = len(shards)
         _health.check(self._url)
-        self._start_runner(shards)
+        self._start_runner(_splitters.groups(splitter, shards, self._threads_count), scheduler)
         _running.add(self)
         queues = ", ".join(_log.utf8(worker.queue_name) for worker in self._workers)
         _log.info("start", f"node {self._id} with {self._parallel} runs {queues} on {self._redacted_url}")
@@ -173,6 +175,12 @@ class Server:
 
     # ---- start
 
+    def _check_hooks(self) -> tuple[Splitter, Scheduler]:
+        """Whatever can be refused before Redis is asked; on_server_init may have changed it."""
+        _check.functions("server_middlewares", settings.server_middlewares)
+        _check.functions("client_middlewares", settings.client_middlewares)
+        return _splitters.build(), _schedulers.build()
+
     def _look_up_shards(self) -> list[Shard]:
         """The shards as Redis has them, which it does even for the first start of a queue."""
         connection = Connection(self._url, settings.namespace)
@@ -193,9 +201,8 @@ class Server:
             _log.warn("warning", text, q=worker.queue_name)
         return count
 
-    def _start_runner(self, shards: list[Shard]) -> None:
-        groups = self._groups(shards)
-        schedulers = [settings.build_scheduler() for _ in range(len(groups) if groups else 1)]
+    def _start_runner(self, groups: list[list[Shard]] | None, scheduler: Scheduler) -> None:
+        schedulers = [scheduler, *(_schedulers.build() for _ in (groups or [])[1:])]
         self._runner = self._native_runner(len(groups) if groups else self._threads_count, schedulers[0])
         for worker in self._workers:
             self._runner.worker(worker._queue_settings())
@@ -215,15 +222,6 @@ class Server:
         return _native.Runner(
             self._url, settings.namespace, "seriatim-server", self._id, description, lease_ms, poll_ms, threads, number
         )
-
-    def _groups(self, shards: list[Shard]) -> list[list[Shard]] | None:
-        groups = settings.build_splitter()(shards)
-        if groups is None:
-            return None
-        filled = [list(group) for group in groups if group]
-        if not filled:
-            raise UsageError("the splitter gives this node no shard")
-        return filled
 
     def _sources(self, groups: list[list[Shard]] | None, schedulers: list[Scheduler]) -> list[Source]:
         if groups is None:

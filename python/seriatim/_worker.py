@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, ParamSpec, TypedDict, TypeVar, cast, overload
 
-from . import _check, _client, _codec, _jobs, _metrics, _native
+from . import _check, _client, _codec, _jobs, _metrics, _names, _native
 from ._actions import Actions
 from ._errors import Invalid
 from ._queries import Queries
@@ -82,11 +82,37 @@ class _OfClass(Generic[T]):
         return self._read(owner)
 
 
+HOOKS = {"retry_in", "retries_exhausted"}
+METHODS = {"perform", *HOOKS}
+
+
+def _refuse_misspelt(name: str, value: object) -> None:
+    """
+    A class attribute whose name differs from a setting's in one or two characters is a misspelt setting: it would be
+    silence. In short names, which are near to many a word (ttr: tag, top), one character makes the difference.
+    """
+    if name.startswith("_") or name in METHODS or callable(value) or hasattr(type(value), "__get__"):
+        return
+    known, apart = _names.nearest(name, CHECKS)
+    if 0 < apart <= (1 if len(known) <= 5 else 2):
+        raise Invalid(f"worker: unknown setting {name!r} (did you mean {known}?)")
+
+
+def _checked(name: str, value: Any) -> Any:
+    """The value of a class attribute in its final form. Raises Invalid."""
+    if name in CHECKS:
+        return CHECKS[name](name, value)
+    if name in METHODS and not hasattr(type(value), "__get__"):  # functions, and what binds itself to an instance
+        return _check.function(name, value)
+    _refuse_misspelt(name, value)
+    return value
+
+
 class WorkerType(ABCMeta):
     """Checks settings when they are assigned."""
 
     def __setattr__(cls, name: str, value: Any) -> None:
-        super().__setattr__(name, CHECKS[name](name, value) if name in CHECKS else value)
+        super().__setattr__(name, _checked(name, value))
         if name in CHECKS:
             _forget_settings(cast("type[Worker]", cls))
 
@@ -128,8 +154,10 @@ class Worker(metaclass=WorkerType):
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        for name in CHECKS.keys() & vars(cls).keys():
-            setattr(cls, name, vars(cls)[name])
+        for name, value in list(vars(cls).items()):
+            checked = _checked(name, value)
+            if name in CHECKS:
+                setattr(cls, name, checked)
         if "queue_name" not in vars(cls):
             cls.queue_name = cls.__name__
         cls._own_settings = cls._own_instance = None
@@ -244,10 +272,12 @@ class FunctionWorker(Generic[P, R]):
             raise _check.refusal("worker", "a function", function)
         update_wrapper(self, function)
         self._function = function
-        methods: dict[str, Any] = {name: staticmethod(options.pop(name)) for name in HOOKS & options.keys()}
-        unknown = options.keys() - CHECKS.keys()
-        if unknown:
-            raise Invalid(f"worker: unknown option {sorted(unknown)[0]!r}; known are {', '.join([*CHECKS, *sorted(HOOKS)])}")
+        known = [*CHECKS, *sorted(HOOKS)]
+        for name in options.keys() - known:
+            raise Invalid(f"worker: unknown option {name!r}{_names.did_you_mean(name, known)}; known are {', '.join(known)}")
+        methods: dict[str, Any] = {
+            name: staticmethod(_check.function(name, options.pop(name))) for name in HOOKS & options.keys()
+        }
         same = {name: getattr(function, name, None) for name in ("__module__", "__qualname__", "__doc__")}
         members: dict[str, Any] = {**same, **options, **methods, "perform": staticmethod(function)}
         self.worker = cast("type[Worker]", WorkerType(function.__name__, (Worker,), members))
@@ -293,9 +323,6 @@ class FunctionWorker(Generic[P, R]):
     ) -> PushResult:
         """As Worker.aperform_async."""
         return await self.worker.aperform_async(jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout)
-
-
-HOOKS = {"retry_in", "retries_exhausted"}
 
 
 @overload

@@ -23,7 +23,11 @@ def chosen(given: Any = None, queues: Sequence[str | bytes] | None = None) -> li
     if not workers:
         raise UsageError("no workers: set seriatim.workers, or derive a class from seriatim.Worker")
     _refuse_double_queues(workers)
-    return workers if queues is None else _of_queues(workers, queues)
+    if queues is not None:
+        workers = _of_queues(workers, queues)
+    for worker in workers:
+        _refuse_without_perform(worker)
+    return workers
 
 
 def find(worker: Any) -> type[Worker]:
@@ -58,13 +62,22 @@ def _resolve(given: Any) -> list[Any]:
 
 
 def defined() -> list[type[Worker]]:
-    """Of classes that a reload replaced, only the latest."""
-    latest = {(worker.__module__, worker.__qualname__): worker for worker in _worker.all_workers if _runs(worker)}
+    """Without base classes that have no perform of their own; of classes that a reload replaced, only the latest."""
+    latest = {(worker.__module__, worker.__qualname__): worker for worker in _worker.all_workers if not _is_base(worker)}
     return list(latest.values())
 
 
-def _runs(worker: type[Worker]) -> bool:
-    return worker.perform is not Worker.perform and not worker.__abstractmethods__
+def _is_base(worker: type[Worker]) -> bool:
+    return bool(worker.__abstractmethods__) or (worker.perform is Worker.perform and bool(worker.__subclasses__()))
+
+
+def _refuse_without_perform(worker: type[Worker]) -> None:
+    """Its jobs would fail one by one, each until its retries are used up."""
+    if worker.perform is Worker.perform or worker.__abstractmethods__:
+        raise UsageError(
+            f"workers: {worker.__qualname__} has no perform; write `def perform(self, payloads_by_id)` in it, "
+            "or, if this process only pushes to it, name the workers to run in seriatim.workers"
+        )
 
 
 def _refuse_double_queues(workers: list[type[Worker]]) -> None:
@@ -72,7 +85,7 @@ def _refuse_double_queues(workers: list[type[Worker]]) -> None:
     for worker in workers:
         other = first.setdefault(worker.queue_name, worker)
         if other is not worker:
-            names = f"{other.__name__} and {worker.__name__}"
+            names = " and ".join(f"{each.__module__}.{each.__qualname__}" for each in (other, worker))
             raise UsageError(f"workers: {names} have the same queue_name {worker.queue_name!r}")
 
 

@@ -66,7 +66,7 @@ def test_defaults() -> None:
 
 
 def test_a_name_that_is_no_setting_cannot_be_set() -> None:
-    with pytest.raises(AttributeError, match="seriatim has no setting 'lease_tme'; there are workers, poll_interval"):
+    with pytest.raises(AttributeError, match="seriatim has no setting 'lease_tme' \\(did you mean lease_time\\?\\); there are workers, poll_interval"):
         seriatim.lease_tme = 2  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match="module 'seriatim' has no attribute 'lease_tme'"):
         seriatim.lease_tme  # type: ignore[attr-defined]

@@ -179,7 +179,7 @@ def test_a_function_worker_s_options() -> None:
 
 
 def test_an_unknown_option_is_refused() -> None:
-    with pytest.raises(seriatim.Invalid, match=r"^worker: unknown option 'batchsize'; known are shards_count, "):
+    with pytest.raises(seriatim.Invalid, match=r"^worker: unknown option 'batchsize' \(did you mean batch_size\?\); known are shards_count, "):
         seriatim.worker(batchsize=3)(print)  # type: ignore[call-overload]
     with pytest.raises(seriatim.Invalid, match=r"^worker must be a function, not 5 \(int\)$"):
         seriatim.worker(5)  # type: ignore[call-overload]
@@ -245,7 +245,7 @@ def test_workers_that_are_none(given: Any, message: str) -> None:
 
 
 def test_two_workers_of_one_queue_and_unknown_queues() -> None:
-    with pytest.raises(seriatim.UsageError, match="^workers: Made and Made have the same queue_name 'Twice'$"):
+    with pytest.raises(seriatim.UsageError, match=r"^workers: [\w.]+Made and [\w.]+Made have the same queue_name 'Twice'$"):
         _workers.chosen([worker("Twice"), worker("Twice")])
     with pytest.raises(seriatim.UsageError, match="^unknown queue 'b'; there are 'a'$"):
         _workers.chosen([worker("a")], ["b"])

@@ -107,7 +107,6 @@ RSpec.describe "the error boundary" do
     "a middleware raising" => ->(_) { Seriatim.server_middlewares << ->(_, _) { raise "middleware" } },
     "a middleware raising after the job" => ->(_) { Seriatim.server_middlewares << ->(_, _, &b) { b.call rescue raise Exception, "middleware" } }, # rubocop:disable Style/RescueModifier, Lint/RaiseException
     "a middleware that takes nothing" => ->(_) { Seriatim.server_middlewares << -> {} },
-    "a middleware that is none" => ->(_) { Seriatim.server_middlewares << nil },
     "a middleware throwing" => ->(_) { Seriatim.server_middlewares << ->(_, _) { throw :nowhere } },
     "a middleware ending its thread" => ->(_) { Seriatim.server_middlewares << ->(_, _) { Thread.exit } },
     "a middleware that spoils the batch" => ->(_) { Seriatim.server_middlewares << ->(_, b, &c) { b.payloads_by_id.clear && c.call } },

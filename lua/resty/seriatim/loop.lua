@@ -137,6 +137,12 @@ local function forbid_exit()
   end)
 end
 
+local function call_hooks(hooks)
+  for _, hook in ipairs(hooks.functions) do
+    hook()
+  end
+end
+
 ---What of the node is the loop's: made by the first turn.
 function Loop:prepare()
   if self.made then
@@ -144,9 +150,8 @@ function Loop:prepare()
   end
   if not self.hooked then
     forbid_exit()
-    for _, hook in ipairs(settings.on_server_init.functions) do
-      hook("process")
-    end
+    call_hooks(settings.on_server_init)
+    call_hooks(settings.on_thread_init)
     self.hooked = true
   end
   local made = nodes.make(self.options)

@@ -9,6 +9,7 @@ local node = require "seriatim.node"
 local pool = require "seriatim.pool"
 local redis_url = require "seriatim.redis_url"
 local settings = require "seriatim.settings"
+local splitters = require "seriatim.splitters"
 local socket = require "resty.seriatim.socket"
 local transport = require "resty.seriatim.transport"
 local workers = require "seriatim.workers"
@@ -34,6 +35,7 @@ function nodes.options(options)
       errors.misuse(text:format(check.shown(name)))
     end
   end
+  node.check_middlewares()
   local threads, stop_timeout = options.threads, options.stop_timeout
   return {
     workers = workers.chosen(options.workers, options.queues),
@@ -52,12 +54,13 @@ end
 ---@return table made  id, node, url (parsed), workers (by number), groups (a number for each light thread), scheduler,
 ---shards_count
 function nodes.make(options)
+  local splitter, own = node.check_hooks()
   local url = errors.must(redis_url.resolve())
   local shards = node.shards(options.workers, pool.ask)
   if ngx.worker.id() == 0 then
     health.check(url, transport)
   end
-  local groups, own = node.split(shards), settings.build_scheduler()
+  local groups = splitters.groups(splitter, shards, options.threads)
   local id, scheduler = node.new_id(), node.scheduler_number(own)
   local made = new_native(id, groups and #groups or options.threads, scheduler)
   local parsed = errors.must(socket.parse(url))

@@ -8,6 +8,9 @@ module Seriatim
 
     def refuse(field, rule, value) = raise(Invalid, "#{field} must be #{rule}, not #{describe(value)}")
 
+    # What the command answers with exit code 2: seen at the start of a server.
+    def misuse(field, rule, value) = raise(UsageError, "#{field} must #{rule}, not #{describe(value)}")
+
     def integer(field, value, range)
       value.is_a?(Integer) && range.cover?(value) ? value : refuse(field, "an Integer from #{range.min} to #{range.max}", value)
     end
@@ -32,6 +35,11 @@ module Seriatim
 
     def list(field, value)
       value.is_a?(Array) ? value : refuse(field, "an Array", value)
+    end
+
+    # A list of callables; whoever appends to it later is checked when it is used.
+    def callables(field, value)
+      list(field, value).each_with_index { |item, place| callable("#{field}[#{place}]", item) }
     end
 
     def text(field, value, range)

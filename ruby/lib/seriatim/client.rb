@@ -22,7 +22,7 @@ module Seriatim
       jobs = Native.read_jobs(jobs)
       Native.check_jobs(jobs, payloads(worker, jobs))
       result = nil
-      Middlewares.call(chain, worker, jobs) { result = write(worker, jobs, wait) }
+      Middlewares.call("client_middlewares", chain, worker, jobs) { result = write(worker, jobs, wait) }
       result || self.result(0, 0, [])
     end
 

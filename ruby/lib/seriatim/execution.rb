@@ -106,7 +106,7 @@ module Seriatim
       chain = Seriatim.server_middlewares
       return call_worker if chain.empty?
 
-      Middlewares.call(chain, @worker, @batch) { call_worker }
+      Middlewares.call("server_middlewares", chain, @worker, @batch) { call_worker }
     end
 
     def call_worker

@@ -7,9 +7,11 @@ module Seriatim
     module_function
 
     # Calls the list around the block, the first outermost. The list is read now, so later additions count.
+    # @param field [String] the setting that holds the list, for errors
     # @return what the outermost returned
-    def call(list, worker, subject, &core)
-      list.empty? ? core.call : step(list.dup, 0, worker, subject, core)
+    # @raise [Invalid] one of them cannot be called; then none was
+    def call(field, list, worker, subject, &core)
+      list.empty? ? core.call : step(Check.callables(field, list.dup), 0, worker, subject, core)
     end
 
     def step(list, at, worker, subject, core)

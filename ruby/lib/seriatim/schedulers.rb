@@ -17,6 +17,16 @@ module Seriatim
     SEQ = Builtin.new(1).freeze
     PRIORITY = Builtin.new(2).freeze
 
+    # @api private
+    # @return [Builtin, #call] what build_scheduler gives
+    # @raise [UsageError] it is no scheduler
+    def self.build
+      scheduler = Seriatim.build_scheduler.call
+      return scheduler if scheduler.is_a?(Builtin) || scheduler.respond_to?(:call)
+
+      Check.misuse("build_scheduler", "give one of Seriatim's schedulers or a callable (list of candidates -> one of them, or nil)", scheduler)
+    end
+
     # The module's own constructors.
     module Builders
       # The shard that waits longest (default).

@@ -50,7 +50,7 @@ module Seriatim
     # @param workers [Array, #call, nil] as in Seriatim.workers, whose value is the default
     # @param queues [Array<String>, nil] only the workers of these queues
     # @param threads [Integer, nil] Seriatim.threads_per_node
-    # @raise [UsageError] no worker, two of one queue, an unknown queue
+    # @raise [UsageError] no worker, one without perform, two of one queue, an unknown queue
     def initialize(workers: nil, queues: nil, threads: nil)
       @threads_count = threads ? Check.integer("threads", threads, 1..10_000) : Seriatim.threads_per_node
       @workers = Workers.chosen(workers, queues)
@@ -66,14 +66,18 @@ module Seriatim
 
     # Calls on_server_init, looks up the queues, then claims and runs. Returns when the threads have been started.
     # @return [self]
+    # @raise [Invalid] a middleware, scheduler or splitter is none; nothing has been started then
     # @raise [Error] when Redis does not answer
     def start
       raise Closed, "a server starts once" if @runner
 
       Seriatim.on_server_init&.call
+      check_hooks
       @url = RedisUrl.resolve
       @shards = look_up_shards
       Health.check(@url)
+      @groups = Splitters.groups(@splitter, @shards, @threads_count)
+      @schedulers = [@scheduler, *Array.new((@groups || [nil]).size - 1) { Schedulers.build }]
       @runner = native_runner
       hosts = split
       @runner.start
@@ -165,6 +169,14 @@ module Seriatim
 
     # ---- start
 
+    # Whatever can be refused before Redis is asked; on_server_init may have changed it.
+    def check_hooks
+      Check.callables("server_middlewares", Seriatim.server_middlewares)
+      Check.callables("client_middlewares", Seriatim.client_middlewares)
+      @splitter = Splitters.build
+      @scheduler = Schedulers.build
+    end
+
     # The shards as Redis has them, which it does even for the first start of a queue.
     def look_up_shards
       connection = Connection.new(@url, Seriatim.namespace)
@@ -186,29 +198,20 @@ module Seriatim
 
     def native_runner
       milliseconds = [Seriatim.lease_time, Seriatim.poll_interval].map { |seconds| (seconds * 1000).to_i }
-      @groups = groups
       threads = @groups ? @groups.size : @threads_count
-      number = builtin(@groups ? nil : balanced_scheduler)
-      runner = Native::Runner.new(@url, Seriatim.namespace, "seriatim-server", @id, description, *milliseconds, threads, number)
+      runner = Native::Runner.new(@url, Seriatim.namespace, "seriatim-server", @id, description, *milliseconds, threads, builtin(@scheduler))
       @workers.each { |worker| runner.worker(worker.queue_settings) }
       runner
     end
 
     def description = "#{Socket.gethostname} pid #{Process.pid} ruby #{RUBY_VERSION} seriatim #{VERSION}"
 
-    def groups
-      groups = Seriatim.build_splitter.call.call(@shards) or return
-      groups = groups.map(&:to_a).reject(&:empty?)
-      groups.empty? ? raise(UsageError, "the splitter gives this node no shard") : groups
-    end
-
     # A host for each thread.
     def split
-      numbers = @workers.each_with_index.to_h
-      return Array.new(@threads_count) { Host.new(self, 0, balanced_scheduler) } unless @groups
+      return Array.new(@threads_count) { Host.new(self, 0, @scheduler) } unless @groups
 
-      @groups.map do |group|
-        scheduler = Seriatim.build_scheduler.call
+      numbers = @workers.each_with_index.to_h
+      @groups.zip(@schedulers).map do |group, scheduler|
         number = @runner.group(builtin(scheduler), group.map { |shard| [numbers.fetch(shard.worker), shard.index] })
         Host.new(self, number, scheduler)
       end
@@ -216,8 +219,6 @@ module Seriatim
 
     # The core's number; of a scheduler of the application's own the core knows nothing.
     def builtin(scheduler) = (scheduler.is_a?(Schedulers::Builtin) ? scheduler : Schedulers::LAG).number
-
-    def balanced_scheduler = @balanced_scheduler ||= Seriatim.build_scheduler.call
 
     # ---- life
 

@@ -76,7 +76,7 @@ module Seriatim
     attr_reader :server_middlewares
 
     def server_middlewares=(list)
-      @server_middlewares = Check.list("server_middlewares", list)
+      @server_middlewares = Check.callables("server_middlewares", list)
     end
 
     # Callables (worker, jobs, &block) around every push; the first is outermost. They may change the job hashes
@@ -84,7 +84,7 @@ module Seriatim
     attr_reader :client_middlewares
 
     def client_middlewares=(list)
-      @client_middlewares = Check.list("client_middlewares", list)
+      @client_middlewares = Check.callables("client_middlewares", list)
     end
 
     # Called once in each server process, after the application is loaded and before any job.

@@ -13,8 +13,20 @@ module Seriatim
       raise UsageError, "no workers: set Seriatim.workers, or extend a module with Seriatim::Worker" if workers.empty?
 
       refuse_double_queues(workers)
-      queues ? of_queues(workers, queues) : workers
+      workers = of_queues(workers, queues) if queues
+      workers.each { |worker| refuse_without_perform(worker) }
     end
+
+    # Its jobs would fail one by one, each until its retries are used up.
+    def refuse_without_perform(worker)
+      return if worker.respond_to?(:perform) && worker.method(:perform).owner != Worker
+
+      wrong = instance_perform?(worker) ? "defines perform as an instance method" : "has no public perform"
+      raise UsageError, "workers: #{worker} #{wrong}; write `def self.perform(payloads_by_id)` in it, " \
+                        "or, if this process only pushes to it, name the workers to run in Seriatim.workers"
+    end
+
+    def instance_perform?(worker) = worker.is_a?(Module) && worker.method_defined?(:perform, false)
 
     def resolve(list)
       list ||= Seriatim.workers if Seriatim.workers_set?
