@@ -7,6 +7,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#define SIGNAL_STEP_MS 50 /* how long a signal may wait for its Python handler while the main thread waits for Redis */
+
 spy_state *spy_state_of(PyObject *self)
 {
     return PyType_GetModuleState(Py_TYPE(self));
@@ -280,22 +282,70 @@ int spy_left_ms(int64_t deadline_ms)
     return left < 0 ? 0 : left > 60000 ? 60000 : (int)left;
 }
 
-int spy_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
+/* By an interned name, because the interpreter's cache of lookups would keep each new string. NULL with an exception; `owner` may be NULL. */
+static PyObject *attribute(PyObject *owner, const char *name)
+{
+    PyObject *key = owner ? PyUnicode_InternFromString(name) : NULL, *value = key ? PyObject_GetAttr(owner, key) : NULL;
+    Py_XDECREF(key);
+    return value;
+}
+
+/*
+ * Does this thread run Python's signal handlers? -1 with an exception: a handler has run inside the call, and raised. 1 also when the
+ * module cannot be imported, as at the end of the interpreter.
+ */
+static int is_main_thread(void)
+{
+    PyObject *threading = PyImport_ImportModule("threading"), *function, *thread, *ident;
+    unsigned long number;
+    if (!threading) {
+        PyErr_Clear();
+        return 1;
+    }
+    function = attribute(threading, "main_thread");
+    thread = function ? PyObject_CallNoArgs(function) : NULL;
+    ident = attribute(thread, "ident");
+    number = ident ? PyLong_AsUnsignedLong(ident) : 0;
+    Py_XDECREF(ident);
+    Py_XDECREF(thread);
+    Py_XDECREF(function);
+    Py_DECREF(threading);
+    return PyErr_Occurred() ? -1 : number == PyThread_get_thread_ident();
+}
+
+/* poll(2) without the GIL: -1 with an exception, 0 when the time passed, 1 when a descriptor is ready or a signal came. */
+static int poll_once(struct pollfd *fds, nfds_t count, int timeout_ms)
 {
     int ready, code;
-    if (PyErr_CheckSignals() < 0) /* one that came since the interpreter looked last would not end the poll */
-        return -1;
     Py_BEGIN_ALLOW_THREADS
     ready = poll(fds, count, timeout_ms);
     code = errno;
     Py_END_ALLOW_THREADS
-    if (ready >= 0)
-        return 0;
-    if (code == EINTR)
-        return PyErr_CheckSignals();
+    if (ready >= 0 || code == EINTR)
+        return ready != 0;
     errno = code;
     PyErr_SetFromErrno(PyExc_OSError);
     return -1;
+}
+
+/*
+ * The C handler of Python only notes a signal; the main thread then runs the Python handler. Nothing interrupts the main thread's poll
+ * if the kernel gave the signal to another thread, or if it came between PyErr_CheckSignals and poll, where busy threads take the
+ * GIL. signal.set_wakeup_fd would help, but belongs to the host. So the main thread polls in steps and looks for signals between them.
+ */
+int spy_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+    int64_t deadline_ms = timeout_ms < 0 ? INT64_MAX : srt_clock_ms() + timeout_ms;
+    int left = spy_left_ms(deadline_ms), in_steps = 1, ready;
+    do {
+        if (PyErr_CheckSignals() < 0)
+            return -1;
+        ready = poll_once(fds, count, in_steps && (left < 0 || left > SIGNAL_STEP_MS) ? SIGNAL_STEP_MS : left);
+        left = spy_left_ms(deadline_ms);
+        if (ready == 0 && left != 0 && in_steps)
+            in_steps = is_main_thread();
+    } while (ready == 0 && left != 0 && in_steps >= 0);
+    return ready < 0 || in_steps < 0 ? -1 : PyErr_CheckSignals();
 }
 
 /* ---- The module ---------------------------------------------------------------------------------------------- */

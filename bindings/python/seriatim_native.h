@@ -73,7 +73,10 @@ int spy_json_add(struct srt_bytes *out, PyObject *value);
 
 /* The ms left until the deadline as poll(2) wants them: -1 for INT64_MAX, never more than a minute. */
 int spy_left_ms(int64_t deadline_ms);
-/* poll(2) without the GIL. A signal ends it early, after Python's handler has run; -1: the handler raised. */
+/*
+ * poll(2) without the GIL; timeout_ms < 0: no limit. A signal ends it early, after its Python handler has run, in the main thread at most
+ * 50 ms later, whichever thread the kernel gave it to. Returns 0, or -1 with an exception: of the handler, or an OSError.
+ */
 int spy_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 
 /* ---- The other files ----------------------------------------------------------------------------------- */

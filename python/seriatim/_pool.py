@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -18,6 +19,8 @@ from ._errors import Error, Invalid, PoolTimeout
 from ._settings import settings
 
 T = TypeVar("T")
+
+SIGNAL_STEP = 0.05  # seconds that a signal may wait for its handler
 
 _lock = threading.RLock()  # a signal handler may push, too
 _current: Pool | None = None
@@ -205,7 +208,11 @@ class Loan:
         self.__exit__(kind, error, trace)
 
     def _wait(self) -> None:
-        wait([self.served], self._pool.timeout)
+        """The main thread waits in steps: a signal that the kernel gave to another thread does not interrupt its wait."""
+        step = SIGNAL_STEP if threading.current_thread() is threading.main_thread() else self._pool.timeout
+        deadline = time.monotonic() + self._pool.timeout
+        while not self.served.done() and (left := deadline - time.monotonic()) > 0:
+            wait([self.served], min(left, step))
         if not self.served.done():
             self._pool.give_up(self)
 

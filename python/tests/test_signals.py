@@ -341,6 +341,7 @@ OTHERS = {
     "busy threads": [spin, spin],
     "a thread that has ended": [lambda: None],
     "threads that wait, too": [ask, ask],
+    "a thread that receives the signals": [lambda: time.sleep(60)],
 }
 
 def handle(number, frame):
@@ -353,6 +354,13 @@ for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, handle)
 for body in OTHERS[sys.argv[1]]:
     threading.Thread(target=body, daemon=True).start()
+if sys.argv[1] == "a thread that receives the signals":  # then nothing interrupts a system call of the main thread
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])
+if sys.argv[2] == "a free connection":
+    seriatim.client_pool_size, seriatim.pool_timeout = 1, 30
+    threading.Thread(target=ask, daemon=True).start()
+    while not seriatim._pool.current()._lent:
+        time.sleep(0.01)
 try:
     print("ready", flush=True)
     ask() if sys.argv[2] == "a query" else Asked.perform_async([{"id": 1}])
@@ -362,9 +370,13 @@ except KeyboardInterrupt:
 
 
 OTHERS = ["no thread", "a sleeping thread", "busy threads", "a thread that has ended", "threads that wait, too"]
+OTHERS += ["a thread that receives the signals"]
 
 
-@pytest.mark.parametrize(("others", "call"), [*((others, "a push") for others in OTHERS), ("busy threads", "a query")])
+MORE = [("busy threads", "a query"), (OTHERS[-1], "a free connection")]
+
+
+@pytest.mark.parametrize(("others", "call"), [*((others, "a push") for others in OTHERS), *MORE])
 def test_f20_a_waiting_program_hears_signals_at_once(others: str, call: str) -> None:
     """The first handler returns, and the wait goes on; the second raises, and ends it."""
     with deaf():
