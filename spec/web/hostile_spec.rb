@@ -144,14 +144,18 @@ each_mount "hostile texts" do
     expect(asked.reject { |url| url.start_with?("#{site.origin}/") }).to eq([])
   end
 
+  # The page draws itself anew at any time, which removes what was injected: so one script injects and takes the census. What is still
+  # under way when the example ends, the image for instance, would be charged to the next one: so it ends on a page of its own.
   it "D3 the trap sees what does run" do
     open("")
     wait_for_page
-    browser.value("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=alert(1)>') ?? 1")
+    injected = "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=alert(1)>')"
+    expect(browser.value("(#{injected}, #{CENSUS})")[1]).to include("onerror")
     browser.waited("the violation") { browser.harm.any? { |line| line.start_with?("csp script-src-attr") } }
-    expect(browser.value(CENSUS)[1]).to include("onerror")
     browser.value("fetch('https://evil.example/').catch(() => 1)")
     browser.waited("the violation") { browser.harm.any? { |line| line.start_with?("csp connect-src") } }
+  ensure
+    open("")
     browser.value("sessionStorage.clear() ?? 1")
   end
 
