@@ -29,7 +29,7 @@ end
 local function queue()
   return jobs.worker("Web", function(payloads_by_id)
     if payloads_by_id.dead then
-      error("broken 4711", 0)
+      error("broken SECRET-4711", 0)
     end
   end, { shards_count = 2, max_retry_count = 0 })
 end
@@ -136,7 +136,7 @@ describe("seriatim.web answers", function()
     assert.same({}, found "processing_data")
     local record = get(app, "/jobs/api/web/Web/range_by_id"):json()[1]
     assert.same({ "a", -1, '"SECRET-2"' }, { record.id, record.retry_count, record.payloads[1][1] })
-    assert.equal("broken 4711", get(app, "/jobs/api/web/Web/morgue_range_by_id"):json()[1].error)
+    assert.equal("broken SECRET-4711", get(app, "/jobs/api/web/Web/morgue_range_by_id"):json()[1].error)
   end)
 
   it("LK-67 with what came of an action", function()
@@ -320,13 +320,13 @@ describe("seriatim.web", function()
     local app = dashboard {
       redact = function(name, id, text)
         seen[name .. " " .. id] = true
-        return (text:gsub("SECRET%-%d", "*"):gsub("4711", "*"))
+        return (text:gsub("SECRET%-%d+", "*"))
       end,
     }
     for _, route in ipairs(browser.routes("Web")) do
       if not route.mutates then
         local body = get(app, "/jobs" .. route.path .. QUERY).body
-        assert.is_nil(body:find("SECRET") or body:find("4711"), route.name)
+        assert.is_nil(body:find("SECRET"), route.name)
       end
     end
     assert.is_not_nil(get(app, "/jobs/api/web/Web/range_by_id").body:find('\\"*\\"', 1, true))
