@@ -1,8 +1,6 @@
 /* test_acl.c - what an ACL refuses, against a real redis-server: a script that is refused a command
  * has written nothing. */
-#ifndef _XOPEN_SOURCE
-#define _XOPEN_SOURCE 700
-#endif
+#define _GNU_SOURCE /* memmem */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -105,6 +103,8 @@ static const char *said(redisReply *reply, size_t place)
 #define ON_NODES(c, name, words)                                                                   \
     redisCommand(c, "EVAL %b 3 " NODES "alive " NODES "info " NODES "order:n1 n1 " words,          \
                  srt_script_text_##name, sizeof srt_script_text_##name)
+#define LAYOUT(c, shards)                                                                                                  \
+    redisCommand(c, "EVAL %b 1 seriatim:{Q}:layout " shards, srt_script_text_layout, sizeof srt_script_text_layout)
 #define BEAT(c, lease_ms) ON_NODES(c, beat, lease_ms " b|test seriatim:nodes")
 
 /* An owned shard; `claim` claims what waits, so that the owner sleeps after it. */
@@ -192,6 +192,63 @@ static void test_nodes_without_channels(void **state)
     redisFree(limited);
 }
 
+/* The names of the commands that scripts call, each once. */
+static size_t commands_of_scripts(char names[][24], size_t cap)
+{
+#define X(name, sha) {srt_script_text_##name, sizeof srt_script_text_##name},
+    static const struct {
+        const char *text;
+        size_t len;
+    } scripts[] = {SRT_SCRIPTS(X)};
+#undef X
+    size_t i, n = 0, k;
+    for (i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        const char *at = scripts[i].text, *end = at + scripts[i].len;
+        while ((at = memmem(at, (size_t)(end - at), "call('", 6)) && n < cap) {
+            size_t len = strcspn(at += 6, "'");
+            snprintf(names[n], sizeof names[n], "%.*s", (int)len, at);
+            for (k = 0; strcmp(names[k], names[n]) != 0; k++)
+                ;
+            n += k == n && strcmp(names[n], "PUBLISH") != 0;
+        }
+    }
+    return n;
+}
+
+/* Who lacks a single command that any script needs is refused before a queue is known, by the command's name. */
+static void test_each_missing_command_is_named(void **state)
+{
+    char names[64][24], rule[40], words[40];
+    size_t count = commands_of_scripts(names, 64), i;
+    (void)state;
+    REDIS("FLUSHALL");
+    assert_in_range(count, 30, 60);
+    for (i = 0; i < count; i++) {
+        redisContext *limited;
+        redisReply *reply;
+        snprintf(rule, sizeof rule, "-%s", names[i]);
+        limited = user_with(rule);
+        reply = LAYOUT(limited, "3");
+        snprintf(words, sizeof words, "missing: %s", names[i]);
+        if (reply->type != REDIS_REPLY_ERROR || !strstr(reply->str, words) || strncmp(reply->str, "NOPERM ", 7) != 0)
+            fail_msg("without %s: %s", names[i], reply->str);
+        freeReplyObject(reply);
+        redisFree(limited);
+    }
+    assert_string_equal(said(redis("DBSIZE"), 0), "0");
+}
+
+/* Who may write nothing may look. */
+static void test_readers_are_not_refused(void **state)
+{
+    redisContext *limited = user_with("-@write resetchannels");
+    (void)state;
+    REDIS("FLUSHALL");
+    freeReplyObject(LAYOUT(server.redis, "3"));
+    assert_string_equal(said(LAYOUT(limited, "0"), 0), "1 3 3");
+    redisFree(limited);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +256,8 @@ int main(void)
         cmocka_unit_test(test_delete_without_channels),
         cmocka_unit_test(test_operators_without_channels),
         cmocka_unit_test(test_nodes_without_channels),
+        cmocka_unit_test(test_each_missing_command_is_named),
+        cmocka_unit_test(test_readers_are_not_refused),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -322,6 +322,57 @@ RSpec.describe "Trouble with Redis" do
     @workers.each { |worker| expect(worker.stop).to eq(0), worker.log }
   end
 
+  # ---- An ACL user
+
+  PAGE = File.expand_path("../../docs/protocol.md", __dir__)
+
+  # The user of docs/protocol.md, with these rules behind its own; a URL for it.
+  def documented_user(*rules)
+    words = File.read(PAGE)[/^ACL SETUSER .*$/].sub("jobs", "limited").sub("PASSWORD", "secret").split
+    redis.call(*words, *rules)
+    redis.url.sub("unix://", "unix://limited:secret@")
+  end
+
+  # Presses what an operator may press, and asks what may be asked.
+  def everything_asked(agent)
+    %w[pause resume unpark_all perform_all_jobs_now kill_all_failed_jobs morgue_queue_up_all_jobs delete_all_failed_jobs
+       morgue_delete_all_jobs].each { |name| agent.action("Storm", name) }
+    %w[park unpark perform_now delete morgue_queue_up morgue_delete].each { |name| agent.action("Storm", name, ["x"]) }
+    agent.query("Storm", "fetch", ["x"])
+    agent.metrics("Storm")
+    agent.explain("Storm", "x")
+    agent.check("Storm")
+  end
+
+  it "F15 the ACL user that the documentation names is refused nothing" do
+    url = documented_user
+    redis.call("ACL", "LOG", "RESET")
+    agents = agents_that_pushed(Hash.new(url))
+    @workers = start_workers(url, 10)
+    drained
+    at_once(agents) do |_, agent|
+      everything_asked(agent)
+      2.times { agent.push("Storm", { id: "once", payload: { n: 1 } }) }
+    end
+    drained
+    @workers.each { |worker| expect(worker.stop).to eq(0), worker.log }
+    expect(redis.call("ACL", "LOG")).to eq([])
+  end
+
+  it "F15 an ACL user without channels: all jobs run, and each server says once that wakes do not come" do
+    url = documented_user("resetchannels")
+    agents = agents_that_pushed(Hash.new(url))
+    @workers = start_workers(url, 10)
+    2.times do |number|
+      at_once(agents) { |language, agent| agent.push("Storm", *(1..20).map { |id| { id: "#{language}#{id}", payload: { n: number } } }) }
+      drained
+    end
+    pause(2)
+    @workers.each { |worker| expect(worker.stop).to eq(0), worker.log }
+    expect(@workers.map { |worker| worker.log.scan("poll_interval").size }).to all(eq(1)), @workers.map(&:log).join
+    expect(kit["Storm"].metrics[:processed]).to eq(3 + (2 * 60))
+  end
+
   it "P2 CLIENT KILL again and again: every push is applied once, nothing runs twice" do
     under_load(Figures.count(1, 60)) do
       redis.call("CLIENT", "KILL", "TYPE", "normal")
