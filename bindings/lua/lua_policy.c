@@ -1,4 +1,7 @@
-/* lua_policy.c - native.back_off, .split and .shard_of: the core's arithmetic, for what the package does itself. */
+/*
+ * lua_policy.c - native.back_off, .split, .shard_of and .printable: the core's functions without a state, for what the package does
+ * itself.
+ */
 #include "seriatim_native.h"
 
 #include "link.h"
@@ -50,9 +53,26 @@ static int policy_shard_of(lua_State *L)
     return 1;
 }
 
+/* native.printable(text): the text, UTF-8, as a terminal and a log of lines may show it */
+static int policy_printable(lua_State *L)
+{
+    size_t len, need;
+    const char *text = slu_text(L, 1, "text", &len);
+    char *out;
+    need = seriatim_printable(text, len, NULL, 0);
+    lua_settop(L, 1);
+    if (need == len)
+        return 1;
+    out = lua_newuserdata(L, need);
+    seriatim_printable(text, len, out, need);
+    lua_pushlstring(L, out, need);
+    return 1;
+}
+
 void slu_open_policy(lua_State *L)
 {
     static const luaL_Reg functions[] = {
-        {"back_off", policy_back_off}, {"split", policy_split}, {"shard_of", policy_shard_of}, {NULL, NULL}};
+        {"back_off", policy_back_off}, {"split", policy_split}, {"shard_of", policy_shard_of},
+        {"printable", policy_printable}, {NULL, NULL}};
     slu_functions(L, functions);
 }

@@ -1,4 +1,7 @@
-/* py_policy.c - seriatim._native.back_off, .split and .shard_of: the core's arithmetic, for what the package does itself. */
+/*
+ * py_policy.c - seriatim._native.back_off, .split, .shard_of and .printable: the core's functions without a state, for what the
+ * package does itself.
+ */
 #include "seriatim_native.h"
 
 #include "link.h"
@@ -14,6 +17,29 @@ PyObject *spy_back_off(PyObject *module, PyObject *count)
     if (srt_random(&random, sizeof random, &error) != SERIATIM_OK)
         return spy_raise_error(PyModule_GetState(module), &error);
     return PyFloat_FromDouble(seriatim_back_off(number, random / 4294967296.0));
+}
+
+/* printable(text): the str as a terminal and a log of lines may show it. No lone surrogates. */
+PyObject *spy_printable(PyObject *module, PyObject *text)
+{
+    Py_ssize_t len;
+    const char *data = PyUnicode_AsUTF8AndSize(text, &len);
+    PyObject *result;
+    size_t need;
+    char *out;
+    (void)module;
+    if (!data)
+        return NULL;
+    need = seriatim_printable(data, (size_t)len, NULL, 0);
+    if (need == (size_t)len)
+        return Py_NewRef(text);
+    out = PyMem_Malloc(need);
+    if (!out)
+        return PyErr_NoMemory();
+    seriatim_printable(data, (size_t)len, out, need);
+    result = PyUnicode_FromStringAndSize(out, (Py_ssize_t)need);
+    PyMem_Free(out);
+    return result;
 }
 
 /* The places of each group, from what seriatim_split said of each shard. */

@@ -49,6 +49,7 @@
 #include "status.c"
 #include "bytes.c"
 #include "json.c"
+#include "printable.c"
 #include "resp.c"
 #include "script.c"
 #include "keys.c"

@@ -1,7 +1,7 @@
 /* web_change.c - what a request asked to change and what came of it, for the host's audit: as data, and as a line of a log. */
+#include "printable.h"
 #include "web.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define CHANGE_IDS 10   /* that a line names */
@@ -9,42 +9,15 @@
 
 /* ---- A line ---------------------------------------------------------------------------------- */
 
-/* Of a sequence that is valid; of an ASCII byte itself. */
-static unsigned change_code(const unsigned char *at, size_t size)
-{
-    unsigned code = size == 1 ? at[0] : at[0] & (0xFFu >> (size + 1));
-    size_t i;
-    for (i = 1; i < size; i++)
-        code = code << 6 | (at[i] & 0x3Fu);
-    return code;
-}
-
-/* What ends a line, moves a cursor, turns the direction of reading or is not seen. */
-static int change_is_hidden(unsigned code)
-{
-    return code < 0x20 || (code >= 0x7F && code < 0xA0) || (code >= 0x200B && code <= 0x200F) || (code >= 0x2028 && code <= 0x202E) ||
-           (code >= 0x2060 && code <= 0x206F) || code == 0xFEFF;
-}
-
 static void change_add_text(srt_bytes *line, const char *text, size_t len)
 {
-    size_t at = 0, size;
-    char escaped[12];
+    size_t at = 0, written;
+    char shown[SRT_PRINTABLE_MOST];
     while (at < len && at < CHANGE_CUT) {
-        const unsigned char *next = (const unsigned char *)text + at;
-        unsigned code;
-        size = srt_utf8_size(text + at, len - at);
-        code = change_code(next, size ? size : 1);
-        if (size == 0)
-            snprintf(escaped, sizeof escaped, "\\x%02x", next[0]);
-        else if (change_is_hidden(code))
-            snprintf(escaped, sizeof escaped, "\\u%04x", code);
-        else if (code == '"' || code == '\\')
-            snprintf(escaped, sizeof escaped, "\\%c", (char)code);
-        else
-            snprintf(escaped, sizeof escaped, "%.*s", (int)size, text + at);
-        srt_bytes_adds(line, escaped);
-        at += size ? size : 1;
+        if (text[at] == '"' || text[at] == '\\')
+            srt_bytes_addc(line, '\\');
+        at += srt_printable_next(text + at, len - at, shown, &written);
+        srt_bytes_add(line, shown, written);
     }
     if (at < len)
         srt_bytes_adds(line, "...");

@@ -77,7 +77,11 @@ end
 -- ---- errors
 
 local function complain(code, ...)
-  io.stderr:write("seriatim: ", table.concat({ ... }, "\n          "), "\n")
+  local lines = { ... }
+  for place, line in ipairs(lines) do
+    lines[place] = log.printable_lines(line)
+  end
+  io.stderr:write("seriatim: ", table.concat(lines, "\n          "), "\n")
   return code
 end
 

@@ -66,6 +66,24 @@ function log.utf8(value)
   return (tostring(value):gsub("[\128-\255]+", clean_run))
 end
 
+---The text as a terminal may show it: control characters, which could move its cursor or end a row of a table, are escaped.
+---@return string
+function log.printable(value)
+  return native.printable(log.utf8(value))
+end
+
+---The same as one line of a log.
+---@return string
+function log.one_line(value)
+  return native.printable((log.utf8(value):gsub("[\r\n]+", " | ")))
+end
+
+---The same of a text of several lines, a traceback for one.
+---@return string
+function log.printable_lines(value)
+  return (log.utf8(value):gsub("\t", "    "):gsub("[^\n]+", native.printable))
+end
+
 local function message_of(value)
   if type(value) == "table" then
     local message = value.message
@@ -123,7 +141,7 @@ local function text_line(now, level, name, text, fields)
   add_fields(words, fields, pair)
   words[#words + 1] = name
   words[#words + 1] = text and log.utf8(text)
-  return (table.concat(words, " "):gsub("[\r\n]+", " | "))
+  return log.one_line(table.concat(words, " "))
 end
 
 local function json_line(now, level, name, text, fields)
@@ -132,7 +150,7 @@ local function json_line(now, level, name, text, fields)
   pairs_[5] = json_pair("event", name)
   pairs_[6] = text and json_pair("msg", text)
   add_fields(pairs_, fields, json_pair)
-  return "{" .. table.concat(pairs_, ",") .. "}"
+  return native.printable("{" .. table.concat(pairs_, ",") .. "}")
 end
 
 local function write(level, name, text, fields)

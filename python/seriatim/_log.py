@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TextIO
 
+from . import _native
+
 DEBUG: Final = logging.DEBUG
 INFO: Final = logging.INFO
 WARN: Final = logging.WARNING
@@ -40,7 +42,7 @@ class Event:
     fields: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return " ".join([*filter(None, (self.name, self.text)), *pairs(self.fields)])
+        return one_line(" ".join([*filter(None, (self.name, self.text)), *pairs(self.fields)]))
 
 
 class Line(logging.Formatter):
@@ -49,7 +51,7 @@ class Line(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         event = self._event(record)
         words = [level_name(record), timestamp(record.created), *pairs({**origin(record), **event.fields})]
-        return LINE_ENDS.sub(" | ", " ".join([*words, *filter(None, (event.name, event.text))]))
+        return one_line(" ".join([*words, *filter(None, (event.name, event.text))]))
 
     def _event(self, record: logging.LogRecord) -> Event:
         if isinstance(record.msg, Event):
@@ -66,7 +68,7 @@ class Json(Line):
         line: dict[str, Any] = {"ts": timestamp(record.created), "lvl": level_name(record), **origin(record)}
         line.update(event=event.name, msg=event.text, **event.fields)
         known = {key: plain(value) for key, value in line.items() if value is not None}
-        return json.dumps(known, ensure_ascii=False, separators=(",", ":"))
+        return printable(json.dumps(known, ensure_ascii=False, separators=(",", ":")))
 
 
 def handler(output: TextIO, format: str | None = None) -> logging.Handler:
@@ -176,6 +178,21 @@ def quote(value: object) -> str:
 def plain(value: Any) -> Any:
     """As JSON takes it."""
     return value if isinstance(value, (int, float)) else utf8(value)
+
+
+def printable(value: object) -> str:
+    """The text as a terminal may show it: control characters, which could move its cursor or end a row of a table, are escaped."""
+    return _native.printable(utf8(value))
+
+
+def one_line(value: object) -> str:
+    """The same as one line of a log."""
+    return _native.printable(LINE_ENDS.sub(" | ", utf8(value)))
+
+
+def printable_lines(value: object) -> str:
+    """The same of a text of several lines, a traceback for one."""
+    return "\n".join(_native.printable(line.replace("\t", "    ")) for line in utf8(value).split("\n"))
 
 
 def utf8(value: object) -> str:

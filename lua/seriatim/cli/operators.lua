@@ -48,9 +48,9 @@ local function parse(payload)
   return value
 end
 
-local function say(...)
-  io.stdout:write(...)
-  io.stdout:write("\n")
+---One line, whatever an id or an error holds.
+local function say(text)
+  io.stdout:write(log.printable(text), "\n")
 end
 
 local function quoted(text)
@@ -173,7 +173,7 @@ function VERBS:explain(words)
     end
     tables.print_json(answer)
   else
-    say(log.utf8(answer.text))
+    say(answer.text)
   end
 end
 
@@ -286,7 +286,7 @@ end
 
 local function say_findings(results, strays)
   for _, finding in ipairs(strays) do
-    say("namespace ", finding_line(finding))
+    say("namespace " .. finding_line(finding))
   end
   for _, result in ipairs(results) do
     local name = log.utf8(result.name)

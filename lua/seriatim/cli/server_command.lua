@@ -177,7 +177,7 @@ function ServerCommand:failed(failure)
   elseif cli.is_no_redis(raised) then
     code, text = codes.NO_REDIS, "seriatim: no Redis: " .. raised.message
   end
-  io.stderr:write(text, "\n")
+  io.stderr:write(log.printable_lines(text), "\n")
   if self.server and self.server.runner and not pcall(self.server.stop, self.server, math.min(settings.stop_timeout, PATIENCE)) then
     log.error("crash", "the server could not be stopped")
   end

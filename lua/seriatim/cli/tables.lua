@@ -22,12 +22,13 @@ end
 
 ---As one line.
 function tables.print_json(value)
-  io.stdout:write(native.dump(readable(value), "answer"), "\n")
+  -- What JSON itself leaves as it is and a terminal would obey is escaped, which is the same JSON.
+  io.stdout:write(log.printable(native.dump(readable(value), "answer")), "\n")
 end
 
 local function cell(value)
   local is_float = type(value) == "number" and (value % 1 ~= 0 or math.type and math.type(value) == "float")
-  return is_float and ("%.1f"):format(value) or log.utf8(value)
+  return is_float and ("%.1f"):format(value) or log.printable(value)
 end
 
 ---How many characters a text of valid UTF-8 has.

@@ -65,5 +65,5 @@ def with_config_file(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def complain(code: int, *lines: str) -> int:
-    print("seriatim:", "\n          ".join(lines), file=sys.stderr)
+    print("seriatim:", "\n          ".join(map(_log.one_line, lines)), file=sys.stderr)
     return code

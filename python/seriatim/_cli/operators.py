@@ -105,7 +105,7 @@ class Operators:
         if "json" in self._options:
             print_json(answer)
         else:
-            print(_log.utf8(answer["text"]))
+            say(answer["text"])
 
     def _dead(self, action: str, queue: str, *words: str) -> None:
         if action not in ("list", "retry", "delete"):
@@ -222,12 +222,12 @@ def dead_row(record: Any) -> list[Any]:
 
 def say_findings(results: list[Any], strays: list[Finding]) -> None:
     for stray in strays:
-        print(f"namespace {finding_line(stray)}")
+        say(f"namespace {finding_line(stray)}")
     for result in results:
         name = _log.utf8(result["name"])
         for finding in result["findings"]:
-            print(f"{name}/{finding['shard']} {finding_line(finding)}")
-        print(f"{name}: {result['looked_at']} records, {len(result['findings'])} findings")
+            say(f"{name}/{finding['shard']} {finding_line(finding)}")
+        say(f"{name}: {result['looked_at']} records, {len(result['findings'])} findings")
 
 
 def finding_line(finding: Finding) -> str:
@@ -235,8 +235,14 @@ def finding_line(finding: Finding) -> str:
     return f"{finding['kind']}{id}: {finding['detail']}{' (repaired)' if finding['repaired'] else ''}"
 
 
+def say(text: str) -> None:
+    """One line, whatever an id or an error holds."""
+    print(_log.printable(text))
+
+
 def print_json(value: object) -> None:
-    print(json.dumps(readable(value), ensure_ascii=False, separators=(",", ":")))
+    """What JSON itself leaves as it is and a terminal would obey is escaped, which is the same JSON."""
+    say(json.dumps(readable(value), ensure_ascii=False, separators=(",", ":")))
 
 
 def readable(value: Any) -> Any:
@@ -253,7 +259,7 @@ def readable(value: Any) -> Any:
 
 
 def print_table(rows: list[list[Any]]) -> None:
-    texts = [[f"{cell:.1f}" if isinstance(cell, float) else _log.utf8(cell) for cell in row] for row in rows]
+    texts = [[f"{cell:.1f}" if isinstance(cell, float) else _log.printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts)]
     for row in texts:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())

@@ -196,8 +196,8 @@ def last_words(error: BaseException) -> None:
 def final(error: BaseException, code: int) -> int:
     _log.write(_log.FATAL, "exit", str(error) if code == USAGE else _log.describe(error))
     if code == CRASHED:
-        traceback.print_exception(error)
+        print(_log.printable_lines("".join(traceback.format_exception(error)).rstrip("\n")), file=sys.stderr)
     else:
-        print(f"seriatim: {'no Redis: ' if code == NO_REDIS else ''}{error}", file=sys.stderr)
+        print(f"seriatim: {'no Redis: ' if code == NO_REDIS else ''}{_log.one_line(error)}", file=sys.stderr)
     limit_exit(code, 5)
     return code

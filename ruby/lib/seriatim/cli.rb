@@ -67,7 +67,7 @@ module Seriatim
     end
 
     def complain(code, *lines)
-      warn "seriatim: #{lines.join("\n          ")}"
+      warn "seriatim: #{lines.map { |line| Log.one_line(line) }.join("\n          ")}"
       code
     end
 

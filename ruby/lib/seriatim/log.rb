@@ -18,7 +18,7 @@ module Seriatim
     # What happened; `fields` holds some of q (queue), id (of several: the first), n (how many; of a failure: its
     # retry_count) and elapsed (seconds).
     Event = Struct.new(:name, :text, :fields) do
-      def to_s = [name, text, *fields.map { |key, value| "#{key}=#{Log.quote(value)}" }].compact.join(" ")
+      def to_s = Log.one_line([name, text, *fields.map { |key, value| "#{key}=#{Log.quote(value)}" }].compact.join(" "))
     end
 
     # A Logger formatter: one line of text.
@@ -26,7 +26,7 @@ module Seriatim
       def call(level, time, _program, message)
         event = Log.event(message)
         pairs = { pid: Process.pid, tid: Log.thread_id, **event.fields }.map { |key, value| "#{key}=#{Log.quote(value)}" }
-        "#{[level, Log.timestamp(time), *pairs, *event.name, *event.text].join(" ").gsub(/[\r\n]+/, " | ")}\n"
+        "#{Log.one_line([level, Log.timestamp(time), *pairs, *event.name, *event.text].join(" "))}\n"
       end
     end
 
@@ -36,7 +36,7 @@ module Seriatim
         event = Log.event(message)
         line = { ts: Log.timestamp(time), lvl: level, pid: Process.pid, tid: Log.thread_id, event: event.name,
                  msg: event.text, **event.fields }
-        "#{JSON.generate(line.compact.transform_values { |value| value.is_a?(String) ? Log.utf8(value) : value })}\n"
+        "#{Native.printable(JSON.generate(line.compact.transform_values { |value| value.is_a?(String) ? Log.utf8(value) : value }))}\n"
       end
     end
 
@@ -92,6 +92,15 @@ module Seriatim
       text = value.is_a?(Float) ? format("%.3f", value) : utf8(value.to_s)
       text.match?(/\A[^"=\p{Z}\p{Cntrl}]+\z/) ? text : text.inspect
     end
+
+    # The text as a terminal may show it: control characters, which could move its cursor or end a row of a table, are escaped.
+    def printable(text) = Native.printable(utf8(text))
+
+    # The same as one line of a log.
+    def one_line(text) = Native.printable(utf8(text).gsub(/[\r\n]+/, " | "))
+
+    # The same of a text of several lines, a backtrace for one.
+    def printable_lines(text) = utf8(text).split("\n").map { |line| Native.printable(line.gsub("\t", "    ")) }.join("\n")
 
     def utf8(text)
       text.encoding == Encoding::UTF_8 && text.valid_encoding? ? text : text.dup.force_encoding(Encoding::UTF_8).scrub("?")

@@ -1,4 +1,4 @@
-/* rb_policy.c - Native.back_off, .split and .shard_of: the core's arithmetic, for what the gem does itself. */
+/* rb_policy.c - Native.back_off, .split, .shard_of and .printable: the core's functions without a state, for what the gem does itself. */
 #include "seriatim_native.h"
 
 #include <ruby/random.h>
@@ -36,8 +36,25 @@ static VALUE policy_shard_of(VALUE self, VALUE id, VALUE shards_count)
     return UINT2NUM(seriatim_shard_of(RSTRING_PTR(id), (size_t)RSTRING_LEN(id), count));
 }
 
+/* Native.printable(text) -> the text, UTF-8, as a terminal and a log of lines may show it; itself where nothing is to be escaped */
+static VALUE policy_printable(VALUE self, VALUE text)
+{
+    size_t need;
+    VALUE out;
+    (void)self;
+    Check_Type(text, T_STRING);
+    need = seriatim_printable(RSTRING_PTR(text), (size_t)RSTRING_LEN(text), NULL, 0);
+    if (need == (size_t)RSTRING_LEN(text))
+        return text;
+    out = rb_utf8_str_new(NULL, (long)need);
+    seriatim_printable(RSTRING_PTR(text), (size_t)RSTRING_LEN(text), RSTRING_PTR(out), need);
+    RB_GC_GUARD(text);
+    return out;
+}
+
 void srb_init_policy(void)
 {
+    rb_define_singleton_method(srb_native, "printable", policy_printable, 1);
     rb_define_singleton_method(srb_native, "back_off", policy_back_off, 1);
     rb_define_singleton_method(srb_native, "split", policy_split, 4);
     rb_define_singleton_method(srb_native, "shard_of", policy_shard_of, 2);

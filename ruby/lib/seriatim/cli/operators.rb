@@ -105,7 +105,7 @@ module Seriatim
 
       def explain(queue, id)
         answer = existing(queue).queries.explain(id)
-        @options[:json] ? print_json(answer) : puts(answer[:text])
+        @options[:json] ? print_json(answer) : say(answer[:text])
       end
 
       def dead(action, queue, *ids)
@@ -164,21 +164,25 @@ module Seriatim
       end
 
       def say_findings(results, strays)
-        strays.each { |finding| puts "namespace #{finding_line(finding)}" }
+        strays.each { |finding| say("namespace #{finding_line(finding)}") }
         results.each do |result|
-          result[:findings].each { |finding| puts "#{result[:name]}/#{finding[:shard]} #{finding_line(finding)}" }
-          puts "#{result[:name]}: #{result[:looked_at]} records, #{result[:findings].size} findings"
+          result[:findings].each { |finding| say("#{Log.utf8(result[:name])}/#{finding[:shard]} #{finding_line(finding)}") }
+          say("#{Log.utf8(result[:name])}: #{result[:looked_at]} records, #{result[:findings].size} findings")
         end
       end
 
       def finding_line(finding)
         id = " id #{finding[:id].inspect}" if finding[:id]
-        "#{finding[:kind]}#{id}: #{finding[:detail]}#{" (repaired)" if finding[:repaired]}"
+        "#{finding[:kind]}#{id}: #{Log.utf8(finding[:detail])}#{" (repaired)" if finding[:repaired]}"
       end
 
       # ---- output
 
-      def print_json(value) = puts(JSON.generate(readable(value)))
+      # One line, whatever an id or an error holds.
+      def say(text) = puts(Log.printable(text))
+
+      # What JSON itself leaves as it is and a terminal would obey is escaped, which is the same JSON.
+      def print_json(value) = say(JSON.generate(readable(value)))
 
       # JSON has no bytes: what is not UTF-8 is shown with question marks.
       def readable(value)
@@ -192,7 +196,7 @@ module Seriatim
       end
 
       def print_table(rows)
-        texts = rows.map { |row| row.map { |cell| cell.is_a?(Float) ? format("%.1f", cell) : Log.utf8(cell.to_s) } }
+        texts = rows.map { |row| row.map { |cell| cell.is_a?(Float) ? format("%.1f", cell) : Log.printable(cell.to_s) } }
         widths = texts.transpose.map { |column| column.map(&:size).max }
         texts.each { |row| puts row.zip(widths).map { |text, width| text.ljust(width) }.join("  ").rstrip }
       end

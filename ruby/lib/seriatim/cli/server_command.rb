@@ -103,8 +103,8 @@ module Seriatim
 
       def final(error, code)
         Log.write(Logger::FATAL, "exit", code == USAGE ? error.message : Log.describe(error))
-        warn "seriatim: #{code == NO_REDIS ? "no Redis: " : ""}#{error.message}" unless code == CRASHED
-        warn error.full_message(highlight: false) if code == CRASHED
+        warn "seriatim: #{code == NO_REDIS ? "no Redis: " : ""}#{Log.one_line(error.message)}" unless code == CRASHED
+        warn Log.printable_lines(error.full_message(highlight: false)) if code == CRASHED
         code
       end
     end
