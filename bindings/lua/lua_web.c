@@ -77,16 +77,34 @@ static const char *const *web_hosts(lua_State *L, int table, size_t *count)
     return hosts;
 }
 
+/* A list name, queue, name, queue, ... as an array, which is left on the stack; the table keeps its texts. */
+static const seriatim_web_worker *web_workers(lua_State *L, int table, size_t *count)
+{
+    seriatim_web_worker *workers;
+    const seriatim_text *texts;
+    size_t i;
+    lua_getfield(L, table, "workers");
+    texts = slu_texts(L, lua_gettop(L), count);
+    *count /= 2;
+    workers = lua_newuserdata(L, (*count + 1) * sizeof *workers);
+    for (i = 0; i < *count; i++) {
+        workers[i].name = texts[2 * i];
+        workers[i].queue = texts[2 * i + 1];
+    }
+    return workers;
+}
+
 static void web_settings(lua_State *L, int at, seriatim_web_settings *settings)
 {
     memset(settings, 0, sizeof *settings);
     luaL_checktype(L, at, LUA_TTABLE);
-    luaL_checkstack(L, 8, "settings");
+    luaL_checkstack(L, 12, "settings");
     settings->title = web_cstr(L, at, "title");
     settings->read_only = web_flag(L, at, "read_only");
     settings->token = web_cstr(L, at, "token");
     settings->stalled = web_cstr(L, at, "stalled");
     settings->hosts = web_hosts(L, at, &settings->host_count);
+    settings->workers = web_workers(L, at, &settings->worker_count);
 }
 
 /* ---- Redaction: the core calls a function of Lua's, which may raise, while it writes -------------------------- */

@@ -30,16 +30,40 @@ static const char **web_texts(PyObject *tuple)
     return texts;
 }
 
-/* A WebSettings tuple, which keeps the texts; PyMem_Free its hosts. */
-static int web_read_settings(PyObject *tuple, seriatim_web_settings *settings, const char ***hosts)
+/* A tuple of bytes, name, queue, name, queue, ..., which keeps them; PyMem_Free them. NULL with an exception. */
+static seriatim_web_worker *web_workers(PyObject *tuple, size_t *count)
 {
-    PyObject *names;
+    Py_ssize_t i, texts = PyTuple_GET_SIZE(tuple);
+    seriatim_web_worker *workers = PyMem_New(seriatim_web_worker, (size_t)texts / 2 + 1);
+    if (!workers)
+        return (seriatim_web_worker *)PyErr_NoMemory();
+    *count = (size_t)texts / 2;
+    for (i = 0; i < texts / 2 * 2; i++) {
+        seriatim_text *text = i % 2 ? &workers[i / 2].queue : &workers[i / 2].name;
+        if (spy_data(PyTuple_GET_ITEM(tuple, i), &text->data, &text->len) < 0) {
+            PyMem_Free(workers);
+            return NULL;
+        }
+    }
+    return workers;
+}
+
+/* A WebSettings tuple, which keeps the texts; PyMem_Free its hosts and its workers. */
+static int web_read_settings(PyObject *tuple, seriatim_web_settings *settings, const char ***hosts, seriatim_web_worker **workers)
+{
+    PyObject *names, *pairs;
     memset(settings, 0, sizeof *settings);
     if (web_check_tuple(tuple) < 0 ||
-        !PyArg_ParseTuple(tuple, "zpO!zz", &settings->title, &settings->read_only, &PyTuple_Type, &names, &settings->token,
-                          &settings->stalled) ||
+        !PyArg_ParseTuple(tuple, "zpO!zzO!", &settings->title, &settings->read_only, &PyTuple_Type, &names, &settings->token,
+                          &settings->stalled, &PyTuple_Type, &pairs) ||
         !(*hosts = web_texts(names)))
         return -1;
+    *workers = web_workers(pairs, &settings->worker_count);
+    if (!*workers) {
+        PyMem_Free(*hosts);
+        return -1;
+    }
+    settings->workers = *workers;
     settings->hosts = *hosts;
     settings->host_count = (size_t)PyTuple_GET_SIZE(names);
     return 0;
@@ -78,13 +102,15 @@ PyObject *spy_link_web(PyObject *object, PyObject *const *args, Py_ssize_t nargs
     seriatim_web_request request;
     seriatim_client *client;
     const char **hosts;
+    seriatim_web_worker *workers;
     PyObject *begun;
     int status;
     if (spy_arity("web", nargs, 2, 2) < 0 || web_read_request(args[1], &request) < 0 || !(client = spy_link_client(self)) ||
-        web_read_settings(args[0], &settings, &hosts) < 0)
+        web_read_settings(args[0], &settings, &hosts, &workers) < 0)
         return NULL;
     status = seriatim_web_begin(client, &settings, &request);
     PyMem_Free(hosts);
+    PyMem_Free(workers);
     begun = spy_link_begun(self, status, web_read_nothing);
     if (srt_client_status(client) != SERIATIM_AGAIN)
         self->read = web_read_nothing; /* a failure has its answer, too */

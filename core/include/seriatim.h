@@ -24,6 +24,16 @@ extern "C" {
 
 #define SERIATIM_VERSION "0.1.0"
 
+/* ---- Text ---------------------------------------------------------------------------------- */
+
+/*
+ * A text of foreign origin (an id, an error) as a terminal and a log of lines may show it, in UTF-8: control characters (C0, DEL,
+ * C1), line separators, and characters that are not seen or turn the direction of reading become \u001b and the like, a byte that is
+ * no UTF-8 becomes \xff. A line of JSON stays the same JSON. Returns how many bytes that takes: `len` where nothing is to be escaped,
+ * else more. Writes them to `out` where they fit into `cap` bytes; if they do not, `out` holds nothing of use. No NUL is added.
+ */
+size_t seriatim_printable(const char *text, size_t len, char *out, size_t cap);
+
 /* ---- Status ------------------------------------------------------------------------------- */
 
 #define SERIATIM_STATUSES(X)                                                                       \
@@ -662,6 +672,11 @@ typedef struct seriatim_web_request {
     int role;             /* seriatim_web_role: what the host application says of the user */
 } seriatim_web_request;
 
+/* One of the host application's workers, by its name there and the name of its queue. */
+typedef struct seriatim_web_worker {
+    seriatim_text name, queue;
+} seriatim_web_worker;
+
 /* Only read during begin. */
 typedef struct seriatim_web_settings {
     const char *title;        /* NULL: "Seriatim" */
@@ -670,6 +685,8 @@ typedef struct seriatim_web_settings {
     size_t host_count;        /* 0: any Host; the host application checks */
     const char *token;        /* NULL: none; else all but /livez and the page's own files ask for `Authorization: Bearer TOKEN` */
     const char *stalled;      /* NULL: this process works, or has no runner; else why /livez answers 503 */
+    const seriatim_web_worker *workers; /* those whose name is not that of their queue; more of them change nothing */
+    size_t worker_count;
 } seriatim_web_settings;
 
 /* settings may be NULL. INVALID: the client is busy. NOMEM; then, too, there is an answer. */

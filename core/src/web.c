@@ -160,7 +160,7 @@ static void web_go_on(seriatim_client *c)
 
 int seriatim_web_begin(seriatim_client *c, const seriatim_web_settings *settings, const seriatim_web_request *request)
 {
-    static const seriatim_web_settings defaults = {NULL, 0, NULL, 0, NULL, NULL};
+    static const seriatim_web_settings defaults = {NULL, 0, NULL, 0, NULL, NULL, NULL, 0};
     srt_web *w;
     int status = srt_client_begin(c);
     if (status != SERIATIM_OK)

@@ -72,7 +72,9 @@ struct srt_web {
     int head, depth, role, read_only;
     const char *title, *stalled;
     const char *allow;               /* methods of the path, when it is one of a route */
-    seriatim_text worker, word;      /* the pattern's :worker and the one behind it */
+    seriatim_text worker, word;      /* the pattern's :worker (as it was given, then its queue) and the one behind it */
+    const seriatim_web_worker *workers; /* the host's, of routes that take or show their names */
+    size_t worker_count;
     srt_web_param *params;           /* of the query */
     size_t param_count;
     seriatim_text *ids;              /* of the body */
@@ -131,6 +133,9 @@ int srt_web_read(srt_web *w, const seriatim_web_settings *settings, const seriat
 int srt_web_refuse(srt_web *w, int status, const char *format, ...) SRT_PRINTF(3, 4);
 /* Of a change, unless it was refused: how much it really was. Returns SRT_WEB_DONE. */
 int srt_web_done(srt_web *w, int64_t count);
+/* The one worker of this name, or of this queue; NULL: there is none, or its name is that of several. */
+const seriatim_web_worker *srt_web_worker_named(const srt_web *w, seriatim_text name);
+const seriatim_web_worker *srt_web_worker_of(const srt_web *w, seriatim_text queue);
 /* A field of the query; data NULL when it is absent. */
 seriatim_text srt_web_param_of(const srt_web *w, const char *name);
 int srt_web_word_is(seriatim_text text, const char *word);
@@ -165,7 +170,10 @@ int srt_web_survey_all(seriatim_client *c, srt_web *w);
 /* Asks whether Redis knows a queue named w->worker; then, whether it does. */
 int srt_web_layout_begin(seriatim_client *c, srt_web *w);
 int srt_web_layout_found(const seriatim_client *c);
-/* Makes w->worker's queue known to the client: two steps at most. w->step moves on; refuses an unknown one with 404. */
+/*
+ * Makes w->worker's queue known to the client, in two steps; three where it is a worker's name, which stands for the worker's
+ * queue if no queue is named so. w->step moves on; refuses an unknown one with 404.
+ */
 int srt_web_find_queue(seriatim_client *c, srt_web *w);
 
 /* ---- web_metrics.c ------------------------------------------------------------------------- */

@@ -58,6 +58,22 @@ static void api_key_of(srt_web_out *out, seriatim_text name)
     srt_bytes_free(&text);
 }
 
+static int api_is_queue(const srt_web *w, seriatim_text name)
+{
+    size_t i;
+    for (i = 0; i < w->row_count; i++)
+        if (w->rows[i].name.len == name.len && memcmp(w->rows[i].name.data, name.data, name.len) == 0)
+            return 1;
+    return 0;
+}
+
+/* What stands for this queue in :worker: its worker's name, unless another queue is named so. */
+static seriatim_text api_worker_name(const srt_web *w, seriatim_text queue)
+{
+    const seriatim_web_worker *worker = srt_web_worker_of(w, queue);
+    return worker && !api_is_queue(w, worker->name) ? worker->name : queue;
+}
+
 void srt_web_stats_write(seriatim_client *c, srt_web *w, srt_web_out *out)
 {
     srt_web_shard total;
@@ -69,7 +85,7 @@ void srt_web_stats_write(seriatim_client *c, srt_web *w, srt_web_out *out)
     srt_json_begin_object(&out->json);
     for (i = 0; i < w->row_count; i++) {
         const srt_web_shard *row = &w->rows[i].total;
-        api_key_of(out, w->rows[i].name);
+        api_key_of(out, api_worker_name(w, w->rows[i].name));
         api_write_three(out, row);
         total.length += row->length;
         total.dead += row->dead;

@@ -8,6 +8,8 @@
 #define REQUEST_SEGMENTS 8
 #define REQUEST_PARAMS 32
 #define REQUEST_MAX_IDS 1000
+#define REQUEST_JSON "application/json"
+#define REQUEST_FORM "application/x-www-form-urlencoded"
 
 /* ---- Routes -------------------------------------------------------------------------------- */
 
@@ -117,6 +119,14 @@ static int request_same(seriatim_text a, const char *b, size_t len)
     return 1;
 }
 
+/* Is it this media type, with or without parameters? */
+static int request_is_type(seriatim_text type, const char *wanted)
+{
+    seriatim_text head = {type.data, strlen(wanted)};
+    return type.data && type.len >= head.len && request_same(head, wanted, head.len) &&
+           (type.len == head.len || type.data[head.len] == ';' || type.data[head.len] == ' ');
+}
+
 static int request_hex(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
@@ -145,6 +155,21 @@ static int request_decode(srt_web *w, const char *at, size_t len, int plus, seri
 
 /* ---- The query ----------------------------------------------------------------------------- */
 
+/* Reads the NAME=VALUE that *at begins with, decoded, and moves *at behind its "&". */
+static int request_next_param(srt_web *w, const char **at, const char *end, srt_web_param *param)
+{
+    const char *stop = memchr(*at, '&', (size_t)(end - *at)), *equals;
+    int status;
+    if (!stop)
+        stop = end;
+    equals = memchr(*at, '=', (size_t)(stop - *at));
+    status = request_decode(w, *at, (size_t)((equals ? equals : stop) - *at), 1, &param->name);
+    if (status == SERIATIM_OK)
+        status = request_decode(w, equals ? equals + 1 : stop, equals ? (size_t)(stop - equals - 1) : 0, 1, &param->value);
+    *at = stop < end ? stop + 1 : end;
+    return status;
+}
+
 static int request_read_params(srt_web *w, seriatim_text query)
 {
     const char *at = query.data, *end = at ? at + query.len : at;
@@ -155,16 +180,8 @@ static int request_read_params(srt_web *w, seriatim_text query)
     if (!w->params)
         return SERIATIM_NOMEM;
     while (at < end && status == SERIATIM_OK && w->param_count < REQUEST_PARAMS) {
-        const char *stop = memchr(at, '&', (size_t)(end - at)), *equals;
-        srt_web_param *param = &w->params[w->param_count];
-        if (!stop)
-            stop = end;
-        equals = memchr(at, '=', (size_t)(stop - at));
-        status = request_decode(w, at, (size_t)((equals ? equals : stop) - at), 1, &param->name);
-        if (status == SERIATIM_OK)
-            status = request_decode(w, equals ? equals + 1 : stop, equals ? (size_t)(stop - equals - 1) : 0, 1, &param->value);
+        status = request_next_param(w, &at, end, &w->params[w->param_count]);
         w->param_count += status == SERIATIM_OK;
-        at = stop < end ? stop + 1 : end;
     }
     return status;
 }
@@ -260,16 +277,23 @@ static int request_read_id(srt_web *w, srt_json_reader *r, const srt_json_token 
     return status;
 }
 
+/* Room for all ids that a body may have. */
+static int request_begin_ids(srt_web *w)
+{
+    w->has_ids = 1;
+    w->ids = srt_arena_alloc(&w->memory, REQUEST_MAX_IDS * sizeof *w->ids);
+    return w->ids ? SERIATIM_OK : SERIATIM_NOMEM;
+}
+
 static int request_read_ids(srt_web *w, srt_json_reader *r)
 {
     srt_json_token t;
     int status = srt_json_next(r, &t);
     if (status != SERIATIM_OK || t.type != SRT_JSON_BEGIN_ARRAY)
         return status == SERIATIM_NOMEM ? status : SERIATIM_INVALID;
-    w->has_ids = 1;
-    w->ids = srt_arena_alloc(&w->memory, REQUEST_MAX_IDS * sizeof *w->ids);
-    if (!w->ids)
-        return SERIATIM_NOMEM;
+    status = request_begin_ids(w);
+    if (status != SERIATIM_OK)
+        return status;
     for (w->id_count = 0;; w->id_count++) {
         status = srt_json_next(r, &t);
         if (status != SERIATIM_OK || t.type == SRT_JSON_END_ARRAY)
@@ -283,16 +307,16 @@ static int request_read_ids(srt_web *w, srt_json_reader *r)
 }
 
 /* The 32 hex digits that a record tells of a payload; its score is a number. */
-static int request_read_key(srt_web *w, const srt_json_token *t)
+static int request_read_key(srt_web *w, seriatim_text digits)
 {
     char *key = srt_arena_alloc(&w->memory, SRT_KEY);
     size_t i;
     if (!key)
         return SERIATIM_NOMEM;
-    if (t->type != SRT_JSON_STRING || t->len != 2 * SRT_KEY)
+    if (digits.len != 2 * SRT_KEY)
         return SERIATIM_INVALID;
     for (i = 0; i < SRT_KEY; i++) {
-        int high = request_hex(t->text[2 * i]), low = request_hex(t->text[2 * i + 1]);
+        int high = request_hex(digits.data[2 * i]), low = request_hex(digits.data[2 * i + 1]);
         if (high < 0 || low < 0)
             return SERIATIM_INVALID;
         key[i] = (char)(high << 4 | low);
@@ -310,8 +334,10 @@ static int request_read_name(srt_web *w, srt_json_reader *r, const srt_json_toke
     int status = srt_json_next(r, &t);
     if (status != SERIATIM_OK)
         return status;
-    if (is_key)
-        return request_read_key(w, &t);
+    if (is_key) {
+        const seriatim_text digits = {t.text, t.len};
+        return t.type == SRT_JSON_STRING ? request_read_key(w, digits) : SERIATIM_INVALID;
+    }
     w->ids = &w->id; /* for the audit */
     w->id_count = 1;
     return is_id ? request_read_id(w, r, &t, &w->id) : SERIATIM_INVALID;
@@ -351,21 +377,71 @@ static int request_read_object(srt_web *w, srt_json_reader *r)
     return status == SERIATIM_OK && t.type != SRT_JSON_END ? SERIATIM_INVALID : status;
 }
 
-static int request_read_body(srt_web *w, seriatim_text body)
+/* ---- The body as a form: ids[]=a&ids[]=b, cursor=..., of one payload id=...&key=... --------------------------------------- */
+
+static int request_take_form_id(srt_web *w, seriatim_text id)
+{
+    int status = w->has_ids ? SERIATIM_OK : request_begin_ids(w);
+    if (status == SERIATIM_OK && w->id_count == REQUEST_MAX_IDS)
+        status = SERIATIM_INVALID;
+    if (status == SERIATIM_OK)
+        w->ids[w->id_count++] = id;
+    return status;
+}
+
+static int request_take_form_field(srt_web *w, const srt_web_param *field)
+{
+    if (!request_drops(w) && srt_web_word_is(field->name, "ids[]"))
+        return request_take_form_id(w, field->value);
+    if (!request_drops(w) && srt_web_word_is(field->name, "cursor")) {
+        w->cursor = field->value;
+        return SERIATIM_OK;
+    }
+    if (request_drops(w) && srt_web_word_is(field->name, "key"))
+        return request_read_key(w, field->value);
+    if (!request_drops(w) || !srt_web_word_is(field->name, "id"))
+        return SERIATIM_INVALID;
+    w->id = field->value;
+    w->ids = &w->id; /* for the audit */
+    w->id_count = 1;
+    return SERIATIM_OK;
+}
+
+static int request_read_form(srt_web *w, seriatim_text body)
+{
+    const char *at = body.data, *end = at + body.len;
+    srt_web_param field;
+    int status = SERIATIM_OK;
+    while (at < end && status == SERIATIM_OK)
+        if ((status = request_next_param(w, &at, end, &field)) == SERIATIM_OK)
+            status = request_take_form_field(w, &field);
+    return status;
+}
+
+static int request_read_json(srt_web *w, seriatim_text body)
 {
     srt_json_reader reader;
     int status;
-    if (!body.data || body.len == 0)
-        return SERIATIM_OK;
     srt_json_reader_init(&reader, w->mem, body.data, body.len);
     status = request_read_object(w, &reader);
     srt_json_reader_free(&reader);
-    if (status == SERIATIM_NOMEM)
+    return status;
+}
+
+static int request_read_body(srt_web *w, const seriatim_web_request *request)
+{
+    int is_form = request_is_type(request->content_type, REQUEST_FORM), status = SERIATIM_OK;
+    if (request->body.data && request->body.len > 0)
+        status = is_form ? request_read_form(w, request->body) : request_read_json(w, request->body);
+    if (status == SERIATIM_OK || status == SERIATIM_NOMEM)
         return status;
-    if (status != SERIATIM_OK && request_drops(w))
-        srt_web_refuse(w, 400, "the body must be a JSON object with the \"id\" and the \"key\" of a payload");
-    else if (status != SERIATIM_OK)
-        srt_web_refuse(w, 400, "the body must be a JSON object with \"ids\" of at most %d ids", REQUEST_MAX_IDS);
+    if (is_form)
+        srt_web_refuse(w, 400, request_drops(w) ? "the form must have the id and the key of a payload" : "the form must have ids[], at most %d times",
+                       REQUEST_MAX_IDS);
+    else
+        srt_web_refuse(w, 400, request_drops(w) ? "the body must be a JSON object with the \"id\" and the \"key\" of a payload"
+                                                : "the body must be a JSON object with \"ids\" of at most %d ids",
+                       REQUEST_MAX_IDS);
     return SERIATIM_OK;
 }
 
@@ -484,6 +560,63 @@ static void request_find_page(srt_web *w, const seriatim_web_request *request)
         srt_web_refuse(w, 404, "not found");
 }
 
+/* ---- Workers --------------------------------------------------------------------------------- */
+
+static int request_copy(srt_web *w, seriatim_text from, seriatim_text *to)
+{
+    to->data = srt_arena_copy(&w->memory, from.data, from.len);
+    to->len = from.len;
+    return to->data ? SERIATIM_OK : SERIATIM_NOMEM;
+}
+
+/* The settings are gone when Redis answers. */
+static int request_keep_workers(srt_web *w, const seriatim_web_settings *s)
+{
+    int wanted = w->route && (w->handler->next == srt_web_stats_next || strstr(w->route->pattern, "/:worker/"));
+    seriatim_web_worker *workers;
+    size_t i;
+    if (!wanted || s->worker_count == 0)
+        return SERIATIM_OK;
+    workers = srt_arena_alloc(&w->memory, s->worker_count * sizeof *workers);
+    if (!workers)
+        return SERIATIM_NOMEM;
+    for (i = 0; i < s->worker_count; i++)
+        if (request_copy(w, s->workers[i].name, &workers[i].name) != SERIATIM_OK ||
+            request_copy(w, s->workers[i].queue, &workers[i].queue) != SERIATIM_OK)
+            return SERIATIM_NOMEM;
+    w->workers = workers;
+    w->worker_count = s->worker_count;
+    return SERIATIM_OK;
+}
+
+static int request_texts_equal(seriatim_text a, seriatim_text b)
+{
+    return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
+}
+
+const seriatim_web_worker *srt_web_worker_named(const srt_web *w, seriatim_text name)
+{
+    const seriatim_web_worker *found = NULL;
+    size_t i;
+    for (i = 0; i < w->worker_count; i++) {
+        if (!request_texts_equal(w->workers[i].name, name))
+            continue;
+        if (found && !request_texts_equal(found->queue, w->workers[i].queue))
+            return NULL;
+        found = &w->workers[i];
+    }
+    return found;
+}
+
+const seriatim_web_worker *srt_web_worker_of(const srt_web *w, seriatim_text queue)
+{
+    size_t i;
+    for (i = 0; i < w->worker_count; i++)
+        if (request_texts_equal(w->workers[i].queue, queue))
+            return srt_web_worker_named(w, w->workers[i].name);
+    return NULL;
+}
+
 /* ---- May it? ------------------------------------------------------------------------------- */
 
 static int request_host_fits(const char *allowed, seriatim_text host)
@@ -544,22 +677,37 @@ static int request_same_origin(const seriatim_web_request *request)
     return request_same(head, scheme, len) && request_same(rest, request->host.data, request->host.len);
 }
 
-static int request_is_json(seriatim_text type)
+/*
+ * A browser tells where a request comes from in Sec-Fetch-Site or, if it is an old one, in Origin. A change that tells neither is
+ * refused, too: a form of another site may send one.
+ */
+static void request_check_origin(srt_web *w, const seriatim_web_request *request)
 {
-    static const char json[] = "application/json";
-    seriatim_text head = {type.data, sizeof json - 1};
-    return type.data && type.len >= head.len && request_same(head, json, head.len) &&
-           (type.len == head.len || type.data[head.len] == ';' || type.data[head.len] == ' ');
+    if (request->sec_fetch_site.data) {
+        if (!srt_web_word_is(request->sec_fetch_site, "same-origin"))
+            srt_web_refuse(w, 403, "the request comes from another site");
+    } else if (!request->origin.data) {
+        srt_web_refuse(w, 403, "a change needs the header Origin, this dashboard's own, or a dashboard with a bearer token");
+    } else if (!request_same_origin(request)) {
+        srt_web_refuse(w, 403, "the request comes from another site: its Origin is not scheme and Host of this dashboard");
+    }
 }
 
-static void request_check_mutation(srt_web *w, const seriatim_web_request *request)
+/* Without a body there is nothing that has a type. */
+static int request_has_known_type(const seriatim_web_request *request)
+{
+    return request_is_type(request->content_type, REQUEST_JSON) || request_is_type(request->content_type, REQUEST_FORM) ||
+           (request->body.len == 0 && request->content_type.len == 0);
+}
+
+static void request_check_mutation(srt_web *w, const seriatim_web_settings *s, const seriatim_web_request *request)
 {
     if (w->read_only)
         srt_web_refuse(w, 403, "this dashboard is read-only");
-    else if (request->sec_fetch_site.data ? !srt_web_word_is(request->sec_fetch_site, "same-origin") : !request_same_origin(request))
-        srt_web_refuse(w, 403, "the request comes from another site");
-    else if (!request_is_json(request->content_type))
-        srt_web_refuse(w, 403, "Content-Type must be application/json");
+    else if (!s->token) /* which was shown; no browser adds one to a request of another site */
+        request_check_origin(w, request);
+    if (!w->status && !request_has_known_type(request))
+        srt_web_refuse(w, 415, "Content-Type must be " REQUEST_JSON " or " REQUEST_FORM);
 }
 
 static void request_check(srt_web *w, const seriatim_web_settings *s, const seriatim_web_request *request)
@@ -572,7 +720,7 @@ static void request_check(srt_web *w, const seriatim_web_settings *s, const seri
     else if (!open && request->role <= SERIATIM_WEB_NOBODY)
         srt_web_refuse(w, 401, "you are not signed in");
     else if (w->route && w->route->action)
-        request_check_mutation(w, request);
+        request_check_mutation(w, s, request);
     if (!w->route || w->status || open || request->role >= w->route->role)
         return;
     srt_web_refuse(w, 403, "this needs the role %s", srt_web_role_word(w->route->role));
@@ -623,6 +771,8 @@ int srt_web_read(srt_web *w, const seriatim_web_settings *s, const seriatim_web_
         srt_web_refuse(w, 413, "the body is longer than %d bytes", SERIATIM_WEB_MAX_BODY);
         return SERIATIM_OK;
     }
-    status = request_read_params(w, request->query);
-    return status == SERIATIM_OK && w->route->action ? request_read_body(w, request->body) : status;
+    status = request_keep_workers(w, s);
+    if (status == SERIATIM_OK)
+        status = request_read_params(w, request->query);
+    return status == SERIATIM_OK && w->route->action ? request_read_body(w, request) : status;
 }

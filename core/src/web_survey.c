@@ -940,20 +940,34 @@ static int find_register(seriatim_client *c, srt_web *w)
     return seriatim_client_queue(c, &settings, &w->queue);
 }
 
+/* w->worker is no queue: is it a worker? Its queue takes its place, once: a queue's name is not looked up as a worker's again. */
+static int find_by_worker(srt_web *w)
+{
+    const seriatim_web_worker *worker = srt_web_worker_named(w, w->worker);
+    if (!worker)
+        return 0;
+    w->worker = worker->queue;
+    w->worker_count = 0;
+    w->step = 0;
+    return 1;
+}
+
 /* Only what Redis knows becomes known to the client: no request can fill its memory with names. */
 int srt_web_find_queue(seriatim_client *c, srt_web *w)
 {
-    if (w->step == 0) {
-        w->queue = find_number(c, w->worker);
-        if (w->queue == SRT_NO_QUEUE && (w->worker.len < 1 || w->worker.len > 512))
+    if (w->step == 1 && w->queue == SRT_NO_QUEUE) {
+        if (srt_web_layout_found(c))
+            return find_register(c, w) == SERIATIM_OK ? SRT_WEB_DONE : SERIATIM_NOMEM;
+        if (!find_by_worker(w))
             return srt_web_refuse(w, 404, "there is no such queue");
-        if (w->queue == SRT_NO_QUEUE)
-            return srt_web_layout_begin(c, w);
-        w->step++;
-    } else if (w->step == 1 && w->queue == SRT_NO_QUEUE) {
-        if (!srt_web_layout_found(c))
-            return srt_web_refuse(w, 404, "there is no such queue");
-        return find_register(c, w) == SERIATIM_OK ? SRT_WEB_DONE : SERIATIM_NOMEM;
     }
+    if (w->step > 0)
+        return SRT_WEB_DONE;
+    w->queue = find_number(c, w->worker);
+    if (w->queue == SRT_NO_QUEUE && (w->worker.len < 1 || w->worker.len > 512))
+        return srt_web_refuse(w, 404, "there is no such queue");
+    if (w->queue == SRT_NO_QUEUE)
+        return srt_web_layout_begin(c, w);
+    w->step++;
     return SRT_WEB_DONE;
 }

@@ -292,6 +292,9 @@ static void digest(char out[64])
     freeReplyObject(reply);
 }
 
+#define KEY31 "0000000000000000000000000000000"
+#define KEY "0" KEY31
+
 static void fill(void)
 {
     push_text("Q", "Q", "a", 0);
@@ -349,7 +352,7 @@ static void refuse_forgery(const seriatim_web_route *route)
     static const char *const sites[] = {"cross-site", "same-site", "none", "", "Same-Origin"};
     static const char *const origins[] = {"http://evil.example", "https://localhost:9292", "http://localhost:9293",
                                           "http://localhost:9292.evil.example", "null", "", NULL};
-    static const char *const types[] = {NULL, "", "text/plain", "application/x-www-form-urlencoded", "application/jsonp"};
+    static const char *const types[] = {NULL, "", "text/plain", "multipart/form-data", "application/x-www-form-urlencodedx", "application/jsonp"};
     size_t i;
     for (i = 0; i < sizeof sites / sizeof *sites; i++) {
         browser.request.sec_fetch_site = text_of(sites[i]);
@@ -364,7 +367,7 @@ static void refuse_forgery(const seriatim_web_route *route)
     browser.request.sec_fetch_site = text_of("same-origin");
     for (i = 0; i < sizeof types / sizeof *types; i++) {
         browser.request.content_type = text_of(types[i]);
-        refused(route, 403);
+        refused(route, 415);
     }
     browser.request.content_type = text_of("application/json");
     browser.settings.read_only = 1;
@@ -402,6 +405,113 @@ static void test_no_forgery_changes_anything(void **state)
     browser.request.content_type = text_of("application/json; charset=utf-8");
     assert_int_equal(ask("POST", "/api/web/Q/delete", "{\"ids\":[\"Q\",2]}"), 200);
     assert_string_equal(browser.text, "{\"count\":2}");
+}
+
+/* As a script of curl's asks: `curl -H "Authorization: Bearer secret" -d "ids[]=a" URL`. */
+static void test_forms(void **state)
+{
+    (void)state;
+    open_browser();
+    fill();
+    push_text("Q", "a b&=%", "x", 0);
+    push_text("Q", "\xff", "x", 0);
+    browser.request.content_type = text_of("application/x-www-form-urlencoded");
+    assert_int_equal(ask("POST", "/api/web/Q/park", "ids[]=Q&ids%5B%5D=2&ids[]=none"), 200);
+    assert_string_equal(browser.text, "{\"count\":2}");
+    assert_int_equal(ask("POST", "/api/web/Q/delete", "ids[]=a+b%26%3D%25&ids[]=%FF"), 200);
+    assert_string_equal(browser.text, "{\"count\":2}");
+    assert_int_equal(ask("POST", "/api/web/Q/unpark_all", ""), 200);
+    assert_int_equal(ask("POST", "/api/v1/queues/Q/errors/00/delete", "cursor="), 200);
+    browser.request.content_type = text_of("application/x-www-form-urlencoded; charset=utf-8");
+    assert_int_equal(ask("POST", "/api/web/Q/drop_payload", "id=Q&key=" KEY), 200);
+    assert_string_equal(browser.text, "{\"count\":0}");
+    browser.request.content_type = text_of(NULL);
+    assert_int_equal(ask("POST", "/api/web/Q/pause", ""), 200);
+    assert_int_equal(ask("POST", "/api/web/Q/resume", NULL), 200);
+}
+
+/* A worker's name stands for its queue, unless a queue is named so. */
+static void test_names_of_workers(void **state)
+{
+    static const seriatim_web_worker workers[] = {{{"WQ", 2}, {"other queue", 11}}, {{"Q", 1}, {"of Q", 4}},   {{"Same", 4}, {"one", 3}},
+                                                  {{"Same", 4}, {"two", 3}},        {{"New", 3}, {"none yet", 8}}, {{"Loop", 4}, {"WQ", 2}}};
+    (void)state;
+    open_browser();
+    push_text("other queue", "a", "x", 0);
+    push_text("Q", "b", "x", 0);
+    push_text("of Q", "c", "x", 0);
+    push_text("one", "d", "x", 0);
+    assert_int_equal(ask("GET", "/api/web/WQ/range_by_id?min=-&max=%2B", NULL), 404);
+    browser.settings.workers = workers;
+    browser.settings.worker_count = sizeof workers / sizeof *workers;
+    get("/api/v1/stats");
+    shows("\"WQ\":{\"lag\":");
+    shows("\"Q\":{\"lag\":");
+    shows("\"of Q\":{\"lag\":");
+    shows("\"one\":{\"lag\":");
+    assert_null(strstr(browser.text, "other queue"));
+    get("/api/web/WQ/range_by_id?min=-&max=%2B");
+    shows("\"id\":\"a\"");
+    get_first("/api/web/WQ/range_by_id?min=-&max=%2B");
+    shows("\"id\":\"a\"");
+    get("/api/web/other%20queue/range_by_id?min=-&max=%2B");
+    shows("\"id\":\"a\"");
+    get("/api/web/Q/range_by_id?min=-&max=%2B");
+    shows("\"id\":\"b\"");
+    assert_int_equal(ask("POST", "/api/web/WQ/delete", "{\"ids\":[\"a\"]}"), 200);
+    assert_string_equal(browser.text, "{\"count\":1}");
+    assert_memory_equal(seriatim_web_change_of(browser.client)->queue.data, "other queue", 11);
+    assert_int_equal(ask("POST", "/api/web/Same/pause", NULL), 404);
+    assert_int_equal(ask("POST", "/api/web/New/pause", NULL), 404);
+    assert_int_equal(ask("POST", "/api/web/Loop/pause", NULL), 404);
+    assert_int_equal(ask("GET", "/api/v1/queues/WQ", NULL), 404);
+}
+
+static void test_forms_that_are_wrong(void **state)
+{
+    static const char *const bodies[] = {"", "ids=a", "ids[]", "ids[]=", "ids[]=a&x=1", "{\"ids\":[\"a\"]}", "&", "id=a&key=" KEY};
+    static const char *const drops[] = {"", "id=a", "key=" KEY, "id=&key=" KEY, "id=a&key=0", "id=a&key=" KEY "&ids[]=a", "ids[]=a"};
+    static char many[12 * 1001 + 1];
+    size_t i;
+    (void)state;
+    open_browser();
+    fill();
+    browser.request.content_type = text_of("application/x-www-form-urlencoded");
+    for (i = 0; i < sizeof bodies / sizeof *bodies; i++)
+        if (ask("POST", "/api/web/Q/delete", bodies[i]) != 400)
+            fail_msg("%s: %s", bodies[i], browser.text);
+    for (i = 0; i < sizeof drops / sizeof *drops; i++)
+        if (ask("POST", "/api/web/Q/drop_payload", drops[i]) != 400)
+            fail_msg("%s: %s", drops[i], browser.text);
+    assert_int_equal(ask("POST", "/api/web/Q/pause", "ids[]=a"), 400);
+    for (i = 0; i < 1001; i++)
+        memcpy(many + 8 * i, "ids[]=a&", 8);
+    assert_int_equal(ask("POST", "/api/web/Q/delete", many), 400);
+    shows("the form must have ids[], at most 1000 times");
+    many[8 * 1000] = '\0';
+    assert_int_equal(ask("POST", "/api/web/Q/delete", many), 200);
+}
+
+/* No browser adds a bearer token to what another site sends, so it takes the place of the Origin. */
+static void test_a_token_needs_no_origin(void **state)
+{
+    (void)state;
+    open_browser();
+    fill();
+    browser.settings.token = "secret";
+    browser.request.authorization = text_of("Bearer secret");
+    browser.request.sec_fetch_site = text_of(NULL);
+    assert_int_equal(ask("POST", "/api/web/Q/pause", NULL), 200);
+    browser.request.content_type = text_of("application/x-www-form-urlencoded");
+    assert_int_equal(ask("POST", "/api/web/Q/delete", "ids[]=Q"), 200);
+    browser.request.authorization = text_of("Bearer wrong");
+    assert_int_equal(ask("POST", "/api/web/Q/delete", "ids[]=2"), 401);
+    browser.settings.token = NULL;
+    assert_int_equal(ask("POST", "/api/web/Q/delete", "ids[]=2"), 403);
+    shows("a change needs the header Origin");
+    browser.request.origin = text_of("https://localhost:9292");
+    assert_int_equal(ask("POST", "/api/web/Q/delete", "ids[]=2"), 403);
+    shows("another site: its Origin is not scheme and Host");
 }
 
 static void test_hosts(void **state)
@@ -1346,9 +1456,6 @@ static void test_redaction(void **state)
     }
 }
 
-#define KEY31 "0000000000000000000000000000000"
-#define KEY "0" KEY31
-
 /* The key of a payload, by its place in the first record that the last answer shows. */
 static const char *key_at(int place)
 {
@@ -1658,6 +1765,10 @@ int main(void)
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_every_route_asks_who_it_is),
         cmocka_unit_test(test_no_forgery_changes_anything),
+        cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_forms_that_are_wrong),
+        cmocka_unit_test(test_a_token_needs_no_origin),
+        cmocka_unit_test(test_names_of_workers),
         cmocka_unit_test(test_hosts),
         cmocka_unit_test(test_the_page),
         cmocka_unit_test(test_no_other_file),

@@ -10,6 +10,7 @@ local log = require "seriatim.log"
 local native = require "seriatim.native"
 local pool = require "seriatim.pool"
 local settings = require "seriatim.settings"
+local workers = require "seriatim.workers"
 
 local web = { MAX_BODY = native.web_max_body }
 
@@ -193,6 +194,7 @@ end
 local function answer(self, request)
   local asked = core_request(self, request)
   self.settings.stalled = web.stalled and web.stalled()
+  self.settings.workers = workers.renamed()
   local seconds = request.method == "POST" and WRITE_SECONDS or READ_SECONDS
   local status, headers, body, change = pool.ask(function(connection)
     return connection:call("web", self.settings, asked, self.redact, seconds)

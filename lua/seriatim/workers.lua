@@ -48,6 +48,20 @@ function workers.defined()
   return found
 end
 
+---What the dashboard may call a queue otherwise: name, queue, name, queue, ... of those whose name is not that of their queue.
+---@return string[]
+function workers.renamed()
+  local found = {}
+  for _, each in ipairs(worker.all) do
+    local made = each.worker
+    if made.name ~= made.queue_name then
+      found[#found + 1] = made.name
+      found[#found + 1] = made.queue_name
+    end
+  end
+  return found
+end
+
 local function resolved(given)
   if given == nil and settings.workers_set() then
     given = settings.workers

@@ -102,6 +102,17 @@ describe("seriatim.web answers", function()
     end
   end)
 
+  it("LK-63 by a worker's name as by its queue's", function()
+    local named = seriatim.worker { name = "WQ", queue_name = "other queue" }
+    assert(named:perform_async { { id = 1 } })
+    local app = dashboard()
+    assert.same({ "WQ" }, jobs.keys(get(app, "/jobs/api/v1/stats"):json().by_worker))
+    for _, name in ipairs { "WQ", "other%20queue" } do
+      assert.equal("1", get(app, "/jobs/api/web/" .. name .. "/range_by_id"):json()[1].id)
+    end
+    assert.equal(404, get(app, "/jobs/api/web/QW/range_by_id").status)
+  end)
+
   it("LK-63 LK-64 with the figures", function()
     fill()
     local stats = get(dashboard(), "/jobs/api/v1/stats"):json()
@@ -255,12 +266,15 @@ describe("seriatim.web lets", function()
       { ["Sec-Fetch-Site"] = false }, { ["Sec-Fetch-Site"] = false, Origin = "http://evil.example" },
       { ["Sec-Fetch-Site"] = false, Origin = "null" }, { ["Sec-Fetch-Site"] = "cross-site", Origin = "http://example.org" },
       { ["sec-fetch-site"] = "cross-site" }, { ["Sec-Fetch-Site"] = { "same-origin", "cross-site" } },
-      { ["Content-Type"] = "text/plain" }, { ["Content-Type"] = "application/x-www-form-urlencoded" }, { ["Content-Type"] = false },
+      { ["Content-Type"] = "application/x-www-form-urlencoded", ["Sec-Fetch-Site"] = "cross-site" },
     }
     for _, route in ipairs(browser.routes("Web")) do
       if route.mutates then
         for place, headers in ipairs(bad) do
           assert.same({ route.name, place, 403 }, { route.name, place, post(app, "/jobs" .. route.path, nil, headers).status })
+        end
+        for _, kind in ipairs { "text/plain", false } do
+          assert.same({ route.name, 415 }, { route.name, post(app, "/jobs" .. route.path, nil, { ["Content-Type"] = kind }).status })
         end
         assert.same({ route.name, 405 }, { route.name, get(app, "/jobs" .. route.path).status })
       end
@@ -473,7 +487,8 @@ describe("seriatim.web", function()
     end
     used()
     local before = used()
-    assert.is_true(used() < before + 50)
+    local after = used()
+    assert(after < before + 50, ("%.1f KiB before, %.1f after"):format(before, after))
   end)
 end)
 

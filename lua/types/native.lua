@@ -33,6 +33,10 @@ function native.set_int64(from_text, to_text) end
 ---@param count integer
 ---@return number seconds
 function native.back_off(count) end
+---As a terminal and a log of lines may show it: control characters are escaped, and bytes that are no UTF-8.
+---@param text string
+---@return string
+function native.printable(text) end
 ---node: from 0.
 ---@return integer[][] groups of the places of this node's shards
 function native.split(shards, nodes, node, threads) end
@@ -79,7 +83,7 @@ function operations:nodes() end -- Result: {{name, description, expires_in, stat
 function operations:order(node, order) end -- Result: such a node lives; order as the core numbers them
 function operations:queues() end -- Result: names
 function operations:health() end -- Result: maxmemory_policy or nil, appendonly or nil, number of replicas or nil
----One request of the dashboard. settings: title, read_only, hosts, token, stalled; request: method, prefix, path, query, host, origin,
+---One request of the dashboard. settings: title, read_only, hosts, token, stalled, workers (a list name, queue, name, queue, ...); request: method, prefix, path, query, host, origin,
 ---sec_fetch_site, content_type, authorization, body, secure, role (0 nobody to 3 admin), as in seriatim.h. redact: a function of queue, id
 ---and text, or nil; what it raises, result() raises. However the operation ends there is an answer, and result() gives it.
 function operations:web(settings, request, redact) end -- Result: status, {[name] = value} of the header fields, body, seriatim.WebChange with its `line` for a log or nil

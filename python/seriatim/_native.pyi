@@ -17,8 +17,8 @@ JobRow = tuple[bytes, bytes, float | None, int, float, int, str | None, bytes | 
 ClaimedRow = tuple[Id, int, int, float, str | bytes | None, list[tuple[bytes, float, bytes | None]]]
 """id, fence, retry_count, perform_in, error, [(payload, score, context)]."""
 
-WebSettings = tuple[Union[str, None], bool, tuple[str, ...], Union[str, None], Union[str, None]]
-"""title, read_only, hosts, token, why /livez answers 503."""
+WebSettings = tuple[Union[str, None], bool, tuple[str, ...], Union[str, None], Union[str, None], tuple[bytes, ...]]
+"""title, read_only, hosts, token, why /livez answers 503, workers as name, queue, name, queue, ..."""
 
 WebRequest = tuple[
     str, bytes, bytes, bytes, Union[bytes, None], Union[bytes, None], Union[bytes, None], Union[bytes, None],
@@ -37,6 +37,9 @@ def load(data: bytes, /) -> Any:
 
 def forks() -> int:
     """How many forks lie between this process and the one that imported this module."""
+
+def printable(text: str, /) -> str:
+    """As a terminal and a log of lines may show it: control characters are escaped. No lone surrogates."""
 
 def back_off(count: int, /) -> float:
     """Seconds of the default back-off after the failure that made retry_count `count`."""

@@ -15,6 +15,7 @@ from ._connection import Connection
 from ._errors import Error
 from ._pool import Pool
 from ._settings import settings
+from ._worker import all_workers
 
 if TYPE_CHECKING:
     from ._connection import Change, Noted, Redact, WebAsked
@@ -113,7 +114,7 @@ class Dashboard:
 
     def _asked(self, request: Request, role: object) -> WebAsked:
         number = 0 if role is None else ROLES.index(_check.word("role", role, ROLES)) + 1
-        own = (self._title, self._read_only, self._hosts, self._token, _server.stalled())
+        own = (self._title, self._read_only, self._hosts, self._token, _server.stalled(), renamed())
         return own, request.with_role(number)
 
     def _connections(self) -> Pool:
@@ -189,6 +190,12 @@ def failure(error: Exception) -> _native.WebResponse:
     """The log tells it, the answer does not."""
     _log.error("web", _log.describe(error))
     return refusal(503, "Redis cannot be asked now") if isinstance(error, Error) else refusal(500, "internal error")
+
+
+def renamed() -> tuple[bytes, ...]:
+    """Name, queue, name, queue, ... of the workers whose name is not that of their queue."""
+    found = dict.fromkeys((worker.__name__, worker.queue_name) for worker in all_workers)
+    return tuple(text.encode("utf-8", "surrogateescape") for pair in found if pair[0] != pair[1] for text in pair)
 
 
 def listed(value: Any) -> Any:

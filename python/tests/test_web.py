@@ -102,6 +102,15 @@ def test_63_stats(mounted: Mounted) -> None:
     assert answer.json == {"total": total, "by_worker": {"W": total}} and 0 <= total["lag"] < 60
 
 
+def test_63_a_worker_s_name_stands_for_its_queue(mounted: Mounted) -> None:
+    named = type(worker())("WQ", (seriatim.Worker,), {"queue_name": "other queue"})
+    named.perform_async([{"id": 1}])
+    assert list(mounted().get("/api/v1/stats").json["by_worker"]) == ["WQ"]
+    for name in ("WQ", "other%20queue"):
+        assert [record["id"] for record in mounted().get(f"/api/web/{name}/range_by_id").json] == ["1"]
+    assert mounted().get("/api/web/QW/range_by_id").status == 404
+
+
 def test_64_dashboard(mounted: Mounted) -> None:
     filled()
     answer = mounted(title="Ours", read_only=True, role=lambda _: "viewer").get("/api/web/dashboard").json
@@ -247,13 +256,14 @@ def test_d5_every_route_that_changes_asks_for_the_same_origin(mounted: Mounted, 
         {**kind, "Origin": "http://evil.example"},
         {**kind, "Origin": "null"},
         {**kind, "Origin": origin.replace("http", "https")},
-        {"Sec-Fetch-Site": "same-origin", "Content-Type": "text/plain"},
-        {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/x-www-form-urlencoded"},
     ]
+    unknown = [{"Sec-Fetch-Site": "same-origin", **kind} for kind in ({}, {"Content-Type": "text/plain"})]
     changing = [pattern for _, pattern, _, mutates in ROUTES if mutates]
     assert len(changing) >= 12
     for pattern, headers in itertools.product(changing, foreign):
         assert site.ask("POST", address(pattern), headers, b'{"ids":["1"]}').status == 403, (pattern, headers)
+    for pattern, headers in itertools.product(changing, unknown):
+        assert site.ask("POST", address(pattern), headers, b'{"ids":["1"]}').status == 415, (pattern, headers)
     for pattern, method in itertools.product(changing, ("GET", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS")):
         assert site.ask(method, address(pattern), SAME_ORIGIN).status == 405, (pattern, method)
     assert state(redis) == before

@@ -58,6 +58,20 @@ RSpec.describe "Seriatim::Web", :core do
       expect(get("/jobs/api/nothing").then { |a| [a.status, a.json] }).to eq([404, { "error" => "not found" }])
     end
 
+    it "LK-63 calls a queue by its worker's name, and knows it by either" do
+      named = Module.new
+      stub_const("WQ", named)
+      named.extend(Seriatim::Worker)
+      named.queue_name = "other queue"
+      named.perform_async([{ id: 1 }])
+      expect(get("/jobs/api/v1/stats").json["by_worker"].keys).to eq(["WQ"])
+      %w[WQ other%20queue].each { |name| expect(get("/jobs/api/web/#{name}/range_by_id").json.map { |record| record["id"] }).to eq(["1"]) }
+      expect(post("/jobs/api/web/WQ/delete", { ids: ["1"] }).json).to eq("count" => 1)
+      expect(get("/jobs/api/web/QW/range_by_id").status).to eq(404)
+    ensure
+      Seriatim::Worker.all.delete(named)
+    end
+
     it "LK-63 LK-64 tells the figures" do
       fill
       stats = get("/jobs/api/v1/stats").json
@@ -198,9 +212,10 @@ RSpec.describe "Seriatim::Web", :core do
       bad = [{ HTTP_SEC_FETCH_SITE: "cross-site" }, { HTTP_SEC_FETCH_SITE: "same-site" }, { HTTP_SEC_FETCH_SITE: "none" },
              { HTTP_SEC_FETCH_SITE: nil }, { HTTP_SEC_FETCH_SITE: nil, HTTP_ORIGIN: "http://evil.example" },
              { HTTP_SEC_FETCH_SITE: nil, HTTP_ORIGIN: "null" }, { HTTP_SEC_FETCH_SITE: "cross-site", HTTP_ORIGIN: "http://example.org" },
-             { CONTENT_TYPE: "text/plain" }, { CONTENT_TYPE: "application/x-www-form-urlencoded" }, { CONTENT_TYPE: nil }]
+             { CONTENT_TYPE: "application/x-www-form-urlencoded", HTTP_SEC_FETCH_SITE: "cross-site" }]
       routes.select(&:mutates).each do |route|
         bad.each { |fields| expect([route.to_s, fields, post(route.path("Web"), **fields).status]).to eq([route.to_s, fields, 403]) }
+        ["text/plain", nil].each { |type| expect([route.to_s, post(route.path("Web"), CONTENT_TYPE: type).status]).to eq([route.to_s, 415]) }
         expect([route.to_s, get(route.path("Web")).status]).to eq([route.to_s, 405])
       end
       expect(figures).to eq(before)

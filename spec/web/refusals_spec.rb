@@ -56,8 +56,27 @@ each_mount "refused" do
     refuse(403, "Sec-Fetch-Site" => "cross-site", "Origin" => site.origin)
   end
 
-  it "D5 what a form can send" do
-    ["application/x-www-form-urlencoded", "multipart/form-data", "text/plain", "application/jsonp", nil].each { |type| refuse(403, "Content-Type" => type) }
+  it "D5 a body of a type that it does not read" do
+    ["multipart/form-data", "text/plain", "application/jsonp", nil].each { |type| refuse(415, "Content-Type" => type) }
+  end
+
+  it "D5 a form of another site" do
+    form = { "Content-Type" => "application/x-www-form-urlencoded", text: "ids[]=later-001&ids[]=gone-001" }
+    %w[cross-site same-site none].each { |word| refuse(403, **form, "Sec-Fetch-Site" => word) }
+    ["https://evil.example", "null", nil].each { |origin| refuse(403, **form, "Sec-Fetch-Site" => nil, "Origin" => origin) }
+  end
+
+  # As curl sends it.
+  it "D5 not a form of its own, nor one with the token and no Origin" do
+    form = { "Content-Type" => "application/x-www-form-urlencoded" }
+    own = site.ask("POST", Site.worker(QuietHouse::NAME, "delete"), headers: { **form, "Origin" => site.origin }, body: "ids[]=none&ids%5B%5D=%FF")
+    expect([own.status, own.json]).to eq([200, { "count" => 0 }])
+    script = site(:token).ask("POST", Site.worker(QuietHouse::NAME, "delete"), headers: { **form, "Authorization" => "Bearer #{mount.token}" }, body: "ids[]=none")
+    expect([script.status, script.json]).to eq([200, { "count" => 0 }])
+    stranger = site(:token).ask("POST", Site.worker(QuietHouse::NAME, "delete"), headers: { **form, "Authorization" => "Bearer wrong" }, body: "ids[]=none")
+    expect(stranger.status).to eq(401)
+    nameless = site.ask("POST", Site.worker(QuietHouse::NAME, "delete"), headers: form, body: "ids[]=none")
+    expect([nameless.status, nameless.json["error"]]).to match([403, /needs the header Origin/])
   end
 
   it "D2 whoever is nobody, or too little" do

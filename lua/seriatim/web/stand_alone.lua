@@ -15,8 +15,9 @@ local LOOK = 1 -- seconds between looks at what is overdue
 
 local REASONS = {
   [200] = "OK", [308] = "Permanent Redirect", [400] = "Bad Request", [401] = "Unauthorized", [403] = "Forbidden", [404] = "Not Found",
-  [405] = "Method Not Allowed", [413] = "Content Too Large", [417] = "Expectation Failed", [431] = "Request Header Fields Too Large",
-  [500] = "Internal Server Error", [501] = "Not Implemented", [503] = "Service Unavailable", [505] = "HTTP Version Not Supported",
+  [405] = "Method Not Allowed", [413] = "Content Too Large", [415] = "Unsupported Media Type", [417] = "Expectation Failed",
+  [431] = "Request Header Fields Too Large", [500] = "Internal Server Error", [501] = "Not Implemented",
+  [503] = "Service Unavailable", [505] = "HTTP Version Not Supported",
 }
 -- One of two would be taken for the other by whoever stands between.
 local ONLY_ONCE = { host = true, ["content-length"] = true, ["transfer-encoding"] = true, authorization = true, origin = true }

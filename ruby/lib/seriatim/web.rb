@@ -148,7 +148,7 @@ module Seriatim
       Log.error("web", "audit raised #{Log.describe(e)} at: #{line}")
     end
 
-    def settings = [@title, @read_only, @hosts, @token, Server.stalled]
+    def settings = [@title, @read_only, @hosts, @token, Server.stalled, Workers.renamed]
 
     def post?(env) = env["REQUEST_METHOD"] == "POST"
 

@@ -39,6 +39,12 @@ module Seriatim
       Worker.all.select { |worker| worker.name && Object.const_defined?(worker.name) && Object.const_get(worker.name).equal?(worker) }
     end
 
+    # What the dashboard may call a queue otherwise.
+    # @return [Array<String>] name, queue, name, queue, ... of those whose name is not that of their queue
+    def renamed
+      Worker.all.reject { |worker| worker.name.nil? || worker.name == worker.queue_name }.uniq.flat_map { |worker| [worker.name, worker.queue_name] }
+    end
+
     def find(worker)
       worker = Object.const_get(worker) if worker.is_a?(String) || worker.is_a?(Symbol)
       worker.is_a?(Worker) ? worker : raise(UsageError, "workers: #{worker.inspect} does not extend Seriatim::Worker")

@@ -3,7 +3,7 @@
 
 enum { WEB_METHOD, WEB_PREFIX, WEB_PATH, WEB_QUERY, WEB_HOST, WEB_ORIGIN, WEB_SITE, WEB_TYPE, WEB_AUTHORIZATION, WEB_BODY, WEB_SECURE,
        WEB_ROLE, WEB_FIELDS };
-enum { WEB_TITLE, WEB_READ_ONLY, WEB_HOSTS, WEB_TOKEN, WEB_STALLED, WEB_SETTINGS };
+enum { WEB_TITLE, WEB_READ_ONLY, WEB_HOSTS, WEB_TOKEN, WEB_STALLED, WEB_WORKERS, WEB_SETTINGS };
 
 /* ---- What is asked --------------------------------------------------------------------------- */
 
@@ -47,8 +47,23 @@ static void web_request(VALUE list, seriatim_web_request *request)
     request->role = NUM2INT(rb_ary_entry(list, WEB_ROLE));
 }
 
-/* The hosts lie in a buffer for rb_free_tmp_buffer. */
-static void web_settings(VALUE list, seriatim_web_settings *settings, VALUE *buffer)
+/* [name, queue, name, queue, ...] as an array in a buffer for rb_free_tmp_buffer. */
+static const seriatim_web_worker *web_workers(VALUE list, size_t *count, VALUE *buffer)
+{
+    seriatim_web_worker *workers;
+    long i;
+    Check_Type(list, T_ARRAY);
+    *count = (size_t)RARRAY_LEN(list) / 2;
+    workers = rb_alloc_tmp_buffer(buffer, (RARRAY_LEN(list) / 2 + 1) * (long)sizeof *workers);
+    for (i = 0; i < RARRAY_LEN(list) / 2; i++) {
+        workers[i].name = web_text(list, 2 * i);
+        workers[i].queue = web_text(list, 2 * i + 1);
+    }
+    return workers;
+}
+
+/* The hosts and the workers lie in buffers for rb_free_tmp_buffer. */
+static void web_settings(VALUE list, seriatim_web_settings *settings, VALUE *buffer, VALUE *workers_buffer)
 {
     VALUE hosts;
     const char **names;
@@ -68,6 +83,7 @@ static void web_settings(VALUE list, seriatim_web_settings *settings, VALUE *buf
     settings->read_only = RTEST(rb_ary_entry(list, WEB_READ_ONLY));
     settings->token = web_cstr(list, WEB_TOKEN);
     settings->stalled = web_cstr(list, WEB_STALLED);
+    settings->workers = web_workers(rb_ary_entry(list, WEB_WORKERS), &settings->worker_count, workers_buffer);
 }
 
 /* ---- Redaction ------------------------------------------------------------------------------- */
@@ -208,12 +224,13 @@ static VALUE web_ask(VALUE self, VALUE settings, VALUE request, VALUE redact, VA
     web_exchange exchange = {srb_link_idle(self), SERIATIM_OK, redact, noted, seconds};
     seriatim_web_settings set;
     seriatim_web_request asked;
-    VALUE buffer = 0;
+    VALUE buffer = 0, workers_buffer = 0;
     Check_Type(noted, T_ARRAY);
     web_request(request, &asked);
-    web_settings(settings, &set, &buffer);
+    web_settings(settings, &set, &buffer, &workers_buffer);
     exchange.status = seriatim_web_begin(seriatim_link_client(exchange.box->link), &set, &asked);
     rb_free_tmp_buffer(&buffer);
+    rb_free_tmp_buffer(&workers_buffer);
     RB_GC_GUARD(settings);
     RB_GC_GUARD(request);
     return rb_ensure(web_run, (VALUE)&exchange, web_note, (VALUE)&exchange);
