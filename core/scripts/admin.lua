@@ -57,7 +57,8 @@ end
 -- A parked record becomes due now, as that of a new id.
 local function unpark(id, r)
   move(id, r, now)
-  r.retry, r.error = -1, ''
+  r.retry = -1
+  set_error(r, '')
   place(id, r)
   rewrite(first, id, r)
 end
@@ -93,16 +94,14 @@ end
 local seen_tick = tick
 local function came_since(began) return seen_tick > began end
 
--- The arrival of the first payload of a record.
-local function arrival(store, id, r)
+-- The arrival of the first payload of a record; of a spilled one nothing later.
+local function arrival(r)
   local first_stamp = FOREVER
   if r.entries then
     for i = 1, #r.entries do first_stamp = min(first_stamp, r.entries[i].stamp) end
     return first_stamp
   end
-  local members = call('ZRANGE', store.spill .. id, 0, -1)
-  for i = 1, #members do first_stamp = min(first_stamp, (unpack_struct('>d', members[i]))) end
-  return first_stamp
+  return r.first
 end
 
 -- The microsecond that an action on a whole queue is bound to: what comes later is not touched. '0' begins it.
@@ -128,7 +127,7 @@ end
 -- Splits a waiting record by arrival: takes out and returns the payloads that had come when the action began; later ones
 -- stay, as those of a new id. nil: none came later, the record is old as a whole.
 local function take_old(id, r, began)
-  if not came_since(began) then return nil end
+  if not came_since(began) or not r.entries and r.last <= began then return nil end
   local old, new = {}, {}
   local entries = all_entries(first, id, r)
   for i = 1, #entries do
@@ -138,11 +137,12 @@ local function take_old(id, r, began)
   if not new[1] then return nil end
   if not old[1] then return old end
   call('ZREM', RETRY, id)
-  r.retry, r.error = -1, ''
+  r.retry = -1
+  set_error(r, '')
   if r.entries then
     r.entries = new
   else
-    for i = 1, #old do remove_spilled(first, id, r, old[i]) end
+    for i = 1, #old do remove_spilled(first, id, r, {old[i]}) end
   end
   rewrite(first, id, r)
   return old

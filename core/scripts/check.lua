@@ -224,6 +224,7 @@ local function adopt(store, id)
     end
   end
   r.entries, r.count = nil, call('ZCARD', store.spill .. id)
+  widen_bounds(r)
   fold_entries(store, id, r, few, FOLD)
   write(store, id, r, FOLD)
 end

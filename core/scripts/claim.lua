@@ -47,6 +47,8 @@ elseif ttr > 0 then
         local r = record_of_run(id)
         if r then
           r.due, r.place = now, 1
+          probe_spill(first, {id})
+          probe_spill(second, {id})
         end
         come_back(id, run, r, ARGV[7])
       end
@@ -58,9 +60,13 @@ end
 local function take(id, record, kind)
   local has = 1
   if kind >= 8 then
-    local retry, _, entries = unpack_struct('<i4BI4', record, 10)
+    local retry, _, entries, error = unpack_struct('<i4BI4I4', record, 10)
     if retry >= 0 then retried[#retried + 1] = id end
-    if kind < 12 then has = entries else spills = true end
+    has = entries
+    if kind >= 12 then
+      spills = true
+      bytes = bytes + has * unpack_struct('<I4', record, 39 + error) -- at most: see record.lua
+    end
   end
   payloads, bytes = payloads + has, bytes + #record
   given[#given + 1], given_records[#given_records + 1] = id, record

@@ -13,7 +13,8 @@ spread()
 
 local function requeue_behind(id, d)
   local n = behind[id] or blank()
-  n.due, n.retry, n.error = now, -1, ''
+  n.due, n.retry = now, -1
+  set_error(n, '')
   unite(second, id, n, morgue, d, FOLD)
   write(second, id, n, FOLD)
 end
@@ -22,7 +23,8 @@ local function requeue(id, d)
   local r = waiting[id]
   if not r or r.place ~= PARKED_PLACE then
     if r then move(id, r, now) else r = blank() end
-    r.retry, r.error = -1, ''
+    r.retry = -1
+    set_error(r, '')
     place(id, r)
   end
   unite(first, id, r, morgue, d, FOLD)

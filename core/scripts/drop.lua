@@ -16,7 +16,7 @@ local function is_it(e) return e and e.stamp == stamp and e.score == score end
 local function take()
   if not r.entries then
     local e = spilled_entries(store, id, spilled_place(store, id, stamp, score), 1)[1]
-    if is_it(e) then remove_spilled(store, id, r, e) end
+    if is_it(e) then remove_spilled(store, id, r, {e}) end
     return is_it(e)
   end
   for i = 1, #r.entries do

@@ -9,6 +9,7 @@ local function head(store)
   local record = call('HGET', store.hash, id)
   if not record then return '' end
   local r = read(record)
+  set_error(r, error_of(store, id, r))
   return header(r, 3, r.count or #r.entries)
 end
 return {format('%.0f', now), is(PAUSED) and 1 or 0, format('%.0f', lease), format('%.0f', claimed), owner,

@@ -17,7 +17,8 @@ open_for_writing()
 -- A record that is old as a whole: its spilled payloads are not read.
 local function kill(id, r)
   local d = dead[id] or blank()
-  d.place, d.due, d.error = 0, now, r.error
+  d.place, d.due = 0, now
+  set_error(d, error_of(first, id, r))
   unplace(id, r)
   unite(morgue, id, d, first, r, FOLD)
   write(morgue, id, d, FOLD)
@@ -26,7 +27,7 @@ end
 
 local killed = 0
 for id, r in pairs(records) do
-  local error = r.error
+  local error = error_of(first, id, r)
   local old = take_old(id, r, began)
   if not old then kill(id, r) elseif old[1] then bury(id, old, error, FOLD) end
   if not old or old[1] then killed = killed + 1 end

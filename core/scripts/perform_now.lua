@@ -20,7 +20,7 @@ local began = begin(ARGV[2])
 local changed = 0
 open_for_writing()
 for id, r in pairs(records) do
-  if is_due_later(r) and (not came_since(began) or arrival(store, id, r) <= began) then
+  if is_due_later(r) and (not came_since(began) or arrival(r) <= began) then
     perform_at(began, store, id, r)
     changed = changed + 1
   end

@@ -4,8 +4,9 @@
 -- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 on_waiting, 5 values a job: 2, or 3 when any has options,
 --       then per job: id, payload, options ('' or packed: has B (1 score, 2 due, 4 delay), score d, time d (microseconds),
 --       retry_count i4, on_waiting B (0: the queue's), context)
--- Returns 'new folded', followed by the places (from 1) of refused jobs. The same sequence again returns the same answer, and is
--- remembered anew.
+-- Returns 'taken new folded', followed by the places (from 1) of refused jobs. taken: the first so many jobs are written, or
+--   refused; fewer than were given where ids that are there already cost much. The caller sends the others in another call. The
+--   same sequence again returns the same answer, and is remembered anew.
 -- Error replies: STALE push (a later sequence came first: this one is an echo of a dead connection)
 local SEQUENCE, FOLD, WAITING, WIDTH = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local token = call('GET', KEYS[15])
@@ -27,14 +28,15 @@ local base = max(tick + 1, now) - 1
 tick = base + n
 local soonest = FOREVER
 
+local PLAIN = 2000 -- bytes of a payload that stays in the record; see LARGE in record.lua
 local new, folded, refused_places, seen, rest, hash, list = 0, 0, {}, {}, {}, {}, {}
 for i = 1, n do
-  local id = ids[i]
-  if WIDTH == 3 or old[i] or seen[id] then
+  local id, payload = ids[i], ARGV[7 + WIDTH * (i - 1)]
+  if WIDTH == 3 or old[i] or seen[id] or #payload > PLAIN then
     rest[#rest + 1] = i
   else
     seen[id], new = true, new + 1
-    hash[#hash + 1], hash[#hash + 2] = id, '\0' .. pack('<d', base + i) .. ARGV[7 + WIDTH * (i - 1)]
+    hash[#hash + 1], hash[#hash + 2] = id, '\0' .. pack('<d', base + i) .. payload
     list[#list + 1] = id
   end
 end
@@ -47,7 +49,7 @@ if hash[1] and not rest[1] then
   soonest = 0
 end
 
--- All jobs of a call with options, or those whose ids are there already.
+-- All jobs of a call with options, those with a large payload, or whose ids are there already.
 if rest[1] then
   -- include: spread record
   call('LLEN', READY)
@@ -56,6 +58,32 @@ if rest[1] then
   local WORDS = {'keep', 'earlier', 'later', 'replace', 'reject'}
   local function payload_of(i) return ARGV[7 + WIDTH * (i - 1)] end
   local function options_of(i) return WIDTH == 3 and ARGV[5 + 3 * i] or '' end
+
+  -- What a job costs Redis, in microseconds or so.
+  local MOST = 8000
+  local function cost_of(i)
+    local bytes = #payload_of(i) + #options_of(i)
+    local cost = 3 + bytes / 256
+    if old[i] or bytes > PLAIN then cost = cost + 12 end
+    if old[i] then cost = cost + #old[i] / 64 end
+    return cost
+  end
+
+  -- Takes no more of the jobs than some 10 ms of Redis allow, but one at least.
+  local cost, taken = 0, n
+  for i = 1, n do
+    cost = cost + cost_of(i)
+    if cost > MOST and i > 1 then
+      taken = i - 1
+      break
+    end
+  end
+  if taken < n then
+    n, tick = taken, base + taken
+    while rest[1] and rest[#rest] > n do rest[#rest] = nil end
+    new = n - #rest
+    for k = #list, new + 1, -1 do seen[list[k]], list[k], hash[2 * k], hash[2 * k - 1] = nil, nil, nil, nil end
+  end
 
   -- The record of a job that finds nothing waiting, and its on_waiting word.
   local function job(i)
@@ -80,7 +108,7 @@ if rest[1] then
     end
   end
 
-  local places_of, order = {}, {}
+  local places_of, order, large = {}, {}, {}
   for j = 1, #rest do
     local i = rest[j]
     local id = ids[i]
@@ -90,7 +118,12 @@ if rest[1] then
     else
       local r = job(i)
       seen[id], new = true, new + 1
-      hash[#hash + 1], hash[#hash + 2] = id, encode(r)
+      if outgrows(r) then
+        probe_spill(first, {id})
+        large[#large + 1], large[#large + 2] = id, r
+      else
+        hash[#hash + 1], hash[#hash + 2] = id, encode(r)
+      end
       if r.retry >= 0 then retries[#retries + 1], retries[#retries + 2] = r.retry, id end
       if r.place == 1 then
         zset[#zset + 1], zset[#zset + 2] = format('%.0f', r.due), id
@@ -118,19 +151,32 @@ if rest[1] then
     return false
   end
 
+  -- Which of these ids may have payloads outside of their record, or will?
+  local function may_spill(id)
+    local places = places_of[id]
+    local record = old[places[1]]
+    if not record or byte(record) >= 12 then return true end
+    local bytes = #record
+    for j = 1, #places do bytes = bytes + 32 + #payload_of(places[j]) + #options_of(places[j]) end
+    return bytes > SPILL
+  end
+
   local behind = {} -- of the ids that run: the record behind the run, or false
-  call('ZCARD', RETRY) call('ZCARD', UNPROVEN) call('ZCARD', SUSPECT)
+  call('ZCARD', RETRY) call('ZCARD', UNPROVEN) call('ZCARD', SUSPECT) call('HLEN', RUNNING) call('HLEN', CLAIMS) call('HLEN', NEXT)
+  for j = 1, #order do
+    if held > 0 or may_spill(order[j]) then probe_spill(first, {order[j]}) probe_spill(second, {order[j]}) end
+  end
+  -- At maxmemory the first write is to be one that Redis refuses then, whatever follows.
+  if state then call('SET', STATE, state) end
   if may_run(order) then spread() end
   if order[1] then
     local runs, nexts = call('HMGET', RUNNING, unpack(order)), call('HMGET', NEXT, unpack(order))
     for j = 1, #order do
-      local id, store = order[j], first
-      local record = old[places_of[id][1]]
-      if runs[j] then behind[id], store, record = nexts[j], second, nexts[j] end
-      if record and byte(record) >= 12 then call('ZCARD', store.spill .. id) call('HLEN', store.map .. id) end
+      if runs[j] then behind[order[j]] = nexts[j] end
     end
   end
   if hash[1] then call('HSET', JOBS, unpack(hash)) end
+  for k = 1, #large, 2 do write(first, large[k], large[k + 1], FOLD) end
   if list[1] then
     call('RPUSH', READY, unpack(list))
     soonest = 0
@@ -204,7 +250,7 @@ if soonest < wake then
 end
 pushed = pushed + n - #refused_places
 -- include: save
-local answer = new .. ' ' .. folded
+local answer = n .. ' ' .. new .. ' ' .. folded
 if refused_places[1] then answer = answer .. ' ' .. table.concat(refused_places, ' ') end
 call('SET', KEYS[15], SEQUENCE .. ' ' .. answer, 'PX', 60000)
 return answer

@@ -5,14 +5,21 @@
 --   1 scored   stamp d, score d, payload              due = stamp
 --   2 full     due d, retry_count i4, mark B, count I4, error I4+bytes, then count entries:
 --              stamp d, score d, context I4+bytes, payload I4+bytes
---   3 spilled  as full without entries: they lie in the zset spill:ID, member = stamp >d + payload,
---              and spillmap:ID holds 'i' + sha1(payload) -> stamp (fold merge) and 'c' + stamp -> context
+--   3 spilled  as full without entries, but with first d, last d, largest I4: no payload arrived before `first` or after
+--              `last` (stamps), none has more bytes than `largest`, its context included. The payloads lie in the zset
+--              spill:ID, member = stamp >d + payload, and the hash spillmap:ID holds 'i' + sha1(payload) -> stamp (fold
+--              merge), 'c' + stamp -> context, and 'e' -> the whole error where the record has but the beginning of it
+-- A record spills when it has more than one payload and outgrows SPILL bytes, or has one and outgrows LARGE bytes. So what
+-- scripts read of many ids at once is small, whatever the size of payloads, contexts and errors.
 -- place: 0 ready, 1 due, 2 parked, 3 in doubt (unproven or suspect). mark: 0 none, 1 unproven, 2 suspect,
--- 4 (in next only) its due time was asked for by `earlier`. Times are microseconds.
+-- 4 (in next only) its due time was asked for by `earlier`; plus 8 when the error goes on in the map. Times are
+-- microseconds.
 -- include: flags
-local SPILL = 1024
-local HEADER = '<di4BI4I4c0'
-local UNPROVEN_MARK, SUSPECT_MARK, EARLIER_MARK = 1, 2, 4
+local SPILL, LARGE = 1024, 2048
+local ERROR_HEAD = 256 -- bytes of an error that stay in a spilled record
+local PORTION, PORTION_BYTES = 500, 1048576 -- a script call reads or moves no more payloads, or one that is larger
+local HEADER, TAIL = '<di4BI4I4c0', '<ddI4'
+local UNPROVEN_MARK, SUSPECT_MARK, EARLIER_MARK, CUT_MARK = 1, 2, 4, 8
 local first = {hash = JOBS, spill = PREFIX .. 'spill:', map = PREFIX .. 'spillmap:'}
 local second = {hash = NEXT, spill = PREFIX .. 'nextspill:', map = PREFIX .. 'nextspillmap:'}
 local morgue = {hash = DEAD, spill = PREFIX .. 'deadspill:', map = PREFIX .. 'deadspillmap:'}
@@ -41,7 +48,12 @@ local function read(record)
   local count, at
   r.due, r.retry, r.mark, count, r.error, at = unpack_struct(HEADER, record, 2)
   r.count = count
-  if r.form == 3 then return r end
+  if r.form == 3 then
+    r.first, r.last, r.largest = unpack_struct(TAIL, record, at)
+    r.cut = r.mark >= CUT_MARK
+    r.mark = r.mark % CUT_MARK
+    return r
+  end
   r.entries = {}
   for i = 1, count do
     local e = {}
@@ -54,6 +66,27 @@ end
 local function header(r, form, count)
   return char(r.place + 4 * form) .. pack(HEADER, r.due, r.retry, r.mark, count, #r.error, r.error)
 end
+
+-- The whole error of a record.
+local function error_of(store, id, r) return r.cut and call('HGET', store.map .. id, 'e') or r.error end
+
+local function set_error(r, text) r.error, r.cut = text, false end
+
+-- A spilled record as it is stored; a long error goes into the map.
+local function spilled_head(store, id, r)
+  if #r.error > ERROR_HEAD and not r.cut then
+    call('HSET', store.map .. id, 'e', r.error)
+    r.error, r.cut = sub(r.error, 1, ERROR_HEAD), true
+  end
+  local mark = r.mark + (r.cut and CUT_MARK or 0)
+  return char(r.place + 12) .. pack(HEADER, r.due, r.retry, mark, r.count, #r.error, r.error) .. pack(TAIL, r.first, r.last, r.largest)
+end
+
+-- How many payloads of a spilled record a call reads or moves.
+local function portion(r) return max(1, min(PORTION, math.floor(PORTION_BYTES / max(1, r.largest)))) end
+
+-- Is a record longer than what one call reads or moves?
+local function is_long(r) return not r.entries and r.count > portion(r) end
 
 local function is_plain(r)
   local e = r.entries[1]
@@ -74,12 +107,17 @@ local function encode(r)
   return table.concat(out)
 end
 
+local function digest_of(e)
+  e.digest = e.digest or 'i' .. redis.sha1hex(e.payload)
+  return e.digest
+end
+
 -- Adds an entry to a spilled record; true when an equal payload was there (it keeps the smaller score, and the stamp and
 -- context of the first to arrive).
 local function spill_entry(store, id, e, fold)
   local stamp, folded = pack('>d', e.stamp), false
   if fold == 'merge' then
-    local digest = 'i' .. redis.sha1hex(e.payload)
+    local digest = digest_of(e)
     local known = call('HGET', store.map .. id, digest)
     local score = known and tonumber(call('ZSCORE', store.spill .. id, known .. e.payload))
     if score and unpack_struct('>d', known) <= e.stamp then
@@ -105,7 +143,7 @@ local function spill_entries(store, id, entries, fold)
     local digests, known, members, fields = {}, {}, {}, {}
     local to = min(from + 499, #entries)
     if fold == 'merge' then
-      for i = from, to do digests[i - from + 1] = 'i' .. redis.sha1hex(entries[i].payload) end
+      for i = from, to do digests[i - from + 1] = digest_of(entries[i]) end
       known = call('HMGET', store.map .. id, unpack(digests))
     end
     for i = from, to do
@@ -148,29 +186,63 @@ local function fold_entry(r, e, fold)
   if old then old.score = min(old.score, e.score) else entries[#entries + 1] = e end
 end
 
+-- The bounds in the head of a spilled record hold for these entries, too.
+local function note_bounds(r, entries)
+  for i = 1, #entries do
+    local e = entries[i]
+    r.first, r.last = min(r.first or e.stamp, e.stamp), max(r.last or e.stamp, e.stamp)
+    r.largest = max(r.largest or 0, #e.payload + #e.context)
+  end
+end
+
+-- For payloads that nobody has noted.
+local function widen_bounds(r) r.first, r.last, r.largest = 0, tick, PORTION_BYTES end
+
+-- In a queue that keeps the last payload only: does e come behind all that a spilled record holds? It is not read.
+local function comes_last(store, id, r, e)
+  local key, bound = store.spill .. id, format('%.17g', e.score)
+  if call('ZCOUNT', key, '(' .. bound, '+inf') > 0 then return false end
+  return e.stamp > r.last or call('ZCOUNT', key, bound, bound) == 0
+end
+
+-- A spilled record without its payloads, which the caller has or gives up.
+local function unspill(store, id, r)
+  set_error(r, error_of(store, id, r))
+  call('UNLINK', store.spill .. id, store.map .. id)
+  r.entries, r.count, r.first, r.last, r.largest = {}, nil, nil, nil, nil
+end
+
 -- Adds entries to record r by the queue's fold mode.
 local function fold_entries(store, id, r, entries, fold)
-  if r.entries then
-    for i = 1, #entries do fold_entry(r, entries[i], fold) end
-  else
+  for i = 1, #entries do
+    local e = entries[i]
+    if not r.entries and fold == 'last' and comes_last(store, id, r, e) then unspill(store, id, r) end
+    if r.entries then fold_entry(r, e, fold) end
+  end
+  if not r.entries and fold ~= 'last' then
+    note_bounds(r, entries)
     r.count = r.count + spill_entries(store, id, entries, fold)
   end
 end
 
 local function spill_out(store, id, r, fold)
-  spill_entries(store, id, r.entries, fold)
-  r.count, r.entries = #r.entries, nil
+  note_bounds(r, r.entries)
+  r.count = spill_entries(store, id, r.entries, fold)
+  r.entries = nil
+end
+
+-- Does a record that is to be stored outgrow its place among the heads?
+local function outgrows(r)
+  local entries = r.entries
+  local bytes = 21 + #r.error
+  for i = 1, #entries do bytes = bytes + 24 + #entries[i].context + #entries[i].payload end
+  return bytes > LARGE or bytes > SPILL and entries[2] ~= nil
 end
 
 -- Stores record r of an id, spilling its payloads to a zset of their own when they grow.
 local function write(store, id, r, fold)
-  local record
-  if r.entries then
-    record = encode(r)
-    if #record > SPILL and r.entries[2] then spill_out(store, id, r, fold) end
-  end
-  if not r.entries then record = header(r, 3, r.count) end
-  call('HSET', store.hash, id, record)
+  if r.entries and outgrows(r) then spill_out(store, id, r, fold) end
+  call('HSET', store.hash, id, r.entries and encode(r) or spilled_head(store, id, r))
 end
 
 -- Is no payload of a record left?
@@ -183,7 +255,7 @@ end
 
 -- Stores a record of which no more than its header changed.
 local function rewrite(store, id, r)
-  call('HSET', store.hash, id, r.entries and encode(r) or header(r, 3, r.count))
+  call('HSET', store.hash, id, r.entries and encode(r) or spilled_head(store, id, r))
 end
 
 -- So many entries of a spilled record, from this place (0 is the first).
@@ -210,22 +282,28 @@ local function spilled_place(store, id, stamp, score)
   return low
 end
 
--- Removes an entry from a spilled record; the caller stores the header.
-local function remove_spilled(store, id, r, e)
-  local stamp = pack('>d', e.stamp)
-  call('ZREM', store.spill .. id, stamp .. e.payload)
-  call('HDEL', store.map .. id, 'i' .. redis.sha1hex(e.payload), 'c' .. stamp)
-  r.count = r.count - 1
+-- Removes entries, at most a portion, from a spilled record; the caller stores the head.
+local function remove_spilled(store, id, r, entries)
+  local members, fields = {}, {}
+  for i = 1, #entries do
+    local stamp = pack('>d', entries[i].stamp)
+    members[i], fields[2 * i - 1], fields[2 * i] = stamp .. entries[i].payload, digest_of(entries[i]), 'c' .. stamp
+  end
+  if not members[1] then return end
+  call('ZREM', store.spill .. id, unpack(members))
+  call('HDEL', store.map .. id, unpack(fields))
+  r.count = r.count - #entries
 end
 
 -- Every entry of a record, spilled or not.
 local function all_entries(store, id, r)
   if r.entries then return r.entries end
   local all = {}
+  local step = portion(r)
   repeat
-    local part = spilled_entries(store, id, #all, 500)
+    local part = spilled_entries(store, id, #all, step)
     for i = 1, #part do all[#all + 1] = part[i] end
-  until #part < 500
+  until #part < step
   return all
 end
 
@@ -265,18 +343,45 @@ local function take_spill(from, to, id)
   if call('EXISTS', from.map .. id) == 1 then call('RENAME', from.map .. id, to.map .. id) end
 end
 
--- Adds all payloads of record n, which lies in the store `from`, to record r; n is gone then. The few go into the many.
-local function unite(store, id, r, from, n, fold)
-  if n.entries or not r.entries or fold == 'last' then
-    fold_entries(store, id, r, all_entries(from, id, n), fold)
-    forget(from, id, n)
-    return
-  end
-  local few = r.entries
+-- Record r gets the spilled payloads of record n, which lies in the store `from`; n is gone then, and what r had is lost.
+local function take_record(store, id, r, from, n)
   call('HDEL', from.hash, id)
   take_spill(from, store, id)
-  r.entries, r.count = nil, n.count
-  fold_entries(store, id, r, few, fold)
+  r.entries, r.count, r.first, r.last, r.largest = nil, n.count, n.first, n.last, n.largest
+end
+
+-- Two records of a queue that keeps the last payload only: one of them goes. No payload of n is read.
+local function unite_last(store, id, r, from, n)
+  local last = r.entries and r.entries[1] or not r.entries and spilled_entries(store, id, -1, 1)[1]
+  if not last or not comes_last(from, id, n, last) then
+    if not r.entries then unspill(store, id, r) end
+    take_record(store, id, r, from, n)
+  else
+    forget(from, id, n)
+  end
+end
+
+-- Adds all payloads of record n, which lies in the store `from`, to record r; n is gone then. The few go into the many.
+local function unite(store, id, r, from, n, fold)
+  if n.entries then
+    fold_entries(store, id, r, n.entries, fold)
+    forget(from, id, n)
+  elseif fold == 'last' then
+    unite_last(store, id, r, from, n)
+  else
+    local few = r.entries
+    if not few and r.count <= n.count then
+      few = all_entries(store, id, r)
+      unspill(store, id, r)
+    end
+    if few then
+      take_record(store, id, r, from, n)
+    else
+      few = all_entries(from, id, n)
+      forget(from, id, n)
+    end
+    fold_entries(store, id, r, few, fold)
+  end
 end
 
 -- What was pushed while the id ran becomes its waiting record.
@@ -327,6 +432,7 @@ local function record_of_run(id)
   local record = call('HGET', JOBS, id)
   local r = record and read(record) or {place = 1, due = now, retry = -1, mark = 0, error = ''}
   if not r.entries then r.count = call('ZCARD', first.spill .. id) end
+  if not record then widen_bounds(r) end
   return r.count ~= 0 and r or nil
 end
 
@@ -334,7 +440,8 @@ end
 local function bury(id, entries, error, fold)
   local record = call('HGET', DEAD, id)
   local r = record and read(record) or {place = 0, retry = -1, mark = 0, entries = {}}
-  r.due, r.error = now, error
+  r.due = now
+  set_error(r, error)
   fold = fold == 'list' and 'list' or 'merge'
   fold_entries(morgue, id, r, entries, fold)
   write(morgue, id, r, fold)

@@ -6,7 +6,9 @@
 --       then per other run: kind, id, run, time (microseconds), text, limit, action
 --         'fail'     time: until the next run; text: the error; limit: max_retry_count; action: bury, park or drop
 --         'release'  hands back what was not finished: nothing about it changes
---         'reject'   text: the reason; action: packed stamps >d of payloads that cannot be read; they go to the morgue
+--         'reject'   text: the reason; action: packed stamps >d of payloads that cannot be read, in their order; they go to
+--                    the morgue. time: the place of the first of them in the record (from 0), limit: places up to the last
+--         'bury'     as 'reject', and the run goes on: more of its payloads are to be rejected
 --         'extend'   time: from now to the end of the time to run; the run goes on; never refused
 -- Returns {refused, promoted, exhausted id, ...}: promoted says that an id became due by being settled; exhausted are the
 --   failed ids that reached their limit. A lease that is another's refuses all: {'STALE', owner}. The sequence of the last
@@ -32,7 +34,7 @@ local total = done + (#ARGV - others + 1) / 7
 if total % 1 ~= 0 then return error_reply('ERR wrong number of arguments') end
 for at = others, #ARGV, 7 do
   local time, limit = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 5])
-  if not time or time ~= time or not limit or #ARGV[at + 6] % 8 ~= 0 and ARGV[at] == 'reject' then
+  if not time or time ~= time or not limit or #ARGV[at + 6] % 8 ~= 0 and (ARGV[at] == 'reject' or ARGV[at] == 'bury') then
     return error_reply('ERR wrong arguments')
   end
 end
@@ -141,35 +143,23 @@ else
 
   -- include: lowest
 
-  -- Removes entries of a running record, by stamp. Returns them.
-  local function pick(id, r, stamps)
-    local picked = {}
-    local entries = all_entries(first, id, r)
-    for i = #entries, 1, -1 do
-      if stamps[entries[i].stamp] then
-        local e = entries[i]
-        table.insert(picked, 1, e)
-        if r.entries then
-          table.remove(r.entries, i)
-        else
-          remove_spilled(first, id, r, e)
-        end
-      end
+  -- Removes entries of a running record, by stamp. Those of a spilled record lie behind `from`, within so many places: it is
+  -- not read whole. Returns them.
+  local function pick(id, r, stamps, from, places)
+    local picked, kept = {}, {}
+    local entries = r.entries or spilled_entries(first, id, from, places)
+    for i = 1, #entries do
+      local list = stamps[entries[i].stamp] and picked or kept
+      list[#list + 1] = entries[i]
     end
+    if r.entries then r.entries = kept else remove_spilled(first, id, r, picked) end
     return picked
   end
 
-  -- The entry with the lowest score, without reading a spilled record whole.
-  local function oldest(id, r)
-    if r.entries then return r.entries[lowest(r.entries)].stamp end
-    return unpack_struct('>d', call('ZRANGE', first.spill .. id, 0, 0)[1])
-  end
-
+  -- Removes the entry with the lowest score.
   local function take_oldest(id, r)
-    if r.entries then return pick(id, r, {[oldest(id, r)] = true}) end
-    local e = spilled_entries(first, id, 0, 1)[1]
-    remove_spilled(first, id, r, e)
-    return {e}
+    if r.entries then return pick(id, r, {[r.entries[lowest(r.entries)].stamp] = true}) end
+    return pick(id, r, {[spilled_entries(first, id, 0, 1)[1].stamp] = true}, 0, 1)
   end
 
   -- What remains of a run goes back, or, if nothing remains, what was pushed meanwhile goes on.
@@ -180,10 +170,18 @@ else
     promoted = 1
   end
 
+  -- Payloads of a run that cannot be read go to the morgue.
+  local function reject(id, r, from, text, places, action)
+    local stamps = {}
+    for i = 1, #action, 8 do stamps[unpack_struct('>d', action, i)] = true end
+    local picked = pick(id, r, stamps, from, min(places, 2 * PORTION))
+    if picked[1] then bury(id, picked, text, FOLD) end
+  end
+
   local function fail(id, r, digit, time, text, limit, action)
     failed = failed + 1
-    r.retry, r.error = r.retry + 1, text
-    r.due, r.place = now + time, 1
+    set_error(r, text)
+    r.retry, r.due, r.place = r.retry + 1, now + time, 1
     if r.retry < limit then put_back(id, r, FOLD, digit >= 4) promoted = 1 return end
     exhausted[#exhausted + 1] = id
     if action == 'park' then put_back(id, r, FOLD, true) return end
@@ -200,6 +198,12 @@ else
     if kind == 'extend' then
       -- Of a run that is gone it is no loss: the run's own outcome counts, which may lie before it in this call.
       if has_overrun and is_open(open, run) then call('ZADD', OVERRUN, 'XX', format('%.0f', now + tonumber(time)), id) end
+    elseif kind == 'bury' then
+      local r = digit and record_of_run(id)
+      if r then
+        reject(id, r, tonumber(time), text, tonumber(limit), action)
+        rewrite(first, id, r)
+      end
     elseif digit then
       local r = record_of_run(id)
       call('HDEL', RUNNING, id)
@@ -210,11 +214,8 @@ else
       elseif kind == 'fail' then
         fail(id, r, digit, tonumber(time), text, tonumber(limit), action)
       elseif kind == 'reject' then
-        local stamps = {}
-        for i = 1, #action, 8 do stamps[unpack_struct('>d', action, i)] = true end
         failed = failed + 1
-        local picked = pick(id, r, stamps)
-        if picked[1] then bury(id, picked, text, FOLD) end
+        reject(id, r, tonumber(time), text, tonumber(limit), action)
         go_on(id, r, digit)
       else
         put_back(id, r, FOLD, digit >= 4)

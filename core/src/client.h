@@ -59,11 +59,12 @@ typedef struct srt_push_job {
     uint32_t crc;
 } srt_push_job;
 
-/* Up to 1,000 jobs of one shard: places[first .. first + count). Chunks of one shard are neighbours. */
+/* Up to 1,000 jobs of one shard, of which the shard may take the first few alone: places[first .. first + count). Chunks of one shard are neighbours. */
 typedef struct srt_push_chunk {
     unsigned shard;
     size_t first, count, bytes;
     int64_t sequence; /* 0: not queued yet */
+    size_t taken;     /* of its first jobs the answer told the outcome */
     int unsure;       /* written, and its replicas are not counted yet */
 } srt_push_chunk;
 

@@ -2,6 +2,7 @@
 #include "node.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- Reading ------------------------------------------------------------------------------- */
@@ -42,18 +43,26 @@ static void outcome_clear(srt_job *job)
 {
     srt_free(outcome_memory(job), job->outcome_text, job->outcome_size);
     job->outcome_text = NULL;
-    job->outcome_size = job->text_len = job->rejected_len = 0;
-    job->text = job->rejected = "";
+    job->outcome_size = job->text_len = 0;
+    job->rejected_count = job->rejected_done = job->rejected_sent = 0;
+    job->text = "";
+    job->rejected = NULL;
     job->time_us = 0;
     job->outcome = SRT_RELEASED;
 }
 
-static char *outcome_reserve(srt_job *job, size_t size)
+static void *outcome_reserve(srt_job *job, size_t size)
 {
     outcome_clear(job);
     job->outcome_text = srt_alloc(outcome_memory(job), size + 1);
     job->outcome_size = job->outcome_text ? size + 1 : 0;
     return job->outcome_text;
+}
+
+static int compare_places(const void *left, const void *right)
+{
+    size_t a = *(const size_t *)left, b = *(const size_t *)right;
+    return (a > b) - (a < b);
 }
 
 int seriatim_delivery_done(seriatim_delivery *d, size_t i)
@@ -111,21 +120,24 @@ int seriatim_delivery_reject(seriatim_delivery *d, size_t i, const size_t *place
                              size_t len)
 {
     srt_job *job = d->jobs[i];
+    size_t *kept;
     char *text;
-    size_t p;
     len = error_length(reason, len);
-    text = outcome_reserve(job, len + 8 * count);
-    if (!text)
+    kept = outcome_reserve(job, len + count * sizeof *places);
+    if (!kept)
         return SERIATIM_NOMEM;
+    text = (char *)(kept + count);
     if (len)
         memcpy(text, reason, len);
-    for (p = 0; p < count; p++)
-        srt_number_pack(text + len + 8 * p, job->record.payloads[places[p]].stamp);
+    if (count) {
+        memcpy(kept, places, count * sizeof *places);
+        qsort(kept, count, sizeof *kept, compare_places);
+    }
     job->outcome = SRT_REJECTED;
     job->text = text;
     job->text_len = len;
-    job->rejected = text + len;
-    job->rejected_len = 8 * count;
+    job->rejected = kept;
+    job->rejected_count = count;
     return SERIATIM_OK;
 }
 
@@ -415,7 +427,7 @@ int srt_node_extend(srt_node *node, seriatim_delivery *d, size_t i, double secon
         extend->view.id_len = job->view.id_len;
         extend->view.id = srt_arena_copy(&claim->memory, job->view.id, job->view.id_len);
         extend->run = srt_arena_copy(&claim->memory, job->run, job->run_len);
-        extend->text = extend->rejected = "";
+        extend->text = "";
         extend->outcome = SRT_EXTENDED;
         extend->time_us = seconds_to_us(seconds);
     }

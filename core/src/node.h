@@ -37,13 +37,13 @@ typedef struct srt_job {
     char mode;       /* n normal, u unproven, s suspect, o died */
     int64_t lease;   /* under which it was claimed */
     srt_outcome outcome;
-    char *outcome_text; /* what text and rejected point into */
+    void *outcome_text; /* what text and rejected point into */
     size_t outcome_size;
     int64_t time_us;  /* FAILED: until the next run; EXTENDED: to the end of the time to run */
     const char *text; /* FAILED: error; REJECTED: reason */
     size_t text_len;
-    const char *rejected; /* REJECTED: packed stamps */
-    size_t rejected_len;
+    size_t *rejected; /* REJECTED: places of the payloads in the record, ascending */
+    size_t rejected_count, rejected_done, rejected_sent; /* of them: settled; in the settle that is on its way */
 } srt_job;
 
 typedef struct srt_job_list {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define PUSH_CHUNK_JOBS ((size_t)1000) /* as in core/scripts/push.lua */
-#define PUSH_CHUNK_BYTES ((size_t)4 * 1024 * 1024)
+#define PUSH_CHUNK_BYTES ((size_t)1024 * 1024) /* beyond the first job of a chunk */
 #define PUSH_FLYING_BYTES ((size_t)256 * 1024) /* more makes others wait and sends no faster; one chunk may be larger */
 #define PUSH_KEEP_JOBS ((size_t)65536)              /* a larger push gives its memory back */
 
@@ -291,13 +291,13 @@ static void push_sort_places(const srt_push *p, unsigned shards, size_t *starts)
 static int push_add_chunk(const seriatim_allocator *mem, srt_push *p, unsigned shard, size_t first, size_t end)
 {
     void *chunks = p->chunks;
-    srt_push_chunk chunk = {shard, first, 0, 0, 0, 0};
+    srt_push_chunk chunk = {shard, first, 0, 0, 0, 0, 0};
     if (srt_grow(mem, &chunks, &p->chunk_cap, p->chunk_count + 1, sizeof *p->chunks) != SERIATIM_OK)
         return SERIATIM_NOMEM;
     p->chunks = chunks;
     while (first + chunk.count < end && chunk.count < PUSH_CHUNK_JOBS) {
         size_t len = p->jobs[p->places[first + chunk.count]].len;
-        if (chunk.count && chunk.bytes + len > PUSH_CHUNK_BYTES)
+        if (chunk.count && chunk.bytes - p->jobs[p->places[first]].len + len > PUSH_CHUNK_BYTES)
             break;
         chunk.bytes += len;
         chunk.count++;
@@ -419,11 +419,11 @@ static int push_open_shards(seriatim_client *c)
     return status;
 }
 
-/* Chunk i has its outcome: its shard's next one may go. */
+/* Chunk i has its outcome: what is left of it, or its shard's next one, may go. */
 static int push_go_on(seriatim_client *c, size_t i)
 {
     srt_push *p = &c->push;
-    size_t next = i + 1;
+    size_t next = p->chunks[i].count ? i : i + 1;
     if (c->stale || c->failed != SERIATIM_OK)
         return SERIATIM_OK;
     if (next < p->chunk_count && p->chunks[next].shard == p->chunks[i].shard && push_send_chunk(c, next) != SERIATIM_OK)
@@ -443,14 +443,19 @@ static int push_send(seriatim_client *c, srt_queue *queue)
 
 /* ---- Answers ------------------------------------------------------------------------------- */
 
-static void push_settle_chunk(srt_push *p, const srt_push_chunk *chunk)
+/* The jobs of a chunk that an answer was about have their outcome. What is left of it goes under a new number. */
+static void push_settle_chunk(srt_push *p, srt_push_chunk *chunk)
 {
-    size_t i;
-    for (i = chunk->first; i < chunk->first + chunk->count; i++)
-        p->jobs[p->places[i]].bytes = NULL;
-    p->pending_chunks--;
-    p->pending_jobs -= chunk->count;
+    size_t taken = chunk->taken;
     p->flying -= chunk->bytes;
+    p->pending_jobs -= taken;
+    for (; taken > 0; taken--, chunk->first++, chunk->count--) {
+        chunk->bytes -= p->jobs[p->places[chunk->first]].len;
+        p->jobs[p->places[chunk->first]].bytes = NULL;
+    }
+    chunk->taken = 0;
+    chunk->sequence = 0;
+    p->pending_chunks -= chunk->count == 0;
 }
 
 /* The next number of an answer, or SIZE_MAX at its end and for what is no number. */
@@ -472,23 +477,25 @@ static int push_fail_answer(seriatim_client *c, const char *text)
                                     : srt_fail(&c->error, SERIATIM_PROTOCOL, "the answer to a push cannot be read: %.60s", text);
 }
 
-/* 'new folded', then the places of refused jobs from 1. */
-static int push_take_counts(seriatim_client *c, const srt_push_chunk *chunk, const char *text, size_t len)
+/* 'taken new folded', then the places of refused jobs from 1. */
+static int push_take_counts(seriatim_client *c, srt_push_chunk *chunk, const char *text, size_t len)
 {
     srt_push *p = &c->push;
     const char *at = text, *end = text + len;
-    size_t before = p->counts.refused, place, added = push_read_number(&at, end), folded = push_read_number(&at, end);
-    if (added > chunk->count || folded > chunk->count)
+    size_t before = p->counts.refused, place, taken = push_read_number(&at, end), added = push_read_number(&at, end),
+           folded = push_read_number(&at, end);
+    if (taken < 1 || taken > chunk->count || added > taken || folded > taken)
         return push_fail_answer(c, text);
     while ((place = push_read_number(&at, end)) != SIZE_MAX) {
-        if (place < 1 || place > chunk->count)
+        if (place < 1 || place > taken)
             return push_fail_answer(c, text);
         if (p->counts.refused == p->refused_cap)
             return push_fail_answer(c, text);
         p->refused[p->counts.refused++] = p->places[chunk->first + place - 1];
     }
-    if (at != end || added + folded + p->counts.refused - before != chunk->count)
+    if (at != end || added + folded + p->counts.refused - before != taken)
         return push_fail_answer(c, text);
+    chunk->taken = taken;
     p->counts.added += added;
     p->counts.folded += folded;
     return SERIATIM_OK;
@@ -503,7 +510,7 @@ static int push_take_written(seriatim_client *c, size_t i, const char *text, siz
         p->counts.refused = refused;
         return srt_client_fail(c, status);
     }
-    p->written_chunks++;
+    p->written_chunks += p->chunks[i].taken == p->chunks[i].count;
     if (p->replicas && p->shortage.status == SERIATIM_OK) {
         p->chunks[i].unsure = 1;
         p->unsure++;
@@ -635,8 +642,9 @@ static int push_on_refused(seriatim_client *c, srt_request *r, const seriatim_er
     }
     if (p->failed_chunks++ == 0)
         p->failure = *error;
-    push_settle_chunk(p, &p->chunks[r->place]);
+    p->chunks[r->place].taken = p->chunks[r->place].count;
     p->failed_jobs += p->chunks[r->place].count;
+    push_settle_chunk(p, &p->chunks[r->place]);
     push_go_on(c, r->place);
     return push_ask_replicas(c);
 }

@@ -29,6 +29,7 @@ static const char *const query_words[] = {"waiting", "behind",   "running", "dea
 
 typedef struct query_found {
     seriatim_record view;
+    srt_record record; /* what the view shows; more of its payloads may come in further answers */
     int64_t key;
 } query_found;
 
@@ -243,7 +244,8 @@ static int query_collect(seriatim_client *c, query_state *q, srt_queue *queue)
     return status;
 }
 
-static int query_ask_records(seriatim_client *c, query_state *q, size_t first, size_t n)
+/* Asks for n candidates from `first` on; `from` payloads of the first one are known. */
+static int query_ask_records(seriatim_client *c, query_state *q, size_t first, size_t n, int64_t from)
 {
     static const char *const words[] = {"waiting", "running", "dead"};
     srt_request *r = srt_client_shard_request(c, q->queue, q->candidates[first].shard, srt_script_records);
@@ -252,8 +254,10 @@ static int query_ask_records(seriatim_client *c, query_state *q, size_t first, s
         return SERIATIM_NOMEM;
     srt_request_text(r, words[query_part_of(q)]);
     srt_request_int(r, (int64_t)q->payload_limit);
+    srt_request_int(r, from);
     for (i = first; i < first + n; i++)
         srt_request_arg(r, q->candidates[i].id, q->candidates[i].len);
+    r->part = (size_t)from; /* payloads of the first id that are known already */
     r->kind = QUERY_FETCH_IDS + (int)n;
     r->place = first;
     q->open++;
@@ -270,7 +274,7 @@ static int query_fetch(seriatim_client *c, query_state *q)
     q->count = q->queue->shards_count ? srt_targets_route(q->candidates, q->count, q->queue->shards_count) : 0;
     for (first = 0; first < q->count && status == SERIATIM_OK; first += n) {
         n = srt_targets_chunk(q->candidates, q->count, first);
-        status = query_ask_records(c, q, first, n);
+        status = query_ask_records(c, q, first, n, 0);
     }
     return status;
 }
@@ -373,7 +377,38 @@ static int query_still_there(const query_state *q, const srt_record *record, con
     return *key >= q->range.low && *key <= q->range.high && (!parked || q->kind == SERIATIM_MORGUE_RANGE_BY_UPDATED_AT);
 }
 
-static int query_keep(seriatim_client *c, query_state *q, const srt_target *target, const srt_token *at, int64_t now_us)
+/* The payloads of a record that did not fit into one answer, as the view shows them. */
+static void query_show_payloads(const query_state *q, query_found *found, const srt_token *total)
+{
+    const srt_record *record = &found->record;
+    found->view.payloads = record->payloads;
+    found->view.payload_count = record->count < q->payload_limit ? record->count : q->payload_limit;
+    found->view.payload_total = srt_token_int(total) > (int64_t)record->count ? (size_t)srt_token_int(total) : record->count;
+}
+
+static query_found *query_find_found(const query_state *q, const srt_target *target)
+{
+    size_t i;
+    for (i = q->found_count; i-- > 0;)
+        if (q->found[i].view.shard == target->shard &&
+            srt_id_compare(q->found[i].view.id, q->found[i].view.id_len, target->id, target->len) == 0)
+            return &q->found[i];
+    return NULL;
+}
+
+/* More payloads of an id of which an earlier answer had the first. */
+static int query_keep_more(seriatim_client *c, query_state *q, const srt_target *target, const srt_record *more, const srt_token *total)
+{
+    query_found *found = query_find_found(q, target);
+    if (!found)
+        return SERIATIM_OK;
+    if (srt_record_join(&found->record, &q->results, more) != SERIATIM_OK)
+        return srt_operator_nomem(c);
+    query_show_payloads(q, found, total);
+    return SERIATIM_OK;
+}
+
+static int query_keep(seriatim_client *c, query_state *q, const srt_target *target, const srt_token *at, int64_t now_us, int goes_on)
 {
     void *list = q->found;
     char *data = srt_arena_copy(&q->results, at[4].data, at[4].len);
@@ -390,14 +425,14 @@ static int query_keep(seriatim_client *c, query_state *q, const srt_target *targ
         return srt_operator_nomem(c);
     if (status != SERIATIM_OK)
         return srt_operator_protocol(c, "records");
+    if (goes_on)
+        return query_keep_more(c, q, target, &record, &at[3]);
+    found->record = record;
     found->key = target->key;
     found->view.behind = srt_token_int(&at[2]) != 0;
     found->view.shard = target->shard;
     srt_record_view(&found->view, &record, query_part_of(q), now_us, &at[1]);
-    if (srt_token_int(&at[3]) > (int64_t)record.count)
-        found->view.payload_total = (size_t)srt_token_int(&at[3]);
-    if (found->view.payload_count > q->payload_limit)
-        found->view.payload_count = q->payload_limit;
+    query_show_payloads(q, found, &at[3]);
     if (!query_still_there(q, &record, &found->view, &found->key))
         return SERIATIM_OK;
     found->view.id = srt_arena_copy(&q->results, target->id, target->len);
@@ -411,22 +446,26 @@ static int query_keep(seriatim_client *c, query_state *q, const srt_target *targ
 static int query_on_records(seriatim_client *c, query_state *q, const srt_request *r, const srt_reply *reply)
 {
     size_t asked = (size_t)(r->kind - QUERY_FETCH_IDS), looked, i, at = r->place, end = r->place + asked;
+    int64_t next;
     int status = SERIATIM_OK;
-    if (!srt_reply_is_list(reply, 2) || (reply->count - 3) % 5 != 0)
+    if (!srt_reply_is_list(reply, 3) || (reply->count - 4) % 5 != 0)
         return srt_operator_protocol(c, "records");
+    next = srt_token_int(&reply->tokens[3]);
     looked = (size_t)srt_token_int(&reply->tokens[2]);
     if (looked < 1 || looked > asked)
         return srt_operator_protocol(c, "records");
-    for (i = 3; i < reply->count && status == SERIATIM_OK; i += 5, at++) {
+    for (i = 4; i < reply->count && status == SERIATIM_OK; i += 5, at++) {
         const srt_token *id = &reply->tokens[i];
         while (at < end && srt_id_compare(q->candidates[at].id, q->candidates[at].len, id->data, id->len) != 0)
             at++;
         if (at == end)
             return srt_operator_protocol(c, "records");
-        status = query_keep(c, q, &q->candidates[at], id, srt_token_int(&reply->tokens[1]));
+        status = query_keep(c, q, &q->candidates[at], id, srt_token_int(&reply->tokens[1]), r->part > 0 && at == r->place);
     }
+    if (status == SERIATIM_OK && next > 0 && query_find_found(q, &q->candidates[r->place + looked - 1]))
+        return query_ask_records(c, q, r->place + looked - 1, asked - looked + 1, next);
     if (status == SERIATIM_OK && looked < asked)
-        status = query_ask_records(c, q, r->place + looked, asked - looked);
+        status = query_ask_records(c, q, r->place + looked, asked - looked, 0);
     return status;
 }
 

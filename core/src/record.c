@@ -148,7 +148,7 @@ int srt_record_read(srt_record *r, srt_arena *arena, const char *data, size_t le
     due = read_double(&c);
     r->due_us = whole_microseconds(due);
     r->retry_count = (int32_t)(uint32_t)read_little(&c, 4);
-    r->mark = (unsigned)read_little(&c, 1);
+    r->mark = (unsigned)read_little(&c, 1) & 7; /* above: that the error is cut */
     count = (size_t)read_little(&c, 4);
     r->error = read_text(&c, &r->error_len);
     if (!c.ok)
@@ -156,6 +156,16 @@ int srt_record_read(srt_record *r, srt_arena *arena, const char *data, size_t le
     if (kind < 12)
         return read_entries(r, arena, &c, count);
     r->missing = count;
+    return SERIATIM_OK;
+}
+
+int srt_record_join(srt_record *r, srt_arena *arena, const srt_record *more)
+{
+    size_t i;
+    if (record_reserve(r, arena, r->count + more->count) != SERIATIM_OK)
+        return SERIATIM_NOMEM;
+    for (i = 0; i < more->count; i++)
+        record_insert(r, &more->payloads[i]);
     return SERIATIM_OK;
 }
 

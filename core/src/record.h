@@ -21,6 +21,8 @@ typedef struct srt_record {
  * the bytes are no record.
  */
 int srt_record_read(srt_record *record, srt_arena *arena, const char *data, size_t len);
+/* Adds the payloads of another record of the same id, which come behind. */
+int srt_record_join(srt_record *record, srt_arena *arena, const srt_record *more);
 /* Adds packed entries, as slice.lua answers them; `missing` falls by their number. */
 int srt_record_add(srt_record *record, srt_arena *arena, const char *data, size_t len);
 

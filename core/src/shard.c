@@ -11,6 +11,9 @@
 #define SHARD_SLICE_PAUSE_MS 2 /* between slices of an id that has more than so many payloads: others want Redis, too */
 #define SHARD_MANY_PAYLOADS 2000
 #define SHARD_RETRY_MS 100     /* after a request could not be made */
+#define SHARD_PORTION 500      /* payloads that one call moves, as in core/scripts/record.lua */
+#define SHARD_PORTION_BYTES ((size_t)1024 * 1024)
+#define SHARD_SETTLE_OTHERS 200 /* ids of a settle that are not just done: each costs as much as ten of those */
 
 /* ---- Lists --------------------------------------------------------------------------------- */
 
@@ -265,20 +268,62 @@ static void shard_claim(srt_node *node, srt_shard *s, size_t limit, int doubt, i
         node->groups[s->group].doubt_claims++;
 }
 
-static void settle_other(srt_request *r, const srt_job *job)
+static size_t payload_bytes(const srt_job *job, size_t place)
+{
+    return job->record.payloads[place].len + job->record.payloads[place].context_len;
+}
+
+/* How many of the payloads that are yet to be rejected one settle takes: few, small together, and near each other. */
+static size_t reject_portion(const srt_job *job)
+{
+    const size_t *first = job->rejected + job->rejected_done;
+    size_t left = job->rejected_count - job->rejected_done, count = 0, place = left ? *first : 0, bytes = 0;
+    for (; count < left && count < SHARD_PORTION && first[count] - *first < 2 * SHARD_PORTION; count++) {
+        for (; place <= first[count]; place++)
+            bytes += payload_bytes(job, place);
+        if (count && bytes > SHARD_PORTION_BYTES)
+            break;
+    }
+    return count;
+}
+
+/* A run that loses more payloads than one settle takes: all but the last leave it open. */
+static int reject_goes_on(const srt_job *job)
+{
+    return job->outcome == SRT_REJECTED && job->rejected_done + reject_portion(job) < job->rejected_count;
+}
+
+/* Places are those of the record as Redis has it now: what was rejected before lay in front. */
+static void settle_reject(srt_request *r, srt_job *job)
+{
+    const size_t *first = job->rejected + job->rejected_done;
+    size_t count = reject_portion(job), i;
+    char *stamps = srt_arena_alloc(&job->claim->memory, 8 * count + 1);
+    srt_request_int(r, count ? (int64_t)(*first - job->rejected_done) : 0);
+    srt_request_arg(r, job->text, job->text_len);
+    srt_request_int(r, count ? (int64_t)(first[count - 1] - *first + 1) : 1);
+    r->tail.failed |= !stamps;
+    for (i = 0; stamps && i < count; i++)
+        srt_number_pack(stamps + 8 * i, job->record.payloads[first[i]].stamp);
+    srt_request_arg(r, stamps ? stamps : "", stamps ? 8 * count : 0);
+    job->rejected_sent = count;
+}
+
+static void settle_other(srt_request *r, srt_job *job)
 {
     static const char *const kinds[] = {"release", "done", "fail", "reject", "extend"};
     const srt_queue *queue = job->shard->queue;
-    srt_request_text(r, kinds[job->outcome]);
+    srt_request_text(r, reject_goes_on(job) ? "bury" : kinds[job->outcome]);
     srt_request_arg(r, job->view.id, job->view.id_len);
     srt_request_arg(r, job->run, job->run_len);
+    if (job->outcome == SRT_REJECTED) {
+        settle_reject(r, job);
+        return;
+    }
     srt_request_int(r, job->time_us);
     srt_request_arg(r, job->text, job->text_len);
     srt_request_int(r, queue->max_retry_count);
-    if (job->outcome == SRT_REJECTED)
-        srt_request_arg(r, job->rejected, job->rejected_len);
-    else
-        srt_request_text(r, queue->on_exhausted);
+    srt_request_text(r, queue->on_exhausted);
 }
 
 static const srt_job *next_done(const srt_job *job)
@@ -316,7 +361,7 @@ static void settle_done(srt_request *r, const srt_job_list *list)
 static srt_request *settle_request(srt_node *node, srt_shard *s, const srt_job_list *list)
 {
     srt_request *r = shard_begin(node, s, srt_script_settle, SRT_ASK_SETTLE);
-    const srt_job *job;
+    srt_job *job;
     if (!r)
         return NULL;
     srt_request_int(r, list->first->lease);
@@ -337,7 +382,36 @@ static void take_group(srt_job_list *to, srt_job_list *from)
         srt_list_add(to, srt_list_take(from));
 }
 
-/* Settles what has ended: all of one lease, at most 1,000 ids and a whole claim. */
+/* Bytes that the settle of a job may move: a payload that goes to the morgue, or all that are rejected. */
+static size_t settle_bytes(const srt_job *job)
+{
+    size_t bytes = job->text_len, i, count = reject_portion(job);
+    for (i = 0; i < count; i++)
+        bytes += payload_bytes(job, job->rejected[job->rejected_done + i]);
+    return bytes + (job->outcome != SRT_EXTENDED && job->record.count ? payload_bytes(job, 0) : 0);
+}
+
+/* Takes jobs of one lease that fit into one call: at most 1,000 ids and a whole claim, and not too much to move. */
+static void take_settles(srt_job_list *to, srt_job_list *from)
+{
+    int64_t lease = from->first->lease;
+    size_t others = 0, bytes = 0;
+    while (from->first && from->first->lease == lease && to->count < SHARD_MAX_CLAIM) {
+        const srt_job *job = from->first;
+        int alone = reject_goes_on(job);
+        if (job->outcome != SRT_DONE) {
+            bytes += settle_bytes(job);
+            others++;
+            if (to->count && (alone || others > SHARD_SETTLE_OTHERS || (others > 1 && bytes > SHARD_PORTION_BYTES)))
+                return;
+        }
+        take_group(to, from);
+        if (alone)
+            return;
+    }
+}
+
+/* Settles what has ended. */
 static void shard_settle(srt_node *node, srt_shard *s, int64_t now)
 {
     srt_job_list batch = {NULL, NULL, 0};
@@ -348,8 +422,7 @@ static void shard_settle(srt_node *node, srt_shard *s, int64_t now)
         srt_node_wake(node, s, now + SHARD_RETRY_MS);
         return;
     }
-    while (s->pending.first && s->pending.first->lease == lease && batch.count < SHARD_MAX_CLAIM)
-        take_group(&batch, &s->pending);
+    take_settles(&batch, &s->pending);
     *kept = batch;
     r = settle_request(node, s, kept);
     if (r) {
@@ -765,7 +838,7 @@ static int claim_job(srt_node *node, srt_shard *s, srt_claim *claim, srt_texts *
     job->run_len = run_len;
     job->mode = job->run[1];
     job->lease = s->lease;
-    job->text = job->rejected = "";
+    job->text = "";
     claim->jobs++;
     if (job->record.missing)
         shard_slice(node, job, now);
@@ -863,19 +936,26 @@ static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, co
 static void shard_sliced(srt_node *node, srt_job *job, const srt_reply *reply, int64_t now)
 {
     srt_shard *s = job->shard;
-    const srt_token *token = &reply->tokens[0];
+    const srt_token *token = &reply->tokens[1], *error = &reply->tokens[2];
     srt_arena strings;
     s->slicing--;
-    if (job->lease != s->lease || s->state != SRT_OWNED || token->type != SRT_STRING) {
+    if (job->lease != s->lease || s->state != SRT_OWNED || reply->count < 3 || token->type != SRT_STRING || error->type != SRT_STRING) {
         s->reconcile |= s->state == SRT_OWNED;
         srt_job_free(node, job);
         return;
     }
     strings = srt_reader_take(node->sessions[SRT_COMMANDS].reader);
     srt_arena_join(&job->claim->memory, &strings);
+    if (error->len) {
+        job->record.error = error->data;
+        job->record.error_len = error->len;
+    }
     if (srt_record_add(&job->record, &job->claim->memory, token->data, token->len) != SERIATIM_OK) {
         srt_job_free(node, job);
         s->reconcile = 1;
+    } else if (token->len == 0 && job->record.count == 0) {
+        job->outcome = SRT_DONE; /* its payloads were evicted or deleted by hand: nobody is called without any */
+        srt_shard_ended(node, s, job, now);
     } else if (token->len == 0 || job->record.missing == 0) {
         job_ready(node, job);
     } else if (job->record.count < SHARD_MANY_PAYLOADS) {
@@ -964,6 +1044,17 @@ static void count_settled(srt_node *node, const srt_job_list *list, int64_t refu
     flow->failed += failed;
 }
 
+/* A settle that left the run open, because more of its payloads are to be rejected: those go with the next. */
+static int reject_again(srt_shard *s, srt_job_list *list, int64_t refused)
+{
+    srt_job *job = list->first;
+    if (refused || !job || !reject_goes_on(job))
+        return 0;
+    job->rejected_done += job->rejected_sent;
+    srt_list_add_first(&s->pending, srt_list_take(list));
+    return 1;
+}
+
 static void shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_reply *reply)
 {
     srt_job_list *list = r->subject;
@@ -983,6 +1074,10 @@ static void shard_settled(srt_node *node, srt_shard *s, srt_request *r, const sr
         node->stats.refused += (uint64_t)refused;
         srt_node_tell(node, SERIATIM_EVENT_REFUSED, refused, "%lld settles refused in shard %.*s: the runs are another's now",
                       (long long)refused, (int)s->keys->prefix.len - 1, s->keys->prefix.data);
+    }
+    if (reject_again(s, list, refused)) {
+        srt_free(node->mem, list, sizeof *list);
+        return;
     }
     settled_suspect(node, s, list);
     if (reply->count > 3 || (reply->count > 1 && srt_token_is(&tokens[1], "AGAIN")))

@@ -111,7 +111,9 @@ static void answer_slice(srt_bytes *out, fuzz_input *in)
     srt_bytes_init(&text, seriatim_default_allocator());
     while (entries-- > 0)
         fuzz_entry(&text, in);
+    srt_resp_array(out, 2);
     fuzz_bulk(out, text.data, text.len);
+    fuzz_bulk(out, "wrong", fuzz_below(in, 2) ? 5 : 0);
     srt_bytes_free(&text);
 }
 

@@ -745,7 +745,7 @@ static void settle_fail(store *s, store_id *id, int64_t time, int64_t limit, int
         put_back(s, id);
 }
 
-static void settle_reject(store *s, store_id *id, store_arg stamps)
+static void settle_reject(store *s, store_id *id, store_arg stamps, int goes_on)
 {
     store_record *r = &id->first;
     size_t at, k;
@@ -767,6 +767,8 @@ static void settle_reject(store *s, store_id *id, store_arg stamps)
         memmove(r->numbers + i, r->numbers + i + 1, (size_t)(r->count - i) * sizeof *r->numbers);
         memmove(r->stamps + i, r->stamps + i + 1, (size_t)(r->count - i) * sizeof *r->stamps);
     }
+    if (goes_on)
+        return;
     r->place = r->place == 0 && r->due <= s->now_us ? 0 : 1;
     if (r->count == 0)
         finish(s, id);
@@ -893,8 +895,8 @@ static void do_settle(store_conn *c, store_shard *sh, const store_arg *argv, siz
         promoted = 1;
         if (arg_is(argv[at], "fail"))
             settle_fail(s, id, number_of(argv[at + 3]), number_of(argv[at + 5]), &exhausted);
-        else if (arg_is(argv[at], "reject"))
-            settle_reject(s, id, argv[at + 6]);
+        else if (arg_is(argv[at], "reject") || arg_is(argv[at], "bury"))
+            settle_reject(s, id, argv[at + 6], arg_is(argv[at], "bury"));
         else if (release)
             put_back(s, id);
         if (exhausted)
@@ -922,7 +924,9 @@ static void do_slice(store_conn *c, const store_shard *sh, const store_arg *argv
     srt_bytes_init(&out, seriatim_default_allocator());
     for (i = from; i < id->first.count && i < from + STORE_SLICE; i++)
         pack_entry(&out, &id->first, i);
+    srt_resp_array(&c->out, 2);
     srt_resp_arg(&c->out, out.data, out.len);
+    say_text(c, "");
     srt_bytes_free(&out);
 }
 

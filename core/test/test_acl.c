@@ -136,10 +136,10 @@ static void test_push_without_channels(void **state)
     REDIS("FLUSHALL");
     own();
     claim();
-    assert_string_equal(said(PUSH(limited, "1", "a", "1"), 0), "1 0");
+    assert_string_equal(said(PUSH(limited, "1", "a", "1"), 0), "1 1 0");
     assert_string_equal(said(redis("HLEN " PREFIX "jobs"), 0), "1");
-    assert_string_equal(said(PUSH(limited, "1", "a", "1"), 0), "1 0");
-    assert_string_equal(said(PUSH(limited, "2", "a", "2"), 0), "0 1");
+    assert_string_equal(said(PUSH(limited, "1", "a", "1"), 0), "1 1 0");
+    assert_string_equal(said(PUSH(limited, "2", "a", "2"), 0), "1 0 1");
     redisFree(limited);
 }
 

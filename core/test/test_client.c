@@ -160,7 +160,7 @@ static void test_every_byte_of_a_push(void **state)
     srt_client_output(c, &data, &queue_len);
     assert_int_equal(queue_len, len);
     hears(c, want, len);
-    assert_int_equal(says(c, "$3\r\n1 1\r\n"), SERIATIM_OK);
+    assert_int_equal(says(c, "$5\r\n2 1 1\r\n"), SERIATIM_OK);
     assert_int_equal(srt_client_status(c), SERIATIM_OK);
     assert_int_equal(seriatim_push_result(c).added, 1);
     assert_int_equal(seriatim_push_result(c).folded, 1);
@@ -185,6 +185,7 @@ typedef struct peer {
     unsigned wrong_shard, doubled;
     int noscript, oom_shard, stale_until; /* behaviours */
     int refuse_every;
+    size_t take; /* of the jobs of a call; 0: all */
     char token[64][64]; /* last sequence and answer, by shard */
     int in_flight[64];
     int waits, replicas;       /* WAITs heard; their answer */
@@ -284,6 +285,8 @@ static void peer_push(peer *p, char *out, size_t cap)
         snprintf(out, cap, "-OOM command not allowed when used memory > 'maxmemory'. script: x\r\n");
         return;
     }
+    if (p->take && n > p->take)
+        n = p->take;
     for (i = 0; i < n; i++) {
         const char *id = p->argv[first + width * i];
         unsigned long number = strtoul(id + 3, NULL, 10);
@@ -297,7 +300,7 @@ static void peer_push(peer *p, char *out, size_t cap)
     p->jobs += (int)n;
     {
         char text[8300];
-        snprintf(text, sizeof text, "%lu 0%s", (unsigned long)(n - refused), answer);
+        snprintf(text, sizeof text, "%lu %lu 0%s", (unsigned long)n, (unsigned long)(n - refused), answer);
         bulk(out, cap, text);
         snprintf(p->token[shard], sizeof p->token[shard], "%s%.30s", sequence, text);
     }
@@ -459,6 +462,38 @@ static void test_f17_answers_split_at_every_byte(void **state)
     assert_true(seriatim_push_result(c).refused >= 25);
     free_peer(p);
     seriatim_client_free(c);
+}
+
+/* A shard may take the first jobs of a chunk alone: the others follow, in order, each once, whatever is refused or lost. */
+static void test_a_shard_takes_a_part(void **state)
+{
+    int every;
+    (void)state;
+    for (every = 0; every < 4; every += 3) {
+        peer *p = new_peer(3);
+        seriatim_client *c = new_client(NULL, 3, "reject");
+        size_t count, i;
+        const size_t *places;
+        assert_int_equal(srt_client_connected(c, NULL, NULL, 0), SERIATIM_OK);
+        p->take = 70;
+        p->refuse_every = every;
+        if (every == 0) { /* the layout is known, and grows old */
+            assert_int_equal(push_range(p, c, 2500, 100), SERIATIM_OK);
+            p->generation = 2;
+        }
+        assert_int_equal(push_range(p, c, 0, 2500), SERIATIM_OK);
+        assert_int_equal(seriatim_push_result(c).added + seriatim_push_result(c).refused, 2500);
+        places = seriatim_push_refused(c, &count);
+        for (i = 1; i < count; i++)
+            assert_true(places[i] > places[i - 1] && places[i] < 2500);
+        assert_int_equal(p->jobs, every == 0 ? 2600 : 2500);
+        assert_int_equal(p->doubled, 0);
+        for (i = 0; i < 2500; i++)
+            assert_int_equal(p->seen[i], 1);
+        assert_true(p->pushes > 33);
+        free_peer(p);
+        seriatim_client_free(c);
+    }
 }
 
 static void test_refused_places_ascend(void **state)
@@ -668,7 +703,7 @@ static void test_large_payloads_make_small_chunks(void **state)
     }
     assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
     assert_int_equal(peer_run(p, c, &error), SERIATIM_OK);
-    assert_int_equal(p->pushes, 3); /* 4 + 4 + 2 */
+    assert_int_equal(p->pushes, 5); /* two each: 1 MiB beyond the first */
     assert_once(p, 10);
     free(payload);
     free_peer(p);
@@ -1112,9 +1147,9 @@ static void test_f15_refusals_end_the_connection_or_the_operation(void **state)
 static void test_hostile_answers(void **state)
 {
     static const char *const answers[] = {
-        "$0\r\n\r\n", "$1\r\n1\r\n", "$3\r\n1 1\r\n", "$3\r\n3 0\r\n", "$4\r\n99 0\r\n", "*0\r\n", "*2\r\n:1\r\n:1\r\n",
-        ":2\r\n", "+2 0\r\n", "$-1\r\n", "$5\r\n2 0 x\r\n", "$5\r\n1 0 3\r\n", "$5\r\n1 0 0\r\n", "$5\r\n1 0 1\r\n",
-        "$3\r\n2 0\r\n", "$13\r\n99999999999 0\r\n", "$3\r\n-1 3\r\n"};
+        "$0\r\n\r\n", "$1\r\n1\r\n", "$5\r\n2 1 1\r\n", "$5\r\n2 3 0\r\n", "$6\r\n99 2 0\r\n", "*0\r\n", "*2\r\n:1\r\n:1\r\n",
+        ":2\r\n", "+2 2 0\r\n", "$-1\r\n", "$7\r\n2 2 0 x\r\n", "$7\r\n2 1 0 3\r\n", "$7\r\n2 1 0 0\r\n", "$7\r\n2 1 0 1\r\n",
+        "$5\r\n2 2 0\r\n", "$15\r\n2 99999999999 0\r\n", "$5\r\n-1 3 0\r\n", "$5\r\n0 0 0\r\n", "$5\r\n3 3 0\r\n", "$5\r\n1 2 0\r\n"};
     size_t i;
     (void)state;
     for (i = 0; i < sizeof answers / sizeof *answers; i++) {
@@ -1269,6 +1304,7 @@ int main(void)
         cmocka_unit_test(test_f3_noscript_becomes_eval),
         cmocka_unit_test(test_f17_answers_split_at_every_byte),
         cmocka_unit_test(test_refused_places_ascend),
+        cmocka_unit_test(test_a_shard_takes_a_part),
         cmocka_unit_test(test_f15_loading_keeps_the_request),
         cmocka_unit_test(test_f4_lost_answers_are_not_applied_twice),
         cmocka_unit_test(test_generation_plans_again),

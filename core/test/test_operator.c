@@ -36,8 +36,8 @@ static long long count_of(const char *command, const char *key)
     return n;
 }
 
-/* Runs a script on shard 0 of queue Q; more arguments follow the generation, NULL ends them. */
-static redisReply *script(const char *text, size_t len, ...)
+/* Runs a script on shard 0 of queue Q; more arguments follow the generation, NULL ends them; then come `tail_len` bytes, if any. */
+static redisReply *script(const char *text, size_t len, const char *tail, size_t tail_len, ...)
 {
     static const char *const kinds[] = {"state",  "jobs", "ready", "due",    "running",  "next",   "retry",
                                         "dead",   "died", "parked", "unproven", "suspect", "overrun", "claims"};
@@ -51,18 +51,23 @@ static redisReply *script(const char *text, size_t len, ...)
         argv[n++] = keys[i];
     }
     argv[n++] = "1";
-    va_start(args, len);
+    va_start(args, tail_len);
     while ((argv[n] = va_arg(args, const char *)))
         n++;
     va_end(args);
     for (i = 3; i < n; i++)
         lens[i] = strlen(argv[i]);
+    if (tail) {
+        lens[n] = tail_len;
+        argv[n++] = tail;
+    }
     reply = redisCommandArgv(server.redis, (int)n, argv, lens);
     if (!reply || reply->type == REDIS_REPLY_ERROR)
         fail_msg("%.40s: %s", text, reply ? reply->str : "closed");
     return reply;
 }
-#define SCRIPT(name, ...) script(srt_script_text_##name, sizeof srt_script_text_##name, __VA_ARGS__, NULL)
+#define SCRIPT_BYTES(name, tail, len, ...) script(srt_script_text_##name, sizeof srt_script_text_##name, tail, len, __VA_ARGS__, NULL)
+#define SCRIPT(name, ...) SCRIPT_BYTES(name, NULL, 0, __VA_ARGS__)
 
 /* ---- A queue ------------------------------------------------------------------------------- */
 
@@ -2341,6 +2346,219 @@ static void test_check_mends_whole_claims(void **state)
     close_queue(&f);
 }
 
+/* ---- Large payloads ------------------------------------------------------------------------- */
+
+#define LARGE 5000
+
+static const char *large(char letter)
+{
+    static char texts[26][LARGE + 1];
+    char *own = texts[letter - 'a'];
+    memset(own, letter, LARGE);
+    return own;
+}
+
+static int64_t head_of(const char *hash, const char *id)
+{
+    redisReply *reply = redis("HSTRLEN " PREFIX "%s %s", hash, id);
+    int64_t length = reply->integer;
+    freeReplyObject(reply);
+    return length;
+}
+
+/* What scripts read of many ids at once stays small, whatever they hold, in all that becomes of an id. */
+static void test_large_payloads_lie_beside_the_heads(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    push_options context = {0, 0, 0, NULL};
+    char run[64];
+    (void)state;
+    context.context = large('c');
+    push(&f, "one", large('a'), none);
+    push(&f, "ctx", "x", context);
+    assert_in_range(head_of("jobs", "one"), 1, 100);
+    assert_in_range(head_of("jobs", "ctx"), 1, 100);
+    assert_int_equal(findings(&f, 0), 0);
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "one")->payloads[0].len, LARGE);
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "ctx")->payloads[0].context_len, LARGE);
+
+    acquire(&f, "n1");
+    assert_int_equal(claim(&f, "1", run), 1);
+    push(&f, "one", large('b'), none);
+    assert_in_range(head_of("next", "one"), 1, 100);
+    settle_failed(&f, "one", run, "9", "bury");
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "one")->payload_total, 2);
+    assert_int_equal(act(&f, SERIATIM_KILL_ALL_FAILED_JOBS), 1);
+    assert_in_range(head_of("dead", "one"), 1, 100);
+    assert_int_equal(findings(&f, 0), 0);
+    assert_int_equal(act(&f, SERIATIM_MORGUE_QUEUE_UP_ALL_JOBS), 1);
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "one")->payload_total, 2);
+    assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "one", large('a')), 1);
+    assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "one", large('b')), 1);
+    assert_null(fetch(&f, SERIATIM_FETCH, "one"));
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "ctx"), 1);
+    assert_int_equal(count_of("EXISTS", "spill:one") + count_of("EXISTS", "spill:ctx") + count_of("EXISTS", "deadspill:one"), 0);
+    close_queue(&f);
+}
+
+/* The last payload replaces the one before, whichever of them is large; ties go to the latest arrival. */
+static void test_the_last_of_large_payloads(void **state)
+{
+    fixture f = open_queue(1, "last");
+    push_options low = {0, 5, 0, NULL}, high = {0, 9, 0, NULL};
+    char run[64];
+    (void)state;
+    push(&f, "a", large('a'), low);
+    push(&f, "a", large('b'), high);
+    push(&f, "a", large('c'), low);
+    assert_memory_equal(fetch(&f, SERIATIM_FETCH, "a")->payloads[0].data, large('b'), LARGE);
+    push(&f, "a", large('d'), high);
+    assert_memory_equal(fetch(&f, SERIATIM_FETCH, "a")->payloads[0].data, large('d'), LARGE);
+    push(&f, "a", "little", high);
+    assert_memory_equal(fetch(&f, SERIATIM_FETCH, "a")->payloads[0].data, "little", 6);
+    assert_int_equal(count_of("EXISTS", "spill:a") + count_of("EXISTS", "spillmap:a"), 0);
+    push(&f, "a", large('e'), high);
+    acquire(&f, "n1");
+    assert_int_equal(claim(&f, "1", run), 1);
+    push(&f, "a", large('f'), low);
+    push(&f, "a", large('g'), low);
+    freeReplyObject(SCRIPT(settle, f.lease, "1", "last", "0", "release", "a", run, "0", "", "0", ""));
+    assert_memory_equal(fetch(&f, SERIATIM_FETCH, "a")->payloads[0].data, large('e'), LARGE);
+    assert_int_equal(claim(&f, "1", run), 1);
+    push(&f, "a", large('h'), high);
+    freeReplyObject(SCRIPT(settle, f.lease, "2", "last", "0", "release", "a", run, "0", "", "0", ""));
+    assert_memory_equal(fetch(&f, SERIATIM_FETCH, "a")->payloads[0].data, large('h'), LARGE);
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "a")->payload_total, 1);
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+}
+
+/* A long error is kept whole, and its record stays small. */
+static void test_a_long_error_lies_beside_the_head(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    const seriatim_record *record;
+    char run[64];
+    (void)state;
+    push(&f, "a", "x", none);
+    acquire(&f, "n1");
+    assert_int_equal(claim(&f, "1", run), 1);
+    freeReplyObject(SCRIPT(settle, f.lease, "1", "merge", "0", "fail", "a", run, "60000000", large('e'), "9", "bury"));
+    assert_in_range(head_of("jobs", "a"), 1, 400);
+    record = fetch(&f, SERIATIM_FETCH, "a");
+    assert_int_equal(record->error_len, LARGE);
+    assert_memory_equal(record->error, large('e'), LARGE);
+    push(&f, "a", "y", none);
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "a")->error_len, LARGE);
+    assert_int_equal(act(&f, SERIATIM_KILL_ALL_FAILED_JOBS), 1);
+    record = fetch(&f, SERIATIM_MORGUE_FETCH, "a");
+    assert_int_equal(record->error_len, LARGE);
+    assert_int_equal(record->payload_total, 2);
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+}
+
+/* What folds while a record is spilled is not counted. */
+static void test_equal_payloads_that_spill_are_counted_once(void **state)
+{
+    fixture list = open_queue(1, "list"), merge = open_queue(1, "merge");
+    char payload[301], other[701];
+    (void)state;
+    memset(payload, 'x', 300);
+    memset(other, 'y', 700);
+    payload[300] = other[700] = '\0';
+    push(&list, "a", payload, none);
+    push(&list, "a", payload, none);
+    push(&merge, "a", other, none);
+    assert_int_equal(fetch(&merge, SERIATIM_FETCH, "a")->payload_total, 2);
+    assert_int_equal(findings(&merge, 0), 0);
+    assert_int_equal(drop(&merge, SERIATIM_DROP_PAYLOAD, "a", payload), 1);
+    assert_int_equal(drop(&merge, SERIATIM_DROP_PAYLOAD, "a", other), 1);
+    assert_null(fetch(&merge, SERIATIM_FETCH, "a"));
+    close_queue(&list);
+    close_queue(&merge);
+}
+
+/* A push that a key of another type ends has written nothing, also where it is the first to spill. */
+static void test_a_stray_spill_key_ends_a_push_before_it_writes(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char payload[601];
+    (void)state;
+    memset(payload, 'x', 600);
+    payload[600] = '\0';
+    push(&f, "a", payload, none);
+    REDIS("SET " PREFIX "spillmap:a stray");
+    memset(payload, 'y', 600);
+    assert_int_equal(seriatim_push_begin(f.client, f.queue), SERIATIM_OK);
+    add(&f, "new", 3, "1", none);
+    add(&f, "a", 1, payload, none);
+    assert_int_equal(seriatim_push_send(f.client), SERIATIM_OK);
+    assert_int_not_equal(drive(f.link), SERIATIM_OK);
+    assert_int_equal(count_of("HLEN", "jobs"), 1);
+    assert_int_equal(count_of("LLEN", "ready"), 1);
+    assert_int_equal(count_of("EXISTS", "spill:a"), 0);
+    REDIS("DEL " PREFIX "spillmap:a");
+    close_queue(&f);
+}
+
+/* Also a push that begins with what Redis allows at maxmemory (here: to move the id to another time) is refused then. */
+static void test_a_full_redis_refuses_every_push(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    seriatim_job job;
+    (void)state;
+    push_later(&f, "a", "x", 900);
+    REDIS("CONFIG SET maxmemory 1");
+    REDIS("CONFIG SET maxmemory-policy noeviction");
+    seriatim_job_init(&job);
+    job.id = "a";
+    job.id_len = 1;
+    job.payload = "y";
+    job.payload_len = 1;
+    job.when = SERIATIM_DELAY;
+    job.time = 100;
+    job.on_waiting = "earlier";
+    assert_int_equal(seriatim_push_begin(f.client, f.queue), SERIATIM_OK);
+    assert_int_equal(seriatim_push_job(f.client, &job), SERIATIM_OK);
+    assert_int_equal(seriatim_push_send(f.client), SERIATIM_OK);
+    assert_int_equal(drive(f.link), SERIATIM_FULL);
+    REDIS("CONFIG SET maxmemory 0");
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "a")->payload_total, 1);
+    close_queue(&f);
+}
+
+/* Many payloads that cannot be read go to the morgue in slices, and the run stays open until the last. */
+static void test_rejects_in_slices(void **state)
+{
+    fixture f = open_queue(1, "list");
+    redisReply *reply, *flat;
+    char run[64], stamps[8 * 400], sequence[8], from[16];
+    size_t i, slice;
+    (void)state;
+    push_many(&f, "hot", 0, 1000);
+    acquire(&f, "n1");
+    assert_int_equal(claim(&f, "1", run), 1);
+    push(&f, "hot", "behind", none);
+    flat = redis("ZRANGE " PREFIX "spill:hot 0 -1");
+    for (slice = 0; slice < 2; slice++) {
+        snprintf(sequence, sizeof sequence, "%d", (int)slice + 1);
+        snprintf(from, sizeof from, "%d", slice ? 100 : 0); /* 0 to 399; then 500 to 899, of which 400 lie in front no more */
+        for (i = 0; i < 400; i++)
+            memcpy(stamps + 8 * i, flat->element[i + 500 * slice]->str, 8);
+        reply = SCRIPT_BYTES(settle, stamps, sizeof stamps, f.lease, sequence, "list", "0", slice ? "reject" : "bury", "hot", run, from,
+                             "bad", "400");
+        assert_int_equal(reply->element[0]->integer, 0);
+        freeReplyObject(reply);
+        assert_int_equal(fetch(&f, SERIATIM_MORGUE_FETCH, "hot")->payload_total, 400 * (slice + 1));
+        assert_int_equal(metrics(&f).busy, slice ? 0 : 1);
+        assert_int_equal(findings(&f, 0), 0);
+    }
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 201);
+    freeReplyObject(flat);
+    close_queue(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -2358,6 +2576,13 @@ int main(void)
         cmocka_unit_test(test_drop_one_of_equal_payloads),
         cmocka_unit_test(test_drop_spilled),
         cmocka_unit_test(test_spilled),       cmocka_unit_test(test_names),
+        cmocka_unit_test(test_large_payloads_lie_beside_the_heads),
+        cmocka_unit_test(test_the_last_of_large_payloads),
+        cmocka_unit_test(test_a_long_error_lies_beside_the_head),
+        cmocka_unit_test(test_equal_payloads_that_spill_are_counted_once),
+        cmocka_unit_test(test_a_stray_spill_key_ends_a_push_before_it_writes),
+        cmocka_unit_test(test_a_full_redis_refuses_every_push),
+        cmocka_unit_test(test_rejects_in_slices),
         cmocka_unit_test(test_wrong_type),    cmocka_unit_test(test_full),
         cmocka_unit_test(test_check),
         cmocka_unit_test(test_check_types),
