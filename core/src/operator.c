@@ -25,18 +25,6 @@ int srt_operator_nomem(seriatim_client *c)
     return srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
 }
 
-int srt_reply_is_list(const srt_reply *reply, size_t count)
-{
-    const srt_token *root = &reply->tokens[0];
-    size_t i;
-    if (root->type != SRT_ARRAY || root->integer < (int64_t)count || (size_t)root->integer + 1 != reply->count)
-        return 0;
-    for (i = 1; i < reply->count; i++)
-        if (reply->tokens[i].type != SRT_STRING && reply->tokens[i].type != SRT_INTEGER)
-            return 0;
-    return 1;
-}
-
 /* ---- Ids ----------------------------------------------------------------------------------- */
 
 int srt_id_compare(const char *a, size_t a_len, const char *b, size_t b_len)

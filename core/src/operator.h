@@ -57,8 +57,6 @@ void *srt_operator_state(seriatim_client *c, size_t size);
 /* The failure of an answer that is not as the script promises. */
 int srt_operator_protocol(seriatim_client *c, const char *script);
 int srt_operator_nomem(seriatim_client *c);
-/* Is the answer an array of at least `count` elements, all of them plain? */
-int srt_reply_is_list(const srt_reply *reply, size_t count);
 
 /* Beside the public kinds of a query: running ids, in this order. */
 #define SRT_FETCH_RUNNING (SERIATIM_PARKED + 1)

@@ -188,10 +188,12 @@ int srt_reader_feed(srt_reader *r, const char *data, size_t len)
     return redisReaderFeed(r->hiredis, data, len) == REDIS_OK ? SERIATIM_OK : SERIATIM_NOMEM;
 }
 
+/* What lay on the tape is cleared: its texts are gone, or are somebody else's since srt_reader_take. */
 static void forget_last(srt_reader *r)
 {
     if (!r->whole)
         return;
+    memset(r->tokens, 0, r->count * sizeof *r->tokens);
     srt_arena_reset(&r->strings);
     r->count = 0;
     r->whole = 0;
@@ -245,6 +247,18 @@ int srt_token_is(const srt_token *token, const char *text)
 {
     size_t len = strlen(text);
     return token->data && token->len == len && memcmp(token->data, text, len) == 0;
+}
+
+int srt_reply_is_list(const srt_reply *reply, size_t count)
+{
+    const srt_token *root = &reply->tokens[0];
+    size_t i;
+    if (root->type != SRT_ARRAY || root->integer < (int64_t)count || (size_t)root->integer + 1 != reply->count)
+        return 0;
+    for (i = 1; i < reply->count; i++)
+        if (reply->tokens[i].type != SRT_STRING && reply->tokens[i].type != SRT_INTEGER)
+            return 0;
+    return 1;
 }
 
 /* Redis before 7 wraps what refused a script's command: "ERR Error running script (call to f_...): @user_script: 1: -OOM ...". */

@@ -48,6 +48,8 @@ srt_arena srt_reader_take(srt_reader *r);
 /* A string or integer token as a number, at most SRT_FOREVER either way; 0 if it is neither. */
 int64_t srt_token_int(const srt_token *token);
 int srt_token_is(const srt_token *token, const char *text);
+/* Is the reply an array of at least `count` elements (tokens[1] to tokens[count]), all of them strings or integers? */
+int srt_reply_is_list(const srt_reply *reply, size_t count);
 
 /* The status of an error reply by its first word, with its text in error. */
 int srt_reply_status(const srt_token *token, seriatim_error *error);

@@ -749,7 +749,7 @@ static void acquire_taken(srt_node *node, srt_shard *s, const srt_request *r, co
 static void shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
 {
     int64_t recovered, lease;
-    if (reply->count < 5) {
+    if (srt_token_is(&reply->tokens[1], "TAKEN")) {
         acquire_taken(node, s, r, reply, now);
         return;
     }
@@ -913,7 +913,7 @@ static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, co
         node->groups[s->group].doubt_claims--;
         srt_node_wake_unproven(node);
     }
-    if (r->number != s->lease || s->state != SRT_OWNED || reply->count < 10)
+    if (r->number != s->lease || s->state != SRT_OWNED)
         return;
     node->offset_us = srt_token_int(&reply->tokens[1]) - now * 1000;
     s->seen = srt_token_int(&reply->tokens[2]);
@@ -1140,6 +1140,25 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
     srt_node_wake(node, s, now + (status == SERIATIM_STALE ? 0 : 10 * SHARD_RETRY_MS));
 }
 
+/* Has the answer the form that the script of the request gives it? Of another form is what no Seriatim has said. */
+static int reply_fits(int kind, const srt_reply *reply)
+{
+    const srt_token *tokens = reply->tokens;
+    switch (kind) {
+    case SRT_ASK_ACQUIRE:
+        return srt_reply_is_list(reply, 3) && (srt_token_is(&tokens[1], "TAKEN") || reply->count > 4);
+    case SRT_ASK_CLAIM: /* 9 elements, or 11 when ids were taken */
+        return srt_reply_is_list(reply, 9) && (reply->count == 10 || (reply->count == 12 && tokens[7].len == 1 &&
+                                               tokens[10].type == SRT_STRING && tokens[11].type == SRT_STRING));
+    case SRT_ASK_SETTLE: /* AGAIN stands alone */
+        return srt_reply_is_list(reply, 1) && (srt_token_is(&tokens[1], "AGAIN") || reply->count > 2);
+    case SRT_ASK_RELEASE:
+        return tokens[0].type == SRT_STRING;
+    default: /* a slice, which is told apart where it is taken */
+        return 1;
+    }
+}
+
 int srt_shard_reply(srt_node *node, srt_request *r, const srt_reply *reply, int64_t now, seriatim_error *error)
 {
     srt_job *job = r->kind == SRT_ASK_SLICE ? r->subject : NULL;
@@ -1147,6 +1166,8 @@ int srt_shard_reply(srt_node *node, srt_request *r, const srt_reply *reply, int6
     int status = srt_reply_status(&reply->tokens[0], error);
     if (status == SERIATIM_READONLY || status == SERIATIM_LOADING)
         return srt_session_again(&node->sessions[SRT_COMMANDS], r) == SERIATIM_OK ? status : SERIATIM_NOMEM;
+    if (status == SERIATIM_OK && !reply_fits(r->kind, reply))
+        status = srt_fail(error, SERIATIM_PROTOCOL, "an answer of a form that no script gives");
     if (status != SERIATIM_OK && !job) {
         shard_refused(node, s, r, status, error, now);
     } else {
