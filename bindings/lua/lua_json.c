@@ -64,6 +64,7 @@ static int json_write_list(json_dump *d, lua_State *L, int at)
     size_t count = slu_rawlen(L, at), i;
     if (!json_is_list(L, at, count))
         return json_refuse_keys(d);
+    srt_json_made_of(&d->writer, lua_topointer(L, at));
     if (srt_json_begin_array(&d->writer) != SERIATIM_OK)
         return 0;
     for (i = 1; i <= count; i++) {
@@ -104,6 +105,7 @@ static int json_write_table(json_dump *d, lua_State *L, int at)
         lua_pop(L, 2);
         return json_write_list(d, L, at);
     }
+    srt_json_made_of(&d->writer, lua_topointer(L, at));
     if (srt_json_begin_object(&d->writer) != SERIATIM_OK || (!empty && !json_write_members(d, L, at)))
         return 0;
     return srt_json_end_object(&d->writer) == SERIATIM_OK;

@@ -60,6 +60,7 @@ static int json_write_object(json_dump *d, PyObject *dict)
 {
     PyObject *key, *value;
     Py_ssize_t at = 0;
+    srt_json_made_of(&d->writer, dict);
     if (srt_json_begin_object(&d->writer) != SERIATIM_OK)
         return 0;
     while (PyDict_Next(dict, &at, &key, &value)) {
@@ -75,6 +76,7 @@ static int json_write_object(json_dump *d, PyObject *dict)
 static int json_write_array(json_dump *d, PyObject *items)
 {
     Py_ssize_t i;
+    srt_json_made_of(&d->writer, items);
     if (srt_json_begin_array(&d->writer) != SERIATIM_OK)
         return 0;
     for (i = 0; i < PySequence_Fast_GET_SIZE(items); i++)

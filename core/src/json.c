@@ -408,6 +408,7 @@ void srt_json_writer_reset(srt_json_writer *w)
     srt_error_clear(&w->error);
     w->member_count = 0;
     w->depth = 0;
+    w->made_of = NULL;
     memset(&w->levels[0], 0, sizeof w->levels[0]);
 }
 
@@ -575,13 +576,26 @@ int srt_json_string(srt_json_writer *w, const char *text, size_t len)
     return json_end_value(w, 0);
 }
 
+void srt_json_made_of(srt_json_writer *w, const void *value)
+{
+    w->made_of = value;
+}
+
+static int json_too_deep(srt_json_writer *w)
+{
+    size_t i;
+    for (i = 1; w->made_of && i <= w->depth; i++)
+        if (w->levels[i].made_of == w->made_of)
+            return srt_fail(&w->error, SERIATIM_INVALID, "a value that contains itself cannot be written as JSON");
+    return srt_fail(&w->error, SERIATIM_INVALID, "arrays and objects may lie %d deep at most", SRT_JSON_DEPTH);
+}
+
 static int json_begin(srt_json_writer *w, char bracket)
 {
     srt_json_level *level;
     char *at;
     if (w->error.status == SERIATIM_OK && w->depth == SRT_JSON_DEPTH)
-        return srt_fail(&w->error, SERIATIM_INVALID, "arrays and objects may lie %d deep at most",
-                        SRT_JSON_DEPTH);
+        return json_too_deep(w);
     at = json_begin_value(w, 1);
     if (!at)
         return w->error.status;
@@ -593,6 +607,8 @@ static int json_begin(srt_json_writer *w, char bracket)
     level->kind = bracket;
     level->start = w->out->len;
     level->first_member = w->member_count;
+    level->made_of = w->made_of;
+    w->made_of = NULL;
     return SERIATIM_OK;
 }
 

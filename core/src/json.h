@@ -36,6 +36,7 @@ typedef struct srt_json_level {
     size_t key;           /* in out: the latest key's opening quote */
     size_t count;         /* complete values */
     size_t first_member;  /* in members */
+    const void *made_of;  /* as srt_json_made_of said, or NULL */
 } srt_json_level;
 
 typedef struct srt_json_writer {
@@ -46,6 +47,7 @@ typedef struct srt_json_writer {
     srt_json_member *members; /* of all open objects */
     size_t member_count, member_cap;
     srt_bytes sorting;
+    const void *made_of; /* of the next array or object */
     size_t depth;
     srt_json_level levels[SRT_JSON_DEPTH + 1];
 } srt_json_writer;
@@ -55,6 +57,9 @@ void srt_json_writer_init(srt_json_writer *w, srt_bytes *out, const char *root);
 void srt_json_writer_reset(srt_json_writer *w); /* for a next value at out's end; keeps memory */
 void srt_json_writer_free(srt_json_writer *w);  /* out remains the caller's */
 
+/* The host's value that the next array or object is made of; only its address is compared. With it a value that contains itself is
+ * refused as such, else as one that is too deep. */
+void srt_json_made_of(srt_json_writer *w, const void *value);
 int srt_json_begin_array(srt_json_writer *w);
 int srt_json_end_array(srt_json_writer *w);
 int srt_json_begin_object(srt_json_writer *w);

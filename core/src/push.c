@@ -13,6 +13,8 @@
 #define PUSH_KEEP_JOBS ((size_t)65536)              /* a larger push gives its memory back */
 
 #define PUSH_MILLISECONDS 1e11       /* as seconds, the year 5138; as milliseconds, 1973 */
+#define PUSH_OLDEST 1e9                 /* September 2001: a positive time before it was meant as seconds from now */
+#define PUSH_YEAR 31556952.0            /* seconds, as the calendar has them on average */
 #define PUSH_DAY 86400.0             /* by which the host's clock may be behind */
 
 enum { PUSH_KIND_CHUNK, PUSH_KIND_TOKEN, PUSH_KIND_WAIT };
@@ -32,6 +34,9 @@ static int push_check_time(seriatim_client *c, const seriatim_job *job, unsigned
         return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: when must be NOW, AT or DELAY", at);
     if (!isfinite(job->time))
         return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: %s must be a finite number", at, field);
+    if (job->when == SERIATIM_AT && job->time > 0 && job->time < PUSH_OLDEST)
+        return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: perform_in: %.10g is in %d; for seconds from now use delay", at,
+                        job->time, 1970 + (int)(job->time / PUSH_YEAR));
     if (job->when == SERIATIM_AT && job->time >= PUSH_MILLISECONDS)
         return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: perform_in looks like milliseconds: it is Unix time in seconds",
                         at);
@@ -56,7 +61,7 @@ static int push_check(seriatim_client *c, const seriatim_job *job, unsigned long
 {
     int status;
     if (!job->id || job->id_len == 0)
-        return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: id is missing", at);
+        return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: id is %s", at, job->id ? "empty" : "missing");
     if (job->id_len > SERIATIM_MAX_ID)
         return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: id is %lu bytes long; at most %d are allowed", at,
                         (unsigned long)job->id_len, SERIATIM_MAX_ID);

@@ -753,7 +753,7 @@ static void test_f11_f26_every_check_of_a_job(void **state)
         change;                                                                                                        \
         expect_refused(&job, want);                                                                                    \
     } while (0)
-    REFUSED(job.id_len = 0, "jobs[3]: id is missing");
+    REFUSED(job.id_len = 0, "jobs[3]: id is empty");
     REFUSED(job.id = NULL, "jobs[3]: id is missing");
     REFUSED((job.id = long_id, job.id_len = 1025), "jobs[3]: id is 1025 bytes long; at most 1024 are allowed");
     REFUSED(job.payload_len = 5, "jobs[3]: payload is missing");
@@ -767,6 +767,11 @@ static void test_f11_f26_every_check_of_a_job(void **state)
     REFUSED((job.when = SERIATIM_AT, job.time = NAN), "jobs[3]: perform_in must be a finite number");
     REFUSED((job.when = SERIATIM_AT, job.time = -INFINITY), "jobs[3]: perform_in must be a finite number");
     REFUSED((job.when = SERIATIM_DELAY, job.time = INFINITY), "jobs[3]: delay must be a finite number");
+    REFUSED((job.when = SERIATIM_AT, job.time = 60), "jobs[3]: perform_in: 60 is in 1970; for seconds from now use delay");
+    REFUSED((job.when = SERIATIM_AT, job.time = 5e-324),
+            "jobs[3]: perform_in: 4.940656458e-324 is in 1970; for seconds from now use delay");
+    REFUSED((job.when = SERIATIM_AT, job.time = 999999999.5),
+            "jobs[3]: perform_in: 999999999.5 is in 2001; for seconds from now use delay");
     REFUSED((job.when = SERIATIM_AT, job.time = 1790000000000.0),
             "jobs[3]: perform_in looks like milliseconds: it is Unix time in seconds");
     REFUSED((job.when = SERIATIM_AT, job.time = 1e300),
@@ -786,7 +791,7 @@ static void test_f11_f26_every_check_of_a_job(void **state)
 static void test_f11_f26_edges_that_are_allowed(void **state)
 {
     static const char longest[1024] = "id";
-    static const double times[] = {-1e300, -1, 0, 1, NOW, NOW + 100 * 365.25 * 86400};
+    static const double times[] = {-1e300, -1, 0, 1e9, NOW, NOW + 100 * 365.25 * 86400};
     char *payload = calloc(1, 1024 * 1024);
     peer *p = new_peer(5);
     seriatim_client *c = connected_client(5);

@@ -550,6 +550,26 @@ static void test_invalid_utf8(void **state)
     assert_refused(f, "key must be valid UTF-8", "payload");
 }
 
+/* As a binding writes a value of the host's that is its own grandchild: parent, child, parent, ... */
+static void test_f11_a_value_that_contains_itself(void **state)
+{
+    fixture *f = *state;
+    const char values[SRT_JSON_DEPTH + 1] = "";
+    int i, status = SERIATIM_OK;
+    for (i = 0; i <= SRT_JSON_DEPTH; i++) {
+        srt_json_made_of(&f->w, &values[i % 2]);
+        status = srt_json_begin_array(&f->w);
+    }
+    assert_int_equal(status, SERIATIM_INVALID);
+    assert_non_null(strstr(f->w.error.message, "a value that contains itself cannot be written as JSON"));
+    begin(f);
+    for (i = 0; i <= SRT_JSON_DEPTH; i++) {
+        srt_json_made_of(&f->w, &values[i]);
+        status = srt_json_begin_array(&f->w);
+    }
+    assert_non_null(strstr(f->w.error.message, "arrays and objects may lie 128 deep at most"));
+}
+
 static void test_depth(void **state)
 {
     fixture *f = *state;
@@ -1143,6 +1163,7 @@ int main(void)
         TEST(test_wide_object),
         TEST(test_duplicate_keys),
         TEST(test_invalid_utf8),
+        TEST(test_f11_a_value_that_contains_itself),
         TEST(test_depth),
         TEST(test_misuse),
         TEST(test_appends),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Union
+from uuid import UUID
 
 from . import _check, _native
 from ._errors import Invalid
 
 if TYPE_CHECKING:
+    from ._jobs import AnyId
     from ._worker import Worker
 
 Id = Union[str, bytes]
@@ -66,11 +68,11 @@ class Batch(Mapping[Id, list[Any]]):
     def __repr__(self) -> str:
         return f"<Batch {self._payloads_by_id!r}>"
 
-    def fail(self, id: Id | int, error: BaseException | str) -> None:
+    def fail(self, id: AnyId, error: BaseException | str) -> None:
         """The id failed with this error, whatever becomes of the others."""
         self._outcomes[self._known(id)] = error if isinstance(error, BaseException) else str(error)
 
-    def done(self, id: Id | int) -> None:
+    def done(self, id: AnyId) -> None:
         """The id is done, even if the call fails."""
         self._outcomes[self._known(id)] = DONE
 
@@ -80,23 +82,23 @@ class Batch(Mapping[Id, list[Any]]):
         for place in self._all_places().values():
             self._delivery.extend(place, float(seconds))
 
-    def fence(self, id: Id | int) -> int:
+    def fence(self, id: AnyId) -> int:
         """Greater than that of every earlier claim of the id: for guarding writes elsewhere."""
         return self._row(id)[1]
 
-    def scores(self, id: Id | int) -> list[float]:
+    def scores(self, id: AnyId) -> list[float]:
         """Of the payloads, in their order."""
         return [score for _, score, _ in self._row(id)[5]]
 
-    def retry_count(self, id: Id | int) -> int:
+    def retry_count(self, id: AnyId) -> int:
         """How often the id failed since it was last done, less one: -1 for a first run."""
         return self._row(id)[2]
 
-    def contexts(self, id: Id | int) -> list[dict[str, str]]:
+    def contexts(self, id: AnyId) -> list[dict[str, str]]:
         """Pushed with the payloads, in their order."""
         return [_native.load(context) if context else {} for _, _, context in self._row(id)[5]]
 
-    def error(self, id: Id | int) -> str | bytes | None:
+    def error(self, id: AnyId) -> str | bytes | None:
         """The id's last error, as it is stored."""
         return self._row(id)[4]
 
@@ -109,20 +111,20 @@ class Batch(Mapping[Id, list[Any]]):
             self._places = {id: place for place, id in enumerate(self._delivery.ids())}
         return self._places
 
-    def _row(self, id: Id | int) -> _native.ClaimedRow:
+    def _row(self, id: AnyId) -> _native.ClaimedRow:
         known = self._known(id)
         if known not in self._rows:
             self._rows[known] = self._delivery.job(self._all_places()[known])
         return self._rows[known]
 
-    def _known(self, id: Id | int) -> Id:
+    def _known(self, id: AnyId) -> Id:
         known = _handed_out(id)
         if known not in self._all_places():
             raise Invalid(f"the batch holds no id {known!r}")
         return known
 
 
-def _handed_out(id: Id | int) -> Id:
+def _handed_out(id: AnyId) -> Id:
     """The form in which the core hands this id out."""
     if isinstance(id, str):
         return id
@@ -131,6 +133,6 @@ def _handed_out(id: Id | int) -> Id:
             return id.decode()
         except UnicodeDecodeError:
             return id
-    if isinstance(id, int) and not isinstance(id, bool):
+    if isinstance(id, UUID) or (isinstance(id, int) and not isinstance(id, bool)):
         return str(id)
-    raise _check.refusal("id", "a str, int or bytes", id)
+    raise _check.refusal("id", "a str, int, bytes or uuid.UUID", id)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsFloat, TypedDict, Union, cast
+from uuid import UUID
 
 from . import _check, _codec, _native
 from ._errors import Invalid
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 Id = Union[str, bytes]
 """An id as it is handed out: bytes only where it is not UTF-8."""
 
-AnyId = Union[str, int, bytes]
+AnyId = Union[str, int, bytes, UUID]
 
 
 class _JobId(TypedDict):
@@ -28,7 +29,7 @@ class Job(_JobId, total=False):
     One job of perform_async; only the id is mandatory.
 
     payload: what JSON can say (""). score: orders the payloads of an id (arrival order). perform_in or perform_at
-    (Unix seconds or an aware datetime) or delay (seconds from now). on_waiting: keep, earlier, later, replace or
+    (Unix seconds or an aware datetime) or delay (seconds from now, or a timedelta). on_waiting: keep, earlier, later, replace or
     reject. context: texts that stay with the payload. retry_count: for tests and migration.
     """
 
@@ -36,7 +37,7 @@ class Job(_JobId, total=False):
     score: SupportsFloat | None
     perform_in: SupportsFloat | datetime | None
     perform_at: SupportsFloat | datetime | None
-    delay: SupportsFloat | None
+    delay: SupportsFloat | timedelta | None
     on_waiting: str | None
     context: Mapping[str, str] | None
     retry_count: int | None
@@ -106,9 +107,11 @@ def id_bytes(value: AnyId, field: str = "id") -> bytes:
         return _utf8(value, field)
     if isinstance(value, bytes):
         return value
+    if isinstance(value, UUID):
+        return str(value).encode()
     if _check.is_int(value):
         return b"%d" % value
-    raise _check.refusal(field, "a str, int or bytes", value)
+    raise _check.refusal(field, "a str, int, bytes or uuid.UUID", value)
 
 
 def _utf8(value: str, field: str) -> bytes:
@@ -142,7 +145,8 @@ def _due(job: Job, at: int) -> tuple[int, float]:
         raise Invalid(f"jobs[{at}]: {' and '.join(key for key, _ in given)} exclude each other")
     key, value = given[0]
     if key == "delay":
-        return DELAY, _number(value, at, key, "a number of seconds") or 0.0
+        seconds = value.total_seconds() if isinstance(value, timedelta) else value
+        return DELAY, _number(seconds, at, key, "a number of seconds or a timedelta") or 0.0
     return AT, _unix_time(value, at, key)
 
 

@@ -106,7 +106,7 @@ def test_only_plain_jobs_are_read_without_asking() -> None:
         raise AssertionError(job)
 
     plain: list[Any] = [{"id": 1}, {"id": "a", "payload": {"a": []}, "score": 1, "delay": 0.5, "perform_in": None}]
-    plain.append({"id": b"a", "perform_in": 1})
+    plain.append({"id": b"a", "perform_in": 4e9})
     assert len(_native.jobs(plain, never, True)) == 3
     for job in (OrderedDict(id=1), {"id": 1, "context": {"k": "v"}}, {"id": 2**64}):
         with pytest.raises(AssertionError):

@@ -77,7 +77,7 @@ REFUSED = [
     (["\ud800"], "jobs[0].payload[0]: a string must be valid UTF-8"),
     ({"\udfff": 1}, "jobs[0].payload: a key must be valid UTF-8"),
     (nested(129), ": arrays and objects may lie 128 deep at most"),
-    (cycle(), ": arrays and objects may lie 128 deep at most"),
+    (cycle(), ": a value that contains itself cannot be written as JSON"),
 ]
 
 

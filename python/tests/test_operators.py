@@ -147,7 +147,7 @@ def test_acts_and_says_on_how_many() -> None:
     assert actions.delete([]) == 0
     with pytest.raises(seriatim.Invalid, match=r"^ids must be a list, not a str$"):
         actions.delete("n")
-    with pytest.raises(seriatim.Invalid, match=r"^ids\[0\] must be a str, int or bytes, not 1\.5 \(float\)$"):
+    with pytest.raises(seriatim.Invalid, match=r"^ids\[0\] must be a str, int, bytes or uuid.UUID, not 1\.5 \(float\)$"):
         actions.delete([1.5])
 
 
@@ -168,7 +168,7 @@ def test_performs_chosen_ids_now_and_unparks_all() -> None:
     assert recorder.actions.perform_now([1, b"a", "nobody"]) == 2
     (record,) = recorder.queries.fetch([1])
     assert includes(record, retry_count=2, perform_in=pytest.approx(now(), abs=60))
-    with pytest.raises(seriatim.Invalid, match=r"^ids\[1\] must be a str, int or bytes, not None$"):
+    with pytest.raises(seriatim.Invalid, match=r"^ids\[1\] must be a str, int, bytes or uuid.UUID, not None$"):
         recorder.actions.perform_now(["other", None])
     assert recorder.queries.fetch(["other"])[0]["perform_in"] > now() + 500
     assert recorder.actions.perform_now([]) == 0
@@ -184,7 +184,7 @@ def test_drops_a_payload_by_its_value_in_the_workers_codec() -> None:
     assert recorder.actions.drop_payload(b"1", "ab") == 1
     assert recorder.actions.morgue_drop_payload(1, "cd") == 0
     assert [payload for payload, _ in recorder.queries.fetch([1])[0]["payloads"]] == ["cd"]
-    with pytest.raises(seriatim.Invalid, match=r"^id must be a str, int or bytes, not 1\.5 \(float\)$"):
+    with pytest.raises(seriatim.Invalid, match=r"^id must be a str, int, bytes or uuid.UUID, not 1\.5 \(float\)$"):
         recorder.actions.drop_payload(1.5, "cd")
     with pytest.raises(seriatim.Invalid, match=r"must be 1 to 1024 bytes, not 0$"):
         recorder.actions.drop_payload("", "cd")

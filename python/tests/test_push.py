@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import uuid
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
@@ -13,7 +14,7 @@ import pytest
 
 import seriatim
 from seriatim import PushResult
-from support.jobs import drained, includes, now, runs, serve, worker
+from support.jobs import drained, eventually, includes, now, runs, serve, worker
 from support.redis_server import RedisServer
 
 UTC = timezone.utc
@@ -53,6 +54,26 @@ def test_a_3_without_an_id_nothing_is_written(recorder: Any, redis: RedisServer)
     with pytest.raises(seriatim.Invalid, match=r"jobs\[1\]: id is missing"):
         recorder.perform_async([{"id": "a"}, {"payload": 1}])
     assert redis.call("DBSIZE") == 0
+
+
+def test_an_id_may_be_a_uuid_and_a_delay_a_timedelta(recorder: Any) -> None:
+    id = uuid.UUID(int=5)
+    recorder.perform_async([{"id": id, "delay": timedelta(minutes=2, milliseconds=500)}])
+    (record,) = recorder.queries.fetch([id])
+    assert record["id"] == str(id) and record["perform_in"] == pytest.approx(now() + 120.5, abs=20)
+    with pytest.raises(seriatim.Invalid, match=r"^jobs\[0\]: delay must be a number of seconds or a timedelta, not 'soon' \(str\)$"):
+        recorder.perform_async([{"id": 1, "delay": "soon"}])
+    with pytest.raises(seriatim.Invalid, match=r"^jobs\[0\]: perform_in must be a datetime .*, not datetime\.timedelta"):
+        recorder.perform_async([{"id": 1, "perform_in": timedelta(seconds=1)}])
+    assert recorder.actions.delete([id]) == 1
+
+
+def test_a_batch_knows_an_id_by_its_uuid() -> None:
+    id = uuid.UUID(int=5)
+    recorder = worker("Uuids", lambda payloads_by_id, batch: batch.fail(id, "no"), max_retry_count=0)
+    recorder.perform_async([{"id": id}])
+    serve(recorder)
+    eventually(lambda: recorder.metrics["morgue_length"] == 1)
 
 
 def test_a_4_payloads_come_by_score(recorder: Any) -> None:
@@ -154,7 +175,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a str": ("jobs", r"^jobs must be a list of dicts, not a str$"),
     "no dict": ([1], r"^jobs\[0\]: must be a dict, not an int$"),
     "an unknown key": ([{"id": 1}, {"id": 1, "paylaod": 1}], r"^jobs\[1\]: unknown key 'paylaod'; known are id, payload"),
-    "a None id": ([{"id": None}], r"^jobs\[0\]: id must be a str, int or bytes, not None$"),
+    "a None id": ([{"id": None}], r"^jobs\[0\]: id must be a str, int, bytes or uuid.UUID, not None$"),
     "a float id": ([{"id": 1}, {"id": 1.5}], r"^jobs\[1\]: id must be"),
     "a bool id": ([{"id": True}], r"^jobs\[0\]: id must be .* not True \(bool\)"),
     "a lone surrogate": ([{"id": "\ud800"}], r"^jobs\[0\]: id must be a str without lone surrogates"),

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "spec_helper"
+require "open3"
 
 RSpec.describe "push" do
   let(:recorder) { worker("Orders") }
@@ -29,7 +30,7 @@ RSpec.describe "push" do
       "a key twice" => [[{ :id => 1, "id" => 2 }], /jobs\[0\]: id is given twice/],
       "a nil id" => [[{ id: nil }], /jobs\[0\]: id must be a String, Symbol or Integer, not nil/],
       "a Float id" => [[{ id: 1 }, { id: 1.5 }], /jobs\[1\]: id must be/],
-      "an empty id" => [[{ id: "" }], /id/],
+      "an empty id" => [[{ id: "" }], "jobs[0]: id is empty"],
       "two times" => [[{ id: 1, perform_in: 1, delay: 1 }], /jobs\[0\]: perform_in and delay exclude each other/],
       "a text time" => [[{ id: 1, perform_at: "soon" }], /jobs\[0\]: perform_at must be a Time or a number/],
       "a Time delay" => [[{ id: 1, delay: Time.now }], /jobs\[0\]: delay must be a number of seconds/],
@@ -52,6 +53,23 @@ RSpec.describe "push" do
   it "takes String keys, Symbol ids and every kind of number", :core do
     recorder.perform_async([{ "id" => :a, "payload" => 1, "delay" => 60r }, { id: 2, perform_at: Time.now + 60, score: 1/3r }])
     expect(recorder.queries.range_by_id("-", "+").map { |r| [r[:id], r[:perform_in].round - now.round] }).to match([["2", be_within(20).of(60)], ["a", be_within(20).of(60)]])
+  end
+
+  it "takes an ActiveSupport::Duration as a delay", :core do
+    skip "ActiveSupport is not installed" unless Gem::Specification.find_all_by_name("activesupport").any?
+    # in a process of its own, because ActiveSupport changes the classes of this one
+    program = <<~RUBY
+      require "logger"
+      require "active_support"
+      require "active_support/core_ext/numeric/time"
+      require "seriatim"
+      Seriatim.redis = #{REDIS.url.inspect}
+      worker = Module.new { extend Seriatim::Worker; self.queue_name = "Recorder" }
+      worker.perform_async([{ id: 1, delay: 90.seconds }, { id: 2, delay: 1.5.minutes }])
+    RUBY
+    output, status = Open3.capture2e(RbConfig.ruby, "-I", File.expand_path("../lib", __dir__), "-e", program)
+    expect([output, status.exitstatus]).to eq(["", 0])
+    expect(recorder.queries.fetch([1, 2]).map { |r| r[:perform_in] - now }).to all(be_within(20).of(90))
   end
 
   it "lets a worker override perform_async and call super" do

@@ -46,6 +46,7 @@ static int json_write_member(VALUE key, VALUE value, VALUE arg)
 
 static int json_write_object(srb_json_writer *d, VALUE hash)
 {
+    srt_json_made_of(&d->writer, (const void *)hash);
     if (srt_json_begin_object(&d->writer) != SERIATIM_OK)
         return 0;
     rb_hash_foreach(hash, json_write_member, (VALUE)d);
@@ -55,6 +56,7 @@ static int json_write_object(srb_json_writer *d, VALUE hash)
 static int json_write_array(srb_json_writer *d, VALUE array)
 {
     long i;
+    srt_json_made_of(&d->writer, (const void *)array);
     if (srt_json_begin_array(&d->writer) != SERIATIM_OK)
         return 0;
     for (i = 0; i < RARRAY_LEN(array); i++)
