@@ -77,7 +77,7 @@ def worker(name: str = "Recorder", perform: Callable[..., Any] | None = None, **
     """
     body = {} if perform is None else {"_body": staticmethod(perform)}
     base = AsyncRecorder if inspect.iscoroutinefunction(perform) else Recorder
-    return type(base)(name, (base,), {"queue_name": name, "runs": Queue(), **body, **members})
+    return type(base)(name.replace("\0", " "), (base,), {"queue_name": name, "runs": Queue(), **body, **members})
 
 
 def serve(*workers: Any, **options: Any) -> seriatim.Server:
