@@ -170,10 +170,12 @@ static int link_read_push(lua_State *L, const slu_link *self)
     slu_push_int(L, (int64_t)counts.added);
     slu_push_int(L, (int64_t)counts.folded);
     slu_push_list(L, count, link_push_place, places);
-    if (srt_client_status(self->client) != SERIATIM_REPLICAS)
-        return 3;
-    lua_pushstring(L, seriatim_client_error(self->client)->message);
-    return 4;
+    if (srt_client_status(self->client) == SERIATIM_REPLICAS)
+        lua_pushstring(L, seriatim_client_error(self->client)->message);
+    else
+        lua_pushnil(L);
+    lua_pushstring(L, seriatim_client_warning(self->client)); /* nil for NULL */
+    return 5;
 }
 
 /* Converting a row runs no code of the caller's. */
@@ -193,8 +195,8 @@ static int link_push_rows(lua_State *L, slu_link *self, int rows)
 }
 
 /*
- * link:push(queue, rows, replicas, timeout): added, folded, {places of refused jobs}, and what was said of too few replicas.
- * A row of a wrong type leaves a push that is not sent.
+ * link:push(queue, rows, replicas, timeout): added, folded, {places of refused jobs}, what was said of too few replicas or nil, and
+ * what is to be warned of or nil. A row of a wrong type leaves a push that is not sent.
  */
 static int link_push(lua_State *L)
 {

@@ -171,6 +171,7 @@ void slu_queue_settings(lua_State *L, int at, seriatim_queue_settings *s)
     s->serial_shards = slu_item(L, at, 9);
     if (slu_item(L, at, 10))
         s->priority = slu_int64(L, -1, "priority");
+    s->exhausted_hook = slu_item(L, at, 11);
 }
 
 int64_t slu_deadline(lua_State *L, int at)

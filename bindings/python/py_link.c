@@ -243,8 +243,9 @@ static PyObject *link_read_push(const spy_link *self)
     seriatim_push_counts counts = seriatim_push_result(client);
     size_t count;
     const size_t *places = seriatim_push_refused(client, &count);
-    return Py_BuildValue("(nnNN)", (Py_ssize_t)counts.added, (Py_ssize_t)counts.folded,
-                         spy_list(count, link_refused_place, places), link_shortage(client));
+    return Py_BuildValue("(nnNNN)", (Py_ssize_t)counts.added, (Py_ssize_t)counts.folded,
+                         spy_list(count, link_refused_place, places), link_shortage(client),
+                         spy_cstr_or_none(seriatim_client_warning(client)));
 }
 
 static int link_check_jobs(spy_link *self, PyObject *jobs)
@@ -255,7 +256,7 @@ static int link_check_jobs(spy_link *self, PyObject *jobs)
     return -1;
 }
 
-/* link.push(queue, jobs, replicas = 0, timeout = 1.0): (added, folded, [places of refused jobs], shortage or None) */
+/* link.push(queue, jobs, replicas = 0, timeout = 1.0): (added, folded, [places of refused jobs], shortage or None, warning or None) */
 static PyObject *link_push(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     spy_link *self = (spy_link *)object;

@@ -163,8 +163,8 @@ int spy_check_list(PyObject *value)
 
 int spy_queue_settings(PyObject *tuple, seriatim_queue_settings *settings)
 {
-    if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) != 10) {
-        PyErr_SetString(PyExc_TypeError, "a queue's settings are a tuple of 10 values");
+    if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) != 11) {
+        PyErr_SetString(PyExc_TypeError, "a queue's settings are a tuple of 11 values");
         return -1;
     }
     seriatim_queue_settings_init(settings);
@@ -179,6 +179,7 @@ int spy_queue_settings(PyObject *tuple, seriatim_queue_settings *settings)
         spy_int64(PyTuple_GET_ITEM(tuple, 9), &settings->priority) < 0)
         return -1;
     settings->serial_shards = PyTuple_GET_ITEM(tuple, 8) == Py_True;
+    settings->exhausted_hook = PyTuple_GET_ITEM(tuple, 10) == Py_True;
     return 0;
 }
 

@@ -96,7 +96,31 @@ const seriatim_allocator *seriatim_default_allocator(void);
 #define SERIATIM_MAX_ID 1024           /* bytes of an id */
 #define SERIATIM_MAX_SHARDS 4096
 #define SERIATIM_MAX_BATCH 1000        /* ids of a delivery */
-#define SERIATIM_MAX_TTR 31536000.0    /* seconds */
+
+/*
+ * The settings that belong to a queue. They lie in Redis beside its layout: a worker's first push or server writes them, a
+ * server that starts with other values overwrites them, and everybody else acts by what Redis has. All that the core and
+ * Redis have of them is made from this table. X(kind, name, smallest, largest, default, words, told):
+ *
+ *   WORD     one of `words`, which end with a NUL each
+ *   COUNT    a whole number
+ *   SECONDS  kept with microseconds
+ *   FLAG     0 or 1
+ *   told     1: values that differ are worth a warning
+ */
+#define SERIATIM_QUEUE_SETTINGS(X)                                                                 \
+    X(WORD, fold, 0, 0, "merge", "merge\0list\0last\0", 1)                                         \
+    X(WORD, on_waiting, 0, 0, "keep", "keep\0earlier\0later\0replace\0reject\0", 1)                \
+    X(WORD, on_exhausted, 0, 0, "bury", "bury\0park\0drop\0", 1)                                   \
+    X(COUNT, max_retry_count, 0, 1000000, 25, NULL, 1)                                             \
+    X(SECONDS, ttr, 0, 31536000, 0, NULL, 1) /* time to run; 0: any */                             \
+    X(FLAG, serial_shards, 0, 1, 0, NULL, 1) /* one delivery of a shard at a time */               \
+    X(FLAG, exhausted_hook, 0, 1, 0, NULL, 0) /* the worker has a retries_exhausted hook */
+
+#define SERIATIM_SETTING_WORD const char *
+#define SERIATIM_SETTING_COUNT int64_t
+#define SERIATIM_SETTING_SECONDS double
+#define SERIATIM_SETTING_FLAG int
 
 /*
  * What a worker says of its queue. Words are the contract's, NUL-terminated. Strings are only read
@@ -105,18 +129,15 @@ const seriatim_allocator *seriatim_default_allocator(void);
 typedef struct seriatim_queue_settings {
     const char *name; /* any bytes, 1 to 512 of them */
     size_t name_len;
-    int64_t shards_count;     /* 1..4096; creates the queue, later Redis decides; 0: only look */
-    int64_t batch_size;       /* 1..1000 ids a delivery */
-    int64_t max_retry_count;  /* 0..1000000 */
-    const char *fold;         /* "merge", "list", "last" */
-    const char *on_waiting;   /* "keep", "earlier", "later", "replace", "reject" */
-    const char *on_exhausted; /* "bury", "park", "drop" */
-    double ttr;               /* seconds, 0 for none */
-    int serial_shards;        /* one delivery of a shard at a time */
-    int64_t priority;         /* of build_priority_scheduler: higher goes first */
+    int64_t shards_count; /* 1..4096; creates the queue, later Redis decides; 0: only look, and act by Redis' settings */
+    int64_t batch_size;   /* 1..1000 ids a delivery; like priority not the queue's but each server's own */
+    int64_t priority;     /* of build_priority_scheduler: higher goes first */
+#define X(kind, field, low, high, initial, words, told) SERIATIM_SETTING_##kind field;
+    SERIATIM_QUEUE_SETTINGS(X)
+#undef X
 } seriatim_queue_settings;
 
-/* Fills in the defaults: 5 shards, batches of 1, 25 retries, merge, keep, bury, no ttr. */
+/* Fills in the defaults: 5 shards, batches of 1, and those of the table. */
 void seriatim_queue_settings_init(seriatim_queue_settings *settings);
 
 typedef enum seriatim_when { SERIATIM_NOW, SERIATIM_AT, SERIATIM_DELAY } seriatim_when;
@@ -180,6 +201,11 @@ int seriatim_client_new(const seriatim_options *options, seriatim_client **clien
 void seriatim_client_free(seriatim_client *client);
 /* Of the last call that failed. Borrowed. */
 const seriatim_error *seriatim_client_error(const seriatim_client *client);
+/*
+ * One line for the log, NUL-terminated, or NULL; told once. A push says so where the queue's settings in Redis, by which it
+ * acts, differ from those of seriatim_client_queue. Borrowed until the client's next begin.
+ */
+const char *seriatim_client_warning(seriatim_client *client);
 /* Makes a queue known; the same name again changes its settings. *queue is its number in this client. INVALID names the field. */
 int seriatim_client_queue(seriatim_client *client, const seriatim_queue_settings *settings, size_t *queue);
 
@@ -374,7 +400,7 @@ typedef enum seriatim_event_kind {
 typedef struct seriatim_event {
     int kind;
     int64_t number;
-    char text[256];
+    char text[512];
 } seriatim_event;
 
 /* ---- Runner: a node with sockets and a thread of its own ---------------------------------- */

@@ -66,7 +66,7 @@ static int action_ask_ids(seriatim_client *c, action_state *a, size_t first, siz
     if (form == ACTION_DEAD) {
         srt_request_text(r, "");
         srt_request_text(r, "");
-        srt_request_text(r, a->queue->fold);
+        srt_request_text(r, a->queue->now.fold);
     }
     for (i = first; i < first + n; i++)
         srt_request_arg(r, a->targets[i].id, a->targets[i].len);
@@ -81,7 +81,7 @@ static int action_ask_shard(seriatim_client *c, action_state *a, unsigned shard,
     if (action_table[a->kind].form == ACTION_ALL) {
         srt_request_arg(r, began ? began->data : "0", began ? began->len : 1);
         srt_request_arg(r, cursor ? cursor->data : "", cursor ? cursor->len : 0);
-        srt_request_text(r, a->queue->fold);
+        srt_request_text(r, a->queue->now.fold);
     }
     r->place = shard;
     return srt_client_send(c, r);
@@ -173,7 +173,7 @@ static int action_take(seriatim_client *c, action_state *a, const seriatim_text 
 
 static int action_begin(seriatim_client *c, size_t queue, int kind, const seriatim_text *texts, size_t count, int by_key)
 {
-    static const srt_operation operation = {.send = action_send, .on_reply = action_on_reply, .release = action_release};
+    static const srt_operation operation = {.fresh = 1, .send = action_send, .on_reply = action_on_reply, .release = action_release};
     action_state *a;
     int status = srt_client_begin(c);
     if (status != SERIATIM_OK)

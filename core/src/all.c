@@ -53,6 +53,7 @@
 #include "resp.c"
 #include "script.c"
 #include "keys.c"
+#include "settings.c"
 #include "registry.c"
 #include "policy.c"
 #include "client.c"

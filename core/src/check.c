@@ -42,8 +42,11 @@ static const char *const check_owned[] = {"spill", "nextspill", "deadspill", "sp
 /* A queue that a key names, on the way through the whole namespace. */
 typedef struct check_queue {
     seriatim_text name;
-    int has_layout;
+    int seen; /* CHECK_HAS_* bits */
 } check_queue;
+
+/* What was seen of a queue. A deleted queue keeps that mark and the states of its shards, which refuse old layouts. */
+enum { CHECK_HAS_LAYOUT = 1, CHECK_HAS_MARK = 2, CHECK_HAS_CONTENT = 4 };
 
 typedef struct check_state {
     const seriatim_allocator *mem;
@@ -456,7 +459,7 @@ static int check_key(seriatim_client *c, check_state *k, const srt_token *key)
 
 /* ---- The whole namespace --------------------------------------------------------------------- */
 
-static int check_note_queue(seriatim_client *c, check_state *k, int has_layout)
+static int check_note_queue(seriatim_client *c, check_state *k, int seen)
 {
     void *queues = k->queues;
     check_queue *q;
@@ -464,7 +467,7 @@ static int check_note_queue(seriatim_client *c, check_state *k, int has_layout)
     for (i = k->queue_count; i-- > 0;) { /* neighbours are often of one queue */
         q = &k->queues[i];
         if (q->name.len == k->name.len && memcmp(q->name.data, k->name.data, k->name.len) == 0) {
-            q->has_layout |= has_layout;
+            q->seen |= seen;
             return SERIATIM_OK;
         }
     }
@@ -474,20 +477,23 @@ static int check_note_queue(seriatim_client *c, check_state *k, int has_layout)
     q = &k->queues[k->queue_count];
     q->name.data = srt_arena_copy(&k->memory, k->name.data, k->name.len);
     q->name.len = k->name.len;
-    q->has_layout = has_layout;
+    q->seen = seen;
     if (!q->name.data)
         return srt_operator_nomem(c);
     k->queue_count++;
     return SERIATIM_OK;
 }
 
-static int check_ask_layout(seriatim_client *c, check_state *k, const srt_token *key)
+/* Layout and settings of the queue k->name. */
+static int check_ask_layout(seriatim_client *c, check_state *k)
 {
-    srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
+    srt_queue queue;
+    srt_request *r;
+    memset(&queue, 0, sizeof queue);
+    queue.name = k->name;
+    r = srt_layout_request(&c->registry, &c->session, &queue, SRT_LAYOUT_LOOK, 0);
     if (!r)
         return srt_operator_nomem(c);
-    srt_request_text(r, "GET");
-    srt_request_arg(r, key->data, key->len);
     r->kind = CHECK_LAYOUT;
     r->place = k->queue_count - 1;
     return srt_client_send(c, r);
@@ -514,11 +520,23 @@ static const char *check_last(const char *at, const char *end, char wanted)
     return NULL;
 }
 
+/* What a key says of its queue, by what follows the '}'. 0: a key of no known kind. */
+static int check_kind(const char *kind, const char *end, int of_shard)
+{
+    size_t len = (size_t)(end - kind);
+    if (of_shard)
+        return (len == 7 && memcmp(kind, "}:state", 7) == 0) || (len > 7 && memcmp(kind, "}:push:", 7) == 0) ? CHECK_HAS_MARK
+                                                                                                        : CHECK_HAS_CONTENT;
+    if (len < 2 || kind[1] != ':' || !check_listed(srt_queue_kinds, kind + 2, len - 2))
+        return 0;
+    return kind[2] == 'l' ? CHECK_HAS_LAYOUT : kind[2] == 'd' ? CHECK_HAS_MARK : CHECK_HAS_CONTENT;
+}
+
 /* NAMESPACE:{...}:KIND, or what stands below the namespace without being ours. */
 static int check_any_key(seriatim_client *c, check_state *k, const srt_token *key)
 {
     const char *at, *end, *brace, *slash;
-    int status, history;
+    int status, kind;
     if (key->type != SRT_STRING || key->len <= k->prefix)
         return SERIATIM_OK;
     at = key->data + k->prefix;
@@ -531,16 +549,16 @@ static int check_any_key(seriatim_client *c, check_state *k, const srt_token *ke
         return known ? SERIATIM_OK : check_stray(c, k, key, 0, "the key is of no queue");
     }
     slash = check_last(at, brace, '/');
-    history = !slash && end - brace == 9 && memcmp(brace, "}:history", 9) == 0;
-    if (!slash && !history && !(end - brace == 8 && memcmp(brace, "}:layout", 8) == 0))
+    kind = check_kind(brace, end, slash != NULL);
+    if (!kind)
         return check_stray(c, k, key, 0, "the key is of no known kind");
     status = check_read_queue(k, c->registry.ns.data, key->data, brace, slash);
     if (status == SERIATIM_NOMEM)
         return srt_operator_nomem(c);
     if (status != SERIATIM_OK)
         return check_stray(c, k, key, 0, "the key is of no queue");
-    status = check_note_queue(c, k, !slash && !history);
-    return slash || history || status != SERIATIM_OK ? status : check_ask_layout(c, k, key);
+    status = check_note_queue(c, k, kind);
+    return kind != CHECK_HAS_LAYOUT || status != SERIATIM_OK ? status : check_ask_layout(c, k);
 }
 
 static int check_ask_nodes(seriatim_client *c, check_state *k)
@@ -566,15 +584,22 @@ static int check_send_namespace(seriatim_client *c, srt_queue *queue)
     return check_ask_nodes(c, k);
 }
 
-/* generation, space, shards */
+/* {layout, name, value, ...} */
 static int check_on_layout(seriatim_client *c, check_state *k, const srt_request *r, const srt_reply *reply)
 {
-    const srt_token *at = &reply->tokens[0];
+    const srt_token *at = reply->tokens + 1;
     int64_t generation, shards;
-    if (at->type == SRT_NIL ||
-        (at->type == SRT_STRING && srt_layout_read(at->data, at->len, &generation, &shards, NULL) == SERIATIM_OK))
+    srt_settings settings = {0};
+    seriatim_error error;
+    if (reply->count < 2 || at->type != SRT_STRING)
+        return srt_operator_protocol(c, "layout");
+    if (at->len == 0) /* it was deleted meanwhile */
         return SERIATIM_OK;
-    return check_find_plain(c, k, "layout", k->queues[r->place].name, "the layout of the queue cannot be read");
+    if (srt_layout_read(at->data, at->len, &generation, &shards, NULL) != SERIATIM_OK)
+        return check_find_plain(c, k, "layout", k->queues[r->place].name, "the layout of the queue cannot be read");
+    if (srt_settings_take(&settings, at + 1, reply->count - 2, &error) != SERIATIM_OK)
+        return check_find_plain(c, k, "layout", k->queues[r->place].name, error.message);
+    return SERIATIM_OK;
 }
 
 static int check_on_end(seriatim_client *c, int failed)
@@ -582,7 +607,7 @@ static int check_on_end(seriatim_client *c, int failed)
     check_state *k = c->state;
     size_t i;
     for (i = 0; i < k->queue_count && failed == SERIATIM_OK; i++)
-        if (!k->queues[i].has_layout)
+        if (!(k->queues[i].seen & CHECK_HAS_LAYOUT) && k->queues[i].seen != CHECK_HAS_MARK)
             failed = check_find_plain(c, k, "layout", k->queues[i].name, "keys of a queue that has no layout; its application makes one");
     return failed;
 }

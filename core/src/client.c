@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define CLIENT_KIND_LAYOUT (-1)
+#define CLIENT_SETTINGS_AGE 60.0 /* seconds after which a push asks for its queue's settings again */
 #define CLIENT_MAX_PAYLOAD ((size_t)128 * 1024 * 1024) /* half of what the reader takes as one answer */
 
 /* srt_request.number: the stream offset at which a request begins, or one of these. */
@@ -25,6 +26,7 @@ static int client_init(seriatim_client *c, const seriatim_options *options, seri
 {
     int status;
     srt_bytes_init(&c->name, c->mem);
+    srt_bytes_init(&c->warning, c->mem);
     srt_arena_init(&c->push.arena, c->mem);
     status = srt_registry_init(&c->registry, c->mem, options->ns ? options->ns : "seriatim", error);
     if (status != SERIATIM_OK)
@@ -83,6 +85,7 @@ void seriatim_client_free(seriatim_client *c)
         srt_session_free(&c->session);
     srt_registry_free(&c->registry);
     srt_bytes_free(&c->name);
+    srt_bytes_free(&c->warning);
     srt_free(c->mem, c, sizeof *c);
 }
 
@@ -204,22 +207,20 @@ srt_request *srt_client_shard_request(seriatim_client *c, srt_queue *queue, unsi
     return r;
 }
 
+/* Who may not create the queue, or knows no settings of it, only looks. */
+static srt_layout_mode client_layout_mode(const seriatim_client *c)
+{
+    return c->operation->creates && c->registry.queues[c->queue]->wanted_shards ? SRT_LAYOUT_KEEP : SRT_LAYOUT_LOOK;
+}
+
 static int client_ask_layout(seriatim_client *c)
 {
-    srt_queue *queue = c->registry.queues[c->queue];
-    srt_request *r;
-    srt_bytes key;
-    srt_bytes_init(&key, c->mem);
-    srt_key_layout(&key, c->registry.ns.data, queue->name.data, queue->name.len);
-    r = key.failed ? NULL : srt_session_begin(&c->session, srt_script_layout, NULL, 0);
-    if (r) {
-        srt_request_arg(r, key.data, key.len);
-        r->keys = 1;
-        srt_request_int(r, queue->wanted_shards);
-        r->kind = CLIENT_KIND_LAYOUT;
-    }
-    srt_bytes_free(&key);
-    return r ? srt_client_send(c, r) : client_fail_plain(c, SERIATIM_NOMEM);
+    const srt_queue *queue = c->registry.queues[c->queue];
+    srt_request *r = srt_layout_request(&c->registry, &c->session, queue, client_layout_mode(c), c->stale_generation);
+    if (!r)
+        return client_fail_plain(c, SERIATIM_NOMEM);
+    r->kind = CLIENT_KIND_LAYOUT;
+    return srt_client_send(c, r);
 }
 
 static void client_end(seriatim_client *c)
@@ -243,6 +244,12 @@ static void client_settle(seriatim_client *c)
         client_end(c);
 }
 
+/* Settings may change under a client that never meets another layout. A clock that was put back counts, too. */
+static int client_settings_are_old(const seriatim_client *c, const srt_queue *queue)
+{
+    return queue->read_at > 0 && (c->unix_time - queue->read_at >= CLIENT_SETTINGS_AGE || c->unix_time < queue->read_at);
+}
+
 int srt_client_start(seriatim_client *c, const srt_operation *operation, size_t queue)
 {
     srt_queue *target = queue == SRT_NO_QUEUE ? NULL : srt_client_queue_at(c, queue);
@@ -252,7 +259,8 @@ int srt_client_start(seriatim_client *c, const srt_operation *operation, size_t 
     c->status = SERIATIM_AGAIN;
     c->failed = SERIATIM_OK;
     c->stale_generation = 0;
-    c->stale = target && (target->generation == 0 || operation->fresh);
+    c->stale = target && (target->generation == 0 || operation->fresh ||
+                          (operation->minds && client_settings_are_old(c, target)));
     if (!target && queue != SRT_NO_QUEUE)
         srt_client_fail(c, SERIATIM_INVALID);
     else if (!c->stale)
@@ -318,7 +326,7 @@ static int layout_on_reply(seriatim_client *c, srt_request *request, const srt_r
 
 int seriatim_layout_begin(seriatim_client *c, size_t queue)
 {
-    static const srt_operation operation = {.fresh = 1, .send = layout_send, .on_reply = layout_on_reply};
+    static const srt_operation operation = {.fresh = 1, .creates = 1, .send = layout_send, .on_reply = layout_on_reply};
     return srt_client_begin_plain(c, &operation, queue);
 }
 
@@ -418,16 +426,48 @@ static void client_take_refusal(seriatim_client *c, srt_request *r, const seriat
     srt_client_fail(c, error->status);
 }
 
+/* Where the code says other settings than Redis has: once for each difference. */
+static void client_warn(seriatim_client *c, srt_queue *queue)
+{
+    srt_bytes text;
+    uint32_t difference;
+    srt_bytes_init(&text, c->mem);
+    if (srt_settings_differences(&text, &queue->now, ", in the code ", &queue->code) == 0 || text.failed) {
+        srt_bytes_free(&text);
+        return;
+    }
+    difference = srt_crc32(text.data, text.len);
+    if (difference != queue->warned) {
+        queue->warned = difference;
+        srt_bytes_clear(&c->warning);
+        srt_bytes_adds(&c->warning, "queue \"");
+        srt_bytes_add(&c->warning, queue->name.data, queue->name.len);
+        srt_bytes_adds(&c->warning, "\" has other settings in Redis than in the code, and those in Redis count: ");
+        srt_bytes_add(&c->warning, text.data, text.len);
+        srt_bytes_addc(&c->warning, '\0');
+    }
+    srt_bytes_free(&text);
+}
+
+const char *seriatim_client_warning(seriatim_client *c)
+{
+    const char *text = c->warning.len && !c->warning.failed ? c->warning.data : NULL;
+    c->warning.len = 0;
+    return text;
+}
+
 /* AGAIN: the layout is still the one that was refused. */
-static int client_take_layout(seriatim_client *c, const srt_token *answer)
+static int client_take_layout(seriatim_client *c, const srt_reply *reply)
 {
     srt_queue *queue = c->registry.queues[c->queue];
-    int absent = answer->type == SRT_STRING && answer->len == 0, status;
-    if (!absent) {
-        status = srt_queue_set_layout(&c->registry, queue, answer->data, answer->len, &c->error);
-        if (status != SERIATIM_OK)
-            return srt_client_fail(c, status);
-    }
+    int absent, status = srt_layout_take(&c->registry, queue, client_layout_mode(c), reply, &absent, NULL, &c->error);
+    if (status != SERIATIM_OK)
+        return srt_client_fail(c, status);
+    queue->read_at = c->unix_time;
+    if (absent)
+        srt_queue_forget_layout(&c->registry, queue);
+    else if (c->operation->minds && queue->wanted_shards)
+        client_warn(c, queue);
     if (queue->generation == c->stale_generation && c->stale_generation != 0)
         return SERIATIM_AGAIN;
     c->stale = 0;
@@ -455,7 +495,7 @@ static int client_take(seriatim_client *c, srt_request *r, const srt_reply *repl
     if (client_must_pause(error->status, error->message))
         return client_pause(c, r, error);
     if (r->kind == CLIENT_KIND_LAYOUT && error->status == SERIATIM_OK && c->failed == SERIATIM_OK) {
-        if (client_take_layout(c, root) == SERIATIM_AGAIN) {
+        if (client_take_layout(c, reply) == SERIATIM_AGAIN) {
             srt_fail(error, SERIATIM_LOADING, "the layout of the queue is being changed");
             return client_pause(c, r, error);
         }

@@ -29,7 +29,9 @@
  * Only `send` and `on_reply` must be there.
  */
 typedef struct srt_operation {
-    int fresh;        /* 1: the layout is asked for even if it is known */
+    int fresh;        /* 1: layout and settings are asked for even if they are known */
+    int creates;      /* 1: makes a queue that Redis does not know, where its shards_count is not 0; others never do */
+    int minds;        /* 1: asks again for settings that are a minute old, and warns where the code says others */
     int every_answer; /* 1: answers are handed on even after srt_client_fail */
     /* queue: NULL for SRT_NO_QUEUE; its shards_count is 0 when Redis knows no such queue and it must not be made. */
     int (*send)(seriatim_client *c, srt_queue *queue);
@@ -100,6 +102,7 @@ struct seriatim_client {
     srt_registry registry;
     srt_session session;
     seriatim_error error;
+    srt_bytes warning; /* NUL-terminated; empty: there is none */
     srt_bytes name; /* CLIENT SETNAME, NUL-terminated; empty: none */
     size_t max_payload;
     char identity[SRT_IDENTITY + 1]; /* new for each process */

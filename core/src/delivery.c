@@ -247,7 +247,7 @@ static int take_batch(srt_node *node, srt_shard *s, int64_t now, seriatim_delive
 /* Not while it is unsure whether the shard is still ours. */
 int srt_shard_may_run(const srt_shard *s)
 {
-    return s->state == SRT_OWNED && !s->reconcile && (!s->queue->serial_shards || s->running == 0);
+    return s->state == SRT_OWNED && !s->reconcile && (!s->queue->now.serial_shards || s->running == 0);
 }
 
 static int single_may_run(const srt_node *node, const srt_job *job)
@@ -349,7 +349,7 @@ static void wake_starved(srt_node *node, int64_t now)
     size_t i;
     node->starved = 0;
     for (i = 0; i < node->shard_count; i++)
-        if (node->shards[i]->queue->ttr_us)
+        if (node->shards[i]->queue->now.ttr)
             srt_node_wake(node, node->shards[i], now);
 }
 
@@ -393,7 +393,7 @@ void srt_node_settle(srt_node *node, seriatim_delivery *d, int64_t now)
             srt_shard_ended(node, d->shard, d->jobs[i], now);
         d->count = 0;
     }
-    if (d->shard->queue->serial_shards)
+    if (d->shard->queue->now.serial_shards)
         node->groups[d->shard->group].news = 1;
     if (d->shard->state == SRT_OWNED && (!d->shard->wanted || node->stopping))
         srt_node_wake(node, d->shard, now);

@@ -7,6 +7,8 @@
 const char *const srt_shard_kinds[SRT_SHARD_KEYS + 1] = {"state", "jobs", "ready",  "due",      "running", "next",    "retry",
                                                          "dead",  "died", "parked", "unproven", "suspect", "overrun", "claims", NULL};
 
+const char *const srt_queue_kinds[SRT_QUEUE_KEYS + 1] = {"layout", "settings", "deleted", "history", NULL};
+
 /* CRC-32 with zlib's polynomial, four bits a step. */
 uint32_t srt_crc32(const void *data, size_t len)
 {
@@ -57,6 +59,20 @@ static void key_open(srt_bytes *out, const char *ns)
     srt_bytes_adds(out, ":{");
 }
 
+/* Each of the kinds behind the prefix, as a bulk string. */
+static void key_args(srt_bytes *out, const char *prefix, size_t len, const char *const *kinds)
+{
+    for (; *kinds; kinds++) {
+        size_t kind_len = strlen(*kinds);
+        srt_bytes_addc(out, '$');
+        srt_bytes_add_int(out, (int64_t)(len + kind_len));
+        srt_bytes_adds(out, "\r\n");
+        srt_bytes_add(out, prefix, len);
+        srt_bytes_add(out, *kinds, kind_len);
+        srt_bytes_adds(out, "\r\n");
+    }
+}
+
 void srt_key_shard(srt_bytes *out, const char *ns, const char *queue, size_t queue_len, unsigned shard)
 {
     key_open(out, ns);
@@ -78,6 +94,18 @@ void srt_key_history(srt_bytes *out, const char *ns, const char *queue, size_t q
     key_open(out, ns);
     srt_key_escape(out, queue, queue_len);
     srt_bytes_adds(out, "}:history");
+}
+
+void srt_key_queue_args(srt_bytes *out, const char *ns, const char *queue, size_t queue_len)
+{
+    srt_bytes prefix;
+    srt_bytes_init(&prefix, out->mem);
+    key_open(&prefix, ns);
+    srt_key_escape(&prefix, queue, queue_len);
+    srt_bytes_adds(&prefix, "}:");
+    key_args(out, prefix.data, prefix.len, srt_queue_kinds);
+    out->failed |= prefix.failed;
+    srt_bytes_free(&prefix);
 }
 
 void srt_key_layouts(srt_bytes *out, const char *ns)
@@ -146,14 +174,5 @@ void srt_key_order(srt_bytes *out, const char *ns, const char *node, size_t len)
 
 void srt_key_shard_args(srt_bytes *out, const char *prefix, size_t len)
 {
-    size_t i;
-    for (i = 0; i < SRT_SHARD_KEYS; i++) {
-        size_t kind_len = strlen(srt_shard_kinds[i]);
-        srt_bytes_addc(out, '$');
-        srt_bytes_add_int(out, (int64_t)(len + kind_len));
-        srt_bytes_adds(out, "\r\n");
-        srt_bytes_add(out, prefix, len);
-        srt_bytes_add(out, srt_shard_kinds[i], kind_len);
-        srt_bytes_adds(out, "\r\n");
-    }
+    key_args(out, prefix, len, srt_shard_kinds);
 }

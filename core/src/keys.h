@@ -5,9 +5,12 @@
 #include "bytes.h"
 
 #define SRT_SHARD_KEYS 14
+#define SRT_QUEUE_KEYS 4
 
 /* What the keys of a shard end with, in the order of core/scripts/prelude.lua; then NULL. */
 extern const char *const srt_shard_kinds[SRT_SHARD_KEYS + 1];
+/* The same of the keys of a queue as a whole, in the order of core/scripts/layout.lua. */
+extern const char *const srt_queue_kinds[SRT_QUEUE_KEYS + 1];
 
 uint32_t srt_crc32(const void *data, size_t len);
 
@@ -34,6 +37,8 @@ void srt_key_order(srt_bytes *out, const char *ns, const char *node, size_t len)
 /* NAMESPACE:{/NAME}:KIND, for what belongs to no queue: nodes, queues. */
 void srt_key_global(srt_bytes *out, const char *ns, const char *name, const char *kind);
 
+/* The KEYS of a queue as a whole as RESP bulk strings. */
+void srt_key_queue_args(srt_bytes *out, const char *ns, const char *queue, size_t queue_len);
 /* The KEYS of a shard as RESP bulk strings, ready to be copied into a command. */
 void srt_key_shard_args(srt_bytes *out, const char *prefix, size_t len);
 

@@ -366,26 +366,30 @@ static srt_shard *heap_take(srt_node *n)
 
 /* ---- Layouts ------------------------------------------------------------------------------- */
 
+/* A server that starts writes its settings; later it only looks whether another one has written others. */
+static srt_layout_mode layout_mode(const srt_queue *queue)
+{
+    return queue->generation ? SRT_LAYOUT_LOOK : SRT_LAYOUT_SET;
+}
+
 static int ask_layout(srt_node *n, size_t worker)
 {
-    srt_session *session = &n->sessions[SRT_COMMANDS];
-    srt_queue *queue = n->workers[worker];
-    srt_bytes key, keys;
-    srt_request *r = NULL;
-    srt_bytes_init(&key, n->mem);
-    srt_bytes_init(&keys, n->mem);
-    srt_key_layout(&key, n->registry.ns.data, queue->name.data, queue->name.len);
-    srt_resp_arg(&keys, key.data, key.len);
-    if (!key.failed && !keys.failed)
-        r = srt_session_begin(session, srt_script_layout, &keys, 1);
-    srt_bytes_free(&key);
-    srt_bytes_free(&keys);
+    const srt_queue *queue = n->workers[worker];
+    srt_request *r = srt_layout_request(&n->registry, &n->sessions[SRT_COMMANDS], queue, layout_mode(queue), 0);
     if (!r)
         return SERIATIM_NOMEM;
     r->kind = SRT_ASK_LAYOUT;
     r->place = worker;
-    srt_request_int(r, queue->wanted_shards);
-    return srt_session_send(session, r);
+    return srt_session_send(&n->sessions[SRT_COMMANDS], r);
+}
+
+/* With each heartbeat the settings of one queue are read again, so that a server acts by what a later one has written. */
+static void look_at_settings(srt_node *n)
+{
+    if (n->looking || n->shard_count == 0)
+        return;
+    n->looked_at = (n->looked_at + 1) % n->worker_count;
+    n->looking = ask_layout(n, n->looked_at) == SERIATIM_OK;
 }
 
 static int add_shard(srt_node *n, size_t worker, unsigned index)
@@ -485,24 +489,60 @@ static int make_shards(srt_node *n, int64_t now)
     return SERIATIM_OK;
 }
 
+static void tell_of_settings(srt_node *n, const srt_queue *queue, const char *who, const srt_settings *before)
+{
+    srt_bytes text;
+    srt_bytes_init(&text, n->mem);
+    if (srt_settings_differences(&text, before, ", now ", &queue->now) > 0 && !text.failed)
+        srt_node_tell(n, SERIATIM_EVENT_WARNING, 0, "queue \"%.*s\": %s changed its settings in Redis: %.*s", (int)queue->name.len,
+                      queue->name.data, who, (int)text.len, text.data);
+    srt_bytes_free(&text);
+}
+
+/* What another server wrote since; a layout that changed or went is met by the scripts, which check the generation. */
+static void settings_seen(srt_node *n, srt_queue *queue, const srt_reply *reply)
+{
+    srt_settings before = queue->now;
+    seriatim_error error;
+    int absent, status;
+    n->looking = 0;
+    status = srt_settings_look(queue, reply, &absent, &error);
+    if (status != SERIATIM_OK)
+        srt_node_tell(n, SERIATIM_EVENT_WARNING, status, "%s", error.message);
+    else if (!absent)
+        tell_of_settings(n, queue, "another server", &before);
+    srt_node_news(n); /* serial_shards may let more run */
+}
+
+static int layout_came(srt_node *n, srt_queue *queue, const srt_reply *reply, seriatim_error *error)
+{
+    srt_settings before;
+    int absent, status = srt_layout_take(&n->registry, queue, SRT_LAYOUT_SET, reply, &absent, &before, error);
+    if (status == SERIATIM_OK && absent)
+        status = srt_fail(error, SERIATIM_PROTOCOL, "the layout of the queue cannot be read");
+    if (status != SERIATIM_OK)
+        return status;
+    n->layouts_missing--;
+    if (queue->shards_count != queue->wanted_shards)
+        srt_node_tell(n, SERIATIM_EVENT_WARNING, queue->shards_count,
+                      "queue \"%.*s\" has %u shards in Redis; shards_count = %u only creates a queue", (int)queue->name.len,
+                      queue->name.data, queue->shards_count, queue->wanted_shards);
+    tell_of_settings(n, queue, "this server", &before);
+    return SERIATIM_OK;
+}
+
 /* What fails here is asked for again by the next connection. */
 static int layout_known(srt_node *n, size_t worker, const srt_reply *reply, int64_t now, seriatim_error *error)
 {
     srt_queue *queue = n->workers[worker];
-    int status;
-    if (!queue->generation) {
-        status = srt_queue_set_layout(&n->registry, queue, reply->tokens[0].data, reply->tokens[0].len, error);
-        if (status != SERIATIM_OK)
-            return status;
-        n->layouts_missing--;
-        if (queue->shards_count != queue->wanted_shards)
-            srt_node_tell(n, SERIATIM_EVENT_WARNING, queue->shards_count,
-                          "queue \"%.*s\" has %u shards in Redis; shards_count = %u only creates a queue",
-                          (int)queue->name.len, queue->name.data, queue->shards_count, queue->wanted_shards);
-    }
-    if (n->layouts_missing == 0 && n->shard_count == 0 && make_shards(n, now) != SERIATIM_OK)
+    int status = SERIATIM_OK;
+    if (queue->generation)
+        settings_seen(n, queue, reply);
+    else
+        status = layout_came(n, queue, reply, error);
+    if (status == SERIATIM_OK && n->layouts_missing == 0 && n->shard_count == 0 && make_shards(n, now) != SERIATIM_OK)
         return srt_fail_plain(error, SERIATIM_NOMEM);
-    return SERIATIM_OK;
+    return status;
 }
 
 /* ---- Connections --------------------------------------------------------------------------- */
@@ -594,10 +634,12 @@ static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, in
         srt_session_again(&n->sessions[SRT_COMMANDS], r);
         return status;
     }
-    if (kind == SRT_ASK_BEAT && status == SERIATIM_OK)
+    if (kind == SRT_ASK_BEAT && status == SERIATIM_OK) {
         srt_node_beaten(n, reply, r->number, now);
-    else if (kind == SRT_ASK_BEAT)
+        look_at_settings(n);
+    } else if (kind == SRT_ASK_BEAT) {
         srt_node_beat_failed(n, now);
+    }
     srt_session_done(&n->sessions[SRT_COMMANDS], r);
     return SERIATIM_OK;
 }

@@ -164,6 +164,8 @@ struct srt_node {
     srt_shard **shards; /* of all workers, once every layout is known */
     size_t shard_count, shard_cap;
     size_t layouts_asked, layouts_missing;
+    size_t looked_at; /* the worker whose settings were read again last */
+    int looking;      /* that read is not answered */
     srt_group *groups;
     size_t group_count, group_cap;
     seriatim_shard *fixed; /* what fixed groups named, and which group did */

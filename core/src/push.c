@@ -398,8 +398,8 @@ static int push_send_chunk(seriatim_client *c, size_t i)
     r->keys = r->args;
     srt_request_int(r, queue->generation);
     srt_request_int(r, chunk->sequence);
-    srt_request_text(r, queue->fold);
-    srt_request_text(r, queue->on_waiting);
+    srt_request_text(r, queue->now.fold);
+    srt_request_text(r, queue->now.on_waiting);
     push_chunk_args(p, chunk, r);
     r->kind = PUSH_KIND_CHUNK;
     r->place = i;
@@ -436,13 +436,28 @@ static int push_go_on(seriatim_client *c, size_t i)
     return push_open_shards(c);
 }
 
+/* Room for every place that may be refused: an answer must not fail for lack of memory. */
+static int push_make_room(seriatim_client *c, const srt_queue *queue)
+{
+    srt_push *p = &c->push;
+    void *refused = p->refused;
+    if (!p->may_refuse && strcmp(queue->now.on_waiting, "reject") != 0)
+        return SERIATIM_OK;
+    if (srt_grow(c->mem, &refused, &p->refused_cap, p->job_count, sizeof *p->refused) != SERIATIM_OK)
+        return srt_fail_plain(&c->error, SERIATIM_NOMEM);
+    p->refused = refused;
+    return SERIATIM_OK;
+}
+
 static int push_send(seriatim_client *c, srt_queue *queue)
 {
     int status;
     if (queue->shards_count == 0)
         return srt_client_fail(
             c, srt_fail(&c->error, SERIATIM_INVALID, "the queue does not exist, and shards_count is 0"));
-    status = push_plan(c, queue->shards_count);
+    status = push_make_room(c, queue);
+    if (status == SERIATIM_OK)
+        status = push_plan(c, queue->shards_count);
     return status == SERIATIM_OK ? push_open_shards(c) : srt_client_fail(c, status);
 }
 
@@ -814,22 +829,11 @@ static void push_on_give_up(seriatim_client *c)
     push_close(c);
 }
 
-/* Room for every place that may be refused: an answer must not fail for lack of memory. */
-static int push_make_room(seriatim_client *c)
-{
-    srt_push *p = &c->push;
-    void *refused = p->refused;
-    if (!p->may_refuse && strcmp(c->registry.queues[c->queue]->on_waiting, "reject") != 0)
-        return SERIATIM_OK;
-    if (srt_grow(c->mem, &refused, &p->refused_cap, p->job_count, sizeof *p->refused) != SERIATIM_OK)
-        return srt_fail_plain(&c->error, SERIATIM_NOMEM);
-    p->refused = refused;
-    return SERIATIM_OK;
-}
-
 int seriatim_push_send(seriatim_client *c)
 {
     static const srt_operation operation = {
+        .creates = 1,
+        .minds = 1,
         .every_answer = 1,
         .send = push_send,
         .on_reply = push_on_reply,
@@ -845,8 +849,6 @@ int seriatim_push_send(seriatim_client *c)
     status = push_check_open(c);
     if (status == SERIATIM_OK && !c->identity[0])
         status = srt_fail(&c->error, SERIATIM_INVALID, "the client has no identity yet");
-    if (status == SERIATIM_OK)
-        status = push_make_room(c);
     c->push.open = 0;
     if (status != SERIATIM_OK) {
         c->status = status;

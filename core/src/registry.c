@@ -7,45 +7,10 @@
 
 #define REGISTRY_SCHEMA 3 /* of what scripts keep in Redis; layout.lua writes it */
 
-void seriatim_queue_settings_init(seriatim_queue_settings *settings)
-{
-    memset(settings, 0, sizeof *settings);
-    settings->shards_count = 5;
-    settings->batch_size = 1;
-    settings->max_retry_count = 25;
-    settings->fold = "merge";
-    settings->on_waiting = "keep";
-    settings->on_exhausted = "bury";
-}
-
 void seriatim_job_init(seriatim_job *job)
 {
     memset(job, 0, sizeof *job);
     job->retry_count = -1;
-}
-
-static const char *const fold_words[] = {"merge", "list", "last", NULL};
-static const char *const waiting_words[] = {"keep", "earlier", "later", "replace", "reject", NULL};
-static const char *const exhausted_words[] = {"bury", "park", "drop", NULL};
-
-static int word_place(const char *const *words, const char *word)
-{
-    int i;
-    for (i = 0; word && words[i]; i++)
-        if (strcmp(words[i], word) == 0)
-            return i + 1;
-    return 0;
-}
-
-int srt_on_waiting_place(const char *word)
-{
-    return word_place(waiting_words, word);
-}
-
-const char *srt_on_waiting_word(const char *word)
-{
-    int place = srt_on_waiting_place(word);
-    return place ? waiting_words[place - 1] : NULL;
 }
 
 int srt_registry_init(srt_registry *r, const seriatim_allocator *mem, const char *ns, seriatim_error *error)
@@ -59,7 +24,7 @@ int srt_registry_init(srt_registry *r, const seriatim_allocator *mem, const char
     return r->ns.failed ? srt_fail_plain(error, SERIATIM_NOMEM) : SERIATIM_OK;
 }
 
-static void queue_free_layout(const srt_registry *r, srt_queue *queue)
+void srt_queue_forget_layout(const srt_registry *r, srt_queue *queue)
 {
     unsigned i;
     for (i = 0; queue->shards && i < queue->shards_count; i++) {
@@ -76,7 +41,7 @@ void srt_registry_free(srt_registry *r)
 {
     size_t i;
     for (i = 0; i < r->count; i++) {
-        queue_free_layout(r, r->queues[i]);
+        srt_queue_forget_layout(r, r->queues[i]);
         srt_bytes_free(&r->queues[i]->name);
         srt_free(r->mem, r->queues[i], sizeof *r->queues[i]);
     }
@@ -94,30 +59,13 @@ static int check_range(const char *field, int64_t value, int64_t low, int64_t hi
                     (long long)high, (long long)value);
 }
 
-static int check_word(const char *field, const char *const *words, const char *word, const char *list,
-                      seriatim_error *error)
-{
-    if (word_place(words, word))
-        return SERIATIM_OK;
-    return srt_fail(error, SERIATIM_INVALID, "%s must be one of %s, not \"%.40s\"", field, list, word ? word : "");
-}
-
 static int check_settings(const seriatim_queue_settings *s, seriatim_error *error)
 {
     int status;
     if (!s->name || s->name_len < 1 || s->name_len > 512)
         return srt_fail(error, SERIATIM_INVALID, "queue_name must be 1 to 512 bytes, not %lu", (unsigned long)s->name_len);
-    if ((status = check_range("shards_count", s->shards_count, 0, SERIATIM_MAX_SHARDS, error)) != SERIATIM_OK ||
-        (status = check_range("batch_size", s->batch_size, 1, SERIATIM_MAX_BATCH, error)) != SERIATIM_OK ||
-        (status = check_range("max_retry_count", s->max_retry_count, 0, 1000000, error)) != SERIATIM_OK ||
-        (status = check_word("fold", fold_words, s->fold, "merge, list, last", error)) != SERIATIM_OK ||
-        (status = check_word("on_waiting", waiting_words, s->on_waiting, "keep, earlier, later, replace, reject", error)) !=
-            SERIATIM_OK ||
-        (status = check_word("on_exhausted", exhausted_words, s->on_exhausted, "bury, park, drop", error)) != SERIATIM_OK)
-        return status;
-    if (!(s->ttr >= 0 && s->ttr <= SERIATIM_MAX_TTR))
-        return srt_fail(error, SERIATIM_INVALID, "ttr must be from 0 (none) to 31536000 seconds");
-    return SERIATIM_OK;
+    status = check_range("shards_count", s->shards_count, 0, SERIATIM_MAX_SHARDS, error);
+    return status == SERIATIM_OK ? check_range("batch_size", s->batch_size, 1, SERIATIM_MAX_BATCH, error) : status;
 }
 
 srt_queue *srt_registry_find(const srt_registry *r, const char *name, size_t len)
@@ -152,7 +100,10 @@ static srt_queue *registry_new_queue(srt_registry *r, const char *name, size_t l
 int srt_registry_add(srt_registry *r, const seriatim_queue_settings *s, srt_queue **out, seriatim_error *error)
 {
     srt_queue *queue;
+    srt_settings code;
     int status = check_settings(s, error);
+    if (status == SERIATIM_OK)
+        status = srt_settings_read(&code, s, error);
     if (status != SERIATIM_OK)
         return status;
     queue = srt_registry_find(r, s->name, s->name_len);
@@ -162,12 +113,9 @@ int srt_registry_add(srt_registry *r, const seriatim_queue_settings *s, srt_queu
         return srt_fail_plain(error, SERIATIM_NOMEM);
     queue->wanted_shards = (unsigned)s->shards_count;
     queue->batch_size = (size_t)s->batch_size;
-    queue->max_retry_count = s->max_retry_count;
-    queue->fold = fold_words[word_place(fold_words, s->fold) - 1];
-    queue->on_waiting = srt_on_waiting_word(s->on_waiting);
-    queue->on_exhausted = exhausted_words[word_place(exhausted_words, s->on_exhausted) - 1];
-    queue->ttr_us = (int64_t)floor(s->ttr * 1e6);
-    queue->serial_shards = s->serial_shards != 0;
+    queue->code = code;
+    if (!queue->generation)
+        queue->now = code;
     queue->priority = s->priority;
     *out = queue;
     return SERIATIM_OK;
@@ -191,7 +139,7 @@ static int queue_make_shards(srt_registry *r, srt_queue *queue, unsigned count)
         failed |= keys->prefix.failed || keys->args.failed;
     }
     if (failed)
-        queue_free_layout(r, queue);
+        srt_queue_forget_layout(r, queue);
     return failed ? SERIATIM_NOMEM : SERIATIM_OK;
 }
 
@@ -233,9 +181,76 @@ int srt_queue_set_layout(srt_registry *r, srt_queue *queue, const char *answer, 
         return status;
     if (queue->generation == generation && queue->shards_count == (unsigned)shards)
         return SERIATIM_OK;
-    queue_free_layout(r, queue);
+    srt_queue_forget_layout(r, queue);
     if (queue_make_shards(r, queue, (unsigned)shards) != SERIATIM_OK)
         return srt_fail_plain(error, SERIATIM_NOMEM);
     queue->generation = generation;
+    return SERIATIM_OK;
+}
+
+/* ---- The layout script ----------------------------------------------------------------------- */
+
+srt_request *srt_layout_request(const srt_registry *r, srt_session *session, const srt_queue *queue, srt_layout_mode mode,
+                                int64_t refused)
+{
+    static const char *const modes[] = {"look", "keep", "set"};
+    srt_request *request = NULL;
+    srt_bytes keys;
+    srt_bytes_init(&keys, r->mem);
+    srt_key_queue_args(&keys, r->ns.data, queue->name.data, queue->name.len);
+    if (!keys.failed)
+        request = srt_session_begin(session, srt_script_layout, &keys, SRT_QUEUE_KEYS);
+    srt_bytes_free(&keys);
+    if (!request)
+        return NULL;
+    srt_request_text(request, modes[mode]);
+    srt_request_int(request, refused);
+    srt_request_int(request, queue->wanted_shards);
+    if (mode != SRT_LAYOUT_LOOK)
+        srt_settings_args(request, &queue->code);
+    return request;
+}
+
+/* The first element of an answer, which the settings follow. */
+static const srt_token *layout_text(const srt_reply *reply)
+{
+    const srt_token *root = &reply->tokens[0];
+    return root->type == SRT_ARRAY && reply->count > 1 ? root + 1 : root;
+}
+
+/* Layout and settings of an answer; settings that Redis lacks are those of the code. */
+static int layout_read(const srt_queue *queue, const srt_reply *reply, int *absent, srt_settings *settings, seriatim_error *error)
+{
+    const srt_token *text = layout_text(reply);
+    *settings = queue->code;
+    *absent = text->type == SRT_STRING && text->len == 0;
+    return srt_settings_take(settings, text + 1, (size_t)(reply->tokens + reply->count - (text + 1)), error);
+}
+
+int srt_settings_look(srt_queue *queue, const srt_reply *reply, int *absent, seriatim_error *error)
+{
+    srt_settings taken;
+    int status = layout_read(queue, reply, absent, &taken, error);
+    if (status == SERIATIM_OK && !*absent)
+        queue->now = taken;
+    return status;
+}
+
+int srt_layout_take(srt_registry *r, srt_queue *queue, srt_layout_mode mode, const srt_reply *reply, int *absent,
+                    srt_settings *redis, seriatim_error *error)
+{
+    const srt_token *text = layout_text(reply);
+    srt_settings taken;
+    int status = layout_read(queue, reply, absent, &taken, error);
+    if (status == SERIATIM_UNSUPPORTED && mode == SRT_LAYOUT_SET)
+        status = SERIATIM_OK; /* this very call has overwritten it */
+    if (status != SERIATIM_OK || *absent)
+        return status;
+    status = srt_queue_set_layout(r, queue, text->type == SRT_STRING ? text->data : NULL, text->len, error);
+    if (status != SERIATIM_OK)
+        return status;
+    if (redis)
+        *redis = taken;
+    queue->now = mode == SRT_LAYOUT_SET ? queue->code : taken;
     return SERIATIM_OK;
 }

@@ -3,10 +3,8 @@
 #define SRT_REGISTRY_H
 
 #include "keys.h"
+#include "settings.h"
 #include "status.h"
-
-typedef enum srt_fold { SRT_FOLD_MERGE, SRT_FOLD_LIST, SRT_FOLD_LAST } srt_fold;
-typedef enum srt_exhausted { SRT_BURY, SRT_PARK, SRT_DROP } srt_exhausted;
 
 typedef struct srt_shard_keys {
     srt_bytes prefix; /* NAMESPACE:{QUEUE/SHARD}: */
@@ -17,11 +15,12 @@ typedef struct srt_queue {
     srt_bytes name;
     unsigned wanted_shards;
     size_t batch_size;
-    int64_t max_retry_count;
-    const char *fold, *on_waiting, *on_exhausted; /* static words */
-    int64_t ttr_us;
-    int serial_shards;
     int64_t priority;
+    srt_settings code; /* as the worker says, or the defaults */
+    /* What all act by: as Redis had it when the layout was last read; until then as `code`. */
+    srt_settings now;
+    double read_at;  /* Unix seconds by the host's clock at which a client last read the layout; 0: it is not told the time */
+    uint32_t warned; /* checksum of the difference between code and Redis that was last told */
     /* The layout as Redis has it; generation 0 until it is known. */
     int64_t generation;
     unsigned shards_count;
@@ -46,10 +45,27 @@ srt_queue *srt_registry_find(const srt_registry *r, const char *name, size_t len
 int srt_layout_read(const char *text, size_t len, int64_t *generation, int64_t *shards, seriatim_error *error);
 /* Takes such a text and makes the shards' keys. */
 int srt_queue_set_layout(srt_registry *r, srt_queue *queue, const char *answer, size_t len, seriatim_error *error);
+/* Redis has no such queue any more: generation and shards_count become 0. */
+void srt_queue_forget_layout(const srt_registry *r, srt_queue *queue);
 
-/* The static word for one that a caller gave ("keep", ...), or NULL. */
-const char *srt_on_waiting_word(const char *word);
-/* Its place from 1, as push.lua wants it; 0 for NULL. */
-int srt_on_waiting_place(const char *word);
+/* What layout.lua does with the settings that it is given. */
+typedef enum srt_layout_mode {
+    SRT_LAYOUT_LOOK, /* nothing is written: the queue is not made */
+    SRT_LAYOUT_KEEP, /* makes the queue; settings that Redis lacks are written, the others stay */
+    SRT_LAYOUT_SET   /* makes the queue; all settings are written */
+} srt_layout_mode;
+
+/* Starts layout.lua. refused: the generation that a shard refused, or 0. NULL: out of memory. */
+srt_request *srt_layout_request(const srt_registry *r, srt_session *session, const srt_queue *queue, srt_layout_mode mode,
+                                int64_t refused);
+/*
+ * Takes its answer over: layout and, unless the mode is SET, settings. *absent: there is no such queue; the layout that was
+ * known stays. Otherwise a status of srt_queue_set_layout or srt_settings_take, and nothing is taken over. redis (may be NULL)
+ * becomes what Redis had before the call.
+ */
+int srt_layout_take(srt_registry *r, srt_queue *queue, srt_layout_mode mode, const srt_reply *reply, int *absent,
+                    srt_settings *redis, seriatim_error *error);
+/* Takes the settings of an answer to SRT_LAYOUT_LOOK alone. */
+int srt_settings_look(srt_queue *queue, const srt_reply *reply, int *absent, seriatim_error *error);
 
 #endif

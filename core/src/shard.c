@@ -232,7 +232,7 @@ static void shard_acquire(srt_node *node, srt_shard *s, int64_t now)
     if (r) {
         r->number = s->state == SRT_OWNED ? s->lease : 0;
         srt_request_arg(r, node->id.data, node->id.len);
-        srt_request_text(r, s->queue->fold);
+        srt_request_text(r, s->queue->now.fold);
         srt_request_arg(r, s->owner.data, dead ? s->owner.len : 0);
         srt_request_int(r, dead ? s->owner_lease : 0);
         if (s->state == SRT_OWNED)
@@ -256,8 +256,8 @@ static void shard_claim(srt_node *node, srt_shard *s, size_t limit, int doubt, i
         srt_request_int(r, s->seen);
         srt_request_int(r, (int64_t)limit);
         srt_request_int(r, doubt);
-        srt_request_int(r, s->queue->ttr_us);
-        srt_request_text(r, s->queue->fold);
+        srt_request_int(r, s->queue->now.ttr);
+        srt_request_text(r, s->queue->now.fold);
         r->number = s->lease;
         r->place = (size_t)doubt;
     }
@@ -322,8 +322,8 @@ static void settle_other(srt_request *r, srt_job *job)
     }
     srt_request_int(r, job->time_us);
     srt_request_arg(r, job->text, job->text_len);
-    srt_request_int(r, queue->max_retry_count);
-    srt_request_text(r, queue->on_exhausted);
+    srt_request_int(r, queue->now.max_retry_count);
+    srt_request_text(r, queue->now.on_exhausted);
 }
 
 static const srt_job *next_done(const srt_job *job)
@@ -366,7 +366,7 @@ static srt_request *settle_request(srt_node *node, srt_shard *s, const srt_job_l
         return NULL;
     srt_request_int(r, list->first->lease);
     srt_request_int(r, s->sequence + 1);
-    srt_request_text(r, s->queue->fold);
+    srt_request_text(r, s->queue->now.fold);
     settle_done(r, list);
     for (job = list->first; job; job = job->next)
         if (job->outcome != SRT_DONE)
@@ -558,7 +558,7 @@ static size_t claim_limit(srt_node *node, const srt_shard *s)
 {
     const srt_group *group = &node->groups[s->group];
     size_t window = shard_window(node, s), free_ids;
-    if (s->queue->ttr_us == 0)
+    if (s->queue->now.ttr == 0)
         return s->ready.count * 2 <= window ? window - s->ready.count : 0;
     free_ids = group->held < group->threads ? (group->threads - group->held) * s->queue->batch_size : 0;
     if (free_ids <= s->ready.count) {
@@ -974,7 +974,7 @@ static int job_exhausted(const srt_job *job, const srt_reply *reply)
     if (job->outcome != SRT_FAILED)
         return 0;
     if (srt_token_is(&reply->tokens[1], "AGAIN"))
-        return job->record.retry_count + 1 >= job->shard->queue->max_retry_count;
+        return job->record.retry_count + 1 >= job->shard->queue->now.max_retry_count;
     for (i = 3; i < reply->count; i++)
         if (reply->tokens[i].len == job->view.id_len &&
             memcmp(reply->tokens[i].data, job->view.id, job->view.id_len) == 0)
@@ -994,7 +994,7 @@ static void shard_exhausted(srt_node *node, srt_shard *s, srt_job_list *list, co
             srt_list_add(&rest, job);
             continue;
         }
-        if (strcmp(s->queue->on_exhausted, "bury") == 0 && job->view.payload_count > 1)
+        if (strcmp(s->queue->now.on_exhausted, "bury") == 0 && job->view.payload_count > 1)
             job->view.payload_count = 1;
         job->view.error = job->text;
         job->view.error_len = job->text_len;

@@ -65,8 +65,8 @@ static void within_limits(const srt_queue *q)
 {
     FUZZ_CHECK(q->name.len >= 1 && q->name.len <= 512);
     FUZZ_CHECK(q->wanted_shards <= SERIATIM_MAX_SHARDS && q->batch_size >= 1 && q->batch_size <= SERIATIM_MAX_BATCH);
-    FUZZ_CHECK(q->max_retry_count >= 0 && q->ttr_us >= 0 && q->ttr_us <= (int64_t)(SERIATIM_MAX_TTR * 1e6));
-    FUZZ_CHECK(q->fold && q->on_waiting && q->on_exhausted);
+    FUZZ_CHECK(q->now.max_retry_count >= 0 && q->now.ttr >= 0 && q->now.ttr <= INT64_C(31536000000000));
+    FUZZ_CHECK(q->now.fold && q->now.on_waiting && q->now.on_exhausted);
 }
 
 /* A name's key gives the name back; only one brace opens in a key and one closes. */

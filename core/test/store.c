@@ -946,7 +946,7 @@ static void do_script(store_conn *c, int script, const store_arg *keys, size_t k
 {
     store_shard *sh = shard_of_key(c->store, keys[0]);
     if (script == srt_script_layout)
-        do_layout(c, keys[0], argv[0]);
+        do_layout(c, keys[0], argv[2]);
     else if (script == srt_script_beat)
         do_beat(c, argv);
     else if (script == srt_script_history)

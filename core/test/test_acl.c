@@ -103,8 +103,9 @@ static const char *said(redisReply *reply, size_t place)
 #define ON_NODES(c, name, words)                                                                   \
     redisCommand(c, "EVAL %b 3 " NODES "alive " NODES "info " NODES "order:n1 n1 " words,          \
                  srt_script_text_##name, sizeof srt_script_text_##name)
-#define LAYOUT(c, shards)                                                                                                  \
-    redisCommand(c, "EVAL %b 1 seriatim:{Q}:layout " shards, srt_script_text_layout, sizeof srt_script_text_layout)
+#define LAYOUT(c, mode, shards)                                                                                                  \
+    redisCommand(c, "EVAL %b 4 seriatim:{Q}:layout seriatim:{Q}:settings seriatim:{Q}:deleted seriatim:{Q}:history " mode " 0 " shards,         \
+                 srt_script_text_layout, sizeof srt_script_text_layout)
 #define BEAT(c, lease_ms) ON_NODES(c, beat, lease_ms " b|test seriatim:nodes")
 
 /* An owned shard; `claim` claims what waits, so that the owner sleeps after it. */
@@ -228,7 +229,7 @@ static void test_each_missing_command_is_named(void **state)
         redisReply *reply;
         snprintf(rule, sizeof rule, "-%s", names[i]);
         limited = user_with(rule);
-        reply = LAYOUT(limited, "3");
+        reply = LAYOUT(limited, "keep", "3");
         snprintf(words, sizeof words, "missing: %s", names[i]);
         if (reply->type != REDIS_REPLY_ERROR || !strstr(reply->str, words) || strncmp(reply->str, "NOPERM ", 7) != 0)
             fail_msg("without %s: %s", names[i], reply->str);
@@ -244,8 +245,8 @@ static void test_readers_are_not_refused(void **state)
     redisContext *limited = user_with("-@write resetchannels");
     (void)state;
     REDIS("FLUSHALL");
-    freeReplyObject(LAYOUT(server.redis, "3"));
-    assert_string_equal(said(LAYOUT(limited, "0"), 0), "1 3 3");
+    freeReplyObject(LAYOUT(server.redis, "keep", "3"));
+    assert_string_equal(said(LAYOUT(limited, "look", "0"), 0), "1 3 3");
     redisFree(limited);
 }
 

@@ -150,6 +150,7 @@ static void read_all(seriatim_client *c, size_t queue)
     (void)seriatim_health_result(c);
     (void)seriatim_action_result(c);
     (void)seriatim_layout_shards(c, queue);
+    (void)seriatim_client_warning(c);
 }
 
 static int drive(seriatim_link *link)

@@ -100,12 +100,20 @@ static int says(seriatim_client *c, const char *text)
     "$21\r\nseriatim:{Q/0}:parked\r\n$23\r\nseriatim:{Q/0}:unproven\r\n$22\r\nseriatim:{Q/0}:suspect\r\n"              \
     "$22\r\nseriatim:{Q/0}:overrun\r\n$21\r\nseriatim:{Q/0}:claims\r\n$52\r\nseriatim:{Q/0}:push:" IDENTITY "\r\n"
 
+/* The settings of new_client, as the queue's hash in Redis has them; seconds are microseconds there. */
+#define SETTINGS                                                                                                       \
+    "$4\r\nfold\r\n$5\r\nmerge\r\n$10\r\non_waiting\r\n$4\r\nkeep\r\n$12\r\non_exhausted\r\n$4\r\nbury\r\n"            \
+    "$15\r\nmax_retry_count\r\n$2\r\n25\r\n$3\r\nttr\r\n$1\r\n0\r\n$13\r\nserial_shards\r\n$1\r\n0\r\n"                \
+    "$14\r\nexhausted_hook\r\n$1\r\n0\r\n"
+
 static size_t layout_command(char *out, size_t cap, int shards)
 {
     char digits[8];
     snprintf(digits, sizeof digits, "%d", shards);
     return (size_t)snprintf(out, cap,
-                            "*5\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n1\r\n$19\r\nseriatim:{Q}:layout\r\n$%d\r\n%s\r\n",
+                            "*24\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n4\r\n$19\r\nseriatim:{Q}:layout\r\n"
+                            "$21\r\nseriatim:{Q}:settings\r\n$20\r\nseriatim:{Q}:deleted\r\n$20\r\nseriatim:{Q}:history\r\n"
+                            "$4\r\nkeep\r\n$1\r\n0\r\n$%d\r\n%s\r\n" SETTINGS,
                             shas[srt_script_layout], (int)strlen(digits), digits);
 }
 
@@ -246,7 +254,7 @@ static int peer_script(const peer *p)
 {
     size_t i;
     if (arg_is(p, 0, "EVAL"))
-        return p->argl[1] > 2000 ? srt_script_push : srt_script_layout;
+        return p->argl[1] > 6000 ? srt_script_push : srt_script_layout;
     for (i = 0; i < sizeof shas / sizeof *shas; i++)
         if (arg_is(p, 1, shas[i]))
             return (int)i;

@@ -88,7 +88,7 @@ static const struct call {
     {"find", 'S', {"1", "dead", "bad", "x", ""}},
     {"history", 'H', {"1", "2", "3", "4000000", "n1:1"}},
     {"kill_failed", 'S', {"1", "0", "", "merge"}},
-    {"layout", 'L', {"3"}},
+    {"layout", 'L', {"set", "0", "3", "fold", "list", "ttr", "5"}},
     {"list", 'S', {"1", "due", "up", "-inf", "+inf", "0", "10"}},
     {"list", 'S', {"1", "ready", "down", "-inf", "+inf", "0", "10"}},
     {"locate", '1', {"1", "run"}},
@@ -191,9 +191,10 @@ static size_t keys_of(char kind, const char *keys[MAX_KEYS])
                                                 PREFIX "next",   PREFIX "retry", PREFIX "dead", PREFIX "died",   PREFIX "parked",
                                                 PREFIX "unproven", PREFIX "suspect", PREFIX "overrun", PREFIX "claims", PREFIX "push:me"};
     static const char *const nodes[] = {"seriatim:{/nodes}:alive", "seriatim:{/nodes}:info", "seriatim:{/nodes}:order:n1"};
-    size_t count = kind == 'S' ? 14 : kind == 'P' ? 15 : kind == 'N' ? 2 : kind == 'O' ? 3 : 1, i;
+    static const char *const queue[] = {"seriatim:{Q}:layout", "seriatim:{Q}:settings", "seriatim:{Q}:deleted", "seriatim:{Q}:history"};
+    size_t count = kind == 'S' ? 14 : kind == 'P' ? 15 : kind == 'L' ? 4 : kind == 'N' ? 2 : kind == 'O' ? 3 : 1, i;
     for (i = 0; i < count; i++)
-        keys[i] = kind == 'L' ? "seriatim:{Q}:layout" : kind == 'H' ? "seriatim:{Q}:history" : kind == 'N' || kind == 'O' ? nodes[i] : shard[i];
+        keys[i] = kind == 'L' ? queue[i] : kind == 'H' ? "seriatim:{Q}:history" : kind == 'N' || kind == 'O' ? nodes[i] : shard[i];
     return count;
 }
 
@@ -330,7 +331,7 @@ static void restore(void)
 static void build_shard(void)
 {
     static const char failed[] = "\4\0\0\0\0\0\0\0\0\0\0\0\0\x54\xd2\xea\x41\3\0\0\0\0";
-    PLAINLY("layout", 'L', "1");
+    PLAINLY("layout", 'L', "keep", "0", "1", "fold", "merge");
     PLAINLY("beat", 'O', "n1", "100000", "host", "seriatim:nodes");
     own_shard();
     push_many("run", 20, "", 0);

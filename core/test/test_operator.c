@@ -2469,6 +2469,7 @@ static void test_equal_payloads_that_spill_are_counted_once(void **state)
     payload[300] = other[700] = '\0';
     push(&list, "a", payload, none);
     push(&list, "a", payload, none);
+    REDIS("HSET seriatim:{Q}:settings fold merge");
     push(&merge, "a", other, none);
     assert_int_equal(fetch(&merge, SERIATIM_FETCH, "a")->payload_total, 2);
     assert_int_equal(findings(&merge, 0), 0);
@@ -2559,9 +2560,112 @@ static void test_rejects_in_slices(void **state)
     close_queue(&f);
 }
 
+/* ---- Settings ------------------------------------------------------------------------------- */
+
+/* Another process that uses the queue, with settings of its own. shards 0: it knows none, like the command and the dashboard. */
+static fixture another(int64_t shards, const char *fold)
+{
+    fixture f;
+    seriatim_error error;
+    memset(&f, 0, sizeof f);
+    assert_int_equal(seriatim_link_new(NULL, server.url, &f.link, &error), SERIATIM_OK);
+    f.client = seriatim_link_client(f.link);
+    f.queue = add_queue(f.client, "Q", 1, shards, fold);
+    return f;
+}
+
+/* The queue keeps what its first worker wrote; whoever says something else acts by that, and is told once. */
+static void test_settings_are_the_queues(void **state)
+{
+    fixture worker = open_queue(1, "list"), command = another(0, "merge"), producer = another(1, "merge");
+    const char *warning;
+    (void)state;
+    push_failed(&worker, "a", "x", 2, 0);
+    push(&command, "a", "x", none);
+    assert_null(seriatim_client_warning(command.client));
+    push(&producer, "a", "x", none);
+    warning = seriatim_client_warning(producer.client);
+    assert_non_null(warning);
+    assert_string_equal(warning, "queue \"Q\" has other settings in Redis than in the code, and those in Redis count: "
+                                 "fold: list, in the code merge");
+    push(&producer, "b", "x", none);
+    assert_null(seriatim_client_warning(producer.client));
+    assert_string_equal(payloads(&worker, SERIATIM_FETCH, "a"), "x,x,x");
+    act(&command, SERIATIM_KILL_ALL_FAILED_JOBS);
+    assert_int_equal(act_on(&command, SERIATIM_MORGUE_QUEUE_UP, "a"), 1);
+    assert_string_equal(payloads(&worker, SERIATIM_FETCH, "a"), "x,x,x");
+    seriatim_link_free(producer.link);
+    seriatim_link_free(command.link);
+    close_queue(&worker);
+}
+
+/* A client that lives long sees a change: with its next action, and with its next push a minute later. */
+static void test_settings_change_under_a_client(void **state)
+{
+    fixture worker = open_queue(1, "merge"), command = another(0, "merge");
+    (void)state;
+    push(&worker, "a", "x", none);
+    push(&command, "a", "y", none);
+    REDIS("HSET seriatim:{Q}:settings fold list");
+    kill_one(&command, "d", "x");
+    kill_one(&command, "d", "x");
+    assert_int_equal(act_on(&command, SERIATIM_MORGUE_QUEUE_UP, "d"), 1);
+    assert_string_equal(payloads(&worker, SERIATIM_FETCH, "d"), "x,x");
+    push(&worker, "a", "x", none);
+    assert_string_equal(payloads(&worker, SERIATIM_FETCH, "a"), "x,y");
+    worker.client->registry.queues[0]->read_at -= 61;
+    push(&worker, "a", "x", none);
+    assert_string_equal(payloads(&worker, SERIATIM_FETCH, "a"), "x,y,x");
+    assert_non_null(seriatim_client_warning(worker.client));
+    seriatim_link_free(command.link);
+    close_queue(&worker);
+}
+
+/* A value of a later version is not acted by, and the check names it; settings of other names are passed over. */
+static void test_settings_of_a_later_version(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    (void)state;
+    push(&f, "a", "x", none);
+    REDIS("HSET seriatim:{Q}:settings unheard_of 5");
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "a"), 1);
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
+    REDIS("HSET seriatim:{Q}:settings fold sorted");
+    assert_int_equal(seriatim_action_begin(f.client, f.queue, SERIATIM_PAUSE, NULL, 0), SERIATIM_OK);
+    assert_int_equal(drive(f.link), SERIATIM_UNSUPPORTED);
+    assert_string_equal(seriatim_client_error(f.client)->message,
+                        "the queue's fold in Redis is \"sorted\", which this version does not know");
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "layout");
+    REDIS("HSET seriatim:{Q}:settings fold merge ttr 9999999999999999");
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "layout");
+    REDIS("DEL seriatim:{Q}:settings");
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
+    close_queue(&f);
+}
+
+/* Only a push makes a queue: queries and actions of a worker that was never used do not. */
+static void test_looking_makes_no_queue(void **state)
+{
+    fixture f = open_queue(3, "merge");
+    redisReply *reply;
+    (void)state;
+    assert_int_equal(act(&f, SERIATIM_PAUSE), 0);
+    assert_int_equal(metrics(&f).length, 0);
+    reply = redis("DBSIZE");
+    assert_int_equal(reply->integer, 0);
+    freeReplyObject(reply);
+    push(&f, "a", "x", none);
+    assert_int_equal(act(&f, SERIATIM_PAUSE), 3);
+    close_queue(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_settings_are_the_queues),
+        cmocka_unit_test(test_settings_change_under_a_client),
+        cmocka_unit_test(test_settings_of_a_later_version),
+        cmocka_unit_test(test_looking_makes_no_queue),
         cmocka_unit_test(test_empty),         cmocka_unit_test(test_unknown_queue),
         cmocka_unit_test(test_range_by_id),   cmocka_unit_test(test_range_by_numbers),
         cmocka_unit_test(test_bad_bounds),    cmocka_unit_test(test_merge),

@@ -3,6 +3,7 @@
 local check = require "seriatim.check"
 local errors = require "seriatim.errors"
 local jobs = require "seriatim.jobs"
+local log = require "seriatim.log"
 local middlewares = require "seriatim.middlewares"
 local pool = require "seriatim.pool"
 local settings = require "seriatim.settings"
@@ -47,12 +48,25 @@ local function not_replicated(shortage, result)
   return nil, err
 end
 
+local warned = {}
+
+---Each connection of the pool finds the same difference.
+local function warn_once(text)
+  if not warned[text] then
+    warned[text] = true
+    log.warn("warning", text)
+  end
+end
+
 ---The result of a push, or what was said of it, from what connection:call("push", ...) gives.
 ---@return seriatim.PushResult?
 ---@return seriatim.Error? err
-function client.outcome(added, folded, places, shortage)
+function client.outcome(added, folded, places, shortage, warning)
   if not added then
     return nil, folded
+  end
+  if warning then
+    warn_once(warning)
   end
   local result = result_of(added, folded, places)
   if shortage then

@@ -54,14 +54,9 @@ end
 -- ---- shards
 
 local function shards_count(worker, ask)
-  local count = errors.must(ask(function(connection)
+  return errors.must(ask(function(connection)
     return connection:call("layout", connection:number(worker:queue_settings()), BOOT_SECONDS)
   end))
-  if count ~= worker.shards_count then
-    local text = ("the code says %d shards, Redis has %d, which counts"):format(worker.shards_count, count)
-    log.warn("warning", text, { q = worker.queue_name })
-  end
-  return count
 end
 
 ---The shards as Redis has them, which it does even for the first start of a queue. Raises weather.

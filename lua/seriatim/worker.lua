@@ -150,6 +150,7 @@ function Worker:queue_settings()
       self.ttr or 0,
       self.serial_shards,
       self.priority,
+      rawget(self, "_values").retries_exhausted ~= nil,
     }
     rawset(self, "_settings", made)
   end

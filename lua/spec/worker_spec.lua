@@ -88,9 +88,9 @@ describe("a worker", function()
     local plain = seriatim.worker { name = "Plain", ttr = 1.5 }
     local before = plain:queue_settings()
     assert.equal(before, plain:queue_settings())
-    assert.same({ "Plain", 5, 1, 25, "merge", "keep", "bury", 1.5, false, 0 }, before)
+    assert.same({ "Plain", 5, 1, 25, "merge", "keep", "bury", 1.5, false, 0, false }, before)
     plain.batch_size, plain.ttr = 8, nil
-    assert.same({ "Plain", 5, 8, 25, "merge", "keep", "bury", 0, false, 0 }, plain:queue_settings())
+    assert.same({ "Plain", 5, 8, 25, "merge", "keep", "bury", 0, false, 0, false }, plain:queue_settings())
   end)
 
   it("backs off as the core does", function()

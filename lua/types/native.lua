@@ -5,7 +5,7 @@
 -- workers and groups, and shards within a queue, are the core's and count from 0: without groups of its own a runner has group 0.
 -- Functions that have nothing to give return true. After a fork nothing that was inherited is touched: nil, "CLOSED", message.
 
----@alias seriatim.QueueSettings table  a list: {name, shards_count, batch_size, max_retry_count, fold, on_waiting, on_exhausted, ttr, serial_shards, priority}
+---@alias seriatim.QueueSettings table  a list: {name, shards_count, batch_size, max_retry_count, fold, on_waiting, on_exhausted, ttr, serial_shards, priority, exhausted_hook}
 ---@alias seriatim.JobRow table  a list: {id, payload, score or false, when (0 now, 1 at, 2 delay), time, retry_count, on_waiting or false, context or false}
 
 ---@class seriatim.native
@@ -71,7 +71,7 @@ function native.parse_url(url) end
 local operations = {}
 ---@return integer number
 function operations:queue(settings) end
-function operations:push(queue, rows, replicas, timeout) end -- Result: added, folded, {places of refused jobs}, what was said of too few replicas
+function operations:push(queue, rows, replicas, timeout) end -- Result: added, folded, {places of refused jobs}, what was said of too few replicas or nil, what is to be warned of or nil
 function operations:layout(queue) end -- Result: shards_count as Redis has it, 0 when there is no such queue
 ---kinds of queries and actions are the numbers of the core's enums, from 0; min, max, limit, ids, texts: or nil
 function operations:query(queue, kind, reverse, min, max, limit, shard, ids) end -- Result: a list of tables with all fields of each record; shard -1: all

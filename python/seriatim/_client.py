@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import _jobs, _pool
+from . import _jobs, _log, _pool
 from ._errors import NotReplicated
 from ._middlewares import call_async, call_sync
 from ._settings import check_wait_replicas, check_wait_timeout, settings
@@ -106,7 +106,19 @@ def _wait(replicas: int | None, timeout: float | None) -> Wait:
     )
 
 
-def _written(added: int, folded: int, places: list[int], shortage: str | None) -> PushResult:
+_warned: set[str] = set()
+
+
+def _warn_once(text: str) -> None:
+    """Each connection of the pool finds the same difference."""
+    if text not in _warned:
+        _warned.add(text)
+        _log.warn("warning", text)
+
+
+def _written(added: int, folded: int, places: list[int], shortage: str | None, warning: str | None) -> PushResult:
+    if warning is not None:
+        _warn_once(warning)
     result = _result(added, folded, places)
     if shortage is not None:
         raise NotReplicated(shortage, result)

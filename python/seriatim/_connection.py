@@ -21,7 +21,7 @@ READ, WRITE = 1, 2
 Wait = tuple[int, float]
 """Replicas, and seconds for each WAIT."""
 
-Pushed = tuple[int, int, list[int], Union[str, None]]
+Pushed = tuple[int, int, list[int], Union[str, None], Union[str, None]]
 """added, folded, places of refused jobs, what was said of too few replicas."""
 
 WebAsked = tuple["_native.WebSettings", "_native.WebRequest"]

@@ -8,7 +8,7 @@ version: Final[str]
 Id = Union[str, bytes]
 """An id as it is handed out: str where its bytes are UTF-8, else bytes."""
 
-QueueSettings = tuple[bytes, int, int, int, str, str, str, float, bool, int]
+QueueSettings = tuple[bytes, int, int, int, str, str, str, float, bool, int, bool]
 """name, shards_count, batch_size, max_retry_count, fold, on_waiting, on_exhausted, ttr, serial_shards, priority."""
 
 JobRow = tuple[bytes, bytes, float | None, int, float, int, str | None, bytes | None]

@@ -189,17 +189,10 @@ class Server:
             return [
                 Shard(worker, index)
                 for worker in self._workers
-                for index in range(self._layout(connection, worker))
+                for index in range(connection.layout(worker._queue_settings(), limit=BOOT_SECONDS))
             ]
         finally:
             connection.close()
-
-    def _layout(self, connection: Connection, worker: Any) -> int:
-        count = connection.layout(worker._queue_settings(), limit=BOOT_SECONDS)
-        if count != worker.shards_count:
-            text = f"the code says {worker.shards_count} shards, Redis has {count}, which counts"
-            _log.warn("warning", text, q=worker.queue_name)
-        return count
 
     def _start_runner(self, groups: list[list[Shard]] | None, scheduler: Scheduler) -> None:
         schedulers = [scheduler, *(_schedulers.build() for _ in (groups or [])[1:])]

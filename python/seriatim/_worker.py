@@ -231,6 +231,7 @@ class Worker(metaclass=WorkerType):
                 float(cls.ttr or 0),
                 cls.serial_shards,
                 cls.priority,
+                cls.retries_exhausted is not Worker.retries_exhausted,
             )
         return made
 

@@ -80,7 +80,7 @@ def test_round_trip(redis: RedisServer) -> None:
     one.layout(queue)
     assert one.drive() == 2
     one.push(queue, jobs(row(b"a", {"n": 1}), row(b"a", {"n": 2}), row(b"\xff", None)))
-    assert one.drive(5) == (2, 1, [], None)
+    assert one.drive(5) == (2, 1, [], None, None)
     one.query(queue, 0, False, b"-", b"+", 10, -1, None)
     records = {record["id"]: record for record in one.drive()}
     assert [payload for payload, _ in records["a"]["payloads"]] == [b'{"n":1}', b'{"n":2}']
@@ -105,10 +105,10 @@ def test_round_trip(redis: RedisServer) -> None:
 
 def test_refused_places(redis: RedisServer) -> None:
     one = link(redis)
-    name, shards, batch, retries, fold, _, exhausted, ttr, serial, priority = queue_settings()
-    queue = one.queue((name, shards, batch, retries, fold, "reject", exhausted, ttr, serial, priority))
+    name, shards, batch, retries, fold, _, exhausted, ttr, serial, priority, hook = queue_settings()
+    queue = one.queue((name, shards, batch, retries, fold, "reject", exhausted, ttr, serial, priority, hook))
     one.push(queue, jobs(row(b"a"), row(b"b"), row(b"a"), row(b"b")))
-    assert one.drive() == (2, 0, [2, 3], None)
+    assert one.drive() == (2, 0, [2, 3], None, None)
 
 
 def step_to_the_end(one: _native.Link) -> None:
@@ -130,7 +130,7 @@ def test_stepped(redis: RedisServer) -> None:
     with pytest.raises(RuntimeError, match="not ended"):
         one.result()
     step_to_the_end(one)
-    assert one.result() == (1, 0, [], None)
+    assert one.result() == (1, 0, [], None, None)
     assert one.fileno() >= 0
 
 
@@ -164,9 +164,9 @@ def test_what_cannot_be(redis: RedisServer) -> None:
     with pytest.raises(TypeError, match="already"):
         one.__init__(redis.url, "ns", None, 0)  # type: ignore[misc]
     one.push(queue, jobs())
-    assert one.drive() == (0, 0, [], None)
+    assert one.drive() == (0, 0, [], None, None)
     one.push(queue, jobs(row(b"a")))
-    assert one.drive() == (1, 0, [], None)
+    assert one.drive() == (1, 0, [], None, None)
 
 
 def test_begun_twice(redis: RedisServer) -> None:
@@ -175,7 +175,7 @@ def test_begun_twice(redis: RedisServer) -> None:
     one.push(queue, jobs(row(b"a")))
     with pytest.raises(seriatim.Invalid, match="busy"):
         one.metrics(queue)
-    assert one.drive() == (1, 0, [], None)
+    assert one.drive() == (1, 0, [], None, None)
 
 
 def test_closed(redis: RedisServer) -> None:
@@ -311,11 +311,11 @@ def test_fork(redis: RedisServer) -> None:
             one.drive()
         assert one.fileno() == -1
         one.push(queue, jobs(row(b"c")))
-        assert one.drive() == (1, 0, [], None)
+        assert one.drive() == (1, 0, [], None, None)
 
     assert in_child(child) == 0
     assert one.fileno() == fd
-    assert one.drive() == (1, 0, [], None)
+    assert one.drive() == (1, 0, [], None, None)
     one.metrics(queue)
     assert one.drive()["length"] == 3
 

@@ -30,9 +30,16 @@ module Seriatim
       return result(0, 0, []) if jobs.is_a?(Array) && jobs.empty?
 
       payloads = payloads(worker, jobs)
-      *counts, shortage = Pool.current.with { |connection| connection.push(worker.queue_settings, jobs, payloads, wait) }
+      *counts, shortage, warning = Pool.current.with { |connection| connection.push(worker.queue_settings, jobs, payloads, wait) }
+      warn_once(warning) if warning
       result = result(*counts)
       shortage ? raise(NotReplicated.new(shortage, result)) : result
+    end
+
+    # Each connection of the pool finds the same difference.
+    def warn_once(text)
+      Log.warn("warning", text) unless (@warned ||= {}).key?(text)
+      @warned[text] = true
     end
 
     # @return [Array<String>, nil] nil: the native writer of JSON has them

@@ -182,18 +182,10 @@ module Seriatim
       connection = Connection.new(@url, Seriatim.namespace)
       @redacted_url = connection.url
       @workers.flat_map do |worker|
-        count = connection.layout(worker.queue_settings, limit: BOOT_SECONDS)
-        warn_of_difference(worker, count)
-        Array.new(count) { |index| Shard.new(worker, index) }
+        Array.new(connection.layout(worker.queue_settings, limit: BOOT_SECONDS)) { |index| Shard.new(worker, index) }
       end
     ensure
       connection&.close
-    end
-
-    def warn_of_difference(worker, count)
-      return if count == worker.shards_count
-
-      Log.warn("warning", "the code says #{worker.shards_count} shards, Redis has #{count}, which counts", q: worker.queue_name)
     end
 
     def native_runner

@@ -114,8 +114,12 @@ module Seriatim
     # @api private
     def queue_settings
       @queue_settings ||= [queue_name, shards_count, batch_size, max_retry_count, fold.name, on_waiting.name,
-                           on_exhausted.name, (ttr || 0).to_f, serial_shards, priority].freeze
+                           on_exhausted.name, (ttr || 0).to_f, serial_shards, priority, exhausted_hook?].freeze
     end
+
+    # Has the worker a retries_exhausted of its own?
+    # @api private
+    def exhausted_hook? = method(:retries_exhausted).owner != Worker
 
     # @api private
     def payload_codec
@@ -134,6 +138,7 @@ module Seriatim
     def singleton_method_added(name)
       super
       @takes_batch = nil if name == :perform
+      @queue_settings = nil if name == :retries_exhausted
     end
 
     # A method that takes any number of arguments passes them to the one it wraps, if there is one.

@@ -10,7 +10,7 @@ MOVES = ENV["LD_PRELOAD"].to_s.empty? && GC.respond_to?(:verify_compaction_refer
 
 # Uses one object of each type, again and again.
 class Collected
-  SETTINGS = ["Collected", 2, 5, 25, "merge", "keep", "bury", 0.0, false, 0].freeze
+  SETTINGS = ["Collected", 2, 5, 25, "merge", "keep", "bury", 0.0, false, 0, false].freeze
 
   def initialize
     @link = NATIVE::Link.new(URL, "gc", "gc", 0)

@@ -213,7 +213,17 @@ static VALUE link_shortage(srb_link *box, int status)
     return srb_text(text, strlen(text));
 }
 
-/* link.push(queue, jobs, payloads, replicas, timeout, limit) -> [added, folded, [places of refused jobs], shortage or nil] */
+/* What the operation that ended warns of, or nil; told once. */
+static VALUE link_warning(seriatim_client *client)
+{
+    const char *text = seriatim_client_warning(client);
+    return text ? srb_text(text, strlen(text)) : Qnil;
+}
+
+/*
+ * link.push(queue, jobs, payloads, replicas, timeout, limit)
+ *   -> [added, folded, [places of refused jobs], shortage or nil, warning or nil]
+ */
 static VALUE link_push(int argc, VALUE *argv, VALUE self)
 {
     srb_link *box = srb_link_idle(self);
@@ -227,7 +237,8 @@ static VALUE link_push(int argc, VALUE *argv, VALUE self)
     srb_link_check(box, seriatim_push_send(client));
     shortage = link_shortage(box, srb_link_run(box, argv[5]));
     counts = seriatim_push_result(client);
-    return rb_ary_new_from_args(4, SIZET2NUM(counts.added), SIZET2NUM(counts.folded), link_places(client), shortage);
+    return rb_ary_new_from_args(5, SIZET2NUM(counts.added), SIZET2NUM(counts.folded), link_places(client), shortage,
+                                link_warning(client));
 }
 
 /* ---- The rest -------------------------------------------------------------------------------------- */

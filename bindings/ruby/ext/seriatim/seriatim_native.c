@@ -51,8 +51,8 @@ void srb_queue_settings(VALUE array, seriatim_queue_settings *settings)
 {
     VALUE name, fold, on_waiting, on_exhausted;
     Check_Type(array, T_ARRAY);
-    if (RARRAY_LEN(array) != 10)
-        rb_raise(rb_eArgError, "a queue's settings are 10 values");
+    if (RARRAY_LEN(array) != 11)
+        rb_raise(rb_eArgError, "a queue's settings are 11 values");
     name = rb_ary_entry(array, 0);
     fold = rb_ary_entry(array, 4);
     on_waiting = rb_ary_entry(array, 5);
@@ -69,6 +69,7 @@ void srb_queue_settings(VALUE array, seriatim_queue_settings *settings)
     settings->ttr = NUM2DBL(rb_ary_entry(array, 7));
     settings->serial_shards = RTEST(rb_ary_entry(array, 8));
     settings->priority = NUM2LL(rb_ary_entry(array, 9));
+    settings->exhausted_hook = RTEST(rb_ary_entry(array, 10));
 }
 
 /* FACTS: the interpreter's own wait is the only one that signals, Timeout, kill and fibers always reach. */
