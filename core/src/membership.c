@@ -5,7 +5,7 @@
 
 #define NODE_OPENING_MS 1000 /* at most so long does a start wait for all first claims */
 #define BEAT_TRIP_MS 1000    /* a longer round trip says too little of a clock */
-#define LIVING 3             /* where the nodes begin in beat.lua's answer */
+#define LIVING 5             /* where the nodes begin in beat.lua's answer */
 
 int srt_node_lives(const srt_node *n, const char *id, size_t len)
 {
@@ -172,6 +172,45 @@ static void node_came_late(srt_node *n, int64_t redis_us, int64_t asked_at, int6
     n->beaten_at = asked_at;
 }
 
+/*
+ * Nobody renewed a heartbeat for a while, so an expired one says nothing of its node: beat.lua tells for how long every shard is
+ * left to the owner that it names, and for how many milliseconds it was quiet (-1: Redis does not know). The host hears of each
+ * absence once; of an unknown one only when a shard is left to somebody, because every first start is one.
+ */
+static void node_take_absence(srt_node *n, const srt_token *left, int64_t redis_us, int64_t now)
+{
+    int64_t left_ms = srt_token_int(&left[0]), gap_ms = srt_token_int(&left[1]), end_ms = redis_us / 1000 + left_ms;
+    if (left_ms <= 0) {
+        n->away_until = now;
+        return;
+    }
+    n->away_until = now + left_ms;
+    if (end_ms == n->away_end_ms)
+        return;
+    n->away_end_ms = end_ms;
+    n->away_unknown = gap_ms == -1;
+    if (gap_ms > 0)
+        srt_node_tell(n, SERIATIM_EVENT_WARNING, gap_ms / 1000,
+                      "no node renewed its heartbeat for %lld.%lld seconds: Redis was away, or every node was; "
+                      "for %lld.%lld seconds all shards stay with the nodes that own them",
+                      (long long)(gap_ms / 1000), (long long)(gap_ms / 100 % 10), (long long)(left_ms / 1000),
+                      (long long)(left_ms / 100 % 10));
+}
+
+int srt_node_leaves_to_owner(srt_node *n, const srt_shard *s, int64_t now)
+{
+    if (now >= n->away_until)
+        return 0;
+    if (n->away_unknown)
+        srt_node_tell(n, SERIATIM_EVENT_WARNING, (n->away_until - now) / 1000,
+                      "shard %.*s belongs to node %.*s, and Redis does not know when a heartbeat was last renewed: for %lld.%lld seconds "
+                      "all shards stay with the nodes that own them",
+                      (int)s->keys->prefix.len - 1, s->keys->prefix.data, (int)s->owner.len, s->owner.data,
+                      (long long)((n->away_until - now) / 1000), (long long)((n->away_until - now) / 100 % 10));
+    n->away_unknown = 0;
+    return 1;
+}
+
 static void node_take_skew(srt_node *n, int64_t redis_us, int64_t asked_at, int64_t now)
 {
     if (!n->wall_us || now - asked_at > BEAT_TRIP_MS)
@@ -193,6 +232,7 @@ void srt_node_beaten(srt_node *n, const srt_reply *reply, int64_t asked_at, int6
     n->ordered = order_of(&reply->tokens[2]);
     n->offset_us = srt_token_int(&reply->tokens[1]) - now * 1000;
     node_take_skew(n, srt_token_int(&reply->tokens[1]), asked_at, now);
+    node_take_absence(n, &reply->tokens[3], srt_token_int(&reply->tokens[1]), now);
     node_came_late(n, srt_token_int(&reply->tokens[1]), asked_at, now);
     if (living_changed(n, reply)) {
         if (living_take(n, reply) != SERIATIM_OK) {
@@ -231,6 +271,8 @@ static void beat_describe(const srt_node *n, srt_bytes *text)
     const char *bar = memchr(n->description.data, '|', n->description.len);
     size_t head = (size_t)(bar - n->description.data);
     srt_bytes_add(text, n->description.data, head);
+    srt_bytes_adds(text, ";lease=");
+    srt_bytes_add_int(text, n->lease_ms);
     if (n->resident > 0) {
         srt_bytes_adds(text, ";rss=");
         srt_bytes_add_int(text, n->resident);
@@ -251,7 +293,8 @@ void srt_node_beat(srt_node *n, int64_t lease_ms, int64_t now)
     srt_resp_arg(&keys, n->alive_key.data, n->alive_key.len);
     srt_resp_arg(&keys, n->info_key.data, n->info_key.len);
     srt_resp_arg(&keys, n->order_key.data, n->order_key.len);
-    r = keys.failed ? NULL : srt_session_begin(session, srt_script_beat, &keys, 3);
+    srt_resp_arg(&keys, n->renewed_key.data, n->renewed_key.len);
+    r = keys.failed ? NULL : srt_session_begin(session, srt_script_beat, &keys, 4);
     srt_bytes_free(&keys);
     n->beat_at = now + 100;
     if (!r)

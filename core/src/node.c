@@ -31,13 +31,13 @@ static int check_node_settings(const seriatim_node_settings *s, seriatim_error *
     return SERIATIM_OK;
 }
 
-#define NODE_TEXTS 8
+#define NODE_TEXTS 9
 
 /* What is named at the beginning and freed at the end. */
 static srt_bytes *node_text(srt_node *n, size_t i)
 {
     srt_bytes *const all[NODE_TEXTS] = {&n->id,        &n->description, &n->name,     &n->wake_channel, &n->nodes_channel,
-                                        &n->alive_key, &n->info_key,    &n->order_key};
+                                        &n->alive_key, &n->info_key,    &n->order_key, &n->renewed_key};
     return all[i];
 }
 
@@ -53,6 +53,7 @@ static int node_names(srt_node *n, const seriatim_node_settings *s)
     srt_key_global(&n->alive_key, ns, "nodes", "alive");
     srt_key_global(&n->info_key, ns, "nodes", "info");
     srt_key_order(&n->order_key, ns, s->id, strlen(s->id));
+    srt_key_global(&n->renewed_key, ns, "nodes", "renewed");
     srt_bytes_adds(&n->name, s->options.name ? s->options.name : "seriatim");
     srt_bytes_addc(&n->name, '\0');
     for (i = 0; i < NODE_TEXTS; i++)
@@ -589,6 +590,7 @@ void srt_node_check_all(srt_node *n, int64_t now)
 int srt_node_connected(srt_node *n, srt_channel channel, const char *user, const char *password, int database, int64_t now)
 {
     int status = srt_session_connected(&n->sessions[channel], user, password, database, n->name.data);
+    size_t i;
     if (status != SERIATIM_OK)
         return status;
     if (channel == SRT_WAKES) {
@@ -600,6 +602,12 @@ int srt_node_connected(srt_node *n, srt_channel channel, const char *user, const
     for (; n->layouts_asked < n->worker_count; n->layouts_asked++)
         if (ask_layout(n, n->layouts_asked) != SERIATIM_OK)
             return SERIATIM_NOMEM;
+    /* After an outage of any length: be heard before others find this heartbeat expired, and believe none that is from before. */
+    if (!n->beating)
+        n->beat_at = now;
+    for (i = 0; i < n->shard_count; i++)
+        if (n->shards[i]->state == SRT_FOREIGN)
+            srt_bytes_clear(&n->shards[i]->owner);
     srt_node_check_all(n, now);
     return SERIATIM_OK;
 }

@@ -153,7 +153,7 @@ struct srt_node {
     const seriatim_allocator *mem;
     srt_registry registry;
     srt_session sessions[SRT_CHANNELS];
-    srt_bytes id, description, wake_channel, nodes_channel, alive_key, info_key, order_key, name;
+    srt_bytes id, description, wake_channel, nodes_channel, alive_key, info_key, order_key, renewed_key, name;
     uint64_t hash;
     int64_t lease_ms, poll_ms;
     size_t threads;
@@ -183,6 +183,9 @@ struct srt_node {
     int beat_again;
     int beats; /* answered */
     int64_t beaten_us; /* Redis' time at the last of them */
+    int64_t away_until;   /* Redis was away: until then (local ms) no shard is taken that names another owner */
+    int64_t away_end_ms;  /* the same by Redis' clock: which absence the host was told of */
+    int away_unknown;     /* nobody knows how long: told of when a shard is left to its owner for it */
     int64_t resident;  /* bytes of the process; 0: not known */
     int64_t wall_us;   /* the wall clock less ours; 0: not known */
     int64_t skew_ms;   /* the wall clock less Redis', in the midst of the last beat */
@@ -270,6 +273,8 @@ void srt_node_forget_living(srt_node *node);
 /* No heartbeat was answered for a lease time: others may have our shards. */
 int srt_node_expired(const srt_node *node, int64_t now);
 int srt_node_lives(const srt_node *node, const char *id, size_t len);
+/* Redis was away: its owner, which has no heartbeat, may well live. */
+int srt_node_leaves_to_owner(srt_node *node, const srt_shard *shard, int64_t now);
 void srt_node_tell_flows(srt_node *node, int64_t now); /* to the queues' histories, when it is time */
 
 void srt_shard_step(srt_node *node, srt_shard *shard, int64_t now);

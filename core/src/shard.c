@@ -631,6 +631,8 @@ static void shard_step_foreign(srt_node *node, srt_shard *s, int64_t now)
         return;
     if (s->owner.len > 0 && srt_node_lives(node, s->owner.data, s->owner.len))
         srt_bytes_clear(&s->owner);
+    if (s->owner.len > 0 && srt_node_leaves_to_owner(node, s, now))
+        return;
     shard_acquire(node, s, now);
 }
 

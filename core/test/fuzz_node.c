@@ -23,9 +23,11 @@ static void answer_beat(srt_bytes *out, fuzz_input *in, const life *l)
 {
     unsigned others = fuzz_below(in, 4), i;
     const char *order = (const char *[]){"", "quiet", "stop", "else"}[fuzz_below(in, 4)];
-    fuzz_number(out, '*', 4 + 2 * (int64_t)others);
+    fuzz_number(out, '*', 6 + 2 * (int64_t)others);
     fuzz_bulk_int(out, INT64_C(1789000000000000) + l->now * 1000);
     fuzz_bulk(out, order, strlen(order));
+    fuzz_bulk_int(out, (int64_t)fuzz_below(in, 3) * 200);
+    fuzz_bulk_int(out, (int64_t)fuzz_below(in, 3) - 1);
     fuzz_bulk(out, "n1", 2);
     fuzz_bulk(out, "about", 5);
     for (i = 0; i < others; i++) {

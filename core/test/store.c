@@ -94,6 +94,35 @@ void store_free(store *s)
     free(s);
 }
 
+void store_copy(const store *s, store_image *image)
+{
+    memcpy(image->shards, s->shards, sizeof s->shards);
+    memcpy(image->members, s->members, sizeof s->members);
+    image->member_count = s->member_count;
+    image->renewed_ms = s->renewed_ms;
+    image->away_until_ms = s->away_until_ms;
+    image->gap_ms = s->gap_ms;
+    image->ids = malloc(s->id_count * sizeof *s->ids);
+    memcpy(image->ids, s->ids, s->id_count * sizeof *s->ids);
+}
+
+/* The processes remember what they began: so the last fence that was handed out is not restored. */
+void store_restore(store *s, store_image *image)
+{
+    size_t i;
+    memcpy(s->shards, image->shards, sizeof s->shards);
+    memcpy(s->members, image->members, sizeof s->members);
+    s->member_count = image->member_count;
+    s->renewed_ms = image->renewed_ms;
+    s->away_until_ms = image->away_until_ms;
+    s->gap_ms = image->gap_ms;
+    for (i = 0; i < s->id_count; i++)
+        image->ids[i].handed = s->ids[i].handed;
+    memcpy(s->ids, image->ids, s->id_count * sizeof *s->ids);
+    free(image->ids);
+    image->ids = NULL;
+}
+
 store_conn *store_connect(store *s)
 {
     store_conn *c = calloc(1, sizeof *c);
@@ -438,6 +467,26 @@ static int by_expiry(const void *a, const void *b)
     return x->until_ms < y->until_ms ? -1 : x->until_ms > y->until_ms ? 1 : strcmp(x->name, y->name);
 }
 
+/* Redis was away, or every node was: whoever is listed lives on for the longest lease. */
+static void note_absence(store *s, int64_t now, int64_t time)
+{
+    int64_t shortest = time > 0 ? time : INT64_MAX, longest = time, gap = now - s->renewed_ms;
+    size_t i;
+    for (i = 0; i < s->member_count; i++) {
+        shortest = s->members[i].lease_ms < shortest ? s->members[i].lease_ms : shortest;
+        longest = s->members[i].lease_ms > longest ? s->members[i].lease_ms : longest;
+    }
+    if (s->no_absence || (s->renewed_ms && gap <= shortest / 2 && gap >= -shortest / 2)) {
+        if (s->away_until_ms <= now)
+            s->away_until_ms = s->gap_ms = 0;
+        return;
+    }
+    s->gap_ms = s->renewed_ms ? gap : -1;
+    s->away_until_ms = now + longest;
+    for (i = 0; i < s->member_count; i++)
+        s->members[i].until_ms = s->away_until_ms;
+}
+
 static void do_beat(store_conn *c, const store_arg *argv)
 {
     store *s = c->store;
@@ -447,6 +496,7 @@ static void do_beat(store_conn *c, const store_arg *argv)
     int known;
     arg_copy(name, sizeof name, argv[0]);
     arg_copy(channel, sizeof channel, argv[3]);
+    note_absence(s, now, time);
     for (i = s->member_count; i-- > 0;)
         if (s->members[i].until_ms <= now)
             drop_member(s, i);
@@ -458,16 +508,20 @@ static void do_beat(store_conn *c, const store_arg *argv)
         arg_copy(s->members[i].name, sizeof s->members[i].name, argv[0]);
         arg_copy(s->members[i].description, sizeof s->members[i].description, argv[2]);
         s->members[i].until_ms = now + time;
+        s->members[i].lease_ms = time;
     } else if (known) {
         drop_member(s, i);
     }
     if ((time > 0) != known)
         publish(s, channel, known ? "leave" : "join");
     qsort(s->members, s->member_count, sizeof *s->members, by_expiry);
-    srt_resp_array(&c->out, 2 + 2 * s->member_count);
+    s->renewed_ms = s->member_count ? now : 0;
+    srt_resp_array(&c->out, 4 + 2 * s->member_count);
     snprintf(text, sizeof text, "%lld", (long long)s->now_us);
     say_text(c, text);
     say_text(c, "");
+    srt_resp_arg_int(&c->out, s->away_until_ms > now ? s->away_until_ms - now : 0);
+    srt_resp_arg_int(&c->out, s->gap_ms);
     for (i = 0; i < s->member_count; i++) {
         say_text(c, s->members[i].name);
         say_text(c, s->members[i].description);
@@ -476,6 +530,8 @@ static void do_beat(store_conn *c, const store_arg *argv)
 
 static void recover(store *s, store_shard *sh, store_id *id, int mine)
 {
+    if (!mine && s->nobody_died)
+        store_violated(s, "%s: its process lives, and %s recovers it as a dead one's", id->name, sh->owner);
     if (!mine && (id->mode == 's' || id->mode == 'o')) {
         id->mode = 'o';
         id->fence = id->open = sh->lease;

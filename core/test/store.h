@@ -60,7 +60,7 @@ typedef struct store_queue {
 
 typedef struct store_member {
     char name[72], description[256];
-    int64_t until_ms;
+    int64_t until_ms, lease_ms;
 } store_member;
 
 typedef struct store_conn {
@@ -81,11 +81,13 @@ typedef struct store {
     size_t id_count;
     store_member members[64];
     size_t member_count;
+    int64_t renewed_ms, away_until_ms, gap_ms; /* as in beat.lua's key; renewed_ms 0: there is none */
     store_conn *conns;
     int loaded[64]; /* scripts */
 
     unsigned errors_ppm, noscript_ppm;
-    int no_fence, forget_seen; /* negative controls */
+    int no_fence, forget_seen, no_absence; /* negative controls */
+    int nobody_died;                       /* no process is killed, so no run may be recovered as a dead one's */
 
     uint64_t commands, refused, again;
     char violation[256]; /* the first that was seen */
@@ -93,6 +95,19 @@ typedef struct store {
 
 uint64_t store_random(store *s, uint64_t below);
 int store_chance(store *s, unsigned ppm);
+
+/* What a replica had heard when it was taken. */
+typedef struct store_image {
+    store_shard shards[16];
+    store_member members[64];
+    size_t member_count;
+    int64_t renewed_ms, away_until_ms, gap_ms;
+    store_id *ids;
+} store_image;
+
+/* A failover is a copy, and later its restoration, which frees it: what happened in between is forgotten. */
+void store_copy(const store *s, store_image *image);
+void store_restore(store *s, store_image *image);
 
 store *store_new(uint64_t seed, size_t ids);
 void store_free(store *s);

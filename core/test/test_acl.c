@@ -101,7 +101,7 @@ static const char *said(redisReply *reply, size_t place)
 }
 
 #define ON_NODES(c, name, words)                                                                   \
-    redisCommand(c, "EVAL %b 3 " NODES "alive " NODES "info " NODES "order:n1 n1 " words,          \
+    redisCommand(c, "EVAL %b 4 " NODES "alive " NODES "info " NODES "order:n1 " NODES "renewed n1 " words, \
                  srt_script_text_##name, sizeof srt_script_text_##name)
 #define LAYOUT(c, mode, shards)                                                                                                  \
     redisCommand(c, "EVAL %b 4 seriatim:{Q}:layout seriatim:{Q}:settings seriatim:{Q}:deleted seriatim:{Q}:history " mode " 0 " shards,         \

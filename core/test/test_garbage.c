@@ -59,8 +59,8 @@ static const struct call {
 } calls[] = {
     {"acquire", 'S', {"1", "n2", "merge", "n1", LEASE}},
     {"acquire", 'S', {"1", "n1", "merge", "", "0", "run", RUN}},
-    {"beat", 'O', {"n1", "10000", "host", "seriatim:nodes"}},
-    {"beat", 'O', {"n1", "0", "host", "seriatim:nodes"}},
+    {"beat", 'B', {"n1", "10000", "host", "seriatim:nodes"}},
+    {"beat", 'B', {"n1", "0", "host", "seriatim:nodes"}},
     {"browse", 'S', {"1", "waiting", "0", "50", "hot", ""}},
     {"browse", 'S', {"1", "running", "0", "50", "due", "r"}},
     {"browse", 'S', {"1", "dead", "0", "50", "errors", ""}},
@@ -190,11 +190,12 @@ static size_t keys_of(char kind, const char *keys[MAX_KEYS])
     static const char *const shard[MAX_KEYS] = {PREFIX "state",  PREFIX "jobs", PREFIX "ready", PREFIX "due",    PREFIX "running",
                                                 PREFIX "next",   PREFIX "retry", PREFIX "dead", PREFIX "died",   PREFIX "parked",
                                                 PREFIX "unproven", PREFIX "suspect", PREFIX "overrun", PREFIX "claims", PREFIX "push:me"};
-    static const char *const nodes[] = {"seriatim:{/nodes}:alive", "seriatim:{/nodes}:info", "seriatim:{/nodes}:order:n1"};
+    static const char *const nodes[] = {"seriatim:{/nodes}:alive", "seriatim:{/nodes}:info", "seriatim:{/nodes}:order:n1",
+                                        "seriatim:{/nodes}:renewed"};
     static const char *const queue[] = {"seriatim:{Q}:layout", "seriatim:{Q}:settings", "seriatim:{Q}:deleted", "seriatim:{Q}:history"};
-    size_t count = kind == 'S' ? 14 : kind == 'P' ? 15 : kind == 'L' ? 4 : kind == 'N' ? 2 : kind == 'O' ? 3 : 1, i;
+    size_t count = kind == 'S' ? 14 : kind == 'P' ? 15 : kind == 'L' || kind == 'B' ? 4 : kind == 'N' ? 2 : kind == 'O' ? 3 : 1, i;
     for (i = 0; i < count; i++)
-        keys[i] = kind == 'L' ? queue[i] : kind == 'H' ? "seriatim:{Q}:history" : kind == 'N' || kind == 'O' ? nodes[i] : shard[i];
+        keys[i] = kind == 'L' ? queue[i] : kind == 'H' ? "seriatim:{Q}:history" : kind == 'N' || kind == 'O' || kind == 'B' ? nodes[i] : shard[i];
     return count;
 }
 
@@ -332,7 +333,7 @@ static void build_shard(void)
 {
     static const char failed[] = "\4\0\0\0\0\0\0\0\0\0\0\0\0\x54\xd2\xea\x41\3\0\0\0\0";
     PLAINLY("layout", 'L', "keep", "0", "1", "fold", "merge");
-    PLAINLY("beat", 'O', "n1", "100000", "host", "seriatim:nodes");
+    PLAINLY("beat", 'B', "n1", "100000", "host", "seriatim:nodes");
     own_shard();
     push_many("run", 20, "", 0);
     claim_one("run", shard.run, sizeof shard.run);

@@ -23,6 +23,16 @@
 #define LEASE_MS 400
 #define MAX_RETRY 3
 
+/* Kinds of absence of Redis. */
+#define OUTAGES 5
+enum {
+    OUTAGE_KILL = 1,      /* connections end; what it knew is kept */
+    OUTAGE_STALL = 2,     /* connections stay, nothing is answered */
+    OUTAGE_LIST_LOST = 4, /* as KILL, and the nodes' list is gone */
+    OUTAGE_JUMP = 8,      /* none: its clock jumps */
+    OUTAGE_FAILOVER = 16  /* as KILL, and it forgets the last moments before */
+};
+
 /* What goes wrong in a round: chances are parts in a million, each step of a node. */
 typedef struct profile {
     const char *name;
@@ -33,6 +43,8 @@ typedef struct profile {
     double ttr;
     int serial, clean, scheduler;
     int64_t chaos_ms;
+    unsigned outage; /* of Redis, each step of the round */
+    int outages;     /* which kinds, see begin_outage */
 } profile;
 
 typedef struct sim_thread {
@@ -61,6 +73,10 @@ typedef struct sim {
     int64_t owned_blocks;
     size_t blocks; /* of memory in nodes' hands */
     int64_t last_fault;
+    int outage;                         /* the kind that is under way */
+    int64_t down_from, down_until;      /* Redis is away between these */
+    int64_t jumped_us;                  /* Redis' clock less ours */
+    store_image replica;                /* of a failover */
 } sim;
 
 /* ---- Memory -------------------------------------------------------------------------------- */
@@ -84,9 +100,15 @@ static void *sim_alloc(void *user, void *ptr, size_t old_size, size_t new_size)
 
 /* ---- Nodes --------------------------------------------------------------------------------- */
 
+/* Our own clock: Redis' may jump. */
+static int64_t wall_ms(const sim *s)
+{
+    return (s->store->now_us - s->jumped_us) / 1000;
+}
+
 static int64_t local_now(const sim *s, const sim_node *n)
 {
-    return s->store->now_us / 1000 - INT64_C(1790000000000) + n->skew_ms;
+    return wall_ms(s) - INT64_C(1790000000000) + n->skew_ms;
 }
 
 static int add_workers(sim *s, srt_node *node)
@@ -160,7 +182,7 @@ static void node_gone(sim *s, sim_node *n, int64_t back_in)
     srt_node_free(n->node);
     free((void *)(uintptr_t)mem);
     n->node = NULL;
-    n->born_again = s->store->now_us / 1000 + back_in;
+    n->born_again = wall_ms(s) + back_in;
     s->last_fault = s->store->now_us;
 }
 
@@ -224,9 +246,28 @@ static int receive_bytes(sim *s, sim_node *n, int channel)
     return 1;
 }
 
+static int redis_away(const sim *s)
+{
+    return s->outage && wall_ms(s) >= s->down_from;
+}
+
+static void node_without_redis(sim *s, sim_node *n)
+{
+    int channel;
+    for (channel = 0; s->outage != OUTAGE_STALL && channel < SRT_CHANNELS; channel++)
+        if (n->conns[channel])
+            connection_lost(s, n, channel);
+        else if (local_now(s, n) >= n->reconnect[channel])
+            node_disconnect(s, n, channel);
+}
+
 static int node_io(sim *s, sim_node *n)
 {
     int channel, busy = 0;
+    if (redis_away(s)) {
+        node_without_redis(s, n);
+        return 0;
+    }
     for (channel = 0; channel < SRT_CHANNELS; channel++) {
         if (!n->conns[channel]) {
             if (local_now(s, n) < n->reconnect[channel])
@@ -270,6 +311,25 @@ static void check_alone(sim *s, sim_node *n)
         store_violated(s->store, "%s: a suspect does not run alone", n->id);
 }
 
+static int has_id(const seriatim_delivery *d, const seriatim_claimed *job)
+{
+    size_t i;
+    for (i = 0; d && d->kind == SERIATIM_RUN && i < d->count; i++)
+        if (d->jobs[i]->view.id_len == job->id_len && memcmp(d->jobs[i]->view.id, job->id, job->id_len) == 0)
+            return 1;
+    return 0;
+}
+
+/* Where no process is killed or frozen, no id runs twice at once, in whatever processes. */
+static void check_one_run(sim *s, const sim_node *n, const sim_thread *t, const seriatim_claimed *job)
+{
+    size_t i, k;
+    for (i = 0; s->p->outages && i < s->p->nodes; i++)
+        for (k = 0; s->nodes[i].node && k < s->p->threads; k++)
+            if (&s->nodes[i].threads[k] != t && has_id(s->nodes[i].threads[k].delivery, job))
+                store_violated(s->store, "%.*s: begun by %s while %s runs it", (int)job->id_len, job->id, n->id, s->nodes[i].id);
+}
+
 static void begin_delivery(sim *s, sim_node *n, sim_thread *t)
 {
     int64_t now = local_now(s, n), takes = (int64_t)store_random(s->store, 8);
@@ -280,6 +340,8 @@ static void begin_delivery(sim *s, sim_node *n, sim_thread *t)
         const seriatim_claimed *job = seriatim_delivery_job(t->delivery, i);
         if (t->delivery->kind == SERIATIM_EXHAUSTED)
             continue;
+        if (t->delivery->kind == SERIATIM_RUN)
+            check_one_run(s, n, t, job);
         t->open[i] = store_handed(s->store, job, t->delivery->kind);
         s->handed++;
         s->stale += !t->open[i];
@@ -371,7 +433,7 @@ static void node_threads(sim *s, sim_node *n)
 static void node_vitals(sim *s, sim_node *n, int64_t now)
 {
     int64_t ahead_ms = n->skew_ms % 10000 - 5000, told = n->node->skew_ms - ahead_ms;
-    if (n->node->has_skew && (told < -501 || told > 501))
+    if (n->node->has_skew && !(s->p->outages & OUTAGE_JUMP) && (told < -501 || told > 501))
         store_violated(s->store, "%s: its clock is %lld ms ahead, not %lld", n->id, (long long)ahead_ms, (long long)n->node->skew_ms);
     if (srt_node_beat_due(n->node, now))
         srt_node_vitals(n->node, 1 + (int64_t)store_random(s->store, 1000000), s->store->now_us + (ahead_ms - now) * 1000);
@@ -407,7 +469,7 @@ static void node_orders(sim *s, sim_node *n)
     if (!s->chaos)
         return;
     if (store_chance(s->store, p->freeze)) {
-        n->frozen_until = s->store->now_us / 1000 + (int64_t)store_random(s->store, 4 * LEASE_MS);
+        n->frozen_until = wall_ms(s) + (int64_t)store_random(s->store, 4 * LEASE_MS);
         s->last_fault = s->store->now_us;
     }
     if (store_chance(s->store, p->freeze / 2))
@@ -423,7 +485,7 @@ static void node_orders(sim *s, sim_node *n)
 
 static void node_step(sim *s, sim_node *n)
 {
-    int64_t wall = s->store->now_us / 1000;
+    int64_t wall = wall_ms(s);
     int busy;
     if (!n->node) {
         if (wall >= n->born_again)
@@ -470,10 +532,59 @@ static void clients_step(sim *s)
         store_pause(st, (size_t)store_random(st, st->shard_count), (int)store_random(st, 2));
 }
 
+/* Redis goes, or its clock jumps: from half a lease time to three, or ten. */
+static void begin_outage(sim *s)
+{
+    static const int64_t tenths[] = {5, 8, 12, 30};
+    int64_t jump = (int64_t)store_random(s->store, 20 * LEASE_MS) - 10 * LEASE_MS;
+    do
+        s->outage = 1 << store_random(s->store, OUTAGES);
+    while (!(s->outage & s->p->outages));
+    s->down_from = wall_ms(s);
+    s->down_until = s->down_from + LEASE_MS * tenths[store_random(s->store, 4)] / 10;
+    if (s->outage == OUTAGE_JUMP) {
+        s->store->now_us += jump * 1000;
+        s->jumped_us += jump * 1000;
+        s->outage = 0;
+    } else if (s->outage == OUTAGE_FAILOVER) {
+        store_copy(s->store, &s->replica);
+        s->down_from += (int64_t)store_random(s->store, LEASE_MS / 4);
+    }
+}
+
+/* Redis is back. At times the first to be heard is a node that was not there before. */
+static void end_outage(sim *s)
+{
+    int64_t late = store_random(s->store, 2) ? 60 : 0;
+    size_t i, channel;
+    if (s->outage != OUTAGE_STALL)
+        memset(s->store->loaded, 0, sizeof s->store->loaded);
+    if (s->outage == OUTAGE_FAILOVER)
+        store_restore(s->store, &s->replica);
+    if (s->outage == OUTAGE_LIST_LOST)
+        s->store->member_count = 0, s->store->renewed_ms = s->store->away_until_ms = 0;
+    for (i = 0; i < s->p->nodes; i++)
+        if (!s->nodes[i].node)
+            s->nodes[i].born_again = wall_ms(s);
+        else
+            for (channel = 0; channel < SRT_CHANNELS; channel++)
+                s->nodes[i].reconnect[channel] += late;
+    s->outage = 0;
+}
+
+static void outages_step(sim *s)
+{
+    if (s->outage && wall_ms(s) >= s->down_until)
+        end_outage(s);
+    else if (!s->outage && s->chaos && store_chance(s->store, s->p->outage))
+        begin_outage(s);
+}
+
 static void sim_step(sim *s)
 {
     size_t i, from = (size_t)store_random(s->store, s->p->nodes);
     s->store->now_us += 1000 + (int64_t)store_random(s->store, 4000);
+    outages_step(s);
     clients_step(s);
     for (i = 0; i < s->p->nodes; i++)
         node_step(s, &s->nodes[(i + from) % s->p->nodes]);
@@ -592,7 +703,7 @@ static int all_live(const sim *s)
 {
     size_t i;
     for (i = 0; i < s->p->nodes; i++)
-        if (!s->nodes[i].node || s->nodes[i].stopping || s->nodes[i].frozen_until > s->store->now_us / 1000)
+        if (!s->nodes[i].node || s->nodes[i].stopping || s->nodes[i].frozen_until > wall_ms(s))
             return 0;
     return 1;
 }
@@ -649,7 +760,7 @@ static void drain(sim *s)
         store_violated(s->store, "not drained");
     else if (!all_live(s))
         store_violated(s->store, "a node does not stop");
-    run_for(s, 2 * LEASE_MS + 200);
+    run_for(s, 3 * LEASE_MS + 200); /* the longest job whose time to run is over may still be in a thread */
     if (!shares_are_even(s, why, sizeof why))
         store_violated(s->store, "%s", why);
     check_idle(s);
@@ -708,7 +819,7 @@ static void round_free(sim *s, totals *sum)
 }
 
 typedef struct control {
-    int no_fence, forget_seen;
+    int no_fence, forget_seen, no_absence;
 } control;
 
 /* Returns the text of the first violation, or "". */
@@ -723,11 +834,13 @@ static void run_round(const profile *p, uint64_t seed, control c, totals *sum, c
     s.store->noscript_ppm = p->noscript;
     s.store->no_fence = c.no_fence;
     s.store->forget_seen = c.forget_seen;
+    s.store->no_absence = c.no_absence;
+    s.store->nobody_died = p->outages != 0;
     for (i = 0; i < p->killers; i++)
         s.store->ids[i * 7].kills = 1;
     s.chaos = 1;
     for (i = 0; i < p->nodes; i++)
-        s.nodes[i].born_again = s.store->now_us / 1000 + (int64_t)store_random(s.store, 1000);
+        s.nodes[i].born_again = wall_ms(&s) + (int64_t)store_random(s.store, 1000);
     run_for(&s, p->chaos_ms);
     calm(&s);
     if (!s.store->violation[0])
@@ -746,24 +859,24 @@ static void run_round(const profile *p, uint64_t seed, control c, totals *sum, c
     store_free(s.store);
 }
 
-/*   name          n  t  b  cut    noscr  error  crash freeze stop  quiet pause nomem ab k  fail long huge delay ttr ser clean sched ms */
+/*   name          n  t  b  cut    noscr  error  crash freeze stop  quiet pause nomem ab k  fail long huge delay ttr ser clean sched ms    outages */
 static const profile profiles[] = {
-    {"calm",       3, 3, 4, 0,     5000,  0,     0,    0,     2000, 0,    0,    0,    0, 0, 0,   5,   2,   10,   0,  0,  1, 0, 20000},
-    {"cuts",       3, 3, 4, 4000,  20000, 0,     0,    0,     800,  0,    0,    0,    0, 0, 10,  5,   2,   10,   0,  0,  0, 0, 20000},
-    {"errors",     3, 3, 2, 500,   20000, 10000, 0,    0,     800,  0,    1000, 0,    0, 0, 10,  5,   2,   10,   0,  0,  0, 1, 20000},
-    {"crashes",    4, 3, 4, 0,     1000,  0,     2000, 0,     500,  0,    0,    0,    0, 0, 10,  10,  2,   10,   0,  0,  0, 0, 20000},
-    {"freezes",    4, 3, 4, 0,     1000,  0,     0,    1500,  500,  0,    0,    0,    0, 0, 10,  10,  2,   10,   0,  0,  0, 2, 20000},
-    {"everything", 4, 3, 4, 1500,  5000,  2000,  800,  600,   1000, 200,  2000, 0,   50, 0, 10,  10,  4,   10,   0,  0,  0, 0, 20000},
-    {"deadlines",  4, 3, 2, 200,   1000,  0,     0,    0,     3000, 300,  0,    0,  100, 0, 10,  30,  2,   10,   0,  0,  0, 0, 20000},
-    {"killers",    2, 3, 4, 0,     1000,  0,     0,    0,     0,    0,    0,    0,    0, 2, 0,   5,   0,   10,   0,  0,  0, 0, 15000},
-    {"killers+",   3, 3, 4, 500,   1000,  500,   200,  300,   500,  0,    1000, 0,   50, 2, 10,  5,   2,   10,   0,  0,  0, 0, 20000},
-    {"ttr",        3, 3, 2, 500,   1000,  500,   300,  300,   500,  0,    500,  0,   50, 0, 10,  20,  2,   10, 0.2,  0,  0, 0, 20000},
-    {"serial",     3, 3, 2, 500,   1000,  500,   300,  300,   500,  0,    500,  0,   50, 0, 10,  10,  2,   10,   0,  1,  0, 1, 20000},
-    {"pauses",     2, 2, 1, 0,     0,     0,     500,  0,     500,  100, 20000, 0,    0, 1, 10,  10,  2,   10,   0,  0,  0, 0, 20000},
-    {"no memory",  3, 3, 4, 200,   2000,  200,   200,  0,     500,  0,    500, 3000, 50, 0, 10,  5,   4,   10,   0,  0,  0, 0, 20000},
+    {"calm",       3, 3, 4, 0,     5000,  0,     0,    0,     2000, 0,    0,    0,    0, 0, 0,   5,   2,   10,   0,  0,  1, 0, 20000, 0, 0},
+    {"cuts",       3, 3, 4, 4000,  20000, 0,     0,    0,     800,  0,    0,    0,    0, 0, 10,  5,   2,   10,   0,  0,  0, 0, 20000, 0, 0},
+    {"errors",     3, 3, 2, 500,   20000, 10000, 0,    0,     800,  0,    1000, 0,    0, 0, 10,  5,   2,   10,   0,  0,  0, 1, 20000, 0, 0},
+    {"crashes",    4, 3, 4, 0,     1000,  0,     2000, 0,     500,  0,    0,    0,    0, 0, 10,  10,  2,   10,   0,  0,  0, 0, 20000, 0, 0},
+    {"freezes",    4, 3, 4, 0,     1000,  0,     0,    1500,  500,  0,    0,    0,    0, 0, 10,  10,  2,   10,   0,  0,  0, 2, 20000, 0, 0},
+    {"everything", 4, 3, 4, 1500,  5000,  2000,  800,  600,   1000, 200,  2000, 0,   50, 0, 10,  10,  4,   10,   0,  0,  0, 0, 20000, 0, 0},
+    {"deadlines",  4, 3, 2, 200,   1000,  0,     0,    0,     3000, 300,  0,    0,  100, 0, 10,  30,  2,   10,   0,  0,  0, 0, 20000, 0, 0},
+    {"killers",    2, 3, 4, 0,     1000,  0,     0,    0,     0,    0,    0,    0,    0, 2, 0,   5,   0,   10,   0,  0,  0, 0, 15000, 0, 0},
+    {"killers+",   3, 3, 4, 500,   1000,  500,   200,  300,   500,  0,    1000, 0,   50, 2, 10,  5,   2,   10,   0,  0,  0, 0, 20000, 0, 0},
+    {"ttr",        3, 3, 2, 500,   1000,  500,   300,  300,   500,  0,    500,  0,   50, 0, 10,  20,  2,   10, 0.2,  0,  0, 0, 20000, 0, 0},
+    {"serial",     3, 3, 2, 500,   1000,  500,   300,  300,   500,  0,    500,  0,   50, 0, 10,  10,  2,   10,   0,  1,  0, 1, 20000, 0, 0},
+    {"pauses",     2, 2, 1, 0,     0,     0,     500,  0,     500,  100, 20000, 0,    0, 1, 10,  10,  2,   10,   0,  0,  0, 0, 20000, 0, 0},
+    {"no memory",  3, 3, 4, 200,   2000,  200,   200,  0,     500,  0,    500, 3000, 50, 0, 10,  5,   4,   10,   0,  0,  0, 0, 20000, 0, 0},
 };
 #define PROFILES (sizeof profiles / sizeof *profiles)
-static const control honest = {0, 0};
+static const control honest = {0, 0, 0};
 
 static uint64_t number_from_env(const char *name, uint64_t fallback)
 {
@@ -793,6 +906,55 @@ static void test_rounds(void **state)
     assert_int_equal(bad, 0);
 }
 
+/* Nobody is killed or frozen: only Redis is away, again and again, while jobs run for up to three lease times. */
+static const profile outages[] = {
+    {.name = "killed", .outages = OUTAGE_KILL, .clean = 1, .stop = 500},
+    {.name = "stalled", .outages = OUTAGE_STALL, .clean = 1, .stop = 500},
+    {.name = "list lost", .outages = OUTAGE_LIST_LOST, .clean = 1, .stop = 500},
+    {.name = "clock jumps", .outages = OUTAGE_JUMP, .clean = 1, .stop = 500},
+};
+#define OUTAGE_PROFILES (sizeof outages / sizeof *outages)
+
+/* The profile of one kind, with what all share. */
+static profile outage_of(int kind)
+{
+    profile p;
+    size_t i;
+    for (i = 0; outages[i].outages != kind; i++)
+        ;
+    p = outages[i];
+    p.nodes = 4;
+    p.threads = 3;
+    p.batch = 2;
+    p.long_percent = 30;
+    p.huge_percent = 2;
+    p.delay_percent = 10;
+    p.outage = 2000;
+    p.chaos_ms = 20000;
+    return p;
+}
+
+static void test_f36_no_outage_of_redis_makes_an_id_run_twice(void **state)
+{
+    uint64_t seed = number_from_env("SEED", 1), rounds = number_from_env("ROUNDS", 12 * OUTAGE_PROFILES), i;
+    totals sum;
+    unsigned bad = 0;
+    (void)state;
+    memset(&sum, 0, sizeof sum);
+    for (i = seed; i < seed + rounds; i++) {
+        const profile p = outage_of(outages[i % OUTAGE_PROFILES].outages);
+        char violation[256];
+        run_round(&p, i, honest, &sum, violation, sizeof violation);
+        if (violation[0]) {
+            print_error("SEED=%llu ROUNDS=1 (%s): %s\n", (unsigned long long)i, p.name, violation);
+            bad++;
+        }
+    }
+    print_message("%u rounds, %llu hand-outs, %llu commands\n", sum.rounds, (unsigned long long)sum.handed,
+                  (unsigned long long)sum.commands);
+    assert_int_equal(bad, 0);
+}
+
 /* A checker that finds nothing where something is wrong proves nothing. */
 static void controlled(const profile *p, control c)
 {
@@ -810,16 +972,27 @@ static void controlled(const profile *p, control c)
 
 static void test_control_fences_are_needed(void **state)
 {
-    const control no_fence = {1, 0};
+    const control no_fence = {1, 0, 0};
     (void)state;
     controlled(&profiles[4], no_fence);
 }
 
 static void test_control_seen_is_needed(void **state)
 {
-    const control forget_seen = {0, 1};
+    const control forget_seen = {0, 1, 0};
     (void)state;
     controlled(&profiles[7], forget_seen);
+}
+
+static void test_f36_control_absence_must_be_noticed(void **state)
+{
+    const control no_absence = {0, 0, 1};
+    int kind;
+    (void)state;
+    for (kind = OUTAGE_KILL; kind <= OUTAGE_JUMP; kind *= 2) {
+        const profile p = outage_of(kind);
+        controlled(&p, no_absence);
+    }
 }
 
 /* ---- The n-th allocation fails -------------------------------------------------------------- */
@@ -925,6 +1098,8 @@ int main(void)
         cmocka_unit_test(test_rounds),
         cmocka_unit_test(test_control_fences_are_needed),
         cmocka_unit_test(test_control_seen_is_needed),
+        cmocka_unit_test(test_f36_no_outage_of_redis_makes_an_id_run_twice),
+        cmocka_unit_test(test_f36_control_absence_must_be_noticed),
         cmocka_unit_test(test_every_allocation_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
