@@ -11,6 +11,8 @@ require_relative "kit/transactions"
 RSpec.describe "The checker fails" do
   include CrashKit
 
+  # Clocks that differ by more than half a lease look like a clock of Redis that jumps, for which nobody loses a shard.
+  BLIND = ["if not last or math.abs(now - last) > shortest / 2 then", "if false then"].freeze
   SLOW = ->(random) { { sleep: (0.01 + random.rand(0.02)).round(4) } }
 
   # What the checker holds against it.
@@ -43,7 +45,7 @@ RSpec.describe "The checker fails" do
 
   it "F13 when the clients' clocks decide" do
     ahead = Mutant.build("worker", "scripts/prelude.lua" => [["+ clock[2]\n", "+ clock[2] + 2000000\n"]],
-                                   "scripts/beat.lua" => [["math.floor(clock[2] / 1000)", "math.floor(clock[2] / 1000) + 2000"]])
+                                   "scripts/beat.lua" => [["math.floor(clock[2] / 1000)", "math.floor(clock[2] / 1000) + 2000"], BLIND])
     kit.queue("Clocks", shards_count: 16, batch_size: 2, back_off: 0.05, max_retry_count: 1_000)
     kit.push("Clocks", ids(16), 1, sleep: 60)
     kit.worker("c", lease: 0.4, threads: 16, nodes: 1)
