@@ -185,7 +185,7 @@ static void test_nodes_without_channels(void **state)
     redisContext *limited = user_with("resetchannels");
     (void)state;
     REDIS("FLUSHALL");
-    assert_string_equal(said(BEAT(limited, "1000"), 2), "n1");
+    assert_string_equal(said(BEAT(limited, "1000"), 4), "n1");
     assert_string_equal(said(ON_NODES(limited, order, "quiet seriatim:nodes"), 0), "1");
     assert_string_equal(said(BEAT(limited, "1000"), 1), "quiet");
     said(BEAT(limited, "0"), 0);
