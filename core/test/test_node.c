@@ -761,6 +761,8 @@ static void drain(sim *s)
     else if (!all_live(s))
         store_violated(s->store, "a node does not stop");
     run_for(s, 3 * LEASE_MS + 200); /* the longest job whose time to run is over may still be in a thread */
+    if (s->store->violation[0])
+        return; /* a node may be gone */
     if (!shares_are_even(s, why, sizeof why))
         store_violated(s->store, "%s", why);
     check_idle(s);
