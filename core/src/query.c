@@ -237,6 +237,9 @@ static int query_collect(seriatim_client *c, query_state *q, srt_queue *queue)
     const int *part;
     unsigned shard;
     int status = SERIATIM_OK;
+    if (queue->shards_count > 0 && q->shard >= (int64_t)queue->shards_count)
+        return srt_client_fail(c, srt_fail(&c->error, SERIATIM_INVALID, "shard must be from 0 to %u, not %lld", queue->shards_count - 1,
+                                           (long long)q->shard));
     for (shard = 0; shard < queue->shards_count; shard++)
         for (part = query_parts(q); *part >= 0 && status == SERIATIM_OK; part++)
             if (q->shard < 0 || q->shard == (int64_t)shard)

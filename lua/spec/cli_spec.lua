@@ -270,7 +270,7 @@ describe("seriatim-lua", function()
 
   it("push, stats, explain, pause, resume and check", function()
     assert.same({ "added 1, folded 0, refused 0\n", 0 },
-      { shell:run("push", "Shell", "1", '{"b":1,"a":2}', "--delay", "60", "--score", "7") })
+      { shell:run("push", "Shell", "1", '{"b":1,"a":2}', "--delay", "60", "--score", "7", "--create") })
     local output, code = shell:run("push", "Shell", "1", "-v")
     assert(output:find("folded 1", 1, true) and code == 0, output)
     local record = assert(queue("Shell").queries:fetch { 1 })[1]
@@ -298,8 +298,8 @@ describe("seriatim-lua", function()
 
   it("takes names and ids that are no UTF-8, and negative numbers", function()
     local name = "Q\255%{}"
-    assert.equal(0, select(2, shell:run("push", name, "id\254", "1")))
-    assert.same({ "added 1, folded 0, refused 0\n", 0 }, { shell:run("push", "-5", "-7", "-1.5") })
+    assert.equal(0, select(2, shell:run("push", name, "id\254", "1", "--create")))
+    assert.same({ "added 1, folded 0, refused 0\n", 0 }, { shell:run("push", "-5", "-7", "-1.5", "--create") })
     local output = shell:run("stats")
     assert.matches("\nQ%?%%{} +1 ", output)
     assert.matches("\n%-5 +1 ", output)
@@ -335,7 +335,7 @@ describe("seriatim-lua", function()
 
   it("a private Redis is started where nothing else is named", function()
     local data = { SERIATIM_DATA = shell.folder .. "/data" }
-    local output, code = shell:run { "push", "Q", "1", redis = false, env = data }
+    local output, code = shell:run { "push", "Q", "1", "--create", redis = false, env = data }
     assert(output:find("the private Redis in " .. shell.folder .. "/data", 1, true) and code == 0, output)
     assert(output:find("added 1", 1, true), output)
     assert(shell:run({ "push", "Q", "1", redis = false, env = data }):find("folded 1", 1, true))

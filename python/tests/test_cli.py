@@ -294,7 +294,10 @@ def test_it_writes_into_the_log_that_the_application_set_up(shell: Shell) -> Non
 
 def test_push_stats_explain_pause_resume_and_check(shell: Shell) -> None:
     added = "added 1, folded 0, refused 0\n"
-    assert shell("push", "Shell", "1", '{"b":1,"a":2}', "--delay", "60", "--score", "7") == (added, 0)
+    output, code = shell("push", "Shell", "1")
+    assert 'unknown queue "Shell"' in output and code == 2
+    assert worker("Shell").queue.shards_count == 0
+    assert shell("push", "Shell", "1", '{"b":1,"a":2}', "--delay", "60", "--score", "7", "--create") == (added, 0)
     output, code = shell("push", "Shell", "1", "-v")
     assert "folded 1" in output and code == 0
     queue = worker("Shell")
@@ -320,12 +323,13 @@ def test_push_stats_explain_pause_resume_and_check(shell: Shell) -> None:
 
 def test_names_and_ids_that_are_no_utf8(shell: Shell) -> None:
     name = os.fsdecode(b"Q\xff%{}")
-    assert shell("push", name, os.fsdecode(b"id\xfe"), "1")[1] == 0
-    assert shell("push", "-5", "-7", "-1.5") == ("added 1, folded 0, refused 0\n", 0)
+    assert shell("push", name, os.fsdecode(b"id\xfe"), "1", "--create")[1] == 0
+    assert shell("push", "-5", "-7", "-1.5", "--create") == ("added 1, folded 0, refused 0\n", 0)
     output, code = shell("stats")
     assert re.search(r"^Q\?%{} +1 ", output, re.MULTILINE) and re.search(r"^-5 +1 ", output, re.MULTILINE) and code == 0
     records = worker(name).queries.range_by_id("-", "+")
     assert [record["id"] for record in records] == [b"id\xfe"]
+    assert shell("pause", name, "other") == ('the id "other" was not found\n', 1)
     assert shell("pause", name, os.fsdecode(b"id\xfe")) == ("parked 1\n", 0)
 
 
@@ -369,7 +373,7 @@ def processes_with(text: str) -> list[str]:
 
 def test_a_private_redis_is_started_where_nothing_else_is_named(shell: Shell) -> None:
     private: dict[str, Any] = {"redis": None, "env": {"SERIATIM_DATA": str(shell.folder / "data")}}
-    output, code = shell("push", "Q", "1", **private)
+    output, code = shell("push", "Q", "1", "--create", **private)
     assert re.search(rf"started the private Redis in {shell.folder}/data.*added 1", output, re.DOTALL) and code == 0
     assert "folded 1" in shell("push", "Q", "1", **private)[0]
 

@@ -139,7 +139,7 @@ def test_what_cannot_be(redis: RedisServer) -> None:
     with pytest.raises(RuntimeError, match="nothing was begun"):
         one.drive()
     queue = one.queue(queue_settings())
-    with pytest.raises(TypeError, match="tuple of 10"):
+    with pytest.raises(TypeError, match="tuple of 11"):
         one.queue(())  # type: ignore[arg-type]
     with pytest.raises(seriatim.Invalid, match="no queue with the number 99"):
         one.push(99, jobs())

@@ -200,7 +200,9 @@ RSpec.describe "the command", limit: 400 do
     def seriatim(*arguments) = Command.run(*arguments)
 
     it "push, stats, explain, pause, resume and check" do
-      expect(seriatim("push", "Shell", "1", '{"b":1,"a":2}', "--delay", "60", "--score", "7")).to eq(["added 1, folded 0, refused 0\n", 0])
+      expect(seriatim("push", "Shell", "1")).to match([/unknown queue "Shell"/, 2])
+      expect(worker("Shell").queue.shards_count).to eq(0)
+      expect(seriatim("push", "Shell", "1", '{"b":1,"a":2}', "--delay", "60", "--score", "7", "--create")).to eq(["added 1, folded 0, refused 0\n", 0])
       expect(seriatim("push", "Shell", "1", "-v")).to match([/folded 1/, 0])
       shell = worker("Shell")
       expect(shell.queries.fetch([1]).first).to include(payloads: [[{ "a" => 2, "b" => 1 }, 7.0], ["", be_a(Float)]])
@@ -212,6 +214,11 @@ RSpec.describe "the command", limit: 400 do
       expect(seriatim("pause", "Shell")).to eq(["paused 5 shards\n", 0])
       expect(seriatim("stats")).to match([/^queue +length +fresh +retries +lag +busy +paused +parked .*^Shell +1 +1 +0 +0\.0 +0 +5 +0 /m, 0])
       expect(seriatim("resume", "Shell")).to eq(["resumed 5 shards\n", 0])
+      expect(seriatim("pause", "Shell", "2")).to eq(["the id \"2\" was not found\n", 1])
+      expect(seriatim("resume", "Shell", "1")).to eq(["the id \"1\" is not parked\n", 1])
+      expect(seriatim("push", "Wide", "1", "--create", "--shards", "7")).to match([/added 1/, 0])
+      expect(worker("Wide").queue.shards_count).to eq(7)
+      worker("Wide").actions.delete(["1"])
       expect(seriatim("pause", "Shell", "1")).to eq(["parked 1\n", 0])
       expect(seriatim("resume", "Shell", "1")).to eq(["unparked 1\n", 0])
       expect(seriatim("check")).to match([/Shell: \d+ records, 0 findings/, 0])
@@ -243,7 +250,7 @@ RSpec.describe "the command", limit: 400 do
     def private_env = { "SERIATIM_DATA" => File.join(@dir, "data") }
 
     it "is started where nothing else is named, and says so" do
-      output, code = Command.run("push", "Q", "1", redis: nil, env: private_env)
+      output, code = Command.run("push", "Q", "1", "--create", redis: nil, env: private_env)
       expect([output, code]).to match([%r{started the private Redis in #{@dir}/data.*added 1}m, 0])
       expect(Command.run("push", "Q", "1", redis: nil, env: private_env)).to match([/folded 1/, 0])
     end

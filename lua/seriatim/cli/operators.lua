@@ -71,8 +71,20 @@ local function layout(worker, shards)
   end))
 end
 
----The application's worker of that queue, or one made for its name.
-function Operators:worker(queue)
+---A worker that is known by its queue's name alone: with 0 shards it acts by the settings in Redis, and makes no queue.
+local function made_for(queue)
+  local worker = workers.define { queue_name = queue }
+  local settings = {}
+  for place, value in ipairs(worker:queue_settings()) do
+    settings[place] = value
+  end
+  settings[2] = 0
+  rawset(worker, "queue_settings", function() return settings end)
+  return worker
+end
+
+---The application's worker of that queue, or nil.
+function Operators:known(queue)
   if self.options.require then
     for place = #workers.all, 1, -1 do
       if workers.all[place].worker.queue_name == queue then
@@ -80,7 +92,10 @@ function Operators:worker(queue)
       end
     end
   end
-  return workers.define { queue_name = queue }
+end
+
+function Operators:worker(queue)
+  return self:known(queue) or made_for(queue)
 end
 
 ---A worker whose queue is there.
@@ -114,6 +129,20 @@ function Operators:chosen(names)
   return found
 end
 
+---The application's worker, whose push makes its queue; or one of a queue that is there, or that --create makes.
+function Operators:pushed_to(queue)
+  local known = self:known(queue)
+  if known then
+    layout(known, known.shards_count)
+    return known
+  end
+  if self.options.create then
+    local worker = made_for(queue)
+    layout(worker, self.options.shards or worker.shards_count)
+  end
+  return self:existing(queue)
+end
+
 -- ---- verbs
 
 local VERBS = {}
@@ -135,9 +164,7 @@ function VERBS:push(words)
   if payload then
     job.payload = parse(payload)
   end
-  local worker = self:worker(queue)
-  layout(worker, worker.shards_count)
-  local result = errors.must(worker:perform_async { job })
+  local result = errors.must(self:pushed_to(queue):perform_async { job })
   say(("added %d, folded %d, refused %d"):format(result.added, result.folded, result.refused))
 end
 
@@ -233,24 +260,31 @@ local function id_of(words, verb)
   return words[2] and { words[2] }
 end
 
+local function say_of_id(id, word, count, otherwise)
+  if count > 0 then
+    say(("%s %d"):format(word, count))
+    return codes.STOPPED
+  end
+  say(("the id %s %s"):format(quoted(id), otherwise))
+  return codes.CRASHED
+end
+
 function VERBS:pause(words)
   local ids = id_of(words, "pause")
   local actions = self:existing(words[1]).actions
   if ids then
-    say(("parked %d"):format(errors.must(actions:park(ids))))
-  else
-    say(("paused %d shards"):format(errors.must(actions:pause())))
+    return say_of_id(ids[1], "parked", errors.must(actions:park(ids)), "was not found")
   end
+  say(("paused %d shards"):format(errors.must(actions:pause())))
 end
 
 function VERBS:resume(words)
   local ids = id_of(words, "resume")
   local actions = self:existing(words[1]).actions
   if ids then
-    say(("unparked %d"):format(errors.must(actions:unpark(ids))))
-  else
-    say(("resumed %d shards"):format(errors.must(actions:resume())))
+    return say_of_id(ids[1], "unparked", errors.must(actions:unpark(ids)), "is not parked")
   end
+  say(("resumed %d shards"):format(errors.must(actions:resume())))
 end
 
 -- What lies below the namespace and is no queue's, and queues whose layout is not right.

@@ -51,6 +51,8 @@ local ROWS = {
   { "--json", "stats, explain, dead list, check: print JSON", "json" },
   { "--all", "dead retry, dead delete: all of them", "all" },
   { "--limit N", "dead list: at most so many (100)", "limit", integer },
+  { "--create", "push: makes the queue if it is not there", "create" },
+  { "--shards N", "push --create: how many shards a new queue gets (5)", "shards", integer },
   { "--delay SECONDS", "push: not before so many seconds", "delay", finite },
   { "--score SCORE", "push: the payload's place among the id's", "score", finite },
   { "--bind ADDRESS", "web: a loopback address, unix:PATH, or with --token any (127.0.0.1)", "bind", text },

@@ -51,7 +51,7 @@ class Operators:
         elif verb == "dead":
             self._dead(*exactly(words, 2, len(words), DEAD_USAGE))
         elif verb in ("pause", "resume"):
-            self._halt(verb, *exactly(words, 1, 2, f"{verb} QUEUE [ID]"))
+            return self._halt(verb, *exactly(words, 1, 2, f"{verb} QUEUE [ID]"))
         elif verb == "check":
             return self._check(words)
         elif verb == "web":
@@ -65,8 +65,11 @@ class Operators:
 
     def _worker(self, queue: str) -> type[Worker]:
         """The application's worker of that queue, or one made for its name."""
+        return self._known(queue) or made_for(queue)
+
+    def _known(self, queue: str) -> type[Worker] | None:
         known = [worker for worker in all_workers if worker.queue_name == queue and "require" in self._options]
-        return known[-1] if known else made_for(queue)
+        return known[-1] if known else None
 
     def _existing(self, queue: str) -> type[Worker]:
         """A worker whose queue is there."""
@@ -87,10 +90,18 @@ class Operators:
         job.update({key: self._options[key] for key in ("delay", "score") if key in self._options})
         if payload is not None:
             job["payload"] = parse(payload)
-        worker = self._worker(queue)
-        layout(worker, worker.shards_count)
-        result = worker.perform_async([job])
+        result = self._pushed_to(queue).perform_async([job])
         print(f"added {result.added}, folded {result.folded}, refused {result.refused}")
+
+    def _pushed_to(self, queue: str) -> type[Worker]:
+        """The application's worker, whose push makes its queue; or one of a queue that is there, or that --create makes."""
+        known = self._known(queue)
+        if known:
+            layout(known, known.shards_count)
+            return known
+        if "create" in self._options:
+            layout(made_for(queue), self._options.get("shards", Worker.shards_count))
+        return self._existing(queue)
 
     def _stats(self, names: list[str]) -> None:
         workers = self._chosen(names)
@@ -132,13 +143,18 @@ class Operators:
         else:
             print_table([["id", "died", "payloads", "error"], *map(dead_row, records)])
 
-    def _halt(self, verb: str, queue: str, id: str | None = None) -> None:
+    def _halt(self, verb: str, queue: str, id: str | None = None) -> int:
         actions = self._existing(queue).actions
-        ids = [] if id is None else [os.fsencode(id)]
-        if verb == "pause":
-            print(f"parked {actions.park(ids)}" if ids else f"paused {actions.pause()} shards")
-        else:
-            print(f"unparked {actions.unpark(ids)}" if ids else f"resumed {actions.resume()} shards")
+        if id is None:
+            print(f"paused {actions.pause()} shards" if verb == "pause" else f"resumed {actions.resume()} shards")
+            return STOPPED
+        ids = [os.fsencode(id)]
+        count = actions.park(ids) if verb == "pause" else actions.unpark(ids)
+        if count:
+            print(f"{'parked' if verb == 'pause' else 'unparked'} {count}")
+            return STOPPED
+        print(f"the id {quoted(id)} {'was not found' if verb == 'pause' else 'is not parked'}")
+        return CRASHED
 
     def _check(self, names: list[str]) -> int:
         repair = "repair" in self._options
@@ -182,8 +198,18 @@ def parse(payload: str) -> Any:
 # ---- queues
 
 
+def settings_by_name(cls: type[Worker]) -> _native.QueueSettings:
+    """With 0 shards, a worker acts by the settings in Redis and makes no queue."""
+    made = cls._own_settings
+    if made is None or made[1] != 0:
+        name, _, *rest = Worker._queue_settings.__func__(cls)  # type: ignore[attr-defined]
+        made = cls._own_settings = (name, 0, *rest)  # type: ignore[assignment]
+    return made
+
+
 def made_for(queue: str) -> type[Worker]:
-    return type("Operated", (Worker,), {"queue_name": queue})
+    """A worker that is known by its queue's name alone."""
+    return type("Operated", (Worker,), {"queue_name": queue, "_queue_settings": classmethod(settings_by_name)})
 
 
 def layout(worker: type[Worker], shards: int) -> int:

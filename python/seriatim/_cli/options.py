@@ -99,6 +99,8 @@ class Options:
         self._flag("--json", "stats, explain, dead list, check: print JSON")
         self._flag("--all", "dead retry, dead delete: all of them")
         self._option("--limit N", "dead list: at most so many (100)", int)
+        self._flag("--create", "push: makes the queue if it is not there")
+        self._option("--shards N", "push --create: how many shards a new queue gets (5)", int)
         self._option("--delay SECONDS", "push: not before so many seconds", finite)
         self._option("--score SCORE", "push: the payload's place among the id's", finite)
         self._flag("--repair", "check: mend what can be mended without losing a payload")

@@ -110,6 +110,8 @@ module Seriatim
       o.on("--json", "stats, explain, dead list, check: print JSON") { @options[:json] = true }
       o.on("--all", "dead retry, dead delete: all of them") { @options[:all] = true }
       o.on("--limit N", Integer, "dead list: at most so many (100)") { |v| @options[:limit] = v }
+      o.on("--create", "push: makes the queue if it is not there") { @options[:create] = true }
+      o.on("--shards N", Integer, "push --create: how many shards a new queue gets (5)") { |v| @options[:shards] = v }
       o.on("--delay SECONDS", Float, "push: not before so many seconds") { |v| @options[:delay] = v }
       o.on("--score SCORE", Float, "push: the payload's place among the id's") { |v| @options[:score] = v }
       web_options(o)

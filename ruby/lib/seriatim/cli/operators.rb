@@ -42,10 +42,19 @@ module Seriatim
 
       # ---- queues
 
-      # The application's worker of that queue, or one made for its name.
+      # Of a worker that the command knows by its queue's name alone: with 0 shards it acts by the settings in Redis, and makes
+      # no queue.
+      module ByName
+        def queue_settings = @by_name ||= super.dup.tap { |settings| settings[1] = 0 }.freeze
+      end
+
+      # The application's worker of that queue, or nil.
+      def known(queue)
+        Worker.all.find { |worker| worker.name && worker.queue_name == queue } if @options[:require]
+      end
+
       def worker(queue)
-        known = Worker.all.find { |worker| worker.name && worker.queue_name == queue } if @options[:require]
-        known || Module.new.extend(Worker).tap { |worker| worker.queue_name = queue }
+        known(queue) || Module.new.extend(Worker).tap { |worker| worker.queue_name = queue }.extend(ByName)
       end
 
       # A worker whose queue is there.
@@ -84,10 +93,16 @@ module Seriatim
       def push(queue, id, payload = nil)
         job = { id: id, delay: @options[:delay], score: @options[:score] }.compact
         job[:payload] = parse(payload) if payload
-        worker = worker(queue)
-        layout(worker, worker.shards_count)
-        result = worker.perform_async([job])
+        result = pushed_to(queue).perform_async([job])
         puts %i[added folded refused].map { |name| "#{name} #{result[name]}" }.join(", ")
+      end
+
+      # The application's worker, whose push makes its queue; or one of a queue that is there, or that --create makes.
+      def pushed_to(queue)
+        return known(queue).tap { |worker| layout(worker, worker.shards_count) } if known(queue)
+
+        layout(worker(queue), @options.fetch(:shards, worker(queue).shards_count)) if @options[:create]
+        existing(queue)
       end
 
       def parse(payload)
@@ -137,8 +152,10 @@ module Seriatim
         actions = existing(queue).actions
         return puts("#{verb}d #{actions.public_send(verb)} shards") unless id
 
-        verb, word = verb == "pause" ? [:park, "parked"] : [:unpark, "unparked"]
-        puts "#{word} #{actions.public_send(verb, [id])}"
+        verb, word, otherwise = verb == "pause" ? [:park, "parked", "was not found"] : [:unpark, "unparked", "is not parked"]
+        count = actions.public_send(verb, [id])
+        puts count.positive? ? "#{word} #{count}" : "the id #{Log.printable(id).inspect} #{otherwise}"
+        count.positive? ? STOPPED : CRASHED
       end
 
       def check(names)
