@@ -45,6 +45,12 @@ static const struct {
 /* A stamp and a score, packed. */
 #define KEY "ABCDEFGH@@@@@@@@"
 
+/* Text that makes a record outgrow what lies beside others: with another payload, and alone. */
+#define TEXT64 "................................................................"
+#define TEXT512 TEXT64 TEXT64 TEXT64 TEXT64 TEXT64 TEXT64 TEXT64 TEXT64
+#define LONG TEXT512 TEXT512
+#define LONGER LONG LONG LONG
+
 /* An argument: text, or LEASE, SEEN, RUN (of the running id), RUN2. */
 #define LEASE "\1lease"
 #define SEEN "\1seen"
@@ -106,6 +112,9 @@ static const struct call {
     {"push", 'P', {"1", "8", "list", "earlier", "3", "new", "x", OPTIONS, "a", "y", OPTIONS, "run", "z", OPTIONS, "hot", "w", OPTIONS}},
     {"push", 'P', {"1", "8", "merge", "keep", "2", "a", "x", "new", "y", "run", "z"}},
     {"push", 'P', {"1", "8", "last", "reject", "3", "hot", "x", "", "later", "y", OPTIONS}},
+    {"push", 'P', {"1", "8", "list", "keep", "2", "fresh", "y", "a", LONG}},
+    {"push", 'P', {"1", "8", "list", "keep", "2", "fresh", "y", "run2", LONG}},
+    {"push", 'P', {"1", "8", "list", "keep", "2", "fresh", "y", "new", LONGER}},
     {"records", 'S', {"1", "waiting", "100", "0", "a", "hot"}},
     {"records", 'S', {"1", "dead", "100", "0", "bad"}},
     {"release", 'S', {"1", LEASE, "seriatim:nodes"}},
@@ -119,6 +128,8 @@ static const struct call {
     {"settle", 'S', {"1", LEASE, "9", "list", "0", "reject", "run", RUN, "0", "why", "0", "12345678", "extend", "run2", RUN2, "1000000", "", "0", ""}},
     {"settle", 'S', {"1", LEASE, "9", "merge", "0", "fail", "run", RUN, "0", "wrong", "0", "park", "fail", "run2", RUN2, "0", "x", "0", "drop"}},
     {"settle", 'S', {"1", LEASE, "9", "merge", "2", RUN, "1", "run", RUN2, "-1"}},
+    {"settle", 'S', {"1", LEASE, "9", "merge", "0", "release", "run2", RUN2, "0", "", "0", "", "fail", "run", RUN, "0", LONGER, "9", "bury"}},
+    {"settle", 'S', {"1", LEASE, "9", "merge", "0", "fail", "run", RUN, "0", LONGER, "0", "bury", "fail", "run2", RUN2, "0", LONGER, "0", "bury"}},
     {"slice", 'S', {"1", "run", RUN, "0"}},
     {"summary", '1', {"1"}},
     {"unpark", 'S', {"1", "parked", "run"}},
@@ -510,6 +521,33 @@ static void test_f10_wrong_type_in_every_key(void **state)
     assert_int_equal(broken, 0);
 }
 
+/* A stray key lies where payloads of an id are to go that has none of its own there yet. */
+static void test_f10_stray_keys_of_payloads(void **state)
+{
+    static const char *const kinds[] = {"spill", "spillmap", "nextspill", "nextspillmap", "deadspill", "deadspillmap"};
+    static const char *const ids[] = {"a", "b", "new", "run2", "parked", "bad"};
+    size_t i, k;
+    int errors = 0;
+    (void)state;
+    broken = 0;
+    for (i = 0; i < CALLS; i++) {
+        for (k = 0; (calls[i].keys == 'S' || calls[i].keys == 'P') && k < 36; k++) {
+            char key[64];
+            arguments a;
+            snprintf(key, sizeof key, PREFIX "%s:%s", kinds[k % 6], ids[k / 6]);
+            restore();
+            freeReplyObject(redis("DEL %s", key));
+            freeReplyObject(redis("SET %s stray", key));
+            plausible(&a, &calls[i]);
+            errors += refuses_cleanly(&calls[i], &a, key);
+            free_arguments(&a);
+        }
+    }
+    print_message("%d calls refused\n", errors);
+    assert_true(errors > 20);
+    assert_int_equal(broken, 0);
+}
+
 static int set_up(void **state)
 {
     const char *seed = getenv("SEED");
@@ -537,6 +575,7 @@ int main(void)
         cmocka_unit_test(test_plausible_calls_succeed),
         cmocka_unit_test(test_f10_garbage_in_every_argument),
         cmocka_unit_test(test_f10_wrong_type_in_every_key),
+        cmocka_unit_test(test_f10_stray_keys_of_payloads),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
