@@ -51,9 +51,11 @@ static void usual_answer(life *l, int kind, srt_bytes *out)
         srt_resp_arg(out, "1 1 3", 5);
         return;
     case SRT_ASK_BEAT:
-        srt_resp_array(out, 4);
+        srt_resp_array(out, 6);
         srt_resp_arg_int(out, us);
         srt_resp_arg(out, "", 0);
+        srt_resp_arg_int(out, 0);
+        srt_resp_arg_int(out, 0);
         srt_resp_arg(out, "n1", 2);
         srt_resp_arg(out, l->node->description.data, l->node->description.len);
         return;
