@@ -343,13 +343,13 @@ static int deliveries_candidates(lua_State *L)
 /* deliveries:event() -> kind, number, text; nil: none */
 static int deliveries_event(lua_State *L)
 {
-    static const char *const names[] = {"lease", "lost", "refused", "recovered", "link", "warning"};
+    static const char *const names[] = {"lease", "lost", "refused", "recovered", "link", "warning", "failures"};
     slu_source *source = slu_source_inside(L);
     seriatim_event event;
     int status;
     if (!source)
         return slu_source_closed(L, slu_source_of(L));
-    status = source->runner ? seriatim_runner_event(source->runner, &event) : srt_node_event(source->node, &event);
+    status = source->runner ? seriatim_runner_event(source->runner, &event) : srt_node_event(source->node, srt_clock_ms(), &event);
     slu_source_leave(source);
     if (status != SERIATIM_OK)
         return 0;

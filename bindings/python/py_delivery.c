@@ -276,6 +276,17 @@ static PyObject *delivery_reject(PyObject *object, PyObject *const *args, Py_ssi
     return status == 1 ? NULL : delivery_check(self, status);
 }
 
+/* delivery.may_log(): may a failure of its queue be logged now? */
+static PyObject *delivery_may_log(PyObject *object, PyObject *ignored)
+{
+    delivery_box *self = (delivery_box *)object;
+    seriatim_delivery *delivery = delivery_of(self);
+    (void)ignored;
+    if (!delivery)
+        return NULL;
+    return PyBool_FromLong(seriatim_runner_may_log(self->runner->runner, seriatim_delivery_worker(delivery)));
+}
+
 /* delivery.extend(place, seconds) */
 static PyObject *delivery_extend(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
@@ -349,6 +360,7 @@ static PyMethodDef delivery_methods[] = {
     {"release", delivery_release, METH_O, NULL},
     {"reject", FAST(delivery_reject), METH_FASTCALL, NULL},
     {"extend", FAST(delivery_extend), METH_FASTCALL, NULL},
+    {"may_log", delivery_may_log, METH_NOARGS, NULL},
     {"settle", delivery_settle, METH_NOARGS, NULL},
     {"elapsed", delivery_elapsed, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},

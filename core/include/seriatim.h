@@ -394,7 +394,8 @@ typedef enum seriatim_event_kind {
     SERIATIM_EVENT_REFUSED,   /* Redis refused settles; number: how many */
     SERIATIM_EVENT_RECOVERED, /* runs of a dead node came back; number: how many */
     SERIATIM_EVENT_LINK,      /* the connection came or went */
-    SERIATIM_EVENT_WARNING
+    SERIATIM_EVENT_WARNING,
+    SERIATIM_EVENT_FAILURES   /* failures that seriatim_runner_may_log kept back; number: how many */
 } seriatim_event_kind;
 
 typedef struct seriatim_event {
@@ -463,6 +464,11 @@ int seriatim_runner_take_from(seriatim_runner *runner, size_t group, seriatim_sh
 int seriatim_runner_event(seriatim_runner *runner, seriatim_event *event);
 /* The host's threads answer: without a pulse for a lease time the node stops renewing its heartbeat. */
 void seriatim_runner_pulse(seriatim_runner *runner);
+/*
+ * Asked by the host before it logs a failure or a death of this worker's queue: 1: log it, 0: do not. At most 10 a second are logged one
+ * by one. Beyond that they are counted, and an event of each second tells the count until a second has had no more than 10. Any thread.
+ */
+int seriatim_runner_may_log(seriatim_runner *runner, size_t worker);
 /* Claims nothing more, hands back what is not begun; what runs goes on. */
 void seriatim_runner_quiet(seriatim_runner *runner);
 /* quiet, then finish what runs, release every shard, leave. takes answer CLOSED. Watch seriatim_runner_stopped. */

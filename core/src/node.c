@@ -290,8 +290,46 @@ void srt_node_tell(srt_node *n, int kind, int64_t number, const char *format, ..
     va_end(args);
 }
 
-int srt_node_event(srt_node *n, seriatim_event *event)
+#define FAILURES_MS 1000
+#define FAILURES_TOLD 10 /* in that time */
+
+int srt_node_may_log(srt_node *n, size_t worker, int64_t now)
 {
+    srt_queue *queue = n->workers[worker];
+    if (!queue->failures.crowded && now - queue->failures.since_ms >= FAILURES_MS) {
+        queue->failures.since_ms = now;
+        queue->failures.told = 0;
+    }
+    if (!queue->failures.crowded && queue->failures.told < FAILURES_TOLD) {
+        queue->failures.told++;
+        return 1;
+    }
+    queue->failures.crowded = 1;
+    queue->failures.kept++;
+    return 0;
+}
+
+/* One event for each second in which failures of a queue were kept back; the last one also when the node has stopped. */
+static void node_tell_failures(srt_node *n, int64_t now)
+{
+    size_t i;
+    for (i = 0; i < n->worker_count && n->event_count < SRT_EVENTS; i++) {
+        srt_queue *queue = n->workers[i];
+        if (!queue->failures.crowded || (now - queue->failures.since_ms < FAILURES_MS && !n->stopped))
+            continue;
+        if (queue->failures.kept)
+            srt_node_tell(n, SERIATIM_EVENT_FAILURES, queue->failures.kept, "%lld more failures in queue %.*s are not logged one by one",
+                          (long long)queue->failures.kept, (int)(queue->name.len < 150 ? queue->name.len : 150), queue->name.data);
+        queue->failures.crowded = queue->failures.kept > FAILURES_TOLD;
+        queue->failures.kept = queue->failures.told = 0;
+        queue->failures.since_ms = now;
+    }
+}
+
+int srt_node_event(srt_node *n, int64_t now, seriatim_event *event)
+{
+    if (n->event_count == 0)
+        node_tell_failures(n, now);
     if (n->event_count == 0)
         return SERIATIM_AGAIN;
     *event = n->events[n->event_first];

@@ -250,7 +250,8 @@ int srt_node_take_from(srt_node *node, size_t group, seriatim_shard shard, int64
 size_t srt_node_candidates(srt_node *node, size_t group, int64_t now, seriatim_candidate *list, size_t cap);
 void srt_node_settle(srt_node *node, seriatim_delivery *delivery, int64_t now);
 int srt_node_extend(srt_node *node, seriatim_delivery *delivery, size_t i, double seconds, int64_t now);
-int srt_node_event(srt_node *node, seriatim_event *event);
+int srt_node_event(srt_node *node, int64_t now, seriatim_event *event);
+int srt_node_may_log(srt_node *node, size_t worker, int64_t now);
 void srt_node_pulse(srt_node *node, int64_t now);
 void srt_node_quiet(srt_node *node, int64_t now);
 void srt_node_stop(srt_node *node, int64_t now);

@@ -25,6 +25,12 @@ typedef struct srt_queue {
     int64_t generation;
     unsigned shards_count;
     srt_shard_keys *shards;
+    /* Of a node: which of its failures are logged one by one. */
+    struct {
+        int64_t since_ms;    /* when the second began that the counts are of */
+        int64_t told, kept;  /* in it: logged one by one, and kept back */
+        int crowded;         /* all are kept back */
+    } failures;
 } srt_queue;
 
 typedef struct srt_registry {

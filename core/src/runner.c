@@ -826,9 +826,18 @@ int seriatim_runner_event(seriatim_runner *r, seriatim_event *event)
 {
     int status;
     pthread_mutex_lock(&r->lock);
-    status = srt_node_event(r->node, event);
+    status = srt_node_event(r->node, srt_clock_ms(), event);
     pthread_mutex_unlock(&r->lock);
     return status;
+}
+
+int seriatim_runner_may_log(seriatim_runner *r, size_t worker)
+{
+    int may;
+    pthread_mutex_lock(&r->lock);
+    may = srt_node_may_log(r->node, worker, srt_clock_ms());
+    pthread_mutex_unlock(&r->lock);
+    return may;
 }
 
 void seriatim_runner_pulse(seriatim_runner *r)

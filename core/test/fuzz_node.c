@@ -314,7 +314,7 @@ static void step(life *l, fuzz_input *in)
     connect_all(l);
     FUZZ_CHECK(srt_node_tick(l->node, l->now) > l->now - 1);
     send_all(l);
-    while (srt_node_event(l->node, &told) == SERIATIM_OK)
+    while (srt_node_event(l->node, l->now, &told) == SERIATIM_OK)
         FUZZ_CHECK(memchr(told.text, '\0', sizeof told.text));
 }
 

@@ -457,7 +457,7 @@ static void node_orders(sim *s, sim_node *n)
     const profile *p = s->p;
     int64_t now = local_now(s, n);
     seriatim_event event;
-    while (srt_node_event(n->node, &event) == SERIATIM_OK) {
+    while (srt_node_event(n->node, now, &event) == SERIATIM_OK) {
         if (getenv("VERBOSE"))
             fprintf(stderr, "%lld %s event %d %lld %s\n", (long long)(s->store->now_us / 1000 % 1000000), n->id, event.kind,
                    (long long)event.number, event.text);
@@ -1084,6 +1084,59 @@ static int short_life(size_t fail_from, size_t fail_count)
     return made && memory.calls <= fail_from;
 }
 
+/* How many of so many failures at `now` are logged one by one. */
+static int told_of(srt_node *node, int failures, int64_t now)
+{
+    int told = 0;
+    while (failures-- > 0)
+        told += srt_node_may_log(node, 0, now);
+    return told;
+}
+
+/* The count that an event tells at `now`; 0: there is none. */
+static int64_t counted(srt_node *node, int64_t now)
+{
+    seriatim_event event;
+    if (srt_node_event(node, now, &event) != SERIATIM_OK)
+        return 0;
+    assert_int_equal(event.kind, SERIATIM_EVENT_FAILURES);
+    assert_non_null(strstr(event.text, "more failures in queue Q are not logged"));
+    return event.number;
+}
+
+static void test_failures_are_counted_when_they_are_many(void **state)
+{
+    seriatim_node_settings settings;
+    seriatim_queue_settings q;
+    seriatim_error error;
+    srt_node *node;
+    size_t worker;
+    (void)state;
+    memset(&settings, 0, sizeof settings);
+    settings.id = "n";
+    settings.lease_ms = 10000;
+    settings.poll_ms = 1000;
+    settings.threads = 1;
+    seriatim_queue_settings_init(&q);
+    q.name = "Q";
+    q.name_len = 1;
+    assert_int_equal(srt_node_new(&settings, &node, &error), SERIATIM_OK);
+    assert_int_equal(srt_node_worker(node, &q, &worker, &error), SERIATIM_OK);
+    assert_int_equal(told_of(node, 10, 5000), 10);
+    assert_int_equal(told_of(node, 10, 6000), 10);
+    assert_int_equal(counted(node, 7000), 0);
+    assert_int_equal(told_of(node, 500, 7000), 10);
+    assert_int_equal(counted(node, 7999), 0);
+    assert_int_equal(counted(node, 8000), 490);
+    assert_int_equal(counted(node, 8000), 0);
+    assert_int_equal(told_of(node, 11, 8100), 0); /* one line a second as long as there are many */
+    assert_int_equal(counted(node, 9000), 11);
+    assert_int_equal(told_of(node, 10, 9100), 0);
+    assert_int_equal(counted(node, 10000), 10);
+    assert_int_equal(told_of(node, 10, 10100), 10);
+    srt_node_free(node);
+}
+
 static void test_every_allocation_fails(void **state)
 {
     size_t from = 0;
@@ -1102,6 +1155,7 @@ int main(void)
         cmocka_unit_test(test_control_seen_is_needed),
         cmocka_unit_test(test_f36_no_outage_of_redis_makes_an_id_run_twice),
         cmocka_unit_test(test_f36_control_absence_must_be_noticed),
+        cmocka_unit_test(test_failures_are_counted_when_they_are_many),
         cmocka_unit_test(test_every_allocation_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

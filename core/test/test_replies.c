@@ -159,7 +159,7 @@ static int live(life *l, int steps, int kind, const char *answer)
         srt_node_tick(l->node, l->now);
         srt_node_output(l->node, SRT_COMMANDS, &data, &len);
         srt_node_sent(l->node, SRT_COMMANDS, len);
-        while (srt_node_event(l->node, &event) == SERIATIM_OK)
+        while (srt_node_event(l->node, l->now, &event) == SERIATIM_OK)
             ;
         asked = l->node->sessions[SRT_COMMANDS].first;
         if (asked && !given && !asked->handshake && asked->kind == kind) {

@@ -197,7 +197,7 @@ function Execution:decode_row(row, place)
     return values
   end
   self.delivery:reject(place, broken, reason)
-  log.error("dead", ("%d payloads cannot be read: %s"):format(#broken, reason), { q = self.worker.queue_name, id = row.id })
+  self:log_failure(log.ERROR, "dead", ("%d payloads cannot be read: %s"):format(#broken, reason), { id = row.id })
 end
 
 function Execution:row(place)
@@ -233,7 +233,7 @@ function Execution:fail(place, failure)
   self.delivery:fail(place, self:error_text(failure), self:retry_in(count))
   local text = type(failure) == "string" and failure or described(failure)
   local elapsed = self.payloads_by_id and self.delivery:elapsed()
-  log.warn("fail", text, { q = self.worker.queue_name, id = row.id, n = count, elapsed = elapsed or nil })
+  self:log_failure(log.WARN, "fail", text, { id = row.id, n = count, elapsed = elapsed or nil })
   if type(failure) == "table" and failure.traceback then
     log.debug("traceback", failure.traceback:gsub("^%s+", ""), { q = self.worker.queue_name, id = row.id })
   end
@@ -274,7 +274,7 @@ function Execution:exhausted()
   local jobs = {}
   for place = 1, self.delivery:size() do
     local job = self:exhausted_job(self:row(place))
-    log.error("dead", job.error, { q = self.worker.queue_name, id = job.id, n = #job.payloads })
+    self:log_failure(log.ERROR, "dead", job.error or "", { id = job.id, n = #job.payloads })
     jobs[place] = job
   end
   self:hook("retries_exhausted", nil, self.worker.retries_exhausted, jobs)
@@ -292,6 +292,14 @@ function Execution:exhausted_job(row)
 end
 
 -- ---- the log
+
+---One line each, but of many in a second only their count, which the runner or the node tells.
+function Execution:log_failure(level, event, text, fields)
+  if self.delivery:may_log() then
+    fields.q = self.worker.queue_name
+    log.write(level, event, log.brief(text), fields)
+  end
+end
 
 function Execution:log_event(event)
   local ids = self:list()

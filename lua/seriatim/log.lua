@@ -13,6 +13,7 @@ local log = {
 }
 
 local LEVELS = { [10] = "DEBUG", [20] = "INFO", [30] = "WARN", [40] = "ERROR", [50] = "FATAL" }
+local BRIEF = 500 -- bytes
 local FIELDS = { "q", "id", "n", "elapsed" }
 
 local VALID = {
@@ -99,6 +100,18 @@ end
 function log.describe(value)
   local made, text = pcall(message_of, value)
   return made and type(text) == "string" and text ~= "" and text or type(value)
+end
+
+---The first line of an error's text, cut where it is long, and the place at its end where it was raised.
+---@return string
+function log.brief(text)
+  text = log.utf8(text)
+  local first = text:match("^[^\r\n]*")
+  if #first == #text and #first <= BRIEF then
+    return first
+  end
+  local cut = #first > BRIEF and log.utf8(first:sub(1, BRIEF)):gsub("%?*$", "") .. "..." or first
+  return cut .. (text:match(" %([^()\r\n]+:%d+%)$") or "")
 end
 
 ---@param seconds number since 1970

@@ -115,15 +115,15 @@ function node.add_groups(made, groups, numbers, scheduler, threads)
   return given
 end
 
-local BAD = { lost = true, refused = true, recovered = true, warning = true }
+local BAD = { lost = true, refused = true, recovered = true, warning = true, failures = true }
+local NAMES = { recovered = "recover", failures = "fail" }
 
 ---Writes what happened since to the log.
 function node.log_events(made)
   local kind, number, text = made:event()
   while kind do
     local bad = BAD[kind] or kind == "link" and number <= 0
-    local name = kind == "recovered" and "recover" or kind
-    log.write(bad and log.WARN or log.INFO, name, text, { n = number > 0 and kind ~= "link" and number or nil })
+    log.write(bad and log.WARN or log.INFO, NAMES[kind] or kind, text, { n = number > 0 and kind ~= "link" and number or nil })
     kind, number, text = made:event()
   end
 end

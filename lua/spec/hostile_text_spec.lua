@@ -65,6 +65,31 @@ describe("hostile text", function()
     assert.equal("deleted 0\n", run(0, "dead", "delete", QUEUE, "--all"))
   end)
 
+  it("of many failures in a second is counted alone", function()
+    shell:write("crowded.lua", command.APP .. [[
+      local function perform() error(("x"):rep(3000) .. "\nsecond line", 0) end
+      seriatim.worker { name = "Crowded", max_retry_count = 0, batch_size = 60, perform = perform }
+    ]])
+    local queue, list = seriatim.worker { name = "Crowded", shards_count = 5 }, {}
+    for id = 1, 300 do
+      list[id] = { id = id }
+    end
+    assert(queue:perform_async(list))
+    local server = shell:start("-r", "crowded")
+    local told, counted
+    command.eventually(function()
+      told, counted = 0, 0
+      for line in server:log():gmatch("[^\n]+") do
+        told = told + ((line:find("q=Crowded .*fail x") or line:find("q=Crowded .*dead x")) and #line < 800 and 1 or 0)
+        counted = counted + (line:match(" n=(%d+) fail %d+ more failures in queue Crowded are not") or 0)
+      end
+      return told + counted == 600
+    end, 60, function() return server:log() end)
+    assert(told >= 10 and told < 300, told)
+    assert.equal(0, server:stop())
+    assert.is_nil(server:log():find("second line", 1, true))
+  end)
+
   it("is shown in what is refused", function()
     assert.matches("unknown queue", run(2, "stats", ID .. "none"))
     assert(run(2, "x\27[31m"):find([[unknown command x\u001b[31m]], 1, true))

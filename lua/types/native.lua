@@ -193,6 +193,9 @@ function delivery:fail(place, error, retry_in) end
 function delivery:release(place) end
 function delivery:reject(place, places, reason) end
 function delivery:extend(place, seconds) end
+---May a failure of its queue be logged now? Those that may not are counted, and an event tells how many.
+---@return boolean
+function delivery:may_log() end
 function delivery:settle() end
 
 ---A stream of bytes that never blocks, or one that listens. Closed by the collector, too.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _check, _codec, _log, _native
 from ._batch import DONE, Batch, Id
-from ._errors import UsageError
+from ._errors import Closed, UsageError
 from ._middlewares import Walk, is_async
 from ._settings import settings
 
@@ -204,7 +204,7 @@ class Execution:
         if not broken:
             return values
         self._delivery.reject(place, broken, _bytes(reason))
-        _log.error("dead", f"{len(broken)} payloads cannot be read: {reason}", q=self._ref.queue_name, id=row[0])
+        self._log_failure(_log.ERROR, "dead", f"{len(broken)} payloads cannot be read: {reason}", id=row[0])
         return None
 
     def _all_rows(self) -> list[_native.ClaimedRow]:
@@ -230,7 +230,7 @@ class Execution:
         count = retry_count + 1
         self._delivery.fail(place, self._error_text(error), self._retry_in(count))
         elapsed = None if self._payloads is None else self._delivery.elapsed()
-        _log.warn("fail", _log.describe(error), q=self._ref.queue_name, id=id, n=count, elapsed=elapsed)
+        self._log_failure(_log.WARN, "fail", error, id=id, n=count, elapsed=elapsed)
 
     def _error_text(self, error: object) -> bytes:
         text: Any = error
@@ -269,7 +269,7 @@ class Execution:
     def _exhausted(self) -> None:
         jobs = [self._exhausted_job(row) for row in self._all_rows()]
         for job in jobs:
-            _log.error("dead", job["error"], q=self._ref.queue_name, id=job["id"], n=len(job["payloads"]))
+            self._log_failure(_log.ERROR, "dead", job["error"], id=job["id"], n=len(job["payloads"]))
         self._hook("retries_exhausted", None, self._ref.instance.retries_exhausted, jobs)
 
     def _exhausted_job(self, row: _native.ClaimedRow) -> dict[str, Any]:
@@ -280,6 +280,15 @@ class Execution:
             "payloads": [(self._hook("load_payload", data, load, data), score) for data, score, _ in payloads],
             "error": error and self._hook("load_error", error, settings.load_error, error),
         }
+
+    def _log_failure(self, level: int, event: str, error: object, **fields: Any) -> None:
+        """One line each, but of many in a second only their count, which the runner tells."""
+        try:
+            may_log = self._delivery.may_log()
+        except Closed:
+            may_log = True
+        if may_log:
+            _log.write(level, event, _log.brief(_log.utf8(error) if isinstance(error, bytes) else error), q=self._ref.queue_name, **fields)
 
     def _log_event(self, event: str) -> None:
         if self._payloads:

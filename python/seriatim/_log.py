@@ -29,6 +29,8 @@ is_debug: Final = partial(logger.isEnabledFor, DEBUG)
 LEVELS: Final = {DEBUG: "DEBUG", INFO: "INFO", WARN: "WARN", ERROR: "ERROR", FATAL: "FATAL"}
 PLAIN: Final = re.compile(r'[^"=\s\x00-\x1f\x7f]+')
 LINE_ENDS: Final = re.compile(r"[\r\n]+")
+BRIEF: Final = 500  # characters
+PLACE: Final = re.compile(r" \([^()\r\n]+:\d+\)\Z")
 DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -149,6 +151,16 @@ def describe(error: object) -> str:
         return f"{type(error).__qualname__}: {error}{place}"
     except BaseException:
         return type(error).__qualname__
+
+
+def brief(error: object) -> str:
+    """The error's first line, cut where it is long, and the place where it was raised."""
+    text = utf8(describe(error))
+    first = re.split(r"[\r\n]", text, maxsplit=1)[0]
+    if len(first) == len(text) <= BRIEF:
+        return first
+    place = PLACE.search(text) if isinstance(error, BaseException) else None
+    return first[:BRIEF] + ("..." if len(first) > BRIEF else "") + (place[0] if place else "")
 
 
 def level_name(record: logging.LogRecord) -> str:

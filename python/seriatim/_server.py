@@ -38,6 +38,7 @@ from ._splitters import Shard, Splitter
 from ._version import __version__
 
 BOOT_SECONDS = 10  # how long a start waits for Redis
+EVENT_NAMES = {"recovered": "recover", "failures": "fail"}  # in the log, where they differ
 STALLED_SECONDS = 30  # without a begun id while some are claimed and none runs
 MANY = 100_000  # threads: a delivery may need several to end, so none may wait for another's
 
@@ -292,9 +293,9 @@ class Server:
     def _log_events(self) -> None:
         while (event := self._runner.event()) is not None:
             kind, number, text = event
-            bad = kind in ("lost", "refused", "recovered", "warning") or (kind == "link" and number <= 0)
+            bad = kind in ("lost", "refused", "recovered", "warning", "failures") or (kind == "link" and number <= 0)
             count = number if number > 0 and kind != "link" else None
-            name = "recover" if kind == "recovered" else kind
+            name = EVENT_NAMES.get(kind, kind)
             _log.write(logging.WARNING if bad else logging.INFO, name, text, n=count)
 
     # ---- end

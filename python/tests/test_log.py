@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.jobs import eventually, serve, worker
+from support.redis_server import RedisServer
 
 from seriatim import _log
 
@@ -134,3 +136,39 @@ def test_describe() -> None:
     assert _log.describe(KeyError("x")) == "KeyError: 'x'"
     assert _log.describe(fail(Unspeakable())) == "Unspeakable"
     assert _log.describe("a text") == "a text"
+
+
+def raised(error: Exception) -> Exception:
+    try:
+        raise error
+    except Exception as caught:
+        return caught
+
+
+def test_an_error_is_one_line_of_bounded_length() -> None:
+    assert _log.brief("one") == "one"
+    assert _log.brief("one\r\ntwo") == "one"
+    assert _log.brief("x" * 501) == "x" * 500 + "..."
+    assert re.fullmatch(r"ValueError: one \(.*test_log\.py:\d+\)", _log.brief(raised(ValueError("one\ntwo"))))
+    assert re.fullmatch(r"ValueError: x{488}\.\.\. \(.*test_log\.py:\d+\)", _log.brief(raised(ValueError("x" * 3000))))
+
+
+def test_of_many_failures_in_a_second_only_the_count_is_logged(written: Written, redis: RedisServer) -> None:
+    def fail_long(payloads_by_id: Any, batch: Any) -> None:
+        raise RuntimeError("x" * 3000 + "\nsecond line")
+
+    crowded = worker("Crowded", fail_long, max_retry_count=0, batch_size=60)
+    crowded.perform_async([{"id": id} for id in range(300)])
+    server = serve(crowded)
+
+    def told() -> list[str]:
+        return [line for line in written.lines() if re.search("q=Crowded .*(fail RuntimeError: x|dead .*x)", line)]
+
+    def counted() -> int:
+        found = re.findall(r" n=(\d+) fail \d+ more failures in queue Crowded are not", "\n".join(written.lines()))
+        return sum(map(int, found))
+
+    eventually(lambda: bool(crowded.metrics["morgue_length"] == 300 and counted() + len(told()) == 600))
+    server.stop()
+    assert 10 <= len(told()) < 300 and max(map(len, told())) < 800
+    assert not any("second line" in line for line in written.lines())

@@ -22,6 +22,25 @@ RSpec.describe "failure" do
     runs(recorder, 4)
   end
 
+  it "logs a failure in one line of bounded length, and of many in a second only their count" do
+    Seriatim.format_error = ->(error) { "#{error.message}\n#{"backtrace\n" * 2000}" }
+    recorder = worker("Crowded", max_retry_count: 0, batch_size: 60) { raise "#{"x" * 3000}\nsecond line" }
+    other = worker("Calm") { raise "one\ntwo" }
+    recorder.perform_async(Array.new(300) { |id| { id: id } })
+    server = serve(recorder, other)
+    other.perform_async([{ id: 1 }])
+    log = -> { @log.string.lines }
+    counted = -> { log.call.sum { |line| line[/ n=(\d+) fail \d+ more failures in queue Crowded are not/, 1].to_i } }
+    told = -> { log.call.grep(/q=Crowded .*(fail RuntimeError: x|dead x)/) }
+    eventually { recorder.metrics[:morgue_length] == 300 && counted.call + told.call.size == 600 }
+    server.stop
+    expect(told.call.size).to be_between(10, 10 * (counted.call.fdiv(20).ceil + 1)).and be < 300
+    expect(told.call.map(&:size)).to all(be < 800)
+    expect(told.call.grep(/fail /)).to all(match(/xxx\.\.\. \([^()]*failure_spec\.rb:\d+.*\)$/))
+    expect(log.call.grep(/q=Calm id=1 .* fail RuntimeError: one \(.*failure_spec\.rb:\d+.*\)$/)).not_to be_empty
+    expect(log.call.grep(/backtrace|second line| two/)).to eq([])
+  end
+
   it "LK-A-18: fail takes an Exception or a text, and an id as it was pushed", :core do
     recorder = worker("A18", batch_size: 10, shards_count: 1) do |_, batch|
       batch.fail(:a, RuntimeError.new("an error"))

@@ -148,7 +148,7 @@ module Seriatim
     def reject(id, place, broken)
       reason = "undecodable payload: #{Log.describe(broken.values.first)}"
       @delivery.reject(place, broken.keys, reason)
-      Log.error("dead", "#{broken.size} payloads cannot be read: #{reason}", q: @worker.queue_name, id: id)
+      log_failure(Logger::ERROR, "dead", "#{broken.size} payloads cannot be read: #{reason}", id: id)
     end
 
     # What the core has of every id: id, fence, retry_count, perform_in, error, [[bytes, score, context]].
@@ -178,7 +178,18 @@ module Seriatim
     def fail_id(place, error, elapsed = nil)
       count = rows[place][2] + 1
       @delivery.fail(place, error_text(error), retry_in(count))
-      Log.warn("fail", Log.describe(error), q: @worker.queue_name, id: rows[place][0], n: count, elapsed: elapsed)
+      log_failure(Logger::WARN, "fail", error, id: rows[place][0], n: count, elapsed: elapsed)
+    end
+
+    # One line each, but of many in a second only their count, which the runner tells.
+    def log_failure(level, event, error, **fields)
+      Log.write(level, event, Log.brief(error), q: @worker.queue_name, **fields) if may_log?
+    end
+
+    def may_log?
+      @host.runner.may_log(@delivery.worker)
+    rescue Closed
+      true
     end
 
     def log(event, count)
@@ -222,7 +233,7 @@ module Seriatim
 
     def exhausted
       jobs = rows.map { |row| exhausted_job(row) }
-      jobs.each { |job| Log.error("dead", job[:error], q: @worker.queue_name, id: job[:id], n: job[:payloads].size) }
+      jobs.each { |job| log_failure(Logger::ERROR, "dead", job[:error], id: job[:id], n: job[:payloads].size) }
       hook("retries_exhausted", nil) { @ref.current.retries_exhausted(jobs) }
     end
 

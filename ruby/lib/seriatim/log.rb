@@ -83,6 +83,24 @@ module Seriatim
       NAME.bind_call(error.class)
     end
 
+    BRIEF = 500 # characters
+    private_constant :BRIEF
+
+    # The error's first line, cut where it is long, and the place where it was raised.
+    def brief(error)
+      place = place_of(error)
+      text = utf8(describe(error)).delete_suffix(place)
+      first = text[/\A[^\r\n]*/]
+      "#{first[0, BRIEF]}#{"..." if first.size > BRIEF}#{place}"
+    end
+
+    def place_of(error)
+      at = error.backtrace&.first if error.is_a?(Exception)
+      at ? utf8(" (#{at})") : ""
+    rescue Exception # rubocop:disable Lint/RescueException
+      ""
+    end
+
     def event(message) = message.is_a?(Event) ? message : Event.new(nil, utf8(message.to_s), {})
     def ours?(logger) = logger.formatter.is_a?(Line) || logger.formatter.is_a?(Json)
     def timestamp(time) = time.getutc.strftime("%Y-%m-%dT%H:%M:%S.%LZ")

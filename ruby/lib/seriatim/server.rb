@@ -257,8 +257,8 @@ module Seriatim
     end
 
     LEVELS = { lease: Logger::INFO, lost: Logger::WARN, refused: Logger::WARN, recovered: Logger::WARN,
-               warning: Logger::WARN }.freeze
-    NAMES = { recovered: "recover" }.freeze
+               warning: Logger::WARN, failures: Logger::WARN }.freeze
+    NAMES = { recovered: "recover", failures: "fail" }.freeze
     private_constant :LEVELS, :NAMES
 
     def log_events

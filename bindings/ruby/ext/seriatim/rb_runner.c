@@ -496,10 +496,16 @@ static VALUE runner_wait(VALUE self, VALUE group, VALUE seconds)
 
 /* ---- Watching and ending --------------------------------------------------------------------------- */
 
+/* runner.may_log(worker) -> whether a failure of its queue is to be logged now */
+static VALUE runner_may_log(VALUE self, VALUE worker)
+{
+    return seriatim_runner_may_log(runner_of(self), NUM2SIZET(worker)) ? Qtrue : Qfalse;
+}
+
 /* runner.event -> [kind, number, text] or nil */
 static VALUE runner_event(VALUE self)
 {
-    static const char *const names[] = {"lease", "lost", "refused", "recovered", "link", "warning"};
+    static const char *const names[] = {"lease", "lost", "refused", "recovered", "link", "warning", "failures"};
     seriatim_event event;
     if (seriatim_runner_event(runner_of(self), &event) != SERIATIM_OK)
         return Qnil;
@@ -592,6 +598,7 @@ void srb_init_runner(void)
     rb_define_method(klass, "extend_time", runner_extend, 3);
     rb_define_method(klass, "wait", runner_wait, 2);
     rb_define_method(klass, "event", runner_event, 0);
+    rb_define_method(klass, "may_log", runner_may_log, 1);
     rb_define_method(klass, "pulse", runner_pulse, 0);
     rb_define_method(klass, "quiet", runner_quiet, 0);
     rb_define_method(klass, "stop", runner_stop, 0);
