@@ -48,7 +48,8 @@ def test_it_moves_no_cursor_and_ends_no_row_in_any_verb(seriatim: Run, redis: Re
     assert seriatim("stats").count("\n") == 2
     assert seriatim("explain", QUEUE, f"{ID}2").count("\n") == 1
     assert seriatim("pause", QUEUE) == "paused 5 shards\n"
-    assert seriatim("resume", QUEUE, ID) == "unparked 0\n"
+    assert seriatim("pause", QUEUE, f"{ID}2") == "parked 1\n"
+    assert re.fullmatch(r"the id \".*\" is not parked\n", seriatim("resume", QUEUE, ID, code=1))
     assert re.fullmatch(r"Qa\\u000ab.*: \d+ records, 0 findings\n", seriatim("check"))
     redis.call("SET", f"seriatim:{ID}", "1")
     assert re.match(r"namespace .*\\u", seriatim("check", code=1))

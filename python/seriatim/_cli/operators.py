@@ -153,7 +153,7 @@ class Operators:
         if count:
             print(f"{'parked' if verb == 'pause' else 'unparked'} {count}")
             return STOPPED
-        print(f"the id {quoted(id)} {'was not found' if verb == 'pause' else 'is not parked'}")
+        say(f"the id {quoted(id)} {'was not found' if verb == 'pause' else 'is not parked'}")
         return CRASHED
 
     def _check(self, names: list[str]) -> int:

@@ -154,7 +154,7 @@ module Seriatim
 
         verb, word, otherwise = verb == "pause" ? [:park, "parked", "was not found"] : [:unpark, "unparked", "is not parked"]
         count = actions.public_send(verb, [id])
-        puts count.positive? ? "#{word} #{count}" : "the id #{Log.printable(id).inspect} #{otherwise}"
+        say(count.positive? ? "#{word} #{count}" : "the id #{Log.utf8(id).inspect} #{otherwise}")
         count.positive? ? STOPPED : CRASHED
       end
 
