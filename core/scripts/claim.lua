@@ -93,7 +93,9 @@ elseif taking then
   local ready = ready_count > 0 and call('LRANGE', READY, 0, limit - 1) or {}
   local full = false
 
-  -- Entries of ready may be stale. They are not while the books balance: each id of jobs in one index, or running.
+  -- An entry of ready may be stale: an id that was deleted and pushed anew has two. Once the id runs by one of them, its record still
+  -- says "ready", and the other entry would be claimed beside the run. To look up the runs of all candidates is slow, so it is
+  -- done only where the counts show that there is a stale entry: without one, each id of jobs stands in one index or runs.
   local wary = ready[1] and call('HLEN', JOBS) ~= ready_count + due_count + call('HLEN', RUNNING) - call('HEXISTS', RUNNING, '') + held
     + call('ZCARD', PARKED) + (doubted and call('ZCARD', UNPROVEN) + call('ZCARD', SUSPECT) or 0)
 

@@ -87,7 +87,8 @@ struct srt_shard {
     /* A foreign shard: who was seen to own it. */
     srt_bytes owner;
     int64_t owner_lease;
-    int asked_beat;    /* the beat whose answer will tell whether that owner lives */
+    int asked_beat;    /* node.beats must reach it before the owner may count as dead: the list of the living that we have
+                          now may be older than the ownership, and lack an owner that has just joined */
     uint64_t heir;     /* hash of the node that should have it when we give it up */
 
     /* An owned shard. */

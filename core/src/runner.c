@@ -53,7 +53,7 @@ typedef struct runner_door {
     size_t called; /* seats whose thread has not come yet */
     int *to_poke;  /* a pipe, by the runner's thread, once it has let go of the lock that whoever comes will want */
 
-    int64_t pace;     /* how long threads hold a delivery, in 16ths of a microsecond, of late */
+    int64_t pace;     /* 16 times the moving average of the microseconds that a thread holds a delivery; each counts for a 16th */
     int64_t coped_at; /* those awake had taken all there was of a shard with more to claim, or one more was called */
     int64_t taken_at; /* the last take, or call */
 } runner_door;

@@ -189,7 +189,11 @@ static void visit_runs(const srt_job_list *list, const srt_shard *s, shard_visit
         visit_run(job, s, visit, context);
 }
 
-/* Every run of the shard that this node has under its lease: one of an earlier lease would hide that of the same id. */
+/*
+ * Visits the runs of the shard that this node has under its present lease. Those of an earlier lease are left out: acquire takes
+ * one run for each id, the last that is named. Were an old job of the same id named after the present one, its fence would not
+ * be that of the run in Redis, and the id would be put back and run again while it still runs here.
+ */
 static void shard_visit_runs(srt_node *node, srt_shard *s, shard_visit visit, void *context)
 {
     const seriatim_delivery *d;
