@@ -1,62 +1,74 @@
 -- include: prelude change spread record
--- ACQUIRE: takes a shard for a node if its owner is still the one that the caller saw, and recovers that owner's runs.
+-- ACQUIRE: takes a shard for a node if its owner is still the one that the caller saw. What that owner had claimed stands as
+-- running until recover.lua has looked at it.
 -- When the caller already owns the shard, it keeps what it knows under a new lease, so that who found it dead before comes
--- too late; runs that it does not know are put back.
+-- too late; runs that it does not know are left for recover.lua to put back.
 -- KEYS: the shard's
--- ARGV: 1 generation, 2 node, 3 fold, 4 expected owner ('' for none), 5 expected lease,
+-- ARGV: 1 generation, 2 node, 3 fold (unused), 4 expected owner ('' for none), 5 expected lease,
 --       then the runs that the caller knows: id, run
--- Returns {'OK', or 'KEPT' if it was the caller's, lease, seen, recovered}: seen is what the first claim passes; or
---   {'TAKEN', owner, lease}
-local me, fold = ARGV[2], ARGV[3]
+-- Returns {'OK', or 'KEPT' if it was the caller's, lease, seen, recovered, unfinished}: seen is what the first claim passes;
+--   recovered: deaths that the next claim answers; unfinished: 1 when recover.lua has something to do; or {'TAKEN', owner, lease}
+local me = ARGV[2]
 local mine = owner == me
 if not mine and (owner ~= ARGV[4] or lease ~= tonumber(ARGV[5])) then
   return {'TAKEN', owner, format('%.0f', lease)}
 end
 
-local known = {}
-for i = 6, #ARGV, 2 do known[ARGV[i]] = ARGV[i + 1] end
 probe()
+local since, pending = read_owner_field()
 open_for_writing()
-spread()
-local runs = call('HGETALL', RUNNING)
-for i = 1, #runs, 2 do
-  probe_spill(first, {runs[i]})
-  probe_spill(second, {runs[i]})
-end
-call('DEL', CLAIMS)
-owner, lease = me, advance()
-if not mine then claimed, settled = lease, 0 end
-call('HSET', RUNNING, '', string.rep('.', 65))
 wake = 0
 
-local recovered, seen = 0, claimed
+if not mine then
+  owner, lease = me, advance()
+  claimed, settled, since = lease, 0, lease
+  pending = held > 0 or call('HLEN', RUNNING) > call('HEXISTS', RUNNING, '')
+  if held == 0 then call('DEL', CLAIMS) end
+  if pending then flag_as(UNFINISHED, true) end
+  write_owner_field(since, pending)
+  save()
+  return {'OK', format('%.0f', lease), format('%.0f', claimed), 0, is(UNFINISHED) and 1 or 0}
+end
 
--- The claim that follows hands it out as a death (mode o): its failure is to be counted.
+local known = {}
+for i = 6, #ARGV, 2 do known[ARGV[i]] = ARGV[i + 1] end
+-- Claims of a dead owner are not spread here: they are recover.lua's.
+local claims = held > 0 and call('HGETALL', CLAIMS) or {}
+for i = 1, #claims, 2 do
+  if tonumber(claims[i]) >= since then
+    if byte(claims[i + 1]) ~= SPREAD then spread_claim(claims[i], claims[i + 1]) end
+    call('HDEL', CLAIMS, claims[i])
+  end
+end
+if held == 0 then call('DEL', CLAIMS) end
+lease = advance()
+
+-- A run of a process that died alone with it, which is still to be reported: the next claim answers it (mode o).
+local deaths, seen = 0, claimed
 local function report(id, run)
-  if seen ~= 0 then claimed, seen = mine and advance() or lease, 0 end
-  call('ZREM', OVERRUN, id)
+  if deaths == 0 then claimed, seen = advance(), 0 end
+  deaths = deaths + 1
   call('HSET', RUNNING, id, sub(run, 1, 1) .. 'o' .. format('%.0f', claimed))
 end
 
--- What becomes of the run of a process that died: once more, then alone, then a failure.
-local function died(id, run, r)
-  local mode = sub(run, 2, 2)
-  if mode == 's' or mode == 'o' then report(id, run) return end
-  r.mark, r.due, r.place = mode == 'u' and SUSPECT_MARK or UNPROVEN_MARK, now, 3
-  come_back(id, run, r, fold)
-end
-
+local runs, back = call('HGETALL', RUNNING), {}
 for i = 1, #runs, 2 do
   local id, run = runs[i], runs[i + 1]
-  if id ~= '' and (not known[id] or sub(known[id], 2) ~= sub(run, 2)) then
-    local r = record_of_run(id)
-    recovered = recovered + 1
-    if not r or digit_of(run) % 4 >= 2 then come_back(id, run, r, fold)
-    elseif not mine then died(id, run, r)
-    elseif sub(run, 2, 2) == 'o' then report(id, run)
-    else come_back(id, run, r, fold)
+  local mode = sub(run, 2, 2)
+  if id ~= '' and mode ~= 'm' and mode ~= 'b' and tonumber(sub(run, 3)) >= since and (not known[id] or sub(known[id], 2) ~= sub(run, 2)) then
+    if mode == 'o' and digit_of(run) % 4 < 2 then report(id, run)
+    else back[#back + 1], back[#back + 2] = id, sub(run, 1, 1) .. 'b0'
     end
   end
 end
+for from = 1, #back, 1000 do
+  call('HSET', RUNNING, unpack(back, from, min(from + 999, #back)))
+end
+for i = 1, #back, 2 do call('ZREM', OVERRUN, back[i]) end
+if back[1] then
+  pending = true
+  flag_as(UNFINISHED, true)
+end
+write_owner_field(since, pending)
 save()
-return {mine and 'KEPT' or 'OK', format('%.0f', lease), format('%.0f', seen), recovered}
+return {'KEPT', format('%.0f', lease), format('%.0f', seen), deaths, is(UNFINISHED) and 1 or 0}

@@ -80,14 +80,15 @@ end
 
 local function check_index(key, id, score, finding)
   local known = call('ZSCORE', key, id)
-  if known and tonumber(known) == score then return end
+  if known and (not score or tonumber(known) == score) then return end
+  score = score or now
   local name = sub(key, #PREFIX + 1)
   find(finding, id, known and format('%s has another number', name) or format('missing in %s', name), function()
     call('ZADD', key, format('%.0f', score), id)
   end)
 end
 
-local function is_run(run) return string.match(run, '^[0-7][nuso]%d+$') end
+local function is_run(run) return string.match(run, '^[0-7][nusomb]%d+$') end
 
 local function check_job(id, record)
   local r = record_of(first, id, record)
@@ -151,8 +152,14 @@ local function check_running(id, run)
     find('run', id, 'run cannot be read', function() back(id, '0', r) end)
     return
   end
-  local fence = tonumber(sub(run, 3))
-  if owner ~= '' and (fence < lease or fence > claimed) then
+  local fence, mode = tonumber(sub(run, 3)), sub(run, 2, 2)
+  if mode == 'm' then
+    if not is(UNFINISHED) then find('state', id, 'nothing says that an id is uniting', function() flag_as(UNFINISHED, true) end) end
+    check_index(UNITING, id, nil, 'index')
+    return
+  end
+  local since, pending = read_owner_field()
+  if owner ~= '' and not pending and (fence < since or fence > claimed or mode == 'b') then
     find('run', id, 'the run is of no claim of the owner', function() back(id, run, r) end)
   end
 end

@@ -59,6 +59,6 @@ if absent and others and repair then
   local in_doubt = call('EXISTS', KEYS[11], KEYS[12]) > 0
   call('ZREM', KEYS[4], '')
   call('SET', STATE, struct.pack('<dddddddddddB', generation, now, 0, 0, 0, 0, 0, 0, 0, 0,
-    call('HLEN', KEYS[14]), in_doubt and 2 or 0))
+    call('HLEN', KEYS[14]), in_doubt and 6 or 4))
 end
 return {closed and '1' or '0', #KEYS, found, {}}

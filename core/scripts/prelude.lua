@@ -8,7 +8,8 @@
 --    4 due       zset    id -> microseconds: delayed and retried ids
 --    5 running   hash    id -> run: flags digit (1 spilled, 2 deleted, 4 to be parked), mode, fence of its claim;
 --                        while the shard is owned also '' -> a long text, without which Redis would search a small
---                        hash entry by entry
+--                        hash entry by entry: the fence at which the owner came (runs below it are a dead owner's), then
+--                        '!' while recover.lua has not seen all runs, else '.'
 --    6 next      hash    id -> record pushed while the id runs
 --    7 retry     zset    id -> retry_count of waiting ids that failed
 --    8 dead      hash    id -> record in the morgue

@@ -24,10 +24,12 @@ local first = {hash = JOBS, spill = PREFIX .. 'spill:', map = PREFIX .. 'spillma
 local second = {hash = NEXT, spill = PREFIX .. 'nextspill:', map = PREFIX .. 'nextspillmap:'}
 local morgue = {hash = DEAD, spill = PREFIX .. 'deadspill:', map = PREFIX .. 'deadspillmap:'}
 
+local UNITING = PREFIX .. 'uniting' -- zset id -> microseconds; see unite_later
+
 -- A key of the wrong type ends the script here, before anything is written.
 local function probe()
   call('HLEN', JOBS) call('LLEN', READY) call('HLEN', RUNNING) call('HLEN', NEXT) call('HLEN', DEAD) call('HLEN', CLAIMS)
-  local sets = {DUE, RETRY, DIED, PARKED, UNPROVEN, SUSPECT, OVERRUN}
+  local sets = {DUE, RETRY, DIED, PARKED, UNPROVEN, SUSPECT, OVERRUN, UNITING}
   for i = 1, #sets do call('ZCARD', sets[i]) end
 end
 
@@ -384,6 +386,26 @@ local function unite(store, id, r, from, n, fold)
   end
 end
 
+-- Ids whose run has ended, and whose payloads are too many to be united at once with those that came meanwhile. Such an id
+-- keeps a run of its own, of mode m and fence 0, which nobody has: so it is not claimed, and pushes go on to join behind it. Each
+-- call of recover.lua moves some payloads.
+local may_move = PORTION -- payloads that this call may yet move
+
+local function unite_later(id, r, fold, parked)
+  r.place = 1
+  write(first, id, r, fold)
+  call('HSET', RUNNING, id, char(48 + (r.entries and 0 or 1) + (parked and 4 or 0)) .. 'm0')
+  call('ZADD', UNITING, format('%.0f', now), id)
+  flag_as(UNFINISHED, true)
+end
+
+-- How many payloads are to be moved to unite two records? Few go into many.
+local function payloads_to_move(r, n, fold)
+  if r.entries or n.entries or fold == 'last' then return 1 end
+  local fewer = r.count < n.count and r or n
+  return is_long(fewer) and PORTION + 1 or max(fewer.count, math.floor(PORTION * fewer.count * fewer.largest / PORTION_BYTES))
+end
+
 -- What was pushed while the id ran becomes its waiting record.
 local function promote(id, record, parked)
   local r = read(record)
@@ -407,6 +429,9 @@ local function put_back(id, r, fold, parked)
   if newer then
     local n = read(newer)
     if n.mark == EARLIER_MARK then r.due = min(r.due, n.due) end
+    local moves = payloads_to_move(r, n, fold)
+    if moves > may_move then unite_later(id, r, fold, parked) return end
+    may_move = may_move - moves
     unite(first, id, r, second, n, fold)
   end
   place(id, r, parked)
@@ -415,6 +440,17 @@ end
 
 -- What others may set while it runs: 1 spilled, 2 deleted, 4 to be parked.
 local function digit_of(run) return byte(run) - 48 end
+
+-- What `running` says of the owner: the fence below which runs are a dead owner's, and whether runs are to be looked at.
+local function read_owner_field()
+  local text = call('HGET', RUNNING, '') or ''
+  local since, mark = string.match(text, '^(%d+)(.)')
+  return tonumber(since) or 0, mark == '!'
+end
+
+local function write_owner_field(since, pending)
+  call('HSET', RUNNING, '', format('%.0f', since) .. (pending and '!' or '.') .. string.rep('.', 65))
+end
 
 -- A run that ends without an outcome: its record comes back, unless an operator has deleted it or there is none (r is nil).
 local function come_back(id, run, r, fold)

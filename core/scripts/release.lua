@@ -5,7 +5,8 @@
 -- Returns 'OK', 'BUSY' (runs are open, nothing was done) or 'STALE' (the lease is another's)
 if lease ~= tonumber(ARGV[2]) then return 'STALE' end
 if running_count() > 0 then return 'BUSY' end
-call('DEL', RUNNING, CLAIMS)
+call('HDEL', RUNNING, '')
+call('DEL', CLAIMS)
 owner, lease, wake = '', 0, 0
 save()
 if ARGV[3] ~= '' then redis.pcall('PUBLISH', ARGV[3], PREFIX) end -- see owner.lua

@@ -4,7 +4,10 @@
 
 local function running_count()
   local count = call('HLEN', RUNNING)
-  return (count > 0 and count - call('HEXISTS', RUNNING, '') or 0) + held
+  if count > 0 then count = count - call('HEXISTS', RUNNING, '') end
+  -- Ids that are uniting stand in `running`, and wait.
+  if count > 0 then count = count - call('ZCARD', string.sub(RUNNING, 1, -8) .. 'uniting') end
+  return count + held
 end
 
 -- The run of each id that a claim holds.

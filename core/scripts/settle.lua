@@ -10,8 +10,8 @@
 --                    the morgue. time: the place of the first of them in the record (from 0), limit: places up to the last
 --         'bury'     as 'reject', and the run goes on: more of its payloads are to be rejected
 --         'extend'   time: from now to the end of the time to run; the run goes on; never refused
--- Returns {refused, promoted, exhausted id, ...}: promoted says that an id became due by being settled; exhausted are the
---   failed ids that reached their limit. A lease that is another's refuses all: {'STALE', owner}. The sequence of the last
+-- Returns {refused, promoted, exhausted id, ...}: promoted says that an id became due by being settled, plus 2 when recover.lua has
+--   something to do; exhausted are the failed ids that reached their limit. A lease that is another's refuses all: {'STALE', owner}. The sequence of the last
 --   call again, or the echo of an earlier one, changes nothing: {'AGAIN'}. A claim of which one id was settled alone cannot be
 --   settled as a whole.
 local sequence, FOLD = tonumber(ARGV[3]), ARGV[4]
@@ -34,7 +34,9 @@ local total = done + (#ARGV - others + 1) / 7
 if total % 1 ~= 0 then return error_reply('ERR wrong number of arguments') end
 for at = others, #ARGV, 7 do
   local time, limit = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 5])
-  if not time or time ~= time or not limit or #ARGV[at + 6] % 8 ~= 0 and (ARGV[at] == 'reject' or ARGV[at] == 'bury') then
+  local rejects = ARGV[at] == 'reject' or ARGV[at] == 'bury'
+  if not time or time ~= time or not limit
+    or rejects and (#ARGV[at + 6] % 8 ~= 0 or time % 1 ~= 0 or limit % 1 ~= 0 or time < 0 or limit < 1 or max(time, limit) > 1e9) then
     return error_reply('ERR wrong arguments')
   end
 end
@@ -224,6 +226,7 @@ else
     end
   end
   refused = refused + late
+  if is(UNFINISHED) then promoted = promoted + 2 end
   answer = {late, promoted, unpack(exhausted)}
 end
 -- include: save

@@ -36,6 +36,8 @@ typedef enum check_step {
 static const char *const check_words[CHECK_STEPS] = {"",       "",         "jobs",    "",      "ready", "next",   "running", "dead",
                                                      "due",    "parked",   "unproven", "suspect", "retry", "died", "overrun"};
 static const char *const check_nodes[] = {"{/nodes}:alive", "{/nodes}:info", "{/nodes}:renewed", NULL};
+/* Kinds of a shard beside those that its scripts declare. */
+static const char *const check_more[] = {"uniting", NULL};
 /* Kinds of which each key names an id or a client. */
 static const char *const check_owned[] = {"spill", "nextspill", "deadspill", "spillmap", "nextspillmap", "deadspillmap", "push", NULL};
 
@@ -438,7 +440,7 @@ static int check_key(seriatim_client *c, check_state *k, const srt_token *key)
     colon = memchr(kind, ':', (size_t)(end - kind));
     if (shard >= (int64_t)k->queue->shards_count)
         return check_stray(c, k, key, (unsigned)shard, "the layout has no such shard");
-    if (!colon && check_listed(srt_shard_kinds, kind, (size_t)(end - kind)))
+    if (!colon && (check_listed(srt_shard_kinds, kind, (size_t)(end - kind)) || check_listed(check_more, kind, (size_t)(end - kind))))
         return SERIATIM_OK;
     if (colon && colon - kind == 9 && memcmp(kind, "misplaced", 9) == 0)
         return SERIATIM_OK;

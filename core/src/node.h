@@ -73,6 +73,9 @@ struct seriatim_delivery {
     srt_job *jobs[1]; /* cap of them */
 };
 
+/* Ids uniting may be left to the next owner; runs of a dead one, or that nobody knows, are looked at before a shard is given up. */
+typedef enum srt_unfinished { SRT_FINISHED, SRT_UNITING, SRT_RUNS } srt_unfinished;
+
 typedef enum srt_shard_state { SRT_FOREIGN, SRT_ACQUIRING, SRT_OWNED, SRT_GIVING_UP } srt_shard_state;
 
 struct srt_shard {
@@ -94,7 +97,11 @@ struct srt_shard {
     /* An owned shard. */
     int64_t lease, seen, sequence;
     int64_t pushed; /* jobs ever, by the last claim; -1: not known */
-    int claiming, settling, slicing; /* requests on their way */
+    int claiming, settling, slicing, recovering; /* requests on their way */
+    srt_unfinished unfinished;       /* what recover.lua has to do */
+    char cursor[24];                 /* where it goes on */
+    int64_t recover_at;
+    int64_t recovered;               /* runs, since the shard was taken */
     int reconcile;                   /* compare the runs that we know with Redis' */
     int first_claim;                 /* has not been answered */
     int paused, more, recall;
@@ -317,7 +324,8 @@ enum {
     SRT_ASK_CLAIM,
     SRT_ASK_SETTLE,
     SRT_ASK_RELEASE,
-    SRT_ASK_SLICE
+    SRT_ASK_SLICE,
+    SRT_ASK_RECOVER
 };
 
 #endif

@@ -272,6 +272,20 @@ static void shard_claim(srt_node *node, srt_shard *s, size_t limit, int doubt, i
         node->groups[s->group].doubt_claims++;
 }
 
+/* Goes on with what an acquire or a settle left, a slice a call. */
+static void shard_recover(srt_node *node, srt_shard *s, int64_t now)
+{
+    srt_request *r = shard_begin(node, s, srt_script_recover, SRT_ASK_RECOVER);
+    if (r) {
+        srt_request_int(r, s->lease);
+        srt_request_text(r, s->queue->now.fold);
+        srt_request_text(r, s->cursor);
+        r->number = s->lease;
+    }
+    if (shard_send(node, s, r, now))
+        s->recovering = 1;
+}
+
 static size_t payload_bytes(const srt_job *job, size_t place)
 {
     return job->record.payloads[place].len + job->record.payloads[place].context_len;
@@ -501,7 +515,8 @@ static void shard_slice_on(srt_node *node, srt_shard *s, int64_t now)
 
 int srt_shard_idle(const srt_shard *s)
 {
-    return s->running == 0 && s->apart == 0 && s->ready.count == 0 && s->pending.count == 0 && !s->parts && !s->claiming && !s->settling && !s->slicing;
+    return s->running == 0 && s->apart == 0 && s->ready.count == 0 && s->pending.count == 0 && !s->parts && !s->claiming && !s->settling && !s->slicing &&
+           !s->recovering && s->unfinished != SRT_RUNS;
 }
 
 /* Takes a shard's jobs out of a list of its group. */
@@ -602,6 +617,12 @@ static int should_settle(const srt_node *node, const srt_shard *s, int64_t now)
            now - s->pending_since >= SHARD_FLUSH_MS;
 }
 
+/* Deaths that were found are answered to a claim before more are looked for. */
+static int should_recover(const srt_shard *s, int leaving, int64_t now)
+{
+    return s->unfinished && !s->recovering && s->seen != 0 && now >= s->recover_at && (!leaving || s->unfinished == SRT_RUNS);
+}
+
 static void shard_step_owned(srt_node *node, srt_shard *s, int64_t now)
 {
     int leaving = !s->wanted || node->stopping;
@@ -611,10 +632,12 @@ static void shard_step_owned(srt_node *node, srt_shard *s, int64_t now)
     if (s->seen == 0 && !s->claiming)
         shard_claim(node, s, 1, 0, now); /* deaths to report are answered before anything else */
     if (s->reconcile) {
-        if (!s->claiming && !s->settling && !s->slicing)
+        if (!s->claiming && !s->settling && !s->slicing && !s->recovering)
             shard_acquire(node, s, now);
         return;
     }
+    if (should_recover(s, leaving, now))
+        shard_recover(node, s, now);
     while (part_until(s) <= now)
         srt_claim_part(s, s->parts, now);
     if (!leaving)
@@ -649,6 +672,8 @@ static int64_t shard_next_wake(const srt_node *node, const srt_shard *s, int64_t
         at = s->pending_since + SHARD_FLUSH_MS;
     if (part_until(s) < at)
         at = part_until(s);
+    if (s->unfinished && !s->recovering && s->recover_at > now && s->recover_at < at)
+        at = s->recover_at;
     if (!s->claiming && !s->paused && !node->quiet && s->wanted) {
         if (s->due_at > now && s->due_at < at)
             at = s->due_at;
@@ -717,6 +742,7 @@ static void shard_lose(srt_node *node, srt_shard *s)
     }
     list_free(node, &dropped);
     s->paused = s->recall = s->reconcile = 0;
+    s->unfinished = SRT_FINISHED;
     s->first_claim = 0;
     s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
     if (node->solo_shard == s && (node->solo == SRT_SOLO_DRAIN || node->solo == SRT_SOLO_CLAIM || node->solo == SRT_SOLO_SETTLE))
@@ -752,6 +778,14 @@ static void acquire_taken(srt_node *node, srt_shard *s, const srt_request *r, co
     srt_node_beat_soon(node, now);
 }
 
+static void tell_recovered(srt_node *node, srt_shard *s)
+{
+    if (s->recovered)
+        srt_node_tell(node, SERIATIM_EVENT_RECOVERED, s->recovered, "recovered %lld runs in shard %.*s", (long long)s->recovered,
+                      (int)s->keys->prefix.len - 1, s->keys->prefix.data);
+    s->recovered = 0;
+}
+
 static void shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
 {
     int64_t recovered, lease;
@@ -765,6 +799,9 @@ static void shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, c
     s->seen = srt_token_int(&reply->tokens[3]);
     s->more = 1;
     s->paused = s->recall = 0;
+    s->unfinished = srt_token_int(&reply->tokens[5]) ? SRT_RUNS : SRT_FINISHED;
+    s->recover_at = now;
+    strcpy(s->cursor, "0");
     if (r->number && srt_token_is(&reply->tokens[1], "KEPT")) {
         shard_visit_runs(node, s, renumber_run, &lease);
     } else {
@@ -776,9 +813,28 @@ static void shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, c
     s->lease = lease;
     srt_bytes_clear(&s->owner);
     node->groups[s->group].news = 1;
-    if (recovered)
-        srt_node_tell(node, SERIATIM_EVENT_RECOVERED, recovered, "recovered %lld runs in shard %.*s",
-                      (long long)recovered, (int)s->keys->prefix.len - 1, s->keys->prefix.data);
+    s->recovered = recovered;
+    if (s->unfinished != SRT_RUNS)
+        tell_recovered(node, s);
+}
+
+/* Answers a part of the recovery, or of what is uniting. */
+static void shard_recovered(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
+{
+    const srt_token *cursor = &reply->tokens[1];
+    s->recovering = 0;
+    if (r->number != s->lease || s->state != SRT_OWNED || reply->count < 5 || cursor->len >= sizeof s->cursor)
+        return;
+    memcpy(s->cursor, cursor->data, cursor->len);
+    s->cursor[cursor->len] = '\0';
+    s->unfinished = cursor->len == 0 ? SRT_FINISHED : s->cursor[0] == 'u' ? SRT_UNITING : SRT_RUNS;
+    s->recover_at = now + SHARD_SLICE_PAUSE_MS;
+    s->recovered += srt_token_int(&reply->tokens[2]);
+    if (srt_token_int(&reply->tokens[3]))
+        s->seen = 0;
+    s->more |= srt_token_int(&reply->tokens[4]) != 0;
+    if (s->unfinished != SRT_RUNS)
+        tell_recovered(node, s);
 }
 
 /* A claimed id goes where it will be handed out from. */
@@ -909,6 +965,15 @@ static void shard_count_flow(srt_node *node, srt_shard *s, int64_t pushed, int64
         flow->lag_us = lag;
 }
 
+/* The second bit of what a claim or a settle says: there is something for recover.lua to do. */
+static void shard_finds_unfinished(srt_shard *s, int64_t flags)
+{
+    if (flags < 2 || s->unfinished)
+        return;
+    s->unfinished = SRT_UNITING;
+    strcpy(s->cursor, "u");
+}
+
 static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
 {
     int64_t next, pushed;
@@ -928,7 +993,8 @@ static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, co
     s->due_at = next == 0 ? SRT_NEVER : local_time(node, next);
     s->unproven_at = local_time(node, srt_token_int(&reply->tokens[4]));
     s->suspect_at = local_time(node, srt_token_int(&reply->tokens[5]));
-    s->paused = srt_token_int(&reply->tokens[6]) != 0 && !s->woken;
+    s->paused = srt_token_int(&reply->tokens[6]) % 2 != 0 && !s->woken;
+    shard_finds_unfinished(s, srt_token_int(&reply->tokens[6]));
     s->more |= s->woken;
     s->woken = 0;
     pushed = srt_token_int(&reply->tokens[9]); /* before the reply's memory is the claim's */
@@ -1073,7 +1139,8 @@ static void shard_settled(srt_node *node, srt_shard *s, srt_request *r, const sr
             shard_lose(node, s);
     } else if (reply->count > 2) {
         refused = srt_token_int(&tokens[1]);
-        s->more |= srt_token_int(&tokens[2]) != 0;
+        s->more |= srt_token_int(&tokens[2]) % 2 != 0;
+        shard_finds_unfinished(s, srt_token_int(&tokens[2]));
     }
     count_settled(node, list, refused);
     if (refused) {
@@ -1134,6 +1201,12 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
         s->pending_since = now;
         srt_free(node->mem, list, sizeof *list);
         break;
+    case SRT_ASK_RECOVER:
+        s->recovering = 0;
+        s->recover_at = now + 10 * SHARD_RETRY_MS;
+        if (status == SERIATIM_STALE && r->number == s->lease && s->state == SRT_OWNED)
+            shard_lose(node, s);
+        break;
     case SRT_ASK_RELEASE: /* who stops needs no leave: an heir finds the heartbeat gone */
         s->state = node->stopping ? SRT_FOREIGN : SRT_OWNED;
         break;
@@ -1185,6 +1258,8 @@ int srt_shard_reply(srt_node *node, srt_request *r, const srt_reply *reply, int6
             shard_settled(node, s, r, reply);
         else if (r->kind == SRT_ASK_RELEASE)
             shard_released(s, reply);
+        else if (r->kind == SRT_ASK_RECOVER)
+            shard_recovered(node, s, r, reply, now);
         else
             shard_sliced(node, job, reply, now);
         srt_node_wake(node, s, now);

@@ -239,9 +239,25 @@ static void promote(store *s, store_id *id)
     id->first.rank = ++id->shard->last_rank;
 }
 
+/* Payloads that are many on both sides are united later, some a call: until then the id has a run that is nobody's. */
+static int unites_later(store *s, store_id *id)
+{
+    if (id->mode == 'm' || id->first.count <= STORE_SPILL || id->behind.count <= STORE_SPILL || store_random(s, 2))
+        return 0;
+    id->running = 1;
+    id->mode = 'm';
+    id->digit = '1';
+    id->fence = id->open = id->overrun = 0;
+    id->whole = 0;
+    id->first.place = 1;
+    return 1;
+}
+
 static void put_back(store *s, store_id *id)
 {
     int i;
+    if (unites_later(s, id))
+        return;
     for (i = 0; i < id->behind.count; i++)
         add_payload(&id->first, id->behind.numbers[i], id->behind.stamps[i]);
     memset(&id->behind, 0, sizeof id->behind);
@@ -528,17 +544,27 @@ static void do_beat(store_conn *c, const store_arg *argv)
     }
 }
 
-static void recover(store *s, store_shard *sh, store_id *id, int mine)
+/* The next claim answers it as a death. */
+static void report(store *s, store_shard *sh, store_id *id, int64_t *deaths)
 {
-    if (!mine && s->nobody_died)
+    if (*deaths == 0)
+        sh->claimed = advance(s, sh);
+    ++*deaths;
+    id->mode = 'o';
+    id->fence = id->open = sh->claimed;
+    id->overrun = 0;
+}
+
+/* What becomes of a run of a dead owner, or (mode b) of one that its owner does not know. */
+static void recover(store *s, store_shard *sh, store_id *id, int64_t *deaths)
+{
+    if (id->mode != 'b' && s->nobody_died)
         store_violated(s, "%s: its process lives, and %s recovers it as a dead one's", id->name, sh->owner);
-    if (!mine && (id->mode == 's' || id->mode == 'o')) {
-        id->mode = 'o';
-        id->fence = id->open = sh->lease;
-        id->overrun = 0;
+    if (id->mode == 's' || id->mode == 'o') {
+        report(s, sh, id, deaths);
         return;
     }
-    if (!mine) {
+    if (id->mode != 'b') {
         id->first.mark = id->mode == 'u' ? 2 : 1;
         id->first.due = s->now_us;
         id->first.place = 3;
@@ -546,13 +572,51 @@ static void recover(store *s, store_shard *sh, store_id *id, int mine)
     put_back(s, id);
 }
 
+static int is_known(const store_id *id, const store_arg *argv, size_t argc)
+{
+    size_t k;
+    for (k = 5; k + 1 < argc; k += 2)
+        if (argv[k].len == id->len && memcmp(argv[k].data, id->name, id->len) == 0)
+            return run_is(id, argv[k + 1]);
+    return 0;
+}
+
+/* Of the owner's own runs, those that it does not know are left for recover.lua, or reported. */
+static int64_t keep_known(store *s, store_shard *sh, const store_arg *argv, size_t argc)
+{
+    int64_t deaths = 0;
+    size_t i;
+    for (i = 0; i < s->id_count; i++) {
+        store_id *id = &s->ids[i];
+        if (id->shard != sh || !id->running || id->mode == 'm' || id->mode == 'b' || id->fence < sh->since || is_known(id, argv, argc))
+            continue;
+        if (id->mode == 'o') {
+            report(s, sh, id, &deaths);
+            continue;
+        }
+        id->mode = 'b';
+        id->fence = id->open = id->overrun = 0;
+        sh->pending = 1;
+    }
+    return deaths;
+}
+
+static int is_unfinished(const store *s, const store_shard *sh)
+{
+    size_t i;
+    for (i = 0; i < s->id_count; i++)
+        if (s->ids[i].shard == sh && s->ids[i].running && s->ids[i].mode == 'm')
+            return 1;
+    return sh->pending;
+}
+
 /* ARGV: generation, node, fold, owner, lease, known runs... */
 static void do_acquire(store_conn *c, store_shard *sh, const store_arg *argv, size_t argc)
 {
     store *s = c->store;
     int mine = arg_is(argv[1], sh->owner);
-    int64_t recovered = 0, seen;
-    size_t i, k;
+    int64_t deaths = 0;
+    size_t i;
     if (!mine && (!arg_is(argv[3], sh->owner) || number_of(argv[4]) != sh->lease)) {
         srt_resp_array(&c->out, 3);
         say_text(c, "TAKEN");
@@ -561,34 +625,89 @@ static void do_acquire(store_conn *c, store_shard *sh, const store_arg *argv, si
         return;
     }
     sh->lease = advance(s, sh);
-    if (!mine) {
-        arg_copy(sh->owner, sizeof sh->owner, argv[1]);
-        sh->claimed = sh->lease;
-        sh->settled = 0;
-    }
     sh->wake = 0;
-    seen = sh->claimed;
     for (i = 0; i < s->id_count; i++) {
         store_id *id = &s->ids[i];
-        int known = 0;
         id->whole &= id->shard != sh;
-        if (id->shard != sh || !id->running)
-            continue;
-        for (k = 5; k + 1 < argc; k += 2)
-            if (argv[k].len == id->len && memcmp(argv[k].data, id->name, id->len) == 0)
-                known = run_is(id, argv[k + 1]);
-        if (known)
-            continue;
-        recovered++;
-        recover(s, sh, id, mine);
-        if (id->running)
-            seen = 0;
+        if (!mine && id->shard == sh && id->running) {
+            id->open = 0; /* whoever had it may not settle it any more */
+            sh->pending = 1;
+        }
     }
-    srt_resp_array(&c->out, 4);
+    if (mine) {
+        deaths = keep_known(s, sh, argv, argc);
+    } else {
+        arg_copy(sh->owner, sizeof sh->owner, argv[1]);
+        sh->claimed = sh->since = sh->lease;
+        sh->settled = 0;
+    }
+    srt_resp_array(&c->out, 5);
     say_text(c, mine ? "KEPT" : "OK");
     srt_resp_arg_int(&c->out, sh->lease);
-    srt_resp_arg_int(&c->out, seen);
+    srt_resp_arg_int(&c->out, deaths ? 0 : sh->claimed);
+    say_int(c, deaths);
+    say_int(c, is_unfinished(s, sh));
+}
+
+/* The runs from a place on: some a call. Returns where to go on. */
+static size_t recover_some(store *s, store_shard *sh, size_t at, int64_t *recovered, int64_t *deaths)
+{
+    for (; at < s->id_count; at++) {
+        store_id *id = &s->ids[at];
+        if (id->shard != sh || !id->running || id->mode == 'm' || (id->mode != 'b' && id->fence >= sh->since))
+            continue;
+        if (*recovered == 2)
+            return at;
+        recover(s, sh, id, deaths);
+        ++*recovered;
+    }
+    sh->pending = 0;
+    return at;
+}
+
+/* Moves some of the payloads that came meanwhile; the last ones bring the id back. */
+static void unite_some(store *s, store_id *id)
+{
+    store_record *n = &id->behind;
+    int i, moved = n->count < STORE_SLICE ? n->count : STORE_SLICE;
+    for (i = 0; i < moved; i++)
+        add_payload(&id->first, n->numbers[i], n->stamps[i]);
+    n->count -= moved;
+    memmove(n->numbers, n->numbers + moved, (size_t)n->count * sizeof *n->numbers);
+    memmove(n->stamps, n->stamps + moved, (size_t)n->count * sizeof *n->stamps);
+    if (n->count <= STORE_SLICE)
+        put_back(s, id);
+}
+
+/* ARGV: generation, lease, fold, cursor */
+static void do_recover(store_conn *c, store_shard *sh, const store_arg *argv)
+{
+    store *s = c->store;
+    int64_t recovered = 0, deaths = 0;
+    size_t at = arg_is(argv[3], "u") ? 0 : (size_t)number_of(argv[3]), i;
+    int pending = sh->pending;
+    char cursor[24] = "u";
+    if (number_of(argv[1]) != sh->lease) {
+        srt_bytes_adds(&c->out, "-STALE ");
+        say_line(c, sh->owner);
+        return;
+    }
+    if (pending)
+        at = recover_some(s, sh, at, &recovered, &deaths);
+    for (i = 0; !pending && i < s->id_count; i++)
+        if (s->ids[i].shard == sh && s->ids[i].running && s->ids[i].mode == 'm') {
+            unite_some(s, &s->ids[i]);
+            break;
+        }
+    if (sh->pending)
+        snprintf(cursor, sizeof cursor, "%lu", (unsigned long)at);
+    else if (!pending && !is_unfinished(s, sh))
+        cursor[0] = '\0';
+    srt_resp_array(&c->out, 4);
+    say_text(c, cursor);
     say_int(c, recovered);
+    say_int(c, deaths);
+    say_int(c, 1);
 }
 
 static void do_release(store_conn *c, store_shard *sh, const store_arg *argv)
@@ -601,7 +720,7 @@ static void do_release(store_conn *c, store_shard *sh, const store_arg *argv)
         return;
     }
     for (i = 0; i < s->id_count; i++)
-        if (s->ids[i].shard == sh && s->ids[i].running) {
+        if (s->ids[i].shard == sh && s->ids[i].running && s->ids[i].mode != 'm') {
             say_text(c, "BUSY");
             return;
         }
@@ -699,7 +818,7 @@ static void claim_answer(store_conn *c, store_shard *sh, store_id **ids, size_t 
     srt_resp_arg_int(&c->out, soon);
     srt_resp_arg_int(&c->out, unproven);
     srt_resp_arg_int(&c->out, suspect);
-    say_int(c, sh->paused);
+    say_int(c, sh->paused + 2 * is_unfinished(s, sh));
     srt_resp_arg(&c->out, count ? &ids[0]->mode : "n", 1);
     say_int(c, count && ids[0]->whole);
     srt_resp_arg_int(&c->out, 0);
@@ -723,7 +842,7 @@ static void void_overrun(store *s, store_shard *sh)
     size_t i;
     for (i = 0; i < s->id_count; i++) {
         store_id *id = &s->ids[i];
-        if (id->shard != sh || !id->overrun || id->overrun > s->now_us)
+        if (id->shard != sh || !id->overrun || id->overrun > s->now_us || id->fence < sh->since)
             continue;
         id->first.due = s->now_us;
         id->first.place = 1;
@@ -961,7 +1080,7 @@ static void do_settle(store_conn *c, store_shard *sh, const store_arg *argv, siz
     s->refused += (uint64_t)late;
     srt_resp_array(&c->out, 2 + count);
     say_int(c, late);
-    say_int(c, promoted);
+    say_int(c, promoted + 2 * is_unfinished(s, sh));
     for (at = 0; at < count; at++)
         srt_resp_arg(&c->out, dead[at]->data, dead[at]->len);
 }
@@ -1019,6 +1138,8 @@ static void do_script(store_conn *c, int script, const store_arg *keys, size_t k
         do_release(c, sh, argv);
     else if (script == srt_script_slice)
         do_slice(c, sh, argv);
+    else if (script == srt_script_recover)
+        do_recover(c, sh, argv);
     else
         say_line(c, "-ERR unknown script");
 }

@@ -48,6 +48,8 @@ typedef struct store_shard {
     char prefix[96];
     size_t queue;
     int64_t tick, lease, claimed, settled, wake;
+    int64_t since; /* fence at which the owner came */
+    int pending;   /* runs of a dead owner, or that nobody knows, are to be looked at */
     int paused;
     char owner[72];
     int64_t first_rank, last_rank;

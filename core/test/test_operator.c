@@ -198,6 +198,25 @@ static void acquire(fixture *f, const char *node)
     freeReplyObject(reply);
 }
 
+/* A slice of what an acquire or a settle left. Returns 0 when nothing is left. */
+static int recover_slice(fixture *f, char cursor[24])
+{
+    redisReply *reply = SCRIPT(recover, f->lease, "merge", cursor);
+    snprintf(cursor, 24, "%s", reply->element[0]->str);
+    freeReplyObject(reply);
+    return cursor[0] != '\0';
+}
+
+/* Returns how many calls it took. */
+static int recover_all(fixture *f)
+{
+    char cursor[24] = "0";
+    int calls = 1;
+    while (recover_slice(f, cursor))
+        calls++;
+    return calls;
+}
+
 /* After n1: as its heir, or of a shard whose state was lost. */
 static void take_over(fixture *f, const char *node)
 {
@@ -210,6 +229,7 @@ static void take_over(fixture *f, const char *node)
     strcpy(f->lease, reply->element[1]->str);
     strcpy(f->seen, reply->element[2]->str);
     freeReplyObject(reply);
+    recover_all(f);
 }
 
 /* Claims up to `limit` ids; the run of the first is written to `run`. Returns their number. */
@@ -1171,6 +1191,8 @@ static void test_spilled(void **state)
     push_many(&f, "hot", 2000, 2000);
     assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 2000);
     settle_failed(&f, "hot", run, "9", "bury");
+    assert_int_equal(findings(&f, 0), 0);
+    assert_in_range(recover_all(&f), 4, 10);
     assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 4000);
     assert_int_equal(findings(&f, 0), 0);
     act(&f, SERIATIM_KILL_ALL_FAILED_JOBS);
@@ -2458,6 +2480,106 @@ static void test_a_long_error_lies_beside_the_head(void **state)
     close_queue(&f);
 }
 
+/* The runs of a dead node come back in slices; until then nobody claims their ids, and what came meanwhile waits. */
+static void test_an_heir_recovers_in_slices(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    redisReply *reply;
+    char id[16], cursor[24] = "0";
+    int i, left = 300, calls = 0, busy;
+    (void)state;
+    acquire(&f, "n1");
+    for (i = 0; i < 300; i++) {
+        snprintf(id, sizeof id, "i%d", i);
+        push(&f, id, "1", none);
+    }
+    assert_int_equal(claim(&f, "1000", NULL), 300);
+    push(&f, "i7", "2", none);
+    push(&f, "new", "1", none);
+    reply = SCRIPT(acquire, "n2", "merge", "n1", f.lease);
+    assert_int_equal(reply->element[4]->integer, 1);
+    strcpy(f.lease, reply->element[1]->str);
+    strcpy(f.seen, reply->element[2]->str);
+    freeReplyObject(reply);
+    assert_int_equal(metrics(&f).busy, 300);
+    assert_int_equal(claim(&f, "1000", NULL), 1); /* new */
+    assert_int_equal(findings(&f, 0), 0);
+    while (recover_slice(&f, cursor)) {
+        busy = (int)metrics(&f).busy - 1;
+        assert_in_range(left - busy, 0, 220); /* a slice of a hash table */
+        assert_int_equal(metrics(&f).unproven, 300 - busy);
+        assert_int_equal(claim(&f, "1000", NULL), 0);
+        assert_int_equal(findings(&f, 0), 0);
+        left = busy;
+        calls++;
+    }
+    assert_in_range(calls, 3, 20);
+    assert_int_equal(left, 0);
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "i7")->payload_total, 2);
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "i7")->state, "unproven");
+    close_queue(&f);
+}
+
+/* Many payloads that meet many: moved in slices, whoever owns the shard meanwhile; the id is not claimed, and pushes join. */
+static void test_an_id_unites_in_slices(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64], cursor[24] = "u";
+    redisReply *reply;
+    (void)state;
+    acquire(&f, "n1");
+    push_many(&f, "hot", 0, 2000);
+    assert_int_equal(claim(&f, "1", run), 1);
+    push_many(&f, "hot", 1000, 2000);
+    settle_failed(&f, "hot", run, "9", "bury");
+    assert_int_equal(metrics(&f).busy, 0);
+    assert_int_equal(count_of("ZCARD", "uniting"), 1);
+    assert_int_equal(claim(&f, "1000", NULL), 0);
+    assert_int_equal(recover_slice(&f, cursor), 1);
+    assert_int_equal(count_of("ZCARD", "nextspill:hot"), 1500);
+    assert_int_equal(findings(&f, 0), 0);
+    push(&f, "hot", "late", none);
+    reply = SCRIPT(release, f.lease, "");
+    assert_string_equal(reply->str, "OK");
+    freeReplyObject(reply);
+    assert_int_equal(findings(&f, 0), 0);
+    acquire(&f, "n2");
+    recover_all(&f);
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 3001);
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "hot")->state, "retrying");
+    assert_int_equal(count_of("EXISTS", "nextspill:hot") + count_of("EXISTS", "uniting"), 0);
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+}
+
+/* What an operator does to an id that is uniting acts as on a run. */
+static void test_operators_change_an_id_that_unites(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    (void)state;
+    acquire(&f, "n1");
+    push_many(&f, "hot", 0, 1000);
+    assert_int_equal(claim(&f, "1", run), 1);
+    push_many(&f, "hot", 1000, 1000);
+    settle_failed(&f, "hot", run, "9", "bury");
+    assert_int_equal(act_on(&f, SERIATIM_PARK, "hot"), 1);
+    recover_all(&f);
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "hot")->state, "parked");
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 2000);
+    assert_int_equal(act_on(&f, SERIATIM_UNPARK, "hot"), 1);
+    assert_int_equal(claim(&f, "1", run), 1);
+    push_many(&f, "hot", 2000, 1000);
+    settle_failed(&f, "hot", run, "9", "bury");
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "hot"), 1);
+    push(&f, "hot", "later", none);
+    recover_all(&f);
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 1);
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "hot")->state, "waiting");
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+}
+
 /* What folds while a record is spilled is not counted. */
 static void test_equal_payloads_that_spill_are_counted_once(void **state)
 {
@@ -2685,6 +2807,9 @@ int main(void)
         cmocka_unit_test(test_a_long_error_lies_beside_the_head),
         cmocka_unit_test(test_equal_payloads_that_spill_are_counted_once),
         cmocka_unit_test(test_a_stray_spill_key_ends_a_push_before_it_writes),
+        cmocka_unit_test(test_an_heir_recovers_in_slices),
+        cmocka_unit_test(test_an_id_unites_in_slices),
+        cmocka_unit_test(test_operators_change_an_id_that_unites),
         cmocka_unit_test(test_a_full_redis_refuses_every_push),
         cmocka_unit_test(test_rejects_in_slices),
         cmocka_unit_test(test_wrong_type),    cmocka_unit_test(test_full),
