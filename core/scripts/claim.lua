@@ -9,18 +9,21 @@
 --   will be due (0: more is due now), unproven and suspect when such an id is due; each 9e15 for never. Where ids were taken
 --   two more follow, MessagePack arrays of texts: the ids, and their records. whole: the claim may be settled as a whole; pushed: jobs ever. The
 --   run of an id is '1' if its record is spilled, else '0', then mode (n, u unproven, s suspect, o died), then fence.
---   If seen is not the last claim, that claim is answered again and nothing is claimed.
+--   If the last claim is a later one than seen, it is answered again and nothing is claimed; if an earlier one, nothing is given.
 -- Error replies: STALE owner
 local limit, doubt, ttr = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
 if lease ~= tonumber(ARGV[2]) then return error_reply('STALE ' .. owner) end
 
 -- Functions are made only where they are needed: to make them takes longer than a small claim.
 local BYTES, PAYLOADS, SLICE = 1048576, 1000, 64
-local again, paused = claimed ~= tonumber(ARGV[3]), flags % 2 == 1 -- see flags.lua, also for doubted
+local seen = tonumber(ARGV[3])
+local again, paused = claimed ~= seen, flags % 2 == 1 -- see flags.lua, also for doubted
 local given, given_records, packed, mode, spills, whole, more = {}, {}, nil, 'n', false, false, again
 local payloads, bytes, retried, from_due, from_ready = 0, 0, {}, 0, 0
 
-if again then
+if claimed < seen then
+  -- A failover forgot the claim that the caller has seen last. What an earlier one took is the caller's already.
+elseif again then
   local fence = format('%.0f', claimed)
   local noted = call('HGET', CLAIMS, fence)
   local ids, runs = noted and ids_of(noted) or {}, noted and {} or call('HGETALL', RUNNING)

@@ -644,8 +644,10 @@ int srt_node_connected(srt_node *n, srt_channel channel, const char *user, const
     if (!n->beating)
         n->beat_at = now;
     for (i = 0; i < n->shard_count; i++)
-        if (n->shards[i]->state == SRT_FOREIGN)
+        if (n->shards[i]->state == SRT_FOREIGN) {
             srt_bytes_clear(&n->shards[i]->owner);
+            n->shards[i]->give_up_again = n->shards[i]->given_up != 0;
+        }
     srt_node_check_all(n, now);
     return SERIATIM_OK;
 }

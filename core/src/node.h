@@ -32,6 +32,7 @@ typedef struct srt_job {
     srt_shard *shard;
     seriatim_claimed view; /* of the record, for the host */
     srt_record record;
+    int old; /* was in a thread's hands when its shard was lost or acquired: its id may be claimed again meanwhile */
     const char *run; /* as Redis has it in `running` */
     size_t run_len;
     char mode;       /* n normal, u unproven, s suspect, o died */
@@ -93,6 +94,8 @@ struct srt_shard {
     int asked_beat;    /* node.beats must reach it before the owner may count as dead: the list of the living that we have
                           now may be older than the ownership, and lack an owner that has just joined */
     uint64_t heir;     /* hash of the node that should have it when we give it up */
+    int64_t given_up;  /* the last lease that we gave up or lost; 0: none */
+    int give_up_again; /* a failover may have forgotten that: then nobody would ever take it from us */
 
     /* An owned shard. */
     int64_t lease, seen, sequence;
@@ -115,6 +118,8 @@ struct srt_shard {
     int64_t slice_at;                        /* when they go on */
     size_t apart;                            /* ids in its group's singles and died */
     size_t running;                          /* ids in threads' hands */
+    size_t old;                              /* of these: see srt_job */
+    srt_job_list barred;                     /* claimed, while an old run of the same id is in a thread's hands: ready when that has ended */
     size_t finished, finished_before;        /* in this window (SHARD_WINDOW_MS), in the one before */
     int64_t window_start;
 

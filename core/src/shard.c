@@ -10,6 +10,7 @@
 #define SHARD_WINDOW_MS 20     /* a claim takes what was finished in so long: it is to end within HOLD also where jobs are slow at times */
 #define SHARD_SLICE_PAUSE_MS 2 /* between slices of an id that has more than so many payloads: others want Redis, too */
 #define SHARD_MANY_PAYLOADS 2000
+#define NO_LEASE (-1)
 #define SHARD_RETRY_MS 100     /* after a request could not be made */
 #define SHARD_PORTION 500      /* payloads that one call moves, as in core/scripts/record.lua */
 #define SHARD_PORTION_BYTES ((size_t)1024 * 1024)
@@ -150,6 +151,7 @@ void srt_shard_forget(srt_node *node, srt_shard *s)
     list_free(node, &s->ready);
     list_free(node, &s->pending);
     list_free(node, &s->resting);
+    list_free(node, &s->barred);
     srt_bytes_free(&s->owner);
 }
 
@@ -201,6 +203,7 @@ static void shard_visit_runs(srt_node *node, srt_shard *s, shard_visit visit, vo
     size_t i;
     visit_runs(&s->ready, s, visit, context);
     visit_runs(&s->pending, s, visit, context);
+    visit_runs(&s->barred, s, visit, context);
     for (claim = s->parts; claim; claim = claim->next)
         visit_runs(&claim->ended, s, visit, context);
     visit_runs(&node->groups[s->group].singles, s, visit, context);
@@ -515,8 +518,8 @@ static void shard_slice_on(srt_node *node, srt_shard *s, int64_t now)
 
 int srt_shard_idle(const srt_shard *s)
 {
-    return s->running == 0 && s->apart == 0 && s->ready.count == 0 && s->pending.count == 0 && !s->parts && !s->claiming && !s->settling && !s->slicing &&
-           !s->recovering && s->unfinished != SRT_RUNS;
+    return s->running == 0 && s->apart == 0 && s->ready.count == 0 && s->barred.count == 0 && s->pending.count == 0 && !s->parts && !s->claiming &&
+           !s->settling && !s->slicing && !s->recovering && s->unfinished != SRT_RUNS;
 }
 
 /* Takes a shard's jobs out of a list of its group. */
@@ -549,6 +552,7 @@ static void shard_recall(srt_node *node, srt_shard *s, int64_t now)
     srt_job_list backwards = {NULL, NULL, 0};
     srt_job *job;
     s->recall = 0;
+    list_join(&s->ready, &s->barred);
     while ((job = srt_list_take(&s->ready))) {
         srt_claim_part(s, job->claim, now);
         srt_list_add_first(&backwards, job);
@@ -652,6 +656,12 @@ static void shard_step_foreign(srt_node *node, srt_shard *s, int64_t now)
 {
     if (s->pending.count && !s->settling)
         shard_settle(node, s, now);
+    if (s->give_up_again) {
+        s->give_up_again = 0;
+        s->lease = s->given_up;
+        shard_release(node, s, now);
+        return;
+    }
     if (!s->wanted || node->stopping || node->beats == 0)
         return;
     if (s->owner.len > 0 && node->beats < s->asked_beat)
@@ -704,10 +714,25 @@ static void shard_count_finished(srt_shard *s, int64_t now)
     s->finished++;
 }
 
+static void job_ready(srt_node *node, srt_job *job, int64_t now);
+
+/* An old run has ended. */
+static void shard_old_ended(srt_node *node, srt_shard *s, int64_t now)
+{
+    srt_job_list barred = s->barred;
+    srt_job *job;
+    s->old--;
+    memset(&s->barred, 0, sizeof s->barred);
+    while ((job = srt_list_take(&barred)))
+        job_ready(node, job, now);
+}
+
 void srt_shard_ended(srt_node *node, srt_shard *s, srt_job *job, int64_t now)
 {
     int64_t at;
     shard_count_finished(s, now);
+    if (job->old)
+        shard_old_ended(node, s, now);
     if (job->claim->whole && job->outcome == SRT_DONE && s->state == SRT_OWNED && job->lease == s->lease) {
         shard_ended_in_whole(s, job, now);
     } else {
@@ -725,6 +750,77 @@ void srt_shard_ended(srt_node *node, srt_shard *s, srt_job *job, int64_t now)
 
 /* ---- Answers ------------------------------------------------------------------------------- */
 
+/*
+ * The runs that threads have from now on are old: Redis may give their ids out again, because another node had the shard or because
+ * a failover forgot their claims. Those that are claimed later than what Redis has heard of (`heard`, 0: not known) are of no lease:
+ * acquire must not name them beside newer runs of the same ids.
+ */
+static void shard_mark_old(const srt_node *node, srt_shard *s, int64_t heard)
+{
+    const seriatim_delivery *d;
+    size_t i;
+    for (d = node->held; s->running > 0 && d; d = d->next)
+        for (i = 0; d->shard == s && d->kind == SERIATIM_RUN && !d->abandoned && i < d->count; i++) {
+            s->old += !d->jobs[i]->old;
+            d->jobs[i]->old = 1;
+            if (heard && d->jobs[i]->view.fence > heard)
+                d->jobs[i]->lease = NO_LEASE;
+        }
+}
+
+/* Is an old run of the same id in a thread's hands? One whose time to run is over does not count: Redis gave its id out on purpose. */
+static int runs_already(const srt_node *node, const srt_job *job, int64_t now)
+{
+    const srt_shard *s = job->shard;
+    int64_t over = now * 1000 + node->offset_us - s->queue->now.ttr;
+    const seriatim_delivery *d;
+    size_t i;
+    for (d = node->held; s->old > 0 && d; d = d->next)
+        for (i = 0; d->shard == s && i < d->count; i++) {
+            const srt_job *held = d->jobs[i];
+            if (held->old && held->view.id_len == job->view.id_len && memcmp(held->view.id, job->view.id, job->view.id_len) == 0 &&
+                (s->queue->now.ttr == 0 || held->view.fence > over))
+                return 1;
+        }
+    return 0;
+}
+
+/* Frees what waits in a list for a thread and is no run of this shard in Redis any more. */
+static size_t drop_forgotten(srt_node *node, const srt_shard *s, srt_job_list *list, int64_t heard)
+{
+    srt_job_list kept = {NULL, NULL, 0};
+    size_t before = list->count;
+    srt_job *job;
+    while ((job = srt_list_take(list)))
+        if (job->shard == s && (job->lease != s->lease || job->view.fence > heard))
+            srt_job_free(node, job);
+        else
+            srt_list_add(&kept, job);
+    *list = kept;
+    return before - kept.count;
+}
+
+/*
+ * After a failover Redis may not know the last claims: their ids wait there and will be claimed again. What threads have not begun is
+ * forgotten here, too. `heard`: the last claim that Redis knows.
+ */
+static void shard_drop_forgotten(srt_node *node, srt_shard *s, int64_t heard)
+{
+    srt_group *group = &node->groups[s->group];
+    size_t dropped;
+    drop_forgotten(node, s, &s->ready, heard);
+    drop_forgotten(node, s, &s->barred, heard);
+    srt_ready_update(group, s);
+    if (s->apart == 0)
+        return;
+    dropped = drop_forgotten(node, s, &group->singles, heard) + drop_forgotten(node, s, &group->died, heard);
+    s->apart -= dropped;
+    if (dropped && node->solo == SRT_SOLO_READY)
+        srt_node_end_solo(node);
+    if (dropped)
+        srt_node_wake_unproven(node);
+}
+
 static void shard_lose(srt_node *node, srt_shard *s)
 {
     srt_job_list dropped = {NULL, NULL, 0};
@@ -732,6 +828,7 @@ static void shard_lose(srt_node *node, srt_shard *s)
     srt_bytes_clear(&s->owner);
     shard_part_all(s, s->pending_since);
     list_free(node, &s->ready);
+    list_free(node, &s->barred);
     s->slicing -= (int)s->resting.count;
     list_free(node, &s->resting);
     srt_ready_update(&node->groups[s->group], s);
@@ -741,6 +838,8 @@ static void shard_lose(srt_node *node, srt_shard *s)
         list_join(&dropped, &died);
     }
     list_free(node, &dropped);
+    shard_mark_old(node, s, 0);
+    s->given_up = s->lease;
     s->paused = s->recall = s->reconcile = 0;
     s->unfinished = SRT_FINISHED;
     s->first_claim = 0;
@@ -811,6 +910,13 @@ static void shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, c
         s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
     }
     s->lease = lease;
+    s->given_up = 0;
+    shard_mark_old(node, s, r->number ? s->seen : 0);
+    if (r->number) {
+        /* With deaths to report Redis does not say which claim it knows: it puts back what is dropped here when asked once more. */
+        s->reconcile = s->seen == 0;
+        shard_drop_forgotten(node, s, s->seen);
+    }
     srt_bytes_clear(&s->owner);
     node->groups[s->group].news = 1;
     s->recovered = recovered;
@@ -837,11 +943,16 @@ static void shard_recovered(srt_node *node, srt_shard *s, const srt_request *r, 
         tell_recovered(node, s);
 }
 
-/* A claimed id goes where it will be handed out from. */
-static void job_ready(srt_node *node, srt_job *job)
+/* A claimed id goes where it will be handed out from. One process never runs one id twice at once. */
+static void job_ready(srt_node *node, srt_job *job, int64_t now)
 {
     srt_shard *s = job->shard;
     srt_group *group = &node->groups[s->group];
+    if (job->mode != 'o' && runs_already(node, job, now)) {
+        srt_claim_part(s, job->claim, now);
+        srt_list_add(&s->barred, job);
+        return;
+    }
     job->view.retry_count = job->record.retry_count;
     job->view.perform_in = (double)job->record.due_us / 1e6;
     job->view.error = job->record.error;
@@ -905,7 +1016,7 @@ static int claim_job(srt_node *node, srt_shard *s, srt_claim *claim, srt_texts *
     if (job->record.missing)
         shard_slice(node, job, now);
     else
-        job_ready(node, job);
+        job_ready(node, job, now);
     return SERIATIM_OK;
 }
 
@@ -976,8 +1087,8 @@ static void shard_finds_unfinished(srt_shard *s, int64_t flags)
 
 static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
 {
-    int64_t next, pushed;
-    int had_suspect = node->solo == SRT_SOLO_CLAIM && node->solo_shard == s && r->place == 2;
+    int64_t next, pushed, fence;
+    int past, had_suspect = node->solo == SRT_SOLO_CLAIM && node->solo_shard == s && r->place == 2;
     s->claiming = 0;
     s->first_claim = 0;
     if (r->place) {
@@ -987,7 +1098,13 @@ static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, co
     if (r->number != s->lease || s->state != SRT_OWNED)
         return;
     node->offset_us = srt_token_int(&reply->tokens[1]) - now * 1000;
-    s->seen = srt_token_int(&reply->tokens[2]);
+    /* Not newer than what was seen: after a failover Redis does not know the last claim, and tells of an earlier one. What that
+     * gave is in threads' hands or has ended, so none of it is taken again; acquire tells Redis what is known here. */
+    fence = srt_token_int(&reply->tokens[2]);
+    past = s->seen && (fence < s->seen || (fence == s->seen && reply->count > 11));
+    s->reconcile |= past;
+    if (!past)
+        s->seen = fence;
     next = srt_token_int(&reply->tokens[3]);
     s->more = next == 0;
     s->due_at = next == 0 ? SRT_NEVER : local_time(node, next);
@@ -998,7 +1115,7 @@ static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, co
     s->more |= s->woken;
     s->woken = 0;
     pushed = srt_token_int(&reply->tokens[9]); /* before the reply's memory is the claim's */
-    if (reply->count > 11 && claim_take(node, s, reply, now) != SERIATIM_OK)
+    if (reply->count > 11 && !past && claim_take(node, s, reply, now) != SERIATIM_OK)
         s->reconcile = 1;
     shard_count_flow(node, s, pushed, now);
     if (had_suspect && node->solo == SRT_SOLO_CLAIM)
@@ -1029,7 +1146,7 @@ static void shard_sliced(srt_node *node, srt_job *job, const srt_reply *reply, i
         job->outcome = SRT_DONE; /* its payloads were evicted or deleted by hand: nobody is called without any */
         srt_shard_ended(node, s, job, now);
     } else if (token->len == 0 || job->record.missing == 0) {
-        job_ready(node, job);
+        job_ready(node, job, now);
     } else if (job->record.count < SHARD_MANY_PAYLOADS) {
         shard_slice(node, job, now);
     } else {
@@ -1167,6 +1284,7 @@ static void shard_released(srt_shard *s, const srt_reply *reply)
         return;
     }
     s->state = SRT_FOREIGN;
+    s->given_up = s->lease;
     s->lease = 0;
     srt_bytes_clear(&s->owner);
     s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;

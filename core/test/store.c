@@ -865,7 +865,8 @@ static void do_claim(store_conn *c, store_shard *sh, const store_arg *argv)
         return;
     }
     if (sh->claimed != number_of(argv[2]) && !s->forget_seen) {
-        for (i = 0; i < s->id_count; i++)
+        int later = sh->claimed > number_of(argv[2]) || s->answer_past;
+        for (i = 0; later && i < s->id_count; i++)
             if (s->ids[i].shard == sh && s->ids[i].running && s->ids[i].fence == sh->claimed)
                 ids[count++] = &s->ids[i];
         s->again++;

@@ -89,6 +89,7 @@ typedef struct store {
 
     unsigned errors_ppm, noscript_ppm;
     int no_fence, forget_seen, no_absence; /* negative controls */
+    int answer_past; /* a claim that a failover forgot is answered by the one before it, as scripts did once */
     int nobody_died;                       /* no process is killed, so no run may be recovered as a dead one's */
 
     uint64_t commands, refused, again;
