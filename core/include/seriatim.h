@@ -421,7 +421,10 @@ int seriatim_runner_worker(seriatim_runner *runner, const seriatim_queue_setting
  */
 int seriatim_runner_group(seriatim_runner *runner, int scheduler, const seriatim_shard *shards, size_t count, size_t *group,
                           seriatim_error *error);
-/* Starts the thread. Call it in the process that will work: it does not survive fork(2). */
+/*
+ * Starts the thread. Call it in the process that will work: it does not survive fork(2). After IO or NOMEM (no descriptor, thread or
+ * memory was free) it may be called again.
+ */
 int seriatim_runner_start(seriatim_runner *runner, seriatim_error *error);
 
 /* Any thread, at any time: */

@@ -262,8 +262,9 @@ int srt_node_start(srt_node *n, int64_t now, seriatim_error *error)
         return srt_fail(error, SERIATIM_INVALID, "workers must not be empty");
     if (n->group_count == 0 && !node_add_group(n, n->scheduler, n->threads))
         return srt_fail_plain(error, SERIATIM_NOMEM);
-    if (node_describe(n) != SERIATIM_OK)
+    if (!n->described && node_describe(n) != SERIATIM_OK)
         return srt_fail_plain(error, SERIATIM_NOMEM);
+    n->described = 1; /* its host may have to start it again, when it found no descriptor or no thread */
     n->layouts_missing = n->worker_count;
     n->opening = 1;
     n->opened_by = SRT_NEVER;

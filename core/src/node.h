@@ -166,6 +166,7 @@ struct srt_node {
     const seriatim_allocator *mem;
     srt_registry registry;
     srt_session sessions[SRT_CHANNELS];
+    int described; /* `description` is what other nodes read */
     srt_bytes id, description, wake_channel, nodes_channel, alive_key, info_key, order_key, renewed_key, name;
     uint64_t hash;
     int64_t lease_ms, poll_ms;

@@ -39,7 +39,7 @@ typedef struct runner_channel {
 struct seriatim_seat {
     int pipe[2];
     int called;
-    seriatim_seat *next; /* of those that wait and are not called, or of the free ones */
+    seriatim_seat *next; /* in the list of its door that it is in */
 };
 
 /*
@@ -49,8 +49,8 @@ struct seriatim_seat {
 typedef struct runner_door {
     int pipe[2];
     int poked;
-    seriatim_seat *waiting, *free;
-    size_t called; /* seats whose thread has not come yet */
+    seriatim_seat *waiting, *called, *free; /* called: the thread has been poked and has not come yet */
+    size_t called_count;
     int *to_poke;  /* a pipe, by the runner's thread, once it has let go of the lock that whoever comes will want */
 
     int64_t pace;     /* 16 times the moving average of the microseconds that a thread holds a delivery; each counts for a 16th */
@@ -157,8 +157,10 @@ static int *door_choose(runner_door *door, int64_t now)
         return was_poked ? NULL : door->pipe;
     }
     door->waiting = seat->next;
+    seat->next = door->called;
+    door->called = seat;
+    door->called_count++;
     seat->called = 1;
-    door->called++;
     return seat->pipe;
 }
 
@@ -172,7 +174,7 @@ static void door_call(runner_door *door, int64_t now)
 /* Does anyone wait who is not called yet? */
 static int door_has_more(const runner_door *door, const srt_group *group)
 {
-    return door->waiting || group->waiting > door->called;
+    return door->waiting || group->waiting > door->called_count;
 }
 
 /*
@@ -184,7 +186,7 @@ static int door_copes(const runner_door *door, const srt_group *group, int64_t n
     if (!door->waiting)
         return 0;
     if (group->held == 0)
-        return door->called > 0;
+        return door->called_count > 0;
     return door->pace < 16 * DOOR_TINY_US && now - door->coped_at < DOOR_PATIENCE_MS && now - door->taken_at < DOOR_STUCK_MS;
 }
 
@@ -455,7 +457,7 @@ static void runner_awake(seriatim_runner *r)
 
 static void runner_sleep(seriatim_runner *r, int64_t until)
 {
-    struct pollfd fds[1 + SRT_CHANNELS];
+    struct pollfd fds[1 + SRT_CHANNELS] = {{0, 0, 0}}; /* a poll that fails leaves revents as they were */
     int whose[1 + SRT_CHANNELS];
     int64_t now = srt_clock_ms();
     nfds_t count = 1;
@@ -513,20 +515,31 @@ static void *runner_main(void *argument)
 
 /* ---- Making -------------------------------------------------------------------------------- */
 
+/* Of a runner without a thread; it may open them again. */
+static void pipes_close(seriatim_runner *r)
+{
+    size_t i;
+    for (i = 0; i < r->door_count; i++) {
+        pipe_close(r->doors[i].pipe);
+        seats_free(r->mem, r->doors[i].waiting);
+        seats_free(r->mem, r->doors[i].called);
+        seats_free(r->mem, r->doors[i].free);
+    }
+    if (r->doors)
+        srt_free(r->mem, r->doors, r->node->group_count * sizeof *r->doors);
+    r->doors = NULL;
+    r->door_count = 0;
+    pipe_close(r->wake);
+}
+
 static void runner_free_parts(seriatim_runner *r)
 {
     size_t i;
+    pipes_close(r);
     for (i = 0; i < SRT_CHANNELS; i++) {
         srt_transport_destroy(r->channels[i].transport);
         srt_bytes_free(&r->channels[i].out);
     }
-    for (i = 0; i < r->door_count; i++) {
-        pipe_close(r->doors[i].pipe);
-        seats_free(r->mem, r->doors[i].waiting);
-        seats_free(r->mem, r->doors[i].free);
-    }
-    srt_free(r->mem, r->doors, r->door_count * sizeof *r->doors);
-    pipe_close(r->wake);
     if (r->node)
         srt_node_free(r->node);
     srt_free(r->mem, r->inbox, RUNNER_READ);
@@ -578,60 +591,59 @@ int seriatim_runner_group(seriatim_runner *r, int scheduler, const seriatim_shar
     return srt_node_group(r->node, scheduler, shards, count, group, error);
 }
 
-static int open_pipes(seriatim_runner *r)
+static int pipe_failed(seriatim_error *error)
+{
+    char text[128];
+    return srt_fail(error, SERIATIM_IO, "cannot open a pipe: %s", srt_errno_text(errno, text, sizeof text));
+}
+
+/* What it opened before it failed is for pipes_close. */
+static int pipes_open(seriatim_runner *r, seriatim_error *error)
 {
     size_t count = r->node->group_count;
     if (pipe_open(r->wake) != SERIATIM_OK)
-        return SERIATIM_IO;
+        return pipe_failed(error);
     r->doors = srt_alloc(r->mem, count * sizeof *r->doors);
     if (!r->doors)
-        return SERIATIM_NOMEM;
-    for (r->door_count = 0; r->door_count < count; r->door_count++) {
+        return srt_fail_plain(error, SERIATIM_NOMEM);
+    for (; r->door_count < count; r->door_count++) {
         r->doors[r->door_count].pace = 16 * DOOR_LONG_US;
-        if (pipe_open(r->doors[r->door_count].pipe) != SERIATIM_OK) {
-            size_t i;
-            for (i = 0; i < r->door_count; i++)
-                pipe_close(r->doors[i].pipe);
-            srt_free(r->mem, r->doors, count * sizeof *r->doors);
-            r->doors = NULL;
-            r->door_count = 0;
-            return SERIATIM_IO;
-        }
+        if (pipe_open(r->doors[r->door_count].pipe) != SERIATIM_OK)
+            return pipe_failed(error);
     }
     return SERIATIM_OK;
 }
 
 /* The host's signals are its own business: none is delivered to this thread. */
-static int start_thread(seriatim_runner *r)
+static int start_thread(seriatim_runner *r, seriatim_error *error)
 {
     sigset_t all, before;
+    char text[128];
     int code;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     code = pthread_create(&r->thread, NULL, runner_main, r);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return code;
+    if (code == 0)
+        return SERIATIM_OK;
+    return srt_fail(error, SERIATIM_IO, "cannot start a thread: %s", srt_errno_text(code, text, sizeof text));
 }
 
 int seriatim_runner_start(seriatim_runner *r, seriatim_error *error)
 {
-    int status, code;
-    char text[128];
+    int status;
     if (r->running)
         return srt_fail(error, SERIATIM_INVALID, "the runner was started already");
     status = srt_node_start(r->node, srt_clock_ms(), error);
-    if (status != SERIATIM_OK)
-        return status;
-    status = open_pipes(r);
-    if (status == SERIATIM_NOMEM)
-        return srt_fail_plain(error, status);
-    if (status != SERIATIM_OK)
-        return srt_fail(error, status, "cannot open a pipe: %s", srt_errno_text(errno, text, sizeof text));
-    code = start_thread(r);
-    if (code != 0)
-        return srt_fail(error, SERIATIM_IO, "cannot start a thread: %s", srt_errno_text(code, text, sizeof text));
-    r->running = 1;
-    return SERIATIM_OK;
+    if (status == SERIATIM_OK)
+        status = pipes_open(r, error);
+    if (status == SERIATIM_OK)
+        status = start_thread(r, error);
+    if (status == SERIATIM_OK)
+        r->running = 1;
+    else
+        pipes_close(r);
+    return status;
 }
 
 void seriatim_runner_free(seriatim_runner *r)
@@ -804,7 +816,8 @@ void seriatim_runner_rise(seriatim_runner *r, size_t group, seriatim_seat *seat)
     pthread_mutex_lock(&r->lock);
     if (seat->called) {
         pipe_drain(seat->pipe);
-        door->called--;
+        seat_out(&door->called, seat);
+        door->called_count--;
     } else {
         seat_out(&door->waiting, seat);
     }

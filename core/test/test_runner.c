@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -199,7 +200,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-static seriatim_runner *runner_start(const char *id, int64_t lease_ms, const seriatim_queue_settings *queues, size_t count)
+static seriatim_runner *runner_new(const char *id, int64_t lease_ms, const seriatim_queue_settings *queues, size_t count)
 {
     seriatim_node_settings settings;
     seriatim_runner *runner;
@@ -214,6 +215,13 @@ static seriatim_runner *runner_start(const char *id, int64_t lease_ms, const ser
         fail_msg("%s", error.message);
     for (i = 0; i < count; i++)
         assert_int_equal(seriatim_runner_worker(runner, &queues[i], &worker, &error), SERIATIM_OK);
+    return runner;
+}
+
+static seriatim_runner *runner_start(const char *id, int64_t lease_ms, const seriatim_queue_settings *queues, size_t count)
+{
+    seriatim_runner *runner = runner_new(id, lease_ms, queues, count);
+    seriatim_error error;
     assert_int_equal(seriatim_runner_start(runner, &error), SERIATIM_OK);
     return runner;
 }
@@ -553,6 +561,77 @@ static void test_tiny_jobs_leave_threads_asleep(void **state)
     seriatim_link_free(link);
 }
 
+/* How many the process has open. */
+static int descriptors(void)
+{
+    DIR *all = opendir("/proc/self/fd");
+    int count = 0;
+    assert_non_null(all);
+    while (readdir(all))
+        count++;
+    closedir(all);
+    return count;
+}
+
+/* As a host does whose thread was killed between the call and its rise. */
+static void test_a_runner_frees_the_seat_of_a_called_thread(void **state)
+{
+    seriatim_queue_settings q = queue_named("called", 1);
+    int before = descriptors();
+    size_t queue;
+    seriatim_link *link = connect_link(&q, &queue);
+    seriatim_runner *runner = runner_start("called", 10000, &q, 1);
+    sitter waiter = {runner, NULL, -1};
+    (void)state;
+    pause_for_shards(runner, 1);
+    sit(&waiter);
+    push(link, queue, 0, 1);
+    assert_true(is_called(&waiter, 30000));
+    seriatim_runner_free(runner);
+    seriatim_link_free(link);
+    assert_int_equal(descriptors(), before);
+}
+
+/* A start for which only so many descriptors are free. */
+static int start_with(seriatim_runner *runner, int free_descriptors)
+{
+    struct rlimit usual, few;
+    seriatim_error error;
+    int next = dup(0), status;
+    close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
+    few = usual;
+    few.rlim_cur = (rlim_t)(next + free_descriptors);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    status = seriatim_runner_start(runner, &error);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
+    return status;
+}
+
+/* It describes its node once: two bars would make its own text part of the list of queues. */
+static void test_a_start_that_failed_is_tried_again(void **state)
+{
+    seriatim_queue_settings q = queue_named("again", 1);
+    int before = descriptors();
+    size_t queue;
+    seriatim_link *link = connect_link(&q, &queue);
+    seriatim_runner *runner = runner_new("again", 10000, &q, 1);
+    char answer[256], *bar;
+    (void)state;
+    assert_int_equal(start_with(runner, 0), SERIATIM_IO);
+    assert_int_equal(start_with(runner, 2), SERIATIM_IO); /* the second pipe */
+    assert_int_equal(descriptors(), before);
+    assert_int_equal(start_with(runner, 100), SERIATIM_OK);
+    pause_for_shards(runner, 1);
+    ask("hget seriatim:{/nodes}:info again", answer, sizeof answer);
+    bar = strchr(answer, '|');
+    assert_non_null(bar);
+    assert_null(strchr(bar + 1, '|'));
+    seriatim_runner_free(runner);
+    seriatim_link_free(link);
+    assert_int_equal(descriptors(), before);
+}
+
 static double cpu_seconds(void)
 {
     struct rusage use;
@@ -742,6 +821,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_channels_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_threads_are_called_one_by_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tiny_jobs_leave_threads_asleep, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_runner_frees_the_seat_of_a_called_thread, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_start_that_failed_is_tried_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_idle_runner_is_quiet, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_order_reaches_one_node, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_order_lives_as_long_as_its_node, set_up, tear_down),
