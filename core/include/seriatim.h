@@ -450,6 +450,8 @@ void seriatim_runner_clear(seriatim_runner *runner, size_t group);
  */
 int seriatim_runner_sit(seriatim_runner *runner, size_t group, seriatim_seat **seat);
 void seriatim_runner_rise(seriatim_runner *runner, size_t group, seriatim_seat *seat);
+/* Ends the waits of all threads, for a host that is about to free the runner. */
+void seriatim_runner_call_all(seriatim_runner *runner);
 /* Sits, waits by poll(2), at most timeout_ms (-1: for ever), and rises: for hosts without a scheduler of their own. */
 void seriatim_runner_wait(seriatim_runner *runner, size_t group, int timeout_ms);
 

@@ -827,6 +827,19 @@ void seriatim_runner_rise(seriatim_runner *r, size_t group, seriatim_seat *seat)
     pthread_mutex_unlock(&r->lock);
 }
 
+void seriatim_runner_call_all(seriatim_runner *r)
+{
+    int64_t now = srt_clock_ms();
+    size_t i;
+    pthread_mutex_lock(&r->lock);
+    for (i = 0; i < r->door_count; i++) {
+        while (r->doors[i].waiting)
+            door_call(&r->doors[i], now);
+        door_call(&r->doors[i], now); /* who watches the descriptor of the group */
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
 void seriatim_runner_wait(seriatim_runner *r, size_t group, int timeout_ms)
 {
     seriatim_seat *seat;

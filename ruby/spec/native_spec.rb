@@ -47,6 +47,41 @@ RSpec.describe "the native objects", :core do
     expect(Dir.children("/proc/self/fd").size).to be < before + 10
   end
 
+  def started(native, queue)
+    native::Runner.new(REDIS.url, Seriatim.namespace, nil, "node-#{queue.queue_name}", "", 10_000, 100, 2, 0).tap do |runner|
+      runner.worker(queue.queue_settings)
+      runner.start
+    end
+  end
+
+  # In a thread of its own, whose stack keeps no delivery alive.
+  def in_thread(&) = Thread.new(&).value
+
+  it "give back what an unsettled delivery held, once that is collected" do
+    queue = worker("dropped", shards_count: 1)
+    queue.perform_async([{ id: 1 }, { id: 2 }])
+    runner = started(native, queue)
+    2.times do
+      in_thread { eventually { runner.take(0) } && nil }
+      expect(runner.stats[:running]).to be > 0
+      eventually { GC.start || runner.stats[:running].zero? }
+    end
+    expect(eventually { runner.take(0) }).to be_a(native::Delivery)
+  ensure
+    runner.close
+  end
+
+  it "F23 end the waits of threads when a runner is closed, and close what these waited for" do
+    before = Dir.children("/proc/self/fd").size
+    runner = started(native, worker("waited", shards_count: 1))
+    threads = Array.new(3) { Thread.new { loop { runner.take(0) || runner.wait(0, nil) } } }
+    threads.each { |thread| thread.report_on_exception = false }
+    eventually { threads.all?(&:stop?) }
+    runner.close
+    threads.each { |thread| expect { thread.join(60) || raise("it waits on") }.to raise_error(Seriatim::Closed) }
+    expect(Dir.children("/proc/self/fd").size).to be <= before
+  end
+
   it "does the core's arithmetic" do
     expect(native.split(7, 2, 1, 2)).to eq([[1, 5], [3]])
     expect(native.split(0, 1, 0, 3)).to eq([])

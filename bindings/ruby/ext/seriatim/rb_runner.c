@@ -3,32 +3,43 @@
 
 #include "transport.h"
 
+/* Of a Runner and its Deliveries, which the collector may free in any order: the last one frees it. With the interpreter's lock. */
 typedef struct runner_box {
     seriatim_runner *runner;  /* NULL: not made yet, or freed */
     unsigned long generation; /* the runner's thread lives in this process alone */
+    size_t owners;
+    size_t waiting; /* threads inside runner.wait */
+    int closed;     /* the last thread that waits frees the runner */
 } runner_box;
 
 typedef struct delivery_box {
-    seriatim_delivery *delivery; /* NULL: settled */
+    seriatim_delivery *delivery; /* NULL: settled, or nothing was taken */
     VALUE runner;                /* keeps it from being collected */
+    runner_box *owner;           /* the Runner's, also when that is collected together with this */
     int64_t taken_ms;            /* monotonic */
 } delivery_box;
 
 /* ---- Runner ------------------------------------------------------------------------------------ */
 
-static void *runner_free_unlocked(void *runner)
+/* In a child of fork(2) there is no thread to end: the memory is left alone. */
+static int runner_lives(const runner_box *box)
 {
-    seriatim_runner_free(runner);
-    return NULL;
+    return box->runner && box->generation == srb_generation();
 }
 
-/* In a child of fork(2) there is no thread to end: the memory is left alone. */
+static void runner_drop(runner_box *box)
+{
+    if (--box->owners == 0)
+        xfree(box);
+}
+
 static void runner_free(void *data)
 {
     runner_box *box = data;
-    if (box->runner && box->generation == srb_generation())
+    if (runner_lives(box))
         seriatim_runner_free(box->runner);
-    xfree(box);
+    box->runner = NULL;
+    runner_drop(box);
 }
 
 static size_t runner_size(const void *data)
@@ -44,13 +55,15 @@ static const rb_data_type_t runner_type = {
 static VALUE runner_allocate(VALUE klass)
 {
     runner_box *box;
-    return TypedData_Make_Struct(klass, runner_box, &runner_type, box);
+    VALUE self = TypedData_Make_Struct(klass, runner_box, &runner_type, box);
+    box->owners = 1;
+    return self;
 }
 
 static seriatim_runner *runner_of(VALUE self)
 {
     runner_box *box = rb_check_typeddata(self, &runner_type);
-    if (!box->runner)
+    if (!box->runner || box->closed)
         srb_raise(SERIATIM_CLOSED, "the runner is closed");
     if (box->generation != srb_generation())
         srb_raise(SERIATIM_CLOSED, "the runner belongs to the process that made it; after fork make another");
@@ -143,6 +156,17 @@ static void delivery_mark(void *data)
     rb_gc_mark(((delivery_box *)data)->runner);
 }
 
+/* One that nobody settled, as after an error between its take and its run, gives its ids back: each without an outcome is released. */
+static void delivery_free(void *data)
+{
+    delivery_box *box = data;
+    if (box->delivery && runner_lives(box->owner))
+        seriatim_runner_settle(box->owner->runner, box->delivery);
+    if (box->owner)
+        runner_drop(box->owner);
+    xfree(box);
+}
+
 static size_t delivery_memsize(const void *data)
 {
     (void)data;
@@ -150,16 +174,18 @@ static size_t delivery_memsize(const void *data)
 }
 
 static const rb_data_type_t delivery_type = {
-    "Seriatim::Native::Delivery", {delivery_mark, RUBY_DEFAULT_FREE, delivery_memsize, NULL, {0}}, NULL, NULL,
+    "Seriatim::Native::Delivery", {delivery_mark, delivery_free, delivery_memsize, NULL, {0}}, NULL, NULL,
     RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED};
 
-static VALUE delivery_new(VALUE runner, seriatim_delivery *delivery)
+/* An empty one, made before the take: an error while it is made must not lose what was taken. */
+static VALUE delivery_new(VALUE runner, delivery_box **made)
 {
     delivery_box *box;
     VALUE self = TypedData_Make_Struct(delivery_class, delivery_box, &delivery_type, box);
     RB_OBJ_WRITE(self, &box->runner, runner);
-    box->delivery = delivery;
-    box->taken_ms = srt_clock_ms();
+    box->owner = rb_check_typeddata(runner, &runner_type);
+    box->owner->owners++;
+    *made = box;
     return self;
 }
 
@@ -372,10 +398,11 @@ static void runner_init_delivery(void)
 
 /* ---- Taking and settling ------------------------------------------------------------------------- */
 
-static VALUE runner_taken(VALUE self, int status, seriatim_delivery *delivery)
+static VALUE runner_taken(VALUE delivery, delivery_box *box, int status)
 {
+    box->taken_ms = srt_clock_ms();
     if (status == SERIATIM_OK)
-        return delivery_new(self, delivery);
+        return delivery;
     if (status == SERIATIM_AGAIN)
         return Qnil;
     if (status == SERIATIM_CLOSED)
@@ -387,18 +414,21 @@ static VALUE runner_taken(VALUE self, int status, seriatim_delivery *delivery)
 static VALUE runner_take(VALUE self, VALUE group)
 {
     seriatim_runner *runner = runner_of(self);
-    seriatim_delivery *delivery = NULL;
-    int status = seriatim_runner_take(runner, NUM2SIZET(group), &delivery);
-    return runner_taken(self, status, delivery);
+    size_t number = NUM2SIZET(group);
+    delivery_box *box;
+    VALUE delivery = delivery_new(self, &box);
+    return runner_taken(delivery, box, seriatim_runner_take(runner, number, &box->delivery));
 }
 
 /* runner.take_from(group, [worker, shard]) */
 static VALUE runner_take_from(VALUE self, VALUE group, VALUE pair)
 {
     seriatim_runner *runner = runner_of(self);
-    seriatim_delivery *delivery = NULL;
-    int status = seriatim_runner_take_from(runner, NUM2SIZET(group), runner_shard(pair), &delivery);
-    return runner_taken(self, status, delivery);
+    seriatim_shard shard = runner_shard(pair);
+    size_t number = NUM2SIZET(group);
+    delivery_box *box;
+    VALUE delivery = delivery_new(self, &box);
+    return runner_taken(delivery, box, seriatim_runner_take_from(runner, number, shard, &box->delivery));
 }
 
 /* runner.candidates(group, cap) -> [[worker, shard, lag, size], ...] */
@@ -445,8 +475,7 @@ static VALUE runner_advance(VALUE self, VALUE group, VALUE delivery)
     delivery_all_done(settled);
     box->delivery = NULL;
     status = seriatim_runner_settle_and_take(runner, settled, number, &box->delivery);
-    box->taken_ms = srt_clock_ms();
-    return status == SERIATIM_OK ? delivery : runner_taken(self, status, NULL);
+    return runner_taken(delivery, box, status);
 }
 
 /* runner.extend_time(delivery, i, seconds) */
@@ -474,23 +503,44 @@ static VALUE runner_sit(VALUE argument)
     return Qnil;
 }
 
-/* Unless the runner was closed, or left behind by a fork, in the meantime. */
+static void *runner_free_unlocked(void *runner)
+{
+    seriatim_runner_free(runner);
+    return NULL;
+}
+
+/* Ends a closed runner, unless threads still wait for its descriptors. */
+static void runner_end(runner_box *box)
+{
+    seriatim_runner *runner = box->runner;
+    if (!box->closed || box->waiting || !runner_lives(box))
+        return;
+    box->runner = NULL;
+    rb_thread_call_without_gvl(runner_free_unlocked, runner, NULL, NULL);
+}
+
+/* Unless the runner was left behind by a fork in the meantime. */
 static VALUE runner_rise(VALUE argument)
 {
     const runner_waiter *waiter = (const runner_waiter *)argument;
-    if (waiter->box->runner == waiter->runner && waiter->box->generation == srb_generation())
-        seriatim_runner_rise(waiter->runner, waiter->group, waiter->seat);
+    if (!runner_lives(waiter->box))
+        return Qnil;
+    seriatim_runner_rise(waiter->runner, waiter->group, waiter->seat);
+    waiter->box->waiting--;
+    runner_end(waiter->box);
     return Qnil;
 }
 
-/* runner.wait(group, seconds or nil): until a take may give something. */
+/* runner.wait(group, seconds or nil): until a take may give something, or the runner is closed. */
 static VALUE runner_wait(VALUE self, VALUE group, VALUE seconds)
 {
     runner_waiter waiter = {rb_check_typeddata(self, &runner_type), runner_of(self), NULL, NUM2SIZET(group), -1, -1};
     if (!NIL_P(seconds))
         waiter.timeout_ms = (int)(NUM2DBL(seconds) * 1000.0);
     waiter.fd = seriatim_runner_sit(waiter.runner, waiter.group, &waiter.seat);
+    waiter.box->waiting++;
     rb_ensure(runner_sit, (VALUE)&waiter, runner_rise, (VALUE)&waiter);
+    RB_GC_GUARD(self);
     return Qnil;
 }
 
@@ -570,15 +620,16 @@ static VALUE runner_stats(VALUE self)
     return hash;
 }
 
-/* Frees the runner; every later call of it, or of a delivery of it, raises. */
+/* Frees the runner as soon as no thread waits; every later call of it, or of a delivery of it, raises. */
 static VALUE runner_close(VALUE self)
 {
     runner_box *box = rb_check_typeddata(self, &runner_type);
-    seriatim_runner *runner = box->runner;
-    if (runner && box->generation == srb_generation()) {
-        box->runner = NULL;
-        rb_thread_call_without_gvl(runner_free_unlocked, runner, NULL, NULL);
-    }
+    if (!runner_lives(box) || box->closed)
+        return Qnil;
+    box->closed = 1;
+    if (box->waiting)
+        seriatim_runner_call_all(box->runner);
+    runner_end(box);
     return Qnil;
 }
 
