@@ -373,7 +373,8 @@ static void sit(seriatim_runner *runner)
     seriatim_seat *seat;
     struct pollfd fd = {seriatim_runner_sit(runner, 0, &seat), POLLIN, 0};
     assert_true(seat || fd.fd == seriatim_runner_fd(runner, 0));
-    poll(&fd, 1, 5);
+    seriatim_runner_call_all(runner);
+    assert_int_equal(poll(&fd, 1, 5000), 1);
     seriatim_runner_rise(runner, 0, seat);
 }
 
