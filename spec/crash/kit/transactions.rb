@@ -9,7 +9,7 @@ require_relative "proxy"
 # Redis that does so with the pushes of whoever is connected, and takes each for done that EXEC did not refuse. When a script
 # was unknown, it sees that the next push loads it.
 class Transactions
-  DONE = "$3\r\n1 0\r\n"
+  DONE = "$5\r\n1 1 0\r\n"
 
   def initialize(redis)
     @redis = redis
