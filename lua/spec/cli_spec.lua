@@ -117,7 +117,7 @@ describe("seriatim-lua", function()
           shell:write("wrong.lua", form:format(key, value))
           local read, raised = pcall(config_file.read, path, "test")
           local said = ("%s: %s must be %s, not "):format(path, key, row[2])
-          assert(not read and raised.message:sub(1, #said) == said and #raised.message > #said, ("%s = %s: %s"):format(key, value, raised))
+          assert(not read and raised.message:sub(1, #said) == said and #raised.message > #said, ("%s = %s: %s"):format(key, value, tostring(raised)))
         end
       end
     end
@@ -287,7 +287,7 @@ describe("seriatim-lua", function()
     assert.equal("1", native.load((shell:run("explain", "Shell", "1", "--json"))).job.id)
     assert.same({ "paused 5 shards\n", 0 }, { shell:run("pause", "Shell") })
     output = shell:run("stats")
-    assert.matches("^queue +length +fresh +retries +lag +busy +paused +parked [^\n]*\nShell +1 +1 +0 +0%.0 +0 +5 +0 ", output)
+    assert.matches("^queue +length +fresh +retries +lag +busy +paused +parked [^\n]*\nShell +1 +1 +0 +0[%.0]* +0 +5 +0 ", output)
     assert.same({ "resumed 5 shards\n", 0 }, { shell:run("resume", "Shell") })
     assert.same({ "parked 1\n", 0 }, { shell:run("pause", "Shell", "1") })
     assert.same({ "unparked 1\n", 0 }, { shell:run("resume", "Shell", "1") })
