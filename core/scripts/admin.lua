@@ -111,6 +111,12 @@ local function begin(text)
   return time == time and time or nil
 end
 
+-- Where an action on failed ids goes on: a cursor of ZSCAN, and, within an id, how many of its payloads it has passed over.
+local function read_cursor(text)
+  local cursor, passed, id = string.match(text, '^(%d+):(%d+):(.+)$')
+  return cursor or (text == '' and '0' or text), tonumber(passed) or 0, id
+end
+
 -- A slice of the ids that wait after a failure, with their records by id, and the cursor behind it ('' at the end).
 local function failed_slice(cursor)
   local page, ids = call('ZSCAN', RETRY, cursor, 'COUNT', 100), {}
@@ -124,28 +130,70 @@ local function failed_slice(cursor)
   return records, page[1] == '0' and '' or page[1]
 end
 
--- Splits a waiting record by arrival: takes out and returns the payloads that had come when the action began; later ones
--- stay, as those of a new id. nil: none came later, the record is old as a whole.
-local function take_old(id, r, began)
-  if not came_since(began) or not r.entries and r.last <= began then return nil end
+-- Takes the payloads that had come when the action began out of a waiting record, some of a spilled one a call: `passed` are
+-- looked at already. Returns them, and the number that are passed over now, or nil when all have been looked at.
+local function take_old(id, r, began, passed)
   local old, new = {}, {}
-  local entries = all_entries(first, id, r)
+  local entries = r.entries or spilled_entries(first, id, passed, portion(r))
   for i = 1, #entries do
     local part = entries[i].stamp <= began and old or new
     part[#part + 1] = entries[i]
   end
-  if not new[1] then return nil end
-  if not old[1] then return old end
+  if r.entries then
+    r.entries = new
+    return old, nil
+  end
+  may_move = may_move - #entries
+  local at_end = #entries < portion(r)
+  remove_spilled(first, id, r, old)
+  return old, not at_end and passed + #new or nil
+end
+
+-- What is left of an id when its old payloads are gone: an id as a new one, or nothing.
+local function leave_new(id, r)
+  if empty(r) then remove(first, id, r) return end
   call('ZREM', RETRY, id)
   r.retry = -1
   set_error(r, '')
-  if r.entries then
-    r.entries = new
-  else
-    for i = 1, #old do remove_spilled(first, id, r, {old[i]}) end
-  end
   rewrite(first, id, r)
-  return old
+end
+
+-- Ends ids that wait after a failure, a slice a call. whole(id, r) ends one of which nothing came since the action began; false: the
+-- rest of it follows. some(id, entries, error) ends payloads of another. Returns how many ids have ended, and the cursor.
+local function end_failed(records, began, text, following, whole, some)
+  local cursor, passed, within = read_cursor(text)
+  local ended = 0
+  for id, r in pairs(records) do
+    if may_move <= 0 then return ended, cursor end
+    if within and id ~= within or not r.entries and r.first > began then -- another's turn, or nothing old in it
+    elseif not came_since(began) or not r.entries and r.last <= began then
+      if not whole(id, r) then return ended, cursor end
+      ended = ended + 1
+    else
+      local error, had = error_of(first, id, r), r.entries and #r.entries or r.count
+      local old, next_place = take_old(id, r, began, id == within and passed or 0)
+      if old[1] then some(id, old, error) end
+      if next_place then
+        rewrite(first, id, r)
+        return ended, format('%s:%.0f:%s', cursor, next_place, id)
+      end
+      if id == within or (r.entries and #r.entries or r.count) < had then
+        leave_new(id, r)
+        ended = ended + 1
+      end
+    end
+  end
+  if within then return ended, cursor end
+  return ended, following
+end
+
+-- Moves some payloads of a spilled record, the lowest scores first, into another. The caller stores the record that gets them.
+local function move_some(from, id, n, store, r, fold)
+  local part = spilled_entries(from, id, 0, max(1, min(may_move, portion(n))))
+  remove_spilled(from, id, n, part)
+  fold_entries(store, id, r, part, fold)
+  rewrite(from, id, n)
+  may_move = 0
 end
 
 -- Dead ids: those in ARGV from `from`, or, without any, a slice of all that had died by `began`.

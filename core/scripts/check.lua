@@ -125,6 +125,11 @@ local function check_next(id, record)
   local r = record_of(first, id)
   find('behind', id, 'waits behind a run that is not there', function()
     if not r then promote(id, record) return end
+    if payloads_to_move(r, n, FOLD) > may_move then
+      unplace(id, r)
+      unite_later(id, r, FOLD, r.place == 2)
+      return
+    end
     unite(first, id, r, second, n, FOLD)
     write(first, id, r, FOLD)
   end)

@@ -2,7 +2,8 @@
 -- DEAD_REQUEUE: dead ids leave the morgue and become due now, as new ones, united with what waits or runs.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 began ('' for chosen ids; all: '0' at first), 3 cursor (unused), 4 fold, 5.. ids, at most 1,000
--- Returns {began, '' or 'more', requeued}. All means those that had died when the action began, a slice a call.
+-- Returns {began, '' or 'more', requeued}. All means those that had died when the action began, a slice a call. Payloads that are many
+--   on both sides are moved some a call; until the last, the id is dead as well. With 'more' the same ids are to be given again.
 local FOLD = ARGV[4]
 local ids, began, more = dead_slice(5, ARGV[2])
 probe()
@@ -11,12 +12,24 @@ for id in pairs(dead) do probe_spill(runs[id] and second or first, {id}) end
 open_for_writing()
 spread()
 
+-- false: more of its payloads are to be moved.
+local function move_to(store, id, r, d)
+  local moves = payloads_to_move(r, d, FOLD)
+  if moves > may_move then
+    move_some(morgue, id, d, store, r, FOLD)
+  else
+    may_move = may_move - moves
+    unite(store, id, r, morgue, d, FOLD)
+  end
+  write(store, id, r, FOLD)
+  return call('HEXISTS', DEAD, id) == 0
+end
+
 local function requeue_behind(id, d)
   local n = behind[id] or blank()
   n.due, n.retry = now, -1
   set_error(n, '')
-  unite(second, id, n, morgue, d, FOLD)
-  write(second, id, n, FOLD)
+  return move_to(second, id, n, d)
 end
 
 local function requeue(id, d)
@@ -27,20 +40,26 @@ local function requeue(id, d)
     set_error(r, '')
     place(id, r)
   end
-  unite(first, id, r, morgue, d, FOLD)
-  write(first, id, r, FOLD)
+  return move_to(first, id, r, d)
 end
 
 local requeued = 0
 for i = 1, #ids do
   local id = ids[i]
   local d = dead[id]
-  if d then
-    if runs[id] then requeue_behind(id, d) else requeue(id, d) end
-    requeued = requeued + 1
+  if d and may_move <= 0 then
+    more = 'more'
+    break
   end
-  call('ZREM', DIED, id)
+  local gone = not d
+  if d and runs[id] then gone = requeue_behind(id, d) elseif d then gone = requeue(id, d) end
+  if gone then
+    if d then requeued = requeued + 1 end
+    call('ZREM', DIED, id)
+  else
+    more = 'more'
+  end
 end
-if requeued > 0 then note_due() end
+note_due()
 save()
 return {began, more, requeued}

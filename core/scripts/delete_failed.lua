@@ -4,15 +4,16 @@
 -- ARGV: 1 generation, 2 began ('0' at first), 3 cursor ('' at first)
 -- Returns {began, cursor ('' at the end), deleted}. Payloads that came since the action began stay, as those of a new id.
 probe()
-local records, cursor = failed_slice(ARGV[3] == '' and '0' or ARGV[3])
+local records, following = failed_slice((read_cursor(ARGV[3])))
 local began = begin(ARGV[2])
 open_for_writing()
-local deleted = 0
-for id, r in pairs(records) do
-  local old = take_old(id, r, began)
-  if not old then remove(first, id, r) end
-  if not old or old[1] then deleted = deleted + 1 end
+
+local function delete(id, r)
+  remove(first, id, r)
+  return true
 end
-if deleted > 0 then note_change() end
+
+local deleted, cursor = end_failed(records, began, ARGV[3], following, delete, function() end)
+note_change()
 save()
 return {format('%.0f', began), cursor, deleted}

@@ -8,7 +8,7 @@ typedef enum action_form {
     ACTION_SHARD, /* once a shard: an integer */
     ACTION_IDS,   /* with ids: an integer */
     ACTION_ALL,   /* {began, cursor, changed}, again until the cursor is '' */
-    ACTION_DEAD,  /* the same, with ids */
+    ACTION_DEAD,  /* the same, with ids, which are given again until the cursor is '' */
     ACTION_NAMED  /* one payload: find tells its key, drop takes it */
 } action_form;
 
@@ -70,6 +70,8 @@ static int action_ask_ids(seriatim_client *c, action_state *a, size_t first, siz
     }
     for (i = first; i < first + n; i++)
         srt_request_arg(r, a->targets[i].id, a->targets[i].len);
+    r->place = first;
+    r->part = n;
     return srt_client_send(c, r);
 }
 
@@ -150,6 +152,8 @@ static int action_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
     a->changed += srt_token_int(&root[3]);
     if (form == ACTION_ALL && root[2].len > 0)
         return action_ask_shard(c, a, (unsigned)r->place, &root[1], &root[2]);
+    if (form == ACTION_DEAD && root[2].len > 0)
+        return action_ask_ids(c, a, r->place, r->part);
     return SERIATIM_OK;
 }
 

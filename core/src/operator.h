@@ -5,7 +5,7 @@
 #include "client.h"
 #include "record.h"
 
-#define SRT_SLICE 1000 /* ids of one call */
+#define SRT_SLICE 200 /* ids of one call: some 10 ms of Redis where each is changed */
 
 /* srt_record.place and .mark */
 #define SRT_PLACE_PARKED 2

@@ -2580,6 +2580,61 @@ static void test_operators_change_an_id_that_unites(void **state)
     close_queue(&f);
 }
 
+/* Fails what waits of an id. */
+static void fail_all(fixture *f, const char *id)
+{
+    char run[64];
+    assert_int_equal(claim(f, "1", run), 1);
+    settle_failed(f, id, run, "9", "bury");
+}
+
+/* Actions move many payloads to many in slices, and none is lost or doubled. */
+static void test_actions_on_many_payloads(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    redisReply *reply;
+    char began[32], cursor[64];
+    int calls = 0;
+    (void)state;
+    acquire(&f, "n1");
+    push_many(&f, "hot", 0, 1200);
+    fail_all(&f, "hot");
+    assert_int_equal(act(&f, SERIATIM_KILL_ALL_FAILED_JOBS), 1);
+    push_many(&f, "hot", 1000, 1200);
+    fail_all(&f, "hot");
+    assert_int_equal(act(&f, SERIATIM_KILL_ALL_FAILED_JOBS), 1);
+    assert_int_equal(fetch(&f, SERIATIM_MORGUE_FETCH, "hot")->payload_total, 2200);
+    assert_null(fetch(&f, SERIATIM_FETCH, "hot"));
+    assert_int_equal(findings(&f, 0), 0);
+
+    push_many(&f, "hot", 2000, 1500);
+    assert_int_equal(act_on(&f, SERIATIM_MORGUE_QUEUE_UP, "hot"), 1);
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 3500);
+    assert_null(fetch(&f, SERIATIM_MORGUE_FETCH, "hot"));
+    assert_int_equal(findings(&f, 0), 0);
+
+    /* Some come while the failed ones are deleted, with scores before and after the old ones. */
+    fail_all(&f, "hot");
+    strcpy(began, "0");
+    cursor[0] = '\0';
+    do {
+        if (calls == 0) {
+            redisReply *state_of = SCRIPT(perform_now, "0", "suspect 0"); /* tells what began means now, and finds nothing */
+            snprintf(began, sizeof began, "%s", state_of->element[0]->str);
+            freeReplyObject(state_of);
+            push_many(&f, "hot", 10000, 700);
+        }
+        reply = SCRIPT(delete_failed, began, cursor);
+        snprintf(cursor, sizeof cursor, "%s", reply->element[1]->str);
+        freeReplyObject(reply);
+        assert_int_equal(findings(&f, 0), 0);
+    } while (cursor[0] && ++calls < 50);
+    assert_in_range(calls, 5, 20);
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 700);
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "hot")->state, "delayed");
+    close_queue(&f);
+}
+
 /* What folds while a record is spilled is not counted. */
 static void test_equal_payloads_that_spill_are_counted_once(void **state)
 {
@@ -2807,6 +2862,7 @@ int main(void)
         cmocka_unit_test(test_a_long_error_lies_beside_the_head),
         cmocka_unit_test(test_equal_payloads_that_spill_are_counted_once),
         cmocka_unit_test(test_a_stray_spill_key_ends_a_push_before_it_writes),
+        cmocka_unit_test(test_actions_on_many_payloads),
         cmocka_unit_test(test_an_heir_recovers_in_slices),
         cmocka_unit_test(test_an_id_unites_in_slices),
         cmocka_unit_test(test_operators_change_an_id_that_unites),
