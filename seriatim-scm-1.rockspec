@@ -30,7 +30,7 @@ local names = {
   "seriatim.cli.exit_codes", "seriatim.cli.operators", "seriatim.cli.options", "seriatim.cli.server_command",
   "seriatim.cli.tables", "seriatim.cli.web_command", "seriatim.client", "seriatim.codec", "seriatim.config_file", "seriatim.connection",
   "seriatim.errors", "seriatim.execution", "seriatim.health", "seriatim.host", "seriatim.int64", "seriatim.jobs",
-  "seriatim.log", "seriatim.metrics", "seriatim.middlewares", "seriatim.node", "seriatim.orders", "seriatim.pool", "seriatim.private_redis",
+  "seriatim.log", "seriatim.metrics", "seriatim.middlewares", "seriatim.names", "seriatim.node", "seriatim.orders", "seriatim.pool", "seriatim.private_redis",
   "seriatim.queries", "seriatim.queue", "seriatim.redis_url", "seriatim.schedulers", "seriatim.server",
   "seriatim.settings", "seriatim.splitters", "seriatim.supervisor", "seriatim.transport", "seriatim.version",
   "seriatim.web", "seriatim.web.stand_alone", "seriatim.worker", "seriatim.workers",
