@@ -21,9 +21,8 @@ local again, paused = claimed ~= seen, flags % 2 == 1 -- see flags.lua, also for
 local given, given_records, packed, mode, spills, whole, more = {}, {}, nil, 'n', false, false, again
 local payloads, bytes, retried, from_due, from_ready = 0, 0, {}, 0, 0
 
-if claimed < seen then
-  -- A failover forgot the claim that the caller has seen last. What an earlier one took is the caller's already.
-elseif again then
+-- Where seen is the later one, a failover forgot that claim: what an earlier one took is the caller's already, and is not given again.
+if claimed > seen then
   local fence = format('%.0f', claimed)
   local noted = call('HGET', CLAIMS, fence)
   local ids, runs = noted and ids_of(noted) or {}, noted and {} or call('HGETALL', RUNNING)
@@ -38,7 +37,7 @@ elseif again then
     local record = call('HGET', JOBS, ids[i])
     if record then given[#given + 1], given_records[#given_records + 1] = ids[i], record end
   end
-elseif ttr > 0 then
+elseif not again and ttr > 0 then
   -- Runs whose time is over come back, due now.
   local ids = call('ZRANGEBYSCORE', OVERRUN, '-inf', format('%.0f', now), 'LIMIT', 0, 50)
   if ids[1] then
