@@ -60,7 +60,7 @@ if rest[1] then
   local function options_of(i) return WIDTH == 3 and ARGV[5 + 3 * i] or '' end
 
   -- What a job costs Redis, in microseconds or so.
-  local MOST = 8000
+  local MOST = 6000
   local function cost_of(i)
     local bytes = #payload_of(i) + #options_of(i)
     local cost = 3 + bytes / 256
