@@ -65,15 +65,19 @@ static char **process_words(lua_State *L, int fd)
 static void process_become(char **words, int parent, int report)
 {
     int code, number;
-    sigset_t none;
+    sigset_t waiting;
     struct sigaction usual;
     memset(&usual, 0, sizeof usual);
     usual.sa_handler = SIG_DFL;
     for (number = 1; number < 32; number++)
         if (number != SIGKILL && number != SIGSTOP)
             sigaction(number, &usual, NULL);
-    sigemptyset(&none);
-    pthread_sigmask(SIG_SETMASK, &none, NULL);
+    sigemptyset(&waiting); /* but what a new server must not be stopped or killed by waits until it has handlers: native.catch_signals */
+    sigaddset(&waiting, SIGTSTP);
+    sigaddset(&waiting, SIGTTIN);
+    sigaddset(&waiting, SIGHUP);
+    sigaddset(&waiting, SIGUSR1);
+    pthread_sigmask(SIG_SETMASK, &waiting, NULL);
     setsid();
     fcntl(parent, F_SETFD, 0);
     execvp(words[0], words);

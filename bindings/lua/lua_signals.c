@@ -4,8 +4,10 @@
 /* Handlers of signals belong to the process, so what they use does, too: the only writable data of this module. */
 static int signals_pipe[2] = {-1, -1};
 static pid_t signals_pid; /* whose pipe it is */
-static int signals_exit_on_second;
-static int signals_ends; /* how many TERM or INT came */
+static int signals_allowed; /* how many TERM or INT are only told; a further one ends the process */
+static int signals_exit_code;
+static int signals_ends;          /* how many TERM or INT came */
+static int64_t signals_term_ms; /* when the latest TERM that counted did; 0: none */
 
 static const struct {
     const char *name;
@@ -33,15 +35,30 @@ static const char *signal_name(int number)
     return "UNKNOWN";
 }
 
+/* A second TERM within a second is the first one's: service managers send it to a group and to each process. Ctrl-C twice is meant. */
+static int signals_repeated(int number)
+{
+    struct timespec now;
+    int64_t now_ms, before_ms = __atomic_load_n(&signals_term_ms, __ATOMIC_RELAXED);
+    if (number != SIGTERM)
+        return 0;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    if (before_ms && now_ms - before_ms < 1000)
+        return 1;
+    __atomic_store_n(&signals_term_ms, now_ms, __ATOMIC_RELAXED);
+    return 0;
+}
+
 /* Only what is async-signal-safe. A full pipe loses a signal of hundreds. */
 static void on_signal(int number)
 {
     int code = errno;
     unsigned char byte = (unsigned char)number;
     ssize_t written;
-    if ((number == SIGTERM || number == SIGINT) && __atomic_fetch_add(&signals_ends, 1, __ATOMIC_RELAXED) > 0 &&
-        signals_exit_on_second)
-        _exit(1);
+    if ((number == SIGTERM || number == SIGINT) && !signals_repeated(number) &&
+        __atomic_fetch_add(&signals_ends, 1, __ATOMIC_RELAXED) >= signals_allowed)
+        _exit(signals_exit_code);
     written = write(signals_pipe[1], &byte, 1);
     (void)written;
     errno = code;
@@ -63,21 +80,28 @@ static int signals_open(void)
 static int signals_install(int number)
 {
     struct sigaction action;
+    sigset_t own;
+    if ((number == SIGHUP || number == SIGUSR1) && sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN)
+        return 0; /* nohup's */
     memset(&action, 0, sizeof action);
     action.sa_handler = on_signal;
     action.sa_flags = SA_RESTART | SA_NOCLDSTOP;
     sigfillset(&action.sa_mask);
-    return sigaction(number, &action, NULL);
+    sigemptyset(&own);
+    sigaddset(&own, number);
+    return sigaction(number, &action, NULL) == 0 && pthread_sigmask(SIG_UNBLOCK, &own, NULL) == 0 ? 0 : -1;
 }
 
-/* native.catch_signals(names, exit_on_second) */
+/* native.catch_signals(names, exit_on_second or "first") */
 static int signals_catch(lua_State *L)
 {
     size_t count, i;
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 2);
-    signals_exit_on_second = lua_isnil(L, 2) || lua_toboolean(L, 2);
+    signals_allowed = lua_type(L, 2) == LUA_TSTRING ? 0 : lua_isnil(L, 2) || lua_toboolean(L, 2) ? 1 : INT_MAX;
+    signals_exit_code = signals_allowed ? 1 : 0;
     __atomic_store_n(&signals_ends, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&signals_term_ms, 0, __ATOMIC_RELAXED);
     if (signals_open() != 0)
         return slu_nil(L, "IO", strerror(errno));
     count = slu_rawlen(L, 1);

@@ -1,8 +1,9 @@
-/* py_signals.c - seriatim._native.exit_on_second: the second signal ends the process, whoever holds the GIL. */
+/* py_signals.c - seriatim._native.exit_beyond: signals beyond the allowed ones end the process, whoever holds the GIL. */
 #include "seriatim_native.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SPY_SIGNALS 65
@@ -11,13 +12,30 @@
 static struct sigaction before[SPY_SIGNALS];
 static char installed[SPY_SIGNALS];
 static int exit_code;
-static int seen; /* how many signals came */
+static int allowed; /* how many signals go on to Python's handlers */
+static int seen;    /* how many signals came */
+static int64_t term_ms; /* when the latest SIGTERM that counted did; 0: none */
+
+/* A second TERM within a second is the first one's: service managers send it to a group and to each process. Ctrl-C twice is meant. */
+static int is_repeated(int number)
+{
+    struct timespec now;
+    int64_t now_ms, before_ms = __atomic_load_n(&term_ms, __ATOMIC_RELAXED);
+    if (number != SIGTERM)
+        return 0;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    if (before_ms && now_ms - before_ms < 1000)
+        return 1;
+    __atomic_store_n(&term_ms, now_ms, __ATOMIC_RELAXED);
+    return 0;
+}
 
 /* Only what is async-signal-safe. */
 static void on_signal(int number, siginfo_t *info, void *context)
 {
     const struct sigaction *next = &before[number];
-    if (__atomic_fetch_add(&seen, 1, __ATOMIC_RELAXED) > 0)
+    if (!is_repeated(number) && __atomic_fetch_add(&seen, 1, __ATOMIC_RELAXED) >= __atomic_load_n(&allowed, __ATOMIC_RELAXED))
         _exit(exit_code);
     if (next->sa_flags & SA_SIGINFO)
         next->sa_sigaction(number, info, context);
@@ -56,17 +74,20 @@ static int signals_install(int number)
     return sigaction(number, &action, NULL);
 }
 
-/* exit_on_second(signals, code) */
-PyObject *spy_exit_on_second(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
+/* exit_beyond(signals, allowed, code) */
+PyObject *spy_exit_beyond(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
 {
-    int64_t number, code;
+    int64_t number, count, code;
     Py_ssize_t i;
     (void)module;
-    if (spy_arity("exit_on_second", nargs, 2, 2) < 0 || spy_check_list(args[0]) < 0 || spy_int64(args[1], &code) < 0)
+    if (spy_arity("exit_beyond", nargs, 3, 3) < 0 || spy_check_list(args[0]) < 0 || spy_int64(args[1], &count) < 0 ||
+        spy_int64(args[2], &code) < 0)
         return NULL;
     signals_restore();
     exit_code = (int)code;
+    __atomic_store_n(&allowed, (int)count, __ATOMIC_RELAXED);
     __atomic_store_n(&seen, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&term_ms, 0, __ATOMIC_RELAXED);
     for (i = 0; i < PyList_GET_SIZE(args[0]); i++) {
         if (spy_int64(PyList_GET_ITEM(args[0], i), &number) < 0)
             return NULL;

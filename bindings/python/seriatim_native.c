@@ -433,7 +433,7 @@ static PyMethodDef native_methods[] = {
     {"split", (PyCFunction)(void (*)(void))spy_split, METH_FASTCALL, NULL},
     {"shard_of", (PyCFunction)(void (*)(void))spy_shard_of, METH_FASTCALL, NULL},
     {"web_routes", spy_web_routes, METH_NOARGS, NULL},
-    {"exit_on_second", (PyCFunction)(void (*)(void))spy_exit_on_second, METH_FASTCALL, NULL},
+    {"exit_beyond", (PyCFunction)(void (*)(void))spy_exit_beyond, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -91,7 +91,7 @@ PyObject *spy_printable(PyObject *module, PyObject *text);
 PyObject *spy_split(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_shard_of(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_web_routes(PyObject *module, PyObject *ignored);
-PyObject *spy_exit_on_second(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *spy_exit_beyond(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
 extern PyType_Spec spy_link_spec, spy_jobs_spec, spy_runner_spec, spy_delivery_spec, spy_private_redis_spec;
 

@@ -54,8 +54,10 @@ end
 ---Calls on_server_init, looks up the queues, then claims and runs; each thread calls on_thread_init in its own state. Raises what a
 ---hook raises, misuse or a usage error when a middleware, scheduler or splitter is none (nothing has been started then), and an error
 ---of seriatim when Redis does not answer.
+---before: called before the first claim (for the command, whose signals mean something else from then on).
+---@param before fun()?
 ---@return seriatim.Server
-function Server:start()
+function Server:start(before)
   if self.runner then
     error(errors.new("CLOSED", "a server starts once"), 0)
   end
@@ -68,6 +70,7 @@ function Server:start()
   local shards = self:look_up_shards()
   self.shards_count = #shards
   health.check(self.url)
+  self.before_claims = before
   self:start_runner(splitters.groups(splitter, shards, self.threads_count), node.scheduler_number(scheduler))
   local text = "node %s with %d threads runs %s on %s"
   log.info("start", text:format(self.id, #self.threads, node.queue_names(self.workers), self.redacted_url))
@@ -91,6 +94,9 @@ function Server:start_runner(groups, scheduler)
     self.queues[number] = worker.queue_name
   end
   local thread_groups = node.add_groups(self.runner, groups, self.numbers, scheduler, self.threads_count)
+  if self.before_claims then
+    self.before_claims()
+  end
   self.runner:start()
   for place, group in ipairs(thread_groups) do
     self.threads[place] = self:start_thread(place, group)

@@ -5,6 +5,7 @@ local native = require "seriatim.native"
 local QUICK = 5 -- seconds: a process that ends sooner is started again only after a pause
 local LONGEST_PAUSE = 30
 local GIVE_UP = { [2] = true, [3] = true } -- exit codes that a new start would only repeat: usage, no Redis
+local REPEAT = 1 -- seconds in which a second TERM is none
 local SECOND_LOOK = 60 -- seconds: after so long those codes are a crash as any other
 
 ---@class seriatim.Supervisor
@@ -35,7 +36,7 @@ end
 ---The exit code, when all have ended.
 ---@return integer
 function Supervisor:run()
-  native.catch_signals({ "TERM", "INT", "TSTP", "TTIN", "CHLD", "PIPE" }, false)
+  native.catch_signals({ "TERM", "INT", "TSTP", "TTIN", "CHLD", "PIPE", "HUP", "USR1" }, false)
   for place = 1, self.count do
     self:start(place)
   end
@@ -52,14 +53,20 @@ function Supervisor:supervise()
   self:enforce_deadline()
 end
 
----The second TERM or INT kills all at once.
+---The second TERM or INT kills all at once; but a TERM within a second of one is that one's, for service managers send it to a group
+---and to each process.
 function Supervisor:act(name)
   if name == "TERM" or name == "INT" then
-    if self.told_to_stop then
+    if name == "TERM" and seconds_now() - (self.term_at or -REPEAT) < REPEAT then
+      return
+    elseif self.told_to_stop then
       self:kill_all()
     end
     self.told_to_stop = true
+    self.term_at = name == "TERM" and seconds_now() or self.term_at
     self:stop()
+  elseif name == "HUP" or name == "USR1" then
+    log.info("signal", name .. " is ignored")
   elseif name == "TSTP" or name == "TTIN" then
     self:forward(name)
   end
@@ -150,6 +157,7 @@ function Supervisor:stop()
   self.due = {}
   self.deadline = seconds_now() + self.stop_timeout + 5
   self:forward("TERM")
+  self:forward("CONT") -- one that a signal stopped before it had handlers would not hear of it
 end
 
 function Supervisor:enforce_deadline()

@@ -91,6 +91,7 @@ describe("signals", function()
         took[3] = time_of(server, first, function() server:wait() end)
       else
         server:signal_taken(first)
+        native.sleep(1.1) -- a second TERM within a second would be none
         took[3] = time_of(server, "TERM", function() server:wait() end)
       end
       assert.equal(row[2] == 0 and 0 or 1, server:code())
@@ -221,5 +222,45 @@ describe("signals", function()
     assert.equal(1, first:stop("INT"))
     shell:start { "-r", "app", env = { KIND = "sleep", SECONDS = "0" } }
     command.eventually(function() return shell:trace():find("1 end", 1, true) end)
+  end)
+
+  -- ---- before the server stands
+
+  ---The command while it loads an application that takes so many seconds.
+  local function loading(seconds, ...)
+    shell:write("slow.lua", command.APP .. ([[
+      seriatim.worker { name = "Slow", perform = function() end }
+      note("loading")
+      native.sleep(%g)
+    ]]):format(seconds))
+    local server = shell:start { "-r", "slow", wait = false, ... }
+    command.eventually(function() return shell:trace():find("loading", 1, true) end)
+    return server
+  end
+
+  for _, processes in ipairs { "1", "2" } do
+    for _, name in ipairs { "TERM", "INT" } do
+      it(("F20 %s ends with 0 while the application is loaded, -p %s"):format(name, processes), function()
+        assert.equal(0, loading(60, "-p", processes):stop(name, 20))
+      end)
+    end
+
+    it("F20 other signals wait until the server stands, -p " .. processes, function()
+      local server = loading(1, "-p", processes)
+      for _, name in ipairs { "TTIN", "TSTP", "HUP", "USR1" } do
+        server:signal(name)
+      end
+      for _, said in ipairs { " quiet ", " thread main: ", " HUP is ignored", " USR1 is ignored" } do
+        server:wait_for(said)
+      end
+      assert.equal(0, server:stop())
+    end)
+  end
+
+  it("F20 TERM twice within a second is one", function()
+    local server = loading(0)
+    server:wait_for(" start node")
+    server:signal_taken("TERM")
+    assert.equal(0, server:stop())
   end)
 end)

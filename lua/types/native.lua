@@ -237,8 +237,11 @@ function socket:close() end
 ---("no answer: ..." where it is inside C code of others, a coroutine, or LuaJIT's compiled code). Asked for by SIGURG.
 function native.thread(chunk, name, ...) end
 ---Signals as words: after this, native.signal(seconds) waits for the next one of them and gives its name ("TERM", "INT", "TSTP", "TTIN", "CHLD") or nil.
----The second TERM or INT ends the process at once with exit code 1, unless exit_on_second is false (a supervisor, which
----kills its children then, and the processes below one, for which it means nothing).
+---exit_on_second: nil or true: the second TERM or INT ends the process at once with exit code 1 (a TERM within a second of the latest
+---that counted does not count); "first": the first one does with exit code 0, as while the application is loaded; false: none does (a
+---supervisor, which kills its children then, and the processes below one, for which it means nothing).
+---@param names string[]
+---@param exit_on_second boolean|"first"|nil
 function native.catch_signals(names, exit_on_second) end
 ---parent: a descriptor of native.spawn's (below); when it becomes readable, the word is "PARENT".
 function native.signal(seconds, parent) end

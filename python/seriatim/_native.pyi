@@ -201,8 +201,8 @@ class PrivateRedis:
     def started(self) -> bool: ...
     def release(self) -> None: ...
 
-def exit_on_second(signals: list[int], code: int, /) -> None:
+def exit_beyond(signals: list[int], allowed: int, code: int, /) -> None:
     """
-    The second of these signals that arrives ends the process at once with this exit code, whoever holds the GIL; the first
-    goes on to Python's handler, which must be set before. An empty list ends that.
+    So many of these signals go on to Python's handlers, which must be set before; a further one ends the process at once with this
+    exit code, whoever holds the GIL. A SIGTERM within a second of the latest that counted does not count. An empty list ends that.
     """

@@ -77,6 +77,7 @@ class Server:
         self._clean = False
         self._stopping = self._abandoned = self._started = self._told_to_stop = False
         self._failure: BaseException | None = None
+        self._before_claims: Callable[[], None] = lambda: None  # the command's, whose signals mean something else from then on
         self._moved = time.monotonic()
         self._loop_thread = LoopThread()
         self._parallel = ""
@@ -202,6 +203,7 @@ class Server:
             self._runner.worker(worker._queue_settings())
         sources = self._sources(groups, schedulers)
         self._threads = ThreadPoolExecutor(MANY, thread_name_prefix="seriatim-thread")
+        self._before_claims()
         self._runner.start()
         self._started = True
         self._moved = time.monotonic()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from . import _log
-from ._signals import Signals
+from ._signals import IGNORED, SERVER, WAITING, Signals
 
 QUICK: Final = 5  # seconds: a process that ends sooner is started again only after a pause
 LONGEST_PAUSE: Final = 30
@@ -30,12 +30,14 @@ class Child:
 class Supervisor:
     """Each process gets a descriptor that becomes readable when the supervisor is gone."""
 
-    def __init__(self, count: int, stop_timeout: float, command: Callable[[int], list[str]]) -> None:
+    def __init__(self, count: int, stop_timeout: float, command: Callable[[int], list[str]], signals: Signals) -> None:
         """
+        signals: those of the time of loading.
         stop_timeout: seconds that a process takes to stop.
         command: the words that start one, given the number of its descriptor.
         """
         self._count = count
+        self._signals = signals
         self._stop_timeout = stop_timeout
         self._command = command
         self._children: list[Child] = []
@@ -47,7 +49,7 @@ class Supervisor:
     def run(self) -> int:
         """The exit code, when all have ended."""
         self._alive, self._held = os.pipe()
-        self._signals = Signals(["SIGTERM", "SIGINT", "SIGTSTP", "SIGTTIN", "SIGCHLD"], at_once=self._kill_all)
+        self._signals.begin([*SERVER, "SIGCHLD"], at_once=self._kill_all)
         try:
             for place in range(self._count):
                 self._start(place)
@@ -68,11 +70,17 @@ class Supervisor:
             self._stop()
         elif name in ("SIGTSTP", "SIGTTIN"):
             self._forward(signal.Signals[name])
+        elif name in IGNORED:
+            _log.info("signal", f"{name} is ignored")
 
     def _start(self, place: int) -> None:
         """In a session of its own, so that a terminal's Ctrl-C reaches the supervisor alone, which hands it on."""
         command = self._command(self._alive)
-        process = subprocess.Popen(command, pass_fds=[self._alive], start_new_session=True)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, WAITING)  # inherited, until the process has handlers
+        try:
+            process = subprocess.Popen(command, pass_fds=[self._alive], start_new_session=True)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self._children.append(Child(place, process, time.monotonic()))
         _log.info("start", f"process {place + 1} of {self._count} has pid {process.pid}")
 
@@ -115,6 +123,7 @@ class Supervisor:
         self._due.clear()
         self._deadline = time.monotonic() + self._stop_timeout + 5
         self._forward(signal.SIGTERM)
+        self._forward(signal.SIGCONT)  # one that a signal stopped before it had handlers would not hear of it
 
     def _enforce_deadline(self) -> None:
         if not self._stopping or not self._children or time.monotonic() <= self._deadline:

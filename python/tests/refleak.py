@@ -253,10 +253,10 @@ def private_redis(folder: str) -> None:
 def functions() -> None:
     native.shard_of(b"a", 3)
     raises(ValueError, native.shard_of, b"a", 5000)
-    native.exit_on_second([], 0)
-    raises(ValueError, native.exit_on_second, [0], 1)
-    raises(TypeError, native.exit_on_second, [None], 1)
-    for function in (native.dump, native.back_off, native.split, native.shard_of, native.exit_on_second, native.load):
+    native.exit_beyond([], 0, 0)
+    raises(ValueError, native.exit_beyond, [0], 1, 1)
+    raises(TypeError, native.exit_beyond, [None], 1, 1)
+    for function in (native.dump, native.back_off, native.split, native.shard_of, native.exit_beyond, native.load):
         for arguments in ((), (object(),), (object(),) * 4):
             raises(Exception, function, *arguments)
     raises(TypeError, native.Runner, 1)

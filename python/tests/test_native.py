@@ -64,7 +64,7 @@ SECOND = """
 
     signal.signal(signal.SIGTERM, lambda number, frame: print("first", flush=True))
     signal.signal(signal.SIGINT, lambda number, frame: print("int", flush=True))
-    _native.exit_on_second([signal.SIGTERM, signal.SIGINT], 7)
+    _native.exit_beyond([signal.SIGTERM, signal.SIGINT], 1, 7)
     print("ready", flush=True)
     if sys.argv[1] == "held":
         library, mutex = ctypes.PyDLL(None), ctypes.create_string_buffer(128)
@@ -95,22 +95,22 @@ def test_the_second_signal_ends_the_process(how: str) -> None:
     process.stdout.close()
 
 
-def test_exit_on_second_ends_and_refuses() -> None:
+def test_exit_beyond_ends_and_refuses() -> None:
     code = """
         import os, signal
         from seriatim import _native
         seen = []
         signal.signal(signal.SIGTERM, lambda *_: seen.append(1))
         for _ in range(3):
-            _native.exit_on_second([signal.SIGTERM], 7)
+            _native.exit_beyond([signal.SIGTERM], 1, 7)
             os.kill(os.getpid(), signal.SIGTERM)
-        _native.exit_on_second([], 0)
+        _native.exit_beyond([], 0, 0)
         for _ in range(3):
             os.kill(os.getpid(), signal.SIGTERM)
         assert len(seen) == 6, seen
         for bad in (signal.SIGUSR1, 0, 65, -1):
             try:
-                _native.exit_on_second([bad], 7)
+                _native.exit_beyond([bad], 1, 7)
             except ValueError:
                 continue
             raise AssertionError(bad)

@@ -162,6 +162,7 @@ def test_f20_every_signal_acts_at_once(serve: Serve, kind: str, ids: int) -> Non
 def test_f20_the_second_term_ends_it_whoever_holds_the_gil(serve: Serve) -> None:
     server = serve("hold", ids=1)
     server.command.signal_taken("TERM")
+    time.sleep(1.1)  # a second one within a second would be none
     began = time.monotonic()
     assert server.command.stop("TERM") == 1
     assert time.monotonic() - began < AT_ONCE
@@ -479,3 +480,62 @@ def test_f22_beyond_its_time_to_run_a_job_is_another_s(kind: str) -> None:
     eventually(lambda: recorder.metrics["busy"] == 0)
     assert recorder.metrics["processed"] == 2
     assert server.stop()
+
+
+# ---- before the server stands
+
+LOADING = """
+import os, pathlib, time
+import seriatim
+
+
+class Slow(seriatim.Worker):
+    def perform(self, payloads_by_id): ...
+
+
+pathlib.Path(os.environ["LOADING"]).touch()
+time.sleep(float(os.environ["SECONDS"]))
+"""
+
+
+@pytest.fixture
+def loading(tmp_path: Any, redis: RedisServer) -> Iterator[Callable[..., Command]]:
+    """Starts the command, and returns while it loads an application that takes so many seconds."""
+    (tmp_path / "slow_app.py").write_text(LOADING)
+    commands: list[Command] = []
+
+    def start(seconds: float, *arguments: str) -> Command:
+        mark = tmp_path / f"loading{len(commands)}"
+        variables = {"LOADING": str(mark), "SECONDS": str(seconds)}
+        commands.append(Command("-r", "slow_app.py", *arguments, redis=redis.url, env=variables, cwd=tmp_path, wait=False))
+        eventually(mark.exists)
+        return commands[-1]
+
+    yield start
+    for command in commands:
+        command.remove()
+
+
+@pytest.mark.parametrize("arguments", [(), ("-p", "2")], ids=["one", "processes"])
+@pytest.mark.parametrize("name", ["TERM", "INT"])
+def test_f20_a_stop_while_the_application_is_loaded_ends_with_0(name: str, arguments: Any, loading: Any) -> None:
+    command = loading(60, *arguments)
+    assert command.stop(name, 20) == 0
+    assert "start node" not in command.log
+
+
+@pytest.mark.parametrize("arguments", [(), ("-p", "2")], ids=["one", "processes"])
+def test_f20_other_signals_wait_until_the_server_stands(arguments: Any, loading: Any) -> None:
+    command = loading(1, *arguments)
+    for name in ("TTIN", "TSTP", "HUP", "USR1"):
+        command.signal(name)
+    for said in (" quiet ", "thread MainThread", "SIGHUP is ignored", "SIGUSR1 is ignored"):
+        command.wait_for(said)
+    assert command.stop() == 0
+
+
+def test_f20_term_twice_within_a_second_is_one_and_int_twice_is_meant(loading: Any) -> None:
+    command = loading(0)
+    command.wait_for("start node")
+    command.signal_taken("TERM")
+    assert command.stop("TERM") == 0

@@ -269,4 +269,47 @@ RSpec.describe "the command", limit: 400 do
       eventually { !Dir.glob("/proc/[0-9]*/cmdline").any? { |file| File.read(file).include?("#{@dir}/data") rescue false } }
     end
   end
+
+  describe "before the server stands" do
+    # The command while it loads an application that takes so many seconds.
+    def loading(seconds, *arguments)
+      path = File.join(Dir.mktmpdir, "slow.rb")
+      File.write(path, <<~RUBY)
+        module SlowWorker
+          extend Seriatim::Worker
+          def self.perform(payloads_by_id) = payloads_by_id
+        end
+        File.write(#{"#{path}.loading".inspect}, "")
+        sleep #{seconds}
+      RUBY
+      @loading = Command.new("-r", path, *arguments, wait: false)
+      eventually { File.exist?("#{path}.loading") }
+      @loading
+    end
+
+    after { @loading&.remove }
+
+    [[], %w[-p 2]].each do |arguments|
+      %w[TERM INT].each do |name|
+        it "F20 #{name} ends with 0 while the application is loaded #{arguments.join(" ")}" do
+          command = loading(60, *arguments)
+          expect(command.stop(name)).to eq(0)
+        end
+      end
+
+      it "F20 other signals wait #{arguments.join(" ")}" do
+        command = loading(1, *arguments)
+        %w[TTIN TSTP HUP USR1].each { |name| command.signal(name) }
+        [/ quiet /, / thread .*server_command/, /HUP is ignored/, /USR1 is ignored/].each { |said| command.wait_for(said) }
+        expect(command.stop).to eq(0)
+      end
+    end
+
+    it "F20 TERM twice within a second is one" do
+      command = loading(0)
+      command.wait_for(/start node/)
+      command.signal_taken("TERM")
+      expect(command.stop("TERM")).to eq(0)
+    end
+  end
 end

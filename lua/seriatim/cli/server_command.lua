@@ -11,7 +11,7 @@ local settings = require "seriatim.settings"
 local workers = require "seriatim.workers"
 
 -- PIPE: that nobody reads the log must not end what runs.
-local SIGNALS = { "TERM", "INT", "TSTP", "TTIN", "PIPE" }
+local SIGNALS = { "TERM", "INT", "TSTP", "TTIN", "PIPE", "HUP", "USR1" }
 local PATIENCE = 5 -- seconds that a crashing server gives to what runs
 
 ---@class seriatim.ServerCommand
@@ -33,6 +33,7 @@ function ServerCommand:run()
   if not path then
     require("seriatim.errors").usage("-r is missing: name the application's file or folder")
   end
+  native.catch_signals(SIGNALS, "first") -- nothing can be handed back yet: TERM and INT end with 0, the others wait
   application.load(path)
   self:apply()
   workers.chosen(nil, self.options.queues)
@@ -96,13 +97,14 @@ end
 ---Below a supervisor a second TERM does not mean haste: systemd, say, sends TERM to all of them, and the supervisor hands its
 ---own on. It is the supervisor that kills them at its second one.
 function ServerCommand:serve_until_told()
-  native.catch_signals(SIGNALS, not self.options.parent)
   self.server = servers.new {
     application = self.options.require,
     queues = self.options.queues,
     environment = self.options.environment,
   }
-  self.server:start()
+  self.server:start(function()
+    native.catch_signals(SIGNALS, not self.options.parent)
+  end)
   self:watch()
   return self:stop()
 end
@@ -118,6 +120,8 @@ function ServerCommand:watch()
       server:quiet()
     elseif name == "TTIN" then
       self:dump()
+    elseif name == "HUP" or name == "USR1" then
+      log.info("signal", name .. " is ignored")
     end
     server:tick()
     if server.failure ~= nil then

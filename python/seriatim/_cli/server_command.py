@@ -8,6 +8,7 @@ import threading
 import time
 import traceback
 from concurrent.futures import Future
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -15,13 +16,12 @@ from .. import _application, _check, _log, _private_redis, _redis_url, _workers
 from .._errors import AuthError, ConnectionError, Invalid, NotReady, UsageError
 from .._server import Server
 from .._settings import settings
-from .._signals import OTHER, Signals
+from .._signals import IGNORED, OTHER, SERVER, Signals
 from .._supervisor import Supervisor
 from .exit_codes import CRASHED, NO_REDIS, STOPPED, USAGE
 from .options import PARENT, log_level
 
 SWITCH_INTERVAL = 0.001  # seconds: with 5 ms each of several busy threads can hold a signal up by 20 ms and more
-SIGNALS = ("SIGTERM", "SIGINT", "SIGTSTP", "SIGTTIN")
 
 
 class ServerCommand:
@@ -37,6 +37,7 @@ class ServerCommand:
             raise UsageError("-r is missing: name the application's file or folder")
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL))
         log = _log.Output(sys.stdout, self._options.get("log_format"), log_level(self._options))
+        signals = Signals.while_loading()
         _application.load(path)
         log.settle()
         self._apply()
@@ -44,8 +45,8 @@ class ServerCommand:
         if _redis_url.is_none():
             _private_redis.url()
         if self._processes() > 1:
-            return Supervisor(self._processes(), settings.stop_timeout, self._child).run()
-        return self._serve(self._parent())
+            return Supervisor(self._processes(), settings.stop_timeout, self._child, signals).run()
+        return self._serve(self._parent(), signals)
 
     def _apply(self) -> None:
         if "threads" in self._options:
@@ -76,11 +77,13 @@ class ServerCommand:
 
     # ---- one process
 
-    def _serve(self, parent: int | None) -> int:
+    def _serve(self, parent: int | None, signals: Signals) -> int:
+        """signals: those of the time of loading, which ends when the server is about to claim."""
         server = None
         try:
-            signals = Signals(SIGNALS, at_once=None if parent is None else leave_it)
-            server = Server(queues=self._options.get("queues")).start()
+            new = Server(queues=self._options.get("queues"))
+            new._before_claims = partial(signals.begin, SERVER, None if parent is None else leave_it)
+            server = new.start()
             watch(server, signals, parent)
             return stop(server, signals)
         except Invalid as error:
@@ -114,6 +117,8 @@ def watch(server: Server, signals: Signals, parent: int | None) -> None:
             server.quiet()
         elif name == "SIGTTIN":
             dump(server)
+        elif name in IGNORED:
+            _log.info("signal", f"{name} is ignored")
         if server.failure is not None:
             raise server.failure
         if server.stopping:  # the dashboard asked for it

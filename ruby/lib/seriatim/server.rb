@@ -65,6 +65,7 @@ module Seriatim
     end
 
     # Calls on_server_init, looks up the queues, then claims and runs. Returns when the threads have been started.
+    # @yield before the first claim (for the command, whose signals mean something else from then on)
     # @return [self]
     # @raise [Invalid] a middleware, scheduler or splitter is none; nothing has been started then
     # @raise [Error] when Redis does not answer
@@ -80,6 +81,7 @@ module Seriatim
       @schedulers = [@scheduler, *Array.new((@groups || [nil]).size - 1) { Schedulers.build }]
       @runner = native_runner
       hosts = split
+      yield if block_given?
       @runner.start
       Server.running << self
       @keeper = Thread.new { keep }

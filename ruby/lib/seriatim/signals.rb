@@ -4,17 +4,57 @@ module Seriatim
   # Signals as words that the main thread reads from a pipe: handlers may neither lock nor log.
   # @api private
   class Signals
-    LETTERS = { "TERM" => "T", "INT" => "I", "TSTP" => "S", "TTIN" => "B", "CHLD" => "C" }.freeze
+    LETTERS = { "TERM" => "T", "INT" => "I", "TSTP" => "S", "TTIN" => "B", "CHLD" => "C", "HUP" => "H", "USR1" => "U" }.freeze
     STOPS = %w[TERM INT].freeze
+    IGNORED = %w[HUP USR1].freeze # only told of in the log, where the application does not handle them
+    SERVER = %w[TERM INT TSTP TTIN].freeze
+    REPEAT = 1 # seconds in which service managers may send TERM twice and mean one
+
+    # While the application is loaded nothing can be handed back yet: TERM and INT end the process with 0, the others wait for
+    # {#begin}.
+    def self.while_loading = new(SERVER + IGNORED, at_once: -> { exit!(0) }, allowed: 0)
 
     # @param names [Array<String>] of LETTERS
-    # @param at_once [#call] what the second TERM or INT does, inside the handler
-    def initialize(names, at_once: -> { exit!(1) })
+    # @param at_once [#call] what a TERM or INT beyond the allowed ones does, inside the handler
+    # @param allowed [Integer] how many of TERM and INT are only told
+    def initialize(names, at_once: -> { exit!(1) }, allowed: 1)
       @pid = Process.pid
       @reader, @writer = IO.pipe
-      @stops = 0
-      @at_once = at_once
-      @previous = names.to_h { |name| [name, trap(name) { note(name) }] }
+      @previous = {}
+      @handlers = Hash.new { |all, name| all[name] = ->(_) { note(name) } }
+      take(names, at_once, allowed)
+    end
+
+    # The end of loading, which may have set handlers of its own: takes the signals again, with another rule for TERM and INT.
+    def begin(names, at_once: -> { exit!(1) }) = take(names, at_once, 1)
+
+    # Forks a child in which signals wait until {#hand_over}.
+    # @return [Integer] its pid
+    def fork(&work)
+      @early = []
+      Process.fork(&work)
+    ensure
+      @early = nil if Process.pid == @pid
+    end
+
+    # In that child: from now on the signals are those of own, which gets what came before.
+    def hand_over(own)
+      early, @early = @early, nil
+      abandon
+      early.each { |name| own.note(name) }
+    end
+
+    # A child that a job forked shares the pipe, but the signal was for it alone: it does what it would do without us.
+    def note(name)
+      return @early ? @early << name : default(name) unless Process.pid == @pid
+
+      if STOPS.include?(name) && !repeated?(name)
+        @stops += 1
+        @at_once.call if @stops > @allowed
+      end
+      @writer.write_nonblock(LETTERS.fetch(name), exception: false)
+    rescue IOError
+      nil
     end
 
     # The next signal's name, or nil after so many seconds.
@@ -31,22 +71,40 @@ module Seriatim
     # Gives the handlers back.
     def close
       @previous.each { |name, handler| trap(name, handler || "DEFAULT") }
-      [@reader, @writer].each(&:close)
+      abandon
     end
 
     private
 
-    # A child that a job forked shares the pipe, but the signal was for it alone: it does what it would do without us.
-    def note(name)
-      return default(name) unless Process.pid == @pid
+    def take(names, at_once, allowed)
+      @stops = 0
+      @term_at = nil # when the latest TERM that counted came
+      @at_once = at_once
+      @allowed = allowed
+      names.each { |name| handle(name) }
+    end
 
-      if STOPS.include?(name)
-        @stops += 1
-        @at_once.call if @stops > 1
-      end
-      @writer.write_nonblock(LETTERS.fetch(name), exception: false)
-    rescue IOError
-      nil
+    # HUP and USR1 stay the application's, and nohup's.
+    def handle(name)
+      before = trap(name, @handlers[name])
+      return if before.equal?(@handlers[name])
+      return trap(name, before) if IGNORED.include?(name) && ![nil, "DEFAULT", "SYSTEM_DEFAULT"].include?(before)
+
+      @previous[name] = before unless @previous.key?(name)
+    end
+
+    def abandon = [@reader, @writer].each(&:close)
+
+    # A second TERM within a second is the first one's. Ctrl-C pressed twice is meant.
+    def repeated?(name)
+      return false unless name == "TERM"
+
+      before = @term_at
+      now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      return true if before && now - before < REPEAT
+
+      @term_at = now
+      false
     end
 
     def default(name)

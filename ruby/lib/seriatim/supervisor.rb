@@ -13,10 +13,13 @@ module Seriatim
     Child = Struct.new(:place, :started, :quick)
 
     # @param stop_timeout [Numeric] seconds that a process takes to stop
-    # @yield in each process, with an IO that becomes readable when the supervisor is gone; returns the exit code
-    def initialize(count, stop_timeout, &work)
+    # @param signals [Signals] those of the time of loading
+    # @yield in each process, with an IO that becomes readable when the supervisor is gone and the process' own Signals; returns the
+    #   exit code
+    def initialize(count, stop_timeout, signals, &work)
       @count = count
       @stop_timeout = stop_timeout
+      @signals = signals
       @work = work
       @children = {}
       @due = {} # place => when to start it
@@ -27,7 +30,7 @@ module Seriatim
     # @return [Integer] exit code
     def run
       @alive, @held = IO.pipe
-      @signals = Signals.new(%w[TERM INT TSTP TTIN CHLD], at_once: -> { kill_all })
+      @signals.begin([*Signals::SERVER, "CHLD"], at_once: -> { kill_all })
       @count.times { |place| start(place) }
       supervise until @stopping && @children.empty?
       @code
@@ -50,21 +53,24 @@ module Seriatim
       case signal
       when "TERM", "INT" then stop
       when "TSTP", "TTIN" then forward(signal)
+      when "HUP", "USR1" then Log.info("signal", "#{signal} is ignored")
       end
     end
 
     def start(place)
-      pid = fork { exit(child) }
+      pid = @signals.fork { exit(child) }
       @children[pid] = Child.new(place, monotonic)
       Log.info("start", "process #{place + 1} of #{@count} has pid #{pid}")
     end
 
     # A process group of its own, so that a terminal's Ctrl-C reaches the supervisor alone, which hands it on.
     def child
-      @signals.close
+      signals = Signals.while_loading
+      trap("CHLD", "DEFAULT")
+      @signals.hand_over(signals)
       @held.close
       Process.setpgid(0, 0)
-      code = @work.call(@alive)
+      code = @work.call(@alive, signals)
       $stdout.flush
       code
     rescue SystemExit => e
@@ -91,8 +97,10 @@ module Seriatim
       @due[child.place] = monotonic + [@quick[child.place]**2, LONGEST_PAUSE].min
     end
 
+    # One that TERM itself ended had not begun to serve.
     def note_code(status)
-      @code = 1 if @code.zero? && !status.success?
+      well = status.success? || status.termsig == Signal.list.fetch("TERM")
+      @code = 1 if @code.zero? && !well
     end
 
     def give_up(code)

@@ -16,15 +16,18 @@ module Seriatim
       def run
         path = @options[:require] or raise UsageError, "-r is missing: name the application's file or folder"
         set_up_logger
+        signals = Signals.while_loading
         Application.load(path)
         Application.eager_load
         apply
         Workers.chosen(nil, @options[:queues])
         PrivateRedis.url if RedisUrl.none?
-        processes > 1 ? Supervisor.new(processes, Seriatim.stop_timeout) { |parent| serve(parent) }.run : serve(nil)
+        processes > 1 ? supervise(signals) : serve(signals)
       end
 
       private
+
+      def supervise(signals) = Supervisor.new(processes, Seriatim.stop_timeout, signals) { |parent, own| serve(own, parent) }.run
 
       def set_up_logger
         level = @options[:verbose] ? Logger::DEBUG : Logger::INFO
@@ -45,11 +48,12 @@ module Seriatim
 
       # One server process. Below a supervisor a second TERM is ignored: a service manager sends one to every process, and the
       # supervisor hands its own on. At its own second one the supervisor kills.
+      # @param signals [Signals] those of the time of loading, which ends when the server is about to claim
       # @param parent [IO, nil] becomes readable when the supervisor is gone
       # @return [Integer] the exit code
-      def serve(parent)
-        signals = parent ? Signals.new(%w[TERM INT TSTP TTIN], at_once: -> {}) : Signals.new(%w[TERM INT TSTP TTIN])
-        server = Server.new(queues: @options[:queues]).start
+      def serve(signals, parent = nil)
+        server = Server.new(queues: @options[:queues])
+        server.start { parent ? signals.begin(Signals::SERVER, at_once: -> {}) : signals.begin(Signals::SERVER) }
         watch(server, signals, parent)
         stop(server, signals)
       rescue UsageError, Invalid => e
@@ -58,7 +62,7 @@ module Seriatim
         last_words(e)
         final(e, NO_REDIS)
       rescue SystemExit, SignalException => e
-        return stop(server, signals) if server
+        return stop(server, signals) if server&.runner
 
         e.is_a?(SystemExit) ? e.status : STOPPED
       rescue Exception => e # rubocop:disable Lint/RescueException
@@ -69,10 +73,11 @@ module Seriatim
       # Until the server is to stop.
       def watch(server, signals, parent)
         loop do
-          case signals.wait(1, parent)
+          case signal = signals.wait(1, parent)
           when "TERM", "INT", :other then return
           when "TSTP" then server.quiet
           when "TTIN" then dump_threads
+          when "HUP", "USR1" then Log.info("signal", "#{signal} is ignored")
           end
           raise server.failure if server.failure
           return if server.stopping? # the dashboard asked for it
