@@ -589,7 +589,12 @@ typedef enum seriatim_action_kind {
     SERIATIM_PERFORM_NOW, /* ids that are due later become due now */
     SERIATIM_UNPARK_ALL,  /* no ids */
     SERIATIM_DROP_PAYLOAD,
-    SERIATIM_MORGUE_DROP_PAYLOAD
+    SERIATIM_MORGUE_DROP_PAYLOAD,
+    /*
+     * The queue itself, and 1 for an answer. INVALID while a node serves it, and where it holds ids (waiting, running, parked,
+     * dead) unless the one text is its name. Pushes of who has its old layout wait meanwhile; a worker's push makes it anew.
+     */
+    SERIATIM_DELETE_QUEUE
 } seriatim_action_kind;
 
 int seriatim_action_begin(seriatim_client *client, size_t queue, int kind, const seriatim_text *texts, size_t count);

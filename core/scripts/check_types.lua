@@ -33,10 +33,11 @@ for i = 1, #KEYS do
   end
 end
 
--- Whole numbers up to 9e15, and a generation. NaN is none.
+-- Whole numbers up to 9e15, and a generation, which is negative in a closed shard (close.lua). NaN is none.
 local function is_state(state)
   if #state < 89 then return false end
   local numbers = {struct.unpack('<ddddddddddd', state)}
+  numbers[1] = math.abs(numbers[1])
   for i = 1, 11 do
     local number = numbers[i]
     if not (number >= 0 and number <= 9e15 and number % 1 == 0) then return false end
@@ -49,7 +50,7 @@ if state and not is_state(state) then
   find('state', 'state cannot be read', repair)
   if repair then put_aside(STATE) else closed = true end
   absent = true
-elseif state and struct.unpack('<d', state) ~= generation then
+elseif state and math.abs(struct.unpack('<d', state)) ~= generation then
   find('generation', format('state is of generation %.0f, the layout of %.0f', struct.unpack('<d', state), generation), false)
   closed = true
 elseif absent and others and not found[1] then

@@ -6,7 +6,7 @@ local call = redis.call
 local clock, state, id = call('TIME'), call('GET', KEYS[1]), ARGV[2]
 if not state then return {'', 0} end
 local generation = struct.unpack('<d', state)
-if generation ~= tonumber(ARGV[1]) then return redis.error_reply(string.format('GENERATION %.0f', generation)) end
+if math.abs(generation) ~= tonumber(ARGV[1]) then return redis.error_reply(string.format('GENERATION %.0f', generation)) end
 
 local prefix = string.sub(KEYS[1], 1, -6)
 local record, word = call('HGET', prefix .. 'jobs', id), ''

@@ -92,7 +92,7 @@ for i = 1, #KEYS do
   local state, row = states[i], {0, 0, 0, 0, 0, 0, 0, 0, ''}
   if state then
     local generation = struct.unpack('<d', state)
-    if generation ~= tonumber(ARGV[1]) then return redis.error_reply(string.format('GENERATION %.0f', generation)) end
+    if math.abs(generation) ~= tonumber(ARGV[1]) then return redis.error_reply(string.format('GENERATION %.0f', generation)) end
     prefix = string.sub(KEYS[i], 1, -6)
     row = {figures(state)}
   end

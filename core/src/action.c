@@ -182,6 +182,8 @@ static int action_begin(seriatim_client *c, size_t queue, int kind, const seriat
     int status = srt_client_begin(c);
     if (status != SERIATIM_OK)
         return status;
+    if (kind == SERIATIM_DELETE_QUEUE)
+        return srt_delete_begin(c, queue, texts, count);
     if (kind < 0 || (size_t)kind >= sizeof action_table / sizeof *action_table)
         return srt_fail(&c->error, SERIATIM_INVALID, "there is no action with the number %d", kind);
     a = srt_operator_state(c, sizeof *a);
@@ -214,5 +216,5 @@ int srt_drop_begin(seriatim_client *c, size_t queue, int kind, seriatim_text id,
 
 int64_t seriatim_action_result(const seriatim_client *c)
 {
-    return c->operation && c->operation->send == action_send ? ((const action_state *)c->state)->changed : 0;
+    return c->operation && c->operation->send == action_send ? ((const action_state *)c->state)->changed : srt_delete_result(c);
 }

@@ -63,6 +63,7 @@
 #include "operator.c"
 #include "query.c"
 #include "action.c"
+#include "delete.c"
 #include "observe.c"
 #include "health.c"
 #include "queues.c"

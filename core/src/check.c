@@ -438,6 +438,8 @@ static int check_key(seriatim_client *c, check_state *k, const srt_token *key)
         return check_stray(c, k, key, 0, "the key names no shard");
     kind = brace + 2;
     colon = memchr(kind, ':', (size_t)(end - kind));
+    if (shard >= (int64_t)k->queue->shards_count && end - kind == 5 && memcmp(kind, "state", 5) == 0)
+        return SERIATIM_OK; /* of an earlier queue of this name that had more shards: it refuses old layouts */
     if (shard >= (int64_t)k->queue->shards_count)
         return check_stray(c, k, key, (unsigned)shard, "the layout has no such shard");
     if (!colon && (check_listed(srt_shard_kinds, kind, (size_t)(end - kind)) || check_listed(check_more, kind, (size_t)(end - kind))))

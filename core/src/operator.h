@@ -72,6 +72,10 @@ int srt_action_takes_ids(int kind);
 /* seriatim_action_begin of a kind that drops a payload, which is named by its key (record.h). */
 int srt_drop_begin(seriatim_client *c, size_t queue, int kind, seriatim_text id, seriatim_text key);
 
+/* seriatim_action_begin of SERIATIM_DELETE_QUEUE, after srt_client_begin; force: as the public kind says. */
+int srt_delete_begin(seriatim_client *c, size_t queue, const seriatim_text *force, size_t count);
+int64_t srt_delete_result(const seriatim_client *c); /* 1: it is deleted */
+
 /* Starts a script on the two KEYS of the nodes. NULL: out of memory. */
 srt_request *srt_nodes_request(seriatim_client *c, int script);
 /* Sends nodes.lua. */

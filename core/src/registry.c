@@ -173,6 +173,14 @@ int srt_layout_read(const char *text, size_t len, int64_t *generation, int64_t *
                     REGISTRY_SCHEMA);
 }
 
+int srt_queue_with_shards(srt_registry *r, srt_queue *queue, unsigned count, int64_t generation)
+{
+    if (queue_make_shards(r, queue, count) != SERIATIM_OK)
+        return SERIATIM_NOMEM;
+    queue->generation = generation;
+    return SERIATIM_OK;
+}
+
 int srt_queue_set_layout(srt_registry *r, srt_queue *queue, const char *answer, size_t len, seriatim_error *error)
 {
     int64_t generation, shards;
@@ -182,25 +190,30 @@ int srt_queue_set_layout(srt_registry *r, srt_queue *queue, const char *answer, 
     if (queue->generation == generation && queue->shards_count == (unsigned)shards)
         return SERIATIM_OK;
     srt_queue_forget_layout(r, queue);
-    if (queue_make_shards(r, queue, (unsigned)shards) != SERIATIM_OK)
+    if (srt_queue_with_shards(r, queue, (unsigned)shards, generation) != SERIATIM_OK)
         return srt_fail_plain(error, SERIATIM_NOMEM);
-    queue->generation = generation;
     return SERIATIM_OK;
 }
 
 /* ---- The layout script ----------------------------------------------------------------------- */
 
-srt_request *srt_layout_request(const srt_registry *r, srt_session *session, const srt_queue *queue, srt_layout_mode mode,
-                                int64_t refused)
+srt_request *srt_queue_request(const srt_registry *r, srt_session *session, const srt_queue *queue, int script)
 {
-    static const char *const modes[] = {"look", "keep", "set"};
     srt_request *request = NULL;
     srt_bytes keys;
     srt_bytes_init(&keys, r->mem);
     srt_key_queue_args(&keys, r->ns.data, queue->name.data, queue->name.len);
     if (!keys.failed)
-        request = srt_session_begin(session, srt_script_layout, &keys, SRT_QUEUE_KEYS);
+        request = srt_session_begin(session, script, &keys, SRT_QUEUE_KEYS);
     srt_bytes_free(&keys);
+    return request;
+}
+
+srt_request *srt_layout_request(const srt_registry *r, srt_session *session, const srt_queue *queue, srt_layout_mode mode,
+                                int64_t refused)
+{
+    static const char *const modes[] = {"look", "keep", "set"};
+    srt_request *request = srt_queue_request(r, session, queue, srt_script_layout);
     if (!request)
         return NULL;
     srt_request_text(request, modes[mode]);

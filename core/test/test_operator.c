@@ -2836,9 +2836,110 @@ static void test_looking_makes_no_queue(void **state)
     close_queue(&f);
 }
 
+/* ---- Deletion ------------------------------------------------------------------------------- */
+
+static int delete_queue(const fixture *f, int force)
+{
+    static const seriatim_text name = {"Q", 1};
+    int status = seriatim_action_begin(f->client, f->queue, SERIATIM_DELETE_QUEUE, force ? &name : NULL, (size_t)force);
+    return status == SERIATIM_OK ? drive(f->link) : status;
+}
+
+static const char *layout_text(void)
+{
+    static char text[64];
+    redisReply *reply = redis("GET seriatim:{Q}:layout");
+    snprintf(text, sizeof text, "%s", reply->str ? reply->str : "none");
+    freeReplyObject(reply);
+    return text;
+}
+
+/* A queue with something in it goes only by its name; the next one of the name goes on with the generation. */
+static void test_delete_queue(void **state)
+{
+    fixture f = open_queue(3, "merge"), other = another(5, "list");
+    seriatim_text wrong = {"q", 1};
+    (void)state;
+    assert_int_equal(delete_queue(&f, 1), SERIATIM_INVALID); /* there is none */
+    push(&f, "a", "1", none);
+    push(&other, "b", "1", none);
+    kill_one(&f, "d", "1");
+    push_many(&f, "spilled", 0, 200);
+    assert_int_equal(seriatim_action_begin(f.client, f.queue, SERIATIM_DELETE_QUEUE, &wrong, 1), SERIATIM_INVALID);
+    assert_int_equal(delete_queue(&f, 0), SERIATIM_INVALID);
+    assert_non_null(strstr(seriatim_client_error(f.client)->message, "holds 4 ids"));
+    assert_string_equal(layout_text(), "2 3 3");
+    push(&other, "b", "2", none); /* with the old layout in hand */
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "b"), "1,2");
+    assert_int_equal(metrics(&f).length, 3);
+    assert_string_equal(kinds_found(&f, f.queue, 0), "");
+
+    assert_int_equal(delete_queue(&f, 1), SERIATIM_OK);
+    assert_int_equal(seriatim_action_result(f.client), 1);
+    assert_string_equal(layout_text(), "none");
+    assert_int_equal(count_of("EXISTS", "jobs") + count_of("EXISTS", "spill:spilled") + count_of("EXISTS", "spillmap:spilled"), 0);
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
+    assert_int_equal(metrics(&f).length, 0);
+    assert_int_equal(delete_queue(&f, 1), SERIATIM_INVALID);
+
+    push(&other, "c", "1", none); /* makes it anew, with its own number of shards and settings */
+    assert_string_equal(layout_text(), "3 5 3");
+    assert_int_equal(metrics(&f).length, 1);
+    assert_null(fetch(&f, SERIATIM_FETCH, "a"));
+    assert_string_equal(kinds_found(&f, f.queue, 0), "");
+    assert_int_equal(delete_queue(&other, 1), SERIATIM_OK);
+    push(&f, "a", "1", none); /* fewer shards again */
+    assert_string_equal(layout_text(), "4 3 3");
+    assert_string_equal(kinds_found(&f, f.queue, 0), "");
+    act_on(&f, SERIATIM_DELETE, "a");
+    assert_int_equal(delete_queue(&f, 0), SERIATIM_OK);
+    push_many(&other, "e", 0, 3);
+    push(&other, "f", "1", none);
+    push(&other, "g", "1", none);
+    assert_string_equal(layout_text(), "5 5 3");
+    assert_string_equal(kinds_found(&other, other.queue, 0), "");
+    seriatim_link_free(other.link);
+    close_queue(&f);
+}
+
+/* A node that serves the queue keeps it. */
+static void test_a_served_queue_is_not_deleted(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char description[32];
+    (void)state;
+    push(&f, "a", "1", none);
+    snprintf(description, sizeof description, "b 00000000 %08x|text", (unsigned)srt_crc32("Q", 1));
+    REDIS("ZADD seriatim:{/nodes}:alive 9999999999999 n1");
+    REDIS("HSET seriatim:{/nodes}:info n1 %s", description);
+    assert_int_equal(delete_queue(&f, 1), SERIATIM_INVALID);
+    assert_string_equal(seriatim_client_error(f.client)->message, "the node n1 serves the queue; stop it first");
+    REDIS("ZADD seriatim:{/nodes}:alive 1 n1");
+    assert_int_equal(delete_queue(&f, 1), SERIATIM_OK);
+    close_queue(&f);
+}
+
+/* A deletion whose process died holds pushes up for 30 seconds; then the queue goes on, with what it held. */
+static void test_a_deletion_that_did_not_end(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    (void)state;
+    push(&f, "a", "1", none);
+    REDIS("SET seriatim:{Q}:deleted %s", "2 1 1000");
+    REDIS("SETRANGE " PREFIX "state 0 %b", "\0\0\0\0\0\0\0\xc0", (size_t)8); /* -2, as close.lua leaves it */
+    push(&f, "a", "2", none);
+    assert_string_equal(layout_text(), "2 1 3");
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "a"), "1,2");
+    assert_string_equal(kinds_found(&f, f.queue, 0), "");
+    close_queue(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_delete_queue),
+        cmocka_unit_test(test_a_served_queue_is_not_deleted),
+        cmocka_unit_test(test_a_deletion_that_did_not_end),
         cmocka_unit_test(test_settings_are_the_queues),
         cmocka_unit_test(test_settings_change_under_a_client),
         cmocka_unit_test(test_settings_of_a_later_version),

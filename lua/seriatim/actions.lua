@@ -20,7 +20,7 @@ local actions = {}
 
 local PERFORM_ALL, KILL_FAILED, DELETE_FAILED, MORGUE_QUEUE_UP_ALL, MORGUE_DELETE_ALL = 0, 1, 2, 3, 4
 local PAUSE, RESUME, DELETE, MORGUE_QUEUE_UP, MORGUE_DELETE, PARK, UNPARK = 5, 6, 7, 8, 9, 10, 11
-local PERFORM_NOW, UNPARK_ALL, DROP_PAYLOAD, MORGUE_DROP_PAYLOAD = 12, 13, 14, 15
+local PERFORM_NOW, UNPARK_ALL, DROP_PAYLOAD, MORGUE_DROP_PAYLOAD, DELETE_QUEUE = 12, 13, 14, 15, 16
 
 ---`worker.actions`. Each answers with the number of ids that it changed (pause and resume: of shards), or with nil and a
 ---seriatim.Error. "All" means what is there when the action begins.
@@ -173,6 +173,16 @@ end
 ---@return seriatim.Error? err
 function Actions:morgue_drop_payload(id, payload)
   return act_on_payload(self, MORGUE_DROP_PAYLOAD, id, payload)
+end
+
+---Deletes the queue itself: layout, settings and, if forced, what it holds; answers 1. The next push or server of the worker makes
+---it anew. Raises misuse while a node serves it, where it holds ids and is not forced, and where there is none.
+---@param options { force: boolean? }?
+---@return integer?
+---@return seriatim.Error? err
+function Actions:delete_queue(options)
+  local force = check.options(options, { "force" }).force
+  return act(self, DELETE_QUEUE, force and { self.worker.queue_name } or nil)
 end
 
 ---Proves what is stored of the queue, in slices.

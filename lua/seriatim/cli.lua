@@ -6,7 +6,7 @@ local log = require "seriatim.log"
 local options = require "seriatim.cli.options"
 local private_redis = require "seriatim.private_redis"
 
-local VERBS = { "server", "push", "stats", "explain", "dead", "pause", "resume", "check", "reshard", "web" }
+local VERBS = { "server", "push", "stats", "explain", "dead", "pause", "resume", "queues", "check", "reshard", "web" }
 local NO_REDIS = { IO = true, PROTOCOL = true, TIMEOUT = true, AUTH = true, LOADING = true }
 
 local cli = {}

@@ -268,6 +268,17 @@ describe("seriatim-lua", function()
 
   -- ---- the operators' verbs
 
+  it("queues delete: with what the queue holds only by its name", function()
+    local gone = queue("Gone")
+    assert(gone:perform_async { { id = 1 } })
+    local output, code = shell:run("queues", "delete", "Gone")
+    assert(output:find("holds 1 ids", 1, true) and code == 2, output)
+    assert.same({ 'deleted the queue "Gone"\n', 0 }, { shell:run("queues", "delete", "Gone", "--force", "Gone") })
+    assert.equal(0, gone.queue:shards_count())
+    assert(gone:perform_async { { id = 1 } })
+    assert.equal(1, gone.actions:delete_queue { force = true })
+  end)
+
   it("push, stats, explain, pause, resume and check", function()
     assert.same({ "added 1, folded 0, refused 0\n", 0 },
       { shell:run("push", "Shell", "1", '{"b":1,"a":2}', "--delay", "60", "--score", "7", "--create") })

@@ -105,6 +105,14 @@ class Actions:
         """The same of a dead id."""
         return self._act_on_payload(15, id, payload)
 
+    def delete_queue(self, *, force: bool = False) -> int:
+        """
+        Deletes the queue itself: layout, settings and, if forced, what it holds; answers 1. The next push or server of the worker
+        makes it anew. Raises Invalid while a node serves it, where it holds ids and is not forced, and where there is none.
+        """
+        name = self._worker._queue_settings()[0]
+        return self._ask(16, [name] if force else None)
+
     def check(self, *, repair: bool = False) -> CheckResult:
         """
         Proves what is stored of the queue, in slices.

@@ -333,6 +333,19 @@ def test_names_and_ids_that_are_no_utf8(shell: Shell) -> None:
     assert shell("pause", name, os.fsdecode(b"id\xfe")) == ("parked 1\n", 0)
 
 
+def test_queues_delete(shell: Shell) -> None:
+    gone = worker("Gone")
+    gone.perform_async([{"id": 1}])
+    output, code = shell("queues", "delete", "Gone")
+    assert "holds 1 ids" in output and code == 2
+    assert shell("queues", "delete", "Gone", "--force", "Gone") == ('deleted the queue "Gone"\n', 0)
+    assert gone.queue.shards_count == 0
+    output, code = shell("queues", "delete", "Gone")
+    assert 'unknown queue "Gone"' in output and code == 2
+    gone.perform_async([{"id": 1}])
+    assert gone.actions.delete_queue(force=True) == 1
+
+
 def test_push_uses_the_application_s_worker(shell: Shell) -> None:
     assert shell("push", "CliWorker", "1", "-r", "app")[1] == 0
     assert worker("CliWorker").queue.shards_count == 2

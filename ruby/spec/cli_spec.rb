@@ -199,6 +199,39 @@ RSpec.describe "the command", limit: 400 do
   describe "the operators' verbs" do
     def seriatim(*arguments) = Command.run(*arguments)
 
+    it "queues delete: with what the queue holds only by its name" do
+      gone = worker("Gone")
+      gone.perform_async([{ id: 1 }])
+      expect(seriatim("queues", "delete", "Gone")).to match([/holds 1 ids/, 2])
+      expect(seriatim("queues", "delete", "Gone", "--force", "Other")).to match([/must name the queue/, 2])
+      expect(seriatim("queues", "delete", "Gone", "--force", "Gone")).to eq(["deleted the queue \"Gone\"\n", 0])
+      expect(seriatim("queues", "delete", "Gone")).to match([/unknown queue "Gone"/, 2])
+      expect(gone.queue.shards_count).to eq(0)
+      gone.perform_async([{ id: 2 }])
+      expect(gone.metrics).to include(length: 1)
+    end
+
+    it "queues delete: a server keeps its queue" do
+      server = start
+      expect(seriatim("queues", "delete", "CliWorker")).to match([/serves the queue; stop it first/, 2])
+      expect(server.stop).to eq(0)
+      expect(seriatim("queues", "delete", "CliWorker")).to eq(["deleted the queue \"CliWorker\"\n", 0])
+    end
+
+    it "queues delete: pushes meanwhile are refused or stay, and none fails" do
+      busy = worker("Busy", shards_count: 7)
+      busy.perform_async([{ id: 0 }])
+      ended = false
+      pushed = Thread.new { (1..).each { |id| break id if ended; busy.perform_async([{ id: id }]) } }
+      5.times { expect(seriatim("queues", "delete", "Busy", "--force", "Busy").last).to eq(0).or eq(2) }
+      ended = true
+      expect(pushed.value).to be > 1
+      expect(seriatim("queues", "delete", "Busy", "--force", "Busy").last).to eq(0)
+      busy.perform_async([{ id: 1 }])
+      expect(busy.metrics).to include(length: 1)
+      expect(seriatim("check")).to match([/0 findings/, 0])
+    end
+
     it "push, stats, explain, pause, resume and check" do
       expect(seriatim("push", "Shell", "1")).to match([/unknown queue "Shell"/, 2])
       expect(worker("Shell").queue.shards_count).to eq(0)

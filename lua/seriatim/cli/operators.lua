@@ -287,6 +287,20 @@ function VERBS:resume(words)
   say(("resumed %d shards"):format(errors.must(actions:resume())))
 end
 
+function VERBS:queues(words)
+  local usage = "queues delete QUEUE [--force QUEUE]"
+  exactly(words, 2, 2, usage)
+  if words[1] ~= "delete" then
+    errors.usage("usage: seriatim-lua " .. usage)
+  end
+  local queue, force = words[2], self.options.force
+  if force and force ~= queue then
+    errors.usage("--force must name the queue once more")
+  end
+  errors.must(self:existing(queue).actions:delete_queue { force = force ~= nil })
+  say("deleted the queue " .. quoted(queue))
+end
+
 -- What lies below the namespace and is no queue's, and queues whose layout is not right.
 local function check_namespace(repair)
   layout(workers.define { queue_name = "-" }, 0)

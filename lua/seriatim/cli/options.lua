@@ -10,6 +10,7 @@ Usage: seriatim-lua -r PATH [options]                run the server
        seriatim-lua explain QUEUE ID                 why this id is or is not running
        seriatim-lua dead list|retry|delete QUEUE [ID...] [--all]
        seriatim-lua pause|resume QUEUE [ID]          a queue, or one id of it
+       seriatim-lua queues delete QUEUE [--force QUEUE]  delete a queue that no node serves; with what it holds: --force
        seriatim-lua check [QUEUE...] [--repair]      prove what is stored; exit code 1 if it is not right
        seriatim-lua web [--bind ADDRESS] [--port N]  the dashboard, at http://127.0.0.1:9292/
 
@@ -53,6 +54,7 @@ local ROWS = {
   { "--limit N", "dead list: at most so many (100)", "limit", integer },
   { "--create", "push: makes the queue if it is not there", "create" },
   { "--shards N", "push --create: how many shards a new queue gets (5)", "shards", integer },
+  { "--force QUEUE", "queues delete: also with what it holds; the name again", "force", text },
   { "--delay SECONDS", "push: not before so many seconds", "delay", finite },
   { "--score SCORE", "push: the payload's place among the id's", "score", finite },
   { "--bind ADDRESS", "web: a loopback address, unix:PATH, or with --token any (127.0.0.1)", "bind", text },

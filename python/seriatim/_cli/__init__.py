@@ -15,7 +15,7 @@ from .operators import Operators
 from .options import Options, log_level
 from .server_command import ServerCommand
 
-VERBS: Final = ("server", "push", "stats", "explain", "dead", "pause", "resume", "check", "reshard", "web")
+VERBS: Final = ("server", "push", "stats", "explain", "dead", "pause", "resume", "queues", "check", "reshard", "web")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

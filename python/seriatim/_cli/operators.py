@@ -31,6 +31,7 @@ FIGURES: Final = (
     "refused",
 )
 
+QUEUES_USAGE: Final = "queues delete QUEUE [--force QUEUE]"
 DEAD_USAGE: Final = "dead list|retry|delete QUEUE [ID...] [--all]"
 
 
@@ -52,6 +53,8 @@ class Operators:
             self._dead(*exactly(words, 2, len(words), DEAD_USAGE))
         elif verb in ("pause", "resume"):
             return self._halt(verb, *exactly(words, 1, 2, f"{verb} QUEUE [ID]"))
+        elif verb == "queues":
+            self._delete_queue(*exactly(words, 2, 2, QUEUES_USAGE))
         elif verb == "check":
             return self._check(words)
         elif verb == "web":
@@ -155,6 +158,14 @@ class Operators:
             return STOPPED
         say(f"the id {quoted(id)} {'was not found' if verb == 'pause' else 'is not parked'}")
         return CRASHED
+
+    def _delete_queue(self, verb: str, queue: str) -> None:
+        if verb != "delete":
+            raise UsageError(f"usage: seriatim {QUEUES_USAGE}")
+        if self._options.get("force", queue) != queue:
+            raise UsageError("--force must name the queue once more")
+        self._existing(queue).actions.delete_queue(force="force" in self._options)
+        say(f"deleted the queue {quoted(queue)}")
 
     def _check(self, names: list[str]) -> int:
         repair = "repair" in self._options

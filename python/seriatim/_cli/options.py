@@ -17,6 +17,7 @@ Usage: seriatim -r PATH [options]                    run the server
        seriatim explain QUEUE ID                     why this id is or is not running
        seriatim dead list|retry|delete QUEUE [ID...] [--all]
        seriatim pause|resume QUEUE [ID]              a queue, or one id of it
+       seriatim queues delete QUEUE [--force QUEUE]  delete a queue that no node serves; with what it holds: --force
        seriatim check [QUEUE...] [--repair]          prove what is stored; exit code 1 if it is not right
        seriatim web [--bind ADDRESS] [--port N]      the dashboard, at http://127.0.0.1:9292/
 
@@ -101,6 +102,7 @@ class Options:
         self._option("--limit N", "dead list: at most so many (100)", int)
         self._flag("--create", "push: makes the queue if it is not there")
         self._option("--shards N", "push --create: how many shards a new queue gets (5)", int)
+        self._option("--force QUEUE", "queues delete: also with what it holds; the name again")
         self._option("--delay SECONDS", "push: not before so many seconds", finite)
         self._option("--score SCORE", "push: the payload's place among the id's", finite)
         self._flag("--repair", "check: mend what can be mended without losing a payload")

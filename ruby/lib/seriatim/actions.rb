@@ -8,7 +8,8 @@ module Seriatim
             morgue_delete_all_jobs: 4, pause: 5, resume: 6, unpark_all: 13 }.freeze
     SOME = { delete: 7, morgue_queue_up: 8, morgue_delete: 9, park: 10, unpark: 11, perform_now: 12 }.freeze
     ONE = { drop_payload: 14, morgue_drop_payload: 15 }.freeze
-    private_constant :ALL, :SOME, :ONE
+    DELETE_QUEUE = 16
+    private_constant :ALL, :SOME, :ONE, :DELETE_QUEUE
 
     def initialize(worker)
       @worker = worker
@@ -57,6 +58,14 @@ module Seriatim
         text = Jobs.one_id_text(id)
         act(kind, [text, @worker.payload_codec.dump(payload, "payload")])
       end
+    end
+
+    # Deletes the queue itself: layout, settings and, if forced, what it holds. The next push or server of the worker makes it anew.
+    # @param force [Boolean] also where ids wait, run, are parked or dead
+    # @return [Integer] 1
+    # @raise [Invalid] while a node serves it; where it holds ids and is not forced; where there is none
+    def delete_queue(force: false)
+      act(DELETE_QUEUE, force ? [@worker.queue_name] : nil)
     end
 
     # Proves what is stored of the queue, in slices.

@@ -20,6 +20,7 @@ module Seriatim
              seriatim explain QUEUE ID                     why this id is or is not running
              seriatim dead list|retry|delete QUEUE [ID...] [--all]
              seriatim pause|resume QUEUE [ID]              a queue, or one id of it
+             seriatim queues delete QUEUE [--force QUEUE]  delete a queue that no node serves; with what it holds: --force
              seriatim check [QUEUE...] [--repair]          prove what is stored; exit code 1 if it is not right
              seriatim web [--bind ADDRESS] [--port N]      the dashboard, at http://127.0.0.1:9292/
 
@@ -27,7 +28,7 @@ module Seriatim
 
     TEXT
 
-    VERBS = %w[server push stats explain dead pause resume check reshard web].freeze
+    VERBS = %w[server push stats explain dead pause resume queues check reshard web].freeze
 
     # @return [Integer] the exit code
     def self.run(argv) = new.run(argv)
@@ -112,6 +113,7 @@ module Seriatim
       o.on("--limit N", Integer, "dead list: at most so many (100)") { |v| @options[:limit] = v }
       o.on("--create", "push: makes the queue if it is not there") { @options[:create] = true }
       o.on("--shards N", Integer, "push --create: how many shards a new queue gets (5)") { |v| @options[:shards] = v }
+      o.on("--force QUEUE", "queues delete: also with what it holds; the name again") { |v| @options[:force] = v }
       o.on("--delay SECONDS", Float, "push: not before so many seconds") { |v| @options[:delay] = v }
       o.on("--score SCORE", Float, "push: the payload's place among the id's") { |v| @options[:score] = v }
       web_options(o)

@@ -32,6 +32,7 @@ module Seriatim
         when "dead" then dead(*exactly(words, 2.., "dead list|retry|delete QUEUE [ID...] [--all]"))
         when "pause", "resume" then halt(verb, *exactly(words, 1..2, "#{verb} QUEUE [ID]"))
         when "check" then check(words)
+        when "queues" then delete_queue(*exactly(words, 2..2, "queues delete QUEUE [--force QUEUE]"))
         else raise UsageError, "#{verb} comes in a later release"
         end
       end
@@ -156,6 +157,14 @@ module Seriatim
         count = actions.public_send(verb, [id])
         say(count.positive? ? "#{word} #{count}" : "the id #{Log.utf8(id).inspect} #{otherwise}")
         count.positive? ? STOPPED : CRASHED
+      end
+
+      def delete_queue(verb, queue)
+        raise UsageError, "usage: seriatim queues delete QUEUE [--force QUEUE]" unless verb == "delete"
+        raise UsageError, "--force must name the queue once more" unless [nil, queue].include?(@options[:force])
+
+        existing(queue).actions.delete_queue(force: @options.key?(:force))
+        puts "deleted the queue #{Log.printable(queue).inspect}"
       end
 
       def check(names)

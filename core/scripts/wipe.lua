@@ -1,0 +1,27 @@
+-- include: prelude record admin
+-- WIPE: removes what a closed shard holds, some 100 ids a call. Its state stays: with the next generation, which refuses old
+-- layouts, and with its tick, so that no fence is given twice.
+-- KEYS: the shard's
+-- ARGV: 1 the generation that close.lua set, 2 '1': ids may be removed
+-- Returns 'more', or '' when nothing is left or the shard was opened again. Error replies: NOTEMPTY
+if not state or unpack_struct('<d', state) == generation then return '' end
+probe()
+local stores, store = {first, second, morgue}, nil
+for i = 1, #stores do
+  if not store and call('HLEN', stores[i].hash) > 0 then store = stores[i] end
+end
+if store and ARGV[2] ~= '1' then return error_reply('NOTEMPTY') end
+
+if store then
+  local ids, page = {}, call('HSCAN', store.hash, '0', 'COUNT', 100)[2]
+  for i = 1, #page, 2 do ids[#ids + 1] = page[i] end
+  local records = look(store, ids)
+  open_for_writing()
+  for id, r in pairs(records) do remove(store, id, r) end
+  return 'more'
+end
+open_for_writing()
+call('UNLINK', READY, DUE, RUNNING, RETRY, DIED, PARKED, UNPROVEN, SUSPECT, OVERRUN, CLAIMS, UNITING)
+lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags, owner = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ''
+save()
+return ''
