@@ -165,11 +165,12 @@ local function end_failed(records, began, text, following, whole, some)
   local ended = 0
   for id, r in pairs(records) do
     if may_move <= 0 then return ended, cursor end
-    if within and id ~= within or not r.entries and r.first > began then -- another's turn, or nothing old in it
-    elseif not came_since(began) or not r.entries and r.last <= began then
+    local is_new = not r.entries and r.first > began
+    local is_old = not came_since(began) or not r.entries and r.last <= began
+    if (not within or id == within) and not is_new and is_old then
       if not whole(id, r) then return ended, cursor end
       ended = ended + 1
-    else
+    elseif (not within or id == within) and not is_new then
       local error, had = error_of(first, id, r), r.entries and #r.entries or r.count
       local old, next_place = take_old(id, r, began, id == within and passed or 0)
       if old[1] then some(id, old, error) end
