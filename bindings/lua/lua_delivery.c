@@ -137,10 +137,11 @@ static int delivery_read_job(lua_State *L)
     else
         lua_pushnil(L);
     slu_push_list(L, job->payload_count, delivery_payload, job->payloads);
-    return 6;
+    slu_push_int(L, (int64_t)job->payload_total);
+    return 7;
 }
 
-/* delivery:job(place) -> id, fence, retry_count, perform_in, error, {{payload, score, context}} */
+/* delivery:job(place) -> id, fence, retry_count, perform_in, error, {{payload, score, context}}, payload_total */
 static int delivery_job(lua_State *L)
 {
     size_t place = delivery_place(L);

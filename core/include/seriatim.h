@@ -342,12 +342,17 @@ typedef struct seriatim_claimed {
     size_t error_len;
     const seriatim_payload *payloads;
     size_t payload_count;
+    size_t payload_total; /* SERIATIM_EXHAUSTED: of all that the retries ended for; payloads are the first of them, some 256 KiB */
 } seriatim_claimed;
 
 typedef enum seriatim_delivery_kind {
     SERIATIM_RUN,      /* run it, then say each id's outcome */
     SERIATIM_DIED,     /* its process died, twice: do not run it, fail it with the error "worker died" */
-    SERIATIM_EXHAUSTED /* tell the worker's retries_exhausted; there is no outcome */
+    /*
+     * Tell the worker's retries_exhausted, at most 100 ids; there is no outcome. Where the settings say exhausted_hook, what this
+     * tells lies in Redis until the delivery is settled, and comes again, in another process too, where it was not.
+     */
+    SERIATIM_EXHAUSTED
 } seriatim_delivery_kind;
 
 /* Some ids of one shard, in one thread's hands. Everything read from it is borrowed until it is settled. */

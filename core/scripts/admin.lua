@@ -3,7 +3,7 @@
 local PARKED_PLACE = 2
 
 -- Readers know by the state that a shard is as they saw it: what operators change shows there, too.
-local function note_change() flags = (flags + 8) % 256 end
+local function note_change() flags = (flags + 16) % 256 end
 
 -- What operators made due now, the owner is to see as well.
 local function note_due()

@@ -1,10 +1,11 @@
--- include: prelude record admin
+-- include: prelude record admin notify
 -- KILL_FAILED: ids that wait after a failure go to the morgue with all their payloads. A slice a call.
 -- KEYS: the shard's
--- ARGV: 1 generation, 2 began ('0' at first), 3 cursor ('' at first), 4 fold
+-- ARGV: 1 generation, 2 began ('0' at first), 3 cursor ('' at first), 4 fold, 5 '1' where retries_exhausted is to be told: whoever owns the shard tells
 -- Returns {began, cursor ('' at the end), killed}. Payloads that came since the action began stay, as those of a new id.
-local FOLD = ARGV[4] == 'list' and 'list' or 'merge'
+local FOLD, hooked = ARGV[4] == 'list' and 'list' or 'merge', ARGV[5] == '1'
 probe()
+probe_notices()
 local records, following = failed_slice((read_cursor(ARGV[3])))
 local ids = {}
 for id in pairs(records) do ids[#ids + 1] = id end
@@ -27,13 +28,21 @@ local function kill(id, r)
     return false
   end
   may_move = may_move - moves
+  if hooked then notify_record('', first, id, r) end -- of a long record what this last call moves
   unplace(id, r)
   unite(morgue, id, d, first, r, FOLD)
   write(morgue, id, d, FOLD)
   return true
 end
 
-local killed, cursor = end_failed(records, began, ARGV[3], following, kill, function(id, old, error) bury(id, old, error, FOLD) end)
+-- The payloads of a record that had come when the action began; later ones stay.
+local function kill_old(id, old, error)
+  if hooked then notify_entries('', id, {retry = 0, error = error}, old) end
+  bury(id, old, error, FOLD)
+end
+
+local killed, cursor = end_failed(records, began, ARGV[3], following, kill, kill_old)
 note_change()
+if killed > 0 and hooked then tell_owner() end
 save()
 return {format('%.0f', began), cursor, killed}

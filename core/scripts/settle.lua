@@ -9,6 +9,7 @@
 --         'reject'   text: the reason; action: packed stamps >d of payloads that cannot be read, in their order; they go to
 --                    the morgue. time: the place of the first of them in the record (from 0), limit: places up to the last
 --         'bury'     as 'reject', and the run goes on: more of its payloads are to be rejected
+--         'fail+', 'reject+' and 'bury+' are the same where retries_exhausted is to be told: a notice is kept for the owner
 --         'extend'   time: from now to the end of the time to run; the run goes on; never refused
 -- Returns {refused, promoted, exhausted id, ...}: promoted says that an id became due by being settled, plus 2 when recover.lua has
 --   something to do; exhausted are the failed ids that reached their limit. A lease that is another's refuses all: {'STALE', owner}. The sequence of the last
@@ -34,7 +35,8 @@ local total = done + (#ARGV - others + 1) / 7
 if total % 1 ~= 0 then return error_reply('ERR wrong number of arguments') end
 for at = others, #ARGV, 7 do
   local time, limit = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 5])
-  local rejects = ARGV[at] == 'reject' or ARGV[at] == 'bury'
+  local kind = string.match(ARGV[at], '^(%l+)%+?$')
+  local rejects = kind == 'reject' or kind == 'bury'
   if not time or time ~= time or not limit
     or rejects and (#ARGV[at + 6] % 8 ~= 0 or time % 1 ~= 0 or limit % 1 ~= 0 or time < 0 or limit < 1 or max(time, limit) > 1e9) then
     return error_reply('ERR wrong arguments')
@@ -68,12 +70,19 @@ elseif not groups[1] and others > #ARGV then
 else
   -- Here are the functions: to make them takes longer than to settle a claim.
   -- include: spread record
+
+  local function advance()
+    tick = max(tick + 1, now)
+    return tick
+  end
+  -- include: notify
   local all = {}
   for at = others + 1, #ARGV, 7 do all[#all + 1] = ARGV[at] end
   probe()
   probe_spill(first, all)
   probe_spill(second, all)
   probe_spill(morgue, all)
+  probe_notices()
   local has_next, has_overrun = call('HLEN', NEXT) > 0, call('ZCARD', OVERRUN) > 0
   call('ZREM', DUE, '')
   settled = sequence
@@ -173,28 +182,35 @@ else
   end
 
   -- Payloads of a run that cannot be read go to the morgue.
-  local function reject(id, r, from, text, places, action)
+  local function reject(id, r, from, text, places, action, hooked)
     local stamps = {}
     for i = 1, #action, 8 do stamps[unpack_struct('>d', action, i)] = true end
     local picked = pick(id, r, stamps, from, min(places, 2 * PORTION))
-    if picked[1] then bury(id, picked, text, FOLD) end
+    if not picked[1] then return end
+    if hooked then notify_entries(owner, id, {retry = r.retry, error = text}, picked) end
+    bury(id, picked, text, FOLD)
   end
 
-  local function fail(id, r, digit, time, text, limit, action)
+  local function fail(id, r, digit, time, text, limit, action, hooked)
     failed = failed + 1
     set_error(r, text)
     r.retry, r.due, r.place = r.retry + 1, now + time, 1
     if r.retry < limit then put_back(id, r, FOLD, digit >= 4) promoted = 1 return end
     exhausted[#exhausted + 1] = id
+    if hooked and action ~= 'bury' then notify_record(owner, first, id, r) end
     if action == 'park' then put_back(id, r, FOLD, true) return end
     if action == 'drop' then finish(id, digit) return end
-    bury(id, take_oldest(id, r), text, FOLD)
+    local dead = take_oldest(id, r)
+    if hooked then notify_entries(owner, id, r, dead) end
+    bury(id, dead, text, FOLD)
     r.retry, r.due = 0, now
     go_on(id, r, digit)
   end
 
   for at = others, #ARGV, 7 do
     local kind, id, run, time, text, limit, action = unpack(ARGV, at, at + 6)
+    local hooked = sub(kind, -1) == '+'
+    if hooked then kind = sub(kind, 1, -2) end
     local open = call('HGET', RUNNING, id)
     local digit = kind ~= 'extend' and flags_of(open, run)
     if kind == 'extend' then
@@ -203,7 +219,7 @@ else
     elseif kind == 'bury' then
       local r = digit and record_of_run(id)
       if r then
-        reject(id, r, tonumber(time), text, tonumber(limit), action)
+        reject(id, r, tonumber(time), text, tonumber(limit), action, hooked)
         rewrite(first, id, r)
       end
     elseif digit then
@@ -214,10 +230,9 @@ else
         if kind == 'fail' then failed = failed + 1 end
         finish(id, digit)
       elseif kind == 'fail' then
-        fail(id, r, digit, tonumber(time), text, tonumber(limit), action)
+        fail(id, r, digit, tonumber(time), text, tonumber(limit), action, hooked)
       elseif kind == 'reject' then
-        failed = failed + 1
-        reject(id, r, tonumber(time), text, tonumber(limit), action)
+        reject(id, r, tonumber(time), text, tonumber(limit), action, hooked)
         go_on(id, r, digit)
       else
         put_back(id, r, FOLD, digit >= 4)

@@ -21,7 +21,7 @@ if store then
   return 'more'
 end
 open_for_writing()
-call('UNLINK', READY, DUE, RUNNING, RETRY, DIED, PARKED, UNPROVEN, SUSPECT, OVERRUN, CLAIMS, UNITING)
+call('UNLINK', READY, DUE, RUNNING, RETRY, DIED, PARKED, UNPROVEN, SUSPECT, OVERRUN, CLAIMS, UNITING, PREFIX .. 'notices', PREFIX .. 'tellers')
 lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags, owner = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ''
 save()
 return ''

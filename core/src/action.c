@@ -85,6 +85,8 @@ static int action_ask_shard(seriatim_client *c, action_state *a, unsigned shard,
         srt_request_arg(r, cursor ? cursor->data : "", cursor ? cursor->len : 0);
         srt_request_text(r, a->queue->now.fold);
     }
+    if (a->kind == SERIATIM_KILL_ALL_FAILED_JOBS)
+        srt_request_int(r, a->queue->now.exhausted_hook);
     r->place = shard;
     return srt_client_send(c, r);
 }

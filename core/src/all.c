@@ -88,6 +88,7 @@
 #include "web.c"
 #include "membership.c"
 #include "shard.c"
+#include "notice.c"
 #include "ready.c"
 #include "delivery.c"
 #include "flow.c"

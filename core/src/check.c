@@ -41,6 +41,9 @@ static const char *const check_more[] = {"uniting", NULL};
 /* Kinds of which each key names an id or a client. */
 static const char *const check_owned[] = {"spill", "nextspill", "deadspill", "spillmap", "nextspillmap", "deadspillmap", "push", NULL};
 
+/* Kinds of a shard that are there only at times, each one key. */
+static const char *const check_single[] = {"notices", "tellers", NULL};
+
 /* A queue that a key names, on the way through the whole namespace. */
 typedef struct check_queue {
     seriatim_text name;
@@ -178,9 +181,19 @@ static int check_ask_list(seriatim_client *c, check_state *k, int64_t from)
     return srt_client_send(c, r);
 }
 
+static int check_listed(const char *const *words, const char *at, size_t len)
+{
+    size_t i;
+    for (i = 0; words[i]; i++)
+        if (strlen(words[i]) == len && memcmp(words[i], at, len) == 0)
+            return 1;
+    return 0;
+}
+
 static srt_request *check_request(seriatim_client *c, check_state *k, unsigned shard, const char *part, const srt_token *cursor)
 {
-    srt_request *r = srt_client_shard_request(c, k->queue, shard, srt_script_check);
+    int script = check_listed(check_single, part, strlen(part)) ? srt_script_check_notices : srt_script_check;
+    srt_request *r = srt_client_shard_request(c, k->queue, shard, script);
     if (!r)
         return NULL;
     srt_request_text(r, part);
@@ -395,15 +408,6 @@ static int check_on_slice(seriatim_client *c, check_state *k, const srt_request 
     return check_go_on(c, k);
 }
 
-static int check_listed(const char *const *words, const char *at, size_t len)
-{
-    size_t i;
-    for (i = 0; words[i]; i++)
-        if (strlen(words[i]) == len && memcmp(words[i], at, len) == 0)
-            return 1;
-    return 0;
-}
-
 /* The number between `at` and `end` as srt_key_shard writes it; -1: there is none. */
 static int64_t check_number(const char *at, const char *end)
 {
@@ -446,17 +450,18 @@ static int check_key(seriatim_client *c, check_state *k, const srt_token *key)
         return SERIATIM_OK;
     if (colon && colon - kind == 9 && memcmp(kind, "misplaced", 9) == 0)
         return SERIATIM_OK;
-    if (!colon || !check_listed(check_owned, kind, (size_t)(colon - kind)))
+    if (!check_listed(colon ? check_owned : check_single, kind, (size_t)((colon ? colon : end) - kind)))
         return check_stray(c, k, key, (unsigned)shard, "the key is of no known kind");
     if (k->left.data[shard])
         return SERIATIM_OK;
     srt_bytes_clear(&k->name);
-    srt_bytes_add(&k->name, kind, (size_t)(colon - kind));
+    srt_bytes_add(&k->name, kind, (size_t)((colon ? colon : end) - kind));
     srt_bytes_addc(&k->name, '\0');
     r = k->name.failed ? NULL : check_request(c, k, (unsigned)shard, k->name.data, NULL);
     if (!r)
         return srt_operator_nomem(c);
-    srt_request_arg(r, colon + 1, (size_t)(end - colon - 1));
+    if (colon)
+        srt_request_arg(r, colon + 1, (size_t)(end - colon - 1));
     r->kind = CHECK_OWNED;
     return srt_client_send(c, r);
 }

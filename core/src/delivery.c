@@ -399,7 +399,10 @@ void srt_node_settle(srt_node *node, seriatim_delivery *d, int64_t now)
         srt_node_wake(node, d->shard, now);
     if (node->starved)
         wake_starved(node, now);
-    srt_delivery_free(node, d);
+    if (d->notices)
+        srt_notice_settled(node, d, now);
+    else
+        srt_delivery_free(node, d);
 }
 
 /* A little job that only carries the request. */

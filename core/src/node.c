@@ -855,7 +855,8 @@ int srt_node_drained(const srt_node *n)
         if (n->groups[i].hooks && !n->give_up_at)
             return 0;
     for (i = 0; i < n->shard_count; i++)
-        if (n->shards[i]->state != SRT_FOREIGN || n->shards[i]->settling || n->shards[i]->pending.count)
+        if (n->shards[i]->state != SRT_FOREIGN || n->shards[i]->settling || n->shards[i]->pending.count ||
+            (!n->give_up_at && (n->shards[i]->telling != SRT_TELLING_NONE || n->shards[i]->notices == SRT_NOTICES_OWN)))
             return 0;
     return 1;
 }

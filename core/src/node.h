@@ -3,7 +3,7 @@
  *
  * Time is an argument, bytes go in and out, deliveries come out: no socket, no clock, no thread, no callback. node.c
  * holds the connections, layouts and timers; membership.c the heartbeat and who lives; shard.c what happens to one
- * shard; ready.c who is to be taken from next; delivery.c what threads hold; flow.c what the history hears.
+ * shard; notice.c what retries_exhausted hears; ready.c who is to be taken from next; delivery.c what threads hold; flow.c what the history hears.
  */
 #ifndef SRT_NODE_H
 #define SRT_NODE_H
@@ -69,6 +69,7 @@ struct seriatim_delivery {
     seriatim_delivery *next, *previous; /* in the node's list of those that threads hold */
     int abandoned;                      /* handed back already; whatever comes later is nobody's */
     int solo;
+    int notices;                        /* each job is a notice that lies in Redis until the hook has returned */
     int64_t taken_us; /* the runner's */
     size_t count, cap;
     srt_job *jobs[1]; /* cap of them */
@@ -76,6 +77,12 @@ struct seriatim_delivery {
 
 /* Ids uniting may be left to the next owner; runs of a dead one, or that nobody knows, are looked at before a shard is given up. */
 typedef enum srt_unfinished { SRT_FINISHED, SRT_UNITING, SRT_RUNS } srt_unfinished;
+
+/* Notices for retries_exhausted that lie in a shard: none that is known, some that others may have, some of this node's. */
+typedef enum srt_notices { SRT_NOTICES_NONE, SRT_NOTICES_OTHERS, SRT_NOTICES_OWN } srt_notices;
+
+/* A shard's notices are fetched, handed to a thread, and removed from Redis when the hook has returned; then come the next. */
+typedef enum srt_telling { SRT_TELLING_NONE, SRT_TELLING_FETCH, SRT_TELLING_HOOK, SRT_TELLING_RETURNED, SRT_TELLING_REMOVE } srt_telling;
 
 typedef enum srt_shard_state { SRT_FOREIGN, SRT_ACQUIRING, SRT_OWNED, SRT_GIVING_UP } srt_shard_state;
 
@@ -116,6 +123,13 @@ struct srt_shard {
     srt_claim *parts, *last_part;            /* claims of which some ids have ended, the longest waiting first */
     srt_job_list resting;                    /* of those whose payloads are being read: pausing */
     int64_t slice_at;                        /* when they go on */
+    srt_notices notices;                     /* to be fetched */
+    srt_telling telling;                     /* what becomes of those that were fetched */
+    seriatim_delivery *told;                 /* those of which the hook has returned */
+    int64_t notice_at;                       /* when to look for others' notices, or to try again */
+    int notice_beat;                         /* the heartbeat that tells whose notices may be taken over */
+    char notice_seen[8];                     /* number of the last one that came */
+    size_t notice_seen_len;
     size_t apart;                            /* ids in its group's singles and died */
     size_t running;                          /* ids in threads' hands */
     size_t old;                              /* of these: see srt_job */
@@ -302,7 +316,18 @@ void srt_claim_part(srt_shard *shard, srt_claim *claim, int64_t now);
 int srt_shard_may_run(const srt_shard *shard); /* what it has ready may be handed out now */
 void srt_shard_forget(srt_node *node, srt_shard *shard);     /* frees what it holds */
 int srt_shard_wants_claim(srt_node *node, const srt_shard *shard, int64_t now);
+/* A request about a shard: begin gives NULL when out of memory; send takes NULL and returns 0, the shard will be stepped again. */
+srt_request *srt_shard_begin(srt_node *node, srt_shard *shard, int script, int kind);
+int srt_shard_send(srt_node *node, srt_shard *shard, srt_request *request, int64_t now);
 int srt_shard_idle(const srt_shard *shard);                  /* nothing claimed, running, pending or on its way */
+
+void srt_notice_step(srt_node *node, srt_shard *shard, int64_t now);
+/* Redis said that there are notices. */
+void srt_notice_seen(srt_node *node, srt_shard *shard, srt_notices notices, int64_t now);
+void srt_notice_fetched(srt_node *node, srt_shard *shard, const srt_reply *reply, int64_t now);
+void srt_notice_settled(srt_node *node, seriatim_delivery *delivery, int64_t now); /* the hook has returned; takes the delivery */
+void srt_notice_told(srt_node *node, srt_shard *shard, const srt_reply *reply, int64_t now);
+void srt_notice_refused(srt_node *node, srt_shard *shard, int64_t now);
 
 /* To be called when the ready ids of a shard have changed. */
 void srt_ready_update(srt_group *group, srt_shard *shard);
@@ -313,6 +338,8 @@ void srt_list_add(srt_job_list *list, srt_job *job);
 void srt_list_add_first(srt_job_list *list, srt_job *job);
 srt_job *srt_list_take(srt_job_list *list);
 void srt_job_free(srt_node *node, srt_job *job);
+void srt_job_view(srt_job *job); /* what the host is shown of its record */
+void srt_claim_free_one(srt_node *node, srt_claim *claim); /* one job less; frees it with the last */
 seriatim_delivery *srt_delivery_new(srt_node *node, int kind, srt_shard *shard, size_t cap);
 void srt_delivery_free(srt_node *node, seriatim_delivery *delivery);
 int srt_node_drained(const srt_node *node);
@@ -331,7 +358,9 @@ enum {
     SRT_ASK_SETTLE,
     SRT_ASK_RELEASE,
     SRT_ASK_SLICE,
-    SRT_ASK_RECOVER
+    SRT_ASK_RECOVER,
+    SRT_ASK_TELL,
+    SRT_ASK_TOLD
 };
 
 #endif

@@ -64,7 +64,7 @@ static void list_join(srt_job_list *list, srt_job_list *more)
     memset(more, 0, sizeof *more);
 }
 
-static void claim_free_one(srt_node *node, srt_claim *claim)
+void srt_claim_free_one(srt_node *node, srt_claim *claim)
 {
     if (--claim->jobs > 0)
         return;
@@ -75,7 +75,7 @@ static void claim_free_one(srt_node *node, srt_claim *claim)
 void srt_job_free(srt_node *node, srt_job *job)
 {
     srt_free(node->mem, job->outcome_text, job->outcome_size);
-    claim_free_one(node, job->claim);
+    srt_claim_free_one(node, job->claim);
 }
 
 static void list_free(srt_node *node, srt_job_list *list)
@@ -152,12 +152,14 @@ void srt_shard_forget(srt_node *node, srt_shard *s)
     list_free(node, &s->pending);
     list_free(node, &s->resting);
     list_free(node, &s->barred);
+    if (s->told)
+        srt_delivery_free(node, s->told);
     srt_bytes_free(&s->owner);
 }
 
 /* ---- Asking -------------------------------------------------------------------------------- */
 
-static srt_request *shard_begin(srt_node *node, srt_shard *s, int script, int kind)
+srt_request *srt_shard_begin(srt_node *node, srt_shard *s, int script, int kind)
 {
     srt_request *r = srt_session_begin(&node->sessions[SRT_COMMANDS], script, &s->keys->args, SRT_SHARD_KEYS);
     if (!r)
@@ -168,7 +170,7 @@ static srt_request *shard_begin(srt_node *node, srt_shard *s, int script, int ki
     return r;
 }
 
-static int shard_send(srt_node *node, srt_shard *s, srt_request *r, int64_t now)
+int srt_shard_send(srt_node *node, srt_shard *s, srt_request *r, int64_t now)
 {
     if (r && srt_session_send(&node->sessions[SRT_COMMANDS], r) == SERIATIM_OK)
         return 1;
@@ -235,7 +237,7 @@ static void renumber_run(srt_job *job, void *lease)
 static void shard_acquire(srt_node *node, srt_shard *s, int64_t now)
 {
     int dead = s->state == SRT_FOREIGN && s->owner.len > 0;
-    srt_request *r = shard_begin(node, s, srt_script_acquire, SRT_ASK_ACQUIRE);
+    srt_request *r = srt_shard_begin(node, s, srt_script_acquire, SRT_ASK_ACQUIRE);
     if (r) {
         r->number = s->state == SRT_OWNED ? s->lease : 0;
         srt_request_arg(r, node->id.data, node->id.len);
@@ -245,7 +247,7 @@ static void shard_acquire(srt_node *node, srt_shard *s, int64_t now)
         if (s->state == SRT_OWNED)
             shard_visit_runs(node, s, tell_run, r);
     }
-    if (!shard_send(node, s, r, now))
+    if (!srt_shard_send(node, s, r, now))
         return;
     if (s->state == SRT_OWNED) {
         shard_visit_runs(node, s, part_run, NULL);
@@ -257,7 +259,7 @@ static void shard_acquire(srt_node *node, srt_shard *s, int64_t now)
 
 static void shard_claim(srt_node *node, srt_shard *s, size_t limit, int doubt, int64_t now)
 {
-    srt_request *r = shard_begin(node, s, srt_script_claim, SRT_ASK_CLAIM);
+    srt_request *r = srt_shard_begin(node, s, srt_script_claim, SRT_ASK_CLAIM);
     if (r) {
         srt_request_int(r, s->lease);
         srt_request_int(r, s->seen);
@@ -268,7 +270,7 @@ static void shard_claim(srt_node *node, srt_shard *s, size_t limit, int doubt, i
         r->number = s->lease;
         r->place = (size_t)doubt;
     }
-    if (!shard_send(node, s, r, now))
+    if (!srt_shard_send(node, s, r, now))
         return;
     s->claiming = 1;
     if (doubt)
@@ -278,14 +280,14 @@ static void shard_claim(srt_node *node, srt_shard *s, size_t limit, int doubt, i
 /* Goes on with what an acquire or a settle left, a slice a call. */
 static void shard_recover(srt_node *node, srt_shard *s, int64_t now)
 {
-    srt_request *r = shard_begin(node, s, srt_script_recover, SRT_ASK_RECOVER);
+    srt_request *r = srt_shard_begin(node, s, srt_script_recover, SRT_ASK_RECOVER);
     if (r) {
         srt_request_int(r, s->lease);
         srt_request_text(r, s->queue->now.fold);
         srt_request_text(r, s->cursor);
         r->number = s->lease;
     }
-    if (shard_send(node, s, r, now))
+    if (srt_shard_send(node, s, r, now))
         s->recovering = 1;
 }
 
@@ -333,8 +335,10 @@ static void settle_reject(srt_request *r, srt_job *job)
 static void settle_other(srt_request *r, srt_job *job)
 {
     static const char *const kinds[] = {"release", "done", "fail", "reject", "extend"};
+    static const char *const hooked[] = {"release", "done", "fail+", "reject+", "extend"};
     const srt_queue *queue = job->shard->queue;
-    srt_request_text(r, reject_goes_on(job) ? "bury" : kinds[job->outcome]);
+    int goes_on = reject_goes_on(job);
+    srt_request_text(r, queue->now.exhausted_hook ? goes_on ? "bury+" : hooked[job->outcome] : goes_on ? "bury" : kinds[job->outcome]);
     srt_request_arg(r, job->view.id, job->view.id_len);
     srt_request_arg(r, job->run, job->run_len);
     if (job->outcome == SRT_REJECTED) {
@@ -381,7 +385,7 @@ static void settle_done(srt_request *r, const srt_job_list *list)
 
 static srt_request *settle_request(srt_node *node, srt_shard *s, const srt_job_list *list)
 {
-    srt_request *r = shard_begin(node, s, srt_script_settle, SRT_ASK_SETTLE);
+    srt_request *r = srt_shard_begin(node, s, srt_script_settle, SRT_ASK_SETTLE);
     srt_job *job;
     if (!r)
         return NULL;
@@ -450,7 +454,7 @@ static void shard_settle(srt_node *node, srt_shard *s, int64_t now)
         r->number = lease;
         r->subject = kept;
     }
-    if (!shard_send(node, s, r, now)) {
+    if (!srt_shard_send(node, s, r, now)) {
         list_join(kept, &s->pending);
         s->pending = *kept;
         srt_free(node->mem, kept, sizeof *kept);
@@ -464,7 +468,7 @@ static void shard_settle(srt_node *node, srt_shard *s, int64_t now)
 static void shard_release(srt_node *node, srt_shard *s, int64_t now)
 {
     srt_bytes channel;
-    srt_request *r = shard_begin(node, s, srt_script_release, SRT_ASK_RELEASE);
+    srt_request *r = srt_shard_begin(node, s, srt_script_release, SRT_ASK_RELEASE);
     size_t i;
     srt_bytes_init(&channel, node->mem);
     for (i = 0; i < node->living_count; i++) {
@@ -478,21 +482,21 @@ static void shard_release(srt_node *node, srt_shard *s, int64_t now)
         srt_request_arg(r, channel.data, channel.failed ? 0 : channel.len);
     }
     srt_bytes_free(&channel);
-    if (shard_send(node, s, r, now))
+    if (srt_shard_send(node, s, r, now))
         s->state = SRT_GIVING_UP;
 }
 
 static void shard_slice(srt_node *node, srt_job *job, int64_t now)
 {
     srt_shard *s = job->shard;
-    srt_request *r = shard_begin(node, s, srt_script_slice, SRT_ASK_SLICE);
+    srt_request *r = srt_shard_begin(node, s, srt_script_slice, SRT_ASK_SLICE);
     if (r) {
         r->subject = job;
         srt_request_arg(r, job->view.id, job->view.id_len);
         srt_request_arg(r, job->run, job->run_len);
         srt_request_int(r, (int64_t)job->record.count);
     }
-    if (shard_send(node, s, r, now)) {
+    if (srt_shard_send(node, s, r, now)) {
         s->slicing++;
     } else {
         srt_job_free(node, job);
@@ -701,6 +705,7 @@ void srt_shard_step(srt_node *node, srt_shard *s, int64_t now)
         shard_step_owned(node, s, now);
     else if (s->state == SRT_FOREIGN)
         shard_step_foreign(node, s, now);
+    srt_notice_step(node, s, now);
     srt_node_wake(node, s, shard_next_wake(node, s, now));
 }
 
@@ -901,6 +906,7 @@ static void shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, c
     s->unfinished = srt_token_int(&reply->tokens[5]) ? SRT_RUNS : SRT_FINISHED;
     s->recover_at = now;
     strcpy(s->cursor, "0");
+    s->notice_beat = node->beats + node->beating + 1;
     if (r->number && srt_token_is(&reply->tokens[1], "KEPT")) {
         shard_visit_runs(node, s, renumber_run, &lease);
     } else {
@@ -943,6 +949,16 @@ static void shard_recovered(srt_node *node, srt_shard *s, const srt_request *r, 
         tell_recovered(node, s);
 }
 
+void srt_job_view(srt_job *job)
+{
+    job->view.retry_count = job->record.retry_count;
+    job->view.perform_in = (double)job->record.due_us / 1e6;
+    job->view.error = job->record.error;
+    job->view.error_len = job->record.error_len;
+    job->view.payloads = job->record.payloads;
+    job->view.payload_count = job->record.count;
+}
+
 /* A claimed id goes where it will be handed out from. One process never runs one id twice at once. */
 static void job_ready(srt_node *node, srt_job *job, int64_t now)
 {
@@ -953,12 +969,7 @@ static void job_ready(srt_node *node, srt_job *job, int64_t now)
         srt_list_add(&s->barred, job);
         return;
     }
-    job->view.retry_count = job->record.retry_count;
-    job->view.perform_in = (double)job->record.due_us / 1e6;
-    job->view.error = job->record.error;
-    job->view.error_len = job->record.error_len;
-    job->view.payloads = job->record.payloads;
-    job->view.payload_count = job->record.count;
+    srt_job_view(job);
     group->news = 1;
     s->apart += job->mode != 'n';
     if (job->mode == 'o') {
@@ -1055,7 +1066,7 @@ static int claim_take(srt_node *node, srt_shard *s, const srt_reply *reply, int6
             status = SERIATIM_OK;
         }
     }
-    claim_free_one(node, claim);
+    srt_claim_free_one(node, claim);
     return status;
 }
 
@@ -1087,7 +1098,7 @@ static void shard_finds_unfinished(srt_shard *s, int64_t flags)
 
 static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
 {
-    int64_t next, pushed, fence;
+    int64_t next, pushed, fence, flags;
     int past, had_suspect = node->solo == SRT_SOLO_CLAIM && node->solo_shard == s && r->place == 2;
     s->claiming = 0;
     s->first_claim = 0;
@@ -1110,8 +1121,11 @@ static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, co
     s->due_at = next == 0 ? SRT_NEVER : local_time(node, next);
     s->unproven_at = local_time(node, srt_token_int(&reply->tokens[4]));
     s->suspect_at = local_time(node, srt_token_int(&reply->tokens[5]));
-    s->paused = srt_token_int(&reply->tokens[6]) % 2 != 0 && !s->woken;
-    shard_finds_unfinished(s, srt_token_int(&reply->tokens[6]));
+    flags = srt_token_int(&reply->tokens[6]);
+    s->paused = (flags & 1) != 0 && !s->woken;
+    shard_finds_unfinished(s, flags & 3);
+    if (flags & 4)
+        srt_notice_seen(node, s, SRT_NOTICES_OTHERS, now);
     s->more |= s->woken;
     s->woken = 0;
     pushed = srt_token_int(&reply->tokens[9]); /* before the reply's memory is the claim's */
@@ -1156,6 +1170,20 @@ static void shard_sliced(srt_node *node, srt_job *job, const srt_reply *reply, i
     }
 }
 
+/* Where the worker has a hook, does Redis have notices of this settle? After a lost answer that is not known. */
+static int settle_noticed(const srt_shard *s, const srt_job_list *list, const srt_reply *reply)
+{
+    const srt_job *job;
+    if (!s->queue->now.exhausted_hook)
+        return 0;
+    if (reply->count > 3 || (reply->count > 1 && srt_token_is(&reply->tokens[1], "AGAIN")))
+        return 1;
+    for (job = list->first; job; job = job->next)
+        if (job->outcome == SRT_REJECTED)
+            return 1;
+    return 0;
+}
+
 /* Did this failure reach the limit? Redis says so; where its answer was lost, the count does. */
 static int job_exhausted(const srt_job *job, const srt_reply *reply)
 {
@@ -1171,7 +1199,7 @@ static int job_exhausted(const srt_job *job, const srt_reply *reply)
     return 0;
 }
 
-/* Tells the worker of ids that reached their limit. bury takes the payload with the lowest score alone. */
+/* Where the worker has no hook: for the host's log. bury takes the payload with the lowest score alone. */
 static void shard_exhausted(srt_node *node, srt_shard *s, srt_job_list *list, const srt_reply *reply)
 {
     srt_group *group = &node->groups[s->group];
@@ -1185,6 +1213,7 @@ static void shard_exhausted(srt_node *node, srt_shard *s, srt_job_list *list, co
         }
         if (strcmp(s->queue->now.on_exhausted, "bury") == 0 && job->view.payload_count > 1)
             job->view.payload_count = 1;
+        job->view.payload_total = job->view.payload_count;
         job->view.error = job->text;
         job->view.error_len = job->text_len;
         d->jobs[d->count++] = job;
@@ -1244,7 +1273,7 @@ static int reject_again(srt_shard *s, srt_job_list *list, int64_t refused)
     return 1;
 }
 
-static void shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_reply *reply)
+static void shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_reply *reply, int64_t now)
 {
     srt_job_list *list = r->subject;
     const srt_token *tokens = reply->tokens;
@@ -1270,7 +1299,9 @@ static void shard_settled(srt_node *node, srt_shard *s, srt_request *r, const sr
         return;
     }
     settled_suspect(node, s, list);
-    if (reply->count > 3 || (reply->count > 1 && srt_token_is(&tokens[1], "AGAIN")))
+    if (settle_noticed(s, list, reply))
+        srt_notice_seen(node, s, SRT_NOTICES_OWN, now);
+    else if (!s->queue->now.exhausted_hook && (reply->count > 3 || (reply->count > 1 && srt_token_is(&tokens[1], "AGAIN"))))
         shard_exhausted(node, s, list, reply);
     list_free(node, list);
     srt_free(node->mem, list, sizeof *list);
@@ -1328,6 +1359,10 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
     case SRT_ASK_RELEASE: /* who stops needs no leave: an heir finds the heartbeat gone */
         s->state = node->stopping ? SRT_FOREIGN : SRT_OWNED;
         break;
+    case SRT_ASK_TELL:
+    case SRT_ASK_TOLD:
+        srt_notice_refused(node, s, now);
+        break;
     default:
         break;
     }
@@ -1373,11 +1408,15 @@ int srt_shard_reply(srt_node *node, srt_request *r, const srt_reply *reply, int6
         else if (r->kind == SRT_ASK_CLAIM)
             shard_claimed(node, s, r, reply, now);
         else if (r->kind == SRT_ASK_SETTLE)
-            shard_settled(node, s, r, reply);
+            shard_settled(node, s, r, reply, now);
         else if (r->kind == SRT_ASK_RELEASE)
             shard_released(s, reply);
         else if (r->kind == SRT_ASK_RECOVER)
             shard_recovered(node, s, r, reply, now);
+        else if (r->kind == SRT_ASK_TELL)
+            srt_notice_fetched(node, s, reply, now);
+        else if (r->kind == SRT_ASK_TOLD)
+            srt_notice_told(node, s, reply, now);
         else
             shard_sliced(node, job, reply, now);
         srt_node_wake(node, s, now);

@@ -91,6 +91,7 @@ void store_free(store *s)
     while (s->conns)
         store_disconnect(s->conns);
     free(s->ids);
+    free(s->notices);
     free(s);
 }
 
@@ -397,9 +398,31 @@ static void check_done(store *s, store_id *id)
     id->runs++;
 }
 
+void store_hooked(store *s, const seriatim_claimed *job)
+{
+    store_id *id = store_find(s, job->id, job->id_len);
+    size_t i;
+    char text[16];
+    if (job->payload_count != 1 || job->payload_total != 1) {
+        store_violated(s, "%s: the hook was told of %d payloads", id->name, (int)job->payload_count);
+        return;
+    }
+    for (i = 0; i < s->notice_count; i++) {
+        store_notice *notice = &s->notices[i];
+        snprintf(text, sizeof text, "%d", notice->payload);
+        if (notice->id != id || strlen(text) != job->payloads[0].len || memcmp(text, job->payloads[0].data, strlen(text)) != 0)
+            continue;
+        s->retold += notice->told++ > 0;
+        return;
+    }
+    s->retold++; /* another node told it meanwhile */
+}
+
 int store_empty(const store *s)
 {
     size_t i;
+    if (s->notice_count)
+        return 0;
     for (i = 0; i < s->id_count; i++)
         if (s->ids[i].first.there || s->ids[i].behind.there)
             return 0;
@@ -798,6 +821,15 @@ static void say_texts(store_conn *c, store_id **ids, size_t count)
     srt_bytes_free(&record);
 }
 
+static int shard_notices(const store *s, const store_shard *sh)
+{
+    int count = 0;
+    size_t i;
+    for (i = 0; i < s->notice_count; i++)
+        count += s->notices[i].shard == sh;
+    return count;
+}
+
 static void claim_answer(store_conn *c, store_shard *sh, store_id **ids, size_t count, int more, int timed)
 {
     store *s = c->store;
@@ -818,7 +850,7 @@ static void claim_answer(store_conn *c, store_shard *sh, store_id **ids, size_t 
     srt_resp_arg_int(&c->out, soon);
     srt_resp_arg_int(&c->out, unproven);
     srt_resp_arg_int(&c->out, suspect);
-    say_int(c, sh->paused + 2 * is_unfinished(s, sh));
+    say_int(c, sh->paused + 2 * is_unfinished(s, sh) + (shard_notices(s, sh) > 0 ? 4 : 0));
     srt_resp_arg(&c->out, count ? &ids[0]->mode : "n", 1);
     say_int(c, count && ids[0]->whole);
     srt_resp_arg_int(&c->out, 0);
@@ -895,6 +927,137 @@ static void do_claim(store_conn *c, store_shard *sh, const store_arg *argv)
     for (i = 0; i < count; i++)
         ids[i]->whole = whole;
     claim_answer(c, sh, ids, count, doubt ? count > 0 : count == limit || payloads >= 40, ttr > 0);
+}
+
+/* The first payload of an id goes to the morgue: the owner's hook is to be told. */
+static void add_notice(store *s, store_id *id, int payload)
+{
+    store_notice *notice;
+    if (s->notice_count == s->notice_cap) {
+        s->notice_cap = s->notice_cap ? 2 * s->notice_cap : 64;
+        s->notices = realloc(s->notices, s->notice_cap * sizeof *s->notices);
+    }
+    notice = &s->notices[s->notice_count++];
+    memset(notice, 0, sizeof *notice);
+    notice->id = id;
+    notice->shard = id->shard;
+    notice->payload = payload;
+    notice->number = advance(s, id->shard);
+    snprintf(notice->node, sizeof notice->node, "%s", id->shard->owner);
+    s->noticed++;
+}
+
+static void number_text(int64_t number, char *text)
+{
+    srt_number_pack(text, (double)number);
+}
+
+/* The first notice of a node behind a number, or of any node that is not among `living`; NULL: none. */
+static store_notice *next_notice(store *s, const store_shard *sh, const char *node, int64_t behind)
+{
+    store_notice *best = NULL;
+    size_t i;
+    for (i = 0; i < s->notice_count; i++) {
+        store_notice *notice = &s->notices[i];
+        if (notice->shard == sh && strcmp(notice->node, node) == 0 && notice->number > behind && (!best || notice->number < best->number))
+            best = notice;
+    }
+    return best;
+}
+
+static int among(const char *node, const store_arg *names, size_t count)
+{
+    size_t i;
+    for (i = 0; i < count; i++)
+        if (arg_is(names[i], node))
+            return 1;
+    return 0;
+}
+
+static int64_t packed_number(store_arg arg)
+{
+    uint64_t bits = 0;
+    double number;
+    size_t k;
+    if (arg.len < 8)
+        return 0;
+    for (k = 0; k < 8; k++)
+        bits = bits << 8 | (unsigned char)arg.data[k];
+    memcpy(&number, &bits, 8);
+    return (int64_t)number;
+}
+
+static void pack_notice(srt_bytes *out, const store_notice *notice)
+{
+    store_record r;
+    size_t len = notice->id->len;
+    memset(&r, 0, sizeof r);
+    r.count = 1;
+    r.numbers[0] = notice->payload;
+    r.stamps[0] = 1;
+    pack_little(out, len, 4);
+    srt_bytes_add(out, notice->id->name, len);
+    pack_little(out, 1, 4);
+    pack_record(out, &r);
+}
+
+#define STORE_TELL 4 /* notices an answer, so that there are more than one */
+
+/* ARGV: generation, node, lease, number seen, limit, living nodes */
+static void do_tell(store_conn *c, store_shard *sh, const store_arg *argv, size_t argc)
+{
+    store *s = c->store;
+    store_notice *given[STORE_TELL];
+    int64_t seen = packed_number(argv[3]);
+    size_t count = 0, i;
+    char me[72];
+    arg_copy(me, sizeof me, argv[1]);
+    while (count < STORE_TELL && (given[count] = next_notice(s, sh, me, count ? given[count - 1]->number : seen)))
+        count++;
+    for (i = 0; i < s->notice_count && count < STORE_TELL && argc > 5 && number_of(argv[2]) == sh->lease && sh->lease; i++) {
+        store_notice *notice = &s->notices[i];
+        if (notice->shard != sh || strcmp(notice->node, me) == 0 || among(notice->node, &argv[5], argc - 5))
+            continue;
+        if (find_member(s, notice->node) < s->member_count && s->members[find_member(s, notice->node)].until_ms > s->now_us / 1000 + 400)
+            store_violated(s, "a notice of a living node was taken over");
+        if (s->no_heir)
+            continue;
+        s->taken_over++;
+        notice->number = advance(s, sh);
+        snprintf(notice->node, sizeof notice->node, "%s", me);
+        given[count++] = notice;
+    }
+    srt_resp_array(&c->out, 2 + 2 * count);
+    say_int(c, count == STORE_TELL);
+    say_int(c, shard_notices(s, sh));
+    for (i = 0; i < count; i++) {
+        srt_bytes out;
+        char number[8];
+        srt_bytes_init(&out, seriatim_default_allocator());
+        pack_notice(&out, given[i]);
+        number_text(given[i]->number, number);
+        srt_resp_arg(&c->out, number, sizeof number);
+        srt_resp_arg(&c->out, out.data, out.len);
+        srt_bytes_free(&out);
+    }
+}
+
+/* ARGV: generation, node, numbers */
+static void do_told(store_conn *c, store_shard *sh, const store_arg *argv, size_t argc)
+{
+    store *s = c->store;
+    size_t i, k;
+    for (i = 2; i < argc; i++)
+        for (k = 0; k < s->notice_count; k++) {
+            store_notice *notice = &s->notices[k];
+            if (notice->shard != sh || notice->number != packed_number(argv[i]) || !arg_is(argv[1], notice->node))
+                continue;
+            if (!notice->told)
+                store_violated(s, "%s: a notice went before its hook returned", notice->id->name);
+            *notice = s->notices[--s->notice_count];
+            break;
+        }
+    say_int(c, shard_notices(s, sh));
 }
 
 static void settle_fail(store *s, store_id *id, int64_t time, int64_t limit, int *exhausted)
@@ -1071,7 +1234,15 @@ static void do_settle(store_conn *c, store_shard *sh, const store_arg *argv, siz
         promoted = 1;
         if (arg_is(argv[at], "fail"))
             settle_fail(s, id, number_of(argv[at + 3]), number_of(argv[at + 5]), &exhausted);
-        else if (arg_is(argv[at], "reject") || arg_is(argv[at], "bury"))
+        else if (arg_is(argv[at], "fail+")) {
+            int oldest = id->first.numbers[0];
+            settle_fail(s, id, number_of(argv[at + 3]), number_of(argv[at + 5]), &exhausted);
+            if (exhausted)
+                add_notice(s, id, oldest);
+        } else if (arg_is(argv[at], "reject+") || arg_is(argv[at], "bury+")) {
+            add_notice(s, id, id->first.numbers[0]);
+            settle_reject(s, id, argv[at + 6], arg_is(argv[at], "bury+"));
+        } else if (arg_is(argv[at], "reject") || arg_is(argv[at], "bury"))
             settle_reject(s, id, argv[at + 6], arg_is(argv[at], "bury"));
         else if (release)
             put_back(s, id);
@@ -1137,6 +1308,10 @@ static void do_script(store_conn *c, int script, const store_arg *keys, size_t k
         do_settle(c, sh, argv, argc);
     else if (script == srt_script_release)
         do_release(c, sh, argv);
+    else if (script == srt_script_tell)
+        do_tell(c, sh, argv, argc);
+    else if (script == srt_script_told)
+        do_told(c, sh, argv, argc);
     else if (script == srt_script_slice)
         do_slice(c, sh, argv);
     else if (script == srt_script_recover)

@@ -55,6 +55,16 @@ typedef struct store_shard {
     int64_t first_rank, last_rank;
 } store_shard;
 
+/* What retries_exhausted is to be told of. */
+typedef struct store_notice {
+    store_id *id;
+    store_shard *shard;
+    int payload; /* its number */
+    int64_t number;
+    char node[72]; /* who tells it */
+    int told;      /* how often the hook has returned from it */
+} store_notice;
+
 typedef struct store_queue {
     const char *name;
     unsigned shards, from;
@@ -85,10 +95,13 @@ typedef struct store {
     size_t member_count;
     int64_t renewed_ms, away_until_ms, gap_ms; /* as in beat.lua's key; renewed_ms 0: there is none */
     store_conn *conns;
+    store_notice *notices;
+    size_t notice_count, notice_cap;
+    uint64_t noticed, taken_over, retold; /* notices that were written; that an heir took; hooks that returned beyond the first */
     int loaded[64]; /* scripts */
 
     unsigned errors_ppm, noscript_ppm;
-    int no_fence, forget_seen, no_absence; /* negative controls */
+    int no_fence, forget_seen, no_absence, no_heir; /* negative controls */
     int answer_past; /* a claim that a failover forgot is answered by the one before it, as scripts did once */
     int nobody_died;                       /* no process is killed, so no run may be recovered as a dead one's */
 
@@ -128,6 +141,9 @@ void store_pause(store *s, size_t shard, int on);
 store_id *store_find(store *s, const char *name, size_t len);
 /* What a thread got: is it what the store gave out? Returns 1 when this run may still be settled. */
 int store_handed(store *s, const seriatim_claimed *job, int kind);
+
+/* A hook returned from this. */
+void store_hooked(store *s, const seriatim_claimed *job);
 
 int store_empty(const store *s); /* nothing waits, nothing runs */
 

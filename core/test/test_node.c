@@ -125,6 +125,7 @@ static int add_workers(sim *s, srt_node *node)
         q.max_retry_count = MAX_RETRY;
         q.ttr = s->p->ttr;
         q.serial_shards = s->p->serial;
+        q.exhausted_hook = i == 0;
         if (srt_node_worker(node, &q, &worker, &error) != SERIATIM_OK)
             return 0;
     }
@@ -404,8 +405,11 @@ static int end_delivery(sim *s, sim_node *n, sim_thread *t)
             node_crash(s, n);
             return 0;
         }
-        if (t->delivery->kind == SERIATIM_EXHAUSTED)
+        if (t->delivery->kind == SERIATIM_EXHAUSTED) {
+            if (t->delivery->notices)
+                store_hooked(s->store, job);
             continue;
+        }
         if (s->p->ttr > 0 && s->chaos && store_chance(s->store, 100000))
             srt_node_extend(n->node, t->delivery, i, 0.3, local_now(s, n));
         outcome_of(s, t, i);
@@ -807,7 +811,7 @@ static void stop_all(sim *s)
 
 typedef struct totals {
     unsigned lives, deaths, rounds;
-    uint64_t handed, stale, refused, commands;
+    uint64_t handed, stale, refused, commands, noticed, taken_over, retold;
 } totals;
 
 static void round_free(sim *s, totals *sum)
@@ -825,10 +829,13 @@ static void round_free(sim *s, totals *sum)
     sum->stale += s->stale;
     sum->refused += s->refused;
     sum->commands += s->store->commands;
+    sum->noticed += s->store->noticed;
+    sum->taken_over += s->store->taken_over;
+    sum->retold += s->store->retold;
 }
 
 typedef struct control {
-    int no_fence, forget_seen, no_absence;
+    int no_fence, forget_seen, no_absence, no_heir;
 } control;
 
 /* Returns the text of the first violation, or "". */
@@ -846,6 +853,7 @@ static void run_round(const profile *p, uint64_t seed, control c, totals *sum, c
     s.store->no_absence = c.no_absence;
     s.store->answer_past = p->outages == OUTAGE_FAILOVER && seed % 2;
     s.store->nobody_died = p->outages != 0;
+    s.store->no_heir = c.no_heir;
     for (i = 0; i < p->killers; i++)
         s.store->ids[i * 7].kills = 1;
     s.chaos = 1;
@@ -864,6 +872,8 @@ static void run_round(const profile *p, uint64_t seed, control c, totals *sum, c
         stop_all(&s);
     if (p->clean && s.store->refused)
         store_violated(s.store, "%d settles were refused", (int)s.store->refused);
+    if (!p->crash && !p->freeze && !p->abandon_percent && !p->killers && s.store->retold)
+        store_violated(s.store, "%d notices were told again", (int)s.store->retold);
     round_free(&s, sum);
     snprintf(violation, cap, "%s", s.store->violation);
     store_free(s.store);
@@ -883,10 +893,11 @@ static const profile profiles[] = {
     {"ttr",        3, 3, 2, 500,   1000,  500,   300,  300,   500,  0,    500,  0,   50, 0, 10,  20,  2,   10, 0.2,  0,  0, 0, 20000, 0, 0},
     {"serial",     3, 3, 2, 500,   1000,  500,   300,  300,   500,  0,    500,  0,   50, 0, 10,  10,  2,   10,   0,  1,  0, 1, 20000, 0, 0},
     {"pauses",     2, 2, 1, 0,     0,     0,     500,  0,     500,  100, 20000, 0,    0, 1, 10,  10,  2,   10,   0,  0,  0, 0, 20000, 0, 0},
+    {"notices",    4, 3, 4, 500,   1000,  500,   3000, 300,   1000, 200,  0,    0,   50, 0, 60,  20,  0,   5,    0,  0,  0, 0, 20000, 0, 0},
     {"no memory",  3, 3, 4, 200,   2000,  200,   200,  0,     500,  0,    500, 3000, 50, 0, 10,  5,   4,   10,   0,  0,  0, 0, 20000, 0, 0},
 };
 #define PROFILES (sizeof profiles / sizeof *profiles)
-static const control honest = {0, 0, 0};
+static const control honest = {0, 0, 0, 0};
 
 static uint64_t number_from_env(const char *name, uint64_t fallback)
 {
@@ -910,9 +921,11 @@ static void test_rounds(void **state)
             bad++;
         }
     }
-    print_message("%u rounds, %u lives, %u deaths, %llu hand-outs, %llu of them stale, %llu refused, %llu commands\n", sum.rounds,
+    print_message("%u rounds, %u lives, %u deaths, %llu hand-outs, %llu of them stale, %llu refused, %llu commands, %llu notices, %llu of them taken over, %llu told again\n",
+                  sum.rounds,
                   sum.lives, sum.deaths, (unsigned long long)sum.handed, (unsigned long long)sum.stale,
-                  (unsigned long long)sum.refused, (unsigned long long)sum.commands);
+                  (unsigned long long)sum.refused, (unsigned long long)sum.commands, (unsigned long long)sum.noticed,
+                  (unsigned long long)sum.taken_over, (unsigned long long)sum.retold);
     assert_int_equal(bad, 0);
 }
 
@@ -983,27 +996,35 @@ static void controlled(const profile *p, control c)
 
 static void test_control_fences_are_needed(void **state)
 {
-    const control no_fence = {1, 0, 0};
+    const control no_fence = {1, 0, 0, 0};
     (void)state;
     controlled(&profiles[4], no_fence);
 }
 
 static void test_control_seen_is_needed(void **state)
 {
-    const control forget_seen = {0, 1, 0};
+    const control forget_seen = {0, 1, 0, 0};
     (void)state;
     controlled(&profiles[7], forget_seen);
 }
 
 static void test_f36_control_absence_must_be_noticed(void **state)
 {
-    const control no_absence = {0, 0, 1};
+    const control no_absence = {0, 0, 1, 0};
     int kind;
     (void)state;
     for (kind = OUTAGE_KILL; kind <= OUTAGE_JUMP; kind *= 2) {
         const profile p = outage_of(kind);
         controlled(&p, no_absence);
     }
+}
+
+/* Notices of nodes that died are lost where nobody takes them over. */
+static void test_control_heirs_are_needed(void **state)
+{
+    const control no_heir = {0, 0, 0, 1};
+    (void)state;
+    controlled(&profiles[12], no_heir);
 }
 
 /* ---- The n-th allocation fails -------------------------------------------------------------- */
@@ -1165,6 +1186,7 @@ int main(void)
         cmocka_unit_test(test_f36_no_outage_of_redis_makes_an_id_run_twice),
         cmocka_unit_test(test_f36_control_absence_must_be_noticed),
         cmocka_unit_test(test_failures_are_counted_when_they_are_many),
+        cmocka_unit_test(test_control_heirs_are_needed),
         cmocka_unit_test(test_every_allocation_fails),
     };
     if (getenv("ONLY"))

@@ -204,8 +204,16 @@ function Execution:row(place)
   self.rows = self.rows or {}
   local row = self.rows[place]
   if not row then
-    local id, fence, retry_count, perform_in, err, payloads = self.delivery:job(place)
-    row = { id = id, fence = fence, retry_count = retry_count, perform_in = perform_in, error = err, payloads = payloads }
+    local id, fence, retry_count, perform_in, err, payloads, total = self.delivery:job(place)
+    row = {
+      id = id,
+      fence = fence,
+      retry_count = retry_count,
+      perform_in = perform_in,
+      error = err,
+      payloads = payloads,
+      payloads_count = total,
+    }
     self.rows[place] = row
   end
   return row
@@ -288,7 +296,7 @@ function Execution:exhausted_job(row)
     payloads[at] = { value == nil and payload[1] or value, payload[2] }
   end
   local err = row.error and self:hook("load_error", row.error, settings.load_error, row.error)
-  return { id = row.id, payloads = payloads, error = err }
+  return { id = row.id, payloads = payloads, payloads_count = row.payloads_count, error = err }
 end
 
 -- ---- the log

@@ -23,10 +23,11 @@ local worker = {}
 ---@type { worker: seriatim.Worker, source: string }[]
 worker.all = {}
 
----What retries_exhausted is called with; payloads as {payload, score}.
+---What retries_exhausted is called with; payloads as {payload, score}: the first of payloads_count, up to some 256 KiB.
 ---@class seriatim.ExhaustedJob
 ---@field id string
 ---@field payloads any[][]
+---@field payloads_count integer
 ---@field error string?
 
 ---Options of seriatim.worker, and fields of what it gives, where they are checked again when they are set. Only the name is
@@ -36,7 +37,10 @@ worker.all = {}
 ---payloads come by score, then by arrival; what it raises fails all ids that it did not report one by one through the batch
 ---@field perform nil|fun(payloads_by_id: table<string, any[]>, batch: seriatim.Batch)
 ---@field retry_in nil|fun(count: integer): number  seconds until the next run after the (count + 1)-th failure in a row
----@field retries_exhausted nil|fun(jobs: seriatim.ExhaustedJob[])  called once for jobs whose retries are used up
+---called for jobs whose retries are used up, for payloads that the codec could not read (as their bytes), and for ids that
+---kill_all_failed_jobs has buried; at most 100 a call. Called at least once: again, in another process, if this one dies before
+---the call has returned or raised
+---@field retries_exhausted nil|fun(jobs: seriatim.ExhaustedJob[])
 ---@field perform_async nil|fun(worker: seriatim.Worker, jobs: table[], options: seriatim.PushOptions?): seriatim.PushResult?, seriatim.Error?
 ---@field shards_count integer?  5; 1 to 4096. It creates the queue; later Redis decides
 ---@field batch_size integer?  1; up to 1000 ids a call of perform

@@ -179,7 +179,7 @@ function delivery:kind() end
 function delivery:worker() end
 function delivery:shard() end
 function delivery:size() end
----id, fence, retry_count, perform_in, error or nil, {{bytes, score, context or nil}, ...}
+---id, fence, retry_count, perform_in, error or nil, {{bytes, score, context or nil}, ...}, payload_total
 function delivery:job(place) end
 ---Seconds since it was taken.
 function delivery:elapsed() end

@@ -273,11 +273,12 @@ class Execution:
         self._hook("retries_exhausted", None, self._ref.instance.retries_exhausted, jobs)
 
     def _exhausted_job(self, row: _native.ClaimedRow) -> dict[str, Any]:
-        id, _, _, _, error, payloads = row
+        id, _, _, _, error, payloads, count = row
         load = self._ref.codec.load
         return {
             "id": id,
             "payloads": [(self._hook("load_payload", data, load, data), score) for data, score, _ in payloads],
+            "payloads_count": count,
             "error": error and self._hook("load_error", error, settings.load_error, error),
         }
 

@@ -14,7 +14,7 @@ QueueSettings = tuple[bytes, int, int, int, str, str, str, float, bool, int, boo
 JobRow = tuple[bytes, bytes, float | None, int, float, int, str | None, bytes | None]
 """id, payload, score, when (0 now, 1 at, 2 delay), time, retry_count, on_waiting, context (a JSON object)."""
 
-ClaimedRow = tuple[Id, int, int, float, str | bytes | None, list[tuple[bytes, float, bytes | None]]]
+ClaimedRow = tuple[Id, int, int, float, str | bytes | None, list[tuple[bytes, float, bytes | None]], int]
 """id, fence, retry_count, perform_in, error, [(payload, score, context)]."""
 
 WebSettings = tuple[Union[str, None], bool, tuple[str, ...], Union[str, None], Union[str, None], tuple[bytes, ...]]

@@ -41,10 +41,11 @@ OnExhausted = Literal["bury", "park", "drop"]
 
 
 class ExhaustedJob(TypedDict):
-    """What retries_exhausted is called with; payloads as (payload, score)."""
+    """What retries_exhausted is called with; payloads as (payload, score): the first of payloads_count, up to some 256 KiB."""
 
     id: Id
     payloads: list[tuple[Any, float]]
+    payloads_count: int
     error: str | None
 
 
@@ -178,7 +179,11 @@ class Worker(metaclass=WorkerType):
         return _native.back_off(count)
 
     def retries_exhausted(self, jobs: list[Any]) -> Awaitable[None] | None:
-        """Called once for jobs whose retries are used up, each an ExhaustedJob."""
+        """
+        Called for jobs whose retries are used up, each an ExhaustedJob, for payloads that the codec could not read (as their
+        bytes), and for ids that kill_all_failed_jobs has buried; at most 100 a call. Called at least once: again, in another
+        process, if this one dies before the call has returned or raised.
+        """
         return None
 
     @classmethod

@@ -37,7 +37,7 @@ def test_round_trip(redis: RedisServer) -> None:
         delivery = take(node)
         assert (delivery.kind, delivery.worker, delivery.shard, len(delivery)) == (0, 0, 0, 2)
         assert delivery.payloads_by_id() == {"a": [{"n": 1}, [2]], b"\xff": [None]}
-        id, fence, retry_count, perform_in, error, payloads = delivery.job(0)
+        id, fence, retry_count, perform_in, error, payloads, _ = delivery.job(0)
         assert (id, retry_count, error) == ("a", -1, None)
         assert fence > 0 and time.time() - 60 < perform_in < time.time() + 60
         assert [(payload, context) for payload, _, context in payloads] == [(b'{"n":1}', None), (b"[2]", None)]

@@ -45,6 +45,7 @@ void queue_core_settings(const queue *q, seriatim_queue_settings *settings)
     settings->ttr = value_number(value_get(q->settings, "ttr"), 0);
     settings->serial_shards = value_true(value_get(q->settings, "serial_shards"));
     settings->priority = setting(q, "priority", 0);
+    settings->exhausted_hook = 1;
 }
 
 queue *scenario_queue(scenario *s, const value *label)

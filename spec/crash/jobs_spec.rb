@@ -52,6 +52,26 @@ RSpec.describe "Jobs and operators" do
     end
   end
 
+  # ---- retries_exhausted
+
+  Language::ALL.each_key do |language|
+    it "what retries_exhausted was not told, because its process was killed, the next server tells (#{language})" do
+      told = File.join(kit.folder, "told")
+      kit.queue("Hooks", shards_count: 1)
+      kit["Hooks"].perform_async([{ id: "a", payload: 1 }, { id: "kills", payload: 2 }, { id: "b", payload: 3 }])
+      first = app(language, "hooks", "APPEND" => told)
+      kit.eventually(60, -> { first.log[-1500..] }) { !first.alive? }
+      expect(kit["Hooks"].metrics).to include(morgue_length: 3, length: 0)
+      second = app(language, "hooks", "APPEND" => told)
+      kit.eventually(60, -> { second.log[-1500..] }) { File.exist?(told) && File.readlines(told).map { |line| line.split.first }.uniq.size == 3 }
+      sleep 1
+      expect(second.stop).to eq(0)
+      expect(File.readlines(told, chomp: true).map { |line| line.split[1, 2] }).to all(eq(%w[1 1]))
+      expect(File.readlines(told, chomp: true)).to all(include("for good"))
+      expect(kit["Hooks"].actions.check[:findings]).to eq([])
+    end
+  end
+
   # ---- F31, LK-A-35
 
   BUTTONS = [%w[perform_all_jobs_now], %w[kill_all_failed_jobs], %w[delete_all_failed_jobs], %w[morgue_queue_up_all_jobs],

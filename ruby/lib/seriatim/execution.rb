@@ -238,9 +238,10 @@ module Seriatim
     end
 
     def exhausted_job(row)
-      id, _fence, _retry, _due, error, payloads = row
+      id, _fence, _retry, _due, error, payloads, count = row
       codec = @worker.payload_codec
       { id: id, payloads: payloads.map { |bytes, score| [hook("load_payload", bytes) { codec.load(bytes) }, score] },
+        payloads_count: count,
         error: hook("load_error", error) { error && Seriatim.load_error.call(error) } }
     end
 

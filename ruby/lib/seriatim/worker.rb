@@ -74,8 +74,11 @@ module Seriatim
     # @param count [Integer] the new retry_count, from 0
     def retry_in(count) = Native.back_off(count).to_i
 
-    # Called once for jobs whose retries are used up.
-    # @param jobs [Array<Hash>] {id:, payloads: [[payload, score]], error:}
+    # Called for jobs whose retries are used up, for payloads that the codec could not read (as their bytes), and for ids
+    # that kill_all_failed_jobs has buried; at most 100 a call. Called at least once: again, in another process, if this
+    # one dies before the call has returned or raised.
+    # @param jobs [Array<Hash>] {id:, payloads: [[payload, score]], payloads_count:, error:}; payloads are the first
+    #   ones, up to some 256 KiB, of payloads_count
     def retries_exhausted(jobs); end
 
     # Pushes jobs. May be overridden, and call super; an override that takes no keywords goes by the settings.
@@ -117,7 +120,7 @@ module Seriatim
                            on_exhausted.name, (ttr || 0).to_f, serial_shards, priority, exhausted_hook?].freeze
     end
 
-    # Has the worker a retries_exhausted of its own?
+    # Does the worker define retries_exhausted? Then what it is to be told of is kept in Redis until it has returned.
     # @api private
     def exhausted_hook? = method(:retries_exhausted).owner != Worker
 

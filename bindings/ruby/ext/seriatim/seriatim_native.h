@@ -28,7 +28,7 @@ VALUE srb_bytes(const char *bytes, size_t len);
 
 /*
  * A queue's settings as Ruby hands them over: [name, shards_count, batch_size, max_retry_count, fold, on_waiting,
- * on_exhausted, ttr, serial_shards, priority]. The texts stay the array's.
+ * on_exhausted, ttr, serial_shards, priority, exhausted_hook]. The texts stay the array's.
  */
 void srb_queue_settings(VALUE array, seriatim_queue_settings *settings);
 

@@ -1,0 +1,46 @@
+-- include: prelude change flags owner notices
+-- CHECK_NOTICES: does each notice for retries_exhausted have a teller, and each teller a notice? They are compared as wholes,
+-- where they are few enough to be read in one call.
+-- KEYS: the shard's
+-- ARGV: as check.lua's: 1 generation, 2 part: notices or tellers, the key that was found, 3 cursor (unused), 4 '1' to repair
+-- Returns as check.lua
+local part, repair = ARGV[2], ARGV[4] == '1'
+local MANY_NOTICES = 5000
+if part == 'notices' and call('EXISTS', TELLERS) == 1 then return {'0', 0, {}, {}} end -- the other key's part looks at both
+
+local function finding(kind, detail) return {'0', 1, {kind, '', detail, repair and '1' or '0'}, {}} end
+
+for key, kind in pairs({[NOTICES] = 'hash', [TELLERS] = 'zset'}) do
+  local there, name = call('TYPE', key).ok, sub(key, #PREFIX + 1)
+  if there ~= 'none' and there ~= kind then
+    if repair then call('RENAME', key, format('%smisplaced:%s:%.0f', PREFIX, name, now)) end
+    return finding('type', format('%s is a %s, not a %s', name, there, kind))
+  end
+end
+local looked = call('HLEN', NOTICES) + call('ZCARD', TELLERS)
+if looked > MANY_NOTICES then return {'0', looked, {}, {}} end
+
+local numbers, told, wrong = {}, {}, is(NOTICED) ~= (call('ZCARD', TELLERS) > 0)
+local fields, entries = call('HKEYS', NOTICES), call('ZRANGE', TELLERS, 0, -1)
+for i = 1, #fields do numbers[fields[i]] = true end
+for i = 1, #entries do
+  local number = sub(entries[i], -8)
+  told[number] = entries[i]
+  wrong = wrong or not numbers[number]
+end
+for i = 1, #fields do wrong = wrong or not told[fields[i]] end
+if not wrong then return {'0', looked, {}, {}} end
+
+if repair then
+  open_for_writing()
+  for number in pairs(numbers) do
+    if not told[number] then call('ZADD', TELLERS, 0, teller('', number)) end
+  end
+  for number, entry in pairs(told) do
+    if not numbers[number] then call('ZREM', TELLERS, entry) end
+  end
+  flag_as(NOTICED, call('ZCARD', TELLERS) > 0)
+  save()
+  tell_owner()
+end
+return finding('notice', 'notices for retries_exhausted and who tells them do not agree')
