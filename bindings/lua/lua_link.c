@@ -227,16 +227,45 @@ const luaL_Reg slu_operations[] = {
 
 /* ---- Going on with what was begun ------------------------------------------------------------------------ */
 
-/* Waits until something happened; 0: the deadline is over. */
+/*
+ * The handler of a signal cannot run Lua code: those of lua.c and of luaposix set a debug hook, which Lua calls when Lua code runs
+ * next. While a link waits in C none does. Another thread may have received the signal, so poll(2) need not end with EINTR; hence
+ * a wait looks for a new hook this often.
+ */
+#define LINK_HOOK_MS 50
+
+/* Waits until something happened or LINK_HOOK_MS are over; 0: the deadline is over. */
 static int link_wait(lua_State *L, seriatim_link *link, int64_t deadline_ms)
 {
     int wants = seriatim_link_wants(link), patience = seriatim_link_timeout_ms(link);
     struct pollfd fd = {seriatim_link_fd(link), POLLIN, 0};
-    int64_t until = patience < 0 ? INT64_MAX : srt_clock_ms() + patience;
+    int64_t until = srt_clock_ms() + (patience < 0 || patience > LINK_HOOK_MS ? LINK_HOOK_MS : patience);
     if (wants)
         fd.events = (short)((wants & SERIATIM_WANT_READ ? POLLIN : 0) | (wants & SERIATIM_WANT_WRITE ? POLLOUT : 0));
     slu_poll(&fd, fd.fd >= 0, until < deadline_ms ? until : deadline_ms, L);
     return slu_left_ms(deadline_ms) != 0;
+}
+
+/*
+ * Lets Lua call a debug hook that was set since `before` was the hook: runs an empty Lua function. What the hook raises is raised
+ * here, after what was begun was dropped with its socket. A hook that was there before, such as a profiler's, has no part in this.
+ */
+static void link_run_hook(lua_State *L, slu_link *self, lua_Hook before)
+{
+    lua_Hook hook = lua_gethook(L);
+    int status;
+    if (!hook || hook == before)
+        return;
+    luaL_checkstack(L, 1, "a debug hook");
+    self->busy = 1; /* the hook may run anyone's code */
+    status = luaL_loadstring(L, "return");
+    if (status == 0)
+        status = lua_pcall(L, 0, 0, 0);
+    self->busy = 0;
+    if (status == 0)
+        return;
+    seriatim_link_reset(self->link);
+    lua_error(L);
 }
 
 /*
@@ -245,6 +274,7 @@ static int link_wait(lua_State *L, seriatim_link *link, int64_t deadline_ms)
 static int link_drive(lua_State *L)
 {
     slu_link *self = slu_link_of(L);
+    lua_Hook hook = lua_gethook(L);
     int64_t deadline_ms;
     int status;
     if (!self)
@@ -252,8 +282,10 @@ static int link_drive(lua_State *L)
     luaL_argcheck(L, self->link != NULL, 1, "a Client is driven by its host");
     deadline_ms = slu_deadline(L, 2);
     status = seriatim_link_step(self->link);
-    while (status == SERIATIM_AGAIN && link_wait(L, self->link, deadline_ms))
+    while (status == SERIATIM_AGAIN && link_wait(L, self->link, deadline_ms)) {
+        link_run_hook(L, self, hook);
         status = seriatim_link_step(self->link);
+    }
     if (status == SERIATIM_AGAIN && (status = seriatim_link_step(self->link)) == SERIATIM_AGAIN) {
         status = srt_client_give_up(self->client, SERIATIM_TIMEOUT, "no answer from Redis in time");
         seriatim_link_reset(self->link);
