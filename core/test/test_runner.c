@@ -61,6 +61,20 @@ static void redis_start(void)
     }
 }
 
+/* Until it answers; 0: in 30 s it has not. */
+static int redis_answers(void)
+{
+    char command[160];
+    double until = seconds() + 30;
+    snprintf(command, sizeof command, "redis-cli -s %s/s ping 2>/dev/null | grep -q PONG", folder);
+    while (system(command) != 0) {
+        if (seconds() > until)
+            return 0;
+        pause_ms(20);
+    }
+    return 1;
+}
+
 static void redis_kill(void)
 {
     kill(redis, SIGKILL);
@@ -75,8 +89,7 @@ static int set_up(void **state)
         return -1;
     snprintf(url, sizeof url, "unix://%s/s", folder);
     redis_start();
-    pause_ms(300);
-    return 0;
+    return redis_answers() ? 0 : -1;
 }
 
 static int tear_down(void **state)
