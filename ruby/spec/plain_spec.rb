@@ -37,11 +37,12 @@ RSpec.describe "deliveries for which nothing but perform is called" do
   end
 
   it "one that is interrupted fails, and its thread takes the next" do
-    plain = plain_worker(shards_count: 1) { |payloads| sleep if payloads.key?("0") }
+    begun = Thread::Queue.new
+    plain = plain_worker(shards_count: 1) { |payloads| payloads.key?("0") && (begun << true) && sleep }
     plain.define_singleton_method(:retry_in) { |_| 60 }
     plain.perform_async([{ id: "0" }])
     server = serve(plain, threads: 1)
-    eventually { plain.metrics[:busy] == 1 }
+    begun.pop
     host_threads.first.raise("first")
     eventually { plain.metrics[:retries] == 1 }
     expect(plain.queries.fetch(["0"]).first[:error]).to eq("first")
