@@ -139,7 +139,7 @@ describe("a worker", function()
     broken:perform_async { { id = 1, payload = "p", score = 2 } }
     jobs.serve(broken)
     jobs.eventually(function() return exhausted[1] end)
-    assert.same({ { id = "1", payloads = { { "p", 2 } }, error = "of mine" } }, exhausted)
+    assert.same({ { id = "1", payloads = { { "p", 2 } }, payloads_count = 1, error = "of mine" } }, exhausted)
     assert.equal(0, tried[1])
   end)
 end)

@@ -174,7 +174,7 @@ def test_a_function_worker_s_options() -> None:
     from support.jobs import eventually
 
     eventually(lambda: exhausted)
-    assert exhausted == [{"id": "1", "payloads": [("p", 2.0)], "error": "of ['1']"}]
+    assert exhausted == [{"id": "1", "payloads": [("p", 2.0)], "payloads_count": 1, "error": "of ['1']"}]
     assert tried[0] == 0
 
 
