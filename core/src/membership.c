@@ -177,17 +177,13 @@ static void node_came_late(srt_node *n, int64_t redis_us, int64_t asked_at, int6
  * left to the owner that it names, and for how many milliseconds it was quiet (-1: Redis does not know). The host hears of each
  * absence once; of an unknown one only when a shard is left to somebody, because every first start is one.
  */
-static void node_take_absence(srt_node *n, const srt_token *left, int64_t redis_us, int64_t now)
+static void node_take_absence(srt_node *n, const srt_token *left, int64_t now)
 {
-    int64_t left_ms = srt_token_int(&left[0]), gap_ms = srt_token_int(&left[1]), end_ms = redis_us / 1000 + left_ms;
-    if (left_ms <= 0) {
-        n->away_until = now;
+    int64_t left_ms = srt_token_int(&left[0]), gap_ms = srt_token_int(&left[1]);
+    int already = now < n->away_until;
+    n->away_until = now + (left_ms > 0 ? left_ms : 0);
+    if (left_ms <= 0 || already)
         return;
-    }
-    n->away_until = now + left_ms;
-    if (end_ms == n->away_end_ms)
-        return;
-    n->away_end_ms = end_ms;
     n->away_unknown = gap_ms == -1;
     if (gap_ms > 0)
         srt_node_tell(n, SERIATIM_EVENT_WARNING, gap_ms / 1000,
@@ -232,7 +228,7 @@ void srt_node_beaten(srt_node *n, const srt_reply *reply, int64_t asked_at, int6
     n->ordered = order_of(&reply->tokens[2]);
     n->offset_us = srt_token_int(&reply->tokens[1]) - now * 1000;
     node_take_skew(n, srt_token_int(&reply->tokens[1]), asked_at, now);
-    node_take_absence(n, &reply->tokens[3], srt_token_int(&reply->tokens[1]), now);
+    node_take_absence(n, &reply->tokens[3], now);
     node_came_late(n, srt_token_int(&reply->tokens[1]), asked_at, now);
     if (living_changed(n, reply)) {
         if (living_take(n, reply) != SERIATIM_OK) {

@@ -212,7 +212,6 @@ struct srt_node {
     int beats; /* answered */
     int64_t beaten_us; /* Redis' time at the last of them */
     int64_t away_until;   /* Redis was away: until then (local ms) no shard is taken that names another owner */
-    int64_t away_end_ms;  /* the same by Redis' clock: which absence the host was told of */
     int away_unknown;     /* nobody knows how long: told of when a shard is left to its owner for it */
     int64_t resident;  /* bytes of the process; 0: not known */
     int64_t wall_us;   /* the wall clock less ours; 0: not known */

@@ -506,24 +506,32 @@ static int by_expiry(const void *a, const void *b)
     return x->until_ms < y->until_ms ? -1 : x->until_ms > y->until_ms ? 1 : strcmp(x->name, y->name);
 }
 
-/* Redis was away, or every node was: whoever is listed lives on for the longest lease. */
+/*
+ * Redis was away, or every node was: whoever is listed lives on for the longest lease. For who has not come back since the last
+ * absence, and for that absence itself, the time that has passed now does not count.
+ */
 static void note_absence(store *s, int64_t now, int64_t time)
 {
-    int64_t shortest = time > 0 ? time : INT64_MAX, longest = time, gap = now - s->renewed_ms;
+    int64_t shortest = time > 0 ? time : INT64_MAX, longest = time, gap = now - s->renewed_ms, passed;
     size_t i;
     for (i = 0; i < s->member_count; i++) {
-        shortest = s->members[i].lease_ms < shortest ? s->members[i].lease_ms : shortest;
-        longest = s->members[i].lease_ms > longest ? s->members[i].lease_ms : longest;
+        const store_member *m = &s->members[i];
+        shortest = !m->extended && m->lease_ms < shortest ? m->lease_ms : shortest;
+        longest = m->lease_ms > longest ? m->lease_ms : longest;
     }
     if (s->no_absence || (s->renewed_ms && gap <= shortest / 2 && gap >= -shortest / 2)) {
         if (s->away_until_ms <= now)
             s->away_until_ms = s->gap_ms = 0;
         return;
     }
+    passed = s->renewed_ms && gap > 0 ? gap - shortest / 4 : 0;
+    for (i = 0; i < s->member_count; i++) {
+        store_member *m = &s->members[i];
+        m->until_ms = passed && m->extended ? m->until_ms + passed : now + longest;
+        m->extended = 1;
+    }
     s->gap_ms = s->renewed_ms ? gap : -1;
-    s->away_until_ms = now + longest;
-    for (i = 0; i < s->member_count; i++)
-        s->members[i].until_ms = s->away_until_ms;
+    s->away_until_ms = passed && s->away_until_ms > s->renewed_ms ? s->away_until_ms + passed : now + longest;
 }
 
 static void do_beat(store_conn *c, const store_arg *argv)
@@ -548,6 +556,7 @@ static void do_beat(store_conn *c, const store_arg *argv)
         arg_copy(s->members[i].description, sizeof s->members[i].description, argv[2]);
         s->members[i].until_ms = now + time;
         s->members[i].lease_ms = time;
+        s->members[i].extended = 0;
     } else if (known) {
         drop_member(s, i);
     }

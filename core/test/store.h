@@ -73,6 +73,7 @@ typedef struct store_queue {
 typedef struct store_member {
     char name[72], description[256];
     int64_t until_ms, lease_ms;
+    int extended; /* by an absence; it has not come back since */
 } store_member;
 
 typedef struct store_conn {
