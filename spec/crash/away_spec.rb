@@ -110,7 +110,7 @@ RSpec.describe "Redis away" do
     start(%w[c c c c], program: blind)
     round(newcomer: { program: blind }) { |newcomer| killed(newcomer) }
     Figures.note("F36", "control: runs repeated", kit.verdict.repeated.size)
-    expect(kit.verdict.strict_faults.keys).to include(:concurrent, :repeated)
+    expect(kit.verdict.strict_faults.keys).to include(:repeated) # at once, too, where the first run has not ended yet
   ensure
     @own&.remove
   end
