@@ -27,9 +27,12 @@ end
 
 local verbs = {}
 
----The worker of this queue's code in this process; a later one takes its place.
+---The worker of this queue's code in this process; a later one takes its place. Its jobs run in the server's threads, which
+---load recorder.lua and define the worker again; a server refuses a worker without perform, so this one has one that only fails.
 function verbs.worker(request)
-  local worker = seriatim.worker(recorder.options(request.queue, request.settings))
+  local options = recorder.options(request.queue, request.settings)
+  options.perform = function() error("jobs run in the server's threads only") end
+  local worker = seriatim.worker(options)
   declared[request.queue] = { worker = worker, settings = request.settings }
 end
 

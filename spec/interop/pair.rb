@@ -178,22 +178,36 @@ class Pair
 
   def push(agent, queue, payload) = agent.push(queue, { id: "one", payload: payload, score: 1 }).values_at("added", "folded")
 
-  # The on_waiting of x's worker decides on what x pushes, also onto y's.
+  # on_waiting belongs to the queue: x's first push writes it, y's push acts by it whatever y's code says, and a job's own
+  # on_waiting counts before it.
   def meet
     queue = "Meeting"
-    declare(queue)
     @x.worker(queue, on_waiting: "earlier")
-    @y.push(queue, { id: "one", payload: 1, delay: 600 })
+    @y.worker(queue, on_waiting: "later")
+    @queues << queue
+    @x.push(queue, { id: "one", payload: 1, delay: 600 })
     before = due(queue)
-    @x.push(queue, { id: "one", payload: 2, delay: 300 })
-    within("earlier of x's worker", -301..-280, due(queue) - before)
-    @y.push(queue, { id: "one", payload: 3, delay: 100 })
-    within("keep of y's worker", -301..-280, due(queue) - before)
-    @x.worker(queue, on_waiting: "reject")
-    same("reject of x's worker", [0, 1, [0]], @x.push(queue, { id: "one", payload: 4 }).values_at("added", "refused", "refused_at"))
-    @x.push(queue, { id: "one", payload: 5, delay: 900, on_waiting: "later" })
+    @y.push(queue, { id: "one", payload: 2, delay: 300 })
+    within("y pushes by x's earlier", -301..-280, due(queue) - before)
+    rejected = @y.push(queue, { id: "one", payload: 3, on_waiting: "reject" })
+    same("reject of y's job", [0, 1, [0]], rejected.values_at("added", "refused", "refused_at"))
+    @x.push(queue, { id: "one", payload: 4, delay: 900, on_waiting: "later" })
     within("later of x's job", 299..320, due(queue) - before)
-    same("payloads", [1, 2, 3, 5], pick(@y.fetch(queue, "one").first["payloads"], 0))
+    same("payloads", [1, 2, 4], pick(@x.fetch(queue, "one").first["payloads"], 0))
+    overwrite
+  end
+
+  # A server that starts with another on_waiting overwrites what the first push wrote.
+  def overwrite
+    queue = "Overwritten"
+    @x.worker(queue, on_waiting: "keep")
+    @y.worker(queue, on_waiting: "reject")
+    @queues << queue
+    @x.push(queue, { id: "one", payload: 1, delay: 600 })
+    same("not due", [], @y.run(queue, 1, seconds: 0.3))
+    rejected = @y.push(queue, { id: "one", payload: 2 })
+    same("reject of y's server", [0, 1, [0]], rejected.values_at("added", "refused", "refused_at"))
+    same("one payload", [1], pick(@x.fetch(queue, "one").first["payloads"], 0))
   end
 
   def due(queue) = @y.fetch(queue, "one").first["perform_in"]
