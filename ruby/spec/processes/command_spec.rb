@@ -45,10 +45,10 @@ RSpec.describe "The command" do
     expect(Journal.now - from).to be < 60
   end
 
-  it "LK-A-34 refuses to start a private Redis in production" do
+  it "LK-A-34 exits 3 in production without a URL, instead of starting a private Redis" do
     environment = { "REDIS_URL" => nil, "SERIATIM_REDIS_URL" => nil, "SERIATIM_DATA" => folder }
-    expect(outcome("-r", app, "-e", "production", environment: environment)).to match([2, /REDIS_URL/])
-    expect(outcome("-r", app, environment: { **environment, "RAILS_ENV" => "production" })).to match([2, /REDIS_URL/])
+    expect(outcome("-r", app, "-e", "production", environment: environment)).to match([3, /REDIS_URL/])
+    expect(outcome("-r", app, environment: { **environment, "RAILS_ENV" => "production" })).to match([3, /REDIS_URL/])
     expect(Dir.children(folder).grep(/\.aof|redis/)).to eq([])
   end
 
