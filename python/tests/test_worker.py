@@ -245,7 +245,7 @@ def test_workers_that_are_none(given: Any, message: str) -> None:
 
 
 def test_two_workers_of_one_queue_and_unknown_queues() -> None:
-    with pytest.raises(seriatim.UsageError, match=r"^workers: [\w.]+Made and [\w.]+Made have the same queue_name 'Twice'$"):
+    with pytest.raises(seriatim.UsageError, match=r"^workers: \w+\.Twice and \w+\.Twice have the same queue_name 'Twice'$"):
         _workers.chosen([worker("Twice"), worker("Twice")])
     with pytest.raises(seriatim.UsageError, match="^unknown queue 'b'; there are 'a'$"):
         _workers.chosen([worker("a")], ["b"])

@@ -77,7 +77,8 @@ def worker(name: str = "Recorder", perform: Callable[..., Any] | None = None, **
     """
     body = {} if perform is None else {"_body": staticmethod(perform)}
     base = AsyncRecorder if inspect.iscoroutinefunction(perform) else Recorder
-    return type(base)(name.replace("\0", " "), (base,), {"queue_name": name, "runs": Queue(), **body, **members})
+    class_name = name.encode("utf-8", "replace").decode().replace("\0", " ")  # Python refuses surrogates and NUL in it
+    return type(base)(class_name, (base,), {"queue_name": name, "runs": Queue(), **body, **members})
 
 
 def serve(*workers: Any, **options: Any) -> seriatim.Server:
