@@ -14,7 +14,6 @@ local queries = {}
 ---@field retry_count integer
 ---@field payloads any[][]
 ---@field error string?  of the last failure
----@field state string?  of explain alone: waiting, delayed, running, parked ... in the core's words
 
 ---A dead id.
 ---@class seriatim.DeadRecord
@@ -22,14 +21,23 @@ local queries = {}
 ---@field updated_at number  Unix seconds
 ---@field payloads any[][]
 ---@field error string?
----@field state string?
+
+---A record of explain: the number of its payloads in place of them, and its state.
+---@class seriatim.KnownRecord
+---@field id string
+---@field perform_in number?  Unix seconds; not of a dead id
+---@field retry_count integer?  not of a dead id
+---@field updated_at number?  Unix seconds; of a dead id
+---@field payloads_count integer
+---@field error string?  of the last failure
+---@field state string  waiting, delayed, running, parked ... in the core's words
 
 ---Why an id is or is not running: text in one sentence, and what it rests on.
 ---@class seriatim.Explanation
 ---@field text string
----@field job seriatim.Record?
----@field behind seriatim.Record?
----@field dead seriatim.DeadRecord?
+---@field job seriatim.KnownRecord?
+---@field behind seriatim.KnownRecord?
+---@field dead seriatim.KnownRecord?
 ---@field owner string?
 ---@field owner_alive boolean
 ---@field paused boolean
@@ -82,8 +90,9 @@ local function payloads_of(worker, rows)
   return payloads
 end
 
-local function record(worker, row, fields)
-  local made = { payloads = payloads_of(worker, row.payloads) }
+-- A record without its payloads.
+local function head(row, fields)
+  local made = {}
   for _, field in ipairs(fields) do
     made[field] = row[field]
   end
@@ -91,12 +100,19 @@ local function record(worker, row, fields)
   return made
 end
 
-local function known(worker, row, fields)
+local function record(worker, row, fields)
+  local made = head(row, fields)
+  made.payloads = payloads_of(worker, row.payloads)
+  return made
+end
+
+-- A record of explain, which reads no payloads.
+local function known(row, fields)
   if not row then
     return nil
   end
-  local made = record(worker, row, fields)
-  made.state = row.state
+  local made = head(row, fields)
+  made.payloads_count, made.state = row.payload_total, row.state
   return made
 end
 
@@ -267,9 +283,9 @@ function Queries:explain(id)
   if not answer then
     return nil, err
   end
-  answer.job = known(worker, answer.job, LIVING)
-  answer.behind = known(worker, answer.behind, LIVING)
-  answer.dead = known(worker, answer.dead, DEAD)
+  answer.job = known(answer.job, LIVING)
+  answer.behind = known(answer.behind, LIVING)
+  answer.dead = known(answer.dead, DEAD)
   return answer
 end
 

@@ -150,6 +150,10 @@ describe("queries", function()
     assert.is_true(answer.text ~= "" and answer.dead == nil and answer.paused == false)
     assert.is_true(includes(answer.job, { id = "1", state = "delayed" }))
     assert.is_nil(recorder.queries:explain("nobody").job)
+    recorder:perform_async { { id = 1, payload = "a" }, { id = 1, payload = "b" } }
+    local job = recorder.queries:explain(1).job
+    assert.equal(3, job.payloads_count)
+    assert.is_nil(job.payloads)
     recorder.actions:park { 1 }
     assert.equal("parked", recorder.queries:explain(1).job.state)
   end)

@@ -19,38 +19,44 @@ T = TypeVar("T")
 Bound = Union[str, bytes, float, datetime]
 
 
+class _Failed(TypedDict, total=False):
+    error: str
+
+
 class _Waiting(TypedDict):
     id: Id
     perform_in: float
     retry_count: int
-    payloads: list[tuple[Any, float]]
 
 
-class Record(_Waiting, total=False):
+class Record(_Waiting, _Failed):
     """A waiting, running or parked id: perform_in in Unix seconds, payloads as (payload, score) by score."""
 
-    error: str
+    payloads: list[tuple[Any, float]]
 
 
 class _Dead(TypedDict):
     id: Id
     updated_at: float
+
+
+class DeadRecord(_Dead, _Failed):
+    """A dead id: updated_at in Unix seconds, payloads as (payload, score) by score."""
+
     payloads: list[tuple[Any, float]]
 
 
-class DeadRecord(_Dead, total=False):
-    """A dead id: updated_at in Unix seconds, payloads as (payload, score) by score."""
+class KnownRecord(_Waiting, _Failed):
+    """A record of explain: the number of its payloads in place of them, and its state: waiting, delayed, running, parked …"""
 
-    error: str
-
-
-class KnownRecord(Record):
-    """With state: waiting, delayed, running, parked … in the core's words."""
-
+    payloads_count: int
     state: str
 
 
-class KnownDeadRecord(DeadRecord):
+class KnownDeadRecord(_Dead, _Failed):
+    """The same of a dead id."""
+
+    payloads_count: int
     state: str
 
 
@@ -137,8 +143,12 @@ class Queries:
         key = _jobs.id_bytes(id)
         answer = _pool.ask(lambda connection: connection.explain(self._worker._queue_settings(), key))
         shapes = {"job": KnownRecord, "behind": KnownRecord, "dead": KnownDeadRecord}
-        known = {part: answer[part] and self._record(answer[part], shape) for part, shape in shapes.items()}
+        known = {part: answer[part] and self._known(answer[part], shape) for part, shape in shapes.items()}
         return cast(Explanation, {**answer, **known})
+
+    def _known(self, row: dict[str, Any], shape: type[Any]) -> dict[str, Any]:
+        """A record of explain, which reads no payloads."""
+        return _head({**row, "payloads_count": row["payload_total"]}, shape)
 
     def _ask(
         self,
@@ -166,11 +176,17 @@ class Queries:
 
     def _record(self, row: dict[str, Any], shape: type[T]) -> T:
         codec = self._worker._payload_codec()
-        record = {field: row[field] for field in shape.__annotations__ if row[field] is not None}
+        record = _head(row, shape)
         record["payloads"] = [(_loaded(codec.load, data), score) for data, score in row["payloads"]]
-        if "error" in record:
-            record["error"] = _loaded(settings.load_error, record["error"])
         return cast(T, record)
+
+
+def _head(row: dict[str, Any], shape: type[Any]) -> dict[str, Any]:
+    """The fields of a shape that a row has; payloads are still as they are stored."""
+    record = {field: row[field] for field in shape.__annotations__ if row[field] is not None}
+    if "error" in record:
+        record["error"] = _loaded(settings.load_error, record["error"])
+    return record
 
 
 def _loaded(load: Callable[[Any], Any], stored: str | bytes) -> Any:

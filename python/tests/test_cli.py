@@ -310,7 +310,8 @@ def test_push_stats_explain_pause_resume_and_check(shell: Shell) -> None:
     assert figures["nodes"] == []
     assert {"name": "Shell", "length": 1, "morgue_length": 0}.items() <= figures["queues"][0].items()
     assert re.search(r"\S", shell("explain", "Shell", "1")[0])
-    assert json.loads(shell("explain", "Shell", "1", "--json")[0])["job"]["id"] == "1"
+    explained = json.loads(shell("explain", "Shell", "1", "--json")[0])["job"]
+    assert (explained["id"], explained["payloads_count"], "payloads" in explained) == ("1", 2, False)
     assert shell("pause", "Shell") == ("paused 5 shards\n", 0)
     row = r"^queue +length +fresh +retries +lag +busy +paused +parked .*^Shell +1 +1 +0 +0\.0 +0 +5 +0 "
     assert re.search(row, shell("stats")[0], re.DOTALL | re.MULTILINE)

@@ -61,7 +61,8 @@ def test_it_stays_the_same_in_json(seriatim: Run) -> None:
     (record,) = json.loads(seriatim("dead", "list", QUEUE, "--json"))
     assert record["id"] == ID and f"\x1b]0;pwn\a{ID}" in record["error"]
     assert json.loads(seriatim("stats", "--json"))["queues"][0]["name"] == QUEUE
-    assert json.loads(seriatim("explain", QUEUE, ID, "--json"))["dead"]["id"] == ID
+    dead = json.loads(seriatim("explain", QUEUE, ID, "--json"))["dead"]
+    assert (dead["id"], dead["payloads_count"]) == (ID, 1)
     assert json.loads(seriatim("check", "--json"))["queues"][0]["name"] == QUEUE
 
 

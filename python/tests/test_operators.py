@@ -201,6 +201,9 @@ def test_explains() -> None:
     assert answer["text"] and answer["dead"] is None and answer["paused"] is False
     assert includes(answer["job"], id="1", state="delayed")
     assert recorder.queries.explain("nobody")["job"] is None
+    recorder.perform_async([{"id": 1, "payload": payload} for payload in range(2)])
+    job = recorder.queries.explain(1)["job"]
+    assert job and (job["payloads_count"], "payloads" in job) == (3, False)
     recorder.actions.park([1])
     assert recorder.queries.explain(1)["job"]["state"] == "parked"
 

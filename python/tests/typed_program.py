@@ -135,7 +135,7 @@ def operate() -> None:
     dead: list[DeadRecord] = queries.morgue_range_by_updated_at(5, 6.5)
     print(dead[0]["updated_at"] + 1.0)
     why = queries.explain(1)
-    print(why["text"].upper(), why["job"] and why["job"]["state"], why["owner"])
+    print(why["text"].upper(), why["job"] and why["job"]["state"], why["dead"] and why["dead"]["payloads_count"] + 1, why["owner"])
     changed: int = OrderWorker.actions.delete([1, "a"]) + send_mails.actions.pause()
     print(changed, OrderWorker.actions.check(repair=True)["findings"][0]["detail"].upper())
     figures = OrderWorker.metrics

@@ -244,6 +244,8 @@ RSpec.describe "the command", limit: 400 do
       text, = seriatim("stats", "--json", "Shell")
       expect(JSON.parse(text)["queues"].first).to include("name" => "Shell", "length" => 1, "morgue_length" => 0)
       expect(seriatim("explain", "Shell", "1")).to match([/\S/, 0])
+      explained = JSON.parse(seriatim("explain", "Shell", "1", "--json").first)["job"]
+      expect(explained).to include("id" => "1", "payloads_count" => 2).and(satisfy { |job| !job.key?("payloads") })
       expect(seriatim("pause", "Shell")).to eq(["paused 5 shards\n", 0])
       expect(seriatim("stats")).to match([/^queue +length +fresh +retries +lag +busy +paused +parked .*^Shell +1 +1 +0 +0\.0 +0 +5 +0 /m, 0])
       expect(seriatim("resume", "Shell")).to eq(["resumed 5 shards\n", 0])

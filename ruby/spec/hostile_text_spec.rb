@@ -44,7 +44,7 @@ RSpec.describe "hostile text" do
   it "stays the same in JSON" do
     expect(JSON.parse(seriatim("dead", "list", @queue, "--json")).first).to include("id" => ID, "error" => start_with("\e]0;pwn\a#{ID}"))
     expect(JSON.parse(seriatim("stats", "--json"))["queues"].first["name"]).to eq(@queue)
-    expect(JSON.parse(seriatim("explain", @queue, ID, "--json"))["dead"]["id"]).to eq(ID)
+    expect(JSON.parse(seriatim("explain", @queue, ID, "--json"))["dead"]).to include("id" => ID, "payloads_count" => 1)
     expect(JSON.parse(seriatim("check", "--json"))["queues"].first["name"]).to eq(@queue)
   end
 

@@ -59,7 +59,8 @@ module Seriatim
     def parked(limit: 10) = ask(PARKED, WAITING, limit: limit)
 
     # Why the id is or is not running.
-    # @return [Hash] text (one sentence), job, behind, dead (records or nil), owner, owner_alive, paused
+    # @return [Hash] text (one sentence), job, behind, dead (nil, or a record with its state, and with payloads_count, the
+    #   number of its payloads, in place of payloads), owner (or nil), owner_alive, paused, lease, fence, now (Unix seconds)
     def explain(id)
       text = Jobs.one_id_text(id)
       answer = Pool.current.with { |connection| connection.explain(@worker.queue_settings, text) }
@@ -74,12 +75,21 @@ module Seriatim
       rows.map { |row| record(row, fields) }
     end
 
-    def known(row, fields) = row && record(row, fields).merge(state: row[:state])
+    # A record of explain, which reads no payloads.
+    def known(row, fields)
+      row && head(row, fields - [:payloads]).merge(payloads_count: row[:payload_total], state: row[:state])
+    end
 
     def record(row, fields)
       codec = @worker.payload_codec
-      record = row.slice(*fields)
+      record = head(row, fields)
       record[:payloads] = row[:payloads].map { |bytes, score| [loaded(bytes) { codec.load(bytes) }, score] }
+      record
+    end
+
+    # A record whose payloads are still as they are stored.
+    def head(row, fields)
+      record = row.slice(*fields)
       error = record[:error]
       error ? record[:error] = loaded(error) { Seriatim.load_error.call(error) } : record.delete(:error)
       record
