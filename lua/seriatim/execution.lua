@@ -9,6 +9,7 @@ local native = require "seriatim.native"
 local settings = require "seriatim.settings"
 
 local WORKER_DIED = "worker died"
+local ERROR_BYTES = 65536 -- the core keeps no more of a stored error: cutting what dump_error made would spoil it for load_error
 local ABORTED = "nginx aborted its light thread: an error in a coroutine, which its log tells"
 
 local execution = {}
@@ -196,7 +197,7 @@ function Execution:decode_row(row, place)
   if #broken == 0 then
     return values
   end
-  self.delivery:reject(place, broken, reason)
+  self.delivery:reject(place, broken, self:stored_error(reason))
   self:log_failure(log.ERROR, "dead", ("%d payloads cannot be read: %s"):format(#broken, reason), { id = row.id })
 end
 
@@ -255,8 +256,43 @@ function Execution:error_text(failure)
       text = described(failure)
     end
   end
-  local stored = self:hook("dump_error", text, settings.dump_error, text)
-  return type(stored) == "string" and stored or text
+  return self:stored_error(text)
+end
+
+---The text, cut before a character of UTF-8 where it is longer.
+local function cut(text, bytes)
+  while #text > bytes and (text:byte(bytes + 1) or 0) >= 0x80 and text:byte(bytes + 1) < 0xC0 do
+    bytes = bytes - 1
+  end
+  return text:sub(1, bytes)
+end
+
+---@return string? dumped
+---@return string? reason  where there is none
+local function dump_error(text)
+  local ran, dumped = pcall(settings.dump_error, text)
+  if not ran then
+    return nil, "dump_error raised " .. log.brief(log.describe(dumped))
+  end
+  if type(dumped) ~= "string" then
+    return nil, "dump_error gave no string but " .. type(dumped)
+  end
+  if #dumped > ERROR_BYTES then
+    return nil, ("dump_error gave %d bytes, of which %d may be stored"):format(#dumped, ERROR_BYTES)
+  end
+  return dumped
+end
+
+---The bytes that Redis keeps of every error. Where dump_error fails, those of the first line and the reason.
+function Execution:stored_error(text)
+  text = cut(text, ERROR_BYTES)
+  local stored, reason = dump_error(text)
+  if stored then
+    return stored
+  end
+  log.error("hook", reason, { q = self.worker.queue_name })
+  local note = ("%s\n(%s; only the first line of this error is stored)"):format(log.brief(text), reason)
+  return dump_error(note) or note
 end
 
 ---Seconds; the default formula where the worker's own gives none.

@@ -90,13 +90,19 @@ local function payloads_of(worker, rows)
   return payloads
 end
 
+---What load_error cannot read is shown as it is stored.
+local function loaded_error(stored)
+  local ran, text = pcall(settings.load_error, stored)
+  return ran and text or stored
+end
+
 -- A record without its payloads.
 local function head(row, fields)
   local made = {}
   for _, field in ipairs(fields) do
     made[field] = row[field]
   end
-  made.error = made.error and settings.load_error(made.error)
+  made.error = made.error and loaded_error(made.error)
   return made
 end
 

@@ -164,6 +164,47 @@ describe("a delivery", function()
     assert.same({ a = "formatted 7!" }, errors_of(made))
   end)
 
+  it("cuts an error's text before dump_error, so that load_error can read what is stored", function()
+    seriatim.dump_error = function(text) return (text:gsub("\195\188", "u")) .. "$" end
+    seriatim.load_error = function(stored) return (assert(stored:match("^(.*)%$$")):gsub("u", "\195\188")) end
+    local made = worker(function() error("x" .. ("\195\188"):rep(200000), 0) end)
+    run(made, { { id = "a" } })
+    assert.equal("x" .. ("\195\188"):rep(32767), errors_of(made).a)
+  end)
+
+  it("dumps a short text that says why, where dump_error fails", function()
+    seriatim.dump_error = function(text)
+      if text:find("^raise") and not text:find("\n(", 1, true) then
+        error("cannot dump", 0)
+      end
+      return "<" .. (text:find("^grow") and not text:find("\n(", 1, true) and ("x"):rep(70000) or text) .. ">"
+    end
+    local made = worker(function(_, batch)
+      for _, id in ipairs(batch.ids) do
+        batch:fail(id, id .. " it\nsecond line")
+      end
+    end, { batch_size = 2 })
+    local text = logged(log.INFO, function()
+      run(made, { { id = "raise" }, { id = "grow" } })
+    end)
+    assert.matches("dump_error gave 70002 bytes", text)
+    assert.same({
+      raise = "<raise it\n(dump_error raised cannot dump; only the first line of this error is stored)>",
+      grow = "<grow it\n(dump_error gave 70002 bytes, of which 65536 may be stored; only the first line of this error is stored)>",
+    }, errors_of(made))
+  end)
+
+  it("dumps the reason why a payload cannot be read, and shows what load_error cannot read", function()
+    seriatim.dump_error = function(text) return "<" .. text .. ">" end
+    seriatim.load_error = function() error("cannot load") end
+    local made = worker(function() end)
+    local raw = seriatim.worker { name = made.name .. "raw", queue_name = made.name, shards_count = 1, codec = "raw" }
+    assert(raw:perform_async { { id = "bad", payload = "{" } })
+    run(made, {}, 0)
+    support_jobs.eventually(function() return assert(made:metrics()).morgue_length == 1 end)
+    assert.matches("^<undecodable payload: .*>$", assert(made.queries:morgue_fetch { "bad" })[1].error)
+  end)
+
   it("goes on where a hook fails, and says so", function()
     seriatim.format_error = function() error("format") end
     seriatim.dump_error = function() return nil end

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 RUN, DIED, EXHAUSTED = 0, 1, 2
 WORKER_DIED = "worker died"
+ERROR_BYTES = 65_536  # the core keeps no more of a stored error: cutting what dump_error made would spoil it for load_error
 
 
 class Ref:
@@ -203,7 +204,7 @@ class Execution:
                 broken.append(at)
         if not broken:
             return values
-        self._delivery.reject(place, broken, _bytes(reason))
+        self._delivery.reject(place, broken, self._stored_error(reason))
         self._log_failure(_log.ERROR, "dead", f"{len(broken)} payloads cannot be read: {reason}", id=row[0])
         return None
 
@@ -238,8 +239,18 @@ class Execution:
             text = self._hook("format_error", None, settings.format_error, error)
             if not isinstance(text, (str, bytes)) or not text:
                 text = _log.describe(error)
-        stored: bytes = self._hook("dump_error", _bytes(text), lambda: _bytes(settings.dump_error(text)))
-        return stored
+        return self._stored_error(_log.utf8(text))
+
+    def _stored_error(self, text: str) -> bytes:
+        """The bytes that Redis keeps of every error. Where dump_error fails, those of the first line and the reason."""
+        text = _bytes(text)[:ERROR_BYTES].decode("utf-8", "ignore")
+        stored, reason = _dump_error(text)
+        if stored is not None:
+            return stored
+        _log.error("hook", reason, q=self._ref.queue_name)
+        note = f"{_log.brief(text)}\n({reason}; only the first line of this error is stored)"
+        stored, _ = _dump_error(note)
+        return _bytes(note) if stored is None else stored
 
     def _retry_in(self, count: int) -> float:
         """Seconds; the default formula where the worker's own gives none."""
@@ -295,6 +306,17 @@ class Execution:
         if self._payloads:
             elapsed = self._delivery.elapsed()
             _log.debug(event, q=self._ref.queue_name, id=next(iter(self._payloads)), n=len(self._payloads), elapsed=elapsed)
+
+
+def _dump_error(text: str) -> tuple[bytes | None, str]:
+    """The bytes, or None and the reason."""
+    try:
+        dumped = _bytes(settings.dump_error(text))
+    except BaseException as error:
+        return None, f"dump_error raised {_log.brief(error)}"
+    if len(dumped) <= ERROR_BYTES:
+        return dumped, ""
+    return None, f"dump_error gave {len(dumped)} bytes, of which {ERROR_BYTES} may be stored"
 
 
 def _bytes(text: str | bytes) -> bytes:

@@ -13,7 +13,7 @@ import pytest
 
 import seriatim
 from seriatim import _native
-from support.jobs import drained, runs, serve, worker
+from support.jobs import drained, eventually, runs, serve, worker
 
 WRITTEN: list[tuple[Any, str]] = [
     (None, "null"),
@@ -139,6 +139,15 @@ def test_f12_what_cannot_be_read_is_buried_and_the_rest_goes_on() -> None:
     (dead,) = recorder.queries.morgue_fetch([1])
     assert dead["payloads"][0][0] == b"{broken"
     assert "undecodable payload" in dead["error"]
+
+
+def test_the_reason_why_a_payload_cannot_be_read_passes_dump_error() -> None:
+    seriatim.dump_error = lambda text: f"<{text}>"
+    worker("Unread", codec="raw").perform_async([{"id": 1, "payload": b"{"}])
+    recorder = worker("Unread")
+    serve(recorder)
+    (dead,) = eventually(lambda: recorder.queries.morgue_fetch([1]))
+    assert dead["error"].startswith("<undecodable payload: ") and dead["error"].endswith(">")
 
 
 @pytest.mark.parametrize("fold", ["merge", "last", "list"])

@@ -135,6 +135,42 @@ def test_lk_a_19_stored_errors_pass_through_format_dump_and_load() -> None:
     assert record["error"] == "long\n" + "line\n" * 4000
 
 
+def errors_of(errors: dict[str, str]) -> dict[str, Any]:
+    """What is shown of ids that fail with these texts."""
+
+    def body(payloads: Any, batch: Any) -> None:
+        for id in payloads:
+            batch.fail(id, errors[id])
+
+    recorder = worker("Fails", body, retry_in=lambda self, count: 60, batch_size=2, shards_count=1)
+    recorder.perform_async([{"id": id} for id in errors])
+    serve(recorder)
+    eventually(lambda: recorder.metrics["retries"] == len(errors))
+    return {record["id"]: record["error"] for record in recorder.queries.fetch(list(errors))}
+
+
+def test_an_errors_text_is_cut_before_dump_error_so_that_load_error_can_read_what_is_stored() -> None:
+    seriatim.dump_error = lambda text: zlib.compress(text.encode())
+    seriatim.load_error = lambda data: zlib.decompress(data).decode()
+    digits = os.urandom(200_000).hex()
+    found = errors_of({"digits": digits, "umlauts": "x" + "\u00fc" * 200_000})
+    assert found == {"digits": digits[:65_536], "umlauts": "x" + "\u00fc" * 32_767}
+
+
+def test_where_dump_error_fails_it_dumps_a_short_text_that_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    def dump(text: str) -> str:
+        if text.startswith("raise") and "\n(" not in text:
+            raise LookupError("cannot dump")
+        return f"<{'x' * 70_000 if text.startswith('grow') and chr(10) + '(' not in text else text}>"
+
+    seriatim.dump_error = dump
+    found = errors_of({"raise": "raise it\nsecond line", "grow": "grow it\nsecond line"})
+    end = "; only the first line of this error is stored)>"
+    assert found["raise"].startswith("<raise it\n(dump_error raised LookupError: cannot dump") and found["raise"].endswith(end)
+    assert found["grow"] == f"<grow it\n(dump_error gave 70002 bytes, of which 65536 may be stored{end}"
+    assert any("dump_error gave 70002 bytes" in line for line in caplog.messages)
+
+
 def test_an_error_without_a_text_is_named_by_its_class() -> None:
     def body(payloads: Any, batch: Any) -> None:
         raise AssertionError

@@ -103,6 +103,7 @@ RSpec.describe "the error boundary" do
     "format_error giving a text that is none" => ->(_) { Seriatim.format_error = ->(_) { "\xFF\0" } },
     "format_error giving 2 MiB" => ->(_) { Seriatim.format_error = ->(_) { "x" * (2 << 20) } },
     "dump_error giving a number" => ->(_) { Seriatim.dump_error = ->(_) { 5 } },
+    "dump_error ending its thread" => ->(_) { Seriatim.dump_error = ->(_) { Thread.exit } },
     "dump_error raising" => ->(_) { Seriatim.dump_error = ->(_) { raise "hook" } },
     "a middleware raising" => ->(_) { Seriatim.server_middlewares << ->(_, _) { raise "middleware" } },
     "a middleware raising after the job" => ->(_) { Seriatim.server_middlewares << ->(_, _, &b) { b.call rescue raise Exception, "middleware" } }, # rubocop:disable Style/RescueModifier, Lint/RaiseException

@@ -67,4 +67,53 @@ RSpec.describe "failure" do
     expect(record[:error]).to eq("long\n#{"line\n" * 4000}")
     expect(fetch(recorder, 2)).not_to have_key(:error)
   end
+
+  it "cuts an error's text at 64 KiB between characters before dump_error, so that load_error can read what is stored" do
+    require "zlib"
+    texts = { "hex" => SecureRandom.hex(200_000), "umlauts" => "x#{"\u00fc" * 200_000}" }
+    Seriatim.dump_error = ->(text) { Zlib.deflate(text) }
+    Seriatim.load_error = ->(bytes) { Zlib.inflate(bytes.b).force_encoding("UTF-8") }
+    recorder = worker("Zlib", batch_size: 2, shards_count: 1) { |_, batch| texts.each { |id, text| batch.fail(id, text) } }
+    recorder.define_singleton_method(:retry_in) { |_| 60 }
+    recorder.perform_async(texts.keys.map { |id| { id: id } })
+    serve(recorder)
+    eventually { recorder.metrics[:retries] == 2 }
+    expect(fetch(recorder, "hex")[:error]).to eq(texts["hex"][0, 65_536])
+    expect(fetch(recorder, "umlauts")[:error]).to eq("x#{"\u00fc" * 32_767}")
+  end
+
+  it "dumps a short text that says why, where dump_error raises or gives more than 64 KiB" do
+    Seriatim.dump_error = lambda do |text|
+      raise "cannot dump" if text.start_with?("raise") && !text.include?("\n(")
+
+      "<#{text.start_with?("grow") && !text.include?("\n(") ? "x" * 70_000 : text}>"
+    end
+    recorder = worker("Undumped", batch_size: 2, shards_count: 1) { |_, batch| batch.ids.each { |id| batch.fail(id, "#{id} it\nsecond line") } }
+    recorder.define_singleton_method(:retry_in) { |_| 60 }
+    recorder.perform_async([{ id: "raise" }, { id: "grow" }])
+    serve(recorder)
+    eventually { recorder.metrics[:retries] == 2 }
+    expect(fetch(recorder, "raise")[:error]).to match(/\A<raise it\n\(dump_error raised RuntimeError: cannot dump .*; only the first line of this error is stored\)>\z/)
+    expect(fetch(recorder, "grow")[:error]).to match(/\A<grow it\n\(dump_error gave 70002 bytes, of which 65536 may be stored; only the first line of this error is stored\)>\z/)
+    expect(log).to include("dump_error gave 70002 bytes")
+  end
+
+  it "dumps the reason why a payload cannot be read" do
+    Seriatim.dump_error = ->(text) { "<#{text}>" }
+    recorder = worker("Unread", shards_count: 1)
+    worker("Unread", codec: :raw, shards_count: 1).perform_async([{ id: 1, payload: "{" }])
+    serve(recorder)
+    dead = eventually { recorder.queries.morgue_fetch([1]).first }
+    expect(dead[:error]).to match(/\A<undecodable payload: .*>\z/m)
+  end
+
+  it "dumps the error of ids that are failed where a hook ended its thread" do
+    Seriatim.dump_error = ->(text) { "<#{text}>" }
+    recorder = worker("Ended", shards_count: 1) { raise "x" }
+    recorder.define_singleton_method(:retry_in) { |_| Thread.exit }
+    recorder.perform_async([{ id: 1 }])
+    serve(recorder)
+    record = eventually { fetch(recorder, 1)&.then { |r| r if r[:error] } }
+    expect(record[:error]).to eq("<#{Seriatim::ThreadEnded.new.message}>")
+  end
 end

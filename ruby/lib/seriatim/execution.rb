@@ -7,6 +7,7 @@ module Seriatim
   # @api private
   class Execution
     DIED = "worker died"
+    ERROR_BYTES = 65_536 # the core keeps no more of a stored error: cutting what dump_error made would spoil it for load_error
 
     # @return [Native::Delivery, Symbol, nil] as Host#take, where call was true
     attr_reader :follows
@@ -147,7 +148,11 @@ module Seriatim
 
     def reject(id, place, broken)
       reason = "undecodable payload: #{Log.describe(broken.values.first)}"
-      @delivery.reject(place, broken.keys, reason)
+      begin
+        stored = stored_error(reason)
+      ensure
+        @delivery.reject(place, broken.keys, stored || reason) # also where dump_error ended this very thread
+      end
       log_failure(Logger::ERROR, "dead", "#{broken.size} payloads cannot be read: #{reason}", id: id)
     end
 
@@ -167,11 +172,14 @@ module Seriatim
         @left.shift
       end
     ensure
-      fail_rest # only where a hook ended this very thread
+      fail_rest(ThreadEnded.new.message)
     end
 
-    def fail_rest
-      @left.each { |id| @delivery.fail(place_of(id), ThreadEnded.new.message, backoff(rows[place_of(id)][2] + 1)) }
+    # Fails the ids that have no outcome yet: there are some only where a hook ended this very thread. dump_error may end it again.
+    def fail_rest(text)
+      stored = stored_error(text) unless @left.empty?
+    ensure
+      @left.each { |id| @delivery.fail(place_of(id), stored || text, backoff(rows[place_of(id)][2] + 1)) }
       @left = []
     end
 
@@ -198,8 +206,28 @@ module Seriatim
 
     def error_text(error)
       text = error.is_a?(Exception) ? hook("format_error", nil) { Seriatim.format_error.call(error).to_str } : error
-      text ||= Log.describe(error)
-      hook("dump_error", text) { Seriatim.dump_error.call(text).to_str }
+      stored_error(text || Log.describe(error))
+    end
+
+    # The bytes that Redis keeps of every error. Where dump_error fails, those of the first line and the reason.
+    def stored_error(text)
+      text = text.byteslice(0, ERROR_BYTES).scrub("") if text.bytesize > ERROR_BYTES
+      stored, reason = dump_error(text)
+      return stored unless reason
+
+      Log.error("hook", reason, q: @worker.queue_name)
+      note = "#{Log.brief(text)}\n(#{reason}; only the first line of this error is stored)"
+      dump_error(note).first || note
+    end
+
+    # @return [Array] the bytes, or nil and the reason
+    def dump_error(text)
+      dumped = unmasked { Seriatim.dump_error.call(text).to_str }
+      return [dumped, nil] if dumped.bytesize <= ERROR_BYTES
+
+      [nil, "dump_error gave #{dumped.bytesize} bytes, of which #{ERROR_BYTES} may be stored"]
+    rescue Exception => e # rubocop:disable Lint/RescueException
+      [nil, "dump_error raised #{Log.brief(e)}"]
     end
 
     # Seconds; the default formula where the worker's own gives none.
@@ -228,7 +256,7 @@ module Seriatim
         @left.shift
       end
     ensure
-      @left.each { |id| @delivery.fail(place_of(id), DIED, backoff(rows[place_of(id)][2] + 1)) }
+      fail_rest(DIED)
     end
 
     def exhausted
