@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import re
+import select
 import socket
 import subprocess
 import sys
@@ -554,9 +555,9 @@ def test_a_redis_that_is_deaf_holds_up_nobody_else(mounted: Mounted) -> None:
         slow = threads.submit(site.get, "/api/v1/stats")
         time.sleep(0.5)
         assert site.get("/").status == 200
-        assert time.monotonic() - began < 4
+        assert not slow.done()
         assert slow.result().status == 503
-        assert time.monotonic() - began < 12
+        assert time.monotonic() - began < 30  # a push would wait longer
 
 
 def test_more_requests_than_connections(mounted: Mounted) -> None:
@@ -712,8 +713,9 @@ def test_livez_of_a_server_whose_hosts_take_nothing() -> None:
     try:
         busy.perform_async([{"id": n} for n in range(3)])
         eventually(lambda: server.stats()["running"] == 1)
-        time.sleep(1.5)
-        assert server.stalled is None and time.monotonic() - server._moved < 2
+        moved = server._moved
+        eventually(lambda: server._moved > moved + 1)
+        assert server.stalled is None
     finally:
         gate.set()
 
@@ -790,15 +792,20 @@ def test_the_command_on_a_unix_socket(redis: RedisServer, tmp_path: Path) -> Non
             running.remove()
 
 
+def is_ended(connection: socket.socket) -> bool:
+    """The server has answered it or closed it."""
+    return bool(select.select([connection], [], [], 0)[0])
+
+
 def test_d9_the_command_and_two_hundred_slow_clients(standing: Any) -> None:
     site, running = standing()
     with ExitStack() as stack:
+        began = time.monotonic()
         slow = [stack.enter_context(socket.create_connection((site.host, site.port), 30)) for _ in range(200)]
         for connection in slow:
             connection.sendall(b"POST /api/web/W/pause HTTP/1.1\r\nContent-Length: 9\r\n\r\n{")
-        began = time.monotonic()
         assert site.get("/").status == 200 and site.get("/api/v1/stats").status == 200
-        assert time.monotonic() - began < 5
+        assert not is_ended(slow[-1])  # it was answered before the slow ones lost their places
         slow[0].settimeout(30)
         while slow[0].recv(65536):
             pass
@@ -810,9 +817,8 @@ def test_d9_when_all_places_are_taken_the_slowest_client_gives_its_up(standing: 
     site, _ = standing()
     with ExitStack() as stack:
         slow = [stack.enter_context(socket.create_connection((site.host, site.port), 30)) for _ in range(260)]
-        began = time.monotonic()
         assert site.get("/").status == 200
-        assert time.monotonic() - began < 8
+        assert not is_ended(slow[-1])  # it was answered before all slow ones lost their places
         slow[0].settimeout(5)
         assert slow[0].recv(1) == b""
 
