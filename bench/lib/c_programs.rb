@@ -7,8 +7,9 @@ class CPrograms
   SOURCES = File.expand_path("../c", __dir__)
   FOLDER = File.expand_path("../../tmp/bench/c", __dir__)
 
-  def self.build(folder = FOLDER, core = "#{File.dirname(SOURCES, 2)}/core")
-    system("#{SOURCES}/build", folder, core) || raise("bench/c could not be built")
+  # @param core [String, nil] the core of another tree; nil: this tree's, which alone the program ceiling is built against
+  def self.build(folder = FOLDER, core = nil)
+    system("#{SOURCES}/build", folder, *core) || raise("bench/c could not be built")
   end
 
   def initialize(redis)
