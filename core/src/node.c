@@ -826,7 +826,6 @@ static int64_t node_solo(srt_node *n, int64_t now)
     return n->solo == SRT_SOLO_DRAIN ? n->solo_until : next;
 }
 
-/* The net below the wake-ups: one shard a poll interval, in turn. */
 /* Looks at one shard each poll interval, in case a wake was lost; at all of them while no wake can come. */
 static void node_poll(srt_node *n, int64_t now)
 {
