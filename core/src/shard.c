@@ -885,8 +885,8 @@ static void acquire_taken(srt_node *node, srt_shard *s, const srt_request *r, co
 static void tell_recovered(srt_node *node, srt_shard *s)
 {
     if (s->recovered)
-        srt_node_tell(node, SERIATIM_EVENT_RECOVERED, s->recovered, "recovered %lld runs in shard %.*s", (long long)s->recovered,
-                      (int)s->keys->prefix.len - 1, s->keys->prefix.data);
+        srt_node_tell(node, SERIATIM_EVENT_RECOVERED, s->recovered, "recovered %lld run%s in shard %.*s", (long long)s->recovered,
+                      s->recovered == 1 ? "" : "s", (int)s->keys->prefix.len - 1, s->keys->prefix.data);
     s->recovered = 0;
 }
 

@@ -472,6 +472,8 @@ static void node_orders(sim *s, sim_node *n)
         if (getenv("VERBOSE"))
             fprintf(stderr, "%lld %s event %d %lld %s\n", (long long)(s->store->now_us / 1000 % 1000000), n->id, event.kind,
                    (long long)event.number, event.text);
+        if (event.kind == SERIATIM_EVENT_RECOVERED && (event.number == 1) != (strstr(event.text, "recovered 1 run in ") != NULL))
+            store_violated(s->store, "%s: %s", n->id, event.text);
         if (p->clean && (event.kind == SERIATIM_EVENT_REFUSED || event.kind == SERIATIM_EVENT_LOST))
             store_violated(s->store, "%s: %s", n->id, event.text);
     }
