@@ -1386,6 +1386,10 @@ static void test_bad_questions(void **state)
     for (i = 0; i < sizeof bad / sizeof *bad; i++)
         if (ask("GET", bad[i], NULL) != 400)
             fail_msg("%s: %d %s", bad[i], browser.response->status, browser.text);
+    assert_int_equal(ask("GET", "/api/v1/queues/Q/records?limit=101", NULL), 400);
+    shows("limit must be from 1 to 100\"");
+    assert_int_equal(ask("GET", "/api/v1/running?limit=1001", NULL), 400);
+    shows("limit must be from 1 to 1000\"");
     for (i = 0; i < sizeof absent / sizeof *absent; i++)
         if (ask("GET", absent[i], NULL) != 404)
             fail_msg("%s: %d %s", absent[i], browser.response->status, browser.text);
