@@ -389,6 +389,49 @@ static int url_take_scheme(url_span *rest, const char *scheme)
     return 1;
 }
 
+/* "http://" of "http://host"; empty when the text begins with no scheme. */
+static url_span url_scheme_of(url_span text)
+{
+    url_span none = {text.at, text.at}, scheme = {text.at, text.at};
+    while (scheme.end < text.end && (url_is_alnum(*scheme.end) || strchr("+-.", *scheme.end)))
+        scheme.end++;
+    if (scheme.end == text.at || text.end - scheme.end < 3 || memcmp(scheme.end, "://", 3) != 0)
+        return none;
+    scheme.end += 3;
+    return scheme;
+}
+
+/* "host:6379" of "user:password@host:6379/1", which lacks its scheme; empty when the text is of another form. */
+static url_span url_address_of(url_span text)
+{
+    const char *login = url_find_last(text, '@');
+    url_span none = {text.at, text.at}, address = {login ? login + 1 : text.at, text.end}, port;
+    const char *at = address.at;
+    address.end = url_find_any(address, "/");
+    while (at < address.end && (url_is_alnum(*at) || strchr("-._", *at)))
+        at++;
+    if (at == address.at || at == address.end || *at != ':')
+        return none;
+    port.at = at + 1;
+    port.end = address.end;
+    return url_number(port, 65535) > 0 ? address : none;
+}
+
+/* Names what was given where that can be told from a password: an unknown scheme, or host and port without any. */
+static int url_refuse_scheme(url_parser *p, url_span text)
+{
+    static const char rule[] = "the scheme is redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://";
+    url_span scheme = url_scheme_of(text), address = url_address_of(text);
+    int most = 100; /* bytes of it that are shown */
+    int scheme_len = scheme.end - scheme.at > most ? most : (int)(scheme.end - scheme.at);
+    int address_len = address.end - address.at > most ? most : (int)(address.end - address.at);
+    if (scheme_len)
+        return srt_fail(p->error, SERIATIM_INVALID, "Redis URL: %s, not %.*s", rule, scheme_len, scheme.at);
+    if (address_len)
+        return srt_fail(p->error, SERIATIM_INVALID, "Redis URL: %s, and %.*s has none", rule, address_len, address.at);
+    return url_invalid(p, rule);
+}
+
 static int url_parse_scheme(url_parser *p, url_span rest)
 {
     if (url_take_scheme(&rest, "redis://")) {
@@ -413,7 +456,7 @@ static int url_parse_scheme(url_parser *p, url_span rest)
     if (url_take_scheme(&rest, "redis+cluster:") || url_take_scheme(&rest, "rediss+cluster:"))
         return srt_fail(p->error, SERIATIM_UNSUPPORTED,
                         "Redis URL: the scheme redis+cluster is not supported yet");
-    return url_invalid(p, "the scheme is redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://");
+    return url_refuse_scheme(p, rest);
 }
 
 static int url_check_text(url_parser *p, url_span text)

@@ -296,6 +296,31 @@ static void test_hostile(void **state)
     }
 }
 
+/* Without a scheme that is known, the message names what was given, as far as it can be no password. */
+static void test_given(void **state)
+{
+    static const bad_url cases[] = {
+        {"localhost:6379", "rediss+sentinel://, and localhost:6379 has none"},
+        {"10.0.0.1:6379/3", ", and 10.0.0.1:6379 has none"},
+        {"u:SeCrEt@my-redis_1:6380", ", and my-redis_1:6380 has none"},
+        {"u:SeCrEt:1@:6380", "rediss+sentinel://"},
+        {"http://u:SeCrEt@h:1", ", not http://"},
+        {"redis+x.y-z://h", ", not redis+x.y-z://"},
+    };
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        seriatim_error error = {0, ""};
+        srt_url url;
+        size_t len = strlen(cases[i].text), end;
+        assert_int_equal(srt_url_parse(&url, seriatim_default_allocator(), cases[i].text, len, &error), SERIATIM_INVALID);
+        end = strlen(error.message) - strlen(cases[i].names);
+        if (end > strlen(error.message) || strcmp(error.message + end, cases[i].names) != 0)
+            fail_msg("%s: %s does not end with '%s'", cases[i].text, error.message, cases[i].names);
+        assert_null(strstr(error.message, "eCrE"));
+    }
+}
+
 static void test_unsupported(void **state)
 {
     static const char *const texts[] = {"redis+cluster://:SeCrEt@a:1,b:2", "rediss+cluster://a"};
@@ -380,7 +405,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tcp),         cmocka_unit_test(test_unix),
-        cmocka_unit_test(test_hostile),     cmocka_unit_test(test_socket_path_limit),
+        cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_given),
+        cmocka_unit_test(test_socket_path_limit),
         cmocka_unit_test(test_unsupported), cmocka_unit_test(test_mutations),
         cmocka_unit_test(test_too_long),    cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_sentinels),
