@@ -696,7 +696,7 @@ static int transport_step_handshake(srt_transport *t)
 {
     int status = transport_tls_handshake(t);
     if (status == SERIATIM_AGAIN && srt_clock_ms() >= t->deadline_ms)
-        return transport_fail(t, SERIATIM_TIMEOUT, "TLS with", "timed out");
+        return transport_fail(t, SERIATIM_TIMEOUT, "TLS with", "the handshake got no answer (a port without TLS takes redis://)");
     return status;
 }
 

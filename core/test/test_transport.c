@@ -643,6 +643,17 @@ static void check_tls_refused(const char *host, int port, const char *why)
     srt_url_free(&url);
 }
 
+/* A peer that is silent, as a Redis on a port without TLS is: it waits for the end of a line. */
+static void check_tls_unanswered(int port)
+{
+    srt_url url = loopback_url("rediss", "127.0.0.1", port);
+    srt_transport *t = srt_transport_create(mem(), &url);
+    assert_int_equal(open_to(t, 100), SERIATIM_TIMEOUT);
+    assert_non_null(strstr(srt_transport_error(t)->message, "the handshake got no answer"));
+    srt_transport_destroy(t);
+    srt_url_free(&url);
+}
+
 static void test_tls_refuses(void **state)
 {
     server *s = *state;
@@ -656,6 +667,7 @@ static void test_tls_refuses(void **state)
     assert_int_equal(pthread_create(&thread, NULL, run_peer, &plain), 0);
     check_tls_refused("127.0.0.1", plain_port, "TLS"); /* a peer that speaks no TLS */
     pthread_join(thread, NULL);
+    check_tls_unanswered(plain_port); /* nobody accepts any more */
     close(plain.listener);
     snprintf(kept, sizeof kept, "%s", getenv("SSL_CERT_FILE"));
     setenv("SSL_CERT_FILE", "/dev/null", 1);
