@@ -201,4 +201,6 @@ function Actions:check(options)
   return { looked_at = looked_at, findings = findings }
 end
 
+check.colons(Actions, "actions")
+
 return actions

@@ -266,4 +266,21 @@ function check.describe(value)
   return shown == kind and shown or ("%s (%s)"):format(shown, type(value))
 end
 
+---Makes every method of a class refuse a call with a dot in place of the colon, which would take the first argument for the object.
+---@param class table  its objects have it as metatable
+---@param name string  the field of a worker that holds an object of the class
+function check.colons(class, name)
+  for method_name, method in pairs(class) do
+    if type(method) == "function" then
+      class[method_name] = function(self, ...)
+        if getmetatable(self) ~= class then
+          local rule = "%s need a colon, as in worker.%s:%s(...), not %s"
+          errors.misuse(rule:format(name, name, method_name, check.kind(self)))
+        end
+        return method(self, ...)
+      end
+    end
+  end
+end
+
 return check

@@ -295,4 +295,6 @@ function Queries:explain(id)
   return answer
 end
 
+check.colons(Queries, "queries")
+
 return queries

@@ -159,6 +159,29 @@ describe("queries", function()
   end)
 end)
 
+describe("a method called with a dot", function()
+  local recorder
+
+  before_each(function() recorder = jobs.worker("Dotted") end)
+
+  it("of the actions says so", function()
+    local message = "^actions need a colon, as in worker%%.actions:%s%%(%%.%%.%%.%%), not %s$"
+    raises(message:format("pause", "nil"), function() recorder.actions.pause() end)
+    raises(message:format("delete", "a table"), function() recorder.actions.delete { 1 } end)
+    raises(message:format("drop_payload", "a string"), function() recorder.actions.drop_payload("1", 2) end)
+    raises(message:format("check", "nil"), function() recorder.actions.check() end)
+    raises(message:format("delete_queue", "a table"), function() recorder.actions.delete_queue(recorder) end)
+  end)
+
+  it("of the queries says so", function()
+    local message = "^queries need a colon, as in worker%%.queries:%s%%(%%.%%.%%.%%), not %s$"
+    raises(message:format("explain", "a number"), function() recorder.queries.explain(1) end)
+    raises(message:format("range_by_id", "a string"), function() recorder.queries.range_by_id("-", "+") end)
+    raises(message:format("processing_data", "nil"), function() recorder.queries.processing_data() end)
+    raises(message:format("fetch", "a table"), function() recorder.queries.fetch { 1 } end)
+  end)
+end)
+
 describe("actions", function()
   it("say on how many they acted", function()
     local recorder = jobs.worker("Acts")
