@@ -211,10 +211,12 @@ def parse(payload: str) -> Any:
 
 def settings_by_name(cls: type[Worker]) -> _native.QueueSettings:
     """With 0 shards, a worker acts by the settings in Redis and makes no queue."""
-    made = cls._own_settings
-    if made is None or made[1] != 0:
-        name, _, *rest = Worker._queue_settings.__func__(cls)  # type: ignore[attr-defined]
-        made = cls._own_settings = (name, 0, *rest)  # type: ignore[assignment]
+    known = cls._own_settings
+    if known is not None and known[1] == 0:
+        return known
+    name, _, *rest = Worker._queue_settings.__func__(cls)  # type: ignore[attr-defined]
+    made: _native.QueueSettings = (name, 0, *rest)  # type: ignore[assignment]
+    cls._own_settings = made
     return made
 
 
