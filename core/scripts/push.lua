@@ -4,7 +4,7 @@
 -- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 on_waiting, 5 values a job: 2, or 3 when any has options,
 --       then per job: id, payload, options ('' or packed: has B (1 score, 2 due, 4 delay), score d, time d (microseconds),
 --       retry_count i4, on_waiting B (0: the queue's), context)
--- Returns 'taken new folded', followed by the places (from 1) of refused jobs. taken: the first so many jobs are written, or
+-- Returns 'taken new folded', followed by the places (from 1) of refused jobs. taken: that number of jobs, from the first, are written, or
 --   refused; fewer than were given where ids that are there already cost much. The caller sends the others in another call. The
 --   same sequence again returns the same answer, and is remembered anew.
 -- Error replies: STALE push (a later sequence came first: this one is an echo of a dead connection)

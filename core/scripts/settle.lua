@@ -154,7 +154,7 @@ else
 
   -- include: lowest
 
-  -- Removes entries of a running record, by stamp. Those of a spilled record lie behind `from`, within so many places: it is
+  -- Removes entries of a running record, by stamp. Those of a spilled record lie among the `places` entries behind `from`: it is
   -- not read whole. Returns them.
   local function pick(id, r, stamps, from, places)
     local picked, kept = {}, {}

@@ -102,7 +102,7 @@ struct seriatim_client {
     srt_registry registry;
     srt_session session;
     seriatim_error error;
-    srt_bytes warning; /* NUL-terminated; empty: there is none */
+    srt_bytes warning; /* NUL-terminated; empty without a warning */
     srt_bytes name; /* CLIENT SETNAME, NUL-terminated; empty: none */
     size_t max_payload;
     char identity[SRT_IDENTITY + 1]; /* new for each process */

@@ -51,7 +51,7 @@ srt_queue *srt_registry_find(const srt_registry *r, const char *name, size_t len
 int srt_layout_read(const char *text, size_t len, int64_t *generation, int64_t *shards, seriatim_error *error);
 /* Takes such a text and makes the shards' keys. */
 int srt_queue_set_layout(srt_registry *r, srt_queue *queue, const char *answer, size_t len, seriatim_error *error);
-/* Gives a queue that is in no registry so many shards under this generation, for srt_queue_forget_layout to free. NOMEM. */
+/* Gives a queue that is in no registry this number of shards and this generation, for srt_queue_forget_layout to free. NOMEM. */
 int srt_queue_with_shards(srt_registry *r, srt_queue *queue, unsigned count, int64_t generation);
 /* Redis has no such queue any more: generation and shards_count become 0. */
 void srt_queue_forget_layout(const srt_registry *r, srt_queue *queue);

@@ -37,7 +37,7 @@ void seriatim_queue_settings_init(seriatim_queue_settings *settings)
 
 /* ---- Words and fields ------------------------------------------------------------------------ */
 
-/* The table's word that equals the text; NULL: there is none. *place, if wanted, counts from 1. */
+/* The table's word that equals the text; NULL when no word does. *place, if wanted, counts from 1. */
 static const char *find_word(const char *words, const char *text, size_t len, int *place)
 {
     int at = 1;

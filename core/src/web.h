@@ -133,7 +133,7 @@ int srt_web_read(srt_web *w, const seriatim_web_settings *settings, const seriat
 int srt_web_refuse(srt_web *w, int status, const char *format, ...) SRT_PRINTF(3, 4);
 /* Of a change, unless it was refused: how much it really was. Returns SRT_WEB_DONE. */
 int srt_web_done(srt_web *w, int64_t count);
-/* The one worker of this name, or of this queue; NULL: there is none, or its name is that of several. */
+/* The one worker of this name, or of this queue; NULL when no worker has it, or several do. */
 const seriatim_web_worker *srt_web_worker_named(const srt_web *w, seriatim_text name);
 const seriatim_web_worker *srt_web_worker_of(const srt_web *w, seriatim_text queue);
 /* A field of the query; data NULL when it is absent. */

@@ -1116,7 +1116,7 @@ static int short_life(size_t fail_from, size_t fail_count)
     return made && memory.calls <= fail_from;
 }
 
-/* How many of so many failures at `now` are logged one by one. */
+/* How many of this number of failures at `now` are logged one by one. */
 static int told_of(srt_node *node, int failures, int64_t now)
 {
     int told = 0;
@@ -1125,7 +1125,7 @@ static int told_of(srt_node *node, int failures, int64_t now)
     return told;
 }
 
-/* The count that an event tells at `now`; 0: there is none. */
+/* The count that an event tells at `now`; 0 when none does. */
 static int64_t counted(srt_node *node, int64_t now)
 {
     seriatim_event event;

@@ -605,7 +605,7 @@ static void test_a_runner_frees_the_seat_of_a_called_thread(void **state)
     assert_int_equal(descriptors(), before);
 }
 
-/* A start for which only so many descriptors are free. */
+/* A start with a limited number of free descriptors. */
 static int start_with(seriatim_runner *runner, int free_descriptors)
 {
     struct rlimit usual, few;
