@@ -7,6 +7,7 @@ import idPage from "./id.js";
 import nodes from "./nodes.js";
 import overview from "./overview.js";
 import { button, empty, icon, link, pageHead } from "./parts.js";
+import { returnTo } from "./place.js";
 import queuePage from "./queue.js";
 import recordsPage from "./records.js";
 import { go, here, startRouter } from "./router.js";
@@ -16,7 +17,8 @@ import { loadDashboard, session, toggleTheme, toggleTimes } from "./session.js";
 import { LANGUAGES, choose, language, t } from "./text.js";
 
 const ABOUT_EVERY = 15_000; // ms between looks at the role and the queues from pages that do not ask anyway
-const app = { page: null, path: "", failure: null, freshAt: 0, aboutAt: 0, asking: null, timer: null };
+// `returning` is the place that the reader left on this page: it is gone to when the page has its content, unless the reader moves first.
+const app = { page: null, path: "", failure: null, freshAt: 0, aboutAt: 0, asking: null, timer: null, returning: null };
 
 /** The page of an address, or null. */
 function pageOf(path, parameters) {
@@ -27,16 +29,18 @@ function pageOf(path, parameters) {
   return { "": overview, nodes, search, __proto__: null }[path] ?? null;
 }
 
-function open(moved) {
+/** how: "moved" by a link, "returned" by Back or a reload, to `place` if that is known, or "anew" for the same page in another language. */
+function open(how, place = null) {
   const { path, parameters } = here();
   const page = pageOf(path, parameters);
   const samePlace = app.path === `${path} ${parameters.queue ?? ""}`;
   app.asking?.abort();
-  Object.assign(app, { path: `${path} ${parameters.queue ?? ""}`, failure: null, freshAt: 0, asking: null });
+  Object.assign(app, { path: `${path} ${parameters.queue ?? ""}`, failure: null, freshAt: 0, asking: null, returning: place });
   app.page = page ? page({ path, parameters, draw, again }) : lost();
-  if (moved && !samePlace) scrollTo(0, 0);
+  const elsewhere = how === "moved" && !samePlace;
+  if (elsewhere) scrollTo(0, 0);
   drawNow();
-  if (moved && !samePlace) document.querySelector("h1")?.focus({ preventScroll: true });
+  if (elsewhere) document.querySelector("h1")?.focus({ preventScroll: true });
   again();
 }
 
@@ -75,7 +79,14 @@ async function ask(page) {
   }
   if (app.asking !== asking) return;
   app.asking = null;
-  draw();
+  if (app.returning && !app.failure) goBack();
+  else draw();
+}
+
+function goBack() {
+  drawNow();
+  returnTo(app.returning, drawNow);
+  app.returning = null;
 }
 
 /** Who reads, and the queues: before the first page, and now and then. */
@@ -140,7 +151,7 @@ const languageMenu = () => h("label", { class: "tool", key: "language", title: t
 
 /** The page is made anew: its tables know their headings. */
 function changeLanguage({ target }) {
-  choose(target.value).then(() => open(false), (error) => {
+  choose(target.value).then(() => open("anew"), (error) => {
     target.value = language;
     tell(t("action.failed", { error: error.message }), "bad");
   });
@@ -216,9 +227,9 @@ function onKey(event) {
 }
 
 startDialogs(draw, again);
-startRouter(open);
 addEventListener("keydown", onKey);
+for (const own of ["keydown", "pointerdown", "wheel", "touchmove"]) addEventListener(own, () => { app.returning = null; }, { passive: true });
 addEventListener("scroll", draw, { passive: true });
 addEventListener("resize", draw, { passive: true });
 document.addEventListener("visibilitychange", () => !document.hidden && again());
-open(false);
+startRouter(open);

@@ -3,6 +3,7 @@ import { get } from "./api.js";
 import { h } from "./dom.js";
 import { clockTime, duration, number } from "./format.js";
 import { choice, lagLevel } from "./parts.js";
+import { here, note } from "./router.js";
 import { t } from "./text.js";
 
 const WIDTH = 1000; // of the drawing's own units; the browser stretches it to what is there
@@ -19,11 +20,13 @@ const PANELS = [
 
 /** The charts of a queue, or of all; ticks() gives what the page itself saw, every so many seconds. */
 export function createCharts({ queue, ticks, every, draw }) {
-  const charts = { span: "live", answer: null, loaded: 0, hover: null };
+  const asked = here().parameters.span;
+  const charts = { span: Object.hasOwn(SPANS, asked) ? asked : "live", answer: null, loaded: 0, hover: null };
 
   const choose = (span) => {
     Object.assign(charts, { span, answer: null, loaded: 0, hover: null });
     charts.load().then(draw, draw);
+    note({ span: span === "live" ? null : span });
     draw();
   };
 

@@ -4,6 +4,7 @@ import { confirm, perform, typable } from "./dialogs.js";
 import { h } from "./dom.js";
 import { count, encoded, oneLine } from "./format.js";
 import { button, figure, icon, idLink, section, seen, time } from "./parts.js";
+import { here, note } from "./router.js";
 import { may } from "./session.js";
 import { t } from "./text.js";
 
@@ -12,7 +13,7 @@ const FEW = 6; // groups shown before one asks for all
 
 /** part: "dead" or "retrying". */
 export function createErrors({ queue, part, draw, again }) {
-  let [answer, askedAt, all] = [null, 0, false];
+  let [answer, askedAt, all] = [null, 0, here().parameters.groups === "all"];
   const trials = new Map(); // fingerprint -> {id, state, text} of the one that goes first
 
   async function load(signal) {
@@ -78,7 +79,7 @@ export function createErrors({ queue, part, draw, again }) {
 
   function groupView(group) {
     const trial = trials.get(group.fingerprint);
-    return h("li", { key: group.fingerprint, class: "group" },
+    return h("li", { key: group.fingerprint, class: "group", "data-key": group.fingerprint },
       h("div", { class: "group-count" }, figure(group.count)),
       h("div", { class: "group-text" },
         h("p", { class: "error-line" }, oneLine(group.error, 260) || t("group.noText")),
@@ -91,12 +92,18 @@ export function createErrors({ queue, part, draw, again }) {
         may("admin") && button(t("group.delete"), () => whole(group, "delete"), { symbol: "trash", kind: "danger-text" })));
   }
 
+  function showAll() {
+    all = true;
+    note({ groups: "all" });
+    draw();
+  }
+
   function view() {
     if (!answer?.groups.length) return null;
     const { groups } = answer;
     return section(t(`group.title.${part}`), h("p", { class: "quantity" }, t("group.quantity", { n: groups.length })),
       h("ol", { class: "groups" }, (all ? groups : groups.slice(0, FEW)).map(groupView)),
-      groups.length > FEW && !all && button(t("group.all", { n: groups.length }), () => { all = true; draw(); }, { kind: "plain" }),
+      groups.length > FEW && !all && button(t("group.all", { n: groups.length }), showAll, { kind: "plain" }),
       seen(answer));
   }
 

@@ -4,6 +4,7 @@ import { createCharts } from "./charts.js";
 import { h } from "./dom.js";
 import { count as exact, keyOf, number, shown } from "./format.js";
 import { button, dash, empty, figure, icon, lag, link, name, pageHead, queueBadges, section, skeleton, strip } from "./parts.js";
+import { note } from "./router.js";
 import { loadDashboard, ratesOf, session, totals } from "./session.js";
 import { createTable } from "./table.js";
 import { t } from "./text.js";
@@ -53,12 +54,14 @@ function redisFacts(facts) {
     h("div", { key: field }, h("dt", {}, t(`redis.${field}`)), h("dd", {}, shown(facts[field] ?? "–")))));
 }
 
-export default function overview({ draw }) {
+const textOf = (parameter) => (typeof parameter === "string" ? parameter : "");
+
+export default function overview({ parameters, draw }) {
   const charts = createCharts({ ticks: () => session.ticks, every: 1, draw });
   const table = createTable({
     label: t("overview.queues"), kind: "queues", columns: columns(), key: (queue) => keyOf(queue.name), sort: { by: "name", down: false }, draw,
   });
-  let [wanted, only] = ["", "all"];
+  let [wanted, only] = [textOf(parameters.filter), Object.hasOwn(SHOWN, parameters.only) ? parameters.only : "all"];
 
   function figures(sum) {
     const quiet = (value) => figure(value);
@@ -69,32 +72,32 @@ export default function overview({ draw }) {
     ]);
   }
 
-  const choose = (event) => { only = event.target.value; draw(); };
-  const filter = (event) => { wanted = event.target.value.toLowerCase(); draw(); };
+  /** Shows the queues that fit; the address says which. */
+  function show(text, which) {
+    [wanted, only] = [text, which];
+    note({ filter: wanted || null, only: only === "all" ? null : only });
+    draw();
+  }
+
+  const choose = (event) => show(wanted, event.target.value);
+  const filter = (event) => show(event.target.value, only);
 
   function tools(rows, all) {
     const whole = rows.length === all.length;
     const quantity = whole ? t("overview.count", { n: exact(all.length), count: all.length }) : t("overview.filtered", { n: exact(rows.length), of: exact(all.length) });
     return h("div", { class: "tools" },
       h("label", { class: "search small" }, icon("filter"),
-        h("input", { type: "search", placeholder: t("overview.filter"), "aria-label": t("overview.filter"), on: { input: filter } })),
+        h("input", { type: "search", placeholder: t("overview.filter"), "aria-label": t("overview.filter"), value: wanted, on: { input: filter } })),
       h("label", { class: "select" }, h("select", { "aria-label": t("overview.only"), on: { change: choose } },
-        Object.keys(SHOWN).map((value) => h("option", { key: value, value }, t(`overview.only.${value}`))))),
+        Object.keys(SHOWN).map((value) => h("option", { key: value, value, selected: value === only }, t(`overview.only.${value}`))))),
       h("p", { class: "quantity", role: "status" }, quantity));
   }
 
   function queues(all) {
-    const rows = all.filter((queue) => SHOWN[only](queue) && shown(queue.name).toLowerCase().includes(wanted));
-    const none = () => empty(t("overview.noMatch"), t("overview.noMatch.text"), "filter", button(t("overview.clear"), clear));
+    const rows = all.filter((queue) => SHOWN[only](queue) && shown(queue.name).toLowerCase().includes(wanted.toLowerCase()));
+    const none = () => empty(t("overview.noMatch"), t("overview.noMatch.text"), "filter", button(t("overview.clear"), () => show("", "all")));
     if (!all.length) return section(t("overview.queues"), null, empty(t("overview.empty"), t("overview.empty.text"), "queue"));
     return section(t("overview.queues"), tools(rows, all), rows.length ? table.view(rows) : none());
-  }
-
-  function clear() {
-    [wanted, only] = ["", "all"];
-    for (const field of document.querySelectorAll(".tools input")) field.value = "";
-    for (const field of document.querySelectorAll(".tools select")) field.value = "all";
-    draw();
   }
 
   return {

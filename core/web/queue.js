@@ -11,9 +11,12 @@ import { addTick, may } from "./session.js";
 import { createTable } from "./table.js";
 import { t } from "./text.js";
 
+let latest = null; // of the queue that was shown last: its next page begins with its figures, so that nothing above the list moves when they come
+
 /** The figures of one queue, kept fresh for all its pages. */
 export function createQueue(queue) {
-  const about = { name: queue, totals: null, shards: [] };
+  const about = latest && keyOf(latest.name) === keyOf(queue) ? latest : { name: queue, totals: null, shards: [] };
+  latest = about;
   about.load = async (signal) => Object.assign(about, await get(queuePath(queue), {}, signal));
   return about;
 }

@@ -6,7 +6,7 @@ import { createErrors } from "./errors.js";
 import { count, keyOf, now, number, oneLine, shown } from "./format.js";
 import { button, choice, dash, empty, icon, idLink, section, seen, skeleton, state, time } from "./parts.js";
 import { askAll, createQueue, queueHead } from "./queue.js";
-import { replace } from "./router.js";
+import { here, remembered, replace, step } from "./router.js";
 import { may } from "./session.js";
 import { createTable } from "./table.js";
 import { t } from "./text.js";
@@ -122,7 +122,7 @@ export default function recordsPage({ path, parameters, draw, again }) {
   const view = viewOf(page, parameters);
   const selection = new Map();
   const key = (record) => keyOf(record.id);
-  const cursors = [null]; // of the pages so far
+  const cursors = cursorsOf(parameters);
   let [answer, askedAt, pending] = [null, 0, null];
   let table = null;
   let failed = false; // whether one of the records seen so far has an error
@@ -172,16 +172,21 @@ export default function recordsPage({ path, parameters, draw, again }) {
   /** Shows another order or interval: the address says which. */
   function change(wanted) {
     const next = { ...view, ...wanted };
-    replace(path, { queue: about.name, by: next.by, order: next.order, from: next.from, prefix: next.by === "id" ? next.prefix : null });
+    const { groups } = here().parameters;
+    replace(path, { queue: about.name, by: next.by, order: next.order, from: next.from, prefix: next.by === "id" ? next.prefix : null, groups });
   }
 
+  /** Shows the next page, or the one before: a step in the history. The rows stay until the others come. */
   function turn(cursor) {
     if (cursor) cursors.push(cursor);
     else cursors.pop();
+    if (cursors.at(-1) === null) cursors.length = 1; // a page whose cursor is not known is left to the first
+    step({ cursor: cursors.at(-1), page: cursors.length > 1 ? cursors.length : null }, { cursors: [...cursors] });
     [askedAt, pending] = [0, true];
     selection.clear();
     draw();
     again();
+    document.querySelector(".records")?.scrollIntoView();
   }
 
   function filters() {
@@ -229,10 +234,10 @@ export default function recordsPage({ path, parameters, draw, again }) {
   const act = (action, records, done) => actOn(about.name, action, records.map((record) => record.id), done);
 
   function list() {
-    if (!answer || pending) return skeleton(10);
+    if (!answer) return skeleton(10);
     if (!answer.records.length && !filtered()) return empty(t(`empty.${path}`), t(`empty.${path}.text`), "check");
     if (!answer.records.length) return empty(t("record.noMatch"), t("record.noMatch.text"), "filter", answer.cursor && pages(), seen(answer));
-    return [tableFor().view(answer.records), pages()];
+    return h("div", { class: "records", key: "records", "aria-busy": String(Boolean(pending)) }, tableFor().view(answer.records), pages());
   }
 
   const filtered = () => view.from !== null || view.prefix || answer.cursor || cursors.length > 1;
@@ -267,6 +272,15 @@ export default function recordsPage({ path, parameters, draw, again }) {
       path === "enqueued" && about.totals?.retries > 0 && errors.view(),
     ],
   };
+}
+
+/** The cursors of the page that the address names and of those before it, as far as the history's entry remembers them; null begins at the first. */
+function cursorsOf({ cursor, page }) {
+  const { cursors } = remembered();
+  if (!cursor) return [null];
+  if (Array.isArray(cursors) && cursors.at(-1) === cursor) return [...cursors];
+  const number = /^[1-9]\d{0,3}$/.test(page) ? Math.max(2, Number(page)) : 2;
+  return [...Array(number - 1).fill(null), cursor];
 }
 
 /** The order and interval that the address asks for; what it leaves open is the page's own. */

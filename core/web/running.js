@@ -4,6 +4,7 @@ import { h } from "./dom.js";
 import { absoluteTime, count, duration, isoTime, keyOf, now, relative, shown } from "./format.js";
 import { badge, choice, empty, figure, idLink, link, name, note, pageHead, section, skeleton } from "./parts.js";
 import { actOnRows, allowed, chosenBar, grouped, keepChosen } from "./records.js";
+import { note as noteAddress } from "./router.js";
 import { createTable } from "./table.js";
 import { t } from "./text.js";
 
@@ -24,8 +25,9 @@ const columns = () => [
 
 const key = (row) => `${keyOf(row.queue)} ${keyOf(row.id)}`;
 
-export default function running({ draw, again }) {
-  let [answer, by] = [null, "all"];
+export default function running({ parameters, draw, again }) {
+  const groupOf = { all: () => "", worker: (row) => shown(row.owner), queue: (row) => shown(row.queue) };
+  let [answer, by] = [null, Object.hasOwn(groupOf, parameters.by) ? parameters.by : "all"];
   const tables = new Map();
   const selection = new Map();
   const act = (action, rows, done) => actOnRows(rows, action, done);
@@ -41,8 +43,6 @@ export default function running({ draw, again }) {
     return tables.get(place);
   };
 
-  const groupOf = { all: () => "", worker: (row) => shown(row.owner), queue: (row) => shown(row.queue) };
-
   function groups() {
     const rows = grouped(answer.running, groupOf[by]);
     return [...rows].sort(([a], [b]) => a.localeCompare(b)).map(([group, members]) => h("div", { key: `group ${group}`, class: "cluster" },
@@ -52,6 +52,7 @@ export default function running({ draw, again }) {
 
   const choose = (value) => {
     by = value;
+    noteAddress({ by: by === "all" ? null : by });
     draw();
   };
   const choices = () => choice(t("running.by"), Object.keys(groupOf).map((value) => [value, t(`running.by.${value}`)]), by, choose);

@@ -1,6 +1,7 @@
 // A table that is redrawn in place: sorting that holds still under the pointer, only the rows in sight, arrow keys, selection.
 import { h } from "./dom.js";
 import { icon } from "./parts.js";
+import { here, note } from "./router.js";
 import { t } from "./text.js";
 
 const WHOLE = 150; // up to so many rows are all in the page
@@ -8,11 +9,12 @@ const BEYOND = 6; // rows drawn above and below what is in sight
 
 /**
  * columns: {id, label, hint, value(row) to sort by, show(row), number, wide, class}; without value a column cannot be sorted.
- * key(row) names a row. kind: a class of its own. sort: {by, down} or none. selection: a Map key -> row, or none.
+ * key(row) names a row. kind: a class of its own. sort: {by, down} where the address names none, or none. selection: a Map key -> row, or none.
  */
-export function createTable({ label, kind = "", columns, key, sort, selection, draw }) {
+export function createTable({ label, kind = "", columns, key, sort: usual, selection, draw }) {
   const table = { body: null, order: [], active: null, height: 41, held: false };
   const byId = Object.fromEntries(columns.map((column) => [column.id, column]));
+  let sort = usual && (sortOf(here().parameters.sort, byId) ?? usual);
 
   function sorted(rows) {
     if (!sort) return rows;
@@ -26,6 +28,7 @@ export function createTable({ label, kind = "", columns, key, sort, selection, d
   function sortBy(id) {
     sort = { by: id, down: sort.by === id ? !sort.down : Boolean(byId[id].number) };
     table.held = false;
+    note({ sort: `${sort.down ? "-" : ""}${id}` });
     draw();
   }
 
@@ -118,6 +121,13 @@ export function createTable({ label, kind = "", columns, key, sort, selection, d
         h("tbody", { made: (node) => (table.body = node) }, body(all))));
     },
   };
+}
+
+/** {by, down} of "lag" or, for the largest first, "-lag"; null of what is no column that sorts. */
+function sortOf(text, byId) {
+  const down = String(text ?? "").startsWith("-");
+  const by = down ? text.slice(1) : text;
+  return Object.hasOwn(byId, by) && byId[by].value ? { by, down } : null;
 }
 
 const classOf = (column) => [column.class, column.number && "number", column.wide && "wide"].filter(Boolean).join(" ") || null;

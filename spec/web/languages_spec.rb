@@ -91,8 +91,8 @@ RSpec.describe "languages", mount: House::MOUNTS.keys.first do
     browser.value("(window.same = true)")
     browser.waited("the menu") { browser.keys("\uE004").nil? && browser.value("document.activeElement.matches(arguments[0])", MENU) } # Tab
     browser.keys("d")
-    browser.waited("German") { words == %w[de Übersicht] && browser.there?("main tr.row") }
-    expect(browser.value("[window.same, document.activeElement.value, document.querySelector('.tools input').value]")).to eq([true, "de", ""])
+    browser.waited("German") { words == %w[de Übersicht] && browser.text(".empty")&.include?("Keine Queue passt") }
+    expect(browser.value("[window.same, document.activeElement.value, document.querySelector('.tools input').value]")).to eq([true, "de", "nothing is called so"])
     expect(browser.texts(".axis span")).to include("vor 1 min 40 s")
     browser.reload
     browser.waited("German again") { words == %w[de Übersicht] }

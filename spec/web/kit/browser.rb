@@ -52,6 +52,7 @@ class Browser
   def visit(url) = command(:post, "/url", url: url)
   def url = command(:get, "/url")
   def reload = command(:post, "/refresh", {})
+  def back = command(:post, "/back", {})
 
   # Before the first page of that origin.
   def cookie(name, value) = command(:post, "/cookie", cookie: { name: name, value: value, path: "/" })
