@@ -70,7 +70,8 @@ local worker = require "seriatim.worker"
 ---@field build_splitter fun(): seriatim.Splitter
 ---@field dump_payload nil|fun(payload: any): string  and
 ---@field load_payload nil|fun(data: string): any  the codec of workers that name none. nil: canonical JSON
----@field format_error fun(raised: any): string  what is kept of a failure: raised.message or tostring(raised)
+---@field format_error fun(raised: any, traceback: string?): string  what is kept of a failure: raised.message or tostring(raised),
+---and the first ten lines of the traceback, at most 4 KiB
 ---@field dump_error fun(text: string): string  and
 ---@field load_error fun(stored: string): string  around stored errors, to compress them, say
 ---@field lease_time number  10; seconds after which a silent node's shards are another's

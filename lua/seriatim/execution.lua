@@ -20,7 +20,8 @@ Execution.__index = Execution
 local guard = xpcall
 if not select(2, xpcall(function(given) return given end, tostring, true)) then
   function guard(call, handler, argument)
-    return xpcall(function() return call(argument) end, handler)
+    local ran, result = xpcall(function() return call(argument) end, handler) -- no tail call: a traceback would not name xpcall
+    return ran, result
   end
 end
 
@@ -251,20 +252,12 @@ end
 function Execution:error_text(failure)
   local text = failure
   if type(failure) == "table" then
-    text = self:hook("format_error", nil, settings.format_error, failure.value)
+    text = self:hook("format_error", nil, settings.format_error, failure.value, failure.traceback)
     if type(text) ~= "string" or text == "" then
       text = described(failure)
     end
   end
   return self:stored_error(text)
-end
-
----The text, cut before a character of UTF-8 where it is longer.
-local function cut(text, bytes)
-  while #text > bytes and (text:byte(bytes + 1) or 0) >= 0x80 and text:byte(bytes + 1) < 0xC0 do
-    bytes = bytes - 1
-  end
-  return text:sub(1, bytes)
 end
 
 ---@return string? dumped
@@ -285,7 +278,7 @@ end
 
 ---The bytes that Redis keeps of every error. Where dump_error fails, those of the first line and the reason.
 function Execution:stored_error(text)
-  text = cut(text, ERROR_BYTES)
+  text = log.cut(text, ERROR_BYTES)
   local stored, reason = dump_error(text)
   if stored then
     return stored

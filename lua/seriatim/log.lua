@@ -67,6 +67,14 @@ function log.utf8(value)
   return (tostring(value):gsub("[\128-\255]+", clean_run))
 end
 
+---At most so many bytes of the text: a longer one is cut before a character of UTF-8.
+function log.cut(text, bytes)
+  while #text > bytes and (text:byte(bytes + 1) or 0) >= 0x80 and text:byte(bytes + 1) < 0xC0 do
+    bytes = bytes - 1
+  end
+  return text:sub(1, bytes)
+end
+
 ---The text as a terminal may show it: control characters, which could move its cursor or end a row of a table, are escaped.
 ---@return string
 function log.printable(value)

@@ -2,6 +2,7 @@
 
 local check = require "seriatim.check"
 local errors = require "seriatim.errors"
+local log = require "seriatim.log"
 local names = require "seriatim.names"
 
 ---@class seriatim.Hooks  functions to call, in this order; calling it with one adds it
@@ -65,9 +66,31 @@ local function same(value)
   return value
 end
 
-local function message_of(raised)
-  local message = type(raised) == "table" and raised.message
-  return type(message) == "string" and message or tostring(raised)
+local BACKTRACE_LINES = 10
+local FORMATTED_BYTES = 4096
+
+---Is this line of a traceback a call in one of our modules? A tail call left nothing to tell either.
+local function is_ours(line)
+  local name = (line:match("seriatim/([%w_/]+)%.lua:") or ""):gsub("/", ".")
+  return package.loaded["seriatim." .. name] or package.loaded["resty.seriatim." .. name] or line:find("^%(%.*tail call")
+end
+
+---The protected call in which a delivery runs: the application has none above it, which would have caught the error. Where Lua left
+---out levels of a deep stack, that call and those below it are behind the gap.
+local function ends_application(line)
+  return line:find("^%.%.%.") or line:find("^%[C%]: in function '.-pcall'") or line:find("^%[C%]: in function 'guard'")
+end
+
+---The default of format_error: raised.message or tostring(raised), and the first ten lines of the traceback that are the application's.
+local function format_error(raised, traceback)
+  local lines = { log.describe(raised) }
+  for line in (traceback or ""):gmatch("\t([^\n]+)") do
+    if #lines > BACKTRACE_LINES or ends_application(line) then
+      break
+    end
+    lines[#lines + 1] = not is_ours(line) and line or nil
+  end
+  return log.cut(table.concat(lines, "\n"), FORMATTED_BYTES)
 end
 
 local function value_of(value)
@@ -103,7 +126,7 @@ local DECLARED = {
   { "build_splitter", check.callable, value_of(build_splitter) },
   { "dump_payload", check.callable_or_nil, value_of(nil) },
   { "load_payload", check.callable_or_nil, value_of(nil) },
-  { "format_error", check.callable, value_of(message_of) },
+  { "format_error", check.callable, value_of(format_error) },
   { "dump_error", check.callable, value_of(same) },
   { "load_error", check.callable, value_of(same) },
   { "wait_replicas", check.wait_replicas, value_of(0) },

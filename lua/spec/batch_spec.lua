@@ -7,6 +7,8 @@ local native = require "seriatim.native"
 local seriatim = require "seriatim"
 local suite = require "support.suite"
 
+local formats = seriatim.format_error -- the default one
+
 describe("a delivery", function()
   suite.use { setup = setup, before_each = before_each, after_each = after_each, teardown = teardown }
 
@@ -164,9 +166,34 @@ describe("a delivery", function()
     assert.same({ a = "formatted 7!" }, errors_of(made))
   end)
 
+  it("keeps an error's message and the application's lines of the traceback", function()
+    seriatim.format_error = formats
+    local function deep(depth)
+      if depth == 0 then error("deep") end
+      deep(depth - 1)
+      return depth
+    end
+    local made = worker(function(payloads_by_id)
+      deep(payloads_by_id.short and 1 or 20)
+      return true
+    end)
+    table.insert(seriatim.server_middlewares, function(_, _, continue)
+      local result = continue()
+      return result
+    end)
+    run(made, { { id = "short" }, { id = "long" } })
+    local here, lines = "batch_spec.lua", {}
+    for line in errors_of(made).short:gmatch("[^\n]+") do
+      lines[#lines + 1] = line:match("batch_spec%.lua:%d+: deep$") and "deep" or line:match("batch_spec%.lua") or line
+    end
+    assert.same({ "deep", "[C]: in function 'error'", here, here, here, here }, lines)
+    assert.equal(11, select(2, (errors_of(made).long .. "\n"):gsub("\n", "")))
+  end)
+
   it("cuts an error's text before dump_error, so that load_error can read what is stored", function()
     seriatim.dump_error = function(text) return (text:gsub("\195\188", "u")) .. "$" end
     seriatim.load_error = function(stored) return (assert(stored:match("^(.*)%$$")):gsub("u", "\195\188")) end
+    seriatim.format_error = tostring
     local made = worker(function() error("x" .. ("\195\188"):rep(200000), 0) end)
     run(made, { { id = "a" } })
     assert.equal("x" .. ("\195\188"):rep(32767), errors_of(made).a)

@@ -88,7 +88,7 @@ describe("a server", function()
     assert(made:perform_async { { id = "bad" }, { id = "good" } })
     ended(1)
     local record = command.eventually(function() return assert(made.queries:range_by_retry_count(0, 0))[1] end)
-    assert.matches("app%.lua:%d+: os%.exit%(%) in a server's thread$", record.error)
+    assert.matches("app%.lua:%d+: os%.exit%(%) in a server's thread\n", record.error)
     assert.equal(0, server:stop())
   end)
 

@@ -73,6 +73,15 @@ describe("a setting", function()
     end
     assert.equal("text", seriatim.format_error { message = "text" })
     assert.equal("text", seriatim.format_error "text")
+    seriatim.reset_settings()
+    local lines = { "one\ntwo" }
+    local traceback = "stack traceback:"
+    for line = 1, 20 do
+      traceback = traceback .. "\n\tline " .. line
+      lines[#lines + 1] = line <= 10 and "line " .. line or nil
+    end
+    assert.equal(table.concat(lines, "\n"), seriatim.format_error("one\ntwo", traceback))
+    assert.equal("x" .. ("\195\188"):rep(2047), seriatim.format_error("x" .. ("\195\188"):rep(5000)))
     assert.equal("text", seriatim.dump_error(seriatim.load_error("text")))
     assert.equal(seriatim.build_lag_scheduler(), seriatim.build_scheduler())
     assert.is_nil(seriatim.build_splitter()({}))

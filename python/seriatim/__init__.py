@@ -32,7 +32,7 @@ build_splitter      gives the splitter: build_balanced_splitter (default), build
                     lambda: build_by_node_splitter(nodes, node), or a function whose result is called with the shards
 dump_payload        object -> bytes, and
 load_payload        bytes -> object: the codec of workers that name none. None: canonical JSON
-format_error        exception -> str, what is kept of a failure: str(exception)
+format_error        exception -> str, what is kept of a failure: "Class: message" and its ten innermost calls, at most 4 KiB
 dump_error          str -> str or bytes, and
 load_error          back, around stored errors, to compress them, say; gets bytes where they are not UTF-8
 lease_time          10; seconds after which a silent node's shards are another's

@@ -11,6 +11,7 @@ import logging
 import re
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TextIO
@@ -30,6 +31,8 @@ LEVELS: Final = {DEBUG: "DEBUG", INFO: "INFO", WARN: "WARN", ERROR: "ERROR", FAT
 PLAIN: Final = re.compile(r'[^"=\s\x00-\x1f\x7f]+')
 LINE_ENDS: Final = re.compile(r"[\r\n]+")
 BRIEF: Final = 500  # characters
+BACKTRACE_LINES: Final = 10
+FORMATTED_BYTES: Final = 4096
 PLACE: Final = re.compile(r" \([^()\r\n]+:\d+\)\Z")
 DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -151,6 +154,17 @@ def describe(error: object) -> str:
         return f"{type(error).__qualname__}: {error}{place}"
     except BaseException:
         return type(error).__qualname__
+
+
+def format_error(error: BaseException) -> str:
+    """The default of the setting format_error. The innermost call comes first, as in the other languages."""
+    calls: deque[str] = deque(maxlen=BACKTRACE_LINES)
+    at = error.__traceback__
+    while at:
+        calls.appendleft(f"{at.tb_frame.f_code.co_filename}:{at.tb_lineno} in {at.tb_frame.f_code.co_name}")
+        at = at.tb_next
+    text = "\n".join([f"{type(error).__qualname__}: {error}", *calls])
+    return text.encode("utf-8", "replace")[:FORMATTED_BYTES].decode("utf-8", "ignore")
 
 
 def brief(error: object) -> str:

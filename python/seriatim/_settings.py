@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
-from . import _check
+from . import _check, _log
 
 if TYPE_CHECKING:
     from ._batch import Batch
@@ -125,7 +125,7 @@ class Settings:
     build_splitter = Setting[Callable[[], "Splitter"]](_check.function, lambda: _build_splitter)
     dump_payload = Setting[Union[Callable[[Any], Union[bytes, str]], None]](_check.function_or_none, lambda: None)
     load_payload = Setting[Union[Callable[[bytes], Any], None]](_check.function_or_none, lambda: None)
-    format_error = Setting[Callable[[BaseException], str]](_check.function, lambda: str)
+    format_error = Setting[Callable[[BaseException], str]](_check.function, lambda: _log.format_error)
     dump_error = Setting[Callable[[str], Union[str, bytes]]](_check.function, lambda: _same)
     load_error = Setting[Callable[[Any], str]](_check.function, lambda: _text)
     lease_time = Setting[float](_seconds(0.2, 3600.0), lambda: 10)

@@ -40,6 +40,7 @@ def redis() -> Iterator[RedisServer]:
 def settings(redis: RedisServer) -> Iterator[None]:
     redis.flush()
     seriatim.reset_settings()
+    seriatim.format_error = str  # most tests compare what is stored with what was raised
     seriatim.redis = redis.url
     seriatim.poll_interval = 0.2
     seriatim.lease_time = 5

@@ -135,6 +135,23 @@ def test_lk_a_19_stored_errors_pass_through_format_dump_and_load() -> None:
     assert record["error"] == "long\n" + "line\n" * 4000
 
 
+def test_the_class_the_message_and_ten_calls_of_an_exception_are_kept_at_most_4_kib() -> None:
+    seriatim.reset_settings()
+
+    def deep(depth: int) -> None:
+        if depth == 0:
+            raise LookupError("one\ntwo")
+        deep(depth - 1)
+
+    with pytest.raises(LookupError) as caught:
+        deep(20)
+    lines = seriatim.format_error(caught.value).split("\n")
+    assert lines[:2] == ["LookupError: one", "two"] and len(lines) == 12
+    assert all(line.startswith(f"{__file__}:") and line.endswith(" in deep") for line in lines[2:])
+    assert seriatim.format_error(ValueError("no traceback")) == "ValueError: no traceback"
+    assert seriatim.format_error(ValueError("\u00fc" * 5000)) == "ValueError: " + "\u00fc" * 2042
+
+
 def errors_of(errors: dict[str, str]) -> dict[str, Any]:
     """What is shown of ids that fail with these texts."""
 

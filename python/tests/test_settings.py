@@ -60,7 +60,8 @@ def test_defaults() -> None:
     assert seriatim.workers == seriatim.server_middlewares == seriatim.client_middlewares == []
     assert seriatim.on_server_init.functions == seriatim.last_words.functions == []
     assert (seriatim.dump_payload, seriatim.load_payload) == (None, None)
-    assert seriatim.format_error(ValueError("text")) == seriatim.dump_error("text") == seriatim.load_error("text") == "text"
+    assert seriatim.format_error(ValueError("text")) == "ValueError: text"
+    assert seriatim.dump_error("text") == seriatim.load_error("text") == "text"
     assert seriatim.build_scheduler() == seriatim.build_lag_scheduler()
     assert seriatim.build_splitter()([]) is None
 

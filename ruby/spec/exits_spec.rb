@@ -56,7 +56,7 @@ RSpec.describe "leaving", limit: Figures.count(240, 900) do
   it "F9 exit in a job is that job's failure; exit! ends the process, and another runs what it held" do
     server = start("-c", "2")
     push("exits", "exit", 3)
-    expect(eventually { waiting("exits")&.then { |job| job if job[:error] } }).to include(error: "exit", retry_count: 0)
+    expect(eventually { waiting("exits")&.then { |job| job if job[:error] } }).to include(error: start_with("SystemExit: exit\n"), retry_count: 0)
     push("exits!", "exit!", 9)
     expect(server.wait).to eq(9)
     exits.actions.delete(["exits!"])

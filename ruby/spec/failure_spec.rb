@@ -54,6 +54,17 @@ RSpec.describe "failure" do
     expect([fetch(recorder, :a), fetch(recorder, 1)].map { |record| record[:error] }).to eq(["an error", "text"])
   end
 
+  it "keeps the class, the message and ten lines of the backtrace of an exception, at most 4 KiB between characters" do
+    Seriatim.reset_settings
+    deep = ->(depth) { depth.zero? ? raise(ArgumentError, "one\ntwo") : deep.call(depth - 1) }
+    error = (deep.call(20) rescue $!) # rubocop:disable Style/RescueModifier, Style/SpecialGlobalVars
+    expect(Seriatim.format_error.call(error).lines(chomp: true)).to match(["ArgumentError: one", "two", *[/failure_spec\.rb:\d+:in /] * 10])
+    expect(Seriatim.format_error.call(RuntimeError.new("no backtrace"))).to eq("RuntimeError: no backtrace")
+    expect(Seriatim.format_error.call(RuntimeError.new("x#{"\u00fc" * 5000}"))).to eq("RuntimeError: x#{"\u00fc" * 2040}")
+    Seriatim.redis = REDIS.url
+    Seriatim.logger = nil
+  end
+
   it "LK-A-19: stored errors pass through format, dump and load" do
     require "zlib"
     Seriatim.format_error = ->(error) { "#{error.message}\n#{"line\n" * 4000}" }

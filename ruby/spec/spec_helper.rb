@@ -22,6 +22,7 @@ RSpec.configure do |config|
     REDIS.flush
     @log = StringIO.new
     Seriatim.reset_settings
+    Seriatim.format_error = :message.to_proc # most tests compare what is stored with what was raised
     Seriatim.redis = REDIS.url
     Seriatim.logger = Seriatim::Log.default(@log, level: Logger::DEBUG)
     Seriatim.poll_interval = 0.2

@@ -10,6 +10,8 @@ from typing import Any, TextIO
 
 import seriatim
 
+seriatim.format_error = str  # the pairs compare messages
+
 
 class Recorder(seriatim.Worker):
     """What a worker was given."""

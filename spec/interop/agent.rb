@@ -5,6 +5,8 @@ require "json"
 require "logger"
 require "seriatim"
 
+Seriatim.format_error = :message.to_proc # the pairs compare messages
+
 # The protocol is in README.md.
 class Agent
   def initialize

@@ -32,6 +32,7 @@ end
 ---folder: the agent's; `worker` in it says what to do.
 function recorder.serve(folder)
   log.output = log.to(io.stderr)
+  seriatim.format_error = tostring -- the pairs compare messages
   local given = wire.load_lines(folder .. "/worker")[1]
   local options = recorder.options(given.queue, given.settings)
   function options.perform(payloads_by_id, batch)

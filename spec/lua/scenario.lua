@@ -39,6 +39,7 @@ end
 
 function Scenario:use(namespace)
   seriatim.namespace = namespace
+  seriatim.format_error = function(raised) return tostring(raised) end -- the scenarios name messages
   seriatim.redis = self.redis.url
 end
 

@@ -39,6 +39,7 @@ class Scenario:
 
     def _use(self, namespace: str) -> None:
         seriatim.namespace = namespace
+        seriatim.format_error = str  # the scenarios name messages
         seriatim.redis = self._redis.url
 
     def _findings(self) -> list[str]:

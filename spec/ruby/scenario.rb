@@ -30,6 +30,7 @@ module Conformance
 
     def use(namespace)
       Seriatim.namespace = namespace
+      Seriatim.format_error = :message.to_proc # the scenarios name messages
       Seriatim.redis = @redis.url
     end
 

@@ -16,6 +16,8 @@ function suite.use(busted)
   busted.before_each(function()
     suite.redis:flush()
     seriatim.reset_settings()
+    local format_error = seriatim.format_error
+    seriatim.format_error = function(raised) return format_error(raised) end -- no traceback: most tests compare messages
     seriatim.redis = suite.redis.url
     seriatim.poll_interval = 0.2
     seriatim.lease_time = 5

@@ -84,7 +84,16 @@ module Seriatim
     end
 
     BRIEF = 500 # characters
-    private_constant :BRIEF
+    BACKTRACE_LINES = 10
+    FORMATTED_BYTES = 4096
+    private_constant :BRIEF, :BACKTRACE_LINES, :FORMATTED_BYTES
+
+    # The default of the setting format_error.
+    def format_error(error)
+      lines = ["#{error.class}: #{error.message}", *error.backtrace&.first(BACKTRACE_LINES)]
+      text = lines.map { |line| utf8(line) }.join("\n")
+      text.bytesize > FORMATTED_BYTES ? text.byteslice(0, FORMATTED_BYTES).scrub("") : text
+    end
 
     # The error's first line, cut where it is long, and the place where it was raised.
     def brief(error)

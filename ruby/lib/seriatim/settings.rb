@@ -131,7 +131,7 @@ module Seriatim
       @load_payload = Check.callable("load_payload", codec, none: true)
     end
 
-    # Exception -> String, what is kept of a failure. Its message.
+    # Exception -> String, what is kept of a failure. "Class: message" and the first ten lines of the backtrace, at most 4 KiB.
     attr_reader :format_error
 
     def format_error=(format)
@@ -220,7 +220,7 @@ module Seriatim
 
     def reset_codecs
       @dump_payload = @load_payload = nil
-      @format_error = ->(error) { error.message }
+      @format_error = Log.method(:format_error)
       @dump_error = @load_error = IDENTITY
     end
   end

@@ -33,4 +33,5 @@ end
 
 Seriatim.workers = Application::WORKERS
 Seriatim.poll_interval = 0.2
+Seriatim.format_error = :message.to_proc # the tests compare what is shown with what was raised
 Seriatim.threads_per_node = Integer(ENV.fetch("THREADS", 12))
