@@ -27,7 +27,6 @@ static int client_init(seriatim_client *c, const seriatim_options *options, seri
     int status;
     srt_bytes_init(&c->name, c->mem);
     srt_bytes_init(&c->warning, c->mem);
-    srt_arena_init(&c->push.arena, c->mem);
     status = srt_registry_init(&c->registry, c->mem, options->ns ? options->ns : "seriatim", error);
     if (status != SERIATIM_OK)
         return status;
@@ -79,14 +78,19 @@ void seriatim_client_free(seriatim_client *c)
     if (!c)
         return;
     client_release(c);
-    srt_push_free(&c->push);
-    srt_web_free(c);
+    while (c->release_count > 0)
+        c->releases[--c->release_count](c);
     if (c->session.mem)
         srt_session_free(&c->session);
     srt_registry_free(&c->registry);
     srt_bytes_free(&c->name);
     srt_bytes_free(&c->warning);
     srt_free(c->mem, c, sizeof *c);
+}
+
+void srt_client_on_free(seriatim_client *c, void (*release)(seriatim_client *c))
+{
+    c->releases[c->release_count++] = release;
 }
 
 const seriatim_error *seriatim_client_error(const seriatim_client *c)

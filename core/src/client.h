@@ -97,6 +97,8 @@ typedef struct srt_push {
     seriatim_error shortage;     /* REPLICAS: too few have it; no further WAIT is sent */
 } srt_push;
 
+#define SRT_CLIENT_RELEASES 4
+
 struct seriatim_client {
     const seriatim_allocator *mem;
     srt_registry registry;
@@ -120,6 +122,8 @@ struct seriatim_client {
     int stale;                      /* the layout is to be loaded again */
     int64_t stale_generation;       /* the one that was refused */
     srt_push push;
+    void (*releases[SRT_CLIENT_RELEASES])(seriatim_client *c); /* called when the client is freed */
+    size_t release_count;
 
     struct srt_web *web;                   /* of the web requests; NULL: there was none */
     void (*after)(seriatim_client *c);     /* called once, when the operation under way has ended well; may begin the next */
@@ -129,9 +133,11 @@ struct seriatim_client {
     void *host;
 };
 
-/* Frees a push's memory, for the client; and what web requests have left. */
-void srt_push_free(srt_push *push);
-void srt_web_free(seriatim_client *c);
+/*
+ * Has the client call `release` once, when it is freed. For files above this one that keep memory in the client from
+ * operation to operation: the client knows none of them by name. At most SRT_CLIENT_RELEASES in all.
+ */
+void srt_client_on_free(seriatim_client *c, void (*release)(seriatim_client *c));
 
 /* ---- For operations ------------------------------------------------------------------------ */
 

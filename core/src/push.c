@@ -177,13 +177,19 @@ static void push_free_lists(const seriatim_allocator *mem, srt_push *p)
     p->job_cap = p->place_cap = p->chunk_cap = 0;
 }
 
-void srt_push_free(srt_push *p)
+static void push_free(seriatim_client *c)
 {
-    const seriatim_allocator *mem = p->arena.mem;
-    push_free_lists(mem, p);
-    srt_free(mem, p->refused, p->refused_cap * sizeof *p->refused);
+    srt_push *p = &c->push;
+    push_free_lists(c->mem, p);
+    srt_free(c->mem, p->refused, p->refused_cap * sizeof *p->refused);
     srt_arena_free(&p->arena);
-    memset(p, 0, sizeof *p);
+}
+
+/* At the client's first push. */
+static void push_init(seriatim_client *c)
+{
+    srt_arena_init(&c->push.arena, c->mem);
+    srt_client_on_free(c, push_free);
 }
 
 /* The jobs go; counts and refused places stay. */
@@ -202,6 +208,8 @@ int seriatim_push_begin(seriatim_client *c, size_t queue)
     int status = srt_client_begin(c);
     if (status != SERIATIM_OK)
         return status;
+    if (!p->arena.mem)
+        push_init(c);
     push_forget_jobs(c);
     memset(&p->counts, 0, sizeof p->counts);
     p->pending_chunks = p->written_chunks = p->failed_chunks = p->pending_jobs = p->failed_jobs = 0;

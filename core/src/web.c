@@ -62,6 +62,18 @@ const srt_web_handler srt_web_handlers[] = {
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
+static void web_free(seriatim_client *c)
+{
+    srt_web *w = c->web;
+    srt_arena_free(&w->memory);
+    srt_arena_free(&w->names_memory);
+    srt_arena_free(&w->looks[0].memory);
+    srt_arena_free(&w->looks[1].memory);
+    srt_bytes_free(&w->body);
+    srt_bytes_free(&w->line);
+    srt_free(c->mem, w, sizeof *w);
+}
+
 static srt_web *web_of(seriatim_client *c)
 {
     srt_web *w = c->web;
@@ -78,22 +90,8 @@ static srt_web *web_of(seriatim_client *c)
     srt_bytes_init(&w->body, c->mem);
     srt_bytes_init(&w->line, c->mem);
     c->web = w;
+    srt_client_on_free(c, web_free);
     return w;
-}
-
-void srt_web_free(seriatim_client *c)
-{
-    srt_web *w = c->web;
-    if (!w)
-        return;
-    srt_arena_free(&w->memory);
-    srt_arena_free(&w->names_memory);
-    srt_arena_free(&w->looks[0].memory);
-    srt_arena_free(&w->looks[1].memory);
-    srt_bytes_free(&w->body);
-    srt_bytes_free(&w->line);
-    srt_free(c->mem, w, sizeof *w);
-    c->web = NULL;
 }
 
 /* All but what is kept from request to request. */
