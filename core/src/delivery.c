@@ -143,25 +143,6 @@ int seriatim_delivery_reject(seriatim_delivery *d, size_t i, const size_t *place
 
 /* ---- Hand-out ------------------------------------------------------------------------------ */
 
-seriatim_delivery *srt_delivery_new(srt_node *node, int kind, srt_shard *shard, size_t cap)
-{
-    seriatim_delivery *d = srt_alloc(node->mem, sizeof *d + cap * sizeof(srt_job *));
-    if (!d)
-        return NULL;
-    d->kind = kind;
-    d->shard = shard;
-    d->cap = cap;
-    return d;
-}
-
-void srt_delivery_free(srt_node *node, seriatim_delivery *d)
-{
-    size_t i;
-    for (i = 0; i < d->count; i++)
-        srt_job_free(node, d->jobs[i]);
-    srt_free(node->mem, d, sizeof *d + d->cap * sizeof(srt_job *));
-}
-
 static void hold(srt_node *node, seriatim_delivery *d)
 {
     d->previous = NULL;
@@ -201,18 +182,11 @@ static int take_later(srt_node *node, srt_shard *s, int64_t now)
     return SERIATIM_AGAIN;
 }
 
-void srt_node_wake_unproven(srt_node *node)
-{
-    size_t i;
-    for (i = 0; i < node->shard_count; i++)
-        srt_node_wake(node, node->shards[i], node->shards[i]->unproven_at);
-}
-
 /* One job alone: a death to report, an unproven or a suspect id. */
 static int take_single(srt_node *node, srt_job_list *list, int kind, int64_t now, seriatim_delivery **out)
 {
     srt_job *job = list->first;
-    seriatim_delivery *d = srt_delivery_new(node, kind, job->shard, 1);
+    seriatim_delivery *d = srt_delivery_new(node->mem, kind, job->shard, 1);
     if (!d)
         return take_later(node, job->shard, now);
     d->jobs[d->count++] = srt_list_take(list);
@@ -229,7 +203,7 @@ static int take_single(srt_node *node, srt_job_list *list, int kind, int64_t now
 static int take_batch(srt_node *node, srt_shard *s, int64_t now, seriatim_delivery **out)
 {
     size_t count = s->ready.count < s->queue->batch_size ? s->ready.count : s->queue->batch_size;
-    seriatim_delivery *d = srt_delivery_new(node, SERIATIM_RUN, s, count);
+    seriatim_delivery *d = srt_delivery_new(node->mem, SERIATIM_RUN, s, count);
     srt_group *group = &node->groups[s->group];
     if (!d)
         return take_later(node, s, now);
@@ -244,12 +218,6 @@ static int take_batch(srt_node *node, srt_shard *s, int64_t now, seriatim_delive
     return SERIATIM_OK;
 }
 
-/* Not while it is unsure whether the shard is still ours. */
-int srt_shard_may_run(const srt_shard *s)
-{
-    return s->state == SRT_OWNED && !s->reconcile && (!s->queue->now.serial_shards || s->running == 0);
-}
-
 static int single_may_run(const srt_node *node, const srt_job *job)
 {
     if (!job || !srt_shard_may_run(job->shard))
@@ -257,6 +225,23 @@ static int single_may_run(const srt_node *node, const srt_job *job)
     if (job->mode == 's')
         return node->held_count == 0 && node->solo == SRT_SOLO_READY;
     return node->solo == SRT_SOLO_NONE;
+}
+
+int srt_node_drained(const srt_node *n)
+{
+    const seriatim_delivery *d;
+    size_t i;
+    for (d = n->held; d; d = d->next)
+        if (!d->abandoned && d->kind != SERIATIM_EXHAUSTED)
+            return 0;
+    for (i = 0; i < n->group_count; i++)
+        if (n->groups[i].hooks && !n->give_up_at)
+            return 0;
+    for (i = 0; i < n->shard_count; i++)
+        if (n->shards[i]->state != SRT_FOREIGN || n->shards[i]->settling || n->shards[i]->pending.count ||
+            (!n->give_up_at && (n->shards[i]->telling != SRT_TELLING_NONE || n->shards[i]->notices == SRT_NOTICES_OWN)))
+            return 0;
+    return 1;
 }
 
 /* What goes before any ready id; SERIATIM_OK, _CLOSED, or _AGAIN with *go_on telling whether ready ids may be taken. */
@@ -353,23 +338,6 @@ static void wake_starved(srt_node *node, int64_t now)
             srt_node_wake(node, node->shards[i], now);
 }
 
-void srt_node_news(srt_node *node)
-{
-    size_t i;
-    for (i = 0; i < node->group_count; i++)
-        node->groups[i].news = 1;
-}
-
-void srt_node_end_solo(srt_node *node)
-{
-    size_t i;
-    node->solo = SRT_SOLO_NONE;
-    for (i = 0; i < node->group_count; i++)
-        if (node->groups[i].singles.first && node->groups[i].singles.first->mode == 's')
-            node->solo = SRT_SOLO_READY;
-    srt_node_news(node);
-}
-
 static void solo_ended(srt_node *node, const seriatim_delivery *d)
 {
     if (d->abandoned) {
@@ -402,7 +370,7 @@ void srt_node_settle(srt_node *node, seriatim_delivery *d, int64_t now)
     if (d->notices)
         srt_notice_settled(node, d, now);
     else
-        srt_delivery_free(node, d);
+        srt_delivery_free(node->mem, d);
 }
 
 /* A little job that only carries the request. */

@@ -158,18 +158,18 @@ int srt_node_expired(const srt_node *n, int64_t now)
 }
 
 /* After a heartbeat that had ended others may have had our shards, and nobody tells us of pushes. */
-static void node_came_late(srt_node *n, int64_t redis_us, int64_t asked_at, int64_t now)
+static int node_came_late(srt_node *n, int64_t redis_us, int64_t asked_at, int64_t now)
 {
+    int late = n->beaten_us && redis_us - n->beaten_us >= n->lease_ms * 1000;
     if (redis_us < n->beaten_us)
         srt_node_tell(n, SERIATIM_EVENT_WARNING, (n->beaten_us - redis_us) / 1000000,
                       "the clock of Redis went back by %lld seconds: what was to happen then comes as much later",
                       (long long)((n->beaten_us - redis_us) / 1000000));
-    if (n->beaten_us && redis_us - n->beaten_us >= n->lease_ms * 1000)
-        srt_node_check_all(n, now);
     if (srt_node_expired(n, now))
         srt_node_news(n);
     n->beaten_us = redis_us;
     n->beaten_at = asked_at;
+    return late;
 }
 
 /*
@@ -215,26 +215,27 @@ static void node_take_skew(srt_node *n, int64_t redis_us, int64_t asked_at, int6
     n->has_skew = 1;
 }
 
-void srt_node_beaten(srt_node *n, const srt_reply *reply, int64_t asked_at, int64_t now)
+int srt_node_beaten(srt_node *n, const srt_reply *reply, int64_t asked_at, int64_t now)
 {
     size_t i;
+    int late;
     n->beating--;
     if (n->left) {
         n->stopped = n->beating == 0;
-        return;
+        return 0;
     }
     if (reply->count < LIVING)
-        return;
+        return 0;
     n->ordered = order_of(&reply->tokens[2]);
     n->offset_us = srt_token_int(&reply->tokens[1]) - now * 1000;
     node_take_skew(n, srt_token_int(&reply->tokens[1]), asked_at, now);
     node_take_absence(n, &reply->tokens[3], now);
-    node_came_late(n, srt_token_int(&reply->tokens[1]), asked_at, now);
+    late = node_came_late(n, srt_token_int(&reply->tokens[1]), asked_at, now);
     if (living_changed(n, reply)) {
         if (living_take(n, reply) != SERIATIM_OK) {
             srt_node_forget_living(n);
             n->beat_at = now + 100;
-            return;
+            return late;
         }
         n->beats++;
         srt_node_share(n, now);
@@ -251,6 +252,7 @@ void srt_node_beaten(srt_node *n, const srt_reply *reply, int64_t asked_at, int6
     if (n->beat_again)
         n->beat_at = now;
     n->beat_again = 0;
+    return late;
 }
 
 /* A farewell that was refused is as good: the heartbeat ends by itself. */

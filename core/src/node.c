@@ -1,12 +1,8 @@
 /* node.c - a node's connections, layouts and timers. */
 #include "node.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
-#define NODE_SOLO_PATIENCE_MS 5000
-#define NODE_SOLO_PAUSE_MS 10000
 #define NODE_FAREWELL_MS 1000    /* so long before an abandoned node gives up, it leaves, whatever is open */
 
 /* ---- Making -------------------------------------------------------------------------------- */
@@ -99,24 +95,17 @@ int srt_node_new(const seriatim_node_settings *s, srt_node **out, seriatim_error
     return SERIATIM_OK;
 }
 
-static void free_list(srt_node *n, srt_job_list *list)
-{
-    srt_job *job;
-    while ((job = srt_list_take(list)))
-        srt_job_free(n, job);
-}
-
 static void free_groups(srt_node *n)
 {
     size_t i;
     for (i = 0; i < n->group_count; i++) {
         srt_group *group = &n->groups[i];
-        free_list(n, &group->singles);
-        free_list(n, &group->died);
+        srt_list_free(&group->singles);
+        srt_list_free(&group->died);
         while (group->hooks) {
             seriatim_delivery *d = group->hooks;
             group->hooks = d->next;
-            srt_delivery_free(n, d);
+            srt_delivery_free(n->mem, d);
         }
     }
     for (i = 0; i < n->group_count; i++)
@@ -131,10 +120,10 @@ static void free_requests(srt_node *n)
     srt_request *r;
     for (r = session->first; r; r = r->next) {
         if (r->kind == SRT_ASK_SETTLE) {
-            free_list(n, r->subject);
+            srt_list_free(r->subject);
             srt_free(n->mem, r->subject, sizeof(srt_job_list));
         } else if (r->kind == SRT_ASK_SLICE) {
-            srt_job_free(n, r->subject);
+            srt_job_free(r->subject);
         }
     }
 }
@@ -147,7 +136,7 @@ void srt_node_free(srt_node *n)
     while (n->held) {
         seriatim_delivery *d = n->held;
         n->held = d->next;
-        srt_delivery_free(n, d);
+        srt_delivery_free(n->mem, d);
     }
     if (n->sessions[SRT_COMMANDS].mem)
         free_requests(n);
@@ -271,137 +260,6 @@ int srt_node_start(srt_node *n, int64_t now, seriatim_error *error)
     n->beat_at = n->pulse_at = n->beaten_at = now;
     n->poll_at = now + n->poll_ms;
     return SERIATIM_OK;
-}
-
-/* ---- Telling ------------------------------------------------------------------------------- */
-
-void srt_node_tell(srt_node *n, int kind, int64_t number, const char *format, ...)
-{
-    seriatim_event *event;
-    va_list args;
-    if (n->event_count == SRT_EVENTS) {
-        n->events_lost++;
-        return;
-    }
-    event = &n->events[(n->event_first + n->event_count++) % SRT_EVENTS];
-    event->kind = kind;
-    event->number = number;
-    va_start(args, format);
-    vsnprintf(event->text, sizeof event->text, format, args);
-    va_end(args);
-}
-
-#define FAILURES_MS 1000
-#define FAILURES_TOLD 10 /* in that time */
-
-int srt_node_may_log(srt_node *n, size_t worker, int64_t now)
-{
-    srt_queue *queue = n->workers[worker];
-    if (!queue->failures.crowded && now - queue->failures.since_ms >= FAILURES_MS) {
-        queue->failures.since_ms = now;
-        queue->failures.told = 0;
-    }
-    if (!queue->failures.crowded && queue->failures.told < FAILURES_TOLD) {
-        queue->failures.told++;
-        return 1;
-    }
-    queue->failures.crowded = 1;
-    queue->failures.kept++;
-    return 0;
-}
-
-/* One event for each second in which failures of a queue were kept back; the last one also when the node has stopped. */
-static void node_tell_failures(srt_node *n, int64_t now)
-{
-    size_t i;
-    for (i = 0; i < n->worker_count && n->event_count < SRT_EVENTS; i++) {
-        srt_queue *queue = n->workers[i];
-        if (!queue->failures.crowded || (now - queue->failures.since_ms < FAILURES_MS && !n->stopped))
-            continue;
-        if (queue->failures.kept)
-            srt_node_tell(n, SERIATIM_EVENT_FAILURES, queue->failures.kept, "%lld more failures in queue %.*s are not logged one by one",
-                          (long long)queue->failures.kept, (int)(queue->name.len < 150 ? queue->name.len : 150), queue->name.data);
-        queue->failures.crowded = queue->failures.kept > FAILURES_TOLD;
-        queue->failures.kept = queue->failures.told = 0;
-        queue->failures.since_ms = now;
-    }
-}
-
-int srt_node_event(srt_node *n, int64_t now, seriatim_event *event)
-{
-    if (n->event_count == 0)
-        node_tell_failures(n, now);
-    if (n->event_count == 0)
-        return SERIATIM_AGAIN;
-    *event = n->events[n->event_first];
-    n->event_first = (n->event_first + 1) % SRT_EVENTS;
-    n->event_count--;
-    if (n->event_count == 0 && n->events_lost) {
-        size_t lost = n->events_lost;
-        n->events_lost = 0;
-        srt_node_tell(n, SERIATIM_EVENT_WARNING, (int64_t)lost, "%lu more events were not kept", (unsigned long)lost);
-    }
-    return SERIATIM_OK;
-}
-
-/* ---- Timers: a binary heap of shards by the time at which each wants to be stepped --------- */
-
-static void heap_set(srt_node *n, size_t place, srt_shard *s)
-{
-    n->heap[place] = s;
-    s->heap_place = place;
-}
-
-static void heap_up(srt_node *n, size_t place)
-{
-    srt_shard *s = n->heap[place];
-    while (place > 0 && n->heap[(place - 1) / 2]->wake_at > s->wake_at) {
-        heap_set(n, place, n->heap[(place - 1) / 2]);
-        place = (place - 1) / 2;
-    }
-    heap_set(n, place, s);
-}
-
-static void heap_down(srt_node *n, size_t place)
-{
-    srt_shard *s = n->heap[place];
-    for (;;) {
-        size_t child = 2 * place + 1;
-        if (child >= n->heap_count)
-            break;
-        if (child + 1 < n->heap_count && n->heap[child + 1]->wake_at < n->heap[child]->wake_at)
-            child++;
-        if (n->heap[child]->wake_at >= s->wake_at)
-            break;
-        heap_set(n, place, n->heap[child]);
-        place = child;
-    }
-    heap_set(n, place, s);
-}
-
-void srt_node_wake(srt_node *n, srt_shard *s, int64_t at)
-{
-    if (at >= s->wake_at)
-        return;
-    if (s->wake_at == SRT_NEVER) {
-        s->wake_at = at;
-        heap_set(n, n->heap_count++, s);
-        heap_up(n, n->heap_count - 1);
-    } else {
-        s->wake_at = at;
-        heap_up(n, s->heap_place);
-    }
-}
-
-static srt_shard *heap_take(srt_node *n)
-{
-    srt_shard *s = n->heap[0];
-    s->wake_at = SRT_NEVER;
-    if (--n->heap_count > 0) {
-        heap_set(n, 0, n->heap[n->heap_count]);
-        heap_down(n, 0);
-    }
-    return s;
 }
 
 /* ---- Layouts ------------------------------------------------------------------------------- */
@@ -615,7 +473,8 @@ void srt_node_ask_wakes(srt_node *n)
     out->failed = 0;
 }
 
-void srt_node_check_all(srt_node *n, int64_t now)
+/* Nothing that Redis said before the connection was lost, or before the heartbeat expired, is taken for granted. */
+static void check_all(srt_node *n, int64_t now)
 {
     size_t i;
     for (i = 0; i < n->shard_count; i++) {
@@ -649,7 +508,7 @@ int srt_node_connected(srt_node *n, srt_channel channel, const char *user, const
             srt_bytes_clear(&n->shards[i]->owner);
             n->shards[i]->give_up_again = n->shards[i]->given_up != 0;
         }
-    srt_node_check_all(n, now);
+    check_all(n, now);
     return SERIATIM_OK;
 }
 
@@ -684,7 +543,8 @@ static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, in
         return status;
     }
     if (kind == SRT_ASK_BEAT && status == SERIATIM_OK) {
-        srt_node_beaten(n, reply, r->number, now);
+        if (srt_node_beaten(n, reply, r->number, now))
+            check_all(n, now);
         look_at_settings(n);
     } else if (kind == SRT_ASK_BEAT) {
         srt_node_beat_failed(n, now);
@@ -731,7 +591,7 @@ static int wakes_reply(srt_node *n, const srt_reply *reply, int64_t now, seriati
         return SERIATIM_OK;
     if (srt_token_is(&t[1], "subscribe")) {
         n->hears = 1; /* Redis takes the command's two channels or refuses both */
-        srt_node_check_all(n, now);
+        check_all(n, now);
     } else if (t[2].len == n->wake_channel.len && memcmp(t[2].data, n->wake_channel.data, t[2].len) == 0)
         wake_message(n, &t[3], now);
     else
@@ -789,43 +649,6 @@ static void node_open(srt_node *n, int64_t now)
     srt_node_news(n);
 }
 
-static int solo_goes_on(const srt_node *n)
-{
-    const srt_shard *s = n->solo_shard;
-    return !n->quiet && s->wanted && !s->paused && (s->state == SRT_OWNED || (s->state == SRT_ACQUIRING && s->lease));
-}
-
-/* A suspect runs with nothing else in its process: stop handing out, wait until all is back, claim it, run it. */
-static int64_t node_solo(srt_node *n, int64_t now)
-{
-    int64_t next = SRT_NEVER;
-    size_t i;
-    for (i = 0; n->solo == SRT_SOLO_NONE && !n->quiet && i < n->shard_count; i++) {
-        srt_shard *s = n->shards[i];
-        int64_t at = s->suspect_at > n->solo_not_before ? s->suspect_at : n->solo_not_before;
-        if (s->suspect_at == SRT_NEVER || s->state != SRT_OWNED || s->paused || !s->wanted)
-            continue;
-        if (at > now) {
-            next = at < next ? at : next;
-            continue;
-        }
-        n->solo = SRT_SOLO_DRAIN;
-        n->solo_shard = s;
-        n->solo_until = now + NODE_SOLO_PATIENCE_MS;
-    }
-    if (n->solo == SRT_SOLO_DRAIN && (now >= n->solo_until || !solo_goes_on(n))) {
-        n->solo_not_before = now + NODE_SOLO_PAUSE_MS;
-        srt_node_end_solo(n);
-    }
-    if (n->solo == SRT_SOLO_CLAIM && !n->solo_shard->claiming && !solo_goes_on(n))
-        srt_node_end_solo(n);
-    if (n->solo == SRT_SOLO_DRAIN && n->held_count == 0) {
-        n->solo = SRT_SOLO_CLAIM;
-        srt_node_wake(n, n->solo_shard, now);
-    }
-    return n->solo == SRT_SOLO_DRAIN ? n->solo_until : next;
-}
-
 /* Looks at one shard each poll interval, in case a wake was lost; at all of them while no wake can come. */
 static void node_poll(srt_node *n, int64_t now)
 {
@@ -841,23 +664,6 @@ static void node_poll(srt_node *n, int64_t now)
         if (n->hears)
             return;
     }
-}
-
-int srt_node_drained(const srt_node *n)
-{
-    const seriatim_delivery *d;
-    size_t i;
-    for (d = n->held; d; d = d->next)
-        if (!d->abandoned && d->kind != SERIATIM_EXHAUSTED)
-            return 0;
-    for (i = 0; i < n->group_count; i++)
-        if (n->groups[i].hooks && !n->give_up_at)
-            return 0;
-    for (i = 0; i < n->shard_count; i++)
-        if (n->shards[i]->state != SRT_FOREIGN || n->shards[i]->settling || n->shards[i]->pending.count ||
-            (!n->give_up_at && (n->shards[i]->telling != SRT_TELLING_NONE || n->shards[i]->notices == SRT_NOTICES_OWN)))
-            return 0;
-    return 1;
 }
 
 static void node_leave(srt_node *n, int64_t now)
@@ -897,18 +703,19 @@ void srt_node_vitals(srt_node *n, int64_t resident, int64_t wall_us)
 int64_t srt_node_tick(srt_node *n, int64_t now)
 {
     int64_t next = n->poll_at, solo;
+    srt_shard *s;
     if (srt_node_beat_due(n, now))
         srt_node_beat(n, n->lease_ms, now);
     node_poll(n, now);
-    solo = node_solo(n, now);
-    while (n->heap_count && n->heap[0]->wake_at <= now)
-        srt_shard_step(n, heap_take(n), now);
+    solo = srt_node_solo(n, now);
+    while ((s = srt_timers_take(n, now)))
+        srt_shard_step(n, s, now);
     node_open(n, now);
     srt_node_tell_flows(n, now);
     if (n->stopping && !n->stopped)
         node_leave(n, now);
-    if (n->heap_count && n->heap[0]->wake_at < next)
-        next = n->heap[0]->wake_at;
+    if (srt_timers_next(n) < next)
+        next = srt_timers_next(n);
     if (solo < next)
         next = solo;
     if (n->opening && n->opened_by < next)

@@ -1,16 +1,17 @@
 /*
  * node.h - the server as a state machine: leases, heartbeats, claims, settles, drain.
  *
- * Time is an argument, bytes go in and out, deliveries come out: no socket, no clock, no thread, no callback. node.c
- * holds the connections, layouts and timers; membership.c the heartbeat and who lives; shard.c what happens to one
- * shard; notice.c what retries_exhausted hears; ready.c who is to be taken from next; delivery.c what threads hold; flow.c what the history hears.
+ * Time is an argument, bytes go in and out, deliveries come out: no socket, no clock, no thread, no callback. From the
+ * bottom up: job.c (claimed ids), events.c (reports to the host), timers.c, shard_request.c, ready.c (which shard is taken
+ * from next), quarantine.c, membership.c (heartbeats, which nodes live), notice.c (retries_exhausted), shard.c (the life of
+ * a shard), delivery.c (what threads hold), flow.c (history), node.c (connections, layouts, stopping).
  */
 #ifndef SRT_NODE_H
 #define SRT_NODE_H
 
 #include "history.h"
+#include "job.h"
 #include "policy.h"
-#include "record.h"
 #include "registry.h"
 #include "script.h"
 
@@ -19,61 +20,6 @@
 typedef enum srt_channel { SRT_COMMANDS, SRT_WAKES, SRT_CHANNELS } srt_channel;
 
 typedef struct srt_node srt_node;
-typedef struct srt_shard srt_shard;
-
-typedef enum srt_outcome { SRT_RELEASED, SRT_DONE, SRT_FAILED, SRT_REJECTED, SRT_EXTENDED } srt_outcome;
-
-typedef struct srt_claim srt_claim;
-
-/* A claimed id. */
-typedef struct srt_job {
-    struct srt_job *next;
-    srt_claim *claim; /* what it is allocated in */
-    srt_shard *shard;
-    seriatim_claimed view; /* of the record, for the host */
-    srt_record record;
-    int old; /* was in a thread's hands when its shard was lost or acquired: its id may be claimed again meanwhile */
-    const char *run; /* as Redis has it in `running` */
-    size_t run_len;
-    char mode;       /* n normal, u unproven, s suspect, o died */
-    int64_t lease;   /* under which it was claimed */
-    srt_outcome outcome;
-    void *outcome_text; /* what text and rejected point into */
-    size_t outcome_size;
-    int64_t time_us;  /* FAILED: until the next run; EXTENDED: to the end of the time to run */
-    const char *text; /* FAILED: error; REJECTED: reason */
-    size_t text_len;
-    size_t *rejected; /* REJECTED: places of the payloads in the record, ascending */
-    size_t rejected_count, rejected_done, rejected_sent; /* of them: settled; in the settle that is on its way */
-} srt_job;
-
-typedef struct srt_job_list {
-    srt_job *first, *last;
-    size_t count;
-} srt_job_list;
-
-/* The answer to one claim; it lives while any of its jobs does. */
-struct srt_claim {
-    srt_arena memory;
-    size_t jobs;
-    int whole;          /* Redis notes its runs as one: it is settled in one word if all its ids are done before any is settled alone */
-    size_t ids;         /* of a whole one, as Redis counts them */
-    srt_job_list ended; /* of a whole one: done, while others are not */
-    int64_t ended_since;
-    srt_claim *next, *previous; /* in its shard's list of those of which some ids have ended */
-};
-
-struct seriatim_delivery {
-    int kind;
-    srt_shard *shard;
-    seriatim_delivery *next, *previous; /* in the node's list of those that threads hold */
-    int abandoned;                      /* handed back already; whatever comes later is nobody's */
-    int solo;
-    int notices;                        /* each job is a notice that lies in Redis until the hook has returned */
-    int64_t taken_us; /* the runner's */
-    size_t count, cap;
-    srt_job *jobs[1]; /* cap of them */
-};
 
 /* Ids uniting may be left to the next owner; runs of a dead one, or that nobody knows, are looked at before a shard is given up. */
 typedef enum srt_unfinished { SRT_FINISHED, SRT_UNITING, SRT_RUNS } srt_unfinished;
@@ -285,16 +231,17 @@ void srt_node_stop(srt_node *node, int64_t now);
 void srt_node_abandon(srt_node *node, int64_t now);
 int srt_node_asked(const srt_node *node);
 
-/* ---- Between node.c, membership.c, shard.c, ready.c and delivery.c ------------------------- */
+/* ---- Between the files of the node ---------------------------------------------------------- */
 
 void srt_node_tell(srt_node *node, int kind, int64_t number, const char *format, ...) SRT_PRINTF(4, 5);
 void srt_node_wake(srt_node *node, srt_shard *shard, int64_t at); /* steps the shard at `at` or earlier */
-/* Nothing that Redis said before the connection was lost is taken for granted. */
-void srt_node_check_all(srt_node *node, int64_t now);
+srt_shard *srt_timers_take(srt_node *node, int64_t now);          /* the next shard to be stepped by now, or NULL */
+int64_t srt_timers_next(const srt_node *node);                    /* SRT_NEVER: none */
 
 void srt_node_beat(srt_node *node, int64_t lease_ms, int64_t now); /* lease_ms 0: a farewell */
 void srt_node_beat_soon(srt_node *node, int64_t now);
-void srt_node_beaten(srt_node *node, const srt_reply *reply, int64_t asked_at, int64_t now);
+/* Returns 1 if the heartbeat had expired before, so that everything has to be asked again. */
+int srt_node_beaten(srt_node *node, const srt_reply *reply, int64_t asked_at, int64_t now);
 void srt_node_beat_failed(srt_node *node, int64_t now);
 void srt_node_share(srt_node *node, int64_t now); /* whose each shard should be, by the living */
 void srt_node_forget_living(srt_node *node);
@@ -333,17 +280,11 @@ void srt_ready_update(srt_group *group, srt_shard *shard);
 /* The shard that is to be taken from next, or NULL. */
 srt_shard *srt_ready_best(const srt_group *group);
 
-void srt_list_add(srt_job_list *list, srt_job *job);
-void srt_list_add_first(srt_job_list *list, srt_job *job);
-srt_job *srt_list_take(srt_job_list *list);
-void srt_job_free(srt_node *node, srt_job *job);
-void srt_job_view(srt_job *job); /* what the host is shown of its record */
-void srt_claim_free_one(srt_node *node, srt_claim *claim); /* one job less; frees it with the last */
-seriatim_delivery *srt_delivery_new(srt_node *node, int kind, srt_shard *shard, size_t cap);
-void srt_delivery_free(srt_node *node, seriatim_delivery *delivery);
 int srt_node_drained(const srt_node *node);
 /* No suspect is looked for any more: everybody goes on, unless another suspect is there already. */
 void srt_node_end_solo(srt_node *node);
+/* Takes the turn of a suspect one step on; returns when it wants to be called again. */
+int64_t srt_node_solo(srt_node *node, int64_t now);
 void srt_node_wake_unproven(srt_node *node); /* there is room for an unproven id again */
 void srt_node_news(srt_node *node); /* all threads that wait look again */
 

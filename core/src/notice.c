@@ -135,7 +135,7 @@ static int add_notices(srt_node *node, srt_shard *s, seriatim_delivery *d, const
             srt_node_tell(node, SERIATIM_EVENT_WARNING, 1, "shard %.*s: a notice for retries_exhausted cannot be read",
                           (int)s->keys->prefix.len - 1, s->keys->prefix.data);
     }
-    srt_claim_free_one(node, claim);
+    srt_claim_free_one(claim);
     return status == SERIATIM_NOMEM ? status : SERIATIM_OK;
 }
 
@@ -154,19 +154,19 @@ static void hand_out(srt_node *node, srt_shard *s, const srt_reply *reply)
 {
     srt_group *group = &node->groups[s->group];
     size_t count = (reply->count - 3) / 2;
-    seriatim_delivery *d = srt_delivery_new(node, SERIATIM_EXHAUSTED, s, count);
+    seriatim_delivery *d = srt_delivery_new(node->mem, SERIATIM_EXHAUSTED, s, count);
     char seen[sizeof s->notice_seen];
     if (!d)
         return;
     memcpy(seen, reply->tokens[1 + 2 * count].data, sizeof seen);
     if (add_notices(node, s, d, reply) != SERIATIM_OK) {
-        srt_delivery_free(node, d);
+        srt_delivery_free(node->mem, d);
         return;
     }
     memcpy(s->notice_seen, seen, sizeof seen);
     s->notice_seen_len = sizeof seen;
     if (d->count == 0) {
-        srt_delivery_free(node, d);
+        srt_delivery_free(node->mem, d);
         return;
     }
     s->telling = SRT_TELLING_HOOK;
@@ -203,7 +203,7 @@ void srt_notice_settled(srt_node *node, seriatim_delivery *d, int64_t now)
 /* told.lua has answered how many notices the shard still has. */
 void srt_notice_told(srt_node *node, srt_shard *s, const srt_reply *reply, int64_t now)
 {
-    srt_delivery_free(node, s->told);
+    srt_delivery_free(node->mem, s->told);
     s->told = NULL;
     s->telling = SRT_TELLING_NONE;
     note_rest(node, s, srt_token_int(&reply->tokens[0]) > 0, 0, now);

@@ -55,6 +55,12 @@ void srt_ready_update(srt_group *group, srt_shard *s)
     s->listed = s->ready.count > 0;
 }
 
+/* Not while it is unsure whether the shard is still ours. */
+int srt_shard_may_run(const srt_shard *s)
+{
+    return s->state == SRT_OWNED && !s->reconcile && (!s->queue->now.serial_shards || s->running == 0);
+}
+
 /* The best from this place on; those that may not run are few, and are looked behind. */
 static srt_shard *best_from(const srt_group *group, size_t place)
 {

@@ -664,7 +664,7 @@ void seriatim_runner_free(seriatim_runner *r)
 static void runner_hurry(seriatim_runner *r)
 {
     const srt_node *n = r->node;
-    int due = n->heap_count > 0 && n->heap[0]->wake_at < r->sleeps_until;
+    int due = srt_timers_next(n) < r->sleeps_until;
     if (r->poked || r->sleeps_until == 0 || (!due && !n->stopping))
         return;
     r->poked = 1;

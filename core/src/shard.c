@@ -16,75 +16,6 @@
 #define SHARD_PORTION_BYTES ((size_t)1024 * 1024)
 #define SHARD_SETTLE_OTHERS 100 /* ids of a settle that are not just done: each costs as much as ten of those */
 
-/* ---- Lists --------------------------------------------------------------------------------- */
-
-void srt_list_add(srt_job_list *list, srt_job *job)
-{
-    job->next = NULL;
-    if (list->last)
-        list->last->next = job;
-    else
-        list->first = job;
-    list->last = job;
-    list->count++;
-}
-
-void srt_list_add_first(srt_job_list *list, srt_job *job)
-{
-    job->next = list->first;
-    list->first = job;
-    if (!list->last)
-        list->last = job;
-    list->count++;
-}
-
-srt_job *srt_list_take(srt_job_list *list)
-{
-    srt_job *job = list->first;
-    if (!job)
-        return NULL;
-    list->first = job->next;
-    if (!list->first)
-        list->last = NULL;
-    list->count--;
-    job->next = NULL;
-    return job;
-}
-
-static void list_join(srt_job_list *list, srt_job_list *more)
-{
-    if (!more->first)
-        return;
-    if (list->last)
-        list->last->next = more->first;
-    else
-        list->first = more->first;
-    list->last = more->last;
-    list->count += more->count;
-    memset(more, 0, sizeof *more);
-}
-
-void srt_claim_free_one(srt_node *node, srt_claim *claim)
-{
-    if (--claim->jobs > 0)
-        return;
-    srt_arena_free(&claim->memory);
-    srt_free(node->mem, claim, sizeof *claim);
-}
-
-void srt_job_free(srt_node *node, srt_job *job)
-{
-    srt_free(node->mem, job->outcome_text, job->outcome_size);
-    srt_claim_free_one(node, job->claim);
-}
-
-static void list_free(srt_node *node, srt_job_list *list)
-{
-    srt_job *job;
-    while ((job = srt_list_take(list)))
-        srt_job_free(node, job);
-}
-
 /* ---- Claims that are settled as a whole ---------------------------------------------------- */
 
 static void part_add(srt_shard *s, srt_claim *claim, int64_t now)
@@ -112,7 +43,7 @@ static void part_end(srt_shard *s, srt_claim *claim, int64_t now)
         s->last_part = claim->previous;
     if (s->pending.count == 0)
         s->pending_since = now;
-    list_join(&s->pending, &claim->ended);
+    srt_list_join(&s->pending, &claim->ended);
 }
 
 void srt_claim_part(srt_shard *s, srt_claim *claim, int64_t now)
@@ -148,35 +79,16 @@ static void shard_ended_in_whole(srt_shard *s, srt_job *job, int64_t now)
 void srt_shard_forget(srt_node *node, srt_shard *s)
 {
     shard_part_all(s, 0);
-    list_free(node, &s->ready);
-    list_free(node, &s->pending);
-    list_free(node, &s->resting);
-    list_free(node, &s->barred);
+    srt_list_free(&s->ready);
+    srt_list_free(&s->pending);
+    srt_list_free(&s->resting);
+    srt_list_free(&s->barred);
     if (s->told)
-        srt_delivery_free(node, s->told);
+        srt_delivery_free(node->mem, s->told);
     srt_bytes_free(&s->owner);
 }
 
 /* ---- Asking -------------------------------------------------------------------------------- */
-
-srt_request *srt_shard_begin(srt_node *node, srt_shard *s, int script, int kind)
-{
-    srt_request *r = srt_session_begin(&node->sessions[SRT_COMMANDS], script, &s->keys->args, SRT_SHARD_KEYS);
-    if (!r)
-        return NULL;
-    r->kind = kind;
-    r->subject = s;
-    srt_request_int(r, s->queue->generation);
-    return r;
-}
-
-int srt_shard_send(srt_node *node, srt_shard *s, srt_request *r, int64_t now)
-{
-    if (r && srt_session_send(&node->sessions[SRT_COMMANDS], r) == SERIATIM_OK)
-        return 1;
-    srt_node_wake(node, s, now + SHARD_RETRY_MS);
-    return 0;
-}
 
 typedef void (*shard_visit)(srt_job *job, void *context);
 
@@ -455,7 +367,7 @@ static void shard_settle(srt_node *node, srt_shard *s, int64_t now)
         r->subject = kept;
     }
     if (!srt_shard_send(node, s, r, now)) {
-        list_join(kept, &s->pending);
+        srt_list_join(kept, &s->pending);
         s->pending = *kept;
         srt_free(node->mem, kept, sizeof *kept);
         return;
@@ -499,7 +411,7 @@ static void shard_slice(srt_node *node, srt_job *job, int64_t now)
     if (srt_shard_send(node, s, r, now)) {
         s->slicing++;
     } else {
-        srt_job_free(node, job);
+        srt_job_free(job);
         s->reconcile = 1;
     }
 }
@@ -548,7 +460,7 @@ static void shard_recall_singles(srt_node *node, srt_shard *s, srt_job_list *to)
         srt_node_end_solo(node);
     if (singles.count)
         srt_node_wake_unproven(node);
-    list_join(to, &singles);
+    srt_list_join(to, &singles);
 }
 
 static void shard_recall(srt_node *node, srt_shard *s, int64_t now)
@@ -556,7 +468,7 @@ static void shard_recall(srt_node *node, srt_shard *s, int64_t now)
     srt_job_list backwards = {NULL, NULL, 0};
     srt_job *job;
     s->recall = 0;
-    list_join(&s->ready, &s->barred);
+    srt_list_join(&s->ready, &s->barred);
     while ((job = srt_list_take(&s->ready))) {
         srt_claim_part(s, job->claim, now);
         srt_list_add_first(&backwards, job);
@@ -566,7 +478,7 @@ static void shard_recall(srt_node *node, srt_shard *s, int64_t now)
     shard_recall_singles(node, s, &backwards);
     if (backwards.count && !s->pending.count)
         s->pending_since = now;
-    list_join(&s->pending, &backwards);
+    srt_list_join(&s->pending, &backwards);
 }
 
 /* How many ids to have at hand: what a window has finished, at least two rounds of the group's threads. */
@@ -791,14 +703,14 @@ static int runs_already(const srt_node *node, const srt_job *job, int64_t now)
 }
 
 /* Frees what waits in a list for a thread and is no run of this shard in Redis any more. */
-static size_t drop_forgotten(srt_node *node, const srt_shard *s, srt_job_list *list, int64_t heard)
+static size_t drop_forgotten(const srt_shard *s, srt_job_list *list, int64_t heard)
 {
     srt_job_list kept = {NULL, NULL, 0};
     size_t before = list->count;
     srt_job *job;
     while ((job = srt_list_take(list)))
         if (job->shard == s && (job->lease != s->lease || job->view.fence > heard))
-            srt_job_free(node, job);
+            srt_job_free(job);
         else
             srt_list_add(&kept, job);
     *list = kept;
@@ -813,12 +725,12 @@ static void shard_drop_forgotten(srt_node *node, srt_shard *s, int64_t heard)
 {
     srt_group *group = &node->groups[s->group];
     size_t dropped;
-    drop_forgotten(node, s, &s->ready, heard);
-    drop_forgotten(node, s, &s->barred, heard);
+    drop_forgotten(s, &s->ready, heard);
+    drop_forgotten(s, &s->barred, heard);
     srt_ready_update(group, s);
     if (s->apart == 0)
         return;
-    dropped = drop_forgotten(node, s, &group->singles, heard) + drop_forgotten(node, s, &group->died, heard);
+    dropped = drop_forgotten(s, &group->singles, heard) + drop_forgotten(s, &group->died, heard);
     s->apart -= dropped;
     if (dropped && node->solo == SRT_SOLO_READY)
         srt_node_end_solo(node);
@@ -832,17 +744,17 @@ static void shard_lose(srt_node *node, srt_shard *s)
     s->state = SRT_FOREIGN;
     srt_bytes_clear(&s->owner);
     shard_part_all(s, s->pending_since);
-    list_free(node, &s->ready);
-    list_free(node, &s->barred);
+    srt_list_free(&s->ready);
+    srt_list_free(&s->barred);
     s->slicing -= (int)s->resting.count;
-    list_free(node, &s->resting);
+    srt_list_free(&s->resting);
     srt_ready_update(&node->groups[s->group], s);
     shard_recall_singles(node, s, &dropped);
     if (s->apart) {
         srt_job_list died = take_apart(s, &node->groups[s->group].died);
-        list_join(&dropped, &died);
+        srt_list_join(&dropped, &died);
     }
-    list_free(node, &dropped);
+    srt_list_free(&dropped);
     shard_mark_old(node, s, 0);
     s->given_up = s->lease;
     s->paused = s->recall = s->reconcile = 0;
@@ -947,16 +859,6 @@ static void shard_recovered(srt_node *node, srt_shard *s, const srt_request *r, 
     s->more |= srt_token_int(&reply->tokens[4]) != 0;
     if (s->unfinished != SRT_RUNS)
         tell_recovered(node, s);
-}
-
-void srt_job_view(srt_job *job)
-{
-    job->view.retry_count = job->record.retry_count;
-    job->view.perform_in = (double)job->record.due_us / 1e6;
-    job->view.error = job->record.error;
-    job->view.error_len = job->record.error_len;
-    job->view.payloads = job->record.payloads;
-    job->view.payload_count = job->record.count;
 }
 
 /* A claimed id goes where it will be handed out from. One process never runs one id twice at once. */
@@ -1066,7 +968,7 @@ static int claim_take(srt_node *node, srt_shard *s, const srt_reply *reply, int6
             status = SERIATIM_OK;
         }
     }
-    srt_claim_free_one(node, claim);
+    srt_claim_free_one(claim);
     return status;
 }
 
@@ -1144,7 +1046,7 @@ static void shard_sliced(srt_node *node, srt_job *job, const srt_reply *reply, i
     s->slicing--;
     if (job->lease != s->lease || s->state != SRT_OWNED || reply->count < 3 || token->type != SRT_STRING || error->type != SRT_STRING) {
         s->reconcile |= s->state == SRT_OWNED;
-        srt_job_free(node, job);
+        srt_job_free(job);
         return;
     }
     strings = srt_reader_take(node->sessions[SRT_COMMANDS].reader);
@@ -1154,7 +1056,7 @@ static void shard_sliced(srt_node *node, srt_job *job, const srt_reply *reply, i
         job->record.error_len = error->len;
     }
     if (srt_record_add(&job->record, &job->claim->memory, token->data, token->len) != SERIATIM_OK) {
-        srt_job_free(node, job);
+        srt_job_free(job);
         s->reconcile = 1;
     } else if (token->len == 0 && job->record.count == 0) {
         job->outcome = SRT_DONE; /* its payloads were evicted or deleted by hand: nobody is called without any */
@@ -1203,7 +1105,7 @@ static int job_exhausted(const srt_job *job, const srt_reply *reply)
 static void shard_exhausted(srt_node *node, srt_shard *s, srt_job_list *list, const srt_reply *reply)
 {
     srt_group *group = &node->groups[s->group];
-    seriatim_delivery *d = srt_delivery_new(node, SERIATIM_EXHAUSTED, s, list->count);
+    seriatim_delivery *d = srt_delivery_new(node->mem, SERIATIM_EXHAUSTED, s, list->count);
     srt_job_list rest = {NULL, NULL, 0};
     srt_job *job;
     while (d && (job = srt_list_take(list))) {
@@ -1218,11 +1120,11 @@ static void shard_exhausted(srt_node *node, srt_shard *s, srt_job_list *list, co
         job->view.error_len = job->text_len;
         d->jobs[d->count++] = job;
     }
-    list_join(list, &rest);
+    srt_list_join(list, &rest);
     if (!d)
         return;
     if (d->count == 0) {
-        srt_delivery_free(node, d);
+        srt_delivery_free(node->mem, d);
         return;
     }
     d->next = group->hooks;
@@ -1303,7 +1205,7 @@ static void shard_settled(srt_node *node, srt_shard *s, srt_request *r, const sr
         srt_notice_seen(node, s, SRT_NOTICES_OWN, now);
     else if (!s->queue->now.exhausted_hook && (reply->count > 3 || (reply->count > 1 && srt_token_is(&tokens[1], "AGAIN"))))
         shard_exhausted(node, s, list, reply);
-    list_free(node, list);
+    srt_list_free(list);
     srt_free(node->mem, list, sizeof *list);
 }
 
@@ -1345,7 +1247,7 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
         break;
     case SRT_ASK_SETTLE:
         s->settling = 0;
-        list_join(list, &s->pending);
+        srt_list_join(list, &s->pending);
         s->pending = *list;
         s->pending_since = now;
         srt_free(node->mem, list, sizeof *list);

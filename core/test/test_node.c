@@ -455,7 +455,7 @@ static void node_tick(sim *s, sim_node *n, int busy)
     srt_group *g = &n->node->groups[0];
     int64_t now = local_now(s, n);
     node_vitals(s, n, now);
-    if (!busy && now < n->next_tick && !(n->node->heap_count && n->node->heap[0]->wake_at < n->next_tick) &&
+    if (!busy && now < n->next_tick && srt_timers_next(n->node) >= n->next_tick &&
         n->node->solo == SRT_SOLO_NONE && !n->node->stopping)
         return;
     n->next_tick = srt_node_tick(n->node, now);
