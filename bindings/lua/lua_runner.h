@@ -5,7 +5,7 @@
 #include "seriatim_native.h"
 
 #include "json.h"
-#include "node.h"
+#include "node_state.h"
 
 #define SLU_RUNNER "seriatim.Runner"
 #define SLU_NODE "seriatim.Node"

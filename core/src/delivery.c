@@ -1,5 +1,5 @@
 /* delivery.c - what host threads hold: hand-out by the scheduler, outcomes, hand-back. */
-#include "node.h"
+#include "node_state.h"
 
 #include <math.h>
 #include <stdlib.h>

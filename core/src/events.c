@@ -1,5 +1,5 @@
 /* events.c - what a node reports to its host: at most SRT_EVENTS at a time, and failures of a queue at a bounded rate. */
-#include "node.h"
+#include "node_state.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* flow.c - what went through each queue of a node, told to its history every ten seconds. */
-#include "node.h"
+#include "node_state.h"
 
 #include <inttypes.h>
 #include <stdio.h>

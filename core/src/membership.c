@@ -1,5 +1,5 @@
 /* membership.c - a node's heartbeat, which nodes live, and whose each shard should be. */
-#include "node.h"
+#include "node_state.h"
 
 #include <string.h>
 

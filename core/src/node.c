@@ -1,5 +1,5 @@
 /* node.c - a node's connections, layouts and timers. */
-#include "node.h"
+#include "node_state.h"
 
 #include <string.h>
 

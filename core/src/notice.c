@@ -3,7 +3,7 @@
  * fetches it, hands it to a thread as a SERIATIM_EXHAUSTED delivery, and has it removed when the hook has returned. The notices
  * of a node that died are taken over by who owns the shard then (core/scripts/notices.lua).
  */
-#include "node.h"
+#include "node_state.h"
 
 #include <string.h>
 

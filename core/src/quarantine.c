@@ -2,7 +2,7 @@
  * quarantine.c - ids that may have ended a process. An unproven id runs alone in its thread's delivery; a suspect runs with
  * nothing else in its process: the node stops handing out, waits until all threads are back, claims the suspect and runs it.
  */
-#include "node.h"
+#include "node_state.h"
 
 #define QUARANTINE_PATIENCE_MS 5000 /* for threads to come back */
 #define QUARANTINE_PAUSE_MS 10000   /* after they did not */

@@ -1,5 +1,5 @@
 /* ready.c - the shards of a group that have ids to hand out: a binary heap, the best by the group's scheduler first. */
-#include "node.h"
+#include "node_state.h"
 
 /* Is `a` to be taken before `b`? */
 static int goes_before(int scheduler, const srt_shard *a, const srt_shard *b)

@@ -2,7 +2,7 @@
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif
-#include "node.h"
+#include "node_state.h"
 #include "transport.h"
 
 #include <errno.h>

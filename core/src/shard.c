@@ -1,6 +1,6 @@
 /* shard.c - one shard in a node's life: acquire, claim, settle, give up. */
 #include "msgpack.h"
-#include "node.h"
+#include "node_state.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* shard_request.c - a request to Redis about one shard: begun with the shard's keys, tried again after a failure to send it. */
-#include "node.h"
+#include "node_state.h"
 
 
 srt_request *srt_shard_begin(srt_node *node, srt_shard *s, int script, int kind)

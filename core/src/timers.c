@@ -1,5 +1,5 @@
 /* timers.c - a binary heap of a node's shards by the time at which each wants to be stepped. */
-#include "node.h"
+#include "node_state.h"
 
 static void heap_set(srt_node *n, size_t place, srt_shard *s)
 {

@@ -1,13 +1,13 @@
 /*
- * node.h - the server as a state machine: leases, heartbeats, claims, settles, drain.
+ * node_state.h - the server as a state machine: leases, heartbeats, claims, settles, drain.
  *
  * Time is an argument, bytes go in and out, deliveries come out: no socket, no clock, no thread, no callback. From the
  * bottom up: job.c (claimed ids), events.c (reports to the host), timers.c, shard_request.c, ready.c (which shard is taken
  * from next), quarantine.c, membership.c (heartbeats, which nodes live), notice.c (retries_exhausted), shard.c (the life of
  * a shard), delivery.c (what threads hold), flow.c (history), node.c (connections, layouts, stopping).
  */
-#ifndef SRT_NODE_H
-#define SRT_NODE_H
+#ifndef SRT_NODE_STATE_H
+#define SRT_NODE_STATE_H
 
 #include "history.h"
 #include "job.h"
