@@ -22,6 +22,11 @@
 extern "C" {
 #endif
 
+/* Set where the shared library is compiled, with -fvisibility=hidden: it exports what this file declares and nothing else. */
+#ifdef SERIATIM_EXPORTS
+#pragma GCC visibility push(default)
+#endif
+
 #define SERIATIM_VERSION "0.1.0"
 
 /* ---- Text ---------------------------------------------------------------------------------- */
@@ -789,6 +794,10 @@ typedef struct seriatim_web_route {
     const char *action;           /* what it changes, as the audit names it: "pause"; NULL: nothing */
 } seriatim_web_route;
 const seriatim_web_route *seriatim_web_routes(size_t *count);
+
+#ifdef SERIATIM_EXPORTS
+#pragma GCC visibility pop
+#endif
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,65 @@
+"""Programs that a page starts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+NEUTRAL = ("RAILS_ENV", "RACK_ENV", "APP_ENV", "SERIATIM_ENV", "REDIS_URL", "SERIATIM_REDIS_URL", "REDIS_PROVIDER", "DJANGO_SETTINGS_MODULE")
+PATIENCE = 120.0  # seconds; the machine may be loaded
+
+
+def environment(more: Mapping[str, str]) -> dict[str, str]:
+    return {**{name: value for name, value in os.environ.items() if name not in NEUTRAL}, **more}
+
+
+def shell(text: str, folder: Path, env: Mapping[str, str]) -> str:
+    """Runs it to its end, in bash, and gives its output; it fails with the first command that does."""
+    ended = subprocess.run(["bash", "-euo", "pipefail", "-c", text], cwd=folder, env=environment(env), stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=1200)
+    said = ended.stdout.decode("utf-8", "replace")
+    assert ended.returncode == 0, f"{text}\nended with {ended.returncode}:\n{said}"
+    return said
+
+
+def wait_until(condition: Callable[[], bool], what: Callable[[], str]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, what()
+        time.sleep(0.05)
+
+
+class Started:
+    """A command in a process group of its own, with its output in a file. For `with`: whatever still runs is killed."""
+
+    def __init__(self, text: str, folder: Path, env: Mapping[str, str]) -> None:
+        self._log = tempfile.NamedTemporaryFile(prefix="seriatim-docs-", suffix=".log")
+        self.text = text
+        self._process = subprocess.Popen(["bash", "-c", f"exec {text}"], cwd=folder, env=environment(env), stdin=subprocess.DEVNULL,
+                                         stdout=self._log, stderr=subprocess.STDOUT, start_new_session=True)
+
+    def __enter__(self) -> Started:
+        return self
+
+    def __exit__(self, *ignored: object) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._log.close()
+
+    @property
+    def log(self) -> str:
+        return Path(self._log.name).read_bytes().decode("utf-8", "replace")
+
+    def wait_for(self, text: str) -> None:
+        wait_until(lambda: text in self.log or self._process.poll() is not None, lambda: f"no {text!r} from {self.text}:\n{self.log}")
+        assert text in self.log, f"{self.text} ended without {text!r}:\n{self.log}"
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self._process.send_signal(number)
+        return self._process.wait(PATIENCE)
