@@ -48,7 +48,11 @@
 
 #include "status.c"
 #include "bytes.c"
-#include "json.c"
+#include "json_text.c"
+#include "json_number.c"
+#include "json_writer.c"
+#include "json_path.c"
+#include "json_reader.c"
 #include "printable.c"
 #include "resp.c"
 #include "script.c"

@@ -113,7 +113,7 @@ typedef struct srt_json_token {
 typedef struct srt_json_reader {
     const char *data;
     size_t len, at;
-    int expects; /* what may stand next; json.c knows the names */
+    int expects; /* what may stand next; json_reader.c knows the names */
     size_t depth;
     srt_bytes scratch; /* a string that held escapes */
     seriatim_error error;
