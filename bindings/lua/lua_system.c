@@ -2,7 +2,7 @@
 #include "seriatim_native.h"
 
 #include "link.h"
-#include "transport.h"
+#include "system.h"
 #include "url.h"
 
 #define URL "seriatim.url"

@@ -4,7 +4,7 @@
 #endif
 #include "seriatim_native.h"
 
-#include "transport.h"
+#include "system.h"
 
 /* ---- Errors ---------------------------------------------------------------------------------------------- */
 

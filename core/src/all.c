@@ -47,6 +47,7 @@
 #endif
 
 #include "status.c"
+#include "system.c"
 #include "bytes.c"
 #include "json_text.c"
 #include "json_number.c"

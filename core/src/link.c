@@ -5,6 +5,7 @@
 #include "link.h"
 
 #include "client.h"
+#include "system.h"
 #include "transport.h"
 
 #include <errno.h>

@@ -9,6 +9,7 @@
 
 #include "bytes.h"
 #include "status.h"
+#include "system.h"
 #include "transport.h"
 #include "url.h"
 

@@ -3,6 +3,7 @@
 #define _XOPEN_SOURCE 700
 #endif
 #include "node_state.h"
+#include "system.h"
 #include "transport.h"
 
 #include <errno.h>

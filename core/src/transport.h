@@ -66,13 +66,4 @@ int srt_transport_read(srt_transport *t, void *buf, size_t cap, size_t *got);
  */
 int srt_transport_wait(srt_transport *t, int extra_fd, int timeout_ms);
 
-int64_t srt_clock_ms(void); /* monotonic */
-int64_t srt_clock_us(void); /* the same clock */
-/* The wall clock, microseconds since 1970. */
-int64_t srt_clock_wall_us(void);
-/* What the process holds in memory, in bytes; 0: this system does not tell. */
-int64_t srt_resident_bytes(void);
-/* The text of an errno, in buf or static; safe with threads. */
-const char *srt_errno_text(int code, char *buf, size_t cap);
-
 #endif

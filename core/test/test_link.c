@@ -26,7 +26,7 @@
 #include "client.h"
 #include "failing.h"
 #include "link.h"
-#include "transport.h"
+#include "system.h"
 
 /* ---- Redis ---------------------------------------------------------------------------------- */
 

@@ -25,6 +25,7 @@
 
 #include "private_redis.h"
 #include "status.h"
+#include "system.h"
 #include "transport.h"
 
 #define ROUNDS 20

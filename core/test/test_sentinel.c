@@ -24,7 +24,7 @@
 #include "failing.h"
 #include "link.h"
 #include "port.h"
-#include "transport.h"
+#include "system.h"
 
 /* ---- Without sockets ------------------------------------------------------------------------ */
 

@@ -24,6 +24,7 @@
 
 #include "port.h"
 #include "status.h"
+#include "system.h"
 #include "transport.h"
 
 #define LIMIT_MS 5000
