@@ -2,7 +2,8 @@
 import { get, post, queuePath, workerPath } from "./api.js";
 import { confirm, perform, typable } from "./dialogs.js";
 import { h } from "./dom.js";
-import { count, encoded, oneLine } from "./format.js";
+import { count, encoded, keyOf, oneLine } from "./format.js";
+import { attended, inPlace } from "./hold.js";
 import { button, figure, icon, idLink, section, seen, time } from "./parts.js";
 import { here, note } from "./router.js";
 import { may } from "./session.js";
@@ -11,16 +12,25 @@ import { t } from "./text.js";
 const EVERY = 6000; // ms; it reads thousands of records
 const FEW = 6; // groups shown before one asks for all
 
+const seenErrors = new Map(); // by part and queue, so that who looks at an id and returns finds trials and groups where they were
+
+/** {answer, askedAt, trials: fingerprint -> {id, state, over} of the one that went first, held: the groups as they were shown last} */
+function aboutErrors(name) {
+  if (!seenErrors.has(name)) seenErrors.set(name, { answer: null, askedAt: 0, trials: new Map(), held: null });
+  return seenErrors.get(name);
+}
+
 /** part: "dead" or "retrying". */
 export function createErrors({ queue, part, draw, again }) {
-  let [answer, askedAt, all] = [null, 0, here().parameters.groups === "all"];
-  const trials = new Map(); // fingerprint -> {id, state, text} of the one that goes first
+  const about = aboutErrors(`${part} ${keyOf(queue)}`);
+  const { trials } = about;
+  let all = here().parameters.groups === "all";
 
   async function load(signal) {
     await Promise.all([...trials.values()].map((trial) => follow(trial, signal)));
-    if (Date.now() - askedAt < EVERY) return;
-    answer = await get(queuePath(queue, "errors"), { part }, signal);
-    askedAt = Date.now();
+    if (Date.now() - about.askedAt < EVERY) return;
+    about.answer = await get(queuePath(queue, "errors"), { part }, signal);
+    about.askedAt = Date.now();
   }
 
   /** What became of the one that went first. */
@@ -35,7 +45,7 @@ export function createErrors({ queue, part, draw, again }) {
   }
 
   const changed = () => {
-    askedAt = 0;
+    about.askedAt = 0;
     again();
   };
 
@@ -72,24 +82,33 @@ export function createErrors({ queue, part, draw, again }) {
     });
   }
 
-  function trialView(trial) {
+  /** In place of the group's times, so that nothing below moves. */
+  function trialView(trial, fingerprint) {
     const symbol = { going: "clock", failed: "alert", through: "check" }[trial.state];
-    return h("p", { class: `trial ${trial.state}`, role: "status" }, icon(symbol), idLink(queue, trial.id, 40), " ", t(`trial.${trial.state}`));
+    const dismiss = () => {
+      trials.delete(fingerprint);
+      draw();
+    };
+    return h("p", { class: `group-facts trial ${trial.state}`, role: "status" }, icon(symbol), h("span", {}, idLink(queue, trial.id, 40), " ", t(`trial.${trial.state}`)),
+      trial.state !== "going" && h("button", { type: "button", class: "plain", "aria-label": t("told.dismiss"), title: t("told.dismiss"), on: { click: dismiss } }, icon("cross")));
   }
 
-  function groupView(group) {
+  const factsView = (group) => h("p", { class: "group-facts" }, part === "dead"
+    ? [t("group.last"), " ", time(group.last), " · ", t("group.first"), " ", time(group.first)] : [t("group.next"), " ", time(group.first)]);
+
+  function groupView({ row: group, gone }) {
     const trial = trials.get(group.fingerprint);
-    return h("li", { key: group.fingerprint, class: "group", "data-key": group.fingerprint },
-      h("div", { class: "group-count" }, figure(group.count)),
+    const of = (attributes) => ({ ...attributes, disabled: gone || (attributes.symbol === "flask" && trial?.state === "going") });
+    return h("li", { key: group.fingerprint, class: gone ? "group gone" : "group", "data-key": group.fingerprint },
+      h("div", { class: "group-count" }, figure(gone ? 0 : group.count)),
       h("div", { class: "group-text" },
         h("p", { class: "error-line" }, oneLine(group.error, 260) || t("group.noText")),
-        h("p", { class: "group-facts" }, part === "dead" ? [t("group.last"), " ", time(group.last), " · ", t("group.first"), " ", time(group.first)] : [t("group.next"), " ", time(group.first)]),
-        h("p", { class: "group-ids" }, group.ids.slice(0, 5).map((id, place) => h("span", { key: place }, idLink(queue, id, 32)))),
-        trial && trialView(trial)),
+        trial ? trialView(trial, group.fingerprint) : factsView(group),
+        h("p", { class: "group-ids" }, group.ids.slice(0, 5).map((id, place) => h("span", { key: place }, idLink(queue, id, 32))))),
       part === "dead" && h("div", { class: "group-actions" },
-        may("operator") && button(t("group.one"), () => oneFirst(group), { symbol: "flask", disabled: trial?.state === "going" }),
-        may("operator") && button(t("group.queue_up"), () => whole(group, "queue_up"), { symbol: "again" }),
-        may("admin") && button(t("group.delete"), () => whole(group, "delete"), { symbol: "trash", kind: "danger-text" })));
+        may("operator") && button(t("group.one"), () => oneFirst(group), of({ symbol: "flask" })),
+        may("operator") && button(t("group.queue_up"), () => whole(group, "queue_up"), of({ symbol: "again" })),
+        may("admin") && button(t("group.delete"), () => whole(group, "delete"), of({ symbol: "trash", kind: "danger-text" }))));
   }
 
   function showAll() {
@@ -98,12 +117,31 @@ export function createErrors({ queue, part, draw, again }) {
     draw();
   }
 
+  const nameOf = (group) => group.fingerprint;
+
+  /**
+   * The groups in their places, [{row, gone}]: each keeps its own while the reader is at the page, and while the outcome of one that went first is not
+   * dismissed. What is new waits until the reader is elsewhere, as a list may follow.
+   */
+  function placed(groups) {
+    const reading = attended(document.querySelector("main"));
+    const before = about.held ?? [];
+    const held = before.length > 0 && (reading || trials.size > 0);
+    const known = new Set(before.map(({ row }) => nameOf(row)));
+    const rows = held && reading ? groups.filter((group) => known.has(nameOf(group))) : groups;
+    about.held = inPlace(rows, held ? before : [], nameOf).map(({ row, gone }) => ({ row, gone }));
+    return about.held;
+  }
+
   function view() {
-    if (!answer?.groups.length) return null;
+    const { answer } = about;
+    if (!answer) return null;
     const { groups } = answer;
+    const standing = placed(groups);
+    if (!standing.length) return null;
     return section(t(`group.title.${part}`), h("p", { class: "quantity" }, t("group.quantity", { n: groups.length })),
-      h("ol", { class: "groups" }, (all ? groups : groups.slice(0, FEW)).map(groupView)),
-      groups.length > FEW && !all && button(t("group.all", { n: groups.length }), showAll, { kind: "plain" }),
+      h("ol", { class: "groups" }, (all ? standing : standing.slice(0, FEW)).map(groupView)),
+      standing.length > FEW && !all && button(t("group.all", { n: groups.length }), showAll, { kind: "plain" }),
       seen(answer));
   }
 

@@ -75,6 +75,7 @@ export default function overview({ parameters, draw }) {
   /** Shows the queues that fit; the address says which. */
   function show(text, which) {
     [wanted, only] = [text, which];
+    table.release();
     note({ filter: wanted || null, only: only === "all" ? null : only });
     draw();
   }

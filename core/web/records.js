@@ -75,9 +75,13 @@ export function grouped(rows, group) {
   return all;
 }
 
-/** What can be done with the selected rows. act(action, rows, done) */
+/** What can be done with the selected rows; it lies over the head of the table, on a phone in a room of its own, so that no row moves. act(action, rows, done) */
 export function chosenBar(selection, actions, { act, draw, again }) {
-  if (!selection.size) return null;
+  if (!actions.length) return null;
+  return h("div", { class: "chosen-place", key: "chosen" }, selection.size > 0 && chosen(selection, actions, { act, draw, again }));
+}
+
+function chosen(selection, actions, { act, draw, again }) {
   const drop = () => {
     selection.clear();
     draw();
@@ -86,7 +90,7 @@ export function chosenBar(selection, actions, { act, draw, again }) {
     selection.clear();
     again();
   };
-  return h("div", { class: "chosen", key: "chosen" }, h("strong", {}, t("table.chosen", { n: selection.size })),
+  return h("div", { class: "chosen" }, h("strong", {}, t("table.chosen", { n: selection.size })),
     actions.map((action) => actionButton(action, () => act(action, [...selection.values()], done))),
     button(t("table.none"), drop, { kind: "plain" }));
 }
@@ -184,6 +188,7 @@ export default function recordsPage({ path, parameters, draw, again }) {
     step({ cursor: cursors.at(-1), page: cursors.length > 1 ? cursors.length : null }, { cursors: [...cursors] });
     [askedAt, pending] = [0, true];
     selection.clear();
+    table?.release();
     draw();
     again();
     document.querySelector(".records")?.scrollIntoView();

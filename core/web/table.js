@@ -1,5 +1,6 @@
-// A table that is redrawn in place: sorting that holds still under the pointer, only the rows in sight, arrow keys, selection.
+// A table that is redrawn in place: rows that hold still under the pointer, only those in sight, arrow keys, selection.
 import { h } from "./dom.js";
+import { attended, inPlace } from "./hold.js";
 import { icon } from "./parts.js";
 import { here, note } from "./router.js";
 import { t } from "./text.js";
@@ -12,7 +13,7 @@ const BEYOND = 6; // rows drawn above and below what is in sight
  * key(row) names a row. kind: a class of its own. sort: {by, down} where the address names none, or none. selection: a Map key -> row, or none.
  */
 export function createTable({ label, kind = "", columns, key, sort: usual, selection, draw }) {
-  const table = { body: null, order: [], active: null, height: 41, held: false };
+  const table = { body: null, held: null, order: [], active: null, height: 41, sideways: false };
   const byId = Object.fromEntries(columns.map((column) => [column.id, column]));
   let sort = usual && (sortOf(here().parameters.sort, byId) ?? usual);
 
@@ -20,14 +21,19 @@ export function createTable({ label, kind = "", columns, key, sort: usual, selec
     if (!sort) return rows;
     const { value } = byId[sort.by];
     const way = sort.down ? -1 : 1;
-    if (table.held && table.body?.matches(":hover, :focus-within")) return inOrder(rows, table.order, key);
-    table.held = true;
     return rows.map((row) => [value(row), row]).sort(([a], [b]) => way * compared(a, b)).map(([, row]) => row);
+  }
+
+  /** [{row, gone}] in the order to show: while the reader is at the table, that of the last time. */
+  function placed(rows) {
+    const held = table.held && attended(table.body);
+    table.held = held ? inPlace(rows, table.held, key) : sorted(rows).map((row) => ({ row, gone: false }));
+    return table.held;
   }
 
   function sortBy(id) {
     sort = { by: id, down: sort.by === id ? !sort.down : Boolean(byId[id].number) };
-    table.held = false;
+    table.held = null;
     note({ sort: `${sort.down ? "-" : ""}${id}` });
     draw();
   }
@@ -39,9 +45,11 @@ export function createTable({ label, kind = "", columns, key, sort: usual, selec
       sort && column.value ? h("button", { type: "button", on: { click: () => sortBy(column.id) } }, text) : text);
   }
 
-  function row(item) {
+  /** One that is gone keeps its place for a while, but nothing can be done with it. */
+  function row({ row: item, gone }) {
     const name = key(item);
-    return h("tr", { key: name, class: `row ${selection?.has(name) ? "selected" : ""}`, "data-key": name, tabindex: name === table.active ? "0" : "-1" },
+    const look = `row ${gone ? "gone" : selection?.has(name) ? "selected" : ""}`;
+    return h("tr", { key: name, class: look, "data-key": name, inert: gone, tabindex: name === table.active ? "0" : "-1" },
       selection && h("td", { class: "pick" }, checkbox(selection.has(name), t("table.select"), (on) => pick(name, item, on))),
       columns.map((column) => h("td", { key: column.id, class: classOf(column), "data-label": column.label }, column.show(item))));
   }
@@ -99,7 +107,9 @@ export function createTable({ label, kind = "", columns, key, sort: usual, selec
   }
 
   function focusRow(current, step, event) {
-    const next = step > 0 ? current.nextElementSibling : current.previousElementSibling;
+    const beside = (each) => (step > 0 ? each.nextElementSibling : each.previousElementSibling);
+    let next = beside(current);
+    while (next?.matches(".gone")) next = beside(next);
     event.preventDefault();
     if (next?.matches("tr.row")) {
       table.active = next.dataset.key;
@@ -108,13 +118,24 @@ export function createTable({ label, kind = "", columns, key, sort: usual, selec
     draw();
   }
 
+  /** A table that is wider than its place scrolls sideways in it; its head then cannot stay in sight, as the place would have to scroll down, too. */
+  function watchWidth(frame) {
+    new ResizeObserver(() => {
+      const sideways = frame.firstElementChild.offsetWidth > frame.clientWidth;
+      if (sideways !== table.sideways) draw();
+      table.sideways = sideways;
+    }).observe(frame.firstElementChild);
+  }
+
   return {
+    /** Other rows come, not newer ones: nothing holds its place. */
+    release: () => { table.held = null; },
     view(rows) {
-      const all = sorted(rows);
-      table.order = all.map(key);
+      const all = placed(rows);
+      table.order = all.map((each) => key(each.row));
       if (!table.order.includes(table.active)) table.active = table.order[0];
       const everyPicked = selection && rows.length > 0 && rows.every((item) => selection.has(key(item)));
-      return h("div", { class: `table-frame ${kind}` }, h("table", { "aria-label": label, "aria-rowcount": all.length, on: { keydown: onKey } },
+      return h("div", { class: `table-frame ${kind} ${table.sideways ? "sideways" : ""}`, made: watchWidth }, h("table", { "aria-label": label, "aria-rowcount": all.length, on: { keydown: onKey } },
         h("thead", {}, h("tr", {},
           selection && h("th", { class: "pick" }, checkbox(everyPicked, t("table.selectAll"), (on) => pickAll(rows, on))),
           columns.map(headCell))),
@@ -138,10 +159,3 @@ const checkbox = (checked, label, change) =>
 
 const { compare } = new Intl.Collator(undefined, { numeric: true });
 const compared = (a, b) => (typeof a === "string" ? compare(a, b) : (a ?? -1) - (b ?? -1));
-
-/** The rows as they stood; what is new comes last. */
-function inOrder(rows, order, key) {
-  const places = new Map(order.map((name, place) => [name, place]));
-  const place = (row) => places.get(key(row)) ?? Infinity;
-  return [...rows].sort((a, b) => (place(a) === place(b) ? 0 : place(a) - place(b)));
-}

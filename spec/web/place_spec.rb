@@ -125,4 +125,106 @@ RSpec.describe "the reader's place", mount: House::MOUNTS.keys.first do
     browser.reload
     browser.waited("the groups") { browser.there?("main h3") && browser.text(".choice [aria-pressed=true]") == "By queue" }
   end
+
+  # Where each of these is: {key: [x, y]} of its middle, from the top of the page.
+  PLACES = <<~JS
+    Object.fromEntries([...document.querySelectorAll(arguments[0])].map((e) => [e, e.getBoundingClientRect()])
+      .map(([e, r]) => [e.closest("[data-key]")?.dataset.key ?? e.innerText, [r.x + r.width / 2, r.y + r.height / 2 + scrollY]]))
+  JS
+
+  def places(selector) = browser.value(PLACES, selector)
+
+  # A refresh is drawn: the page asks anew, as when its reader comes back to the tab.
+  def refresh
+    browser.value("document.dispatchEvent(new Event('visibilitychange'))")
+    sleep 1.5
+  end
+
+  { "a wide screen" => [1440, 900], "a phone" => [390, 844] }.each do |screen, size|
+    it "does not move when rows are selected, on #{screen}" do
+      browser.size(*size)
+      live[queue].perform_async(Array.new(20) { |n| { id: format("s-%03d", n), payload: n, delay: 3600 + n } })
+      open("enqueued", queue: queue)
+      browser.waited("rows") { ids.size == 20 }
+      things = "main tr.row, main h1, main h2, main .pages, main .filters select"
+      before = places(things)
+      boxes = places("main td.pick input").values_at("ts-000", "ts-001", "ts-002")
+      browser.value("scrollTo(0, arguments[0]) ?? 1", boxes.first.last - 300)
+      browser.click_at(*boxes.map { |x, y| [x, y - scroll] })
+      see("3 selected")
+      expect(browser.value("[...document.querySelectorAll('tr.row.selected')].map((row) => row.dataset.key)")).to eq(%w[ts-000 ts-001 ts-002])
+      expect(places(things)).to eq(before)
+      refresh
+      expect(places(things)).to eq(before)
+      browser.press("Select none", within: ".chosen")
+      browser.waited("none") { !browser.there?(".chosen") }
+      expect(places(things)).to eq(before)
+    ensure
+      browser.size(1440, 900)
+    end
+  end
+
+  it "does not move while the pointer is on a list that a refresh shows: what is gone keeps its place, what is new comes last" do
+    live[queue].perform_async(Array.new(12) { |n| { id: format("h-%03d", n), payload: n, delay: 3600 + n } })
+    open("enqueued", queue: queue)
+    browser.waited("rows") { ids.size == 12 }
+    before = places("main tr.row")
+    browser.point_at(*before.fetch("th-005"))
+    live[queue].actions.delete(%w[h-002 h-003])
+    live[queue].perform_async([{ id: "new", payload: 1, delay: 1800 }])
+    browser.waited("the new one") { ids.include?("new") }
+    now = places("main tr.row")
+    expect(now.keys.last).to eq("tnew")
+    expect(now.except("tnew")).to eq(before)
+    expect(browser.texts("main tr.gone bdi")).to eq(%w[h-002 h-003])
+    browser.click_at([before.fetch("th-002")[0], before.fetch("th-002")[1]])
+    browser.point_at(5, 5)
+    browser.waited("the rows as they are") { ids.first == "new" && ids.size == 11 && !browser.there?("main tr.gone") }
+    expect(browser.text("main h1")).to eq(queue)
+  end
+
+  it "keeps the heads of tables in sight" do
+    live[queue].perform_async(Array.new(80) { |n| { id: format("k-%03d", n), payload: n, delay: 3600 + n } })
+    { 1440 => 900, 1000 => 700 }.each do |size|
+      browser.size(*size)
+      open("enqueued", queue: queue)
+      browser.waited("rows") { ids.size == 80 }
+      browser.value("scrollTo(0, 1200) ?? 1")
+      browser.waited("the rows there") { scroll == 1200 }
+      top, bar = browser.value("[document.querySelector('main th').getBoundingClientRect().top, document.querySelector('header').getBoundingClientRect().bottom]")
+      expect(top).to be_within(1).of(bar)
+      expect(browser.value("document.elementFromPoint(300, #{bar.to_i + 15}).closest('thead') !== null")).to be(true)
+    end
+  ensure
+    browser.size(1440, 900)
+  end
+
+  it "keeps the groups of errors where they are while one of them has an id that went first, until its outcome is dismissed" do
+    errors = { "paper" => 3, "ink" => 3, "power" => 2 }
+    live[queue].perform_async(errors.flat_map { |word, count| Array.new(count) { |n| { id: "#{word}-#{n}", payload: { fail: "out of #{word}" }, retry_count: 2 } } })
+    live.until_true("8 dead") { live[queue].metrics[:morgue_length] == 8 }
+    open("dead", queue: queue)
+    browser.waited("three groups") { browser.texts("li.group").size == 3 }
+    lines = -> { browser.texts("li.group .error-line").map { |text| text[/out of (\w+)/, 1] } }
+    counts = -> { browser.texts("li.group .group-count").map(&:to_i) }
+    before = lines.call
+    where = places("li.group, main tr.row")
+    2.times do |round|
+      browser.press("Retry one first", within: "li.group:first-child")
+      browser.point_at(5, 5)
+      browser.waited("its outcome") { browser.there?("li.group:first-child .trial.failed") }
+      browser.waited("a smaller group") { counts.call.first == 2 - round }
+      expect(lines.call).to eq(before)
+      expect(places("li.group").slice(*where.keys)).to eq(where.slice(*places("li.group").keys))
+    end
+    browser.click("li.group:first-child .trial a")
+    browser.waited("the id") { browser.text("main h1").start_with?(before.first) }
+    browser.back
+    browser.waited("the trial") { browser.there?("li.group:first-child .trial.failed") }
+    expect(lines.call).to eq(before)
+    browser.click("li.group:first-child .trial button")
+    browser.point_at(5, 5)
+    browser.value("document.activeElement.blur() ?? 1")
+    browser.waited("the order by count") { lines.call == [*before.drop(1), before.first] && !browser.there?(".trial") }
+  end
 end

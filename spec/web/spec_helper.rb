@@ -38,7 +38,7 @@ module Reading
   def open(page, on: site, **parameters) = browser.visit(on.page(page, **parameters))
 
   # The ids in the page's table, in their order.
-  def ids = browser.value("[...document.querySelectorAll('main tr.row')].map((row) => row.dataset.key.slice(1))")
+  def ids = browser.value("[...document.querySelectorAll('main tr.row:not(.gone)')].map((row) => row.dataset.key.slice(1))")
 
   def row(key) = %(tr[data-key="t#{key}"])
   def cell(key, label) = browser.text(%(#{row(key)} td[data-label="#{label}"]))

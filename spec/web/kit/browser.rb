@@ -89,6 +89,14 @@ class Browser
 
   def click(selector) = act(selector) { |element| command(:post, "/element/#{element}/click", {}) }
 
+  # At these places of the window, one after another, whatever lies there: [x, y].
+  def click_at(*places)
+    moves = places.flat_map { |x, y| [{ type: "pointerMove", x: x.round, y: y.round, duration: 0 }, { type: "pointerDown", button: 0 }, { type: "pointerUp", button: 0 }] }
+    command(:post, "/actions", actions: [{ type: "pointer", id: "mouse", parameters: { pointerType: "mouse" }, actions: moves }])
+  end
+
+  def point_at(x, y) = command(:post, "/actions", actions: [{ type: "pointer", id: "mouse", actions: [{ type: "pointerMove", x: x.round, y: y.round, duration: 0 }] }])
+
   # The button, link or label with that text.
   def press(label, within: "body")
     waited("a button #{label.inspect}") do
