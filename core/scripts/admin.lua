@@ -70,6 +70,8 @@ local function unpark_run(id, run)
   return true
 end
 
+local REMOVED = 50 -- ids that a call removes: to free one payload of 1 MiB takes some 100 microseconds
+
 -- A record goes, out of its store and of every index.
 local function remove(store, id, r)
   if store == first then unplace(id, r) end
@@ -202,6 +204,6 @@ end
 local function dead_slice(from, text)
   if text == '' then return chosen(from), '', '' end
   local began = text == '0' and format('%.0f', now) or text
-  local ids = call('ZRANGEBYSCORE', DIED, '-inf', began, 'LIMIT', 0, 100)
-  return ids, began, #ids == 100 and 'more' or ''
+  local ids = call('ZRANGEBYSCORE', DIED, '-inf', began, 'LIMIT', 0, REMOVED)
+  return ids, began, #ids == REMOVED and 'more' or ''
 end

@@ -10,6 +10,7 @@ open_for_writing()
 
 local function delete(id, r)
   remove(first, id, r)
+  may_move = may_move - PORTION / REMOVED
   return true
 end
 

@@ -20,10 +20,7 @@ end
 -- node: who tells it, '' for any; count: of all payloads that the retries ended for; r: the record's retry and error.
 local function notify(node, id, r, count, entries)
   local out = {pack('<I4c0I4', #id, id, count), header({place = 0, due = now, retry = r.retry, mark = 0, error = r.error}, 2, #entries)}
-  for i = 1, #entries do
-    local e = entries[i]
-    out[#out + 1] = pack('<ddI4c0I4c0', e.stamp, e.score, #e.context, e.context, #e.payload, e.payload)
-  end
+  for i = 1, #entries do add_entry(out, entries[i]) end
   hand_over(node, table.concat(out))
   flag_as(NOTICED, true)
 end

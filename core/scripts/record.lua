@@ -17,7 +17,7 @@
 -- include: flags
 local SPILL, LARGE = 1024, 2048
 local ERROR_HEAD = 256 -- bytes of an error that stay in a spilled record
-local PORTION, PORTION_BYTES = 500, 1048576 -- a script call reads or moves no more payloads, or one that is larger
+local PORTION, PORTION_BYTES = 250, 393216 -- a script call reads or moves no more payloads, or one that is larger
 local HEADER, TAIL = '<di4BI4I4c0', '<ddI4'
 local UNPROVEN_MARK, SUSPECT_MARK, EARLIER_MARK, CUT_MARK = 1, 2, 4, 8
 local first = {hash = JOBS, spill = PREFIX .. 'spill:', map = PREFIX .. 'spillmap:'}
@@ -90,6 +90,19 @@ local function portion(r) return max(1, min(PORTION, math.floor(PORTION_BYTES / 
 -- Is a record longer than what one call reads or moves?
 local function is_long(r) return not r.entries and r.count > portion(r) end
 
+-- Adds an entry of a full record to the texts that the caller joins. A large payload stays a text of its own: struct.pack copies byte
+-- by byte.
+local function add_entry(out, e)
+  if #e.payload < 1024 then
+    out[#out + 1] = pack('<ddI4c0I4c0', e.stamp, e.score, #e.context, e.context, #e.payload, e.payload)
+  else
+    out[#out + 1] = pack('<ddI4', e.stamp, e.score, #e.context)
+    out[#out + 1] = e.context
+    out[#out + 1] = pack('<I4', #e.payload)
+    out[#out + 1] = e.payload
+  end
+end
+
 local function is_plain(r)
   local e = r.entries[1]
   return not r.entries[2] and r.due == e.stamp and r.retry == -1 and r.mark == 0 and r.error == '' and e.context == ''
@@ -102,10 +115,7 @@ local function encode(r)
     return char(r.place + 4) .. pack('<dd', e.stamp, e.score) .. e.payload
   end
   local out = {header(r, 2, #r.entries)}
-  for i = 1, #r.entries do
-    local e = r.entries[i]
-    out[#out + 1] = pack('<ddI4c0I4c0', e.stamp, e.score, #e.context, e.context, #e.payload, e.payload)
-  end
+  for i = 1, #r.entries do add_entry(out, r.entries[i]) end
   return table.concat(out)
 end
 

@@ -4,7 +4,7 @@
 -- ARGV: 1 generation, 2 part: waiting, running, dead; 3 limit of payloads an id, 4 how many of the first id's the caller has
 --       already, 5.. ids, at most 1,000
 -- Returns {now, looked at, next, id, run or '', behind, count, record, ...}: behind is 1 for what waits while the id runs; count
---   is of all its payloads, the record is never a spilled one. An answer stops at 1 MiB or 500 payloads; the caller asks for the
+--   is of all its payloads, the record is never a spilled one. An answer stops at 384 KiB or 250 payloads; the caller asks for the
 --   other ids. next: where the last id's payloads go on for the caller, who passes it as 4 with this id; 0: it has all.
 local part, limit, from = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local ids = {unpack(ARGV, 5)}

@@ -1,5 +1,5 @@
 -- include: prelude record admin
--- WIPE: removes what a closed shard holds, some 100 ids a call. Its state stays: with the next generation, which refuses old
+-- WIPE: removes what a closed shard holds, at most 50 ids a call. Its state stays: with the next generation, which refuses old
 -- layouts, and with its tick, so that no fence is given twice.
 -- KEYS: the shard's
 -- ARGV: 1 the generation that close.lua set, 2 '1': ids may be removed
@@ -13,8 +13,9 @@ end
 if store and ARGV[2] ~= '1' then return error_reply('NOTEMPTY') end
 
 if store then
-  local ids, page = {}, call('HSCAN', store.hash, '0', 'COUNT', 100)[2]
-  for i = 1, #page, 2 do ids[#ids + 1] = page[i] end
+  local ids, page = {}, call('HSCAN', store.hash, '0', 'COUNT', REMOVED)[2]
+  -- Of a small hash HSCAN gives all that it holds, whatever COUNT says.
+  for i = 1, min(#page, 2 * REMOVED), 2 do ids[#ids + 1] = page[i] end
   local records = look(store, ids)
   open_for_writing()
   for id, r in pairs(records) do remove(store, id, r) end

@@ -5,7 +5,7 @@
 #include "client.h"
 #include "record.h"
 
-#define SRT_SLICE 200 /* ids of one call: some 10 ms of Redis where each is changed */
+#define SRT_SLICE 50 /* ids of one call: at most some 8 ms of Redis where each has a payload of 1 MiB that is freed */
 
 /* srt_record.place and .mark */
 #define SRT_PLACE_PARKED 2

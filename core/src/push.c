@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define PUSH_CHUNK_JOBS ((size_t)1000) /* as in core/scripts/push.lua */
-#define PUSH_CHUNK_BYTES ((size_t)1024 * 1024) /* beyond the first job of a chunk */
+#define PUSH_CHUNK_BYTES ((size_t)512 * 1024) /* of a chunk of more than one job */
 #define PUSH_FLYING_BYTES ((size_t)256 * 1024) /* more makes others wait and sends no faster; one chunk may be larger */
 #define PUSH_KEEP_JOBS ((size_t)65536)              /* a larger push gives its memory back */
 
@@ -310,7 +310,7 @@ static int push_add_chunk(const seriatim_allocator *mem, srt_push *p, unsigned s
     p->chunks = chunks;
     while (first + chunk.count < end && chunk.count < PUSH_CHUNK_JOBS) {
         size_t len = p->jobs[p->places[first + chunk.count]].len;
-        if (chunk.count && chunk.bytes - p->jobs[p->places[first]].len + len > PUSH_CHUNK_BYTES)
+        if (chunk.count && chunk.bytes + len > PUSH_CHUNK_BYTES)
             break;
         chunk.bytes += len;
         chunk.count++;
