@@ -190,13 +190,15 @@ local function end_failed(records, began, text, following, whole, some)
   return ended, following
 end
 
--- Moves some payloads of a spilled record, the lowest scores first, into another. The caller stores the record that gets them.
+-- Moves some payloads of a spilled record, the lowest scores first, into another, and returns them. The caller stores the record that
+-- gets them.
 local function move_some(from, id, n, store, r, fold)
   local part = spilled_entries(from, id, 0, max(1, min(may_move, portion(n))))
   remove_spilled(from, id, n, part)
   fold_entries(store, id, r, part, fold)
   rewrite(from, id, n)
   may_move = 0
+  return part
 end
 
 -- Dead ids: those in ARGV from `from`, or, without any, a slice of all that had died by `began`.

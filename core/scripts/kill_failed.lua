@@ -2,7 +2,8 @@
 -- KILL_FAILED: ids that wait after a failure go to the morgue with all their payloads. A slice a call.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 began ('0' at first), 3 cursor ('' at first), 4 fold, 5 '1' where retries_exhausted is to be told: whoever owns the shard tells
--- Returns {began, cursor ('' at the end), killed}. Payloads that came since the action began stay, as those of a new id.
+-- Returns {began, cursor ('' at the end), killed}. Payloads that came since the action began stay, as those of a new id. Of an id that goes
+--   in several calls each tells retries_exhausted of the payloads that it has buried.
 local FOLD, hooked = ARGV[4] == 'list' and 'list' or 'merge', ARGV[5] == '1'
 probe()
 probe_notices()
@@ -15,6 +16,12 @@ local dead = look(morgue, ids)
 local began = begin(ARGV[2])
 open_for_writing()
 
+-- What a notice of a record takes of what a call may move.
+local function noticing(r)
+  if r.entries then return 1 end
+  return PORTION * min(r.count * r.largest, max(NOTICE_BYTES, r.largest)) / PORTION_BYTES
+end
+
 -- A record that is old as a whole: its spilled payloads are not read where few are dead already.
 local function kill(id, r)
   local d = dead[id] or blank()
@@ -23,12 +30,16 @@ local function kill(id, r)
   set_error(d, error_of(first, id, r))
   call('ZADD', DIED, format('%.0f', now), id)
   if moves > may_move then
-    move_some(first, id, r, morgue, d, FOLD)
+    local part = move_some(first, id, r, morgue, d, FOLD)
+    if hooked then notify_entries('', id, {retry = r.retry, error = d.error}, part) end
     write(morgue, id, d, FOLD)
     return false
   end
   may_move = may_move - moves
-  if hooked then notify_record('', first, id, r) end -- of a long record what this last call moves
+  if hooked then
+    may_move = may_move - noticing(r)
+    notify_record('', first, id, r)
+  end
   unplace(id, r)
   unite(morgue, id, d, first, r, FOLD)
   write(morgue, id, d, FOLD)
@@ -43,6 +54,6 @@ end
 
 local killed, cursor = end_failed(records, began, ARGV[3], following, kill, kill_old)
 note_change()
-if killed > 0 and hooked then tell_owner() end
+if hooked and is(NOTICED) then tell_owner() end
 save()
 return {format('%.0f', began), cursor, killed}

@@ -796,6 +796,86 @@ static void test_snapshot(void **state)
     }
 }
 
+/* Fails what waits of an id. */
+static void fail_all(fixture *f, const char *id)
+{
+    char run[64];
+    assert_int_equal(claim(f, "1", run), 1);
+    settle_failed(f, id, run, "9", "bury");
+}
+
+/* How many payloads the notices for retries_exhausted say that their ids had, in all; *notices: how many notices there are. */
+static unsigned notified_payloads(unsigned *notices)
+{
+    redisReply *all = redis("HVALS " PREFIX "notices");
+    unsigned count = 0;
+    uint32_t id_len, payloads;
+    size_t i;
+    for (i = 0; i < all->elements; i++) {
+        memcpy(&id_len, all->element[i]->str, sizeof id_len);
+        memcpy(&payloads, all->element[i]->str + 4 + id_len, sizeof payloads);
+        count += payloads;
+    }
+    *notices = (unsigned)all->elements;
+    freeReplyObject(all);
+    return count;
+}
+
+/* Kills what has failed in a queue whose worker has a retries_exhausted hook. Returns how many calls it took. */
+static int kill_with_hook(fixture *f)
+{
+    char began[32] = "0", cursor[64] = "";
+    int calls = 0;
+    do {
+        redisReply *reply = SCRIPT(kill_failed, began, cursor, "merge", "1");
+        snprintf(began, sizeof began, "%s", reply->element[0]->str);
+        snprintf(cursor, sizeof cursor, "%s", reply->element[1]->str);
+        freeReplyObject(reply);
+        assert_int_equal(findings(f, 0), 0);
+        calls++;
+    } while (cursor[0]);
+    return calls;
+}
+
+/* An id that goes to the morgue in slices: retries_exhausted is told of each payload once. */
+static void test_killed_slices_are_all_told(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    unsigned notices;
+    (void)state;
+    acquire(&f, "n1");
+    push_many(&f, "hot", 0, 1100);
+    fail_all(&f, "hot");
+    assert_int_equal(act(&f, SERIATIM_KILL_ALL_FAILED_JOBS), 1); /* nobody is to be told */
+    push_many(&f, "hot", 1100, 1000);
+    fail_all(&f, "hot");
+    assert_true(kill_with_hook(&f) > 2);
+    assert_int_equal(fetch(&f, SERIATIM_MORGUE_FETCH, "hot")->payload_total, 2100);
+    assert_int_equal(notified_payloads(&notices), 1000);
+    close_queue(&f);
+}
+
+/* A notice holds a payload, whatever its size: a call writes few of them. */
+static void test_notices_of_large_payloads_are_few_a_call(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char *large = malloc(1000001), id[8];
+    unsigned notices;
+    int n;
+    (void)state;
+    memset(large, 'x', 1000000);
+    large[1000000] = '\0';
+    for (n = 0; n < 4; n++) {
+        snprintf(id, sizeof id, "l%d", n);
+        push_failed(&f, id, large, 3, 3600);
+    }
+    assert_int_equal(kill_with_hook(&f), 4);
+    assert_int_equal(notified_payloads(&notices), 4);
+    assert_int_equal(notices, 4);
+    free(large);
+    close_queue(&f);
+}
+
 /* ZSCAN gives all ids of a small index at once; a call ends no more of them than it may take time for. */
 static void test_failed_ids_are_deleted_some_a_call(void **state)
 {
@@ -2605,14 +2685,6 @@ static void test_operators_change_an_id_that_unites(void **state)
     close_queue(&f);
 }
 
-/* Fails what waits of an id. */
-static void fail_all(fixture *f, const char *id)
-{
-    char run[64];
-    assert_int_equal(claim(f, "1", run), 1);
-    settle_failed(f, id, run, "9", "bury");
-}
-
 /* Actions move many payloads to many in slices, and none is lost or doubled. */
 static void test_actions_on_many_payloads(void **state)
 {
@@ -2977,6 +3049,7 @@ int main(void)
         cmocka_unit_test(test_unpark_all),    cmocka_unit_test(test_failed_jobs),
         cmocka_unit_test(test_snapshot),      cmocka_unit_test(test_dead_snapshot),
         cmocka_unit_test(test_failed_ids_are_deleted_some_a_call),
+        cmocka_unit_test(test_killed_slices_are_all_told), cmocka_unit_test(test_notices_of_large_payloads_are_few_a_call),
         cmocka_unit_test(test_requeue),       cmocka_unit_test(test_delete),
         cmocka_unit_test(test_park),          cmocka_unit_test(test_pause),
         cmocka_unit_test(test_drop_payload),  cmocka_unit_test(test_drop_the_last_payload),
