@@ -53,6 +53,10 @@ class Started:
         self._log.close()
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def log(self) -> str:
         return Path(self._log.name).read_bytes().decode("utf-8", "replace")
 

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from pages import ROOT, blocks_of, section
 from processes import Started, shell
+from sections import RUN
 from support.redis_server import RedisServer
 
 PAGE = "docs/c.md"
+RUN.update((PAGE, title) for title in ("Build and install", "Push", "Work", "With CMake", "Without the shared library"))
 WARNINGS = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 
 

@@ -339,6 +339,10 @@ def test_the_page_runs_as_it_stands(folder: Path, server: Redis) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", nginx.port)
         connection.request("POST", "/orders?id=17", "paid")
         assert connection.getresponse().read() == b"1 new, 0 united\n"
+        for path in ("/orders", "/orders?id=", "/orders?id"):
+            connection.request("POST", path, "paid")
+            answer = connection.getresponse()
+            assert (answer.status, answer.read()) == (400, b"id is missing\n"), path
         wait_until(lambda: "order 17 is paid" in nginx.log(), "the order")
         wait_until(lambda: " visits of /," in nginx.log(), "the visits")
         assert "OrderWorker" in nginx.get("/seriatim/api/v1/stats")[1]

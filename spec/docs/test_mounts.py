@@ -1,0 +1,239 @@
+"""The dashboard below Rails, Rack, Flask, FastAPI, nginx and on its own, as README.md and docs/dashboard.md show it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import socket
+import sys
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+from pages import ROOT, Section
+from processes import Started, shell, wait_until
+from sections import runs
+from support.redis_server import RedisServer, free_ports
+
+STATS = "/jobs/api/v1/stats"
+RUBY = f"ruby -I {ROOT}/ruby/lib"
+
+
+@pytest.fixture
+def env(tmp_path: Path, redis: RedisServer) -> dict[str, str]:
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin/seriatim"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m seriatim "$@"\n')
+    program.chmod(0o755)
+    return {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "REDIS_URL": redis.url, "PYTHONPATH": f"{ROOT}/python",
+            "JOBS_PASSWORD": "open sesame", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def get(port: int, path: str, **headers: str) -> tuple[int, str, str]:
+    """Status, body, and the cookie that was set, as a browser sends it."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("GET", path, headers=headers)
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode(), (answer.headers["Set-Cookie"] or "").split(";")[0]
+
+
+def basic(password: str) -> str:
+    return "Basic " + b64encode(f"admin:{password}".encode()).decode()
+
+
+def serve(command: str, folder: Path, env: dict[str, str], port: int) -> Started:
+    server = Started(command, folder, env)
+    wait_until(lambda: answers(port), lambda: f"{command}:\n{server.log}")
+    return server
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def signs_in(port: int, refused: int) -> None:
+    """The dashboard is closed to strangers and open to whom /login has signed in."""
+    assert get(port, STATS)[0] == refused
+    status, _, cookie = get(port, "/login")
+    assert status == 200 and cookie
+    status, body, _ = get(port, STATS, Cookie=cookie)
+    assert status == 200, body
+    json.loads(body)
+
+
+def rails(folder: Path, files: dict[str, str], env: dict[str, str], requests: list[tuple[str, dict[str, str]]]) -> list[list[object]]:
+    """Status and body of each answer, from the application of rails_app.rb with these files."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    asked = json.dumps([[path, {f"HTTP_{name.upper()}": value for name, value in headers.items()}] for path, headers in requests])
+    said = shell(f"{RUBY} {ROOT}/spec/docs/rails_app.rb", folder, {**env, "REQUESTS": asked})
+    return list(json.loads(said.splitlines()[-1]))
+
+
+# ---- Rails and Rack --------------------------------------------------------------------------
+
+
+LOGIN = {"admin": "/login?id=1", "user": "/login?id=2"}
+
+
+@runs("docs/dashboard.md", "Rails")
+def test_rails(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+    by_basic, by_session, settings = (blocks.take("ruby") for _ in range(3))
+    answers = rails(tmp_path, {by_basic.name: by_basic.text}, env, [
+        (STATS, {}), (STATS, {"authorization": basic("wrong")}), (STATS, {"authorization": basic("open sesame")})])
+    assert [status for status, _ in answers] == [401, 401, 200]
+    answers = rails(tmp_path, {by_session.name: by_session.text, settings.name: settings.text}, env, [
+        (STATS, {}), (LOGIN["user"], {}), (STATS, {}), (LOGIN["admin"], {}), (STATS, {})])
+    assert [status for status, _ in answers] == [404, 200, 404, 200, 200]
+
+
+@runs("README.md", "The dashboard in Rails and Rack")
+def test_rails_of_the_readme(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+    files = {block.name: block.text for block in (blocks.take("ruby"), blocks.take("ruby"))}
+    path = STATS.replace("/jobs", "/seriatim")
+    answers = rails(tmp_path, files, env, [(path, {}), (LOGIN["admin"], {}), (path, {})])
+    assert [status for status, _ in answers] == [404, 200, 200]
+
+
+WORKER = """module OrderWorker
+  extend Seriatim::Worker
+  def self.perform(payloads_by_id) = payloads_by_id.each { |id, payloads| puts "order #{id} #{payloads.last}" }
+end
+"""
+
+
+@runs("README.md", "Rails")
+def test_rails_pushes_and_works(blocks: Section, tmp_path: Path, env: dict[str, str], redis: RedisServer) -> None:
+    gemfile, initializer, model = (blocks.take("ruby") for _ in range(3))
+    assert [gemfile.name, initializer.name, model.name] == ["Gemfile", "config/initializers/seriatim.rb", "app/models/order.rb"]
+    (tmp_path / "Gemfile").write_text(gemfile.text)
+    assert shell("ruby -r bundler -e 'print Bundler::Dsl.new.tap { |dsl| dsl.eval_gemfile(\"Gemfile\") }.dependencies.map(&:name)'", tmp_path, {}) == '["seriatim"]'
+    environment = f'ENV["SERVE"] = "1"\nload {str(ROOT / "spec/docs/rails_app.rb")!r}\n'
+    files = {"config/environment.rb": environment, initializer.name: initializer.text, model.name: model.text, "app/workers/order_worker.rb": WORKER}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    push = "order = nil; Order.transaction { order = Order.create!(id: 17, status: %(new), total: 1999); order.update!(status: %(paid)) }"
+    shell(f"{RUBY} -r ./config/environment.rb -e '{push}'", tmp_path, env)
+    with Started(f"{RUBY} {ROOT}/ruby/exe/seriatim -r ./config/environment.rb", tmp_path, env) as server:
+        server.wait_for('order 17 {"status"=>"paid", "total"=>1999, "updated_at"=>"20')
+        assert server.stop() == 0
+    assert redis.call("EXISTS", "shop-development:{OrderWorker}:layout") == 1
+
+
+@runs("docs/dashboard.md", "Rack")
+def test_rack(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+    (tmp_path / "config.ru").write_text(blocks.take("ruby").text)
+    (port,) = free_ports(1)
+    with serve(f"puma -q -b tcp://127.0.0.1:{port} config.ru", tmp_path, {**env, "RUBYLIB": f"{ROOT}/ruby/lib"}, port):
+        assert get(port, STATS)[0] == 401
+        assert get(port, STATS, Authorization=basic("open sesame"))[0] == 200
+
+
+# ---- Python ----------------------------------------------------------------------------------
+
+
+FLASK_LOGIN = """
+@app.route("/login")
+def login():
+    from flask import session
+    session["admin"] = True
+    return "signed in"
+"""
+FASTAPI_LOGIN = """
+from fastapi import Request
+
+@app.get("/login")
+def login(request: Request):
+    request.session["admin"] = True
+    return "signed in"
+"""
+
+
+def gunicorn(port: int, what: str = "app:app") -> str:
+    return f"{sys.executable} -m gunicorn --preload -w 2 -b 127.0.0.1:{port} {what}"
+
+
+@runs("docs/dashboard.md", "Flask and other WSGI applications")
+def test_flask(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+    (tmp_path / "app.py").write_text(blocks.take("python").text + FLASK_LOGIN)
+    (port,) = free_ports(1)
+    with serve(gunicorn(port), tmp_path, {**env, "SECRET_KEY": "secret"}, port):
+        signs_in(port, 401)
+
+
+@runs("docs/dashboard.md", "FastAPI and Starlette")
+def test_fastapi(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+    (tmp_path / "app.py").write_text(blocks.take("python").text + FASTAPI_LOGIN)
+    (port,) = free_ports(1)
+    with serve(f"{sys.executable} -m uvicorn --port {port} app:app", tmp_path, {**env, "SECRET_KEY": "secret"}, port):
+        signs_in(port, 401)
+
+
+def flask_of_the_readme(program: str, folder: Path, env: dict[str, str]) -> None:
+    (folder / "flask_app.py").write_text(program)
+    (port,) = free_ports(1)
+    with serve(gunicorn(port, "flask_app:app"), folder, env, port):
+        assert get(port, STATS)[0] == 200
+
+
+# ---- nginx and alone -------------------------------------------------------------------------
+
+
+def nginx(location: str, folder: Path, env: dict[str, str], port: int) -> Started:
+    (folder / "nginx.conf").write_text(f"""
+load_module /usr/lib/nginx/modules/ndk_http_module.so;
+load_module /usr/lib/nginx/modules/ngx_http_lua_module.so;
+daemon off; pid nginx.pid; user root; error_log error.log; env REDIS_URL;
+events {{ worker_connections 64; }}
+http {{
+  access_log off;
+  lua_package_path "{folder}/?.lua;{ROOT}/lua/?.lua;;"; lua_package_cpath "{ROOT}/lua/lib/5.1/?.so;;";
+  server {{ listen 127.0.0.1:{port}; {location} }}
+}}""")
+    return serve(f"nginx -p {folder} -c nginx.conf -e error.log", folder, env, port)
+
+
+@runs("docs/dashboard.md", "nginx")
+def test_nginx(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+    (port,) = free_ports(1)
+    text = blocks.take("nginx").text.replace("/etc/nginx/jobs.htpasswd", f"{tmp_path}/htpasswd")
+    (tmp_path / "htpasswd").write_text(f"admin:{shell('openssl passwd -apr1 sesame', tmp_path, {}).strip()}\n")
+    tmp_path.chmod(0o755)
+    with nginx(text, tmp_path, env, port) as server:
+        assert get(port, STATS)[0] == 401
+        assert get(port, STATS, Authorization=basic("sesame"))[0] == 200
+        server.stop()
+
+
+@runs("docs/openresty.md", "The dashboard")
+def test_nginx_with_a_session(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+    (port,) = free_ports(1)
+    (tmp_path / "session.lua").write_text('return { role = function(cookie) return cookie == "a=1" and "admin" or nil end }\n')
+    with nginx(blocks.take("nginx").text, tmp_path, env, port) as server:
+        assert get(port, "/admin" + STATS)[0] == 401
+        assert get(port, "/admin" + STATS, Cookie="a=1")[0] == 200
+        server.stop()
+
+
+@runs("docs/dashboard.md", "On its own")
+def test_alone(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+    commands = [re.sub(r" *#.*", "", line) for line in blocks.take("sh").text.splitlines()]
+    assert len(commands) == 3
+    (tmp_path / "token").write_text("open-sesame")
+    for command in commands:
+        (port,) = free_ports(1)
+        command = command.replace("/run/seriatim", str(tmp_path))
+        unix = "unix:" in command
+        with Started(command if unix else f"{command} --port {port}", tmp_path, env) as server:
+            server.wait_for("the dashboard is at")
+            if unix:
+                assert (tmp_path / "web.sock").stat().st_mode & 0o077 == 0
+            else:
+                assert get(port, "/api/v1/stats", Authorization="Bearer open-sesame")[0] == 200
+                assert get(port, "/api/v1/stats")[0] == (401 if "--token" in command else 200)
+            assert server.stop() == 0
