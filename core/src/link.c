@@ -236,19 +236,26 @@ static int link_is_final(int status)
 
 /* ---- Connect ------------------------------------------------------------------------------- */
 
-static void link_fail_connect(seriatim_link *link)
+/* Why the transport could not connect, with the link's URL. Returns *why. */
+static seriatim_error *link_connect_error(const seriatim_link *link, seriatim_error *why)
 {
     static const char verb[] = "connecting to ";
-    seriatim_error why, cause = *srt_transport_error(link->transport);
+    seriatim_error cause = *srt_transport_error(link->transport);
     const char *reason = cause.message, *at;
     if (strncmp(reason, verb, sizeof verb - 1) == 0) /* the URL says it already */
         for (at = reason; (at = strstr(at, ": ")) != NULL; reason = at)
             at += 2;
     if (link->url.kind == SRT_URL_SENTINEL)
-        srt_fail(&why, cause.status, "cannot connect to master %.40s: %.190s", link->url.master, cause.message);
+        srt_fail(why, cause.status, "cannot connect to master %.40s: %.190s", link->url.master, cause.message);
     else
-        srt_fail(&why, cause.status, "cannot connect to %.140s: %.90s", link->text.data, reason);
-    if (link_is_final(cause.status))
+        srt_fail(why, cause.status, "cannot connect to %.140s: %.90s", link->text.data, reason);
+    return why;
+}
+
+static void link_fail_connect(seriatim_link *link)
+{
+    seriatim_error why;
+    if (link_is_final(link_connect_error(link, &why)->status))
         link_give_up(link, &why);
     else
         link_lose(link, &why, 0);
@@ -376,9 +383,13 @@ static void link_check_limits(seriatim_link *link)
     if (now < link_deadline_ms(link))
         return;
     why = link->last;
-    if (why.status == SERIATIM_OK)
+    if (why.status == SERIATIM_OK && link->phase == LINK_CONNECTING) {
+        srt_transport_expire(link->transport);
+        link_connect_error(link, &why);
+    } else if (why.status == SERIATIM_OK) {
         srt_fail(&why, SERIATIM_TIMEOUT, "%s %.180s: timed out",
                  link->phase == LINK_UP ? "waiting for an answer from" : "cannot connect to", link->text.data);
+    }
     link_give_up(link, &why);
 }
 

@@ -630,11 +630,18 @@ static int transport_step_connect(srt_transport *t)
     return transport_next_address(t);
 }
 
+int srt_transport_expire(srt_transport *t)
+{
+    if (t->phase == TRANSPORT_HANDSHAKE)
+        return transport_fail(t, SERIATIM_TIMEOUT, "TLS with", "the handshake got no answer (a port without TLS takes redis://)");
+    return transport_fail(t, SERIATIM_TIMEOUT, t->phase == TRANSPORT_READY ? "asking" : "connecting to", "timed out");
+}
+
 static int transport_step_handshake(srt_transport *t)
 {
     int status = transport_tls_handshake(t);
     if (status == SERIATIM_AGAIN && srt_clock_ms() >= t->deadline_ms)
-        return transport_fail(t, SERIATIM_TIMEOUT, "TLS with", "the handshake got no answer (a port without TLS takes redis://)");
+        return srt_transport_expire(t);
     return status;
 }
 

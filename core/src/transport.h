@@ -47,6 +47,11 @@ int srt_transport_fd(const srt_transport *t); /* -1: closed; each connect or ste
 int srt_transport_wants(const srt_transport *t); /* mask of SERIATIM_WANT_READ, SERIATIM_WANT_WRITE */
 /* What it is connected to, or was last: "host:port" or a path. Empty: nothing yet. Borrowed until the next connect or step. */
 const char *srt_transport_address(const srt_transport *t);
+/*
+ * Ends a connect that is under way and whose caller waits no longer. Returns TIMEOUT; srt_transport_error says what did not come: a
+ * connection, an answer to the TLS handshake, or a sentinel's answer.
+ */
+int srt_transport_expire(srt_transport *t);
 /* When step must be called even if nothing is ready, in srt_clock_ms time; INT64_MAX: never. */
 int64_t srt_transport_deadline(const srt_transport *t);
 const seriatim_error *srt_transport_error(const srt_transport *t);

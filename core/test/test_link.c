@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -644,6 +645,42 @@ static void test_nobody_listens(void **state)
     seriatim_link_free(link);
 }
 
+static int listen_on_loopback(int *port)
+{
+    struct sockaddr_in address;
+    socklen_t len = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    memset(&address, 0, sizeof address);
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(fd, 4), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
+    *port = ntohs(address.sin_port);
+    return fd;
+}
+
+/* A port that takes the connection and says nothing, as Redis without TLS does when it is asked for TLS: what ends at its limit says what
+ * it waited for. */
+static void test_a_limit_names_what_did_not_come(void **state)
+{
+    char url[64];
+    int port, listener = listen_on_loopback(&port);
+    seriatim_link *link;
+    (void)state;
+    snprintf(url, sizeof url, "rediss://127.0.0.1:%d", port);
+    link = new_link(url, "q", 1, "merge");
+    srt_link_set_limits(link, 200, 15000);
+    begin_jobs(link, "x", 0, 10, 10);
+    assert_int_not_equal(drive(link), SERIATIM_OK);
+    assert_non_null(strstr(message(link), "cannot connect to rediss://"));
+#ifdef SERIATIM_WITH_OPENSSL
+    assert_non_null(strstr(message(link), "the handshake got no answer"));
+#endif
+    seriatim_link_free(link);
+    close(listener);
+}
+
 static void test_f15_refused_credentials_are_final(void **state)
 {
     server *s = *state;
@@ -843,6 +880,7 @@ int main(void)
         cmocka_unit_test(test_f4_a_frozen_redis_leaves_the_outcome_unknown),
         cmocka_unit_test(test_f16_f18_a_silent_connection_is_replaced),
         cmocka_unit_test(test_nobody_listens),
+        cmocka_unit_test(test_a_limit_names_what_did_not_come),
         cmocka_unit_test(test_f15_refused_credentials_are_final),
         cmocka_unit_test(test_f15_a_refused_database_gets_nothing),
         cmocka_unit_test(test_p2_an_idle_connection_was_closed),
