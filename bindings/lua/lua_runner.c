@@ -171,13 +171,13 @@ static size_t deliveries_number(lua_State *L, const slu_source *source)
     return group;
 }
 
-/* Each take that gave nothing is followed by one rise or clear. 0: it is closed. */
+/* Each take that gave nothing is followed by one wait_end or clear. 0: it is closed. */
 static int runner_wait(lua_State *L, slu_source *source, size_t group, int64_t deadline_ms)
 {
-    seriatim_seat *seat;
-    struct pollfd fds[2] = {{seriatim_runner_sit(source->runner, group, &seat), POLLIN, 0}, {source->wake[0], POLLIN, 0}};
+    seriatim_waiter *waiter;
+    struct pollfd fds[2] = {{seriatim_runner_wait_begin(source->runner, group, &waiter), POLLIN, 0}, {source->wake[0], POLLIN, 0}};
     slu_poll(fds, 2, deadline_ms, L);
-    seriatim_runner_rise(source->runner, group, seat);
+    seriatim_runner_wait_end(source->runner, group, waiter);
     return !slu_source_is_closed(source);
 }
 

@@ -225,16 +225,16 @@ static seriatim_runner *runner_with_group(spy_runner *self, PyObject *number, si
     return runner;
 }
 
-/* Each take that gave nothing is followed by one rise or clear, if the runner still is. Returns 0, or -1 with an exception. */
+/* Each take that gave nothing is followed by one wait_end or clear, if the runner still is. Returns 0, or -1 with an exception. */
 static int runner_wait(spy_runner *self, size_t group, int64_t deadline_ms)
 {
-    seriatim_seat *seat;
-    struct pollfd fds[2] = {{seriatim_runner_sit(self->runner, group, &seat), POLLIN, 0}, {self->wake[0], POLLIN, 0}};
+    seriatim_waiter *waiter;
+    struct pollfd fds[2] = {{seriatim_runner_wait_begin(self->runner, group, &waiter), POLLIN, 0}, {self->wake[0], POLLIN, 0}};
     int status;
     spy_runner_enter(self);
     status = spy_poll(fds, 2, spy_left_ms(deadline_ms));
     if (spy_runner_usable(self))
-        seriatim_runner_rise(self->runner, group, seat);
+        seriatim_runner_wait_end(self->runner, group, waiter);
     spy_runner_leave(self);
     return status < 0 || !spy_runner_of(self) ? -1 : 0;
 }

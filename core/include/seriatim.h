@@ -417,7 +417,7 @@ typedef struct seriatim_event {
 /* ---- Runner: a node with sockets and a thread of its own ---------------------------------- */
 
 typedef struct seriatim_runner seriatim_runner;
-typedef struct seriatim_seat seriatim_seat;
+typedef struct seriatim_waiter seriatim_waiter;
 
 /* Makes a runner; nothing is started. */
 int seriatim_runner_new(const seriatim_node_settings *settings, const char *url, seriatim_runner **runner,
@@ -455,14 +455,15 @@ int seriatim_runner_extend(seriatim_runner *runner, seriatim_delivery *delivery,
 int seriatim_runner_fd(const seriatim_runner *runner, size_t group);
 void seriatim_runner_clear(seriatim_runner *runner, size_t group);
 /*
- * The same for threads, of which one is woken at a time: sit gives the descriptor to wait for, rise stands for clear. The seat is
- * the runner's, NULL where it is the group's descriptor.
+ * The same for a thread that waits by itself, so that one thread is woken at a time. wait_begin registers the caller and
+ * returns the descriptor to poll; wait_end unregisters it and stands for clear. The waiter is the runner's; it is NULL when
+ * the descriptor is the group's.
  */
-int seriatim_runner_sit(seriatim_runner *runner, size_t group, seriatim_seat **seat);
-void seriatim_runner_rise(seriatim_runner *runner, size_t group, seriatim_seat *seat);
+int seriatim_runner_wait_begin(seriatim_runner *runner, size_t group, seriatim_waiter **waiter);
+void seriatim_runner_wait_end(seriatim_runner *runner, size_t group, seriatim_waiter *waiter);
 /* Ends the waits of all threads, for a host that is about to free the runner. */
-void seriatim_runner_call_all(seriatim_runner *runner);
-/* Sits, waits by poll(2), at most timeout_ms (-1: for ever), and rises: for hosts without a scheduler of their own. */
+void seriatim_runner_wake_all(seriatim_runner *runner);
+/* wait_begin, poll(2) for at most timeout_ms (-1: without a limit), and wait_end: for hosts without a scheduler of their own. */
 void seriatim_runner_wait(seriatim_runner *runner, size_t group, int timeout_ms);
 
 /* For a scheduler of the host's own: the shards of a group that have claimed ids, oldest due first. Returns their number. */

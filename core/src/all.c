@@ -108,4 +108,5 @@
 #include "transport.c"
 #include "private_redis.c"
 #include "link.c"
+#include "waiters.c"
 #include "runner.c"

@@ -5,9 +5,9 @@
 #include "node_state.h"
 #include "system.h"
 #include "transport.h"
+#include "waiters.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,11 +17,6 @@
 #define RUNNER_CONNECT_MS 5000
 #define RUNNER_SILENCE_MS 15000 /* an owed answer that does not come: the connection is dead */
 #define RUNNER_READ ((size_t)256 * 1024)
-
-#define DOOR_TINY_US 20     /* a job that takes less is done sooner than another thread is awake */
-#define DOOR_LONG_US 100    /* what counts as no more: a thread that was not given the processor says little of the jobs */
-#define DOOR_PATIENCE_MS 10 /* so long the threads awake may be behind with such jobs */
-#define DOOR_STUCK_MS 2     /* so long none of them may come */
 
 typedef enum channel_state { CHANNEL_CLOSED, CHANNEL_CONNECTING, CHANNEL_OPEN } channel_state;
 
@@ -36,29 +31,6 @@ typedef struct runner_channel {
     seriatim_error error;
 } runner_channel;
 
-/* Where a thread waits by itself. */
-struct seriatim_seat {
-    int pipe[2];
-    int called;
-    seriatim_seat *next; /* in the list of its door that it is in */
-};
-
-/*
- * Where a group's threads wait. Who sits is called alone, the one that has waited least first; who watches the door itself is
- * poked: once, until somebody has come.
- */
-typedef struct runner_door {
-    int pipe[2];
-    int poked;
-    seriatim_seat *waiting, *called, *free; /* called: the thread has been poked and has not come yet */
-    size_t called_count;
-    int *to_poke;  /* a pipe, by the runner's thread, once it has let go of the lock that whoever comes will want */
-
-    int64_t pace;     /* 16 times the moving average of the microseconds that a thread holds a delivery; each counts for a 16th */
-    int64_t coped_at; /* those awake had taken all there was of a shard with more to claim, or one more was called */
-    int64_t taken_at; /* the last take, or call */
-} runner_door;
-
 struct seriatim_runner {
     const seriatim_allocator *mem;
     srt_url url;
@@ -68,143 +40,13 @@ struct seriatim_runner {
     int running, ending;
     runner_channel channels[SRT_CHANNELS];
     char *inbox;
-    int wake[2];        /* pokes the thread */
-    runner_door *doors; /* one a group */
-    size_t door_count;
-    int poked;
+    int wake[2];             /* wakes the thread */
+    srt_wait_queue *waiters; /* one a group */
+    size_t waiters_count;
+    int notified;
     int unread; /* the inbox was full: more may lie where poll does not see it */
     int64_t sleeps_until; /* 0: awake */
 };
-
-/* ---- Pipes --------------------------------------------------------------------------------- */
-
-static int pipe_open(int fds[2])
-{
-    int i;
-    if (pipe(fds) != 0)
-        return SERIATIM_IO;
-    for (i = 0; i < 2; i++) {
-        fcntl(fds[i], F_SETFD, FD_CLOEXEC);
-        fcntl(fds[i], F_SETFL, O_NONBLOCK);
-    }
-    return SERIATIM_OK;
-}
-
-static void pipe_close(int fds[2])
-{
-    if (fds[0] >= 0)
-        close(fds[0]);
-    if (fds[1] >= 0)
-        close(fds[1]);
-    fds[0] = fds[1] = -1;
-}
-
-/* A full pipe is as good as a byte more. */
-static void pipe_poke(int fds[2])
-{
-    ssize_t written;
-    do
-        written = write(fds[1], "!", 1);
-    while (written < 0 && errno == EINTR);
-}
-
-static void pipe_drain(int fds[2])
-{
-    char bytes[64];
-    while (read(fds[0], bytes, sizeof bytes) == (ssize_t)sizeof bytes)
-        ;
-}
-
-/* ---- Doors: with the lock, unless said ---------------------------------------------------------- */
-
-static seriatim_seat *seat_new(const seriatim_allocator *mem)
-{
-    seriatim_seat *seat = srt_alloc(mem, sizeof *seat);
-    if (!seat)
-        return NULL;
-    if (pipe_open(seat->pipe) == SERIATIM_OK)
-        return seat;
-    pipe_close(seat->pipe);
-    srt_free(mem, seat, sizeof *seat);
-    return NULL;
-}
-
-static void seats_free(const seriatim_allocator *mem, seriatim_seat *seat)
-{
-    while (seat) {
-        seriatim_seat *next = seat->next;
-        pipe_close(seat->pipe);
-        srt_free(mem, seat, sizeof *seat);
-        seat = next;
-    }
-}
-
-static void seat_out(seriatim_seat **from, const seriatim_seat *seat)
-{
-    while (*from && *from != seat)
-        from = &(*from)->next;
-    if (*from)
-        *from = seat->next;
-}
-
-/* Chooses whom to call. Returns the pipe to poke; NULL: the door's, and that is done. */
-static int *door_choose(runner_door *door, int64_t now)
-{
-    seriatim_seat *seat = door->waiting;
-    int was_poked = door->poked;
-    door->coped_at = door->taken_at = now;
-    if (!seat) {
-        door->poked = 1;
-        return was_poked ? NULL : door->pipe;
-    }
-    door->waiting = seat->next;
-    seat->next = door->called;
-    door->called = seat;
-    door->called_count++;
-    seat->called = 1;
-    return seat->pipe;
-}
-
-static void door_call(runner_door *door, int64_t now)
-{
-    int *pipe = door_choose(door, now);
-    if (pipe)
-        pipe_poke(pipe);
-}
-
-/* Does anyone wait who is not called yet? */
-static int door_has_more(const runner_door *door, const srt_group *group)
-{
-    return door->waiting || group->waiting > door->called_count;
-}
-
-/*
- * Are the threads that wait better left where they are? As long as jobs are tiny and those awake keep up with what is claimed:
- * one more of them would be in their way, and in that of Redis. Who watches the door is always told.
- */
-static int door_copes(const runner_door *door, const srt_group *group, int64_t now)
-{
-    if (!door->waiting)
-        return 0;
-    if (group->held == 0)
-        return door->called_count > 0;
-    return door->pace < 16 * DOOR_TINY_US && now - door->coped_at < DOOR_PATIENCE_MS && now - door->taken_at < DOOR_STUCK_MS;
-}
-
-static void door_taken(runner_door *door, seriatim_delivery *d, int64_t now_us)
-{
-    const srt_shard *s = d->shard;
-    d->taken_us = now_us;
-    door->taken_at = now_us / 1000;
-    if (s->ready.count == 0 && s->claiming)
-        door->coped_at = door->taken_at;
-}
-
-static void door_ended(runner_door *door, const seriatim_delivery *d, int64_t now_us)
-{
-    int64_t held = now_us - d->taken_us;
-    door->pace += (held < DOOR_LONG_US ? held : DOOR_LONG_US) - door->pace / 16;
-}
 
 /* ---- Connections: called by the thread, without the lock unless said ----------------------- */
 
@@ -400,38 +242,38 @@ static int64_t watch_wakes(seriatim_runner *r, int64_t now)
 }
 
 /* With the lock: which groups need one more of the threads that wait? Returns when to look again. */
-static int64_t choose_doors(seriatim_runner *r, int64_t now)
+static int64_t choose_waiters(seriatim_runner *r, int64_t now)
 {
     int64_t until = SRT_NEVER;
     size_t i;
-    for (i = 0; i < r->door_count; i++) {
+    for (i = 0; i < r->waiters_count; i++) {
         srt_group *group = &r->node->groups[i];
-        runner_door *door = &r->doors[i];
-        int more = door_has_more(door, group), offers = more && srt_node_offers(r->node, i, now);
-        int call = more && (group->news || offers) && !door_copes(door, group, now);
+        srt_wait_queue *queue = &r->waiters[i];
+        int more = srt_waiters_more(queue, group->waiting), offers = more && srt_node_offers(r->node, i, now);
+        int wake = more && (group->news || offers) && !srt_waiters_keep_up(queue, group->held, now);
         group->news = 0;
-        door->to_poke = call ? door_choose(door, now) : NULL;
+        queue->to_notify = wake ? srt_waiters_choose(queue, now) : NULL;
         if (offers)
-            until = now + DOOR_STUCK_MS;
+            until = now + SRT_WAIT_STUCK_MS;
     }
     return until;
 }
 
-static void open_doors(seriatim_runner *r)
+static void notify_chosen(seriatim_runner *r)
 {
     size_t i;
-    for (i = 0; i < r->door_count; i++)
-        if (r->doors[i].to_poke)
-            pipe_poke(r->doors[i].to_poke);
+    for (i = 0; i < r->waiters_count; i++)
+        if (r->waiters[i].to_notify)
+            srt_pipe_notify(r->waiters[i].to_notify);
 }
 
 /* Lets the node do what is due and collects its output. Returns until when the thread may sleep. */
 static int64_t runner_tick(seriatim_runner *r)
 {
-    int64_t now = srt_clock_ms(), until, commands, wakes, doors;
+    int64_t now = srt_clock_ms(), until, commands, wakes, waiters;
     int which;
     pthread_mutex_lock(&r->lock);
-    r->poked = 0;
+    r->notified = 0;
     commands = watch_commands(r, now);
     wakes = watch_wakes(r, now);
     if (srt_node_beat_due(r->node, now))
@@ -441,11 +283,11 @@ static int64_t runner_tick(seriatim_runner *r)
     until = wakes < until ? wakes : until;
     for (which = 0; which < SRT_CHANNELS; which++)
         channel_collect(r, which);
-    doors = choose_doors(r, now);
-    until = doors < until ? doors : until;
+    waiters = choose_waiters(r, now);
+    until = waiters < until ? waiters : until;
     r->sleeps_until = until;
     pthread_mutex_unlock(&r->lock);
-    open_doors(r);
+    notify_chosen(r);
     return until;
 }
 
@@ -484,7 +326,7 @@ static void runner_sleep(seriatim_runner *r, int64_t until)
     poll(fds, count, until > now && !r->unread ? (int)(until - now) : 0);
     r->unread = 0;
     if (fds[0].revents)
-        pipe_drain(r->wake);
+        srt_pipe_drain(r->wake);
     while (count-- > 1)
         if (fds[count].revents)
             r->channels[whose[count]].drained = 0;
@@ -520,17 +362,13 @@ static void *runner_main(void *argument)
 static void pipes_close(seriatim_runner *r)
 {
     size_t i;
-    for (i = 0; i < r->door_count; i++) {
-        pipe_close(r->doors[i].pipe);
-        seats_free(r->mem, r->doors[i].waiting);
-        seats_free(r->mem, r->doors[i].called);
-        seats_free(r->mem, r->doors[i].free);
-    }
-    if (r->doors)
-        srt_free(r->mem, r->doors, r->node->group_count * sizeof *r->doors);
-    r->doors = NULL;
-    r->door_count = 0;
-    pipe_close(r->wake);
+    for (i = 0; i < r->waiters_count; i++)
+        srt_waiters_close(r->mem, &r->waiters[i]);
+    if (r->waiters)
+        srt_free(r->mem, r->waiters, r->node->group_count * sizeof *r->waiters);
+    r->waiters = NULL;
+    r->waiters_count = 0;
+    srt_pipe_close(r->wake);
 }
 
 static void runner_free_parts(seriatim_runner *r)
@@ -602,16 +440,14 @@ static int pipe_failed(seriatim_error *error)
 static int pipes_open(seriatim_runner *r, seriatim_error *error)
 {
     size_t count = r->node->group_count;
-    if (pipe_open(r->wake) != SERIATIM_OK)
+    if (srt_pipe_open(r->wake) != SERIATIM_OK)
         return pipe_failed(error);
-    r->doors = srt_alloc(r->mem, count * sizeof *r->doors);
-    if (!r->doors)
+    r->waiters = srt_alloc(r->mem, count * sizeof *r->waiters);
+    if (!r->waiters)
         return srt_fail_plain(error, SERIATIM_NOMEM);
-    for (; r->door_count < count; r->door_count++) {
-        r->doors[r->door_count].pace = 16 * DOOR_LONG_US;
-        if (pipe_open(r->doors[r->door_count].pipe) != SERIATIM_OK)
+    for (; r->waiters_count < count; r->waiters_count++)
+        if (srt_waiters_open(&r->waiters[r->waiters_count]) != SERIATIM_OK)
             return pipe_failed(error);
-    }
     return SERIATIM_OK;
 }
 
@@ -653,7 +489,7 @@ void seriatim_runner_free(seriatim_runner *r)
         return;
     if (r->running) {
         __atomic_store_n(&r->ending, 1, __ATOMIC_RELEASE);
-        pipe_poke(r->wake);
+        srt_pipe_notify(r->wake);
         pthread_join(r->thread, NULL);
     }
     runner_free_parts(r);
@@ -666,36 +502,39 @@ static void runner_hurry(seriatim_runner *r)
 {
     const srt_node *n = r->node;
     int due = srt_timers_next(n) < r->sleeps_until;
-    if (r->poked || r->sleeps_until == 0 || (!due && !n->stopping))
+    if (r->notified || r->sleeps_until == 0 || (!due && !n->stopping))
         return;
-    r->poked = 1;
-    pipe_poke(r->wake);
+    r->notified = 1;
+    srt_pipe_notify(r->wake);
 }
 
 /* Wakes the thread for an order that no timer shows. With the lock. */
 static void runner_order(seriatim_runner *r)
 {
-    r->poked = 1;
+    r->notified = 1;
     if (r->running)
-        pipe_poke(r->wake);
+        srt_pipe_notify(r->wake);
 }
 
 static void runner_taken(seriatim_runner *r, size_t group, int status, seriatim_delivery *const *delivery, int64_t now_us)
 {
     srt_group *g = &r->node->groups[group];
-    runner_door *door = &r->doors[group];
+    srt_wait_queue *queue = &r->waiters[group];
     int64_t now = now_us / 1000;
-    if (status == SERIATIM_OK)
-        door_taken(door, *delivery, now_us);
+    if (status == SERIATIM_OK) {
+        const srt_shard *s = (*delivery)->shard;
+        (*delivery)->taken_us = now_us;
+        srt_waiters_taken(queue, s->ready.count == 0 && s->claiming, now);
+    }
     if (status == SERIATIM_AGAIN) {
         g->waiting++;
-        door->coped_at = now;
+        srt_waiters_found_nothing(queue, now);
     } else if (status == SERIATIM_CLOSED) {
-        door_call(door, now);
-    } else if (status == SERIATIM_OK && door_has_more(door, g)) {
+        srt_waiters_wake(queue, now);
+    } else if (status == SERIATIM_OK && srt_waiters_more(queue, g->waiting)) {
         int first = g->hooks || g->singles.first || g->died.first;
-        if (first || (g->ready_count && !door_copes(door, g, now)))
-            door_call(door, now);
+        if (first || (g->ready_count && !srt_waiters_keep_up(queue, g->held, now)))
+            srt_waiters_wake(queue, now);
     }
     runner_hurry(r);
 }
@@ -728,7 +567,7 @@ size_t seriatim_runner_candidates(seriatim_runner *r, size_t group, seriatim_can
 /* With the lock. */
 static void runner_settled(seriatim_runner *r, seriatim_delivery *delivery, int64_t now_us)
 {
-    door_ended(&r->doors[delivery->shard->group], delivery, now_us);
+    srt_waiters_ended(&r->waiters[delivery->shard->group], now_us - delivery->taken_us);
     srt_node_settle(r->node, delivery, now_us / 1000);
     if (r->node->solo != SRT_SOLO_NONE)
         runner_order(r);
@@ -769,84 +608,52 @@ int seriatim_runner_extend(seriatim_runner *r, seriatim_delivery *delivery, size
 
 int seriatim_runner_fd(const seriatim_runner *r, size_t group)
 {
-    return r->doors[group].pipe[0];
-}
-
-/* With the lock. */
-static void runner_came(seriatim_runner *r, size_t group)
-{
-    if (r->node->groups[group].waiting > 0)
-        r->node->groups[group].waiting--;
+    return srt_waiter_fd(&r->waiters[group], NULL);
 }
 
 void seriatim_runner_clear(seriatim_runner *r, size_t group)
 {
-    pthread_mutex_lock(&r->lock);
-    pipe_drain(r->doors[group].pipe);
-    r->doors[group].poked = 0;
-    runner_came(r, group);
-    pthread_mutex_unlock(&r->lock);
+    seriatim_runner_wait_end(r, group, NULL);
 }
 
-int seriatim_runner_sit(seriatim_runner *r, size_t group, seriatim_seat **seat)
+int seriatim_runner_wait_begin(seriatim_runner *r, size_t group, seriatim_waiter **waiter)
 {
-    runner_door *door = &r->doors[group];
-    seriatim_seat *own = NULL;
+    int fd;
     pthread_mutex_lock(&r->lock);
-    if (!door->poked) {
-        own = door->free ? door->free : seat_new(r->mem);
-        seat_out(&door->free, own);
-    }
-    if (own) {
-        own->called = 0;
-        own->next = door->waiting;
-        door->waiting = own;
-    }
+    *waiter = srt_waiters_add(r->mem, &r->waiters[group]);
+    fd = srt_waiter_fd(&r->waiters[group], *waiter);
     pthread_mutex_unlock(&r->lock);
-    *seat = own;
-    return own ? own->pipe[0] : door->pipe[0];
+    return fd;
 }
 
-void seriatim_runner_rise(seriatim_runner *r, size_t group, seriatim_seat *seat)
+void seriatim_runner_wait_end(seriatim_runner *r, size_t group, seriatim_waiter *waiter)
 {
-    runner_door *door = &r->doors[group];
-    if (!seat) {
-        seriatim_runner_clear(r, group);
-        return;
-    }
     pthread_mutex_lock(&r->lock);
-    if (seat->called) {
-        pipe_drain(seat->pipe);
-        seat_out(&door->called, seat);
-        door->called_count--;
-    } else {
-        seat_out(&door->waiting, seat);
-    }
-    seat->next = door->free;
-    door->free = seat;
-    runner_came(r, group);
+    srt_waiters_remove(&r->waiters[group], waiter);
+    if (r->node->groups[group].waiting > 0)
+        r->node->groups[group].waiting--;
     pthread_mutex_unlock(&r->lock);
 }
 
-void seriatim_runner_call_all(seriatim_runner *r)
+void seriatim_runner_wake_all(seriatim_runner *r)
 {
     int64_t now = srt_clock_ms();
     size_t i;
     pthread_mutex_lock(&r->lock);
-    for (i = 0; i < r->door_count; i++) {
-        while (r->doors[i].waiting)
-            door_call(&r->doors[i], now);
-        door_call(&r->doors[i], now); /* who watches the descriptor of the group */
+    for (i = 0; i < r->waiters_count; i++) {
+        while (r->waiters[i].waiting)
+            srt_waiters_wake(&r->waiters[i], now);
+        srt_waiters_wake(&r->waiters[i], now); /* whoever watches the descriptor of the group */
     }
     pthread_mutex_unlock(&r->lock);
 }
 
 void seriatim_runner_wait(seriatim_runner *r, size_t group, int timeout_ms)
 {
-    seriatim_seat *seat;
-    struct pollfd fd = {seriatim_runner_sit(r, group, &seat), POLLIN, 0};
+    seriatim_waiter *waiter;
+    struct pollfd fd = {seriatim_runner_wait_begin(r, group, &waiter), POLLIN, 0};
     poll(&fd, 1, timeout_ms);
-    seriatim_runner_rise(r, group, seat);
+    seriatim_runner_wait_end(r, group, waiter);
 }
 
 int seriatim_runner_event(seriatim_runner *r, seriatim_event *event)

@@ -368,14 +368,14 @@ static int settle(seriatim_runner *runner, seriatim_delivery *d, int turn)
 }
 
 /* As seriatim_runner_wait does. */
-static void sit(seriatim_runner *runner)
+static void wait_begin_and_end(seriatim_runner *runner)
 {
-    seriatim_seat *seat;
-    struct pollfd fd = {seriatim_runner_sit(runner, 0, &seat), POLLIN, 0};
-    assert_true(seat || fd.fd == seriatim_runner_fd(runner, 0));
-    seriatim_runner_call_all(runner);
+    seriatim_waiter *waiter;
+    struct pollfd fd = {seriatim_runner_wait_begin(runner, 0, &waiter), POLLIN, 0};
+    assert_true(waiter || fd.fd == seriatim_runner_fd(runner, 0));
+    seriatim_runner_wake_all(runner);
     assert_int_equal(poll(&fd, 1, 5000), 1);
-    seriatim_runner_rise(runner, 0, seat);
+    seriatim_runner_wait_end(runner, 0, waiter);
 }
 
 static void work(seriatim_runner *runner)
@@ -392,7 +392,7 @@ static void work(seriatim_runner *runner)
         if (status == SERIATIM_OK)
             status = settle(runner, d, turn);
         if (status != SERIATIM_OK && turn % 2)
-            sit(runner);
+            wait_begin_and_end(runner);
         else if (status != SERIATIM_OK)
             seriatim_runner_wait(runner, 0, 5);
     }

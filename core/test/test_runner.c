@@ -438,44 +438,44 @@ static void test_channels_refused(void **state)
 }
 
 /* A thread that waits, played by the test's own. */
-typedef struct sitter {
+typedef struct waiting_thread {
     seriatim_runner *runner;
-    seriatim_seat *seat;
+    seriatim_waiter *own;
     int fd;
-} sitter;
+} waiting_thread;
 
-/* Takes, or sits down. Returns what it took, or NULL. */
-static seriatim_delivery *take_or_sit(sitter *s)
+/* Takes, or begins to wait. Returns what it took, or NULL. */
+static seriatim_delivery *take_or_wait(waiting_thread *s)
 {
     seriatim_delivery *d;
     for (;;) {
         if (seriatim_runner_take(s->runner, 0, &d) == SERIATIM_OK)
             return d;
-        s->fd = seriatim_runner_sit(s->runner, 0, &s->seat);
-        if (s->seat)
+        s->fd = seriatim_runner_wait_begin(s->runner, 0, &s->own);
+        if (s->own)
             return NULL;
         seriatim_runner_clear(s->runner, 0);
     }
 }
 
-static void sit(sitter *s)
+static void wait_begin(waiting_thread *s)
 {
-    assert_null(take_or_sit(s));
+    assert_null(take_or_wait(s));
 }
 
-static int is_called(const sitter *s, int timeout_ms)
+static int is_woken(const waiting_thread *s, int timeout_ms)
 {
     struct pollfd fd = {s->fd, POLLIN, 0};
     return poll(&fd, 1, timeout_ms) == 1;
 }
 
-static seriatim_delivery *rise_and_take(sitter *s)
+static seriatim_delivery *wait_end_and_take(waiting_thread *s)
 {
     seriatim_delivery *d = NULL;
     while (!d) {
-        assert_true(is_called(s, 30000));
-        seriatim_runner_rise(s->runner, 0, s->seat);
-        d = take_or_sit(s);
+        assert_true(is_woken(s, 30000));
+        seriatim_runner_wait_end(s->runner, 0, s->own);
+        d = take_or_wait(s);
     }
     return d;
 }
@@ -496,30 +496,30 @@ static void pause_for_shards(seriatim_runner *runner, size_t shards)
 
 static void test_threads_are_called_one_by_one(void **state)
 {
-    seriatim_queue_settings q = queue_named("seats", 1);
+    seriatim_queue_settings q = queue_named("waiters", 1);
     size_t queue;
     seriatim_link *link = connect_link(&q, &queue);
-    seriatim_runner *runner = runner_start("seats", 10000, &q, 1);
-    sitter first = {runner, NULL, -1}, second = {runner, NULL, -1};
+    seriatim_runner *runner = runner_start("waiters", 10000, &q, 1);
+    waiting_thread first = {runner, NULL, -1}, second = {runner, NULL, -1};
     seriatim_delivery *one, *other;
     int pushed, called = 1;
     (void)state;
     pause_for_shards(runner, 1);
     for (pushed = 0; called && pushed < 20; pushed++) { /* one who is slow to come is helped */
-        sit(&first);
-        sit(&second);
+        wait_begin(&first);
+        wait_begin(&second);
         push(link, queue, pushed, 1);
-        finish(runner, rise_and_take(&second)); /* the one that waits least */
-        called = is_called(&first, 50);
-        seriatim_runner_rise(runner, 0, first.seat);
+        finish(runner, wait_end_and_take(&second)); /* the one that waits least */
+        called = is_woken(&first, 50);
+        seriatim_runner_wait_end(runner, 0, first.own);
     }
     assert_false(called);
-    sit(&first);
-    sit(&second);
+    wait_begin(&first);
+    wait_begin(&second);
     push(link, queue, pushed, 1);
-    one = rise_and_take(&second);
+    one = wait_end_and_take(&second);
     push(link, queue, pushed + 1, 1);
-    other = rise_and_take(&first); /* as the other thread has work */
+    other = wait_end_and_take(&first); /* as the other thread has work */
     finish(runner, one);
     finish(runner, other);
     seriatim_runner_free(runner);
@@ -552,23 +552,23 @@ static void test_tiny_jobs_leave_threads_asleep(void **state)
     size_t queue;
     seriatim_link *link = connect_link(&q, &queue);
     seriatim_runner *runner = runner_start("tiny", 10000, &q, 1);
-    sitter waiter = {runner, NULL, -1};
+    waiting_thread waiter = {runner, NULL, -1};
     seriatim_delivery *kept = NULL;
     int from = 0, called = 1;
     (void)state;
     pause_for_shards(runner, 1);
     for (; called && from < 20 * IDS; from += IDS) { /* a machine may be busy with other things */
-        sit(&waiter);
+        wait_begin(&waiter);
         kept = take_each(runner, link, queue, from);
-        called = is_called(&waiter, 0);
+        called = is_woken(&waiter, 0);
         if (called) {
-            seriatim_runner_rise(runner, 0, waiter.seat);
+            seriatim_runner_wait_end(runner, 0, waiter.own);
             seriatim_runner_settle(runner, kept);
         }
     }
     assert_false(called);
     push(link, queue, from, 1);
-    finish(runner, rise_and_take(&waiter)); /* who did tiny jobs has one that lasts */
+    finish(runner, wait_end_and_take(&waiter)); /* who did tiny jobs has one that lasts */
     seriatim_runner_settle(runner, kept);
     seriatim_runner_free(runner);
     seriatim_link_free(link);
@@ -586,20 +586,20 @@ static int descriptors(void)
     return count;
 }
 
-/* As a host does whose thread was killed between the call and its rise. */
-static void test_a_runner_frees_the_seat_of_a_called_thread(void **state)
+/* As a host does whose thread was killed between its wake and wait_end. */
+static void test_a_runner_frees_the_waiter_of_a_woken_thread(void **state)
 {
     seriatim_queue_settings q = queue_named("called", 1);
     int before = descriptors();
     size_t queue;
     seriatim_link *link = connect_link(&q, &queue);
     seriatim_runner *runner = runner_start("called", 10000, &q, 1);
-    sitter waiter = {runner, NULL, -1};
+    waiting_thread waiter = {runner, NULL, -1};
     (void)state;
     pause_for_shards(runner, 1);
-    sit(&waiter);
+    wait_begin(&waiter);
     push(link, queue, 0, 1);
-    assert_true(is_called(&waiter, 30000));
+    assert_true(is_woken(&waiter, 30000));
     seriatim_runner_free(runner);
     seriatim_link_free(link);
     assert_int_equal(descriptors(), before);
@@ -834,7 +834,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_channels_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_threads_are_called_one_by_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tiny_jobs_leave_threads_asleep, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_runner_frees_the_seat_of_a_called_thread, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_runner_frees_the_waiter_of_a_woken_thread, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_start_that_failed_is_tried_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_idle_runner_is_quiet, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_order_reaches_one_node, set_up, tear_down),

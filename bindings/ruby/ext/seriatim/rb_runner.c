@@ -491,12 +491,12 @@ static VALUE runner_extend(VALUE self, VALUE delivery, VALUE i, VALUE seconds)
 typedef struct runner_waiter {
     runner_box *box;
     seriatim_runner *runner;
-    seriatim_seat *seat;
+    seriatim_waiter *own;
     size_t group;
     int fd, timeout_ms;
 } runner_waiter;
 
-static VALUE runner_sit(VALUE argument)
+static VALUE runner_wait_readable(VALUE argument)
 {
     const runner_waiter *waiter = (const runner_waiter *)argument;
     srb_wait(waiter->fd, SERIATIM_WANT_READ, waiter->timeout_ms);
@@ -520,12 +520,12 @@ static void runner_end(runner_box *box)
 }
 
 /* Unless the runner was left behind by a fork in the meantime. */
-static VALUE runner_rise(VALUE argument)
+static VALUE runner_wait_end(VALUE argument)
 {
     const runner_waiter *waiter = (const runner_waiter *)argument;
     if (!runner_lives(waiter->box))
         return Qnil;
-    seriatim_runner_rise(waiter->runner, waiter->group, waiter->seat);
+    seriatim_runner_wait_end(waiter->runner, waiter->group, waiter->own);
     waiter->box->waiting--;
     runner_end(waiter->box);
     return Qnil;
@@ -537,9 +537,9 @@ static VALUE runner_wait(VALUE self, VALUE group, VALUE seconds)
     runner_waiter waiter = {rb_check_typeddata(self, &runner_type), runner_of(self), NULL, NUM2SIZET(group), -1, -1};
     if (!NIL_P(seconds))
         waiter.timeout_ms = (int)(NUM2DBL(seconds) * 1000.0);
-    waiter.fd = seriatim_runner_sit(waiter.runner, waiter.group, &waiter.seat);
+    waiter.fd = seriatim_runner_wait_begin(waiter.runner, waiter.group, &waiter.own);
     waiter.box->waiting++;
-    rb_ensure(runner_sit, (VALUE)&waiter, runner_rise, (VALUE)&waiter);
+    rb_ensure(runner_wait_readable, (VALUE)&waiter, runner_wait_end, (VALUE)&waiter);
     RB_GC_GUARD(self);
     return Qnil;
 }
@@ -628,7 +628,7 @@ static VALUE runner_close(VALUE self)
         return Qnil;
     box->closed = 1;
     if (box->waiting)
-        seriatim_runner_call_all(box->runner);
+        seriatim_runner_wake_all(box->runner);
     runner_end(box);
     return Qnil;
 }
