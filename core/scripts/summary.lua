@@ -12,33 +12,7 @@ local now = clock[1] * 1000000 + clock[2]
 
 -- Of the shard that is looked at.
 local prefix, RUNNING, CLAIMS, held, busy, retries, soon, delayed, change
--- include: runs
-
--- Numbers in calls stand as text where they can: Redis prints any other as a fraction, which takes as long as a call.
-local function head(kind)
-  local first = tonumber(call('ZRANGE', prefix .. kind, '0', '0', 'WITHSCORES')[2])
-  if first then soon = min(soon, first) end
-  return first
-end
-
--- The head of the ready list is nearly sorted, and its entries may be stale.
-local function ready_head()
-  local READY, JOBS = prefix .. 'ready', prefix .. 'jobs'
-  local ids, looked = call('LRANGE', READY, '0', '3'), 4
-  while ids[1] do
-    local records, best = call('HMGET', JOBS, unpack(ids)), 9e15
-    local runs = busy > 0 and runs_of(ids)
-    for i = 1, #ids do
-      local record = records[i]
-      if record and not (runs and runs[i]) and string.byte(record) % 4 == 0 then
-        best = min(best, (struct.unpack('<d', record, 2)))
-      end
-    end
-    soon = min(soon, best)
-    if best < 9e15 or looked > 500 then return end
-    ids, looked = call('LRANGE', READY, looked, looked + 49), looked + 50
-  end
-end
+-- include: soon
 
 -- Ids that failed and wait for their back-off are not delayed. Few of the failed are overdue, or few failed at all.
 local FEW = 100

@@ -35,7 +35,7 @@ typedef enum check_step {
 
 static const char *const check_words[CHECK_STEPS] = {"",       "",         "jobs",    "",      "ready", "next",   "running", "dead",
                                                      "due",    "parked",   "unproven", "suspect", "retry", "died", "overrun"};
-static const char *const check_nodes[] = {"{/nodes}:alive", "{/nodes}:info", "{/nodes}:renewed", NULL};
+static const char *const check_nodes[] = {"{/nodes}:alive", "{/nodes}:info", "{/nodes}:renewed", "{/nodes}:sampler", NULL};
 /* Kinds of a shard beside those that its scripts declare. */
 static const char *const check_more[] = {"uniting", NULL};
 /* Kinds of which each key names an id or a client. */

@@ -81,6 +81,7 @@ int srt_node_new(const seriatim_node_settings *s, srt_node **out, seriatim_error
     n->threads = s->threads;
     n->scheduler = s->scheduler;
     node_init_bytes(n);
+    srt_sampler_init(n);
     status = srt_registry_init(&n->registry, mem, s->options.ns ? s->options.ns : "seriatim", error);
     if (status == SERIATIM_OK && (srt_session_init(&n->sessions[SRT_COMMANDS], mem, 0) != SERIATIM_OK ||
                                   srt_session_init(&n->sessions[SRT_WAKES], mem, 1) != SERIATIM_OK ||
@@ -152,7 +153,7 @@ void srt_node_free(srt_node *n)
     srt_free(n->mem, n->living, n->living_cap * sizeof *n->living);
     srt_free(n->mem, n->shards, n->shard_cap * sizeof *n->shards);
     srt_free(n->mem, n->heap, n->heap_cap * sizeof *n->heap);
-    srt_free(n->mem, n->flows, n->flows ? n->worker_count * sizeof *n->flows : 0);
+    srt_sampler_free(n);
     srt_free(n->mem, n->workers, n->worker_cap * sizeof *n->workers);
     srt_free(n->mem, n->fixed, n->fixed_cap * sizeof *n->fixed);
     srt_free(n->mem, n->fixed_group, n->fixed_group_cap * sizeof *n->fixed_group);
@@ -366,11 +367,6 @@ static int make_shards(srt_node *n, int64_t now)
     if (srt_grow(n->mem, &heap, &n->heap_cap, total, sizeof *n->heap) != SERIATIM_OK)
         return SERIATIM_NOMEM;
     n->heap = heap;
-    if (!n->flows)
-        n->flows = srt_alloc(n->mem, n->worker_count * sizeof *n->flows);
-    if (!n->flows)
-        return SERIATIM_NOMEM;
-    memset(n->flows, 0, n->worker_count * sizeof *n->flows);
     for (worker = 0; worker < n->worker_count; worker++)
         for (i = 0; i < n->workers[worker]->shards_count; i++)
             if (add_shard(n, worker, i) != SERIATIM_OK) {
@@ -383,7 +379,7 @@ static int make_shards(srt_node *n, int64_t now)
         return SERIATIM_NOMEM;
     }
     n->beat_at = now;
-    n->history_at = now;
+    n->sampler.at = now;
     return SERIATIM_OK;
 }
 
@@ -531,10 +527,10 @@ static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, in
         srt_session_done(&n->sessions[SRT_COMMANDS], r);
         return SERIATIM_OK;
     }
-    if (kind != SRT_ASK_LAYOUT && kind != SRT_ASK_BEAT && kind != SRT_ASK_HISTORY)
+    if (kind != SRT_ASK_LAYOUT && kind != SRT_ASK_BEAT && kind != SRT_ASK_SAMPLE)
         return srt_shard_reply(n, r, reply, now, error);
     status = srt_reply_status(&reply->tokens[0], error);
-    if (status != SERIATIM_OK && status != SERIATIM_READONLY && status != SERIATIM_LOADING)
+    if (status != SERIATIM_OK && status != SERIATIM_READONLY && status != SERIATIM_LOADING && kind != SRT_ASK_SAMPLE)
         srt_node_tell(n, SERIATIM_EVENT_WARNING, status, "%s", error->message);
     if (status == SERIATIM_OK && kind == SRT_ASK_LAYOUT)
         status = layout_known(n, r->place, reply, now, error);
@@ -548,6 +544,8 @@ static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, in
         look_at_settings(n);
     } else if (kind == SRT_ASK_BEAT) {
         srt_node_beat_failed(n, now);
+    } else if (kind == SRT_ASK_SAMPLE) {
+        srt_node_sampled(n, r, reply, status == SERIATIM_OK ? NULL : error);
     }
     srt_session_done(&n->sessions[SRT_COMMANDS], r);
     return SERIATIM_OK;
@@ -711,7 +709,7 @@ int64_t srt_node_tick(srt_node *n, int64_t now)
     while ((s = srt_timers_take(n, now)))
         srt_shard_step(n, s, now);
     node_open(n, now);
-    srt_node_tell_flows(n, now);
+    srt_node_sample(n, now);
     if (n->stopping && !n->stopped)
         node_leave(n, now);
     if (srt_timers_next(n) < next)

@@ -4,7 +4,7 @@
  * Time is an argument, bytes go in and out, deliveries come out: no socket, no clock, no thread, no callback. From the
  * bottom up: job.c (claimed ids), events.c (reports to the host), timers.c, shard_request.c, ready.c (which shard is taken
  * from next), quarantine.c, membership.c (heartbeats, which nodes live), notice.c (retries_exhausted), shard.c (the life of
- * a shard), delivery.c (what threads hold), flow.c (history), node.c (connections, layouts, stopping).
+ * a shard), delivery.c (what threads hold), sample.c (histories of all queues), node.c (connections, layouts, stopping).
  */
 #ifndef SRT_NODE_STATE_H
 #define SRT_NODE_STATE_H
@@ -52,7 +52,6 @@ struct srt_shard {
 
     /* An owned shard. */
     int64_t lease, seen, sequence;
-    int64_t pushed; /* jobs ever, by the last claim; -1: not known */
     int claiming, settling, slicing, recovering; /* requests on their way */
     srt_unfinished unfinished;       /* what recover.lua has to do */
     char cursor[24];                 /* where it goes on */
@@ -120,6 +119,42 @@ typedef enum srt_solo {
     SRT_SOLO_SETTLE
 } srt_solo;
 
+/* What the request under way of a round of samples asks for. */
+typedef enum srt_sampling {
+    SRT_SAMPLING_NOTHING,
+    SRT_SAMPLING_LEASE,
+    SRT_SAMPLING_NAMES,
+    SRT_SAMPLING_LAYOUT,
+    SRT_SAMPLING_SHARDS,
+    SRT_SAMPLING_WRITE
+} srt_sampling;
+
+/* Names of queues, as SCAN gives them: one may stand there twice. */
+typedef struct srt_sampled {
+    srt_arena memory;
+    seriatim_text *names;
+    size_t count, cap;
+} srt_sampled;
+
+/* sample.c's */
+typedef struct srt_sampler {
+    srt_sampling step;
+    int64_t at, rounds;  /* the next round, by local time; those begun */
+    int64_t before_us;   /* when the round before this one was begun, by any process; 0: not known */
+    srt_sampled names[2]; /* names[shown]: of the last scan that came to its end; the other one's is under way */
+    int shown;
+    char cursor[24];     /* of SCAN */
+    size_t scans;        /* calls of this round */
+    int is_whole;        /* a scan began and ended in this round */
+    size_t next;         /* place of the next queue */
+    seriatim_text queue; /* that is being measured */
+    int64_t generation;
+    unsigned shards, shard, asked, together; /* of the queue; the first not read; of the call under way; at most in a call */
+    int64_t soon_us;
+    srt_history_sample sample;
+    int warned;          /* the host was told once of a refusal */
+} srt_sampler;
+
 #define SRT_EVENTS 64
 
 struct srt_node {
@@ -166,9 +201,7 @@ struct srt_node {
     int64_t poll_at;
     size_t poll_place;
     int hears; /* both channels are subscribed, so news of a shard come at once */
-    srt_history_sample *flows; /* a worker: what went through since its last sample */
-    int64_t history_at;
-    uint64_t histories;
+    srt_sampler sampler;
     int64_t offset_us; /* Redis' clock less ours */
 
     seriatim_delivery *held; /* by threads */
@@ -250,7 +283,12 @@ int srt_node_expired(const srt_node *node, int64_t now);
 int srt_node_lives(const srt_node *node, const char *id, size_t len);
 /* Redis was away: its owner, which has no heartbeat, may well live. */
 int srt_node_leaves_to_owner(srt_node *node, const srt_shard *shard, int64_t now);
-void srt_node_tell_flows(srt_node *node, int64_t now); /* to the queues' histories, when it is time */
+
+void srt_sampler_init(srt_node *node);
+void srt_sampler_free(srt_node *node);
+void srt_node_sample(srt_node *node, int64_t now); /* begins a round when it is time */
+/* The answer to a request of the round, or the error that stands in its place (else NULL). */
+void srt_node_sampled(srt_node *node, const srt_request *r, const srt_reply *reply, const seriatim_error *error);
 
 void srt_shard_step(srt_node *node, srt_shard *shard, int64_t now);
 void srt_shard_news(srt_node *node, srt_shard *shard, int64_t now); /* asks Redis what there is */
@@ -292,7 +330,7 @@ enum {
     SRT_ASK_NOTHING,
     SRT_ASK_LAYOUT,
     SRT_ASK_BEAT,
-    SRT_ASK_HISTORY,
+    SRT_ASK_SAMPLE,
     SRT_ASK_ACQUIRE,
     SRT_ASK_CLAIM,
     SRT_ASK_SETTLE,

@@ -824,7 +824,6 @@ static void shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, c
     } else {
         s->sequence = s->sequence > now ? s->sequence : now; /* never one that was used */
         s->first_claim = node->opening;
-        s->pushed = -1;
         s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
     }
     s->lease = lease;
@@ -977,18 +976,6 @@ static int64_t local_time(const srt_node *node, int64_t redis_us)
     return redis_us >= SRT_FOREVER ? SRT_NEVER : (redis_us - node->offset_us + 999) / 1000;
 }
 
-/* For the history. Who takes a shard over does not know which of its jobs are in there already. */
-static void shard_count_flow(srt_node *node, srt_shard *s, int64_t pushed, int64_t now)
-{
-    srt_history_sample *flow = &node->flows[s->worker];
-    int64_t lag = s->ready.first ? now * 1000 + node->offset_us - s->ready.first->record.due_us : 0;
-    if (s->pushed >= 0 && pushed > s->pushed)
-        flow->enqueued += pushed - s->pushed;
-    s->pushed = pushed;
-    if (lag > flow->lag_us)
-        flow->lag_us = lag;
-}
-
 /* The second bit of what a claim or a settle says: there is something for recover.lua to do. */
 static void shard_finds_unfinished(srt_shard *s, int64_t flags)
 {
@@ -1000,7 +987,7 @@ static void shard_finds_unfinished(srt_shard *s, int64_t flags)
 
 static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
 {
-    int64_t next, pushed, fence, flags;
+    int64_t next, fence, flags;
     int past, had_suspect = node->solo == SRT_SOLO_CLAIM && node->solo_shard == s && r->place == 2;
     s->claiming = 0;
     s->first_claim = 0;
@@ -1030,10 +1017,8 @@ static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, co
         srt_notice_seen(node, s, SRT_NOTICES_OTHERS, now);
     s->more |= s->woken;
     s->woken = 0;
-    pushed = srt_token_int(&reply->tokens[9]); /* before the reply's memory is the claim's */
     if (reply->count > 11 && !past && claim_take(node, s, reply, now) != SERIATIM_OK)
         s->reconcile = 1;
-    shard_count_flow(node, s, pushed, now);
     if (had_suspect && node->solo == SRT_SOLO_CLAIM)
         srt_node_end_solo(node);
 }
@@ -1148,7 +1133,6 @@ static void settled_suspect(srt_node *node, const srt_shard *s, const srt_job_li
 /* Redis says how many were refused, not which: they are taken off the done ones first. */
 static void count_settled(srt_node *node, const srt_job_list *list, int64_t refused)
 {
-    srt_history_sample *flow = &node->flows[list->first->shard->worker];
     int64_t done = 0, failed = 0, taken;
     const srt_job *job;
     for (job = list->first; job; job = job->next) {
@@ -1160,8 +1144,6 @@ static void count_settled(srt_node *node, const srt_job_list *list, int64_t refu
     failed -= failed < refused - taken ? failed : refused - taken;
     node->stats.processed += (uint64_t)done;
     node->stats.failed += (uint64_t)failed;
-    flow->processed += done;
-    flow->failed += failed;
 }
 
 /* A settle that left the run open, because more of its payloads are to be rejected: those go with the next. */

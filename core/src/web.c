@@ -111,6 +111,7 @@ static void web_reset(srt_web *w)
     w->looks[0] = kept.looks[0];
     w->looks[1] = kept.looks[1];
     w->last_look = kept.last_look;
+    w->sampled_at = kept.sampled_at;
     w->queue = SRT_NO_QUEUE;
     w->count = -1;
     srt_arena_reset(&w->memory);
@@ -138,10 +139,14 @@ static int web_run(seriatim_client *c)
     srt_web *w = c->web;
     int status;
     do {
-        status = w->handler->next(c, w);
+        status = w->is_sampling ? srt_web_sample_next(c, w) : w->handler->next(c, w);
         w->step++;
-        if (status == SRT_WEB_DONE)
+        if (status == SRT_WEB_DONE && !w->is_sampling)
             return SERIATIM_OK;
+        if (status == SRT_WEB_DONE) {
+            w->is_sampling = w->step = 0;
+            continue;
+        }
         if (status != SERIATIM_OK)
             return web_take_failure(c, w, status);
     } while (c->status == SERIATIM_OK);
@@ -183,6 +188,7 @@ int seriatim_web_begin(seriatim_client *c, const seriatim_web_settings *settings
     }
     if (w->route && w->route->action)
         w->looks[w->last_look].at = 0;
+    w->is_sampling = !w->status && w->route && srt_web_sample_due(c, w);
     return w->status || !w->route ? SERIATIM_OK : web_run(c);
 }
 

@@ -33,6 +33,7 @@ typedef struct srt_web_shard {
     int64_t lag_us;
     const char *owner;
     int owner_alive;
+    int is_missing; /* Redis refused to read it: the figures say nothing */
     /* Of a look at all queues: what the figures hold for. */
     seriatim_text version; /* the shard's state before they were read; data NULL: it has none, or they were not read */
     int64_t soon_us, change_us, read_us;
@@ -61,6 +62,12 @@ typedef struct srt_web_param {
     seriatim_text name, value;
 } srt_web_param;
 
+/* Of a request that measures the queues first. */
+typedef struct srt_web_sampling {
+    int64_t before_us; /* when the round before this one was begun, by any process; 0: not known */
+    int granted, looking, written;
+} srt_web_sampling;
+
 struct srt_web {
     const seriatim_allocator *mem;
     srt_arena memory; /* of this request */
@@ -83,6 +90,8 @@ struct srt_web {
     seriatim_text cursor, id, key;   /* of the body; the key of a payload, unpacked */
 
     /* What came of it. */
+    srt_web_sampling *sampling;      /* in memory; NULL: it does not measure */
+    int is_sampling;                 /* still: the handler comes next */
     int step;
     int status;                      /* HTTP; 0: not decided yet */
     char error[256];
@@ -108,6 +117,7 @@ struct srt_web {
     size_t name_count;
     double names_at;                 /* by the host's clock; 0: never */
     size_t names_slices;
+    double sampled_at;               /* when it last asked to measure, by the host's clock; 0: never */
     srt_web_look looks[2];           /* the last, and the one before it or under way */
     int last_look;
 };
@@ -175,6 +185,13 @@ int srt_web_layout_found(const seriatim_client *c);
  * queue if no queue is named so. w->step moves on; refuses an unknown one with 404.
  */
 int srt_web_find_queue(seriatim_client *c, srt_web *w);
+
+/* ---- web_sample.c -------------------------------------------------------------------------- */
+
+/* Is it time to measure the queues, in front of the handler? */
+int srt_web_sample_due(const seriatim_client *c, const srt_web *w);
+/* As a handler's `next`. */
+int srt_web_sample_next(seriatim_client *c, srt_web *w);
 
 /* ---- web_metrics.c ------------------------------------------------------------------------- */
 

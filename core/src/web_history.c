@@ -19,14 +19,17 @@ static int history_ask(seriatim_client *c, srt_web *w, seriatim_text name)
 {
     const history_page *page = w->page;
     srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
+    int64_t first, last;
     srt_bytes key;
     if (!r)
         return srt_operator_nomem(c);
+    srt_history_range(page->span, &first, &last);
     srt_bytes_init(&key, c->mem);
     srt_key_history(&key, c->registry.ns.data, name.data, name.len);
-    srt_request_text(r, "HGET");
+    srt_request_text(r, "GETRANGE");
     srt_request_arg(r, key.data, key.len);
-    srt_request_text(r, page->span->field);
+    srt_request_int(r, first);
+    srt_request_int(r, last);
     r->tail.failed |= key.failed;
     r->kind = HISTORY_RING;
     srt_bytes_free(&key);

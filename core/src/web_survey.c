@@ -716,6 +716,8 @@ static int survey_take_refusal(seriatim_client *c, survey_state *s, const srt_re
         return SERIATIM_OK;
     for (i = 0; i < count && count > 1 && status == SERIATIM_OK; i++)
         status = survey_ask_shards(c, s, r->place, first + i, 1, what);
+    if (count == 1)
+        s->w->rows[r->place].shards[first].is_missing = 1;
     if (count == 1 && (first == 0 || what == SURVEY_LOCATE) && error->status == SERIATIM_GENERATION && s->tries[r->place]++ < SURVEY_TRIES)
         return survey_ask_layout(c, s, r->place);
     return status;

@@ -1298,6 +1298,15 @@ static store_shard *shard_of_key(store *s, store_arg key)
     return NULL;
 }
 
+/* Another process measures the queues. */
+static void do_sampler(store_conn *c)
+{
+    srt_resp_array(&c->out, 3);
+    say_int(c, 0);
+    say_int(c, 1);
+    say_int(c, 0);
+}
+
 static void do_script(store_conn *c, int script, const store_arg *keys, size_t key_count, const store_arg *argv, size_t argc)
 {
     store_shard *sh = shard_of_key(c->store, keys[0]);
@@ -1305,8 +1314,8 @@ static void do_script(store_conn *c, int script, const store_arg *keys, size_t k
         do_layout(c, keys[0], argv[2]);
     else if (script == srt_script_beat)
         do_beat(c, argv);
-    else if (script == srt_script_history)
-        say_int(c, 1);
+    else if (script == srt_script_sampler)
+        do_sampler(c);
     else if (!sh || key_count != SRT_SHARD_KEYS || number_of(argv[0]) != 1)
         say_line(c, "-ERR keys");
     else if (script == srt_script_acquire)

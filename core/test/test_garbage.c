@@ -57,7 +57,7 @@ static const struct {
 #define RUN "\1run"
 #define RUN2 "\1run2"
 
-/* A plausible call of each script, in several ways. keys: S the shard's, P with a push token, N the nodes', O with an order, L the layout. */
+/* A plausible call of each script, in several ways. keys: S the shard's, P with a push token, N the nodes', O with an order, L the layout, H layout and history, M who measures. */
 static const struct call {
     const char *name;
     char keys;
@@ -92,7 +92,7 @@ static const struct call {
     {"find", 'S', {"1", "waiting", "hot", "x", ""}},
     {"find", 'S', {"1", "waiting", "hot", "x", KEY}},
     {"find", 'S', {"1", "dead", "bad", "x", ""}},
-    {"history", 'H', {"1", "2", "3", "4000000", "n1:1"}},
+    {"history", 'H', {"1000000000", "1", "2", "3", "4000000", "0"}},
     {"kill_failed", 'S', {"1", "0", "", "merge"}},
     {"kill_failed", 'S', {"1", "0", "", "merge", "1"}},
     {"layout", 'L', {"set", "0", "3", "fold", "list", "ttr", "5"}},
@@ -138,6 +138,8 @@ static const struct call {
     {"settle", 'S', {"1", LEASE, "9", "merge", "0", "fail+", "run", RUN, "0", "wrong", "0", "bury", "fail+", "run2", RUN2, "0", "x", "0", "drop"}},
     {"settle", 'S', {"1", LEASE, "9", "list", "0", "reject+", "run", RUN, "0", "why", "1", "12345678", "fail+", "run2", RUN2, "0", "x", "0", "park"}},
     {"slice", 'S', {"1", "run", RUN, "0"}},
+    {"sample", '1', {"1"}},
+    {"sampler", 'M', {"n1", "15000"}},
     {"summary", '1', {"1"}},
     {"check_notices", 'S', {"1", "tellers", "0", "1"}},
     {"tell", 'S', {"1", "n1", LEASE, "", "100", "n1", "n2"}},
@@ -215,9 +217,9 @@ static size_t keys_of(char kind, const char *keys[MAX_KEYS])
     static const char *const nodes[] = {"seriatim:{/nodes}:alive", "seriatim:{/nodes}:info", "seriatim:{/nodes}:order:n1",
                                         "seriatim:{/nodes}:renewed"};
     static const char *const queue[] = {"seriatim:{Q}:layout", "seriatim:{Q}:settings", "seriatim:{Q}:deleted", "seriatim:{Q}:history"};
-    size_t count = kind == 'S' ? 14 : kind == 'P' ? 15 : kind == 'L' || kind == 'B' ? 4 : kind == 'N' ? 2 : kind == 'O' ? 3 : 1, i;
+    size_t count = kind == 'S' ? 14 : kind == 'P' ? 15 : kind == 'L' || kind == 'B' ? 4 : kind == 'N' || kind == 'H' ? 2 : kind == 'O' ? 3 : 1, i;
     for (i = 0; i < count; i++)
-        keys[i] = kind == 'L' ? queue[i] : kind == 'H' ? "seriatim:{Q}:history" : kind == 'N' || kind == 'O' || kind == 'B' ? nodes[i] : shard[i];
+        keys[i] = kind == 'L' ? queue[i] : kind == 'H' ? queue[3 * i] : kind == 'M' ? "seriatim:{/nodes}:sampler" : kind == 'N' || kind == 'O' || kind == 'B' ? nodes[i] : shard[i];
     return count;
 }
 

@@ -284,8 +284,10 @@ each_mount "the pages" do
     fact = -> { browser.text("dl div[title^='Payloads pushed'] dd") }
     open("queue", name: queue)
     browser.waited("nothing to tell") { fact.call == "–" }
-    ring = [live.redis.call("TIME").first.to_i / 10].pack("E") + [[4, 1, 10, 0.0], [2, 0, 5, 0.0]].map { |step| step.pack("V3e") }.join
-    live.redis.call("HSET", "seriatim:{#{queue.gsub(/[^\w.:-]/) { |c| format("%%%02X", c.ord) }}}:history", "10", ring)
+    now = live.redis.call("TIME").first.to_i / 10
+    [[now - 1, 4, 1, 10, 0.0], [now, 2, 0, 5, 0.0]].each do |step|
+      live.redis.call("SETRANGE", "seriatim:{#{queue.gsub(/[^\w.:-]/) { |c| format("%%%02X", c.ord) }}}:history", 32 + 20 * (step[0] % 360), step.pack("V4e"))
+    end
     open("queue", name: queue)
     browser.waited("15 for 6") { fact.call == "2.5" }
   end

@@ -44,5 +44,5 @@ $objs = $srcs.map { |name| name.sub(/c\z/, RbConfig::CONFIG["OBJEXT"]) }
 
 create_makefile("seriatim/seriatim_native")
 
-# all.c includes the rest of the core, which make cannot see.
-File.write("Makefile", "\n$(OBJS): #{core_files.join(" ")}\n", mode: "a")
+# all.c includes the rest of the core, which make cannot see. The rule without commands lets a file be renamed or removed later.
+File.write("Makefile", "\n$(OBJS): #{core_files.join(" ")}\n\n#{core_files.join(" ")}:\n", mode: "a")

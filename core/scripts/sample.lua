@@ -1,0 +1,36 @@
+-- SAMPLE: what a queue's history is made of, of a few of its shards; as cheap as can be, for every queue is asked every ten seconds.
+-- KEYS: the states of shards with one generation; the others' names begin like each state's, with the same hash tag
+-- ARGV: 1 generation
+-- Returns {now, processed, failed, pushed, soon}: the sums of the shards' counters, which never fall, and the smallest due time of
+--   what waits in any of them (9e15: nothing waits); times are in microseconds. Error replies: GENERATION n
+local call, min = redis.call, math.min
+local clock = call('TIME')
+
+-- Of the shard that is looked at; soon is of all.
+local prefix, RUNNING, CLAIMS, held, busy
+local soon = 9e15
+-- include: soon
+
+local function look(flags)
+  RUNNING, CLAIMS, held_runs = prefix .. 'running', prefix .. 'claims', nil
+  if call('HLEN', prefix .. 'jobs') == 0 then return end
+  busy = running_count()
+  head('due')
+  if flags % 4 >= 2 then head('unproven') head('suspect') end
+  ready_head()
+end
+
+local processed, failed, pushed = 0, 0, 0
+local states = call('MGET', unpack(KEYS))
+for i = 1, #KEYS do
+  local state = states[i]
+  if state then
+    local generation, _, _, _, _, _, done, bad, _, came, in_claims, flags = struct.unpack('<dddddddddddB', state)
+    if math.abs(generation) ~= tonumber(ARGV[1]) then return redis.error_reply(string.format('GENERATION %.0f', generation)) end
+    processed, failed, pushed, held = processed + done, failed + bad, pushed + came, in_claims
+    prefix = string.sub(KEYS[i], 1, -6)
+    look(flags)
+  end
+end
+local function whole(number) return string.format('%.0f', number) end
+return {whole(clock[1] * 1000000 + clock[2]), whole(processed), whole(failed), whole(pushed), whole(soon)}
