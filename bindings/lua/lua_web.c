@@ -47,6 +47,7 @@ static void web_request(lua_State *L, int at, seriatim_web_request *request)
     web_text(L, at, "sec_fetch_site", &request->sec_fetch_site);
     web_text(L, at, "content_type", &request->content_type);
     web_text(L, at, "authorization", &request->authorization);
+    web_text(L, at, "accept", &request->accept);
     web_text(L, at, "body", &request->body);
     request->secure = web_flag(L, at, "secure");
     lua_getfield(L, at, "role");

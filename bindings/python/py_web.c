@@ -73,15 +73,16 @@ static int web_read_settings(PyObject *tuple, seriatim_web_settings *settings, c
 static int web_read_request(PyObject *tuple, seriatim_web_request *r)
 {
     seriatim_text *const texts[] = {&r->prefix, &r->path,           &r->query,        &r->host,
-                                    &r->origin, &r->sec_fetch_site, &r->content_type, &r->authorization, &r->body};
+                                    &r->origin, &r->sec_fetch_site, &r->content_type, &r->authorization, &r->accept,
+                                    &r->body};
     Py_ssize_t lens[sizeof texts / sizeof *texts];
     size_t i;
     memset(r, 0, sizeof *r);
     if (web_check_tuple(tuple) < 0 ||
-        !PyArg_ParseTuple(tuple, "sz#z#z#z#z#z#z#z#z#pi", &r->method, &r->prefix.data, &lens[0], &r->path.data, &lens[1],
+        !PyArg_ParseTuple(tuple, "sz#z#z#z#z#z#z#z#z#z#pi", &r->method, &r->prefix.data, &lens[0], &r->path.data, &lens[1],
                           &r->query.data, &lens[2], &r->host.data, &lens[3], &r->origin.data, &lens[4],
                           &r->sec_fetch_site.data, &lens[5], &r->content_type.data, &lens[6], &r->authorization.data,
-                          &lens[7], &r->body.data, &lens[8], &r->secure, &r->role))
+                          &lens[7], &r->accept.data, &lens[8], &r->body.data, &lens[9], &r->secure, &r->role))
         return -1;
     for (i = 0; i < sizeof texts / sizeof *texts; i++)
         texts[i]->len = (size_t)lens[i];

@@ -719,7 +719,7 @@ typedef struct seriatim_web_request {
     seriatim_text prefix; /* where the dashboard is mounted, "" or "/admin/jobs" */
     seriatim_text path;   /* what follows it, still percent-encoded where the host can tell: "/api/web/dashboard" */
     seriatim_text query;  /* without "?" */
-    seriatim_text host, origin, sec_fetch_site, content_type, authorization; /* header fields */
+    seriatim_text host, origin, sec_fetch_site, content_type, authorization, accept; /* header fields */
     seriatim_text body;
     int secure;           /* it came by https */
     int role;             /* seriatim_web_role: what the host application says of the user */

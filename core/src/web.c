@@ -304,6 +304,24 @@ static void web_take_status(seriatim_client *c, srt_web *w, int status)
         srt_web_refuse(w, 503, "Redis cannot be asked now: %s", seriatim_status_text(status));
 }
 
+/* Who is signed in is the host application's matter: its root is where a reader can do so. No file of the page is shown to nobody, so it has no look. */
+static const seriatim_web_response *web_answer_sign_in(srt_web *w)
+{
+    static const char head[] = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
+                               "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Not signed in</title>\n<h1>";
+    static const char tail[] = ".</h1>\n<p>This page is for those who are signed in to the application that it belongs to.</p>\n"
+                               "<p><a href=\"/\">Sign in</a>, then <a href=\"\">open this page again</a>.</p>\n</html>\n";
+    srt_bytes_add(&w->body, head, sizeof head - 1);
+    srt_bytes_add(&w->body, w->error, strlen(w->error));
+    srt_bytes_add(&w->body, tail, sizeof tail - 1);
+    if (w->body.failed) {
+        srt_bytes_clear(&w->body);
+        return web_nothing(w);
+    }
+    web_headers(w, "text/html; charset=utf-8");
+    return web_respond(w, w->body.data, w->body.len);
+}
+
 const seriatim_web_response *seriatim_web_answer(seriatim_client *c, int status, seriatim_web_redact *redact, void *context)
 {
     srt_web *w = c->web;
@@ -316,6 +334,8 @@ const seriatim_web_response *seriatim_web_answer(seriatim_client *c, int status,
         web_take_status(c, w, status);
     if (w->status == 200 && w->asset)
         return web_answer_file(w);
+    if (w->status == 401 && w->wants_html)
+        return web_answer_sign_in(w);
     if (!w->status && !w->handler)
         return web_nothing(w);
     if (!w->status && w->handler->text)

@@ -77,6 +77,7 @@ struct srt_web {
     const srt_web_handler *handler;
     const srt_web_asset *asset;
     int head, depth, role, read_only;
+    int wants_html; /* a person reads the answer: by the field Accept */
     const char *title, *stalled;
     const char *allow;               /* methods of the path, when it is one of a route */
     seriatim_text worker, word;      /* the pattern's :worker (as it was given, then its queue) and the one behind it */

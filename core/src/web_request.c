@@ -710,6 +710,20 @@ static void request_check_mutation(srt_web *w, const seriatim_web_settings *s, c
         srt_web_refuse(w, 415, "Content-Type must be " REQUEST_JSON " or " REQUEST_FORM);
 }
 
+/* Browsers name the type when they open an address; the page's own questions and programs do not. */
+static int request_wants_html(seriatim_text accept)
+{
+    static const char wanted[] = "text/html";
+    seriatim_text part = {accept.data, sizeof wanted - 1};
+    size_t i;
+    for (i = 0; i + part.len <= accept.len; i++) {
+        part.data = accept.data + i;
+        if (request_same(part, wanted, part.len))
+            return 1;
+    }
+    return 0;
+}
+
 static void request_check(srt_web *w, const seriatim_web_settings *s, const seriatim_web_request *request)
 {
     int open = w->route && w->route->role == SERIATIM_WEB_NOBODY, file = !w->route && w->status == 200;
@@ -757,6 +771,7 @@ int srt_web_read(srt_web *w, const seriatim_web_settings *s, const seriatim_web_
 {
     int found, status;
     w->head = request->method && strcmp(request->method, "HEAD") == 0;
+    w->wants_html = request_wants_html(request->accept);
     w->role = request_has_token(s, request) ? request->role : SERIATIM_WEB_NOBODY;
     w->read_only = s->read_only;
     status = request_find(w, request);

@@ -13,7 +13,7 @@ import recordsPage from "./records.js";
 import { go, here, startRouter } from "./router.js";
 import running from "./running.js";
 import search from "./search.js";
-import { loadDashboard, session, toggleTheme, toggleTimes } from "./session.js";
+import { late, loadDashboard, session, toggleTheme, toggleTimes } from "./session.js";
 import { LANGUAGES, choose, language, t } from "./text.js";
 
 const ABOUT_EVERY = 15_000; // ms between looks at the role and the queues from pages that do not ask anyway
@@ -110,7 +110,8 @@ function draw() {
 function drawNow() {
   cancelAnimationFrame(drawing);
   drawing = 0;
-  document.title = `${app.page.title()} · ${session.dashboard?.title ?? t("brand")}`;
+  const inTrouble = session.dashboard?.queues.filter(late).length ?? 0; // a reader of another tab sees that
+  document.title = `${inTrouble ? `(${inTrouble}) ` : ""}${app.page.title()} · ${session.dashboard?.title ?? t("brand")}`;
   render(document.body, frame());
 }
 
@@ -120,8 +121,9 @@ const navigation = () => [["", "overview"], ["running", "running"], ["nodes", "n
 function find(event) {
   event.preventDefault();
   const field = event.target.elements.q;
-  if (field.value.trim() === "") return;
-  go("search", { q: field.value });
+  const q = field.value.trim(); // what is pasted often has a space or a newline around it
+  if (q === "") return;
+  go("search", { q });
   field.blur();
 }
 

@@ -69,6 +69,7 @@ export default {
   "overview.filtered": "{n} von {of} Queues",
   "overview.empty": "Noch keine Queues",
   "overview.empty.text": "Eine Queue erscheint hier mit ihrem ersten Job.",
+  "overview.empty.nodes": "Wer arbeitet?",
   "overview.noMatch": "Keine Queue passt",
   "overview.noMatch.text": "Es gibt Queues, aber keine passt zum Filter.",
   "overview.clear": "Alle Queues zeigen",
@@ -442,7 +443,6 @@ export default {
   "search.none": "Keine Queue hält diese ID",
   "search.none.text": "Sie wurde nie gepusht, oder alles von ihr ist erledigt.",
   "search.prefix": "IDs, die so beginnen",
-  "search.prefix.text": "Eine Queue wählen. Was dort wartet, wird Stück für Stück gelesen; wie weit, steht dabei.",
   "search.queue": "Queue, in der gesucht wird",
   "search.look": "Suchen",
   "search.noPrefix": "Bisher nichts gefunden",
@@ -464,6 +464,7 @@ export default {
   "token.send": "Dashboard öffnen",
 
   "keys.title": "Tasten",
+  "keys.words": "Zahlen",
   "keys.search": "suchen",
   "keys.overview": "zur Übersicht",
   "keys.running": "zu dem, was läuft",

@@ -2,7 +2,7 @@
 import { ApiError, setToken } from "./api.js";
 import { h } from "./dom.js";
 import { shown } from "./format.js";
-import { button, icon } from "./parts.js";
+import { block, button, icon } from "./parts.js";
 import { t } from "./text.js";
 
 const TOLD_FOR = 9000; // ms that a result stays
@@ -87,7 +87,7 @@ function confirmView(dialog) {
   return h("form", { on: { submit } },
     h("h2", { id: "dialog-title" }, dialog.title),
     h("p", {}, dialog.text),
-    dialog.quote !== undefined && h("pre", {}, dialog.quote),
+    dialog.quote !== undefined && block(dialog.label, dialog.quote),
     dialog.typed && h("label", { class: "field" },
       h("span", {}, t("confirm.type"), " ", h("bdi", { class: "typed" }, dialog.typed)),
       h("input", { type: "text", autocomplete: "off", spellcheck: "false", autocapitalize: "off", autofocus: true, disabled: dialog.running,
@@ -122,12 +122,17 @@ function tokenView(dialog) {
 const KEYS = [["/", "keys.search"], ["g o", "keys.overview"], ["g r", "keys.running"], ["g n", "keys.nodes"], ["↑ ↓", "keys.rows"], ["↵", "keys.open"],
   ["x", "keys.select"], ["p", "keys.pause"], ["t", "keys.times"], ["?", "keys.help"]];
 
+/** The figures of a queue: what each says stands in titles, too, which neither a finger nor a keyboard reaches. */
+const WORDS = ["lag", "enqueued", "fresh", "retries", "delayed", "busy", "parked", "dead", "in", "out", "failing", "folded", "processed", "failed"];
+
 export const showKeys = () => show({ kind: "keys" });
 
 const keysView = () => h("div", {},
   h("h2", { id: "dialog-title" }, t("keys.title")),
   h("dl", { class: "keys" }, KEYS.map(([keys, text]) =>
     h("div", { key: text }, h("dt", {}, keys.split(" ").map((key) => h("kbd", {}, key))), h("dd", {}, t(text))))),
+  h("h3", {}, t("keys.words")),
+  h("dl", { class: "words" }, WORDS.map((word) => h("div", { key: word }, h("dt", {}, t(`queue.${word}`)), h("dd", {}, t(`queue.${word}.hint`))))),
   h("footer", {}, button(t("keys.close"), close, { autofocus: true })));
 
 const VIEWS = { confirm: confirmView, token: tokenView, keys: keysView };

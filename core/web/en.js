@@ -69,6 +69,7 @@ export default {
   "overview.filtered": "{n} of {of} queues",
   "overview.empty": "No queues yet",
   "overview.empty.text": "A queue appears here with its first job.",
+  "overview.empty.nodes": "Who works?",
   "overview.noMatch": "No queue matches",
   "overview.noMatch.text": "There are queues, but none that fits the filter.",
   "overview.clear": "Show all queues",
@@ -442,7 +443,6 @@ export default {
   "search.none": "No queue holds this id",
   "search.none.text": "It was never pushed, or all of it is done.",
   "search.prefix": "Ids that begin with it",
-  "search.prefix.text": "Choose a queue. This reads what waits there bit by bit, and says how far it came.",
   "search.queue": "Queue to look in",
   "search.look": "Look",
   "search.noPrefix": "Nothing found so far",
@@ -464,6 +464,7 @@ export default {
   "token.send": "Open the dashboard",
 
   "keys.title": "Keys",
+  "keys.words": "Figures",
   "keys.search": "search",
   "keys.overview": "go to the overview",
   "keys.running": "go to what runs",

@@ -69,6 +69,7 @@ export default {
   "overview.filtered": "{n} de {of} colas",
   "overview.empty": "Aún no hay colas",
   "overview.empty.text": "Una cola aparece aquí con su primer job.",
+  "overview.empty.nodes": "¿Quién trabaja?",
   "overview.noMatch": "Ninguna cola coincide",
   "overview.noMatch.text": "Hay colas, pero ninguna pasa el filtro.",
   "overview.clear": "Mostrar todas las colas",
@@ -442,7 +443,6 @@ export default {
   "search.none": "Ninguna cola tiene este id",
   "search.none.text": "Nunca hubo un push de él, o todo lo suyo ya está hecho.",
   "search.prefix": "Ids que empiezan así",
-  "search.prefix.text": "Elegir una cola. Se lee poco a poco lo que espera en ella y se dice hasta dónde se llegó.",
   "search.queue": "Cola en la que buscar",
   "search.look": "Buscar",
   "search.noPrefix": "Nada encontrado por ahora",
@@ -464,6 +464,7 @@ export default {
   "token.send": "Abrir el panel",
 
   "keys.title": "Teclas",
+  "keys.words": "Cifras",
   "keys.search": "buscar",
   "keys.overview": "ir al resumen",
   "keys.running": "ir a lo que se ejecuta",

@@ -83,10 +83,56 @@ export const isoTime = (time) => new Date(time * 1000).toISOString();
 /** Control characters but the newline, what turns the direction of writing, and what has no width. */
 const DECEIVING = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
+/** Letters that joiners without a width belong between: of Arabic and the writings of India, where they change how a word looks and reads. */
+const JOINED = "[\\p{sc=Arab}\\p{sc=Syrc}\\p{sc=Deva}\\p{sc=Beng}\\p{sc=Guru}\\p{sc=Gujr}\\p{sc=Orya}\\p{sc=Taml}\\p{sc=Telu}\\p{sc=Knda}\\p{sc=Mlym}\\p{sc=Sinh}]";
+const AFTER = { "\u200c": new RegExp(`^${JOINED}`, "u"), "\u200d": new RegExp(`^(?:${JOINED}|\\p{Extended_Pictographic})`, "u") };
+const LETTER = new RegExp(`${JOINED}$`, "u");
+const EMOJI = /\p{Extended_Pictographic}\ufe0f?\p{Emoji_Modifier}?$/u;
+
+/** Whether the joiner there is writing and hides nothing: between two such letters, or one that makes one emoji of two. */
+function joins(text, place) {
+  const [before, after] = [text.slice(Math.max(0, place - 6), place), text.slice(place + 1, place + 3)];
+  const letters = LETTER.test(before) && !/^\p{Extended_Pictographic}/u.test(after);
+  return Boolean(AFTER[text[place]]?.test(after)) && (letters || EMOJI.test(before));
+}
+
 /** A text of the API: a string, or {"base64"} for bytes that are no UTF-8. Shown with all that could deceive made visible. */
 export function shown(text) {
   if (text && text.base64 !== undefined) return `base64:${text.base64}`;
-  return String(text ?? "").replace(DECEIVING, (c) => `\\u{${c.charCodeAt(0).toString(16)}}`);
+  return String(text ?? "").replace(DECEIVING, (c, place, whole) => (joins(whole, place)) ? c : `\\u{${c.charCodeAt(0).toString(16)}}`);
+}
+
+const TOKEN = /"(?:[^"\\]|\\.)*"?|[[\]{}:,]|[^\s"[\]{}:,]+/gs; // of JSON: strings, also one that was cut; signs; numbers and words
+const STEP = "  ";
+
+const CUT = 4000; // characters from which on a text may have been cut
+
+function isJson(text) {
+  try {
+    return typeof JSON.parse(text) === "object";
+  } catch {
+    return text.length >= CUT && /^[[{]/.test(text);
+  }
+}
+
+/** A JSON object or array with a line for each member, also where it was cut; its numbers and texts as they are written. Of another text: shown(text). */
+export function indented(text) {
+  if (typeof text !== "string" || !isJson(text)) return shown(text);
+  let [out, depth, before] = ["", 0, ""];
+  const line = () => `\n${STEP.repeat(depth)}`;
+  for (const [token] of text.matchAll(TOKEN)) {
+    const opened = before === "{" || before === "[";
+    if (token === "}" || token === "]") {
+      depth = Math.max(0, depth - 1);
+      out += opened ? token : line() + token;
+    } else if (token === "," || token === ":") out += token === "," ? token : ": ";
+    else {
+      out += opened || before === "," ? line() + token : token;
+      if (token === "{" || token === "[") depth += 1;
+    }
+    before = token;
+  }
+  return shown(out);
 }
 
 /** The same on one line, cut to `limit` characters. */

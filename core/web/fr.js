@@ -69,6 +69,7 @@ export default {
   "overview.filtered": "{n} files sur {of}",
   "overview.empty": "Pas encore de file",
   "overview.empty.text": "Une file apparaît ici avec son premier job.",
+  "overview.empty.nodes": "Qui travaille ?",
   "overview.noMatch": "Aucune file ne correspond",
   "overview.noMatch.text": "Il y a des files, mais aucune ne passe le filtre.",
   "overview.clear": "Afficher toutes les files",
@@ -442,7 +443,6 @@ export default {
   "search.none": "Aucune file ne contient cet id",
   "search.none.text": "Il n’a jamais été poussé, ou tout est déjà traité.",
   "search.prefix": "Ids qui commencent ainsi",
-  "search.prefix.text": "Choisir une file. Ce qui y attend est lu petit à petit, et la part lue est indiquée.",
   "search.queue": "File où chercher",
   "search.look": "Chercher",
   "search.noPrefix": "Rien trouvé jusqu’ici",
@@ -464,6 +464,7 @@ export default {
   "token.send": "Ouvrir le tableau de bord",
 
   "keys.title": "Touches",
+  "keys.words": "Chiffres",
   "keys.search": "chercher",
   "keys.overview": "aller à l’aperçu",
   "keys.running": "aller à ce qui est en cours",

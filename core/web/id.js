@@ -2,8 +2,8 @@
 import { get, post, queuePath, workerPath } from "./api.js";
 import { confirm, tell } from "./dialogs.js";
 import { h } from "./dom.js";
-import { absoluteTime, count, number, oneLine, relative, sentence, setClock, shown } from "./format.js";
-import { button, empty, link, name, note, pageHead, section, skeleton, slash, state } from "./parts.js";
+import { absoluteTime, count, indented, number, oneLine, relative, sentence, setClock, shown } from "./format.js";
+import { block, button, empty, link, name, note, pageHead, section, skeleton, slash, state } from "./parts.js";
 import { actOn, actionButton } from "./records.js";
 import { may } from "./session.js";
 import { t } from "./text.js";
@@ -18,6 +18,11 @@ const there = (record) => record && record.state && record.state !== "unknown";
 /** Scores are times unless the pusher gave others. */
 const scoreText = (score) => (score > 1e9 && score < 1e11 ? absoluteTime(score) : String(score));
 
+const copy = (text) => navigator.clipboard.writeText(text).then(() => tell(t("copied")), () => tell(t("copied.not"), "bad"));
+
+/** Copies the text as it is stored, where the browser lets a page do so (https, or this machine). */
+const copyButton = (text) => typeof text === "string" && Boolean(navigator.clipboard) && button(t("id.copy"), () => copy(text), { symbol: "copy" });
+
 /** drop(place): what may be done with those that have keys; or false. */
 function payloadList(record, drop) {
   const { payloads = [], keys = [], payload_total: total } = record;
@@ -25,16 +30,16 @@ function payloadList(record, drop) {
     h("h3", {}, t("id.payloads", { n: number(total ?? payloads.length), count: total ?? payloads.length })),
     h("ol", {}, payloads.map(([text, score, context], place) => h("li", { key: keys[place] ?? place },
       h("div", { class: "payload-head" }, h("span", {}, place + 1), h("span", { title: t("id.score.hint") }, t("id.score", { score: scoreText(score) })),
-        drop && keys[place] && button(t("id.drop"), () => drop(place), { symbol: "trash", kind: "danger-text" })),
-      h("pre", {}, shown(text)),
-      context !== undefined && context !== "" && [h("p", { class: "context-head" }, t("id.context")), h("pre", { class: "context" }, shown(context))]))),
+        copyButton(text), drop && keys[place] && button(t("id.drop"), () => drop(place), { symbol: "trash", kind: "danger-text" })),
+      block(t("record.payloads"), indented(text)),
+      context !== undefined && context !== "" && [h("p", { class: "context-head" }, t("id.context")), block(t("id.context"), indented(context), "context")]))),
     (record.truncated || total > payloads.length) && note(t("id.cut", { n: number(payloads.length), of: number(total) })));
 }
 
 function errorView(error) {
   const [first, ...rest] = shown(error).split("\n");
   return h("div", { class: "error" },
-    h("h3", {}, t("record.error")), h("p", { class: "error-text" }, first), rest.length > 0 && h("pre", {}, rest.join("\n")));
+    h("h3", {}, t("record.error")), h("p", { class: "error-text" }, first), rest.length > 0 && block(t("record.error"), rest.join("\n")));
 }
 
 export default function idPage({ parameters, again }) {
@@ -88,11 +93,8 @@ export default function idPage({ parameters, again }) {
     ]), record.error && errorView(record.error), payloadList(record, drop));
   }
 
-  const copy = (text) => navigator.clipboard?.writeText(text).then(() => tell(t("copied")), () => tell(t("copied.not"), "bad"));
-
   function command(text) {
-    const copying = Boolean(navigator.clipboard) && button(t("id.copy"), () => copy(text), { symbol: "copy" });
-    return h("div", { class: "command" }, h("code", {}, shown(text)), copying);
+    return h("div", { class: "command" }, h("code", {}, shown(text)), copyButton(text));
   }
 
   function shardFacts(of) {

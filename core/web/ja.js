@@ -69,6 +69,7 @@ export default {
   "overview.filtered": "キュー {of} 件中 {n} 件",
   "overview.empty": "キューはまだありません",
   "overview.empty.text": "キューは最初のジョブとともにここに現れます。",
+  "overview.empty.nodes": "どのノードが動いているか",
   "overview.noMatch": "該当するキューはありません",
   "overview.noMatch.text": "キューはありますが、条件に合うものがありません。",
   "overview.clear": "すべてのキューを表示",
@@ -439,7 +440,6 @@ export default {
   "search.none": "この ID を持つキューはありません",
   "search.none.text": "一度もプッシュされていないか、すべて処理済みです。",
   "search.prefix": "先頭が一致する ID",
-  "search.prefix.text": "キューを選んでください。待機中のものを少しずつ読み、どこまで読んだかを表示します。",
   "search.queue": "検索するキュー",
   "search.look": "検索",
   "search.noPrefix": "まだ見つかっていません",
@@ -461,6 +461,7 @@ export default {
   "token.send": "ダッシュボードを開く",
 
   "keys.title": "キー操作",
+  "keys.words": "数値の意味",
   "keys.search": "検索",
   "keys.overview": "概要へ移動",
   "keys.running": "実行中へ移動",

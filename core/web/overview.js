@@ -3,22 +3,25 @@ import { address } from "./api.js";
 import { createCharts } from "./charts.js";
 import { h } from "./dom.js";
 import { count as exact, keyOf, number, shown } from "./format.js";
-import { button, dash, empty, figure, icon, lag, link, name, pageHead, queueBadges, section, skeleton, strip } from "./parts.js";
+import { ALARMS, block, button, dash, empty, figure, icon, lag, link, name, pageHead, queueBadges, section, skeleton, strip } from "./parts.js";
 import { note } from "./router.js";
-import { loadDashboard, ratesOf, session, totals } from "./session.js";
+import { late, loadDashboard, ratesOf, session, totals } from "./session.js";
 import { createTable } from "./table.js";
 import { t } from "./text.js";
 
 const rate = (value) => (value === null ? dash() : figure(value, 1));
-const part = (value) => (value === null ? dash() : h("span", { class: value ? "figure" : "zero" }, `${number(value * 100, 1)} %`));
+const part = (value) => (value === null ? dash() : h("span", { class: value ? "figure warn" : "zero" }, `${number(value * 100, 1)} %`));
 const counted = (field, page) => ({
   id: field, label: t(`queue.${field}`), hint: t(`queue.${field}.hint`), number: true, value: (queue) => queue[field],
-  show: (queue) => (page && queue[field] ? link(page[0], { queue: queue.name, ...page[1] }, figure(queue[field])) : figure(queue[field])),
+  show: (queue) => (page && queue[field] ? link(page[0], { queue: queue.name, ...page[1] }, figure(queue[field], 0, ALARMS[field])) : figure(queue[field])),
 });
 const measured = (id, field, show) => ({
   id, label: t(`queue.${id}`), hint: t(`queue.${id}.hint`), number: true,
   value: (queue) => ratesOf(queue)[field], show: (queue) => show(ratesOf(queue)[field]),
 });
+
+/** How bad a queue's state is: 0 where nothing is the matter. */
+const trouble = (queue) => [queue.dead > 0, queue.retries > 0, late(queue)].reduce((sum, yes, place) => sum + (yes ? 2 ** place : 0), 0);
 
 const columns = () => [
   { id: "name", label: t("queue.name"), class: "main", value: (queue) => shown(queue.name),
@@ -54,21 +57,24 @@ function redisFacts(facts) {
     h("div", { key: field }, h("dt", {}, t(`redis.${field}`)), h("dd", {}, shown(facts[field] ?? "–")))));
 }
 
+const FIRST = `seriatim push --create Orders 17 '{"status": "paid"}'`;
+
 const textOf = (parameter) => (typeof parameter === "string" ? parameter : "");
 
 export default function overview({ parameters, draw }) {
   const charts = createCharts({ ticks: () => session.ticks, every: 1, draw });
   const table = createTable({
-    label: t("overview.queues"), kind: "queues", columns: columns(), key: (queue) => keyOf(queue.name), sort: { by: "name", down: false }, draw,
+    label: t("overview.queues"), kind: "queues", columns: columns(), key: (queue) => keyOf(queue.name), draw,
+    sort: { by: "trouble", down: false, value: (queue) => `${9 - trouble(queue)} ${shown(queue.name)}` },
   });
   let [wanted, only] = [textOf(parameters.filter), Object.hasOwn(SHOWN, parameters.only) ? parameters.only : "all"];
 
   function figures(sum) {
-    const quiet = (value) => figure(value);
     return strip([
       [t("queue.lag"), lag(sum.lag), null, t("queue.lag.hint")],
-      [t("queue.busy"), quiet(sum.busy), address("running"), t("queue.busy.hint")],
-      ...["enqueued", "fresh", "retries", "dead"].map((field) => [t(`queue.${field}`), quiet(sum[field]), null, t(`queue.${field}.hint`)]),
+      [t("queue.busy"), figure(sum.busy), address("running"), t("queue.busy.hint")],
+      ...["enqueued", "fresh", "retries", "delayed", "parked", "dead"].map((field) =>
+        [t(`queue.${field}`), figure(sum[field], 0, ALARMS[field]), null, t(`queue.${field}.hint`)]),
     ]);
   }
 
@@ -97,7 +103,8 @@ export default function overview({ parameters, draw }) {
   function queues(all) {
     const rows = all.filter((queue) => SHOWN[only](queue) && shown(queue.name).toLowerCase().includes(wanted.toLowerCase()));
     const none = () => empty(t("overview.noMatch"), t("overview.noMatch.text"), "filter", button(t("overview.clear"), () => show("", "all")));
-    if (!all.length) return section(t("overview.queues"), null, empty(t("overview.empty"), t("overview.empty.text"), "queue"));
+    if (!all.length) return section(t("overview.queues"), null, empty(t("overview.empty"), t("overview.empty.text"), "queue",
+      block(t("overview.empty"), FIRST), link("nodes", {}, t("overview.empty.nodes"))));
     return section(t("overview.queues"), tools(rows, all), rows.length ? table.view(rows) : none());
   }
 
@@ -110,7 +117,7 @@ export default function overview({ parameters, draw }) {
       if (!dashboard) return [pageHead(t("overview.title")), skeleton(14)];
       return [
         pageHead(t("overview.title")),
-        h("div", { key: "figures", class: "hero" }, figures(totals(dashboard.queues))),
+        h("div", { key: "figures", class: "hero eight" }, figures(totals(dashboard.queues))),
         charts.view(),
         queues(dashboard.queues),
         section(t("redis.title"), null, redisFacts(dashboard.redis_info || {})),

@@ -14,12 +14,15 @@ export const name = (text, limit = 80) => h("bdi", { class: "name", title: shown
 
 export const idLink = (queue, id, limit) => link("id", { queue, id }, name(id, limit));
 
-/** A number in short, exact in its title; zero is quiet. */
-export function figure(value, digits) {
+/** A number in short, exact in its title; zero is quiet, and what should be zero has a colour when it is not. */
+export function figure(value, digits, alarm = "") {
   const short = number(value, digits);
   const title = Number.isFinite(value) && value >= 1000 ? count(Math.round(value)) : null;
-  return h("span", { class: value ? "figure" : "figure zero", title }, short);
+  return h("span", { class: value ? `figure ${alarm}`.trimEnd() : "figure zero", title }, short);
 }
+
+/** Of the figures of a queue, those that should be zero. */
+export const ALARMS = { dead: "bad", retries: "warn" };
 
 /** The time as the reader wants it; the other way in the title. */
 export function time(seconds) {
@@ -73,6 +76,9 @@ export const section = (title, extra, ...content) =>
 
 export const empty = (title, text, symbol = "check", ...more) =>
   h("div", { class: "empty" }, icon(symbol), title && h("p", { class: "empty-title" }, title), text && h("p", {}, text), ...more);
+
+/** A text that scrolls in its place: with the keyboard, too. */
+export const block = (label, text, look = null) => h("pre", { class: look, tabindex: "0", role: "group", "aria-label": label }, text);
 
 /** Nothing to show in a cell. */
 export const dash = (title) => h("span", { class: "zero", title }, "–");

@@ -5,7 +5,7 @@ import { confirm, perform, typable } from "./dialogs.js";
 import { h } from "./dom.js";
 import { count, duration, inBytes, keyOf, number, oneLine, setClock, shown } from "./format.js";
 import {
-  badge, button, empty, figure, icon, idLink, lag, lagLevel, link, name, note, pageHead, queueBadges, section, seen, skeleton, slash, strip,
+  ALARMS, badge, button, empty, figure, icon, idLink, lag, lagLevel, link, name, note, pageHead, queueBadges, section, seen, skeleton, slash, strip,
 } from "./parts.js";
 import { addTick, may } from "./session.js";
 import { createTable } from "./table.js";
@@ -160,7 +160,7 @@ export default function queuePage({ parameters, draw, again }) {
   function figures({ totals }) {
     const of = (field, page, more) => {
       const href = page && address(page, { queue: about.name, ...more });
-      return [t(`queue.${field}`), figure(totals[field]), href, t(`queue.${field}.hint`)];
+      return [t(`queue.${field}`), figure(totals[field], 0, ALARMS[field]), href, t(`queue.${field}.hint`)];
     };
     return strip([
       [t("queue.lag"), lag(totals.lag), null, t("queue.lag.hint")],

@@ -4,11 +4,15 @@ import { keyOf, setClock } from "./format.js";
 import { store, stored } from "./storage.js";
 
 const ROLES = ["nobody", "viewer", "operator", "admin"];
+const LATE = 60; // seconds
 const WINDOW = 100; // ticks of the live chart
 const AT_LEAST = 0.5; // seconds between two ticks: a rate over less says nothing
 const RATE_TICKS = 15; // ticks that a rate is taken over
 
 export const session = { dashboard: null, ticks: [], paused: false, absolute: stored("times") === "absolute" };
+
+/** Whether what is due in a queue waits for a minute or more, or nobody takes it. */
+export const late = (queue) => queue.lag >= LATE || (queue.consumers === 0 && queue.lag > 0);
 
 const samples = new Map(); // queue -> its last figures, the newest last
 

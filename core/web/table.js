@@ -10,7 +10,8 @@ const BEYOND = 6; // rows drawn above and below what is in sight
 
 /**
  * columns: {id, label, hint, value(row) to sort by, show(row), number, wide, class}; without value a column cannot be sorted.
- * key(row) names a row. kind: a class of its own. sort: {by, down} where the address names none, or none. selection: a Map key -> row, or none.
+ * key(row) names a row. kind: a class of its own. sort: {by, down} where the address names none, or none; with
+ * a value(row) of its own it is by no column. selection: a Map key -> row, or none.
  */
 export function createTable({ label, kind = "", columns, key, sort: usual, selection, draw }) {
   const table = { body: null, held: null, order: [], active: null, height: 41, sideways: false };
@@ -19,7 +20,7 @@ export function createTable({ label, kind = "", columns, key, sort: usual, selec
 
   function sorted(rows) {
     if (!sort) return rows;
-    const { value } = byId[sort.by];
+    const { value } = sort.value ? sort : byId[sort.by];
     const way = sort.down ? -1 : 1;
     return rows.map((row) => [value(row), row]).sort(([a], [b]) => way * compared(a, b)).map(([, row]) => row);
   }

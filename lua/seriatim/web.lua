@@ -162,6 +162,7 @@ local function core_request(self, request)
     sec_fetch_site = fields["sec-fetch-site"],
     content_type = fields["content-type"],
     authorization = fields.authorization,
+    accept = fields.accept,
     body = request.body,
     secure = request.secure,
     role = role_of(self, request),

@@ -84,7 +84,7 @@ function operations:order(node, order) end -- Result: such a node lives; order a
 function operations:queues() end -- Result: names
 function operations:health() end -- Result: maxmemory_policy or nil, appendonly or nil, number of replicas or nil
 ---One request of the dashboard. settings: title, read_only, hosts, token, stalled, workers (a list name, queue, name, queue, ...); request: method, prefix, path, query, host, origin,
----sec_fetch_site, content_type, authorization, body, secure, role (0 nobody to 3 admin), as in seriatim.h. redact: a function of queue, id
+---sec_fetch_site, content_type, authorization, accept, body, secure, role (0 nobody to 3 admin), as in seriatim.h. redact: a function of queue, id
 ---and text, or nil; what it raises, result() raises. However the operation ends there is an answer, and result() gives it.
 function operations:web(settings, request, redact) end -- Result: status, {[name] = value} of the header fields, body, seriatim.WebChange with its `line` for a log or nil
 function operations:result() end

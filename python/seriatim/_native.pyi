@@ -22,9 +22,9 @@ WebSettings = tuple[Union[str, None], bool, tuple[str, ...], Union[str, None], U
 
 WebRequest = tuple[
     str, bytes, bytes, bytes, Union[bytes, None], Union[bytes, None], Union[bytes, None], Union[bytes, None],
-    Union[bytes, None], bytes, bool, int,
+    Union[bytes, None], Union[bytes, None], bytes, bool, int,
 ]
-"""method, prefix, path, query, host, origin, sec_fetch_site, content_type, authorization, body, secure, role."""
+"""method, prefix, path, query, host, origin, sec_fetch_site, content_type, authorization, accept, body, secure, role."""
 
 WebResponse = tuple[int, list[tuple[str, str]], bytes]
 """status, [(name, value)] without Content-Length, body."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CONNECTIONS: Final = 2  # one may be at a long action; those that push are never taken
 PATIENCE: Final = 5.0  # seconds, for what reads; an action has as long as Redis goes on with it
 MAX_BODY: Final = 1 << 20  # bytes
-FIELDS: Final = ("host", "origin", "sec-fetch-site", "content-type", "authorization")
+FIELDS: Final = ("host", "origin", "sec-fetch-site", "content-type", "authorization", "accept")
 ROLES: Final = ("viewer", "operator", "admin")  # the core counts them from 1; 0 is nobody
 
 Role = Callable[[Any], Union[str, None, Awaitable[Union[str, None]]]]
@@ -151,9 +151,9 @@ class Request:
         body: what is longer than MAX_BODY only has to be longer.
         """
         self.patience = None if method == "POST" else PATIENCE
-        host, origin, site, kind, authorization = map(field, FIELDS)
+        host, origin, site, kind, authorization, accept = map(field, FIELDS)
         method = "GET" if method == "HEAD" else method  # whose body is dropped when its length is known
-        self._before = (method, prefix, path, query, host, origin, site, kind, authorization, body, secure)
+        self._before = (method, prefix, path, query, host, origin, site, kind, authorization, accept, body, secure)
 
     def with_role(self, role: int) -> _native.WebRequest:
         return (*self._before, role)

@@ -166,7 +166,7 @@ each_mount "the actions" do
     actions.pause
     live[queue].perform_async([1, 2, 3].map { |n| { id: "order", payload: { n: n, text: "x" * n * 2500 }, delay: 3600 } })
     drops = lambda do |shown, says, place|
-      payload = ".payloads li:has(button):nth-child(#{place})"
+      payload = ".payloads li:has(.danger-text):nth-child(#{place})"
       browser.waited("the button") { browser.there?(payload) }
       before = counts
       2.times do |yes|
@@ -200,10 +200,10 @@ each_mount "the actions" do
     live[queue].perform_async([{ id: "busy", payload: "behind" }])
     open("id", queue: queue, id: "busy")
     see("Behind the run")
-    shows(['"behind"']) { browser.texts(".payloads li:has(button) pre") }
+    shows(['"behind"']) { browser.texts(".payloads li:has(.danger-text) pre") }
     drops["behind", "It is the only payload of busy", 1]
     browser.waited("the run alone") { browser.texts(".payloads li").size == 1 }
-    expect([metrics[:busy], browser.there?(".payloads button")]).to eq([1, false])
+    expect([metrics[:busy], browser.there?(".payloads .danger-text")]).to eq([1, false])
     FileUtils.touch(gate)
     live.until_true("the end of the run") { metrics[:busy].zero? }
     expect(counts).to eq([0, 0, 0, 0])
@@ -224,7 +224,7 @@ each_mount "the actions" do
       role ? browser.cookie("role", role) : browser.forget_cookies
       open("id", queue: queue, id: "other", on: on)
       browser.waited("the payload") { browser.there?(".payloads li") }
-      browser.texts(".payloads button").map(&:strip)
+      browser.texts(".payloads .danger-text").map(&:strip)
     end
     expect(seen[nil, site]).to eq(["Drop"])
     expect(seen["operator", site]).to eq([])

@@ -86,6 +86,19 @@ each_mount "refused" do
     expect(CHANGES.select { |route| route[:role] == 2 }).not_to be_empty
   end
 
+  it "D2 whoever is nobody: a browser by a page with a way to sign in, all others by JSON" do
+    ["/", "/queue?name=x", "/api/v1/stats"].each do |path|
+      page = site.get(path, Accept: "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8", Cookie: "role=nobody")
+      expect([path, page.status, page["content-type"]]).to eq([path, 401, "text/html; charset=utf-8"])
+      expect(page.body).to include("you are not signed in", '<a href="/">Sign in</a>')
+      [nil, "*/*", "application/json"].each do |accept|
+        answer = site.get(path, Accept: accept, Cookie: "role=nobody")
+        expect([path, accept, answer.status, answer["content-type"], answer.json]).to eq([path, accept, 401, "application/json", { "error" => "you are not signed in" }])
+      end
+    end
+    expect(site(:token).get("/", Accept: "text/html").body).to include("app.js")
+  end
+
   it "D2 a missing or wrong token, and anything where it is read-only" do
     [nil, "Bearer", "Bearer wrong", "Bearer #{mount.token} ", "Bearer #{mount.token}x", "Basic #{mount.token}", mount.token].each do |words|
       next if words&.end_with?(" ")

@@ -156,7 +156,7 @@ module Seriatim
 
     # In the order of the native side.
     def request(env)
-      fields = env.values_at("HTTP_HOST", "HTTP_ORIGIN", "HTTP_SEC_FETCH_SITE", "CONTENT_TYPE", "HTTP_AUTHORIZATION")
+      fields = env.values_at("HTTP_HOST", "HTTP_ORIGIN", "HTTP_SEC_FETCH_SITE", "CONTENT_TYPE", "HTTP_AUTHORIZATION", "HTTP_ACCEPT")
       [env["REQUEST_METHOD"], env["SCRIPT_NAME"], path(env), env["QUERY_STRING"], *fields, body(env), env["rack.url_scheme"] == "https",
        role_of(env)]
     end

@@ -125,6 +125,14 @@ class Browser
 
   def theme(word) = cdp("Emulation.setEmulatedMedia", features: [{ name: "prefers-color-scheme", value: word }])
 
+  # As it is printed, for the block.
+  def print
+    cdp("Emulation.setEmulatedMedia", media: "print")
+    yield
+  ensure
+    cdp("Emulation.setEmulatedMedia", media: "")
+  end
+
   # What its reader reads, the dearest first: "de-CH", "de". Holds from the next page on.
   def languages(*tags) = cdp("Emulation.setUserAgentOverride", userAgent: value("navigator.userAgent"), acceptLanguage: tags.join(","))
 

@@ -1,8 +1,8 @@
 /* rb_web.c - Seriatim::Native::Link#web: one request of the dashboard, answered by the core. */
 #include "rb_link.h"
 
-enum { WEB_METHOD, WEB_PREFIX, WEB_PATH, WEB_QUERY, WEB_HOST, WEB_ORIGIN, WEB_SITE, WEB_TYPE, WEB_AUTHORIZATION, WEB_BODY, WEB_SECURE,
-       WEB_ROLE, WEB_FIELDS };
+enum { WEB_METHOD, WEB_PREFIX, WEB_PATH, WEB_QUERY, WEB_HOST, WEB_ORIGIN, WEB_SITE, WEB_TYPE, WEB_AUTHORIZATION, WEB_ACCEPT, WEB_BODY,
+       WEB_SECURE, WEB_ROLE, WEB_FIELDS };
 enum { WEB_TITLE, WEB_READ_ONLY, WEB_HOSTS, WEB_TOKEN, WEB_STALLED, WEB_WORKERS, WEB_SETTINGS };
 
 /* ---- What is asked --------------------------------------------------------------------------- */
@@ -42,6 +42,7 @@ static void web_request(VALUE list, seriatim_web_request *request)
     request->sec_fetch_site = web_text(list, WEB_SITE);
     request->content_type = web_text(list, WEB_TYPE);
     request->authorization = web_text(list, WEB_AUTHORIZATION);
+    request->accept = web_text(list, WEB_ACCEPT);
     request->body = web_text(list, WEB_BODY);
     request->secure = RTEST(rb_ary_entry(list, WEB_SECURE));
     request->role = NUM2INT(rb_ary_entry(list, WEB_ROLE));

@@ -1,0 +1,148 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+
+# What readers with a keyboard, a finger or a screen reader need, on every page, and how texts of others are shown. It is the pages' own, so one mount shows it.
+RSpec.describe "the pages, for everybody", mount: House::MOUNTS.keys.first do
+  let(:queue) { House.queue }
+
+  after do
+    browser.size(1440, 900)
+    browser.theme("light")
+  end
+  after { |example| expect(browser.harm).to eq([]) unless example.exception }
+
+  # What scrolls in its place and neither takes the focus nor holds anything that does (axe: scrollable-region-focusable).
+  STUCK = <<~JS
+    [...document.querySelectorAll("body *")].filter((e) => {
+      const { overflowX: x, overflowY: y } = getComputedStyle(e);
+      const scrolls = (/auto|scroll/.test(y) && e.scrollHeight > e.clientHeight + 1) || (/auto|scroll/.test(x) && e.scrollWidth > e.clientWidth + 1);
+      return scrolls && e.checkVisibility() && e.tabIndex < 0 && !e.querySelector("a[href], button:enabled, input, select, [tabindex='0']");
+    }).map((e) => e.outerHTML.slice(0, 100))
+  JS
+  # What is pressed, is smaller than 24 pixels, and lies within 24 pixels of another such thing (WCAG 2.5.8; axe: target-size).
+  CROWDED = <<~JS
+    (() => {
+      const all = [...document.querySelectorAll("a[href], button, input, select")].filter((e) => e.checkVisibility({ opacityProperty: false }) && !e.closest("[inert]"))
+        .map((e) => [e, e.closest("label.check")?.getBoundingClientRect() ?? e.getBoundingClientRect()]).filter(([e, r]) => r.width && getComputedStyle(e).display !== "inline" || e.closest(".group-ids"));
+      const small = ([, r]) => r.width < 23.9 || r.height < 23.9;
+      const middle = (r) => [r.x + r.width / 2, r.y + r.height / 2];
+      const away = (r, [x, y]) => Math.hypot(Math.max(r.left - x, 0, x - r.right), Math.max(r.top - y, 0, y - r.bottom));
+      return all.filter(small).filter(([e, r]) => all.some(([other, o]) => other !== e && away(o, middle(r)) < 12 && !other.contains(e) && !e.contains(other)))
+        .map(([e]) => e.outerHTML.slice(0, 100));
+    })()
+  JS
+
+  def faults = [browser.value(STUCK), browser.value(CROWDED)]
+
+  def fill
+    live.fill(queue, later: 3, retrying: 2, dead: 6, parked: 2, running: 1)
+    long = { "lines" => Array.new(60) { |n| { "line" => n, "article" => "A-#{n}" } } }
+    live[queue].perform_async([{ id: "long", payload: long, delay: 3600, context: { "by" => "Ada" } }])
+    live[queue].perform_async(Array.new(8) { |n| { id: "o-#{n}", payload: { fail: "trouble #{n}\n#{"from here\n" * 60}" }, retry_count: 2 } })
+    live.until_true("14 dead") { live[queue].metrics[:morgue_length] == 14 }
+  end
+
+  PAGES = { "overview" => ["", {}], "queue" => ["queue", :name], "enqueued" => ["enqueued", :queue], "running of a queue" => ["running", :queue], "dead" => ["dead", :queue],
+            "parked" => ["parked", :queue], "an id" => ["id", :queue, "long"], "a dead id" => ["id", :queue, "o-1"], "running" => ["running", nil], "nodes" => ["nodes", nil],
+            "search" => ["search", nil, "o-"], "no page" => ["nonsense", nil] }.freeze
+
+  it "can be reached with the keyboard and pressed with a finger, wide and narrow, light and dark, with rows selected and questions open", limit: 400 do
+    fill
+    found = {}
+    look = ->(*what) { faults.then { |all| found[what] = all unless all == [[], []] } }
+    [[1440, 900], [390, 844]].each do |width, height|
+      browser.size(width, height)
+      PAGES.each do |name, (page, word, id)|
+        parameters = { word => queue, (page == "search" ? :q : :id) => id }.select { |key, value| key.is_a?(Symbol) && value }
+        open(page, **parameters)
+        browser.waited(name) { browser.there?("main h1") && !browser.there?(".skeleton") }
+        %w[light dark].each { |theme| browser.theme(theme) && look[name, width, theme] }
+        next unless browser.there?("td.pick input")
+
+        browser.click("tr.row td.pick input")
+        browser.waited("the bar") { browser.there?(".chosen") }
+        look[name, width, "selected"]
+        browser.click(".chosen .danger-text")
+        browser.waited("a question") { browser.there?("dialog[open]") }
+        look[name, width, "question"]
+      end
+      browser.keys("\uE00C") if browser.there?("dialog[open]")
+      open("")
+      browser.waited("the page") { browser.there?("tr.row") }
+      browser.keys("?")
+      browser.waited("the keys") { browser.there?("dialog[open] .words") }
+      look["keys", width]
+    end
+    expect(found).to eq({})
+  end
+
+  it "say what each figure means to who has no pointer" do
+    open("")
+    browser.waited("the page") { browser.there?("tr.row") }
+    browser.keys("?")
+    browser.waited("the words") { browser.there?("dialog .words") }
+    browser.texts("thead th").map(&:strip).reject { |text| ["", "Queue"].include?(text) }.each { |label| expect(browser.texts("dialog .words dt")).to include(label) }
+    expect(browser.text("dialog")).to include("How long the oldest job that is due has been waiting")
+  end
+
+  it "show joiners where a language or an emoji needs them, and escape them elsewhere" do
+    open("search")
+    browser.waited("a page") { browser.there?("main h1") }
+    shown = ->(*texts) { browser.value("import([...document.scripts].at(-1).src.replace('app.js', 'format.js')).then((m) => arguments[0].map(m.shown))", texts) }
+    written = ["\u{1F468}\u200D\u{1F469}\u200D\u{1F467}", "\u2764\uFE0F\u200D\u{1F525}", "\u{1F44D}\u{1F3FD}\u200D\u{1F469}", "\u0645\u06CC\u200C\u062E\u0648\u0627\u0647\u0645", "\u0915\u094D\u200D\u0937"]
+    expect(shown[*written]).to eq(written)
+    hidden = { "a\u200Db" => "a\\u{200d}b", "pay\u200Cpal" => "pay\\u{200c}pal", "\u{1F469}\u200C\u{1F469}" => "\u{1F469}\\u{200c}\u{1F469}", "\u06CC\u200C" => "\u06CC\\u{200c}",
+               "x\u202Ey\u200B" => "x\\u{202e}y\\u{200b}", "\u200D" => "\\u{200d}" }
+    expect(shown[*hidden.keys]).to eq(hidden.values)
+  end
+
+  it "show JSON with its members on lines of their own, exactly as it is written, and other texts as they are" do
+    open("search")
+    browser.waited("a page") { browser.there?("main h1") }
+    indented = ->(*texts) { browser.value("import([...document.scripts].at(-1).src.replace('app.js', 'format.js')).then((m) => arguments[0].map(m.indented))", texts) }
+    expect(indented['{"a":12345678901234567890,"b":[1,{}],"c":"x\"{y","d":[]}', '"text"', "[31m no JSON", "17"])
+      .to eq([%({\n  "a": 12345678901234567890,\n  "b": [\n    1,\n    {}\n  ],\n  "c": "x\\"{y",\n  "d": []\n}), '"text"', "[31m no JSON", "17"])
+  end
+
+  it "find an id with spaces around it, queues by their names, and beginnings in all queues" do
+    live[queue].perform_async([{ id: "order of #{queue}", payload: 1, delay: 3600 }])
+    open("")
+    browser.waited("the field") { browser.there?("#search") }
+    browser.type("#search", "  order of #{queue} ")
+    browser.keys("\uE007")
+    browser.waited("the id") { browser.texts("main tr.row").any? { |text| text.include?("order of #{queue}") } }
+    open("search", q: queue.downcase)
+    browser.waited("the queue") { browser.texts(".queue-names li") == [queue] }
+    open("search", q: "order of #{queue[0, 7]}")
+    browser.waited("the beginning") { browser.texts(".ids li").any? { |text| text.include?("order of #{queue}") && text.end_with?(queue) } }
+  end
+
+  it "print in light colours whatever the theme is, without what is pressed" do
+    live.fill(queue, dead: 2)
+    open("dead", queue: queue)
+    browser.waited("rows") { browser.there?("tr.row") && browser.there?("li.group") }
+    browser.theme("dark")
+    browser.value("(document.documentElement.dataset.theme = 'dark')")
+    browser.print do
+      light = ->(selector, property) { browser.value("getComputedStyle(document.querySelector(arguments[0]))[arguments[1]].match(/\\d+/g).slice(0, 3).map(Number)", selector, property) }
+      expect(light["body", "backgroundColor"]).to eq([255, 255, 255])
+      expect(light["h1", "color"].max).to be < 80
+      expect(browser.value("[...document.querySelectorAll('button, .row-actions, .pick')].filter((e) => e.checkVisibility()).map((e) => e.outerHTML.slice(0, 100))")).to eq([])
+    end
+  ensure
+    browser.value("localStorage.clear() ?? 1")
+  end
+
+  it "colour what should be zero, name what is late in the tab, and begin with it" do
+    live.fill(queue, dead: 1)
+    open("")
+    browser.waited("rows") { browser.there?(row(queue)) }
+    dead = browser.value("[...document.querySelectorAll('td[data-label=Dead] .figure:not(.zero)')].map((e) => e.className)").uniq
+    expect(dead - ["figure bad"]).to eq([])
+    troubled = rows_of("/api/web/dashboard")["queues"].select { |each| each["dead"].positive? || each["retries"].positive? }.map { |each| each["name"] }
+    expect(ids.first(troubled.size)).to match_array(troubled) unless troubled.empty? || rows_of("/api/web/dashboard")["queues"].any? { |each| each["lag"] >= 60 }
+    browser.value("import([...document.scripts].at(-1).src.replace('app.js', 'session.js')).then((m) => { m.session.dashboard.queues[0].lag = 61; window.dispatchEvent(new Event('resize')); })")
+    browser.waited("the tab") { browser.value("document.title").start_with?("(1) ") }
+  end
+end
