@@ -89,7 +89,7 @@ RSpec.describe "the reader's place", mount: House::MOUNTS.keys.first do
     browser.back
     heading("Overview")
     shows(wanted) { held.call }
-    expect(focus).to include("t#{queue}")
+    shows("t#{queue}") { focus[1] }
     browser.reload
     shows(wanted) { held.call }
     browser.value("history.replaceState(null, '', location.pathname) ?? 1")
