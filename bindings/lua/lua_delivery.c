@@ -307,17 +307,18 @@ static int delivery_extend(lua_State *L)
     return delivery_done_with(L, self, status);
 }
 
-/* delivery:may_log(): may a failure of its queue be logged now? */
-static int delivery_may_log(lua_State *L)
+/* delivery:failure(place): the event as which the failure of this id is to be logged, or nil */
+static int delivery_failure(lua_State *L)
 {
+    size_t place = delivery_place(L);
     slu_delivery *self = delivery_inside(L);
-    int may = 1;
+    const char *event = "fail";
     if (self) {
-        may = self->source->runner ? seriatim_runner_may_log(self->source->runner, self->worker)
-                                   : srt_node_may_log(self->source->node, self->worker, srt_clock_ms());
+        event = self->source->runner ? seriatim_runner_failure(self->source->runner, self->delivery, place)
+                                     : srt_node_failure(self->source->node, self->delivery, place, srt_clock_ms());
         slu_source_leave(self->source);
     }
-    lua_pushboolean(L, may);
+    lua_pushstring(L, event);
     return 1;
 }
 
@@ -386,7 +387,7 @@ void slu_open_delivery(lua_State *L)
         {"size", delivery_size},       {"job", delivery_job},         {"payloads_by_id", delivery_payloads_by_id},
         {"done", delivery_done},       {"done_all", delivery_done_all}, {"fail", delivery_fail},
         {"release", delivery_release}, {"reject", delivery_reject},   {"extend", delivery_extend},
-        {"may_log", delivery_may_log}, {"settle", delivery_settle},   {"ids", delivery_ids},         {"elapsed", delivery_elapsed},
+        {"failure", delivery_failure}, {"settle", delivery_settle},   {"ids", delivery_ids},         {"elapsed", delivery_elapsed},
         {NULL, NULL}};
     slu_class(L, SLU_DELIVERY, methods, delivery_gc);
 }

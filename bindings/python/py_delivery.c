@@ -276,15 +276,17 @@ static PyObject *delivery_reject(PyObject *object, PyObject *const *args, Py_ssi
     return status == 1 ? NULL : delivery_check(self, status);
 }
 
-/* delivery.may_log(): may a failure of its queue be logged now? */
-static PyObject *delivery_may_log(PyObject *object, PyObject *ignored)
+/* delivery.failure(place): the event as which the failure of this id is to be logged, or None */
+static PyObject *delivery_failure(PyObject *object, PyObject *number)
 {
     delivery_box *self = (delivery_box *)object;
-    seriatim_delivery *delivery = delivery_of(self);
-    (void)ignored;
+    size_t place;
+    seriatim_delivery *delivery = delivery_at(self, number, &place);
+    const char *event;
     if (!delivery)
         return NULL;
-    return PyBool_FromLong(seriatim_runner_may_log(self->runner->runner, seriatim_delivery_worker(delivery)));
+    event = seriatim_runner_failure(self->runner->runner, delivery, place);
+    return event ? PyUnicode_FromString(event) : Py_NewRef(Py_None);
 }
 
 /* delivery.extend(place, seconds) */
@@ -360,7 +362,7 @@ static PyMethodDef delivery_methods[] = {
     {"release", delivery_release, METH_O, NULL},
     {"reject", FAST(delivery_reject), METH_FASTCALL, NULL},
     {"extend", FAST(delivery_extend), METH_FASTCALL, NULL},
-    {"may_log", delivery_may_log, METH_NOARGS, NULL},
+    {"failure", delivery_failure, METH_O, NULL},
     {"settle", delivery_settle, METH_NOARGS, NULL},
     {"elapsed", delivery_elapsed, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -405,7 +405,7 @@ typedef enum seriatim_event_kind {
     SERIATIM_EVENT_RECOVERED, /* runs of a dead node came back; number: how many */
     SERIATIM_EVENT_LINK,      /* the connection came or went */
     SERIATIM_EVENT_WARNING,
-    SERIATIM_EVENT_FAILURES   /* failures that seriatim_runner_may_log kept back; number: how many */
+    SERIATIM_EVENT_FAILURES   /* failures that seriatim_runner_failure kept back; number: how many */
 } seriatim_event_kind;
 
 typedef struct seriatim_event {
@@ -481,10 +481,13 @@ int seriatim_runner_event(seriatim_runner *runner, seriatim_event *event);
 /* The host's threads answer: without a pulse for a lease time the node stops renewing its heartbeat. */
 void seriatim_runner_pulse(seriatim_runner *runner);
 /*
- * Asked by the host before it logs a failure or a death of this worker's queue: 1: log it, 0: do not. At most 10 a second are logged one
- * by one. Beyond that they are counted, and an event of each second tells the count until a second has had no more than 10. Any thread.
+ * Asked by the host after seriatim_delivery_fail or _reject of id i, before settle, and before it logs that: the name of the event,
+ * which is static, or NULL: do not log it. "fail": it will be retried; at the limit of retries "dead", "parked" or "dropped", as
+ * on_exhausted says; "dead" also for payloads that cannot be read. So there is one line a failure. At most 10 a second of a queue are
+ * logged one by one. Beyond that they are counted, and an event of each second tells the count until a second has had no more than 10.
+ * Any thread.
  */
-int seriatim_runner_may_log(seriatim_runner *runner, size_t worker);
+const char *seriatim_runner_failure(seriatim_runner *runner, const seriatim_delivery *delivery, size_t i);
 /* Claims nothing more, hands back what is not begun; what runs goes on. */
 void seriatim_runner_quiet(seriatim_runner *runner);
 /* quiet, then finish what runs, release every shard, leave. takes answer CLOSED. Watch seriatim_runner_stopped. */

@@ -39,6 +39,22 @@ int srt_node_may_log(srt_node *n, size_t worker, int64_t now)
     return 0;
 }
 
+/* Payloads that cannot be read go to the morgue at once; a failure does at the limit, by the rule of settle.lua. */
+static const char *failure_event(const srt_job *job)
+{
+    const srt_settings *now = &job->shard->queue->now;
+    if (job->outcome == SRT_REJECTED)
+        return "dead";
+    if (job->outcome != SRT_FAILED || job->record.retry_count + 1 < now->max_retry_count)
+        return "fail";
+    return strcmp(now->on_exhausted, "park") == 0 ? "parked" : strcmp(now->on_exhausted, "drop") == 0 ? "dropped" : "dead";
+}
+
+const char *srt_node_failure(srt_node *n, const seriatim_delivery *d, size_t i, int64_t now)
+{
+    return srt_node_may_log(n, d->shard->worker, now) ? failure_event(d->jobs[i]) : NULL;
+}
+
 /* One event for each second in which failures of a queue were kept back; the last one also when the node has stopped. */
 static void tell_failures(srt_node *n, int64_t now)
 {

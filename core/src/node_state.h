@@ -258,6 +258,7 @@ void srt_node_settle(srt_node *node, seriatim_delivery *delivery, int64_t now);
 int srt_node_extend(srt_node *node, seriatim_delivery *delivery, size_t i, double seconds, int64_t now);
 int srt_node_event(srt_node *node, int64_t now, seriatim_event *event);
 int srt_node_may_log(srt_node *node, size_t worker, int64_t now);
+const char *srt_node_failure(srt_node *node, const seriatim_delivery *delivery, size_t i, int64_t now);
 void srt_node_pulse(srt_node *node, int64_t now);
 void srt_node_quiet(srt_node *node, int64_t now);
 void srt_node_stop(srt_node *node, int64_t now);

@@ -665,13 +665,13 @@ int seriatim_runner_event(seriatim_runner *r, seriatim_event *event)
     return status;
 }
 
-int seriatim_runner_may_log(seriatim_runner *r, size_t worker)
+const char *seriatim_runner_failure(seriatim_runner *r, const seriatim_delivery *d, size_t i)
 {
-    int may;
+    const char *event;
     pthread_mutex_lock(&r->lock);
-    may = srt_node_may_log(r->node, worker, srt_clock_ms());
+    event = srt_node_failure(r->node, d, i, srt_clock_ms());
     pthread_mutex_unlock(&r->lock);
-    return may;
+    return event;
 }
 
 void seriatim_runner_pulse(seriatim_runner *r)

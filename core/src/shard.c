@@ -1086,7 +1086,7 @@ static int job_exhausted(const srt_job *job, const srt_reply *reply)
     return 0;
 }
 
-/* Where the worker has no hook: for the host's log. bury takes the payload with the lowest score alone. */
+/* Where the settings in Redis say that there is no hook, though the worker may have one. bury takes the payload with the lowest score alone. */
 static void shard_exhausted(srt_node *node, srt_shard *s, srt_job_list *list, const srt_reply *reply)
 {
     srt_group *group = &node->groups[s->group];

@@ -386,7 +386,6 @@ static void work(seriatim_runner *runner)
         seriatim_delivery *d;
         int status = take(runner, &d, turn);
         seriatim_runner_pulse(runner);
-        seriatim_runner_may_log(runner, 0);
         while (seriatim_runner_event(runner, &event) == SERIATIM_OK)
             ;
         if (status == SERIATIM_OK)

@@ -199,7 +199,7 @@ function Execution:decode_row(row, place)
     return values
   end
   self.delivery:reject(place, broken, self:stored_error(reason))
-  self:log_failure(log.ERROR, "dead", ("%d payloads cannot be read: %s"):format(#broken, reason), { id = row.id })
+  self:log_failure(place, ("%d payloads cannot be read: %s"):format(#broken, reason), { id = row.id })
 end
 
 function Execution:row(place)
@@ -243,7 +243,7 @@ function Execution:fail(place, failure)
   self.delivery:fail(place, self:error_text(failure), self:retry_in(count))
   local text = type(failure) == "string" and failure or described(failure)
   local elapsed = self.payloads_by_id and self.delivery:elapsed()
-  self:log_failure(log.WARN, "fail", text, { id = row.id, n = count, elapsed = elapsed or nil })
+  self:log_failure(place, text, { id = row.id, n = count, elapsed = elapsed or nil })
   if type(failure) == "table" and failure.traceback then
     log.debug("traceback", failure.traceback:gsub("^%s+", ""), { q = self.worker.queue_name, id = row.id })
   end
@@ -310,9 +310,7 @@ end
 function Execution:exhausted()
   local jobs = {}
   for place = 1, self.delivery:size() do
-    local job = self:exhausted_job(self:row(place))
-    self:log_failure(log.ERROR, "dead", job.error or "", { id = job.id, n = #job.payloads })
-    jobs[place] = job
+    jobs[place] = self:exhausted_job(self:row(place))
   end
   self:hook("retries_exhausted", nil, self.worker.retries_exhausted, jobs)
 end
@@ -330,11 +328,12 @@ end
 
 -- ---- the log
 
----One line each, but of many in a second only their count, which the runner or the node tells.
-function Execution:log_failure(level, event, text, fields)
-  if self.delivery:may_log() then
+---One line each, which says whether it was the last one; of many in a second only their count, which the runner or the node tells.
+function Execution:log_failure(place, text, fields)
+  local event = self.delivery:failure(place)
+  if event then
     fields.q = self.worker.queue_name
-    log.write(level, event, log.brief(text), fields)
+    log.write(event == "fail" and log.WARN or log.ERROR, event, log.brief(text), fields)
   end
 end
 

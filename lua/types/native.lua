@@ -193,9 +193,9 @@ function delivery:fail(place, error, retry_in) end
 function delivery:release(place) end
 function delivery:reject(place, places, reason) end
 function delivery:extend(place, seconds) end
----May a failure of its queue be logged now? Those that may not are counted, and an event tells how many.
----@return boolean
-function delivery:may_log() end
+---After fail or reject: the event as which it is to be logged. nil: it is counted, and an event tells how many.
+---@return string?
+function delivery:failure(place) end
 function delivery:settle() end
 
 ---A stream of bytes that never blocks, or one that listens. Closed by the collector, too.

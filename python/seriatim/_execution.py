@@ -205,7 +205,7 @@ class Execution:
         if not broken:
             return values
         self._delivery.reject(place, broken, self._stored_error(reason))
-        self._log_failure(_log.ERROR, "dead", f"{len(broken)} payloads cannot be read: {reason}", id=row[0])
+        self._log_failure(place, f"{len(broken)} payloads cannot be read: {reason}", id=row[0])
         return None
 
     def _all_rows(self) -> list[_native.ClaimedRow]:
@@ -231,7 +231,7 @@ class Execution:
         count = retry_count + 1
         self._delivery.fail(place, self._error_text(error), self._retry_in(count))
         elapsed = None if self._payloads is None else self._delivery.elapsed()
-        self._log_failure(_log.WARN, "fail", error, id=id, n=count, elapsed=elapsed)
+        self._log_failure(place, error, id=id, n=count, elapsed=elapsed)
 
     def _error_text(self, error: object) -> bytes:
         text: Any = error
@@ -279,8 +279,6 @@ class Execution:
 
     def _exhausted(self) -> None:
         jobs = [self._exhausted_job(row) for row in self._all_rows()]
-        for job in jobs:
-            self._log_failure(_log.ERROR, "dead", job["error"], id=job["id"], n=len(job["payloads"]))
         self._hook("retries_exhausted", None, self._ref.instance.retries_exhausted, jobs)
 
     def _exhausted_job(self, row: _native.ClaimedRow) -> dict[str, Any]:
@@ -293,14 +291,15 @@ class Execution:
             "error": error and self._hook("load_error", error, settings.load_error, error),
         }
 
-    def _log_failure(self, level: int, event: str, error: object, **fields: Any) -> None:
-        """One line each, but of many in a second only their count, which the runner tells."""
+    def _log_failure(self, place: int, error: object, **fields: Any) -> None:
+        """One line each, which says whether it was the last one; of many in a second only their count, which the runner tells."""
         try:
-            may_log = self._delivery.may_log()
+            event = self._delivery.failure(place)
         except Closed:
-            may_log = True
-        if may_log:
-            _log.write(level, event, _log.brief(_log.utf8(error) if isinstance(error, bytes) else error), q=self._ref.queue_name, **fields)
+            event = "fail"
+        if event is not None:
+            level = _log.WARN if event == "fail" else _log.ERROR
+            _log.write(level, event, _log.brief(error), q=self._ref.queue_name, **fields)
 
     def _log_event(self, event: str) -> None:
         if self._payloads:

@@ -153,7 +153,7 @@ module Seriatim
       ensure
         @delivery.reject(place, broken.keys, stored || reason) # also where dump_error ended this very thread
       end
-      log_failure(Logger::ERROR, "dead", "#{broken.size} payloads cannot be read: #{reason}", id: id)
+      log_failure(place, "#{broken.size} payloads cannot be read: #{reason}", id: id)
     end
 
     # What the core has of every id: id, fence, retry_count, perform_in, error, [[bytes, score, context]].
@@ -186,18 +186,19 @@ module Seriatim
     def fail_id(place, error, elapsed = nil)
       count = rows[place][2] + 1
       @delivery.fail(place, error_text(error), retry_in(count))
-      log_failure(Logger::WARN, "fail", error, id: rows[place][0], n: count, elapsed: elapsed)
+      log_failure(place, error, id: rows[place][0], n: count, elapsed: elapsed)
     end
 
-    # One line each, but of many in a second only their count, which the runner tells.
-    def log_failure(level, event, error, **fields)
-      Log.write(level, event, Log.brief(error), q: @worker.queue_name, **fields) if may_log?
+    # One line each, which says whether it was the last one; of many in a second only their count, which the runner tells.
+    def log_failure(place, error, **fields)
+      event = failure_event(place) or return
+      Log.write(event == "fail" ? Logger::WARN : Logger::ERROR, event, Log.brief(error), q: @worker.queue_name, **fields)
     end
 
-    def may_log?
-      @host.runner.may_log(@delivery.worker)
+    def failure_event(place)
+      @host.runner.failure(@delivery, place)
     rescue Closed
-      true
+      "fail"
     end
 
     def log(event, count)
@@ -260,9 +261,7 @@ module Seriatim
     end
 
     def exhausted
-      jobs = rows.map { |row| exhausted_job(row) }
-      jobs.each { |job| log_failure(Logger::ERROR, "dead", job[:error], id: job[:id], n: job[:payloads].size) }
-      hook("retries_exhausted", nil) { @ref.current.retries_exhausted(jobs) }
+      hook("retries_exhausted", nil) { @ref.current.retries_exhausted(rows.map { |row| exhausted_job(row) }) }
     end
 
     def exhausted_job(row)

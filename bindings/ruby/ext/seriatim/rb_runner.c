@@ -546,10 +546,12 @@ static VALUE runner_wait(VALUE self, VALUE group, VALUE seconds)
 
 /* ---- Watching and ending --------------------------------------------------------------------------- */
 
-/* runner.may_log(worker) -> whether a failure of its queue is to be logged now */
-static VALUE runner_may_log(VALUE self, VALUE worker)
+/* runner.failure(delivery, i) -> the event as which the failure of this id is to be logged, or nil */
+static VALUE runner_failure(VALUE self, VALUE delivery, VALUE i)
 {
-    return seriatim_runner_may_log(runner_of(self), NUM2SIZET(worker)) ? Qtrue : Qfalse;
+    delivery_box *box = delivery_of(delivery);
+    const char *event = seriatim_runner_failure(runner_of(self), box->delivery, delivery_place(box, i));
+    return event ? rb_utf8_str_new_cstr(event) : Qnil;
 }
 
 /* runner.event -> [kind, number, text] or nil */
@@ -649,7 +651,7 @@ void srb_init_runner(void)
     rb_define_method(klass, "extend_time", runner_extend, 3);
     rb_define_method(klass, "wait", runner_wait, 2);
     rb_define_method(klass, "event", runner_event, 0);
-    rb_define_method(klass, "may_log", runner_may_log, 1);
+    rb_define_method(klass, "failure", runner_failure, 2);
     rb_define_method(klass, "pulse", runner_pulse, 0);
     rb_define_method(klass, "quiet", runner_quiet, 0);
     rb_define_method(klass, "stop", runner_stop, 0);
