@@ -214,6 +214,13 @@ static int operators_check(lua_State *L)
     return slu_link_begun(L, self, seriatim_check_begin(self->client, queue, lua_toboolean(L, 3)), operators_read_check);
 }
 
+/* A number that is not negative; else nothing. */
+static void operators_set_known(lua_State *L, const char *name, int64_t number)
+{
+    if (number >= 0)
+        slu_set_double(L, name, (double)number);
+}
+
 static void operators_node(lua_State *L, const void *nodes, size_t i)
 {
     const seriatim_living_node *node = (const seriatim_living_node *)nodes + i;
@@ -222,6 +229,9 @@ static void operators_node(lua_State *L, const void *nodes, size_t i)
     slu_set_cstr(L, "description", node->description);
     slu_set_double(L, "expires_in", node->expires_in);
     slu_set_cstr(L, "state", node->state);
+    operators_set_known(L, "rss", node->rss);
+    operators_set_known(L, "threads", node->threads);
+    operators_set_known(L, "since", node->since);
 }
 
 static int operators_read_nodes(lua_State *L, const slu_link *self)
@@ -232,7 +242,7 @@ static int operators_read_nodes(lua_State *L, const slu_link *self)
     return 1;
 }
 
-/* link:nodes(): {{name, description, expires_in, state}} */
+/* link:nodes(): {{name, description, expires_in, state, rss, threads, since}} */
 static int operators_nodes(lua_State *L)
 {
     slu_link *self = slu_link_of(L);

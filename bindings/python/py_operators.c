@@ -242,6 +242,12 @@ PyObject *spy_link_check(PyObject *object, PyObject *const *args, Py_ssize_t nar
     return spy_link_begun(self, seriatim_check_begin(client, queue, args[1] == Py_True), operators_read_check);
 }
 
+/* A number that is not negative, or None. */
+static int operators_set_known(PyObject *dict, const char *name, int64_t number)
+{
+    return spy_set(dict, name, number < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(number));
+}
+
 static PyObject *operators_node(const void *nodes, size_t i)
 {
     const seriatim_living_node *node = (const seriatim_living_node *)nodes + i;
@@ -249,7 +255,8 @@ static PyObject *operators_node(const void *nodes, size_t i)
     if (dict && (spy_set(dict, "name", spy_cstr_or_none(node->name)) ||
                  spy_set(dict, "description", spy_cstr_or_none(node->description)) ||
                  spy_set(dict, "expires_in", PyFloat_FromDouble(node->expires_in)) ||
-                 spy_set(dict, "state", spy_cstr_or_none(node->state))))
+                 spy_set(dict, "state", spy_cstr_or_none(node->state)) || operators_set_known(dict, "rss", node->rss) ||
+                 operators_set_known(dict, "threads", node->threads) || operators_set_known(dict, "since", node->since)))
         Py_CLEAR(dict);
     return dict;
 }
@@ -261,7 +268,7 @@ static PyObject *operators_read_nodes(const spy_link *self)
     return spy_list(count, operators_node, nodes);
 }
 
-/* link.nodes(): [{"name", "description", "expires_in", "state"}] */
+/* link.nodes(): [{"name", "description", "expires_in", "state", "rss", "threads", "since"}] */
 PyObject *spy_link_nodes(PyObject *object, PyObject *ignored)
 {
     spy_link *self = (spy_link *)object;

@@ -640,6 +640,7 @@ typedef struct seriatim_explanation {
     seriatim_record dead; /* what lies in the morgue; state "unknown" when there is nothing */
     const char *owner;    /* of the shard, or empty; NUL-terminated */
     int owner_alive;      /* it has a heartbeat */
+    int known;            /* a living node serves the queue */
     int paused;           /* the shard */
     int64_t lease, fence; /* of the ownership, of the last claim */
     double now;
@@ -675,6 +676,8 @@ typedef struct seriatim_living_node {
     const char *state;              /* "working", "quiet" (claims nothing more), "stopping"; static */
     int64_t rss;                    /* bytes of memory that its process holds; -1: it does not tell */
     double clock_skew;              /* seconds that its clock is ahead of Redis'; NaN: it does not tell */
+    int64_t threads;                /* that run jobs; -1: it does not tell */
+    int64_t since;                  /* when it started, Unix seconds by its own clock; -1: it does not tell */
 } seriatim_living_node;
 
 int seriatim_nodes_begin(seriatim_client *client);

@@ -24,22 +24,6 @@ static void delete_release(seriatim_client *c)
 
 /* ---- Who serves it --------------------------------------------------------------------------- */
 
-/* A node describes itself by a letter and the checksums of its queues, in front of the first ';' or '|' (node.c). */
-static int delete_serves(const srt_token *description, const srt_bytes *name)
-{
-    uint32_t crc = srt_crc32(name->data, name->len);
-    char text[10] = " ";
-    size_t i, end = 0;
-    for (i = 0; i < 8; i++)
-        text[i + 1] = "0123456789abcdef"[(crc >> (28 - 4 * i)) & 15];
-    while (end < description->len && description->data[end] != ';' && description->data[end] != '|')
-        end++;
-    for (i = 1; i + 9 <= end; i += 9)
-        if (memcmp(description->data + i, text, 9) == 0)
-            return 1;
-    return 0;
-}
-
 static int delete_ask_queue(seriatim_client *c, const delete_state *d, const char *step, int kind)
 {
     srt_request *r = srt_queue_request(&c->registry, &c->session, &d->all, srt_script_delete_queue);
@@ -59,7 +43,7 @@ static int delete_on_nodes(seriatim_client *c, delete_state *d, const srt_reply 
     if (!srt_reply_is_list(reply, 1))
         return srt_operator_protocol(c, "nodes");
     for (i = 2; i + 2 < reply->count; i += 3)
-        if (srt_token_int(&at[i + 1]) > srt_token_int(&at[1]) && delete_serves(&at[i + 2], &d->all.name))
+        if (srt_token_int(&at[i + 1]) > srt_token_int(&at[1]) && srt_node_serves(&at[i + 2], &d->all.name))
             return srt_client_fail(c, srt_fail(&c->error, SERIATIM_INVALID, "the node %.*s serves the queue; stop it first",
                                                (int)(at[i].len < 100 ? at[i].len : 100), at[i].data));
     return delete_ask_queue(c, d, "begin", DELETE_BEGIN);

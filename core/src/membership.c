@@ -267,10 +267,18 @@ void srt_node_beat_failed(srt_node *n, int64_t now)
 static void beat_describe(const srt_node *n, srt_bytes *text)
 {
     const char *bar = memchr(n->description.data, '|', n->description.len);
-    size_t head = (size_t)(bar - n->description.data);
+    size_t head = (size_t)(bar - n->description.data), threads = 0, i;
+    for (i = 0; i < n->group_count; i++)
+        threads += n->groups[i].threads;
     srt_bytes_add(text, n->description.data, head);
     srt_bytes_adds(text, ";lease=");
     srt_bytes_add_int(text, n->lease_ms);
+    srt_bytes_adds(text, ";threads=");
+    srt_bytes_add_int(text, (int64_t)threads);
+    if (n->wall_us) {
+        srt_bytes_adds(text, ";since=");
+        srt_bytes_add_int(text, (n->wall_us + n->began * 1000) / 1000000);
+    }
     if (n->resident > 0) {
         srt_bytes_adds(text, ";rss=");
         srt_bytes_add_int(text, n->resident);

@@ -258,7 +258,7 @@ int srt_node_start(srt_node *n, int64_t now, seriatim_error *error)
     n->layouts_missing = n->worker_count;
     n->opening = 1;
     n->opened_by = SRT_NEVER;
-    n->beat_at = n->pulse_at = n->beaten_at = now;
+    n->beat_at = n->pulse_at = n->beaten_at = n->began = now;
     n->poll_at = now + n->poll_ms;
     return SERIATIM_OK;
 }

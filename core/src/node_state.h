@@ -195,6 +195,7 @@ struct srt_node {
     int64_t away_until;   /* Redis was away: until then (local ms) no shard is taken that names another owner */
     int away_unknown;     /* nobody knows how long: told of when a shard is left to its owner for it */
     int64_t resident;  /* bytes of the process; 0: not known */
+    int64_t began;     /* local ms at which it was started */
     int64_t wall_us;   /* the wall clock less ours; 0: not known */
     int64_t skew_ms;   /* the wall clock less Redis', in the midst of the last beat */
     int has_skew;

@@ -195,6 +195,22 @@ static int nodes_send(seriatim_client *c, srt_queue *queue)
     return srt_nodes_ask(c, 0);
 }
 
+/* A node describes itself by a letter and the checksums of its queues, in front of the first ';' or '|' (node.c). */
+int srt_node_serves(const srt_token *description, const srt_bytes *name)
+{
+    uint32_t crc = srt_crc32(name->data, name->len);
+    char text[10] = " ";
+    size_t i, end = 0;
+    for (i = 0; i < 8; i++)
+        text[i + 1] = "0123456789abcdef"[(crc >> (28 - 4 * i)) & 15];
+    while (end < description->len && description->data[end] != ';' && description->data[end] != '|')
+        end++;
+    for (i = 1; i + 9 <= end; i += 9)
+        if (memcmp(description->data + i, text, 9) == 0)
+            return 1;
+    return 0;
+}
+
 /* The first letter of what a node says of itself. */
 static const char *node_state(char letter)
 {
@@ -240,6 +256,10 @@ static int nodes_on_reply(seriatim_client *c, srt_request *r, const srt_reply *r
             return srt_operator_nomem(c);
         if (!node_field(node->description, ";rss=", &node->rss))
             node->rss = -1;
+        if (!node_field(node->description, ";threads=", &node->threads))
+            node->threads = -1;
+        if (!node_field(node->description, ";since=", &node->since))
+            node->since = -1;
         node->clock_skew = node_field(node->description, ";skew_ms=", &skew_ms) ? (double)skew_ms / 1e3 : NAN;
         n->count++;
     }
@@ -358,6 +378,7 @@ enum { EXPLAIN_ID, EXPLAIN_NODES };
 
 typedef struct explain_state {
     srt_arena args, memory;
+    const srt_queue *queue; /* borrowed */
     const char *id;
     size_t len;
     unsigned shard;
@@ -402,6 +423,7 @@ static int explain_send(seriatim_client *c, srt_queue *queue)
     explain_state *e = c->state;
     srt_request *r;
     int status;
+    e->queue = queue;
     e->shard = seriatim_shard_of(e->id, e->len, queue->shards_count);
     explain_reset(e);
     if (queue->shards_count == 0)
@@ -457,18 +479,21 @@ static int explain_on_id(seriatim_client *c, explain_state *e, const srt_reply *
         status = explain_view(c, e, &x->behind, &at[8], SRT_PART_WAITING, NULL);
     if (status == SERIATIM_OK)
         status = explain_view(c, e, &x->dead, &at[9], SRT_PART_DEAD, NULL);
-    return status == SERIATIM_OK && *x->owner ? srt_nodes_ask(c, EXPLAIN_NODES) : status;
+    return status == SERIATIM_OK ? srt_nodes_ask(c, EXPLAIN_NODES) : status;
 }
 
 static int explain_on_nodes(seriatim_client *c, explain_state *e, const srt_reply *reply)
 {
+    const srt_token *at = reply->tokens;
     size_t i;
     if (!srt_reply_is_list(reply, 1) || (reply->count - 2) % 3 != 0)
         return srt_operator_protocol(c, "nodes");
-    for (i = 2; i < reply->count; i += 3)
-        if (srt_token_is(&reply->tokens[i], e->result.owner) &&
-            srt_token_int(&reply->tokens[i + 1]) > srt_token_int(&reply->tokens[1]))
-            e->result.owner_alive = 1;
+    for (i = 2; i < reply->count; i += 3) {
+        if (srt_token_int(&at[i + 1]) <= srt_token_int(&at[1]))
+            continue;
+        e->result.owner_alive |= srt_token_is(&at[i], e->result.owner);
+        e->result.known |= srt_node_serves(&at[i + 2], &e->queue->name);
+    }
     return SERIATIM_OK;
 }
 
@@ -494,12 +519,19 @@ static void explain_say_time(explain_state *e, const char *before, double when)
     explain_say(e, before, text, "");
 }
 
+static void explain_say_failures(explain_state *e, int64_t count)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld times; ", (long long)count);
+    explain_say(e, "it failed ", count == 1 ? "once; " : text, "");
+}
+
 /* Who would run it, as part of the sentence. */
 static void explain_say_owner(explain_state *e)
 {
     const seriatim_explanation *x = &e->result;
     if (!*x->owner)
-        explain_say(e, "; no node owns its shard", "", "");
+        explain_say(e, x->known ? "; no node owns its shard" : "; no server knows this queue, so no node owns its shard", "", "");
     else if (!x->owner_alive)
         explain_say(e, "; node ", x->owner, ", which owns its shard, has no heartbeat, and another will take the shard");
     else
@@ -533,9 +565,9 @@ static void explain_wait(explain_state *e)
     else if (strcmp(job->state, "unproven") == 0)
         explain_say(e, "its process died: it is claimed singly; ", "", "");
     else if (job->retry_count >= 0)
-        explain_say(e, "it failed; ", "", "");
+        explain_say_failures(e, job->retry_count + 1);
     if (job->perform_in > e->result.now)
-        explain_say_time(e, "it is due ", job->perform_in);
+        explain_say_time(e, job->retry_count >= 0 ? "its next run is due " : "it is due ", job->perform_in);
     else
         explain_say_time(e, "it became due ", job->perform_in);
     if (e->result.paused)
@@ -552,9 +584,9 @@ static int explain_on_end(seriatim_client *c, int failed)
     else if (strcmp(e->result.job.state, "unknown") != 0)
         explain_wait(e);
     else
-        explain_say(e, "nothing waits or runs under this id", "", "");
+        explain_say(e, "nothing waits or runs under this id", e->result.known ? "" : "; no server knows this queue", "");
     if (strcmp(e->result.dead.state, "unknown") != 0)
-        explain_say(e, "; dead payloads of it lie in the morgue", "", "");
+        explain_say_time(e, "; dead payloads of it lie in the morgue, its last death was ", e->result.dead.updated_at);
     e->result.text = e->text;
     return failed;
 }

@@ -80,6 +80,8 @@ int64_t srt_delete_result(const seriatim_client *c); /* 1: it is deleted */
 srt_request *srt_nodes_request(seriatim_client *c, int script);
 /* Sends nodes.lua. */
 int srt_nodes_ask(seriatim_client *c, int kind);
+/* 1: by its description, the node serves the queue of this name. */
+int srt_node_serves(const srt_token *description, const srt_bytes *name);
 
 /* After seriatim_health_begin: what INFO says of a field, "\nredis_version:"; data NULL when it says nothing. Borrowed. */
 seriatim_text srt_health_field(const seriatim_client *c, const char *name);

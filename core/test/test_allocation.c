@@ -338,6 +338,7 @@ static void say_outcomes(seriatim_runner *runner, seriatim_delivery *d)
             status |= seriatim_delivery_reject(d, i, &first, 1, "unreadable", 10);
         else
             status |= seriatim_delivery_release(d, i);
+        seriatim_runner_failure(runner, d, i);
         assert_true(status == SERIATIM_OK || status == SERIATIM_NOMEM);
     }
 }

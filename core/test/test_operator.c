@@ -1752,11 +1752,11 @@ static void test_explain(void **state)
     char run[64];
     (void)state;
     x = explain(&f, "a");
-    assert_string_equal(x->text, "nothing waits or runs under this id");
+    assert_string_equal(x->text, "nothing waits or runs under this id; no server knows this queue");
     push_later(&f, "a", "1", 100);
     x = explain(&f, "a");
     assert_non_null(strstr(x->text, "it is due in "));
-    assert_non_null(strstr(x->text, "no node owns its shard"));
+    assert_non_null(strstr(x->text, "; no server knows this queue, so no node owns its shard"));
     acquire(&f, "n1");
     x = explain(&f, "a");
     assert_int_equal(x->owner_alive, 0);
@@ -1764,6 +1764,9 @@ static void test_explain(void **state)
     REDIS("ZADD seriatim:{/nodes}:alive 9000000000000 n1");
     REDIS("ZADD seriatim:{/nodes}:alive 5 n0");
     REDIS("HSET seriatim:{/nodes}:info n1 here");
+    assert_int_equal(explain(&f, "a")->known, 0);
+    REDIS("HSET seriatim:{/nodes}:info n1 %s", "b ce6e8eef;threads=7;since=1700000000|here");
+    assert_int_equal(explain(&f, "a")->known, 1);
     x = explain(&f, "a");
     assert_int_equal(x->owner_alive, 1);
     assert_non_null(strstr(x->text, "node n1 owns its shard"));
@@ -1790,7 +1793,10 @@ static void test_explain(void **state)
     nodes = seriatim_nodes_result(f.client, &count);
     assert_int_equal(count, 1);
     assert_string_equal(nodes[0].name, "n1");
-    assert_string_equal(nodes[0].description, "here");
+    assert_non_null(strstr(nodes[0].description, "|here"));
+    assert_int_equal(nodes[0].threads, 7);
+    assert_int_equal(nodes[0].since, 1700000000);
+    assert_int_equal(nodes[0].rss, -1);
     assert_true(nodes[0].expires_in > 1000);
     close_queue(&f);
 }

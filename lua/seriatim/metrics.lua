@@ -38,6 +38,9 @@ local metrics = {}
 ---@field description string
 ---@field expires_in number  seconds
 ---@field state string  "working", "quiet" or "stopping"
+---@field rss number?  bytes of memory that its process holds
+---@field threads number?  that run jobs
+---@field since number?  when it started, Unix seconds
 
 ---@param worker seriatim.Worker
 ---@return seriatim.Metrics?

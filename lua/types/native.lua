@@ -79,7 +79,7 @@ function operations:action(queue, kind, texts) end -- Result: how many it change
 function operations:metrics(queue) end -- Result: a table; its shards' at .shards
 function operations:explain(queue, id) end -- Result: a table
 function operations:check(queue, repair) end -- Result: how many records it looked at, findings
-function operations:nodes() end -- Result: {{name, description, expires_in, state}}
+function operations:nodes() end -- Result: {{name, description, expires_in, state, rss, threads, since}}
 function operations:order(node, order) end -- Result: such a node lives; order as the core numbers them
 function operations:queues() end -- Result: names
 function operations:health() end -- Result: maxmemory_policy or nil, appendonly or nil, number of replicas or nil

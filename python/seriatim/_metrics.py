@@ -46,12 +46,16 @@ class Metrics(Figures):
 
 
 class Node(TypedDict):
-    """A living server process; expires_in is in seconds, state "working", "quiet" or "stopping"."""
+    """A living server process; expires_in is in seconds, state "working", "quiet" or "stopping", rss in bytes, since in Unix
+    seconds; what it does not tell is None."""
 
     name: str
     description: str
     expires_in: float
     state: str
+    rss: int | None
+    threads: int | None
+    since: int | None
 
 
 def of(worker: type[Worker]) -> Metrics:

@@ -95,7 +95,7 @@ class Link:
     def check(self, queue: int, repair: bool, /) -> None:
         """Result: (how many records it looked at, [findings])."""
     def nodes(self) -> None:
-        """Result: [{"name", "description", "expires_in", "state"}]."""
+        """Result: [{"name", "description", "expires_in", "state", "rss", "threads", "since"}]."""
     def order(self, node: bytes, order: int, /) -> None:
         """Result: such a node lives; order as the core numbers them."""
     def queues(self) -> None:

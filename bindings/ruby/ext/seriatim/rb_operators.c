@@ -232,7 +232,7 @@ static VALUE operators_check(VALUE self, VALUE queue, VALUE repair, VALUE second
     return rb_ary_new_from_args(2, SIZET2NUM(seriatim_check_looked_at(client)), list);
 }
 
-/* link.nodes(seconds) -> [{name:, description:, expires_in:, state:}, ...] */
+/* link.nodes(seconds) -> [{name:, description:, expires_in:, state:, rss:, threads:, since:}, ...] */
 static VALUE operators_nodes(VALUE self, VALUE seconds)
 {
     srb_link *box = srb_link_idle(self);
@@ -249,6 +249,9 @@ static VALUE operators_nodes(VALUE self, VALUE seconds)
         SET(hash, "description", operators_cstr(nodes[i].description));
         SET(hash, "expires_in", DBL2NUM(nodes[i].expires_in));
         SET(hash, "state", operators_cstr(nodes[i].state));
+        SET(hash, "rss", nodes[i].rss < 0 ? Qnil : LL2NUM(nodes[i].rss));
+        SET(hash, "threads", nodes[i].threads < 0 ? Qnil : LL2NUM(nodes[i].threads));
+        SET(hash, "since", nodes[i].since < 0 ? Qnil : LL2NUM(nodes[i].since));
         rb_ary_push(list, hash);
     }
     return list;
