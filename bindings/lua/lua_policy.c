@@ -1,5 +1,5 @@
 /*
- * lua_policy.c - native.back_off, .split, .shard_of and .printable: the core's functions without a state, for what the package does
+ * lua_policy.c - native.back_off, .split, .shard_of, .command_text and .printable: the core's functions without a state, for what the package does
  * itself.
  */
 #include "seriatim_native.h"
@@ -53,6 +53,13 @@ static int policy_shard_of(lua_State *L)
     return 1;
 }
 
+/* native.command_text(topic): the text, or nil */
+static int policy_command_text(lua_State *L)
+{
+    lua_pushstring(L, seriatim_command_text(luaL_checkstring(L, 1)));
+    return 1;
+}
+
 /* native.printable(text): the text, UTF-8, as a terminal and a log of lines may show it */
 static int policy_printable(lua_State *L)
 {
@@ -73,6 +80,6 @@ void slu_open_policy(lua_State *L)
 {
     static const luaL_Reg functions[] = {
         {"back_off", policy_back_off}, {"split", policy_split}, {"shard_of", policy_shard_of},
-        {"printable", policy_printable}, {NULL, NULL}};
+        {"printable", policy_printable}, {"command_text", policy_command_text}, {NULL, NULL}};
     slu_functions(L, functions);
 }

@@ -1,5 +1,5 @@
 /*
- * py_policy.c - seriatim._native.back_off, .split, .shard_of and .printable: the core's functions without a state, for what the
+ * py_policy.c - seriatim._native.back_off, .split, .shard_of, .command_text and .printable: the core's functions without a state, for what the
  * package does itself.
  */
 #include "seriatim_native.h"
@@ -17,6 +17,16 @@ PyObject *spy_back_off(PyObject *module, PyObject *count)
     if (srt_random(&random, sizeof random, &error) != SERIATIM_OK)
         return spy_raise_error(PyModule_GetState(module), &error);
     return PyFloat_FromDouble(seriatim_back_off(number, random / 4294967296.0));
+}
+
+/* command_text(topic): the str, or None */
+PyObject *spy_command_text(PyObject *module, PyObject *topic)
+{
+    const char *name = PyUnicode_AsUTF8(topic), *text = name ? seriatim_command_text(name) : NULL;
+    (void)module;
+    if (!name)
+        return NULL;
+    return text ? PyUnicode_FromString(text) : Py_NewRef(Py_None);
 }
 
 /* printable(text): the str as a terminal and a log of lines may show it. No lone surrogates. */

@@ -429,6 +429,7 @@ static PyMethodDef native_methods[] = {
     {"jobs", (PyCFunction)(void (*)(void))spy_jobs, METH_FASTCALL, NULL},
     {"forks", native_forks, METH_NOARGS, NULL},
     {"back_off", spy_back_off, METH_O, NULL},
+    {"command_text", spy_command_text, METH_O, NULL},
     {"printable", spy_printable, METH_O, NULL},
     {"split", (PyCFunction)(void (*)(void))spy_split, METH_FASTCALL, NULL},
     {"shard_of", (PyCFunction)(void (*)(void))spy_shard_of, METH_FASTCALL, NULL},

@@ -38,6 +38,12 @@ extern "C" {
  * else more. Writes them to `out` where they fit into `cap` bytes; if they do not, `out` holds nothing of use. No NUL is added.
  */
 size_t seriatim_printable(const char *text, size_t len, char *out, size_t cap);
+/*
+ * What the command says of itself, the same in each language: "help", "help VERB", "completion bash", "completion zsh", "man", and
+ * "verbs", their names with spaces between. Static, ASCII, NUL-terminated; {program} stands for the command's own name. NULL: there is
+ * no such topic.
+ */
+const char *seriatim_command_text(const char *topic);
 
 /* ---- Status ------------------------------------------------------------------------------- */
 

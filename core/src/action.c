@@ -108,6 +108,15 @@ static int action_ask_named(seriatim_client *c, action_state *a, const char *key
     return srt_client_send(c, r);
 }
 
+/* There is nothing to change. Whoever pauses relies on it, and the first push would make the queue, not paused. */
+static int action_without_queue(seriatim_client *c, const srt_queue *queue, int kind)
+{
+    if (kind != SERIATIM_PAUSE && kind != SERIATIM_RESUME)
+        return SERIATIM_OK;
+    return srt_client_fail(c, srt_fail(&c->error, SERIATIM_INVALID, "there is no queue \"%.*s\" yet: its first push or server makes it",
+                                       (int)(queue->name.len < 150 ? queue->name.len : 150), queue->name.data));
+}
+
 static int action_send(seriatim_client *c, srt_queue *queue)
 {
     action_state *a = c->state;
@@ -117,7 +126,7 @@ static int action_send(seriatim_client *c, srt_queue *queue)
     size_t first, n;
     a->queue = queue;
     if (queue->shards_count == 0)
-        return SERIATIM_OK;
+        return action_without_queue(c, queue, a->kind);
     if (form == ACTION_SHARD || form == ACTION_ALL) {
         for (shard = 0; shard < queue->shards_count && status == SERIATIM_OK; shard++)
             status = action_ask_shard(c, a, shard, NULL, NULL);

@@ -55,6 +55,7 @@
 #include "json_path.c"
 #include "json_reader.c"
 #include "printable.c"
+#include "command.c"
 #include "resp.c"
 #include "script.c"
 #include "keys.c"

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #define FAILURES_MS 1000
 #define FAILURES_TOLD 10 /* in that time */

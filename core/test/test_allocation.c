@@ -521,7 +521,7 @@ static void test_runners(void **state)
 /* These have no allocator, and need none. */
 static const char *const allocate_nothing[] = {"seriatim_status_name", "seriatim_status_text", "seriatim_version",
                                                "seriatim_default_allocator", "seriatim_back_off", "seriatim_split", "seriatim_shard_of",
-                                               "seriatim_printable", "seriatim_web_redact"}; /* the last: a type of the host's function */
+                                               "seriatim_printable", "seriatim_command_text", "seriatim_web_redact"}; /* the last: a type of the host's function */
 
 static char *read_source(const char *path)
 {

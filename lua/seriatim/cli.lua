@@ -3,10 +3,15 @@ local application = require "seriatim.application"
 local codes = require "seriatim.cli.exit_codes"
 local errors = require "seriatim.errors"
 local log = require "seriatim.log"
+local native = require "seriatim.native"
 local options = require "seriatim.cli.options"
 local private_redis = require "seriatim.private_redis"
 
-local VERBS = { "server", "push", "stats", "explain", "dead", "pause", "resume", "queues", "check", "reshard", "web" }
+local VERBS = {} -- the same words in each language: core/command/command.json
+for verb in native.command_text("verbs"):gmatch("%S+") do
+  VERBS[#VERBS + 1] = verb
+end
+local OF_ITSELF = { help = true, version = true, man = true, completion = true }
 local NO_REDIS = { IO = true, PROTOCOL = true, TIMEOUT = true, AUTH = true, LOADING = true }
 
 local cli = {}
@@ -38,10 +43,31 @@ local function is_verb(word)
   return false
 end
 
+local function unknown(verb)
+  errors.usage(("unknown command %s; there are %s"):format(verb, table.concat(VERBS, ", ")))
+end
+
+---help, version and the like, which need neither Redis nor an application.
+local function said_of_itself(found, words)
+  local text
+  if found.help or words[1] == "help" then
+    local verb = words[words[1] == "help" and 2 or 1]
+    if verb and not is_verb(verb) then
+      unknown(verb)
+    end
+    text = native.command_text(verb and "help " .. verb or "help")
+  elseif found.version or words[1] == "version" then
+    return "seriatim " .. require "seriatim.version" .. "\n"
+  else
+    text = native.command_text(table.concat(words, " "))
+  end
+  return text and (text:gsub("{program}", "seriatim-lua")) or errors.usage("usage: seriatim-lua completion bash|zsh")
+end
+
 local function dispatch(found, words, arguments)
   local verb = table.remove(words, 1) or "server"
   if not is_verb(verb) then
-    errors.usage(("unknown command %s; there are %s"):format(verb, table.concat(VERBS, ", ")))
+    unknown(verb)
   end
   if found.environment then
     application.set_environment(found.environment)
@@ -63,12 +89,8 @@ end
 
 local function run(arguments)
   local found, words = options.parse(arguments)
-  if found.help then
-    io.stdout:write(options.help())
-    return codes.STOPPED
-  end
-  if found.version then
-    io.stdout:write("seriatim ", require "seriatim.version", "\n")
+  if found.help or found.version or OF_ITSELF[words[1]] then
+    io.stdout:write(said_of_itself(found, words))
     return codes.STOPPED
   end
   return dispatch(with_config_file(found), words, arguments)
@@ -107,7 +129,7 @@ local function code_of(failure)
   if misuse == private_redis.REFUSED then
     return complain(codes.NO_REDIS, misuse)
   elseif misuse then
-    return complain(codes.USAGE, misuse, "see seriatim-lua --help")
+    return complain(codes.USAGE, misuse, "see seriatim-lua help")
   elseif cli.is_no_redis(raised) then
     return complain(codes.NO_REDIS, "no Redis: " .. raised.message)
   elseif errors.is(raised) then

@@ -125,7 +125,7 @@ end
 ---@param seconds number since 1970
 ---@return string in UTC, with milliseconds
 function log.timestamp(seconds)
-  local milliseconds = math.floor(seconds * 1000 + 0.5)
+  local milliseconds = math.floor(seconds * 1000)
   local whole = math.floor(milliseconds / 1000)
   return ("%s.%03dZ"):format(os.date("!%Y-%m-%dT%H:%M:%S", whole), milliseconds % 1000)
 end

@@ -62,7 +62,7 @@ describe("seriatim-lua", function()
     { { "-c", "1.5" }, "invalid argument: -c 1.5" },
     { { "-t", "nan" }, "invalid argument: -t nan" },
     { { "--log-format", "xml" }, "invalid argument: --log-format xml" },
-    { { "reshard", "q", "7" }, "later release" },
+    { { "reshard", "q", "7" }, "unknown command reshard" },
     { { "web", "bogus" }, "unexpected bogus" },
     { { "push", "q" }, "usage: seriatim-lua push QUEUE ID [PAYLOAD]" },
     { { "push", "q", "1", "paid" }, "not valid JSON" },
@@ -78,7 +78,7 @@ describe("seriatim-lua", function()
     { { "-C", "broken.json" }, "-C broken.json: " },
   }
 
-  local HINT = "\n          see seriatim-lua --help\n"
+  local HINT = "\n          see seriatim-lua help\n"
 
   it("answers what is wrong with exit code 2", function()
     shell:write("notes.txt", "")
@@ -128,7 +128,7 @@ describe("seriatim-lua", function()
 
   it("prints help and version", function()
     local output, code = shell:run("-h")
-    assert.matches("Usage: seriatim%-lua %-r PATH.*%-t, %-%-timeout SECONDS .*%-h, %-%-help", output)
+    assert.matches("Usage: seriatim%-lua VERB.*%-r PATH.*%-h, %-%-help", output)
     assert.equal(0, code)
     assert.same({ "seriatim " .. native.version .. "\n", 0 }, { shell:run("-vV") })
   end)

@@ -37,6 +37,9 @@ function native.back_off(count) end
 ---@param text string
 ---@return string
 function native.printable(text) end
+---What the command says of itself: "help", "help VERB", "completion bash", "completion zsh", "man", "verbs".
+---@return string?
+function native.command_text(topic) end
 ---node: from 0.
 ---@return integer[][] groups of the places of this node's shards
 function native.split(shards, nodes, node, threads) end

@@ -104,7 +104,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["-c", "many"], "invalid argument: -c many"),
     (["-t", "nan"], "invalid argument: -t nan"),
     (["--log-format", "xml"], "invalid argument: --log-format xml"),
-    (["reshard", "q", "7"], "later release"),
+    (["reshard", "q", "7"], "unknown command reshard"),
     (["web", "--bind", "0.0.0.0"], "--token"),
     (["push", "q"], r"usage: seriatim push QUEUE ID \[PAYLOAD\]"),
     (["push", "q", "1", "paid"], "not valid JSON"),
@@ -136,12 +136,12 @@ def test_usage(shell: Shell, arguments: list[str], message: str) -> None:
     output, code = shell(*arguments)
     assert re.search(message, output), output
     assert "Traceback" not in output
-    assert (code, output.splitlines()[-1]) == (2, "          see seriatim --help")
+    assert (code, output.splitlines()[-1]) == (2, "          see seriatim help")
 
 
 def test_help_and_version(shell: Shell) -> None:
     output, code = shell("-h")
-    assert re.search(r"Usage: seriatim -r PATH.*--timeout", output, re.DOTALL) and code == 0
+    assert re.search(r"Usage: seriatim VERB.*-r PATH", output, re.DOTALL) and code == 0
     assert shell("-V") == (f"seriatim {seriatim.__version__}\n", 0)
 
 

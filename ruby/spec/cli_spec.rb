@@ -46,7 +46,7 @@ RSpec.describe "the command", limit: 400 do
         ["-r", "/no/such"] => %r{-r /no/such: no such file}, ["-r", @dir] => /holds no config\/environment\.rb/,
         ["-r", write("empty.rb", "require 'seriatim'; Seriatim.workers = []")] => /no workers/,
         ["-r", app, "-q", "other"] => /unknown queue "other"; there are "CliWorker"/, ["-r", app, "-c", "0"] => /threads_per_node must be/,
-        ["-c", "many"] => /invalid argument: -c many/, ["-C", "/no/such.yml"] => /No such file/, ["reshard", "q", "7"] => /later release/,
+        ["-c", "many"] => /invalid argument: -c many/, ["-C", "/no/such.yml"] => /No such file/, ["reshard", "q", "7"] => /unknown command reshard/,
         ["web", "x"] => /unexpected x/, ["push", "q"] => /usage: seriatim push QUEUE ID/, ["push", "q", "1", "paid"] => /not valid JSON/,
         ["explain", "nowhere", "1"] => /unknown queue "nowhere"/, ["stats", "nowhere"] => /unknown queue "nowhere"/,
         ["-C", write("bad.yml", "theads: 5")] => /unknown key theads; known are require, threads/
@@ -54,7 +54,7 @@ RSpec.describe "the command", limit: 400 do
     end
 
     it "prints help and version" do
-      expect(Command.run("-h")).to match([/Usage: seriatim -r PATH.*--timeout/m, 0])
+      expect(Command.run("-h")).to match([/Usage: seriatim VERB.*-r PATH/m, 0])
       expect(Command.run("-V")).to eq(["seriatim #{Seriatim::VERSION}\n", 0])
     end
 

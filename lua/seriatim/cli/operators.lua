@@ -14,6 +14,15 @@ local BOOT_SECONDS = 10
 local NO_QUEUE = -1
 local FIGURES =
   { "length", "fresh", "retries", "lag", "busy", "paused", "parked", "morgue_length", "processed", "failed", "refused" }
+local QUEUE_FIGURES = { "length", "lag", "busy", "paused", "parked", "morgue_length" }
+local NODE_COLUMNS = { "node", "host", "pid", "language", "queues", "threads", "busy", "state", "since", "rss" }
+local DEAD_PAGE = 200 -- records a query, whose payloads come with them
+local ERROR_OF = { -- a part of what explain gives, and what is said before its error
+  { "job", "its last error" },
+  { "behind", "the error of what waits behind the run" },
+  { "dead", "the error of its death" },
+}
+local QUEUES_USAGE = "queues [list] | queues delete QUEUE [--force QUEUE]"
 local DEAD_USAGE = "dead list|retry|delete QUEUE [ID...] [--all]"
 
 ---@class seriatim.Operators
@@ -99,11 +108,11 @@ function Operators:worker(queue)
 end
 
 ---A worker whose queue is there.
-function Operators:existing(queue)
+function Operators:existing(queue, create)
   local worker = self:worker(queue)
   local shards = layout(worker, 0)
   if shards == 0 then
-    errors.usage("unknown queue " .. quoted(queue))
+    errors.usage(("unknown queue %s; seriatim queues lists them%s"):format(quoted(queue), create and ", --create makes it" or ""))
   end
   worker.shards_count = shards
   return worker
@@ -140,7 +149,23 @@ function Operators:pushed_to(queue)
     local worker = made_for(queue)
     layout(worker, self.options.shards or worker.shards_count)
   end
-  return self:existing(queue)
+  return self:existing(queue, true)
+end
+
+-- ---- output
+
+local function first_line(text)
+  return log.utf8(text):match("^[^\r\n]*")
+end
+
+---Says how many were changed; of ids that were named and of which none was, that. The exit code.
+local function changed(word, count, ids, otherwise)
+  if count > 0 or #ids == 0 then
+    say(("%s %d"):format(word, count))
+    return codes.STOPPED
+  end
+  say(#ids == 1 and ("the id %s %s"):format(quoted(ids[1]), otherwise) or ("each of the %d ids %s"):format(#ids, otherwise))
+  return codes.CRASHED
 end
 
 -- ---- verbs
@@ -152,9 +177,6 @@ local VERBS = {}
 ---@param words string[]
 ---@return integer
 function Operators:call(verb, words)
-  if not VERBS[verb] then
-    errors.usage(verb .. " comes in a later release")
-  end
   return VERBS[verb](self, words) or codes.STOPPED
 end
 
@@ -199,8 +221,75 @@ function VERBS:explain(words)
       answer[part] = answer[part] == nil and native.null or answer[part]
     end
     tables.print_json(answer)
+    return
+  end
+  say(answer.text)
+  for _, row in ipairs(ERROR_OF) do
+    local part = answer[row[1]]
+    if part and part.error then
+      say(row[2] .. ": " .. first_line(part.error))
+    end
+  end
+end
+
+---Waiting and parked ids.
+function VERBS:delete(words)
+  exactly(words, 2, #words, "delete QUEUE ID...")
+  local worker = self:existing(table.remove(words, 1))
+  return changed("deleted", errors.must(worker.actions:delete(words)), words, "was not found")
+end
+
+---The queues of which the node owns shards, and how many ids it runs.
+local function owned_by(node, queues)
+  local names, busy = setmetatable({}, native.array_mt), 0
+  for _, queue in ipairs(queues) do
+    local owns = false
+    for _, shard in ipairs(queue.shards) do
+      if shard.owner == node then
+        owns, busy = true, busy + shard.busy
+      end
+    end
+    names[#names + 1] = owns and queue.name or nil
+  end
+  return names, busy
+end
+
+local function node_row(node, queues)
+  local host, pid, language = log.utf8(node.description):match("|(.*) pid (%d+) (.*) seriatim ")
+  local names, busy = owned_by(node.name, queues)
+  return {
+    node = node.name, host = host or native.null, pid = pid and math.floor(tonumber(pid)) or native.null, language = language or native.null,
+    queues = names, threads = node.threads and math.floor(node.threads) or native.null, busy = busy, state = node.state,
+    since = node.since and math.floor(node.since) or native.null, rss = node.rss and math.floor(node.rss) or native.null,
+  }
+end
+
+local function node_cells(row)
+  local shown, cells = setmetatable({ queues = table.concat(row.queues, ",") }, { __index = row }), {}
+  shown.since = row.since ~= native.null and log.timestamp(row.since) or nil
+  shown.rss = row.rss ~= native.null and ("%d MiB"):format(math.floor(row.rss / 1048576)) or nil
+  for at, name in ipairs(NODE_COLUMNS) do
+    local value = shown[name]
+    cells[at] = (value == native.null or value == "") and "-" or value
+  end
+  return cells
+end
+
+---What each node serves is read off the owners of the shards.
+function VERBS:nodes(words)
+  exactly(words, 0, 0, "nodes")
+  local queues, rows, cells = {}, setmetatable({}, native.array_mt), { NODE_COLUMNS }
+  for place, worker in ipairs(self:chosen {}) do
+    queues[place] = { name = log.utf8(worker.queue_name), shards = errors.must(worker:metrics()).shards }
+  end
+  for place, node in ipairs(errors.must(metrics.nodes())) do
+    rows[place] = node_row(node, queues)
+    cells[place + 1] = node_cells(rows[place])
+  end
+  if self.options.json then
+    tables.print_json { nodes = rows }
   else
-    say(answer.text)
+    tables.print(cells)
   end
 end
 
@@ -216,21 +305,49 @@ function VERBS:dead(words)
   if action ~= "list" and #words == 0 and not self.options.all then
     errors.usage("name the ids, or --all")
   end
-  DEAD[action](self, worker, words)
+  return DEAD[action](self, worker, words)
 end
 
 local function dead_row(record)
-  local first_line = log.utf8(record.error or ""):match("^[^\n]*"):gsub("\r$", "")
-  return { record.id, log.timestamp(record.updated_at), #record.payloads, first_line }
+  return { record.id, log.timestamp(record.updated_at), #record.payloads, first_line(record.error or "") }
+end
+
+---Those whose error contains the text of --error.
+local function with_error(records, text)
+  local found = {}
+  for _, record in ipairs(records) do
+    if not text or log.utf8(record.error or ""):find(text, 1, true) then
+      found[#found + 1] = record
+    end
+  end
+  return found
+end
+
+---At most so many dead ones with that error, by id.
+local function dead_with_error(queries, text, limit)
+  local found, after = {}, "-"
+  while #found < limit do
+    local page = errors.must(queries:morgue_range_by_id(after, "+", { limit = DEAD_PAGE }))
+    if #page == 0 then
+      break
+    end
+    for _, record in ipairs(with_error(page, text)) do
+      found[#found + 1] = #found < limit and record or nil
+    end
+    after = "(" .. page[#page].id
+  end
+  return found
 end
 
 function DEAD:list(worker, ids)
   local queries = worker.queries
-  local records
+  local limit, text, records = self.options.limit or 100, self.options.error
   if #ids > 0 then
-    records = errors.must(queries:morgue_fetch(ids))
+    records = with_error(errors.must(queries:morgue_fetch(ids)), text)
+  elseif text then
+    records = dead_with_error(queries, text, limit)
   else
-    records = errors.must(queries:morgue_range_by_updated_at("-inf", "+inf", { limit = self.options.limit or 100 }))
+    records = errors.must(queries:morgue_range_by_updated_at("-inf", "+inf", { limit = limit }))
   end
   if self.options.json then
     tables.print_json(setmetatable(records, native.array_mt))
@@ -246,13 +363,13 @@ end
 function DEAD:retry(worker, ids)
   local actions = worker.actions
   local count = errors.must(#ids > 0 and actions:morgue_queue_up(ids) or actions:morgue_queue_up_all_jobs())
-  say(("queued up %d"):format(count))
+  return changed("queued up", count, ids, "is not dead")
 end
 
 function DEAD:delete(worker, ids)
   local actions = worker.actions
   local count = errors.must(#ids > 0 and actions:morgue_delete(ids) or actions:morgue_delete_all_jobs())
-  say(("deleted %d"):format(count))
+  return changed("deleted", count, ids, "is not dead")
 end
 
 local function id_of(words, verb)
@@ -260,20 +377,11 @@ local function id_of(words, verb)
   return words[2] and { words[2] }
 end
 
-local function say_of_id(id, word, count, otherwise)
-  if count > 0 then
-    say(("%s %d"):format(word, count))
-    return codes.STOPPED
-  end
-  say(("the id %s %s"):format(quoted(id), otherwise))
-  return codes.CRASHED
-end
-
 function VERBS:pause(words)
   local ids = id_of(words, "pause")
   local actions = self:existing(words[1]).actions
   if ids then
-    return say_of_id(ids[1], "parked", errors.must(actions:park(ids)), "was not found")
+    return changed("parked", errors.must(actions:park(ids)), ids, "was not found")
   end
   say(("paused %d shards"):format(errors.must(actions:pause())))
 end
@@ -282,18 +390,40 @@ function VERBS:resume(words)
   local ids = id_of(words, "resume")
   local actions = self:existing(words[1]).actions
   if ids then
-    return say_of_id(ids[1], "unparked", errors.must(actions:unpark(ids)), "is not parked")
+    return changed("unparked", errors.must(actions:unpark(ids)), ids, "is not parked")
   end
   say(("resumed %d shards"):format(errors.must(actions:resume())))
 end
 
-function VERBS:queues(words)
-  local usage = "queues delete QUEUE [--force QUEUE]"
-  exactly(words, 2, 2, usage)
-  if words[1] ~= "delete" then
-    errors.usage("usage: seriatim-lua " .. usage)
+local function queue_list(self)
+  local figures, rows = setmetatable({}, native.array_mt), { { "queue", "shards" } }
+  for at, name in ipairs(QUEUE_FIGURES) do
+    rows[1][at + 2] = name
   end
-  local queue, force = words[2], self.options.force
+  for place, worker in ipairs(self:chosen {}) do
+    local all = errors.must(worker:metrics())
+    figures[place] = { queue = worker.queue_name, shards = worker.shards_count }
+    rows[place + 1] = { worker.queue_name, worker.shards_count }
+    for at, name in ipairs(QUEUE_FIGURES) do
+      figures[place][name] = all[name]
+      rows[place + 1][at + 2] = all[name]
+    end
+  end
+  if self.options.json then
+    tables.print_json { queues = figures }
+  else
+    tables.print(rows)
+  end
+end
+
+function VERBS:queues(words)
+  exactly(words, 0, 2, QUEUES_USAGE)
+  local verb, queue, force = words[1] or "list", words[2], self.options.force
+  if verb == "list" and not queue then
+    return queue_list(self)
+  elseif verb ~= "delete" or not queue then
+    errors.usage("usage: seriatim-lua " .. QUEUES_USAGE)
+  end
   if force and force ~= queue then
     errors.usage("--force must name the queue once more")
   end

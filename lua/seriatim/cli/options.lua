@@ -1,22 +1,7 @@
--- The command's options and its help.
+-- The command's options. What help says of them: core/command/command.json.
 local errors = require "seriatim.errors"
 
 local options = {}
-
-local BANNER = [[
-Usage: seriatim-lua -r PATH [options]                run the server
-       seriatim-lua push QUEUE ID [PAYLOAD]          enqueue; PAYLOAD is JSON
-       seriatim-lua stats [QUEUE...] [--json]        the figures of the queues
-       seriatim-lua explain QUEUE ID                 why this id is or is not running
-       seriatim-lua dead list|retry|delete QUEUE [ID...] [--all]
-       seriatim-lua pause|resume QUEUE [ID]          a queue, or one id of it
-       seriatim-lua queues delete QUEUE [--force QUEUE]  delete a queue that no node serves; with what it holds: --force
-       seriatim-lua check [QUEUE...] [--repair]      prove what is stored; exit code 1 if it is not right
-       seriatim-lua web [--bind ADDRESS] [--port N]  the dashboard, at http://127.0.0.1:9292/
-
-Redis: SERIATIM_REDIS_URL, REDIS_URL or seriatim.redis; without any, a private one (not in production).
-
-]]
 
 -- ---- values
 
@@ -37,42 +22,42 @@ local function log_format(given)
   return (given == "text" or given == "json") and given or nil
 end
 
--- ---- rows: names, what the help says, the option's key, how its value is read (nil: a flag), is it a list
+-- ---- rows: names, the option's key, how its value is read (nil: a flag), is it a list
 
 local ROWS = {
-  { "-r, --require PATH", "the application: a file, a folder with init.lua, or a module", "require", text },
-  { "-C, --config FILE", "settings from a Lua or JSON file", "config", text },
-  { "-c, --threads N", "threads a process (seriatim.threads_per_node)", "threads", integer },
-  { "-p, --processes N", "processes (1)", "processes", integer },
-  { "-q, --queue NAME", "only this queue; may be repeated", "queues", text, true },
-  { "-t, --timeout SECONDS", "what a stop gives to running jobs (25)", "timeout", finite },
-  { "-e, --environment NAME", "production, development, ...", "environment", text },
-  { "-v, --verbose", "log every job", "verbose" },
-  { "--log-format FORMAT", "text or json", "log_format", log_format },
-  { "--json", "stats, explain, dead list, check: print JSON", "json" },
-  { "--all", "dead retry, dead delete: all of them", "all" },
-  { "--limit N", "dead list: at most so many (100)", "limit", integer },
-  { "--create", "push: makes the queue if it is not there", "create" },
-  { "--shards N", "push --create: how many shards a new queue gets (5)", "shards", integer },
-  { "--force QUEUE", "queues delete: also with what it holds; the name again", "force", text },
-  { "--delay SECONDS", "push: not before so many seconds", "delay", finite },
-  { "--score SCORE", "push: the payload's place among the id's", "score", finite },
-  { "--bind ADDRESS", "web: a loopback address, unix:PATH, or with --token any (127.0.0.1)", "bind", text },
-  { "--port N", "web: (9292); 0: a free one", "port", integer },
-  { "--token TOKEN", "web: what `Authorization: Bearer` must say", "token", text },
-  { "--read-only", "web: nothing can be changed through it", "read_only" },
-  { "--repair", "check: mend what can be mended without losing a payload", "repair" },
-  {},
-  { "-V, --version", "print the version", "version" },
-  { "-h, --help", "print this", "help" },
+  { "-r, --require", "require", text },
+  { "-C, --config", "config", text },
+  { "-c, --threads", "threads", integer },
+  { "-p, --processes", "processes", integer },
+  { "-q, --queue", "queues", text, true },
+  { "-t, --timeout", "timeout", finite },
+  { "-e, --environment", "environment", text },
+  { "-v, --verbose", "verbose" },
+  { "--log-format", "log_format", log_format },
+  { "--json", "json" },
+  { "--all", "all" },
+  { "--limit", "limit", integer },
+  { "--create", "create" },
+  { "--shards", "shards", integer },
+  { "--force", "force", text },
+  { "--delay", "delay", finite },
+  { "--score", "score", finite },
+  { "--bind", "bind", text },
+  { "--port", "port", integer },
+  { "--token", "token", text },
+  { "--read-only", "read_only" },
+  { "--repair", "repair" },
+  { "--error", "error", text },
+  { "-V, --version", "version" },
+  { "-h, --help", "help" },
 }
 
 ---The descriptor by which a process of -p hears that its supervisor is gone.
 options.PARENT = "--parent"
 
-local BY_NAME = { [options.PARENT] = { options.PARENT, "", "parent", integer } }
+local BY_NAME = { [options.PARENT] = { options.PARENT, "parent", integer } }
 for _, row in ipairs(ROWS) do
-  for name in (row[1] or ""):gmatch("%-%-?[%a-]+") do
+  for name in row[1]:gmatch("%-%-?[%a-]+") do
     BY_NAME[name] = row
   end
 end
@@ -100,15 +85,15 @@ local function split(word)
 end
 
 local function keep(found, row, name, given)
-  local value = row[4](given)
+  local value = row[3](given)
   if value == nil then
     errors.usage(("invalid argument: %s %s"):format(name, given))
   end
-  if row[5] then
-    found[row[3]] = found[row[3]] or {}
-    table.insert(found[row[3]], value)
+  if row[4] then
+    found[row[2]] = found[row[2]] or {}
+    table.insert(found[row[2]], value)
   else
-    found[row[3]] = value
+    found[row[2]] = value
   end
 end
 
@@ -119,11 +104,11 @@ local function read_option(found, arguments, at)
   if not row then
     errors.usage("invalid option: " .. arguments[at])
   end
-  if not row[4] then
+  if not row[3] then
     if value and name:sub(1, 2) == "--" then
       errors.usage("needless argument: " .. arguments[at])
     end
-    found[row[3]] = true
+    found[row[2]] = true
     if value then -- -vV is -v -V
       arguments[at] = "-" .. value
       return at
@@ -164,16 +149,6 @@ function options.parse(given)
     end
   end
   return found, words
-end
-
----@return string
-function options.help()
-  local lines = {}
-  for place, row in ipairs(ROWS) do
-    local left = row[1] and (row[1]:find("^%-%-") and "    " .. row[1] or row[1])
-    lines[place] = left and ("    %-32s %s\n"):format(left, row[2]) or "\n"
-  end
-  return BANNER .. table.concat(lines)
 end
 
 return options

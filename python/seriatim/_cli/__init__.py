@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from .. import _config_file, _log, _private_redis
+from .. import _config_file, _log, _native, _private_redis
 from .._errors import AuthError, ConnectionError, Error, Invalid, NotReady, UsageError
 from .._version import __version__
 from .exit_codes import CRASHED, NO_REDIS, STOPPED, USAGE
@@ -15,7 +15,7 @@ from .operators import Operators
 from .options import Options, log_level
 from .server_command import ServerCommand
 
-VERBS: Final = ("server", "push", "stats", "explain", "dead", "pause", "resume", "queues", "check", "reshard", "web")
+VERBS: Final = tuple((_native.command_text("verbs") or "").split())  # the same words in each language: core/command/command.json
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _private_redis.Refused as error:
         return complain(NO_REDIS, str(error))
     except Invalid as error:
-        return complain(USAGE, str(error), "see seriatim --help")
+        return complain(USAGE, str(error), "see seriatim help")
     except (ConnectionError, AuthError, NotReady) as error:
         return complain(NO_REDIS, f"no Redis: {error}")
     except Error as error:
@@ -36,18 +36,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(arguments: list[str]) -> int:
-    known = Options()
-    options, words = known.parse(arguments)
-    if "help" in options or "version" in options:
-        print(known.help() if "help" in options else f"seriatim {__version__}", end="" if "help" in options else "\n")
+    options, words = Options().parse(arguments)
+    if "help" in options or "version" in options or (words and words[0] in ("help", "version", "man", "completion")):
+        print(said_of_itself(options, words), end="")
         return STOPPED
     return dispatch(with_config_file(options), words, arguments)
+
+
+def said_of_itself(options: dict[str, Any], words: list[str]) -> str:
+    """help, version and the like, which need neither Redis nor an application."""
+    verb = words[0] if words else None
+    if "help" in options or verb == "help":
+        about = words[1:2] if verb == "help" else words[:1]
+        if about and about[0] not in VERBS:
+            raise UsageError(unknown(about[0]))
+        text = _native.command_text(" ".join(["help", *about]))
+    elif "version" in options or verb == "version":
+        return f"seriatim {__version__}\n"
+    else:
+        text = _native.command_text(" ".join(words))
+    if text is None:
+        raise UsageError("usage: seriatim completion bash|zsh")
+    return text.replace("{program}", "seriatim")
+
+
+def unknown(verb: str) -> str:
+    return f"unknown command {verb}; there are {', '.join(VERBS)}"
 
 
 def dispatch(options: dict[str, Any], words: list[str], arguments: list[str]) -> int:
     verb, *rest = words or ["server"]
     if verb not in VERBS:
-        raise UsageError(f"unknown command {verb}; there are {', '.join(VERBS)}")
+        raise UsageError(unknown(verb))
     for variable in _private_redis.ENVIRONMENT if "environment" in options else ():
         os.environ[variable] = options["environment"]
     if verb != "server":

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from .. import _application, _log, _native, _pool
 from .._actions import Finding
 from .._errors import RedisError, Undecodable, UsageError
-from .._metrics import nodes
+from .._metrics import Node, nodes
 from .._worker import Worker, all_workers
 from .exit_codes import CRASHED, STOPPED
 from .web_command import WebCommand
@@ -31,7 +32,11 @@ FIGURES: Final = (
     "refused",
 )
 
-QUEUES_USAGE: Final = "queues delete QUEUE [--force QUEUE]"
+QUEUE_FIGURES: Final = ("length", "lag", "busy", "paused", "parked", "morgue_length")
+QUEUES_USAGE: Final = "queues [list] | queues delete QUEUE [--force QUEUE]"
+DELETE_USAGE: Final = "delete QUEUE ID..."
+DEAD_PAGE: Final = 200  # records a query, whose payloads come with them
+DESCRIPTION: Final = re.compile(r"\|(.*) pid (\d+) (.*) seriatim ", re.S)  # of a node
 DEAD_USAGE: Final = "dead list|retry|delete QUEUE [ID...] [--all]"
 
 
@@ -50,18 +55,20 @@ class Operators:
         elif verb == "explain":
             self._explain(*exactly(words, 2, 2, "explain QUEUE ID"))
         elif verb == "dead":
-            self._dead(*exactly(words, 2, len(words), DEAD_USAGE))
+            return self._dead(*exactly(words, 2, len(words), DEAD_USAGE))
         elif verb in ("pause", "resume"):
             return self._halt(verb, *exactly(words, 1, 2, f"{verb} QUEUE [ID]"))
         elif verb == "queues":
-            self._delete_queue(*exactly(words, 2, 2, QUEUES_USAGE))
+            self._queues(*exactly(words, 0, 2, QUEUES_USAGE))
+        elif verb == "nodes":
+            self._nodes(*exactly(words, 0, 0, "nodes"))
+        elif verb == "delete":
+            return self._delete(*exactly(words, 2, len(words), DELETE_USAGE))
         elif verb == "check":
             return self._check(words)
         elif verb == "web":
             exactly(words, 0, 0, "web [--bind ADDRESS] [--port N]")
             return WebCommand(self._options).run()
-        else:
-            raise UsageError(f"{verb} comes in a later release")
         return STOPPED
 
     # ---- queues
@@ -74,12 +81,12 @@ class Operators:
         known = [worker for worker in all_workers if worker.queue_name == queue and "require" in self._options]
         return known[-1] if known else None
 
-    def _existing(self, queue: str) -> type[Worker]:
+    def _existing(self, queue: str, create: bool = False) -> type[Worker]:
         """A worker whose queue is there."""
         worker = self._worker(queue)
         shards = layout(worker, 0)
         if shards == 0:
-            raise UsageError(f"unknown queue {quoted(queue)}")
+            raise UsageError(f"unknown queue {quoted(queue)}; seriatim queues lists them{', --create makes it' if create else ''}")
         worker.shards_count = shards
         return worker
 
@@ -104,7 +111,7 @@ class Operators:
             return known
         if "create" in self._options:
             layout(made_for(queue), self._options.get("shards", Worker.shards_count))
-        return self._existing(queue)
+        return self._existing(queue, create=True)
 
     def _stats(self, names: list[str]) -> None:
         workers = self._chosen(names)
@@ -118,33 +125,82 @@ class Operators:
         answer = self._existing(queue).queries.explain(os.fsencode(id))
         if "json" in self._options:
             print_json(answer)
-        else:
-            say(answer["text"])
+            return
+        say(answer["text"])
+        for part, told in (("job", answer["job"]), ("behind", answer["behind"]), ("dead", answer["dead"])):
+            if told is not None and told.get("error"):
+                say(f"{ERROR_OF[part]}: {first_line(told['error'])}")
 
-    def _dead(self, action: str, queue: str, *words: str) -> None:
+    def _delete(self, queue: str, *words: str) -> int:
+        """Waiting and parked ids."""
+        ids = [os.fsencode(word) for word in words]
+        return changed("deleted", self._existing(queue).actions.delete(ids), ids, "was not found")
+
+    def _nodes(self) -> None:
+        """What each node serves is read off the owners of the shards."""
+        queues = [(_log.utf8(worker.queue_name), worker.metrics["shards"]) for worker in self._chosen([])]
+        rows = [node_row(node, queues) for node in nodes()]
+        if "json" in self._options:
+            print_json({"nodes": rows})
+        else:
+            names = ["node", "host", "pid", "language", "queues", "threads", "busy", "state", "since", "rss"]
+            print_table([names, *map(node_cells, rows)])
+
+    def _queues(self, verb: str = "list", queue: str | None = None) -> None:
+        if verb == "delete" and queue is not None:
+            self._delete_queue(queue)
+            return
+        if verb != "list" or queue is not None:
+            raise UsageError(f"usage: seriatim {QUEUES_USAGE}")
+        figures: list[dict[str, Any]] = []
+        for worker in self._chosen([]):
+            metrics: Any = worker.metrics
+            shown = {name: metrics[name] for name in QUEUE_FIGURES}
+            figures.append({"queue": worker.queue_name, "shards": worker.shards_count, **shown})
+        if "json" in self._options:
+            print_json({"queues": figures})
+        else:
+            print_table([["queue", "shards", *QUEUE_FIGURES], *(list(each.values()) for each in figures)])
+
+    def _dead(self, action: str, queue: str, *words: str) -> int:
         if action not in ("list", "retry", "delete"):
             raise UsageError(f"usage: seriatim {DEAD_USAGE}")
         worker = self._existing(queue)
         ids = [os.fsencode(word) for word in words]
         if action == "list":
             self._dead_list(worker, ids)
-            return
+            return STOPPED
         if not ids and "all" not in self._options:
             raise UsageError("name the ids, or --all")
         actions = worker.actions
         if action == "retry":
-            print(f"queued up {actions.morgue_queue_up(ids) if ids else actions.morgue_queue_up_all_jobs()}")
+            count = actions.morgue_queue_up(ids) if ids else actions.morgue_queue_up_all_jobs()
         else:
-            print(f"deleted {actions.morgue_delete(ids) if ids else actions.morgue_delete_all_jobs()}")
+            count = actions.morgue_delete(ids) if ids else actions.morgue_delete_all_jobs()
+        return changed("queued up" if action == "retry" else "deleted", count, ids, "is not dead")
 
     def _dead_list(self, worker: type[Worker], ids: list[bytes]) -> None:
         limit = self._options.get("limit", 100)
-        queries = worker.queries
-        records = queries.morgue_fetch(ids) if ids else queries.morgue_range_by_updated_at("-inf", "+inf", limit=limit)
+        records = self._dead_records(worker, ids, limit)
         if "json" in self._options:
             print_json(records)
         else:
             print_table([["id", "died", "payloads", "error"], *map(dead_row, records)])
+
+    def _dead_records(self, worker: type[Worker], ids: list[bytes], limit: int) -> list[Any]:
+        queries = worker.queries
+        wanted = self._options.get("error")
+        if ids:
+            return with_error(queries.morgue_fetch(ids), wanted)
+        if wanted is None:
+            return list(queries.morgue_range_by_updated_at("-inf", "+inf", limit=limit))
+        found: list[Any] = []
+        after: bytes = b"-"
+        while len(found) < limit and (page := queries.morgue_range_by_id(after, "+", limit=DEAD_PAGE)):
+            found += with_error(page, wanted)
+            last = page[-1]["id"]
+            after = b"(" + (last if isinstance(last, bytes) else last.encode())
+        return found[:limit]
 
     def _halt(self, verb: str, queue: str, id: str | None = None) -> int:
         actions = self._existing(queue).actions
@@ -153,15 +209,11 @@ class Operators:
             return STOPPED
         ids = [os.fsencode(id)]
         count = actions.park(ids) if verb == "pause" else actions.unpark(ids)
-        if count:
-            print(f"{'parked' if verb == 'pause' else 'unparked'} {count}")
-            return STOPPED
-        say(f"the id {quoted(id)} {'was not found' if verb == 'pause' else 'is not parked'}")
-        return CRASHED
+        if verb == "pause":
+            return changed("parked", count, ids, "was not found")
+        return changed("unparked", count, ids, "is not parked")
 
-    def _delete_queue(self, verb: str, queue: str) -> None:
-        if verb != "delete":
-            raise UsageError(f"usage: seriatim {QUEUES_USAGE}")
+    def _delete_queue(self, queue: str) -> None:
         if self._options.get("force", queue) != queue:
             raise UsageError("--force must name the queue once more")
         self._existing(queue).actions.delete_queue(force="force" in self._options)
@@ -254,9 +306,62 @@ def quoted(value: object) -> str:
     return json.dumps(_log.utf8(value), ensure_ascii=False)
 
 
+ERROR_OF: Final = {
+    "job": "its last error",
+    "behind": "the error of what waits behind the run",
+    "dead": "the error of its death",
+}
+
+
+def changed(word: str, count: int, ids: list[bytes], otherwise: str) -> int:
+    """Says how many were changed; of ids that were named and of which none was, that. The exit code."""
+    if count or not ids:
+        say(f"{word} {count}")
+        return STOPPED
+    say(f"the id {quoted(ids[0])} {otherwise}" if len(ids) == 1 else f"each of the {len(ids)} ids {otherwise}")
+    return CRASHED
+
+
+def with_error(records: Iterable[Any], text: str | None) -> list[Any]:
+    """Those whose error contains the text of --error."""
+    return [record for record in records if text is None or text in _log.utf8(record.get("error", ""))]
+
+
+def first_line(error: object) -> str:
+    return re.split(r"[\r\n]", _log.utf8(error), maxsplit=1)[0]
+
+
 def dead_row(record: Any) -> list[Any]:
-    first_line = _log.utf8(record.get("error", "")).split("\n", 1)[0].rstrip("\r")
-    return [record["id"], _log.timestamp(record["updated_at"]), len(record["payloads"]), first_line]
+    return [record["id"], _log.timestamp(record["updated_at"]), len(record["payloads"]), first_line(record.get("error", ""))]
+
+
+def node_row(node: Node, queues: list[tuple[str, Any]]) -> dict[str, Any]:
+    told = DESCRIPTION.search(_log.utf8(node["description"]))
+    host, pid, language = told.groups() if told else (None, None, None)
+    owned = {name: [shard for shard in shards if shard["owner"] == node["name"]] for name, shards in queues}
+    return {
+        "node": node["name"],
+        "host": host,
+        "pid": pid and int(pid),
+        "language": language,
+        "queues": [name for name, shards in owned.items() if shards],
+        "threads": node["threads"],
+        "busy": sum(shard["busy"] for shards in owned.values() for shard in shards),
+        "state": node["state"],
+        "since": node["since"],
+        "rss": node["rss"],
+    }
+
+
+def node_cells(row: dict[str, Any]) -> list[Any]:
+    since, rss = row["since"], row["rss"]
+    shown = {
+        **row,
+        "queues": ",".join(row["queues"]),
+        "since": since and _log.timestamp(since),
+        "rss": rss and f"{rss // 1_048_576} MiB",
+    }
+    return ["-" if value is None or value == "" else value for value in shown.values()]
 
 
 def say_findings(results: list[Any], strays: list[Finding]) -> None:

@@ -28,7 +28,7 @@ RSpec.describe "The command" do
   end
 
   it "LK-A-34 prints help and version and exits 0" do
-    expect(outcome("-h")).to match([0, /Usage: seriatim -r PATH/])
+    expect(outcome("-h")).to match([0, /Usage: seriatim VERB/])
     expect(outcome("-V")).to eq([0, "seriatim #{Seriatim::VERSION}\n"])
   end
 

@@ -1,4 +1,4 @@
-/* rb_policy.c - Native.back_off, .split, .shard_of and .printable: the core's functions without a state, for what the gem does itself. */
+/* rb_policy.c - Native.back_off, .split, .shard_of, .command_text and .printable: the core's functions without a state, for what the gem does itself. */
 #include "seriatim_native.h"
 
 #include <ruby/random.h>
@@ -36,6 +36,14 @@ static VALUE policy_shard_of(VALUE self, VALUE id, VALUE shards_count)
     return UINT2NUM(seriatim_shard_of(RSTRING_PTR(id), (size_t)RSTRING_LEN(id), count));
 }
 
+/* Native.command_text(topic) -> the text, or nil */
+static VALUE policy_command_text(VALUE self, VALUE topic)
+{
+    const char *text = seriatim_command_text(StringValueCStr(topic));
+    (void)self;
+    return text ? rb_utf8_str_new_cstr(text) : Qnil;
+}
+
 /* Native.printable(text) -> the text, UTF-8, as a terminal and a log of lines may show it; itself where nothing is to be escaped */
 static VALUE policy_printable(VALUE self, VALUE text)
 {
@@ -54,6 +62,7 @@ static VALUE policy_printable(VALUE self, VALUE text)
 
 void srb_init_policy(void)
 {
+    rb_define_singleton_method(srb_native, "command_text", policy_command_text, 1);
     rb_define_singleton_method(srb_native, "printable", policy_printable, 1);
     rb_define_singleton_method(srb_native, "back_off", policy_back_off, 1);
     rb_define_singleton_method(srb_native, "split", policy_split, 4);

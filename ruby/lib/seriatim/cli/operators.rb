@@ -9,6 +9,9 @@ module Seriatim
     class Operators
       BOOT_SECONDS = 10
       # `paused` counts shards, as elsewhere; all others but `lag` count ids or payloads.
+      QUEUE_FIGURES = %i[length lag busy paused parked morgue_length].freeze
+      QUEUES_USAGE = "queues [list] | queues delete QUEUE [--force QUEUE]"
+      DEAD_PAGE = 200 # records a query, whose payloads come with them
       FIGURES = %i[length fresh retries lag busy paused parked morgue_length processed failed refused].freeze
 
       def initialize(options)
@@ -32,8 +35,9 @@ module Seriatim
         when "dead" then dead(*exactly(words, 2.., "dead list|retry|delete QUEUE [ID...] [--all]"))
         when "pause", "resume" then halt(verb, *exactly(words, 1..2, "#{verb} QUEUE [ID]"))
         when "check" then check(words)
-        when "queues" then delete_queue(*exactly(words, 2..2, "queues delete QUEUE [--force QUEUE]"))
-        else raise UsageError, "#{verb} comes in a later release"
+        when "nodes" then exactly(words, 0..0, "nodes") && nodes
+        when "delete" then delete(*exactly(words, 2.., "delete QUEUE ID..."))
+        when "queues" then queues(*exactly(words, 0..2, QUEUES_USAGE))
         end
       end
 
@@ -59,10 +63,10 @@ module Seriatim
       end
 
       # A worker whose queue is there.
-      def existing(queue)
+      def existing(queue, create: false)
         worker = worker(queue)
         shards = layout(worker, 0)
-        raise UsageError, "unknown queue #{queue.inspect}" if shards.zero?
+        raise UsageError, "unknown queue #{queue.inspect}; seriatim queues lists them#{", --create makes it" if create}" if shards.zero?
 
         worker.shards_count = shards
         worker
@@ -103,7 +107,7 @@ module Seriatim
         return known(queue).tap { |worker| layout(worker, worker.shards_count) } if known(queue)
 
         layout(worker(queue), @options.fetch(:shards, worker(queue).shards_count)) if @options[:create]
-        existing(queue)
+        existing(queue, create: true)
       end
 
       def parse(payload)
@@ -121,27 +125,97 @@ module Seriatim
 
       def explain(queue, id)
         answer = existing(queue).queries.explain(id)
-        @options[:json] ? print_json(answer) : say(answer[:text])
+        return print_json(answer) if @options[:json]
+
+        say(answer[:text])
+        { job: "its last error", behind: "the error of what waits behind the run", dead: "the error of its death" }.each do |part, words|
+          error = answer[part] && answer[part][:error]
+          say("#{words}: #{first_line(error)}") if error
+        end
+      end
+
+      # Waiting and parked ids.
+      def delete(queue, *ids) = changed("deleted", existing(queue).actions.delete(ids), ids, "was not found")
+
+      # Says how many were changed; of ids that were named and of which none was, that.
+      def changed(word, count, ids, otherwise)
+        return say_done("#{word} #{count}") if count.positive? || ids.empty?
+
+        say(ids.size == 1 ? "the id #{Log.utf8(ids.first).inspect} #{otherwise}" : "each of the #{ids.size} ids #{otherwise}")
+        CRASHED
+      end
+
+      def say_done(text)
+        say(text)
+        STOPPED
+      end
+
+      # What each node serves is read off the owners of the shards.
+      def nodes
+        queues = chosen([]).map { |worker| [Log.utf8(worker.queue_name), worker.metrics[:shards]] }
+        rows = Metrics.nodes.map { |node| node_row(node, queues) }
+        return print_json(nodes: rows) if @options[:json]
+
+        print_table([%i[node host pid language queues threads busy state since rss], *rows.map { |row| node_cells(row) }])
+      end
+
+      def node_row(node, queues)
+        host, pid, language = Log.utf8(node[:description])[/\|(.*)/m, 1].to_s.match(/\A(.*) pid (\d+) (.*) seriatim /m)&.captures
+        owned = queues.to_h { |name, shards| [name, shards.select { |shard| shard[:owner] == node[:name] }] }.reject { |_, shards| shards.empty? }
+        { node: node[:name], host: host, pid: pid&.to_i, language: language, queues: owned.keys, threads: node[:threads],
+          busy: owned.values.flatten.sum { |shard| shard[:busy] }, state: node[:state], since: node[:since], rss: node[:rss] }
+      end
+
+      def node_cells(row)
+        row.merge(queues: row[:queues].join(","), since: row[:since] && Log.timestamp(Time.at(row[:since])),
+                  rss: row[:rss] && "#{row[:rss] / 1_048_576} MiB").values.map { |value| value.nil? || value == "" ? "-" : value }
+      end
+
+      def queues(verb = "list", queue = nil)
+        raise UsageError, "usage: seriatim #{QUEUES_USAGE}" unless (verb == "list" && queue.nil?) || (verb == "delete" && queue)
+        return delete_queue(queue) if verb == "delete"
+
+        figures = chosen([]).map { |worker| { queue: worker.queue_name, shards: worker.shards_count, **worker.metrics.slice(*QUEUE_FIGURES) } }
+        return print_json(queues: figures) if @options[:json]
+
+        print_table([[:queue, :shards, *QUEUE_FIGURES], *figures.map(&:values)])
       end
 
       def dead(action, queue, *ids)
         worker = existing(queue)
         case action
         when "list" then dead_list(worker, ids)
-        when "retry" then puts "queued up #{dead_do(worker, ids, :morgue_queue_up)}"
-        when "delete" then puts "deleted #{dead_do(worker, ids, :morgue_delete)}"
+        when "retry" then changed("queued up", dead_do(worker, ids, :morgue_queue_up), ids, "is not dead")
+        when "delete" then changed("deleted", dead_do(worker, ids, :morgue_delete), ids, "is not dead")
         else raise UsageError, "usage: seriatim dead list|retry|delete QUEUE [ID...] [--all]"
         end
       end
 
       def dead_list(worker, ids)
-        limit = @options.fetch(:limit, 100)
-        records = ids.empty? ? worker.queries.morgue_range_by_updated_at("-inf", "+inf", limit: limit) : worker.queries.morgue_fetch(ids)
+        records = dead_records(worker.queries, ids, @options.fetch(:limit, 100))
         return print_json(records) if @options[:json]
 
         print_table([%i[id died payloads error],
-                     *records.map { |r| [r[:id], Log.timestamp(Time.at(r[:updated_at])), r[:payloads].size, r[:error].to_s.lines.first.to_s.chomp] }])
+                     *records.map { |r| [r[:id], Log.timestamp(Time.at(r[:updated_at])), r[:payloads].size, first_line(r[:error])] }])
       end
+
+      def dead_records(queries, ids, limit)
+        return with_error(queries.morgue_fetch(ids)) unless ids.empty?
+        return queries.morgue_range_by_updated_at("-inf", "+inf", limit: limit) unless @options[:error]
+
+        found = []
+        after = "-"
+        until found.size >= limit || (page = queries.morgue_range_by_id(after, "+", limit: DEAD_PAGE)).empty?
+          found.concat(with_error(page))
+          after = "(#{page.last[:id]}"
+        end
+        found.first(limit)
+      end
+
+      # Those whose error contains the text of --error.
+      def with_error(records) = @options[:error] ? records.select { |r| Log.utf8(r[:error].to_s).include?(@options[:error]) } : records
+
+      def first_line(error) = Log.utf8(error.to_s)[/\A[^\r\n]*/]
 
       def dead_do(worker, ids, action)
         raise UsageError, "name the ids, or --all" if ids.empty? && !@options[:all]
@@ -154,13 +228,10 @@ module Seriatim
         return puts("#{verb}d #{actions.public_send(verb)} shards") unless id
 
         verb, word, otherwise = verb == "pause" ? [:park, "parked", "was not found"] : [:unpark, "unparked", "is not parked"]
-        count = actions.public_send(verb, [id])
-        say(count.positive? ? "#{word} #{count}" : "the id #{Log.utf8(id).inspect} #{otherwise}")
-        count.positive? ? STOPPED : CRASHED
+        changed(word, actions.public_send(verb, [id]), [id], otherwise)
       end
 
-      def delete_queue(verb, queue)
-        raise UsageError, "usage: seriatim queues delete QUEUE [--force QUEUE]" unless verb == "delete"
+      def delete_queue(queue)
         raise UsageError, "--force must name the queue once more" unless [nil, queue].include?(@options[:force])
 
         existing(queue).actions.delete_queue(force: @options.key?(:force))

@@ -1,0 +1,118 @@
+# frozen_string_literal: true
+
+require "json"
+
+# What the command says of itself, from core/command/command.json: help, the manual page and the shells' completion, the same in each
+# language. `{program}` stands for seriatim or seriatim-lua.
+class CommandTexts
+  WIDTH = 100
+
+  def initialize(path)
+    @table = JSON.parse(File.read(path, encoding: "UTF-8"), symbolize_names: true)
+    @verbs = @table.fetch(:verbs)
+    @options = @table.fetch(:options)
+    unknown = [*@table[:common], *@verbs.flat_map { |verb| verb[:options] }].map(&:to_sym) - @options.keys
+    raise "#{path}: unknown options #{unknown.join(", ")}" if unknown.any?
+  end
+
+  # @return [Hash{String => String}] topic => text
+  def all
+    { "verbs" => @verbs.map { |verb| verb[:name] }.join(" "), "help" => help,
+      **@verbs.to_h { |verb| ["help #{verb[:name]}", verb_help(verb)] },
+      "completion bash" => bash, "completion zsh" => "autoload -Uz bashcompinit && bashcompinit\n#{bash}", "man" => man }
+  end
+
+  private
+
+  def rows(pairs)
+    width = pairs.map { |left, _| left.size }.max.to_i
+    pairs.map { |left, right| "  #{left.ljust(width)}  #{right}".rstrip }
+  end
+
+  def option_row(key)
+    option = @options.fetch(key.to_sym)
+    names = option[:names].join(", ")
+    names = "    #{names}" if names.start_with?("--")
+    [[names, option[:value]].compact.join(" "), option[:about]]
+  end
+
+  def wrapped(lines) = lines.flat_map { |line| wrap(line) }
+
+  def wrap(line)
+    return [""] if line.empty?
+
+    indent = " " * (line.start_with?("  ") ? line[/\A *\S.*?  +/].size : 0)
+    line.gsub(/(.{1,#{WIDTH - indent.size}})(?: |\z)/) { "#{$1}\n" }.lines(chomp: true).each_with_index.map { |part, at| at.zero? ? part : indent + part }
+  end
+
+  # ---- help
+
+  def help
+    pairs = @verbs.flat_map { |verb| verb[:usage].each_with_index.map { |usage, at| [usage, at.zero? ? verb[:about] : ""] } }
+    ["Usage: {program} VERB ...", "", *rows(pairs), "", *wrap(@table[:redis]), "", "Options of all verbs:",
+     *rows(@table[:common].map { |key| option_row(key) }), "", "{program} help VERB tells a verb's own options.", ""].join("\n")
+  end
+
+  def verb_help(verb)
+    usage = verb[:usage].each_with_index.map { |text, at| "#{at.zero? ? "Usage:" : "      "} {program} #{text}" }
+    text = verb[:text].empty? ? [] : ["", *wrapped(verb[:text])]
+    options = verb[:options].map { |key| option_row(key) }
+    others = (@table[:common] - verb[:options]).map { |key| option_row(key) }
+    [*usage, "", "#{verb[:about][0].upcase}#{verb[:about][1..]}.", *text,
+     *(options.empty? ? [] : ["", "Options:", *rows(options)]), "", "Options of all verbs:", *rows(others), ""].join("\n")
+  end
+
+  # ---- completion
+
+  def words_of(keys) = keys.flat_map { |key| @options.fetch(key.to_sym)[:names] }.join(" ")
+
+  def bash
+    cases = @verbs.map { |verb| "    #{verb[:name]}) words='#{[*verb[:actions], words_of(verb[:options])].join(" ").strip}'#{bash_args(verb)} ;;" }
+    <<~BASH
+      _seriatim() {
+        local cur=${COMP_WORDS[COMP_CWORD]} verb='' words='' more='' at
+        for ((at = 1; at < COMP_CWORD; at++)); do
+          case " #{@verbs.map { |verb| verb[:name] }.join(" ")} " in *" ${COMP_WORDS[at]} "*) verb=${COMP_WORDS[at]}; break ;; esac
+        done
+        case $verb in
+      #{cases.join("\n")}
+          *) words='#{@verbs.map { |verb| verb[:name] }.join(" ")} #{words_of(@verbs.first[:options])}' ;;
+        esac
+        COMPREPLY=($(compgen -W "$words $more #{words_of(@table[:common])}" -- "$cur"))
+        [ ${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- "$cur"))
+      }
+      complete -F _seriatim {program}
+    BASH
+  end
+
+  def bash_args(verb)
+    case verb[:args]
+    when "queues" then "; more=$(\"$1\" queues 2>/dev/null | awk 'NR > 1 { print $1 }')"
+    when "verbs" then "; more='#{@verbs.map { |other| other[:name] }.join(" ")}'"
+    end
+  end
+
+  # ---- the manual page
+
+  def man
+    [".TH SERIATIM 1", ".SH NAME", "seriatim \\- #{roff(@table[:about])}", ".SH SYNOPSIS",
+     *@verbs.flat_map { |verb| verb[:usage] }.flat_map { |usage| [".B {program}", roff(usage), ".br"] },
+     ".SH DESCRIPTION", roff(@table[:redis]), *@verbs.flat_map { |verb| man_verb(verb) },
+     ".SH OPTIONS OF ALL VERBS", *man_options(@table[:common]), ".SH EXIT STATUS", *@table[:exit].flat_map { |code, about| [".TP", code, roff(about)] }, ""].join("\n")
+  end
+
+  def man_verb(verb)
+    [".SH #{verb[:name].upcase}", roff("#{verb[:about][0].upcase}#{verb[:about][1..]}."),
+     *verb[:text].map { |line| line.start_with?("  ") ? ".TP\n#{roff(line.strip.sub(/  +/, "\n"))}" : line.empty? ? ".PP" : ".PP\n#{roff(line)}" },
+     *man_options(verb[:options])]
+  end
+
+  def man_options(keys)
+    keys.flat_map do |key|
+      left, about = option_row(key)
+      [".TP", ".B #{roff(left.strip)}", roff(about)]
+    end
+  end
+
+  def roff(text) = text.gsub("\\", "\\e").gsub("-", "\\-").gsub(/^([.'])/, "\\\\&\\1")
+end
