@@ -21,8 +21,7 @@ web.stalled = nil
 local OPTIONS = { "title", "read_only", "role", "redact", "audit", "hosts", "token", "prefix" }
 local ROLES = { viewer = 1, operator = 2, admin = 3 }
 local NOBODY = 0
-local READ_SECONDS = 5 -- how long an answer waits for Redis
-local WRITE_SECONDS = 60 -- an action on all ids of a large queue takes its time
+local READ_SECONDS = 5 -- how long an answer waits for Redis; a change goes on while Redis answers its parts
 
 ---Guard the mount: without `role` whoever reaches it is an admin. All of them may be left out.
 ---@class seriatim.WebOptions
@@ -196,7 +195,7 @@ local function answer(self, request)
   local asked = core_request(self, request)
   self.settings.stalled = web.stalled and web.stalled()
   self.settings.workers = workers.renamed()
-  local seconds = request.method == "POST" and WRITE_SECONDS or READ_SECONDS
+  local seconds = request.method ~= "POST" and READ_SECONDS or nil
   local status, headers, body, change = pool.ask(function(connection)
     return connection:call("web", self.settings, asked, self.redact, seconds)
   end)

@@ -20,8 +20,8 @@ from ._worker import all_workers
 if TYPE_CHECKING:
     from ._connection import Change, Noted, Redact, WebAsked
 
-CONNECTIONS: Final = 2  # one may be at a long action; those that push are never taken
-PATIENCE: Final = 5.0  # seconds, for what reads; an action has as long as Redis goes on with it
+CONNECTIONS: Final = 2  # for what reads, and as many for what changes something; those that push are never taken
+PATIENCE: Final = 5.0  # seconds, for what reads; a change has as long as Redis goes on with it
 MAX_BODY: Final = 1 << 20  # bytes
 FIELDS: Final = ("host", "origin", "sec-fetch-site", "content-type", "authorization", "accept")
 ROLES: Final = ("viewer", "operator", "admin")  # the core counts them from 1; 0 is nobody
@@ -49,7 +49,7 @@ class Dashboard:
         self._audit = _check.function_or_none("audit", audit)
         self._hosts = tuple(plain("hosts", host) for host in _check.sequence("hosts", listed(hosts)))
         self._token = None if token is None else plain("token", token)
-        self._pool: Pool | None = None
+        self._pools: dict[bool, Pool] = {}  # of changes, which may take long, and of the rest, which must not wait for them
         self._telling: set[asyncio.Future[object]] = set()
 
     def answer(self, request: Request, user: Any) -> _native.WebResponse:
@@ -57,7 +57,7 @@ class Dashboard:
         noted: Noted = []
         try:
             asked = self._asked(request, self._role(user) if self._role else "admin")
-            with self._connections().lend() as connection:
+            with self._connections(request.changes).lend() as connection:
                 return connection.web(asked, self._redact, noted, request.patience)
         except Exception as error:
             return failure(error)
@@ -71,7 +71,7 @@ class Dashboard:
         try:
             role = self._role(user) if self._role else "admin"
             asked = self._asked(request, await role if inspect.isawaitable(role) else role)
-            async with (await self._aconnections()).lend() as connection:
+            async with (await self._aconnections(request.changes)).lend() as connection:
                 return await connection.aweb(asked, self._redact, noted, request.patience)
         except Exception as error:
             return failure(error)
@@ -81,9 +81,8 @@ class Dashboard:
 
     def close(self) -> None:
         """Its connections; the next request makes others."""
-        if self._pool is not None:
-            self._pool.discard()
-            self._pool = None
+        while self._pools:
+            self._pools.popitem()[1].discard()
 
     def _tell(self, user: Any, noted: Noted) -> object:
         """What the host's function returns."""
@@ -117,20 +116,22 @@ class Dashboard:
         own = (self._title, self._read_only, self._hosts, self._token, _server.stalled(), renamed())
         return own, request.with_role(number)
 
-    def _connections(self) -> Pool:
+    def _connections(self, changes: bool) -> Pool:
         """Two threads may make one each at first; that of the last is kept."""
-        pool = self._pool
+        pool = self._pools.get(changes)
         if pool is None or not pool.fits():
-            self.close()
+            if pool is not None:
+                pool.discard()
             version, url, namespace = settings.connection_changes, _redis_url.resolve(), settings.namespace
-            pool = self._pool = Pool(CONNECTIONS, PATIENCE, lambda: Connection(url, namespace), version)
+            pool = self._pools[changes] = Pool(CONNECTIONS, PATIENCE, lambda: Connection(url, namespace), version)
         return pool
 
-    async def _aconnections(self) -> Pool:
+    async def _aconnections(self, changes: bool) -> Pool:
         """To find the URL may block."""
-        if self._pool is not None and self._pool.fits():
-            return self._pool
-        return await asyncio.get_running_loop().run_in_executor(None, self._connections)
+        pool = self._pools.get(changes)
+        if pool is not None and pool.fits():
+            return pool
+        return await asyncio.get_running_loop().run_in_executor(None, self._connections, changes)
 
 
 class Request:
@@ -150,7 +151,8 @@ class Request:
         prefix: where the dashboard is mounted. path: behind it, percent-encoded. field: of the header, by small name.
         body: what is longer than MAX_BODY only has to be longer.
         """
-        self.patience = None if method == "POST" else PATIENCE
+        self.changes = method == "POST"
+        self.patience = None if self.changes else PATIENCE
         host, origin, site, kind, authorization, accept = map(field, FIELDS)
         method = "GET" if method == "HEAD" else method  # whose body is dropped when its length is known
         self._before = (method, prefix, path, query, host, origin, site, kind, authorization, accept, body, secure)

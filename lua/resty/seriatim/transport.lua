@@ -13,7 +13,8 @@ local FIRST_LIMIT_MS = 5000 -- of an operation before the first connection: a wr
 local IDLE_MS = 60000 -- how long nginx keeps an unused connection
 local QUEUE = 100000 -- operations of an nginx worker that may wait for a free connection
 local READ_BYTES = 65536
-local WEB_SIZE = 2 -- connections of an nginx worker for the dashboard, so that it takes none from pushes
+local WEB_SIZE = 2 -- connections of an nginx worker for what the dashboard reads, and for what it changes, so that none waits for another
+local WEB_LIMIT_MS = 4500 -- the core's, for a request of the dashboard: less than its reads have, so that they tell the cause
 
 local FINAL = { AUTH = true, SERVER = true, INVALID = true, UNSUPPORTED = true, NOMEM = true }
 local AT_ONCE = { PROTOCOL = true, IO = true, TIMEOUT = true } -- the end of an open connection that needs no pause
@@ -74,7 +75,7 @@ function Transport:call(name, ...)
     return nil, refusal
   end
   local arguments, count = { ... }, select("#", ...)
-  self.is_web = name == "web"
+  self.web_pool = name == "web" and (arguments[2].method == "POST" and "seriatim-web-changes:" or "seriatim-web:") or nil
   local begun, err = begin(self.client, name, unpack(arguments, 1, count - 1))
   if not begun then
     return nil, err
@@ -108,6 +109,9 @@ end
 ---Milliseconds that it may still take.
 function Transport:patience(run)
   local limit = self.was_up and transport.LIMIT_MS or FIRST_LIMIT_MS
+  if self.web_pool then
+    limit = math.min(limit, WEB_LIMIT_MS)
+  end
   return math.min(run.began + limit, run.ends) - native.now_ms()
 end
 
@@ -149,8 +153,8 @@ end
 
 function Transport:pool_options()
   return {
-    pool = (self.is_web and "seriatim-web:" or "seriatim:") .. self.address.redacted,
-    pool_size = self.is_web and WEB_SIZE or settings.client_pool_size,
+    pool = (self.web_pool or "seriatim:") .. self.address.redacted,
+    pool_size = self.web_pool and WEB_SIZE or settings.client_pool_size,
     backlog = settings.pool_timeout > 0 and QUEUE or 0,
   }
 end

@@ -20,7 +20,7 @@ module Seriatim
         end
       end
 
-      # The dashboard's own: it takes no connection from the pushes.
+      # The dashboard's own, for what reads: it takes no connection from the pushes, and no change takes one from the probes.
       def web
         LOCK.synchronize do
           @web = nil unless @web&.generation == Native.generation
@@ -28,10 +28,18 @@ module Seriatim
         end
       end
 
+      # The same for what changes something, which may take long.
+      def web_changes
+        LOCK.synchronize do
+          @web_changes = nil unless @web_changes&.generation == Native.generation
+          @web_changes ||= configured(WEB_SIZE)
+        end
+      end
+
       # The next use makes a new pool, by the settings of that time. Connections in use end with their use.
       def reset
-        old = [@current, @web]
-        @current = @web = nil
+        old = [@current, @web, @web_changes]
+        @current = @web = @web_changes = nil
         old.each { |pool| pool&.discard }
       end
 

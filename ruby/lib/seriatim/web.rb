@@ -20,8 +20,7 @@ module Seriatim
   # Beside the pages: `/metrics` for Prometheus, `/livez` (this process works) and `/readyz` (Redis takes writes).
   class Web
     MAX_BODY = 1_048_576 # bytes; a longer one is a 413
-    READ_SECONDS = 5 # how long an answer waits for Redis
-    WRITE_SECONDS = 60 # an action on all ids of a large queue takes its time
+    READ_SECONDS = 5 # how long an answer waits for Redis; a change goes on while Redis answers its parts
     ROLES = { nil => 0, viewer: 1, operator: 2, admin: 3 }.freeze
     SETTINGS = { title: "Seriatim", read_only: false, role: nil, redact: nil, audit: nil, hosts: [], token: nil }.freeze
     HEADERS = {
@@ -30,7 +29,7 @@ module Seriatim
                                    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
       "x-frame-options" => "DENY", "referrer-policy" => "no-referrer"
     }.freeze
-    private_constant :MAX_BODY, :READ_SECONDS, :WRITE_SECONDS, :ROLES, :SETTINGS, :HEADERS
+    private_constant :MAX_BODY, :READ_SECONDS, :ROLES, :SETTINGS, :HEADERS
 
     class << self
       # Yields the settings of `Seriatim::Web` itself, with which every later {#initialize new} one begins.
@@ -125,7 +124,7 @@ module Seriatim
     def call(env)
       noted = []
       request = request(env)
-      status, headers, body = Pool.web.with { |connection| connection.web(settings, request, @redact, noted, limit: limit(env)) }
+      status, headers, body = pool(env).with { |connection| connection.web(settings, request, @redact, noted, limit: limit(env)) }
       headers["content-length"] = body.bytesize.to_s unless env["REQUEST_METHOD"] == "HEAD"
       [status, headers, [body]]
     rescue PoolTimeout
@@ -152,7 +151,9 @@ module Seriatim
 
     def post?(env) = env["REQUEST_METHOD"] == "POST"
 
-    def limit(env) = post?(env) ? WRITE_SECONDS : READ_SECONDS
+    def pool(env) = post?(env) ? Pool.web_changes : Pool.web
+
+    def limit(env) = post?(env) ? nil : READ_SECONDS
 
     # In the order of the native side.
     def request(env)

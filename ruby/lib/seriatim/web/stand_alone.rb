@@ -9,9 +9,10 @@ module Seriatim
     # @api private
     class StandAlone
       THREADS = 4
+      CHANGE_THREADS = 2 # of their own, so that changes, which may take long, hold up no page and no probe
       CONNECTIONS = 256
       STOP_SECONDS = 5
-      private_constant :THREADS, :CONNECTIONS, :STOP_SECONDS
+      private_constant :THREADS, :CHANGE_THREADS, :CONNECTIONS, :STOP_SECONDS
 
       # @param listener [TCPServer, UNIXServer]
       # @param app [#call] of Rack
@@ -20,13 +21,14 @@ module Seriatim
         @app = app
         @exchanges = []
         @asked = Thread::Queue.new
+        @changes = Thread::Queue.new
         @answered = Thread::Queue.new
         @awake, @waker = IO.pipe
       end
 
       # @return [self]
       def start
-        @workers = Array.new(THREADS) { Thread.new { work } }
+        @workers = [*[@asked] * THREADS, *[@changes] * CHANGE_THREADS].map { |asked| Thread.new { work(asked) } }
         @thread = Thread.new { run }
         self
       end
@@ -83,7 +85,7 @@ module Seriatim
 
       def take(exchange)
         exchange.readable(monotonic)
-        @asked << exchange if exchange.state == :working
+        (exchange.env["REQUEST_METHOD"] == "POST" ? @changes : @asked) << exchange if exchange.state == :working
       end
 
       def hand_over
@@ -118,8 +120,8 @@ module Seriatim
 
       # ---- the threads of the application
 
-      def work
-        while (exchange = @asked.pop)
+      def work(asked)
+        while (exchange = asked.pop)
           @answered << [exchange, @app.call(exchange.env)]
           wake
         end
