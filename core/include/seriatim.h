@@ -614,7 +614,9 @@ typedef enum seriatim_action_kind {
      * The queue itself, and 1 for an answer. INVALID while a node serves it, and where it holds ids (waiting, running, parked,
      * dead) unless the one text is its name. Pushes of who has its old layout wait meanwhile; a worker's push makes it anew.
      */
-    SERIATIM_DELETE_QUEUE
+    SERIATIM_DELETE_QUEUE,
+    SERIATIM_PERFORM_ALL_FAILED_JOBS_NOW, /* no ids: those that wait for a retry become due now; delayed ones stay delayed */
+    SERIATIM_KILL                         /* ids that wait after a failure die now; others are left alone */
 } seriatim_action_kind;
 
 int seriatim_action_begin(seriatim_client *client, size_t queue, int kind, const seriatim_text *texts, size_t count);

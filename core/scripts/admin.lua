@@ -110,7 +110,9 @@ end
 local function begin(text)
   if text == '0' then return advance() end
   local time = tonumber(text)
-  return time == time and time or nil
+  time = time == time and time or nil
+  format('%.0f', time) -- raises where the text is no number: before the first write
+  return time
 end
 
 -- Where an action on failed ids goes on: a cursor of ZSCAN, and, within an id, how many of its payloads it has passed over.
@@ -119,10 +121,10 @@ local function read_cursor(text)
   return cursor or (text == '' and '0' or text), tonumber(passed) or 0, id
 end
 
--- A slice of the ids that wait after a failure, with their records by id, and the cursor behind it ('' at the end).
-local function failed_slice(cursor)
-  local page, ids = call('ZSCAN', RETRY, cursor, 'COUNT', 100), {}
-  for i = 1, #page[2], 2 do ids[#ids + 1] = page[2][i] end
+-- A slice of the ids that wait after a failure, with their records by id, and the cursor behind it ('' at the end). some: only these ids.
+local function failed_slice(cursor, some)
+  local page, ids = some and {'0'} or call('ZSCAN', RETRY, cursor, 'COUNT', 100), some or {}
+  for i = 1, some and 0 or #page[2], 2 do ids[#ids + 1] = page[2][i] end
   local records, runs = look(first, ids), look_at_runs(ids)
   for i = 1, #ids do
     local id = ids[i]

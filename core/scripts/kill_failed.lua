@@ -1,13 +1,14 @@
 -- include: prelude record admin notify
--- KILL_FAILED: ids that wait after a failure go to the morgue with all their payloads. A slice a call.
+-- KILL_FAILED: ids that wait after a failure go to the morgue with all their payloads: all of them, a slice a call, or chosen ones.
 -- KEYS: the shard's
--- ARGV: 1 generation, 2 began ('0' at first), 3 cursor ('' at first), 4 fold, 5 '1' where retries_exhausted is to be told: whoever owns the shard tells
+-- ARGV: 1 generation, 2 began ('0' at first), 3 cursor ('' at first), 4 fold, 5 '1' where retries_exhausted is to be told: whoever owns the shard tells,
+--   6.. chosen ids, at most 1,000; none: all. Chosen ids are given again, with began '0' and cursor '', until the cursor is ''
 -- Returns {began, cursor ('' at the end), killed}. Payloads that came since the action began stay, as those of a new id. Of an id that goes
 --   in several calls each tells retries_exhausted of the payloads that it has buried.
 local FOLD, hooked = ARGV[4] == 'list' and 'list' or 'merge', ARGV[5] == '1'
 probe()
 probe_notices()
-local records, following = failed_slice((read_cursor(ARGV[3])))
+local records, following = failed_slice((read_cursor(ARGV[3])), ARGV[6] and chosen(6))
 local ids = {}
 for id in pairs(records) do ids[#ids + 1] = id end
 probe_spill(morgue, ids)

@@ -32,6 +32,8 @@ static const struct {
     [SERIATIM_UNPARK_ALL] = {srt_script_unpark_all, ACTION_ALL},
     [SERIATIM_DROP_PAYLOAD] = {srt_script_drop, ACTION_NAMED},
     [SERIATIM_MORGUE_DROP_PAYLOAD] = {srt_script_drop, ACTION_NAMED},
+    [SERIATIM_PERFORM_ALL_FAILED_JOBS_NOW] = {srt_script_perform_failed, ACTION_ALL},
+    [SERIATIM_KILL] = {srt_script_kill_failed, ACTION_DEAD},
 };
 
 int srt_action_takes_ids(int kind)
@@ -39,8 +41,17 @@ int srt_action_takes_ids(int kind)
     return action_table[kind].form == ACTION_IDS || action_table[kind].form == ACTION_DEAD;
 }
 
+int srt_action_is_whole(int kind)
+{
+    return action_table[kind].form == ACTION_ALL;
+}
+
 typedef struct action_state {
     int kind;
+    int is_slice;
+    unsigned calls; /* of a slice */
+    srt_action_place place;     /* of a slice: where it goes on; its texts lie in the two below */
+    srt_bytes began, cursor;
     srt_arena args;
     srt_target *targets;
     size_t count;
@@ -53,6 +64,8 @@ static void action_release(seriatim_client *c)
 {
     action_state *a = c->state;
     srt_arena_free(&a->args);
+    srt_bytes_free(&a->began);
+    srt_bytes_free(&a->cursor);
     srt_free(c->mem, a, sizeof *a);
 }
 
@@ -64,10 +77,12 @@ static int action_ask_ids(seriatim_client *c, action_state *a, size_t first, siz
     if (!r)
         return SERIATIM_NOMEM;
     if (form == ACTION_DEAD) {
-        srt_request_text(r, "");
+        srt_request_text(r, a->kind == SERIATIM_KILL ? "0" : "");
         srt_request_text(r, "");
         srt_request_text(r, a->queue->now.fold);
     }
+    if (a->kind == SERIATIM_KILL)
+        srt_request_int(r, a->queue->now.exhausted_hook);
     for (i = first; i < first + n; i++)
         srt_request_arg(r, a->targets[i].id, a->targets[i].len);
     r->place = first;
@@ -90,6 +105,62 @@ static int action_ask_shard(seriatim_client *c, action_state *a, unsigned shard,
     r->place = shard;
     return srt_client_send(c, r);
 }
+
+/* ---- A slice: one call after another, as many as a slice has ------------------------------------------------ */
+
+static int action_keep(srt_bytes *kept, seriatim_text *text, const char *data, size_t len)
+{
+    srt_bytes_clear(kept);
+    srt_bytes_add(kept, data, len);
+    text->data = kept->data ? kept->data : "";
+    text->len = kept->len;
+    return kept->failed ? SERIATIM_NOMEM : SERIATIM_OK;
+}
+
+static int action_place_at(action_state *a, unsigned shard, const char *began, size_t began_len, const char *cursor, size_t cursor_len)
+{
+    int status = action_keep(&a->began, &a->place.began, began, began_len);
+    a->place.shard = shard;
+    return status == SERIATIM_OK ? action_keep(&a->cursor, &a->place.cursor, cursor, cursor_len) : status;
+}
+
+/* The next call of a slice, unless it has had them all or is behind the last shard. */
+static int action_walk(seriatim_client *c, action_state *a)
+{
+    srt_token began = {SRT_STRING, 0, a->place.began.data, a->place.began.len};
+    srt_token cursor = {SRT_STRING, 0, a->place.cursor.data, a->place.cursor.len};
+    if (a->place.shard >= a->queue->shards_count || a->calls == SRT_ACTION_CALLS)
+        return SERIATIM_OK;
+    a->calls++;
+    return action_ask_shard(c, a, a->place.shard, began.len ? &began : NULL, &cursor);
+}
+
+static int action_begin_walk(seriatim_client *c, action_state *a)
+{
+    if (a->place.generation != a->queue->generation && action_place_at(a, 0, "", 0, "", 0) != SERIATIM_OK)
+        return srt_operator_nomem(c);
+    a->place.generation = a->queue->generation;
+    return action_walk(c, a);
+}
+
+/* root: {began, cursor, changed} */
+static int action_walk_on(seriatim_client *c, action_state *a, const srt_token *root)
+{
+    int ends = root[2].len == 0;
+    if (action_place_at(a, a->place.shard + (ends ? 1 : 0), root[1].data, ends ? 0 : root[1].len, root[2].data, root[2].len) !=
+        SERIATIM_OK)
+        return srt_operator_nomem(c);
+    return action_walk(c, a);
+}
+
+int srt_action_slice_more(const seriatim_client *c, srt_action_place *place)
+{
+    const action_state *a = c->state;
+    *place = a->place;
+    return a->queue && a->place.shard < a->queue->shards_count;
+}
+
+/* ---- All forms --------------------------------------------------------------------------------------------- */
 
 /* Drops the payload that has a key; one without is looked for by its bytes, from where the last look ended. */
 static int action_ask_named(seriatim_client *c, action_state *a, const char *key, size_t len, const srt_token *from)
@@ -127,6 +198,8 @@ static int action_send(seriatim_client *c, srt_queue *queue)
     a->queue = queue;
     if (queue->shards_count == 0)
         return action_without_queue(c, queue, a->kind);
+    if (a->is_slice)
+        return action_begin_walk(c, a);
     if (form == ACTION_SHARD || form == ACTION_ALL) {
         for (shard = 0; shard < queue->shards_count && status == SERIATIM_OK; shard++)
             status = action_ask_shard(c, a, shard, NULL, NULL);
@@ -161,6 +234,8 @@ static int action_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
     if (!srt_reply_is_list(reply, 3))
         return srt_operator_protocol(c, "an action");
     a->changed += srt_token_int(&root[3]);
+    if (a->is_slice)
+        return action_walk_on(c, a, root);
     if (form == ACTION_ALL && root[2].len > 0)
         return action_ask_shard(c, a, (unsigned)r->place, &root[1], &root[2]);
     if (form == ACTION_DEAD && root[2].len > 0)
@@ -186,7 +261,8 @@ static int action_take(seriatim_client *c, action_state *a, const seriatim_text 
     return given->data ? SERIATIM_OK : srt_fail_plain(&c->error, SERIATIM_NOMEM);
 }
 
-static int action_begin(seriatim_client *c, size_t queue, int kind, const seriatim_text *texts, size_t count, int by_key)
+static int action_begin(seriatim_client *c, size_t queue, int kind, const seriatim_text *texts, size_t count, int by_key,
+                        const srt_action_place *from)
 {
     static const srt_operation operation = {.fresh = 1, .send = action_send, .on_reply = action_on_reply, .release = action_release};
     action_state *a;
@@ -202,8 +278,17 @@ static int action_begin(seriatim_client *c, size_t queue, int kind, const seriat
         return SERIATIM_NOMEM;
     a->kind = kind;
     srt_arena_init(&a->args, c->mem);
+    srt_bytes_init(&a->began, c->mem);
+    srt_bytes_init(&a->cursor, c->mem);
     c->state = a;
     status = action_take(c, a, texts, count, by_key);
+    if (status == SERIATIM_OK && from) {
+        a->is_slice = 1;
+        a->place.generation = from->generation;
+        status = action_place_at(a, from->shard, from->began.data, from->began.len, from->cursor.data, from->cursor.len);
+        if (status != SERIATIM_OK)
+            srt_fail_plain(&c->error, status);
+    }
     if (status != SERIATIM_OK) {
         action_release(c);
         c->state = NULL;
@@ -214,7 +299,12 @@ static int action_begin(seriatim_client *c, size_t queue, int kind, const seriat
 
 int seriatim_action_begin(seriatim_client *c, size_t queue, int kind, const seriatim_text *texts, size_t count)
 {
-    return action_begin(c, queue, kind, texts, count, 0);
+    return action_begin(c, queue, kind, texts, count, 0, NULL);
+}
+
+int srt_action_slice_begin(seriatim_client *c, size_t queue, int kind, const srt_action_place *from)
+{
+    return action_begin(c, queue, kind, NULL, 0, 0, from);
 }
 
 int srt_drop_begin(seriatim_client *c, size_t queue, int kind, seriatim_text id, seriatim_text key)
@@ -222,7 +312,7 @@ int srt_drop_begin(seriatim_client *c, size_t queue, int kind, seriatim_text id,
     seriatim_text texts[2];
     texts[0] = id;
     texts[1] = key;
-    return action_begin(c, queue, kind, texts, 2, 1);
+    return action_begin(c, queue, kind, texts, 2, 1, NULL);
 }
 
 int64_t seriatim_action_result(const seriatim_client *c)

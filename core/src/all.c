@@ -82,6 +82,7 @@
 #include "web_survey.c"
 #include "web_scan.c"
 #include "web_api.c"
+#include "web_act.c"
 #include "web_records.c"
 #include "web_errors.c"
 #include "web_pages.c"

@@ -286,6 +286,16 @@ static void client_drop(seriatim_client *c)
     c->asked = 0;
 }
 
+/* Requests for a layout change nothing. */
+static int client_any_left(const seriatim_client *c)
+{
+    const srt_request *r;
+    for (r = c->session.first; r; r = r->next)
+        if (r->kind != CLIENT_KIND_LAYOUT && srt_client_left(c, r))
+            return 1;
+    return 0;
+}
+
 int srt_client_give_up(seriatim_client *c, int status, const char *why)
 {
     seriatim_error error;
@@ -294,6 +304,7 @@ int srt_client_give_up(seriatim_client *c, int status, const char *why)
         return c->status;
     }
     srt_fail(&error, status, "%s", why);
+    c->heard = client_any_left(c);
     if (c->failed == SERIATIM_OK)
         c->error = error;
     if (c->operation->on_give_up)

@@ -364,6 +364,8 @@ static void link_exchange(seriatim_link *link)
 
 static int64_t link_deadline_ms(const seriatim_link *link)
 {
+    if (link->client->limit_ms && link->client->limit_ms < link->limit_ms)
+        return link->began_ms + link->client->limit_ms;
     return link->began_ms + (link->was_up || link->limit_ms < LINK_FIRST_LIMIT_MS ? link->limit_ms : LINK_FIRST_LIMIT_MS);
 }
 

@@ -6,6 +6,7 @@
 #include "record.h"
 
 #define SRT_SLICE 50 /* ids of one call: at most some 8 ms of Redis where each has a payload of 1 MiB that is freed */
+#define SRT_ACTION_CALLS 50 /* calls of a slice of an action on a whole queue: some 0.2 s where Redis is near */
 
 /* srt_record.place and .mark */
 #define SRT_PLACE_PARKED 2
@@ -69,6 +70,26 @@ const seriatim_record *srt_query_keep(seriatim_client *c, srt_arena *arena, size
 
 /* Of a kind that there is. */
 int srt_action_takes_ids(int kind);
+/* 1: it acts on all ids of a queue, so that its work grows with the queue. */
+int srt_action_is_whole(int kind);
+
+/*
+ * Where an action on a whole queue goes on: in this shard, whose ids it began to read at `began`, behind `cursor`; both texts are the
+ * script's own, and empty before its first call in a shard. Shards are walked one after another.
+ */
+typedef struct srt_action_place {
+    int64_t generation; /* of the layout that the shard belongs to; 0: the action begins */
+    unsigned shard;
+    seriatim_text began, cursor;
+} srt_action_place;
+
+/*
+ * A slice of an action for which srt_action_is_whole: at most SRT_ACTION_CALLS calls, one after another, from `from` on. If the queue got
+ * another layout since, it begins at the first shard again, where it finds nothing that it has changed already.
+ */
+int srt_action_slice_begin(seriatim_client *c, size_t queue, int kind, const srt_action_place *from);
+/* After such a slice has ended well. 1: there is more, from *place on, whose texts are borrowed until the next operation. */
+int srt_action_slice_more(const seriatim_client *c, srt_action_place *place);
 /* seriatim_action_begin of a kind that drops a payload, which is named by its key (record.h). */
 int srt_drop_begin(seriatim_client *c, size_t queue, int kind, seriatim_text id, seriatim_text key);
 

@@ -25,6 +25,7 @@ const srt_web_handler srt_web_handlers[] = {
     WEB_RANGE(MORGUE_RANGE_BY_UPDATED_AT, 1),
     WEB_RANGE(PROCESSING, 0),
     WEB_ACTION(PERFORM_ALL_JOBS_NOW),
+    WEB_ACTION(PERFORM_ALL_FAILED_JOBS_NOW),
     WEB_ACTION(KILL_ALL_FAILED_JOBS),
     WEB_ACTION(DELETE_ALL_FAILED_JOBS),
     WEB_ACTION(MORGUE_QUEUE_UP_ALL_JOBS),
@@ -49,6 +50,8 @@ const srt_web_handler srt_web_handlers[] = {
     WEB_ROUTE(errors, 0, 0),
     WEB_ROUTE(group, SERIATIM_MORGUE_QUEUE_UP, 0),
     WEB_ROUTE(group, SERIATIM_MORGUE_DELETE, 0),
+    WEB_ROUTE(group, SERIATIM_PERFORM_NOW, 1), /* 1: of the retrying */
+    WEB_ROUTE(group, SERIATIM_KILL, 1),
     WEB_ROUTE(running, 0, 0),
     WEB_ROUTE(nodes, 0, 0),
     WEB_CHANGE(order, ORDER_QUIET),
@@ -173,6 +176,8 @@ int seriatim_web_begin(seriatim_client *c, const seriatim_web_settings *settings
         return srt_fail_plain(&c->error, SERIATIM_NOMEM);
     if (!settings)
         settings = &defaults;
+    c->limit_ms = SRT_WEB_LIMIT_MS;
+    c->heard = 0;
     web_reset(w);
     status = srt_web_read(w, settings, request);
     if (status == SERIATIM_OK) {
@@ -220,10 +225,16 @@ static void web_headers(srt_web *w, const char *type)
         web_header(w, "Allow", w->allow ? w->allow : "GET, HEAD");
 }
 
+/* A change that Redis failed also tells what it did before, so that nobody has to guess. */
 static void web_write_error(srt_web *w, srt_web_out *out)
 {
+    int failed = w->status >= 500 && w->route && w->route->action;
     srt_json_begin_object(&out->json);
+    if (failed)
+        srt_web_int(out, "done", w->done);
     srt_web_chars(out, "error", w->error);
+    if (failed)
+        srt_web_bool(out, "unknown", w->is_unknown);
     srt_json_end_object(&out->json);
 }
 
@@ -293,6 +304,34 @@ static const seriatim_web_response *web_answer_text(srt_web *w)
     return web_respond(w, w->body.data ? w->body.data : "", w->body.len);
 }
 
+/* "Connection refused" where the client's error ends so. What stands before it names the address, which no visitor needs. */
+static const char *web_cause(const seriatim_client *c, int status)
+{
+    const char *cause = seriatim_status_text(status), *at = c->error.message;
+    int of_link = status == SERIATIM_IO || status == SERIATIM_TIMEOUT || status == SERIATIM_CLOSED;
+    while (of_link && (at = strstr(at, ": ")) != NULL)
+        cause = at += 2;
+    return cause;
+}
+
+/* Of a change that failed: what is known of it, as data and behind the error. */
+static void web_take_failed_change(seriatim_client *c, srt_web *w)
+{
+    size_t len = strlen(w->error);
+    if (!w->route || !w->route->action || w->status < 500)
+        return;
+    if (w->is_changing) {
+        w->done = seriatim_action_result(c);
+        w->is_unknown = c->heard;
+    }
+    if (w->is_unknown)
+        snprintf(w->error + len, sizeof w->error - len, "; done before: %lld; whether more was done is not known", (long long)w->done);
+    else if (w->done > 0)
+        snprintf(w->error + len, sizeof w->error - len, "; done before: %lld", (long long)w->done);
+    else
+        snprintf(w->error + len, sizeof w->error - len, "; nothing was changed");
+}
+
 /* How the drive failed: not reached or not now 503, anything else 500 without details. */
 static void web_take_status(seriatim_client *c, srt_web *w, int status)
 {
@@ -301,7 +340,8 @@ static void web_take_status(seriatim_client *c, srt_web *w, int status)
     else if (status == SERIATIM_PROTOCOL || status == SERIATIM_SERVER || status == SERIATIM_UNSUPPORTED)
         srt_web_refuse(w, 500, "Redis cannot answer this: %s", seriatim_status_text(status));
     else
-        srt_web_refuse(w, 503, "Redis cannot be asked now: %s", seriatim_status_text(status));
+        srt_web_refuse(w, 503, "Redis cannot be asked now: %.100s", web_cause(c, status));
+    web_take_failed_change(c, w);
 }
 
 /* Who is signed in is the host application's matter: its root is where a reader can do so. No file of the page is shown to nobody, so it has no look. */
@@ -327,6 +367,7 @@ const seriatim_web_response *seriatim_web_answer(seriatim_client *c, int status,
     srt_web *w = c->web;
     if (!w)
         return web_nothing(NULL);
+    c->limit_ms = 0;
     srt_bytes_clear(&w->body);
     if (status == SERIATIM_NOMEM)
         return web_nothing(w);

@@ -6,6 +6,11 @@
 #include "operator.h"
 #include "web_assets.h"
 
+/*
+ * How long Redis may leave a web request without an answer: somebody looks at the page, and a change that was not sent until then must
+ * not be carried out later. Shorter than the 5 s that mounts give a read, so that the cause is told and not just that time is over.
+ */
+#define SRT_WEB_LIMIT_MS 4500
 #define SRT_WEB_DONE 1          /* of a route's `next`: all is known */
 #define SRT_WEB_ROWS 100        /* records of an answer */
 #define SRT_WEB_SHOWN 4096      /* bytes of a text that are shown */
@@ -89,6 +94,7 @@ struct srt_web {
     size_t id_count;
     int has_ids;
     seriatim_text cursor, id, key;   /* of the body; the key of a payload, unpacked */
+    int is_slice;                    /* of an action on a whole queue: a slice of it is asked for */
 
     /* What came of it. */
     srt_web_sampling *sampling;      /* in memory; NULL: it does not measure */
@@ -102,6 +108,10 @@ struct srt_web {
     size_t row_count;
     int64_t now_us;
     int64_t count;                   /* what a change really did; -1: nothing that is known */
+    int64_t total;                   /* of an action in slices: what all slices did so far */
+    int is_changing;                 /* the operation under way is the change itself */
+    int64_t done;                    /* of a change that failed: what was done before */
+    int is_unknown;                  /* of a change that failed: Redis may have heard a request whose answer did not come */
     seriatim_text locate;            /* rows tell of this id alone */
     void *found;                     /* a scan, in memory */
     void *page;                      /* the handler's own, in memory */
@@ -167,6 +177,9 @@ void srt_web_text(srt_web_out *out, const char *key, const char *text, size_t le
 void srt_web_shown(srt_web_out *out, const char *key, seriatim_text queue, seriatim_text id, const char *text, size_t len);
 void srt_web_record(srt_web_out *out, seriatim_text queue, const seriatim_record *record);
 void srt_web_base64(srt_bytes *out, const char *data, size_t len);
+
+/* Members "cursor" and "more"; data NULL: there is no more. */
+void srt_web_write_cursor(srt_web_out *out, seriatim_text cursor);
 
 /* ---- web_survey.c -------------------------------------------------------------------------- */
 

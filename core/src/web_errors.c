@@ -262,6 +262,7 @@ static int errors_act(seriatim_client *c, srt_web *w)
 {
     const srt_web_scan *scan = w->found;
     const errors_found *found = scan->groups;
+    w->is_changing = 1;
     return seriatim_action_begin(c, w->queue, w->handler->number, found->ids, found->id_count);
 }
 
@@ -272,7 +273,7 @@ int srt_web_group_next(seriatim_client *c, srt_web *w)
     if (w->step == 0) {
         if (w->has_ids)
             return srt_web_refuse(w, 400, "this action takes no ids");
-        status = errors_read(w, "dead", w->cursor, errors_match);
+        status = errors_read(w, w->handler->flag ? "retrying" : "dead", w->cursor, errors_match);
         if (status != SERIATIM_OK)
             return status;
     }
@@ -289,10 +290,6 @@ void srt_web_group_write(seriatim_client *c, srt_web *w, srt_web_out *out)
     (void)c;
     srt_json_begin_object(&out->json);
     srt_web_int(out, "count", w->count);
-    if (scan->next.data)
-        srt_web_text(out, "cursor", scan->next.data, scan->next.len);
-    else
-        srt_web_null(out, "cursor");
-    srt_web_bool(out, "more", scan->next.data != NULL);
+    srt_web_write_cursor(out, scan->next);
     srt_json_end_object(&out->json);
 }

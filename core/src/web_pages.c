@@ -351,7 +351,9 @@ void srt_web_nodes_write(seriatim_client *c, srt_web *w, srt_web_out *out)
 
 int srt_web_order_next(seriatim_client *c, srt_web *w)
 {
-    if (w->step == 0)
+    if (w->step == 0) {
+        w->is_changing = 1;
         return seriatim_order_begin(c, w->worker.data, w->worker.len, w->handler->number);
+    }
     return seriatim_order_result(c) ? srt_web_done(w, 1) : srt_web_refuse(w, 404, "no such node is alive");
 }

@@ -33,6 +33,7 @@ const seriatim_web_route srt_web_route_table[] = {
     ROUTE_RANGE("morgue_rev_range_by_updated_at"),
     ROUTE_RANGE("processing_data"),
     ROUTE_ACTION("perform_all_jobs_now", OPERATOR),
+    ROUTE_ACTION("perform_all_failed_jobs_now", OPERATOR),
     ROUTE_ACTION("kill_all_failed_jobs", ADMIN),
     ROUTE_ACTION("delete_all_failed_jobs", ADMIN),
     ROUTE_ACTION("morgue_queue_up_all_jobs", OPERATOR),
@@ -57,6 +58,8 @@ const seriatim_web_route srt_web_route_table[] = {
     ROUTE_READ("/api/v1/queues/:queue/errors"),
     {"POST", "/api/v1/queues/:queue/errors/:fingerprint/queue_up", SERIATIM_WEB_OPERATOR, "errors_queue_up"},
     {"POST", "/api/v1/queues/:queue/errors/:fingerprint/delete", SERIATIM_WEB_ADMIN, "errors_delete"},
+    {"POST", "/api/v1/queues/:queue/errors/:fingerprint/perform_now", SERIATIM_WEB_OPERATOR, "errors_perform_now"},
+    {"POST", "/api/v1/queues/:queue/errors/:fingerprint/kill", SERIATIM_WEB_ADMIN, "errors_kill"},
     ROUTE_READ("/api/v1/running"),
     ROUTE_READ("/api/v1/nodes"),
     {"POST", "/api/v1/nodes/:node/quiet", SERIATIM_WEB_OPERATOR, "quiet_node"},
@@ -348,6 +351,16 @@ static int request_drops(const srt_web *w)
     return w->handler->next == srt_web_drop_next;
 }
 
+static int request_read_slice(srt_web *w, srt_json_reader *r)
+{
+    srt_json_token t;
+    int status = srt_json_next(r, &t);
+    if (status != SERIATIM_OK)
+        return status;
+    w->is_slice = t.type == SRT_JSON_TRUE;
+    return w->is_slice || t.type == SRT_JSON_FALSE ? SERIATIM_OK : SERIATIM_INVALID;
+}
+
 static int request_read_member(srt_web *w, srt_json_reader *r, const srt_json_token *key)
 {
     srt_json_token t;
@@ -356,6 +369,8 @@ static int request_read_member(srt_web *w, srt_json_reader *r, const srt_json_to
         return request_read_name(w, r, key);
     if (key->len == 3 && memcmp(key->text, "ids", 3) == 0)
         return request_read_ids(w, r);
+    if (key->len == 5 && memcmp(key->text, "slice", 5) == 0)
+        return request_read_slice(w, r);
     if (key->len != 6 || memcmp(key->text, "cursor", 6) != 0)
         return SERIATIM_INVALID;
     status = srt_json_next(r, &t);
@@ -395,6 +410,10 @@ static int request_take_form_field(srt_web *w, const srt_web_param *field)
         return request_take_form_id(w, field->value);
     if (!request_drops(w) && srt_web_word_is(field->name, "cursor")) {
         w->cursor = field->value;
+        return SERIATIM_OK;
+    }
+    if (!request_drops(w) && srt_web_word_is(field->name, "slice")) {
+        w->is_slice = srt_web_word_is(field->value, "1") || srt_web_word_is(field->value, "true");
         return SERIATIM_OK;
     }
     if (request_drops(w) && srt_web_word_is(field->name, "key"))

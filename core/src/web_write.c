@@ -142,6 +142,15 @@ static void write_keys(srt_web_out *out, const seriatim_record *record)
     srt_json_end_array(&out->json);
 }
 
+void srt_web_write_cursor(srt_web_out *out, seriatim_text cursor)
+{
+    if (cursor.data)
+        srt_web_text(out, "cursor", cursor.data, cursor.len);
+    else
+        srt_web_null(out, "cursor");
+    srt_web_bool(out, "more", cursor.data != NULL);
+}
+
 void srt_web_record(srt_web_out *out, seriatim_text queue, const seriatim_record *record)
 {
     seriatim_text id;

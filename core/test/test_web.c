@@ -8,9 +8,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define SRT_SCRIPT_TEXTS
 #include "client.h"
@@ -440,6 +442,90 @@ static void test_forms(void **state)
     assert_int_equal(ask("POST", "/api/web/Q/resume", NULL), 200);
 }
 
+/* ---- Slices -------------------------------------------------------------------------------- */
+
+static long member_number(const char *name)
+{
+    const char *at = strstr(browser.text, name);
+    if (!at)
+        fail_msg("no %s in: %.500s", name, browser.text);
+    return at ? strtol(at + strlen(name), NULL, 10) : -1;
+}
+
+/* Asks for slices until there are no more, and returns how many it took; *sum is what they say that they did. */
+static int ask_slices(const char *path, long *sum)
+{
+    char body[400] = "{\"slice\":true}", cursor[300];
+    int slices = 0;
+    for (*sum = 0;; slices++) {
+        if (ask("POST", path, body) != 200)
+            fail_msg("%s", browser.text);
+        *sum += member_number("\"count\":");
+        if (strstr(path, "/api/web/"))
+            assert_int_equal(member_number("\"total\":"), *sum);
+        if (strstr(browser.text, "\"more\":false"))
+            break;
+        assert_int_equal(sscanf(strstr(browser.text, "\"cursor\":\""), "\"cursor\":\"%299[^\"]", cursor), 1);
+        snprintf(body, sizeof body, "{\"slice\":true,\"cursor\":\"%s\"}", cursor);
+    }
+    shows("\"cursor\":null");
+    return slices + 1;
+}
+
+static void push_delayed(const char *prefix, int count)
+{
+    char id[30];
+    int i;
+    for (i = 0; i < count; i++) {
+        snprintf(id, sizeof id, "%s%d", prefix, i);
+        push_text("Q", id, "x", 1000);
+    }
+}
+
+static void test_an_action_in_slices(void **state)
+{
+    long sum;
+    (void)state;
+    open_browser();
+    push_delayed("id ", 5400);
+    assert_int_equal(ask("POST", "/api/web/Q/perform_all_jobs_now", "{\"slice\":true}"), 200);
+    shows("\"more\":true");
+    assert_in_range(member_number("\"count\":"), 1000, 5399);
+    assert_in_range(ask_slices("/api/web/Q/perform_all_jobs_now", &sum), 2, 4); /* from the start: the rest, for what is done stays done */
+    assert_in_range(sum, 1, 4400);
+    get("/api/web/dashboard");
+    shows("\"delayed\":0,");
+    push_delayed("late ", 40);
+    assert_int_equal(ask("POST", "/api/web/Q/perform_all_jobs_now", "{}"), 200);
+    assert_string_equal(browser.text, "{\"count\":40}");
+    assert_int_equal(ask_slices("/api/web/Q/unpark_all", &sum), 1);
+    assert_int_equal(sum, 0);
+    browser.request.content_type = text_of("application/x-www-form-urlencoded");
+    assert_int_equal(ask("POST", "/api/web/Q/unpark_all", "slice=1&cursor="), 200);
+    assert_string_equal(browser.text, "{\"count\":0,\"cursor\":null,\"more\":false,\"total\":0}");
+}
+
+static void test_slices_that_are_refused(void **state)
+{
+    static const char *const cursors[] = {"x", "1", "1.0.0", "1.0.0.5", "1.0.0.5.0", "1.0.0.5.zz", "1.0.0.a.00", "-1.0.0.5.00", "1.9999999.0.5.00"};
+    char body[100];
+    size_t i;
+    (void)state;
+    open_browser();
+    push_text("Q", "a", "x", 1000);
+    for (i = 0; i < sizeof cursors / sizeof *cursors; i++) {
+        snprintf(body, sizeof body, "{\"cursor\":\"%s\"}", cursors[i]);
+        if (ask("POST", "/api/web/Q/perform_all_jobs_now", body) != 400)
+            fail_msg("%s: %s", cursors[i], browser.text);
+        shows("cursor is none that this action gave");
+    }
+    assert_int_equal(ask("POST", "/api/web/Q/perform_all_jobs_now", "{\"slice\":1}"), 400);
+    assert_int_equal(ask("POST", "/api/web/Q/perform_all_jobs_now", "{\"cursor\":\"1.99.7..\"}"), 200); /* behind the last shard */
+    assert_string_equal(browser.text, "{\"count\":0,\"cursor\":null,\"more\":false,\"total\":7}");
+    assert_int_equal(ask("POST", "/api/web/Q/perform_all_jobs_now", "{\"cursor\":\"77.99.7.5.00\"}"), 200); /* of another layout */
+    assert_string_equal(browser.text, "{\"count\":1,\"cursor\":null,\"more\":false,\"total\":8}");
+}
+
 /* A worker's name stands for its queue, unless a queue is named so. */
 static void test_names_of_workers(void **state)
 {
@@ -819,6 +905,138 @@ static void acts(const char *action, const char *body)
     if (ask("POST", path, body) != 200 || strcmp(browser.text, "{\"count\":0}") == 0)
         fail_msg("%s: %s", action, browser.text);
     looks_alike(action);
+}
+
+/* So many ids of Q fail and wait for a retry that is far off. */
+static void fail_ids(const char *error, int count)
+{
+    worker w = start_worker("Q", 5);
+    int i;
+    for (i = 0; i < count; i++)
+        fail_one(&w, error, 1000);
+    stop_worker(&w);
+}
+
+static void test_retries_now_and_killed(void **state)
+{
+    (void)state;
+    open_browser();
+    push_ids(6);
+    fail_ids("a failure", 6);
+    push_delayed("later ", 3);
+    assert_int_equal(ask("POST", "/api/web/Q/perform_all_failed_jobs_now", "{\"slice\":true}"), 200);
+    assert_string_equal(browser.text, "{\"count\":6,\"cursor\":null,\"more\":false,\"total\":6}");
+    get("/api/web/dashboard");
+    shows("\"delayed\":3,");
+    shows("\"retries\":6,");
+    assert_int_equal(ask("POST", "/api/web/Q/perform_all_failed_jobs_now", "{}"), 200);
+    assert_string_equal(browser.text, "{\"count\":0}");
+}
+
+static void fingerprint_of(const char *error, char fingerprint[17])
+{
+    const char *at;
+    get("/api/v1/queues/Q/errors?part=retrying");
+    at = strstr(browser.text, error);
+    assert_non_null(at);
+    at = strstr(at, "\"fingerprint\":\"");
+    assert_non_null(at);
+    snprintf(fingerprint, 17, "%.16s", at + strlen("\"fingerprint\":\""));
+}
+
+static void test_retries_of_one_error(void **state)
+{
+    char fingerprint[17], path[120];
+    long sum;
+    (void)state;
+    open_browser();
+    push_ids(4);
+    fail_ids("out of paper", 4);
+    push_text("Q", "other", "x", 0);
+    fail_ids("out of ink", 1);
+    push_delayed("later ", 2);
+    fingerprint_of("paper", fingerprint);
+    snprintf(path, sizeof path, "/api/v1/queues/Q/errors/%s/perform_now", fingerprint);
+    assert_int_equal(ask_slices(path, &sum), 1);
+    assert_int_equal(sum, 4);
+    get("/api/web/dashboard");
+    shows("\"delayed\":2,"); /* they never failed */
+    get("/api/v1/queues/Q/id?id=other");
+    assert_null(strstr(browser.text, "\"state\":\"waiting\""));
+    snprintf(path, sizeof path, "/api/v1/queues/Q/errors/%s/kill", fingerprint);
+    assert_int_equal(ask_slices(path, &sum), 1);
+    assert_int_equal(sum, 4);
+    get("/api/web/dashboard");
+    shows("\"dead\":4,");
+    shows("\"retries\":1,");
+}
+
+/* ---- Redis goes away ------------------------------------------------------------------------ */
+
+static void test_a_change_that_redis_does_not_take(void **state)
+{
+    seriatim_link *kept = browser.link, *other;
+    (void)state;
+    open_browser();
+    kept = browser.link;
+    assert_int_equal(seriatim_link_new(NULL, "unix:///nowhere/redis.sock", &other, NULL), SERIATIM_OK);
+    browser.link = other;
+    browser.client = seriatim_link_client(other);
+    assert_int_equal(ask("POST", "/api/web/Q/pause", "{}"), 503);
+    shows("{\"done\":0,\"error\":\"Redis cannot be asked now: No such file or directory; nothing was changed\",\"unknown\":false}");
+    seriatim_link_free(other);
+    browser.link = kept;
+    browser.client = seriatim_link_client(kept);
+}
+
+/* Redis stands still from the end of that many waits on. */
+static int waits_until_it_stops;
+
+static void stop_redis_meanwhile(void)
+{
+    if (--waits_until_it_stops == 0)
+        assert_int_equal(kill(server.pid, SIGSTOP), 0);
+}
+
+static void test_a_change_that_was_not_sent(void **state)
+{
+    struct timespec from, to;
+    (void)state;
+    open_browser();
+    push_delayed("id ", 300);
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    waits_until_it_stops = 1;
+    stop_redis_meanwhile();
+    assert_int_equal(ask("POST", "/api/web/Q/perform_all_jobs_now", "{}"), 503);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    kill(server.pid, SIGCONT);
+    shows("{\"done\":0,\"error\":\"Redis cannot be asked now: ");
+    shows("; nothing was changed\",\"unknown\":false}"); /* the queue's layout was not even read */
+    assert_in_range(to.tv_sec - from.tv_sec, 3, 12);
+    pause_ms(300);
+    get("/api/web/dashboard");
+    shows("\"delayed\":300,"); /* nor is it done later */
+}
+
+/* What was done before is told, and that more may have been done; going on from the last cursor does the rest. */
+static void test_a_change_without_an_answer(void **state)
+{
+    long done, rest;
+    (void)state;
+    open_browser();
+    push_delayed("id ", 900);
+    waits_until_it_stops = 6;
+    browser.meanwhile = stop_redis_meanwhile;
+    assert_int_equal(ask("POST", "/api/web/Q/perform_all_jobs_now", "{\"slice\":true}"), 503);
+    kill(server.pid, SIGCONT);
+    browser.meanwhile = NULL;
+    done = member_number("\"done\":");
+    assert_in_range(done, 1, 899);
+    shows("; whether more was done is not known\",\"unknown\":true}");
+    ask_slices("/api/web/Q/perform_all_jobs_now", &rest);
+    assert_in_range(done + rest, 900 - 200, 900); /* the call without an answer was of some 100 ids */
+    get("/api/web/dashboard");
+    shows("\"delayed\":0,");
 }
 
 static void test_what_is_kept_is_true(void **state)
@@ -1919,6 +2137,13 @@ int main(void)
         cmocka_unit_test(test_every_route_asks_who_it_is),
         cmocka_unit_test(test_no_forgery_changes_anything),
         cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_an_action_in_slices),
+        cmocka_unit_test(test_slices_that_are_refused),
+        cmocka_unit_test(test_retries_now_and_killed),
+        cmocka_unit_test(test_retries_of_one_error),
+        cmocka_unit_test(test_a_change_that_redis_does_not_take),
+        cmocka_unit_test(test_a_change_that_was_not_sent),
+        cmocka_unit_test(test_a_change_without_an_answer),
         cmocka_unit_test(test_forms_that_are_wrong),
         cmocka_unit_test(test_a_token_needs_no_origin),
         cmocka_unit_test(test_names_of_workers),

@@ -21,6 +21,7 @@ local actions = {}
 local PERFORM_ALL, KILL_FAILED, DELETE_FAILED, MORGUE_QUEUE_UP_ALL, MORGUE_DELETE_ALL = 0, 1, 2, 3, 4
 local PAUSE, RESUME, DELETE, MORGUE_QUEUE_UP, MORGUE_DELETE, PARK, UNPARK = 5, 6, 7, 8, 9, 10, 11
 local PERFORM_NOW, UNPARK_ALL, DROP_PAYLOAD, MORGUE_DROP_PAYLOAD, DELETE_QUEUE = 12, 13, 14, 15, 16
+local PERFORM_ALL_FAILED, KILL = 17, 18
 
 ---`worker.actions`. Each answers with the number of ids that it changed (pause and resume: of shards), or with nil and a
 ---seriatim.Error. "All" means what is there when the action begins.
@@ -57,6 +58,13 @@ end
 ---@return seriatim.Error? err
 function Actions:perform_all_jobs_now()
   return act(self, PERFORM_ALL)
+end
+
+---All ids that wait for a retry become due; delayed ones that never failed stay delayed. Their retry_count stays.
+---@return integer?
+---@return seriatim.Error? err
+function Actions:perform_all_failed_jobs_now()
+  return act(self, PERFORM_ALL_FAILED)
 end
 
 ---All waiting ids that failed before go to the morgue.
@@ -154,6 +162,14 @@ end
 ---@return seriatim.Error? err
 function Actions:perform_now(ids)
   return act_on(self, PERFORM_NOW, ids)
+end
+
+---Waiting ids that failed before go to the morgue.
+---@param ids seriatim.Id[]
+---@return integer?
+---@return seriatim.Error? err
+function Actions:kill(ids)
+  return act_on(self, KILL, ids)
 end
 
 ---Drops one payload of a waiting or parked id, the first of equal ones; the id goes with its last. Of a running id, one that

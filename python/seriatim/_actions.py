@@ -42,6 +42,10 @@ class Actions:
         """All waiting ids become due."""
         return self._act(0)
 
+    def perform_all_failed_jobs_now(self) -> int:
+        """All ids that wait for a retry become due; delayed ones that never failed stay delayed. Their retry_count stays."""
+        return self._act(17)
+
     def kill_all_failed_jobs(self) -> int:
         """All waiting ids that failed before go to the morgue."""
         return self._act(1)
@@ -93,6 +97,10 @@ class Actions:
     def perform_now(self, ids: Sequence[AnyId]) -> int:
         """Waiting ids that are due later become due now; of a running id, what waits behind it. Their retry_count stays."""
         return self._act(12, ids)
+
+    def kill(self, ids: Sequence[AnyId]) -> int:
+        """Waiting ids that failed before go to the morgue."""
+        return self._act(18, ids)
 
     def drop_payload(self, id: AnyId, payload: Any) -> int:
         """

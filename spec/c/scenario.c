@@ -375,7 +375,7 @@ static int do_metrics(scenario *s, queue *q, const value *step, check *c)
 static const char *const action_names[] = {
     "perform_all_jobs_now", "kill_all_failed_jobs", "delete_all_failed_jobs", "morgue_queue_up_all_jobs",
     "morgue_delete_all_jobs", "pause", "resume", "delete", "morgue_queue_up", "morgue_delete", "park", "unpark",
-    "perform_now", "unpark_all", "drop_payload", "morgue_drop_payload",
+    "perform_now", "unpark_all", "drop_payload", "morgue_drop_payload", "delete_queue", "perform_all_failed_jobs_now", "kill",
 };
 
 static int do_action(scenario *s, queue *q, const value *step, check *c)
@@ -386,7 +386,7 @@ static int do_action(scenario *s, queue *q, const value *step, check *c)
     seriatim_text *texts = texts_of(ids, &count), named[2];
     int64_t answer = 0;
     int kind = 0, status = scenario_number(s, q, &number);
-    while (kind < SERIATIM_MORGUE_DROP_PAYLOAD && !value_says(value_get(step, "action"), action_names[kind]))
+    while (kind < SERIATIM_KILL && !value_says(value_get(step, "action"), action_names[kind]))
         kind++;
     if (id) {
         named[0] = value_bytes(id);

@@ -5,8 +5,8 @@ module Seriatim
   # changed (pause and resume: of shards). "All" means what is there when the action begins.
   class Actions
     ALL = { perform_all_jobs_now: 0, kill_all_failed_jobs: 1, delete_all_failed_jobs: 2, morgue_queue_up_all_jobs: 3,
-            morgue_delete_all_jobs: 4, pause: 5, resume: 6, unpark_all: 13 }.freeze
-    SOME = { delete: 7, morgue_queue_up: 8, morgue_delete: 9, park: 10, unpark: 11, perform_now: 12 }.freeze
+            morgue_delete_all_jobs: 4, pause: 5, resume: 6, unpark_all: 13, perform_all_failed_jobs_now: 17 }.freeze
+    SOME = { delete: 7, morgue_queue_up: 8, morgue_delete: 9, park: 10, unpark: 11, perform_now: 12, kill: 18 }.freeze
     ONE = { drop_payload: 14, morgue_drop_payload: 15 }.freeze
     DELETE_QUEUE = 16
     private_constant :ALL, :SOME, :ONE, :DELETE_QUEUE
@@ -17,6 +17,8 @@ module Seriatim
 
     # @!method perform_all_jobs_now
     #   All waiting ids become due. @return [Integer]
+    # @!method perform_all_failed_jobs_now
+    #   All ids that wait for a retry become due; delayed ones that never failed stay delayed. Their retry_count stays. @return [Integer]
     # @!method kill_all_failed_jobs
     #   All waiting ids that failed before go to the morgue. @return [Integer]
     # @!method delete_all_failed_jobs
@@ -46,6 +48,8 @@ module Seriatim
     # @!method perform_now(ids)
     #   Waiting ids that are due later become due now; of a running id, what waits behind it. Their retry_count stays.
     #   @return [Integer]
+    # @!method kill(ids)
+    #   Waiting ids that failed before go to the morgue. @return [Integer]
     SOME.each { |name, kind| define_method(name) { |ids| act(kind, Jobs.id_texts(ids)) } }
 
     # @!method drop_payload(id, payload)
