@@ -13,6 +13,7 @@
 #define SRT_WEB_LIMIT_MS 4500
 #define SRT_WEB_DONE 1          /* of a route's `next`: all is known */
 #define SRT_WEB_ROWS 100        /* records of an answer */
+#define SRT_WEB_WHOLE 1048576   /* bytes of the payload that is asked for by its place */
 #define SRT_WEB_SHOWN 4096      /* bytes of a text that are shown */
 #define SRT_WEB_PAYLOADS 20     /* of a record */
 #define SRT_WEB_READING_US 100000 /* how long a page reads what has no index, by Redis' clock */
@@ -141,6 +142,8 @@ struct srt_web_out {
     void *context;
     int cut;  /* a text was longer than what is shown */
     int keys; /* records tell the keys of their payloads */
+    int64_t whole; /* the payload of each record, from 1, of which SRT_WEB_WHOLE are shown; 0: of none */
+    size_t most;   /* bytes shown of the next text; 0: SRT_WEB_SHOWN */
 };
 
 /* ---- web_request.c ------------------------------------------------------------------------- */

@@ -113,6 +113,7 @@ typedef struct pages_id {
     seriatim_text id;
     seriatim_explanation told;
     const seriatim_record *records[3]; /* job, behind, dead: with payloads; NULL: not there */
+    int64_t whole;                     /* the payload, from 1, that is shown whole; 0: none */
 } pages_id;
 
 static int pages_begin_explain(seriatim_client *c, srt_web *w)
@@ -195,6 +196,8 @@ int srt_web_id_next(seriatim_client *c, srt_web *w)
         page->id = srt_web_param_of(w, "id");
         if (page->id.len < 1 || page->id.len > SERIATIM_MAX_ID)
             return srt_web_refuse(w, 400, "id must be 1 to %d bytes", SERIATIM_MAX_ID);
+        if (!srt_web_param_int(w, "whole", 1, PAGES_ID_PAYLOADS, 0, &page->whole))
+            return SRT_WEB_DONE;
     }
     if (w->step <= 1)
         return srt_web_on_queue(c, w, pages_begin_explain);
@@ -251,6 +254,7 @@ void srt_web_id_write(seriatim_client *c, srt_web *w, srt_web_out *out)
     const seriatim_explanation *told = &page->told;
     (void)c;
     out->keys = 1;
+    out->whole = page->whole;
     srt_json_begin_object(&out->json);
     pages_write_record(w, out, "behind", &told->behind, page->records[1]);
     pages_write_cli(w, out, page->id);

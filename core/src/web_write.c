@@ -82,9 +82,9 @@ void srt_web_chars(srt_web_out *out, const char *key, const char *text)
 }
 
 /* What is shown of a text: it is not cut inside a character. */
-static size_t write_shown_of(const char *text, size_t len)
+static size_t write_shown_of(const char *text, size_t len, size_t most)
 {
-    size_t cut = SRT_WEB_SHOWN, back;
+    size_t cut = most ? most : SRT_WEB_SHOWN, back;
     if (len <= cut)
         return len;
     for (back = 0; back < 4 && ((unsigned char)text[cut - back] & 0xC0) == 0x80; back++)
@@ -102,7 +102,7 @@ void srt_web_shown(srt_web_out *out, const char *key, seriatim_text queue, seria
         text = out->redact(out->context, queue, id, text);
     if (!text.data)
         text.len = 0;
-    shown = write_shown_of(text.data, text.len);
+    shown = write_shown_of(text.data, text.len, out->most);
     out->cut |= shown < text.len;
     srt_web_text(out, key, text.data ? text.data : "", shown);
 }
@@ -115,7 +115,9 @@ static void write_payloads(srt_web_out *out, seriatim_text queue, seriatim_text 
     for (i = 0; i < record->payload_count; i++) {
         const seriatim_payload *payload = &record->payloads[i];
         srt_json_begin_array(&out->json);
+        out->most = (int64_t)i + 1 == out->whole ? SRT_WEB_WHOLE : 0;
         srt_web_shown(out, NULL, queue, id, payload->data, payload->len);
+        out->most = 0;
         srt_web_double(out, NULL, payload->score);
         if (payload->context_len)
             srt_web_shown(out, NULL, queue, id, payload->context, payload->context_len);

@@ -384,6 +384,7 @@ export default {
   "id.lease": "Lease",
   "id.fence": "Letzter Fence",
   "id.copy": "Kopieren",
+  "id.whole": "Ganz zeigen",
   "id.none": "Von ihr ist nichts gespeichert",
   "id.none.text": "Sie wurde nie gepusht, oder alles von ihr ist erledigt.",
 

@@ -384,6 +384,7 @@ export default {
   "id.lease": "Lease",
   "id.fence": "Last fence",
   "id.copy": "Copy",
+  "id.whole": "Show all of it",
   "id.none": "Nothing is stored of it",
   "id.none.text": "It was never pushed, or all of it is done.",
 

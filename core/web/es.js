@@ -384,6 +384,7 @@ export default {
   "id.lease": "Lease",
   "id.fence": "Último fence",
   "id.copy": "Copiar",
+  "id.whole": "Mostrar entero",
   "id.none": "No hay nada guardado de él",
   "id.none.text": "Nunca hubo un push de él, o todo lo suyo ya está hecho.",
 

@@ -384,6 +384,7 @@ export default {
   "id.lease": "Lease",
   "id.fence": "Dernier fence",
   "id.copy": "Copier",
+  "id.whole": "Tout afficher",
   "id.none": "Rien n’en est stocké",
   "id.none.text": "Il n’a jamais été poussé, ou tout est déjà traité.",
 

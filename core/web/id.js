@@ -23,15 +23,18 @@ const copy = (text) => navigator.clipboard.writeText(text).then(() => tell(t("co
 /** Copies the text as it is stored, where the browser lets a page do so (https, or this machine). */
 const copyButton = (text) => typeof text === "string" && Boolean(navigator.clipboard) && button(t("id.copy"), () => copy(text), { symbol: "copy" });
 
-/** drop(place): what may be done with those that have keys; or false. */
-function payloadList(record, drop) {
+const CUT = 1000; // characters from which on a text may be one of 4 KiB that was cut
+
+/** drop(place): what may be done with those that have keys; or false. whole(place, text): the whole of a text that was cut, or false; read(place): asks for it. */
+function payloadList(record, drop, whole, read) {
   const { payloads = [], keys = [], payload_total: total } = record;
   return h("div", { class: "payloads" },
     h("h3", {}, t("id.payloads", { n: number(total ?? payloads.length), count: total ?? payloads.length })),
     h("ol", {}, payloads.map(([text, score, context], place) => h("li", { key: keys[place] ?? place },
       h("div", { class: "payload-head" }, h("span", {}, place + 1), h("span", { title: t("id.score.hint") }, t("id.score", { score: scoreText(score) })),
-        copyButton(text), drop && keys[place] && button(t("id.drop"), () => drop(place), { symbol: "trash", kind: "danger-text" })),
-      block(t("record.payloads"), indented(text)),
+        record.truncated && typeof text === "string" && text.length > CUT && !whole(place, text) && button(t("id.whole"), () => read(place)),
+        copyButton(whole(place, text) || text), drop && keys[place] && button(t("id.drop"), () => drop(place), { symbol: "trash", kind: "danger-text" })),
+      block(t("record.payloads"), indented(whole(place, text) || text)),
       context !== undefined && context !== "" && [h("p", { class: "context-head" }, t("id.context")), block(t("id.context"), indented(context), "context")]))),
     (record.truncated || total > payloads.length) && note(t("id.cut", { n: number(payloads.length), of: number(total) })));
 }
@@ -42,14 +45,28 @@ function errorView(error) {
     h("h3", {}, t("record.error")), h("p", { class: "error-text" }, first), rest.length > 0 && block(t("record.error"), rest.join("\n")));
 }
 
-export default function idPage({ parameters, again }) {
+export default function idPage({ parameters, draw, again }) {
   const { queue, id } = parameters;
+  const wholes = new Map(); // "kind place" -> all of a payload
   let answer = null;
 
   async function load(signal) {
     answer = await get(queuePath(queue, "id"), { id }, signal);
     if (answer.now) setClock(answer.now);
   }
+
+  /** That was asked for, while what is shown of it is its beginning. */
+  function wholeOf(kind, place, text) {
+    const known = wholes.get(`${kind} ${place}`);
+    return typeof text === "string" && known?.startsWith(text) && known;
+  }
+
+  /** Asks for all of a payload of which 4 KiB are shown: up to 1 MiB. */
+  const readWhole = (kind, place) => get(queuePath(queue, "id"), { id, whole: place + 1 }).then((fresh) => {
+    const text = fresh[kind]?.payloads[place]?.[0];
+    if (typeof text === "string") wholes.set(`${kind} ${place}`, text);
+    draw();
+  }, (error) => tell(t("action.failed", { error: error.message }), "bad"));
 
   const act = (action, role) => may(role) && actionButton(action, () => actOn(queue, action, [id], again));
 
@@ -90,7 +107,7 @@ export default function idPage({ parameters, again }) {
       word === "running" && [t("record.since"), both(record.since)],
       word !== "dead" && [t("record.retries"), record.retry_count < 0 ? t("record.fresh") : String(record.retry_count)],
       record.fence > 0 && [t("id.runFence"), String(record.fence)],
-    ]), record.error && errorView(record.error), payloadList(record, drop));
+    ]), record.error && errorView(record.error), payloadList(record, drop, (place, text) => wholeOf(kind, place, text), (place) => readWhole(kind, place)));
   }
 
   function command(text) {

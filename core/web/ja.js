@@ -384,6 +384,7 @@ export default {
   "id.lease": "リース",
   "id.fence": "最新のフェンス",
   "id.copy": "コピー",
+  "id.whole": "全体を表示",
   "id.none": "何も保存されていません",
   "id.none.text": "一度もプッシュされていないか、すべて処理済みです。",
 

@@ -145,4 +145,19 @@ RSpec.describe "the pages, for everybody", mount: House::MOUNTS.keys.first do
     browser.value("import([...document.scripts].at(-1).src.replace('app.js', 'session.js')).then((m) => { m.session.dashboard.queues[0].lag = 61; window.dispatchEvent(new Event('resize')); })")
     browser.waited("the tab") { browser.value("document.title").start_with?("(1) ") }
   end
+
+  it "show all of a payload of which only the beginning is shown, through the redaction" do
+    long = { "text" => "x" * 20_000, "card" => "SECRET123", "z" => "here" }
+    live[queue].perform_async([{ id: "long", payload: long, delay: 3600 }])
+    open("id", queue: queue, id: "long")
+    browser.waited("the beginning") { browser.there?(".payloads pre") }
+    expect(browser.text(".payloads pre").size).to be < 4200
+    browser.press("Show all of it")
+    browser.waited("the end") { browser.text(".payloads pre").include?('"z": "here"') }
+    expect(browser.text(".payloads pre")).not_to include("SECRET123")
+    path = "#{Site.queue(queue, "id")}?id=long"
+    expect(site.get(path).json.dig("job", "payloads", 0, 0).bytesize).to be <= 4096
+    expect(site.get("#{path}&whole=1").json.dig("job", "payloads", 0, 0)).to include('"z":"here"')
+    expect(%w[0 101 x].map { |number| site.get("#{path}&whole=#{number}").status }).to eq([400, 400, 400])
+  end
 end
