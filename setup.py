@@ -43,7 +43,14 @@ def flags(package, libraries):
 
 
 def openssl():
-    if os.environ.get("WITHOUT_OPENSSL") or pkg_config("--exists", "openssl") is None:
+    if os.environ.get("WITHOUT_OPENSSL"):
+        return [], []
+    if pkg_config("--exists", "openssl") is None:
+        print(
+            "Seriatim is built without TLS, so rediss:// will be refused. "
+            "To have it: apt-get install libssl-dev pkg-config, then install again",
+            file=sys.stderr,
+        )
         return [], []
     compiler, linker = flags("openssl", ["-lssl", "-lcrypto"])
     return [*compiler, "-DSERIATIM_WITH_OPENSSL"], linker

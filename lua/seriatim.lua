@@ -14,8 +14,15 @@
 -- Misuse raises a text that names the field and the rule, at the caller's line; weather is nil and a seriatim.Error.
 
 local errors = require "seriatim.errors"
-local native = require "seriatim.native"
 local version = require "seriatim.version"
+
+local found, native = pcall(require, "seriatim.native")
+if not found then
+  -- Where no searcher found it, Lua lists the places; else the file is there and cannot be loaded, and the message says why.
+  error(not tostring(native):find("not found:", 1, true) and native or native
+    .. "\nthe C module of seriatim is not compiled for this Lua: run script/build_lua in the checkout and set LUA_CPATH to its"
+    .. " lua/lib/5.4/?.so (LuaJIT and 5.1: lua/lib/5.1/?.so), or install the rock: luarocks --lua-version=5.4 make", 0)
+end
 
 if native.version ~= version then
   error(("seriatim %s was loaded with the C module of %s; compile it again"):format(version, tostring(native.version)))

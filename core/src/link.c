@@ -248,7 +248,7 @@ static seriatim_error *link_connect_error(const seriatim_link *link, seriatim_er
     if (link->url.kind == SRT_URL_SENTINEL)
         srt_fail(why, cause.status, "cannot connect to master %.40s: %.190s", link->url.master, cause.message);
     else
-        srt_fail(why, cause.status, "cannot connect to %.140s: %.90s", link->text.data, reason);
+        srt_fail(why, cause.status, "cannot connect to %.120s: %.110s", link->text.data, reason);
     return why;
 }
 

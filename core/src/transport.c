@@ -473,7 +473,7 @@ static void transport_tls_drop(srt_transport *t)
 static int transport_tls_begin(srt_transport *t)
 {
     return transport_fail(t, SERIATIM_UNSUPPORTED, "TLS with",
-                          "this build lacks it; build with SERIATIM_WITH_OPENSSL");
+                          "not in this build: apt-get install libssl-dev pkg-config, then reinstall");
 }
 
 static int transport_tls_flush(srt_transport *t)

@@ -42,12 +42,22 @@ namespace           "seriatim"; what every key in Redis begins with
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from . import _native
+try:
+    from . import _native
+except ImportError as error:
+    if importlib.util.find_spec(f"{__name__}._native") is not None:
+        raise  # it is there, but cannot be loaded: the message says why
+    raise ImportError(
+        "the C extension of seriatim is not compiled for this Python: in a checkout run "
+        f"`{sys.executable} setup.py build_ext --inplace`, or install the package: pip install ."
+    ) from error
+
 from ._actions import Actions, CheckResult, Finding
 from ._batch import Batch
 from ._client import PushResult

@@ -43,7 +43,8 @@ class Job(_JobId, total=False):
     retry_count: int | None
 
 
-AnyJob = Union[Job, Mapping[str, Any]]
+AnyJob = Job
+"""What a push takes. Not any Mapping as well: a type checker would then accept a misspelled key."""
 
 KEYS = ("id", "payload", "score", "perform_in", "perform_at", "delay", "on_waiting", "context", "retry_count")
 TIMES = ("perform_in", "perform_at", "delay")

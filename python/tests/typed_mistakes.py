@@ -20,6 +20,10 @@ send_mails(5)  # wrong
 send_mails({}, 1)  # wrong
 OrderWorker.perform_async({"id": 1})  # wrong
 OrderWorker.perform_async("x")  # wrong
+OrderWorker.perform_async([{"id": 1, "payloads": 3}])  # wrong
+OrderWorker.perform_async([{"payload": 3}])  # wrong
+OrderWorker.perform_async([{"id": 1.5}])  # wrong
+OrderWorker.perform_async([{"id": 1, "delay": "5"}])  # wrong
 OrderWorker.queries.range_by_id("-", "+", 5)  # wrong
 OrderWorker.queries.fetch([1])[0]["perform_at"]  # wrong
 OrderWorker.metrics["lenght"]  # wrong

@@ -34,7 +34,7 @@ class OrderWorker(Worker):
 
     @classmethod
     def perform_async(cls, jobs: Sequence[Mapping[str, Any]], **wait: Any) -> PushResult:
-        rows = [{"id": order["id"], "payload": order, "score": order["version"]} for order in jobs]
+        rows: list[seriatim.Job] = [{"id": order["id"], "payload": order, "score": order["version"]} for order in jobs]
         return super().perform_async(rows, **wait)
 
 

@@ -14,7 +14,15 @@ end
 
 require "seriatim/version"
 require "seriatim/errors"
-require "seriatim/seriatim_native"
+begin
+  require "seriatim/seriatim_native"
+rescue LoadError => e
+  raise unless e.path == "seriatim/seriatim_native" # it is there, but what it is linked to is not: the message names it
+
+  raise LoadError, "#{e.message}: the C extension of seriatim is not compiled. In a checkout, or for a gem by `path:`, run " \
+                   "`rake compile` in #{File.expand_path("../..", __dir__)}; or install the gem: " \
+                   "gem build seriatim.gemspec && gem install ./seriatim-*.gem"
+end
 require "seriatim/check"
 require "seriatim/interrupts"
 require "seriatim/log"

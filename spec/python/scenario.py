@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, cast
 
 import seriatim
 from recorder import Recorder, worker
@@ -76,7 +76,7 @@ class Scenario:
     # ---- verbs
 
     def _do_push(self, step: Step, worker: type[Recorder]) -> list[str] | None:
-        jobs = [copy for job in step["jobs"] for copy in self._copies(job, worker)]
+        jobs = [cast(seriatim.Job, copy) for job in step["jobs"] for copy in self._copies(job, worker)]  # a misspelled key is a case, too
         if step.get("one_by_one"):
             for job in jobs:
                 worker.perform_async([job])

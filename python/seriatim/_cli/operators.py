@@ -12,6 +12,7 @@ from typing import Any, Final
 from .. import _application, _log, _native, _pool
 from .._actions import Finding
 from .._errors import RedisError, Undecodable, UsageError
+from .._jobs import Job
 from .._metrics import Node, nodes
 from .._worker import Worker, all_workers
 from .exit_codes import CRASHED, STOPPED
@@ -96,8 +97,11 @@ class Operators:
     # ---- verbs
 
     def _push(self, queue: str, id: str, payload: str | None = None) -> None:
-        job: dict[str, Any] = {"id": os.fsencode(id)}
-        job.update({key: self._options[key] for key in ("delay", "score") if key in self._options})
+        job: Job = {"id": os.fsencode(id)}
+        if "delay" in self._options:
+            job["delay"] = self._options["delay"]
+        if "score" in self._options:
+            job["score"] = self._options["score"]
         if payload is not None:
             job["payload"] = parse(payload)
         result = self._pushed_to(queue).perform_async([job])

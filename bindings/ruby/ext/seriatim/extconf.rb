@@ -23,6 +23,7 @@ if with_config("openssl", true)
   pkg_config("openssl")
   tls = have_header("openssl/ssl.h") && have_library("crypto", "BIO_new") && have_library("ssl", "SSL_new")
   $defs << "-DSERIATIM_WITH_OPENSSL" if tls
+  warn "Seriatim is built without TLS, so rediss:// will be refused. To have it: apt-get install libssl-dev pkg-config, then install again" unless tls
 end
 have_library("pthread", "pthread_create")
 

@@ -1,0 +1,64 @@
+"""What a build without TLS says, and what a checkout says that was never compiled: which commands help."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pages import ROOT
+from processes import environment
+
+HELP = "apt-get install libssl-dev pkg-config"
+
+
+def said(*command: str | Path, folder: Path = ROOT, **env: str) -> str:
+    """Both outputs, whatever the exit code."""
+    ended = subprocess.run([str(word) for word in command], cwd=folder, env=environment(env), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return ended.stdout.decode("utf-8", "replace")
+
+
+@pytest.fixture
+def no_openssl(tmp_path: Path) -> str:
+    """A PATH whose pkg-config knows no openssl."""
+    program = tmp_path / "bin/pkg-config"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\ncase "$*" in *openssl*) exit 1;; esac\nexec {shutil.which("pkg-config")} "$@"\n')
+    program.chmod(0o755)
+    return f"{program.parent}:{environment({})['PATH']}"
+
+
+def test_the_builds_say_that_there_will_be_no_tls(no_openssl: str, tmp_path: Path) -> None:
+    assert HELP in said(sys.executable, "setup.py", "--version", PATH=no_openssl)
+    assert HELP in said("script/build_lua", "5.4", PATH=no_openssl, CC="false", SERIATIM_LUA_LIB=str(tmp_path))
+    assert "apt-get install libssl-dev" in said("cmake", "-S", ".", "-B", tmp_path / "made", PATH=no_openssl)
+    program = """
+      require "mkmf"
+      singleton_class.prepend(Module.new { def have_header(name, *) = name != "openssl/ssl.h" && super })
+      load ARGV.shift
+    """
+    assert HELP in said("ruby", "-e", program, ROOT / "bindings/ruby/ext/seriatim/extconf.rb", folder=tmp_path)
+
+
+def test_rediss_in_such_a_build_says_what_to_install(tmp_path: Path) -> None:
+    words = "-std=c99 -O1 -Icore/include -Icore/src examples/c/push.c core/src/all.c -lhiredis -lpthread -lm -o".split()
+    assert said("cc", *words, tmp_path / "push") == ""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        text = said(tmp_path / "push", "1", "2", REDIS_URL=f"rediss://127.0.0.1:{server.getsockname()[1]}")
+    assert "UNSUPPORTED" in text and f"not in this build: {HELP}, then reinstall" in text, text
+
+
+@pytest.mark.parametrize(("folder", "command", "help"), [
+    ("ruby/lib", ["ruby", "-I", ".", "-e", 'require "seriatim"'], "run `rake compile` in "),
+    ("python", [sys.executable, "-c", "import seriatim"], "setup.py build_ext --inplace"),
+    ("lua", ["lua5.4", "-e", 'require "seriatim"'], "run script/build_lua in the checkout"),
+    ("lua", ["luajit", "-e", 'require "seriatim"'], "run script/build_lua in the checkout"),
+])
+def test_what_was_never_compiled_says_how_to(tmp_path: Path, folder: str, command: list[str], help: str) -> None:
+    shutil.copytree(ROOT / folder, tmp_path / "copy", ignore=shutil.ignore_patterns("*.so", "tests", "spec"))
+    env = {"PYTHONPATH": "", "LUA_PATH": "./?.lua;;", "LUA_CPATH": "./?.so"}
+    text = said(*command, folder=tmp_path / "copy", **env)
+    assert help in text, text
