@@ -56,7 +56,7 @@ export function duration(seconds) {
   return unit(large, Math.floor(whole / size)) + (rest ? ` ${unit(small, rest)}` : "");
 }
 
-const TIME = /\b(is due in|became due) (\d+\.\d) s\b/; // once, as the core writes it; a node's name, which may follow, stays as it is
+const TIME = /\b(is due in|became due|its last death was) (\d+\.\d) s\b/; // once, as the core writes it; a node's name, which may follow, stays as it is
 
 /** What the core says of an id, as a sentence with its time as a duration. */
 export function sentence(words) {

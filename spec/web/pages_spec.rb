@@ -205,7 +205,7 @@ each_mount "the pages" do
       answer = rows_of("#{Site.queue(queue, "id")}?id=#{id}")
       open("id", queue: queue, id: id)
       shows(answer["text"].downcase.sub(/\d+\.\d s/, "TIME").gsub(/\d+/, "N")) do
-        browser.text(".sentence").to_s.downcase.delete_suffix(".").sub(/\b\d+ m \d+ s\b/, "TIME").gsub(/\d+/, "N")
+        browser.text(".sentence").to_s.downcase.delete_suffix(".").sub(/\b(\d+ m )?\d+ m?s\b/, "TIME").gsub(/\d+/, "N")
       end
       records = %w[job behind dead].filter_map { |name| answer[name] }.select { |record| record["state"] != "unknown" }
       texts = browser.texts(".payloads pre:not(.context)")
