@@ -70,7 +70,7 @@ local function unpark_run(id, run)
   return true
 end
 
-local REMOVED = 50 -- ids that a call removes: to free one payload of 1 MiB takes some 100 microseconds
+local REMOVED = 30 -- ids that a call removes: to free one payload of 1 MiB takes some 100 microseconds
 
 -- A record goes, out of its store and of every index.
 local function remove(store, id, r)

@@ -1,5 +1,5 @@
 -- include: prelude record admin
--- WIPE: removes what a closed shard holds, at most 50 ids a call. Its state stays: with the next generation, which refuses old
+-- WIPE: removes what a closed shard holds, at most 30 ids a call. Its state stays: with the next generation, which refuses old
 -- layouts, and with its tick, so that no fence is given twice.
 -- KEYS: the shard's
 -- ARGV: 1 the generation that close.lua set, 2 '1': ids may be removed

@@ -898,13 +898,13 @@ static void test_failed_ids_are_deleted_some_a_call(void **state)
     }
     do {
         redisReply *reply = SCRIPT(delete_failed, began, cursor);
-        assert_true(reply->element[2]->integer <= 50);
+        assert_true(reply->element[2]->integer <= 30);
         snprintf(began, sizeof began, "%s", reply->element[0]->str);
         snprintf(cursor, sizeof cursor, "%s", reply->element[1]->str);
         freeReplyObject(reply);
         calls++;
     } while (cursor[0]);
-    assert_int_equal(calls, 3);
+    assert_int_equal(calls, 4);
     assert_int_equal(count_of("HLEN", "jobs"), 0);
     assert_int_equal(findings(&f, 0), 0);
     close_queue(&f);
@@ -917,7 +917,7 @@ static void test_dead_snapshot(void **state)
     redisReply *reply;
     int n;
     (void)state;
-    for (n = 0; n < 90; n++) {
+    for (n = 0; n < 50; n++) {
         snprintf(id, sizeof id, "f%03d", n);
         push_failed(&f, id, "old", 3, 0);
     }
@@ -929,7 +929,7 @@ static void test_dead_snapshot(void **state)
     push_failed(&f, "fresh", "new", 3, 0);
     act(&f, SERIATIM_KILL_ALL_FAILED_JOBS);
     reply = SCRIPT(dead_delete, began, "more", "merge");
-    assert_int_equal(reply->element[2]->integer, 40);
+    assert_int_equal(reply->element[2]->integer, 20);
     assert_string_equal(reply->element[1]->str, "");
     freeReplyObject(reply);
     assert_string_equal(payloads(&f, SERIATIM_MORGUE_FETCH, "fresh"), "new");
