@@ -8,10 +8,12 @@ export const ASSETS = new URL(".", import.meta.url).href;
 const TOKEN = "seriatim.token";
 const PATIENCE = 20_000; // ms until a question counts as unanswered
 
+/** An answer that says no. done: of a change that Redis left alone in the middle, how much of it was done before. */
 export class ApiError extends Error {
-  constructor(status, message) {
+  constructor(status, message, done = 0) {
     super(message);
     this.status = status;
+    this.done = done;
   }
 }
 
@@ -25,9 +27,9 @@ export function address(path, parameters = {}) {
 
 export const get = (path, parameters, signal) => ask(address(path, parameters), { signal: withPatience(signal) });
 
-/** A change: it may take long, so that nothing cuts it off. */
+/** A change. What grows with the queue is asked for in slices (slices.js), so that each answer comes soon. */
 export const post = (path, body = {}) =>
-  ask(address(path), { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
+  ask(address(path), { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" }, signal: withPatience() });
 
 /** The path of a route of a queue: the API's own, or the one with Lowkiq's names. */
 export const queuePath = (queue, rest) => `api/v1/queues/${encoded(queue)}${rest ? `/${rest}` : ""}`;
@@ -44,6 +46,6 @@ async function ask(url, options) {
   const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
   const response = await fetch(url, { ...options, headers, cache: "no-store", credentials: "same-origin" });
   const answer = await response.json().catch(() => null);
-  if (!response.ok || answer === null) throw new ApiError(response.status, answer?.error || `HTTP ${response.status}`);
+  if (!response.ok || answer === null) throw new ApiError(response.status, answer?.error || `HTTP ${response.status}`, answer?.done);
   return answer;
 }

@@ -1,7 +1,7 @@
 // Questions before something happens, the token, the keys, and what came of an action.
 import { ApiError, setToken } from "./api.js";
 import { h } from "./dom.js";
-import { shown } from "./format.js";
+import { count, shown } from "./format.js";
 import { block, button, icon } from "./parts.js";
 import { t } from "./text.js";
 
@@ -22,8 +22,10 @@ function show(dialog) {
   draw();
 }
 
+/** An action that runs goes on to the end of what was asked; what came of it is told when its answer is there. */
 function close() {
   node?.close();
+  if (open) open.left = true;
   open = null;
   draw();
   resume();
@@ -44,7 +46,8 @@ function dismiss() {
 
 /**
  * Asks, then runs. question: {title, text, quote: what it is about, if that is longer, label, danger, typed: the text to type or null,
- * run: async () => a text for tell}. Whatever fails stays in the dialog, to be read and tried again.
+ * stoppable: it runs in parts, and closing the dialog stops it, run: async ({progress(text), stopped()}) => a text for tell}. Whatever fails stays
+ * in the dialog, to be read and tried again; the dialog can be closed at any time.
  */
 export const confirm = (question) => show({ kind: "confirm", ...question, word: "", running: false, error: null, done: null });
 
@@ -59,17 +62,25 @@ export async function perform(run) {
 
 async function runOpen(dialog) {
   dialog.running = true;
-  dialog.error = null;
+  dialog.error = dialog.progress = null;
   draw();
+  const progress = (text) => { dialog.progress = text; draw(); };
   try {
-    const result = await dialog.run((progress) => { dialog.progress = progress; draw(); });
+    const result = await dialog.run({ progress, stopped: () => dialog.left });
     if (open === dialog) close();
     tell(result);
   } catch (error) {
     dialog.running = false;
-    dialog.error = error instanceof ApiError ? error.message : t("action.unanswered", { error: error.message });
-    draw();
+    dialog.error = failureOf(error);
+    if (open === dialog) draw();
+    else tell(dialog.error, "bad");
   }
+}
+
+/** What is known of an action that failed. Without an answer of the server it is not known whether it happened. */
+function failureOf(error) {
+  const text = error instanceof ApiError ? error.message : t("action.unanswered", { error: error.message });
+  return error.soFar ? t("slices.failed", { n: count(error.soFar), text }) : text;
 }
 
 /** A name that can be typed as it is; of others the confirmation is a word. */
@@ -95,7 +106,7 @@ function confirmView(dialog) {
     dialog.error && h("p", { class: "message bad", role: "alert" }, icon("alert"), dialog.error),
     dialog.running && h("p", { class: "message", role: "status" }, h("span", { class: "spinner" }), dialog.progress || t("confirm.running")),
     h("footer", {},
-      button(t("confirm.cancel"), close, { disabled: dialog.running, autofocus: !dialog.typed }),
+      button(t(!dialog.running ? "confirm.cancel" : dialog.stoppable ? "confirm.stop" : "confirm.leave"), close, { autofocus: !dialog.typed }),
       h("button", { type: "submit", class: `button ${dialog.danger ? "danger" : "primary"}`, disabled: !ready }, dialog.label)));
 }
 
@@ -147,7 +158,7 @@ function made(dialog) {
 export function dialogsView() {
   const cancel = (event) => {
     event.preventDefault();
-    if (!open?.running && open?.kind !== "token") close();
+    if (open?.kind !== "token") close();
   };
   return [
     h("div", { key: "told", class: "told", role: "status", "aria-live": "polite" }, told && h("div", { class: `toast ${told.kind}` },

@@ -7,6 +7,7 @@ import { attended, inPlace } from "./hold.js";
 import { button, figure, icon, idLink, section, seen, time } from "./parts.js";
 import { here, note } from "./router.js";
 import { may } from "./session.js";
+import { inSlices, toldOf } from "./slices.js";
 import { t } from "./text.js";
 
 const EVERY = 6000; // ms; it reads thousands of records
@@ -57,27 +58,26 @@ export function createErrors({ queue, part, draw, again }) {
     return t("some.morgue_queue_up.done", { n: count(n), count: n });
   });
 
-  /** A group goes in slices: as many requests as it takes. */
+  const isSample = () => about.answer.seen < about.answer.of;
+
+  /** How many have this error: at least so many where not all records were read. */
+  const quantity = (group) => (isSample() ? t("atLeast", { n: count(group.count) }) : count(group.count));
+
   function whole(group, action) {
-    const danger = action === "delete";
-    const values = { n: count(group.count), count: group.count, error: oneLine(group.error, 120), queue: oneLine(queue, 60) };
+    const danger = action === "delete" || action === "kill";
+    const values = { n: quantity(group), count: group.count, error: oneLine(group.error, 120), queue: oneLine(queue, 60) };
     confirm({
       title: t(`group.${action}.title`, values),
       text: t(`group.${action}.text`, values),
       label: t(`group.${action}`),
       danger,
       typed: danger ? typable(queue) : null,
-      run: async (progress) => {
-        let [done, answer] = [0, { more: true }];
-        while (answer.more) {
-          answer = await post(queuePath(queue, `errors/${encoded(group.fingerprint)}/${action}`));
-          done += answer.count;
-          progress(t("group.progress", { n: count(done) }));
-          if (!answer.count) break;
-        }
+      stoppable: true,
+      run: async (control) => {
+        const result = await inSlices(queuePath(queue, `errors/${encoded(group.fingerprint)}/${action}`), group.count, control);
         trials.delete(group.fingerprint);
         changed();
-        return t(`group.${action}.done`, { n: count(done), count: done });
+        return toldOf(result, t(`group.${action}.done`, { n: count(result.done), count: result.done }));
       },
     });
   }
@@ -100,15 +100,12 @@ export function createErrors({ queue, part, draw, again }) {
     const trial = trials.get(group.fingerprint);
     const of = (attributes) => ({ ...attributes, disabled: gone || (attributes.symbol === "flask" && trial?.state === "going") });
     return h("li", { key: group.fingerprint, class: gone ? "group gone" : "group", "data-key": group.fingerprint },
-      h("div", { class: "group-count" }, figure(gone ? 0 : group.count)),
+      h("div", { class: "group-count" }, !gone && isSample() && "≥ ", figure(gone ? 0 : group.count)),
       h("div", { class: "group-text" },
         h("p", { class: "error-line" }, oneLine(group.error, 260) || t("group.noText")),
         trial ? trialView(trial, group.fingerprint) : factsView(group),
         h("p", { class: "group-ids" }, group.ids.slice(0, 5).map((id, place) => h("span", { key: place }, idLink(queue, id, 32))))),
-      part === "dead" && h("div", { class: "group-actions" },
-        may("operator") && button(t("group.one"), () => oneFirst(group), of({ symbol: "flask" })),
-        may("operator") && button(t("group.queue_up"), () => whole(group, "queue_up"), of({ symbol: "again" })),
-        may("admin") && button(t("group.delete"), () => whole(group, "delete"), of({ symbol: "trash", kind: "danger-text" }))));
+      h("div", { class: "group-actions" }, part === "dead" ? deadActions(group, of) : retryActions(group, of)));
   }
 
   function showAll() {
@@ -116,6 +113,17 @@ export function createErrors({ queue, part, draw, again }) {
     note({ groups: "all" });
     draw();
   }
+
+  const deadActions = (group, of) => [
+    may("operator") && button(t("group.one"), () => oneFirst(group), of({ symbol: "flask" })),
+    may("operator") && button(t("group.queue_up"), () => whole(group, "queue_up"), of({ symbol: "again" })),
+    may("admin") && button(t("group.delete"), () => whole(group, "delete"), of({ symbol: "trash", kind: "danger-text" })),
+  ];
+
+  const retryActions = (group, of) => [
+    may("operator") && button(t("group.perform_now"), () => whole(group, "perform_now"), of({ symbol: "play" })),
+    may("admin") && button(t("group.kill"), () => whole(group, "kill"), of({ symbol: "cross", kind: "danger-text" })),
+  ];
 
   const nameOf = (group) => group.fingerprint;
 

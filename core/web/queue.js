@@ -8,6 +8,7 @@ import {
   ALARMS, badge, button, empty, figure, icon, idLink, lag, lagLevel, link, name, note, pageHead, queueBadges, section, seen, skeleton, slash, strip,
 } from "./parts.js";
 import { addTick, may } from "./session.js";
+import { inSlices, toldOf } from "./slices.js";
 import { createTable } from "./table.js";
 import { t } from "./text.js";
 
@@ -45,10 +46,11 @@ export function askAll(about, action, of, { danger = false, changed }) {
     label: t(`all.${action}`),
     danger,
     typed: danger ? typable(about.name) : null,
-    run: async () => {
-      const { count: n } = await post(workerPath(about.name, action));
+    stoppable: true,
+    run: async (control) => {
+      const result = await inSlices(workerPath(about.name, action), of, control);
       changed();
-      return t(`all.${action}.done`, { n: count(n), count: n });
+      return toldOf(result, t(`all.${action}.done`, { n: count(result.done), count: result.done }));
     },
   });
 }

@@ -20,7 +20,7 @@ const LARGE = 10_000; // ids from which on a page by id, which reads many, is no
  */
 const PAGES = {
   enqueued: { part: "waiting", total: "enqueued", errors: "retrying", by: ["time", "id", "retry_count"], times: "perform_in",
-    some: ["perform_now", "park", "delete"], all: ["perform_all_jobs_now", "kill_all_failed_jobs", "delete_all_failed_jobs"] },
+    some: ["perform_now", "park", "delete"], all: ["perform_all_failed_jobs_now", "perform_all_jobs_now", "kill_all_failed_jobs", "delete_all_failed_jobs"] },
   running: { part: "running", total: "busy", by: ["id"], times: "since", some: ["park_run", "delete_run"], all: [] },
   dead: { part: "dead", total: "dead", errors: "dead", by: ["time", "id"], down: true, times: "updated_at",
     some: ["morgue_queue_up", "morgue_delete"], all: ["morgue_queue_up_all_jobs", "morgue_delete_all_jobs"] },
@@ -30,7 +30,7 @@ const PAGES = {
 /** Each action: its icon, and of one on all of the queue the figure that says how many. */
 const ACTIONS = {
   perform_now: ["play"], park: ["pause"], park_run: ["pause"], delete_run: ["trash"], unpark: ["play"], unpark_all: ["play", "parked"], delete: ["trash"], morgue_queue_up: ["again"], morgue_delete: ["trash"],
-  perform_all_jobs_now: ["play", "enqueued"], kill_all_failed_jobs: ["cross", "retries"], delete_all_failed_jobs: ["trash", "retries"],
+  perform_all_failed_jobs_now: ["again", "retries"], perform_all_jobs_now: ["play", "enqueued"], kill_all_failed_jobs: ["cross", "retries"], delete_all_failed_jobs: ["trash", "retries"],
   morgue_queue_up_all_jobs: ["again", "dead"], morgue_delete_all_jobs: ["trash", "dead"],
 };
 
@@ -272,9 +272,8 @@ export default function recordsPage({ path, parameters, draw, again }) {
     load: (signal) => Promise.all([about.load(signal), loadRecords(signal), loadErrors(signal)]),
     view: () => [
       queueHead(about, path, bulk()),
-      path === "dead" && errors.view(),
+      (path === "dead" || about.totals?.retries > 0) && errors?.view(),
       section(t(`records.${path}`), filters(), chosenBar(selection, allowed(page.some), { act, draw, again }), list()),
-      path === "enqueued" && about.totals?.retries > 0 && errors.view(),
     ],
   };
 }

@@ -2,7 +2,7 @@
 
 require_relative "spec_helper"
 
-BUTTONS = ["Perform all now", "Kill all failed", "Delete all failed", "Perform now", "Park", "Delete"].freeze
+BUTTONS = ["Perform retries now", "Perform all now", "Kill all failed", "Delete all failed", "Perform now", "Park", "Delete"].freeze
 
 # Every action of the pages, for each mount: what asks first, what it says, what it did; and who may do it.
 each_mount "the actions" do
@@ -117,6 +117,30 @@ each_mount "the actions" do
     changes.each(&:join)
     expect(counts.sum).to eq(40_000)
     live[queue].actions.pause
+  end
+
+  it "perform the retries now, of all and of one error, and kill those of one error; delayed jobs stay delayed" do
+    live.fill(queue, later: 2, retrying: 3)
+    actions.pause
+    open("enqueued", queue: queue)
+    browser.waited("the group above the rows") { browser.value("document.querySelector('li.group')?.getBoundingClientRect().top < document.querySelector('tr.row')?.getBoundingClientRect().top") }
+    asks("Retry these now", "Retry 3 ids now?", "3 ids are due now.")
+    expect(live[queue].queries.range_by_perform_in("-inf", "+inf").map { |r| r[:perform_in] > Time.now.to_f + 600 }).to eq([false] * 3 + [true] * 2)
+    asks("Kill these", "Kill 3 ids?", "3 ids killed.", typed: true)
+    expect(counts).to eq([2, 0, 0, 3])
+  end
+
+  it "an action on many shows how far it is and can be stopped" do
+    30.times { |n| live[queue].perform_async(Array.new(1000) { |i| { id: "#{n}-#{i}", payload: 1, delay: 3600 } }) }
+    open("enqueued", queue: queue)
+    browser.press("Perform all now", within: "main")
+    browser.click("dialog [type=submit]:not([disabled])")
+    browser.waited("progress") { browser.text("dialog .message")&.match?(/\A[\d,]+ of about 30,000 done/) }
+    browser.press("Stop", within: "dialog")
+    browser.waited("the end of the dialog") { !browser.there?("dialog") }
+    browser.waited("what was done") { told&.match?(/\AStopped\. [\d,]+ ids are due now\./) }
+    expect(told[/\A\D+([\d,]+)/, 1].delete(",").to_i).to be_between(1000, 29_000)
+    actions.pause
   end
 
   it "pause and resume a queue, park and unpark ids, delete what is selected" do
@@ -353,7 +377,7 @@ each_mount "the actions" do
       end.uniq
     end
     expect(seen[nil, site]).to match_array([*BUTTONS, "Queue up all", "Delete all", "Queue up", "Retry one first"])
-    expect(seen["operator", site]).to match_array(["Perform all now", "Perform now", "Park", "Queue up all", "Queue up", "Retry one first"])
+    expect(seen["operator", site]).to match_array(["Perform all now", "Perform retries now", "Perform now", "Park", "Queue up all", "Queue up", "Retry one first"])
     expect(seen["viewer", site]).to eq([])
     expect(browser.text("footer")).to include("You may look")
     expect(seen[nil, site(:read_only)]).to eq([])
