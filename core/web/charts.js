@@ -33,13 +33,14 @@ export function createCharts({ queue, ticks, every, draw }) {
   charts.load = async (signal) => {
     const { span, answer } = charts;
     const due = Math.min(30, Math.max(4, (answer?.step || 0) / 2)) * 1000;
+    if (span === "live" && !charts.seed) charts.seed = await get("api/v1/history", { queue, span: "15m" }, signal);
     if (span === "live" || Date.now() - charts.loaded < due) return;
     const fresh = await get("api/v1/history", { queue, span }, signal);
     if (charts.span === span) Object.assign(charts, { answer: fresh, loaded: Date.now() });
   };
 
   charts.view = () => {
-    const points = charts.span === "live" ? livePoints(ticks()) : historyPoints(charts.answer);
+    const points = charts.span === "live" ? livePoints(ticks(), every, historyPoints(charts.seed)) : historyPoints(charts.answer);
     const under = charts.hover !== null && points[charts.hover];
     const seconds = SPANS[charts.span] ?? LIVE * every;
     const loading = charts.answer === null && charts.span !== "live";
@@ -56,16 +57,26 @@ export function createCharts({ queue, ticks, every, draw }) {
   return charts;
 }
 
-/** {time, processed, failed, enqueued, lag} of each place, null where nothing is known; the newest at the right end. */
-function livePoints(ticks) {
+/**
+ * {time, processed, failed, enqueued, lag} of each place, null where nothing is known; the newest at the right end. What was before the
+ * page was opened is what the history says of that time.
+ */
+function livePoints(ticks, every, past) {
   const points = Array(Math.max(0, LIVE - ticks.length)).fill(null);
-  return [...points, ...ticks.map(({ time, rates, lag }) => ({ time, ...rates, lag }))];
+  const before = ticks.length ? points.map((_, place) => pointAt(past, ticks[0].time - (points.length - place) * every)) : points;
+  return [...before, ...ticks.map(({ time, rates, lag }) => ({ time, ...rates, lag }))];
+}
+
+/** Of the step of the history that holds the time; null in a gap, and in the last step, which was not at its end when it was read. */
+function pointAt(past, time) {
+  const step = past.slice(0, -1).find((point) => point && time >= point.time && time < point.time + point.length);
+  return step ? { ...step, time } : null;
 }
 
 function historyPoints(answer) {
   if (!answer) return [];
   return answer.points.map((point, place) => point && {
-    time: answer.from + place * answer.step, processed: point[0] / answer.step, failed: point[1] / answer.step, enqueued: point[2] / answer.step, lag: point[3],
+    time: answer.from + place * answer.step, length: answer.step, processed: point[0] / answer.step, failed: point[1] / answer.step, enqueued: point[2] / answer.step, lag: point[3],
   });
 }
 

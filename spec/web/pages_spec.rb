@@ -280,6 +280,19 @@ each_mount "the pages" do
     %w[1\ h 1\ d 7\ d Live].each { |span| browser.press(span, within: ".choice") }
   end
 
+  it "begin the live chart with what the history says of the time before" do
+    open("queue", name: queue)
+    now = live.redis.call("TIME").first.to_i / 10
+    (2..8).each do |ago|
+      step = now - ago
+      live.redis.call("SETRANGE", "seriatim:{#{queue.gsub(/[^\w.:-]/) { |c| format("%%%02X", c.ord) }}}:history", 32 + 20 * (step % 360), [step, 100, 0, 50, 7.0].pack("V4e"))
+    end
+    open("queue", name: queue)
+    points = -> { browser.value("(document.querySelector('path.line.processed')?.getAttribute('d') || '').split('L').length") }
+    browser.waited("a line") { points.call > 1 }
+    expect(points.call).to be > 20 # an answer every two seconds makes one place
+  end
+
   it "show how many payloads a run had" do
     fact = -> { browser.text("dl div[title^='Payloads pushed'] dd") }
     open("queue", name: queue)
