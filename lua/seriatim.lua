@@ -53,6 +53,8 @@ local worker = require "seriatim.worker"
 ---5; connections for pushes and queries, where light threads share a Lua state (else one is enough)
 ---@field client_pool_size integer
 ---@field pool_timeout number  5; seconds to wait for a free one before POOL_TIMEOUT
+---10; seconds after which a push fails, from its call to its return, pool_timeout and wait_timeout included; from 0.1 to 50
+---@field push_timeout number
 ---0; how many replicas of Redis must have a push before it returns; too few: an error of kind NOT_REPLICATED
 ---@field wait_replicas integer
 ---@field wait_timeout number  1; seconds that a push waits for its replicas, for each 256 KB of jobs

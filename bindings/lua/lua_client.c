@@ -132,6 +132,28 @@ static int client_sent(lua_State *L)
     return 0;
 }
 
+/* client:limit(): seconds that the operation under way may take as a whole; nil: only the time without an answer is limited */
+static int client_limit(lua_State *L)
+{
+    slu_link *self = client_of(L);
+    int64_t limit_ms = self ? srt_client_whole_ms(self->client) : 0;
+    if (limit_ms)
+        lua_pushnumber(L, (lua_Number)limit_ms / 1000);
+    else
+        lua_pushnil(L);
+    return 1;
+}
+
+/* client:tell_left(ms): what is left of the limit, before each input */
+static int client_tell_left(lua_State *L)
+{
+    slu_link *self = client_of(L);
+    double left = slu_double(L, 2, "milliseconds");
+    if (self && left < 1e12)
+        srt_client_tell_left(self->client, (int64_t)left);
+    return 0;
+}
+
 /* client:input(bytes) */
 static int client_input(lua_State *L)
 {
@@ -195,7 +217,7 @@ void slu_open_client(lua_State *L)
         {"connected", client_connected}, {"disconnected", client_disconnected}, {"output", client_output},
         {"sent", client_sent},           {"input", client_input},               {"status", client_status},
         {"give_up", client_give_up},     {"close", client_close},               {"expect_master", client_expect_master},
-        {NULL, NULL}};
+        {"limit", client_limit},         {"tell_left", client_tell_left},       {NULL, NULL}};
     static const luaL_Reg functions[] = {{"client", client_new}, {NULL, NULL}};
     slu_class(L, SLU_CLIENT, methods, client_close);
     slu_methods(L, SLU_CLIENT, slu_operations);

@@ -195,7 +195,7 @@ static int link_push_rows(lua_State *L, slu_link *self, int rows)
 }
 
 /*
- * link:push(queue, rows, replicas, timeout): added, folded, {places of refused jobs}, what was said of too few replicas or nil, and
+ * link:push(queue, rows, replicas, wait_timeout, push_timeout): added, folded, {places of refused jobs}, what was said of too few replicas or nil, and
  * what is to be warned of or nil. A row of a wrong type leaves a push that is not sent.
  */
 static int link_push(lua_State *L)
@@ -204,6 +204,7 @@ static int link_push(lua_State *L)
     size_t queue;
     int64_t replicas = lua_isnoneornil(L, 4) ? 0 : slu_int64(L, 4, "wait_replicas");
     double timeout = lua_isnoneornil(L, 5) ? 1 : slu_double(L, 5, "wait_timeout");
+    double limit = lua_isnoneornil(L, 6) ? 10 : slu_double(L, 6, "push_timeout");
     int status;
     if (!self)
         return slu_link_closed(L);
@@ -215,6 +216,8 @@ static int link_push(lua_State *L)
         self->read = NULL;
         status = seriatim_push_replicas(self->client, replicas, timeout);
     }
+    if (status == SERIATIM_OK)
+        status = seriatim_push_timeout(self->client, limit);
     if (status == SERIATIM_OK)
         status = link_push_rows(L, self, 3);
     if (status == SERIATIM_OK)

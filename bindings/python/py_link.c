@@ -256,22 +256,25 @@ static int link_check_jobs(spy_link *self, PyObject *jobs)
     return -1;
 }
 
-/* link.push(queue, jobs, replicas = 0, timeout = 1.0): (added, folded, [places of refused jobs], shortage or None, warning or None) */
+/* link.push(queue, jobs, replicas = 0, wait_timeout = 1.0, push_timeout = 10.0): (added, folded, [places of refused jobs], shortage or None, warning or None) */
 static PyObject *link_push(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     spy_link *self = (spy_link *)object;
     seriatim_client *client;
     size_t queue;
     int64_t replicas = 0;
-    double timeout = 1;
+    double timeout = 1, limit = 10;
     int status;
-    if (spy_arity("push", nargs, 2, 4) < 0 || spy_size(args[0], &queue) < 0 || link_check_jobs(self, args[1]) < 0 ||
+    if (spy_arity("push", nargs, 2, 5) < 0 || spy_size(args[0], &queue) < 0 || link_check_jobs(self, args[1]) < 0 ||
         (nargs > 2 && spy_int64(args[2], &replicas) < 0) || (nargs > 3 && spy_double(args[3], &timeout) < 0) ||
+        (nargs > 4 && spy_double(args[4], &limit) < 0) ||
         !(client = spy_link_client(self)))
         return NULL;
     status = seriatim_push_begin(client, queue);
     if (status == SERIATIM_OK)
         status = seriatim_push_replicas(client, replicas, timeout);
+    if (status == SERIATIM_OK)
+        status = seriatim_push_timeout(client, limit);
     if (status == SERIATIM_OK)
         status = spy_jobs_push(args[1], client);
     if (status == SERIATIM_OK)

@@ -241,6 +241,12 @@ int seriatim_push_job(seriatim_client *client, const seriatim_job *job);
  * replicas were counted is sent again, also to another master. INVALID names wait_replicas or wait_timeout.
  */
 int seriatim_push_replicas(seriatim_client *client, int64_t count, double timeout);
+/*
+ * Between begin and send: the push fails when it has not ended this many seconds (0.001 to 50; 10 unless this is called) after
+ * its link was first stepped, waits for replicas included. INVALID names push_timeout. Who has waited before (for a connection
+ * of a pool, say) gives what is left.
+ */
+int seriatim_push_timeout(seriatim_client *client, double seconds);
 int seriatim_push_send(seriatim_client *client);
 
 typedef struct seriatim_push_counts {
@@ -277,8 +283,9 @@ const char *seriatim_link_url(const seriatim_link *link);
  */
 const char *seriatim_link_address(const seriatim_link *link);
 /*
- * OK: what was begun is done. AGAIN: wait, then step. CLOSED: it was reset, or begun before a fork. After 30 seconds without
- * an answer (5 if this link never was connected):
+ * OK: what was begun is done. AGAIN: wait, then step. CLOSED: it was reset, or begun before a fork. At the end of
+ * seriatim_push_timeout for a push, after 30 seconds without an answer for anything else (5 for both if this link never was
+ * connected):
  * UNKNOWN_OUTCOME if something of a push may have been written (the message names the chunks), else
  * IO or TIMEOUT. Any other status: refused by Redis, see seriatim_client_error.
  */

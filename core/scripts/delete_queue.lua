@@ -4,7 +4,7 @@
 -- 'deleted' stays for ever: the generation from which a new queue of this name goes on, the most shards that it ever had, and
 -- the second until which a deletion is under way (0: none is); later than that, layout.lua lets the queue go on.
 -- Returns {next generation, the most shards}; {}: the layout is gone or of another generation, so nothing is done
-local PATIENCE = 30 -- seconds: as long as a push waits for a layout that is being changed
+local PATIENCE = 30 -- seconds: longer than a step of a deletion takes; pushes wait for the layout meanwhile, at most their push_timeout
 local layout, deleted = redis.call('GET', KEYS[1]), redis.call('GET', KEYS[3])
 redis.call('HLEN', KEYS[2])
 redis.call('HLEN', KEYS[4])

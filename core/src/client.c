@@ -112,6 +112,16 @@ void srt_client_tell_time(seriatim_client *c, double unix_time)
     c->unix_time = unix_time;
 }
 
+int64_t srt_client_whole_ms(const seriatim_client *c)
+{
+    return c->operation && c->operation->limited ? c->push.limit_ms : 0;
+}
+
+void srt_client_tell_left(seriatim_client *c, int64_t left_ms)
+{
+    c->left_ms = left_ms;
+}
+
 /* ---- Queues -------------------------------------------------------------------------------- */
 
 int seriatim_client_queue(seriatim_client *c, const seriatim_queue_settings *settings, size_t *queue)
@@ -263,6 +273,7 @@ int srt_client_start(seriatim_client *c, const srt_operation *operation, size_t 
     c->status = SERIATIM_AGAIN;
     c->failed = SERIATIM_OK;
     c->stale_generation = 0;
+    c->left_ms = INT64_MAX;
     c->stale = target && (target->generation == 0 || operation->fresh ||
                           (operation->minds && client_settings_are_old(c, target)));
     if (!target && queue != SRT_NO_QUEUE)

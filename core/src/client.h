@@ -32,6 +32,7 @@ typedef struct srt_operation {
     int fresh;        /* 1: layout and settings are asked for even if they are known */
     int creates;      /* 1: makes a queue that Redis does not know, where its shards_count is not 0; others never do */
     int minds;        /* 1: asks again for settings that are a minute old, and warns where the code says others */
+    int limited;      /* 1: a push, whose limit is push_timeout */
     int every_answer; /* 1: answers are handed on even after srt_client_fail */
     /* queue: NULL for SRT_NO_QUEUE; its shards_count is 0 when Redis knows no such queue and it must not be made. */
     int (*send)(seriatim_client *c, srt_queue *queue);
@@ -90,6 +91,7 @@ typedef struct srt_push {
     size_t *refused;             /* places; counts.refused of them */
     size_t refused_cap;
     int64_t replicas, wait_ms;   /* wanted: WAIT replicas wait_ms; 0: none */
+    int64_t limit_ms;            /* from its first step to its end */
     size_t unsure;               /* chunks */
     size_t connection;           /* a number for the present one: what WAIT says holds for that alone */
     seriatim_push_counts sure;   /* counts and written_chunks without the unsure ones */
@@ -114,6 +116,7 @@ struct seriatim_client {
     uint64_t begun, answers;         /* operations begun and answers taken, for the I/O side's limits */
     int limit_ms;                    /* the I/O side gives up when no answer came for so long; 0: its own limit */
     int heard;                       /* when it last gave up, Redis may have heard a request whose answer did not come */
+    int64_t left_ms;                 /* that the operation may still take, as the I/O side last said; INT64_MAX: it did not */
 
     const srt_operation *operation; /* NULL: none since the client was made */
     void *state;                    /* the operation's */
@@ -168,6 +171,10 @@ int srt_client_left(const seriatim_client *c, const srt_request *request);
 void srt_client_identify(seriatim_client *c, const unsigned char *random);
 /* Unix seconds by the host's clock: only to refuse times that lie absurdly far ahead. */
 void srt_client_tell_time(seriatim_client *c, double unix_time);
+/* Milliseconds that the operation under way may take as a whole; 0: only the time without an answer is limited. */
+int64_t srt_client_whole_ms(const seriatim_client *c);
+/* What is left of them: no WAIT takes longer. */
+void srt_client_tell_left(seriatim_client *c, int64_t left_ms);
 /* AGAIN: an operation is under way. OK: none, or it ended well. Else how it ended; seriatim_client_error has the text. */
 int srt_client_status(const seriatim_client *c);
 /* Requests wait for an answer. */

@@ -19,7 +19,8 @@
 #define LINK_CONNECT_MS 5000
 #define LINK_SILENCE_MS 15000    /* an open connection that owes an answer this long is dead */
 #define LINK_FIRST_LIMIT_MS 5000 /* of an operation, when this link never was connected: a wrong URL shows soon */
-#define LINK_LIMIT_MS 30000      /* half of the time for which a shard remembers a push */
+#define LINK_LIMIT_MS 30000      /* of any operation but a push, from its last answer */
+#define LINK_IDLE_MS 10          /* a connection unused for longer is looked at before it is written to: Redis may have closed it */
 #define LINK_PAUSE_MS 50
 #define LINK_LONGEST_PAUSE_MS 1000
 
@@ -37,7 +38,8 @@ struct seriatim_link {
     unsigned failures;    /* connections in a row that gave no answer */
     int64_t retry_ms;     /* LINK_DOWN: when to connect */
     int64_t heard_ms;     /* when bytes last went either way */
-    int64_t began_ms;     /* the operation, or its last answer */
+    int64_t first_ms;     /* when the operation was first stepped */
+    int64_t began_ms;     /* the same, or its last answer */
     uint64_t begun, answers; /* the client's, as last seen */
     int limit_ms, silence_ms;
     uint32_t jitter;
@@ -327,6 +329,14 @@ static void link_note_answers(seriatim_link *link)
     link->failures = 0;
 }
 
+/* Before an answer is taken: the client may ask for something that waits, such as WAIT. */
+static void link_tell_left(seriatim_link *link)
+{
+    int64_t limit = srt_client_whole_ms(link->client);
+    if (limit)
+        srt_client_tell_left(link->client, link->first_ms + limit - srt_clock_ms());
+}
+
 /* OK: something came. AGAIN: nothing more for now. CLOSED: the connection has ended, and that is dealt with. */
 static int link_read(seriatim_link *link)
 {
@@ -339,6 +349,7 @@ static int link_read(seriatim_link *link)
         link_lose_transport(link);
         return SERIATIM_CLOSED;
     }
+    link_tell_left(link);
     status = srt_client_input(link->client, link->input, got, &why);
     link_note_answers(link);
     if (status == SERIATIM_OK)
@@ -364,9 +375,11 @@ static void link_exchange(seriatim_link *link)
 
 static int64_t link_deadline_ms(const seriatim_link *link)
 {
+    int64_t whole = srt_client_whole_ms(link->client), limit = whole ? whole : link->limit_ms;
     if (link->client->limit_ms && link->client->limit_ms < link->limit_ms)
         return link->began_ms + link->client->limit_ms;
-    return link->began_ms + (link->was_up || link->limit_ms < LINK_FIRST_LIMIT_MS ? link->limit_ms : LINK_FIRST_LIMIT_MS);
+    limit = link->was_up || limit < LINK_FIRST_LIMIT_MS ? limit : LINK_FIRST_LIMIT_MS;
+    return (whole ? link->first_ms : link->began_ms) + limit;
 }
 
 static int64_t link_silence_ms(const seriatim_link *link)
@@ -395,13 +408,23 @@ static void link_check_limits(seriatim_link *link)
     link_give_up(link, &why);
 }
 
+/*
+ * Bytes written to a connection that Redis has closed meanwhile count as sent, and the outcome of a push would be unknown
+ * though nobody got it. So the end of a connection that was not used for a while is read first.
+ */
 static void link_note_operation(seriatim_link *link)
 {
+    int64_t now;
+    int was_idle;
     if (link->begun == link->client->begun)
         return;
+    now = srt_clock_ms();
+    was_idle = now - link->heard_ms > LINK_IDLE_MS;
     link->begun = link->client->begun;
-    link->began_ms = link->heard_ms = srt_clock_ms();
+    link->first_ms = link->began_ms = link->heard_ms = now;
     srt_error_clear(&link->last);
+    if (link->phase == LINK_UP && was_idle)
+        link_read(link);
 }
 
 int seriatim_link_step(seriatim_link *link)

@@ -20,6 +20,9 @@
 enum { PUSH_KIND_CHUNK, PUSH_KIND_TOKEN, PUSH_KIND_WAIT };
 
 #define PUSH_MAX_REPLICAS 1000
+#define PUSH_LIMIT_MS 10000
+#define PUSH_MAX_LIMIT 50.0 /* seconds: less than the 60 for which a shard remembers a push */
+#define PUSH_WAIT_SPARE_MS 250
 #define PUSH_MAX_WAIT 10.0 /* seconds: less than the silence after which a connection counts as dead */
 
 /* ---- Checks -------------------------------------------------------------------------------- */
@@ -215,6 +218,7 @@ int seriatim_push_begin(seriatim_client *c, size_t queue)
     p->pending_chunks = p->written_chunks = p->failed_chunks = p->pending_jobs = p->failed_jobs = 0;
     p->may_refuse = p->has_options = 0;
     p->replicas = p->wait_ms = 0;
+    p->limit_ms = PUSH_LIMIT_MS;
     p->unsure = p->sure_chunks = 0;
     memset(&p->sure, 0, sizeof p->sure);
     srt_error_clear(&p->failure);
@@ -249,6 +253,26 @@ int seriatim_push_job(seriatim_client *c, const seriatim_job *job)
     return status;
 }
 
+/* An option of the push was refused, as c->error says: it cannot be sent any more. */
+static int push_refuse_option(seriatim_client *c)
+{
+    c->push.failure = c->error;
+    return c->error.status;
+}
+
+int seriatim_push_timeout(seriatim_client *c, double seconds)
+{
+    int status = push_check_open(c);
+    if (status != SERIATIM_OK)
+        return status;
+    if (!(seconds >= 0.001 && seconds <= PUSH_MAX_LIMIT)) {
+        srt_fail(&c->error, SERIATIM_INVALID, "push_timeout must be from 0.001 to %.0f seconds", PUSH_MAX_LIMIT);
+        return push_refuse_option(c);
+    }
+    c->push.limit_ms = (int64_t)(seconds * 1000);
+    return SERIATIM_OK;
+}
+
 int seriatim_push_replicas(seriatim_client *c, int64_t count, double timeout)
 {
     int status = push_check_open(c);
@@ -259,10 +283,8 @@ int seriatim_push_replicas(seriatim_client *c, int64_t count, double timeout)
                           (long long)count);
     else if (!(timeout >= 0.001 && timeout <= PUSH_MAX_WAIT))
         status = srt_fail(&c->error, SERIATIM_INVALID, "wait_timeout must be from 0.001 to %.0f seconds", PUSH_MAX_WAIT);
-    if (status != SERIATIM_OK) {
-        c->push.failure = c->error;
-        return status;
-    }
+    if (status != SERIATIM_OK)
+        return push_refuse_option(c);
     c->push.replicas = count;
     c->push.wait_ms = (int64_t)(timeout * 1000);
     return SERIATIM_OK;
@@ -550,6 +572,14 @@ static int push_take_written(seriatim_client *c, size_t i, const char *text, siz
 
 /* ---- Replicas ------------------------------------------------------------------------------ */
 
+/* Redis is to answer while the push still waits, and looks at timeouts ten times a second only. 0 would be for ever. */
+static int64_t push_wait_ms(const seriatim_client *c)
+{
+    int64_t most = c->left_ms - PUSH_WAIT_SPARE_MS;
+    most = most < c->push.wait_ms ? most : c->push.wait_ms;
+    return most > 1 ? most : 1;
+}
+
 /*
  * WAIT counts the replicas that have what this very connection wrote, so it follows when all chunks that were sent are
  * answered; until then nothing of them is settled, and on another connection they go again before the next WAIT.
@@ -565,7 +595,7 @@ static int push_ask_replicas(seriatim_client *c)
         return srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
     srt_request_text(r, "WAIT");
     srt_request_int(r, p->replicas);
-    srt_request_int(r, p->wait_ms);
+    srt_request_int(r, push_wait_ms(c));
     r->kind = PUSH_KIND_WAIT;
     r->place = p->connection;
     return srt_client_send(c, r);
@@ -842,6 +872,7 @@ int seriatim_push_send(seriatim_client *c)
     static const srt_operation operation = {
         .creates = 1,
         .minds = 1,
+        .limited = 1,
         .every_answer = 1,
         .send = push_send,
         .on_reply = push_on_reply,

@@ -72,6 +72,8 @@ static int push(seriatim_client *c, size_t queue)
     int i, status = seriatim_push_begin(c, queue);
     if (status == SERIATIM_OK)
         status = seriatim_push_replicas(c, 0, 1);
+    if (status == SERIATIM_OK)
+        status = seriatim_push_timeout(c, 50);
     for (i = 0; i < 30 && status == SERIATIM_OK; i++) {
         char id = (char)('a' + i % 9);
         seriatim_job job;

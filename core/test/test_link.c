@@ -203,9 +203,11 @@ static void add(seriatim_link *link, const char *id, const char *payload, const 
 }
 
 /* Begins a push of `count` jobs on `ids` ids, with payloads that nobody else has. */
-static void begin_jobs(seriatim_link *link, const char *who, int from, int count, int ids)
+static void begin_jobs_within(seriatim_link *link, double seconds, const char *who, int from, int count, int ids)
 {
     int i, status = seriatim_push_begin(seriatim_link_client(link), 0);
+    if (status == SERIATIM_OK)
+        status = seriatim_push_timeout(seriatim_link_client(link), seconds);
     if (status != SERIATIM_OK)
         fail_msg("%s", message(link));
     for (i = from; i < from + count; i++) {
@@ -215,6 +217,11 @@ static void begin_jobs(seriatim_link *link, const char *who, int from, int count
         add(link, id, payload, NULL);
     }
     assert_int_equal(seriatim_push_send(seriatim_link_client(link)), SERIATIM_OK);
+}
+
+static void begin_jobs(seriatim_link *link, const char *who, int from, int count, int ids)
+{
+    begin_jobs_within(link, 50, who, from, count, ids);
 }
 
 static void push_jobs(seriatim_link *link, const char *who, int from, int count, int ids)
@@ -594,17 +601,65 @@ static void test_f4_a_frozen_redis_leaves_the_outcome_unknown(void **state)
 {
     server *s = *state;
     seriatim_link *link = new_link(s->url, "frozen", 2, "list");
+    double before;
     push_jobs(link, "x", 0, 10, 10);
     srt_link_set_limits(link, 3000, 1000);
     kill(s->pid, SIGSTOP);
-    begin_jobs(link, "x", 10, 1500, 2000);
+    before = now_ms();
+    begin_jobs_within(link, 1.5, "x", 10, 1500, 2000);
     assert_int_equal(drive(link), SERIATIM_UNKNOWN_OUTCOME);
     kill(s->pid, SIGCONT);
+    assert_true(now_ms() - before >= 1500 && now_ms() - before < 9000);
     assert_non_null(strstr(message(link), "outcome unknown: 2 of 2 chunks (1,500 of 1,500 jobs) were sent and not answered: "
                                           "shard 0 ("));
     nap(200);
     srt_link_set_limits(link, 30000, 15000);
     push_jobs(link, "x", 1510, 10, 2000);
+    seriatim_link_free(link);
+}
+
+/* Nothing of the push was sent to anybody, so its outcome is known. */
+static void test_f5_a_killed_redis_leaves_a_push_that_was_not_sent(void **state)
+{
+    server *s = start_server(0);
+    seriatim_link *link = new_link(s->url, "killed", 2, "list");
+    double before;
+    (void)state;
+    push_jobs(link, "x", 0, 10, 10);
+    stop_server(s);
+    nap(50);
+    before = now_ms();
+    begin_jobs_within(link, 1, "x", 10, 10, 20);
+    assert_int_equal(drive(link), SERIATIM_IO);
+    assert_true(now_ms() - before >= 1000 && now_ms() - before < 9000);
+    assert_non_null(strstr(message(link), "cannot connect to "));
+    seriatim_link_free(link);
+}
+
+/* The limit is of the whole push: answers do not prolong it, nor do waits for replicas. */
+static void test_the_limit_of_a_push(void **state)
+{
+    server *s = *state;
+    seriatim_link *link = new_link(s->url, "limited", 2, "list");
+    seriatim_client *client = seriatim_link_client(link);
+    double before, took;
+    push_jobs(link, "x", 0, 10, 10);
+    assert_int_equal(seriatim_push_timeout(client, 1), SERIATIM_INVALID);
+    assert_int_equal(seriatim_push_begin(client, 0), SERIATIM_OK);
+    assert_int_equal(seriatim_push_timeout(client, 50.1), SERIATIM_INVALID);
+    assert_non_null(strstr(message(link), "push_timeout must be from 0.001 to 50 seconds"));
+    assert_int_equal(seriatim_push_send(client), SERIATIM_INVALID);
+    before = now_ms();
+    assert_int_equal(seriatim_push_begin(client, 0), SERIATIM_OK);
+    assert_int_equal(seriatim_push_timeout(client, 1), SERIATIM_OK);
+    assert_int_equal(seriatim_push_replicas(client, 1, 10), SERIATIM_OK);
+    add(link, "id", "1", NULL);
+    assert_int_equal(seriatim_push_send(client), SERIATIM_OK);
+    assert_int_equal(drive(link), SERIATIM_REPLICAS);
+    took = now_ms() - before;
+    assert_string_equal(message(link), "the push is written, 0 of 1 replicas have it");
+    assert_true(took >= 500 && took < 9000);
+    assert_int_equal(payloads_waiting(s, "limited", 2), 11);
     seriatim_link_free(link);
 }
 
@@ -878,6 +933,8 @@ int main(void)
         cmocka_unit_test(test_f7_a_full_redis_refuses_a_new_queue),
         cmocka_unit_test(test_f15_a_read_only_redis_is_waited_for),
         cmocka_unit_test(test_f4_a_frozen_redis_leaves_the_outcome_unknown),
+        cmocka_unit_test(test_f5_a_killed_redis_leaves_a_push_that_was_not_sent),
+        cmocka_unit_test(test_the_limit_of_a_push),
         cmocka_unit_test(test_f16_f18_a_silent_connection_is_replaced),
         cmocka_unit_test(test_nobody_listens),
         cmocka_unit_test(test_a_limit_names_what_did_not_come),

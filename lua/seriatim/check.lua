@@ -46,6 +46,11 @@ function check.wait_timeout(field, value)
   return check.seconds(field, value, 0.001, 10)
 end
 
+---@return number
+function check.push_timeout(field, value)
+  return check.seconds(field, value, 0.1, 50)
+end
+
 ---Is it a number without a fraction, and exact?
 ---@param value any
 ---@return boolean

@@ -5,6 +5,7 @@ local errors = require "seriatim.errors"
 local jobs = require "seriatim.jobs"
 local log = require "seriatim.log"
 local middlewares = require "seriatim.middlewares"
+local native = require "seriatim.native"
 local pool = require "seriatim.pool"
 local settings = require "seriatim.settings"
 
@@ -25,21 +26,40 @@ end
 ---@class seriatim.PushOptions
 ---@field wait_replicas integer?  how many replicas of Redis must have it before the push returns
 ---@field wait_timeout number?  seconds they may take
+---@field push_timeout number?  seconds that all of it may take
 
----Replicas, and seconds for them.
-local function wait_of(options)
+local OPTIONS = { "wait_replicas", "wait_timeout", "push_timeout" }
+local SHORTEST = 0.001 -- seconds: what the core takes for a push whose time is over
+
+---What is said of one push. deadline_ms: by native.now_ms.
+---@class seriatim.PushLimits
+---@field wait_replicas integer
+---@field wait_timeout number
+---@field deadline_ms number
+
+---@return seriatim.PushLimits
+local function limits_of(options)
   options = options or {}
   if type(options) ~= "table" then
     check.refuse("options", "a table", options)
   end
+  local limits = {}
+  for _, name in ipairs(OPTIONS) do
+    local value = options[name]
+    limits[name] = value ~= nil and check[name](name, value) or settings[name]
+  end
   for name in pairs(options) do
-    if name ~= "wait_replicas" and name ~= "wait_timeout" then
-      errors.misuse(("unknown option %s; known are wait_replicas, wait_timeout"):format(check.shown(name)))
+    if not limits[name] then
+      errors.misuse(("unknown option %s; known are %s"):format(check.shown(name), table.concat(OPTIONS, ", ")))
     end
   end
-  local replicas, timeout = options.wait_replicas, options.wait_timeout
-  return replicas ~= nil and check.wait_replicas("wait_replicas", replicas) or settings.wait_replicas,
-    timeout ~= nil and check.wait_timeout("wait_timeout", timeout) or settings.wait_timeout
+  limits.deadline_ms = native.now_ms() + limits.push_timeout * 1000
+  return limits
+end
+
+---Seconds.
+local function left_of(limits)
+  return math.max((limits.deadline_ms - native.now_ms()) / 1000, SHORTEST)
 end
 
 local function not_replicated(shortage, result)
@@ -77,17 +97,17 @@ end
 
 ---@param worker seriatim.Worker
 ---@param rows seriatim.JobRow[]
----@param replicas integer?  nil: as the settings say; so for timeout
----@param timeout number?
+---@param limits seriatim.PushLimits?  nil: as the settings say, from now
 ---@return seriatim.PushResult?
 ---@return seriatim.Error? err
-function client.write(worker, rows, replicas, timeout)
+function client.write(worker, rows, limits)
   if #rows == 0 then
     return result_of(0, 0, {})
   end
-  replicas, timeout = replicas or settings.wait_replicas, timeout or settings.wait_timeout
+  limits = limits or limits_of()
   return client.outcome(pool.ask(function(connection)
-    return connection:call("push", connection:number(worker:queue_settings()), rows, replicas, timeout, nil)
+    local queue = connection:number(worker:queue_settings())
+    return connection:call("push", queue, rows, limits.wait_replicas, limits.wait_timeout, left_of(limits), nil)
   end))
 end
 
@@ -107,9 +127,9 @@ end
 ---@return seriatim.PushResult?
 ---@return seriatim.Error? err
 function client.push(worker, list, options)
-  local replicas, timeout = wait_of(options)
+  local limits = limits_of(options)
   return client.push_by(function(to, rows)
-    return client.write(to, rows, replicas, timeout)
+    return client.write(to, rows, limits)
   end, worker, list)
 end
 

@@ -8,7 +8,7 @@ local errors = {}
 ---  TIMEOUT          Redis did not answer in time
 ---  POOL_TIMEOUT     all connections were busy for pool_timeout seconds
 ---  QUEUE_FULL       nginx: too many jobs of push_later wait for Redis
----  UNKNOWN_OUTCOME  a push was sent and no answer came for 30 s: the message names the chunks that may have been written
+---  UNKNOWN_OUTCOME  a push was sent and no answer came within push_timeout: the message names the chunks that may have been written
 ---  NOT_REPLICATED   a push is written, all of it, but fewer replicas than wait_replicas said in wait_timeout that they have it;
 ---                   the error's field result is what the push would have given
 ---  STALE            what was reported belongs to a lease that another node has taken since

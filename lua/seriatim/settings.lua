@@ -129,6 +129,7 @@ local DECLARED = {
   { "format_error", check.callable, value_of(format_error) },
   { "dump_error", check.callable, value_of(same) },
   { "load_error", check.callable, value_of(same) },
+  { "push_timeout", check.push_timeout, value_of(10) },
   { "wait_replicas", check.wait_replicas, value_of(0) },
   { "wait_timeout", check.wait_timeout, value_of(1) },
   { "lease_time", seconds(0.2, 3600), value_of(10) },

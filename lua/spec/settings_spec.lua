@@ -26,6 +26,7 @@ local REFUSED = {
   load_error = { 5 },
   lease_time = { 0.1, 4000 },
   stop_timeout = { -1 },
+  push_timeout = { 0.09, 51, NAN },
   wait_replicas = { -1, 1001, 1.5, "1" },
   wait_timeout = { 0, 11, NAN },
   namespace = { "", ("x"):rep(129), 5 },

@@ -74,7 +74,7 @@ function native.parse_url(url) end
 local operations = {}
 ---@return integer number
 function operations:queue(settings) end
-function operations:push(queue, rows, replicas, timeout) end -- Result: added, folded, {places of refused jobs}, what was said of too few replicas or nil, what is to be warned of or nil
+function operations:push(queue, rows, replicas, wait_timeout, push_timeout) end -- Result: added, folded, {places of refused jobs}, what was said of too few replicas or nil, what is to be warned of or nil
 function operations:layout(queue) end -- Result: shards_count as Redis has it, 0 when there is no such queue
 ---kinds of queries and actions are the numbers of the core's enums, from 0; min, max, limit, ids, texts: or nil
 function operations:query(queue, kind, reverse, min, max, limit, shard, ids) end -- Result: a list of tables with all fields of each record; shard -1: all
@@ -120,6 +120,10 @@ function client:sent(count) end
 function client:input(bytes) end
 ---"again" while something is under way, true when it ended well, or nil, kind, message
 function client:status() end
+---Seconds that the operation under way may take as a whole: of a push. nil: only the time without an answer is limited.
+function client:limit() end
+---Milliseconds that are left of them, before each input.
+function client:tell_left(ms) end
 ---Ends what is under way (kind: "IO", "TIMEOUT", or what input said); a push may make it UNKNOWN_OUTCOME. Gives what status() does.
 function client:give_up(kind, why) end
 function client:close() end

@@ -18,6 +18,8 @@ redis               a URL, a callable that gives one, or None: SERIATIM_REDIS_UR
                     REDIS_URL, or else a private Redis
 client_pool_size    5; connections of a process for pushes and queries
 pool_timeout        5; seconds to wait for a free one before PoolTimeout
+push_timeout        10; seconds after which a push fails, from its call to its return, pool_timeout and wait_timeout included;
+                    from 0.1 to 50
 wait_replicas       0; how many replicas of Redis must have a push before it returns; too few: NotReplicated
 wait_timeout        1; seconds that a push waits for its replicas, for each 256 KB of jobs
 server_middlewares  [(worker, batch, call_next)] around every delivery, the first outermost; not calling call_next means
@@ -106,6 +108,7 @@ if TYPE_CHECKING:
     redis: str | Callable[[], str] | None
     client_pool_size: int
     pool_timeout: float
+    push_timeout: float
     wait_replicas: int
     wait_timeout: float
     server_middlewares: list[ServerMiddleware]

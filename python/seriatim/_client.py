@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from . import _jobs, _log, _pool
 from ._errors import NotReplicated
 from ._middlewares import call_async, call_sync
-from ._settings import check_wait_replicas, check_wait_timeout, settings
+from ._settings import check_push_timeout, check_wait_replicas, check_wait_timeout, settings
 
 if TYPE_CHECKING:
     from ._connection import Wait
     from ._jobs import AnyJob
     from ._worker import Worker
+
+
+SHORTEST: Final = 0.001
 
 
 class PushResult(NamedTuple):
@@ -29,29 +33,42 @@ class PushResult(NamedTuple):
     """Their places in the call, from 0."""
 
 
+class Limits(NamedTuple):
+    """What is said of one push."""
+
+    wait: Wait
+    deadline: float
+    """Of the monotonic clock."""
+
+    def left(self) -> float:
+        """Seconds; a push whose time is over is tried with the least that the core takes."""
+        return max(self.deadline - time.monotonic(), SHORTEST)
+
+
 def push(
     worker: type[Worker],
     jobs: Sequence[AnyJob],
     *,
     wait_replicas: int | None = None,
     wait_timeout: float | None = None,
+    push_timeout: float | None = None,
 ) -> PushResult:
     """
     Checks everything, passes the jobs through the client middlewares, checks again and writes.
 
-    wait_replicas, wait_timeout: None: as the module's settings say.
+    wait_replicas, wait_timeout, push_timeout: None: as the module's settings say.
     """
-    wait = _wait(wait_replicas, wait_timeout)
+    limits = _limits(wait_replicas, wait_timeout, push_timeout)
     chain = settings.client_middlewares
     if not chain:
-        return _write(worker, jobs, wait)
+        return _write(worker, jobs, limits)
     normal = _jobs.normalize(jobs)
     _jobs.read(normal, worker._payload_codec())
     result = _result(0, 0, [])
 
     def core() -> PushResult:
         nonlocal result
-        result = _write(worker, normal, wait)
+        result = _write(worker, normal, limits)
         return result
 
     call_sync(chain, worker, normal, core)
@@ -64,46 +81,49 @@ async def apush(
     *,
     wait_replicas: int | None = None,
     wait_timeout: float | None = None,
+    push_timeout: float | None = None,
 ) -> PushResult:
     """The same without blocking the running event loop."""
-    wait = _wait(wait_replicas, wait_timeout)
+    limits = _limits(wait_replicas, wait_timeout, push_timeout)
     chain = settings.client_middlewares
     if not chain:
-        return await _awrite(worker, jobs, wait)
+        return await _awrite(worker, jobs, limits)
     normal = _jobs.normalize(jobs)
     _jobs.read(normal, worker._payload_codec())
     result = _result(0, 0, [])
 
     async def core() -> PushResult:
         nonlocal result
-        result = await _awrite(worker, _jobs.normalize(normal), wait)
+        result = await _awrite(worker, _jobs.normalize(normal), limits)
         return result
 
     await call_async(chain, worker, normal, core)
     return result
 
 
-def _write(worker: type[Worker], jobs: Sequence[AnyJob], wait: Wait) -> PushResult:
+def _write(worker: type[Worker], jobs: Sequence[AnyJob], limits: Limits) -> PushResult:
     read = _jobs.read(jobs, worker._payload_codec())
     if not len(read):
         return _result(0, 0, [])
-    with _pool.current().lend() as connection:
-        return _written(*connection.push(worker._queue_settings(), read, wait))
+    with _pool.current().lend(limits.left()) as connection:
+        return _written(*connection.push(worker._queue_settings(), read, limits.wait, limits.left()))
 
 
-async def _awrite(worker: type[Worker], jobs: Sequence[AnyJob], wait: Wait) -> PushResult:
+async def _awrite(worker: type[Worker], jobs: Sequence[AnyJob], limits: Limits) -> PushResult:
     read = _jobs.read(jobs, worker._payload_codec())
     if not len(read):
         return _result(0, 0, [])
-    async with (await _pool.acurrent()).lend() as connection:
-        return _written(*await connection.apush(worker._queue_settings(), read, wait))
+    async with (await _pool.acurrent()).lend(limits.left()) as connection:
+        return _written(*await connection.apush(worker._queue_settings(), read, limits.wait, limits.left()))
 
 
-def _wait(replicas: int | None, timeout: float | None) -> Wait:
-    return (
+def _limits(replicas: int | None, wait_timeout: float | None, push_timeout: float | None) -> Limits:
+    seconds = settings.push_timeout if push_timeout is None else check_push_timeout(push_timeout)
+    wait = (
         settings.wait_replicas if replicas is None else check_wait_replicas(replicas),
-        settings.wait_timeout if timeout is None else check_wait_timeout(timeout),
+        settings.wait_timeout if wait_timeout is None else check_wait_timeout(wait_timeout),
     )
+    return Limits(wait, time.monotonic() + seconds)
 
 
 _warned: set[str] = set()

@@ -66,13 +66,14 @@ class Connection:
         """The URL without its password."""
         return self._link.url
 
-    def push(self, settings: _native.QueueSettings, jobs: _native.Jobs, wait: Wait) -> Pushed:
-        self._link.push(self._number(settings), jobs, *wait)
+    def push(self, settings: _native.QueueSettings, jobs: _native.Jobs, wait: Wait, seconds: float) -> Pushed:
+        """seconds: that it may take from now."""
+        self._link.push(self._number(settings), jobs, *wait, seconds)
         result: Pushed = self._link.drive()
         return result
 
-    async def apush(self, settings: _native.QueueSettings, jobs: _native.Jobs, wait: Wait) -> Pushed:
-        self._link.push(self._number(settings), jobs, *wait)
+    async def apush(self, settings: _native.QueueSettings, jobs: _native.Jobs, wait: Wait, seconds: float) -> Pushed:
+        self._link.push(self._number(settings), jobs, *wait, seconds)
         result: Pushed = await self._drive()
         return result
 

@@ -33,7 +33,7 @@ class PoolTimeout(Error):
 
 
 class OutcomeUnknown(Error):
-    """A push was sent and no answer came for 30 s: the message names the chunks that may have been written."""
+    """A push was sent and no answer came within push_timeout: the message names the chunks that may have been written."""
 
 
 class NotReplicated(Error):

@@ -73,7 +73,7 @@ class Link:
     @property
     def url(self) -> str: ...
     def queue(self, settings: QueueSettings, /) -> int: ...
-    def push(self, queue: int, jobs: Jobs, replicas: int = 0, timeout: float = 1.0, /) -> None:
+    def push(self, queue: int, jobs: Jobs, replicas: int = 0, wait_timeout: float = 1.0, push_timeout: float = 10.0, /) -> None:
         """Result: (added, folded, [places of refused jobs], what was said of too few replicas or None)."""
     def layout(self, queue: int, /) -> None:
         """Result: shards_count as Redis has it, 0 when there is no such queue."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
 import time
@@ -92,9 +93,9 @@ class Pool:
     def fits(self) -> bool:
         return self._version == settings.connection_changes and self._forks == _native.forks()
 
-    def lend(self) -> Loan:
-        """For `with` and `async with`, which give the connection."""
-        return Loan(self)
+    def lend(self, patience: float = math.inf) -> Loan:
+        """For `with` and `async with`, which give the connection. patience: seconds to wait for a free one, at most pool_timeout."""
+        return Loan(self, min(patience, self._timeout))
 
     def discard(self) -> None:
         """Closes what is idle now, and the rest when it comes back."""
@@ -114,7 +115,7 @@ class Pool:
         """After a wait without end: a connection that came in the last moment is taken all the same."""
         with self._lock:
             if loan.connection is None and not self._take(loan):
-                text = f"no free connection in {self._timeout} s: all {self._size} are in use (client_pool_size)"
+                text = f"no free connection in {round(loan.patience, 3)} s: all {self._size} are in use (client_pool_size)"
                 raise PoolTimeout(text)
             self._leave_line(loan)
 
@@ -130,10 +131,6 @@ class Pool:
             if connection is not None and connection.usable:
                 self._idle.append(connection)
             self._serve()
-
-    @property
-    def timeout(self) -> float:
-        return self._timeout
 
     def _take(self, loan: Loan) -> bool:
         if self._idle:
@@ -170,11 +167,12 @@ class Loan:
     connection as it should be, what was begun is dropped.
     """
 
-    __slots__ = ("_pool", "connection", "served", "__weakref__")
+    __slots__ = ("_pool", "patience", "connection", "served", "__weakref__")
     served: Future[None]  # of one that waits
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, patience: float) -> None:
         self._pool = pool
+        self.patience = patience
         self.connection: Connection | None = None
 
     def __enter__(self) -> Connection:
@@ -209,8 +207,8 @@ class Loan:
 
     def _wait(self) -> None:
         """The main thread waits in steps: a signal that the kernel gave to another thread does not interrupt its wait."""
-        step = SIGNAL_STEP if threading.current_thread() is threading.main_thread() else self._pool.timeout
-        deadline = time.monotonic() + self._pool.timeout
+        step = SIGNAL_STEP if threading.current_thread() is threading.main_thread() else self.patience
+        deadline = time.monotonic() + self.patience
         while not self.served.done() and (left := deadline - time.monotonic()) > 0:
             wait([self.served], min(left, step))
         if not self.served.done():
@@ -218,7 +216,7 @@ class Loan:
 
     async def _await(self) -> None:
         served = asyncio.wrap_future(self.served)
-        await asyncio.wait([served], timeout=self._pool.timeout)
+        await asyncio.wait([served], timeout=self.patience)
         if not self.served.done():
             self._pool.give_up(self)
 

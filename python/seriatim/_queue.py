@@ -35,16 +35,28 @@ class Queue:
         return _pool.ask(lambda connection: connection.layout((name, 0, *rest)))  # type: ignore[arg-type]
 
     def push(
-        self, jobs: Sequence[AnyJob], *, wait_replicas: int | None = None, wait_timeout: float | None = None
+        self,
+        jobs: Sequence[AnyJob],
+        *,
+        wait_replicas: int | None = None,
+        wait_timeout: float | None = None,
+        push_timeout: float | None = None,
     ) -> PushResult:
         """As perform_async, past an override of it."""
-        return _client.push(self._worker, jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout)
+        return _client.push(self._worker, jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout, push_timeout=push_timeout)
 
     async def apush(
-        self, jobs: Sequence[AnyJob], *, wait_replicas: int | None = None, wait_timeout: float | None = None
+        self,
+        jobs: Sequence[AnyJob],
+        *,
+        wait_replicas: int | None = None,
+        wait_timeout: float | None = None,
+        push_timeout: float | None = None,
     ) -> PushResult:
         """As aperform_async, past an override of it."""
-        return await _client.apush(self._worker, jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout)
+        return await _client.apush(
+            self._worker, jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout, push_timeout=push_timeout
+        )
 
     def fetch(self, ids: Sequence[AnyId]) -> list[Record]:
         """The records of these ids."""

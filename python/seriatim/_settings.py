@@ -65,6 +65,7 @@ def _seconds(low: float, high: float) -> Callable[[str, Any], float]:
 
 check_wait_replicas = partial(_integer(0, 1000), "wait_replicas")
 check_wait_timeout = partial(_seconds(0.001, 10.0), "wait_timeout")
+check_push_timeout = partial(_seconds(0.1, 50.0), "push_timeout")
 
 
 def _redis(field: str, value: Any) -> Any:
@@ -115,6 +116,7 @@ class Settings:
     redis = Setting[Union[str, Callable[[], str], None]](_redis, lambda: None, connects=True)
     client_pool_size = Setting[int](_integer(1, 10_000), lambda: 5, connects=True)
     pool_timeout = Setting[float](_seconds(0.0, 3600.0), lambda: 5, connects=True)
+    push_timeout = Setting[float](lambda _, value: check_push_timeout(value), lambda: 10)
     wait_replicas = Setting[int](lambda _, value: check_wait_replicas(value), lambda: 0)
     wait_timeout = Setting[float](lambda _, value: check_wait_timeout(value), lambda: 1)
     server_middlewares = Setting["list[ServerMiddleware]"](_check.functions, list)

@@ -188,25 +188,38 @@ class Worker(metaclass=WorkerType):
 
     @classmethod
     def perform_async(
-        cls, jobs: Sequence[AnyJob], *, wait_replicas: int | None = None, wait_timeout: float | None = None
+        cls,
+        jobs: Sequence[AnyJob],
+        *,
+        wait_replicas: int | None = None,
+        wait_timeout: float | None = None,
+        push_timeout: float | None = None,
     ) -> PushResult:
         """
         Pushes jobs: see Job. May be overridden, and call super; an override that takes no keywords goes by the settings.
 
         wait_replicas: how many replicas must have it; seriatim.wait_replicas.
         wait_timeout: seconds they may take; seriatim.wait_timeout.
+        push_timeout: seconds that all of it may take; seriatim.push_timeout.
 
         Raises Invalid, naming the job and the field, before anything is written; NotReplicated when it is written, and too
         few replicas have it; Error when Redis cannot be reached or refuses.
         """
-        return _client.push(cls, jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout)
+        return _client.push(cls, jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout, push_timeout=push_timeout)
 
     @classmethod
     async def aperform_async(
-        cls, jobs: Sequence[AnyJob], *, wait_replicas: int | None = None, wait_timeout: float | None = None
+        cls,
+        jobs: Sequence[AnyJob],
+        *,
+        wait_replicas: int | None = None,
+        wait_timeout: float | None = None,
+        push_timeout: float | None = None,
     ) -> PushResult:
         """The same for coroutines. It never blocks the event loop."""
-        return await _client.apush(cls, jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout)
+        return await _client.apush(
+            cls, jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout, push_timeout=push_timeout
+        )
 
     queries = _OfClass(Queries)
     """What is in the queue."""
@@ -319,16 +332,28 @@ class FunctionWorker(Generic[P, R]):
         return self.worker.queue
 
     def perform_async(
-        self, jobs: Sequence[AnyJob], *, wait_replicas: int | None = None, wait_timeout: float | None = None
+        self,
+        jobs: Sequence[AnyJob],
+        *,
+        wait_replicas: int | None = None,
+        wait_timeout: float | None = None,
+        push_timeout: float | None = None,
     ) -> PushResult:
         """As Worker.perform_async."""
-        return self.worker.perform_async(jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout)
+        return self.worker.perform_async(jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout, push_timeout=push_timeout)
 
     async def aperform_async(
-        self, jobs: Sequence[AnyJob], *, wait_replicas: int | None = None, wait_timeout: float | None = None
+        self,
+        jobs: Sequence[AnyJob],
+        *,
+        wait_replicas: int | None = None,
+        wait_timeout: float | None = None,
+        push_timeout: float | None = None,
     ) -> PushResult:
         """As Worker.aperform_async."""
-        return await self.worker.aperform_async(jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout)
+        return await self.worker.aperform_async(
+            jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout, push_timeout=push_timeout
+        )
 
 
 @overload

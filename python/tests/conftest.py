@@ -42,6 +42,7 @@ def settings(redis: RedisServer) -> Iterator[None]:
     seriatim.reset_settings()
     seriatim.format_error = str  # most tests compare what is stored with what was raised
     seriatim.redis = redis.url
+    seriatim.push_timeout = 50  # a loaded machine may hold a push up
     seriatim.poll_interval = 0.2
     seriatim.lease_time = 5
     yield

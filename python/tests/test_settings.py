@@ -19,6 +19,7 @@ REFUSED: dict[str, list[Any]] = {
     "client_pool_size": [0],
     "pool_timeout": [-1],
     "wait_replicas": [-1, 1001, "1", 1.0, None],
+    "push_timeout": [0.09, 51, math.nan, None],
     "wait_timeout": [0, 11, math.nan, None],
     "server_middlewares": [None, 5, ()],
     "client_middlewares": [{}],

@@ -21,20 +21,20 @@ RSpec.describe "the native objects", :core do
     link = native::Link.new(REDIS.url, "ns", nil, 0)
     link.close
     expect { link.layout(0, nil) }.to raise_error(Seriatim::Closed)
-    expect { link.push(0, [], nil, 0, 1, nil) }.to raise_error(Seriatim::Closed)
+    expect { link.push(0, [], nil, 0, 1, 10) }.to raise_error(Seriatim::Closed)
   end
 
   it "refuse arguments of other kinds without harm" do
     link = native::Link.new(REDIS.url, "ns", nil, 0)
     expect { link.queue([]) }.to raise_error(ArgumentError)
     expect { link.queue(5) }.to raise_error(TypeError)
-    expect { link.push(99, [], nil, 0, 1, nil) }.to raise_error(ArgumentError)
+    expect { link.push(99, [], nil, 0, 1, 10) }.to raise_error(ArgumentError)
     queue = link.queue(worker("q").queue_settings)
-    expect { link.push(queue, [[1]], nil, 0, 1, nil) }.to raise_error(ArgumentError)
-    expect { link.push(queue, [{ id: 1 }], [2], 0, 1, nil) }.to raise_error(TypeError)
+    expect { link.push(queue, [[1]], nil, 0, 1, 10) }.to raise_error(ArgumentError)
+    expect { link.push(queue, [{ id: 1 }], [2], 0, 1, 10) }.to raise_error(TypeError)
     expect { link.query(queue, 77, false, nil, nil, 10, -1, nil, nil) }.to raise_error(ArgumentError)
     expect { native::Link.new("http://x", "ns", nil, 0) }.to raise_error(ArgumentError)
-    expect(link.push(queue, [{ id: "id" }], ["payload"], 0, 1, nil)).to eq([1, 0, [], nil, nil])
+    expect(link.push(queue, [{ id: "id" }], ["payload"], 0, 1, 10)).to eq([1, 0, [], nil, nil])
   end
 
   it "are freed with what they hold" do

@@ -24,6 +24,7 @@ RSpec.configure do |config|
     Seriatim.reset_settings
     Seriatim.format_error = :message.to_proc # most tests compare what is stored with what was raised
     Seriatim.redis = REDIS.url
+    Seriatim.push_timeout = 50 # a loaded machine may hold a push up
     Seriatim.logger = Seriatim::Log.default(@log, level: Logger::DEBUG)
     Seriatim.poll_interval = 0.2
     Seriatim.lease_time = 5

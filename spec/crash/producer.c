@@ -36,6 +36,8 @@ static int push(seriatim_link *link, size_t queue, const char *id, long number)
     job.payload_len = (size_t)snprintf(payload, sizeof payload, "{\"n\":%ld}", number);
     status = seriatim_push_begin(client, queue);
     if (status == SERIATIM_OK)
+        status = seriatim_push_timeout(client, 50); /* outlasts the kit's faults */
+    if (status == SERIATIM_OK)
         status = seriatim_push_job(client, &job);
     if (status == SERIATIM_OK)
         status = seriatim_push_send(client);

@@ -7,6 +7,7 @@ local seriatim = require "seriatim"
 local workload = require "workload"
 
 local settings = workload.settings
+seriatim.push_timeout = 50 -- outlasts the faults of the crash kit
 for name, value in pairs(settings.seriatim or {}) do
   seriatim[name] = value
 end

@@ -10,6 +10,7 @@ from workload import SETTINGS, pushed, worker
 
 import seriatim
 
+seriatim.push_timeout = 50  # outlasts the faults of the crash kit
 for name, value in SETTINGS.get("seriatim", {}).items():
     setattr(seriatim, name, value)
 

@@ -40,6 +40,7 @@ end
 function Scenario:use(namespace)
   seriatim.namespace = namespace
   seriatim.format_error = function(raised) return tostring(raised) end -- the scenarios name messages
+  seriatim.push_timeout = 50 -- a loaded machine may hold a push up
   seriatim.redis = self.redis.url
 end
 

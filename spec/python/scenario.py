@@ -40,6 +40,7 @@ class Scenario:
     def _use(self, namespace: str) -> None:
         seriatim.namespace = namespace
         seriatim.format_error = str  # the scenarios name messages
+        seriatim.push_timeout = 50  # a loaded machine may hold a push up
         seriatim.redis = self._redis.url
 
     def _findings(self) -> list[str]:

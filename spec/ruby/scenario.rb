@@ -31,6 +31,7 @@ module Conformance
     def use(namespace)
       Seriatim.namespace = namespace
       Seriatim.format_error = :message.to_proc # the scenarios name messages
+      Seriatim.push_timeout = 50 # a loaded machine may hold a push up
       Seriatim.redis = @redis.url
     end
 

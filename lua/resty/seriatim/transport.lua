@@ -9,6 +9,7 @@ local settings = require "seriatim.settings"
 local socket = require "resty.seriatim.socket"
 
 local MAX_PAYLOAD = 0 -- the core's default, 1 MiB
+local LIMIT_MS = 30000 -- of any operation but a push, from its last answer
 local FIRST_LIMIT_MS = 5000 -- of an operation before the first connection: a wrong URL shows soon
 local IDLE_MS = 60000 -- how long nginx keeps an unused connection
 local QUEUE = 100000 -- operations of an nginx worker that may wait for a free connection
@@ -19,9 +20,8 @@ local WEB_LIMIT_MS = 4500 -- the core's, for a request of the dashboard: less th
 local FINAL = { AUTH = true, SERVER = true, INVALID = true, UNSUPPORTED = true, NOMEM = true }
 local AT_ONCE = { PROTOCOL = true, IO = true, TIMEOUT = true } -- the end of an open connection that needs no pause
 
----LIMIT_MS: of an operation, from its last answer; half of the time for which a shard remembers a push.
 ---@type seriatim.TransportMaker
-local transport = { LIMIT_MS = 30000 }
+local transport = {}
 
 ---@class seriatim.CosocketTransport: seriatim.Transport
 local Transport = {}
@@ -80,7 +80,7 @@ function Transport:call(name, ...)
   if not begun then
     return nil, err
   end
-  return ended(self:drive(arguments[count]), errors.outcome(errors.guard(self.client.result, self.client)))
+  return ended(self:drive(arguments[count] or self.client:limit()), errors.outcome(errors.guard(self.client.result, self.client)))
 end
 
 ---Checks the operation's arguments as call does; sends nothing.
@@ -106,9 +106,9 @@ local function new_run(limit)
   return { began = now, ends = limit and now + limit * 1000 or math.huge, failures = 0 }
 end
 
----Milliseconds that it may still take.
+---Milliseconds that it may still take. A push has a limit of its own, which answers do not prolong.
 function Transport:patience(run)
-  local limit = self.was_up and transport.LIMIT_MS or FIRST_LIMIT_MS
+  local limit = not self.was_up and FIRST_LIMIT_MS or self.client:limit() and math.huge or LIMIT_MS
   if self.web_pool then
     limit = math.min(limit, WEB_LIMIT_MS)
   end
@@ -177,9 +177,9 @@ function Transport:connect(run)
     return sock
   end
   if (kind == "TIMEOUT" or settings.pool_timeout == 0) and is_full(message, options) then
-    local text = "no free connection in %.14g s: all %d are in use (client_pool_size, of each nginx worker)"
+    local text = "no free connection in %.3g s: all %d are in use (client_pool_size, of each nginx worker)"
     run.full = true
-    self.client:give_up("TIMEOUT", text:format(settings.pool_timeout, options.pool_size))
+    self.client:give_up("TIMEOUT", text:format(patience / 1000, options.pool_size))
     return nil
   end
   self:lose(run, kind, message, true)
@@ -236,6 +236,7 @@ function Transport:step(sock, output, run)
   if not data then
     return self:broken(err)
   end
+  client:tell_left(run.ends - native.now_ms())
   local taken, kind, message = client:input(data)
   run.began, run.failures, run.kind, run.message = native.now_ms(), 0, nil, nil
   if not taken then

@@ -84,6 +84,10 @@ function RedisServer:clients()
   return count
 end
 
+function RedisServer:signal(name)
+  os.execute(("kill -%s %s"):format(name, self.pid))
+end
+
 function RedisServer:stop()
   os.execute("kill " .. self.pid .. "; while kill -0 " .. self.pid .. " 2>/dev/null; do sleep 0.02; done")
 end

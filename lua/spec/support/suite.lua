@@ -19,6 +19,7 @@ function suite.use(busted)
     local format_error = seriatim.format_error
     seriatim.format_error = function(raised) return format_error(raised) end -- no traceback: most tests compare messages
     seriatim.redis = suite.redis.url
+    seriatim.push_timeout = 50 -- a loaded machine may hold a push up
     seriatim.poll_interval = 0.2
     seriatim.lease_time = 5
   end)

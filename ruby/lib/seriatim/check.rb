@@ -23,6 +23,7 @@ module Seriatim
 
     def wait_replicas(count) = integer("wait_replicas", count, 0..1000)
     def wait_timeout(seconds) = seconds("wait_timeout", seconds, 0.001..10.0)
+    def push_timeout(seconds) = seconds("push_timeout", seconds, 0.1..50.0)
 
     def word(field, value, words)
       word = value.to_sym if value.is_a?(String) || value.is_a?(Symbol)

@@ -8,29 +8,45 @@ module Seriatim
   # Pushes jobs.
   # @api private
   module Client
+    # What is said of one push. deadline: of the monotonic clock.
+    Limits = Struct.new(:replicas, :wait_timeout, :deadline) do
+      def wait = [replicas, wait_timeout]
+      def left = [deadline - Client.monotonic, SHORTEST].max
+    end
+    SHORTEST = 0.001 # seconds: what the core takes for a push whose time is over
+
     module_function
 
     # Checks everything, passes the jobs through the client middlewares, checks again and writes.
-    # @param wait_replicas [Integer, nil] nil: as the module's settings say; so for the other
+    # @param wait_replicas [Integer, nil] nil: as the module's settings say; so for the others
     # @return [PushResult]
-    def push(worker, jobs, wait_replicas: nil, wait_timeout: nil)
-      wait = [wait_replicas ? Check.wait_replicas(wait_replicas) : Seriatim.wait_replicas,
-              wait_timeout ? Check.wait_timeout(wait_timeout) : Seriatim.wait_timeout]
+    def push(worker, jobs, wait_replicas: nil, wait_timeout: nil, push_timeout: nil)
+      limits = limits(wait_replicas, wait_timeout, push_timeout)
       chain = Seriatim.client_middlewares
-      return write(worker, jobs, wait) if chain.empty?
+      return write(worker, jobs, limits) if chain.empty?
 
       jobs = Native.read_jobs(jobs)
       Native.check_jobs(jobs, payloads(worker, jobs))
       result = nil
-      Middlewares.call("client_middlewares", chain, worker, jobs) { result = write(worker, jobs, wait) }
+      Middlewares.call("client_middlewares", chain, worker, jobs) { result = write(worker, jobs, limits) }
       result || self.result(0, 0, [])
     end
 
-    def write(worker, jobs, wait)
+    def limits(wait_replicas, wait_timeout, push_timeout)
+      seconds = push_timeout ? Check.push_timeout(push_timeout) : Seriatim.push_timeout
+      Limits.new(wait_replicas ? Check.wait_replicas(wait_replicas) : Seriatim.wait_replicas,
+                 wait_timeout ? Check.wait_timeout(wait_timeout) : Seriatim.wait_timeout, monotonic + seconds)
+    end
+
+    def monotonic = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+    def write(worker, jobs, limits)
       return result(0, 0, []) if jobs.is_a?(Array) && jobs.empty?
 
       payloads = payloads(worker, jobs)
-      *counts, shortage, warning = Pool.current.with { |connection| connection.push(worker.queue_settings, jobs, payloads, wait) }
+      *counts, shortage, warning = Pool.current.with(limits.left) do |connection|
+        connection.push(worker.queue_settings, jobs, payloads, limits.wait, limits.left)
+      end
       warn_once(warning) if warning
       result = result(*counts)
       shortage ? raise(NotReplicated.new(shortage, result)) : result

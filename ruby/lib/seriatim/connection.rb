@@ -24,9 +24,10 @@ module Seriatim
     # @param jobs [Array<Hash>] as perform_async takes them
     # @param payloads [Array<String>, nil] bytes of each; nil: their JSON
     # @param wait [Array(Integer, Numeric)] replicas, and seconds for each WAIT
+    # @param seconds [Float] that it may take from now
     # @return [Array(Integer, Integer, Array<Integer>, String, String)] added, folded, places of refused jobs, what was said of
     #   too few replicas or nil, what is to be warned of or nil
-    def push(settings, jobs, payloads, wait) = @link.push(number(settings), jobs, payloads, *wait, nil)
+    def push(settings, jobs, payloads, wait, seconds) = @link.push(number(settings), jobs, payloads, *wait, seconds)
 
     # @return [Integer] shards_count as Redis has it
     def layout(settings, limit: nil) = @link.layout(number(settings), limit)

@@ -14,7 +14,7 @@ module Seriatim
   class TimeoutError < ConnectionError; end
   # All connections were busy for pool_timeout seconds.
   class PoolTimeout < Error; end
-  # A push was sent and no answer came for 30 s: the message names the chunks that may have been written.
+  # A push was sent and no answer came within push_timeout: the message names the chunks that may have been written.
   class OutcomeUnknown < Error; end
   # The push is written, all of it, but fewer replicas than wait_replicas said in wait_timeout that they have it.
   class NotReplicated < Error

@@ -73,10 +73,11 @@ module Seriatim
 
     # Lends a connection to the block. Whatever ends the block, the connection comes back; one that was waiting for
     # an answer has dropped its socket by then.
+    # @param patience [Numeric] seconds to wait for a free one, at most pool_timeout
     # @raise [PoolTimeout]
-    def with
+    def with(patience = @timeout)
       Thread.handle_interrupt(Interrupts::MASKED) do
-        connection = checkout
+        connection = checkout([patience, @timeout].min)
         begin
           Thread.handle_interrupt(Interrupts::UNMASKED) { yield connection }
         ensure
@@ -96,19 +97,19 @@ module Seriatim
       :new
     end
 
-    def wait
-      deadline = monotonic + @timeout
+    def wait(patience)
+      deadline = monotonic + patience
       until (found = take)
         left = deadline - monotonic
-        raise PoolTimeout, "no free connection in #{@timeout} s: all #{@size} are in use (client_pool_size)" unless left.positive?
+        raise PoolTimeout, "no free connection in #{patience.round(3)} s: all #{@size} are in use (client_pool_size)" unless left.positive?
 
         Thread.handle_interrupt(Interrupts::UNMASKED) { @returned.wait(@lock, left) }
       end
       found
     end
 
-    def checkout
-      found = @lock.synchronize { take || wait }
+    def checkout(patience)
+      found = @lock.synchronize { take || wait(patience) }
       found == :new ? connect : found
     end
 

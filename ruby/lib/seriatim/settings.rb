@@ -57,6 +57,13 @@ module Seriatim
       Pool.reset
     end
 
+    # Seconds after which a push fails, from its call to its return, pool_timeout and wait_timeout included. 10; from 0.1 to 50.
+    attr_reader :push_timeout
+
+    def push_timeout=(seconds)
+      @push_timeout = Check.push_timeout(seconds)
+    end
+
     # How many replicas of Redis must have a push before it returns; too few: {NotReplicated}. 0: it asks none.
     attr_reader :wait_replicas
 
@@ -202,6 +209,7 @@ module Seriatim
       @threads_per_node = 5
       @client_pool_size = 5
       @pool_timeout = 5
+      @push_timeout = 10
       @wait_replicas = 0
       @wait_timeout = 1
       @lease_time = 10

@@ -88,12 +88,13 @@ module Seriatim
     #   may be Strings.
     # @param wait_replicas [Integer] how many replicas must have it; Seriatim.wait_replicas
     # @param wait_timeout [Numeric] seconds they may take; Seriatim.wait_timeout
+    # @param push_timeout [Numeric] seconds that all of it may take; Seriatim.push_timeout
     # @return [PushResult]
     # @raise [Invalid] before anything is written, naming the job and the field
     # @raise [NotReplicated] when it is written, and too few replicas have it
     # @raise [Error] when Redis cannot be reached or refuses
-    def perform_async(jobs, wait_replicas: nil, wait_timeout: nil)
-      Client.push(self, jobs, wait_replicas: wait_replicas, wait_timeout: wait_timeout)
+    def perform_async(jobs, wait_replicas: nil, wait_timeout: nil, push_timeout: nil)
+      Client.push(self, jobs, wait_replicas: wait_replicas, wait_timeout: wait_timeout, push_timeout: push_timeout)
     end
 
     # @return [Queries] what is in the queue

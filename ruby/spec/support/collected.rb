@@ -34,7 +34,7 @@ class Collected
   end
 
   def refuse
-    [-> { @link.queue([]) }, -> { @link.push(@queue, [[1]], nil, 0, 1, nil) }, -> { @link.query(@queue, 99, false, nil, nil, 1, -1, nil, nil) },
+    [-> { @link.queue([]) }, -> { @link.push(@queue, [[1]], nil, 0, 1, 10) }, -> { @link.query(@queue, 99, false, nil, nil, 1, -1, nil, nil) },
      -> { NATIVE::Link.new("http://x", "gc", nil, 0) }, -> { @runner.group(0, [[9, 9]]) }, -> { NATIVE.dump([Object.new], "p") },
      -> { NATIVE.load("[[1,") }].each do |wrong|
       wrong.call
@@ -55,7 +55,7 @@ class Collected
 
   def push
     jobs = Array.new(3) { |i| { id: "id#{i}", payload: { n: 1 }, score: 3/2r, on_waiting: :earlier, context: { k: "v" } } }
-    counts = @link.push(@queue, jobs, nil, 0, 1.0, nil)
+    counts = @link.push(@queue, jobs, nil, 0, 1.0, 10)
     abort "pushed #{counts}" unless counts.first(2).sum == 3
   end
 

@@ -52,6 +52,7 @@ class Kit
     @nurseries = Nurseries.new
     Seriatim.logger = nil
     Seriatim.redis = @redis.url
+    Seriatim.push_timeout = 50 # outlasts the faults
   end
 
   # Ends all that it started.

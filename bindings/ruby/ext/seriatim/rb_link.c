@@ -221,7 +221,7 @@ static VALUE link_warning(seriatim_client *client)
 }
 
 /*
- * link.push(queue, jobs, payloads, replicas, timeout, limit)
+ * link.push(queue, jobs, payloads, replicas, wait_timeout, push_timeout)
  *   -> [added, folded, [places of refused jobs], shortage or nil, warning or nil]
  */
 static VALUE link_push(int argc, VALUE *argv, VALUE self)
@@ -233,9 +233,10 @@ static VALUE link_push(int argc, VALUE *argv, VALUE self)
     rb_check_arity(argc, 6, 6);
     srb_link_check(box, seriatim_push_begin(client, NUM2SIZET(argv[0])));
     srb_link_check(box, seriatim_push_replicas(client, NUM2LL(argv[3]), NUM2DBL(argv[4])));
+    srb_link_check(box, seriatim_push_timeout(client, NUM2DBL(argv[5])));
     srb_jobs_push(box, argv[1], argv[2]);
     srb_link_check(box, seriatim_push_send(client));
-    shortage = link_shortage(box, srb_link_run(box, argv[5]));
+    shortage = link_shortage(box, srb_link_run(box, Qnil));
     counts = seriatim_push_result(client);
     return rb_ary_new_from_args(5, SIZET2NUM(counts.added), SIZET2NUM(counts.folded), link_places(client), shortage,
                                 link_warning(client));

@@ -6,6 +6,7 @@ require "seriatim"
 require_relative "workload"
 
 SETTINGS = JSON.parse(ENV.fetch("WORKLOAD"), symbolize_names: true)
+Seriatim.push_timeout = 50 # outlasts the faults of the crash kit
 SETTINGS.fetch(:seriatim, {}).each { |name, value| Seriatim.public_send(:"#{name}=", value) }
 worker = Workload.worker(SETTINGS.fetch(:queue), SETTINGS.fetch(:workers).fetch(SETTINGS.fetch(:queue).to_sym))
 until_file = SETTINGS[:until]
