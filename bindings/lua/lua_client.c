@@ -1,7 +1,7 @@
 /* lua_client.c - native.client: a connection without a socket, whose host does the I/O. */
 #include "lua_link.h"
 
-#include "link.h"
+#include "io/link.h"
 
 /* ---- Life ------------------------------------------------------------------------------------------------ */
 

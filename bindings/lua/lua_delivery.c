@@ -1,7 +1,7 @@
 /* lua_delivery.c - seriatim.Delivery: what a thread has to do, and what became of it. */
 #include "lua_runner.h"
 
-#include "system.h"
+#include "base/system.h"
 
 slu_delivery *slu_delivery_new(lua_State *L)
 {

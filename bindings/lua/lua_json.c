@@ -1,7 +1,7 @@
 /* lua_json.c - native.dump and .load: Lua values to canonical JSON and back, by the core's writer and reader. */
 #include "seriatim_native.h"
 
-#include "json.h"
+#include "base/json.h"
 
 #define ARRAY_MT "seriatim.array_mt"
 #define READER "seriatim.json_reader"

@@ -1,7 +1,7 @@
 /* lua_link.c - native.link: one connection that pushes and asks; and what a Client shares with it. */
 #include "lua_link.h"
 
-#include "system.h"
+#include "base/system.h"
 
 /* ---- Use ------------------------------------------------------------------------------------------------- */
 

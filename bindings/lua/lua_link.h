@@ -4,7 +4,7 @@
 
 #include "seriatim_native.h"
 
-#include "client.h"
+#include "client/client.h"
 
 #define SLU_LINK "seriatim.Link"
 #define SLU_CLIENT "seriatim.Client"

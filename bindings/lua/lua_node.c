@@ -1,7 +1,7 @@
 /* lua_node.c - native.node: a runner without sockets, thread and clock of its own; the host does the I/O. */
 #include "lua_runner.h"
 
-#include "system.h"
+#include "base/system.h"
 
 /* native.node(settings) */
 static int node_new(lua_State *L)

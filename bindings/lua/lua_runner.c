@@ -1,7 +1,7 @@
 /* lua_runner.c - native.runner: a node with a thread of its own; and what a runner and a node share. */
 #include "lua_runner.h"
 
-#include "system.h"
+#include "base/system.h"
 
 /* ---- Making ---------------------------------------------------------------------------------------------- */
 

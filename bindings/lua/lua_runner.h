@@ -4,8 +4,8 @@
 
 #include "seriatim_native.h"
 
-#include "json.h"
-#include "node_state.h"
+#include "base/json.h"
+#include "node/node_state.h"
 
 #define SLU_RUNNER "seriatim.Runner"
 #define SLU_NODE "seriatim.Node"

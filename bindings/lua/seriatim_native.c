@@ -4,7 +4,7 @@
 #endif
 #include "seriatim_native.h"
 
-#include "system.h"
+#include "base/system.h"
 
 /* ---- Errors ---------------------------------------------------------------------------------------------- */
 

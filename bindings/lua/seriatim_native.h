@@ -34,7 +34,7 @@
 #pragma GCC visibility push(hidden)
 #endif
 
-#include "bytes.h"
+#include "base/bytes.h"
 #include "seriatim.h"
 
 /*

@@ -1,7 +1,7 @@
 /* py_delivery.c - seriatim._native.Delivery: what a thread has to do, and what became of it. */
 #include "py_runner.h"
 
-#include "json.h"
+#include "base/json.h"
 
 #include <string.h>
 #include <time.h>

@@ -4,7 +4,7 @@
  */
 #include "py_jobs.h"
 
-#include "bytes.h"
+#include "base/bytes.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* py_json.c - seriatim._native.dump and .load: Python objects to canonical JSON and back, by the core's writer and reader. */
 #include "seriatim_native.h"
 
-#include "json.h"
+#include "base/json.h"
 
 #include <string.h>
 

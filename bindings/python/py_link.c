@@ -3,7 +3,7 @@
 
 #include "py_jobs.h"
 
-#include "client.h"
+#include "client/client.h"
 
 #define FAST(function) (PyCFunction)(void (*)(void))(function)
 

@@ -1,7 +1,7 @@
 /* py_private_redis.c - seriatim._native.PrivateRedis: this process' use of the Redis that Seriatim starts for itself. */
 #include "seriatim_native.h"
 
-#include "private_redis.h"
+#include "net/private_redis.h"
 
 typedef struct private_box {
     PyObject_HEAD

@@ -1,7 +1,7 @@
 /* py_web.c - a web request, asked like a query and answered whatever came of it, as methods of seriatim._native.Link. */
 #include "py_link.h"
 
-#include "client.h"
+#include "client/client.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef TEST_FUZZ_H
 #define TEST_FUZZ_H
 
-#include "bytes.h"
+#include "base/bytes.h"
 
 #include <stdlib.h>
 #include <string.h>

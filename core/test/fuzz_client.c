@@ -1,6 +1,6 @@
 /* fuzz_client.c - libFuzzer target: every operation of a client fed with random replies, cuts and reconnects. */
 #include "fuzz.h"
-#include "client.h"
+#include "client/client.h"
 
 typedef struct conversation {
     seriatim_client *c;

@@ -1,6 +1,6 @@
 /* fuzz_job.c - libFuzzer target: any jobs pushed; what was accepted goes out whole, in order, and nothing else does. */
 #include "fuzz.h"
-#include "client.h"
+#include "client/client.h"
 
 #include <math.h>
 

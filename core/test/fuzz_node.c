@@ -3,7 +3,7 @@
  * threads take, say outcomes and settle, time goes on and connections are lost.
  */
 #include "fuzz.h"
-#include "node_state.h"
+#include "node/node_state.h"
 
 #define THREADS 3
 #define SHARDS 3

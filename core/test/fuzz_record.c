@@ -1,6 +1,6 @@
 /* fuzz_record.c - libFuzzer target: any bytes as a record, and as entries that are added to it. */
 #include "fuzz.h"
-#include "record.h"
+#include "model/record.h"
 
 /* Everything that it points to can be read, and payloads ascend. */
 static void look(const srt_record *r)

@@ -1,6 +1,6 @@
 /* fuzz_reply.c - libFuzzer target: a stream of replies reads the same whole and in pieces, and numbers stay within it. */
 #include "fuzz.h"
-#include "resp.h"
+#include "wire/resp.h"
 
 /* What was read, as bytes to compare. */
 typedef struct reading {

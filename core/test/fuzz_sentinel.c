@@ -1,6 +1,6 @@
 /* fuzz_sentinel.c - libFuzzer target: sentinels that answer anything, in pieces, or not at all. */
 #include "fuzz.h"
-#include "sentinel.h"
+#include "net/sentinel.h"
 
 static void is_address(const seriatim_address *a)
 {

@@ -1,6 +1,6 @@
 /* fuzz_settings.c - libFuzzer target: settings of queues, clients and nodes, and names that become keys. */
 #include "fuzz.h"
-#include "node_state.h"
+#include "node/node_state.h"
 
 #include <stdio.h>
 

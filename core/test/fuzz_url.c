@@ -1,6 +1,6 @@
 /* fuzz_url.c - libFuzzer target: a URL that parses reads back from its parts, and its log form hides the password. */
 #include "fuzz.h"
-#include "url.h"
+#include "net/url.h"
 
 /* Writes a URL from its parts, as a user would. */
 static void write_url(const srt_url *u, srt_bytes *out)

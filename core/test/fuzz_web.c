@@ -1,6 +1,6 @@
 /* fuzz_web.c - libFuzzer target: web requests of any bytes, answered with random replies; each gets a whole answer. */
 #include "fuzz.h"
-#include "web.h"
+#include "web/web.h"
 
 typedef struct visit {
     seriatim_client *c;

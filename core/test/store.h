@@ -2,7 +2,7 @@
 #ifndef SRT_TEST_STORE_H
 #define SRT_TEST_STORE_H
 
-#include "node_state.h"
+#include "node/node_state.h"
 
 #define STORE_NS "sim"
 #define STORE_MAX_PAYLOADS 512 /* of one id in a round */

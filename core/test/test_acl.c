@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define SRT_SCRIPT_TEXTS
-#include "script.h"
+#include "wire/script.h"
 #include "server.h"
 
 #define PREFIX "seriatim:{Q/0}:"

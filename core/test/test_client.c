@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "client.h"
+#include "client/client.h"
 #include "failing.h"
 
 #define X(name, sha) sha,

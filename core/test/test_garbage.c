@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define SRT_SCRIPT_TEXTS
-#include "script.h"
+#include "wire/script.h"
 #include "server.h"
 
 #define PREFIX "seriatim:{Q/0}:"

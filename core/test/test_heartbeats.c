@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #define SRT_SCRIPT_TEXTS
-#include "script.h"
+#include "wire/script.h"
 #include "server.h"
 
 #define NODES "seriatim:{/nodes}:"

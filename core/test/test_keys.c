@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "keys.h"
+#include "wire/keys.h"
 
 static void test_shards_of_ids(void **state)
 {

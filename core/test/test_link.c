@@ -24,10 +24,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "client/client.h"
 #include "failing.h"
-#include "link.h"
-#include "system.h"
+#include "io/link.h"
+#include "base/system.h"
 
 /* ---- Redis ---------------------------------------------------------------------------------- */
 

@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #define SRT_SCRIPT_TEXTS
-#include "client.h"
-#include "msgpack.h"
-#include "operator.h"
+#include "client/client.h"
+#include "base/msgpack.h"
+#include "client/operator.h"
 #include "server.h"
 
 #define PREFIX "seriatim:{Q/0}:"

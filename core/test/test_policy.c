@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy.h"
+#include "model/policy.h"
 
 #define SHARDS 24
 

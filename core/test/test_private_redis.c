@@ -23,10 +23,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "private_redis.h"
-#include "status.h"
-#include "system.h"
-#include "transport.h"
+#include "net/private_redis.h"
+#include "base/status.h"
+#include "base/system.h"
+#include "net/transport.h"
 
 #define ROUNDS 20
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "record.h"
+#include "model/record.h"
 
 #define STAMP "\0\0\0\0\0\0\xf0\x3f" /* 1.0 */
 #define TWO "\0\0\0\0\0\0\0\x40"     /* 2.0 */

@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-#include "registry.h"
+#include "model/registry.h"
 
 typedef struct short_memory {
     size_t calls, fail_at, blocks;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node_state.h"
+#include "node/node_state.h"
 
 typedef struct life {
     srt_node *node;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "resp.h"
+#include "wire/resp.h"
 
 static void test_bytes_of_a_command(void **state)
 {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "script.h"
+#include "wire/script.h"
 
 typedef struct short_memory {
     size_t calls, fail_at;

@@ -20,11 +20,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "client/client.h"
 #include "failing.h"
-#include "link.h"
+#include "io/link.h"
 #include "port.h"
-#include "system.h"
+#include "base/system.h"
 
 /* ---- Without sockets ------------------------------------------------------------------------ */
 

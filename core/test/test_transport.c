@@ -23,9 +23,9 @@
 #include <unistd.h>
 
 #include "port.h"
-#include "status.h"
-#include "system.h"
-#include "transport.h"
+#include "base/status.h"
+#include "base/system.h"
+#include "net/transport.h"
 
 #define LIMIT_MS 5000
 

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "status.h"
-#include "url.h"
+#include "base/status.h"
+#include "net/url.h"
 
 /* Fails at the n-th allocation. */
 typedef struct failing {

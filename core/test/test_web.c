@@ -15,8 +15,8 @@
 #include <time.h>
 
 #define SRT_SCRIPT_TEXTS
-#include "client.h"
-#include "history.h"
+#include "client/client.h"
+#include "model/history.h"
 #include "server.h"
 
 /* ---- A browser ----------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
 #ifndef SRT_TEST_TOKENS_H
 #define SRT_TEST_TOKENS_H
 
-#include "json.h"
+#include "base/json.h"
 
 static void write_token(srt_json_writer *w, const srt_json_token *t)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "json.h"
+#include "base/json.h"
 
 /* ---- Memory -------------------------------------------------------------------------------- */
 

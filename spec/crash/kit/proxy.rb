@@ -37,7 +37,7 @@ require_relative "resp"
 #   moment :before    has come, and Redis has not seen it; it never will if the signal is KILL, else it passes then
 #          :sent      was carried out by Redis, and the peer has not seen the answer
 #          :answered  and its answer was delivered
-# Scripts are known by the SHA-1 of their texts in core/src/scripts.inc, or in `scripts:`, the path of another one.
+# Scripts are known by the SHA-1 of their texts in core/src/wire/scripts.inc, or in `scripts:`, the path of another one.
 class Proxy
   Rule = Struct.new(:cut, :swallow, :delay, :segment, :reset, :step, :answer, keyword_init: true) do
     def at(field) = self[field] || {}
@@ -46,7 +46,7 @@ class Proxy
     def initialize(script:, moment:, nth: 1, signal: :KILL) = super
   end
   Done = Struct.new(:pid, :script, :moment, :time)
-  SCRIPTS = File.expand_path("../../../core/src/scripts.inc", __dir__)
+  SCRIPTS = File.expand_path("../../../core/src/wire/scripts.inc", __dir__)
   READ = 65_536
   SEGMENTS = 200 # bytes of one connection before the others have their turn, where a rule says how large the pieces are
 

@@ -8,7 +8,7 @@
 require "mkmf"
 
 core = "$(srcdir)/../../../../core"
-core_files = Dir[File.join(__dir__, "../../../../core/{include,src}/*.{h,c,inc}")]
+core_files = Dir[File.join(__dir__, "../../../../core/{include,src}/**/*.{h,c,inc}")]
 
 def abort_without_hiredis
   abort "Seriatim needs hiredis: apt-get install libhiredis-dev | brew install hiredis | apk add hiredis-dev"

@@ -1,7 +1,7 @@
 /* rb_private_redis.c - Seriatim::Native::PrivateRedis: this process' use of the Redis that Seriatim starts for itself. */
 #include "seriatim_native.h"
 
-#include "private_redis.h"
+#include "net/private_redis.h"
 
 typedef struct private_box {
     srt_private_redis *redis; /* NULL: not started, or released */

@@ -7,7 +7,7 @@
 #include <ruby/io.h>
 #include <ruby/thread.h>
 
-#include "json.h"
+#include "base/json.h"
 #include "seriatim.h"
 
 /* Seriatim::Native, registered with the collector. */

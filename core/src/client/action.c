@@ -1,0 +1,321 @@
+/* action.c - what an operator does to a queue: to chosen ids, or to all in slices. */
+#include "client/operator.h"
+
+#include <string.h>
+
+/* How an action's script is called and answers. */
+typedef enum action_form {
+    ACTION_SHARD, /* once a shard: an integer */
+    ACTION_IDS,   /* with ids: an integer */
+    ACTION_ALL,   /* {began, cursor, changed}, again until the cursor is '' */
+    ACTION_DEAD,  /* the same, with ids, which are given again until the cursor is '' */
+    ACTION_NAMED  /* one payload: find tells its key, drop takes it */
+} action_form;
+
+static const struct {
+    int script;
+    action_form form;
+} action_table[] = {
+    [SERIATIM_PERFORM_ALL_JOBS_NOW] = {srt_script_perform_now, ACTION_ALL},
+    [SERIATIM_KILL_ALL_FAILED_JOBS] = {srt_script_kill_failed, ACTION_ALL},
+    [SERIATIM_DELETE_ALL_FAILED_JOBS] = {srt_script_delete_failed, ACTION_ALL},
+    [SERIATIM_MORGUE_QUEUE_UP_ALL_JOBS] = {srt_script_dead_requeue, ACTION_ALL},
+    [SERIATIM_MORGUE_DELETE_ALL_JOBS] = {srt_script_dead_delete, ACTION_ALL},
+    [SERIATIM_PAUSE] = {srt_script_pause, ACTION_SHARD},
+    [SERIATIM_RESUME] = {srt_script_resume, ACTION_SHARD},
+    [SERIATIM_DELETE] = {srt_script_delete, ACTION_IDS},
+    [SERIATIM_MORGUE_QUEUE_UP] = {srt_script_dead_requeue, ACTION_DEAD},
+    [SERIATIM_MORGUE_DELETE] = {srt_script_dead_delete, ACTION_DEAD},
+    [SERIATIM_PARK] = {srt_script_park, ACTION_IDS},
+    [SERIATIM_UNPARK] = {srt_script_unpark, ACTION_IDS},
+    [SERIATIM_PERFORM_NOW] = {srt_script_perform_ids, ACTION_IDS},
+    [SERIATIM_UNPARK_ALL] = {srt_script_unpark_all, ACTION_ALL},
+    [SERIATIM_DROP_PAYLOAD] = {srt_script_drop, ACTION_NAMED},
+    [SERIATIM_MORGUE_DROP_PAYLOAD] = {srt_script_drop, ACTION_NAMED},
+    [SERIATIM_PERFORM_ALL_FAILED_JOBS_NOW] = {srt_script_perform_failed, ACTION_ALL},
+    [SERIATIM_KILL] = {srt_script_kill_failed, ACTION_DEAD},
+};
+
+int srt_action_takes_ids(int kind)
+{
+    return action_table[kind].form == ACTION_IDS || action_table[kind].form == ACTION_DEAD;
+}
+
+int srt_action_is_whole(int kind)
+{
+    return action_table[kind].form == ACTION_ALL;
+}
+
+typedef struct action_state {
+    int kind;
+    int is_slice;
+    unsigned calls; /* of a slice */
+    srt_action_place place;     /* of a slice: where it goes on; its texts lie in the two below */
+    srt_bytes began, cursor;
+    srt_arena args;
+    srt_target *targets;
+    size_t count;
+    seriatim_text payload, key; /* of the one to drop; either may be empty */
+    srt_queue *queue;
+    int64_t changed;
+} action_state;
+
+static void action_release(seriatim_client *c)
+{
+    action_state *a = c->state;
+    srt_arena_free(&a->args);
+    srt_bytes_free(&a->began);
+    srt_bytes_free(&a->cursor);
+    srt_free(c->mem, a, sizeof *a);
+}
+
+static int action_ask_ids(seriatim_client *c, action_state *a, size_t first, size_t n)
+{
+    action_form form = action_table[a->kind].form;
+    srt_request *r = srt_client_shard_request(c, a->queue, a->targets[first].shard, action_table[a->kind].script);
+    size_t i;
+    if (!r)
+        return SERIATIM_NOMEM;
+    if (form == ACTION_DEAD) {
+        srt_request_text(r, a->kind == SERIATIM_KILL ? "0" : "");
+        srt_request_text(r, "");
+        srt_request_text(r, a->queue->now.fold);
+    }
+    if (a->kind == SERIATIM_KILL)
+        srt_request_int(r, a->queue->now.exhausted_hook);
+    for (i = first; i < first + n; i++)
+        srt_request_arg(r, a->targets[i].id, a->targets[i].len);
+    r->place = first;
+    r->part = n;
+    return srt_client_send(c, r);
+}
+
+static int action_ask_shard(seriatim_client *c, action_state *a, unsigned shard, const srt_token *began, const srt_token *cursor)
+{
+    srt_request *r = srt_client_shard_request(c, a->queue, shard, action_table[a->kind].script);
+    if (!r)
+        return SERIATIM_NOMEM;
+    if (action_table[a->kind].form == ACTION_ALL) {
+        srt_request_arg(r, began ? began->data : "0", began ? began->len : 1);
+        srt_request_arg(r, cursor ? cursor->data : "", cursor ? cursor->len : 0);
+        srt_request_text(r, a->queue->now.fold);
+    }
+    if (a->kind == SERIATIM_KILL_ALL_FAILED_JOBS)
+        srt_request_int(r, a->queue->now.exhausted_hook);
+    r->place = shard;
+    return srt_client_send(c, r);
+}
+
+/* ---- A slice: one call after another, as many as a slice has ------------------------------------------------ */
+
+static int action_keep(srt_bytes *kept, seriatim_text *text, const char *data, size_t len)
+{
+    srt_bytes_clear(kept);
+    srt_bytes_add(kept, data, len);
+    text->data = kept->data ? kept->data : "";
+    text->len = kept->len;
+    return kept->failed ? SERIATIM_NOMEM : SERIATIM_OK;
+}
+
+static int action_place_at(action_state *a, unsigned shard, const char *began, size_t began_len, const char *cursor, size_t cursor_len)
+{
+    int status = action_keep(&a->began, &a->place.began, began, began_len);
+    a->place.shard = shard;
+    return status == SERIATIM_OK ? action_keep(&a->cursor, &a->place.cursor, cursor, cursor_len) : status;
+}
+
+/* The next call of a slice, unless it has had them all or is behind the last shard. */
+static int action_walk(seriatim_client *c, action_state *a)
+{
+    srt_token began = {SRT_STRING, 0, a->place.began.data, a->place.began.len};
+    srt_token cursor = {SRT_STRING, 0, a->place.cursor.data, a->place.cursor.len};
+    if (a->place.shard >= a->queue->shards_count || a->calls == SRT_ACTION_CALLS)
+        return SERIATIM_OK;
+    a->calls++;
+    return action_ask_shard(c, a, a->place.shard, began.len ? &began : NULL, &cursor);
+}
+
+static int action_begin_walk(seriatim_client *c, action_state *a)
+{
+    if (a->place.generation != a->queue->generation && action_place_at(a, 0, "", 0, "", 0) != SERIATIM_OK)
+        return srt_operator_nomem(c);
+    a->place.generation = a->queue->generation;
+    return action_walk(c, a);
+}
+
+/* root: {began, cursor, changed} */
+static int action_walk_on(seriatim_client *c, action_state *a, const srt_token *root)
+{
+    int ends = root[2].len == 0;
+    if (action_place_at(a, a->place.shard + (ends ? 1 : 0), root[1].data, ends ? 0 : root[1].len, root[2].data, root[2].len) !=
+        SERIATIM_OK)
+        return srt_operator_nomem(c);
+    return action_walk(c, a);
+}
+
+int srt_action_slice_more(const seriatim_client *c, srt_action_place *place)
+{
+    const action_state *a = c->state;
+    *place = a->place;
+    return a->queue && a->place.shard < a->queue->shards_count;
+}
+
+/* ---- All forms --------------------------------------------------------------------------------------------- */
+
+/* Drops the payload that has a key; one without is looked for by its bytes, from where the last look ended. */
+static int action_ask_named(seriatim_client *c, action_state *a, const char *key, size_t len, const srt_token *from)
+{
+    srt_request *r = srt_client_shard_request(c, a->queue, a->targets[0].shard, len ? srt_script_drop : srt_script_find);
+    if (!r)
+        return SERIATIM_NOMEM;
+    srt_request_text(r, a->kind == SERIATIM_DROP_PAYLOAD ? "waiting" : "dead");
+    srt_request_arg(r, a->targets[0].id, a->targets[0].len);
+    if (len) {
+        srt_request_arg(r, key, len);
+    } else {
+        srt_request_arg(r, a->payload.data, a->payload.len);
+        srt_request_arg(r, from ? from->data : "", from ? from->len : 0);
+    }
+    return srt_client_send(c, r);
+}
+
+/* There is nothing to change. Whoever pauses relies on it, and the first push would make the queue, not paused. */
+static int action_without_queue(seriatim_client *c, const srt_queue *queue, int kind)
+{
+    if (kind != SERIATIM_PAUSE && kind != SERIATIM_RESUME)
+        return SERIATIM_OK;
+    return srt_client_fail(c, srt_fail(&c->error, SERIATIM_INVALID, "there is no queue \"%.*s\" yet: its first push or server makes it",
+                                       (int)(queue->name.len < 150 ? queue->name.len : 150), queue->name.data));
+}
+
+static int action_send(seriatim_client *c, srt_queue *queue)
+{
+    action_state *a = c->state;
+    action_form form = action_table[a->kind].form;
+    int status = SERIATIM_OK;
+    unsigned shard;
+    size_t first, n;
+    a->queue = queue;
+    if (queue->shards_count == 0)
+        return action_without_queue(c, queue, a->kind);
+    if (a->is_slice)
+        return action_begin_walk(c, a);
+    if (form == ACTION_SHARD || form == ACTION_ALL) {
+        for (shard = 0; shard < queue->shards_count && status == SERIATIM_OK; shard++)
+            status = action_ask_shard(c, a, shard, NULL, NULL);
+        return status;
+    }
+    a->count = srt_targets_route(a->targets, a->count, queue->shards_count);
+    if (form == ACTION_NAMED)
+        return action_ask_named(c, a, a->key.data, a->key.len, NULL);
+    for (first = 0; first < a->count && status == SERIATIM_OK; first += n) {
+        n = srt_targets_chunk(a->targets, a->count, first);
+        status = action_ask_ids(c, a, first, n);
+    }
+    return status;
+}
+
+static int action_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
+{
+    action_state *a = c->state;
+    action_form form = action_table[a->kind].form;
+    const srt_token *root = &reply->tokens[0];
+    if (form == ACTION_SHARD || form == ACTION_IDS || r->script == srt_script_drop) {
+        if (root->type != SRT_INTEGER)
+            return srt_operator_protocol(c, "an action");
+        a->changed += srt_token_int(root);
+        return SERIATIM_OK;
+    }
+    if (form == ACTION_NAMED) {
+        if (!srt_reply_is_list(reply, 2))
+            return srt_operator_protocol(c, "find");
+        return root[1].len || root[2].len ? action_ask_named(c, a, root[1].data, root[1].len, &root[2]) : SERIATIM_OK;
+    }
+    if (!srt_reply_is_list(reply, 3))
+        return srt_operator_protocol(c, "an action");
+    a->changed += srt_token_int(&root[3]);
+    if (a->is_slice)
+        return action_walk_on(c, a, root);
+    if (form == ACTION_ALL && root[2].len > 0)
+        return action_ask_shard(c, a, (unsigned)r->place, &root[1], &root[2]);
+    if (form == ACTION_DEAD && root[2].len > 0)
+        return action_ask_ids(c, a, r->place, r->part);
+    return SERIATIM_OK;
+}
+
+/* What it acts on. by_key: the text behind the id is a payload's key. */
+static int action_take(seriatim_client *c, action_state *a, const seriatim_text *texts, size_t count, int by_key)
+{
+    int named = action_table[a->kind].form == ACTION_NAMED, status = SERIATIM_OK;
+    seriatim_text *given = by_key ? &a->key : &a->payload;
+    if (named && (count != 2 || !texts))
+        return srt_fail(&c->error, SERIATIM_INVALID, "an id and one of its payloads are to be given");
+    if (named || srt_action_takes_ids(a->kind)) {
+        a->count = named ? 1 : count;
+        status = srt_targets_copy(c, &a->args, texts, a->count, &a->targets);
+    }
+    if (!named || status != SERIATIM_OK)
+        return status;
+    given->len = texts[1].len;
+    given->data = srt_arena_copy(&a->args, texts[1].data ? texts[1].data : "", given->len);
+    return given->data ? SERIATIM_OK : srt_fail_plain(&c->error, SERIATIM_NOMEM);
+}
+
+static int action_begin(seriatim_client *c, size_t queue, int kind, const seriatim_text *texts, size_t count, int by_key,
+                        const srt_action_place *from)
+{
+    static const srt_operation operation = {.fresh = 1, .send = action_send, .on_reply = action_on_reply, .release = action_release};
+    action_state *a;
+    int status = srt_client_begin(c);
+    if (status != SERIATIM_OK)
+        return status;
+    if (kind == SERIATIM_DELETE_QUEUE)
+        return srt_delete_begin(c, queue, texts, count);
+    if (kind < 0 || (size_t)kind >= sizeof action_table / sizeof *action_table)
+        return srt_fail(&c->error, SERIATIM_INVALID, "there is no action with the number %d", kind);
+    a = srt_operator_state(c, sizeof *a);
+    if (!a)
+        return SERIATIM_NOMEM;
+    a->kind = kind;
+    srt_arena_init(&a->args, c->mem);
+    srt_bytes_init(&a->began, c->mem);
+    srt_bytes_init(&a->cursor, c->mem);
+    c->state = a;
+    status = action_take(c, a, texts, count, by_key);
+    if (status == SERIATIM_OK && from) {
+        a->is_slice = 1;
+        a->place.generation = from->generation;
+        status = action_place_at(a, from->shard, from->began.data, from->began.len, from->cursor.data, from->cursor.len);
+        if (status != SERIATIM_OK)
+            srt_fail_plain(&c->error, status);
+    }
+    if (status != SERIATIM_OK) {
+        action_release(c);
+        c->state = NULL;
+        return status;
+    }
+    return srt_client_start(c, &operation, queue);
+}
+
+int seriatim_action_begin(seriatim_client *c, size_t queue, int kind, const seriatim_text *texts, size_t count)
+{
+    return action_begin(c, queue, kind, texts, count, 0, NULL);
+}
+
+int srt_action_slice_begin(seriatim_client *c, size_t queue, int kind, const srt_action_place *from)
+{
+    return action_begin(c, queue, kind, NULL, 0, 0, from);
+}
+
+int srt_drop_begin(seriatim_client *c, size_t queue, int kind, seriatim_text id, seriatim_text key)
+{
+    seriatim_text texts[2];
+    texts[0] = id;
+    texts[1] = key;
+    return action_begin(c, queue, kind, texts, 2, 1, NULL);
+}
+
+int64_t seriatim_action_result(const seriatim_client *c)
+{
+    return c->operation && c->operation->send == action_send ? ((const action_state *)c->state)->changed : srt_delete_result(c);
+}

@@ -1,0 +1,564 @@
+/* client.c - one conversation with Redis at a time: requests out, answers in, the layout kept up to date. */
+#include "client/client.h"
+
+#include <string.h>
+
+#define CLIENT_KIND_LAYOUT (-1)
+#define CLIENT_SETTINGS_AGE 60.0 /* seconds after which a push asks for its queue's settings again */
+#define CLIENT_MAX_PAYLOAD ((size_t)128 * 1024 * 1024) /* half of what the reader takes as one answer */
+
+/* srt_request.number: the stream offset at which a request begins, or one of these. */
+#define CLIENT_LEFT ((int64_t)-1)  /* it left on an earlier connection, which never answered */
+#define CLIENT_KEPT INT64_MAX      /* it has not left, or its refusal is known */
+
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+/* CLIENT SETNAME takes no spaces, control characters or bytes beyond ASCII. */
+static int client_name_fits(const char *name)
+{
+    for (; *name; name++)
+        if (*name < '!' || *name > '~')
+            return 0;
+    return 1;
+}
+
+static int client_init(seriatim_client *c, const seriatim_options *options, seriatim_error *error)
+{
+    int status;
+    srt_bytes_init(&c->name, c->mem);
+    srt_bytes_init(&c->warning, c->mem);
+    status = srt_registry_init(&c->registry, c->mem, options->ns ? options->ns : "seriatim", error);
+    if (status != SERIATIM_OK)
+        return status;
+    if (options->name && !client_name_fits(options->name))
+        return srt_fail(error, SERIATIM_INVALID, "name must be printable ASCII without spaces");
+    if (options->max_payload > CLIENT_MAX_PAYLOAD)
+        return srt_fail(error, SERIATIM_INVALID, "max_payload must be at most %lu bytes",
+                        (unsigned long)CLIENT_MAX_PAYLOAD);
+    c->max_payload = options->max_payload ? options->max_payload : (size_t)1024 * 1024;
+    if (options->name && *options->name)
+        srt_bytes_add(&c->name, options->name, strlen(options->name) + 1);
+    if (srt_session_init(&c->session, c->mem, 0) != SERIATIM_OK || c->name.failed)
+        return srt_fail_plain(error, SERIATIM_NOMEM);
+    return SERIATIM_OK;
+}
+
+int seriatim_client_new(const seriatim_options *options, seriatim_client **client, seriatim_error *error)
+{
+    static const seriatim_options defaults = {NULL, NULL, NULL, 0};
+    const seriatim_allocator *mem;
+    seriatim_client *c;
+    int status;
+    if (!options)
+        options = &defaults;
+    mem = options->allocator ? options->allocator : seriatim_default_allocator();
+    c = srt_alloc(mem, sizeof *c);
+    if (!c)
+        return srt_fail_plain(error, SERIATIM_NOMEM);
+    c->mem = mem;
+    status = client_init(c, options, error);
+    if (status != SERIATIM_OK) {
+        seriatim_client_free(c);
+        return status;
+    }
+    *client = c;
+    return SERIATIM_OK;
+}
+
+static void client_release(seriatim_client *c)
+{
+    if (c->operation && c->operation->release)
+        c->operation->release(c);
+    c->operation = NULL;
+    c->state = NULL;
+}
+
+void seriatim_client_free(seriatim_client *c)
+{
+    if (!c)
+        return;
+    client_release(c);
+    while (c->release_count > 0)
+        c->releases[--c->release_count](c);
+    if (c->session.mem)
+        srt_session_free(&c->session);
+    srt_registry_free(&c->registry);
+    srt_bytes_free(&c->name);
+    srt_bytes_free(&c->warning);
+    srt_free(c->mem, c, sizeof *c);
+}
+
+void srt_client_on_free(seriatim_client *c, void (*release)(seriatim_client *c))
+{
+    c->releases[c->release_count++] = release;
+}
+
+const seriatim_error *seriatim_client_error(const seriatim_client *c)
+{
+    return &c->error;
+}
+
+void srt_client_identify(seriatim_client *c, const unsigned char *random)
+{
+    static const char hex[] = "0123456789abcdef";
+    size_t i;
+    for (i = 0; i < SRT_IDENTITY; i++)
+        c->identity[i] = hex[(i % 2 ? random[i / 2] : random[i / 2] >> 4) & 15];
+    c->identity[SRT_IDENTITY] = '\0';
+}
+
+void srt_client_tell_time(seriatim_client *c, double unix_time)
+{
+    c->unix_time = unix_time;
+}
+
+int64_t srt_client_whole_ms(const seriatim_client *c)
+{
+    return c->operation && c->operation->limited ? c->push.limit_ms : 0;
+}
+
+void srt_client_tell_left(seriatim_client *c, int64_t left_ms)
+{
+    c->left_ms = left_ms;
+}
+
+/* ---- Queues -------------------------------------------------------------------------------- */
+
+int seriatim_client_queue(seriatim_client *c, const seriatim_queue_settings *settings, size_t *queue)
+{
+    srt_queue *found;
+    size_t i;
+    int status = srt_registry_add(&c->registry, settings, &found, &c->error);
+    if (status != SERIATIM_OK)
+        return status;
+    for (i = 0; c->registry.queues[i] != found; i++)
+        ;
+    *queue = i;
+    return SERIATIM_OK;
+}
+
+srt_queue *srt_client_queue_at(seriatim_client *c, size_t queue)
+{
+    if (queue < c->registry.count)
+        return c->registry.queues[queue];
+    srt_fail(&c->error, SERIATIM_INVALID, "there is no queue with the number %lu", (unsigned long)queue);
+    return NULL;
+}
+
+unsigned seriatim_layout_shards(const seriatim_client *c, size_t queue)
+{
+    return queue < c->registry.count ? c->registry.queues[queue]->shards_count : 0;
+}
+
+/* ---- The operation under way --------------------------------------------------------------- */
+
+int srt_client_begin(seriatim_client *c)
+{
+    if (c->before_begin)
+        c->before_begin(c->host);
+    if (c->status == SERIATIM_AGAIN)
+        return srt_fail(&c->error, SERIATIM_INVALID, "the client is busy with another operation");
+    client_release(c);
+    c->push.open = 0;
+    c->after = NULL;
+    c->status = SERIATIM_OK;
+    srt_error_clear(&c->error);
+    return SERIATIM_OK;
+}
+
+int srt_client_status(const seriatim_client *c)
+{
+    return c->status;
+}
+
+int srt_client_waits(const seriatim_client *c)
+{
+    return c->session.waiting > 0;
+}
+
+int srt_client_fail(seriatim_client *c, int status)
+{
+    if (c->failed == SERIATIM_OK)
+        c->failed = status;
+    return status;
+}
+
+static int client_fail_plain(seriatim_client *c, int status)
+{
+    if (c->failed == SERIATIM_OK)
+        srt_fail_plain(&c->error, status);
+    return srt_client_fail(c, status);
+}
+
+int srt_client_send(seriatim_client *c, srt_request *request)
+{
+    uint64_t starts = c->gone + c->session.out.len;
+    request->number = c->session.connected && c->session.greeting == 0 ? (int64_t)starts : CLIENT_KEPT;
+    if (srt_session_send(&c->session, request) != SERIATIM_OK)
+        return client_fail_plain(c, SERIATIM_NOMEM);
+    c->asked++;
+    return SERIATIM_OK;
+}
+
+void srt_client_mark_left(srt_request *request)
+{
+    request->number = CLIENT_LEFT;
+}
+
+int srt_client_left(const seriatim_client *c, const srt_request *request)
+{
+    return request->number == CLIENT_LEFT || (request->number != CLIENT_KEPT && (uint64_t)request->number < c->gone);
+}
+
+srt_request *srt_client_shard_request(seriatim_client *c, srt_queue *queue, unsigned shard, int script)
+{
+    srt_request *r = srt_session_begin(&c->session, script, &queue->shards[shard].args, SRT_SHARD_KEYS);
+    if (!r) {
+        client_fail_plain(c, SERIATIM_NOMEM);
+        return NULL;
+    }
+    srt_request_int(r, queue->generation);
+    return r;
+}
+
+/* Who may not create the queue, or knows no settings of it, only looks. */
+static srt_layout_mode client_layout_mode(const seriatim_client *c)
+{
+    return c->operation->creates && c->registry.queues[c->queue]->wanted_shards ? SRT_LAYOUT_KEEP : SRT_LAYOUT_LOOK;
+}
+
+static int client_ask_layout(seriatim_client *c)
+{
+    const srt_queue *queue = c->registry.queues[c->queue];
+    srt_request *r = srt_layout_request(&c->registry, &c->session, queue, client_layout_mode(c), c->stale_generation);
+    if (!r)
+        return client_fail_plain(c, SERIATIM_NOMEM);
+    r->kind = CLIENT_KIND_LAYOUT;
+    return srt_client_send(c, r);
+}
+
+static void client_end(seriatim_client *c)
+{
+    int failed = c->failed;
+    if (c->operation->on_end)
+        failed = c->operation->on_end(c, failed);
+    c->status = failed;
+    if (failed == SERIATIM_OK && c->after)
+        c->after(c);
+}
+
+/* Goes on, or ends, once no request waits. */
+static void client_settle(seriatim_client *c)
+{
+    if (c->status != SERIATIM_AGAIN || c->asked > 0)
+        return;
+    if (c->failed == SERIATIM_OK && c->stale)
+        client_ask_layout(c);
+    if (c->asked == 0)
+        client_end(c);
+}
+
+/* Settings may change under a client that never meets another layout. A clock that was put back counts, too. */
+static int client_settings_are_old(const seriatim_client *c, const srt_queue *queue)
+{
+    return queue->read_at > 0 && (c->unix_time - queue->read_at >= CLIENT_SETTINGS_AGE || c->unix_time < queue->read_at);
+}
+
+int srt_client_start(seriatim_client *c, const srt_operation *operation, size_t queue)
+{
+    srt_queue *target = queue == SRT_NO_QUEUE ? NULL : srt_client_queue_at(c, queue);
+    c->operation = operation;
+    c->queue = queue;
+    c->begun++;
+    c->status = SERIATIM_AGAIN;
+    c->failed = SERIATIM_OK;
+    c->stale_generation = 0;
+    c->left_ms = INT64_MAX;
+    c->stale = target && (target->generation == 0 || operation->fresh ||
+                          (operation->minds && client_settings_are_old(c, target)));
+    if (!target && queue != SRT_NO_QUEUE)
+        srt_client_fail(c, SERIATIM_INVALID);
+    else if (!c->stale)
+        operation->send(c, target);
+    client_settle(c);
+    return c->status == SERIATIM_AGAIN ? SERIATIM_OK : c->status;
+}
+
+int srt_client_begin_plain(seriatim_client *c, const srt_operation *operation, size_t queue)
+{
+    int status = srt_client_begin(c);
+    return status == SERIATIM_OK ? srt_client_start(c, operation, queue) : status;
+}
+
+static void client_drop(seriatim_client *c)
+{
+    srt_client_disconnected(c);
+    srt_session_drop(&c->session);
+    c->asked = 0;
+}
+
+/* Requests for a layout change nothing. */
+static int client_any_left(const seriatim_client *c)
+{
+    const srt_request *r;
+    for (r = c->session.first; r; r = r->next)
+        if (r->kind != CLIENT_KIND_LAYOUT && srt_client_left(c, r))
+            return 1;
+    return 0;
+}
+
+int srt_client_give_up(seriatim_client *c, int status, const char *why)
+{
+    seriatim_error error;
+    if (c->status != SERIATIM_AGAIN) {
+        client_drop(c);
+        return c->status;
+    }
+    srt_fail(&error, status, "%s", why);
+    c->heard = client_any_left(c);
+    if (c->failed == SERIATIM_OK)
+        c->error = error;
+    if (c->operation->on_give_up)
+        c->operation->on_give_up(c);
+    c->status = c->error.status;
+    client_drop(c);
+    return c->status;
+}
+
+void srt_client_forked(seriatim_client *c, const unsigned char *random)
+{
+    srt_client_identify(c, random);
+    if (c->status == SERIATIM_AGAIN)
+        c->status = srt_fail(&c->error, SERIATIM_CLOSED, "what was under way belongs to the process that forked");
+    client_drop(c);
+}
+
+/* ---- Layout -------------------------------------------------------------------------------- */
+
+static int layout_send(seriatim_client *c, srt_queue *queue)
+{
+    (void)c;
+    (void)queue;
+    return SERIATIM_OK;
+}
+
+static int layout_on_reply(seriatim_client *c, srt_request *request, const srt_reply *reply)
+{
+    (void)c;
+    (void)request;
+    (void)reply;
+    return SERIATIM_OK;
+}
+
+int seriatim_layout_begin(seriatim_client *c, size_t queue)
+{
+    static const srt_operation operation = {.fresh = 1, .creates = 1, .send = layout_send, .on_reply = layout_on_reply};
+    return srt_client_begin_plain(c, &operation, queue);
+}
+
+/* ---- Connection ---------------------------------------------------------------------------- */
+
+void srt_client_expect_master(seriatim_client *c)
+{
+    c->session.masters_only = 1;
+}
+
+/* All that waits is in the output now, from here on at the earliest. */
+static void client_number(seriatim_client *c)
+{
+    srt_request *r;
+    for (r = c->session.first; r; r = r->next)
+        if (r->number != CLIENT_LEFT)
+            r->number = (int64_t)c->gone;
+}
+
+int srt_client_connected(seriatim_client *c, const char *user, const char *password, int database)
+{
+    int status = srt_session_connected(&c->session, user, password, database, c->name.len ? c->name.data : NULL);
+    if (status != SERIATIM_OK)
+        return status;
+    if (c->session.greeting == 0)
+        client_number(c);
+    return SERIATIM_OK;
+}
+
+void srt_client_disconnected(seriatim_client *c)
+{
+    srt_request *r;
+    for (r = c->session.first; r; r = r->next)
+        r->number = srt_client_left(c, r) ? CLIENT_LEFT : CLIENT_KEPT;
+    srt_session_disconnected(&c->session);
+    if (c->status != SERIATIM_AGAIN || !c->operation->on_disconnected)
+        return;
+    c->operation->on_disconnected(c);
+    client_settle(c);
+}
+
+void srt_client_output(const seriatim_client *c, const char **data, size_t *len)
+{
+    srt_session_output(&c->session, data, len);
+}
+
+void srt_client_sent(seriatim_client *c, size_t len)
+{
+    c->gone += len;
+    srt_session_sent(&c->session, len);
+}
+
+/* ---- Answers ------------------------------------------------------------------------------- */
+
+/* Redis, or what stands before it, cannot answer now; the same request may succeed later. */
+static int client_must_pause(int status, const char *text)
+{
+    return status == SERIATIM_LOADING || status == SERIATIM_READONLY ||
+           (status == SERIATIM_SERVER &&
+            (strstr(text, "max number of clients") || strstr(text, "WAIT cannot be used with replica")));
+}
+
+/* Keeps a request for the next connection. */
+static int client_hold(seriatim_client *c, srt_request *r)
+{
+    if (r->number != CLIENT_LEFT)
+        r->number = CLIENT_KEPT;
+    srt_client_disconnected(c);
+    return srt_session_again(&c->session, r);
+}
+
+static int client_pause(seriatim_client *c, srt_request *r, seriatim_error *error)
+{
+    if (client_hold(c, r) != SERIATIM_OK)
+        return srt_fail_plain(error, SERIATIM_NOMEM);
+    if (error->status == SERIATIM_SERVER)
+        error->status = SERIATIM_LOADING;
+    return error->status;
+}
+
+static void client_take_stale(seriatim_client *c, srt_request *r)
+{
+    if (!c->stale)
+        c->stale_generation = c->registry.queues[c->queue]->generation;
+    c->stale = 1;
+    if (c->operation->on_stale)
+        c->operation->on_stale(c, r, r->number == CLIENT_LEFT);
+}
+
+static void client_take_refusal(seriatim_client *c, srt_request *r, const seriatim_error *error)
+{
+    if (c->operation->on_refused && r->kind != CLIENT_KIND_LAYOUT) {
+        c->operation->on_refused(c, r, error);
+        return;
+    }
+    c->error = *error;
+    srt_client_fail(c, error->status);
+}
+
+/* Where the code says other settings than Redis has: once for each difference. */
+static void client_warn(seriatim_client *c, srt_queue *queue)
+{
+    srt_bytes text;
+    uint32_t difference;
+    srt_bytes_init(&text, c->mem);
+    if (srt_settings_differences(&text, &queue->now, ", in the code ", &queue->code) == 0 || text.failed) {
+        srt_bytes_free(&text);
+        return;
+    }
+    difference = srt_crc32(text.data, text.len);
+    if (difference != queue->warned) {
+        queue->warned = difference;
+        srt_bytes_clear(&c->warning);
+        srt_bytes_adds(&c->warning, "queue \"");
+        srt_bytes_add(&c->warning, queue->name.data, queue->name.len);
+        srt_bytes_adds(&c->warning, "\" has other settings in Redis than in the code, and those in Redis count: ");
+        srt_bytes_add(&c->warning, text.data, text.len);
+        srt_bytes_addc(&c->warning, '\0');
+    }
+    srt_bytes_free(&text);
+}
+
+const char *seriatim_client_warning(seriatim_client *c)
+{
+    const char *text = c->warning.len && !c->warning.failed ? c->warning.data : NULL;
+    c->warning.len = 0;
+    return text;
+}
+
+/* AGAIN: the layout is still the one that was refused. */
+static int client_take_layout(seriatim_client *c, const srt_reply *reply)
+{
+    srt_queue *queue = c->registry.queues[c->queue];
+    int absent, status = srt_layout_take(&c->registry, queue, client_layout_mode(c), reply, &absent, NULL, &c->error);
+    if (status != SERIATIM_OK)
+        return srt_client_fail(c, status);
+    queue->read_at = c->unix_time;
+    if (absent)
+        srt_queue_forget_layout(&c->registry, queue);
+    else if (c->operation->minds && queue->wanted_shards)
+        client_warn(c, queue);
+    if (queue->generation == c->stale_generation && c->stale_generation != 0)
+        return SERIATIM_AGAIN;
+    c->stale = 0;
+    return c->operation->send(c, queue);
+}
+
+static void client_take_answer(seriatim_client *c, srt_request *r, const srt_reply *reply, const seriatim_error *error)
+{
+    if (c->failed != SERIATIM_OK && (!c->operation->every_answer || r->kind == CLIENT_KIND_LAYOUT))
+        return;
+    if (error->status == SERIATIM_GENERATION && c->queue != SRT_NO_QUEUE && r->kind != CLIENT_KIND_LAYOUT)
+        client_take_stale(c, r);
+    else if (error->status != SERIATIM_OK)
+        client_take_refusal(c, r, error);
+    else
+        c->operation->on_reply(c, r, reply);
+}
+
+/* One whole answer. Any status but OK ends the connection. */
+static int client_take(seriatim_client *c, srt_request *r, const srt_reply *reply, seriatim_error *error)
+{
+    const srt_token *root = &reply->tokens[0];
+    srt_error_clear(error);
+    srt_reply_status(root, error);
+    if (client_must_pause(error->status, error->message))
+        return client_pause(c, r, error);
+    if (r->kind == CLIENT_KIND_LAYOUT && error->status == SERIATIM_OK && c->failed == SERIATIM_OK) {
+        if (client_take_layout(c, reply) == SERIATIM_AGAIN) {
+            srt_fail(error, SERIATIM_LOADING, "the layout of the queue is being changed");
+            return client_pause(c, r, error);
+        }
+    } else {
+        client_take_answer(c, r, reply, error);
+    }
+    c->asked--;
+    c->answers++;
+    srt_session_done(&c->session, r);
+    client_settle(c);
+    return SERIATIM_OK;
+}
+
+static int client_next(seriatim_client *c, srt_request **r, srt_reply *reply, seriatim_error *error)
+{
+    size_t greeting = c->session.greeting;
+    int status = srt_session_next(&c->session, r, reply, error);
+    if (greeting > 0 && c->session.greeting == 0)
+        client_number(c);
+    return status;
+}
+
+int srt_client_input(seriatim_client *c, const char *data, size_t len, seriatim_error *error)
+{
+    srt_request *r;
+    srt_reply reply;
+    int status = srt_session_input(&c->session, data, len);
+    if (status != SERIATIM_OK)
+        return srt_fail(error, status, status == SERIATIM_NOMEM ? "out of memory" : "an answer of Redis is too large");
+    while ((status = client_next(c, &r, &reply, error)) == SERIATIM_OK) {
+        status = client_take(c, r, &reply, error);
+        if (status != SERIATIM_OK)
+            return status;
+    }
+    if (status == SERIATIM_AGAIN)
+        return SERIATIM_OK;
+    if (client_must_pause(status, error->message))
+        error->status = status == SERIATIM_SERVER ? SERIATIM_LOADING : status;
+    return error->status;
+}

@@ -1,0 +1,200 @@
+/* client.h - one conversation with Redis at a time: the inside of a client, and how operations are built on it. */
+#ifndef SRT_CLIENT_H
+#define SRT_CLIENT_H
+
+#include "model/registry.h"
+#include "wire/script.h"
+
+#define SRT_NO_QUEUE SERIATIM_NO_QUEUE /* of an operation that belongs to no queue */
+#define SRT_IDENTITY 32           /* hex digits of a client's id */
+
+/*
+ * An operation: what one call of the public API asks of Redis, as a static table of functions.
+ *
+ *     int seriatim_example_begin(seriatim_client *c, size_t queue)
+ *     {
+ *         int status = srt_client_begin(c);            // ends what was there; or it is busy
+ *         if (status != SERIATIM_OK) return status;
+ *         c->state = my_state;                         // freed by the table's release
+ *         return srt_client_start(c, &example, queue);
+ *     }
+ *
+ * The client makes sure that the queue's layout is known and calls `send`, which queues requests: srt_client_request,
+ * srt_request_*, srt_client_send. Each answer goes to `on_reply`, which may queue more. When no request waits,
+ * `on_end` gives the operation's status, and srt_client_status says it. After SERIATIM_GENERATION the client lets the
+ * answers that are owed come in, loads the layout again and calls `send` from the start. Requests are sent again after
+ * a reconnect, so they must be safe to repeat.
+ *
+ * A function that fails returns srt_client_fail(...): the rest of the answers is then swallowed and the operation ends.
+ * Only `send` and `on_reply` must be there.
+ */
+typedef struct srt_operation {
+    int fresh;        /* 1: layout and settings are asked for even if they are known */
+    int creates;      /* 1: makes a queue that Redis does not know, where its shards_count is not 0; others never do */
+    int minds;        /* 1: asks again for settings that are a minute old, and warns where the code says others */
+    int limited;      /* 1: a push, whose limit is push_timeout */
+    int every_answer; /* 1: answers are handed on even after srt_client_fail */
+    /* queue: NULL for SRT_NO_QUEUE; its shards_count is 0 when Redis knows no such queue and it must not be made. */
+    int (*send)(seriatim_client *c, srt_queue *queue);
+    /* request: as it was sent, with the kind, place and subject that the operation set. reply: no error; valid during the call. */
+    int (*on_reply)(seriatim_client *c, srt_request *request, const srt_reply *reply);
+    /* An error reply that no repetition mends (FULL, SERVER, AUTH, STALE). Without it, the operation fails with that error. */
+    int (*on_refused)(seriatim_client *c, srt_request *request, const seriatim_error *error);
+    /* This request was refused because the layout is old; `send` comes next. left: an earlier sending may have been heard. */
+    int (*on_stale)(seriatim_client *c, srt_request *request, int left);
+    /*
+     * All answers are in: the status of the operation, its text in c->error. `failed` is what srt_client_fail said before,
+     * or OK. Without it, the status is `failed`.
+     */
+    int (*on_end)(seriatim_client *c, int failed);
+    /* The connection has ended; what waits for an answer will be sent again. May send more. */
+    void (*on_disconnected)(seriatim_client *c);
+    /* The I/O side gives up. c->error says why; may be rewritten. Requests without an answer are still in c->session. */
+    void (*on_give_up)(seriatim_client *c);
+    /* The results are no longer wanted: frees c->state. */
+    void (*release)(seriatim_client *c);
+} srt_operation;
+
+/* One job of a push: its three arguments of push.lua, encoded. bytes NULL: its outcome is known. */
+typedef struct srt_push_job {
+    const char *bytes;
+    uint32_t len;
+    uint32_t crc;
+} srt_push_job;
+
+/* Up to 1,000 jobs of one shard, of which the shard may take the first few alone: places[first .. first + count). Chunks of one shard are neighbours. */
+typedef struct srt_push_chunk {
+    unsigned shard;
+    size_t first, count, bytes;
+    int64_t sequence; /* 0: not queued yet */
+    size_t taken;     /* of its first jobs the answer told the outcome */
+    int unsure;       /* written, and its replicas are not counted yet */
+} srt_push_chunk;
+
+typedef struct srt_push {
+    int open;                    /* begun and not sent */
+    srt_arena arena;             /* the jobs' bytes */
+    srt_push_job *jobs;
+    size_t job_count, job_cap;
+    size_t *places;              /* of the planned jobs, by shard, then in the order of the caller */
+    size_t place_cap;
+    srt_push_chunk *chunks;      /* of the present plan */
+    size_t chunk_count, chunk_cap;
+    size_t opened;               /* chunks before this one belong to shards that were begun */
+    size_t flying;               /* bytes of chunks that wait for an answer */
+    size_t pending_chunks, written_chunks, failed_chunks;
+    size_t pending_jobs, failed_jobs; /* pending: neither written nor failed */
+    seriatim_error failure;      /* why the first chunk, or before sending a job, was refused */
+    seriatim_push_counts counts;
+    int has_options;
+    int may_refuse;              /* a job has its own on_waiting "reject" */
+    size_t *refused;             /* places; counts.refused of them */
+    size_t refused_cap;
+    int64_t replicas, wait_ms;   /* wanted: WAIT replicas wait_ms; 0: none */
+    int64_t limit_ms;            /* from its first step to its end */
+    size_t unsure;               /* chunks */
+    size_t connection;           /* a number for the present one: what WAIT says holds for that alone */
+    seriatim_push_counts sure;   /* counts and written_chunks without the unsure ones */
+    size_t sure_chunks;
+    seriatim_error shortage;     /* REPLICAS: too few have it; no further WAIT is sent */
+} srt_push;
+
+#define SRT_CLIENT_RELEASES 4
+
+struct seriatim_client {
+    const seriatim_allocator *mem;
+    srt_registry registry;
+    srt_session session;
+    seriatim_error error;
+    srt_bytes warning; /* NUL-terminated; empty without a warning */
+    srt_bytes name; /* CLIENT SETNAME, NUL-terminated; empty: none */
+    size_t max_payload;
+    char identity[SRT_IDENTITY + 1]; /* new for each process */
+    int64_t sequence;                /* of the last chunk; never falls */
+    double unix_time;                /* as the I/O side last said; 0: never */
+    uint64_t gone;                   /* bytes handed to the network in all */
+    uint64_t begun, answers;         /* operations begun and answers taken, for the I/O side's limits */
+    int limit_ms;                    /* the I/O side gives up when no answer came for so long; 0: its own limit */
+    int heard;                       /* when it last gave up, Redis may have heard a request whose answer did not come */
+    int64_t left_ms;                 /* that the operation may still take, as the I/O side last said; INT64_MAX: it did not */
+
+    const srt_operation *operation; /* NULL: none since the client was made */
+    void *state;                    /* the operation's */
+    size_t queue;                   /* its queue, or SRT_NO_QUEUE */
+    int status;                     /* AGAIN: under way */
+    size_t asked;                   /* its requests that have no answer; handshakes do not count */
+    int failed;                     /* the status that it will end with */
+    int stale;                      /* the layout is to be loaded again */
+    int64_t stale_generation;       /* the one that was refused */
+    srt_push push;
+    void (*releases[SRT_CLIENT_RELEASES])(seriatim_client *c); /* called when the client is freed */
+    size_t release_count;
+
+    struct srt_web *web;                   /* of the web requests; NULL: there was none */
+    void (*after)(seriatim_client *c);     /* called once, when the operation under way has ended well; may begin the next */
+
+    const char *address; /* of the Redis it is connected to, as the I/O side says; NULL: it does not. Not owned */
+    void (*before_begin)(void *host); /* the host looks at getpid() and tells the time; may be NULL */
+    void *host;
+};
+
+/*
+ * Has the client call `release` once, when it is freed. For files above this one that keep memory in the client from
+ * operation to operation: the client knows none of them by name. At most SRT_CLIENT_RELEASES in all.
+ */
+void srt_client_on_free(seriatim_client *c, void (*release)(seriatim_client *c));
+
+/* ---- For operations ------------------------------------------------------------------------ */
+
+/* Frees the last operation's results. INVALID while one is under way. */
+int srt_client_begin(seriatim_client *c);
+/* OK: it is under way. INVALID: no such queue. NOMEM. */
+int srt_client_start(seriatim_client *c, const srt_operation *operation, size_t queue);
+/* Both, for an operation without a state. */
+int srt_client_begin_plain(seriatim_client *c, const srt_operation *operation, size_t queue);
+/* The queue with this number, or NULL (the error says so). */
+srt_queue *srt_client_queue_at(seriatim_client *c, size_t queue);
+/* Starts a script on a shard, with the shard's KEYS and the generation as ARGV[1]. NULL: out of memory. */
+srt_request *srt_client_shard_request(seriatim_client *c, srt_queue *queue, unsigned shard, int script);
+/* Any other request: srt_session_begin on c->session. Sends it; NOMEM is already a failure of the operation. */
+int srt_client_send(seriatim_client *c, srt_request *request);
+/* Ends the operation with this status once the answers that are owed are in. Returns status; its text must be in c->error. */
+int srt_client_fail(seriatim_client *c, int status);
+/* After srt_client_send: an earlier sending of the same may have been heard. */
+void srt_client_mark_left(srt_request *request);
+/* May Redis have heard this request, which waits for an answer? */
+int srt_client_left(const seriatim_client *c, const srt_request *request);
+
+/* ---- For the I/O side ---------------------------------------------------------------------- */
+
+/* 16 random bytes: at once after seriatim_client_new, and again in a forked child. */
+void srt_client_identify(seriatim_client *c, const unsigned char *random);
+/* Unix seconds by the host's clock: only to refuse times that lie absurdly far ahead. */
+void srt_client_tell_time(seriatim_client *c, double unix_time);
+/* Milliseconds that the operation under way may take as a whole; 0: only the time without an answer is limited. */
+int64_t srt_client_whole_ms(const seriatim_client *c);
+/* What is left of them: no WAIT takes longer. */
+void srt_client_tell_left(seriatim_client *c, int64_t left_ms);
+/* AGAIN: an operation is under way. OK: none, or it ended well. Else how it ended; seriatim_client_error has the text. */
+int srt_client_status(const seriatim_client *c);
+/* Requests wait for an answer. */
+int srt_client_waits(const seriatim_client *c);
+
+/* From now on each connection must be to a master: of who asks sentinels. */
+void srt_client_expect_master(seriatim_client *c);
+int srt_client_connected(seriatim_client *c, const char *user, const char *password, int database);
+void srt_client_disconnected(seriatim_client *c);
+void srt_client_output(const seriatim_client *c, const char **data, size_t *len);
+void srt_client_sent(seriatim_client *c, size_t len);
+/*
+ * Takes bytes from Redis and handles every whole answer. OK: go on. Everything else ends the connection; the text is in
+ * *error. LOADING, READONLY: Redis will answer later, connect again after a pause. PROTOCOL: connect again. AUTH,
+ * SERVER: refused for good. NOMEM.
+ */
+int srt_client_input(seriatim_client *c, const char *data, size_t len, seriatim_error *error);
+/* Ends the operation without its answers; the connection must be closed. A push may make it UNKNOWN_OUTCOME. */
+int srt_client_give_up(seriatim_client *c, int status, const char *why);
+/* After a fork: forgets what the parent has under way. A push that is not sent yet stays. */
+void srt_client_forked(seriatim_client *c, const unsigned char *random);
+
+#endif

@@ -1,0 +1,123 @@
+/* health.c - whether Redis is set up to keep jobs, as it says itself. */
+#include "client/operator.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct health_state {
+    seriatim_health result;
+    char policy[64], role[16], address[272];
+    srt_arena memory;
+    const char *info; /* all that Redis said */
+} health_state;
+
+/* INFO needs fewer rights than CONFIG GET, and hosted Redis answers it. */
+static int health_send(seriatim_client *c, srt_queue *queue)
+{
+    srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
+    (void)queue;
+    if (!r)
+        return srt_operator_nomem(c);
+    srt_request_text(r, "INFO");
+    return srt_client_send(c, r);
+}
+
+/* What follows `name`, "\nfield:", in the text, up to the end of the line; NULL when there is no such line. */
+static const char *health_field(const char *text, const char *name, size_t *len)
+{
+    const char *at = strstr(text, name);
+    if (!at)
+        return NULL;
+    at += strlen(name);
+    *len = strcspn(at, "\r\n");
+    return at;
+}
+
+/* Copies a field's text, as far as it fits; a field that is not there stays empty. */
+static void health_copy(const char *text, const char *name, char *out, size_t cap)
+{
+    size_t len = 0;
+    const char *field = health_field(text, name, &len);
+    if (field)
+        snprintf(out, cap, "%.*s", (int)(len < cap ? len : cap), field);
+}
+
+static int health_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
+{
+    health_state *h = c->state;
+    const char *text = reply->tokens[0].data, *field;
+    size_t len;
+    (void)r;
+    if (reply->tokens[0].type != SRT_STRING)
+        return srt_operator_protocol(c, "INFO");
+    h->info = srt_arena_copy(&h->memory, text, reply->tokens[0].len);
+    if (!h->info)
+        return srt_operator_nomem(c);
+    health_copy(text, "\nmaxmemory_policy:", h->policy, sizeof h->policy);
+    health_copy(text, "\nrole:", h->role, sizeof h->role);
+    field = health_field(text, "\naof_enabled:", &len);
+    if (field && len == 1 && (*field == '0' || *field == '1'))
+        h->result.append_only = *field == '1';
+    field = health_field(text, "\nconnected_slaves:", &len);
+    if (field && len > 0 && len < 9)
+        h->result.replicas = (int)strtol(field, NULL, 10);
+    snprintf(h->address, sizeof h->address, "%s", c->address ? c->address : "");
+    return SERIATIM_OK;
+}
+
+/* Who may not ask does not know. */
+static int health_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
+{
+    (void)c;
+    (void)r;
+    (void)error;
+    return SERIATIM_OK;
+}
+
+static void health_release(seriatim_client *c)
+{
+    health_state *h = c->state;
+    srt_arena_free(&h->memory);
+    srt_free(c->mem, h, sizeof *h);
+}
+
+int seriatim_health_begin(seriatim_client *c)
+{
+    static const srt_operation operation = {
+        .send = health_send, .on_reply = health_on_reply, .on_refused = health_on_refused, .release = health_release};
+    health_state *h;
+    int status = srt_client_begin(c);
+    if (status != SERIATIM_OK)
+        return status;
+    h = srt_operator_state(c, sizeof *h);
+    if (!h)
+        return SERIATIM_NOMEM;
+    h->result.maxmemory_policy = h->policy;
+    h->result.role = h->role;
+    h->result.address = h->address;
+    h->result.append_only = h->result.replicas = -1;
+    h->info = "";
+    srt_arena_init(&h->memory, c->mem);
+    c->state = h;
+    return srt_client_start(c, &operation, SRT_NO_QUEUE);
+}
+
+static const health_state *health_of(const seriatim_client *c)
+{
+    return c->operation && c->operation->send == health_send && c->status == SERIATIM_OK ? c->state : NULL;
+}
+
+const seriatim_health *seriatim_health_result(const seriatim_client *c)
+{
+    const health_state *h = health_of(c);
+    return h ? &h->result : NULL;
+}
+
+seriatim_text srt_health_field(const seriatim_client *c, const char *name)
+{
+    const health_state *h = health_of(c);
+    seriatim_text text = {NULL, 0};
+    text.data = h ? health_field(h->info, name, &text.len) : NULL;
+    return text;
+}

@@ -1,0 +1,19 @@
+/* command.c - what the command says of itself: help, the manual page, the shells' completion. */
+#include "seriatim.h"
+
+#include <string.h>
+
+typedef struct command_text {
+    const char *topic, *text;
+} command_text;
+
+#include "command/command.inc"
+
+const char *seriatim_command_text(const char *topic)
+{
+    size_t i;
+    for (i = 0; i < sizeof command_texts / sizeof *command_texts; i++)
+        if (strcmp(command_texts[i].topic, topic) == 0)
+            return command_texts[i].text;
+    return NULL;
+}

@@ -1,0 +1,484 @@
+/* link.c - a client with a socket: connects, sends, receives, and connects again. */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include "io/link.h"
+
+#include "client/client.h"
+#include "base/system.h"
+#include "net/transport.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINK_CONNECT_MS 5000
+#define LINK_SILENCE_MS 15000    /* an open connection that owes an answer this long is dead */
+#define LINK_FIRST_LIMIT_MS 5000 /* of an operation, when this link never was connected: a wrong URL shows soon */
+#define LINK_LIMIT_MS 30000      /* of any operation but a push, from its last answer */
+#define LINK_IDLE_MS 10          /* a connection unused for longer is looked at before it is written to: Redis may have closed it */
+#define LINK_PAUSE_MS 50
+#define LINK_LONGEST_PAUSE_MS 1000
+
+typedef enum link_phase { LINK_DOWN, LINK_CONNECTING, LINK_UP } link_phase;
+
+struct seriatim_link {
+    const seriatim_allocator *mem;
+    srt_url url;
+    srt_bytes text; /* the URL without its password, NUL-terminated */
+    seriatim_client *client;
+    srt_transport *transport;
+    link_phase phase;
+    pid_t pid;
+    int was_up;
+    unsigned failures;    /* connections in a row that gave no answer */
+    int64_t retry_ms;     /* LINK_DOWN: when to connect */
+    int64_t heard_ms;     /* when bytes last went either way */
+    int64_t first_ms;     /* when the operation was first stepped */
+    int64_t began_ms;     /* the same, or its last answer */
+    uint64_t begun, answers; /* the client's, as last seen */
+    int limit_ms, silence_ms;
+    uint32_t jitter;
+    seriatim_error last;  /* why the last connection failed, during this operation */
+    char input[16 * 1024];
+};
+
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+static int link_read_random(int fd, void *data, size_t len)
+{
+    char *at = data;
+    while (len) {
+        ssize_t n = read(fd, at, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return SERIATIM_IO;
+        at += n;
+        len -= (size_t)n;
+    }
+    return SERIATIM_OK;
+}
+
+int srt_random(void *data, size_t len, seriatim_error *error)
+{
+    int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC), status;
+    if (fd < 0)
+        return srt_fail(error, SERIATIM_IO, "/dev/urandom cannot be opened");
+    status = link_read_random(fd, data, len);
+    close(fd);
+    return status == SERIATIM_OK ? status : srt_fail(error, status, "/dev/urandom cannot be read");
+}
+
+static void link_close(seriatim_link *link)
+{
+    srt_transport_close(link->transport);
+    link->phase = LINK_DOWN;
+    link->retry_ms = 0;
+}
+
+/*
+ * In a child of fork(2): the parent keeps its connection and what it has under way. Without randomness the child gets
+ * no identity, and its pushes are refused.
+ */
+static void link_check_fork(seriatim_link *link)
+{
+    unsigned char random[SRT_IDENTITY / 2];
+    if (getpid() == link->pid)
+        return;
+    link->pid = getpid();
+    memset(random, 0, sizeof random);
+    srt_client_forked(link->client, random);
+    if (srt_random(random, sizeof random, &link->last) == SERIATIM_OK)
+        srt_client_identify(link->client, random);
+    else
+        link->client->identity[0] = '\0';
+    memcpy(&link->jitter, random, sizeof link->jitter);
+    link_close(link);
+    link->failures = 0;
+}
+
+static void link_tell_time(seriatim_link *link)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    srt_client_tell_time(link->client, (double)now.tv_sec + (double)now.tv_nsec / 1e9);
+}
+
+static void link_before_begin(void *host)
+{
+    link_check_fork(host);
+    link_tell_time(host);
+}
+
+static int link_init(seriatim_link *link, const seriatim_options *options, const char *url, seriatim_error *error)
+{
+    unsigned char random[SRT_IDENTITY / 2];
+    int status = srt_url_parse(&link->url, link->mem, url, strlen(url), error);
+    if (status == SERIATIM_OK)
+        status = seriatim_client_new(options, &link->client, error);
+    if (status == SERIATIM_OK)
+        status = srt_random(random, sizeof random, error);
+    if (status != SERIATIM_OK)
+        return status;
+    srt_client_identify(link->client, random);
+    memcpy(&link->jitter, random, sizeof link->jitter);
+    srt_url_redact(&link->url, &link->text);
+    srt_bytes_addc(&link->text, '\0');
+    link->transport = srt_transport_create(link->mem, &link->url);
+    if (link->text.failed || !link->transport)
+        return srt_fail_plain(error, SERIATIM_NOMEM);
+    if (link->url.kind == SRT_URL_SENTINEL)
+        srt_client_expect_master(link->client);
+    link->client->address = srt_transport_address(link->transport);
+    link->client->before_begin = link_before_begin;
+    link->client->host = link;
+    link_tell_time(link);
+    return SERIATIM_OK;
+}
+
+int seriatim_link_new(const seriatim_options *options, const char *url, seriatim_link **out, seriatim_error *error)
+{
+    const seriatim_allocator *mem =
+        options && options->allocator ? options->allocator : seriatim_default_allocator();
+    seriatim_link *link;
+    int status;
+    if (!url)
+        return srt_fail(error, SERIATIM_INVALID, "the URL is missing");
+    link = srt_alloc(mem, sizeof *link);
+    if (!link)
+        return srt_fail_plain(error, SERIATIM_NOMEM);
+    link->mem = mem;
+    link->pid = getpid();
+    srt_link_set_limits(link, LINK_LIMIT_MS, LINK_SILENCE_MS);
+    srt_bytes_init(&link->text, mem);
+    status = link_init(link, options, url, error);
+    if (status != SERIATIM_OK) {
+        seriatim_link_free(link);
+        return status;
+    }
+    *out = link;
+    return SERIATIM_OK;
+}
+
+void srt_link_set_limits(seriatim_link *link, int limit_ms, int silence_ms)
+{
+    link->limit_ms = limit_ms;
+    link->silence_ms = silence_ms;
+}
+
+void seriatim_link_free(seriatim_link *link)
+{
+    if (!link)
+        return;
+    srt_transport_destroy(link->transport);
+    seriatim_client_free(link->client);
+    srt_bytes_free(&link->text);
+    srt_url_free(&link->url);
+    srt_free(link->mem, link, sizeof *link);
+}
+
+seriatim_client *seriatim_link_client(seriatim_link *link)
+{
+    return link->client;
+}
+
+const char *seriatim_link_url(const seriatim_link *link)
+{
+    return link->text.data;
+}
+
+const char *seriatim_link_address(const seriatim_link *link)
+{
+    return srt_transport_address(link->transport);
+}
+
+/* ---- The end of a connection --------------------------------------------------------------- */
+
+/* 0, 50, 100, ... 1,000 ms, each shortened by up to a half, so that many clients do not come back at once. */
+static int64_t link_pause_ms(seriatim_link *link)
+{
+    int64_t pause = LINK_LONGEST_PAUSE_MS;
+    if (link->failures == 0)
+        return 0;
+    if (link->failures <= 5)
+        pause = (int64_t)LINK_PAUSE_MS << (link->failures - 1);
+    pause = pause < LINK_LONGEST_PAUSE_MS ? pause : LINK_LONGEST_PAUSE_MS;
+    link->jitter = link->jitter * 1664525u + 1013904223u;
+    return pause - pause * (int64_t)(link->jitter >> 24) / 512;
+}
+
+/* The connection has ended. One that had answered before is made anew at once, unless Redis asked for a pause. */
+static void link_lose(seriatim_link *link, const seriatim_error *why, int at_once)
+{
+    link->last = *why;
+    srt_client_disconnected(link->client);
+    link_close(link);
+    if (link->failures == 0 && !at_once)
+        link->failures = 1;
+    link->retry_ms = srt_clock_ms() + link_pause_ms(link);
+    link->failures++;
+}
+
+static void link_give_up(seriatim_link *link, const seriatim_error *why)
+{
+    srt_client_give_up(link->client, why->status, why->message);
+    link_close(link);
+}
+
+static int link_is_final(int status)
+{
+    return status == SERIATIM_AUTH || status == SERIATIM_SERVER || status == SERIATIM_INVALID ||
+           status == SERIATIM_UNSUPPORTED || status == SERIATIM_NOMEM;
+}
+
+/* ---- Connect ------------------------------------------------------------------------------- */
+
+/* Why the transport could not connect, with the link's URL. Returns *why. */
+static seriatim_error *link_connect_error(const seriatim_link *link, seriatim_error *why)
+{
+    static const char verb[] = "connecting to ";
+    seriatim_error cause = *srt_transport_error(link->transport);
+    const char *reason = cause.message, *at;
+    if (strncmp(reason, verb, sizeof verb - 1) == 0) /* the URL says it already */
+        for (at = reason; (at = strstr(at, ": ")) != NULL; reason = at)
+            at += 2;
+    if (link->url.kind == SRT_URL_SENTINEL)
+        srt_fail(why, cause.status, "cannot connect to master %.40s: %.190s", link->url.master, cause.message);
+    else
+        srt_fail(why, cause.status, "cannot connect to %.120s: %.110s", link->text.data, reason);
+    return why;
+}
+
+static void link_fail_connect(seriatim_link *link)
+{
+    seriatim_error why;
+    if (link_is_final(link_connect_error(link, &why)->status))
+        link_give_up(link, &why);
+    else
+        link_lose(link, &why, 0);
+}
+
+static void link_take_connect(seriatim_link *link, int status)
+{
+    seriatim_error why;
+    link->phase = LINK_CONNECTING;
+    if (status == SERIATIM_AGAIN)
+        return;
+    if (status != SERIATIM_OK) {
+        link_fail_connect(link);
+        return;
+    }
+    status = srt_client_connected(link->client, link->url.user, link->url.password, link->url.db);
+    if (status != SERIATIM_OK) {
+        srt_fail_plain(&why, status);
+        link_give_up(link, &why);
+        return;
+    }
+    link->phase = LINK_UP;
+    link->was_up = 1;
+    link->heard_ms = srt_clock_ms();
+}
+
+/* ---- Send and receive ---------------------------------------------------------------------- */
+
+static void link_lose_transport(seriatim_link *link)
+{
+    seriatim_error why = *srt_transport_error(link->transport);
+    link_lose(link, &why, 1);
+}
+
+/* AGAIN: the network takes no more, or there is nothing more. */
+static int link_write(seriatim_link *link)
+{
+    const char *data;
+    size_t len, written;
+    int status = SERIATIM_OK;
+    if (srt_transport_wants(link->transport) & SERIATIM_WANT_WRITE)
+        status = srt_transport_step(link->transport);
+    for (srt_client_output(link->client, &data, &len); len && status == SERIATIM_OK;
+         srt_client_output(link->client, &data, &len)) {
+        status = srt_transport_write(link->transport, data, len, &written);
+        if (status == SERIATIM_OK) {
+            srt_client_sent(link->client, written);
+            link->heard_ms = srt_clock_ms();
+        }
+    }
+    return status == SERIATIM_OK ? SERIATIM_AGAIN : status;
+}
+
+static void link_take_input_error(seriatim_link *link, const seriatim_error *why)
+{
+    if (link_is_final(why->status))
+        link_give_up(link, why);
+    else
+        link_lose(link, why, why->status == SERIATIM_PROTOCOL);
+}
+
+static void link_note_answers(seriatim_link *link)
+{
+    link->heard_ms = srt_clock_ms();
+    if (link->answers == link->client->answers)
+        return;
+    link->answers = link->client->answers;
+    link->began_ms = link->heard_ms;
+    link->failures = 0;
+}
+
+/* Before an answer is taken: the client may ask for something that waits, such as WAIT. */
+static void link_tell_left(seriatim_link *link)
+{
+    int64_t limit = srt_client_whole_ms(link->client);
+    if (limit)
+        srt_client_tell_left(link->client, link->first_ms + limit - srt_clock_ms());
+}
+
+/* OK: something came. AGAIN: nothing more for now. CLOSED: the connection has ended, and that is dealt with. */
+static int link_read(seriatim_link *link)
+{
+    seriatim_error why;
+    size_t got;
+    int status = srt_transport_read(link->transport, link->input, sizeof link->input, &got);
+    if (status == SERIATIM_AGAIN)
+        return status;
+    if (status != SERIATIM_OK) {
+        link_lose_transport(link);
+        return SERIATIM_CLOSED;
+    }
+    link_tell_left(link);
+    status = srt_client_input(link->client, link->input, got, &why);
+    link_note_answers(link);
+    if (status == SERIATIM_OK)
+        return SERIATIM_OK;
+    link_take_input_error(link, &why);
+    return SERIATIM_CLOSED;
+}
+
+static void link_exchange(seriatim_link *link)
+{
+    int status;
+    do {
+        status = link_write(link);
+        if (status != SERIATIM_AGAIN) {
+            link_lose_transport(link);
+            return;
+        }
+        status = link_read(link);
+    } while (status == SERIATIM_OK && srt_client_status(link->client) == SERIATIM_AGAIN);
+}
+
+/* ---- Time ---------------------------------------------------------------------------------- */
+
+static int64_t link_deadline_ms(const seriatim_link *link)
+{
+    int64_t whole = srt_client_whole_ms(link->client), limit = whole ? whole : link->limit_ms;
+    if (link->client->limit_ms && link->client->limit_ms < link->limit_ms)
+        return link->began_ms + link->client->limit_ms;
+    limit = link->was_up || limit < LINK_FIRST_LIMIT_MS ? limit : LINK_FIRST_LIMIT_MS;
+    return (whole ? link->first_ms : link->began_ms) + limit;
+}
+
+static int64_t link_silence_ms(const seriatim_link *link)
+{
+    return link->phase == LINK_UP && srt_client_waits(link->client) ? link->heard_ms + link->silence_ms : INT64_MAX;
+}
+
+static void link_check_limits(seriatim_link *link)
+{
+    seriatim_error why;
+    int64_t now = srt_clock_ms();
+    if (now >= link_silence_ms(link)) {
+        srt_fail(&why, SERIATIM_TIMEOUT, "no answer from %.180s for %d ms", link->text.data, link->silence_ms);
+        link_lose(link, &why, 1);
+    }
+    if (now < link_deadline_ms(link))
+        return;
+    why = link->last;
+    if (why.status == SERIATIM_OK && link->phase == LINK_CONNECTING) {
+        srt_transport_expire(link->transport);
+        link_connect_error(link, &why);
+    } else if (why.status == SERIATIM_OK) {
+        srt_fail(&why, SERIATIM_TIMEOUT, "%s %.180s: timed out",
+                 link->phase == LINK_UP ? "waiting for an answer from" : "cannot connect to", link->text.data);
+    }
+    link_give_up(link, &why);
+}
+
+/*
+ * Bytes written to a connection that Redis has closed meanwhile count as sent, and the outcome of a push would be unknown
+ * though nobody got it. So the end of a connection that was not used for a while is read first.
+ */
+static void link_note_operation(seriatim_link *link)
+{
+    int64_t now;
+    int was_idle;
+    if (link->begun == link->client->begun)
+        return;
+    now = srt_clock_ms();
+    was_idle = now - link->heard_ms > LINK_IDLE_MS;
+    link->begun = link->client->begun;
+    link->first_ms = link->began_ms = link->heard_ms = now;
+    srt_error_clear(&link->last);
+    if (link->phase == LINK_UP && was_idle)
+        link_read(link);
+}
+
+int seriatim_link_step(seriatim_link *link)
+{
+    link_before_begin(link);
+    if (srt_client_status(link->client) != SERIATIM_AGAIN)
+        return srt_client_status(link->client);
+    link_note_operation(link);
+    if (link->phase == LINK_DOWN && srt_clock_ms() >= link->retry_ms)
+        link_take_connect(link, srt_transport_connect(link->transport, LINK_CONNECT_MS));
+    else if (link->phase == LINK_CONNECTING)
+        link_take_connect(link, srt_transport_step(link->transport));
+    if (link->phase == LINK_UP)
+        link_exchange(link);
+    if (srt_client_status(link->client) == SERIATIM_AGAIN)
+        link_check_limits(link);
+    return srt_client_status(link->client);
+}
+
+/* ---- Waiting ------------------------------------------------------------------------------- */
+
+int seriatim_link_fd(const seriatim_link *link)
+{
+    return srt_transport_fd(link->transport);
+}
+
+int seriatim_link_wants(const seriatim_link *link)
+{
+    return srt_transport_wants(link->transport);
+}
+
+int seriatim_link_timeout_ms(const seriatim_link *link)
+{
+    int64_t next = link_deadline_ms(link), other = link_silence_ms(link), now = srt_clock_ms();
+    if (srt_client_status(link->client) != SERIATIM_AGAIN)
+        return -1;
+    if (link->begun != link->client->begun)
+        return 0; /* not stepped yet */
+    next = other < next ? other : next;
+    other = link->phase == LINK_DOWN ? link->retry_ms : srt_transport_deadline(link->transport);
+    next = other < next ? other : next;
+    return next > now ? (int)(next - now) : 0;
+}
+
+int seriatim_link_wait(seriatim_link *link)
+{
+    int timeout = seriatim_link_timeout_ms(link), status;
+    status = srt_transport_wait(link->phase == LINK_DOWN ? NULL : link->transport, -1, timeout);
+    return status == SERIATIM_AGAIN ? SERIATIM_OK : status;
+}
+
+void seriatim_link_reset(seriatim_link *link)
+{
+    srt_client_give_up(link->client, SERIATIM_CLOSED, "closed while it was under way");
+    link_close(link);
+    link->failures = 0;
+}

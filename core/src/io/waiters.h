@@ -1,0 +1,57 @@
+/*
+ * waiters.h - threads that wait for a delivery: which of them is woken, and when another one would only be in the way.
+ *
+ * A thread either waits by itself, on a pipe of its own, and is then woken alone, the one that has waited least first; or it
+ * watches the pipe of the queue, as an event loop does: that one is notified once, until somebody has come. All functions
+ * are called with the lock of the runner, unless said.
+ */
+#ifndef SRT_WAITERS_H
+#define SRT_WAITERS_H
+
+#include "base/bytes.h"
+
+#define SRT_WAIT_STUCK_MS 2 /* at most this long does nobody take what is ready before another thread is woken */
+
+/* A pipe without blocking, closed on exec. SERIATIM_IO: errno says why; srt_pipe_close closes what was opened. */
+int srt_pipe_open(int fds[2]);
+void srt_pipe_close(int fds[2]); /* sets both to -1, and takes that */
+void srt_pipe_notify(int fds[2]); /* makes the reading end readable; any thread */
+void srt_pipe_drain(int fds[2]);
+
+typedef struct srt_wait_queue {
+    int pipe[2];
+    int notified;
+    seriatim_waiter *waiting, *woken, *free; /* woken: the thread was notified and has not come yet */
+    size_t woken_count;
+    int *to_notify; /* chosen with the lock, to be notified without it, which whoever comes will want */
+
+    int64_t hold_us; /* 16 times the moving average of the microseconds that a thread holds a delivery; each counts for a 16th */
+    int64_t caught_up_at; /* the threads awake had taken all there was of a shard with more to claim, or one more was woken */
+    int64_t last_take_at; /* or the last wake */
+} srt_wait_queue;
+
+int srt_waiters_open(srt_wait_queue *queue); /* SERIATIM_IO: errno says why */
+void srt_waiters_close(const seriatim_allocator *mem, srt_wait_queue *queue);
+/* Chooses whom to wake. Returns the pipe to notify; NULL: whoever watches the queue's own, and that is done. */
+int *srt_waiters_choose(srt_wait_queue *queue, int64_t now);
+void srt_waiters_wake(srt_wait_queue *queue, int64_t now);
+/* `waiting` threads found nothing and have not come back: does one of them wait that was not woken yet? */
+int srt_waiters_more(const srt_wait_queue *queue, size_t waiting);
+/*
+ * 1: the threads that wait are better left alone, because jobs are tiny and those awake, which hold `held` deliveries, keep
+ * up with what is claimed; one more would be in their way, and in that of Redis. 0 for whoever watches the queue's pipe.
+ */
+int srt_waiters_keep_up(const srt_wait_queue *queue, size_t held, int64_t now);
+/* A delivery was taken; `all`: nothing is left of its shard, and a claim for more is on its way. */
+void srt_waiters_taken(srt_wait_queue *queue, int all, int64_t now);
+/* A thread looked, and nothing was ready. */
+void srt_waiters_found_nothing(srt_wait_queue *queue, int64_t now);
+/* A delivery was handed back after held_us. */
+void srt_waiters_ended(srt_wait_queue *queue, int64_t held_us);
+/* NULL: the caller waits for the queue's own pipe, because it was notified already or memory is short. */
+seriatim_waiter *srt_waiters_add(const seriatim_allocator *mem, srt_wait_queue *queue);
+int srt_waiter_fd(const srt_wait_queue *queue, const seriatim_waiter *waiter);
+/* The thread has come, woken or not. `waiter` may be NULL, as srt_waiters_add gave it. */
+void srt_waiters_remove(srt_wait_queue *queue, seriatim_waiter *waiter);
+
+#endif

@@ -1,0 +1,34 @@
+/* record.h - reads an id's record as core/scripts/record.lua packs it. */
+#ifndef SRT_RECORD_H
+#define SRT_RECORD_H
+
+#include "base/bytes.h"
+
+typedef struct srt_record {
+    unsigned place; /* 0 ready, 1 due, 2 parked, 3 in doubt */
+    unsigned mark;  /* 1 unproven, 2 suspect, 4 earlier */
+    int64_t due_us;
+    int64_t retry_count;
+    const char *error;
+    size_t error_len;
+    seriatim_payload *payloads; /* by score, then by arrival */
+    size_t count, cap;
+    size_t missing; /* payloads that lie in a zset of their own */
+} srt_record;
+
+/*
+ * Reads a record. Texts point into `data`, arrays lie in the arena. SERIATIM_OK, SERIATIM_NOMEM, or SERIATIM_PROTOCOL when
+ * the bytes are no record.
+ */
+int srt_record_read(srt_record *record, srt_arena *arena, const char *data, size_t len);
+/* Adds the payloads of another record of the same id, which come behind. */
+int srt_record_join(srt_record *record, srt_arena *arena, const srt_record *more);
+/* Adds packed entries, as slice.lua answers them; `missing` falls by their number. */
+int srt_record_add(srt_record *record, srt_arena *arena, const char *data, size_t len);
+
+/* A stamp or score as scripts take it: eight bytes, big-endian. */
+void srt_number_pack(char *at, double number);
+
+#define SRT_KEY 16 /* bytes that name a payload of an id: stamp, then score */
+
+#endif

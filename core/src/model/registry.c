@@ -1,0 +1,269 @@
+/* registry.c - queues and their limits, held by whoever owns the registry. */
+#include "model/registry.h"
+#include "wire/resp.h"
+
+#include <math.h>
+#include <string.h>
+
+#define REGISTRY_SCHEMA 3 /* of what scripts keep in Redis; layout.lua writes it */
+
+void seriatim_job_init(seriatim_job *job)
+{
+    memset(job, 0, sizeof *job);
+    job->retry_count = -1;
+}
+
+int srt_registry_init(srt_registry *r, const seriatim_allocator *mem, const char *ns, seriatim_error *error)
+{
+    memset(r, 0, sizeof *r);
+    r->mem = mem;
+    srt_bytes_init(&r->ns, mem);
+    if (!ns || !*ns || strlen(ns) > 128)
+        return srt_fail(error, SERIATIM_INVALID, "namespace must be a text of 1 to 128 bytes");
+    srt_bytes_add(&r->ns, ns, strlen(ns) + 1);
+    return r->ns.failed ? srt_fail_plain(error, SERIATIM_NOMEM) : SERIATIM_OK;
+}
+
+void srt_queue_forget_layout(const srt_registry *r, srt_queue *queue)
+{
+    unsigned i;
+    for (i = 0; queue->shards && i < queue->shards_count; i++) {
+        srt_bytes_free(&queue->shards[i].prefix);
+        srt_bytes_free(&queue->shards[i].args);
+    }
+    srt_free(r->mem, queue->shards, queue->shards_count * sizeof *queue->shards);
+    queue->shards = NULL;
+    queue->shards_count = 0;
+    queue->generation = 0;
+}
+
+void srt_registry_free(srt_registry *r)
+{
+    size_t i;
+    for (i = 0; i < r->count; i++) {
+        srt_queue_forget_layout(r, r->queues[i]);
+        srt_bytes_free(&r->queues[i]->name);
+        srt_free(r->mem, r->queues[i], sizeof *r->queues[i]);
+    }
+    srt_free(r->mem, r->queues, r->cap * sizeof *r->queues);
+    srt_bytes_free(&r->ns);
+    r->queues = NULL;
+    r->count = r->cap = 0;
+}
+
+static int check_range(const char *field, int64_t value, int64_t low, int64_t high, seriatim_error *error)
+{
+    if (value >= low && value <= high)
+        return SERIATIM_OK;
+    return srt_fail(error, SERIATIM_INVALID, "%s must be from %lld to %lld, not %lld", field, (long long)low,
+                    (long long)high, (long long)value);
+}
+
+static int check_settings(const seriatim_queue_settings *s, seriatim_error *error)
+{
+    int status;
+    if (!s->name || s->name_len < 1 || s->name_len > 512)
+        return srt_fail(error, SERIATIM_INVALID, "queue_name must be 1 to 512 bytes, not %lu", (unsigned long)s->name_len);
+    status = check_range("shards_count", s->shards_count, 0, SERIATIM_MAX_SHARDS, error);
+    return status == SERIATIM_OK ? check_range("batch_size", s->batch_size, 1, SERIATIM_MAX_BATCH, error) : status;
+}
+
+srt_queue *srt_registry_find(const srt_registry *r, const char *name, size_t len)
+{
+    size_t i;
+    for (i = 0; i < r->count; i++)
+        if (r->queues[i]->name.len == len && memcmp(r->queues[i]->name.data, name, len) == 0)
+            return r->queues[i];
+    return NULL;
+}
+
+static srt_queue *registry_new_queue(srt_registry *r, const char *name, size_t len)
+{
+    void *queues = r->queues;
+    srt_queue *queue;
+    if (srt_grow(r->mem, &queues, &r->cap, r->count + 1, sizeof *r->queues) != SERIATIM_OK)
+        return NULL;
+    r->queues = queues;
+    queue = srt_alloc(r->mem, sizeof *queue);
+    if (!queue)
+        return NULL;
+    srt_bytes_init(&queue->name, r->mem);
+    srt_bytes_add(&queue->name, name, len);
+    if (queue->name.failed) {
+        srt_free(r->mem, queue, sizeof *queue);
+        return NULL;
+    }
+    r->queues[r->count++] = queue;
+    return queue;
+}
+
+int srt_registry_add(srt_registry *r, const seriatim_queue_settings *s, srt_queue **out, seriatim_error *error)
+{
+    srt_queue *queue;
+    srt_settings code;
+    int status = check_settings(s, error);
+    if (status == SERIATIM_OK)
+        status = srt_settings_read(&code, s, error);
+    if (status != SERIATIM_OK)
+        return status;
+    queue = srt_registry_find(r, s->name, s->name_len);
+    if (!queue)
+        queue = registry_new_queue(r, s->name, s->name_len);
+    if (!queue)
+        return srt_fail_plain(error, SERIATIM_NOMEM);
+    queue->wanted_shards = (unsigned)s->shards_count;
+    queue->batch_size = (size_t)s->batch_size;
+    queue->code = code;
+    if (!queue->generation)
+        queue->now = code;
+    queue->priority = s->priority;
+    *out = queue;
+    return SERIATIM_OK;
+}
+
+static int queue_make_shards(srt_registry *r, srt_queue *queue, unsigned count)
+{
+    unsigned i;
+    int failed = 0;
+    queue->shards = srt_alloc(r->mem, count * sizeof *queue->shards);
+    if (!queue->shards)
+        return SERIATIM_NOMEM;
+    queue->shards_count = count;
+    for (i = 0; i < count; i++) {
+        srt_shard_keys *keys = &queue->shards[i];
+        srt_bytes_init(&keys->prefix, r->mem);
+        srt_bytes_init(&keys->args, r->mem);
+        srt_key_shard(&keys->prefix, r->ns.data, queue->name.data, queue->name.len, i);
+        if (!keys->prefix.failed)
+            srt_key_shard_args(&keys->args, keys->prefix.data, keys->prefix.len);
+        failed |= keys->prefix.failed || keys->args.failed;
+    }
+    if (failed)
+        srt_queue_forget_layout(r, queue);
+    return failed ? SERIATIM_NOMEM : SERIATIM_OK;
+}
+
+/* The next word of a layout, up to a space or the end; a missing one is empty. */
+static srt_token layout_word(const char **at, size_t *left)
+{
+    const char *space = *left ? memchr(*at, ' ', *left) : NULL;
+    srt_token word = {SRT_STRING, 0, *at, space ? (size_t)(space - *at) : *left};
+    *left -= word.len + (space != NULL);
+    *at += word.len + (space != NULL);
+    return word;
+}
+
+int srt_layout_read(const char *text, size_t len, int64_t *generation, int64_t *shards, seriatim_error *error)
+{
+    const char *at = text ? text : "";
+    size_t left = text ? len : 0;
+    srt_token word = layout_word(&at, &left);
+    int64_t schema;
+    *generation = srt_token_int(&word);
+    word = layout_word(&at, &left);
+    *shards = srt_token_int(&word);
+    if (*generation < 1 || *shards < 1 || *shards > SERIATIM_MAX_SHARDS)
+        return srt_fail(error, SERIATIM_PROTOCOL, "layout of the queue cannot be read: %.60s", text ? text : "");
+    word = layout_word(&at, &left);
+    schema = word.len ? srt_token_int(&word) : 1;
+    if (schema == REGISTRY_SCHEMA && left == 0)
+        return SERIATIM_OK;
+    return srt_fail(error, SERIATIM_UNSUPPORTED, "the queue is of schema %.*s, which %s version made; this one knows schema %d",
+                    word.len ? (int)word.len : 1, word.len ? word.data : "1", schema < REGISTRY_SCHEMA ? "an earlier" : "a later",
+                    REGISTRY_SCHEMA);
+}
+
+int srt_queue_with_shards(srt_registry *r, srt_queue *queue, unsigned count, int64_t generation)
+{
+    if (queue_make_shards(r, queue, count) != SERIATIM_OK)
+        return SERIATIM_NOMEM;
+    queue->generation = generation;
+    return SERIATIM_OK;
+}
+
+int srt_queue_set_layout(srt_registry *r, srt_queue *queue, const char *answer, size_t len, seriatim_error *error)
+{
+    int64_t generation, shards;
+    int status = srt_layout_read(answer, len, &generation, &shards, error);
+    if (status != SERIATIM_OK)
+        return status;
+    if (queue->generation == generation && queue->shards_count == (unsigned)shards)
+        return SERIATIM_OK;
+    srt_queue_forget_layout(r, queue);
+    if (srt_queue_with_shards(r, queue, (unsigned)shards, generation) != SERIATIM_OK)
+        return srt_fail_plain(error, SERIATIM_NOMEM);
+    return SERIATIM_OK;
+}
+
+/* ---- The layout script ----------------------------------------------------------------------- */
+
+srt_request *srt_queue_request(const srt_registry *r, srt_session *session, const srt_queue *queue, int script)
+{
+    srt_request *request = NULL;
+    srt_bytes keys;
+    srt_bytes_init(&keys, r->mem);
+    srt_key_queue_args(&keys, r->ns.data, queue->name.data, queue->name.len);
+    if (!keys.failed)
+        request = srt_session_begin(session, script, &keys, SRT_QUEUE_KEYS);
+    srt_bytes_free(&keys);
+    return request;
+}
+
+srt_request *srt_layout_request(const srt_registry *r, srt_session *session, const srt_queue *queue, srt_layout_mode mode,
+                                int64_t refused)
+{
+    static const char *const modes[] = {"look", "keep", "set"};
+    srt_request *request = srt_queue_request(r, session, queue, srt_script_layout);
+    if (!request)
+        return NULL;
+    srt_request_text(request, modes[mode]);
+    srt_request_int(request, refused);
+    srt_request_int(request, queue->wanted_shards);
+    if (mode != SRT_LAYOUT_LOOK)
+        srt_settings_args(request, &queue->code);
+    return request;
+}
+
+/* The first element of an answer, which the settings follow. */
+static const srt_token *layout_text(const srt_reply *reply)
+{
+    const srt_token *root = &reply->tokens[0];
+    return root->type == SRT_ARRAY && reply->count > 1 ? root + 1 : root;
+}
+
+/* Layout and settings of an answer; settings that Redis lacks are those of the code. */
+static int layout_read(const srt_queue *queue, const srt_reply *reply, int *absent, srt_settings *settings, seriatim_error *error)
+{
+    const srt_token *text = layout_text(reply);
+    *settings = queue->code;
+    *absent = text->type == SRT_STRING && text->len == 0;
+    return srt_settings_take(settings, text + 1, (size_t)(reply->tokens + reply->count - (text + 1)), error);
+}
+
+int srt_settings_look(srt_queue *queue, const srt_reply *reply, int *absent, seriatim_error *error)
+{
+    srt_settings taken;
+    int status = layout_read(queue, reply, absent, &taken, error);
+    if (status == SERIATIM_OK && !*absent)
+        queue->now = taken;
+    return status;
+}
+
+int srt_layout_take(srt_registry *r, srt_queue *queue, srt_layout_mode mode, const srt_reply *reply, int *absent,
+                    srt_settings *redis, seriatim_error *error)
+{
+    const srt_token *text = layout_text(reply);
+    srt_settings taken;
+    int status = layout_read(queue, reply, absent, &taken, error);
+    if (status == SERIATIM_UNSUPPORTED && mode == SRT_LAYOUT_SET)
+        status = SERIATIM_OK; /* this very call has overwritten it */
+    if (status != SERIATIM_OK || *absent)
+        return status;
+    status = srt_queue_set_layout(r, queue, text->type == SRT_STRING ? text->data : NULL, text->len, error);
+    if (status != SERIATIM_OK)
+        return status;
+    if (redis)
+        *redis = taken;
+    queue->now = mode == SRT_LAYOUT_SET ? queue->code : taken;
+    return SERIATIM_OK;
+}

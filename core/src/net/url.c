@@ -1,0 +1,603 @@
+/* url.c - a Redis URL taken apart. */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include "net/url.h"
+
+#include "base/status.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#define URL_MAX_BYTES 8192
+#define URL_MAX_HOST 255
+#define URL_DEFAULT_PORT 6379
+#define URL_SENTINEL_PORT 26379
+#define URL_DEFAULT_HOST "127.0.0.1"
+
+/* A stretch of the URL's text. */
+typedef struct url_span {
+    const char *at, *end;
+} url_span;
+
+typedef struct url_parser {
+    srt_url *url;
+    char *free_at; /* where the next decoded text goes: the block is as long as the URL and a bit */
+    seriatim_error *error;
+} url_parser;
+
+static int url_invalid(url_parser *p, const char *rule)
+{
+    return srt_fail(p->error, SERIATIM_INVALID, "Redis URL: %s", rule);
+}
+
+static int url_is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static int url_is_alnum(char c)
+{
+    return url_is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static int url_hex(char c)
+{
+    if (url_is_digit(c))
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+static const char *url_find(url_span span, char c)
+{
+    return span.at < span.end ? memchr(span.at, c, (size_t)(span.end - span.at)) : NULL;
+}
+
+static const char *url_find_last(url_span span, char c)
+{
+    const char *at = span.end;
+    while (at > span.at)
+        if (*--at == c)
+            return at;
+    return NULL;
+}
+
+/* Where the first of the characters in `set` stands, or the end. */
+static const char *url_find_any(url_span span, const char *set)
+{
+    while (span.at < span.end && !strchr(set, *span.at))
+        span.at++;
+    return span.at;
+}
+
+static int url_decode(url_parser *p, url_span span, const char *part, const char **out)
+{
+    char *to = p->free_at;
+    *out = to;
+    while (span.at < span.end) {
+        char c = *span.at++;
+        if (c == '%') {
+            int high = span.end - span.at >= 2 ? url_hex(span.at[0]) : -1;
+            int low = high >= 0 ? url_hex(span.at[1]) : -1;
+            if (low < 0)
+                return srt_fail(p->error, SERIATIM_INVALID,
+                                "Redis URL: %s: a %% is followed by two hexadecimal digits", part);
+            c = (char)(high * 16 + low);
+            span.at += 2;
+        }
+        if (c == '\0')
+            return srt_fail(p->error, SERIATIM_INVALID, "Redis URL: %s: NUL is not allowed", part);
+        *to++ = c;
+    }
+    *to++ = '\0';
+    p->free_at = to;
+    return SERIATIM_OK;
+}
+
+/* A number of digits only, 0 to max; -1 for anything else. */
+static int url_number(url_span span, int max)
+{
+    int64_t value = 0;
+    if (span.at == span.end)
+        return -1;
+    for (; span.at < span.end; span.at++) {
+        if (!url_is_digit(*span.at))
+            return -1;
+        value = value * 10 + (*span.at - '0');
+        if (value > max)
+            return -1;
+    }
+    return (int)value;
+}
+
+static int url_parse_db(url_parser *p, url_span span)
+{
+    p->url->db = url_number(span, INT32_MAX);
+    if (p->url->db < 0)
+        return url_invalid(p, "the database is a whole number from 0 to 2147483647");
+    return SERIATIM_OK;
+}
+
+static int url_parse_port(url_parser *p, url_span span)
+{
+    p->url->port = url_number(span, 65535);
+    if (p->url->port < 1)
+        return url_invalid(p, "the port is a whole number from 1 to 65535 (in a user or password "
+                              "write / as %2F, ? as %3F, # as %23)");
+    return SERIATIM_OK;
+}
+
+/* Cuts "user:password@" off the front of the authority. */
+static int url_parse_login(url_parser *p, url_span *authority)
+{
+    const char *at = url_find_last(*authority, '@'), *colon;
+    url_span user = {authority->at, at}, password = {at, at};
+    int status;
+    if (!at)
+        return SERIATIM_OK;
+    authority->at = at + 1;
+    colon = url_find(user, ':');
+    if (colon) {
+        user.end = colon;
+        password.at = colon + 1;
+        status = url_decode(p, password, "password", &p->url->password);
+        if (status != SERIATIM_OK)
+            return status;
+    }
+    if (user.at < user.end)
+        return url_decode(p, user, "user", &p->url->user);
+    return SERIATIM_OK;
+}
+
+static int url_check_name(url_parser *p, const char *host)
+{
+    size_t len = strlen(host), i;
+    for (i = 0; i < len; i++)
+        if (!url_is_alnum(host[i]) && !strchr("-._", host[i]))
+            return url_invalid(p, "the host holds letters, digits and -._ only");
+    if (len > URL_MAX_HOST)
+        return url_invalid(p, "the host is at most 255 bytes long");
+    return SERIATIM_OK;
+}
+
+static int url_check_ipv6(url_parser *p, const char *host)
+{
+    struct in6_addr address;
+    char plain[INET6_ADDRSTRLEN];
+    size_t len = strcspn(host, "%"); /* a zone may follow: fe80::1%eth0 */
+    if (len < sizeof plain) {
+        memcpy(plain, host, len);
+        plain[len] = '\0';
+        if (inet_pton(AF_INET6, plain, &address) == 1)
+            return host[len] ? url_check_name(p, host + len + 1) : SERIATIM_OK;
+    }
+    return url_invalid(p, "the host in brackets is no IPv6 address");
+}
+
+static int url_parse_ipv6(url_parser *p, url_span *rest)
+{
+    const char *close = url_find(*rest, ']');
+    url_span host = {rest->at + 1, close};
+    int status;
+    if (!close)
+        return url_invalid(p, "the host lacks its closing bracket");
+    rest->at = close + 1;
+    if (rest->at < rest->end && *rest->at != ':')
+        return url_invalid(p, "behind the host in brackets only a port may stand");
+    status = url_decode(p, host, "host", &p->url->host);
+    return status == SERIATIM_OK ? url_check_ipv6(p, p->url->host) : status;
+}
+
+static int url_parse_name(url_parser *p, url_span *rest)
+{
+    const char *colon = url_find(*rest, ':');
+    url_span host = {rest->at, colon ? colon : rest->end};
+    int status;
+    if (colon && url_find_last(*rest, ':') != colon)
+        return url_invalid(p, "an IPv6 host stands in brackets, and a URL has one port");
+    rest->at = host.end;
+    if (host.at == host.end)
+        return SERIATIM_OK;
+    status = url_decode(p, host, "host", &p->url->host);
+    return status == SERIATIM_OK ? url_check_name(p, p->url->host) : status;
+}
+
+static int url_parse_host(url_parser *p, url_span authority)
+{
+    int bracket = authority.at < authority.end && *authority.at == '[';
+    int status = bracket ? url_parse_ipv6(p, &authority) : url_parse_name(p, &authority);
+    if (status != SERIATIM_OK || authority.at == authority.end)
+        return status;
+    authority.at++; /* the colon */
+    return url_parse_port(p, authority);
+}
+
+static int url_parse_tcp(url_parser *p, url_span rest)
+{
+    url_span authority = {rest.at, url_find_any(rest, "/?#")};
+    int status;
+    p->url->host = URL_DEFAULT_HOST;
+    p->url->port = URL_DEFAULT_PORT;
+    rest.at = authority.end;
+    status = url_parse_login(p, &authority);
+    if (status == SERIATIM_OK)
+        status = url_parse_host(p, authority);
+    if (status != SERIATIM_OK || rest.at == rest.end)
+        return status;
+    if (*rest.at != '/' || url_find_any(rest, "?#") != rest.end)
+        return url_invalid(p, "behind host and port only /database may stand, no ? and no #");
+    rest.at++;
+    return rest.at == rest.end ? SERIATIM_OK : url_parse_db(p, rest);
+}
+
+/* ---- Sentinels ----------------------------------------------------------------------------- */
+
+static int url_parse_sentinel(url_parser *p, url_span item)
+{
+    srt_url *url = p->url;
+    int status;
+    if (item.at == item.end)
+        return url_invalid(p, "each sentinel is host or host:port, with commas between them");
+    if (url->sentinel_count == SRT_URL_MAX_SENTINELS)
+        return url_invalid(p, "there are at most 16 sentinels");
+    url->port = URL_SENTINEL_PORT;
+    url->host = URL_DEFAULT_HOST;
+    status = url_parse_host(p, item);
+    url->sentinels[url->sentinel_count].host = url->host;
+    url->sentinels[url->sentinel_count++].port = url->port;
+    url->host = NULL;
+    url->port = 0;
+    return status;
+}
+
+static int url_parse_sentinels(url_parser *p, url_span list)
+{
+    const char *comma;
+    int status = SERIATIM_OK;
+    while (status == SERIATIM_OK && (comma = url_find(list, ',')) != NULL) {
+        url_span item = {list.at, comma};
+        status = url_parse_sentinel(p, item);
+        list.at = comma + 1;
+    }
+    return status == SERIATIM_OK ? url_parse_sentinel(p, list) : status;
+}
+
+/* "master" or "master/db" */
+static int url_parse_master(url_parser *p, url_span path)
+{
+    const char *slash = url_find(path, '/');
+    url_span name = {path.at, slash ? slash : path.end}, db = {slash ? slash + 1 : path.end, path.end};
+    int status;
+    if (name.at == name.end)
+        return url_invalid(p, "behind the sentinels stands /master, the name by which they know it");
+    status = url_decode(p, name, "master", &p->url->master);
+    return status == SERIATIM_OK && db.at < db.end ? url_parse_db(p, db) : status;
+}
+
+static int url_parse_option(url_parser *p, url_span option)
+{
+    static const char user[] = "sentinel_user=", password[] = "sentinel_password=";
+    size_t len = (size_t)(option.end - option.at);
+    if (len >= sizeof user - 1 && memcmp(option.at, user, sizeof user - 1) == 0) {
+        option.at += sizeof user - 1;
+        return url_decode(p, option, "sentinel_user", &p->url->sentinel_user);
+    }
+    if (len >= sizeof password - 1 && memcmp(option.at, password, sizeof password - 1) == 0) {
+        option.at += sizeof password - 1;
+        return url_decode(p, option, "sentinel_password", &p->url->sentinel_password);
+    }
+    return url_invalid(p, "the query of a sentinel URL is sentinel_user=... and sentinel_password=..., with & between them");
+}
+
+static int url_parse_options(url_parser *p, url_span query)
+{
+    int status = SERIATIM_OK;
+    while (status == SERIATIM_OK && query.at <= query.end) {
+        url_span option = {query.at, url_find_any(query, "&")};
+        status = url_parse_option(p, option);
+        query.at = option.end + 1;
+    }
+    if (status == SERIATIM_OK && p->url->sentinel_user && !p->url->sentinel_password)
+        return url_invalid(p, "sentinel_user stands with a sentinel_password");
+    return status;
+}
+
+static int url_parse_sentinel_url(url_parser *p, url_span rest)
+{
+    url_span authority = {rest.at, url_find_any(rest, "/?#")};
+    url_span path = {authority.end, url_find_any(rest, "?#")};
+    int status = url_parse_login(p, &authority);
+    p->url->kind = SRT_URL_SENTINEL;
+    if (status == SERIATIM_OK)
+        status = url_parse_sentinels(p, authority);
+    path.at += path.at < path.end; /* the slash */
+    if (status == SERIATIM_OK)
+        status = url_parse_master(p, path);
+    if (status != SERIATIM_OK || path.end == rest.end)
+        return status;
+    if (*path.end == '#')
+        return url_invalid(p, "there is no # in it (write it as %23)");
+    rest.at = path.end + 1;
+    return url_parse_options(p, rest);
+}
+
+/* ---- Unix sockets -------------------------------------------------------------------------- */
+
+static int url_parse_query(url_parser *p, url_span query)
+{
+    if (query.end - query.at < 3 || memcmp(query.at, "db=", 3) != 0)
+        return url_invalid(p, "the query of a unix URL is db=number and nothing else");
+    query.at += 3;
+    return url_parse_db(p, query);
+}
+
+static int url_parse_path(url_parser *p, url_span path)
+{
+    int status;
+    if (path.at == path.end)
+        return url_invalid(p, "a unix URL holds the absolute path of a socket");
+    if (url_find(path, '#'))
+        return url_invalid(p, "the path holds no # (write it as %23)");
+    status = url_decode(p, path, "path", &p->url->path);
+    if (status != SERIATIM_OK)
+        return status;
+    if (strlen(p->url->path) > srt_url_socket_path_max())
+        return srt_fail(p->error, SERIATIM_INVALID,
+                        "Redis URL: the path of a Unix socket is at most %d bytes long "
+                        "(sun_path)",
+                        (int)srt_url_socket_path_max());
+    return SERIATIM_OK;
+}
+
+static int url_parse_unix(url_parser *p, url_span rest)
+{
+    url_span authority = {rest.at, url_find_any(rest, "/?#")};
+    url_span path = {authority.end, url_find_any(rest, "?")};
+    int status = url_parse_login(p, &authority);
+    if (status != SERIATIM_OK)
+        return status;
+    if (authority.at < authority.end)
+        return url_invalid(p, "a unix URL has no host: unix:///path, unix://user:password@/path");
+    status = url_parse_path(p, path);
+    if (status != SERIATIM_OK || path.end == rest.end)
+        return status;
+    rest.at = path.end + 1;
+    return url_parse_query(p, rest);
+}
+
+/* Takes "scheme:" off the front if it is this one, whatever its case. */
+static int url_take_scheme(url_span *rest, const char *scheme)
+{
+    size_t len = strlen(scheme), i;
+    if ((size_t)(rest->end - rest->at) < len)
+        return 0;
+    for (i = 0; i < len; i++) {
+        char c = rest->at[i];
+        if (c >= 'A' && c <= 'Z')
+            c = (char)(c - 'A' + 'a');
+        if (c != scheme[i])
+            return 0;
+    }
+    rest->at += len;
+    return 1;
+}
+
+/* "http://" of "http://host"; empty when the text begins with no scheme. */
+static url_span url_scheme_of(url_span text)
+{
+    url_span none = {text.at, text.at}, scheme = {text.at, text.at};
+    while (scheme.end < text.end && (url_is_alnum(*scheme.end) || strchr("+-.", *scheme.end)))
+        scheme.end++;
+    if (scheme.end == text.at || text.end - scheme.end < 3 || memcmp(scheme.end, "://", 3) != 0)
+        return none;
+    scheme.end += 3;
+    return scheme;
+}
+
+/* "host:6379" of "user:password@host:6379/1", which lacks its scheme; empty when the text is of another form. */
+static url_span url_address_of(url_span text)
+{
+    const char *login = url_find_last(text, '@');
+    url_span none = {text.at, text.at}, address = {login ? login + 1 : text.at, text.end}, port;
+    const char *at = address.at;
+    address.end = url_find_any(address, "/");
+    while (at < address.end && (url_is_alnum(*at) || strchr("-._", *at)))
+        at++;
+    if (at == address.at || at == address.end || *at != ':')
+        return none;
+    port.at = at + 1;
+    port.end = address.end;
+    return url_number(port, 65535) > 0 ? address : none;
+}
+
+/* Names what was given where that can be told from a password: an unknown scheme, or host and port without any. */
+static int url_refuse_scheme(url_parser *p, url_span text)
+{
+    static const char rule[] = "the scheme is redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://";
+    url_span scheme = url_scheme_of(text), address = url_address_of(text);
+    int most = 100; /* bytes of it that are shown */
+    int scheme_len = scheme.end - scheme.at > most ? most : (int)(scheme.end - scheme.at);
+    int address_len = address.end - address.at > most ? most : (int)(address.end - address.at);
+    if (scheme_len)
+        return srt_fail(p->error, SERIATIM_INVALID, "Redis URL: %s, not %.*s", rule, scheme_len, scheme.at);
+    if (address_len)
+        return srt_fail(p->error, SERIATIM_INVALID, "Redis URL: %s, and %.*s has none", rule, address_len, address.at);
+    return url_invalid(p, rule);
+}
+
+static int url_parse_scheme(url_parser *p, url_span rest)
+{
+    if (url_take_scheme(&rest, "redis://")) {
+        p->url->kind = SRT_URL_TCP;
+        return url_parse_tcp(p, rest);
+    }
+    if (url_take_scheme(&rest, "rediss://")) {
+        p->url->kind = SRT_URL_TLS;
+        p->url->tls = 1;
+        return url_parse_tcp(p, rest);
+    }
+    if (url_take_scheme(&rest, "unix://") || url_take_scheme(&rest, "unix:")) {
+        p->url->kind = SRT_URL_UNIX;
+        return url_parse_unix(p, rest);
+    }
+    if (url_take_scheme(&rest, "redis+sentinel://"))
+        return url_parse_sentinel_url(p, rest);
+    if (url_take_scheme(&rest, "rediss+sentinel://")) {
+        p->url->tls = 1;
+        return url_parse_sentinel_url(p, rest);
+    }
+    if (url_take_scheme(&rest, "redis+cluster:") || url_take_scheme(&rest, "rediss+cluster:"))
+        return srt_fail(p->error, SERIATIM_UNSUPPORTED,
+                        "Redis URL: the scheme redis+cluster is not supported yet");
+    return url_refuse_scheme(p, rest);
+}
+
+static int url_check_text(url_parser *p, url_span text)
+{
+    if (text.end - text.at > URL_MAX_BYTES)
+        return url_invalid(p, "the whole is at most 8192 bytes long");
+    for (; text.at < text.end; text.at++)
+        if ((unsigned char)*text.at <= ' ' || *text.at == 0x7f)
+            return url_invalid(p, "spaces and control characters are percent-encoded");
+    return SERIATIM_OK;
+}
+
+int srt_url_parse(srt_url *url, const seriatim_allocator *mem, const char *text, size_t len,
+                  seriatim_error *error)
+{
+    url_parser parser = {url, NULL, error};
+    url_span whole = {text, text + len};
+    int status;
+    memset(url, 0, sizeof *url);
+    url->mem = mem;
+    status = url_check_text(&parser, whole);
+    if (status != SERIATIM_OK)
+        return status;
+    url->block_size = len + 8; /* a NUL behind each text; all but four have a separator in the URL */
+    url->block = srt_alloc(mem, url->block_size);
+    if (!url->block)
+        return srt_fail_plain(error, SERIATIM_NOMEM);
+    parser.free_at = url->block;
+    status = url_parse_scheme(&parser, whole);
+    if (status != SERIATIM_OK)
+        srt_url_free(url);
+    return status;
+}
+
+void srt_url_free(srt_url *url)
+{
+    const seriatim_allocator *mem = url->mem;
+    if (url->block)
+        memset(url->block, 0, url->block_size); /* it may hold a password */
+    if (mem)
+        srt_free(mem, url->block, url->block_size);
+    memset(url, 0, sizeof *url);
+    url->mem = mem;
+}
+
+size_t srt_url_socket_path_max(void)
+{
+    return sizeof((struct sockaddr_un *)NULL)->sun_path - 1;
+}
+
+void srt_url_encode(srt_bytes *out, const char *text)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (url_is_alnum(*text) || strchr("-._~/", *text)) {
+            srt_bytes_addc(out, *text);
+            continue;
+        }
+        srt_bytes_addc(out, '%');
+        srt_bytes_addc(out, digits[c >> 4]);
+        srt_bytes_addc(out, digits[c & 15]);
+    }
+}
+
+/* A text in which neither slash nor & may stand. */
+static void url_encode_part(srt_bytes *out, const char *text)
+{
+    for (; *text; text++) {
+        char one[2] = {*text, '\0'};
+        if (*text == '/')
+            srt_bytes_adds(out, "%2F");
+        else
+            srt_url_encode(out, one);
+    }
+}
+
+static void url_redact_login(const srt_url *url, srt_bytes *out)
+{
+    if (url->user)
+        url_encode_part(out, url->user); /* a slash would end the authority */
+    if (url->password)
+        srt_bytes_adds(out, ":***");
+    if (url->user || url->password)
+        srt_bytes_addc(out, '@');
+}
+
+static void url_redact_host(const char *host, int port, srt_bytes *out)
+{
+    int ipv6 = strchr(host, ':') != NULL;
+    if (ipv6)
+        srt_bytes_addc(out, '[');
+    for (const char *at = host; *at; at++) {
+        if (*at == '%')
+            srt_bytes_adds(out, "%25");
+        else
+            srt_bytes_addc(out, *at);
+    }
+    if (ipv6)
+        srt_bytes_addc(out, ']');
+    srt_bytes_addc(out, ':');
+    srt_bytes_add_int(out, port);
+}
+
+static void url_redact_sentinels(const srt_url *url, srt_bytes *out)
+{
+    size_t i;
+    for (i = 0; i < url->sentinel_count; i++) {
+        if (i)
+            srt_bytes_addc(out, ',');
+        url_redact_host(url->sentinels[i].host, url->sentinels[i].port, out);
+    }
+    srt_bytes_addc(out, '/');
+    url_encode_part(out, url->master);
+    srt_bytes_addc(out, '/');
+    srt_bytes_add_int(out, url->db);
+    if (url->sentinel_user) {
+        srt_bytes_adds(out, "?sentinel_user=");
+        url_encode_part(out, url->sentinel_user);
+    }
+    if (url->sentinel_password)
+        srt_bytes_adds(out, url->sentinel_user ? "&sentinel_password=***" : "?sentinel_password=***");
+}
+
+void srt_url_redact(const srt_url *url, srt_bytes *out)
+{
+    if (url->kind == SRT_URL_UNIX) {
+        srt_bytes_adds(out, "unix://");
+        url_redact_login(url, out);
+        srt_url_encode(out, url->path);
+        srt_bytes_adds(out, "?db=");
+    } else if (url->kind == SRT_URL_SENTINEL) {
+        srt_bytes_adds(out, url->tls ? "rediss+sentinel://" : "redis+sentinel://");
+        url_redact_login(url, out);
+        url_redact_sentinels(url, out);
+        return;
+    } else {
+        srt_bytes_adds(out, url->kind == SRT_URL_TLS ? "rediss://" : "redis://");
+        url_redact_login(url, out);
+        url_redact_host(url->host, url->port, out);
+        srt_bytes_addc(out, '/');
+    }
+    srt_bytes_add_int(out, url->db);
+}

@@ -1,0 +1,437 @@
+/* delivery.c - what host threads hold: hand-out by the scheduler, outcomes, hand-back. */
+#include "node/node_state.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Reading ------------------------------------------------------------------------------- */
+
+int seriatim_delivery_kind_of(const seriatim_delivery *d)
+{
+    return d->kind;
+}
+
+size_t seriatim_delivery_worker(const seriatim_delivery *d)
+{
+    return d->shard->worker;
+}
+
+unsigned seriatim_delivery_shard(const seriatim_delivery *d)
+{
+    return d->shard->index;
+}
+
+size_t seriatim_delivery_size(const seriatim_delivery *d)
+{
+    return d->count;
+}
+
+const seriatim_claimed *seriatim_delivery_job(const seriatim_delivery *d, size_t i)
+{
+    return &d->jobs[i]->view;
+}
+
+/* ---- Outcomes: they live in memory of their own, because others of the same claim may be in other threads' hands --- */
+
+static const seriatim_allocator *outcome_memory(const srt_job *job)
+{
+    return job->claim->memory.mem;
+}
+
+static void outcome_clear(srt_job *job)
+{
+    srt_free(outcome_memory(job), job->outcome_text, job->outcome_size);
+    job->outcome_text = NULL;
+    job->outcome_size = job->text_len = 0;
+    job->rejected_count = job->rejected_done = job->rejected_sent = 0;
+    job->text = "";
+    job->rejected = NULL;
+    job->time_us = 0;
+    job->outcome = SRT_RELEASED;
+}
+
+static void *outcome_reserve(srt_job *job, size_t size)
+{
+    outcome_clear(job);
+    job->outcome_text = srt_alloc(outcome_memory(job), size + 1);
+    job->outcome_size = job->outcome_text ? size + 1 : 0;
+    return job->outcome_text;
+}
+
+static int compare_places(const void *left, const void *right)
+{
+    size_t a = *(const size_t *)left, b = *(const size_t *)right;
+    return (a > b) - (a < b);
+}
+
+int seriatim_delivery_done(seriatim_delivery *d, size_t i)
+{
+    outcome_clear(d->jobs[i]);
+    d->jobs[i]->outcome = SRT_DONE;
+    return SERIATIM_OK;
+}
+
+int seriatim_delivery_release(seriatim_delivery *d, size_t i)
+{
+    outcome_clear(d->jobs[i]);
+    return SERIATIM_OK;
+}
+
+static int64_t seconds_to_us(double seconds)
+{
+    if (!(seconds > 0))
+        return 0;
+    return (int64_t)((seconds < SRT_CENTURY_SECONDS ? seconds : SRT_CENTURY_SECONDS) * 1e6);
+}
+
+/* An error's text is kept to so many bytes: one that Redis refuses for its size would never be settled. */
+#define ERROR_BYTES 65536
+
+/* Cut where a character of UTF-8 begins, if it is UTF-8. */
+static size_t error_length(const char *error, size_t len)
+{
+    size_t cut = ERROR_BYTES;
+    if (len <= ERROR_BYTES)
+        return len;
+    while (cut > ERROR_BYTES - 3 && ((unsigned char)error[cut] & 0xC0) == 0x80)
+        cut--;
+    return cut;
+}
+
+int seriatim_delivery_fail(seriatim_delivery *d, size_t i, const char *error, size_t len, double retry_in)
+{
+    srt_job *job = d->jobs[i];
+    char *text;
+    len = error_length(error, len);
+    text = outcome_reserve(job, len);
+    if (!text)
+        return SERIATIM_NOMEM;
+    if (len)
+        memcpy(text, error, len);
+    job->outcome = SRT_FAILED;
+    job->text = text;
+    job->text_len = len;
+    job->time_us = seconds_to_us(retry_in);
+    return SERIATIM_OK;
+}
+
+int seriatim_delivery_reject(seriatim_delivery *d, size_t i, const size_t *places, size_t count, const char *reason,
+                             size_t len)
+{
+    srt_job *job = d->jobs[i];
+    size_t *kept;
+    char *text;
+    len = error_length(reason, len);
+    kept = outcome_reserve(job, len + count * sizeof *places);
+    if (!kept)
+        return SERIATIM_NOMEM;
+    text = (char *)(kept + count);
+    if (len)
+        memcpy(text, reason, len);
+    if (count) {
+        memcpy(kept, places, count * sizeof *places);
+        qsort(kept, count, sizeof *kept, compare_places);
+    }
+    job->outcome = SRT_REJECTED;
+    job->text = text;
+    job->text_len = len;
+    job->rejected = kept;
+    job->rejected_count = count;
+    return SERIATIM_OK;
+}
+
+/* ---- Hand-out ------------------------------------------------------------------------------ */
+
+static void hold(srt_node *node, seriatim_delivery *d)
+{
+    d->previous = NULL;
+    d->next = node->held;
+    if (node->held)
+        node->held->previous = d;
+    node->held = d;
+    node->held_count++;
+    node->groups[d->shard->group].held++;
+    if (d->kind == SERIATIM_EXHAUSTED)
+        return; /* what it tells of is settled */
+    d->shard->running += d->count;
+    node->stats.running += d->count;
+}
+
+static void let_go(srt_node *node, seriatim_delivery *d)
+{
+    if (d->previous)
+        d->previous->next = d->next;
+    else
+        node->held = d->next;
+    if (d->next)
+        d->next->previous = d->previous;
+    node->held_count--;
+    node->groups[d->shard->group].held--;
+    if (!d->abandoned && d->kind != SERIATIM_EXHAUSTED) {
+        d->shard->running -= d->count;
+        node->stats.running -= d->count;
+    }
+}
+
+/* No memory to hand it out: the threads that wait are told to look again. */
+static int take_later(srt_node *node, srt_shard *s, int64_t now)
+{
+    node->groups[s->group].news = 1;
+    srt_node_wake(node, s, now + 100);
+    return SERIATIM_AGAIN;
+}
+
+/* One job alone: a death to report, an unproven or a suspect id. */
+static int take_single(srt_node *node, srt_job_list *list, int kind, int64_t now, seriatim_delivery **out)
+{
+    srt_job *job = list->first;
+    seriatim_delivery *d = srt_delivery_new(node->mem, kind, job->shard, 1);
+    if (!d)
+        return take_later(node, job->shard, now);
+    d->jobs[d->count++] = srt_list_take(list);
+    d->shard->apart--;
+    d->solo = job->mode == 's';
+    if (d->solo)
+        node->solo = SRT_SOLO_RUN;
+    hold(node, d);
+    srt_node_wake_unproven(node);
+    *out = d;
+    return SERIATIM_OK;
+}
+
+static int take_batch(srt_node *node, srt_shard *s, int64_t now, seriatim_delivery **out)
+{
+    size_t count = s->ready.count < s->queue->batch_size ? s->ready.count : s->queue->batch_size;
+    seriatim_delivery *d = srt_delivery_new(node->mem, SERIATIM_RUN, s, count);
+    srt_group *group = &node->groups[s->group];
+    if (!d)
+        return take_later(node, s, now);
+    while (d->count < count)
+        d->jobs[d->count++] = srt_list_take(&s->ready);
+    s->turn = group->turn++;
+    srt_ready_update(group, s);
+    hold(node, d);
+    if (srt_shard_wants_claim(node, s, now))
+        srt_node_wake(node, s, now);
+    *out = d;
+    return SERIATIM_OK;
+}
+
+static int single_may_run(const srt_node *node, const srt_job *job)
+{
+    if (!job || !srt_shard_may_run(job->shard))
+        return 0;
+    if (job->mode == 's')
+        return node->held_count == 0 && node->solo == SRT_SOLO_READY;
+    return node->solo == SRT_SOLO_NONE;
+}
+
+int srt_node_drained(const srt_node *n)
+{
+    const seriatim_delivery *d;
+    size_t i;
+    for (d = n->held; d; d = d->next)
+        if (!d->abandoned && d->kind != SERIATIM_EXHAUSTED)
+            return 0;
+    for (i = 0; i < n->group_count; i++)
+        if (n->groups[i].hooks && !n->give_up_at)
+            return 0;
+    for (i = 0; i < n->shard_count; i++)
+        if (n->shards[i]->state != SRT_FOREIGN || n->shards[i]->settling || n->shards[i]->pending.count ||
+            (!n->give_up_at && (n->shards[i]->telling != SRT_TELLING_NONE || n->shards[i]->notices == SRT_NOTICES_OWN)))
+            return 0;
+    return 1;
+}
+
+/* What goes before any ready id; SERIATIM_OK, _CLOSED, or _AGAIN with *go_on telling whether ready ids may be taken. */
+static int take_first(srt_node *node, srt_group *group, int64_t now, seriatim_delivery **out, int *go_on)
+{
+    *go_on = 0;
+    if (group->hooks) {
+        *out = group->hooks;
+        group->hooks = (*out)->next;
+        hold(node, *out);
+        return SERIATIM_OK;
+    }
+    if (node->stopped || (node->stopping && srt_node_drained(node)))
+        return SERIATIM_CLOSED;
+    if (group->died.first)
+        return take_single(node, &group->died, SERIATIM_DIED, now, out);
+    if (node->opening || node->quiet || srt_node_expired(node, now))
+        return SERIATIM_AGAIN;
+    if (single_may_run(node, group->singles.first))
+        return take_single(node, &group->singles, SERIATIM_RUN, now, out);
+    *go_on = node->solo == SRT_SOLO_NONE;
+    return SERIATIM_AGAIN;
+}
+
+int srt_node_take(srt_node *node, size_t number, int64_t now, seriatim_delivery **out)
+{
+    srt_group *group = &node->groups[number];
+    int go_on, status = take_first(node, group, now, out, &go_on);
+    srt_shard *s;
+    if (status != SERIATIM_AGAIN || !go_on)
+        return status;
+    s = srt_ready_best(group);
+    return s ? take_batch(node, s, now, out) : SERIATIM_AGAIN;
+}
+
+int srt_node_offers(const srt_node *node, size_t number, int64_t now)
+{
+    const srt_group *group = &node->groups[number];
+    if (group->hooks || group->died.first)
+        return 1;
+    if (node->opening || node->quiet || srt_node_expired(node, now))
+        return 0;
+    return single_may_run(node, group->singles.first) || (node->solo == SRT_SOLO_NONE && srt_ready_best(group));
+}
+
+int srt_node_take_from(srt_node *node, size_t number, seriatim_shard wanted, int64_t now, seriatim_delivery **out)
+{
+    srt_group *group = &node->groups[number];
+    int go_on, status = take_first(node, group, now, out, &go_on);
+    size_t i;
+    if (status != SERIATIM_AGAIN || !go_on)
+        return status;
+    for (i = 0; i < group->ready_count; i++) {
+        srt_shard *s = group->ready[i];
+        if (s->worker == wanted.worker && s->index == wanted.shard && srt_shard_may_run(s))
+            return take_batch(node, s, now, out);
+    }
+    return SERIATIM_AGAIN;
+}
+
+size_t srt_node_candidates(srt_node *node, size_t number, int64_t now, seriatim_candidate *list, size_t cap)
+{
+    const srt_group *group = &node->groups[number];
+    size_t count = 0, at, i;
+    for (i = 0; i < group->ready_count; i++) {
+        const srt_shard *s = group->ready[i];
+        seriatim_candidate c;
+        if (!srt_shard_may_run(s))
+            continue;
+        c.shard.worker = s->worker;
+        c.shard.shard = s->index;
+        c.lag = fmax(0, (double)(now * 1000 + node->offset_us - s->ready.first->record.due_us) / 1e6);
+        c.size = s->ready.count;
+        if (count == cap && (cap == 0 || list[cap - 1].lag >= c.lag))
+            continue;
+        at = count < cap ? count++ : cap - 1;
+        while (at > 0 && list[at - 1].lag < c.lag) {
+            list[at] = list[at - 1];
+            at--;
+        }
+        list[at] = c;
+    }
+    return count;
+}
+
+/* ---- Hand-back ----------------------------------------------------------------------------- */
+
+static void wake_starved(srt_node *node, int64_t now)
+{
+    size_t i;
+    node->starved = 0;
+    for (i = 0; i < node->shard_count; i++)
+        if (node->shards[i]->queue->now.ttr)
+            srt_node_wake(node, node->shards[i], now);
+}
+
+static void solo_ended(srt_node *node, const seriatim_delivery *d)
+{
+    if (d->abandoned) {
+        srt_node_end_solo(node);
+        return;
+    }
+    node->solo = SRT_SOLO_SETTLE;
+    node->solo_shard = d->shard;
+}
+
+void srt_node_settle(srt_node *node, seriatim_delivery *d, int64_t now)
+{
+    size_t i;
+    let_go(node, d);
+    if (d->solo)
+        solo_ended(node, d);
+    if (node->solo == SRT_SOLO_READY && node->held_count == 0)
+        srt_node_news(node);
+    if (d->kind != SERIATIM_EXHAUSTED && !d->abandoned) {
+        for (i = 0; i < d->count; i++)
+            srt_shard_ended(node, d->shard, d->jobs[i], now);
+        d->count = 0;
+    }
+    if (d->shard->queue->now.serial_shards)
+        node->groups[d->shard->group].news = 1;
+    if (d->shard->state == SRT_OWNED && (!d->shard->wanted || node->stopping))
+        srt_node_wake(node, d->shard, now);
+    if (node->starved)
+        wake_starved(node, now);
+    if (d->notices)
+        srt_notice_settled(node, d, now);
+    else
+        srt_delivery_free(node->mem, d);
+}
+
+/* A little job that only carries the request. */
+int srt_node_extend(srt_node *node, seriatim_delivery *d, size_t i, double seconds, int64_t now)
+{
+    const srt_job *job = d->jobs[i];
+    srt_claim *claim;
+    srt_job *extend;
+    if (d->kind == SERIATIM_EXHAUSTED || d->abandoned)
+        return SERIATIM_OK;
+    claim = srt_alloc(node->mem, sizeof *claim);
+    if (!claim)
+        return SERIATIM_NOMEM;
+    memset(claim, 0, sizeof *claim);
+    srt_arena_init(&claim->memory, node->mem);
+    claim->jobs = 1;
+    extend = srt_arena_alloc(&claim->memory, sizeof *extend);
+    if (extend) {
+        memset(extend, 0, sizeof *extend); /* the outcome in `job` is the thread's to write */
+        extend->claim = claim;
+        extend->shard = job->shard;
+        extend->run_len = job->run_len;
+        extend->mode = job->mode;
+        extend->lease = job->lease;
+        extend->view.id_len = job->view.id_len;
+        extend->view.id = srt_arena_copy(&claim->memory, job->view.id, job->view.id_len);
+        extend->run = srt_arena_copy(&claim->memory, job->run, job->run_len);
+        extend->text = "";
+        extend->outcome = SRT_EXTENDED;
+        extend->time_us = seconds_to_us(seconds);
+    }
+    if (!extend || !extend->view.id || !extend->run) {
+        srt_arena_free(&claim->memory);
+        srt_free(node->mem, claim, sizeof *claim);
+        return SERIATIM_NOMEM;
+    }
+    srt_shard_ended(node, d->shard, extend, now);
+    srt_node_wake(node, d->shard, now);
+    return SERIATIM_OK;
+}
+
+static void abandon_job(srt_node *node, seriatim_delivery *d, size_t i, int64_t now)
+{
+    srt_claim_part(d->shard, d->jobs[i]->claim, now);
+    if (srt_node_extend(node, d, i, 0, now) == SERIATIM_OK)
+        d->shard->pending.last->outcome = SRT_RELEASED;
+}
+
+/* Hands back what runs: the threads keep what they read, but nothing that they say counts any more. */
+void srt_node_abandon(srt_node *node, int64_t now)
+{
+    seriatim_delivery *d;
+    size_t i;
+    for (d = node->held; d; d = d->next) {
+        if (d->abandoned || d->kind == SERIATIM_EXHAUSTED)
+            continue;
+        for (i = 0; i < d->count; i++)
+            abandon_job(node, d, i, now);
+        d->abandoned = 1;
+        d->shard->running -= d->count;
+        node->stats.running -= d->count;
+    }
+    node->give_up_at = now + 2000;
+}

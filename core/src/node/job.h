@@ -1,0 +1,75 @@
+/* job.h - claimed ids, the claims that they came with, and the deliveries in which threads get them. */
+#ifndef SRT_JOB_H
+#define SRT_JOB_H
+
+#include "base/bytes.h"
+#include "model/record.h"
+
+typedef struct srt_shard srt_shard;
+
+typedef enum srt_outcome { SRT_RELEASED, SRT_DONE, SRT_FAILED, SRT_REJECTED, SRT_EXTENDED } srt_outcome;
+
+typedef struct srt_claim srt_claim;
+
+/* A claimed id. */
+typedef struct srt_job {
+    struct srt_job *next;
+    srt_claim *claim; /* what it is allocated in */
+    srt_shard *shard;
+    seriatim_claimed view; /* of the record, for the host */
+    srt_record record;
+    int old; /* was in a thread's hands when its shard was lost or acquired: its id may be claimed again meanwhile */
+    const char *run; /* as Redis has it in `running` */
+    size_t run_len;
+    char mode;       /* n normal, u unproven, s suspect, o died */
+    int64_t lease;   /* under which it was claimed */
+    srt_outcome outcome;
+    void *outcome_text; /* what text and rejected point into */
+    size_t outcome_size;
+    int64_t time_us;  /* FAILED: until the next run; EXTENDED: to the end of the time to run */
+    const char *text; /* FAILED: error; REJECTED: reason */
+    size_t text_len;
+    size_t *rejected; /* REJECTED: places of the payloads in the record, ascending */
+    size_t rejected_count, rejected_done, rejected_sent; /* of them: settled; in the settle that is on its way */
+} srt_job;
+
+typedef struct srt_job_list {
+    srt_job *first, *last;
+    size_t count;
+} srt_job_list;
+
+/* The answer to one claim; it lives while any of its jobs does. */
+struct srt_claim {
+    srt_arena memory;
+    size_t jobs;
+    int whole;          /* Redis notes its runs as one: it is settled in one word if all its ids are done before any is settled alone */
+    size_t ids;         /* of a whole one, as Redis counts them */
+    srt_job_list ended; /* of a whole one: done, while others are not */
+    int64_t ended_since;
+    srt_claim *next, *previous; /* in its shard's list of those of which some ids have ended */
+};
+
+struct seriatim_delivery {
+    int kind;
+    srt_shard *shard;
+    seriatim_delivery *next, *previous; /* in the node's list of those that threads hold */
+    int abandoned;                      /* handed back already; whatever comes later is nobody's */
+    int solo;
+    int notices;                        /* each job is a notice that lies in Redis until the hook has returned */
+    int64_t taken_us; /* the runner's */
+    size_t count, cap;
+    srt_job *jobs[1]; /* cap of them */
+};
+
+void srt_list_add(srt_job_list *list, srt_job *job);
+void srt_list_add_first(srt_job_list *list, srt_job *job);
+srt_job *srt_list_take(srt_job_list *list);
+void srt_list_join(srt_job_list *list, srt_job_list *more); /* moves all of `more` to the end of `list` */
+void srt_list_free(srt_job_list *list);                     /* frees its jobs */
+void srt_job_free(srt_job *job);
+void srt_job_view(srt_job *job); /* what the host is shown of its record */
+void srt_claim_free_one(srt_claim *claim); /* one job less; frees it with the last */
+seriatim_delivery *srt_delivery_new(const seriatim_allocator *mem, int kind, srt_shard *shard, size_t cap);
+void srt_delivery_free(const seriatim_allocator *mem, seriatim_delivery *delivery);
+
+#endif

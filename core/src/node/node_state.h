@@ -1,0 +1,346 @@
+/*
+ * node_state.h - the server as a state machine: leases, heartbeats, claims, settles, drain.
+ *
+ * Time is an argument, bytes go in and out, deliveries come out: no socket, no clock, no thread, no callback. From the
+ * bottom up: job.c (claimed ids), events.c (reports to the host), timers.c, shard_request.c, ready.c (which shard is taken
+ * from next), quarantine.c, membership.c (heartbeats, which nodes live), notice.c (retries_exhausted), shard.c (the life of
+ * a shard), delivery.c (what threads hold), sample.c (histories of all queues), node.c (connections, layouts, stopping).
+ */
+#ifndef SRT_NODE_STATE_H
+#define SRT_NODE_STATE_H
+
+#include "model/history.h"
+#include "node/job.h"
+#include "model/policy.h"
+#include "model/registry.h"
+#include "wire/script.h"
+
+#define SRT_NEVER INT64_MAX
+
+typedef enum srt_channel { SRT_COMMANDS, SRT_WAKES, SRT_CHANNELS } srt_channel;
+
+typedef struct srt_node srt_node;
+
+/* Ids uniting may be left to the next owner; runs of a dead one, or that nobody knows, are looked at before a shard is given up. */
+typedef enum srt_unfinished { SRT_FINISHED, SRT_UNITING, SRT_RUNS } srt_unfinished;
+
+/* Notices for retries_exhausted that lie in a shard: none that is known, some that others may have, some of this node's. */
+typedef enum srt_notices { SRT_NOTICES_NONE, SRT_NOTICES_OTHERS, SRT_NOTICES_OWN } srt_notices;
+
+/* A shard's notices are fetched, handed to a thread, and removed from Redis when the hook has returned; then come the next. */
+typedef enum srt_telling { SRT_TELLING_NONE, SRT_TELLING_FETCH, SRT_TELLING_HOOK, SRT_TELLING_RETURNED, SRT_TELLING_REMOVE } srt_telling;
+
+typedef enum srt_shard_state { SRT_FOREIGN, SRT_ACQUIRING, SRT_OWNED, SRT_GIVING_UP } srt_shard_state;
+
+struct srt_shard {
+    srt_queue *queue;
+    size_t worker;
+    unsigned index;
+    const srt_shard_keys *keys;
+    size_t group;
+    srt_shard_state state;
+    int wanted;
+
+    /* A foreign shard: who was seen to own it. */
+    srt_bytes owner;
+    int64_t owner_lease;
+    int asked_beat;    /* node.beats must reach it before the owner may count as dead: the list of the living that we have
+                          now may be older than the ownership, and lack an owner that has just joined */
+    uint64_t heir;     /* hash of the node that should have it when we give it up */
+    int64_t given_up;  /* the last lease that we gave up or lost; 0: none */
+    int give_up_again; /* a failover may have forgotten that: then nobody would ever take it from us */
+
+    /* An owned shard. */
+    int64_t lease, seen, sequence;
+    int claiming, settling, slicing, recovering; /* requests on their way */
+    srt_unfinished unfinished;       /* what recover.lua has to do */
+    char cursor[24];                 /* where it goes on */
+    int64_t recover_at;
+    int64_t recovered;               /* runs, since the shard was taken */
+    int reconcile;                   /* compare the runs that we know with Redis' */
+    int first_claim;                 /* has not been answered */
+    int paused, more, recall;
+    int woken; /* news came while an answer that may be older was on its way */
+    int64_t due_at, unproven_at, suspect_at; /* local ms at which something will be due */
+    srt_job_list ready;                      /* claimed, not begun */
+    srt_job_list pending;                    /* ended, not settled */
+    int64_t pending_since;
+    srt_claim *parts, *last_part;            /* claims of which some ids have ended, the longest waiting first */
+    srt_job_list resting;                    /* of those whose payloads are being read: pausing */
+    int64_t slice_at;                        /* when they go on */
+    srt_notices notices;                     /* to be fetched */
+    srt_telling telling;                     /* what becomes of those that were fetched */
+    seriatim_delivery *told;                 /* those of which the hook has returned */
+    int64_t notice_at;                       /* when to look for others' notices, or to try again */
+    int notice_beat;                         /* the heartbeat that tells whose notices may be taken over */
+    char notice_seen[8];                     /* number of the last one that came */
+    size_t notice_seen_len;
+    size_t apart;                            /* ids in its group's singles and died */
+    size_t running;                          /* ids in threads' hands */
+    size_t old;                              /* of these: see srt_job */
+    srt_job_list barred;                     /* claimed, while an old run of the same id is in a thread's hands: ready when that has ended */
+    size_t finished, finished_before;        /* in this window (SHARD_WINDOW_MS), in the one before */
+    int64_t window_start;
+
+    int listed;         /* among its group's shards that have ready ids */
+    size_t ready_place; /* there */
+    uint64_t turn;      /* when it was listed or last taken from, for the scheduler seq */
+    int64_t wake_at; /* when to step; SRT_NEVER: not in the heap */
+    size_t heap_place;
+};
+
+typedef struct srt_group {
+    int scheduler;
+    size_t threads;
+    size_t held;                     /* deliveries in threads' hands */
+    srt_shard **ready;               /* shards that have ready ids: a heap, see ready.c */
+    size_t ready_count, ready_cap;
+    uint64_t turn;
+    srt_job_list singles;            /* unproven and suspect ids: handed out alone, first */
+    srt_job_list died;               /* runs whose process died */
+    size_t doubt_claims;             /* on their way */
+    seriatim_delivery *hooks;        /* exhausted ids to tell of */
+    int news;                        /* a take may give something since the flag was last cleared */
+    size_t waiting;                  /* threads that found nothing and have not come back */
+} srt_group;
+
+typedef struct srt_living {
+    srt_bytes id, description;
+    uint64_t hash;
+} srt_living;
+
+/* How far the turn of a suspect is. It ends when Redis has its settle: until then a death would still be charged to it. */
+typedef enum srt_solo {
+    SRT_SOLO_NONE,
+    SRT_SOLO_DRAIN,
+    SRT_SOLO_CLAIM,
+    SRT_SOLO_READY,
+    SRT_SOLO_RUN,
+    SRT_SOLO_SETTLE
+} srt_solo;
+
+/* What the request under way of a round of samples asks for. */
+typedef enum srt_sampling {
+    SRT_SAMPLING_NOTHING,
+    SRT_SAMPLING_LEASE,
+    SRT_SAMPLING_NAMES,
+    SRT_SAMPLING_LAYOUT,
+    SRT_SAMPLING_SHARDS,
+    SRT_SAMPLING_WRITE
+} srt_sampling;
+
+/* Names of queues, as SCAN gives them: one may stand there twice. */
+typedef struct srt_sampled {
+    srt_arena memory;
+    seriatim_text *names;
+    size_t count, cap;
+} srt_sampled;
+
+/* sample.c's */
+typedef struct srt_sampler {
+    srt_sampling step;
+    int64_t at, rounds;  /* the next round, by local time; those begun */
+    int64_t before_us;   /* when the round before this one was begun, by any process; 0: not known */
+    srt_sampled names[2]; /* names[shown]: of the last scan that came to its end; the other one's is under way */
+    int shown;
+    char cursor[24];     /* of SCAN */
+    size_t scans;        /* calls of this round */
+    int is_whole;        /* a scan began and ended in this round */
+    size_t next;         /* place of the next queue */
+    seriatim_text queue; /* that is being measured */
+    int64_t generation;
+    unsigned shards, shard, asked, together; /* of the queue; the first not read; of the call under way; at most in a call */
+    int64_t soon_us;
+    srt_history_sample sample;
+    int warned;          /* the host was told once of a refusal */
+} srt_sampler;
+
+#define SRT_EVENTS 64
+
+struct srt_node {
+    const seriatim_allocator *mem;
+    srt_registry registry;
+    srt_session sessions[SRT_CHANNELS];
+    int described; /* `description` is what other nodes read */
+    srt_bytes id, description, wake_channel, nodes_channel, alive_key, info_key, order_key, renewed_key, name;
+    uint64_t hash;
+    int64_t lease_ms, poll_ms;
+    size_t threads;
+    int scheduler;
+
+    srt_queue **workers; /* in the host's order */
+    size_t worker_count, worker_cap;
+    srt_shard **shards; /* of all workers, once every layout is known */
+    size_t shard_count, shard_cap;
+    size_t layouts_asked, layouts_missing;
+    size_t looked_at; /* the worker whose settings were read again last */
+    int looking;      /* that read is not answered */
+    srt_group *groups;
+    size_t group_count, group_cap;
+    seriatim_shard *fixed; /* what fixed groups named, and which group did */
+    size_t *fixed_group;
+    size_t fixed_count, fixed_cap, fixed_group_cap;
+
+    srt_shard **heap; /* by wake_at */
+    size_t heap_count, heap_cap;
+
+    srt_living *living;
+    size_t living_count, living_cap;
+    int share_again; /* memory was short */
+    int64_t beat_at, pulse_at, beaten_at;
+    int beating; /* beats on their way */
+    int beat_again;
+    int beats; /* answered */
+    int64_t beaten_us; /* Redis' time at the last of them */
+    int64_t away_until;   /* Redis was away: until then (local ms) no shard is taken that names another owner */
+    int away_unknown;     /* nobody knows how long: told of when a shard is left to its owner for it */
+    int64_t resident;  /* bytes of the process; 0: not known */
+    int64_t began;     /* local ms at which it was started */
+    int64_t wall_us;   /* the wall clock less ours; 0: not known */
+    int64_t skew_ms;   /* the wall clock less Redis', in the midst of the last beat */
+    int has_skew;
+    int64_t poll_at;
+    size_t poll_place;
+    int hears; /* both channels are subscribed, so news of a shard come at once */
+    srt_sampler sampler;
+    int64_t offset_us; /* Redis' clock less ours */
+
+    seriatim_delivery *held; /* by threads */
+    size_t held_count;
+    srt_solo solo;
+    srt_shard *solo_shard;
+    int64_t solo_until, solo_not_before;
+    int opening; /* no delivery before the first claims are in */
+    int64_t opened_by;
+    int quiet, stopping, left, stopped;
+    int ordered; /* seriatim_order, by the last heartbeat */
+    int64_t give_up_at;
+    int starved; /* a shard with a time to run waits for a free thread */
+
+    seriatim_event events[SRT_EVENTS];
+    size_t event_first, event_count, events_lost;
+    seriatim_runner_stats stats;
+};
+
+int srt_node_new(const seriatim_node_settings *settings, srt_node **node, seriatim_error *error);
+void srt_node_free(srt_node *node);
+int srt_node_worker(srt_node *node, const seriatim_queue_settings *settings, size_t *worker, seriatim_error *error);
+int srt_node_group(srt_node *node, int scheduler, const seriatim_shard *shards, size_t count, size_t *group,
+                   seriatim_error *error);
+/* Before the first connection: checks that there is something to do. */
+int srt_node_start(srt_node *node, int64_t now, seriatim_error *error);
+
+/* The connections. A status other than OK from input means: close this connection. */
+int srt_node_connected(srt_node *node, srt_channel channel, const char *user, const char *password, int database,
+                       int64_t now);
+/* Sentinels lead to it: each connection is asked whether its Redis is a master; a replica ends it as READONLY. */
+void srt_node_expect_masters(srt_node *node);
+/* Asks for a sign of life where nothing is owed. */
+void srt_node_ask_wakes(srt_node *node);
+void srt_node_disconnected(srt_node *node, srt_channel channel, int64_t now);
+int srt_node_input(srt_node *node, srt_channel channel, const char *data, size_t len, int64_t now, seriatim_error *error);
+void srt_node_output(srt_node *node, srt_channel channel, const char **data, size_t *len);
+void srt_node_sent(srt_node *node, srt_channel channel, size_t len);
+
+/* The next tick sends a heartbeat: the time for srt_node_vitals. */
+int srt_node_beat_due(const srt_node *node, int64_t now);
+/* What operators are shown of the process, with the next heartbeat: its memory in bytes (0: not known), and its wall clock less `now`. */
+void srt_node_vitals(srt_node *node, int64_t resident, int64_t wall_us);
+/* Does what is due. Returns the time at which it wants to be called again. */
+int64_t srt_node_tick(srt_node *node, int64_t now);
+
+/* As the runner's functions of these names; *take gives SERIATIM_OK, _AGAIN or _CLOSED. */
+int srt_node_take(srt_node *node, size_t group, int64_t now, seriatim_delivery **delivery);
+/* Would a take give something? */
+int srt_node_offers(const srt_node *node, size_t group, int64_t now);
+int srt_node_take_from(srt_node *node, size_t group, seriatim_shard shard, int64_t now, seriatim_delivery **delivery);
+size_t srt_node_candidates(srt_node *node, size_t group, int64_t now, seriatim_candidate *list, size_t cap);
+void srt_node_settle(srt_node *node, seriatim_delivery *delivery, int64_t now);
+int srt_node_extend(srt_node *node, seriatim_delivery *delivery, size_t i, double seconds, int64_t now);
+int srt_node_event(srt_node *node, int64_t now, seriatim_event *event);
+int srt_node_may_log(srt_node *node, size_t worker, int64_t now);
+const char *srt_node_failure(srt_node *node, const seriatim_delivery *delivery, size_t i, int64_t now);
+void srt_node_pulse(srt_node *node, int64_t now);
+void srt_node_quiet(srt_node *node, int64_t now);
+void srt_node_stop(srt_node *node, int64_t now);
+void srt_node_abandon(srt_node *node, int64_t now);
+int srt_node_asked(const srt_node *node);
+
+/* ---- Between the files of the node ---------------------------------------------------------- */
+
+void srt_node_tell(srt_node *node, int kind, int64_t number, const char *format, ...) SRT_PRINTF(4, 5);
+void srt_node_wake(srt_node *node, srt_shard *shard, int64_t at); /* steps the shard at `at` or earlier */
+srt_shard *srt_timers_take(srt_node *node, int64_t now);          /* the next shard to be stepped by now, or NULL */
+int64_t srt_timers_next(const srt_node *node);                    /* SRT_NEVER: none */
+
+void srt_node_beat(srt_node *node, int64_t lease_ms, int64_t now); /* lease_ms 0: a farewell */
+void srt_node_beat_soon(srt_node *node, int64_t now);
+/* Returns 1 if the heartbeat had expired before, so that everything has to be asked again. */
+int srt_node_beaten(srt_node *node, const srt_reply *reply, int64_t asked_at, int64_t now);
+void srt_node_beat_failed(srt_node *node, int64_t now);
+void srt_node_share(srt_node *node, int64_t now); /* whose each shard should be, by the living */
+void srt_node_forget_living(srt_node *node);
+/* No heartbeat was answered for a lease time: others may have our shards. */
+int srt_node_expired(const srt_node *node, int64_t now);
+int srt_node_lives(const srt_node *node, const char *id, size_t len);
+/* Redis was away: its owner, which has no heartbeat, may well live. */
+int srt_node_leaves_to_owner(srt_node *node, const srt_shard *shard, int64_t now);
+
+void srt_sampler_init(srt_node *node);
+void srt_sampler_free(srt_node *node);
+void srt_node_sample(srt_node *node, int64_t now); /* begins a round when it is time */
+/* The answer to a request of the round, or the error that stands in its place (else NULL). */
+void srt_node_sampled(srt_node *node, const srt_request *r, const srt_reply *reply, const seriatim_error *error);
+
+void srt_shard_step(srt_node *node, srt_shard *shard, int64_t now);
+void srt_shard_news(srt_node *node, srt_shard *shard, int64_t now); /* asks Redis what there is */
+int srt_shard_reply(srt_node *node, srt_request *r, const srt_reply *reply, int64_t now, seriatim_error *error);
+/* Its settle goes out with the next; the job is the shard's now. */
+void srt_shard_ended(srt_node *node, srt_shard *shard, srt_job *job, int64_t now);
+/* The claim's ids will be settled one by one. */
+void srt_claim_part(srt_shard *shard, srt_claim *claim, int64_t now);
+int srt_shard_may_run(const srt_shard *shard); /* what it has ready may be handed out now */
+void srt_shard_forget(srt_node *node, srt_shard *shard);     /* frees what it holds */
+int srt_shard_wants_claim(srt_node *node, const srt_shard *shard, int64_t now);
+/* A request about a shard: begin gives NULL when out of memory; send takes NULL and returns 0, the shard will be stepped again. */
+srt_request *srt_shard_begin(srt_node *node, srt_shard *shard, int script, int kind);
+int srt_shard_send(srt_node *node, srt_shard *shard, srt_request *request, int64_t now);
+int srt_shard_idle(const srt_shard *shard);                  /* nothing claimed, running, pending or on its way */
+
+void srt_notice_step(srt_node *node, srt_shard *shard, int64_t now);
+/* Redis said that there are notices. */
+void srt_notice_seen(srt_node *node, srt_shard *shard, srt_notices notices, int64_t now);
+void srt_notice_fetched(srt_node *node, srt_shard *shard, const srt_reply *reply, int64_t now);
+void srt_notice_settled(srt_node *node, seriatim_delivery *delivery, int64_t now); /* the hook has returned; takes the delivery */
+void srt_notice_told(srt_node *node, srt_shard *shard, const srt_reply *reply, int64_t now);
+void srt_notice_refused(srt_node *node, srt_shard *shard, int64_t now);
+
+/* To be called when the ready ids of a shard have changed. */
+void srt_ready_update(srt_group *group, srt_shard *shard);
+/* The shard that is to be taken from next, or NULL. */
+srt_shard *srt_ready_best(const srt_group *group);
+
+int srt_node_drained(const srt_node *node);
+/* No suspect is looked for any more: everybody goes on, unless another suspect is there already. */
+void srt_node_end_solo(srt_node *node);
+/* Takes the turn of a suspect one step on; returns when it wants to be called again. */
+int64_t srt_node_solo(srt_node *node, int64_t now);
+void srt_node_wake_unproven(srt_node *node); /* there is room for an unproven id again */
+void srt_node_news(srt_node *node); /* all threads that wait look again */
+
+enum {
+    SRT_ASK_NOTHING,
+    SRT_ASK_LAYOUT,
+    SRT_ASK_BEAT,
+    SRT_ASK_SAMPLE,
+    SRT_ASK_ACQUIRE,
+    SRT_ASK_CLAIM,
+    SRT_ASK_SETTLE,
+    SRT_ASK_RELEASE,
+    SRT_ASK_SLICE,
+    SRT_ASK_RECOVER,
+    SRT_ASK_TELL,
+    SRT_ASK_TOLD
+};
+
+#endif

@@ -1,0 +1,61 @@
+/*
+ * quarantine.c - ids that may have ended a process. An unproven id runs alone in its thread's delivery; a suspect runs with
+ * nothing else in its process: the node stops handing out, waits until all threads are back, claims the suspect and runs it.
+ */
+#include "node/node_state.h"
+
+#define QUARANTINE_PATIENCE_MS 5000 /* for threads to come back */
+#define QUARANTINE_PAUSE_MS 10000   /* after they did not */
+
+void srt_node_wake_unproven(srt_node *node)
+{
+    size_t i;
+    for (i = 0; i < node->shard_count; i++)
+        srt_node_wake(node, node->shards[i], node->shards[i]->unproven_at);
+}
+
+void srt_node_end_solo(srt_node *node)
+{
+    size_t i;
+    node->solo = SRT_SOLO_NONE;
+    for (i = 0; i < node->group_count; i++)
+        if (node->groups[i].singles.first && node->groups[i].singles.first->mode == 's')
+            node->solo = SRT_SOLO_READY;
+    srt_node_news(node);
+}
+
+static int solo_goes_on(const srt_node *n)
+{
+    const srt_shard *s = n->solo_shard;
+    return !n->quiet && s->wanted && !s->paused && (s->state == SRT_OWNED || (s->state == SRT_ACQUIRING && s->lease));
+}
+
+int64_t srt_node_solo(srt_node *n, int64_t now)
+{
+    int64_t next = SRT_NEVER;
+    size_t i;
+    for (i = 0; n->solo == SRT_SOLO_NONE && !n->quiet && i < n->shard_count; i++) {
+        srt_shard *s = n->shards[i];
+        int64_t at = s->suspect_at > n->solo_not_before ? s->suspect_at : n->solo_not_before;
+        if (s->suspect_at == SRT_NEVER || s->state != SRT_OWNED || s->paused || !s->wanted)
+            continue;
+        if (at > now) {
+            next = at < next ? at : next;
+            continue;
+        }
+        n->solo = SRT_SOLO_DRAIN;
+        n->solo_shard = s;
+        n->solo_until = now + QUARANTINE_PATIENCE_MS;
+    }
+    if (n->solo == SRT_SOLO_DRAIN && (now >= n->solo_until || !solo_goes_on(n))) {
+        n->solo_not_before = now + QUARANTINE_PAUSE_MS;
+        srt_node_end_solo(n);
+    }
+    if (n->solo == SRT_SOLO_CLAIM && !n->solo_shard->claiming && !solo_goes_on(n))
+        srt_node_end_solo(n);
+    if (n->solo == SRT_SOLO_DRAIN && n->held_count == 0) {
+        n->solo = SRT_SOLO_CLAIM;
+        srt_node_wake(n, n->solo_shard, now);
+    }
+    return n->solo == SRT_SOLO_DRAIN ? n->solo_until : next;
+}

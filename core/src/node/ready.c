@@ -1,0 +1,80 @@
+/* ready.c - the shards of a group that have ids to hand out: a binary heap, the best by the group's scheduler first. */
+#include "node/node_state.h"
+
+/* Is `a` to be taken before `b`? */
+static int goes_before(int scheduler, const srt_shard *a, const srt_shard *b)
+{
+    if (scheduler == SERIATIM_SEQ)
+        return a->turn < b->turn;
+    if (scheduler == SERIATIM_PRIORITY && a->queue->priority != b->queue->priority)
+        return a->queue->priority > b->queue->priority;
+    return a->ready.first->record.due_us < b->ready.first->record.due_us;
+}
+
+static void ready_set(srt_group *group, size_t place, srt_shard *s)
+{
+    group->ready[place] = s;
+    s->ready_place = place;
+}
+
+/* Moves the shard at this place to where it belongs. */
+static void ready_sift(srt_group *group, size_t place)
+{
+    srt_shard *s = group->ready[place];
+    size_t child;
+    while (place > 0 && goes_before(group->scheduler, s, group->ready[(place - 1) / 2])) {
+        ready_set(group, place, group->ready[(place - 1) / 2]);
+        place = (place - 1) / 2;
+    }
+    while ((child = 2 * place + 1) < group->ready_count) {
+        if (child + 1 < group->ready_count && goes_before(group->scheduler, group->ready[child + 1], group->ready[child]))
+            child++;
+        if (!goes_before(group->scheduler, group->ready[child], s))
+            break;
+        ready_set(group, place, group->ready[child]);
+        place = child;
+    }
+    ready_set(group, place, s);
+}
+
+void srt_ready_update(srt_group *group, srt_shard *s)
+{
+    if (s->ready.count > 0) {
+        if (!s->listed) {
+            s->turn = group->turn++;
+            ready_set(group, group->ready_count++, s);
+        }
+        ready_sift(group, s->ready_place);
+    } else if (s->listed) {
+        srt_shard *last = group->ready[--group->ready_count];
+        if (last != s) {
+            ready_set(group, s->ready_place, last);
+            ready_sift(group, s->ready_place);
+        }
+    }
+    s->listed = s->ready.count > 0;
+}
+
+/* Not while it is unsure whether the shard is still ours. */
+int srt_shard_may_run(const srt_shard *s)
+{
+    return s->state == SRT_OWNED && !s->reconcile && (!s->queue->now.serial_shards || s->running == 0);
+}
+
+/* The best from this place on; those that may not run are few, and are looked behind. */
+static srt_shard *best_from(const srt_group *group, size_t place)
+{
+    srt_shard *left, *right;
+    if (place >= group->ready_count || srt_shard_may_run(group->ready[place]))
+        return place < group->ready_count ? group->ready[place] : NULL;
+    left = best_from(group, 2 * place + 1);
+    right = best_from(group, 2 * place + 2);
+    if (!left || !right)
+        return left ? left : right;
+    return goes_before(group->scheduler, right, left) ? right : left;
+}
+
+srt_shard *srt_ready_best(const srt_group *group)
+{
+    return best_from(group, 0);
+}

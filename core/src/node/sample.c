@@ -1,0 +1,272 @@
+/*
+ * sample.c - a node measures all queues of the namespace for their histories, while it is the one that does.
+ *
+ * A round every ten seconds: asks whether it is this node's (sampler.lua), looks for queues by some calls of SCAN, then reads the
+ * layout and the shards of one queue after another and writes a sample of each. One request is under way at a time, so that claims and
+ * settles never wait behind more than one short call.
+ */
+#include "node/node_state.h"
+
+#include "wire/keys.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SAMPLE_SCANS 20        /* of a round, 1,000 keys each; a larger keyspace takes several rounds */
+#define SAMPLE_MOST 100000     /* queues */
+#define SAMPLE_SLOW_MS 60000   /* no answer for so long: a new round */
+
+/* Sends it as the request under way; without memory the round ends. */
+static void sample_send(srt_node *n, srt_request *r, srt_sampling step)
+{
+    srt_sampler *s = &n->sampler;
+    s->step = SRT_SAMPLING_NOTHING;
+    if (!r)
+        return;
+    r->kind = SRT_ASK_SAMPLE;
+    r->number = s->rounds;
+    if (srt_session_send(&n->sessions[SRT_COMMANDS], r) == SERIATIM_OK)
+        s->step = step;
+}
+
+static void sample_ask(srt_node *n, srt_sampling step, const char *const *words, size_t count)
+{
+    srt_request *r = srt_session_begin(&n->sessions[SRT_COMMANDS], srt_script_none, NULL, 0);
+    size_t i;
+    for (i = 0; r && i < count; i++)
+        srt_request_text(r, words[i]);
+    sample_send(n, r, step);
+}
+
+static void sample_scan(srt_node *n)
+{
+    srt_bytes pattern;
+    srt_bytes_init(&pattern, n->mem);
+    srt_key_layouts(&pattern, n->registry.ns.data);
+    srt_bytes_addc(&pattern, '\0');
+    if (!pattern.failed) {
+        const char *const words[] = {"SCAN", n->sampler.cursor, "MATCH", pattern.data, "COUNT", "1000"};
+        n->sampler.scans++;
+        sample_ask(n, SRT_SAMPLING_NAMES, words, 6);
+    } else {
+        n->sampler.step = SRT_SAMPLING_NOTHING;
+    }
+    srt_bytes_free(&pattern);
+}
+
+/* The queue behind the last one, or the end of the round. */
+static void sample_next(srt_node *n)
+{
+    srt_sampler *s = &n->sampler;
+    const srt_sampled *names = &s->names[s->shown];
+    srt_bytes key;
+    s->step = SRT_SAMPLING_NOTHING;
+    if (s->next >= names->count || n->stopping)
+        return;
+    s->queue = names->names[s->next++];
+    memset(&s->sample, 0, sizeof s->sample);
+    s->sample.since_us = s->is_whole ? s->before_us : 0;
+    s->soon_us = SRT_FOREVER;
+    s->shard = 0;
+    srt_bytes_init(&key, n->mem);
+    srt_key_layout(&key, n->registry.ns.data, s->queue.data, s->queue.len);
+    srt_bytes_addc(&key, '\0');
+    if (!key.failed) {
+        const char *const words[] = {"GET", key.data};
+        sample_ask(n, SRT_SAMPLING_LAYOUT, words, 2);
+    }
+    srt_bytes_free(&key);
+}
+
+static void sample_shards(srt_node *n)
+{
+    srt_sampler *s = &n->sampler;
+    unsigned left = s->shards - s->shard;
+    s->asked = left < s->together ? left : s->together;
+    sample_send(n,
+                srt_sample_request(&n->sessions[SRT_COMMANDS], n->registry.ns.data, s->queue.data, s->queue.len, s->generation, s->shard,
+                                   s->asked),
+                SRT_SAMPLING_SHARDS);
+}
+
+/* Of the queue that all shards were read of. */
+static void sample_write(srt_node *n)
+{
+    srt_sampler *s = &n->sampler;
+    s->sample.lag_us = s->sample.time_us > s->soon_us ? s->sample.time_us - s->soon_us : 0;
+    sample_send(n, srt_history_request(&n->sessions[SRT_COMMANDS], n->registry.ns.data, s->queue.data, s->queue.len, &s->sample),
+                SRT_SAMPLING_WRITE);
+}
+
+/* ---- Answers ------------------------------------------------------------------------------- */
+
+static void sample_on_lease(srt_node *n, const srt_reply *reply)
+{
+    srt_sampler *s = &n->sampler;
+    s->step = SRT_SAMPLING_NOTHING;
+    if (!srt_reply_is_list(reply, 3) || srt_token_int(&reply->tokens[1]) != 1)
+        return;
+    s->before_us = srt_token_int(&reply->tokens[3]);
+    s->next = s->scans = 0;
+    s->is_whole = 0;
+    sample_scan(n);
+}
+
+static int sample_add_name(srt_node *n, srt_sampled *found, const srt_token *key)
+{
+    void *names = found->names;
+    srt_bytes name;
+    int status;
+    srt_bytes_init(&name, n->mem);
+    status = srt_key_read_layout(&name, n->registry.ns.data, key->data, key->len);
+    if (status == SERIATIM_OK && found->count < SAMPLE_MOST) {
+        status = srt_grow(n->mem, &names, &found->cap, found->count + 1, sizeof *found->names);
+        if (status == SERIATIM_OK) {
+            seriatim_text *text;
+            found->names = names;
+            text = &found->names[found->count];
+            text->data = srt_arena_copy(&found->memory, name.data, name.len);
+            text->len = name.len;
+            status = text->data ? SERIATIM_OK : SERIATIM_NOMEM;
+            found->count += text->data != NULL;
+        }
+    }
+    srt_bytes_free(&name);
+    return status == SERIATIM_NOMEM ? SERIATIM_NOMEM : SERIATIM_OK;
+}
+
+/* [cursor, [key, ...]] */
+static void sample_on_scan(srt_node *n, const srt_reply *reply)
+{
+    srt_sampler *s = &n->sampler;
+    srt_sampled *found = &s->names[!s->shown];
+    size_t i;
+    s->step = SRT_SAMPLING_NOTHING;
+    if (reply->count < 3 || reply->tokens[1].type != SRT_STRING)
+        return;
+    if (strcmp(s->cursor, "0") == 0) {
+        srt_arena_reset(&found->memory);
+        found->count = 0;
+        s->is_whole = 1;
+    }
+    for (i = 3; i < reply->count; i++)
+        if (reply->tokens[i].type != SRT_STRING || sample_add_name(n, found, &reply->tokens[i]) != SERIATIM_OK)
+            return;
+    snprintf(s->cursor, sizeof s->cursor, "%.20s", reply->tokens[1].data);
+    if (strcmp(s->cursor, "0") == 0) {
+        s->shown = !s->shown;
+    } else if (s->scans < SAMPLE_SCANS) {
+        sample_scan(n);
+        return;
+    } else {
+        s->is_whole = 0;
+    }
+    sample_next(n);
+}
+
+static void sample_on_layout(srt_node *n, const srt_reply *reply)
+{
+    srt_sampler *s = &n->sampler;
+    const srt_token *text = &reply->tokens[0];
+    int64_t shards;
+    if (text->type == SRT_STRING && srt_layout_read(text->data, text->len, &s->generation, &shards, NULL) == SERIATIM_OK) {
+        s->shards = (unsigned)shards;
+        sample_shards(n);
+    } else {
+        sample_next(n);
+    }
+}
+
+static void sample_on_shards(srt_node *n, const srt_reply *reply)
+{
+    srt_sampler *s = &n->sampler;
+    const srt_token *at = &reply->tokens[1];
+    int64_t soon;
+    if (!srt_reply_is_list(reply, 5)) {
+        sample_next(n);
+        return;
+    }
+    s->sample.time_us = srt_token_int(&at[0]);
+    s->sample.processed += srt_token_int(&at[1]);
+    s->sample.failed += srt_token_int(&at[2]);
+    s->sample.pushed += srt_token_int(&at[3]);
+    soon = srt_token_int(&at[4]);
+    s->soon_us = soon < s->soon_us ? soon : s->soon_us;
+    s->shard += s->asked;
+    if (s->shard < s->shards)
+        sample_shards(n);
+    else
+        sample_write(n);
+}
+
+/* A Redis that refuses keys of several shards in one call (a proxy, a cluster) is asked for one at a time from then on. */
+static void sample_refused(srt_node *n, const seriatim_error *error)
+{
+    srt_sampler *s = &n->sampler;
+    if (s->step == SRT_SAMPLING_SHARDS && s->asked > 1 && s->together > 1) {
+        s->together = 1;
+        sample_shards(n);
+        return;
+    }
+    if (!s->warned && error->status != SERIATIM_GENERATION) {
+        s->warned = 1;
+        srt_node_tell(n, SERIATIM_EVENT_WARNING, error->status, "a queue cannot be measured for the history: %s", error->message);
+    }
+    if (s->step == SRT_SAMPLING_LAYOUT || s->step == SRT_SAMPLING_SHARDS || s->step == SRT_SAMPLING_WRITE) {
+        sample_next(n);
+    } else {
+        s->step = SRT_SAMPLING_NOTHING;
+    }
+}
+
+void srt_node_sampled(srt_node *n, const srt_request *r, const srt_reply *reply, const seriatim_error *error)
+{
+    srt_sampler *s = &n->sampler;
+    if (r->number != s->rounds) /* of a round that was given up */
+        return;
+    if (error)
+        sample_refused(n, error);
+    else if (s->step == SRT_SAMPLING_LEASE)
+        sample_on_lease(n, reply);
+    else if (s->step == SRT_SAMPLING_NAMES)
+        sample_on_scan(n, reply);
+    else if (s->step == SRT_SAMPLING_LAYOUT)
+        sample_on_layout(n, reply);
+    else if (s->step == SRT_SAMPLING_SHARDS)
+        sample_on_shards(n, reply);
+    else
+        sample_next(n);
+}
+
+/* ---- Time ---------------------------------------------------------------------------------- */
+
+void srt_sampler_init(srt_node *n)
+{
+    srt_sampler *s = &n->sampler;
+    srt_arena_init(&s->names[0].memory, n->mem);
+    srt_arena_init(&s->names[1].memory, n->mem);
+    strcpy(s->cursor, "0");
+    s->together = SRT_SAMPLE_SHARDS;
+}
+
+void srt_sampler_free(srt_node *n)
+{
+    int i;
+    for (i = 0; i < 2; i++) {
+        srt_sampled *names = &n->sampler.names[i];
+        if (names->memory.mem)
+            srt_arena_free(&names->memory);
+        srt_free(n->mem, names->names, names->cap * sizeof *names->names);
+    }
+}
+
+void srt_node_sample(srt_node *n, int64_t now)
+{
+    srt_sampler *s = &n->sampler;
+    if (now < s->at || (s->step != SRT_SAMPLING_NOTHING && now < s->at + SAMPLE_SLOW_MS) || !n->shard_count || n->stopping ||
+        !n->sessions[SRT_COMMANDS].connected)
+        return;
+    s->at = now + SRT_SAMPLE_EVERY_MS;
+    s->rounds++;
+    sample_send(n, srt_sampler_request(&n->sessions[SRT_COMMANDS], n->registry.ns.data, n->id.data, n->id.len), SRT_SAMPLING_LEASE);
+}

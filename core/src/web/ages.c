@@ -1,0 +1,71 @@
+/* ages.c - how long the waiting ids of a queue have been due, as far as a moment's reading goes. */
+#include "web/scan.h"
+
+#include <string.h>
+
+/* Each reaches from the one before it, in seconds; the first holds what is not due, the last has no end. */
+static const int64_t ages_to[] = {0, 1, 10, 60, 600, 3600, 21600, 86400, 604800};
+
+#define AGES (sizeof ages_to / sizeof *ages_to + 1)
+
+static int ages_take(srt_web *w, srt_web_scan *scan, const srt_token *id, int64_t due, const srt_token *text)
+{
+    int64_t *counts = scan->groups;
+    size_t i = 0;
+    (void)w;
+    (void)id;
+    (void)text;
+    while (i + 1 < AGES && scan->now_us - due >= ages_to[i] * 1000000)
+        i++;
+    counts[i]++;
+    return SERIATIM_OK;
+}
+
+int srt_web_ages_next(seriatim_client *c, srt_web *w)
+{
+    srt_web_scan *scan;
+    int status;
+    if (w->step == 0) {
+        scan = srt_web_scan_new(w, SRT_SCAN_DUE);
+        w->page = scan ? srt_arena_alloc(&w->memory, AGES * sizeof(int64_t)) : NULL;
+        if (!w->page)
+            return SERIATIM_NOMEM;
+        scan->stages[0] = "waiting";
+        scan->stages[1] = "behind";
+        scan->stage_count = 2;
+        scan->take = ages_take;
+        scan->kept = w->page;
+        scan->kept_size = AGES * sizeof(int64_t);
+        status = srt_web_scan_cursor(w, scan, srt_web_param_of(w, "cursor"));
+        if (status != SERIATIM_OK)
+            return status;
+    }
+    return srt_web_on_queue(c, w, srt_web_scan_begin);
+}
+
+void srt_web_ages_write(seriatim_client *c, srt_web *w, srt_web_out *out)
+{
+    const srt_web_scan *scan = w->found;
+    const int64_t *counts = w->page;
+    size_t i;
+    (void)c;
+    srt_json_begin_object(&out->json);
+    srt_web_key(out, "ages");
+    srt_json_begin_array(&out->json);
+    for (i = 0; i < AGES; i++) {
+        srt_json_begin_object(&out->json);
+        srt_web_int(out, "count", counts[i]);
+        if (i > 0)
+            srt_web_int(out, "from", ages_to[i - 1]);
+        else
+            srt_web_null(out, "from");
+        if (i + 1 < AGES)
+            srt_web_int(out, "to", ages_to[i]);
+        else
+            srt_web_null(out, "to");
+        srt_json_end_object(&out->json);
+    }
+    srt_json_end_array(&out->json);
+    srt_web_write_seen(scan, out);
+    srt_json_end_object(&out->json);
+}

@@ -1,0 +1,295 @@
+/* errors.c - errors that differ only in numbers, as one group: what failed, how often, when. */
+#include "web/scan.h"
+
+#include <string.h>
+
+#define ERRORS_GROUPS 200
+#define ERRORS_IDS 10
+#define ERRORS_MATCHES 1000 /* ids of one action */
+
+typedef struct errors_group {
+    uint64_t fingerprint;
+    seriatim_text line; /* of the first that was seen */
+    int64_t count, first, last;
+    seriatim_text ids[ERRORS_IDS];
+} errors_group;
+
+typedef struct errors_found {
+    errors_group *groups;
+    size_t count;
+    int64_t rest; /* of groups beyond the last that is kept */
+    /* Of an action: the ids of one fingerprint. */
+    seriatim_text *ids;
+    size_t id_count;
+} errors_found;
+
+/* ---- Fingerprints -------------------------------------------------------------------------- */
+
+static int errors_is_word(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static int errors_is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static int errors_is_hex(char c)
+{
+    return errors_is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+/* A word of hex digits, some of them decimal, stands for a number. */
+static int errors_is_number(const char *at, size_t len)
+{
+    size_t i = len > 2 && at[0] == '0' && (at[1] | 32) == 'x' ? 2 : 0, digits = 0, from = i;
+    for (; i < len && errors_is_hex(at[i]); i++)
+        digits += errors_is_digit(at[i]) ? 1 : 0;
+    return i == len && (from == 2 || digits == len || (digits > 0 && len >= 4));
+}
+
+static uint64_t errors_mix(uint64_t hash, char c)
+{
+    return (hash ^ (unsigned char)c) * UINT64_C(1099511628211);
+}
+
+static uint64_t errors_mix_word(uint64_t hash, const char *at, size_t len)
+{
+    size_t i;
+    if (errors_is_number(at, len))
+        return errors_mix(hash, '#');
+    for (i = 0; i < len; i++) {
+        if (!errors_is_digit(at[i]))
+            hash = errors_mix(hash, at[i]);
+        else if (i == 0 || !errors_is_digit(at[i - 1]))
+            hash = errors_mix(hash, '#');
+    }
+    return hash;
+}
+
+static uint64_t errors_fingerprint(const char *at, size_t len)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+    size_t i = 0, from;
+    while (i < len) {
+        for (from = i; i < len && errors_is_word(at[i]); i++)
+            ;
+        if (i > from)
+            hash = errors_mix_word(hash, at + from, i - from);
+        else
+            hash = errors_mix(hash, at[i++]);
+    }
+    return hash;
+}
+
+static void errors_hex(uint64_t fingerprint, char text[17])
+{
+    size_t i;
+    for (i = 0; i < 16; i++)
+        text[i] = "0123456789abcdef"[fingerprint >> (60 - 4 * i) & 15];
+    text[16] = '\0';
+}
+
+/* ---- Reading ------------------------------------------------------------------------------- */
+
+static int errors_keep(srt_web *w, seriatim_text *text, const srt_token *token)
+{
+    text->data = srt_arena_copy(&w->memory, token->data, token->len);
+    text->len = token->len;
+    return text->data ? SERIATIM_OK : SERIATIM_NOMEM;
+}
+
+static errors_found *errors_found_of(srt_web *w, srt_web_scan *scan)
+{
+    errors_found *found = scan->groups;
+    if (found)
+        return found;
+    found = srt_arena_alloc(&w->memory, sizeof *found);
+    if (!found)
+        return NULL;
+    memset(found, 0, sizeof *found);
+    found->groups = srt_arena_alloc(&w->memory, ERRORS_GROUPS * sizeof *found->groups);
+    found->ids = srt_arena_alloc(&w->memory, ERRORS_MATCHES * sizeof *found->ids);
+    scan->groups = found->groups && found->ids ? found : NULL;
+    return scan->groups;
+}
+
+static int errors_take(srt_web *w, srt_web_scan *scan, const srt_token *id, int64_t when, const srt_token *line)
+{
+    errors_found *found = errors_found_of(w, scan);
+    uint64_t fingerprint = errors_fingerprint(line->data, line->len);
+    errors_group *group;
+    size_t i;
+    if (!found)
+        return SERIATIM_NOMEM;
+    for (i = 0; i < found->count && found->groups[i].fingerprint != fingerprint; i++)
+        ;
+    if (i == ERRORS_GROUPS) {
+        found->rest++;
+        return SERIATIM_OK;
+    }
+    group = &found->groups[i];
+    if (i == found->count) {
+        memset(group, 0, sizeof *group);
+        group->fingerprint = fingerprint;
+        group->first = group->last = when;
+        if (errors_keep(w, &group->line, line) != SERIATIM_OK)
+            return SERIATIM_NOMEM;
+        found->count++;
+    }
+    if (group->count < ERRORS_IDS && errors_keep(w, &group->ids[group->count], id) != SERIATIM_OK)
+        return SERIATIM_NOMEM;
+    group->count++;
+    group->first = when < group->first ? when : group->first;
+    group->last = when > group->last ? when : group->last;
+    return SERIATIM_OK;
+}
+
+static int errors_read(srt_web *w, const char *part, seriatim_text cursor,
+                       int (*take)(srt_web *, srt_web_scan *, const srt_token *, int64_t, const srt_token *))
+{
+    srt_web_scan *scan = srt_web_scan_new(w, SRT_SCAN_ERRORS);
+    if (!scan)
+        return SERIATIM_NOMEM;
+    scan->stages[0] = part;
+    scan->stage_count = 1;
+    scan->take = take;
+    return srt_web_scan_cursor(w, scan, cursor);
+}
+
+int srt_web_errors_next(seriatim_client *c, srt_web *w)
+{
+    seriatim_text part = srt_web_param_of(w, "part");
+    int retrying = srt_web_word_is(part, "retrying"), status;
+    if (w->step == 0) {
+        if (part.data && !retrying && !srt_web_word_is(part, "dead"))
+            return srt_web_refuse(w, 400, "part must be dead or retrying");
+        status = errors_read(w, retrying ? "retrying" : "dead", srt_web_param_of(w, "cursor"), errors_take);
+        if (status != SERIATIM_OK)
+            return status;
+    }
+    return srt_web_on_queue(c, w, srt_web_scan_begin);
+}
+
+/* ---- The groups ---------------------------------------------------------------------------- */
+
+static void errors_write_group(srt_web *w, const errors_group *group, srt_web_out *out)
+{
+    static const seriatim_text nobody = {"", 0};
+    char text[17];
+    size_t i;
+    errors_hex(group->fingerprint, text);
+    srt_json_begin_object(&out->json);
+    srt_web_int(out, "count", group->count);
+    srt_web_shown(out, "error", w->worker, nobody, group->line.data, group->line.len);
+    srt_web_chars(out, "fingerprint", text);
+    srt_web_double(out, "first", (double)group->first / 1e6);
+    srt_web_key(out, "ids");
+    srt_json_begin_array(&out->json);
+    for (i = 0; i < ERRORS_IDS && (int64_t)i < group->count; i++)
+        srt_web_text(out, NULL, group->ids[i].data, group->ids[i].len);
+    srt_json_end_array(&out->json);
+    srt_web_double(out, "last", (double)group->last / 1e6);
+    srt_json_end_object(&out->json);
+}
+
+static errors_group *errors_largest(errors_found *found)
+{
+    errors_group *best = NULL;
+    size_t i;
+    for (i = 0; i < found->count; i++)
+        if (found->groups[i].count > 0 && (!best || found->groups[i].count > best->count))
+            best = &found->groups[i];
+    return best;
+}
+
+void srt_web_write_seen(const srt_web_scan *scan, srt_web_out *out)
+{
+    if (scan->next.data)
+        srt_web_text(out, "cursor", scan->next.data, scan->next.len);
+    else
+        srt_web_null(out, "cursor");
+    srt_web_int(out, "of", scan->total);
+    srt_web_int(out, "seen", scan->seen);
+}
+
+void srt_web_errors_write(seriatim_client *c, srt_web *w, srt_web_out *out)
+{
+    srt_web_scan *scan = w->found;
+    errors_found *found = scan->groups;
+    int64_t counts[ERRORS_GROUPS];
+    size_t i;
+    errors_group *group;
+    (void)c;
+    srt_json_begin_object(&out->json);
+    srt_web_key(out, "groups");
+    srt_json_begin_array(&out->json);
+    for (i = 0; found && i < found->count; i++)
+        counts[i] = found->groups[i].count;
+    while (found && (group = errors_largest(found))) {
+        errors_write_group(w, group, out);
+        group->count = 0;
+    }
+    for (i = 0; found && i < found->count; i++) /* so that the answer can be written again */
+        found->groups[i].count = counts[i];
+    srt_json_end_array(&out->json);
+    srt_web_int(out, "rest", found ? found->rest : 0);
+    srt_web_write_seen(scan, out);
+    srt_json_end_object(&out->json);
+}
+
+/* ---- An action on one group ---------------------------------------------------------------- */
+
+static int errors_match(srt_web *w, srt_web_scan *scan, const srt_token *id, int64_t when, const srt_token *line)
+{
+    errors_found *found = errors_found_of(w, scan);
+    char text[17];
+    (void)when;
+    if (!found)
+        return SERIATIM_NOMEM;
+    errors_hex(errors_fingerprint(line->data, line->len), text);
+    if (!srt_web_word_is(w->word, text))
+        return SERIATIM_OK;
+    if (found->id_count == ERRORS_MATCHES) {
+        scan->full = 1;
+        return SERIATIM_OK;
+    }
+    return errors_keep(w, &found->ids[found->id_count++], id);
+}
+
+static int errors_act(seriatim_client *c, srt_web *w)
+{
+    const srt_web_scan *scan = w->found;
+    const errors_found *found = scan->groups;
+    w->is_changing = 1;
+    return seriatim_action_begin(c, w->queue, w->handler->number, found->ids, found->id_count);
+}
+
+int srt_web_group_next(seriatim_client *c, srt_web *w)
+{
+    const srt_web_scan *scan = w->found;
+    int status;
+    if (w->step == 0) {
+        if (w->has_ids)
+            return srt_web_refuse(w, 400, "this action takes no ids");
+        status = errors_read(w, w->handler->flag ? "retrying" : "dead", w->cursor, errors_match);
+        if (status != SERIATIM_OK)
+            return status;
+    }
+    if (w->step <= 1)
+        return srt_web_on_queue(c, w, srt_web_scan_begin);
+    if (w->step > 2 || !scan->groups || ((const errors_found *)scan->groups)->id_count == 0)
+        return srt_web_done(w, seriatim_action_result(c));
+    return errors_act(c, w);
+}
+
+void srt_web_group_write(seriatim_client *c, srt_web *w, srt_web_out *out)
+{
+    const srt_web_scan *scan = w->found;
+    (void)c;
+    srt_json_begin_object(&out->json);
+    srt_web_int(out, "count", w->count);
+    srt_web_write_cursor(out, scan->next);
+    srt_json_end_object(&out->json);
+}

@@ -1,0 +1,164 @@
+/* history.c - the history of one queue, or the sum of all. */
+#include "model/history.h"
+#include "web/web.h"
+
+#include <string.h>
+
+#define HISTORY_POINTS 288
+
+typedef struct history_page {
+    const srt_history_span *span;
+    size_t count;
+    int64_t now; /* seconds */
+    srt_history_point points[HISTORY_POINTS], one[HISTORY_POINTS];
+} history_page;
+
+enum { HISTORY_TIME, HISTORY_RING };
+
+static int history_ask(seriatim_client *c, srt_web *w, seriatim_text name)
+{
+    const history_page *page = w->page;
+    srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
+    int64_t first, last;
+    srt_bytes key;
+    if (!r)
+        return srt_operator_nomem(c);
+    srt_history_range(page->span, &first, &last);
+    srt_bytes_init(&key, c->mem);
+    srt_key_history(&key, c->registry.ns.data, name.data, name.len);
+    srt_request_text(r, "GETRANGE");
+    srt_request_arg(r, key.data, key.len);
+    srt_request_int(r, first);
+    srt_request_int(r, last);
+    r->tail.failed |= key.failed;
+    r->kind = HISTORY_RING;
+    srt_bytes_free(&key);
+    return srt_client_send(c, r);
+}
+
+static int history_send(seriatim_client *c, srt_queue *queue)
+{
+    srt_web *w = c->web;
+    srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
+    size_t i;
+    int status;
+    (void)queue;
+    if (!r)
+        return srt_operator_nomem(c);
+    srt_request_text(r, "TIME");
+    r->kind = HISTORY_TIME;
+    status = srt_client_send(c, r);
+    if (w->worker.len)
+        return status == SERIATIM_OK ? history_ask(c, w, w->worker) : status;
+    for (i = 0; i < w->name_count && status == SERIATIM_OK; i++)
+        status = history_ask(c, w, w->names[i]);
+    return status;
+}
+
+static void history_sum(history_page *page, const srt_token *ring)
+{
+    size_t i;
+    memset(page->one, 0, page->count * sizeof *page->one);
+    srt_history_add(page->span, page->one, page->now, ring->data, ring->len);
+    for (i = 0; i < page->count; i++) {
+        srt_history_point *point = &page->points[i];
+        const srt_history_point *more = &page->one[i];
+        point->known |= more->known;
+        point->processed += more->processed;
+        point->failed += more->failed;
+        point->enqueued += more->enqueued;
+        point->lag = more->lag > point->lag ? more->lag : point->lag;
+    }
+}
+
+static int history_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
+{
+    srt_web *w = c->web;
+    history_page *page = w->page;
+    if (r->kind == HISTORY_TIME && reply->count > 1)
+        page->now = srt_token_int(&reply->tokens[1]);
+    else if (r->kind == HISTORY_RING && reply->tokens[0].type == SRT_STRING)
+        history_sum(page, &reply->tokens[0]);
+    return SERIATIM_OK;
+}
+
+/* A key that is not ours, or may not be read, has no history. */
+static int history_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
+{
+    (void)c;
+    (void)r;
+    (void)error;
+    return SERIATIM_OK;
+}
+
+static int history_begin(seriatim_client *c, srt_web *w)
+{
+    static const srt_operation operation = {.send = history_send, .on_reply = history_on_reply, .on_refused = history_on_refused};
+    (void)w;
+    return srt_client_begin_plain(c, &operation, SRT_NO_QUEUE);
+}
+
+static int history_read(srt_web *w)
+{
+    seriatim_text span = srt_web_param_of(w, "span");
+    history_page *page = srt_arena_alloc(&w->memory, sizeof *page);
+    if (!page)
+        return SERIATIM_NOMEM;
+    memset(page, 0, sizeof *page);
+    w->page = page;
+    w->worker = srt_web_param_of(w, "queue");
+    page->span = span.data ? srt_history_span_of(span.data, span.len) : srt_history_span_of("15m", 3);
+    if (!page->span)
+        return srt_web_refuse(w, 400, "span must be one of 15m, 1h, 1d, 7d");
+    page->count = page->span->steps / page->span->merged;
+    return SERIATIM_OK;
+}
+
+int srt_web_history_next(seriatim_client *c, srt_web *w)
+{
+    int status;
+    if (w->step == 0) {
+        status = history_read(w);
+        if (status != SERIATIM_OK)
+            return status;
+    }
+    if (w->worker.len)
+        return srt_web_on_queue(c, w, history_begin);
+    if (w->step == 0) {
+        status = srt_web_names_begin(c, w);
+        if (status != SRT_WEB_DONE)
+            return status;
+        w->step++;
+    } else if (w->step == 1 && srt_web_names_take(c, w) != SERIATIM_OK) {
+        return srt_fail_plain(&c->error, SERIATIM_NOMEM);
+    }
+    return w->step == 1 ? history_begin(c, w) : SRT_WEB_DONE;
+}
+
+void srt_web_history_write(seriatim_client *c, srt_web *w, srt_web_out *out)
+{
+    const history_page *page = w->page;
+    int64_t step = page->span->step * (int64_t)page->span->merged;
+    size_t i;
+    (void)c;
+    srt_json_begin_object(&out->json);
+    srt_web_int(out, "from", (page->now / step - (int64_t)page->count + 1) * step);
+    srt_web_key(out, "points");
+    srt_json_begin_array(&out->json);
+    for (i = 0; i < page->count; i++) {
+        const srt_history_point *point = &page->points[i];
+        if (!point->known) {
+            srt_json_null(&out->json);
+            continue;
+        }
+        srt_json_begin_array(&out->json);
+        srt_web_double(out, NULL, point->processed);
+        srt_web_double(out, NULL, point->failed);
+        srt_web_double(out, NULL, point->enqueued);
+        srt_web_double(out, NULL, point->lag);
+        srt_json_end_array(&out->json);
+    }
+    srt_json_end_array(&out->json);
+    srt_web_int(out, "step", step);
+    srt_json_end_object(&out->json);
+}

@@ -1,0 +1,195 @@
+/* metrics.c - the figures as Prometheus reads them, and whether this process and its Redis are well. */
+#include "web/web.h"
+
+#include <string.h>
+
+/* ---- Prometheus ---------------------------------------------------------------------------- */
+
+int srt_web_metrics_next(seriatim_client *c, srt_web *w)
+{
+    return srt_web_survey_all(c, w);
+}
+
+static void metrics_label(srt_bytes *out, seriatim_text text)
+{
+    size_t i;
+    if (!srt_utf8_valid(text.data, text.len)) {
+        srt_bytes_adds(out, "base64:");
+        srt_web_base64(out, text.data, text.len);
+        return;
+    }
+    for (i = 0; i < text.len; i++) {
+        if (text.data[i] == '\\' || text.data[i] == '"' || text.data[i] == '\n')
+            srt_bytes_addc(out, '\\');
+        srt_bytes_addc(out, text.data[i] == '\n' ? 'n' : text.data[i]);
+    }
+}
+
+static void metrics_number(srt_bytes *out, double value)
+{
+    char text[SRT_JSON_DOUBLE_SIZE];
+    srt_bytes_add(out, text, srt_json_double_text(value, text));
+    srt_bytes_addc(out, '\n');
+}
+
+static void metrics_head(srt_bytes *out, const char *name, const char *type, const char *help)
+{
+    srt_bytes_adds(out, "# HELP seriatim_");
+    srt_bytes_adds(out, name);
+    srt_bytes_addc(out, ' ');
+    srt_bytes_adds(out, help);
+    srt_bytes_adds(out, "\n# TYPE seriatim_");
+    srt_bytes_adds(out, name);
+    srt_bytes_addc(out, ' ');
+    srt_bytes_adds(out, type);
+    srt_bytes_addc(out, '\n');
+}
+
+static void metrics_line(srt_bytes *out, const char *name, const srt_web_row *row, const char *more, double value)
+{
+    srt_bytes_adds(out, "seriatim_");
+    srt_bytes_adds(out, name);
+    srt_bytes_adds(out, "{queue=\"");
+    metrics_label(out, row->name);
+    srt_bytes_addc(out, '"');
+    srt_bytes_adds(out, more);
+    srt_bytes_adds(out, "} ");
+    metrics_number(out, value);
+}
+
+enum { OF_READY, OF_DELAYED, OF_RETRYING, OF_RUNNING, OF_PARKED, OF_DEAD, OF_LAG, OF_PAUSED, OF_SHARDS, OF_CONSUMERS, OF_PUSHED, OF_REFUSED };
+
+static double metrics_of_row(const srt_web_row *row, int of)
+{
+    const srt_web_shard *t = &row->total;
+    switch (of) {
+    case OF_READY:
+        return (double)(t->length - t->retries - t->delayed);
+    case OF_DELAYED:
+        return (double)t->delayed;
+    case OF_RETRYING:
+        return (double)t->retries;
+    case OF_RUNNING:
+        return (double)t->busy;
+    case OF_PARKED:
+        return (double)t->parked;
+    case OF_DEAD:
+        return (double)t->dead;
+    case OF_LAG:
+        return (double)t->lag_us / 1e6;
+    case OF_PAUSED:
+        return (double)t->paused;
+    case OF_SHARDS:
+        return (double)row->shards_count;
+    case OF_CONSUMERS:
+        return (double)t->owner_alive;
+    case OF_PUSHED:
+        return (double)t->pushed;
+    default:
+        return (double)t->refused;
+    }
+}
+
+static void metrics_of_queues(srt_web *w, srt_bytes *out)
+{
+    static const struct {
+        const char *name, *type, *help;
+    } all[] = {
+        [OF_READY] = {"ready", "gauge", "Ids that wait and are due."},
+        [OF_DELAYED] = {"delayed", "gauge", "Ids that never failed and are due later."},
+        [OF_RETRYING] = {"retrying", "gauge", "Ids that failed and wait for their next run."},
+        [OF_RUNNING] = {"running", "gauge", "Ids in open claims."},
+        [OF_PARKED] = {"parked", "gauge", "Ids that wait for an operator."},
+        [OF_DEAD] = {"dead", "gauge", "Ids in the morgue."},
+        [OF_LAG] = {"lag_seconds", "gauge", "Seconds since the oldest waiting id became due."},
+        [OF_PAUSED] = {"paused", "gauge", "Shards that are paused."},
+        [OF_SHARDS] = {"shards", "gauge", "Shards of the queue."},
+        [OF_CONSUMERS] = {"consumers", "gauge", "Shards whose owner is alive."},
+        [OF_PUSHED] = {"pushed_total", "counter", "Jobs that were pushed, folded ones too."},
+        [OF_REFUSED] = {"refused_total", "counter", "Settled ids that were refused because their fence was old."},
+    };
+    size_t i, row;
+    for (i = 0; i < sizeof all / sizeof *all; i++) {
+        metrics_head(out, all[i].name, all[i].type, all[i].help);
+        for (row = 0; row < w->row_count; row++)
+            metrics_line(out, all[i].name, &w->rows[row], "", metrics_of_row(&w->rows[row], (int)i));
+    }
+}
+
+static void metrics_of_results(srt_web *w, srt_bytes *out)
+{
+    size_t row;
+    metrics_head(out, "processed_total", "counter", "Ids settled, by result.");
+    for (row = 0; row < w->row_count; row++) {
+        metrics_line(out, "processed_total", &w->rows[row], ",result=\"done\"", (double)w->rows[row].total.processed);
+        metrics_line(out, "processed_total", &w->rows[row], ",result=\"failed\"", (double)w->rows[row].total.failed);
+    }
+}
+
+static void metrics_of_shards(srt_web *w, srt_bytes *out)
+{
+    char label[40];
+    size_t row;
+    unsigned shard;
+    metrics_head(out, "shard_lag_seconds", "gauge", "Seconds since the oldest waiting id of the shard became due.");
+    for (row = 0; row < w->row_count; row++)
+        for (shard = 0; shard < w->rows[row].shards_count && w->rows[row].shards; shard++) {
+            srt_bytes text = {NULL, label, 0, sizeof label - 1, 0};
+            srt_bytes_adds(&text, ",shard=\"");
+            srt_bytes_add_int(&text, shard);
+            srt_bytes_adds(&text, "\"");
+            label[text.len] = '\0';
+            metrics_line(out, "shard_lag_seconds", &w->rows[row], label, (double)w->rows[row].shards[shard].lag_us / 1e6);
+        }
+}
+
+void srt_web_metrics_text(srt_web *w, srt_bytes *out)
+{
+    metrics_of_queues(w, out);
+    metrics_of_results(w, out);
+    metrics_of_shards(w, out);
+}
+
+/* ---- Probes -------------------------------------------------------------------------------- */
+
+int srt_web_livez_next(seriatim_client *c, srt_web *w)
+{
+    (void)c;
+    return w->stalled ? srt_web_refuse(w, 503, "%s", w->stalled) : SRT_WEB_DONE;
+}
+
+static int64_t probe_number(const seriatim_client *c, const char *name)
+{
+    seriatim_text text = srt_health_field(c, name);
+    srt_token token = {SRT_STRING, 0, NULL, 0};
+    token.data = text.data;
+    token.len = text.len;
+    return text.data ? srt_token_int(&token) : 0;
+}
+
+/* Redis answers, and takes a push. What it does not tell is taken as well. */
+int srt_web_readyz_next(seriatim_client *c, srt_web *w)
+{
+    const seriatim_health *health;
+    int64_t most;
+    if (w->step == 0)
+        return seriatim_health_begin(c);
+    health = seriatim_health_result(c);
+    if (health && strcmp(health->role, "slave") == 0)
+        return srt_web_refuse(w, 503, "Redis is a replica");
+    if (srt_web_word_is(srt_health_field(c, "\naof_last_write_status:"), "err"))
+        return srt_web_refuse(w, 503, "Redis cannot write its append-only file");
+    most = probe_number(c, "\nmaxmemory:");
+    if (most > 0 && health && strcmp(health->maxmemory_policy, "noeviction") == 0 && probe_number(c, "\nused_memory:") >= most)
+        return srt_web_refuse(w, 503, "Redis is out of memory");
+    return SRT_WEB_DONE;
+}
+
+void srt_web_well_write(seriatim_client *c, srt_web *w, srt_web_out *out)
+{
+    (void)c;
+    (void)w;
+    srt_json_begin_object(&out->json);
+    srt_web_bool(out, "ok", 1);
+    srt_json_end_object(&out->json);
+}

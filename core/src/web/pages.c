@@ -1,0 +1,363 @@
+/* pages.c - what the pages show beside the lists: one queue, one id, the hottest ids, what runs, the nodes. */
+#include "web/scan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PAGES_ID_PAYLOADS 100
+
+/* ---- One queue ----------------------------------------------------------------------------- */
+
+static int pages_begin_queue(seriatim_client *c, srt_web *w)
+{
+    return srt_web_survey_begin(c, w, &w->worker, 1, NULL);
+}
+
+int srt_web_queue_next(seriatim_client *c, srt_web *w)
+{
+    return srt_web_on_queue(c, w, pages_begin_queue);
+}
+
+static void pages_write_shard(srt_web_out *out, unsigned number, const srt_web_shard *shard)
+{
+    srt_json_begin_object(&out->json);
+    srt_web_int(out, "busy", shard->busy);
+    srt_web_int(out, "dead", shard->dead);
+    srt_web_int(out, "delayed", shard->delayed);
+    srt_web_int(out, "failed", shard->failed);
+    srt_web_int(out, "fresh", shard->length - shard->retries);
+    srt_web_double(out, "lag", (double)shard->lag_us / 1e6);
+    srt_web_int(out, "length", shard->length);
+    srt_web_chars(out, "owner", shard->owner);
+    srt_web_bool(out, "owner_alive", shard->owner_alive);
+    srt_web_int(out, "parked", shard->parked);
+    srt_web_bool(out, "paused", shard->paused != 0);
+    srt_web_int(out, "processed", shard->processed);
+    srt_web_int(out, "refused", shard->refused);
+    srt_web_int(out, "retries", shard->retries);
+    srt_web_int(out, "shard", number);
+    srt_json_end_object(&out->json);
+}
+
+void srt_web_queue_write(seriatim_client *c, srt_web *w, srt_web_out *out)
+{
+    const srt_web_row *row = &w->rows[0];
+    unsigned i;
+    (void)c;
+    srt_json_begin_object(&out->json);
+    srt_web_text(out, "name", w->worker.data, w->worker.len);
+    srt_web_double(out, "now", (double)w->now_us / 1e6);
+    srt_web_key(out, "settings");
+    srt_json_begin_object(&out->json);
+    srt_web_int(out, "generation", row->generation);
+    srt_web_int(out, "paused", row->total.paused);
+    srt_web_int(out, "shards", row->shards_count);
+    srt_json_end_object(&out->json);
+    srt_web_key(out, "shards");
+    srt_json_begin_array(&out->json);
+    for (i = 0; i < row->shards_count && row->shards; i++)
+        pages_write_shard(out, i, &row->shards[i]);
+    srt_json_end_array(&out->json);
+    srt_web_key(out, "totals");
+    srt_web_write_row(out, row);
+    srt_json_end_object(&out->json);
+}
+
+/* ---- The hottest ids ----------------------------------------------------------------------- */
+
+int srt_web_hottest_next(seriatim_client *c, srt_web *w)
+{
+    srt_web_scan *scan;
+    int status;
+    if (w->step == 0) {
+        scan = srt_web_scan_new(w, SRT_SCAN_HOT);
+        if (!scan)
+            return SERIATIM_NOMEM;
+        scan->stages[0] = "all";
+        scan->stages[1] = "behind";
+        scan->stage_count = 2;
+        scan->reverse = 1;
+        scan->limit = 20;
+        status = srt_web_scan_cursor(w, scan, srt_web_param_of(w, "cursor"));
+        if (status != SERIATIM_OK)
+            return status;
+    }
+    return srt_web_on_queue(c, w, srt_web_scan_begin);
+}
+
+void srt_web_hottest_write(seriatim_client *c, srt_web *w, srt_web_out *out)
+{
+    const srt_web_scan *scan = w->found;
+    size_t i;
+    (void)c;
+    srt_json_begin_object(&out->json);
+    srt_web_key(out, "ids");
+    srt_json_begin_array(&out->json);
+    for (i = 0; i < scan->count; i++) {
+        srt_json_begin_object(&out->json);
+        srt_web_text(out, "id", scan->items[i].id, scan->items[i].len);
+        srt_web_int(out, "payloads", scan->items[i].key);
+        srt_web_int(out, "shard", scan->items[i].shard);
+        srt_json_end_object(&out->json);
+    }
+    srt_json_end_array(&out->json);
+    srt_web_write_seen(scan, out);
+    srt_json_end_object(&out->json);
+}
+
+/* ---- One id -------------------------------------------------------------------------------- */
+
+enum { ID_EXPLAIN = 2, ID_JOB, ID_BEHIND, ID_DEAD }; /* the steps behind: explained, read, ... */
+
+typedef struct pages_id {
+    seriatim_text id;
+    seriatim_explanation told;
+    const seriatim_record *records[3]; /* job, behind, dead: with payloads; NULL: not there */
+    int64_t whole;                     /* the payload, from 1, that is shown whole; 0: none */
+} pages_id;
+
+static int pages_begin_explain(seriatim_client *c, srt_web *w)
+{
+    const pages_id *page = w->page;
+    return seriatim_explain_begin(c, w->queue, page->id.data, page->id.len);
+}
+
+static int pages_is_there(const seriatim_record *record)
+{
+    return strcmp(record->state, "unknown") != 0;
+}
+
+static const char *pages_copy(srt_web *w, const char *text)
+{
+    return srt_arena_copy(&w->memory, text, strlen(text));
+}
+
+static int pages_take_explanation(seriatim_client *c, srt_web *w, pages_id *page)
+{
+    const seriatim_explanation *told = seriatim_explain_result(c);
+    seriatim_record *views[3];
+    size_t i;
+    if (!told)
+        return srt_fail(&c->error, SERIATIM_PROTOCOL, "nothing was explained");
+    page->told = *told;
+    page->told.text = pages_copy(w, told->text);
+    page->told.owner = pages_copy(w, told->owner);
+    views[0] = &page->told.job;
+    views[1] = &page->told.behind;
+    views[2] = &page->told.dead;
+    for (i = 0; i < 3; i++) {
+        views[i]->id = page->id.data;
+        views[i]->error = srt_arena_copy(&w->memory, views[i]->error, views[i]->error_len);
+        views[i]->payloads = NULL;
+        views[i]->payload_count = 0;
+        if (!views[i]->error)
+            return srt_fail_plain(&c->error, SERIATIM_NOMEM);
+    }
+    return page->told.text && page->told.owner ? SERIATIM_OK : srt_fail_plain(&c->error, SERIATIM_NOMEM);
+}
+
+/* Takes what the last step read, and reads the next of the three that is there. */
+static int pages_read_records(seriatim_client *c, srt_web *w, pages_id *page)
+{
+    const seriatim_explanation *told = &page->told;
+    int runs = strcmp(told->job.state, "running") == 0, kinds[3] = {0, SERIATIM_FETCH, SERIATIM_MORGUE_FETCH};
+    int wanted[3];
+    srt_target target = {NULL, 0, 0, 0};
+    size_t count;
+    kinds[0] = runs ? SRT_FETCH_RUNNING : SERIATIM_FETCH;
+    wanted[0] = pages_is_there(&told->job);
+    wanted[1] = runs && pages_is_there(&told->behind);
+    wanted[2] = pages_is_there(&told->dead);
+    target.id = page->id.data;
+    target.len = page->id.len;
+    for (; w->step <= ID_DEAD; w->step++) {
+        int at = w->step - ID_JOB;
+        if (at >= 0) {
+            const seriatim_record *records = wanted[at] ? srt_query_keep(c, &w->memory, &count) : NULL;
+            if (records && count)
+                page->records[at] = records;
+        }
+        if (at + 1 < 3 && wanted[at + 1])
+            return srt_web_fetch_begin(c, w, kinds[at + 1], &target, 1, PAGES_ID_PAYLOADS);
+    }
+    return SRT_WEB_DONE;
+}
+
+int srt_web_id_next(seriatim_client *c, srt_web *w)
+{
+    pages_id *page = w->page;
+    int status;
+    if (w->step == 0) {
+        page = srt_arena_alloc(&w->memory, sizeof *page);
+        if (!page)
+            return SERIATIM_NOMEM;
+        memset(page, 0, sizeof *page);
+        w->page = page;
+        page->id = srt_web_param_of(w, "id");
+        if (page->id.len < 1 || page->id.len > SERIATIM_MAX_ID)
+            return srt_web_refuse(w, 400, "id must be 1 to %d bytes", SERIATIM_MAX_ID);
+        if (!srt_web_param_int(w, "whole", 1, PAGES_ID_PAYLOADS, 0, &page->whole))
+            return SRT_WEB_DONE;
+    }
+    if (w->step <= 1)
+        return srt_web_on_queue(c, w, pages_begin_explain);
+    if (w->step == ID_EXPLAIN) {
+        status = pages_take_explanation(c, w, page);
+        if (status != SERIATIM_OK)
+            return status;
+    }
+    return pages_read_records(c, w, page);
+}
+
+static void pages_write_record(srt_web *w, srt_web_out *out, const char *key, const seriatim_record *known, const seriatim_record *read)
+{
+    srt_web_key(out, key);
+    if (pages_is_there(known))
+        srt_web_record(out, w->worker, read ? read : known);
+    else
+        srt_json_null(&out->json);
+}
+
+/* As a shell reads it. */
+static void pages_quote(srt_bytes *out, seriatim_text text)
+{
+    size_t i;
+    srt_bytes_adds(out, " '");
+    for (i = 0; i < text.len; i++) {
+        if (text.data[i] == '\'')
+            srt_bytes_adds(out, "'\\''");
+        else
+            srt_bytes_addc(out, text.data[i]);
+    }
+    srt_bytes_addc(out, '\'');
+}
+
+static void pages_write_cli(srt_web *w, srt_web_out *out, seriatim_text id)
+{
+    srt_bytes text;
+    if (!srt_utf8_valid(id.data, id.len) || memchr(id.data, '\0', id.len) || memchr(w->worker.data, '\0', w->worker.len)) {
+        srt_web_null(out, "cli");
+        return;
+    }
+    srt_bytes_init(&text, out->body->mem);
+    srt_bytes_adds(&text, "seriatim explain");
+    pages_quote(&text, w->worker);
+    pages_quote(&text, id);
+    out->body->failed |= text.failed;
+    srt_web_text(out, "cli", text.data ? text.data : "", text.failed ? 0 : text.len);
+    srt_bytes_free(&text);
+}
+
+void srt_web_id_write(seriatim_client *c, srt_web *w, srt_web_out *out)
+{
+    const pages_id *page = w->page;
+    const seriatim_explanation *told = &page->told;
+    (void)c;
+    out->keys = 1;
+    out->whole = page->whole;
+    srt_json_begin_object(&out->json);
+    pages_write_record(w, out, "behind", &told->behind, page->records[1]);
+    pages_write_cli(w, out, page->id);
+    pages_write_record(w, out, "dead", &told->dead, page->records[2]);
+    srt_web_int(out, "fence", told->fence);
+    srt_web_text(out, "id", page->id.data, page->id.len);
+    pages_write_record(w, out, "job", &told->job, page->records[0]);
+    srt_web_int(out, "lease", told->lease);
+    srt_web_double(out, "now", told->now);
+    srt_web_chars(out, "owner", told->owner);
+    srt_web_bool(out, "owner_alive", told->owner_alive);
+    srt_web_bool(out, "paused", told->paused);
+    srt_web_text(out, "queue", w->worker.data, w->worker.len);
+    srt_web_int(out, "shard", told->job.shard);
+    srt_web_chars(out, "text", told->text);
+    srt_json_end_object(&out->json);
+}
+
+/* ---- The nodes ----------------------------------------------------------------------------- */
+
+int srt_web_nodes_next(seriatim_client *c, srt_web *w)
+{
+    int status = w->step <= 1 ? srt_web_survey_all(c, w) : SRT_WEB_DONE;
+    if (status != SRT_WEB_DONE || w->step > 2)
+        return status;
+    return seriatim_nodes_begin(c);
+}
+
+/* The part that its host wrote: behind the kind, the checksums and the bar. */
+static const char *pages_description(const char *text)
+{
+    const char *bar = strchr(text, '|');
+    return bar ? bar + 1 : text;
+}
+
+static void pages_write_node(srt_web *w, srt_web_out *out, const seriatim_living_node *node)
+{
+    int64_t shards = 0, busy = 0;
+    size_t i;
+    unsigned shard;
+    for (i = 0; i < w->row_count; i++)
+        for (shard = 0; shard < w->rows[i].shards_count && w->rows[i].shards; shard++)
+            if (strcmp(w->rows[i].shards[shard].owner, node->name) == 0) {
+                shards++;
+                busy += w->rows[i].shards[shard].busy;
+            }
+    srt_json_begin_object(&out->json);
+    srt_web_int(out, "busy", busy);
+    srt_web_double(out, "clock_skew", node->clock_skew);
+    srt_web_chars(out, "description", pages_description(node->description));
+    srt_web_double(out, "expires_in", node->expires_in);
+    srt_web_chars(out, "name", node->name);
+    if (node->rss >= 0)
+        srt_web_int(out, "rss", node->rss);
+    else
+        srt_web_null(out, "rss");
+    srt_web_int(out, "shards", shards);
+    srt_web_chars(out, "state", node->state);
+    srt_json_end_object(&out->json);
+}
+
+/* What follows " seriatim " in a description, or NULL. */
+static const char *pages_version(const char *description)
+{
+    const char *at = strstr(description, " seriatim ");
+    return at ? at + strlen(" seriatim ") : NULL;
+}
+
+static void pages_write_versions(const seriatim_living_node *nodes, size_t count, srt_web_out *out)
+{
+    size_t i, j;
+    srt_web_key(out, "versions");
+    srt_json_begin_array(&out->json);
+    for (i = 0; i < count; i++) {
+        const char *version = pages_version(nodes[i].description), *other = NULL;
+        for (j = 0; version && j < i; j++)
+            if ((other = pages_version(nodes[j].description)) && strcmp(other, version) == 0)
+                break;
+        if (version && j == i)
+            srt_web_chars(out, NULL, version);
+    }
+    srt_json_end_array(&out->json);
+}
+
+void srt_web_nodes_write(seriatim_client *c, srt_web *w, srt_web_out *out)
+{
+    size_t count, i;
+    const seriatim_living_node *nodes = seriatim_nodes_result(c, &count);
+    srt_json_begin_object(&out->json);
+    srt_web_key(out, "nodes");
+    srt_json_begin_array(&out->json);
+    for (i = 0; i < count; i++)
+        pages_write_node(w, out, &nodes[i]);
+    srt_json_end_array(&out->json);
+    pages_write_versions(nodes, count, out);
+    srt_json_end_object(&out->json);
+}
+
+int srt_web_order_next(seriatim_client *c, srt_web *w)
+{
+    if (w->step == 0) {
+        w->is_changing = 1;
+        return seriatim_order_begin(c, w->worker.data, w->worker.len, w->handler->number);
+    }
+    return seriatim_order_result(c) ? srt_web_done(w, 1) : srt_web_refuse(w, 404, "no such node is alive");
+}

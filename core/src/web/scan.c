@@ -1,0 +1,430 @@
+/* scan.c - reading what no index holds: for so long, with a cursor behind what was read. */
+#include "web/scan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SCAN_SPARE 4096 /* ids beyond the limit before they are cut */
+
+enum { SCAN_TOTAL, SCAN_SLICE };
+
+typedef struct scan_state {
+    srt_web_scan *scan;
+    srt_web *w;
+    srt_queue *queue;
+    srt_arena memory; /* the ids' bytes */
+    srt_target *items;
+    size_t count, cap, open;
+    int over;                     /* more were found than are kept */
+    int64_t began_us, slices;
+    char here[24];                /* the cursor that was sent last */
+} scan_state;
+
+/* ---- Cursors: POSITION.HSCAN.SEEN, or POSITION.HSCAN.SEEN.SLICES.HEX-OF-ID within what was read -------------------- */
+
+static int cursor_number(const char **at, const char *end, int64_t *value)
+{
+    const char *begin = *at;
+    *value = 0;
+    for (; *at < end && **at >= '0' && **at <= '9' && *at - begin < 15; ++*at)
+        *value = *value * 10 + (**at - '0');
+    return *at > begin;
+}
+
+static int cursor_dot(const char **at, const char *end)
+{
+    return *at < end && *(*at)++ == '.';
+}
+
+static int cursor_hex(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Eight bytes of the key, then the id. */
+static int cursor_after(srt_web *w, const char *at, const char *end, srt_target *after)
+{
+    size_t len = (size_t)(end - at) / 2, i;
+    uint64_t key = 0;
+    char *out = srt_arena_alloc(&w->memory, len + 1);
+    if (!out)
+        return SERIATIM_NOMEM;
+    if ((end - at) % 2 || len < 9 || len > SERIATIM_MAX_ID + 8)
+        return SERIATIM_INVALID;
+    for (i = 0; i < len; i++) {
+        int high = cursor_hex(at[2 * i]), low = cursor_hex(at[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return SERIATIM_INVALID;
+        out[i] = (char)(high * 16 + low);
+    }
+    for (i = 0; i < 8; i++)
+        key = key << 8 | (unsigned char)out[i];
+    after->key = (int64_t)key;
+    after->id = out + 8;
+    after->len = len - 8;
+    return SERIATIM_OK;
+}
+
+void srt_web_cursor_of(srt_bytes *out, int64_t key, const char *id, size_t len)
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t i;
+    for (i = 0; i < 16; i++)
+        srt_bytes_addc(out, digits[(uint64_t)key >> (60 - 4 * i) & 15]);
+    for (i = 0; i < len; i++) {
+        srt_bytes_addc(out, digits[(unsigned char)id[i] >> 4]);
+        srt_bytes_addc(out, digits[(unsigned char)id[i] & 15]);
+    }
+}
+
+static int cursor_accept(srt_web *w, int status)
+{
+    return status == SERIATIM_INVALID ? srt_web_refuse(w, 400, "cursor is none that this page gave") : status;
+}
+
+int srt_web_cursor_read(srt_web *w, seriatim_text cursor, srt_target *after)
+{
+    int status = cursor_after(w, cursor.data, cursor.data + cursor.len, after);
+    if (status == SERIATIM_OK && (after->key < -SRT_FOREVER || after->key > SRT_FOREVER))
+        status = SERIATIM_INVALID;
+    return cursor_accept(w, status);
+}
+
+static int cursor_of_scan(srt_web *w, srt_web_scan *scan, seriatim_text cursor)
+{
+    const char *at = cursor.data, *end = at ? at + cursor.len : at, *hscan;
+    int64_t position;
+    scan->position = 0;
+    scan->cursor[0] = '0';
+    scan->cursor[1] = '\0';
+    if (!at || cursor.len == 0)
+        return SERIATIM_OK;
+    if (!cursor_number(&at, end, &position) || position > 1000000 || !cursor_dot(&at, end))
+        return SERIATIM_INVALID;
+    for (hscan = at; at < end && *at >= '0' && *at <= '9'; at++)
+        ;
+    if (at == hscan || at - hscan > 20)
+        return SERIATIM_INVALID;
+    snprintf(scan->cursor, sizeof scan->cursor, "%.*s", (int)(at - hscan), hscan);
+    scan->position = (unsigned)position;
+    if (!cursor_dot(&at, end) || !cursor_number(&at, end, &scan->seen))
+        return SERIATIM_INVALID;
+    if (at == end)
+        return SERIATIM_OK;
+    if (!cursor_dot(&at, end) || !cursor_number(&at, end, &scan->slices) || scan->slices < 1 || scan->slices > 100000 ||
+        !cursor_dot(&at, end))
+        return SERIATIM_INVALID;
+    scan->has_after = 1;
+    return cursor_after(w, at, end, &scan->after);
+}
+
+int srt_web_scan_cursor(srt_web *w, srt_web_scan *scan, seriatim_text cursor)
+{
+    return cursor_accept(w, cursor_of_scan(w, scan, cursor));
+}
+
+static int scan_write_next(scan_state *s, unsigned position, const char *hscan, int64_t seen, const srt_target *last)
+{
+    srt_bytes text;
+    char *copy;
+    srt_bytes_init(&text, s->w->mem);
+    srt_bytes_add_int(&text, position);
+    srt_bytes_addc(&text, '.');
+    srt_bytes_adds(&text, hscan);
+    srt_bytes_addc(&text, '.');
+    srt_bytes_add_int(&text, seen);
+    if (last) {
+        srt_bytes_addc(&text, '.');
+        srt_bytes_add_int(&text, s->slices);
+        srt_bytes_addc(&text, '.');
+        srt_web_cursor_of(&text, last->key, last->id, last->len);
+    }
+    copy = text.failed ? NULL : srt_arena_copy(&s->w->memory, text.data, text.len);
+    s->scan->next.data = copy;
+    s->scan->next.len = text.len;
+    srt_bytes_free(&text);
+    return copy ? SERIATIM_OK : SERIATIM_NOMEM;
+}
+
+/* ---- Asking -------------------------------------------------------------------------------- */
+
+static unsigned scan_positions(const scan_state *s)
+{
+    return s->queue->shards_count * s->scan->stage_count;
+}
+
+static int scan_ask(seriatim_client *c, scan_state *s, unsigned position, const char *cursor, int64_t count, int kind)
+{
+    static const char *const words[] = {"ids", "due", "hot", "errors"};
+    const srt_web_scan *scan = s->scan;
+    srt_request *r = srt_client_shard_request(c, s->queue, position / scan->stage_count, srt_script_browse);
+    if (!r)
+        return SERIATIM_NOMEM;
+    srt_request_text(r, scan->stages[position % scan->stage_count]);
+    srt_request_text(r, cursor);
+    srt_request_int(r, count);
+    srt_request_text(r, words[scan->what]);
+    srt_request_arg(r, scan->prefix.data ? scan->prefix.data : "", scan->prefix.len);
+    r->kind = kind;
+    r->place = position;
+    return srt_client_send(c, r);
+}
+
+static int scan_ask_slice(seriatim_client *c, scan_state *s)
+{
+    snprintf(s->here, sizeof s->here, "%s", s->scan->cursor);
+    return scan_ask(c, s, s->scan->position, s->scan->cursor, s->scan->slice, SCAN_SLICE);
+}
+
+static int scan_send(seriatim_client *c, srt_queue *queue)
+{
+    scan_state *s = c->state;
+    srt_web_scan *scan = s->scan;
+    unsigned position;
+    int status = SERIATIM_OK;
+    s->queue = queue;
+    srt_arena_reset(&s->memory);
+    s->count = s->open = 0;
+    s->began_us = s->slices = 0;
+    s->over = 0;
+    scan->total = scan->looked = 0;
+    scan->groups = scan->kept;
+    if (scan->kept)
+        memset(scan->kept, 0, scan->kept_size);
+    scan->full = scan->complete = 0;
+    scan->first_position = scan->position = scan->asked_position;
+    snprintf(scan->cursor, sizeof scan->cursor, "%s", scan->asked_cursor);
+    for (position = 0; position < scan_positions(s) && status == SERIATIM_OK; position++) {
+        s->open++;
+        status = scan_ask(c, s, position, "0", 0, SCAN_TOTAL);
+    }
+    return status;
+}
+
+/* ---- Ids ----------------------------------------------------------------------------------- */
+
+/* Keeps the first `keep` in order. */
+static void scan_cut(scan_state *s, size_t keep)
+{
+    size_t i;
+    if (s->count > 1)
+        qsort(s->items, s->count, sizeof *s->items, srt_target_by_key);
+    if (s->scan->reverse)
+        for (i = 0; i < s->count / 2; i++) {
+            srt_target swap = s->items[i];
+            s->items[i] = s->items[s->count - 1 - i];
+            s->items[s->count - 1 - i] = swap;
+        }
+    if (s->count > keep) {
+        s->count = keep;
+        s->over = 1;
+    }
+}
+
+static int scan_is_wanted(const srt_web_scan *scan, const srt_target *target)
+{
+    int order;
+    if (scan->from.data) {
+        order = srt_id_compare(target->id, target->len, scan->from.data, scan->from.len);
+        if (scan->reverse ? order > 0 : order < 0)
+            return 0;
+    }
+    if (scan->what == SRT_SCAN_DUE && (target->key < scan->range.low || target->key > scan->range.high))
+        return 0;
+    order = scan->has_after ? srt_target_by_key(target, &scan->after) : 0;
+    return !scan->has_after || (scan->reverse ? order < 0 : order > 0);
+}
+
+static int scan_add(seriatim_client *c, scan_state *s, const srt_token *id, int64_t key, unsigned shard)
+{
+    void *items = s->items;
+    srt_target *target, candidate = {NULL, 0, 0, 0};
+    candidate.id = id->data;
+    candidate.len = id->len;
+    candidate.key = key;
+    if (!scan_is_wanted(s->scan, &candidate))
+        return SERIATIM_OK;
+    if (s->count >= s->scan->limit + SCAN_SPARE)
+        scan_cut(s, s->scan->limit);
+    if (srt_grow(s->w->mem, &items, &s->cap, s->count + 1, sizeof *s->items) != SERIATIM_OK)
+        return srt_operator_nomem(c);
+    s->items = items;
+    target = &s->items[s->count];
+    target->id = srt_arena_copy(&s->memory, id->data, id->len);
+    target->len = id->len;
+    target->key = key;
+    target->shard = shard;
+    if (!target->id)
+        return srt_operator_nomem(c);
+    s->count++;
+    return SERIATIM_OK;
+}
+
+/* HSCAN may give an id twice. */
+static void scan_drop_doubles(scan_state *s)
+{
+    size_t i, kept = 0;
+    for (i = 0; i < s->count; i++)
+        if (kept == 0 || srt_id_compare(s->items[i].id, s->items[i].len, s->items[kept - 1].id, s->items[kept - 1].len) != 0)
+            s->items[kept++] = s->items[i];
+    s->count = kept;
+}
+
+/* ---- Answers ------------------------------------------------------------------------------- */
+
+static int scan_take(seriatim_client *c, scan_state *s, const srt_request *r, const srt_reply *reply)
+{
+    unsigned shard = (unsigned)r->place / s->scan->stage_count;
+    size_t i;
+    int status = SERIATIM_OK;
+    for (i = 5; i < reply->count && status == SERIATIM_OK; i += 3) {
+        const srt_token *at = &reply->tokens[i];
+        if (s->scan->take)
+            status = s->scan->take(s->w, s->scan, at, srt_token_int(&at[1]), &at[2]) == SERIATIM_OK ? SERIATIM_OK
+                                                                                                 : srt_operator_nomem(c);
+        else
+            status = scan_add(c, s, at, srt_token_int(&at[1]), shard);
+    }
+    return status;
+}
+
+/* To the slice behind the one that was read; 0 at the end of all. */
+static int scan_advance(scan_state *s, const srt_token *cursor)
+{
+    srt_web_scan *scan = s->scan;
+    snprintf(scan->cursor, sizeof scan->cursor, "%.20s", cursor->type == SRT_STRING ? cursor->data : "0");
+    if (strcmp(scan->cursor, "0") == 0)
+        scan->position++;
+    return scan->position < scan_positions(s);
+}
+
+static int scan_is_enough(const scan_state *s, int64_t now)
+{
+    const srt_web_scan *scan = s->scan;
+    if (scan->slices > 0)
+        return s->slices >= scan->slices;
+    return now - s->began_us >= SRT_WEB_READING_US || scan->full;
+}
+
+static int scan_on_slice(seriatim_client *c, scan_state *s, const srt_request *r, const srt_reply *reply)
+{
+    srt_web_scan *scan = s->scan;
+    int64_t now = srt_token_int(&reply->tokens[1]);
+    int status;
+    if (s->slices++ == 0)
+        s->began_us = now;
+    status = scan_take(c, s, r, reply);
+    if (status != SERIATIM_OK)
+        return status;
+    if (scan->full) { /* the slice holds more than is wanted: it comes again */
+        snprintf(scan->cursor, sizeof scan->cursor, "%s", s->here);
+        return SERIATIM_OK;
+    }
+    scan->looked += srt_token_int(&reply->tokens[4]);
+    if (!scan_advance(s, &reply->tokens[3])) {
+        scan->complete = 1;
+        return SERIATIM_OK;
+    }
+    return scan_is_enough(s, now) ? SERIATIM_OK : scan_ask_slice(c, s);
+}
+
+static int scan_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
+{
+    scan_state *s = c->state;
+    if (!srt_reply_is_list(reply, 4) || (reply->count - 5) % 3 != 0)
+        return srt_operator_protocol(c, "browse");
+    if (r->kind == SCAN_SLICE)
+        return scan_on_slice(c, s, r, reply);
+    s->scan->now_us = srt_token_int(&reply->tokens[1]);
+    s->scan->total += srt_token_int(&reply->tokens[2]);
+    if (--s->open > 0 || s->scan->position >= scan_positions(s)) {
+        s->scan->complete |= s->open == 0;
+        return SERIATIM_OK;
+    }
+    return scan_ask_slice(c, s);
+}
+
+static int scan_keep(scan_state *s)
+{
+    srt_web_scan *scan = s->scan;
+    size_t i;
+    scan->items = srt_arena_alloc(&s->w->memory, (s->count + 1) * sizeof *scan->items);
+    if (!scan->items)
+        return SERIATIM_NOMEM;
+    for (i = 0; i < s->count; i++) {
+        scan->items[i] = s->items[i];
+        scan->items[i].id = srt_arena_copy(&s->w->memory, s->items[i].id, s->items[i].len);
+        if (!scan->items[i].id)
+            return SERIATIM_NOMEM;
+    }
+    scan->count = s->count;
+    return SERIATIM_OK;
+}
+
+/* Where the next page begins: behind the last id of this one among what was read, or behind what was read. */
+static int scan_finish(scan_state *s)
+{
+    srt_web_scan *scan = s->scan;
+    int64_t seen = scan->seen;
+    scan_cut(s, scan->limit);
+    scan_drop_doubles(s);
+    scan->seen += scan->looked;
+    if (scan_keep(s) != SERIATIM_OK)
+        return SERIATIM_NOMEM;
+    if (s->over && s->count && scan->what <= SRT_SCAN_DUE)
+        return scan_write_next(s, scan->first_position, scan->asked_cursor, seen, &s->items[s->count - 1]);
+    return scan->complete ? SERIATIM_OK : scan_write_next(s, scan->position, scan->cursor, scan->seen, NULL);
+}
+
+static int scan_on_end(seriatim_client *c, int failed)
+{
+    scan_state *s = c->state;
+    if (failed != SERIATIM_OK)
+        return failed;
+    return scan_finish(s) == SERIATIM_OK ? SERIATIM_OK : srt_fail_plain(&c->error, SERIATIM_NOMEM);
+}
+
+static void scan_release(seriatim_client *c)
+{
+    scan_state *s = c->state;
+    srt_arena_free(&s->memory);
+    srt_free(c->mem, s->items, s->cap * sizeof *s->items);
+    srt_free(c->mem, s, sizeof *s);
+}
+
+srt_web_scan *srt_web_scan_new(srt_web *w, int what)
+{
+    srt_web_scan *scan = srt_arena_alloc(&w->memory, sizeof *scan);
+    if (!scan)
+        return NULL;
+    memset(scan, 0, sizeof *scan);
+    scan->what = what;
+    scan->limit = SRT_WEB_ROWS;
+    scan->range.low = -SRT_FOREVER;
+    scan->range.high = SRT_FOREVER;
+    scan->slice = what == SRT_SCAN_ERRORS ? 100 : 250;
+    w->found = scan;
+    return scan;
+}
+
+int srt_web_scan_begin(seriatim_client *c, srt_web *w)
+{
+    static const srt_operation operation = {
+        .send = scan_send, .on_reply = scan_on_reply, .on_end = scan_on_end, .release = scan_release};
+    srt_web_scan *scan = w->found;
+    scan_state *s;
+    int status = srt_client_begin(c);
+    if (status != SERIATIM_OK)
+        return status;
+    s = srt_operator_state(c, sizeof *s);
+    if (!s)
+        return SERIATIM_NOMEM;
+    s->scan = scan;
+    s->w = w;
+    srt_arena_init(&s->memory, c->mem);
+    scan->asked_position = scan->position;
+    snprintf(scan->asked_cursor, sizeof scan->asked_cursor, "%s", scan->cursor[0] ? scan->cursor : "0");
+    c->state = s;
+    return srt_client_start(c, &operation, w->queue);
+}

@@ -1,0 +1,50 @@
+/* scan.h - a bounded reading of one queue's ids, with a cursor behind what was read. */
+#ifndef SRT_WEB_SCAN_H
+#define SRT_WEB_SCAN_H
+
+#include "web/web.h"
+
+enum { SRT_SCAN_IDS, SRT_SCAN_DUE, SRT_SCAN_HOT, SRT_SCAN_ERRORS }; /* DUE: by the time of a retry or of a claim */
+
+typedef struct srt_web_scan srt_web_scan;
+struct srt_web_scan {
+    int what;
+    const char *stages[2]; /* parts of browse.lua, one after another in each shard */
+    unsigned stage_count;
+    int64_t slice;         /* ids of a call */
+    seriatim_text prefix, from;
+    srt_range range; /* of DUE */
+    int has_after;
+    srt_target after;
+    int reverse;
+    size_t limit;
+    /* Instead of keeping ids; NOMEM. May set `full`. */
+    int (*take)(srt_web *w, srt_web_scan *scan, const srt_token *id, int64_t number, const srt_token *text);
+    int full;
+    void *groups;          /* of take */
+    void *kept;            /* in its place from the start, then: zeroed when the reading begins */
+    size_t kept_size;
+
+    unsigned position, asked_position, first_position;
+    char cursor[24], asked_cursor[24];
+    int64_t slices;        /* to read; 0: for a time */
+
+    int64_t total, looked, seen, now_us;
+    int complete;
+    srt_target *items;     /* in order: by key, then id */
+    size_t count;
+    seriatim_text next;    /* the cursor; data NULL at the end */
+};
+
+/* In w->found; NULL: no memory. */
+srt_web_scan *srt_web_scan_new(srt_web *w, int what);
+/* Where to go on. OK; SRT_WEB_DONE: that was no cursor, and is refused; NOMEM. */
+int srt_web_scan_cursor(srt_web *w, srt_web_scan *scan, seriatim_text cursor);
+/* The same for pages of an index: a key and an id as hex digits. */
+void srt_web_cursor_of(srt_bytes *out, int64_t key, const char *id, size_t len);
+int srt_web_cursor_read(srt_web *w, seriatim_text cursor, srt_target *after);
+int srt_web_scan_begin(seriatim_client *c, srt_web *w);
+/* Members "cursor", "of" and "seen" of an answer. */
+void srt_web_write_seen(const srt_web_scan *scan, srt_web_out *out);
+
+#endif

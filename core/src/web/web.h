@@ -1,0 +1,259 @@
+/* web.h - a web request inside the core: parsed and routed once, then a chain of a client's operations, then a body. */
+#ifndef SRT_WEB_H
+#define SRT_WEB_H
+
+#include "base/json.h"
+#include "client/operator.h"
+#include "web/assets.h"
+
+/*
+ * How long Redis may leave a web request without an answer: somebody looks at the page, and a change that was not sent until then must
+ * not be carried out later. Shorter than the 5 s that mounts give a read, so that the cause is told and not just that time is over.
+ */
+#define SRT_WEB_LIMIT_MS 4500
+#define SRT_WEB_DONE 1          /* of a route's `next`: all is known */
+#define SRT_WEB_ROWS 100        /* records of an answer */
+#define SRT_WEB_WHOLE 1048576   /* bytes of the payload that is asked for by its place */
+#define SRT_WEB_SHOWN 4096      /* bytes of a text that are shown */
+#define SRT_WEB_PAYLOADS 20     /* of a record */
+#define SRT_WEB_READING_US 100000 /* how long a page reads what has no index, by Redis' clock */
+
+typedef struct srt_web srt_web;
+typedef struct srt_web_out srt_web_out;
+
+/*
+ * What a route does: `next` begins operation after operation (w->step counts them), `write` tells what came of them. An
+ * operation finds the request it works for in c->web.
+ */
+typedef struct srt_web_handler {
+    int (*next)(seriatim_client *c, srt_web *w);
+    void (*write)(seriatim_client *c, srt_web *w, srt_web_out *out);
+    int number; /* the handler's own */
+    int flag;
+    void (*text)(srt_web *w, srt_bytes *out); /* instead of `write`: no JSON */
+} srt_web_handler;
+
+/* A shard and a queue as overviews show them. */
+typedef struct srt_web_shard {
+    int64_t length, retries, busy, parked, dead, delayed, processed, failed, refused, pushed, paused;
+    int64_t lag_us;
+    const char *owner;
+    int owner_alive;
+    int is_missing; /* Redis refused to read it: the figures say nothing */
+    /* Of a look at all queues: what the figures hold for. */
+    seriatim_text version; /* the shard's state before they were read; data NULL: it has none, or they were not read */
+    int64_t soon_us, change_us, read_us;
+} srt_web_shard;
+
+typedef struct srt_web_row {
+    seriatim_text name;
+    int64_t generation;
+    unsigned shards_count;
+    srt_web_shard *shards;
+    seriatim_text state; /* of w->locate in this queue; empty: it does not wait, run or stand parked here */
+    int is_dead;
+    srt_web_shard total; /* owner_alive: shards whose owner lives; paused: shards; lag: the largest */
+} srt_web_row;
+
+/* A look at all queues, kept for the next one. */
+typedef struct srt_web_look {
+    srt_arena memory;
+    srt_web_row *rows; /* by name */
+    size_t row_count, shard_count;
+    int64_t now_us;
+    double at; /* by the host's clock; 0: not to be shown again */
+} srt_web_look;
+
+typedef struct srt_web_param {
+    seriatim_text name, value;
+} srt_web_param;
+
+/* Of a request that measures the queues first. */
+typedef struct srt_web_sampling {
+    int64_t before_us; /* when the round before this one was begun, by any process; 0: not known */
+    int granted, looking, written;
+} srt_web_sampling;
+
+struct srt_web {
+    const seriatim_allocator *mem;
+    srt_arena memory; /* of this request */
+
+    /* The request. */
+    const seriatim_web_route *route; /* NULL: refused, or the page or a file of it */
+    const srt_web_handler *handler;
+    const srt_web_asset *asset;
+    int head, depth, role, read_only;
+    int wants_html; /* a person reads the answer: by the field Accept */
+    const char *title, *stalled;
+    const char *allow;               /* methods of the path, when it is one of a route */
+    seriatim_text worker, word;      /* the pattern's :worker (as it was given, then its queue) and the one behind it */
+    const seriatim_web_worker *workers; /* the host's, of routes that take or show their names */
+    size_t worker_count;
+    srt_web_param *params;           /* of the query */
+    size_t param_count;
+    seriatim_text *ids;              /* of the body */
+    size_t id_count;
+    int has_ids;
+    seriatim_text cursor, id, key;   /* of the body; the key of a payload, unpacked */
+    int is_slice;                    /* of an action on a whole queue: a slice of it is asked for */
+
+    /* What came of it. */
+    srt_web_sampling *sampling;      /* in memory; NULL: it does not measure */
+    int is_sampling;                 /* still: the handler comes next */
+    int step;
+    int status;                      /* HTTP; 0: not decided yet */
+    char error[256];
+    char location[600];
+    size_t queue;                    /* its number in the client */
+    srt_web_row *rows;
+    size_t row_count;
+    int64_t now_us;
+    int64_t count;                   /* what a change really did; -1: nothing that is known */
+    int64_t total;                   /* of an action in slices: what all slices did so far */
+    int is_changing;                 /* the operation under way is the change itself */
+    int64_t done;                    /* of a change that failed: what was done before */
+    int is_unknown;                  /* of a change that failed: Redis may have heard a request whose answer did not come */
+    seriatim_text locate;            /* rows tell of this id alone */
+    void *found;                     /* a scan, in memory */
+    void *page;                      /* the handler's own, in memory */
+
+    srt_bytes body, line;
+    seriatim_web_change change;
+    seriatim_web_header headers[10];
+    size_t header_count;
+    seriatim_web_response response;
+
+    /* Kept from request to request: the names of the queues that Redis knows. */
+    srt_arena names_memory;
+    seriatim_text *names;
+    size_t name_count;
+    double names_at;                 /* by the host's clock; 0: never */
+    size_t names_slices;
+    double sampled_at;               /* when it last asked to measure, by the host's clock; 0: never */
+    srt_web_look looks[2];           /* the last, and the one before it or under way */
+    int last_look;
+};
+
+/* A body being written; the redaction is at hand wherever a text is. */
+struct srt_web_out {
+    srt_json_writer json;
+    srt_bytes *body;
+    seriatim_web_redact *redact;
+    void *context;
+    int cut;  /* a text was longer than what is shown */
+    int keys; /* records tell the keys of their payloads */
+    int64_t whole; /* the payload of each record, from 1, of which SRT_WEB_WHOLE are shown; 0: of none */
+    size_t most;   /* bytes shown of the next text; 0: SRT_WEB_SHOWN */
+};
+
+/* ---- web_request.c ------------------------------------------------------------------------- */
+
+extern const seriatim_web_route srt_web_route_table[];
+extern const srt_web_handler srt_web_handlers[]; /* web.c: of each route */
+size_t srt_web_route_count(void);
+/* Decides what is asked and whether it is allowed; w->status tells of a refusal. OK or NOMEM. */
+int srt_web_read(srt_web *w, const seriatim_web_settings *settings, const seriatim_web_request *request);
+/* Says no; the message is for the user. Returns SRT_WEB_DONE. */
+int srt_web_refuse(srt_web *w, int status, const char *format, ...) SRT_PRINTF(3, 4);
+/* Of a change, unless it was refused: how much it really was. Returns SRT_WEB_DONE. */
+int srt_web_done(srt_web *w, int64_t count);
+/* The one worker of this name, or of this queue; NULL when no worker has it, or several do. */
+const seriatim_web_worker *srt_web_worker_named(const srt_web *w, seriatim_text name);
+const seriatim_web_worker *srt_web_worker_of(const srt_web *w, seriatim_text queue);
+/* A field of the query; data NULL when it is absent. */
+seriatim_text srt_web_param_of(const srt_web *w, const char *name);
+int srt_web_word_is(seriatim_text text, const char *word);
+/* A whole number of the query within its range, or `absent`. 0: it is refused. */
+int srt_web_param_int(srt_web *w, const char *name, int64_t low, int64_t high, int64_t absent, int64_t *value);
+
+/* ---- web_write.c --------------------------------------------------------------------------- */
+
+void srt_web_key(srt_web_out *out, const char *key);
+void srt_web_int(srt_web_out *out, const char *key, int64_t value);
+void srt_web_double(srt_web_out *out, const char *key, double value);
+void srt_web_bool(srt_web_out *out, const char *key, int value);
+void srt_web_null(srt_web_out *out, const char *key);
+void srt_web_chars(srt_web_out *out, const char *key, const char *text); /* NUL-terminated */
+/* Text, or {"base64": ...} where it is not UTF-8. key NULL: an element of an array. */
+void srt_web_text(srt_web_out *out, const char *key, const char *text, size_t len);
+/* The same, through the redaction, and at most SRT_WEB_SHOWN bytes of it. */
+void srt_web_shown(srt_web_out *out, const char *key, seriatim_text queue, seriatim_text id, const char *text, size_t len);
+void srt_web_record(srt_web_out *out, seriatim_text queue, const seriatim_record *record);
+void srt_web_base64(srt_bytes *out, const char *data, size_t len);
+
+/* Members "cursor" and "more"; data NULL: there is no more. */
+void srt_web_write_cursor(srt_web_out *out, seriatim_text cursor);
+
+/* ---- web_survey.c -------------------------------------------------------------------------- */
+
+/* Finds the names of all queues, or takes those that are known. OK: begun, perhaps at its end. SRT_WEB_DONE: they are known. */
+int srt_web_names_begin(seriatim_client *c, srt_web *w);
+/* After it has ended. */
+int srt_web_names_take(seriatim_client *c, srt_web *w);
+/* Reads the figures of every shard of these queues into w->rows. look: where they are kept, with those of its sibling; or NULL. */
+int srt_web_survey_begin(seriatim_client *c, srt_web *w, const seriatim_text *names, size_t count, srt_web_look *look);
+/* Two steps: the names, then their figures; then SRT_WEB_DONE. */
+int srt_web_survey_all(seriatim_client *c, srt_web *w);
+/* Asks whether Redis knows a queue named w->worker; then, whether it does. */
+int srt_web_layout_begin(seriatim_client *c, srt_web *w);
+int srt_web_layout_found(const seriatim_client *c);
+/*
+ * Makes w->worker's queue known to the client, in two steps; three where it is a worker's name, which stands for the worker's
+ * queue if no queue is named so. w->step moves on; refuses an unknown one with 404.
+ */
+int srt_web_find_queue(seriatim_client *c, srt_web *w);
+
+/* ---- web_sample.c -------------------------------------------------------------------------- */
+
+/* Is it time to measure the queues, in front of the handler? */
+int srt_web_sample_due(const seriatim_client *c, const srt_web *w);
+/* As a handler's `next`. */
+int srt_web_sample_next(seriatim_client *c, srt_web *w);
+
+/* ---- web_metrics.c ------------------------------------------------------------------------- */
+
+void srt_web_metrics_text(srt_web *w, srt_bytes *out);
+
+/* ---- web_records.c ------------------------------------------------------------------------- */
+
+/* Reads these ids of w->queue; kind: a fetch. */
+int srt_web_fetch_begin(seriatim_client *c, srt_web *w, int kind, const srt_target *targets, size_t count, int64_t payloads);
+
+/* ---- web_api.c ----------------------------------------------------------------------------- */
+
+/* Finds w->worker's queue and begins one operation on it, which does not make the queue. */
+int srt_web_on_queue(seriatim_client *c, srt_web *w, int (*begin)(seriatim_client *, srt_web *));
+void srt_web_write_row(srt_web_out *out, const srt_web_row *row);
+const char *srt_web_role_word(int role);
+
+/* ---- Handlers ------------------------------------------------------------------------------ */
+
+#define SRT_WEB_HANDLER(name)                                                                                          \
+    int srt_web_##name##_next(seriatim_client *c, srt_web *w);                                                         \
+    void srt_web_##name##_write(seriatim_client *c, srt_web *w, srt_web_out *out);
+SRT_WEB_HANDLER(stats)
+SRT_WEB_HANDLER(dashboard)
+SRT_WEB_HANDLER(range)
+SRT_WEB_HANDLER(queue)
+SRT_WEB_HANDLER(records)
+SRT_WEB_HANDLER(id)
+SRT_WEB_HANDLER(hottest)
+SRT_WEB_HANDLER(ages)
+SRT_WEB_HANDLER(bytes)
+SRT_WEB_HANDLER(errors)
+SRT_WEB_HANDLER(group)
+SRT_WEB_HANDLER(running)
+SRT_WEB_HANDLER(nodes)
+SRT_WEB_HANDLER(search)
+SRT_WEB_HANDLER(history)
+#undef SRT_WEB_HANDLER
+int srt_web_act_next(seriatim_client *c, srt_web *w);
+int srt_web_drop_next(seriatim_client *c, srt_web *w);
+int srt_web_order_next(seriatim_client *c, srt_web *w);
+void srt_web_count_write(seriatim_client *c, srt_web *w, srt_web_out *out);
+int srt_web_metrics_next(seriatim_client *c, srt_web *w);
+int srt_web_livez_next(seriatim_client *c, srt_web *w);
+int srt_web_readyz_next(seriatim_client *c, srt_web *w);
+void srt_web_well_write(seriatim_client *c, srt_web *w, srt_web_out *out);
+
+#endif

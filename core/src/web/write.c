@@ -1,0 +1,185 @@
+/* write.c - texts and records as JSON; what is stored is shown as it is, through the redaction, and never decoded. */
+#include "web/web.h"
+
+#include <string.h>
+
+void srt_web_key(srt_web_out *out, const char *key)
+{
+    if (key)
+        srt_json_key(&out->json, key, strlen(key));
+}
+
+void srt_web_int(srt_web_out *out, const char *key, int64_t value)
+{
+    srt_web_key(out, key);
+    srt_json_int(&out->json, value);
+}
+
+void srt_web_double(srt_web_out *out, const char *key, double value)
+{
+    srt_web_key(out, key);
+    if (value - value < 0 || value - value > 0 || value != value)
+        srt_json_null(&out->json);
+    else
+        srt_json_double(&out->json, value);
+}
+
+void srt_web_bool(srt_web_out *out, const char *key, int value)
+{
+    srt_web_key(out, key);
+    srt_json_bool(&out->json, value);
+}
+
+void srt_web_null(srt_web_out *out, const char *key)
+{
+    srt_web_key(out, key);
+    srt_json_null(&out->json);
+}
+
+void srt_web_base64(srt_bytes *out, const char *data, size_t len)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t i;
+    for (i = 0; i < len; i += 3) {
+        unsigned n = (unsigned)(unsigned char)data[i] << 16;
+        if (i + 1 < len)
+            n |= (unsigned)(unsigned char)data[i + 1] << 8;
+        if (i + 2 < len)
+            n |= (unsigned char)data[i + 2];
+        srt_bytes_addc(out, digits[n >> 18]);
+        srt_bytes_addc(out, digits[n >> 12 & 63]);
+        srt_bytes_addc(out, i + 1 < len ? digits[n >> 6 & 63] : '=');
+        srt_bytes_addc(out, i + 2 < len ? digits[n & 63] : '=');
+    }
+}
+
+static void write_bytes(srt_web_out *out, const char *data, size_t len)
+{
+    srt_bytes text;
+    srt_bytes_init(&text, out->body->mem);
+    srt_web_base64(&text, data, len);
+    srt_json_begin_object(&out->json);
+    srt_web_key(out, "base64");
+    if (text.failed)
+        out->body->failed = 1;
+    srt_json_string(&out->json, text.data ? text.data : "", text.failed ? 0 : text.len);
+    srt_json_end_object(&out->json);
+    srt_bytes_free(&text);
+}
+
+void srt_web_text(srt_web_out *out, const char *key, const char *text, size_t len)
+{
+    srt_web_key(out, key);
+    if (srt_utf8_valid(text, len))
+        srt_json_string(&out->json, text, len);
+    else
+        write_bytes(out, text, len);
+}
+
+void srt_web_chars(srt_web_out *out, const char *key, const char *text)
+{
+    srt_web_text(out, key, text, strlen(text));
+}
+
+/* What is shown of a text: it is not cut inside a character. */
+static size_t write_shown_of(const char *text, size_t len, size_t most)
+{
+    size_t cut = most ? most : SRT_WEB_SHOWN, back;
+    if (len <= cut)
+        return len;
+    for (back = 0; back < 4 && ((unsigned char)text[cut - back] & 0xC0) == 0x80; back++)
+        ;
+    return back < 4 ? cut - back : cut;
+}
+
+void srt_web_shown(srt_web_out *out, const char *key, seriatim_text queue, seriatim_text id, const char *data, size_t len)
+{
+    seriatim_text text;
+    size_t shown;
+    text.data = data ? data : "";
+    text.len = data ? len : 0;
+    if (out->redact)
+        text = out->redact(out->context, queue, id, text);
+    if (!text.data)
+        text.len = 0;
+    shown = write_shown_of(text.data, text.len, out->most);
+    out->cut |= shown < text.len;
+    srt_web_text(out, key, text.data ? text.data : "", shown);
+}
+
+static void write_payloads(srt_web_out *out, seriatim_text queue, seriatim_text id, const seriatim_record *record)
+{
+    size_t i;
+    srt_web_key(out, "payloads");
+    srt_json_begin_array(&out->json);
+    for (i = 0; i < record->payload_count; i++) {
+        const seriatim_payload *payload = &record->payloads[i];
+        srt_json_begin_array(&out->json);
+        out->most = (int64_t)i + 1 == out->whole ? SRT_WEB_WHOLE : 0;
+        srt_web_shown(out, NULL, queue, id, payload->data, payload->len);
+        out->most = 0;
+        srt_web_double(out, NULL, payload->score);
+        if (payload->context_len)
+            srt_web_shown(out, NULL, queue, id, payload->context, payload->context_len);
+        srt_json_end_array(&out->json);
+    }
+    srt_json_end_array(&out->json);
+}
+
+static void write_keys(srt_web_out *out, const seriatim_record *record)
+{
+    size_t i, k;
+    srt_web_key(out, "keys");
+    srt_json_begin_array(&out->json);
+    for (i = 0; i < record->payload_count; i++) {
+        char key[SRT_KEY], digits[2 * SRT_KEY];
+        srt_number_pack(key, record->payloads[i].stamp);
+        srt_number_pack(key + 8, record->payloads[i].score);
+        for (k = 0; k < SRT_KEY; k++) {
+            digits[2 * k] = "0123456789abcdef"[(unsigned char)key[k] >> 4];
+            digits[2 * k + 1] = "0123456789abcdef"[key[k] & 15];
+        }
+        srt_json_string(&out->json, digits, sizeof digits);
+    }
+    srt_json_end_array(&out->json);
+}
+
+void srt_web_write_cursor(srt_web_out *out, seriatim_text cursor)
+{
+    if (cursor.data)
+        srt_web_text(out, "cursor", cursor.data, cursor.len);
+    else
+        srt_web_null(out, "cursor");
+    srt_web_bool(out, "more", cursor.data != NULL);
+}
+
+void srt_web_record(srt_web_out *out, seriatim_text queue, const seriatim_record *record)
+{
+    seriatim_text id;
+    int dead = strcmp(record->state, "dead") == 0, running = strcmp(record->state, "running") == 0;
+    id.data = record->id;
+    id.len = record->id_len;
+    out->cut = 0;
+    srt_json_begin_object(&out->json);
+    srt_web_bool(out, "behind", record->behind);
+    if (record->error_len)
+        srt_web_shown(out, "error", queue, id, record->error, record->error_len);
+    srt_web_int(out, "fence", record->fence);
+    srt_web_text(out, "id", record->id, record->id_len);
+    if (out->keys && !running)
+        write_keys(out, record);
+    srt_web_int(out, "payload_total", (int64_t)record->payload_total);
+    write_payloads(out, queue, id, record);
+    if (!dead)
+        srt_web_double(out, "perform_in", record->perform_in);
+    srt_web_int(out, "retry_count", record->retry_count);
+    srt_web_int(out, "shard", record->shard);
+    if (running)
+        srt_web_double(out, "since", (double)record->fence / 1e6);
+    srt_web_chars(out, "state", record->state);
+    if (out->cut)
+        srt_web_bool(out, "truncated", 1);
+    if (dead)
+        srt_web_double(out, "updated_at", record->updated_at);
+    srt_json_end_object(&out->json);
+}

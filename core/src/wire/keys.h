@@ -1,0 +1,45 @@
+/* keys.h - key names, hash tags and the hash of an id, of which seriatim_shard_of makes its shard. */
+#ifndef SRT_KEYS_H
+#define SRT_KEYS_H
+
+#include "base/bytes.h"
+
+#define SRT_SHARD_KEYS 14
+#define SRT_QUEUE_KEYS 4
+
+/* What the keys of a shard end with, in the order of core/scripts/prelude.lua; then NULL. */
+extern const char *const srt_shard_kinds[SRT_SHARD_KEYS + 1];
+/* The same of the keys of a queue as a whole, in the order of core/scripts/layout.lua. */
+extern const char *const srt_queue_kinds[SRT_QUEUE_KEYS + 1];
+
+uint32_t srt_crc32(const void *data, size_t len);
+
+/*
+ * Names are data: every byte outside [A-Za-z0-9_.:-] and beyond ASCII is written as %XX, so that a name can neither end
+ * the hash tag nor be taken for another's.
+ */
+void srt_key_escape(srt_bytes *out, const char *name, size_t len);
+
+/* NAMESPACE:{QUEUE/SHARD}: - what all keys of a shard begin with. */
+void srt_key_shard(srt_bytes *out, const char *ns, const char *queue, size_t queue_len, unsigned shard);
+/* NAMESPACE:{QUEUE}:layout */
+void srt_key_layout(srt_bytes *out, const char *ns, const char *queue, size_t queue_len);
+/* NAMESPACE:{QUEUE}:history */
+void srt_key_history(srt_bytes *out, const char *ns, const char *queue, size_t queue_len);
+/* The pattern of SCAN that all layouts' keys match, and maybe others. */
+void srt_key_layouts(srt_bytes *out, const char *ns);
+/* Writes the queue's name, as it was given, of a key made by srt_key_layout: OK. INVALID: another key. NOMEM. */
+int srt_key_read_layout(srt_bytes *name, const char *ns, const char *key, size_t len);
+/* NAMESPACE:wake:NODE, the channel that a node listens to. */
+void srt_key_wake(srt_bytes *out, const char *ns, const char *node, size_t len);
+/* NAMESPACE:{/nodes}:order:NODE */
+void srt_key_order(srt_bytes *out, const char *ns, const char *node, size_t len);
+/* NAMESPACE:{/NAME}:KIND, for what belongs to no queue: nodes, queues. */
+void srt_key_global(srt_bytes *out, const char *ns, const char *name, const char *kind);
+
+/* The KEYS of a queue as a whole as RESP bulk strings. */
+void srt_key_queue_args(srt_bytes *out, const char *ns, const char *queue, size_t queue_len);
+/* The KEYS of a shard as RESP bulk strings, ready to be copied into a command. */
+void srt_key_shard_args(srt_bytes *out, const char *prefix, size_t len);
+
+#endif

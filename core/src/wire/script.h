@@ -1,0 +1,91 @@
+/*
+ * script.h - a session: commands and scripts on their way to one Redis, in order.
+ *
+ * It does no I/O: bytes to send are read from `srt_session_output`, bytes received are given to
+ * `srt_session_input`, and finished requests come out of `srt_session_next`. A script goes as EVALSHA; when Redis does
+ * not know it, the same arguments go again as EVAL, or as EVALSHA behind another's EVAL. Requests are kept until they are answered; after a reconnect all of
+ * them are sent again, so everything that is asked through a session must be safe to repeat.
+ */
+#ifndef SRT_SCRIPT_H
+#define SRT_SCRIPT_H
+
+#include "wire/resp.h"
+#include "wire/scripts.inc"
+
+/* srt_script_push, srt_script_claim, ...: one for each file in core/scripts that is no library. */
+typedef enum srt_script {
+    srt_script_none = -1, /* a plain command: its first argument is the command's name */
+#define X(name, sha) srt_script_##name,
+    SRT_SCRIPTS(X)
+#undef X
+        srt_script_count
+} srt_script;
+
+typedef struct srt_request {
+    struct srt_request *next;
+    int script;
+    size_t args;    /* arguments in tail, keys included */
+    size_t keys;
+    srt_bytes tail; /* the arguments, encoded */
+    int handshake;
+    int repeated; /* on this connection, after a NOSCRIPT */
+    /* The caller's, to know what was asked. */
+    int kind;
+    size_t place;
+    size_t part; /* of the place */
+    void *subject;
+    int64_t number; /* a client keeps its own here */
+} srt_request;
+
+typedef struct srt_session {
+    const seriatim_allocator *mem;
+    srt_reader *reader;
+    srt_bytes out;
+    srt_request *first, *last; /* sent or to be sent, not yet answered */
+    srt_request *spare;
+    size_t waiting;            /* their number */
+    size_t greeting;           /* greetings that have no answer: until then nothing else is sent */
+    int connected;
+    int masters_only;          /* each connection is asked for its ROLE; a replica ends it as SERIATIM_READONLY */
+    unsigned char taught[srt_script_count]; /* scripts whose text this connection has sent */
+    int listens;               /* a subscriber: after the handshake, replies come unasked */
+    uint64_t commands;         /* sent in all */
+} srt_session;
+
+int srt_session_init(srt_session *s, const seriatim_allocator *mem, int listens);
+void srt_session_free(srt_session *s);
+
+/* Starts a request, or NULL when out of memory. key_args: `keys` encoded bulk strings (srt_key_shard_args), may be NULL. */
+srt_request *srt_session_begin(srt_session *s, int script, const srt_bytes *key_args, size_t keys);
+void srt_request_arg(srt_request *r, const void *data, size_t len);
+void srt_request_text(srt_request *r, const char *text);
+void srt_request_int(srt_request *r, int64_t value);
+/* Sends it. SERIATIM_OK, or SERIATIM_NOMEM (the request is gone and nothing is sent). */
+int srt_session_send(srt_session *s, srt_request *r);
+/*
+ * Sends a request that srt_session_next gave out once more, instead of srt_session_done. SERIATIM_NOMEM: it will go with
+ * the next connection; close this one.
+ */
+int srt_session_again(srt_session *s, srt_request *r);
+
+/* A new connection stands: says who we are (any may be NULL; database 0 needs no word) and sends all requests again. */
+int srt_session_connected(srt_session *s, const char *user, const char *password, int database, const char *name);
+void srt_session_disconnected(srt_session *s);
+
+/* Bytes to send, borrowed until the session's next call. */
+void srt_session_output(const srt_session *s, const char **data, size_t *len);
+void srt_session_sent(srt_session *s, size_t len);
+int srt_session_input(srt_session *s, const char *data, size_t len);
+
+/*
+ * The next finished request with its reply: SERIATIM_OK; SERIATIM_AGAIN when there is none; or an error that ends the
+ * connection (SERIATIM_PROTOCOL, SERIATIM_AUTH, SERIATIM_NOMEM...). A listening session gives *request NULL for what
+ * comes unasked. The caller ends each request with srt_session_done, _again, or keeps it.
+ */
+int srt_session_next(srt_session *s, srt_request **request, srt_reply *reply, seriatim_error *error);
+void srt_session_done(srt_session *s, srt_request *r);
+
+/* Drops all requests that are not answered (the caller gives up). The connection must be closed, too. */
+void srt_session_drop(srt_session *s);
+
+#endif
