@@ -93,6 +93,7 @@
 #include "web/history.c"
 #include "web/sample.c"
 #include "web/metrics.c"
+#include "web/routes.c"
 #include "web/web.c"
 #include "node/job.c"
 #include "node/events.c"

@@ -164,12 +164,6 @@ static void api_write_redis(seriatim_client *c, srt_web_out *out)
     srt_json_end_object(&out->json);
 }
 
-const char *srt_web_role_word(int role)
-{
-    static const char *const words[] = {"nobody", "viewer", "operator", "admin"};
-    return words[role < SERIATIM_WEB_NOBODY ? SERIATIM_WEB_NOBODY : role > SERIATIM_WEB_ADMIN ? SERIATIM_WEB_ADMIN : role];
-}
-
 void srt_web_dashboard_write(seriatim_client *c, srt_web *w, srt_web_out *out)
 {
     size_t i;

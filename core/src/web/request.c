@@ -11,77 +11,6 @@
 #define REQUEST_JSON "application/json"
 #define REQUEST_FORM "application/x-www-form-urlencoded"
 
-/* ---- Routes -------------------------------------------------------------------------------- */
-
-#define ROUTE_RANGE(name) {"GET", "/api/web/:worker/" name, SERIATIM_WEB_VIEWER, NULL}
-#define ROUTE_ACTION(name, role) {"POST", "/api/web/:worker/" name, SERIATIM_WEB_##role, name}
-#define ROUTE_READ(path) {"GET", path, SERIATIM_WEB_VIEWER, NULL}
-
-/* In the order of srt_web_handlers. */
-const seriatim_web_route srt_web_route_table[] = {
-    ROUTE_READ("/api/v1/stats"),
-    ROUTE_READ("/api/web/dashboard"),
-    ROUTE_RANGE("range_by_id"),
-    ROUTE_RANGE("rev_range_by_id"),
-    ROUTE_RANGE("range_by_perform_in"),
-    ROUTE_RANGE("rev_range_by_perform_in"),
-    ROUTE_RANGE("range_by_retry_count"),
-    ROUTE_RANGE("rev_range_by_retry_count"),
-    ROUTE_RANGE("morgue_range_by_id"),
-    ROUTE_RANGE("morgue_rev_range_by_id"),
-    ROUTE_RANGE("morgue_range_by_updated_at"),
-    ROUTE_RANGE("morgue_rev_range_by_updated_at"),
-    ROUTE_RANGE("processing_data"),
-    ROUTE_ACTION("perform_all_jobs_now", OPERATOR),
-    ROUTE_ACTION("perform_all_failed_jobs_now", OPERATOR),
-    ROUTE_ACTION("kill_all_failed_jobs", ADMIN),
-    ROUTE_ACTION("delete_all_failed_jobs", ADMIN),
-    ROUTE_ACTION("morgue_queue_up_all_jobs", OPERATOR),
-    ROUTE_ACTION("morgue_delete_all_jobs", ADMIN),
-    ROUTE_ACTION("pause", OPERATOR),
-    ROUTE_ACTION("resume", OPERATOR),
-    ROUTE_ACTION("delete", ADMIN),
-    ROUTE_ACTION("morgue_queue_up", OPERATOR),
-    ROUTE_ACTION("morgue_delete", ADMIN),
-    ROUTE_ACTION("park", OPERATOR),
-    ROUTE_ACTION("unpark", OPERATOR),
-    ROUTE_ACTION("perform_now", OPERATOR),
-    ROUTE_ACTION("unpark_all", OPERATOR),
-    ROUTE_ACTION("drop_payload", ADMIN),
-    ROUTE_ACTION("morgue_drop_payload", ADMIN),
-    ROUTE_READ("/api/v1/queues/:queue"),
-    ROUTE_READ("/api/v1/queues/:queue/records"),
-    ROUTE_READ("/api/v1/queues/:queue/id"),
-    ROUTE_READ("/api/v1/queues/:queue/hottest"),
-    ROUTE_READ("/api/v1/queues/:queue/ages"),
-    ROUTE_READ("/api/v1/queues/:queue/bytes"),
-    ROUTE_READ("/api/v1/queues/:queue/errors"),
-    {"POST", "/api/v1/queues/:queue/errors/:fingerprint/queue_up", SERIATIM_WEB_OPERATOR, "errors_queue_up"},
-    {"POST", "/api/v1/queues/:queue/errors/:fingerprint/delete", SERIATIM_WEB_ADMIN, "errors_delete"},
-    {"POST", "/api/v1/queues/:queue/errors/:fingerprint/perform_now", SERIATIM_WEB_OPERATOR, "errors_perform_now"},
-    {"POST", "/api/v1/queues/:queue/errors/:fingerprint/kill", SERIATIM_WEB_ADMIN, "errors_kill"},
-    ROUTE_READ("/api/v1/running"),
-    ROUTE_READ("/api/v1/nodes"),
-    {"POST", "/api/v1/nodes/:node/quiet", SERIATIM_WEB_OPERATOR, "quiet_node"},
-    {"POST", "/api/v1/nodes/:node/stop", SERIATIM_WEB_ADMIN, "stop_node"},
-    ROUTE_READ("/api/v1/search"),
-    ROUTE_READ("/api/v1/history"),
-    ROUTE_READ("/metrics"),
-    {"GET", "/livez", SERIATIM_WEB_NOBODY, NULL},
-    ROUTE_READ("/readyz"),
-};
-
-size_t srt_web_route_count(void)
-{
-    return sizeof srt_web_route_table / sizeof *srt_web_route_table;
-}
-
-const seriatim_web_route *seriatim_web_routes(size_t *count)
-{
-    *count = srt_web_route_count();
-    return srt_web_route_table;
-}
-
 /* ---- Texts --------------------------------------------------------------------------------- */
 
 int srt_web_refuse(srt_web *w, int status, const char *format, ...)
@@ -92,6 +21,12 @@ int srt_web_refuse(srt_web *w, int status, const char *format, ...)
     vsnprintf(w->error, sizeof w->error, format, args);
     va_end(args);
     return SRT_WEB_DONE;
+}
+
+const char *srt_web_role_word(int role)
+{
+    static const char *const words[] = {"nobody", "viewer", "operator", "admin"};
+    return words[role < SERIATIM_WEB_NOBODY ? SERIATIM_WEB_NOBODY : role > SERIATIM_WEB_ADMIN ? SERIATIM_WEB_ADMIN : role];
 }
 
 int srt_web_done(srt_web *w, int64_t count)
@@ -348,7 +283,7 @@ static int request_read_name(srt_web *w, srt_json_reader *r, const srt_json_toke
 
 static int request_drops(const srt_web *w)
 {
-    return w->handler->next == srt_web_drop_next;
+    return w->handler->uses & SRT_WEB_TAKES_PAYLOAD;
 }
 
 static int request_read_slice(srt_web *w, srt_json_reader *r)
@@ -506,15 +441,15 @@ static int request_find_route(srt_web *w, const char *method, seriatim_text path
     seriatim_text segments[REQUEST_SEGMENTS], values[2];
     size_t i, count = request_split(path.data, path.len, segments, REQUEST_SEGMENTS);
     int status = SERIATIM_OK;
-    for (i = 0; i < srt_web_route_count() && count <= REQUEST_SEGMENTS; i++) {
+    for (i = 0; i < w->route_count && count <= REQUEST_SEGMENTS; i++) {
         values[0] = values[1] = none;
-        if (!request_fits(srt_web_route_table[i].pattern, segments, count, values))
+        if (!request_fits(w->routes[i].pattern, segments, count, values))
             continue;
-        w->allow = srt_web_route_table[i].action ? "POST" : "GET, HEAD";
-        if (strcmp(srt_web_route_table[i].method, method) != 0)
+        w->allow = w->routes[i].action ? "POST" : "GET, HEAD";
+        if (strcmp(w->routes[i].method, method) != 0)
             continue;
-        w->route = &srt_web_route_table[i];
-        w->handler = &srt_web_handlers[i];
+        w->route = &w->routes[i];
+        w->handler = &w->handlers[i];
         if (values[0].data)
             status = request_decode(w, values[0].data, values[0].len, 0, &w->worker);
         if (status == SERIATIM_OK && values[1].data)
@@ -591,7 +526,7 @@ static int request_copy(srt_web *w, seriatim_text from, seriatim_text *to)
 /* The settings are gone when Redis answers. */
 static int request_keep_workers(srt_web *w, const seriatim_web_settings *s)
 {
-    int wanted = w->route && (w->handler->next == srt_web_stats_next || strstr(w->route->pattern, "/:worker/"));
+    int wanted = w->route && (w->handler->uses & SRT_WEB_NAMES_WORKERS);
     seriatim_web_worker *workers;
     size_t i;
     if (!wanted || s->worker_count == 0)

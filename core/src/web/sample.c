@@ -86,16 +86,10 @@ static int measure_begin(seriatim_client *c, int (*send)(seriatim_client *, srt_
 /* The pages that show figures; where the host tells no time, none. */
 int srt_web_sample_due(const seriatim_client *c, const srt_web *w)
 {
-    static int (*const pages[])(seriatim_client *, srt_web *) = {srt_web_dashboard_next, srt_web_stats_next, srt_web_queue_next,
-                                                                 srt_web_history_next, srt_web_metrics_next};
     double age = c->unix_time - w->sampled_at;
-    size_t i;
     if (c->unix_time <= 0 || (w->sampled_at > 0 && age >= 0 && age < SRT_SAMPLE_EVERY_MS / 1e3))
         return 0;
-    for (i = 0; i < sizeof pages / sizeof *pages; i++)
-        if (w->handler->next == pages[i])
-            return 1;
-    return 0;
+    return (w->handler->uses & SRT_WEB_SHOWS_FIGURES) != 0;
 }
 
 /* The lease. NOMEM, or begun. */

@@ -4,65 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WEB_ROUTE(name, number, flag) {srt_web_##name##_next, srt_web_##name##_write, number, flag, NULL}
-#define WEB_RANGE(kind, reverse) WEB_ROUTE(range, SERIATIM_##kind, reverse)
-#define WEB_CHANGE(name, kind) {srt_web_##name##_next, srt_web_count_write, SERIATIM_##kind, 0, NULL}
-#define WEB_ACTION(kind) WEB_CHANGE(act, kind)
-
-/* In the order of srt_web_route_table. */
-const srt_web_handler srt_web_handlers[] = {
-    WEB_ROUTE(stats, 0, 0),
-    WEB_ROUTE(dashboard, 0, 0),
-    WEB_RANGE(RANGE_BY_ID, 0),
-    WEB_RANGE(RANGE_BY_ID, 1),
-    WEB_RANGE(RANGE_BY_PERFORM_IN, 0),
-    WEB_RANGE(RANGE_BY_PERFORM_IN, 1),
-    WEB_RANGE(RANGE_BY_RETRY_COUNT, 0),
-    WEB_RANGE(RANGE_BY_RETRY_COUNT, 1),
-    WEB_RANGE(MORGUE_RANGE_BY_ID, 0),
-    WEB_RANGE(MORGUE_RANGE_BY_ID, 1),
-    WEB_RANGE(MORGUE_RANGE_BY_UPDATED_AT, 0),
-    WEB_RANGE(MORGUE_RANGE_BY_UPDATED_AT, 1),
-    WEB_RANGE(PROCESSING, 0),
-    WEB_ACTION(PERFORM_ALL_JOBS_NOW),
-    WEB_ACTION(PERFORM_ALL_FAILED_JOBS_NOW),
-    WEB_ACTION(KILL_ALL_FAILED_JOBS),
-    WEB_ACTION(DELETE_ALL_FAILED_JOBS),
-    WEB_ACTION(MORGUE_QUEUE_UP_ALL_JOBS),
-    WEB_ACTION(MORGUE_DELETE_ALL_JOBS),
-    WEB_ACTION(PAUSE),
-    WEB_ACTION(RESUME),
-    WEB_ACTION(DELETE),
-    WEB_ACTION(MORGUE_QUEUE_UP),
-    WEB_ACTION(MORGUE_DELETE),
-    WEB_ACTION(PARK),
-    WEB_ACTION(UNPARK),
-    WEB_ACTION(PERFORM_NOW),
-    WEB_ACTION(UNPARK_ALL),
-    WEB_CHANGE(drop, DROP_PAYLOAD),
-    WEB_CHANGE(drop, MORGUE_DROP_PAYLOAD),
-    WEB_ROUTE(queue, 0, 0),
-    WEB_ROUTE(records, 0, 0),
-    WEB_ROUTE(id, 0, 0),
-    WEB_ROUTE(hottest, 0, 0),
-    WEB_ROUTE(ages, 0, 0),
-    WEB_ROUTE(bytes, 0, 0),
-    WEB_ROUTE(errors, 0, 0),
-    WEB_ROUTE(group, SERIATIM_MORGUE_QUEUE_UP, 0),
-    WEB_ROUTE(group, SERIATIM_MORGUE_DELETE, 0),
-    WEB_ROUTE(group, SERIATIM_PERFORM_NOW, 1), /* 1: of the retrying */
-    WEB_ROUTE(group, SERIATIM_KILL, 1),
-    WEB_ROUTE(running, 0, 0),
-    WEB_ROUTE(nodes, 0, 0),
-    WEB_CHANGE(order, ORDER_QUIET),
-    WEB_CHANGE(order, ORDER_STOP),
-    WEB_ROUTE(search, 0, 0),
-    WEB_ROUTE(history, 0, 0),
-    {srt_web_metrics_next, NULL, 0, 0, srt_web_metrics_text},
-    {srt_web_livez_next, srt_web_well_write, 0, 0, NULL},
-    {srt_web_readyz_next, srt_web_well_write, 0, 0, NULL},
-};
-
 /* ---- Life ---------------------------------------------------------------------------------- */
 
 static void web_free(seriatim_client *c)
@@ -179,6 +120,8 @@ int seriatim_web_begin(seriatim_client *c, const seriatim_web_settings *settings
     c->limit_ms = SRT_WEB_LIMIT_MS;
     c->heard = 0;
     web_reset(w);
+    w->routes = seriatim_web_routes(&w->route_count);
+    w->handlers = srt_web_handlers();
     status = srt_web_read(w, settings, request);
     if (status == SERIATIM_OK) {
         w->title = srt_arena_copy(&w->memory, settings->title ? settings->title : "Seriatim",

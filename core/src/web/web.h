@@ -31,7 +31,12 @@ typedef struct srt_web_handler {
     int number; /* the handler's own */
     int flag;
     void (*text)(srt_web *w, srt_bytes *out); /* instead of `write`: no JSON */
+    int uses;                                 /* SRT_WEB_ bits */
 } srt_web_handler;
+
+#define SRT_WEB_NAMES_WORKERS 1 /* the host's workers, which are kept until the answer */
+#define SRT_WEB_TAKES_PAYLOAD 2 /* the body names one payload of an id */
+#define SRT_WEB_SHOWS_FIGURES 4 /* of queues: they are measured before, when it is time */
 
 /* A shard and a queue as overviews show them. */
 typedef struct srt_web_shard {
@@ -80,6 +85,9 @@ struct srt_web {
 
     /* The request. */
     const seriatim_web_route *route; /* NULL: refused, or the page or a file of it */
+    const seriatim_web_route *routes; /* all of them, */
+    const srt_web_handler *handlers;  /* and what each does */
+    size_t route_count;
     const srt_web_handler *handler;
     const srt_web_asset *asset;
     int head, depth, role, read_only;
@@ -148,11 +156,11 @@ struct srt_web_out {
 
 /* ---- web_request.c ------------------------------------------------------------------------- */
 
-extern const seriatim_web_route srt_web_route_table[];
-extern const srt_web_handler srt_web_handlers[]; /* web.c: of each route */
-size_t srt_web_route_count(void);
+/* routes.c: of each of seriatim_web_routes, in their order. */
+const srt_web_handler *srt_web_handlers(void);
 /* Decides what is asked and whether it is allowed; w->status tells of a refusal. OK or NOMEM. */
 int srt_web_read(srt_web *w, const seriatim_web_settings *settings, const seriatim_web_request *request);
+const char *srt_web_role_word(int role);
 /* Says no; the message is for the user. Returns SRT_WEB_DONE. */
 int srt_web_refuse(srt_web *w, int status, const char *format, ...) SRT_PRINTF(3, 4);
 /* Of a change, unless it was refused: how much it really was. Returns SRT_WEB_DONE. */
@@ -224,7 +232,6 @@ int srt_web_fetch_begin(seriatim_client *c, srt_web *w, int kind, const srt_targ
 /* Finds w->worker's queue and begins one operation on it, which does not make the queue. */
 int srt_web_on_queue(seriatim_client *c, srt_web *w, int (*begin)(seriatim_client *, srt_web *));
 void srt_web_write_row(srt_web_out *out, const srt_web_row *row);
-const char *srt_web_role_word(int role);
 
 /* ---- Handlers ------------------------------------------------------------------------------ */
 
