@@ -53,6 +53,29 @@ RSpec.describe "the command", limit: 400 do
       }.each { |arguments, message| expect(Command.run(*arguments)).to match([message, 2]) }
     end
 
+    it "names the place in the application in one line, without a backtrace or a hint at the options" do
+      {
+        "self.shards_count = 0" => /4: FaultyWorker\.shards_count must be an Integer from 1 to 4096, not 0 \(Integer\)/,
+        "self.fold = :join" => /4: FaultyWorker\.fold must be one of merge, list, last, not :join \(Symbol\)/,
+        "self.shard_count = 2" => /4: .*`?shard_count='.* \(did you mean shards_count=\?\)/,
+        "Seriatim.lease_tme = 2" => /4: .*`?lease_tme='.* \(did you mean lease_time=\?\)/,
+        "def (" => /\d: syntax error.*/
+      }.each do |line, text|
+        path = write("faulty.rb", "require 'seriatim'\nmodule FaultyWorker\n  extend Seriatim::Worker\n  #{line}\nend\n")
+        expect(Command.run("-r", path)).to match([/\Aseriatim: #{Regexp.escape(path)}:#{text}\n\z/, 2]), line
+      end
+      expect(Command.run("-v", "-r", File.join(@dir, "faulty.rb"))).to match([/\Aseriatim: .*syntax error.*^ +from /m, 2])
+    end
+
+    it "says in one line that a worker has no perform" do
+      path = write("bare.rb", "require 'seriatim'\nmodule BareWorker\n  extend Seriatim::Worker\nend\n")
+      expect(Command.run("-r", path)).to match([/\Aseriatim: workers: BareWorker has no public perform; write `def self\.perform.*\n\z/, 2])
+    end
+
+    it "names a missing file of -C in words of its own" do
+      expect(Command.run("-C", "/no/such.yml").first).to start_with("seriatim: -C /no/such.yml: No such file or directory\n")
+    end
+
     it "prints help and version" do
       expect(Command.run("-h")).to match([/Usage: seriatim VERB.*-r PATH/m, 0])
       expect(Command.run("-V")).to eq(["seriatim #{Seriatim::VERSION}\n", 0])

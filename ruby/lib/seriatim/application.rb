@@ -6,9 +6,14 @@ module Seriatim
   module Application
     module_function
 
+    OWN_FILES = "#{__dir__}/"
+    private_constant :OWN_FILES
+
     # @raise [UsageError] there is nothing to load
+    # @raise [ApplicationError] the application has a syntax error, or a setting that cannot be
     def load(path)
-      Kernel.require(file(path) || path)
+      name = file(path) || path
+      placing_errors { Kernel.require(name) }
       require "seriatim/rails" if defined?(::Rails::Railtie) # the command was there before Rails
     rescue LoadError => e
       raise unless e.path == path
@@ -20,7 +25,33 @@ module Seriatim
     def eager_load
       return if Seriatim.workers_set? || !defined?(::Rails.application) || ::Rails.application.nil?
 
-      ::Rails.application.eager_load!
+      placing_errors { ::Rails.application.eager_load! }
+    end
+
+    # Raises the mistakes that the message alone explains again as an ApplicationError, whose message begins with their place.
+    def placing_errors
+      yield
+    rescue SyntaxError => e # its message begins with the place
+      raise ApplicationError, e.message[/\A.*/].delete_suffix(" (SyntaxError)")
+    rescue Invalid => e
+      raise ApplicationError, "#{place_of(e)}#{e.message}"
+    rescue NoMethodError => e
+      raise unless e.receiver.is_a?(Worker) || e.receiver.equal?(Seriatim)
+
+      raise ApplicationError, "#{place_of(e)}#{unknown_setting(e)}"
+    end
+
+    # @return [String] "file:line: ", the innermost line that is not ours
+    def place_of(error)
+      at = error.backtrace_locations&.find { |location| !location.absolute_path&.start_with?(OWN_FILES) }
+      at ? "#{at.path}:#{at.lineno}: " : ""
+    end
+
+    # The error's first line, without the source text that Ruby shows below it, and its suggestion.
+    def unknown_setting(error)
+      text = error.respond_to?(:detailed_message) ? error.detailed_message(highlight: false) : error.message
+      meant = text[/^Did you mean\?\s+(.*)/, 1]
+      "#{text[/\A.*/].delete_suffix(" (NoMethodError)")}#{" (did you mean #{meant}?)" if meant}"
     end
 
     def file(path)

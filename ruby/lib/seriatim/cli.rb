@@ -31,6 +31,10 @@ module Seriatim
       dispatch(words)
     rescue PrivateRedis.const_get(:Refused) => e
       complain(NO_REDIS, e.message)
+    rescue ApplicationError => e
+      complain(USAGE, e.message)
+      warn Log.printable_lines(e.cause.full_message(highlight: false)) if e.cause && @options[:verbose]
+      USAGE
     rescue OptionParser::ParseError, UsageError, Invalid => e
       complain(USAGE, e.message, "see seriatim help")
     rescue ConnectionError, AuthError, NotReady => e

@@ -58,15 +58,15 @@ module Seriatim
       Own.new(dump || ->(payload) { Native.dump(payload, "payload") }, load || ->(bytes) { Native.load(bytes) })
     end
 
-    def check(setting)
+    def check(setting, field = "codec")
       case setting
       when nil then nil
-      when Symbol, String then Check.word("codec", setting, %i[json raw])
+      when Symbol, String then Check.word(field, setting, %i[json raw])
       when Array
         return setting if setting.size == 2 && setting.all? { |part| part.respond_to?(:call) }
 
-        Check.refuse("codec", ":json, :raw or a pair of callables [dump, load]", setting)
-      else Check.refuse("codec", ":json, :raw or a pair of callables [dump, load]", setting)
+        Check.refuse(field, ":json, :raw or a pair of callables [dump, load]", setting)
+      else Check.refuse(field, ":json, :raw or a pair of callables [dump, load]", setting)
       end
     end
   end

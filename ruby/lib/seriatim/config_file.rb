@@ -38,7 +38,7 @@ module Seriatim
       root = YAML.safe_load(text, aliases: true, symbolize_names: true, filename: path) || {}
       root.is_a?(Hash) ? root : raise(UsageError, "#{path}: must be a map of settings")
     rescue SystemCallError => e
-      raise UsageError, "-C #{path}: #{e.message}"
+      raise UsageError, "-C #{path}: #{SystemCallError.new(nil, e.errno).message}" # without the C function that failed
     rescue Psych::Exception => e
       raise UsageError, "-C #{e.message}"
     rescue UsageError

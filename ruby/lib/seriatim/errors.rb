@@ -50,6 +50,11 @@ module Seriatim
   # What the command line answers with exit code 2.
   class UsageError < Invalid; end
 
+  # The application that the command loads is wrong, not the command line. The message begins with the file and the line where
+  # there is one.
+  # @api private
+  class ApplicationError < UsageError; end
+
   # What stands in for the error of a job that ended its own thread.
   class ThreadEnded < Error
     def initialize(message = "the job ended its thread") = super

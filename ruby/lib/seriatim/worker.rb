@@ -31,18 +31,19 @@ module Seriatim
     DEFAULTS = { shards_count: 5, batch_size: 1, max_retry_count: 25, queue_name: nil, fold: :merge, on_waiting: :keep,
                  on_exhausted: :bury, ttr: nil, serial_shards: false, priority: 0, codec: nil }.freeze
 
+    # Each is called with the value and with how messages name the setting, and returns the value in its final form.
     CHECKS = {
-      shards_count: ->(value) { Check.integer("shards_count", value, 1..4096) },
-      batch_size: ->(value) { Check.integer("batch_size", value, 1..1000) },
-      max_retry_count: ->(value) { Check.integer("max_retry_count", value, 0..1_000_000) },
-      queue_name: ->(value) { Check.text("queue_name", value, 1..512) },
-      fold: ->(value) { Check.word("fold", value, %i[merge list last]) },
-      on_waiting: ->(value) { Check.word("on_waiting", value, Jobs::ON_WAITING) },
-      on_exhausted: ->(value) { Check.word("on_exhausted", value, %i[bury park drop]) },
-      ttr: ->(value) { value && Check.seconds("ttr", value, 0.001..31_536_000.0) },
-      serial_shards: ->(value) { value.nil? ? false : Check.word("serial_shards", value.to_s, %i[true false]) == :true },
-      priority: ->(value) { Check.integer("priority", value, -1_000_000..1_000_000) },
-      codec: ->(value) { Codec.check(value) }
+      shards_count: ->(value, field) { Check.integer(field, value, 1..4096) },
+      batch_size: ->(value, field) { Check.integer(field, value, 1..1000) },
+      max_retry_count: ->(value, field) { Check.integer(field, value, 0..1_000_000) },
+      queue_name: ->(value, field) { Check.text(field, value, 1..512) },
+      fold: ->(value, field) { Check.word(field, value, %i[merge list last]) },
+      on_waiting: ->(value, field) { Check.word(field, value, Jobs::ON_WAITING) },
+      on_exhausted: ->(value, field) { Check.word(field, value, %i[bury park drop]) },
+      ttr: ->(value, field) { value && Check.seconds(field, value, 0.001..31_536_000.0) },
+      serial_shards: ->(value, field) { value.nil? ? false : Check.word(field, value.to_s, %i[true false]) == :true },
+      priority: ->(value, field) { Check.integer(field, value, -1_000_000..1_000_000) },
+      codec: ->(value, field) { Codec.check(value, field) }
     }.freeze
     private_constant :DEFAULTS, :CHECKS
 
@@ -58,7 +59,7 @@ module Seriatim
     DEFAULTS.each_key do |field|
       define_method(field) { own_settings.fetch(field) { inherited_setting(field) } }
       define_method(:"#{field}=") do |value|
-        own_settings[field] = CHECKS.fetch(field).call(value)
+        own_settings[field] = CHECKS.fetch(field).call(value, name ? "#{name}.#{field}" : field.name)
         @queue_settings = @payload_codec = nil
       end
     end

@@ -22,7 +22,7 @@ module Seriatim
       return if worker.respond_to?(:perform) && worker.method(:perform).owner != Worker
 
       wrong = instance_perform?(worker) ? "defines perform as an instance method" : "has no public perform"
-      raise UsageError, "workers: #{worker} #{wrong}; write `def self.perform(payloads_by_id)` in it, " \
+      raise ApplicationError, "workers: #{worker} #{wrong}; write `def self.perform(payloads_by_id)` in it, " \
                         "or, if this process only pushes to it, name the workers to run in Seriatim.workers"
     end
 
