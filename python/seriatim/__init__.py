@@ -83,6 +83,7 @@ from ._errors import (
     Unsupported,
     UsageError,
 )
+from ._errors import UnknownSetting as _UnknownSetting
 from ._jobs import Id, Job
 from ._metrics import Figures, Metrics, Node, ShardFigures, nodes
 from ._names import did_you_mean
@@ -200,7 +201,7 @@ class _Module(ModuleType):
         elif name.startswith("_") or name in self.__dict__ or isinstance(value, ModuleType):
             super().__setattr__(name, value)
         else:
-            raise AttributeError(f"seriatim has no setting {name!r}{did_you_mean(name, NAMES)}; there are {', '.join(NAMES)}")
+            raise _UnknownSetting(f"seriatim has no setting {name!r}{did_you_mean(name, NAMES)}; there are {', '.join(NAMES)}")
 
     def __dir__(self) -> list[str]:
         return sorted([*super().__dir__(), *NAMES])

@@ -5,15 +5,22 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from traceback import walk_tb
+from typing import Final
 
-from ._errors import UsageError
+from ._errors import ApplicationError, Invalid, UnknownSetting, UsageError
+
+OWN_FILES: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 
 
 def load(path: str) -> None:
     """
     Imports it under its own name, so that it is never loaded twice.
 
-    Raises UsageError when there is nothing to load, and whatever the application raises.
+    Raises UsageError when there is nothing to load, ApplicationError where it has a syntax error or a setting that cannot be,
+    and whatever else the application raises.
     """
     file = find_file(path)
     if file is None:
@@ -51,7 +58,8 @@ def load_file(path: str, file: str) -> None:
     if "." in os.path.basename(file)[: -len(".py")]:
         raise UsageError(f"-r {path}: a module's file must have no dot in its name but that of .py")
     put_in_front(folder)
-    loaded = getattr(importlib.import_module(name), "__file__", None)
+    with errors_placed():
+        loaded = getattr(importlib.import_module(name), "__file__", None)
     if loaded is None or not os.path.samefile(loaded, file):
         raise UsageError(f"-r {path}: its name {name} is already that of {loaded or 'a built-in module'}; rename it")
 
@@ -62,11 +70,30 @@ def load_module(name: str) -> None:
         raise missing
     put_in_front(os.getcwd())
     try:
-        importlib.import_module(name)
+        with errors_placed():
+            importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
             raise missing from None
         raise
+
+
+@contextmanager
+def errors_placed() -> Iterator[None]:
+    """Raises the mistakes that the message alone explains again as ApplicationError, whose message begins with their place."""
+    try:
+        yield
+    except SyntaxError as error:
+        raise ApplicationError(f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}") from error
+    except (Invalid, UnknownSetting) as error:
+        raise ApplicationError(f"{place_of(error)}{error}") from error
+
+
+def place_of(error: BaseException) -> str:
+    """ "file:line: " of the innermost call that is neither ours nor the import system's; "" where there is none."""
+    calls = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
+    theirs = [f"{file}:{line}: " for file, line in calls if not file.startswith((OWN_FILES, "<frozen ")) and file != importlib.__file__]
+    return theirs[-1] if theirs else ""
 
 
 def put_in_front(folder: str) -> None:

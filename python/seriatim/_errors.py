@@ -89,6 +89,17 @@ class UsageError(Invalid):
     """What the command line answers with exit code 2."""
 
 
+class UnknownSetting(AttributeError):
+    """seriatim.NAME = value, where there is no such setting."""
+
+
+class ApplicationError(UsageError):
+    """
+    The application that the command loads is wrong, not the command line. The message begins with the file and the line
+    where there is one.
+    """
+
+
 _CLASSES: dict[str, type[Exception]] = {
     "INVALID": Invalid,
     "IO": ConnectionError,

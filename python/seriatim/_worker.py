@@ -87,7 +87,7 @@ HOOKS = {"retry_in", "retries_exhausted"}
 METHODS = {"perform", *HOOKS}
 
 
-def _refuse_misspelt(name: str, value: object) -> None:
+def _refuse_misspelt(cls: type, name: str, value: object) -> None:
     """
     A class attribute whose name differs from a setting's in one or two characters is a misspelt setting: it would be
     silence. In short names, which are near to many a word (ttr: tag, top), one character makes the difference.
@@ -96,16 +96,16 @@ def _refuse_misspelt(name: str, value: object) -> None:
         return
     known, apart = _names.nearest(name, CHECKS)
     if 0 < apart <= (1 if len(known) <= 5 else 2):
-        raise Invalid(f"worker: unknown setting {name!r} (did you mean {known}?)")
+        raise Invalid(f"{cls.__name__}: unknown setting {name!r} (did you mean {known}?)")
 
 
-def _checked(name: str, value: Any) -> Any:
-    """The value of a class attribute in its final form. Raises Invalid."""
+def _checked(cls: type, name: str, value: Any) -> Any:
+    """The value of a class attribute in its final form. Raises Invalid, which names the class."""
     if name in CHECKS:
-        return CHECKS[name](name, value)
+        return CHECKS[name](f"{cls.__name__}.{name}", value)
     if name in METHODS and not hasattr(type(value), "__get__"):  # functions, and what binds itself to an instance
-        return _check.function(name, value)
-    _refuse_misspelt(name, value)
+        return _check.function(f"{cls.__name__}.{name}", value)
+    _refuse_misspelt(cls, name, value)
     return value
 
 
@@ -113,7 +113,7 @@ class WorkerType(ABCMeta):
     """Checks settings when they are assigned."""
 
     def __setattr__(cls, name: str, value: Any) -> None:
-        super().__setattr__(name, _checked(name, value))
+        super().__setattr__(name, _checked(cls, name, value))
         if name in CHECKS:
             _forget_settings(cast("type[Worker]", cls))
 
@@ -156,7 +156,7 @@ class Worker(metaclass=WorkerType):
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         for name, value in list(vars(cls).items()):
-            checked = _checked(name, value)
+            checked = _checked(cls, name, value)
             if name in CHECKS:
                 setattr(cls, name, checked)
         if "queue_name" not in vars(cls):
@@ -291,11 +291,12 @@ class FunctionWorker(Generic[P, R]):
             raise _check.refusal("worker", "a function", function)
         update_wrapper(self, function)
         self._function = function
+        label = getattr(function, "__name__", type(function).__name__)
         known = [*CHECKS, *sorted(HOOKS)]
         for name in options.keys() - known:
-            raise Invalid(f"worker: unknown option {name!r}{_names.did_you_mean(name, known)}; known are {', '.join(known)}")
+            raise Invalid(f"{label}: unknown option {name!r}{_names.did_you_mean(name, known)}; known are {', '.join(known)}")
         methods: dict[str, Any] = {
-            name: staticmethod(_check.function(name, options.pop(name))) for name in HOOKS & options.keys()
+            name: staticmethod(_check.function(f"{label}.{name}", options.pop(name))) for name in HOOKS & options.keys()
         }
         same = {name: getattr(function, name, None) for name in ("__module__", "__qualname__", "__doc__")}
         members: dict[str, Any] = {**same, **options, **methods, "perform": staticmethod(function)}

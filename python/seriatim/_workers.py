@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _check, _worker
-from ._errors import UsageError
+from ._errors import ApplicationError, UsageError
 from ._settings import settings
 from ._worker import FunctionWorker, Worker
 
@@ -74,7 +74,7 @@ def _is_base(worker: type[Worker]) -> bool:
 def _refuse_without_perform(worker: type[Worker]) -> None:
     """Its jobs would fail one by one, each until its retries are used up."""
     if worker.perform is Worker.perform or worker.__abstractmethods__:
-        raise UsageError(
+        raise ApplicationError(
             f"workers: {worker.__qualname__} has no perform; write `def perform(self, payloads_by_id)` in it, "
             "or, if this process only pushes to it, name the workers to run in seriatim.workers"
         )

@@ -139,6 +139,34 @@ def test_usage(shell: Shell, arguments: list[str], message: str) -> None:
     assert (code, output.splitlines()[-1]) == (2, "          see seriatim help")
 
 
+FAULTY: list[tuple[str, str]] = [
+    ("    shards_count = 0", r"3: FaultyWorker\.shards_count must be an int from 1 to 4096, not 0 \(int\)"),
+    ("    fold = 5", r"3: FaultyWorker\.fold must be one of merge, list, last, not 5 \(int\)"),
+    ("    shard_count = 2", r"3: FaultyWorker: unknown setting 'shard_count' \(did you mean shards_count\?\)"),
+    ("seriatim.lease_time = 0", r"4: lease_time must be .*, not 0 \(int\)"),
+    ("seriatim.lease_tme = 2", r"4: seriatim has no setting 'lease_tme' \(did you mean lease_time\?\).*"),
+    ("def (", r"4: SyntaxError: .*"),
+    (" pass", r"4: IndentationError: .*"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), FAULTY)
+def test_names_the_place_in_the_application_in_one_line(shell: Shell, line: str, message: str) -> None:
+    """Neither a traceback nor a hint at the options follows; the traceback is there with -v."""
+    path = shell.write("faulty.py", f"import seriatim\n\nclass FaultyWorker(seriatim.Worker): x = 3; y = 4\n{line}\n")
+    if line.startswith("    "):
+        path = shell.write("faulty.py", f"import seriatim\n\nclass FaultyWorker(seriatim.Worker):\n{line}\n")
+    output, code = shell("-r", path)
+    assert re.fullmatch(f"seriatim: {re.escape(path)}:{message}\n", output) and code == 2, output
+    output, code = shell("-v", "-r", path)
+    assert re.match(f"seriatim: {re.escape(path)}:{message}\nTraceback ", output) and code == 2, output
+
+
+def test_says_in_one_line_that_a_worker_has_no_perform(shell: Shell) -> None:
+    output, code = shell("-r", shell.write("bare.py", "import seriatim\n\nclass BareWorker(seriatim.Worker): pass\n"))
+    assert re.fullmatch(r"seriatim: workers: BareWorker has no perform; write `def perform\(self, .*\n", output) and code == 2, output
+
+
 def test_help_and_version(shell: Shell) -> None:
     output, code = shell("-h")
     assert re.search(r"Usage: seriatim VERB.*-r PATH", output, re.DOTALL) and code == 0

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Any, Final
 
 from .. import _config_file, _log, _native, _private_redis
-from .._errors import AuthError, ConnectionError, Error, Invalid, NotReady, UsageError
+from .._errors import ApplicationError, AuthError, ConnectionError, Error, Invalid, NotReady, UsageError
 from .._version import __version__
 from .exit_codes import CRASHED, NO_REDIS, STOPPED, USAGE
 from .operators import Operators
@@ -24,6 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run(sys.argv[1:] if arguments is None else list(arguments))
     except _private_redis.Refused as error:
         return complain(NO_REDIS, str(error))
+    except ApplicationError as error:
+        return refuse_application(error)
     except Invalid as error:
         return complain(USAGE, str(error), "see seriatim help")
     except (ConnectionError, AuthError, NotReady) as error:
@@ -82,6 +85,14 @@ def with_config_file(options: dict[str, Any]) -> dict[str, Any]:
     """What the command line says wins."""
     path = options.pop("config", None)
     return options if path is None else {**_config_file.read(path, options.get("environment")), **options}
+
+
+def refuse_application(error: ApplicationError) -> int:
+    """One line; with -v also the traceback of what the application raised."""
+    complain(USAGE, str(error))
+    if error.__cause__ is not None and _log.is_debug():
+        print(_log.printable_lines("".join(traceback.format_exception(error.__cause__)).rstrip("\n")), file=sys.stderr)
+    return USAGE
 
 
 def complain(code: int, *lines: str) -> int:
