@@ -3,7 +3,10 @@
 local errors = require "seriatim.errors"
 local private_redis = require "seriatim.private_redis"
 
-local application = {}
+---is_loading: an application is being loaded, or could not be.
+---@class seriatim.Application
+---@field is_loading boolean
+local application = { is_loading = false }
 
 local SEPARATOR = "/"
 
@@ -114,12 +117,26 @@ end
 ---whatever the application raises.
 ---@param path string
 function application.load(path)
+  application.is_loading = true
   local file = find_file(path)
   if file then
     load_file(path, file)
   else
     load_module(path)
   end
+  application.is_loading = false
+end
+
+---The line "file:line: text" of a mistake in the application that its text alone explains: a syntax error, or a setting that
+---cannot be. nil: it is none.
+---@param raised any  what application.load raised
+---@return string?
+function application.mistake(raised)
+  if type(raised) ~= "string" then
+    return
+  end
+  local place, text = raised:match("^([^\n]-:%d+: )seriatim: ([^\n]*)")
+  return place and place .. text or raised:match("^error loading module '[^\n]-' from file '[^\n]-':%s+([^\n]*)")
 end
 
 ---What os.getenv says of the environment's name from now on, in this state: Lua cannot set variables.

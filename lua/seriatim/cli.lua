@@ -123,8 +123,23 @@ function cli.is_no_redis(raised)
   return errors.is(raised) and NO_REDIS[raised.kind] == true
 end
 
+---One line; with -v also the traceback.
+local function refuse_application(line, traceback)
+  complain(codes.USAGE, line)
+  if traceback and log.is_debug() then
+    io.stderr:write(log.printable_lines(traceback), "\n")
+  end
+  return codes.USAGE
+end
+
 local function code_of(failure)
   local raised = failure.raised
+  local mistake = application.is_loading and application.mistake(raised)
+  if mistake then
+    return refuse_application(mistake, failure.traceback)
+  elseif errors.is(raised) and raised.of_application then
+    return refuse_application(raised.message)
+  end
   local misuse = cli.misuse(raised)
   if misuse == private_redis.REFUSED then
     return complain(codes.NO_REDIS, misuse)

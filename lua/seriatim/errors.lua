@@ -27,6 +27,7 @@ local errors = {}
 ---@field kind string
 ---@field message string
 ---@field result seriatim.PushResult?
+---@field of_application boolean?  the application that the command loads is wrong, not the command line
 local Error = {}
 Error.__index = Error
 Error.__name = "seriatim.Error"
@@ -93,6 +94,14 @@ end
 ---@param message string
 function errors.usage(message)
   error(errors.new("USAGE", message), 0)
+end
+
+---Raises a seriatim.Error of kind USAGE that says what is wrong in the application, not in the command line.
+---@param message string
+function errors.application(message)
+  local raised = errors.new("USAGE", message)
+  raised.of_application = true
+  error(raised, 0)
 end
 
 ---What a function of the C module reports: nil and a seriatim.Error, or misuse.

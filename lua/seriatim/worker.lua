@@ -178,11 +178,12 @@ end
 
 function metatable.__newindex(self, name, value)
   local checked = CHECKS[name]
+  local label = rawget(self, "_label")
   if not checked then
-    local problem = "worker: unknown option %s%s; known are %s"
-    errors.misuse(problem:format(check.shown(name), names.did_you_mean(name, NAMES), table.concat(NAMES, ", ")))
+    local problem = "%s: unknown option %s%s; known are %s"
+    errors.misuse(problem:format(label, check.shown(name), names.did_you_mean(name, NAMES), table.concat(NAMES, ", ")))
   end
-  rawget(self, "_values")[name] = checked(name, value)
+  rawget(self, "_values")[name] = checked(label .. "." .. name, value)
   rawset(self, "_settings", nil)
   rawset(self, "_course", nil)
 end
@@ -195,6 +196,12 @@ end
 ---@return boolean
 function worker.is(value)
   return getmetatable(value) == metatable
+end
+
+---How messages name the worker while its options, the name among them, are checked.
+local function label_of(options)
+  local name = options.name or options.queue_name
+  return type(name) == "string" and name ~= "" and name or "worker"
 end
 
 local function set_names(made, options)
@@ -212,7 +219,7 @@ function worker.define(options)
   if options.name == nil and options.queue_name == nil then
     errors.misuse("worker: name is missing")
   end
-  local made = setmetatable({ _values = {} }, metatable)
+  local made = setmetatable({ _values = {}, _label = label_of(options) }, metatable)
   for name, value in pairs(options) do
     made[name] = value
   end

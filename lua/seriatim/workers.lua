@@ -134,7 +134,7 @@ local function refuse_without_perform(made)
   if made.perform == nil then
     local text = "workers: %s has no perform; write `perform = function(payloads_by_id) end` in its options, "
       .. "or, if this process only pushes to it, name the workers to run in seriatim.workers"
-    errors.usage(text:format(made.name))
+    errors.application(text:format(made.name))
   end
 end
 

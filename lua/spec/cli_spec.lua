@@ -98,6 +98,33 @@ describe("seriatim-lua", function()
     end
   end)
 
+  local FAULTY = {
+    { "shards_count = 0", "3: FaultyWorker.shards_count must be an integer from 1 to 4096, not 0 (number)\n" },
+    { "fold = 'join'", "3: FaultyWorker.fold must be one of merge, list, last, not 'join' (string)\n" },
+    { "shard_count = 2", "3: FaultyWorker: unknown option 'shard_count' (did you mean shards_count?); known are name, " },
+    { "} seriatim.lease_tme = 2 seriatim.worker { name = 'A'", "3: there is no setting 'lease_tme' (did you mean lease_time?); there are " },
+    { "}} (", "3: " },
+  }
+
+  it("names the place in the application in one line, without a traceback or a hint at the options", function()
+    for _, row in ipairs(FAULTY) do
+      local source = "local seriatim = require 'seriatim'\n\nseriatim.worker { name = 'FaultyWorker', %s }\n"
+      local path = shell:write("faulty.lua", source:format(row[1]))
+      local output, code = shell:run { "-r", path }
+      local place = output:match("^seriatim: ([^\n]-/faulty%.lua):")
+      assert(place and code == 2, output)
+      local expected = ("seriatim: %s:%s"):format(place, row[2])
+      assert(output:sub(1, #expected) == expected and not output:find("\n.") and output:sub(-1) == "\n", output)
+    end
+    local output, code = shell:run { "-v", "-r", "faulty.lua" }
+    assert(output:find("faulty.lua:3: ", 1, true) and output:find("\nstack traceback:", 1, true) and code == 2, output)
+  end)
+
+  it("says in one line that a worker has no perform", function()
+    local output, code = shell:run { "-r", shell:write("bare.lua", "require('seriatim').worker { name = 'BareWorker' }\n") }
+    assert(output:find("^seriatim: workers: BareWorker has no perform; write `perform = [^\n]*\n$") and code == 2, output)
+  end)
+
   it("names the file, the key, the rule and the value of a setting of a wrong type", function()
     local config_file = require "seriatim.config_file"
     local path = shell.folder .. "/wrong.lua"
@@ -170,9 +197,9 @@ describe("seriatim-lua", function()
   local FAILING = {
     { "error('broken application')", "failing.lua:1: broken application", 1 },
     { "require 'nothing_of_that_name'", "module 'nothing_of_that_name' not found", 1 },
-    { "return (", "failing.lua:1:", 1 },
+    { "return (", "failing.lua:1:", 2 },
     { "os.exit(7)", "", 7 },
-    { "require('seriatim').lease_time = 'x'", "seriatim: lease_time must be", 2 },
+    { "require('seriatim').lease_time = 'x'", "failing.lua:1: lease_time must be", 2 },
   }
 
   it("tells of an application that fails while it loads", function()

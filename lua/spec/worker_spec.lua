@@ -49,23 +49,23 @@ describe("a worker", function()
     it("refuses a bad " .. name, function()
       local plain = seriatim.worker { name = "Plain" }
       for _, value in ipairs(values) do
-        raises("^" .. name .. " must be ", function() plain[name] = value end)
+        raises("^%w+%." .. name .. " must be ", function() plain[name] = value end)
         local options = { name = "Other" }
         options[name] = value
-        raises("^" .. name .. " must be ", function() seriatim.worker(options) end)
+        raises("^%w+%." .. name .. " must be ", function() seriatim.worker(options) end)
       end
     end)
   end
 
   it("says what is wrong at the caller's line", function()
-    local raised = raises("^shards_count must be an integer from 1 to 4096, not '5' %(string%)$", function()
+    local raised = raises("^A%.shards_count must be an integer from 1 to 4096, not '5' %(string%)$", function()
       seriatim.worker { name = "A", shards_count = "5" }
     end)
     assert.matches("worker_spec.lua:%d+: seriatim: ", raised)
-    raises("^ttr must be a number of seconds from 0.001 to 31536000, not %-1 %(number%)$", function()
+    raises("^A%.ttr must be a number of seconds from 0.001 to 31536000, not %-1 %(number%)$", function()
       seriatim.worker { name = "A", ttr = -1 }
     end)
-    raises("^codec must be json, raw or a pair of functions {dump, load}, not 'yaml' %(string%)$", function()
+    raises("^A%.codec must be json, raw or a pair of functions {dump, load}, not 'yaml' %(string%)$", function()
       seriatim.worker { name = "A", codec = "yaml" }
     end)
   end)
@@ -75,12 +75,12 @@ describe("a worker", function()
     local named = seriatim.worker { name = "N", queue_name = "Q" }
     assert.same({ "N", "Q" }, { named.name, named.queue_name })
     raises("^worker: name is missing$", function() seriatim.worker { shards_count = 1 } end)
-    raises("^worker: unknown option 'batchsize' %(did you mean batch_size%?%); known are name, perform,", function()
+    raises("^A: unknown option 'batchsize' %(did you mean batch_size%?%); known are name, perform,", function()
       seriatim.worker { name = "A", batchsize = 3 }
     end)
-    raises("^worker: unknown option 'shard_count' %(did you mean shards_count%?%); known", function() named.shard_count = 3 end)
-    raises("^worker: unknown option 'colour'; known are name,", function() named.colour = 3 end)
-    raises("^worker: unknown option 5; known are name,", function() named[5] = 3 end)
+    raises("^N: unknown option 'shard_count' %(did you mean shards_count%?%); known", function() named.shard_count = 3 end)
+    raises("^N: unknown option 'colour'; known are name,", function() named.colour = 3 end)
+    raises("^N: unknown option 5; known are name,", function() named[5] = 3 end)
     raises("^worker must be a table of options, not 5 %(number%)$", function() seriatim.worker(5) end)
   end)
 
