@@ -141,6 +141,7 @@ static const struct call {
     {"settle", 'S', {"1", LEASE, "9", "list", "0", "reject+", "run", RUN, "0", "why", "1", "12345678", "fail+", "run2", RUN2, "0", "x", "0", "park"}},
     {"slice", 'S', {"1", "run", RUN, "0"}},
     {"sample", '1', {"1"}},
+    {"sample_idle", 'H', {"0", "250"}},
     {"sampler", 'M', {"n1", "15000"}},
     {"summary", '1', {"1"}},
     {"check_notices", 'S', {"1", "tellers", "0", "1"}},

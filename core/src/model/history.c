@@ -47,6 +47,36 @@ srt_request *srt_sample_request(srt_session *session, const char *ns, const char
     return r;
 }
 
+/* The layout and the history of a queue, as two keys. */
+static void history_keys(srt_request *r, srt_bytes *key, const char *ns, const char *queue, size_t len)
+{
+    srt_bytes_clear(key);
+    srt_key_layout(key, ns, queue, len);
+    srt_request_arg(r, key->data, key->len);
+    r->tail.failed |= key->failed;
+    srt_bytes_clear(key);
+    srt_key_history(key, ns, queue, len);
+    srt_request_arg(r, key->data, key->len);
+    r->tail.failed |= key->failed;
+    r->keys += 2;
+}
+
+srt_request *srt_idle_request(srt_session *session, const char *ns, const seriatim_text *queues, size_t count, int64_t since_us)
+{
+    srt_request *r = srt_session_begin(session, srt_script_sample_idle, NULL, 0);
+    srt_bytes key;
+    size_t i;
+    if (!r)
+        return NULL;
+    srt_bytes_init(&key, session->mem);
+    for (i = 0; i < count; i++)
+        history_keys(r, &key, ns, queues[i].data, queues[i].len);
+    srt_request_int(r, since_us);
+    srt_request_int(r, SRT_IDLE_SHARDS);
+    srt_bytes_free(&key);
+    return r;
+}
+
 srt_request *srt_history_request(srt_session *session, const char *ns, const char *queue, size_t len, const srt_history_sample *sample)
 {
     srt_request *r = srt_session_begin(session, srt_script_history, NULL, 0);
@@ -54,14 +84,7 @@ srt_request *srt_history_request(srt_session *session, const char *ns, const cha
     if (!r)
         return NULL;
     srt_bytes_init(&key, session->mem);
-    srt_key_layout(&key, ns, queue, len);
-    srt_request_arg(r, key.data, key.len);
-    r->tail.failed |= key.failed;
-    srt_bytes_clear(&key);
-    srt_key_history(&key, ns, queue, len);
-    srt_request_arg(r, key.data, key.len);
-    r->tail.failed |= key.failed;
-    r->keys = 2;
+    history_keys(r, &key, ns, queue, len);
     srt_request_int(r, sample->time_us);
     srt_request_int(r, sample->processed);
     srt_request_int(r, sample->failed);

@@ -10,6 +10,8 @@
 #define SRT_SAMPLE_EVERY_MS 10000
 #define SRT_SAMPLER_LEASE_MS 15000 /* a round and a half: another process goes on soon after the one that measured has died */
 #define SRT_SAMPLE_SHARDS 5        /* of one call: the worst of them together take a few ms */
+#define SRT_IDLE_QUEUES 50         /* measured by one call, */
+#define SRT_IDLE_SHARDS 250        /* if they have no more shards than this together */
 
 /* Counters since the queue was made, and the lag, at one time of Redis. Microseconds. */
 typedef struct srt_history_sample {
@@ -21,6 +23,8 @@ typedef struct srt_history_sample {
 
 /* Asks to be the process that measures, under a name of its own: sampler.lua. */
 srt_request *srt_sampler_request(srt_session *session, const char *ns, const char *process, size_t len);
+/* Measures those of count queues, at most SRT_IDLE_QUEUES, in which nothing waits, and writes their samples: sample_idle.lua. */
+srt_request *srt_idle_request(srt_session *session, const char *ns, const seriatim_text *queues, size_t count, int64_t since_us);
 /* Reads the counters and the smallest due time of count shards, at most SRT_SAMPLE_SHARDS, from the one numbered `first`: sample.lua. */
 srt_request *srt_sample_request(srt_session *session, const char *ns, const char *queue, size_t len, int64_t generation, unsigned first,
                                 unsigned count);

@@ -124,6 +124,7 @@ typedef enum srt_sampling {
     SRT_SAMPLING_NOTHING,
     SRT_SAMPLING_LEASE,
     SRT_SAMPLING_NAMES,
+    SRT_SAMPLING_IDLE,
     SRT_SAMPLING_LAYOUT,
     SRT_SAMPLING_SHARDS,
     SRT_SAMPLING_WRITE
@@ -147,6 +148,8 @@ typedef struct srt_sampler {
     size_t scans;        /* calls of this round */
     int is_whole;        /* a scan began and ended in this round */
     size_t next;         /* place of the next queue */
+    size_t group;        /* queues of the call under way that measures the idle ones; 0: such calls are refused in this round */
+    size_t busy[SRT_IDLE_QUEUES], busy_count, busy_next; /* places of those that it named, which are measured one by one */
     seriatim_text queue; /* that is being measured */
     int64_t generation;
     unsigned shards, shard, asked, together; /* of the queue; the first not read; of the call under way; at most in a call */

@@ -1,9 +1,9 @@
 /*
  * sample.c - a node measures all queues of the namespace for their histories, while it is the one that does.
  *
- * A round every ten seconds: asks whether it is this node's (sampler.lua), looks for queues by some calls of SCAN, then reads the
- * layout and the shards of one queue after another and writes a sample of each. One request is under way at a time, so that claims and
- * settles never wait behind more than one short call.
+ * A round every ten seconds: asks whether it is this node's (sampler.lua), looks for queues by some calls of SCAN, then measures
+ * the idle queues, many in a call (sample_idle.lua), and of each other one reads the layout and the shards and writes a sample. One
+ * request is under way at a time, so that claims and settles never wait behind more than one short call.
  */
 #include "node/node_state.h"
 
@@ -54,16 +54,12 @@ static void sample_scan(srt_node *n)
     srt_bytes_free(&pattern);
 }
 
-/* The queue behind the last one, or the end of the round. */
-static void sample_next(srt_node *n)
+/* Reads the layout of the queue at this place, then its shards. */
+static void sample_one(srt_node *n, size_t place)
 {
     srt_sampler *s = &n->sampler;
-    const srt_sampled *names = &s->names[s->shown];
     srt_bytes key;
-    s->step = SRT_SAMPLING_NOTHING;
-    if (s->next >= names->count || n->stopping)
-        return;
-    s->queue = names->names[s->next++];
+    s->queue = s->names[s->shown].names[place];
     memset(&s->sample, 0, sizeof s->sample);
     s->sample.since_us = s->is_whole ? s->before_us : 0;
     s->soon_us = SRT_FOREVER;
@@ -76,6 +72,33 @@ static void sample_next(srt_node *n)
         sample_ask(n, SRT_SAMPLING_LAYOUT, words, 2);
     }
     srt_bytes_free(&key);
+}
+
+/* What is to be measured behind the last, or the end of the round. */
+static void sample_next(srt_node *n)
+{
+    srt_sampler *s = &n->sampler;
+    const srt_sampled *names = &s->names[s->shown];
+    size_t left;
+    s->step = SRT_SAMPLING_NOTHING;
+    if (n->stopping)
+        return;
+    if (s->busy_next < s->busy_count) {
+        sample_one(n, s->busy[s->busy_next++]);
+        return;
+    }
+    left = names->count > s->next ? names->count - s->next : 0;
+    if (left == 0)
+        return;
+    if (s->group == 0) {
+        sample_one(n, s->next++);
+        return;
+    }
+    s->group = left < SRT_IDLE_QUEUES ? left : SRT_IDLE_QUEUES;
+    sample_send(n,
+                srt_idle_request(&n->sessions[SRT_COMMANDS], n->registry.ns.data, &names->names[s->next], s->group,
+                                 s->is_whole ? s->before_us : 0),
+                SRT_SAMPLING_IDLE);
 }
 
 static void sample_shards(srt_node *n)
@@ -107,7 +130,8 @@ static void sample_on_lease(srt_node *n, const srt_reply *reply)
     if (!srt_reply_is_list(reply, 3) || srt_token_int(&reply->tokens[1]) != 1)
         return;
     s->before_us = srt_token_int(&reply->tokens[3]);
-    s->next = s->scans = 0;
+    s->next = s->scans = s->busy_count = s->busy_next = 0;
+    s->group = s->together > 1;
     s->is_whole = 0;
     sample_scan(n);
 }
@@ -164,6 +188,27 @@ static void sample_on_scan(srt_node *n, const srt_reply *reply)
     sample_next(n);
 }
 
+/* [how many were looked at, the place of each that is not idle, from 1...] */
+static void sample_on_idle(srt_node *n, const srt_reply *reply)
+{
+    srt_sampler *s = &n->sampler;
+    int64_t seen = reply->count > 1 ? srt_token_int(&reply->tokens[1]) : 0;
+    size_t i;
+    s->busy_count = s->busy_next = 0;
+    if (reply->tokens[0].type != SRT_ARRAY || seen < 1 || seen > (int64_t)s->group) {
+        s->group = 0; /* no answer of this script: one by one */
+        sample_next(n);
+        return;
+    }
+    for (i = 2; i < reply->count && s->busy_count < SRT_IDLE_QUEUES; i++) {
+        int64_t place = srt_token_int(&reply->tokens[i]);
+        if (place >= 1 && place <= seen)
+            s->busy[s->busy_count++] = s->next + (size_t)place - 1;
+    }
+    s->next += (size_t)seen;
+    sample_next(n);
+}
+
 static void sample_on_layout(srt_node *n, const srt_reply *reply)
 {
     srt_sampler *s = &n->sampler;
@@ -199,10 +244,18 @@ static void sample_on_shards(srt_node *n, const srt_reply *reply)
         sample_write(n);
 }
 
-/* A Redis that refuses keys of several shards in one call (a proxy, a cluster) is asked for one at a time from then on. */
+/*
+ * A Redis that refuses keys of several shards in one call (a proxy, a cluster) is asked for one at a time from then on. Idle queues are
+ * measured one by one for the rest of the round, whatever was refused.
+ */
 static void sample_refused(srt_node *n, const seriatim_error *error)
 {
     srt_sampler *s = &n->sampler;
+    if (s->step == SRT_SAMPLING_IDLE) {
+        s->group = 0;
+        sample_next(n);
+        return;
+    }
     if (s->step == SRT_SAMPLING_SHARDS && s->asked > 1 && s->together > 1) {
         s->together = 1;
         sample_shards(n);
@@ -230,6 +283,8 @@ void srt_node_sampled(srt_node *n, const srt_request *r, const srt_reply *reply,
         sample_on_lease(n, reply);
     else if (s->step == SRT_SAMPLING_NAMES)
         sample_on_scan(n, reply);
+    else if (s->step == SRT_SAMPLING_IDLE)
+        sample_on_idle(n, reply);
     else if (s->step == SRT_SAMPLING_LAYOUT)
         sample_on_layout(n, reply);
     else if (s->step == SRT_SAMPLING_SHARDS)
