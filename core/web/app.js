@@ -1,6 +1,6 @@
 // The frame around all pages: where one is, search, the pulse that keeps the page fresh, what went wrong.
 import { ASSETS, address } from "./api.js";
-import { askToken, dialogOpen, dialogsView, showKeys, startDialogs, tell } from "./dialogs.js";
+import { askToken, changeAskedAt, dialogOpen, dialogsView, showKeys, startDialogs, tell } from "./dialogs.js";
 import { h, render } from "./dom.js";
 import { duration, shown } from "./format.js";
 import idPage from "./id.js";
@@ -17,8 +17,12 @@ import { late, loadDashboard, session, toggleTheme, toggleTimes } from "./sessio
 import { LANGUAGES, choose, language, t } from "./text.js";
 
 const ABOUT_EVERY = 15_000; // ms between looks at the role and the queues from pages that do not ask anyway
-// `returning` is the place that the reader left on this page: it is gone to when the page has its content, unless the reader moves first.
-const app = { page: null, path: "", failure: null, freshAt: 0, aboutAt: 0, asking: null, timer: null, returning: null };
+const OVERDUE = 2000; // ms that an answer may take before the page says that there is none
+// askedAt: when (ms) the page began to ask without an answer since then; null: it has its answer, or asks nothing. answered: whether the pulse may say
+// Live, as there was an answer before. ticking: the timer that draws the seconds without an answer. returning: the place that the reader left on this
+// page: it is gone to when the page has its content, unless the reader moves first.
+const app = { page: null, path: "", failure: null, freshAt: 0, aboutAt: 0, asking: null, timer: null, returning: null,
+  askedAt: null, answered: false, ticking: null };
 
 /** The page of an address, or null. */
 function pageOf(path, parameters) {
@@ -35,7 +39,8 @@ function open(how, place = null) {
   const page = pageOf(path, parameters);
   const samePlace = app.path === `${path} ${parameters.queue ?? ""}`;
   app.asking?.abort();
-  Object.assign(app, { path: `${path} ${parameters.queue ?? ""}`, failure: null, freshAt: 0, asking: null, returning: place });
+  Object.assign(app, { path: `${path} ${parameters.queue ?? ""}`, failure: null, freshAt: 0, asking: null, returning: place,
+    answered: app.answered && unansweredSince() === null });
   app.page = page ? page({ path, parameters, draw, again }) : lost();
   const elsewhere = how === "moved" && !samePlace;
   if (elsewhere) scrollTo(0, 0);
@@ -46,7 +51,7 @@ function open(how, place = null) {
 
 const lost = () => ({
   title: () => t("lost.title"),
-  every: 0,
+  every: ABOUT_EVERY,
   load: async () => {},
   view: () => [pageHead(t("lost.title")), empty(null, t("lost.text"), "search", link("", {}, t("lost.back")))],
 });
@@ -61,19 +66,22 @@ function again() {
 async function beat() {
   clearTimeout(app.timer);
   if (app.asking) return;
-  const resting = document.hidden || dialogOpen() || (session.paused && app.freshAt > 0);
+  const resting = document.hidden || heldStill() || (dialogOpen() && !outage());
   const { page } = app;
-  if (!resting) await ask(page);
+  if (resting) app.askedAt = null; // what is not asked is not unanswered
+  else await ask(page);
   if (page === app.page && page.every && !app.asking) app.timer = setTimeout(beat, app.failure ? 3000 : page.every);
 }
 
 async function ask(page) {
   const asking = new AbortController();
   app.asking = asking;
+  app.askedAt = unansweredSince() ?? Date.now();
+  tick();
   try {
     await aboutFirst(asking.signal);
     await page.load(asking.signal);
-    if (app.asking === asking) Object.assign(app, { failure: null, freshAt: Date.now() });
+    if (app.asking === asking) Object.assign(app, { failure: null, freshAt: Date.now(), askedAt: null, answered: true });
   } catch (error) {
     if (app.asking === asking) failed(error);
   }
@@ -91,14 +99,47 @@ function goBack() {
 
 /** Who reads, and the queues: before the first page, and now and then. */
 async function aboutFirst(signal) {
-  if (app.path === " " || (session.dashboard && Date.now() - app.aboutAt < ABOUT_EVERY)) return;
+  const known = session.dashboard && Date.now() - app.aboutAt < ABOUT_EVERY;
+  if (app.path === " " || (known && unansweredSince() === null)) return; // a page that asks nothing itself must not end an outage
   await loadDashboard(signal);
   app.aboutAt = Date.now();
 }
 
 function failed(error) {
   app.failure = error;
+  if (refused(error)) Object.assign(app, { askedAt: null, answered: true });
   if (error.status === 401) askToken(sessionStorage.getItem("seriatim.token") !== null, again);
+}
+
+/** Whether the error is an answer: the server works, and refuses. */
+const refused = (error) => error.status >= 400 && error.status < 500;
+
+/** Whether the reader holds still what the page shows: then it asks nothing. */
+const heldStill = () => session.paused && app.freshAt > 0;
+
+/**
+ * Since when (ms) an answer is missing that should be there: to a question of the page that failed or is overdue, or to an overdue change.
+ * null: none is.
+ */
+function unansweredSince() {
+  const since = waitingSince();
+  return !heldStill() && since < Infinity && (failing() || Date.now() - since >= OVERDUE) ? since : null;
+}
+
+const failing = () => app.failure !== null && !refused(app.failure);
+
+/** Whether the page asks on behind a dialog, so that it sees when answers come again. */
+const outage = () => failing() || unansweredSince() !== null;
+
+/** When the oldest question was asked, of the page or a change, that has no answer yet; Infinity: there is none. */
+const waitingSince = () => Math.min(app.askedAt ?? Infinity, changeAskedAt() ?? Infinity);
+
+/** Draws when the next answer becomes overdue, and from then on at each whole second without an answer. */
+function tick() {
+  clearTimeout(app.ticking);
+  const waited = Date.now() - waitingSince();
+  if (waited < 0) return; // for nothing
+  app.ticking = setTimeout(draw, waited < OVERDUE ? OVERDUE - waited : 1000 - (waited % 1000));
 }
 
 let drawing = 0;
@@ -113,6 +154,7 @@ function drawNow() {
   const inTrouble = session.dashboard?.queues.filter(late).length ?? 0; // a reader of another tab sees that
   document.title = `${inTrouble ? `(${inTrouble}) ` : ""}${app.page.title()} · ${session.dashboard?.title ?? t("brand")}`;
   render(document.body, frame());
+  tick();
 }
 
 const navigation = () => [["", "overview"], ["running", "running"], ["nodes", "nodes"]].map(([path, text]) =>
@@ -166,20 +208,23 @@ function togglePause() {
 }
 
 function pulse() {
-  const refused = app.failure?.status >= 400 && app.failure.status < 500;
-  const word = app.failure && !refused ? "lost" : session.paused ? "paused" : "live";
+  const since = unansweredSince();
+  const word = since !== null ? "lost" : session.paused ? "paused" : app.answered ? "live" : "asking";
   const attributes = { title: t(`pulse.${word}.hint`), "aria-pressed": String(session.paused), on: { click: togglePause } };
   return h("button", { type: "button", class: `pulse ${word}`, ...attributes },
-    icon({ lost: "alert", paused: "pause", live: "live" }[word]), h("span", {}, t(`pulse.${word}`)));
+    icon({ lost: "alert", paused: "pause", live: "live", asking: "clock" }[word]), h("span", {}, t(`pulse.${word}`, { duration: since && age(since) })));
 }
 
+/** In whole seconds, at least one: it is drawn anew each second. */
+const age = (since) => duration(Math.max(1, Math.floor((Date.now() - since) / 1000)));
+
+/** Why there is no answer, and how old what is shown is. The age is no part of the alert: a screen reader would read it out each second. */
 function banner() {
   const { failure, freshAt } = app;
-  if (!failure || failure.status === 401 || (freshAt === 0 && failure.status)) return null;
+  if (!failure || heldStill() || failure.status === 401 || (freshAt === 0 && failure.status)) return null;
   const text = failure.status ? t("failure.answer", { error: failure.message }) : t("failure.unreachable");
-  const age = duration(Math.round((Date.now() - freshAt) / 1000));
-  return h("div", { class: "banner", key: "banner", role: "alert" }, icon("alert"),
-    h("p", {}, text, " ", freshAt > 0 && t("failure.since", { duration: age })));
+  return h("div", { class: "banner", key: "banner" }, icon("alert"),
+    h("p", {}, h("span", { role: "alert" }, text), " ", freshAt > 0 && t("failure.since", { duration: age(freshAt) })));
 }
 
 /** The page, or, when it never came, why. */
@@ -201,7 +246,8 @@ function footer() {
 const frame = () => [
   h("a", { class: "skip", key: "skip", href: "#content" }, t("skip")),
   header(), banner(),
-  h("main", { id: "content", key: "main", tabindex: "-1", class: app.failure && app.freshAt ? "stale" : null }, h("div", { key: `${language} ${app.path}` }, content())),
+  h("main", { id: "content", key: "main", tabindex: "-1", class: app.failure && app.freshAt && !session.paused ? "stale" : null },
+    h("div", { key: `${language} ${app.path}` }, content())),
   footer(), dialogsView(),
 ];
 

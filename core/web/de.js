@@ -36,8 +36,10 @@ export default {
   "pulse.live.hint": "Die Seite aktualisiert sich selbst. Ein Klick hält sie an.",
   "pulse.paused": "Angehalten",
   "pulse.paused.hint": "Die Seite ist angehalten. Ein Klick lässt sie weiterlaufen.",
-  "pulse.lost": "Keine Antwort",
-  "pulse.lost.hint": "Die letzte Anfrage blieb ohne Antwort; die Seite fragt weiter.",
+  "pulse.asking": "Verbindet…",
+  "pulse.asking.hint": "Die Seite wartet auf ihre erste Antwort.",
+  "pulse.lost": "Seit {duration} keine Antwort",
+  "pulse.lost.hint": "Die Seite fragt weiter, bis eine Antwort kommt.",
 
   "failure.answer": "Der Server kann nicht antworten: {error}.",
   "failure.unreachable": "Der Server ist nicht erreichbar.",

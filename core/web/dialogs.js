@@ -17,6 +17,9 @@ let node = null;
 export const startDialogs = (whenChanged, whenClosed) => ([draw, resume] = [whenChanged, whenClosed]);
 export const dialogOpen = () => open !== null;
 
+/** When (ms) the change of the dialog in front was asked for, or its slice under way; null: none is under way. */
+export const changeAskedAt = () => (open?.running ? open.askedAt : null);
+
 function show(dialog) {
   open = dialog;
   draw();
@@ -62,9 +65,13 @@ export async function perform(run) {
 
 async function runOpen(dialog) {
   dialog.running = true;
+  dialog.askedAt = Date.now();
   dialog.error = dialog.progress = null;
   draw();
-  const progress = (text) => { dialog.progress = text; draw(); };
+  const progress = (text) => { // a slice has its answer, and the next one is asked for
+    Object.assign(dialog, { progress: text, askedAt: Date.now() });
+    draw();
+  };
   try {
     const result = await dialog.run({ progress, stopped: () => dialog.left });
     if (open === dialog) close();

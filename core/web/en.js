@@ -36,8 +36,10 @@ export default {
   "pulse.live.hint": "The page refreshes itself. Click to hold it still.",
   "pulse.paused": "Held",
   "pulse.paused.hint": "The page is held still. Click to go on.",
-  "pulse.lost": "No answer",
-  "pulse.lost.hint": "The last question was not answered; the page goes on asking.",
+  "pulse.asking": "Connecting…",
+  "pulse.asking.hint": "The page waits for its first answer.",
+  "pulse.lost": "No answer for {duration}",
+  "pulse.lost.hint": "The page goes on asking until it has an answer.",
 
   "failure.answer": "The server cannot answer: {error}.",
   "failure.unreachable": "The server cannot be reached.",

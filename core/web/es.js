@@ -36,8 +36,10 @@ export default {
   "pulse.live.hint": "La página se actualiza sola. Un clic la congela.",
   "pulse.paused": "Congelada",
   "pulse.paused.hint": "La página está congelada. Un clic la pone de nuevo en marcha.",
-  "pulse.lost": "Sin respuesta",
-  "pulse.lost.hint": "La última consulta quedó sin respuesta; la página sigue preguntando.",
+  "pulse.asking": "Conectando…",
+  "pulse.asking.hint": "La página espera su primera respuesta.",
+  "pulse.lost": "Sin respuesta desde hace {duration}",
+  "pulse.lost.hint": "La página sigue preguntando hasta que llegue una respuesta.",
 
   "failure.answer": "El servidor no puede responder: {error}.",
   "failure.unreachable": "No se puede llegar al servidor.",

@@ -36,8 +36,10 @@ export default {
   "pulse.live.hint": "La page s’actualise seule. Un clic la fige.",
   "pulse.paused": "Figée",
   "pulse.paused.hint": "La page est figée. Un clic la relance.",
-  "pulse.lost": "Pas de réponse",
-  "pulse.lost.hint": "La dernière requête est restée sans réponse ; la page continue de demander.",
+  "pulse.asking": "Connexion…",
+  "pulse.asking.hint": "La page attend sa première réponse.",
+  "pulse.lost": "Pas de réponse depuis {duration}",
+  "pulse.lost.hint": "La page continue de demander jusqu’à ce qu’une réponse arrive.",
 
   "failure.answer": "Le serveur ne peut pas répondre : {error}.",
   "failure.unreachable": "Le serveur est injoignable.",

@@ -36,8 +36,10 @@ export default {
   "pulse.live.hint": "ページは自動で更新されます。クリックで更新を止めます。",
   "pulse.paused": "更新停止",
   "pulse.paused.hint": "ページの更新は止まっています。クリックで再開します。",
-  "pulse.lost": "応答なし",
-  "pulse.lost.hint": "直前の問い合わせに応答がありません。問い合わせを続けます。",
+  "pulse.asking": "接続中…",
+  "pulse.asking.hint": "最初の応答を待っています。",
+  "pulse.lost": "{duration}間応答なし",
+  "pulse.lost.hint": "応答があるまで問い合わせを続けます。",
 
   "failure.answer": "サーバーが応答できません: {error}。",
   "failure.unreachable": "サーバーに接続できません。",

@@ -146,6 +146,13 @@ class Browser
   # Addresses, with * for anything; none: it reaches all again.
   def blocked(*addresses) = cdp("Network.enable") && cdp("Network.setBlockedURLs", urls: addresses)
 
+  # ---- what it runs
+
+  # Runs this script before anything of each page that is opened from now on.
+  # @return [String] its name, for not_before_pages
+  def before_pages(source) = cdp("Page.addScriptToEvaluateOnNewDocument", source: source).fetch("identifier")
+  def not_before_pages(name) = cdp("Page.removeScriptToEvaluateOnNewDocument", identifier: name)
+
   # ---- what it costs
 
   # Seconds that the page's main thread has worked, by its own clock: what others do on the machine does not count.
@@ -193,7 +200,7 @@ class Browser
 
   def cdp(name, **parameters) = command(:post, "/goog/cdp/execute", cmd: name, params: parameters)
 
-  def lay_trap = cdp("Page.addScriptToEvaluateOnNewDocument", source: TRAP)
+  def lay_trap = before_pages(TRAP)
 
   # ---- the driver
 
