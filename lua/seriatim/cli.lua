@@ -29,7 +29,7 @@ local function with_config_file(found)
 end
 
 local function set_up_log(found, file)
-  log.output = log.to(file)
+  log.output, log.notices = log.to(file), log.to(io.stderr)
   log.format = found.log_format or "text"
   log.level = found.verbose and log.DEBUG or log.INFO
 end

@@ -40,6 +40,9 @@ log.format = "text"
 log.thread = "main"
 log.output = log.to(io.stderr)
 
+---A function as output for log.notice; nil: output takes its lines, too.
+log.notices = nil
+
 -- ---- texts
 
 local function valid_end(run, at)
@@ -174,9 +177,9 @@ local function json_line(now, level, name, text, fields)
   return native.printable("{" .. table.concat(pairs_, ",") .. "}")
 end
 
-local function write(level, name, text, fields)
-  local line = log.format == "json" and json_line or text_line
-  log.output(line(log.now(), level, name, text, fields), level)
+local function write(level, name, text, fields, output)
+  local line = log.format == "json" and json_line or text_line;
+  (output or log.output)(line(log.now(), level, name, text, fields), level)
 end
 
 ---Seconds since 1970; nginx has its own.
@@ -202,6 +205,15 @@ end
 
 function log.info(name, text, fields)
   log.write(log.INFO, name, text, fields)
+end
+
+---What a person is to see although standard output, to which a server logs, may be read by a program.
+---@param name string
+---@param text string
+function log.notice(name, text)
+  if log.INFO >= log.level then
+    pcall(write, log.INFO, name, text, nil, log.notices)
+  end
 end
 
 function log.warn(name, text, fields)

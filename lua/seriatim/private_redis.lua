@@ -52,7 +52,7 @@ local function start(folder)
     return errors.weather(kind, message)
   end
   local text = "%s the private Redis in %s; set REDIS_URL to use another"
-  require("seriatim.log").info("redis", text:format(made:started() and "started" or "joined", folder))
+  require("seriatim.log").notice("redis", text:format(made:started() and "started" or "joined", folder))
   return made
 end
 

@@ -385,6 +385,12 @@ describe("seriatim-lua", function()
     assert(shell:run({ "push", "Q", "1", redis = false, env = data }):find("folded 1", 1, true))
   end)
 
+  it("a private Redis is told of on standard error, not where the server logs", function()
+    local data = { SERIATIM_DATA = shell.folder .. "/data" }
+    local output = shell:run { "-r", "app", "-p", "0", redis = false, env = data, errors = false }
+    assert.equal("", output)
+  end)
+
   it("a private Redis is refused in production", function()
     local data = { SERIATIM_DATA = shell.folder .. "/data" }
     local output, code = shell:run { "push", "Q", "1", "-e", "production", redis = false, env = data }

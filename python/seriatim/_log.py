@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import sys
 import threading
 import time
 from collections import deque
@@ -132,6 +133,19 @@ def debug(name: str, text: object = None, **fields: Any) -> None:
 
 def info(name: str, text: object = None, **fields: Any) -> None:
     write(INFO, name, text, **fields)
+
+
+def notice(name: str, text: str) -> None:
+    """
+    What a person is to see although standard output, to which the server logs, may be read by a program: a line of our own
+    format goes to standard error. Handlers of the application's own take it as any event.
+    """
+    ours = [handler.formatter for handler in logger.handlers if isinstance(handler.formatter, Line)]
+    if not ours:
+        info(name, text)
+    elif logger.isEnabledFor(INFO):
+        record = logger.makeRecord(logger.name, INFO, "", 0, Event(name, utf8(text)), (), None)
+        print(ours[0].format(record), file=sys.stderr)
 
 
 def warn(name: str, text: object = None, **fields: Any) -> None:

@@ -75,7 +75,7 @@ def _start(folder: str) -> _native.PrivateRedis:
         raise Refused
     redis = _native.PrivateRedis(folder)
     begun = "started" if redis.started else "joined"
-    _log.info("redis", f"{begun} the private Redis in {folder}; set REDIS_URL to use another")
+    _log.notice("redis", f"{begun} the private Redis in {folder}; set REDIS_URL to use another")
     return redis
 
 

@@ -420,6 +420,13 @@ def test_a_private_redis_is_started_where_nothing_else_is_named(shell: Shell) ->
     assert "folded 1" in shell("push", "Q", "1", **private)[0]
 
 
+def test_a_private_redis_is_told_of_on_standard_error(shell: Shell) -> None:
+    """Not where the server logs."""
+    env = command.environment(None, {"TRACE": "", "SERIATIM_DATA": str(shell.folder / "data")})
+    done = subprocess.run(command.words("-r", shell.app, "-p", "0"), capture_output=True, text=True, env=env)
+    assert done.stdout == "" and re.search("INFO .*started the private Redis in", done.stderr), done
+
+
 def test_a_private_redis_is_refused_in_production(shell: Shell) -> None:
     data = {"SERIATIM_DATA": str(shell.folder / "data")}
     output, code = shell("push", "Q", "1", "-e", "production", redis=None, env=data)

@@ -313,6 +313,11 @@ RSpec.describe "the command", limit: 400 do
       expect(Command.run("push", "Q", "1", redis: nil, env: private_env)).to match([/folded 1/, 0])
     end
 
+    it "is told of on standard error, also where the log goes to standard output" do
+      output, error, = Open3.capture3({ **Command::NEUTRAL, "REDIS_URL" => nil, **private_env }, *Command::RUBY, Command::EXE, "-r", app, "-p", "0")
+      expect([output, error]).to match(["", /INFO .*started the private Redis in/])
+    end
+
     it "is refused in production, with exit code 3" do
       refused = "no Redis: set REDIS_URL or Seriatim.redis (in production Seriatim starts no private one)"
       expect(Command.run("push", "Q", "1", "-e", "production", redis: nil, env: private_env)).to eq(["seriatim: #{refused}\n", 3])

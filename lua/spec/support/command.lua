@@ -146,12 +146,13 @@ function command.lua_cpath()
   return ("%slib/%s/?.so;;"):format(command.root, command.interpreter:find("5.4", 1, true) and "5.4" or "5.1")
 end
 
----Runs it to its end. Gives what it wrote to both outputs, and its exit code.
+---Runs it to its end. Gives what it wrote to both outputs (without standard error where errors is false), and its exit code.
 function Shell:run(...)
   local arguments = type(...) == "table" and (...) or { ... }
   self.count = self.count + 1
   local path = ("%s/run%d"):format(self.folder, self.count)
-  os.execute(("( %s ) > %s 2>&1 < /dev/null; echo $? > %s.code"):format(self:line(arguments), path, path))
+  local errors_to = arguments.errors == false and "/dev/null" or "&1"
+  os.execute(("( %s ) > %s 2>%s < /dev/null; echo $? > %s.code"):format(self:line(arguments), path, errors_to, path))
   return command.read(path), tonumber(command.read(path .. ".code"))
 end
 

@@ -58,6 +58,17 @@ module Seriatim
       add(logger, level, ours?(logger) ? event : event.to_s)
     end
 
+    # What a person is to see although standard output may be read by a program: a line of our own format goes to standard
+    # error. A Logger of the application's own format takes it as any event.
+    def notice(name, text)
+      logger = Seriatim.logger
+      return info(name, text) unless logger && ours?(logger) && logger.level <= Logger::INFO
+
+      $stderr.write(logger.formatter.call("INFO", Time.now, nil, Event.new(name, utf8(text), {})))
+    rescue SystemCallError, IOError
+      nil
+    end
+
     # Interrupts from other threads wait, so that what is rescued is the logger's own.
     def add(logger, level, event)
       Thread.handle_interrupt(Interrupts::MASKED) do

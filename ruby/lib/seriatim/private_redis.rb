@@ -59,7 +59,7 @@ module Seriatim
       raise Refused if environment == "production"
 
       redis = Native::PrivateRedis.new(folder)
-      Log.info("redis", "#{redis.started? ? "started" : "joined"} the private Redis in #{folder}; set REDIS_URL to use another")
+      Log.notice("redis", "#{redis.started? ? "started" : "joined"} the private Redis in #{folder}; set REDIS_URL to use another")
       redis
     end
     private_class_method :start
