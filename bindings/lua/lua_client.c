@@ -177,6 +177,8 @@ static int client_status(lua_State *L)
     status = srt_client_status(self->client);
     if (status == SERIATIM_OK)
         return slu_true(L);
+    if (status == SERIATIM_INVALID) /* only the result raises */
+        return slu_nil_error(L, seriatim_client_error(self->client));
     if (status != SERIATIM_AGAIN)
         return slu_link_fail(L, self, status);
     lua_pushliteral(L, "again");

@@ -145,8 +145,8 @@ RSpec.describe "the pages, for everybody", mount: House::MOUNTS.keys.first do
     expect(dead - ["figure bad"]).to eq([])
     troubled = rows_of("/api/web/dashboard")["queues"].select { |each| each["dead"].positive? || each["retries"].positive? }.map { |each| each["name"] }
     expect(ids.first(troubled.size)).to match_array(troubled) unless troubled.empty? || rows_of("/api/web/dashboard")["queues"].any? { |each| each["lag"] >= 60 }
-    browser.value("import([...document.scripts].at(-1).src.replace('app.js', 'session.js')).then((m) => { m.session.dashboard.queues[0].lag = 61; window.dispatchEvent(new Event('resize')); })")
-    browser.waited("the tab") { browser.value("document.title").start_with?("(1) ") }
+    late = "import([...document.scripts].at(-1).src.replace('app.js', 'session.js')).then((m) => { m.session.dashboard.queues[0].lag = 61; window.dispatchEvent(new Event('resize')); })"
+    browser.waited("the tab") { browser.value(late) || browser.value("document.title").match?(/\A\(\d+\) /) } # an answer may undo it
   end
 
   it "show all of a payload of which only the beginning is shown, through the redaction" do

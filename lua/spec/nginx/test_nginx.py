@@ -226,7 +226,7 @@ def test_f21_quit_lets_jobs_finish(nginx: Nginx, server: Redis) -> None:
     nginx.process.wait(60)
     assert [line[0] for line in nginx.lines()] == ["begin", "end"]
     assert nginx.log().count(" stop stopped") == 2, "both nodes left in time"
-    assert not [key for key in server.client.keys() if "nodes" in key]
+    assert [key for key in server.client.keys() if "nodes" in key] in ([], ["seriatim:{/nodes}:sampler"])  # which ends by itself
 
 
 def test_f20_term_ends_at_once_and_writes_what_waits(nginx: Nginx) -> None:
