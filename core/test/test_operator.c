@@ -2986,9 +2986,11 @@ static void test_delete_queue(void **state)
     assert_int_equal(metrics(&f).length, 3);
     assert_string_equal(kinds_found(&f, f.queue, 0), "");
 
+    REDIS("SET seriatim:{Q}:history samples");
     assert_int_equal(delete_queue(&f, 1), SERIATIM_OK);
     assert_int_equal(seriatim_action_result(f.client), 1);
     assert_string_equal(layout_text(), "none");
+    assert_int_equal(number("EXISTS seriatim:{Q}:history"), 0);
     assert_int_equal(count_of("EXISTS", "jobs") + count_of("EXISTS", "spill:spilled") + count_of("EXISTS", "spillmap:spilled"), 0);
     assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
     assert_int_equal(metrics(&f).length, 0);

@@ -99,15 +99,21 @@ static int by_text(const void *a, const void *b)
     return text_compare(*(const seriatim_text *)a, *(const seriatim_text *)b);
 }
 
+/* Whether a key comes and goes by time and not by the steps: nodes, remembered pushes, and the history that a running server writes. */
+static int is_timed_key(seriatim_text key)
+{
+    static const seriatim_text nodes = {":{/nodes}:", 10}, pushes = {":push:", 6}, history = {"}:history", 9};
+    return text_has(key, nodes) || text_has(key, pushes) || text_has(key, history);
+}
+
 void compare_keys(check *c, const value *wanted)
 {
-    static const seriatim_text nodes = {":{/nodes}:", 10}, pushes = {":push:", 6};
     redisReply *reply = redis_command("KEYS *");
     seriatim_text *keys = keep((reply->elements + 1) * sizeof *keys);
     size_t count = 0, i;
     for (i = 0; i < reply->elements; i++) {
         keys[count] = keep_text(reply->element[i]->str, reply->element[i]->len);
-        count += (size_t)(!text_has(keys[count], nodes) && !text_has(keys[count], pushes));
+        count += (size_t)!is_timed_key(keys[count]);
     }
     freeReplyObject(reply);
     qsort(keys, count, sizeof *keys, by_text);

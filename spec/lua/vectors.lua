@@ -21,13 +21,25 @@ local function same(wanted, found)
   return Values.new():compare(wanted, found, "it")
 end
 
+-- Keys that come and go by time and not by the steps: nodes, remembered pushes, and the history that a running server writes.
+local TIMED = { ":{/nodes}:", ":push:", "}:history" }
+
+local function is_timed(key)
+  for _, part in ipairs(TIMED) do
+    if key:find(part, 1, true) then
+      return true
+    end
+  end
+  return false
+end
+
 ---The keys that the step keys compares.
 ---@return string[]
 function vectors.stored_keys(redis)
   local keys = {}
   for hex in redis:call("EVAL", KEYS, "0"):gmatch("%x+") do
     local key = Values.bytes { hex = hex }
-    if not key:find(":{/nodes}:", 1, true) and not key:find(":push:", 1, true) then
+    if not is_timed(key) then
       keys[#keys + 1] = key
     end
   end

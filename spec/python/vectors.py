@@ -24,10 +24,14 @@ def keys(row: Row, redis: Any) -> list[str]:
     return same([to_bytes(key) for key in row["keys"]], stored_keys(redis))
 
 
+# Parts of keys that come and go by time and not by the steps: nodes, remembered pushes, and the history that a running server writes.
+TIMED = (b":{/nodes}:", b":push:", b"}:history")
+
+
 def stored_keys(redis: Any) -> list[bytes]:
     """The keys that the step keys compares."""
     found = [to_bytes(key) for key in redis.call("KEYS", "*")]
-    return sorted(key for key in found if b":{/nodes}:" not in key and b":push:" not in key)
+    return sorted(key for key in found if not any(part in key for part in TIMED))
 
 
 def json(row: Row, redis: Any) -> list[str]:
