@@ -196,8 +196,8 @@ static size_t bench_claimed(bench *b, size_t shard, const srt_reply *reply)
     srt_texts ids = {NULL, NULL, 0};
     b->seen[shard] = srt_token_int(&reply->tokens[2]);
     snprintf(b->run[shard], sizeof b->run[shard], "0n%.*s", (int)reply->tokens[2].len, reply->tokens[2].data);
-    if (reply->count > 11)
-        bench_must(srt_texts_begin(&ids, reply->tokens[10].data, reply->tokens[10].len), "cannot read the ids of a claim");
+    if (reply->count > 10)
+        bench_must(srt_texts_begin(&ids, reply->tokens[9].data, reply->tokens[9].len), "cannot read the ids of a claim");
     return b->id_count[shard] = ids.count;
 }
 

@@ -4,11 +4,11 @@
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 lease, 3 seen: fence of the last claim whose answer the caller has (after acquire: what it said),
 --       4 limit of ids, 5 doubt: 0 none, 1 one unproven id, 2 one suspect id; 6 time to run in microseconds, 0 for none, 7 fold
--- Returns {now, fence, next, unproven, suspect, flags, mode, whole, pushed}: flags is 1 for a paused shard, plus 2 when recover.lua
+-- Returns {now, fence, next, unproven, suspect, flags, mode, whole}: flags is 1 for a paused shard, plus 2 when recover.lua
 --   has something to do, plus 4 while retries_exhausted is to be told of something; next is the microsecond at which something
 --   will be due (0: more is due now), unproven and suspect when such an id is due; each 9e15 for never. Where ids were taken
---   two more follow, MessagePack arrays of texts: the ids, and their records. whole: the claim may be settled as a whole; pushed: jobs ever. The
---   run of an id is '1' if its record is spilled, else '0', then mode (n, u unproven, s suspect, o died), then fence.
+--   two more follow, MessagePack arrays of texts: the ids, and their records. whole: the claim may be settled as a
+--   whole. The run of an id is '1' if its record is spilled, else '0', then mode (n, u unproven, s suspect, o died), then fence.
 --   If the last claim is a later one than seen, it is answered again and nothing is claimed; if an earlier one, nothing is given.
 -- Error replies: STALE owner
 local limit, doubt, ttr = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
@@ -230,6 +230,6 @@ if not paused then
 end
 -- include: save
 local answer = {format('%.0f', now), format('%.0f', claimed), format('%.0f', soon), format('%.0f', unproven),
-  format('%.0f', suspect), (paused and 1 or 0) + (flags % 8 >= 4 and 2 or 0) + (flags % 16 >= 8 and 4 or 0), mode, whole and 1 or 0, format('%.0f', pushed)}
-if given[1] then answer[10], answer[11] = packed or cmsgpack.pack(given), cmsgpack.pack(given_records) end
+  format('%.0f', suspect), (paused and 1 or 0) + (flags % 8 >= 4 and 2 or 0) + (flags % 16 >= 8 and 4 or 0), mode, whole and 1 or 0}
+if given[1] then answer[9], answer[10] = packed or cmsgpack.pack(given), cmsgpack.pack(given_records) end
 return answer

@@ -40,7 +40,7 @@ static void answer_beat(srt_bytes *out, fuzz_input *in, const life *l)
 static void answer_acquire(srt_bytes *out, fuzz_input *in, life *l)
 {
     int taken = fuzz_below(in, 4) == 0;
-    fuzz_number(out, '*', taken ? 3 : 4);
+    fuzz_number(out, '*', taken ? 3 : 5);
     fuzz_bulk(out, taken ? "TAKEN" : "OK", taken ? 5 : 2);
     if (taken)
         fuzz_bulk(out, "n2", 2);
@@ -48,7 +48,19 @@ static void answer_acquire(srt_bytes *out, fuzz_input *in, life *l)
     if (!taken) {
         fuzz_bulk_int(out, l->fence);
         fuzz_number(out, ':', (int64_t)fuzz_below(in, 3));
+        fuzz_number(out, ':', (int64_t)fuzz_below(in, 2));
     }
+}
+
+static void answer_recover(srt_bytes *out, fuzz_input *in)
+{
+    static const char *const cursors[] = {"", "u", "42", "18446744073709551615", "a cursor of more bytes than any that a script gives"};
+    const char *cursor = cursors[fuzz_below(in, 5)];
+    fuzz_number(out, '*', 4);
+    fuzz_bulk(out, cursor, strlen(cursor));
+    fuzz_number(out, ':', (int64_t)fuzz_below(in, 60));
+    fuzz_number(out, ':', (int64_t)fuzz_below(in, 2));
+    fuzz_number(out, ':', (int64_t)fuzz_below(in, 2));
 }
 
 static void answer_claim(srt_bytes *out, fuzz_input *in, life *l)
@@ -58,7 +70,7 @@ static void answer_claim(srt_bytes *out, fuzz_input *in, life *l)
     int64_t server = INT64_C(1789000000000000) + l->now * 1000;
     srt_bytes names, records, record;
     srt_bytes_init(&record, seriatim_default_allocator());
-    fuzz_number(out, '*', ids ? 11 : 9);
+    fuzz_number(out, '*', ids ? 10 : 8);
     fuzz_bulk_int(out, server);
     fuzz_bulk_int(out, ++l->fence);
     for (i = 0; i < 3; i++)
@@ -66,7 +78,6 @@ static void answer_claim(srt_bytes *out, fuzz_input *in, life *l)
     fuzz_number(out, ':', fuzz_below(in, 8) == 1);
     fuzz_bulk(out, modes[fuzz_below(in, 6)], 1);
     fuzz_number(out, ':', (int64_t)fuzz_below(in, 2));
-    fuzz_bulk_int(out, (int64_t)fuzz_byte(in));
     srt_bytes_init(&names, seriatim_default_allocator());
     srt_bytes_init(&records, seriatim_default_allocator());
     srt_bytes_addc(&names, (char)(0x90 + ids));
@@ -134,6 +145,9 @@ static void answer_asked(srt_bytes *out, fuzz_input *in, life *l, int asked)
         return;
     case SRT_ASK_ACQUIRE:
         answer_acquire(out, in, l);
+        return;
+    case SRT_ASK_RECOVER:
+        answer_recover(out, in);
         return;
     case SRT_ASK_CLAIM:
         answer_claim(out, in, l);

@@ -853,7 +853,7 @@ static void claim_answer(store_conn *c, store_shard *sh, store_id **ids, size_t 
         sh->wake = suspect;
     if (sh->wake <= s->now_us)
         sh->wake = 0;
-    srt_resp_array(&c->out, count ? 11 : 9);
+    srt_resp_array(&c->out, count ? 10 : 8);
     srt_resp_arg_int(&c->out, s->now_us);
     srt_resp_arg_int(&c->out, sh->claimed);
     srt_resp_arg_int(&c->out, soon);
@@ -862,7 +862,6 @@ static void claim_answer(store_conn *c, store_shard *sh, store_id **ids, size_t 
     say_int(c, sh->paused + 2 * is_unfinished(s, sh) + (shard_notices(s, sh) > 0 ? 4 : 0));
     srt_resp_arg(&c->out, count ? &ids[0]->mode : "n", 1);
     say_int(c, count && ids[0]->whole);
-    srt_resp_arg_int(&c->out, 0);
     if (count)
         say_texts(c, ids, count);
 }

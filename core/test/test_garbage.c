@@ -314,7 +314,7 @@ static void push_many(const char *id, int count, const char *options, size_t len
 static void claim_one(const char *id, char *run, size_t cap)
 {
     redisReply *reply = plainly("claim", 'S', "1", shard.lease, shard.seen, "1", "0", "0", "merge", NULL), *open;
-    const redisReply *ids = reply->elements < 11 ? NULL : reply->element[9];
+    const redisReply *ids = reply->elements < 10 ? NULL : reply->element[8];
     if (!ids || ids->len != 2 + strlen(id) || memcmp(ids->str + 2, id, strlen(id)) != 0)
         fail_msg("%s was not claimed", id);
     snprintf(shard.seen, sizeof shard.seen, "%s", reply->element[1]->str);

@@ -34,11 +34,14 @@ static const char *const FOREIGN[] = {":1\r\n",
                                       "*2\r\n$5\r\nTAKEN\r\n$1\r\nx\r\n",
                                       "*3\r\n$2\r\nOK\r\n$1\r\n7\r\n$1\r\n7\r\n",
                                       "*4\r\n$2\r\nOK\r\n*1\r\n$1\r\n7\r\n$-1\r\n:0\r\n",
+                                      "*4\r\n$2\r\nOK\r\n$1\r\n7\r\n$1\r\n7\r\n:0\r\n",
+                                      "*4\r\n*0\r\n:0\r\n:0\r\n:0\r\n",
+                                      "*4\r\n$-1\r\n:0\r\n:0\r\n:0\r\n",
                                       "*3\r\n$5\r\nTAKEN\r\n$-1\r\n*0\r\n",
                                       "*1\r\n*1\r\n*1\r\n*0\r\n",
-                                      "*9\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n*0\r\n$1\r\n1\r\n:0\r\n$1\r\nn\r\n:0\r\n$-1\r\n",
-                                      "*11\r\n:1\r\n:9\r\n:1\r\n:1\r\n:1\r\n:0\r\n:1\r\n:0\r\n:0\r\n:1\r\n:1\r\n",
-                                      "*11\r\n:1\r\n:9\r\n:1\r\n:1\r\n:1\r\n:0\r\n$0\r\n\r\n:0\r\n:0\r\n$1\r\n\x91\r\n$1\r\n\x91\r\n"};
+                                      "*8\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n*0\r\n$1\r\n1\r\n:0\r\n$1\r\nn\r\n$-1\r\n",
+                                      "*10\r\n:1\r\n:9\r\n:1\r\n:1\r\n:1\r\n:0\r\n:1\r\n:0\r\n:1\r\n:1\r\n",
+                                      "*10\r\n:1\r\n:9\r\n:1\r\n:1\r\n:1\r\n:0\r\n$0\r\n\r\n:0\r\n$1\r\n\x91\r\n$1\r\n\x91\r\n"};
 
 /* What its script says to a request: the queue has one shard, in which the id "a" waits whenever it is claimed. */
 static void usual_answer(life *l, int kind, srt_bytes *out)
@@ -60,21 +63,27 @@ static void usual_answer(life *l, int kind, srt_bytes *out)
         srt_resp_arg(out, l->node->description.data, l->node->description.len);
         return;
     case SRT_ASK_ACQUIRE:
-        srt_resp_array(out, 4);
+        srt_resp_array(out, 5);
         srt_resp_arg(out, "OK", 2);
         srt_resp_arg_int(out, ++l->fence);
         srt_resp_arg_int(out, l->fence);
         srt_resp_arg_int(out, 0);
+        srt_resp_arg_int(out, 1);
+        return;
+    case SRT_ASK_RECOVER: /* nothing was left to recover */
+        srt_resp_array(out, 4);
+        srt_resp_arg(out, "", 0);
+        for (i = 0; i < 3; i++)
+            srt_resp_arg_int(out, 0);
         return;
     case SRT_ASK_CLAIM:
-        srt_resp_array(out, 11);
+        srt_resp_array(out, 10);
         srt_resp_arg_int(out, us);
         srt_resp_arg_int(out, ++l->fence);
         for (i = 0; i < 3; i++)
             srt_resp_arg_int(out, i == 0 ? 0 : SRT_FOREVER);
         srt_resp_arg_int(out, 0);
         srt_resp_arg(out, "n", 1);
-        srt_resp_arg_int(out, 1);
         srt_resp_arg_int(out, 1);
         srt_resp_arg(out, ids, sizeof ids - 1);
         srt_resp_arg(out, records, sizeof records - 1);
@@ -182,7 +191,7 @@ static int live(life *l, int steps, int kind, const char *answer)
 /* Each request of a node is answered in each of these ways, behind answers that have filled the tape; then all goes on. */
 static void test_foreign_answers(void **state)
 {
-    static const int kinds[] = {SRT_ASK_LAYOUT, SRT_ASK_BEAT, SRT_ASK_ACQUIRE, SRT_ASK_CLAIM, SRT_ASK_SETTLE};
+    static const int kinds[] = {SRT_ASK_LAYOUT, SRT_ASK_BEAT, SRT_ASK_ACQUIRE, SRT_ASK_RECOVER, SRT_ASK_CLAIM, SRT_ASK_SETTLE};
     size_t kind, i;
     (void)state;
     for (kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)

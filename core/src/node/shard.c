@@ -846,7 +846,7 @@ static void shard_recovered(srt_node *node, srt_shard *s, const srt_request *r, 
 {
     const srt_token *cursor = &reply->tokens[1];
     s->recovering = 0;
-    if (r->number != s->lease || s->state != SRT_OWNED || reply->count < 5 || cursor->len >= sizeof s->cursor)
+    if (r->number != s->lease || s->state != SRT_OWNED || cursor->len >= sizeof s->cursor)
         return;
     memcpy(s->cursor, cursor->data, cursor->len);
     s->cursor[cursor->len] = '\0';
@@ -936,7 +936,7 @@ static int claim_job(srt_node *node, srt_shard *s, srt_claim *claim, srt_texts *
 static int claim_take(srt_node *node, srt_shard *s, const srt_reply *reply, int64_t now)
 {
     srt_claim *claim = srt_alloc(node->mem, sizeof *claim);
-    const srt_token *fence = &reply->tokens[2], *mode = &reply->tokens[7], *texts = &reply->tokens[10];
+    const srt_token *fence = &reply->tokens[2], *mode = &reply->tokens[7], *texts = &reply->tokens[9];
     srt_texts ids, records;
     char *runs[2];
     int status;
@@ -1001,7 +1001,7 @@ static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, co
     /* Not newer than what was seen: after a failover Redis does not know the last claim, and tells of an earlier one. What that
      * gave is in threads' hands or has ended, so none of it is taken again; acquire tells Redis what is known here. */
     fence = srt_token_int(&reply->tokens[2]);
-    past = s->seen && (fence < s->seen || (fence == s->seen && reply->count > 11));
+    past = s->seen && (fence < s->seen || (fence == s->seen && reply->count > 10));
     s->reconcile |= past;
     if (!past)
         s->seen = fence;
@@ -1017,7 +1017,7 @@ static void shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, co
         srt_notice_seen(node, s, SRT_NOTICES_OTHERS, now);
     s->more |= s->woken;
     s->woken = 0;
-    if (reply->count > 11 && !past && claim_take(node, s, reply, now) != SERIATIM_OK)
+    if (reply->count > 10 && !past && claim_take(node, s, reply, now) != SERIATIM_OK)
         s->reconcile = 1;
     if (had_suspect && node->solo == SRT_SOLO_CLAIM)
         srt_node_end_solo(node);
@@ -1262,10 +1262,12 @@ static int reply_fits(int kind, const srt_reply *reply)
     const srt_token *tokens = reply->tokens;
     switch (kind) {
     case SRT_ASK_ACQUIRE:
-        return srt_reply_is_list(reply, 3) && (srt_token_is(&tokens[1], "TAKEN") || reply->count > 4);
-    case SRT_ASK_CLAIM: /* 9 elements, or 11 when ids were taken */
-        return srt_reply_is_list(reply, 9) && (reply->count == 10 || (reply->count == 12 && tokens[7].len == 1 &&
-                                               tokens[10].type == SRT_STRING && tokens[11].type == SRT_STRING));
+        return srt_reply_is_list(reply, 3) && (srt_token_is(&tokens[1], "TAKEN") || reply->count > 5);
+    case SRT_ASK_RECOVER: /* begins with the cursor */
+        return srt_reply_is_list(reply, 4) && tokens[1].type == SRT_STRING;
+    case SRT_ASK_CLAIM: /* 8 elements, or 10 when ids were taken */
+        return srt_reply_is_list(reply, 8) && (reply->count == 9 || (reply->count == 11 && tokens[7].len == 1 &&
+                                               tokens[9].type == SRT_STRING && tokens[10].type == SRT_STRING));
     case SRT_ASK_SETTLE: /* AGAIN stands alone */
         return srt_reply_is_list(reply, 1) && (srt_token_is(&tokens[1], "AGAIN") || reply->count > 2);
     case SRT_ASK_RELEASE:
