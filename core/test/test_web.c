@@ -766,7 +766,7 @@ static void test_ages_bytes_and_settings(void **state)
     pause_ms(1100);
     get("/api/v1/queues/Q/ages");
     shows("{\"ages\":[{\"count\":1,\"from\":null,\"to\":0},{\"count\":0,\"from\":0,\"to\":1},");
-    shows("{\"count\":0,\"from\":604800,\"to\":null}],\"cursor\":null,\"of\":2,\"seen\":2}");
+    shows("{\"count\":0,\"from\":604800,\"to\":null}],\"cursor\":null,\"of\":2,\"sample\":false,\"seen\":2}");
     get("/api/v1/queues/Q/bytes");
     shows("{\"bytes\":");
     shows("\"exact\":true}");
@@ -1595,6 +1595,129 @@ static void test_pages_of_records(void **state)
     shows("\"payloads\":1,");
 }
 
+/* ---- Samples of all shards ----------------------------------------------------------------- */
+
+enum { SPREAD_SHARDS = 24, SPREAD_FAR = 12, SPREAD_IDS = 30000, SPREAD_HOT = 5, SPREAD_PAYLOADS = 400 };
+
+/* The name of the hot id with this number, in a shard from SPREAD_FAR on; two numbers never share a name. */
+static void hot_name(char name[32], int number)
+{
+    int attempt = 0;
+    do
+        snprintf(name, 32, "hot%d-%d", number, attempt++);
+    while (seriatim_shard_of(name, strlen(name), SPREAD_SHARDS) < SPREAD_FAR);
+}
+
+/* Fills the queue Q: 30,000 ids of one payload, of which those in the far half of the shards are due in an hour, and five ids of 400
+   payloads in far shards. */
+static void push_spread(void)
+{
+    seriatim_client *client = browser.client;
+    char id[32], payload[16];
+    int i, j;
+    assert_int_equal(seriatim_push_begin(client, queue_of(client, "Q", SPREAD_SHARDS)), SERIATIM_OK);
+    for (i = 0; i < SPREAD_IDS; i++) {
+        size_t len = (size_t)snprintf(id, sizeof id, "%05d", i);
+        int is_far = seriatim_shard_of(id, len, SPREAD_SHARDS) >= SPREAD_FAR;
+        seriatim_job job = job_of(id, len, "x", 1, is_far ? 3600 : 0);
+        assert_int_equal(seriatim_push_job(client, &job), SERIATIM_OK);
+    }
+    for (i = 0; i < SPREAD_HOT; i++) {
+        hot_name(id, i);
+        for (j = 0; j < SPREAD_PAYLOADS; j++) {
+            size_t len = (size_t)snprintf(payload, sizeof payload, "%d", j);
+            seriatim_job job = job_of(id, strlen(id), payload, len, 0);
+            assert_int_equal(seriatim_push_job(client, &job), SERIATIM_OK);
+        }
+    }
+    assert_int_equal(seriatim_push_send(client), SERIATIM_OK);
+    assert_int_equal(drive(), SERIATIM_OK);
+}
+
+static int64_t member(const char *name)
+{
+    char key[32];
+    const char *at;
+    snprintf(key, sizeof key, "\"%s\":", name);
+    at = strstr(browser.text, key);
+    if (!at)
+        fail_msg("no %s in: %.2000s", key, browser.text);
+    return strtoll(at + strlen(key), NULL, 10);
+}
+
+/* Notes which hot ids the last answer shows; the number of those that were shown so far. */
+static int note_hot(int found[SPREAD_HOT])
+{
+    char name[32], shown[80];
+    int i, count = 0;
+    for (i = 0; i < SPREAD_HOT; i++) {
+        hot_name(name, i);
+        snprintf(shown, sizeof shown, "{\"id\":\"%s\",\"payloads\":%d,", name, SPREAD_PAYLOADS);
+        found[i] |= strstr(browser.text, shown) != NULL;
+        count += found[i];
+    }
+    return count;
+}
+
+static void test_hottest_of_all_shards(void **state)
+{
+    static char before[sizeof browser.text];
+    int found[SPREAD_HOT] = {0}, looks, other = 0;
+    (void)state;
+    open_browser();
+    push_spread();
+    for (looks = 0; looks < 200 && note_hot(found) < SPREAD_HOT; looks++) {
+        snprintf(before, sizeof before, "%s", browser.text);
+        get("/api/v1/queues/Q/hottest");
+        shows("\"sample\":true");
+        shows("\"cursor\":\"0.0.0\"");
+        assert_int_equal(member("of"), SPREAD_IDS + SPREAD_HOT);
+        assert_true(member("seen") > 0 && member("seen") < SPREAD_IDS);
+        other |= looks > 0 && strcmp(before, browser.text) != 0;
+    }
+    assert_int_equal(note_hot(found), SPREAD_HOT);
+    assert_true(other || looks == 1);
+}
+
+static void test_ages_of_all_shards(void **state)
+{
+    int64_t seen = 0, later = 0;
+    int looks;
+    (void)state;
+    open_browser();
+    push_spread();
+    for (looks = 0; looks < 10; looks++) {
+        get("/api/v1/queues/Q/ages");
+        shows("\"sample\":true");
+        later += member("count"); /* the first: what is not due yet */
+        seen += member("seen");
+    }
+    if (later * 3 < seen || later * 3 > seen * 2)
+        fail_msg("half of the ids are due later; of the samples %lld of %lld", (long long)later, (long long)seen);
+}
+
+/* What a sample left out is found by following its cursor. */
+static void test_hottest_to_the_end(void **state)
+{
+    char path[200] = "/api/v1/queues/Q/hottest?cursor=0.0.0", *at;
+    int found[SPREAD_HOT] = {0}, looks;
+    (void)state;
+    open_browser();
+    push_spread();
+    for (looks = 0; looks < 2000; looks++) {
+        get(path);
+        shows("\"sample\":false");
+        note_hot(found);
+        at = strstr(browser.text, "\"cursor\":\"");
+        if (!at)
+            break;
+        at += strlen("\"cursor\":\"");
+        snprintf(path, sizeof path, "/api/v1/queues/Q/hottest?cursor=%.*s", (int)strcspn(at, "\""), at);
+    }
+    assert_int_equal(note_hot(found), SPREAD_HOT);
+    assert_int_equal(member("seen"), SPREAD_IDS + SPREAD_HOT);
+}
+
 static void test_bad_questions(void **state)
 {
     static const char *const bad[] = {
@@ -2171,6 +2294,9 @@ int main(void)
         cmocka_unit_test(test_a_change_that_is_broken_off),
         cmocka_unit_test(test_errors_by_group),
         cmocka_unit_test(test_pages_of_records),
+        cmocka_unit_test(test_hottest_of_all_shards),
+        cmocka_unit_test(test_ages_of_all_shards),
+        cmocka_unit_test(test_hottest_to_the_end),
         cmocka_unit_test(test_bad_questions),
         cmocka_unit_test(test_a_layout_that_changes),
         cmocka_unit_test(test_redaction),
@@ -2185,5 +2311,7 @@ int main(void)
         cmocka_unit_test(test_history_without_a_consumer),
         cmocka_unit_test(test_history_of_queues_without_a_node),
     };
+    if (getenv("ONLY"))
+        cmocka_set_test_filter(getenv("ONLY"));
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -8,6 +8,7 @@ export default {
   "copied": "Kopiert.",
   "copied.not": "Der Browser lässt diese Seite nicht kopieren.",
   "seen": "{n} von {of} gesehen",
+  "seen.sample": "Aus einer Stichprobe aller Shards, bei jedem Blick einer anderen: {n} von {of} IDs gelesen.",
 
   "nav.label": "Seiten",
   "overview.title": "Übersicht",
@@ -190,6 +191,7 @@ export default {
   "shard.dead": "Tot",
 
   "ages.title": "Wie lange IDs schon warten",
+  "ages.sample": "Wie lange IDs schon warten, nach einer Stichprobe",
   "ages.text": "Seit sie fällig sind. Noch nicht fällige stehen zuerst.",
   "ages.age": "Alter",
   "ages.count": "IDs",
@@ -209,6 +211,8 @@ export default {
   "settings.bytes": "Speicher",
   "settings.bytes.hint": "Von Redis selbst geschätzt, ohne die Payloads von IDs, die sehr viele haben",
   "hottest.title": "Heißeste IDs",
+  "hottest.sample": "Heißeste IDs einer Stichprobe",
+  "hottest.further": "{n} von {of} IDs nacheinander gelesen. Einige sind seither vielleicht gelaufen.",
   "hottest.text": "Die IDs mit den meisten wartenden Payloads: Eine ID läuft immer nur auf einem Worker, also bestimmen sie das Tempo.",
   "hottest.empty": "Nichts ist heiß",
   "hottest.empty.text": "Keine ID wartet mit Payloads.",

@@ -8,6 +8,7 @@ export default {
   "copied": "Copied.",
   "copied.not": "The browser does not let this page copy.",
   "seen": "{n} of {of} seen",
+  "seen.sample": "Of a sample of all shards, another one at each look: {n} of {of} ids read.",
 
   "nav.label": "Pages",
   "overview.title": "Overview",
@@ -190,6 +191,7 @@ export default {
   "shard.dead": "Dead",
 
   "ages.title": "How long ids have waited",
+  "ages.sample": "How long ids have waited, of a sample",
   "ages.text": "Since they were due. Those that are not due yet come first.",
   "ages.age": "Age",
   "ages.count": "Ids",
@@ -209,6 +211,8 @@ export default {
   "settings.bytes": "Memory",
   "settings.bytes.hint": "By Redis' own estimate, without the payloads of ids that hold very many",
   "hottest.title": "Hottest ids",
+  "hottest.sample": "Hottest ids of a sample",
+  "hottest.further": "{n} of {of} ids read one after another. Some may have run since.",
   "hottest.text": "The ids with the most payloads waiting: one id runs on one worker at a time, so these set the pace.",
   "hottest.empty": "Nothing is hot",
   "hottest.empty.text": "No id waits with payloads.",

@@ -8,6 +8,7 @@ export default {
   "copied": "Copiado.",
   "copied.not": "El navegador no permite copiar desde esta página.",
   "seen": "{n} de {of} vistos",
+  "seen.sample": "De una muestra de todos los shards, distinta en cada consulta: {n} de {of} ids leídos.",
 
   "nav.label": "Páginas",
   "overview.title": "Resumen",
@@ -190,6 +191,7 @@ export default {
   "shard.dead": "Muertos",
 
   "ages.title": "Cuánto llevan esperando los ids",
+  "ages.sample": "Cuánto llevan esperando los ids, según una muestra",
   "ages.text": "Desde que están listos. Primero van los que aún no lo están.",
   "ages.age": "Antigüedad",
   "ages.count": "Ids",
@@ -209,6 +211,8 @@ export default {
   "settings.bytes": "Memoria",
   "settings.bytes.hint": "Según la estimación de Redis, sin los payloads de los ids que tienen muchísimos",
   "hottest.title": "Ids más calientes",
+  "hottest.sample": "Ids más calientes de una muestra",
+  "hottest.further": "{n} de {of} ids leídos uno tras otro. Algunos pueden haberse ejecutado desde entonces.",
   "hottest.text": "Los ids con más payloads en espera: cada id se ejecuta en un solo worker a la vez, así que marcan el ritmo.",
   "hottest.empty": "Nada está caliente",
   "hottest.empty.text": "Ningún id espera con payloads.",

@@ -8,6 +8,7 @@ export default {
   "copied": "Copié.",
   "copied.not": "Le navigateur ne permet pas à cette page de copier.",
   "seen": "{n} sur {of} vus",
+  "seen.sample": "D’un échantillon de tous les shards, différent à chaque lecture : {n} ids lus sur {of}.",
 
   "nav.label": "Pages",
   "overview.title": "Aperçu",
@@ -190,6 +191,7 @@ export default {
   "shard.dead": "Morts",
 
   "ages.title": "Depuis quand les ids attendent",
+  "ages.sample": "Depuis quand les ids attendent, d’après un échantillon",
   "ages.text": "Depuis qu’ils sont prêts. Ceux qui ne le sont pas encore viennent d’abord.",
   "ages.age": "Âge",
   "ages.count": "Ids",
@@ -209,6 +211,8 @@ export default {
   "settings.bytes": "Mémoire",
   "settings.bytes.hint": "Selon l’estimation de Redis, sans les payloads des ids qui en ont énormément",
   "hottest.title": "Ids les plus chauds",
+  "hottest.sample": "Ids les plus chauds d’un échantillon",
+  "hottest.further": "{n} ids lus sur {of}, l’un après l’autre. Certains ont pu s’exécuter depuis.",
   "hottest.text": "Les ids avec le plus de payloads en attente : un id s’exécute sur un seul worker à la fois, ils donnent donc le rythme.",
   "hottest.empty": "Rien n’est chaud",
   "hottest.empty.text": "Aucun id n’attend avec des payloads.",

@@ -8,6 +8,7 @@ export default {
   "copied": "コピーしました。",
   "copied.not": "ブラウザーがこのページからのコピーを許可していません。",
   "seen": "{of} 件中 {n} 件を確認",
+  "seen.sample": "全シャードからの標本（毎回異なります）。{of} 件中 {n} 件の ID を読み取りました。",
 
   "nav.label": "ページ",
   "overview.title": "概要",
@@ -190,6 +191,7 @@ export default {
   "shard.dead": "デッド",
 
   "ages.title": "ID の待ち時間",
+  "ages.sample": "ID の待ち時間（標本）",
   "ages.text": "実行可能になってからの時間。まだ実行可能でないものが先頭です。",
   "ages.age": "経過",
   "ages.count": "ID 数",
@@ -209,6 +211,8 @@ export default {
   "settings.bytes": "メモリ",
   "settings.bytes.hint": "Redis による推定値。ペイロードが極めて多い ID のペイロードは含みません",
   "hottest.title": "最も集中している ID",
+  "hottest.sample": "最も集中している ID（標本）",
+  "hottest.further": "{of} 件中 {n} 件の ID を順に読み取りました。その後に実行されたものもあり得ます。",
   "hottest.text": "待機中のペイロードが最も多い ID。1 つの ID は同時に 1 つのワーカーでしか実行されないため、全体の速さを左右します。",
   "hottest.empty": "集中している ID はありません",
   "hottest.empty.text": "ペイロードを持って待機中の ID はありません。",

@@ -5,7 +5,7 @@ import { confirm, perform, typable } from "./dialogs.js";
 import { h } from "./dom.js";
 import { count, duration, inBytes, keyOf, number, oneLine, setClock, shown } from "./format.js";
 import {
-  ALARMS, badge, button, empty, figure, icon, idLink, lag, lagLevel, link, name, note, pageHead, queueBadges, section, seen, skeleton, slash, strip,
+  ALARMS, badge, button, empty, figure, icon, idLink, lag, lagLevel, link, name, note, pageHead, queueBadges, section, skeleton, slash, strip,
 } from "./parts.js";
 import { addTick, may } from "./session.js";
 import { inSlices, toldOf } from "./slices.js";
@@ -103,6 +103,15 @@ function hottestTable(queue, draw) {
   ] });
 }
 
+/** The ids with the most payloads of two lists; what the later list says of an id counts. */
+function hotter(before, later) {
+  const rows = new Map([...before, ...later].map((row) => [keyOf(row.id), row]));
+  return [...rows.values()].sort((a, b) => b.payloads - a.payloads).slice(0, HOTTEST);
+}
+
+/** Of how many ids this is a sample; nothing where all were read. */
+const sampled = (answer, text = "seen.sample") => answer.sample && note(t(text, { n: number(answer.seen), of: number(answer.of) }));
+
 /** How old an age is, in words. */
 function ageName({ from, to }) {
   if (from === null) return t("ages.future");
@@ -135,6 +144,8 @@ function settingsView({ settings }, weight, history) {
 
 const TILES = 200; // shards that are shown one by one
 const HOTTEST_EVERY = 10_000; // ms; it reads thousands of records
+const HOTTEST = 20; // ids that are shown
+const LOOKS = 10; // that follow each other when one looks further, of a tenth of a second each
 
 export default function queuePage({ parameters, draw, again }) {
   const about = createQueue(parameters.name);
@@ -143,6 +154,7 @@ export default function queuePage({ parameters, draw, again }) {
   const hot = hottestTable(about.name, draw);
   const aged = agesTable(draw);
   let [hottest, ages, weight, history, hottestAt] = [null, null, null, null, 0];
+  let [further, looking] = [null, false]; // what was read from the first id on, {ids, seen, of, cursor, sample}; whether that goes on now
 
   async function loadHottest(signal) {
     if (Date.now() - hottestAt < HOTTEST_EVERY) return;
@@ -150,7 +162,24 @@ export default function queuePage({ parameters, draw, again }) {
     const paths = ["hottest", "ages", "bytes"];
     const asked = paths.map((path) => get(queuePath(about.name, path), {}, signal));
     [hottest, ages, weight, history] = await Promise.all([...asked, get("api/v1/history", { queue: about.name, span: "15m" }, signal)]);
+    if (!hottest.sample) further = null;
+    if (further) further = { ...further, ids: hotter(further.ids, hottest.ids) };
   }
+
+  /** Reads the next ids in their order. What the samples have found is kept. */
+  async function lookFurther() {
+    for (let look = 0; look < LOOKS && (!further || further.cursor); look += 1) {
+      const { ids, seen: read, of, cursor } = await get(queuePath(about.name, "hottest"), { cursor: (further ?? hottest).cursor });
+      further = { ids: hotter((further ?? hottest).ids, ids), seen: read, of, cursor, sample: true };
+      draw();
+    }
+  }
+
+  const goOn = () => {
+    looking = true;
+    draw();
+    lookFurther().finally(() => { looking = false; }).then(draw, again);
+  };
 
   async function load(signal) {
     await Promise.all([about.load(signal), charts.load(signal), loadHottest(signal)]);
@@ -177,14 +206,18 @@ export default function queuePage({ parameters, draw, again }) {
   function hottestView() {
     if (!hottest) return skeleton(4);
     if (!hottest.ids.length) return empty(t("hottest.empty"), t("hottest.empty.text"), "check");
-    return [hot.view(hottest.ids), seen(hottest)];
+    const found = further ?? hottest;
+    return [
+      hot.view(found.ids), sampled(found, further ? "hottest.further" : "seen.sample"),
+      found.cursor && button(t("search.goOn"), goOn, { disabled: looking }),
+    ];
   }
 
   function agesView() {
     if (!ages) return skeleton(4);
     const most = Math.max(...ages.ages.map((age) => age.count));
     if (!most) return empty(t("ages.empty"), t("ages.empty.text"), "check");
-    return [aged.view(ages.ages.map((age) => ({ ...age, part: age.count / most }))), seen(ages)];
+    return [aged.view(ages.ages.map((age) => ({ ...age, part: age.count / most }))), sampled(ages)];
   }
 
   function shardsView({ shards }) {
@@ -205,8 +238,8 @@ export default function queuePage({ parameters, draw, again }) {
         charts.view(),
         shardsView(about),
         h("div", { key: "closer", class: "side-by-side" },
-          section(t("hottest.title"), null, h("p", { class: "hint" }, t("hottest.text")), hottestView()),
-          section(t("ages.title"), null, h("p", { class: "hint" }, t("ages.text")), agesView())),
+          section(t(hottest?.cursor && (further ?? hottest).cursor ? "hottest.sample" : "hottest.title"), null, h("p", { class: "hint" }, t("hottest.text")), hottestView()),
+          section(t(ages?.sample ? "ages.sample" : "ages.title"), null, h("p", { class: "hint" }, t("ages.text")), agesView())),
         about.settings && settingsView(about, weight, history),
       ];
     },

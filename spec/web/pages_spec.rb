@@ -339,3 +339,24 @@ RSpec.describe "the pages of all mounts" do
     windows&.each_value { |window| browser.close_window(window) }
   end
 end
+
+# It is the browser's own matter, so one mount will do.
+RSpec.describe "the hottest ids", mount: House::MOUNTS.keys.first do
+  it "are of a sample where one look cannot read all ids, and of all when one has looked further to the end" do
+    queue = House.queue
+    live[queue].perform_async(Array.new(30) { |n| { id: "hot", payload: n, delay: 3600 } })
+    25_000.times.each_slice(1000) { |some| live[queue].perform_async(some.map { |n| { id: "cold-#{n}", payload: n, delay: 3600 } }) }
+    heads = -> { browser.value("[...document.querySelectorAll('h2')].map((head) => head.textContent)") }
+    open("queue", name: queue)
+    see("Of a sample of all shards, another one at each look")
+    expect(heads.call).to include("Hottest ids of a sample", "How long ids have waited, of a sample")
+    browser.waited("the end of all ids") do
+      more = browser.value("[...document.querySelectorAll('main button')].some((one) => one.textContent === 'Look further' && !one.disabled)")
+      browser.press("Look further", within: "main") if more
+      heads.call.include?("Hottest ids")
+    end
+    expect(cell("hot", "Payloads")).to eq("30")
+    see("ids read one after another. Some may have run since.")
+    expect(browser.harm).to eq([])
+  end
+end

@@ -33,6 +33,7 @@ int srt_web_ages_next(seriatim_client *c, srt_web *w)
         scan->stages[0] = "waiting";
         scan->stages[1] = "behind";
         scan->stage_count = 2;
+        scan->spread = 1;
         scan->take = ages_take;
         scan->kept = w->page;
         scan->kept_size = AGES * sizeof(int64_t);
@@ -66,6 +67,6 @@ void srt_web_ages_write(seriatim_client *c, srt_web *w, srt_web_out *out)
         srt_json_end_object(&out->json);
     }
     srt_json_end_array(&out->json);
-    srt_web_write_seen(scan, out);
+    srt_web_write_sample(scan, out);
     srt_json_end_object(&out->json);
 }

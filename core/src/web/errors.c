@@ -214,6 +214,12 @@ void srt_web_write_seen(const srt_web_scan *scan, srt_web_out *out)
     srt_web_int(out, "seen", scan->seen);
 }
 
+void srt_web_write_sample(const srt_web_scan *scan, srt_web_out *out)
+{
+    srt_web_bool(out, "sample", scan->sample);
+    srt_web_write_seen(scan, out);
+}
+
 void srt_web_errors_write(seriatim_client *c, srt_web *w, srt_web_out *out)
 {
     srt_web_scan *scan = w->found;

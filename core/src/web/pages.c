@@ -76,6 +76,7 @@ int srt_web_hottest_next(seriatim_client *c, srt_web *w)
         scan->stages[0] = "all";
         scan->stages[1] = "behind";
         scan->stage_count = 2;
+        scan->spread = 1;
         scan->reverse = 1;
         scan->limit = 20;
         status = srt_web_scan_cursor(w, scan, srt_web_param_of(w, "cursor"));
@@ -101,7 +102,7 @@ void srt_web_hottest_write(seriatim_client *c, srt_web *w, srt_web_out *out)
         srt_json_end_object(&out->json);
     }
     srt_json_end_array(&out->json);
-    srt_web_write_seen(scan, out);
+    srt_web_write_sample(scan, out);
     srt_json_end_object(&out->json);
 }
 

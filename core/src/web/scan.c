@@ -9,6 +9,14 @@
 
 enum { SCAN_TOTAL, SCAN_SLICE };
 
+/* What a look at all shards reads of one position, a stage of a shard. */
+typedef struct scan_share {
+    int64_t total;   /* ids there */
+    int64_t left;    /* ids to read; 0: nothing more */
+    unsigned rounds; /* ends of the hash that may be met: 1 if it is read from its beginning, 2 if from anywhere */
+    char cursor[24]; /* of HSCAN */
+} scan_share;
+
 typedef struct scan_state {
     srt_web_scan *scan;
     srt_web *w;
@@ -17,6 +25,8 @@ typedef struct scan_state {
     srt_target *items;
     size_t count, cap, open;
     int over;                     /* more were found than are kept */
+    scan_share *shares;           /* of each position; NULL unless all shards are looked at */
+    size_t shares_cap;
     int64_t began_us, slices;
     char here[24];                /* the cursor that was sent last */
 } scan_state;
@@ -100,6 +110,7 @@ static int cursor_of_scan(srt_web *w, srt_web_scan *scan, seriatim_text cursor)
     scan->cursor[1] = '\0';
     if (!at || cursor.len == 0)
         return SERIATIM_OK;
+    scan->spread = 0;
     if (!cursor_number(&at, end, &position) || position > 1000000 || !cursor_dot(&at, end))
         return SERIATIM_INVALID;
     for (hscan = at; at < end && *at >= '0' && *at <= '9'; at++)
@@ -177,6 +188,110 @@ static int scan_ask_slice(seriatim_client *c, scan_state *s)
     return scan_ask(c, s, s->scan->position, s->scan->cursor, s->scan->slice, SCAN_SLICE);
 }
 
+/* ---- A look at all shards ------------------------------------------------------------------ */
+
+/* Splitmix64: the places from which a look reads follow from the moment at which it begins. */
+static uint64_t scan_random(uint64_t *seed)
+{
+    uint64_t z = *seed += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+/* All of a queue with few ids; of another one a part of each position, from a place of the hash that is another in each look. HSCAN
+   takes any number for a cursor, because it may have given it while the hash was larger. */
+static void scan_share_out(scan_state *s, scan_share *share, uint64_t *seed)
+{
+    const int64_t total = s->scan->total;
+    double part;
+    share->left = share->total;
+    share->rounds = 1;
+    snprintf(share->cursor, sizeof share->cursor, "0");
+    if (total <= SRT_WEB_SAMPLED || share->total < 1)
+        return;
+    part = (double)share->total / (double)total;
+    share->left = 1 + (int64_t)(part < 1 ? part * SRT_WEB_SAMPLED : SRT_WEB_SAMPLED);
+    share->rounds = 2;
+    snprintf(share->cursor, sizeof share->cursor, "%lu", (unsigned long)(scan_random(seed) & 0xffffffff));
+}
+
+/* The next slice of the next position, in turn, of which something is left to read. None: the look has ended. */
+static int scan_ask_share(seriatim_client *c, scan_state *s)
+{
+    const unsigned positions = scan_positions(s);
+    unsigned i;
+    for (i = 0; i < positions; i++) {
+        unsigned at = (s->scan->position + i) % positions;
+        const scan_share *share = &s->shares[at];
+        if (share->left > 0) {
+            s->scan->position = at;
+            return scan_ask(c, s, at, share->cursor, share->left < s->scan->slice ? share->left : s->scan->slice, SCAN_SLICE);
+        }
+    }
+    return SERIATIM_OK;
+}
+
+/* The time may end before every position had its turn, so each look begins with another one. */
+static int scan_begin_shares(seriatim_client *c, scan_state *s)
+{
+    const unsigned positions = scan_positions(s);
+    uint64_t seed = (uint64_t)s->scan->now_us;
+    unsigned i;
+    s->scan->position = (unsigned)(scan_random(&seed) % positions);
+    s->scan->sample = s->scan->total > SRT_WEB_SAMPLED;
+    for (i = 0; i < positions; i++)
+        scan_share_out(s, &s->shares[i], &seed);
+    return scan_ask_share(c, s);
+}
+
+/* Notes what a slice read of its position, and goes to the next one. */
+static void scan_take_share(scan_state *s, const srt_token *cursor, int64_t looked)
+{
+    scan_share *share = &s->shares[s->scan->position];
+    snprintf(share->cursor, sizeof share->cursor, "%.20s", cursor->type == SRT_STRING ? cursor->data : "0");
+    if (strcmp(share->cursor, "0") == 0)
+        share->rounds--;
+    share->left -= looked > 0 ? looked : 0;
+    /* A position that is read from its beginning ends with its hash, though more ids came or went since they were counted. */
+    if (share->rounds == 0)
+        share->left = 0;
+    else if (!s->scan->sample && share->left < 1)
+        share->left = 1;
+    s->scan->position = (s->scan->position + 1) % scan_positions(s);
+}
+
+/* Those that a look without the time to read all of a small queue left over. */
+static int scan_has_left(const scan_state *s)
+{
+    unsigned i;
+    for (i = 0; i < scan_positions(s); i++)
+        if (s->shares[i].left > 0)
+            return 1;
+    return 0;
+}
+
+static int scan_on_share(seriatim_client *c, scan_state *s, const srt_reply *reply)
+{
+    const int64_t now = srt_token_int(&reply->tokens[1]), looked = srt_token_int(&reply->tokens[4]);
+    s->scan->looked += looked;
+    scan_take_share(s, &reply->tokens[3], looked);
+    return now - s->began_us >= SRT_WEB_READING_US ? SERIATIM_OK : scan_ask_share(c, s);
+}
+
+/* Shares for `positions`, zeroed. */
+static int scan_make_shares(scan_state *s, unsigned positions)
+{
+    void *shares = s->shares;
+    if (srt_grow(s->w->mem, &shares, &s->shares_cap, positions, sizeof *s->shares) != SERIATIM_OK)
+        return SERIATIM_NOMEM;
+    s->shares = shares;
+    memset(s->shares, 0, positions * sizeof *s->shares);
+    return SERIATIM_OK;
+}
+
+/* ---- Beginning ----------------------------------------------------------------------------- */
+
 static int scan_send(seriatim_client *c, srt_queue *queue)
 {
     scan_state *s = c->state;
@@ -192,9 +307,11 @@ static int scan_send(seriatim_client *c, srt_queue *queue)
     scan->groups = scan->kept;
     if (scan->kept)
         memset(scan->kept, 0, scan->kept_size);
-    scan->full = scan->complete = 0;
+    scan->full = scan->complete = scan->sample = 0;
     scan->first_position = scan->position = scan->asked_position;
     snprintf(scan->cursor, sizeof scan->cursor, "%s", scan->asked_cursor);
+    if (scan->spread && scan_make_shares(s, scan_positions(s)) != SERIATIM_OK)
+        return srt_operator_nomem(c);
     for (position = 0; position < scan_positions(s) && status == SERIATIM_OK; position++) {
         s->open++;
         status = scan_ask(c, s, position, "0", 0, SCAN_TOTAL);
@@ -317,6 +434,8 @@ static int scan_on_slice(seriatim_client *c, scan_state *s, const srt_request *r
     status = scan_take(c, s, r, reply);
     if (status != SERIATIM_OK)
         return status;
+    if (scan->spread)
+        return scan_on_share(c, s, reply);
     if (scan->full) { /* the slice holds more than is wanted: it comes again */
         snprintf(scan->cursor, sizeof scan->cursor, "%s", s->here);
         return SERIATIM_OK;
@@ -338,6 +457,10 @@ static int scan_on_reply(seriatim_client *c, srt_request *r, const srt_reply *re
         return scan_on_slice(c, s, r, reply);
     s->scan->now_us = srt_token_int(&reply->tokens[1]);
     s->scan->total += srt_token_int(&reply->tokens[2]);
+    if (s->scan->spread) {
+        s->shares[r->place].total = srt_token_int(&reply->tokens[2]);
+        return --s->open > 0 ? SERIATIM_OK : scan_begin_shares(c, s);
+    }
     if (--s->open > 0 || s->scan->position >= scan_positions(s)) {
         s->scan->complete |= s->open == 0;
         return SERIATIM_OK;
@@ -367,6 +490,10 @@ static int scan_finish(scan_state *s)
 {
     srt_web_scan *scan = s->scan;
     int64_t seen = scan->seen;
+    if (scan->spread) {
+        scan->sample |= scan_has_left(s);
+        scan->complete = !scan->sample;
+    }
     scan_cut(s, scan->limit);
     scan_drop_doubles(s);
     scan->seen += scan->looked;
@@ -374,6 +501,8 @@ static int scan_finish(scan_state *s)
         return SERIATIM_NOMEM;
     if (s->over && s->count && scan->what <= SRT_SCAN_DUE)
         return scan_write_next(s, scan->first_position, scan->asked_cursor, seen, &s->items[s->count - 1]);
+    if (scan->spread && !scan->complete) /* a reading of all begins anew, because a sample has no place where it ended */
+        return scan_write_next(s, 0, "0", 0, NULL);
     return scan->complete ? SERIATIM_OK : scan_write_next(s, scan->position, scan->cursor, scan->seen, NULL);
 }
 
@@ -389,6 +518,7 @@ static void scan_release(seriatim_client *c)
 {
     scan_state *s = c->state;
     srt_arena_free(&s->memory);
+    srt_free(c->mem, s->shares, s->shares_cap * sizeof *s->shares);
     srt_free(c->mem, s->items, s->cap * sizeof *s->items);
     srt_free(c->mem, s, sizeof *s);
 }

@@ -28,6 +28,8 @@ struct srt_web_scan {
     unsigned position, asked_position, first_position;
     char cursor[24], asked_cursor[24];
     int64_t slices;        /* to read; 0: for a time */
+    int spread;            /* without a cursor: read some ids of every shard, others in each look, not the first shards */
+    int sample;            /* the answer: `spread` was asked for, and some ids were not read */
 
     int64_t total, looked, seen, now_us;
     int complete;
@@ -38,7 +40,7 @@ struct srt_web_scan {
 
 /* In w->found; NULL: no memory. */
 srt_web_scan *srt_web_scan_new(srt_web *w, int what);
-/* Where to go on. OK; SRT_WEB_DONE: that was no cursor, and is refused; NOMEM. */
+/* Where to go on. A given cursor ends `spread`. OK; SRT_WEB_DONE: that was no cursor, and is refused; NOMEM. */
 int srt_web_scan_cursor(srt_web *w, srt_web_scan *scan, seriatim_text cursor);
 /* The same for pages of an index: a key and an id as hex digits. */
 void srt_web_cursor_of(srt_bytes *out, int64_t key, const char *id, size_t len);
@@ -46,5 +48,7 @@ int srt_web_cursor_read(srt_web *w, seriatim_text cursor, srt_target *after);
 int srt_web_scan_begin(seriatim_client *c, srt_web *w);
 /* Members "cursor", "of" and "seen" of an answer. */
 void srt_web_write_seen(const srt_web_scan *scan, srt_web_out *out);
+/* Member "sample", then those of srt_web_write_seen. */
+void srt_web_write_sample(const srt_web_scan *scan, srt_web_out *out);
 
 #endif

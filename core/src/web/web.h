@@ -16,6 +16,7 @@
 #define SRT_WEB_WHOLE 1048576   /* bytes of the payload that is asked for by its place */
 #define SRT_WEB_SHOWN 4096      /* bytes of a text that are shown */
 #define SRT_WEB_PAYLOADS 20     /* of a record */
+#define SRT_WEB_SAMPLED 20000   /* ids that a look at all shards of a queue reads at most, if it has the time */
 #define SRT_WEB_READING_US 100000 /* how long a page reads what has no index, by Redis' clock */
 
 typedef struct srt_web srt_web;
