@@ -7,7 +7,7 @@
 local PATIENCE = 30 -- seconds: longer than a step of a deletion takes; pushes wait for the layout meanwhile, at most their push_timeout
 local layout, deleted = redis.call('GET', KEYS[1]), redis.call('GET', KEYS[3])
 redis.call('HLEN', KEYS[2])
-redis.call('STRLEN', KEYS[4])
+redis.call('GETRANGE', KEYS[4], 0, 0)
 local generation, shards, rest
 if layout then generation, shards, rest = string.match(layout, '^(%d+) (%d+)(.*)') end
 if not generation and ARGV[2] == 'delete' and deleted then -- sent a second time: the answer of the first was lost
