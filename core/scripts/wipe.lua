@@ -2,8 +2,10 @@
 -- WIPE: removes what a closed shard holds, at most 30 ids a call. Its state stays: with the next generation, which refuses old
 -- layouts, and with its tick, so that no fence is given twice.
 -- KEYS: the shard's
--- ARGV: 1 the generation that close.lua set, 2 '1': ids may be removed
--- Returns 'more', or '' when nothing is left or the shard was opened again. Error replies: NOTEMPTY
+-- ARGV: 1 the generation that close.lua set, 2 '1': ids may be removed, 3 cursor ('0' at first)
+-- Returns the cursor of the next call ('0': from the beginning again), or '' when nothing is left or the shard was opened again.
+-- The cursor must go on: a call from '0' looks at 300 buckets of the hash, which earlier calls have emptied, and Redis makes a
+-- hash smaller only when nine tenths of it are empty. Error replies: NOTEMPTY
 if not state or unpack_struct('<d', state) == generation then return '' end
 probe()
 local stores, store = {first, second, morgue}, nil
@@ -13,13 +15,14 @@ end
 if store and ARGV[2] ~= '1' then return error_reply('NOTEMPTY') end
 
 if store then
-  local ids, page = {}, call('HSCAN', store.hash, '0', 'COUNT', REMOVED)[2]
+  local ids, scan = {}, call('HSCAN', store.hash, ARGV[3], 'COUNT', REMOVED)
+  local page = scan[2]
   -- Of a small hash HSCAN gives all that it holds, whatever COUNT says.
   for i = 1, min(#page, 2 * REMOVED), 2 do ids[#ids + 1] = page[i] end
   local records = look(store, ids)
   open_for_writing()
   for id, r in pairs(records) do remove(store, id, r) end
-  return 'more'
+  return scan[1]
 end
 open_for_writing()
 call('UNLINK', READY, DUE, RUNNING, RETRY, DIED, PARKED, UNPROVEN, SUSPECT, OVERRUN, CLAIMS, UNITING, PREFIX .. 'notices', PREFIX .. 'tellers')

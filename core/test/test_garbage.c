@@ -109,7 +109,7 @@ static const struct call {
     {"park", 'S', {"1", "a", "hot", "run"}},
     {"pause", 'S', {"1"}},
     {"close", 'S', {"2"}},
-    {"wipe", 'S', {"1", "1"}},
+    {"wipe", 'S', {"1", "1", "0"}},
     {"delete_queue", 'L', {"1", "delete"}},
     {"perform_failed", 'S', {"1", "0", ""}},
     {"perform_now", 'S', {"1", "0", ""}},

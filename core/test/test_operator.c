@@ -2966,6 +2966,28 @@ static const char *layout_text(void)
     return text;
 }
 
+/* Thousands of ids in one shard: what earlier calls removed leaves the beginning of its hash empty. */
+static void test_delete_queue_of_many_ids(void **state)
+{
+    static const seriatim_text name = {"Q", 1};
+    fixture f = open_queue(1, "list");
+    char id[16];
+    int i, status = SERIATIM_AGAIN;
+    (void)state;
+    done(&f, seriatim_push_begin(f.client, f.queue));
+    for (i = 0; i < 5000; i++) {
+        snprintf(id, sizeof id, "%d", i);
+        add(&f, id, strlen(id), "", none);
+    }
+    done(&f, seriatim_push_send(f.client));
+    assert_int_equal(seriatim_action_begin(f.client, f.queue, SERIATIM_DELETE_QUEUE, &name, 1), SERIATIM_OK);
+    for (i = 0; i < 5000 && (status = seriatim_link_step(f.link)) == SERIATIM_AGAIN; i++) /* each waits for one of some 200 answers */
+        seriatim_link_wait(f.link);
+    assert_int_equal(status, SERIATIM_OK);
+    assert_string_equal(layout_text(), "none");
+    close_queue(&f);
+}
+
 /* A queue with something in it goes only by its name; the next one of the name goes on with the generation. */
 static void test_delete_queue(void **state)
 {
@@ -3052,6 +3074,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_delete_queue),
+        cmocka_unit_test(test_delete_queue_of_many_ids),
         cmocka_unit_test(test_a_served_queue_is_not_deleted),
         cmocka_unit_test(test_a_deletion_that_did_not_end),
         cmocka_unit_test(test_settings_are_the_queues),

@@ -51,13 +51,16 @@ static int delete_on_nodes(seriatim_client *c, delete_state *d, const srt_reply 
 
 /* ---- Its shards ------------------------------------------------------------------------------ */
 
-static int delete_ask_shard(seriatim_client *c, delete_state *d, unsigned shard, int kind)
+/* cursor: of a wipe; NULL: it begins. */
+static int delete_ask_shard(seriatim_client *c, delete_state *d, unsigned shard, int kind, const srt_token *cursor)
 {
     srt_request *r = srt_client_shard_request(c, &d->all, shard, kind == DELETE_CLOSE ? srt_script_close : srt_script_wipe);
     if (!r)
         return SERIATIM_NOMEM;
-    if (kind == DELETE_WIPE)
+    if (kind == DELETE_WIPE) {
         srt_request_int(r, d->force);
+        srt_request_arg(r, cursor ? cursor->data : "0", cursor ? cursor->len : 1);
+    }
     r->kind = kind;
     r->place = shard;
     return srt_client_send(c, r);
@@ -69,7 +72,7 @@ static int delete_ask_shards(seriatim_client *c, delete_state *d, int kind)
     int status = SERIATIM_OK;
     d->waiting = d->all.shards_count;
     for (shard = 0; shard < d->all.shards_count && status == SERIATIM_OK; shard++)
-        status = delete_ask_shard(c, d, shard, kind);
+        status = delete_ask_shard(c, d, shard, kind, NULL);
     return status;
 }
 
@@ -112,7 +115,7 @@ static int delete_on_wipe(seriatim_client *c, delete_state *d, const srt_request
     if (reply->tokens[0].type != SRT_STRING)
         return srt_operator_protocol(c, "wipe");
     if (reply->tokens[0].len > 0)
-        return delete_ask_shard(c, d, (unsigned)r->place, DELETE_WIPE);
+        return delete_ask_shard(c, d, (unsigned)r->place, DELETE_WIPE, &reply->tokens[0]);
     return --d->waiting > 0 ? SERIATIM_OK : delete_ask_queue(c, d, "delete", DELETE_END);
 }
 
