@@ -95,7 +95,7 @@ each_mount "hostile texts" do
     counts = walk([["", {}], ["nodes", {}], ["running", {}], ["search", { q: "later-001", queue: PLAIN }], ["queue", { name: PLAIN }], ["id", { queue: PLAIN, id: "gone-001" }],
                    ["id", { queue: PLAIN, id: "later-001" }], *PAGES.map { |page| [page, { queue: PLAIN }] }]).map(&:first)
     # Which a page has or has not, by the length of its texts and what is there.
-    [counts.flat_map(&:first).uniq | %w[ul li ol code strong], counts.flat_map { |count| count[1] }.uniq | %w[title disabled aria-sort]]
+    [counts.flat_map(&:first).uniq | %w[ul li ol code strong time], counts.flat_map { |count| count[1] }.uniq | %w[title disabled aria-sort datetime]]
   end
 
   def expect_harmless(what, census = browser.value(CENSUS), trap = browser.harm)

@@ -22,7 +22,7 @@ module CProgram
   # @return [String] the program's path
   def build(name, core)
     units = ["#{KIT}/#{name}.c", "#{KIT}/journal.c", "#{core}/src/all.c"]
-    path = File.join(FOLDER, "#{name}-#{digest(units + Dir["#{KIT}/*.h", "#{core}/{src,include}/*.{c,h,inc}"].sort)}")
+    path = File.join(FOLDER, "#{name}-#{digest(units + Dir["#{KIT}/*.h", "#{core}/{src,include}/**/*.{c,h,inc}"].sort)}")
     compile(units, core, path) unless File.exist?(path)
     path
   end
