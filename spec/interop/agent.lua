@@ -6,6 +6,7 @@ local recorder = require "recorder"
 local seriatim = require "seriatim"
 local servers = require "seriatim.server"
 local wire = require "wire"
+seriatim.push_timeout = 50 -- longer than a connection takes to be given up
 
 local pipe = assert(io.popen("mktemp -d"))
 local FOLDER = pipe:read("*l")

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 import seriatim
 
 seriatim.format_error = str  # the pairs compare messages
+seriatim.push_timeout = 50  # longer than a connection takes to be given up
 
 
 class Recorder(seriatim.Worker):

@@ -6,6 +6,7 @@ require "logger"
 require "seriatim"
 
 Seriatim.format_error = :message.to_proc # the pairs compare messages
+Seriatim.push_timeout = 50 # longer than a connection takes to be given up
 
 # The protocol is in README.md.
 class Agent
