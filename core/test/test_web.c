@@ -2029,7 +2029,7 @@ static void test_history(void **state)
     open_browser();
     fill();
     push_text("Other", "1", "a", 0);
-    REDIS("SET seriatim:{/nodes}:sampler %s", "9000000000000000 1 another"); /* too late to be a lease, so it is none */
+    REDIS("SET seriatim:{/nodes}:sampler %s", "9000000000000000 1 another"); /* ends later than any lease could, so it does not count */
     REDIS("DEL seriatim:{Q}:history seriatim:{Other}:history");
     now = redis_us();
     assert_int_equal(write_history("Q", now - 3, 0, 0, 0, 0, 0), 1);
@@ -2217,7 +2217,7 @@ static void test_history_without_a_consumer(void **state)
     assert_int_equal(known_points(&gaps), 0);
 }
 
-/* The process that held the lease is gone; the next node measures as it starts. Until a queue's history shows so many pushes. */
+/* The process that held the lease is gone; the next node measures as it starts. Waits until the history of the queue shows this number of pushes. */
 static void wait_for_pushes(const char *queue, int pushes)
 {
     worker w;

@@ -130,7 +130,7 @@ static uint64_t json_multiply(uint64_t a, uint64_t b, uint64_t *high)
 }
 
 /*
- * One double between 2^-24 and 2^53 is whole / 2^scale. With so many places its nearest decimal is
+ * One double between 2^-24 and 2^53 is whole / 2^scale. With that many decimal places its nearest decimal is
  * whole * 5^places / 2^(scale - places), rounded; it reads as the double when what rounding took is
  * less than half of 5^places. The first count of places where that holds gives the shortest
  * decimal.

@@ -22,7 +22,7 @@ size_t srt_json_put_uint(char *at, uint64_t value);
 /* Removes zeros at the end of the digits; the value stays. */
 void srt_json_drop_zeros(srt_json_decimal *d);
 /*
- * The nearest double: infinity when there is none. strtod rounds correctly; without a decimal point
+ * The nearest double: infinity when the value is too great for one. strtod rounds correctly; without a decimal point
  * in the text no locale changes what it reads.
  */
 double srt_json_nearest(const srt_json_decimal *d);

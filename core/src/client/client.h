@@ -114,7 +114,7 @@ struct seriatim_client {
     double unix_time;                /* as the I/O side last said; 0: never */
     uint64_t gone;                   /* bytes handed to the network in all */
     uint64_t begun, answers;         /* operations begun and answers taken, for the I/O side's limits */
-    int limit_ms;                    /* the I/O side gives up when no answer came for so long; 0: its own limit */
+    int limit_ms;                    /* the I/O side gives up after this time without an answer; 0: its own limit */
     int heard;                       /* when it last gave up, Redis may have heard a request whose answer did not come */
     int64_t left_ms;                 /* that the operation may still take, as the I/O side last said; INT64_MAX: it did not */
 

@@ -14,7 +14,7 @@
 
 #define SAMPLE_SCANS 20        /* of a round, 1,000 keys each; a larger keyspace takes several rounds */
 #define SAMPLE_MOST 100000     /* queues */
-#define SAMPLE_SLOW_MS 60000   /* no answer for so long: a new round */
+#define SAMPLE_SLOW_MS 60000   /* without an answer for this time a new round begins */
 
 /* Sends it as the request under way; without memory the round ends. */
 static void sample_send(srt_node *n, srt_request *r, srt_sampling step)

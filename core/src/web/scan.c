@@ -1,4 +1,4 @@
-/* scan.c - reading what no index holds: for so long, with a cursor behind what was read. */
+/* scan.c - reads what no index holds, for a bounded time, with a cursor behind what was read. */
 #include "web/scan.h"
 
 #include <stdio.h>
