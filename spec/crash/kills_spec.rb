@@ -74,4 +74,44 @@ RSpec.describe "SIGKILL" do
     Steps::POINTS.each { |point| Figures.note("F1", "stepped SIGKILLs: #{point}", steps.died[point]) }
     expect(steps.missed).to eq([])
   end
+
+  # Payloads of an id that failed and payloads that came while it ran become one list, some at a time, by calls of recover.lua.
+  # Thousands of them need several calls, and the worker dies between two of these or in one.
+  it "F1 workers are killed while they unite the payloads of an id", limit: LIMIT do
+    rounds = Figures.count(12, 120)
+    kit.queue("Uniting", shards_count: 1, fold: "list", max_retry_count: 1_000_000, back_off: 0.01)
+    works = File.join(kit.folder, "works")
+    proxy = Proxy.new(kit.redis.socket)
+    push_more(sleep: 0.2, fail: works, count: 1) # each run begins with this payload, so that it lasts
+    push_more(fail: works)
+    left_uniting = Array.new(rounds) { die_uniting(proxy, works) }.count(true)
+    proxy.stop
+    FileUtils.touch(works)
+    last = kit.worker("ruby", lease: 1)
+    kit.drain
+    expect(last.stop).to eq(0)
+    expect_all_well
+    expect(left_uniting).to be > 0
+    Figures.note("F1", "SIGKILLs in calls that unite payloads: rounds, died with the id uniting", "#{rounds}, #{left_uniting}")
+  end
+
+  # A worker runs the id, which fails; each time more is pushed meanwhile. It dies in one of its next calls of recover.lua.
+  # @return [Boolean] was the id uniting when the worker was dead?
+  def die_uniting(proxy, works)
+    proxy.rule = Proxy::Rule.new(step: Proxy::Step.new(script: "recover", moment: %i[before sent answered].sample(random: kit.random), nth: kit.random.rand(2..9)))
+    worker = kit.worker("ruby", lease: 0.3, poll: 0.1, threads: 1, url: proxy.url)
+    runs = 0
+    kit.eventually(60, -> { worker.log.lines.last(3).join }) do
+      begun = kit.journal.starts("Uniting").count { |line| line.pid == worker.pid }
+      push_more(fail: works) if begun > runs
+      runs = begun
+      !worker.alive?
+    end
+    kit.redis.call("ZCARD", "seriatim:{Uniting/0}:uniting") != "0"
+  end
+
+  def push_more(count: 1500, **payload)
+    from = (@pushed ||= 0) + 1
+    kit.push("Uniting", ["one"], (from..@pushed += count).to_a, **payload)
+  end
 end

@@ -30,7 +30,7 @@ require_relative "redis"
 #   kit.close
 class Kit
   LANGUAGES = %w[c ruby python lua].freeze
-  LEFT_OVER = /:(jobs|ready|due|next|retry|dead|died|parked|unproven|suspect|overrun|claims|spill.*|spillmap.*|nextspill.*|deadspill.*)\z/
+  LEFT_OVER = /:(jobs|ready|due|next|retry|dead|died|parked|unproven|suspect|overrun|uniting|claims|spill.*|spillmap.*|nextspill.*|deadspill.*)\z/
   FIELDS = { shards_count: 5, batch_size: 1, max_retry_count: 25, fold: "merge", back_off: 0.1 }.freeze # as the C worker wants them
 
   attr_reader :redis, :folder, :journal, :random, :seed, :processes
