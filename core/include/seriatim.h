@@ -120,8 +120,8 @@ const seriatim_allocator *seriatim_default_allocator(void);
  *   told     1: values that differ are worth a warning
  */
 #define SERIATIM_QUEUE_SETTINGS(X)                                                                 \
-    X(WORD, fold, 0, 0, "merge", "merge\0list\0last\0", 1)                                         \
-    X(WORD, on_waiting, 0, 0, "keep", "keep\0earlier\0later\0replace\0reject\0", 1)                \
+    X(WORD, fold, 0, 0, "merge", "merge\0list\0last\0first\0", 1)                                  \
+    X(WORD, on_waiting, 0, 0, "keep", "keep\0earlier\0later\0replace\0reject\0unique\0", 1)        \
     X(WORD, on_exhausted, 0, 0, "bury", "bury\0park\0drop\0", 1)                                   \
     X(COUNT, max_retry_count, 0, 1000000, 25, NULL, 1)                                             \
     X(SECONDS, ttr, 0, 31536000, 0, NULL, 1) /* time to run; 0: any */                             \
@@ -252,7 +252,7 @@ int seriatim_push_send(seriatim_client *client);
 typedef struct seriatim_push_counts {
     size_t added;   /* jobs that made a new waiting id */
     size_t folded;  /* jobs united with an id that waits */
-    size_t refused; /* jobs refused by on_waiting "reject" */
+    size_t refused; /* jobs refused by on_waiting "reject" or "unique" */
 } seriatim_push_counts;
 
 seriatim_push_counts seriatim_push_result(const seriatim_client *client);

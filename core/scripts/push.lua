@@ -55,7 +55,7 @@ if rest[1] then
   call('LLEN', READY)
   call('ZCARD', DUE)
   local zset, retries = {}, {}
-  local WORDS = {'keep', 'earlier', 'later', 'replace', 'reject'}
+  local WORDS = {'keep', 'earlier', 'later', 'replace', 'reject', 'unique'}
   local function payload_of(i) return ARGV[7 + WIDTH * (i - 1)] end
   local function options_of(i) return WIDTH == 3 and ARGV[5 + 3 * i] or '' end
 
@@ -69,7 +69,7 @@ if rest[1] then
     local most = 3 + bytes / 128
     if record or bytes > PLAIN then most = most + 12 end
     if record then most = most + #record / 64 end
-    if record and FOLD == 'last' and byte(record) >= 12 then most = most + 100 end
+    if record and keeps_one(FOLD) and byte(record) >= 12 then most = most + 100 end
     return most
   end
 
@@ -199,7 +199,7 @@ if rest[1] then
     local more, newer = {}, behind[id] and read(behind[id])
     for j = 1, #places do
       local r, word = job(places[j])
-      if newer and word == 'reject' then
+      if word == 'unique' or newer and word == 'reject' then
         refused_places[#refused_places + 1] = places[j]
       elseif newer then
         more[#more + 1] = r.entries[1]
@@ -210,6 +210,7 @@ if rest[1] then
       end
       if word == 'earlier' then newer.mark = EARLIER_MARK end
     end
+    if not newer then return end
     fold_entries(second, id, newer, more, FOLD)
     write(second, id, newer, FOLD)
   end
@@ -219,7 +220,7 @@ if rest[1] then
     local w, more, is_moved = read(old[places[1]] or call('HGET', JOBS, id)), {}, false
     for j = 1, #places do
       local r, word = job(places[j])
-      if word == 'reject' then
+      if word == 'reject' or word == 'unique' then
         refused_places[#refused_places + 1] = places[j]
       else
         local due = moved(word, w.due, r.due)

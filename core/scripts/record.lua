@@ -179,12 +179,21 @@ local function spill_entries(store, id, entries, fold)
   return added
 end
 
+-- The fold modes that keep one payload of an id: `last` that with the highest score, of equal scores the latest to arrive; `first`
+-- that with the lowest score, of equal scores the first to arrive.
+local function keeps_one(fold) return fold == 'last' or fold == 'first' end
+
+-- In a queue that keeps one payload of an id: is it e rather than other?
+local function is_kept(e, other, fold)
+  if e.score ~= other.score then return (e.score > other.score) == (fold == 'last') end
+  return (e.stamp > other.stamp) == (fold == 'last')
+end
+
 -- Adds an entry to a record that is not spilled.
 local function fold_entry(r, e, fold)
   local entries, old = r.entries, nil
-  if fold == 'last' then
-    old = entries[1]
-    if not old or e.score > old.score or (e.score == old.score and e.stamp > old.stamp) then entries[1] = e end
+  if keeps_one(fold) then
+    if not entries[1] or is_kept(e, entries[1], fold) then entries[1] = e end
     return
   end
   if fold == 'merge' then
@@ -210,11 +219,13 @@ end
 -- For payloads that nobody has noted.
 local function widen_bounds(r) r.first, r.last, r.largest = 0, tick, PORTION_BYTES end
 
--- In a queue that keeps the last payload only: does e come behind all that a spilled record holds? It is not read.
-local function comes_last(store, id, r, e)
-  local key, bound = store.spill .. id, format('%.17g', e.score)
-  if call('ZCOUNT', key, '(' .. bound, '+inf') > 0 then return false end
-  return e.stamp > r.last or call('ZCOUNT', key, bound, bound) == 0
+-- In a queue that keeps one payload of an id: is it e rather than all that a spilled record holds? The record is not read.
+local function displaces(store, id, r, e, fold)
+  local key, bound, last = store.spill .. id, format('%.17g', e.score), fold == 'last'
+  local better = last and call('ZCOUNT', key, '(' .. bound, '+inf') or call('ZCOUNT', key, '-inf', '(' .. bound)
+  if better > 0 then return false end
+  if last and e.stamp > r.last or not last and e.stamp < r.first then return true end
+  return call('ZCOUNT', key, bound, bound) == 0
 end
 
 -- A spilled record without its payloads, which the caller has or gives up.
@@ -228,10 +239,10 @@ end
 local function fold_entries(store, id, r, entries, fold)
   for i = 1, #entries do
     local e = entries[i]
-    if not r.entries and fold == 'last' and comes_last(store, id, r, e) then unspill(store, id, r) end
+    if not r.entries and keeps_one(fold) and displaces(store, id, r, e, fold) then unspill(store, id, r) end
     if r.entries then fold_entry(r, e, fold) end
   end
-  if not r.entries and fold ~= 'last' then
+  if not r.entries and not keeps_one(fold) then
     note_bounds(r, entries)
     r.count = r.count + spill_entries(store, id, entries, fold)
   end
@@ -362,10 +373,10 @@ local function take_record(store, id, r, from, n)
   r.entries, r.count, r.first, r.last, r.largest = nil, n.count, n.first, n.last, n.largest
 end
 
--- Two records of a queue that keeps the last payload only: one of them goes. No payload of n is read.
-local function unite_last(store, id, r, from, n)
-  local last = r.entries and r.entries[1] or not r.entries and spilled_entries(store, id, -1, 1)[1]
-  if not last or not comes_last(from, id, n, last) then
+-- Two records of a queue that keeps one payload of an id: one of the records goes. No payload of n is read.
+local function unite_one(store, id, r, from, n, fold)
+  local best = r.entries and r.entries[1] or not r.entries and spilled_entries(store, id, fold == 'last' and -1 or 0, 1)[1]
+  if not best or not displaces(from, id, n, best, fold) then
     if not r.entries then unspill(store, id, r) end
     take_record(store, id, r, from, n)
   else
@@ -378,8 +389,8 @@ local function unite(store, id, r, from, n, fold)
   if n.entries then
     fold_entries(store, id, r, n.entries, fold)
     forget(from, id, n)
-  elseif fold == 'last' then
-    unite_last(store, id, r, from, n)
+  elseif keeps_one(fold) then
+    unite_one(store, id, r, from, n, fold)
   else
     local few = r.entries
     if not few and r.count <= n.count then
@@ -411,7 +422,7 @@ end
 
 -- How many payloads are to be moved to unite two records? Few go into many.
 local function payloads_to_move(r, n, fold)
-  if r.entries or n.entries or fold == 'last' then return 1 end
+  if r.entries or n.entries or keeps_one(fold) then return 1 end
   local fewer = r.count < n.count and r or n
   return is_long(fewer) and PORTION + 1 or max(fewer.count, math.floor(PORTION * fewer.count * fewer.largest / PORTION_BYTES))
 end

@@ -7,7 +7,7 @@
 /* A word of the contract, none at all, or any bytes; *owned is to be freed. */
 static const char *word(fuzz_input *in, char **owned)
 {
-    static const char *const words[] = {"merge", "list", "last", "keep", "earlier", "later", "replace", "reject", "bury", "park", "drop"};
+    static const char *const words[] = {"merge", "list", "last", "first", "keep", "earlier", "later", "replace", "reject", "unique", "bury", "park", "drop"};
     unsigned kind = fuzz_byte(in);
     size_t len;
     *owned = NULL;

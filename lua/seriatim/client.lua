@@ -15,7 +15,7 @@ local client = {}
 ---@class seriatim.PushResult
 ---@field added integer  jobs that made a new waiting id
 ---@field folded integer  jobs that united with an id that waits
----@field refused integer  jobs that on_waiting reject turned away
+---@field refused integer  jobs that on_waiting reject or unique turned away
 ---@field refused_at integer[]  their places in the call, from 1
 
 local function result_of(added, folded, places)

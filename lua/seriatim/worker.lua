@@ -46,10 +46,10 @@ worker.all = {}
 ---@field batch_size integer?  1; up to 1000 ids a call of perform
 ---@field max_retry_count integer?  25; an id dies at its (max_retry_count + 1)-th failure
 ---@field queue_name string?  the name; 1 to 512 bytes
----merge (equal payloads of an id are one), list (each is kept), last (the highest score only)
----@field fold "merge"|"list"|"last"|nil
+---merge (equal payloads of an id are one), list (each is kept), last (the highest score only), first (the lowest)
+---@field fold "merge"|"list"|"last"|"first"|nil
 ---keep; what a push does with the due time of an id that waits
----@field on_waiting "keep"|"earlier"|"later"|"replace"|"reject"|nil
+---@field on_waiting "keep"|"earlier"|"later"|"replace"|"reject"|"unique"|nil
 ---@field on_exhausted "bury"|"park"|"drop"|nil  bury (the morgue), park (until an operator resumes it) or drop
 ---@field ttr number?  seconds a delivery may run; nil for any
 ---@field serial_shards boolean?  false; true runs the ids of one shard one after another
@@ -83,7 +83,7 @@ local OPTIONS = {
   { "batch_size", integer(1, 1000) },
   { "max_retry_count", integer(0, 1000000) },
   { "queue_name", text(1, 512) },
-  { "fold", word { "merge", "list", "last" } },
+  { "fold", word { "merge", "list", "last", "first" } },
   { "on_waiting", word(jobs.ON_WAITING) },
   { "on_exhausted", word { "bury", "park", "drop" } },
   { "ttr", ttr },

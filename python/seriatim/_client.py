@@ -28,7 +28,7 @@ class PushResult(NamedTuple):
     folded: int
     """Jobs that united with an id that waits."""
     refused: int
-    """Jobs that on_waiting reject turned away."""
+    """Jobs that on_waiting reject or unique turned away."""
     refused_at: list[int]
     """Their places in the call, from 0."""
 

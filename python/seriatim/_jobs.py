@@ -29,8 +29,8 @@ class Job(_JobId, total=False):
     One job of perform_async; only the id is mandatory.
 
     payload: what JSON can say (""). score: orders the payloads of an id (arrival order). perform_in or perform_at
-    (Unix seconds or an aware datetime) or delay (seconds from now, or a timedelta). on_waiting: keep, earlier, later, replace or
-    reject. context: texts that stay with the payload. retry_count: for tests and migration.
+    (Unix seconds or an aware datetime) or delay (seconds from now, or a timedelta). on_waiting: keep, earlier, later, replace,
+    reject or unique. context: texts that stay with the payload. retry_count: for tests and migration.
     """
 
     payload: Any
@@ -48,7 +48,7 @@ AnyJob = Job
 
 KEYS = ("id", "payload", "score", "perform_in", "perform_at", "delay", "on_waiting", "context", "retry_count")
 TIMES = ("perform_in", "perform_at", "delay")
-ON_WAITING = ("keep", "earlier", "later", "replace", "reject")
+ON_WAITING = ("keep", "earlier", "later", "replace", "reject", "unique")
 NOW, AT, DELAY = 0, 1, 2
 
 

@@ -35,8 +35,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
-Fold = Literal["merge", "list", "last"]
-OnWaiting = Literal["keep", "earlier", "later", "replace", "reject"]
+Fold = Literal["merge", "list", "last", "first"]
+OnWaiting = Literal["keep", "earlier", "later", "replace", "reject", "unique"]
 OnExhausted = Literal["bury", "park", "drop"]
 
 
@@ -58,7 +58,7 @@ CHECKS: dict[str, Callable[[str, Any], object]] = {
     "batch_size": partial(_check.integer, low=1, high=1000),
     "max_retry_count": partial(_check.integer, low=0, high=1_000_000),
     "queue_name": partial(_check.text, low=1, high=512),
-    "fold": partial(_check.word, words=("merge", "list", "last")),
+    "fold": partial(_check.word, words=("merge", "list", "last", "first")),
     "on_waiting": partial(_check.word, words=_jobs.ON_WAITING),
     "on_exhausted": partial(_check.word, words=("bury", "park", "drop")),
     "ttr": _ttr,
@@ -126,9 +126,10 @@ class Worker(metaclass=WorkerType):
     batch_size       1; up to 1000 ids a call of perform.
     max_retry_count  25; an id dies at its (max_retry_count + 1)-th failure.
     queue_name       the class's name; 1 to 512 bytes.
-    fold             merge (equal payloads of an id are one), list (each is kept), last (the highest score only).
+    fold             merge (equal payloads of an id are one), list (each is kept), last (the highest score only), first
+                     (the lowest).
     on_waiting       what a push does with the due time of an id that waits: keep, earlier, later, replace; or reject,
-                     which refuses the job.
+                     which refuses the job; or unique, which also refuses it while the id runs.
     on_exhausted     bury (the morgue), park (until an operator resumes it) or drop.
     ttr              seconds a delivery may run; None for any.
     serial_shards    False; True runs the ids of one shard one after another.

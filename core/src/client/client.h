@@ -87,7 +87,7 @@ typedef struct srt_push {
     seriatim_error failure;      /* why the first chunk, or before sending a job, was refused */
     seriatim_push_counts counts;
     int has_options;
-    int may_refuse;              /* a job has its own on_waiting "reject" */
+    int may_refuse;              /* a job has its own on_waiting "reject" or "unique" */
     size_t *refused;             /* places; counts.refused of them */
     size_t refused_cap;
     int64_t replicas, wait_ms;   /* wanted: WAIT replicas wait_ms; 0: none */

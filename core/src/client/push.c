@@ -79,7 +79,7 @@ static int push_check(seriatim_client *c, const seriatim_job *job, unsigned long
                         (long long)job->retry_count);
     if (job->on_waiting && !srt_on_waiting_place(job->on_waiting))
         return srt_fail(&c->error, SERIATIM_INVALID,
-                        "jobs[%lu]: on_waiting must be one of keep, earlier, later, replace, reject, not \"%.40s\"", at,
+                        "jobs[%lu]: on_waiting must be one of keep, earlier, later, replace, reject, unique, not \"%.40s\"", at,
                         job->on_waiting);
     return SERIATIM_OK;
 }
@@ -139,6 +139,12 @@ static char *push_put_arg(char *at, const void *data, size_t len)
     return push_put(push_put(srt_resp_put_head(at, len), data, len), "\r\n", 2);
 }
 
+/* Does this word of on_waiting (NULL: none of its own) refuse jobs? */
+static int push_refuses(const char *word)
+{
+    return word && (strcmp(word, "reject") == 0 || strcmp(word, "unique") == 0);
+}
+
 /* The job as three encoded arguments in the arena. */
 static int push_add(seriatim_client *c, const seriatim_job *job)
 {
@@ -156,7 +162,7 @@ static int push_add(seriatim_client *c, const seriatim_job *job)
     if (!at)
         return srt_fail_plain(&c->error, SERIATIM_NOMEM);
     p->has_options |= packed > 0;
-    p->may_refuse |= job->on_waiting && strcmp(job->on_waiting, "reject") == 0;
+    p->may_refuse |= push_refuses(job->on_waiting);
     p->jobs[p->job_count].bytes = at;
     p->jobs[p->job_count].len = (uint32_t)len;
     p->jobs[p->job_count].crc = srt_crc32(job->id, job->id_len);
@@ -471,7 +477,7 @@ static int push_make_room(seriatim_client *c, const srt_queue *queue)
 {
     srt_push *p = &c->push;
     void *refused = p->refused;
-    if (!p->may_refuse && strcmp(queue->now.on_waiting, "reject") != 0)
+    if (!p->may_refuse && !push_refuses(queue->now.on_waiting))
         return SERIATIM_OK;
     if (srt_grow(c->mem, &refused, &p->refused_cap, p->job_count, sizeof *p->refused) != SERIATIM_OK)
         return srt_fail_plain(&c->error, SERIATIM_NOMEM);

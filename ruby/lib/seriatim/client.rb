@@ -2,7 +2,7 @@
 
 module Seriatim
   # What a push did: `added` jobs made a new waiting id, `folded` ones united with an id that waits, `refused` ones
-  # were turned away by on_waiting :reject; `refused_at` are their places in the call, from 0.
+  # were turned away by on_waiting :reject or :unique; `refused_at` are their places in the call, from 0.
   PushResult = Struct.new(:added, :folded, :refused, :refused_at, keyword_init: true)
 
   # Pushes jobs.

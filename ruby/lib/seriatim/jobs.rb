@@ -5,7 +5,7 @@ module Seriatim
   # or Float. Each takes the value and the job's place, and gives what the core takes or raises {Invalid}.
   # @api private
   module Jobs
-    ON_WAITING = %i[keep earlier later replace reject].freeze
+    ON_WAITING = %i[keep earlier later replace reject unique].freeze
 
     module_function
 

@@ -19,9 +19,9 @@ module Seriatim
   # batch_size::      1; up to 1000 ids a call of perform.
   # max_retry_count:: 25; an id dies at its (max_retry_count + 1)-th failure.
   # queue_name::      the module's name; 1 to 512 bytes.
-  # fold::            :merge (equal payloads of an id are one), :list (each is kept), :last (the highest score only).
+  # fold::            :merge (equal payloads of an id are one), :list (each is kept), :last (the highest score only), :first (the lowest).
   # on_waiting::      what a push does with the due time of an id that waits: :keep, :earlier, :later, :replace; or
-  #                   :reject, which refuses the job.
+  #                   :reject, which refuses the job; or :unique, which also refuses it while the id runs.
   # on_exhausted::    :bury (the morgue), :park (until an operator resumes it) or :drop.
   # ttr::             seconds a delivery may run; nil for any.
   # serial_shards::   false; true runs the ids of one shard one after another.
@@ -37,7 +37,7 @@ module Seriatim
       batch_size: ->(value, field) { Check.integer(field, value, 1..1000) },
       max_retry_count: ->(value, field) { Check.integer(field, value, 0..1_000_000) },
       queue_name: ->(value, field) { Check.text(field, value, 1..512) },
-      fold: ->(value, field) { Check.word(field, value, %i[merge list last]) },
+      fold: ->(value, field) { Check.word(field, value, %i[merge list last first]) },
       on_waiting: ->(value, field) { Check.word(field, value, Jobs::ON_WAITING) },
       on_exhausted: ->(value, field) { Check.word(field, value, %i[bury park drop]) },
       ttr: ->(value, field) { value && Check.seconds(field, value, 0.001..31_536_000.0) },
