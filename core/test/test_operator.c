@@ -762,7 +762,7 @@ static void test_failed_jobs(void **state)
     close_queue(&f);
 }
 
-/* LK-R-10: what is pushed between two slices survives both actions, and what dies meanwhile is not deleted. */
+/* R-ACTION-10: what is pushed between two slices survives both actions, and what dies meanwhile is not deleted. */
 static void test_snapshot(void **state)
 {
     static const int deletes[] = {0, 1};
@@ -943,7 +943,7 @@ static void kill_one(const fixture *f, const char *id, const char *payload)
     act(f, SERIATIM_KILL_ALL_FAILED_JOBS);
 }
 
-/* LK-A-10, and the same for parked and running ids and the other folds. */
+/* R-MORGUE-1, and the same for parked and running ids and the other folds. */
 static void test_requeue(void **state)
 {
     fixture f = open_queue(1, "merge");

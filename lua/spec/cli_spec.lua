@@ -80,7 +80,7 @@ describe("seriatim-lua", function()
 
   local HINT = "\n          see seriatim-lua help\n"
 
-  it("answers what is wrong with exit code 2", function()
+  it("R-COMMAND-1: says what is wrong and exits 2 for wrong usage", function()
     shell:write("notes.txt", "")
     shell:write("folder/string.lua", APP)
     shell:write("none.lua", 'require("seriatim").workers = {}')
@@ -153,14 +153,14 @@ describe("seriatim-lua", function()
     assert.same({ queues = { "A", "b c" }, timeout = 1.5, threads = 3 }, config_file.read(path, "staging"))
   end)
 
-  it("prints help and version", function()
+  it("R-COMMAND-2: prints help and version", function()
     local output, code = shell:run("-h")
     assert.matches("Usage: seriatim%-lua VERB.*%-r PATH.*%-h, %-%-help", output)
     assert.equal(0, code)
     assert.same({ "seriatim " .. native.version .. "\n", 0 }, { shell:run("-vV") })
   end)
 
-  it("ends with 3 without Redis", function()
+  it("R-COMMAND-4: exits 3 when no Redis answers", function()
     local nowhere = "unix://" .. shell.folder .. "/nobody"
     local output, code = shell:run { "push", "q", "1", redis = nowhere }
     assert.matches("seriatim: no Redis: ", output)
@@ -202,7 +202,7 @@ describe("seriatim-lua", function()
     { "require('seriatim').lease_time = 'x'", "failing.lua:1: lease_time must be", 2 },
   }
 
-  it("tells of an application that fails while it loads", function()
+  it("R-COMMAND-3: ends with the error of an application that fails while it loads", function()
     for _, row in ipairs(FAILING) do
       shell:write("failing.lua", row[1])
       local output, code = shell:run("-r", "failing")
@@ -296,7 +296,7 @@ describe("seriatim-lua", function()
 
   -- ---- the operators' verbs
 
-  it("queues delete: with what the queue holds only by its name", function()
+  it("R-QUEUE-1: queues delete removes a queue that holds something only when its name is repeated", function()
     local gone = queue("Gone")
     assert(gone:perform_async { { id = 1 } })
     local output, code = shell:run("queues", "delete", "Gone")
@@ -307,7 +307,7 @@ describe("seriatim-lua", function()
     assert.equal(1, gone.actions:delete_queue { force = true })
   end)
 
-  it("push, stats, explain, pause, resume and check", function()
+  it("runs push, stats, explain, pause, resume and check", function()
     assert.same({ "added 1, folded 0, refused 0\n", 0 },
       { shell:run("push", "Shell", "1", '{"b":1,"a":2}', "--delay", "60", "--score", "7", "--create") })
     local output, code = shell:run("push", "Shell", "1", "-v")
@@ -349,12 +349,12 @@ describe("seriatim-lua", function()
     assert.same({ "parked 1\n", 0 }, { shell:run("pause", name, "id\254") })
   end)
 
-  it("push uses the application's worker", function()
+  it("pushes with the settings of the application's worker", function()
     assert.equal(0, select(2, shell:run("push", "CliWorker", "1", "-r", "app")))
     assert.equal(2, queue().queue:shards_count())
   end)
 
-  it("dead list, retry and delete", function()
+  it("runs dead list, retry and delete", function()
     shell:write("dying.lua", APP .. [[
       seriatim.worker { name = "Morgue", max_retry_count = 0, perform = function() error("boom\nand more", 0) end }
     ]])
@@ -377,7 +377,7 @@ describe("seriatim-lua", function()
 
   -- ---- a private Redis
 
-  it("a private Redis is started where nothing else is named", function()
+  it("R-PRIVATE-1: starts a private Redis where no other is named", function()
     local data = { SERIATIM_DATA = shell.folder .. "/data" }
     local output, code = shell:run { "push", "Q", "1", "--create", redis = false, env = data }
     assert(output:find("the private Redis in " .. shell.folder .. "/data", 1, true) and code == 0, output)
@@ -385,13 +385,13 @@ describe("seriatim-lua", function()
     assert(shell:run({ "push", "Q", "1", redis = false, env = data }):find("folded 1", 1, true))
   end)
 
-  it("a private Redis is told of on standard error, not where the server logs", function()
+  it("announces a private Redis on standard error, not where the server logs", function()
     local data = { SERIATIM_DATA = shell.folder .. "/data" }
     local output = shell:run { "-r", "app", "-p", "0", redis = false, env = data, errors = false }
     assert.equal("", output)
   end)
 
-  it("a private Redis is refused in production", function()
+  it("R-COMMAND-5: refuses a private Redis in production", function()
     local data = { SERIATIM_DATA = shell.folder .. "/data" }
     local output, code = shell:run { "push", "Q", "1", "-e", "production", redis = false, env = data }
     assert(output:find("seriatim: no Redis: set REDIS_URL", 1, true) and code == 3, output)
@@ -400,7 +400,7 @@ describe("seriatim-lua", function()
     assert(output:find("seriatim: no Redis: set REDIS_URL", 1, true) and code == 3, output)
   end)
 
-  it("a private Redis is shared by a server, its threads and a push, and ends with the last", function()
+  it("R-PRIVATE-2: shares a private Redis between a server, its threads and a push; it ends with the last", function()
     local data = { SERIATIM_DATA = shell.folder .. "/data" }
     local server = shell:start { "-r", "app", redis = false, env = data }
     assert.equal(0, select(2, shell:run { "push", "CliWorker", "1", redis = false, env = data }))

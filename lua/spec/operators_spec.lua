@@ -1,4 +1,4 @@
--- LK-A-38, 39: metrics, queries and actions.
+-- Metrics, queries and actions.
 
 local seriatim = require "seriatim"
 local jobs = require "support.jobs"
@@ -13,7 +13,7 @@ local function failing(payloads_by_id)
 end
 
 describe("metrics", function()
-  it("A-38: count what waits, fails, runs and lies dead", function()
+  it("R-METRICS-1: count what waits, fails, runs and is dead", function()
     local recorder = jobs.worker("Figures", failing, { max_retry_count = 0 })
     local zero = { length = 0, fresh = 0, retries = 0, morgue_length = 0, lag = 0, processed = 0, failed = 0, busy = 0 }
     assert.is_true(includes(recorder:metrics(), zero))
@@ -34,7 +34,7 @@ describe("metrics", function()
     assert.same({ 5, 5 }, { sum, #figures.shards })
   end)
 
-  it("have no lag of what lies ahead", function()
+  it("R-METRICS-2: have no lag where all is due later", function()
     local recorder = jobs.worker("Ahead")
     recorder:perform_async { { id = 1, delay = 60 } }
     assert.is_true(includes(recorder:metrics(), { lag = 0, length = 1 }))
@@ -55,7 +55,7 @@ describe("metrics", function()
 end)
 
 describe("queries", function()
-  it("A-39: of what waits go up and down", function()
+  it("R-QUERY-2: list what waits, up and down", function()
     local recorder = jobs.worker("Queries")
     local queries = recorder.queries
     assert.same({ {}, {} }, { queries:range_by_id("-", "+"), queries:rev_range_by_id("+", "-") })
@@ -86,7 +86,7 @@ describe("queries", function()
     }, queries:fetch { "c", "nobody", "a" })
   end)
 
-  it("A-39: refuse bounds and limits that are none", function()
+  it("R-QUERY-5: refuse invalid bounds and limits", function()
     local queries = jobs.worker("Queries").queries
     raises("", function() queries:range_by_id("a", "+") end)
     raises("", function() queries:range_by_id("-", 5) end)
@@ -102,7 +102,7 @@ describe("queries", function()
     raises("^options must be a table, not 5 %(number%)$", function() queries:range_by_id("-", "+", 5) end)
   end)
 
-  it("A-39: tell of the dead and of what runs", function()
+  it("R-MORGUE-5, R-QUERY-6: list the dead and what runs", function()
     local recorder = jobs.worker("Dead", failing, { max_retry_count = 0 })
     local queries = recorder.queries
     jobs.serve(recorder).holds = "run"

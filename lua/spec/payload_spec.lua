@@ -1,4 +1,4 @@
--- LK-A-44: payloads, from canonical JSON to codecs of an application's own.
+-- Payloads, from canonical JSON to codecs of an application's own.
 
 local native = require "seriatim.native"
 local seriatim = require "seriatim"

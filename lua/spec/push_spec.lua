@@ -1,4 +1,4 @@
--- LK-A: what a push does, and what it refuses.
+-- What a push does, and what it refuses.
 
 local seriatim = require "seriatim"
 local jobs = require "support.jobs"
@@ -25,7 +25,7 @@ describe("a push", function()
     return assert((worker or recorder).queries:fetch({ id }))[1]
   end
 
-  it("A-1: is run once, then gone", function()
+  it("R-PUSH-1: is run once, then gone", function()
     assert.same(counts(1, 0, {}), recorder:perform_async { { id = 1, payload = "v1" } })
     jobs.serve(recorder)
     assert.same({ ["1"] = { "v1" } }, jobs.runs(recorder)[1].payloads)
@@ -35,7 +35,7 @@ describe("a push", function()
     assert.same({}, jobs.recorded(recorder))
   end)
 
-  it("A-2: has defaults for payload, score and time", function()
+  it("R-PUSH-3: has defaults for payload, score and time", function()
     recorder:perform_async { { id = "x" } }
     local found = record("x")
     assert.same({ "x", -1, "" }, { found.id, found.retry_count, found.payloads[1][1] })
@@ -43,12 +43,12 @@ describe("a push", function()
     assert.is_nil(found.error)
   end)
 
-  it("A-3: without an id writes nothing", function()
+  it("R-PUSH-4: writes nothing without an id", function()
     raises("^jobs%[2%]: id is missing$", function() recorder:perform_async { { id = "a" }, { payload = 1 } } end)
     assert.equal("0", suite.redis:call("DBSIZE"))
   end)
 
-  it("A-4, A-5: gives payloads by score, then by arrival", function()
+  it("R-ORDER-1, R-ORDER-2: gives payloads by score, then by arrival", function()
     recorder:perform_async {
       { id = "o", score = 3, payload = "c" }, { id = "o", score = 1, payload = "a" }, { id = "o", score = 2, payload = "b" },
     }
@@ -61,7 +61,7 @@ describe("a push", function()
     assert.same({ o = { "a", "b", "c" }, one = { "b", "a" } }, found)
   end)
 
-  it("A-6: of one id many times comes in order", function()
+  it("R-ORDER-3: is run in order when one id is pushed many times", function()
     jobs.serve(recorder)
     jobs.serve(recorder)
     local ids = { "a", "b", "c" }
@@ -90,7 +90,7 @@ describe("a push", function()
     end
   end)
 
-  it("A-7: onto a waiting id unites payloads, keeping time and retry_count", function()
+  it("R-FOLD-1: onto a waiting id unites payloads, keeping time and retry_count", function()
     local time = math.floor(now()) + 600
     recorder:perform_async {
       { id = "1", retry_count = 0, perform_in = time, payload = "v1", score = 1 },
@@ -104,7 +104,7 @@ describe("a push", function()
     assert.same(expected, record("1"))
   end)
 
-  it("A-11: earlier brings an id forward; without it the time stays", function()
+  it("R-WAITING-1: with earlier brings an id forward; without it the time stays", function()
     recorder:perform_async { { id = "1", perform_at = now() + 3600 } }
     recorder:perform_async { { id = "1", perform_in = now() } }
     assert.is_true(record("1").perform_in > now() + 3000)
@@ -112,13 +112,13 @@ describe("a push", function()
     assert.is_true(near(now(), record("1").perform_in))
   end)
 
-  it("counts and locates rejected jobs, from 1", function()
+  it("R-WAITING-4: counts rejected jobs and gives their indexes, from 1", function()
     recorder:perform_async { { id = "a", delay = 60 } }
     local result = recorder:perform_async { { id = "b" }, { id = "a", payload = 2, on_waiting = "reject" } }
     assert.same(counts(1, 0, { 2 }), result)
   end)
 
-  it("A-12: with a delay comes in time, far off it does not", function()
+  it("R-DUE-1: with a delay is run in time, and not before", function()
     local begun = now()
     recorder:perform_async {
       { id = "soon", perform_in = begun + 1 },
@@ -132,7 +132,7 @@ describe("a push", function()
     assert.equal("far", record("far").id)
   end)
 
-  it("A-43: takes names as data", function()
+  it("R-NAMES-1: takes names of any bytes", function()
     local ids = { "a:b", "{a}", " ", "a\0b", "\195\169", "\255", ("x"):rep(1024) }
     for _, name in ipairs { "Q", "Q:processing", "Q:morgue", "{Q}", "Q\n}{\0 \195\169" } do
       local worker, list = jobs.worker(name, nil, { shards_count = 2 }), {}

@@ -34,25 +34,25 @@ describe("push_timeout", function()
     assert(took > 450 and took < 4000, took)
   end
 
-  it("F4 a stopped Redis leaves the outcome unknown after that time", function()
+  it("F4, R-TIMEOUT-1: a stopped Redis leaves the outcome unknown after that time", function()
     redis:signal("STOP")
     refused("UNKNOWN_OUTCOME", "outcome unknown", { push_timeout = 0.5 })
     seriatim.push_timeout = 0.6
     refused("TIMEOUT", "timed out") -- nothing of this one was sent
   end)
 
-  it("F5 a Redis that was killed before the push is an error that says so: nothing was sent", function()
+  it("F5, R-TIMEOUT-2: a Redis that was killed before the push is an error that says so: nothing was sent", function()
     redis:call("SHUTDOWN", "NOSAVE")
     native.sleep(0.1)
     refused("IO", "cannot connect to .*refused", { push_timeout = 0.5 })
   end)
 
-  it("holds for the wait for replicas, whose error says that the push is written", function()
+  it("R-TIMEOUT-3: includes the wait for replicas, whose error says that the push is written", function()
     local options = { wait_replicas = 1, wait_timeout = 10, push_timeout = 0.9 }
     refused("NOT_REPLICATED", "the push is written, 0 of 1 replicas have it", options)
   end)
 
-  it("is from 0.1 to 50 seconds", function()
+  it("R-TIMEOUT-4: is from 0.1 to 50 seconds", function()
     for _, given in ipairs { 0.09, 50.1, "1" } do
       suite.raises("^push_timeout must be", function() seriatim.push_timeout = given end)
     end

@@ -54,7 +54,7 @@ describe("wait_replicas", function()
     os.execute("kill -CONT " .. replica.pid)
   end
 
-  it("returns when the replica has it", function()
+  it("R-REPLICAS-1: returns when the replica has the push", function()
     seriatim.wait_replicas = 1
     seriatim.wait_timeout = 10
     for round = 1, 3 do
@@ -65,7 +65,7 @@ describe("wait_replicas", function()
     assert.equal(1, assert(recorder:perform_async({ { id = "one" } }, { wait_replicas = 1, wait_timeout = 10 })).added)
   end)
 
-  it("says that too few have it, and that it is written", function()
+  it("R-REPLICAS-2: says that too few replicas have the push, and that it is written", function()
     without_replica(function()
       local began = native.now_ms()
       local result, err = recorder:perform_async(some(3), { wait_replicas = 1, wait_timeout = 0.3 })
@@ -82,7 +82,7 @@ describe("wait_replicas", function()
     assert.matches("1 of 2", err.message)
   end)
 
-  it("goes by the settings, unless a push says otherwise; middlewares see what they saw", function()
+  it("R-REPLICAS-3: takes the module's settings unless a push gives its own; middlewares get the same arguments", function()
     local seen = 0
     seriatim.client_middlewares = { function(_, _, next_one)
       seen = seen + 1
@@ -101,7 +101,7 @@ describe("wait_replicas", function()
     assert.equal(6, seen)
   end)
 
-  it("refuses numbers that cannot be, before anything is written", function()
+  it("R-REPLICAS-4: refuses numbers out of range before anything is written", function()
     raises("^wait_replicas must be an integer from 0 to 1000, not %-1", function() seriatim.wait_replicas = -1 end)
     raises("^wait_timeout must be", function() seriatim.wait_timeout = 0 end)
     raises("^wait_replicas must be", function() recorder:perform_async(some(1), { wait_replicas = "1" }) end)

@@ -53,7 +53,7 @@ describe("a server", function()
     command.eventually(function() return shell:count_of("end ") >= count end, 60, function() return shell:trace() end)
   end
 
-  it("LK-A-45 runs on_server_init once, and on_thread_init once in each thread's state, before any job", function()
+  it("R-HOOK-1: runs on_server_init once, and on_thread_init once in each thread's state, before any job", function()
     push_many(queue(), 6)
     local server = serve(PLAIN .. [[
       seriatim.on_server_init(function(...) note("init process" .. select("#", ...)) end)
@@ -67,7 +67,7 @@ describe("a server", function()
     assert.equal(0, server:stop())
   end)
 
-  it("a push of a job goes where the server's do", function()
+  it("sends the push of a job to its own Redis", function()
     local server = serve(APP .. [[
       local Second = seriatim.worker { name = "Second", perform = function(p) note("end " .. next(p)) end }
       seriatim.worker { name = "First", perform = function(p) return Second:perform_async { { id = next(p) .. "b" } } end }
@@ -92,7 +92,7 @@ describe("a server", function()
     assert.equal(0, server:stop())
   end)
 
-  it("warns when Redis knows another number of shards", function()
+  it("F34 warns when Redis knows another number of shards", function()
     assert(queue { shards_count = 3 }:perform_async { { id = 1 } })
     local server = serve(PLAIN)
     server:wait_for('WARN [^\n]*queue "Plain" has 3 shards in Redis; shards_count = 4 only creates a queue')
@@ -289,7 +289,7 @@ describe("a server", function()
     assert.equal(0, assert(queue():metrics()).refused)
   end)
 
-  it("goes on when Redis comes back", function()
+  it("R-REDIS-4: goes on when Redis comes back", function()
     local own = redis_server.start()
     shell.redis = own.url
     local server = serve(PLAIN)
@@ -304,7 +304,7 @@ describe("a server", function()
     own:remove()
   end)
 
-  it("two share a queue, and the one that is left gets all", function()
+  it("shares a queue with another one, and gets all of it when the other ends", function()
     shell:write("app.lua", PLAIN)
     local first, second = shell:start("-r", "app"), shell:start("-r", "app")
     command.eventually(function() return #assert(seriatim.nodes()) == 2 end)
@@ -324,7 +324,7 @@ describe("a server", function()
     assert.same({}, assert(seriatim.nodes()))
   end)
 
-  it("a program may run one", function()
+  it("may be run inside a program", function()
     push_many(queue(), 3)
     shell:write("app.lua", PLAIN)
     shell:write("program.lua", [[
@@ -386,7 +386,7 @@ describe("several processes", function()
     return true
   end
 
-  it("runs and stops them all", function()
+  it("R-PROCESS-1: run and stop together", function()
     local server = start { "-c", "1" }
     local jobs = {}
     for id = 1, 40 do jobs[id] = { id = id } end
@@ -399,7 +399,7 @@ describe("several processes", function()
     assert.equal(40, assert(many():metrics()).processed)
   end)
 
-  it("starts one again that the dashboard stopped", function()
+  it("are started again when the dashboard stopped one", function()
     local server = start {}
     local nodes = command.eventually(function()
       local living = assert(seriatim.nodes())
@@ -418,7 +418,7 @@ describe("several processes", function()
     assert.equal(0, server:stop())
   end)
 
-  it("starts a crashed one again", function()
+  it("R-PROCESS-2: are started again after a crash", function()
     local server = start {}
     local victim = server:pids()[1]
     os.execute("kill -KILL " .. victim)
@@ -429,7 +429,7 @@ describe("several processes", function()
     assert.equal(0, server:stop())
   end)
 
-  it("buries what kills every time, and the rest goes on", function()
+  it("R-CRASH-3: bury a job that kills every time, and run the rest", function()
     local server = start { "-c", "2", more = "seriatim.dump_error = function(text) return '<' .. text .. '>' end" }
     local jobs = { { id = "kill" } }
     for id = 1, 20 do jobs[id + 1] = { id = "good" .. id } end
@@ -442,14 +442,14 @@ describe("several processes", function()
     assert.equal(0, server:stop())
   end)
 
-  it("do not outlive their supervisor", function()
+  it("R-PROCESS-3: end when their supervisor dies", function()
     local server = start {}
     local pids = server:pids()
     server:signal("KILL")
     command.eventually(function() return are_gone(pids) end)
   end)
 
-  it("are handed signals on", function()
+  it("get the signals that the supervisor gets", function()
     local server = start {}
     server:signal("TTIN")
     command.eventually(function() return select(2, server:log():gsub(" thread main: ", "")) == 2 end)
@@ -458,7 +458,7 @@ describe("several processes", function()
     assert.equal(0, server:stop("INT"))
   end)
 
-  it("a TERM that reaches every process lets what runs complete", function()
+  it("complete what runs when a TERM reaches every one of them", function()
     local server = start { "-c", "1", env = { SECONDS = "1" } }
     assert(many():perform_async { { id = "a" } })
     command.eventually(function() return shell:trace():find("a begin", 1, true) end)
@@ -469,7 +469,7 @@ describe("several processes", function()
     assert.matches("a end", shell:trace())
   end)
 
-  it("F20 a second TERM kills all at once", function()
+  it("F20 are killed at once by a second TERM", function()
     local server = start { env = { SECONDS = "30" } }
     assert(many():perform_async { { id = "a" } })
     command.eventually(function() return shell:trace():find("a begin", 1, true) end)
@@ -481,7 +481,7 @@ describe("several processes", function()
     assert.is_true(native.now_ms() - began < 22000) -- the deadline is at 25
   end)
 
-  it("what does not stop in time is killed", function()
+  it("are killed when they do not stop in time", function()
     local server = start({ "-t", "0.5", more = [[
       local log = require "seriatim.log"
       local write = log.output
@@ -496,7 +496,7 @@ describe("several processes", function()
     assert.is_true(are_gone(server:pids()))
   end)
 
-  it("F20 TERM while they load ends them", function()
+  it("F20 end at a TERM while they load", function()
     local server = start({ more = [[
       for _, word in ipairs(arg or {}) do
         if word == "--parent" then native.sleep(30) end
@@ -508,7 +508,7 @@ describe("several processes", function()
     assert.is_true(native.now_ms() - began < 25000) -- they load for 30
   end)
 
-  it("an application that fails while it loads is not started again", function()
+  it("are not started again when the application fails while it loads", function()
     shell:write("app.lua", MANY .. "error('broken', 0)")
     local output, code = shell:run("-r", "app", "-p", "2")
     assert.matches("seriatim: broken", output)
@@ -516,7 +516,7 @@ describe("several processes", function()
     assert.equal(1, code)
   end)
 
-  it("gives up where a new start would only repeat", function()
+  it("are not started again after exit codes that a new start would repeat", function()
     shell:write("app.lua", MANY .. [[
       seriatim.on_server_init(function() require("seriatim.errors").usage("no such shop") end)
     ]])
@@ -526,7 +526,7 @@ describe("several processes", function()
     assert.equal(2, code)
   end)
 
-  it("wait longer and longer after quick ends", function()
+  it("are started again after longer and longer pauses when they end quickly", function()
     local server = start({ more = [[
       seriatim.on_server_init(function() note(native.getpid() .. " at " .. native.now_ms()); error("no database", 0) end)
     ]] }, 0)

@@ -101,7 +101,7 @@ describe("signals", function()
     end)
   end
 
-  it("F21 TERM: what runs completes and what is queued stays", function()
+  it("F21, R-SIGNAL-1: TERM completes what runs and leaves what is queued", function()
     local server = serve("gate", 1, 0, "-c", "1")
     assert(queue():perform_async { { id = "queued" } })
     local began = native.now_ms()
@@ -117,7 +117,7 @@ describe("signals", function()
   end)
 
   for _, kind in ipairs { "sleep", "spin", "hold" } do
-    it("F21 a deadline: what runs on is handed back: " .. kind, function()
+    it("F21, R-SIGNAL-2: what still runs at the deadline is handed back: " .. kind, function()
       local server = serve(kind, 1, 30, "-t", "0.5")
       local began = native.now_ms()
       assert.equal(0, server:stop(kind == "hold" and "TERM" or "INT"))
@@ -133,7 +133,7 @@ describe("signals", function()
     return assert(seriatim.nodes())[1] or {}
   end
 
-  it("the dashboard asks it to be quiet and to stop", function()
+  it("R-SIGNAL-6: the dashboard asks a node to be quiet and to stop", function()
     local server = serve("gate", 1, 0, "-c", "1")
     assert(queue():perform_async { { id = "queued" } })
     local name = node().name
@@ -152,7 +152,7 @@ describe("signals", function()
     assert.error_matches(function() seriatim.stop_node("") end, "name must be a text of 1 to 64 bytes")
   end)
 
-  it("what runs when the dashboard asked it to stop is handed back at its deadline", function()
+  it("what runs at the deadline of a stop by the dashboard is handed back", function()
     local server = serve("sleep", 1, 30, "-t", "0.5")
     assert.is_true(seriatim.stop_node(node().name))
     assert.equal(0, server:wait())
@@ -160,7 +160,7 @@ describe("signals", function()
     assert.equal(-1, assert(queue().queries:fetch { 1 })[1].retry_count)
   end)
 
-  it("TSTP: claims no more", function()
+  it("R-SIGNAL-4: no more is claimed after TSTP", function()
     local server = serve("sleep", 0, 0)
     server:signal("TSTP")
     server:wait_for(" quiet ")
@@ -170,7 +170,7 @@ describe("signals", function()
     assert.equal(0, server:stop())
   end)
 
-  it("F24 TTIN: shows every thread, also while it stops", function()
+  it("F24, R-SIGNAL-5: TTIN shows every thread, also while the server stops", function()
     local server = serve("spin", 1, 60)
     server:signal("TTIN")
     server:wait_for(" thread main: [^\n]*server_command%.lua")
@@ -201,7 +201,7 @@ describe("signals", function()
     assert.equal(0, assert(queue():metrics()).failed)
   end)
 
-  it("nobody reads its log: it goes on", function()
+  it("a server goes on when nobody reads its log", function()
     local line = shell:line { "-r", "app", "-v", env = { KIND = "sleep", SECONDS = "0" } }
     local script = ("( %s ) | head -n 1 > %s/first & echo $!"):format(line, shell.folder)
     os.execute(("sh -c %s > /dev/null 2>&1 &"):format(command.quote(script)))
@@ -216,7 +216,7 @@ describe("signals", function()
     assert.same({}, assert(seriatim.nodes()))
   end)
 
-  it("F20 after a second INT another server takes over", function()
+  it("F20, R-SIGNAL-3: another server takes over after a second INT", function()
     local first = serve("sleep", 1, 30)
     first:signal_taken("INT")
     assert.equal(1, first:stop("INT"))

@@ -1,4 +1,4 @@
--- LK-62 to 67, D2 to D10: the dashboard, its API and the metrics, as a function and as seriatim-lua web.
+-- The dashboard, its API and the metrics, as a function and as seriatim-lua web.
 
 local browser = require "support.browser"
 local command = require "support.command"
@@ -79,7 +79,7 @@ local function sorted(list)
 end
 
 describe("seriatim.web answers", function()
-  it("LK-62 with the page, its files and itself under any prefix, and every unknown path as the page", function()
+  it("R-WEB-1: with the page, its files and itself under any prefix, and every unknown path as the page", function()
     local app = dashboard()
     local moved = safe(get(app, "/jobs"))
     assert.same({ 308, "/jobs/" }, { moved.status, moved:field("Location") })
@@ -102,7 +102,7 @@ describe("seriatim.web answers", function()
     end
   end)
 
-  it("LK-63 by a worker's name as by its queue's", function()
+  it("R-WEB-2: by a worker's name as by its queue's", function()
     local named = seriatim.worker { name = "WQ", queue_name = "other queue" }
     assert(named:perform_async { { id = 1 } })
     local app = dashboard()
@@ -113,7 +113,7 @@ describe("seriatim.web answers", function()
     assert.equal(404, get(app, "/jobs/api/web/QW/range_by_id").status)
   end)
 
-  it("LK-63 LK-64 with the figures", function()
+  it("R-WEB-3: with the figures", function()
     fill()
     local stats = get(dashboard(), "/jobs/api/v1/stats"):json()
     assert.same({ 3, 1 }, { stats.total.length, stats.total.morgue_length })
@@ -129,7 +129,7 @@ describe("seriatim.web answers", function()
     assert.is_true(jobs.includes(board, { title = "Seriatim", read_only = false, role = "admin" }))
   end)
 
-  it("LK-65 LK-66 LK-A-39 with records by each index, up and down", function()
+  it("R-WEB-4: with records by each index, up and down", function()
     fill()
     local app = dashboard()
     local function found(path) return ids(get(app, "/jobs/api/web/Web/" .. path):json()) end
@@ -150,7 +150,7 @@ describe("seriatim.web answers", function()
     assert.equal("broken SECRET-4711", get(app, "/jobs/api/web/Web/morgue_range_by_id"):json()[1].error)
   end)
 
-  it("LK-67 with what came of an action", function()
+  it("R-WEB-5: with the outcome of an action", function()
     local worker, app = fill(), dashboard()
     local function counted(path, body)
       local answer = safe(post(app, "/jobs/api/web/Web/" .. path, body))

@@ -123,7 +123,7 @@ WRONG: list[tuple[list[str], str]] = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), WRONG)
-def test_usage(shell: Shell, arguments: list[str], message: str) -> None:
+def test_r_command_1_wrong_usage_says_what_is_wrong_and_exits_2(shell: Shell, arguments: list[str], message: str) -> None:
     shell.write("notes.txt", "")
     shell.write("folder/queue.py", APP)
     shell.write("none.py", "import seriatim; seriatim.workers = []")
@@ -167,13 +167,13 @@ def test_says_in_one_line_that_a_worker_has_no_perform(shell: Shell) -> None:
     assert re.fullmatch(r"seriatim: workers: BareWorker has no perform; write `def perform\(self, .*\n", output) and code == 2, output
 
 
-def test_help_and_version(shell: Shell) -> None:
+def test_r_command_2_help_and_version_exit_0(shell: Shell) -> None:
     output, code = shell("-h")
     assert re.search(r"Usage: seriatim VERB.*-r PATH", output, re.DOTALL) and code == 0
     assert shell("-V") == (f"seriatim {seriatim.__version__}\n", 0)
 
 
-def test_exit_code_3_without_redis(shell: Shell) -> None:
+def test_r_command_4_it_exits_3_without_redis(shell: Shell) -> None:
     nowhere = f"unix://{shell.folder}/nobody"
     output, code = shell("push", "q", "1", redis=nowhere)
     assert "seriatim: no Redis: " in output and code == 3
@@ -181,7 +181,7 @@ def test_exit_code_3_without_redis(shell: Shell) -> None:
     assert re.search(r"last words:.*no Redis", output, re.DOTALL) and code == 3
 
 
-def test_exit_code_1_and_last_words_when_it_crashes(shell: Shell) -> None:
+def test_it_exits_1_and_calls_last_words_when_it_crashes(shell: Shell) -> None:
     shell.write("crash.py", f"{APP}\n@seriatim.on_server_init\ndef fail():\n    raise RuntimeError('no database')\n")
     output, code = shell("-r", "crash")
     assert re.search(r"last words: no database.*FATAL.*exit RuntimeError: no database.*Traceback", output, re.DOTALL)
@@ -198,7 +198,7 @@ def test_exit_code_1_and_last_words_when_it_crashes(shell: Shell) -> None:
         ("import seriatim; seriatim.lease_time = 'x'", "lease_time must be", 2),
     ],
 )
-def test_an_application_that_fails_while_it_loads(shell: Shell, body: str, message: str, code: int) -> None:
+def test_r_command_3_it_ends_with_the_error_of_an_application_that_fails_while_it_loads(shell: Shell, body: str, message: str, code: int) -> None:
     shell.write("failing.py", body)
     output, ended = shell("-r", "failing")
     assert message in output and ended == code
@@ -265,7 +265,7 @@ JSON = '{"require": "app", "threads": 2, "verbose": true, "staging": {"threads":
 
 
 @pytest.mark.parametrize(("name", "text"), [("s.yml", YAML), ("s.toml", TOML), ("s.json", JSON)])
-def test_settings_from_a_file_by_environment(shell: Shell, name: str, text: str) -> None:
+def test_settings_are_read_from_a_file_by_environment(shell: Shell, name: str, text: str) -> None:
     shell.write(name, text)
     server = shell.start("-C", name, "-e", "staging", wait=False)
     server.wait_for(r'"event":"start","msg":"node .* with 3 threads runs CliWorker')
@@ -274,7 +274,7 @@ def test_settings_from_a_file_by_environment(shell: Shell, name: str, text: str)
     assert server.stop() == 0
 
 
-def test_the_command_line_wins(shell: Shell) -> None:
+def test_the_command_line_wins_over_the_file(shell: Shell) -> None:
     shell.write("s.yml", YAML)
     server = shell.start("-C", "s.yml", "-c", "7")
     server.wait_for("with 7 threads")
@@ -320,7 +320,7 @@ def test_it_writes_into_the_log_that_the_application_set_up(shell: Shell) -> Non
 # ---- the operators' verbs
 
 
-def test_push_stats_explain_pause_resume_and_check(shell: Shell) -> None:
+def test_push_stats_explain_pause_resume_and_check_work(shell: Shell) -> None:
     added = "added 1, folded 0, refused 0\n"
     output, code = shell("push", "Shell", "1")
     assert 'unknown queue "Shell"' in output and code == 2
@@ -350,7 +350,7 @@ def test_push_stats_explain_pause_resume_and_check(shell: Shell) -> None:
     assert re.search(r"Shell: \d+ records, 0 findings", output) and code == 0
 
 
-def test_names_and_ids_that_are_no_utf8(shell: Shell) -> None:
+def test_names_and_ids_may_be_no_utf8(shell: Shell) -> None:
     name = os.fsdecode(b"Q\xff%{}")
     assert shell("push", name, os.fsdecode(b"id\xfe"), "1", "--create")[1] == 0
     assert shell("push", "-5", "-7", "-1.5", "--create") == ("added 1, folded 0, refused 0\n", 0)
@@ -362,7 +362,7 @@ def test_names_and_ids_that_are_no_utf8(shell: Shell) -> None:
     assert shell("pause", name, os.fsdecode(b"id\xfe")) == ("parked 1\n", 0)
 
 
-def test_queues_delete(shell: Shell) -> None:
+def test_r_queue_1_queues_delete_removes_a_queue_that_holds_something_only_by_force(shell: Shell) -> None:
     gone = worker("Gone")
     gone.perform_async([{"id": 1}])
     output, code = shell("queues", "delete", "Gone")
@@ -380,7 +380,7 @@ def test_push_uses_the_application_s_worker(shell: Shell) -> None:
     assert worker("CliWorker").queue.shards_count == 2
 
 
-def test_dead_list_retry_and_delete(shell: Shell) -> None:
+def test_dead_list_retry_and_delete_work(shell: Shell) -> None:
     def fail(payloads_by_id: Any, batch: Any) -> None:
         raise RuntimeError("boom\nand more")
 
@@ -413,21 +413,21 @@ def processes_with(text: str) -> list[str]:
     return found
 
 
-def test_a_private_redis_is_started_where_nothing_else_is_named(shell: Shell) -> None:
+def test_r_private_1_a_private_redis_is_started_where_no_other_is_named(shell: Shell) -> None:
     private: dict[str, Any] = {"redis": None, "env": {"SERIATIM_DATA": str(shell.folder / "data")}}
     output, code = shell("push", "Q", "1", "--create", **private)
     assert re.search(rf"started the private Redis in {shell.folder}/data.*added 1", output, re.DOTALL) and code == 0
     assert "folded 1" in shell("push", "Q", "1", **private)[0]
 
 
-def test_a_private_redis_is_told_of_on_standard_error(shell: Shell) -> None:
+def test_a_private_redis_is_announced_on_standard_error(shell: Shell) -> None:
     """Not where the server logs."""
     env = command.environment(None, {"TRACE": "", "SERIATIM_DATA": str(shell.folder / "data")})
     done = subprocess.run(command.words("-r", shell.app, "-p", "0"), capture_output=True, text=True, env=env)
     assert done.stdout == "" and re.search("INFO .*started the private Redis in", done.stderr), done
 
 
-def test_a_private_redis_is_refused_in_production(shell: Shell) -> None:
+def test_r_command_5_a_private_redis_is_refused_in_production(shell: Shell) -> None:
     data = {"SERIATIM_DATA": str(shell.folder / "data")}
     output, code = shell("push", "Q", "1", "-e", "production", redis=None, env=data)
     assert output.startswith("seriatim: no Redis: set REDIS_URL") and code == 3
@@ -436,7 +436,7 @@ def test_a_private_redis_is_refused_in_production(shell: Shell) -> None:
     assert not (shell.folder / "data").exists()
 
 
-def test_a_private_redis_is_shared_and_ends_with_the_last(shell: Shell) -> None:
+def test_r_private_2_a_private_redis_is_shared_and_ends_with_the_last(shell: Shell) -> None:
     data = str(shell.folder / "data")
     private: dict[str, Any] = {"redis": None, "env": {"SERIATIM_DATA": data}}
     server = shell.start("-r", "app", **private)

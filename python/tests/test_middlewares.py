@@ -50,7 +50,7 @@ def async_nothing() -> Callable[..., Any]:
 
 @pytest.mark.parametrize("perform", [None, async_nothing()], ids=["def", "async def"])
 @pytest.mark.parametrize("kinds", ["", "s", "a", "ss", "aa", "sa", "as", "sas", "asa"])
-def test_lk_a_31_the_first_is_outermost_whatever_its_kind(kinds: str, perform: Any) -> None:
+def test_r_middleware_1_the_first_is_outermost_whatever_its_kind(kinds: str, perform: Any) -> None:
     trace: Queue[str] = Queue()
     links = {"s": sync_link, "a": async_link}
     seriatim.server_middlewares = [links[kind](f"{place}{kind}", trace) for place, kind in enumerate(kinds)]
@@ -73,7 +73,7 @@ def test_many_deliveries_at_once_through_a_mixed_chain_do_not_wait_for_each_othe
 
 
 @pytest.mark.parametrize("perform", [None, async_nothing()], ids=["def", "async def"])
-def test_lk_a_31_not_continuing_means_done_and_a_later_addition_counts(perform: Any) -> None:
+def test_r_middleware_2_ids_are_done_where_one_does_not_continue_and_a_later_one_is_called(perform: Any) -> None:
     recorder = worker("Middle", perform)
     serve(recorder)
     recorder.perform_async([{"id": 1}])
@@ -138,7 +138,7 @@ def test_context_variables_reach_the_job_and_no_other_delivery() -> None:
     ]
 
 
-def test_lk_a_32_client_middlewares_may_add_what_the_job_sees() -> None:
+def test_r_middleware_3_client_middlewares_may_add_what_the_job_sees() -> None:
     def trace(worker: Any, jobs: list[dict[str, Any]], call_next: Callable[[], Any]) -> Any:
         for job in jobs:
             job["context"] = {"trace": f"{worker.queue_name}-{job['id']}"}
@@ -152,7 +152,7 @@ def test_lk_a_32_client_middlewares_may_add_what_the_job_sees() -> None:
     assert seen.get(timeout=60) == [{"trace": "Tracing-1"}]
 
 
-def test_lk_a_32_not_continuing_prevents_the_write() -> None:
+def test_r_middleware_4_nothing_is_written_where_a_client_middleware_does_not_continue() -> None:
     recorder = worker()
     seriatim.client_middlewares.append(lambda worker, jobs, call_next: None)
     assert recorder.perform_async([{"id": 1}]) == seriatim.PushResult(0, 0, 0, [])

@@ -1,4 +1,4 @@
-"""LK-A-38, 39: metrics, queries and actions."""
+"""Metrics, queries and actions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def held(gate: threading.Event, id: str) -> Callable[[Any, Any], None]:
     return perform
 
 
-def test_a_38_metrics() -> None:
+def test_r_metrics_1_metrics_count_what_waits_fails_runs_and_is_dead() -> None:
     gate = threading.Event()
     recorder = worker("Figures", held(gate, "busy"), max_retry_count=0)
     assert includes(recorder.metrics, length=0, fresh=0, retries=0, morgue_length=0, lag=0.0, processed=0, failed=0, busy=0)
@@ -51,13 +51,13 @@ def test_a_38_metrics() -> None:
     gate.set()
 
 
-def test_a_38_what_lies_ahead_has_no_lag() -> None:
+def test_r_metrics_2_jobs_that_are_due_later_have_no_lag() -> None:
     recorder = worker("Ahead")
     recorder.perform_async([{"id": 1, "delay": 60}])
     assert includes(recorder.metrics, lag=0.0, length=1)
 
 
-def test_a_39_queries_of_what_waits_up_and_down() -> None:
+def test_r_query_2_queries_list_what_waits_up_and_down() -> None:
     recorder = worker("Queries")
     queries = recorder.queries
     assert queries.range_by_id("-", "+") == queries.rev_range_by_id("+", "-") == []
@@ -81,7 +81,7 @@ def test_a_39_queries_of_what_waits_up_and_down() -> None:
     ]
 
 
-def test_a_39_bounds_that_are_none() -> None:
+def test_r_query_5_invalid_bounds_are_refused() -> None:
     queries = worker("Queries").queries
     for bounds in (("a", "+"), ("-", 5)):
         with pytest.raises(seriatim.Invalid):
@@ -94,7 +94,7 @@ def test_a_39_bounds_that_are_none() -> None:
         queries.range_by_id("-", "+", limit=0)
 
 
-def test_a_39_queries_of_the_dead_and_of_what_runs() -> None:
+def test_r_morgue_5_r_query_6_queries_list_the_dead_and_what_runs() -> None:
     gate = threading.Event()
     recorder = worker("Dead", held(gate, "run"), max_retry_count=0)
     queries = recorder.queries

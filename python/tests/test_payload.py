@@ -1,4 +1,4 @@
-"""LK-A-44: payloads, from canonical JSON to codecs of an application's own."""
+"""Payloads, from canonical JSON to codecs of an application's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LK-A: what a push does, and what it refuses."""
+"""What a push does, and what it refuses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def record(recorder: Any, id: Any) -> Any:
     return next(iter(recorder.queries.fetch([id])), None)
 
 
-def test_a_1_is_run_once_then_gone(recorder: Any) -> None:
+def test_r_push_1_a_job_is_run_once_then_gone(recorder: Any) -> None:
     assert recorder.perform_async([{"id": 1, "payload": "v1"}]) == PushResult(1, 0, 0, [])
     serve(recorder)
     assert runs(recorder)[0].payloads == {"1": ["v1"]}
@@ -39,7 +39,7 @@ def test_a_1_is_run_once_then_gone(recorder: Any) -> None:
     assert recorder.runs.empty()
 
 
-def test_a_2_payload_score_and_time_have_defaults(recorder: Any) -> None:
+def test_r_push_3_payload_score_and_time_have_defaults(recorder: Any) -> None:
     recorder.perform_async([{"id": "x"}])
     found = record(recorder, "x")
     assert found == {
@@ -50,7 +50,7 @@ def test_a_2_payload_score_and_time_have_defaults(recorder: Any) -> None:
     }
 
 
-def test_a_3_without_an_id_nothing_is_written(recorder: Any, redis: RedisServer) -> None:
+def test_r_push_4_nothing_is_written_without_an_id(recorder: Any, redis: RedisServer) -> None:
     with pytest.raises(seriatim.Invalid, match=r"jobs\[1\]: id is missing"):
         recorder.perform_async([{"id": "a"}, {"payload": 1}])
     assert redis.call("DBSIZE") == 0
@@ -76,13 +76,13 @@ def test_a_batch_knows_an_id_by_its_uuid() -> None:
     eventually(lambda: recorder.metrics["morgue_length"] == 1)
 
 
-def test_a_4_payloads_come_by_score(recorder: Any) -> None:
+def test_r_order_1_payloads_come_by_score(recorder: Any) -> None:
     recorder.perform_async([{"id": "o", "score": score, "payload": text} for score, text in ((3, "c"), (1, "a"), (2, "b"))])
     serve(recorder)
     assert runs(recorder)[0].payloads == {"o": ["a", "b", "c"]}
 
 
-def test_a_5_equal_scores_come_in_the_order_of_arrival(recorder: Any) -> None:
+def test_r_order_2_equal_scores_come_in_the_order_of_arrival(recorder: Any) -> None:
     recorder.perform_async([{"id": "one", "score": 1, "payload": "b"}, {"id": "one", "score": 1, "payload": "a"}])
     for payload in "ba":
         recorder.perform_async([{"id": "two", "score": 1, "payload": payload}])
@@ -90,7 +90,7 @@ def test_a_5_equal_scores_come_in_the_order_of_arrival(recorder: Any) -> None:
         assert [payload for payload, _ in record(recorder, id)["payloads"]] == ["b", "a"]
 
 
-def test_a_6_one_id_many_pushes_many_threads_in_order_never_overlapping(recorder: Any) -> None:
+def test_r_order_3_many_pushes_of_one_id_run_in_order_and_never_side_by_side(recorder: Any) -> None:
     for _ in range(2):
         serve(recorder, threads=4)
     ids = list("abcde")
@@ -104,7 +104,7 @@ def test_a_6_one_id_many_pushes_many_threads_in_order_never_overlapping(recorder
         assert all(first.ended <= second.started for first, second in pairwise(mine))
 
 
-def test_a_7_a_push_onto_a_waiting_id_unites_payloads_keeping_time_and_retry_count(recorder: Any) -> None:
+def test_r_fold_1_a_push_onto_a_waiting_id_unites_payloads_keeping_time_and_retry_count(recorder: Any) -> None:
     time = round(now() + 600)
     first = {"id": "1", "retry_count": 0, "perform_in": time}
     recorder.perform_async([{**first, "payload": "v1", "score": 1}, {**first, "payload": "v2", "score": 2}])
@@ -119,13 +119,13 @@ def test_a_7_a_push_onto_a_waiting_id_unites_payloads_keeping_time_and_retry_cou
     }
 
 
-def test_a_8_equal_payloads_keep_the_smaller_score(recorder: Any) -> None:
+def test_r_fold_2_equal_payloads_keep_the_smaller_score(recorder: Any) -> None:
     for score in (2, 1, 5):
         recorder.perform_async([{"id": "1", "payload": "v", "score": score}])
     assert record(recorder, "1")["payloads"] == [("v", 1.0)]
 
 
-def test_a_11_earlier_brings_an_id_forward_without_it_the_time_stays(recorder: Any) -> None:
+def test_r_waiting_1_earlier_brings_an_id_forward_without_it_the_time_stays(recorder: Any) -> None:
     recorder.perform_async([{"id": "1", "perform_in": datetime.now(UTC) + timedelta(hours=1)}])
     recorder.perform_async([{"id": "1", "perform_in": now()}])
     assert record(recorder, "1")["perform_in"] > now() + 3000
@@ -133,13 +133,13 @@ def test_a_11_earlier_brings_an_id_forward_without_it_the_time_stays(recorder: A
     assert record(recorder, "1")["perform_in"] == pytest.approx(now(), abs=20)
 
 
-def test_rejected_jobs_are_counted_and_located(recorder: Any) -> None:
+def test_r_waiting_4_rejected_jobs_are_counted_and_their_indexes_given(recorder: Any) -> None:
     recorder.perform_async([{"id": "a", "delay": 60}])
     result = recorder.perform_async([{"id": "b"}, {"id": "a", "payload": 2, "on_waiting": "reject"}])
     assert result == PushResult(added=1, folded=0, refused=1, refused_at=[1])
 
 
-def test_a_12_a_delayed_job_comes_in_time_one_far_off_does_not(recorder: Any) -> None:
+def test_r_due_1_a_delayed_job_runs_in_time_and_not_before(recorder: Any) -> None:
     far = datetime.now(UTC) + timedelta(days=3650)
     begun = now()
     recorder.perform_async(
@@ -152,12 +152,12 @@ def test_a_12_a_delayed_job_comes_in_time_one_far_off_does_not(recorder: Any) ->
     assert record(recorder, "far")["id"] == "far"
 
 
-def test_a_12_milliseconds_are_refused_and_the_message_says_so(recorder: Any) -> None:
+def test_r_refusal_3_milliseconds_are_refused_and_the_message_says_so(recorder: Any) -> None:
     with pytest.raises(seriatim.Invalid, match="millisecond"):
         recorder.perform_async([{"id": 1, "perform_in": int(now() * 1000)}])
 
 
-def test_a_43_names_are_data(recorder: Any) -> None:
+def test_r_names_1_names_of_any_bytes_are_taken(recorder: Any) -> None:
     queues = [worker(name, shards_count=2) for name in ("Q", "Q:processing", "Q:morgue", "{Q}", "Q\n}{\0 é")]
     ids = ["a:b", "{a}", " ", "a\0b", "é", "x" * 1024]
     for queue in queues:

@@ -63,7 +63,7 @@ def refused(error: type[Exception], message: str) -> Iterator[None]:
 
 
 @pushes
-def test_f4_a_stopped_redis_leaves_the_outcome_unknown_after_that_time(server: RedisServer, recorder: Any, push: Any) -> None:
+def test_f4_r_timeout_1_a_stopped_redis_leaves_the_outcome_unknown_after_that_time(server: RedisServer, recorder: Any, push: Any) -> None:
     with stopped(server):
         with refused(seriatim.OutcomeUnknown, "outcome unknown"):
             push(recorder, push_timeout=0.5)
@@ -73,7 +73,7 @@ def test_f4_a_stopped_redis_leaves_the_outcome_unknown_after_that_time(server: R
 
 
 @pushes
-def test_f5_a_redis_that_was_killed_before_the_push_is_an_error_that_says_so(
+def test_f5_r_timeout_2_a_redis_that_was_killed_before_the_push_is_an_error_that_says_so(
     server: RedisServer, recorder: Any, push: Any
 ) -> None:
     server.stop()
@@ -83,7 +83,7 @@ def test_f5_a_redis_that_was_killed_before_the_push_is_an_error_that_says_so(
 
 
 @pushes
-def test_it_holds_for_the_wait_for_a_connection(server: RedisServer, recorder: Any, push: Any) -> None:
+def test_r_timeout_3_it_includes_the_wait_for_a_connection(server: RedisServer, recorder: Any, push: Any) -> None:
     seriatim.client_pool_size = 1
     push(recorder)
 
@@ -101,12 +101,12 @@ def test_it_holds_for_the_wait_for_a_connection(server: RedisServer, recorder: A
 
 
 @pushes
-def test_it_holds_for_the_wait_for_replicas_whose_error_says_that_the_push_is_written(recorder: Any, push: Any) -> None:
+def test_r_timeout_3_it_includes_the_wait_for_replicas_whose_error_says_that_the_push_is_written(recorder: Any, push: Any) -> None:
     with refused(seriatim.NotReplicated, "the push is written, 0 of 1 replicas have it"):
         push(recorder, wait_replicas=1, wait_timeout=10, push_timeout=0.9)
 
 
-def test_it_is_from_a_tenth_of_a_second_to_50_seconds(recorder: Any) -> None:
+def test_r_timeout_4_it_is_from_a_tenth_of_a_second_to_50_seconds(recorder: Any) -> None:
     for given in (0.09, 50.1, "1", None):
         with pytest.raises(seriatim.Invalid, match="push_timeout must be"):
             seriatim.push_timeout = given  # type: ignore[assignment]

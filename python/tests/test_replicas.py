@@ -53,7 +53,7 @@ def jobs(count: int) -> list[dict[str, Any]]:
     return [{"id": number, "payload": "x" * 100} for number in range(count)]
 
 
-def test_returns_when_the_replica_has_it(replica: RedisServer, pair: tuple[RedisServer, RedisServer]) -> None:
+def test_r_replicas_1_a_push_returns_when_the_replica_has_it(replica: RedisServer, pair: tuple[RedisServer, RedisServer]) -> None:
     recorder = worker()
     seriatim.wait_replicas = 1
     seriatim.wait_timeout = 10
@@ -64,7 +64,7 @@ def test_returns_when_the_replica_has_it(replica: RedisServer, pair: tuple[Redis
     assert recorder.perform_async([{"id": "one"}], wait_replicas=1, wait_timeout=10).added == 1
 
 
-def test_too_few_have_it_and_it_is_written(replica: RedisServer) -> None:
+def test_r_replicas_2_the_error_says_that_too_few_replicas_have_it_and_that_it_is_written(replica: RedisServer) -> None:
     recorder = worker()
     with silent(replica):
         began = time.monotonic()
@@ -79,13 +79,13 @@ def test_too_few_have_it_and_it_is_written(replica: RedisServer) -> None:
         recorder.perform_async(jobs(3), wait_replicas=2, wait_timeout=4)
 
 
-def test_the_error_is_weather_and_travels_between_processes() -> None:
+def test_the_error_is_a_runtime_failure_and_can_be_pickled() -> None:
     error = seriatim.NotReplicated("few", seriatim.PushResult(1, 0, 0, []))
     copy = pickle.loads(pickle.dumps(error))
     assert isinstance(copy, seriatim.Error) and (str(copy), copy.result) == ("few", error.result)
 
 
-def test_the_settings_count_unless_a_push_says_otherwise(replica: RedisServer) -> None:
+def test_r_replicas_3_the_modules_settings_hold_unless_a_push_gives_its_own(replica: RedisServer) -> None:
     recorder = worker()
     seriatim.wait_replicas = 1
     seriatim.wait_timeout = 0.05
@@ -101,7 +101,7 @@ def test_the_settings_count_unless_a_push_says_otherwise(replica: RedisServer) -
         assert recorder.perform_async([]).added == 0
 
 
-def test_coroutines(replica: RedisServer) -> None:
+def test_async_pushes_wait_for_replicas(replica: RedisServer) -> None:
     recorder = worker()
 
     @seriatim.worker
@@ -121,7 +121,7 @@ def test_coroutines(replica: RedisServer) -> None:
     assert asyncio.run(recorder.aperform_async(jobs(3), wait_replicas=1, wait_timeout=10)).folded == 2
 
 
-def test_overrides_and_client_middlewares_stay_as_they_are(replica: RedisServer) -> None:
+def test_a_wait_passes_through_overrides_and_client_middlewares(replica: RedisServer) -> None:
     class Own(worker()):  # type: ignore[misc]
         queue_name = "Own"
 
@@ -150,7 +150,7 @@ def test_overrides_and_client_middlewares_stay_as_they_are(replica: RedisServer)
     assert seen == [(Own, 2), (Passing, 2)]
 
 
-def test_refuses_numbers_that_cannot_be() -> None:
+def test_r_replicas_4_numbers_out_of_range_are_refused() -> None:
     recorder = worker()
     with pytest.raises(seriatim.Invalid, match="^wait_replicas must be an int from 0 to 1000, not -1"):
         seriatim.wait_replicas = -1
@@ -162,7 +162,7 @@ def test_refuses_numbers_that_cannot_be() -> None:
     assert recorder.metrics["length"] == 0
 
 
-def test_nothing_of_a_wait_stays_for_the_connections_next_push(replica: RedisServer) -> None:
+def test_a_wait_does_not_apply_to_the_connections_next_push(replica: RedisServer) -> None:
     seriatim.client_pool_size = 1
     recorder = worker()
     with silent(replica):
@@ -174,7 +174,7 @@ def test_nothing_of_a_wait_stays_for_the_connections_next_push(replica: RedisSer
         assert time.monotonic() - began < 20  # not a hundred waits
 
 
-def test_a_signal_interrupts_it_like_every_wait(replica: RedisServer) -> None:
+def test_a_signal_interrupts_the_wait_for_replicas(replica: RedisServer) -> None:
     def stop(number: int, frame: Any) -> None:
         raise InterruptedError
 

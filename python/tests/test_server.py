@@ -24,7 +24,7 @@ from support.redis_server import RedisServer
 # ---- hooks
 
 
-def test_lk_a_45_on_server_init_comes_once_before_any_job() -> None:
+def test_r_hook_1_on_server_init_is_called_once_before_any_job() -> None:
     order: Queue[str] = Queue()
 
     @seriatim.on_server_init
@@ -105,7 +105,7 @@ def test_f32_a_bad_retry_in_is_logged_and_the_default_formula_counts(name: str, 
     assert any("the default formula is used" in line for line in caplog.messages)
 
 
-def test_lk_a_17_retries_exhausted_may_raise(caplog: pytest.LogCaptureFixture) -> None:
+def test_r_hook_2_the_server_goes_on_when_retries_exhausted_raises(caplog: pytest.LogCaptureFixture) -> None:
     def exhausted(self: Any, jobs: Any) -> None:
         raise LookupError(f"{len(jobs)} jobs")
 
@@ -120,7 +120,7 @@ def test_lk_a_17_retries_exhausted_may_raise(caplog: pytest.LogCaptureFixture) -
     runs(recorder, 2)
 
 
-def test_lk_a_19_stored_errors_pass_through_format_dump_and_load() -> None:
+def test_r_retry_11_stored_errors_pass_through_format_dump_and_load() -> None:
     seriatim.format_error = lambda error: f"{error}\n" + "line\n" * 4000
     seriatim.dump_error = lambda text: zlib.compress(text.encode())
     seriatim.load_error = lambda data: zlib.decompress(data).decode()

@@ -169,7 +169,7 @@ def test_f20_the_second_term_ends_it_whoever_holds_the_gil(serve: Serve) -> None
 
 
 @pytest.mark.parametrize("kind", ["sleep", "await"])
-def test_f21_term_what_runs_completes_and_what_is_queued_stays(serve: Serve, kind: str) -> None:
+def test_f21_r_signal_1_term_completes_what_runs_and_leaves_what_is_queued(serve: Serve, kind: str) -> None:
     server = serve(kind, "-c", "1", seconds=0, ids=1, gated=True)
     queue().perform_async([{"id": "queued"}])
     began = time.monotonic()
@@ -185,7 +185,7 @@ def test_f21_term_what_runs_completes_and_what_is_queued_stays(serve: Serve, kin
 
 
 @pytest.mark.parametrize("kind", ["sleep", "spin", "await"])
-def test_f21_a_deadline_what_runs_on_is_handed_back(serve: Serve, kind: str) -> None:
+def test_f21_r_signal_2_what_still_runs_at_the_deadline_is_handed_back(serve: Serve, kind: str) -> None:
     server = serve(kind, "-t", "0.5", ids=1)
     began = time.monotonic()
     assert server.command.stop("INT") == 0
@@ -201,7 +201,7 @@ def node() -> Any:
 
 
 @pytest.mark.parametrize("kind", ["sleep", "await"])
-def test_the_dashboard_asks_it_to_be_quiet_and_to_stop(serve: Serve, kind: str) -> None:
+def test_r_signal_6_the_dashboard_asks_a_node_to_be_quiet_and_to_stop(serve: Serve, kind: str) -> None:
     server = serve(kind, "-c", "1", seconds=0, ids=1, gated=True)
     queue().perform_async([{"id": "queued"}])
     name = node()["name"]
@@ -222,7 +222,7 @@ def test_the_dashboard_asks_it_to_be_quiet_and_to_stop(serve: Serve, kind: str) 
     assert (seriatim.stop_node(name), seriatim.nodes()) == (False, [])
 
 
-def test_what_runs_when_the_dashboard_asked_it_to_stop_is_handed_back_at_its_deadline(serve: Serve) -> None:
+def test_what_runs_at_the_deadline_of_a_stop_by_the_dashboard_is_handed_back(serve: Serve) -> None:
     server = serve("sleep", "-t", "0.5", ids=1)
     assert seriatim.stop_node(node()["name"])
     assert server.command.wait() == 0
@@ -230,7 +230,7 @@ def test_what_runs_when_the_dashboard_asked_it_to_stop_is_handed_back_at_its_dea
     assert [record["retry_count"] for record in queue().queries.fetch([0])] == [-1]
 
 
-def test_f20_a_second_int_exits_at_once_and_another_server_takes_over(serve: Serve) -> None:
+def test_f20_r_signal_3_a_second_int_exits_at_once_and_another_server_takes_over(serve: Serve) -> None:
     first = serve("sleep", seconds=30, ids=1)
     first.command.signal("INT")
     first.command.wait_for(" stopping ")
@@ -240,7 +240,7 @@ def test_f20_a_second_int_exits_at_once_and_another_server_takes_over(serve: Ser
     eventually(lambda: "0 end" in second.trace)
 
 
-def test_f24_tstp_claims_no_more_and_ttin_shows_every_thread(serve: Serve) -> None:
+def test_f24_r_signal_4_r_signal_5_tstp_claims_no_more_and_ttin_shows_every_thread(serve: Serve) -> None:
     server = serve("idle", ids=0)
     server.command.signal("TSTP")
     server.command.wait_for(" quiet ")
@@ -410,7 +410,7 @@ class Busy(seriatim.Worker):
 
 
 @pytest.mark.limit(600)
-def test_f21_terms_with_jobs_of_every_length(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_f21_term_loses_no_job_of_any_length(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the grace the node holds nothing; an id is done, or waits as it was."""
     monkeypatch.setitem(KINDS, "mixed", MIXED)
     pushed = 0
@@ -433,7 +433,7 @@ def test_f21_terms_with_jobs_of_every_length(serve: Serve, monkeypatch: pytest.M
 # ---- F22: a job that never returns
 
 
-def test_f22_whose_job_holds_the_gil_loses_its_shards(serve: Serve) -> None:
+def test_f22_a_server_whose_job_holds_the_gil_loses_its_shards(serve: Serve) -> None:
     """Nothing in the process can answer, so nothing renews its lease, and another node runs what it had."""
     first = serve("hold", ids=1, lease=1)
     second = serve("idle", seconds=0, ids=0, lease=1)
@@ -455,7 +455,7 @@ def test_f22_a_job_that_never_returns_keeps_its_lease_shows_itself_and_can_be_to
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
-def test_f22_beyond_its_time_to_run_a_job_is_another_s(kind: str) -> None:
+def test_f22_a_job_beyond_its_ttr_is_run_by_another_server(kind: str) -> None:
     gate = threading.Event()
     first = threading.Event()
 

@@ -98,7 +98,7 @@ def many() -> Any:
     return worker("Many", shards_count=4, max_retry_count=1)
 
 
-def test_it_runs_several_processes_and_stops_them_all(supervised: Supervised) -> None:
+def test_r_process_1_it_runs_several_processes_and_stops_them_all(supervised: Supervised) -> None:
     server = supervised.start("-c", "1")
     many().perform_async([{"id": place} for place in range(40)])
     eventually(lambda: supervised.trace.count(" end") == 40)
@@ -120,7 +120,7 @@ def test_a_process_that_the_dashboard_stopped_is_started_again(supervised: Super
     assert server.stop() == 0
 
 
-def test_a_crashed_process_is_started_again_and_its_jobs_go_on(supervised: Supervised) -> None:
+def test_r_process_2_a_crashed_process_is_started_again_and_its_jobs_go_on(supervised: Supervised) -> None:
     server = supervised.start()
     os.kill(pids(server)[0], signal.SIGKILL)
     server.wait_for(rf"crash process 1 \(pid {pids(server)[0]}\) ended: SIGKILL \(signal 9\)")
@@ -131,7 +131,7 @@ def test_a_crashed_process_is_started_again_and_its_jobs_go_on(supervised: Super
 
 
 @pytest.mark.limit(300)
-def test_what_kills_every_time_is_buried_and_the_rest_goes_on(supervised: Supervised) -> None:
+def test_r_crash_3_a_job_that_kills_every_time_is_buried_and_the_rest_goes_on(supervised: Supervised) -> None:
     server = supervised.start("-c", "2", more="seriatim.dump_error = lambda text: f'<{text}>'\n")
     many().perform_async([{"id": "kill"}, *({"id": f"good{place}"} for place in range(50))])
     eventually(lambda: bool(many().metrics["morgue_length"] == 1), 180)
@@ -144,14 +144,14 @@ def test_what_kills_every_time_is_buried_and_the_rest_goes_on(supervised: Superv
     assert server.stop() == 0
 
 
-def test_its_processes_do_not_outlive_it(supervised: Supervised) -> None:
+def test_r_process_3_its_processes_end_when_it_dies(supervised: Supervised) -> None:
     server = supervised.start()
     children = pids(server)
     os.kill(server.pid, signal.SIGKILL)
     eventually(lambda: not any(map(is_alive, children)))
 
 
-def test_signals_are_handed_on(supervised: Supervised) -> None:
+def test_its_processes_get_the_signals_that_it_gets(supervised: Supervised) -> None:
     server = supervised.start()
     server.signal("TTIN")
     eventually(lambda: server.log.count(" thread seriatim-keeper: ") == 2)
@@ -202,7 +202,7 @@ logging.getLogger("seriatim").addFilter(Hold())
 """
 
 
-def test_what_does_not_stop_in_time_is_killed(supervised: Supervised) -> None:
+def test_a_process_that_does_not_stop_in_time_is_killed(supervised: Supervised) -> None:
     server = supervised.start("-t", "0.5", more=STUBBORN, nodes=0, HOLD="1")
     eventually(lambda: supervised.trace.count("holds") == 2)
     time.sleep(0.5)
@@ -211,7 +211,7 @@ def test_what_does_not_stop_in_time_is_killed(supervised: Supervised) -> None:
     assert not any(map(is_alive, pids(server)))
 
 
-def test_term_while_they_load(supervised: Supervised) -> None:
+def test_term_ends_processes_that_load(supervised: Supervised) -> None:
     slow = "\nimport sys\nif '--parent' in sys.argv: time.sleep(30)\n"
     server = supervised.start(more=slow, nodes=0)
     eventually(lambda: len(pids(server)) == 2)
@@ -220,7 +220,7 @@ def test_term_while_they_load(supervised: Supervised) -> None:
     assert time.monotonic() - began < 25  # they load for 30
 
 
-def test_it_gives_up_where_a_new_start_would_only_repeat(supervised: Supervised) -> None:
+def test_it_starts_no_process_again_after_exit_codes_that_would_repeat(supervised: Supervised) -> None:
     more = "\n@seriatim.on_server_init\ndef refuse():\n    raise seriatim.UsageError('no such shop')\n"
     output, code = supervised.run(more=more)
     assert re.search(r"crash process \d \(pid \d+\) ended: exit 2", output)
@@ -235,7 +235,7 @@ def fail():
 """
 
 
-def test_quick_ends_make_it_wait_longer_and_longer(supervised: Supervised) -> None:
+def test_it_waits_longer_and_longer_before_it_starts_a_process_again_that_ended_quickly(supervised: Supervised) -> None:
     server = supervised.start(more=FAILING, nodes=0)
 
     def times() -> list[float]:

@@ -1,4 +1,4 @@
-"""LK-63 to LK-67, LK-A-40 and D2 to D11 through the WSGI and ASGI mounts and `seriatim web`, on real HTTP."""
+"""The dashboard through the WSGI and ASGI mounts and `seriatim web`, on real HTTP."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def filled(name: str = "W") -> Any:
 # ---- shapes
 
 
-def test_63_stats(mounted: Mounted) -> None:
+def test_r_web_3_stats_answers_with_the_figures(mounted: Mounted) -> None:
     filled()
     answer = mounted().get("/api/v1/stats")
     assert (answer.status, answer.headers["Content-Type"]) == (200, "application/json")
@@ -103,7 +103,7 @@ def test_63_stats(mounted: Mounted) -> None:
     assert answer.json == {"total": total, "by_worker": {"W": total}} and 0 <= total["lag"] < 60
 
 
-def test_63_a_worker_s_name_stands_for_its_queue(mounted: Mounted) -> None:
+def test_r_web_2_a_worker_s_name_stands_for_its_queue(mounted: Mounted) -> None:
     named = type(worker())("WQ", (seriatim.Worker,), {"queue_name": "other queue"})
     named.perform_async([{"id": 1}])
     assert list(mounted().get("/api/v1/stats").json["by_worker"]) == ["WQ"]
@@ -112,7 +112,7 @@ def test_63_a_worker_s_name_stands_for_its_queue(mounted: Mounted) -> None:
     assert mounted().get("/api/web/QW/range_by_id").status == 404
 
 
-def test_64_dashboard(mounted: Mounted) -> None:
+def test_r_web_3_dashboard_answers_with_the_figures(mounted: Mounted) -> None:
     filled()
     answer = mounted(title="Ours", read_only=True, role=lambda _: "viewer").get("/api/web/dashboard").json
     (row,) = answer["queues"]
@@ -126,7 +126,7 @@ def test_64_dashboard(mounted: Mounted) -> None:
 
 @pytest.mark.parametrize("reverse", ["", "rev_"])
 @pytest.mark.parametrize("part", ["range_by_id", "range_by_perform_in", "range_by_retry_count"])
-def test_65_waiting(mounted: Mounted, part: str, reverse: str) -> None:
+def test_r_web_4_what_waits_is_listed_by_each_index(mounted: Mounted, part: str, reverse: str) -> None:
     filled()
     bounds = ["-", "+"] if part == "range_by_id" else ["-inf", "+inf"]
     low, high = map(quote, bounds)
@@ -140,7 +140,7 @@ def test_65_waiting(mounted: Mounted, part: str, reverse: str) -> None:
 
 
 @pytest.mark.parametrize("reverse", ["", "rev_"])
-def test_65_dead(mounted: Mounted, reverse: str) -> None:
+def test_r_web_4_the_dead_are_listed_by_each_index(mounted: Mounted, reverse: str) -> None:
     filled()
     site = mounted()
     names = [record["id"] for record in site.get(f"/api/web/W/morgue_{reverse}range_by_id?min=-&max=%2B").json]
@@ -150,7 +150,7 @@ def test_65_dead(mounted: Mounted, reverse: str) -> None:
     assert records[0]["error"] == f"no {MARK}"
 
 
-def test_66_processing(mounted: Mounted) -> None:
+def test_r_web_4_what_runs_is_listed(mounted: Mounted) -> None:
     gate = threading.Event()
     busy = worker("W", lambda payloads_by_id, batch: gate.wait(60))
     busy.perform_async([{"id": "runs", "payload": 1}])
@@ -163,7 +163,7 @@ def test_66_processing(mounted: Mounted) -> None:
         gate.set()
 
 
-def test_67_actions_say_what_they_did(mounted: Mounted) -> None:
+def test_r_web_5_actions_answer_with_their_outcome(mounted: Mounted) -> None:
     made = filled()
     site = mounted()
     assert site.post("/api/web/W/morgue_queue_up", {"ids": ["dead0", "unknown"]}).json == {"count": 1}
@@ -181,7 +181,7 @@ def test_67_actions_say_what_they_did(mounted: Mounted) -> None:
     assert made.queries.range_by_id("-", "+")[0]["id"] == "1"
 
 
-def test_a_40_what_is_wrong_is_said(mounted: Mounted) -> None:
+def test_r_web_9_a_refusal_says_what_is_wrong(mounted: Mounted) -> None:
     filled()
     site = mounted()
     for answer in (site.get("/api/web/Unknown/range_by_id?min=-&max=%2B"), site.post("/api/web/Unknown/pause")):
@@ -193,7 +193,7 @@ def test_a_40_what_is_wrong_is_said(mounted: Mounted) -> None:
     assert site.ask("POST", "/api/web/W/delete", SAME_ORIGIN, b"{").status == 400
 
 
-def test_a_40_bytes_and_names_that_are_no_text(mounted: Mounted) -> None:
+def test_r_web_10_bytes_that_are_no_text_are_shown_and_found(mounted: Mounted) -> None:
     seriatim.dump_payload, seriatim.load_payload = bytes, bytes
     made = worker("W")
     made.perform_async([{"id": b"\xff\xfe", "payload": b"\x00\xff"}])
@@ -423,7 +423,7 @@ def test_d3_every_answer_has_its_headers(mounted: Mounted) -> None:
 # ---- the page
 
 
-def test_a_40_the_page_and_its_files_load_below_the_prefix(mounted: Mounted) -> None:
+def test_r_web_1_the_page_and_its_files_load_below_the_prefix(mounted: Mounted) -> None:
     site = mounted()
     moved = site.get("")
     assert (moved.status, moved.headers["Location"]) == (308, f"{site.prefix}/")

@@ -39,7 +39,7 @@ RSpec.describe "the command", limit: 400 do
     command
   end
 
-  describe "LK-A-34: usage" do
+  describe "R-COMMAND-1: wrong usage and exit codes" do
     it "says what is missing or unknown, with exit code 2" do
       {
         [] => /-r is missing/, ["--bogus"] => /invalid option: --bogus/, ["bogus"] => /unknown command bogus; there are server, push/,
@@ -93,8 +93,8 @@ RSpec.describe "the command", limit: 400 do
     end
   end
 
-  describe "LK-A-33: signals" do
-    it "TERM: what runs completes, what is queued stays" do
+  describe "signals" do
+    it "R-SIGNAL-1: completes what runs and leaves what is queued at TERM" do
       server = start("-c", "1", env: { "SLEEP" => "1" })
       queue.perform_async([{ id: "a" }]) && eventually { trace.include?("a begin") }
       queue.perform_async([{ id: "b" }])
@@ -107,7 +107,7 @@ RSpec.describe "the command", limit: 400 do
       expect(queue.metrics).to include(busy: 0, processed: 1)
     end
 
-    it "a deadline: what runs on is handed back, its retry_count unchanged" do
+    it "R-SIGNAL-2: hands back what still runs at the deadline, its retry_count unchanged" do
       server = start("-t", "0.5", env: { "SLEEP" => "30" })
       queue.perform_async([{ id: "a" }]) && eventually { trace.include?("a begin") }
       started = now
@@ -116,7 +116,7 @@ RSpec.describe "the command", limit: 400 do
       expect(queue.queries.fetch(["a"])).to match([include(retry_count: -1)])
     end
 
-    it "a second INT: exits at once, and another server takes over" do
+    it "R-SIGNAL-3: exits at once at a second INT, and another server takes over" do
       server = start(env: { "SLEEP" => "30" })
       queue.perform_async([{ id: "a" }]) && eventually { trace.include?("a begin") }
       server.signal_taken("INT")
@@ -128,7 +128,7 @@ RSpec.describe "the command", limit: 400 do
       eventually { trace.include?("a end") }
     end
 
-    it "TSTP: claims no more; TTIN: every thread's backtrace" do
+    it "R-SIGNAL-4, R-SIGNAL-5: claims no more after TSTP and writes every thread's backtrace at TTIN" do
       server = start
       server.signal("TSTP")
       server.wait_for(/quiet/)
@@ -175,7 +175,7 @@ RSpec.describe "the command", limit: 400 do
   describe "-p" do
     def pids(command) = command.log.scan(/process \d+ of \d+ has pid (\d+)/).flatten.map(&:to_i)
 
-    it "runs several processes, and stops them all" do
+    it "R-PROCESS-1: runs several processes and stops them all" do
       server = start("-p", "2", "-c", "1")
       eventually { Seriatim::Metrics.nodes.size == 2 }
       queue.perform_async(Array.new(40) { |i| { id: i } })
@@ -185,7 +185,7 @@ RSpec.describe "the command", limit: 400 do
       expect(queue.metrics).to include(length: 0, busy: 0, processed: 40)
     end
 
-    it "starts a crashed process again, and goes on with its jobs" do
+    it "R-PROCESS-2: starts a crashed process again, which goes on with its jobs" do
       server = start("-p", "2")
       eventually { Seriatim::Metrics.nodes.size == 2 }
       Process.kill(:KILL, pids(server).first)
@@ -196,7 +196,7 @@ RSpec.describe "the command", limit: 400 do
       expect(server.stop).to eq(0)
     end
 
-    it "does not outlive its supervisor" do
+    it "R-PROCESS-3: ends its processes when the supervisor dies" do
       server = start("-p", "2")
       eventually { Seriatim::Metrics.nodes.size == 2 }
       children = pids(server)
@@ -205,7 +205,7 @@ RSpec.describe "the command", limit: 400 do
     end
   end
 
-  it "LK-A-21, LK-A-23: a killed server's jobs go on elsewhere; what kills every time is buried", :slow do
+  it "R-CRASH-2, R-CRASH-3: another server runs the jobs of a killed one, and a job that kills every time is buried", :slow do
     queue.max_retry_count = 1
     path = app("CliWorker.max_retry_count = 1\nSeriatim.dump_error = ->(text) { \"<\#{text}>\" }\n")
     server = Command.new("-r", path, "-p", "2", "-c", "2", env: { "TRACE" => trace_path })
@@ -222,7 +222,7 @@ RSpec.describe "the command", limit: 400 do
   describe "the operators' verbs" do
     def seriatim(*arguments) = Command.run(*arguments)
 
-    it "queues delete: with what the queue holds only by its name" do
+    it "R-QUEUE-1: queues delete removes a queue that holds something only when its name is repeated" do
       gone = worker("Gone")
       gone.perform_async([{ id: 1 }])
       expect(seriatim("queues", "delete", "Gone")).to match([/holds 1 ids/, 2])
@@ -234,14 +234,14 @@ RSpec.describe "the command", limit: 400 do
       expect(gone.metrics).to include(length: 1)
     end
 
-    it "queues delete: a server keeps its queue" do
+    it "R-QUEUE-2: queues delete refuses a queue that a server serves" do
       server = start
       expect(seriatim("queues", "delete", "CliWorker")).to match([/serves the queue; stop it first/, 2])
       expect(server.stop).to eq(0)
       expect(seriatim("queues", "delete", "CliWorker")).to eq(["deleted the queue \"CliWorker\"\n", 0])
     end
 
-    it "queues delete: pushes meanwhile are refused or stay, and none fails" do
+    it "R-QUEUE-3: no push fails while queues delete deletes its queue" do
       busy = worker("Busy", shards_count: 7)
       busy.perform_async([{ id: 0 }])
       ended = false
@@ -255,7 +255,7 @@ RSpec.describe "the command", limit: 400 do
       expect(seriatim("check")).to match([/0 findings/, 0])
     end
 
-    it "push, stats, explain, pause, resume and check" do
+    it "run push, stats, explain, pause, resume and check" do
       expect(seriatim("push", "Shell", "1")).to match([/unknown queue "Shell"/, 2])
       expect(worker("Shell").queue.shards_count).to eq(0)
       expect(seriatim("push", "Shell", "1", '{"b":1,"a":2}', "--delay", "60", "--score", "7", "--create")).to eq(["added 1, folded 0, refused 0\n", 0])
@@ -282,7 +282,7 @@ RSpec.describe "the command", limit: 400 do
       expect(seriatim("check")).to match([/Shell: \d+ records, 0 findings/, 0])
     end
 
-    it "says that it may not list the queues" do
+    it "say so where Redis forbids to list the queues" do
       worker("Shell").perform_async([{ id: 1 }])
       as_limited_user("-scan") do |url|
         expect(Command.run("stats", redis: url)).to match([/cannot list the queues \(name them\): .*NOPERM/, 1])
@@ -290,7 +290,7 @@ RSpec.describe "the command", limit: 400 do
       end
     end
 
-    it "dead list, retry and delete" do
+    it "run dead list, retry and delete" do
       recorder = worker("Morgue", max_retry_count: 0) { raise "boom" }
       recorder.perform_async(%w[a b c].map { |id| { id: id } })
       server = serve(recorder)
@@ -307,24 +307,24 @@ RSpec.describe "the command", limit: 400 do
   describe "a private Redis" do
     def private_env = { "SERIATIM_DATA" => File.join(@dir, "data") }
 
-    it "is started where nothing else is named, and says so" do
+    it "R-PRIVATE-1: is started where no other Redis is named, and says so" do
       output, code = Command.run("push", "Q", "1", "--create", redis: nil, env: private_env)
       expect([output, code]).to match([%r{started the private Redis in #{@dir}/data.*added 1}m, 0])
       expect(Command.run("push", "Q", "1", redis: nil, env: private_env)).to match([/folded 1/, 0])
     end
 
-    it "is told of on standard error, also where the log goes to standard output" do
+    it "is announced on standard error, also where the log goes to standard output" do
       output, error, = Open3.capture3({ **Command::NEUTRAL, "REDIS_URL" => nil, **private_env }, *Command::RUBY, Command::EXE, "-r", app, "-p", "0")
       expect([output, error]).to match(["", /INFO .*started the private Redis in/])
     end
 
-    it "is refused in production, with exit code 3" do
+    it "R-COMMAND-5: is refused in production, with exit code 3" do
       refused = "no Redis: set REDIS_URL or Seriatim.redis (in production Seriatim starts no private one)"
       expect(Command.run("push", "Q", "1", "-e", "production", redis: nil, env: private_env)).to eq(["seriatim: #{refused}\n", 3])
       expect(Command.run("-r", app, redis: nil, env: { "RACK_ENV" => "production", **private_env })).to match([/seriatim: #{Regexp.escape(refused)}$/, 3])
     end
 
-    it "is shared by server and shell, and ends with the last of them" do
+    it "R-PRIVATE-2: is shared by server and shell, and ends with the last of them" do
       server = start(redis: nil, env: private_env)
       expect(Command.run("push", "CliWorker", "1", redis: nil, env: private_env).last).to eq(0)
       eventually { trace.include?("1 end") }

@@ -5,11 +5,11 @@ require_relative "spec_helper"
 RSpec.describe "failure" do
   def fetch(worker, id) = worker.queries.fetch([id]).first
 
-  it "LK-A-15: the default back-off is an Integer", :core do
+  it "R-RETRY-9: takes an Integer from the default back-off", :core do
     expect(Module.new.extend(Seriatim::Worker).retry_in(3)).to be_an(Integer)
   end
 
-  it "LK-A-17: retries_exhausted is for the dead alone, and may raise" do
+  it "R-HOOK-2: calls retries_exhausted for the dead alone, and goes on when it raises" do
     recorder = worker("A17", max_retry_count: 1) { raise "x" }
     calls = Thread::Queue.new
     recorder.define_singleton_method(:retries_exhausted) { |jobs| (calls << jobs.size) and raise("hook") }
@@ -57,7 +57,7 @@ RSpec.describe "failure" do
                                    "WARN Lastbury fail", "WARN Lastdrop fail", "WARN Lastpark fail"])
   end
 
-  it "LK-A-18: fail takes an Exception or a text, and an id as it was pushed", :core do
+  it "R-RETRY-10: takes an Exception or a text in fail, and an id as it was pushed", :core do
     recorder = worker("A18", batch_size: 10, shards_count: 1) do |_, batch|
       batch.fail(:a, RuntimeError.new("an error"))
       batch.fail(1, :text)
@@ -81,7 +81,7 @@ RSpec.describe "failure" do
     Seriatim.logger = nil
   end
 
-  it "LK-A-19: stored errors pass through format, dump and load" do
+  it "R-RETRY-11: passes stored errors through format_error, dump_error and load_error" do
     require "zlib"
     Seriatim.format_error = ->(error) { "#{error.message}\n#{"line\n" * 4000}" }
     Seriatim.dump_error = ->(text) { Zlib.deflate(text) }

@@ -3,7 +3,7 @@
 require_relative "spec_helper"
 
 RSpec.describe "hooks and boot" do
-  it "LK-A-45: on_server_init comes once, before any job" do
+  it "R-HOOK-1: calls on_server_init once, before any job" do
     order = Thread::Queue.new
     Seriatim.on_server_init = -> { order << :init }
     recorder = worker("Init") { order << :job }
@@ -13,7 +13,7 @@ RSpec.describe "hooks and boot" do
     expect(Array.new(order.size) { order.pop }).to eq(%i[init job job])
   end
 
-  it "LK-A-45: a lost connection does not end the server", :slow do
+  it "R-REDIS-4: goes on after a lost connection", :slow do
     redis = RedisServer.new
     Seriatim.redis = redis.url
     recorder = worker("Lost")

@@ -5,7 +5,7 @@ require_relative "spec_helper"
 RSpec.describe "middlewares" do
   let(:recorder) { worker("Middle") }
 
-  it "LK-A-31: the first is outermost", :core do
+  it "R-MIDDLEWARE-1: calls the first outermost", :core do
     trace = Thread::Queue.new
     %w[A B].each do |name|
       Seriatim.server_middlewares << lambda do |worker, batch, &block|
@@ -21,7 +21,7 @@ RSpec.describe "middlewares" do
     expect(seen).to eq(['A-in Middle [["1", [2]]]', 'B-in Middle [["1", [2]]]', "B-out", "A-out"])
   end
 
-  it "LK-A-31: not continuing means done; a later addition counts" do
+  it "R-MIDDLEWARE-2: takes ids as done where one does not continue, and calls one that was added later" do
     serve(recorder)
     recorder.perform_async([{ id: 1 }])
     runs(recorder)
@@ -31,7 +31,7 @@ RSpec.describe "middlewares" do
     expect(recorder.runs).to be_empty
   end
 
-  it "LK-A-32: sees jobs before the write and may add to them", :core do
+  it "R-MIDDLEWARE-3: shows jobs to client middlewares before the write, which may add to them", :core do
     Seriatim.client_middlewares << lambda do |worker, jobs, &block|
       jobs.each { |job| job[:context] = { "trace" => "#{worker.queue_name}-#{job[:id]}" } }
       block.call
@@ -43,7 +43,7 @@ RSpec.describe "middlewares" do
     expect(seen.pop).to eq([{ "trace" => "Tracing-1" }])
   end
 
-  it "LK-A-32: not continuing prevents the write" do
+  it "R-MIDDLEWARE-4: writes nothing where a client middleware does not continue" do
     Seriatim.client_middlewares << ->(_, _) {}
     expect(recorder.perform_async([{ id: 1 }])).to have_attributes(added: 0, folded: 0, refused: 0)
     expect(recorder.metrics[:length]).to eq(0)

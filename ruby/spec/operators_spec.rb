@@ -3,14 +3,14 @@
 require_relative "spec_helper"
 
 RSpec.describe "operators" do
-  it "LK-A-38: metrics are Hashes, one of the queue and one of each shard", :core do
+  it "R-METRICS-5: gives metrics as Hashes, one of the queue and one of each shard", :core do
     recorder = worker("Figures")
     recorder.perform_async(Array.new(5) { |i| { id: i, delay: 60 } })
     expect(recorder.metrics).to include(length: 5, lag: 0.0)
     expect(recorder.metrics[:shards].sum { |shard| shard[:length] }).to eq(5)
   end
 
-  it "LK-A-39: bounds are texts, numbers, infinities and Times; ids are Strings, Symbols and Integers", :core do
+  it "R-QUERY-8: takes texts, numbers, infinities and Times as bounds, and Strings, Symbols and Integers as ids", :core do
     recorder = worker("Queries")
     queries = recorder.queries
     time = Time.at(Time.now.to_i + 1000)

@@ -47,7 +47,7 @@ RSpec.describe "payloads" do
     end
   end
 
-  describe "LK-A-44: codecs" do
+  describe "R-CODEC-7: codecs" do
     def payload_of(recorder, payload)
       recorder.perform_async([{ id: 1, payload: payload }])
       serve(recorder)

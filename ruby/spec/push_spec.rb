@@ -8,7 +8,7 @@ RSpec.describe "push" do
 
   def record(id, of: recorder) = of.queries.fetch([id]).first
 
-  it "LK-A-6: one id, many pushes, many threads: in order, never overlapping", limit: 240 do
+  it "R-ORDER-3: runs many pushes of one id in order and never side by side", limit: 240 do
     recorder.serial_shards = false
     2.times { serve(recorder, threads: 4) }
     ids = %w[a b c d e]

@@ -33,7 +33,7 @@ RSpec.describe "push_timeout" do
     expect(took).to be_between(0.45, 4)
   end
 
-  it "F4 a stopped Redis leaves the outcome unknown after that time, of the first push only: no other was sent" do
+  it "F4, R-TIMEOUT-1: a stopped Redis leaves the outcome unknown after that time, of the first push only: no other was sent" do
     stopped do
       refused(Seriatim::OutcomeUnknown, /outcome unknown/, push_timeout: 0.5)
       Seriatim.push_timeout = 0.6
@@ -41,13 +41,13 @@ RSpec.describe "push_timeout" do
     end
   end
 
-  it "F5 a Redis that was killed before the push is an error that says so: nothing was sent" do
+  it "F5, R-TIMEOUT-2: a Redis that was killed before the push is an error that says so: nothing was sent" do
     @redis.stop
     sleep 0.1
     refused(Seriatim::Error, /cannot connect to .*refused/, push_timeout: 0.5)
   end
 
-  it "holds for the wait for a connection" do
+  it "R-TIMEOUT-3: includes the wait for a connection" do
     Seriatim.client_pool_size = 1
     Seriatim.push_timeout = 50
     stopped do
@@ -58,11 +58,11 @@ RSpec.describe "push_timeout" do
     end
   end
 
-  it "holds for the wait for replicas, whose error says that the push is written" do
+  it "R-TIMEOUT-3: includes the wait for replicas, whose error says that the push is written" do
     refused(Seriatim::NotReplicated, "the push is written, 0 of 1 replicas have it", wait_replicas: 1, wait_timeout: 10, push_timeout: 0.9)
   end
 
-  it "is from 0.1 to 50 seconds" do
+  it "R-TIMEOUT-4: is from 0.1 to 50 seconds" do
     [0.09, 50.1, "1", nil].each { |given| expect { Seriatim.push_timeout = given }.to raise_error(Seriatim::Invalid, /push_timeout must be/) }
     expect { recorder.perform_async([{ id: 1 }], push_timeout: 51) }.to raise_error(Seriatim::Invalid, /push_timeout must be/)
     Seriatim.reset_settings

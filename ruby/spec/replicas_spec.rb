@@ -30,7 +30,7 @@ RSpec.describe "wait_replicas" do
     Process.kill(:CONT, @replica.pid)
   end
 
-  it "returns when the replica has it" do
+  it "R-REPLICAS-1: returns when the replica has the push" do
     Seriatim.wait_replicas = 1
     Seriatim.wait_timeout = 10
     5.times do |round|
@@ -40,7 +40,7 @@ RSpec.describe "wait_replicas" do
     expect(recorder.perform_async([{ id: "one" }], wait_replicas: 1, wait_timeout: 10).added).to eq(1)
   end
 
-  it "says that too few have it, and that it is written", :core do
+  it "R-REPLICAS-2: says that too few replicas have the push, and that it is written", :core do
     without_replica do
       from = now
       expect { recorder.perform_async(jobs(3), wait_replicas: 1, wait_timeout: 0.3) }.to raise_error(Seriatim::NotReplicated) { |error|
@@ -55,7 +55,7 @@ RSpec.describe "wait_replicas" do
     expect { recorder.perform_async(jobs(3), wait_replicas: 2, wait_timeout: 4) }.to raise_error(Seriatim::NotReplicated, /1 of 2/)
   end
 
-  it "goes by the settings, unless a push says otherwise" do
+  it "R-REPLICAS-3: takes the module's settings unless a push gives its own" do
     Seriatim.wait_replicas = 1
     Seriatim.wait_timeout = 0.05
     without_replica do
@@ -67,7 +67,7 @@ RSpec.describe "wait_replicas" do
     end
   end
 
-  it "leaves overrides and client middlewares as they are" do
+  it "passes through overrides of perform_async and client middlewares" do
     recorder.define_singleton_method(:perform_async) { |jobs| super(jobs.map { |job| job.merge(payload: 1) }) }
     passing = worker("Passing")
     passing.define_singleton_method(:perform_async) { |jobs, **keywords| super(jobs, **keywords) }
@@ -82,7 +82,7 @@ RSpec.describe "wait_replicas" do
     expect(seen).to eq([[recorder, 2], [passing, 2]])
   end
 
-  it "refuses numbers that cannot be", :core do
+  it "R-REPLICAS-4: refuses numbers out of range", :core do
     expect { Seriatim.wait_replicas = -1 }.to raise_error(Seriatim::Invalid, /wait_replicas must be an Integer from 0 to 1000, not -1/)
     expect { Seriatim.wait_timeout = 0 }.to raise_error(Seriatim::Invalid, /wait_timeout must be/)
     expect { recorder.perform_async([{ id: 1 }], wait_replicas: "1") }.to raise_error(Seriatim::Invalid, /wait_replicas/)
@@ -90,7 +90,7 @@ RSpec.describe "wait_replicas" do
     expect(recorder.metrics[:length]).to eq(0)
   end
 
-  it "keeps nothing of a wait for the next push of the connection" do
+  it "does not apply to the next push of the connection" do
     Seriatim.client_pool_size = 1
     without_replica do
       expect { recorder.perform_async(jobs(1), wait_replicas: 1, wait_timeout: 0.3) }.to raise_error(Seriatim::NotReplicated)
@@ -100,7 +100,7 @@ RSpec.describe "wait_replicas" do
     end
   end
 
-  it "is interrupted like every wait" do
+  it "is interrupted by a signal like every other wait" do
     without_replica do
       expect { Timeout.timeout(0.1) { recorder.perform_async(jobs(1), wait_replicas: 1, wait_timeout: 10) } }.to raise_error(Timeout::Error)
       expect(recorder.metrics[:length]).to eq(1)

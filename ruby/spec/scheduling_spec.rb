@@ -36,7 +36,7 @@ RSpec.describe "scheduling" do
     server
   end
 
-  it "LK-A-27: the shard that waits longest goes first" do
+  it "R-SCHEDULE-1: runs the shard first that waits longest" do
     [0, 1].each do |oldest|
       recorder = worker("A27-#{oldest}", shards_count: 2)
       ids = ids_by_shard(recorder).transform_values(&:first)
@@ -49,7 +49,7 @@ RSpec.describe "scheduling" do
     end
   end
 
-  it "LK-A-27: an idle server asks little of Redis and of the processor" do
+  it "R-SCHEDULE-2: costs Redis and the processor little while it is idle" do
     Seriatim.poll_interval = 1
     server = serve(worker("Idle"))
     expect((1..10).any? { idles?(server) }).to be(true) # a machine may be busy with other things, and the start not be over
@@ -62,7 +62,7 @@ RSpec.describe "scheduling" do
     commands < 60 && cpu < 0.06 * (ENV["LD_PRELOAD"].to_s.empty? ? 1 : 5)
   end
 
-  it "LK-A-28: seq goes round" do
+  it "R-SCHEDULE-3: takes shards in turn with the seq scheduler" do
     Seriatim.build_scheduler = -> { Seriatim.build_seq_scheduler }
     recorder = worker("A28", shards_count: 3)
     ids = ids_by_shard(recorder, per_shard: 2)
@@ -72,7 +72,7 @@ RSpec.describe "scheduling" do
     expect(ran.each_slice(3).map(&:sort)).to eq([[0, 1, 2]] * 2)
   end
 
-  it "priority goes first" do
+  it "R-SCHEDULE-5: runs the shard of the highest priority first with the priority scheduler" do
     Seriatim.build_scheduler = -> { Seriatim.build_priority_scheduler }
     low = worker("Low", shards_count: 1)
     high = worker("High", shards_count: 1, priority: 5)

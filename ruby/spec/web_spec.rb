@@ -42,7 +42,7 @@ RSpec.describe "Seriatim::Web", :core do
   end
 
   describe "what it answers" do
-    it "LK-62 serves the page, its files and itself under any prefix, and every unknown path as the page" do
+    it "R-WEB-1: serves the page, its files and itself under any prefix, and every unknown path as the page" do
       expect(safe(get("/jobs")).headers["location"]).to eq("/jobs/")
       ["/jobs/", "/jobs/queues/Web", "/jobs/any/thing"].each do |path|
         page = safe(get(path))
@@ -58,7 +58,7 @@ RSpec.describe "Seriatim::Web", :core do
       expect(get("/jobs/api/nothing").then { |a| [a.status, a.json] }).to eq([404, { "error" => "not found" }])
     end
 
-    it "LK-63 calls a queue by its worker's name, and knows it by either" do
+    it "R-WEB-2: calls a queue by its worker's name, and knows it by either" do
       named = Module.new
       stub_const("WQ", named)
       named.extend(Seriatim::Worker)
@@ -72,7 +72,7 @@ RSpec.describe "Seriatim::Web", :core do
       Seriatim::Worker.all.delete(named)
     end
 
-    it "LK-63 LK-64 tells the figures" do
+    it "R-WEB-3: answers with the figures" do
       fill
       stats = get("/jobs/api/v1/stats").json
       expect(stats["total"]).to include("length" => 3, "morgue_length" => 1, "lag" => a_value >= 0)
@@ -86,7 +86,7 @@ RSpec.describe "Seriatim::Web", :core do
       expect(board).to include("title" => "Seriatim", "read_only" => false, "role" => "admin")
     end
 
-    it "LK-65 LK-66 LK-A-39 lists records by each index, up and down" do
+    it "R-WEB-4: lists records by each index, up and down" do
       fill
       ids = ->(path) { get("/jobs/api/web/Web/#{path}").json.map { |record| record["id"] } }
       expect(ids["range_by_id?min=%5Ba&max=(z"]).to eq(%w[a b later])
@@ -104,7 +104,7 @@ RSpec.describe "Seriatim::Web", :core do
       expect(get("/jobs/api/web/Web/morgue_range_by_id").json.first).to include("error" => "broken SECRET-4711")
     end
 
-    it "LK-67 acts, and says what came of it" do
+    it "R-WEB-5: acts, and answers with the outcome" do
       fill
       expect(post("/jobs/api/web/Web/morgue_queue_up", { ids: %w[dead none] }).json).to eq("count" => 1)
       expect(post("/jobs/api/web/Web/park", { ids: ["a"] }).json).to eq("count" => 1)

@@ -72,7 +72,7 @@ RSpec.describe "Jobs and operators" do
     end
   end
 
-  # ---- F31, LK-A-35
+  # ---- F31
 
   BUTTONS = [%w[perform_all_jobs_now], %w[kill_all_failed_jobs], %w[delete_all_failed_jobs], %w[morgue_queue_up_all_jobs],
              %w[morgue_delete_all_jobs], %w[pause], %w[resume], %w[park ids], %w[unpark ids], %w[unpark_all], %w[perform_now ids], %w[delete ids],
@@ -169,7 +169,7 @@ RSpec.describe "Jobs and operators" do
     Figures.note("F31", "numbers that were deleted before they ran", verdict.lost.size)
   end
 
-  # LK-R-10: an action on all jobs spares what is pushed after it began.
+  # R-ACTION-10: an action on all jobs spares what is pushed after it began.
   it "F31 what is pushed while an action deletes all failed jobs survives it", limit: Figures.count(500, 900) do
     worker = kit.queue("Snapshot", shards_count: 1, fold: "list")
     ids = (1..Figures.count(4_000, 50_000)).to_a

@@ -3,7 +3,7 @@
 require_relative "spec_helper"
 require_relative "../../bench/load/load_test"
 
-# LK-A-36: the load test of a user, whose first stage starved behind its second. bench/load_benchmark is its long form, beside
+# R-LOAD-1: the load test of a user, whose first stage starved behind its second. bench/load_benchmark is its long form, beside
 # Lowkiq.
 RSpec.describe "Load" do
   include CrashKit
@@ -13,7 +13,7 @@ RSpec.describe "Load" do
     LoadTest.new("seriatim", kit.redis.url, folder, items: items, environment: environment, patience: 300).run
   end
 
-  it "F35 LK-A-36 the first of two chained queues keeps up, and nothing is lost", limit: 900 do
+  it "F35, R-LOAD-1: the first of two chained queues keeps up, and nothing is lost", limit: 900 do
     items = Figures.count(2_000, 50_000)
     expect((1..3).any? { keeps_up?(items) }).to be(true) # a machine may be busy with other things
   end
@@ -23,9 +23,9 @@ RSpec.describe "Load" do
     result = run(items, "LOAD_PRIORITY" => "1")
     expect(result.done).to eq(items)
     %w[First Second].each { |queue| expect(kit.queue(queue).actions.check[:findings]).to eq([]) }
-    Figures.note("LK-A-36", "items through two chained queues", items)
-    Figures.note("LK-A-36", "stage one: largest backlog", result.backlog)
-    Figures.note("LK-A-36", "stage one: lag p50, p99, s", [result.lag(0.5), result.lag(0.99)].map { |lag| lag.round(3) }.join(", "))
+    Figures.note("R-LOAD-1", "items through two chained queues", items)
+    Figures.note("R-LOAD-1", "stage one: largest backlog", result.backlog)
+    Figures.note("R-LOAD-1", "stage one: lag p50, p99, s", [result.lag(0.5), result.lag(0.99)].map { |lag| lag.round(3) }.join(", "))
     result.backlog <= 1_000 && result.lag(0.99) < 5 # 0.1 on a quiet machine; who starves waits for the whole load
   end
 end

@@ -33,7 +33,7 @@ each_mount "the actions" do
     shows(says) { told }
   end
 
-  it "LK-67 LK-69 perform, kill and delete what waits or failed: ask first, then say the real count" do
+  it "R-WEB-8: perform, kill and delete what waits or failed: ask first, then say the real count" do
     live.fill(queue, later: 2, retrying: 3)
     actions.pause
     open("enqueued", queue: queue)
@@ -47,7 +47,7 @@ each_mount "the actions" do
     expect(counts).to eq([2, 0, 0, 3])
   end
 
-  it "LK-67 LK-70 queue up and delete the dead, one, some and all" do
+  it "R-WEB-8: queue up and delete the dead, one, some and all" do
     live.fill(queue, dead: 7)
     actions.pause
     open("dead", queue: queue)
@@ -71,7 +71,7 @@ each_mount "the actions" do
     see("Nothing is dead")
   end
 
-  it "LK-67 delete all the dead, and act on those of one error" do
+  it "R-WEB-8: delete all the dead, and act on those of one error" do
     live.fill(queue, dead: 3)
     live[queue].perform_async(%w[x y].map { |id| { id: id, payload: { fail: "out of paper" }, retry_count: 2 } })
     live.until_true("5 dead") { metrics[:morgue_length] == 5 }

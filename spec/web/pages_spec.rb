@@ -44,7 +44,7 @@ each_mount "the pages" do
     raise "the page is never as new as two seconds"
   end
 
-  it "LK-68 LK-A-41 show figures that follow the store within two seconds" do
+  it "R-WEB-6: show figures that follow the store within two seconds" do
     live.fill(queue, later: 1, retrying: 2, dead: 3, running: 1, parked: 1)
     open("")
     within_two_seconds do |attempt|
@@ -59,7 +59,7 @@ each_mount "the pages" do
     end
   end
 
-  it "LK-68 follow a worker at work, and hold still when asked to" do
+  it "R-WEB-6: follow a worker at work, and hold still when asked to" do
     processed = -> { figures("Live").fetch("processed") }
     pusher = Thread.new { 400.times { |number| live["Live"].perform_async([{ id: number, payload: number }]) && sleep(0.05) } }
     open("")
@@ -122,7 +122,7 @@ each_mount "the pages" do
     shows(api("#{word}rev_range_by_#{route}?min=#{low}&max=#{value}")) { ids }
   end
 
-  it "LK-69 LK-A-41 filter what waits by id, time and retries, each in four intervals" do
+  it "R-WEB-7: filter what waits by id, time and retries, each in four intervals" do
     order = [5, 2, 8, 1, 9, 3]
     live[queue].perform_async(order.map { |n| { id: "w-#{n}", payload: n, delay: 3600 + 10 * n } })
     live[queue].perform_async([4, 7, 6].map { |n| { id: "r-#{n}", payload: n, delay: 7200 - 10 * n, retry_count: n - 3 } })
@@ -149,7 +149,7 @@ each_mount "the pages" do
   context "of the dead" do
     let(:queue) { Dead.queue }
 
-    it "LK-70 filter the dead by id and time, each in four intervals" do
+    it "R-WEB-7: filter the dead by id and time, each in four intervals" do
       open("dead", queue: queue)
       shows(%w[d-1 d-3 d-2]) { ids }
       middle = rows_of("#{path}morgue_range_by_updated_at")[1]["updated_at"].floor

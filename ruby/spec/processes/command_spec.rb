@@ -17,7 +17,7 @@ RSpec.describe "The command" do
 
   def file(name, text) = File.join(folder, name).tap { |path| File.write(path, text) }
 
-  it "LK-A-34 says what is wrong and exits 2 for wrong usage" do
+  it "R-COMMAND-1: says what is wrong and exits 2 for wrong usage" do
     cases = { [] => /-r is missing/, ["-r", "/nowhere/app"] => %r{/nowhere/app: no such file},
               ["-r", app, "-q", "Unknown"] => /Unknown/, ["--frobnicate"] => /--frobnicate/, ["-r", app, "-c", "x"] => /-c x/,
               ["-r", app, "-c", "0"] => /threads/, ["-r", app, "-p", "0"] => /-p/, ["frobnicate"] => /unknown command frobnicate/,
@@ -27,17 +27,17 @@ RSpec.describe "The command" do
     end
   end
 
-  it "LK-A-34 prints help and version and exits 0" do
+  it "R-COMMAND-2: prints help and version and exits 0" do
     expect(outcome("-h")).to match([0, /Usage: seriatim VERB/])
     expect(outcome("-V")).to eq([0, "seriatim #{Seriatim::VERSION}\n"])
   end
 
-  it "LK-A-34 exits 1 with the error when the application raises while it loads" do
+  it "R-COMMAND-3: exits 1 with the error when the application raises while it loads" do
     code, log = outcome("-r", file("broken.rb", "raise 'broken application'"))
     expect([code, log]).to match([1, /broken application/])
   end
 
-  it "LK-A-34 exits 3 when no Redis answers" do
+  it "R-COMMAND-4: exits 3 when no Redis answers" do
     environment = { "REDIS_URL" => "unix://#{folder}/nobody" }
     from = Journal.now
     expect(outcome("-r", app, environment: environment)).to match([3, /no Redis/])
@@ -45,7 +45,7 @@ RSpec.describe "The command" do
     expect(Journal.now - from).to be < 60
   end
 
-  it "LK-A-34 exits 3 in production without a URL, instead of starting a private Redis" do
+  it "R-COMMAND-5: exits 3 in production without a URL, instead of starting a private Redis" do
     environment = { "REDIS_URL" => nil, "SERIATIM_REDIS_URL" => nil, "SERIATIM_DATA" => folder }
     expect(outcome("-r", app, "-e", "production", environment: environment)).to match([3, /REDIS_URL/])
     expect(outcome("-r", app, environment: { **environment, "RAILS_ENV" => "production" })).to match([3, /REDIS_URL/])

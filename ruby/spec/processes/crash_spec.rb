@@ -5,7 +5,7 @@ require_relative "support/processes_helper"
 RSpec.describe "Death of a process" do
   include ProcessesHelper
 
-  it "F1 LK-A-20 loses and reorders nothing of 1,000 ids in 10 rounds of SIGKILL", limit: 240 do
+  it "F1, R-CRASH-1: loses and reorders nothing of 1,000 ids in 10 rounds of SIGKILL", limit: 240 do
     queues(Crash: { shards_count: 8 })
     ids = (1..1_000).map { |number| "id#{number}" }
     random = Random.new(RSpec.configuration.seed)
@@ -33,7 +33,7 @@ RSpec.describe "Death of a process" do
     expect(leftovers).to eq([])
   end
 
-  it "F1 LK-A-21 runs what a killed server held within the lease time on the other one" do
+  it "F1, R-CRASH-2: runs what a killed server held within the lease time on the other one" do
     lease = 3
     queues(Crash: { shards_count: 8 })
     expect((1..5).any? { |round| seconds_to_take_over(lease, round) < lease + 3 }).to be(true) # 0.5 more than the lease on a quiet machine
@@ -63,7 +63,7 @@ RSpec.describe "Death of a process" do
   end
 
   def starts_of(server) = journal.starts.select { |start| start.pid == server.pid }
-  it "F8 LK-A-23 buries a job that kills its process and charges none of its 100 neighbours", limit: 240 do
+  it "F8, R-CRASH-3: buries a job that kills its process and charges none of its 100 neighbours", limit: 240 do
     retries = 1
     queues(Poison: { shards_count: 3, max_retry_count: retries, back_off: 0.1 })
     neighbours = (1..100).map { |number| "good#{number}" }

@@ -5,7 +5,7 @@ require_relative "support/processes_helper"
 RSpec.describe "Two servers with the very same configuration" do
   include ProcessesHelper
 
-  it "F2 LK-A-22 lose nothing and keep the order while one is frozen for three lease times, and its late settles are refused", limit: 240 do
+  it "F2, R-CRASH-4: lose nothing and keep the order while one is frozen for three lease times, and its late settles are refused", limit: 240 do
     lease = 3
     queues(Frozen: { shards_count: 10 })
     ids = (1..100).map { |number| "id#{number}" }
@@ -38,7 +38,7 @@ RSpec.describe "Two servers with the very same configuration" do
     expect(leftovers).to eq([])
   end
 
-  it "F2 LK-A-22 refuse a late settle while the other runs the same id, and what was pushed meanwhile waits for that run" do
+  it "F2, R-CRASH-4: refuse a late settle while the other runs the same id, and what was pushed meanwhile waits for that run" do
     queues(Frozen: { shards_count: 2 })
     servers = Array.new(2) { spawn_server(lease: 3) }.each(&:wait_until_started)
     gate = File.join(folder, "gate")

@@ -13,7 +13,7 @@ RSpec.describe "An idle server", :slow do # figures of time say nothing in a san
     SENT.sum { |name| text[/^cmdstat_#{name}:calls=(\d+)/, 1].to_i }
   end
 
-  it "LK-A-27 sends fewer than 3 commands a second for 200 queues of 5 shards, with under 1 % of a processor", limit: 240 do
+  it "R-SCHEDULE-2: sends fewer than 3 commands a second for 200 queues of 5 shards, with under 1 % of a processor", limit: 240 do
     queues((1..200).to_h { |number| [:"Queue#{number}", { shards_count: 5 }] })
     server = start_server(threads: 5, lease: 10, poll_interval: 1)
     eventually { queue(:Queue200).metrics[:shards].all? { |shard| shard[:owner] } }
@@ -40,7 +40,7 @@ RSpec.describe "An idle server", :slow do # figures of time say nothing in a san
     end
   end
 
-  it "LK-A-29 starts a job within 2 ms of its push (p50), within 10 ms (p99)" do
+  it "R-SCHEDULE-4: starts a job within 2 ms of its push (p50), within 10 ms (p99)" do
     queues(Latency: { shards_count: 5 })
     server = start_server(threads: 5, lease: 10)
     1.upto(20) { |number| measure(number) }

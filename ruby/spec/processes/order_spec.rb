@@ -5,7 +5,7 @@ require_relative "support/processes_helper"
 RSpec.describe "Order between processes" do
   include ProcessesHelper
 
-  it "LK-A-6 delivers 1..2000 of one id in order, never side by side, by 4 processes of 8 threads" do
+  it "R-ORDER-3: delivers 1..2000 of one id in order, never side by side, by 4 processes of 8 threads" do
     queues(Order: { shards_count: 5 })
     servers = Array.new(4) { spawn_server }.each(&:wait_until_started)
     1.upto(2_000) { |number| push(:Order, "one", number) }
@@ -17,7 +17,7 @@ RSpec.describe "Order between processes" do
     expect(leftovers).to eq([])
   end
 
-  it "LK-A-6 keeps 50 ids in order that run side by side in 4 processes" do
+  it "R-ORDER-3: keeps 50 ids in order that run side by side in 4 processes" do
     queues(Order: { shards_count: 16, batch_size: 3 })
     servers = Array.new(4) { spawn_server }.each(&:wait_until_started)
     ids = (1..50).map { |number| "id#{number}" }

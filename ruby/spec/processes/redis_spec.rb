@@ -42,7 +42,7 @@ RSpec.describe "Trouble with Redis" do
     lines.group_by(&:id).transform_values { |of_id| of_id.flat_map(&:numbers) }
   end
 
-  it "LK-A-24 goes on by itself while SCRIPT FLUSH runs every 50 ms" do
+  it "R-REDIS-1: goes on by itself while SCRIPT FLUSH runs every 50 ms" do
     flushes = 0
     under_load(4) do
       redis.call("SCRIPT", "FLUSH")
@@ -56,7 +56,7 @@ RSpec.describe "Trouble with Redis" do
     expect(figures(:refused).values.sum).to eq(0)
   end
 
-  it "LK-A-24 goes on by itself while Redis restarts with its append-only file" do
+  it "R-REDIS-2: goes on by itself while Redis restarts with its append-only file" do
     under_load(0) do
       %i[TERM KILL TERM KILL].each do |signal|
         redis.restart(signal)
@@ -71,7 +71,7 @@ RSpec.describe "Trouble with Redis" do
     expect(verdict.repeated).to eq([])
   end
 
-  it "LK-A-24 applies each push once while connections are cut 100 times a second" do
+  it "R-REDIS-3: applies each push once while connections are cut 100 times a second" do
     cuts = 0
     under_load(4) do
       cuts += redis.call("CLIENT", "KILL", "TYPE", "normal").to_i
@@ -83,7 +83,7 @@ RSpec.describe "Trouble with Redis" do
     expect(verdict.repeated).to eq([])
   end
 
-  it "LK-A-45 does not end a server that loses its connection, and pushes wait for it" do
+  it "R-REDIS-4: does not end a server that loses its connection, and pushes wait for Redis" do
     queues(Merged: {})
     server = start_server
     redis.stop
@@ -96,7 +96,7 @@ RSpec.describe "Trouble with Redis" do
   end
 
   # A machine may be busy with other things: one quiet moment is enough, and not every 20 ms are Redis'.
-  it "LK-A-46 answers another client within 20 ms while one call pushes 100,000 jobs", :slow, limit: 300 do
+  it "R-REDIS-5: answers another client within 20 ms while one call pushes 100,000 jobs", :slow, limit: 300 do
     queues(Large: { shards_count: 5 })
     expect((1..20).any? { large_push_lets_others_in? }).to be(true)
   end

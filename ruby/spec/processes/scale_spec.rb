@@ -17,7 +17,7 @@ RSpec.describe "Servers that come and go" do
     report format("all %d shards served %.2f s after the change", pushed.values.sum(&:size), Journal.now - from)
   end
 
-  it "F5 LK-A-26 go from 1 to 4 to 2 with a new queue in traffic, and every shard is served within two lease times", limit: 240 do
+  it "F5, R-CRASH-5: go from 1 to 4 to 2 with a new queue in traffic, and every shard is served within two lease times", limit: 240 do
     lease = 8
     queues(Old: { shards_count: 8 }, New: { shards_count: 8 })
     enough = File.join(folder, "enough")
@@ -43,7 +43,7 @@ RSpec.describe "Servers that come and go" do
   end
 
   seconds = ENV["SOAK"] ? 60 : 20
-  it "F5 LK-A-26 are replaced every second for #{seconds} s: no delivery is refused and none runs twice", limit: seconds + 220 do
+  it "F5, R-CRASH-5: are replaced every second for #{seconds} s: no delivery is refused and none runs twice", limit: seconds + 220 do
     queues(Deploy: { shards_count: 12, batch_size: 2 })
     enough = File.join(folder, "enough")
     servers = Array.new(2) { spawn_server(lease: 10, threads: 4) }.each(&:wait_until_started)

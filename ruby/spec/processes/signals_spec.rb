@@ -21,7 +21,7 @@ RSpec.describe "Signals" do
 
   def record(id) = queue(:Signal).queries.fetch([id]).first
 
-  it "F21 LK-A-33 TERM lets the job of 8 s complete, leaves the queued one untouched and exits 0 in time" do
+  it "F21, R-SIGNAL-1: at TERM let the job of 8 s complete, leave the queued one untouched and exit 0 in time" do
     server = busy_server(8)
     from = Journal.now
     expect(server.stop(60)).to eq(0)
@@ -32,7 +32,7 @@ RSpec.describe "Signals" do
     expect(record("second")).to include(retry_count: -1)
   end
 
-  it "F21 LK-A-33 hands a job back at the stop deadline of 1 s, its retry_count unchanged" do
+  it "F21, R-SIGNAL-2: hand a job back at the stop deadline of 1 s, its retry_count unchanged" do
     server = busy_server(30, "-t", "1")
     from = Journal.now
     expect(server.stop(60)).to eq(0)
@@ -43,7 +43,7 @@ RSpec.describe "Signals" do
     expect(queue(:Signal).queries.processing_data).to eq([])
   end
 
-  it "F20 LK-A-33 exits at once at a second INT, and another server runs the job within the lease time" do
+  it "F20, R-SIGNAL-3: exit at once at a second INT, and another server runs the job within the lease time" do
     server = busy_server(30, lease: 1)
     server.signal(:INT)
     eventually { Seriatim::Metrics.nodes.empty? || server.log.include?("lease") || record("second") }
@@ -58,7 +58,7 @@ RSpec.describe "Signals" do
     heir.kill
   end
 
-  it "LK-A-33 claims no more after TSTP: what runs ends, what waits is another's" do
+  it "R-SIGNAL-4: claim no more after TSTP: what runs ends, what waits goes to another server" do
     server = busy_server(nil)
     server.signal(:TSTP)
     eventually { server.log.include?(" quiet ") }
@@ -75,7 +75,7 @@ RSpec.describe "Signals" do
 
   def node_of(server) = Seriatim::Metrics.nodes.find { |node| node[:description].include?(" pid #{server.pid} ") }
 
-  it "claims no more when the dashboard asks for it, and goes on with what runs" do
+  it "claim no more when the dashboard asks for it, and go on with what runs" do
     server = busy_server(nil)
     node = node_of(server)
     expect([node[:state], Seriatim.quiet_node(node[:name]), Seriatim.quiet_node("nobody")]).to eq(["working", true, false])
@@ -90,7 +90,7 @@ RSpec.describe "Signals" do
     expect(verdict.strict_faults).to eq({})
   end
 
-  it "stops when the dashboard asks for it, as at TERM: what runs ends, what waits stays, exit code 0" do
+  it "R-SIGNAL-6: stop when the dashboard asks for it, as at TERM: what runs ends, what waits stays, exit code 0" do
     server = busy_server(nil)
     name = node_of(server)[:name]
     expect(Seriatim.stop_node(name)).to be(true)
@@ -105,7 +105,7 @@ RSpec.describe "Signals" do
     expect([Seriatim.stop_node(name), Seriatim::Metrics.nodes]).to eq([false, []])
   end
 
-  it "is started again by its supervisor after the dashboard stopped it" do
+  it "let the supervisor start a process again that the dashboard stopped" do
     server = start_server("-p", "2", threads: 1)
     first, second = eventually { (nodes = Seriatim::Metrics.nodes.map { |node| node[:name] }).size == 2 && nodes }
     expect(Seriatim.stop_node(first)).to be(true)
@@ -115,7 +115,7 @@ RSpec.describe "Signals" do
     expect(server.stop).to eq(0)
   end
 
-  it "hands back at its deadline what runs when the dashboard asked it to stop" do
+  it "hand back at the deadline what runs when the dashboard asked it to stop" do
     server = busy_server(nil, "-t", "1")
     expect(Seriatim.stop_node(node_of(server)[:name])).to be(true)
     expect(server.wait(60)).to eq(0)
@@ -123,7 +123,7 @@ RSpec.describe "Signals" do
     expect(record("first")).to include(retry_count: -1)
   end
 
-  it "F24 LK-A-33 writes every thread's backtrace at each of 100 TTINs under load, without harm", limit: 600 do
+  it "F24, R-SIGNAL-5: write every thread's backtrace at each of 100 TTINs under load, without harm", limit: 600 do
     times = Figures.count(100, 1000)
     server = start_server(threads: 5)
     enough = File.join(folder, "enough")
@@ -143,7 +143,7 @@ RSpec.describe "Signals" do
     expect(verdict.strict_faults).to eq({})
   end
 
-  it "is not stopped by a TERM to a process that a job forked" do
+  it "do not stop the server when TERM is sent to a process that a job forked" do
     server = start_server(threads: 1)
     push(:Signal, "first", 1, fork: 30)
     Process.kill(:TERM, eventually { children(server).first })
@@ -154,7 +154,7 @@ RSpec.describe "Signals" do
     expect(server.stop).to eq(0)
   end
 
-  it "lets jobs finish though a service manager sends TERM to the supervisor and to each of its processes" do
+  it "let jobs finish though a service manager sends TERM to the supervisor and to each of its processes" do
     server = start_server("-p", "2", threads: 1)
     push(:Signal, "first", 1, sleep: 1)
     eventually { journal.starts.any? }

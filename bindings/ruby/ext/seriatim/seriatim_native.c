@@ -72,7 +72,7 @@ void srb_queue_settings(VALUE array, seriatim_queue_settings *settings)
     settings->exhausted_hook = RTEST(rb_ary_entry(array, 10));
 }
 
-/* FACTS: the interpreter's own wait is the only one that signals, Timeout, kill and fibers always reach. */
+/* Signals, Timeout, Thread#kill and fibers always interrupt the interpreter's own wait, and no other. */
 void srb_wait(int fd, int wants, int timeout_ms)
 {
     struct timeval limit;
