@@ -130,7 +130,7 @@ static void claim(void)
 /* ---- Tests ---------------------------------------------------------------------------------- */
 
 /* Redis 7 gives a user no channels unless told so. */
-static void test_push_without_channels(void **state)
+static void test_a_push_works_without_channels(void **state)
 {
     redisContext *limited = user_with("resetchannels");
     (void)state;
@@ -146,7 +146,7 @@ static void test_push_without_channels(void **state)
 
 /* A delete that ended behind its first write left `held` as it was: the shard could not be released
  * any more. */
-static void test_delete_without_channels(void **state)
+static void test_a_delete_works_without_channels(void **state)
 {
     redisContext *limited = user_with("resetchannels");
     char run_of_all[80];
@@ -164,7 +164,7 @@ static void test_delete_without_channels(void **state)
     redisFree(limited);
 }
 
-static void test_operators_without_channels(void **state)
+static void test_actions_work_without_channels(void **state)
 {
     redisContext *limited = user_with("resetchannels");
     (void)state;
@@ -180,7 +180,7 @@ static void test_operators_without_channels(void **state)
     redisFree(limited);
 }
 
-static void test_nodes_without_channels(void **state)
+static void test_a_node_works_without_channels(void **state)
 {
     redisContext *limited = user_with("resetchannels");
     (void)state;
@@ -240,7 +240,7 @@ static void test_each_missing_command_is_named(void **state)
 }
 
 /* Who may write nothing may look. */
-static void test_readers_are_not_refused(void **state)
+static void test_a_user_without_write_rights_may_read(void **state)
 {
     redisContext *limited = user_with("-@write resetchannels");
     (void)state;
@@ -253,12 +253,12 @@ static void test_readers_are_not_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_push_without_channels),
-        cmocka_unit_test(test_delete_without_channels),
-        cmocka_unit_test(test_operators_without_channels),
-        cmocka_unit_test(test_nodes_without_channels),
+        cmocka_unit_test(test_a_push_works_without_channels),
+        cmocka_unit_test(test_a_delete_works_without_channels),
+        cmocka_unit_test(test_actions_work_without_channels),
+        cmocka_unit_test(test_a_node_works_without_channels),
         cmocka_unit_test(test_each_missing_command_is_named),
-        cmocka_unit_test(test_readers_are_not_refused),
+        cmocka_unit_test(test_a_user_without_write_rights_may_read),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -483,7 +483,7 @@ static void fail_each(const char *what, int (*scenario)(int), int number, size_t
     assert_int_equal(attempt(what, scenario, number, 0), SERIATIM_OK);
 }
 
-static void test_clients(void **state)
+static void test_every_allocation_of_a_client_may_fail(void **state)
 {
     int number;
     (void)state;
@@ -497,7 +497,7 @@ static void test_clients(void **state)
     }
 }
 
-static void test_the_web(void **state)
+static void test_every_allocation_of_the_dashboard_may_fail(void **state)
 {
     int number;
     (void)state;
@@ -507,7 +507,7 @@ static void test_the_web(void **state)
         fail_each("web", browse_twice, number, 200);
 }
 
-static void test_runners(void **state)
+static void test_every_allocation_of_a_runner_may_fail(void **state)
 {
     int number;
     (void)state;
@@ -576,9 +576,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_public_function_is_called_here),
-        cmocka_unit_test(test_clients),
-        cmocka_unit_test(test_the_web),
-        cmocka_unit_test(test_runners),
+        cmocka_unit_test(test_every_allocation_of_a_client_may_fail),
+        cmocka_unit_test(test_every_allocation_of_the_dashboard_may_fail),
+        cmocka_unit_test(test_every_allocation_of_a_runner_may_fail),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

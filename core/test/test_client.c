@@ -117,7 +117,7 @@ static size_t layout_command(char *out, size_t cap, int shards)
                             shas[srt_script_layout], (int)strlen(digits), digits);
 }
 
-static void test_every_byte_of_a_push(void **state)
+static void test_a_push_sends_exactly_these_bytes(void **state)
 {
     static const char options[] = "$24\r\n"
                                   "\x03"
@@ -473,7 +473,7 @@ static void test_f17_answers_split_at_every_byte(void **state)
 }
 
 /* A shard may take the first jobs of a chunk alone: the others follow, in order, each once, whatever is refused or lost. */
-static void test_a_shard_takes_a_part(void **state)
+static void test_the_rest_of_a_partly_taken_chunk_follows_in_order(void **state)
 {
     int every;
     (void)state;
@@ -504,7 +504,7 @@ static void test_a_shard_takes_a_part(void **state)
     }
 }
 
-static void test_refused_places_ascend(void **state)
+static void test_indexes_of_refused_jobs_ascend(void **state)
 {
     peer *p = new_peer(7);
     seriatim_client *c = new_client(NULL, 7, "reject");
@@ -575,7 +575,7 @@ static void test_f4_lost_answers_are_not_applied_twice(void **state)
     seriatim_client_free(c);
 }
 
-static void test_generation_plans_again(void **state)
+static void test_a_new_generation_distributes_the_jobs_again(void **state)
 {
     peer *p = new_peer(3);
     seriatim_client *c = connected_client(3);
@@ -594,7 +594,7 @@ static void test_generation_plans_again(void **state)
 }
 
 /* Two shards took their chunk before the layout changed, and the answers were lost with the connection. */
-static void test_generation_after_lost_answers_asks_the_token(void **state)
+static void test_a_new_generation_after_lost_answers_applies_no_chunk_twice(void **state)
 {
     peer *p = new_peer(3);
     seriatim_client *c = connected_client(3);
@@ -625,7 +625,7 @@ static void test_generation_after_lost_answers_asks_the_token(void **state)
     seriatim_client_free(c);
 }
 
-static void test_unchanged_layout_makes_a_pause(void **state)
+static void test_a_refusal_under_an_unchanged_layout_waits(void **state)
 {
     peer *p = new_peer(2);
     seriatim_client *c = connected_client(2);
@@ -831,7 +831,7 @@ static void test_f11_f26_edges_that_are_allowed(void **state)
     seriatim_client_free(c);
 }
 
-static void test_options_of_a_client(void **state)
+static void test_options_of_a_client_are_checked(void **state)
 {
     seriatim_options options = {0};
     seriatim_client *c = NULL;
@@ -879,7 +879,7 @@ static void test_replicas_are_counted(void **state)
     seriatim_client_free(c);
 }
 
-static void test_too_few_replicas(void **state)
+static void test_too_few_replicas_are_an_error(void **state)
 {
     static const char *const errors[] = {NULL, "-NOPERM this user has no permissions to run the 'wait' command\r\n",
                                          "-ERR unknown command 'WAIT'\r\n"};
@@ -903,7 +903,7 @@ static void test_too_few_replicas(void **state)
     }
 }
 
-static void test_a_master_that_became_a_replica(void **state)
+static void test_a_push_is_sent_again_when_its_master_became_a_replica(void **state)
 {
     static const char *const errors[] = {
         "-ERR WAIT cannot be used with replica instances. Please also note that...\r\n",
@@ -993,7 +993,7 @@ static void test_f6_a_cut_at_every_answer_loses_no_replicated_push(void **state)
         }
 }
 
-static void test_giving_up_before_the_replicas_are_counted(void **state)
+static void test_giving_up_before_replicas_are_counted_says_so(void **state)
 {
     peer *p = new_peer(3);
     seriatim_client *c = connected_client(3);
@@ -1008,7 +1008,7 @@ static void test_giving_up_before_the_replicas_are_counted(void **state)
     seriatim_client_free(c);
 }
 
-static void test_settings_of_replicas(void **state)
+static void test_settings_of_replicas_are_checked(void **state)
 {
     static const struct {
         int64_t count;
@@ -1035,7 +1035,7 @@ static void test_settings_of_replicas(void **state)
 
 /* ---- Misuse, giving up, forks --------------------------------------------------------------- */
 
-static void test_one_thing_at_a_time(void **state)
+static void test_a_second_operation_is_refused_while_one_runs(void **state)
 {
     seriatim_client *c = new_client(NULL, 5, "keep");
     (void)state;
@@ -1057,7 +1057,7 @@ static void test_one_thing_at_a_time(void **state)
     seriatim_client_free(c);
 }
 
-static void test_layout_of_a_queue_that_is_not_there(void **state)
+static void test_a_queue_that_does_not_exist_has_no_layout(void **state)
 {
     seriatim_client *c = connected_client(0);
     (void)state;
@@ -1074,7 +1074,7 @@ static void test_layout_of_a_queue_that_is_not_there(void **state)
     seriatim_client_free(c);
 }
 
-static void test_layout_is_asked_for_again(void **state)
+static void test_asking_for_the_layout_reads_it_again(void **state)
 {
     peer *p = new_peer(2);
     seriatim_client *c = connected_client(2);
@@ -1157,7 +1157,7 @@ static void test_f15_refusals_end_the_connection_or_the_operation(void **state)
     seriatim_client_free(c);
 }
 
-static void test_hostile_answers(void **state)
+static void test_hostile_answers_end_in_an_error(void **state)
 {
     static const char *const answers[] = {
         "$0\r\n\r\n", "$1\r\n1\r\n", "$5\r\n2 1 1\r\n", "$5\r\n2 3 0\r\n", "$6\r\n99 2 0\r\n", "*0\r\n", "*2\r\n:1\r\n:1\r\n",
@@ -1313,37 +1313,37 @@ static void test_every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_byte_of_a_push),
+        cmocka_unit_test(test_a_push_sends_exactly_these_bytes),
         cmocka_unit_test(test_f3_noscript_becomes_eval),
         cmocka_unit_test(test_f17_answers_split_at_every_byte),
-        cmocka_unit_test(test_refused_places_ascend),
-        cmocka_unit_test(test_a_shard_takes_a_part),
+        cmocka_unit_test(test_indexes_of_refused_jobs_ascend),
+        cmocka_unit_test(test_the_rest_of_a_partly_taken_chunk_follows_in_order),
         cmocka_unit_test(test_f15_loading_keeps_the_request),
         cmocka_unit_test(test_f4_lost_answers_are_not_applied_twice),
-        cmocka_unit_test(test_generation_plans_again),
-        cmocka_unit_test(test_generation_after_lost_answers_asks_the_token),
-        cmocka_unit_test(test_unchanged_layout_makes_a_pause),
+        cmocka_unit_test(test_a_new_generation_distributes_the_jobs_again),
+        cmocka_unit_test(test_a_new_generation_after_lost_answers_applies_no_chunk_twice),
+        cmocka_unit_test(test_a_refusal_under_an_unchanged_layout_waits),
         cmocka_unit_test(test_full_redis_names_what_is_missing),
         cmocka_unit_test(test_one_chunk_of_a_shard_at_a_time),
         cmocka_unit_test(test_large_payloads_make_small_chunks),
         cmocka_unit_test(test_f26_empty_push_is_done_at_once),
         cmocka_unit_test(test_f11_f26_every_check_of_a_job),
         cmocka_unit_test(test_f11_f26_edges_that_are_allowed),
-        cmocka_unit_test(test_options_of_a_client),
-        cmocka_unit_test(test_one_thing_at_a_time),
-        cmocka_unit_test(test_layout_of_a_queue_that_is_not_there),
-        cmocka_unit_test(test_layout_is_asked_for_again),
+        cmocka_unit_test(test_options_of_a_client_are_checked),
+        cmocka_unit_test(test_a_second_operation_is_refused_while_one_runs),
+        cmocka_unit_test(test_a_queue_that_does_not_exist_has_no_layout),
+        cmocka_unit_test(test_asking_for_the_layout_reads_it_again),
         cmocka_unit_test(test_f25_giving_up_names_the_chunks),
         cmocka_unit_test(test_f15_refusals_end_the_connection_or_the_operation),
-        cmocka_unit_test(test_hostile_answers),
+        cmocka_unit_test(test_hostile_answers_end_in_an_error),
         cmocka_unit_test(test_a_fork_keeps_only_what_is_not_sent),
         cmocka_unit_test(test_every_allocation_may_fail),
         cmocka_unit_test(test_replicas_are_counted),
-        cmocka_unit_test(test_too_few_replicas),
-        cmocka_unit_test(test_a_master_that_became_a_replica),
+        cmocka_unit_test(test_too_few_replicas_are_an_error),
+        cmocka_unit_test(test_a_push_is_sent_again_when_its_master_became_a_replica),
         cmocka_unit_test(test_f6_a_cut_at_every_answer_loses_no_replicated_push),
-        cmocka_unit_test(test_giving_up_before_the_replicas_are_counted),
-        cmocka_unit_test(test_settings_of_replicas),
+        cmocka_unit_test(test_giving_up_before_replicas_are_counted_says_so),
+        cmocka_unit_test(test_settings_of_replicas_are_checked),
         cmocka_unit_test(test_every_allocation_of_a_replicated_push_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -439,7 +439,7 @@ static int refuses_cleanly(const struct call *c, const arguments *a, const char 
     return failed;
 }
 
-static void test_every_script_stands_here(void **state)
+static void test_every_script_is_called_here(void **state)
 {
     size_t i, k;
     (void)state;
@@ -587,7 +587,7 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_script_stands_here),
+        cmocka_unit_test(test_every_script_is_called_here),
         cmocka_unit_test(test_plausible_calls_succeed),
         cmocka_unit_test(test_f10_garbage_in_every_argument),
         cmocka_unit_test(test_f10_wrong_type_in_every_key),

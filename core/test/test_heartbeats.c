@@ -57,7 +57,7 @@ static void test_f36_a_dead_node_with_a_short_lease_is_forgotten(void **state)
 }
 
 /* Every heartbeat is later than half a lease: absence follows absence, and yet dead nodes are found dead. */
-static void test_f36_late_heartbeats_keep_no_dead_node(void **state)
+static void test_f36_dead_nodes_are_found_though_every_heartbeat_is_late(void **state)
 {
     (void)state;
     REDIS("FLUSHALL");
@@ -67,7 +67,7 @@ static void test_f36_late_heartbeats_keep_no_dead_node(void **state)
 }
 
 /* Redis is away again before a node has come back: that time does not count. */
-static void test_f36_an_absence_follows_another(void **state)
+static void test_f36_absences_that_follow_one_another_do_not_add_up(void **state)
 {
     (void)state;
     REDIS("FLUSHALL");
@@ -86,8 +86,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_f36_a_dead_node_with_a_short_lease_is_forgotten),
-        cmocka_unit_test(test_f36_late_heartbeats_keep_no_dead_node),
-        cmocka_unit_test(test_f36_an_absence_follows_another),
+        cmocka_unit_test(test_f36_dead_nodes_are_found_though_every_heartbeat_is_late),
+        cmocka_unit_test(test_f36_absences_that_follow_one_another_do_not_add_up),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

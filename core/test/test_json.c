@@ -105,7 +105,7 @@ static void assert_canonical(fixture *f, const char *text, const char *expected)
 
 /* ---- UTF-8 --------------------------------------------------------------------------------- */
 
-static void test_utf8_accepts(void **state)
+static void test_valid_utf8_is_accepted(void **state)
 {
     static const char *good[] = {"",
                                  "a",
@@ -128,7 +128,7 @@ static void test_utf8_accepts(void **state)
     assert_true(srt_utf8_valid(NULL, 0));
 }
 
-static void test_utf8_refuses(void **state)
+static void test_invalid_utf8_is_refused(void **state)
 {
     static const char *bad[] = {"\x80",
                                 "\xBF",
@@ -244,7 +244,7 @@ static void check_all_doubles(void)
         check_double(doubles[i].value, doubles[i].text);
 }
 
-static void test_doubles(void **state)
+static void test_doubles_are_written_in_shortest_form(void **state)
 {
     (void)state;
     check_all_doubles();
@@ -268,7 +268,7 @@ static int count_digits(const char *text)
 }
 
 /* What is written reads as the same double, and no text one digit shorter does. */
-static void test_doubles_round_trip(void **state)
+static void test_doubles_come_back_exactly(void **state)
 {
     fixture *f = *state;
     uint64_t seed = 88172645463325252u, bits;
@@ -297,7 +297,7 @@ static void test_doubles_round_trip(void **state)
 }
 
 /* In a locale whose decimal point is a comma, when the machine has one. */
-static void test_doubles_in_any_locale(void **state)
+static void test_doubles_are_written_alike_in_any_locale(void **state)
 {
     static const char *names[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "ru_RU.UTF-8", "de_DE",
                                   "nl_NL.UTF-8"};
@@ -314,7 +314,7 @@ static void test_doubles_in_any_locale(void **state)
     setlocale(LC_NUMERIC, "C");
 }
 
-static void test_integers(void **state)
+static void test_integers_are_written_in_decimal(void **state)
 {
     fixture *f = *state;
     static const int64_t values[] = {0, 1, -1, 9, 10, 9007199254740993, INT64_MAX, INT64_MIN};
@@ -335,7 +335,7 @@ static void refuse_double(fixture *f, double value, const char *rule)
     assert_refused(f, rule, "payload[1]");
 }
 
-static void test_not_finite(void **state)
+static void test_numbers_that_are_not_finite_are_refused(void **state)
 {
     double huge = 1e308, infinity = huge * 10;
     refuse_double(*state, infinity, "infinity");
@@ -345,7 +345,7 @@ static void test_not_finite(void **state)
 
 /* ---- Writer -------------------------------------------------------------------------------- */
 
-static void test_scalars(void **state)
+static void test_null_and_booleans_are_written(void **state)
 {
     fixture *f = *state;
     srt_json_bool(&f->w, 1);
@@ -364,7 +364,7 @@ static void test_scalars(void **state)
     assert_written(f, "0");
 }
 
-static void test_escapes(void **state)
+static void test_control_characters_are_escaped(void **state)
 {
     fixture *f = *state;
     char all[0x23];
@@ -386,7 +386,7 @@ static void test_escapes(void **state)
 
 /* RFC 8785 section 3.2.3: a surrogate pair sorts before U+FB33, though its code point is greater.
  */
-static void test_key_order(void **state)
+static void test_keys_are_sorted_by_utf16(void **state)
 {
     static const char *const keys[] = {"\xE2\x82\xAC",     "\r",       "\xEF\xAC\xB3", "1",
                                        "\xF0\x9F\x98\x80", "\xC2\x80", "\xC3\xB6"};
@@ -403,7 +403,7 @@ static void test_key_order(void **state)
 }
 
 /* Every pair of keys in this list stands in the order of UTF-16 code units. */
-static void test_key_order_of_pairs(void **state)
+static void test_pairs_of_keys_are_sorted_by_utf16(void **state)
 {
     static const char *const sorted[] = {"",
                                          "\x01",
@@ -474,7 +474,7 @@ static void test_key_order_of_pairs(void **state)
     srt_bytes_free(&forward);
 }
 
-static void test_nested_sorting(void **state)
+static void test_keys_of_nested_objects_are_sorted(void **state)
 {
     fixture *f = *state;
     assert_canonical(f, "{\"b\":{\"z\":[{\"y\":1,\"x\":{}}],\"a\":[]},\"a\":{\"d\":\"1\",\"c\":2}}",
@@ -482,7 +482,7 @@ static void test_nested_sorting(void **state)
 }
 
 /* Many members, in an order that needs the heap. */
-static void test_wide_object(void **state)
+static void test_an_object_of_many_keys_is_sorted(void **state)
 {
     fixture *f = *state;
     uint64_t seed = 42;
@@ -515,7 +515,7 @@ static void test_wide_object(void **state)
     }
 }
 
-static void test_duplicate_keys(void **state)
+static void test_duplicate_keys_are_refused(void **state)
 {
     fixture *f = *state;
     int i, n;
@@ -538,7 +538,7 @@ static void test_duplicate_keys(void **state)
     }
 }
 
-static void test_invalid_utf8(void **state)
+static void test_a_writer_refuses_invalid_utf8(void **state)
 {
     fixture *f = *state;
     srt_json_begin_array(&f->w);
@@ -570,7 +570,7 @@ static void test_f11_a_value_that_contains_itself(void **state)
     assert_non_null(strstr(f->w.error.message, "arrays and objects may lie 128 deep at most"));
 }
 
-static void test_depth(void **state)
+static void test_values_nested_too_deeply_are_refused(void **state)
 {
     fixture *f = *state;
     int i;
@@ -592,7 +592,7 @@ static void test_depth(void **state)
 }
 
 /* Calls in an order that makes no JSON; each row is the calls, then what is refused and where. */
-static void test_misuse(void **state)
+static void test_calls_in_the_wrong_order_are_refused(void **state)
 {
     static const struct {
         const char *calls, *rule, *path;
@@ -638,7 +638,7 @@ static void test_misuse(void **state)
 }
 
 /* A failure leaves what stood in out before. */
-static void test_appends(void **state)
+static void test_a_writer_appends_to_its_buffer(void **state)
 {
     fixture *f = *state;
     srt_bytes_adds(&f->out, "before ");
@@ -651,7 +651,7 @@ static void test_appends(void **state)
     assert_bytes(&f->out, "before 1");
 }
 
-static void test_path(void **state)
+static void test_an_error_names_its_path(void **state)
 {
     fixture *f = *state;
     char path[16];
@@ -686,7 +686,7 @@ static void test_path(void **state)
 
 /* ---- Reader -------------------------------------------------------------------------------- */
 
-static void test_tokens(void **state)
+static void test_the_reader_gives_these_tokens(void **state)
 {
     static const char text[] =
         " { \"a\" : [ 1 , -2.5 , true,false,null ] ,\"b\\n\":\"c\\u0000\" }\r\n\t";
@@ -716,7 +716,7 @@ static void test_tokens(void **state)
     }
 }
 
-static void test_reads_integers(void **state)
+static void test_the_reader_keeps_integers_exact(void **state)
 {
     static const struct {
         const char *text;
@@ -769,7 +769,7 @@ static void read_double(fixture *f, const char *text, double value)
         fail_msg("%.60s reads as type %d, %.17g", text, (int)f->token.type, f->token.number);
 }
 
-static void test_reads_doubles(void **state)
+static void test_the_reader_rounds_doubles_correctly(void **state)
 {
     fixture *f = *state;
     read_double(f, "9223372036854775808", 9223372036854775808.0);
@@ -786,7 +786,7 @@ static void test_reads_doubles(void **state)
 }
 
 /* Half way between 1 and the next double, then one unit 800 digits further on. */
-static void test_reads_many_digits(void **state)
+static void test_the_reader_rounds_numbers_of_many_digits(void **state)
 {
     static const char half[] = "1.00000000000000011102230246251565404236316680908203125";
     fixture *f = *state;
@@ -806,7 +806,7 @@ static void test_reads_many_digits(void **state)
     assert_canonical(f, text, "10");
 }
 
-static void test_reads_strings(void **state)
+static void test_the_reader_decodes_strings(void **state)
 {
     fixture *f = *state;
     assert_canonical(f, "\"\\u0041\\u00e9\\u20AC\\ud83d\\uDE00\\/\\b\\f\\n\\r\\t\\\"\\\\\"",
@@ -817,7 +817,7 @@ static void test_reads_strings(void **state)
                      "[\"\",\"12345678\\n12345678\",{\"\":\"\"}]");
 }
 
-static void test_reader_refuses(void **state)
+static void test_the_reader_refuses_invalid_json(void **state)
 {
     static const struct {
         const char *text;
@@ -920,7 +920,7 @@ static void test_reader_refuses(void **state)
     assert_int_equal(canonical(f, "[\0]", 3), SERIATIM_INVALID);
 }
 
-static void test_reader_depth(void **state)
+static void test_the_reader_refuses_deep_nesting(void **state)
 {
     fixture *f = *state;
     char text[2 * (SRT_JSON_DEPTH + 1)];
@@ -996,7 +996,7 @@ static void write_random_tree(srt_json_writer *w, uint64_t *seed, int depth)
     }
 }
 
-static void test_random_trees(void **state)
+static void test_random_trees_come_back_the_same(void **state)
 {
     fixture *f = *state;
     srt_bytes first;
@@ -1032,7 +1032,7 @@ static int canonical_copy(fixture *f, const char *text, size_t len)
     return status;
 }
 
-static void test_truncations(void **state)
+static void test_every_truncation_is_refused(void **state)
 {
     fixture *f = *state;
     size_t len;
@@ -1042,7 +1042,7 @@ static void test_truncations(void **state)
 }
 
 /* Whatever is still read must be written as bytes that read as themselves. */
-static void test_corruptions(void **state)
+static void test_every_corruption_is_refused_or_read(void **state)
 {
     fixture *f = *state;
     char text[sizeof sample];
@@ -1085,7 +1085,7 @@ static void *meager_alloc(void *user, void *ptr, size_t old_size, size_t new_siz
     return realloc(ptr, new_size);
 }
 
-static void test_out_of_memory(void **state)
+static void test_every_allocation_may_fail(void **state)
 {
     meager m = {0, 0};
     seriatim_allocator mem;
@@ -1148,37 +1148,37 @@ static void test_sorted_keys_are_cheap(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_utf8_accepts),
-        TEST(test_utf8_refuses),
-        TEST(test_doubles),
-        TEST(test_doubles_round_trip),
-        TEST(test_doubles_in_any_locale),
-        TEST(test_integers),
-        TEST(test_not_finite),
-        TEST(test_scalars),
-        TEST(test_escapes),
-        TEST(test_key_order),
-        TEST(test_key_order_of_pairs),
-        TEST(test_nested_sorting),
-        TEST(test_wide_object),
-        TEST(test_duplicate_keys),
-        TEST(test_invalid_utf8),
+        TEST(test_valid_utf8_is_accepted),
+        TEST(test_invalid_utf8_is_refused),
+        TEST(test_doubles_are_written_in_shortest_form),
+        TEST(test_doubles_come_back_exactly),
+        TEST(test_doubles_are_written_alike_in_any_locale),
+        TEST(test_integers_are_written_in_decimal),
+        TEST(test_numbers_that_are_not_finite_are_refused),
+        TEST(test_null_and_booleans_are_written),
+        TEST(test_control_characters_are_escaped),
+        TEST(test_keys_are_sorted_by_utf16),
+        TEST(test_pairs_of_keys_are_sorted_by_utf16),
+        TEST(test_keys_of_nested_objects_are_sorted),
+        TEST(test_an_object_of_many_keys_is_sorted),
+        TEST(test_duplicate_keys_are_refused),
+        TEST(test_a_writer_refuses_invalid_utf8),
         TEST(test_f11_a_value_that_contains_itself),
-        TEST(test_depth),
-        TEST(test_misuse),
-        TEST(test_appends),
-        TEST(test_path),
-        TEST(test_tokens),
-        TEST(test_reads_integers),
-        TEST(test_reads_doubles),
-        TEST(test_reads_many_digits),
-        TEST(test_reads_strings),
-        TEST(test_reader_refuses),
-        TEST(test_reader_depth),
-        TEST(test_random_trees),
-        TEST(test_truncations),
-        TEST(test_corruptions),
-        TEST(test_out_of_memory),
+        TEST(test_values_nested_too_deeply_are_refused),
+        TEST(test_calls_in_the_wrong_order_are_refused),
+        TEST(test_a_writer_appends_to_its_buffer),
+        TEST(test_an_error_names_its_path),
+        TEST(test_the_reader_gives_these_tokens),
+        TEST(test_the_reader_keeps_integers_exact),
+        TEST(test_the_reader_rounds_doubles_correctly),
+        TEST(test_the_reader_rounds_numbers_of_many_digits),
+        TEST(test_the_reader_decodes_strings),
+        TEST(test_the_reader_refuses_invalid_json),
+        TEST(test_the_reader_refuses_deep_nesting),
+        TEST(test_random_trees_come_back_the_same),
+        TEST(test_every_truncation_is_refused),
+        TEST(test_every_corruption_is_refused_or_read),
+        TEST(test_every_allocation_may_fail),
         TEST(test_sorted_keys_are_cheap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

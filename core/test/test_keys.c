@@ -11,7 +11,7 @@
 
 #include "wire/keys.h"
 
-static void test_shards_of_ids(void **state)
+static void test_an_id_has_its_shard_by_crc32(void **state)
 {
     static const unsigned want[] = {4, 3, 2, 1, 3, 1, 0, 1, 1, 4};
     unsigned i;
@@ -43,7 +43,7 @@ static void tag_of(const char *key, size_t len, const char **tag, size_t *tag_le
     assert_true(*tag_len > 0);
 }
 
-static void test_f29_hostile_names_stay_apart(void **state)
+static void test_f29_hostile_names_share_no_key(void **state)
 {
     static const char bytes[] = "{}:%/ \n\0a\xc3";
     enum { NAMES = 400 };
@@ -75,7 +75,7 @@ static void test_f29_hostile_names_stay_apart(void **state)
         srt_bytes_free(&keys[i]);
 }
 
-static void test_layouts_give_their_names_back(void **state)
+static void test_the_key_of_a_layout_gives_the_queue_s_name_back(void **state)
 {
     static const char bytes[] = "{}:%/ \n\0a\xc3" "4F";
     srt_bytes key, name;
@@ -106,9 +106,9 @@ static void test_layouts_give_their_names_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shards_of_ids),
-        cmocka_unit_test(test_f29_hostile_names_stay_apart),
-        cmocka_unit_test(test_layouts_give_their_names_back),
+        cmocka_unit_test(test_an_id_has_its_shard_by_crc32),
+        cmocka_unit_test(test_f29_hostile_names_share_no_key),
+        cmocka_unit_test(test_the_key_of_a_layout_gives_the_queue_s_name_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

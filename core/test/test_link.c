@@ -233,7 +233,7 @@ static void push_jobs(seriatim_link *link, const char *who, int from, int count,
 
 /* ---- Pushes --------------------------------------------------------------------------------- */
 
-static void test_counts_and_refused_places(void **state)
+static void test_a_push_counts_jobs_and_gives_refused_indexes(void **state)
 {
     server *s = *state;
     seriatim_link *link = new_link(s->url, "counts", 5, "merge");
@@ -260,7 +260,7 @@ static void test_counts_and_refused_places(void **state)
     seriatim_link_free(link);
 }
 
-static void test_f28_ids_are_any_bytes(void **state)
+static void test_f28_ids_of_any_bytes_are_pushed(void **state)
 {
     server *s = *state;
     seriatim_link *link = new_link(s->url, "a b:{c}/0", 3, "list");
@@ -312,7 +312,7 @@ static void *ping(void *argument)
 }
 
 /* The machine may be busy with other things: one of twenty attempts must do. */
-static void test_f25_a_large_push_lets_others_in(void **state)
+static void test_f25_other_clients_are_served_during_a_large_push(void **state)
 {
     server *s = *state;
     seriatim_link *link = new_link(s->url, "large", 5, "merge");
@@ -532,7 +532,7 @@ static void test_f4_a_cut_at_every_byte(void **state)
     assert_int_equal(payloads_waiting(s, "cut", 1), sent);
 }
 
-static void test_a_new_layout_on_the_way(void **state)
+static void test_a_push_follows_a_new_layout(void **state)
 {
     server *s = *state;
     seriatim_link *link = new_link(s->url, "layout", 3, "list");
@@ -547,7 +547,7 @@ static void test_a_new_layout_on_the_way(void **state)
     seriatim_link_free(link);
 }
 
-static void test_f7_a_full_redis(void **state)
+static void test_f7_a_full_redis_refuses_pushes(void **state)
 {
     server *s = *state;
     seriatim_link *link = new_link(s->url, "full", 3, "list");
@@ -637,7 +637,7 @@ static void test_f5_a_killed_redis_leaves_a_push_that_was_not_sent(void **state)
 }
 
 /* The limit is of the whole push: answers do not prolong it, nor do waits for replicas. */
-static void test_the_limit_of_a_push(void **state)
+static void test_push_timeout_limits_the_whole_push(void **state)
 {
     server *s = *state;
     seriatim_link *link = new_link(s->url, "limited", 2, "list");
@@ -684,7 +684,7 @@ static void test_f16_f18_a_silent_connection_is_replaced(void **state)
     seriatim_link_free(link);
 }
 
-static void test_nobody_listens(void **state)
+static void test_a_port_without_a_listener_is_an_error(void **state)
 {
     seriatim_link *link = new_link("redis://user:secret@127.0.0.1:1/3", "q", 1, "merge");
     double before = now_ms(), took;
@@ -717,7 +717,7 @@ static int listen_on_loopback(int *port)
 
 /* A port that takes the connection and says nothing, as Redis without TLS does when it is asked for TLS: what ends at its limit says what
  * it waited for. */
-static void test_a_limit_names_what_did_not_come(void **state)
+static void test_a_timeout_names_what_was_waited_for(void **state)
 {
     char url[64];
     int port, listener = listen_on_loopback(&port);
@@ -771,7 +771,7 @@ static void test_f15_a_refused_database_gets_nothing(void **state)
     assert_int_equal(ask(s, "DBSIZE"), 0);
 }
 
-static void test_p2_an_idle_connection_was_closed(void **state)
+static void test_p2_an_idle_connection_that_was_closed_is_replaced(void **state)
 {
     server *s = *state;
     seriatim_link *link = new_link(s->url, "idle", 2, "list");
@@ -788,7 +788,7 @@ static void test_p2_an_idle_connection_was_closed(void **state)
     seriatim_link_free(link);
 }
 
-static void test_reset_ends_what_is_under_way(void **state)
+static void test_reset_ends_the_running_operation(void **state)
 {
     server *s = *state;
     seriatim_link *link = new_link(s->url, "reset", 2, "list");
@@ -922,26 +922,26 @@ static int stop_shared(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counts_and_refused_places),
-        cmocka_unit_test(test_f28_ids_are_any_bytes),
-        cmocka_unit_test(test_f25_a_large_push_lets_others_in),
+        cmocka_unit_test(test_a_push_counts_jobs_and_gives_refused_indexes),
+        cmocka_unit_test(test_f28_ids_of_any_bytes_are_pushed),
+        cmocka_unit_test(test_f25_other_clients_are_served_during_a_large_push),
         cmocka_unit_test(test_f3_script_flush_is_invisible),
         cmocka_unit_test(test_f6_redis_dies_and_returns),
         cmocka_unit_test(test_f4_a_cut_at_every_byte),
-        cmocka_unit_test(test_a_new_layout_on_the_way),
-        cmocka_unit_test(test_f7_a_full_redis),
+        cmocka_unit_test(test_a_push_follows_a_new_layout),
+        cmocka_unit_test(test_f7_a_full_redis_refuses_pushes),
         cmocka_unit_test(test_f7_a_full_redis_refuses_a_new_queue),
         cmocka_unit_test(test_f15_a_read_only_redis_is_waited_for),
         cmocka_unit_test(test_f4_a_frozen_redis_leaves_the_outcome_unknown),
         cmocka_unit_test(test_f5_a_killed_redis_leaves_a_push_that_was_not_sent),
-        cmocka_unit_test(test_the_limit_of_a_push),
+        cmocka_unit_test(test_push_timeout_limits_the_whole_push),
         cmocka_unit_test(test_f16_f18_a_silent_connection_is_replaced),
-        cmocka_unit_test(test_nobody_listens),
-        cmocka_unit_test(test_a_limit_names_what_did_not_come),
+        cmocka_unit_test(test_a_port_without_a_listener_is_an_error),
+        cmocka_unit_test(test_a_timeout_names_what_was_waited_for),
         cmocka_unit_test(test_f15_refused_credentials_are_final),
         cmocka_unit_test(test_f15_a_refused_database_gets_nothing),
-        cmocka_unit_test(test_p2_an_idle_connection_was_closed),
-        cmocka_unit_test(test_reset_ends_what_is_under_way),
+        cmocka_unit_test(test_p2_an_idle_connection_that_was_closed_is_replaced),
+        cmocka_unit_test(test_reset_ends_the_running_operation),
         cmocka_unit_test(test_a_fork_shares_nothing),
         cmocka_unit_test(test_every_allocation_may_fail),
     };

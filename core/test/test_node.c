@@ -907,7 +907,7 @@ static uint64_t number_from_env(const char *name, uint64_t fallback)
     return text ? strtoull(text, NULL, 10) : fallback;
 }
 
-static void test_rounds(void **state)
+static void test_random_rounds_keep_every_promise(void **state)
 {
     uint64_t seed = number_from_env("SEED", 1), rounds = number_from_env("ROUNDS", 8 * PROFILES), i;
     totals sum;
@@ -996,21 +996,21 @@ static void controlled(const profile *p, control c)
     assert_true(found > 0);
 }
 
-static void test_control_fences_are_needed(void **state)
+static void test_control_without_fences_a_promise_breaks(void **state)
 {
     const control no_fence = {1, 0, 0, 0};
     (void)state;
     controlled(&profiles[4], no_fence);
 }
 
-static void test_control_seen_is_needed(void **state)
+static void test_control_without_the_last_claim_seen_a_promise_breaks(void **state)
 {
     const control forget_seen = {0, 1, 0, 0};
     (void)state;
     controlled(&profiles[7], forget_seen);
 }
 
-static void test_f36_control_absence_must_be_noticed(void **state)
+static void test_f36_control_an_unnoticed_absence_breaks_a_promise(void **state)
 {
     const control no_absence = {0, 0, 1, 0};
     int kind;
@@ -1022,7 +1022,7 @@ static void test_f36_control_absence_must_be_noticed(void **state)
 }
 
 /* Notices of nodes that died are lost where nobody takes them over. */
-static void test_control_heirs_are_needed(void **state)
+static void test_control_notices_without_a_next_owner_are_lost(void **state)
 {
     const control no_heir = {0, 0, 0, 1};
     (void)state;
@@ -1136,7 +1136,7 @@ static int64_t counted(srt_node *node, int64_t now)
     return event.number;
 }
 
-static void test_failures_are_counted_when_they_are_many(void **state)
+static void test_many_failures_are_logged_as_a_count(void **state)
 {
     seriatim_node_settings settings;
     seriatim_queue_settings q;
@@ -1182,13 +1182,13 @@ static void test_every_allocation_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rounds),
-        cmocka_unit_test(test_control_fences_are_needed),
-        cmocka_unit_test(test_control_seen_is_needed),
+        cmocka_unit_test(test_random_rounds_keep_every_promise),
+        cmocka_unit_test(test_control_without_fences_a_promise_breaks),
+        cmocka_unit_test(test_control_without_the_last_claim_seen_a_promise_breaks),
         cmocka_unit_test(test_f36_no_outage_of_redis_makes_an_id_run_twice),
-        cmocka_unit_test(test_f36_control_absence_must_be_noticed),
-        cmocka_unit_test(test_failures_are_counted_when_they_are_many),
-        cmocka_unit_test(test_control_heirs_are_needed),
+        cmocka_unit_test(test_f36_control_an_unnoticed_absence_breaks_a_promise),
+        cmocka_unit_test(test_many_failures_are_logged_as_a_count),
+        cmocka_unit_test(test_control_notices_without_a_next_owner_are_lost),
         cmocka_unit_test(test_every_allocation_fails),
     };
     if (getenv("ONLY"))

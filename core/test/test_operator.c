@@ -382,7 +382,7 @@ static void close_queue(fixture *f)
 
 /* ---- Queries -------------------------------------------------------------------------------- */
 
-static void test_empty(void **state)
+static void test_queries_of_an_empty_queue_find_nothing(void **state)
 {
     fixture f = open_queue(3, "merge");
     int kind;
@@ -406,7 +406,7 @@ static void refuses_to_pause(const fixture *f, seriatim_action_kind kind)
     assert_non_null(strstr(seriatim_client_error(f->client)->message, "there is no queue \"Q\" yet"));
 }
 
-static void test_unknown_queue(void **state)
+static void test_an_unknown_queue_is_empty_and_is_not_made_by_looking(void **state)
 {
     fixture f = open_queue(0, "merge");
     redisReply *reply;
@@ -436,7 +436,7 @@ static void fill(fixture *f)
     push_failed(f, "g", "7", 1, 0);
 }
 
-static void test_range_by_id(void **state)
+static void test_ranges_by_id_keep_their_bounds(void **state)
 {
     fixture f = open_queue(5, "merge");
     (void)state;
@@ -450,7 +450,7 @@ static void test_range_by_id(void **state)
     close_queue(&f);
 }
 
-static void test_range_by_numbers(void **state)
+static void test_ranges_by_numbers_keep_their_bounds(void **state)
 {
     fixture f = open_queue(5, "merge");
     char bound[64];
@@ -476,7 +476,7 @@ static void test_range_by_numbers(void **state)
     close_queue(&f);
 }
 
-static void test_bad_bounds(void **state)
+static void test_invalid_bounds_are_refused(void **state)
 {
     static const struct {
         int kind;
@@ -517,7 +517,7 @@ static void test_bad_bounds(void **state)
 }
 
 /* Thousands of ids over several shards and slices: each page is what sorting them all would give. */
-static void test_merge(void **state)
+static void test_a_range_merges_all_shards_in_order(void **state)
 {
     fixture f = open_queue(7, "merge");
     char id[16], last[64];
@@ -565,7 +565,7 @@ static void test_merge(void **state)
     close_queue(&f);
 }
 
-static void test_record_fields(void **state)
+static void test_a_record_has_all_its_fields(void **state)
 {
     fixture f = open_queue(1, "list");
     push_options options = {0, 9.5, 0, "{\"t\":\"1\"}"};
@@ -617,7 +617,7 @@ static void backdate(const char *id, double seconds)
     REDIS("HSET " PREFIX "jobs %s %b", id, record, sizeof record);
 }
 
-static void test_metrics(void **state)
+static void test_metrics_count_ids_by_state(void **state)
 {
     fixture f = open_queue(1, "merge");
     seriatim_metrics m;
@@ -664,7 +664,7 @@ static void test_metrics(void **state)
 
 /* ---- Actions -------------------------------------------------------------------------------- */
 
-static void test_perform_now(void **state)
+static void test_perform_all_now_makes_waiting_ids_due(void **state)
 {
     fixture f = open_queue(3, "merge");
     seriatim_metrics m;
@@ -683,7 +683,7 @@ static void test_perform_now(void **state)
     close_queue(&f);
 }
 
-static void test_perform_ids_now(void **state)
+static void test_perform_now_makes_chosen_ids_due(void **state)
 {
     fixture f = open_queue(1, "merge");
     char run[64];
@@ -711,7 +711,7 @@ static void test_perform_ids_now(void **state)
     close_queue(&f);
 }
 
-static void test_unpark_all(void **state)
+static void test_unpark_all_makes_each_parked_id_due(void **state)
 {
     fixture f = open_queue(1, "merge");
     char run[64], id[16];
@@ -735,7 +735,7 @@ static void test_unpark_all(void **state)
     close_queue(&f);
 }
 
-static void test_failed_jobs(void **state)
+static void test_actions_on_failed_ids_spare_all_others(void **state)
 {
     fixture f = open_queue(3, "merge");
     (void)state;
@@ -763,7 +763,7 @@ static void test_failed_jobs(void **state)
 }
 
 /* R-ACTION-10: what is pushed between two slices survives both actions, and what dies meanwhile is not deleted. */
-static void test_snapshot(void **state)
+static void test_r_action_10_pushes_between_two_slices_survive_the_action(void **state)
 {
     static const int deletes[] = {0, 1};
     size_t i;
@@ -847,7 +847,7 @@ static int kill_with_hook(fixture *f)
 }
 
 /* An id that goes to the morgue in slices: retries_exhausted is told of each payload once. */
-static void test_killed_slices_are_all_told(void **state)
+static void test_notices_name_every_payload_that_was_killed_in_slices(void **state)
 {
     fixture f = open_queue(1, "merge");
     unsigned notices;
@@ -865,7 +865,7 @@ static void test_killed_slices_are_all_told(void **state)
 }
 
 /* A notice holds a payload, whatever its size: a call writes few of them. */
-static void test_notices_of_large_payloads_are_few_a_call(void **state)
+static void test_a_call_writes_few_notices_of_large_payloads(void **state)
 {
     fixture f = open_queue(1, "merge");
     char *large = malloc(1000001), id[8];
@@ -886,7 +886,7 @@ static void test_notices_of_large_payloads_are_few_a_call(void **state)
 }
 
 /* ZSCAN gives all ids of a small index at once; a call ends no more of them than it may take time for. */
-static void test_failed_ids_are_deleted_some_a_call(void **state)
+static void test_a_call_deletes_a_bounded_number_of_failed_ids(void **state)
 {
     fixture f = open_queue(1, "merge");
     char began[32] = "0", cursor[64] = "", id[16];
@@ -910,7 +910,7 @@ static void test_failed_ids_are_deleted_some_a_call(void **state)
     close_queue(&f);
 }
 
-static void test_dead_snapshot(void **state)
+static void test_actions_on_the_dead_spare_what_dies_meanwhile(void **state)
 {
     fixture f = open_queue(1, "merge");
     char began[32], id[16];
@@ -944,7 +944,7 @@ static void kill_one(const fixture *f, const char *id, const char *payload)
 }
 
 /* R-MORGUE-1, and the same for parked and running ids and the other folds. */
-static void test_requeue(void **state)
+static void test_r_morgue_1_dead_payloads_unite_with_what_waits(void **state)
 {
     fixture f = open_queue(1, "merge");
     const seriatim_record *record;
@@ -996,7 +996,7 @@ static void test_requeue(void **state)
     close_queue(&f);
 }
 
-static void test_delete(void **state)
+static void test_deleting_removes_an_id_in_every_state(void **state)
 {
     fixture f = open_queue(1, "merge");
     char run[64];
@@ -1025,7 +1025,7 @@ static void test_delete(void **state)
 }
 
 /* A deleted run whose time is over stays deleted. */
-static void test_delete_overrun(void **state)
+static void test_a_deleted_run_beyond_its_ttr_stays_deleted(void **state)
 {
     fixture f = open_queue(1, "merge");
     redisReply *reply;
@@ -1044,7 +1044,7 @@ static void test_delete_overrun(void **state)
     close_queue(&f);
 }
 
-static void test_park(void **state)
+static void test_a_parked_id_stays_parked_until_it_is_unparked(void **state)
 {
     fixture f = open_queue(1, "merge");
     const seriatim_record *record;
@@ -1085,7 +1085,7 @@ static void test_park(void **state)
 }
 
 /* What remains keeps all that the id had: its due time, retry_count, contexts, and the order by score. */
-static void test_drop_payload(void **state)
+static void test_r_action_14_dropping_a_payload_keeps_the_rest_of_the_id(void **state)
 {
     fixture f = open_queue(1, "merge");
     push_options options = {100, 7, 5, "{\"k\":\"v\"}"};
@@ -1120,7 +1120,7 @@ static void test_drop_payload(void **state)
 }
 
 /* An id goes with its last payload, wherever it stood, and nothing of it stays in an index. */
-static void test_drop_the_last_payload(void **state)
+static void test_r_action_14_an_id_goes_with_its_last_payload(void **state)
 {
     static const char *const kinds[] = {"jobs", "due", "retry", "parked", "dead", "died", "next", "unproven"};
     fixture f = open_queue(1, "merge");
@@ -1152,7 +1152,7 @@ static void test_drop_the_last_payload(void **state)
 }
 
 /* What runs was delivered and stays; what waits behind it may go. */
-static void test_drop_behind_a_run(void **state)
+static void test_r_action_14_a_running_payload_is_not_dropped_one_behind_the_run_is(void **state)
 {
     fixture f = open_queue(1, "merge");
     char run[64];
@@ -1175,7 +1175,7 @@ static void test_drop_behind_a_run(void **state)
 }
 
 /* The first by score goes, then by arrival; the others stay. The fold is of the record, not of the one who drops. */
-static void test_drop_one_of_equal_payloads(void **state)
+static void test_r_action_14_the_first_of_equal_payloads_is_dropped(void **state)
 {
     fixture f = open_queue(1, "list");
     push_options options = {0, 3, 0, NULL};
@@ -1202,7 +1202,7 @@ static void test_drop_one_of_equal_payloads(void **state)
 }
 
 /* Spilled payloads: named by the map, found in slices where it is silent, and by their key among equal scores. */
-static void test_drop_spilled(void **state)
+static void test_r_action_14_a_spilled_payload_is_dropped(void **state)
 {
     fixture f = open_queue(1, "list");
     push_options options = {0, 9, 0, "{\"k\":\"v\"}"};
@@ -1253,7 +1253,7 @@ static void test_drop_spilled(void **state)
 }
 
 /* The owner hears of it at once. */
-static void test_pause(void **state)
+static void test_pausing_stops_claims_and_wakes_the_owner(void **state)
 {
     fixture f = open_queue(1, "merge");
     redisContext *ear = redisConnectUnix(server.socket);
@@ -1278,7 +1278,7 @@ static void test_pause(void **state)
 
 /* ---- Many payloads, strange names, broken and full servers ---------------------------------- */
 
-static void test_spilled(void **state)
+static void test_an_id_of_thousands_of_payloads_keeps_all_in_every_state(void **state)
 {
     fixture f = open_queue(1, "merge");
     const seriatim_record *record;
@@ -1326,7 +1326,7 @@ static void test_spilled(void **state)
 }
 
 /* The few payloads of a run go into the many that came meanwhile: the first of equal ones keeps its context and place. */
-static void test_spilled_meanwhile(void **state)
+static void test_a_failed_run_unites_with_payloads_that_spilled_meanwhile(void **state)
 {
     fixture f = open_queue(1, "merge");
     push_options options = {0, 0, 0, "{\"k\":\"v\"}"};
@@ -1346,7 +1346,7 @@ static void test_spilled_meanwhile(void **state)
     close_queue(&f);
 }
 
-static void test_names(void **state)
+static void test_r_names_1_r_names_2_queue_names_and_ids_hold_any_bytes(void **state)
 {
     static const char *const names[] = {"Q:processing", "Q:morgue", "{Q}", "Q*", "Q/0}:jobs"};
     static const struct {
@@ -1410,7 +1410,7 @@ static void digest(char out[64])
 }
 
 /* A key of the wrong type: every action fails and nothing is written. */
-static void test_wrong_type(void **state)
+static void test_a_key_of_the_wrong_type_ends_every_action_before_it_writes(void **state)
 {
     static const char *const kinds[] = {"state", "jobs",   "ready",    "due",     "running", "next",      "retry",         "dead",
                                         "died",  "parked", "unproven", "suspect", "overrun", "spill:hot", "deadspill:bad", "spillmap:hot"};
@@ -1463,7 +1463,7 @@ static void test_wrong_type(void **state)
     }
 }
 
-static void test_full(void **state)
+static void test_r_full_1_actions_work_at_maxmemory(void **state)
 {
     fixture f = open_queue(2, "merge");
     (void)state;
@@ -1492,7 +1492,7 @@ static void test_full(void **state)
 
 /* ---- Check ---------------------------------------------------------------------------------- */
 
-static void test_check(void **state)
+static void test_check_finds_nothing_in_a_sound_queue(void **state)
 {
     fixture f = open_queue(1, "merge");
     char run[64];
@@ -1570,7 +1570,7 @@ static const char *kinds_found(const fixture *f, size_t queue, int repair)
 }
 
 /* Every key of a shard is replaced by one of another type: named, put aside, and the queue works on. */
-static void test_check_types(void **state)
+static void test_check_replaces_keys_of_the_wrong_type(void **state)
 {
     static const char *const kinds[] = {"state",  "jobs",     "ready",   "due",     "running",   "next",          "retry",     "dead",         "died",
                                         "parked", "unproven", "suspect", "overrun", "spill:hot", "deadspill:bad", "spillmap:hot", "nextspill:a"};
@@ -1600,7 +1600,7 @@ static void test_check_types(void **state)
 }
 
 /* F30: every key of a shard disappears, one by one. Nothing fails, and what is left is right after the repair. */
-static void test_f30_keys_evicted(void **state)
+static void test_f30_repair_mends_each_evicted_key(void **state)
 {
     static const char *const kinds[] = {"state",  "jobs",     "ready",   "due",       "running",       "next",         "retry",       "dead",          "died",
                                         "parked", "unproven", "suspect", "spill:hot", "deadspill:bad", "spillmap:hot", "nextspill:a", "nextspillmap:a"};
@@ -1628,7 +1628,7 @@ static void test_f30_keys_evicted(void **state)
 }
 
 /* What a shard's keys can say that is not so, one by one. */
-static void test_check_damage(void **state)
+static void test_check_names_and_repairs_each_damage(void **state)
 {
     static const struct {
         const char *command, *finding;
@@ -1680,7 +1680,7 @@ static void test_check_damage(void **state)
 }
 
 /* Keys that nothing owns are named and stay. */
-static void test_check_strays(void **state)
+static void test_check_names_keys_that_nothing_owns(void **state)
 {
     static const char *const keys[] = {"seriatim:{Q/1}:jobs", "seriatim:{Q/01}:jobs", "seriatim:{Q/0}:strange", "seriatim:{Q/0}:spill",
                                        "seriatim:{Q/x}:jobs"};
@@ -1730,7 +1730,7 @@ static void test_check_strays(void **state)
 }
 
 /* F33: a later version raises the schema in the layout; this one leaves the queue alone, and says why. */
-static void test_f33_later_schema(void **state)
+static void test_f33_a_later_schema_is_left_alone(void **state)
 {
     fixture f = open_queue(2, "merge");
     (void)state;
@@ -1752,7 +1752,7 @@ static const seriatim_explanation *explain(const fixture *f, const char *id)
     return seriatim_explain_result(f->client);
 }
 
-static void test_explain(void **state)
+static void test_r_query_7_explain_says_where_an_id_stands(void **state)
 {
     fixture f = open_queue(1, "merge");
     const seriatim_explanation *x;
@@ -1833,7 +1833,7 @@ static void make_queue(const fixture *f, const char *name, size_t len)
     done(f, seriatim_layout_begin(f->client, add_queue(f->client, name, len, 1, "merge")));
 }
 
-static void test_queues(void **state)
+static void test_all_queues_are_listed(void **state)
 {
     fixture f = open_queue(1, "merge");
     const seriatim_text *names;
@@ -1861,7 +1861,7 @@ static void test_queues(void **state)
 }
 
 /* What looks like a layout's key, and is none. */
-static void test_queues_pass_over_other_keys(void **state)
+static void test_the_list_of_queues_leaves_out_other_keys(void **state)
 {
     static const char *const keys[] = {"seriatim:{}:layout",      "seriatim:{a b}:layout",   "seriatim:{a%2Eb}:layout",
                                        "seriatim:{a%4}:layout",   "seriatim:{a%2f}:layout",  "seriatim:{Q/0}:layout",
@@ -1878,7 +1878,7 @@ static void test_queues_pass_over_other_keys(void **state)
     close_queue(&f);
 }
 
-static void test_queues_among_many_keys(void **state)
+static void test_queues_are_found_among_many_keys(void **state)
 {
     fixture f = open_queue(1, "merge");
     char name[16], want[4096] = "";
@@ -1921,7 +1921,7 @@ static void test_queues_are_named_once(void **state)
     seriatim_client_free(c);
 }
 
-static void test_queues_of_a_namespace(void **state)
+static void test_queues_of_another_namespace_are_not_listed(void **state)
 {
     static const char *const spaces[] = {"a*", "a*b", "a?", "[a]", "a"};
     seriatim_options options = {NULL, NULL, NULL, 0};
@@ -1989,7 +1989,7 @@ static void test_pages_are_in_byte_order(void **state)
     close_queue(&f);
 }
 
-static void test_health(void **state)
+static void test_health_reports_how_redis_is_set_up(void **state)
 {
     fixture f = open_queue(1, "merge");
     char command[160];
@@ -2010,7 +2010,7 @@ static void test_health(void **state)
 }
 
 /* Without the right to INFO the answer is "unknown"; without SCAN there is none. The link goes on. */
-static void test_refused_commands(void **state)
+static void test_forbidden_commands_make_health_unknown(void **state)
 {
     fixture f = open_queue(1, "merge"), limited = f;
     seriatim_error error;
@@ -2034,7 +2034,7 @@ static void test_refused_commands(void **state)
 }
 
 /* Redis-alikes that leave fields out, or a proxy that knows no INFO. */
-static void test_health_of_strangers(void **state)
+static void test_health_reads_incomplete_answers(void **state)
 {
     static const struct {
         const char *answer, *policy;
@@ -2125,7 +2125,7 @@ static int begin_number(seriatim_client *c, size_t queue, int number)
     }
 }
 
-static void test_memory(void **state)
+static void test_every_allocation_of_an_operation_may_fail(void **state)
 {
     fixture f = open_queue(2, "merge");
     seriatim_options options = {NULL, NULL, NULL, 0};
@@ -2162,7 +2162,7 @@ static void test_memory(void **state)
 }
 
 /* Answers that no script gives: an error, never more. */
-static void test_hostile(void **state)
+static void test_answers_of_no_script_end_in_an_error(void **state)
 {
     static const char *const answers[] = {
         "+OK\r\n", ":7\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "$0\r\n\r\n", "*1\r\n:1\r\n", "*2\r\n:1\r\n$1\r\nx\r\n",
@@ -2209,7 +2209,7 @@ static void push_ids(const fixture *f, int count)
 }
 
 /* An id that was deleted and pushed again stands in the ready list twice. */
-static void test_a_claim_sees_stale_entries(void **state)
+static void test_a_claim_skips_stale_entries(void **state)
 {
     fixture f = open_queue(1, "merge");
     (void)state;
@@ -2222,7 +2222,7 @@ static void test_a_claim_sees_stale_entries(void **state)
     close_queue(&f);
 }
 
-static void test_ranges_pass_over_what_runs(void **state)
+static void test_ranges_leave_out_running_ids(void **state)
 {
     fixture f = open_queue(1, "merge");
     (void)state;
@@ -2235,7 +2235,7 @@ static void test_ranges_pass_over_what_runs(void **state)
     close_queue(&f);
 }
 
-static void test_a_claim_sees_evicted_records(void **state)
+static void test_a_claim_skips_evicted_records(void **state)
 {
     fixture f = open_queue(1, "merge");
     (void)state;
@@ -2279,7 +2279,7 @@ static void test_a_settle_of_a_lost_claim_is_refused(void **state)
 }
 
 /* A dead connection may deliver what was sent on it after its successor has settled more. */
-static void test_an_echo_of_a_settle_settles_nothing(void **state)
+static void test_a_settle_that_arrives_late_again_changes_nothing(void **state)
 {
     fixture f = open_queue(1, "merge");
     char first[64], second[64];
@@ -2344,7 +2344,7 @@ static void test_a_claim_is_settled_as_a_whole(void **state)
 }
 
 /* Those who only look find the runs, and leave them where they are. */
-static void test_whole_claims_are_seen(void **state)
+static void test_queries_see_the_runs_of_whole_claims(void **state)
 {
     fixture f = open_queue(1, "merge");
     (void)state;
@@ -2376,7 +2376,7 @@ static void test_a_push_waits_behind_a_whole_claim(void **state)
     close_queue(&f);
 }
 
-static void test_operators_change_whole_claims(void **state)
+static void test_actions_apply_to_runs_of_whole_claims(void **state)
 {
     fixture f = open_queue(1, "merge");
     char run[64];
@@ -2394,7 +2394,7 @@ static void test_operators_change_whole_claims(void **state)
 }
 
 /* Where one id ended alone, each of the others does; the whole counts no more. */
-static void test_a_claim_is_taken_apart(void **state)
+static void test_a_claim_is_split_when_one_of_its_ids_ends_alone(void **state)
 {
     fixture f = open_queue(1, "merge");
     char run[64];
@@ -2414,7 +2414,7 @@ static void test_a_claim_is_taken_apart(void **state)
 }
 
 /* Both kinds in one settle; a claim whose answer was lost comes again, whole. */
-static void test_whole_claims_beside_single_runs(void **state)
+static void test_whole_claims_and_single_runs_are_settled_together(void **state)
 {
     fixture f = open_queue(1, "merge");
     char run[64], again[64], seen[32], sequence[16];
@@ -2433,7 +2433,7 @@ static void test_whole_claims_beside_single_runs(void **state)
     close_queue(&f);
 }
 
-static void test_an_heir_finds_whole_claims(void **state)
+static void test_the_next_owner_recovers_whole_claims(void **state)
 {
     fixture f = open_queue(1, "merge");
     (void)state;
@@ -2447,7 +2447,7 @@ static void test_an_heir_finds_whole_claims(void **state)
 }
 
 /* What a full Redis allows: to look, to delete, to settle, and to claim again; what it refuses changes nothing. */
-static void test_whole_claims_in_a_full_redis(void **state)
+static void test_whole_claims_are_settled_at_maxmemory(void **state)
 {
     fixture f = open_queue(1, "merge");
     char run[64];
@@ -2470,7 +2470,7 @@ static void test_whole_claims_in_a_full_redis(void **state)
     close_queue(&f);
 }
 
-static void test_check_mends_whole_claims(void **state)
+static void test_check_repairs_whole_claims(void **state)
 {
     fixture f = open_queue(1, "merge");
     (void)state;
@@ -2544,7 +2544,7 @@ static void test_large_payloads_lie_beside_the_heads(void **state)
 }
 
 /* The last payload replaces the one before, whichever of them is large; ties go to the latest arrival. */
-static void test_the_last_of_large_payloads(void **state)
+static void test_fold_last_replaces_large_payloads(void **state)
 {
     fixture f = open_queue(1, "last");
     push_options low = {0, 5, 0, NULL}, high = {0, 9, 0, NULL};
@@ -2601,7 +2601,7 @@ static void test_a_long_error_lies_beside_the_head(void **state)
 }
 
 /* The runs of a dead node come back in slices; until then nobody claims their ids, and what came meanwhile waits. */
-static void test_an_heir_recovers_in_slices(void **state)
+static void test_the_next_owner_recovers_runs_in_slices(void **state)
 {
     fixture f = open_queue(1, "merge");
     redisReply *reply;
@@ -2673,7 +2673,7 @@ static void test_an_id_unites_in_slices(void **state)
 }
 
 /* What an operator does to an id that is uniting acts as on a run. */
-static void test_operators_change_an_id_that_unites(void **state)
+static void test_actions_apply_to_an_id_that_unites(void **state)
 {
     fixture f = open_queue(1, "merge");
     char run[64];
@@ -2701,7 +2701,7 @@ static void test_operators_change_an_id_that_unites(void **state)
 }
 
 /* Actions move many payloads to many in slices, and none is lost or doubled. */
-static void test_actions_on_many_payloads(void **state)
+static void test_actions_move_many_payloads_in_slices(void **state)
 {
     fixture f = open_queue(1, "merge");
     redisReply *reply;
@@ -2819,7 +2819,7 @@ static void test_a_full_redis_refuses_every_push(void **state)
 }
 
 /* Many payloads that cannot be read go to the morgue in slices, and the run stays open until the last. */
-static void test_rejects_in_slices(void **state)
+static void test_undecodable_payloads_are_buried_in_slices(void **state)
 {
     fixture f = open_queue(1, "list");
     redisReply *reply, *flat;
@@ -2864,7 +2864,7 @@ static fixture another(int64_t shards, const char *fold)
 }
 
 /* The queue keeps what its first worker wrote; whoever says something else acts by that, and is told once. */
-static void test_settings_are_the_queues(void **state)
+static void test_r_settings_1_a_queue_keeps_the_settings_of_its_first_worker(void **state)
 {
     fixture worker = open_queue(1, "list"), command = another(0, "merge"), producer = another(1, "merge");
     const char *warning;
@@ -2889,7 +2889,7 @@ static void test_settings_are_the_queues(void **state)
 }
 
 /* A client that lives long sees a change: with its next action, and with its next push a minute later. */
-static void test_settings_change_under_a_client(void **state)
+static void test_r_settings_2_a_client_sees_changed_settings(void **state)
 {
     fixture worker = open_queue(1, "merge"), command = another(0, "merge");
     (void)state;
@@ -2911,7 +2911,7 @@ static void test_settings_change_under_a_client(void **state)
 }
 
 /* A value of a later version is not acted by, and the check names it; settings of other names are passed over. */
-static void test_settings_of_a_later_version(void **state)
+static void test_a_setting_of_a_later_version_is_not_acted_by(void **state)
 {
     fixture f = open_queue(1, "merge");
     (void)state;
@@ -2933,7 +2933,7 @@ static void test_settings_of_a_later_version(void **state)
 }
 
 /* Only a push makes a queue: queries and actions of a worker that was never used do not. */
-static void test_looking_makes_no_queue(void **state)
+static void test_r_settings_3_queries_and_actions_make_no_queue(void **state)
 {
     fixture f = open_queue(3, "merge");
     redisReply *reply;
@@ -2967,7 +2967,7 @@ static const char *layout_text(void)
 }
 
 /* Thousands of ids in one shard: what earlier calls removed leaves the beginning of its hash empty. */
-static void test_delete_queue_of_many_ids(void **state)
+static void test_a_queue_of_many_ids_is_deleted_in_slices(void **state)
 {
     static const seriatim_text name = {"Q", 1};
     fixture f = open_queue(1, "list");
@@ -2989,7 +2989,7 @@ static void test_delete_queue_of_many_ids(void **state)
 }
 
 /* A queue with something in it goes only by its name; the next one of the name goes on with the generation. */
-static void test_delete_queue(void **state)
+static void test_r_queue_1_a_queue_with_content_is_deleted_by_its_name_only(void **state)
 {
     fixture f = open_queue(3, "merge"), other = another(5, "list");
     seriatim_text wrong = {"q", 1};
@@ -3039,7 +3039,7 @@ static void test_delete_queue(void **state)
 }
 
 /* A node that serves the queue keeps it. */
-static void test_a_served_queue_is_not_deleted(void **state)
+static void test_r_queue_2_a_served_queue_is_not_deleted(void **state)
 {
     fixture f = open_queue(1, "merge");
     char description[32];
@@ -3056,7 +3056,7 @@ static void test_a_served_queue_is_not_deleted(void **state)
 }
 
 /* A deletion whose process died holds pushes up for 30 seconds; then the queue goes on, with what it held. */
-static void test_a_deletion_that_did_not_end(void **state)
+static void test_a_queue_goes_on_after_its_deletion_was_broken_off(void **state)
 {
     fixture f = open_queue(1, "merge");
     (void)state;
@@ -3073,71 +3073,89 @@ static void test_a_deletion_that_did_not_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_delete_queue),
-        cmocka_unit_test(test_delete_queue_of_many_ids),
-        cmocka_unit_test(test_a_served_queue_is_not_deleted),
-        cmocka_unit_test(test_a_deletion_that_did_not_end),
-        cmocka_unit_test(test_settings_are_the_queues),
-        cmocka_unit_test(test_settings_change_under_a_client),
-        cmocka_unit_test(test_settings_of_a_later_version),
-        cmocka_unit_test(test_looking_makes_no_queue),
-        cmocka_unit_test(test_empty),         cmocka_unit_test(test_unknown_queue),
-        cmocka_unit_test(test_range_by_id),   cmocka_unit_test(test_range_by_numbers),
-        cmocka_unit_test(test_bad_bounds),    cmocka_unit_test(test_merge),
-        cmocka_unit_test(test_record_fields), cmocka_unit_test(test_metrics),
-        cmocka_unit_test(test_perform_now),   cmocka_unit_test(test_perform_ids_now),
-        cmocka_unit_test(test_unpark_all),    cmocka_unit_test(test_failed_jobs),
-        cmocka_unit_test(test_snapshot),      cmocka_unit_test(test_dead_snapshot),
-        cmocka_unit_test(test_failed_ids_are_deleted_some_a_call),
-        cmocka_unit_test(test_killed_slices_are_all_told), cmocka_unit_test(test_notices_of_large_payloads_are_few_a_call),
-        cmocka_unit_test(test_requeue),       cmocka_unit_test(test_delete),
-        cmocka_unit_test(test_park),          cmocka_unit_test(test_pause),
-        cmocka_unit_test(test_drop_payload),  cmocka_unit_test(test_drop_the_last_payload),
-        cmocka_unit_test(test_drop_behind_a_run),
-        cmocka_unit_test(test_drop_one_of_equal_payloads),
-        cmocka_unit_test(test_drop_spilled),
-        cmocka_unit_test(test_spilled),       cmocka_unit_test(test_names),
+        cmocka_unit_test(test_r_queue_1_a_queue_with_content_is_deleted_by_its_name_only),
+        cmocka_unit_test(test_a_queue_of_many_ids_is_deleted_in_slices),
+        cmocka_unit_test(test_r_queue_2_a_served_queue_is_not_deleted),
+        cmocka_unit_test(test_a_queue_goes_on_after_its_deletion_was_broken_off),
+        cmocka_unit_test(test_r_settings_1_a_queue_keeps_the_settings_of_its_first_worker),
+        cmocka_unit_test(test_r_settings_2_a_client_sees_changed_settings),
+        cmocka_unit_test(test_a_setting_of_a_later_version_is_not_acted_by),
+        cmocka_unit_test(test_r_settings_3_queries_and_actions_make_no_queue),
+        cmocka_unit_test(test_queries_of_an_empty_queue_find_nothing),
+        cmocka_unit_test(test_an_unknown_queue_is_empty_and_is_not_made_by_looking),
+        cmocka_unit_test(test_ranges_by_id_keep_their_bounds),
+        cmocka_unit_test(test_ranges_by_numbers_keep_their_bounds),
+        cmocka_unit_test(test_invalid_bounds_are_refused),
+        cmocka_unit_test(test_a_range_merges_all_shards_in_order),
+        cmocka_unit_test(test_a_record_has_all_its_fields),
+        cmocka_unit_test(test_metrics_count_ids_by_state),
+        cmocka_unit_test(test_perform_all_now_makes_waiting_ids_due),
+        cmocka_unit_test(test_perform_now_makes_chosen_ids_due),
+        cmocka_unit_test(test_unpark_all_makes_each_parked_id_due),
+        cmocka_unit_test(test_actions_on_failed_ids_spare_all_others),
+        cmocka_unit_test(test_r_action_10_pushes_between_two_slices_survive_the_action),
+        cmocka_unit_test(test_actions_on_the_dead_spare_what_dies_meanwhile),
+        cmocka_unit_test(test_a_call_deletes_a_bounded_number_of_failed_ids),
+        cmocka_unit_test(test_notices_name_every_payload_that_was_killed_in_slices),
+        cmocka_unit_test(test_a_call_writes_few_notices_of_large_payloads),
+        cmocka_unit_test(test_r_morgue_1_dead_payloads_unite_with_what_waits),
+        cmocka_unit_test(test_deleting_removes_an_id_in_every_state),
+        cmocka_unit_test(test_a_parked_id_stays_parked_until_it_is_unparked),
+        cmocka_unit_test(test_pausing_stops_claims_and_wakes_the_owner),
+        cmocka_unit_test(test_r_action_14_dropping_a_payload_keeps_the_rest_of_the_id),
+        cmocka_unit_test(test_r_action_14_an_id_goes_with_its_last_payload),
+        cmocka_unit_test(test_r_action_14_a_running_payload_is_not_dropped_one_behind_the_run_is),
+        cmocka_unit_test(test_r_action_14_the_first_of_equal_payloads_is_dropped),
+        cmocka_unit_test(test_r_action_14_a_spilled_payload_is_dropped),
+        cmocka_unit_test(test_an_id_of_thousands_of_payloads_keeps_all_in_every_state),
+        cmocka_unit_test(test_r_names_1_r_names_2_queue_names_and_ids_hold_any_bytes),
         cmocka_unit_test(test_large_payloads_lie_beside_the_heads),
-        cmocka_unit_test(test_the_last_of_large_payloads),
+        cmocka_unit_test(test_fold_last_replaces_large_payloads),
         cmocka_unit_test(test_a_long_error_lies_beside_the_head),
         cmocka_unit_test(test_equal_payloads_that_spill_are_counted_once),
         cmocka_unit_test(test_a_stray_spill_key_ends_a_push_before_it_writes),
-        cmocka_unit_test(test_actions_on_many_payloads),
-        cmocka_unit_test(test_an_heir_recovers_in_slices),
+        cmocka_unit_test(test_actions_move_many_payloads_in_slices),
+        cmocka_unit_test(test_the_next_owner_recovers_runs_in_slices),
         cmocka_unit_test(test_an_id_unites_in_slices),
-        cmocka_unit_test(test_operators_change_an_id_that_unites),
+        cmocka_unit_test(test_actions_apply_to_an_id_that_unites),
         cmocka_unit_test(test_a_full_redis_refuses_every_push),
-        cmocka_unit_test(test_rejects_in_slices),
-        cmocka_unit_test(test_wrong_type),    cmocka_unit_test(test_full),
-        cmocka_unit_test(test_check),
-        cmocka_unit_test(test_check_types),
-        cmocka_unit_test(test_f30_keys_evicted),
-        cmocka_unit_test(test_check_damage),
-        cmocka_unit_test(test_check_strays),
-        cmocka_unit_test(test_f33_later_schema),
-            cmocka_unit_test(test_explain),
-        cmocka_unit_test(test_queues),        cmocka_unit_test(test_queues_pass_over_other_keys),
-        cmocka_unit_test(test_queues_among_many_keys), cmocka_unit_test(test_queues_of_a_namespace),
+        cmocka_unit_test(test_undecodable_payloads_are_buried_in_slices),
+        cmocka_unit_test(test_a_key_of_the_wrong_type_ends_every_action_before_it_writes),
+        cmocka_unit_test(test_r_full_1_actions_work_at_maxmemory),
+        cmocka_unit_test(test_check_finds_nothing_in_a_sound_queue),
+        cmocka_unit_test(test_check_replaces_keys_of_the_wrong_type),
+        cmocka_unit_test(test_f30_repair_mends_each_evicted_key),
+        cmocka_unit_test(test_check_names_and_repairs_each_damage),
+        cmocka_unit_test(test_check_names_keys_that_nothing_owns),
+        cmocka_unit_test(test_f33_a_later_schema_is_left_alone),
+        cmocka_unit_test(test_r_query_7_explain_says_where_an_id_stands),
+        cmocka_unit_test(test_all_queues_are_listed),
+        cmocka_unit_test(test_the_list_of_queues_leaves_out_other_keys),
+        cmocka_unit_test(test_queues_are_found_among_many_keys),
+        cmocka_unit_test(test_queues_of_another_namespace_are_not_listed),
         cmocka_unit_test(test_queues_are_named_once),
         cmocka_unit_test(test_pages_are_in_byte_order),
-        cmocka_unit_test(test_health),        cmocka_unit_test(test_refused_commands),
-        cmocka_unit_test(test_health_of_strangers),
-        cmocka_unit_test(test_memory),        cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_spilled_meanwhile), cmocka_unit_test(test_delete_overrun),
-        cmocka_unit_test(test_ranges_pass_over_what_runs),
-        cmocka_unit_test(test_a_claim_sees_stale_entries),
-        cmocka_unit_test(test_a_claim_sees_evicted_records),
+        cmocka_unit_test(test_health_reports_how_redis_is_set_up),
+        cmocka_unit_test(test_forbidden_commands_make_health_unknown),
+        cmocka_unit_test(test_health_reads_incomplete_answers),
+        cmocka_unit_test(test_every_allocation_of_an_operation_may_fail),
+        cmocka_unit_test(test_answers_of_no_script_end_in_an_error),
+        cmocka_unit_test(test_a_failed_run_unites_with_payloads_that_spilled_meanwhile),
+        cmocka_unit_test(test_a_deleted_run_beyond_its_ttr_stays_deleted),
+        cmocka_unit_test(test_ranges_leave_out_running_ids),
+        cmocka_unit_test(test_a_claim_skips_stale_entries),
+        cmocka_unit_test(test_a_claim_skips_evicted_records),
         cmocka_unit_test(test_a_settle_of_a_lost_claim_is_refused),
-        cmocka_unit_test(test_an_echo_of_a_settle_settles_nothing),
+        cmocka_unit_test(test_a_settle_that_arrives_late_again_changes_nothing),
         cmocka_unit_test(test_a_claim_is_settled_as_a_whole),
-        cmocka_unit_test(test_whole_claims_are_seen),
+        cmocka_unit_test(test_queries_see_the_runs_of_whole_claims),
         cmocka_unit_test(test_a_push_waits_behind_a_whole_claim),
-        cmocka_unit_test(test_operators_change_whole_claims),
-        cmocka_unit_test(test_a_claim_is_taken_apart),
-        cmocka_unit_test(test_whole_claims_beside_single_runs),
-        cmocka_unit_test(test_an_heir_finds_whole_claims),
-        cmocka_unit_test(test_whole_claims_in_a_full_redis),
-        cmocka_unit_test(test_check_mends_whole_claims),
+        cmocka_unit_test(test_actions_apply_to_runs_of_whole_claims),
+        cmocka_unit_test(test_a_claim_is_split_when_one_of_its_ids_ends_alone),
+        cmocka_unit_test(test_whole_claims_and_single_runs_are_settled_together),
+        cmocka_unit_test(test_the_next_owner_recovers_whole_claims),
+        cmocka_unit_test(test_whole_claims_are_settled_at_maxmemory),
+        cmocka_unit_test(test_check_repairs_whole_claims),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

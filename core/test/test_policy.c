@@ -66,7 +66,7 @@ static void test_reconnects_back_off_in_range(void **state)
 }
 
 /* The seed's ranges: 15-44, 16-74, 31-118, ... */
-static void test_back_off_of_retries(void **state)
+static void test_r_retry_9_the_default_back_off_stays_in_its_ranges(void **state)
 {
     static const double least[] = {15, 16, 31, 96, 271}, most[] = {44, 74, 118, 212, 416};
     int64_t count;
@@ -83,7 +83,7 @@ static void test_back_off_of_retries(void **state)
     assert_true(seriatim_back_off(25, 0.5) == 390625 + 15 + 15 * 26);
 }
 
-static void test_back_off_of_anything(void **state)
+static void test_the_back_off_of_any_arguments_is_bounded(void **state)
 {
     (void)state;
     assert_true(seriatim_back_off(-1, 0) == 15);
@@ -132,7 +132,7 @@ static void test_split_deals_to_nodes_first(void **state)
 }
 
 /* Every shard is in one group of one node, and no group of a node has two shards more than another. */
-static void test_split_leaves_nothing_out(void **state)
+static void test_split_deals_every_shard_evenly(void **state)
 {
     size_t shards, nodes, node, threads, i;
     (void)state;
@@ -162,11 +162,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shares_are_even_and_stable),
         cmocka_unit_test(test_reconnects_back_off_in_range),
-        cmocka_unit_test(test_back_off_of_retries),
-        cmocka_unit_test(test_back_off_of_anything),
+        cmocka_unit_test(test_r_retry_9_the_default_back_off_stays_in_its_ranges),
+        cmocka_unit_test(test_the_back_off_of_any_arguments_is_bounded),
         cmocka_unit_test(test_split_deals_all_shards_to_threads),
         cmocka_unit_test(test_split_deals_to_nodes_first),
-        cmocka_unit_test(test_split_leaves_nothing_out),
+        cmocka_unit_test(test_split_deals_every_shard_evenly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

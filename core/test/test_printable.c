@@ -20,7 +20,7 @@ static void shows(const char *text, size_t len, const char *wanted)
 
 #define SHOWS(text, wanted) shows(text, sizeof(text) - 1, wanted)
 
-static void test_what_is_shown_as_it_is(void **state)
+static void test_printable_text_is_shown_unchanged(void **state)
 {
     static const char plain[] = "a \"b\" \\ ~ \xc2\xa0\xc3\xa4\xe2\x82\xac\xef\xbf\xbd\xf0\x9f\x98\x80";
     (void)state;
@@ -29,7 +29,7 @@ static void test_what_is_shown_as_it_is(void **state)
     SHOWS("{\"a\":\"\\u001b\"}", "{\"a\":\"\\u001b\"}");
 }
 
-static void test_what_is_escaped(void **state)
+static void test_control_and_invalid_bytes_are_escaped(void **state)
 {
     (void)state;
     SHOWS("\x1b]0;pwn\a\x1b[31mERR", "\\u001b]0;pwn\\u0007\\u001b[31mERR");
@@ -40,7 +40,7 @@ static void test_what_is_escaped(void **state)
 }
 
 /* Every control character there is, alone and among others. */
-static void test_no_control_character_passes(void **state)
+static void test_every_control_character_is_escaped(void **state)
 {
     unsigned code;
     (void)state;
@@ -59,7 +59,7 @@ static void test_no_control_character_passes(void **state)
     }
 }
 
-static void test_what_does_not_fit_is_not_written_beyond(void **state)
+static void test_text_is_cut_at_the_end_of_the_buffer(void **state)
 {
     char out[4] = "....";
     (void)state;
@@ -70,10 +70,10 @@ static void test_what_does_not_fit_is_not_written_beyond(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_shown_as_it_is),
-        cmocka_unit_test(test_what_is_escaped),
-        cmocka_unit_test(test_no_control_character_passes),
-        cmocka_unit_test(test_what_does_not_fit_is_not_written_beyond),
+        cmocka_unit_test(test_printable_text_is_shown_unchanged),
+        cmocka_unit_test(test_control_and_invalid_bytes_are_escaped),
+        cmocka_unit_test(test_every_control_character_is_escaped),
+        cmocka_unit_test(test_text_is_cut_at_the_end_of_the_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -208,7 +208,7 @@ static void end_other(other *o, int number)
 
 /* ---- Alone --------------------------------------------------------------------------------- */
 
-static void test_start_and_restart(void **state)
+static void test_a_private_redis_starts_again_with_its_data(void **state)
 {
     char folder[64], deep[128], path[160];
     struct stat info;
@@ -268,7 +268,7 @@ static void *keep_starting(void *folder)
 }
 
 /* From a process with threads, several of which come and go. */
-static void test_threads(void **state)
+static void test_threads_share_one_private_redis(void **state)
 {
     char folder[64];
     pthread_t threads[4];
@@ -285,7 +285,7 @@ static void test_threads(void **state)
 
 /* ---- Several processes --------------------------------------------------------------------- */
 
-static void test_second_joins(void **state)
+static void test_a_second_process_joins_the_private_redis(void **state)
 {
     char folder[64];
     other first, second;
@@ -306,7 +306,7 @@ static void test_second_joins(void **state)
     remove_folder(folder);
 }
 
-static void test_owner_killed(void **state)
+static void test_redis_ends_when_its_only_owner_is_killed(void **state)
 {
     char folder[64];
     other owner;
@@ -318,7 +318,7 @@ static void test_owner_killed(void **state)
     remove_folder(folder);
 }
 
-static void test_owner_killed_while_another_lives(void **state)
+static void test_redis_goes_on_when_its_starter_is_killed_and_another_lives(void **state)
 {
     char folder[64];
     other owner, user;
@@ -336,7 +336,7 @@ static void test_owner_killed_while_another_lives(void **state)
 }
 
 /* TERM, HUP and INT to the guard do nothing; its death takes Redis along (Linux). */
-static void test_guard(void **state)
+static void test_the_guard_ignores_signals_and_its_death_ends_redis(void **state)
 {
     char folder[64], stat_path[64], text[512];
     srt_private_redis *p;
@@ -368,7 +368,7 @@ static void test_guard(void **state)
 }
 
 /* A fork of a user is a user; what it execs is none. */
-static void test_forks_and_execs(void **state)
+static void test_a_fork_uses_the_private_redis_and_an_exec_does_not(void **state)
 {
     char folder[64];
     srt_private_redis *p;
@@ -425,7 +425,7 @@ static void check_pair(const char *folder, int end, int may_find_one)
     end_other(&b, end == 2 ? SIGKILL : 0);
 }
 
-static void test_same_instant(void **state)
+static void test_two_processes_that_start_at_once_share_one_redis(void **state)
 {
     char folder[64];
     int round;
@@ -444,7 +444,7 @@ static void test_same_instant(void **state)
 }
 
 /* A second copy of Redis would answer with another run_id, or the list would lack a push. */
-static void test_comes_while_stopping(void **state)
+static void test_a_process_that_comes_while_redis_stops_finds_its_data(void **state)
 {
     char folder[64], want[32];
     int round;
@@ -502,7 +502,7 @@ static void check_long_path(const char *runtime, const char *expected)
     remove_folder(folder);
 }
 
-static void test_long_path(void **state)
+static void test_a_socket_with_a_long_path_lies_in_a_shorter_folder(void **state)
 {
     char runtime[64];
     (void)state;
@@ -523,7 +523,7 @@ static int try_start(const char *folder, seriatim_error *error)
     return status;
 }
 
-static void test_no_server_in_path(void **state)
+static void test_a_missing_redis_server_is_an_error(void **state)
 {
     char folder[64], kept[4096];
     seriatim_error error;
@@ -552,7 +552,7 @@ static void make_program(const char *folder, const char *name, const char *line,
     setenv("PATH", path, 1);
 }
 
-static void test_valkey(void **state)
+static void test_valkey_server_is_found_too(void **state)
 {
     char folder[64], bin[64], kept[4096];
     srt_private_redis *p;
@@ -568,7 +568,7 @@ static void test_valkey(void **state)
     remove_folder(bin);
 }
 
-static void test_dies_at_start(void **state)
+static void test_a_server_that_dies_at_its_start_is_an_error(void **state)
 {
     char folder[64], bin[64], kept[4096];
     seriatim_error error;
@@ -595,7 +595,7 @@ static void test_dies_at_start(void **state)
     remove_folder(bin);
 }
 
-static void test_unfit_folders(void **state)
+static void test_unfit_folders_are_refused(void **state)
 {
     char folder[64], file[128];
     seriatim_error error;
@@ -632,7 +632,7 @@ static void *failing_alloc(void *user, void *ptr, size_t old_size, size_t new_si
     return (*left)-- > 0 ? realloc(ptr, new_size) : NULL;
 }
 
-static void test_no_memory(void **state)
+static void test_every_allocation_beside_a_running_redis_may_fail(void **state)
 {
     char folder[64];
     srt_private_redis *holder;
@@ -657,7 +657,7 @@ static void test_no_memory(void **state)
 }
 
 /* The same where this process has to start Redis itself. */
-static void test_no_memory_alone(void **state)
+static void test_every_allocation_of_a_start_may_fail(void **state)
 {
     char folder[64];
     int n, status = SERIATIM_NOMEM;
@@ -680,24 +680,24 @@ static void test_no_memory_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_start_and_restart),
+        cmocka_unit_test(test_a_private_redis_starts_again_with_its_data),
         cmocka_unit_test(test_killed_redis_loses_nothing),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_second_joins),
-        cmocka_unit_test(test_owner_killed),
-        cmocka_unit_test(test_owner_killed_while_another_lives),
-        cmocka_unit_test(test_guard),
-        cmocka_unit_test(test_forks_and_execs),
+        cmocka_unit_test(test_threads_share_one_private_redis),
+        cmocka_unit_test(test_a_second_process_joins_the_private_redis),
+        cmocka_unit_test(test_redis_ends_when_its_only_owner_is_killed),
+        cmocka_unit_test(test_redis_goes_on_when_its_starter_is_killed_and_another_lives),
+        cmocka_unit_test(test_the_guard_ignores_signals_and_its_death_ends_redis),
+        cmocka_unit_test(test_a_fork_uses_the_private_redis_and_an_exec_does_not),
         cmocka_unit_test(test_no_descriptor_leaks),
-        cmocka_unit_test(test_same_instant),
-        cmocka_unit_test(test_comes_while_stopping),
-        cmocka_unit_test(test_long_path),
-        cmocka_unit_test(test_no_server_in_path),
-        cmocka_unit_test(test_valkey),
-        cmocka_unit_test(test_dies_at_start),
-        cmocka_unit_test(test_unfit_folders),
-        cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_no_memory_alone),
+        cmocka_unit_test(test_two_processes_that_start_at_once_share_one_redis),
+        cmocka_unit_test(test_a_process_that_comes_while_redis_stops_finds_its_data),
+        cmocka_unit_test(test_a_socket_with_a_long_path_lies_in_a_shorter_folder),
+        cmocka_unit_test(test_a_missing_redis_server_is_an_error),
+        cmocka_unit_test(test_valkey_server_is_found_too),
+        cmocka_unit_test(test_a_server_that_dies_at_its_start_is_an_error),
+        cmocka_unit_test(test_unfit_folders_are_refused),
+        cmocka_unit_test(test_every_allocation_beside_a_running_redis_may_fail),
+        cmocka_unit_test(test_every_allocation_of_a_start_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

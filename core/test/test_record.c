@@ -50,7 +50,7 @@ static int read_exact(const char *data, size_t len, srt_record *record, size_t *
     return status;
 }
 
-static void test_every_form_and_every_cut(void **state)
+static void test_every_form_of_a_record_is_read_and_every_cut_refused(void **state)
 {
     size_t i, len, payloads;
     srt_record r;
@@ -65,7 +65,7 @@ static void test_every_form_and_every_cut(void **state)
     }
 }
 
-static void test_corruption_is_harmless(void **state)
+static void test_a_corrupt_record_is_refused(void **state)
 {
     uint32_t x = 11;
     size_t i, k, payloads;
@@ -84,7 +84,7 @@ static void test_corruption_is_harmless(void **state)
 }
 
 /* Found by fuzz_record: a time beyond int64 was cast to it. */
-static void test_times_beyond_all_numbers(void **state)
+static void test_times_beyond_int64_are_bounded(void **state)
 {
     static const char *const times[] = {"\0\0\0\0\0\0\xf0\x7f", "\0\0\0\0\0\0\xf8\x7f", "\0\xd0\xd0\xd0\xd0\xd0\xd0\xd0"};
     size_t i, payloads;
@@ -101,9 +101,9 @@ static void test_times_beyond_all_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_form_and_every_cut),
-        cmocka_unit_test(test_corruption_is_harmless),
-        cmocka_unit_test(test_times_beyond_all_numbers),
+        cmocka_unit_test(test_every_form_of_a_record_is_read_and_every_cut_refused),
+        cmocka_unit_test(test_a_corrupt_record_is_refused),
+        cmocka_unit_test(test_times_beyond_int64_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

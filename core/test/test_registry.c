@@ -45,7 +45,7 @@ static void refuses(const seriatim_queue_settings *s, const char *field)
     srt_registry_free(&r);
 }
 
-static void test_every_limit_is_named(void **state)
+static void test_a_refusal_of_a_setting_names_it(void **state)
 {
     seriatim_queue_settings good, s;
     (void)state;
@@ -90,7 +90,7 @@ static int set_layout(const char *text, unsigned *shards)
     return status;
 }
 
-static void test_layouts_as_redis_has_them(void **state)
+static void test_layouts_are_read_as_redis_stores_them(void **state)
 {
     static const char *const bad[] = {"", "5", "1 0", "0 5", "1 4097", "x y", "1 ", " 5", "-1 5"};
     unsigned shards;
@@ -138,8 +138,8 @@ static void test_every_allocation_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_limit_is_named),
-        cmocka_unit_test(test_layouts_as_redis_has_them),
+        cmocka_unit_test(test_a_refusal_of_a_setting_names_it),
+        cmocka_unit_test(test_layouts_are_read_as_redis_stores_them),
         cmocka_unit_test(test_every_allocation_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -189,7 +189,7 @@ static int live(life *l, int steps, int kind, const char *answer)
 /* ---- Tests ---------------------------------------------------------------------------------- */
 
 /* Each request of a node is answered in each of these ways, behind answers that have filled the tape; then all goes on. */
-static void test_foreign_answers(void **state)
+static void test_a_node_survives_foreign_answers_to_each_request(void **state)
 {
     static const int kinds[] = {SRT_ASK_LAYOUT, SRT_ASK_BEAT, SRT_ASK_ACQUIRE, SRT_ASK_RECOVER, SRT_ASK_CLAIM, SRT_ASK_SETTLE};
     size_t kind, i;
@@ -216,7 +216,7 @@ static void test_foreign_answers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_foreign_answers),
+        cmocka_unit_test(test_a_node_survives_foreign_answers_to_each_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 
 #include "wire/resp.h"
 
-static void test_bytes_of_a_command(void **state)
+static void test_a_command_has_exactly_these_bytes(void **state)
 {
     static const char want[] = "*3\r\n$3\r\nSET\r\n$3\r\na\0b\r\n$20\r\n-9223372036854775808\r\n";
     srt_bytes out;
@@ -90,7 +90,7 @@ static void test_absurd_sizes_end_the_connection(void **state)
 }
 
 /* Found by fuzz_client: 19 digits, or sums of what a reply said, went beyond int64. */
-static void test_numbers_have_an_end(void **state)
+static void test_numbers_beyond_int64_end_the_connection(void **state)
 {
     static const struct {
         const char *text;
@@ -117,11 +117,11 @@ static void test_numbers_have_an_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes_of_a_command),
+        cmocka_unit_test(test_a_command_has_exactly_these_bytes),
         cmocka_unit_test(test_f17_a_reply_cut_at_every_byte),
         cmocka_unit_test(test_f15_errors_have_their_status),
         cmocka_unit_test(test_absurd_sizes_end_the_connection),
-        cmocka_unit_test(test_numbers_have_an_end),
+        cmocka_unit_test(test_numbers_beyond_int64_end_the_connection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -299,7 +299,7 @@ static seriatim_link *connect_link(const seriatim_queue_settings *q, size_t *que
 
 /* ---- Tests --------------------------------------------------------------------------------- */
 
-static void test_all_done_in_order(void **state)
+static void test_many_threads_do_all_jobs_in_order(void **state)
 {
     seriatim_queue_settings q = queue_named("orders", 5);
     journal j;
@@ -369,7 +369,7 @@ static double median_wait(journal *j, team *a, seriatim_link *link, size_t queue
     return waits[50];
 }
 
-static void test_push_to_take_is_quick(void **state)
+static void test_a_push_is_taken_within_milliseconds(void **state)
 {
     seriatim_queue_settings q = queue_named("quick", 5);
     journal j;
@@ -407,7 +407,7 @@ static int warnings(seriatim_runner *runner, const char *word, double during)
 }
 
 /* A user to whom Redis gives no channels: jobs run by polling, one warning says so, and wakes come once the user may have them. */
-static void test_channels_refused(void **state)
+static void test_jobs_run_by_polling_without_channels(void **state)
 {
     seriatim_queue_settings q = queue_named("refused", 5);
     char everybody[sizeof url], answer[256];
@@ -685,7 +685,7 @@ static int is_quiet_for_5_seconds(seriatim_runner *runner)
     return cpu < 0.2 && sent < 15; /* 0.02 on a quiet machine */
 }
 
-static void test_an_idle_runner_is_quiet(void **state)
+static void test_r_schedule_2_an_idle_runner_sends_few_commands(void **state)
 {
     static char names[200][16];
     static seriatim_queue_settings queues[200];
@@ -764,7 +764,7 @@ static void wait_for_order(seriatim_runner *runner, int what)
     assert_int_equal(seriatim_runner_asked(runner), what);
 }
 
-static void test_an_order_reaches_one_node(void **state)
+static void test_a_node_command_reaches_one_node(void **state)
 {
     seriatim_queue_settings q = queue_named("orders", 2);
     size_t queue;
@@ -802,7 +802,7 @@ static void test_an_order_reaches_one_node(void **state)
 }
 
 /* It lies there until the node has answered, and no longer than the node lives. */
-static void test_an_order_lives_as_long_as_its_node(void **state)
+static void test_a_node_command_is_removed_with_its_node(void **state)
 {
     seriatim_queue_settings q = queue_named("orders", 2);
     size_t queue;
@@ -829,16 +829,16 @@ static void test_an_order_lives_as_long_as_its_node(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_all_done_in_order, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_push_to_take_is_quick, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_channels_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_many_threads_do_all_jobs_in_order, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_push_is_taken_within_milliseconds, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_jobs_run_by_polling_without_channels, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_threads_are_called_one_by_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tiny_jobs_leave_threads_asleep, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_runner_frees_the_waiter_of_a_woken_thread, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_start_that_failed_is_tried_again, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_an_idle_runner_is_quiet, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_an_order_reaches_one_node, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_an_order_lives_as_long_as_its_node, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_r_schedule_2_an_idle_runner_sends_few_commands, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_node_command_reaches_one_node, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_node_command_is_removed_with_its_node, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,7 +55,7 @@ static int hears(srt_session *s, const char *text, srt_request **r, seriatim_err
     return srt_session_next(s, r, &reply, error);
 }
 
-static void test_noscript_goes_again_as_text(void **state)
+static void test_noscript_sends_the_script_s_text(void **state)
 {
     srt_session s;
     srt_request *r;
@@ -75,7 +75,7 @@ static void test_noscript_goes_again_as_text(void **state)
 }
 
 /* What was asked meanwhile comes behind the text, unless the script is forgotten again. */
-static void test_one_text_is_enough_for_a_connection(void **state)
+static void test_a_connection_sends_a_script_s_text_once(void **state)
 {
     srt_session s;
     srt_request *r;
@@ -102,7 +102,7 @@ static void test_one_text_is_enough_for_a_connection(void **state)
     srt_session_free(&s);
 }
 
-static void test_all_go_again_after_a_reconnect_in_order(void **state)
+static void test_requests_are_sent_again_in_order_after_a_reconnect(void **state)
 {
     srt_session s;
     srt_request *r;
@@ -185,9 +185,9 @@ static void test_every_allocation_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_noscript_goes_again_as_text),
-        cmocka_unit_test(test_one_text_is_enough_for_a_connection),
-        cmocka_unit_test(test_all_go_again_after_a_reconnect_in_order),
+        cmocka_unit_test(test_noscript_sends_the_script_s_text),
+        cmocka_unit_test(test_a_connection_sends_a_script_s_text_once),
+        cmocka_unit_test(test_requests_are_sent_again_in_order_after_a_reconnect),
         cmocka_unit_test(test_f15_a_refused_handshake_ends_the_connection),
         cmocka_unit_test(test_every_allocation_fails),
     };

@@ -51,7 +51,7 @@ static int hears(seriatim_sentinel *s, const char *text, seriatim_address *maste
     return seriatim_sentinel_input(s, text, strlen(text), master);
 }
 
-static void test_what_is_asked(void **state)
+static void test_a_sentinel_is_asked_with_these_bytes(void **state)
 {
     static const char plain[] = "*3\r\n$8\r\nSENTINEL\r\n$23\r\nGET-MASTER-ADDR-BY-NAME\r\n$2\r\nm1\r\n";
     static const char *const logins[] = {"", "*2\r\n$4\r\nAUTH\r\n$2\r\npw\r\n", "*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$2\r\npw\r\n"};
@@ -71,7 +71,7 @@ static void test_what_is_asked(void **state)
     }
 }
 
-static void test_one_after_another(void **state)
+static void test_sentinels_are_asked_one_after_another(void **state)
 {
     seriatim_sentinel *s = new_sentinel("redis+sentinel://a:1,b:2,c:3/m1");
     seriatim_address master, where;
@@ -101,7 +101,7 @@ static void test_one_after_another(void **state)
     seriatim_sentinel_free(s);
 }
 
-static void test_refused_by_all(void **state)
+static void test_credentials_refused_by_all_sentinels_are_an_error(void **state)
 {
     seriatim_sentinel *s = new_sentinel("redis+sentinel://a:1,b:2/m1?sentinel_password=SeCrEt");
     seriatim_address master, where;
@@ -135,7 +135,7 @@ static void test_answers_split_at_every_byte(void **state)
     seriatim_sentinel_free(s);
 }
 
-static void test_hostile_answers(void **state)
+static void test_hostile_answers_of_sentinels_are_errors(void **state)
 {
     static const char *const answers[] = {
         "*2\r\n$0\r\n\r\n$4\r\n6379\r\n", "*2\r\n$3\r\na b\r\n$4\r\n6379\r\n", "*2\r\n$3\r\na\nb\r\n$4\r\n6379\r\n",
@@ -158,7 +158,7 @@ static void test_hostile_answers(void **state)
     }
 }
 
-static void test_other_urls(void **state)
+static void test_other_urls_are_refused(void **state)
 {
     static const char *const urls[] = {"redis://a", "unix:///x", "redis+sentinel://a", ""};
     seriatim_sentinel *s;
@@ -489,7 +489,7 @@ static void test_a_replica_is_not_taken(void **state)
     stop(&redis);
 }
 
-static void test_nobody_knows(void **state)
+static void test_a_master_that_no_sentinel_names_is_an_error(void **state)
 {
     seriatim_link *link = new_link("redis+sentinel://:SeCrEt@127.0.0.1:1,127.0.0.1:2/mymaster");
     (void)state;
@@ -611,7 +611,7 @@ static void *let_go_on(void *argument)
  * The replica stands still, so WAIT hangs, and its connection is cut. The chunk that goes again writes nothing, since its
  * number is known; WAIT must still count the replicas that have the first sending.
  */
-static void test_a_wait_that_was_cut_counts_the_first_sending(void **state)
+static void test_a_cut_wait_counts_replicas_of_the_first_sending(void **state)
 {
     process redis = start(REDIS), replica = start_replica(&redis);
     seriatim_link *link = link_to(&redis);
@@ -637,7 +637,7 @@ static void test_a_wait_that_was_cut_counts_the_first_sending(void **state)
     stop(&redis);
 }
 
-static void test_a_user_who_may_not_wait(void **state)
+static void test_a_user_without_the_right_to_wait_gets_an_error(void **state)
 {
     process redis = start(REDIS "user shy on >pw ~* &* +@all -wait\n");
     char url[96];
@@ -776,20 +776,20 @@ static void test_f6_a_failover_is_followed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_asked),
-        cmocka_unit_test(test_one_after_another),
-        cmocka_unit_test(test_refused_by_all),
+        cmocka_unit_test(test_a_sentinel_is_asked_with_these_bytes),
+        cmocka_unit_test(test_sentinels_are_asked_one_after_another),
+        cmocka_unit_test(test_credentials_refused_by_all_sentinels_are_an_error),
         cmocka_unit_test(test_answers_split_at_every_byte),
-        cmocka_unit_test(test_hostile_answers),
-        cmocka_unit_test(test_other_urls),
+        cmocka_unit_test(test_hostile_answers_of_sentinels_are_errors),
+        cmocka_unit_test(test_other_urls_are_refused),
         cmocka_unit_test(test_every_allocation_may_fail),
         cmocka_unit_test(test_a_silent_sentinel_costs_half_a_second),
         cmocka_unit_test(test_a_replica_is_not_taken),
-        cmocka_unit_test(test_nobody_knows),
+        cmocka_unit_test(test_a_master_that_no_sentinel_names_is_an_error),
         cmocka_unit_test(test_every_allocation_of_a_link_may_fail),
         cmocka_unit_test(test_a_push_waits_for_its_replica),
-        cmocka_unit_test(test_a_wait_that_was_cut_counts_the_first_sending),
-        cmocka_unit_test(test_a_user_who_may_not_wait),
+        cmocka_unit_test(test_a_cut_wait_counts_replicas_of_the_first_sending),
+        cmocka_unit_test(test_a_user_without_the_right_to_wait_gets_an_error),
         cmocka_unit_test(test_f6_a_failover_is_followed),
     };
     signal(SIGPIPE, SIG_IGN);

@@ -277,7 +277,7 @@ static void check_real(const char *text)
     srt_url_free(&url);
 }
 
-static void test_unix(void **state)
+static void test_a_unix_socket_is_connected(void **state)
 {
     server *s = *state;
     char text[128];
@@ -285,7 +285,7 @@ static void test_unix(void **state)
     check_real(text);
 }
 
-static void test_tcp(void **state)
+static void test_a_tcp_port_is_connected(void **state)
 {
     server *s = *state;
     char text[128];
@@ -295,7 +295,7 @@ static void test_tcp(void **state)
     check_real(text);
 }
 
-static void test_tcp_options(void **state)
+static void test_tcp_options_are_set(void **state)
 {
     server *s = *state;
     srt_url url = loopback_url("redis", "127.0.0.1", s->port);
@@ -329,7 +329,7 @@ static void check_fork(srt_transport *t)
     assert_ping(t);
 }
 
-static void test_fork(void **state)
+static void test_a_child_does_not_use_the_parent_s_connection(void **state)
 {
     server *s = *state;
     srt_url url = loopback_url("redis", "127.0.0.1", s->port);
@@ -342,7 +342,7 @@ static void test_fork(void **state)
 
 /* ---- Peers that refuse, swallow, dribble and reset ----------------------------------------- */
 
-static void test_refused(void **state)
+static void test_a_refused_connection_is_an_error(void **state)
 {
     srt_url url = loopback_url("redis", "127.0.0.1", free_port()),
             none = url_of("unix:///no%0asuch");
@@ -360,7 +360,7 @@ static void test_refused(void **state)
     srt_url_free(&none);
 }
 
-static void test_p2_unknown_name(void **state)
+static void test_p2_an_unknown_name_is_an_error(void **state)
 {
     srt_url url = url_of("redis://no-such-host.invalid");
     srt_transport *t = srt_transport_create(mem(), &url);
@@ -372,7 +372,7 @@ static void test_p2_unknown_name(void **state)
 }
 
 /* A listener whose backlog is full drops every further SYN. */
-static void test_f16_black_hole(void **state)
+static void test_f16_a_peer_that_drops_packets_ends_at_the_limit(void **state)
 {
     int port, listener = listen_on_loopback(0, &port), i;
     srt_url url = loopback_url("redis", "127.0.0.1", port);
@@ -400,7 +400,7 @@ static void test_f16_black_hole(void **state)
 }
 
 /* A peer that accepts but never says a word of TLS. */
-static void test_silent_tls(void **state)
+static void test_a_silent_tls_peer_ends_at_the_limit(void **state)
 {
     int port, listener = listen_on_loopback(5, &port);
     srt_url url = loopback_url("rediss", "127.0.0.1", port);
@@ -464,7 +464,7 @@ static void check_peer(int resets, const char *says_what)
     close(p.listener);
 }
 
-static void test_f17_one_byte_segments(void **state)
+static void test_f17_segments_of_one_byte_arrive_whole(void **state)
 {
     (void)state;
     check_peer(0, "closed by Redis");
@@ -472,7 +472,7 @@ static void test_f17_one_byte_segments(void **state)
 }
 
 /* Writing to a peer that has gone is an error, never a SIGPIPE. */
-static void test_p2_no_sigpipe(void **state)
+static void test_p2_writing_to_a_gone_peer_raises_no_sigpipe(void **state)
 {
     int port, listener = listen_on_loopback(5, &port), fd, status = SERIATIM_OK, i;
     srt_url url = loopback_url("redis", "127.0.0.1", port);
@@ -494,7 +494,7 @@ static void test_p2_no_sigpipe(void **state)
 }
 
 /* A peer that reads nothing: short writes, then AGAIN with WANT_WRITE; step forgets the wish. */
-static void test_full_buffers(void **state)
+static void test_a_peer_that_reads_nothing_makes_writes_wait(void **state)
 {
     int port, listener = listen_on_loopback(5, &port), status;
     srt_url url = loopback_url("redis", "127.0.0.1", port);
@@ -525,7 +525,7 @@ static void on_alarm(int number)
     (void)number;
 }
 
-static void test_wait(void **state)
+static void test_a_wait_ends_at_its_limit_a_wake_or_a_signal(void **state)
 {
     int wake[2];
     int64_t before = srt_clock_ms();
@@ -560,7 +560,7 @@ static int tls_missing(const server *s)
     return 1;
 }
 
-static void test_tls(void **state)
+static void test_a_tls_port_is_connected(void **state)
 {
     server *s = *state;
     char text[128];
@@ -570,7 +570,7 @@ static void test_tls(void **state)
     check_real(text);
 }
 
-static void test_tls_fork(void **state)
+static void test_a_child_does_not_use_the_parent_s_tls_connection(void **state)
 {
     server *s = *state;
     srt_url url;
@@ -604,7 +604,7 @@ static pid_t start_tls_sentinel(const server *s, int port)
 }
 
 /* Sentinel and master over TLS, each with the certificate of its own name. */
-static void test_tls_sentinel(void **state)
+static void test_sentinel_and_master_are_reached_over_tls(void **state)
 {
     server *s = *state;
     char text[128], address[32];
@@ -655,7 +655,7 @@ static void check_tls_unanswered(int port)
     srt_url_free(&url);
 }
 
-static void test_tls_refuses(void **state)
+static void test_untrusted_certificates_are_refused(void **state)
 {
     server *s = *state;
     char kept[128];
@@ -693,7 +693,7 @@ static void show_certificate(const server *s, const char *name)
 }
 
 /* A trusted certificate, but for another name. */
-static void test_p2_tls_wrong_name(void **state)
+static void test_p2_a_certificate_of_another_name_is_refused(void **state)
 {
     server *s = *state;
     if (tls_missing(s))
@@ -714,7 +714,7 @@ static void *no_alloc(void *user, void *ptr, size_t old_size, size_t new_size)
     return NULL;
 }
 
-static void test_no_memory(void **state)
+static void test_every_allocation_of_a_connection_may_fail(void **state)
 {
     srt_url url = url_of("redis://h");
     seriatim_allocator none = {no_alloc, NULL};
@@ -727,24 +727,24 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unix),
-        cmocka_unit_test(test_tcp),
-        cmocka_unit_test(test_tcp_options),
-        cmocka_unit_test(test_fork),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_p2_unknown_name),
-        cmocka_unit_test(test_f16_black_hole),
-        cmocka_unit_test(test_silent_tls),
-        cmocka_unit_test(test_f17_one_byte_segments),
-        cmocka_unit_test(test_p2_no_sigpipe),
-        cmocka_unit_test(test_full_buffers),
-        cmocka_unit_test(test_wait),
-        cmocka_unit_test(test_tls),
-        cmocka_unit_test(test_tls_fork),
-        cmocka_unit_test(test_tls_sentinel),
-        cmocka_unit_test(test_tls_refuses),
-        cmocka_unit_test(test_p2_tls_wrong_name),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_a_unix_socket_is_connected),
+        cmocka_unit_test(test_a_tcp_port_is_connected),
+        cmocka_unit_test(test_tcp_options_are_set),
+        cmocka_unit_test(test_a_child_does_not_use_the_parent_s_connection),
+        cmocka_unit_test(test_a_refused_connection_is_an_error),
+        cmocka_unit_test(test_p2_an_unknown_name_is_an_error),
+        cmocka_unit_test(test_f16_a_peer_that_drops_packets_ends_at_the_limit),
+        cmocka_unit_test(test_a_silent_tls_peer_ends_at_the_limit),
+        cmocka_unit_test(test_f17_segments_of_one_byte_arrive_whole),
+        cmocka_unit_test(test_p2_writing_to_a_gone_peer_raises_no_sigpipe),
+        cmocka_unit_test(test_a_peer_that_reads_nothing_makes_writes_wait),
+        cmocka_unit_test(test_a_wait_ends_at_its_limit_a_wake_or_a_signal),
+        cmocka_unit_test(test_a_tls_port_is_connected),
+        cmocka_unit_test(test_a_child_does_not_use_the_parent_s_tls_connection),
+        cmocka_unit_test(test_sentinel_and_master_are_reached_over_tls),
+        cmocka_unit_test(test_untrusted_certificates_are_refused),
+        cmocka_unit_test(test_p2_a_certificate_of_another_name_is_refused),
+        cmocka_unit_test(test_every_allocation_of_a_connection_may_fail),
     };
     return cmocka_run_group_tests(tests, start_redis, stop_redis);
 }

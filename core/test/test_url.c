@@ -57,7 +57,7 @@ typedef struct good_tcp {
     const char *redacted;
 } good_tcp;
 
-static void test_tcp(void **state)
+static void test_urls_of_tcp_are_parsed(void **state)
 {
     static const good_tcp cases[] = {
         {"redis://", NULL, NULL, "127.0.0.1", 6379, 0, SRT_URL_TCP, "redis://127.0.0.1:6379/0"},
@@ -122,7 +122,7 @@ static void check_unix(const char *text, const char *user, const char *password,
     srt_url_free(&url);
 }
 
-static void test_unix(void **state)
+static void test_urls_of_unix_sockets_are_parsed(void **state)
 {
     (void)state;
     check_unix("unix:///run/r.sock", NULL, NULL, "/run/r.sock", 0, "unix:///run/r.sock?db=0");
@@ -143,7 +143,7 @@ static void check_redacted(const srt_url *url, const char *redacted)
     srt_bytes_free(&out);
 }
 
-static void test_sentinels(void **state)
+static void test_urls_of_sentinels_are_parsed(void **state)
 {
     srt_url url = parse("redis+sentinel://u:SeCrEt@a,[::1]:7,:8,c:9/my%2Fmaster/3?sentinel_user=x%26&sentinel_password=SeCrEt");
     (void)state;
@@ -176,7 +176,7 @@ static void test_sentinels(void **state)
     srt_url_free(&url);
 }
 
-static void test_socket_path_limit(void **state)
+static void test_a_socket_path_that_is_too_long_is_refused(void **state)
 {
     char text[512] = "unix://";
     size_t max = srt_url_socket_path_max();
@@ -197,7 +197,7 @@ typedef struct bad_url {
     const char *text, *names; /* the message names this part */
 } bad_url;
 
-static void test_hostile(void **state)
+static void test_invalid_urls_are_refused_without_their_password(void **state)
 {
     static const bad_url cases[] = {
         {"", "scheme"},
@@ -297,7 +297,7 @@ static void test_hostile(void **state)
 }
 
 /* Without a scheme that is known, the message names what was given, as far as it can be no password. */
-static void test_given(void **state)
+static void test_a_refused_url_is_named_without_its_password(void **state)
 {
     static const bad_url cases[] = {
         {"localhost:6379", "rediss+sentinel://, and localhost:6379 has none"},
@@ -321,7 +321,7 @@ static void test_given(void **state)
     }
 }
 
-static void test_unsupported(void **state)
+static void test_cluster_urls_are_unsupported(void **state)
 {
     static const char *const texts[] = {"redis+cluster://:SeCrEt@a:1,b:2", "rediss+cluster://a"};
     size_t i;
@@ -358,14 +358,14 @@ static void mutate(const char *good)
     }
 }
 
-static void test_mutations(void **state)
+static void test_mutated_urls_never_show_the_password(void **state)
 {
     (void)state;
     mutate("rediss://us%41r:SeCrEt%20@[fe80::1%25eth0]:6390/12");
     mutate("redis+sentinel://us%41r:SeCrEt@[fe80::1%25eth0]:6390,b/m%20/12?sentinel_user=u&sentinel_password=SeCrEt");
 }
 
-static void test_too_long(void **state)
+static void test_urls_that_are_too_long_are_refused(void **state)
 {
     size_t len = 9000;
     char *text = malloc(len);
@@ -383,7 +383,7 @@ static void test_too_long(void **state)
     free(text);
 }
 
-static void test_no_memory(void **state)
+static void test_every_allocation_of_a_url_may_fail(void **state)
 {
     static const char text[] = "redis://u:p@h:1/2";
     int n, status = SERIATIM_NOMEM;
@@ -404,13 +404,16 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tcp),         cmocka_unit_test(test_unix),
-        cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_given),
-        cmocka_unit_test(test_socket_path_limit),
-        cmocka_unit_test(test_unsupported), cmocka_unit_test(test_mutations),
-        cmocka_unit_test(test_too_long),    cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_sentinels),
+        cmocka_unit_test(test_urls_of_tcp_are_parsed),
+        cmocka_unit_test(test_urls_of_unix_sockets_are_parsed),
+        cmocka_unit_test(test_invalid_urls_are_refused_without_their_password),
+        cmocka_unit_test(test_a_refused_url_is_named_without_its_password),
+        cmocka_unit_test(test_a_socket_path_that_is_too_long_is_refused),
+        cmocka_unit_test(test_cluster_urls_are_unsupported),
+        cmocka_unit_test(test_mutated_urls_never_show_the_password),
+        cmocka_unit_test(test_urls_that_are_too_long_are_refused),
+        cmocka_unit_test(test_every_allocation_of_a_url_may_fail),
+        cmocka_unit_test(test_urls_of_sentinels_are_parsed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

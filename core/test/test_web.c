@@ -196,7 +196,7 @@ static void push_ids(int count)
 
 /* ---- All queues ---------------------------------------------------------------------------- */
 
-static void test_dashboard_and_stats(void **state)
+static void test_r_web_3_dashboard_and_stats_have_the_figures(void **state)
 {
     (void)state;
     open_browser();
@@ -225,7 +225,7 @@ static void push_failed(const char *id, double delay)
 }
 
 /* Waiting ids that never failed and are not due, beside such as are due, or failed, or both. */
-static void test_delayed(void **state)
+static void test_delayed_ids_are_counted(void **state)
 {
     (void)state;
     open_browser();
@@ -254,7 +254,7 @@ static void test_delayed(void **state)
     shows("\"lag\":0.");
 }
 
-static void test_ranges(void **state)
+static void test_r_web_4_ranges_list_records(void **state)
 {
     (void)state;
     open_browser();
@@ -320,7 +320,7 @@ static void refused(const seriatim_web_route *route, int status)
     shows("{\"error\":\"");
 }
 
-static void test_every_route_asks_who_it_is(void **state)
+static void test_d2_every_route_asks_for_its_role(void **state)
 {
     size_t count, i;
     const seriatim_web_route *routes = seriatim_web_routes(&count);
@@ -390,7 +390,7 @@ static void refuse_forgery(const seriatim_web_route *route)
     assert_string_equal(header("Allow"), "POST");
 }
 
-static void test_no_forgery_changes_anything(void **state)
+static void test_d5_a_request_of_another_site_changes_nothing(void **state)
 {
     size_t count, i, mutating = 0;
     const seriatim_web_route *routes = seriatim_web_routes(&count);
@@ -420,7 +420,7 @@ static void test_no_forgery_changes_anything(void **state)
 }
 
 /* As a script of curl's asks: `curl -H "Authorization: Bearer secret" -d "ids[]=a" URL`. */
-static void test_forms(void **state)
+static void test_form_bodies_are_taken(void **state)
 {
     (void)state;
     open_browser();
@@ -482,7 +482,7 @@ static void push_delayed(const char *prefix, int count)
     }
 }
 
-static void test_an_action_in_slices(void **state)
+static void test_an_action_goes_on_from_its_cursor(void **state)
 {
     long sum;
     (void)state;
@@ -505,7 +505,7 @@ static void test_an_action_in_slices(void **state)
     assert_string_equal(browser.text, "{\"count\":0,\"cursor\":null,\"more\":false,\"total\":0}");
 }
 
-static void test_slices_that_are_refused(void **state)
+static void test_invalid_cursors_of_an_action_are_refused(void **state)
 {
     static const char *const cursors[] = {"x", "1", "1.0.0", "1.0.0.5", "1.0.0.5.0", "1.0.0.5.zz", "1.0.0.a.00", "-1.0.0.5.00", "1.9999999.0.5.00"};
     char body[100];
@@ -527,7 +527,7 @@ static void test_slices_that_are_refused(void **state)
 }
 
 /* A worker's name stands for its queue, unless a queue is named so. */
-static void test_names_of_workers(void **state)
+static void test_r_web_2_a_worker_s_name_stands_for_its_queue(void **state)
 {
     static const seriatim_web_worker workers[] = {{{"WQ", 2}, {"other queue", 11}}, {{"Q", 1}, {"of Q", 4}},   {{"Same", 4}, {"one", 3}},
                                                   {{"Same", 4}, {"two", 3}},        {{"New", 3}, {"none yet", 8}}, {{"Loop", 4}, {"WQ", 2}}};
@@ -563,7 +563,7 @@ static void test_names_of_workers(void **state)
     assert_int_equal(ask("GET", "/api/v1/queues/WQ", NULL), 404);
 }
 
-static void test_forms_that_are_wrong(void **state)
+static void test_invalid_form_bodies_are_refused(void **state)
 {
     static const char *const bodies[] = {"", "ids=a", "ids[]", "ids[]=", "ids[]=a&x=1", "{\"ids\":[\"a\"]}", "&", "id=a&key=" KEY};
     static const char *const drops[] = {"", "id=a", "key=" KEY, "id=&key=" KEY, "id=a&key=0", "id=a&key=" KEY "&ids[]=a", "ids[]=a"};
@@ -610,7 +610,7 @@ static void test_a_token_needs_no_origin(void **state)
     shows("another site: its Origin is not scheme and Host");
 }
 
-static void test_hosts(void **state)
+static void test_d6_foreign_hosts_are_refused(void **state)
 {
     static const char *const hosts[] = {"localhost", "jobs.example:8080"};
     static const char *const good[] = {"localhost", "localhost:9292", "LOCALHOST:1", "jobs.example:8080"};
@@ -634,7 +634,7 @@ static void test_hosts(void **state)
 
 /* ---- The page ------------------------------------------------------------------------------ */
 
-static void test_the_page(void **state)
+static void test_r_web_1_unknown_paths_are_answered_with_the_page(void **state)
 {
     char path[300];
     const char *at;
@@ -669,7 +669,7 @@ static void test_the_page(void **state)
     get(path);
 }
 
-static void test_no_other_file(void **state)
+static void test_d7_no_file_outside_the_table_is_served(void **state)
 {
     static const char *const paths[] = {
         "/assets/x/../index.html", "/assets/x/..%2findex.html", "/assets/x/%2e%2e/%2e%2e/etc/passwd", "/assets//etc/passwd",
@@ -683,7 +683,7 @@ static void test_no_other_file(void **state)
             fail_msg("%s: %d", paths[i], browser.response->status);
 }
 
-static void test_redirect(void **state)
+static void test_a_missing_slash_is_redirected(void **state)
 {
     static const char *const bad[] = {"//evil.example", "/a//b", "/a\r\nX: y", "a", "/a b", "https://evil.example", "/\\evil", "/\x80"};
     size_t i;
@@ -701,7 +701,7 @@ static void test_redirect(void **state)
 
 /* ---- Actions ------------------------------------------------------------------------------- */
 
-static void test_actions(void **state)
+static void test_r_web_5_actions_answer_with_their_outcome(void **state)
 {
     (void)state;
     open_browser();
@@ -727,7 +727,7 @@ static void test_actions(void **state)
 }
 
 /* Chosen ids, all that is parked, and the id page's buttons: retry now and delete. */
-static void test_actions_on_an_id(void **state)
+static void test_the_actions_of_an_id_s_page_work(void **state)
 {
     (void)state;
     open_browser();
@@ -756,7 +756,7 @@ static void test_actions_on_an_id(void **state)
     shows("\"state\":\"waiting\"");
 }
 
-static void test_ages_bytes_and_settings(void **state)
+static void test_a_queue_shows_ages_bytes_and_settings(void **state)
 {
     (void)state;
     open_browser();
@@ -776,7 +776,7 @@ static void test_ages_bytes_and_settings(void **state)
 }
 
 /* What the host's own workers say makes no queue: only a push does. */
-static void test_looking_makes_no_queue(void **state)
+static void test_r_settings_3_looking_makes_no_queue(void **state)
 {
     redisReply *reply;
     (void)state;
@@ -917,7 +917,7 @@ static void fail_ids(const char *error, int count)
     stop_worker(&w);
 }
 
-static void test_retries_now_and_killed(void **state)
+static void test_failed_ids_are_performed_now_and_killed(void **state)
 {
     (void)state;
     open_browser();
@@ -944,7 +944,7 @@ static void fingerprint_of(const char *error, char fingerprint[17])
     snprintf(fingerprint, 17, "%.16s", at + strlen("\"fingerprint\":\""));
 }
 
-static void test_retries_of_one_error(void **state)
+static void test_failed_ids_of_one_error_are_performed_now_and_killed(void **state)
 {
     char fingerprint[17], path[120];
     long sum;
@@ -973,7 +973,7 @@ static void test_retries_of_one_error(void **state)
 
 /* ---- Redis goes away ------------------------------------------------------------------------ */
 
-static void test_a_change_that_redis_does_not_take(void **state)
+static void test_a_change_that_redis_refuses_is_an_error(void **state)
 {
     seriatim_link *kept = browser.link, *other;
     (void)state;
@@ -998,7 +998,7 @@ static void stop_redis_meanwhile(void)
         assert_int_equal(kill(server.pid, SIGSTOP), 0);
 }
 
-static void test_a_change_that_was_not_sent(void **state)
+static void test_a_change_that_was_never_sent_is_reported_as_not_done(void **state)
 {
     struct timespec from, to;
     (void)state;
@@ -1019,7 +1019,7 @@ static void test_a_change_that_was_not_sent(void **state)
 }
 
 /* What was done before is told, and that more may have been done; going on from the last cursor does the rest. */
-static void test_a_change_without_an_answer(void **state)
+static void test_a_change_without_an_answer_is_reported_as_unknown(void **state)
 {
     long done, rest;
     (void)state;
@@ -1039,7 +1039,7 @@ static void test_a_change_without_an_answer(void **state)
     shows("\"delayed\":0,");
 }
 
-static void test_what_is_kept_is_true(void **state)
+static void test_cached_figures_match_fresh_ones(void **state)
 {
     worker w;
     int i;
@@ -1082,7 +1082,7 @@ static void test_what_is_kept_is_true(void **state)
     looks_alike("a time that has come");
 }
 
-static void test_what_did_not_change_is_not_read(void **state)
+static void test_unchanged_shards_are_not_read_again(void **state)
 {
     long before;
     (void)state;
@@ -1103,7 +1103,7 @@ static void test_what_did_not_change_is_not_read(void **state)
 }
 
 /* What nobody has looked at is read by plain commands where nothing runs, else by the script. */
-static void test_a_first_look_at_what_is_quiet(void **state)
+static void test_idle_queues_are_measured_without_a_script(void **state)
 {
     worker w;
     long before;
@@ -1133,7 +1133,7 @@ static void push_another(void)
 }
 
 /* Ids that came between two answers are no part of one and not of the other. */
-static void test_what_changes_during_a_look(void **state)
+static void test_a_snapshot_leaves_out_ids_that_came_during_it(void **state)
 {
     (void)state;
     open_browser();
@@ -1148,7 +1148,7 @@ static void test_what_changes_during_a_look(void **state)
 }
 
 /* Whoever comes after a pause is not shown what was true before it. */
-static void test_a_large_look_ages(void **state)
+static void test_an_old_snapshot_of_many_shards_is_not_shown(void **state)
 {
     (void)state;
     open_browser();
@@ -1162,7 +1162,7 @@ static void test_a_large_look_ages(void **state)
     shows("\"enqueued\":1,");
 }
 
-static void test_a_broken_shard_hides_no_other(void **state)
+static void test_an_unreadable_shard_hides_no_other(void **state)
 {
     (void)state;
     open_browser();
@@ -1182,7 +1182,7 @@ static void test_a_broken_shard_hides_no_other(void **state)
 
 /* ---- Pages --------------------------------------------------------------------------------- */
 
-static void test_a_queue_that_works(void **state)
+static void test_a_working_queue_shows_its_runs_and_nodes(void **state)
 {
     worker w;
     (void)state;
@@ -1254,7 +1254,7 @@ static double number_of(const char *key)
     return strtod(at + strlen(key), NULL);
 }
 
-static void test_how_a_process_is(void **state)
+static void test_a_node_shows_memory_and_clock_skew(void **state)
 {
     worker w;
     int i;
@@ -1277,7 +1277,7 @@ static void test_how_a_process_is(void **state)
 }
 
 /* Of other versions, and of whoever writes what he likes. */
-static void test_what_nodes_say_of_themselves(void **state)
+static void test_node_descriptions_of_any_form_are_shown(void **state)
 {
     static const struct {
         const char *info, *shown;
@@ -1303,7 +1303,7 @@ static void test_what_nodes_say_of_themselves(void **state)
     }
 }
 
-static void test_orders(void **state)
+static void test_a_node_is_quieted_and_stopped(void **state)
 {
     char quiet[64], stop[64], *name;
     worker w;
@@ -1363,7 +1363,7 @@ static void told(const char *line)
     assert_int_equal(change->count >= 0, browser.response->status == 200);
 }
 
-static void test_every_change_is_told(void **state)
+static void test_d13_the_host_is_told_of_every_change(void **state)
 {
     size_t count, i;
     const seriatim_web_route *routes = seriatim_web_routes(&count);
@@ -1392,7 +1392,7 @@ static void test_every_change_is_told(void **state)
     assert_null(seriatim_web_change_of(browser.client));
 }
 
-static void test_what_is_told(void **state)
+static void test_d13_a_report_names_action_role_ids_and_outcome(void **state)
 {
     const seriatim_web_change *change;
     (void)state;
@@ -1426,7 +1426,7 @@ static void test_what_is_told(void **state)
 }
 
 /* Nothing of an id can end the line, turn the terminal or hide. */
-static void test_hostile_ids_are_told(void **state)
+static void test_d13_hostile_ids_are_escaped_in_reports(void **state)
 {
     char body[8000], expected[8000] = "";
     size_t i;
@@ -1455,7 +1455,7 @@ static void test_hostile_ids_are_told(void **state)
 }
 
 /* Its outcome is told as unknown, and the next request is none of it. */
-static void test_a_change_that_is_broken_off(void **state)
+static void test_d13_a_broken_off_change_is_reported_as_unknown(void **state)
 {
     (void)state;
     open_browser();
@@ -1471,7 +1471,7 @@ static void test_a_change_that_is_broken_off(void **state)
     assert_null(seriatim_web_change_of(browser.client));
 }
 
-static void test_errors_by_group(void **state)
+static void test_errors_are_grouped(void **state)
 {
     char path[200], *at;
     worker w;
@@ -1566,7 +1566,7 @@ static void push_many(int from, int to, double delay)
     seriatim_link_free(link);
 }
 
-static void test_pages_of_records(void **state)
+static void test_pages_of_records_hold_every_id_once(void **state)
 {
     (void)state;
     open_browser();
@@ -1659,7 +1659,7 @@ static int note_hot(int found[SPREAD_HOT])
     return count;
 }
 
-static void test_hottest_of_all_shards(void **state)
+static void test_the_hottest_ids_are_sampled_over_all_shards(void **state)
 {
     static char before[sizeof browser.text];
     int found[SPREAD_HOT] = {0}, looks, other = 0;
@@ -1679,7 +1679,7 @@ static void test_hottest_of_all_shards(void **state)
     assert_true(other || looks == 1);
 }
 
-static void test_ages_of_all_shards(void **state)
+static void test_ages_are_sampled_over_all_shards(void **state)
 {
     int64_t seen = 0, later = 0;
     int looks;
@@ -1697,7 +1697,7 @@ static void test_ages_of_all_shards(void **state)
 }
 
 /* What a sample left out is found by following its cursor. */
-static void test_hottest_to_the_end(void **state)
+static void test_following_the_cursor_finds_all_hottest_ids(void **state)
 {
     char path[200] = "/api/v1/queues/Q/hottest?cursor=0.0.0", *at;
     int found[SPREAD_HOT] = {0}, looks;
@@ -1718,7 +1718,7 @@ static void test_hottest_to_the_end(void **state)
     assert_int_equal(member("seen"), SPREAD_IDS + SPREAD_HOT);
 }
 
-static void test_bad_questions(void **state)
+static void test_r_web_9_invalid_parameters_are_refused(void **state)
 {
     static const char *const bad[] = {
         "/api/v1/queues/Q/records?limit=0", "/api/v1/queues/Q/records?limit=101", "/api/v1/queues/Q/records?limit=x",
@@ -1753,7 +1753,7 @@ static void test_bad_questions(void **state)
 }
 
 /* Another layout than the shards are of, as while a queue is resharded: no figures, and no end of asking. */
-static void test_a_layout_that_changes(void **state)
+static void test_a_changed_layout_ends_no_request(void **state)
 {
     (void)state;
     open_browser();
@@ -1785,7 +1785,7 @@ static seriatim_text hide(void *context, seriatim_text queue, seriatim_text id, 
     return text.len >= 6 && strstr(text.data, "secret") ? hidden : text;
 }
 
-static void test_redaction(void **state)
+static void test_d10_redaction_applies_to_every_route(void **state)
 {
     static const char *const paths[] = {"/api/web/Q/range_by_id", "/api/web/Q/range_by_perform_in", "/api/web/Q/morgue_range_by_id",
                                         "/api/v1/queues/Q/records?part=waiting", "/api/v1/queues/Q/records?part=dead",
@@ -1832,7 +1832,7 @@ static int drops(const char *action, const char *id, const char *key)
 }
 
 /* By its key: nobody has to know its bytes, and among equal scores it is found as well. */
-static void test_a_payload_is_dropped(void **state)
+static void test_r_action_14_a_payload_is_dropped_by_its_key(void **state)
 {
     seriatim_job job;
     worker w;
@@ -1890,7 +1890,7 @@ static void test_a_payload_is_dropped(void **state)
     assert_string_equal(line_of(seriatim_web_change_of(browser.client)), "morgue_drop_payload by admin: queue \"Q\", id \"dead\": count 1");
 }
 
-static void test_what_names_no_payload(void **state)
+static void test_a_drop_without_a_valid_key_is_refused(void **state)
 {
     static const char *const bodies[] = {
         NULL, "{}", "{\"ids\":[\"1\"]}", "{\"id\":\"1\"}", "{\"key\":\"" KEY "\"}", "{\"id\":\"\",\"key\":\"" KEY "\"}",
@@ -1914,7 +1914,7 @@ static void test_what_names_no_payload(void **state)
     shows("\"state\":\"waiting\"");
 }
 
-static void test_huge_and_hostile(void **state)
+static void test_d8_d9_a_huge_payload_is_cut_and_commands_in_ids_stay_text(void **state)
 {
     static const char id[] = "*1\r\n$8\r\nFLUSHALL\r\n";
     static char payload[100000];
@@ -1937,7 +1937,7 @@ static void test_huge_and_hostile(void **state)
     freeReplyObject(reply);
 }
 
-static void test_redis_is_gone(void **state)
+static void test_a_lost_redis_is_answered_with_503(void **state)
 {
     seriatim_error error;
     (void)state;
@@ -2020,7 +2020,7 @@ static void get_history(const char *queue, const char *span)
     get(path);
 }
 
-static void test_history(void **state)
+static void test_history_counts_what_came_and_ended(void **state)
 {
     int64_t now;
     size_t i;
@@ -2073,7 +2073,7 @@ static int known_points(int *gaps)
 }
 
 /* Steps between two samples share what came; after more than a minute they are not known, and neither is when it came. */
-static void test_history_gaps(void **state)
+static void test_history_marks_steps_between_samples_as_unknown(void **state)
 {
     const int64_t second = 1000000;
     int64_t now;
@@ -2136,7 +2136,7 @@ static void test_history_is_bounded(void **state)
 }
 
 /* Steps are merged by adding what came in them: no span shows more or less than came, and none adds lags up. */
-static void test_history_merges(void **state)
+static void test_merging_steps_of_history_keeps_their_sums(void **state)
 {
     const int64_t second = 1000000;
     int64_t base;
@@ -2188,7 +2188,7 @@ static void measure_again(void)
 }
 
 /* No node has ever served these queues: whoever looks at the dashboard measures them. */
-static void test_history_without_a_consumer(void **state)
+static void test_the_dashboard_measures_queues_that_no_node_ever_served(void **state)
 {
     int i, gaps;
     (void)state;
@@ -2235,7 +2235,7 @@ static void wait_for_pushes(const char *queue, int pushes)
 }
 
 /* Nodes measure queues that no node serves, too. */
-static void test_history_of_queues_without_a_node(void **state)
+static void test_nodes_measure_queues_without_a_node(void **state)
 {
     int i;
     (void)state;
@@ -2254,62 +2254,62 @@ static void test_history_of_queues_without_a_node(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dashboard_and_stats),
-        cmocka_unit_test(test_delayed),
-        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_every_route_asks_who_it_is),
-        cmocka_unit_test(test_no_forgery_changes_anything),
-        cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_an_action_in_slices),
-        cmocka_unit_test(test_slices_that_are_refused),
-        cmocka_unit_test(test_retries_now_and_killed),
-        cmocka_unit_test(test_retries_of_one_error),
-        cmocka_unit_test(test_a_change_that_redis_does_not_take),
-        cmocka_unit_test(test_a_change_that_was_not_sent),
-        cmocka_unit_test(test_a_change_without_an_answer),
-        cmocka_unit_test(test_forms_that_are_wrong),
+        cmocka_unit_test(test_r_web_3_dashboard_and_stats_have_the_figures),
+        cmocka_unit_test(test_delayed_ids_are_counted),
+        cmocka_unit_test(test_r_web_4_ranges_list_records),
+        cmocka_unit_test(test_d2_every_route_asks_for_its_role),
+        cmocka_unit_test(test_d5_a_request_of_another_site_changes_nothing),
+        cmocka_unit_test(test_form_bodies_are_taken),
+        cmocka_unit_test(test_an_action_goes_on_from_its_cursor),
+        cmocka_unit_test(test_invalid_cursors_of_an_action_are_refused),
+        cmocka_unit_test(test_failed_ids_are_performed_now_and_killed),
+        cmocka_unit_test(test_failed_ids_of_one_error_are_performed_now_and_killed),
+        cmocka_unit_test(test_a_change_that_redis_refuses_is_an_error),
+        cmocka_unit_test(test_a_change_that_was_never_sent_is_reported_as_not_done),
+        cmocka_unit_test(test_a_change_without_an_answer_is_reported_as_unknown),
+        cmocka_unit_test(test_invalid_form_bodies_are_refused),
         cmocka_unit_test(test_a_token_needs_no_origin),
-        cmocka_unit_test(test_names_of_workers),
-        cmocka_unit_test(test_hosts),
-        cmocka_unit_test(test_the_page),
-        cmocka_unit_test(test_no_other_file),
-        cmocka_unit_test(test_redirect),
-        cmocka_unit_test(test_actions),
-        cmocka_unit_test(test_actions_on_an_id),
-        cmocka_unit_test(test_ages_bytes_and_settings),
-        cmocka_unit_test(test_looking_makes_no_queue),
-        cmocka_unit_test(test_what_is_kept_is_true),
-        cmocka_unit_test(test_what_did_not_change_is_not_read),
-        cmocka_unit_test(test_a_first_look_at_what_is_quiet),
-        cmocka_unit_test(test_what_changes_during_a_look),
-        cmocka_unit_test(test_a_large_look_ages),
-        cmocka_unit_test(test_a_broken_shard_hides_no_other),
-        cmocka_unit_test(test_a_queue_that_works),
-        cmocka_unit_test(test_how_a_process_is),
-        cmocka_unit_test(test_what_nodes_say_of_themselves),
-        cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_every_change_is_told),
-        cmocka_unit_test(test_what_is_told),
-        cmocka_unit_test(test_hostile_ids_are_told),
-        cmocka_unit_test(test_a_change_that_is_broken_off),
-        cmocka_unit_test(test_errors_by_group),
-        cmocka_unit_test(test_pages_of_records),
-        cmocka_unit_test(test_hottest_of_all_shards),
-        cmocka_unit_test(test_ages_of_all_shards),
-        cmocka_unit_test(test_hottest_to_the_end),
-        cmocka_unit_test(test_bad_questions),
-        cmocka_unit_test(test_a_layout_that_changes),
-        cmocka_unit_test(test_redaction),
-        cmocka_unit_test(test_a_payload_is_dropped),
-        cmocka_unit_test(test_what_names_no_payload),
-        cmocka_unit_test(test_huge_and_hostile),
-        cmocka_unit_test(test_redis_is_gone),
-        cmocka_unit_test(test_history),
+        cmocka_unit_test(test_r_web_2_a_worker_s_name_stands_for_its_queue),
+        cmocka_unit_test(test_d6_foreign_hosts_are_refused),
+        cmocka_unit_test(test_r_web_1_unknown_paths_are_answered_with_the_page),
+        cmocka_unit_test(test_d7_no_file_outside_the_table_is_served),
+        cmocka_unit_test(test_a_missing_slash_is_redirected),
+        cmocka_unit_test(test_r_web_5_actions_answer_with_their_outcome),
+        cmocka_unit_test(test_the_actions_of_an_id_s_page_work),
+        cmocka_unit_test(test_a_queue_shows_ages_bytes_and_settings),
+        cmocka_unit_test(test_r_settings_3_looking_makes_no_queue),
+        cmocka_unit_test(test_cached_figures_match_fresh_ones),
+        cmocka_unit_test(test_unchanged_shards_are_not_read_again),
+        cmocka_unit_test(test_idle_queues_are_measured_without_a_script),
+        cmocka_unit_test(test_a_snapshot_leaves_out_ids_that_came_during_it),
+        cmocka_unit_test(test_an_old_snapshot_of_many_shards_is_not_shown),
+        cmocka_unit_test(test_an_unreadable_shard_hides_no_other),
+        cmocka_unit_test(test_a_working_queue_shows_its_runs_and_nodes),
+        cmocka_unit_test(test_a_node_shows_memory_and_clock_skew),
+        cmocka_unit_test(test_node_descriptions_of_any_form_are_shown),
+        cmocka_unit_test(test_a_node_is_quieted_and_stopped),
+        cmocka_unit_test(test_d13_the_host_is_told_of_every_change),
+        cmocka_unit_test(test_d13_a_report_names_action_role_ids_and_outcome),
+        cmocka_unit_test(test_d13_hostile_ids_are_escaped_in_reports),
+        cmocka_unit_test(test_d13_a_broken_off_change_is_reported_as_unknown),
+        cmocka_unit_test(test_errors_are_grouped),
+        cmocka_unit_test(test_pages_of_records_hold_every_id_once),
+        cmocka_unit_test(test_the_hottest_ids_are_sampled_over_all_shards),
+        cmocka_unit_test(test_ages_are_sampled_over_all_shards),
+        cmocka_unit_test(test_following_the_cursor_finds_all_hottest_ids),
+        cmocka_unit_test(test_r_web_9_invalid_parameters_are_refused),
+        cmocka_unit_test(test_a_changed_layout_ends_no_request),
+        cmocka_unit_test(test_d10_redaction_applies_to_every_route),
+        cmocka_unit_test(test_r_action_14_a_payload_is_dropped_by_its_key),
+        cmocka_unit_test(test_a_drop_without_a_valid_key_is_refused),
+        cmocka_unit_test(test_d8_d9_a_huge_payload_is_cut_and_commands_in_ids_stay_text),
+        cmocka_unit_test(test_a_lost_redis_is_answered_with_503),
+        cmocka_unit_test(test_history_counts_what_came_and_ended),
         cmocka_unit_test(test_history_is_bounded),
-        cmocka_unit_test(test_history_merges),
-        cmocka_unit_test(test_history_gaps),
-        cmocka_unit_test(test_history_without_a_consumer),
-        cmocka_unit_test(test_history_of_queues_without_a_node),
+        cmocka_unit_test(test_merging_steps_of_history_keeps_their_sums),
+        cmocka_unit_test(test_history_marks_steps_between_samples_as_unknown),
+        cmocka_unit_test(test_the_dashboard_measures_queues_that_no_node_ever_served),
+        cmocka_unit_test(test_nodes_measure_queues_without_a_node),
     };
     if (getenv("ONLY"))
         cmocka_set_test_filter(getenv("ONLY"));
