@@ -122,7 +122,7 @@ describe("a delivery", function()
     assert.matches("DEBUG [^\n]* n=1 elapsed=[^\n]* start", text)
   end)
 
-  it("a coroutine.yield to nobody fails", function()
+  it("fails when the job yields outside a coroutine of its own", function()
     local made = worker(function() coroutine.yield(1) end)
     run(made, { { id = "a" } })
     assert.matches("yield", errors_of(made).a)
@@ -147,7 +147,7 @@ describe("a delivery", function()
     assert.same({}, errors_of(made))
   end)
 
-  it("a middleware sees what perform returned as weather as an error", function()
+  it("gives a middleware the nil, err of perform as an error", function()
     local caught
     table.insert(seriatim.server_middlewares, function(_, _, next)
       local _, err = pcall(next)
@@ -247,7 +247,7 @@ describe("a delivery", function()
     assert.is_true(record.perform_in - began > 14 and record.perform_in - native.time() < 47)
   end)
 
-  it("tells retries_exhausted, whose failure is a line in the log", function()
+  it("calls retries_exhausted, whose failure is a line in the log", function()
     local told
     local made = worker(function() error("boom", 0) end, {
       max_retry_count = 0,
@@ -321,7 +321,7 @@ describe("a delivery", function()
     end
   end)
 
-  it("walks in the order of its ids", function()
+  it("iterates in the order of its ids", function()
     local walked = {}
     local made = worker(function(_, batch)
       local walk = getmetatable(batch).__pairs

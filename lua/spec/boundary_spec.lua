@@ -124,14 +124,14 @@ describe("a node goes on after", function()
 end)
 
 describe("a batch", function()
-  it("F32 that runs again at once is one whose retry_in is negative", function()
+  it("F32 runs again at once when retry_in is negative", function()
     local recorder = jobs.worker("Hooks", raise, { max_retry_count = 2, retry_in = gives(-5) })
     recorder:perform_async { { id = 1 } }
     jobs.serve(recorder)
     jobs.runs(recorder, 3)
   end)
 
-  it("has single outcomes; the others share the call's", function()
+  it("keeps single outcomes; the others share the call's", function()
     local recorder = jobs.worker("Single", function(_, batch)
       batch:done("b")
       batch:fail("c", "own")
@@ -144,7 +144,7 @@ describe("a batch", function()
     assert.same({ "a", "shared", "c", "own" }, { found[1].id, found[1].error, found[2].id, found[2].error })
   end)
 
-  it("tells rising fences, scores, contexts and the retry count", function()
+  it("gives fences that rise, scores, contexts and the retry count", function()
     local seen = {}
     local recorder = jobs.worker("Batch", function(_, batch)
       table.insert(seen, { batch:fence(1), batch:scores(1), batch:contexts("1"), batch:retry_count("1"), batch["1"] })
@@ -159,7 +159,7 @@ describe("a batch", function()
     assert.same({ { 5 }, { { tenant = "t0" } }, -1, { 0 } }, seen[1])
   end)
 
-  it("refuses an outcome of an id that it does not hold", function()
+  it("refuses an outcome for an id that it does not hold", function()
     local recorder = jobs.worker("Batch", function(_, batch) batch:fail("other", "x") end, { retry_in = a_minute })
     recorder:perform_async { { id = 1 } }
     jobs.serve(recorder)
@@ -170,7 +170,7 @@ describe("a batch", function()
     assert.matches("the batch holds no id 'other'", record.error)
   end)
 
-  it("that a middleware does not run is done", function()
+  it("is done when a middleware does not continue", function()
     local recorder = jobs.worker("Stopped")
     local seen = {}
     seriatim.server_middlewares = { function(worker, batch) table.insert(seen, { worker, batch.ids[1] }) end }

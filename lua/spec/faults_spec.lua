@@ -191,7 +191,7 @@ describe("a server survives", function()
     figures.note("F21", "TERMs, Lua", times)
   end)
 
-  it("F22 a job that never returns: its time to run ends, others go on, TTIN shows it, TERM ends the process", function()
+  it("F22 a job that never returns: its ttr ends, others go on, TTIN shows it, TERM ends the process", function()
     local made, list = queue("Endless", { ttr = 3 }), { { id = "endless" } }
     for id = 1, 40 do
       list[#list + 1] = { id = id }

@@ -182,7 +182,7 @@ describe("arithmetic", function()
     end
   end)
 
-  it("knows the system", function()
+  it("gives host name, pid and clock", function()
     assert.equal(16, #native.random_hex(8))
     assert.not_equal(native.random_hex(8), native.random_hex(8))
     assert(math.abs(native.time() - os.time()) < 20)
@@ -287,7 +287,7 @@ describe("with Redis", function()
       assert.equal(1, one:drive(30))
     end)
 
-    it("raises misuse, naming the job from 1", function()
+    it("raises invalid arguments, naming the job from 1", function()
       local one = link()
       local queue = one:queue(settings())
       raises("^jobs%[2%]: id is empty$", one.push, one, queue, { row("a"), row("") })
@@ -334,7 +334,7 @@ describe("with Redis", function()
       assert.same({ "noeviction", true, 0 }, { one:drive(30) })
     end)
 
-    it("tells weather as nil, kind, message", function()
+    it("returns runtime failures as nil, kind, message", function()
       local one = assert(native.link("unix:///nowhere/at/all", NAMESPACE, nil, 0))
       one:health()
       local result, kind, message = one:drive(0.3)
@@ -389,7 +389,7 @@ describe("with Redis", function()
       node:close()
     end)
 
-    it("tells each outcome", function()
+    it("reports each outcome", function()
       push { row("done"), row("fail"), row("release"), row("reject", 1), row("reject", 2), row("nothing") }
       local node = runner()
       local delivery = take(node)
@@ -603,7 +603,7 @@ except TimeoutError:
       assert.equal(true, client:status())
     end)
 
-    it("greets a fresh connection alone", function()
+    it("sends a fresh connection its handshake first and alone", function()
       local client = assert(native.client(NAMESPACE, "spec", 0))
       assert(client:health())
       client:connected("me", "secret", 3, true)
@@ -620,7 +620,7 @@ except TimeoutError:
       raises("more than there was", client.sent, client, 1e6)
     end)
 
-    it("gives up", function()
+    it("ends its operation when its host gives up", function()
       local client = assert(native.client(NAMESPACE, "spec", 0))
       local queue = client:queue(settings())
       client:push(queue, { row("a", 1) })
@@ -787,7 +787,7 @@ describe("a thread", function()
     assert.equal(true, thread:join(60))
   end)
 
-  it("tells where it is while it runs", function()
+  it("gives its backtrace while it runs", function()
     local thread = assert(native.thread([[
       local native = require "seriatim.native"
       local stop = native.now_ms() + 5000
@@ -809,7 +809,7 @@ describe("a thread", function()
     assert.equal(true, thread:join(60))
   end)
 
-  it("keeps values of every size apart", function()
+  it("frees and reuses values of every size without mixing them", function()
     local thread = assert(native.thread([[
       local kept = {}
       for round = 1, 20 do
@@ -838,7 +838,7 @@ describe("a thread", function()
   end)
 
   if _VERSION == "Lua 5.4" then
-    it("warns as the state that started it may", function()
+    it("has its own switch for warnings", function()
       local text, code = run [[
         local native = require "seriatim.native"
         native.thread("warn('not ', 'yet') warn '@on' warn('a', '@off', 'b') warn '@other' warn '@off' warn 'over'", "=warns"):join(60)
@@ -861,7 +861,7 @@ describe("a thread", function()
 end)
 
 describe("a process", function()
-  it("hears signals as words", function()
+  it("gets signals as words", function()
     local text, code = run [[
       local native = require "seriatim.native"
       io.stdout:setvbuf("no")
@@ -876,7 +876,7 @@ describe("a process", function()
     assert.same({ "TTIN\tnil\nTERM\n", "1" }, { text, code })
   end)
 
-  it("outlives a second one where it is told to", function()
+  it("ignores a second signal where it is told to", function()
     local text, code = run [[
       local native = require "seriatim.native"
       io.stdout:setvbuf("no")

@@ -183,7 +183,7 @@ describe("a method called with a dot", function()
 end)
 
 describe("actions", function()
-  it("say on how many they acted", function()
+  it("return the number of ids that they acted on", function()
     local recorder = jobs.worker("Acts")
     local actions = recorder.actions
     local list = { { id = "n", delay = 60 } }
@@ -207,7 +207,7 @@ describe("actions", function()
     assert.equal(0, actions:delete {})
   end)
 
-  it("do the rest", function()
+  it("park, pause, resume and delete", function()
     local recorder = jobs.worker("Acts")
     local list = {}
     for number = 0, 3 do
@@ -251,7 +251,7 @@ describe("actions", function()
     raises("^payload: must be a string, not ", function() jobs.worker("Bytes", nil, { codec = "raw" }).actions:drop_payload(1, 7) end)
   end)
 
-  it("refuse ids that are none", function()
+  it("refuse invalid ids", function()
     local actions = jobs.worker("Acts").actions
     raises("^ids must be a list, not 'n' %(string%)$", function() actions:delete("n") end)
     raises("^ids%[1%] must be a string or an integer, not 1.5 %(number%)$", function() actions:delete { 1.5 } end)

@@ -25,7 +25,7 @@ describe("the pool", function()
     assert.equal(1, suite.redis:clients())
   end)
 
-  it("of other settings is another, and what is lent is closed when it comes back", function()
+  it("is replaced when its settings change, and a lent connection is closed when it comes back", function()
     recorder:perform_async { { id = 1 } }
     local old, lent = pool.current(), nil
     pool.ask(function(connection)
@@ -40,7 +40,7 @@ describe("the pool", function()
     assert.equal(1, suite.redis:clients())
   end)
 
-  it("drops what was begun when a question raises, and passes the error on", function()
+  it("drops an operation that raises before its end, and passes the error on", function()
     local ok, raised = pcall(pool.ask, function(connection)
       connection.transport.link:nodes()
       error({ mine = true })
@@ -49,7 +49,7 @@ describe("the pool", function()
     assert.equal(1, recorder:perform_async({ { id = 1 } }).added)
   end)
 
-  it("returns weather that a question raised", function()
+  it("returns a runtime failure that an operation raised", function()
     local weather = require("seriatim.errors").new("IO", "gone")
     local result, err = pool.ask(function() error(weather, 0) end)
     assert.is_nil(result)
@@ -75,7 +75,7 @@ describe("the pool", function()
     assert.equal(2, recorder:metrics().length)
   end)
 
-  it("can be reached in another way", function()
+  it("uses another transport when one is given", function()
     local plain, opened = require "seriatim.transport", 0
     pool.use { open = function(...)
       opened = opened + 1
@@ -94,7 +94,7 @@ describe("the URL", function()
 
   before_each(function() recorder = jobs.worker("Url") end)
 
-  it("may be a function's, and is refused where it is none", function()
+  it("may be returned by a function, and is refused when it is invalid", function()
     seriatim.redis = function() return suite.redis.url end
     assert.equal(1, recorder:perform_async({ { id = 1 } }).added)
     seriatim.redis = function() return 5 end

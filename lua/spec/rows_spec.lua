@@ -67,7 +67,7 @@ describe("native.rows", function()
     end)
   end
 
-  it("takes what is usual", function()
+  it("reads plain jobs", function()
     local usual = {
       {}, { { id = 1 } }, { { id = "a", payload = { x = { 1, 2 } }, score = 1 }, { id = 7, delay = 5, on_waiting = "reject" } },
       { { id = 1, perform_at = 5, perform_in = null, context = { a = "b" }, retry_count = 3, payload = null } },
@@ -79,7 +79,7 @@ describe("native.rows", function()
     assert.same({ { "1", "" }, { "b", "\255" } }, native.rows({ { id = 1 }, { id = "b", payload = "\255" } }, true))
   end)
 
-  it("leaves what is unusual, or wrong, to others", function()
+  it("leaves unusual and invalid jobs to the checks in Lua", function()
     local guarded = setmetatable({ id = 1 }, { __index = {} })
     local unusual = {
       "x", 5, { 5 }, { { id = 1 }, x = 1 }, { [2] = { id = 1 } }, { { id = 1 }, nil, { id = 1 } }, { guarded }, setmetatable({}, {}),

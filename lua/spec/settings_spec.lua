@@ -51,7 +51,7 @@ describe("a setting", function()
     end)
   end
 
-  it("is said to be wrong at the caller's line, with the value", function()
+  it("is refused at the caller's line, with its value", function()
     local raised = suite.raises("", function() seriatim.lease_time = "soon" end)
     assert.matches("settings_spec.lua:%d+: seriatim: lease_time must be a number of seconds from 0.2 to 3600, " ..
       "not 'soon' %(string%)$", raised)
@@ -120,7 +120,7 @@ describe("a setting", function()
     suite.raises("^hook must be a function", function() seriatim.last_words(5) end)
   end)
 
-  it("tells whether it was set", function()
+  it("knows whether it was set", function()
     assert.is_false(settings.workers_set() or settings.was_set("threads_per_node"))
     seriatim.workers = {}
     seriatim.threads_per_node = 5
@@ -138,7 +138,7 @@ describe("the module", function()
     assert.matches("was loaded with the C module of 0; compile it again", text)
   end)
 
-  it("describes no value so that a message is broken", function()
+  it("shows any value in a message on one line", function()
     local check = require "seriatim.check"
     assert.equal("'a\\10b\\0' (string)", check.describe("a\nb\0"))
     assert.equal(("'%s...' (string)"):format(("x"):rep(60)), check.describe(("x"):rep(70)))

@@ -245,7 +245,7 @@ describe("signals", function()
       end)
     end
 
-    it("F20 other signals wait until the server stands, -p " .. processes, function()
+    it("F20 other signals take effect once the server has started, -p " .. processes, function()
       local server = loading(1, "-p", processes)
       for _, name in ipairs { "TTIN", "TSTP", "HUP", "USR1" } do
         server:signal(name)
@@ -257,7 +257,7 @@ describe("signals", function()
     end)
   end
 
-  it("F20 TERM twice within a second is one", function()
+  it("F20 TERM twice within a second counts once", function()
     local server = loading(0)
     server:wait_for(" start node")
     server:signal_taken("TERM")

@@ -7,7 +7,7 @@ local suite = require "support.suite"
 
 local KNOWS_PARAMETERS = suite.has_int64 or suite.has_integers -- PUC 5.1 gives every perform a batch
 
-describe("a spent delivery", function()
+describe("a delivery that is used again", function()
   suite.use { setup = setup, before_each = before_each, after_each = after_each, teardown = teardown }
 
   local function define(perform, options)

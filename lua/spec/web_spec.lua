@@ -183,7 +183,7 @@ describe("seriatim.web answers", function()
     assert.same(before, figures(worker))
   end)
 
-  it("unknown queues, bad bounds, long bodies and odd methods with refusals", function()
+  it("R-WEB-9: unknown queues, invalid bounds, long bodies and odd methods with refusals", function()
     fill()
     local app = dashboard()
     assert.equal(404, get(app, "/jobs/api/web/None/range_by_id").status)
@@ -198,7 +198,7 @@ describe("seriatim.web answers", function()
     end
   end)
 
-  it("with what is no UTF-8, and takes it back", function()
+  it("R-WEB-10: with bytes that are no UTF-8, and takes them back", function()
     local bytes = jobs.worker("Bytes", nil, { codec = { tostring, tostring } })
     assert(bytes:perform_async { { id = "\255\0", payload = "\254\128" } })
     local record = get(dashboard(), "/jobs/api/web/Bytes/range_by_id"):json()[1]
@@ -401,7 +401,7 @@ describe("seriatim.web", function()
     assert.same({ 503, 200 }, { safe(alone).status, safe(page).status })
   end)
 
-  it("tells Prometheus, and whether this process and Redis work", function()
+  it("answers Prometheus, and whether this process and Redis work", function()
     fill()
     local figures_text = get(dashboard(), "/jobs/metrics")
     assert.matches('seriatim_dead{queue="Web"} 1', figures_text.body)
@@ -413,7 +413,7 @@ describe("seriatim.web", function()
     assert.equal(503, stalled.status)
   end)
 
-  it("D13 tells the host of each change and each refusal, with the request that asked for it", function()
+  it("D13 reports each change and each refusal to the host, with the request that asked for it", function()
     local worker, told = fill(), {}
     local evil = "a\nINFO forged\27[2J"
     assert(worker:perform_async { { id = evil } })
@@ -451,7 +451,7 @@ describe("seriatim.web", function()
     assert.equal(1, worker:metrics().parked)
   end)
 
-  it("D13 tells of a change that Redis did not answer", function()
+  it("D13 reports a change that Redis did not answer", function()
     fill()
     local told = {}
     local app = dashboard { audit = function(_, change) told[#told + 1] = change end }

@@ -109,7 +109,7 @@ def test_a_def_that_returns_a_coroutine_is_awaited() -> None:
     eventually(lambda: recorder.metrics["processed"] == 1)
 
 
-def test_batch_outcomes_and_hooks_of_async_workers() -> None:
+def test_async_workers_have_batch_outcomes_and_hooks() -> None:
     told: Queue[Any] = Queue()
 
     async def body(payloads: Any, batch: seriatim.Batch) -> None:
@@ -141,7 +141,7 @@ def test_batch_outcomes_and_hooks_of_async_workers() -> None:
     assert [job["error"] for job in told.get(timeout=60)] == ["only a"]
 
 
-def test_f12_payloads_of_another_codec_and_unreadable_ones() -> None:
+def test_f12_async_workers_read_their_codec_and_survive_unreadable_payloads() -> None:
     seen: Queue[Any] = Queue()
 
     async def body(payloads: Any, batch: Any) -> None:
@@ -207,7 +207,7 @@ def test_pushes_from_inside_a_job_do_not_block_the_loop() -> None:
     runs(recorder, 50)
 
 
-def test_an_own_scheduler_on_the_loop() -> None:
+def test_a_scheduler_of_the_application_runs_on_the_loop() -> None:
     seen: list[int] = []
 
     def choose(candidates: Any) -> Any:

@@ -46,7 +46,7 @@ def whole() -> bool:
     return not len(pool._lent) and not pool._waiting and len(pool._idle) <= seriatim.client_pool_size
 
 
-def test_pushes(recorder: Any) -> None:
+def test_a_worker_pushes(recorder: Any) -> None:
     assert asyncio.run(recorder.aperform_async([{"id": 1, "payload": "v1"}])) == PushResult(1, 0, 0, [])
     serve(recorder)
     assert runs(recorder)[0].payloads == {"1": ["v1"]}
@@ -148,7 +148,7 @@ def test_cancellation_leaves_the_pool_whole(recorder: Any) -> None:
     assert ids(recorder.queries.fetch(["last"])) == ["last"]
 
 
-def test_timeouts(recorder: Any) -> None:
+def test_waits_for_a_connection_time_out_and_can_be_cancelled(recorder: Any) -> None:
     async def push() -> None:
         holder = asyncio.create_task(recorder.aperform_async([{"id": 1}]))
         await asyncio.sleep(0.1)
@@ -197,7 +197,7 @@ def test_threads_and_coroutines_wait_in_the_same_line(recorder: Any) -> None:
     assert served == [f"{kind}{number}" for number in range(5) for kind in ("thread", "task")]
 
 
-def test_one_loop_after_another_and_one_beside_another(recorder: Any) -> None:
+def test_pushes_work_on_loops_after_and_beside_one_another(recorder: Any) -> None:
     seriatim.pool_timeout = 60
 
     def push(place: int) -> None:
@@ -222,7 +222,7 @@ class Blind(asyncio.SelectorEventLoop):
     add_reader = add_writer = remove_reader = remove_writer = _refuse
 
 
-def test_a_loop_that_cannot_watch_sockets(recorder: Any, redis: RedisServer) -> None:
+def test_pushes_work_on_a_loop_that_cannot_watch_sockets(recorder: Any, redis: RedisServer) -> None:
     async def push() -> None:
         await recorder.aperform_async([{"id": 1}])
         with frozen(redis):
@@ -236,7 +236,7 @@ def test_a_loop_that_cannot_watch_sockets(recorder: Any, redis: RedisServer) -> 
     assert recorder.metrics["length"] == 2
 
 
-def test_middlewares_around_an_async_push(recorder: Any) -> None:
+def test_middlewares_run_around_an_async_push(recorder: Any) -> None:
     seen = []
 
     def sync(worker: Any, jobs: Any, call_next: Callable[[], Any]) -> Any:

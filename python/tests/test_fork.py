@@ -133,7 +133,7 @@ def test_f19_a_fork_in_the_midst_of_a_use(recorder: Any) -> None:
         assert connection.metrics(recorder._queue_settings())["length"] == 21
 
 
-def test_f19_multiprocessing(recorder: Any) -> None:
+def test_f19_processes_of_multiprocessing_push(recorder: Any) -> None:
     recorder.perform_async([{"id": "parent"}])
     context = multiprocessing.get_context("fork")
     children = [context.Process(target=push_some, args=(recorder, f"m{place}")) for place in range(3)]
@@ -159,7 +159,7 @@ def push_spawned(url: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_f19_multiprocessing_without_fork(method: str, recorder: Any, redis: RedisServer) -> None:
+def test_f19_processes_of_multiprocessing_without_fork_push(method: str, recorder: Any, redis: RedisServer) -> None:
     recorder.perform_async([{"id": "parent"}])
     context = multiprocessing.get_context(method)
     children = [context.Process(target=push_spawned, args=(redis.url, f"{method}{place}")) for place in range(2)]
@@ -171,7 +171,7 @@ def test_f19_multiprocessing_without_fork(method: str, recorder: Any, redis: Red
     assert recorder.metrics["length"] == 41
 
 
-def test_f19_a_pool_of_processes(recorder: Any) -> None:
+def test_f19_a_pool_of_processes_pushes(recorder: Any) -> None:
     recorder.perform_async([{"id": "parent"}])
     with multiprocessing.get_context("fork").Pool(2) as pool:
         pushed = [pool.apply_async(push_some, (Spawned, f"pool{place}")) for place in range(6)]
@@ -281,7 +281,7 @@ def gunicorn(folder: Path, url: str) -> Iterator[str]:
         assert process.wait(60) == 0
 
 
-def test_f19_gunicorn_with_preload(recorder: Any, redis: RedisServer, tmp_path: Path) -> None:
+def test_f19_gunicorn_with_preload_pushes_from_each_process(recorder: Any, redis: RedisServer, tmp_path: Path) -> None:
     pytest.importorskip("gunicorn")
     count = 5000 if os.environ.get("SOAK") else 400
 
@@ -305,7 +305,7 @@ def clients(redis: RedisServer) -> set[str]:
     return {line.split()[0] for line in redis.call("CLIENT", "LIST").splitlines() if "seriatim-client" in line}
 
 
-def test_f19_an_event_loop_in_the_child(recorder: Any) -> None:
+def test_f19_an_event_loop_in_the_child_pushes(recorder: Any) -> None:
     asyncio.run(recorder.aperform_async([{"id": "parent"}]))
 
     async def push() -> bool:
@@ -316,7 +316,7 @@ def test_f19_an_event_loop_in_the_child(recorder: Any) -> None:
     assert recorder.metrics["length"] == 21
 
 
-def test_f19_a_child_forks_a_child(recorder: Any) -> None:
+def test_f19_a_child_of_a_child_pushes(recorder: Any) -> None:
     recorder.perform_async([{"id": "parent"}])
 
     def nested() -> bool:

@@ -48,7 +48,7 @@ class Unspeakable(Exception):
         raise RuntimeError("not that either")
 
 
-def test_a_line_of_text(written: Written) -> None:
+def test_an_event_is_one_line_of_text(written: Written) -> None:
     _log.info("done", "all of it", q="Orders", id="a b", n=3, elapsed=0.12345)
     _log.warn("lost", None, id=b"\xffx")
     done, lost = written.lines()
@@ -59,12 +59,12 @@ def test_a_line_of_text(written: Written) -> None:
     assert re.fullmatch(rf"WARN {stamp} pid=\d+ tid=\w+ id=\?x lost", lost)
 
 
-def test_no_id_turns_the_terminal(written: Written) -> None:
+def test_no_id_sends_control_characters_to_the_terminal(written: Written) -> None:
     _log.info("done", None, id="a\x1b[2J")
     assert written.lines()[0].endswith(r' id="a\u001b[2J" done')
 
 
-def test_one_line_whatever_the_text(written: Written) -> None:
+def test_any_text_stays_on_one_line(written: Written) -> None:
     _log.error("thread", "first\r\n\nsecond \udcff", id='say "hi"')
     _log.write(_log.FATAL, "exit")
     first, second = written.lines()
@@ -73,7 +73,7 @@ def test_one_line_whatever_the_text(written: Written) -> None:
 
 
 @pytest.mark.parametrize("written", ["json"], indirect=True)
-def test_a_line_of_json(written: Written) -> None:
+def test_an_event_is_one_line_of_json(written: Written) -> None:
     _log.debug("start", "one\ntwo é", q="Q", id="7", n=1, elapsed=0.5)
     _log.info("quiet")
     first, second = (json.loads(line) for line in written.lines())
@@ -90,7 +90,7 @@ def test_a_line_of_json(written: Written) -> None:
     assert list(second) == ["ts", "lvl", "pid", "tid", "event"]
 
 
-def test_messages_of_others_through_the_same_logger(written: Written) -> None:
+def test_messages_of_other_code_keep_their_text(written: Written) -> None:
     _log.logger.info("%d of %s", 3, "them")
     try:
         raise ValueError("boom")
@@ -101,13 +101,13 @@ def test_messages_of_others_through_the_same_logger(written: Written) -> None:
     assert re.search(r" it failed \| Traceback .* \| ValueError: boom$", failed)
 
 
-def test_a_formatter_of_the_application_s_own(written: Written) -> None:
+def test_a_formatter_of_the_application_is_used(written: Written) -> None:
     written.handler.setFormatter(logging.Formatter("%(levelname)s:%(name)s:%(message)s"))
     _log.warn("refused", "too large", q="Orders", id="x")
     assert written.lines() == ["WARNING:seriatim:refused too large q=Orders id=x"]
 
 
-def test_levels(written: Written) -> None:
+def test_events_below_the_level_are_left_out(written: Written) -> None:
     assert _log.is_debug()
     _log.logger.setLevel(logging.WARNING)
     assert not _log.is_debug()
@@ -125,7 +125,7 @@ def test_it_never_raises(written: Written) -> None:
     assert written.lines() == []
 
 
-def test_describe() -> None:
+def test_describe_names_any_error() -> None:
     def fail(error: Exception) -> Exception:
         try:
             raise error

@@ -25,11 +25,11 @@ def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=100)
 
 
-def test_version() -> None:
+def test_the_extension_has_the_package_s_version() -> None:
     assert _native.version == seriatim.__version__
 
 
-def test_policies() -> None:
+def test_back_off_splits_and_shards_are_computed_as_in_the_core() -> None:
     assert 15 <= _native.back_off(0) <= 15 + 29
     assert 16 + 3**4 - 1 <= _native.back_off(3) <= 3**4 + 15 + 29 * 4
     assert len({_native.back_off(10) for _ in range(100)}) > 5
@@ -41,7 +41,7 @@ def test_policies() -> None:
         _native.shard_of(b"a", 5000)
 
 
-def test_the_private_redis(tmp_path: Path) -> None:
+def test_two_users_share_one_private_redis(tmp_path: Path) -> None:
     folder = str(tmp_path / "data")
     one = _native.PrivateRedis(folder)
     two = _native.PrivateRedis(folder)
@@ -95,7 +95,7 @@ def test_the_second_signal_ends_the_process(how: str) -> None:
     process.stdout.close()
 
 
-def test_exit_beyond_ends_and_refuses() -> None:
+def test_exit_beyond_ends_the_process_and_refuses_invalid_arguments() -> None:
     code = """
         import os, signal
         from seriatim import _native
@@ -135,7 +135,7 @@ link = _native.Link("unix:///nowhere", "ns", None, 0)
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="the module has another name there")
-def test_subinterpreters() -> None:
+def test_subinterpreters_load_the_extension_without_harm() -> None:
     code = """
         import sys
         import _xxsubinterpreters as interpreters
@@ -149,14 +149,14 @@ def test_subinterpreters() -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux") or not shutil.which("nm"), reason="nm of ELF")
-def test_exported_names() -> None:
+def test_the_extension_exports_its_init_function_alone() -> None:
     command = ["nm", "-D", "--defined-only", _native.__file__]
     listed = subprocess.run(command, capture_output=True, text=True, check=True)
     assert [line.split()[-1] for line in listed.stdout.splitlines()] == ["PyInit__native"]
 
 
 @pytest.mark.limit(300)
-def test_references(tmp_path: Path) -> None:
+def test_no_reference_is_leaked(tmp_path: Path) -> None:
     """The debug interpreter counts all references; it needs an extension of its own."""
     debug = shutil.which("python3-dbg")
     if not debug or os.environ.get("LD_PRELOAD"):

@@ -83,7 +83,7 @@ def comparable(record: dict[str, Any]) -> Any:
     return record["id"], record["retry_count"], round(record["perform_in"] / 60), payloads
 
 
-def test_the_same_is_stored(redis: RedisServer) -> None:
+def test_both_readers_of_jobs_store_the_same(redis: RedisServer) -> None:
     jobs = [{"id": f"{place}"} | time | options for place, (time, options) in enumerate(product(TIMES, OPTIONS))]
     jobs += [{"id": id, "payload": 1} for id in IDS]
     plain = stored(redis, b"plain", _jobs.read(jobs, _codec.JSON))
@@ -92,7 +92,7 @@ def test_the_same_is_stored(redis: RedisServer) -> None:
 
 
 @pytest.mark.parametrize("job", REFUSED, ids=repr)
-def test_the_same_is_refused_in_the_same_words(job: Any) -> None:
+def test_both_readers_of_jobs_refuse_with_the_same_message(job: Any) -> None:
     with pytest.raises(seriatim.Invalid) as plain:
         _jobs.read([{"id": 1}, job], _codec.JSON)
     with pytest.raises(seriatim.Invalid) as said:
@@ -113,7 +113,7 @@ def test_only_plain_jobs_are_read_without_asking() -> None:
             _native.jobs([job], never, True)
 
 
-def test_a_list_that_changes_while_it_is_read() -> None:
+def test_a_list_may_change_while_it_is_read() -> None:
     jobs: list[Any] = [{"id": 1}, OrderedDict(id=2), {"id": 3}, {"id": 4}]
 
     def shorten(job: Any, place: int) -> Any:

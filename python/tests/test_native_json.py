@@ -89,11 +89,11 @@ def test_dump_refuses(value: Any, message: str) -> None:
     assert len(str(caught.value)) < 400
 
 
-def test_dump_as_deep_as_it_may_be() -> None:
+def test_dump_takes_the_deepest_allowed_nesting() -> None:
     assert _native.load(_native.dump(nested(128), "payload")) == nested(128)
 
 
-def test_dump_of_a_class_whose_name_has_a_dot_or_is_not_ascii() -> None:
+def test_dump_names_a_class_whose_name_has_a_dot_or_is_not_ascii() -> None:
     with pytest.raises(seriatim.Invalid, match="payload: Größe cannot be written as JSON"):
         _native.dump(type("Größe", (), {})(), "payload")
 
@@ -117,7 +117,7 @@ def test_a_refused_value_leaves_nothing_behind() -> None:
         (b'{"a":1,"a":2}', {"a": 2}),
     ],
 )
-def test_load(text: bytes, value: Any) -> None:
+def test_load_reads_json(text: bytes, value: Any) -> None:
     loaded = _native.load(text)
     assert loaded == value
     assert type(loaded) is type(value)
@@ -132,7 +132,7 @@ def test_load_refuses(text: bytes) -> None:
         _native.load(text)
 
 
-def test_arguments_of_other_kinds() -> None:
+def test_arguments_of_other_types_are_refused() -> None:
     with pytest.raises(TypeError):
         _native.load("[]")  # type: ignore[arg-type]
     with pytest.raises(TypeError):

@@ -74,7 +74,7 @@ def signalled_after(seconds: float, number: int = signal.SIGUSR1) -> Iterator[No
         timer.join()
 
 
-def test_round_trip(redis: RedisServer) -> None:
+def test_a_push_can_be_queried(redis: RedisServer) -> None:
     one = link(redis)
     queue = one.queue(queue_settings(shards=2))
     one.layout(queue)
@@ -103,7 +103,7 @@ def test_round_trip(redis: RedisServer) -> None:
     assert one.result() == {"maxmemory_policy": "noeviction", "appendonly": True, "replicas": 0}
 
 
-def test_refused_places(redis: RedisServer) -> None:
+def test_refused_jobs_are_given_by_index(redis: RedisServer) -> None:
     one = link(redis)
     name, shards, batch, retries, fold, _, exhausted, ttr, serial, priority, hook = queue_settings()
     queue = one.queue((name, shards, batch, retries, fold, "reject", exhausted, ttr, serial, priority, hook))
@@ -122,7 +122,7 @@ def step_to_the_end(one: _native.Link) -> None:
             select.select(reads, writes, [], one.timeout())
 
 
-def test_stepped(redis: RedisServer) -> None:
+def test_an_operation_can_be_driven_step_by_step(redis: RedisServer) -> None:
     one = link(redis)
     assert (one.fileno(), one.timeout()) == (-1, None)
     queue = one.queue(queue_settings())
@@ -134,7 +134,7 @@ def test_stepped(redis: RedisServer) -> None:
     assert one.fileno() >= 0
 
 
-def test_what_cannot_be(redis: RedisServer) -> None:
+def test_invalid_calls_are_refused(redis: RedisServer) -> None:
     one = link(redis)
     with pytest.raises(RuntimeError, match="nothing was begun"):
         one.drive()
@@ -169,7 +169,7 @@ def test_what_cannot_be(redis: RedisServer) -> None:
     assert one.drive() == (1, 0, [], None, None)
 
 
-def test_begun_twice(redis: RedisServer) -> None:
+def test_a_second_operation_is_refused_while_one_runs(redis: RedisServer) -> None:
     one = link(redis)
     queue = one.queue(queue_settings())
     one.push(queue, jobs(row(b"a")))
@@ -178,7 +178,7 @@ def test_begun_twice(redis: RedisServer) -> None:
     assert one.drive() == (1, 0, [], None, None)
 
 
-def test_closed(redis: RedisServer) -> None:
+def test_a_closed_link_refuses_every_use(redis: RedisServer) -> None:
     for one in (link(redis), _native.Link.__new__(_native.Link)):
         one.close()
         one.close()
@@ -188,7 +188,7 @@ def test_closed(redis: RedisServer) -> None:
                 use()
 
 
-def test_no_server(tmp_path: Any) -> None:
+def test_an_operation_without_a_server_times_out(tmp_path: Any) -> None:
     one = _native.Link(f"unix://{tmp_path}/none", "ns", None, 0)
     one.nodes()
     with pytest.raises(seriatim.TimeoutError, match="in time"):
@@ -196,7 +196,7 @@ def test_no_server(tmp_path: Any) -> None:
     assert one.url.startswith("unix://")
 
 
-def test_a_refusal_by_redis(redis: RedisServer) -> None:
+def test_an_error_of_redis_is_raised(redis: RedisServer) -> None:
     redis.call("SET", "seriatim:x", 1)
     one = _native.Link(redis.url + "?db=99", "ns", None, 0)
     one.nodes()
@@ -204,7 +204,7 @@ def test_a_refusal_by_redis(redis: RedisServer) -> None:
         one.drive(5)
 
 
-def test_seconds(redis: RedisServer) -> None:
+def test_drive_waits_as_long_as_it_is_told(redis: RedisServer) -> None:
     one = link(redis)
     one.nodes()
     assert one.drive() == []
@@ -271,7 +271,7 @@ def test_f20_a_handler_that_returns_leaves_the_wait_and_its_limit_alone(redis: R
     assert len(seen) == 1 and seen[0] - begun < 1.95
 
 
-def test_one_thread_at_a_time(redis: RedisServer) -> None:
+def test_a_second_thread_is_refused(redis: RedisServer) -> None:
     one = link(redis)
     with driven(one, redis):
         uses: list[Use] = [one.step, one.drive, one.result, one.reset, one.fileno, one.nodes, lambda: one.url]
@@ -298,7 +298,7 @@ def in_child(body: Use) -> int:
     return os.waitpid(pid, 0)[1]
 
 
-def test_fork(redis: RedisServer) -> None:
+def test_a_child_of_fork_does_not_use_the_parent_s_link(redis: RedisServer) -> None:
     one = link(redis)
     queue = one.queue(queue_settings())
     one.push(queue, jobs(row(b"a")))
@@ -320,7 +320,7 @@ def test_fork(redis: RedisServer) -> None:
     assert one.drive()["length"] == 3
 
 
-def test_fork_while_a_thread_drives(redis: RedisServer) -> None:
+def test_a_link_is_closed_in_a_child_forked_while_a_thread_drives_it(redis: RedisServer) -> None:
     one = link(redis)
     with driven(one, redis):
         assert in_child(lambda: pytest.raises(seriatim.Closed, one.nodes)) == 0

@@ -31,7 +31,7 @@ def settled(redis: RedisServer, field: str, count: int) -> bool:
     return eventually(lambda: bool(metrics(redis)[field] == count))
 
 
-def test_round_trip(redis: RedisServer) -> None:
+def test_a_pushed_job_is_taken_and_settled(redis: RedisServer) -> None:
     push(redis, row(b"a", {"n": 1}), row(b"a", [2]), row(b"\xff", None))
     with runner(redis) as node:
         delivery = take(node)
@@ -52,7 +52,7 @@ def test_round_trip(redis: RedisServer) -> None:
             time.sleep(0.01)
 
 
-def test_extend(redis: RedisServer) -> None:
+def test_extend_gives_more_time_and_checks_its_arguments(redis: RedisServer) -> None:
     settings = queue_settings()
     settings = (*settings[:7], 2.0, *settings[8:])
     push(redis, row(b"a", 1), settings=settings)
@@ -69,7 +69,7 @@ def test_extend(redis: RedisServer) -> None:
         assert settled(redis, "processed", 1)
 
 
-def test_outcomes(redis: RedisServer) -> None:
+def test_each_outcome_is_stored(redis: RedisServer) -> None:
     push(redis, row(b"done"), row(b"fail"), row(b"release"), row(b"reject", 1), row(b"reject", 2), row(b"nothing"))
     with runner(redis) as node:
         delivery = take(node)
@@ -92,7 +92,7 @@ def test_outcomes(redis: RedisServer) -> None:
         assert one.drive()["job"]["error"] == "KeyError: x"
 
 
-def test_what_cannot_be(redis: RedisServer) -> None:
+def test_invalid_calls_are_refused(redis: RedisServer) -> None:
     push(redis, row(b"a"))
     with runner(redis) as node:
         delivery = take(node)
@@ -129,7 +129,7 @@ def test_what_cannot_be(redis: RedisServer) -> None:
         _native.Runner.__new__(_native.Runner).start()
 
 
-def test_unreadable_payloads(redis: RedisServer) -> None:
+def test_unreadable_payloads_are_reported(redis: RedisServer) -> None:
     push(redis, (b"a", b"{", None, 0, 0.0, -1, None, b'{"k":"v"}'))
     with runner(redis) as node:
         delivery = take(node)
@@ -138,7 +138,7 @@ def test_unreadable_payloads(redis: RedisServer) -> None:
         assert (payload, context) == (b"{", b'{"k":"v"}')
 
 
-def test_waits(redis: RedisServer) -> None:
+def test_take_waits_as_long_as_it_is_told(redis: RedisServer) -> None:
     with runner(redis) as node:
         assert node.take(0, 0) is None
         node.clear(0)
@@ -152,7 +152,7 @@ def test_waits(redis: RedisServer) -> None:
         timer.join()
 
 
-def test_as_an_event_loop_takes(redis: RedisServer) -> None:
+def test_an_event_loop_takes_by_the_descriptor(redis: RedisServer) -> None:
     with runner(redis) as node:
         assert node.take(0, 0) is None
         push(redis, row(b"a"))
@@ -164,7 +164,7 @@ def test_as_an_event_loop_takes(redis: RedisServer) -> None:
         assert delivery.payloads_by_id() == {"a": [None]}
 
 
-def test_groups_and_candidates(redis: RedisServer) -> None:
+def test_each_group_takes_from_its_own_shards(redis: RedisServer) -> None:
     settings = queue_settings(shards=2)
     push(redis, *(row(b"%d" % i) for i in range(20)), settings=settings)
     node = _native.Runner(redis.url, NAMESPACE, "test", os.urandom(8).hex(), "", 10_000, 100, 2, 0)
@@ -186,7 +186,7 @@ def test_groups_and_candidates(redis: RedisServer) -> None:
         node.close()
 
 
-def test_stop(redis: RedisServer) -> None:
+def test_stop_lets_a_taken_delivery_be_settled(redis: RedisServer) -> None:
     push(redis, row(b"a"))
     with runner(redis) as node:
         delivery = take(node)
@@ -205,7 +205,7 @@ def test_stop(redis: RedisServer) -> None:
     assert metrics(redis)["processed"] == 1
 
 
-def test_abandon(redis: RedisServer) -> None:
+def test_abandon_hands_a_taken_delivery_back(redis: RedisServer) -> None:
     push(redis, row(b"a", 5))
     with runner(redis) as node:
         delivery = take(node)
@@ -250,7 +250,7 @@ def test_close_from_a_handler(redis: RedisServer) -> None:
             node.stats()
 
 
-def test_a_delivery_of_a_closed_runner(redis: RedisServer) -> None:
+def test_a_delivery_of_a_closed_runner_refuses_every_use(redis: RedisServer) -> None:
     push(redis, row(b"a"))
     with runner(redis) as node:
         delivery = take(node)
@@ -300,7 +300,7 @@ def test_a_collected_delivery_is_settled_and_keeps_its_runner(redis: RedisServer
     delivery.settle()
 
 
-def test_fork(redis: RedisServer) -> None:
+def test_a_child_of_fork_does_not_use_the_parent_s_runner(redis: RedisServer) -> None:
     push(redis, row(b"a", 1))
     with runner(redis) as node:
         delivery = take(node)
@@ -349,7 +349,7 @@ def test_many_threads_take(redis: RedisServer) -> None:
     assert len(seen) == len(set(seen)) == 500
 
 
-def test_the_waiting_leaves_the_interpreter_to_others(redis: RedisServer) -> None:
+def test_waiting_releases_the_gil(redis: RedisServer) -> None:
     with runner(redis) as node:
         assert any(turns_while_one_takes(node) > 5 for _ in range(10))  # a machine may be busy with other things
 

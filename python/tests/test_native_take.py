@@ -21,7 +21,7 @@ def processed(redis: RedisServer, count: int) -> bool:
     return eventually(is_so)
 
 
-def test_settles_before_it_takes(redis: RedisServer) -> None:
+def test_take_settles_the_given_delivery_first(redis: RedisServer) -> None:
     push(redis, row(b"a"), row(b"b"))
     with runner(redis, queue_settings(batch=1)) as node:
         first = take(node)
@@ -35,7 +35,7 @@ def test_settles_before_it_takes(redis: RedisServer) -> None:
         assert processed(redis, 2)
 
 
-def test_what_cannot_be_settled(redis: RedisServer) -> None:
+def test_take_refuses_a_delivery_that_it_cannot_settle(redis: RedisServer) -> None:
     push(redis, row(b"a"))
     with runner(redis) as node, runner(redis, queue_settings(b"other")) as other:
         delivery = take(node)

@@ -151,7 +151,7 @@ def test_acts_and_says_on_how_many() -> None:
         actions.delete([1.5])
 
 
-def test_the_rest_of_the_actions() -> None:
+def test_actions_park_pause_resume_and_delete() -> None:
     recorder = worker("Acts")
     recorder.perform_async([{"id": n, "retry_count": 1, "delay": 60} for n in range(4)])
     assert recorder.actions.park([0]) == 1
@@ -194,7 +194,7 @@ def test_drops_a_payload_by_its_value_in_the_workers_codec() -> None:
         worker("Bytes", codec="raw").actions.drop_payload(1, 7)
 
 
-def test_explains() -> None:
+def test_explain_says_where_an_id_stands() -> None:
     recorder = worker("Why")
     recorder.perform_async([{"id": 1, "delay": 60}])
     answer = recorder.queries.explain(1)
@@ -208,7 +208,7 @@ def test_explains() -> None:
     assert recorder.queries.explain(1)["job"]["state"] == "parked"
 
 
-def test_a_queue() -> None:
+def test_a_queue_has_name_shards_and_records() -> None:
     recorder = worker("Names")
     queue = recorder.queue
     assert (queue.name, queue.shards_count, queue.worker) == ("Names", 0, recorder)
@@ -246,7 +246,7 @@ def test_asks_a_server_inside_another_process_to_be_quiet_and_to_stop() -> None:
 
 
 @pytest.mark.parametrize("name", [None, 1, "", "x" * 65])
-def test_names_what_cannot_be_a_node_s_name(name: Any) -> None:
+def test_an_invalid_node_name_is_refused_by_name(name: Any) -> None:
     with pytest.raises(seriatim.Invalid, match="^name must be a text of 1 to 64 bytes"):
         seriatim.stop_node(name)
 

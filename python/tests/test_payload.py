@@ -85,16 +85,16 @@ def test_key_order_does_not_defeat_folding() -> None:
     assert runs(recorder)[0].payloads["1"] == [{"a": 1, "b": 2}]
 
 
-def test_raw_bytes() -> None:
+def test_raw_payloads_are_bytes() -> None:
     assert payload_of(worker(codec="raw"), b"\xff\x00") == b"\xff\x00"
 
 
-def test_raw_refuses_what_is_no_bytes() -> None:
+def test_raw_refuses_other_types_than_bytes() -> None:
     with pytest.raises(seriatim.Invalid, match=r"^jobs\[0\]\.payload: must be bytes, not a str$"):
         worker(codec="raw").perform_async([{"id": 1, "payload": "text"}])
 
 
-def test_a_raw_job_without_payload() -> None:
+def test_a_raw_job_without_payload_has_no_bytes() -> None:
     recorder = worker(codec="raw")
     recorder.perform_async([{"id": 1}])
     assert recorder.queries.fetch([1])[0]["payloads"][0][0] == b""
@@ -105,11 +105,11 @@ def test_pickle_where_the_worker_names_it() -> None:
     assert payload_of(worker(codec=(pickle.dumps, pickle.loads)), payload) == payload
 
 
-def test_a_dump_that_gives_text() -> None:
+def test_a_dump_may_give_text() -> None:
     assert payload_of(worker(codec=[json.dumps, json.loads]), {"b": 1, "a": 2.5}) == {"b": 1, "a": 2.5}
 
 
-def test_a_dump_that_gives_neither_bytes_nor_text() -> None:
+def test_a_dump_that_gives_neither_bytes_nor_text_is_refused() -> None:
     with pytest.raises(seriatim.Invalid, match=r"^jobs\[0\]\.payload: dump_payload must return bytes or a str, not an int$"):
         worker(codec=(len, len)).perform_async([{"id": 1, "payload": "x"}])
 

@@ -70,7 +70,7 @@ def clients(redis: RedisServer) -> int:
     return str(redis.call("CLIENT", "LIST")).count("name=seriatim-client")
 
 
-def test_says_when_all_connections_are_busy(recorder: Any) -> None:
+def test_an_error_says_that_all_connections_are_busy(recorder: Any) -> None:
     with deaf():
         seriatim.client_pool_size = 1
         seriatim.pool_timeout = 0.1
@@ -223,7 +223,7 @@ def test_other_settings_make_another_pool(recorder: Any, redis: RedisServer) -> 
         lent.metrics(recorder._queue_settings())
 
 
-def test_asks_a_callable_for_the_url_and_refuses_what_is_none(recorder: Any, redis: RedisServer) -> None:
+def test_a_callable_gives_the_url_and_an_invalid_one_is_refused(recorder: Any, redis: RedisServer) -> None:
     seriatim.redis = lambda: redis.url
     assert recorder.perform_async([{"id": 1}]).added == 1
     seriatim.redis = lambda: 5  # type: ignore[assignment, return-value]
@@ -297,7 +297,7 @@ def test_pickled_errors_keep_their_message() -> None:
         assert str(pickle.loads(pickle.dumps(error))) == "x"
 
 
-def test_errors_are_what_python_calls_them() -> None:
+def test_errors_are_subclasses_of_python_s_own() -> None:
     assert issubclass(seriatim.TimeoutError, TimeoutError) and issubclass(seriatim.TimeoutError, seriatim.ConnectionError)
     assert issubclass(seriatim.ConnectionError, ConnectionError) and issubclass(seriatim.ConnectionError, seriatim.Error)
     assert issubclass(seriatim.UsageError, ValueError) and not issubclass(seriatim.Invalid, seriatim.Error)

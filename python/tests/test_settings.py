@@ -40,7 +40,7 @@ REFUSED: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in REFUSED.items() for value in values])
-def test_refuses(name: str, value: Any) -> None:
+def test_an_invalid_value_is_refused(name: str, value: Any) -> None:
     before = getattr(seriatim, name)
     with pytest.raises(seriatim.Invalid, match=f"^{name} must be "):
         setattr(seriatim, name, value)
@@ -53,7 +53,7 @@ def test_every_setting_is_declared_and_said() -> None:
     assert all(f"\n{name} " in str(seriatim.__doc__) for name in NAMES)
 
 
-def test_defaults() -> None:
+def test_settings_have_these_defaults() -> None:
     seriatim.reset_settings()
     assert (seriatim.poll_interval, seriatim.threads_per_node, seriatim.redis, seriatim.client_pool_size) == (1, 5, None, 5)
     assert (seriatim.pool_timeout, seriatim.lease_time, seriatim.stop_timeout, seriatim.namespace) == (5, 10, 25, "seriatim")
@@ -96,7 +96,7 @@ def test_lists_are_live_and_hooks_are_decorators() -> None:
         seriatim.last_words(5)  # type: ignore[type-var]
 
 
-def test_tells_what_was_set() -> None:
+def test_a_setting_knows_whether_it_was_set() -> None:
     seriatim.reset_settings()
     assert not settings.workers_set and not settings.threads_set
     seriatim.workers = []

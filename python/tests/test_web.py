@@ -453,7 +453,7 @@ def test_d4_nothing_of_a_request_is_echoed(mounted: Mounted) -> None:
             assert "Set-Cookie" not in answer.headers
 
 
-def test_d4_a_hostile_prefix(redis: RedisServer) -> None:
+def test_d4_a_hostile_prefix_is_not_echoed(redis: RedisServer) -> None:
     for prefix in ("//evil.example", '/"><script>', "/a\\b", "/a b", "/\x7f"):
         with web.wsgi(seriatim.web.wsgi_app(), "") as site:
             plain = site.get("/").body
@@ -465,7 +465,7 @@ def test_d4_a_hostile_prefix(redis: RedisServer) -> None:
         assert b"".join(seriatim.web.wsgi_app()(environ, lambda *words: None)) == plain  # type: ignore[arg-type]
 
 
-def test_d6_hosts(mounted: Mounted) -> None:
+def test_d6_foreign_hosts_are_refused(mounted: Mounted) -> None:
     site = mounted(hosts=["127.0.0.1", "jobs.example:80"])
     assert site.get("/").status == 200
     for host, status in {"evil.example": 403, "127.0.0.1.evil.example": 403, "jobs.example:80": 200, "jobs.example": 403}.items():
@@ -481,7 +481,7 @@ def test_d7_no_way_out_of_the_table_of_files(mounted: Mounted) -> None:
     assert site.get("/assets//etc/passwd").status == 404
 
 
-def test_d8_ids_and_bounds_stay_data(mounted: Mounted, redis: RedisServer) -> None:
+def test_d8_ids_and_bounds_are_never_commands(mounted: Mounted, redis: RedisServer) -> None:
     made = filled()
     evil = "x\r\n*1\r\n$8\r\nFLUSHALL\r\n"
     made.perform_async([{"id": evil}])
@@ -497,7 +497,7 @@ def test_d8_ids_and_bounds_stay_data(mounted: Mounted, redis: RedisServer) -> No
 # ---- HTTP
 
 
-def test_head(mounted: Mounted) -> None:
+def test_head_answers_the_headers_of_get(mounted: Mounted) -> None:
     filled()
     site = mounted()
     for path in ("/", "/api/web/W/range_by_id?min=-&max=%2B"):
@@ -548,7 +548,7 @@ def test_a_redis_that_is_gone_is_503_until_it_is_back(mounted: Mounted) -> None:
         own.remove()
 
 
-def test_a_redis_that_is_deaf_holds_up_nobody_else(mounted: Mounted) -> None:
+def test_a_redis_that_does_not_answer_holds_up_no_other_request(mounted: Mounted) -> None:
     with deaf(), ThreadPoolExecutor(1) as threads:
         site = mounted()
         began = time.monotonic()
@@ -560,7 +560,7 @@ def test_a_redis_that_is_deaf_holds_up_nobody_else(mounted: Mounted) -> None:
         assert time.monotonic() - began < 30  # a push would wait longer
 
 
-def test_more_requests_than_connections(mounted: Mounted) -> None:
+def test_more_requests_than_connections_are_all_answered(mounted: Mounted) -> None:
     filled()
     site = mounted()
     with ThreadPoolExecutor(16) as threads:
@@ -601,7 +601,7 @@ def test_role_is_asked_of_the_request(mounted: Mounted) -> None:
     assert [site.post("/api/web/W/pause", **{"X-User": user}).status for user in ("ada", "eve", "mallory")] == [200, 403, 401]
 
 
-def test_an_async_role() -> None:
+def test_a_role_may_be_async() -> None:
     async def role(scope: Any) -> str:
         await asyncio.sleep(0)
         return "viewer"
@@ -630,7 +630,7 @@ def test_settings_are_checked() -> None:
 
 
 @pytest.mark.parametrize("mount", [web.full_path, web.path_taken_off, web.no_raw_path])
-def test_the_ways_in_which_asgi_tells_the_path(mount: web.Mount) -> None:
+def test_each_form_of_an_asgi_path_is_read(mount: web.Mount) -> None:
     filled("api")
     with web.asgi(seriatim.web.asgi_app(), "/api", mount) as site:
         assert site.get("").headers["Location"] == "/api/"
@@ -638,7 +638,7 @@ def test_the_ways_in_which_asgi_tells_the_path(mount: web.Mount) -> None:
         assert site.get("/api/web/api/range_by_id?min=-&max=%2B").status == 200
 
 
-def test_a_name_with_a_slash_where_the_host_tells_the_raw_path() -> None:
+def test_a_name_with_a_slash_is_found_by_the_raw_path() -> None:
     filled("a/b%2F")
     for mount in (web.full_path, web.path_taken_off):
         with web.asgi(seriatim.web.asgi_app(), "/jobs", mount) as site:
@@ -658,7 +658,7 @@ def test_asgi_closes_websockets() -> None:
     assert said == [{"type": "websocket.close", "code": 1000}]
 
 
-def test_gunicorn_tells_the_raw_path(redis: RedisServer, tmp_path: Path) -> None:
+def test_gunicorn_gives_the_raw_path(redis: RedisServer, tmp_path: Path) -> None:
     pytest.importorskip("gunicorn")
     filled("a/b")
     (tmp_path / "mounted.py").write_text("import seriatim.web\napp = seriatim.web.wsgi_app()\n")
@@ -680,20 +680,20 @@ def test_gunicorn_tells_the_raw_path(redis: RedisServer, tmp_path: Path) -> None
 # ---- health
 
 
-def test_metrics(mounted: Mounted) -> None:
+def test_metrics_are_answered_for_prometheus(mounted: Mounted) -> None:
     filled()
     answer = mounted().get("/metrics")
     assert answer.status == 200 and answer.headers["Content-Type"].startswith("text/plain")
     assert re.search(rb'^seriatim_dead\{[^}]*queue="W"[^}]*\} 3$', answer.body, re.M), answer.body
 
 
-def test_readyz(mounted: Mounted) -> None:
+def test_readyz_says_whether_redis_answers(mounted: Mounted) -> None:
     assert mounted().get("/readyz").status == 200
     with deaf():
         assert mounted().get("/readyz").status == 503
 
 
-def test_livez_tells_whether_the_servers_of_the_process_get_on(mounted: Mounted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_livez_says_whether_the_servers_of_the_process_get_on(mounted: Mounted, monkeypatch: pytest.MonkeyPatch) -> None:
     site = mounted(role=lambda _: None, token="t")
     assert site.get("/livez").status == 200
     server = serve(worker("W"))
@@ -705,7 +705,7 @@ def test_livez_tells_whether_the_servers_of_the_process_get_on(mounted: Mounted,
     assert site.get("/livez").status == 200
 
 
-def test_livez_of_a_server_whose_hosts_take_nothing() -> None:
+def test_livez_fails_for_a_server_whose_threads_take_nothing() -> None:
     """What was claimed and is not begun counts, what runs for long does not."""
     gate = threading.Event()
     busy = worker("W", lambda payloads_by_id, batch: gate.wait(60), batch_size=1, shards_count=1)
@@ -757,7 +757,7 @@ def test_d2_the_command_is_for_this_machine_alone_or_asks_for_a_token(standing: 
     assert site.get("/api/v1/stats", Authorization="Bearer s3cret", Host="any.example").status == 200
 
 
-def test_the_command_says_what_it_cannot(standing: Any, redis: RedisServer) -> None:
+def test_the_command_exits_2_where_it_cannot_listen(standing: Any, redis: RedisServer) -> None:
     site, _ = standing()
     said, code = command.run("web", "--port", str(site.port), redis=redis.url)
     assert code == 2 and "cannot listen" in said
@@ -772,7 +772,7 @@ def test_d6_the_command_answers_no_other_host(standing: Any) -> None:
     assert site.post("/api/web/W/pause").status == 403
 
 
-def test_the_command_on_a_unix_socket(redis: RedisServer, tmp_path: Path) -> None:
+def test_the_command_listens_on_a_unix_socket(redis: RedisServer, tmp_path: Path) -> None:
     path = tmp_path / "web"
     for _ in range(2):
         running = Command("web", "--bind", f"unix:{path}", redis=redis.url, wait=False)
@@ -797,7 +797,7 @@ def is_ended(connection: socket.socket) -> bool:
     return bool(select.select([connection], [], [], 0)[0])
 
 
-def test_d9_the_command_and_two_hundred_slow_clients(standing: Any) -> None:
+def test_d9_the_command_answers_beside_two_hundred_slow_clients(standing: Any) -> None:
     site, running = standing()
     with ExitStack() as stack:
         began = time.monotonic()

@@ -17,7 +17,7 @@ from seriatim import _native, _worker, _workers
 from support.jobs import runs, serve, worker
 
 
-def test_defaults() -> None:
+def test_a_worker_has_these_defaults() -> None:
     class Plain(seriatim.Worker):
         pass
 
@@ -42,7 +42,7 @@ REFUSED: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in REFUSED.items() for value in values])
-def test_refuses_a_setting(name: str, value: Any) -> None:
+def test_an_invalid_setting_is_refused(name: str, value: Any) -> None:
     class Plain(seriatim.Worker):
         pass
 
@@ -54,7 +54,7 @@ def test_refuses_a_setting(name: str, value: Any) -> None:
         seriatim.worker(**{name: value})(lambda payloads_by_id: None)
 
 
-def test_the_words_of_a_refusal() -> None:
+def test_a_refusal_names_setting_rule_and_value() -> None:
     with pytest.raises(seriatim.Invalid, match=r"^\w+\.shards_count must be an int from 1 to 4096, not '5' \(str\)$"):
         worker(shards_count="5")
     with pytest.raises(seriatim.Invalid, match=r"^\w+\.fold must be one of merge, list, last, not None$"):
@@ -156,7 +156,7 @@ def test_a_function_is_a_worker() -> None:
     assert "send_mails" in repr(send_mails)
 
 
-def test_a_function_worker_s_options() -> None:
+def test_a_function_worker_takes_options() -> None:
     exhausted: list[Any] = []
     tried = []
 
@@ -211,7 +211,7 @@ class AtModuleLevel(seriatim.Worker):
     def perform(self, payloads_by_id: dict[Any, list[Any]]) -> None: ...
 
 
-def test_chosen_workers() -> None:
+def test_workers_are_chosen_by_class_name_and_queue() -> None:
     chosen = _workers.chosen
     assert chosen([AtModuleLevel, at_module_level, AtModuleLevel]) == [AtModuleLevel, at_module_level.worker]
     names = [f"{__name__}:at_module_level", f"{__name__}.AtModuleLevel", f"{__name__}:AtModuleLevel.Inner"]
@@ -239,12 +239,12 @@ def test_chosen_workers() -> None:
         (5, "^workers must be a list, not 5"),
     ],
 )
-def test_workers_that_are_none(given: Any, message: str) -> None:
+def test_invalid_workers_are_refused(given: Any, message: str) -> None:
     with pytest.raises(seriatim.Invalid, match=message):
         _workers.chosen(given)
 
 
-def test_two_workers_of_one_queue_and_unknown_queues() -> None:
+def test_two_workers_of_one_queue_and_unknown_queues_are_refused() -> None:
     with pytest.raises(seriatim.UsageError, match=r"^workers: \w+\.Twice and \w+\.Twice have the same queue_name 'Twice'$"):
         _workers.chosen([worker("Twice"), worker("Twice")])
     with pytest.raises(seriatim.UsageError, match="^unknown queue 'b'; there are 'a'$"):

@@ -172,7 +172,7 @@ RSpec.describe "the command", limit: 400 do
     expect(quiet.log).not_to match(/ id=/)
   end
 
-  describe "-p" do
+  describe "with -p" do
     def pids(command) = command.log.scan(/process \d+ of \d+ has pid (\d+)/).flatten.map(&:to_i)
 
     it "R-PROCESS-1: runs several processes and stops them all" do
@@ -219,7 +219,7 @@ RSpec.describe "the command", limit: 400 do
     expect(server.stop).to eq(0)
   end
 
-  describe "the operators' verbs" do
+  describe "the operators' commands" do
     def seriatim(*arguments) = Command.run(*arguments)
 
     it "R-QUEUE-1: queues delete removes a queue that holds something only when its name is repeated" do
@@ -333,7 +333,7 @@ RSpec.describe "the command", limit: 400 do
     end
   end
 
-  describe "before the server stands" do
+  describe "before the server has started" do
     # The command while it loads an application that takes so many seconds.
     def loading(seconds, *arguments)
       path = File.join(Dir.mktmpdir, "slow.rb")
@@ -360,7 +360,7 @@ RSpec.describe "the command", limit: 400 do
         end
       end
 
-      it "F20 other signals wait #{arguments.join(" ")}" do
+      it "F20 other signals take effect once the server has started #{arguments.join(" ")}" do
         command = loading(1, *arguments)
         %w[TTIN TSTP HUP USR1].each { |name| command.signal(name) }
         [/ quiet /, / thread .*server_command/, /HUP is ignored/, /USR1 is ignored/].each { |said| command.wait_for(said) }
@@ -368,7 +368,7 @@ RSpec.describe "the command", limit: 400 do
       end
     end
 
-    it "F20 TERM twice within a second is one" do
+    it "F20 TERM twice within a second counts once" do
       command = loading(0)
       command.wait_for(/start node/)
       command.signal_taken("TERM")

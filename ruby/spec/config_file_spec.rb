@@ -35,7 +35,7 @@ RSpec.describe "the file of -C" do
     end
   end
 
-  it "reads what is right, by environment" do
+  it "reads valid settings, by environment" do
     text = "queues: [A, 'b c']\nthreads: 2\ntimeout: 1.5\nlog_format: json\nverbose: false\nstaging:\n  threads: 3\n"
     right = { queues: ["A", "b c"], threads: 2, timeout: 1.5, log_format: "json", verbose: false }
     expect(read(text)).to eq(right)
@@ -43,7 +43,7 @@ RSpec.describe "the file of -C" do
     expect(read("")).to eq({})
   end
 
-  it "says what its own Ruby raised" do
+  it "shows the error that Ruby code in the file raised" do
     expect(refusal("threads: <%= nil + 1 %>")).to match(/\A-C #{@path}: NoMethodError: undefined method/)
     expect(refusal("threads: <%= fetch( %>")).to start_with("-C #{@path}: SyntaxError: ")
     expect(refusal("threads: \xff")).to start_with("-C #{@path}: ").or start_with("-C (#{@path})")

@@ -5,7 +5,7 @@ require_relative "support/command"
 require_relative "../../spec/crash/kit/figures"
 
 # Processes that are asked to leave, and jobs that do not.
-RSpec.describe "leaving", limit: Figures.count(240, 900) do
+RSpec.describe "ways to leave perform or the process", limit: Figures.count(240, 900) do
   let(:exits) { worker("Exits", shards_count: 3) }
 
   around do |example|

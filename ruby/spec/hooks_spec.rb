@@ -77,12 +77,12 @@ RSpec.describe "hooks and boot" do
     expect(log).to include("wait_replicas is 2, but Redis has 0 replicas")
   end
 
-  it "says nothing of a Redis that keeps jobs" do
+  it "warns of nothing where Redis keeps jobs" do
     serve(worker("Well"))
     expect(log).not_to match(/maxmemory|appendonly/)
   end
 
-  it "starts where Redis forbids to ask how it is set up" do
+  it "starts where Redis forbids INFO and CONFIG" do
     as_limited_user("-info", "-config") do |url|
       Seriatim.redis = url
       recorder = worker("Limited")
@@ -94,7 +94,7 @@ RSpec.describe "hooks and boot" do
     end
   end
 
-  it "logs lines, and the same as JSON" do
+  it "logs lines of text, or of JSON with the same fields" do
     Seriatim::Log.info("done", "two\nlines", q: "a b", id: "x", n: 1, elapsed: 0.5)
     expect(log).to match(/\AINFO \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z pid=\d+ tid=\w+ q="a b" id=x n=1 elapsed=0\.500 done two \| lines\n\z/)
     Seriatim::Log.info("done", id: "a\e[2J")

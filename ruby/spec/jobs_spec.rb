@@ -46,7 +46,7 @@ RSpec.describe "the reader of jobs" do
     expect(recorder.metrics[:length]).to eq(0)
   end
 
-  it "is not led astray by code that runs while it reads" do
+  it "reads safely while user code changes the jobs" do
     jobs = Array.new(50) { |id| { id: "id#{id}".dup } }
     number = Class.new(Numeric) { define_method(:to_f) { jobs.each { |job| job[:id].replace("changed" * 100) } and jobs.clear and 1.0 } }.new
     jobs[1][:score] = number
@@ -54,7 +54,7 @@ RSpec.describe "the reader of jobs" do
     expect(recorder.queries.range_by_id("-", "+").map { |found| found[:id] }).to include("id0")
   end
 
-  it "after a refusal the connection takes the next push" do
+  it "leaves a connection after a refusal that takes the next push" do
     Seriatim.client_pool_size = 1
     3.times { refused([*Array.new(100) { |id| { id: id } }, 5], "jobs[100]: must be a Hash, not a Integer") }
     expect(recorder.perform_async([{ id: 1 }]).added).to eq(1)

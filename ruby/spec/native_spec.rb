@@ -82,7 +82,7 @@ RSpec.describe "the native objects", :core do
     expect(Dir.children("/proc/self/fd").size).to be <= before
   end
 
-  it "does the core's arithmetic" do
+  it "compute splits, shards and back-off as the core does" do
     expect(native.split(7, 2, 1, 2)).to eq([[1, 5], [3]])
     expect(native.split(0, 1, 0, 3)).to eq([])
     expect(native.shard_of("9", 5)).to eq(4)
@@ -93,7 +93,7 @@ RSpec.describe "the native objects", :core do
     expect { native.back_off(nil) }.to raise_error(TypeError)
   end
 
-  it "the version is one" do
+  it "have the gem's version" do
     expect(native.version).to eq(Seriatim::VERSION)
   end
 end

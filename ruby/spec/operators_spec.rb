@@ -22,7 +22,7 @@ RSpec.describe "operators" do
     expect { queries.range_by_retry_count(nil, 1) }.to raise_error(Seriatim::Invalid, /bound must be/)
   end
 
-  it "acts on Arrays of ids" do
+  it "act on Arrays of ids" do
     actions = worker("Acts").actions
     expect(actions.check).to include(findings: [])
     expect(actions.perform_now([])).to eq(0)
@@ -31,7 +31,7 @@ RSpec.describe "operators" do
     expect { actions.park([1.5]) }.to raise_error(Seriatim::Invalid, /ids\[0\] must be/)
   end
 
-  it "performs chosen ids now, and unparks all" do
+  it "perform chosen ids now and unpark all" do
     recorder = worker("Chosen")
     recorder.perform_async([{ id: 1, delay: 600, retry_count: 2 }, { id: :a, delay: 600 }, { id: "other", delay: 600 }])
     expect(recorder.actions.perform_now([1, :a, "nobody"])).to eq(2)
@@ -43,7 +43,7 @@ RSpec.describe "operators" do
     expect(recorder.queries.parked).to eq([])
   end
 
-  it "drops a payload by its value, in the worker's codec" do
+  it "drop a payload by its value, in the worker's codec" do
     recorder = worker("Drops", codec: [->(payload) { payload.to_s.reverse }, ->(bytes) { bytes.reverse }])
     recorder.perform_async([{ id: 1, payload: "ab", delay: 600 }, { id: 1, payload: :cd, delay: 600 }])
     expect(recorder.actions.drop_payload("1", "ba")).to eq(0)
@@ -56,7 +56,7 @@ RSpec.describe "operators" do
     expect { worker("Bytes", codec: :raw).actions.drop_payload(1, 7) }.to raise_error(Seriatim::Invalid, /\Apayload: must be a String of bytes/)
   end
 
-  it "has Lowkiq's names" do
+  it "are found under Lowkiq's names client_queue, client_queries and client_actions" do
     recorder = worker("Names")
     recorder.client_queue.push([{ id: 1 }])
     expect(recorder.client_queries.fetch([1]).size).to eq(1)
@@ -64,7 +64,7 @@ RSpec.describe "operators" do
     expect(recorder.client_queue).to have_attributes(name: "Names", shards_count: 5)
   end
 
-  it "tells the shard of an id, by the number of shards that Redis has" do
+  it "give the shard of an id by the number of shards in Redis" do
     queue = worker("Where", shards_count: 5).queue
     expect(queue.shard_of("0")).to be_nil
     queue.push([{ id: 0 }])
@@ -74,18 +74,18 @@ RSpec.describe "operators" do
     expect { queue.shard_of(1.5) }.to raise_error(Seriatim::Invalid, /id must be a String, Symbol or Integer/)
   end
 
-  it "names all queues" do
+  it "list all queues" do
     names = ["Module::Worker", "a b", "ä", "{Q}", "%41", "\xff".b]
     names.each { |name| worker(name).perform_async([{ id: 1 }]) }
     expect(Seriatim.const_get(:Pool).current.with(&:queues)).to eq(names.sort_by(&:b))
   end
 
-  it "shows the living nodes" do
+  it "list the living nodes" do
     server = serve(worker("Nodes"))
     expect(eventually { Seriatim::Metrics.nodes.find { |node| node[:name] == server.id } }).to include(description: /ruby/)
   end
 
-  it "asks a server inside another process to be quiet and to stop" do
+  it "quiet and stop a server inside another process" do
     server = serve(worker("Nodes"))
     state = -> { Seriatim::Metrics.nodes.find { |node| node[:name] == server.id }&.fetch(:state) }
     eventually { state.call == "working" }
@@ -97,7 +97,7 @@ RSpec.describe "operators" do
     expect([server.stop, state.call, Seriatim.stop_node(server.id)]).to eq([true, nil, false])
   end
 
-  it "names what cannot be a node's name" do
+  it "refuse an invalid node name by name" do
     [nil, 1, "", "x" * 65].each { |name| expect { Seriatim.stop_node(name) }.to raise_error(Seriatim::Invalid, /\Aname must be a text of 1 to 64 bytes/) }
   end
 end

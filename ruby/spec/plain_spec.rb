@@ -36,7 +36,7 @@ RSpec.describe "deliveries for which nothing but perform is called" do
     expect(server.stop(30)).to be(true)
   end
 
-  it "one that is interrupted fails, and its thread takes the next" do
+  it "fail when they are interrupted, and their thread takes the next" do
     begun = Thread::Queue.new
     plain = plain_worker(shards_count: 1) { |payloads| payloads.key?("0") && (begun << true) && sleep }
     plain.define_singleton_method(:retry_in) { |_| 60 }
@@ -52,7 +52,7 @@ RSpec.describe "deliveries for which nothing but perform is called" do
     expect(server.stop(30)).to be(true)
   end
 
-  it "F9 StopIteration is a failure like any other" do
+  it "F9 fail with StopIteration as with any other error" do
     plain = plain_worker { |payloads| raise StopIteration, "no more" if payloads.key?("bad") }
     plain.define_singleton_method(:retry_in) { |_| 60 }
     plain.perform_async([{ id: "bad" }, { id: "good" }])
@@ -60,7 +60,7 @@ RSpec.describe "deliveries for which nothing but perform is called" do
     eventually { plain.metrics.values_at(:processed, :failed) == [1, 1] }
   end
 
-  it "a failure's elapsed is its own delivery's" do
+  it "log a failure with the time of its own delivery" do
     plain = plain_worker(shards_count: 1) { |payloads| payloads.key?("bad") ? raise("bad") : sleep(0.05) }
     plain.define_singleton_method(:retry_in) { |_| 0 }
     plain.perform_async([*Array.new(10) { |id| { id: id } }, { id: "bad" }])
@@ -69,7 +69,7 @@ RSpec.describe "deliveries for which nothing but perform is called" do
     expect(log.scan(/id=bad.*?elapsed=(\S+)/).map { |(seconds)| seconds.to_f }.min).to be < 0.3 # a machine may be busy with other things
   end
 
-  it "make room for a middleware, a debug line and a codec at once" do
+  it "run with a middleware, a debug log and a codec that are set while they run" do
     seen = Thread::Queue.new
     plain = plain_worker { |payloads| (seen << payloads.values.first.first) && sleep(0.01) }
     push = -> { plain.perform_async(Array.new(20) { |id| { id: id, payload: "p" } }) }
@@ -86,7 +86,7 @@ RSpec.describe "deliveries for which nothing but perform is called" do
     eventually { push.call && seen.pop == 'own "p"' }
   end
 
-  it "go on beside workers that take the batch, whose batches stay theirs" do
+  it "run beside workers that take the batch, which keep their own batches" do
     kept = Thread::Queue.new
     plain = plain_worker("A") { |_| nil }
     taking = worker("B") { |_, batch| kept << [batch, batch.ids] }
@@ -103,7 +103,7 @@ RSpec.describe "deliveries for which nothing but perform is called" do
     end
   end
 
-  it "a batch knows its ids whatever becomes of the Hash, and prolongs them all" do
+  it "keep the batch's ids though user code changes the Hash, and extend them all" do
     taking = worker("Mutated", batch_size: 3, shards_count: 1, ttr: 3) do |payloads, batch|
       payloads.clear
       batch.extend(60)
@@ -117,7 +117,7 @@ RSpec.describe "deliveries for which nothing but perform is called" do
     expect(taking.queries.range_by_id("-", "+").map { |record| record[:error] }).to eq(["last"])
   end
 
-  it "F19 a child that one of them forks takes no other" do
+  it "F19 are not taken by a child that one of them forks" do
     fork_safe
     ran = Thread::Queue.new
     plain = plain_worker(shards_count: 1) do |payloads|

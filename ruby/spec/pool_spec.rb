@@ -25,7 +25,7 @@ RSpec.describe "the pool of connections" do
     pool.instance_variable_get(:@made) - pool.instance_variable_get(:@idle).size
   end
 
-  it "says when all connections are busy" do
+  it "raises an error that says that all connections are busy" do
     deaf do
       Seriatim.client_pool_size = 1
       Seriatim.pool_timeout = 0.1
@@ -115,7 +115,7 @@ RSpec.describe "the pool of connections" do
     expect(REDIS.call("CLIENT", "LIST").scan("name=seriatim-client").size).to be <= 2
   end
 
-  it "asks a callable for the URL, and refuses what is none" do
+  it "calls a callable for the URL, and refuses an invalid one" do
     Seriatim.redis = -> { REDIS.url }
     expect(recorder.perform_async([{ id: 1 }]).added).to eq(1)
     Seriatim.redis = -> { 5 }

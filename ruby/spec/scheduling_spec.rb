@@ -93,7 +93,7 @@ RSpec.describe "scheduling" do
     expect(seen.pop.first).to have_attributes(worker: recorder, index: be_between(0, 2), lag: be >= 0, size: be >= 1)
   end
 
-  it "goes on when such a scheduler raises, or will not choose" do
+  it "goes on when a scheduler raises or chooses nothing" do
     calls = 0
     Seriatim.build_scheduler = -> { ->(list) { (calls += 1) == 1 ? raise("no") : (list.first if calls > 3) } }
     recorder = worker("Own")
@@ -153,7 +153,7 @@ RSpec.describe "scheduling" do
     expect(Array.new(threads.size) { threads.pop }.uniq.size).to eq(2)
   end
 
-  it "shares a queue between two servers, and gives all of it to the one that is left" do
+  it "shares a queue between two servers, and gives all of it to one when the other stops" do
     recorder = worker("Shared", shards_count: 8)
     first, second = Array.new(2) { serve(recorder) }
     eventually { [first, second].map { |server| server.stats[:shards] } == [4, 4] }

@@ -5,7 +5,7 @@ require_relative "support/command"
 require_relative "../../spec/crash/kit/figures"
 
 # What interrupts threads that wait for Redis, and what ends the interpreter below them.
-RSpec.describe "waiting", limit: Figures.count(240, 600) do
+RSpec.describe "threads that wait for jobs", limit: Figures.count(240, 600) do
   around do |example|
     Dir.mktmpdir do |folder|
       @folder = folder

@@ -33,7 +33,7 @@ RSpec.describe "seriatim web", limit: 120 do
     end
   end
 
-  it "D13 writes what is changed to standard error" do
+  it "D13 writes each change to standard error" do
     queue.perform_async([{ id: "a\nINFO forged\e[2J" }])
     served("--port", "0") do |command, port|
       fields = { "Content-Type" => "application/json", "Origin" => "http://127.0.0.1:#{port}" }
@@ -43,7 +43,7 @@ RSpec.describe "seriatim web", limit: 120 do
     end
   end
 
-  it "D2 leaves this machine only with a token" do
+  it "D2 listens on other addresses than loopback only with a token" do
     %w[0.0.0.0 :: 8.8.8.8].each do |address|
       output, code = Command.run("web", "--bind", address, "--port", "0")
       expect([code, output]).to match([2, /--bind #{Regexp.escape(address)} is no loopback address.*--token/])
@@ -91,7 +91,7 @@ RSpec.describe "seriatim web", limit: 120 do
     end
   end
 
-  it "D6 D11 refuses what is no plain request" do
+  it "D6 D11 refuses malformed requests" do
     served("--port", "0") do |_, port|
       {
         "GET /api/v1/stats HTTP/1.1\r\nHost: evil.example\r\n\r\n" => 403,

@@ -41,7 +41,7 @@ RSpec.describe "Seriatim::Web", :core do
     answer
   end
 
-  describe "what it answers" do
+  describe "its answers" do
     it "R-WEB-1: serves the page, its files and itself under any prefix, and every unknown path as the page" do
       expect(safe(get("/jobs")).headers["location"]).to eq("/jobs/")
       ["/jobs/", "/jobs/queues/Web", "/jobs/any/thing"].each do |path|
@@ -132,7 +132,7 @@ RSpec.describe "Seriatim::Web", :core do
       expect(figures).to eq(before)
     end
 
-    it "refuses unknown queues, bad bounds and long bodies" do
+    it "R-WEB-9: refuses unknown queues, invalid bounds and long bodies" do
       fill
       expect(get("/jobs/api/web/None/range_by_id").status).to eq(404)
       expect(post("/jobs/api/web/None/pause").status).to eq(404)
@@ -143,7 +143,7 @@ RSpec.describe "Seriatim::Web", :core do
       expect(ask("DELETE", "/jobs/api/web/Web/delete").status).to eq(405)
     end
 
-    it "shows what is no UTF-8, and takes it back" do
+    it "R-WEB-10: shows bytes that are no UTF-8, and takes them back" do
       bytes = worker("Bytes", codec: :raw)
       bytes.perform_async([{ id: "\xFF\x00".b, payload: "\xFE\x80".b }])
       record = get("/jobs/api/web/Bytes/range_by_id").json.first
@@ -168,7 +168,7 @@ RSpec.describe "Seriatim::Web", :core do
     end
   end
 
-  describe "who may" do
+  describe "access" do
     it "D2 refuses each route by role, and what it refuses changes nothing" do
       fill
       before = figures
@@ -233,10 +233,10 @@ RSpec.describe "Seriatim::Web", :core do
     end
   end
 
-  describe "what the host is told" do
+  describe "the audit" do
     hostile = "a\nINFO forged\e[2J"
 
-    it "D13 of each change and each refusal, with the request that asked for it" do
+    it "D13 gets each change and each refusal, with the request that asked for it" do
       fill
       told = []
       app = dashboard(role: ->(env) { env["HTTP_X_ROLE"] }, audit: ->(env, change) { told << [env["HTTP_X_USER"], change] })
@@ -256,14 +256,14 @@ RSpec.describe "Seriatim::Web", :core do
       ])
     end
 
-    it "D13 in one line of the log, which no id can break, where it gives no audit" do
+    it "D13 is one line of the log, which no id can break, where the host gives none" do
       queue.perform_async([{ id: hostile }])
       post("/jobs/api/web/Web/delete", { ids: [hostile] })
       lines = log.lines.grep(/ web /)
       expect(lines).to match([/\AINFO \S+ pid=\d+ tid=\w+ web delete by admin: queue "Web", id "a\\u000aINFO forged\\u001b\[2J": count 1\n\z/])
     end
 
-    it "D13 though its audit raises, and the answer stands" do
+    it "D13 may raise, and the answer is the same" do
       fill
       [->(*) { raise "boom" }, ->(*) { throw :away }].each do |hook|
         answer = safe(post("/jobs/api/web/Web/park", { ids: ["a"] }, app: dashboard(audit: hook)))
@@ -273,7 +273,7 @@ RSpec.describe "Seriatim::Web", :core do
       expect(log).to match(/ERROR .*audit raised RuntimeError: boom .* at: park by admin: queue "Web", id "a": count 1$/)
     end
 
-    it "D13 of a change that nobody waited for" do
+    it "D13 gets a change whose client has left" do
       fill
       told = Thread::Queue.new
       app = dashboard(audit: ->(_, change) { told << change })
@@ -288,7 +288,7 @@ RSpec.describe "Seriatim::Web", :core do
     end
   end
 
-  describe "what goes wrong" do
+  describe "hostile requests and failures" do
     it "D4 repeats nothing of a request" do
       mark = "xss\"'><script>alert(1)</script>"
       coded = URI.encode_www_form_component(mark)
@@ -397,7 +397,7 @@ RSpec.describe "Seriatim::Web", :core do
   end
 
   describe "health" do
-    it "tells Prometheus, and whether this process and Redis work" do
+    it "answers Prometheus, and whether this process and Redis work" do
       fill
       metrics = get("/jobs/metrics")
       expect(metrics.headers["content-type"]).to start_with("text/plain")

@@ -5,7 +5,7 @@ require_relative "spec_helper"
 RSpec.describe Seriatim::Worker, :core do
   let(:plain) { Module.new.extend(described_class) }
 
-  it "has the seed's defaults" do
+  it "has these defaults" do
     plain.queue_name = "q"
     expect(plain).to have_attributes(shards_count: 5, batch_size: 1, max_retry_count: 25, fold: :merge, on_waiting: :keep,
                                      on_exhausted: :bury, ttr: nil, serial_shards: false, priority: 0, codec: nil)
@@ -38,7 +38,7 @@ RSpec.describe Seriatim::Worker, :core do
     expect([one, two, wrapped].map(&:takes_batch?)).to eq([false, true, false])
   end
 
-  it "hands a class's settings down" do
+  it "passes a class's settings on to its subclasses" do
     parent = Class.new { extend Seriatim::Worker; self.batch_size = 7 }
     expect(Class.new(parent).batch_size).to eq(7)
   end
@@ -57,7 +57,7 @@ RSpec.describe Seriatim::Worker, :core do
       end
     end
 
-    it "has the seed's defaults" do
+    it "has these defaults" do
       Seriatim.reset_settings
       expect(Seriatim).to have_attributes(workers: [], poll_interval: 1, threads_per_node: 5, redis: nil, client_pool_size: 5,
                                           pool_timeout: 5, server_middlewares: [], client_middlewares: [], lease_time: 10,

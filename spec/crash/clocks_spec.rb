@@ -9,7 +9,7 @@ RSpec.describe "Clocks" do
   LEASE = 5
   AHEAD = 40 # eight leases, as 2 s are for leases of 250 ms
 
-  it "F13 half of the workers are ahead by eight leases: nothing runs twice, nobody's lease is taken" do
+  it "F13 the clocks of half of the workers are eight leases ahead: nothing runs twice, no lease is taken" do
     ahead = Clock.new(AHEAD).environment
     halves = Figures.count([%w[c python]], [%w[c python], %w[ruby lua]])
     halves.each do |half|

@@ -55,7 +55,7 @@ RSpec.describe "Jobs and operators" do
   # ---- retries_exhausted
 
   Language::ALL.each_key do |language|
-    it "what retries_exhausted was not told, because its process was killed, the next server tells (#{language})" do
+    it "the next server calls retries_exhausted for what a killed process was not told (#{language})" do
       told = File.join(kit.folder, "told")
       kit.queue("Hooks", shards_count: 1)
       kit["Hooks"].perform_async([{ id: "a", payload: 1 }, { id: "kills", payload: 2 }, { id: "b", payload: 3 }])
@@ -141,7 +141,7 @@ RSpec.describe "Jobs and operators" do
     expect(lag).to be < 60
   end
 
-  it "F31 four operators press every button that deletes nothing: nothing is lost, no worker exits", limit: Figures.count(500, 900) do
+  it "F31 four operators run every action that deletes nothing: nothing is lost, no worker exits", limit: Figures.count(500, 900) do
     ids = (1..60).map(&:to_s)
     pressed = nil
     workers = storm("Lossless", ids) { pressed = press_everywhere("Lossless", LOSSLESS, ids, Figures.count(3, 60)) }
@@ -152,7 +152,7 @@ RSpec.describe "Jobs and operators" do
     Figures.note("F31", "buttons pressed, deleting ones left out", pressed.values.sum)
   end
 
-  it "F31 four operators press every button: no worker exits, what is pushed after the last is done in order", limit: Figures.count(500, 900) do
+  it "F31 four operators run every action: no worker exits, what is pushed after the last is done in order", limit: Figures.count(500, 900) do
     ids = (1..60).map(&:to_s)
     pressed = nil
     workers = storm("Buttons", ids) { pressed = press_everywhere("Buttons", BUTTONS, ids, Figures.count(3, 60)) }
@@ -212,7 +212,7 @@ RSpec.describe "Jobs and operators" do
 
   def percentile(sorted, share) = sorted[(sorted.size * share).to_i.clamp(0, sorted.size - 1)]
 
-  it "F35 a hot id and a failing one leave the others their latency", limit: Figures.count(500, 900) do
+  it "F35 a hot id and a failing one do not slow the others down", limit: Figures.count(500, 900) do
     worker = kit.queue("Fair", shards_count: 4, max_retry_count: 1000, back_off: 0.01)
     kit.worker("ruby", queue: "Fair", threads: 4, lease: 10).wait_until_started
     others = (1..50).map { |number| "other#{number}" }

@@ -25,7 +25,7 @@ RSpec.describe "leases" do
 
   def push(id) = redis.call("EVAL", script("push"), "15", *keys, "seriatim:{Q/0}:token", "1", "1", "merge", "keep", "2", id, "\"p\"")
 
-  it "F2 who was found dead and has come back keeps its shard" do
+  it "F2 a node that was found dead and came back keeps its shard" do
     _, lease, = acquire("a")
     word, renewed, = acquire("a") # it missed a heartbeat, came back, and compared what it has
     expect(word).to eq("KEPT")
@@ -33,7 +33,7 @@ RSpec.describe "leases" do
     expect(acquire("b", owner: "a", lease: renewed).first).to eq("OK") # and would be right now
   end
 
-  it "F2 what a node has is its own under the new lease, and nobody's under the old one" do
+  it "F2 a node settles under its new lease only, not under the old one" do
     _, lease, seen = acquire("a")
     push("x")
     answer = call("claim", lease, seen, 10, 0, 0, "merge")

@@ -4,7 +4,7 @@ require "open3"
 require_relative "spec_helper"
 
 # The kit's command against applications as users have them.
-RSpec.describe "A worker of one's own" do
+RSpec.describe "A user's worker in the crash kit" do
   ROOT = Language::ROOT
   RUN = "#{ROOT}/spec/crash/run"
 
@@ -27,7 +27,7 @@ RSpec.describe "A worker of one's own" do
     end
   end
 
-  it "F1 is told when the worker does not load record" do
+  it "F1 is refused with a message when it does not load record" do
     output, status = Open3.capture2e(RUN, "--queue", "OrderWorker", "--patience", "2", "--", "sleep", "60")
     expect(status.exitstatus).to eq(1)
     expect(output).to include("does the worker load record?")

@@ -81,7 +81,7 @@ LOGIN = {"admin": "/login?id=1", "user": "/login?id=2"}
 
 
 @runs("docs/dashboard.md", "Rails")
-def test_rails(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+def test_rails_mounts_the_dashboard(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
     by_basic, by_session, settings = (blocks.take("ruby") for _ in range(3))
     answers = rails(tmp_path, {by_basic.name: by_basic.text}, env, [
         (STATS, {}), (STATS, {"authorization": basic("wrong")}), (STATS, {"authorization": basic("open sesame")})])
@@ -92,7 +92,7 @@ def test_rails(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
 
 
 @runs("README.md", "The dashboard in Rails and Rack")
-def test_rails_of_the_readme(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+def test_the_rails_section_of_the_readme_works(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
     files = {block.name: block.text for block in (blocks.take("ruby"), blocks.take("ruby"))}
     path = STATS.replace("/jobs", "/seriatim")
     answers = rails(tmp_path, files, env, [(path, {}), (LOGIN["admin"], {}), (path, {})])
@@ -126,7 +126,7 @@ def test_rails_pushes_and_works(blocks: Section, tmp_path: Path, env: dict[str, 
 
 
 @runs("docs/dashboard.md", "Rack")
-def test_rack(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+def test_rack_mounts_the_dashboard(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
     (tmp_path / "config.ru").write_text(blocks.take("ruby").text)
     (port,) = free_ports(1)
     with serve(f"puma -q -b tcp://127.0.0.1:{port} config.ru", tmp_path, {**env, "RUBYLIB": f"{ROOT}/ruby/lib"}, port):
@@ -159,7 +159,7 @@ def gunicorn(port: int, what: str = "app:app") -> str:
 
 
 @runs("docs/dashboard.md", "Flask and other WSGI applications")
-def test_flask(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+def test_flask_mounts_the_dashboard(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
     (tmp_path / "app.py").write_text(blocks.take("python").text + FLASK_LOGIN)
     (port,) = free_ports(1)
     with serve(gunicorn(port), tmp_path, {**env, "SECRET_KEY": "secret"}, port):
@@ -167,7 +167,7 @@ def test_flask(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
 
 
 @runs("docs/dashboard.md", "FastAPI and Starlette")
-def test_fastapi(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+def test_fastapi_mounts_the_dashboard(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
     (tmp_path / "app.py").write_text(blocks.take("python").text + FASTAPI_LOGIN)
     (port,) = free_ports(1)
     with serve(f"{sys.executable} -m uvicorn --port {port} app:app", tmp_path, {**env, "SECRET_KEY": "secret"}, port):
@@ -199,7 +199,7 @@ http {{
 
 
 @runs("docs/dashboard.md", "nginx")
-def test_nginx(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+def test_nginx_mounts_the_dashboard(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
     (port,) = free_ports(1)
     text = blocks.take("nginx").text.replace("/etc/nginx/jobs.htpasswd", f"{tmp_path}/htpasswd")
     (tmp_path / "htpasswd").write_text(f"admin:{shell('openssl passwd -apr1 sesame', tmp_path, {}).strip()}\n")
@@ -211,7 +211,7 @@ def test_nginx(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
 
 
 @runs("docs/openresty.md", "The dashboard")
-def test_nginx_with_a_session(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+def test_nginx_mounts_the_dashboard_behind_a_session(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
     (port,) = free_ports(1)
     (tmp_path / "session.lua").write_text('return { role = function(cookie) return cookie == "a=1" and "admin" or nil end }\n')
     with nginx(blocks.take("nginx").text, tmp_path, env, port) as server:
@@ -221,7 +221,7 @@ def test_nginx_with_a_session(blocks: Section, tmp_path: Path, env: dict[str, st
 
 
 @runs("docs/dashboard.md", "On its own")
-def test_alone(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+def test_seriatim_web_serves_the_dashboard(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
     commands = [re.sub(r" *#.*", "", line) for line in blocks.take("sh").text.splitlines()]
     assert len(commands) == 3
     (tmp_path / "token").write_text("open-sesame")

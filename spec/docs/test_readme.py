@@ -62,14 +62,14 @@ def test_demo_and_test_are_there(blocks: Section) -> None:
 
 
 @runs("README.md", "Ruby in five minutes")
-def test_ruby(blocks: Section, folder: Path, env: dict[str, str]) -> None:
+def test_the_ruby_quick_start_runs(blocks: Section, folder: Path, env: dict[str, str]) -> None:
     (folder / "app.rb").write_text(blocks.take("ruby").text)
     shell(blocks.take("sh", "perform_async").text, folder, env)
     ran_in_order(blocks.take("sh").text, folder, env)
 
 
 @runs("README.md", "Python in five minutes")
-def test_python(blocks: Section, folder: Path, env: dict[str, str]) -> None:
+def test_the_python_quick_start_runs(blocks: Section, folder: Path, env: dict[str, str]) -> None:
     installs(blocks.take("sh", "pip install").text)
     (folder / "app.py").write_text(blocks.take("python").text)
     shell(blocks.take("sh", "perform_async").text, folder, env)
@@ -80,7 +80,7 @@ def test_python(blocks: Section, folder: Path, env: dict[str, str]) -> None:
 
 
 @runs("README.md", "Lua in five minutes")
-def test_lua(blocks: Section, folder: Path, env: dict[str, str]) -> None:
+def test_the_lua_quick_start_runs(blocks: Section, folder: Path, env: dict[str, str]) -> None:
     installs(blocks.take("sh", "luarocks").text)
     (folder / "app.lua").write_text(blocks.take("lua").text)
     shell(blocks.take("sh", "perform_async").text, folder, env)

@@ -3,7 +3,7 @@
 require_relative "spec_helper"
 
 # What readers with a keyboard, a finger or a screen reader need, on every page, and how texts of others are shown. It is the pages' own, so one mount shows it.
-RSpec.describe "the pages, for everybody", mount: House::MOUNTS.keys.first do
+RSpec.describe "the pages, for every reader", mount: House::MOUNTS.keys.first do
   let(:queue) { House.queue }
 
   after do

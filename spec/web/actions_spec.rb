@@ -399,7 +399,7 @@ each_mount "the actions" do
     expect(seen[nil, site(:read_only)]).to eq([])
   end
 
-  it "ask for a token, and take no other" do
+  it "ask for a token, and refuse a wrong one" do
     live.fill(queue, dead: 1)
     open("dead", queue: queue, on: site(:token))
     browser.waited("the question") { browser.text("dialog h2") == "A token is needed" || browser.there?("dialog input[type=password]") }

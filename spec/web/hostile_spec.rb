@@ -147,7 +147,7 @@ each_mount "hostile texts" do
 
   # The page draws itself anew at any time, which removes what was injected: so one script injects and takes the census. What is still
   # under way when the example ends, the image for instance, would be charged to the next one: so it ends on a page of its own.
-  it "D3 the trap sees what does run" do
+  it "D3 control: the trap sees a script that does run" do
     open("")
     wait_for_page
     injected = "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=alert(1)>')"

@@ -80,7 +80,7 @@ RSpec.describe "an outage", mount: House::MOUNTS.keys.first do
 
   after { |example| expect(browser.harm).to eq([]) unless example.exception }
 
-  it "is told as soon as an answer is overdue, second by second, until answers come again" do
+  it "is shown as soon as an answer is overdue, second by second, until answers come again" do
     open("", on: mount.site)
     browser.waited("rows") { browser.there?("tr.row") && pulse == "Live" }
     browser.value("window.notes.splice(0).length")
@@ -111,7 +111,7 @@ RSpec.describe "an outage", mount: House::MOUNTS.keys.first do
     end
   end
 
-  it "is told in each language" do
+  it "is shown in each language" do
     texts = { "en" => /\ANo answer for (\d+) s\z/, "de" => /\ASeit (\d+) s keine Antwort\z/, "es" => /\ASin respuesta desde hace (\d+) s\z/,
               "fr" => /\APas de réponse depuis (\d+) s\z/, "ja" => /\A(\d+)秒間応答なし\z/ }
     begun = { "en" => "Connecting…", "de" => "Verbindet…", "es" => "Conectando…", "fr" => "Connexion…", "ja" => "接続中…" }
@@ -125,7 +125,7 @@ RSpec.describe "an outage", mount: House::MOUNTS.keys.first do
     end
   end
 
-  it "leaves a page alone that is held still, and is told when it goes on" do
+  it "does not change a page that is paused, and is shown when the page goes on" do
     open("", on: mount.site)
     browser.waited("rows") { browser.there?("tr.row") && pulse == "Live" }
     browser.click(".pulse")
@@ -178,7 +178,7 @@ each_mount "a change in an outage" do
     end
   end
 
-  it "is silence, too: the dialog tells why, Redis' return is seen behind it, and nothing is carried out later" do
+  it "may be silence: the dialog says why, the page behind it shows when Redis is back, and nothing is carried out later" do
     ask_to_pause
     killed do
       go_ahead

@@ -198,7 +198,7 @@ each_mount "the pages" do
 
   # ---- the rest
 
-  it "tell of an id why it runs or does not, and what is stored of it" do
+  it "show why an id runs or does not, and what is stored of it" do
     live.fill(queue, later: 1, retrying: 1, dead: 1, running: 1)
     live[queue].perform_async([{ id: "busy-001", payload: { behind: 1 }, context: { "by" => "Ada" } }])
     %w[later-001 failing-001 gone-001 busy-001].each do |id|

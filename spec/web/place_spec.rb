@@ -55,7 +55,7 @@ RSpec.describe "the reader's place", mount: House::MOUNTS.keys.first do
     see("1 to 100 of 230")
   end
 
-  it "is open to whom the address is sent: a page of a list without those before it" do
+  it "is in the address: a page of a list opens without those before it" do
     live[queue].perform_async(Array.new(130) { |n| { id: format("p-%03d", n), payload: n, delay: 3600 + n } })
     open("enqueued", queue: queue)
     browser.waited("a page") { ids.size == 100 }

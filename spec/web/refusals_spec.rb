@@ -79,14 +79,14 @@ each_mount "refused" do
     expect([nameless.status, nameless.json["error"]]).to match([403, /needs the header Origin/])
   end
 
-  it "D2 whoever is nobody, or too little" do
+  it "D2 requests without a role, or with a lesser one" do
     refuse(401, Cookie: "role=nobody")
     refuse(403, Cookie: "role=viewer")
     refuse(403, Cookie: "role=operator", routes: CHANGES.select { |route| route[:role] == 3 })
     expect(CHANGES.select { |route| route[:role] == 2 }).not_to be_empty
   end
 
-  it "D2 whoever is nobody: a browser by a page with a way to sign in, all others by JSON" do
+  it "D2 requests without a role: a browser gets a page to sign in, others JSON" do
     ["/", "/queue?name=x", "/api/v1/stats"].each do |path|
       page = site.get(path, Accept: "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8", Cookie: "role=nobody")
       expect([path, page.status, page["content-type"]]).to eq([path, 401, "text/html; charset=utf-8"])
@@ -111,7 +111,7 @@ each_mount "refused" do
     end
   end
 
-  it "D6 another Host, whose name leads here" do
+  it "D6 a foreign Host whose name resolves to this address" do
     refuse(403, Host: "evil.example")
     ["evil.example", "evil.example:#{site.port}", "127.0.0.1.evil.example", "localhost@evil.example"].each do |host|
       (ROUTES - CHANGES).reject { |route| route[:pattern] == "/livez" }.each do |route|
@@ -121,7 +121,7 @@ each_mount "refused" do
     expect(site.get("/api/v1/stats")["access-control-allow-origin"]).to be_nil
   end
 
-  it "D5 not what a page of its own asks for" do
+  it "D5 but not requests of its own pages" do
     body = lambda do |route|
       case route[:pattern]
       when /all|pause|resume|errors/ then {}
@@ -146,7 +146,7 @@ each_mount "refused" do
     end
   end
 
-  it "D8 texts that would be commands, as texts" do
+  it "D8 commands in texts, which stay texts" do
     before = live.digest
     evil = "x\r\n*1\r\n$8\r\nFLUSHALL\r\n"
     [evil, "+", "-", "(", "[", "\0", "\e[31m"].each do |text|

@@ -73,7 +73,7 @@ def under_load(nginx: Nginx, seconds: float, trouble: object) -> list[tuple[str,
 
 
 @pytest.mark.parametrize("path", WITH_SOCKETS + WITHOUT_SOCKETS)
-def test_push_from_each_phase(nginx: Nginx, path: str) -> None:
+def test_each_phase_of_a_request_can_push(nginx: Nginx, path: str) -> None:
     for number in range(20):
         assert nginx.get(path, id="x", payload=str(number)) == (200, "ok")
     wait_until(lambda: len(nginx.lines()) >= 20, "20 runs")
@@ -156,7 +156,7 @@ def test_lost_connections_lose_nothing(nginx: Nginx, server: Redis) -> None:
     wait_until(lambda: set(runs(nginx)) >= set(pushed), "all runs")
 
 
-def test_in_order_and_once_by_two_workers(nginx: Nginx) -> None:
+def test_two_nginx_workers_run_jobs_in_order_and_once(nginx: Nginx) -> None:
     wait_until_shared(nginx)
     pushed = under_load(nginx, 3, lambda: None)
     wait_until(lambda: len(nginx.lines()) >= len(pushed), "all runs")
@@ -168,7 +168,7 @@ def test_in_order_and_once_by_two_workers(nginx: Nginx) -> None:
     assert crashes(nginx) == []
 
 
-def test_turns_of_the_loop_hand_over(folder: Path, server: Redis) -> None:
+def test_the_loop_goes_on_in_the_next_timer(folder: Path, server: Redis) -> None:
     nginx = Nginx(folder, server, {"redis": f"unix://{server.path}", "turn_jobs": "10"}).start()
     try:
         nginx.get("/content", worker="Sleep", id="s", payload="1")
@@ -243,7 +243,7 @@ def test_f20_term_ends_at_once_and_writes_what_waits(nginx: Nginx) -> None:
         again.end()
 
 
-def test_f6_redis_restarts(nginx: Nginx, server: Redis) -> None:
+def test_f6_jobs_go_on_when_redis_restarts(nginx: Nginx, server: Redis) -> None:
     def restart() -> None:
         server.stop()
         server.start()
@@ -267,7 +267,7 @@ def test_f9_a_job_that_ends_the_timer_is_survived(nginx: Nginx) -> None:
     wait_until(lambda: all((f"x{number}", "1") in runs(nginx) for number in range(20)), "the runs of others")
 
 
-def test_without_code_cache(folder: Path, server: Redis) -> None:
+def test_jobs_run_without_lua_code_cache(folder: Path, server: Redis) -> None:
     nginx = Nginx(folder, server, {"redis": f"unix://{server.path}", "code_cache": "off"}).start()
     try:
         for path in WITH_SOCKETS + WITHOUT_SOCKETS:
@@ -296,7 +296,7 @@ def secure(folder: Path) -> Redis:
     made.stop()
 
 
-def test_tls_and_password(folder: Path, secure: Redis) -> None:
+def test_redis_is_reached_by_tls_and_password(folder: Path, secure: Redis) -> None:
     journal = Redis(folder, "journal")
     nginx = Nginx(folder, journal, {"redis": secure.url, "certificate": "cert.pem"}).start()  # type: ignore[attr-defined]
     try:
@@ -327,7 +327,7 @@ def block(page: str, language: str) -> str:
     return page.split(f"```{language}\n")[1].split("```")[0]
 
 
-def test_the_page_runs_as_it_stands(folder: Path, server: Redis) -> None:
+def test_the_configuration_of_the_page_runs_as_printed(folder: Path, server: Redis) -> None:
     page = (Path(__file__).resolve().parents[3] / "docs" / "openresty.md").read_text()
     nginx = Nginx(folder, server, {})
     text = block(page, "nginx").replace("/srv/seriatim/lua", str(nginx.lua)).replace("/srv/orders", str(folder))

@@ -96,7 +96,7 @@ def figures(nginx: Nginx) -> dict[str, Any]:
     return {name: row[name] for name in ("enqueued", "retries", "dead", "parked", "paused")}
 
 
-def test_the_page_and_its_files_at_both_prefixes(nginx: Nginx) -> None:
+def test_the_page_and_its_files_load_at_both_prefixes(nginx: Nginx) -> None:
     moved = get(nginx, "/seriatim")
     assert (moved.status, moved.headers["Location"].endswith("/seriatim/")) == (308, True)
     for prefix in ("/seriatim/", "/admin/jobs/"):
@@ -115,7 +115,7 @@ def test_the_page_and_its_files_at_both_prefixes(nginx: Nginx) -> None:
     assert get(nginx, "/%73eriatim/api/v1/stats").status == 404
 
 
-def test_every_route_that_reads(filled: Nginx) -> None:
+def test_every_route_that_reads_answers(filled: Nginx) -> None:
     before = figures(filled)
     read = [route for route in routes() if not route.mutates]
     assert len(read) >= 13
@@ -132,7 +132,7 @@ def test_every_route_that_reads(filled: Nginx) -> None:
     assert (stats["total"]["length"], set(stats["by_worker"]["Count"])) == (2, {"length", "morgue_length", "lag"})
 
 
-def test_actions_and_what_came_of_them(filled: Nginx) -> None:
+def test_actions_answer_with_their_outcome(filled: Nginx) -> None:
     base = "/seriatim/api/web/Count/"
     assert post(filled, base + "park", {"ids": ["a", "none"]}).json() == {"count": 1}
     assert figures(filled)["parked"] == 1
@@ -182,7 +182,7 @@ def test_a_node_is_quieted_and_stopped_and_its_nginx_worker_serves_on(nginx: Ngi
     wait_until(lambda: len(states(nginx)) == 2 and not {busy, other} & set(states(nginx)), "the nodes of new nginx workers")
 
 
-def test_d2_d5_d6_who_may_change_what(filled: Nginx) -> None:
+def test_d2_d5_d6_changes_need_role_origin_and_host(filled: Nginx) -> None:
     before = figures(filled)
     foreign: list[dict[str, str]] = [
         {**OWN, "Sec-Fetch-Site": "cross-site"}, {"Content-Type": "application/json"},
@@ -216,7 +216,7 @@ def test_d4_d8_nothing_is_repeated_or_injected(filled: Nginx) -> None:
     assert figures(filled)["enqueued"] == 2
 
 
-def test_nodes_tell_of_their_process(filled: Nginx) -> None:
+def test_nodes_show_memory_and_clock_skew(filled: Nginx) -> None:
     def told() -> list[dict[str, Any]]:
         return [node for node in get(filled, "/seriatim/api/v1/nodes").json()["nodes"] if node["clock_skew"] is not None]
 
@@ -225,7 +225,7 @@ def test_nodes_tell_of_their_process(filled: Nginx) -> None:
     wait_until(lambda: all(abs(node["clock_skew"]) < 0.9 for node in told()), "heartbeats that were answered soon")
 
 
-def test_d13_changes_and_refusals_are_told_to_the_host(filled: Nginx) -> None:
+def test_d13_changes_and_refusals_are_reported_to_the_host(filled: Nginx) -> None:
     evil = "a\nINFO forged\x1b[2J"
     assert filled.get("/content", id=evil, payload="") == (200, "ok")
     assert post(filled, "/seriatim/api/web/Count/delete", {"ids": [evil]}, {**OWN, "X-User": "ada"}).json() == {"count": 1}
@@ -244,18 +244,18 @@ def test_d13_changes_and_refusals_are_told_to_the_host(filled: Nginx) -> None:
     assert "\x1b" not in log and "\nINFO forged" not in log
 
 
-def test_long_bodies(filled: Nginx) -> None:
+def test_long_bodies_are_refused_or_read_whole(filled: Nginx) -> None:
     ids = ["x" * 1000] * 900
     assert post(filled, "/seriatim/api/web/Count/delete", {"ids": ids}).json() == {"count": 0}
     assert ask(filled, "POST", "/seriatim/api/web/Count/delete", OWN, b"x" * 1048577).status == 413
 
 
-def test_health_and_metrics(filled: Nginx) -> None:
+def test_health_and_metrics_are_answered(filled: Nginx) -> None:
     assert get(filled, "/seriatim/livez").status == get(filled, "/seriatim/readyz").status == 200
     assert b'seriatim_ready{queue="Count"} 2' in get(filled, "/seriatim/metrics").body
 
 
-def test_f15_a_broken_redis_is_a_503(folder: Path, server: Redis) -> None:
+def test_f15_an_unreachable_redis_is_answered_with_503(folder: Path, server: Redis) -> None:
     other = Redis(folder, "other")
     nginx = Nginx(folder, server, {"redis": f"unix://{other.path}"}).start()
     try:
@@ -283,7 +283,7 @@ def test_many_readers_take_no_connection_from_pushes(filled: Nginx) -> None:
     assert names.count("seriatim-client") <= 2 * (5 + 2)
 
 
-def test_a_reload_during_requests(filled: Nginx) -> None:
+def test_requests_are_answered_during_a_reload(filled: Nginx) -> None:
     with ThreadPoolExecutor(4) as pool:
         reads = [pool.submit(get, filled, "/seriatim/api/v1/stats") for _ in range(100)]
         filled.signal(signal.SIGHUP)
