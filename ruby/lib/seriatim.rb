@@ -23,29 +23,29 @@ rescue LoadError => e
                    "`rake compile` in #{File.expand_path("../..", __dir__)}; or install the gem: " \
                    "gem build seriatim.gemspec && gem install ./seriatim-*.gem"
 end
-require "seriatim/check"
-require "seriatim/interrupts"
+require "seriatim/client/validate"
+require "seriatim/client/interrupts"
 require "seriatim/log"
-require "seriatim/redis_url"
-require "seriatim/private_redis"
-require "seriatim/connection"
-require "seriatim/pool"
+require "seriatim/client/redis_url"
+require "seriatim/client/private_redis"
+require "seriatim/client/connection"
+require "seriatim/client/pool"
 require "seriatim/settings"
-require "seriatim/codec"
-require "seriatim/middlewares"
-require "seriatim/jobs"
-require "seriatim/client"
-require "seriatim/queries"
-require "seriatim/actions"
-require "seriatim/metrics"
-require "seriatim/orders"
-require "seriatim/queue"
+require "seriatim/client/codec"
+require "seriatim/client/middlewares"
+require "seriatim/client/jobs"
+require "seriatim/client/push"
+require "seriatim/client/queries"
+require "seriatim/client/actions"
+require "seriatim/client/metrics"
+require "seriatim/client/node_commands"
+require "seriatim/client/queue"
 require "seriatim/worker"
-require "seriatim/splitters"
-require "seriatim/schedulers"
-require "seriatim/batch"
-require "seriatim/execution"
-require "seriatim/workers"
+require "seriatim/server/splitters"
+require "seriatim/server/schedulers"
+require "seriatim/server/batch"
+require "seriatim/server/execution"
+require "seriatim/server/workers"
 require "seriatim/server"
 
 unless Seriatim.module_eval { const_get(:Native).version } == Seriatim::VERSION
@@ -56,7 +56,7 @@ module Seriatim
   extend Settings
   extend Splitters::Builders
   extend Schedulers::Builders
-  extend Orders
+  extend NodeCommands
   reset_settings
 end
 

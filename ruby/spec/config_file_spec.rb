@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 require_relative "spec_helper"
-require "seriatim/application"
-require "seriatim/config_file"
+require "seriatim/server/application"
+require "seriatim/cli/config_file"
 
 RSpec.describe "the file of -C" do
   around { |example| Dir.mktmpdir { |dir| (@path = File.join(dir, "s.yml")) && example.run } }
@@ -28,7 +28,7 @@ RSpec.describe "the file of -C" do
     }
     wrong.each do |key, (values, rule)|
       values.each do |value|
-        said = "#{@path}: #{key} must be #{rule}, not #{Seriatim.module_eval { const_get(:Check) }.describe(YAML.safe_load(value, symbolize_names: true))}"
+        said = "#{@path}: #{key} must be #{rule}, not #{Seriatim.module_eval { const_get(:Validate) }.describe(YAML.safe_load(value, symbolize_names: true))}"
         expect([value, refusal("#{key}: #{value}")]).to eq([value, said])
         expect([value, refusal("test:\n  #{key}: #{value}\nenvironment: test")]).to eq([value, said])
       end

@@ -2,11 +2,11 @@
 
 require "optparse"
 require "seriatim"
-require "seriatim/application"
-require "seriatim/config_file"
+require "seriatim/server/application"
+require "seriatim/cli/config_file"
 require "seriatim/cli/server_command"
 require "seriatim/cli/operators"
-require "seriatim/cli/web"
+require "seriatim/cli/web_command"
 
 module Seriatim
   # The command `seriatim`. Exit codes: 0 stopped, 1 crashed, 2 usage, 3 no Redis.

@@ -3,8 +3,8 @@
 require "securerandom"
 require "set"
 require "socket"
-require "seriatim/host"
-require "seriatim/health"
+require "seriatim/server/host"
+require "seriatim/server/health"
 
 module Seriatim
   # A node inside this process: takes its share of the shards and runs their jobs on threads of its own.
@@ -52,7 +52,7 @@ module Seriatim
     # @param threads [Integer, nil] Seriatim.threads_per_node
     # @raise [UsageError] no worker, one without perform, two of one queue, an unknown queue
     def initialize(workers: nil, queues: nil, threads: nil)
-      @threads_count = threads ? Check.integer("threads", threads, 1..10_000) : Seriatim.threads_per_node
+      @threads_count = threads ? Validate.integer("threads", threads, 1..10_000) : Seriatim.threads_per_node
       @workers = Workers.chosen(workers, queues)
       @refs = @workers.map { |worker| Ref.new(worker, Seriatim.reload_workers && worker.name) }
       @generation = Native.generation
@@ -173,8 +173,8 @@ module Seriatim
 
     # Whatever can be refused before Redis is asked; on_server_init may have changed it.
     def check_hooks
-      Check.callables("server_middlewares", Seriatim.server_middlewares)
-      Check.callables("client_middlewares", Seriatim.client_middlewares)
+      Validate.callables("server_middlewares", Seriatim.server_middlewares)
+      Validate.callables("client_middlewares", Seriatim.client_middlewares)
       @splitter = Splitters.build
       @scheduler = Schedulers.build
     end

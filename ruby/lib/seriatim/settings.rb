@@ -13,14 +13,14 @@ module Seriatim
 
     def workers=(list)
       @workers_set = true
-      @workers = list.respond_to?(:call) ? list : Check.list("workers", list)
+      @workers = list.respond_to?(:call) ? list : Validate.list("workers", list)
     end
 
     # Seconds after which an idle node looks into a shard though nothing woke it. Only the net below wake-ups. 1.
     attr_reader :poll_interval
 
     def poll_interval=(seconds)
-      @poll_interval = Check.seconds("poll_interval", seconds, 0.01..3600.0)
+      @poll_interval = Validate.seconds("poll_interval", seconds, 0.01..3600.0)
     end
 
     # How many threads of a server process run jobs. 5.
@@ -28,7 +28,7 @@ module Seriatim
 
     def threads_per_node=(count)
       @threads_set = true
-      @threads_per_node = Check.integer("threads_per_node", count, 1..10_000)
+      @threads_per_node = Validate.integer("threads_per_node", count, 1..10_000)
     end
 
     # A Redis URL, or a callable that gives one; nil: SERIATIM_REDIS_URL, the variable that REDIS_PROVIDER names,
@@ -36,7 +36,7 @@ module Seriatim
     attr_reader :redis
 
     def redis=(url)
-      Check.refuse("redis", "a URL (String), a callable that gives one, or nil", url) unless url.nil? || url.is_a?(String) || url.respond_to?(:call)
+      Validate.refuse("redis", "a URL (String), a callable that gives one, or nil", url) unless url.nil? || url.is_a?(String) || url.respond_to?(:call)
       @redis = url
       Pool.reset
     end
@@ -45,7 +45,7 @@ module Seriatim
     attr_reader :client_pool_size
 
     def client_pool_size=(count)
-      @client_pool_size = Check.integer("client_pool_size", count, 1..10_000)
+      @client_pool_size = Validate.integer("client_pool_size", count, 1..10_000)
       Pool.reset
     end
 
@@ -53,7 +53,7 @@ module Seriatim
     attr_reader :pool_timeout
 
     def pool_timeout=(seconds)
-      @pool_timeout = Check.seconds("pool_timeout", seconds, 0.0..3600.0)
+      @pool_timeout = Validate.seconds("pool_timeout", seconds, 0.0..3600.0)
       Pool.reset
     end
 
@@ -61,21 +61,21 @@ module Seriatim
     attr_reader :push_timeout
 
     def push_timeout=(seconds)
-      @push_timeout = Check.push_timeout(seconds)
+      @push_timeout = Validate.push_timeout(seconds)
     end
 
     # How many replicas of Redis must have a push before it returns; too few: {NotReplicated}. 0: it asks none.
     attr_reader :wait_replicas
 
     def wait_replicas=(count)
-      @wait_replicas = Check.wait_replicas(count)
+      @wait_replicas = Validate.wait_replicas(count)
     end
 
     # Seconds that a push waits for its replicas, for each 256 KB of jobs. 1.
     attr_reader :wait_timeout
 
     def wait_timeout=(seconds)
-      @wait_timeout = Check.wait_timeout(seconds)
+      @wait_timeout = Validate.wait_timeout(seconds)
     end
 
     # Callables (worker, batch, &block) around every delivery; the first is outermost. Not calling the block means
@@ -83,7 +83,7 @@ module Seriatim
     attr_reader :server_middlewares
 
     def server_middlewares=(list)
-      @server_middlewares = Check.callables("server_middlewares", list)
+      @server_middlewares = Validate.callables("server_middlewares", list)
     end
 
     # Callables (worker, jobs, &block) around every push; the first is outermost. They may change the job hashes
@@ -91,21 +91,21 @@ module Seriatim
     attr_reader :client_middlewares
 
     def client_middlewares=(list)
-      @client_middlewares = Check.callables("client_middlewares", list)
+      @client_middlewares = Validate.callables("client_middlewares", list)
     end
 
     # Called once in each server process, after the application is loaded and before any job.
     attr_reader :on_server_init
 
     def on_server_init=(hook)
-      @on_server_init = Check.callable("on_server_init", hook, none: true)
+      @on_server_init = Validate.callable("on_server_init", hook, none: true)
     end
 
     # Called with the error that ends a server process.
     attr_reader :last_words
 
     def last_words=(hook)
-      @last_words = Check.callable("last_words", hook, none: true)
+      @last_words = Validate.callable("last_words", hook, none: true)
     end
 
     # Gives the scheduler of a group of shards: {#build_lag_scheduler} (default), {#build_seq_scheduler},
@@ -114,7 +114,7 @@ module Seriatim
     attr_reader :build_scheduler
 
     def build_scheduler=(builder)
-      @build_scheduler = Check.callable("build_scheduler", builder)
+      @build_scheduler = Validate.callable("build_scheduler", builder)
     end
 
     # Gives the splitter: {#build_balanced_splitter} (default), {#build_default_splitter},
@@ -123,7 +123,7 @@ module Seriatim
     attr_reader :build_splitter
 
     def build_splitter=(builder)
-      @build_splitter = Check.callable("build_splitter", builder)
+      @build_splitter = Validate.callable("build_splitter", builder)
     end
 
     # The codec of workers that name none: callables Object -> String and String -> Object. Both nil (default):
@@ -131,50 +131,50 @@ module Seriatim
     attr_reader :dump_payload, :load_payload
 
     def dump_payload=(codec)
-      @dump_payload = Check.callable("dump_payload", codec, none: true)
+      @dump_payload = Validate.callable("dump_payload", codec, none: true)
     end
 
     def load_payload=(codec)
-      @load_payload = Check.callable("load_payload", codec, none: true)
+      @load_payload = Validate.callable("load_payload", codec, none: true)
     end
 
     # Exception -> String, what is kept of a failure. "Class: message" and the first ten lines of the backtrace, at most 4 KiB.
     attr_reader :format_error
 
     def format_error=(format)
-      @format_error = Check.callable("format_error", format)
+      @format_error = Validate.callable("format_error", format)
     end
 
     # String -> String and back around stored errors, to compress them, say.
     attr_reader :dump_error, :load_error
 
     def dump_error=(codec)
-      @dump_error = Check.callable("dump_error", codec)
+      @dump_error = Validate.callable("dump_error", codec)
     end
 
     def load_error=(codec)
-      @load_error = Check.callable("load_error", codec)
+      @load_error = Validate.callable("load_error", codec)
     end
 
     # Seconds after which a silent node's shards are another's. 10.
     attr_reader :lease_time
 
     def lease_time=(seconds)
-      @lease_time = Check.seconds("lease_time", seconds, 0.2..3600.0)
+      @lease_time = Validate.seconds("lease_time", seconds, 0.2..3600.0)
     end
 
     # Seconds that a stopping server gives to what runs. 25.
     attr_reader :stop_timeout
 
     def stop_timeout=(seconds)
-      @stop_timeout = Check.seconds("stop_timeout", seconds, 0.0..86_400.0)
+      @stop_timeout = Validate.seconds("stop_timeout", seconds, 0.0..86_400.0)
     end
 
     # What every key in Redis begins with. "seriatim".
     attr_reader :namespace
 
     def namespace=(name)
-      @namespace = Check.text("namespace", name, 1..128)
+      @namespace = Validate.text("namespace", name, 1..128)
       Pool.reset
     end
 

@@ -92,7 +92,7 @@ module Seriatim
     end
 
     def title=(text)
-      @title = Check.text("title", text, 1..128)
+      @title = Validate.text("title", text, 1..128)
     end
 
     def read_only=(flag)
@@ -100,23 +100,23 @@ module Seriatim
     end
 
     def role=(hook)
-      @role = Check.callable("role", hook, none: true)
+      @role = Validate.callable("role", hook, none: true)
     end
 
     def redact=(hook)
-      @redact = Check.callable("redact", hook, none: true)
+      @redact = Validate.callable("redact", hook, none: true)
     end
 
     def audit=(hook)
-      @audit = Check.callable("audit", hook, none: true)
+      @audit = Validate.callable("audit", hook, none: true)
     end
 
     def hosts=(names)
-      @hosts = Check.list("hosts", names).map { |name| Check.text("hosts[]", name, 1..255) }
+      @hosts = Validate.list("hosts", names).map { |name| Validate.text("hosts[]", name, 1..255) }
     end
 
     def token=(text)
-      @token = text && Check.text("token", text, 1..1024)
+      @token = text && Validate.text("token", text, 1..1024)
     end
 
     # @param env [Hash] Rack's
@@ -184,7 +184,7 @@ module Seriatim
       return ROLES.fetch(:admin) unless @role
 
       word = @role.call(env)
-      ROLES.fetch(word&.to_sym) { Check.refuse("role", "viewer, operator, admin or nil", word) }
+      ROLES.fetch(word&.to_sym) { Validate.refuse("role", "viewer, operator, admin or nil", word) }
     end
 
     MAIN = new

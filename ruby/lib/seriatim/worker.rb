@@ -33,16 +33,16 @@ module Seriatim
 
     # Each is called with the value and with how messages name the setting, and returns the value in its final form.
     CHECKS = {
-      shards_count: ->(value, field) { Check.integer(field, value, 1..4096) },
-      batch_size: ->(value, field) { Check.integer(field, value, 1..1000) },
-      max_retry_count: ->(value, field) { Check.integer(field, value, 0..1_000_000) },
-      queue_name: ->(value, field) { Check.text(field, value, 1..512) },
-      fold: ->(value, field) { Check.word(field, value, %i[merge list last first]) },
-      on_waiting: ->(value, field) { Check.word(field, value, Jobs::ON_WAITING) },
-      on_exhausted: ->(value, field) { Check.word(field, value, %i[bury park drop]) },
-      ttr: ->(value, field) { value && Check.seconds(field, value, 0.001..31_536_000.0) },
-      serial_shards: ->(value, field) { value.nil? ? false : Check.word(field, value.to_s, %i[true false]) == :true },
-      priority: ->(value, field) { Check.integer(field, value, -1_000_000..1_000_000) },
+      shards_count: ->(value, field) { Validate.integer(field, value, 1..4096) },
+      batch_size: ->(value, field) { Validate.integer(field, value, 1..1000) },
+      max_retry_count: ->(value, field) { Validate.integer(field, value, 0..1_000_000) },
+      queue_name: ->(value, field) { Validate.text(field, value, 1..512) },
+      fold: ->(value, field) { Validate.word(field, value, %i[merge list last first]) },
+      on_waiting: ->(value, field) { Validate.word(field, value, Jobs::ON_WAITING) },
+      on_exhausted: ->(value, field) { Validate.word(field, value, %i[bury park drop]) },
+      ttr: ->(value, field) { value && Validate.seconds(field, value, 0.001..31_536_000.0) },
+      serial_shards: ->(value, field) { value.nil? ? false : Validate.word(field, value.to_s, %i[true false]) == :true },
+      priority: ->(value, field) { Validate.integer(field, value, -1_000_000..1_000_000) },
       codec: ->(value, field) { Codec.check(value, field) }
     }.freeze
     private_constant :DEFAULTS, :CHECKS
@@ -95,7 +95,7 @@ module Seriatim
     # @raise [NotReplicated] when it is written, and too few replicas have it
     # @raise [Error] when Redis cannot be reached or refuses
     def perform_async(jobs, wait_replicas: nil, wait_timeout: nil, push_timeout: nil)
-      Client.push(self, jobs, wait_replicas: wait_replicas, wait_timeout: wait_timeout, push_timeout: push_timeout)
+      Push.call(self, jobs, wait_replicas: wait_replicas, wait_timeout: wait_timeout, push_timeout: push_timeout)
     end
 
     # @return [Queries] what is in the queue

@@ -5,8 +5,8 @@
 $LOAD_PATH.unshift File.expand_path("../../../ruby/lib", __dir__)
 require "json"
 require "seriatim/cli"
-require "seriatim/signals"
-require "seriatim/supervisor"
+require "seriatim/server/signals"
+require "seriatim/server/supervisor"
 require_relative "../../../ruby/spec/processes/support/workload"
 
 def serve(variables, arguments, log)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-require "seriatim/signals"
-require "seriatim/supervisor"
+require "seriatim/server/signals"
+require "seriatim/server/supervisor"
 
 module Seriatim
   class CLI
@@ -44,7 +44,7 @@ module Seriatim
         @options[:threads] || (ENV["RAILS_MAX_THREADS"]&.to_i unless Seriatim.threads_set?)
       end
 
-      def processes = Check.integer("-p", @options.fetch(:processes, 1), 1..1000)
+      def processes = Validate.integer("-p", @options.fetch(:processes, 1), 1..1000)
 
       # One server process. Below a supervisor a second TERM is ignored: a service manager sends one to every process, and the
       # supervisor hands its own on. At its own second one the supervisor kills.

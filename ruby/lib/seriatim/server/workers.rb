@@ -31,7 +31,7 @@ module Seriatim
     def resolve(list)
       list ||= Seriatim.workers if Seriatim.workers_set?
       list = list.call if list.respond_to?(:call)
-      list.nil? ? extended : Check.list("workers", list)
+      list.nil? ? extended : Validate.list("workers", list)
     end
 
     # Of modules that a reload replaced, only the latest.

@@ -11,7 +11,7 @@ module Seriatim
     # @return what the outermost returned
     # @raise [Invalid] one of them cannot be called; then none was
     def call(field, list, worker, subject, &core)
-      list.empty? ? core.call : step(Check.callables(field, list.dup), 0, worker, subject, core)
+      list.empty? ? core.call : step(Validate.callables(field, list.dup), 0, worker, subject, core)
     end
 
     def step(list, at, worker, subject, core)

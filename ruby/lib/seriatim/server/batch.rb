@@ -58,7 +58,7 @@ module Seriatim
 
     # Lets every id of the batch run for so many more seconds from now, where the worker has a `ttr`.
     def extend(seconds)
-      @execution.extend_time(Check.seconds("seconds", seconds, 0.0..31_536_000.0))
+      @execution.extend_time(Validate.seconds("seconds", seconds, 0.0..31_536_000.0))
       nil
     end
 

@@ -6,7 +6,7 @@ module Seriatim
   module Application
     module_function
 
-    OWN_FILES = "#{__dir__}/"
+    OWN_FILES = "#{File.expand_path("..", __dir__)}/"
     private_constant :OWN_FILES
 
     # @raise [UsageError] there is nothing to load

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "socket"
-require "seriatim/signals"
+require "seriatim/server/signals"
 require "seriatim/web"
 require "seriatim/web/stand_alone"
 
@@ -18,8 +18,8 @@ module Seriatim
       def initialize(options)
         @options = options
         @bind = options.fetch(:bind, BIND)
-        @port = Check.integer("--port", options.fetch(:port, PORT), 0..65_535)
-        @token = options[:token] && Check.text("--token", options[:token], 1..1024)
+        @port = Validate.integer("--port", options.fetch(:port, PORT), 0..65_535)
+        @token = options[:token] && Validate.text("--token", options[:token], 1..1024)
       end
 
       # @return [Integer] the exit code

@@ -236,7 +236,7 @@ module Seriatim
       hook("retry_in", nil) { seconds(@worker.retry_in(count)) } || backoff(count)
     end
 
-    def seconds(value) = Check.number?(value) ? value.to_f : raise(Invalid, "no number of seconds: #{Check.describe(value)}")
+    def seconds(value) = Validate.number?(value) ? value.to_f : raise(Invalid, "no number of seconds: #{Validate.describe(value)}")
 
     def backoff(count) = Native.back_off(count)
 

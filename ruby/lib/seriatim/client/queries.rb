@@ -70,7 +70,7 @@ module Seriatim
     private
 
     def ask(kind, fields, limit:, **query)
-      Check.integer("limit", limit, 1..100_000)
+      Validate.integer("limit", limit, 1..100_000)
       rows = Pool.current.with { |connection| connection.query(@worker.queue_settings, kind, limit: limit, **query) }
       rows.map { |row| record(row, fields) }
     end
@@ -108,7 +108,7 @@ module Seriatim
       when Integer then value.to_s
       when Float then infinite_or_text(value)
       when Time then value.to_f.to_s
-      else Check.refuse("bound", "a String or a number", value)
+      else Validate.refuse("bound", "a String or a number", value)
       end
     end
 

@@ -25,7 +25,7 @@ module Seriatim
       # @raise [UsageError] it cannot be called
       def build
         splitter = Seriatim.build_splitter.call
-        splitter.respond_to?(:call) ? splitter : Check.misuse("build_splitter", SPLITTER, splitter)
+        splitter.respond_to?(:call) ? splitter : Validate.misuse("build_splitter", SPLITTER, splitter)
       end
 
       # What the splitter gives this node, without empty groups; nil: the nodes share the shards. Ours deal them to as many
@@ -53,13 +53,13 @@ module Seriatim
       end
 
       def raise_unless_list(value, groups)
-        value.is_a?(Enumerable) && !value.is_a?(Shard) ? value : Check.misuse("build_splitter: the splitter", GROUPS, groups)
+        value.is_a?(Enumerable) && !value.is_a?(Shard) ? value : Validate.misuse("build_splitter: the splitter", GROUPS, groups)
       end
 
       def refuse_strangers(given, shards)
         known = shards.to_h { |shard| [shard, true] }
         stranger = given.index { |shard| !shard.is_a?(Shard) || !known[shard] }
-        Check.misuse("build_splitter: the splitter", GROUPS, given[stranger]) if stranger
+        Validate.misuse("build_splitter: the splitter", GROUPS, given[stranger]) if stranger
 
         twice, = given.tally.find { |_, count| count > 1 }
         return unless twice
@@ -88,8 +88,8 @@ module Seriatim
       # @param number_of_nodes [Integer]
       # @param node_number [Integer] from 0
       def initialize(number_of_nodes, node_number, threads = nil)
-        @nodes = Check.integer("number_of_nodes", number_of_nodes, 1..100_000)
-        @node = Check.integer("node_number", node_number, 0..(@nodes - 1))
+        @nodes = Validate.integer("number_of_nodes", number_of_nodes, 1..100_000)
+        @node = Validate.integer("node_number", node_number, 0..(@nodes - 1))
         @threads = threads
       end
 

@@ -19,7 +19,7 @@ module Seriatim
       url = url.call if url.respond_to?(:call)
       return if url.nil? && Seriatim.redis.nil?
 
-      url.is_a?(String) && !url.empty? ? url : Check.refuse("redis", "a URL, or a callable that gives one", url)
+      url.is_a?(String) && !url.empty? ? url : Validate.refuse("redis", "a URL, or a callable that gives one", url)
     end
 
     def from_environment

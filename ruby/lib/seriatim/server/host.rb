@@ -75,7 +75,7 @@ module Seriatim
     # A candidate is known by itself, or by its worker and index where the scheduler made a copy of it.
     def place_of(candidates, chosen)
       place = chosen.is_a?(Schedulers::Candidate) && candidates.index { |known| known.equal?(chosen) || known.same_shard?(chosen) }
-      place || complain(:choice, "the scheduler chose #{Check.describe(chosen)}, which is no candidate")
+      place || complain(:choice, "the scheduler chose #{Validate.describe(chosen)}, which is no candidate")
     end
 
     # @return [Integer] the place of the oldest candidate

@@ -24,7 +24,7 @@ module Seriatim
       scheduler = Seriatim.build_scheduler.call
       return scheduler if scheduler.is_a?(Builtin) || scheduler.respond_to?(:call)
 
-      Check.misuse("build_scheduler", "give one of Seriatim's schedulers or a callable (list of candidates -> one of them, or nil)", scheduler)
+      Validate.misuse("build_scheduler", "give one of Seriatim's schedulers or a callable (list of candidates -> one of them, or nil)", scheduler)
     end
 
     # The module's own constructors.

@@ -7,11 +7,11 @@ module Seriatim
 
   # Pushes jobs.
   # @api private
-  module Client
+  module Push
     # What is said of one push. deadline: of the monotonic clock.
     Limits = Struct.new(:replicas, :wait_timeout, :deadline) do
       def wait = [replicas, wait_timeout]
-      def left = [deadline - Client.monotonic, SHORTEST].max
+      def left = [deadline - Push.monotonic, SHORTEST].max
     end
     SHORTEST = 0.001 # seconds: what the core takes for a push whose time is over
 
@@ -20,7 +20,7 @@ module Seriatim
     # Checks everything, passes the jobs through the client middlewares, checks again and writes.
     # @param wait_replicas [Integer, nil] nil: as the module's settings say; so for the others
     # @return [PushResult]
-    def push(worker, jobs, wait_replicas: nil, wait_timeout: nil, push_timeout: nil)
+    def call(worker, jobs, wait_replicas: nil, wait_timeout: nil, push_timeout: nil)
       limits = limits(wait_replicas, wait_timeout, push_timeout)
       chain = Seriatim.client_middlewares
       return write(worker, jobs, limits) if chain.empty?
@@ -33,9 +33,9 @@ module Seriatim
     end
 
     def limits(wait_replicas, wait_timeout, push_timeout)
-      seconds = push_timeout ? Check.push_timeout(push_timeout) : Seriatim.push_timeout
-      Limits.new(wait_replicas ? Check.wait_replicas(wait_replicas) : Seriatim.wait_replicas,
-                 wait_timeout ? Check.wait_timeout(wait_timeout) : Seriatim.wait_timeout, monotonic + seconds)
+      seconds = push_timeout ? Validate.push_timeout(push_timeout) : Seriatim.push_timeout
+      Limits.new(wait_replicas ? Validate.wait_replicas(wait_replicas) : Seriatim.wait_replicas,
+                 wait_timeout ? Validate.wait_timeout(wait_timeout) : Seriatim.wait_timeout, monotonic + seconds)
     end
 
     def monotonic = Process.clock_gettime(Process::CLOCK_MONOTONIC)
@@ -68,5 +68,5 @@ module Seriatim
       PushResult.new(added: added, folded: folded, refused: places.size, refused_at: places)
     end
   end
-  private_constant :Client
+  private_constant :Push
 end

@@ -53,7 +53,7 @@ module Seriatim
 
       settings.each do |key, value|
         words, rule = RULES.fetch(key)
-        raise UsageError, "#{path}: #{key} must be #{words}, not #{Check.describe(value)}" unless rule === value # rubocop:disable Style/CaseEquality
+        raise UsageError, "#{path}: #{key} must be #{words}, not #{Validate.describe(value)}" unless rule === value # rubocop:disable Style/CaseEquality
       end
     end
   end

@@ -61,12 +61,12 @@ module Seriatim
     def check(setting, field = "codec")
       case setting
       when nil then nil
-      when Symbol, String then Check.word(field, setting, %i[json raw])
+      when Symbol, String then Validate.word(field, setting, %i[json raw])
       when Array
         return setting if setting.size == 2 && setting.all? { |part| part.respond_to?(:call) }
 
-        Check.refuse(field, ":json, :raw or a pair of callables [dump, load]", setting)
-      else Check.refuse(field, ":json, :raw or a pair of callables [dump, load]", setting)
+        Validate.refuse(field, ":json, :raw or a pair of callables [dump, load]", setting)
+      else Validate.refuse(field, ":json, :raw or a pair of callables [dump, load]", setting)
       end
     end
   end

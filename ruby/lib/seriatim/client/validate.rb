@@ -3,7 +3,7 @@
 module Seriatim
   # Early validation: each returns the value it was given, in its final form, or raises {Invalid} naming the field
   # and the rule.
-  module Check
+  module Validate
     module_function
 
     def refuse(field, rule, value) = raise(Invalid, "#{field} must be #{rule}, not #{describe(value)}")
@@ -58,5 +58,5 @@ module Seriatim
       "a #{value.class}"
     end
   end
-  private_constant :Check
+  private_constant :Validate
 end

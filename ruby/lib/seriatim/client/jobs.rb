@@ -27,14 +27,14 @@ module Seriatim
     end
 
     # The text of the one id that a call takes.
-    def one_id_text(id) = id_text(id) { |value| Check.refuse("id", "a String, Symbol or Integer", value) }
+    def one_id_text(id) = id_text(id) { |value| Validate.refuse("id", "a String, Symbol or Integer", value) }
 
     # @return [Array<String>] of ids that an operator gives
     def id_texts(ids)
       raise Invalid, "ids must be an Array, not a #{ids.class}" unless ids.is_a?(Array)
 
       ids.each_with_index.map do |id, at|
-        id_text(id) { |value| Check.refuse("ids[#{at}]", "a String, Symbol or Integer", value) }
+        id_text(id) { |value| Validate.refuse("ids[#{at}]", "a String, Symbol or Integer", value) }
       end
     end
 
@@ -57,7 +57,7 @@ module Seriatim
     end
 
     def on_waiting(word, at)
-      word && Check.word("jobs[#{at}]: on_waiting", word, ON_WAITING).name
+      word && Validate.word("jobs[#{at}]: on_waiting", word, ON_WAITING).name
     end
 
     # @return [String, nil] as JSON
@@ -70,7 +70,7 @@ module Seriatim
       Native.dump(map, "jobs[#{at}].context") unless map.empty?
     end
 
-    def refuse(at, key, rule, value) = Check.refuse("jobs[#{at}]: #{key}", rule, value)
+    def refuse(at, key, rule, value) = Validate.refuse("jobs[#{at}]: #{key}", rule, value)
   end
   private_constant :Jobs
 end

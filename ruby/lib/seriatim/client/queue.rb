@@ -31,7 +31,7 @@ module Seriatim
 
     # @param jobs [Array<Hash>] as in perform_async, past an override of it; so for the keywords
     # @return [PushResult]
-    def push(jobs, **keywords) = Client.push(worker, jobs, **keywords)
+    def push(jobs, **keywords) = Push.call(worker, jobs, **keywords)
 
     # @return [Array<Hash>] the records of these ids
     def fetch(ids) = worker.queries.fetch(ids)

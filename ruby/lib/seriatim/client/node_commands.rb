@@ -2,7 +2,7 @@
 
 module Seriatim
   # What an operator asks of a node, wherever it runs: Seriatim.quiet_node, Seriatim.stop_node.
-  module Orders
+  module NodeCommands
     QUIET = 1 # as the core numbers orders
     STOP = 2
     private_constant :QUIET, :STOP
@@ -20,7 +20,7 @@ module Seriatim
     private
 
     def order(name, kind)
-      name = Check.text("name", name, 1..64)
+      name = Validate.text("name", name, 1..64)
       Pool.current.with { |connection| connection.order(name, kind) }
     end
   end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require "seriatim/signals"
+require "seriatim/server/signals"
 
 module Seriatim
   # Runs several server processes by fork: hands signals on to them and starts a crashed one again.
