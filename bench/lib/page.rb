@@ -6,7 +6,7 @@ require_relative "plot"
 require_relative "settings"
 require_relative "text"
 
-# docs/benchmarks/speed.md and the plots beside it.
+# docs/evidence/benchmarks/speed.md and the plots beside it.
 class Page
   def initialize(results, facts)
     @results = results

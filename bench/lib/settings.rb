@@ -6,7 +6,7 @@ module Settings
   JOBS = Integer(ENV.fetch("BENCH_JOBS", "1000000")) # for ours; also the ids that wait for the figure of memory
   SECONDS = Float(ENV.fetch("BENCH_SECONDS", "10"))  # of one measurement of a peer
   ONLY = ENV.fetch("BENCH_ONLY", "").split(",").freeze # contestants and programs; empty: all
-  PAGES = ENV.fetch("BENCH_PAGES", File.expand_path("../../docs/benchmarks", __dir__))
+  PAGES = ENV.fetch("BENCH_PAGES", File.expand_path("../../docs/evidence/benchmarks", __dir__))
 
   module_function
 

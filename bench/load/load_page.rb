@@ -4,7 +4,7 @@ require_relative "../lib/facts"
 require_relative "../lib/from_ruby"
 require_relative "../lib/text"
 
-# docs/benchmarks/load.md
+# docs/evidence/benchmarks/load.md
 class LoadPage
   ROWS = {
     "stage one, largest backlog" => ->(result) { thousands(result.backlog) },

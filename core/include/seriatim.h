@@ -728,7 +728,7 @@ const seriatim_health *seriatim_health_result(const seriatim_client *client);
 /*
  * One request of a browser, a script or Prometheus, answered with what a client asks of Redis: begin, drive like a query, then
  * answer. No socket and no file: a host only translates. Every request has an answer, a refusal is one, and a request that needs
- * no Redis has ended when begin returns (drive it all the same). docs/web-api.md lists the routes and the shapes.
+ * no Redis has ended when begin returns (drive it all the same). docs/reference/http-api.md lists the routes and the shapes.
  */
 typedef enum seriatim_web_role { SERIATIM_WEB_NOBODY, SERIATIM_WEB_VIEWER, SERIATIM_WEB_OPERATOR, SERIATIM_WEB_ADMIN } seriatim_web_role;
 

@@ -1,7 +1,7 @@
 -- library: prelude - the keys and the state of one shard; every shard script begins with it. It has no functions: to make
 -- one takes as long as a command
 --
--- KEYS, the same in every shard script, all with the shard's hash tag (docs/layout.md):
+-- KEYS, the same in every shard script, all with the shard's hash tag (docs/internals/layout.md):
 --    1 state     string  the fields below, packed
 --    2 jobs      hash    id -> record: waiting, parked or running
 --    3 ready     list    ids due since their push (entries may be stale: the record decides)

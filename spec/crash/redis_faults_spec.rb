@@ -324,9 +324,9 @@ RSpec.describe "Trouble with Redis" do
 
   # ---- An ACL user
 
-  PAGE = File.expand_path("../../docs/protocol.md", __dir__)
+  PAGE = File.expand_path("../../docs/internals/protocol.md", __dir__)
 
-  # The user of docs/protocol.md, with these rules behind its own; a URL for it.
+  # The user of docs/internals/protocol.md, with these rules behind its own; a URL for it.
   def documented_user(*rules)
     words = File.read(PAGE)[/^ACL SETUSER .*$/].sub("jobs", "limited").sub("PASSWORD", "secret").split
     redis.call(*words, *rules)

@@ -11,7 +11,7 @@ from pages import section
 
 # Run by another suite.
 ELSEWHERE = {
-    ("docs/openresty.md", "nginx and OpenResty"): "lua/spec/nginx/test_nginx.py",
+    ("docs/start/openresty.md", "nginx and OpenResty"): "lua/spec/nginx/test_nginx.py",
 }
 RUN: set[tuple[str, str]] = set(ELSEWHERE)
 

@@ -1,4 +1,4 @@
-"""docs/c.md: what it installs, its programs by pkg-config and by CMake, and what the libraries export."""
+"""docs/start/c.md: what it installs, its programs by pkg-config and by CMake, and what the libraries export."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from processes import Started, shell
 from sections import RUN
 from support.redis_server import RedisServer
 
-PAGE = "docs/c.md"
+PAGE = "docs/start/c.md"
 RUN.update((PAGE, title) for title in ("Build and install", "Push", "Work", "With CMake", "Without the shared library"))
 WARNINGS = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 

@@ -1,4 +1,4 @@
-"""docs/configuration.md: its tables say what the code of every language says, and leave nothing out."""
+"""docs/guides/configuration.md: its tables say what the code of every language says, and leave nothing out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from pages import ROOT
 from processes import environment
 
-PAGE = ROOT / "docs/configuration.md"
+PAGE = ROOT / "docs/guides/configuration.md"
 WIDTH = 130  # characters of a row
 MODULE_SECTIONS = ("Redis and connections", "Pushing", "The server", "Payloads, errors, log")
 WORKER_SECTIONS = ("What makes the queue", "Settings that belong to the queue", "Settings of each process")
@@ -226,4 +226,4 @@ def test_no_row_is_too_wide() -> None:
 
 
 def test_the_page_is_linked() -> None:
-    assert "(docs/configuration.md)" in (ROOT / "README.md").read_text()
+    assert "(docs/guides/configuration.md)" in (ROOT / "README.md").read_text()

@@ -1,4 +1,4 @@
-"""docs/django.md: a real project with SQLite, under gunicorn and the command."""
+"""docs/start/django.md: a real project with SQLite, under gunicorn and the command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sections import RUN
 from support.redis_server import RedisServer, free_ports
 from test_mounts import STATS, get, serve
 
-PAGE = "docs/django.md"
+PAGE = "docs/start/django.md"
 RUN.update((PAGE, title) for title in ("Settings", "Workers", "Pushing", "The dashboard"))
 
 # What `django-admin startproject` and the project's own code would be.

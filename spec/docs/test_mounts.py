@@ -1,4 +1,4 @@
-"""The dashboard below Rails, Rack, Flask, FastAPI, nginx and on its own, as README.md and docs/dashboard.md show it."""
+"""The dashboard below Rails, Rack, Flask, FastAPI, nginx and on its own, as README.md and docs/guides/dashboard.md show it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def rails(folder: Path, files: dict[str, str], env: dict[str, str], requests: li
 LOGIN = {"admin": "/login?id=1", "user": "/login?id=2"}
 
 
-@runs("docs/dashboard.md", "Rails")
+@runs("docs/guides/dashboard.md", "Rails")
 def test_rails_mounts_the_dashboard(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
     by_basic, by_session, settings = (blocks.take("ruby") for _ in range(3))
     answers = rails(tmp_path, {by_basic.name: by_basic.text}, env, [
@@ -125,7 +125,7 @@ def test_rails_pushes_and_works(blocks: Section, tmp_path: Path, env: dict[str, 
     assert redis.call("EXISTS", "shop-development:{OrderWorker}:layout") == 1
 
 
-@runs("docs/dashboard.md", "Rack")
+@runs("docs/guides/dashboard.md", "Rack")
 def test_rack_mounts_the_dashboard(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
     (tmp_path / "config.ru").write_text(blocks.take("ruby").text)
     (port,) = free_ports(1)
@@ -158,7 +158,7 @@ def gunicorn(port: int, what: str = "app:app") -> str:
     return f"{sys.executable} -m gunicorn --preload -w 2 -b 127.0.0.1:{port} {what}"
 
 
-@runs("docs/dashboard.md", "Flask and other WSGI applications")
+@runs("docs/guides/dashboard.md", "Flask and other WSGI applications")
 def test_flask_mounts_the_dashboard(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
     (tmp_path / "app.py").write_text(blocks.take("python").text + FLASK_LOGIN)
     (port,) = free_ports(1)
@@ -166,7 +166,7 @@ def test_flask_mounts_the_dashboard(blocks: Section, tmp_path: Path, env: dict[s
         signs_in(port, 401)
 
 
-@runs("docs/dashboard.md", "FastAPI and Starlette")
+@runs("docs/guides/dashboard.md", "FastAPI and Starlette")
 def test_fastapi_mounts_the_dashboard(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
     (tmp_path / "app.py").write_text(blocks.take("python").text + FASTAPI_LOGIN)
     (port,) = free_ports(1)
@@ -198,7 +198,7 @@ http {{
     return serve(f"nginx -p {folder} -c nginx.conf -e error.log", folder, env, port)
 
 
-@runs("docs/dashboard.md", "nginx")
+@runs("docs/guides/dashboard.md", "nginx")
 def test_nginx_mounts_the_dashboard(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
     (port,) = free_ports(1)
     text = blocks.take("nginx").text.replace("/etc/nginx/jobs.htpasswd", f"{tmp_path}/htpasswd")
@@ -210,7 +210,7 @@ def test_nginx_mounts_the_dashboard(blocks: Section, tmp_path: Path, env: dict[s
         server.stop()
 
 
-@runs("docs/openresty.md", "The dashboard")
+@runs("docs/start/openresty.md", "The dashboard")
 def test_nginx_mounts_the_dashboard_behind_a_session(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
     (port,) = free_ports(1)
     (tmp_path / "session.lua").write_text('return { role = function(cookie) return cookie == "a=1" and "admin" or nil end }\n')
@@ -220,7 +220,7 @@ def test_nginx_mounts_the_dashboard_behind_a_session(blocks: Section, tmp_path: 
         server.stop()
 
 
-@runs("docs/dashboard.md", "On its own")
+@runs("docs/guides/dashboard.md", "On its own")
 def test_seriatim_web_serves_the_dashboard(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
     commands = [re.sub(r" *#.*", "", line) for line in blocks.take("sh").text.splitlines()]
     assert len(commands) == 3

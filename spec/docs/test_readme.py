@@ -105,7 +105,7 @@ def test_waiting_for_replicas(blocks: Section, folder: Path, env: dict[str, str]
     assert "replica" in shell("ruby -I ruby/lib push.rb", folder, env)
 
 
-@runs("docs/languages.md", "What must be the same")
+@runs("docs/guides/several-languages.md", "What must be the same")
 def test_ruby_pushes_and_python_works(blocks: Section, folder: Path, env: dict[str, str]) -> None:
     (folder / "push.rb").write_text(blocks.take("ruby").text)
     (folder / "app.py").write_text(blocks.take("python").text)
@@ -114,7 +114,7 @@ def test_ruby_pushes_and_python_works(blocks: Section, folder: Path, env: dict[s
         server.wait_for("order 17 is paid")
 
 
-@runs("docs/dashboard.md", "Prometheus, KEDA and probes")
+@runs("docs/guides/dashboard.md", "Prometheus, KEDA and probes")
 def test_configurations_are_yaml(blocks: Section) -> None:
     scrape, alerts, keda = (yaml.safe_load(blocks.take("yaml").text) for _ in range(3))
     assert scrape["scrape_configs"][0]["metrics_path"] == "/metrics"

@@ -328,7 +328,7 @@ def block(page: str, language: str) -> str:
 
 
 def test_the_configuration_of_the_page_runs_as_printed(folder: Path, server: Redis) -> None:
-    page = (Path(__file__).resolve().parents[3] / "docs" / "openresty.md").read_text()
+    page = (Path(__file__).resolve().parents[3] / "docs/start/openresty.md").read_text()
     nginx = Nginx(folder, server, {})
     text = block(page, "nginx").replace("/srv/seriatim/lua", str(nginx.lua)).replace("/srv/orders", str(folder))
     text = text.replace("listen 8080", f"listen 127.0.0.1:{nginx.port}").replace("logs/error.log", "error.log")
