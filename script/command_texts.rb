@@ -22,7 +22,54 @@ class CommandTexts
       "completion bash" => bash, "completion zsh" => "autoload -Uz bashcompinit && bashcompinit\n#{bash}", "man" => man }
   end
 
+  # @return [String] docs/reference/command.md
+  def markdown
+    <<~MARKDOWN
+      # The command
+
+      <!-- Written by script/embed from core/command/command.json. -->
+
+      `seriatim` (gem and Python package) and `seriatim-lua` have the same verbs, options and exit codes. [Settings](../guides/configuration.md)
+      lists what a file for `-C` may hold, the environment variables and the fields of the log. The manual page says the same as this page:
+      `seriatim man | man -l -`, or [its source](seriatim.1).
+
+      #{@verbs.map { |verb| markdown_verb(verb) }.join("\n")}
+      ## Options of all verbs
+
+      #{markdown_options(@table[:common])}
+
+      ## Exit codes
+
+      | code | meaning |
+      |---|---|
+      #{@table[:exit].map { |code, about| "| #{code} | #{markdown_text(about)} |" }.join("\n")}
+
+      ## Redis
+
+      #{markdown_text(@table[:redis])}
+    MARKDOWN
+  end
+
   private
+
+  # ---- the page of the documentation
+
+  def markdown_verb(verb)
+    rows, lines = verb[:text].partition { |line| line.start_with?("  ") }
+    signals = rows.map { |line| "- **#{line.strip.sub(/  +/, "**: ")}" }
+    options = verb[:options].empty? ? [] : [markdown_options(verb[:options]), ""]
+    ["## #{verb[:name]}", "", "```text", *verb[:usage].map { |usage| "seriatim #{usage}" }, "```", "",
+     "#{markdown_text(verb[:about][0].upcase + verb[:about][1..])}.", "",
+     *lines.reject(&:empty?).flat_map { |line| [markdown_text(line), ""] },
+     *signals, *("" if signals.any?), *options].join("\n")
+  end
+
+  def markdown_options(keys)
+    ["| option | what it does |", "|---|---|",
+     *keys.map { |key| option_row(key) }.map { |left, about| "| `#{left.strip}` | #{markdown_text(about)} |" }].join("\n")
+  end
+
+  def markdown_text(text) = text.gsub("{program}", "seriatim").gsub(/[|<]/) { |sign| "\\#{sign}" }
 
   def rows(pairs)
     width = pairs.map { |left, _| left.size }.max.to_i
