@@ -65,11 +65,11 @@ def test_the_sdist_holds_what_git_has(sdist: Path) -> None:
     assert {name for name in listed.stdout.split("\0") if OURS.fullmatch(name)} <= names
 
 
-def readme_blocks() -> dict[str, str]:
-    """The first python block and the sh blocks of the README's Python start."""
-    section = re.search(r"^## Python in five minutes$(.*?)^## ", (ROOT / "README.md").read_text(), re.S | re.M)
+def page_blocks() -> dict[str, str]:
+    """The program of docs/start/python.md, and the commands that push and work."""
+    section = re.search(r"^## First worker$(.*?)^## ", (ROOT / "docs/start/python.md").read_text(), re.S | re.M)
     assert section
-    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", section[1], re.S | re.M)
+    blocks = re.findall(r"^```(\w+)[^\n]*\n(.*?)^```$", section[1], re.S | re.M)
     return {
         "app": next(text for kind, text in blocks if kind == "python"),
         "push": next(text for kind, text in blocks if kind == "sh" and "perform_async" in text),
@@ -79,7 +79,7 @@ def readme_blocks() -> dict[str, str]:
 
 @pytest.fixture
 def server_log(folder: Path, venv: dict[str, str]) -> Iterator[Path]:
-    blocks, here, log = readme_blocks(), folder / "app", folder / "app" / "log"
+    blocks, here, log = page_blocks(), folder / "app", folder / "app" / "log"
     here.mkdir()
     (here / "app.py").write_text(blocks["app"])
     environment = {**venv, "SERIATIM_DATA": str(here / "data"), "PYTHONUNBUFFERED": "1"}
@@ -92,7 +92,7 @@ def server_log(folder: Path, venv: dict[str, str]) -> Iterator[Path]:
 
 
 @pytest.mark.limit(300)
-def test_the_readmes_start_works_as_printed(server_log: Path) -> None:
+def test_the_first_page_works_as_printed(server_log: Path) -> None:
     deadline = time.monotonic() + 30
     while not all(line in server_log.read_text() for line in ("order 1: created -> paid", "order 2: created")):
         assert time.monotonic() < deadline, server_log.read_text()

@@ -17,8 +17,13 @@ class Block:
     section: str
     line: int
     language: str  # the first word of the fence, "" for none
-    name: str      # the rest of the fence: the file that the block is
+    name: str      # the rest of the fence: the file that the block is, or "excerpt"
     text: str
+
+    @property
+    def is_run(self) -> bool:
+        """Neither words or output, nor marked as an excerpt, which needs what the reader alone has."""
+        return self.language not in ("", "text") and self.name != "excerpt"
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line} ({self.section}, {self.language})"

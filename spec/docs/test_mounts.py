@@ -1,4 +1,4 @@
-"""The dashboard below Rails, Rack, Flask, FastAPI, nginx and on its own, as README.md and docs/guides/dashboard.md show it."""
+"""The dashboard below Rails, Rack, Flask, FastAPI, nginx and on its own, as the pages show it."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def test_rails_mounts_the_dashboard(blocks: Section, tmp_path: Path, env: dict[s
     assert [status for status, _ in answers] == [404, 200, 404, 200, 200]
 
 
-@runs("README.md", "The dashboard in Rails and Rack")
-def test_the_rails_section_of_the_readme_works(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+@runs("docs/start/rails.md", "The dashboard")
+def test_the_rails_page_mounts_the_dashboard(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
     files = {block.name: block.text for block in (blocks.take("ruby"), blocks.take("ruby"))}
     path = STATS.replace("/jobs", "/seriatim")
     answers = rails(tmp_path, files, env, [(path, {}), (LOGIN["admin"], {}), (path, {})])
@@ -106,7 +106,7 @@ end
 """
 
 
-@runs("README.md", "Rails")
+@runs("docs/start/rails.md", "Set up")
 def test_rails_pushes_and_works(blocks: Section, tmp_path: Path, env: dict[str, str], redis: RedisServer) -> None:
     gemfile, initializer, model = (blocks.take("ruby") for _ in range(3))
     assert [gemfile.name, initializer.name, model.name] == ["Gemfile", "config/initializers/seriatim.rb", "app/models/order.rb"]
@@ -174,10 +174,11 @@ def test_fastapi_mounts_the_dashboard(blocks: Section, tmp_path: Path, env: dict
         signs_in(port, 401)
 
 
-def flask_of_the_readme(program: str, folder: Path, env: dict[str, str]) -> None:
-    (folder / "flask_app.py").write_text(program)
+@runs("docs/start/python.md", "The dashboard")
+def test_the_python_page_mounts_the_dashboard(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+    (tmp_path / "app.py").write_text(blocks.take("python").text)
     (port,) = free_ports(1)
-    with serve(gunicorn(port, "flask_app:app"), folder, env, port):
+    with serve(gunicorn(port), tmp_path, env, port):
         assert get(port, STATS)[0] == 200
 
 

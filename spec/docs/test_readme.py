@@ -8,19 +8,19 @@ import re
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from pages import ROOT, Section, sections
 from processes import Started, shell
-from sections import RUN, runs
-from support.redis_server import RedisServer
-from test_mounts import flask_of_the_readme
+from sections import RUN, runs, runs_each
+from support.redis_server import RedisServer, free_ports
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The reader's folder: the checkout's ruby/ stands in it, and the commands are in PATH, from the checkout."""
+    """The reader's folder; the commands are in PATH, from the checkout."""
     (tmp_path / "bin").mkdir()
     for name, command in {
         "python3": f"/usr/bin/env PYTHONPATH={ROOT}/python {sys.executable}",
@@ -30,8 +30,14 @@ def folder(tmp_path: Path) -> Path:
     }.items():
         (tmp_path / "bin" / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
         (tmp_path / "bin" / name).chmod(0o755)
-    (tmp_path / "ruby").symlink_to(ROOT / "ruby")
     return tmp_path
+
+
+@pytest.fixture
+def gem(folder: Path, env: dict[str, str]) -> dict[str, str]:
+    """The environment of a reader who has installed the gem: `seriatim` is its command."""
+    shutil.copy(folder / "bin/ruby-seriatim", folder / "bin/seriatim")
+    return {**env, "RUBYLIB": f"{ROOT}/ruby/lib"}
 
 
 @pytest.fixture
@@ -50,38 +56,66 @@ def ran_in_order(work: str, folder: Path, env: dict[str, str]) -> None:
 def test_every_section_with_a_program_is_run() -> None:
     for path in Path(__file__).parent.glob("test_*.py"):
         importlib.import_module(path.stem)  # each names its sections
-    shown = {key for key, blocks in sections().items() if any(block.language not in ("", "text") for block in blocks)}
+    shown = {key for key, blocks in sections().items() if any(block.is_run for block in blocks)}
     assert shown == RUN
 
 
-@runs("README.md", "See it work")
+@runs("README.md", "Seriatim")
 def test_demo_and_test_are_there(blocks: Section) -> None:
-    commands = [line.split()[0] for line in blocks.take("sh").text.splitlines() if not line.startswith(" ")]
+    commands = [line.split()[0] for line in blocks.take("sh").text.splitlines()]
     assert commands == ["script/demo", "script/test"]
     assert all(os.access(ROOT / command, os.X_OK) for command in commands)
 
 
-@runs("README.md", "Ruby in five minutes")
-def test_the_ruby_quick_start_runs(blocks: Section, folder: Path, env: dict[str, str]) -> None:
+@runs("README.md", "Quick start")
+def test_the_quick_start_runs(blocks: Section, folder: Path, gem: dict[str, str]) -> None:
+    ruby_program(blocks, folder, gem)
+
+
+def ruby_program(blocks: Section, folder: Path, env: dict[str, str]) -> None:
     (folder / "app.rb").write_text(blocks.take("ruby").text)
     shell(blocks.take("sh", "perform_async").text, folder, env)
     ran_in_order(blocks.take("sh").text, folder, env)
 
 
-@runs("README.md", "Python in five minutes")
-def test_the_python_quick_start_runs(blocks: Section, folder: Path, env: dict[str, str]) -> None:
-    installs(blocks.take("sh", "pip install").text)
+@runs_each(("docs/start/ruby.md", "Install"), ("docs/start/python.md", "Install"), ("docs/start/lua.md", "Install"))
+def test_the_installing_commands_exist(blocks: Section) -> None:
+    while any(block.is_run for block in blocks.left):
+        installs(blocks.take("sh").text)
+
+
+@runs("docs/start/ruby.md", "First worker")
+def test_the_first_ruby_worker_runs(blocks: Section, folder: Path, gem: dict[str, str]) -> None:
+    ruby_program(blocks, folder, gem)
+
+
+@runs("docs/start/ruby.md", "What perform gets")
+def test_a_ruby_batch_fails_one_id(blocks: Section, folder: Path, gem: dict[str, str]) -> None:
+    (folder / "app.rb").write_text(f"require 'seriatim'\n{blocks.take('ruby').text}")
+    shell("ruby -r ./app -e 'PriceWorker.perform_async [{ id: 1, payload: {} }, { id: 2, payload: { price: 3 } }]'", folder, gem)
+    with Started("seriatim -r ./app", folder, gem) as server:
+        server.wait_for("no price")
+        assert server.stop() == 0
+    assert '"processed":1,' in shell("seriatim stats --json", folder, gem).replace(" ", "")
+
+
+@runs("docs/start/python.md", "First worker")
+def test_the_first_python_worker_runs(blocks: Section, folder: Path, env: dict[str, str]) -> None:
     (folder / "app.py").write_text(blocks.take("python").text)
     shell(blocks.take("sh", "perform_async").text, folder, env)
     ran_in_order(blocks.take("sh").text, folder, env)
+
+
+@runs("docs/start/python.md", "Functions and async")
+def test_the_async_python_worker_runs(blocks: Section, folder: Path, env: dict[str, str]) -> None:
     (folder / "orders.py").write_text(blocks.take("python", "async def").text)
-    shell('python3 -c "import asyncio, orders; asyncio.run(orders.sync_order.aperform_async([{\'id\': 1}]))"', folder, env)
-    flask_of_the_readme(blocks.take("python", "flask").text, folder, {**env, "PYTHONPATH": f"{ROOT}/python"})
+    shell('python3 -c "import asyncio, orders; asyncio.run(orders.pay(1))"', folder, env)
+    with Started("seriatim -v -r orders", folder, env) as server:
+        server.wait_for("q=sync_order")
 
 
-@runs("README.md", "Lua in five minutes")
-def test_the_lua_quick_start_runs(blocks: Section, folder: Path, env: dict[str, str]) -> None:
-    installs(blocks.take("sh", "luarocks").text)
+@runs("docs/start/lua.md", "First worker")
+def test_the_first_lua_worker_runs(blocks: Section, folder: Path, env: dict[str, str]) -> None:
     (folder / "app.lua").write_text(blocks.take("lua").text)
     shell(blocks.take("sh", "perform_async").text, folder, env)
     push = 'require("app"):perform_async { { id = 1, payload = { status = "created" } }, { id = 1, payload = { status = "paid" } }, { id = 2, payload = { status = "created" } } }'
@@ -98,25 +132,90 @@ def installs(text: str) -> None:
         assert word in (".", "eval", "apt-get", "sudo") or shutil.which(word), word
 
 
-@runs("README.md", "A push that survives a failover")
-def test_waiting_for_replicas(blocks: Section, folder: Path, env: dict[str, str]) -> None:
+@runs("docs/guides/failover.md", "Pushes that survive a failover")
+def test_waiting_for_replicas(blocks: Section, folder: Path, gem: dict[str, str]) -> None:
     worker = "require 'seriatim'\nmodule OrderWorker; extend Seriatim::Worker; end\n"
     (folder / "push.rb").write_text(f"{worker}begin\n{blocks.take('ruby').text}\nrescue Seriatim::NotReplicated => e\nputs e.message\nend\n")
-    assert "replica" in shell("ruby -I ruby/lib push.rb", folder, env)
+    assert "replica" in shell("ruby push.rb", folder, gem)
+
+
+TROUBLES = "docs/guides/troubleshooting.md"
+
+
+@runs(TROUBLES, "My id does not run")
+def test_explain_says_what_the_page_lists(blocks: Section, folder: Path, env: dict[str, str]) -> None:
+    text = (ROOT / TROUBLES).read_text()
+    explain = blocks.take("sh").text
+    shell("seriatim push OrderWorker 1 --create", folder, env)
+
+    def says(words: str) -> None:
+        assert f"| {words} |" in text
+        assert words.removesuffix(" ...") in shell(explain, folder, env)
+
+    says("nothing waits or runs under this id")
+    says("no server knows this queue")
+    shell("seriatim push OrderWorker 17 --delay 60", folder, env)
+    says("it is due in ...")
+    shell("seriatim pause OrderWorker", folder, env)
+    says("its shard is paused")
+    shell("seriatim resume OrderWorker; seriatim pause OrderWorker 17", folder, env)
+    says("it is parked")
+
+
+@runs_each((TROUBLES, "Jobs run late"), (TROUBLES, "I suspect damaged data"))
+def test_the_commands_of_an_operator_run(blocks: Section, folder: Path, env: dict[str, str]) -> None:
+    shell("seriatim push OrderWorker 1 --create", folder, env)
+    while any(block.is_run for block in blocks.left):
+        shell(blocks.take("sh").text, folder, env)
 
 
 @runs("docs/guides/several-languages.md", "What must be the same")
 def test_ruby_pushes_and_python_works(blocks: Section, folder: Path, env: dict[str, str]) -> None:
     (folder / "push.rb").write_text(blocks.take("ruby").text)
     (folder / "app.py").write_text(blocks.take("python").text)
-    shell("ruby -I ruby/lib push.rb", folder, env)
+    shell(f"ruby -I {ROOT}/ruby/lib push.rb", folder, env)
     with Started("seriatim -r app", folder, env) as server:
         server.wait_for("order 17 is paid")
 
 
-@runs("docs/guides/dashboard.md", "Prometheus, KEDA and probes")
-def test_configurations_are_yaml(blocks: Section) -> None:
-    scrape, alerts, keda = (yaml.safe_load(blocks.take("yaml").text) for _ in range(3))
-    assert scrape["scrape_configs"][0]["metrics_path"] == "/metrics"
-    assert all(alert["expr"] for alert in alerts)
-    assert keda["triggers"][0]["type"] == "prometheus"
+def exported() -> set[str]:
+    """The metrics that docs/reference/metrics.md lists."""
+    return set(re.findall(r"^\| `(seriatim_\w+)` \|", (ROOT / "docs/reference/metrics.md").read_text(), re.M))
+
+
+def test_the_page_lists_the_metrics_that_are_exported(folder: Path, env: dict[str, str]) -> None:
+    shell("seriatim push OrderWorker 1 --create", folder, env)
+    (port,) = free_ports(1)
+    with Started(f"seriatim web --port {port}", folder, env) as server:
+        server.wait_for("the dashboard is at")
+        text = shell(f"python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:{port}/metrics\").read().decode())'", folder, env)
+    assert set(re.findall(r"^# TYPE (\w+) ", text, re.M)) == exported()
+
+
+def knows(query: str) -> None:
+    """Every metric of a query is one that is exported."""
+    assert set(re.findall(r"seriatim_\w+", query)) <= exported() and "seriatim_" in query
+
+
+@runs_each(("docs/guides/monitoring.md", "Scrape the metrics"), ("docs/guides/monitoring.md", "Alarms"),
+           ("docs/guides/monitoring.md", "Scale on lag with KEDA"), ("docs/guides/deployment.md", "Kubernetes"),
+           ("docs/guides/deployment.md", "Scaling with KEDA"))
+def test_the_yaml_is_valid_and_names_exported_metrics(blocks: Section) -> None:
+    while any(block.is_run for block in blocks.left):
+        configuration = yaml.safe_load(blocks.take("yaml").text)
+        for alert in configuration if isinstance(configuration, list) else ():
+            knows(alert["expr"])
+        for each in triggers(configuration):
+            knows(each["metadata"]["query"])
+        for container in containers(configuration):
+            assert shutil.which(container["command"][0].replace("seriatim", "sh"))
+        for scrape in configuration.get("scrape_configs", ()) if isinstance(configuration, dict) else ():
+            assert scrape["metrics_path"] == "/metrics"
+
+
+def triggers(configuration: Any) -> Any:
+    return (configuration.get("triggers") or configuration.get("spec", {}).get("triggers") or ()) if isinstance(configuration, dict) else ()
+
+
+def containers(configuration: Any) -> Any:
+    return configuration["spec"]["template"]["spec"]["containers"] if isinstance(configuration, dict) and configuration.get("kind") == "Deployment" else ()
