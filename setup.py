@@ -98,6 +98,6 @@ setup(
     ext_modules=[native()],
     cmdclass={"build_ext": Build},
     extras_require={"yaml": ["PyYAML"]},
-    entry_points={"console_scripts": ["seriatim = seriatim._cli:main"]},
+    entry_points={"console_scripts": ["seriatim = seriatim._cli.main:main"]},
     zip_safe=False,
 )

@@ -1,6 +1,6 @@
 /*
  * py_jobs.c - seriatim._native.Jobs: the jobs of a push, read once, as the core takes them. What is plain is read here;
- * of all else seriatim._jobs says what it is, or why it is refused: the rules are there alone.
+ * of all else seriatim._client.jobs says what it is, or why it is refused: the rules are there alone.
  */
 #include "py_jobs.h"
 
@@ -60,7 +60,7 @@ int spy_jobs_push(PyObject *jobs, seriatim_client *client)
     return status;
 }
 
-/* ---- Plain dicts: 1 it is read; 0 seriatim._jobs must say ------------------------------------------------------ */
+/* ---- Plain dicts: 1 it is read; 0 seriatim._client.jobs must say ------------------------------------------------------ */
 
 enum { KEY_ID, KEY_PAYLOAD, KEY_SCORE, KEY_PERFORM_IN, KEY_PERFORM_AT, KEY_DELAY, KEY_OTHER = SPY_JOB_KEYS };
 

@@ -60,9 +60,15 @@ except ImportError as error:
         f"`{sys.executable} setup.py build_ext --inplace`, or install the package: pip install ."
     ) from error
 
-from ._actions import Actions, CheckResult, Finding
-from ._batch import Batch
-from ._client import PushResult
+from ._client.actions import Actions, CheckResult, Finding
+from ._client.jobs import Id, Job
+from ._client.metrics import Figures, Metrics, Node, ShardFigures, nodes
+from ._client.node_commands import quiet_node, stop_node
+from ._client.push import PushResult
+from ._client.queries import DeadRecord, Explanation, Queries, Record
+from ._client.queue import Queue
+from ._client.redis_url import redis_url
+from ._client.spelling import did_you_mean
 from ._errors import (
     AuthError,
     Closed,
@@ -80,28 +86,22 @@ from ._errors import (
     Stale,
     TimeoutError,
     Undecodable,
+    UnknownSetting as _UnknownSetting,
     Unsupported,
     UsageError,
 )
-from ._errors import UnknownSetting as _UnknownSetting
-from ._jobs import Id, Job
-from ._metrics import Figures, Metrics, Node, ShardFigures, nodes
-from ._names import did_you_mean
-from ._orders import quiet_node, stop_node
-from ._queries import DeadRecord, Explanation, Queries, Record
-from ._queue import Queue
-from ._redis_url import redis_url
-from ._schedulers import Candidate, build_lag_scheduler, build_priority_scheduler, build_seq_scheduler
-from ._server import Server
+from ._server.batch import Batch
+from ._server.schedulers import Candidate, build_lag_scheduler, build_priority_scheduler, build_seq_scheduler
+from ._server.server import Server
+from ._server.splitters import Shard, build_balanced_splitter, build_by_node_splitter, build_default_splitter
 from ._settings import NAMES, reset_settings, settings
-from ._splitters import Shard, build_balanced_splitter, build_by_node_splitter, build_default_splitter
 from ._version import __version__
 from ._worker import ExhaustedJob, FunctionWorker, Worker, worker
 
 if TYPE_CHECKING:
-    from ._schedulers import Scheduler
+    from ._server.schedulers import Scheduler
+    from ._server.splitters import Splitter
     from ._settings import AnyWorker, ClientMiddleware, Hooks, ServerMiddleware
-    from ._splitters import Splitter
 
     workers: list[AnyWorker] | Callable[[], Sequence[AnyWorker]]
     poll_interval: float

@@ -2,7 +2,7 @@
 
 import sys
 
-from seriatim._cli import main
+from seriatim._cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

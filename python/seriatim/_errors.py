@@ -6,7 +6,7 @@ import builtins
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ._client import PushResult
+    from ._client.push import PushResult
 
 
 class Invalid(ValueError):

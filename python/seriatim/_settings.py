@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
-from . import _check, _log
+from . import _log
+from ._client import validate
 
 if TYPE_CHECKING:
-    from ._batch import Batch
-    from ._jobs import Job
-    from ._schedulers import Scheduler
-    from ._splitters import Splitter
+    from ._client.jobs import Job
+    from ._server.batch import Batch
+    from ._server.schedulers import Scheduler
+    from ._server.splitters import Splitter
     from ._worker import FunctionWorker, Worker
 
 T = TypeVar("T")
@@ -30,7 +31,7 @@ class Hooks:
         self.functions: list[Callable[..., Any]] = []
 
     def __call__(self, function: F) -> F:
-        self.functions.append(_check.function("hook", function))
+        self.functions.append(validate.function("hook", function))
         return function
 
     def clear(self) -> None:
@@ -56,11 +57,11 @@ class Setting(Generic[T]):
 
 
 def _integer(low: int, high: int) -> Callable[[str, Any], int]:
-    return partial(_check.integer, low=low, high=high)
+    return partial(validate.integer, low=low, high=high)
 
 
 def _seconds(low: float, high: float) -> Callable[[str, Any], float]:
-    return partial(_check.seconds, low=low, high=high)
+    return partial(validate.seconds, low=low, high=high)
 
 
 check_wait_replicas = partial(_integer(0, 1000), "wait_replicas")
@@ -71,30 +72,30 @@ check_push_timeout = partial(_seconds(0.1, 50.0), "push_timeout")
 def _redis(field: str, value: Any) -> Any:
     if value is None or isinstance(value, str) or callable(value):
         return value
-    raise _check.refusal(field, "a URL (str), a callable that gives one, or None", value)
+    raise validate.refusal(field, "a URL (str), a callable that gives one, or None", value)
 
 
 def _workers(field: str, value: Any) -> list[AnyWorker] | Callable[[], Sequence[AnyWorker]]:
-    return value if callable(value) else _check.sequence(field, value)
+    return value if callable(value) else validate.sequence(field, value)
 
 
 def _hooks(field: str, value: Any) -> Hooks:
     if isinstance(value, Hooks):
         return value
     hooks = Hooks()
-    if _check.function_or_none(field, value) is not None:
+    if validate.function_or_none(field, value) is not None:
         hooks(value)
     return hooks
 
 
 def _build_scheduler() -> Scheduler:
-    from ._schedulers import build_lag_scheduler
+    from ._server.schedulers import build_lag_scheduler
 
     return build_lag_scheduler()
 
 
 def _build_splitter() -> Splitter:
-    from ._splitters import build_balanced_splitter
+    from ._server.splitters import build_balanced_splitter
 
     return build_balanced_splitter()
 
@@ -119,20 +120,20 @@ class Settings:
     push_timeout = Setting[float](lambda _, value: check_push_timeout(value), lambda: 10)
     wait_replicas = Setting[int](lambda _, value: check_wait_replicas(value), lambda: 0)
     wait_timeout = Setting[float](lambda _, value: check_wait_timeout(value), lambda: 1)
-    server_middlewares = Setting["list[ServerMiddleware]"](_check.functions, list)
-    client_middlewares = Setting["list[ClientMiddleware]"](_check.functions, list)
+    server_middlewares = Setting["list[ServerMiddleware]"](validate.functions, list)
+    client_middlewares = Setting["list[ClientMiddleware]"](validate.functions, list)
     on_server_init = Setting[Hooks](_hooks, Hooks)
     last_words = Setting[Hooks](_hooks, Hooks)
-    build_scheduler = Setting[Callable[[], "Scheduler"]](_check.function, lambda: _build_scheduler)
-    build_splitter = Setting[Callable[[], "Splitter"]](_check.function, lambda: _build_splitter)
-    dump_payload = Setting[Union[Callable[[Any], Union[bytes, str]], None]](_check.function_or_none, lambda: None)
-    load_payload = Setting[Union[Callable[[bytes], Any], None]](_check.function_or_none, lambda: None)
-    format_error = Setting[Callable[[BaseException], str]](_check.function, lambda: _log.format_error)
-    dump_error = Setting[Callable[[str], Union[str, bytes]]](_check.function, lambda: _same)
-    load_error = Setting[Callable[[Any], str]](_check.function, lambda: _text)
+    build_scheduler = Setting[Callable[[], "Scheduler"]](validate.function, lambda: _build_scheduler)
+    build_splitter = Setting[Callable[[], "Splitter"]](validate.function, lambda: _build_splitter)
+    dump_payload = Setting[Union[Callable[[Any], Union[bytes, str]], None]](validate.function_or_none, lambda: None)
+    load_payload = Setting[Union[Callable[[bytes], Any], None]](validate.function_or_none, lambda: None)
+    format_error = Setting[Callable[[BaseException], str]](validate.function, lambda: _log.format_error)
+    dump_error = Setting[Callable[[str], Union[str, bytes]]](validate.function, lambda: _same)
+    load_error = Setting[Callable[[Any], str]](validate.function, lambda: _text)
     lease_time = Setting[float](_seconds(0.2, 3600.0), lambda: 10)
     stop_timeout = Setting[float](_seconds(0.0, 86_400.0), lambda: 25)
-    namespace = Setting[str](partial(_check.text, low=1, high=128), lambda: "seriatim", connects=True)
+    namespace = Setting[str](partial(validate.text, low=1, high=128), lambda: "seriatim", connects=True)
 
     def __init__(self) -> None:
         self.connection_changes = 0

@@ -19,17 +19,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, ParamSpec, TypedDict, TypeVar, cast, overload
 
-from . import _check, _client, _codec, _jobs, _metrics, _names, _native
-from ._actions import Actions
+from . import _native
+from ._client import codec, push, spelling, validate
+from ._client.actions import Actions
+from ._client.jobs import ON_WAITING
+from ._client.metrics import of as metrics_of
+from ._client.queries import Queries
+from ._client.queue import Queue
 from ._errors import Invalid
-from ._queries import Queries
-from ._queue import Queue
 
 if TYPE_CHECKING:
-    from ._client import PushResult
-    from ._codec import Codec, CodecSetting
-    from ._jobs import AnyJob, Id
-    from ._metrics import Metrics
+    from ._client.codec import Codec, CodecSetting
+    from ._client.jobs import AnyJob, Id
+    from ._client.metrics import Metrics
+    from ._client.push import PushResult
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,21 +53,21 @@ class ExhaustedJob(TypedDict):
 
 
 def _ttr(field: str, value: Any) -> float | None:
-    return None if value is None else _check.seconds(field, value, 0.001, 31_536_000.0)
+    return None if value is None else validate.seconds(field, value, 0.001, 31_536_000.0)
 
 
 CHECKS: dict[str, Callable[[str, Any], object]] = {
-    "shards_count": partial(_check.integer, low=1, high=4096),
-    "batch_size": partial(_check.integer, low=1, high=1000),
-    "max_retry_count": partial(_check.integer, low=0, high=1_000_000),
-    "queue_name": partial(_check.text, low=1, high=512),
-    "fold": partial(_check.word, words=("merge", "list", "last", "first")),
-    "on_waiting": partial(_check.word, words=_jobs.ON_WAITING),
-    "on_exhausted": partial(_check.word, words=("bury", "park", "drop")),
+    "shards_count": partial(validate.integer, low=1, high=4096),
+    "batch_size": partial(validate.integer, low=1, high=1000),
+    "max_retry_count": partial(validate.integer, low=0, high=1_000_000),
+    "queue_name": partial(validate.text, low=1, high=512),
+    "fold": partial(validate.word, words=("merge", "list", "last", "first")),
+    "on_waiting": partial(validate.word, words=ON_WAITING),
+    "on_exhausted": partial(validate.word, words=("bury", "park", "drop")),
     "ttr": _ttr,
-    "serial_shards": _check.flag,
-    "priority": partial(_check.integer, low=-1_000_000, high=1_000_000),
-    "codec": _codec.check,
+    "serial_shards": validate.flag,
+    "priority": partial(validate.integer, low=-1_000_000, high=1_000_000),
+    "codec": codec.check,
 }
 
 all_workers: list[type[Worker]] = []
@@ -94,7 +97,7 @@ def _refuse_misspelt(cls: type, name: str, value: object) -> None:
     """
     if name.startswith("_") or name in METHODS or callable(value) or hasattr(type(value), "__get__"):
         return
-    known, apart = _names.nearest(name, CHECKS)
+    known, apart = spelling.nearest(name, CHECKS)
     if 0 < apart <= (1 if len(known) <= 5 else 2):
         raise Invalid(f"{cls.__name__}: unknown setting {name!r} (did you mean {known}?)")
 
@@ -104,7 +107,7 @@ def _checked(cls: type, name: str, value: Any) -> Any:
     if name in CHECKS:
         return CHECKS[name](f"{cls.__name__}.{name}", value)
     if name in METHODS and not hasattr(type(value), "__get__"):  # functions, and what binds itself to an instance
-        return _check.function(f"{cls.__name__}.{name}", value)
+        return validate.function(f"{cls.__name__}.{name}", value)
     _refuse_misspelt(cls, name, value)
     return value
 
@@ -206,7 +209,7 @@ class Worker(metaclass=WorkerType):
         Raises Invalid, naming the job and the field, before anything is written; NotReplicated when it is written, and too
         few replicas have it; Error when Redis cannot be reached or refuses.
         """
-        return _client.push(cls, jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout, push_timeout=push_timeout)
+        return push.push(cls, jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout, push_timeout=push_timeout)
 
     @classmethod
     async def aperform_async(
@@ -218,7 +221,7 @@ class Worker(metaclass=WorkerType):
         push_timeout: float | None = None,
     ) -> PushResult:
         """The same for coroutines. It never blocks the event loop."""
-        return await _client.apush(
+        return await push.apush(
             cls, jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout, push_timeout=push_timeout
         )
 
@@ -228,7 +231,7 @@ class Worker(metaclass=WorkerType):
     actions = _OfClass(Actions)
     """What an operator does to it."""
 
-    metrics = _OfClass(_metrics.of)
+    metrics = _OfClass(metrics_of)
     """The queue's figures now, and at "shards" those of each."""
 
     queue = _OfClass(Queue)
@@ -256,7 +259,7 @@ class Worker(metaclass=WorkerType):
 
     @classmethod
     def _payload_codec(cls) -> Codec:
-        return _codec.of(cls.codec)
+        return codec.of(cls.codec)
 
     @classmethod
     def _instance(cls) -> Worker:
@@ -289,15 +292,15 @@ class FunctionWorker(Generic[P, R]):
 
     def __init__(self, function: Callable[P, R], options: dict[str, Any]) -> None:
         if not callable(function):
-            raise _check.refusal("worker", "a function", function)
+            raise validate.refusal("worker", "a function", function)
         update_wrapper(self, function)
         self._function = function
         label = getattr(function, "__name__", type(function).__name__)
         known = [*CHECKS, *sorted(HOOKS)]
         for name in options.keys() - known:
-            raise Invalid(f"{label}: unknown option {name!r}{_names.did_you_mean(name, known)}; known are {', '.join(known)}")
+            raise Invalid(f"{label}: unknown option {name!r}{spelling.did_you_mean(name, known)}; known are {', '.join(known)}")
         methods: dict[str, Any] = {
-            name: staticmethod(_check.function(f"{label}.{name}", options.pop(name))) for name in HOOKS & options.keys()
+            name: staticmethod(validate.function(f"{label}.{name}", options.pop(name))) for name in HOOKS & options.keys()
         }
         same = {name: getattr(function, name, None) for name in ("__module__", "__qualname__", "__doc__")}
         members: dict[str, Any] = {**same, **options, **methods, "perform": staticmethod(function)}

@@ -40,14 +40,14 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
-from ._connection import Change
-from ._web import MAX_BODY, Dashboard, Request, encoded, refusal
+from ._client.connection import Change
+from ._web.dashboard import MAX_BODY, Dashboard, Request, encoded, refusal
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-    from ._connection import Redact
-    from ._web import Audit, Role
+    from ._client.connection import Redact
+    from ._web.dashboard import Audit, Role
 
 __all__ = ["Change", "asgi_app", "wsgi_app"]
 

@@ -34,7 +34,7 @@ def load_native(folder: str) -> Any:
 
 native = load_native(sys.argv[1])
 
-from seriatim import _errors  # noqa: E402
+from seriatim import _errors
 from support.native import jobs, link, queue_settings, row, runner, take  # noqa: E402
 from support.redis_server import RedisServer  # noqa: E402
 

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import seriatim
-from seriatim import PushResult, _pool
+from seriatim import PushResult
+from seriatim._client import pool as pools
 from support.jobs import deaf, descriptors, ids, runs, serve, worker
 from support.redis_server import RedisServer
 
@@ -42,7 +43,7 @@ def frozen(redis: RedisServer) -> Iterator[None]:
 
 def whole() -> bool:
     """Nothing lent, nobody waiting."""
-    pool = _pool.current()
+    pool = pools.current()
     return not len(pool._lent) and not pool._waiting and len(pool._idle) <= seriatim.client_pool_size
 
 
@@ -169,7 +170,7 @@ def test_waits_for_a_connection_time_out_and_can_be_cancelled(recorder: Any) -> 
 def test_threads_and_coroutines_wait_in_the_same_line(recorder: Any) -> None:
     seriatim.client_pool_size = 1
     seriatim.pool_timeout = 60
-    pool, served = _pool.current(), []
+    pool, served = pools.current(), []
 
     async def use(name: str) -> None:
         async with pool.lend():

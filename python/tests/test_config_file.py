@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from seriatim import UsageError, _check, _config_file
+from seriatim import UsageError
+from seriatim._cli import config_file
+from seriatim._client import validate
 
 WRONG: dict[str, tuple[list[Any], str]] = {
     "require": ([5, {"a": 1}, None, ["app"]], "a text"),
@@ -25,7 +27,7 @@ WRONG: dict[str, tuple[list[Any], str]] = {
 def refusal(path: Path, settings: object) -> str:
     path.write_text(json.dumps(settings))
     with pytest.raises(UsageError) as raised:
-        _config_file.read(str(path), "test")
+        config_file.read(str(path), "test")
     return str(raised.value)
 
 
@@ -34,7 +36,7 @@ def test_a_wrong_type_is_refused_by_file_key_rule_and_value(key: str, tmp_path: 
     path = tmp_path / "s.json"
     values, rule = WRONG[key]
     for value in values:
-        said = f"{path}: {key} must be {rule}, not {_check.describe(value)}"
+        said = f"{path}: {key} must be {rule}, not {validate.describe(value)}"
         assert refusal(path, {key: value}) == said
         assert refusal(path, {"test": {key: value}}) == said
 
@@ -43,5 +45,5 @@ def test_what_is_right_is_read_by_environment(tmp_path: Path) -> None:
     path = tmp_path / "s.json"
     right = {"queues": ["A", "b c"], "threads": 2, "timeout": 1.5, "log_format": "json", "verbose": False}
     path.write_text(json.dumps({**right, "staging": {"threads": 3}}))
-    assert _config_file.read(str(path), None) == right
-    assert _config_file.read(str(path), "staging") == {**right, "threads": 3}
+    assert config_file.read(str(path), None) == right
+    assert config_file.read(str(path), "staging") == {**right, "threads": 3}

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 import seriatim
-from seriatim import _pool
+from seriatim._client import pool as pools
 from support.jobs import eventually, runs, serve, worker
 from support.redis_server import RedisServer, free_ports
 
@@ -103,11 +103,11 @@ def test_f19_a_fork_while_other_threads_push(recorder: Any) -> None:
 
 def test_f19_a_fork_while_the_pools_locks_are_held(recorder: Any) -> None:
     recorder.perform_async([{"id": "parent"}])
-    pool = _pool.current()
+    pool = pools.current()
     held, release = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with pool._lock, _pool._lock:
+        with pool._lock, pools._lock:
             held.set()
             release.wait(60)
 
@@ -124,9 +124,9 @@ def test_f19_a_fork_in_the_midst_of_a_use(recorder: Any) -> None:
     recorder.perform_async([{"id": "parent"}])
 
     def use() -> bool:
-        return push_some(recorder, "midst") and _pool.current() is not pool
+        return push_some(recorder, "midst") and pools.current() is not pool
 
-    pool = _pool.current()
+    pool = pools.current()
     with pool.lend() as connection:
         children = [child(use)]
         assert codes(children) == [0]

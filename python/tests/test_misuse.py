@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import seriatim
-from seriatim import _workers
+from seriatim._server import workers as server_workers
 from support.jobs import eventually, runs, serve, worker
 from support.redis_server import RedisServer
 
@@ -136,7 +136,7 @@ def test_refuses_a_method_that_cannot_be_called(name: str) -> None:
 def test_names_both_workers_of_one_queue() -> None:
     made = [type("Z", (worker(),), {"queue_name": "z", "__qualname__": f"{outer}.Z"}) for outer in ("A", "B")]
     with pytest.raises(seriatim.UsageError, match=r"^workers: [\w.]+\.A\.Z and [\w.]+\.B\.Z have the same queue_name 'z'$"):
-        _workers.chosen(made)
+        server_workers.chosen(made)
 
 
 MISSPELT = {

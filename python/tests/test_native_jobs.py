@@ -1,4 +1,4 @@
-"""What C reads of a job by itself is what seriatim._jobs would have said."""
+"""What C reads of a job by itself is what seriatim._client.jobs would have said."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import seriatim
-from seriatim import _codec, _jobs, _native
+from seriatim import _native
+from seriatim._client import codec, jobs as client_jobs
 from support.native import link, queue_settings
 from support.redis_server import RedisServer
 
@@ -64,7 +65,7 @@ REFUSED: list[Any] = [
 
 def asked(jobs: list[Any]) -> _native.Jobs:
     """Nothing is read in C."""
-    return _native.jobs(jobs, partial(_jobs._row, _codec.JSON), False)
+    return _native.jobs(jobs, partial(client_jobs._row, codec.JSON), False)
 
 
 def stored(redis: RedisServer, name: bytes, jobs: _native.Jobs) -> Any:
@@ -86,7 +87,7 @@ def comparable(record: dict[str, Any]) -> Any:
 def test_both_readers_of_jobs_store_the_same(redis: RedisServer) -> None:
     jobs = [{"id": f"{place}"} | time | options for place, (time, options) in enumerate(product(TIMES, OPTIONS))]
     jobs += [{"id": id, "payload": 1} for id in IDS]
-    plain = stored(redis, b"plain", _jobs.read(jobs, _codec.JSON))
+    plain = stored(redis, b"plain", client_jobs.read_jobs(jobs, codec.JSON))
     assert len(plain) == len(jobs)
     assert list(map(comparable, plain)) == list(map(comparable, stored(redis, b"asked", asked(jobs))))
 
@@ -94,7 +95,7 @@ def test_both_readers_of_jobs_store_the_same(redis: RedisServer) -> None:
 @pytest.mark.parametrize("job", REFUSED, ids=repr)
 def test_both_readers_of_jobs_refuse_with_the_same_message(job: Any) -> None:
     with pytest.raises(seriatim.Invalid) as plain:
-        _jobs.read([{"id": 1}, job], _codec.JSON)
+        client_jobs.read_jobs([{"id": 1}, job], codec.JSON)
     with pytest.raises(seriatim.Invalid) as said:
         asked([{"id": 1}, job])
     assert str(plain.value) == str(said.value)
@@ -118,6 +119,6 @@ def test_a_list_may_change_while_it_is_read() -> None:
 
     def shorten(job: Any, place: int) -> Any:
         jobs.clear()
-        return _jobs._row(_codec.JSON, job, place)
+        return client_jobs._row(codec.JSON, job, place)
 
     assert len(_native.jobs(jobs, shorten, True)) == 2

@@ -252,24 +252,24 @@ def test_an_invalid_node_name_is_refused_by_name(name: Any) -> None:
 
 
 def test_f6_health_warns_when_pushes_want_more_replicas(redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
-    from seriatim import _health
+    from seriatim._server import health
 
     seriatim.wait_replicas = 2
-    _health.check(redis.url)
+    health.check(redis.url)
     assert "wait_replicas is 2, but Redis has 0 replicas" in caplog.text
 
 
 def test_health_warns_and_never_fails(redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
-    from seriatim import _health
+    from seriatim._server import health
 
-    _health.check(redis.url)
+    health.check(redis.url)
     assert not caplog.records
     redis.call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     try:
-        _health.check(redis.url)
+        health.check(redis.url)
     finally:
         redis.call("CONFIG", "SET", "maxmemory-policy", "noeviction")
     assert "maxmemory-policy is allkeys-lru: Redis may throw jobs away; set it to noeviction" in caplog.text
     caplog.clear()
-    _health.check("unix:///no/such/socket")
+    health.check("unix:///no/such/socket")
     assert "cannot be checked" in caplog.text

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import seriatim
-from seriatim import _pool
-from seriatim._connection import Connection
+from seriatim._client import pool as pools
+from seriatim._client.connection import Connection
 from support.jobs import deaf, descriptors, eventually, worker
 from support.redis_server import RedisServer
 
@@ -57,7 +57,7 @@ def in_thread(function: Callable[[], Any]) -> threading.Thread:
 
 def whole() -> bool:
     """Can all connections of the pool be lent at once?"""
-    pool = _pool.current()
+    pool = pools.current()
     loans = [pool.lend() for _ in range(seriatim.client_pool_size)]
     for loan in loans:
         loan.__enter__()
@@ -75,7 +75,7 @@ def test_an_error_says_that_all_connections_are_busy(recorder: Any) -> None:
         seriatim.client_pool_size = 1
         seriatim.pool_timeout = 0.1
         in_thread(lambda: recorder.metrics)
-        eventually(lambda: len(_pool.current()._lent) == 1)
+        eventually(lambda: len(pools.current()._lent) == 1)
         with pytest.raises(seriatim.PoolTimeout, match=r"^no free connection in 0\.1 s: all 1 are in use \(client_pool_size\)$"):
             recorder.metrics
 
@@ -93,7 +93,7 @@ def test_f20_ctrl_c_resets_the_connection_and_gives_it_back(recorder: Any, redis
             assert time.monotonic() - begun < 25  # an answer is waited for 30
     finally:
         redis.call("CLIENT", "UNPAUSE")
-    pool = _pool.current()
+    pool = pools.current()
     assert (len(pool._idle), len(pool._lent)) == (1, 0)
     assert recorder.perform_async([{"id": "last"}]).added == 1
     assert recorder.queries.fetch(["last"])[0]["id"] == "last"
@@ -104,11 +104,11 @@ def test_f20_ctrl_c_while_waiting_for_a_connection(recorder: Any) -> None:
         seriatim.client_pool_size = 1
         seriatim.pool_timeout = 60
         in_thread(lambda: recorder.metrics)
-        eventually(lambda: len(_pool.current()._lent) == 1)
+        eventually(lambda: len(pools.current()._lent) == 1)
         with pytest.raises(KeyboardInterrupt):
             interrupt(0.1, signal.SIGINT)
             recorder.metrics
-        assert not _pool.current()._waiting
+        assert not pools.current()._waiting
 
 
 def test_f20_interrupts_at_any_moment_lose_no_connection_and_no_descriptor(recorder: Any) -> None:
@@ -193,7 +193,7 @@ def test_many_threads_over_few_connections(recorder: Any, redis: RedisServer) ->
 def test_waiters_are_served_in_their_order() -> None:
     seriatim.client_pool_size = 1
     seriatim.pool_timeout = 60
-    pool, served = _pool.current(), []
+    pool, served = pools.current(), []
 
     def use(place: int) -> None:
         with pool.lend():
@@ -213,11 +213,11 @@ def test_waiters_are_served_in_their_order() -> None:
 
 def test_other_settings_make_another_pool(recorder: Any, redis: RedisServer) -> None:
     recorder.perform_async([{"id": 1}])
-    old = _pool.current()
+    old = pools.current()
     with old.lend() as lent:
         seriatim.client_pool_size = 3
         recorder.perform_async([{"id": 2}])
-        assert _pool.current() is not old
+        assert pools.current() is not old
     assert not old._idle
     with pytest.raises(seriatim.Closed):
         lent.metrics(recorder._queue_settings())
@@ -262,13 +262,13 @@ def test_starts_a_private_redis_when_there_is_no_other(recorder: Any, monkeypatc
     for name in ("SERIATIM_REDIS_URL", "REDIS_PROVIDER", "REDIS_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SERIATIM_DATA", str(tmp_path))
-    from seriatim import _private_redis
+    from seriatim._client import private_redis
 
     assert recorder.perform_async([{"id": 1}]).added == 1
-    assert _private_redis.is_used()
+    assert private_redis.is_used()
     seriatim.reset_settings()
-    _private_redis.release()
-    assert not _private_redis.is_used()
+    private_redis.release()
+    assert not private_redis.is_used()
 
 
 def test_names_a_refused_connection(recorder: Any) -> None:

@@ -360,7 +360,7 @@ if sys.argv[1] == "a thread that receives the signals":  # then nothing interrup
 if sys.argv[2] == "a free connection":
     seriatim.client_pool_size, seriatim.pool_timeout = 1, 30
     threading.Thread(target=ask, daemon=True).start()
-    while not seriatim._pool.current()._lent:
+    while not seriatim._client.pool.current()._lent:
         time.sleep(0.01)
 try:
     print("ready", flush=True)

@@ -572,7 +572,7 @@ def test_pushes_never_wait_for_the_dashboard(redis: RedisServer) -> None:
     """Its connections are its own."""
     seriatim.client_pool_size = 1
     seriatim.pool_timeout = 0.1
-    with web.wsgi(seriatim.web.wsgi_app()) as site, seriatim._pool.current().lend():
+    with web.wsgi(seriatim.web.wsgi_app()) as site, seriatim._client.pool.current().lend():
         assert site.get("/api/v1/stats").status == 200
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import seriatim
-from seriatim import _native, _worker, _workers
+from seriatim import _native, _worker
+from seriatim._server import workers
 from support.jobs import runs, serve, worker
 
 
@@ -136,7 +137,7 @@ def test_a_worker_may_be_abstract_or_have_class_arguments() -> None:
         def perform(self, *arguments: Any) -> Any: ...
 
     assert Mine.tenant == "a"
-    assert Mine in _workers.defined() and Base not in _workers.defined()
+    assert Mine in workers.defined() and Base not in workers.defined()
 
 
 def test_a_function_is_a_worker() -> None:
@@ -212,7 +213,7 @@ class AtModuleLevel(seriatim.Worker):
 
 
 def test_workers_are_chosen_by_class_name_and_queue() -> None:
-    chosen = _workers.chosen
+    chosen = workers.chosen
     assert chosen([AtModuleLevel, at_module_level, AtModuleLevel]) == [AtModuleLevel, at_module_level.worker]
     names = [f"{__name__}:at_module_level", f"{__name__}.AtModuleLevel", f"{__name__}:AtModuleLevel.Inner"]
     assert chosen(names) == [at_module_level.worker, AtModuleLevel, AtModuleLevel.Inner]
@@ -222,7 +223,7 @@ def test_workers_are_chosen_by_class_name_and_queue() -> None:
     seriatim.workers = [AtModuleLevel]
     assert chosen() == [AtModuleLevel]
     seriatim.reset_settings()
-    assert AtModuleLevel in _workers.defined()
+    assert AtModuleLevel in workers.defined()
     seriatim.workers.append(AtModuleLevel)  # type: ignore[union-attr]
     assert chosen() == [AtModuleLevel]
 
@@ -241,14 +242,14 @@ def test_workers_are_chosen_by_class_name_and_queue() -> None:
 )
 def test_invalid_workers_are_refused(given: Any, message: str) -> None:
     with pytest.raises(seriatim.Invalid, match=message):
-        _workers.chosen(given)
+        workers.chosen(given)
 
 
 def test_two_workers_of_one_queue_and_unknown_queues_are_refused() -> None:
     with pytest.raises(seriatim.UsageError, match=r"^workers: \w+\.Twice and \w+\.Twice have the same queue_name 'Twice'$"):
-        _workers.chosen([worker("Twice"), worker("Twice")])
+        workers.chosen([worker("Twice"), worker("Twice")])
     with pytest.raises(seriatim.UsageError, match="^unknown queue 'b'; there are 'a'$"):
-        _workers.chosen([worker("a")], ["b"])
+        workers.chosen([worker("a")], ["b"])
 
 
 def test_only_the_latest_of_a_name_runs() -> None:
@@ -259,7 +260,7 @@ def test_only_the_latest_of_a_name_runs() -> None:
         return Again
 
     first, second = define(), define()
-    assert second in _workers.defined() and first not in _workers.defined()
+    assert second in workers.defined() and first not in workers.defined()
     assert first in _worker.all_workers
 
 

@@ -8,7 +8,8 @@ import sys
 from typing import Any
 
 import seriatim
-from seriatim import _config_file, _log, _settings, _worker
+from seriatim import _log, _settings, _worker
+from seriatim._cli import config_file
 from seriatim._errors import Invalid, UsageError
 
 
@@ -36,7 +37,7 @@ def plain(value: Any) -> Any:
 
 def unknown_key() -> str | None:
     try:
-        _config_file.read(sys.argv[1], None)
+        config_file.read(sys.argv[1], None)
     except UsageError as error:
         return str(error)
     return None

@@ -9,11 +9,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from .. import _application, _log, _native, _pool
-from .._actions import Finding
+from .. import _log, _native
+from .._client import pool
+from .._client.actions import Finding
+from .._client.jobs import Job
+from .._client.metrics import Node, nodes
 from .._errors import RedisError, Undecodable, UsageError
-from .._jobs import Job
-from .._metrics import Node, nodes
+from .._server import application
 from .._worker import Worker, all_workers
 from .exit_codes import CRASHED, STOPPED
 from .web_command import WebCommand
@@ -45,7 +47,7 @@ class Operators:
     def __init__(self, options: dict[str, Any]) -> None:
         self._options = options
         if "require" in options:
-            _application.load(options["require"])
+            application.load(options["require"])
 
     def call(self, verb: str, words: list[str]) -> int:
         """The exit code. Bytes that are no UTF-8 stand in the words as Python hands them out (PEP 383)."""
@@ -285,14 +287,14 @@ def layout(worker: type[Worker], shards: int) -> int:
     """The first call of every verb, so it says soon when there is no Redis."""
     name, _, *rest = worker._queue_settings()
     settings: Any = (name, shards, *rest)
-    return _pool.ask(lambda connection: connection.layout(settings, limit=BOOT_SECONDS))
+    return pool.ask(lambda connection: connection.layout(settings, limit=BOOT_SECONDS))
 
 
 def all_queues() -> list[str]:
     """All that have a layout in Redis."""
     layout(made_for("-"), 0)
     try:
-        return sorted(map(os.fsdecode, _pool.ask(lambda connection: connection.queues())))
+        return sorted(map(os.fsdecode, pool.ask(lambda connection: connection.queues())))
     except RedisError as error:
         raise RedisError(f"cannot list the queues (name them): {error}") from error
 
@@ -300,7 +302,7 @@ def all_queues() -> list[str]:
 def check_namespace(repair: bool) -> list[Finding]:
     """What lies below the namespace and is no queue's, and queues whose layout is not right."""
     layout(made_for("-"), 0)
-    return _pool.ask(lambda connection: connection.check(None, repair))[1]
+    return pool.ask(lambda connection: connection.check(None, repair))[1]
 
 
 # ---- output

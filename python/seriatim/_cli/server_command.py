@@ -12,12 +12,14 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
-from .. import _application, _check, _log, _private_redis, _redis_url, _workers
+from .. import _log
+from .._client import private_redis, redis_url, validate
 from .._errors import AuthError, ConnectionError, Invalid, NotReady, UsageError
-from .._server import Server
+from .._server import application, workers
+from .._server.server import Server
+from .._server.signals import IGNORED, OTHER, SERVER, Signals
+from .._server.supervisor import Supervisor
 from .._settings import settings
-from .._signals import IGNORED, OTHER, SERVER, Signals
-from .._supervisor import Supervisor
 from .exit_codes import CRASHED, NO_REDIS, STOPPED, USAGE
 from .options import PARENT, log_level
 
@@ -38,12 +40,12 @@ class ServerCommand:
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL))
         log = _log.Output(sys.stdout, self._options.get("log_format"), log_level(self._options))
         signals = Signals.while_loading()
-        _application.load(path)
+        application.load(path)
         log.settle()
         self._apply()
-        _workers.chosen(None, self._options.get("queues"))
-        if _redis_url.is_none():
-            _private_redis.url()
+        workers.chosen(None, self._options.get("queues"))
+        if redis_url.is_none():
+            private_redis.url()
         if self._processes() > 1:
             return Supervisor(self._processes(), settings.stop_timeout, self._child, signals).run()
         return self._serve(self._parent(), signals)
@@ -58,7 +60,7 @@ class ServerCommand:
 
     def _processes(self) -> int:
         """One below a supervisor."""
-        count = _check.integer("-p", self._options.get("processes", 1), 1, 1000)
+        count = validate.integer("-p", self._options.get("processes", 1), 1, 1000)
         return 1 if "parent" in self._options else count
 
     def _child(self, descriptor: int) -> list[str]:

@@ -9,10 +9,10 @@ import stat
 from contextlib import suppress
 from typing import Any, Final
 
-from .. import _check, _private_redis, _redis_url
+from .._client import private_redis, redis_url, validate
 from .._errors import UsageError
-from .._signals import Signals
-from .._web_server import WebServer
+from .._server.signals import Signals
+from .._web.stand_alone import WebServer
 from ..web import wsgi_app
 from .exit_codes import STOPPED
 
@@ -26,7 +26,7 @@ LOCAL_HOSTS: Final = ("localhost", "127.0.0.1", "[::1]")
 class WebCommand:
     def __init__(self, options: dict[str, Any]) -> None:
         self._bind: str = options.get("bind", BIND)
-        self._port = _check.integer("--port", options.get("port", PORT), 0, 65_535)
+        self._port = validate.integer("--port", options.get("port", PORT), 0, 65_535)
         self._token: str | None = options.get("token")
         self._read_only = "read_only" in options
         self._path = self._bind.removeprefix("unix:").removeprefix("//") if self._bind.startswith("unix:") else None
@@ -38,8 +38,8 @@ class WebCommand:
         app = wsgi_app(read_only=self._read_only, token=self._token, hosts=self._hosts())
         listener = self._listen()
         try:
-            if _redis_url.is_none():
-                _private_redis.url()
+            if redis_url.is_none():
+                private_redis.url()
             signals = Signals(("SIGTERM", "SIGINT"))
             server = WebServer(listener, app)
             server.start()

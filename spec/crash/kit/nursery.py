@@ -12,7 +12,7 @@ import sys
 import traceback
 
 from seriatim import _cli
-from seriatim._cli import main
+from seriatim._cli.main import main
 
 
 def serve(variables: dict[str, str], arguments: list[str], log: str) -> None:

@@ -1,0 +1,102 @@
+"""The command `seriatim`. Exit codes: 0 stopped, 1 crashed, 2 usage, 3 no Redis."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any, Final
+
+from .. import _log, _native
+from .._client import private_redis
+from .._errors import ApplicationError, AuthError, ConnectionError, Error, Invalid, NotReady, UsageError
+from .._version import __version__
+from . import config_file
+from .exit_codes import CRASHED, NO_REDIS, STOPPED, USAGE
+from .operators import Operators
+from .options import Options, log_level
+from .server_command import ServerCommand
+
+VERBS: Final = tuple((_native.command_text("verbs") or "").split())  # the same words in each language: core/command/command.json
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code. Arguments: those of the command line, if None."""
+    try:
+        return run(sys.argv[1:] if arguments is None else list(arguments))
+    except private_redis.Refused as error:
+        return complain(NO_REDIS, str(error))
+    except ApplicationError as error:
+        return refuse_application(error)
+    except Invalid as error:
+        return complain(USAGE, str(error), "see seriatim help")
+    except (ConnectionError, AuthError, NotReady) as error:
+        return complain(NO_REDIS, f"no Redis: {error}")
+    except Error as error:
+        return complain(CRASHED, str(error))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more at its end
+        return CRASHED
+
+
+def run(arguments: list[str]) -> int:
+    options, words = Options().parse(arguments)
+    if "help" in options or "version" in options or (words and words[0] in ("help", "version", "man", "completion")):
+        print(said_of_itself(options, words), end="")
+        return STOPPED
+    return dispatch(with_config_file(options), words, arguments)
+
+
+def said_of_itself(options: dict[str, Any], words: list[str]) -> str:
+    """help, version and the like, which need neither Redis nor an application."""
+    verb = words[0] if words else None
+    if "help" in options or verb == "help":
+        about = words[1:2] if verb == "help" else words[:1]
+        if about and about[0] not in VERBS:
+            raise UsageError(unknown(about[0]))
+        text = _native.command_text(" ".join(["help", *about]))
+    elif "version" in options or verb == "version":
+        return f"seriatim {__version__}\n"
+    else:
+        text = _native.command_text(" ".join(words))
+    if text is None:
+        raise UsageError("usage: seriatim completion bash|zsh")
+    return text.replace("{program}", "seriatim")
+
+
+def unknown(verb: str) -> str:
+    return f"unknown command {verb}; there are {', '.join(VERBS)}"
+
+
+def dispatch(options: dict[str, Any], words: list[str], arguments: list[str]) -> int:
+    verb, *rest = words or ["server"]
+    if verb not in VERBS:
+        raise UsageError(unknown(verb))
+    for variable in private_redis.ENVIRONMENT if "environment" in options else ():
+        os.environ[variable] = options["environment"]
+    if verb != "server":
+        _log.Output(sys.stderr, options.get("log_format"), log_level(options))
+        return Operators(options).call(verb, rest)
+    if rest:
+        raise UsageError(f"unexpected {' '.join(rest)}")
+    return ServerCommand(options, arguments).run()
+
+
+def with_config_file(options: dict[str, Any]) -> dict[str, Any]:
+    """What the command line says wins."""
+    path = options.pop("config", None)
+    return options if path is None else {**config_file.read(path, options.get("environment")), **options}
+
+
+def refuse_application(error: ApplicationError) -> int:
+    """One line; with -v also the traceback of what the application raised."""
+    complain(USAGE, str(error))
+    if error.__cause__ is not None and _log.is_debug():
+        print(_log.printable_lines("".join(traceback.format_exception(error.__cause__)).rstrip("\n")), file=sys.stderr)
+    return USAGE
+
+
+def complain(code: int, *lines: str) -> int:
+    print("seriatim:", "\n          ".join(map(_log.one_line, lines)), file=sys.stderr)
+    return code

@@ -1,0 +1,1 @@
+"""What producers and operators use: pushes, queries, actions, and the connections under them."""

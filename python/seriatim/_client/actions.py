@@ -1,0 +1,142 @@
+"""What an operator does to a worker's queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from . import jobs, pool
+from .jobs import AnyId, Id
+
+if TYPE_CHECKING:
+    from .._worker import Worker
+
+
+class Finding(TypedDict):
+    """Something that should not be; detail in one sentence."""
+
+    shard: int
+    kind: str
+    detail: str
+    id: Id | None
+    repaired: bool
+
+
+class CheckResult(TypedDict):
+    """looked_at: how many records."""
+
+    looked_at: int
+    findings: list[Finding]
+
+
+class Actions:
+    """
+    `OrderWorker.actions`. Each answers with the number of ids that it changed (pause and resume: of shards). "All" means
+    what is there when the action begins.
+    """
+
+    def __init__(self, worker: type[Worker]) -> None:
+        self._worker = worker
+
+    def perform_all_jobs_now(self) -> int:
+        """All waiting ids become due."""
+        return self._act(0)
+
+    def perform_all_failed_jobs_now(self) -> int:
+        """All ids that wait for a retry become due; delayed ones that never failed stay delayed. Their retry_count stays."""
+        return self._act(17)
+
+    def kill_all_failed_jobs(self) -> int:
+        """All waiting ids that failed before go to the morgue."""
+        return self._act(1)
+
+    def delete_all_failed_jobs(self) -> int:
+        """All waiting ids that failed before are deleted."""
+        return self._act(2)
+
+    def morgue_queue_up_all_jobs(self) -> int:
+        """All dead ids wait again, due now."""
+        return self._act(3)
+
+    def morgue_delete_all_jobs(self) -> int:
+        """The morgue is emptied."""
+        return self._act(4)
+
+    def pause(self) -> int:
+        """Nothing of the queue is claimed until resume; what runs goes on. Answers with shards."""
+        return self._act(5)
+
+    def resume(self) -> int:
+        """Answers with shards."""
+        return self._act(6)
+
+    def delete(self, ids: Sequence[AnyId]) -> int:
+        """Deletes what waits; a running id is not put back if it fails."""
+        return self._act(7, ids)
+
+    def morgue_queue_up(self, ids: Sequence[AnyId]) -> int:
+        """Dead ids wait again, due now."""
+        return self._act(8, ids)
+
+    def morgue_delete(self, ids: Sequence[AnyId]) -> int:
+        """Deletes dead ids."""
+        return self._act(9, ids)
+
+    def park(self, ids: Sequence[AnyId]) -> int:
+        """The ids stop with all their payloads until unpark."""
+        return self._act(10, ids)
+
+    def unpark(self, ids: Sequence[AnyId]) -> int:
+        """Parked ids wait again, due now, as if they had never failed."""
+        return self._act(11, ids)
+
+    def unpark_all(self) -> int:
+        """All that is parked waits again, due now, as if it had never failed."""
+        return self._act(13)
+
+    def perform_now(self, ids: Sequence[AnyId]) -> int:
+        """Waiting ids that are due later become due now; of a running id, what waits behind it. Their retry_count stays."""
+        return self._act(12, ids)
+
+    def kill(self, ids: Sequence[AnyId]) -> int:
+        """Waiting ids that failed before go to the morgue."""
+        return self._act(18, ids)
+
+    def drop_payload(self, id: AnyId, payload: Any) -> int:
+        """
+        Drops one payload of a waiting or parked id, the first of equal ones; the id goes with its last. Of a running id, one
+        that waits behind the run: what runs has been delivered. Answers 1, or 0 where there is none.
+        """
+        return self._act_on_payload(14, id, payload)
+
+    def morgue_drop_payload(self, id: AnyId, payload: Any) -> int:
+        """The same of a dead id."""
+        return self._act_on_payload(15, id, payload)
+
+    def delete_queue(self, *, force: bool = False) -> int:
+        """
+        Deletes the queue itself: layout, settings and, if forced, what it holds; answers 1. The next push or server of the worker
+        makes it anew. Raises Invalid while a node serves it, where it holds ids and is not forced, and where there is none.
+        """
+        name = self._worker._queue_settings()[0]
+        return self._ask(16, [name] if force else None)
+
+    def check(self, *, repair: bool = False) -> CheckResult:
+        """
+        Proves what is stored of the queue, in slices.
+
+        repair: mend what can be mended without losing a payload.
+        """
+        queue = self._worker._queue_settings()
+        looked_at, findings = pool.ask(lambda connection: connection.check(queue, repair))
+        return {"looked_at": looked_at, "findings": findings}
+
+    def _act(self, kind: int, ids: Sequence[AnyId] | None = None) -> int:
+        keys = None if ids is None else jobs.ids_bytes(ids)
+        return 0 if keys == [] else self._ask(kind, keys)
+
+    def _act_on_payload(self, kind: int, id: AnyId, payload: Any) -> int:
+        return self._ask(kind, [jobs.id_bytes(id), self._worker._payload_codec().dump(payload, "payload")])
+
+    def _ask(self, kind: int, texts: list[bytes] | None) -> int:
+        return pool.ask(lambda connection: connection.action(self._worker._queue_settings(), kind, texts))

@@ -1,0 +1,253 @@
+"""One native link with the numbers of the queues it knows. One user at a time; the pool sees to that."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypedDict, Union
+
+from .. import _native
+from .._errors import Error, Invalid, TimeoutError
+
+if TYPE_CHECKING:
+    from .actions import Finding
+    from .metrics import Metrics, Node
+
+MAX_PAYLOAD = 0  # the core's default, 1 MiB
+NO_QUEUE = -1
+READ, WRITE = 1, 2
+
+Wait = tuple[int, float]
+"""Replicas, and seconds for each WAIT."""
+
+Pushed = tuple[int, int, list[int], Union[str, None], Union[str, None]]
+"""added, folded, places of refused jobs, what was said of too few replicas."""
+
+WebAsked = tuple["_native.WebSettings", "_native.WebRequest"]
+
+Text = Union[str, bytes]
+"""bytes where they are not UTF-8."""
+
+
+class Asked(TypedDict):
+    action: str  # "pause", "delete", "quiet_node"
+    role: str  # "viewer", "operator", "admin"; "nobody": also who has no token
+
+
+class Change(Asked, total=False):
+    """What a web request asked to change and what came of it: what there is of these. Texts are as they were given."""
+
+    queue: Text
+    node: Text
+    fingerprint: Text  # of errors
+    ids: list[Text]  # at most 1,000; none where the request was refused before its body was read
+    count: int  # what it really did
+    status: int  # of the answer; absent: it was broken off, so what came of it is not known
+    error: str  # of an answer other than 200
+
+
+Noted = list[tuple[Change, str]]
+"""Changes with their lines for a log; the last one knows most."""
+
+
+Redact = Callable[[Text, Text, Text], Text]
+"""queue, id, text -> the text to show instead."""
+
+
+class Connection:
+    def __init__(self, url: str, namespace: str) -> None:
+        self._link = _native.Link(url, namespace, "seriatim-client", MAX_PAYLOAD)
+        self._queues: dict[bytes, tuple[_native.QueueSettings, int]] = {}
+        self.usable = True
+
+    @property
+    def url(self) -> str:
+        """The URL without its password."""
+        return self._link.url
+
+    def push(self, settings: _native.QueueSettings, jobs: _native.Jobs, wait: Wait, seconds: float) -> Pushed:
+        """seconds: that it may take from now."""
+        self._link.push(self._number(settings), jobs, *wait, seconds)
+        result: Pushed = self._link.drive()
+        return result
+
+    async def apush(self, settings: _native.QueueSettings, jobs: _native.Jobs, wait: Wait, seconds: float) -> Pushed:
+        self._link.push(self._number(settings), jobs, *wait, seconds)
+        result: Pushed = await self._drive()
+        return result
+
+    def layout(self, settings: _native.QueueSettings, limit: float | None = None) -> int:
+        """shards_count as Redis has it."""
+        self._link.layout(self._number(settings))
+        return int(self._link.drive(limit))
+
+    def query(
+        self,
+        settings: _native.QueueSettings,
+        kind: int,
+        *,
+        reverse: bool = False,
+        min: bytes | None = None,
+        max: bytes | None = None,
+        limit: int = 10,
+        shard: int = -1,
+        ids: list[bytes] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Records, whose kind is as the core numbers queries."""
+        self._link.query(self._number(settings), kind, reverse, min, max, limit, shard, ids)
+        records: list[dict[str, Any]] = self._link.drive()
+        return records
+
+    def action(self, settings: _native.QueueSettings, kind: int, ids: list[bytes] | None = None) -> int:
+        """How many ids it changed; kind as the core numbers actions."""
+        self._link.action(self._number(settings), kind, ids)
+        return int(self._link.drive())
+
+    def metrics(self, settings: _native.QueueSettings) -> Metrics:
+        self._link.metrics(self._number(settings))
+        figures: Metrics = self._link.drive()
+        return figures
+
+    def explain(self, settings: _native.QueueSettings, id: bytes) -> dict[str, Any]:
+        self._link.explain(self._number(settings), id)
+        explanation: dict[str, Any] = self._link.drive()
+        return explanation
+
+    def check(self, settings: _native.QueueSettings | None, repair: bool) -> tuple[int, list[Finding]]:
+        """How many records it looked at, and what it found. None: the keys below the namespace that are no queue's."""
+        self._link.check(NO_QUEUE if settings is None else self._number(settings), repair)
+        result: tuple[int, list[Finding]] = self._link.drive()
+        return result
+
+    def nodes(self) -> list[Node]:
+        self._link.nodes()
+        living: list[Node] = self._link.drive()
+        return living
+
+    def order(self, node: bytes, order: int) -> bool:
+        """Such a node lives; order as the core numbers them."""
+        self._link.order(node, order)
+        return bool(self._link.drive())
+
+    def queues(self) -> list[_native.Id]:
+        """Names."""
+        self._link.queues()
+        names: list[_native.Id] = self._link.drive()
+        return names
+
+    def health(self, limit: float | None = None) -> dict[str, Any]:
+        """maxmemory_policy, appendonly and the number of replicas, each None where Redis does not say."""
+        self._link.health()
+        settings: dict[str, Any] = self._link.drive(limit)
+        return settings
+
+    def web(self, asked: WebAsked, redact: Redact | None, noted: Noted, limit: float | None) -> _native.WebResponse:
+        """
+        The answer, which tells what went wrong, too.
+
+        noted: what the request asks to change is added at once, and with what came of it.
+        limit: seconds for Redis; None: while it goes on answering.
+        """
+        try:
+            self._link.web(*asked)
+            self._note(noted)
+            self._link.drive(limit)
+        except (Error, Invalid):
+            pass
+        return self._answer(redact, noted)
+
+    async def aweb(self, asked: WebAsked, redact: Redact | None, noted: Noted, limit: float | None) -> _native.WebResponse:
+        try:
+            self._link.web(*asked)
+            self._note(noted)
+            await self._drive(limit)
+        except (Error, Invalid):
+            pass
+        return self._answer(redact, noted)
+
+    def _answer(self, redact: Redact | None, noted: Noted) -> _native.WebResponse:
+        try:
+            return self._link.answer(redact)
+        finally:
+            self._note(noted)
+
+    def _note(self, noted: Noted) -> None:
+        change = self._link.change()
+        if change is not None:
+            noted.append(change)
+
+    def reset(self) -> None:
+        """Drops what was begun, with its socket, so that no answer can be mistaken for another's."""
+        if self.usable:
+            self._link.reset()
+
+    def close(self) -> None:
+        if self.usable:
+            self._link.close()
+
+    def _number(self, settings: _native.QueueSettings) -> int:
+        """The queue's number in this link; its settings travel again only when they changed."""
+        known = self._queues.get(settings[0])
+        if known is not None and known[0] is settings:
+            return known[1]
+        number = self._link.queue(settings)
+        self._queues[settings[0]] = (settings, number)
+        return number
+
+    async def _drive(self, limit: float | None = None) -> Any:
+        """To the end of what was begun, on the running loop, which it never blocks; the rest as the link's drive."""
+        loop = asyncio.get_running_loop()
+        deadline = math.inf if limit is None else loop.time() + limit
+        try:
+            while not await self._step(loop):
+                if loop.time() >= deadline:
+                    self.reset()
+                    raise TimeoutError("no answer from Redis in time")
+                await self._ready(loop, deadline)
+        except NotImplementedError:  # a loop that cannot watch sockets
+            return await self._elsewhere(loop, lambda: self._link.drive(limit))
+        return self._link.result()
+
+    async def _step(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """A link without a socket may ask the resolver, which blocks."""
+        if self._link.fileno() < 0:
+            return bool(await self._elsewhere(loop, self._link.step))
+        return self._link.step()
+
+    async def _elsewhere(self, loop: asyncio.AbstractEventLoop, call: Callable[[], Any]) -> Any:
+        """On a thread. A cancelled call still runs there, so the connection is nobody's any more."""
+        running = loop.run_in_executor(None, call)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            self.usable = False
+            running.add_done_callback(lambda _: self._link.close())
+            raise
+
+    async def _ready(self, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
+        """Until the socket is as the link wants it, its patience ends or the deadline comes."""
+        fd, wants, patience = self._link.fileno(), self._link.wants(), self._link.timeout()
+        left = deadline - loop.time()
+        patience = left if patience is None else min(patience, left)
+        if fd < 0:
+            await asyncio.sleep(0 if patience == math.inf else max(patience, 0))
+            return
+        ready = loop.create_future()
+        alarm = None if patience == math.inf else loop.call_later(patience, _wake, ready)
+        try:
+            if wants & READ:
+                loop.add_reader(fd, _wake, ready)
+            if wants & WRITE:
+                loop.add_writer(fd, _wake, ready)
+            await ready
+        finally:
+            loop.remove_reader(fd)
+            loop.remove_writer(fd)
+            if alarm is not None:
+                alarm.cancel()
+
+
+def _wake(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)

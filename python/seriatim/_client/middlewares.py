@@ -1,0 +1,110 @@
+"""Chains of callables (worker, subject, call_next), sync and async in any mixture."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
+
+from .._errors import Invalid
+from . import validate
+
+Link = Callable[[Any, Any, Callable[[], Any]], Any]
+Wait = Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+def is_async(function: object) -> bool:
+    """Does calling it give a coroutine?"""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))
+
+
+class Walk:
+    """
+    One walk through a chain to the core, the first link outermost. A sync link runs on a thread and waits for what is
+    inside it; an async one runs on the event loop and awaits it. Either way call_next gives the inner result.
+    """
+
+    def __init__(
+        self,
+        field: str,
+        chain: Sequence[Link],
+        worker: object,
+        subject: object,
+        core: Callable[[], Any],
+        wait: Wait,
+        threads: Executor | None = None,
+    ) -> None:
+        """
+        field: the setting that holds the chain, for errors.
+        wait: from a thread, runs a coroutine on the loop to its end.
+        threads: where the loop runs sync links; None: the loop's own executor.
+
+        Raises Invalid when one of the links cannot be called; then none was.
+        """
+        self._chain = validate.functions(field, list(chain))
+        self._worker = worker
+        self._subject = subject
+        self._core = core
+        self._wait = wait
+        self._threads = threads
+
+    def from_thread(self, place: int = 0) -> Any:
+        """Calls the link at this place (behind the last: the core) and what is inside it; blocks."""
+        result = self._call(place)
+        return self._wait(result) if inspect.iscoroutine(result) else result
+
+    async def from_loop(self, place: int = 0) -> Any:
+        """The same, awaited."""
+        if is_async(self._chain[place] if place < len(self._chain) else self._core):
+            return await self._call(place)
+        call = partial(contextvars.copy_context().run, self._in_thread, place)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    def _in_thread(self, place: int) -> Any:
+        """No future can hold a StopIteration: who awaited it would wait for ever."""
+        try:
+            return self.from_thread(place)
+        except StopIteration as error:
+            raise RuntimeError("a middleware raised StopIteration") from error
+
+    def _call(self, place: int) -> Any:
+        if place == len(self._chain):
+            return self._core()
+        link = self._chain[place]
+        call_next = self.from_loop if is_async(link) else self.from_thread
+        return link(self._worker, self._subject, partial(call_next, place + 1))
+
+
+def call_sync(chain: Sequence[Link], worker: object, subject: object, core: Callable[[], Any]) -> Any:
+    """
+    The chain around a core, all of it sync.
+
+    Raises Invalid for an async link.
+    """
+    if not chain:
+        return core()
+    for place, link in enumerate(chain):
+        if is_async(link):
+            raise Invalid(f"client_middlewares[{place}] is async: use aperform_async")
+    return Walk("client_middlewares", chain, worker, subject, core, _no_loop).from_thread()
+
+
+async def call_async(chain: Sequence[Link], worker: object, subject: object, core: Callable[[], Any]) -> Any:
+    """The chain around an async core, on the running loop; sync links run on a thread."""
+    if not chain:
+        return await core()
+    loop = asyncio.get_running_loop()
+
+    def wait(coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+
+    return await Walk("client_middlewares", chain, worker, subject, core, wait).from_loop()
+
+
+def _no_loop(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    coroutine.close()
+    raise Invalid("client_middlewares: one of them gave a coroutine: use aperform_async")

@@ -1,0 +1,226 @@
+"""The connections of a process, made when they are needed. Threads and coroutines wait for one in the same line."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from types import TracebackType
+from typing import TypeVar
+
+from .. import _native
+from .._errors import Error, Invalid, PoolTimeout
+from .._settings import settings
+from . import redis_url
+from .connection import Connection
+
+T = TypeVar("T")
+
+SIGNAL_STEP = 0.05  # seconds that a signal may wait for its handler
+
+_lock = threading.RLock()  # a signal handler may push, too
+_current: Pool | None = None
+
+
+def current() -> Pool:
+    """The pool of this process: a child of fork and changed settings get a new one."""
+    global _current
+    pool = _current
+    if pool is not None and pool.fits():
+        return pool
+    with _lock:
+        if _current is None or not _current.fits():
+            old, _current = _current, _configured()
+            if old is not None:
+                old.discard()
+        return _current
+
+
+async def acurrent() -> Pool:
+    """The same, from an event loop: to find the URL may block (a private Redis starts)."""
+    pool = _current
+    if pool is not None and pool.fits():
+        return pool
+    return await asyncio.get_running_loop().run_in_executor(None, current)
+
+
+def ask(question: Callable[[Connection], T]) -> T:
+    """What the question says of a connection of the pool."""
+    with current().lend() as connection:
+        return question(connection)
+
+
+def _configured() -> Pool:
+    version = settings.connection_changes
+    url, namespace = redis_url.resolve(), settings.namespace
+    return Pool(settings.client_pool_size, settings.pool_timeout, lambda: Connection(url, namespace), version)
+
+
+def _forget() -> None:
+    """In a child of fork: no lock can be trusted, and the sockets are the parent's."""
+    global _lock, _current
+    _lock = threading.RLock()
+    _current = None
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+class Pool:
+    """
+    A loan that is lost counts no more, nor does its connection: so nothing that ends a use, in whatever moment, can make
+    the pool smaller.
+    """
+
+    def __init__(self, size: int, timeout: float, connect: Callable[[], Connection], version: int) -> None:
+        """timeout: seconds to wait for a connection. version: of the settings that it was made by."""
+        self._size = size
+        self._timeout = timeout
+        self._connect = connect
+        self._version = version
+        self._forks = _native.forks()
+        self._lock = threading.RLock()
+        self._idle: list[Connection] = []
+        self._lent: set[weakref.ref[Loan]] = set()
+        self._waiting: deque[Loan] = deque()
+        self._discarded = False
+
+    def fits(self) -> bool:
+        return self._version == settings.connection_changes and self._forks == _native.forks()
+
+    def lend(self, patience: float = math.inf) -> Loan:
+        """For `with` and `async with`, which give the connection. patience: seconds to wait for a free one, at most pool_timeout."""
+        return Loan(self, min(patience, self._timeout))
+
+    def discard(self) -> None:
+        """Closes what is idle now, and the rest when it comes back."""
+        if self._forks == _native.forks():
+            with self._lock:
+                self._discarded = True
+                self._close_idle()
+
+    def begin(self, loan: Loan) -> None:
+        """Gives the loan its connection, or a place in the line."""
+        with self._lock:
+            if not self._take(loan):
+                loan.served = Future()
+                self._waiting.append(loan)
+
+    def give_up(self, loan: Loan) -> None:
+        """After a wait without end: a connection that came in the last moment is taken all the same."""
+        with self._lock:
+            if loan.connection is None and not self._take(loan):
+                text = f"no free connection in {round(loan.patience, 3)} s: all {self._size} are in use (client_pool_size)"
+                raise PoolTimeout(text)
+            self._leave_line(loan)
+
+    def end(self, loan: Loan) -> None:
+        """Takes the connection back, if there is one, and serves who waits."""
+        if self._forks != _native.forks():
+            loan.connection = None
+            return
+        with self._lock:
+            self._leave_line(loan)
+            connection, loan.connection = loan.connection, None
+            self._lent.discard(weakref.ref(loan))
+            if connection is not None and connection.usable:
+                self._idle.append(connection)
+            self._serve()
+
+    def _take(self, loan: Loan) -> bool:
+        if self._idle:
+            loan.connection = self._idle.pop()
+        elif len(self._lent) < self._size or self._some_lost():
+            loan.connection = self._connect()
+        else:
+            return False
+        self._lent.add(weakref.ref(loan))
+        return True
+
+    def _some_lost(self) -> bool:
+        self._lent = {loan for loan in self._lent if loan() is not None}
+        return len(self._lent) < self._size
+
+    def _serve(self) -> None:
+        while self._waiting and self._take(self._waiting[0]):
+            self._waiting.popleft().served.set_result(None)
+        if self._discarded:
+            self._close_idle()
+
+    def _leave_line(self, loan: Loan) -> None:
+        if loan in self._waiting:
+            self._waiting.remove(loan)
+
+    def _close_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+
+class Loan:
+    """
+    One use of a connection. Whatever ends it, the connection comes back; unless it was our own error, which leaves the
+    connection as it should be, what was begun is dropped.
+    """
+
+    __slots__ = ("_pool", "patience", "connection", "served", "__weakref__")
+    served: Future[None]  # of one that waits
+
+    def __init__(self, pool: Pool, patience: float) -> None:
+        self._pool = pool
+        self.patience = patience
+        self.connection: Connection | None = None
+
+    def __enter__(self) -> Connection:
+        try:
+            self._pool.begin(self)
+            if self.connection is None:
+                self._wait()
+        except BaseException:
+            self._pool.end(self)
+            raise
+        return self._lent()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is not None and not issubclass(kind, (Error, Invalid)):
+            self._lent().reset()
+        self._pool.end(self)
+
+    async def __aenter__(self) -> Connection:
+        try:
+            self._pool.begin(self)
+            if self.connection is None:
+                await self._await()
+        except BaseException:
+            self._pool.end(self)
+            raise
+        return self._lent()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+    def _wait(self) -> None:
+        """The main thread waits in steps: a signal that the kernel gave to another thread does not interrupt its wait."""
+        step = SIGNAL_STEP if threading.current_thread() is threading.main_thread() else self.patience
+        deadline = time.monotonic() + self.patience
+        while not self.served.done() and (left := deadline - time.monotonic()) > 0:
+            wait([self.served], min(left, step))
+        if not self.served.done():
+            self._pool.give_up(self)
+
+    async def _await(self) -> None:
+        served = asyncio.wrap_future(self.served)
+        await asyncio.wait([served], timeout=self.patience)
+        if not self.served.done():
+            self._pool.give_up(self)
+
+    def _lent(self) -> Connection:
+        assert self.connection is not None
+        return self.connection

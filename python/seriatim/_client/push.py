@@ -1,0 +1,151 @@
+"""Pushes jobs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from .. import _log
+from .._errors import NotReplicated
+from .._settings import check_push_timeout, check_wait_replicas, check_wait_timeout, settings
+from . import pool
+from .jobs import normalize_jobs, read_jobs
+from .middlewares import call_async, call_sync
+
+if TYPE_CHECKING:
+    from .._worker import Worker
+    from .connection import Wait
+    from .jobs import AnyJob
+
+
+SHORTEST: Final = 0.001
+
+
+class PushResult(NamedTuple):
+    """What a push did."""
+
+    added: int
+    """Jobs that made a new waiting id."""
+    folded: int
+    """Jobs that united with an id that waits."""
+    refused: int
+    """Jobs that on_waiting reject or unique turned away."""
+    refused_at: list[int]
+    """Their places in the call, from 0."""
+
+
+class Limits(NamedTuple):
+    """What is said of one push."""
+
+    wait: Wait
+    deadline: float
+    """Of the monotonic clock."""
+
+    def left(self) -> float:
+        """Seconds; a push whose time is over is tried with the least that the core takes."""
+        return max(self.deadline - time.monotonic(), SHORTEST)
+
+
+def push(
+    worker: type[Worker],
+    jobs: Sequence[AnyJob],
+    *,
+    wait_replicas: int | None = None,
+    wait_timeout: float | None = None,
+    push_timeout: float | None = None,
+) -> PushResult:
+    """
+    Checks everything, passes the jobs through the client middlewares, checks again and writes.
+
+    wait_replicas, wait_timeout, push_timeout: None: as the module's settings say.
+    """
+    limits = _limits(wait_replicas, wait_timeout, push_timeout)
+    chain = settings.client_middlewares
+    if not chain:
+        return _write(worker, jobs, limits)
+    normal = normalize_jobs(jobs)
+    read_jobs(normal, worker._payload_codec())
+    result = _result(0, 0, [])
+
+    def core() -> PushResult:
+        nonlocal result
+        result = _write(worker, normal, limits)
+        return result
+
+    call_sync(chain, worker, normal, core)
+    return result
+
+
+async def apush(
+    worker: type[Worker],
+    jobs: Sequence[AnyJob],
+    *,
+    wait_replicas: int | None = None,
+    wait_timeout: float | None = None,
+    push_timeout: float | None = None,
+) -> PushResult:
+    """The same without blocking the running event loop."""
+    limits = _limits(wait_replicas, wait_timeout, push_timeout)
+    chain = settings.client_middlewares
+    if not chain:
+        return await _awrite(worker, jobs, limits)
+    normal = normalize_jobs(jobs)
+    read_jobs(normal, worker._payload_codec())
+    result = _result(0, 0, [])
+
+    async def core() -> PushResult:
+        nonlocal result
+        result = await _awrite(worker, normalize_jobs(normal), limits)
+        return result
+
+    await call_async(chain, worker, normal, core)
+    return result
+
+
+def _write(worker: type[Worker], jobs: Sequence[AnyJob], limits: Limits) -> PushResult:
+    read = read_jobs(jobs, worker._payload_codec())
+    if not len(read):
+        return _result(0, 0, [])
+    with pool.current().lend(limits.left()) as connection:
+        return _written(*connection.push(worker._queue_settings(), read, limits.wait, limits.left()))
+
+
+async def _awrite(worker: type[Worker], jobs: Sequence[AnyJob], limits: Limits) -> PushResult:
+    read = read_jobs(jobs, worker._payload_codec())
+    if not len(read):
+        return _result(0, 0, [])
+    async with (await pool.acurrent()).lend(limits.left()) as connection:
+        return _written(*await connection.apush(worker._queue_settings(), read, limits.wait, limits.left()))
+
+
+def _limits(replicas: int | None, wait_timeout: float | None, push_timeout: float | None) -> Limits:
+    seconds = settings.push_timeout if push_timeout is None else check_push_timeout(push_timeout)
+    wait = (
+        settings.wait_replicas if replicas is None else check_wait_replicas(replicas),
+        settings.wait_timeout if wait_timeout is None else check_wait_timeout(wait_timeout),
+    )
+    return Limits(wait, time.monotonic() + seconds)
+
+
+_warned: set[str] = set()
+
+
+def _warn_once(text: str) -> None:
+    """Each connection of the pool finds the same difference."""
+    if text not in _warned:
+        _warned.add(text)
+        _log.warn("warning", text)
+
+
+def _written(added: int, folded: int, places: list[int], shortage: str | None, warning: str | None) -> PushResult:
+    if warning is not None:
+        _warn_once(warning)
+    result = _result(added, folded, places)
+    if shortage is not None:
+        raise NotReplicated(shortage, result)
+    return result
+
+
+def _result(added: int, folded: int, places: list[int]) -> PushResult:
+    return PushResult(added, folded, len(places), places)

@@ -1,0 +1,217 @@
+"""What is in a worker's queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from math import isinf, isnan
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Union, cast
+
+from .._settings import settings
+from . import jobs, pool, validate
+from .jobs import AnyId, Id
+
+if TYPE_CHECKING:
+    from .._worker import Worker
+
+T = TypeVar("T")
+
+Bound = Union[str, bytes, float, datetime]
+
+
+class _Failed(TypedDict, total=False):
+    error: str
+
+
+class _Waiting(TypedDict):
+    id: Id
+    perform_in: float
+    retry_count: int
+
+
+class Record(_Waiting, _Failed):
+    """A waiting, running or parked id: perform_in in Unix seconds, payloads as (payload, score) by score."""
+
+    payloads: list[tuple[Any, float]]
+
+
+class _Dead(TypedDict):
+    id: Id
+    updated_at: float
+
+
+class DeadRecord(_Dead, _Failed):
+    """A dead id: updated_at in Unix seconds, payloads as (payload, score) by score."""
+
+    payloads: list[tuple[Any, float]]
+
+
+class KnownRecord(_Waiting, _Failed):
+    """A record of explain: the number of its payloads in place of them, and its state: waiting, delayed, running, parked …"""
+
+    payloads_count: int
+    state: str
+
+
+class KnownDeadRecord(_Dead, _Failed):
+    """The same of a dead id."""
+
+    payloads_count: int
+    state: str
+
+
+class Explanation(TypedDict):
+    """Why an id is or is not running: text in one sentence, and what it rests on."""
+
+    text: str
+    job: KnownRecord | None
+    behind: KnownRecord | None
+    dead: KnownDeadRecord | None
+    owner: str | None
+    owner_alive: bool
+    paused: bool
+    lease: int
+    fence: int
+    now: float
+
+
+BY_ID, BY_PERFORM_IN, BY_RETRY_COUNT, FETCH, MORGUE_BY_ID, MORGUE_BY_UPDATED_AT, MORGUE_FETCH, PROCESSING, PARKED = range(9)
+MANY = 100_000
+
+
+class Queries:
+    """
+    `OrderWorker.queries`. A payload that the codec cannot read is given as its bytes.
+
+    Ranges take bounds as Redis has them: ids "-", "+", "[from" or "(after"; numbers 5, "(5", "-inf", math.inf, times
+    also as an aware datetime. The rev_ forms descend and take the greater bound first, as Redis does. limit is 1 to
+    100,000 records.
+    """
+
+    def __init__(self, worker: type[Worker]) -> None:
+        self._worker = worker
+
+    def range_by_id(self, min: Bound, max: Bound, *, limit: int = 10) -> list[Record]:
+        return self._ask(BY_ID, Record, min=min, max=max, limit=limit)
+
+    def rev_range_by_id(self, max: Bound, min: Bound, *, limit: int = 10) -> list[Record]:
+        return self._ask(BY_ID, Record, reverse=True, min=min, max=max, limit=limit)
+
+    def range_by_perform_in(self, min: Bound, max: Bound, *, limit: int = 10) -> list[Record]:
+        return self._ask(BY_PERFORM_IN, Record, min=min, max=max, limit=limit)
+
+    def rev_range_by_perform_in(self, max: Bound, min: Bound, *, limit: int = 10) -> list[Record]:
+        return self._ask(BY_PERFORM_IN, Record, reverse=True, min=min, max=max, limit=limit)
+
+    def range_by_retry_count(self, min: Bound, max: Bound, *, limit: int = 10) -> list[Record]:
+        return self._ask(BY_RETRY_COUNT, Record, min=min, max=max, limit=limit)
+
+    def rev_range_by_retry_count(self, max: Bound, min: Bound, *, limit: int = 10) -> list[Record]:
+        return self._ask(BY_RETRY_COUNT, Record, reverse=True, min=min, max=max, limit=limit)
+
+    def morgue_range_by_id(self, min: Bound, max: Bound, *, limit: int = 10) -> list[DeadRecord]:
+        return self._ask(MORGUE_BY_ID, DeadRecord, min=min, max=max, limit=limit)
+
+    def morgue_rev_range_by_id(self, max: Bound, min: Bound, *, limit: int = 10) -> list[DeadRecord]:
+        return self._ask(MORGUE_BY_ID, DeadRecord, reverse=True, min=min, max=max, limit=limit)
+
+    def morgue_range_by_updated_at(self, min: Bound, max: Bound, *, limit: int = 10) -> list[DeadRecord]:
+        return self._ask(MORGUE_BY_UPDATED_AT, DeadRecord, min=min, max=max, limit=limit)
+
+    def morgue_rev_range_by_updated_at(self, max: Bound, min: Bound, *, limit: int = 10) -> list[DeadRecord]:
+        return self._ask(MORGUE_BY_UPDATED_AT, DeadRecord, reverse=True, min=min, max=max, limit=limit)
+
+    def fetch(self, ids: Sequence[AnyId]) -> list[Record]:
+        """The records of these ids, in this order; unknown ones are left out."""
+        return self._ask(FETCH, Record, ids=ids, limit=MANY)
+
+    def morgue_fetch(self, ids: Sequence[AnyId]) -> list[DeadRecord]:
+        """The same of dead ids."""
+        return self._ask(MORGUE_FETCH, DeadRecord, ids=ids, limit=MANY)
+
+    def processing_data(self, shard: int | None = None, *, limit: int = MANY) -> list[Record]:
+        """What runs now, in one shard or in all."""
+        place = -1 if shard is None else validate.integer("shard", shard, 0, 4095)
+        return self._ask(PROCESSING, Record, shard=place, limit=limit)
+
+    def parked(self, *, limit: int = 10) -> list[Record]:
+        """What an operator or on_exhausted park has stopped, by the time of it."""
+        return self._ask(PARKED, Record, limit=limit)
+
+    def explain(self, id: AnyId) -> Explanation:
+        """Why the id is or is not running."""
+        key = jobs.id_bytes(id)
+        answer = pool.ask(lambda connection: connection.explain(self._worker._queue_settings(), key))
+        shapes = {"job": KnownRecord, "behind": KnownRecord, "dead": KnownDeadRecord}
+        known = {part: answer[part] and self._known(answer[part], shape) for part, shape in shapes.items()}
+        return cast(Explanation, {**answer, **known})
+
+    def _known(self, row: dict[str, Any], shape: type[Any]) -> dict[str, Any]:
+        """A record of explain, which reads no payloads."""
+        return _head({**row, "payloads_count": row["payload_total"]}, shape)
+
+    def _ask(
+        self,
+        kind: int,
+        shape: type[T],
+        *,
+        limit: int,
+        reverse: bool = False,
+        min: Bound | None = None,
+        max: Bound | None = None,
+        ids: Sequence[AnyId] | None = None,
+        shard: int = -1,
+    ) -> list[T]:
+        """Records of this shape."""
+        validate.integer("limit", limit, 1, MANY)
+        low, high = _bound(min), _bound(max)
+        keys = None if ids is None else jobs.ids_bytes(ids)
+        queue = self._worker._queue_settings()
+        rows = pool.ask(
+            lambda connection: connection.query(
+                queue, kind, reverse=reverse, min=low, max=high, limit=limit, shard=shard, ids=keys
+            )
+        )
+        return [self._record(row, shape) for row in rows]
+
+    def _record(self, row: dict[str, Any], shape: type[T]) -> T:
+        codec = self._worker._payload_codec()
+        record = _head(row, shape)
+        record["payloads"] = [(_loaded(codec.load, data), score) for data, score in row["payloads"]]
+        return cast(T, record)
+
+
+def _head(row: dict[str, Any], shape: type[Any]) -> dict[str, Any]:
+    """The fields of a shape that a row has; payloads are still as they are stored."""
+    record = {field: row[field] for field in shape.__annotations__ if row[field] is not None}
+    if "error" in record:
+        record["error"] = _loaded(settings.load_error, record["error"])
+    return record
+
+
+def _loaded(load: Callable[[Any], Any], stored: str | bytes) -> Any:
+    """What the application cannot read is shown as it is stored."""
+    try:
+        return load(stored)
+    except Exception:
+        return stored
+
+
+def _bound(value: Bound | None) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, datetime):
+        return _time(value)
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or isnan(value):
+        raise validate.refusal("bound", "a str, a number or an aware datetime", value)
+    if isinf(value):
+        return b"+inf" if value > 0 else b"-inf"
+    return repr(value).encode()
+
+
+def _time(value: datetime) -> bytes:
+    if value.utcoffset() is None:
+        raise validate.refusal("bound", "a str, a number or an aware datetime", value)
+    return repr(value.timestamp()).encode()

@@ -1,0 +1,39 @@
+"""
+Which Redis: seriatim.redis, then SERIATIM_REDIS_URL, then the variable that REDIS_PROVIDER names, then REDIS_URL, then a
+private one.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .._settings import settings
+from . import private_redis, validate
+
+
+def resolve() -> str:
+    """The URL of the Redis in use; starts the private one if there is no other."""
+    return _configured() or _from_environment() or private_redis.url()
+
+
+redis_url = resolve
+
+
+def is_none() -> bool:
+    """Nothing names a Redis, so a private one would be used."""
+    return settings.redis is None and _from_environment() is None
+
+
+def _configured() -> str | None:
+    given = settings.redis
+    if given is None:
+        return None
+    url = given() if callable(given) else given
+    if isinstance(url, str) and url:
+        return url
+    raise validate.refusal("redis", "a URL, or a callable that gives one", url)
+
+
+def _from_environment() -> str | None:
+    names = ("SERIATIM_REDIS_URL", os.environ.get("REDIS_PROVIDER", ""), "REDIS_URL")
+    return next((url for name in names if name and (url := os.environ.get(name))), None)

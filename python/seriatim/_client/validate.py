@@ -1,0 +1,116 @@
+"""Early validation: each returns the value it was given, or raises Invalid naming the field and the rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, SupportsFloat, TypeVar
+
+from .._errors import Invalid, UsageError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def refusal(field: str, rule: str, value: object) -> Invalid:
+    return Invalid(f"{field} must be {rule}, not {describe(value)}")
+
+
+def misuse(field: str, rule: str, value: object) -> UsageError:
+    """What the command answers with exit code 2: seen at the start of a server."""
+    return UsageError(f"{field} must {rule}, not {describe(value)}")
+
+
+def integer(field: str, value: Any, low: int, high: int) -> int:
+    if is_int(value) and low <= value <= high:
+        return int(value)
+    raise refusal(field, f"an int from {low} to {high}", value)
+
+
+def seconds(field: str, value: Any, low: float, high: float) -> float:
+    given = number(value)
+    if given is not None and low <= given <= high:
+        return value if isinstance(value, int) else given
+    raise refusal(field, f"a number of seconds from {low} to {high}", value)
+
+
+def is_int(value: object) -> bool:
+    """An int; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def number(value: object) -> float | None:
+    """The value as a float, if it is a real number (int, float, Fraction, Decimal …), else None."""
+    if isinstance(value, bool) or not isinstance(value, SupportsFloat):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def word(field: str, value: Any, words: Sequence[str]) -> str:
+    if isinstance(value, str) and value in words:
+        return value
+    raise refusal(field, f"one of {', '.join(words)}", value)
+
+
+def flag(field: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise refusal(field, "True or False", value)
+
+
+def function(field: str, value: F) -> F:
+    if callable(value):
+        return value
+    raise refusal(field, "callable", value)
+
+
+def function_or_none(field: str, value: Any) -> Any:
+    if value is None or callable(value):
+        return value
+    raise refusal(field, "callable or None", value)
+
+
+def sequence(field: str, value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return value
+    raise refusal(field, "a list", value)
+
+
+def functions(field: str, value: Any) -> list[Any]:
+    """A list of callables; whoever appends to it later is checked when it is used."""
+    given = sequence(field, value)
+    for place, item in enumerate(given):
+        function(f"{field}[{place}]", item)
+    return given
+
+
+def text(field: str, value: Any, low: int, high: int) -> str:
+    """A str of so many bytes. Bytes of a command line that are no UTF-8 come as Python hands them out (PEP 383)."""
+    if isinstance(value, str) and low <= len(text_bytes(value)) <= high:
+        return value
+    raise refusal(field, f"a text of {low} to {high} bytes", value)
+
+
+def text_bytes(value: str) -> bytes:
+    """The text's bytes; none where it has no encoding (a lone surrogate)."""
+    try:
+        return value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return b""
+
+
+def kind(value: object) -> str:
+    """The type of a value, with its article."""
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
+def describe(value: object) -> str:
+    try:
+        shown = repr(value)
+    except Exception:
+        return kind(value)
+    if value is None:
+        return shown
+    return f"{shown[:60]}... ({type(value).__name__})" if len(shown) > 63 else f"{shown} ({type(value).__name__})"

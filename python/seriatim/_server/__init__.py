@@ -1,0 +1,1 @@
+"""What runs jobs: the server, its hosts, and how a delivery is executed."""

@@ -1,0 +1,139 @@
+"""What one call of perform is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Union
+from uuid import UUID
+
+from .. import _native
+from .._client import validate
+from .._errors import Invalid
+
+if TYPE_CHECKING:
+    from .._client.jobs import AnyId
+    from .._worker import Worker
+
+Id = Union[str, bytes]
+
+DONE = object()
+
+
+class Batch(Mapping[Id, list[Any]]):
+    """
+    Reads as the map id -> payloads, and takes the outcome of single ids; an id without one shares the outcome of the
+    call. Ids are str, or bytes where they are not UTF-8; methods that take one take an int, too.
+    """
+
+    def __init__(
+        self,
+        worker: type[Worker],
+        delivery: _native.Delivery,
+        payloads_by_id: dict[Id, list[Any]],
+        places: dict[Id, int] | None,
+    ) -> None:
+        """
+        payloads_by_id: user code may change it.
+        places: of the ids in the delivery; None: all are there, in this order.
+        """
+        self._worker = worker
+        self._delivery = delivery
+        self._payloads_by_id = payloads_by_id
+        self._places = places
+        self._rows: dict[Id, _native.ClaimedRow] = {}
+        self._outcomes: dict[Id, object] = {}
+
+    @property
+    def worker(self) -> type[Worker]:
+        return self._worker
+
+    @property
+    def shard(self) -> int:
+        """The shard of the queue that all ids lie in."""
+        return self._delivery.shard
+
+    @property
+    def payloads_by_id(self) -> dict[Id, list[Any]]:
+        """Each id's payloads, by score, then by arrival."""
+        return self._payloads_by_id
+
+    def __getitem__(self, id: Id) -> list[Any]:
+        return self._payloads_by_id[id]
+
+    def __iter__(self) -> Iterator[Id]:
+        return iter(self._payloads_by_id)
+
+    def __len__(self) -> int:
+        return len(self._payloads_by_id)
+
+    def __repr__(self) -> str:
+        return f"<Batch {self._payloads_by_id!r}>"
+
+    def fail(self, id: AnyId, error: BaseException | str) -> None:
+        """The id failed with this error, whatever becomes of the others."""
+        self._outcomes[self._known(id)] = error if isinstance(error, BaseException) else str(error)
+
+    def done(self, id: AnyId) -> None:
+        """The id is done, even if the call fails."""
+        self._outcomes[self._known(id)] = DONE
+
+    def extend(self, seconds: float) -> None:
+        """Lets every id of the batch run for so many more seconds from now, where the worker has a `ttr`."""
+        validate.seconds("seconds", seconds, 0.0, 31_536_000.0)
+        for place in self._all_places().values():
+            self._delivery.extend(place, float(seconds))
+
+    def fence(self, id: AnyId) -> int:
+        """Greater than that of every earlier claim of the id: for guarding writes elsewhere."""
+        return self._row(id)[1]
+
+    def scores(self, id: AnyId) -> list[float]:
+        """Of the payloads, in their order."""
+        return [score for _, score, _ in self._row(id)[5]]
+
+    def retry_count(self, id: AnyId) -> int:
+        """How often the id failed since it was last done, less one: -1 for a first run."""
+        return self._row(id)[2]
+
+    def contexts(self, id: AnyId) -> list[dict[str, str]]:
+        """Pushed with the payloads, in their order."""
+        return [_native.load(context) if context else {} for _, _, context in self._row(id)[5]]
+
+    def error(self, id: AnyId) -> str | bytes | None:
+        """The id's last error, as it is stored."""
+        return self._row(id)[4]
+
+    def _outcome(self, id: Id, otherwise: object) -> object:
+        """An error (exception or str) or DONE, where one was reported."""
+        return self._outcomes.get(id, otherwise)
+
+    def _all_places(self) -> dict[Id, int]:
+        if self._places is None:
+            self._places = {id: place for place, id in enumerate(self._delivery.ids())}
+        return self._places
+
+    def _row(self, id: AnyId) -> _native.ClaimedRow:
+        known = self._known(id)
+        if known not in self._rows:
+            self._rows[known] = self._delivery.job(self._all_places()[known])
+        return self._rows[known]
+
+    def _known(self, id: AnyId) -> Id:
+        known = _handed_out(id)
+        if known not in self._all_places():
+            raise Invalid(f"the batch holds no id {known!r}")
+        return known
+
+
+def _handed_out(id: AnyId) -> Id:
+    """The form in which the core hands this id out."""
+    if isinstance(id, str):
+        return id
+    if isinstance(id, bytes):
+        try:
+            return id.decode()
+        except UnicodeDecodeError:
+            return id
+    if isinstance(id, UUID) or (isinstance(id, int) and not isinstance(id, bool)):
+        return str(id)
+    raise validate.refusal("id", "a str, int, bytes or uuid.UUID", id)

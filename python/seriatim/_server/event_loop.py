@@ -1,0 +1,89 @@
+"""An event loop on a thread of its own, for what is async on the server's side."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from .. import _log
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """Made when it is first needed. Threads wait for coroutines on it; the async host lives on it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._ending = False
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._run, name="seriatim-loop", daemon=True)
+                self._thread.start()
+            return self._loop
+
+    def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """From another thread: runs the coroutine, with this thread's context, to its end."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
+
+    def tasks(self) -> list[tuple[str, list[str]]]:
+        """Name and stack (innermost last) of what runs on the loop now."""
+        if self._loop is None:
+            return []
+        return [(task.get_name(), _stack(task)) for task in asyncio.all_tasks(self._loop)]
+
+    def close(self, seconds: float) -> None:
+        """Cancels what still runs and ends the thread, if it ends in so many seconds."""
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None or not thread.is_alive():
+            return
+        try:
+            asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result(seconds)
+        except Exception:  # what will not be cancelled ends with the process
+            pass
+        loop.call_soon_threadsafe(self._end)
+        thread.join(seconds)
+
+    def _run(self) -> None:
+        """Exits and interrupts of a task come out of the loop, and anybody may stop it: the others' tasks go on."""
+        assert self._loop is not None
+        asyncio.set_event_loop(self._loop)
+        while not self._ending:
+            try:
+                self._loop.run_forever()
+            except BaseException as error:
+                _log.error("crash", f"the event loop goes on after {_log.describe(error)}")
+        self._loop.close()
+
+    def _end(self) -> None:
+        assert self._loop is not None
+        self._ending = True
+        self._loop.stop()
+
+
+async def _cancel_all() -> None:
+    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()
+
+
+def _stack(task: asyncio.Task[Any]) -> list[str]:
+    """The coroutine's line and those of all that it awaits in turn, of which Task.get_stack gives only the first."""
+    lines: list[str] = []
+    awaited: Any = task.get_coro()
+    while awaited is not None:
+        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+        if frame is not None:
+            lines.append(f"{frame.f_code.co_filename}:{frame.f_lineno}:in {frame.f_code.co_name}")
+        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+    return lines

@@ -1,0 +1,1 @@
+"""The dashboard, and the server of `seriatim web`. Applications import seriatim.web."""

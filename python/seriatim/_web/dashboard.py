@@ -1,0 +1,213 @@
+"""What the mounts of the dashboard share: requests go to the core, over connections of their own, and answers back."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Union
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+from .. import _log, _native
+from .._client import redis_url, validate
+from .._client.connection import Connection
+from .._client.pool import Pool
+from .._errors import Error
+from .._server import server
+from .._settings import settings
+from .._worker import all_workers
+
+if TYPE_CHECKING:
+    from .._client.connection import Change, Noted, Redact, WebAsked
+
+CONNECTIONS: Final = 2  # for what reads, and as many for what changes something; those that push are never taken
+PATIENCE: Final = 5.0  # seconds, for what reads; a change has as long as Redis goes on with it
+MAX_BODY: Final = 1 << 20  # bytes
+FIELDS: Final = ("host", "origin", "sec-fetch-site", "content-type", "authorization", "accept")
+ROLES: Final = ("viewer", "operator", "admin")  # the core counts them from 1; 0 is nobody
+
+Role = Callable[[Any], Union[str, None, Awaitable[Union[str, None]]]]
+Audit = Callable[[Any, "Change"], object]
+
+
+class Dashboard:
+    def __init__(
+        self,
+        title: str | None,
+        read_only: bool,
+        role: Role | None,
+        redact: Redact | None,
+        audit: Audit | None,
+        hosts: Sequence[str],
+        token: str | None,
+    ) -> None:
+        """Raises Invalid."""
+        self._title = None if title is None else plain("title", title)
+        self._read_only = validate.flag("read_only", read_only)
+        self._role = validate.function_or_none("role", role)
+        self._redact = validate.function_or_none("redact", redact)
+        self._audit = validate.function_or_none("audit", audit)
+        self._hosts = tuple(plain("hosts", host) for host in validate.sequence("hosts", listed(hosts)))
+        self._token = None if token is None else plain("token", token)
+        self._pools: dict[bool, Pool] = {}  # of changes, which may take long, and of the rest, which must not wait for them
+        self._telling: set[asyncio.Future[object]] = set()
+
+    def answer(self, request: Request, user: Any) -> _native.WebResponse:
+        """user: of whom the role is asked. Whatever happens, there is an answer."""
+        noted: Noted = []
+        try:
+            asked = self._asked(request, self._role(user) if self._role else "admin")
+            with self._connections(request.changes).lend() as connection:
+                return connection.web(asked, self._redact, noted, request.patience)
+        except Exception as error:
+            return failure(error)
+        finally:
+            with self._untouched(noted):
+                self._tell(user, noted)
+
+    async def aanswer(self, request: Request, user: Any) -> _native.WebResponse:
+        """The same without blocking the running event loop."""
+        noted: Noted = []
+        try:
+            role = self._role(user) if self._role else "admin"
+            asked = self._asked(request, await role if inspect.isawaitable(role) else role)
+            async with (await self._aconnections(request.changes)).lend() as connection:
+                return await connection.aweb(asked, self._redact, noted, request.patience)
+        except Exception as error:
+            return failure(error)
+        finally:
+            with self._untouched(noted):
+                await self._atell(user, noted)
+
+    def close(self) -> None:
+        """Its connections; the next request makes others."""
+        while self._pools:
+            self._pools.popitem()[1].discard()
+
+    def _tell(self, user: Any, noted: Noted) -> object:
+        """What the host's function returns."""
+        if not noted:
+            return None
+        change, line = noted[-1]
+        if self._audit:
+            return self._audit(user, change)
+        _log.info("web", line)
+        return None
+
+    async def _atell(self, user: Any, noted: Noted) -> None:
+        """A request that is cancelled meanwhile leaves it to go on."""
+        told = self._tell(user, noted)
+        if inspect.isawaitable(told):
+            task = asyncio.ensure_future(told)
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)
+            await asyncio.shield(task)
+
+    @contextmanager
+    def _untouched(self, noted: Noted) -> Iterator[None]:
+        """The change is made: what the host's function raises is logged, and the answer stands."""
+        try:
+            yield
+        except Exception as error:
+            _log.error("web", f"audit raised {_log.describe(error)} at: {noted[-1][1]}")
+
+    def _asked(self, request: Request, role: object) -> WebAsked:
+        number = 0 if role is None else ROLES.index(validate.word("role", role, ROLES)) + 1
+        own = (self._title, self._read_only, self._hosts, self._token, server.stalled(), renamed())
+        return own, request.with_role(number)
+
+    def _connections(self, changes: bool) -> Pool:
+        """Two threads may make one each at first; that of the last is kept."""
+        pool = self._pools.get(changes)
+        if pool is None or not pool.fits():
+            if pool is not None:
+                pool.discard()
+            version, url, namespace = settings.connection_changes, redis_url.resolve(), settings.namespace
+            pool = self._pools[changes] = Pool(CONNECTIONS, PATIENCE, lambda: Connection(url, namespace), version)
+        return pool
+
+    async def _aconnections(self, changes: bool) -> Pool:
+        """To find the URL may block."""
+        pool = self._pools.get(changes)
+        if pool is not None and pool.fits():
+            return pool
+        return await asyncio.get_running_loop().run_in_executor(None, self._connections, changes)
+
+
+class Request:
+    """One of HTTP, as the hosts hand it on."""
+
+    def __init__(
+        self,
+        method: str,
+        prefix: bytes,
+        path: bytes,
+        query: bytes,
+        field: Callable[[str], bytes | None],
+        body: bytes,
+        secure: bool,
+    ) -> None:
+        """
+        prefix: where the dashboard is mounted. path: behind it, percent-encoded. field: of the header, by small name.
+        body: what is longer than MAX_BODY only has to be longer.
+        """
+        self.changes = method == "POST"
+        self.patience = None if self.changes else PATIENCE
+        host, origin, site, kind, authorization, accept = map(field, FIELDS)
+        method = "GET" if method == "HEAD" else method  # whose body is dropped when its length is known
+        self._before = (method, prefix, path, query, host, origin, site, kind, authorization, accept, body, secure)
+
+    def with_role(self, role: int) -> _native.WebRequest:
+        return (*self._before, role)
+
+
+def encoded(path: bytes, prefix: bytes, raw: bytes | None) -> bytes:
+    """
+    The path behind the prefix as it came, percent-encoded.
+
+    path: decoded, so that %2F in a name cannot be told from a slash any more.
+    raw: what the host has of the whole path as it came, if that is so.
+    """
+    head = quote_from_bytes(prefix).encode()
+    for tail in () if raw is None else (raw, raw.removeprefix(head)):
+        if unquote_to_bytes(tail) == path:
+            return tail
+    return quote_from_bytes(path).encode()
+
+
+def refusal(status: int, text: str) -> _native.WebResponse:
+    """What the core cannot be asked for."""
+    headers = [
+        ("Content-Type", "application/json"),
+        ("Cache-Control", "no-store"),
+        ("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"),
+        ("X-Content-Type-Options", "nosniff"),
+        ("X-Frame-Options", "DENY"),
+        ("Referrer-Policy", "no-referrer"),
+    ]
+    return status, headers, json.dumps({"error": text}, separators=(",", ":")).encode()
+
+
+def failure(error: Exception) -> _native.WebResponse:
+    """The log tells it, the answer does not."""
+    _log.error("web", _log.describe(error))
+    return refusal(503, "Redis cannot be asked now") if isinstance(error, Error) else refusal(500, "internal error")
+
+
+def renamed() -> tuple[bytes, ...]:
+    """Name, queue, name, queue, ... of the workers whose name is not that of their queue."""
+    found = dict.fromkeys((worker.__name__, worker.queue_name) for worker in all_workers)
+    return tuple(text.encode("utf-8", "surrogateescape") for pair in found if pair[0] != pair[1] for text in pair)
+
+
+def listed(value: Any) -> Any:
+    return list(value) if isinstance(value, (tuple, set, frozenset)) else value
+
+
+def plain(field: str, value: Any) -> str:
+    """Without NUL, which ends a text of C."""
+    if "\0" in validate.text(field, value, 1, 256):
+        raise validate.refusal(field, "a text without NUL", value)
+    return str(value)

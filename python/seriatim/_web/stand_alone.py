@@ -1,0 +1,195 @@
+"""
+The HTTP server of `seriatim web`: one request a connection, one thread a request.
+
+A client has SECONDS to send its request and as many to take its answer. When all CONNECTIONS are in use, a new one
+takes the place of the one that has been sending for longest.
+"""
+
+from __future__ import annotations
+
+import io
+import socket
+import sys
+import threading
+import time
+from contextlib import suppress
+from http import HTTPStatus
+from socketserver import TCPServer, ThreadingMixIn
+from typing import TYPE_CHECKING, Any, Final
+from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
+
+from .. import _log
+from .dashboard import MAX_BODY, refusal
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+
+SECONDS: Final = 10.0
+CONNECTIONS: Final = 256
+LINGER_SECONDS: Final = 1.0
+
+
+class Input(socket.SocketIO):
+    """What comes until the deadline, however slowly; then TimeoutError."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        super().__init__(connection, "r")
+        self._connection = connection
+        self._deadline = time.monotonic() + SECONDS
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._connection.settimeout(max(self._deadline - time.monotonic(), 0.001))
+        return super().readinto(buffer)
+
+
+class Answering(ServerHandler):
+    server_software = "seriatim"
+
+
+class Exchange(WSGIRequestHandler):
+    """One request and its answer."""
+
+    server: WebServer
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = io.BufferedReader(Input(self.connection))
+
+    def handle(self) -> None:
+        try:
+            body = self._read()
+            self.server.has_sent(self.connection)
+            self.connection.settimeout(SECONDS)
+            if body is not None:
+                self._answer(body)
+            self._linger()
+        except OSError:  # the client has gone, or was too slow
+            pass
+
+    def get_environ(self) -> dict[str, Any]:
+        return {**super().get_environ(), "RAW_URI": self.path}
+
+    def address_string(self) -> str:
+        return str(self.client_address[0])
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """The message tells what came, which is not to be told."""
+        self._refuse(code, HTTPStatus(code).phrase)
+
+    def _refuse(self, code: int, text: str) -> None:
+        """As the application answers."""
+        self.request_version = "HTTP/1.1"  # without one there would be no headers
+        status, headers, body = refusal(code, text)
+        self.send_response_only(status)
+        for name, value in [*headers, ("Content-Length", str(len(body))), ("Connection", "close")]:
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        _log.debug("web", f"{self.address_string()} {format % arguments}")
+
+    def _read(self) -> bytes | None:
+        """The body; None: what came is no request, and has been answered."""
+        self.raw_requestline = self.rfile.readline(65_537)
+        if len(self.raw_requestline) > 65_536:
+            self._refuse(414, "the address is too long")
+        elif self.raw_requestline and self.parse_request():
+            if self.request_version != "HTTP/0.9":
+                return self._read_body()
+            self._refuse(400, "HTTP/0.9 is not supported")
+        return None
+
+    def _read_body(self) -> bytes | None:
+        announced = self.headers.get("content-length", "0")
+        if "transfer-encoding" in self.headers:
+            self._refuse(501, "Transfer-Encoding is not supported")
+        elif not (announced.isascii() and announced.isdigit()):
+            self._refuse(400, "Content-Length is no number")
+        elif len(announced) > 9 or int(announced) > MAX_BODY:
+            self._refuse(413, f"the body is longer than {MAX_BODY} bytes")
+        else:
+            return self.rfile.read(int(announced))
+        return None
+
+    def _answer(self, body: bytes) -> None:
+        answering = Answering(io.BytesIO(body), self.wfile, self.get_stderr(), self.get_environ(), multithread=True)
+        answering.request_handler = self  # type: ignore[attr-defined]
+        answering.run(self.server.app)
+
+    def _linger(self) -> None:
+        """A close with bytes unread would take the answer back."""
+        self.connection.shutdown(socket.SHUT_WR)
+        deadline = time.monotonic() + LINGER_SECONDS
+        while (left := deadline - time.monotonic()) > 0:
+            self.connection.settimeout(left)
+            if not self.connection.recv(65_536):
+                return
+
+
+class WebServer(ThreadingMixIn, WSGIServer):
+    request_queue_size = 128
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, listener: socket.socket, app: WSGIApplication) -> None:
+        """listener: listens already."""
+        self._places = threading.BoundedSemaphore(CONNECTIONS)
+        self._lock = threading.Lock()
+        self._sending: dict[socket.socket, None] = {}  # the oldest first
+        self._open = 0
+        TCPServer.__init__(self, ("", 0), Exchange, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listener
+        name = listener.getsockname()
+        self.server_name, self.server_port = ("localhost", 0) if isinstance(name, str) else name[:2]
+        self.setup_environ()
+        self.app = app
+
+    def start(self) -> None:
+        threading.Thread(target=self.serve_forever, name="seriatim-web", daemon=True).start()
+
+    def stop(self, seconds: float) -> None:
+        """Accepts no more, and gives what is under way so long."""
+        threading.Thread(target=self.shutdown, daemon=True).start()
+        deadline = time.monotonic() + seconds
+        while self._open > len(self._sending) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.socket.close()
+
+    def has_sent(self, connection: socket.socket) -> None:
+        """Its request is here, or is none."""
+        with self._lock:
+            self._sending.pop(connection, None)
+
+    # ---- for socketserver
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = self.socket.accept()
+        return connection, address or ("unix", 0)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._places.acquire(blocking=False):
+            self._drop_slowest()
+            self._places.acquire()
+        with self._lock:
+            self._open += 1
+            self._sending[request] = None
+        super().process_request(request, client_address)
+
+    def close_request(self, request: Any) -> None:
+        self.has_sent(request)
+        with self._lock:
+            self._open -= 1
+        super().close_request(request)
+        self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        _log.error("web", _log.describe(sys.exc_info()[1]))
+
+    def _drop_slowest(self) -> None:
+        with self._lock:
+            slowest = next(iter(self._sending), None)
+        if slowest is not None:
+            with suppress(OSError):
+                slowest.shutdown(socket.SHUT_RDWR)
