@@ -25,15 +25,19 @@ local glue = {
 -- Of lua/; lua/spec/rockspec_spec.lua compares this with the folder.
 local names = {
   "resty.seriatim", "resty.seriatim.channel", "resty.seriatim.later", "resty.seriatim.loop", "resty.seriatim.node",
-  "resty.seriatim.phases", "resty.seriatim.seat", "resty.seriatim.sentinel", "resty.seriatim.socket", "resty.seriatim.transport", "resty.seriatim.web", "seriatim",
-  "seriatim.actions", "seriatim.application", "seriatim.batch", "seriatim.check", "seriatim.cli",
+  "resty.seriatim.phases", "resty.seriatim.seat", "resty.seriatim.sentinel", "resty.seriatim.socket",
+  "resty.seriatim.transport", "resty.seriatim.web", "seriatim", "seriatim.cli", "seriatim.cli.config_file",
   "seriatim.cli.exit_codes", "seriatim.cli.operators", "seriatim.cli.options", "seriatim.cli.server_command",
-  "seriatim.cli.tables", "seriatim.cli.web_command", "seriatim.client", "seriatim.codec", "seriatim.config_file", "seriatim.connection",
-  "seriatim.errors", "seriatim.execution", "seriatim.health", "seriatim.host", "seriatim.int64", "seriatim.jobs",
-  "seriatim.log", "seriatim.metrics", "seriatim.middlewares", "seriatim.names", "seriatim.node", "seriatim.orders", "seriatim.pool", "seriatim.private_redis",
-  "seriatim.queries", "seriatim.queue", "seriatim.redis_url", "seriatim.schedulers", "seriatim.server",
-  "seriatim.settings", "seriatim.splitters", "seriatim.supervisor", "seriatim.transport", "seriatim.version",
-  "seriatim.web", "seriatim.web.stand_alone", "seriatim.worker", "seriatim.workers",
+  "seriatim.cli.tables", "seriatim.cli.web_command", "seriatim.client.actions", "seriatim.client.codec",
+  "seriatim.client.connection", "seriatim.client.int64", "seriatim.client.jobs", "seriatim.client.metrics",
+  "seriatim.client.middlewares", "seriatim.client.node_commands", "seriatim.client.pool",
+  "seriatim.client.private_redis", "seriatim.client.push", "seriatim.client.queries", "seriatim.client.queue",
+  "seriatim.client.redis_url", "seriatim.client.spelling", "seriatim.client.transport", "seriatim.client.validate",
+  "seriatim.errors", "seriatim.log", "seriatim.server", "seriatim.server.application", "seriatim.server.batch",
+  "seriatim.server.execution", "seriatim.server.health", "seriatim.server.host", "seriatim.server.node",
+  "seriatim.server.schedulers", "seriatim.server.splitters", "seriatim.server.supervisor",
+  "seriatim.server.workers", "seriatim.settings", "seriatim.version", "seriatim.web", "seriatim.web.stand_alone",
+  "seriatim.worker",
 }
 
 -- A rockspec has no functions to call but those of strings.

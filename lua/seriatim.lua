@@ -28,16 +28,16 @@ if native.version ~= version then
   error(("seriatim %s was loaded with the C module of %s; compile it again"):format(version, tostring(native.version)))
 end
 
-require "seriatim.int64"
+require "seriatim.client.int64"
 
-local check = require "seriatim.check"
-local client = require "seriatim.client"
-local metrics = require "seriatim.metrics"
-local orders = require "seriatim.orders"
-local redis_url = require "seriatim.redis_url"
-local schedulers = require "seriatim.schedulers"
+local metrics = require "seriatim.client.metrics"
+local node_commands = require "seriatim.client.node_commands"
+local push = require "seriatim.client.push"
+local redis_url = require "seriatim.client.redis_url"
+local validate = require "seriatim.client.validate"
+local schedulers = require "seriatim.server.schedulers"
+local splitters = require "seriatim.server.splitters"
 local settings = require "seriatim.settings"
-local splitters = require "seriatim.splitters"
 local worker = require "seriatim.worker"
 
 ---The module. Its settings are fields, checked when they are set:
@@ -89,10 +89,10 @@ local worker = require "seriatim.worker"
 local seriatim = {
   version = version,
   worker = worker.define,
-  push = client.push,
+  push = push.push,
   nodes = metrics.nodes,
-  quiet_node = orders.quiet_node,
-  stop_node = orders.stop_node,
+  quiet_node = node_commands.quiet_node,
+  stop_node = node_commands.stop_node,
   redis_url = redis_url.resolve,
   reset_settings = settings.reset,
   is_error = errors.is,
@@ -113,7 +113,7 @@ function seriatim.array(list)
   if list == nil then
     list = {}
   end
-  return setmetatable(check.list("array", list), native.array_mt)
+  return setmetatable(validate.list("array", list), native.array_mt)
 end
 
 return setmetatable(seriatim, {

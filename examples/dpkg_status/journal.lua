@@ -1,6 +1,6 @@
 -- One file that every process appends to: what was pushed, begun, ended and failed, in one order.
 
-local json = require("seriatim.codec").json
+local json = require("seriatim.client.codec").json
 
 local journal = {}
 

@@ -2,7 +2,7 @@
 
 local StatusWorker = require "status_worker"
 local journal = require "journal"
-local json = require("seriatim.codec").json
+local json = require("seriatim.client.codec").json
 local log = require "seriatim.log"
 local native = require "seriatim.native"
 

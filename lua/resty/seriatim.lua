@@ -8,14 +8,14 @@
 --     seriatim.start { threads = 8 }                                               -- init_worker_by_lua_block
 --     seriatim.exit()                                                              -- exit_worker_by_lua_block
 
-local errors = require "seriatim.errors"
 local later = require "resty.seriatim.later"
-local log = require "seriatim.log"
 local loops = require "resty.seriatim.loop"
 local nodes = require "resty.seriatim.node"
-local pool = require "seriatim.pool"
-local private_redis = require "seriatim.private_redis"
 local transport = require "resty.seriatim.transport"
+local pool = require "seriatim.client.pool"
+local private_redis = require "seriatim.client.private_redis"
+local errors = require "seriatim.errors"
+local log = require "seriatim.log"
 
 ---@class seriatim.nginx: seriatim
 ---@field push_later fun(worker: seriatim.Worker, jobs: seriatim.Job[]): integer?, seriatim.Error?

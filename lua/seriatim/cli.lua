@@ -1,11 +1,11 @@
 -- The command `seriatim-lua`. Exit codes: 0 stopped, 1 crashed, 2 usage, 3 no Redis.
-local application = require "seriatim.application"
 local codes = require "seriatim.cli.exit_codes"
+local options = require "seriatim.cli.options"
+local private_redis = require "seriatim.client.private_redis"
 local errors = require "seriatim.errors"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
-local options = require "seriatim.cli.options"
-local private_redis = require "seriatim.private_redis"
+local application = require "seriatim.server.application"
 
 local VERBS = {} -- the same words in each language: core/command/command.json
 for verb in native.command_text("verbs"):gmatch("%S+") do
@@ -21,7 +21,7 @@ local function with_config_file(found)
   if not found.config then
     return found
   end
-  local merged = require("seriatim.config_file").read(found.config, found.environment)
+  local merged = require("seriatim.cli.config_file").read(found.config, found.environment)
   for key, value in pairs(found) do
     merged[key] = value
   end

@@ -6,18 +6,18 @@
 --   server:start(); server:keep(60); server:stop()
 --
 -- The command `seriatim-lua` is one with signals around it.
-local check = require "seriatim.check"
-local Connection = require "seriatim.connection"
+local Connection = require "seriatim.client.connection"
+local redis_url = require "seriatim.client.redis_url"
+local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"
-local health = require "seriatim.health"
-local host = require "seriatim.host"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
-local node = require "seriatim.node"
-local redis_url = require "seriatim.redis_url"
+local health = require "seriatim.server.health"
+local host = require "seriatim.server.host"
+local node = require "seriatim.server.node"
+local splitters = require "seriatim.server.splitters"
+local workers = require "seriatim.server.workers"
 local settings = require "seriatim.settings"
-local splitters = require "seriatim.splitters"
-local workers = require "seriatim.workers"
 
 local unpack = table.unpack or unpack
 
@@ -37,7 +37,7 @@ local servers = {}
 ---@return seriatim.Server
 function servers.new(options)
   local self = setmetatable({ application = options.application, environment = options.environment }, Server)
-  self.threads_count = options.threads and check.integer("threads", options.threads, 1, 10000) or settings.threads_per_node
+  self.threads_count = options.threads and validate.integer("threads", options.threads, 1, 10000) or settings.threads_per_node
   self.workers = workers.chosen(nil, options.queues)
   self.id = node.new_id()
   self.threads, self.next_pulse, self.told_to_stop = {}, 0, false

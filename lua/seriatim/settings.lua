@@ -1,9 +1,9 @@
 -- The settings, which are fields of the module seriatim. Each is checked when it is set.
 
-local check = require "seriatim.check"
+local spelling = require "seriatim.client.spelling"
+local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"
 local log = require "seriatim.log"
-local names = require "seriatim.names"
 
 ---@class seriatim.Hooks  functions to call, in this order; calling it with one adds it
 ---@field functions function[]
@@ -18,7 +18,7 @@ end
 ---@param added function
 ---@return function
 function Hooks:__call(added)
-  table.insert(self.functions, check.callable("hook", added))
+  table.insert(self.functions, validate.callable("hook", added))
   return added
 end
 
@@ -29,26 +29,26 @@ function Hooks:clear()
 end
 
 local function integer(low, high)
-  return function(field, value) return check.integer(field, value, low, high) end
+  return function(field, value) return validate.integer(field, value, low, high) end
 end
 
 local function seconds(low, high)
-  return function(field, value) return check.seconds(field, value, low, high) end
+  return function(field, value) return validate.seconds(field, value, low, high) end
 end
 
 local function text(low, high)
-  return function(field, value) return check.text(field, value, low, high) end
+  return function(field, value) return validate.text(field, value, low, high) end
 end
 
 local function redis(field, value)
-  if value == nil or type(value) == "string" or check.is_callable(value) then
+  if value == nil or type(value) == "string" or validate.is_callable(value) then
     return value
   end
-  return check.refuse(field, "a URL, a function that gives one, or nil", value)
+  return validate.refuse(field, "a URL, a function that gives one, or nil", value)
 end
 
 local function workers(field, value)
-  return check.is_callable(value) and value or check.list(field, value)
+  return validate.is_callable(value) and value or validate.list(field, value)
 end
 
 local function hooks(field, value)
@@ -56,7 +56,7 @@ local function hooks(field, value)
     return value
   end
   local made = new_hooks()
-  if check.callable_or_nil(field, value) ~= nil then
+  if validate.callable_or_nil(field, value) ~= nil then
     made(value)
   end
   return made
@@ -102,11 +102,11 @@ local function empty()
 end
 
 local function build_scheduler()
-  return require("seriatim.schedulers").build_lag_scheduler()
+  return require("seriatim.server.schedulers").build_lag_scheduler()
 end
 
 local function build_splitter()
-  return require("seriatim.splitters").build_balanced_splitter()
+  return require("seriatim.server.splitters").build_balanced_splitter()
 end
 
 -- name, check, what makes the default, and whether another value needs other connections
@@ -117,21 +117,21 @@ local DECLARED = {
   { "redis", redis, value_of(nil), true },
   { "client_pool_size", integer(1, 10000), value_of(5), true },
   { "pool_timeout", seconds(0, 3600), value_of(5), true },
-  { "server_middlewares", check.callables, empty },
-  { "client_middlewares", check.callables, empty },
+  { "server_middlewares", validate.callables, empty },
+  { "client_middlewares", validate.callables, empty },
   { "on_server_init", hooks, new_hooks },
   { "on_thread_init", hooks, new_hooks },
   { "last_words", hooks, new_hooks },
-  { "build_scheduler", check.callable, value_of(build_scheduler) },
-  { "build_splitter", check.callable, value_of(build_splitter) },
-  { "dump_payload", check.callable_or_nil, value_of(nil) },
-  { "load_payload", check.callable_or_nil, value_of(nil) },
-  { "format_error", check.callable, value_of(format_error) },
-  { "dump_error", check.callable, value_of(same) },
-  { "load_error", check.callable, value_of(same) },
-  { "push_timeout", check.push_timeout, value_of(10) },
-  { "wait_replicas", check.wait_replicas, value_of(0) },
-  { "wait_timeout", check.wait_timeout, value_of(1) },
+  { "build_scheduler", validate.callable, value_of(build_scheduler) },
+  { "build_splitter", validate.callable, value_of(build_splitter) },
+  { "dump_payload", validate.callable_or_nil, value_of(nil) },
+  { "load_payload", validate.callable_or_nil, value_of(nil) },
+  { "format_error", validate.callable, value_of(format_error) },
+  { "dump_error", validate.callable, value_of(same) },
+  { "load_error", validate.callable, value_of(same) },
+  { "push_timeout", validate.push_timeout, value_of(10) },
+  { "wait_replicas", validate.wait_replicas, value_of(0) },
+  { "wait_timeout", validate.wait_timeout, value_of(1) },
   { "lease_time", seconds(0.2, 3600), value_of(10) },
   { "stop_timeout", seconds(0, 86400), value_of(25) },
   { "namespace", text(1, 128), value_of("seriatim"), true },
@@ -168,7 +168,7 @@ end
 ---Have workers been chosen, by an assignment or by an insertion?
 ---@return boolean
 function settings.workers_set()
-  return settings.was_set("workers") or check.is_callable(values.workers) or #values.workers > 0
+  return settings.was_set("workers") or validate.is_callable(values.workers) or #values.workers > 0
 end
 
 ---Sets each back to its default.
@@ -188,7 +188,7 @@ function settings.set(_, name, value)
   local rule = rules[name]
   if not rule then
     local problem = "there is no setting %s%s; there are %s"
-    errors.misuse(problem:format(check.shown(name), names.did_you_mean(name, settings.names), table.concat(settings.names, ", ")))
+    errors.misuse(problem:format(validate.shown(name), spelling.did_you_mean(name, settings.names), table.concat(settings.names, ", ")))
   end
   values[name] = rule.check(name, value)
   was_set[name] = true

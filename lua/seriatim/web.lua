@@ -5,12 +5,12 @@
 --
 -- and in nginx, with what follows as `serve`'s options: location /seriatim/ { content_by_lua_block { require("seriatim.web").serve {} } }
 
-local check = require "seriatim.check"
+local pool = require "seriatim.client.pool"
+local validate = require "seriatim.client.validate"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
-local pool = require "seriatim.pool"
+local workers = require "seriatim.server.workers"
 local settings = require "seriatim.settings"
-local workers = require "seriatim.workers"
 
 local web = { MAX_BODY = native.web_max_body }
 
@@ -82,12 +82,12 @@ local function checked_prefix(prefix)
   if prefix == "" or type(prefix) == "string" and prefix:find("^/[%w%-._~/]*$") and not prefix:find("//") and not prefix:find("/$") then
     return prefix
   end
-  return check.refuse("prefix", 'a path as "/admin/jobs", without a slash at its end, or ""', prefix)
+  return validate.refuse("prefix", 'a path as "/admin/jobs", without a slash at its end, or ""', prefix)
 end
 
 local function checked_hosts(hosts)
-  for place, host in ipairs(check.list("hosts", hosts)) do
-    check.text(("hosts[%d]"):format(place), host, 1, 255)
+  for place, host in ipairs(validate.list("hosts", hosts)) do
+    validate.text(("hosts[%d]"):format(place), host, 1, 255)
   end
   return hosts
 end
@@ -95,17 +95,17 @@ end
 ---@param options seriatim.WebOptions?
 ---@return seriatim.Web
 function web.new(options)
-  local given = check.options(options, OPTIONS)
+  local given = validate.options(options, OPTIONS)
   return setmetatable({
     settings = {
-      title = optional(check.text, "title", given.title, 1, 200),
-      read_only = optional(check.flag, "read_only", given.read_only),
-      token = optional(check.text, "token", given.token, 1, 1000),
+      title = optional(validate.text, "title", given.title, 1, 200),
+      read_only = optional(validate.flag, "read_only", given.read_only),
+      token = optional(validate.text, "token", given.token, 1, 1000),
       hosts = given.hosts ~= nil and checked_hosts(given.hosts) or nil,
     },
-    role = check.callable_or_nil("role", given.role),
-    redact = check.callable_or_nil("redact", given.redact),
-    audit = check.callable_or_nil("audit", given.audit),
+    role = validate.callable_or_nil("role", given.role),
+    redact = validate.callable_or_nil("redact", given.redact),
+    audit = validate.callable_or_nil("audit", given.audit),
     prefix = given.prefix == nil and "" or checked_prefix(given.prefix),
   }, Web)
 end
@@ -126,7 +126,7 @@ local function role_of(self, request)
   if not role then
     return NOBODY
   end
-  return ROLES[role] or check.refuse("role's result", "viewer, operator, admin or nil", role)
+  return ROLES[role] or validate.refuse("role's result", "viewer, operator, admin or nil", role)
 end
 
 ---By lower-case names. What came several times is one text, which is no host, origin or token.

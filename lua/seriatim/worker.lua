@@ -5,17 +5,17 @@
 --       perform = function(payloads_by_id) end,
 --     }
 
-local actions = require "seriatim.actions"
-local check = require "seriatim.check"
-local client = require "seriatim.client"
-local codec = require "seriatim.codec"
+local actions = require "seriatim.client.actions"
+local codec = require "seriatim.client.codec"
+local jobs = require "seriatim.client.jobs"
+local metrics = require "seriatim.client.metrics"
+local push = require "seriatim.client.push"
+local queries = require "seriatim.client.queries"
+local queue = require "seriatim.client.queue"
+local spelling = require "seriatim.client.spelling"
+local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"
-local jobs = require "seriatim.jobs"
-local metrics = require "seriatim.metrics"
-local names = require "seriatim.names"
 local native = require "seriatim.native"
-local queries = require "seriatim.queries"
-local queue = require "seriatim.queue"
 
 local worker = {}
 
@@ -57,28 +57,28 @@ worker.all = {}
 ---@field codec seriatim.CodecSetting
 
 local function integer(low, high)
-  return function(field, value) return check.integer(field, value, low, high) end
+  return function(field, value) return validate.integer(field, value, low, high) end
 end
 
 local function text(low, high)
-  return function(field, value) return check.text(field, value, low, high) end
+  return function(field, value) return validate.text(field, value, low, high) end
 end
 
 local function word(words)
-  return function(field, value) return check.word(field, value, words) end
+  return function(field, value) return validate.word(field, value, words) end
 end
 
 local function ttr(field, value)
-  return value ~= nil and check.seconds(field, value, 0.001, 31536000) or nil
+  return value ~= nil and validate.seconds(field, value, 0.001, 31536000) or nil
 end
 
 -- name and check of each option, in the order of messages
 local OPTIONS = {
   { "name", text(1, 512) },
-  { "perform", check.callable_or_nil },
-  { "retry_in", check.callable_or_nil },
-  { "retries_exhausted", check.callable_or_nil },
-  { "perform_async", check.callable_or_nil },
+  { "perform", validate.callable_or_nil },
+  { "retry_in", validate.callable_or_nil },
+  { "retries_exhausted", validate.callable_or_nil },
+  { "perform_async", validate.callable_or_nil },
   { "shards_count", integer(1, 4096) },
   { "batch_size", integer(1, 1000) },
   { "max_retry_count", integer(0, 1000000) },
@@ -87,7 +87,7 @@ local OPTIONS = {
   { "on_waiting", word(jobs.ON_WAITING) },
   { "on_exhausted", word { "bury", "park", "drop" } },
   { "ttr", ttr },
-  { "serial_shards", check.flag },
+  { "serial_shards", validate.flag },
   { "priority", integer(-1000000, 1000000) },
   { "codec", codec.check },
 }
@@ -128,7 +128,7 @@ function Worker.retries_exhausted(_) end
 ---@return seriatim.PushResult?  nil: Redis cannot be reached or refuses, or too few replicas have it
 ---@return seriatim.Error? err
 function Worker:perform_async(list, options)
-  return client.push(self, list, options)
+  return push.push(self, list, options)
 end
 
 ---The queue's figures now, and at .shards those of each.
@@ -181,7 +181,7 @@ function metatable.__newindex(self, name, value)
   local label = rawget(self, "_label")
   if not checked then
     local problem = "%s: unknown option %s%s; known are %s"
-    errors.misuse(problem:format(label, check.shown(name), names.did_you_mean(name, NAMES), table.concat(NAMES, ", ")))
+    errors.misuse(problem:format(label, validate.shown(name), spelling.did_you_mean(name, NAMES), table.concat(NAMES, ", ")))
   end
   rawget(self, "_values")[name] = checked(label .. "." .. name, value)
   rawset(self, "_settings", nil)
@@ -214,7 +214,7 @@ end
 ---@return seriatim.Worker
 function worker.define(options)
   if type(options) ~= "table" then
-    check.refuse("worker", "a table of options", options)
+    validate.refuse("worker", "a table of options", options)
   end
   if options.name == nil and options.queue_name == nil then
     errors.misuse("worker: name is missing")

@@ -1,5 +1,5 @@
 -- A delivery from its reading to its settling, in this Lua state: outcomes, errors, hooks, payloads, what a batch tells.
-local execution = require "seriatim.execution"
+local execution = require "seriatim.server.execution"
 local support_jobs = require "support.jobs"
 local log = require "seriatim.log"
 local logged = require "support.logged"

@@ -126,7 +126,7 @@ describe("seriatim-lua", function()
   end)
 
   it("names the file, the key, the rule and the value of a setting of a wrong type", function()
-    local config_file = require "seriatim.config_file"
+    local config_file = require "seriatim.cli.config_file"
     local path = shell.folder .. "/wrong.lua"
     local wrong = {
       require = { { "5", "{ a = 1 }", "true" }, "a text" },

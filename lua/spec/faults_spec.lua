@@ -212,7 +212,7 @@ describe("a server survives", function()
   -- ---- F23
 
   local PROGRAM = [[
-    require("seriatim.application").load("./app.lua")
+    require("seriatim.server.application").load("./app.lua")
     local native = require "seriatim.native"
     local server = require("seriatim.server").new { application = "./app.lua", threads = 3 }
     server:start()

@@ -6,7 +6,7 @@ local native = require "seriatim.native"
 local has_jit, has_integers = type(rawget(_G, "jit")) == "table", math.type ~= nil
 
 if has_jit then
-  require "seriatim.int64"
+  require "seriatim.client.int64"
 end
 local interpreter = has_jit and "luajit" or has_integers and "lua5.4" or "lua5.1"
 

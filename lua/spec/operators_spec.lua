@@ -277,7 +277,7 @@ describe("a queue", function()
 end)
 
 describe("health", function()
-  local health, log = require "seriatim.health", require "seriatim.log"
+  local health, log = require "seriatim.server.health", require "seriatim.log"
 
   local function warnings(url)
     local lines, output = {}, log.output

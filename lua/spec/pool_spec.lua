@@ -1,7 +1,7 @@
 -- The connection of a Lua state: its settings, its errors, its URL.
 
-local Connection = require "seriatim.connection"
-local pool = require "seriatim.pool"
+local Connection = require "seriatim.client.connection"
+local pool = require "seriatim.client.pool"
 local seriatim = require "seriatim"
 local jobs = require "support.jobs"
 local suite = require "support.suite"
@@ -76,7 +76,7 @@ describe("the pool", function()
   end)
 
   it("uses another transport when one is given", function()
-    local plain, opened = require "seriatim.transport", 0
+    local plain, opened = require "seriatim.client.transport", 0
     pool.use { open = function(...)
       opened = opened + 1
       return plain.open(...)
@@ -122,7 +122,7 @@ describe("the URL", function()
   end)
 
   it("is a private Redis' where there is no other, but not in production", function()
-    local program = [[local s = require "seriatim"; local p = require "seriatim.private_redis"
+    local program = [[local s = require "seriatim"; local p = require "seriatim.client.private_redis"
       local result, err = s.worker { name = "A" }:perform_async { { id = 1 } }
       print(result and result.added, err, p.is_used()); p.release(); print(p.is_used())]]
     local folder = suite.redis.folder .. "/private"

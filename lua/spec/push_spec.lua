@@ -231,7 +231,7 @@ describe("a push", function()
 
   it("that is refused by Redis gives nil and the reason", function()
     seriatim.redis = "unix:///no/such/socket"
-    local Connection = require "seriatim.connection"
+    local Connection = require "seriatim.client.connection"
     local result, err = Connection.open(seriatim.redis, "x"):call("nodes", 0.2)
     assert.is_nil(result)
     assert.is_true(seriatim.is_error(err) and err.message ~= "" and tostring(err) == err.kind .. ": " .. err.message)

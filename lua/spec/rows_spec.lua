@@ -1,6 +1,6 @@
 -- native.rows gives what the checks in Lua give, or nothing.
-local codec = require "seriatim.codec"
-local jobs = require "seriatim.jobs"
+local codec = require "seriatim.client.codec"
+local jobs = require "seriatim.client.jobs"
 local native = require "seriatim.native"
 local seriatim = require "seriatim"
 local suite = require "support.suite"

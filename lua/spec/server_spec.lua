@@ -258,7 +258,7 @@ describe("a server", function()
     it("starts as many threads as it was told with " .. splitter, function()
       shell:write("app.lua", PLAIN .. "seriatim.threads_per_node = 4 seriatim.build_splitter = function() return " .. splitter .. " end")
       shell:write("program.lua", [[
-        require("seriatim.application").load("./app.lua")
+        require("seriatim.server.application").load("./app.lua")
         local server = require("seriatim.server").new { application = "./app.lua", threads = 2 }
         server:start()
         print(#server.threads, server:stop())
@@ -328,7 +328,7 @@ describe("a server", function()
     push_many(queue(), 3)
     shell:write("app.lua", PLAIN)
     shell:write("program.lua", [[
-      require("seriatim.application").load("./app.lua")
+      require("seriatim.server.application").load("./app.lua")
       local server = require("seriatim.server").new { application = "./app.lua", threads = 2 }
       server:start()
       server:keep(1)

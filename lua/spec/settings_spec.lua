@@ -139,10 +139,10 @@ describe("the module", function()
   end)
 
   it("shows any value in a message on one line", function()
-    local check = require "seriatim.check"
-    assert.equal("'a\\10b\\0' (string)", check.describe("a\nb\0"))
-    assert.equal(("'%s...' (string)"):format(("x"):rep(60)), check.describe(("x"):rep(70)))
+    local validate = require "seriatim.client.validate"
+    assert.equal("'a\\10b\\0' (string)", validate.describe("a\nb\0"))
+    assert.equal(("'%s...' (string)"):format(("x"):rep(60)), validate.describe(("x"):rep(70)))
     assert.same({ "nil", "null", "a table", "NaN (number)" },
-      { check.describe(nil), check.describe(seriatim.null), check.describe({}), check.describe(NAN) })
+      { validate.describe(nil), validate.describe(seriatim.null), validate.describe({}), validate.describe(NAN) })
   end)
 end)

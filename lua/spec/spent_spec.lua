@@ -1,5 +1,5 @@
 -- Deliveries that are filled again, workers that change while they run, and children of fork(2): what is remembered for speed must not show.
-local execution = require "seriatim.execution"
+local execution = require "seriatim.server.execution"
 local native = require "seriatim.native"
 local seriatim = require "seriatim"
 local support_jobs = require "support.jobs"

@@ -393,7 +393,7 @@ describe("seriatim.web", function()
     local answer = get(dashboard(), "/jobs/api/v1/stats")
     os.execute("kill -CONT " .. suite.redis.pid)
     assert.equal(503, answer.status)
-    local pool = require "seriatim.pool"
+    local pool = require "seriatim.client.pool"
     local ask_pool = pool.ask
     pool.ask = function() return nil, require("seriatim.errors").new("AUTH", "no") end
     local alone, page = get(dashboard(), "/jobs/api/v1/stats"), get(dashboard(), "/jobs/")
@@ -455,7 +455,7 @@ describe("seriatim.web", function()
     fill()
     local told = {}
     local app = dashboard { audit = function(_, change) told[#told + 1] = change end }
-    local pool = require "seriatim.pool"
+    local pool = require "seriatim.client.pool"
     local ask_pool = pool.ask
     pool.ask = function() return nil, require("seriatim.errors").new("IO", "no") end
     post(app, "/jobs/api/web/Web/pause")

@@ -3,7 +3,7 @@
 local native = require "seriatim.native"
 local seriatim = require "seriatim"
 local worker_module = require "seriatim.worker"
-local workers = require "seriatim.workers"
+local workers = require "seriatim.server.workers"
 local jobs = require "support.jobs"
 local suite = require "support.suite"
 

@@ -1,7 +1,7 @@
 -- A user's own worker under the crash kit: requiring this journals every run. See README.md. Does nothing where JOURNAL is not
 -- set.
 
-local batches = require "seriatim.batch"
+local batches = require "seriatim.server.batch"
 local lines = require "journal_lines"
 local native = require "seriatim.native"
 local seriatim = require "seriatim"

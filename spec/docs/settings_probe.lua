@@ -1,5 +1,5 @@
 -- The same as settings_probe.rb, in Lua.
-local config_file = require "seriatim.config_file"
+local config_file = require "seriatim.cli.config_file"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
 local seriatim = require "seriatim"

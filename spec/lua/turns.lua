@@ -2,7 +2,7 @@
 -- by coroutines that have turns. They take deliveries and run them as a host thread does (seriatim.host); what a thread has
 -- beyond that, a state of its own, is for the tests of the command.
 
-local execution = require "seriatim.execution"
+local execution = require "seriatim.server.execution"
 local native = require "seriatim.native"
 local seriatim = require "seriatim"
 local servers = require "seriatim.server"

@@ -1,9 +1,9 @@
 -- One of a node's two connections, by a cosocket: a light thread that connects and reads, and one that writes.
 
-local log = require "seriatim.log"
-local native = require "seriatim.native"
 local semaphore = require "ngx.semaphore"
 local socket = require "resty.seriatim.socket"
+local log = require "seriatim.log"
+local native = require "seriatim.native"
 
 local COMMANDS = 1
 local NEVER_MS = 86400000 -- the reading ends by the supervisor's watch, not by a timeout

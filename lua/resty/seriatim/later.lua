@@ -1,13 +1,13 @@
 -- Pushes from phases that allow no connection: a bounded queue of each nginx worker, written in order by a timer.
 
-local client = require "seriatim.client"
-local Connection = require "seriatim.connection"
+local transport = require "resty.seriatim.transport"
+local Connection = require "seriatim.client.connection"
+local pool = require "seriatim.client.pool"
+local push = require "seriatim.client.push"
 local errors = require "seriatim.errors"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
-local pool = require "seriatim.pool"
 local settings = require "seriatim.settings"
-local transport = require "resty.seriatim.transport"
 
 local MOST_ROWS = 1000 -- of one push
 local MOST_PUSHES = 1000 -- of one timer, whose memory nginx frees at its end
@@ -72,7 +72,7 @@ end
 ---@return integer? count  of the jobs taken; nil where the queue is full
 ---@return seriatim.Error? err  kind QUEUE_FULL
 function later.push(worker, list)
-  local result, err = client.push_by(enqueue, worker, list)
+  local result, err = push.push_by(enqueue, worker, list)
   if result == nil then
     return nil, err
   end
@@ -130,7 +130,7 @@ local function flush()
     if first > last then
       return nil
     end
-    if not push_one(client.write, not ngx.worker.exiting()) then
+    if not push_one(push.write, not ngx.worker.exiting()) then
       return PAUSE
     end
   end
@@ -168,7 +168,7 @@ local function write_blocking(connection, deadline)
     if left <= 0 then
       return nil, errors.new("TIMEOUT", "the nginx worker ends")
     end
-    return client.outcome(connection:call("push", connection:number(worker:queue_settings()), rows, 0, 1, left))
+    return push.outcome(connection:call("push", connection:number(worker:queue_settings()), rows, 0, 1, left))
   end, false)
 end
 

@@ -2,14 +2,14 @@
 -- jobs or some time, because nginx frees a timer's memory only at its end; the node lives on. A supervisor ends the loop
 -- when the nginx worker ends, and kills what does not end in time; a guard begins anew what crashed.
 
+local semaphore = require "ngx.semaphore"
 local channels = require "resty.seriatim.channel"
+local nodes = require "resty.seriatim.node"
+local seats = require "resty.seriatim.seat"
 local errors = require "seriatim.errors"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
-local parts = require "seriatim.node"
-local nodes = require "resty.seriatim.node"
-local seats = require "resty.seriatim.seat"
-local semaphore = require "ngx.semaphore"
+local parts = require "seriatim.server.node"
 local settings = require "seriatim.settings"
 
 local TURN_MS = 60000

@@ -1,18 +1,18 @@
 -- A node for one nginx worker: made of the workers' queues as Redis has them. What drives it is loop.lua.
 
-local check = require "seriatim.check"
-local errors = require "seriatim.errors"
-local health = require "seriatim.health"
-local log = require "seriatim.log"
-local native = require "seriatim.native"
-local node = require "seriatim.node"
-local pool = require "seriatim.pool"
-local redis_url = require "seriatim.redis_url"
-local settings = require "seriatim.settings"
-local splitters = require "seriatim.splitters"
 local socket = require "resty.seriatim.socket"
 local transport = require "resty.seriatim.transport"
-local workers = require "seriatim.workers"
+local pool = require "seriatim.client.pool"
+local redis_url = require "seriatim.client.redis_url"
+local validate = require "seriatim.client.validate"
+local errors = require "seriatim.errors"
+local log = require "seriatim.log"
+local native = require "seriatim.native"
+local health = require "seriatim.server.health"
+local node = require "seriatim.server.node"
+local splitters = require "seriatim.server.splitters"
+local workers = require "seriatim.server.workers"
+local settings = require "seriatim.settings"
 
 local nodes = {}
 
@@ -32,15 +32,15 @@ function nodes.options(options)
   for name in pairs(options) do
     if not KNOWN[name] then
       local text = "start: unknown option %s; known are workers, queues, threads, stop_timeout"
-      errors.misuse(text:format(check.shown(name)))
+      errors.misuse(text:format(validate.shown(name)))
     end
   end
   node.check_middlewares()
   local threads, stop_timeout = options.threads, options.stop_timeout
   return {
     workers = workers.chosen(options.workers, options.queues),
-    threads = threads and check.integer("threads", threads, 1, 10000) or settings.threads_per_node,
-    stop_timeout = stop_timeout and check.seconds("stop_timeout", stop_timeout, 0, 86400) or settings.stop_timeout,
+    threads = threads and validate.integer("threads", threads, 1, 10000) or settings.threads_per_node,
+    stop_timeout = stop_timeout and validate.seconds("stop_timeout", stop_timeout, 0, 86400) or settings.stop_timeout,
   }
 end
 

@@ -1,11 +1,11 @@
 -- A light thread's place: it takes deliveries of its group and runs them one after another. The place outlives the thread:
 -- where a timer's job lasts longer than the timer's turn, the next turn's thread waits for it.
 
-local execution = require "seriatim.execution"
-local host = require "seriatim.host"
+local semaphore = require "ngx.semaphore"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
-local semaphore = require "ngx.semaphore"
+local execution = require "seriatim.server.execution"
+local host = require "seriatim.server.host"
 local settings = require "seriatim.settings"
 
 local TURN = 0.002 -- seconds of one round of nginx's event loop after which requests go first

@@ -1,7 +1,7 @@
 -- Cosockets to Redis: Unix socket, TCP, or TLS with verification.
 
-local native = require "seriatim.native"
 local sentinel = require "resty.seriatim.sentinel"
+local native = require "seriatim.native"
 
 local tcp = ngx.socket.tcp
 

@@ -2,11 +2,11 @@
 -- blocks. It keeps the deadlines and the pauses of the core's link; unanswered pushes are sent again, and their token makes
 -- them apply once.
 
+local phases = require "resty.seriatim.phases"
+local socket = require "resty.seriatim.socket"
 local errors = require "seriatim.errors"
 local native = require "seriatim.native"
-local phases = require "resty.seriatim.phases"
 local settings = require "seriatim.settings"
-local socket = require "resty.seriatim.socket"
 
 local MAX_PAYLOAD = 0 -- the core's default, 1 MiB
 local LIMIT_MS = 30000 -- of any operation but a push, from its last answer

@@ -1,11 +1,11 @@
 -- The operators' verbs. They need no application: a queue's name and Redis are enough.
 local codes = require "seriatim.cli.exit_codes"
+local tables = require "seriatim.cli.tables"
+local metrics = require "seriatim.client.metrics"
+local pool = require "seriatim.client.pool"
 local errors = require "seriatim.errors"
 local log = require "seriatim.log"
-local metrics = require "seriatim.metrics"
 local native = require "seriatim.native"
-local pool = require "seriatim.pool"
-local tables = require "seriatim.cli.tables"
 local workers = require "seriatim.worker"
 
 local unpack = table.unpack or unpack
@@ -35,7 +35,7 @@ local operators = {}
 ---@return seriatim.Operators
 function operators.new(options)
   if options.require then
-    require("seriatim.application").load(options.require)
+    require("seriatim.server.application").load(options.require)
   end
   return setmetatable({ options = options }, Operators)
 end

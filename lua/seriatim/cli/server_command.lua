@@ -1,14 +1,14 @@
 -- Loads the application and runs the server until a signal.
-local application = require "seriatim.application"
-local check = require "seriatim.check"
 local codes = require "seriatim.cli.exit_codes"
+local options = require "seriatim.cli.options"
+local private_redis = require "seriatim.client.private_redis"
+local validate = require "seriatim.client.validate"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
-local options = require "seriatim.cli.options"
-local private_redis = require "seriatim.private_redis"
 local servers = require "seriatim.server"
+local application = require "seriatim.server.application"
+local workers = require "seriatim.server.workers"
 local settings = require "seriatim.settings"
-local workers = require "seriatim.workers"
 
 -- PIPE: that nobody reads the log must not end what runs.
 local SIGNALS = { "TERM", "INT", "TSTP", "TTIN", "PIPE", "HUP", "USR1" }
@@ -37,12 +37,12 @@ function ServerCommand:run()
   application.load(path)
   self:apply()
   workers.chosen(nil, self.options.queues)
-  local redis_url = require "seriatim.redis_url"
+  local redis_url = require "seriatim.client.redis_url"
   if redis_url.is_none() then
-    require("seriatim.private_redis").url()
+    require("seriatim.client.private_redis").url()
   end
   if self:processes() > 1 then
-    return require("seriatim.supervisor").new(self:processes(), settings.stop_timeout, self:child()):run()
+    return require("seriatim.server.supervisor").new(self:processes(), settings.stop_timeout, self:child()):run()
   end
   return self:serve()
 end
@@ -60,7 +60,7 @@ end
 
 ---One below a supervisor.
 function ServerCommand:processes()
-  local count = check.integer("-p", self.options.processes or 1, 1, 1000)
+  local count = validate.integer("-p", self.options.processes or 1, 1, 1000)
   return self.options.parent and 1 or count
 end
 

@@ -1,11 +1,11 @@
 -- Serves the dashboard until a signal, by a few threads that share one listening socket.
-local check = require "seriatim.check"
 local codes = require "seriatim.cli.exit_codes"
+local private_redis = require "seriatim.client.private_redis"
+local redis_url = require "seriatim.client.redis_url"
+local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
-local private_redis = require "seriatim.private_redis"
-local redis_url = require "seriatim.redis_url"
 local settings = require "seriatim.settings"
 
 local BIND, PORT = "127.0.0.1", 9292
@@ -27,15 +27,15 @@ local command = {}
 ---@return seriatim.WebCommand
 function command.new(options)
   if options.require then
-    require("seriatim.application").load(options.require)
+    require("seriatim.server.application").load(options.require)
   end
   local bind = options.bind or BIND
   return setmetatable({
     bind = bind == "localhost" and BIND or bind,
     path = bind:match("^unix://(.+)") or bind:match("^unix:(.+)"),
-    port = check.integer("--port", options.port or PORT, 0, 65535),
+    port = validate.integer("--port", options.port or PORT, 0, 65535),
     has_port = options.port ~= nil,
-    token = options.token and check.text("--token", options.token, 1, 1000),
+    token = options.token and validate.text("--token", options.token, 1, 1000),
     read_only = options.read_only or false,
     log_format = options.log_format or log.format,
   }, WebCommand)

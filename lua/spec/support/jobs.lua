@@ -1,7 +1,7 @@
 -- Workers, nodes and waits of the tests. A node here runs its jobs in this very Lua state, one after another, while a test
 -- waits: the core's runner and the library's execution, without threads.
 
-local execution = require "seriatim.execution"
+local execution = require "seriatim.server.execution"
 local native = require "seriatim.native"
 local seriatim = require "seriatim"
 

@@ -1,9 +1,9 @@
 -- The file of -C: Lua that returns a table, or JSON. Keys are require, threads, processes, queues, timeout, environment,
 -- verbose and log_format; any other key must hold a map and is the name of an environment, whose keys win there.
-local check = require "seriatim.check"
+local private_redis = require "seriatim.client.private_redis"
+local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"
 local native = require "seriatim.native"
-local private_redis = require "seriatim.private_redis"
 
 local config_file = {}
 
@@ -130,7 +130,7 @@ local function checked(path, settings)
   for _, key in ipairs(KEYS) do
     local value, rule = settings[key], RULES[key]
     if value ~= nil and not rule[2](value) then
-      errors.usage(("%s: %s must be %s, not %s"):format(path, key, rule[1], check.describe(value)))
+      errors.usage(("%s: %s must be %s, not %s"):format(path, key, rule[1], validate.describe(value)))
     end
   end
   return settings

@@ -1,8 +1,8 @@
 -- What an operator does to a worker's queue.
 
-local check = require "seriatim.check"
-local jobs = require "seriatim.jobs"
-local pool = require "seriatim.pool"
+local jobs = require "seriatim.client.jobs"
+local pool = require "seriatim.client.pool"
+local validate = require "seriatim.client.validate"
 
 local actions = {}
 
@@ -197,7 +197,7 @@ end
 ---@return integer?
 ---@return seriatim.Error? err
 function Actions:delete_queue(options)
-  local force = check.options(options, { "force" }).force
+  local force = validate.options(options, { "force" }).force
   return act(self, DELETE_QUEUE, force and { self.worker.queue_name } or nil)
 end
 
@@ -206,8 +206,8 @@ end
 ---@return seriatim.CheckResult?
 ---@return seriatim.Error? err
 function Actions:check(options)
-  local repair = check.options(options, { "repair" }).repair
-  check.flag("repair", repair or false)
+  local repair = validate.options(options, { "repair" }).repair
+  validate.flag("repair", repair or false)
   local looked_at, findings = pool.ask(function(connection)
     return connection:call("check", connection:number(self.worker:queue_settings()), repair or false, nil)
   end)
@@ -217,6 +217,6 @@ function Actions:check(options)
   return { looked_at = looked_at, findings = findings }
 end
 
-check.colons(Actions, "actions")
+validate.colons(Actions, "actions")
 
 return actions

@@ -1,8 +1,8 @@
 -- A worker's queue in Redis.
 
-local client = require "seriatim.client"
-local metrics = require "seriatim.metrics"
-local pool = require "seriatim.pool"
+local metrics = require "seriatim.client.metrics"
+local pool = require "seriatim.client.pool"
+local push = require "seriatim.client.push"
 
 local queue = {}
 
@@ -40,7 +40,7 @@ end
 ---@return seriatim.PushResult?
 ---@return seriatim.Error? err
 function Queue:push(jobs, options)
-  return client.push(self.worker, jobs, options)
+  return push.push(self.worker, jobs, options)
 end
 
 ---The records of these ids.

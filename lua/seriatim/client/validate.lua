@@ -3,7 +3,7 @@
 local errors = require "seriatim.errors"
 local native = require "seriatim.native"
 
-local check = {}
+local validate = {}
 
 local LONGEST = 60 -- bytes of a text that a message shows
 local WHOLE = 2 ^ 53 -- beyond it a float stands for several integers
@@ -12,16 +12,16 @@ local WHOLE = 2 ^ 53 -- beyond it a float stands for several integers
 ---@param field string
 ---@param rule string
 ---@param value any
-function check.misuse(field, rule, value)
-  errors.usage(("%s must %s, not %s"):format(field, rule, check.describe(value)))
+function validate.misuse(field, rule, value)
+  errors.usage(("%s must %s, not %s"):format(field, rule, validate.describe(value)))
 end
 
 ---Raises: this field must be so, and is that.
 ---@param field string
 ---@param rule string
 ---@param value any
-function check.refuse(field, rule, value)
-  errors.misuse(field .. " must be " .. rule .. ", not " .. check.describe(value))
+function validate.refuse(field, rule, value)
+  errors.misuse(field .. " must be " .. rule .. ", not " .. validate.describe(value))
 end
 
 ---@param field string
@@ -29,32 +29,32 @@ end
 ---@param low integer
 ---@param high integer
 ---@return integer
-function check.integer(field, value, low, high)
-  if check.is_integer(value) and value >= low and value <= high then
+function validate.integer(field, value, low, high)
+  if validate.is_integer(value) and value >= low and value <= high then
     return math.tointeger and math.tointeger(value) or value
   end
-  return check.refuse(field, ("an integer from %d to %d"):format(low, high), value)
+  return validate.refuse(field, ("an integer from %d to %d"):format(low, high), value)
 end
 
 ---@return integer
-function check.wait_replicas(field, value)
-  return check.integer(field, value, 0, 1000)
+function validate.wait_replicas(field, value)
+  return validate.integer(field, value, 0, 1000)
 end
 
 ---@return number
-function check.wait_timeout(field, value)
-  return check.seconds(field, value, 0.001, 10)
+function validate.wait_timeout(field, value)
+  return validate.seconds(field, value, 0.001, 10)
 end
 
 ---@return number
-function check.push_timeout(field, value)
-  return check.seconds(field, value, 0.1, 50)
+function validate.push_timeout(field, value)
+  return validate.seconds(field, value, 0.1, 50)
 end
 
 ---Is it a number without a fraction, and exact?
 ---@param value any
 ---@return boolean
-function check.is_integer(value)
+function validate.is_integer(value)
   if math.type and math.type(value) == "integer" then
     return true
   end
@@ -64,25 +64,25 @@ end
 ---The decimal digits of an integer, LuaJIT's int64_t included; nil: it is none.
 ---@param value any
 ---@return string?
-function check.digits(value)
-  if check.is_integer(value) then
+function validate.digits(value)
+  if validate.is_integer(value) then
     return ("%d"):format(value)
   end
-  return check.int64_text and check.int64_text(value)
+  return validate.int64_text and validate.int64_text(value)
 end
 
 ---The text of a value if it is an int64_t of LuaJIT; set where there are such.
 ---@type nil|fun(value: any): string?
-check.int64_text = nil
+validate.int64_text = nil
 
 ---The value as a number, if it is one (an int64_t of LuaJIT, too), else nil.
 ---@param value any
 ---@return number?
-function check.number(value)
+function validate.number(value)
   if type(value) == "number" then
     return value
   end
-  local text = check.int64_text and check.int64_text(value)
+  local text = validate.int64_text and validate.int64_text(value)
   return text and tonumber(text) or nil
 end
 
@@ -91,40 +91,40 @@ end
 ---@param low number
 ---@param high number
 ---@return number
-function check.seconds(field, value, low, high)
+function validate.seconds(field, value, low, high)
   if type(value) == "number" and value >= low and value <= high then
     return value
   end
-  return check.refuse(field, ("a number of seconds from %.14g to %.14g"):format(low, high), value)
+  return validate.refuse(field, ("a number of seconds from %.14g to %.14g"):format(low, high), value)
 end
 
 ---@param field string
 ---@param value any
 ---@param words string[]
 ---@return string
-function check.word(field, value, words)
+function validate.word(field, value, words)
   for _, word in ipairs(words) do
     if value == word then
       return value
     end
   end
-  return check.refuse(field, "one of " .. table.concat(words, ", "), value)
+  return validate.refuse(field, "one of " .. table.concat(words, ", "), value)
 end
 
 ---@param field string
 ---@param value any
 ---@return boolean
-function check.flag(field, value)
+function validate.flag(field, value)
   if type(value) == "boolean" then
     return value
   end
-  return check.refuse(field, "true or false", value)
+  return validate.refuse(field, "true or false", value)
 end
 
 ---Is it a function, or a table that can be called?
 ---@param value any
 ---@return boolean
-function check.is_callable(value)
+function validate.is_callable(value)
   if type(value) == "function" then
     return true
   end
@@ -135,30 +135,30 @@ end
 ---@param field string
 ---@param value any
 ---@return function
-function check.callable(field, value)
-  if check.is_callable(value) then
+function validate.callable(field, value)
+  if validate.is_callable(value) then
     return value
   end
-  return check.refuse(field, "a function", value)
+  return validate.refuse(field, "a function", value)
 end
 
 ---@param field string
 ---@param value any
 ---@return function?
-function check.callable_or_nil(field, value)
-  if value == nil or check.is_callable(value) then
+function validate.callable_or_nil(field, value)
+  if value == nil or validate.is_callable(value) then
     return value
   end
-  return check.refuse(field, "a function or nil", value)
+  return validate.refuse(field, "a function or nil", value)
 end
 
 ---A list of functions; whoever inserts into it later is checked when it is used.
 ---@param field string
 ---@param value any
 ---@return function[]
-function check.callables(field, value)
-  for place, item in ipairs(check.list(field, value)) do
-    check.callable(("%s[%d]"):format(field, place), item)
+function validate.callables(field, value)
+  for place, item in ipairs(validate.list(field, value)) do
+    validate.callable(("%s[%d]"):format(field, place), item)
   end
   return value
 end
@@ -167,13 +167,13 @@ end
 ---@param value any
 ---@return boolean
 ---@return any stranger  a key that is none of these
-function check.is_list(value)
+function validate.is_list(value)
   if type(value) ~= "table" then
     return false
   end
   local length = #value
   for key in pairs(value) do
-    if not check.is_integer(key) or key < 1 or key > length then
+    if not validate.is_integer(key) or key < 1 or key > length then
       return false, key
     end
   end
@@ -184,15 +184,15 @@ end
 ---@param value any
 ---@param rule string?  what it must be; nil: "a list"
 ---@return any[]
-function check.list(field, value, rule)
-  local is_list, stranger = check.is_list(value)
+function validate.list(field, value, rule)
+  local is_list, stranger = validate.is_list(value)
   if is_list then
     return value
   end
   if stranger ~= nil then
-    errors.misuse(("%s must be %s, not a table with the key %s"):format(field, rule or "a list", check.shown(stranger)))
+    errors.misuse(("%s must be %s, not a table with the key %s"):format(field, rule or "a list", validate.shown(stranger)))
   end
-  return check.refuse(field, rule or "a list", value)
+  return validate.refuse(field, rule or "a list", value)
 end
 
 ---@param field string
@@ -200,23 +200,23 @@ end
 ---@param low integer
 ---@param high integer
 ---@return string  of so many bytes
-function check.text(field, value, low, high)
+function validate.text(field, value, low, high)
   if type(value) == "string" and #value >= low and #value <= high then
     return value
   end
-  return check.refuse(field, ("a text of %d to %d bytes"):format(low, high), value)
+  return validate.refuse(field, ("a text of %d to %d bytes"):format(low, high), value)
 end
 
 ---Options of a call, by name.
 ---@param value table?
 ---@param names string[]  the known ones
 ---@return table
-function check.options(value, names)
+function validate.options(value, names)
   if value == nil then
     return {}
   end
   if type(value) ~= "table" then
-    check.refuse("options", "a table", value)
+    validate.refuse("options", "a table", value)
   end
   for key in pairs(value) do
     local known = false
@@ -224,7 +224,7 @@ function check.options(value, names)
       known = known or key == name
     end
     if not known then
-      errors.misuse(("unknown option %s; known are %s"):format(check.shown(key), table.concat(names, ", ")))
+      errors.misuse(("unknown option %s; known are %s"):format(validate.shown(key), table.concat(names, ", ")))
     end
   end
   return value
@@ -233,14 +233,14 @@ end
 ---The type of a value, with its article.
 ---@param value any
 ---@return string
-function check.kind(value)
+function validate.kind(value)
   if value == nil then
     return "nil"
   end
   if value == native.null then
     return "null"
   end
-  if check.int64_text and check.int64_text(value) then
+  if validate.int64_text and validate.int64_text(value) then
     return "an int64"
   end
   return "a " .. type(value)
@@ -249,7 +249,7 @@ end
 ---A text or number as it is written in a message, anything else by its type.
 ---@param value any
 ---@return string
-function check.shown(value)
+function validate.shown(value)
   if type(value) == "string" then
     local text = #value > LONGEST and value:sub(1, LONGEST) .. "..." or value
     return "'" .. text:gsub("%c", function(byte) return ("\\%d"):format(byte:byte()) end) .. "'"
@@ -260,27 +260,27 @@ function check.shown(value)
   if type(value) == "number" or type(value) == "boolean" then
     return tostring(value)
   end
-  return check.kind(value)
+  return validate.kind(value)
 end
 
 ---@param value any
 ---@return string
-function check.describe(value)
-  local shown = check.shown(value)
-  local kind = check.kind(value)
+function validate.describe(value)
+  local shown = validate.shown(value)
+  local kind = validate.kind(value)
   return shown == kind and shown or ("%s (%s)"):format(shown, type(value))
 end
 
 ---Makes every method of a class refuse a call with a dot in place of the colon, which would take the first argument for the object.
 ---@param class table  its objects have it as metatable
 ---@param name string  the field of a worker that holds an object of the class
-function check.colons(class, name)
+function validate.colons(class, name)
   for method_name, method in pairs(class) do
     if type(method) == "function" then
       class[method_name] = function(self, ...)
         if getmetatable(self) ~= class then
           local rule = "%s need a colon, as in worker.%s:%s(...), not %s"
-          errors.misuse(rule:format(name, name, method_name, check.kind(self)))
+          errors.misuse(rule:format(name, name, method_name, validate.kind(self)))
         end
         return method(self, ...)
       end
@@ -288,4 +288,4 @@ function check.colons(class, name)
   end
 end
 
-return check
+return validate

@@ -1,15 +1,15 @@
 -- Pushes jobs.
 
-local check = require "seriatim.check"
+local jobs = require "seriatim.client.jobs"
+local middlewares = require "seriatim.client.middlewares"
+local pool = require "seriatim.client.pool"
+local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"
-local jobs = require "seriatim.jobs"
 local log = require "seriatim.log"
-local middlewares = require "seriatim.middlewares"
 local native = require "seriatim.native"
-local pool = require "seriatim.pool"
 local settings = require "seriatim.settings"
 
-local client = {}
+local push = {}
 
 ---What a push did.
 ---@class seriatim.PushResult
@@ -41,16 +41,16 @@ local SHORTEST = 0.001 -- seconds: what the core takes for a push whose time is 
 local function limits_of(options)
   options = options or {}
   if type(options) ~= "table" then
-    check.refuse("options", "a table", options)
+    validate.refuse("options", "a table", options)
   end
   local limits = {}
   for _, name in ipairs(OPTIONS) do
     local value = options[name]
-    limits[name] = value ~= nil and check[name](name, value) or settings[name]
+    limits[name] = value ~= nil and validate[name](name, value) or settings[name]
   end
   for name in pairs(options) do
     if not limits[name] then
-      errors.misuse(("unknown option %s; known are %s"):format(check.shown(name), table.concat(OPTIONS, ", ")))
+      errors.misuse(("unknown option %s; known are %s"):format(validate.shown(name), table.concat(OPTIONS, ", ")))
     end
   end
   limits.deadline_ms = native.now_ms() + limits.push_timeout * 1000
@@ -81,7 +81,7 @@ end
 ---The result of a push, or what was said of it, from what connection:call("push", ...) gives.
 ---@return seriatim.PushResult?
 ---@return seriatim.Error? err
-function client.outcome(added, folded, places, shortage, warning)
+function push.outcome(added, folded, places, shortage, warning)
   if not added then
     return nil, folded
   end
@@ -100,12 +100,12 @@ end
 ---@param limits seriatim.PushLimits?  nil: as the settings say, from now
 ---@return seriatim.PushResult?
 ---@return seriatim.Error? err
-function client.write(worker, rows, limits)
+function push.write(worker, rows, limits)
   if #rows == 0 then
     return result_of(0, 0, {})
   end
   limits = limits or limits_of()
-  return client.outcome(pool.ask(function(connection)
+  return push.outcome(pool.ask(function(connection)
     local queue = connection:number(worker:queue_settings())
     return connection:call("push", queue, rows, limits.wait_replicas, limits.wait_timeout, left_of(limits), nil)
   end))
@@ -126,18 +126,18 @@ end
 ---@param options seriatim.PushOptions?
 ---@return seriatim.PushResult?
 ---@return seriatim.Error? err
-function client.push(worker, list, options)
+function push.push(worker, list, options)
   local limits = limits_of(options)
-  return client.push_by(function(to, rows)
-    return client.write(to, rows, limits)
+  return push.push_by(function(to, rows)
+    return push.write(to, rows, limits)
   end, worker, list)
 end
 
 ---As push, with another function that writes the rows.
 ---@param write fun(worker: seriatim.Worker, rows: seriatim.JobRow[]): seriatim.PushResult?, seriatim.Error?
-function client.push_by(write, worker, list)
+function push.push_by(write, worker, list)
   if type(worker) ~= "table" or not worker.payload_codec then
-    errors.misuse("push needs a worker, as in worker:perform_async(jobs), not " .. check.kind(worker))
+    errors.misuse("push needs a worker, as in worker:perform_async(jobs), not " .. validate.kind(worker))
   end
   local chain = settings.client_middlewares
   if #chain == 0 then
@@ -148,4 +148,4 @@ function client.push_by(write, worker, list)
   return through(chain, worker, normal, write)
 end
 
-return client
+return push

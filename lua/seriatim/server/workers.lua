@@ -1,6 +1,6 @@
 -- Which workers a server runs.
 
-local check = require "seriatim.check"
+local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"
 local settings = require "seriatim.settings"
 local worker = require "seriatim.worker"
@@ -33,7 +33,7 @@ function workers.find(given)
   if worker.is(found) then
     return found
   end
-  return errors.usage(("workers: %s is no seriatim.worker"):format(check.shown(given)))
+  return errors.usage(("workers: %s is no seriatim.worker"):format(validate.shown(given)))
 end
 
 ---All that were defined; of those that a reload replaced, only the latest.
@@ -66,13 +66,13 @@ local function resolved(given)
   if given == nil and settings.workers_set() then
     given = settings.workers
   end
-  if check.is_callable(given) then
+  if validate.is_callable(given) then
     given = given()
   end
   if given == nil then
     return workers.defined()
   end
-  return check.list("workers", given)
+  return validate.list("workers", given)
 end
 
 local function each_once(list)
@@ -93,7 +93,7 @@ local function refuse_double_queues(list)
     local other = first[made.queue_name]
     if other then
       local text = "workers: %s and %s have the same queue_name %s"
-      errors.usage(text:format(other.name, made.name, check.shown(made.queue_name)))
+      errors.usage(text:format(other.name, made.name, validate.shown(made.queue_name)))
     end
     first[made.queue_name] = made
   end
@@ -102,7 +102,7 @@ end
 local function shown(names)
   local texts = {}
   for place, name in ipairs(names) do
-    texts[place] = check.shown(name)
+    texts[place] = validate.shown(name)
   end
   return table.concat(texts, ", ")
 end

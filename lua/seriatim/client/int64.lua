@@ -1,6 +1,6 @@
 -- LuaJIT has integers beyond 2^53 as int64_t: teaches them to the C module and to the checks. Elsewhere there is nothing to do.
 
-local check = require "seriatim.check"
+local validate = require "seriatim.client.validate"
 local native = require "seriatim.native"
 
 if type(rawget(_G, "jit")) == "table" and native.set_int64 then
@@ -25,5 +25,5 @@ if type(rawget(_G, "jit")) == "table" and native.set_int64 then
   end
 
   native.set_int64(from_text, to_text)
-  check.int64_text = to_text
+  validate.int64_text = to_text
 end

@@ -1,6 +1,6 @@
 -- Chains of functions (worker, subject, next), the first outermost.
 
-local check = require "seriatim.check"
+local validate = require "seriatim.client.validate"
 
 local middlewares = {}
 
@@ -17,7 +17,7 @@ local middlewares = {}
 function middlewares.call(field, chain, worker, subject, core)
   local links = {}
   for place, link in ipairs(chain) do
-    links[place] = check.callable(("%s[%d]"):format(field, place), link)
+    links[place] = validate.callable(("%s[%d]"):format(field, place), link)
   end
   local function from(place)
     local link = links[place]

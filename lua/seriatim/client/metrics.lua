@@ -1,6 +1,6 @@
 -- The figures of queues.
 
-local pool = require "seriatim.pool"
+local pool = require "seriatim.client.pool"
 
 local metrics = {}
 

@@ -1,7 +1,7 @@
 -- Who runs which shards: functions that get the list of all shards (workers in list order, shard 0 to n-1) and return groups
 -- of them, or nil for no fixed groups.
 
-local check = require "seriatim.check"
+local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"
 local native = require "seriatim.native"
 local settings = require "seriatim.settings"
@@ -24,11 +24,11 @@ local threads -- of the server that asks a splitter; nil: none does
 ---@return seriatim.Splitter
 function splitters.build()
   local splitter = settings.build_splitter()
-  return check.is_callable(splitter) and splitter or check.misuse("build_splitter", SPLITTER, splitter)
+  return validate.is_callable(splitter) and splitter or validate.misuse("build_splitter", SPLITTER, splitter)
 end
 
 local function refuse(given)
-  check.misuse("build_splitter: the splitter", GROUPS, given)
+  validate.misuse("build_splitter: the splitter", GROUPS, given)
 end
 
 ---The shard that is meant, which may be a copy; nil: it is none of those that the splitter was given.
@@ -39,7 +39,7 @@ end
 
 ---known: worker -> index -> shard. seen: the shards of other groups.
 local function check_group(group, known, seen)
-  if not check.is_list(group) then
+  if not validate.is_list(group) then
     refuse(group)
   end
   for _, given in ipairs(group) do
@@ -48,7 +48,7 @@ local function check_group(group, known, seen)
       refuse(given)
     elseif seen[shard] then
       local text = "build_splitter: the splitter gives shard %d of queue %s twice"
-      errors.usage(text:format(shard.index, check.shown(shard.worker.queue_name)))
+      errors.usage(text:format(shard.index, validate.shown(shard.worker.queue_name)))
     end
     seen[shard] = true
   end
@@ -56,7 +56,7 @@ end
 
 local function filled(groups, known)
   local found, seen = {}, {}
-  if not check.is_list(groups) then
+  if not validate.is_list(groups) then
     refuse(groups)
   end
   for _, group in ipairs(groups) do
@@ -106,8 +106,8 @@ end
 ---@param node_number integer
 ---@return seriatim.Splitter
 function splitters.build_by_node_splitter(number_of_nodes, node_number)
-  check.integer("number_of_nodes", number_of_nodes, 1, 100000)
-  check.integer("node_number", node_number, 0, number_of_nodes - 1)
+  validate.integer("number_of_nodes", number_of_nodes, 1, 100000)
+  validate.integer("node_number", node_number, 0, number_of_nodes - 1)
   return function(shards)
     local groups = {}
     for number, hand in ipairs(native.split(#shards, number_of_nodes, node_number, threads or settings.threads_per_node)) do

@@ -1,7 +1,7 @@
 -- Loads what -r names: a Lua file, a folder with init.lua, or a module by its dotted name. Every state of a server does:
 -- the main one first, then each thread's.
+local private_redis = require "seriatim.client.private_redis"
 local errors = require "seriatim.errors"
-local private_redis = require "seriatim.private_redis"
 
 ---is_loading: an application is being loaded, or could not be.
 ---@class seriatim.Application

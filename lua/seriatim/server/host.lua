@@ -1,9 +1,9 @@
 -- What a host thread does, in a Lua state of its own: loads the application again, takes deliveries of its group and runs
 -- them, until there will be no more.
-local check = require "seriatim.check"
-local execution = require "seriatim.execution"
+local validate = require "seriatim.client.validate"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
+local execution = require "seriatim.server.execution"
 local settings = require "seriatim.settings"
 
 local host = {}
@@ -12,7 +12,7 @@ local host = {}
 host.CHUNK = [[
 local path, cpath = ...
 package.path, package.cpath = path, cpath
-require("seriatim.host").main(select(3, ...))
+require("seriatim.server.host").main(select(3, ...))
 ]]
 
 -- ---- where deliveries come from
@@ -101,7 +101,7 @@ function Source:choose(candidates)
       return place
     end
   end
-  return self:complain("choice", ("the scheduler chose %s, which is no candidate"):format(check.describe(candidate)))
+  return self:complain("choice", ("the scheduler chose %s, which is no candidate"):format(validate.describe(candidate)))
 end
 
 ---The place of the oldest candidate. Each kind of error is logged once: a scheduler is called for every delivery.
@@ -157,7 +157,7 @@ local function forbid_exit()
 end
 
 local function prepare(options)
-  local application = require "seriatim.application"
+  local application = require "seriatim.server.application"
   log.thread, log.level, log.format = options.name, options.log_level, options.log_format
   log.output = log.to(io.stdout)
   if options.environment then
@@ -170,7 +170,7 @@ end
 ---The workers by their numbers, of the application as this state loaded it.
 local function find_workers(queues)
   local by_queue, workers = {}, {}
-  for _, worker in ipairs(require("seriatim.workers").chosen()) do
+  for _, worker in ipairs(require("seriatim.server.workers").chosen()) do
     by_queue[worker.queue_name] = worker
   end
   for number, queue in pairs(queues) do
@@ -192,7 +192,7 @@ local function boot(handle, options, queues)
     hook()
   end
   local runner = native.runner_of(handle)
-  local scheduler = require("seriatim.schedulers").build()
+  local scheduler = require("seriatim.server.schedulers").build()
   return host.source(runner, options.group, scheduler, find_workers(queues), options.shards_count)
 end
 

@@ -1,7 +1,7 @@
 -- Which shard of a group goes next. Ours are the core's; any function that gets the list of candidates and returns one of
 -- them (or nil, to wait) is one, too. The list is the scheduler's own: it may sort or shorten it.
 
-local check = require "seriatim.check"
+local validate = require "seriatim.client.validate"
 local settings = require "seriatim.settings"
 
 local schedulers = {}
@@ -24,8 +24,8 @@ local RULE = "give one of seriatim's schedulers or a function (list of candidate
 ---@return seriatim.Scheduler
 function schedulers.build()
   local scheduler = settings.build_scheduler()
-  if not check.is_callable(scheduler) and scheduler ~= LAG and scheduler ~= SEQ and scheduler ~= PRIORITY then
-    check.misuse("build_scheduler", RULE, scheduler)
+  if not validate.is_callable(scheduler) and scheduler ~= LAG and scheduler ~= SEQ and scheduler ~= PRIORITY then
+    validate.misuse("build_scheduler", RULE, scheduler)
   end
   return scheduler
 end

@@ -1,16 +1,16 @@
 -- The connections of a Lua state, made when they are needed. In plain Lua one is enough; where light threads share the state,
 -- each use has its own, and their transport sees to client_pool_size and pool_timeout.
 
-local Connection = require "seriatim.connection"
+local Connection = require "seriatim.client.connection"
+local redis_url = require "seriatim.client.redis_url"
 local errors = require "seriatim.errors"
 local native = require "seriatim.native"
-local redis_url = require "seriatim.redis_url"
 local settings = require "seriatim.settings"
 
 local pool = {}
 
 ---@type seriatim.TransportMaker
-local transport = require "seriatim.transport"
+local transport = require "seriatim.client.transport"
 
 ---@class seriatim.Pool
 local Pool = {}

@@ -1,12 +1,12 @@
 -- Names that are nearly those of settings: what a misspelt one was meant to be.
 
-local names = {}
+local spelling = {}
 
 ---How many bytes must be inserted, removed or replaced to make one of the other (Levenshtein).
 ---@param one string
 ---@param other string
 ---@return integer
-function names.distance(one, other)
+function spelling.distance(one, other)
   local row = {}
   for at = 0, #other do
     row[at] = at
@@ -26,13 +26,13 @@ end
 ---@param name any
 ---@param known string[]
 ---@return string
-function names.did_you_mean(name, known)
+function spelling.did_you_mean(name, known)
   if type(name) ~= "string" then
     return ""
   end
   local nearest, apart = nil, math.huge
   for _, other in ipairs(known) do
-    local distance = names.distance(name, other)
+    local distance = spelling.distance(name, other)
     if distance < apart then
       nearest, apart = other, distance
     end
@@ -40,4 +40,4 @@ function names.did_you_mean(name, known)
   return nearest and apart <= math.max(2, math.floor(#nearest / 3)) and (" (did you mean %s?)"):format(nearest) or ""
 end
 
-return names
+return spelling

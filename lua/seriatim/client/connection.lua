@@ -1,6 +1,6 @@
 -- One transport with the numbers of the queues that it knows. One user at a time; the pool sees to that.
 
-local plain = require "seriatim.transport"
+local plain = require "seriatim.client.transport"
 
 ---@class seriatim.Connection
 local Connection = {}

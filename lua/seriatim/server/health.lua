@@ -1,6 +1,6 @@
 -- Whether Redis is set up to keep jobs. Only ever warns.
 
-local Connection = require "seriatim.connection"
+local Connection = require "seriatim.client.connection"
 local errors = require "seriatim.errors"
 local log = require "seriatim.log"
 local settings = require "seriatim.settings"

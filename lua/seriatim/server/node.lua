@@ -1,12 +1,12 @@
 -- What every node is made of, whoever drives it: its id, its settings, its shards, their workers and groups, its events.
 
-local check = require "seriatim.check"
+local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
-local schedulers = require "seriatim.schedulers"
+local schedulers = require "seriatim.server.schedulers"
+local splitters = require "seriatim.server.splitters"
 local settings = require "seriatim.settings"
-local splitters = require "seriatim.splitters"
 
 local BOOT_SECONDS = 10 -- how long a start waits for Redis
 
@@ -75,8 +75,8 @@ end
 
 ---What was inserted into the lists since they were set. Raises misuse.
 function node.check_middlewares()
-  check.callables("server_middlewares", settings.server_middlewares)
-  check.callables("client_middlewares", settings.client_middlewares)
+  validate.callables("server_middlewares", settings.server_middlewares)
+  validate.callables("client_middlewares", settings.client_middlewares)
 end
 
 ---Whatever can be refused before Redis is asked; on_server_init may have changed it. Raises USAGE, or misuse.

@@ -1,6 +1,6 @@
 -- The job tables of perform_async, checked and turned into what the core takes.
 
-local check = require "seriatim.check"
+local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"
 local native = require "seriatim.native"
 
@@ -47,12 +47,12 @@ end
 
 local function known_keys(job, at)
   if type(job) ~= "table" then
-    errors.misuse(("jobs[%d]: must be a table, not %s"):format(at, check.kind(job)))
+    errors.misuse(("jobs[%d]: must be a table, not %s"):format(at, validate.kind(job)))
   end
   local known = {}
   for key, value in pairs(job) do
     if not KNOWN[key] then
-      errors.misuse(("jobs[%d]: unknown key %s; known are %s"):format(at, check.shown(key), table.concat(KEYS, ", ")))
+      errors.misuse(("jobs[%d]: unknown key %s; known are %s"):format(at, validate.shown(key), table.concat(KEYS, ", ")))
     end
     known[key] = value
   end
@@ -64,7 +64,7 @@ end
 ---@return seriatim.Job[]
 function jobs.normalize(list)
   local normal = {}
-  for at, job in ipairs(check.list("jobs", list, "a list of tables")) do
+  for at, job in ipairs(validate.list("jobs", list, "a list of tables")) do
     normal[at] = known_keys(job, at)
   end
   return normal
@@ -78,7 +78,7 @@ function jobs.id_bytes(value, field)
   if type(value) == "string" then
     return value
   end
-  return check.digits(value) or check.refuse(field or "id", "a string or an integer", value)
+  return validate.digits(value) or validate.refuse(field or "id", "a string or an integer", value)
 end
 
 ---Of ids that an operator gives.
@@ -86,7 +86,7 @@ end
 ---@return string[]
 function jobs.ids_bytes(ids)
   local bytes = {}
-  for at, id in ipairs(check.list("ids", ids)) do
+  for at, id in ipairs(validate.list("ids", ids)) do
     bytes[at] = jobs.id_bytes(id, ("ids[%d]"):format(at))
   end
   return bytes
@@ -104,7 +104,7 @@ local function number(job, at, key, rule)
   if value == nil then
     return nil
   end
-  return check.number(value) or check.refuse(field_of(at, key), rule, value)
+  return validate.number(value) or validate.refuse(field_of(at, key), rule, value)
 end
 
 local function times_of(job)
@@ -137,15 +137,15 @@ local function retry_count(job, at)
   if count == nil then
     return -1
   end
-  if check.is_integer(count) and count >= -1 then
+  if validate.is_integer(count) and count >= -1 then
     return count
   end
-  return check.refuse(field_of(at, "retry_count"), "an integer of -1 or more", count)
+  return validate.refuse(field_of(at, "retry_count"), "an integer of -1 or more", count)
 end
 
 local function on_waiting(job, at)
   local word = given(job, "on_waiting")
-  return word ~= nil and check.word(field_of(at, "on_waiting"), word, jobs.ON_WAITING)
+  return word ~= nil and validate.word(field_of(at, "on_waiting"), word, jobs.ON_WAITING)
 end
 
 local function context(job, at)
@@ -154,14 +154,14 @@ local function context(job, at)
     return false
   end
   if type(texts) ~= "table" then
-    check.refuse(field_of(at, "context"), "a table of strings by strings", texts)
+    validate.refuse(field_of(at, "context"), "a table of strings by strings", texts)
   end
   for key, value in pairs(texts) do
     if type(key) ~= "string" then
-      errors.misuse(("jobs[%d].context: %s cannot be a key"):format(at, check.kind(key)))
+      errors.misuse(("jobs[%d].context: %s cannot be a key"):format(at, validate.kind(key)))
     end
     if type(value) ~= "string" then
-      errors.misuse(("jobs[%d].context[%s]: must be a string, not %s"):format(at, check.shown(key), check.kind(value)))
+      errors.misuse(("jobs[%d].context[%s]: must be a string, not %s"):format(at, validate.shown(key), validate.kind(value)))
     end
   end
   return next(texts) ~= nil and errors.guard(native.dump, texts, ("jobs[%d].context"):format(at))

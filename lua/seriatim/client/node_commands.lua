@@ -1,14 +1,14 @@
 -- What an operator asks of a node, wherever it runs.
 
-local check = require "seriatim.check"
-local pool = require "seriatim.pool"
+local pool = require "seriatim.client.pool"
+local validate = require "seriatim.client.validate"
 
 local QUIET, STOP = 1, 2 -- as the core numbers orders
 
-local orders = {}
+local node_commands = {}
 
 local function order(name, kind)
-  check.text("name", name, 1, 64)
+  validate.text("name", name, 1, 64)
   return pool.ask(function(connection)
     return connection:call("order", name, kind, nil)
   end)
@@ -18,7 +18,7 @@ end
 ---@param name string
 ---@return boolean?  false: no such node lives
 ---@return seriatim.Error? err
-function orders.quiet_node(name)
+function node_commands.quiet_node(name)
   return order(name, QUIET)
 end
 
@@ -26,8 +26,8 @@ end
 ---@param name string
 ---@return boolean?  false: no such node lives
 ---@return seriatim.Error? err
-function orders.stop_node(name)
+function node_commands.stop_node(name)
   return order(name, STOP)
 end
 
-return orders
+return node_commands

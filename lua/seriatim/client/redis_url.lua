@@ -1,8 +1,8 @@
 -- Which Redis: seriatim.redis, then SERIATIM_REDIS_URL, then the variable that REDIS_PROVIDER names, then REDIS_URL, then a
 -- private one.
 
-local check = require "seriatim.check"
-local private_redis = require "seriatim.private_redis"
+local private_redis = require "seriatim.client.private_redis"
+local validate = require "seriatim.client.validate"
 local settings = require "seriatim.settings"
 
 local redis_url = {}
@@ -19,7 +19,7 @@ local function configured()
   if type(url) == "string" and url ~= "" then
     return url
   end
-  return check.refuse("redis", "a URL, or a function that gives one", url)
+  return validate.refuse("redis", "a URL, or a function that gives one", url)
 end
 
 local function variable(name)

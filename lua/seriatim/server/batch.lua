@@ -1,7 +1,7 @@
 -- What one call of perform is about.
-local check = require "seriatim.check"
+local jobs = require "seriatim.client.jobs"
+local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"
-local jobs = require "seriatim.jobs"
 local native = require "seriatim.native"
 
 local DONE = {}
@@ -35,7 +35,7 @@ end
 local function known(batch, id)
   local text = jobs.id_bytes(id)
   if rawget(batch, "payloads_by_id")[text] == nil then
-    errors.misuse("the batch holds no id " .. check.shown(text))
+    errors.misuse("the batch holds no id " .. validate.shown(text))
   end
   return text
 end
@@ -62,7 +62,7 @@ function meta.__index(batch, key)
   if method ~= nil then
     return method
   end
-  local id = type(key) == "string" and key or check.digits(key)
+  local id = type(key) == "string" and key or validate.digits(key)
   return id and rawget(batch, "payloads_by_id")[id]
 end
 
@@ -93,7 +93,7 @@ end
 
 ---Lets every id of the batch run for so many more seconds from now, where the worker has a `ttr`.
 function methods:extend(seconds)
-  check.seconds("seconds", seconds, 0, 31536000)
+  validate.seconds("seconds", seconds, 0, 31536000)
   local execution = rawget(self, STATE)
   for _, place in pairs(execution:places_by_id()) do
     execution.delivery:extend(place, seconds)

@@ -1,11 +1,11 @@
 -- Runs one delivery. This is the error boundary: whatever way user code takes to leave, every id gets an outcome and the
 -- delivery is settled. It runs in a host thread's state and in nginx's light threads alike: it never blocks by itself, and
 -- user code may yield (but not in PUC 5.1, whose pcall cannot).
-local batches = require "seriatim.batch"
-local codec = require "seriatim.codec"
+local codec = require "seriatim.client.codec"
+local middlewares = require "seriatim.client.middlewares"
 local log = require "seriatim.log"
-local middlewares = require "seriatim.middlewares"
 local native = require "seriatim.native"
+local batches = require "seriatim.server.batch"
 local settings = require "seriatim.settings"
 
 local WORKER_DIED = "worker died"
@@ -69,7 +69,7 @@ end
 ---Its text, with the place in the application where it was raised if it does not begin with one.
 local function described(failure)
   local text, place = log.describe(failure.value), failure.place
-  if not place or place:find("seriatim/[%w_]+%.lua:%d+$") or text:find("^[^\n]-:%d+: ") then
+  if not place or place:find("seriatim/[%w_/]+%.lua:%d+$") or text:find("^[^\n]-:%d+: ") then
     return text
   end
   return ("%s (%s)"):format(text, place)

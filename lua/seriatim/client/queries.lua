@@ -1,8 +1,8 @@
 -- What is in a worker's queue.
 
-local check = require "seriatim.check"
-local jobs = require "seriatim.jobs"
-local pool = require "seriatim.pool"
+local jobs = require "seriatim.client.jobs"
+local pool = require "seriatim.client.pool"
+local validate = require "seriatim.client.validate"
 local settings = require "seriatim.settings"
 
 local queries = {}
@@ -62,19 +62,19 @@ local function bound(value)
   if type(value) == "string" then
     return value
   end
-  local given = value == value and check.number(value)
+  local given = value == value and validate.number(value)
   if not given then
-    return check.refuse("bound", "a string or a number", value)
+    return validate.refuse("bound", "a string or a number", value)
   end
   if given == math.huge or given == -math.huge then
     return given > 0 and "+inf" or "-inf"
   end
-  return check.digits(value) or ("%.17g"):format(given)
+  return validate.digits(value) or ("%.17g"):format(given)
 end
 
 local function limit_of(options, default)
-  local limit = check.options(options, OPTIONS).limit
-  return check.integer("limit", limit == nil and default or limit, 1, MANY)
+  local limit = validate.options(options, OPTIONS).limit
+  return validate.integer("limit", limit == nil and default or limit, 1, MANY)
 end
 
 local function payloads_of(worker, rows)
@@ -265,7 +265,7 @@ end
 ---@return seriatim.Record[]?
 ---@return seriatim.Error? err
 function Queries:processing_data(shard, options)
-  local place = shard == nil and -1 or check.integer("shard", shard, 0, 4095)
+  local place = shard == nil and -1 or validate.integer("shard", shard, 0, 4095)
   return ask(self.worker, LIVING, PROCESSING, false, nil, nil, limit_of(options, MANY), place, nil)
 end
 
@@ -295,6 +295,6 @@ function Queries:explain(id)
   return answer
 end
 
-check.colons(Queries, "queries")
+validate.colons(Queries, "queries")
 
 return queries

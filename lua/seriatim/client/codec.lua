@@ -1,6 +1,6 @@
 -- Payloads to bytes and back.
 
-local check = require "seriatim.check"
+local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"
 local native = require "seriatim.native"
 local settings = require "seriatim.settings"
@@ -39,7 +39,7 @@ codec.raw = {
   native = "raw",
   dump = function(payload, where)
     if type(payload) ~= "string" then
-      errors.misuse(where .. ": must be a string, not " .. check.kind(payload))
+      errors.misuse(where .. ": must be a string, not " .. validate.kind(payload))
     end
     return payload
   end,
@@ -67,7 +67,7 @@ local function own(dump, load)
       local data, reason = dump(payload)
       if type(data) ~= "string" then
         local why = reason and (": " .. tostring(reason)) or ""
-        errors.misuse(where .. ": dump_payload must return a string, not " .. check.kind(data) .. why)
+        errors.misuse(where .. ": dump_payload must return a string, not " .. validate.kind(data) .. why)
       end
       return data
     end,
@@ -108,10 +108,10 @@ function codec.check(field, setting)
   if setting == nil or setting == "json" or setting == "raw" then
     return setting
   end
-  if check.is_list(setting) and #setting == 2 and check.is_callable(setting[1]) and check.is_callable(setting[2]) then
+  if validate.is_list(setting) and #setting == 2 and validate.is_callable(setting[1]) and validate.is_callable(setting[2]) then
     return { setting[1], setting[2] }
   end
-  return check.refuse(field, RULE, setting)
+  return validate.refuse(field, RULE, setting)
 end
 
 return codec
