@@ -100,7 +100,7 @@ describe("seriatim-lua", function()
 
   local FAULTY = {
     { "shards_count = 0", "3: FaultyWorker.shards_count must be an integer from 1 to 4096, not 0 (number)\n" },
-    { "fold = 'join'", "3: FaultyWorker.fold must be one of merge, list, last, not 'join' (string)\n" },
+    { "fold = 'join'", "3: FaultyWorker.fold must be one of merge, list, last, first, not 'join' (string)\n" },
     { "shard_count = 2", "3: FaultyWorker: unknown option 'shard_count' (did you mean shards_count?); known are name, " },
     { "} seriatim.lease_tme = 2 seriatim.worker { name = 'A'", "3: there is no setting 'lease_tme' (did you mean lease_time?); there are " },
     { "}} (", "3: " },

@@ -141,7 +141,7 @@ def test_r_command_1_wrong_usage_says_what_is_wrong_and_exits_2(shell: Shell, ar
 
 FAULTY: list[tuple[str, str]] = [
     ("    shards_count = 0", r"3: FaultyWorker\.shards_count must be an int from 1 to 4096, not 0 \(int\)"),
-    ("    fold = 5", r"3: FaultyWorker\.fold must be one of merge, list, last, not 5 \(int\)"),
+    ("    fold = 5", r"3: FaultyWorker\.fold must be one of merge, list, last, first, not 5 \(int\)"),
     ("    shard_count = 2", r"3: FaultyWorker: unknown setting 'shard_count' \(did you mean shards_count\?\)"),
     ("seriatim.lease_time = 0", r"4: lease_time must be .*, not 0 \(int\)"),
     ("seriatim.lease_tme = 2", r"4: seriatim has no setting 'lease_tme' \(did you mean lease_time\?\).*"),

@@ -58,7 +58,7 @@ def test_an_invalid_setting_is_refused(name: str, value: Any) -> None:
 def test_a_refusal_names_setting_rule_and_value() -> None:
     with pytest.raises(seriatim.Invalid, match=r"^\w+\.shards_count must be an int from 1 to 4096, not '5' \(str\)$"):
         worker(shards_count="5")
-    with pytest.raises(seriatim.Invalid, match=r"^\w+\.fold must be one of merge, list, last, not None$"):
+    with pytest.raises(seriatim.Invalid, match=r"^\w+\.fold must be one of merge, list, last, first, not None$"):
         worker(fold=None)
     with pytest.raises(seriatim.Invalid, match=r"^\w+\.ttr must be a number of seconds from 0\.001 to 31536000\.0, not -1 \(int\)$"):
         worker(ttr=-1)

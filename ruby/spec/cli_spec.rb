@@ -56,7 +56,7 @@ RSpec.describe "the command", limit: 400 do
     it "names the place in the application in one line, without a backtrace or a hint at the options" do
       {
         "self.shards_count = 0" => /4: FaultyWorker\.shards_count must be an Integer from 1 to 4096, not 0 \(Integer\)/,
-        "self.fold = :join" => /4: FaultyWorker\.fold must be one of merge, list, last, not :join \(Symbol\)/,
+        "self.fold = :join" => /4: FaultyWorker\.fold must be one of merge, list, last, first, not :join \(Symbol\)/,
         "self.shard_count = 2" => /4: .*`?shard_count='.* \(did you mean shards_count=\?\)/,
         "Seriatim.lease_tme = 2" => /4: .*`?lease_tme='.* \(did you mean lease_time=\?\)/,
         "def (" => /\d: syntax error.*/
