@@ -148,7 +148,7 @@ static FUZZ_UNUSED void fuzz_packed_double(srt_bytes *out, double value)
     fuzz_little_endian(out, bits, 8);
 }
 
-/* An entry as core/scripts/record.lua packs it; now and then its lengths lie. */
+/* An entry as core/scripts/lib/record.lua packs it; now and then its lengths lie. */
 static FUZZ_UNUSED void fuzz_entry(srt_bytes *out, fuzz_input *in)
 {
     unsigned context = fuzz_below(in, 9), payload = fuzz_below(in, 40), lie = fuzz_below(in, 16) == 1;
@@ -162,7 +162,7 @@ static FUZZ_UNUSED void fuzz_entry(srt_bytes *out, fuzz_input *in)
         srt_bytes_addc(out, (char)fuzz_byte(in));
 }
 
-/* A record as core/scripts/record.lua packs it, of any form, mostly whole. */
+/* A record as core/scripts/lib/record.lua packs it, of any form, mostly whole. */
 static FUZZ_UNUSED void fuzz_record(srt_bytes *out, fuzz_input *in)
 {
     unsigned form = fuzz_below(in, 4), entries = fuzz_below(in, 5), error = fuzz_below(in, 9), i;

@@ -133,7 +133,7 @@ static long long ask(const server *s, const char *format, ...)
     return number;
 }
 
-/* Payloads in a record of the jobs hash (core/scripts/record.lua). */
+/* Payloads in a record of the jobs hash (core/scripts/lib/record.lua). */
 static long long payloads_of(const redisReply *record)
 {
     const unsigned char *at = (const unsigned char *)record->str;

@@ -25,7 +25,7 @@ RSpec.describe "The checker fails" do
   def ids(count) = (1..count).map { |number| "id#{number}" }
 
   it "F2 when settles do not check the fence" do
-    program = Mutant.build("worker", "scripts/settle.lua" => [
+    program = Mutant.build("worker", "scripts/server/settle.lua" => [
                              ["if lease ~= tonumber(ARGV[2]) then", "if false then"],
                              ["if is_open(run, mine) then return digit_of(run) end", "if true then return digit_of(run or mine) end"]
                            ])
@@ -44,8 +44,8 @@ RSpec.describe "The checker fails" do
   end
 
   it "F13 when the clients' clocks decide" do
-    ahead = Mutant.build("worker", "scripts/prelude.lua" => [["+ clock[2]\n", "+ clock[2] + 2000000\n"]],
-                                   "scripts/beat.lua" => [["math.floor(clock[2] / 1000)", "math.floor(clock[2] / 1000) + 2000"], BLIND])
+    ahead = Mutant.build("worker", "scripts/lib/prelude.lua" => [["+ clock[2]\n", "+ clock[2] + 2000000\n"]],
+                                   "scripts/server/beat.lua" => [["math.floor(clock[2] / 1000)", "math.floor(clock[2] / 1000) + 2000"], BLIND])
     kit.queue("Clocks", shards_count: 16, batch_size: 2, back_off: 0.05, max_retry_count: 1_000)
     kit.push("Clocks", ids(16), 1, sleep: 60)
     kit.worker("c", lease: 0.4, threads: 16, nodes: 1)
@@ -56,7 +56,7 @@ RSpec.describe "The checker fails" do
   end
 
   it "F4 when a push has no token and its answer is cut off" do
-    program = Mutant.build("producer", "scripts/push.lua" => [["if token then\n", "if false then\n"]])
+    program = Mutant.build("producer", "scripts/client/push.lua" => [["if token then\n", "if false then\n"]])
     kit.queue("Untold", shards_count: 4, fold: "list")
     proxy = Proxy.new(kit.redis.socket)
     producer = kit.producer("c", "Untold", ids(10), count: 6, url: proxy.url, program: program)
@@ -87,7 +87,7 @@ RSpec.describe "The checker fails" do
   end
 
   it "F7 when a claim begins with a write that needs memory" do
-    greedy = Mutant.build("worker", "scripts/change.lua" => [["open_for_writing() call('ZREM', DUE, '')",
+    greedy = Mutant.build("worker", "scripts/lib/change.lua" => [["open_for_writing() call('ZREM', DUE, '')",
                                                               "open_for_writing() call('SETRANGE', DUE .. 'x', 0, 'x')"]])
     kit.queue("Full", shards_count: 4)
     kit.push("Full", ids(200), 1)

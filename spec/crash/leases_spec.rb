@@ -8,13 +8,17 @@ RSpec.describe "leases" do
 
   let(:redis) { kit.redis }
 
-  scripts = File.expand_path("../../core/scripts", __dir__)
   keys = %w[state jobs ready due running next retry dead died parked unproven suspect overrun claims].map { |kind| "seriatim:{Q/0}:#{kind}" }
 
+  texts = nil
+
+  # A script with its libraries in place.
   define_method(:script) do |name|
-    text = File.read("#{scripts}/#{name}.lua")
-    text = text.gsub(/^ *-- include: (.*)$/) { Regexp.last_match(1).split.map { |library| File.read("#{scripts}/#{library}.lua") }.join } while text.match?(/^ *-- include:/)
-    text
+    texts ||= Dir.mktmpdir do |folder|
+      system(File.expand_path("../../script/embed", __dir__), "--expand", folder) or raise "script/embed failed"
+      Dir["#{folder}/*.lua"].to_h { |path| [File.basename(path, ".lua"), File.read(path)] }
+    end
+    texts.fetch(name)
   end
 
   define_method(:keys) { keys }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PUSH_CHUNK_JOBS ((size_t)1000) /* as in core/scripts/push.lua */
+#define PUSH_CHUNK_JOBS ((size_t)1000) /* as in core/scripts/client/push.lua */
 #define PUSH_CHUNK_BYTES ((size_t)512 * 1024) /* of a chunk of more than one job */
 #define PUSH_FLYING_BYTES ((size_t)256 * 1024) /* more makes others wait and sends no faster; one chunk may be larger */
 #define PUSH_KEEP_JOBS ((size_t)65536)              /* a larger push gives its memory back */

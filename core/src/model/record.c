@@ -1,4 +1,4 @@
-/* record.c - reads an id's record as core/scripts/record.lua packs it. */
+/* record.c - reads an id's record as core/scripts/lib/record.lua packs it. */
 #include "model/record.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* record.h - reads an id's record as core/scripts/record.lua packs it. */
+/* record.h - reads an id's record as core/scripts/lib/record.lua packs it. */
 #ifndef SRT_RECORD_H
 #define SRT_RECORD_H
 

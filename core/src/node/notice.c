@@ -1,7 +1,7 @@
 /*
  * notice.c - what retries_exhausted is told of. The script that ends the retries of an id keeps a notice in the shard; the node
  * fetches it, hands it to a thread as a SERIATIM_EXHAUSTED delivery, and has it removed when the hook has returned. The notices
- * of a node that died are taken over by who owns the shard then (core/scripts/notices.lua).
+ * of a node that died are taken over by who owns the shard then (core/scripts/lib/notices.lua).
  */
 #include "node/node_state.h"
 

@@ -12,7 +12,7 @@
 #define SHARD_MANY_PAYLOADS 2000
 #define NO_LEASE (-1)
 #define SHARD_RETRY_MS 100     /* after a request could not be made */
-#define SHARD_PORTION 250      /* payloads that one call moves, as in core/scripts/record.lua */
+#define SHARD_PORTION 250      /* payloads that one call moves, as in core/scripts/lib/record.lua */
 #define SHARD_PORTION_BYTES ((size_t)384 * 1024)
 #define SHARD_SETTLE_OTHERS 100 /* ids of a settle that are not just done: each costs as much as ten of those */
 

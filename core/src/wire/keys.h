@@ -7,9 +7,9 @@
 #define SRT_SHARD_KEYS 14
 #define SRT_QUEUE_KEYS 4
 
-/* What the keys of a shard end with, in the order of core/scripts/prelude.lua; then NULL. */
+/* What the keys of a shard end with, in the order of core/scripts/lib/prelude.lua; then NULL. */
 extern const char *const srt_shard_kinds[SRT_SHARD_KEYS + 1];
-/* The same of the keys of a queue as a whole, in the order of core/scripts/layout.lua. */
+/* The same of the keys of a queue as a whole, in the order of core/scripts/client/layout.lua. */
 extern const char *const srt_queue_kinds[SRT_QUEUE_KEYS + 1];
 
 uint32_t srt_crc32(const void *data, size_t len);

@@ -43,7 +43,7 @@ int srt_reader_next(srt_reader *r, srt_reply *reply, seriatim_error *error);
 /* Moves the memory that the last reply's strings lie in to the caller, who frees the arena. */
 srt_arena srt_reader_take(srt_reader *r);
 
-#define SRT_FOREVER INT64_C(9000000000000000) /* FOREVER of core/scripts/prelude.lua: no number of a script goes beyond */
+#define SRT_FOREVER INT64_C(9000000000000000) /* FOREVER of core/scripts/lib/prelude.lua: no number of a script goes beyond */
 
 /* A string or integer token as a number, at most SRT_FOREVER either way; 0 if it is neither. */
 int64_t srt_token_int(const srt_token *token);
