@@ -242,7 +242,7 @@ static int ask_sentinels(int number)
 /* ---- Scenarios of the web ------------------------------------------------------------------ */
 
 static const char *const web_reads[] = {
-    "/", "/assets/x/api.js", "/none/\xff", "/api/none", "/livez", "/readyz", "/metrics", "/api/v1/stats", "/api/web/dashboard",
+    "/", "/assets/x/app/api.js", "/none/\xff", "/api/none", "/livez", "/readyz", "/metrics", "/api/v1/stats", "/api/web/dashboard",
     "/api/web/Q/range_by_id?min=-&max=%2B", "/api/web/Q/morgue_range_by_updated_at", "/api/web/Q/range_by_id?min=x", "/api/v1/queues/Q",
     "/api/v1/queues/None", "/api/v1/queues/Q/records?part=waiting&limit=2", "/api/v1/queues/Q/records?by=time&limit=2&cursor=000000000000000061",
     "/api/v1/queues/Q/records?part=retrying&by=time&limit=1", "/api/v1/queues/Q/records?cursor=0.0.0.1.000000000000000061",

@@ -645,7 +645,7 @@ static void test_r_web_1_unknown_paths_are_answered_with_the_page(void **state)
     assert_null(strstr(browser.text, "{{base}}"));
     at = strstr(browser.text, "\"assets/");
     assert_non_null(at);
-    snprintf(path, sizeof path, "/assets/%.12s/api.js", at + strlen("\"assets/"));
+    snprintf(path, sizeof path, "/assets/%.12s/app/api.js", at + strlen("\"assets/"));
     get(path);
     assert_string_equal(header("Cache-Control"), "public, max-age=86400");
     get("/queues/a%2Fb/\"><script>");
@@ -673,8 +673,8 @@ static void test_d7_no_file_outside_the_table_is_served(void **state)
 {
     static const char *const paths[] = {
         "/assets/x/../index.html", "/assets/x/..%2findex.html", "/assets/x/%2e%2e/%2e%2e/etc/passwd", "/assets//etc/passwd",
-        "/assets/x/app.js%00", "/assets/x/..\\app.js", "/assets/x/%c0%ae%c0%ae/app.js", "/assets", "/assets/", "/assets/x",
-        "/assets/x/", "/assets/x/app.js/"};
+        "/assets/x/app/app.js%00", "/assets/x/..\\app\\app.js", "/assets/x/%c0%ae%c0%ae/app/app.js", "/assets", "/assets/", "/assets/x",
+        "/assets/x/", "/assets/x/app/app.js/", "/assets/x/app/../app/app.js", "/assets/x/app", "/assets/x/app/"};
     size_t i;
     (void)state;
     open_browser();

@@ -476,7 +476,7 @@ def test_d6_foreign_hosts_are_refused(mounted: Mounted) -> None:
 def test_d7_no_way_out_of_the_table_of_files(mounted: Mounted) -> None:
     site = mounted()
     version = seriatim.__version__
-    for name in ("../../etc/passwd", "..%2f..%2fetc%2fpasswd", "%2e%2e/app.js", "app.js%00.css", "..\\app.js", "%c0%ae%c0%ae/app.js"):
+    for name in ("../../etc/passwd", "..%2f..%2fetc%2fpasswd", "%2e%2e/app/app.js", "app/app.js%00.css", "..\\app\\app.js", "%c0%ae%c0%ae/app/app.js"):
         assert site.get(f"/assets/{version}/{name}").status == 404, name
     assert site.get("/assets//etc/passwd").status == 404
 

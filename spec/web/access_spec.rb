@@ -89,7 +89,7 @@ RSpec.describe "the pages, for every reader", mount: House::MOUNTS.keys.first do
   it "show joiners where a language or an emoji needs them, and escape them elsewhere" do
     open("search")
     browser.waited("a page") { browser.there?("main h1") }
-    shown = ->(*texts) { browser.value("import([...document.scripts].at(-1).src.replace('app.js', 'format.js')).then((m) => arguments[0].map(m.shown))", texts) }
+    shown = ->(*texts) { browser.value("import([...document.scripts].at(-1).src.replace('app/app.js', 'ui/format.js')).then((m) => arguments[0].map(m.shown))", texts) }
     written = ["\u{1F468}\u200D\u{1F469}\u200D\u{1F467}", "\u2764\uFE0F\u200D\u{1F525}", "\u{1F44D}\u{1F3FD}\u200D\u{1F469}", "\u0645\u06CC\u200C\u062E\u0648\u0627\u0647\u0645", "\u0915\u094D\u200D\u0937"]
     expect(shown[*written]).to eq(written)
     hidden = { "a\u200Db" => "a\\u{200d}b", "pay\u200Cpal" => "pay\\u{200c}pal", "\u{1F469}\u200C\u{1F469}" => "\u{1F469}\\u{200c}\u{1F469}", "\u06CC\u200C" => "\u06CC\\u{200c}",
@@ -100,7 +100,7 @@ RSpec.describe "the pages, for every reader", mount: House::MOUNTS.keys.first do
   it "show JSON with its members on lines of their own, exactly as it is written, and other texts as they are" do
     open("search")
     browser.waited("a page") { browser.there?("main h1") }
-    indented = ->(*texts) { browser.value("import([...document.scripts].at(-1).src.replace('app.js', 'format.js')).then((m) => arguments[0].map(m.indented))", texts) }
+    indented = ->(*texts) { browser.value("import([...document.scripts].at(-1).src.replace('app/app.js', 'ui/format.js')).then((m) => arguments[0].map(m.indented))", texts) }
     expect(indented['{"a":12345678901234567890,"b":[1,{}],"c":"x\"{y","d":[]}', '"text"', "[31m no JSON", "17"])
       .to eq([%({\n  "a": 12345678901234567890,\n  "b": [\n    1,\n    {}\n  ],\n  "c": "x\\"{y",\n  "d": []\n}), '"text"', "[31m no JSON", "17"])
   end

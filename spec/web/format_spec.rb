@@ -4,11 +4,11 @@ require_relative "spec_helper"
 
 # How the page words a duration: the browser's own, so one mount will do.
 RSpec.describe "durations", mount: House::MOUNTS.keys.first do
-  # What a function of core/web/format.js makes of each of these.
+  # What a function of core/web/ui/format.js makes of each of these.
   def formatted(function, *inputs)
     open("search")
     browser.waited("a page") { browser.there?("main h1") }
-    browser.value("import([...document.scripts].at(-1).src.replace('app.js', 'format.js')).then((m) => arguments[1].map((input) => m[arguments[0]](input)))", function, inputs)
+    browser.value("import([...document.scripts].at(-1).src.replace('app/app.js', 'ui/format.js')).then((m) => arguments[1].map((input) => m[arguments[0]](input)))", function, inputs)
   end
 
   it "are two units, the larger first" do

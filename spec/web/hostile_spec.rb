@@ -172,7 +172,7 @@ each_mount "hostile texts" do
       raw = text.b.gsub(/[\x00-\x20\x7f-\xff#]/n) { |byte| format("%%%02X", byte.ord) }
       field = text.b.gsub(/[\x00-\x1f\x7f-\xff]/n, "")
       requests = [["/#{word}", {}], ["/x/#{raw}", {}], ["/queue?name=#{word}", {}], ["/dead?queue=#{raw}", {}], ["/?#{raw}", {}], ["/", { "Referer" => field }],
-                  ["/", { "Host" => field }], ["/api/#{word}", {}], ["/api/web/#{word}/range_by_id", {}], ["/assets/#{word}/app.js%22#{word}", {}]]
+                  ["/", { "Host" => field }], ["/api/#{word}", {}], ["/api/web/#{word}/range_by_id", {}], ["/assets/#{word}/app/app.js%22#{word}", {}]]
       requests.each do |path, fields|
         answer = site.ask("GET", path, headers: fields)
         expect([path, answer.headers.keys - known - %w[transfer-encoding content-length]]).to eq([path, []])

@@ -8,15 +8,15 @@ RSpec.describe "languages", mount: House::MOUNTS.keys.first do
   # Of each language: its file, and of each text which values it shows at these counts; and the plural forms that it knows.
   READ = <<~JS
     (async (counts) => {
-      const base = [...document.scripts].at(-1).src.replace("app.js", "");
-      const { LANGUAGES, choose, t } = await import(`${base}text.js`);
-      const { default: english } = await import(`${base}en.js`);
+      const base = [...document.scripts].at(-1).src.replace("app/app.js", "");
+      const { LANGUAGES, choose, t } = await import(`${base}app/text.js`);
+      const { default: english } = await import(`${base}locales/en.js`);
       const values = Object.fromEntries([...JSON.stringify(english).matchAll(/{(\\w+)}/g)].map(([, name]) => [name, `«${name}»`]));
       const shows = (key, count) => [...t(key, { ...values, count }).matchAll(/«(\\w+)»/g)].map(([, name]) => name);
       const all = {};
       for (const code of Object.keys(LANGUAGES)) {
         await choose(code);
-        const { default: texts } = await import(`${base}${code}.js`);
+        const { default: texts } = await import(`${base}locales/${code}.js`);
         const shown = Object.fromEntries(Object.keys(english).map((key) => [key, counts.map((count) => shows(key, count))]));
         all[code] = { texts, shown, forms: new Intl.PluralRules(code).resolvedOptions().pluralCategories };
       }
@@ -72,7 +72,7 @@ RSpec.describe "languages", mount: House::MOUNTS.keys.first do
     expect(words).to eq(%w[de Übersicht])
     expect(browser.texts("main h2")).to eq(%w[Verlauf Queues Redis])
     expect(browser.texts("main th")).to include("Verzug", "Eingereiht", "Tot")
-    expect(browser.requested.map { |url| File.basename(url) }.grep(/\A[a-z]{2}\.js\z/)).to contain_exactly("de.js", "id.js") # the page of an id
+    expect(browser.requested.grep(%r{/locales/}).map { |url| File.basename(url) }).to contain_exactly("de.js")
     expect(browser.harm).to eq([])
   end
 
@@ -120,7 +120,7 @@ RSpec.describe "languages", mount: House::MOUNTS.keys.first do
     written = lambda do |code|
       visit("search", code)
       browser.value(<<~JS)
-        import([...document.scripts].at(-1).src.replace("app.js", "format.js")).then((m) => [
+        import([...document.scripts].at(-1).src.replace("app/app.js", "ui/format.js")).then((m) => [
           ...[0, 0.25, -3, 998.7, 1234, 12345.6, 999500, 2.5e9, 1e15].map((n) => m.number(n, 1)), m.count(1234567), m.duration(93600), m.absoluteTime(1.7e9)])
       JS
     end

@@ -114,7 +114,7 @@ RSpec.describe "the looks" do
 
   # The figures and their names that do not fit their place, with the widest lags that there are.
   CUT = <<~JS
-    import([...document.scripts].at(-1).src.replace("app.js", "format.js")).then(({ duration }) => [364 * 86400 + 23 * 3600, 3599].flatMap((seconds) =>
+    import([...document.scripts].at(-1).src.replace("app/app.js", "ui/format.js")).then(({ duration }) => [364 * 86400 + 23 * 3600, 3599].flatMap((seconds) =>
       [...document.querySelectorAll(".strip dt, .strip dd")].filter((part) => {
         const lag = part.querySelector(".lag");
         lag?.classList.add("bad");

@@ -96,7 +96,7 @@ each_mount "refused" do
         expect([path, accept, answer.status, answer["content-type"], answer.json]).to eq([path, accept, 401, "application/json", { "error" => "you are not signed in" }])
       end
     end
-    expect(site(:token).get("/", Accept: "text/html").body).to include("app.js")
+    expect(site(:token).get("/", Accept: "text/html").body).to include("app/app.js")
   end
 
   it "D2 a missing or wrong token, and anything where it is read-only" do
@@ -138,7 +138,7 @@ each_mount "refused" do
 
   it "D7 paths out of the table of files" do
     version = site.get("/").body[%r{assets/([^/"]+)/}, 1]
-    ["../../../../etc/passwd", "..%2f..%2fetc/passwd", "%2e%2e/%2e%2e/etc/passwd", "..\\..\\etc\\passwd", "app.js%00.css", "/etc/passwd", "%c0%ae%c0%ae/etc/passwd", ".", ".."].each do |name|
+    ["../../../../etc/passwd", "..%2f..%2fetc/passwd", "%2e%2e/%2e%2e/etc/passwd", "..\\..\\etc\\passwd", "app/app.js%00.css", "/etc/passwd", "%c0%ae%c0%ae/etc/passwd", ".", ".."].each do |name|
       answer = site.get("/assets/#{version}/#{name}")
       expect([name, answer.body.include?("root:")]).to eq([name, false])
       expect([name, answer.status]).to match([name, 200..499])

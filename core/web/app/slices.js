@@ -1,6 +1,6 @@
 // An action on many ids, asked for slice by slice: it shows how far it is, and it can be stopped.
 import { post } from "./api.js";
-import { count } from "./format.js";
+import { count } from "../ui/format.js";
 import { t } from "./text.js";
 
 /**

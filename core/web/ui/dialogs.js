@@ -1,9 +1,9 @@
 // Questions before something happens, the token, the keys, and what came of an action.
-import { ApiError, setToken } from "./api.js";
+import { ApiError, setToken } from "../app/api.js";
 import { h } from "./dom.js";
 import { count, shown } from "./format.js";
 import { block, button, icon } from "./parts.js";
-import { t } from "./text.js";
+import { t } from "../app/text.js";
 
 const TOLD_FOR = 9000; // ms that a result stays
 

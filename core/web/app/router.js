@@ -1,6 +1,6 @@
 // Which page an address means, and how one gets from page to page without loading all again, and back to the same place.
 import { MOUNT, address } from "./api.js";
-import { decoded } from "./format.js";
+import { decoded } from "../ui/format.js";
 import { keepPlace, placeOf, storePlaces } from "./place.js";
 
 /** {path, parameters} of the current address; "" is the overview. */

@@ -1,13 +1,13 @@
 // Search: an exact id is found at once in every queue, and queues by their names; a beginning is looked for in one queue or, one after another, in
 // all, and says how far it looked.
-import { get } from "./api.js";
-import { h } from "./dom.js";
-import { keyOf, oneLine, shown } from "./format.js";
-import { button, empty, icon, idLink, link, name, pageHead, section, seen, skeleton, state } from "./parts.js";
-import { go } from "./router.js";
-import { loadDashboard, session } from "./session.js";
-import { createTable } from "./table.js";
-import { t } from "./text.js";
+import { get } from "../app/api.js";
+import { h } from "../ui/dom.js";
+import { keyOf, oneLine, shown } from "../ui/format.js";
+import { button, empty, icon, idLink, link, name, pageHead, section, seen, skeleton, state } from "../ui/parts.js";
+import { go } from "../app/router.js";
+import { loadDashboard, session } from "../app/session.js";
+import { createTable } from "../ui/table.js";
+import { t } from "../app/text.js";
 
 const AT_ONCE = 10; // queues that are read for one look
 const NAMED = 30; // queues that are shown by their names

@@ -1,15 +1,15 @@
 // What waits, runs, is dead or parked in a queue: a page of a hundred records, filters, actions on one, on some, on all.
-import { get, post, queuePath, workerPath } from "./api.js";
-import { confirm, perform, typable } from "./dialogs.js";
-import { h } from "./dom.js";
+import { get, post, queuePath, workerPath } from "../app/api.js";
+import { confirm, perform, typable } from "../ui/dialogs.js";
+import { h } from "../ui/dom.js";
 import { createErrors } from "./errors.js";
-import { count, keyOf, now, number, oneLine, shown } from "./format.js";
-import { button, choice, dash, empty, icon, idLink, section, seen, skeleton, state, time } from "./parts.js";
+import { count, keyOf, now, number, oneLine, shown } from "../ui/format.js";
+import { button, choice, dash, empty, icon, idLink, section, seen, skeleton, state, time } from "../ui/parts.js";
 import { askAll, createQueue, queueHead } from "./queue.js";
-import { here, remembered, replace, step } from "./router.js";
-import { may } from "./session.js";
-import { createTable } from "./table.js";
-import { t } from "./text.js";
+import { here, remembered, replace, step } from "../app/router.js";
+import { may } from "../app/session.js";
+import { createTable } from "../ui/table.js";
+import { t } from "../app/text.js";
 
 const LIMIT = 100;
 const LARGE = 10_000; // ids from which on a page by id, which reads many, is not asked for every two seconds

@@ -1,14 +1,14 @@
 // What a queue's dead died of, or its retries failed with. The dead go a group at a time, or one first to see whether it goes through now.
-import { get, post, queuePath, workerPath } from "./api.js";
-import { confirm, perform, typable } from "./dialogs.js";
-import { h } from "./dom.js";
-import { count, encoded, keyOf, oneLine } from "./format.js";
-import { attended, inPlace } from "./hold.js";
-import { button, figure, icon, idLink, section, seen, time } from "./parts.js";
-import { here, note } from "./router.js";
-import { may } from "./session.js";
-import { inSlices, toldOf } from "./slices.js";
-import { t } from "./text.js";
+import { get, post, queuePath, workerPath } from "../app/api.js";
+import { confirm, perform, typable } from "../ui/dialogs.js";
+import { h } from "../ui/dom.js";
+import { count, encoded, keyOf, oneLine } from "../ui/format.js";
+import { attended, inPlace } from "../ui/hold.js";
+import { button, figure, icon, idLink, section, seen, time } from "../ui/parts.js";
+import { here, note } from "../app/router.js";
+import { may } from "../app/session.js";
+import { inSlices, toldOf } from "../app/slices.js";
+import { t } from "../app/text.js";
 
 const EVERY = 6000; // ms; it reads thousands of records
 const FEW = 6; // groups shown before one asks for all

@@ -1,18 +1,18 @@
 // The frame around all pages: where one is, search, the pulse that keeps the page fresh, what went wrong.
 import { ASSETS, address } from "./api.js";
-import { askToken, changeAskedAt, dialogOpen, dialogsView, showKeys, startDialogs, tell } from "./dialogs.js";
-import { h, render } from "./dom.js";
-import { duration, shown } from "./format.js";
-import idPage from "./id.js";
-import nodes from "./nodes.js";
-import overview from "./overview.js";
-import { button, empty, icon, link, pageHead } from "./parts.js";
+import { askToken, changeAskedAt, dialogOpen, dialogsView, showKeys, startDialogs, tell } from "../ui/dialogs.js";
+import { h, render } from "../ui/dom.js";
+import { duration, shown } from "../ui/format.js";
+import idPage from "../pages/id.js";
+import nodes from "../pages/nodes.js";
+import overview from "../pages/overview.js";
+import { button, empty, icon, link, pageHead } from "../ui/parts.js";
 import { returnTo } from "./place.js";
-import queuePage from "./queue.js";
-import recordsPage from "./records.js";
+import queuePage from "../pages/queue.js";
+import recordsPage from "../pages/records.js";
 import { go, here, startRouter } from "./router.js";
-import running from "./running.js";
-import search from "./search.js";
+import running from "../pages/running.js";
+import search from "../pages/search.js";
 import { late, loadDashboard, session, toggleTheme, toggleTimes } from "./session.js";
 import { LANGUAGES, choose, language, t } from "./text.js";
 
@@ -172,7 +172,7 @@ function find(event) {
 function header() {
   const title = session.dashboard?.title ?? t("brand");
   return h("header", { class: "bar", key: "bar" }, h("div", { class: "bar-inner" },
-    h("a", { class: "brand", href: address("") }, h("img", { src: `${ASSETS}logo.svg`, alt: "", width: "22", height: "22" }), h("span", {}, shown(title))),
+    h("a", { class: "brand", href: address("") }, h("img", { src: `${ASSETS}static/logo.svg`, alt: "", width: "22", height: "22" }), h("span", {}, shown(title))),
     h("nav", { class: "places", "aria-label": t("nav.label") }, navigation()),
     h("form", { class: "search", role: "search", on: { submit: find } }, icon("search"),
       h("input", { id: "search", type: "search", name: "q", placeholder: t("search.placeholder"), "aria-label": t("search.title"),

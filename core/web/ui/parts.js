@@ -1,11 +1,11 @@
 // Small pieces that several pages are made of.
-import { ASSETS, address } from "./api.js";
+import { ASSETS, address } from "../app/api.js";
 import { h } from "./dom.js";
 import { absoluteTime, count, duration, isoTime, number, oneLine, relative, shown } from "./format.js";
-import { session } from "./session.js";
-import { t } from "./text.js";
+import { session } from "../app/session.js";
+import { t } from "../app/text.js";
 
-export const icon = (name) => h("svg", { class: "icon", "aria-hidden": "true" }, h("use", { href: `${ASSETS}icons.svg#${name}` }));
+export const icon = (name) => h("svg", { class: "icon", "aria-hidden": "true" }, h("use", { href: `${ASSETS}static/icons.svg#${name}` }));
 
 export const link = (path, parameters, ...content) => h("a", { href: address(path, parameters) }, ...content);
 

@@ -1,12 +1,12 @@
 // The processes that work: what they hold, whether they are alive, whether their versions agree.
-import { get, nodePath, post } from "./api.js";
-import { confirm } from "./dialogs.js";
-import { h } from "./dom.js";
-import { count, duration, inBytes, keyOf, oneLine, shown } from "./format.js";
-import { badge, button, empty, figure, icon, name, pageHead, section, skeleton } from "./parts.js";
-import { may } from "./session.js";
-import { createTable } from "./table.js";
-import { t } from "./text.js";
+import { get, nodePath, post } from "../app/api.js";
+import { confirm } from "../ui/dialogs.js";
+import { h } from "../ui/dom.js";
+import { count, duration, inBytes, keyOf, oneLine, shown } from "../ui/format.js";
+import { badge, button, empty, figure, icon, name, pageHead, section, skeleton } from "../ui/parts.js";
+import { may } from "../app/session.js";
+import { createTable } from "../ui/table.js";
+import { t } from "../app/text.js";
 
 const STATES = { working: ["good", "play"], quiet: ["quiet", "pause"], stopping: ["warn", "clock"] };
 

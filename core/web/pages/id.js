@@ -1,12 +1,12 @@
 // One id: why it runs or does not, what is stored of it, and what can be done.
-import { get, post, queuePath, workerPath } from "./api.js";
-import { confirm, tell } from "./dialogs.js";
-import { h } from "./dom.js";
-import { absoluteTime, count, indented, number, oneLine, relative, sentence, setClock, shown } from "./format.js";
-import { block, button, empty, link, name, note, pageHead, section, skeleton, slash, state } from "./parts.js";
+import { get, post, queuePath, workerPath } from "../app/api.js";
+import { confirm, tell } from "../ui/dialogs.js";
+import { h } from "../ui/dom.js";
+import { absoluteTime, count, indented, number, oneLine, relative, sentence, setClock, shown } from "../ui/format.js";
+import { block, button, empty, link, name, note, pageHead, section, skeleton, slash, state } from "../ui/parts.js";
 import { actOn, actionButton } from "./records.js";
-import { may } from "./session.js";
-import { t } from "./text.js";
+import { may } from "../app/session.js";
+import { t } from "../app/text.js";
 
 const both = (seconds) => (seconds ? h("span", {}, absoluteTime(seconds), h("span", { class: "aside" }, relative(seconds))) : "–");
 

@@ -1,9 +1,9 @@
 // Asks the server: JSON in and out, the token if one is needed, errors with their status.
-import { encoded } from "./format.js";
+import { encoded } from "../ui/format.js";
 
-/** Where the dashboard is mounted, with the last slash: assets lie in MOUNT/assets/. */
+/** Where the dashboard is mounted, with the last slash. ASSETS is MOUNT/assets/VERSION/, under which files lie as in core/web. */
 export const MOUNT = import.meta.url.slice(0, import.meta.url.lastIndexOf("/assets/") + 1);
-export const ASSETS = new URL(".", import.meta.url).href;
+export const ASSETS = new URL("..", import.meta.url).href;
 
 const TOKEN = "seriatim.token";
 const PATIENCE = 20_000; // ms until a question counts as unanswered

@@ -2,7 +2,7 @@
 // app.js, so that the words are on their way while the rest still comes.
 import { store, stored } from "./storage.js";
 
-/** Each language by its own name; its texts are in the file of its code. Another language is an entry here and that file. */
+/** Each language by its own name; its texts are in locales/, in the file of its code. Another language is an entry here and that file. */
 export const LANGUAGES = { en: "English", de: "Deutsch", es: "Español", fr: "Français", ja: "日本語" };
 
 /** The code of the one in force. */
@@ -12,7 +12,7 @@ let [texts, plural, asked] = [{}, null, null];
 /** Speaks it from now on. Rejects when its file does not come: then the page goes on in the one it has. */
 async function speak(code) {
   asked = code;
-  const { default: loaded } = await import(`./${code}.js`);
+  const { default: loaded } = await import(`../locales/${code}.js`);
   if (asked !== code) return; // another one was asked for meanwhile
   [language, texts, plural] = [code, loaded, new Intl.PluralRules(code)];
   document.documentElement.lang = code;

@@ -1,10 +1,10 @@
 // Line charts in SVG: one time axis for several panels, one crosshair, gaps where nothing was measured.
-import { get } from "./api.js";
+import { get } from "../app/api.js";
 import { h } from "./dom.js";
 import { clockTime, duration, number } from "./format.js";
 import { choice, lagLevel } from "./parts.js";
-import { here, note } from "./router.js";
-import { t } from "./text.js";
+import { here, note } from "../app/router.js";
+import { t } from "../app/text.js";
 
 const WIDTH = 1000; // of the drawing's own units; the browser stretches it to what is there
 const HEIGHT = 200;

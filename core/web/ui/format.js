@@ -1,5 +1,5 @@
 // Texts for people: numbers, durations, times, and bytes that nobody should trust.
-import { language, t } from "./text.js";
+import { language, t } from "../app/text.js";
 
 let made = null; // what writes numbers and times, of the language that it was made for
 

@@ -2,8 +2,8 @@
 import { h } from "./dom.js";
 import { attended, inPlace } from "./hold.js";
 import { icon } from "./parts.js";
-import { here, note } from "./router.js";
-import { t } from "./text.js";
+import { here, note } from "../app/router.js";
+import { t } from "../app/text.js";
 
 const WHOLE = 150; // up to so many rows are all in the page
 const BEYOND = 6; // rows drawn above and below what is in sight

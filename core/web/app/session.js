@@ -1,6 +1,6 @@
 // What all pages share: the dashboard's answer, what its reader may do, rates over the last ticks, and the reader's settings.
 import { get } from "./api.js";
-import { keyOf, setClock } from "./format.js";
+import { keyOf, setClock } from "../ui/format.js";
 import { store, stored } from "./storage.js";
 
 const ROLES = ["nobody", "viewer", "operator", "admin"];

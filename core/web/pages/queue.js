@@ -1,16 +1,16 @@
 // A queue: its figures, its shards with lag and owner, what is hottest; and the head that all pages of a queue share.
-import { address, get, post, queuePath, workerPath } from "./api.js";
-import { createCharts } from "./charts.js";
-import { confirm, perform, typable } from "./dialogs.js";
-import { h } from "./dom.js";
-import { count, duration, inBytes, keyOf, number, oneLine, setClock, shown } from "./format.js";
+import { address, get, post, queuePath, workerPath } from "../app/api.js";
+import { createCharts } from "../ui/charts.js";
+import { confirm, perform, typable } from "../ui/dialogs.js";
+import { h } from "../ui/dom.js";
+import { count, duration, inBytes, keyOf, number, oneLine, setClock, shown } from "../ui/format.js";
 import {
   ALARMS, badge, button, empty, figure, icon, idLink, lag, lagLevel, link, name, note, pageHead, queueBadges, section, skeleton, slash, strip,
-} from "./parts.js";
-import { addTick, may } from "./session.js";
-import { inSlices, toldOf } from "./slices.js";
-import { createTable } from "./table.js";
-import { t } from "./text.js";
+} from "../ui/parts.js";
+import { addTick, may } from "../app/session.js";
+import { inSlices, toldOf } from "../app/slices.js";
+import { createTable } from "../ui/table.js";
+import { t } from "../app/text.js";
 
 let latest = null; // of the queue that was shown last: its next page begins with its figures, so that nothing above the list moves when they come
 

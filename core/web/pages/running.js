@@ -1,12 +1,12 @@
 // What runs now, over all queues.
-import { get } from "./api.js";
-import { h } from "./dom.js";
-import { absoluteTime, count, duration, isoTime, keyOf, now, relative, shown } from "./format.js";
-import { badge, choice, empty, figure, idLink, link, name, note, pageHead, section, skeleton } from "./parts.js";
+import { get } from "../app/api.js";
+import { h } from "../ui/dom.js";
+import { absoluteTime, count, duration, isoTime, keyOf, now, relative, shown } from "../ui/format.js";
+import { badge, choice, empty, figure, idLink, link, name, note, pageHead, section, skeleton } from "../ui/parts.js";
 import { actOnRows, allowed, chosenBar, grouped, keepChosen } from "./records.js";
-import { note as noteAddress } from "./router.js";
-import { createTable } from "./table.js";
-import { t } from "./text.js";
+import { note as noteAddress } from "../app/router.js";
+import { createTable } from "../ui/table.js";
+import { t } from "../app/text.js";
 
 const LIMIT = 500;
 const ACTIONS = ["park_run", "delete_run"];

@@ -1,13 +1,13 @@
 // The overview: how all queues do, from one request.
-import { address } from "./api.js";
-import { createCharts } from "./charts.js";
-import { h } from "./dom.js";
-import { count as exact, keyOf, number, shown } from "./format.js";
-import { ALARMS, block, button, dash, empty, figure, icon, lag, link, name, pageHead, queueBadges, section, skeleton, strip } from "./parts.js";
-import { note } from "./router.js";
-import { late, loadDashboard, ratesOf, session, totals } from "./session.js";
-import { createTable } from "./table.js";
-import { t } from "./text.js";
+import { address } from "../app/api.js";
+import { createCharts } from "../ui/charts.js";
+import { h } from "../ui/dom.js";
+import { count as exact, keyOf, number, shown } from "../ui/format.js";
+import { ALARMS, block, button, dash, empty, figure, icon, lag, link, name, pageHead, queueBadges, section, skeleton, strip } from "../ui/parts.js";
+import { note } from "../app/router.js";
+import { late, loadDashboard, ratesOf, session, totals } from "../app/session.js";
+import { createTable } from "../ui/table.js";
+import { t } from "../app/text.js";
 
 const rate = (value) => (value === null ? dash() : figure(value, 1));
 const part = (value) => (value === null ? dash() : h("span", { class: value ? "figure warn" : "zero" }, `${number(value * 100, 1)} %`));
