@@ -3,8 +3,9 @@
  *
  * Time is an argument, bytes go in and out, deliveries come out: no socket, no clock, no thread, no callback. From the
  * bottom up: job.c (claimed ids), events.c (reports to the host), timers.c, shard_request.c, ready.c (which shard is taken
- * from next), quarantine.c, membership.c (heartbeats, which nodes live), notice.c (retries_exhausted), shard.c (the life of
- * a shard), delivery.c (what threads hold), sample.c (histories of all queues), node.c (connections, layouts, stopping).
+ * from next), quarantine.c, membership.c (heartbeats, which nodes live), notice.c (retries_exhausted), the life of a shard
+ * (shard.h: batch.c, recall.c, offer.c, recover.c, acquire.c, settle.c, slice.c, claim.c, shard.c), delivery.c (what threads
+ * hold), sample.c (histories of all queues), node.c (connections, layouts, stopping).
  */
 #ifndef SRT_NODE_STATE_H
 #define SRT_NODE_STATE_H

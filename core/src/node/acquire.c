@@ -1,0 +1,181 @@
+/* acquire.c - takes a shard, compares its runs with Redis' and gives it up. */
+#include "node/shard.h"
+
+#include <string.h>
+
+/* ---- Runs that this node has ----------------------------------------------------------------- */
+
+typedef void (*shard_visit)(srt_job *job, void *context);
+
+static void visit_run(srt_job *job, const srt_shard *s, shard_visit visit, void *context)
+{
+    if (job->shard == s && job->lease == s->lease)
+        visit(job, context);
+}
+
+static void visit_runs(const srt_job_list *list, const srt_shard *s, shard_visit visit, void *context)
+{
+    srt_job *job;
+    for (job = list->first; job; job = job->next)
+        visit_run(job, s, visit, context);
+}
+
+/*
+ * Visits the runs of the shard that this node has under its present lease. Those of an earlier lease are left out: acquire takes
+ * one run for each id, the last that is named. Were an old job of the same id named after the present one, its fence would not
+ * be that of the run in Redis, and the id would be put back and run again while it still runs here.
+ */
+static void shard_visit_runs(srt_node *node, srt_shard *s, shard_visit visit, void *context)
+{
+    const seriatim_delivery *d;
+    const srt_claim *claim;
+    size_t i;
+    visit_runs(&s->ready, s, visit, context);
+    visit_runs(&s->pending, s, visit, context);
+    visit_runs(&s->barred, s, visit, context);
+    for (claim = s->parts; claim; claim = claim->next)
+        visit_runs(&claim->ended, s, visit, context);
+    visit_runs(&node->groups[s->group].singles, s, visit, context);
+    visit_runs(&node->groups[s->group].died, s, visit, context);
+    for (d = node->held; d; d = d->next)
+        for (i = 0; d->kind != SERIATIM_EXHAUSTED && !d->abandoned && i < d->count; i++)
+            visit_run(d->jobs[i], s, visit, context);
+}
+
+/* So that Redis can put back the runs that nobody has. */
+static void tell_run(srt_job *job, void *request)
+{
+    srt_request_arg(request, job->view.id, job->view.id_len);
+    srt_request_arg(request, job->run, job->run_len);
+}
+
+static void part_run(srt_job *job, void *context)
+{
+    (void)context;
+    job->claim->whole = 0;
+}
+
+static void renumber_run(srt_job *job, void *lease)
+{
+    job->lease = *(int64_t *)lease;
+}
+
+/* ---- Acquire -------------------------------------------------------------------------------- */
+
+/* The owner is expected to be nobody, or the node that was seen and found dead. */
+void srt_shard_acquire(srt_node *node, srt_shard *s, int64_t now)
+{
+    int dead = s->state == SRT_FOREIGN && s->owner.len > 0;
+    srt_request *r = srt_shard_begin(node, s, srt_script_acquire, SRT_ASK_ACQUIRE);
+    if (r) {
+        r->number = s->state == SRT_OWNED ? s->lease : 0;
+        srt_request_arg(r, node->id.data, node->id.len);
+        srt_request_text(r, s->queue->now.fold);
+        srt_request_arg(r, s->owner.data, dead ? s->owner.len : 0);
+        srt_request_int(r, dead ? s->owner_lease : 0);
+        if (s->state == SRT_OWNED)
+            shard_visit_runs(node, s, tell_run, r);
+    }
+    if (!srt_shard_send(node, s, r, now))
+        return;
+    if (s->state == SRT_OWNED) {
+        shard_visit_runs(node, s, part_run, NULL);
+        srt_claim_part_all(s, now);
+    }
+    s->state = SRT_ACQUIRING;
+    s->reconcile = 0;
+}
+
+static void acquire_taken(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
+{
+    if (r->number)
+        srt_shard_lose(node, s);
+    s->state = SRT_FOREIGN;
+    srt_bytes_clear(&s->owner);
+    srt_bytes_add(&s->owner, reply->tokens[2].data, reply->tokens[2].len);
+    s->owner_lease = srt_token_int(&reply->tokens[3]);
+    s->asked_beat = node->beats + 1;
+    if (s->woken)
+        srt_bytes_clear(&s->owner);
+    s->woken = 0;
+    if (s->owner.len == 0 || srt_node_lives(node, s->owner.data, s->owner.len))
+        return;
+    s->asked_beat += node->beating;
+    srt_node_beat_soon(node, now);
+}
+
+void srt_shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
+{
+    int64_t recovered, lease;
+    if (srt_token_is(&reply->tokens[1], "TAKEN")) {
+        acquire_taken(node, s, r, reply, now);
+        return;
+    }
+    lease = srt_token_int(&reply->tokens[2]);
+    recovered = srt_token_int(&reply->tokens[4]);
+    s->state = SRT_OWNED;
+    s->seen = srt_token_int(&reply->tokens[3]);
+    s->more = 1;
+    s->paused = s->recall = 0;
+    s->unfinished = srt_token_int(&reply->tokens[5]) ? SRT_RUNS : SRT_FINISHED;
+    s->recover_at = now;
+    strcpy(s->cursor, "0");
+    s->notice_beat = node->beats + node->beating + 1;
+    if (r->number && srt_token_is(&reply->tokens[1], "KEPT")) {
+        shard_visit_runs(node, s, renumber_run, &lease);
+    } else {
+        s->sequence = s->sequence > now ? s->sequence : now; /* never one that was used */
+        s->first_claim = node->opening;
+        s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
+    }
+    s->lease = lease;
+    s->given_up = 0;
+    srt_shard_mark_old(node, s, r->number ? s->seen : 0);
+    if (r->number) {
+        /* With deaths to report Redis does not say which claim it knows: it puts back what is dropped here when asked once more. */
+        s->reconcile = s->seen == 0;
+        srt_shard_drop_forgotten(node, s, s->seen);
+    }
+    srt_bytes_clear(&s->owner);
+    node->groups[s->group].news = 1;
+    s->recovered = recovered;
+    if (s->unfinished != SRT_RUNS)
+        srt_shard_tell_recovered(node, s);
+}
+
+/* ---- Release -------------------------------------------------------------------------------- */
+
+void srt_shard_release(srt_node *node, srt_shard *s, int64_t now)
+{
+    srt_bytes channel;
+    srt_request *r = srt_shard_begin(node, s, srt_script_release, SRT_ASK_RELEASE);
+    size_t i;
+    srt_bytes_init(&channel, node->mem);
+    for (i = 0; i < node->living_count; i++) {
+        if (node->living[i].hash != s->heir || s->heir == node->hash)
+            continue;
+        srt_bytes_add(&channel, node->wake_channel.data, node->wake_channel.len - node->id.len);
+        srt_bytes_add(&channel, node->living[i].id.data, node->living[i].id.len);
+    }
+    if (r) {
+        srt_request_int(r, s->lease);
+        srt_request_arg(r, channel.data, channel.failed ? 0 : channel.len);
+    }
+    srt_bytes_free(&channel);
+    if (srt_shard_send(node, s, r, now))
+        s->state = SRT_GIVING_UP;
+}
+
+void srt_shard_released(srt_shard *s, const srt_reply *reply)
+{
+    if (srt_token_is(&reply->tokens[0], "BUSY")) {
+        s->state = SRT_OWNED;
+        s->reconcile = 1;
+        return;
+    }
+    s->state = SRT_FOREIGN;
+    s->given_up = s->lease;
+    s->lease = 0;
+    srt_bytes_clear(&s->owner);
+    s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
+}

@@ -1,0 +1,62 @@
+/* batch.c - a claim whose ids have all been done is settled in one word; one that is settled in parts is settled id by id. */
+#include "node/shard.h"
+
+#define BATCH_HOLD_MS 35 /* an id that has ended waits this long for the others of its claim, to be settled in one word */
+
+static void part_add(srt_shard *s, srt_claim *claim, int64_t now)
+{
+    claim->ended_since = now;
+    claim->next = NULL;
+    claim->previous = s->last_part;
+    if (s->last_part)
+        s->last_part->next = claim;
+    else
+        s->parts = claim;
+    s->last_part = claim;
+}
+
+/* What has ended of it can be settled: all of it, or what has ended so far. */
+static void part_end(srt_shard *s, srt_claim *claim, int64_t now)
+{
+    if (claim->previous)
+        claim->previous->next = claim->next;
+    else
+        s->parts = claim->next;
+    if (claim->next)
+        claim->next->previous = claim->previous;
+    else
+        s->last_part = claim->previous;
+    if (s->pending.count == 0)
+        s->pending_since = now;
+    srt_list_join(&s->pending, &claim->ended);
+}
+
+void srt_claim_part(srt_shard *s, srt_claim *claim, int64_t now)
+{
+    claim->whole = 0;
+    if (claim->ended.count)
+        part_end(s, claim, now);
+}
+
+void srt_claim_part_all(srt_shard *s, int64_t now)
+{
+    while (s->parts)
+        srt_claim_part(s, s->parts, now);
+}
+
+/* With nothing else to do, and with claims that take long, nobody waits for the whole. */
+int64_t srt_claim_part_until(const srt_shard *s)
+{
+    int busy = s->ready.count || s->claiming || s->more;
+    return s->parts ? s->parts->ended_since + (busy ? BATCH_HOLD_MS : SHARD_FLUSH_MS) : SRT_NEVER;
+}
+
+void srt_claim_ended(srt_shard *s, srt_job *job, int64_t now)
+{
+    srt_claim *claim = job->claim;
+    srt_list_add(&claim->ended, job);
+    if (claim->ended.count == 1)
+        part_add(s, claim, now);
+    if (claim->ended.count == claim->ids)
+        part_end(s, claim, now);
+}

@@ -1,0 +1,191 @@
+/* claim.c - takes ids that are due from Redis, as many as the threads finish in a short time. */
+#include "base/msgpack.h"
+#include "node/shard.h"
+
+#include <string.h>
+
+/* ---- The request ---------------------------------------------------------------------------- */
+
+/* Ids whose time to run counts from the claim are claimed when a thread is free for them. */
+static size_t claim_limit(srt_node *node, const srt_shard *s)
+{
+    const srt_group *group = &node->groups[s->group];
+    size_t window = srt_shard_window(node, s), free_ids;
+    if (s->queue->now.ttr == 0)
+        return s->ready.count * 2 <= window ? window - s->ready.count : 0;
+    free_ids = group->held < group->threads ? (group->threads - group->held) * s->queue->batch_size : 0;
+    if (free_ids <= s->ready.count) {
+        node->starved = 1;
+        return 0;
+    }
+    return free_ids - s->ready.count < window ? free_ids - s->ready.count : window;
+}
+
+/* Is there room for more of the ids that are due? */
+int srt_shard_wants_claim(srt_node *node, const srt_shard *s, int64_t now)
+{
+    return !s->claiming && (s->more || s->due_at <= now) && claim_limit(node, s) > 0;
+}
+
+void srt_shard_claim(srt_node *node, srt_shard *s, size_t limit, int doubt, int64_t now)
+{
+    srt_request *r = srt_shard_begin(node, s, srt_script_claim, SRT_ASK_CLAIM);
+    if (r) {
+        srt_request_int(r, s->lease);
+        srt_request_int(r, s->seen);
+        srt_request_int(r, (int64_t)limit);
+        srt_request_int(r, doubt);
+        srt_request_int(r, s->queue->now.ttr);
+        srt_request_text(r, s->queue->now.fold);
+        r->number = s->lease;
+        r->place = (size_t)doubt;
+    }
+    if (!srt_shard_send(node, s, r, now))
+        return;
+    s->claiming = 1;
+    if (doubt)
+        node->groups[s->group].doubt_claims++;
+}
+
+void srt_shard_want_claim(srt_node *node, srt_shard *s, int64_t now)
+{
+    const srt_group *group = &node->groups[s->group];
+    if (s->claiming || s->paused || node->quiet)
+        return;
+    if (node->solo == SRT_SOLO_CLAIM && node->solo_shard == s) {
+        srt_shard_claim(node, s, 1, 2, now);
+    } else if (s->unproven_at <= now && group->singles.count + group->doubt_claims < group->threads) {
+        srt_shard_claim(node, s, 1, 1, now);
+    } else if (srt_shard_wants_claim(node, s, now)) {
+        srt_shard_claim(node, s, claim_limit(node, s), 0, now);
+    }
+}
+
+/* ---- The answer ----------------------------------------------------------------------------- */
+
+/* The texts of a claim's runs: its mode and fence behind a digit that says whether the record is spilled. */
+static char *claim_run(srt_claim *claim, char digit, const srt_token *mode, const srt_token *fence)
+{
+    char *run = srt_arena_alloc(&claim->memory, fence->len + 2);
+    if (!run || mode->len != 1)
+        return NULL;
+    run[0] = digit;
+    run[1] = mode->data[0];
+    memcpy(run + 2, fence->data, fence->len);
+    return run;
+}
+
+static int claim_job(srt_node *node, srt_shard *s, srt_claim *claim, srt_texts *ids, srt_texts *records, char *const runs[2],
+                     size_t run_len, int64_t now)
+{
+    srt_job *job = srt_arena_alloc(&claim->memory, sizeof *job);
+    const char *record;
+    size_t len;
+    int status;
+    if (!job)
+        return SERIATIM_NOMEM;
+    memset(job, 0, sizeof *job);
+    status = srt_texts_next(ids, &job->view.id, &job->view.id_len);
+    if (status == SERIATIM_OK)
+        status = srt_texts_next(records, &record, &len);
+    if (status == SERIATIM_OK)
+        status = srt_record_read(&job->record, &claim->memory, record, len);
+    if (status != SERIATIM_OK)
+        return status;
+    job->claim = claim;
+    job->shard = s;
+    job->view.fence = s->seen;
+    job->run = runs[job->record.missing > 0];
+    job->run_len = run_len;
+    job->mode = job->run[1];
+    job->lease = s->lease;
+    job->text = "";
+    claim->jobs++;
+    if (job->record.missing)
+        srt_shard_slice(node, job, now);
+    else
+        srt_job_ready(node, job, now);
+    return SERIATIM_OK;
+}
+
+/* Takes the ids of a claim's answer. */
+static int claim_take(srt_node *node, srt_shard *s, const srt_reply *reply, int64_t now)
+{
+    srt_claim *claim = srt_alloc(node->mem, sizeof *claim);
+    const srt_token *fence = &reply->tokens[2], *mode = &reply->tokens[7], *texts = &reply->tokens[9];
+    srt_texts ids, records;
+    char *runs[2];
+    int status;
+    if (!claim)
+        return SERIATIM_NOMEM;
+    memset(claim, 0, sizeof *claim);
+    claim->memory = srt_reader_take(node->sessions[SRT_COMMANDS].reader);
+    claim->jobs = 1;
+    runs[0] = claim_run(claim, '0', mode, fence);
+    runs[1] = claim_run(claim, '1', mode, fence);
+    status = runs[0] && runs[1] ? SERIATIM_OK : SERIATIM_NOMEM;
+    if (status == SERIATIM_OK)
+        status = srt_texts_begin(&ids, texts[0].data, texts[0].len);
+    if (status == SERIATIM_OK)
+        status = srt_texts_begin(&records, texts[1].data, texts[1].len);
+    if (status == SERIATIM_OK) {
+        claim->whole = srt_token_int(&reply->tokens[8]) != 0;
+        claim->ids = ids.count;
+    }
+    while (status == SERIATIM_OK && ids.count > 0) {
+        status = claim_job(node, s, claim, &ids, &records, runs, fence->len + 2, now);
+        if (status == SERIATIM_OK)
+            continue;
+        claim->whole = 0;
+        if (status == SERIATIM_PROTOCOL) {
+            srt_node_tell(node, SERIATIM_EVENT_WARNING, 1, "shard %.*s: the record of an id cannot be read",
+                          (int)s->keys->prefix.len - 1, s->keys->prefix.data);
+            status = SERIATIM_OK;
+        }
+    }
+    srt_claim_free_one(claim);
+    return status;
+}
+
+static int64_t local_time(const srt_node *node, int64_t redis_us)
+{
+    return redis_us >= SRT_FOREVER ? SRT_NEVER : (redis_us - node->offset_us + 999) / 1000;
+}
+
+void srt_shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
+{
+    int64_t next, fence, flags;
+    int past, had_suspect = node->solo == SRT_SOLO_CLAIM && node->solo_shard == s && r->place == 2;
+    s->claiming = 0;
+    s->first_claim = 0;
+    if (r->place) {
+        node->groups[s->group].doubt_claims--;
+        srt_node_wake_unproven(node);
+    }
+    if (r->number != s->lease || s->state != SRT_OWNED)
+        return;
+    node->offset_us = srt_token_int(&reply->tokens[1]) - now * 1000;
+    /* Not newer than what was seen: after a failover Redis does not know the last claim, and tells of an earlier one. What that
+     * gave is in threads' hands or has ended, so none of it is taken again; acquire tells Redis what is known here. */
+    fence = srt_token_int(&reply->tokens[2]);
+    past = s->seen && (fence < s->seen || (fence == s->seen && reply->count > 10));
+    s->reconcile |= past;
+    if (!past)
+        s->seen = fence;
+    next = srt_token_int(&reply->tokens[3]);
+    s->more = next == 0;
+    s->due_at = next == 0 ? SRT_NEVER : local_time(node, next);
+    s->unproven_at = local_time(node, srt_token_int(&reply->tokens[4]));
+    s->suspect_at = local_time(node, srt_token_int(&reply->tokens[5]));
+    flags = srt_token_int(&reply->tokens[6]);
+    s->paused = (flags & 1) != 0 && !s->woken;
+    srt_shard_find_unfinished(s, flags & 3);
+    if (flags & 4)
+        srt_notice_seen(node, s, SRT_NOTICES_OTHERS, now);
+    s->more |= s->woken;
+    s->woken = 0;
+    if (reply->count > 10 && !past && claim_take(node, s, reply, now) != SERIATIM_OK)
+        s->reconcile = 1;
+    if (had_suspect && node->solo == SRT_SOLO_CLAIM)
+        srt_node_end_solo(node);
+}

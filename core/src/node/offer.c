@@ -1,0 +1,59 @@
+/* offer.c - a claimed id whose payloads are here goes where threads take it from. */
+#include "node/shard.h"
+
+#include <string.h>
+
+/* Is an old run of the same id in a thread's hands? One whose time to run is over does not count: Redis gave its id out on purpose. */
+static int runs_already(const srt_node *node, const srt_job *job, int64_t now)
+{
+    const srt_shard *s = job->shard;
+    int64_t over = now * 1000 + node->offset_us - s->queue->now.ttr;
+    const seriatim_delivery *d;
+    size_t i;
+    for (d = node->held; s->old > 0 && d; d = d->next)
+        for (i = 0; d->shard == s && i < d->count; i++) {
+            const srt_job *held = d->jobs[i];
+            if (held->old && held->view.id_len == job->view.id_len && memcmp(held->view.id, job->view.id, job->view.id_len) == 0 &&
+                (s->queue->now.ttr == 0 || held->view.fence > over))
+                return 1;
+        }
+    return 0;
+}
+
+/* A claimed id goes where it will be handed out from. One process never runs one id twice at once. */
+void srt_job_ready(srt_node *node, srt_job *job, int64_t now)
+{
+    srt_shard *s = job->shard;
+    srt_group *group = &node->groups[s->group];
+    if (job->mode != 'o' && runs_already(node, job, now)) {
+        srt_claim_part(s, job->claim, now);
+        srt_list_add(&s->barred, job);
+        return;
+    }
+    srt_job_view(job);
+    group->news = 1;
+    s->apart += job->mode != 'n';
+    if (job->mode == 'o') {
+        srt_list_add(&group->died, job);
+    } else if (job->mode == 's') {
+        srt_list_add_first(&group->singles, job);
+        if (node->solo < SRT_SOLO_RUN)
+            node->solo = SRT_SOLO_READY;
+    } else if (job->mode == 'u') {
+        srt_list_add(&group->singles, job);
+    } else {
+        srt_list_add(&s->ready, job);
+        srt_ready_update(group, s);
+    }
+}
+
+/* An old run has ended. */
+void srt_shard_old_ended(srt_node *node, srt_shard *s, int64_t now)
+{
+    srt_job_list barred = s->barred;
+    srt_job *job;
+    s->old--;
+    memset(&s->barred, 0, sizeof s->barred);
+    while ((job = srt_list_take(&barred)))
+        srt_job_ready(node, job, now);
+}

@@ -1,0 +1,135 @@
+/*
+ * recall.c - what becomes of claimed ids when a shard is handed back, lost, or compared with a Redis that does not know them
+ * after a failover.
+ */
+#include "node/shard.h"
+
+#include <string.h>
+
+#define NO_LEASE (-1)
+
+/* Takes a shard's jobs out of a list of its group. */
+static srt_job_list take_apart(srt_shard *s, srt_job_list *list)
+{
+    srt_job_list own = {NULL, NULL, 0}, rest = {NULL, NULL, 0};
+    srt_job *job;
+    while ((job = srt_list_take(list)))
+        srt_list_add(job->shard == s ? &own : &rest, job);
+    *list = rest;
+    s->apart -= own.count;
+    return own;
+}
+
+static void shard_recall_singles(srt_node *node, srt_shard *s, srt_job_list *to)
+{
+    srt_job_list singles;
+    if (s->apart == 0)
+        return;
+    singles = take_apart(s, &node->groups[s->group].singles);
+    if (singles.count && node->solo == SRT_SOLO_READY)
+        srt_node_end_solo(node);
+    if (singles.count)
+        srt_node_wake_unproven(node);
+    srt_list_join(to, &singles);
+}
+
+void srt_shard_recall(srt_node *node, srt_shard *s, int64_t now)
+{
+    srt_job_list backwards = {NULL, NULL, 0};
+    srt_job *job;
+    s->recall = 0;
+    srt_list_join(&s->ready, &s->barred);
+    while ((job = srt_list_take(&s->ready))) {
+        srt_claim_part(s, job->claim, now);
+        srt_list_add_first(&backwards, job);
+    }
+    srt_claim_part_all(s, now);
+    srt_ready_update(&node->groups[s->group], s);
+    shard_recall_singles(node, s, &backwards);
+    if (backwards.count && !s->pending.count)
+        s->pending_since = now;
+    srt_list_join(&s->pending, &backwards);
+}
+
+/*
+ * The runs that threads have from now on are old: Redis may give their ids out again, because another node had the shard or because
+ * a failover forgot their claims. Those that are claimed later than what Redis has heard of (`heard`, 0: not known) are of no lease:
+ * acquire must not name them beside newer runs of the same ids.
+ */
+void srt_shard_mark_old(const srt_node *node, srt_shard *s, int64_t heard)
+{
+    const seriatim_delivery *d;
+    size_t i;
+    for (d = node->held; s->running > 0 && d; d = d->next)
+        for (i = 0; d->shard == s && d->kind == SERIATIM_RUN && !d->abandoned && i < d->count; i++) {
+            s->old += !d->jobs[i]->old;
+            d->jobs[i]->old = 1;
+            if (heard && d->jobs[i]->view.fence > heard)
+                d->jobs[i]->lease = NO_LEASE;
+        }
+}
+
+/* Frees what waits in a list for a thread and is no run of this shard in Redis any more. */
+static size_t drop_forgotten(const srt_shard *s, srt_job_list *list, int64_t heard)
+{
+    srt_job_list kept = {NULL, NULL, 0};
+    size_t before = list->count;
+    srt_job *job;
+    while ((job = srt_list_take(list)))
+        if (job->shard == s && (job->lease != s->lease || job->view.fence > heard))
+            srt_job_free(job);
+        else
+            srt_list_add(&kept, job);
+    *list = kept;
+    return before - kept.count;
+}
+
+/*
+ * After a failover Redis may not know the last claims: their ids wait there and will be claimed again. What threads have not begun is
+ * forgotten here, too. `heard`: the last claim that Redis knows.
+ */
+void srt_shard_drop_forgotten(srt_node *node, srt_shard *s, int64_t heard)
+{
+    srt_group *group = &node->groups[s->group];
+    size_t dropped;
+    drop_forgotten(s, &s->ready, heard);
+    drop_forgotten(s, &s->barred, heard);
+    srt_ready_update(group, s);
+    if (s->apart == 0)
+        return;
+    dropped = drop_forgotten(s, &group->singles, heard) + drop_forgotten(s, &group->died, heard);
+    s->apart -= dropped;
+    if (dropped && node->solo == SRT_SOLO_READY)
+        srt_node_end_solo(node);
+    if (dropped)
+        srt_node_wake_unproven(node);
+}
+
+void srt_shard_lose(srt_node *node, srt_shard *s)
+{
+    srt_job_list dropped = {NULL, NULL, 0};
+    s->state = SRT_FOREIGN;
+    srt_bytes_clear(&s->owner);
+    srt_claim_part_all(s, s->pending_since);
+    srt_list_free(&s->ready);
+    srt_list_free(&s->barred);
+    s->slicing -= (int)s->resting.count;
+    srt_list_free(&s->resting);
+    srt_ready_update(&node->groups[s->group], s);
+    shard_recall_singles(node, s, &dropped);
+    if (s->apart) {
+        srt_job_list died = take_apart(s, &node->groups[s->group].died);
+        srt_list_join(&dropped, &died);
+    }
+    srt_list_free(&dropped);
+    srt_shard_mark_old(node, s, 0);
+    s->given_up = s->lease;
+    s->paused = s->recall = s->reconcile = 0;
+    s->unfinished = SRT_FINISHED;
+    s->first_claim = 0;
+    s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
+    if (node->solo_shard == s && (node->solo == SRT_SOLO_DRAIN || node->solo == SRT_SOLO_CLAIM || node->solo == SRT_SOLO_SETTLE))
+        srt_node_end_solo(node);
+    srt_node_tell(node, SERIATIM_EVENT_LOST, 1, "lost the lease of shard %.*s", (int)s->keys->prefix.len - 1,
+                  s->keys->prefix.data);
+}

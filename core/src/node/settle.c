@@ -1,0 +1,375 @@
+/* settle.c - tells Redis what became of runs, many in a call. */
+#include "node/shard.h"
+
+#include <string.h>
+
+#define SETTLE_WINDOW_MS 20  /* a claim takes what was finished in so long: it is to end within BATCH_HOLD_MS also where jobs are slow at times */
+#define SETTLE_PORTION 250   /* payloads that one call moves, as in core/scripts/lib/record.lua */
+#define SETTLE_PORTION_BYTES ((size_t)384 * 1024)
+#define SETTLE_OTHERS 100    /* ids of a settle that are not just done: each costs as much as ten of those */
+
+/* ---- The request ---------------------------------------------------------------------------- */
+
+static size_t payload_bytes(const srt_job *job, size_t place)
+{
+    return job->record.payloads[place].len + job->record.payloads[place].context_len;
+}
+
+/* How many of the payloads that are yet to be rejected one settle takes: few, small together, and near each other. */
+static size_t reject_portion(const srt_job *job)
+{
+    const size_t *first = job->rejected + job->rejected_done;
+    size_t left = job->rejected_count - job->rejected_done, count = 0, place = left ? *first : 0, bytes = 0;
+    for (; count < left && count < SETTLE_PORTION && first[count] - *first < 2 * SETTLE_PORTION; count++) {
+        for (; place <= first[count]; place++)
+            bytes += payload_bytes(job, place);
+        if (count && bytes > SETTLE_PORTION_BYTES)
+            break;
+    }
+    return count;
+}
+
+/* A run that loses more payloads than one settle takes: all but the last leave it open. */
+static int reject_goes_on(const srt_job *job)
+{
+    return job->outcome == SRT_REJECTED && job->rejected_done + reject_portion(job) < job->rejected_count;
+}
+
+/* Places are those of the record as Redis has it now: what was rejected before lay in front. */
+static void settle_reject(srt_request *r, srt_job *job)
+{
+    const size_t *first = job->rejected + job->rejected_done;
+    size_t count = reject_portion(job), i;
+    char *stamps = srt_arena_alloc(&job->claim->memory, 8 * count + 1);
+    srt_request_int(r, count ? (int64_t)(*first - job->rejected_done) : 0);
+    srt_request_arg(r, job->text, job->text_len);
+    srt_request_int(r, count ? (int64_t)(first[count - 1] - *first + 1) : 1);
+    r->tail.failed |= !stamps;
+    for (i = 0; stamps && i < count; i++)
+        srt_number_pack(stamps + 8 * i, job->record.payloads[first[i]].stamp);
+    srt_request_arg(r, stamps ? stamps : "", stamps ? 8 * count : 0);
+    job->rejected_sent = count;
+}
+
+static void settle_other(srt_request *r, srt_job *job)
+{
+    static const char *const kinds[] = {"release", "done", "fail", "reject", "extend"};
+    static const char *const hooked[] = {"release", "done", "fail+", "reject+", "extend"};
+    const srt_queue *queue = job->shard->queue;
+    int goes_on = reject_goes_on(job);
+    srt_request_text(r, queue->now.exhausted_hook ? goes_on ? "bury+" : hooked[job->outcome] : goes_on ? "bury" : kinds[job->outcome]);
+    srt_request_arg(r, job->view.id, job->view.id_len);
+    srt_request_arg(r, job->run, job->run_len);
+    if (job->outcome == SRT_REJECTED) {
+        settle_reject(r, job);
+        return;
+    }
+    srt_request_int(r, job->time_us);
+    srt_request_arg(r, job->text, job->text_len);
+    srt_request_int(r, queue->now.max_retry_count);
+    srt_request_text(r, queue->now.on_exhausted);
+}
+
+static const srt_job *next_done(const srt_job *job)
+{
+    while (job && job->outcome != SRT_DONE)
+        job = job->next;
+    return job;
+}
+
+/* The done job that begins the next group: neighbours of one claim share the text of their run. *count: of the group at `job`. */
+static const srt_job *next_group(const srt_job *job, int64_t *count)
+{
+    const char *run = job->run;
+    for (*count = 0; job && job->run == run; ++*count)
+        job = next_done(job->next);
+    return job;
+}
+
+static void settle_done(srt_request *r, const srt_job_list *list)
+{
+    const srt_job *first = next_done(list->first), *group, *following, *job;
+    int64_t groups = 0, count;
+    for (group = first; group; group = next_group(group, &count))
+        groups++;
+    srt_request_int(r, groups);
+    for (group = first; group; group = following) {
+        following = next_group(group, &count);
+        srt_request_arg(r, group->run, group->run_len);
+        srt_request_int(r, group->claim->whole ? -count : count);
+        for (job = group; !group->claim->whole && job != following; job = next_done(job->next))
+            srt_request_arg(r, job->view.id, job->view.id_len);
+    }
+}
+
+static srt_request *settle_request(srt_node *node, srt_shard *s, const srt_job_list *list)
+{
+    srt_request *r = srt_shard_begin(node, s, srt_script_settle, SRT_ASK_SETTLE);
+    srt_job *job;
+    if (!r)
+        return NULL;
+    srt_request_int(r, list->first->lease);
+    srt_request_int(r, s->sequence + 1);
+    srt_request_text(r, s->queue->now.fold);
+    settle_done(r, list);
+    for (job = list->first; job; job = job->next)
+        if (job->outcome != SRT_DONE)
+            settle_other(r, job);
+    return r;
+}
+
+/* Moves the first job, or the whole claim that it begins. */
+static void take_group(srt_job_list *to, srt_job_list *from)
+{
+    size_t count = from->first->claim->whole ? from->first->claim->ids : 1;
+    for (; count > 0; count--)
+        srt_list_add(to, srt_list_take(from));
+}
+
+/* Bytes that the settle of a job may move: a payload that goes to the morgue, or all that are rejected. */
+static size_t settle_bytes(const srt_job *job)
+{
+    size_t bytes = job->text_len, i, count = reject_portion(job);
+    for (i = 0; i < count; i++)
+        bytes += payload_bytes(job, job->rejected[job->rejected_done + i]);
+    return bytes + (job->outcome != SRT_EXTENDED && job->record.count ? payload_bytes(job, 0) : 0);
+}
+
+/* Takes jobs of one lease that fit into one call: at most 1,000 ids and a whole claim, and not too much to move. */
+static void take_settles(srt_job_list *to, srt_job_list *from)
+{
+    int64_t lease = from->first->lease;
+    size_t others = 0, bytes = 0;
+    while (from->first && from->first->lease == lease && to->count < SHARD_MAX_CLAIM) {
+        const srt_job *job = from->first;
+        int alone = reject_goes_on(job);
+        if (job->outcome != SRT_DONE) {
+            bytes += settle_bytes(job);
+            others++;
+            if (to->count && (alone || others > SETTLE_OTHERS || (others > 1 && bytes > SETTLE_PORTION_BYTES)))
+                return;
+        }
+        take_group(to, from);
+        if (alone)
+            return;
+    }
+}
+
+/* Settles what has ended. */
+void srt_shard_settle(srt_node *node, srt_shard *s, int64_t now)
+{
+    srt_job_list batch = {NULL, NULL, 0};
+    srt_job_list *kept = srt_alloc(node->mem, sizeof *kept);
+    int64_t lease = s->pending.first->lease;
+    srt_request *r;
+    if (!kept) {
+        srt_node_wake(node, s, now + SHARD_RETRY_MS);
+        return;
+    }
+    take_settles(&batch, &s->pending);
+    *kept = batch;
+    r = settle_request(node, s, kept);
+    if (r) {
+        r->number = lease;
+        r->subject = kept;
+    }
+    if (!srt_shard_send(node, s, r, now)) {
+        srt_list_join(kept, &s->pending);
+        s->pending = *kept;
+        srt_free(node->mem, kept, sizeof *kept);
+        return;
+    }
+    s->sequence++;
+    s->settling = 1;
+    s->pending_since = now;
+}
+
+/* ---- When to send it ------------------------------------------------------------------------ */
+
+/* How many ids to have at hand: what a window has finished, at least two rounds of the group's threads. */
+size_t srt_shard_window(const srt_node *node, const srt_shard *s)
+{
+    size_t window = 2 * node->groups[s->group].threads * s->queue->batch_size;
+    if (s->finished_before > window)
+        window = s->finished_before;
+    if (s->finished > window)
+        window = s->finished;
+    return window < SHARD_MAX_CLAIM ? window : SHARD_MAX_CLAIM;
+}
+
+int srt_shard_should_settle(const srt_node *node, const srt_shard *s, int64_t now)
+{
+    if (s->pending.count == 0 || s->settling)
+        return 0;
+    if (node->solo == SRT_SOLO_SETTLE && node->solo_shard == s)
+        return 1;
+    return s->ready.count == 0 || s->claiming || s->pending.count * 2 >= srt_shard_window(node, s) ||
+           now - s->pending_since >= SHARD_FLUSH_MS;
+}
+
+static void shard_count_finished(srt_shard *s, int64_t now)
+{
+    if (now - s->window_start >= SETTLE_WINDOW_MS) {
+        s->finished_before = now - s->window_start < 2 * SETTLE_WINDOW_MS ? s->finished : 0;
+        s->finished = 0;
+        s->window_start = now;
+    }
+    s->finished++;
+}
+
+void srt_shard_ended(srt_node *node, srt_shard *s, srt_job *job, int64_t now)
+{
+    int64_t at;
+    shard_count_finished(s, now);
+    if (job->old)
+        srt_shard_old_ended(node, s, now);
+    if (job->claim->whole && job->outcome == SRT_DONE && s->state == SRT_OWNED && job->lease == s->lease) {
+        srt_claim_ended(s, job, now);
+    } else {
+        srt_claim_part(s, job->claim, now);
+        if (s->pending.count == 0)
+            s->pending_since = now;
+        srt_list_add(&s->pending, job);
+    }
+    at = s->pending.count ? s->pending_since + SHARD_FLUSH_MS : srt_claim_part_until(s);
+    if (s->state != SRT_OWNED || srt_shard_should_settle(node, s, now))
+        srt_node_wake(node, s, now);
+    else if (s->wake_at > at)
+        srt_node_wake(node, s, at);
+}
+
+/* ---- The answer ----------------------------------------------------------------------------- */
+
+/* Where the worker has a hook, does Redis have notices of this settle? After a lost answer that is not known. */
+static int settle_noticed(const srt_shard *s, const srt_job_list *list, const srt_reply *reply)
+{
+    const srt_job *job;
+    if (!s->queue->now.exhausted_hook)
+        return 0;
+    if (reply->count > 3 || (reply->count > 1 && srt_token_is(&reply->tokens[1], "AGAIN")))
+        return 1;
+    for (job = list->first; job; job = job->next)
+        if (job->outcome == SRT_REJECTED)
+            return 1;
+    return 0;
+}
+
+/* Did this failure reach the limit? Redis says so; where its answer was lost, the count does. */
+static int job_exhausted(const srt_job *job, const srt_reply *reply)
+{
+    size_t i;
+    if (job->outcome != SRT_FAILED)
+        return 0;
+    if (srt_token_is(&reply->tokens[1], "AGAIN"))
+        return job->record.retry_count + 1 >= job->shard->queue->now.max_retry_count;
+    for (i = 3; i < reply->count; i++)
+        if (reply->tokens[i].len == job->view.id_len &&
+            memcmp(reply->tokens[i].data, job->view.id, job->view.id_len) == 0)
+            return 1;
+    return 0;
+}
+
+/* Where the settings in Redis say that there is no hook, though the worker may have one. bury takes the payload with the lowest score alone. */
+static void shard_exhausted(srt_node *node, srt_shard *s, srt_job_list *list, const srt_reply *reply)
+{
+    srt_group *group = &node->groups[s->group];
+    seriatim_delivery *d = srt_delivery_new(node->mem, SERIATIM_EXHAUSTED, s, list->count);
+    srt_job_list rest = {NULL, NULL, 0};
+    srt_job *job;
+    while (d && (job = srt_list_take(list))) {
+        if (!job_exhausted(job, reply)) {
+            srt_list_add(&rest, job);
+            continue;
+        }
+        if (strcmp(s->queue->now.on_exhausted, "bury") == 0 && job->view.payload_count > 1)
+            job->view.payload_count = 1;
+        job->view.payload_total = job->view.payload_count;
+        job->view.error = job->text;
+        job->view.error_len = job->text_len;
+        d->jobs[d->count++] = job;
+    }
+    srt_list_join(list, &rest);
+    if (!d)
+        return;
+    if (d->count == 0) {
+        srt_delivery_free(node->mem, d);
+        return;
+    }
+    d->next = group->hooks;
+    group->hooks = d;
+    group->news = 1;
+}
+
+/* Redis has the settle of a suspect: the others go on. */
+static void settled_suspect(srt_node *node, const srt_shard *s, const srt_job_list *list)
+{
+    const srt_job *job;
+    if (node->solo != SRT_SOLO_SETTLE || node->solo_shard != s)
+        return;
+    for (job = list->first; job; job = job->next)
+        if (job->mode == 's' && job->outcome != SRT_EXTENDED) {
+            srt_node_end_solo(node);
+            return;
+        }
+}
+
+/* Redis says how many were refused, not which: they are taken off the done ones first. */
+static void count_settled(srt_node *node, const srt_job_list *list, int64_t refused)
+{
+    int64_t done = 0, failed = 0, taken;
+    const srt_job *job;
+    for (job = list->first; job; job = job->next) {
+        done += job->outcome == SRT_DONE;
+        failed += job->outcome == SRT_FAILED;
+    }
+    taken = done < refused ? done : refused;
+    done -= taken;
+    failed -= failed < refused - taken ? failed : refused - taken;
+    node->stats.processed += (uint64_t)done;
+    node->stats.failed += (uint64_t)failed;
+}
+
+/* A settle that left the run open, because more of its payloads are to be rejected: those go with the next. */
+static int reject_again(srt_shard *s, srt_job_list *list, int64_t refused)
+{
+    srt_job *job = list->first;
+    if (refused || !job || !reject_goes_on(job))
+        return 0;
+    job->rejected_done += job->rejected_sent;
+    srt_list_add_first(&s->pending, srt_list_take(list));
+    return 1;
+}
+
+void srt_shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_reply *reply, int64_t now)
+{
+    srt_job_list *list = r->subject;
+    const srt_token *tokens = reply->tokens;
+    int64_t refused = 0;
+    s->settling = 0;
+    if (reply->count > 1 && srt_token_is(&tokens[1], "STALE")) {
+        refused = (int64_t)list->count;
+        if (s->state == SRT_OWNED && r->number == s->lease)
+            srt_shard_lose(node, s);
+    } else if (reply->count > 2) {
+        refused = srt_token_int(&tokens[1]);
+        s->more |= srt_token_int(&tokens[2]) % 2 != 0;
+        srt_shard_find_unfinished(s, srt_token_int(&tokens[2]));
+    }
+    count_settled(node, list, refused);
+    if (refused) {
+        node->stats.refused += (uint64_t)refused;
+        srt_node_tell(node, SERIATIM_EVENT_REFUSED, refused, "%lld settles refused in shard %.*s: the runs are another's now",
+                      (long long)refused, (int)s->keys->prefix.len - 1, s->keys->prefix.data);
+    }
+    if (reject_again(s, list, refused)) {
+        srt_free(node->mem, list, sizeof *list);
+        return;
+    }
+    settled_suspect(node, s, list);
+    if (settle_noticed(s, list, reply))
+        srt_notice_seen(node, s, SRT_NOTICES_OWN, now);
+    else if (!s->queue->now.exhausted_hook && (reply->count > 3 || (reply->count > 1 && srt_token_is(&tokens[1], "AGAIN"))))
+        shard_exhausted(node, s, list, reply);
+    srt_list_free(list);
+    srt_free(node->mem, list, sizeof *list);
+}

@@ -1,0 +1,57 @@
+/* shard.h - between the files of a shard's life: batch, recall, offer, recover, acquire, settle, slice, claim and shard.c. */
+#ifndef SRT_SHARD_H
+#define SRT_SHARD_H
+
+#include "node/node_state.h"
+
+#define SHARD_MAX_CLAIM 1000   /* ids a script call */
+#define SHARD_FLUSH_MS 5       /* while more is ready, a finished id waits this long for others to settle with */
+#define SHARD_SLICE_PAUSE_MS 2 /* between slices of long work: others want Redis, too */
+#define SHARD_RETRY_MS 100     /* after a request could not be made */
+
+/* batch.c */
+void srt_claim_part_all(srt_shard *s, int64_t now);
+/* When what has ended of the claim that waits longest is to be settled; SRT_NEVER: no claim waits. */
+int64_t srt_claim_part_until(const srt_shard *s);
+void srt_claim_ended(srt_shard *s, srt_job *job, int64_t now); /* the job is done, and its claim may still be settled in one word */
+
+/* recall.c */
+void srt_shard_recall(srt_node *node, srt_shard *s, int64_t now); /* hands back what no thread has begun */
+void srt_shard_lose(srt_node *node, srt_shard *s);                /* another node has the shard */
+void srt_shard_mark_old(const srt_node *node, srt_shard *s, int64_t heard);
+void srt_shard_drop_forgotten(srt_node *node, srt_shard *s, int64_t heard);
+
+/* offer.c */
+void srt_job_ready(srt_node *node, srt_job *job, int64_t now);
+void srt_shard_old_ended(srt_node *node, srt_shard *s, int64_t now);
+
+/* recover.c */
+int srt_shard_should_recover(const srt_shard *s, int leaving, int64_t now);
+void srt_shard_recover(srt_node *node, srt_shard *s, int64_t now);
+void srt_shard_recovered(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now);
+void srt_shard_find_unfinished(srt_shard *s, int64_t flags); /* what a claim or a settle said */
+void srt_shard_tell_recovered(srt_node *node, srt_shard *s);
+
+/* acquire.c */
+void srt_shard_acquire(srt_node *node, srt_shard *s, int64_t now);
+void srt_shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now);
+void srt_shard_release(srt_node *node, srt_shard *s, int64_t now);
+void srt_shard_released(srt_shard *s, const srt_reply *reply);
+
+/* settle.c */
+size_t srt_shard_window(const srt_node *node, const srt_shard *s);
+int srt_shard_should_settle(const srt_node *node, const srt_shard *s, int64_t now);
+void srt_shard_settle(srt_node *node, srt_shard *s, int64_t now);
+void srt_shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_reply *reply, int64_t now);
+
+/* slice.c */
+void srt_shard_slice(srt_node *node, srt_job *job, int64_t now);
+void srt_shard_slice_on(srt_node *node, srt_shard *s, int64_t now); /* goes on with those that pause */
+void srt_shard_sliced(srt_node *node, srt_job *job, const srt_reply *reply, int64_t now);
+
+/* claim.c */
+void srt_shard_claim(srt_node *node, srt_shard *s, size_t limit, int doubt, int64_t now);
+void srt_shard_want_claim(srt_node *node, srt_shard *s, int64_t now); /* claims if there is something due and room for it */
+void srt_shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now);
+
+#endif
