@@ -1,0 +1,49 @@
+/*
+ * push.h - between the files of a push. From the bottom up: push_check.c and push_pack.c (jobs), push_plan.c (chunks),
+ * push_send.c, push_answer.c, push_replicas.c, push_outcome.c, push.c. Its data is srt_push of client.h.
+ */
+#ifndef SRT_PUSH_H
+#define SRT_PUSH_H
+
+#include "client/client.h"
+
+/* Kinds of a push's requests: the jobs of a chunk; what a shard took from us last; WAIT. */
+enum { PUSH_KIND_CHUNK, PUSH_KIND_TOKEN, PUSH_KIND_WAIT };
+
+/* push_check.c */
+int srt_push_check(seriatim_client *c, const seriatim_job *job, unsigned long at); /* INVALID: c->error names jobs[at] and the field */
+
+/* push_pack.c */
+int srt_push_refuses(const char *word); /* 1: this word of on_waiting (NULL: none of its own) refuses jobs */
+int srt_push_add(seriatim_client *c, const seriatim_job *job);
+char *srt_push_put(char *at, const void *data, size_t len); /* copies; returns the end of what it wrote */
+void srt_push_init(seriatim_client *c);        /* at the client's first push */
+void srt_push_forget_jobs(seriatim_client *c); /* counts and refused places stay */
+
+/* push_plan.c */
+int srt_push_plan(seriatim_client *c, unsigned shards); /* shares out the jobs whose outcome is not known */
+
+/* push_send.c */
+void srt_push_token_arg(const seriatim_client *c, const srt_queue *queue, unsigned shard, srt_request *r);
+int srt_push_send_chunk(seriatim_client *c, size_t i);
+int srt_push_go_on(seriatim_client *c, size_t i); /* chunk i is answered: sends what may follow */
+int srt_push_send(seriatim_client *c, srt_queue *queue);
+
+/* push_answer.c */
+void srt_push_settle_chunk(srt_push *p, srt_push_chunk *chunk);
+int srt_push_fail_answer(seriatim_client *c, const char *text);
+int srt_push_take_written(seriatim_client *c, size_t i, const char *text, size_t len);
+int srt_push_take_token(seriatim_client *c, size_t i, const srt_token *token);
+
+/* push_replicas.c */
+int srt_push_ask_replicas(seriatim_client *c);
+void srt_push_settle_unsure(srt_push *p);
+int srt_push_take_replicas(seriatim_client *c, const srt_request *r, int64_t count);
+void srt_push_forget_unsure(srt_push *p);
+void srt_push_on_disconnected(seriatim_client *c);
+
+/* push_outcome.c */
+int srt_push_on_end(seriatim_client *c, int failed);
+void srt_push_on_give_up(seriatim_client *c);
+
+#endif

@@ -1,0 +1,90 @@
+/* push_answer.c - reads what a shard says of a chunk, and counts. */
+#include "client/push.h"
+
+#include <string.h>
+
+/* The jobs of a chunk that an answer was about have their outcome. What is left of it goes under a new number. */
+void srt_push_settle_chunk(srt_push *p, srt_push_chunk *chunk)
+{
+    size_t taken = chunk->taken;
+    p->flying -= chunk->bytes;
+    p->pending_jobs -= taken;
+    for (; taken > 0; taken--, chunk->first++, chunk->count--) {
+        chunk->bytes -= p->jobs[p->places[chunk->first]].len;
+        p->jobs[p->places[chunk->first]].bytes = NULL;
+    }
+    chunk->taken = 0;
+    chunk->sequence = 0;
+    p->pending_chunks -= chunk->count == 0;
+}
+
+/* The next number of an answer, or SIZE_MAX at its end and for what is no number. */
+static size_t push_read_number(const char **at, const char *end)
+{
+    size_t value = 0;
+    const char *start;
+    if (*at < end && **at == ' ')
+        ++*at;
+    start = *at;
+    for (; *at < end && **at >= '0' && **at <= '9' && *at - start < 9; ++*at)
+        value = value * 10 + (size_t)(**at - '0');
+    return *at == start ? SIZE_MAX : value;
+}
+
+int srt_push_fail_answer(seriatim_client *c, const char *text)
+{
+    return c->failed != SERIATIM_OK ? c->failed
+                                    : srt_fail(&c->error, SERIATIM_PROTOCOL, "the answer to a push cannot be read: %.60s", text);
+}
+
+/* 'taken new folded', then the places of refused jobs from 1. */
+static int push_take_counts(seriatim_client *c, srt_push_chunk *chunk, const char *text, size_t len)
+{
+    srt_push *p = &c->push;
+    const char *at = text, *end = text + len;
+    size_t before = p->counts.refused, place, taken = push_read_number(&at, end), added = push_read_number(&at, end),
+           folded = push_read_number(&at, end);
+    if (taken < 1 || taken > chunk->count || added > taken || folded > taken)
+        return srt_push_fail_answer(c, text);
+    while ((place = push_read_number(&at, end)) != SIZE_MAX) {
+        if (place < 1 || place > taken)
+            return srt_push_fail_answer(c, text);
+        if (p->counts.refused == p->refused_cap)
+            return srt_push_fail_answer(c, text);
+        p->refused[p->counts.refused++] = p->places[chunk->first + place - 1];
+    }
+    if (at != end || added + folded + p->counts.refused - before != taken)
+        return srt_push_fail_answer(c, text);
+    chunk->taken = taken;
+    p->counts.added += added;
+    p->counts.folded += folded;
+    return SERIATIM_OK;
+}
+
+int srt_push_take_written(seriatim_client *c, size_t i, const char *text, size_t len)
+{
+    srt_push *p = &c->push;
+    size_t refused = p->counts.refused;
+    int status = push_take_counts(c, &p->chunks[i], text, len);
+    if (status != SERIATIM_OK) {
+        p->counts.refused = refused;
+        return srt_client_fail(c, status);
+    }
+    p->written_chunks += p->chunks[i].taken == p->chunks[i].count;
+    if (p->replicas && p->shortage.status == SERIATIM_OK) {
+        p->chunks[i].unsure = 1;
+        p->unsure++;
+        return SERIATIM_OK;
+    }
+    srt_push_settle_chunk(p, &p->chunks[i]);
+    return srt_push_go_on(c, i);
+}
+
+/* The token of a chunk whose layout grew old under way: 'sequence answer' of what this shard took from us last. */
+int srt_push_take_token(seriatim_client *c, size_t i, const srt_token *token)
+{
+    const char *space = token->type == SRT_STRING ? memchr(token->data, ' ', token->len) : NULL;
+    if (!space || srt_token_int(token) != c->push.chunks[i].sequence)
+        return SERIATIM_OK; /* it was not written: it is planned again */
+    return srt_push_take_written(c, i, space + 1, token->len - (size_t)(space + 1 - token->data));
+}

@@ -1,0 +1,147 @@
+/* push_outcome.c - how a push ends: its counts, or an error that says how much of it was written. */
+#include "client/push.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* 1400 as "1,400", in buf. */
+static const char *push_number(char buf[32], size_t value)
+{
+    char *at = buf + 31;
+    int digits = 0;
+    *at = '\0';
+    do {
+        if (digits && digits % 3 == 0)
+            *--at = ',';
+        *--at = (char)('0' + value % 10);
+        value /= 10;
+        digits++;
+    } while (value);
+    return at;
+}
+
+static size_t push_append(char *out, size_t cap, size_t at, const char *text)
+{
+    size_t len = strlen(text);
+    if (at + len >= cap)
+        return at;
+    memcpy(out + at, text, len + 1);
+    return at + len;
+}
+
+/* "2 of 5 chunks (1,400 of 5,000 jobs)" */
+static void push_describe(const srt_push *p, size_t chunks, size_t jobs, char *out, size_t cap)
+{
+    char a[32], b[32], d[32], e[32];
+    snprintf(out, cap, "%s of %s chunks (%s of %s jobs)", push_number(a, chunks),
+             push_number(b, p->pending_chunks + p->written_chunks + p->failed_chunks), push_number(d, jobs),
+             push_number(e, p->job_count));
+}
+
+static int push_compare_places(const void *a, const void *b)
+{
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void push_close(seriatim_client *c)
+{
+    srt_push *p = &c->push;
+    if (p->counts.refused)
+        qsort(p->refused, p->counts.refused, sizeof *p->refused, push_compare_places);
+    srt_push_forget_jobs(c);
+}
+
+/* Adds to the error in c->error what was not written. */
+static int push_fail_unwritten(seriatim_client *c)
+{
+    srt_push *p = &c->push;
+    char what[128], why[sizeof c->error.message];
+    int status = c->error.status;
+    memcpy(why, c->error.message, sizeof why);
+    if ((p->written_chunks == 0 && status != SERIATIM_FULL) || status == SERIATIM_PROTOCOL || status == SERIATIM_UNKNOWN_OUTCOME)
+        return status; /* nothing was written, or nobody can say what */
+    push_describe(p, p->failed_chunks + p->pending_chunks, p->failed_jobs + p->pending_jobs, what, sizeof what);
+    return srt_fail(&c->error, status, "%.140s: %s were not written", why, what);
+}
+
+int srt_push_on_end(seriatim_client *c, int failed)
+{
+    srt_push *p = &c->push;
+    srt_push_settle_unsure(p);
+    if (failed == SERIATIM_OK && p->failed_chunks > 0) {
+        failed = p->failure.status;
+        c->error = p->failure;
+        if (failed == SERIATIM_FULL)
+            srt_fail_plain(&c->error, failed);
+    }
+    if (failed != SERIATIM_OK)
+        push_fail_unwritten(c);
+    else if ((failed = p->shortage.status) != SERIATIM_OK)
+        c->error = p->shortage;
+    push_close(c);
+    return failed;
+}
+
+/* Does this request, which has no answer, leave the outcome of its chunk in doubt? */
+static int push_in_doubt(const seriatim_client *c, const srt_request *r)
+{
+    if (r->handshake || r->kind == PUSH_KIND_WAIT)
+        return 0;
+    return r->kind == PUSH_KIND_TOKEN || (r->kind == PUSH_KIND_CHUNK && srt_client_left(c, r));
+}
+
+/* ": shard 3 (1,000 jobs), shard 4 (400 jobs)" as far as it fits. */
+static size_t push_list_shards(const srt_push *p, char *out, size_t cap, size_t at)
+{
+    const char *between = ": ";
+    size_t i;
+    for (i = 0; i < p->chunk_count; i++) {
+        char text[64], number[32];
+        const srt_push_chunk *chunk = &p->chunks[i];
+        if (!chunk->unsure)
+            continue;
+        snprintf(text, sizeof text, "%sshard %u (%s jobs)", between, chunk->shard, push_number(number, chunk->count));
+        if (at + strlen(text) + 6 > cap)
+            return push_append(out, cap, at, ", ...");
+        at = push_append(out, cap, at, text);
+        between = ", ";
+    }
+    return at;
+}
+
+static void push_fail_unknown(seriatim_client *c, size_t chunks, size_t jobs)
+{
+    srt_push *p = &c->push;
+    size_t unwritten = p->failed_jobs + p->pending_jobs - jobs, at;
+    char text[sizeof c->error.message], tail[64] = "", what[128], number[32];
+    push_describe(p, chunks, jobs, what, sizeof what);
+    if (unwritten)
+        snprintf(tail, sizeof tail, "; %s jobs were not written", push_number(number, unwritten));
+    snprintf(text, sizeof text, "outcome unknown: %s were sent and not answered", what);
+    at = push_list_shards(p, text, sizeof text - strlen(tail), strlen(text));
+    push_append(text, sizeof text, at, tail);
+    srt_fail(&c->error, SERIATIM_UNKNOWN_OUTCOME, "%s", text);
+}
+
+void srt_push_on_give_up(seriatim_client *c)
+{
+    srt_push *p = &c->push;
+    const srt_request *r;
+    size_t chunks = 0, jobs = 0, i;
+    srt_push_forget_unsure(p);
+    for (r = c->session.first; r; r = r->next)
+        if (push_in_doubt(c, r))
+            p->chunks[r->place].unsure = 1;
+    for (i = 0; i < p->chunk_count; i++)
+        if (p->chunks[i].unsure) {
+            chunks++;
+            jobs += p->chunks[i].count;
+        }
+    if (chunks)
+        push_fail_unknown(c, chunks, jobs);
+    else
+        push_fail_unwritten(c);
+    push_close(c);
+}

@@ -1,0 +1,91 @@
+/* push_replicas.c - a push that is done only when replicas have it: WAIT behind the chunks of a connection. */
+#include "client/push.h"
+
+#define PUSH_WAIT_SPARE_MS 250
+
+/* Redis is to answer while the push still waits, and looks at timeouts ten times a second only. 0 would be for ever. */
+static int64_t push_wait_ms(const seriatim_client *c)
+{
+    int64_t most = c->left_ms - PUSH_WAIT_SPARE_MS;
+    most = most < c->push.wait_ms ? most : c->push.wait_ms;
+    return most > 1 ? most : 1;
+}
+
+/*
+ * WAIT counts the replicas that have what this very connection wrote, so it follows when all chunks that were sent are
+ * answered; until then nothing of them is settled, and on another connection they go again before the next WAIT.
+ */
+int srt_push_ask_replicas(seriatim_client *c)
+{
+    srt_push *p = &c->push;
+    srt_request *r;
+    if (p->unsure == 0 || c->asked != 1 || c->failed != SERIATIM_OK)
+        return c->failed;
+    r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
+    if (!r)
+        return srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
+    srt_request_text(r, "WAIT");
+    srt_request_int(r, p->replicas);
+    srt_request_int(r, push_wait_ms(c));
+    r->kind = PUSH_KIND_WAIT;
+    r->place = p->connection;
+    return srt_client_send(c, r);
+}
+
+void srt_push_settle_unsure(srt_push *p)
+{
+    size_t i;
+    for (i = 0; i < p->opened && p->unsure; i++)
+        if (p->chunks[i].unsure)
+            srt_push_settle_chunk(p, &p->chunks[i]);
+    p->unsure = 0;
+    p->sure = p->counts;
+    p->sure_chunks = p->written_chunks;
+}
+
+int srt_push_take_replicas(seriatim_client *c, const srt_request *r, int64_t count)
+{
+    srt_push *p = &c->push;
+    size_t i, opened = p->opened;
+    if (r->place != p->connection)
+        return SERIATIM_OK;
+    if (count < p->replicas && p->shortage.status == SERIATIM_OK)
+        srt_fail(&p->shortage, SERIATIM_REPLICAS, "the push is written, %lld of %lld replicas have it", (long long)count,
+                 (long long)p->replicas);
+    srt_push_settle_unsure(p);
+    for (i = 0; i < opened; i++)
+        if (p->chunks[i].unsure) {
+            p->chunks[i].unsure = 0;
+            srt_push_go_on(c, i);
+        }
+    return c->failed;
+}
+
+/* What is not known to be on the replicas does not count as written. */
+void srt_push_forget_unsure(srt_push *p)
+{
+    if (!p->replicas || p->shortage.status != SERIATIM_OK)
+        return;
+    p->counts = p->sure;
+    p->written_chunks = p->sure_chunks;
+}
+
+/* Nobody can say whether the next master has it: all that is unsure goes again, and counts when it is answered again. */
+void srt_push_on_disconnected(seriatim_client *c)
+{
+    srt_push *p = &c->push;
+    srt_request *r;
+    size_t i;
+    p->connection++;
+    for (r = c->session.first; r; r = r->next)
+        if (r->kind == PUSH_KIND_WAIT && !r->handshake) {
+            r->handshake = 1; /* dropped with the connection */
+            c->asked--;
+        }
+    for (i = 0; i < p->opened && p->unsure; i++)
+        if (p->chunks[i].unsure && srt_push_send_chunk(c, i) == SERIATIM_OK) {
+            p->chunks[i].unsure = 0;
+            p->unsure--;
+        }
+    srt_push_forget_unsure(p);
+}

@@ -1,0 +1,121 @@
+/* push_send.c - sends the chunks: those of a shard one after another, as many shards at once as is of use. */
+#include "client/push.h"
+
+#include <string.h>
+
+#define PUSH_FLYING_BYTES ((size_t)256 * 1024) /* more makes others wait and sends no faster; one chunk may be larger */
+
+/* The key under which a shard remembers what this client pushed last. */
+void srt_push_token_arg(const seriatim_client *c, const srt_queue *queue, unsigned shard, srt_request *r)
+{
+    const srt_bytes *prefix = &queue->shards[shard].prefix;
+    size_t len = prefix->len + 5 + SRT_IDENTITY, size = srt_resp_arg_size(len);
+    char *at = srt_bytes_reserve(&r->tail, size);
+    if (!at)
+        return;
+    at = srt_push_put(srt_resp_put_head(at, len), prefix->data, prefix->len);
+    srt_push_put(srt_push_put(srt_push_put(at, "push:", 5), c->identity, SRT_IDENTITY), "\r\n", 2);
+    r->tail.len += size;
+    r->args++;
+}
+
+#define PUSH_NO_OPTIONS 6 /* bytes of an empty bulk string */
+
+/* How many values a job, then the jobs; the options stay away where no job has any. */
+static void push_chunk_args(const srt_push *p, const srt_push_chunk *chunk, srt_request *r)
+{
+    size_t width = p->has_options ? 3 : 2, unused = p->has_options ? 0 : PUSH_NO_OPTIONS, i;
+    char *at;
+    srt_request_int(r, (int64_t)width);
+    at = srt_bytes_reserve(&r->tail, chunk->bytes);
+    if (!at)
+        return;
+    for (i = chunk->first; i < chunk->first + chunk->count; i++) {
+        const srt_push_job *job = &p->jobs[p->places[i]];
+        at = srt_push_put(at, job->bytes, job->len - unused);
+    }
+    r->tail.len += chunk->bytes - chunk->count * unused;
+    r->args += width * chunk->count;
+}
+
+/* A chunk that was sent before goes with the number that it had, by which its shard knows it. */
+int srt_push_send_chunk(seriatim_client *c, size_t i)
+{
+    srt_push *p = &c->push;
+    srt_push_chunk *chunk = &p->chunks[i];
+    int again = chunk->sequence != 0, status;
+    const srt_queue *queue = c->registry.queues[c->queue];
+    srt_request *r =
+        srt_session_begin(&c->session, srt_script_push, &queue->shards[chunk->shard].args, SRT_SHARD_KEYS);
+    if (!r)
+        return srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
+    if (!again) {
+        chunk->sequence = ++c->sequence;
+        p->flying += chunk->bytes;
+    }
+    srt_push_token_arg(c, queue, chunk->shard, r);
+    r->keys = r->args;
+    srt_request_int(r, queue->generation);
+    srt_request_int(r, chunk->sequence);
+    srt_request_text(r, queue->now.fold);
+    srt_request_text(r, queue->now.on_waiting);
+    push_chunk_args(p, chunk, r);
+    r->kind = PUSH_KIND_CHUNK;
+    r->place = i;
+    status = srt_client_send(c, r);
+    if (again && status == SERIATIM_OK)
+        srt_client_mark_left(r);
+    return status;
+}
+
+/* Begins further shards, as many as fit into what may fly at once. */
+static int push_open_shards(seriatim_client *c)
+{
+    srt_push *p = &c->push;
+    int status = SERIATIM_OK;
+    while (status == SERIATIM_OK && p->opened < p->chunk_count &&
+           (p->flying == 0 || p->flying + p->chunks[p->opened].bytes <= PUSH_FLYING_BYTES)) {
+        size_t first = p->opened;
+        while (p->opened < p->chunk_count && p->chunks[p->opened].shard == p->chunks[first].shard)
+            p->opened++;
+        status = srt_push_send_chunk(c, first);
+    }
+    return status;
+}
+
+/* Chunk i has its outcome: what is left of it, or its shard's next one, may go. */
+int srt_push_go_on(seriatim_client *c, size_t i)
+{
+    srt_push *p = &c->push;
+    size_t next = p->chunks[i].count ? i : i + 1;
+    if (c->stale || c->failed != SERIATIM_OK)
+        return SERIATIM_OK;
+    if (next < p->chunk_count && p->chunks[next].shard == p->chunks[i].shard && srt_push_send_chunk(c, next) != SERIATIM_OK)
+        return c->failed;
+    return push_open_shards(c);
+}
+
+/* Room for every place that may be refused: an answer must not fail for lack of memory. */
+static int push_make_room(seriatim_client *c, const srt_queue *queue)
+{
+    srt_push *p = &c->push;
+    void *refused = p->refused;
+    if (!p->may_refuse && !srt_push_refuses(queue->now.on_waiting))
+        return SERIATIM_OK;
+    if (srt_grow(c->mem, &refused, &p->refused_cap, p->job_count, sizeof *p->refused) != SERIATIM_OK)
+        return srt_fail_plain(&c->error, SERIATIM_NOMEM);
+    p->refused = refused;
+    return SERIATIM_OK;
+}
+
+int srt_push_send(seriatim_client *c, srt_queue *queue)
+{
+    int status;
+    if (queue->shards_count == 0)
+        return srt_client_fail(
+            c, srt_fail(&c->error, SERIATIM_INVALID, "the queue does not exist, and shards_count is 0"));
+    status = push_make_room(c, queue);
+    if (status == SERIATIM_OK)
+        status = srt_push_plan(c, queue->shards_count);
+    return status == SERIATIM_OK ? push_open_shards(c) : srt_client_fail(c, status);
+}
