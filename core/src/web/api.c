@@ -31,7 +31,7 @@ int srt_web_on_queue(seriatim_client *c, srt_web *w, int (*begin)(seriatim_clien
 
 int srt_web_stats_next(seriatim_client *c, srt_web *w)
 {
-    return srt_web_survey_all(c, w);
+    return srt_web_queue_stats_all(c, w);
 }
 
 static void api_write_three(srt_web_out *out, const srt_web_shard *figures)
@@ -100,7 +100,7 @@ void srt_web_stats_write(seriatim_client *c, srt_web *w, srt_web_out *out)
 
 int srt_web_dashboard_next(seriatim_client *c, srt_web *w)
 {
-    int status = w->step <= 1 ? srt_web_survey_all(c, w) : SRT_WEB_DONE;
+    int status = w->step <= 1 ? srt_web_queue_stats_all(c, w) : SRT_WEB_DONE;
     if (status != SRT_WEB_DONE || w->step > 2)
         return status;
     return seriatim_health_begin(c);

@@ -7,7 +7,7 @@
 
 int srt_web_metrics_next(seriatim_client *c, srt_web *w)
 {
-    return srt_web_survey_all(c, w);
+    return srt_web_queue_stats_all(c, w);
 }
 
 static void metrics_label(srt_bytes *out, seriatim_text text)

@@ -10,7 +10,7 @@
 
 static int pages_begin_queue(seriatim_client *c, srt_web *w)
 {
-    return srt_web_survey_begin(c, w, &w->worker, 1, NULL);
+    return srt_web_queue_stats_begin(c, w, &w->worker, 1, NULL);
 }
 
 int srt_web_queue_next(seriatim_client *c, srt_web *w)
@@ -278,7 +278,7 @@ void srt_web_id_write(seriatim_client *c, srt_web *w, srt_web_out *out)
 
 int srt_web_nodes_next(seriatim_client *c, srt_web *w)
 {
-    int status = w->step <= 1 ? srt_web_survey_all(c, w) : SRT_WEB_DONE;
+    int status = w->step <= 1 ? srt_web_queue_stats_all(c, w) : SRT_WEB_DONE;
     if (status != SRT_WEB_DONE || w->step > 2)
         return status;
     return seriatim_nodes_begin(c);

@@ -108,7 +108,7 @@ int srt_web_running_next(seriatim_client *c, srt_web *w)
         if (!srt_web_param_int(w, "limit", 1, 1000, SRT_WEB_ROWS, &page->limit))
             return SRT_WEB_DONE;
     }
-    status = w->step <= 1 ? srt_web_survey_all(c, w) : SRT_WEB_DONE;
+    status = w->step <= 1 ? srt_web_queue_stats_all(c, w) : SRT_WEB_DONE;
     if (status != SRT_WEB_DONE || w->step > 2)
         return status;
     return running_begin(c, w);

@@ -103,7 +103,7 @@ static int measure_ask(seriatim_client *c, srt_web *w)
     return measure_begin(c, measure_send_lease);
 }
 
-/* The lease, then the steps of srt_web_survey_all, then the samples. */
+/* The lease, then the steps of srt_web_queue_stats_all, then the samples. */
 int srt_web_sample_next(seriatim_client *c, srt_web *w)
 {
     int status;
@@ -114,7 +114,7 @@ int srt_web_sample_next(seriatim_client *c, srt_web *w)
     if (!w->sampling->looking)
         w->step = 0;
     w->sampling->looking = 1;
-    status = srt_web_survey_all(c, w);
+    status = srt_web_queue_stats_all(c, w);
     if (status != SRT_WEB_DONE)
         return status;
     w->sampling->written = 1;

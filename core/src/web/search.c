@@ -40,8 +40,8 @@ int srt_web_search_next(seriatim_client *c, srt_web *w)
         return srt_web_on_queue(c, w, srt_web_scan_begin);
     w->locate = id;
     if (w->worker.len && w->step <= 1)
-        return w->step == 1 ? SRT_WEB_DONE : srt_web_survey_begin(c, w, &w->worker, 1, NULL);
-    return srt_web_survey_all(c, w);
+        return w->step == 1 ? SRT_WEB_DONE : srt_web_queue_stats_begin(c, w, &w->worker, 1, NULL);
+    return srt_web_queue_stats_all(c, w);
 }
 
 static void search_write_hit(srt_web_out *out, const srt_web_row *row, const char *state, size_t len)

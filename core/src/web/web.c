@@ -11,8 +11,8 @@ static void web_free(seriatim_client *c)
     srt_web *w = c->web;
     srt_arena_free(&w->memory);
     srt_arena_free(&w->names_memory);
-    srt_arena_free(&w->looks[0].memory);
-    srt_arena_free(&w->looks[1].memory);
+    srt_arena_free(&w->snapshots[0].memory);
+    srt_arena_free(&w->snapshots[1].memory);
     srt_bytes_free(&w->body);
     srt_bytes_free(&w->line);
     srt_free(c->mem, w, sizeof *w);
@@ -29,8 +29,8 @@ static srt_web *web_of(seriatim_client *c)
     w->mem = c->mem;
     srt_arena_init(&w->memory, c->mem);
     srt_arena_init(&w->names_memory, c->mem);
-    srt_arena_init(&w->looks[0].memory, c->mem);
-    srt_arena_init(&w->looks[1].memory, c->mem);
+    srt_arena_init(&w->snapshots[0].memory, c->mem);
+    srt_arena_init(&w->snapshots[1].memory, c->mem);
     srt_bytes_init(&w->body, c->mem);
     srt_bytes_init(&w->line, c->mem);
     c->web = w;
@@ -52,9 +52,9 @@ static void web_reset(srt_web *w)
     w->name_count = kept.name_count;
     w->names_at = kept.names_at;
     w->names_slices = kept.names_slices;
-    w->looks[0] = kept.looks[0];
-    w->looks[1] = kept.looks[1];
-    w->last_look = kept.last_look;
+    w->snapshots[0] = kept.snapshots[0];
+    w->snapshots[1] = kept.snapshots[1];
+    w->last_snapshot = kept.last_snapshot;
     w->sampled_at = kept.sampled_at;
     w->queue = SRT_NO_QUEUE;
     w->count = -1;
@@ -135,7 +135,7 @@ int seriatim_web_begin(seriatim_client *c, const seriatim_web_settings *settings
         return srt_fail_plain(&c->error, status);
     }
     if (w->route && w->route->action)
-        w->looks[w->last_look].at = 0;
+        w->snapshots[w->last_snapshot].at = 0;
     w->is_sampling = !w->status && w->route && srt_web_sample_due(c, w);
     return w->status || !w->route ? SERIATIM_OK : web_run(c);
 }

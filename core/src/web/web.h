@@ -7,7 +7,7 @@
 #include "web/assets.h"
 
 /*
- * How long Redis may leave a web request without an answer: somebody looks at the page, and a change that was not sent until then must
+ * How long Redis may leave a web request without an answer: somebody snapshots at the page, and a change that was not sent until then must
  * not be carried out later. Shorter than the 5 s that mounts give a read, so that the cause is told and not just that time is over.
  */
 #define SRT_WEB_LIMIT_MS 4500
@@ -16,7 +16,7 @@
 #define SRT_WEB_WHOLE 1048576   /* bytes of the payload that is asked for by its place */
 #define SRT_WEB_SHOWN 4096      /* bytes of a text that are shown */
 #define SRT_WEB_PAYLOADS 20     /* of a record */
-#define SRT_WEB_SAMPLED 20000   /* ids that a look at all shards of a queue reads at most, if it has the time */
+#define SRT_WEB_SAMPLED 20000   /* ids that one sample of all shards of a queue reads at most, if it has the time */
 #define SRT_WEB_READING_US 100000 /* how long a page reads what has no index, by Redis' clock */
 
 typedef struct srt_web srt_web;
@@ -46,7 +46,7 @@ typedef struct srt_web_shard {
     const char *owner;
     int owner_alive;
     int is_missing; /* Redis refused to read it: the figures say nothing */
-    /* Of a look at all queues: what the figures hold for. */
+    /* In a snapshot of all queues: what the figures hold for. */
     seriatim_text version; /* the shard's state before they were read; data NULL: it has none, or they were not read */
     int64_t soon_us, change_us, read_us;
 } srt_web_shard;
@@ -61,14 +61,14 @@ typedef struct srt_web_row {
     srt_web_shard total; /* owner_alive: shards whose owner lives; paused: shards; lag: the largest */
 } srt_web_row;
 
-/* A look at all queues, kept for the next one. */
-typedef struct srt_web_look {
+/* The figures of all queues at one moment, kept for the next request. */
+typedef struct srt_web_snapshot {
     srt_arena memory;
     srt_web_row *rows; /* by name */
     size_t row_count, shard_count;
     int64_t now_us;
     double at; /* by the host's clock; 0: not to be shown again */
-} srt_web_look;
+} srt_web_snapshot;
 
 typedef struct srt_web_param {
     seriatim_text name, value;
@@ -139,8 +139,8 @@ struct srt_web {
     double names_at;                 /* by the host's clock; 0: never */
     size_t names_slices;
     double sampled_at;               /* when it last asked to measure, by the host's clock; 0: never */
-    srt_web_look looks[2];           /* the last, and the one before it or under way */
-    int last_look;
+    srt_web_snapshot snapshots[2];           /* the last, and the one before it or under way */
+    int last_snapshot;
 };
 
 /* A body being written; the redaction is at hand wherever a text is. */
@@ -155,7 +155,7 @@ struct srt_web_out {
     size_t most;   /* bytes shown of the next text; 0: SRT_WEB_SHOWN */
 };
 
-/* ---- web_request.c ------------------------------------------------------------------------- */
+/* ---- request.c ----------------------------------------------------------------------------- */
 
 /* routes.c: of each of seriatim_web_routes, in their order. */
 const srt_web_handler *srt_web_handlers(void);
@@ -175,7 +175,7 @@ int srt_web_word_is(seriatim_text text, const char *word);
 /* A whole number of the query within its range, or `absent`. 0: it is refused. */
 int srt_web_param_int(srt_web *w, const char *name, int64_t low, int64_t high, int64_t absent, int64_t *value);
 
-/* ---- web_write.c --------------------------------------------------------------------------- */
+/* ---- write.c ------------------------------------------------------------------------------- */
 
 void srt_web_key(srt_web_out *out, const char *key);
 void srt_web_int(srt_web_out *out, const char *key, int64_t value);
@@ -193,16 +193,22 @@ void srt_web_base64(srt_bytes *out, const char *data, size_t len);
 /* Members "cursor" and "more"; data NULL: there is no more. */
 void srt_web_write_cursor(srt_web_out *out, seriatim_text cursor);
 
-/* ---- web_survey.c -------------------------------------------------------------------------- */
+/* ---- names.c ---------------------------------------------------------------------------------- */
 
 /* Finds the names of all queues, or takes those that are known. OK: begun, perhaps at its end. SRT_WEB_DONE: they are known. */
 int srt_web_names_begin(seriatim_client *c, srt_web *w);
 /* After it has ended. */
 int srt_web_names_take(seriatim_client *c, srt_web *w);
-/* Reads the figures of every shard of these queues into w->rows. look: where they are kept, with those of its sibling; or NULL. */
-int srt_web_survey_begin(seriatim_client *c, srt_web *w, const seriatim_text *names, size_t count, srt_web_look *look);
+
+/* ---- queue_stats.c ---------------------------------------------------------------------------- */
+
+/* Reads the figures of every shard of these queues into w->rows. snapshot: where they are kept; NULL: in the memory of the request. */
+int srt_web_queue_stats_begin(seriatim_client *c, srt_web *w, const seriatim_text *names, size_t count, srt_web_snapshot *snapshot);
 /* Two steps: the names, then their figures; then SRT_WEB_DONE. */
-int srt_web_survey_all(seriatim_client *c, srt_web *w);
+int srt_web_queue_stats_all(seriatim_client *c, srt_web *w);
+
+/* ---- find.c ----------------------------------------------------------------------------------- */
+
 /* Asks whether Redis knows a queue named w->worker; then, whether it does. */
 int srt_web_layout_begin(seriatim_client *c, srt_web *w);
 int srt_web_layout_found(const seriatim_client *c);
@@ -212,23 +218,23 @@ int srt_web_layout_found(const seriatim_client *c);
  */
 int srt_web_find_queue(seriatim_client *c, srt_web *w);
 
-/* ---- web_sample.c -------------------------------------------------------------------------- */
+/* ---- sample.c ------------------------------------------------------------------------------ */
 
 /* Is it time to measure the queues, in front of the handler? */
 int srt_web_sample_due(const seriatim_client *c, const srt_web *w);
 /* As a handler's `next`. */
 int srt_web_sample_next(seriatim_client *c, srt_web *w);
 
-/* ---- web_metrics.c ------------------------------------------------------------------------- */
+/* ---- metrics.c ----------------------------------------------------------------------------- */
 
 void srt_web_metrics_text(srt_web *w, srt_bytes *out);
 
-/* ---- web_records.c ------------------------------------------------------------------------- */
+/* ---- records.c ----------------------------------------------------------------------------- */
 
 /* Reads these ids of w->queue; kind: a fetch. */
 int srt_web_fetch_begin(seriatim_client *c, srt_web *w, int kind, const srt_target *targets, size_t count, int64_t payloads);
 
-/* ---- web_api.c ----------------------------------------------------------------------------- */
+/* ---- api.c --------------------------------------------------------------------------------- */
 
 /* Finds w->worker's queue and begins one operation on it, which does not make the queue. */
 int srt_web_on_queue(seriatim_client *c, srt_web *w, int (*begin)(seriatim_client *, srt_web *));

@@ -1,0 +1,112 @@
+/* find.c - the queue that a request names: one that the client knows, or that Redis does, or that of a worker of this name. */
+#include "web/web.h"
+
+#include <string.h>
+
+/* What is asked for, and whether it is there. */
+typedef struct layout_state {
+    seriatim_text name;
+    int found;
+} layout_state;
+
+static int exists_send(seriatim_client *c, srt_queue *queue)
+{
+    const layout_state *l = c->state;
+    srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
+    srt_bytes key;
+    int status;
+    (void)queue;
+    if (!r)
+        return srt_operator_nomem(c);
+    srt_bytes_init(&key, c->mem);
+    srt_key_layout(&key, c->registry.ns.data, l->name.data, l->name.len);
+    srt_request_text(r, "EXISTS");
+    srt_request_arg(r, key.data, key.len);
+    r->tail.failed |= key.failed;
+    status = srt_client_send(c, r);
+    srt_bytes_free(&key);
+    return status;
+}
+
+static int exists_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
+{
+    (void)r;
+    ((layout_state *)c->state)->found = srt_token_int(&reply->tokens[0]) > 0;
+    return SERIATIM_OK;
+}
+
+static void exists_release(seriatim_client *c)
+{
+    srt_free(c->mem, c->state, sizeof(layout_state));
+}
+
+int srt_web_layout_begin(seriatim_client *c, srt_web *w)
+{
+    static const srt_operation operation = {.send = exists_send, .on_reply = exists_on_reply, .release = exists_release};
+    layout_state *l;
+    int status = srt_client_begin(c);
+    if (status != SERIATIM_OK)
+        return status;
+    l = srt_operator_state(c, sizeof *l);
+    if (!l)
+        return SERIATIM_NOMEM;
+    l->name = w->worker;
+    c->state = l;
+    return srt_client_start(c, &operation, SRT_NO_QUEUE);
+}
+
+int srt_web_layout_found(const seriatim_client *c)
+{
+    return c->operation && c->operation->send == exists_send && ((const layout_state *)c->state)->found;
+}
+
+static size_t find_number(const seriatim_client *c, seriatim_text name)
+{
+    size_t i;
+    for (i = 0; i < c->registry.count; i++)
+        if (c->registry.queues[i]->name.len == name.len && memcmp(c->registry.queues[i]->name.data, name.data, name.len) == 0)
+            return i;
+    return SRT_NO_QUEUE;
+}
+
+static int find_register(seriatim_client *c, srt_web *w)
+{
+    seriatim_queue_settings settings;
+    seriatim_queue_settings_init(&settings);
+    settings.name = w->worker.data;
+    settings.name_len = w->worker.len;
+    settings.shards_count = 0;
+    return seriatim_client_queue(c, &settings, &w->queue);
+}
+
+/* w->worker is no queue: is it a worker? Its queue takes its place, once: a queue's name is not looked up as a worker's again. */
+static int find_by_worker(srt_web *w)
+{
+    const seriatim_web_worker *worker = srt_web_worker_named(w, w->worker);
+    if (!worker)
+        return 0;
+    w->worker = worker->queue;
+    w->worker_count = 0;
+    w->step = 0;
+    return 1;
+}
+
+/* Only what Redis knows becomes known to the client: no request can fill its memory with names. */
+int srt_web_find_queue(seriatim_client *c, srt_web *w)
+{
+    if (w->step == 1 && w->queue == SRT_NO_QUEUE) {
+        if (srt_web_layout_found(c))
+            return find_register(c, w) == SERIATIM_OK ? SRT_WEB_DONE : SERIATIM_NOMEM;
+        if (!find_by_worker(w))
+            return srt_web_refuse(w, 404, "there is no such queue");
+    }
+    if (w->step > 0)
+        return SRT_WEB_DONE;
+    w->queue = find_number(c, w->worker);
+    if (w->queue == SRT_NO_QUEUE && (w->worker.len < 1 || w->worker.len > 512))
+        return srt_web_refuse(w, 404, "there is no such queue");
+    if (w->queue == SRT_NO_QUEUE)
+        return srt_web_layout_begin(c, w);
+    w->step++;
+    return SRT_WEB_DONE;
+}

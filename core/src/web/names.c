@@ -1,0 +1,67 @@
+/* names.c - the names of all queues: those that Redis knows and those that the host has workers for. */
+#include "web/web.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NAMES_SECONDS 10 /* for which the names hold, once finding them takes more than a few calls */
+#define NAMES_CHEAP_SLICES 4
+
+int srt_web_names_begin(seriatim_client *c, srt_web *w)
+{
+    double age = c->unix_time - w->names_at;
+    if (w->names_at > 0 && w->names_slices > NAMES_CHEAP_SLICES && age >= 0 && age < NAMES_SECONDS)
+        return SRT_WEB_DONE;
+    return seriatim_queues_begin(c);
+}
+
+static int names_compare(const void *left, const void *right)
+{
+    const seriatim_text *a = left, *b = right;
+    return srt_id_compare(a->data, a->len, b->data, b->len);
+}
+
+/* Those of Redis, and those that the host's workers have, whether or not Redis has heard of them. */
+static size_t names_collect(const seriatim_client *c, const seriatim_text *found, size_t count, seriatim_text *names)
+{
+    size_t i, n = count, kept = 0;
+    if (count)
+        memcpy(names, found, count * sizeof *names);
+    for (i = 0; i < c->registry.count; i++) {
+        const srt_queue *queue = c->registry.queues[i];
+        if (queue->wanted_shards == 0)
+            continue;
+        names[n].data = queue->name.data;
+        names[n++].len = queue->name.len;
+    }
+    if (n > 1)
+        qsort(names, n, sizeof *names, names_compare);
+    for (i = 0; i < n; i++)
+        if (kept == 0 || names_compare(&names[i], &names[kept - 1]) != 0)
+            names[kept++] = names[i];
+    return kept;
+}
+
+int srt_web_names_take(seriatim_client *c, srt_web *w)
+{
+    size_t count, i;
+    const seriatim_text *found = seriatim_queues_result(c, &count);
+    seriatim_text *names;
+    w->name_count = 0;
+    w->names_at = 0;
+    srt_arena_reset(&w->names_memory);
+    names = srt_arena_alloc(&w->names_memory, (count + c->registry.count + 1) * sizeof *names);
+    if (!names)
+        return SERIATIM_NOMEM;
+    count = names_collect(c, found, count, names);
+    for (i = 0; i < count; i++) {
+        names[i].data = srt_arena_copy(&w->names_memory, names[i].data, names[i].len);
+        if (!names[i].data)
+            return SERIATIM_NOMEM;
+    }
+    w->names = names;
+    w->name_count = count;
+    w->names_at = c->unix_time;
+    w->names_slices = srt_queues_slices(c);
+    return SERIATIM_OK;
+}
