@@ -25,6 +25,16 @@ int srt_operator_nomem(seriatim_client *c)
     return srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
 }
 
+double srt_operator_seconds(const srt_token *us)
+{
+    return (double)srt_token_int(us) / 1e6;
+}
+
+int srt_operator_is_never(const srt_token *us)
+{
+    return srt_token_int(us) >= SRT_FOREVER;
+}
+
 /* ---- Ids ----------------------------------------------------------------------------------- */
 
 int srt_id_compare(const char *a, size_t a_len, const char *b, size_t b_len)

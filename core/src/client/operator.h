@@ -58,6 +58,8 @@ void *srt_operator_state(seriatim_client *c, size_t size);
 /* The failure of an answer that is not as the script promises. */
 int srt_operator_protocol(seriatim_client *c, const char *script);
 int srt_operator_nomem(seriatim_client *c);
+double srt_operator_seconds(const srt_token *us);
+int srt_operator_is_never(const srt_token *us); /* a time that no shard will see: scripts write it for "none" */
 
 /* Beside the public kinds of a query: running ids, in this order. */
 #define SRT_FETCH_RUNNING (SERIATIM_PARKED + 1)

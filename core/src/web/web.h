@@ -155,7 +155,7 @@ struct srt_web_out {
     size_t most;   /* bytes shown of the next text; 0: SRT_WEB_SHOWN */
 };
 
-/* ---- request.c ----------------------------------------------------------------------------- */
+/* ---- text.c, params.c, request.c ----------------------------------------------------------------------------- */
 
 /* routes.c: of each of seriatim_web_routes, in their order. */
 const srt_web_handler *srt_web_handlers(void);

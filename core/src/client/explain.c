@@ -1,0 +1,257 @@
+/* explain.c - why an id is or is not running. */
+#include "client/operator.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { EXPLAIN_ID, EXPLAIN_NODES };
+
+typedef struct explain_state {
+    srt_arena args, memory;
+    const srt_queue *queue; /* borrowed */
+    const char *id;
+    size_t len;
+    unsigned shard;
+    int runs, parks, deletes; /* what the run's flags say */
+    char mode;                /* of the run */
+    seriatim_explanation result;
+    char text[512];
+} explain_state;
+
+static void explain_release(seriatim_client *c)
+{
+    explain_state *e = c->state;
+    srt_arena_free(&e->args);
+    srt_arena_free(&e->memory);
+    srt_free(c->mem, e, sizeof *e);
+}
+
+static void explain_blank(const explain_state *e, seriatim_record *view)
+{
+    memset(view, 0, sizeof *view);
+    view->id = e->id;
+    view->id_len = e->len;
+    view->state = "unknown";
+    view->error = "";
+    view->retry_count = -1;
+    view->shard = e->shard;
+}
+
+static void explain_reset(explain_state *e)
+{
+    srt_arena_reset(&e->memory);
+    memset(&e->result, 0, sizeof e->result);
+    explain_blank(e, &e->result.job);
+    explain_blank(e, &e->result.behind);
+    explain_blank(e, &e->result.dead);
+    e->result.owner = e->result.text = "";
+    e->runs = e->parks = e->deletes = 0;
+}
+
+static int explain_send(seriatim_client *c, srt_queue *queue)
+{
+    explain_state *e = c->state;
+    srt_request *r;
+    int status;
+    e->queue = queue;
+    e->shard = seriatim_shard_of(e->id, e->len, queue->shards_count);
+    explain_reset(e);
+    if (queue->shards_count == 0)
+        return SERIATIM_OK;
+    r = srt_client_shard_request(c, queue, e->shard, srt_script_explain);
+    if (!r)
+        return SERIATIM_NOMEM;
+    srt_request_arg(r, e->id, e->len);
+    r->kind = EXPLAIN_ID;
+    status = srt_client_send(c, r);
+    return status;
+}
+
+static int explain_view(seriatim_client *c, explain_state *e, seriatim_record *view, const srt_token *head, srt_part part,
+                        const srt_token *run)
+{
+    srt_record record;
+    char *data;
+    if (head->len == 0)
+        return SERIATIM_OK;
+    data = srt_arena_copy(&e->memory, head->data, head->len);
+    if (!data)
+        return srt_operator_nomem(c);
+    if (srt_record_read(&record, &e->memory, data, head->len) != SERIATIM_OK)
+        return srt_operator_protocol(c, "explain");
+    srt_record_view(view, &record, part, (int64_t)(e->result.now * 1e6 + 0.5), run);
+    return SERIATIM_OK;
+}
+
+static int explain_on_id(seriatim_client *c, explain_state *e, const srt_reply *reply)
+{
+    const srt_token *at = &reply->tokens[1], *run = &at[5];
+    seriatim_explanation *x = &e->result;
+    int status;
+    if (!srt_reply_is_list(reply, 10))
+        return srt_operator_protocol(c, "explain");
+    x->now = srt_operator_seconds(&at[0]);
+    x->paused = srt_token_int(&at[1]) != 0;
+    x->lease = srt_token_int(&at[2]);
+    x->fence = srt_token_int(&at[3]);
+    x->owner = srt_arena_copy(&e->memory, at[4].data, at[4].len);
+    if (!x->owner)
+        return srt_operator_nomem(c);
+    e->runs = run->len > 2;
+    if (e->runs) {
+        e->deletes = (run->data[0] & 2) != 0;
+        e->parks = (run->data[0] & 4) != 0;
+        e->mode = run->data[1];
+    }
+    x->behind.behind = 1;
+    status = explain_view(c, e, &x->job, &at[7], e->runs ? SRT_PART_RUNNING : SRT_PART_WAITING, run);
+    if (status == SERIATIM_OK)
+        status = explain_view(c, e, &x->behind, &at[8], SRT_PART_WAITING, NULL);
+    if (status == SERIATIM_OK)
+        status = explain_view(c, e, &x->dead, &at[9], SRT_PART_DEAD, NULL);
+    return status == SERIATIM_OK ? srt_nodes_ask(c, EXPLAIN_NODES) : status;
+}
+
+static int explain_on_nodes(seriatim_client *c, explain_state *e, const srt_reply *reply)
+{
+    const srt_token *at = reply->tokens;
+    size_t i;
+    if (!srt_reply_is_list(reply, 1) || (reply->count - 2) % 3 != 0)
+        return srt_operator_protocol(c, "nodes");
+    for (i = 2; i < reply->count; i += 3) {
+        if (srt_token_int(&at[i + 1]) <= srt_token_int(&at[1]))
+            continue;
+        e->result.owner_alive |= srt_token_is(&at[i], e->result.owner);
+        e->result.known |= srt_node_serves(&at[i + 2], &e->queue->name);
+    }
+    return SERIATIM_OK;
+}
+
+static int explain_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
+{
+    return r->kind == EXPLAIN_ID ? explain_on_id(c, c->state, reply) : explain_on_nodes(c, c->state, reply);
+}
+
+/* Appends to the sentence; what does not fit is cut. */
+static void explain_say(explain_state *e, const char *before, const char *text, const char *after)
+{
+    size_t len = strlen(e->text);
+    snprintf(e->text + len, sizeof e->text - len, "%s%s%s", before, text, after);
+}
+
+/* "in 4.2 s", "3.0 s ago": tenths, in any locale. */
+static void explain_say_time(explain_state *e, const char *before, double when)
+{
+    double left = when - e->result.now;
+    long long tenths = (long long)((left < 0 ? -left : left) * 10 + 0.5);
+    char text[48];
+    snprintf(text, sizeof text, "%s%lld.%lld s%s", left > 0 ? "in " : "", tenths / 10, tenths % 10, left > 0 ? "" : " ago");
+    explain_say(e, before, text, "");
+}
+
+static void explain_say_failures(explain_state *e, int64_t count)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld times; ", (long long)count);
+    explain_say(e, "it failed ", count == 1 ? "once; " : text, "");
+}
+
+/* Who would run it, as part of the sentence. */
+static void explain_say_owner(explain_state *e)
+{
+    const seriatim_explanation *x = &e->result;
+    if (!*x->owner)
+        explain_say(e, x->known ? "; no node owns its shard" : "; no server knows this queue, so no node owns its shard", "", "");
+    else if (!x->owner_alive)
+        explain_say(e, "; node ", x->owner, ", which owns its shard, has no heartbeat, and another will take the shard");
+    else
+        explain_say(e, "; node ", x->owner, " owns its shard");
+}
+
+static void explain_run(explain_state *e)
+{
+    explain_say(e, "it runs, or is claimed to run", *e->result.owner ? " on node " : "", e->result.owner);
+    if (*e->result.owner && !e->result.owner_alive)
+        explain_say(e, ", which has no heartbeat: when another takes the shard, it comes back", "", "");
+    if (e->mode == 'o')
+        explain_say(e, "; its process died with it alone in it", "", "");
+    if (e->deletes)
+        explain_say(e, "; it was deleted meanwhile and will not come back", "", "");
+    if (e->parks)
+        explain_say(e, "; it will be parked when its run ends", "", "");
+    if (strcmp(e->result.behind.state, "unknown") != 0)
+        explain_say(e, "; more waits for its next run", "", "");
+}
+
+static void explain_wait(explain_state *e)
+{
+    const seriatim_record *job = &e->result.job;
+    if (strcmp(job->state, "parked") == 0) {
+        explain_say(e, "it is parked until someone unparks it", "", "");
+        return;
+    }
+    if (strcmp(job->state, "suspect") == 0)
+        explain_say(e, "its process died twice: it runs with nothing beside it; ", "", "");
+    else if (strcmp(job->state, "unproven") == 0)
+        explain_say(e, "its process died: it is claimed singly; ", "", "");
+    else if (job->retry_count >= 0)
+        explain_say_failures(e, job->retry_count + 1);
+    if (job->perform_in > e->result.now)
+        explain_say_time(e, job->retry_count >= 0 ? "its next run is due " : "it is due ", job->perform_in);
+    else
+        explain_say_time(e, "it became due ", job->perform_in);
+    if (e->result.paused)
+        explain_say(e, "; its shard is paused", "", "");
+    explain_say_owner(e);
+}
+
+static int explain_on_end(seriatim_client *c, int failed)
+{
+    explain_state *e = c->state;
+    e->text[0] = '\0';
+    if (e->runs)
+        explain_run(e);
+    else if (strcmp(e->result.job.state, "unknown") != 0)
+        explain_wait(e);
+    else
+        explain_say(e, "nothing waits or runs under this id", e->result.known ? "" : "; no server knows this queue", "");
+    if (strcmp(e->result.dead.state, "unknown") != 0)
+        explain_say_time(e, "; dead payloads of it lie in the morgue, its last death was ", e->result.dead.updated_at);
+    e->result.text = e->text;
+    return failed;
+}
+
+int seriatim_explain_begin(seriatim_client *c, size_t queue, const char *id, size_t len)
+{
+    static const srt_operation operation = {
+        .send = explain_send, .on_reply = explain_on_reply, .on_end = explain_on_end, .release = explain_release};
+    const seriatim_text text = {id, len};
+    srt_target *target;
+    explain_state *e;
+    int status = srt_client_begin(c);
+    if (status != SERIATIM_OK)
+        return status;
+    e = srt_operator_state(c, sizeof *e);
+    if (!e)
+        return SERIATIM_NOMEM;
+    srt_arena_init(&e->args, c->mem);
+    srt_arena_init(&e->memory, c->mem);
+    c->state = e;
+    status = srt_targets_copy(c, &e->args, &text, 1, &target);
+    if (status != SERIATIM_OK) {
+        explain_release(c);
+        c->state = NULL;
+        return status;
+    }
+    e->id = target->id;
+    e->len = target->len;
+    explain_reset(e);
+    return srt_client_start(c, &operation, queue);
+}
+
+const seriatim_explanation *seriatim_explain_result(const seriatim_client *c)
+{
+    return c->operation && c->operation->send == explain_send && c->status == SERIATIM_OK
+               ? &((const explain_state *)c->state)->result
+               : NULL;
+}

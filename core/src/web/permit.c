@@ -1,0 +1,124 @@
+/* permit.c - may this request be answered: its host, its token, its origin, its type. */
+#include "web/request.h"
+
+#include <string.h>
+
+static int request_host_fits(const char *allowed, seriatim_text host)
+{
+    size_t len = strlen(allowed), i;
+    if (srt_web_request_same(host, allowed, len))
+        return 1;
+    if (strchr(allowed, ':') || host.len <= len + 1 || host.data[len] != ':')
+        return 0;
+    for (i = len + 1; i < host.len; i++)
+        if (host.data[i] < '0' || host.data[i] > '9')
+            return 0;
+    host.len = len;
+    return srt_web_request_same(host, allowed, len);
+}
+
+static int request_host_allowed(const seriatim_web_settings *s, seriatim_text host)
+{
+    size_t i;
+    for (i = 0; i < s->host_count; i++)
+        if (host.data && request_host_fits(s->hosts[i], host))
+            return 1;
+    return s->host_count == 0;
+}
+
+/* Takes as long for a wrong token as for the right one. */
+static int request_token_fits(const char *token, seriatim_text authorization)
+{
+    static const char scheme[] = "bearer ";
+    size_t wanted = strlen(token), skip = sizeof scheme - 1, given, i;
+    seriatim_text head = {authorization.data, skip};
+    unsigned difference;
+    if (!authorization.data || authorization.len < skip || !srt_web_request_same(head, scheme, skip))
+        return 0;
+    given = authorization.len - skip;
+    difference = given != wanted;
+    for (i = 0; i < given; i++)
+        difference |= (unsigned char)authorization.data[skip + i] ^ (unsigned char)(wanted ? token[i % wanted] : 0);
+    return difference == 0 && wanted > 0;
+}
+
+int srt_web_request_has_token(const seriatim_web_settings *s, const seriatim_web_request *request)
+{
+    return !s->token || request_token_fits(s->token, request->authorization);
+}
+
+/* Origin is scheme://host of the request itself. */
+static int request_same_origin(const seriatim_web_request *request)
+{
+    const char *scheme = request->secure ? "https://" : "http://";
+    size_t len = strlen(scheme);
+    seriatim_text rest = request->origin, head = request->origin;
+    if (!rest.data || !request->host.data || request->host.len == 0 || rest.len <= len)
+        return 0;
+    head.len = len;
+    rest.data += len;
+    rest.len -= len;
+    return srt_web_request_same(head, scheme, len) && srt_web_request_same(rest, request->host.data, request->host.len);
+}
+
+/*
+ * A browser tells where a request comes from in Sec-Fetch-Site or, if it is an old one, in Origin. A change that tells neither is
+ * refused, too: a form of another site may send one.
+ */
+static void request_check_origin(srt_web *w, const seriatim_web_request *request)
+{
+    if (request->sec_fetch_site.data) {
+        if (!srt_web_word_is(request->sec_fetch_site, "same-origin"))
+            srt_web_refuse(w, 403, "the request comes from another site");
+    } else if (!request->origin.data) {
+        srt_web_refuse(w, 403, "a change needs the header Origin, this dashboard's own, or a dashboard with a bearer token");
+    } else if (!request_same_origin(request)) {
+        srt_web_refuse(w, 403, "the request comes from another site: its Origin is not scheme and Host of this dashboard");
+    }
+}
+
+/* Without a body there is nothing that has a type. */
+static int request_has_known_type(const seriatim_web_request *request)
+{
+    return srt_web_request_is_type(request->content_type, REQUEST_JSON) || srt_web_request_is_type(request->content_type, REQUEST_FORM) ||
+           (request->body.len == 0 && request->content_type.len == 0);
+}
+
+static void request_check_mutation(srt_web *w, const seriatim_web_settings *s, const seriatim_web_request *request)
+{
+    if (w->read_only)
+        srt_web_refuse(w, 403, "this dashboard is read-only");
+    else if (!s->token) /* which was shown; no browser adds one to a request of another site */
+        request_check_origin(w, request);
+    if (!w->status && !request_has_known_type(request))
+        srt_web_refuse(w, 415, "Content-Type must be " REQUEST_JSON " or " REQUEST_FORM);
+}
+
+int srt_web_request_wants_html(seriatim_text accept)
+{
+    static const char wanted[] = "text/html";
+    seriatim_text part = {accept.data, sizeof wanted - 1};
+    size_t i;
+    for (i = 0; i + part.len <= accept.len; i++) {
+        part.data = accept.data + i;
+        if (srt_web_request_same(part, wanted, part.len))
+            return 1;
+    }
+    return 0;
+}
+
+void srt_web_request_check(srt_web *w, const seriatim_web_settings *s, const seriatim_web_request *request)
+{
+    int open = w->route && w->route->role == SERIATIM_WEB_NOBODY, file = !w->route && w->status == 200;
+    if (!open && !request_host_allowed(s, request->host))
+        srt_web_refuse(w, 403, "this Host is not served");
+    else if (!open && !file && !srt_web_request_has_token(s, request))
+        srt_web_refuse(w, 401, "a token is needed");
+    else if (!open && request->role <= SERIATIM_WEB_NOBODY)
+        srt_web_refuse(w, 401, "you are not signed in");
+    else if (w->route && w->route->action)
+        request_check_mutation(w, s, request);
+    if (!w->route || w->status || open || request->role >= w->route->role)
+        return;
+    srt_web_refuse(w, 403, "this needs the role %s", srt_web_role_word(w->route->role));
+}
