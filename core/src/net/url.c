@@ -39,7 +39,7 @@ static int url_is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static int url_is_alnum(char c)
+int srt_url_is_alnum(char c)
 {
     return url_is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
@@ -160,7 +160,7 @@ static int url_check_name(url_parser *p, const char *host)
 {
     size_t len = strlen(host), i;
     for (i = 0; i < len; i++)
-        if (!url_is_alnum(host[i]) && !strchr("-._", host[i]))
+        if (!srt_url_is_alnum(host[i]) && !strchr("-._", host[i]))
             return url_invalid(p, "the host holds letters, digits and -._ only");
     if (len > URL_MAX_HOST)
         return url_invalid(p, "the host is at most 255 bytes long");
@@ -236,8 +236,6 @@ static int url_parse_tcp(url_parser *p, url_span rest)
     rest.at++;
     return rest.at == rest.end ? SERIATIM_OK : url_parse_db(p, rest);
 }
-
-/* ---- Sentinels ----------------------------------------------------------------------------- */
 
 static int url_parse_sentinel(url_parser *p, url_span item)
 {
@@ -328,8 +326,6 @@ static int url_parse_sentinel_url(url_parser *p, url_span rest)
     return url_parse_options(p, rest);
 }
 
-/* ---- Unix sockets -------------------------------------------------------------------------- */
-
 static int url_parse_query(url_parser *p, url_span query)
 {
     if (query.end - query.at < 3 || memcmp(query.at, "db=", 3) != 0)
@@ -393,7 +389,7 @@ static int url_take_scheme(url_span *rest, const char *scheme)
 static url_span url_scheme_of(url_span text)
 {
     url_span none = {text.at, text.at}, scheme = {text.at, text.at};
-    while (scheme.end < text.end && (url_is_alnum(*scheme.end) || strchr("+-.", *scheme.end)))
+    while (scheme.end < text.end && (srt_url_is_alnum(*scheme.end) || strchr("+-.", *scheme.end)))
         scheme.end++;
     if (scheme.end == text.at || text.end - scheme.end < 3 || memcmp(scheme.end, "://", 3) != 0)
         return none;
@@ -408,7 +404,7 @@ static url_span url_address_of(url_span text)
     url_span none = {text.at, text.at}, address = {login ? login + 1 : text.at, text.end}, port;
     const char *at = address.at;
     address.end = url_find_any(address, "/");
-    while (at < address.end && (url_is_alnum(*at) || strchr("-._", *at)))
+    while (at < address.end && (srt_url_is_alnum(*at) || strchr("-._", *at)))
         at++;
     if (at == address.at || at == address.end || *at != ':')
         return none;
@@ -505,99 +501,4 @@ void srt_url_free(srt_url *url)
 size_t srt_url_socket_path_max(void)
 {
     return sizeof((struct sockaddr_un *)NULL)->sun_path - 1;
-}
-
-void srt_url_encode(srt_bytes *out, const char *text)
-{
-    static const char digits[] = "0123456789ABCDEF";
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (url_is_alnum(*text) || strchr("-._~/", *text)) {
-            srt_bytes_addc(out, *text);
-            continue;
-        }
-        srt_bytes_addc(out, '%');
-        srt_bytes_addc(out, digits[c >> 4]);
-        srt_bytes_addc(out, digits[c & 15]);
-    }
-}
-
-/* A text in which neither slash nor & may stand. */
-static void url_encode_part(srt_bytes *out, const char *text)
-{
-    for (; *text; text++) {
-        char one[2] = {*text, '\0'};
-        if (*text == '/')
-            srt_bytes_adds(out, "%2F");
-        else
-            srt_url_encode(out, one);
-    }
-}
-
-static void url_redact_login(const srt_url *url, srt_bytes *out)
-{
-    if (url->user)
-        url_encode_part(out, url->user); /* a slash would end the authority */
-    if (url->password)
-        srt_bytes_adds(out, ":***");
-    if (url->user || url->password)
-        srt_bytes_addc(out, '@');
-}
-
-static void url_redact_host(const char *host, int port, srt_bytes *out)
-{
-    int ipv6 = strchr(host, ':') != NULL;
-    if (ipv6)
-        srt_bytes_addc(out, '[');
-    for (const char *at = host; *at; at++) {
-        if (*at == '%')
-            srt_bytes_adds(out, "%25");
-        else
-            srt_bytes_addc(out, *at);
-    }
-    if (ipv6)
-        srt_bytes_addc(out, ']');
-    srt_bytes_addc(out, ':');
-    srt_bytes_add_int(out, port);
-}
-
-static void url_redact_sentinels(const srt_url *url, srt_bytes *out)
-{
-    size_t i;
-    for (i = 0; i < url->sentinel_count; i++) {
-        if (i)
-            srt_bytes_addc(out, ',');
-        url_redact_host(url->sentinels[i].host, url->sentinels[i].port, out);
-    }
-    srt_bytes_addc(out, '/');
-    url_encode_part(out, url->master);
-    srt_bytes_addc(out, '/');
-    srt_bytes_add_int(out, url->db);
-    if (url->sentinel_user) {
-        srt_bytes_adds(out, "?sentinel_user=");
-        url_encode_part(out, url->sentinel_user);
-    }
-    if (url->sentinel_password)
-        srt_bytes_adds(out, url->sentinel_user ? "&sentinel_password=***" : "?sentinel_password=***");
-}
-
-void srt_url_redact(const srt_url *url, srt_bytes *out)
-{
-    if (url->kind == SRT_URL_UNIX) {
-        srt_bytes_adds(out, "unix://");
-        url_redact_login(url, out);
-        srt_url_encode(out, url->path);
-        srt_bytes_adds(out, "?db=");
-    } else if (url->kind == SRT_URL_SENTINEL) {
-        srt_bytes_adds(out, url->tls ? "rediss+sentinel://" : "redis+sentinel://");
-        url_redact_login(url, out);
-        url_redact_sentinels(url, out);
-        return;
-    } else {
-        srt_bytes_adds(out, url->kind == SRT_URL_TLS ? "rediss://" : "redis://");
-        url_redact_login(url, out);
-        url_redact_host(url->host, url->port, out);
-        srt_bytes_addc(out, '/');
-    }
-    srt_bytes_add_int(out, url->db);
 }

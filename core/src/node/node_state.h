@@ -5,7 +5,7 @@
  * bottom up: job.c (claimed ids), events.c (reports to the host), timers.c, shard_request.c, ready.c (which shard is taken
  * from next), quarantine.c, membership.c (heartbeats, which nodes live), notice.c (retries_exhausted), the life of a shard
  * (shard.h: batch.c, recall.c, offer.c, recover.c, acquire.c, settle.c, slice.c, claim.c, shard.c), delivery.c (what threads
- * hold), sample.c (histories of all queues), node.c (connections, layouts, stopping).
+ * hold), sample.c (histories of all queues), node.c, layout.c, connection.c, tick.c (its life).
  */
 #ifndef SRT_NODE_STATE_H
 #define SRT_NODE_STATE_H
@@ -323,6 +323,12 @@ void srt_notice_refused(srt_node *node, srt_shard *shard, int64_t now);
 void srt_ready_update(srt_group *group, srt_shard *shard);
 /* The shard that is to be taken from next, or NULL. */
 srt_shard *srt_ready_best(const srt_group *group);
+
+int srt_node_ask_layout(srt_node *node, size_t worker);
+/* With each heartbeat the settings of one queue are read again, so that a server acts by what a later one has written. */
+void srt_node_look_at_settings(srt_node *node);
+/* What fails here is asked for again by the next connection. */
+int srt_node_layout_known(srt_node *node, size_t worker, const srt_reply *reply, int64_t now, seriatim_error *error);
 
 int srt_node_drained(const srt_node *node);
 /* No suspect is looked for any more: everybody goes on, unless another suspect is there already. */

@@ -1,0 +1,252 @@
+/* runner_host.c - what the host's threads call: they take and settle under the runner's lock. */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include "io/runner_state.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Wakes the thread if the node now wants something earlier than it would look. With the lock. */
+static void runner_hurry(seriatim_runner *r)
+{
+    const srt_node *n = r->node;
+    int due = srt_timers_next(n) < r->sleeps_until;
+    if (r->notified || r->sleeps_until == 0 || (!due && !n->stopping))
+        return;
+    r->notified = 1;
+    srt_pipe_notify(r->wake);
+}
+
+/* Wakes the thread for an order that no timer shows. With the lock. */
+static void runner_order(seriatim_runner *r)
+{
+    r->notified = 1;
+    if (r->running)
+        srt_pipe_notify(r->wake);
+}
+
+static void runner_taken(seriatim_runner *r, size_t group, int status, seriatim_delivery *const *delivery, int64_t now_us)
+{
+    srt_group *g = &r->node->groups[group];
+    srt_wait_queue *queue = &r->waiters[group];
+    int64_t now = now_us / 1000;
+    if (status == SERIATIM_OK) {
+        const srt_shard *s = (*delivery)->shard;
+        (*delivery)->taken_us = now_us;
+        srt_waiters_taken(queue, s->ready.count == 0 && s->claiming, now);
+    }
+    if (status == SERIATIM_AGAIN) {
+        g->waiting++;
+        srt_waiters_found_nothing(queue, now);
+    } else if (status == SERIATIM_CLOSED) {
+        srt_waiters_wake(queue, now);
+    } else if (status == SERIATIM_OK && srt_waiters_more(queue, g->waiting)) {
+        int first = g->hooks || g->singles.first || g->died.first;
+        if (first || (g->ready_count && !srt_waiters_keep_up(queue, g->held, now)))
+            srt_waiters_wake(queue, now);
+    }
+    runner_hurry(r);
+}
+
+int seriatim_runner_take(seriatim_runner *r, size_t group, seriatim_delivery **delivery)
+{
+    return seriatim_runner_settle_and_take(r, NULL, group, delivery);
+}
+
+int seriatim_runner_take_from(seriatim_runner *r, size_t group, seriatim_shard shard, seriatim_delivery **delivery)
+{
+    int64_t now_us = srt_clock_us();
+    int status;
+    pthread_mutex_lock(&r->lock);
+    status = srt_node_take_from(r->node, group, shard, now_us / 1000, delivery);
+    runner_taken(r, group, status, delivery, now_us);
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+size_t seriatim_runner_candidates(seriatim_runner *r, size_t group, seriatim_candidate *list, size_t cap)
+{
+    size_t count;
+    pthread_mutex_lock(&r->lock);
+    count = srt_node_candidates(r->node, group, srt_clock_ms(), list, cap);
+    pthread_mutex_unlock(&r->lock);
+    return count;
+}
+
+/* With the lock. */
+static void runner_settled(seriatim_runner *r, seriatim_delivery *delivery, int64_t now_us)
+{
+    srt_waiters_ended(&r->waiters[delivery->shard->group], now_us - delivery->taken_us);
+    srt_node_settle(r->node, delivery, now_us / 1000);
+    if (r->node->solo != SRT_SOLO_NONE)
+        runner_order(r);
+}
+
+int seriatim_runner_settle(seriatim_runner *r, seriatim_delivery *delivery)
+{
+    int64_t now_us = srt_clock_us();
+    pthread_mutex_lock(&r->lock);
+    runner_settled(r, delivery, now_us);
+    runner_hurry(r);
+    pthread_mutex_unlock(&r->lock);
+    return SERIATIM_OK;
+}
+
+int seriatim_runner_settle_and_take(seriatim_runner *r, seriatim_delivery *settled, size_t group, seriatim_delivery **next)
+{
+    int64_t now_us = srt_clock_us();
+    int status;
+    pthread_mutex_lock(&r->lock);
+    if (settled)
+        runner_settled(r, settled, now_us);
+    status = srt_node_take(r->node, group, now_us / 1000, next);
+    runner_taken(r, group, status, next, now_us);
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+int seriatim_runner_extend(seriatim_runner *r, seriatim_delivery *delivery, size_t i, double seconds)
+{
+    int status;
+    pthread_mutex_lock(&r->lock);
+    status = srt_node_extend(r->node, delivery, i, seconds, srt_clock_ms());
+    runner_hurry(r);
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+int seriatim_runner_fd(const seriatim_runner *r, size_t group)
+{
+    return srt_waiter_fd(&r->waiters[group], NULL);
+}
+
+void seriatim_runner_clear(seriatim_runner *r, size_t group)
+{
+    seriatim_runner_wait_end(r, group, NULL);
+}
+
+int seriatim_runner_wait_begin(seriatim_runner *r, size_t group, seriatim_waiter **waiter)
+{
+    int fd;
+    pthread_mutex_lock(&r->lock);
+    *waiter = srt_waiters_add(r->mem, &r->waiters[group]);
+    fd = srt_waiter_fd(&r->waiters[group], *waiter);
+    pthread_mutex_unlock(&r->lock);
+    return fd;
+}
+
+void seriatim_runner_wait_end(seriatim_runner *r, size_t group, seriatim_waiter *waiter)
+{
+    pthread_mutex_lock(&r->lock);
+    srt_waiters_remove(&r->waiters[group], waiter);
+    if (r->node->groups[group].waiting > 0)
+        r->node->groups[group].waiting--;
+    pthread_mutex_unlock(&r->lock);
+}
+
+void seriatim_runner_wake_all(seriatim_runner *r)
+{
+    int64_t now = srt_clock_ms();
+    size_t i;
+    pthread_mutex_lock(&r->lock);
+    for (i = 0; i < r->waiters_count; i++) {
+        while (r->waiters[i].waiting)
+            srt_waiters_wake(&r->waiters[i], now);
+        srt_waiters_wake(&r->waiters[i], now); /* whoever watches the descriptor of the group */
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
+void seriatim_runner_wait(seriatim_runner *r, size_t group, int timeout_ms)
+{
+    seriatim_waiter *waiter;
+    struct pollfd fd = {seriatim_runner_wait_begin(r, group, &waiter), POLLIN, 0};
+    poll(&fd, 1, timeout_ms);
+    seriatim_runner_wait_end(r, group, waiter);
+}
+
+int seriatim_runner_event(seriatim_runner *r, seriatim_event *event)
+{
+    int status;
+    pthread_mutex_lock(&r->lock);
+    status = srt_node_event(r->node, srt_clock_ms(), event);
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+const char *seriatim_runner_failure(seriatim_runner *r, const seriatim_delivery *d, size_t i)
+{
+    const char *event;
+    pthread_mutex_lock(&r->lock);
+    event = srt_node_failure(r->node, d, i, srt_clock_ms());
+    pthread_mutex_unlock(&r->lock);
+    return event;
+}
+
+void seriatim_runner_pulse(seriatim_runner *r)
+{
+    pthread_mutex_lock(&r->lock);
+    srt_node_pulse(r->node, srt_clock_ms());
+    pthread_mutex_unlock(&r->lock);
+}
+
+static void runner_tell(seriatim_runner *r, void (*order)(srt_node *, int64_t))
+{
+    pthread_mutex_lock(&r->lock);
+    order(r->node, srt_clock_ms());
+    runner_order(r);
+    pthread_mutex_unlock(&r->lock);
+}
+
+void seriatim_runner_quiet(seriatim_runner *r)
+{
+    runner_tell(r, srt_node_quiet);
+}
+
+void seriatim_runner_stop(seriatim_runner *r)
+{
+    runner_tell(r, srt_node_stop);
+}
+
+void seriatim_runner_abandon(seriatim_runner *r)
+{
+    runner_tell(r, srt_node_abandon);
+}
+
+int seriatim_runner_asked(seriatim_runner *r)
+{
+    int order;
+    pthread_mutex_lock(&r->lock);
+    order = srt_node_asked(r->node);
+    pthread_mutex_unlock(&r->lock);
+    return order;
+}
+
+int seriatim_runner_stopped(seriatim_runner *r)
+{
+    int stopped;
+    pthread_mutex_lock(&r->lock);
+    stopped = r->node->stopped;
+    pthread_mutex_unlock(&r->lock);
+    return stopped;
+}
+
+seriatim_runner_stats seriatim_runner_stats_now(seriatim_runner *r)
+{
+    seriatim_runner_stats stats;
+    const srt_node *n = r->node;
+    size_t i;
+    pthread_mutex_lock(&r->lock);
+    stats = n->stats;
+    stats.commands = n->sessions[SRT_COMMANDS].commands + n->sessions[SRT_WAKES].commands;
+    stats.shards = stats.claimed = 0;
+    for (i = 0; i < n->shard_count; i++) {
+        stats.shards += n->shards[i]->state == SRT_OWNED;
+        stats.claimed += n->shards[i]->ready.count + n->shards[i]->apart;
+    }
+    pthread_mutex_unlock(&r->lock);
+    return stats;
+}

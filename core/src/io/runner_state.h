@@ -1,0 +1,57 @@
+/* runner_state.h - between the files of a runner: channel.c, runner.c, runner_host.c. */
+#ifndef SRT_RUNNER_STATE_H
+#define SRT_RUNNER_STATE_H
+
+#include "base/system.h"
+#include "io/waiters.h"
+#include "net/transport.h"
+#include "node/node_state.h"
+
+#include <pthread.h>
+
+#define RUNNER_READ ((size_t)256 * 1024)
+
+typedef enum channel_state { CHANNEL_CLOSED, CHANNEL_CONNECTING, CHANNEL_OPEN } channel_state;
+
+typedef struct runner_channel {
+    srt_transport *transport;
+    channel_state state;
+    unsigned attempts; /* since it last served: commands were answered, or the wakes' channels subscribed */
+    int told;          /* of the wakes: a warning says why they do not come */
+    int64_t retry_at, heard_at, asked_at; /* asked_at: of the last PING */
+    int drained;   /* all has been read that was there; poll tells of more */
+    srt_bytes out; /* taken from the node, not yet written */
+    seriatim_error error;
+} runner_channel;
+
+struct seriatim_runner {
+    const seriatim_allocator *mem;
+    srt_url url;
+    srt_node *node; /* under the lock once the thread runs */
+    pthread_mutex_t lock;
+    pthread_t thread;
+    int running, ending;
+    runner_channel channels[SRT_CHANNELS];
+    char *inbox;
+    int wake[2];             /* wakes the thread */
+    srt_wait_queue *waiters; /* one a group */
+    size_t waiters_count;
+    int notified;
+    int unread; /* the inbox was full: more may lie where poll does not see it */
+    int64_t sleeps_until; /* 0: awake */
+};
+
+/* ---- channel.c --------------------------------------------------------------------------------- */
+
+/* With the lock. */
+void srt_channel_lost(seriatim_runner *r, int which, int64_t now);
+int srt_channel_write(runner_channel *c);
+/* With the lock: moves what the node wants to send to the channel. */
+void srt_channel_collect(seriatim_runner *r, int which);
+void srt_channel_step(seriatim_runner *r, int which);
+/* With the lock. An answer is owed and nothing has been heard for long. Returns when to look again. */
+int64_t srt_channel_watch_commands(seriatim_runner *r, int64_t now);
+/* With the lock. Nothing is owed on the channel of wakes, so it is asked. Returns when to look again. */
+int64_t srt_channel_watch_wakes(seriatim_runner *r, int64_t now);
+
+#endif

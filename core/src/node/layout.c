@@ -1,0 +1,176 @@
+/* layout.c - the layouts and settings of a node's queues, and the shards that follow from them. */
+#include "node/node_state.h"
+
+#include <string.h>
+
+/* A server that starts writes its settings; later it only looks whether another one has written others. */
+static srt_layout_mode layout_mode(const srt_queue *queue)
+{
+    return queue->generation ? SRT_LAYOUT_LOOK : SRT_LAYOUT_SET;
+}
+
+int srt_node_ask_layout(srt_node *n, size_t worker)
+{
+    const srt_queue *queue = n->workers[worker];
+    srt_request *r = srt_layout_request(&n->registry, &n->sessions[SRT_COMMANDS], queue, layout_mode(queue), 0);
+    if (!r)
+        return SERIATIM_NOMEM;
+    r->kind = SRT_ASK_LAYOUT;
+    r->place = worker;
+    return srt_session_send(&n->sessions[SRT_COMMANDS], r);
+}
+
+void srt_node_look_at_settings(srt_node *n)
+{
+    if (n->looking || n->shard_count == 0)
+        return;
+    n->looked_at = (n->looked_at + 1) % n->worker_count;
+    n->looking = srt_node_ask_layout(n, n->looked_at) == SERIATIM_OK;
+}
+
+static int add_shard(srt_node *n, size_t worker, unsigned index)
+{
+    srt_shard *s = srt_alloc(n->mem, sizeof *s);
+    if (!s)
+        return SERIATIM_NOMEM;
+    s->queue = n->workers[worker];
+    s->worker = worker;
+    s->index = index;
+    s->keys = &s->queue->shards[index];
+    s->wake_at = s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
+    srt_bytes_init(&s->owner, n->mem);
+    n->shards[n->shard_count++] = s;
+    return SERIATIM_OK;
+}
+
+static srt_shard *find_shard(const srt_node *n, seriatim_shard wanted)
+{
+    size_t i;
+    for (i = 0; i < n->shard_count; i++)
+        if (n->shards[i]->worker == wanted.worker && n->shards[i]->index == wanted.shard)
+            return n->shards[i];
+    return NULL;
+}
+
+static void take_fixed(srt_node *n)
+{
+    size_t i;
+    for (i = 0; i < n->fixed_count; i++) {
+        srt_shard *s = find_shard(n, n->fixed[i]);
+        if (!s) {
+            srt_node_tell(n, SERIATIM_EVENT_WARNING, 1, "the splitter named shard %u of \"%.*s\", which does not exist",
+                          n->fixed[i].shard, (int)n->workers[n->fixed[i].worker]->name.len,
+                          n->workers[n->fixed[i].worker]->name.data);
+            continue;
+        }
+        s->wanted = 1;
+        s->group = n->fixed_group[i];
+    }
+}
+
+/* Room for all shards of each group. */
+static int make_room(srt_node *n)
+{
+    size_t g, i;
+    for (g = 0; g < n->group_count; g++) {
+        void *ready = n->groups[g].ready;
+        size_t count = 0;
+        for (i = 0; i < n->shard_count; i++)
+            count += n->shards[i]->group == g;
+        if (srt_grow(n->mem, &ready, &n->groups[g].ready_cap, count, sizeof *n->groups[g].ready) != SERIATIM_OK)
+            return SERIATIM_NOMEM;
+        n->groups[g].ready = ready;
+    }
+    return SERIATIM_OK;
+}
+
+static void unmake_shards(srt_node *n)
+{
+    while (n->shard_count > 0)
+        srt_free(n->mem, n->shards[--n->shard_count], sizeof **n->shards);
+}
+
+/* All layouts are known: makes the shards and begins to beat. */
+static int make_shards(srt_node *n, int64_t now)
+{
+    void *shards = n->shards, *heap = n->heap;
+    size_t worker, total = 0;
+    unsigned i;
+    for (worker = 0; worker < n->worker_count; worker++)
+        total += n->workers[worker]->shards_count;
+    if (srt_grow(n->mem, &shards, &n->shard_cap, total, sizeof *n->shards) != SERIATIM_OK)
+        return SERIATIM_NOMEM;
+    n->shards = shards;
+    if (srt_grow(n->mem, &heap, &n->heap_cap, total, sizeof *n->heap) != SERIATIM_OK)
+        return SERIATIM_NOMEM;
+    n->heap = heap;
+    for (worker = 0; worker < n->worker_count; worker++)
+        for (i = 0; i < n->workers[worker]->shards_count; i++)
+            if (add_shard(n, worker, i) != SERIATIM_OK) {
+                unmake_shards(n);
+                return SERIATIM_NOMEM;
+            }
+    take_fixed(n);
+    if (make_room(n) != SERIATIM_OK) {
+        unmake_shards(n);
+        return SERIATIM_NOMEM;
+    }
+    n->beat_at = now;
+    n->sampler.at = now;
+    return SERIATIM_OK;
+}
+
+static void tell_of_settings(srt_node *n, const srt_queue *queue, const char *who, const srt_settings *before)
+{
+    srt_bytes text;
+    srt_bytes_init(&text, n->mem);
+    if (srt_settings_differences(&text, before, ", now ", &queue->now) > 0 && !text.failed)
+        srt_node_tell(n, SERIATIM_EVENT_WARNING, 0, "queue \"%.*s\": %s changed its settings in Redis: %.*s", (int)queue->name.len,
+                      queue->name.data, who, (int)text.len, text.data);
+    srt_bytes_free(&text);
+}
+
+/* What another server wrote since; a layout that changed or went is met by the scripts, which check the generation. */
+static void settings_seen(srt_node *n, srt_queue *queue, const srt_reply *reply)
+{
+    srt_settings before = queue->now;
+    seriatim_error error;
+    int absent, status;
+    n->looking = 0;
+    status = srt_settings_look(queue, reply, &absent, &error);
+    if (status != SERIATIM_OK)
+        srt_node_tell(n, SERIATIM_EVENT_WARNING, status, "%s", error.message);
+    else if (!absent)
+        tell_of_settings(n, queue, "another server", &before);
+    srt_node_news(n); /* serial_shards may let more run */
+}
+
+static int layout_came(srt_node *n, srt_queue *queue, const srt_reply *reply, seriatim_error *error)
+{
+    srt_settings before;
+    int absent, status = srt_layout_take(&n->registry, queue, SRT_LAYOUT_SET, reply, &absent, &before, error);
+    if (status == SERIATIM_OK && absent)
+        status = srt_fail(error, SERIATIM_PROTOCOL, "the layout of the queue cannot be read");
+    if (status != SERIATIM_OK)
+        return status;
+    n->layouts_missing--;
+    if (queue->shards_count != queue->wanted_shards)
+        srt_node_tell(n, SERIATIM_EVENT_WARNING, queue->shards_count,
+                      "queue \"%.*s\" has %u shards in Redis; shards_count = %u only creates a queue", (int)queue->name.len,
+                      queue->name.data, queue->shards_count, queue->wanted_shards);
+    tell_of_settings(n, queue, "this server", &before);
+    return SERIATIM_OK;
+}
+
+int srt_node_layout_known(srt_node *n, size_t worker, const srt_reply *reply, int64_t now, seriatim_error *error)
+{
+    srt_queue *queue = n->workers[worker];
+    int status = SERIATIM_OK;
+    if (queue->generation)
+        settings_seen(n, queue, reply);
+    else
+        status = layout_came(n, queue, reply, error);
+    if (status == SERIATIM_OK && n->layouts_missing == 0 && n->shard_count == 0 && make_shards(n, now) != SERIATIM_OK)
+        return srt_fail_plain(error, SERIATIM_NOMEM);
+    return status;
+}

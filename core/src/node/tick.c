@@ -1,0 +1,168 @@
+/* tick.c - what a node does as time goes on, and at the host's word: open, poll, be quiet, stop, leave. */
+#include "node/node_state.h"
+
+#include <string.h>
+
+#define NODE_FAREWELL_MS 1000    /* so long before an abandoned node gives up, it leaves, whatever is open */
+
+static int node_opened(const srt_node *n, int64_t now)
+{
+    size_t i;
+    if (now >= n->opened_by)
+        return 1;
+    for (i = 0; i < n->shard_count; i++) {
+        const srt_shard *s = n->shards[i];
+        if (s->wanted && (s->state == SRT_ACQUIRING || (s->state == SRT_OWNED && s->first_claim) ||
+                          (s->state == SRT_FOREIGN && s->owner.len == 0 && s->wake_at <= now)))
+            return 0;
+    }
+    return n->shard_count > 0 && n->beats > 0;
+}
+
+static void node_open(srt_node *n, int64_t now)
+{
+    if (!n->opening || !node_opened(n, now))
+        return;
+    n->opening = 0;
+    srt_node_news(n);
+}
+
+/* Looks at one shard each poll interval, in case a wake was lost; at all of them while no wake can come. */
+static void node_poll(srt_node *n, int64_t now)
+{
+    size_t tried;
+    if (now < n->poll_at)
+        return;
+    n->poll_at = now + n->poll_ms;
+    for (tried = 0; tried < n->shard_count; tried++) {
+        srt_shard *s = n->shards[n->poll_place++ % n->shard_count];
+        if (s->state != SRT_OWNED || s->claiming)
+            continue;
+        srt_shard_news(n, s, now);
+        if (n->hears)
+            return;
+    }
+}
+
+static void node_leave(srt_node *n, int64_t now)
+{
+    size_t i;
+    if (now >= n->give_up_at && n->give_up_at)
+        n->stopped = 1;
+    if (!n->left && !n->beating && (srt_node_drained(n) || (n->give_up_at && now >= n->give_up_at - NODE_FAREWELL_MS))) {
+        if (n->sessions[SRT_COMMANDS].connected) {
+            srt_node_beat(n, 0, now);
+            n->left = n->beating > 0;
+        } else if (!n->shard_count) {
+            n->stopped = 1;
+        }
+    }
+    for (i = 0; i < n->group_count; i++)
+        n->groups[i].news = 1;
+}
+
+/* By its pulse. */
+static int node_lives(const srt_node *n, int64_t now)
+{
+    return now - n->pulse_at < n->lease_ms;
+}
+
+int srt_node_beat_due(const srt_node *n, int64_t now)
+{
+    return n->sessions[SRT_COMMANDS].connected && n->shard_count && !n->left && !n->beating && node_lives(n, now) && now >= n->beat_at;
+}
+
+void srt_node_vitals(srt_node *n, int64_t resident, int64_t wall_us)
+{
+    n->resident = resident;
+    n->wall_us = wall_us;
+}
+
+int64_t srt_node_tick(srt_node *n, int64_t now)
+{
+    int64_t next = n->poll_at, solo;
+    srt_shard *s;
+    if (srt_node_beat_due(n, now))
+        srt_node_beat(n, n->lease_ms, now);
+    node_poll(n, now);
+    solo = srt_node_solo(n, now);
+    while ((s = srt_timers_take(n, now)))
+        srt_shard_step(n, s, now);
+    node_open(n, now);
+    srt_node_sample(n, now);
+    if (n->stopping && !n->stopped)
+        node_leave(n, now);
+    if (srt_timers_next(n) < next)
+        next = srt_timers_next(n);
+    if (solo < next)
+        next = solo;
+    if (n->opening && n->opened_by < next)
+        next = n->opened_by;
+    if (!n->beating && !n->left && n->beat_at < next)
+        next = node_lives(n, now) ? n->beat_at : now + n->lease_ms / 4;
+    if (n->give_up_at && n->give_up_at < next)
+        next = n->give_up_at;
+    if (n->poll_at < next)
+        next = n->poll_at;
+    return next > now ? next : now + 1;
+}
+
+void srt_node_pulse(srt_node *n, int64_t now)
+{
+    n->pulse_at = now;
+}
+
+static void wake_all(srt_node *n, int64_t now)
+{
+    size_t i;
+    for (i = 0; i < n->shard_count; i++)
+        srt_node_wake(n, n->shards[i], now);
+}
+
+/* From now on the others share our shards, too: says so in the description, and that there is news. */
+static void announce_leaving(srt_node *n, int64_t now)
+{
+    srt_session *session = &n->sessions[SRT_COMMANDS];
+    srt_request *r;
+    if (n->description.len)
+        n->description.data[0] = n->stopping ? 's' : 'q';
+    if (!session->connected || !n->shard_count)
+        return;
+    srt_node_beat(n, n->lease_ms, now);
+    r = srt_session_begin(session, srt_script_none, NULL, 0);
+    if (!r)
+        return;
+    r->kind = SRT_ASK_NOTHING;
+    srt_request_text(r, "PUBLISH");
+    srt_request_arg(r, n->nodes_channel.data, n->nodes_channel.len);
+    srt_request_text(r, "stop");
+    srt_session_send(session, r);
+}
+
+/* Claims no more, so what waits in its shards must be another's as soon as there is another. */
+void srt_node_quiet(srt_node *n, int64_t now)
+{
+    if (n->quiet)
+        return;
+    n->quiet = 1;
+    announce_leaving(n, now);
+    srt_node_share(n, now);
+    wake_all(n, now);
+}
+
+void srt_node_stop(srt_node *n, int64_t now)
+{
+    if (n->stopping)
+        return;
+    n->stopping = 1;
+    if (n->quiet)
+        announce_leaving(n, now);
+    srt_node_quiet(n, now);
+    wake_all(n, now);
+}
+
+int srt_node_asked(const srt_node *n)
+{
+    int done = n->stopping ? SERIATIM_ORDER_STOP : n->quiet ? SERIATIM_ORDER_QUIET : SERIATIM_ORDER_NONE;
+    return n->ordered > done ? n->ordered : SERIATIM_ORDER_NONE;
+}
