@@ -1,0 +1,142 @@
+# shellcheck shell=bash
+# stages.sh - runs the stages of script/test: one after another or in rows beside them, each timed, its tests counted, and the
+# messages of failures at the very end. To be sourced. Reads `logs` (a folder) and `keep_going` (empty: stop at the first failure).
+stages=() passed=0 failed=0 failed_logs=()
+
+# count LOG STATUS: prints passed, failed and skipped as the stage's own runners counted them (cmocka, RSpec, pytest, our
+# own, busted); a stage without a runner counts as one. A runner that ran nothing, or fell over, has failed once.
+count() {
+  awk -v status="$2" '
+    /^\[  PASSED  \] [0-9]+ test/ { good += $4; seen = 1 }
+    /^\[  FAILED  \] [0-9]+ test/ { bad += $4; seen = 1 }
+    /^\[  SKIPPED \] [0-9]+ test/ { skipped += $4 }
+    /^[0-9]+ examples?, [0-9]+ failures?/ { pending = $5 + 0; good += $1 - $3 - pending; bad += $3; skipped += pending; seen = 1 }
+    /^[0-9]+ (scenarios|pairs), [0-9]+ checks, [0-9]+ failed$/ { good += $3 - $5; bad += $5; seen = 1 }
+    /^[0-9]+ success(es)? \/ [0-9]+ failures? \/ [0-9]+ errors? \/ [0-9]+ pending/ { good += $1; bad += $4 + $7; skipped += $10; seen = 1 }
+    /^([0-9]+ (passed|failed|skipped|errors?)(, )?)+ in [0-9.]+s/ {
+      for (i = 1; i < NF; i++) {
+        if ($(i + 1) ~ /^passed/) good += $i
+        if ($(i + 1) ~ /^(failed|error)/) bad += $i
+        if ($(i + 1) ~ /^skipped/) skipped += $i
+      }
+      seen = 1
+    }
+    END {
+      if (!seen && status == 0) good = 1
+      if (status != 0 && bad == 0 || good + bad == 0) bad = 1
+      print good + 0, bad + 0, skipped + 0
+    }' "$1"
+}
+
+# failures LOG: what its runners say about failures (RSpec, pytest, busted, cmocka, ours, sanitizers), the names last; else its end.
+failures() {
+  local sections names
+  sections=$(awk '
+    /^(lua5\.4|lua5\.1|luajit):$/ || /^--> / || /^==> / || /^Finished in / || /^=+ (short test summary|slowest)/ || /^\[=+\]/ { shown = 0 }
+    /^Failures:$/ || /^=+ (FAILURES|ERRORS) =+$/ || /^(Failure|Error) (→|->) / || /(ERROR|WARNING): (Address|Thread|UndefinedBehavior)Sanitizer/ { shown = 1 }
+    shown' "$1" | tail -n 100)
+  names=$(grep -aE '^\[ +(FAILED|ERROR|LINE) +\]|^ERROR: |^ *FAILED|^(Failure|Error) (→|->) |^rspec \./|runtime error:|\*\*\*(Failed|Timeout|Exception)' "$1" | tail -n 40)
+  [ -n "$sections$names" ] || sections=$(tail -n 60 "$1")
+  printf '\n%s\n' "$sections" "$names" | cut -c 1-1000
+}
+
+# Ends what still runs beside: by their groups, while the numbers are theirs.
+end_rows() {
+  local row running
+  running=$(jobs -pr)
+  for row in $running; do kill -INT -- "-$row"; done 2>/dev/null
+  for _ in {1..100}; do
+    for row in $running; do ! kill -0 -- "-$row" 2>/dev/null || { sleep 0.1; continue 2; }; done
+    return
+  done
+  for row in $running; do kill -KILL -- "-$row"; done 2>/dev/null
+}
+trap end_rows EXIT
+
+summary() {
+  printf '\n'
+  printf '%s\n' "${stages[@]}" "total ${SECONDS} s"
+  printf '%d passed, %d failed\n' "$passed" "$failed"
+}
+
+# stage NAME [COMMAND...]: runs it, shows it, times it; ends the run when it fails. Without a command it is NAME's function.
+stage() {
+  local name=$1 start=$SECONDS log good bad skipped seconds
+  [ "${2-}" = ended ] || stop_if_a_row_failed
+  log=$logs/${name// /-}.log
+  shift
+  [ $# -gt 0 ] || set -- "${name// /_}"
+  printf '\n==> %s\n' "$name"
+  "$@" 2>&1 | tee "$log"
+  read -r good bad skipped < <(count "$log" "${PIPESTATUS[0]}")
+  [ "$1" = ended ] && seconds="$(<"$logs/${name// /-}.seconds") s beside" || seconds="$((SECONDS - start)) s"
+  passed=$((passed + good)) failed=$((failed + bad))
+  if [ "$bad" -eq 0 ]; then
+    [ "$skipped" -eq 0 ] && skipped='' || skipped=" ($skipped skipped)"
+    stages+=("$(printf 'ok      %-13s %s%s' "$seconds" "$name" "$skipped")")
+  else
+    stages+=("$(printf 'FAILED  %-13s %s (log: %s)' "$seconds" "$name" "${log#"$PWD"/}")")
+    failed_logs+=("$log")
+    [ -n "$keep_going" ] || finish
+  fi
+}
+
+finish() {
+  local log
+  summary
+  for log in "${failed_logs[@]}"; do failures "$log"; done
+  exit $((${#failed_logs[@]} > 0))
+}
+
+# beside NAME...: these stages, one after another, beside what comes next; the row ends with one that fails. Its group is its
+# own: so it can be ended as a whole, and does not ignore SIGINT, as other jobs of a script do.
+beside() {
+  set -m
+  row "$@" &
+  set +m
+}
+
+row() {
+  local name log start
+  for name; do
+    log=$logs/${name// /-} start=$SECONDS
+    "${name// /_}" >"$log.beside" 2>&1 </dev/null
+    echo $? >"$log.status.new"
+    echo $((SECONDS - start)) >"$log.seconds"
+    mv "$log.status.new" "$log.status"
+    [ -n "$keep_going" ] || [ "$(<"$log.status")" -eq 0 ] || return
+  done
+}
+
+stop_if_a_row_failed() {
+  local status name
+  [ -z "$keep_going" ] || return
+  for status in "$logs"/*.status; do
+    [ -e "$status" ] && [ "$(<"$status")" -ne 0 ] || continue
+    name=$(basename "$status" .status)
+    stage "${name//-/ }" ended "${name//-/ }"
+  done
+}
+
+# ended NAME: what a stage of a row said, and its status, when it has ended.
+ended() {
+  local log=$logs/${1// /-}
+  until [ -e "$log.status" ]; do sleep 0.2; done
+  cat "$log.beside"
+  return "$(<"$log.status")"
+}
+
+# side_by_side COMMAND...: their output, when all have ended; fails when one has.
+side_by_side() {
+  local command pids=() failed=0
+  for command; do
+    $command >"$logs/${command//[^a-z]/-}.log" 2>&1 &
+    pids+=($!)
+  done
+  for command; do
+    wait "${pids[0]}" || failed=1
+    pids=("${pids[@]:1}")
+    cat "$logs/${command//[^a-z]/-}.log"
+  done
+  return $failed
+}
