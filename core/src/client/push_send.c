@@ -1,8 +1,6 @@
 /* push_send.c - sends the chunks: those of a shard one after another, as many shards at once as is of use. */
 #include "client/push.h"
 
-#include <string.h>
-
 #define PUSH_FLYING_BYTES ((size_t)256 * 1024) /* more makes others wait and sends no faster; one chunk may be larger */
 
 /* The key under which a shard remembers what this client pushed last. */
