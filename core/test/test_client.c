@@ -791,7 +791,7 @@ static void test_f11_f26_every_check_of_a_job(void **state)
     REFUSED(job.retry_count = -2, "jobs[3]: retry_count must be from -1 to 1000000, not -2");
     REFUSED(job.retry_count = 1000001, "jobs[3]: retry_count must be from -1 to 1000000, not 1000001");
     REFUSED(job.on_waiting = "sooner",
-            "jobs[3]: on_waiting must be one of keep, earlier, later, replace, reject, not \"sooner\"");
+            "jobs[3]: on_waiting must be one of keep, earlier, later, replace, reject, unique, not \"sooner\"");
 #undef REFUSED
     free(large);
 }
