@@ -54,7 +54,7 @@ local function text_of(value)
 end
 
 local function vectors(name)
-  local file = assert(io.open("spec/vectors/" .. name .. ".json", "rb"))
+  local file = assert(io.open("spec/conformance/vectors/" .. name .. ".json", "rb"))
   local rows = assert(native.load(file:read("*a"))).rows
   file:close()
   return rows

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "spec_helper"
-require_relative "../../spec/crash/kit/figures"
+require_relative "../../spec/support/figures"
 
 # Whatever way user code takes to leave, it is the failure of that job alone.
 RSpec.describe "the error boundary" do

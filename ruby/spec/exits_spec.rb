@@ -2,7 +2,7 @@
 
 require_relative "spec_helper"
 require_relative "support/command"
-require_relative "../../spec/crash/kit/figures"
+require_relative "../../spec/support/figures"
 
 # Processes that are asked to leave, and jobs that do not.
 RSpec.describe "ways to leave perform or the process", limit: Figures.count(240, 900) do

@@ -2,7 +2,7 @@
 
 require_relative "spec_helper"
 require_relative "support/command"
-require_relative "../../spec/crash/kit/figures"
+require_relative "../../spec/support/figures"
 
 RSpec.describe "a web server that forks", :slow do # ASan does not survive a fork of threads
   before { skip "no puma: apt-get install puma" unless system("command -v puma >/dev/null") }

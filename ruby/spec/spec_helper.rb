@@ -3,7 +3,7 @@
 require "seriatim"
 require "stringio"
 require "timeout"
-require_relative "support/redis_server"
+require_relative "../../spec/support/redis_server"
 require_relative "support/jobs_helper"
 
 REDIS = RedisServer.new

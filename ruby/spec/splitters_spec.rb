@@ -2,7 +2,7 @@
 
 require_relative "spec_helper"
 
-# What groups they make stands in spec/vectors/split.json.
+# What groups they make stands in spec/conformance/vectors/split.json.
 RSpec.describe Seriatim::Splitters, :core do
   it "refuses an invalid node number" do
     expect { Seriatim.build_by_node_splitter(2, 2) }.to raise_error(Seriatim::Invalid, /node_number/)

@@ -2,7 +2,7 @@
 
 require_relative "spec_helper"
 require_relative "support/command"
-require_relative "../../spec/crash/kit/figures"
+require_relative "../../spec/support/figures"
 
 # What interrupts threads that wait for Redis, and what ends the interpreter below them.
 RSpec.describe "threads that wait for jobs", limit: Figures.count(240, 600) do

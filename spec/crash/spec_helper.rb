@@ -2,7 +2,7 @@
 
 # What every spec of the crash kit begins with: a Kit for each example, closed after it.
 require_relative "kit/kit"
-require_relative "kit/figures"
+require_relative "../support/figures"
 require "timeout"
 
 # include CrashKit: `kit` is the example's own. Its journal and logs are kept when the example fails.

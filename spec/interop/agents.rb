@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "json"
-require_relative "languages"
+require_relative "../support/languages"
 
 # An agent process, and what it is asked.
 class AgentProcess

@@ -1,4 +1,4 @@
--- How often a fault is made, and what came of it: as spec/crash/kit/figures.rb. SOAK=1 asks for the counts of the long run;
+-- How often a fault is made, and what came of it: as spec/support/figures.rb. SOAK=1 asks for the counts of the long run;
 -- FIGURES names the file to which each figure is appended as a line of JSON.
 
 local native = require "seriatim.native"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "support/processes_helper"
-require_relative "../../../spec/crash/kit/figures"
+require_relative "../../../spec/support/figures"
 
 RSpec.describe "Signals" do
   include ProcessesHelper

@@ -2,7 +2,7 @@
 
 require "fiddle"
 require "json"
-require_relative "../../interop/languages"
+require_relative "../../support/languages"
 
 # The preloaded parents of Ruby's and Python's servers: a fork is much quicker than a start. This process becomes a subreaper
 # (Linux): what they fork is inherited by it, which may then wait for it like for a child of its own.

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "../../../ruby/spec/support/redis_server"
+require_relative "../../support/redis_server"
 
 # A Redis of the run's own that may be stopped and started, also while it loads its file.
 class RestartableRedis < RedisServer

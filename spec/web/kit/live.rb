@@ -2,7 +2,7 @@
 
 require "json"
 require_relative "app"
-require_relative "../../../ruby/spec/support/redis_server"
+require_relative "../../support/redis_server"
 require_relative "../../../ruby/spec/support/command"
 
 # A Redis with a worker process at work on queues of these names; jobs are pushed from here.

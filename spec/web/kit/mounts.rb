@@ -3,7 +3,7 @@
 require "fileutils"
 require "tmpdir"
 require_relative "site"
-require_relative "../../../ruby/spec/support/redis_server"
+require_relative "../../support/redis_server"
 require_relative "../../../ruby/spec/support/command"
 
 # The dashboard as four hosts serve it, each three times: :open (the cookie "role" says who one is; without it an admin),

@@ -1,6 +1,6 @@
 -- The same as conformance.lua inside nginx: cosockets, and the worker loop of light threads.
 --
---   luajit spec/lua/nginx.lua [FILE or part of a NAME...]      with LUA_PATH and LUA_CPATH at lua/
+--   luajit spec/conformance/runners/lua/nginx.lua [FILE or part of a NAME...]      with LUA_PATH and LUA_CPATH at lua/
 --
 -- This process starts the Redis and an nginx of one process; the suite runs in a timer of it and ends it.
 
@@ -21,19 +21,19 @@ events {
 
 http {
   access_log off;
-  lua_package_path "@here@/?.lua;@here@/../../lua/?.lua;@here@/../../lua/spec/?.lua;;";
-  lua_package_cpath "@here@/../../lua/lib/5.1/?.so;;";
+  lua_package_path "@here@/?.lua;@here@/../../../../lua/?.lua;@here@/../../../../lua/spec/?.lua;;";
+  lua_package_cpath "@here@/../../../../lua/lib/5.1/?.so;;";
   lua_socket_log_errors off;
   init_worker_by_lua_block {
     ngx.timer.at(0, function()
       local words = { @words@ }
-      require("in_nginx")(@folder@, "@here@/..", words)
+      require("in_nginx")(@folder@, "@here@/../..", words)
     end)
   }
 }
 ]]
 
-package.path = ("%s/../../lua/spec/?.lua;%s"):format(HERE, package.path)
+package.path = ("%s/../../../../lua/spec/?.lua;%s"):format(HERE, package.path)
 
 local RedisServer = require "support.redis_server"
 

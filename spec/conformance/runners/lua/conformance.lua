@@ -1,10 +1,10 @@
--- Runs spec/vectors and spec/scenarios through the package's public API. See spec/README.md.
+-- Runs spec/conformance/vectors and scenarios through the package's public API. See spec/conformance/README.md.
 --
---   lua5.4 spec/lua/conformance.lua [FILE or part of a NAME...]      or luajit, with LUA_PATH and LUA_CPATH at lua/
+--   lua5.4 spec/conformance/runners/lua/conformance.lua [FILE or part of a NAME...]      or luajit, with LUA_PATH and LUA_CPATH at lua/
 
 local HERE = arg[0]:match("^(.*)/[^/]*$") or "."
-local SPEC = HERE .. "/.."
-package.path = ("%s/?.lua;%s/../../lua/spec/?.lua;%s"):format(HERE, HERE, package.path)
+local SPEC = HERE .. "/../.."
+package.path = ("%s/?.lua;%s/../../../../lua/spec/?.lua;%s"):format(HERE, HERE, package.path)
 
 local RedisServer = require "support.redis_server"
 local Suite = require "suite"

@@ -1,7 +1,7 @@
 """
-Runs spec/vectors and spec/scenarios through the package's public API. See spec/README.md.
+Runs spec/conformance/vectors and scenarios through the package's public API. See spec/conformance/README.md.
 
-    PYTHONPATH=python /usr/bin/python3 spec/python/conformance.py [FILE or part of a NAME...]
+    PYTHONPATH=python /usr/bin/python3 spec/conformance/runners/python/conformance.py [FILE or part of a NAME...]
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-SPEC = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(SPEC.parent / "python" / "tests"))
+SPEC = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SPEC.parents[1] / "python" / "tests"))
 
 import seriatim  # noqa: E402
 import vectors  # noqa: E402

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# conformance.rb - runs spec/vectors and spec/scenarios through the gem's public API. See spec/README.md.
+# conformance.rb - runs spec/conformance/vectors and scenarios through the gem's public API. See spec/conformance/README.md.
 #
-#   ruby -I ruby/lib spec/ruby/conformance.rb [FILE or part of a NAME...]
+#   ruby -I ruby/lib spec/conformance/runners/ruby/conformance.rb [FILE or part of a NAME...]
 require "json"
 require "seriatim"
-require_relative "../../ruby/spec/support/redis_server"
+require_relative "../../../support/redis_server"
 
 module Conformance
-  SPEC = File.expand_path("..", __dir__)
+  SPEC = File.expand_path("../..", __dir__)
 
   # Keys that come and go by time and not by the steps: nodes, remembered pushes, and the history that a running server writes.
   TIMED = /:\{\/nodes\}:|:push:|\}:history\z/n

@@ -1,4 +1,4 @@
-/* conformance.c - runs spec/vectors and spec/scenarios through the public C API. See spec/README.md. */
+/* conformance.c - runs spec/conformance/vectors and scenarios through the public C API. See spec/conformance/README.md. */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SPEC SERIATIM_SOURCE_DIR "/spec"
+#define SPEC SERIATIM_SOURCE_DIR "/spec/conformance"
 #define FILES 100
 
 suite the_suite = {.lock = PTHREAD_MUTEX_INITIALIZER};
