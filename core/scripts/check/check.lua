@@ -24,7 +24,7 @@ end
 local function bury_bytes(store, id, record)
   call('HDEL', store.hash, id)
   if store == first then call('HDEL', RUNNING, id) call('ZREM', OVERRUN, id) end
-  local r = {place = 0, due = now, retry = -1, mark = 0, error = 'record in ' .. sub(store.hash, #PREFIX + 1) .. ' cannot be read',
+  local r = {place = PLACE_READY, due = now, retry = -1, mark = MARK_NONE, error = 'record in ' .. sub(store.hash, #PREFIX + 1) .. ' cannot be read',
     entries = {{stamp = advance(), score = now / 1e6, context = '', payload = record}}}
   if store == morgue then write(morgue, id, r, FOLD) else bury(id, r.entries, r.error, FOLD) end
 end
@@ -33,7 +33,7 @@ local function record_of(store, id, record)
   record = record or call('HGET', store.hash, id)
   if not record then return nil end
   local ok, r = pcall(read, record)
-  if ok and (r.entries or r.form == 3) and r.form <= 3 then return r end
+  if ok and (r.entries or r.form == RECORD_SPILLED) and r.form <= RECORD_SPILLED then return r end
   find('unreadable', id, 'record in ' .. sub(store.hash, #PREFIX + 1) .. ' cannot be read', function()
     bury_bytes(store, id, record)
   end)
@@ -97,24 +97,24 @@ local function check_job(id, record)
   if run and not is_run(run) then return end
   if run then
     local spilled = r.entries and 0 or 1
-    if digit_of(run) % 2 ~= spilled then
+    if digit_of(run) % RUN_DELETED ~= spilled then
       find('run', id, 'the run does not say whether payloads are spilled', function()
-        flagged(id, run, digit_of(run) - digit_of(run) % 2 + spilled)
+        flagged(id, run, digit_of(run) - digit_of(run) % RUN_DELETED + spilled)
       end)
     end
     return
   end
-  if r.place == 0 then
+  if r.place == PLACE_READY then
     ready[#ready + 1] = id
-  elseif r.place == 1 then
+  elseif r.place == PLACE_DUE then
     check_index(DUE, id, r.due, 'index')
-  elseif r.place == 2 then
+  elseif r.place == PLACE_PARKED then
     if not call('ZSCORE', PARKED, id) then check_index(PARKED, id, now, 'index') end
   else
-    check_index(r.mark == SUSPECT_MARK and SUSPECT or UNPROVEN, id, r.due, 'index')
-    if not is(DOUBTED) then find('state', id, 'nothing says that an id is in doubt', function() flag_as(DOUBTED, true) end) end
+    check_index(r.mark == MARK_SUSPECT and SUSPECT or UNPROVEN, id, r.due, 'index')
+    if not is(FLAG_DOUBTED) then find('state', id, 'nothing says that an id is in doubt', function() flag_as(FLAG_DOUBTED, true) end) end
   end
-  if r.place ~= 2 and r.retry >= 0 then check_index(RETRY, id, r.retry, 'retry') end
+  if r.place ~= PLACE_PARKED and r.retry >= 0 then check_index(RETRY, id, r.retry, 'retry') end
 end
 
 local function check_next(id, record)
@@ -127,7 +127,7 @@ local function check_next(id, record)
     if not r then promote(id, record) return end
     if payloads_to_move(r, n, FOLD) > may_move then
       unplace(id, r)
-      unite_later(id, r, FOLD, r.place == 2)
+      unite_later(id, r, FOLD, r.place == PLACE_PARKED)
       return
     end
     unite(first, id, r, second, n, FOLD)
@@ -136,7 +136,7 @@ local function check_next(id, record)
 end
 
 local function back(id, run, r)
-  r.due, r.place = now, 1
+  r.due, r.place = now, PLACE_DUE
   come_back(id, run, r, FOLD)
 end
 
@@ -158,13 +158,13 @@ local function check_running(id, run)
     return
   end
   local fence, mode = tonumber(sub(run, 3)), sub(run, 2, 2)
-  if mode == 'm' then
-    if not is(UNFINISHED) then find('state', id, 'nothing says that an id is uniting', function() flag_as(UNFINISHED, true) end) end
+  if mode == RUN_UNITING then
+    if not is(FLAG_UNFINISHED) then find('state', id, 'nothing says that an id is uniting', function() flag_as(FLAG_UNFINISHED, true) end) end
     check_index(UNITING, id, nil, 'index')
     return
   end
   local since, pending = read_owner_field()
-  if owner ~= '' and not pending and (fence < since or fence > claimed or mode == 'b') then
+  if owner ~= '' and not pending and (fence < since or fence > claimed or mode == RUN_LOST) then
     find('run', id, 'the run is of no claim of the owner', function() back(id, run, r) end)
   end
 end
@@ -180,7 +180,7 @@ local function check_claims()
       find('run', fence, 'claim cannot be read', function() call('HDEL', CLAIMS, fence) end)
     elseif byte(packed) ~= SPREAD then
       there = there + #taken
-      for k = 1, #taken do check_running(taken[k], '0n' .. fence) end
+      for k = 1, #taken do check_running(taken[k], RUN_PLAIN .. fence) end
     end
   end
   if there == held then return end
@@ -203,10 +203,10 @@ local function belongs(id)
   if not record or running then return false end
   local r = record_of(first, id, record)
   if not r then return true end
-  if part == 'retry' then return r.retry >= 0 and r.place ~= 2 end
-  if part == 'due' then return r.place == 1 end
-  if part == 'parked' then return r.place == 2 end
-  return r.place == 3 and (r.mark == SUSPECT_MARK) == (part == 'suspect')
+  if part == 'retry' then return r.retry >= 0 and r.place ~= PLACE_PARKED end
+  if part == 'due' then return r.place == PLACE_DUE end
+  if part == 'parked' then return r.place == PLACE_PARKED end
+  return r.place == PLACE_IN_DOUBT and (r.mark == MARK_SUSPECT) == (part == 'suspect')
 end
 
 local function check_entry(key, id)
@@ -217,7 +217,7 @@ end
 -- The reader has not seen this ready id in the list. If it came there meanwhile, it lies near an end.
 local function check_ready(id)
   local record = call('HGET', JOBS, id)
-  if not record or byte(record) % 4 ~= 0 or run_of(id) then return end
+  if not record or byte(record) % RECORD_PLACES ~= PLACE_READY or run_of(id) then return end
   if call('LPOS', READY, id, 'RANK', -1, 'MAXLEN', ENDS) or call('LPOS', READY, id, 'MAXLEN', ENDS) then return end
   find('index', id, 'missing in ready', function() call('RPUSH', READY, id) end)
 end
@@ -229,7 +229,7 @@ local function adopt(store, id)
   if not r then
     r = blank()
     if store == morgue then
-      r.place = 0
+      r.place = PLACE_READY
       call('ZADD', DIED, format('%.0f', now), id)
     elseif store == first then
       place(id, r)

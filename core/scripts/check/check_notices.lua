@@ -20,7 +20,7 @@ end
 local looked = call('HLEN', NOTICES) + call('ZCARD', TELLERS)
 if looked > MANY_NOTICES then return {'0', looked, {}, {}} end
 
-local numbers, told, wrong = {}, {}, is(NOTICED) ~= (call('ZCARD', TELLERS) > 0)
+local numbers, told, wrong = {}, {}, is(FLAG_NOTICED) ~= (call('ZCARD', TELLERS) > 0)
 local fields, entries = call('HKEYS', NOTICES), call('ZRANGE', TELLERS, 0, -1)
 for i = 1, #fields do numbers[fields[i]] = true end
 for i = 1, #entries do
@@ -39,7 +39,7 @@ if repair then
   for number, entry in pairs(told) do
     if not numbers[number] then call('ZREM', TELLERS, entry) end
   end
-  flag_as(NOTICED, call('ZCARD', TELLERS) > 0)
+  flag_as(FLAG_NOTICED, call('ZCARD', TELLERS) > 0)
   save()
   tell_owner()
 end

@@ -35,7 +35,7 @@ end
 
 -- Whole numbers up to 9e15, and a generation, which is negative in a closed shard (close.lua). NaN is none.
 local function is_state(state)
-  if #state < 89 then return false end
+  if #state < STATE_OWNER then return false end
   local numbers = {struct.unpack('<ddddddddddd', state)}
   numbers[1] = math.abs(numbers[1])
   for i = 1, 11 do
@@ -59,7 +59,7 @@ end
 if absent and others and repair then
   local in_doubt = call('EXISTS', KEYS[11], KEYS[12]) > 0
   call('ZREM', KEYS[4], '')
-  call('SET', STATE, struct.pack('<dddddddddddB', generation, now, 0, 0, 0, 0, 0, 0, 0, 0,
+  call('SET', STATE, struct.pack(STATE_FORMAT, generation, now, 0, 0, 0, 0, 0, 0, 0, 0,
     call('HLEN', KEYS[14]), in_doubt and 6 or 4))
 end
 return {closed and '1' or '0', #KEYS, found, {}}

@@ -69,7 +69,7 @@ if rest[1] then
     local most = 3 + bytes / 128
     if record or bytes > PLAIN then most = most + 12 end
     if record then most = most + #record / 64 end
-    if record and keeps_one(FOLD) and byte(record) >= 12 then most = most + 100 end
+    if record and keeps_one(FOLD) and byte(record) >= RECORD_SPILLED then most = most + 100 end
     return most
   end
 
@@ -92,13 +92,13 @@ if rest[1] then
   local function job(i)
     local payload, options, stamp = payload_of(i), options_of(i), base + i
     local entry = {stamp = stamp, score = stamp / 1e6, context = '', payload = payload}
-    local r = {place = 0, due = stamp, retry = -1, mark = 0, error = '', entries = {entry}}
+    local r = {place = PLACE_READY, due = stamp, retry = -1, mark = MARK_NONE, error = '', entries = {entry}}
     if options == '' then return r, WAITING end
     local has, score, time, retry, word, at = unpack_struct('<Bddi4B', options)
     entry.context, r.retry = sub(options, at), retry
     if has % 2 == 1 then entry.score = score end
     if has >= 4 then time = now + time end
-    if has >= 2 and time > now then r.due, r.place = math.floor(time), 1 end
+    if has >= 2 and time > now then r.due, r.place = math.floor(time), PLACE_DUE end
     return r, WORDS[word] or WAITING
   end
 
@@ -128,7 +128,7 @@ if rest[1] then
         hash[#hash + 1], hash[#hash + 2] = id, encode(r)
       end
       if r.retry >= 0 then retries[#retries + 1], retries[#retries + 2] = r.retry, id end
-      if r.place == 1 then
+      if r.place == PLACE_DUE then
         zset[#zset + 1], zset[#zset + 2] = format('%.0f', r.due), id
         soonest = min(soonest, r.due)
       else
@@ -158,7 +158,7 @@ if rest[1] then
   local function may_spill(id)
     local places = places_of[id]
     local record = old[places[1]]
-    if not record or byte(record) >= 12 then return true end
+    if not record or byte(record) >= RECORD_SPILLED then return true end
     local bytes = #record
     for j = 1, #places do bytes = bytes + 32 + #payload_of(places[j]) + #options_of(places[j]) end
     return bytes > SPILL
@@ -208,7 +208,7 @@ if rest[1] then
       else
         newer, new = r, new + 1
       end
-      if word == 'earlier' then newer.mark = EARLIER_MARK end
+      if word == 'earlier' then newer.mark = MARK_EARLIER end
     end
     if not newer then return end
     fold_entries(second, id, newer, more, FOLD)
@@ -224,9 +224,9 @@ if rest[1] then
         refused_places[#refused_places + 1] = places[j]
       else
         local due = moved(word, w.due, r.due)
-        if due ~= w.due and w.place ~= 2 and (w.place ~= 0 or due > now) then
+        if due ~= w.due and w.place ~= PLACE_PARKED and (w.place ~= PLACE_READY or due > now) then
           if not is_moved then unplace(id, w) end
-          w.due, w.place, is_moved = due, 1, true
+          w.due, w.place, is_moved = due, PLACE_DUE, true
         end
         more[#more + 1] = r.entries[1]
         folded = folded + 1

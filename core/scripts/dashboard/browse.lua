@@ -37,11 +37,11 @@ local function take(id, record)
   if what == 'ids' then
     add(id, 0, '')
   elseif what == 'due' then
-    add(id, part == 'running' and sub(record, 3) or format('%.0f', unpack_struct('<d', record, 2)), '')
+    add(id, part == 'running' and sub(record, 3) or format('%.0f', unpack_struct('<d', record, RECORD_DUE + 1)), '')
   elseif what == 'hot' then
-    found[#found + 1] = {id, byte(record) >= 8 and select(4, unpack_struct('<di4BI4', record, 2)) or 1}
-  elseif byte(record) >= 8 then
-    local due, _, _, _, error = unpack_struct(HEADER, record, 2)
+    found[#found + 1] = {id, byte(record) >= RECORD_FULL and select(4, unpack_struct('<di4BI4', record, RECORD_DUE + 1)) or 1}
+  elseif byte(record) >= RECORD_FULL then
+    local due, _, _, _, error = unpack_struct(HEADER, record, RECORD_DUE + 1)
     add(id, format('%.0f', due), sub(string.match(error, '^[^\r\n]*'), 1, 200))
   end
 end
@@ -49,7 +49,7 @@ end
 for i = 1, #ids do
   local id, record = ids[i], records[i] or (hash and flat[2 * i])
   local skip = id == '' or runs[i] or (prefix ~= '' and sub(id, 1, #prefix) ~= prefix)
-  if part == 'waiting' and not skip then skip = byte(record) % 4 == 2 end
+  if part == 'waiting' and not skip then skip = byte(record) % RECORD_PLACES == PLACE_PARKED end
   if not skip and (record or what == 'ids') then take(id, record) end
 end
 

@@ -11,14 +11,14 @@ if math.abs(generation) ~= tonumber(ARGV[1]) then return redis.error_reply(strin
 local prefix = string.sub(KEYS[1], 1, -6)
 local record, word = call('HGET', prefix .. 'jobs', id), ''
 local RUNNING, CLAIMS = prefix .. 'running', prefix .. 'claims'
-local held = struct.unpack('<d', state, 81)
+local held = struct.unpack('<d', state, STATE_HELD + 1)
 -- include: runs
 if run_of(id) then
   word = 'running'
 elseif record then
-  local kind, due = string.byte(record), (struct.unpack('<d', record, 2))
-  local retry = kind >= 8 and struct.unpack('<i4', record, 10) or -1
+  local kind, due = string.byte(record), (struct.unpack('<d', record, RECORD_DUE + 1))
+  local retry = kind >= RECORD_FULL and struct.unpack('<i4', record, RECORD_RETRY + 1) or -1
   local now = clock[1] * 1000000 + clock[2]
-  word = ({[2] = 'parked', [3] = 'unproven'})[kind % 4] or (retry >= 0 and 'retrying' or due > now and 'delayed' or 'waiting')
+  word = ({[PLACE_PARKED] = 'parked', [PLACE_IN_DOUBT] = 'unproven'})[kind % RECORD_PLACES] or (retry >= 0 and 'retrying' or due > now and 'delayed' or 'waiting')
 end
 return {word, call('HEXISTS', prefix .. 'dead', id)}

@@ -57,7 +57,7 @@ local function due_at(at)
     local ids = call('LRANGE', READY, at, at + size - 1)
     local records = ids[1] and call('HMGET', JOBS, unpack(ids)) or ids
     for i = 1, #records do
-      if records[i] and byte(records[i]) % 4 == 0 then return (unpack_struct('<d', records[i], 2)) end
+      if records[i] and byte(records[i]) % RECORD_PLACES == PLACE_READY then return (unpack_struct('<d', records[i], RECORD_DUE + 1)) end
     end
   end
   return FOREVER

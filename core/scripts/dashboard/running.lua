@@ -5,9 +5,9 @@
 local call = redis.call
 local state, prefix = call('GET', KEYS[1]), string.sub(KEYS[1], 1, -6)
 local RUNNING, CLAIMS = prefix .. 'running', prefix .. 'claims'
-local held = state and struct.unpack('<d', state, 81) or 0
+local held = state and struct.unpack('<d', state, STATE_HELD + 1) or 0
 -- include: runs
-local answer = {state and string.sub(state, 90) or ''}
+local answer = {state and string.sub(state, STATE_OWNER + 1) or ''}
 local flat, ids, runs = scan_runs('0', ARGV[1])[2], {}, {}
 for i = 1, #flat, 2 do
   if flat[i] ~= '' and #ids < tonumber(ARGV[1]) then ids[#ids + 1], runs[#runs + 1] = flat[i], flat[i + 1] end
@@ -15,7 +15,7 @@ end
 local records = ids[1] and call('HMGET', prefix .. 'jobs', unpack(ids)) or ids
 for i = 1, #ids do
   local record, count = records[i], 0
-  if record then count = string.byte(record) >= 8 and select(4, struct.unpack('<di4BI4', record, 2)) or 1 end
+  if record then count = string.byte(record) >= RECORD_FULL and select(4, struct.unpack('<di4BI4', record, RECORD_DUE + 1)) or 1 end
   local at = #answer
   answer[at + 1], answer[at + 2], answer[at + 3] = ids[i], runs[i], count
 end

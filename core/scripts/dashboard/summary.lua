@@ -46,7 +46,7 @@ local function count_delayed(count)
 end
 
 local function figures(state)
-  local count, flags = struct.unpack('<dB', state, 81)
+  local count, flags = struct.unpack('<dB', state, STATE_HELD + 1)
   held, held_runs, soon, delayed, change = count, nil, 9e15, 0, 9e15
   RUNNING, CLAIMS = prefix .. 'running', prefix .. 'claims'
   busy, retries = running_count(), call('ZCARD', prefix .. 'retry')
@@ -54,7 +54,7 @@ local function figures(state)
   local waiting = call('HLEN', prefix .. 'jobs') - busy - parked
   if waiting > 0 then
     if due > 0 then count_delayed(due) end
-    if flags % 4 >= 2 then head('unproven') head('suspect') end
+    if flags % (2 * FLAG_DOUBTED) >= FLAG_DOUBTED then head('unproven') head('suspect') end
     ready_head()
   end
   if busy > 0 then waiting = waiting + call('HLEN', prefix .. 'next') end

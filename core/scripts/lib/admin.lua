@@ -1,6 +1,5 @@
 -- library: admin - what operators' actions share: all is read and checked before the first write
 -- include: change owner spread runs
-local PARKED_PLACE = 2
 
 -- Readers know by the state that a shard is as they saw it: what operators change shows there, too.
 local function note_change() flags = (flags + 16) % 256 end
@@ -41,7 +40,7 @@ local function look(store, ids)
 end
 
 -- A record for an id that has nothing in the store.
-local function blank() return {place = 1, due = now, retry = -1, mark = 0, error = '', entries = {}} end
+local function blank() return {place = PLACE_DUE, due = now, retry = -1, mark = MARK_NONE, error = '', entries = {}} end
 
 -- The run with another flags digit: 1 spilled, 2 suppressed, 4 to be parked.
 local function flagged(id, run, digit)
@@ -51,7 +50,7 @@ end
 -- A waiting id becomes due at `time`; retry_count may have changed since `old` was written.
 local function move(id, r, time)
   unplace(id, r)
-  r.due, r.place = time, 1
+  r.due, r.place = time, PLACE_DUE
 end
 
 -- A parked record becomes due now, as that of a new id.
@@ -65,8 +64,8 @@ end
 
 -- Lets a run that was to be parked go on. Was it?
 local function unpark_run(id, run)
-  if digit_of(run) < 4 then return false end
-  flagged(id, run, digit_of(run) % 4)
+  if digit_of(run) < RUN_TO_PARK then return false end
+  flagged(id, run, digit_of(run) % RUN_TO_PARK)
   return true
 end
 
@@ -79,7 +78,7 @@ local function remove(store, id, r)
   forget(store, id, r)
 end
 
-local function is_due_later(r) return r.due > now and r.place ~= PARKED_PLACE end
+local function is_due_later(r) return r.due > now and r.place ~= PLACE_PARKED end
 
 -- A record of a store becomes due at `time`; retry_count stays.
 local function perform_at(time, store, id, r)
@@ -129,7 +128,7 @@ local function failed_slice(cursor, some)
   for i = 1, #ids do
     local id = ids[i]
     local r = records[id]
-    if r and (runs[id] or r.place == PARKED_PLACE or r.retry < 0) then records[id] = nil end
+    if r and (runs[id] or r.place == PLACE_PARKED or r.retry < 0) then records[id] = nil end
   end
   return records, page[1] == '0' and '' or page[1]
 end

@@ -19,10 +19,10 @@ end
 
 -- node: who tells it, '' for any; count: of all payloads that the retries ended for; r: the record's retry and error.
 local function notify(node, id, r, count, entries)
-  local out = {pack('<I4c0I4', #id, id, count), header({place = 0, due = now, retry = r.retry, mark = 0, error = r.error}, 2, #entries)}
+  local out = {pack('<I4c0I4', #id, id, count), header({place = PLACE_READY, due = now, retry = r.retry, mark = MARK_NONE, error = r.error}, RECORD_FULL, #entries)}
   for i = 1, #entries do add_entry(out, entries[i]) end
   hand_over(node, table.concat(out))
-  flag_as(NOTICED, true)
+  flag_as(FLAG_NOTICED, true)
 end
 
 -- Of payloads that were taken out of a record.

@@ -42,8 +42,8 @@ local processed, failed, refused, pushed, held, flags, owner = 0, 0, 0, 0, 0, 0,
 local state = call('GET', STATE)
 if state then
   generation, tick, lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags =
-    unpack_struct('<dddddddddddB', state)
-  owner = sub(state, 90)
+    unpack_struct(STATE_FORMAT, state)
+  owner = sub(state, STATE_OWNER + 1)
   if generation ~= tonumber(ARGV[1]) then
     -- A shard that close.lua has closed is of the next generation, negative: whoever knows that one opens it by the first write.
     if generation ~= -ARGV[1] then return error_reply(format('GENERATION %.0f', generation)) end

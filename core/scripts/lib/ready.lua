@@ -8,8 +8,8 @@ local function list_ready(answer, down, from, limit)
   local records, runs = call('HMGET', JOBS, unpack(ids)), runs_of(ids)
   for i = 1, #ids do
     local record, at = records[i], #answer
-    if record and not runs[i] and byte(record) % 4 == 0 then
-      answer[at + 1], answer[at + 2] = ids[i], format('%.0f', unpack_struct('<d', record, 2))
+    if record and not runs[i] and byte(record) % RECORD_PLACES == PLACE_READY then
+      answer[at + 1], answer[at + 2] = ids[i], format('%.0f', unpack_struct('<d', record, RECORD_DUE + 1))
     end
   end
   return #ids

@@ -1,11 +1,11 @@
 -- library: record - how an id's payloads are stored, folded and indexed
 --
--- A record is: kind B = place + 4 * form, then by form
+-- A record is: kind B = place + form (model/stored.h names the numbers), then by form
 --   0 plain    stamp d, payload                       score = stamp / 1e6, due = stamp
---   1 scored   stamp d, score d, payload              due = stamp
---   2 full     due d, retry_count i4, mark B, count I4, error I4+bytes, then count entries:
+--   4 scored   stamp d, score d, payload              due = stamp
+--   8 full     due d, retry_count i4, mark B, count I4, error I4+bytes, then count entries:
 --              stamp d, score d, context I4+bytes, payload I4+bytes
---   3 spilled  as full without entries, but with first d, last d, largest I4: no payload arrived before `first` or after
+--  12 spilled  as full without entries, but with first d, last d, largest I4: no payload arrived before `first` or after
 --              `last` (stamps), none has more bytes than `largest`, its context included. The payloads lie in the zset
 --              spill:ID, member = stamp >d + payload, and the hash spillmap:ID holds 'i' + sha1(payload) -> stamp (fold
 --              merge), 'c' + stamp -> context, and 'e' -> the whole error where the record has but the beginning of it
@@ -19,7 +19,6 @@ local SPILL, LARGE = 1024, 2048
 local ERROR_HEAD = 256 -- bytes of an error that stay in a spilled record
 local PORTION, PORTION_BYTES = 250, 393216 -- a script call reads or moves no more payloads, or one that is larger
 local HEADER, TAIL = '<di4BI4I4c0', '<ddI4'
-local UNPROVEN_MARK, SUSPECT_MARK, EARLIER_MARK, CUT_MARK = 1, 2, 4, 8
 local first = {hash = JOBS, spill = PREFIX .. 'spill:', map = PREFIX .. 'spillmap:'}
 local second = {hash = NEXT, spill = PREFIX .. 'nextspill:', map = PREFIX .. 'nextspillmap:'}
 local morgue = {hash = DEAD, spill = PREFIX .. 'deadspill:', map = PREFIX .. 'deadspillmap:'}
@@ -39,21 +38,21 @@ end
 
 local function read(record)
   local kind = byte(record)
-  local r = {place = kind % 4, form = (kind - kind % 4) / 4}
-  if r.form < 2 then
-    local stamp, score, at = unpack_struct('<d', record, 2), nil, 10
-    if r.form == 1 then score, at = unpack_struct('<d', record, 10), 18 end
-    r.due, r.retry, r.mark, r.error = stamp, -1, 0, ''
+  local r = {place = kind % RECORD_PLACES, form = kind - kind % RECORD_PLACES}
+  if r.form < RECORD_FULL then
+    local stamp, score, at = unpack_struct('<d', record, RECORD_DUE + 1), nil, 10
+    if r.form == RECORD_SCORED then score, at = unpack_struct('<d', record, 10), 18 end
+    r.due, r.retry, r.mark, r.error = stamp, -1, MARK_NONE, ''
     r.entries = {{stamp = stamp, score = score or stamp / 1e6, context = '', payload = sub(record, at)}}
     return r
   end
   local count, at
-  r.due, r.retry, r.mark, count, r.error, at = unpack_struct(HEADER, record, 2)
+  r.due, r.retry, r.mark, count, r.error, at = unpack_struct(HEADER, record, RECORD_DUE + 1)
   r.count = count
-  if r.form == 3 then
+  if r.form == RECORD_SPILLED then
     r.first, r.last, r.largest = unpack_struct(TAIL, record, at)
-    r.cut = r.mark >= CUT_MARK
-    r.mark = r.mark % CUT_MARK
+    r.cut = r.mark >= MARK_CUT
+    r.mark = r.mark % MARK_CUT
     return r
   end
   r.entries = {}
@@ -66,7 +65,7 @@ local function read(record)
 end
 
 local function header(r, form, count)
-  return char(r.place + 4 * form) .. pack(HEADER, r.due, r.retry, r.mark, count, #r.error, r.error)
+  return char(r.place + form) .. pack(HEADER, r.due, r.retry, r.mark, count, #r.error, r.error)
 end
 
 -- The whole error of a record.
@@ -80,8 +79,8 @@ local function spilled_head(store, id, r)
     call('HSET', store.map .. id, 'e', r.error)
     r.error, r.cut = sub(r.error, 1, ERROR_HEAD), true
   end
-  local mark = r.mark + (r.cut and CUT_MARK or 0)
-  return char(r.place + 12) .. pack(HEADER, r.due, r.retry, mark, r.count, #r.error, r.error) .. pack(TAIL, r.first, r.last, r.largest)
+  local mark = r.mark + (r.cut and MARK_CUT or 0)
+  return char(r.place + RECORD_SPILLED) .. pack(HEADER, r.due, r.retry, mark, r.count, #r.error, r.error) .. pack(TAIL, r.first, r.last, r.largest)
 end
 
 -- How many payloads of a spilled record a call reads or moves.
@@ -105,16 +104,16 @@ end
 
 local function is_plain(r)
   local e = r.entries[1]
-  return not r.entries[2] and r.due == e.stamp and r.retry == -1 and r.mark == 0 and r.error == '' and e.context == ''
+  return not r.entries[2] and r.due == e.stamp and r.retry == -1 and r.mark == MARK_NONE and r.error == '' and e.context == ''
 end
 
 local function encode(r)
   if is_plain(r) then
     local e = r.entries[1]
     if e.score == e.stamp / 1e6 then return char(r.place) .. pack('<d', e.stamp) .. e.payload end
-    return char(r.place + 4) .. pack('<dd', e.stamp, e.score) .. e.payload
+    return char(r.place + RECORD_SCORED) .. pack('<dd', e.stamp, e.score) .. e.payload
   end
-  local out = {header(r, 2, #r.entries)}
+  local out = {header(r, RECORD_FULL, #r.entries)}
   for i = 1, #r.entries do add_entry(out, r.entries[i]) end
   return table.concat(out)
 end
@@ -336,19 +335,19 @@ local function is_due(r) return r.due <= max(now, tick) end
 -- Chooses the index of a record that is about to be written into jobs, by its mark and due time.
 local function place(id, r, parked)
   if parked then
-    r.place = 2
+    r.place = PLACE_PARKED
     call('ZADD', PARKED, now, id)
     return
   end
   if r.retry >= 0 then call('ZADD', RETRY, r.retry, id) end
-  if r.mark == UNPROVEN_MARK or r.mark == SUSPECT_MARK then
-    r.place = 3
-    flag_as(DOUBTED, true)
-    call('ZADD', r.mark == SUSPECT_MARK and SUSPECT or UNPROVEN, format('%.0f', r.due), id)
-  elseif r.place == 0 and is_due(r) then
+  if r.mark == MARK_UNPROVEN or r.mark == MARK_SUSPECT then
+    r.place = PLACE_IN_DOUBT
+    flag_as(FLAG_DOUBTED, true)
+    call('ZADD', r.mark == MARK_SUSPECT and SUSPECT or UNPROVEN, format('%.0f', r.due), id)
+  elseif r.place == PLACE_READY and is_due(r) then
     call('LPUSH', READY, id)
   else
-    r.place = 1
+    r.place = PLACE_DUE
     call('ZADD', DUE, format('%.0f', r.due), id)
   end
 end
@@ -356,9 +355,9 @@ end
 -- Takes an id out of every index; its entry in ready goes stale.
 local function unplace(id, r)
   if r.retry >= 0 then call('ZREM', RETRY, id) end
-  if r.place == 1 then call('ZREM', DUE, id)
-  elseif r.place == 2 then call('ZREM', PARKED, id)
-  elseif r.place == 3 then call('ZREM', r.mark == SUSPECT_MARK and SUSPECT or UNPROVEN, id) end
+  if r.place == PLACE_DUE then call('ZREM', DUE, id)
+  elseif r.place == PLACE_PARKED then call('ZREM', PARKED, id)
+  elseif r.place == PLACE_IN_DOUBT then call('ZREM', r.mark == MARK_SUSPECT and SUSPECT or UNPROVEN, id) end
 end
 
 local function take_spill(from, to, id)
@@ -413,11 +412,11 @@ end
 local may_move = PORTION -- payloads that this call may yet move
 
 local function unite_later(id, r, fold, parked)
-  r.place = 1
+  r.place = PLACE_DUE
   write(first, id, r, fold)
-  call('HSET', RUNNING, id, char(48 + (r.entries and 0 or 1) + (parked and 4 or 0)) .. 'm0')
+  call('HSET', RUNNING, id, char(48 + (r.entries and 0 or RUN_SPILLED) + (parked and RUN_TO_PARK or 0)) .. RUN_UNITING .. '0')
   call('ZADD', UNITING, format('%.0f', now), id)
-  flag_as(UNFINISHED, true)
+  flag_as(FLAG_UNFINISHED, true)
 end
 
 -- How many payloads are to be moved to unite two records? Few go into many.
@@ -430,11 +429,11 @@ end
 -- What was pushed while the id ran becomes its waiting record.
 local function promote(id, record, parked)
   local r = read(record)
-  if r.mark == EARLIER_MARK then r.mark = 0 end
+  if r.mark == MARK_EARLIER then r.mark = MARK_NONE end
   call('HDEL', NEXT, id)
   if not r.entries then take_spill(second, first, id) end
-  r.place = is_due(r) and 0 or 1
-  if r.place == 0 and not parked then
+  r.place = is_due(r) and PLACE_READY or PLACE_DUE
+  if r.place == PLACE_READY and not parked then
     if r.retry >= 0 then call('ZADD', RETRY, r.retry, id) end
     call('RPUSH', READY, id)
   else
@@ -449,7 +448,7 @@ local function put_back(id, r, fold, parked)
   local newer = call('HGET', NEXT, id)
   if newer then
     local n = read(newer)
-    if n.mark == EARLIER_MARK then r.due = min(r.due, n.due) end
+    if n.mark == MARK_EARLIER then r.due = min(r.due, n.due) end
     local moves = payloads_to_move(r, n, fold)
     if moves > may_move then unite_later(id, r, fold, parked) return end
     may_move = may_move - moves
@@ -478,16 +477,16 @@ local function come_back(id, run, r, fold)
   local digit = digit_of(run)
   call('HDEL', RUNNING, id)
   call('ZREM', OVERRUN, id)
-  if r and digit % 4 < 2 then put_back(id, r, fold, digit >= 4) return end
+  if r and digit % RUN_TO_PARK < RUN_DELETED then put_back(id, r, fold, digit >= RUN_TO_PARK) return end
   forget(first, id, r or {entries = {}})
   local newer = call('HGET', NEXT, id)
-  if newer then promote(id, newer, digit >= 4) end
+  if newer then promote(id, newer, digit >= RUN_TO_PARK) end
 end
 
 -- The record of a run, as far as it is there (keys may be evicted, or deleted by hand); nil when no payload is left.
 local function record_of_run(id)
   local record = call('HGET', JOBS, id)
-  local r = record and read(record) or {place = 1, due = now, retry = -1, mark = 0, error = ''}
+  local r = record and read(record) or {place = PLACE_DUE, due = now, retry = -1, mark = MARK_NONE, error = ''}
   if not r.entries then r.count = call('ZCARD', first.spill .. id) end
   if not record then widen_bounds(r) end
   return r.count ~= 0 and r or nil
@@ -496,7 +495,7 @@ end
 -- Adds entries of an id to the morgue.
 local function bury(id, entries, error, fold)
   local record = call('HGET', DEAD, id)
-  local r = record and read(record) or {place = 0, retry = -1, mark = 0, entries = {}}
+  local r = record and read(record) or {place = PLACE_READY, retry = -1, mark = MARK_NONE, entries = {}}
   r.due = now
   set_error(r, error)
   fold = fold == 'list' and 'list' or 'merge'

@@ -17,7 +17,7 @@ local function runs_held()
   held_runs = {}
   local claims = held > 0 and call('HGETALL', CLAIMS) or {}
   for i = 1, #claims, 2 do
-    local packed, run = claims[i + 1], '0n' .. claims[i]
+    local packed, run = claims[i + 1], RUN_PLAIN .. claims[i]
     local ids = string.byte(packed) == SPREAD and {} or ids_of(packed)
     for k = 1, #ids do held_runs[ids[k]] = run end
   end

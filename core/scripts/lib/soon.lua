@@ -18,8 +18,8 @@ local function ready_head()
     local runs = busy > 0 and runs_of(ids)
     for i = 1, #ids do
       local record = records[i]
-      if record and not (runs and runs[i]) and string.byte(record) % 4 == 0 then
-        best = min(best, (struct.unpack('<d', record, 2)))
+      if record and not (runs and runs[i]) and string.byte(record) % RECORD_PLACES == PLACE_READY then
+        best = min(best, (struct.unpack('<d', record, RECORD_DUE + 1)))
       end
     end
     soon = min(soon, best)

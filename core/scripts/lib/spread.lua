@@ -3,7 +3,7 @@
 
 -- Gives each id of a claim a run of its own in `running`, where it may be looked at and changed.
 local function spread_claim(fence, packed)
-  local ids, runs, run = ids_of(packed), {}, '0n' .. fence
+  local ids, runs, run = ids_of(packed), {}, RUN_PLAIN .. fence
   for k = 1, #ids do runs[2 * k - 1], runs[2 * k] = ids[k], run end
   if ids[1] then call('HSET', RUNNING, unpack(runs)) end
   held = held - #ids

@@ -34,7 +34,7 @@ end
 
 local function requeue(id, d)
   local r = waiting[id]
-  if not r or r.place ~= PARKED_PLACE then
+  if not r or r.place ~= PLACE_PARKED then
     if r then move(id, r, now) else r = blank() end
     r.retry = -1
     set_error(r, '')

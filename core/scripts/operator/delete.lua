@@ -15,7 +15,7 @@ for i = 1, #ids do
   local run, r, n = runs[id], waiting[id], behind[id]
   if n then remove(second, id, n) end
   if run then
-    flagged(id, run, digit_of(run) % 2 + 2)
+    flagged(id, run, digit_of(run) % RUN_DELETED + RUN_DELETED)
   elseif r then
     remove(first, id, r)
   end

@@ -10,7 +10,7 @@ local function head(store)
   if not record then return '' end
   local r = read(record)
   set_error(r, error_of(store, id, r))
-  return header(r, 3, r.count or #r.entries)
+  return header(r, RECORD_SPILLED, r.count or #r.entries)
 end
-return {format('%.0f', now), is(PAUSED) and 1 or 0, format('%.0f', lease), format('%.0f', claimed), owner,
+return {format('%.0f', now), is(FLAG_PAUSED) and 1 or 0, format('%.0f', lease), format('%.0f', claimed), owner,
   run_of(id) or '', call('ZSCORE', OVERRUN, id) or '', head(first), head(second), head(morgue)}

@@ -27,7 +27,7 @@ end
 local function kill(id, r)
   local d = dead[id] or blank()
   local moves = payloads_to_move(d, r, FOLD)
-  d.place, d.due = 0, now
+  d.place, d.due = PLACE_READY, now
   set_error(d, error_of(first, id, r))
   call('ZADD', DIED, format('%.0f', now), id)
   if moves > may_move then
@@ -55,6 +55,6 @@ end
 
 local killed, cursor = end_failed(records, began, ARGV[3], following, kill, kill_old)
 note_change()
-if hooked and is(NOTICED) then tell_owner() end
+if hooked and is(FLAG_NOTICED) then tell_owner() end
 save()
 return {format('%.0f', began), cursor, killed}

@@ -22,7 +22,7 @@ local function ready_head()
     local head, records, runs = FOREVER, call('HMGET', JOBS, unpack(ids)), runs_of(ids)
     for i = 1, #ids do
       local record = records[i]
-      if record and not runs[i] and byte(record) % 4 == 0 then head = min(head, (unpack_struct('<d', record, 2))) end
+      if record and not runs[i] and byte(record) % RECORD_PLACES == PLACE_READY then head = min(head, (unpack_struct('<d', record, RECORD_DUE + 1))) end
     end
     if head < FOREVER then return head end
   end
@@ -32,5 +32,5 @@ end
 soon = min(soon, ready_head())
 local function whole(number) return format('%.0f', number) end
 return {whole(now), waiting, call('ZCARD', RETRY), busy, parked, call('HLEN', DEAD), call('ZCARD', UNPROVEN),
-  call('ZCARD', SUSPECT), whole(processed), whole(failed), whole(refused), is(PAUSED) and 1 or 0, whole(max(0, now - soon)),
+  call('ZCARD', SUSPECT), whole(processed), whole(failed), whole(refused), is(FLAG_PAUSED) and 1 or 0, whole(max(0, now - soon)),
   whole(soon), whole(lease), whole(claimed), owner}

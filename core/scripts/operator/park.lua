@@ -13,8 +13,8 @@ for i = 1, #ids do
   local id = ids[i]
   local run, r = runs[id], waiting[id]
   if run then
-    flagged(id, run, digit_of(run) % 4 + 4)
-  elseif r and r.place ~= PARKED_PLACE then
+    flagged(id, run, digit_of(run) % RUN_TO_PARK + RUN_TO_PARK)
+  elseif r and r.place ~= PLACE_PARKED then
     unplace(id, r)
     place(id, r, true)
     rewrite(first, id, r)

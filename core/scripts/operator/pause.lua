@@ -3,9 +3,9 @@
 -- KEYS: the shard's
 -- ARGV: 1 generation
 -- Returns 1 if it was not paused before, else 0
-local changed = is(PAUSED) and 0 or 1
+local changed = is(FLAG_PAUSED) and 0 or 1
 open_for_writing()
-flag_as(PAUSED, true)
+flag_as(FLAG_PAUSED, true)
 save()
 tell_owner(true)
 return changed

@@ -18,7 +18,7 @@ local function unspilled(where, id, r)
   local got = from + #r.entries
   if r.entries[1] and got < min(limit, r.count) then answer[3] = got end
   payloads = payloads + #r.entries
-  return r.entries[1] and encode(r) or header(r, 2, 0)
+  return r.entries[1] and encode(r) or header(r, RECORD_FULL, 0)
 end
 
 for i = 1, #ids do

@@ -3,9 +3,9 @@
 -- KEYS: the shard's
 -- ARGV: 1 generation
 -- Returns 1 if it was paused before, else 0
-local changed = is(PAUSED) and 1 or 0
+local changed = is(FLAG_PAUSED) and 1 or 0
 open_for_writing()
-flag_as(PAUSED, false)
+flag_as(FLAG_PAUSED, false)
 save()
 tell_owner()
 return changed

@@ -15,11 +15,11 @@ if part == 'waiting' and flat[1] then
 end
 for i = 1, #flat, 2 do
   local id, record, due, retry = flat[i], flat[i + 1], 0, -1
-  local skip = id == '' or (part == 'waiting' and (runs[(i + 1) / 2] or byte(record) % 4 == 2))
+  local skip = id == '' or (part == 'waiting' and (runs[(i + 1) / 2] or byte(record) % RECORD_PLACES == PLACE_PARKED))
   if not skip then
     if part ~= 'running' then
-      due = unpack_struct('<d', record, 2)
-      if byte(record) >= 8 then retry = unpack_struct('<i4', record, 10) end
+      due = unpack_struct('<d', record, RECORD_DUE + 1)
+      if byte(record) >= RECORD_FULL then retry = unpack_struct('<i4', record, RECORD_RETRY + 1) end
     end
     local at = #answer
     answer[at + 1], answer[at + 2], answer[at + 3] = id, format('%.0f', due), retry

@@ -14,7 +14,7 @@ for i = 1, #ids do
   local run, r = runs[id], waiting[id]
   if run then
     if unpark_run(id, run) then count = count + 1 end
-  elseif r and r.place == PARKED_PLACE then
+  elseif r and r.place == PLACE_PARKED then
     unpark(id, r)
     count = count + 1
   end

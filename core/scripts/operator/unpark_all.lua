@@ -17,7 +17,7 @@ for i = 1, #ids do
   local id = ids[i]
   local r = waiting[id]
   call('ZREM', PARKED, id)
-  if r and r.place == PARKED_PLACE then
+  if r and r.place == PLACE_PARKED then
     unpark(id, r)
     count = count + 1
   end

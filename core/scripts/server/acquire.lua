@@ -24,10 +24,10 @@ if not mine then
   claimed, settled, since = lease, 0, lease
   pending = held > 0 or call('HLEN', RUNNING) > call('HEXISTS', RUNNING, '')
   if held == 0 then call('DEL', CLAIMS) end
-  if pending then flag_as(UNFINISHED, true) end
+  if pending then flag_as(FLAG_UNFINISHED, true) end
   write_owner_field(since, pending)
   save()
-  return {'OK', format('%.0f', lease), format('%.0f', claimed), 0, is(UNFINISHED) and 1 or 0}
+  return {'OK', format('%.0f', lease), format('%.0f', claimed), 0, is(FLAG_UNFINISHED) and 1 or 0}
 end
 
 local known = {}
@@ -48,15 +48,15 @@ local deaths, seen = 0, claimed
 local function report(id, run)
   if deaths == 0 then claimed, seen = advance(), 0 end
   deaths = deaths + 1
-  call('HSET', RUNNING, id, sub(run, 1, 1) .. 'o' .. format('%.0f', claimed))
+  call('HSET', RUNNING, id, sub(run, 1, 1) .. RUN_DIED .. format('%.0f', claimed))
 end
 
 local runs, back = call('HGETALL', RUNNING), {}
 for i = 1, #runs, 2 do
   local id, run = runs[i], runs[i + 1]
   local mode = sub(run, 2, 2)
-  if id ~= '' and mode ~= 'm' and mode ~= 'b' and tonumber(sub(run, 3)) >= since and (not known[id] or sub(known[id], 2) ~= sub(run, 2)) then
-    if mode == 'o' and digit_of(run) % 4 < 2 then report(id, run)
+  if id ~= '' and mode ~= RUN_UNITING and mode ~= RUN_LOST and tonumber(sub(run, 3)) >= since and (not known[id] or sub(known[id], 2) ~= sub(run, 2)) then
+    if mode == RUN_DIED and digit_of(run) % RUN_TO_PARK < RUN_DELETED then report(id, run)
     else back[#back + 1], back[#back + 2] = id, sub(run, 1, 1) .. 'b0'
     end
   end
@@ -67,8 +67,8 @@ end
 for i = 1, #back, 2 do call('ZREM', OVERRUN, back[i]) end
 if back[1] then
   pending = true
-  flag_as(UNFINISHED, true)
+  flag_as(FLAG_UNFINISHED, true)
 end
 write_owner_field(since, pending)
 save()
-return {'KEPT', format('%.0f', lease), format('%.0f', seen), deaths, is(UNFINISHED) and 1 or 0}
+return {'KEPT', format('%.0f', lease), format('%.0f', seen), deaths, is(FLAG_UNFINISHED) and 1 or 0}

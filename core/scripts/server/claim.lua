@@ -3,7 +3,7 @@
 -- they are. A claim stops at 1,000 payloads or 1 MiB. An unproven or suspect id is claimed alone.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 lease, 3 seen: fence of the last claim whose answer the caller has (after acquire: what it said),
---       4 limit of ids, 5 doubt: 0 none, 1 one unproven id, 2 one suspect id; 6 time to run in microseconds, 0 for none, 7 fold
+--       4 limit of ids, 5 what to claim (CLAIM_*): 0 due ids, 1 one unproven id, 2 one suspect id; 6 time to run in microseconds, 0 for none, 7 fold
 -- Returns {now, fence, next, unproven, suspect, flags, mode, whole}: flags is 1 for a paused shard, plus 2 when recover.lua
 --   has something to do, plus 4 while retries_exhausted is to be told of something; next is the microsecond at which something
 --   will be due (0: more is due now), unproven and suspect when such an id is due; each 9e15 for never. Where ids were taken
@@ -11,14 +11,14 @@
 --   whole. The run of an id is '1' if its record is spilled, else '0', then mode (n, u unproven, s suspect, o died), then fence.
 --   If the last claim is a later one than seen, it is answered again and nothing is claimed; if an earlier one, nothing is given.
 -- Error replies: STALE owner
-local limit, doubt, ttr = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
+local limit, wanted, ttr = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 if lease ~= tonumber(ARGV[2]) then return error_reply('STALE ' .. owner) end
 
 -- Functions are made only where they are needed: to make them takes longer than a small claim.
 local BYTES, PAYLOADS, SLICE = 1048576, 1000, 64
 local seen = tonumber(ARGV[3])
-local again, paused = claimed ~= seen, flags % 2 == 1 -- see flags.lua, also for doubted
-local given, given_records, packed, mode, spills, whole, more = {}, {}, nil, 'n', false, false, again
+local again, paused = claimed ~= seen, flags % (2 * FLAG_PAUSED) >= FLAG_PAUSED
+local given, given_records, packed, mode, spills, whole, more = {}, {}, nil, RUN_NORMAL, false, false, again
 local payloads, bytes, retried, from_due, from_ready = 0, 0, {}, 0, 0
 
 -- Where seen is the later one, a failover forgot that claim: what an earlier one took is the caller's already, and is not given again.
@@ -50,7 +50,7 @@ elseif not again and ttr > 0 then
       if run and tonumber(sub(run, 3)) >= since then -- a dead owner's is recover.lua's
         local r = record_of_run(id)
         if r then
-          r.due, r.place = now, 1
+          r.due, r.place = now, PLACE_DUE
           probe_spill(first, {id})
           probe_spill(second, {id})
         end
@@ -63,8 +63,8 @@ end
 -- Takes an id with its record; kind is the record's.
 local function take(id, record, kind)
   local has = 1
-  if kind >= 8 then
-    local retry, _, entries, error = unpack_struct('<i4BI4I4', record, 10)
+  if kind >= RECORD_FULL then
+    local retry, _, entries, error = unpack_struct('<i4BI4I4', record, RECORD_RETRY + 1)
     if retry >= 0 then retried[#retried + 1] = id end
     has = entries
     if kind >= 12 then
@@ -76,12 +76,12 @@ local function take(id, record, kind)
   given[#given + 1], given_records[#given_records + 1] = id, record
 end
 
-local taking, doubted = not again and not paused and limit > 0, flags % 4 >= 2
+local taking, doubted = not again and not paused and limit > 0, flags % (2 * FLAG_DOUBTED) >= FLAG_DOUBTED
 local due_count, ready_count = call('ZCARD', DUE), call('LLEN', READY)
-if taking and doubt ~= '0' then
+if taking and wanted ~= CLAIM_READY then
   local key = UNPROVEN
-  mode = 'u'
-  if doubt == '2' then key, mode = SUSPECT, 's' end
+  mode = RUN_UNPROVEN
+  if wanted == CLAIM_SUSPECT then key, mode = SUSPECT, RUN_SUSPECT end
   local id = call('ZRANGEBYSCORE', key, '-inf', format('%.0f', now), 'LIMIT', 0, 1)[1]
   local record = id and call('HGET', JOBS, id)
   if id then
@@ -129,9 +129,9 @@ elseif taking then
         if at > c.to then load(c) end
         local record = c.records[at - c.from]
         local kind = record and byte(record)
-        if kind and kind % 4 == where and not (wary and (c.runs[at - c.from] or taken[ids[at]])) then
+        if kind and kind % RECORD_PLACES == where and not (wary and (c.runs[at - c.from] or taken[ids[at]])) then
           c.id, c.record, c.kind = ids[at], record, kind
-          if merging then c.due = unpack_struct('<d', record, 2) end
+          if merging then c.due = unpack_struct('<d', record, RECORD_DUE + 1) end
           return
         end
       end
@@ -164,7 +164,7 @@ elseif taking then
         if kind == 0 then
           n, payloads, bytes = n + 1, payloads + 1, bytes + #record
           given[n], given_records[n] = ready[from + k], record
-        elseif kind and kind % 4 == 0 then
+        elseif kind and kind % RECORD_PLACES == PLACE_READY then
           n = n + 1
           take(ready[from + k], record, kind)
         end
@@ -190,7 +190,7 @@ if given[1] and not again then
   tick = max(tick + 1, now)
   claimed = tick
   local fence = format('%.0f', claimed)
-  whole = mode == 'n' and ttr == 0 and not spills
+  whole = mode == RUN_NORMAL and ttr == 0 and not spills
   if whole then
     packed = cmsgpack.pack(given)
     call('HSET', CLAIMS, fence, packed)
@@ -199,7 +199,7 @@ if given[1] and not again then
     local plain, spilled = '0' .. mode .. fence, '1' .. mode .. fence
     local runs = {}
     for i = 1, #given do
-      runs[2 * i - 1], runs[2 * i] = given[i], spills and byte(given_records[i]) >= 12 and spilled or plain
+      runs[2 * i - 1], runs[2 * i] = given[i], spills and byte(given_records[i]) >= RECORD_SPILLED and spilled or plain
     end
     call('HSET', RUNNING, unpack(runs))
     if ttr > 0 then
@@ -230,6 +230,7 @@ if not paused then
 end
 -- include: save
 local answer = {format('%.0f', now), format('%.0f', claimed), format('%.0f', soon), format('%.0f', unproven),
-  format('%.0f', suspect), (paused and 1 or 0) + (flags % 8 >= 4 and 2 or 0) + (flags % 16 >= 8 and 4 or 0), mode, whole and 1 or 0}
+  format('%.0f', suspect), (paused and SAYS_PAUSED or 0) + (flags % (2 * FLAG_UNFINISHED) >= FLAG_UNFINISHED and SAYS_UNFINISHED or 0)
+    + (flags % (2 * FLAG_NOTICED) >= FLAG_NOTICED and SAYS_NOTICED or 0), mode, whole and 1 or 0}
 if given[1] then answer[9], answer[10] = packed or cmsgpack.pack(given), cmsgpack.pack(given_records) end
 return answer

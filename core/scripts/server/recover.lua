@@ -17,7 +17,7 @@ local function report(id, run)
   if deaths == 0 then claimed = advance() end
   deaths = deaths + 1
   call('ZREM', OVERRUN, id)
-  call('HSET', RUNNING, id, sub(run, 1, 1) .. 'o' .. format('%.0f', claimed))
+  call('HSET', RUNNING, id, sub(run, 1, 1) .. RUN_DIED .. format('%.0f', claimed))
 end
 
 -- What becomes of a run: b is one that its living owner does not know, which comes back as it was. That of a process that died: once
@@ -25,9 +25,9 @@ end
 local function recover(id, run)
   local r, mode = record_of_run(id), sub(run, 2, 2)
   recovered = recovered + 1
-  if r and digit_of(run) % 4 < 2 and mode ~= 'b' then
-    if mode == 's' or mode == 'o' then report(id, run) return end
-    r.mark, r.due, r.place = mode == 'u' and SUSPECT_MARK or UNPROVEN_MARK, now, 3
+  if r and digit_of(run) % RUN_TO_PARK < RUN_DELETED and mode ~= RUN_LOST then
+    if mode == RUN_SUSPECT or mode == RUN_DIED then report(id, run) return end
+    r.mark, r.due, r.place = mode == RUN_UNPROVEN and MARK_SUSPECT or MARK_UNPROVEN, now, PLACE_IN_DOUBT
   end
   come_back(id, run, r, fold)
   promoted = 1
@@ -54,7 +54,7 @@ local function recover_some()
   local flat, ids = page[2], {}
   for i = 1, #flat, 2 do
     local mode = sub(flat[i + 1], 2, 2)
-    if flat[i] ~= '' and mode ~= 'm' and (mode == 'b' or tonumber(sub(flat[i + 1], 3)) < since) then
+    if flat[i] ~= '' and mode ~= RUN_UNITING and (mode == RUN_LOST or tonumber(sub(flat[i + 1], 3)) < since) then
       ids[#ids + 1], ids[#ids + 2] = flat[i], flat[i + 1]
       probe_spill(first, {flat[i]})
       probe_spill(second, {flat[i]})
@@ -73,15 +73,15 @@ end
 local function unite_some(id)
   local run, record, newer = call('HGET', RUNNING, id), call('HGET', JOBS, id), call('HGET', NEXT, id)
   local r, n = record and read(record), newer and read(newer)
-  if not run or sub(run, 2, 2) ~= 'm' then
+  if not run or sub(run, 2, 2) ~= RUN_UNITING then
     call('ZREM', UNITING, id)
-  elseif not r or not n or digit_of(run) % 4 >= 2 or payloads_to_move(r, n, fold) <= may_move then
+  elseif not r or not n or digit_of(run) % RUN_TO_PARK >= RUN_DELETED or payloads_to_move(r, n, fold) <= may_move then
     call('ZREM', UNITING, id)
     come_back(id, run, record_of_run(id), fold)
     promoted = 1
   else
     local part = spilled_entries(second, id, 0, max(1, min(may_move, portion(n))))
-    if n.mark == EARLIER_MARK then r.due = min(r.due, n.due) end
+    if n.mark == MARK_EARLIER then r.due = min(r.due, n.due) end
     remove_spilled(second, id, n, part)
     fold_entries(first, id, r, part, fold)
     rewrite(second, id, n)
@@ -101,7 +101,7 @@ local function unite_more()
     if may_move > 0 then unite_some(ids[i]) end
   end
   if call('ZCARD', UNITING) > 0 then return end
-  flag_as(UNFINISHED, false)
+  flag_as(FLAG_UNFINISHED, false)
   cursor = ''
 end
 

@@ -16,7 +16,7 @@ local function look(flags)
   if call('HLEN', prefix .. 'jobs') == 0 then return end
   busy = running_count()
   head('due')
-  if flags % 4 >= 2 then head('unproven') head('suspect') end
+  if flags % (2 * FLAG_DOUBTED) >= FLAG_DOUBTED then head('unproven') head('suspect') end
   ready_head()
 end
 
@@ -25,7 +25,7 @@ local states = call('MGET', unpack(KEYS))
 for i = 1, #KEYS do
   local state = states[i]
   if state then
-    local generation, _, _, _, _, _, done, bad, _, came, in_claims, flags = struct.unpack('<dddddddddddB', state)
+    local generation, _, _, _, _, _, done, bad, _, came, in_claims, flags = struct.unpack(STATE_FORMAT, state)
     if math.abs(generation) ~= tonumber(ARGV[1]) then return redis.error_reply(string.format('GENERATION %.0f', generation)) end
     processed, failed, pushed, held = processed + done, failed + bad, pushed + came, in_claims
     prefix = string.sub(KEYS[i], 1, -6)

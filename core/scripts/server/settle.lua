@@ -114,10 +114,10 @@ else
   -- The id has nothing left of this run; what was pushed meanwhile goes on.
   local function finish(id, digit)
     call('HDEL', JOBS, id)
-    if digit % 2 == 1 then call('UNLINK', first.spill .. id, first.map .. id) end
+    if digit % RUN_DELETED == RUN_SPILLED then call('UNLINK', first.spill .. id, first.map .. id) end
     local newer = has_next and call('HGET', NEXT, id)
     if newer then
-      promote(id, newer, digit >= 4)
+      promote(id, newer, digit >= RUN_TO_PARK)
       promoted = 1
     end
   end
@@ -176,8 +176,8 @@ else
   -- What remains of a run goes back, or, if nothing remains, what was pushed meanwhile goes on.
   local function go_on(id, r, digit)
     if empty(r) then finish(id, digit) return end
-    r.place = (r.place == 0 and is_due(r)) and 0 or 1
-    put_back(id, r, FOLD, digit >= 4)
+    r.place = (r.place == PLACE_READY and is_due(r)) and PLACE_READY or PLACE_DUE
+    put_back(id, r, FOLD, digit >= RUN_TO_PARK)
     promoted = 1
   end
 
@@ -194,8 +194,8 @@ else
   local function fail(id, r, digit, time, text, limit, action, hooked)
     failed = failed + 1
     set_error(r, text)
-    r.retry, r.due, r.place = r.retry + 1, now + time, 1
-    if r.retry < limit then put_back(id, r, FOLD, digit >= 4) promoted = 1 return end
+    r.retry, r.due, r.place = r.retry + 1, now + time, PLACE_DUE
+    if r.retry < limit then put_back(id, r, FOLD, digit >= RUN_TO_PARK) promoted = 1 return end
     exhausted[#exhausted + 1] = id
     if hooked and action ~= 'bury' then notify_record(owner, first, id, r) end
     if action == 'park' then put_back(id, r, FOLD, true) return end
@@ -226,7 +226,7 @@ else
       local r = record_of_run(id)
       call('HDEL', RUNNING, id)
       call('ZREM', OVERRUN, id)
-      if not r or digit % 4 >= 2 then
+      if not r or digit % RUN_TO_PARK >= RUN_DELETED then
         if kind == 'fail' then failed = failed + 1 end
         finish(id, digit)
       elseif kind == 'fail' then
@@ -235,13 +235,13 @@ else
         reject(id, r, tonumber(time), text, tonumber(limit), action, hooked)
         go_on(id, r, digit)
       else
-        put_back(id, r, FOLD, digit >= 4)
+        put_back(id, r, FOLD, digit >= RUN_TO_PARK)
         promoted = 1
       end
     end
   end
   refused = refused + late
-  if is(UNFINISHED) then promoted = promoted + 2 end
+  if is(FLAG_UNFINISHED) then promoted = promoted + SAYS_UNFINISHED end
   answer = {late, promoted, unpack(exhausted)}
 end
 -- include: save

@@ -61,6 +61,6 @@ end
 give_own()
 if #ARGV > 5 and owner == me and lease == tonumber(ARGV[3]) then take_over_all() end
 answer[1], answer[2] = is_full() and 1 or 0, call('ZCARD', TELLERS)
-if answer[2] == 0 then flag_as(NOTICED, false) end
+if answer[2] == 0 then flag_as(FLAG_NOTICED, false) end
 save()
 return answer

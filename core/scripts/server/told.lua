@@ -11,6 +11,6 @@ for i = 3, #ARGV do
   if call('ZREM', TELLERS, teller(me, ARGV[i])) == 1 then call('HDEL', NOTICES, ARGV[i]) end
 end
 local left = call('ZCARD', TELLERS)
-if left == 0 then flag_as(NOTICED, false) end
+if left == 0 then flag_as(FLAG_NOTICED, false) end
 save()
 return left

@@ -99,8 +99,8 @@ static int explain_on_id(seriatim_client *c, explain_state *e, const srt_reply *
         return srt_operator_nomem(c);
     e->runs = run->len > 2;
     if (e->runs) {
-        e->deletes = (run->data[0] & 2) != 0;
-        e->parks = (run->data[0] & 4) != 0;
+        e->deletes = (run->data[0] & SRT_RUN_DELETED) != 0;
+        e->parks = (run->data[0] & SRT_RUN_TO_PARK) != 0;
         e->mode = run->data[1];
     }
     x->behind.behind = 1;
@@ -173,7 +173,7 @@ static void explain_run(explain_state *e)
     explain_say(e, "it runs, or is claimed to run", *e->result.owner ? " on node " : "", e->result.owner);
     if (*e->result.owner && !e->result.owner_alive)
         explain_say(e, ", which has no heartbeat: when another takes the shard, it comes back", "", "");
-    if (e->mode == 'o')
+    if (e->mode == SRT_RUN_DIED)
         explain_say(e, "; its process died with it alone in it", "", "");
     if (e->deletes)
         explain_say(e, "; it was deleted meanwhile and will not come back", "", "");

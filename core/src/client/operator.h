@@ -8,11 +8,6 @@
 #define SRT_SLICE 50 /* ids of one call: at most some 8 ms of Redis where each has a payload of 1 MiB that is freed */
 #define SRT_ACTION_CALLS 50 /* calls of a slice of an action on a whole queue: some 0.2 s where Redis is near */
 
-/* srt_record.place and .mark */
-#define SRT_PLACE_PARKED 2
-#define SRT_PLACE_IN_DOUBT 3
-#define SRT_MARK_SUSPECT 2
-
 /* An id on its way to or from its shard. */
 typedef struct srt_target {
     const char *id;

@@ -138,22 +138,22 @@ int srt_record_read(srt_record *r, srt_arena *arena, const char *data, size_t le
     double due;
     size_t count;
     memset(r, 0, sizeof *r);
-    r->place = kind & 3;
+    r->place = kind % SRT_RECORD_PLACES;
     r->retry_count = -1;
     r->error = "";
-    if (!c.ok || kind > 15)
+    if (!c.ok || kind >= SRT_RECORD_SPILLED + SRT_RECORD_PLACES)
         return SERIATIM_PROTOCOL;
-    if (kind < 8)
-        return read_compact(r, arena, &c, kind >= 4);
+    if (kind < SRT_RECORD_FULL)
+        return read_compact(r, arena, &c, kind >= SRT_RECORD_SCORED);
     due = read_double(&c);
     r->due_us = whole_microseconds(due);
     r->retry_count = (int32_t)(uint32_t)read_little(&c, 4);
-    r->mark = (unsigned)read_little(&c, 1) & 7; /* above: that the error is cut */
+    r->mark = (unsigned)read_little(&c, 1) % SRT_MARK_CUT;
     count = (size_t)read_little(&c, 4);
     r->error = read_text(&c, &r->error_len);
     if (!c.ok)
         return SERIATIM_PROTOCOL;
-    if (kind < 12)
+    if (kind < SRT_RECORD_SPILLED)
         return read_entries(r, arena, &c, count);
     r->missing = count;
     return SERIATIM_OK;

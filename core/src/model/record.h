@@ -3,10 +3,11 @@
 #define SRT_RECORD_H
 
 #include "base/bytes.h"
+#include "model/stored.h"
 
 typedef struct srt_record {
-    unsigned place; /* 0 ready, 1 due, 2 parked, 3 in doubt */
-    unsigned mark;  /* 1 unproven, 2 suspect, 4 earlier */
+    unsigned place; /* SRT_PLACE_* */
+    unsigned mark;  /* SRT_MARK_*, without the bit of SRT_MARK_CUT */
     int64_t due_us;
     int64_t retry_count;
     const char *error;

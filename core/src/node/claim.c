@@ -27,23 +27,23 @@ int srt_shard_wants_claim(srt_node *node, const srt_shard *s, int64_t now)
     return !s->claiming && (s->more || s->due_at <= now) && claim_limit(node, s) > 0;
 }
 
-void srt_shard_claim(srt_node *node, srt_shard *s, size_t limit, int doubt, int64_t now)
+void srt_shard_claim(srt_node *node, srt_shard *s, size_t limit, int kind, int64_t now)
 {
     srt_request *r = srt_shard_begin(node, s, srt_script_claim, SRT_ASK_CLAIM);
     if (r) {
         srt_request_int(r, s->lease);
         srt_request_int(r, s->seen);
         srt_request_int(r, (int64_t)limit);
-        srt_request_int(r, doubt);
+        srt_request_int(r, kind);
         srt_request_int(r, s->queue->now.ttr);
         srt_request_text(r, s->queue->now.fold);
         r->number = s->lease;
-        r->place = (size_t)doubt;
+        r->place = (size_t)kind;
     }
     if (!srt_shard_send(node, s, r, now))
         return;
     s->claiming = 1;
-    if (doubt)
+    if (kind != SRT_CLAIM_READY)
         node->groups[s->group].doubt_claims++;
 }
 
@@ -53,11 +53,11 @@ void srt_shard_want_claim(srt_node *node, srt_shard *s, int64_t now)
     if (s->claiming || s->paused || node->quiet)
         return;
     if (node->solo == SRT_SOLO_CLAIM && node->solo_shard == s) {
-        srt_shard_claim(node, s, 1, 2, now);
+        srt_shard_claim(node, s, 1, SRT_CLAIM_SUSPECT, now);
     } else if (s->unproven_at <= now && group->singles.count + group->doubt_claims < group->threads) {
-        srt_shard_claim(node, s, 1, 1, now);
+        srt_shard_claim(node, s, 1, SRT_CLAIM_UNPROVEN, now);
     } else if (srt_shard_wants_claim(node, s, now)) {
-        srt_shard_claim(node, s, claim_limit(node, s), 0, now);
+        srt_shard_claim(node, s, claim_limit(node, s), SRT_CLAIM_READY, now);
     }
 }
 
@@ -155,10 +155,10 @@ static int64_t local_time(const srt_node *node, int64_t redis_us)
 void srt_shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
 {
     int64_t next, fence, flags;
-    int past, had_suspect = node->solo == SRT_SOLO_CLAIM && node->solo_shard == s && r->place == 2;
+    int past, had_suspect = node->solo == SRT_SOLO_CLAIM && node->solo_shard == s && r->place == SRT_CLAIM_SUSPECT;
     s->claiming = 0;
     s->first_claim = 0;
-    if (r->place) {
+    if (r->place != SRT_CLAIM_READY) {
         node->groups[s->group].doubt_claims--;
         srt_node_wake_unproven(node);
     }
@@ -178,9 +178,9 @@ void srt_shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const
     s->unproven_at = local_time(node, srt_token_int(&reply->tokens[4]));
     s->suspect_at = local_time(node, srt_token_int(&reply->tokens[5]));
     flags = srt_token_int(&reply->tokens[6]);
-    s->paused = (flags & 1) != 0 && !s->woken;
-    srt_shard_find_unfinished(s, flags & 3);
-    if (flags & 4)
+    s->paused = (flags & SRT_SAYS_PAUSED) != 0 && !s->woken;
+    srt_shard_find_unfinished(s, flags);
+    if (flags & SRT_SAYS_NOTICED)
         srt_notice_seen(node, s, SRT_NOTICES_OTHERS, now);
     s->more |= s->woken;
     s->woken = 0;

@@ -191,7 +191,7 @@ static int take_single(srt_node *node, srt_job_list *list, int kind, int64_t now
         return take_later(node, job->shard, now);
     d->jobs[d->count++] = srt_list_take(list);
     d->shard->apart--;
-    d->solo = job->mode == 's';
+    d->solo = job->mode == SRT_RUN_SUSPECT;
     if (d->solo)
         node->solo = SRT_SOLO_RUN;
     hold(node, d);
@@ -222,7 +222,7 @@ static int single_may_run(const srt_node *node, const srt_job *job)
 {
     if (!job || !srt_shard_may_run(job->shard))
         return 0;
-    if (job->mode == 's')
+    if (job->mode == SRT_RUN_SUSPECT)
         return node->held_count == 0 && node->solo == SRT_SOLO_READY;
     return node->solo == SRT_SOLO_NONE;
 }

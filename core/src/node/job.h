@@ -21,7 +21,7 @@ typedef struct srt_job {
     int old; /* was in a thread's hands when its shard was lost or acquired: its id may be claimed again meanwhile */
     const char *run; /* as Redis has it in `running` */
     size_t run_len;
-    char mode;       /* n normal, u unproven, s suspect, o died */
+    char mode;       /* SRT_RUN_NORMAL, _UNPROVEN, _SUSPECT or _DIED */
     int64_t lease;   /* under which it was claimed */
     srt_outcome outcome;
     void *outcome_text; /* what text and rejected point into */

@@ -25,21 +25,21 @@ void srt_job_ready(srt_node *node, srt_job *job, int64_t now)
 {
     srt_shard *s = job->shard;
     srt_group *group = &node->groups[s->group];
-    if (job->mode != 'o' && runs_already(node, job, now)) {
+    if (job->mode != SRT_RUN_DIED && runs_already(node, job, now)) {
         srt_claim_part(s, job->claim, now);
         srt_list_add(&s->barred, job);
         return;
     }
     srt_job_view(job);
     group->news = 1;
-    s->apart += job->mode != 'n';
-    if (job->mode == 'o') {
+    s->apart += job->mode != SRT_RUN_NORMAL;
+    if (job->mode == SRT_RUN_DIED) {
         srt_list_add(&group->died, job);
-    } else if (job->mode == 's') {
+    } else if (job->mode == SRT_RUN_SUSPECT) {
         srt_list_add_first(&group->singles, job);
         if (node->solo < SRT_SOLO_RUN)
             node->solo = SRT_SOLO_READY;
-    } else if (job->mode == 'u') {
+    } else if (job->mode == SRT_RUN_UNPROVEN) {
         srt_list_add(&group->singles, job);
     } else {
         srt_list_add(&s->ready, job);

@@ -19,7 +19,7 @@ void srt_node_end_solo(srt_node *node)
     size_t i;
     node->solo = SRT_SOLO_NONE;
     for (i = 0; i < node->group_count; i++)
-        if (node->groups[i].singles.first && node->groups[i].singles.first->mode == 's')
+        if (node->groups[i].singles.first && node->groups[i].singles.first->mode == SRT_RUN_SUSPECT)
             node->solo = SRT_SOLO_READY;
     srt_node_news(node);
 }

@@ -23,10 +23,9 @@ void srt_shard_recover(srt_node *node, srt_shard *s, int64_t now)
         s->recovering = 1;
 }
 
-/* The second bit of what a claim or a settle says: there is something for recover.lua to do. */
 void srt_shard_find_unfinished(srt_shard *s, int64_t flags)
 {
-    if (flags < 2 || s->unfinished)
+    if (!(flags & SRT_SAYS_UNFINISHED) || s->unfinished)
         return;
     s->unfinished = SRT_UNITING;
     strcpy(s->cursor, "u");

@@ -307,7 +307,7 @@ static void settled_suspect(srt_node *node, const srt_shard *s, const srt_job_li
     if (node->solo != SRT_SOLO_SETTLE || node->solo_shard != s)
         return;
     for (job = list->first; job; job = job->next)
-        if (job->mode == 's' && job->outcome != SRT_EXTENDED) {
+        if (job->mode == SRT_RUN_SUSPECT && job->outcome != SRT_EXTENDED) {
             srt_node_end_solo(node);
             return;
         }

@@ -26,7 +26,7 @@ static void shard_step_owned(srt_node *node, srt_shard *s, int64_t now)
         srt_shard_recall(node, s, now);
     srt_shard_slice_on(node, s, now);
     if (s->seen == 0 && !s->claiming)
-        srt_shard_claim(node, s, 1, 0, now); /* deaths to report are answered before anything else */
+        srt_shard_claim(node, s, 1, SRT_CLAIM_READY, now); /* deaths to report are answered before anything else */
     if (s->reconcile) {
         if (!s->claiming && !s->settling && !s->slicing && !s->recovering)
             srt_shard_acquire(node, s, now);
@@ -119,7 +119,7 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
         break;
     case SRT_ASK_CLAIM:
         s->claiming = 0;
-        if (r->place) {
+        if (r->place != SRT_CLAIM_READY) {
             node->groups[s->group].doubt_claims--;
             srt_node_wake_unproven(node);
         }

@@ -29,7 +29,7 @@ void srt_shard_old_ended(srt_node *node, srt_shard *s, int64_t now);
 int srt_shard_should_recover(const srt_shard *s, int leaving, int64_t now);
 void srt_shard_recover(srt_node *node, srt_shard *s, int64_t now);
 void srt_shard_recovered(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now);
-void srt_shard_find_unfinished(srt_shard *s, int64_t flags); /* what a claim or a settle said */
+void srt_shard_find_unfinished(srt_shard *s, int64_t flags); /* flags: the SRT_SAYS_* bits of a claim or a settle */
 void srt_shard_tell_recovered(srt_node *node, srt_shard *s);
 
 /* acquire.c */
@@ -50,7 +50,7 @@ void srt_shard_slice_on(srt_node *node, srt_shard *s, int64_t now); /* goes on w
 void srt_shard_sliced(srt_node *node, srt_job *job, const srt_reply *reply, int64_t now);
 
 /* claim.c */
-void srt_shard_claim(srt_node *node, srt_shard *s, size_t limit, int doubt, int64_t now);
+void srt_shard_claim(srt_node *node, srt_shard *s, size_t limit, int kind, int64_t now); /* kind: SRT_CLAIM_* */
 void srt_shard_want_claim(srt_node *node, srt_shard *s, int64_t now); /* claims if there is something due and room for it */
 void srt_shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now);
 

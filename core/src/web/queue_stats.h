@@ -4,15 +4,6 @@
 
 #include "web/web.h"
 
-#define STATS_PROCESSED 48 /* where it stands in a state, and so on */
-#define STATS_FAILED 56
-#define STATS_REFUSED 64
-#define STATS_PUSHED 72
-#define STATS_HELD 80
-#define STATS_FLAGS 88
-#define STATS_OWNER 89
-#define STATS_NEVER 9000000000000000
-
 /* Those of an idle shard begin with STATS_JOBS, in the order in which they are asked. */
 enum {
     STATS_TIME,

@@ -31,8 +31,8 @@ static const struct {
 
 int srt_web_stats_is_idle(const stats_state *s, const srt_web_row *row, const srt_token *state)
 {
-    return s->w->now_us > 0 && state->len >= STATS_OWNER && srt_web_stats_number(state->data, 0) == row->generation &&
-           srt_web_stats_number(state->data, STATS_HELD) == 0 && ((unsigned char)state->data[STATS_FLAGS] & 2) == 0;
+    return s->w->now_us > 0 && state->len >= SRT_STATE_OWNER && srt_web_stats_number(state->data, 0) == row->generation &&
+           srt_web_stats_number(state->data, SRT_STATE_HELD) == 0 && ((unsigned char)state->data[SRT_STATE_FLAGS] & SRT_FLAG_DOUBTED) == 0;
 }
 
 static void stats_add_bound(stats_state *s, srt_request *r)
@@ -75,9 +75,9 @@ int srt_web_stats_ask_idle(seriatim_client *c, stats_state *s, size_t place, uns
 {
     srt_web_shard *figures = &s->w->rows[place].shards[shard];
     int status = srt_web_stats_set_version(c, s, figures, state), kind;
-    figures->soon_us = figures->change_us = STATS_NEVER;
+    figures->soon_us = figures->change_us = SRT_FOREVER;
     for (kind = STATS_JOBS; kind <= STATS_READY && status == SERIATIM_OK; kind++)
-        if (kind != STATS_OWNED || state->len > STATS_OWNER)
+        if (kind != STATS_OWNED || state->len > SRT_STATE_OWNER)
             status = stats_ask_part(c, s, place, shard, kind, NULL, 0);
     return status;
 }
@@ -121,7 +121,7 @@ static int stats_on_ready(seriatim_client *c, stats_state *s, const srt_request 
         status = stats_ask_due(c, s, r->place, shard);
     } else {
         figures->delayed = 0;
-        figures->soon_us = STATS_NEVER;
+        figures->soon_us = SRT_FOREVER;
     }
     if (figures->length > 0 && reply->count > 1 && status == SERIATIM_OK)
         status = stats_ask_part(c, s, r->place, shard, STATS_RECORDS, &reply->tokens[1], reply->count - 1);
@@ -140,17 +140,17 @@ static void stats_on_failed(const stats_state *s, srt_web_shard *figures, int ki
 /* Of the ids at the head of the ready list; all their entries may be stale. */
 static void stats_on_records(srt_web_shard *figures, const srt_reply *reply)
 {
-    int64_t soon = STATS_NEVER;
+    int64_t soon = SRT_FOREVER;
     size_t i;
     for (i = 1; i < reply->count; i++) {
         const srt_token *record = &reply->tokens[i];
         int64_t due;
-        if (record->type != SRT_STRING || record->len < 9 || (record->data[0] & 3) != 0)
+        if (record->type != SRT_STRING || record->len < SRT_RECORD_RETRY || (unsigned char)record->data[0] % SRT_RECORD_PLACES != SRT_PLACE_READY)
             continue;
-        due = srt_web_stats_number(record->data, 1);
+        due = srt_web_stats_number(record->data, SRT_RECORD_DUE);
         soon = due < soon ? due : soon;
     }
-    if (soon == STATS_NEVER)
+    if (soon == SRT_FOREVER)
         figures->read_us = -1;
     if (soon < figures->soon_us)
         figures->soon_us = soon;

@@ -71,24 +71,24 @@ static int stats_lives(const stats_state *s, const char *owner, size_t len)
 int64_t srt_web_stats_number(const char *data, size_t at)
 {
     double number = srt_little_double(data + at);
-    return number > -(double)STATS_NEVER && number < (double)STATS_NEVER ? (int64_t)number : 0;
+    return number > -(double)SRT_FOREVER && number < (double)SRT_FOREVER ? (int64_t)number : 0;
 }
 
 int srt_web_stats_set_version(seriatim_client *c, stats_state *s, srt_web_shard *shard, const srt_token *state)
 {
-    size_t owned = state->len > STATS_OWNER ? state->len - STATS_OWNER : 0;
+    size_t owned = state->len > SRT_STATE_OWNER ? state->len - SRT_STATE_OWNER : 0;
     shard->version.len = state->len;
     shard->version.data = srt_arena_copy(srt_web_stats_memory(s), state->data, state->len);
     if (!shard->version.data)
         return srt_operator_nomem(c);
-    shard->owner = owned ? shard->version.data + STATS_OWNER : "";
+    shard->owner = owned ? shard->version.data + SRT_STATE_OWNER : "";
     shard->owner_alive = stats_lives(s, shard->owner, owned);
-    if (state->len >= STATS_OWNER) {
-        shard->processed = srt_web_stats_number(state->data, STATS_PROCESSED);
-        shard->failed = srt_web_stats_number(state->data, STATS_FAILED);
-        shard->refused = srt_web_stats_number(state->data, STATS_REFUSED);
-        shard->pushed = srt_web_stats_number(state->data, STATS_PUSHED);
-        shard->paused = state->data[STATS_FLAGS] & 1;
+    if (state->len >= SRT_STATE_OWNER) {
+        shard->processed = srt_web_stats_number(state->data, SRT_STATE_PROCESSED);
+        shard->failed = srt_web_stats_number(state->data, SRT_STATE_FAILED);
+        shard->refused = srt_web_stats_number(state->data, SRT_STATE_REFUSED);
+        shard->pushed = srt_web_stats_number(state->data, SRT_STATE_PUSHED);
+        shard->paused = (state->data[SRT_STATE_FLAGS] & SRT_FLAG_PAUSED) != 0;
     }
     return SERIATIM_OK;
 }

@@ -1,0 +1,72 @@
+/*
+ * stored.h - the numbers and letters by which states, records and runs are packed in Redis.
+ *
+ * The one definition for the core and for the scripts: script/embed writes each value into a script in the place of its name without
+ * SRT_, so that the scripts pay nothing for the names. Offsets count from 0; the string functions of Lua count from 1.
+ */
+#ifndef SRT_STORED_H
+#define SRT_STORED_H
+
+/* ---- A shard's state: eleven doubles, a byte of flags, the owner -------------------------------- */
+
+#define SRT_STATE_FORMAT "<dddddddddddB" /* of struct.pack; the owner follows */
+#define SRT_STATE_PROCESSED 48           /* offsets of the counters */
+#define SRT_STATE_FAILED 56
+#define SRT_STATE_REFUSED 64
+#define SRT_STATE_PUSHED 72
+#define SRT_STATE_HELD 80  /* ids in claims that are noted as a whole */
+#define SRT_STATE_FLAGS 88 /* bits: */
+#define SRT_STATE_OWNER 89 /* the id of the node, to the end of the state; also the length of a state without an owner */
+
+#define SRT_FLAG_PAUSED 1     /* claims give nothing */
+#define SRT_FLAG_DOUBTED 2    /* an id may be unproven or suspect */
+#define SRT_FLAG_UNFINISHED 4 /* recover.lua has something to do */
+#define SRT_FLAG_NOTICED 8    /* there are notices for retries_exhausted (notices.lua) */
+
+/* ---- A record: its first byte is a place plus a form ---------------------------------------------- */
+
+#define SRT_PLACE_READY 0 /* due since its push: in the ready list */
+#define SRT_PLACE_DUE 1
+#define SRT_PLACE_PARKED 2
+#define SRT_PLACE_IN_DOUBT 3 /* unproven or suspect, as the mark says */
+#define SRT_RECORD_PLACES 4  /* the first byte modulo this is the place */
+
+#define SRT_RECORD_PLAIN 0   /* stamp, payload */
+#define SRT_RECORD_SCORED 4  /* stamp, score, payload */
+#define SRT_RECORD_FULL 8    /* the fields below, then the payloads */
+#define SRT_RECORD_SPILLED 12 /* the fields below; the payloads lie in keys of their own */
+
+#define SRT_RECORD_DUE 1   /* offset of the due time, a double; of a plain or scored record the stamp */
+#define SRT_RECORD_RETRY 9 /* offset of the retry count, of a full or spilled record */
+
+#define SRT_MARK_NONE 0
+#define SRT_MARK_UNPROVEN 1 /* ran in a process that died */
+#define SRT_MARK_SUSPECT 2  /* was unproven, and ran in a process that died */
+#define SRT_MARK_EARLIER 4  /* behind a run: its due time was asked for by on_waiting "earlier" */
+#define SRT_MARK_CUT 8      /* a bit beside the others: the rest of the error lies in the map */
+
+/* ---- A run: a digit of bits, a letter, the fence of its claim ------------------------------------ */
+
+#define SRT_RUN_SPILLED 1 /* its record is spilled */
+#define SRT_RUN_DELETED 2 /* an operator has deleted it: it is not to come back */
+#define SRT_RUN_TO_PARK 4 /* it is to be parked when it ends */
+
+#define SRT_RUN_NORMAL 'n'
+#define SRT_RUN_UNPROVEN 'u'
+#define SRT_RUN_SUSPECT 's'
+#define SRT_RUN_DIED 'o'    /* was a suspect, and its process died: it is to be failed */
+#define SRT_RUN_LOST 'b'    /* no process has it: it is to come back */
+#define SRT_RUN_UNITING 'm' /* has ended; its payloads are being united with those that came meanwhile */
+#define SRT_RUN_PLAIN "0n"  /* what the run of an id of a claim noted as a whole begins with */
+
+/* What a claim asks for. */
+#define SRT_CLAIM_READY 0
+#define SRT_CLAIM_UNPROVEN 1
+#define SRT_CLAIM_SUSPECT 2
+
+/* Bits of what a claim says of the shard; a settle says the second one, and 1 where ids became ready. */
+#define SRT_SAYS_PAUSED 1
+#define SRT_SAYS_UNFINISHED 2
+#define SRT_SAYS_NOTICED 4
+
+#endif
