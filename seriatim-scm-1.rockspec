@@ -27,7 +27,7 @@ local names = {
   "resty.seriatim", "resty.seriatim.channel", "resty.seriatim.later", "resty.seriatim.loop", "resty.seriatim.node",
   "resty.seriatim.phases", "resty.seriatim.seat", "resty.seriatim.sentinel", "resty.seriatim.socket",
   "resty.seriatim.transport", "resty.seriatim.web", "seriatim", "seriatim.cli", "seriatim.cli.config_file",
-  "seriatim.cli.exit_codes", "seriatim.cli.operators", "seriatim.cli.options", "seriatim.cli.server_command",
+  "seriatim.cli.exit_codes", "seriatim.cli.failure", "seriatim.cli.operators", "seriatim.cli.options", "seriatim.cli.server_command",
   "seriatim.cli.tables", "seriatim.cli.web_command", "seriatim.client.actions", "seriatim.client.codec",
   "seriatim.client.connection", "seriatim.client.int64", "seriatim.client.jobs", "seriatim.client.metrics",
   "seriatim.client.middlewares", "seriatim.client.node_commands", "seriatim.client.pool",
@@ -36,7 +36,7 @@ local names = {
   "seriatim.errors", "seriatim.log", "seriatim.server", "seriatim.server.application", "seriatim.server.batch",
   "seriatim.server.execution", "seriatim.server.health", "seriatim.server.host", "seriatim.server.node",
   "seriatim.server.schedulers", "seriatim.server.splitters", "seriatim.server.supervisor",
-  "seriatim.server.workers", "seriatim.settings", "seriatim.version", "seriatim.web", "seriatim.web.stand_alone",
+  "seriatim.server.workers", "seriatim.settings", "seriatim.version", "seriatim.web", "seriatim.web.dashboard", "seriatim.web.stand_alone",
   "seriatim.worker",
 }
 

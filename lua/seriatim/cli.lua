@@ -1,5 +1,6 @@
 -- The command `seriatim-lua`. Exit codes: 0 stopped, 1 crashed, 2 usage, 3 no Redis.
 local codes = require "seriatim.cli.exit_codes"
+local failure = require "seriatim.cli.failure"
 local options = require "seriatim.cli.options"
 local private_redis = require "seriatim.client.private_redis"
 local errors = require "seriatim.errors"
@@ -12,7 +13,6 @@ for verb in native.command_text("verbs"):gmatch("%S+") do
   VERBS[#VERBS + 1] = verb
 end
 local OF_ITSELF = { help = true, version = true, man = true, completion = true }
-local NO_REDIS = { IO = true, PROTOCOL = true, TIMEOUT = true, AUTH = true, LOADING = true }
 
 local cli = {}
 
@@ -107,22 +107,6 @@ local function complain(code, ...)
   return code
 end
 
----The text of misuse without its place and our name: in the command it is the words that are wrong. nil: it is none.
----@param raised any
----@return string?
-function cli.misuse(raised)
-  if errors.is(raised, "USAGE") or errors.is(raised, "INVALID") then
-    return raised.message
-  end
-  return type(raised) == "string" and (raised:match("^seriatim: ([^\n]*)") or raised:match("^[^\n]-:%d+: seriatim: ([^\n]*)")) or nil
-end
-
----@param raised any
----@return boolean  is it that Redis cannot be reached?
-function cli.is_no_redis(raised)
-  return errors.is(raised) and NO_REDIS[raised.kind] == true
-end
-
 ---One line; with -v also the traceback.
 local function refuse_application(line, traceback)
   complain(codes.USAGE, line)
@@ -132,29 +116,25 @@ local function refuse_application(line, traceback)
   return codes.USAGE
 end
 
-local function code_of(failure)
-  local raised = failure.raised
+local function code_of(ended)
+  local raised = ended.raised
   local mistake = application.is_loading and application.mistake(raised)
   if mistake then
-    return refuse_application(mistake, failure.traceback)
+    return refuse_application(mistake, ended.traceback)
   elseif errors.is(raised) and raised.of_application then
     return refuse_application(raised.message)
   end
-  local misuse = cli.misuse(raised)
+  local misuse = failure.misuse(raised)
   if misuse == private_redis.REFUSED then
     return complain(codes.NO_REDIS, misuse)
   elseif misuse then
     return complain(codes.USAGE, misuse, "see seriatim-lua help")
-  elseif cli.is_no_redis(raised) then
+  elseif failure.is_no_redis(raised) then
     return complain(codes.NO_REDIS, "no Redis: " .. raised.message)
   elseif errors.is(raised) then
     return complain(codes.CRASHED, raised.message)
   end
-  return complain(codes.CRASHED, failure.traceback)
-end
-
-local function seen(raised)
-  return { raised = raised, traceback = debug.traceback(log.describe(raised), 2) }
+  return complain(codes.CRASHED, ended.traceback)
 end
 
 ---The exit code.
@@ -163,7 +143,7 @@ end
 function cli.main(arguments)
   local ran, result = xpcall(function()
     return run(arguments)
-  end, seen)
+  end, failure.seen)
   io.stdout:flush()
   return ran and result or code_of(result)
 end

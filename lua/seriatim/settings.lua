@@ -101,14 +101,6 @@ local function empty()
   return {}
 end
 
-local function build_scheduler()
-  return require("seriatim.server.schedulers").build_lag_scheduler()
-end
-
-local function build_splitter()
-  return require("seriatim.server.splitters").build_balanced_splitter()
-end
-
 -- name, check, what makes the default, and whether another value needs other connections
 local DECLARED = {
   { "workers", workers, empty },
@@ -122,8 +114,8 @@ local DECLARED = {
   { "on_server_init", hooks, new_hooks },
   { "on_thread_init", hooks, new_hooks },
   { "last_words", hooks, new_hooks },
-  { "build_scheduler", validate.callable, value_of(build_scheduler) },
-  { "build_splitter", validate.callable, value_of(build_splitter) },
+  { "build_scheduler", validate.callable, value_of(nil) }, -- set_default by seriatim.server.schedulers
+  { "build_splitter", validate.callable, value_of(nil) }, -- set_default by seriatim.server.splitters
   { "dump_payload", validate.callable_or_nil, value_of(nil) },
   { "load_payload", validate.callable_or_nil, value_of(nil) },
   { "format_error", validate.callable, value_of(format_error) },
@@ -150,7 +142,7 @@ local settings = { names = {}, changes = 0, connection_changes = 0 }
 
 for place, declared in ipairs(DECLARED) do
   settings.names[place] = declared[1]
-  rules[declared[1]] = { check = declared[2], connects = declared[4] }
+  rules[declared[1]] = { check = declared[2], default = declared[3], connects = declared[4] }
 end
 
 ---@param name any
@@ -171,10 +163,20 @@ function settings.workers_set()
   return settings.was_set("workers") or validate.is_callable(values.workers) or #values.workers > 0
 end
 
+---Gives a setting its default. For modules that need the settings themselves, so that the settings cannot need them.
+---@param name string
+---@param default any  neither a table nor nil: every reset uses the same one
+function settings.set_default(name, default)
+  rules[name].default = value_of(default)
+  if not was_set[name] then
+    values[name] = default
+  end
+end
+
 ---Sets each back to its default.
 function settings.reset()
   for _, declared in ipairs(DECLARED) do
-    values[declared[1]] = declared[3]()
+    values[declared[1]] = rules[declared[1]].default()
   end
   was_set = {}
   settings.changes = settings.changes + 1

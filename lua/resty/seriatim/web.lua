@@ -1,19 +1,19 @@
 -- The dashboard in an nginx location: content_by_lua_block { require("seriatim.web").serve { ... } }.
 
 local loops = require "resty.seriatim.loop"
-local web = require "seriatim.web"
+local dashboard = require "seriatim.web.dashboard"
 
 local PREFIX = "/seriatim"
 local MOST_HEADERS = 100
 
 local serving = {}
 
-web.stalled = loops.stalled
+dashboard.stalled = loops.stalled
 
 ---nginx wrote a long body to a file.
 local function read_file(path)
   local file = path and io.open(path, "rb")
-  local text = file and file:read(web.MAX_BODY + 1)
+  local text = file and file:read(dashboard.MAX_BODY + 1)
   if file then
     file:close()
   end
@@ -24,12 +24,12 @@ end
 local function read_body()
   if ngx.req.get_method() ~= "POST" then
     return ""
-  elseif (tonumber(ngx.var.http_content_length) or 0) > web.MAX_BODY then
+  elseif (tonumber(ngx.var.http_content_length) or 0) > dashboard.MAX_BODY then
     return nil
   end
   ngx.req.read_body()
   local body = ngx.req.get_body_data() or read_file(ngx.req.get_body_file()) or ""
-  return #body <= web.MAX_BODY and body or nil
+  return #body <= dashboard.MAX_BODY and body or nil
 end
 
 local function request_of(body)
@@ -59,12 +59,12 @@ end
 ---Answers the request that runs. The prefix is /seriatim unless one is given: the location's.
 ---@param options seriatim.WebOptions?
 function serving.serve(options)
-  local mounted = web.new(options)
+  local mounted = dashboard.new(options)
   if not options or options.prefix == nil then
     mounted.prefix = PREFIX
   end
   local body = read_body()
-  return send(body and mounted(request_of(body)) or web.refusal(413, ("the body is longer than %d bytes"):format(web.MAX_BODY)))
+  return send(body and mounted(request_of(body)) or dashboard.refusal(413, ("the body is longer than %d bytes"):format(dashboard.MAX_BODY)))
 end
 
 return serving

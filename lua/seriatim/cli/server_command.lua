@@ -1,8 +1,11 @@
 -- Loads the application and runs the server until a signal.
 local codes = require "seriatim.cli.exit_codes"
+local failure = require "seriatim.cli.failure"
 local options = require "seriatim.cli.options"
 local private_redis = require "seriatim.client.private_redis"
+local redis_url = require "seriatim.client.redis_url"
 local validate = require "seriatim.client.validate"
+local errors = require "seriatim.errors"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
 local servers = require "seriatim.server"
@@ -31,15 +34,14 @@ end
 function ServerCommand:run()
   local path = self.options.require
   if not path then
-    require("seriatim.errors").usage("-r is missing: name the application's file or folder")
+    errors.usage("-r is missing: name the application's file or folder")
   end
   native.catch_signals(SIGNALS, "first") -- nothing can be handed back yet: TERM and INT end with 0, the others wait
   application.load(path)
   self:apply()
   workers.chosen(nil, self.options.queues)
-  local redis_url = require "seriatim.client.redis_url"
   if redis_url.is_none() then
-    require("seriatim.client.private_redis").url()
+    private_redis.url()
   end
   if self:processes() > 1 then
     return require("seriatim.server.supervisor").new(self:processes(), settings.stop_timeout, self:child()):run()
@@ -83,14 +85,10 @@ end
 
 -- ---- one process
 
-local function seen(raised)
-  return { raised = raised, traceback = debug.traceback(log.describe(raised), 2) }
-end
-
 function ServerCommand:serve()
   local ran, result = xpcall(function()
     return self:serve_until_told()
-  end, seen)
+  end, failure.seen)
   return ran and result or self:failed(result)
 end
 
@@ -168,17 +166,16 @@ local function last_words(raised)
 end
 
 ---The server may have begun to serve: what it holds is handed back before the process ends.
-function ServerCommand:failed(failure)
-  local cli = require "seriatim.cli"
-  local raised, misuse = failure.raised, cli.misuse(failure.raised)
+function ServerCommand:failed(ended)
+  local raised, misuse = ended.raised, failure.misuse(ended.raised)
   if not misuse then
     last_words(raised)
   end
   log.write(log.FATAL, "exit", misuse or log.describe(raised))
-  local code, text = codes.CRASHED, failure.traceback
+  local code, text = codes.CRASHED, ended.traceback
   if misuse then
     code, text = misuse == private_redis.REFUSED and codes.NO_REDIS or codes.USAGE, "seriatim: " .. misuse
-  elseif cli.is_no_redis(raised) then
+  elseif failure.is_no_redis(raised) then
     code, text = codes.NO_REDIS, "seriatim: no Redis: " .. raised.message
   end
   io.stderr:write(log.printable_lines(text), "\n")

@@ -131,14 +131,14 @@ end
 
 ---What each thread runs, in a state of its own.
 function command.serve(fd, url, namespace, hosts, token, read_only, log_format)
-  local web, stand_alone = require "seriatim.web", require "seriatim.web.stand_alone"
+  local dashboard, stand_alone = require "seriatim.web.dashboard", require "seriatim.web.stand_alone"
   log.format = log_format
   settings.redis, settings.namespace = url, namespace
   local list = {}
   for host in (hosts or ""):gmatch("%S+") do
     list[#list + 1] = host
   end
-  local app = web.new { hosts = hosts and list or nil, token = token or nil, read_only = read_only }
+  local app = dashboard.new { hosts = hosts and list or nil, token = token or nil, read_only = read_only }
   stand_alone.new(native.listener(fd), app):run()
 end
 

@@ -48,4 +48,6 @@ function schedulers.build_priority_scheduler()
   return PRIORITY
 end
 
+settings.set_default("build_scheduler", schedulers.build_lag_scheduler)
+
 return schedulers

@@ -120,4 +120,6 @@ function splitters.build_by_node_splitter(number_of_nodes, node_number)
   end
 end
 
+settings.set_default("build_splitter", splitters.build_balanced_splitter)
+
 return splitters

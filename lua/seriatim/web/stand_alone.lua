@@ -3,7 +3,7 @@
 
 local log = require "seriatim.log"
 local native = require "seriatim.native"
-local web = require "seriatim.web"
+local dashboard = require "seriatim.web.dashboard"
 
 local MOST_CONNECTIONS = 64 -- of a thread; of more, the one that has the least time left is closed
 local MOST_HEAD = 16384 -- bytes of request line and header fields
@@ -65,8 +65,8 @@ function stand_alone.parse(head)
     return nil, 400, "the header fields are malformed"
   elseif fields["transfer-encoding"] then
     return nil, 501, "Content-Length is needed"
-  elseif #length > 9 or tonumber(length) > web.MAX_BODY then
-    return nil, 413, ("the body is longer than %d bytes"):format(web.MAX_BODY)
+  elseif #length > 9 or tonumber(length) > dashboard.MAX_BODY then
+    return nil, 413, ("the body is longer than %d bytes"):format(dashboard.MAX_BODY)
   elseif fields.expect and fields.expect:lower() ~= "100-continue" then
     return nil, 417, "this cannot be expected"
   end
@@ -162,7 +162,7 @@ end
 
 ---What still comes is read for a while: a connection that is closed before may lose the answer.
 function Connection:refuse(status, why)
-  if self:respond(web.refusal(status, why), false, true) then
+  if self:respond(dashboard.refusal(status, why), false, true) then
     self.socket:finish()
     self:give(LINGER_SECONDS)
     repeat

@@ -1,0 +1,32 @@
+-- What ended the command, and what to say of it.
+local errors = require "seriatim.errors"
+local log = require "seriatim.log"
+
+local NO_REDIS = { IO = true, PROTOCOL = true, TIMEOUT = true, AUTH = true, LOADING = true }
+
+local failure = {}
+
+---A message handler for xpcall.
+---@param raised any
+---@return { raised: any, traceback: string }
+function failure.seen(raised)
+  return { raised = raised, traceback = debug.traceback(log.describe(raised), 2) }
+end
+
+---The text of misuse without its place and our name: in the command it is the words that are wrong. nil: it is not misuse.
+---@param raised any
+---@return string?
+function failure.misuse(raised)
+  if errors.is(raised, "USAGE") or errors.is(raised, "INVALID") then
+    return raised.message
+  end
+  return type(raised) == "string" and (raised:match("^seriatim: ([^\n]*)") or raised:match("^[^\n]-:%d+: seriatim: ([^\n]*)")) or nil
+end
+
+---@param raised any
+---@return boolean  is it that Redis cannot be reached?
+function failure.is_no_redis(raised)
+  return errors.is(raised) and NO_REDIS[raised.kind] == true
+end
+
+return failure

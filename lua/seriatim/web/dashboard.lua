@@ -1,0 +1,232 @@
+-- The dashboard, its API and the metrics, answered by the core: a request as a table in, a response as a table out. Applications
+-- require seriatim.web.
+
+local pool = require "seriatim.client.pool"
+local validate = require "seriatim.client.validate"
+local log = require "seriatim.log"
+local native = require "seriatim.native"
+local workers = require "seriatim.server.workers"
+local settings = require "seriatim.settings"
+
+local dashboard = { MAX_BODY = native.web_max_body }
+
+---Why /livez answers 503; nil: this process works, or runs no jobs.
+---@type nil|fun(): string?
+dashboard.stalled = nil
+
+local OPTIONS = { "title", "read_only", "role", "redact", "audit", "hosts", "token", "prefix" }
+local ROLES = { viewer = 1, operator = 2, admin = 3 }
+local NOBODY = 0
+local READ_SECONDS = 5 -- how long an answer waits for Redis; a change goes on while Redis answers its parts
+
+---Guard the mount: without `role` whoever reaches it is an admin. All of them may be left out.
+---@class seriatim.WebOptions
+---@field title string?  "Seriatim"
+---@field read_only boolean?  nothing that changes anything answers
+---called with the request: "viewer" (reads), "operator" (also perform now, queue up, pause, resume, park, unpark), "admin" (also
+---kill, delete), or nil: 401
+---@field role nil|fun(request: seriatim.WebRequest): string?
+---called before a payload, context or error is shown: the text to show instead. What it raises ends the request with 500
+---@field redact nil|fun(queue: string, id: string, text: string): string
+---told of each change that was asked for, before the answer is sent, and of each that was refused. What it raises is logged with
+---the change and alters nothing. nil: a line of the log, at info
+---@field audit nil|fun(request: seriatim.WebRequest, change: seriatim.WebChange)
+---@field hosts string[]?  the Host fields that are answered, "jobs.example:8080"; without a port: with any. nil: all
+---@field token string?  then all but /livez and the page's own files ask for `Authorization: Bearer TOKEN`
+---@field prefix string?  where it is mounted: "/admin/jobs"; nil: "", and "/seriatim" in nginx
+
+---@class seriatim.WebRequest
+---@field method string  "GET"
+---@field path string  as it came, percent-encoded, with the prefix
+---@field query string?  without its question mark
+---@field headers table<string, string|string[]>  in any case; a list where one came several times
+---@field body string?  hosts read no more than web.MAX_BODY bytes and answer 413
+---@field secure boolean?  it came by https
+
+---What a request asked to change and what came of it. Texts are as they were given.
+---@class seriatim.WebChange
+---@field action string  "pause", "delete", "quiet_node"
+---@field role string  "viewer", "operator", "admin"; "nobody": also who has no token
+---@field queue string?  this or node
+---@field node string?
+---@field fingerprint string?  of errors
+---@field ids string[]?  at most 1,000; nil where the request was refused before its body was read
+---@field count integer?  what it really did
+---@field status integer  of the answer
+---@field error string?  of an answer other than 200
+
+---@class seriatim.WebResponse
+---@field status integer
+---@field headers table<string, string>  without Content-Length
+---@field body string
+
+---@class seriatim.Web
+---@operator call(seriatim.WebRequest): seriatim.WebResponse
+local Web = {}
+Web.__index = Web
+
+-- ---- options
+
+local function optional(check_it, name, value, ...)
+  if value == nil then
+    return nil
+  end
+  return check_it(name, value, ...)
+end
+
+local function checked_prefix(prefix)
+  if prefix == "" or type(prefix) == "string" and prefix:find("^/[%w%-._~/]*$") and not prefix:find("//") and not prefix:find("/$") then
+    return prefix
+  end
+  return validate.refuse("prefix", 'a path as "/admin/jobs", without a slash at its end, or ""', prefix)
+end
+
+local function checked_hosts(hosts)
+  for place, host in ipairs(validate.list("hosts", hosts)) do
+    validate.text(("hosts[%d]"):format(place), host, 1, 255)
+  end
+  return hosts
+end
+
+---@param options seriatim.WebOptions?
+---@return seriatim.Web
+function dashboard.new(options)
+  local given = validate.options(options, OPTIONS)
+  return setmetatable({
+    settings = {
+      title = optional(validate.text, "title", given.title, 1, 200),
+      read_only = optional(validate.flag, "read_only", given.read_only),
+      token = optional(validate.text, "token", given.token, 1, 1000),
+      hosts = given.hosts ~= nil and checked_hosts(given.hosts) or nil,
+    },
+    role = validate.callable_or_nil("role", given.role),
+    redact = validate.callable_or_nil("redact", given.redact),
+    audit = validate.callable_or_nil("audit", given.audit),
+    prefix = given.prefix == nil and "" or checked_prefix(given.prefix),
+  }, Web)
+end
+
+-- ---- one request
+
+local function role_of(self, request)
+  if not self.role then
+    return ROLES.admin
+  end
+  local role = self.role(request)
+  if not role then
+    return NOBODY
+  end
+  return ROLES[role] or validate.refuse("role's result", "viewer, operator, admin or nil", role)
+end
+
+---By lower-case names. What came several times is one text, which is no host, origin or token.
+local function fields_of(headers)
+  local fields = {}
+  for name, value in pairs(headers or {}) do
+    name = name:lower()
+    value = type(value) == "table" and table.concat(value, ", ") or tostring(value)
+    fields[name] = fields[name] and fields[name] .. ", " .. value or value
+  end
+  return fields
+end
+
+---What follows the prefix; nil: the path is not below it.
+local function below(prefix, path)
+  local rest = path:sub(#prefix + 1)
+  if path:sub(1, #prefix) == prefix and (rest == "" or rest:sub(1, 1) == "/") then
+    return rest
+  end
+end
+
+---As the core wants it. A path that is not below the prefix is one that the API does not know.
+local function core_request(self, request)
+  local fields = fields_of(request.headers)
+  return {
+    method = request.method,
+    prefix = self.prefix,
+    path = below(self.prefix, request.path) or "/api/",
+    query = request.query,
+    host = fields.host,
+    origin = fields.origin,
+    sec_fetch_site = fields["sec-fetch-site"],
+    content_type = fields["content-type"],
+    authorization = fields.authorization,
+    accept = fields.accept,
+    body = request.body,
+    secure = request.secure,
+    role = role_of(self, request),
+  }
+end
+
+---Without a connection: a page and a refusal need none, all else is answered as when Redis cannot be reached.
+local function answer_alone(self, asked, err)
+  local client = assert(native.client(settings.namespace, "seriatim-web", 0))
+  client:web(self.settings, asked, self.redact)
+  if client:status() == "again" then
+    client:give_up("IO", err.message)
+  end
+  return client:result()
+end
+
+---The change is made: whatever the host's own does, the answer stands.
+local function tell(self, request, change)
+  local line = change.line
+  if not self.audit then
+    return log.info("web", line)
+  end
+  change.line = nil
+  local ran, raised = pcall(self.audit, request, change)
+  if not ran then
+    log.error("web", ("audit raised %s at: %s"):format(log.describe(raised), line))
+  end
+end
+
+local function answer(self, request)
+  local asked = core_request(self, request)
+  self.settings.stalled = dashboard.stalled and dashboard.stalled()
+  self.settings.workers = workers.renamed()
+  local seconds = request.method ~= "POST" and READ_SECONDS or nil
+  local status, headers, body, change = pool.ask(function(connection)
+    return connection:call("web", self.settings, asked, self.redact, seconds)
+  end)
+  if not status then
+    status, headers, body, change = answer_alone(self, asked, headers)
+  end
+  if change then
+    tell(self, request, change)
+  end
+  return { status = status, headers = headers, body = body }
+end
+
+---An answer of the host's own, as guarded as the core's.
+---@param status integer
+---@param text string
+---@return seriatim.WebResponse
+function dashboard.refusal(status, text)
+  local headers = {
+    ["Content-Type"] = "application/json",
+    ["Cache-Control"] = "no-store",
+    ["X-Content-Type-Options"] = "nosniff",
+    ["Content-Security-Policy"] = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+      .. "base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    ["X-Frame-Options"] = "DENY",
+    ["Referrer-Policy"] = "no-referrer",
+  }
+  return { status = status, headers = headers, body = native.dump({ error = text }, "error") }
+end
+
+---Always a response: what role or redact raise is written to the log, and is 500.
+---@param request seriatim.WebRequest
+---@return seriatim.WebResponse
+function Web:call(request)
+  local ran, response = pcall(answer, self, request)
+  if ran then
+    return response
+  end
+  log.error("web", log.describe(response))
+  return dashboard.refusal(500, "internal error")
+end
+
+Web.__call = Web.call
+
+return dashboard
