@@ -57,6 +57,10 @@ module Seriatim
   extend Splitters::Builders
   extend Schedulers::Builders
   extend NodeCommands
+
+  def self.connections_changed = Pool.reset
+  private_class_method :connections_changed
+
   reset_settings
 end
 

@@ -3,6 +3,7 @@
 require "optparse"
 require "seriatim"
 require "seriatim/server/application"
+require "seriatim/cli/exit_codes"
 require "seriatim/cli/config_file"
 require "seriatim/cli/server_command"
 require "seriatim/cli/operators"
@@ -11,8 +12,6 @@ require "seriatim/cli/web_command"
 module Seriatim
   # The command `seriatim`. Exit codes: 0 stopped, 1 crashed, 2 usage, 3 no Redis.
   class CLI
-    STOPPED, CRASHED, USAGE, NO_REDIS = 0, 1, 2, 3
-
     # The same words in each language: core/command/command.json.
     VERBS = Native.command_text("verbs").split.freeze
     WITHOUT_REDIS = %w[help version man completion].freeze

@@ -40,6 +40,11 @@ module Seriatim
       end
     end
 
+    class << self
+      # @return [Logger, nil] the process' one, which is Seriatim.logger; nil: nothing is logged
+      attr_accessor :logger
+    end
+
     module_function
 
     # @return [Logger] writes lines to standard output, from INFO up
@@ -51,7 +56,7 @@ module Seriatim
     # Logs an event; never raises, whatever the application's logger does.
     # @param level [Integer] as in Logger
     def write(level, name, text = nil, **fields)
-      logger = Seriatim.logger or return
+      logger = Log.logger or return
       return unless level >= logger.level
 
       event = Event.new(name, text && utf8(text), fields.slice(*FIELDS).compact)
@@ -61,7 +66,7 @@ module Seriatim
     # What a person is to see although standard output may be read by a program: a line of our own format goes to standard
     # error. A Logger of the application's own format takes it as any event.
     def notice(name, text)
-      logger = Seriatim.logger
+      logger = Log.logger
       return info(name, text) unless logger && ours?(logger) && logger.level <= Logger::INFO
 
       $stderr.write(logger.formatter.call("INFO", Time.now, nil, Event.new(name, utf8(text), {})))
@@ -78,7 +83,7 @@ module Seriatim
       end
     end
 
-    def debug? = !Seriatim.logger.nil? && Seriatim.logger.level <= Logger::DEBUG
+    def debug? = !Log.logger.nil? && Log.logger.level <= Logger::DEBUG
     def debug(name, text = nil, **fields) = write(Logger::DEBUG, name, text, **fields)
     def info(name, text = nil, **fields) = write(Logger::INFO, name, text, **fields)
     def warn(name, text = nil, **fields) = write(Logger::WARN, name, text, **fields)

@@ -38,7 +38,7 @@ module Seriatim
     def redis=(url)
       Validate.refuse("redis", "a URL (String), a callable that gives one, or nil", url) unless url.nil? || url.is_a?(String) || url.respond_to?(:call)
       @redis = url
-      Pool.reset
+      connections_changed
     end
 
     # How many connections a process uses for pushes and queries. 5.
@@ -46,7 +46,7 @@ module Seriatim
 
     def client_pool_size=(count)
       @client_pool_size = Validate.integer("client_pool_size", count, 1..10_000)
-      Pool.reset
+      connections_changed
     end
 
     # Seconds to wait for a free connection before {PoolTimeout}. 5.
@@ -54,7 +54,7 @@ module Seriatim
 
     def pool_timeout=(seconds)
       @pool_timeout = Validate.seconds("pool_timeout", seconds, 0.0..3600.0)
-      Pool.reset
+      connections_changed
     end
 
     # Seconds after which a push fails, from its call to its return, pool_timeout and wait_timeout included. 10; from 0.1 to 50.
@@ -175,11 +175,15 @@ module Seriatim
 
     def namespace=(name)
       @namespace = Validate.text("namespace", name, 1..128)
-      Pool.reset
+      connections_changed
     end
 
     # A Logger. Ours writes one line an event to standard output ({Log}).
-    attr_accessor :logger
+    def logger = Log.logger
+
+    def logger=(logger)
+      Log.logger = logger
+    end
 
     # Whether each delivery finds its worker's constant anew; the Rails integration sets it.
     # @api private
@@ -198,11 +202,15 @@ module Seriatim
       reset_numbers
       reset_hooks
       reset_codecs
-      @logger = Log.default
-      Pool.reset
+      Log.logger = Log.default
+      connections_changed
     end
 
     private
+
+    # Called when other connections are needed. seriatim.rb overrides it, because the pools read these settings: if this file
+    # named them, each of the two would need the other.
+    def connections_changed; end
 
     def reset_numbers
       @poll_interval = 1
