@@ -60,11 +60,9 @@ except ImportError as error:
         f"`{sys.executable} setup.py build_ext --inplace`, or install the package: pip install ."
     ) from error
 
-from ._client.actions import Actions, CheckResult, Finding
-from ._client.jobs import Id, Job
-from ._client.metrics import Figures, Metrics, Node, ShardFigures, nodes
+from ._client.actions import Actions
+from ._client.metrics import nodes
 from ._client.node_commands import quiet_node, stop_node
-from ._client.push import PushResult
 from ._client.queries import DeadRecord, Explanation, Queries, Record
 from ._client.queue import Queue
 from ._client.redis_url import redis_url
@@ -95,15 +93,20 @@ from ._server.schedulers import Candidate, build_lag_scheduler, build_priority_s
 from ._server.server import Server
 from ._server.splitters import Shard, build_balanced_splitter, build_by_node_splitter, build_default_splitter
 from ._settings import NAMES, reset_settings, settings
+from ._types import CheckResult, Figures, Finding, Id, Job, Metrics, Node, PushResult, ShardFigures
 from ._version import __version__
 from ._worker import ExhaustedJob, FunctionWorker, Worker, worker
 
 if TYPE_CHECKING:
     from ._server.schedulers import Scheduler
     from ._server.splitters import Splitter
-    from ._settings import AnyWorker, ClientMiddleware, Hooks, ServerMiddleware
+    from ._settings import Hooks
 
-    workers: list[AnyWorker] | Callable[[], Sequence[AnyWorker]]
+    _AnyWorker = type[Worker] | FunctionWorker[..., Any] | str
+    _ServerMiddleware = Callable[[type[Worker], Batch, Callable[[], Any]], Any]
+    _ClientMiddleware = Callable[[type[Worker], list[Job], Callable[[], Any]], Any]
+
+    workers: list[_AnyWorker] | Callable[[], Sequence[_AnyWorker]]
     poll_interval: float
     threads_per_node: int
     redis: str | Callable[[], str] | None
@@ -112,8 +115,8 @@ if TYPE_CHECKING:
     push_timeout: float
     wait_replicas: int
     wait_timeout: float
-    server_middlewares: list[ServerMiddleware]
-    client_middlewares: list[ClientMiddleware]
+    server_middlewares: list[_ServerMiddleware]
+    client_middlewares: list[_ClientMiddleware]
     on_server_init: Hooks
     last_words: Hooks
     build_scheduler: Callable[[], Scheduler]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ._client.push import PushResult
+from ._types import PushResult
 
 
 class Invalid(ValueError):

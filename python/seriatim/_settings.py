@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
 from . import _log
 from ._client import validate
 
-if TYPE_CHECKING:
-    from ._client.jobs import Job
-    from ._server.batch import Batch
-    from ._server.schedulers import Scheduler
-    from ._server.splitters import Splitter
-    from ._worker import FunctionWorker, Worker
-
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
-
-AnyWorker = Union["type[Worker]", "FunctionWorker[..., Any]", str]
-ServerMiddleware = Callable[["type[Worker]", "Batch", Callable[[], Any]], Any]
-ClientMiddleware = Callable[["type[Worker]", "list[Job]", Callable[[], Any]], Any]
 
 
 class Hooks:
@@ -75,7 +64,7 @@ def _redis(field: str, value: Any) -> Any:
     raise validate.refusal(field, "a URL (str), a callable that gives one, or None", value)
 
 
-def _workers(field: str, value: Any) -> list[AnyWorker] | Callable[[], Sequence[AnyWorker]]:
+def _workers(field: str, value: Any) -> list[Any] | Callable[[], Any]:
     return value if callable(value) else validate.sequence(field, value)
 
 
@@ -88,16 +77,8 @@ def _hooks(field: str, value: Any) -> Hooks:
     return hooks
 
 
-def _build_scheduler() -> Scheduler:
-    from ._server.schedulers import build_lag_scheduler
-
-    return build_lag_scheduler()
-
-
-def _build_splitter() -> Splitter:
-    from ._server.splitters import build_balanced_splitter
-
-    return build_balanced_splitter()
+def _none() -> Any:
+    """Until set_default gives the true one."""
 
 
 def _same(text: str) -> str:
@@ -111,7 +92,7 @@ def _text(stored: str | bytes) -> str:
 class Settings:
     """All settings of a process."""
 
-    workers = Setting["list[AnyWorker] | Callable[[], Sequence[AnyWorker]]"](_workers, list)
+    workers = Setting[Union["list[Any]", Callable[[], Any]]](_workers, list)
     poll_interval = Setting[float](_seconds(0.01, 3600.0), lambda: 1)
     threads_per_node = Setting[int](_integer(1, 10_000), lambda: 5)
     redis = Setting[Union[str, Callable[[], str], None]](_redis, lambda: None, connects=True)
@@ -120,12 +101,12 @@ class Settings:
     push_timeout = Setting[float](lambda _, value: check_push_timeout(value), lambda: 10)
     wait_replicas = Setting[int](lambda _, value: check_wait_replicas(value), lambda: 0)
     wait_timeout = Setting[float](lambda _, value: check_wait_timeout(value), lambda: 1)
-    server_middlewares = Setting["list[ServerMiddleware]"](validate.functions, list)
-    client_middlewares = Setting["list[ClientMiddleware]"](validate.functions, list)
+    server_middlewares = Setting["list[Callable[..., Any]]"](validate.functions, list)
+    client_middlewares = Setting["list[Callable[..., Any]]"](validate.functions, list)
     on_server_init = Setting[Hooks](_hooks, Hooks)
     last_words = Setting[Hooks](_hooks, Hooks)
-    build_scheduler = Setting[Callable[[], "Scheduler"]](validate.function, lambda: _build_scheduler)
-    build_splitter = Setting[Callable[[], "Splitter"]](validate.function, lambda: _build_splitter)
+    build_scheduler = Setting[Callable[[], Any]](validate.function, _none)  # set_default by _server.schedulers
+    build_splitter = Setting[Callable[[], Any]](validate.function, _none)  # set_default by _server.splitters
     dump_payload = Setting[Union[Callable[[Any], Union[bytes, str]], None]](validate.function_or_none, lambda: None)
     load_payload = Setting[Union[Callable[[bytes], Any], None]](validate.function_or_none, lambda: None)
     format_error = Setting[Callable[[BaseException], str]](validate.function, lambda: _log.format_error)
@@ -147,6 +128,12 @@ class Settings:
         super().__setattr__(name, setting.check(name, value))
         self._set.add(name)
         self.connection_changes += setting.connects
+
+    def set_default(self, name: str, default: Any) -> None:
+        """For modules that need the settings themselves, so that this one cannot need them."""
+        SETTINGS[name].default = lambda: default
+        if name not in self._set:
+            super().__setattr__(name, default)
 
     def reset(self) -> None:
         """Sets every attribute back to its default."""

@@ -17,7 +17,7 @@ import threading
 from abc import ABCMeta
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial, update_wrapper
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, ParamSpec, TypedDict, TypeVar, cast, overload
+from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypedDict, TypeVar, cast, overload
 
 from . import _native
 from ._client import codec, push, spelling, validate
@@ -27,12 +27,7 @@ from ._client.metrics import of as metrics_of
 from ._client.queries import Queries
 from ._client.queue import Queue
 from ._errors import Invalid
-
-if TYPE_CHECKING:
-    from ._client.codec import Codec, CodecSetting
-    from ._client.jobs import AnyJob, Id
-    from ._client.metrics import Metrics
-    from ._client.push import PushResult
+from ._types import AnyJob, Codec, CodecSetting, Id, Metrics, PushResult
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -11,11 +11,10 @@ from typing import Any, Final
 
 from .. import _log, _native
 from .._client import pool
-from .._client.actions import Finding
-from .._client.jobs import Job
-from .._client.metrics import Node, nodes
+from .._client.metrics import nodes
 from .._errors import RedisError, Undecodable, UsageError
 from .._server import application
+from .._types import Finding, Job, Node
 from .._worker import Worker, all_workers
 from .exit_codes import CRASHED, STOPPED
 from .web_command import WebCommand

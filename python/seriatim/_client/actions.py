@@ -3,30 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any
 
+from .._types import AnyId, CheckResult, QueueOwner
 from . import jobs, pool
-from .jobs import AnyId, Id
-
-if TYPE_CHECKING:
-    from .._worker import Worker
-
-
-class Finding(TypedDict):
-    """Something that should not be; detail in one sentence."""
-
-    shard: int
-    kind: str
-    detail: str
-    id: Id | None
-    repaired: bool
-
-
-class CheckResult(TypedDict):
-    """looked_at: how many records."""
-
-    looked_at: int
-    findings: list[Finding]
 
 
 class Actions:
@@ -35,7 +15,7 @@ class Actions:
     what is there when the action begins.
     """
 
-    def __init__(self, worker: type[Worker]) -> None:
+    def __init__(self, worker: QueueOwner) -> None:
         self._worker = worker
 
     def perform_all_jobs_now(self) -> int:

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar, Protocol, Union
+from typing import Any, ClassVar
 
 from .. import _native
 from .._errors import Invalid
 from .._settings import settings
+from .._types import Codec, CodecSetting, Dump, Load
 from . import validate
 
-Dump = Callable[[Any], Union[bytes, str]]
-Load = Callable[[bytes], Any]
-CodecSetting = Union[str, tuple[Dump, Load], None]
-"""json, raw, a pair (dump, load), or None: the module's dump_payload and load_payload."""
-
 RULE = "json, raw or a pair of callables (dump, load)"
-
-
-class Codec(Protocol):
-    nothing: ClassVar[object]
-    """The payload of a job without one."""
-
-    def dump(self, payload: Any, where: str) -> bytes:
-        """Raises Invalid, which names where."""
-
-    def load(self, data: bytes) -> Any: ...
 
 
 class Json:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypedDict, Union
+from typing import Any, TypedDict, Union
 
 from .. import _native
 from .._errors import Error, Invalid, TimeoutError
-
-if TYPE_CHECKING:
-    from .actions import Finding
-    from .metrics import Metrics, Node
+from .._types import Finding, Metrics, Node
 
 MAX_PAYLOAD = 0  # the core's default, 1 MiB
 NO_QUEUE = -1

@@ -5,48 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, SupportsFloat, TypedDict, Union, cast
+from typing import cast
 from uuid import UUID
 
 from .. import _native
 from .._errors import Invalid
+from .._types import AnyId, AnyJob, Codec, Job
 from . import validate
 from .codec import JSON
-
-if TYPE_CHECKING:
-    from .codec import Codec
-
-Id = Union[str, bytes]
-"""An id as it is handed out: bytes only where it is not UTF-8."""
-
-AnyId = Union[str, int, bytes, UUID]
-
-
-class _JobId(TypedDict):
-    id: AnyId
-
-
-class Job(_JobId, total=False):
-    """
-    One job of perform_async; only the id is mandatory.
-
-    payload: what JSON can say (""). score: orders the payloads of an id (arrival order). perform_in or perform_at
-    (Unix seconds or an aware datetime) or delay (seconds from now, or a timedelta). on_waiting: keep, earlier, later, replace,
-    reject or unique. context: texts that stay with the payload. retry_count: for tests and migration.
-    """
-
-    payload: Any
-    score: SupportsFloat | None
-    perform_in: SupportsFloat | datetime | None
-    perform_at: SupportsFloat | datetime | None
-    delay: SupportsFloat | timedelta | None
-    on_waiting: str | None
-    context: Mapping[str, str] | None
-    retry_count: int | None
-
-
-AnyJob = Job
-"""What a push takes. Not any Mapping as well: a type checker would then accept a misspelled key."""
 
 KEYS = ("id", "payload", "score", "perform_in", "perform_at", "delay", "on_waiting", "context", "retry_count")
 TIMES = ("perform_in", "perform_at", "delay")

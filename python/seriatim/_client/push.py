@@ -4,35 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from .. import _log
 from .._errors import NotReplicated
 from .._settings import check_push_timeout, check_wait_replicas, check_wait_timeout, settings
+from .._types import AnyJob, PushResult, QueueOwner
 from . import pool
+from .connection import Wait
 from .jobs import normalize_jobs, read_jobs
 from .middlewares import call_async, call_sync
 
-if TYPE_CHECKING:
-    from .._worker import Worker
-    from .connection import Wait
-    from .jobs import AnyJob
-
 
 SHORTEST: Final = 0.001
-
-
-class PushResult(NamedTuple):
-    """What a push did."""
-
-    added: int
-    """Jobs that made a new waiting id."""
-    folded: int
-    """Jobs that united with an id that waits."""
-    refused: int
-    """Jobs that on_waiting reject or unique turned away."""
-    refused_at: list[int]
-    """Their places in the call, from 0."""
 
 
 class Limits(NamedTuple):
@@ -48,7 +32,7 @@ class Limits(NamedTuple):
 
 
 def push(
-    worker: type[Worker],
+    worker: QueueOwner,
     jobs: Sequence[AnyJob],
     *,
     wait_replicas: int | None = None,
@@ -78,7 +62,7 @@ def push(
 
 
 async def apush(
-    worker: type[Worker],
+    worker: QueueOwner,
     jobs: Sequence[AnyJob],
     *,
     wait_replicas: int | None = None,
@@ -103,7 +87,7 @@ async def apush(
     return result
 
 
-def _write(worker: type[Worker], jobs: Sequence[AnyJob], limits: Limits) -> PushResult:
+def _write(worker: QueueOwner, jobs: Sequence[AnyJob], limits: Limits) -> PushResult:
     read = read_jobs(jobs, worker._payload_codec())
     if not len(read):
         return _result(0, 0, [])
@@ -111,7 +95,7 @@ def _write(worker: type[Worker], jobs: Sequence[AnyJob], limits: Limits) -> Push
         return _written(*connection.push(worker._queue_settings(), read, limits.wait, limits.left()))
 
 
-async def _awrite(worker: type[Worker], jobs: Sequence[AnyJob], limits: Limits) -> PushResult:
+async def _awrite(worker: QueueOwner, jobs: Sequence[AnyJob], limits: Limits) -> PushResult:
     read = read_jobs(jobs, worker._payload_codec())
     if not len(read):
         return _result(0, 0, [])

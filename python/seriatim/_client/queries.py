@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from math import isinf, isnan
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Union, cast
+from typing import Any, TypedDict, TypeVar, Union, cast
 
 from .._settings import settings
+from .._types import AnyId, Id, QueueOwner
 from . import jobs, pool, validate
-from .jobs import AnyId, Id
-
-if TYPE_CHECKING:
-    from .._worker import Worker
 
 T = TypeVar("T")
 
@@ -88,7 +85,7 @@ class Queries:
     100,000 records.
     """
 
-    def __init__(self, worker: type[Worker]) -> None:
+    def __init__(self, worker: QueueOwner) -> None:
         self._worker = worker
 
     def range_by_id(self, min: Bound, max: Bound, *, limit: int = 10) -> list[Record]:

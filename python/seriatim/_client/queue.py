@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
+from .._types import AnyId, AnyJob, Metrics, PushResult, QueueOwner
 from . import metrics, pool, push
-from .queries import Queries
-
-if TYPE_CHECKING:
-    from .._worker import Worker
-    from .jobs import AnyId, AnyJob
-    from .metrics import Metrics
-    from .push import PushResult
-    from .queries import Record
+from .queries import Queries, Record
 
 
 class Queue:
-    def __init__(self, worker: type[Worker]) -> None:
+    def __init__(self, worker: QueueOwner) -> None:
         self._worker = worker
 
     @property
-    def worker(self) -> type[Worker]:
+    def worker(self) -> Any:
+        """The worker's class."""
         return self._worker
 
     @property

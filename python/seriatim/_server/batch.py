@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any
 from uuid import UUID
 
 from .. import _native
 from .._client import validate
 from .._errors import Invalid
-
-if TYPE_CHECKING:
-    from .._client.jobs import AnyId
-    from .._worker import Worker
-
-Id = Union[str, bytes]
+from .._types import AnyId, Id
+from .._worker import Worker
 
 DONE = object()
 

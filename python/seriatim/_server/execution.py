@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
 
 from .. import _log, _native
 from .._client import codec, validate
 from .._client.middlewares import Walk, is_async
 from .._errors import Closed, UsageError
 from .._settings import settings
-from .batch import DONE, Batch, Id
-
-if TYPE_CHECKING:
-    from .._worker import Worker
-    from .server import Server
+from .._types import Id
+from .._worker import Worker
+from .batch import DONE, Batch
 
 RUN, DIED, EXHAUSTED = 0, 1, 2
 WORKER_DIED = "worker died"
@@ -58,6 +57,18 @@ def _takes_batch(perform: Callable[..., Any]) -> bool:
     kinds = [parameter.kind for parameter in inspect.signature(perform).parameters.values()]
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(kind in positional for kind in kinds) > 1 or inspect.Parameter.VAR_POSITIONAL in kinds
+
+
+class Server(Protocol):
+    """What an execution needs of its server. The class itself needs the executions, so it is not imported here."""
+
+    _refs: list[Ref]
+    _abandoned: bool
+    _threads: ThreadPoolExecutor
+
+    def _wait(self, coroutine: Coroutine[Any, Any, Any]) -> Any: ...
+
+    def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]: ...
 
 
 class Execution:

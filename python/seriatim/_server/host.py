@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol, Union
 
 from .. import _log, _native
 from .._client import validate
 from .._errors import Closed
 from .._settings import settings
+from . import execution
 from .execution import Execution
 from .schedulers import Builtin, Candidate, OwnScheduler, Scheduler
 
-if TYPE_CHECKING:
-    from .server import Server
+Take = Callable[[Union[float, None], Union["_native.Delivery", None]], Union["_native.Delivery", None]]
 
-    Take = Callable[[float | None, _native.Delivery | None], _native.Delivery | None]
+
+class Server(execution.Server, Protocol):
+    """What a host needs of its server, which needs the hosts."""
+
+    _runner: _native.Runner
+    _context: contextvars.Context
+    _ended: threading.Event
+    _shards_count: int
 
 
 class Source:

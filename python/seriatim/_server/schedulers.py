@@ -42,7 +42,7 @@ LAG, SEQ, PRIORITY = Builtin(0), Builtin(1), Builtin(2)
 
 def build() -> Scheduler:
     """What seriatim.build_scheduler gives. Raises UsageError: it is no scheduler."""
-    scheduler = settings.build_scheduler()
+    scheduler: Scheduler = settings.build_scheduler()
     if isinstance(scheduler, Builtin) or callable(scheduler):
         return scheduler
     rule = "give one of seriatim's schedulers or a callable (list of candidates -> one of them, or None)"
@@ -62,3 +62,6 @@ def build_seq_scheduler() -> Scheduler:
 def build_priority_scheduler() -> Scheduler:
     """The worker with the highest `priority`, among equals the shard that waits longest."""
     return PRIORITY
+
+
+settings.set_default("build_scheduler", build_lag_scheduler)

@@ -34,7 +34,7 @@ _threads: ContextVar[int | None] = ContextVar("seriatim_threads", default=None)
 
 def build() -> Splitter:
     """What seriatim.build_splitter gives. Raises UsageError: it cannot be called."""
-    splitter = settings.build_splitter()
+    splitter: Splitter = settings.build_splitter()
     if callable(splitter):
         return splitter
     raise validate.misuse("build_splitter", "give a callable (list of shards -> list of groups of shards, or None)", splitter)
@@ -102,3 +102,6 @@ def build_by_node_splitter(number_of_nodes: int, node_number: int) -> Splitter:
         return [[shards[place] for place in hand] for hand in hands]
 
     return split
+
+
+settings.set_default("build_splitter", build_balanced_splitter)

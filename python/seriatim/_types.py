@@ -1,0 +1,150 @@
+"""Types that several modules need. It imports none of them, so no type makes them import each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, NamedTuple, Protocol, SupportsFloat, TypedDict, Union
+from uuid import UUID
+
+from . import _native
+
+# ---- jobs
+
+Id = Union[str, bytes]
+"""An id as it is handed out: bytes only where it is not UTF-8."""
+
+AnyId = Union[str, int, bytes, UUID]
+
+
+class _JobId(TypedDict):
+    id: AnyId
+
+
+class Job(_JobId, total=False):
+    """
+    One job of perform_async; only the id is mandatory.
+
+    payload: what JSON can say (""). score: orders the payloads of an id (arrival order). perform_in or perform_at
+    (Unix seconds or an aware datetime) or delay (seconds from now, or a timedelta). on_waiting: keep, earlier, later, replace,
+    reject or unique. context: texts that stay with the payload. retry_count: for tests and migration.
+    """
+
+    payload: Any
+    score: SupportsFloat | None
+    perform_in: SupportsFloat | datetime | None
+    perform_at: SupportsFloat | datetime | None
+    delay: SupportsFloat | timedelta | None
+    on_waiting: str | None
+    context: Mapping[str, str] | None
+    retry_count: int | None
+
+
+AnyJob = Job
+"""What a push takes. Not any Mapping as well: a type checker would then accept a misspelled key."""
+
+# ---- results
+
+class PushResult(NamedTuple):
+    """What a push did."""
+
+    added: int
+    """Jobs that made a new waiting id."""
+    folded: int
+    """Jobs that united with an id that waits."""
+    refused: int
+    """Jobs that on_waiting reject or unique turned away."""
+    refused_at: list[int]
+    """Their places in the call, from 0."""
+
+
+class Figures(TypedDict):
+    """Counts of ids; lag in seconds; first (when the oldest is due; 0.0: none waits) and now in Unix seconds."""
+
+    length: int
+    fresh: int
+    retries: int
+    morgue_length: int
+    lag: float
+    processed: int
+    failed: int
+    busy: int
+    parked: int
+    unproven: int
+    suspect: int
+    refused: int
+    first: float
+    now: float
+    paused: int
+
+
+class ShardFigures(Figures):
+    """Those of one shard, with its owner."""
+
+    lease: int
+    fence: int
+    owner: str | None
+
+
+class Metrics(Figures):
+    """Those of a queue and of each of its shards."""
+
+    shards: list[ShardFigures]
+
+
+class Node(TypedDict):
+    """A living server process; expires_in is in seconds, state "working", "quiet" or "stopping", rss in bytes, since in Unix
+    seconds; what it does not tell is None."""
+
+    name: str
+    description: str
+    expires_in: float
+    state: str
+    rss: int | None
+    threads: int | None
+    since: int | None
+
+
+class Finding(TypedDict):
+    """Something that should not be; detail in one sentence."""
+
+    shard: int
+    kind: str
+    detail: str
+    id: Id | None
+    repaired: bool
+
+
+class CheckResult(TypedDict):
+    """looked_at: how many records."""
+
+    looked_at: int
+    findings: list[Finding]
+
+
+# ---- what the client knows of a worker
+
+Dump = Callable[[Any], Union[bytes, str]]
+Load = Callable[[bytes], Any]
+CodecSetting = Union[str, tuple[Dump, Load], None]
+"""json, raw, a pair (dump, load), or None: the module's dump_payload and load_payload."""
+
+class Codec(Protocol):
+    nothing: ClassVar[object]
+    """The payload of a job without one."""
+
+    def dump(self, payload: Any, where: str) -> bytes:
+        """Raises Invalid, which names where."""
+
+    def load(self, data: bytes) -> Any: ...
+
+
+class QueueOwner(Protocol):
+    """A worker's class, as far as pushes, queries and actions need it."""
+
+    @property
+    def queue_name(self) -> str: ...
+
+    def _queue_settings(self) -> _native.QueueSettings: ...
+
+    def _payload_codec(self) -> Codec: ...
