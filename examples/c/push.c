@@ -5,7 +5,7 @@
 
 #include <seriatim.h>
 
-/* Runs what was begun on the link to its end: OK, or why it failed. */
+/* Runs the operation that was begun on the link to its end. Returns SERIATIM_OK or why it failed. */
 static int drive(seriatim_link *link)
 {
     int status;
@@ -26,7 +26,7 @@ static int push(seriatim_link *link, const char *id, const char *payload)
     seriatim_queue_settings_init(&settings);
     settings.name = "OrderWorker";
     settings.name_len = strlen(settings.name);
-    settings.shards_count = 24; /* only the first push of a queue creates it, with so many shards */
+    settings.shards_count = 24; /* the first push creates the queue with this number of shards */
     if ((status = seriatim_client_queue(client, &settings, &queue)) != SERIATIM_OK)
         return status;
 
@@ -36,7 +36,7 @@ static int push(seriatim_link *link, const char *id, const char *payload)
     job.payload = payload;
     job.payload_len = strlen(payload);
     if ((status = seriatim_push_begin(client, queue)) != SERIATIM_OK ||
-        (status = seriatim_push_job(client, &job)) != SERIATIM_OK || /* once for each job of this push */
+        (status = seriatim_push_job(client, &job)) != SERIATIM_OK || /* call it once for each job of this push */
         (status = seriatim_push_send(client)) != SERIATIM_OK)
         return status;
     return drive(link);

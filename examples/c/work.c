@@ -1,4 +1,4 @@
-/* work.c - works the queue in five threads until TERM or INT. */
+/* work.c - serves the queue with five threads until TERM or INT. */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 #define THREADS 5
 #define STOP_SECONDS 25
 
-/* One id: its payloads are in order. 1: done; 0: failed, and it comes back. */
+/* Runs one id, whose payloads are in order. Returns 1 if it is done, 0 if it failed and has to be retried. */
 static int perform(const seriatim_claimed *job)
 {
     size_t i;
@@ -34,7 +34,7 @@ static void run(seriatim_delivery *delivery)
     size_t i;
     for (i = 0; i < seriatim_delivery_size(delivery); i++) {
         const seriatim_claimed *job = seriatim_delivery_job(delivery, i);
-        if (kind == SERIATIM_EXHAUSTED) /* its retries have ended: nothing to run and no outcome */
+        if (kind == SERIATIM_EXHAUSTED) /* the retries of these ids are used up: there is nothing to run and no outcome */
             fprintf(stderr, "order %.*s is dead: %.*s\n", (int)job->id_len, job->id, (int)job->error_len, job->error);
         else if (kind == SERIATIM_DIED) /* the process that ran it died, twice */
             fail(delivery, i, "worker died");
@@ -56,12 +56,12 @@ static void *work(void *argument)
             continue;
         }
         run(delivery);
-        seriatim_runner_settle(runner, delivery); /* the delivery and all that was read from it is gone now */
+        seriatim_runner_settle(runner, delivery); /* the delivery and what was read from it is freed now */
     }
     return NULL;
 }
 
-/* What the host owes the runner now and then: its events are read, an operator is obeyed, and it hears that this process gets on. */
+/* What the program must do for the runner regularly: read its events, carry out an operator's command, and tell it that the program is alive. */
 static void look_after(seriatim_runner *runner)
 {
     seriatim_event event;
@@ -78,17 +78,17 @@ static void serve(seriatim_runner *runner, const sigset_t *signals)
     int turns = 0;
     while (sigtimedwait(signals, NULL, &half) < 0 && seriatim_runner_asked(runner) != SERIATIM_ORDER_STOP)
         look_after(runner);
-    seriatim_runner_stop(runner); /* claims nothing more, hands back what is not begun, waits for what runs */
+    seriatim_runner_stop(runner); /* claims nothing more, hands back jobs that have not begun, waits for running ones */
     half.tv_nsec = 100000000;
     while (!seriatim_runner_stopped(runner)) {
         look_after(runner);
         if (++turns == STOP_SECONDS * 10)
-            seriatim_runner_abandon(runner); /* what still runs is another node's then */
+            seriatim_runner_abandon(runner); /* gives up its shards: running jobs are delivered again by another node */
         nanosleep(&half, NULL);
     }
 }
 
-/* Unique for ever: two nodes of one name would take each other's leases for their own. */
+/* The name must be unique for ever: two nodes with one name would take each other's leases for their own. */
 static int random_name(char name[33])
 {
     unsigned char bytes[16];
@@ -127,7 +127,7 @@ static int make(seriatim_runner **runner, seriatim_error *error)
     queue.name = "OrderWorker";
     queue.name_len = strlen(queue.name);
     queue.shards_count = 24;
-    status = seriatim_runner_worker(*runner, &queue, &worker, error); /* more workers: more calls, before the start */
+    status = seriatim_runner_worker(*runner, &queue, &worker, error); /* call it once for each worker, before the start */
     if (status == SERIATIM_OK)
         status = seriatim_runner_start(*runner, error);
     if (status != SERIATIM_OK)
@@ -146,7 +146,7 @@ int main(void)
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before any thread is there: main alone waits for them */
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before any thread is started, so that only main receives them */
     if (make(&runner, &error) != SERIATIM_OK) {
         fprintf(stderr, "work: %s\n", error.message);
         return 2;
