@@ -59,7 +59,8 @@ def write_page(root: Path, staging: Path, path: str) -> None:
     text = FENCE.sub(fence, (root / path).read_text())
 
     def link(found: re.Match[str]) -> str:
-        before, target, fragment, after = found[1], found[2], found[3] or "", found[4]
+        before, target, after = found[1], found[2], found[4]
+        fragment = re.sub(r"-+", "-", found[3] or "")  # GitHub keeps several dashes in a heading's name, mkdocs one
         if re.match(r"[a-z]+:", target):
             return found[0]
         there = (folder / target).resolve()
