@@ -64,7 +64,7 @@ def native():
     return Extension(
         "seriatim._native",
         sources=[*sorted(glob("bindings/python/*.c")), "core/src/all.c"],
-        depends=sorted(glob("bindings/python/*.h") + glob("core/include/*.h") + glob("core/src/**/*.[chi]*", recursive=True)),
+        depends=sorted(glob("bindings/python/*.h") + glob("core/include/**/*.h", recursive=True) + glob("core/src/**/*.[chi]*", recursive=True)),
         include_dirs=["core/include", "core/src"],
         extra_compile_args=[*compiler, *tls_compiler, "-fvisibility=hidden", *sanitizers, *(["-O1"] if sanitizers else [])],
         extra_link_args=[*linker, *tls_linker, "-pthread", *exclude_libs, *sanitizers],

@@ -147,33 +147,6 @@ int slu_item(lua_State *L, int table, int place)
     return lua_toboolean(L, -1);
 }
 
-void slu_queue_settings(lua_State *L, int at, seriatim_queue_settings *s)
-{
-    luaL_checktype(L, at, LUA_TTABLE);
-    luaL_checkstack(L, 16, "queue settings");
-    seriatim_queue_settings_init(s);
-    slu_item(L, at, 1);
-    s->name = slu_text(L, -1, "name", &s->name_len);
-    if (slu_item(L, at, 2))
-        s->shards_count = slu_int64(L, -1, "shards_count");
-    if (slu_item(L, at, 3))
-        s->batch_size = slu_int64(L, -1, "batch_size");
-    if (slu_item(L, at, 4))
-        s->max_retry_count = slu_int64(L, -1, "max_retry_count");
-    if (slu_item(L, at, 5))
-        s->fold = slu_cstr(L, -1, "fold");
-    if (slu_item(L, at, 6))
-        s->on_waiting = slu_cstr(L, -1, "on_waiting");
-    if (slu_item(L, at, 7))
-        s->on_exhausted = slu_cstr(L, -1, "on_exhausted");
-    if (slu_item(L, at, 8))
-        s->ttr = slu_double(L, -1, "ttr");
-    s->serial_shards = slu_item(L, at, 9);
-    if (slu_item(L, at, 10))
-        s->priority = slu_int64(L, -1, "priority");
-    s->exhausted_hook = slu_item(L, at, 11);
-}
-
 int64_t slu_deadline(lua_State *L, int at)
 {
     double seconds;
@@ -426,6 +399,7 @@ int luaopen_seriatim_native(lua_State *L)
     slu_set_cstr(L, "version", seriatim_version());
     lua_pushlightuserdata(L, NULL);
     lua_setfield(L, -2, "null");
+    slu_open_definitions(L);
     slu_open_json(L);
     slu_open_rows(L);
     slu_open_link(L);

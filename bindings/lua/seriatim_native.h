@@ -70,7 +70,7 @@ const char *slu_cstr(lua_State *L, int at, const char *what);              /* th
 const char *slu_cstr_or_null(lua_State *L, int at, const char *what);
 /* Pushes t[place]; returns 0 where that is nil or false. */
 int slu_item(lua_State *L, int table, int place);
-/* Of a table, which keeps the texts. Leaves its values on the stack. */
+/* Of a table of settings by name, which keeps the texts; what is nil is the default. */
 void slu_queue_settings(lua_State *L, int at, seriatim_queue_settings *settings);
 /* The monotonic ms at which so many seconds are over; INT64_MAX for nil. */
 int64_t slu_deadline(lua_State *L, int at);
@@ -132,6 +132,7 @@ void slu_thread_answer(lua_State *L);
 int slu_signal_number(lua_State *L, int at);
 
 /* Each adds its functions to the table on top of the stack. */
+void slu_open_definitions(lua_State *L);
 void slu_open_json(lua_State *L);
 void slu_open_rows(lua_State *L);
 void slu_open_link(lua_State *L);

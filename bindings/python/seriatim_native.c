@@ -161,28 +161,6 @@ int spy_check_list(PyObject *value)
     return PyList_Check(value) ? 0 : expected("list", value);
 }
 
-int spy_queue_settings(PyObject *tuple, seriatim_queue_settings *settings)
-{
-    if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) != 11) {
-        PyErr_SetString(PyExc_TypeError, "a queue's settings are a tuple of 11 values");
-        return -1;
-    }
-    seriatim_queue_settings_init(settings);
-    if (spy_data(PyTuple_GET_ITEM(tuple, 0), &settings->name, &settings->name_len) < 0 ||
-        spy_int64(PyTuple_GET_ITEM(tuple, 1), &settings->shards_count) < 0 ||
-        spy_int64(PyTuple_GET_ITEM(tuple, 2), &settings->batch_size) < 0 ||
-        spy_int64(PyTuple_GET_ITEM(tuple, 3), &settings->max_retry_count) < 0 ||
-        spy_cstr(PyTuple_GET_ITEM(tuple, 4), &settings->fold) < 0 ||
-        spy_cstr(PyTuple_GET_ITEM(tuple, 5), &settings->on_waiting) < 0 ||
-        spy_cstr(PyTuple_GET_ITEM(tuple, 6), &settings->on_exhausted) < 0 ||
-        spy_double(PyTuple_GET_ITEM(tuple, 7), &settings->ttr) < 0 ||
-        spy_int64(PyTuple_GET_ITEM(tuple, 9), &settings->priority) < 0)
-        return -1;
-    settings->serial_shards = PyTuple_GET_ITEM(tuple, 8) == Py_True;
-    settings->exhausted_hook = PyTuple_GET_ITEM(tuple, 10) == Py_True;
-    return 0;
-}
-
 /* The value of `seconds`, borrowed; NULL with an exception, or without one when it was not given. */
 static PyObject *seconds_argument(PyObject *const *args, Py_ssize_t nargs, PyObject *names, Py_ssize_t at)
 {
@@ -431,6 +409,7 @@ static PyMethodDef native_methods[] = {
     {"back_off", spy_back_off, METH_O, NULL},
     {"command_text", spy_command_text, METH_O, NULL},
     {"printable", spy_printable, METH_O, NULL},
+    {"worker_settings", spy_worker_settings, METH_NOARGS, NULL},
     {"split", (PyCFunction)(void (*)(void))spy_split, METH_FASTCALL, NULL},
     {"shard_of", (PyCFunction)(void (*)(void))spy_shard_of, METH_FASTCALL, NULL},
     {"web_routes", spy_web_routes, METH_NOARGS, NULL},

@@ -43,8 +43,8 @@ int spy_data(PyObject *value, const char **data, size_t *len); /* of bytes, whic
 int spy_cstr(PyObject *value, const char **out);               /* of a str without NUL, which keeps it */
 /* A list of the given kind. */
 int spy_check_list(PyObject *value);
-/* A QueueSettings tuple, which keeps the texts. */
-int spy_queue_settings(PyObject *tuple, seriatim_queue_settings *settings);
+/* A dict of a queue's settings by name, which keeps the texts; what is missing or None is the default. 0 or -1. */
+int spy_queue_settings(PyObject *dict, seriatim_queue_settings *settings);
 /* Of `seconds`, given by place `at` or by name, the monotonic ms at which they are over; INT64_MAX for None. */
 int spy_deadline(PyObject *const *args, Py_ssize_t nargs, PyObject *names, Py_ssize_t at, int64_t *deadline_ms);
 
@@ -89,6 +89,7 @@ PyObject *spy_jobs(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_back_off(PyObject *module, PyObject *count);
 PyObject *spy_command_text(PyObject *module, PyObject *topic);
 PyObject *spy_printable(PyObject *module, PyObject *text);
+PyObject *spy_worker_settings(PyObject *module, PyObject *ignored);
 PyObject *spy_split(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_shard_of(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_web_routes(PyObject *module, PyObject *ignored);

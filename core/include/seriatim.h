@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "seriatim/definitions.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -110,46 +112,32 @@ const seriatim_allocator *seriatim_default_allocator(void);
 #define SERIATIM_MAX_BATCH 1000        /* ids of a delivery */
 
 /*
- * The settings that belong to a queue. They are stored in Redis beside the queue's layout: a worker's first push or server
- * writes them, a server that starts with other values overwrites them, and every other process uses the stored values. The core
- * generates everything about them from this table. X(kind, name, smallest, largest, default, words, told):
+ * The settings of a worker are rows of two tables in seriatim/definitions.h, which is written from
+ * core/definitions/settings.json:
  *
- *   WORD     one of `words`, each of which ends with a NUL
- *   COUNT    a whole number
- *   SECONDS  stored with microseconds
- *   FLAG     0 or 1
- *   told     1: the core warns if the value in the code differs from the stored one
+ *   SERIATIM_QUEUE_SETTINGS  belong to the queue. They are stored in Redis beside the queue's layout: a worker's first push or
+ *                            server writes them, a server that starts with other values overwrites them, and every other
+ *                            process uses the stored values
+ *   SERIATIM_OWN_SETTINGS    are not stored: each process acts by its own
+ *
+ * The kind of a row gives the type of its field:
  */
-#define SERIATIM_QUEUE_SETTINGS(X)                                                                 \
-    X(WORD, fold, 0, 0, "merge", "merge\0list\0last\0first\0", 1)                                  \
-    X(WORD, on_waiting, 0, 0, "keep", "keep\0earlier\0later\0replace\0reject\0unique\0", 1)        \
-    X(WORD, on_exhausted, 0, 0, "bury", "bury\0park\0drop\0", 1)                                   \
-    X(COUNT, max_retry_count, 0, 1000000, 25, NULL, 1)                                             \
-    X(SECONDS, ttr, 0, 31536000, 0, NULL, 1) /* time to run; 0: unlimited */                       \
-    X(FLAG, serial_shards, 0, 1, 0, NULL, 1) /* one delivery of a shard at a time */               \
-    X(FLAG, exhausted_hook, 0, 1, 0, NULL, 0) /* the worker has a retries_exhausted hook */
+#define SERIATIM_FIELD_WORD const char * /* one of the row's words, NUL-terminated */
+#define SERIATIM_FIELD_COUNT int64_t     /* a whole number */
+#define SERIATIM_FIELD_SECONDS double    /* stored with microseconds */
+#define SERIATIM_FIELD_FLAG int          /* 0 or 1 */
 
-#define SERIATIM_SETTING_WORD const char *
-#define SERIATIM_SETTING_COUNT int64_t
-#define SERIATIM_SETTING_SECONDS double
-#define SERIATIM_SETTING_FLAG int
-
-/*
- * The settings of a queue as a worker declares them. Words are NUL-terminated. Strings are only read during the call that takes
- * the struct.
- */
+/* The settings of a worker. Strings are only read during the call that takes the struct. */
 typedef struct seriatim_queue_settings {
-    const char *name; /* any bytes, 1 to 512 of them */
+    const char *name; /* any bytes, 1 to 512 of them; bindings call it queue_name */
     size_t name_len;
-    int64_t shards_count; /* 1..4096: used when the queue is created, afterwards the stored number counts; 0: never create the queue, use the stored settings */
-    int64_t batch_size;   /* 1..1000 ids of a delivery; like priority, each server has its own and it is not stored */
-    int64_t priority;     /* for the priority scheduler: a higher one is served first */
-#define X(kind, field, low, high, initial, words, told) SERIATIM_SETTING_##kind field;
+#define X(kind, field, ...) SERIATIM_FIELD_##kind field;
+    SERIATIM_OWN_SETTINGS(X)
     SERIATIM_QUEUE_SETTINGS(X)
 #undef X
 } seriatim_queue_settings;
 
-/* Sets the defaults: 5 shards, batches of 1, and the defaults of the table. */
+/* Sets the defaults of the tables, and no name. */
 void seriatim_queue_settings_init(seriatim_queue_settings *settings);
 
 typedef enum seriatim_when { SERIATIM_NOW, SERIATIM_AT, SERIATIM_DELAY } seriatim_when;

@@ -59,6 +59,7 @@
 #include "wire/resp.c"
 #include "wire/script.c"
 #include "wire/keys.c"
+#include "model/definitions.c"
 #include "model/settings.c"
 #include "model/registry.c"
 #include "model/policy.c"

@@ -64,7 +64,7 @@ static void failed_with_words(int status, const seriatim_error *error)
 static void within_limits(const srt_queue *q)
 {
     FUZZ_CHECK(q->name.len >= 1 && q->name.len <= 512);
-    FUZZ_CHECK(q->wanted_shards <= SERIATIM_MAX_SHARDS && q->batch_size >= 1 && q->batch_size <= SERIATIM_MAX_BATCH);
+    FUZZ_CHECK(q->own.shards_count >= 0 && q->own.shards_count <= SERIATIM_MAX_SHARDS && q->own.batch_size >= 1 && q->own.batch_size <= SERIATIM_MAX_BATCH);
     FUZZ_CHECK(q->now.max_retry_count >= 0 && q->now.ttr >= 0 && q->now.ttr <= INT64_C(31536000000000));
     FUZZ_CHECK(q->now.fold && q->now.on_waiting && q->now.on_exhausted);
 }

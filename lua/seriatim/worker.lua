@@ -7,7 +7,6 @@
 
 local actions = require "seriatim.client.actions"
 local codec = require "seriatim.client.codec"
-local jobs = require "seriatim.client.jobs"
 local metrics = require "seriatim.client.metrics"
 local push = require "seriatim.client.push"
 local queries = require "seriatim.client.queries"
@@ -32,8 +31,7 @@ worker.all = {}
 
 ---Options of seriatim.worker, and fields of what it gives, where they are checked again when they are set. Only the name is
 ---mandatory.
----@class seriatim.WorkerOptions
----@field name string?  (queue_name)
+---@class seriatim.WorkerOptions: seriatim.WorkerSettings
 ---payloads come by score, then by arrival; what it raises fails all ids that it did not report one by one through the batch
 ---@field perform nil|fun(payloads_by_id: table<string, any[]>, batch: seriatim.Batch)
 ---@field retry_in nil|fun(count: integer): number  seconds until the next run after the (count + 1)-th failure in a row
@@ -42,55 +40,21 @@ worker.all = {}
 ---the call has returned or raised
 ---@field retries_exhausted nil|fun(jobs: seriatim.ExhaustedJob[])
 ---@field perform_async nil|fun(worker: seriatim.Worker, jobs: table[], options: seriatim.PushOptions?): seriatim.PushResult?, seriatim.Error?
----@field shards_count integer?  5; 1 to 4096. It creates the queue; later Redis decides
----@field batch_size integer?  1; up to 1000 ids a call of perform
----@field max_retry_count integer?  25; an id dies at its (max_retry_count + 1)-th failure
----@field queue_name string?  the name; 1 to 512 bytes
----merge (equal payloads of an id are one), list (each is kept), last (the highest score only), first (the lowest)
----@field fold "merge"|"list"|"last"|"first"|nil
----keep; what a push does with the due time of an id that waits
----@field on_waiting "keep"|"earlier"|"later"|"replace"|"reject"|"unique"|nil
----@field on_exhausted "bury"|"park"|"drop"|nil  bury (the morgue), park (until an operator resumes it) or drop
----@field ttr number?  seconds a delivery may run; nil for any
----@field serial_shards boolean?  false; true runs the ids of one shard one after another
----@field priority integer?  0; of build_priority_scheduler, higher goes first
----@field codec seriatim.CodecSetting
 
-local function integer(low, high)
-  return function(field, value) return validate.integer(field, value, low, high) end
-end
-
-local function text(low, high)
-  return function(field, value) return validate.text(field, value, low, high) end
-end
-
-local function word(words)
-  return function(field, value) return validate.word(field, value, words) end
-end
-
-local function ttr(field, value)
-  return value ~= nil and validate.seconds(field, value, 0.001, 31536000) or nil
-end
+local SETTINGS = native.worker_settings()
 
 -- name and check of each option, in the order of messages
 local OPTIONS = {
-  { "name", text(1, 512) },
+  { "name", function(field, value) return validate.text(field, value, 1, 512) end },
   { "perform", validate.callable_or_nil },
   { "retry_in", validate.callable_or_nil },
   { "retries_exhausted", validate.callable_or_nil },
   { "perform_async", validate.callable_or_nil },
-  { "shards_count", integer(1, 4096) },
-  { "batch_size", integer(1, 1000) },
-  { "max_retry_count", integer(0, 1000000) },
-  { "queue_name", text(1, 512) },
-  { "fold", word { "merge", "list", "last", "first" } },
-  { "on_waiting", word(jobs.ON_WAITING) },
-  { "on_exhausted", word { "bury", "park", "drop" } },
-  { "ttr", ttr },
-  { "serial_shards", validate.flag },
-  { "priority", integer(-1000000, 1000000) },
-  { "codec", codec.check },
 }
+for _, setting in ipairs(SETTINGS) do
+  OPTIONS[#OPTIONS + 1] = { setting.name, validate.of_setting(setting) }
+end
+OPTIONS[#OPTIONS + 1] = { "codec", codec.check }
 
 local NAMES, CHECKS = {}, {}
 for place, option in ipairs(OPTIONS) do
@@ -101,16 +65,10 @@ end
 ---@field queries seriatim.Queries  what is in the queue
 ---@field actions seriatim.Actions  what an operator does to it
 ---@field queue seriatim.Queue  the queue in Redis
-local Worker = {
-  shards_count = 5,
-  batch_size = 1,
-  max_retry_count = 25,
-  fold = "merge",
-  on_waiting = "keep",
-  on_exhausted = "bury",
-  serial_shards = false,
-  priority = 0,
-}
+local Worker = {}
+for _, setting in ipairs(SETTINGS) do
+  Worker[setting.name] = setting.default
+end
 
 ---Seconds until the next run after the (count + 1)-th failure in a row; count is the new retry_count, from 0.
 ---@param count integer
@@ -138,24 +96,15 @@ function Worker:metrics()
   return metrics.of(self)
 end
 
----The settings as the core takes them; the same table until one changes. For the library's own use.
+---The settings as the core takes them, by name; the same table until one changes. For the library's own use.
 ---@return seriatim.QueueSettings
 function Worker:queue_settings()
   local made = rawget(self, "_settings")
   if not made then
-    made = {
-      self.queue_name,
-      self.shards_count,
-      self.batch_size,
-      self.max_retry_count,
-      self.fold,
-      self.on_waiting,
-      self.on_exhausted,
-      self.ttr or 0,
-      self.serial_shards,
-      self.priority,
-      rawget(self, "_values").retries_exhausted ~= nil,
-    }
+    made = { exhausted_hook = rawget(self, "_values").retries_exhausted ~= nil }
+    for _, setting in ipairs(SETTINGS) do
+      made[setting.name] = self[setting.name]
+    end
     rawset(self, "_settings", made)
   end
   return made

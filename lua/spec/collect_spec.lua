@@ -13,7 +13,7 @@ describe("a storm of the collector", function()
   teardown(function() redis:remove() end)
 
   local function settings()
-    return { "q" .. math.random(3), 2, 10, 25, "merge", "keep", "bury", 0, false, 0 }
+    return { queue_name = "q" .. math.random(3), shards_count = 2, batch_size = 10 }
   end
 
   local function node_settings()
@@ -60,7 +60,7 @@ describe("a storm of the collector", function()
 
   function TYPES.runner()
     local runner = assert(native.runner(node_settings()))
-    runner:worker { "q1", 2, 10, 25, "merge", "keep", "bury", 0, false, 0 }
+    runner:worker { queue_name = "q1", shards_count = 2, batch_size = 10 }
     assert(runner:start())
     local other = native.runner_of(runner:handle())
     runner = nil

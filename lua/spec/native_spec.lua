@@ -210,7 +210,7 @@ local NAMESPACE = "native spec"
 local redis
 
 local function settings(changes)
-  local row = { "q", 1, 1000, 25, "merge", "keep", "bury", 0, false, 0 }
+  local row = { queue_name = "q", shards_count = 1, batch_size = 1000 }
   for place, value in pairs(changes or {}) do
     row[place] = value
   end
@@ -278,7 +278,7 @@ describe("with Redis", function()
   describe("a link", function()
     it("pushes and counts", function()
       local one = link()
-      local queue = one:queue(settings { [6] = "reject" })
+      local queue = one:queue(settings { on_waiting = "reject" })
       assert.equal(true, one:push(queue, { row("a", 1), row("a", 1), row("b", 2) }))
       local added, folded, refused = one:drive(30)
       assert.same({ 2, 0, { 2 } }, { added, folded, refused })
@@ -293,7 +293,7 @@ describe("with Redis", function()
       raises("^jobs%[2%]: id is empty$", one.push, one, queue, { row("a"), row("") })
       raises("^jobs%[1%]: score must be a finite number$", one.push, one, queue, { row("a", 1, { [3] = math.huge }) })
       raises("id must be a string, not number", one.push, one, queue, { row("a"), row(5) })
-      raises("batch_size", one.queue, one, settings { [3] = 0 })
+      raises("batch_size", one.queue, one, settings { batch_size = 0 })
       raises("no queue", one.push, one, 7, { row("a") })
       raises("nothing was begun", one.drive, one)
       assert(one:push(queue, { row("a") }))
@@ -533,7 +533,7 @@ describe("with Redis", function()
         local native = require "seriatim.native"
         local pid = native.getpid()
         local node = assert(native.runner { url = %q, id = "x", lease_ms = 2000, poll_ms = 50, threads = 1, scheduler = 0 })
-        node:worker { "q" }
+        node:worker { queue_name = "q" }
         assert(node:start())
         node = nil
         collectgarbage()

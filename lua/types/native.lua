@@ -5,7 +5,16 @@
 -- workers and groups, and shards within a queue, are the core's and count from 0: without groups of its own a runner has group 0.
 -- Functions that have nothing to give return true. After a fork nothing that was inherited is touched: nil, "CLOSED", message.
 
----@alias seriatim.QueueSettings table  a list: {name, shards_count, batch_size, max_retry_count, fold, on_waiting, on_exhausted, ttr, serial_shards, priority, exhausted_hook}
+---What the core says of a setting. low, high: the range, of a text that of its bytes; words: of the kind "word". nil where it is optional.
+---@class seriatim.WorkerSetting
+---@field name string
+---@field kind "text"|"word"|"integer"|"seconds"|"flag"
+---@field optional boolean
+---@field default any
+---@field low number
+---@field high number
+---@field words string[]?
+
 ---@alias seriatim.JobRow table  a list: {id, payload, score or false, when (0 now, 1 at, 2 delay), time, retry_count, on_waiting or false, context or false}
 
 ---@class seriatim.native
@@ -30,6 +39,9 @@ function native.rows(jobs, raw) end
 ---@param to_text fun(value: any): string?
 function native.set_int64(from_text, to_text) end
 
+---Those that the users of a worker may write.
+---@return seriatim.WorkerSetting[]
+function native.worker_settings() end
 ---@param count integer
 ---@return number seconds
 function native.back_off(count) end

@@ -60,6 +60,12 @@ except ImportError as error:
         f"`{sys.executable} setup.py build_ext --inplace`, or install the package: pip install ."
     ) from error
 
+from ._version import __version__
+
+# Before the other modules, which ask the extension already while they are loaded.
+if _native.version != __version__:
+    raise ImportError(f"seriatim {__version__} was loaded with the extension of {_native.version}; compile it again")
+
 from ._client.actions import Actions
 from ._client.metrics import nodes
 from ._client.node_commands import quiet_node, stop_node
@@ -67,6 +73,7 @@ from ._client.queries import DeadRecord, Explanation, Queries, Record
 from ._client.queue import Queue
 from ._client.redis_url import redis_url
 from ._client.spelling import did_you_mean
+from ._decorator import worker
 from ._errors import (
     AuthError,
     Closed,
@@ -94,8 +101,7 @@ from ._server.server import Server
 from ._server.splitters import Shard, build_balanced_splitter, build_by_node_splitter, build_default_splitter
 from ._settings import NAMES, reset_settings, settings
 from ._types import CheckResult, Figures, Finding, Id, Job, Metrics, Node, PushResult, ShardFigures
-from ._version import __version__
-from ._worker import ExhaustedJob, FunctionWorker, Worker, worker
+from ._worker import ExhaustedJob, FunctionWorker, Worker
 
 if TYPE_CHECKING:
     from ._server.schedulers import Scheduler
@@ -185,9 +191,6 @@ __all__ = [
     "stop_node",
     "worker",
 ]
-
-if _native.version != __version__:
-    raise ImportError(f"seriatim {__version__} was loaded with the extension of {_native.version}; compile it again")
 
 
 class _Module(ModuleType):

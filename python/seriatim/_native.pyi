@@ -1,15 +1,26 @@
 """The C glue: convert, call, convert. Everything public lies above it."""
 
 from collections.abc import Callable
-from typing import Any, Final, Literal, Union
+from typing import Any, Final, Literal, TypedDict, Union
 
 version: Final[str]
 
 Id = Union[str, bytes]
 """An id as it is handed out: str where its bytes are UTF-8, else bytes."""
 
-QueueSettings = tuple[bytes, int, int, int, str, str, str, float, bool, int, bool]
-"""name, shards_count, batch_size, max_retry_count, fold, on_waiting, on_exhausted, ttr, serial_shards, priority."""
+QueueSettings = dict[str, Any]
+"""By name; queue_name is bytes. What is missing or None is the default."""
+
+class WorkerSetting(TypedDict):
+    """low and high: the range, of a text that of its bytes; words: of kind "word", else empty. None may be said where it is optional."""
+
+    name: str
+    kind: Literal["text", "word", "integer", "seconds", "flag"]
+    optional: bool
+    default: Any
+    low: Any
+    high: Any
+    words: tuple[str, ...]
 
 JobRow = tuple[bytes, bytes, float | None, int, float, int, str | None, bytes | None]
 """id, payload, score, when (0 now, 1 at, 2 delay), time, retry_count, on_waiting, context (a JSON object)."""
@@ -43,6 +54,9 @@ def command_text(topic: str, /) -> str | None:
 
 def printable(text: str, /) -> str:
     """As a terminal and a log of lines may show it: control characters are escaped. No lone surrogates."""
+
+def worker_settings() -> list[WorkerSetting]:
+    """What the core says of each setting that the users of a worker may write."""
 
 def back_off(count: int, /) -> float:
     """Seconds of the default back-off after the failure that made retry_count `count`."""

@@ -16,26 +16,22 @@ import os
 import threading
 from abc import ABCMeta
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial, update_wrapper
-from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypedDict, TypeVar, cast, overload
+from functools import update_wrapper
+from typing import Any, ClassVar, Generic, ParamSpec, TypedDict, TypeVar, cast
 
 from . import _native
 from ._client import codec, push, spelling, validate
 from ._client.actions import Actions
-from ._client.jobs import ON_WAITING
 from ._client.metrics import of as metrics_of
 from ._client.queries import Queries
 from ._client.queue import Queue
+from ._definitions import WorkerSettings
 from ._errors import Invalid
-from ._types import AnyJob, Codec, CodecSetting, Id, Metrics, PushResult
+from ._types import AnyJob, Codec, Id, Metrics, PushResult
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
-
-Fold = Literal["merge", "list", "last", "first"]
-OnWaiting = Literal["keep", "earlier", "later", "replace", "reject", "unique"]
-OnExhausted = Literal["bury", "park", "drop"]
 
 
 class ExhaustedJob(TypedDict):
@@ -47,21 +43,10 @@ class ExhaustedJob(TypedDict):
     error: str | None
 
 
-def _ttr(field: str, value: Any) -> float | None:
-    return None if value is None else validate.seconds(field, value, 0.001, 31_536_000.0)
-
-
+SETTINGS = _native.worker_settings()
+DEFAULTS: dict[str, Any] = {**{setting["name"]: setting["default"] for setting in SETTINGS}, "queue_name": "Worker", "codec": None}
 CHECKS: dict[str, Callable[[str, Any], object]] = {
-    "shards_count": partial(validate.integer, low=1, high=4096),
-    "batch_size": partial(validate.integer, low=1, high=1000),
-    "max_retry_count": partial(validate.integer, low=0, high=1_000_000),
-    "queue_name": partial(validate.text, low=1, high=512),
-    "fold": partial(validate.word, words=("merge", "list", "last", "first")),
-    "on_waiting": partial(validate.word, words=ON_WAITING),
-    "on_exhausted": partial(validate.word, words=("bury", "park", "drop")),
-    "ttr": _ttr,
-    "serial_shards": validate.flag,
-    "priority": partial(validate.integer, low=-1_000_000, high=1_000_000),
+    **{setting["name"]: validate.of_setting(setting) for setting in SETTINGS},
     "codec": codec.check,
 }
 
@@ -116,38 +101,12 @@ class WorkerType(ABCMeta):
             _forget_settings(cast("type[Worker]", cls))
 
 
-class Worker(metaclass=WorkerType):
+class Worker(WorkerSettings, metaclass=WorkerType):
     """
-    Settings are class attributes, checked when they are set and inherited, but for queue_name:
-
-    shards_count     5; 1 to 4096. It creates the queue; later Redis decides.
-    batch_size       1; up to 1000 ids a call of perform.
-    max_retry_count  25; an id dies at its (max_retry_count + 1)-th failure.
-    queue_name       the class's name; 1 to 512 bytes.
-    fold             merge (equal payloads of an id are one), list (each is kept), last (the highest score only), first
-                     (the lowest).
-    on_waiting       what a push does with the due time of an id that waits: keep, earlier, later, replace; or reject,
-                     which refuses the job; or unique, which also refuses it while the id runs.
-    on_exhausted     bury (the morgue), park (until an operator resumes it) or drop.
-    ttr              seconds a delivery may run; None for any.
-    serial_shards    False; True runs the ids of one shard one after another.
-    priority         0; of build_priority_scheduler, higher goes first.
-    codec            None (seriatim.dump_payload and load_payload), "json", "raw" or (dump, load).
+    Settings are class attributes, checked when they are set and inherited, but for queue_name: WorkerSettings lists them.
 
     perform, retry_in and retries_exhausted are methods of one instance per process, and may be async.
     """
-
-    shards_count: ClassVar[int] = 5
-    batch_size: ClassVar[int] = 1
-    max_retry_count: ClassVar[int] = 25
-    queue_name: ClassVar[str] = "Worker"
-    fold: ClassVar[Fold] = "merge"
-    on_waiting: ClassVar[OnWaiting] = "keep"
-    on_exhausted: ClassVar[OnExhausted] = "bury"
-    ttr: ClassVar[float | None] = None
-    serial_shards: ClassVar[bool] = False
-    priority: ClassVar[int] = 0
-    codec: ClassVar[CodecSetting] = None
 
     _own_settings: ClassVar[_native.QueueSettings | None] = None
     _own_instance: ClassVar[tuple[int, Worker] | None] = None
@@ -234,22 +193,14 @@ class Worker(metaclass=WorkerType):
 
     @classmethod
     def _queue_settings(cls) -> _native.QueueSettings:
-        """The settings as the core takes them; the same object until one changes."""
+        """The settings as the core takes them, by name; the same object until one changes."""
         made = cls._own_settings
         if made is None:
-            made = cls._own_settings = (
-                cls.queue_name.encode("utf-8", "surrogateescape"),
-                cls.shards_count,
-                cls.batch_size,
-                cls.max_retry_count,
-                cls.fold,
-                cls.on_waiting,
-                cls.on_exhausted,
-                float(cls.ttr or 0),
-                cls.serial_shards,
-                cls.priority,
-                cls.retries_exhausted is not Worker.retries_exhausted,
-            )
+            made = cls._own_settings = {
+                **{setting["name"]: getattr(cls, setting["name"]) for setting in SETTINGS},
+                "queue_name": cls.queue_name.encode("utf-8", "surrogateescape"),
+                "exhausted_hook": cls.retries_exhausted is not Worker.retries_exhausted,
+            }
         return made
 
     @classmethod
@@ -264,6 +215,10 @@ class Worker(metaclass=WorkerType):
             if made is None or made[0] != os.getpid():
                 made = cls._own_instance = (os.getpid(), cls())
             return made[1]
+
+
+for _name, _default in DEFAULTS.items():
+    type.__setattr__(Worker, _name, _default)
 
 
 def _forget_settings(cls: type[Worker]) -> None:
@@ -354,36 +309,3 @@ class FunctionWorker(Generic[P, R]):
         return await self.worker.aperform_async(
             jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout, push_timeout=push_timeout
         )
-
-
-@overload
-def worker(function: Callable[P, R], /) -> FunctionWorker[P, R]: ...
-
-
-@overload
-def worker(
-    *,
-    shards_count: int = ...,
-    batch_size: int = ...,
-    max_retry_count: int = ...,
-    queue_name: str = ...,
-    fold: Fold = ...,
-    on_waiting: OnWaiting = ...,
-    on_exhausted: OnExhausted = ...,
-    ttr: float | None = ...,
-    serial_shards: bool = ...,
-    priority: int = ...,
-    codec: CodecSetting = ...,
-    retry_in: Callable[[int], float | Awaitable[float]] = ...,
-    retries_exhausted: Callable[[list[Any]], Awaitable[None] | None] = ...,
-) -> Callable[[Callable[P, R]], FunctionWorker[P, R]]: ...
-
-
-def worker(function: Any = None, /, **options: Any) -> Any:
-    """
-    Makes a function (payloads_by_id) or (payloads_by_id, batch), `def` or `async def`, a worker. Options are the settings
-    of Worker, and retry_in (count -> seconds) and retries_exhausted (jobs). The queue has the function's name.
-    """
-    if function is None:
-        return lambda function: FunctionWorker(function, dict(options))
-    return FunctionWorker(function, options)

@@ -105,8 +105,7 @@ def test_a_push_can_be_queried(redis: RedisServer) -> None:
 
 def test_refused_jobs_are_given_by_index(redis: RedisServer) -> None:
     one = link(redis)
-    name, shards, batch, retries, fold, _, exhausted, ttr, serial, priority, hook = queue_settings()
-    queue = one.queue((name, shards, batch, retries, fold, "reject", exhausted, ttr, serial, priority, hook))
+    queue = one.queue({**queue_settings(), "on_waiting": "reject"})
     one.push(queue, jobs(row(b"a"), row(b"b"), row(b"a"), row(b"b")))
     assert one.drive() == (2, 0, [2, 3], None, None)
 
@@ -139,7 +138,7 @@ def test_invalid_calls_are_refused(redis: RedisServer) -> None:
     with pytest.raises(RuntimeError, match="nothing was begun"):
         one.drive()
     queue = one.queue(queue_settings())
-    with pytest.raises(TypeError, match="tuple of 11"):
+    with pytest.raises(TypeError, match="a dict"):
         one.queue(())  # type: ignore[arg-type]
     with pytest.raises(seriatim.Invalid, match="no queue with the number 99"):
         one.push(99, jobs())

@@ -53,8 +53,7 @@ def test_a_pushed_job_is_taken_and_settled(redis: RedisServer) -> None:
 
 
 def test_extend_gives_more_time_and_checks_its_arguments(redis: RedisServer) -> None:
-    settings = queue_settings()
-    settings = (*settings[:7], 2.0, *settings[8:])
+    settings = {**queue_settings(), "ttr": 2.0}
     push(redis, row(b"a", 1), settings=settings)
     with runner(redis, settings) as node:
         delivery = take(node)

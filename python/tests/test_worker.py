@@ -78,13 +78,13 @@ def test_settings_are_inherited_but_for_the_name() -> None:
     first = Child._queue_settings()
     assert first is Child._queue_settings()
     Parent.batch_size = 8
-    assert Child._queue_settings()[2] == 8
+    assert Child._queue_settings()["batch_size"] == 8
     Child.batch_size = 9
-    assert (Parent._queue_settings()[2], Child._queue_settings()[2]) == (8, 9)
+    assert (Parent._queue_settings()["batch_size"], Child._queue_settings()["batch_size"]) == (8, 9)
 
 
 def test_a_name_of_a_command_line_that_is_no_utf_8() -> None:
-    assert worker("\udcff")._queue_settings()[0] == b"\xff"
+    assert worker("\udcff")._queue_settings()["queue_name"] == b"\xff"
 
 
 def test_perform_must_be_defined() -> None:
@@ -180,7 +180,7 @@ def test_a_function_worker_takes_options() -> None:
 
 
 def test_an_unknown_option_is_refused() -> None:
-    with pytest.raises(seriatim.Invalid, match=r"^print: unknown option 'batchsize' \(did you mean batch_size\?\); known are shards_count, "):
+    with pytest.raises(seriatim.Invalid, match=r"^print: unknown option 'batchsize' \(did you mean batch_size\?\); known are queue_name, "):
         seriatim.worker(batchsize=3)(print)  # type: ignore[call-overload]
     with pytest.raises(seriatim.Invalid, match=r"^worker must be a function, not 5 \(int\)$"):
         seriatim.worker(5)  # type: ignore[call-overload]

@@ -23,6 +23,11 @@ rescue LoadError => e
                    "`rake compile` in #{File.expand_path("../..", __dir__)}; or install the gem: " \
                    "gem build seriatim.gemspec && gem install ./seriatim-*.gem"
 end
+# Before the other files, which ask the extension already while they are loaded.
+unless Seriatim.module_eval { const_get(:Native).version } == Seriatim::VERSION
+  raise LoadError, "seriatim #{Seriatim::VERSION} was loaded with the extension of another version; compile it again"
+end
+
 require "seriatim/client/validate"
 require "seriatim/client/interrupts"
 require "seriatim/log"
@@ -47,10 +52,6 @@ require "seriatim/server/batch"
 require "seriatim/server/execution"
 require "seriatim/server/workers"
 require "seriatim/server"
-
-unless Seriatim.module_eval { const_get(:Native).version } == Seriatim::VERSION
-  raise LoadError, "seriatim #{Seriatim::VERSION} was loaded with the extension of another version; compile it again"
-end
 
 module Seriatim
   extend Settings

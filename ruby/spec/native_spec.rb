@@ -26,7 +26,8 @@ RSpec.describe "the native objects", :core do
 
   it "refuse arguments of other kinds without harm" do
     link = native::Link.new(REDIS.url, "ns", nil, 0)
-    expect { link.queue([]) }.to raise_error(ArgumentError)
+    expect { link.queue({}) }.to raise_error(ArgumentError)
+    expect { link.queue([]) }.to raise_error(TypeError)
     expect { link.queue(5) }.to raise_error(TypeError)
     expect { link.push(99, [], nil, 0, 1, 10) }.to raise_error(ArgumentError)
     queue = link.queue(worker("q").queue_settings)

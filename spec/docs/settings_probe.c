@@ -37,7 +37,7 @@ int main(void)
     printf("{\"shards_count\": %lld, \"batch_size\": %lld, \"priority\": %lld, \"queue\": {",
            (long long)settings.shards_count, (long long)settings.batch_size,
            (long long)settings.priority);
-#define X(kind, name, low, high, initial, words, told)                                             \
+#define X(kind, name, low, least, high, initial, words, use)                                            \
     printf("\"%s\": {\"kind\": \"%s\", \"low\": %lld, \"high\": %lld, \"words\": [", #name, #kind, \
            (long long)(low), (long long)(high));                                                   \
     print_words(words);                                                                            \

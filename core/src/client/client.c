@@ -224,7 +224,7 @@ srt_request *srt_client_shard_request(seriatim_client *c, srt_queue *queue, unsi
 /* Who may not create the queue, or knows no settings of it, only looks. */
 static srt_layout_mode client_layout_mode(const seriatim_client *c)
 {
-    return c->operation->creates && c->registry.queues[c->queue]->wanted_shards ? SRT_LAYOUT_KEEP : SRT_LAYOUT_LOOK;
+    return c->operation->creates && c->registry.queues[c->queue]->own.shards_count ? SRT_LAYOUT_KEEP : SRT_LAYOUT_LOOK;
 }
 
 static int client_ask_layout(seriatim_client *c)
@@ -492,7 +492,7 @@ static int client_take_layout(seriatim_client *c, const srt_reply *reply)
     queue->read_at = c->unix_time;
     if (absent)
         srt_queue_forget_layout(&c->registry, queue);
-    else if (c->operation->minds && queue->wanted_shards)
+    else if (c->operation->minds && queue->own.shards_count)
         client_warn(c, queue);
     if (queue->generation == c->stale_generation && c->stale_generation != 0)
         return SERIATIM_AGAIN;

@@ -59,13 +59,19 @@ static int check_range(const char *field, int64_t value, int64_t low, int64_t hi
                     (long long)high, (long long)value);
 }
 
+#define CHECK_COUNT check_range
+
 static int check_settings(const seriatim_queue_settings *s, seriatim_error *error)
 {
-    int status;
+    int status = SERIATIM_OK;
     if (!s->name || s->name_len < 1 || s->name_len > 512)
         return srt_fail(error, SERIATIM_INVALID, "queue_name must be 1 to 512 bytes, not %lu", (unsigned long)s->name_len);
-    status = check_range("shards_count", s->shards_count, 0, SERIATIM_MAX_SHARDS, error);
-    return status == SERIATIM_OK ? check_range("batch_size", s->batch_size, 1, SERIATIM_MAX_BATCH, error) : status;
+#define X(kind, field, low, least, high, initial, words, use)                                                    \
+    if (status == SERIATIM_OK)                                                                                   \
+        status = CHECK_##kind(#field, s->field, low, high, error);
+    SERIATIM_OWN_SETTINGS(X)
+#undef X
+    return status;
 }
 
 srt_queue *srt_registry_find(const srt_registry *r, const char *name, size_t len)
@@ -111,12 +117,12 @@ int srt_registry_add(srt_registry *r, const seriatim_queue_settings *s, srt_queu
         queue = registry_new_queue(r, s->name, s->name_len);
     if (!queue)
         return srt_fail_plain(error, SERIATIM_NOMEM);
-    queue->wanted_shards = (unsigned)s->shards_count;
-    queue->batch_size = (size_t)s->batch_size;
+#define X(kind, field, ...) queue->own.field = s->field;
+    SERIATIM_OWN_SETTINGS(X)
+#undef X
     queue->code = code;
     if (!queue->generation)
         queue->now = code;
-    queue->priority = s->priority;
     *out = queue;
     return SERIATIM_OK;
 }
@@ -218,7 +224,7 @@ srt_request *srt_layout_request(const srt_registry *r, srt_session *session, con
         return NULL;
     srt_request_text(request, modes[mode]);
     srt_request_int(request, refused);
-    srt_request_int(request, queue->wanted_shards);
+    srt_request_int(request, queue->own.shards_count);
     if (mode != SRT_LAYOUT_LOOK)
         srt_settings_args(request, &queue->code);
     return request;

@@ -11,11 +11,16 @@ typedef struct srt_shard_keys {
     srt_bytes args;   /* the shard's KEYS, encoded */
 } srt_shard_keys;
 
+/* Settings by which each process acts alone, as its worker says them. */
+typedef struct srt_own_settings {
+#define X(kind, name, ...) SERIATIM_FIELD_##kind name;
+    SERIATIM_OWN_SETTINGS(X)
+#undef X
+} srt_own_settings;
+
 typedef struct srt_queue {
     srt_bytes name;
-    unsigned wanted_shards;
-    size_t batch_size;
-    int64_t priority;
+    srt_own_settings own;
     srt_settings code; /* as the worker says, or the defaults */
     /* What all act by: as Redis had it when the layout was last read; until then as `code`. */
     srt_settings now;

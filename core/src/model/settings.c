@@ -1,23 +1,23 @@
 /* settings.c - the settings that belong to a queue: checked, converted, written for Redis and read from it, compared. */
 #include "model/settings.h"
+#include "seriatim/binding.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
-typedef enum setting_kind { SETTING_WORD, SETTING_COUNT, SETTING_SECONDS, SETTING_FLAG } setting_kind;
-
 typedef struct setting {
     const char *name, *words;
-    setting_kind kind;
+    int kind; /* seriatim_setting_kind */
     int64_t low, high;
-    int told;             /* a difference is worth a warning */
+    int hidden;           /* no user sets it, so a difference is not worth a warning */
     size_t given, stored; /* offsets in seriatim_queue_settings and in srt_settings */
 } setting;
 
 static const setting settings_table[] = {
-#define X(kind, name, low, high, initial, words, told)                                                                             \
-    {#name, words, SETTING_##kind, low, high, told, offsetof(seriatim_queue_settings, name), offsetof(srt_settings, name)},
+#define X(kind, name, low, least, high, initial, words, use)                                                     \
+    {#name, words, SERIATIM_SETTING_##kind, low, high, SERIATIM_USE_##use == SERIATIM_USE_HIDDEN,                \
+     offsetof(seriatim_queue_settings, name), offsetof(srt_settings, name)},
     SERIATIM_QUEUE_SETTINGS(X)
 #undef X
 };
@@ -28,9 +28,8 @@ static const setting settings_table[] = {
 void seriatim_queue_settings_init(seriatim_queue_settings *settings)
 {
     memset(settings, 0, sizeof *settings);
-    settings->shards_count = 5;
-    settings->batch_size = 1;
-#define X(kind, name, low, high, initial, words, told) settings->name = initial;
+#define X(kind, name, low, least, high, initial, words, use) settings->name = initial;
+    SERIATIM_OWN_SETTINGS(X)
     SERIATIM_QUEUE_SETTINGS(X)
 #undef X
 }
@@ -126,11 +125,11 @@ int srt_settings_read(srt_settings *settings, const seriatim_queue_settings *giv
     for (i = 0; i < SETTINGS_COUNT && status == SERIATIM_OK; i++) {
         const setting *s = &settings_table[i];
         const void *field = (const char *)given + s->given;
-        if (s->kind == SETTING_WORD)
+        if (s->kind == SERIATIM_SETTING_WORD)
             status = read_word(settings, s, *(const char *const *)field, error);
-        else if (s->kind == SETTING_SECONDS)
+        else if (s->kind == SERIATIM_SETTING_SECONDS)
             status = read_seconds(settings, s, *(const double *)field, error);
-        else if (s->kind == SETTING_COUNT)
+        else if (s->kind == SERIATIM_SETTING_COUNT)
             status = read_count(settings, s, *(const int64_t *)field, error);
         else
             *number_of(settings, s) = *(const int *)field != 0;
@@ -147,7 +146,7 @@ void srt_settings_args(srt_request *r, const srt_settings *settings)
     for (i = 0; i < SETTINGS_COUNT; i++) {
         const setting *s = &settings_table[i];
         srt_request_text(r, s->name);
-        if (s->kind == SETTING_WORD)
+        if (s->kind == SERIATIM_SETTING_WORD)
             srt_request_text(r, *word_of(&copy, s));
         else
             srt_request_int(r, *number_of(&copy, s));
@@ -157,7 +156,7 @@ void srt_settings_args(srt_request *r, const srt_settings *settings)
 /* A number as srt_settings_args writes it, within the setting's range. */
 static int take_number(srt_settings *settings, const setting *s, const srt_token *value)
 {
-    int64_t scale = s->kind == SETTING_SECONDS ? 1000000 : 1, number = srt_token_int(value);
+    int64_t scale = s->kind == SERIATIM_SETTING_SECONDS ? 1000000 : 1, number = srt_token_int(value);
     size_t i;
     for (i = 0; i < value->len; i++)
         if (value->data[i] < '0' || value->data[i] > '9')
@@ -171,7 +170,7 @@ static int take_number(srt_settings *settings, const setting *s, const srt_token
 static int take_one(srt_settings *settings, const setting *s, const srt_token *value)
 {
     const char *word;
-    if (s->kind != SETTING_WORD)
+    if (s->kind != SERIATIM_SETTING_WORD)
         return take_number(settings, s, value);
     word = find_word(s->words, value->data, value->len, NULL);
     if (word)
@@ -211,12 +210,12 @@ int srt_settings_take(srt_settings *settings, const srt_token *list, size_t coun
 static void add_value(srt_bytes *text, srt_settings *settings, const setting *s)
 {
     int64_t number, rest, digit;
-    if (s->kind == SETTING_WORD) {
+    if (s->kind == SERIATIM_SETTING_WORD) {
         srt_bytes_adds(text, *word_of(settings, s));
         return;
     }
     number = *number_of(settings, s);
-    if (s->kind != SETTING_SECONDS) {
+    if (s->kind != SERIATIM_SETTING_SECONDS) {
         srt_bytes_add_int(text, number);
         return;
     }
@@ -234,8 +233,8 @@ size_t srt_settings_differences(srt_bytes *text, const srt_settings *first, cons
     size_t i, named = 0;
     for (i = 0; i < SETTINGS_COUNT; i++) {
         const setting *s = &settings_table[i];
-        int same = s->kind == SETTING_WORD ? *word_of(&a, s) == *word_of(&b, s) : *number_of(&a, s) == *number_of(&b, s);
-        if (same || !s->told)
+        int same = s->kind == SERIATIM_SETTING_WORD ? *word_of(&a, s) == *word_of(&b, s) : *number_of(&a, s) == *number_of(&b, s);
+        if (same || s->hidden)
             continue;
         srt_bytes_adds(text, named++ ? "; " : "");
         srt_bytes_adds(text, s->name);

@@ -10,7 +10,7 @@
 #define SRT_STORED_FLAG int64_t    /* 0 or 1 */
 
 typedef struct srt_settings {
-#define X(kind, name, low, high, initial, words, told) SRT_STORED_##kind name;
+#define X(kind, name, ...) SRT_STORED_##kind name;
     SERIATIM_QUEUE_SETTINGS(X)
 #undef X
 } srt_settings;

@@ -13,7 +13,7 @@ static size_t claim_limit(srt_node *node, const srt_shard *s)
     size_t window = srt_shard_window(node, s), free_ids;
     if (s->queue->now.ttr == 0)
         return s->ready.count * 2 <= window ? window - s->ready.count : 0;
-    free_ids = group->held < group->threads ? (group->threads - group->held) * s->queue->batch_size : 0;
+    free_ids = group->held < group->threads ? (group->threads - group->held) * (size_t)s->queue->own.batch_size : 0;
     if (free_ids <= s->ready.count) {
         node->starved = 1;
         return 0;

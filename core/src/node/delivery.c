@@ -202,7 +202,7 @@ static int take_single(srt_node *node, srt_job_list *list, int kind, int64_t now
 
 static int take_batch(srt_node *node, srt_shard *s, int64_t now, seriatim_delivery **out)
 {
-    size_t count = s->ready.count < s->queue->batch_size ? s->ready.count : s->queue->batch_size;
+    size_t most = (size_t)s->queue->own.batch_size, count = s->ready.count < most ? s->ready.count : most;
     seriatim_delivery *d = srt_delivery_new(node->mem, SERIATIM_RUN, s, count);
     srt_group *group = &node->groups[s->group];
     if (!d)

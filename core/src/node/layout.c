@@ -154,10 +154,10 @@ static int layout_came(srt_node *n, srt_queue *queue, const srt_reply *reply, se
     if (status != SERIATIM_OK)
         return status;
     n->layouts_missing--;
-    if (queue->shards_count != queue->wanted_shards)
+    if (queue->shards_count != queue->own.shards_count)
         srt_node_tell(n, SERIATIM_EVENT_WARNING, queue->shards_count,
-                      "queue \"%.*s\" has %u shards in Redis; shards_count = %u only creates a queue", (int)queue->name.len,
-                      queue->name.data, queue->shards_count, queue->wanted_shards);
+                      "queue \"%.*s\" has %u shards in Redis; shards_count = %lld only creates a queue", (int)queue->name.len,
+                      queue->name.data, queue->shards_count, (long long)queue->own.shards_count);
     tell_of_settings(n, queue, "this server", &before);
     return SERIATIM_OK;
 }

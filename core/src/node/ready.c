@@ -6,8 +6,8 @@ static int goes_before(int scheduler, const srt_shard *a, const srt_shard *b)
 {
     if (scheduler == SERIATIM_SEQ)
         return a->turn < b->turn;
-    if (scheduler == SERIATIM_PRIORITY && a->queue->priority != b->queue->priority)
-        return a->queue->priority > b->queue->priority;
+    if (scheduler == SERIATIM_PRIORITY && a->queue->own.priority != b->queue->own.priority)
+        return a->queue->own.priority > b->queue->own.priority;
     return a->ready.first->record.due_us < b->ready.first->record.due_us;
 }
 

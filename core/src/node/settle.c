@@ -189,7 +189,7 @@ void srt_shard_settle(srt_node *node, srt_shard *s, int64_t now)
 /* How many ids to have at hand: what a window has finished, at least two rounds of the group's threads. */
 size_t srt_shard_window(const srt_node *node, const srt_shard *s)
 {
-    size_t window = 2 * node->groups[s->group].threads * s->queue->batch_size;
+    size_t window = 2 * node->groups[s->group].threads * (size_t)s->queue->own.batch_size;
     if (s->finished_before > window)
         window = s->finished_before;
     if (s->finished > window)

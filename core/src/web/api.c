@@ -7,11 +7,11 @@
 static int api_begin_looking(seriatim_client *c, srt_web *w, int (*begin)(seriatim_client *, srt_web *))
 {
     srt_queue *queue = c->registry.queues[w->queue];
-    unsigned wanted = queue->wanted_shards;
+    int64_t wanted = queue->own.shards_count;
     int status;
-    queue->wanted_shards = 0;
+    queue->own.shards_count = 0;
     status = begin(c, w);
-    queue->wanted_shards = wanted;
+    queue->own.shards_count = wanted;
     return status;
 }
 

@@ -29,7 +29,7 @@ static size_t names_collect(const seriatim_client *c, const seriatim_text *found
         memcpy(names, found, count * sizeof *names);
     for (i = 0; i < c->registry.count; i++) {
         const srt_queue *queue = c->registry.queues[i];
-        if (queue->wanted_shards == 0)
+        if (queue->own.shards_count == 0)
             continue;
         names[n].data = queue->name.data;
         names[n++].len = queue->name.len;

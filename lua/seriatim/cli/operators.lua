@@ -68,26 +68,28 @@ end
 
 -- ---- queues
 
+---The worker's settings with this many shards; 0: act by the settings in Redis, and make no queue.
+local function settings_with(worker, shards)
+  local settings = {}
+  for name, value in pairs(worker:queue_settings()) do
+    settings[name] = value
+  end
+  settings.shards_count = shards
+  return settings
+end
+
 ---The first call of every verb, so it says soon when there is no Redis.
 local function layout(worker, shards)
-  local settings = {}
-  for place, value in ipairs(worker:queue_settings()) do
-    settings[place] = value
-  end
-  settings[2] = shards
+  local settings = settings_with(worker, shards)
   return errors.must(pool.ask(function(connection)
     return connection:call("layout", connection:number(settings), BOOT_SECONDS)
   end))
 end
 
----A worker that is known by its queue's name alone: with 0 shards it acts by the settings in Redis, and makes no queue.
+---A worker that is known by its queue's name alone.
 local function made_for(queue)
   local worker = workers.define { queue_name = queue }
-  local settings = {}
-  for place, value in ipairs(worker:queue_settings()) do
-    settings[place] = value
-  end
-  settings[2] = 0
+  local settings = settings_with(worker, 0)
   rawset(worker, "queue_settings", function() return settings end)
   return worker
 end

@@ -30,7 +30,7 @@ end
 ---@param settings seriatim.QueueSettings
 ---@return integer
 function Connection:number(settings)
-  local name = settings[1]
+  local name = settings.queue_name
   local known = self.queues[name]
   if not known or known.settings ~= settings then
     known = { settings = settings, number = self.transport:queue(settings) }

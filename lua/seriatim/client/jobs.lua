@@ -17,7 +17,7 @@ local jobs = {}
 ---@field perform_in number?  earliest start, Unix seconds (now)
 ---@field perform_at number?  the same
 ---@field delay number?  the same in seconds from now
----@field on_waiting "keep"|"earlier"|"later"|"replace"|"reject"|"unique"|nil  (the worker's)
+---@field on_waiting seriatim.OnWaiting?  (the worker's)
 ---@field context table<string, string>?  stays with the payload
 ---@field retry_count integer?  -1 and more; for tests and migration
 
@@ -25,7 +25,11 @@ local KEYS = { "id", "payload", "score", "perform_in", "perform_at", "delay", "o
 local TIMES = { "perform_in", "perform_at", "delay" }
 local NOW, AT, DELAY = 0, 1, 2
 
-jobs.ON_WAITING = { "keep", "earlier", "later", "replace", "reject", "unique" }
+for _, setting in ipairs(native.worker_settings()) do
+  if setting.name == "on_waiting" then
+    jobs.ON_WAITING = setting.words
+  end
+end
 
 local KNOWN = {}
 for _, key in ipairs(KEYS) do

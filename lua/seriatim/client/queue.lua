@@ -27,10 +27,10 @@ end
 ---@return seriatim.Error? err
 function Queue:shards_count()
   local settings = {}
-  for place, value in ipairs(self.worker:queue_settings()) do
-    settings[place] = value
+  for name, value in pairs(self.worker:queue_settings()) do
+    settings[name] = value
   end
-  settings[2] = 0
+  settings.shards_count = 0
   return pool.ask(function(connection) return connection:call("layout", connection:number(settings), nil) end)
 end
 

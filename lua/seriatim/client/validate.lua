@@ -207,6 +207,23 @@ function validate.text(field, value, low, high)
   return validate.refuse(field, ("a text of %d to %d bytes"):format(low, high), value)
 end
 
+---The check of a worker's setting, called with the field and the value.
+---@param setting seriatim.WorkerSetting
+---@return fun(field: string, value: any): any
+function validate.of_setting(setting)
+  local low, high = setting.low, setting.high
+  if setting.kind == "word" then
+    low = setting.words
+  end
+  local one = validate[setting.kind]
+  return function(field, value)
+    if value == nil and setting.optional then
+      return nil
+    end
+    return one(field, value, low, high)
+  end
+end
+
 ---Options of a call, by name.
 ---@param value table?
 ---@param names string[]  the known ones

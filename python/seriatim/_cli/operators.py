@@ -269,12 +269,11 @@ def parse(payload: str) -> Any:
 def settings_by_name(cls: type[Worker]) -> _native.QueueSettings:
     """With 0 shards, a worker acts by the settings in Redis and makes no queue."""
     known = cls._own_settings
-    if known is not None and known[1] == 0:
+    if known is not None and known["shards_count"] == 0:
         return known
-    name, _, *rest = Worker._queue_settings.__func__(cls)  # type: ignore[attr-defined]
-    made: _native.QueueSettings = (name, 0, *rest)  # type: ignore[assignment]
-    cls._own_settings = made
-    return made
+    own: _native.QueueSettings = Worker._queue_settings.__func__(cls)  # type: ignore[attr-defined]
+    cls._own_settings = {**own, "shards_count": 0}
+    return cls._own_settings
 
 
 def made_for(queue: str) -> type[Worker]:
@@ -284,8 +283,7 @@ def made_for(queue: str) -> type[Worker]:
 
 def layout(worker: type[Worker], shards: int) -> int:
     """The first call of every verb, so it says soon when there is no Redis."""
-    name, _, *rest = worker._queue_settings()
-    settings: Any = (name, shards, *rest)
+    settings = {**worker._queue_settings(), "shards_count": shards}
     return pool.ask(lambda connection: connection.layout(settings, limit=BOOT_SECONDS))
 
 

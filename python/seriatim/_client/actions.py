@@ -98,7 +98,7 @@ class Actions:
         Deletes the queue itself: layout, settings and, if forced, what it holds; answers 1. The next push or server of the worker
         makes it anew. Raises Invalid while a node serves it, where it holds ids and is not forced, and where there is none.
         """
-        name = self._worker._queue_settings()[0]
+        name = self._worker._queue_settings()["queue_name"]
         return self._ask(16, [name] if force else None)
 
     def check(self, *, repair: bool = False) -> CheckResult:

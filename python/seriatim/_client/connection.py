@@ -185,11 +185,12 @@ class Connection:
 
     def _number(self, settings: _native.QueueSettings) -> int:
         """The queue's number in this link; its settings travel again only when they changed."""
-        known = self._queues.get(settings[0])
+        name = settings["queue_name"]
+        known = self._queues.get(name)
         if known is not None and known[0] is settings:
             return known[1]
         number = self._link.queue(settings)
-        self._queues[settings[0]] = (settings, number)
+        self._queues[name] = (settings, number)
         return number
 
     async def _drive(self, limit: float | None = None) -> Any:

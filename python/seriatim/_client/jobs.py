@@ -16,7 +16,7 @@ from .codec import JSON
 
 KEYS = ("id", "payload", "score", "perform_in", "perform_at", "delay", "on_waiting", "context", "retry_count")
 TIMES = ("perform_in", "perform_at", "delay")
-ON_WAITING = ("keep", "earlier", "later", "replace", "reject", "unique")
+ON_WAITING = next(setting["words"] for setting in _native.worker_settings() if setting["name"] == "on_waiting")
 NOW, AT, DELAY = 0, 1, 2
 
 

@@ -26,8 +26,8 @@ class Queue:
     @property
     def shards_count(self) -> int:
         """As Redis has it; 0 when the queue was never used."""
-        name, _, *rest = self._worker._queue_settings()
-        return pool.ask(lambda connection: connection.layout((name, 0, *rest)))  # type: ignore[arg-type]
+        settings = {**self._worker._queue_settings(), "shards_count": 0}
+        return pool.ask(lambda connection: connection.layout(settings))
 
     def push(
         self,

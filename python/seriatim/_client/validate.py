@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, SupportsFloat, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
 
 from .._errors import Invalid, UsageError
+
+if TYPE_CHECKING:
+    from .. import _native
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -98,6 +102,20 @@ def text_bytes(value: str) -> bytes:
         return value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return b""
+
+
+def of_setting(setting: _native.WorkerSetting) -> Callable[[str, Any], object]:
+    """The check of a worker's setting, called with the field and the value."""
+    low, high = setting["low"], setting["high"]
+    checks: dict[str, Callable[[str, Any], object]] = {
+        "text": partial(text, low=low, high=high),
+        "word": partial(word, words=setting["words"]),
+        "integer": partial(integer, low=low, high=high),
+        "seconds": partial(seconds, low=low, high=high),
+        "flag": flag,
+    }
+    required = checks[setting["kind"]]
+    return (lambda field, value: None if value is None else required(field, value)) if setting["optional"] else required
 
 
 def kind(value: object) -> str:

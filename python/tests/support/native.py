@@ -14,7 +14,7 @@ NAMESPACE = "native"
 
 
 def queue_settings(name: bytes = b"q", shards: int = 1, batch: int = 10) -> _native.QueueSettings:
-    return (name, shards, batch, 25, "merge", "keep", "bury", 0.0, False, 0, False)
+    return {"queue_name": name, "shards_count": shards, "batch_size": batch}
 
 
 def row(id: bytes, payload: Any = None, when: int = 0, time: float = 0.0) -> _native.JobRow:

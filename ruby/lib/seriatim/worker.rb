@@ -13,39 +13,15 @@ module Seriatim
   #     end
   #   end
   #
-  # Settings are attributes, checked when they are set:
-  #
-  # shards_count::    5; 1 to 4096. It creates the queue; later Redis decides.
-  # batch_size::      1; up to 1000 ids a call of perform.
-  # max_retry_count:: 25; an id dies at its (max_retry_count + 1)-th failure.
-  # queue_name::      the module's name; 1 to 512 bytes.
-  # fold::            :merge (equal payloads of an id are one), :list (each is kept), :last (the highest score only), :first (the lowest).
-  # on_waiting::      what a push does with the due time of an id that waits: :keep, :earlier, :later, :replace; or
-  #                   :reject, which refuses the job; or :unique, which also refuses it while the id runs.
-  # on_exhausted::    :bury (the morgue), :park (until an operator resumes it) or :drop.
-  # ttr::             seconds a delivery may run; nil for any.
-  # serial_shards::   false; true runs the ids of one shard one after another.
-  # priority::        0; of build_priority_scheduler, higher goes first.
-  # codec::           nil (Seriatim.dump_payload and load_payload), :json, :raw or [dump, load].
+  # Settings are attributes, checked when they are set. The core defines them (docs/guides/configuration.md lists them) but for +codec+, which is
+  # nil (Seriatim.dump_payload and load_payload), :json, :raw or [dump, load].
   module Worker
-    DEFAULTS = { shards_count: 5, batch_size: 1, max_retry_count: 25, queue_name: nil, fold: :merge, on_waiting: :keep,
-                 on_exhausted: :bury, ttr: nil, serial_shards: false, priority: 0, codec: nil }.freeze
-
+    SETTINGS = Native.worker_settings
+    DEFAULTS = { **SETTINGS.to_h { |setting| [setting[:name], setting[:default]] }, codec: nil }.freeze
     # Each is called with the value and with how messages name the setting, and returns the value in its final form.
-    CHECKS = {
-      shards_count: ->(value, field) { Validate.integer(field, value, 1..4096) },
-      batch_size: ->(value, field) { Validate.integer(field, value, 1..1000) },
-      max_retry_count: ->(value, field) { Validate.integer(field, value, 0..1_000_000) },
-      queue_name: ->(value, field) { Validate.text(field, value, 1..512) },
-      fold: ->(value, field) { Validate.word(field, value, %i[merge list last first]) },
-      on_waiting: ->(value, field) { Validate.word(field, value, Jobs::ON_WAITING) },
-      on_exhausted: ->(value, field) { Validate.word(field, value, %i[bury park drop]) },
-      ttr: ->(value, field) { value && Validate.seconds(field, value, 0.001..31_536_000.0) },
-      serial_shards: ->(value, field) { value.nil? ? false : Validate.word(field, value.to_s, %i[true false]) == :true },
-      priority: ->(value, field) { Validate.integer(field, value, -1_000_000..1_000_000) },
-      codec: ->(value, field) { Codec.check(value, field) }
-    }.freeze
-    private_constant :DEFAULTS, :CHECKS
+    CHECKS = { **SETTINGS.to_h { |setting| [setting[:name], ->(value, field) { Validate.setting(field, value, setting) }] },
+               codec: ->(value, field) { Codec.check(value, field) } }.freeze
+    private_constant :SETTINGS, :DEFAULTS, :CHECKS
 
     # All modules that were extended, in that order.
     # @api private
@@ -115,11 +91,10 @@ module Seriatim
     alias client_actions actions
     alias client_queue queue
 
-    # The settings as the core takes them; the same object until one changes.
+    # The settings as the core takes them, by name; the same object until one changes.
     # @api private
     def queue_settings
-      @queue_settings ||= [queue_name, shards_count, batch_size, max_retry_count, fold.name, on_waiting.name,
-                           on_exhausted.name, (ttr || 0).to_f, serial_shards, priority, exhausted_hook?].freeze
+      @queue_settings ||= { **SETTINGS.to_h { |setting| [setting[:name], public_send(setting[:name])] }, exhausted_hook: exhausted_hook? }.freeze
     end
 
     # Does the worker define retries_exhausted? Then what it is to be told of is kept in Redis until it has returned.

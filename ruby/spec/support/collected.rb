@@ -10,11 +10,11 @@ MOVES = ENV["LD_PRELOAD"].to_s.empty? && GC.respond_to?(:verify_compaction_refer
 
 # Uses one object of each type, again and again.
 class Collected
-  SETTINGS = ["Collected", 2, 5, 25, "merge", "keep", "bury", 0.0, false, 0, false].freeze
+  SETTINGS = { queue_name: "Collected", shards_count: 2, batch_size: 5, fold: :merge, on_waiting: "keep" }.freeze
 
   def initialize
     @link = NATIVE::Link.new(URL, "gc", "gc", 0)
-    @queue = @link.queue(SETTINGS.map(&:dup))
+    @queue = @link.queue(SETTINGS.transform_values(&:dup))
     @runner = NATIVE::Runner.new(URL, "gc", nil, "gc-#{Process.pid}", "text", 10_000, 100, 2, 0)
     @runner.worker(SETTINGS)
     @group = @runner.group(0, [[0, 0], [0, 1]])
@@ -34,7 +34,7 @@ class Collected
   end
 
   def refuse
-    [-> { @link.queue([]) }, -> { @link.push(@queue, [[1]], nil, 0, 1, 10) }, -> { @link.query(@queue, 99, false, nil, nil, 1, -1, nil, nil) },
+    [-> { @link.queue({}) }, -> { @link.push(@queue, [[1]], nil, 0, 1, 10) }, -> { @link.query(@queue, 99, false, nil, nil, 1, -1, nil, nil) },
      -> { NATIVE::Link.new("http://x", "gc", nil, 0) }, -> { @runner.group(0, [[9, 9]]) }, -> { NATIVE.dump([Object.new], "p") },
      -> { NATIVE.load("[[1,") }].each do |wrong|
       wrong.call

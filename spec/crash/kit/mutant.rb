@@ -31,8 +31,8 @@ module Mutant
   end
 
   def embed(folder)
-    FileUtils.mkdir_p(%w[script docs].map { |name| File.join(folder, name) })
-    FileUtils.cp(%w[embed command_texts.rb].map { |name| File.join(CProgram::ROOT, "script", name) }, File.join(folder, "script"))
-    system(File.join(folder, "script/embed")) or raise "script/embed failed"
+    FileUtils.mkdir_p(File.join(folder, "script"))
+    FileUtils.cp(%w[embed command_texts.rb definitions.rb].map { |name| File.join(CProgram::ROOT, "script", name) }, File.join(folder, "script"))
+    system(File.join(folder, "script/embed"), "--core") or raise "script/embed failed"
   end
 end

@@ -47,31 +47,6 @@ VALUE srb_text(const char *bytes, size_t len)
     return text;
 }
 
-void srb_queue_settings(VALUE array, seriatim_queue_settings *settings)
-{
-    VALUE name, fold, on_waiting, on_exhausted;
-    Check_Type(array, T_ARRAY);
-    if (RARRAY_LEN(array) != 11)
-        rb_raise(rb_eArgError, "a queue's settings are 11 values");
-    name = rb_ary_entry(array, 0);
-    fold = rb_ary_entry(array, 4);
-    on_waiting = rb_ary_entry(array, 5);
-    on_exhausted = rb_ary_entry(array, 6);
-    seriatim_queue_settings_init(settings);
-    settings->name = StringValuePtr(name);
-    settings->name_len = (size_t)RSTRING_LEN(name);
-    settings->shards_count = NUM2LL(rb_ary_entry(array, 1));
-    settings->batch_size = NUM2LL(rb_ary_entry(array, 2));
-    settings->max_retry_count = NUM2LL(rb_ary_entry(array, 3));
-    settings->fold = StringValueCStr(fold);
-    settings->on_waiting = StringValueCStr(on_waiting);
-    settings->on_exhausted = StringValueCStr(on_exhausted);
-    settings->ttr = NUM2DBL(rb_ary_entry(array, 7));
-    settings->serial_shards = RTEST(rb_ary_entry(array, 8));
-    settings->priority = NUM2LL(rb_ary_entry(array, 9));
-    settings->exhausted_hook = RTEST(rb_ary_entry(array, 10));
-}
-
 /* Signals, Timeout, Thread#kill and fibers always interrupt the interpreter's own wait, and no other. */
 void srb_wait(int fd, int wants, int timeout_ms)
 {
@@ -111,6 +86,7 @@ RUBY_FUNC_EXPORTED void Init_seriatim_native(void)
     rb_define_singleton_method(srb_native, "generation", native_generation, 0);
     if (pthread_atfork(NULL, NULL, native_forked) != 0)
         rb_memerror();
+    srb_init_definitions();
     srb_init_json();
     srb_init_policy();
     srb_init_link();

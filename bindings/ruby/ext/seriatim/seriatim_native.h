@@ -26,11 +26,8 @@ VALUE srb_text(const char *bytes, size_t len);
 /* A binary String. */
 VALUE srb_bytes(const char *bytes, size_t len);
 
-/*
- * A queue's settings as Ruby hands them over: [name, shards_count, batch_size, max_retry_count, fold, on_waiting,
- * on_exhausted, ttr, serial_shards, priority, exhausted_hook]. The texts stay the array's.
- */
-void srb_queue_settings(VALUE array, seriatim_queue_settings *settings);
+/* A Hash of a queue's settings by name (Symbols), which keeps the texts; what is missing or nil is the default. */
+void srb_queue_settings(VALUE hash, seriatim_queue_settings *settings);
 
 /* Writes many values as canonical JSON, one after another. Must be closed, also after a raise. */
 typedef struct srb_json_writer {
@@ -59,6 +56,7 @@ void srb_json_close(srb_json_reader *reader);
 /* Waits, at most timeout_ms, for fd (-1: none) to become ready for SERIATIM_WANT_* bits. May raise. */
 void srb_wait(int fd, int wants, int timeout_ms);
 
+void srb_init_definitions(void);
 void srb_init_json(void);
 void srb_init_policy(void);
 void srb_init_link(void);

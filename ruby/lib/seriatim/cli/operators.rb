@@ -50,7 +50,7 @@ module Seriatim
       # Of a worker that the command knows by its queue's name alone: with 0 shards it acts by the settings in Redis, and makes
       # no queue.
       module ByName
-        def queue_settings = @by_name ||= super.dup.tap { |settings| settings[1] = 0 }.freeze
+        def queue_settings = @by_name ||= super.merge(shards_count: 0).freeze
       end
 
       # The application's worker of that queue, or nil.
@@ -74,9 +74,8 @@ module Seriatim
 
       # The first call of every verb, so it says soon when there is no Redis.
       def layout(worker, shards)
-        settings = worker.queue_settings.dup
-        settings[1] = shards
-        Pool.current.with { |connection| connection.layout(settings.freeze, limit: BOOT_SECONDS) }
+        settings = worker.queue_settings.merge(shards_count: shards)
+        Pool.current.with { |connection| connection.layout(settings, limit: BOOT_SECONDS) }
       end
 
       # All that have a layout in Redis.

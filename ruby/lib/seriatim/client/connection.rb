@@ -13,12 +13,13 @@ module Seriatim
     end
 
     # The queue's number in this link; its settings travel again only when they changed.
-    # @param settings [Array] as {Worker#queue_settings} gives them
+    # @param settings [Hash] as {Worker#queue_settings} gives them
     def number(settings)
-      known = @queues[settings.first]
+      name = settings[:queue_name]
+      known = @queues[name]
       return known.last if known && known.first.equal?(settings)
 
-      @link.queue(settings).tap { |number| @queues[settings.first] = [settings, number] }
+      @link.queue(settings).tap { |number| @queues[name] = [settings, number] }
     end
 
     # @param jobs [Array<Hash>] as perform_async takes them
@@ -48,7 +49,7 @@ module Seriatim
     # @return [Hash]
     def explain(settings, id) = @link.explain(number(settings), id, nil)
 
-    # @param settings [Array, nil] nil: the keys below the namespace that are no queue's
+    # @param settings [Hash, nil] nil: the keys below the namespace that are no queue's
     # @return [Array(Integer, Array<Hash>)]
     def check(settings, repair) = @link.check(settings ? number(settings) : NO_QUEUE, repair, nil)
 

@@ -5,7 +5,7 @@ module Seriatim
   # or Float. Each takes the value and the job's place, and gives what the core takes or raises {Invalid}.
   # @api private
   module Jobs
-    ON_WAITING = %i[keep earlier later replace reject unique].freeze
+    ON_WAITING = Native.worker_settings.find { |setting| setting[:name] == :on_waiting }.fetch(:words)
 
     module_function
 

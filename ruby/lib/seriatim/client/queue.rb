@@ -15,9 +15,8 @@ module Seriatim
 
     # @return [Integer] as Redis has it; 0 when the queue was never used
     def shards_count
-      settings = worker.queue_settings.dup
-      settings[1] = 0
-      Pool.current.with { |connection| connection.layout(settings.freeze) }
+      settings = worker.queue_settings.merge(shards_count: 0)
+      Pool.current.with { |connection| connection.layout(settings) }
     end
 
     # The shard that an id lies in, by the number of shards that Redis has.

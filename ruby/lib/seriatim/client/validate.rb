@@ -50,6 +50,18 @@ module Seriatim
       refuse(field, "a text of #{range.min} to #{range.max} bytes", value)
     end
 
+    # A flag may also be said as a text or Symbol; nil is false.
+    def flag(field, value) = !value.nil? && word(field, value.to_s, %i[true false]) == :true
+
+    # @param setting [Hash] an element of Native.worker_settings
+    def setting(field, value, setting)
+      kind, range = setting.values_at(:kind, :range)
+      return value if value.nil? && setting[:optional]
+      return flag(field, value) if kind == :flag
+
+      kind == :word ? word(field, value, setting[:words]) : public_send(kind, field, value, range)
+    end
+
     def describe(value)
       text = value.inspect
       text = "#{text[0, 60]}..." if text.size > 63

@@ -1,0 +1,35 @@
+---@meta
+-- Types of the settings of a worker: written by script/embed from core/definitions/; do not edit.
+
+---@alias seriatim.Fold "merge"|"list"|"last"|"first"
+---@alias seriatim.OnWaiting "keep"|"earlier"|"later"|"replace"|"reject"|"unique"
+---@alias seriatim.OnExhausted "bury"|"park"|"drop"
+
+---@class seriatim.WorkerSettings
+---The worker's name; it or queue_name must be given. Default: queue_name. 1 to 512 bytes.
+---@field name string?
+---Names the queue, in every language. Default: the worker's name. 1 to 512 bytes.
+---@field queue_name string?
+---How many parts the queue has, and the most servers that share it. Default: 5. 1 to 4096.
+---@field shards_count integer?
+---Which payloads of one id are kept while it waits. Default: merge. merge, list, last, first.
+---@field fold seriatim.Fold?
+---What a push to a waiting id does. Default: keep. keep, earlier, later, replace, reject, unique.
+---@field on_waiting seriatim.OnWaiting?
+---What happens to an id whose retries are used up. Default: bury. bury, park, drop.
+---@field on_exhausted seriatim.OnExhausted?
+---How often an id is retried; one more failure in a row is its last. Default: 25. 0 to 1000000.
+---@field max_retry_count integer?
+---How long a delivery may run before its ids run again; nil: any time. Default: nil. 0.001 to 31536000.
+---@field ttr number?
+---Whether ids of one shard run one after another. Default: false.
+---@field serial_shards boolean?
+---How many ids one call of perform gets at most. Default: 1. 1 to 1000.
+---@field batch_size integer?
+---Which worker goes first under build_priority_scheduler: the higher one. Default: 0. -1000000 to 1000000.
+---@field priority integer?
+---How payloads become bytes; nil: dump_payload and load_payload of the module. Default: nil.
+---@field codec seriatim.CodecSetting
+
+---Settings as the core takes them, by name.
+---@alias seriatim.QueueSettings table<string, string|number|boolean>
