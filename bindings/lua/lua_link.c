@@ -78,9 +78,9 @@ int slu_link_result(lua_State *L, slu_link *self, int status)
 {
     int top = lua_gettop(L);
     if (!self->read)
-        return luaL_error(L, "nothing was begun");
+        return luaL_error(L, "no operation was begun");
     if (status == SERIATIM_AGAIN)
-        return luaL_error(L, "what was begun has not ended yet");
+        return luaL_error(L, "the operation has not ended yet");
     if (status != SERIATIM_OK && status != SERIATIM_REPLICAS && !self->answers) /* too few have it, but it is written */
         return slu_link_fail(L, self, status);
     self->busy = 1;

@@ -109,7 +109,7 @@ int slu_source_closed(lua_State *L, slu_source *source)
 {
     return slu_weather(L, SERIATIM_CLOSED,
                        source->pid == slu_pid() ? "the runner is closed"
-                                               : "the runner belongs to the process that made it; after fork make another");
+                                               : "the runner belongs to the process that created it; create another one after fork");
 }
 
 int slu_source_gc(lua_State *L)

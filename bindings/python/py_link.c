@@ -16,7 +16,7 @@
 static int link_adopt(spy_link *self)
 {
     if (self->busy) {
-        spy_raise(spy_state_of((PyObject *)self), SERIATIM_CLOSED, "the link was in use when the process forked; make another");
+        spy_raise(spy_state_of((PyObject *)self), SERIATIM_CLOSED, "the link was in use when the process forked; create another one");
         return -1;
     }
     self->forks = spy_forks();
@@ -112,11 +112,11 @@ static PyObject *link_result(spy_link *self, int status)
 {
     PyObject *result;
     if (!self->read) {
-        PyErr_SetString(PyExc_RuntimeError, "nothing was begun");
+        PyErr_SetString(PyExc_RuntimeError, "no operation was begun");
         return NULL;
     }
     if (status == SERIATIM_AGAIN) {
-        PyErr_SetString(PyExc_RuntimeError, "what was begun has not ended yet");
+        PyErr_SetString(PyExc_RuntimeError, "the operation has not ended yet");
         return NULL;
     }
     if (status != SERIATIM_OK && status != SERIATIM_REPLICAS)

@@ -20,7 +20,7 @@ seriatim_runner *spy_runner_of(spy_runner *self)
         return self->runner;
     return (seriatim_runner *)spy_raise(spy_state_of((PyObject *)self), SERIATIM_CLOSED,
                                         self->runner && !self->closed
-                                            ? "the runner belongs to the process that made it; after fork make another"
+                                            ? "the runner belongs to the process that created it; create another one after fork"
                                             : "the runner is closed");
 }
 

@@ -150,7 +150,7 @@ int spy_cstr(PyObject *value, const char **out)
     if (!*out)
         return -1;
     if (strlen(*out) != (size_t)len) {
-        PyErr_SetString(PyExc_ValueError, "a NUL has no place here");
+        PyErr_SetString(PyExc_ValueError, "a NUL is not allowed");
         return -1;
     }
     return 0;

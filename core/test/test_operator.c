@@ -2875,7 +2875,7 @@ static void test_r_settings_1_a_queue_keeps_the_settings_of_its_first_worker(voi
     push(&producer, "a", "x", none);
     warning = seriatim_client_warning(producer.client);
     assert_non_null(warning);
-    assert_string_equal(warning, "queue \"Q\" has other settings in Redis than in the code, and those in Redis count: "
+    assert_string_equal(warning, "queue \"Q\" has other settings in Redis than in the code; the settings in Redis are used: "
                                  "fold: list, in the code merge");
     push(&producer, "b", "x", none);
     assert_null(seriatim_client_warning(producer.client));

@@ -605,7 +605,7 @@ static void test_unfit_folders_are_refused(void **state)
     close(open(file, O_CREAT | O_WRONLY, 0600));
     assert_int_equal(try_start("", &error), SERIATIM_INVALID);
     assert_int_equal(try_start(file, &error), SERIATIM_INVALID);
-    assert_non_null(strstr(error.message, "is no folder"));
+    assert_non_null(strstr(error.message, "is not a folder"));
     snprintf(file, sizeof file, "%s/file/below", folder);
     assert_int_equal(try_start(file, &error), SERIATIM_INVALID);
     chmod(folder, 0777);

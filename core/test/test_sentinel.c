@@ -95,7 +95,7 @@ static void test_sentinels_are_asked_one_after_another(void **state)
     assert_int_equal(hears(s, "+what\r\n", &master), SERIATIM_PROTOCOL);
     assert_int_equal(seriatim_sentinel_next(s, &where), SERIATIM_IO);
     text = seriatim_sentinel_error(s)->message;
-    assert_string_equal(text, "no sentinel names it: c:3: NOAUTH no; a:1: knows no master of that name; b:2: its answer is no address");
+    assert_string_equal(text, "no sentinel names it: c:3: NOAUTH no; a:1: knows no master of that name; b:2: its answer is not an address");
     seriatim_sentinel_begin(s);
     asks(s, "c", 3);
     seriatim_sentinel_free(s);
@@ -482,7 +482,7 @@ static void test_a_replica_is_not_taken(void **state)
     srt_link_set_limits(link, 3000, 3000);
     begin(link, 0, 10, 0, 0);
     assert_int_equal(drive(link), SERIATIM_READONLY);
-    assert_non_null(strstr(message(link), "no master: its ROLE is slave"));
+    assert_non_null(strstr(message(link), "not a master: its ROLE is slave"));
     seriatim_link_free(link);
     stop_scripted(&late);
     stop(&replica);

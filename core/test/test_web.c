@@ -517,7 +517,7 @@ static void test_invalid_cursors_of_an_action_are_refused(void **state)
         snprintf(body, sizeof body, "{\"cursor\":\"%s\"}", cursors[i]);
         if (ask("POST", "/api/web/Q/perform_all_jobs_now", body) != 400)
             fail_msg("%s: %s", cursors[i], browser.text);
-        shows("cursor is none that this action gave");
+        shows("cursor must be one that this action returned");
     }
     assert_int_equal(ask("POST", "/api/web/Q/perform_all_jobs_now", "{\"slice\":1}"), 400);
     assert_int_equal(ask("POST", "/api/web/Q/perform_all_jobs_now", "{\"cursor\":\"1.99.7..\"}"), 200); /* behind the last shard */

@@ -182,7 +182,7 @@ end
 ---Claims nothing more; what runs goes on. The dashboard may ask for it, too.
 function Server:quiet()
   self.runner:quiet()
-  log.info("quiet", "claims no more")
+  log.info("quiet", "no more jobs are claimed")
 end
 
 ---Lets what runs finish, at most so many seconds (seriatim.stop_timeout), hands the rest back, releases all shards and

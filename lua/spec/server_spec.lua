@@ -163,9 +163,9 @@ describe("a server", function()
   end
 
   local JUNK = {
-    ["return 5"] = "chose 5 (number), which is no candidate",
-    ["return false"] = "chose false (boolean), which is no candidate",
-    ["return setmetatable({}, { __index = error, __eq = error })"] = "chose a table, which is no candidate",
+    ["return 5"] = "chose 5 (number), which is not one of its candidates",
+    ["return false"] = "chose false (boolean), which is not one of its candidates",
+    ["return setmetatable({}, { __index = error, __eq = error })"] = "chose a table, which is not one of its candidates",
     ["error('no')"] = "the scheduler raised ",
   }
   for body, said in pairs(JUNK) do
@@ -492,7 +492,7 @@ describe("several processes", function()
     ]] }, 0)
     command.eventually(function() return shell:count_of("holds") == 2 end)
     assert.equal(1, server:stop())
-    assert.matches("killing what did not stop in 5%.5 s: %d+, %d+", server:log())
+    assert.matches("killing processes that did not stop in 5%.5 s: %d+, %d+", server:log())
     assert.is_true(are_gone(server:pids()))
   end)
 

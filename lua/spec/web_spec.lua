@@ -534,7 +534,7 @@ describe("seriatim-lua web", function()
     for _, words in ipairs { { "0.0.0.0" }, { "::" }, { "127.evil.example" }, { "0" } } do
       local text, code = shell:run("web", "--port", "0", "--bind", words[1])
       assert.equal(2, code)
-      assert.matches("is no loopback address: others could reach the dashboard; add %-%-token", text)
+      assert.matches("is not a loopback address: other machines could reach the dashboard; add %-%-token", text)
     end
     assert.equal(2, select(2, shell:run("web", "--port", "65536")))
     assert.equal(2, select(2, shell:run("web", "--port", "1", "--bind", "unix:" .. shell.folder .. "/s")))

@@ -176,11 +176,11 @@ describe("the workers of a server", function()
   it("are refused where they are none", function()
     local cases = {
       { {}, "^USAGE: no workers: set seriatim.workers, or define one with seriatim.worker$" },
-      { { 5 }, "^USAGE: workers: 5 is no seriatim.worker$" },
-      { { print }, "^USAGE: workers: a function is no seriatim.worker$" },
+      { { 5 }, "^USAGE: workers: 5 is not a seriatim.worker$" },
+      { { print }, "^USAGE: workers: a function is not a seriatim.worker$" },
       { { "no.such:Thing" }, "^USAGE: workers: there is no no.such:Thing: module 'no.such' not found" },
       { { "spec_app:Thing" }, "^USAGE: workers: there is no spec_app:Thing: the module has no such field$" },
-      { { "spec_app" }, "^USAGE: workers: 'spec_app' is no seriatim.worker$" },
+      { { "spec_app" }, "^USAGE: workers: 'spec_app' is not a seriatim.worker$" },
       { 5, "^workers must be a list, not 5" },
     }
     for _, case in ipairs(cases) do

@@ -135,7 +135,7 @@ def test_an_operation_can_be_driven_step_by_step(redis: RedisServer) -> None:
 
 def test_invalid_calls_are_refused(redis: RedisServer) -> None:
     one = link(redis)
-    with pytest.raises(RuntimeError, match="nothing was begun"):
+    with pytest.raises(RuntimeError, match="no operation was begun"):
         one.drive()
     queue = one.queue(queue_settings())
     with pytest.raises(TypeError, match="a dict"):

@@ -309,8 +309,8 @@ def raise_no() -> None:
 
 
 JUNK: dict[str, Callable[[], Any]] = {
-    "chose 5 (int), which is no candidate": lambda: 5,
-    "chose False (bool), which is no candidate": lambda: False,
+    "chose 5 (int), which is not one of its candidates": lambda: 5,
+    "chose False (bool), which is not one of its candidates": lambda: False,
     "raised RuntimeError: no": raise_no,
 }
 

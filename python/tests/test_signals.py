@@ -217,7 +217,7 @@ def test_r_signal_6_the_dashboard_asks_a_node_to_be_quiet_and_to_stop(serve: Ser
     assert [record["retry_count"] for record in queue().queries.fetch(["queued"])] == [-1]
     figures = queue().metrics
     assert (figures["busy"], figures["processed"]) == (0, 1)
-    lines = [line for line in server.command.log.splitlines() if "asked by the dashboard" in line]
+    lines = [line for line in server.command.log.splitlines() if "requested from the dashboard" in line]
     assert len(lines) == 2 and " quiet " in lines[0] and " stop " in lines[1]
     assert (seriatim.stop_node(name), seriatim.nodes()) == (False, [])
 
@@ -246,7 +246,7 @@ def test_f24_r_signal_4_r_signal_5_tstp_claims_no_more_and_ttin_shows_every_thre
     server.command.wait_for(" quiet ")
     server.command.signal("TTIN")
     server.command.wait_for(r"thread seriatim-keeper: .*_keep")
-    server.command.wait_for(r"thread seriatim-host-1: .*_host\.py:\d+:in run")
+    server.command.wait_for(r"thread seriatim-host-1: .*host\.py:\d+:in run")
     server.command.wait_for(r"thread MainThread: .*dump")
     queue().perform_async([{"id": "late"}])
     time.sleep(0.7)
@@ -318,7 +318,7 @@ def test_f23_a_thread_of_the_application_s_own_does_not_hold_the_exit_up(
     began = time.monotonic()
     assert server.command.stop() == 0
     assert time.monotonic() - began < 20
-    assert "without MainThread, the application's own" in server.command.log
+    assert "still running: MainThread, the application's own" in server.command.log
 
 
 # ---- F20: a program that waits for Redis, whatever its other threads do

@@ -207,7 +207,7 @@ def test_a_process_that_does_not_stop_in_time_is_killed(supervised: Supervised) 
     eventually(lambda: supervised.trace.count("holds") == 2)
     time.sleep(0.5)
     assert server.stop() == 1
-    assert "killing what did not stop in 5.5 s" in server.log
+    assert "killing processes that did not stop in 5.5 s" in server.log
     assert not any(map(is_alive, pids(server)))
 
 

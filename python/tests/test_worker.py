@@ -232,8 +232,8 @@ def test_workers_are_chosen_by_class_name_and_queue() -> None:
     ("given", "message"),
     [
         ([], "^no workers: set seriatim.workers, or derive a class from seriatim.Worker$"),
-        ([5], "^workers: 5 is no seriatim.Worker$"),
-        ([print], "^workers: .*print.* is no seriatim.Worker$"),
+        ([5], "^workers: 5 is not a seriatim.Worker$"),
+        ([print], "^workers: .*print.* is not a seriatim.Worker$"),
         (["no.such:Thing"], "^workers: there is no no.such:Thing: No module named 'no'$"),
         (["Thing"], "^workers: there is no Thing"),
         ([f"{__name__}:Thing"], "^workers: there is no .*has no attribute 'Thing'$"),

@@ -48,7 +48,7 @@ RSpec.describe "deliveries for which nothing but perform is called" do
     expect(plain.queries.fetch(["0"]).first[:error]).to eq("first")
     plain.perform_async([{ id: "1" }])
     eventually { plain.metrics[:processed] == 1 }
-    expect(log).not_to include("another takes its place")
+    expect(log).not_to include("another thread takes its place")
     expect(server.stop(30)).to be(true)
   end
 

@@ -130,9 +130,9 @@ RSpec.describe "scheduling" do
   end
 
   {
-    "a number" => [-> { 5 }, "chose 5 (Integer), which is no candidate"],
-    "false" => [-> { false }, "chose false (FalseClass), which is no candidate"],
-    "another shard" => [-> { Seriatim::Schedulers::Candidate.new(nil, 7, 0, 0) }, "which is no candidate"],
+    "a number" => [-> { 5 }, "chose 5 (Integer), which is not one of its candidates"],
+    "false" => [-> { false }, "chose false (FalseClass), which is not one of its candidates"],
+    "another shard" => [-> { Seriatim::Schedulers::Candidate.new(nil, 7, 0, 0) }, "which is not one of its candidates"],
     "an error" => [-> { raise "no" }, "the scheduler raised RuntimeError: no"]
   }.each do |name, (choice, said)|
     it "logs once that a scheduler gave #{name}, and takes the oldest" do

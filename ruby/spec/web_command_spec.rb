@@ -46,7 +46,7 @@ RSpec.describe "seriatim web", limit: 120 do
   it "D2 listens on other addresses than loopback only with a token" do
     %w[0.0.0.0 :: 8.8.8.8].each do |address|
       output, code = Command.run("web", "--bind", address, "--port", "0")
-      expect([code, output]).to match([2, /--bind #{Regexp.escape(address)} is no loopback address.*--token/])
+      expect([code, output]).to match([2, /--bind #{Regexp.escape(address)} is not a loopback address.*--token/])
     end
     [["--token", ""], ["--port", "70000"], ["extra"], ["--bind", "unix:/tmp/x", "--port", "1"]].each do |words|
       expect(Command.run("web", *words).last).to eq(2)

@@ -340,7 +340,7 @@ each_mount "the actions" do
       expect(browser.text("dialog")).to include(name)
       browser.press("Cancel", within: "dialog")
       browser.waited("the end of the question") { !browser.there?("dialog") }
-      expect(spare.log).not_to include(" #{label.downcase} asked by the dashboard")
+      expect(spare.log).not_to include(" #{label.downcase} requested from the dashboard")
       browser.press(label, within: row(name))
       browser.click("dialog [type=submit]")
       shows(says) { told }
@@ -354,7 +354,7 @@ each_mount "the actions" do
     order["Stop", "Stop this node?", "#{name} was asked to stop."]
     browser.waited("its end") { !browser.there?(row(name)) }
     expect(spare.wait).to eq(0)
-    expect(spare.log).to match(/ quiet asked by the dashboard.* stop asked by the dashboard.* handed back/m)
+    expect(spare.log).to match(/ quiet requested from the dashboard.* stop requested from the dashboard.* handed back/m)
     expect(Application.worker("Spare of #{queue}").queries.fetch([1])).to match([include(retry_count: -1)])
   end
 

@@ -145,7 +145,7 @@ static int json_read_escape(srt_json_reader *r)
             return SERIATIM_OK;
         }
     }
-    return json_reject(r, start, "there is no such escape");
+    return json_reject(r, start, "an escape must be a backslash and one of \"\\/bfnrtu");
 }
 
 /* A run of plain bytes from r->at on, checked; r->at moves behind it. */

@@ -329,7 +329,7 @@ void srt_client_forked(seriatim_client *c, const unsigned char *random)
 {
     srt_client_identify(c, random);
     if (c->status == SERIATIM_AGAIN)
-        c->status = srt_fail(&c->error, SERIATIM_CLOSED, "what was under way belongs to the process that forked");
+        c->status = srt_fail(&c->error, SERIATIM_CLOSED, "this operation was begun before fork and belongs to the parent process");
     client_drop(c);
 }
 
@@ -468,7 +468,7 @@ static void client_warn(seriatim_client *c, srt_queue *queue)
         srt_bytes_clear(&c->warning);
         srt_bytes_adds(&c->warning, "queue \"");
         srt_bytes_add(&c->warning, queue->name.data, queue->name.len);
-        srt_bytes_adds(&c->warning, "\" has other settings in Redis than in the code, and those in Redis count: ");
+        srt_bytes_adds(&c->warning, "\" has other settings in Redis than in the code; the settings in Redis are used: ");
         srt_bytes_add(&c->warning, text.data, text.len);
         srt_bytes_addc(&c->warning, '\0');
     }

@@ -191,9 +191,9 @@ static void explain_wait(explain_state *e)
         return;
     }
     if (strcmp(job->state, "suspect") == 0)
-        explain_say(e, "its process died twice: it runs with nothing beside it; ", "", "");
+        explain_say(e, "its process died twice: it runs alone in a process; ", "", "");
     else if (strcmp(job->state, "unproven") == 0)
-        explain_say(e, "its process died: it is claimed singly; ", "", "");
+        explain_say(e, "its process died: it is claimed alone; ", "", "");
     else if (job->retry_count >= 0)
         explain_say_failures(e, job->retry_count + 1);
     if (job->perform_in > e->result.now)

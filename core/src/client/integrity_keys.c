@@ -42,7 +42,7 @@ int srt_integrity_key(seriatim_client *c, integrity_state *k, const srt_token *k
     if (colon && colon - kind == 9 && memcmp(kind, "misplaced", 9) == 0)
         return SERIATIM_OK;
     if (!srt_integrity_listed(colon ? integrity_owned : srt_integrity_single, kind, (size_t)((colon ? colon : end) - kind)))
-        return srt_integrity_stray(c, k, key, (unsigned)shard, "the key is of no known kind");
+        return srt_integrity_stray(c, k, key, (unsigned)shard, "the key is not of a known kind");
     if (k->left.data[shard])
         return SERIATIM_OK;
     srt_bytes_clear(&k->name);
@@ -140,20 +140,20 @@ int srt_integrity_any_key(seriatim_client *c, integrity_state *k, const srt_toke
     end = key->data + key->len;
     brace = memchr(at, '}', (size_t)(end - at));
     if (*at != '{' || !brace)
-        return memchr(at, '{', (size_t)(end - at)) ? SERIATIM_OK : srt_integrity_stray(c, k, key, 0, "the key is of no queue");
+        return memchr(at, '{', (size_t)(end - at)) ? SERIATIM_OK : srt_integrity_stray(c, k, key, 0, "the key belongs to no queue");
     if (at[1] == '/') {
         int known = srt_integrity_listed(integrity_nodes, at, (size_t)(end - at)) || (end - at > 15 && memcmp(at, "{/nodes}:order:", 15) == 0);
-        return known ? SERIATIM_OK : srt_integrity_stray(c, k, key, 0, "the key is of no queue");
+        return known ? SERIATIM_OK : srt_integrity_stray(c, k, key, 0, "the key belongs to no queue");
     }
     slash = integrity_last(at, brace, '/');
     kind = integrity_kind(brace, end, slash != NULL);
     if (!kind)
-        return srt_integrity_stray(c, k, key, 0, "the key is of no known kind");
+        return srt_integrity_stray(c, k, key, 0, "the key is not of a known kind");
     status = integrity_read_queue(k, c->registry.ns.data, key->data, brace, slash);
     if (status == SERIATIM_NOMEM)
         return srt_operator_nomem(c);
     if (status != SERIATIM_OK)
-        return srt_integrity_stray(c, k, key, 0, "the key is of no queue");
+        return srt_integrity_stray(c, k, key, 0, "the key belongs to no queue");
     status = integrity_note_queue(c, k, kind);
     return kind != INTEGRITY_HAS_LAYOUT || status != SERIATIM_OK ? status : integrity_ask_layout(c, k);
 }

@@ -57,7 +57,7 @@ int seriatim_order_begin(seriatim_client *c, const char *node, size_t len, int o
     if (status != SERIATIM_OK)
         return status;
     if (order != SERIATIM_ORDER_QUIET && order != SERIATIM_ORDER_STOP)
-        return srt_fail(&c->error, SERIATIM_INVALID, "there is no order with the number %d", order);
+        return srt_fail(&c->error, SERIATIM_INVALID, "there is no node command with the number %d", order);
     o = srt_operator_state(c, sizeof *o);
     if (!o)
         return SERIATIM_NOMEM;

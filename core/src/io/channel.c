@@ -30,7 +30,7 @@ static void tell_of_wakes(seriatim_runner *r, const char *why)
         return;
     c->told = 1;
     srt_node_tell(r->node, SERIATIM_EVENT_WARNING, c->error.status,
-                  "cannot subscribe to the channels of wakes, so new jobs are only found by polling, every poll_interval: %.120s", why);
+                  "cannot subscribe to the wake-up channels, so new jobs are found only by polling every poll_interval: %.120s", why);
 }
 
 void srt_channel_lost(seriatim_runner *r, int which, int64_t now)

@@ -68,7 +68,7 @@ static int private_check_folder(const char *folder, seriatim_error *error)
     if (stat(folder, &info) != 0)
         return srt_private_fail_errno(error, SERIATIM_INVALID, "cannot use folder", folder, errno);
     if (!S_ISDIR(info.st_mode))
-        return srt_fail(error, SERIATIM_INVALID, "private Redis: %s is no folder", folder);
+        return srt_fail(error, SERIATIM_INVALID, "private Redis: %s is not a folder", folder);
     if (info.st_uid != geteuid())
         return srt_fail(error, SERIATIM_INVALID, "private Redis: %s belongs to another user",
                         folder);
@@ -158,7 +158,7 @@ int srt_private_choose_socket(srt_private_redis *p, seriatim_error *error)
         !private_make_link(p, plain, "/tmp"))
         return srt_fail(error, SERIATIM_INVALID,
                         "private Redis: the folder's path is too long for a Unix socket, and "
-                        "neither XDG_RUNTIME_DIR nor /tmp gives a short one of our own");
+                        "neither XDG_RUNTIME_DIR nor /tmp has a short one");
     p->socket = private_read_link(p, plain);
     if (!p->socket)
         return srt_fail(error, SERIATIM_IO, "private Redis: no short path for the Unix socket");

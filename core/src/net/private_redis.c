@@ -176,7 +176,7 @@ static int private_enter(srt_private_redis *p, seriatim_error *error)
             return srt_private_fail_errno(error, SERIATIM_IO, "cannot lock", p->users, errno);
         if (srt_clock_ms() >= deadline)
             return srt_fail(error, SERIATIM_TIMEOUT,
-                            "private Redis: the one in %s has been stopping for 15 s", p->folder);
+                            "private Redis: the server in %s has been stopping for 15 s", p->folder);
         srt_private_pause(PRIVATE_PAUSE_MS);
     }
     return SERIATIM_OK;

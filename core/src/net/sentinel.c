@@ -190,7 +190,7 @@ static int sentinel_take_address(seriatim_sentinel *s, const srt_reply *reply, s
         return sentinel_fail(s, SERIATIM_SERVER, "knows no master of that name");
     if (t[0].type != SRT_ARRAY || reply->count != 3 || !sentinel_host_fits(&t[1]) ||
         (port = srt_token_int(&t[2])) < 1 || port > 65535)
-        return sentinel_fail(s, SERIATIM_PROTOCOL, "its answer is no address");
+        return sentinel_fail(s, SERIATIM_PROTOCOL, "its answer is not an address");
     memcpy(s->host, t[1].data, t[1].len);
     s->host[t[1].len] = '\0';
     s->first = s->current;

@@ -121,7 +121,7 @@ static int url_parse_db(url_parser *p, url_span span)
 {
     p->url->db = url_number(span, INT32_MAX);
     if (p->url->db < 0)
-        return url_invalid(p, "the database is a whole number from 0 to 2147483647");
+        return url_invalid(p, "the database must be a whole number from 0 to 2147483647");
     return SERIATIM_OK;
 }
 
@@ -129,7 +129,7 @@ static int url_parse_port(url_parser *p, url_span span)
 {
     p->url->port = url_number(span, 65535);
     if (p->url->port < 1)
-        return url_invalid(p, "the port is a whole number from 1 to 65535 (in a user or password "
+        return url_invalid(p, "the port must be a whole number from 1 to 65535 (in a user or password "
                               "write / as %2F, ? as %3F, # as %23)");
     return SERIATIM_OK;
 }
@@ -161,9 +161,9 @@ static int url_check_name(url_parser *p, const char *host)
     size_t len = strlen(host), i;
     for (i = 0; i < len; i++)
         if (!srt_url_is_alnum(host[i]) && !strchr("-._", host[i]))
-            return url_invalid(p, "the host holds letters, digits and -._ only");
+            return url_invalid(p, "the host may hold letters, digits and -._ only");
     if (len > URL_MAX_HOST)
-        return url_invalid(p, "the host is at most 255 bytes long");
+        return url_invalid(p, "the host may have at most 255 bytes");
     return SERIATIM_OK;
 }
 
@@ -178,7 +178,7 @@ static int url_check_ipv6(url_parser *p, const char *host)
         if (inet_pton(AF_INET6, plain, &address) == 1)
             return host[len] ? url_check_name(p, host + len + 1) : SERIATIM_OK;
     }
-    return url_invalid(p, "the host in brackets is no IPv6 address");
+    return url_invalid(p, "the host in brackets must be an IPv6 address");
 }
 
 static int url_parse_ipv6(url_parser *p, url_span *rest)
@@ -201,7 +201,7 @@ static int url_parse_name(url_parser *p, url_span *rest)
     url_span host = {rest->at, colon ? colon : rest->end};
     int status;
     if (colon && url_find_last(*rest, ':') != colon)
-        return url_invalid(p, "an IPv6 host stands in brackets, and a URL has one port");
+        return url_invalid(p, "an IPv6 host must stand in brackets, and a URL may have one port");
     rest->at = host.end;
     if (host.at == host.end)
         return SERIATIM_OK;
@@ -242,7 +242,7 @@ static int url_parse_sentinel(url_parser *p, url_span item)
     srt_url *url = p->url;
     int status;
     if (item.at == item.end)
-        return url_invalid(p, "each sentinel is host or host:port, with commas between them");
+        return url_invalid(p, "each sentinel must be host or host:port, with commas between them");
     if (url->sentinel_count == SRT_URL_MAX_SENTINELS)
         return url_invalid(p, "there are at most 16 sentinels");
     url->port = URL_SENTINEL_PORT;
@@ -321,7 +321,7 @@ static int url_parse_sentinel_url(url_parser *p, url_span rest)
     if (status != SERIATIM_OK || path.end == rest.end)
         return status;
     if (*path.end == '#')
-        return url_invalid(p, "there is no # in it (write it as %23)");
+        return url_invalid(p, "it may not hold # (write it as %23)");
     rest.at = path.end + 1;
     return url_parse_options(p, rest);
 }
@@ -329,7 +329,7 @@ static int url_parse_sentinel_url(url_parser *p, url_span rest)
 static int url_parse_query(url_parser *p, url_span query)
 {
     if (query.end - query.at < 3 || memcmp(query.at, "db=", 3) != 0)
-        return url_invalid(p, "the query of a unix URL is db=number and nothing else");
+        return url_invalid(p, "the query of a unix URL may only be db=number");
     query.at += 3;
     return url_parse_db(p, query);
 }
@@ -338,15 +338,15 @@ static int url_parse_path(url_parser *p, url_span path)
 {
     int status;
     if (path.at == path.end)
-        return url_invalid(p, "a unix URL holds the absolute path of a socket");
+        return url_invalid(p, "a unix URL must hold the absolute path of a socket");
     if (url_find(path, '#'))
-        return url_invalid(p, "the path holds no # (write it as %23)");
+        return url_invalid(p, "the path may not hold # (write it as %23)");
     status = url_decode(p, path, "path", &p->url->path);
     if (status != SERIATIM_OK)
         return status;
     if (strlen(p->url->path) > srt_url_socket_path_max())
         return srt_fail(p->error, SERIATIM_INVALID,
-                        "Redis URL: the path of a Unix socket is at most %d bytes long "
+                        "Redis URL: the path of a Unix socket may have at most %d bytes "
                         "(sun_path)",
                         (int)srt_url_socket_path_max());
     return SERIATIM_OK;
@@ -416,7 +416,7 @@ static url_span url_address_of(url_span text)
 /* Names what was given where that can be told from a password: an unknown scheme, or host and port without any. */
 static int url_refuse_scheme(url_parser *p, url_span text)
 {
-    static const char rule[] = "the scheme is redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://";
+    static const char rule[] = "the scheme must be redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://";
     url_span scheme = url_scheme_of(text), address = url_address_of(text);
     int most = 100; /* bytes of it that are shown */
     int scheme_len = scheme.end - scheme.at > most ? most : (int)(scheme.end - scheme.at);
@@ -458,7 +458,7 @@ static int url_parse_scheme(url_parser *p, url_span rest)
 static int url_check_text(url_parser *p, url_span text)
 {
     if (text.end - text.at > URL_MAX_BYTES)
-        return url_invalid(p, "the whole is at most 8192 bytes long");
+        return url_invalid(p, "it may have at most 8192 bytes");
     for (; text.at < text.end; text.at++)
         if ((unsigned char)*text.at <= ' ' || *text.at == 0x7f)
             return url_invalid(p, "spaces and control characters are percent-encoded");

@@ -85,7 +85,7 @@ int srt_node_event(srt_node *n, int64_t now, seriatim_event *event)
     if (n->event_count == 0 && n->events_lost) {
         size_t lost = n->events_lost;
         n->events_lost = 0;
-        srt_node_tell(n, SERIATIM_EVENT_WARNING, (int64_t)lost, "%lu more events were not kept", (unsigned long)lost);
+        srt_node_tell(n, SERIATIM_EVENT_WARNING, (int64_t)lost, "%lu more events were dropped", (unsigned long)lost);
     }
     return SERIATIM_OK;
 }

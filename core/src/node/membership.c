@@ -163,7 +163,7 @@ static int node_came_late(srt_node *n, int64_t redis_us, int64_t asked_at, int64
     int late = n->beaten_us && redis_us - n->beaten_us >= n->lease_ms * 1000;
     if (redis_us < n->beaten_us)
         srt_node_tell(n, SERIATIM_EVENT_WARNING, (n->beaten_us - redis_us) / 1000000,
-                      "the clock of Redis went back by %lld seconds: what was to happen then comes as much later",
+                      "the clock of Redis went back by %lld seconds: delayed jobs start that much later",
                       (long long)((n->beaten_us - redis_us) / 1000000));
     if (srt_node_expired(n, now))
         srt_node_news(n);

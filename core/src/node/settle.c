@@ -358,7 +358,7 @@ void srt_shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_r
     count_settled(node, list, refused);
     if (refused) {
         node->stats.refused += (uint64_t)refused;
-        srt_node_tell(node, SERIATIM_EVENT_REFUSED, refused, "%lld settles refused in shard %.*s: the runs are another's now",
+        srt_node_tell(node, SERIATIM_EVENT_REFUSED, refused, "%lld job results refused in shard %.*s: another node has taken the runs over",
                       (long long)refused, (int)s->keys->prefix.len - 1, s->keys->prefix.data);
     }
     if (reject_again(s, list, refused)) {

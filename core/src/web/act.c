@@ -98,7 +98,7 @@ static int act_begin(seriatim_client *c, srt_web *w)
     }
     status = act_read_place(w, &place);
     if (status == SERIATIM_INVALID)
-        return srt_web_refuse(w, 400, "cursor is none that this action gave");
+        return srt_web_refuse(w, 400, "cursor must be one that this action returned");
     if (status != SERIATIM_OK)
         return status;
     w->is_changing = 1;

@@ -90,7 +90,7 @@ void srt_web_cursor_of(srt_bytes *out, int64_t key, const char *id, size_t len)
 
 static int cursor_accept(srt_web *w, int status)
 {
-    return status == SERIATIM_INVALID ? srt_web_refuse(w, 400, "cursor is none that this page gave") : status;
+    return status == SERIATIM_INVALID ? srt_web_refuse(w, 400, "cursor must be one that this page returned") : status;
 }
 
 int srt_web_cursor_read(srt_web *w, seriatim_text cursor, srt_target *after)

@@ -321,7 +321,7 @@ static int session_check_role(const srt_reply *reply, seriatim_error *error)
         return srt_reply_status(t, error);
     if (reply->count > 1 && srt_token_is(&t[1], "master"))
         return SERIATIM_OK;
-    return srt_fail(error, SERIATIM_READONLY, "the sentinels named a Redis that is no master: its ROLE is %.20s",
+    return srt_fail(error, SERIATIM_READONLY, "the sentinels named a Redis that is not a master: its ROLE is %.20s",
                     reply->count > 1 && t[1].data ? t[1].data : "unknown");
 }
 
@@ -349,7 +349,7 @@ int srt_session_next(srt_session *s, srt_request **request, srt_reply *reply, se
             return SERIATIM_OK;
         }
         if (!s->first)
-            return srt_fail(error, SERIATIM_PROTOCOL, "Redis sent a reply that nobody asked for");
+            return srt_fail(error, SERIATIM_PROTOCOL, "Redis sent a reply without a request");
         r = session_shift(s);
         if (r->handshake) {
             status = r->handshake == SESSION_ROLE ? session_check_role(reply, error)

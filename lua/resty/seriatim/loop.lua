@@ -76,7 +76,7 @@ function Loop:guard()
     return
   end
   self.strikes = 0
-  log.error("crash", "the worker loop is gone; it begins anew")
+  log.error("crash", "the worker loop ended; it is started again")
   self:forget()
   self:arm(0)
 end

@@ -58,7 +58,7 @@ function WebCommand:open()
   elseif self.path then
     listener, port, message = native.listen_unix(self.path)
   elseif not self.token and not is_loopback(self.bind) then
-    errors.usage(("--bind %s is no loopback address: others could reach the dashboard; add --token"):format(self.bind))
+    errors.usage(("--bind %s is not a loopback address: other machines could reach the dashboard; add --token"):format(self.bind))
   else
     listener, port, message = native.listen(self.bind, self.port)
   end

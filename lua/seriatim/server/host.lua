@@ -101,7 +101,7 @@ function Source:choose(candidates)
       return place
     end
   end
-  return self:complain("choice", ("the scheduler chose %s, which is no candidate"):format(validate.describe(candidate)))
+  return self:complain("choice", ("the scheduler chose %s, which is not one of its candidates"):format(validate.describe(candidate)))
 end
 
 ---The place of the oldest candidate. Each kind of error is logged once: a scheduler is called for every delivery.

@@ -135,7 +135,7 @@ function node.obey(driver, order)
   if not order or driver.told_to_stop then
     return
   end
-  log.info(order, "asked by the dashboard")
+  log.info(order, "requested from the dashboard")
   if order == "quiet" then
     driver:quiet()
   end

@@ -168,7 +168,7 @@ function Supervisor:enforce_deadline()
   for pid in pairs(self.children) do
     pids[#pids + 1] = pid
   end
-  local text = ("killing what did not stop in %g s: %s"):format(self.stop_timeout + 5, table.concat(pids, ", "))
+  local text = ("killing processes that did not stop in %g s: %s"):format(self.stop_timeout + 5, table.concat(pids, ", "))
   log.error("stop", text)
   self:forward("KILL")
   self.deadline = seconds_now() + 5

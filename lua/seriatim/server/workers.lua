@@ -33,7 +33,7 @@ function workers.find(given)
   if worker.is(found) then
     return found
   end
-  return errors.usage(("workers: %s is no seriatim.worker"):format(validate.shown(given)))
+  return errors.usage(("workers: %s is not a seriatim.worker"):format(validate.shown(given)))
 end
 
 ---All that were defined; of those that a reload replaced, only the latest.

@@ -261,7 +261,7 @@ def test_f9_failures_are_tried_again(nginx: Nginx) -> None:
 
 def test_f9_a_job_that_ends_the_timer_is_survived(nginx: Nginx) -> None:
     nginx.get("/content", worker="Bad", id="b", payload="exit")
-    wait_until(lambda: "the worker loop is gone; it begins anew" in nginx.log(), "the guard")
+    wait_until(lambda: "the worker loop ended; it is started again" in nginx.log(), "the guard")
     for number in range(20):
         nginx.get("/content", id=f"x{number}", payload="1")
     wait_until(lambda: all((f"x{number}", "1") in runs(nginx) for number in range(20)), "the runs of others")

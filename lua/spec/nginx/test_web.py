@@ -172,7 +172,7 @@ def test_a_node_is_quieted_and_stopped_and_its_nginx_worker_serves_on(nginx: Ngi
     assert [line[0] for line in nginx.lines() if line[1] == "s"] == ["begin", "end"]
     assert {line[2] for line in nginx.lines() if line[1] == "1"} == {str(other)}
     wait_until(lambda: nginx.log().count(" stop stopped") == 1, "the line of its end")
-    assert nginx.log().count("asked by the dashboard") == 2
+    assert nginx.log().count("requested from the dashboard") == 2
     pids: set[int] = set()
     wait_until(lambda: pids.add(nginx.figures()["pid"]) or pids == {busy, other}, "answers of both nginx workers")
     assert get(nginx, "/seriatim/livez").status == 200

@@ -166,7 +166,7 @@ def limit_exit(code: int, seconds: float) -> None:
     def end() -> None:
         time.sleep(seconds)
         held = [thread.name for thread in threading.enumerate() if not thread.daemon]
-        _log.warn("exit", f"after {seconds:.0f} s without {', '.join(held)}, which did not end")
+        _log.warn("exit", f"exits after {seconds:.0f} s; still running: {', '.join(held)}")
         os._exit(code)
 
     threading.Thread(target=end, name="seriatim-exit", daemon=True).start()

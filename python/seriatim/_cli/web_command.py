@@ -66,7 +66,7 @@ class WebCommand:
     def _listen_tcp(self) -> socket.socket:
         family, *_, address = socket.getaddrinfo(self._bind, self._port, type=socket.SOCK_STREAM)[0]
         if not self._token and not ipaddress.ip_address(address[0]).is_loopback:
-            text = f"--bind {self._bind} is no loopback address: others could reach the dashboard; add --token"
+            text = f"--bind {self._bind} is not a loopback address: other machines could reach the dashboard; add --token"
             raise UsageError(text)
         return socket.create_server(address[:2], family=family, backlog=BACKLOG)
 

@@ -89,7 +89,7 @@ class Source:
             for place, known in enumerate(candidates):
                 if known is chosen or known.is_same_shard(chosen):
                     return place
-        return self._complain(None, f"the scheduler chose {validate.describe(chosen)}, which is no candidate")
+        return self._complain(None, f"the scheduler chose {validate.describe(chosen)}, which is not one of its candidates")
 
     def _complain(self, kind: object, text: str) -> int:
         """The place of the oldest candidate. Each kind of error is logged once: a scheduler is called for every delivery."""

@@ -155,7 +155,7 @@ class Server:
     def quiet(self) -> Server:
         """Claims nothing more; what runs goes on. The dashboard may ask for it, too."""
         self._runner.quiet()
-        _log.info("quiet", "claims no more")
+        _log.info("quiet", "no more jobs are claimed")
         return self
 
     def stop(self, timeout: float | None = None) -> bool:
@@ -283,7 +283,7 @@ class Server:
         """As the command does at TSTP and TERM; it ends the process when the server stops."""
         if order is None or self._told_to_stop:
             return
-        _log.info(order, "asked by the dashboard")
+        _log.info(order, "requested from the dashboard")
         if order == "quiet":
             self.quiet()
         else:

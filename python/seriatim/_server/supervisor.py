@@ -129,7 +129,7 @@ class Supervisor:
         if not self._stopping or not self._children or time.monotonic() <= self._deadline:
             return
         pids = ", ".join(str(child.process.pid) for child in self._children)
-        _log.error("stop", f"killing what did not stop in {self._stop_timeout + 5} s: {pids}")
+        _log.error("stop", f"killing processes that did not stop in {self._stop_timeout + 5} s: {pids}")
         self._forward(signal.SIGKILL)
         self._deadline = time.monotonic() + 5
 

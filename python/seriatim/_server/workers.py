@@ -38,7 +38,7 @@ def find(worker: Any) -> type[Worker]:
         return found.worker
     if isinstance(found, type) and issubclass(found, Worker):
         return found
-    raise UsageError(f"workers: {worker!r} is no seriatim.Worker")
+    raise UsageError(f"workers: {worker!r} is not a seriatim.Worker")
 
 
 def _named(name: str) -> object:

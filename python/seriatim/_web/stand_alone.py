@@ -105,7 +105,7 @@ class Exchange(WSGIRequestHandler):
         if "transfer-encoding" in self.headers:
             self._refuse(501, "Transfer-Encoding is not supported")
         elif not (announced.isascii() and announced.isdigit()):
-            self._refuse(400, "Content-Length is no number")
+            self._refuse(400, "Content-Length must be a number")
         elif len(announced) > 9 or int(announced) > MAX_BODY:
             self._refuse(413, f"the body is longer than {MAX_BODY} bytes")
         else:

@@ -93,7 +93,7 @@ module Seriatim
     # Claims nothing more; what runs goes on. The dashboard may ask for it, too.
     def quiet
       @runner&.quiet
-      Log.info("quiet", "claims no more")
+      Log.info("quiet", "no more jobs are claimed")
       self
     end
 
@@ -225,7 +225,7 @@ module Seriatim
     rescue Exception => e # rubocop:disable Lint/RescueException
       raise if forked?
 
-      Log.error("thread", "ended by #{Log.describe(e)}; another takes its place")
+      Log.error("thread", "ended by #{Log.describe(e)}; another thread takes its place")
     ensure
       unless forked?
         spawn(host) unless ended || leaving?
@@ -253,7 +253,7 @@ module Seriatim
 
     # As the command does at TSTP and TERM; it ends the process when the server stops.
     def obey(order)
-      Log.info(order.name, "asked by the dashboard") if order && !@stopper
+      Log.info(order.name, "requested from the dashboard") if order && !@stopper
       quiet if order == :quiet
       @stopper ||= Thread.new { stop } if order == :stop
     end

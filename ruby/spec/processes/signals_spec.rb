@@ -80,12 +80,12 @@ RSpec.describe "Signals" do
     node = node_of(server)
     expect([node[:state], Seriatim.quiet_node(node[:name]), Seriatim.quiet_node("nobody")]).to eq(["working", true, false])
     eventually { node_of(server)[:state] == "quiet" }
-    expect(server.log).to match(/ quiet .*asked by the dashboard/)
+    expect(server.log).to match(/ quiet .*requested from the dashboard/)
     other = start_server
     FileUtils.touch(gate)
     drain
     expect(journal.starts.to_h { |start| [start.id, start.pid] }).to eq("first" => server.pid, "second" => other.pid)
-    expect(server.log.scan("asked by the dashboard").size).to eq(1)
+    expect(server.log.scan("requested from the dashboard").size).to eq(1)
     expect([server.stop, other.stop]).to eq([0, 0])
     expect(verdict.strict_faults).to eq({})
   end
@@ -101,7 +101,7 @@ RSpec.describe "Signals" do
     expect(server.wait(60)).to eq(0)
     expect(journal.ends.map(&:id)).to eq(["first"])
     expect([record("first"), record("second")]).to match([nil, include(retry_count: -1)])
-    expect(server.log.scan("asked by the dashboard").size).to eq(1)
+    expect(server.log.scan("requested from the dashboard").size).to eq(1)
     expect([Seriatim.stop_node(name), Seriatim::Metrics.nodes]).to eq([false, []])
   end
 

@@ -66,7 +66,7 @@ static seriatim_runner *runner_of(VALUE self)
     if (!box->runner || box->closed)
         srb_raise(SERIATIM_CLOSED, "the runner is closed");
     if (box->generation != srb_generation())
-        srb_raise(SERIATIM_CLOSED, "the runner belongs to the process that made it; after fork make another");
+        srb_raise(SERIATIM_CLOSED, "the runner belongs to the process that created it; create another one after fork");
     return box->runner;
 }
 

@@ -70,7 +70,7 @@ module Seriatim
       def open_tcp
         address = Addrinfo.getaddrinfo(@bind, nil, nil, :STREAM).first
         unless token || address.ipv4_loopback? || address.ipv6_loopback?
-          raise UsageError, "--bind #{@bind} is no loopback address: others could reach the dashboard; add --token"
+          raise UsageError, "--bind #{@bind} is not a loopback address: other machines could reach the dashboard; add --token"
         end
 
         TCPServer.new(address.ip_address, @port)

@@ -75,7 +75,7 @@ module Seriatim
     # A candidate is known by itself, or by its worker and index where the scheduler made a copy of it.
     def place_of(candidates, chosen)
       place = chosen.is_a?(Schedulers::Candidate) && candidates.index { |known| known.equal?(chosen) || known.same_shard?(chosen) }
-      place || complain(:choice, "the scheduler chose #{Validate.describe(chosen)}, which is no candidate")
+      place || complain(:choice, "the scheduler chose #{Validate.describe(chosen)}, which is not one of its candidates")
     end
 
     # @return [Integer] the place of the oldest candidate
@@ -87,7 +87,7 @@ module Seriatim
     # The thread that takes this one's place would be ended by it as well.
     def give_up_scheduler
       @scheduler = nil
-      Log.error("hook", "the scheduler ended its thread; the core's takes its place")
+      Log.error("hook", "the scheduler ended its thread; the core's scheduler is used from now on")
     end
   end
   private_constant :Host

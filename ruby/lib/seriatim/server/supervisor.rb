@@ -125,7 +125,7 @@ module Seriatim
     def enforce_deadline
       return unless @stopping && monotonic > @deadline
 
-      Log.error("stop", "killing what did not stop in #{@stop_timeout + 5} s: #{@children.keys.join(", ")}")
+      Log.error("stop", "killing processes that did not stop in #{@stop_timeout + 5} s: #{@children.keys.join(", ")}")
       forward("KILL")
       @deadline = monotonic + 5
     end

@@ -62,7 +62,7 @@ module Seriatim
 
       def body_length(env)
         text = env["CONTENT_LENGTH"] or return 0
-        refuse(400, "Content-Length is no number") unless LENGTH.match?(text)
+        refuse(400, "Content-Length must be a number") unless LENGTH.match?(text)
         refuse(413, "the body is longer than #{MAX_BODY} bytes") if text.to_i > MAX_BODY
         text.to_i
       end
