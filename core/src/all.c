@@ -62,6 +62,7 @@
 #include "model/definitions.c"
 #include "model/settings.c"
 #include "model/registry.c"
+#include "model/queue_names.c"
 #include "model/policy.c"
 #include "client/client.c"
 #include "client/push_check.c"

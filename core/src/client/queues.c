@@ -1,48 +1,26 @@
 /* queues.c - the names of all queues of the namespace, found by the keys of their layouts. */
 #include "client/operator.h"
+#include "model/queue_names.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-#define QUEUES_SLICE 1000 /* keys that Redis looks at in one call */
-#define QUEUES_MAX_NAME 512
+#include <stdint.h>
 
 typedef struct queues_state {
-    const seriatim_allocator *mem;
-    srt_bytes name; /* of the key that is looked at */
-    srt_arena memory;
-    seriatim_text *names;
-    size_t count, cap, slices;
+    srt_queue_names found;
+    size_t slices; /* calls of SCAN */
 } queues_state;
 
 static void queues_release(seriatim_client *c)
 {
     queues_state *q = c->state;
-    srt_bytes_free(&q->name);
-    srt_arena_free(&q->memory);
-    srt_free(q->mem, q->names, q->cap * sizeof *q->names);
-    srt_free(q->mem, q, sizeof *q);
+    srt_queue_names_free(&q->found);
+    srt_free(c->mem, q, sizeof *q);
 }
 
 static int queues_ask(seriatim_client *c, const char *cursor, size_t len)
 {
-    srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
-    srt_bytes pattern;
-    int status;
-    if (!r)
-        return srt_operator_nomem(c);
-    srt_bytes_init(&pattern, c->mem);
-    srt_key_layouts(&pattern, c->registry.ns.data);
-    srt_request_text(r, "SCAN");
-    srt_request_arg(r, cursor, len);
-    srt_request_text(r, "MATCH");
-    srt_request_arg(r, pattern.data, pattern.len);
-    srt_request_text(r, "COUNT");
-    srt_request_int(r, QUEUES_SLICE);
-    r->tail.failed |= pattern.failed;
-    status = srt_client_send(c, r);
-    srt_bytes_free(&pattern);
-    return status;
+    srt_request *r = srt_queue_names_request(&c->session, c->mem, c->registry.ns.data, cursor, len);
+    return r ? srt_client_send(c, r) : srt_operator_nomem(c);
 }
 
 static int queues_send(seriatim_client *c, srt_queue *queue)
@@ -51,54 +29,18 @@ static int queues_send(seriatim_client *c, srt_queue *queue)
     return queues_ask(c, "0", 1);
 }
 
-/* Keeps the name of the queue whose layout the key holds; any other key is passed over. */
-static int queues_add(seriatim_client *c, queues_state *q, const srt_token *key)
-{
-    void *names = q->names;
-    char *name;
-    int status = srt_key_read_layout(&q->name, c->registry.ns.data, key->data, key->len);
-    if (status == SERIATIM_NOMEM)
-        return srt_operator_nomem(c);
-    if (status != SERIATIM_OK || q->name.len < 1 || q->name.len > QUEUES_MAX_NAME)
-        return SERIATIM_OK;
-    name = srt_arena_copy(&q->memory, q->name.data, q->name.len);
-    if (!name || srt_grow(q->mem, &names, &q->cap, q->count + 1, sizeof *q->names) != SERIATIM_OK)
-        return srt_operator_nomem(c);
-    q->names = names;
-    q->names[q->count].data = name;
-    q->names[q->count++].len = q->name.len;
-    return SERIATIM_OK;
-}
-
-/* [cursor, [key, ...]] */
-static int queues_is_slice(const srt_reply *reply)
-{
-    const srt_token *at = reply->tokens;
-    size_t i;
-    if (reply->count < 3 || at[0].type != SRT_ARRAY || at[0].integer != 2 || at[1].type != SRT_STRING ||
-        at[2].type != SRT_ARRAY || at[2].integer != (int64_t)reply->count - 3)
-        return 0;
-    for (i = 3; i < reply->count; i++)
-        if (at[i].type != SRT_STRING)
-            return 0;
-    return 1;
-}
-
 static int queues_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
     queues_state *q = c->state;
     const srt_token *cursor = &reply->tokens[1];
-    size_t i;
-    int status = SERIATIM_OK;
+    int status = srt_queue_names_take(&q->found, c->registry.ns.data, reply, SIZE_MAX);
     (void)r;
-    if (!queues_is_slice(reply))
+    if (status == SERIATIM_PROTOCOL)
         return srt_operator_protocol(c, "SCAN");
+    if (status != SERIATIM_OK)
+        return srt_operator_nomem(c);
     q->slices++;
-    for (i = 3; i < reply->count && status == SERIATIM_OK; i++)
-        status = queues_add(c, q, &reply->tokens[i]);
-    if (status == SERIATIM_OK && !srt_token_is(cursor, "0"))
-        status = queues_ask(c, cursor->data, cursor->len);
-    return status;
+    return srt_token_is(cursor, "0") ? SERIATIM_OK : queues_ask(c, cursor->data, cursor->len);
 }
 
 static int queues_compare(const void *left, const void *right)
@@ -110,14 +52,14 @@ static int queues_compare(const void *left, const void *right)
 /* SCAN may give a key more than once. */
 static int queues_on_end(seriatim_client *c, int failed)
 {
-    queues_state *q = c->state;
+    srt_queue_names *found = &((queues_state *)c->state)->found;
     size_t i, kept = 0;
-    if (q->count > 1)
-        qsort(q->names, q->count, sizeof *q->names, queues_compare);
-    for (i = 0; i < q->count; i++)
-        if (kept == 0 || queues_compare(&q->names[i], &q->names[kept - 1]) != 0)
-            q->names[kept++] = q->names[i];
-    q->count = kept;
+    if (found->count > 1)
+        qsort(found->names, found->count, sizeof *found->names, queues_compare);
+    for (i = 0; i < found->count; i++)
+        if (kept == 0 || queues_compare(&found->names[i], &found->names[kept - 1]) != 0)
+            found->names[kept++] = found->names[i];
+    found->count = kept;
     return failed;
 }
 
@@ -126,16 +68,11 @@ int seriatim_queues_begin(seriatim_client *c)
     static const srt_operation operation = {
         .send = queues_send, .on_reply = queues_on_reply, .on_end = queues_on_end, .release = queues_release};
     queues_state *q;
-    int status = srt_client_begin(c);
+    int status = srt_operator_begin(c, sizeof *q);
     if (status != SERIATIM_OK)
         return status;
-    q = srt_operator_state(c, sizeof *q);
-    if (!q)
-        return SERIATIM_NOMEM;
-    q->mem = c->mem;
-    srt_bytes_init(&q->name, c->mem);
-    srt_arena_init(&q->memory, c->mem);
-    c->state = q;
+    q = c->state;
+    srt_queue_names_init(&q->found, c->mem);
     return srt_client_start(c, &operation, SRT_NO_QUEUE);
 }
 
@@ -153,6 +90,6 @@ size_t srt_queues_slices(const seriatim_client *c)
 const seriatim_text *seriatim_queues_result(const seriatim_client *c, size_t *count)
 {
     const queues_state *q = queues_of(c);
-    *count = q ? q->count : 0;
-    return q ? q->names : NULL;
+    *count = q ? q->found.count : 0;
+    return q ? q->found.names : NULL;
 }

@@ -13,6 +13,7 @@
 #include "model/history.h"
 #include "node/job.h"
 #include "model/policy.h"
+#include "model/queue_names.h"
 #include "model/registry.h"
 #include "wire/script.h"
 
@@ -131,19 +132,12 @@ typedef enum srt_sampling {
     SRT_SAMPLING_WRITE
 } srt_sampling;
 
-/* Names of queues, as SCAN gives them: one may stand there twice. */
-typedef struct srt_sampled {
-    srt_arena memory;
-    seriatim_text *names;
-    size_t count, cap;
-} srt_sampled;
-
 /* sample.c's */
 typedef struct srt_sampler {
     srt_sampling step;
     int64_t at, rounds;  /* the next round, by local time; those begun */
     int64_t before_us;   /* when the round before this one was begun, by any process; 0: not known */
-    srt_sampled names[2]; /* names[shown]: of the last scan that came to its end; the other one's is under way */
+    srt_queue_names names[2]; /* names[shown]: of the last scan that came to its end; the other one's is under way */
     int shown;
     char cursor[24];     /* of SCAN */
     size_t scans;        /* calls of this round */

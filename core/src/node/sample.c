@@ -40,18 +40,10 @@ static void sample_ask(srt_node *n, srt_sampling step, const char *const *words,
 
 static void sample_scan(srt_node *n)
 {
-    srt_bytes pattern;
-    srt_bytes_init(&pattern, n->mem);
-    srt_key_layouts(&pattern, n->registry.ns.data);
-    srt_bytes_addc(&pattern, '\0');
-    if (!pattern.failed) {
-        const char *const words[] = {"SCAN", n->sampler.cursor, "MATCH", pattern.data, "COUNT", "1000"};
-        n->sampler.scans++;
-        sample_ask(n, SRT_SAMPLING_NAMES, words, 6);
-    } else {
-        n->sampler.step = SRT_SAMPLING_NOTHING;
-    }
-    srt_bytes_free(&pattern);
+    srt_sampler *s = &n->sampler;
+    s->scans++;
+    sample_send(n, srt_queue_names_request(&n->sessions[SRT_COMMANDS], n->mem, n->registry.ns.data, s->cursor, strlen(s->cursor)),
+                SRT_SAMPLING_NAMES);
 }
 
 /* Reads the layout of the queue at this place, then its shards. */
@@ -78,7 +70,7 @@ static void sample_one(srt_node *n, size_t place)
 static void sample_next(srt_node *n)
 {
     srt_sampler *s = &n->sampler;
-    const srt_sampled *names = &s->names[s->shown];
+    const srt_queue_names *names = &s->names[s->shown];
     size_t left;
     s->step = SRT_SAMPLING_NOTHING;
     if (n->stopping)
@@ -136,46 +128,17 @@ static void sample_on_lease(srt_node *n, const srt_reply *reply)
     sample_scan(n);
 }
 
-static int sample_add_name(srt_node *n, srt_sampled *found, const srt_token *key)
-{
-    void *names = found->names;
-    srt_bytes name;
-    int status;
-    srt_bytes_init(&name, n->mem);
-    status = srt_key_read_layout(&name, n->registry.ns.data, key->data, key->len);
-    if (status == SERIATIM_OK && found->count < SAMPLE_MOST) {
-        status = srt_grow(n->mem, &names, &found->cap, found->count + 1, sizeof *found->names);
-        if (status == SERIATIM_OK) {
-            seriatim_text *text;
-            found->names = names;
-            text = &found->names[found->count];
-            text->data = srt_arena_copy(&found->memory, name.data, name.len);
-            text->len = name.len;
-            status = text->data ? SERIATIM_OK : SERIATIM_NOMEM;
-            found->count += text->data != NULL;
-        }
-    }
-    srt_bytes_free(&name);
-    return status == SERIATIM_NOMEM ? SERIATIM_NOMEM : SERIATIM_OK;
-}
-
-/* [cursor, [key, ...]] */
 static void sample_on_scan(srt_node *n, const srt_reply *reply)
 {
     srt_sampler *s = &n->sampler;
-    srt_sampled *found = &s->names[!s->shown];
-    size_t i;
+    srt_queue_names *found = &s->names[!s->shown];
     s->step = SRT_SAMPLING_NOTHING;
-    if (reply->count < 3 || reply->tokens[1].type != SRT_STRING)
-        return;
     if (strcmp(s->cursor, "0") == 0) {
-        srt_arena_reset(&found->memory);
-        found->count = 0;
+        srt_queue_names_clear(found);
         s->is_whole = 1;
     }
-    for (i = 3; i < reply->count; i++)
-        if (reply->tokens[i].type != SRT_STRING || sample_add_name(n, found, &reply->tokens[i]) != SERIATIM_OK)
-            return;
+    if (srt_queue_names_take(found, n->registry.ns.data, reply, SAMPLE_MOST) != SERIATIM_OK)
+        return;
     snprintf(s->cursor, sizeof s->cursor, "%.20s", reply->tokens[1].data);
     if (strcmp(s->cursor, "0") == 0) {
         s->shown = !s->shown;
@@ -298,21 +261,16 @@ void srt_node_sampled(srt_node *n, const srt_request *r, const srt_reply *reply,
 void srt_sampler_init(srt_node *n)
 {
     srt_sampler *s = &n->sampler;
-    srt_arena_init(&s->names[0].memory, n->mem);
-    srt_arena_init(&s->names[1].memory, n->mem);
+    srt_queue_names_init(&s->names[0], n->mem);
+    srt_queue_names_init(&s->names[1], n->mem);
     strcpy(s->cursor, "0");
     s->together = SRT_SAMPLE_SHARDS;
 }
 
 void srt_sampler_free(srt_node *n)
 {
-    int i;
-    for (i = 0; i < 2; i++) {
-        srt_sampled *names = &n->sampler.names[i];
-        if (names->memory.mem)
-            srt_arena_free(&names->memory);
-        srt_free(n->mem, names->names, names->cap * sizeof *names->names);
-    }
+    srt_queue_names_free(&n->sampler.names[0]);
+    srt_queue_names_free(&n->sampler.names[1]);
 }
 
 void srt_node_sample(srt_node *n, int64_t now)
