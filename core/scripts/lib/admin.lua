@@ -91,6 +91,22 @@ local function perform_at(time, store, id, r)
   rewrite(store, id, r)
 end
 
+-- The end of an action that makes ids due: those of these records that are due later and, if `accepts` is given, that it accepts
+-- become due when the action began. Returns the answer of the slice.
+local function perform_slice(began, store, records, following, accepts)
+  local changed = 0
+  open_for_writing()
+  for id, r in pairs(records) do
+    if is_due_later(r) and (not accepts or accepts(r)) then
+      perform_at(began, store, id, r)
+      changed = changed + 1
+    end
+  end
+  if changed > 0 then note_due() end
+  save()
+  return {format('%.0f', began), following, changed}
+end
+
 -- Has a payload come since the microsecond `began`? Then `tick` has passed it.
 local seen_tick = tick
 local function came_since(began) return seen_tick > began end

@@ -6,15 +6,4 @@
 --   action may be seen again, and then it is due again.
 probe()
 local records, following = failed_slice((read_cursor(ARGV[3])))
-local began = begin(ARGV[2])
-local changed = 0
-open_for_writing()
-for id, r in pairs(records) do
-  if is_due_later(r) then
-    perform_at(began, first, id, r)
-    changed = changed + 1
-  end
-end
-if changed > 0 then note_due() end
-save()
-return {format('%.0f', began), following, changed}
+return perform_slice(begin(ARGV[2]), first, records, following)

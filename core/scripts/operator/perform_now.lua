@@ -17,15 +17,5 @@ end
 local records = look(store, ids)
 
 local began = begin(ARGV[2])
-local changed = 0
-open_for_writing()
-for id, r in pairs(records) do
-  if is_due_later(r) and (not came_since(began) or arrival(r) <= began) then
-    perform_at(began, store, id, r)
-    changed = changed + 1
-  end
-end
-if changed > 0 then note_due() end
-save()
 cursor = page[1] ~= '0' and part .. ' ' .. page[1] or PARTS[part][2] ~= '' and PARTS[part][2] .. ' 0' or ''
-return {format('%.0f', began), cursor, changed}
+return perform_slice(began, store, records, cursor, function(r) return not came_since(began) or arrival(r) <= began end)

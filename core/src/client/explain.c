@@ -228,15 +228,12 @@ int seriatim_explain_begin(seriatim_client *c, size_t queue, const char *id, siz
     const seriatim_text text = {id, len};
     srt_target *target;
     explain_state *e;
-    int status = srt_client_begin(c);
+    int status = srt_operator_begin(c, sizeof *e);
     if (status != SERIATIM_OK)
         return status;
-    e = srt_operator_state(c, sizeof *e);
-    if (!e)
-        return SERIATIM_NOMEM;
+    e = c->state;
     srt_arena_init(&e->args, c->mem);
     srt_arena_init(&e->memory, c->mem);
-    c->state = e;
     status = srt_targets_copy(c, &e->args, &text, 1, &target);
     if (status != SERIATIM_OK) {
         explain_release(c);

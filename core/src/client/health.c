@@ -87,19 +87,16 @@ int seriatim_health_begin(seriatim_client *c)
     static const srt_operation operation = {
         .send = health_send, .on_reply = health_on_reply, .on_refused = health_on_refused, .release = health_release};
     health_state *h;
-    int status = srt_client_begin(c);
+    int status = srt_operator_begin(c, sizeof *h);
     if (status != SERIATIM_OK)
         return status;
-    h = srt_operator_state(c, sizeof *h);
-    if (!h)
-        return SERIATIM_NOMEM;
+    h = c->state;
     h->result.maxmemory_policy = h->policy;
     h->result.role = h->role;
     h->result.address = h->address;
     h->result.append_only = h->result.replicas = -1;
     h->info = "";
     srt_arena_init(&h->memory, c->mem);
-    c->state = h;
     return srt_client_start(c, &operation, SRT_NO_QUEUE);
 }
 

@@ -160,12 +160,10 @@ int seriatim_check_begin(seriatim_client *c, size_t queue, int repair)
                                                .on_end = srt_integrity_on_end,
                                                .release = integrity_release};
     integrity_state *k;
-    int status = srt_client_begin(c);
+    int status = srt_operator_begin(c, sizeof *k);
     if (status != SERIATIM_OK)
         return status;
-    k = srt_operator_state(c, sizeof *k);
-    if (!k)
-        return SERIATIM_NOMEM;
+    k = c->state;
     k->mem = c->mem;
     k->repair = repair != 0;
     srt_bytes_init(&k->left, c->mem);
@@ -173,7 +171,6 @@ int seriatim_check_begin(seriatim_client *c, size_t queue, int repair)
     srt_bytes_init(&k->name, c->mem);
     srt_arena_init(&k->memory, c->mem);
     srt_arena_init(&k->results, c->mem);
-    c->state = k;
     return srt_client_start(c, queue == SERIATIM_NO_QUEUE ? &of_namespace : &of_queue, queue);
 }
 

@@ -102,15 +102,12 @@ int seriatim_metrics_begin(seriatim_client *c, size_t queue)
     static const srt_operation operation = {
         .send = metrics_send, .on_reply = metrics_on_reply, .on_end = metrics_on_end, .release = metrics_release};
     metrics_state *m;
-    int status = srt_client_begin(c);
+    int status = srt_operator_begin(c, sizeof *m);
     if (status != SERIATIM_OK)
         return status;
-    m = srt_operator_state(c, sizeof *m);
-    if (!m)
-        return SERIATIM_NOMEM;
+    m = c->state;
     srt_arena_init(&m->memory, c->mem);
     m->total.owner = "";
-    c->state = m;
     return srt_client_start(c, &operation, queue);
 }
 

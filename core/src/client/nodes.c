@@ -132,14 +132,11 @@ int seriatim_nodes_begin(seriatim_client *c)
 {
     static const srt_operation operation = {.send = nodes_send, .on_reply = nodes_on_reply, .release = nodes_release};
     nodes_state *n;
-    int status = srt_client_begin(c);
+    int status = srt_operator_begin(c, sizeof *n);
     if (status != SERIATIM_OK)
         return status;
-    n = srt_operator_state(c, sizeof *n);
-    if (!n)
-        return SERIATIM_NOMEM;
+    n = c->state;
     srt_arena_init(&n->memory, c->mem);
-    c->state = n;
     return srt_client_start(c, &operation, SRT_NO_QUEUE);
 }
 

@@ -15,6 +15,15 @@ void *srt_operator_state(seriatim_client *c, size_t size)
     return state;
 }
 
+int srt_operator_begin(seriatim_client *c, size_t size)
+{
+    int status = srt_client_begin(c);
+    if (status != SERIATIM_OK)
+        return status;
+    c->state = srt_operator_state(c, size);
+    return c->state ? SERIATIM_OK : SERIATIM_NOMEM;
+}
+
 int srt_operator_protocol(seriatim_client *c, const char *script)
 {
     return srt_client_fail(c, srt_fail(&c->error, SERIATIM_PROTOCOL, "the answer of %s cannot be read", script));

@@ -50,6 +50,8 @@ void srt_record_view(seriatim_record *view, const srt_record *record, srt_part p
 
 /* An operation's zeroed state, or NULL with the client's error set. */
 void *srt_operator_state(seriatim_client *c, size_t size);
+/* srt_client_begin, then c->state is the operation's zeroed state. Whoever cannot start the operation frees it and sets it to NULL. */
+int srt_operator_begin(seriatim_client *c, size_t size);
 /* The failure of an answer that is not as the script promises. */
 int srt_operator_protocol(seriatim_client *c, const char *script);
 int srt_operator_nomem(seriatim_client *c);

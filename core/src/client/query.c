@@ -290,17 +290,14 @@ int srt_query_begin(seriatim_client *c, size_t queue, const seriatim_query *quer
     static const srt_operation operation = {
         .send = srt_query_send, .on_reply = query_on_reply, .on_end = query_on_end, .release = query_release};
     query_state *q;
-    int status = srt_client_begin(c);
+    int status = srt_operator_begin(c, sizeof *q);
     if (status != SERIATIM_OK)
         return status;
-    q = srt_operator_state(c, sizeof *q);
-    if (!q)
-        return SERIATIM_NOMEM;
+    q = c->state;
     q->mem = c->mem;
     srt_arena_init(&q->args, c->mem);
     srt_arena_init(&q->memory, c->mem);
     srt_arena_init(&q->results, c->mem);
-    c->state = q;
     status = query_take_args(c, q, query);
     if (status == SERIATIM_OK && after)
         status = query_keep_after(c, q, after);

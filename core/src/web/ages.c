@@ -24,24 +24,16 @@ static int ages_take(srt_web *w, srt_web_scan *scan, const srt_token *id, int64_
 int srt_web_ages_next(seriatim_client *c, srt_web *w)
 {
     srt_web_scan *scan;
-    int status;
     if (w->step == 0) {
-        scan = srt_web_scan_new(w, SRT_SCAN_DUE);
+        scan = srt_web_scan_sample(w, SRT_SCAN_DUE, "waiting");
         w->page = scan ? srt_arena_alloc(&w->memory, AGES * sizeof(int64_t)) : NULL;
         if (!w->page)
             return SERIATIM_NOMEM;
-        scan->stages[0] = "waiting";
-        scan->stages[1] = "behind";
-        scan->stage_count = 2;
-        scan->spread = 1;
         scan->take = ages_take;
         scan->kept = w->page;
         scan->kept_size = AGES * sizeof(int64_t);
-        status = srt_web_scan_cursor(w, scan, srt_web_param_of(w, "cursor"));
-        if (status != SERIATIM_OK)
-            return status;
     }
-    return srt_web_on_queue(c, w, srt_web_scan_begin);
+    return srt_web_sample_ids(c, w);
 }
 
 void srt_web_ages_write(seriatim_client *c, srt_web *w, srt_web_out *out)

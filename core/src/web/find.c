@@ -44,14 +44,11 @@ int srt_web_layout_begin(seriatim_client *c, srt_web *w)
 {
     static const srt_operation operation = {.send = exists_send, .on_reply = exists_on_reply, .release = exists_release};
     layout_state *l;
-    int status = srt_client_begin(c);
+    int status = srt_operator_begin(c, sizeof *l);
     if (status != SERIATIM_OK)
         return status;
-    l = srt_operator_state(c, sizeof *l);
-    if (!l)
-        return SERIATIM_NOMEM;
+    l = c->state;
     l->name = w->worker;
-    c->state = l;
     return srt_client_start(c, &operation, SRT_NO_QUEUE);
 }
 

@@ -68,22 +68,14 @@ void srt_web_queue_write(seriatim_client *c, srt_web *w, srt_web_out *out)
 int srt_web_hottest_next(seriatim_client *c, srt_web *w)
 {
     srt_web_scan *scan;
-    int status;
     if (w->step == 0) {
-        scan = srt_web_scan_new(w, SRT_SCAN_HOT);
+        scan = srt_web_scan_sample(w, SRT_SCAN_HOT, "all");
         if (!scan)
             return SERIATIM_NOMEM;
-        scan->stages[0] = "all";
-        scan->stages[1] = "behind";
-        scan->stage_count = 2;
-        scan->spread = 1;
         scan->reverse = 1;
         scan->limit = 20;
-        status = srt_web_scan_cursor(w, scan, srt_web_param_of(w, "cursor"));
-        if (status != SERIATIM_OK)
-            return status;
     }
-    return srt_web_on_queue(c, w, srt_web_scan_begin);
+    return srt_web_sample_ids(c, w);
 }
 
 void srt_web_hottest_write(seriatim_client *c, srt_web *w, srt_web_out *out)

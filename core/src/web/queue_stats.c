@@ -372,18 +372,15 @@ int srt_web_queue_stats_begin(seriatim_client *c, srt_web *w, const seriatim_tex
                                             .on_end = stats_on_end,
                                             .release = stats_release};
     stats_state *s;
-    int status = srt_client_begin(c);
+    int status = srt_operator_begin(c, sizeof *s);
     if (status != SERIATIM_OK)
         return status;
-    s = srt_operator_state(c, sizeof *s);
-    if (!s)
-        return SERIATIM_NOMEM;
+    s = c->state;
     s->w = w;
     s->snapshot = snapshot;
     s->last = &w->snapshots[w->last_snapshot];
     srt_arena_init(&s->memory, c->mem);
     srt_bytes_init(&s->key, c->mem);
-    c->state = s;
     if (snapshot)
         srt_arena_reset(&snapshot->memory);
     if (stats_make_rows(s, names, count) != SERIATIM_OK) {

@@ -76,12 +76,8 @@ static int measure_on_reply(seriatim_client *c, srt_request *r, const srt_reply 
     return SERIATIM_OK;
 }
 
-static int measure_begin(seriatim_client *c, int (*send)(seriatim_client *, srt_queue *))
-{
-    static const srt_operation lease = {.send = measure_send_lease, .on_reply = measure_on_reply, .on_refused = measure_on_refused};
-    static const srt_operation rows = {.send = measure_send_rows, .on_reply = measure_on_reply, .on_refused = measure_on_refused};
-    return srt_client_begin_plain(c, send == measure_send_lease ? &lease : &rows, SRT_NO_QUEUE);
-}
+static const srt_operation measure_lease = {.send = measure_send_lease, .on_reply = measure_on_reply, .on_refused = measure_on_refused};
+static const srt_operation measure_rows = {.send = measure_send_rows, .on_reply = measure_on_reply, .on_refused = measure_on_refused};
 
 /* The pages that show figures; where the host tells no time, none. */
 int srt_web_sample_due(const seriatim_client *c, const srt_web *w)
@@ -100,7 +96,7 @@ static int measure_ask(seriatim_client *c, srt_web *w)
         return srt_fail_plain(&c->error, SERIATIM_NOMEM);
     memset(w->sampling, 0, sizeof *w->sampling);
     w->sampled_at = c->unix_time;
-    return measure_begin(c, measure_send_lease);
+    return srt_client_begin_plain(c, &measure_lease, SRT_NO_QUEUE);
 }
 
 /* The lease, then the steps of srt_web_queue_stats_all, then the samples. */
@@ -118,5 +114,5 @@ int srt_web_sample_next(seriatim_client *c, srt_web *w)
     if (status != SRT_WEB_DONE)
         return status;
     w->sampling->written = 1;
-    return measure_begin(c, measure_send_rows);
+    return srt_client_begin_plain(c, &measure_rows, SRT_NO_QUEUE);
 }

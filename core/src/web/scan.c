@@ -538,23 +538,38 @@ srt_web_scan *srt_web_scan_new(srt_web *w, int what)
     return scan;
 }
 
+srt_web_scan *srt_web_scan_sample(srt_web *w, int what, const char *stage)
+{
+    srt_web_scan *scan = srt_web_scan_new(w, what);
+    if (!scan)
+        return NULL;
+    scan->stages[0] = stage;
+    scan->stages[1] = "behind";
+    scan->stage_count = 2;
+    scan->spread = 1;
+    return scan;
+}
+
+int srt_web_sample_ids(seriatim_client *c, srt_web *w)
+{
+    int status = w->step == 0 ? srt_web_scan_cursor(w, w->found, srt_web_param_of(w, "cursor")) : SERIATIM_OK;
+    return status == SERIATIM_OK ? srt_web_on_queue(c, w, srt_web_scan_begin) : status;
+}
+
 int srt_web_scan_begin(seriatim_client *c, srt_web *w)
 {
     static const srt_operation operation = {
         .send = scan_send, .on_reply = scan_on_reply, .on_end = scan_on_end, .release = scan_release};
     srt_web_scan *scan = w->found;
     scan_state *s;
-    int status = srt_client_begin(c);
+    int status = srt_operator_begin(c, sizeof *s);
     if (status != SERIATIM_OK)
         return status;
-    s = srt_operator_state(c, sizeof *s);
-    if (!s)
-        return SERIATIM_NOMEM;
+    s = c->state;
     s->scan = scan;
     s->w = w;
     srt_arena_init(&s->memory, c->mem);
     scan->asked_position = scan->position;
     snprintf(scan->asked_cursor, sizeof scan->asked_cursor, "%s", scan->cursor[0] ? scan->cursor : "0");
-    c->state = s;
     return srt_client_start(c, &operation, w->queue);
 }

@@ -40,6 +40,10 @@ struct srt_web_scan {
 
 /* In w->found; NULL: no memory. */
 srt_web_scan *srt_web_scan_new(srt_web *w, int what);
+/* The same for a sample of ids from all shards: those in `stage`, then those behind runs. */
+srt_web_scan *srt_web_scan_sample(srt_web *w, int what, const char *stage);
+/* A handler's `next` for it: reads the parameter "cursor" in the first step, then finds the queue and begins. */
+int srt_web_sample_ids(seriatim_client *c, srt_web *w);
 /* Where to go on. A given cursor ends `spread`. OK; SRT_WEB_DONE: that was no cursor, and is refused; NOMEM. */
 int srt_web_scan_cursor(srt_web *w, srt_web_scan *scan, seriatim_text cursor);
 /* The same for pages of an index: a key and an id as hex digits. */
