@@ -33,7 +33,7 @@ for i = 1, #KEYS do
   end
 end
 
--- Whole numbers up to 9e15, and a generation, which is negative in a closed shard (close.lua). NaN is none.
+-- Whole numbers up to 9e15, and a generation, which is negative in a closed shard (close.lua). NaN is not a number.
 local function is_state(state)
   if #state < STATE_OWNER then return false end
   local numbers = {struct.unpack('<ddddddddddd', state)}

@@ -31,7 +31,7 @@ local function failed_later(DUE, first)
   return count
 end
 
--- Of so many ids in `due`, at least one.
+-- `due` holds this many ids, at least one.
 local function count_delayed(count)
   local DUE, first = prefix .. 'due', head('due')
   if first > now then

@@ -19,7 +19,7 @@ local function chosen(from)
   return ids
 end
 
--- The values of ids, which are in their order, by id; false is none.
+-- A table from id to value; the values are in the order of the ids, and false means that the id has no value.
 local function by_id(ids, values)
   local found = {}
   for i = 1, #ids do found[ids[i]] = values[i] or nil end

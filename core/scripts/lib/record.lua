@@ -280,7 +280,7 @@ local function rewrite(store, id, r)
   call('HSET', store.hash, id, r.entries and encode(r) or spilled_head(store, id, r))
 end
 
--- So many entries of a spilled record, from this place (0 is the first).
+-- Entries of a spilled record, at most `count`, from this place (0 is the first).
 local function spilled_entries(store, id, from, count)
   local entries, keys, flat = {}, {}, call('ZRANGE', store.spill .. id, from, from + count - 1, 'WITHSCORES')
   for i = 1, #flat, 2 do

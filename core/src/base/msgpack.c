@@ -1,7 +1,7 @@
 /* msgpack.c - reads arrays of texts as Redis' cmsgpack writes them, never past the end. */
 #include "base/msgpack.h"
 
-/* A big-endian length of so many bytes. 0: they are not there. */
+/* Reads a big-endian length of `bytes` bytes. Returns 0 if fewer are left. */
 static int texts_length(srt_texts *t, size_t bytes, size_t *length)
 {
     size_t i;

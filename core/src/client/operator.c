@@ -126,7 +126,7 @@ static int bound_word(seriatim_text text, const char *word)
     return 1;
 }
 
-/* Decimal text to a double in any locale; 0 when it is none. */
+/* Reads a decimal number in any locale. Returns 0 if the text is not one. */
 static int bound_decimal(const char *at, size_t len, double *value)
 {
     const char *end = at + len;

@@ -55,7 +55,7 @@ typedef struct query_state {
 
 int srt_query_is_fetch(const query_state *q);
 srt_part srt_query_part_of(const query_state *q);
-/* The number that this query sorts by; of those by id there is none. */
+/* 1: the query sorts by id; 0: by a number. */
 int srt_query_is_by_id(const query_state *q);
 /* Drops all but one of each id, then all but the best `limit`, and moves those to memory of their own. */
 int srt_query_cut(query_state *q);

@@ -17,7 +17,7 @@ static record_cursor record_begin(const char *data, size_t len)
     return c;
 }
 
-/* The next so many bytes; NULL, from then on, where they are not there. */
+/* The next `count` bytes. NULL if fewer are left; then every later read fails, too. */
 static const unsigned char *read_bytes(record_cursor *c, size_t count)
 {
     const unsigned char *at = c->at;

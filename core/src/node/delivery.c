@@ -85,7 +85,7 @@ static int64_t seconds_to_us(double seconds)
     return (int64_t)((seconds < SRT_CENTURY_SECONDS ? seconds : SRT_CENTURY_SECONDS) * 1e6);
 }
 
-/* An error's text is kept to so many bytes: one that Redis refuses for its size would never be settled. */
+/* The text of an error is cut to this many bytes: a settle that Redis refuses for its size would be repeated for ever. */
 #define ERROR_BYTES 65536
 
 /* Cut where a character of UTF-8 begins, if it is UTF-8. */

@@ -15,7 +15,7 @@ typedef struct srt_web_asset {
 const srt_web_asset *srt_web_asset_find(const char *name, size_t len);
 /* A new one whenever a file changes: part of the files' paths. */
 const char *srt_web_assets_version(void);
-/* Writes the page for a path so many directories below its root. */
+/* Writes the page for a path that is `depth` directories below the root of the dashboard. */
 void srt_web_page(srt_bytes *out, int depth);
 
 #endif

@@ -48,7 +48,7 @@ int srt_web_stats_ask_layout(seriatim_client *c, stats_state *s, size_t place);
 void srt_web_stats_add_key(seriatim_client *c, stats_state *s, srt_request *r, const srt_web_row *row, unsigned shard, const char *kind);
 /* STATES or SHARDS of these, at most STATS_TOGETHER; or LOCATE in one. */
 int srt_web_stats_ask_shards(seriatim_client *c, stats_state *s, size_t place, unsigned first, unsigned count, int what);
-/* A whole number that is packed as a double; 0 when it is none. */
+/* A whole number that is packed as a double; 0 if the double is not a whole number up to SRT_FOREVER. */
 int64_t srt_web_stats_number(const char *data, size_t at);
 /* What the state says by itself. */
 int srt_web_stats_set_version(seriatim_client *c, stats_state *s, srt_web_shard *shard, const srt_token *state);

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define STATS_FEW 100 /* ids that failed: Redis compares so many in a moment */
+#define STATS_FEW 100 /* failed ids: ZINTER of that many takes Redis a few microseconds */
 
 /* Words behind the key; with `other`, a second key, their number before them; `later`: first the bound of what is not due. */
 static const struct {

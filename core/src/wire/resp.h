@@ -22,7 +22,7 @@ typedef struct srt_reply {
 } srt_reply;
 
 /* A bulk string, an integer as a bulk string. */
-size_t srt_resp_arg_size(size_t len);               /* bytes of a bulk string of so many */
+size_t srt_resp_arg_size(size_t len);               /* encoded size of a bulk string of `len` bytes */
 char *srt_resp_put_head(char *at, size_t len);      /* what stands before them; returns where they begin */
 void srt_resp_arg(srt_bytes *out, const void *data, size_t len);
 void srt_resp_arg_int(srt_bytes *out, int64_t value);
