@@ -30,6 +30,7 @@ typedef struct srt_queue {
     int64_t generation;
     unsigned shards_count;
     srt_shard_keys *shards;
+    size_t running; /* of a node: ids of all its shards that threads run now */
     /* Of a node: which of its failures are logged one by one. */
     struct {
         int64_t since_ms;    /* when the second began that the counts are of */

@@ -143,6 +143,20 @@ int seriatim_delivery_reject(seriatim_delivery *d, size_t i, const size_t *place
 
 /* ---- Hand-out ------------------------------------------------------------------------------ */
 
+static void count_running(srt_node *node, srt_shard *s, size_t count)
+{
+    s->running += count;
+    s->queue->running += count;
+    node->stats.running += count;
+}
+
+static void discount_running(srt_node *node, srt_shard *s, size_t count)
+{
+    s->running -= count;
+    s->queue->running -= count;
+    node->stats.running -= count;
+}
+
 static void hold(srt_node *node, seriatim_delivery *d)
 {
     d->previous = NULL;
@@ -154,8 +168,7 @@ static void hold(srt_node *node, seriatim_delivery *d)
     node->groups[d->shard->group].held++;
     if (d->kind == SERIATIM_EXHAUSTED)
         return; /* what it tells of is settled */
-    d->shard->running += d->count;
-    node->stats.running += d->count;
+    count_running(node, d->shard, d->count);
 }
 
 static void let_go(srt_node *node, seriatim_delivery *d)
@@ -168,10 +181,8 @@ static void let_go(srt_node *node, seriatim_delivery *d)
         d->next->previous = d->previous;
     node->held_count--;
     node->groups[d->shard->group].held--;
-    if (!d->abandoned && d->kind != SERIATIM_EXHAUSTED) {
-        d->shard->running -= d->count;
-        node->stats.running -= d->count;
-    }
+    if (!d->abandoned && d->kind != SERIATIM_EXHAUSTED)
+        discount_running(node, d->shard, d->count);
 }
 
 /* No memory to hand it out: the threads that wait are told to look again. */
@@ -430,8 +441,7 @@ void srt_node_abandon(srt_node *node, int64_t now)
         for (i = 0; i < d->count; i++)
             abandon_job(node, d, i, now);
         d->abandoned = 1;
-        d->shard->running -= d->count;
-        node->stats.running -= d->count;
+        discount_running(node, d->shard, d->count);
     }
     node->give_up_at = now + 2000;
 }
