@@ -482,7 +482,9 @@ static seriatim_delivery *wait_end_and_take(waiting_thread *s)
 
 static void finish(seriatim_runner *runner, seriatim_delivery *d)
 {
-    seriatim_delivery_done(d, 0);
+    size_t i;
+    for (i = 0; i < seriatim_delivery_size(d); i++)
+        seriatim_delivery_done(d, i);
     seriatim_runner_settle(runner, d);
 }
 
@@ -572,6 +574,67 @@ static void test_tiny_jobs_leave_threads_asleep(void **state)
     seriatim_runner_settle(runner, kept);
     seriatim_runner_free(runner);
     seriatim_link_free(link);
+}
+
+/* Takes deliveries until none comes for a while; returns how many were added. */
+static size_t take_all(seriatim_runner *runner, seriatim_delivery **held, size_t count, size_t cap)
+{
+    double until = seconds() + 0.5;
+    size_t before = count;
+    while (seconds() < until && count < cap) {
+        seriatim_runner_pulse(runner);
+        if (seriatim_runner_take(runner, 0, &held[count]) == SERIATIM_OK) {
+            count++;
+            until = seconds() + 0.5;
+        } else {
+            pause_ms(5);
+        }
+    }
+    return count - before;
+}
+
+static size_t ids_of(seriatim_delivery *const *held, size_t count, size_t worker)
+{
+    size_t i, ids = 0;
+    for (i = 0; i < count; i++)
+        ids += seriatim_delivery_worker(held[i]) == worker ? seriatim_delivery_size(held[i]) : 0;
+    return ids;
+}
+
+static void test_max_running_limits_one_worker_of_a_process(void **state)
+{
+    seriatim_queue_settings queues[2];
+    seriatim_delivery *held[64];
+    seriatim_runner *runner;
+    seriatim_link *links[2];
+    size_t queue, count = 0, done = 0, i;
+    (void)state;
+    queues[0] = queue_named("limited", 3);
+    queues[0].max_running = 2;
+    queues[0].batch_size = 10;
+    queues[1] = queue_named("free", 1);
+    for (i = 0; i < 2; i++) {
+        links[i] = connect_link(&queues[i], &queue);
+        push(links[i], queue, 0, 20);
+    }
+    runner = runner_start("limiting", 10000, queues, 2);
+    count = take_all(runner, held, 0, 64);
+    assert_int_equal(ids_of(held, count, 1), 20);
+    while (done < 20) { /* of the limited worker 2 ids run, and each of its 3 shards has at most one ahead */
+        assert_int_equal(ids_of(held, count, 0), 20 - done < 2 ? 20 - done : 2);
+        assert_true(seriatim_runner_stats_now(runner).claimed <= 3);
+        for (i = 0; seriatim_delivery_worker(held[i]) != 0; i++) {
+        }
+        done += seriatim_delivery_size(held[i]);
+        finish(runner, held[i]);
+        held[i] = held[--count];
+        count += take_all(runner, held, count, 64);
+    }
+    while (count > 0)
+        finish(runner, held[--count]);
+    seriatim_runner_free(runner);
+    seriatim_link_free(links[0]);
+    seriatim_link_free(links[1]);
 }
 
 /* How many the process has open. */
@@ -834,6 +897,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_jobs_run_by_polling_without_channels, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_threads_are_called_one_by_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tiny_jobs_leave_threads_asleep, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_max_running_limits_one_worker_of_a_process, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_runner_frees_the_waiter_of_a_woken_thread, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_start_that_failed_is_tried_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_r_schedule_2_an_idle_runner_sends_few_commands, set_up, tear_down),

@@ -26,6 +26,8 @@
 ---@field serial_shards boolean?
 ---How many ids one call of perform gets at most. Default: 1. 1 to 1000.
 ---@field batch_size integer?
+---How many ids of the worker run at once in one process; 0: no limit. Default: 0. 0 to 100000.
+---@field max_running integer?
 ---Which worker goes first under build_priority_scheduler: the higher one. Default: 0. -1000000 to 1000000.
 ---@field priority integer?
 ---How payloads become bytes; nil: dump_payload and load_payload of the module. Default: nil.

@@ -29,6 +29,7 @@ def worker(
     ttr: float | None = ...,
     serial_shards: bool = ...,
     batch_size: int = ...,
+    max_running: int = ...,
     priority: int = ...,
     codec: CodecSetting = ...,
     retry_in: Callable[[int], float | Awaitable[float]] = ...,

@@ -32,6 +32,8 @@ class WorkerSettings:
     """Whether ids of one shard run one after another. Default: false."""
     batch_size: ClassVar[int]
     """How many ids one call of perform gets at most. Default: 1. 1 to 1000."""
+    max_running: ClassVar[int]
+    """How many ids of the worker run at once in one process; 0: no limit. Default: 0. 0 to 100000."""
     priority: ClassVar[int]
     """Which worker goes first under build_priority_scheduler: the higher one. Default: 0. -1000000 to 1000000."""
     codec: ClassVar[CodecSetting]

@@ -211,9 +211,18 @@ static int take_single(srt_node *node, srt_job_list *list, int kind, int64_t now
     return SERIATIM_OK;
 }
 
+/* How many ids the next delivery of a shard that may run holds. */
+static size_t batch_of(const srt_shard *s)
+{
+    size_t most = (size_t)s->queue->own.batch_size, limit = (size_t)s->queue->own.max_running;
+    if (limit && limit - s->queue->running < most)
+        most = limit - s->queue->running;
+    return s->ready.count < most ? s->ready.count : most;
+}
+
 static int take_batch(srt_node *node, srt_shard *s, int64_t now, seriatim_delivery **out)
 {
-    size_t most = (size_t)s->queue->own.batch_size, count = s->ready.count < most ? s->ready.count : most;
+    size_t count = batch_of(s);
     seriatim_delivery *d = srt_delivery_new(node->mem, SERIATIM_RUN, s, count);
     srt_group *group = &node->groups[s->group];
     if (!d)
@@ -374,6 +383,8 @@ void srt_node_settle(srt_node *node, seriatim_delivery *d, int64_t now)
     }
     if (d->shard->queue->now.serial_shards)
         node->groups[d->shard->group].news = 1;
+    if (d->shard->queue->own.max_running)
+        srt_node_news(node); /* its other shards may run now, also those of other groups */
     if (d->shard->state == SRT_OWNED && (!d->shard->wanted || node->stopping))
         srt_node_wake(node, d->shard, now);
     if (node->starved)

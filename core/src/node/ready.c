@@ -55,9 +55,11 @@ void srt_ready_update(srt_group *group, srt_shard *s)
     s->listed = s->ready.count > 0;
 }
 
-/* Not while it is unsure whether the shard is still ours. */
+/* Not while it is unsure whether the shard is still ours, and not beyond the worker's max_running. */
 int srt_shard_may_run(const srt_shard *s)
 {
+    if (s->queue->own.max_running && s->queue->running >= (size_t)s->queue->own.max_running)
+        return 0;
     return s->state == SRT_OWNED && !s->reconcile && (!s->queue->now.serial_shards || s->running == 0);
 }
 

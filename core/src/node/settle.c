@@ -186,6 +186,18 @@ void srt_shard_settle(srt_node *node, srt_shard *s, int64_t now)
 
 /* ---- When to send it ------------------------------------------------------------------------ */
 
+/* The shard's part of what its worker may claim ahead: max_running, divided among the shards that the node owns, but at least 1. */
+static size_t limited_window(const srt_node *node, const srt_shard *s, size_t window)
+{
+    size_t owned = 0, part, i;
+    for (i = 0; i < node->shard_count; i++)
+        owned += node->shards[i]->queue == s->queue && node->shards[i]->state == SRT_OWNED;
+    part = (size_t)s->queue->own.max_running / (owned ? owned : 1);
+    if (part < 1)
+        part = 1;
+    return part < window ? part : window;
+}
+
 /* How many ids to have at hand: what a window has finished, at least two rounds of the group's threads. */
 size_t srt_shard_window(const srt_node *node, const srt_shard *s)
 {
@@ -194,6 +206,8 @@ size_t srt_shard_window(const srt_node *node, const srt_shard *s)
         window = s->finished_before;
     if (s->finished > window)
         window = s->finished;
+    if (s->queue->own.max_running)
+        window = limited_window(node, s, window);
     return window < SHARD_MAX_CLAIM ? window : SHARD_MAX_CLAIM;
 }
 
