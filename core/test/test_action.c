@@ -1,0 +1,646 @@
+/* test_action.c - actions, against a real redis-server. */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <hiredis/hiredis.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SRT_SCRIPT_TEXTS
+#include "operators.h"
+
+static void test_perform_all_now_makes_waiting_ids_due(void **state)
+{
+    fixture f = open_queue(3, "merge");
+    seriatim_metrics m;
+    (void)state;
+    fill(&f);
+    push_later(&f, "stopped", "1", 100);
+    act_on(&f, SERIATIM_PARK, "stopped");
+    assert_int_equal(act(&f, SERIATIM_PERFORM_ALL_JOBS_NOW), 4);
+    m = metrics(&f);
+    assert_true(m.lag < 5);
+    assert_int_equal(m.retries, 3);
+    assert_int_equal(m.parked, 1);
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "e")->retry_count, 3);
+    assert_true(fetch(&f, SERIATIM_FETCH, "c")->perform_in <= m.now);
+    assert_int_equal(act(&f, SERIATIM_PERFORM_ALL_JOBS_NOW), 0);
+    close_queue(&f);
+}
+
+static void test_perform_now_makes_chosen_ids_due(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    (void)state;
+    push_later(&f, "later", "1", 100);
+    push_failed(&f, "failed", "1", 3, 60);
+    push_later(&f, "stopped", "1", 100);
+    act_on(&f, SERIATIM_PARK, "stopped");
+    assert_int_equal(act_on(&f, SERIATIM_PERFORM_NOW, "later"), 1);
+    assert_int_equal(act_on(&f, SERIATIM_PERFORM_NOW, "later"), 0);
+    assert_int_equal(act_on(&f, SERIATIM_PERFORM_NOW, "failed"), 1);
+    assert_int_equal(act_on(&f, SERIATIM_PERFORM_NOW, "stopped"), 0);
+    assert_int_equal(act_on(&f, SERIATIM_PERFORM_NOW, "nothing"), 0);
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "later")->state, "waiting");
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "failed")->retry_count, 3);
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "stopped")->state, "parked");
+    acquire(&f, "n1");
+    assert_int_equal(claim(&f, "5", run), 2);
+    push_later(&f, "later", "2", 100);
+    assert_int_equal(act_on(&f, SERIATIM_PERFORM_NOW, "later"), 1); /* behind the run */
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "later")->state, "waiting");
+    settle_done(&f, "later", run);
+    settle_done(&f, "failed", run);
+    assert_int_equal(claim(&f, "5", run), 1);
+    close_queue(&f);
+}
+
+static void test_unpark_all_makes_each_parked_id_due(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64], id[16];
+    int i;
+    (void)state;
+    acquire(&f, "n1");
+    push(&f, "run", "1", none);
+    assert_int_equal(claim(&f, "5", run), 1);
+    assert_int_equal(act_on(&f, SERIATIM_PARK, "run"), 1);
+    for (i = 0; i < 250; i++) {
+        snprintf(id, sizeof id, "%d", i);
+        push(&f, id, "1", none);
+        assert_int_equal(act_on(&f, SERIATIM_PARK, id), 1);
+    }
+    assert_int_equal(act(&f, SERIATIM_UNPARK_ALL), 251);
+    assert_int_equal(act(&f, SERIATIM_UNPARK_ALL), 0);
+    assert_int_equal(metrics(&f).parked, 0);
+    assert_int_equal(metrics(&f).length, 250);
+    settle_failed(&f, "run", run, "9", "bury");
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "run")->state, "retrying");
+    close_queue(&f);
+}
+
+static void test_actions_on_failed_ids_spare_all_others(void **state)
+{
+    fixture f = open_queue(3, "merge");
+    (void)state;
+    fill(&f);
+    push(&f, "e", "more", none);
+    assert_int_equal(act(&f, SERIATIM_KILL_ALL_FAILED_JOBS), 3);
+    assert_string_equal(range(&f, SERIATIM_MORGUE_RANGE_BY_ID, 0, NULL, NULL, 10), "e f g");
+    assert_string_equal(range(&f, SERIATIM_MORGUE_RANGE_BY_ID, 1, "(e", NULL, 10), "g f");
+    assert_string_equal(payloads(&f, SERIATIM_MORGUE_FETCH, "e"), "5,more");
+    assert_true(fetch(&f, SERIATIM_MORGUE_FETCH, "e")->updated_at > 1e9);
+    assert_int_equal(metrics(&f).retries, 0);
+    push_failed(&f, "e", "again", 2, 0);
+    act(&f, SERIATIM_KILL_ALL_FAILED_JOBS);
+    assert_string_equal(payloads(&f, SERIATIM_MORGUE_FETCH, "e"), "5,more,again");
+    push_failed(&f, "h", "8", 2, 0);
+    assert_int_equal(act(&f, SERIATIM_DELETE_ALL_FAILED_JOBS), 1);
+    assert_null(fetch(&f, SERIATIM_FETCH, "h"));
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_ID, 0, NULL, NULL, 10), "a b c d");
+    assert_string_equal(range(&f, SERIATIM_MORGUE_RANGE_BY_UPDATED_AT, 1, NULL, NULL, 1), "e");
+    assert_int_equal(act_on(&f, SERIATIM_MORGUE_DELETE, "e"), 1);
+    assert_int_equal(act_on(&f, SERIATIM_MORGUE_DELETE, "e"), 0);
+    assert_int_equal(act(&f, SERIATIM_MORGUE_DELETE_ALL_JOBS), 2);
+    assert_int_equal(metrics(&f).morgue_length, 0);
+    close_queue(&f);
+}
+
+/* R-ACTION-10: what is pushed between two slices survives both actions, and what dies meanwhile is not deleted. */
+static void test_r_action_10_pushes_between_two_slices_survive_the_action(void **state)
+{
+    static const int deletes[] = {0, 1};
+    size_t i;
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        fixture f = open_queue(1, "merge");
+        char began[32] = "0", cursor[32] = "", id[16];
+        int slices = 0, n, kept = 0;
+        done(&f, seriatim_push_begin(f.client, f.queue));
+        for (n = 0; n < 900; n++) {
+            push_options options = {60, 0, 3, NULL};
+            snprintf(id, sizeof id, "f%d", n);
+            add(&f, id, strlen(id), "old", options);
+        }
+        done(&f, seriatim_push_send(f.client));
+        do {
+            redisReply *reply = deletes[i] ? SCRIPT(delete_failed, began, cursor) : SCRIPT(kill_failed, began, cursor, "merge");
+            strcpy(began, reply->element[0]->str);
+            strcpy(cursor, reply->element[1]->str);
+            freeReplyObject(reply);
+            if (slices++ == 1) {
+                done(&f, seriatim_push_begin(f.client, f.queue));
+                for (n = 0; n < 900; n++) {
+                    snprintf(id, sizeof id, "f%d", n);
+                    add(&f, id, strlen(id), "new", none);
+                }
+                done(&f, seriatim_push_send(f.client));
+            }
+        } while (*cursor);
+        assert_true(slices > 3);
+        for (n = 0; n < 900; n++) {
+            snprintf(id, sizeof id, "f%d", n);
+            kept += strcmp(payloads(&f, SERIATIM_FETCH, id), "new") == 0;
+        }
+        assert_int_equal(kept, 900);
+        assert_int_equal(metrics(&f).retries, 0);
+        assert_int_equal(metrics(&f).morgue_length, deletes[i] ? 0 : 900);
+        close_queue(&f);
+    }
+}
+
+/* How many payloads the notices for retries_exhausted say that their ids had, in all; *notices: how many notices there are. */
+static unsigned notified_payloads(unsigned *notices)
+{
+    redisReply *all = redis("HVALS " PREFIX "notices");
+    unsigned count = 0;
+    uint32_t id_len, payloads;
+    size_t i;
+    for (i = 0; i < all->elements; i++) {
+        memcpy(&id_len, all->element[i]->str, sizeof id_len);
+        memcpy(&payloads, all->element[i]->str + 4 + id_len, sizeof payloads);
+        count += payloads;
+    }
+    *notices = (unsigned)all->elements;
+    freeReplyObject(all);
+    return count;
+}
+
+/* Kills what has failed in a queue whose worker has a retries_exhausted hook. Returns how many calls it took. */
+static int kill_with_hook(fixture *f)
+{
+    char began[32] = "0", cursor[64] = "";
+    int calls = 0;
+    do {
+        redisReply *reply = SCRIPT(kill_failed, began, cursor, "merge", "1");
+        snprintf(began, sizeof began, "%s", reply->element[0]->str);
+        snprintf(cursor, sizeof cursor, "%s", reply->element[1]->str);
+        freeReplyObject(reply);
+        assert_int_equal(findings(f, 0), 0);
+        calls++;
+    } while (cursor[0]);
+    return calls;
+}
+
+/* An id that goes to the morgue in slices: retries_exhausted is told of each payload once. */
+static void test_notices_name_every_payload_that_was_killed_in_slices(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    unsigned notices;
+    (void)state;
+    acquire(&f, "n1");
+    push_many(&f, "hot", 0, 1100);
+    fail_all(&f, "hot");
+    assert_int_equal(act(&f, SERIATIM_KILL_ALL_FAILED_JOBS), 1); /* nobody is to be told */
+    push_many(&f, "hot", 1100, 1000);
+    fail_all(&f, "hot");
+    assert_true(kill_with_hook(&f) > 2);
+    assert_int_equal(fetch(&f, SERIATIM_MORGUE_FETCH, "hot")->payload_total, 2100);
+    assert_int_equal(notified_payloads(&notices), 1000);
+    close_queue(&f);
+}
+
+/* A notice holds a payload, whatever its size: a call writes few of them. */
+static void test_a_call_writes_few_notices_of_large_payloads(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char *large = malloc(1000001), id[8];
+    unsigned notices;
+    int n;
+    (void)state;
+    memset(large, 'x', 1000000);
+    large[1000000] = '\0';
+    for (n = 0; n < 4; n++) {
+        snprintf(id, sizeof id, "l%d", n);
+        push_failed(&f, id, large, 3, 3600);
+    }
+    assert_int_equal(kill_with_hook(&f), 4);
+    assert_int_equal(notified_payloads(&notices), 4);
+    assert_int_equal(notices, 4);
+    free(large);
+    close_queue(&f);
+}
+
+/* ZSCAN gives all ids of a small index at once; a call ends no more of them than it may take time for. */
+static void test_a_call_deletes_a_bounded_number_of_failed_ids(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char began[32] = "0", cursor[64] = "", id[16];
+    int n, calls = 0;
+    (void)state;
+    for (n = 0; n < 120; n++) {
+        snprintf(id, sizeof id, "f%03d", n);
+        push_failed(&f, id, "old", 3, 3600);
+    }
+    do {
+        redisReply *reply = SCRIPT(delete_failed, began, cursor);
+        assert_true(reply->element[2]->integer <= 30);
+        snprintf(began, sizeof began, "%s", reply->element[0]->str);
+        snprintf(cursor, sizeof cursor, "%s", reply->element[1]->str);
+        freeReplyObject(reply);
+        calls++;
+    } while (cursor[0]);
+    assert_int_equal(calls, 4);
+    assert_int_equal(count_of("HLEN", "jobs"), 0);
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+}
+
+static void test_actions_on_the_dead_spare_what_dies_meanwhile(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char began[32], id[16];
+    redisReply *reply;
+    int n;
+    (void)state;
+    for (n = 0; n < 50; n++) {
+        snprintf(id, sizeof id, "f%03d", n);
+        push_failed(&f, id, "old", 3, 0);
+    }
+    act(&f, SERIATIM_KILL_ALL_FAILED_JOBS);
+    reply = SCRIPT(dead_delete, "0", "", "merge");
+    strcpy(began, reply->element[0]->str);
+    assert_string_equal(reply->element[1]->str, "more");
+    freeReplyObject(reply);
+    push_failed(&f, "fresh", "new", 3, 0);
+    act(&f, SERIATIM_KILL_ALL_FAILED_JOBS);
+    reply = SCRIPT(dead_delete, began, "more", "merge");
+    assert_int_equal(reply->element[2]->integer, 20);
+    assert_string_equal(reply->element[1]->str, "");
+    freeReplyObject(reply);
+    assert_string_equal(payloads(&f, SERIATIM_MORGUE_FETCH, "fresh"), "new");
+    assert_int_equal(metrics(&f).morgue_length, 1);
+    close_queue(&f);
+}
+
+/* R-MORGUE-1, and the same for parked and running ids and the other folds. */
+static void test_r_morgue_1_dead_payloads_unite_with_what_waits(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    const seriatim_record *record;
+    char run[64];
+    (void)state;
+    kill_one(&f, "w", "y");
+    push_failed(&f, "w", "x", 3, 1000);
+    assert_int_equal(act_on(&f, SERIATIM_MORGUE_QUEUE_UP, "w"), 1);
+    record = fetch(&f, SERIATIM_FETCH, "w");
+    assert_int_equal(record->retry_count, -1);
+    assert_int_equal(record->payload_count, 2);
+    assert_true(record->perform_in <= metrics(&f).now);
+    assert_int_equal(metrics(&f).morgue_length, 0);
+    assert_int_equal(act_on(&f, SERIATIM_MORGUE_QUEUE_UP, "w"), 0);
+    act_on(&f, SERIATIM_DELETE, "w");
+
+    kill_one(&f, "p", "y");
+    push(&f, "p", "x", none);
+    act_on(&f, SERIATIM_PARK, "p");
+    act(&f, SERIATIM_MORGUE_QUEUE_UP_ALL_JOBS);
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "p"), "y,x");
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "p")->state, "parked");
+    act_on(&f, SERIATIM_DELETE, "p");
+
+    kill_one(&f, "r", "y");
+    push(&f, "r", "x", none);
+    acquire(&f, "n1");
+    assert_int_equal(claim(&f, "5", run), 1);
+    act_on(&f, SERIATIM_MORGUE_QUEUE_UP, "r");
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "r"), "y");
+    settle_done(&f, "r", run);
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "r"), "y");
+    assert_int_equal(claim(&f, "5", run), 1);
+    settle_done(&f, "r", run);
+    close_queue(&f);
+
+    f = open_queue(1, "last");
+    kill_one(&f, "l", "old");
+    push(&f, "l", "new", none);
+    act_on(&f, SERIATIM_MORGUE_QUEUE_UP, "l");
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "l"), "new");
+    close_queue(&f);
+
+    f = open_queue(1, "list");
+    kill_one(&f, "l", "same");
+    push(&f, "l", "same", none);
+    act_on(&f, SERIATIM_MORGUE_QUEUE_UP, "l");
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "l"), "same,same");
+    close_queue(&f);
+}
+
+static void test_deleting_removes_an_id_in_every_state(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    (void)state;
+    acquire(&f, "n1");
+    fill(&f);
+    act_on(&f, SERIATIM_PARK, "b");
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "a"), 1);
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "b"), 1);
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "c"), 1);
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "e"), 1);
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "unknown"), 0);
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_ID, 0, NULL, NULL, 10), "d f g");
+    assert_int_equal(metrics(&f).parked, 0);
+    assert_int_equal(metrics(&f).retries, 2);
+
+    assert_int_equal(claim(&f, "5", run), 1); /* g */
+    push(&f, "g", "before", none);
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "g"), 1);
+    assert_null(fetch(&f, SERIATIM_FETCH, "g"));
+    push(&f, "g", "after", none);
+    settle_failed(&f, "g", run, "9", "bury");
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "g"), "after");
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "g")->retry_count, -1);
+    close_queue(&f);
+}
+
+/* A deleted run whose time is over stays deleted. */
+static void test_a_deleted_run_beyond_its_ttr_stays_deleted(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    redisReply *reply;
+    (void)state;
+    acquire(&f, "n1");
+    push(&f, "a", "1", none);
+    push(&f, "b", "2", none);
+    reply = SCRIPT(claim, f.lease, f.seen, "5", "0", "1000", "merge");
+    strcpy(f.seen, reply->element[1]->str);
+    freeReplyObject(reply);
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "a"), 1);
+    pause_ms(5);
+    freeReplyObject(SCRIPT(claim, f.lease, f.seen, "5", "0", "1000", "merge"));
+    assert_string_equal(range(&f, SERIATIM_PROCESSING, 0, NULL, NULL, 10), "b");
+    assert_null(fetch(&f, SERIATIM_FETCH, "a"));
+    close_queue(&f);
+}
+
+static void test_a_parked_id_stays_parked_until_it_is_unparked(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    const seriatim_record *record;
+    char run[64];
+    (void)state;
+    acquire(&f, "n1");
+    push_failed(&f, "a", "1", 4, 0);
+    assert_int_equal(act_on(&f, SERIATIM_PARK, "a"), 1);
+    assert_int_equal(act_on(&f, SERIATIM_PARK, "nothing"), 0);
+    assert_int_equal(metrics(&f).retries, 0);
+    assert_int_equal(claim(&f, "5", NULL), 0);
+    assert_int_equal(act(&f, SERIATIM_PERFORM_ALL_JOBS_NOW), 0);
+    assert_int_equal(act(&f, SERIATIM_KILL_ALL_FAILED_JOBS), 0);
+    push(&f, "a", "2", none);
+    assert_string_equal(range(&f, SERIATIM_PARKED, 0, NULL, NULL, 10), "a");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_ID, 0, NULL, NULL, 10), "");
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "a"), "1,2");
+    assert_int_equal(act_on(&f, SERIATIM_UNPARK, "a"), 1);
+    assert_int_equal(act_on(&f, SERIATIM_UNPARK, "a"), 0);
+    record = fetch(&f, SERIATIM_FETCH, "a");
+    assert_int_equal(record->retry_count, -1);
+    assert_string_equal(record->state, "waiting");
+
+    assert_int_equal(claim(&f, "5", run), 1);
+    act_on(&f, SERIATIM_PARK, "a");
+    assert_int_equal(metrics(&f).busy, 1);
+    settle_failed(&f, "a", run, "9", "bury");
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "a")->state, "parked");
+    act_on(&f, SERIATIM_UNPARK, "a");
+    assert_int_equal(claim(&f, "5", run), 1);
+    act_on(&f, SERIATIM_PARK, "a");
+    act_on(&f, SERIATIM_UNPARK, "a");
+    push(&f, "a", "3", none);
+    settle_done(&f, "a", run);
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "a"), "3");
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "a")->state, "waiting");
+    close_queue(&f);
+}
+
+/* What remains keeps all that the id had: its due time, retry_count, contexts, and the order by score. */
+static void test_r_action_14_dropping_a_payload_keeps_the_rest_of_the_id(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    push_options options = {100, 7, 5, "{\"k\":\"v\"}"};
+    const seriatim_record *record;
+    double due;
+    (void)state;
+    push(&f, "a", "seven", options);
+    options.score = 5;
+    push(&f, "a", "five", options);
+    options.context = NULL;
+    options.score = 6;
+    push(&f, "a", "six", options);
+    due = fetch(&f, SERIATIM_FETCH, "a")->perform_in;
+    assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "a", "fiv"), 0);
+    assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "unknown", "five"), 0);
+    assert_int_equal(drop(&f, SERIATIM_MORGUE_DROP_PAYLOAD, "a", "five"), 0);
+    assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "a", "five"), 1);
+    assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "a", "five"), 0);
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "a"), "six,seven");
+    record = fetch(&f, SERIATIM_FETCH, "a");
+    assert_true(record->perform_in == due && record->retry_count == 4);
+    assert_int_equal(record->payloads[0].context_len, 0);
+    assert_int_equal(record->payloads[1].context_len, 9);
+    assert_int_equal(findings(&f, 0), 0);
+    assert_int_equal(act_on(&f, SERIATIM_PARK, "a"), 1);
+    assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "a", "seven"), 1);
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "a")->state, "parked");
+    assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "a", "six"), 1);
+    assert_null(fetch(&f, SERIATIM_FETCH, "a"));
+    assert_int_equal(metrics(&f).parked, 0);
+    close_queue(&f);
+}
+
+/* An id goes with its last payload, wherever it stood, and nothing of it stays in an index. */
+static void test_r_action_14_an_id_goes_with_its_last_payload(void **state)
+{
+    static const char *const kinds[] = {"jobs", "due", "retry", "parked", "dead", "died", "next", "unproven"};
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    size_t i;
+    (void)state;
+    acquire(&f, "n1");
+    push(&f, "doubt", "1", none);
+    assert_int_equal(claim(&f, "5", run), 1);
+    take_over(&f, "n2");
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "doubt")->state, "unproven");
+    kill_one(&f, "dead", "1");
+    push(&f, "waits", "1", none);
+    push_later(&f, "later", "1", 100);
+    push_failed(&f, "failed", "1", 3, 100);
+    push(&f, "stopped", "1", none);
+    act_on(&f, SERIATIM_PARK, "stopped");
+    assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "doubt", "1"), 1);
+    assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "waits", "1"), 1);
+    assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "later", "1"), 1);
+    assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "failed", "1"), 1);
+    assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "stopped", "1"), 1);
+    assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "dead", "1"), 0);
+    assert_int_equal(drop(&f, SERIATIM_MORGUE_DROP_PAYLOAD, "dead", "1"), 1);
+    assert_int_equal(claim(&f, "5", NULL), 0);
+    for (i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        assert_int_equal(count_of("EXISTS", kinds[i]), 0);
+    close_queue(&f);
+}
+
+/* What runs was delivered and stays; what waits behind it may go. */
+static void test_r_action_14_a_running_payload_is_not_dropped_one_behind_the_run_is(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    (void)state;
+    acquire(&f, "n1");
+    push(&f, "a", "1", none);
+    push(&f, "a", "2", none);
+    assert_int_equal(claim(&f, "5", run), 1);
+    push(&f, "a", "2", none);
+    push(&f, "a", "3", none);
+    assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "a", "1"), 0);
+    assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "a", "3"), 1);
+    assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "a", "2"), 1);
+    assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "a", "2"), 0);
+    assert_int_equal(count_of("EXISTS", "next"), 0);
+    assert_int_equal(findings(&f, 0), 0);
+    settle_failed(&f, "a", run, "9", "bury");
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "a"), "1,2");
+    close_queue(&f);
+}
+
+/* The first by score goes, then by arrival; the others stay. The fold is of the record, not of the one who drops. */
+static void test_r_action_14_the_first_of_equal_payloads_is_dropped(void **state)
+{
+    fixture f = open_queue(1, "list");
+    push_options options = {0, 3, 0, NULL};
+    const seriatim_record *record;
+    int i;
+    (void)state;
+    for (i = 0; i < 2; i++) { /* plain, then spilled */
+        push(&f, "a", "x", options);
+        options.score = 1;
+        push(&f, "a", "x", options);
+        options.score = 2;
+        push(&f, "a", "x", options);
+        options.score = 3;
+        if (i == 1)
+            push_many(&f, "a", 0, 200);
+        assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "a", "x"), 1);
+        record = fetch(&f, SERIATIM_FETCH, "a");
+        assert_true(record->payloads[0].score == 2 && record->payloads[1].score == 3);
+        assert_int_equal(record->payload_total, i == 0 ? 2 : 202);
+        assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "a", "x") + drop(&f, SERIATIM_DROP_PAYLOAD, "a", "x"), 2);
+        assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "a", "x"), 0);
+    }
+    close_queue(&f);
+}
+
+/* Spilled payloads: named by the map, found in slices where it is silent, and by their key among equal scores. */
+static void test_r_action_14_a_spilled_payload_is_dropped(void **state)
+{
+    fixture f = open_queue(1, "list");
+    push_options options = {0, 9, 0, "{\"k\":\"v\"}"};
+    char payload[32], run[64];
+    int i;
+    (void)state;
+    done(&f, seriatim_push_begin(f.client, f.queue));
+    for (i = 0; i < 2500; i++) {
+        snprintf(payload, sizeof payload, "p%d", i);
+        add(&f, "hot", 3, payload, options);
+    }
+    done(&f, seriatim_push_send(f.client));
+    assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "hot", "p2499"), 1);
+    assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "hot", "p1023"), 1);
+    assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "hot", "p0"), 1);
+    assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "hot", "p0"), 0);
+    assert_int_equal(count_of("HLEN", "spillmap:hot"), 2497); /* contexts */
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 2497);
+    close_queue(&f);
+
+    f = open_queue(1, "merge");
+    acquire(&f, "n1");
+    push_many(&f, "hot", 0, 150);
+    assert_int_equal(claim(&f, "1", run), 1);
+    push_many(&f, "hot", 0, 150);
+    assert_int_equal(count_of("EXISTS", "nextspill:hot"), 1);
+    assert_int_equal(findings(&f, 0), 0);
+    for (i = 0; i < 150; i++) {
+        snprintf(payload, sizeof payload, "p%d", i);
+        assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "hot", payload), 1);
+    }
+    assert_int_equal(count_of("EXISTS", "nextspill:hot") + count_of("EXISTS", "nextspillmap:hot"), 0);
+    assert_int_equal(findings(&f, 0), 0);
+    settle_failed(&f, "hot", run, "0", "park");
+    assert_int_equal(act(&f, SERIATIM_UNPARK_ALL), 1);
+    push_failed(&f, "hot", "more", 0, 0);
+    assert_int_equal(claim(&f, "1", run), 1);
+    settle_failed(&f, "hot", run, "9", "bury");
+    act(&f, SERIATIM_KILL_ALL_FAILED_JOBS);
+    assert_int_equal(fetch(&f, SERIATIM_MORGUE_FETCH, "hot")->payload_total, 151);
+    assert_int_equal(drop(&f, SERIATIM_MORGUE_DROP_PAYLOAD, "hot", "more"), 1);
+    for (i = 0; i < 150; i++) {
+        snprintf(payload, sizeof payload, "p%d", i);
+        assert_int_equal(drop(&f, SERIATIM_MORGUE_DROP_PAYLOAD, "hot", payload), 1);
+    }
+    assert_int_equal(count_of("EXISTS", "deadspill:hot") + count_of("EXISTS", "deadspillmap:hot") + count_of("EXISTS", "died"), 0);
+    close_queue(&f);
+}
+
+/* The owner hears of it at once. */
+static void test_pausing_stops_claims_and_wakes_the_owner(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    redisContext *ear = redisConnectUnix(server.socket);
+    void *heard;
+    (void)state;
+    freeReplyObject(redisCommand(ear, "SUBSCRIBE seriatim:wake:n1"));
+    acquire(&f, "n1");
+    push(&f, "a", "1", none);
+    assert_int_equal(act(&f, SERIATIM_PAUSE), 1);
+    assert_int_equal(act(&f, SERIATIM_PAUSE), 0);
+    assert_int_equal(metrics(&f).paused, 1);
+    assert_int_equal(claim(&f, "5", NULL), 0);
+    assert_int_equal(act(&f, SERIATIM_RESUME), 1);
+    assert_int_equal(metrics(&f).paused, 0);
+    assert_int_equal(redisGetReply(ear, &heard), REDIS_OK);
+    assert_string_equal(((redisReply *)heard)->element[2]->str, "!" PREFIX);
+    freeReplyObject(heard);
+    assert_int_equal(claim(&f, "5", NULL), 1);
+    redisFree(ear);
+    close_queue(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_perform_all_now_makes_waiting_ids_due),
+        cmocka_unit_test(test_perform_now_makes_chosen_ids_due),
+        cmocka_unit_test(test_unpark_all_makes_each_parked_id_due),
+        cmocka_unit_test(test_actions_on_failed_ids_spare_all_others),
+        cmocka_unit_test(test_r_action_10_pushes_between_two_slices_survive_the_action),
+        cmocka_unit_test(test_actions_on_the_dead_spare_what_dies_meanwhile),
+        cmocka_unit_test(test_a_call_deletes_a_bounded_number_of_failed_ids),
+        cmocka_unit_test(test_notices_name_every_payload_that_was_killed_in_slices),
+        cmocka_unit_test(test_a_call_writes_few_notices_of_large_payloads),
+        cmocka_unit_test(test_r_morgue_1_dead_payloads_unite_with_what_waits),
+        cmocka_unit_test(test_deleting_removes_an_id_in_every_state),
+        cmocka_unit_test(test_a_parked_id_stays_parked_until_it_is_unparked),
+        cmocka_unit_test(test_pausing_stops_claims_and_wakes_the_owner),
+        cmocka_unit_test(test_r_action_14_dropping_a_payload_keeps_the_rest_of_the_id),
+        cmocka_unit_test(test_r_action_14_an_id_goes_with_its_last_payload),
+        cmocka_unit_test(test_r_action_14_a_running_payload_is_not_dropped_one_behind_the_run_is),
+        cmocka_unit_test(test_r_action_14_the_first_of_equal_payloads_is_dropped),
+        cmocka_unit_test(test_r_action_14_a_spilled_payload_is_dropped),
+        cmocka_unit_test(test_a_deleted_run_beyond_its_ttr_stays_deleted),
+    };
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}

@@ -1,0 +1,325 @@
+/* test_claims.c - claims and settles, against a real redis-server. */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <hiredis/hiredis.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SRT_SCRIPT_TEXTS
+#include "operators.h"
+
+static void push_ids(const fixture *f, int count)
+{
+    char id[16];
+    int i;
+    done(f, seriatim_push_begin(f->client, f->queue));
+    for (i = 0; i < count; i++) {
+        snprintf(id, sizeof id, "i%d", i);
+        add(f, id, strlen(id), "x", none);
+    }
+    done(f, seriatim_push_send(f->client));
+}
+
+/* An id that was deleted and pushed again stands in the ready list twice. */
+static void test_a_claim_skips_stale_entries(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    (void)state;
+    push_ids(&f, 20);
+    act_on(&f, SERIATIM_DELETE, "i3");
+    push(&f, "i3", "x", none);
+    acquire(&f, "n1");
+    assert_int_equal(claim(&f, "10", NULL), 10);
+    assert_int_equal(claim(&f, "30", NULL), 10);
+    close_queue(&f);
+}
+
+static void test_ranges_leave_out_running_ids(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    (void)state;
+    push_ids(&f, 4);
+    act_on(&f, SERIATIM_DELETE, "i1");
+    push(&f, "i1", "x", none);
+    acquire(&f, "n1");
+    assert_int_equal(claim(&f, "2", NULL), 2); /* i0 and, by its first entry, i1 */
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_PERFORM_IN, 1, "-inf", "+inf", 2), "i3 i2");
+    close_queue(&f);
+}
+
+static void test_a_claim_skips_evicted_records(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    (void)state;
+    push_ids(&f, 20);
+    REDIS("DEL " PREFIX "jobs");
+    push_ids(&f, 20);
+    acquire(&f, "n1");
+    assert_int_equal(claim(&f, "100", NULL), 20);
+    close_queue(&f);
+}
+
+static void keep_or_bring_back(const char *from, const char *to)
+{
+    static const char *const kinds[] = {"state", "jobs", "ready", "running", "claims"};
+    size_t i;
+    for (i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        freeReplyObject(redisCommand(server.redis, "DEL %s%s", to, kinds[i]));
+        freeReplyObject(redisCommand(server.redis, "COPY %s%s %s%s", from, kinds[i], to, kinds[i]));
+    }
+}
+
+/* A failover to a replica that had not heard of the claim; the lease stays. */
+static void test_a_settle_of_a_lost_claim_is_refused(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64], seen[32];
+    (void)state;
+    push(&f, "a", "x", none);
+    acquire(&f, "n1");
+    strcpy(seen, f.seen);
+    keep_or_bring_back(PREFIX, "kept:");
+    assert_int_equal(claim(&f, "5", run), 1);
+    keep_or_bring_back("kept:", PREFIX);
+    settle_done(&f, "a", run);
+    assert_int_equal(metrics(&f).refused, 1);
+    strcpy(f.seen, seen);
+    assert_int_equal(claim(&f, "5", run), 1);
+    settle_done(&f, "a", run);
+    assert_int_equal(claim(&f, "5", NULL), 0);
+    close_queue(&f);
+}
+
+/* A dead connection may deliver what was sent on it after its successor has settled more. */
+static void test_a_settle_that_arrives_late_again_changes_nothing(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char first[64], second[64];
+    (void)state;
+    push(&f, "a", "x", none);
+    acquire(&f, "n1");
+    claim(&f, "5", first);
+    settle_done(&f, "a", first);
+    push(&f, "b", "x", none);
+    claim(&f, "5", second);
+    settle_done(&f, "b", second);
+    push(&f, "a", "y", none);
+    f.settles = 0;
+    settle_done(&f, "a", first);
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "a"), "y");
+    close_queue(&f);
+}
+
+/* Ids i0.. of a shard that n1 has; claims all of them. */
+static void claim_whole(fixture *f, int count, char run[64])
+{
+    push_ids(f, count);
+    acquire(f, "n1");
+    assert_int_equal(claim(f, "1000", run), count);
+}
+
+static void settle_whole(fixture *f, const char *run, int count)
+{
+    char sequence[16], below[16];
+    snprintf(sequence, sizeof sequence, "%d", ++f->settles);
+    snprintf(below, sizeof below, "%d", -count);
+    freeReplyObject(SCRIPT(settle, f->lease, sequence, "merge", "1", run, below));
+}
+
+static void test_a_claim_is_settled_as_a_whole(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    (void)state;
+    claim_whole(&f, 300, run);
+    assert_int_equal(number("HLEN " PREFIX "running"), 1);
+    assert_int_equal(number("HLEN " PREFIX "claims"), 1);
+    assert_int_equal(metrics(&f).busy, 300);
+    assert_int_equal(metrics(&f).length, 0);
+    settle_whole(&f, run, 300);
+    assert_int_equal(metrics(&f).processed, 300);
+    assert_int_equal(metrics(&f).busy, 0);
+    assert_int_equal(number("EXISTS " PREFIX "jobs " PREFIX "claims"), 0);
+    settle_whole(&f, run, 300);
+    assert_int_equal(metrics(&f).refused, 300);
+    close_queue(&f);
+}
+
+/* Those who only look find the runs, and leave them where they are. */
+static void test_queries_see_the_runs_of_whole_claims(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    (void)state;
+    claim_whole(&f, 3, NULL);
+    assert_string_equal(range(&f, SERIATIM_PROCESSING, 0, NULL, NULL, 10), "i0 i1 i2");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_ID, 0, NULL, NULL, 10), "");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_PERFORM_IN, 0, NULL, NULL, 10), "");
+    assert_string_equal(explain(&f, "i1")->job.state, "running");
+    assert_int_equal(findings(&f, 0), 0);
+    assert_int_equal(number("HLEN " PREFIX "running"), 1);
+    close_queue(&f);
+}
+
+static void test_a_push_waits_behind_a_whole_claim(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    (void)state;
+    claim_whole(&f, 20, run);
+    push(&f, "i7", "y", none);
+    push(&f, "new", "y", none);
+    assert_int_equal(metrics(&f).busy, 20);
+    assert_int_equal(claim(&f, "1000", NULL), 1); /* not i7 */
+    settle_whole(&f, run, 20);
+    assert_int_equal(metrics(&f).processed, 20);
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "i7"), "y");
+    assert_int_equal(claim(&f, "1000", NULL), 1);
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+}
+
+static void test_actions_apply_to_runs_of_whole_claims(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    (void)state;
+    claim_whole(&f, 20, run);
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "i1"), 1);
+    assert_int_equal(act_on(&f, SERIATIM_PARK, "i2"), 1);
+    push(&f, "i2", "y", none);
+    settle_whole(&f, run, 20);
+    assert_int_equal(metrics(&f).parked, 1);
+    assert_int_equal(metrics(&f).busy, 0);
+    assert_int_equal(metrics(&f).length, 0);
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+}
+
+/* Where one id ended alone, each of the others does; the whole counts no more. */
+static void test_a_claim_is_split_when_one_of_its_ids_ends_alone(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    (void)state;
+    claim_whole(&f, 20, run);
+    settle_done(&f, "i0", run);
+    settle_failed(&f, "i1", run, "25", "bury");
+    assert_int_equal(metrics(&f).busy, 18);
+    settle_whole(&f, run, 20);
+    assert_int_equal(metrics(&f).refused, 20);
+    assert_int_equal(metrics(&f).busy, 18);
+    settle_done(&f, "i2", run);
+    assert_int_equal(metrics(&f).processed, 2);
+    assert_int_equal(metrics(&f).retries, 1);
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+}
+
+/* Both kinds in one settle; a claim whose answer was lost comes again, whole. */
+static void test_whole_claims_and_single_runs_are_settled_together(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64], again[64], seen[32], sequence[16];
+    (void)state;
+    claim_whole(&f, 20, run);
+    push(&f, "later", "x", none);
+    strcpy(seen, f.seen);
+    assert_int_equal(claim(&f, "10", again), 1);
+    strcpy(f.seen, seen);
+    assert_int_equal(claim(&f, "10", again), 1);
+    snprintf(sequence, sizeof sequence, "%d", ++f.settles);
+    freeReplyObject(SCRIPT(settle, f.lease, sequence, "merge", "1", run, "-20", "fail", "later", again, "0", "boom", "25", "bury"));
+    assert_int_equal(metrics(&f).processed, 20);
+    assert_int_equal(metrics(&f).retries, 1);
+    assert_int_equal(metrics(&f).busy, 0);
+    close_queue(&f);
+}
+
+static void test_the_next_owner_recovers_whole_claims(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    (void)state;
+    claim_whole(&f, 20, NULL);
+    take_over(&f, "n2");
+    assert_int_equal(metrics(&f).unproven, 20);
+    assert_int_equal(metrics(&f).busy, 0);
+    assert_int_equal(number("EXISTS " PREFIX "claims"), 0);
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+}
+
+/* What a full Redis allows: to look, to delete, to settle, and to claim again; what it refuses changes nothing. */
+static void test_whole_claims_are_settled_at_maxmemory(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    (void)state;
+    claim_whole(&f, 20, run);
+    push(&f, "more", "x", none);
+    metrics(&f);
+    REDIS("CONFIG SET maxmemory 1");
+    done(&f, seriatim_push_begin(f.client, f.queue));
+    add(&f, "i1", 2, "y", none);
+    assert_int_equal(seriatim_push_send(f.client), SERIATIM_OK);
+    assert_int_equal(drive(f.link), SERIATIM_FULL);
+    assert_int_equal(number("HLEN " PREFIX "running"), 1);
+    assert_string_equal(explain(&f, "i1")->job.state, "running");
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "i1"), 1);
+    assert_int_equal(claim(&f, "10", NULL), 1);
+    settle_whole(&f, run, 20);
+    assert_int_equal(metrics(&f).processed, 20);
+    REDIS("CONFIG SET maxmemory 0");
+    close_queue(&f);
+}
+
+static void test_check_repairs_whole_claims(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    (void)state;
+    claim_whole(&f, 20, NULL);
+    REDIS("HDEL " PREFIX "jobs i3");
+    assert_string_equal(kinds_found(&f, f.queue, 1), "run");
+    assert_string_equal(kinds_found(&f, f.queue, 0), "");
+    close_queue(&f);
+    f = open_queue(1, "merge");
+    claim_whole(&f, 20, NULL);
+    REDIS("HSET " PREFIX "claims %s nonsense", f.seen);
+    assert_string_equal(kinds_found(&f, f.queue, 1), "index run"); /* its ids wait again */
+    assert_string_equal(kinds_found(&f, f.queue, 1), "");
+    assert_int_equal(claim(&f, "1000", NULL), 20);
+    close_queue(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ranges_leave_out_running_ids),
+        cmocka_unit_test(test_a_claim_skips_stale_entries),
+        cmocka_unit_test(test_a_claim_skips_evicted_records),
+        cmocka_unit_test(test_a_settle_of_a_lost_claim_is_refused),
+        cmocka_unit_test(test_a_settle_that_arrives_late_again_changes_nothing),
+        cmocka_unit_test(test_a_claim_is_settled_as_a_whole),
+        cmocka_unit_test(test_queries_see_the_runs_of_whole_claims),
+        cmocka_unit_test(test_a_push_waits_behind_a_whole_claim),
+        cmocka_unit_test(test_actions_apply_to_runs_of_whole_claims),
+        cmocka_unit_test(test_a_claim_is_split_when_one_of_its_ids_ends_alone),
+        cmocka_unit_test(test_whole_claims_and_single_runs_are_settled_together),
+        cmocka_unit_test(test_the_next_owner_recovers_whole_claims),
+        cmocka_unit_test(test_whole_claims_are_settled_at_maxmemory),
+        cmocka_unit_test(test_check_repairs_whole_claims),
+    };
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}

@@ -1,0 +1,265 @@
+/* test_integrity.c - the check of what is stored and its repair, against a real redis-server. */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <hiredis/hiredis.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "operators.h"
+
+static void test_check_finds_nothing_in_a_sound_queue(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    (void)state;
+    fill(&f);
+    acquire(&f, "n1");
+    claim(&f, "1", run);
+    push(&f, "a", "behind", none);
+    push_many(&f, "hot", 0, 500);
+    push_many(&f, "cold", 0, 500);
+    kill_one(&f, "dead", "1");
+    assert_int_equal(findings(&f, 0), 0);
+    REDIS("LREM " PREFIX "ready 0 b");          /* missing in ready */
+    REDIS("ZREM " PREFIX "due c");              /* missing in due */
+    REDIS("ZADD " PREFIX "due 5 d");            /* another number */
+    REDIS("ZADD " PREFIX "due 5 ghost");        /* leads to nothing */
+    REDIS("ZADD " PREFIX "parked 5 d");
+    REDIS("ZADD " PREFIX "retry 5 c");
+    REDIS("ZREM " PREFIX "died dead");
+    REDIS("ZADD " PREFIX "died 5 ghost");
+    REDIS("ZADD " PREFIX "overrun 5 ghost");
+    REDIS("HSET " PREFIX "running ghost 0n5");  /* runs without a record */
+    REDIS("HSET " PREFIX "next b %b", "\0\0\0\0\0\0\0\0\0p", (size_t)10); /* behind a run that is not there */
+    REDIS("HDEL " PREFIX "jobs hot");           /* payloads without a record */
+    REDIS("ZREMRANGEBYRANK " PREFIX "spill:cold 0 0"); /* one payload less than counted */
+    REDIS("HSET " PREFIX "spillmap:nobody i x");
+    assert_true(findings(&f, 0) >= 13);
+    assert_int_equal(findings(&f, 1), 0);
+    assert_int_equal(findings(&f, 0), 0);
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 500);
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "b"), "p,2");
+    assert_true(seriatim_check_looked_at(f.client) == 0);
+    settle_done(&f, "a", run);
+    REDIS("HSET " PREFIX "jobs junk %b", "\x0d", (size_t)1); /* goes to the morgue as it is */
+    assert_int_equal(findings(&f, 1), 0);
+    assert_string_equal(payloads(&f, SERIATIM_MORGUE_FETCH, "junk"), "\x0d");
+    close_queue(&f);
+}
+
+/* A shard with something of everything in it. The id "a" runs. */
+static void fill_all(fixture *f, char run[64])
+{
+    push_failed(f, "bad", "first", 3, 60);
+    push_many(f, "bad", 0, 400);
+    act(f, SERIATIM_KILL_ALL_FAILED_JOBS);
+    fill(f);
+    push_failed(f, "hot", "first", 3, 60);
+    push_many(f, "hot", 0, 400);
+    push_many(f, "cold", 0, 400);
+    act_on(f, SERIATIM_PARK, "b");
+    acquire(f, "n1");
+    claim(f, "1", run);
+    push_many(f, "a", 0, 400);
+}
+
+/* Every key of a shard is replaced by one of another type: named, put aside, and the queue works on. */
+static void test_check_replaces_keys_of_the_wrong_type(void **state)
+{
+    static const char *const kinds[] = {"state",  "jobs",     "ready",   "due",     "running",   "next",          "retry",     "dead",         "died",
+                                        "parked", "unproven", "suspect", "overrun", "spill:hot", "deadspill:bad", "spillmap:hot", "nextspill:a"};
+    size_t i;
+    char run[64];
+    (void)state;
+    for (i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        fixture f = open_queue(1, "merge");
+        fill_all(&f, run);
+        assert_string_equal(kinds_found(&f, f.queue, 0), "");
+        REDIS("DEL " PREFIX "%s", kinds[i]);
+        if (i == 0)
+            REDIS("HSET " PREFIX "%s a b", kinds[i]);
+        else
+            REDIS("SET " PREFIX "%s wrong", kinds[i]);
+        if (!strstr(kinds_found(&f, f.queue, 0), "type"))
+            fail_msg("%s of the wrong type is not found", kinds[i]);
+        findings(&f, 1);
+        if (findings(&f, 1) != 0 || findings(&f, 0) != 0)
+            fail_msg("%s of the wrong type is not mended", kinds[i]);
+        take_over(&f, "n2");
+        claim(&f, "100", NULL);
+        push(&f, "new", "1", none);
+        assert_int_equal(findings(&f, 0), 0);
+        seriatim_link_free(f.link);
+    }
+}
+
+/* F30: every key of a shard disappears, one by one. Nothing fails, and what is left is right after the repair. */
+static void test_f30_repair_mends_each_evicted_key(void **state)
+{
+    static const char *const kinds[] = {"state",  "jobs",     "ready",   "due",       "running",       "next",         "retry",       "dead",          "died",
+                                        "parked", "unproven", "suspect", "spill:hot", "deadspill:bad", "spillmap:hot", "nextspill:a", "nextspillmap:a"};
+    /* What nothing refers to cannot be missed: the jobs that were ready, and the index of a spilled id's payloads. */
+    static const char *const found[] = {"state", "run", "index", "index", "index", "orphan", "retry", "orphan", "index",
+                                        "index", "",    "",      "payloads", "payloads", "", "payloads", ""};
+    size_t i;
+    char run[64];
+    (void)state;
+    for (i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        fixture f = open_queue(1, "merge");
+        fill_all(&f, run);
+        REDIS("DEL " PREFIX "%s", kinds[i]);
+        if (found[i][0] && !strstr(kinds_found(&f, f.queue, 0), found[i]))
+            fail_msg("%s is missing: found is \"%s\"", kinds[i], kinds_found(&f, f.queue, 0));
+        findings(&f, 1);
+        if (findings(&f, 0) != 0)
+            fail_msg("%s is missing and not mended", kinds[i]);
+        take_over(&f, "n2");
+        claim(&f, "100", NULL);
+        push(&f, "new", "1", none);
+        assert_int_equal(findings(&f, 0), 0);
+        seriatim_link_free(f.link);
+    }
+}
+
+/* What a shard's keys can say that is not so, one by one. */
+static void test_check_names_and_repairs_each_damage(void **state)
+{
+    static const struct {
+        const char *command, *finding;
+    } rows[] = {
+        {"SET " PREFIX "state short", "state"},
+        {"SETRANGE " PREFIX "state 8 \xff\xff\xff\xff\xff\xff\xff\xff", "state"},
+        {"SET " PREFIX "state 0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789", "state"},
+        {"HSET " PREFIX "jobs c junk", "unreadable"},
+        {"HSET " PREFIX "jobs a junk", "unreadable"},
+        {"HSET " PREFIX "next a \xff", "unreadable"},
+        {"HSET " PREFIX "dead bad junk", "unreadable"},
+        {"HSET " PREFIX "jobs strange \x7fjunkjunkjunkjunkjunk", "unreadable"},
+        {"HSET " PREFIX "running a junk", "run"},
+        {"HSET " PREFIX "running a 0n5", "run"},
+        {"HSET " PREFIX "running a 0n8999999999999999", "run"},
+        {"LREM " PREFIX "ready 0 cold", "index"},
+        {"ZADD " PREFIX "due 1 hot", "index"},
+        {"ZREM " PREFIX "parked b", "index"},
+        {"ZADD " PREFIX "parked 1 ghost", "stale"},
+        {"ZADD " PREFIX "unproven 1 ghost", "stale"},
+        {"ZADD " PREFIX "suspect 1 ghost", "stale"},
+        {"ZADD " PREFIX "retry 7 hot", "retry"},
+        {"ZADD " PREFIX "overrun 7 ghost", "stale"},
+        {"ZREMRANGEBYRANK " PREFIX "spill:cold 0 0", "payloads"},
+        {"ZADD " PREFIX "spill:cold 1 abcdefghpayload", "payloads"},
+        {"ZADD " PREFIX "spill:nobody 1 abcdefghpayload", "orphan"},
+        {"ZADD " PREFIX "deadspill:nobody 1 abcdefghpayload", "orphan"},
+        {"HSET " PREFIX "nextspillmap:nobody i x", "orphan"},
+        {"SET " PREFIX "push:somebody 1", "push"},
+        {"HSET " PREFIX "push:somebody 1 1", "type"},
+    };
+    size_t i;
+    char run[64];
+    (void)state;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        fixture f = open_queue(1, "merge");
+        fill_all(&f, run);
+        REDIS(rows[i].command);
+        if (!strstr(kinds_found(&f, f.queue, 0), rows[i].finding))
+            fail_msg("%s: found is \"%s\"", rows[i].command, kinds_found(&f, f.queue, 0));
+        findings(&f, 1);
+        if (findings(&f, 1) != 0 || findings(&f, 0) != 0)
+            fail_msg("%s: not mended", rows[i].command);
+        take_over(&f, "n2");
+        claim(&f, "100", NULL);
+        assert_int_equal(findings(&f, 0), 0);
+        seriatim_link_free(f.link);
+    }
+}
+
+/* Keys that nothing owns are named and stay. */
+static void test_check_names_keys_that_nothing_owns(void **state)
+{
+    static const char *const keys[] = {"seriatim:{Q/1}:jobs", "seriatim:{Q/01}:jobs", "seriatim:{Q/0}:strange", "seriatim:{Q/0}:spill",
+                                       "seriatim:{Q/x}:jobs"};
+    static const char *const others[] = {"seriatim:{/strange}:x", "seriatim:strange", "seriatim:{Q}:strange", "seriatim:{Q Q/0}:jobs"};
+    fixture f = open_queue(1, "merge");
+    const seriatim_finding *list;
+    size_t i, count;
+    (void)state;
+    push(&f, "a", "1", none);
+    REDIS("SET seriatim:{Q/0}:misplaced:jobs:1 kept"); /* a repair left it */
+    REDIS("SET seriatim:other:{Q/7}:jobs strange");    /* another namespace's */
+    assert_string_equal(kinds_found(&f, f.queue, 0), "");
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
+    for (i = 0; i < 5; i++) {
+        REDIS("SET %s x", keys[i]);
+        assert_int_equal(findings(&f, 1), 1);
+        done(&f, seriatim_check_begin(f.client, f.queue, 0));
+        list = seriatim_check_result(f.client, &count);
+        assert_string_equal(list[0].kind, "stray");
+        assert_string_equal(list[0].id, keys[i]);
+        REDIS("DEL %s", keys[i]);
+    }
+    for (i = 0; i < 4; i++) {
+        REDIS("SET %b x", others[i], strlen(others[i]));
+        assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 1), "stray");
+        REDIS("DEL %b", others[i], strlen(others[i]));
+    }
+    REDIS("RPUSH seriatim:{Lost%%20one/3}:ready x");
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 1), "layout");
+    list = seriatim_check_result(f.client, &count);
+    assert_string_equal(list[0].id, "Lost one");
+    REDIS("DEL seriatim:{Lost%%20one/3}:ready");
+    REDIS("SET seriatim:{Odd}:layout much");
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 1), "layout");
+    REDIS("DEL seriatim:{Odd}:layout");
+    REDIS("RPUSH seriatim:{Odd}:layout much");
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 1), "layout");
+    REDIS("DEL seriatim:{Odd}:layout");
+    REDIS("HSET seriatim:{/nodes}:info gone text");
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "node");
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 1), "node");
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
+    REDIS("SET seriatim:{/nodes}:alive text");
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 1), "type");
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
+    close_queue(&f);
+}
+
+/* F33: a later version raises the schema in the layout; this one leaves the queue alone, and says why. */
+static void test_f33_a_later_schema_is_left_alone(void **state)
+{
+    fixture f = open_queue(2, "merge");
+    (void)state;
+    REDIS("SET seriatim:{Q}:layout %s", "1 2 7");
+    done(&f, seriatim_push_begin(f.client, f.queue));
+    add(&f, "a", 1, "1", none);
+    assert_int_equal(seriatim_push_send(f.client), SERIATIM_OK);
+    assert_int_equal(drive(f.link), SERIATIM_UNSUPPORTED);
+    assert_non_null(strstr(seriatim_client_error(f.client)->message, "schema 7"));
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "layout");
+    seriatim_link_free(f.link);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_check_finds_nothing_in_a_sound_queue),
+        cmocka_unit_test(test_check_replaces_keys_of_the_wrong_type),
+        cmocka_unit_test(test_f30_repair_mends_each_evicted_key),
+        cmocka_unit_test(test_check_names_and_repairs_each_damage),
+        cmocka_unit_test(test_check_names_keys_that_nothing_owns),
+        cmocka_unit_test(test_f33_a_later_schema_is_left_alone),
+    };
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}
