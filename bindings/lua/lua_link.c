@@ -155,6 +155,10 @@ static void link_job(lua_State *L, int row, seriatim_job *job)
         job->on_waiting = slu_cstr(L, -1, "on_waiting");
     if (slu_item(L, row, 8))
         job->context = slu_text(L, -1, "context", &job->context_len);
+    if (slu_item(L, row, 9))
+        job->deliver_when = slu_int(L, -1, "deliver_when");
+    if (slu_item(L, row, 10))
+        job->deliver_time = slu_double(L, -1, "deliver_time");
 }
 
 static void link_push_place(lua_State *L, const void *places, size_t i)
@@ -162,11 +166,21 @@ static void link_push_place(lua_State *L, const void *places, size_t i)
     slu_push_int(L, (int64_t)((const size_t *)places)[i] + 1);
 }
 
+static void link_push_handle(lua_State *L, const void *handles, size_t i)
+{
+    const seriatim_text *handle = (const seriatim_text *)handles + i;
+    if (handle->data)
+        lua_pushlstring(L, handle->data, handle->len);
+    else
+        lua_pushboolean(L, 0);
+}
+
 static int link_read_push(lua_State *L, const slu_link *self)
 {
     seriatim_push_counts counts = seriatim_push_result(self->client);
-    size_t count;
+    size_t count, handle_count;
     const size_t *places = seriatim_push_refused(self->client, &count);
+    const seriatim_text *handles = seriatim_push_handles(self->client, &handle_count);
     slu_push_int(L, (int64_t)counts.added);
     slu_push_int(L, (int64_t)counts.folded);
     slu_push_list(L, count, link_push_place, places);
@@ -175,7 +189,9 @@ static int link_read_push(lua_State *L, const slu_link *self)
     else
         lua_pushnil(L);
     lua_pushstring(L, seriatim_client_warning(self->client)); /* nil for NULL */
-    return 5;
+    slu_push_int(L, (int64_t)counts.scheduled);
+    slu_push_list(L, handle_count, link_push_handle, handles);
+    return 7;
 }
 
 /* Converting a row runs no code of the caller's. */
@@ -195,8 +211,8 @@ static int link_push_rows(lua_State *L, slu_link *self, int rows)
 }
 
 /*
- * link:push(queue, rows, replicas, wait_timeout, push_timeout): added, folded, {places of refused jobs}, what was said of too few replicas or nil, and
- * what is to be warned of or nil. A row of a wrong type leaves a push that is not sent.
+ * link:push(queue, rows, replicas, wait_timeout, push_timeout, handles): added, folded, {places of refused jobs}, what was said of too few
+ * replicas or nil, what is to be warned of or nil, scheduled, {handles, or false}. A row of a wrong type leaves a push that is not sent.
  */
 static int link_push(lua_State *L)
 {
@@ -205,7 +221,7 @@ static int link_push(lua_State *L)
     int64_t replicas = lua_isnoneornil(L, 4) ? 0 : slu_int64(L, 4, "wait_replicas");
     double timeout = lua_isnoneornil(L, 5) ? 1 : slu_double(L, 5, "wait_timeout");
     double limit = lua_isnoneornil(L, 6) ? 10 : slu_double(L, 6, "push_timeout");
-    int status;
+    int handles = lua_toboolean(L, 7), status;
     if (!self)
         return slu_link_closed(L);
     queue = slu_size(L, 2, "queue");
@@ -218,6 +234,8 @@ static int link_push(lua_State *L)
     }
     if (status == SERIATIM_OK)
         status = seriatim_push_timeout(self->client, limit);
+    if (status == SERIATIM_OK && handles)
+        status = seriatim_push_want_handles(self->client);
     if (status == SERIATIM_OK)
         status = link_push_rows(L, self, 3);
     if (status == SERIATIM_OK)

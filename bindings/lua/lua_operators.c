@@ -91,12 +91,52 @@ static int operators_action(lua_State *L)
     return slu_link_begun(L, self, seriatim_action_begin(self->client, queue, kind, texts, count), operators_read_action);
 }
 
+/* ---- Handles ----------------------------------------------------------------------------------------------- */
+
+static int operators_read_handle(lua_State *L, const slu_link *self)
+{
+    lua_pushboolean(L, seriatim_handle_result(self->client));
+    return 1;
+}
+
+static seriatim_text operators_handle(lua_State *L)
+{
+    seriatim_text handle;
+    handle.data = slu_text(L, 3, "handle", &handle.len);
+    return handle;
+}
+
+/* link:cancel(queue, handle): it was done */
+static int operators_cancel(lua_State *L)
+{
+    slu_link *self = slu_link_of(L);
+    size_t queue;
+    if (!self)
+        return slu_link_closed(L);
+    queue = slu_size(L, 2, "queue");
+    return slu_link_begun(L, self, seriatim_cancel_begin(self->client, queue, operators_handle(L)), operators_read_handle);
+}
+
+/* link:reschedule(queue, handle, at): it was done */
+static int operators_reschedule(lua_State *L)
+{
+    slu_link *self = slu_link_of(L);
+    size_t queue;
+    double at;
+    if (!self)
+        return slu_link_closed(L);
+    queue = slu_size(L, 2, "queue");
+    at = slu_double(L, 4, "at");
+    return slu_link_begun(L, self, seriatim_reschedule_begin(self->client, queue, operators_handle(L), at), operators_read_handle);
+}
+
 /* ---- Metrics --------------------------------------------------------------------------------------------- */
 
 static void operators_figures(lua_State *L, const seriatim_metrics *m)
 {
-    lua_createtable(L, 0, 18);
+    lua_createtable(L, 0, 19);
     slu_set_int(L, "length", m->length);
+    slu_set_int(L, "scheduled", m->scheduled);
     slu_set_int(L, "fresh", m->fresh);
     slu_set_int(L, "retries", m->retries);
     slu_set_int(L, "morgue_length", m->morgue_length);
@@ -316,4 +356,4 @@ const luaL_Reg slu_operators[] = {
     {"query", operators_query},     {"action", operators_action}, {"metrics", operators_metrics},
     {"explain", operators_explain}, {"check", operators_check},   {"nodes", operators_nodes},
     {"queues", operators_queues},   {"health", operators_health}, {"order", operators_order},
-    {NULL, NULL}};
+    {"cancel", operators_cancel},   {"reschedule", operators_reschedule}, {NULL, NULL}};

@@ -174,7 +174,7 @@ static int jobs_write_payload(jobs_reader *r, plain_job *plain)
     return !r->json.failed;
 }
 
-enum { ROW_ID, ROW_PAYLOAD, ROW_SCORE, ROW_WHEN, ROW_TIME, ROW_RETRY, ROW_ON_WAITING, ROW_CONTEXT, ROW_FIELDS };
+enum { ROW_ID, ROW_PAYLOAD, ROW_SCORE, ROW_WHEN, ROW_TIME, ROW_RETRY, ROW_ON_WAITING, ROW_CONTEXT, ROW_DELIVER_WHEN, ROW_DELIVER_TIME, ROW_FIELDS };
 
 static int row_options(PyObject *row, seriatim_job *job)
 {
@@ -190,7 +190,7 @@ static int row_options(PyObject *row, seriatim_job *job)
 
 static int row_read(PyObject *row, seriatim_job *job)
 {
-    int64_t when;
+    int64_t when, deliver_when;
     if (!PyTuple_Check(row) || PyTuple_GET_SIZE(row) != ROW_FIELDS) {
         PyErr_Format(PyExc_TypeError, "a job is a tuple of %d values", ROW_FIELDS);
         return -1;
@@ -200,9 +200,12 @@ static int row_read(PyObject *row, seriatim_job *job)
         spy_data(PyTuple_GET_ITEM(row, ROW_PAYLOAD), &job->payload, &job->payload_len) < 0 ||
         spy_int64(PyTuple_GET_ITEM(row, ROW_WHEN), &when) < 0 ||
         spy_double(PyTuple_GET_ITEM(row, ROW_TIME), &job->time) < 0 ||
-        spy_int64(PyTuple_GET_ITEM(row, ROW_RETRY), &job->retry_count) < 0)
+        spy_int64(PyTuple_GET_ITEM(row, ROW_RETRY), &job->retry_count) < 0 ||
+        spy_int64(PyTuple_GET_ITEM(row, ROW_DELIVER_WHEN), &deliver_when) < 0 ||
+        spy_double(PyTuple_GET_ITEM(row, ROW_DELIVER_TIME), &job->deliver_time) < 0)
         return -1;
     job->when = when < SERIATIM_NOW || when > SERIATIM_DELAY ? -1 : (int)when;
+    job->deliver_when = deliver_when < SERIATIM_NOW || deliver_when > SERIATIM_DELAY ? -1 : (int)deliver_when;
     return row_options(row, job);
 }
 

@@ -237,15 +237,23 @@ static PyObject *link_shortage(const seriatim_client *client)
     return spy_cstr_or_none(srt_client_status(client) == SERIATIM_REPLICAS ? seriatim_client_error(client)->message : NULL);
 }
 
+static PyObject *link_handle(const void *handles, size_t i)
+{
+    const seriatim_text *handle = (const seriatim_text *)handles + i;
+    return handle->data ? spy_text(handle->data, handle->len) : spy_none_or(0);
+}
+
 static PyObject *link_read_push(const spy_link *self)
 {
     seriatim_client *client = seriatim_link_client(self->link);
     seriatim_push_counts counts = seriatim_push_result(client);
-    size_t count;
+    size_t count, handle_count;
     const size_t *places = seriatim_push_refused(client, &count);
-    return Py_BuildValue("(nnNNN)", (Py_ssize_t)counts.added, (Py_ssize_t)counts.folded,
+    const seriatim_text *handles = seriatim_push_handles(client, &handle_count);
+    return Py_BuildValue("(nnNNNnN)", (Py_ssize_t)counts.added, (Py_ssize_t)counts.folded,
                          spy_list(count, link_refused_place, places), link_shortage(client),
-                         spy_cstr_or_none(seriatim_client_warning(client)));
+                         spy_cstr_or_none(seriatim_client_warning(client)), (Py_ssize_t)counts.scheduled,
+                         spy_list(handle_count, link_handle, handles));
 }
 
 static int link_check_jobs(spy_link *self, PyObject *jobs)
@@ -256,7 +264,8 @@ static int link_check_jobs(spy_link *self, PyObject *jobs)
     return -1;
 }
 
-/* link.push(queue, jobs, replicas = 0, wait_timeout = 1.0, push_timeout = 10.0): (added, folded, [places of refused jobs], shortage or None, warning or None) */
+/* link.push(queue, jobs, replicas = 0, wait_timeout = 1.0, push_timeout = 10.0, handles = False): (added, folded, [places of refused jobs],
+   shortage or None, warning or None, scheduled, [handles or None]) */
 static PyObject *link_push(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     spy_link *self = (spy_link *)object;
@@ -265,7 +274,7 @@ static PyObject *link_push(PyObject *object, PyObject *const *args, Py_ssize_t n
     int64_t replicas = 0;
     double timeout = 1, limit = 10;
     int status;
-    if (spy_arity("push", nargs, 2, 5) < 0 || spy_size(args[0], &queue) < 0 || link_check_jobs(self, args[1]) < 0 ||
+    if (spy_arity("push", nargs, 2, 6) < 0 || spy_size(args[0], &queue) < 0 || link_check_jobs(self, args[1]) < 0 ||
         (nargs > 2 && spy_int64(args[2], &replicas) < 0) || (nargs > 3 && spy_double(args[3], &timeout) < 0) ||
         (nargs > 4 && spy_double(args[4], &limit) < 0) ||
         !(client = spy_link_client(self)))
@@ -275,6 +284,8 @@ static PyObject *link_push(PyObject *object, PyObject *const *args, Py_ssize_t n
         status = seriatim_push_replicas(client, replicas, timeout);
     if (status == SERIATIM_OK)
         status = seriatim_push_timeout(client, limit);
+    if (status == SERIATIM_OK && nargs > 5 && args[5] == Py_True)
+        status = seriatim_push_want_handles(client);
     if (status == SERIATIM_OK)
         status = spy_jobs_push(args[1], client);
     if (status == SERIATIM_OK)
@@ -354,6 +365,8 @@ static PyMethodDef link_methods[] = {
     {"layout", link_layout, METH_O, NULL},
     {"query", FAST(spy_link_query), METH_VARARGS | METH_KEYWORDS, NULL},
     {"action", FAST(spy_link_action), METH_FASTCALL, NULL},
+    {"cancel", FAST(spy_link_cancel), METH_FASTCALL, NULL},
+    {"reschedule", FAST(spy_link_reschedule), METH_FASTCALL, NULL},
     {"metrics", spy_link_metrics, METH_O, NULL},
     {"explain", FAST(spy_link_explain), METH_FASTCALL, NULL},
     {"check", FAST(spy_link_check), METH_FASTCALL, NULL},

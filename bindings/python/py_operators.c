@@ -119,12 +119,47 @@ PyObject *spy_link_action(PyObject *object, PyObject *const *args, Py_ssize_t na
     return spy_link_begun(self, status, operators_read_action);
 }
 
+/* ---- Handles ---------------------------------------------------------------------------------------------------- */
+
+static PyObject *operators_read_handle(const spy_link *self)
+{
+    return PyBool_FromLong(seriatim_handle_result(operators_client(self)));
+}
+
+/* link.cancel(queue, handle): it was done */
+PyObject *spy_link_cancel(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+{
+    spy_link *self = (spy_link *)object;
+    seriatim_client *client;
+    seriatim_text handle;
+    size_t queue;
+    if (spy_arity("cancel", nargs, 2, 2) < 0 || spy_size(args[0], &queue) < 0 || spy_data(args[1], &handle.data, &handle.len) < 0 ||
+        !(client = spy_link_client(self)))
+        return NULL;
+    return spy_link_begun(self, seriatim_cancel_begin(client, queue, handle), operators_read_handle);
+}
+
+/* link.reschedule(queue, handle, at): it was done */
+PyObject *spy_link_reschedule(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+{
+    spy_link *self = (spy_link *)object;
+    seriatim_client *client;
+    seriatim_text handle;
+    size_t queue;
+    double at;
+    if (spy_arity("reschedule", nargs, 3, 3) < 0 || spy_size(args[0], &queue) < 0 ||
+        spy_data(args[1], &handle.data, &handle.len) < 0 || spy_double(args[2], &at) < 0 || !(client = spy_link_client(self)))
+        return NULL;
+    return spy_link_begun(self, seriatim_reschedule_begin(client, queue, handle, at), operators_read_handle);
+}
+
 /* ---- Metrics -------------------------------------------------------------------------------------------------- */
 
 static PyObject *operators_figures(const seriatim_metrics *m)
 {
     PyObject *dict = PyDict_New();
     if (dict && (spy_set(dict, "length", PyLong_FromLongLong(m->length)) ||
+                 spy_set(dict, "scheduled", PyLong_FromLongLong(m->scheduled)) ||
                  spy_set(dict, "fresh", PyLong_FromLongLong(m->fresh)) ||
                  spy_set(dict, "retries", PyLong_FromLongLong(m->retries)) ||
                  spy_set(dict, "morgue_length", PyLong_FromLongLong(m->morgue_length)) ||

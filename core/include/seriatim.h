@@ -107,6 +107,12 @@ const seriatim_allocator *seriatim_default_allocator(void);
 
 /* ---- Queues and jobs ---------------------------------------------------------------------- */
 
+/* Bytes of any kind; data NULL: none. */
+typedef struct seriatim_text {
+    const char *data;
+    size_t len;
+} seriatim_text;
+
 #define SERIATIM_MAX_ID 1024           /* bytes of an id */
 #define SERIATIM_MAX_SHARDS 4096
 #define SERIATIM_MAX_BATCH 1000        /* ids of a delivery */
@@ -152,6 +158,12 @@ typedef struct seriatim_job {
     double score; /* finite; without one, payloads are in the order of arrival */
     int when;     /* a seriatim_when: the meaning of `time` */
     double time;  /* SERIATIM_AT: Unix seconds; SERIATIM_DELAY: seconds from now */
+    /*
+     * The payload is not there before deliver_time, meant by deliver_when as time by when; until then it joins and blocks nothing.
+     * Then it arrives as a push does: its score, unless given, is deliver_at, and SERIATIM_DELAY counts from deliver_at.
+     */
+    int deliver_when;
+    double deliver_time;
     int64_t retry_count;    /* -1 for a new job */
     const char *on_waiting; /* NULL: the setting of the queue */
     const char *context;    /* a JSON object of texts, or empty */
@@ -237,17 +249,30 @@ int seriatim_push_replicas(seriatim_client *client, int64_t count, double timeou
  * for a connection of a pool, passes the time that is left.
  */
 int seriatim_push_timeout(seriatim_client *client, double seconds);
+/*
+ * Between begin and send: the push answers a handle for each job, by seriatim_push_handles. One that has a job with deliver_when
+ * answers them in any case.
+ */
+int seriatim_push_want_handles(seriatim_client *client);
 int seriatim_push_send(seriatim_client *client);
 
 typedef struct seriatim_push_counts {
     size_t added;   /* jobs whose id was not waiting before */
     size_t folded;  /* jobs folded into an id that waits */
     size_t refused; /* jobs refused by on_waiting "reject" or "unique" */
+    size_t scheduled; /* jobs that arrive later, at their deliver_at */
 } seriatim_push_counts;
 
 seriatim_push_counts seriatim_push_result(const seriatim_client *client);
 /* The indexes (from 0) of the refused jobs, ascending. Borrowed until the next begin. */
 const size_t *seriatim_push_refused(const seriatim_client *client, size_t *count);
+
+/*
+ * The handles of a push's jobs, in their order; *count is 0 where none were wanted. A handle is a text of printable ASCII that names the
+ * payload as long as it is there: while it is scheduled, waits, runs, fails and waits again, also when the queue is resharded. A job
+ * that was folded into an equal payload has that one's; one that was not kept has data NULL. Borrowed until the next begin.
+ */
+const seriatim_text *seriatim_push_handles(const seriatim_client *client, size_t *count);
 
 /* ---- Link: a client with a socket --------------------------------------------------------- */
 
@@ -530,11 +555,6 @@ void seriatim_runner_free(seriatim_runner *runner);
  * Like a push, each of these operations is begun, driven to its end, and then its result is read. Results are borrowed until the
  * client's next begin. A queue that does not exist in Redis is treated as empty and is not created.
  */
-typedef struct seriatim_text {
-    const char *data;
-    size_t len;
-} seriatim_text;
-
 /* One stored record of an id, which waits, is parked, runs, or is dead. */
 typedef struct seriatim_record {
     const char *id;
@@ -626,12 +646,23 @@ int seriatim_action_begin(seriatim_client *client, size_t queue, int kind, const
 /* The number that the action changed; after a failure, the number it had changed before. */
 int64_t seriatim_action_result(const seriatim_client *client);
 
+/*
+ * What is done with one payload, by the handle that its push answered. INVALID: the text is no handle, or of another queue.
+ * cancel removes a payload that is scheduled, waits (behind a run, too), is in back-off or parked; with the last one the id goes.
+ * reschedule gives a payload that is scheduled, or waits and was never delivered, another deliver_at (Unix seconds; in the past: now).
+ */
+int seriatim_cancel_begin(seriatim_client *client, size_t queue, seriatim_text handle);
+int seriatim_reschedule_begin(seriatim_client *client, size_t queue, seriatim_text handle, double at);
+/* 1: it was done. 0: the payload is being delivered, was, is dead or gone. */
+int seriatim_handle_result(const seriatim_client *client);
+
 /* The figures of a shard; or of a queue: the sums over its shards, the largest lag, the earliest `first`. */
 typedef struct seriatim_metrics {
-    int64_t length; /* waiting ids: fresh + retries; neither running nor parked ones */
+    int64_t length; /* waiting ids: fresh + retries; neither running nor parked ones, nor scheduled payloads */
+    int64_t scheduled; /* payloads whose deliver_at has not come, or that no claim has moved yet */
     int64_t fresh, retries, morgue_length, busy, parked, unproven, suspect;
     int64_t processed, failed, refused; /* counters of settled ids; they never decrease */
-    double lag;     /* seconds since the oldest waiting id became due; 0 if no id is due */
+    double lag;     /* seconds since the oldest waiting id became due, or since the first deliver_at passed; 0 if nothing is due */
     double first;   /* Unix time in seconds at which the first waiting id is due; 0 if no id waits */
     double now;     /* Unix time in seconds by the clock of Redis */
     int64_t paused; /* number of paused shards */

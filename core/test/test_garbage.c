@@ -42,6 +42,12 @@ static const struct {
 /* Options of a pushed job: score 7, an hour later, 2 failures, `later`, a context. */
 #define OPTIONS "\5\0\0\0\0\0\0\x1c\x40\0\0\0\0\x54\xd2\xea\x41\2\0\0\0\3{}"
 
+/* Of a job that is scheduled for a microsecond later. */
+#define SCHEDULED "\20\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\377\377\377\377\0\0\0\0\0\0\0\360\77"
+
+/* A stamp, packed. */
+#define STAMP "ABCDEFGH"
+
 /* A stamp and a score, packed. */
 #define KEY "ABCDEFGH@@@@@@@@"
 
@@ -76,6 +82,11 @@ static const struct call {
     {"check", 'S', {"1", "spill", "0", "1", "merge", "hot", "a"}},
     {"check_nodes", 'N', {"1"}},
     {"check_types", 'S', {"1", "1"}},
+    {"cancel", 'S', {"1", "hot", STAMP, ""}},
+    {"cancel", 'S', {"1", "plan", STAMP, "1:0"}},
+    {"check_scheduled", 'S', {"1", "scheduled", "0", "1"}},
+    {"check_scheduled", 'S', {"1", "sched", "0", "1", "plan"}},
+    {"check_scheduled", 'S', {"1", "schedmap", "0", "1", "plan"}},
     {"claim", 'S', {"1", LEASE, SEEN, "5", "0", "0", "merge"}},
     {"claim", 'S', {"1", LEASE, SEEN, "5", "0", "1000000", "merge"}},
     {"claim", 'S', {"1", LEASE, SEEN, "5", "1", "0", "merge"}},
@@ -84,7 +95,8 @@ static const struct call {
     {"dead_delete", 'S', {"1", "0", "0", ""}},
     {"dead_requeue", 'S', {"1", "", "0", "merge", "bad"}},
     {"dead_requeue", 'S', {"1", "0", "0", "list"}},
-    {"delete", 'S', {"1", "a", "hot", "run", "unknown"}},
+    {"delete", 'S', {"1", "", "", "merge", "a", "hot", "run", "plan", "unknown"}},
+    {"delete", 'S', {"1", "9e15", "", "merge", "plan"}},
     {"delete_failed", 'S', {"1", "0", ""}},
     {"drop", 'S', {"1", "waiting", "hot", KEY}},
     {"drop", 'S', {"1", "dead", "bad", KEY}},
@@ -117,6 +129,7 @@ static const struct call {
     {"push", 'P', {"1", "8", "merge", "keep", "3", "a", "x", "", "new", "y", "", "run", "z", ""}},
     {"push", 'P', {"1", "8", "list", "earlier", "3", "new", "x", OPTIONS, "a", "y", OPTIONS, "run", "z", OPTIONS, "hot", "w", OPTIONS}},
     {"push", 'P', {"1", "8", "merge", "keep", "2", "a", "x", "new", "y", "run", "z"}},
+    {"push", 'P', {"1", "8", "list", "unique", "13", "new", "x", SCHEDULED, "a", "y", "", "run", "z", SCHEDULED, "plan", "w", OPTIONS}},
     {"push", 'P', {"1", "8", "last", "reject", "3", "hot", "x", "", "later", "y", OPTIONS}},
     {"push", 'P', {"1", "8", "list", "keep", "2", "fresh", "y", "a", LONG}},
     {"push", 'P', {"1", "8", "list", "keep", "2", "fresh", "y", "run2", LONG}},
@@ -125,6 +138,7 @@ static const struct call {
     {"records", 'S', {"1", "dead", "100", "0", "bad"}},
     {"recover", 'S', {"1", LEASE, "merge", "0"}},
     {"release", 'S', {"1", LEASE, "seriatim:nodes"}},
+    {"reschedule", 'S', {"1", "later", STAMP, "", "1e15", "0"}},
     {"resume", 'S', {"1"}},
     {"running", '1', {"10"}},
     {"scan", 'S', {"1", "waiting", "0"}},
@@ -377,6 +391,9 @@ static void build_shard(void)
     push_many("a", 1, "", 0);
     push_many("b", 2, "", 0);
     push_many("later", 3, OPTIONS, sizeof OPTIONS - 1);
+    push_many("plan", 3, SCHEDULED, sizeof SCHEDULED - 1);
+    push_many("a", 1, SCHEDULED, sizeof SCHEDULED - 1);
+    push_many("run", 1, SCHEDULED, sizeof SCHEDULED - 1);
     freeReplyObject(redis("ZADD " PREFIX "overrun 9000000000000000 run"));
     freeReplyObject(redis("DEL " PREFIX "push:me"));
     keep_dumps();
@@ -389,7 +406,9 @@ static void plausible(arguments *a, const struct call *c)
     memset(a, 0, sizeof *a);
     for (; a->count < MAX_ARGS && c->args[a->count]; a->count++) {
         const char *text = c->args[a->count];
-        if (strcmp(text, OPTIONS) == 0 && text[1] == '\0')
+        if (strcmp(text, SCHEDULED) == 0)
+            set_argument(a, a->count, SCHEDULED, sizeof SCHEDULED - 1);
+        else if (strcmp(text, OPTIONS) == 0 && text[1] == '\0')
             set_argument(a, a->count, OPTIONS, sizeof OPTIONS - 1);
         else if (text[0] == '\1')
             text = strcmp(text, LEASE) == 0 ? shard.lease : strcmp(text, SEEN) == 0 ? shard.seen : strcmp(text, RUN) == 0 ? shard.run : shard.run2;

@@ -22,8 +22,9 @@ class WorkerSetting(TypedDict):
     high: Any
     words: tuple[str, ...]
 
-JobRow = tuple[bytes, bytes, float | None, int, float, int, str | None, bytes | None]
-"""id, payload, score, when (0 now, 1 at, 2 delay), time, retry_count, on_waiting, context (a JSON object)."""
+JobRow = tuple[bytes, bytes, float | None, int, float, int, str | None, bytes | None, int, float]
+"""id, payload, score, when (0 now, 1 at, 2 delay), time, retry_count, on_waiting, context (a JSON object), deliver_when,
+deliver_time."""
 
 ClaimedRow = tuple[Id, int, int, float, str | bytes | None, list[tuple[bytes, float, bytes | None]], int]
 """id, fence, retry_count, perform_in, error, [(payload, score, context)]."""
@@ -87,8 +88,8 @@ class Link:
     @property
     def url(self) -> str: ...
     def queue(self, settings: QueueSettings, /) -> int: ...
-    def push(self, queue: int, jobs: Jobs, replicas: int = 0, wait_timeout: float = 1.0, push_timeout: float = 10.0, /) -> None:
-        """Result: (added, folded, [places of refused jobs], what was said of too few replicas or None)."""
+    def push(self, queue: int, jobs: Jobs, replicas: int = 0, wait_timeout: float = 1.0, push_timeout: float = 10.0, handles: bool = False, /) -> None:
+        """Result: (added, folded, [places of refused jobs], what was said of too few replicas or None, warning or None, scheduled, [handles or None])."""
     def layout(self, queue: int, /) -> None:
         """Result: shards_count as Redis has it, 0 when there is no such queue."""
     def query(
@@ -105,6 +106,10 @@ class Link:
         """Result: a list of dicts with all fields of each record; shard -1: all."""
     def action(self, queue: int, kind: int, texts: list[bytes] | None, /) -> None:
         """Result: how many it changed."""
+    def cancel(self, queue: int, handle: bytes, /) -> None:
+        """Result: whether it was done."""
+    def reschedule(self, queue: int, handle: bytes, at: float, /) -> None:
+        """Result: whether it was done."""
     def metrics(self, queue: int, /) -> None:
         """Result: a dict of the queue's figures; its shards' at "shards"."""
     def explain(self, queue: int, id: bytes, /) -> None:

@@ -26,8 +26,9 @@ class Job(_JobId, total=False):
     One job of perform_async; only the id is mandatory.
 
     payload: what JSON can say (""). score: orders the payloads of an id (arrival order). perform_in or perform_at
-    (Unix seconds or an aware datetime) or delay (seconds from now, or a timedelta). on_waiting: keep, earlier, later, replace,
-    reject or unique. context: texts that stay with the payload. retry_count: for tests and migration.
+    (Unix seconds or an aware datetime) or delay (seconds from now, or a timedelta). deliver_at (as perform_in) or deliver_in (as
+    delay): the payload is not there before then, joins and blocks nothing, and arrives then as a push does. on_waiting: keep,
+    earlier, later, replace, reject or unique. context: texts that stay with the payload. retry_count: for tests and migration.
     """
 
     payload: Any
@@ -35,6 +36,8 @@ class Job(_JobId, total=False):
     perform_in: SupportsFloat | datetime | None
     perform_at: SupportsFloat | datetime | None
     delay: SupportsFloat | timedelta | None
+    deliver_at: SupportsFloat | datetime | None
+    deliver_in: SupportsFloat | timedelta | None
     on_waiting: str | None
     context: Mapping[str, str] | None
     retry_count: int | None
@@ -56,12 +59,20 @@ class PushResult(NamedTuple):
     """Jobs that on_waiting reject or unique turned away."""
     refused_at: list[int]
     """Their places in the call, from 0."""
+    scheduled: int = 0
+    """Jobs that arrive later, at their deliver_at."""
+    handles: list[str | None] = []
+    """
+    One a job, where the push was given handle=True or has a job with deliver_at; else empty. It names the payload for
+    actions.cancel and actions.reschedule. A job that was folded into an equal payload has that one's; None: it was not kept.
+    """
 
 
 class Figures(TypedDict):
-    """Counts of ids; lag in seconds; first (when the oldest is due; 0.0: none waits) and now in Unix seconds."""
+    """Counts of ids, and of scheduled payloads; lag in seconds; first (when the oldest is due; 0.0: none waits) and now in Unix seconds."""
 
     length: int
+    scheduled: int
     fresh: int
     retries: int
     morgue_length: int

@@ -152,6 +152,7 @@ class Worker(WorkerSettings, metaclass=WorkerType):
         wait_replicas: int | None = None,
         wait_timeout: float | None = None,
         push_timeout: float | None = None,
+        handle: bool = False,
     ) -> PushResult:
         """
         Pushes jobs: see Job. May be overridden, and call super; an override that takes no keywords goes by the settings.
@@ -159,11 +160,16 @@ class Worker(WorkerSettings, metaclass=WorkerType):
         wait_replicas: how many replicas must have it; seriatim.wait_replicas.
         wait_timeout: seconds they may take; seriatim.wait_timeout.
         push_timeout: seconds that all of it may take; seriatim.push_timeout.
+        handle: answer a handle for each job; a push with deliver_at or deliver_in always does.
 
         Raises Invalid, naming the job and the field, before anything is written; NotReplicated when it is written, and too
         few replicas have it; Error when Redis cannot be reached or refuses.
         """
-        return push.push(cls, jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout, push_timeout=push_timeout)
+        return push.push(
+            cls,
+            jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout,
+            push_timeout=push_timeout, handle=handle,
+        )
 
     @classmethod
     async def aperform_async(
@@ -173,10 +179,11 @@ class Worker(WorkerSettings, metaclass=WorkerType):
         wait_replicas: int | None = None,
         wait_timeout: float | None = None,
         push_timeout: float | None = None,
+        handle: bool = False,
     ) -> PushResult:
         """The same for coroutines. It never blocks the event loop."""
         return await push.apush(
-            cls, jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout, push_timeout=push_timeout
+            cls, jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout, push_timeout=push_timeout, handle=handle
         )
 
     queries = _OfClass(Queries)
@@ -293,9 +300,14 @@ class FunctionWorker(Generic[P, R]):
         wait_replicas: int | None = None,
         wait_timeout: float | None = None,
         push_timeout: float | None = None,
+        handle: bool = False,
     ) -> PushResult:
         """As Worker.perform_async."""
-        return self.worker.perform_async(jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout, push_timeout=push_timeout)
+        return self.worker.perform_async(
+            jobs,
+            wait_replicas=wait_replicas, wait_timeout=wait_timeout,
+            push_timeout=push_timeout, handle=handle,
+        )
 
     async def aperform_async(
         self,
@@ -304,8 +316,9 @@ class FunctionWorker(Generic[P, R]):
         wait_replicas: int | None = None,
         wait_timeout: float | None = None,
         push_timeout: float | None = None,
+        handle: bool = False,
     ) -> PushResult:
         """As Worker.aperform_async."""
         return await self.worker.aperform_async(
-            jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout, push_timeout=push_timeout
+            jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout, push_timeout=push_timeout, handle=handle
         )

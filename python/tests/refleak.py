@@ -125,7 +125,7 @@ def refused(job: Any, place: int) -> Any:
 def refusals(one: Any, queue: int) -> None:
     raises(TypeError, one.push, queue, [row(b"a")])
     raises(TypeError, jobs, row(b"a"), (1,))
-    raises(TypeError, jobs, ("id", b"1", None, 0, 0.0, -1, None, None))
+    raises(TypeError, jobs, ("id", b"1", None, 0, 0.0, -1, None, None, 0, 0.0))
     raises(_errors.Invalid, one.push, queue, jobs(row(b"a"), row(b"")))
     raises(_errors.Invalid, one.query, queue, 77, False, None, None, 10, -1, [b"a"])
     raises(TypeError, one.action, queue, 7, [b"a", "b"])
@@ -227,7 +227,7 @@ def stepped(one: Any, queue: int) -> None:
 
 
 def unreadable(node: Any, one: Any, queue: int) -> None:
-    one.push(queue, jobs((b"u", b"{broken", None, 0, 0.0, -1, None, None), row(b"u", 1)))
+    one.push(queue, jobs((b"u", b"{broken", None, 0, 0.0, -1, None, None, 0, 0.0), row(b"u", 1)))
     one.drive(10)
     delivery = take(node)
     assert delivery.payloads_by_id() is None

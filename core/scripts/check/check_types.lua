@@ -42,7 +42,8 @@ local function is_state(state)
     local number = numbers[i]
     if not (number >= 0 and number <= 9e15 and number % 1 == 0) then return false end
   end
-  return numbers[1] >= 1
+  local delivers = struct.unpack('<d', state, STATE_DELIVERS + 1)
+  return numbers[1] >= 1 and delivers >= 0 and delivers <= 9e15
 end
 
 local state = not absent and call('GET', STATE)
@@ -60,6 +61,6 @@ if absent and others and repair then
   local in_doubt = call('EXISTS', KEYS[11], KEYS[12]) > 0
   call('ZREM', KEYS[4], '')
   call('SET', STATE, struct.pack(STATE_FORMAT, generation, now, 0, 0, 0, 0, 0, 0, 0, 0,
-    call('HLEN', KEYS[14]), in_doubt and 6 or 4))
+    call('HLEN', KEYS[14]), in_doubt and 6 or 4, tonumber(call('ZRANGE', PREFIX .. 'scheduled', 0, 0, 'WITHSCORES')[2]) or 9e15))
 end
 return {closed and '1' or '0', #KEYS, found, {}}

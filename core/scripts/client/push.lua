@@ -1,12 +1,15 @@
 -- include: prelude
 -- PUSH: adds jobs of one shard, folding each into its id. At most 1,000 jobs a call.
 -- KEYS: the shard's (prelude), 15 token: what this client pushed last
--- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 on_waiting, 5 values a job: 2, or 3 when any has options,
---       then per job: id, payload, options ('' or packed: has B (1 score, 2 due, 4 delay), score d, time d (microseconds),
---       retry_count i4, on_waiting B (0: the queue's), context)
--- Returns 'taken new folded', followed by the places (from 1) of refused jobs. taken: that number of jobs, from the first, are written, or
---   refused; fewer than were given where ids that are there already cost much. The caller sends the others in another call. The
---   same sequence again returns the same answer, and is remembered anew.
+-- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 on_waiting, 5 values a job: 2, or 3 when any has options, or 13: as 3, and
+--       the answer names the arrivals, then per job: id, payload, options ('' or packed: has B (1 score, 2 due, 4 delay,
+--       8 deliver_at, 16 deliver_in), score d, time d (microseconds), retry_count i4, on_waiting B (0: the queue's), with 8 or 16:
+--       deliver_at or deliver_in d (microseconds), context)
+-- Returns 'taken new folded', followed by the places (from 1) of refused jobs and, where there are any, 's' and the number of scheduled
+--   jobs. With 13 also 'a' and the stamp before that of the first job: the arrival of the job at place i is i more, but for the
+--   places that follow as 'place=stamp': jobs that were folded into an equal payload have its arrival, those that were not kept 0.
+--   taken: that number of jobs, from the first, are written, or refused; fewer than were given where ids that are there already
+--   cost much. The caller sends the others in another call. The same sequence again returns the same answer, and is remembered anew.
 -- Error replies: STALE push (a later sequence came first: this one is an echo of a dead connection)
 local SEQUENCE, FOLD, WAITING, WIDTH = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local token = call('GET', KEYS[15])
@@ -19,6 +22,8 @@ if token then
   if tonumber(sequence) > tonumber(SEQUENCE) then return error_reply('STALE push') end
 end
 
+local NAMED = WIDTH == 13
+if NAMED then WIDTH = 3 end
 local n = (WIDTH == 2 or WIDTH == 3) and (#ARGV - 5) / WIDTH or 0.5
 if n % 1 ~= 0 then return error_reply('ERR wrong number of arguments') end
 local ids = {}
@@ -26,13 +31,15 @@ for i = 1, n do ids[i] = ARGV[6 + WIDTH * (i - 1)] end
 local old = call('HMGET', JOBS, unpack(ids))
 local base = max(tick + 1, now) - 1
 tick = base + n
-local soonest = FOREVER
+local soonest, is_earlier = FOREVER, false
 
 local PLAIN = 2000 -- bytes of a payload that stays in the record; see LARGE in record.lua
-local new, folded, refused_places, seen, rest, hash, list = 0, 0, {}, {}, {}, {}, {}
+local new, folded, scheduled, refused_places, exceptions = 0, 0, 0, {}, {}
+local seen, rest, hash, list = {}, {}, {}, {}
+local wary = WIDTH == 3 or WAITING == 'unique' and delivers < FOREVER -- a scheduled payload of an id leaves no trace in jobs
 for i = 1, n do
   local id, payload = ids[i], ARGV[7 + WIDTH * (i - 1)]
-  if WIDTH == 3 or old[i] or seen[id] or #payload > PLAIN then
+  if wary or old[i] or seen[id] or #payload > PLAIN then
     rest[#rest + 1] = i
   else
     seen[id], new = true, new + 1
@@ -51,13 +58,23 @@ end
 
 -- All jobs of a call with options, those with a large payload, or whose ids are there already.
 if rest[1] then
-  -- include: spread record
+  -- include: spread record join schedule
   call('LLEN', READY)
   call('ZCARD', DUE)
   local zset, retries = {}, {}
   local WORDS = {'keep', 'earlier', 'later', 'replace', 'reject', 'unique'}
+  local PLACES = {}
+  for i = 1, #WORDS do PLACES[WORDS[i]] = i end
   local function payload_of(i) return ARGV[7 + WIDTH * (i - 1)] end
   local function options_of(i) return WIDTH == 3 and ARGV[5 + 3 * i] or '' end
+
+  -- Which jobs are to be looked at one by one, even where nothing is there yet of their ids?
+  local function is_special(i)
+    if NAMED then return true end
+    local options = options_of(i)
+    if options == '' then return WAITING == 'unique' end
+    return byte(options) >= 8 or (WORDS[byte(options, 22)] or WAITING) == 'unique'
+  end
 
   -- What Redis has done already when the script comes here, and what a job costs it, in microseconds or so: SHA-1 of its payload and,
   -- where the record of its id outgrows its place, of that one's; the payload that it replaces is to be freed.
@@ -67,7 +84,7 @@ if rest[1] then
   local function cost_of(i)
     local bytes, record = #payload_of(i) + #options_of(i), old[i]
     local most = 3 + bytes / 128
-    if record or bytes > PLAIN then most = most + 12 end
+    if record or bytes > PLAIN or is_special(i) then most = most + 12 end
     if record then most = most + #record / 64 end
     if record and keeps_one(FOLD) and byte(record) >= RECORD_SPILLED then most = most + 100 end
     return most
@@ -88,34 +105,49 @@ if rest[1] then
     for k = #list, new + 1, -1 do seen[list[k]], list[k], hash[2 * k], hash[2 * k - 1] = nil, nil, nil, nil end
   end
 
-  -- The record of a job that finds nothing waiting, and its on_waiting word.
+  -- The record of a job that finds nothing waiting, and, of one that is scheduled, when it is to be delivered and its text.
   local function job(i)
     local payload, options, stamp = payload_of(i), options_of(i), base + i
     local entry = {stamp = stamp, score = stamp / 1e6, context = '', payload = payload}
-    local r = {place = PLACE_READY, due = stamp, retry = -1, mark = MARK_NONE, error = '', entries = {entry}}
-    if options == '' then return r, WAITING end
+    local r = {place = PLACE_READY, due = stamp, retry = -1, mark = MARK_NONE, error = '', entries = {entry}, word = WAITING}
+    if options == '' then return r end
     local has, score, time, retry, word, at = unpack_struct('<Bddi4B', options)
-    entry.context, r.retry = sub(options, at), retry
+    local delivered
+    if has >= 8 then
+      delivered, at = unpack_struct('<d', options, at)
+      if has >= 16 then delivered = now + delivered end
+      has = has % 8
+    end
+    entry.context, r.retry, r.word = sub(options, at), retry, WORDS[word] or WAITING
+    if delivered and delivered > now then
+      return r, delivered, pack('<Bddi4BI4', has, score, time, retry, PLACES[r.word], #entry.context) .. entry.context .. payload
+    end
     if has % 2 == 1 then entry.score = score end
     if has >= 4 then time = now + time end
     if has >= 2 and time > now then r.due, r.place = math.floor(time), PLACE_DUE end
-    return r, WORDS[word] or WAITING
+    return r
   end
 
+  local WRONG = 'ERR wrong options'
   for j = 1, #rest do
     local options = options_of(rest[j])
     if options ~= '' then
-      if #options < 22 then return error_reply('ERR wrong options') end
-      local _, score = unpack_struct('<Bd', options)
+      if #options < 22 then return error_reply(WRONG) end
+      local has, score, _, _, _, at = unpack_struct('<Bddi4B', options)
       if score ~= score then return error_reply('ERR wrong score') end
+      if has >= 8 and #options < 30 then return error_reply(WRONG) end
+      local time = has >= 8 and unpack_struct('<d', options, at) or 0
+      if not (time >= 0 and time < FOREVER - now) then return error_reply(WRONG) end
     end
   end
 
-  local places_of, order, large = {}, {}, {}
+  local places_of, order, large, some_special = {}, {}, {}, false
   for j = 1, #rest do
     local i = rest[j]
     local id = ids[i]
-    if old[i] or seen[id] then
+    local special = is_special(i)
+    some_special = some_special or special
+    if old[i] or seen[id] or places_of[id] or special then
       if not places_of[id] then places_of[id], order[#order + 1] = {}, id end
       table.insert(places_of[id], i)
     else
@@ -137,23 +169,6 @@ if rest[1] then
     end
   end
 
-  -- May a claim hold one of these ids? A few are looked for, of many it is taken for granted.
-  local function may_run(these)
-    local old_ones = {}
-    for j = 1, #these do
-      if old[places_of[these[j]][1]] then old_ones[#old_ones + 1] = these[j] end
-    end
-    if held == 0 or not old_ones[1] then return false end
-    if #old_ones > 8 then return true end
-    local claims = call('HVALS', CLAIMS)
-    for i = 1, #claims do
-      for j = 1, #old_ones do
-        if byte(claims[i]) ~= SPREAD and string.find(claims[i], old_ones[j], 1, true) then return true end
-      end
-    end
-    return false
-  end
-
   -- Which of these ids may have payloads outside of their record, or will?
   local function may_spill(id)
     local places = places_of[id]
@@ -168,10 +183,15 @@ if rest[1] then
   call('ZCARD', RETRY) call('ZCARD', UNPROVEN) call('ZCARD', SUSPECT) call('HLEN', RUNNING) call('HLEN', CLAIMS) call('HLEN', NEXT)
   for j = 1, #order do
     if held > 0 or may_spill(order[j]) then probe_spill(first, {order[j]}) probe_spill(second, {order[j]}) end
+    if some_special then probe_scheduled({order[j]}) end
   end
   -- At maxmemory the first write is to be one that Redis refuses then, whatever follows.
   if state then call('SET', STATE, state) end
-  if may_run(order) then spread() end
+  local there = {} -- ids that have a record already, which a claim may hold
+  for j = 1, #order do
+    if old[places_of[order[j]][1]] then there[#there + 1] = order[j] end
+  end
+  if may_hold(there) then spread() end
   if order[1] then
     local runs, nexts = call('HMGET', RUNNING, unpack(order)), call('HMGET', NEXT, unpack(order))
     for j = 1, #order do
@@ -187,74 +207,69 @@ if rest[1] then
   if zset[1] then call('ZADD', DUE, unpack(zset)) end
   if retries[1] then call('ZADD', RETRY, unpack(retries)) end
 
-  local function moved(word, due, asked)
-    if word == 'earlier' then return min(due, asked) end
-    if word == 'later' then return max(due, asked) end
-    if word == 'replace' then return asked end
-    return due
-  end
-
-  -- Unites jobs with what waits behind the run of an id.
-  local function fold_running(id, places)
-    local more, newer = {}, behind[id] and read(behind[id])
+  -- The jobs of an id that are not refused and not scheduled. waits: something of it does; runs: it does.
+  local function accepted(id, places, waits, runs)
+    local jobs, is_scheduled = {}, nil
     for j = 1, #places do
-      local r, word = job(places[j])
-      if word == 'unique' or newer and word == 'reject' then
-        refused_places[#refused_places + 1] = places[j]
-      elseif newer then
-        more[#more + 1] = r.entries[1]
-        newer.due = moved(word, newer.due, r.due)
-        folded = folded + 1
+      local i = places[j]
+      local r, at, text = job(i)
+      if r.word == 'unique' and is_scheduled == nil then is_scheduled = call('ZCARD', SCHED .. id) > 0 end
+      if r.word == 'reject' and waits or r.word == 'unique' and (waits or runs or is_scheduled) then
+        refused_places[#refused_places + 1] = i
+      elseif at then
+        schedule(id, pack('>d', base + i), math.floor(at), text)
+        scheduled, is_scheduled = scheduled + 1, true
       else
-        newer, new = r, new + 1
-      end
-      if word == 'earlier' then newer.mark = MARK_EARLIER end
-    end
-    if not newer then return end
-    fold_entries(second, id, newer, more, FOLD)
-    write(second, id, newer, FOLD)
-  end
-
-  -- Unites jobs with an id that waits.
-  local function fold_waiting(id, places)
-    local w, more, is_moved = read(old[places[1]] or call('HGET', JOBS, id)), {}, false
-    for j = 1, #places do
-      local r, word = job(places[j])
-      if word == 'reject' or word == 'unique' then
-        refused_places[#refused_places + 1] = places[j]
-      else
-        local due = moved(word, w.due, r.due)
-        if due ~= w.due and w.place ~= PLACE_PARKED and (w.place ~= PLACE_READY or due > now) then
-          if not is_moved then unplace(id, w) end
-          w.due, w.place, is_moved = due, PLACE_DUE, true
-        end
-        more[#more + 1] = r.entries[1]
-        folded = folded + 1
+        r.at, waits = i, true
+        jobs[#jobs + 1] = r
       end
     end
-    if not more[1] then return end
-    fold_entries(first, id, w, more, FOLD)
-    if is_moved then
-      place(id, w)
-      soonest = min(soonest, w.due)
-    end
-    write(first, id, w, FOLD)
+    return jobs
   end
 
-  for j = 1, #order do
-    local id = order[j]
-    if behind[id] ~= nil then fold_running(id, places_of[id]) else fold_waiting(id, places_of[id]) end
+  -- Notes which of the jobs got another arrival than their own: that of the equal payload that was there, or none.
+  local function note_arrivals(jobs, kept)
+    for j = 1, #jobs do
+      local e = jobs[j].entries[1]
+      local stamp = keeps_one(FOLD) and (kept == e.stamp and kept or 0) or e.into or e.stamp
+      if stamp ~= e.stamp then exceptions[#exceptions + 1] = format('%d=%.0f', jobs[j].at, stamp) end
+    end
   end
+
+  local function join(id)
+    local places, newer = places_of[id], behind[id]
+    local runs = newer ~= nil
+    local record = newer
+    if not runs then record = old[places[1]] or call('HGET', JOBS, id) end
+    local jobs = accepted(id, places, record, runs)
+    if not jobs[1] then return end
+    local kept, soon
+    if runs then kept = join_behind(id, record, jobs, FOLD) else kept, soon = join_waiting(id, record, jobs, FOLD) end
+    soonest = min(soonest, soon or FOREVER)
+    new = new + (record and 0 or 1)
+    folded = folded + #jobs - (record and 0 or 1)
+    if NAMED then note_arrivals(jobs, kept) end
+  end
+
+  local before = delivers
+  for j = 1, #order do join(order[j]) end
   table.sort(refused_places)
+  soonest = min(soonest, delivers)
+  is_earlier = delivers < before
 end
 
-if soonest < wake then
+-- The owner of a paused shard is awake as to its `wake`, and must hear what it is to move earlier than it knows.
+is_earlier = is_earlier and flags % (2 * FLAG_PAUSED) >= FLAG_PAUSED
+if soonest < wake or is_earlier then
   -- include: owner
-  wake_owner(soonest)
+  if is_earlier then tell_owner() else wake_owner(soonest) end
 end
 pushed = pushed + n - #refused_places
 -- include: save
 local answer = n .. ' ' .. new .. ' ' .. folded
 if refused_places[1] then answer = answer .. ' ' .. table.concat(refused_places, ' ') end
+if scheduled > 0 then answer = answer .. ' s' .. scheduled end
+if NAMED then answer = answer .. format(' a%.0f', base) end
+if exceptions[1] then answer = answer .. ' ' .. table.concat(exceptions, ' ') end
 call('SET', KEYS[15], SEQUENCE .. ' ' .. answer, 'PX', 60000)
 return answer

@@ -4,6 +4,7 @@
 -- Returns {now, then of each shard: waiting, retries, busy, parked, dead, delayed, soon, change, state}; of one that was
 --   never used all is 0, the state ''. soon: the smallest due time of what waits; delayed:
 --   waiting ids that never failed and are not due; change: when that will be another number; times are 9e15 for never.
+--   A scheduled payload counts in soon and change alone.
 --   While the state stays as it is, nothing runs and `change` lies ahead, all but `now` stays. delayed is exact while at most
 --   100 ids have failed, or at most 100 of them are overdue; else it may say too few. Error replies: GENERATION n
 local call, min = redis.call, math.min
@@ -46,7 +47,7 @@ local function count_delayed(count)
 end
 
 local function figures(state)
-  local count, flags = struct.unpack('<dB', state, STATE_HELD + 1)
+  local count, flags, delivers = struct.unpack('<dBd', state, STATE_HELD + 1)
   held, held_runs, soon, delayed, change = count, nil, 9e15, 0, 9e15
   RUNNING, CLAIMS = prefix .. 'running', prefix .. 'claims'
   busy, retries = running_count(), call('ZCARD', prefix .. 'retry')
@@ -57,6 +58,7 @@ local function figures(state)
     if flags % (2 * FLAG_DOUBTED) >= FLAG_DOUBTED then head('unproven') head('suspect') end
     ready_head()
   end
+  if delivers <= now then soon = min(soon, delivers) else change = min(change, delivers) end
   if busy > 0 then waiting = waiting + call('HLEN', prefix .. 'next') end
   return waiting, retries, busy, parked, dead, delayed, soon, change, state
 end

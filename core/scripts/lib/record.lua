@@ -133,6 +133,7 @@ local function spill_entry(store, id, e, fold)
     local score = known and tonumber(call('ZSCORE', store.spill .. id, known .. e.payload))
     if score and unpack_struct('>d', known) <= e.stamp then
       if e.score < score then call('ZADD', store.spill .. id, format('%.17g', e.score), known .. e.payload) end
+      e.into = unpack_struct('>d', known)
       return true
     end
     if score then
@@ -203,7 +204,13 @@ local function fold_entry(r, e, fold)
     old = r.by_payload[e.payload]
     r.by_payload[e.payload] = old or e
   end
-  if old then old.score = min(old.score, e.score) else entries[#entries + 1] = e end
+  if not old then
+    entries[#entries + 1] = e
+    return
+  end
+  old.score = min(old.score, e.score)
+  if e.stamp < old.stamp then old.stamp, old.context = e.stamp, e.context end
+  e.into = old.stamp
 end
 
 -- The bounds in the head of a spilled record hold for these entries, too.

@@ -9,7 +9,20 @@ local function spread_claim(fence, packed)
   held = held - #ids
 end
 
--- The same for all claims that hold ids. To be called, ready for writing, before the runs of single ids are changed; the
+-- May a claim hold one of these ids? Of a few it is looked up, of many it is taken for granted.
+local function may_hold(ids)
+  if held == 0 or not ids[1] then return false end
+  if #ids > 8 then return true end
+  local claims = call('HVALS', CLAIMS)
+  for i = 1, #claims do
+    for j = 1, #ids do
+      if byte(claims[i]) ~= SPREAD and string.find(claims[i], ids[j], 1, true) then return true end
+    end
+  end
+  return false
+end
+
+-- Gives the ids of all claims that hold some a run of their own. To be called, ready for writing, before the runs of single ids are changed; the
 -- caller saves.
 local function spread()
   if held == 0 then return end

@@ -2,13 +2,13 @@
 -- is still of the generation before.
 -- KEYS: the shard's
 -- ARGV: 1 the generation after the present one; a closed shard has it as a negative number, and its tick goes on
--- Returns {ids that wait, run or are parked, ids behind a run, dead ids}. Error replies: GENERATION n (of a later generation)
+-- Returns {ids that wait, run or are parked, ids behind a run, dead ids, scheduled payloads}. Error replies: GENERATION n (of a later generation)
 local call, target, state = redis.call, tonumber(ARGV[1]), redis.call('GET', KEYS[1])
 local generation = state and struct.unpack('<d', state) or 0
 if math.abs(generation) > target then return redis.error_reply(string.format('GENERATION %.0f', generation)) end
-local counts = {call('HLEN', KEYS[2]), call('HLEN', KEYS[6]), call('HLEN', KEYS[8])}
+local counts = {call('HLEN', KEYS[2]), call('HLEN', KEYS[6]), call('HLEN', KEYS[8]), call('ZCARD', string.sub(KEYS[1], 1, -6) .. 'scheduled')}
 if math.abs(generation) < target then
-  local rest = state and string.sub(state, 9) or struct.pack('<ddddddddddB', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+  local rest = state and string.sub(state, 9) or struct.pack('<ddddddddddBd', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9e15)
   call('HDEL', KEYS[2], '') -- a first write that Redis allows at maxmemory
   call('SET', KEYS[1], struct.pack('<d', -target) .. rest)
 end

@@ -1,4 +1,4 @@
--- include: prelude record admin
+-- include: prelude record admin schedule
 -- WIPE: removes what a closed shard holds, at most 30 ids a call. Its state stays: with the next generation, which refuses old
 -- layouts, and with its tick, so that no fence is given twice.
 -- KEYS: the shard's
@@ -7,12 +7,14 @@
 -- The cursor must go on: a call from '0' looks at 300 buckets of the hash, which earlier calls have emptied, and Redis makes a
 -- hash smaller only when nine tenths of it are empty. Error replies: NOTEMPTY
 if not state or unpack_struct('<d', state) == generation then return '' end
+local WIPED = 500 -- scheduled payloads that a call removes; UNLINK frees what is large in another thread
 probe()
 local stores, store = {first, second, morgue}, nil
 for i = 1, #stores do
   if not store and call('HLEN', stores[i].hash) > 0 then store = stores[i] end
 end
-if store and ARGV[2] ~= '1' then return error_reply('NOTEMPTY') end
+local members = store and {} or call('ZRANGE', SCHEDULED, 0, WIPED - 1)
+if (store or members[1]) and ARGV[2] ~= '1' then return error_reply('NOTEMPTY') end
 
 if store then
   local ids, scan = {}, call('HSCAN', store.hash, ARGV[3], 'COUNT', REMOVED)
@@ -24,8 +26,14 @@ if store then
   for id, r in pairs(records) do remove(store, id, r) end
   return scan[1]
 end
+if members[1] then
+  open_for_writing()
+  for i = 1, #members do call('UNLINK', SCHED .. sub(members[i], 9), SCHEDMAP .. sub(members[i], 9)) end
+  call('ZREM', SCHEDULED, unpack(members))
+  return '0'
+end
 open_for_writing()
-call('UNLINK', READY, DUE, RUNNING, RETRY, DIED, PARKED, UNPROVEN, SUSPECT, OVERRUN, CLAIMS, UNITING, PREFIX .. 'notices', PREFIX .. 'tellers')
-lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags, owner = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ''
+call('UNLINK', READY, DUE, RUNNING, RETRY, DIED, PARKED, UNPROVEN, SUSPECT, OVERRUN, CLAIMS, UNITING, SCHEDULED, PREFIX .. 'notices', PREFIX .. 'tellers')
+lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags, delivers, owner = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, FOREVER, ''
 save()
 return ''

@@ -6,7 +6,7 @@
 --       4 limit of ids, 5 what to claim (CLAIM_*): 0 due ids, 1 one unproven id, 2 one suspect id; 6 time to run in microseconds, 0 for none, 7 fold
 -- Returns {now, fence, next, unproven, suspect, flags, mode, whole}: flags is 1 for a paused shard, plus 2 when recover.lua
 --   has something to do, plus 4 while retries_exhausted is to be told of something; next is the microsecond at which something
---   will be due (0: more is due now), unproven and suspect when such an id is due; each 9e15 for never. Where ids were taken
+--   will be due or a scheduled payload arrives (0: more is due now; of a paused shard only the second counts), unproven and suspect when such an id is due; each 9e15 for never. Where ids were taken
 --   two more follow, MessagePack arrays of texts: the ids, and their records. whole: the claim may be settled as a
 --   whole. The run of an id is '1' if its record is spilled, else '0', then mode (n, u unproven, s suspect, o died), then fence.
 --   If the last claim is a later one than seen, it is answered again and nothing is claimed; if an earlier one, nothing is given.
@@ -37,12 +37,15 @@ if claimed > seen then
     local record = call('HGET', JOBS, ids[i])
     if record then given[#given + 1], given_records[#given_records + 1] = ids[i], record end
   end
-elseif not again and ttr > 0 then
-  -- Runs whose time is over come back, due now.
-  local ids = call('ZRANGEBYSCORE', OVERRUN, '-inf', format('%.0f', now), 'LIMIT', 0, 50)
-  if ids[1] then
-    -- include: record
-    local since = read_owner_field()
+elseif not again then
+  local ids = ttr > 0 and call('ZRANGEBYSCORE', OVERRUN, '-inf', format('%.0f', now), 'LIMIT', 0, 50) or given
+  if ids[1] or delivers <= now then
+    if not limit or limit % 1 ~= 0 then return error_reply('ERR wrong limit') end -- before the first write
+    -- include: spread record join schedule arrive
+    -- Scheduled payloads whose time has come, in a paused shard as well. Where that was much, nothing is taken: the next claim does.
+    if delivers <= now and arrive(ARGV[7]) then limit = 0 end
+    -- Runs whose time is over come back, due now.
+    local since = ids[1] and read_owner_field()
     for i = 1, #ids do
       local id = ids[i]
       local run = call('HGET', RUNNING, id)
@@ -217,11 +220,12 @@ if doubted then
   if unproven == FOREVER and suspect == FOREVER then flags = flags - 2 end
 end
 wake = 0
+if delivers < FOREVER then soon = delivers > now and delivers or 0 end
 if not paused then
   if more or ready_count > from_ready then
     soon = 0
   elseif due_count > from_due then
-    soon = tonumber(call('ZRANGE', DUE, 0, 0, 'WITHSCORES')[2]) or FOREVER
+    soon = min(soon, tonumber(call('ZRANGE', DUE, 0, 0, 'WITHSCORES')[2]) or FOREVER)
   end
   if ttr > 0 then soon = min(soon, tonumber(call('ZRANGE', OVERRUN, 0, 0, 'WITHSCORES')[2]) or FOREVER) end
   -- The owner knows of ids in doubt that are due, but may have to wait for a thread before it claims them.

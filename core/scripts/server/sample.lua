@@ -2,7 +2,7 @@
 -- KEYS: the states of shards with one generation; the others' names begin like each state's, with the same hash tag
 -- ARGV: 1 generation
 -- Returns {now, processed, failed, pushed, soon}: the sums of the shards' counters, which never fall, and the smallest due time of
---   what waits in any of them (9e15: nothing waits); times are in microseconds. Error replies: GENERATION n
+--   what waits or is scheduled in any of them (9e15: nothing is); times are in microseconds. Error replies: GENERATION n
 local call, min = redis.call, math.min
 local clock = call('TIME')
 
@@ -11,8 +11,9 @@ local prefix, RUNNING, CLAIMS, held, busy
 local soon = 9e15
 -- include: soon
 
-local function look(flags)
+local function look(flags, delivers)
   RUNNING, CLAIMS, held_runs = prefix .. 'running', prefix .. 'claims', nil
+  soon = min(soon, delivers)
   if call('HLEN', prefix .. 'jobs') == 0 then return end
   busy = running_count()
   head('due')
@@ -25,11 +26,11 @@ local states = call('MGET', unpack(KEYS))
 for i = 1, #KEYS do
   local state = states[i]
   if state then
-    local generation, _, _, _, _, _, done, bad, _, came, in_claims, flags = struct.unpack(STATE_FORMAT, state)
+    local generation, _, _, _, _, _, done, bad, _, came, in_claims, flags, delivers = struct.unpack(STATE_FORMAT, state)
     if math.abs(generation) ~= tonumber(ARGV[1]) then return redis.error_reply(string.format('GENERATION %.0f', generation)) end
     processed, failed, pushed, held = processed + done, failed + bad, pushed + came, in_claims
     prefix = string.sub(KEYS[i], 1, -6)
-    look(flags)
+    look(flags, delivers)
   end
 end
 local function whole(number) return string.format('%.0f', number) end

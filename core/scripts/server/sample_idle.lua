@@ -25,7 +25,7 @@ local function idle_counters(queue, generation, shards)
     if state then
       if #state < STATE_OWNER then return nil end
       local found, _, _, _, _, _, done, bad, _, came = struct.unpack('<dddddddddd', state)
-      if math.abs(found) ~= generation or call('HLEN', prefixes[i] .. 'jobs') > 0 then return nil end
+      if math.abs(found) ~= generation or call('HLEN', prefixes[i] .. 'jobs') > 0 or struct.unpack('<d', state, STATE_DELIVERS + 1) <= time then return nil end
       sums[1], sums[2], sums[3] = sums[1] + done, sums[2] + bad, sums[3] + came
     end
   end

@@ -8,7 +8,7 @@ typedef enum action_form {
     ACTION_SHARD, /* once a shard: an integer */
     ACTION_IDS,   /* with ids: an integer */
     ACTION_ALL,   /* {began, cursor, changed}, again until the cursor is '' */
-    ACTION_DEAD,  /* the same, with ids, which are given again until the cursor is '' */
+    ACTION_MORE,  /* the same, with ids, which are given again until the cursor is '' */
     ACTION_NAMED  /* one payload: find tells its key, drop takes it */
 } action_form;
 
@@ -23,9 +23,9 @@ static const struct {
     [SERIATIM_MORGUE_DELETE_ALL_JOBS] = {srt_script_dead_delete, ACTION_ALL},
     [SERIATIM_PAUSE] = {srt_script_pause, ACTION_SHARD},
     [SERIATIM_RESUME] = {srt_script_resume, ACTION_SHARD},
-    [SERIATIM_DELETE] = {srt_script_delete, ACTION_IDS},
-    [SERIATIM_MORGUE_QUEUE_UP] = {srt_script_dead_requeue, ACTION_DEAD},
-    [SERIATIM_MORGUE_DELETE] = {srt_script_dead_delete, ACTION_DEAD},
+    [SERIATIM_DELETE] = {srt_script_delete, ACTION_MORE},
+    [SERIATIM_MORGUE_QUEUE_UP] = {srt_script_dead_requeue, ACTION_MORE},
+    [SERIATIM_MORGUE_DELETE] = {srt_script_dead_delete, ACTION_MORE},
     [SERIATIM_PARK] = {srt_script_park, ACTION_IDS},
     [SERIATIM_UNPARK] = {srt_script_unpark, ACTION_IDS},
     [SERIATIM_PERFORM_NOW] = {srt_script_perform_ids, ACTION_IDS},
@@ -33,12 +33,12 @@ static const struct {
     [SERIATIM_DROP_PAYLOAD] = {srt_script_drop, ACTION_NAMED},
     [SERIATIM_MORGUE_DROP_PAYLOAD] = {srt_script_drop, ACTION_NAMED},
     [SERIATIM_PERFORM_ALL_FAILED_JOBS_NOW] = {srt_script_perform_failed, ACTION_ALL},
-    [SERIATIM_KILL] = {srt_script_kill_failed, ACTION_DEAD},
+    [SERIATIM_KILL] = {srt_script_kill_failed, ACTION_MORE},
 };
 
 int srt_action_takes_ids(int kind)
 {
-    return action_table[kind].form == ACTION_IDS || action_table[kind].form == ACTION_DEAD;
+    return action_table[kind].form == ACTION_IDS || action_table[kind].form == ACTION_MORE;
 }
 
 int srt_action_is_whole(int kind)
@@ -69,15 +69,19 @@ static void action_release(seriatim_client *c)
     srt_free(c->mem, a, sizeof *a);
 }
 
-static int action_ask_ids(seriatim_client *c, action_state *a, size_t first, size_t n)
+/* began: as an earlier call answered it, which goes on then; NULL at first. */
+static int action_ask_ids(seriatim_client *c, action_state *a, size_t first, size_t n, const srt_token *began)
 {
     action_form form = action_table[a->kind].form;
     srt_request *r = srt_client_shard_request(c, a->queue, a->targets[first].shard, action_table[a->kind].script);
     size_t i;
     if (!r)
         return SERIATIM_NOMEM;
-    if (form == ACTION_DEAD) {
-        srt_request_text(r, a->kind == SERIATIM_KILL ? "0" : "");
+    if (form == ACTION_MORE) {
+        if (began && a->kind == SERIATIM_DELETE)
+            srt_request_arg(r, began->data, began->len);
+        else
+            srt_request_text(r, a->kind == SERIATIM_KILL ? "0" : "");
         srt_request_text(r, "");
         srt_request_text(r, a->queue->now.fold);
     }
@@ -210,7 +214,7 @@ static int action_send(seriatim_client *c, srt_queue *queue)
         return action_ask_named(c, a, a->key.data, a->key.len, NULL);
     for (first = 0; first < a->count && status == SERIATIM_OK; first += n) {
         n = srt_targets_chunk(a->targets, a->count, first);
-        status = action_ask_ids(c, a, first, n);
+        status = action_ask_ids(c, a, first, n, NULL);
     }
     return status;
 }
@@ -238,8 +242,8 @@ static int action_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
         return action_walk_on(c, a, root);
     if (form == ACTION_ALL && root[2].len > 0)
         return action_ask_shard(c, a, (unsigned)r->place, &root[1], &root[2]);
-    if (form == ACTION_DEAD && root[2].len > 0)
-        return action_ask_ids(c, a, r->place, r->part);
+    if (form == ACTION_MORE && root[2].len > 0)
+        return action_ask_ids(c, a, r->place, r->part, &root[1]);
     return SERIATIM_OK;
 }
 

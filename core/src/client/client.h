@@ -58,7 +58,8 @@ typedef struct srt_operation {
 /* One job of a push: its three arguments of push.lua, encoded. bytes NULL: its outcome is known. */
 typedef struct srt_push_job {
     const char *bytes;
-    uint32_t len;
+    uint32_t len : 31;
+    uint32_t scored : 1; /* it was given a score */
     uint32_t crc;
 } srt_push_job;
 
@@ -87,6 +88,10 @@ typedef struct srt_push {
     seriatim_error failure;      /* why the first chunk, or before sending a job, was refused */
     seriatim_push_counts counts;
     int has_options;
+    int wants_handles;           /* handles are answered; always where a job is scheduled */
+    srt_arena handle_arena;
+    seriatim_text *handles;      /* one a job, in the caller's order; data NULL: it was not kept */
+    size_t handle_count;
     int may_refuse;              /* a job has its own on_waiting "reject" or "unique" */
     size_t *refused;             /* places; counts.refused of them */
     size_t refused_cap;
@@ -164,6 +169,9 @@ int srt_client_fail(seriatim_client *c, int status);
 void srt_client_mark_left(srt_request *request);
 /* May Redis have heard this request, which waits for an answer? */
 int srt_client_left(const seriatim_client *c, const srt_request *request);
+
+/* OK where Unix seconds are what a job may say; else INVALID: "<where><field> ...", with `hint` ("use delay") for seconds from now. */
+int srt_check_unix_time(seriatim_client *c, const char *where, const char *field, const char *hint, double time);
 
 /* ---- For the I/O side ---------------------------------------------------------------------- */
 

@@ -10,7 +10,7 @@ typedef struct delete_state {
     int begun;       /* requests were sent */
     srt_queue all;   /* the queue with all shards that it ever had, under the next generation; its name is borrowed */
     int64_t old;     /* the generation that is deleted */
-    int64_t ids;     /* that the closed shards held */
+    int64_t ids;     /* that the closed shards held, and scheduled payloads */
     size_t waiting;  /* shards of the present step without their last answer */
     int deleted;
 } delete_state;
@@ -101,9 +101,9 @@ static int delete_on_begin(seriatim_client *c, delete_state *d, const srt_reply 
 static int delete_on_close(seriatim_client *c, delete_state *d, const srt_reply *reply)
 {
     size_t i;
-    if (!srt_reply_is_list(reply, 3))
+    if (!srt_reply_is_list(reply, 4))
         return srt_operator_protocol(c, "close");
-    for (i = 1; i <= 3; i++)
+    for (i = 1; i <= 4; i++)
         d->ids += srt_token_int(&reply->tokens[i]);
     if (--d->waiting > 0)
         return SERIATIM_OK;

@@ -8,9 +8,10 @@
 static const char *const integrity_nodes[] = {"{/nodes}:alive", "{/nodes}:info", "{/nodes}:renewed", "{/nodes}:sampler", NULL};
 
 /* Kinds of a shard beside those that its scripts declare. */
-static const char *const integrity_more[] = {"uniting", NULL};
+static const char *const integrity_more[] = {"uniting", "scheduled", NULL};
 /* Kinds of which each key names an id or a client. */
-static const char *const integrity_owned[] = {"spill", "nextspill", "deadspill", "spillmap", "nextspillmap", "deadspillmap", "push", NULL};
+static const char *const integrity_owned[] = {"spill", "nextspill", "deadspill", "spillmap", "nextspillmap", "deadspillmap", "push",
+                                              "sched", "schedmap", NULL};
 
 /* The number between `at` and `end` as srt_key_shard writes it; -1: there is none. */
 static int64_t integrity_number(const char *at, const char *end)

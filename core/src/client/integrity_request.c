@@ -7,7 +7,11 @@
 #define INTEGRITY_CONFIRM 25 /* ids of a call that looks through the ends of the ready list */
 
 static const char *const integrity_words[INTEGRITY_STEPS] = {"",       "",         "jobs",    "",      "ready", "next",   "running", "dead",
-                                                     "due",    "parked",   "unproven", "suspect", "retry", "died", "overrun"};
+                                                     "due",    "parked",   "unproven", "suspect", "retry", "died", "overrun",
+                                                     "scheduled"};
+
+/* Parts of check_scheduled.lua. */
+static const char *const integrity_scheduled[] = {"scheduled", "sched", "schedmap", NULL};
 
 /* Kinds of a shard that are there only at times, each one key. */
 const char *const srt_integrity_single[] = {"notices", "tellers", NULL};
@@ -49,7 +53,10 @@ int srt_integrity_listed(const char *const *words, const char *at, size_t len)
 
 srt_request *srt_integrity_request(seriatim_client *c, integrity_state *k, unsigned shard, const char *part, const srt_token *cursor)
 {
-    int script = srt_integrity_listed(srt_integrity_single, part, strlen(part)) ? srt_script_check_notices : srt_script_check;
+    size_t len = strlen(part);
+    int script = srt_integrity_listed(srt_integrity_single, part, len)  ? srt_script_check_notices
+                 : srt_integrity_listed(integrity_scheduled, part, len) ? srt_script_check_scheduled
+                                                                        : srt_script_check;
     srt_request *r = srt_client_shard_request(c, k->queue, shard, script);
     if (!r)
         return NULL;

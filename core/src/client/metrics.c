@@ -43,7 +43,7 @@ static int metrics_on_reply(seriatim_client *c, srt_request *r, const srt_reply 
     metrics_state *m = c->state;
     seriatim_metrics *shard = &m->shards[r->place];
     const srt_token *at = &reply->tokens[1];
-    if (!srt_reply_is_list(reply, 17))
+    if (!srt_reply_is_list(reply, 18))
         return srt_operator_protocol(c, "metrics");
     shard->now = srt_operator_seconds(&at[0]);
     shard->length = srt_token_int(&at[1]);
@@ -62,6 +62,7 @@ static int metrics_on_reply(seriatim_client *c, srt_request *r, const srt_reply 
     shard->first = srt_operator_is_never(&at[13]) ? 0 : srt_operator_seconds(&at[13]);
     shard->lease = srt_token_int(&at[14]);
     shard->fence = srt_token_int(&at[15]);
+    shard->scheduled = srt_token_int(&at[17]);
     shard->owner = srt_arena_copy(&m->memory, at[16].data, at[16].len);
     return shard->owner ? SERIATIM_OK : srt_operator_nomem(c);
 }
@@ -76,6 +77,7 @@ static int metrics_on_end(seriatim_client *c, int failed)
     for (i = 0; i < m->count; i++) {
         const seriatim_metrics *shard = &m->shards[i];
         total->length += shard->length;
+        total->scheduled += shard->scheduled;
         total->fresh += shard->fresh;
         total->retries += shard->retries;
         total->morgue_length += shard->morgue_length;

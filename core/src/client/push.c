@@ -21,7 +21,10 @@ int seriatim_push_begin(seriatim_client *c, size_t queue)
     srt_push_forget_jobs(c);
     memset(&p->counts, 0, sizeof p->counts);
     p->pending_chunks = p->written_chunks = p->failed_chunks = p->pending_jobs = p->failed_jobs = 0;
-    p->may_refuse = p->has_options = 0;
+    p->may_refuse = p->has_options = p->wants_handles = 0;
+    p->handles = NULL;
+    p->handle_count = 0;
+    srt_arena_reset(&p->handle_arena);
     p->replicas = p->wait_ms = 0;
     p->limit_ms = PUSH_LIMIT_MS;
     p->unsure = p->sure_chunks = 0;
@@ -43,6 +46,14 @@ static int push_check_open(seriatim_client *c)
     if (c->push.failure.status != SERIATIM_OK)
         c->error = c->push.failure;
     return c->push.failure.status;
+}
+
+int seriatim_push_want_handles(seriatim_client *c)
+{
+    int status = push_check_open(c);
+    if (status == SERIATIM_OK)
+        c->push.wants_handles = 1;
+    return status;
 }
 
 int seriatim_push_job(seriatim_client *c, const seriatim_job *job)

@@ -23,6 +23,11 @@ void srt_push_forget_jobs(seriatim_client *c); /* counts and refused places stay
 /* push_plan.c */
 int srt_push_plan(seriatim_client *c, unsigned shards); /* shares out the jobs whose outcome is not known */
 
+/* push_handles.c: of the jobs, if handles are wanted */
+int srt_push_make_handles(seriatim_client *c, const srt_queue *queue); /* all but their arrivals; again changes nothing */
+/* Reads the arrivals of the first `taken` jobs of a chunk at *at, which ends up behind them. OK or PROTOCOL. */
+int srt_push_take_arrivals(srt_push *p, const srt_push_chunk *chunk, size_t taken, const char **at, const char *end);
+
 /* push_send.c */
 void srt_push_token_arg(const seriatim_client *c, const srt_queue *queue, unsigned shard, srt_request *r);
 int srt_push_send_chunk(seriatim_client *c, size_t i);

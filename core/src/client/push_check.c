@@ -3,33 +3,57 @@
 #include "model/policy.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #define PUSH_MILLISECONDS 1e11       /* as seconds, the year 5138; as milliseconds, 1973 */
 #define PUSH_OLDEST 1e9                 /* September 2001: a positive time before it was meant as seconds from now */
 #define PUSH_YEAR 31556952.0            /* seconds, as the calendar has them on average */
 #define PUSH_DAY 86400.0             /* by which the host's clock may be behind */
 
-static int push_check_time(seriatim_client *c, const seriatim_job *job, unsigned long at)
+/* Unix seconds of a field; `where` stands before its name, `hint` says how to tell seconds from now. */
+int srt_check_unix_time(seriatim_client *c, const char *where, const char *field, const char *hint, double time)
 {
-    const char *field = job->when == SERIATIM_DELAY ? "delay" : "perform_in";
-    double limit = SRT_CENTURY_SECONDS;
-    if (job->when == SERIATIM_NOW)
-        return SERIATIM_OK;
-    if (job->when != SERIATIM_AT && job->when != SERIATIM_DELAY)
-        return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: when must be NOW, AT or DELAY", at);
-    if (!isfinite(job->time))
-        return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: %s must be a finite number", at, field);
-    if (job->when == SERIATIM_AT && job->time > 0 && job->time < PUSH_OLDEST)
-        return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: perform_in: %.10g is in %d; for seconds from now use delay", at,
-                        job->time, 1970 + (int)(job->time / PUSH_YEAR));
-    if (job->when == SERIATIM_AT && job->time >= PUSH_MILLISECONDS)
-        return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: perform_in looks like milliseconds: it is Unix time in seconds",
-                        at);
-    if (job->when == SERIATIM_AT)
-        limit = c->unix_time > 0 ? c->unix_time + PUSH_DAY + SRT_CENTURY_SECONDS : PUSH_MILLISECONDS;
-    if (job->time > limit)
-        return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: %s is more than 100 years ahead", at, field);
+    double limit = c->unix_time > 0 ? c->unix_time + PUSH_DAY + SRT_CENTURY_SECONDS : PUSH_MILLISECONDS;
+    if (!isfinite(time))
+        return srt_fail(&c->error, SERIATIM_INVALID, "%s%s must be a finite number", where, field);
+    if (time > 0 && time < PUSH_OLDEST)
+        return srt_fail(&c->error, SERIATIM_INVALID, "%s%s: %.10g is in %d; for seconds from now %s", where, field, time,
+                        1970 + (int)(time / PUSH_YEAR), hint);
+    if (time >= PUSH_MILLISECONDS)
+        return srt_fail(&c->error, SERIATIM_INVALID, "%s%s looks like milliseconds: it is Unix time in seconds", where, field);
+    if (time > limit)
+        return srt_fail(&c->error, SERIATIM_INVALID, "%s%s is more than 100 years ahead", where, field);
     return SERIATIM_OK;
+}
+
+/* A time that may be said in two ways: names[0] is the field of Unix seconds, names[1] that of seconds from now. */
+static int push_check_when(seriatim_client *c, const char *where, const char *const names[2], int when, double time)
+{
+    char hint[32];
+    if (when == SERIATIM_NOW)
+        return SERIATIM_OK;
+    snprintf(hint, sizeof hint, "use %s", names[1]);
+    if (when == SERIATIM_AT)
+        return srt_check_unix_time(c, where, names[0], hint, time);
+    if (when != SERIATIM_DELAY)
+        return srt_fail(&c->error, SERIATIM_INVALID, "%swhen must be NOW, AT or DELAY", where);
+    if (!isfinite(time))
+        return srt_fail(&c->error, SERIATIM_INVALID, "%s%s must be a finite number", where, names[1]);
+    if (time > SRT_CENTURY_SECONDS)
+        return srt_fail(&c->error, SERIATIM_INVALID, "%s%s is more than 100 years ahead", where, names[1]);
+    return SERIATIM_OK;
+}
+
+static int push_check_times(seriatim_client *c, const seriatim_job *job, unsigned long at)
+{
+    static const char *const due[2] = {"perform_in", "delay"}, *const delivery[2] = {"deliver_at", "deliver_in"};
+    char where[40];
+    int status;
+    if (job->when == SERIATIM_NOW && job->deliver_when == SERIATIM_NOW)
+        return SERIATIM_OK;
+    snprintf(where, sizeof where, "jobs[%lu]: ", at);
+    status = push_check_when(c, where, due, job->when, job->time);
+    return status == SERIATIM_OK ? push_check_when(c, where, delivery, job->deliver_when, job->deliver_time) : status;
 }
 
 static int push_check_bytes(seriatim_client *c, const char *field, const void *data, size_t len, unsigned long at)
@@ -52,7 +76,7 @@ int srt_push_check(seriatim_client *c, const seriatim_job *job, unsigned long at
                         (unsigned long)job->id_len, SERIATIM_MAX_ID);
     if ((status = push_check_bytes(c, "payload", job->payload, job->payload_len, at)) != SERIATIM_OK ||
         (status = push_check_bytes(c, "context", job->context, job->context_len, at)) != SERIATIM_OK ||
-        (status = push_check_time(c, job, at)) != SERIATIM_OK)
+        (status = push_check_times(c, job, at)) != SERIATIM_OK)
         return status;
     if (job->has_score && !isfinite(job->score))
         return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: score must be a finite number", at);

@@ -7,9 +7,11 @@
 
 #define PUSH_KEEP_JOBS ((size_t)65536) /* a larger push gives its memory back */
 
-#define PUSH_OPTIONS 22 /* bytes of packed options before the context */
+#define PUSH_OPTIONS 22   /* bytes of packed options before the context */
+#define PUSH_SCHEDULED 30 /* the same of a job that is scheduled */
+#define PUSH_LEN_MASK UINT32_C(0x7fffffff) /* a job is some 256 MiB at most */
 
-enum { PUSH_HAS_SCORE = 1, PUSH_HAS_DUE = 2, PUSH_HAS_DELAY = 4 };
+enum { PUSH_HAS_SCORE = 1, PUSH_HAS_DUE = 2, PUSH_HAS_DELAY = 4, PUSH_HAS_DELIVER_AT = 8, PUSH_HAS_DELIVER_IN = 16 };
 
 static char *push_put_uint(char *at, uint64_t value, int bytes)
 {
@@ -28,6 +30,8 @@ static char *push_put_double(char *at, double value)
 static int push_has(const seriatim_job *job)
 {
     int has = job->has_score ? PUSH_HAS_SCORE : 0;
+    if (job->deliver_when != SERIATIM_NOW && job->deliver_time > 0)
+        has |= job->deliver_when == SERIATIM_AT ? PUSH_HAS_DELIVER_AT : PUSH_HAS_DELIVER_IN;
     if (job->when == SERIATIM_AT && job->time > 0)
         return has | PUSH_HAS_DUE;
     return job->when == SERIATIM_DELAY && job->time > 0 ? has | PUSH_HAS_DELAY : has;
@@ -42,10 +46,13 @@ static size_t push_pack_options(const seriatim_job *job, char *out)
         return 0;
     *at++ = (char)has;
     at = push_put_double(at, has & PUSH_HAS_SCORE ? job->score : 0);
-    at = push_put_double(at, has > PUSH_HAS_SCORE ? floor(job->time * 1e6) : 0);
+    at = push_put_double(at, has & (PUSH_HAS_DUE | PUSH_HAS_DELAY) ? floor(job->time * 1e6) : 0);
     at = push_put_uint(at, (uint64_t)job->retry_count, 4);
-    *at = (char)srt_on_waiting_place(job->on_waiting);
-    return PUSH_OPTIONS;
+    *at++ = (char)srt_on_waiting_place(job->on_waiting);
+    if (!(has & (PUSH_HAS_DELIVER_AT | PUSH_HAS_DELIVER_IN)))
+        return PUSH_OPTIONS;
+    push_put_double(at, floor(job->deliver_time * 1e6));
+    return PUSH_SCHEDULED;
 }
 
 char *srt_push_put(char *at, const void *data, size_t len)
@@ -70,7 +77,7 @@ int srt_push_add(seriatim_client *c, const seriatim_job *job)
 {
     srt_push *p = &c->push;
     void *jobs = p->jobs;
-    char options[PUSH_OPTIONS], *at;
+    char options[PUSH_SCHEDULED], *at;
     size_t fixed = push_pack_options(job, options), packed = fixed + job->context_len;
     size_t len = srt_resp_arg_size(job->id_len) + srt_resp_arg_size(job->payload_len) + srt_resp_arg_size(packed);
     if (p->job_count == p->job_cap) {
@@ -82,9 +89,11 @@ int srt_push_add(seriatim_client *c, const seriatim_job *job)
     if (!at)
         return srt_fail_plain(&c->error, SERIATIM_NOMEM);
     p->has_options |= packed > 0;
+    p->wants_handles |= job->deliver_when != SERIATIM_NOW;
+    p->jobs[p->job_count].scored = job->has_score != 0;
     p->may_refuse |= srt_push_refuses(job->on_waiting);
     p->jobs[p->job_count].bytes = at;
-    p->jobs[p->job_count].len = (uint32_t)len;
+    p->jobs[p->job_count].len = (uint32_t)len & PUSH_LEN_MASK;
     p->jobs[p->job_count].crc = srt_crc32(job->id, job->id_len);
     p->job_count++;
     at = push_put_arg(push_put_arg(at, job->id, job->id_len), job->payload, job->payload_len);
@@ -110,12 +119,14 @@ static void push_free(seriatim_client *c)
     push_free_lists(c->mem, p);
     srt_free(c->mem, p->refused, p->refused_cap * sizeof *p->refused);
     srt_arena_free(&p->arena);
+    srt_arena_free(&p->handle_arena);
 }
 
 /* At the client's first push. */
 void srt_push_init(seriatim_client *c)
 {
     srt_arena_init(&c->push.arena, c->mem);
+    srt_arena_init(&c->push.handle_arena, c->mem);
     srt_client_on_free(c, push_free);
 }
 

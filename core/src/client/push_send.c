@@ -18,13 +18,15 @@ void srt_push_token_arg(const seriatim_client *c, const srt_queue *queue, unsign
 }
 
 #define PUSH_NO_OPTIONS 6 /* bytes of an empty bulk string */
+#define PUSH_NAMED 13     /* three values a job, and the answer names the arrivals */
 
 /* How many values a job, then the jobs; the options stay away where no job has any. */
 static void push_chunk_args(const srt_push *p, const srt_push_chunk *chunk, srt_request *r)
 {
-    size_t width = p->has_options ? 3 : 2, unused = p->has_options ? 0 : PUSH_NO_OPTIONS, i;
+    int options = p->has_options || p->wants_handles;
+    size_t width = options ? 3 : 2, unused = options ? 0 : PUSH_NO_OPTIONS, i;
     char *at;
-    srt_request_int(r, (int64_t)width);
+    srt_request_int(r, p->wants_handles ? PUSH_NAMED : (int64_t)width);
     at = srt_bytes_reserve(&r->tail, chunk->bytes);
     if (!at)
         return;
@@ -113,6 +115,8 @@ int srt_push_send(seriatim_client *c, srt_queue *queue)
         return srt_client_fail(
             c, srt_fail(&c->error, SERIATIM_INVALID, "the queue does not exist, and shards_count is 0"));
     status = push_make_room(c, queue);
+    if (status == SERIATIM_OK)
+        status = srt_push_make_handles(c, queue);
     if (status == SERIATIM_OK)
         status = srt_push_plan(c, queue->shards_count);
     return status == SERIATIM_OK ? push_open_shards(c) : srt_client_fail(c, status);

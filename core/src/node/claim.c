@@ -50,8 +50,13 @@ void srt_shard_claim(srt_node *node, srt_shard *s, size_t limit, int kind, int64
 void srt_shard_want_claim(srt_node *node, srt_shard *s, int64_t now)
 {
     const srt_group *group = &node->groups[s->group];
-    if (s->claiming || s->paused || node->quiet)
+    if (s->claiming || node->quiet)
         return;
+    if (s->paused) {
+        if (s->more || s->due_at <= now)
+            srt_shard_claim(node, s, 1, 0, now); /* takes nothing, and moves scheduled payloads whose time has come */
+        return;
+    }
     if (node->solo == SRT_SOLO_CLAIM && node->solo_shard == s) {
         srt_shard_claim(node, s, 1, SRT_CLAIM_SUSPECT, now);
     } else if (s->unproven_at <= now && group->singles.count + group->doubt_claims < group->threads) {

@@ -76,10 +76,10 @@ static int64_t shard_next_wake(const srt_node *node, const srt_shard *s, int64_t
         at = srt_claim_part_until(s);
     if (s->unfinished && !s->recovering && s->recover_at > now && s->recover_at < at)
         at = s->recover_at;
-    if (!s->claiming && !s->paused && !node->quiet && s->wanted) {
+    if (!s->claiming && !node->quiet && s->wanted) {
         if (s->due_at > now && s->due_at < at)
             at = s->due_at;
-        if (s->unproven_at > now && s->unproven_at < at)
+        if (!s->paused && s->unproven_at > now && s->unproven_at < at)
             at = s->unproven_at;
     }
     return at > now ? at : now + 1; /* never within the same tick */

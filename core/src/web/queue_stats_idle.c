@@ -32,7 +32,8 @@ static const struct {
 int srt_web_stats_is_idle(const stats_state *s, const srt_web_row *row, const srt_token *state)
 {
     return s->w->now_us > 0 && state->len >= SRT_STATE_OWNER && srt_web_stats_number(state->data, 0) == row->generation &&
-           srt_web_stats_number(state->data, SRT_STATE_HELD) == 0 && ((unsigned char)state->data[SRT_STATE_FLAGS] & SRT_FLAG_DOUBTED) == 0;
+           srt_web_stats_number(state->data, SRT_STATE_HELD) == 0 && srt_web_stats_number(state->data, SRT_STATE_DELIVERS) == 0 &&
+           ((unsigned char)state->data[SRT_STATE_FLAGS] & SRT_FLAG_DOUBTED) == 0;
 }
 
 static void stats_add_bound(stats_state *s, srt_request *r)

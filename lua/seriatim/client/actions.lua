@@ -109,7 +109,7 @@ function Actions:resume()
   return act(self, RESUME)
 end
 
----Deletes what waits; a running id is not put back if it fails.
+---Deletes what waits and what is scheduled; a running id is not put back if it fails.
 ---@param ids seriatim.Id[]
 ---@return integer?
 ---@return seriatim.Error? err
@@ -189,6 +189,36 @@ end
 ---@return seriatim.Error? err
 function Actions:morgue_drop_payload(id, payload)
   return act_on_payload(self, MORGUE_DROP_PAYLOAD, id, payload)
+end
+
+local function handle_text(handle)
+  return type(handle) == "string" and handle or validate.refuse("handle", "a string", handle)
+end
+
+---Removes one payload, by the handle that its push answered, while it is scheduled, waits, is in back-off or parked; with the last
+---one the id goes. False: it is being delivered, was, is dead or gone.
+---@param handle string
+---@return boolean?
+---@return seriatim.Error? err
+function Actions:cancel(handle)
+  handle_text(handle)
+  return pool.ask(function(connection)
+    return connection:call("cancel", connection:number(self.worker:queue_settings()), handle, nil)
+  end)
+end
+
+---Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; in the past: now. False: it was
+---delivered, is dead or gone.
+---@param handle string
+---@param at number  Unix seconds
+---@return boolean?
+---@return seriatim.Error? err
+function Actions:reschedule(handle, at)
+  handle_text(handle)
+  local seconds = validate.number(at) or validate.refuse("at", "a number of Unix seconds", at)
+  return pool.ask(function(connection)
+    return connection:call("reschedule", connection:number(self.worker:queue_settings()), handle, seconds, nil)
+  end)
 end
 
 ---Deletes the queue itself: layout, settings and, if forced, what it holds; answers 1. The next push or server of the worker makes

@@ -17,12 +17,16 @@ local jobs = {}
 ---@field perform_in number?  earliest start, Unix seconds (now)
 ---@field perform_at number?  the same
 ---@field delay number?  the same in seconds from now
+---@field deliver_at number?  the payload is not there before, joins and blocks nothing; Unix seconds
+---@field deliver_in number?  the same in seconds from now
 ---@field on_waiting seriatim.OnWaiting?  (the worker's)
 ---@field context table<string, string>?  stays with the payload
 ---@field retry_count integer?  -1 and more; for tests and migration
 
-local KEYS = { "id", "payload", "score", "perform_in", "perform_at", "delay", "on_waiting", "context", "retry_count" }
+local KEYS = { "id", "payload", "score", "perform_in", "perform_at", "delay", "on_waiting", "context", "retry_count", "deliver_at",
+  "deliver_in" }
 local TIMES = { "perform_in", "perform_at", "delay" }
+local DELIVERY_TIMES = { "deliver_at", "deliver_in" }
 local NOW, AT, DELAY = 0, 1, 2
 
 for _, setting in ipairs(native.worker_settings()) do
@@ -111,9 +115,9 @@ local function number(job, at, key, rule)
   return validate.number(value) or validate.refuse(field_of(at, key), rule, value)
 end
 
-local function times_of(job)
+local function times_of(job, names)
   local keys = {}
-  for _, key in ipairs(TIMES) do
+  for _, key in ipairs(names) do
     if given(job, key) ~= nil then
       keys[#keys + 1] = key
     end
@@ -121,17 +125,17 @@ local function times_of(job)
   return keys
 end
 
----When it is due: how that is said, and the time.
-local function due(job, at)
-  local keys = times_of(job)
+---A time that may be said by each of these keys, of which the last is seconds from now: how it is said, and the time.
+local function time_of(job, at, names)
+  local keys = times_of(job, names)
   if #keys == 0 then
     return NOW, 0
   end
   if #keys > 1 then
     errors.misuse(("jobs[%d]: %s exclude each other"):format(at, table.concat(keys, " and ")))
   end
-  if keys[1] == "delay" then
-    return DELAY, number(job, at, "delay", "a number of seconds")
+  if keys[1] == names[#names] then
+    return DELAY, number(job, at, keys[1], "a number of seconds")
   end
   return AT, number(job, at, keys[1], "a number of Unix seconds")
 end
@@ -172,7 +176,8 @@ local function context(job, at)
 end
 
 local function row(job, at, codec)
-  local when, time = due(job, at)
+  local when, time = time_of(job, at, TIMES)
+  local deliver_when, deliver_time = time_of(job, at, DELIVERY_TIMES)
   local payload = job.payload
   if payload == nil then
     payload = codec.nothing
@@ -186,6 +191,8 @@ local function row(job, at, codec)
     retry_count(job, at),
     on_waiting(job, at),
     context(job, at),
+    deliver_when ~= NOW and deliver_when or nil,
+    deliver_when ~= NOW and deliver_time or nil,
   }
 end
 

@@ -7,6 +7,7 @@ local metrics = {}
 ---Counts of ids; lag in seconds; first (when the oldest is due; 0: none waits) and now in Unix seconds.
 ---@class seriatim.Figures
 ---@field length integer
+---@field scheduled integer  payloads whose deliver_at has not come
 ---@field fresh integer
 ---@field retries integer
 ---@field morgue_length integer

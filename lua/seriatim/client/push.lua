@@ -17,9 +17,19 @@ local push = {}
 ---@field folded integer  jobs that united with an id that waits
 ---@field refused integer  jobs that on_waiting reject or unique turned away
 ---@field refused_at integer[]  their places in the call, from 1
+---@field scheduled integer  jobs that arrive later, at their deliver_at
+---@field handles (string|false)[]  one a job, where the push was given handle = true or has a job with deliver_at; else empty. It names the
+---payload for actions:cancel and actions:reschedule. A job that was folded into an equal payload has that one's; false: it was not kept
 
-local function result_of(added, folded, places)
-  return { added = added, folded = folded, refused = #places, refused_at = places }
+local function result_of(added, folded, places, scheduled, handles)
+  return {
+    added = added,
+    folded = folded,
+    refused = #places,
+    refused_at = places,
+    scheduled = scheduled or 0,
+    handles = handles or {},
+  }
 end
 
 ---What one push may say; where it says nothing, the settings of these names do.
@@ -27,6 +37,7 @@ end
 ---@field wait_replicas integer?  how many replicas of Redis must have it before the push returns
 ---@field wait_timeout number?  seconds they may take
 ---@field push_timeout number?  seconds that all of it may take
+---@field handle boolean?  answer a handle for each job; a push with deliver_at or deliver_in always does
 
 local OPTIONS = { "wait_replicas", "wait_timeout", "push_timeout" }
 local SHORTEST = 0.001 -- seconds: what the core takes for a push whose time is over
@@ -36,6 +47,7 @@ local SHORTEST = 0.001 -- seconds: what the core takes for a push whose time is 
 ---@field wait_replicas integer
 ---@field wait_timeout number
 ---@field deadline_ms number
+---@field handle boolean
 
 ---@return seriatim.PushLimits
 local function limits_of(options)
@@ -48,9 +60,10 @@ local function limits_of(options)
     local value = options[name]
     limits[name] = value ~= nil and validate[name](name, value) or settings[name]
   end
+  limits.handle = options.handle ~= nil and validate.flag("handle", options.handle)
   for name in pairs(options) do
-    if not limits[name] then
-      errors.misuse(("unknown option %s; known are %s"):format(validate.shown(name), table.concat(OPTIONS, ", ")))
+    if limits[name] == nil then
+      errors.misuse(("unknown option %s; known are %s, handle"):format(validate.shown(name), table.concat(OPTIONS, ", ")))
     end
   end
   limits.deadline_ms = native.now_ms() + limits.push_timeout * 1000
@@ -81,14 +94,14 @@ end
 ---The result of a push, or what was said of it, from what connection:call("push", ...) gives.
 ---@return seriatim.PushResult?
 ---@return seriatim.Error? err
-function push.outcome(added, folded, places, shortage, warning)
+function push.outcome(added, folded, places, shortage, warning, scheduled, handles)
   if not added then
     return nil, folded
   end
   if warning then
     warn_once(warning)
   end
-  local result = result_of(added, folded, places)
+  local result = result_of(added, folded, places, scheduled, handles)
   if shortage then
     return not_replicated(shortage, result)
   end
@@ -107,7 +120,8 @@ function push.write(worker, rows, limits)
   limits = limits or limits_of()
   return push.outcome(pool.ask(function(connection)
     local queue = connection:number(worker:queue_settings())
-    return connection:call("push", queue, rows, limits.wait_replicas, limits.wait_timeout, left_of(limits), nil)
+    return connection:call("push", queue, rows, limits.wait_replicas, limits.wait_timeout, left_of(limits),
+      limits.handle, nil)
   end))
 end
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, SupportsFloat
 
 from .._types import AnyId, CheckResult, QueueOwner
 from . import jobs, pool
@@ -51,7 +52,7 @@ class Actions:
         return self._act(6)
 
     def delete(self, ids: Sequence[AnyId]) -> int:
-        """Deletes what waits; a running id is not put back if it fails."""
+        """Deletes what waits and what is scheduled; a running id is not put back if it fails."""
         return self._act(7, ids)
 
     def morgue_queue_up(self, ids: Sequence[AnyId]) -> int:
@@ -92,6 +93,22 @@ class Actions:
     def morgue_drop_payload(self, id: AnyId, payload: Any) -> int:
         """The same of a dead id."""
         return self._act_on_payload(15, id, payload)
+
+    def cancel(self, handle: str) -> bool:
+        """
+        Removes one payload, by the handle that its push answered, while it is scheduled, waits, is in back-off or parked; with the last
+        one the id goes. False: it is being delivered, was, is dead or gone.
+        """
+        text = jobs.handle_bytes(handle)
+        return pool.ask(lambda connection: connection.cancel(self._worker._queue_settings(), text))
+
+    def reschedule(self, handle: str, at: SupportsFloat | datetime) -> bool:
+        """
+        Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; in the past: now. False: it was
+        delivered, is dead or gone.
+        """
+        text, seconds = jobs.handle_bytes(handle), jobs.unix_time(at, "at")
+        return pool.ask(lambda connection: connection.reschedule(self._worker._queue_settings(), text, seconds))
 
     def delete_queue(self, *, force: bool = False) -> int:
         """

@@ -18,8 +18,8 @@ READ, WRITE = 1, 2
 Wait = tuple[int, float]
 """Replicas, and seconds for each WAIT."""
 
-Pushed = tuple[int, int, list[int], Union[str, None], Union[str, None]]
-"""added, folded, places of refused jobs, what was said of too few replicas."""
+Pushed = tuple[int, int, list[int], Union[str, None], Union[str, None], int, list[Union[str, None]]]
+"""added, folded, places of refused jobs, what was said of too few replicas, warning, scheduled, handles."""
 
 WebAsked = tuple["_native.WebSettings", "_native.WebRequest"]
 
@@ -63,14 +63,16 @@ class Connection:
         """The URL without its password."""
         return self._link.url
 
-    def push(self, settings: _native.QueueSettings, jobs: _native.Jobs, wait: Wait, seconds: float) -> Pushed:
+    def push(self, settings: _native.QueueSettings, jobs: _native.Jobs, wait: Wait, seconds: float, handles: bool) -> Pushed:
         """seconds: that it may take from now."""
-        self._link.push(self._number(settings), jobs, *wait, seconds)
+        self._link.push(self._number(settings), jobs, *wait, seconds, handles)
         result: Pushed = self._link.drive()
         return result
 
-    async def apush(self, settings: _native.QueueSettings, jobs: _native.Jobs, wait: Wait, seconds: float) -> Pushed:
-        self._link.push(self._number(settings), jobs, *wait, seconds)
+    async def apush(
+        self, settings: _native.QueueSettings, jobs: _native.Jobs, wait: Wait, seconds: float, handles: bool
+    ) -> Pushed:
+        self._link.push(self._number(settings), jobs, *wait, seconds, handles)
         result: Pushed = await self._drive()
         return result
 
@@ -100,6 +102,14 @@ class Connection:
         """How many ids it changed; kind as the core numbers actions."""
         self._link.action(self._number(settings), kind, ids)
         return int(self._link.drive())
+
+    def cancel(self, settings: _native.QueueSettings, handle: bytes) -> bool:
+        self._link.cancel(self._number(settings), handle)
+        return bool(self._link.drive())
+
+    def reschedule(self, settings: _native.QueueSettings, handle: bytes, at: float) -> bool:
+        self._link.reschedule(self._number(settings), handle, at)
+        return bool(self._link.drive())
 
     def metrics(self, settings: _native.QueueSettings) -> Metrics:
         self._link.metrics(self._number(settings))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
 from .. import _native
@@ -14,8 +14,9 @@ from .._types import AnyId, AnyJob, Codec, Job
 from . import validate
 from .codec import JSON
 
-KEYS = ("id", "payload", "score", "perform_in", "perform_at", "delay", "on_waiting", "context", "retry_count")
+KEYS = ("id", "payload", "score", "perform_in", "perform_at", "delay", "on_waiting", "context", "retry_count", "deliver_at", "deliver_in")
 TIMES = ("perform_in", "perform_at", "delay")
+DELIVERY_TIMES = ("deliver_at", "deliver_in")
 ON_WAITING = next(setting["words"] for setting in _native.worker_settings() if setting["name"] == "on_waiting")
 NOW, AT, DELAY = 0, 1, 2
 
@@ -50,7 +51,8 @@ def _known_keys(job: AnyJob, at: int) -> Job:
 
 def _row(codec: Codec, any_job: AnyJob, at: int) -> _native.JobRow:
     job = _known_keys(any_job, at)
-    moment, time = _due(job, at)
+    moment, time = _time_of(job, at, TIMES)
+    deliver_when, deliver_time = _time_of(job, at, DELIVERY_TIMES)
     payload = job["payload"] if "payload" in job else codec.nothing
     return (
         _id(job, at),
@@ -61,6 +63,8 @@ def _row(codec: Codec, any_job: AnyJob, at: int) -> _native.JobRow:
         _retry_count(job.get("retry_count"), at),
         _on_waiting(job.get("on_waiting"), at),
         _context(job.get("context"), at),
+        deliver_when,
+        deliver_time,
     )
 
 
@@ -90,6 +94,12 @@ def _utf8(value: str, field: str) -> bytes:
         raise validate.refusal(field, "a str without lone surrogates", value) from None
 
 
+def handle_bytes(handle: str) -> bytes:
+    if not isinstance(handle, str):
+        raise validate.refusal("handle", "a str", handle)
+    return handle.encode("utf-8", "surrogatepass")
+
+
 def ids_bytes(ids: Sequence[AnyId]) -> list[bytes]:
     """Of ids that an operator gives."""
     if isinstance(ids, (str, bytes)) or not isinstance(ids, Sequence):
@@ -106,26 +116,30 @@ def _number(value: object, at: int, key: str, rule: str) -> float | None:
     return given
 
 
-def _due(job: Job, at: int) -> tuple[int, float]:
-    given = [(key, value) for key in TIMES if (value := job.get(key)) is not None]
+def _time_of(job: Job, at: int, keys: tuple[str, ...]) -> tuple[int, float]:
+    """A time that may be said in several ways, the last of which is seconds from now."""
+    given = [(key, value) for key in keys if (value := cast(Any, job).get(key)) is not None]
     if not given:
         return NOW, 0.0
     if len(given) > 1:
         raise Invalid(f"jobs[{at}]: {' and '.join(key for key, _ in given)} exclude each other")
     key, value = given[0]
-    if key == "delay":
+    if key == keys[-1]:
         seconds = value.total_seconds() if isinstance(value, timedelta) else value
         return DELAY, _number(seconds, at, key, "a number of seconds or a timedelta") or 0.0
-    return AT, _unix_time(value, at, key)
+    return AT, unix_time(value, f"jobs[{at}]: {key}")
 
 
-def _unix_time(value: object, at: int, key: str) -> float:
+def unix_time(value: object, field: str) -> float:
+    """Unix seconds, of a number or an aware datetime."""
     rule = "a datetime with a time zone or a number of Unix seconds"
-    if not isinstance(value, datetime):
-        return _number(value, at, key, rule) or 0.0
-    if value.utcoffset() is None:
-        raise _refusal(at, key, rule, value)
-    return value.timestamp()
+    if isinstance(value, datetime):
+        given = None if value.utcoffset() is None else value.timestamp()
+    else:
+        given = validate.number(value)
+    if given is None:
+        raise validate.refusal(field, rule, value)
+    return given
 
 
 def _retry_count(count: object, at: int) -> int:

@@ -10,7 +10,7 @@ from .. import _log
 from .._errors import NotReplicated
 from .._settings import check_push_timeout, check_wait_replicas, check_wait_timeout, settings
 from .._types import AnyJob, PushResult, QueueOwner
-from . import pool
+from . import pool, validate
 from .connection import Wait
 from .jobs import normalize_jobs, read_jobs
 from .middlewares import call_async, call_sync
@@ -25,6 +25,7 @@ class Limits(NamedTuple):
     wait: Wait
     deadline: float
     """Of the monotonic clock."""
+    handle: bool
 
     def left(self) -> float:
         """Seconds; a push whose time is over is tried with the least that the core takes."""
@@ -38,13 +39,14 @@ def push(
     wait_replicas: int | None = None,
     wait_timeout: float | None = None,
     push_timeout: float | None = None,
+    handle: bool = False,
 ) -> PushResult:
     """
     Checks everything, passes the jobs through the client middlewares, checks again and writes.
 
     wait_replicas, wait_timeout, push_timeout: None: as the module's settings say.
     """
-    limits = _limits(wait_replicas, wait_timeout, push_timeout)
+    limits = _limits(wait_replicas, wait_timeout, push_timeout, handle)
     chain = settings.client_middlewares
     if not chain:
         return _write(worker, jobs, limits)
@@ -68,9 +70,10 @@ async def apush(
     wait_replicas: int | None = None,
     wait_timeout: float | None = None,
     push_timeout: float | None = None,
+    handle: bool = False,
 ) -> PushResult:
     """The same without blocking the running event loop."""
-    limits = _limits(wait_replicas, wait_timeout, push_timeout)
+    limits = _limits(wait_replicas, wait_timeout, push_timeout, handle)
     chain = settings.client_middlewares
     if not chain:
         return await _awrite(worker, jobs, limits)
@@ -92,7 +95,7 @@ def _write(worker: QueueOwner, jobs: Sequence[AnyJob], limits: Limits) -> PushRe
     if not len(read):
         return _result(0, 0, [])
     with pool.current().lend(limits.left()) as connection:
-        return _written(*connection.push(worker._queue_settings(), read, limits.wait, limits.left()))
+        return _written(*connection.push(worker._queue_settings(), read, limits.wait, limits.left(), limits.handle))
 
 
 async def _awrite(worker: QueueOwner, jobs: Sequence[AnyJob], limits: Limits) -> PushResult:
@@ -100,16 +103,16 @@ async def _awrite(worker: QueueOwner, jobs: Sequence[AnyJob], limits: Limits) ->
     if not len(read):
         return _result(0, 0, [])
     async with (await pool.acurrent()).lend(limits.left()) as connection:
-        return _written(*await connection.apush(worker._queue_settings(), read, limits.wait, limits.left()))
+        return _written(*await connection.apush(worker._queue_settings(), read, limits.wait, limits.left(), limits.handle))
 
 
-def _limits(replicas: int | None, wait_timeout: float | None, push_timeout: float | None) -> Limits:
+def _limits(replicas: int | None, wait_timeout: float | None, push_timeout: float | None, handle: bool) -> Limits:
     seconds = settings.push_timeout if push_timeout is None else check_push_timeout(push_timeout)
     wait = (
         settings.wait_replicas if replicas is None else check_wait_replicas(replicas),
         settings.wait_timeout if wait_timeout is None else check_wait_timeout(wait_timeout),
     )
-    return Limits(wait, time.monotonic() + seconds)
+    return Limits(wait, time.monotonic() + seconds, validate.flag("handle", handle))
 
 
 _warned: set[str] = set()
@@ -122,14 +125,22 @@ def _warn_once(text: str) -> None:
         _log.warn("warning", text)
 
 
-def _written(added: int, folded: int, places: list[int], shortage: str | None, warning: str | None) -> PushResult:
+def _written(
+    added: int,
+    folded: int,
+    places: list[int],
+    shortage: str | None,
+    warning: str | None,
+    scheduled: int,
+    handles: list[str | None],
+) -> PushResult:
     if warning is not None:
         _warn_once(warning)
-    result = _result(added, folded, places)
+    result = PushResult(added, folded, len(places), places, scheduled, handles)
     if shortage is not None:
         raise NotReplicated(shortage, result)
     return result
 
 
 def _result(added: int, folded: int, places: list[int]) -> PushResult:
-    return PushResult(added, folded, len(places), places)
+    return PushResult(added, folded, len(places), places, 0, [])

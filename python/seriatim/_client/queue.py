@@ -36,9 +36,14 @@ class Queue:
         wait_replicas: int | None = None,
         wait_timeout: float | None = None,
         push_timeout: float | None = None,
+        handle: bool = False,
     ) -> PushResult:
         """As perform_async, past an override of it."""
-        return push.push(self._worker, jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout, push_timeout=push_timeout)
+        return push.push(
+            self._worker,
+            jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout,
+            push_timeout=push_timeout, handle=handle,
+        )
 
     async def apush(
         self,
@@ -47,10 +52,13 @@ class Queue:
         wait_replicas: int | None = None,
         wait_timeout: float | None = None,
         push_timeout: float | None = None,
+        handle: bool = False,
     ) -> PushResult:
         """As aperform_async, past an override of it."""
         return await push.apush(
-            self._worker, jobs, wait_replicas=wait_replicas, wait_timeout=wait_timeout, push_timeout=push_timeout
+            self._worker, jobs,
+            wait_replicas=wait_replicas, wait_timeout=wait_timeout,
+            push_timeout=push_timeout, handle=handle,
         )
 
     def fetch(self, ids: Sequence[AnyId]) -> list[Record]:

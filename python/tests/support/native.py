@@ -18,7 +18,7 @@ def queue_settings(name: bytes = b"q", shards: int = 1, batch: int = 10) -> _nat
 
 
 def row(id: bytes, payload: Any = None, when: int = 0, time: float = 0.0) -> _native.JobRow:
-    return (id, _native.dump(payload, "payload"), None, when, time, -1, None, None)
+    return (id, _native.dump(payload, "payload"), None, when, time, -1, None, None, 0, 0.0)
 
 
 def jobs(*rows: _native.JobRow) -> _native.Jobs:

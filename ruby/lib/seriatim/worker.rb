@@ -61,17 +61,19 @@ module Seriatim
     # Pushes jobs. May be overridden, and call super; an override that takes no keywords goes by the settings.
     # @param jobs [Array<Hash>] id (String, Symbol or Integer; the only mandatory key), payload (what JSON can say;
     #   ""), score (orders the payloads of an id; arrival order), perform_in or perform_at (Time or Unix seconds) or
-    #   delay (seconds from now), on_waiting, context (Hash of Strings), retry_count (for tests and migration). Keys
-    #   may be Strings.
+    #   delay (seconds from now), deliver_at (as perform_in) or deliver_in (as delay): the payload is not there before then, joins and
+    #   blocks nothing, and arrives then as a push does; on_waiting, context (Hash of Strings), retry_count (for tests and
+    #   migration). Keys may be Strings.
     # @param wait_replicas [Integer] how many replicas must have it; Seriatim.wait_replicas
     # @param wait_timeout [Numeric] seconds they may take; Seriatim.wait_timeout
     # @param push_timeout [Numeric] seconds that all of it may take; Seriatim.push_timeout
+    # @param handle [Boolean] answer a handle for each job; a push with deliver_at or deliver_in always does
     # @return [PushResult]
     # @raise [Invalid] before anything is written, naming the job and the field
     # @raise [NotReplicated] when it is written, and too few replicas have it
     # @raise [Error] when Redis cannot be reached or refuses
-    def perform_async(jobs, wait_replicas: nil, wait_timeout: nil, push_timeout: nil)
-      Push.call(self, jobs, wait_replicas: wait_replicas, wait_timeout: wait_timeout, push_timeout: push_timeout)
+    def perform_async(jobs, wait_replicas: nil, wait_timeout: nil, push_timeout: nil, handle: false)
+      Push.call(self, jobs, wait_replicas: wait_replicas, wait_timeout: wait_timeout, push_timeout: push_timeout, handle: handle)
     end
 
     # @return [Queries] what is in the queue

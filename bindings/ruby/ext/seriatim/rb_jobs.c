@@ -13,11 +13,13 @@ enum {
     FIELD_ON_WAITING,
     FIELD_CONTEXT,
     FIELD_RETRY_COUNT,
+    FIELD_DELIVER_AT,
+    FIELD_DELIVER_IN,
     FIELDS
 };
 
 static const char *const field_names[FIELDS] = {"id",    "payload",    "score",   "perform_in", "perform_at",
-                                                "delay", "on_waiting", "context", "retry_count"};
+                                                "delay", "on_waiting", "context", "retry_count", "deliver_at", "deliver_in"};
 static VALUE field_symbols[FIELDS]; /* interned, so never collected */
 
 /* ---- The fields of one Hash -------------------------------------------------------------------------- */
@@ -58,7 +60,7 @@ static int fields_take(VALUE key, VALUE value, VALUE arg)
     int field = field_of(key);
     if (field == FIELDS)
         fields_refuse(job->at, rb_sprintf("unknown key %+" PRIsVALUE "; known are id, payload, score, perform_in, perform_at, delay, "
-                                          "on_waiting, context, retry_count", key));
+                                          "on_waiting, context, retry_count, deliver_at, deliver_in", key));
     if (job->values[field] != Qundef)
         fields_refuse(job->at, rb_sprintf("%s is given twice", field_names[field]));
     job->values[field] = value;
@@ -91,10 +93,11 @@ static double field_number(const job_fields *job, int field)
     return FIXNUM_P(value) ? (double)FIX2LONG(value) : NUM2DBL(field_by_rule(job, field));
 }
 
-static void fields_time(const job_fields *job, seriatim_job *out)
+/* A time that may be said by each of these fields, of which the last is seconds from now. */
+static void fields_time(const job_fields *job, int first, int last, int *when, double *time)
 {
     int field, found = FIELDS;
-    for (field = FIELD_PERFORM_IN; field <= FIELD_DELAY; field++) {
+    for (field = first; field <= last; field++) {
         if (!field_given(job, field))
             continue;
         if (found != FIELDS)
@@ -103,8 +106,8 @@ static void fields_time(const job_fields *job, seriatim_job *out)
     }
     if (found == FIELDS)
         return;
-    out->when = found == FIELD_DELAY ? SERIATIM_DELAY : SERIATIM_AT;
-    out->time = field_number(job, found);
+    *when = found == last ? SERIATIM_DELAY : SERIATIM_AT;
+    *time = field_number(job, found);
 }
 
 static int64_t fields_retry_count(const job_fields *job)
@@ -161,7 +164,8 @@ static void jobs_add(jobs_push *p, const job_fields *job)
     seriatim_job_init(&out);
     out.has_score = field_given(job, FIELD_SCORE);
     out.score = out.has_score ? field_number(job, FIELD_SCORE) : 0.0;
-    fields_time(job, &out);
+    fields_time(job, FIELD_PERFORM_IN, FIELD_DELAY, &out.when, &out.time);
+    fields_time(job, FIELD_DELIVER_AT, FIELD_DELIVER_IN, &out.deliver_when, &out.deliver_time);
     out.retry_count = fields_retry_count(job);
     if (field_given(job, FIELD_ON_WAITING))
         on_waiting = field_by_rule(job, FIELD_ON_WAITING);

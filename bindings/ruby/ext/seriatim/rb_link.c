@@ -220,9 +220,19 @@ static VALUE link_warning(seriatim_client *client)
     return text ? srb_text(text, strlen(text)) : Qnil;
 }
 
+static VALUE link_handles(const seriatim_client *client)
+{
+    size_t count, i;
+    const seriatim_text *handles = seriatim_push_handles(client, &count);
+    VALUE list = rb_ary_new_capa((long)count);
+    for (i = 0; i < count; i++)
+        rb_ary_push(list, handles[i].data ? srb_text(handles[i].data, handles[i].len) : Qnil);
+    return list;
+}
+
 /*
- * link.push(queue, jobs, payloads, replicas, wait_timeout, push_timeout)
- *   -> [added, folded, [places of refused jobs], shortage or nil, warning or nil]
+ * link.push(queue, jobs, payloads, replicas, wait_timeout, push_timeout, handles)
+ *   -> [added, folded, [places of refused jobs], shortage or nil, warning or nil, scheduled, [handles or nil]]
  */
 static VALUE link_push(int argc, VALUE *argv, VALUE self)
 {
@@ -230,16 +240,18 @@ static VALUE link_push(int argc, VALUE *argv, VALUE self)
     seriatim_client *client = seriatim_link_client(box->link);
     seriatim_push_counts counts;
     VALUE shortage;
-    rb_check_arity(argc, 6, 6);
+    rb_check_arity(argc, 6, 7);
     srb_link_check(box, seriatim_push_begin(client, NUM2SIZET(argv[0])));
     srb_link_check(box, seriatim_push_replicas(client, NUM2LL(argv[3]), NUM2DBL(argv[4])));
     srb_link_check(box, seriatim_push_timeout(client, NUM2DBL(argv[5])));
+    if (argc > 6 && RTEST(argv[6]))
+        srb_link_check(box, seriatim_push_want_handles(client));
     srb_jobs_push(box, argv[1], argv[2]);
     srb_link_check(box, seriatim_push_send(client));
     shortage = link_shortage(box, srb_link_run(box, Qnil));
     counts = seriatim_push_result(client);
-    return rb_ary_new_from_args(5, SIZET2NUM(counts.added), SIZET2NUM(counts.folded), link_places(client), shortage,
-                                link_warning(client));
+    return rb_ary_new_from_args(7, SIZET2NUM(counts.added), SIZET2NUM(counts.folded), link_places(client), shortage,
+                                link_warning(client), SIZET2NUM(counts.scheduled), link_handles(client));
 }
 
 /* ---- The rest -------------------------------------------------------------------------------------- */

@@ -122,12 +122,46 @@ static VALUE operators_action(VALUE self, VALUE queue, VALUE kind, VALUE ids, VA
     return LL2NUM(seriatim_action_result(client));
 }
 
+/* ---- Handles ----------------------------------------------------------------------------------- */
+
+static seriatim_text operators_text(VALUE text)
+{
+    seriatim_text out;
+    Check_Type(text, T_STRING);
+    out.data = RSTRING_PTR(text);
+    out.len = (size_t)RSTRING_LEN(text);
+    return out;
+}
+
+/* link.cancel(queue, handle, seconds) -> it was done */
+static VALUE operators_cancel(VALUE self, VALUE queue, VALUE handle, VALUE seconds)
+{
+    srb_link *box = srb_link_idle(self);
+    seriatim_client *client = seriatim_link_client(box->link);
+    srb_link_check(box, seriatim_cancel_begin(client, NUM2SIZET(queue), operators_text(handle)));
+    RB_GC_GUARD(handle);
+    srb_link_drive(box, seconds);
+    return seriatim_handle_result(client) ? Qtrue : Qfalse;
+}
+
+/* link.reschedule(queue, handle, at, seconds) -> it was done */
+static VALUE operators_reschedule(VALUE self, VALUE queue, VALUE handle, VALUE at, VALUE seconds)
+{
+    srb_link *box = srb_link_idle(self);
+    seriatim_client *client = seriatim_link_client(box->link);
+    srb_link_check(box, seriatim_reschedule_begin(client, NUM2SIZET(queue), operators_text(handle), NUM2DBL(at)));
+    RB_GC_GUARD(handle);
+    srb_link_drive(box, seconds);
+    return seriatim_handle_result(client) ? Qtrue : Qfalse;
+}
+
 /* ---- Metrics ----------------------------------------------------------------------------------- */
 
 static VALUE operators_figures(const seriatim_metrics *m)
 {
     VALUE hash = rb_hash_new();
     SET(hash, "length", LL2NUM(m->length));
+    SET(hash, "scheduled", LL2NUM(m->scheduled));
     SET(hash, "fresh", LL2NUM(m->fresh));
     SET(hash, "retries", LL2NUM(m->retries));
     SET(hash, "morgue_length", LL2NUM(m->morgue_length));
@@ -308,6 +342,8 @@ void srb_init_operators(VALUE link_class)
 {
     rb_define_method(link_class, "query", operators_query, -1);
     rb_define_method(link_class, "action", operators_action, 4);
+    rb_define_method(link_class, "cancel", operators_cancel, 3);
+    rb_define_method(link_class, "reschedule", operators_reschedule, 4);
     rb_define_method(link_class, "metrics", operators_metrics, 2);
     rb_define_method(link_class, "explain", operators_explain, 3);
     rb_define_method(link_class, "check", operators_check, 3);

@@ -36,7 +36,7 @@ module Seriatim
     ALL.each { |name, kind| define_method(name) { act(kind) } }
 
     # @!method delete(ids)
-    #   Deletes what waits; a running id is not put back if it fails. @return [Integer]
+    #   Deletes what waits and what is scheduled; a running id is not put back if it fails. @return [Integer]
     # @!method morgue_queue_up(ids)
     #   Dead ids wait again, due now. @return [Integer]
     # @!method morgue_delete(ids)
@@ -64,6 +64,23 @@ module Seriatim
       end
     end
 
+    # Removes one payload, by the handle that its push answered, while it is scheduled, waits, is in back-off or parked; with the last
+    # one the id goes.
+    # @return [Boolean] false: it is being delivered, was, is dead or gone
+    def cancel(handle)
+      text = handle_text(handle)
+      Pool.current.with { |connection| connection.cancel(@worker.queue_settings, text) }
+    end
+
+    # Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; in the past: now.
+    # @param at [Time, Numeric] Unix seconds
+    # @return [Boolean] false: it was delivered, is dead or gone
+    def reschedule(handle, at)
+      text = handle_text(handle)
+      seconds = Jobs.unix_time(at) { Validate.refuse("at", "a Time or a number of Unix seconds", at) }
+      Pool.current.with { |connection| connection.reschedule(@worker.queue_settings, text, seconds) }
+    end
+
     # Deletes the queue itself: layout, settings and, if forced, what it holds. The next push or server of the worker makes it anew.
     # @param force [Boolean] also where ids wait, run, are parked or dead
     # @return [Integer] 1
@@ -81,6 +98,8 @@ module Seriatim
     end
 
     private
+
+    def handle_text(handle) = handle.is_a?(String) ? handle : Validate.refuse("handle", "a String", handle)
 
     def act(kind, texts = nil)
       return 0 if texts && texts.empty?

@@ -26,9 +26,10 @@ module Seriatim
     # @param payloads [Array<String>, nil] bytes of each; nil: their JSON
     # @param wait [Array(Integer, Numeric)] replicas, and seconds for each WAIT
     # @param seconds [Float] that it may take from now
-    # @return [Array(Integer, Integer, Array<Integer>, String, String)] added, folded, places of refused jobs, what was said of
-    #   too few replicas or nil, what is to be warned of or nil
-    def push(settings, jobs, payloads, wait, seconds) = @link.push(number(settings), jobs, payloads, *wait, seconds)
+    # @param handles [Boolean] answer a handle for each job
+    # @return [Array] added, folded, places of refused jobs, what was said of too few replicas or nil, what is to be warned of or nil,
+    #   scheduled, handles
+    def push(settings, jobs, payloads, wait, seconds, handles) = @link.push(number(settings), jobs, payloads, *wait, seconds, handles)
 
     # @return [Integer] shards_count as Redis has it
     def layout(settings, limit: nil) = @link.layout(number(settings), limit)
@@ -42,6 +43,13 @@ module Seriatim
     # @param kind [Integer] as the core numbers actions
     # @return [Integer] how many ids it changed
     def action(settings, kind, ids = nil) = @link.action(number(settings), kind, ids, nil)
+
+    # @return [Boolean] it was done
+    def cancel(settings, handle) = @link.cancel(number(settings), handle, nil)
+
+    # @param at [Float] Unix seconds
+    # @return [Boolean] it was done
+    def reschedule(settings, handle, at) = @link.reschedule(number(settings), handle, at, nil)
 
     # @return [Hash]
     def metrics(settings) = @link.metrics(number(settings), nil)

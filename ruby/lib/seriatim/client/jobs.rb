@@ -42,6 +42,8 @@ module Seriatim
     def delay(value, at) = number(value) { refuse(at, "delay", "a number of seconds", value) }
     def perform_in(value, at) = unix_time(value) { refuse(at, "perform_in", "a Time or a number of Unix seconds", value) }
     def perform_at(value, at) = unix_time(value) { refuse(at, "perform_at", "a Time or a number of Unix seconds", value) }
+    def deliver_at(value, at) = unix_time(value) { refuse(at, "deliver_at", "a Time or a number of Unix seconds", value) }
+    def deliver_in(value, at) = number(value) { refuse(at, "deliver_in", "a number of seconds", value) }
 
     def number(value) = value.is_a?(Numeric) && value.real? ? value.to_f : yield
 

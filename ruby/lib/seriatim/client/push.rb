@@ -2,14 +2,16 @@
 
 module Seriatim
   # What a push did: `added` jobs made a new waiting id, `folded` ones united with an id that waits, `refused` ones
-  # were turned away by on_waiting :reject or :unique; `refused_at` are their places in the call, from 0.
-  PushResult = Struct.new(:added, :folded, :refused, :refused_at, keyword_init: true)
+  # were turned away by on_waiting :reject or :unique; `refused_at` are their places in the call, from 0; `scheduled` ones arrive later, at
+  # their deliver_at. `handles`: one a job, where the push was given `handle: true` or has a job with deliver_at; else empty. A handle names
+  # the payload for actions.cancel and actions.reschedule; a job that was folded into an equal payload has that one's, nil: it was not kept.
+  PushResult = Struct.new(:added, :folded, :refused, :refused_at, :scheduled, :handles, keyword_init: true)
 
   # Pushes jobs.
   # @api private
   module Push
     # What is said of one push. deadline: of the monotonic clock.
-    Limits = Struct.new(:replicas, :wait_timeout, :deadline) do
+    Limits = Struct.new(:replicas, :wait_timeout, :deadline, :handle) do
       def wait = [replicas, wait_timeout]
       def left = [deadline - Push.monotonic, SHORTEST].max
     end
@@ -20,8 +22,8 @@ module Seriatim
     # Checks everything, passes the jobs through the client middlewares, checks again and writes.
     # @param wait_replicas [Integer, nil] nil: as the module's settings say; so for the others
     # @return [PushResult]
-    def call(worker, jobs, wait_replicas: nil, wait_timeout: nil, push_timeout: nil)
-      limits = limits(wait_replicas, wait_timeout, push_timeout)
+    def call(worker, jobs, wait_replicas: nil, wait_timeout: nil, push_timeout: nil, handle: false)
+      limits = limits(wait_replicas, wait_timeout, push_timeout, handle)
       chain = Seriatim.client_middlewares
       return write(worker, jobs, limits) if chain.empty?
 
@@ -32,10 +34,10 @@ module Seriatim
       result || self.result(0, 0, [])
     end
 
-    def limits(wait_replicas, wait_timeout, push_timeout)
+    def limits(wait_replicas, wait_timeout, push_timeout, handle)
       seconds = push_timeout ? Validate.push_timeout(push_timeout) : Seriatim.push_timeout
       Limits.new(wait_replicas ? Validate.wait_replicas(wait_replicas) : Seriatim.wait_replicas,
-                 wait_timeout ? Validate.wait_timeout(wait_timeout) : Seriatim.wait_timeout, monotonic + seconds)
+                 wait_timeout ? Validate.wait_timeout(wait_timeout) : Seriatim.wait_timeout, monotonic + seconds, Validate.flag("handle", handle))
     end
 
     def monotonic = Process.clock_gettime(Process::CLOCK_MONOTONIC)
@@ -44,11 +46,11 @@ module Seriatim
       return result(0, 0, []) if jobs.is_a?(Array) && jobs.empty?
 
       payloads = payloads(worker, jobs)
-      *counts, shortage, warning = Pool.current.with(limits.left) do |connection|
-        connection.push(worker.queue_settings, jobs, payloads, limits.wait, limits.left)
+      *counts, shortage, warning, scheduled, handles = Pool.current.with(limits.left) do |connection|
+        connection.push(worker.queue_settings, jobs, payloads, limits.wait, limits.left, limits.handle)
       end
       warn_once(warning) if warning
-      result = result(*counts)
+      result = result(*counts, scheduled, handles)
       shortage ? raise(NotReplicated.new(shortage, result)) : result
     end
 
@@ -64,8 +66,8 @@ module Seriatim
       Jobs.payloads(Native.read_jobs(jobs), codec) unless codec.equal?(Codec::JSON)
     end
 
-    def result(added, folded, places)
-      PushResult.new(added: added, folded: folded, refused: places.size, refused_at: places)
+    def result(added, folded, places, scheduled = 0, handles = [])
+      PushResult.new(added: added, folded: folded, refused: places.size, refused_at: places, scheduled: scheduled, handles: handles)
     end
   end
   private_constant :Push

@@ -34,6 +34,14 @@ typedef struct queue {
     int raw;
 } queue;
 
+#define KEPT_HANDLES 8
+
+/* The handles that a push has answered. */
+typedef struct kept_handles {
+    seriatim_text name, *list;
+    size_t count;
+} kept_handles;
+
 typedef struct scenario {
     const char *where;   /* file: name */
     double start;        /* T */
@@ -41,6 +49,8 @@ typedef struct scenario {
     seriatim_link *link;
     queue queues[QUEUES];
     size_t queue_count;
+    kept_handles kept[KEPT_HANDLES];
+    size_t kept_count;
 } scenario;
 
 /* From the settings of a worker, borrowed. */

@@ -125,6 +125,18 @@ static void set_time(const scenario *s, const value *from, seriatim_job *job)
     }
 }
 
+static void set_delivery(const scenario *s, const value *from, seriatim_job *job)
+{
+    const value *deliver = value_get(from, "deliver"), *at = value_get(from, "deliver_at"), *in = value_get(from, "deliver_in");
+    if (deliver || at) {
+        job->deliver_when = SERIATIM_AT;
+        job->deliver_time = deliver ? s->start + deliver->number : value_number(at, 0);
+    } else if (in) {
+        job->deliver_when = SERIATIM_DELAY;
+        job->deliver_time = value_number(in, 0);
+    }
+}
+
 static seriatim_text payload_bytes(const value *payload, int raw)
 {
     static const seriatim_text empty = {"", 0}, empty_json = {"\"\"", 2};
@@ -153,6 +165,7 @@ static void make_job(const pushing *p, const value *from, size_t number, seriati
     job->has_score = score != NULL;
     job->score = value_number(score, 0);
     set_time(p->s, from, job);
+    set_delivery(p->s, from, job);
     job->retry_count = count ? count->integer : -1;
     job->on_waiting = word ? word->text.data : NULL;
     if (context && context->count) {
@@ -162,10 +175,12 @@ static void make_job(const pushing *p, const value *from, size_t number, seriati
     }
 }
 
-static int push_jobs(const pushing *p, const value *jobs, int one_by_one)
+static int push_jobs(const pushing *p, const value *jobs, int one_by_one, int want_handles)
 {
     const value *from;
     int status = one_by_one ? SERIATIM_OK : seriatim_push_begin(p->client, p->number);
+    if (want_handles && status == SERIATIM_OK)
+        status = seriatim_push_want_handles(p->client);
     for (from = jobs->first; from; from = from->next) {
         size_t times = (size_t)value_number(value_get(from, "times"), 1), n;
         for (n = 0; n < times && status == SERIATIM_OK; n++) {
@@ -193,13 +208,61 @@ static void compare_places(check *c, const value *wanted, const size_t *places, 
         compare(c, value_at(wanted, i), found_number((double)places[i]), "refused_at");
 }
 
+/* Of each handle the place of the first that equals it, or null. */
+static void compare_handles(check *c, const value *wanted, const seriatim_text *list, size_t count)
+{
+    size_t i, first;
+    if (!wanted)
+        return;
+    if (wanted->count != count)
+        wrong(c, "%lu handles", (unsigned long)count);
+    for (i = 0; i < count && i < wanted->count; i++) {
+        for (first = 0; list[i].data && (!list[first].data || list[first].len != list[i].len ||
+                                         memcmp(list[first].data, list[i].data, list[i].len) != 0);)
+            first++;
+        compare(c, value_at(wanted, i), list[i].data ? found_number((double)first) : found_nothing(), "handles");
+    }
+}
+
+static void keep_handles(scenario *s, const value *name, const seriatim_text *list, size_t count)
+{
+    kept_handles *kept;
+    size_t i;
+    if (!name || s->kept_count == KEPT_HANDLES)
+        return;
+    kept = &s->kept[s->kept_count++];
+    kept->name = name->text;
+    kept->count = count;
+    kept->list = keep((count + 1) * sizeof *kept->list);
+    for (i = 0; i < count; i++) {
+        char *copy = keep(list[i].len + 1);
+        if (list[i].len)
+            memcpy(copy, list[i].data ? list[i].data : "", list[i].data ? list[i].len : 0);
+        kept->list[i].data = copy;
+        kept->list[i].len = list[i].len;
+    }
+}
+
+/* That of the step, kept by an earlier push, or the text itself. */
+static seriatim_text handle_of(const scenario *s, const value *step)
+{
+    const value *name = value_get(step, "handle");
+    size_t place = (size_t)value_number(value_get(step, "place"), 0), i;
+    for (i = s->kept_count; i-- > 0;)
+        if (s->kept[i].name.len == name->text.len && memcmp(s->kept[i].name.data, name->text.data, name->text.len) == 0 &&
+            place < s->kept[i].count)
+            return s->kept[i].list[place];
+    return name->text;
+}
+
 static int do_push(scenario *s, queue *q, const value *step, check *c)
 {
     const value *expect = value_get(step, "expect"), *jobs = value_get(step, "jobs");
     pushing p;
     seriatim_push_counts counts;
     const size_t *places = NULL;
-    size_t refused = 0;
+    const seriatim_text *handles = NULL;
+    size_t refused = 0, handle_count = 0;
     int status;
     p.s = s;
     p.q = q;
@@ -207,13 +270,17 @@ static int do_push(scenario *s, queue *q, const value *step, check *c)
     memset(&counts, 0, sizeof counts);
     status = scenario_number(s, q, &p.number);
     if (status == SERIATIM_OK && jobs->count)
-        status = push_jobs(&p, jobs, value_true(value_get(step, "one_by_one")));
+        status = push_jobs(&p, jobs, value_true(value_get(step, "one_by_one")), value_true(value_get(step, "handle")));
     if (status != SERIATIM_OK)
         return status;
     if (jobs->count) {
         counts = seriatim_push_result(p.client);
         places = seriatim_push_refused(p.client, &refused);
+        handles = seriatim_push_handles(p.client, &handle_count);
     }
+    keep_handles(s, value_get(step, "keep"), handles, handle_count);
+    compare_handles(c, value_get(expect, "handles"), handles, handle_count);
+    compare(c, value_get(expect, "scheduled"), found_number((double)counts.scheduled), "scheduled");
     compare(c, value_get(expect, "added"), found_number((double)counts.added), "added");
     compare(c, value_get(expect, "folded"), found_number((double)counts.folded), "folded");
     compare(c, value_get(expect, "refused"), found_number((double)counts.refused), "refused");
@@ -361,7 +428,7 @@ static int do_metrics(scenario *s, queue *q, const value *step, check *c)
             const char *name;
             double found;
         } figures[] = {
-            {"length", (double)m->length}, {"fresh", (double)m->fresh}, {"retries", (double)m->retries},
+            {"length", (double)m->length}, {"scheduled", (double)m->scheduled}, {"fresh", (double)m->fresh}, {"retries", (double)m->retries},
             {"morgue_length", (double)m->morgue_length}, {"busy", (double)m->busy}, {"parked", (double)m->parked},
             {"processed", (double)m->processed}, {"failed", (double)m->failed}, {"refused", (double)m->refused},
             {"lag", m->lag}, {"first", m->first}, {"paused", (double)m->paused}, {"shards", (double)shards},
@@ -378,6 +445,18 @@ static const char *const action_names[] = {
     "perform_now", "unpark_all", "drop_payload", "morgue_drop_payload", "delete_queue", "perform_all_failed_jobs_now", "kill",
 };
 
+static int act_on_handle(scenario *s, size_t number, const value *step, check *c)
+{
+    seriatim_client *client = seriatim_link_client(s->link);
+    const value *deliver = value_get(step, "deliver");
+    int cancels = value_says(value_get(step, "action"), "cancel");
+    int status = scenario_drive(s, cancels ? seriatim_cancel_begin(client, number, handle_of(s, step))
+                                           : seriatim_reschedule_begin(client, number, handle_of(s, step), s->start + value_number(deliver, 0)));
+    if (status == SERIATIM_OK)
+        compare(c, value_get(step, "expect"), found_number(seriatim_handle_result(client)), "answer");
+    return status;
+}
+
 static int do_action(scenario *s, queue *q, const value *step, check *c)
 {
     const value *ids = value_get(step, "ids"), *id = value_get(step, "id");
@@ -386,6 +465,8 @@ static int do_action(scenario *s, queue *q, const value *step, check *c)
     seriatim_text *texts = texts_of(ids, &count), named[2];
     int64_t answer = 0;
     int kind = 0, status = scenario_number(s, q, &number);
+    if (value_get(step, "handle"))
+        return status == SERIATIM_OK ? act_on_handle(s, number, step, c) : status;
     while (kind < SERIATIM_KILL && !value_says(value_get(step, "action"), action_names[kind]))
         kind++;
     if (id) {

@@ -3,6 +3,7 @@
 local RunStep = require "run"
 local Values = require "values"
 local errors = require "seriatim.errors"
+local native = require "seriatim.native"
 local recorder = require "recorder"
 local seriatim = require "seriatim"
 local vectors = require "vectors"
@@ -32,6 +33,7 @@ function Scenario:prepare()
   local seconds, micros = self.redis:call("TIME"):match("(%d+)%s+(%d+)")
   self.values = Values.new(tonumber(seconds) + tonumber(micros) / 1e6)
   self.workers = {}
+  self.handles = {}
   for label, settings in pairs(self.scenario.queues or { q = {} }) do
     self.workers[label] = recorder.worker(label, settings)
   end
@@ -116,7 +118,7 @@ end
 
 -- ---- their arguments
 
-local OWN_KEYS = { at = true, times = true, number = true }
+local OWN_KEYS = { at = true, deliver = true, times = true, number = true }
 
 local function payload_of(value, worker)
   return worker.codec == "raw" and Values.bytes(value) or value
@@ -132,7 +134,10 @@ local function copy_of(self, job, place, worker)
   if job.at then
     copy.perform_in = self.values.start + job.at
   end
-  for _, key in ipairs { "score", "perform_in", "delay" } do
+  if job.deliver then
+    copy.deliver_at = self.values.start + job.deliver
+  end
+  for _, key in ipairs { "score", "perform_in", "delay", "deliver_at", "deliver_in" } do
     copy[key] = Values.number(copy[key])
   end
   if job.number == "id" or job.number == "both" then
@@ -181,10 +186,22 @@ end
 
 -- ---- verbs
 
+-- Of each handle the place, from 0, of the first that equals it.
+local function places_of_handles(handles)
+  local places, first = {}, {}
+  for place, handle in ipairs(handles) do
+    first[handle] = first[handle] or place - 1
+    places[place] = handle and first[handle] or native.null
+  end
+  return places
+end
+
 function verbs.push(self, step, worker)
   local jobs = copies(self, step.jobs, worker)
   if not step.one_by_one then
-    local found = errors.must(worker:perform_async(jobs))
+    local found = errors.must(worker:perform_async(jobs, { handle = step.handle or false }))
+    self.handles[step.keep or ""] = found.handles
+    found.handles = places_of_handles(found.handles)
     for place, at in ipairs(found.refused_at) do
       found.refused_at[place] = at - 1
     end
@@ -229,8 +246,23 @@ function verbs.metrics(self, step, worker)
   return self.values:compare(step.expect, found, "metrics")
 end
 
+local NUMBERS = { [true] = 1, [false] = 0 }
+
+local function act_on_handle(self, step, actions)
+  local kept = self.handles[step.handle]
+  local handle = kept and kept[(step.place or 0) + 1] or step.handle
+  local found, err = actions[step.action](actions, handle, step.deliver and self.values.start + step.deliver)
+  if err then
+    errors.must(found, err)
+  end
+  return step.expect and self.values:compare(step.expect, NUMBERS[found], "answer")
+end
+
 function verbs.action(self, step, worker)
   local actions = worker.actions
+  if step.handle then
+    return act_on_handle(self, step, actions)
+  end
   local what = step.ids and ids_of(step) or step.id and Values.bytes(step.id)
   local found = errors.must(actions[step.action](actions, what, step.id and payload_of(step.payload, worker)))
   return step.expect and self.values:compare(step.expect, found, "answer")

@@ -36,6 +36,7 @@ class Scenario:
         self._values = Values(int(seconds) + int(micros) / 1e6)
         queues = self._scenario.get("queues", {"q": {}})
         self._workers = {label: worker(label, settings) for label, settings in queues.items()}
+        self._handles: dict[str, list[str | None]] = {}
 
     def _use(self, namespace: str) -> None:
         seriatim.namespace = namespace
@@ -82,8 +83,10 @@ class Scenario:
             for job in jobs:
                 worker.perform_async([job])
             return None
-        result = worker.perform_async(jobs)
-        found = {key: getattr(result, key) for key in ("added", "folded", "refused", "refused_at")}
+        result = worker.perform_async(jobs, handle=step.get("handle", False))
+        found: dict[str, Any] = {key: getattr(result, key) for key in ("added", "folded", "refused", "refused_at", "scheduled")}
+        found["handles"] = [handle and result.handles.index(handle) for handle in result.handles]
+        self._handles[step.get("keep", "")] = result.handles
         return self._values.compare(step.get("expect", {}), found, "answer")
 
     def _do_query(self, step: Step, worker: type[Recorder]) -> list[str]:
@@ -116,7 +119,12 @@ class Scenario:
         arguments = [self._ids(step)] if "ids" in step else []
         if "id" in step:
             arguments = [to_text(step["id"]), self._payload(step["payload"], worker)]
+        if "handle" in step:
+            arguments = [self._handle(step)]
+        if "deliver" in step:
+            arguments.append(self._values.start + step["deliver"])
         found = action(*arguments)
+        found = int(found) if isinstance(found, bool) else found
         return self._values.compare(step["expect"], found, "answer") if "expect" in step else []
 
     def _do_declare(self, step: Step, _: Any) -> None:
@@ -134,6 +142,10 @@ class Scenario:
 
     # ---- their arguments
 
+    def _handle(self, step: Step) -> Any:
+        kept = self._handles.get(step["handle"])
+        return kept[step.get("place", 0)] if kept else step["handle"]
+
     def _ids(self, step: Step) -> list[Any]:
         return [to_text(id) for id in step["ids"]]
 
@@ -144,14 +156,16 @@ class Scenario:
         return [self._copy(job, at, worker) for at in range(job.get("times", 1))]
 
     def _copy(self, job: dict[str, Any], place: int, worker: type[Recorder]) -> dict[str, Any]:
-        copy = {key: value for key, value in job.items() if key not in ("at", "times", "number")}
+        copy = {key: value for key, value in job.items() if key not in ("at", "deliver", "times", "number")}
         if "id" in copy:
             copy["id"] = to_text(copy["id"])
         if "payload" in copy:
             copy["payload"] = self._payload(copy["payload"], worker)
         if "at" in job:
             copy["perform_in"] = self._values.start + job["at"]
-        for key in ("score", "perform_in", "delay"):
+        if "deliver" in job:
+            copy["deliver_at"] = self._values.start + job["deliver"]
+        for key in ("score", "perform_in", "delay", "deliver_at", "deliver_in"):
             if key in copy:
                 copy[key] = number(copy[key])
         if job.get("number") in ("id", "both"):

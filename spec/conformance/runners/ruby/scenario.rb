@@ -24,6 +24,7 @@ module Conformance
       @redis.call("CONFIG", "SET", "maxmemory", "0")
       @redis.flush
       use("spec")
+      @handles = {}
       @values = Values.new(@redis.call("TIME").then { |seconds, micros| seconds.to_f + (micros.to_f / 1e6) })
       @workers = @scenario.fetch("queues", { "q" => {} }).to_h { |label, settings| [label, Recorder.worker(label, settings)] }
     end
@@ -67,8 +68,10 @@ module Conformance
       jobs = step["jobs"].flat_map { |job| copies(job, worker) }
       return jobs.each { |job| worker.perform_async([job]) } && nil if step["one_by_one"]
 
-      result = worker.perform_async(jobs)
-      @values.compare(step.fetch("expect", {}), result.to_h, "answer")
+      result = worker.perform_async(jobs, handle: step.fetch("handle", false))
+      @handles[step["keep"]] = result.handles
+      places = result.handles.map { |handle| handle && result.handles.index(handle) }
+      @values.compare(step.fetch("expect", {}), result.to_h.merge(handles: places), "answer")
     end
 
     def do_query(step, worker)
@@ -93,7 +96,10 @@ module Conformance
     def do_action(step, worker)
       arguments = step["ids"] ? [ids(step)] : []
       arguments = [Values.bytes(step["id"]), payload(step["payload"], worker)] if step.key?("id")
+      arguments = [handle(step)] if step.key?("handle")
+      arguments << (@values.start + step["deliver"]) if step.key?("deliver")
       found = worker.actions.public_send(step["action"], *arguments)
+      found = { true => 1, false => 0 }.fetch(found, found)
       step.key?("expect") ? @values.compare(step["expect"], found, "answer") : []
     end
 
@@ -109,6 +115,8 @@ module Conformance
 
     private
 
+    def handle(step) = @handles.key?(step["handle"]) ? @handles[step["handle"]].fetch(step.fetch("place", 0)) : step["handle"]
+
     def ids(step) = step["ids"].map { |id| Values.bytes(id) }
 
     def payload(value, worker) = worker.codec == :raw ? Values.bytes(value) : value
@@ -118,11 +126,12 @@ module Conformance
     end
 
     def copy(job, number, worker)
-      copy = job.except("at", "times", "number")
+      copy = job.except("at", "deliver", "times", "number")
       copy["id"] = Values.bytes(copy["id"]) if copy.key?("id")
       copy["payload"] = payload(copy["payload"], worker) if copy.key?("payload")
       copy["perform_in"] = @values.start + job["at"] if job.key?("at")
-      %w[score perform_in delay].each { |key| copy[key] = Values.number(copy[key]) if copy.key?(key) }
+      copy["deliver_at"] = @values.start + job["deliver"] if job.key?("deliver")
+      %w[score perform_in delay deliver_at deliver_in].each { |key| copy[key] = Values.number(copy[key]) if copy.key?(key) }
       copy["id"] += number.to_s if %w[id both].include?(job["number"])
       copy["payload"] = number if %w[payload both].include?(job["number"])
       copy

@@ -1,0 +1,71 @@
+-- library: arrive - moves scheduled payloads whose time has come into the records of their ids, a slice a call.
+-- It needs record, join, schedule and spread.
+--
+-- A claim moves before it takes, so an id is never taken without what had come due for it; what a slice leaves is moved by the
+-- claims that follow at once. In the order of deliver_at, so that an id's payloads without a score of their own arrive in theirs.
+
+-- A slice: so many payloads, or so many microseconds of Redis: SHA-1 of the payloads takes the most.
+local ARRIVALS, ARRIVAL_COST = 100, 2500
+local ARRIVAL_WORDS = {'keep', 'earlier', 'later', 'replace'} -- reject and unique act at the push: keep
+
+-- The payloads of a slice by id, in their order: {id, stamps, jobs, unreadable entries}; and what they cost.
+local function due_payloads()
+  local flat = call('ZRANGEBYSCORE', SCHEDULED, '-inf', format('%.0f', now), 'WITHSCORES', 'LIMIT', 0, ARRIVALS)
+  local groups, by_id, cost = {}, {}, 0
+  for i = 1, #flat, 2 do
+    local stamp, id = sub(flat[i], 1, 8), sub(flat[i], 9)
+    local text = call('HGET', SCHEDMAP .. id, stamp)
+    cost = cost + 15 + (text and #text / 128 or 0)
+    if cost > ARRIVAL_COST and i > 1 then break end
+    local group = by_id[id]
+    if not group then
+      group = {id = id, stamps = {}, jobs = {}, unreadable = {}}
+      groups[#groups + 1], by_id[id] = group, group
+    end
+    group.stamps[#group.stamps + 1] = stamp
+    local ok, job = pcall(read_scheduled, text, stamp, tonumber(flat[i + 1]))
+    if ok then
+      job.word = ARRIVAL_WORDS[job.word] or 'keep'
+      group.jobs[#group.jobs + 1] = job
+    elseif text then
+      group.unreadable[#group.unreadable + 1] = {stamp = unpack_struct('>d', stamp), score = now / 1e6, context = '', payload = text}
+    end
+  end
+  return groups, cost
+end
+
+-- All keys that an arrival writes, before the first write.
+local function probe_arrivals(groups)
+  local ids = {}
+  for i = 1, #groups do ids[i] = groups[i].id end
+  probe()
+  probe_spill(first, ids)
+  probe_spill(second, ids)
+  probe_spill(morgue, ids)
+  probe_scheduled(ids)
+  return ids
+end
+
+local function arrive_group(group, run, record, newer, fold)
+  if group.unreadable[1] then bury(group.id, group.unreadable, 'the scheduled payload cannot be read', fold) end
+  if group.jobs[1] and run then
+    join_behind(group.id, newer, group.jobs, fold)
+  elseif group.jobs[1] then
+    join_waiting(group.id, record, group.jobs, fold)
+  end
+  unschedule(group.id, group.stamps)
+end
+
+-- Moves a slice. Returns whether it took so long that the call is to do nothing else of size.
+local function arrive(fold)
+  local groups, cost = due_payloads()
+  local ids = probe_arrivals(groups)
+  call('ZREM', DUE, '') -- at maxmemory Redis allows what follows an allowed first write
+  if ids[1] then
+    if may_hold(ids) then spread() end
+    local runs, records, newer = call('HMGET', RUNNING, unpack(ids)), call('HMGET', JOBS, unpack(ids)), call('HMGET', NEXT, unpack(ids))
+    for i = 1, #groups do arrive_group(groups[i], runs[i], records[i], newer[i], fold) end
+  end
+  note_delivers()
+  return cost > ARRIVAL_COST
+end

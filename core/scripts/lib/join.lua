@@ -1,0 +1,62 @@
+-- library: join - unites jobs that arrive with what their id has. It needs record.lua.
+--
+-- A job is the record that it makes where nothing waits, with one entry and the word of on_waiting. Who calls has refused what
+-- `reject` and `unique` refuse.
+
+local function moved(word, due, asked)
+  if word == 'earlier' then return min(due, asked) end
+  if word == 'later' then return max(due, asked) end
+  if word == 'replace' then return asked end
+  return due
+end
+
+-- A record without payloads, due when the job is.
+local function record_for(job)
+  return {place = job.place, due = job.due, retry = job.retry, mark = MARK_NONE, error = '', entries = {}}
+end
+
+-- Of a queue that keeps one payload of an id: the arrival of the one that is kept.
+local function winner(r) return r.entries and r.entries[1] and r.entries[1].stamp end
+
+-- Unites jobs, one at least, with what waits behind the run of an id: `record`, or false. Returns the winner.
+local function join_behind(id, record, jobs, fold)
+  local n, entries = record and read(record), {}
+  for j = 1, #jobs do
+    local job = jobs[j]
+    if n then n.due = moved(job.word, n.due, job.due) else n = record_for(job) end
+    if job.word == 'earlier' then n.mark = MARK_EARLIER end
+    entries[j] = job.entries[1]
+  end
+  fold_entries(second, id, n, entries, fold)
+  local kept = winner(n)
+  write(second, id, n, fold)
+  return kept
+end
+
+-- Unites jobs, one at least, with an id that does not run: `record`, or false. Returns the winner, and the microsecond at which the id
+-- became due: 0 is now, FOREVER means that it was due then before.
+local function join_waiting(id, record, jobs, fold)
+  local w, entries, is_moved = record and read(record), {}, false
+  for j = 1, #jobs do
+    local job = jobs[j]
+    if not w then w = record_for(job) end
+    local due = moved(job.word, w.due, job.due)
+    if due ~= w.due and w.place ~= PLACE_PARKED and (w.place ~= PLACE_READY or due > now) then
+      if record and not is_moved then unplace(id, w) end
+      w.due, w.place, is_moved = due, PLACE_DUE, true
+    end
+    entries[j] = job.entries[1]
+  end
+  fold_entries(first, id, w, entries, fold)
+  local kept, soon = winner(w), FOREVER
+  if not record and w.place == PLACE_READY then
+    if w.retry >= 0 then call('ZADD', RETRY, w.retry, id) end
+    call('RPUSH', READY, id)
+    soon = 0
+  elseif not record or is_moved then
+    place(id, w)
+    soon = w.due
+  end
+  write(first, id, w, fold)
+  return kept, soon
+end

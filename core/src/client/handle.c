@@ -1,0 +1,210 @@
+/* handle.c - handles of payloads, and what is done with them: cancel, reschedule. */
+#include "client/handle.h"
+#include "client/operator.h"
+
+#include <math.h>
+#include <string.h>
+
+#define HANDLE_PLAIN 1
+#define HANDLE_SCORED 2
+#define HANDLE_HEAD 9 /* bytes before the length of the queue's name */
+
+/* ---- Text ---------------------------------------------------------------------------------- */
+
+static const char handle_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/* Adds bytes to a text one by one; a group of three becomes four characters. */
+typedef struct handle_writer {
+    char *at;
+    unsigned bits, count;
+} handle_writer;
+
+static void handle_flush(handle_writer *w)
+{
+    unsigned i, bits = w->bits << (8 * (3 - w->count));
+    for (i = 0; w->count && i <= w->count; i++)
+        *w->at++ = handle_digits[(bits >> (18 - 6 * i)) & 63];
+    w->bits = w->count = 0;
+}
+
+static void handle_add(handle_writer *w, const void *data, size_t len)
+{
+    const unsigned char *at = data;
+    for (; len; len--) {
+        w->bits = w->bits << 8 | *at++;
+        if (++w->count == 3)
+            handle_flush(w);
+    }
+}
+
+size_t srt_handle_size(size_t queue_len, size_t id_len)
+{
+    size_t bytes = HANDLE_HEAD + 2 + queue_len + id_len;
+    return bytes / 3 * 4 + (bytes % 3 ? bytes % 3 + 1 : 0);
+}
+
+void srt_handle_arrive(char *out, int scored, double arrival)
+{
+    handle_writer w = {out, 0, 0};
+    char head[HANDLE_HEAD];
+    head[0] = scored ? HANDLE_SCORED : HANDLE_PLAIN;
+    srt_number_pack(head + 1, arrival);
+    handle_add(&w, head, sizeof head);
+}
+
+void srt_handle_write(char *out, const srt_bytes *queue, const char *id, size_t id_len)
+{
+    handle_writer w = {out + HANDLE_HEAD / 3 * 4, 0, 0};
+    char size[2];
+    srt_handle_arrive(out, 0, 0);
+    size[0] = (char)(queue->len >> 8);
+    size[1] = (char)queue->len;
+    handle_add(&w, size, 2);
+    handle_add(&w, queue->data, queue->len);
+    handle_add(&w, id, id_len);
+    handle_flush(&w);
+}
+
+/* The bytes of a text into `out`, which has room for as many. Returns their number, or 0 where it is no such text. */
+static size_t handle_decode(seriatim_text text, char *out)
+{
+    unsigned bits = 0, count = 0;
+    size_t i, len = 0;
+    for (i = 0; i < text.len; i++) {
+        const char *digit = text.data[i] ? strchr(handle_digits, text.data[i]) : NULL;
+        if (!digit)
+            return 0;
+        bits = bits << 6 | (unsigned)(digit - handle_digits);
+        count += 6;
+        if (count >= 8) {
+            count -= 8;
+            out[len++] = (char)(bits >> count);
+            bits &= (1U << count) - 1;
+        }
+    }
+    return text.len % 4 == 1 || bits ? 0 : len;
+}
+
+/* ---- Cancel and reschedule ------------------------------------------------------------------- */
+
+typedef struct handle_state {
+    srt_arena memory;
+    const char *id, *stamp;
+    size_t id_len;
+    int script, scored;
+    double at; /* microseconds, of reschedule */
+    srt_queue *queue;
+    int64_t done;
+} handle_state;
+
+static void handle_release(seriatim_client *c)
+{
+    handle_state *h = c->state;
+    srt_arena_free(&h->memory);
+    srt_free(c->mem, h, sizeof *h);
+}
+
+static int handle_ask(seriatim_client *c, handle_state *h, const char *cursor, size_t len)
+{
+    unsigned shard = seriatim_shard_of(h->id, h->id_len, h->queue->shards_count);
+    srt_request *r = srt_client_shard_request(c, h->queue, shard, h->script);
+    if (!r)
+        return SERIATIM_NOMEM;
+    srt_request_arg(r, h->id, h->id_len);
+    srt_request_arg(r, h->stamp, 8);
+    srt_request_arg(r, cursor, len);
+    if (h->script == srt_script_reschedule) {
+        srt_request_int(r, (int64_t)h->at);
+        srt_request_int(r, h->scored);
+    }
+    return srt_client_send(c, r);
+}
+
+static int handle_send(seriatim_client *c, srt_queue *queue)
+{
+    handle_state *h = c->state;
+    h->queue = queue;
+    return queue->shards_count ? handle_ask(c, h, "", 0) : SERIATIM_OK;
+}
+
+static int handle_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
+{
+    handle_state *h = c->state;
+    const srt_token *cursor = &reply->tokens[2];
+    (void)r;
+    if (!srt_reply_is_list(reply, 2))
+        return srt_operator_protocol(c, "an action");
+    h->done += srt_token_int(&reply->tokens[1]);
+    return cursor->len ? handle_ask(c, h, cursor->data, cursor->len) : SERIATIM_OK;
+}
+
+static int handle_refuse(seriatim_client *c)
+{
+    return srt_fail(&c->error, SERIATIM_INVALID, "handle is none that a push has answered");
+}
+
+/* Reads the text; INVALID: it is no handle, or one of another queue. */
+static int handle_read(seriatim_client *c, handle_state *h, const srt_queue *queue, seriatim_text text)
+{
+    char *bytes = srt_arena_alloc(&h->memory, text.len + 1);
+    size_t len, name_len;
+    if (!bytes)
+        return srt_fail_plain(&c->error, SERIATIM_NOMEM);
+    len = text.data ? handle_decode(text, bytes) : 0;
+    if (len < HANDLE_HEAD + 4 || (bytes[0] != HANDLE_PLAIN && bytes[0] != HANDLE_SCORED))
+        return handle_refuse(c);
+    name_len = (size_t)(unsigned char)bytes[HANDLE_HEAD] << 8 | (unsigned char)bytes[HANDLE_HEAD + 1];
+    if (len <= HANDLE_HEAD + 2 + name_len || len - HANDLE_HEAD - 2 - name_len > SERIATIM_MAX_ID)
+        return handle_refuse(c);
+    if (name_len != queue->name.len || memcmp(bytes + HANDLE_HEAD + 2, queue->name.data, name_len) != 0)
+        return srt_fail(&c->error, SERIATIM_INVALID, "handle is of the queue \"%.*s\"", (int)(name_len < 150 ? name_len : 150),
+                        bytes + HANDLE_HEAD + 2);
+    h->scored = bytes[0] == HANDLE_SCORED;
+    h->stamp = bytes + 1;
+    h->id = bytes + HANDLE_HEAD + 2 + name_len;
+    h->id_len = len - HANDLE_HEAD - 2 - name_len;
+    return SERIATIM_OK;
+}
+
+static int handle_begin(seriatim_client *c, size_t queue, int script, seriatim_text text, double at)
+{
+    static const srt_operation operation = {.fresh = 1, .send = handle_send, .on_reply = handle_on_reply, .release = handle_release};
+    const srt_queue *known;
+    handle_state *h;
+    int status;
+    if (!(known = srt_client_queue_at(c, queue)))
+        return SERIATIM_INVALID;
+    h = srt_operator_state(c, sizeof *h);
+    if (!h)
+        return SERIATIM_NOMEM;
+    srt_arena_init(&h->memory, c->mem);
+    h->script = script;
+    h->at = at > 0 ? floor(at * 1e6) : 0;
+    c->state = h;
+    status = handle_read(c, h, known, text);
+    if (status != SERIATIM_OK) {
+        handle_release(c);
+        c->state = NULL;
+        return status;
+    }
+    return srt_client_start(c, &operation, queue);
+}
+
+int seriatim_cancel_begin(seriatim_client *c, size_t queue, seriatim_text handle)
+{
+    int status = srt_client_begin(c);
+    return status == SERIATIM_OK ? handle_begin(c, queue, srt_script_cancel, handle, 0) : status;
+}
+
+int seriatim_reschedule_begin(seriatim_client *c, size_t queue, seriatim_text handle, double at)
+{
+    int status = srt_client_begin(c);
+    if (status == SERIATIM_OK)
+        status = srt_check_unix_time(c, "", "at", "add them to the present time", at);
+    return status == SERIATIM_OK ? handle_begin(c, queue, srt_script_reschedule, handle, at) : status;
+}
+
+int seriatim_handle_result(const seriatim_client *c)
+{
+    return c->operation && c->operation->send == handle_send && ((const handle_state *)c->state)->done > 0;
+}

@@ -1,0 +1,77 @@
+/* push_handles.c - the handles that a push answers for its jobs. */
+#include "client/handle.h"
+#include "client/push.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The next whole number of up to 16 digits, or -1; a space before it is passed over. */
+static int64_t handles_read_number(const char **at, const char *end)
+{
+    int64_t value = 0;
+    const char *start;
+    if (*at < end && **at == ' ')
+        ++*at;
+    start = *at;
+    for (; *at < end && **at >= '0' && **at <= '9' && *at - start < 16; ++*at)
+        value = value * 10 + (**at - '0');
+    return *at == start ? -1 : value;
+}
+
+/* An answer must not fail for lack of memory, so the texts are there before the jobs are sent. */
+int srt_push_make_handles(seriatim_client *c, const srt_queue *queue)
+{
+    srt_push *p = &c->push;
+    size_t i;
+    if (!p->wants_handles || p->handles)
+        return SERIATIM_OK;
+    p->handles = srt_arena_alloc(&p->handle_arena, p->job_count * sizeof *p->handles);
+    for (i = 0; p->handles && i < p->job_count; i++) {
+        /* The first of a job's encoded arguments is its id: "$2\r\nid\r\n". */
+        const char *id = (const char *)memchr(p->jobs[i].bytes, '\n', p->jobs[i].len) + 1;
+        size_t id_len = (size_t)strtoul(p->jobs[i].bytes + 1, NULL, 10), len = srt_handle_size(queue->name.len, id_len);
+        char *text = srt_arena_alloc(&p->handle_arena, len);
+        if (!text)
+            return srt_fail_plain(&c->error, SERIATIM_NOMEM);
+        srt_handle_write(text, &queue->name, id, id_len);
+        p->handles[i].data = text;
+        p->handles[i].len = len;
+    }
+    p->handle_count = p->handles ? p->job_count : 0;
+    return p->handles ? SERIATIM_OK : srt_fail_plain(&c->error, SERIATIM_NOMEM);
+}
+
+static void handles_arrive(srt_push *p, size_t place, int64_t stamp)
+{
+    if (stamp > 0)
+        srt_handle_arrive((char *)p->handles[place].data, p->jobs[place].scored, (double)stamp);
+    else
+        p->handles[place].data = NULL;
+}
+
+/* 'a' and the arrival before that of the first job, then 'place=arrival' of those that have another, or none (0). */
+int srt_push_take_arrivals(srt_push *p, const srt_push_chunk *chunk, size_t taken, const char **at, const char *end)
+{
+    int64_t base, place;
+    size_t i;
+    ++*at;
+    base = handles_read_number(at, end);
+    if (base < 0 || !p->handles)
+        return SERIATIM_PROTOCOL;
+    for (i = 0; i < taken; i++)
+        handles_arrive(p, p->places[chunk->first + i], base + (int64_t)i + 1);
+    while (*at < end) {
+        place = handles_read_number(at, end);
+        if (place < 1 || place > (int64_t)taken || *at == end || **at != '=')
+            return SERIATIM_PROTOCOL;
+        ++*at;
+        handles_arrive(p, p->places[chunk->first + (size_t)place - 1], handles_read_number(at, end));
+    }
+    return SERIATIM_OK;
+}
+
+const seriatim_text *seriatim_push_handles(const seriatim_client *c, size_t *count)
+{
+    *count = c->push.handle_count;
+    return c->push.handles;
+}
