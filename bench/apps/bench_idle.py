@@ -1,4 +1,4 @@
-"""A server of BENCH_QUEUES queues that nobody pushes to."""
+"""A server of BENCH_QUEUES queues that get no jobs."""
 
 import logging
 import os

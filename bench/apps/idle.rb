@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# idle.rb - a server of BENCH_QUEUES queues that nobody pushes to.
+# idle.rb - a server of BENCH_QUEUES queues that get no jobs.
 require "seriatim"
 
 Seriatim.workers = Array.new(Integer(ENV.fetch("BENCH_QUEUES"))) do |number|

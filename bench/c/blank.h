@@ -50,7 +50,7 @@ void server_make(server *s, perform_fn perform, void *context);
 void server_worker(server *s, seriatim_queue_settings settings);
 void server_workers(server *s, long queues); /* of the queues that producer_open_all pushes to */
 void server_start(server *s);
-/* Keeps the heartbeat and prints warnings for so many seconds, or until SIGTERM or SIGINT comes: then returns 1. */
+/* Renews the heartbeat and prints warnings for `seconds`, or until SIGTERM or SIGINT comes: then returns 1. */
 int server_watch(server *s, double seconds);
 void server_stop(server *s); /* finishes what runs, leaves */
 

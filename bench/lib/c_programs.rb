@@ -25,7 +25,7 @@ class CPrograms
     $?.success? ? output : raise("#{name} #{arguments.join(" ")} failed")
   end
 
-  # @return [Float] the seconds in which a worker processed so many jobs
+  # @return [Float] the seconds in which a worker processed `count` jobs
   def process(count)
     Dir.mktmpdir("seriatim-result-") do |folder|
       result = "#{folder}/seconds"

@@ -33,7 +33,7 @@ class RedisServer
     [time.to_s.delete(":").to_i / 1000.0, words || []]
   end
 
-  # The commands that clients sent in so many seconds; what scripts call does not count.
+  # The number of commands that clients sent in `seconds`; commands called by scripts are not counted.
   def commands_in(seconds)
     TCPSocket.open("127.0.0.1", @port) do |socket|
       socket.write("MONITOR\r\n")
@@ -65,7 +65,7 @@ class RedisServer
     end
   end
 
-  # A line as it comes, a text of so many bytes, or a list of both.
+  # Reads one reply: a line, a text of the announced length, or a list of both.
   def answer(socket)
     line = socket.gets.chomp
     case line[0]

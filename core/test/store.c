@@ -662,7 +662,7 @@ static void do_acquire(store_conn *c, store_shard *sh, const store_arg *argv, si
         store_id *id = &s->ids[i];
         id->whole &= id->shard != sh;
         if (!mine && id->shard == sh && id->running) {
-            id->open = 0; /* whoever had it may not settle it any more */
+            id->open = 0; /* the node that had it may not settle it any more */
             sh->pending = 1;
         }
     }

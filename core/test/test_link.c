@@ -413,7 +413,7 @@ static void test_f6_redis_dies_and_returns(void **state)
     stop_server(s);
 }
 
-/* A proxy that cuts its first connection after so many bytes in one direction, and lets the others through. */
+/* A proxy that cuts its first connection after a number of bytes in one direction, and lets the others through. */
 typedef struct proxy {
     const server *server;
     char socket[96], url[112];

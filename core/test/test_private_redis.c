@@ -367,7 +367,7 @@ static void test_the_guard_ignores_signals_and_its_death_ends_redis(void **state
     remove_folder(folder);
 }
 
-/* A fork of a user is a user; what it execs is none. */
+/* A forked child of a user counts as a user; a program that it execs does not. */
 static void test_a_fork_uses_the_private_redis_and_an_exec_does_not(void **state)
 {
     char folder[64];

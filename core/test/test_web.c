@@ -1276,7 +1276,7 @@ static void test_a_node_shows_memory_and_clock_skew(void **state)
     stop_worker(&w);
 }
 
-/* Of other versions, and of whoever writes what he likes. */
+/* Descriptions of other versions, and descriptions that any client may have written. */
 static void test_node_descriptions_of_any_form_are_shown(void **state)
 {
     static const struct {
@@ -1454,7 +1454,7 @@ static void test_d13_hostile_ids_are_escaped_in_reports(void **state)
     assert_non_null(strstr(line_of(seriatim_web_change_of(browser.client)), expected));
 }
 
-/* Its outcome is told as unknown, and the next request is none of it. */
+/* The outcome is reported as unknown, and the next request is not affected. */
 static void test_d13_a_broken_off_change_is_reported_as_unknown(void **state)
 {
     (void)state;
@@ -1831,7 +1831,7 @@ static int drops(const char *action, const char *id, const char *key)
     return ask("POST", path, body);
 }
 
-/* By its key: nobody has to know its bytes, and among equal scores it is found as well. */
+/* The key names the payload: the caller need not know its bytes, and among equal scores it is still the right one. */
 static void test_r_action_14_a_payload_is_dropped_by_its_key(void **state)
 {
     seriatim_job job;

@@ -27,7 +27,7 @@ describe("a delivery", function()
     return seriatim.worker(made)
   end
 
-  ---Pushes the jobs and runs until so many calls of perform have ended.
+  ---Pushes the jobs and runs until `count` calls of perform have ended.
   local function run(made, jobs, count)
     assert(made:perform_async(jobs))
     server = server or support_jobs.serve(made)

@@ -101,7 +101,7 @@ describe("a storm of the collector", function()
     native.split(24, 2, 1, 5)
   end
 
-  ---A full cycle at every so many instructions of Lua, and a pause of none in between.
+  ---A full cycle after every `count` instructions of Lua, without a pause in between.
   local function storm(work)
     local pause, speed = collectgarbage("setpause", 0), collectgarbage("setstepmul", 10000)
     debug.sethook(function() collectgarbage() end, "", 23)

@@ -226,7 +226,7 @@ describe("signals", function()
 
   -- ---- before the server stands
 
-  ---The command while it loads an application that takes so many seconds.
+  ---The command while it loads an application that takes `seconds`.
   local function loading(seconds, ...)
     shell:write("slow.lua", command.APP .. ([[
       seriatim.worker { name = "Slow", perform = function() end }

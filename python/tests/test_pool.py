@@ -29,7 +29,7 @@ def recorder() -> Any:
 
 
 def interrupt(after: float, number: int = signal.SIGUSR1) -> threading.Thread:
-    """Sends the main thread a signal after so many seconds."""
+    """Sends the main thread a signal after `seconds`."""
     main = threading.get_ident()
 
     def send() -> None:

@@ -500,7 +500,7 @@ time.sleep(float(os.environ["SECONDS"]))
 
 @pytest.fixture
 def loading(tmp_path: Any, redis: RedisServer) -> Iterator[Callable[..., Command]]:
-    """Starts the command, and returns while it loads an application that takes so many seconds."""
+    """Starts the command, and returns while it loads an application that takes `seconds`."""
     (tmp_path / "slow_app.py").write_text(LOADING)
     commands: list[Command] = []
 

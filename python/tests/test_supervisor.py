@@ -52,7 +52,7 @@ class Supervised:
         self._made: list[Command] = []
 
     def start(self, *arguments: str, more: str = "", nodes: int = 2, **env: str) -> Command:
-        """Returns when so many nodes run."""
+        """Returns when `count` nodes run."""
         self.write(more)
         command = Command("-r", "app", "-p", "2", *arguments, wait=False, **self._surroundings(env))
         self._made.append(command)

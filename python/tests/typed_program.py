@@ -1,4 +1,4 @@
-"""What a user writes, for mypy --strict; test_typing.py runs mypy on it, and nobody runs it itself."""
+"""A user's program, which test_typing.py checks with mypy --strict; it is never run."""
 
 from __future__ import annotations
 

@@ -334,7 +334,7 @@ RSpec.describe "the command", limit: 400 do
   end
 
   describe "before the server has started" do
-    # The command while it loads an application that takes so many seconds.
+    # The command while it loads an application that takes `seconds`.
     def loading(seconds, *arguments)
       path = File.join(Dir.mktmpdir, "slow.rb")
       File.write(path, <<~RUBY)

@@ -28,7 +28,7 @@ RSpec.describe "ways to leave perform or the process", limit: Figures.count(240,
 
   def push(id, word, number = 0) = exits.perform_async([{ id: id, payload: [word, number] }])
 
-  # No shard is anybody's, nothing is claimed, nobody lives.
+  # No shard has an owner, nothing is claimed, no node lives.
   def nothing_held
     eventually { Seriatim::Metrics.nodes.empty? }
     expect(exits.metrics[:shards].map { |shard| shard[:owner] }.uniq).to eq([""])

@@ -2,7 +2,7 @@
 
 require_relative "spec_helper"
 require_relative "kit/mutant"
-require_relative "kit/sentinel_house"
+require_relative "kit/sentinel_setup"
 
 # Redis is away for two lease times while long jobs run in four servers of three languages, of which none is killed or frozen. A
 # fifth server starts meanwhile. No job may run twice, at once or later, or count as one whose process died.
@@ -14,7 +14,7 @@ RSpec.describe "Redis away" do
   JOB = Figures.count(5, 8) # seconds
   IDS = (1..24).map { |number| "id#{number}" }
   FLEET = %w[ruby ruby python lua].freeze
-  # The rule without which a job runs twice.
+  # The line of the core that the control removes: without it a job runs twice.
   BLIND = { "scripts/server/beat.lua" => [["if not last or math.abs(now - last) > shortest / 2 then", "if false then"]] }.freeze
 
   after { @house&.remove }
@@ -96,7 +96,7 @@ RSpec.describe "Redis away" do
   end
 
   it "F36 a failover that takes longer than the lease: no job runs twice, nobody is marked dead" do
-    @house = SentinelHouse.new(down_after: AWAY * 1000)
+    @house = SentinelSetup.new(down_after: AWAY * 1000)
     @kit = Kit.new(seed: RSpec.configuration.seed, redis: @house)
     start(FLEET)
     rounds = Figures.count(1, 6)

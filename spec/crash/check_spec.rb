@@ -78,7 +78,7 @@ RSpec.describe "check" do
 
   def evicted = kit.redis.call("INFO", "stats")[/^evicted_keys:(\d+)/, 1].to_i
 
-  # Pushes large payloads, and keys of others, until Redis has evicted so many keys.
+  # Pushes large payloads, and writes keys of other programs, until Redis has evicted `count` keys.
   def push_until_evicted(queue, count)
     (1..).each do |number|
       ids = (1..60).map { |n| "id#{(number * 60 + n) % 400}" }

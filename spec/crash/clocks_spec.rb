@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-require_relative "kit/sides"
+require_relative "kit/all_languages"
 require_relative "kit/clock"
 
 RSpec.describe "Clocks" do
-  include Sides
+  include AllLanguages
 
   LEASE = 5
   AHEAD = 40 # eight leases, as 2 s are for leases of 250 ms

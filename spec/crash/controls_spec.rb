@@ -2,12 +2,12 @@
 
 require_relative "spec_helper"
 require_relative "kit/mutant"
-require_relative "kit/pauses"
+require_relative "kit/freezes"
 require_relative "kit/proxy"
 require_relative "kit/storm"
 require_relative "kit/transactions"
 
-# Faults put in on purpose. What does not make the checker fail here would not have been seen in the other examples either.
+# Controls: each example breaks a rule on purpose. If the checker did not fail here, it would miss the same fault in the other examples.
 RSpec.describe "The checker fails" do
   include CrashKit
 
@@ -15,7 +15,7 @@ RSpec.describe "The checker fails" do
   BLIND = ["if not last or math.abs(now - last) > shortest / 2 then", "if false then"].freeze
   SLOW = ->(random) { { sleep: (0.01 + random.rand(0.02)).round(4) } }
 
-  # What the checker holds against it.
+  # The faults that the checker found.
   def faults_of(control, fault)
     found = kit.verdict.faults
     Figures.note(fault, "control: #{control}", found.map { |name, (count, *)| "#{count} #{name}" }.join(", "))
@@ -34,7 +34,7 @@ RSpec.describe "The checker fails" do
     workers = Array.new(6) { kit.worker("c", lease: lease, threads: 4, poll: 0.2, program: program) }
     workers.each(&:wait_until_started)
     storm = Storm.new(kit, "Unfenced", ids(200), behind: 150, payload: SLOW)
-    storm.during { Pauses.new(kit, "Unfenced", workers, lease: lease, at_once: 3).run(9) }
+    storm.during { Freezes.new(kit, "Unfenced", workers, lease: lease, at_once: 3).run(9) }
     begin
       kit.drain(10)
     rescue RuntimeError

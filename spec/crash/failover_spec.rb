@@ -2,7 +2,7 @@
 
 require_relative "spec_helper"
 require_relative "kit/failover_checker"
-require_relative "kit/sentinel_house"
+require_relative "kit/sentinel_setup"
 
 # The master dies by SIGKILL under load, three sentinels make its replica the master, and the dead one returns as a replica.
 RSpec.describe "Failover" do
@@ -12,7 +12,7 @@ RSpec.describe "Failover" do
   PRODUCERS = %w[ruby python lua].freeze
   BULK = 200 # jobs
 
-  before { @house = SentinelHouse.new }
+  before { @house = SentinelSetup.new }
   after { @house&.remove }
 
   def kit = @kit ||= Kit.new(seed: RSpec.configuration.seed, redis: @house)
@@ -37,7 +37,7 @@ RSpec.describe "Failover" do
     kit.start(commands.producer, { **commands.variables, **variables })
   end
 
-  # Many jobs a call, to a queue that nobody serves: what a failover loses is seen best there.
+  # Pushes many jobs a call to a queue without a server: there, losses of a failover are counted most easily.
   def push_in_bulk(wait_replicas)
     Thread.current.report_on_exception = false
     kit.queue("Kept", shards_count: 3)

@@ -3,7 +3,7 @@
 require_relative "spec_helper"
 require_relative "../interop/agents"
 
-# Jobs that harm whoever runs them, operators who press every button, ids that are hot or always fail.
+# Jobs that kill their process, operators who run every action under load, ids that get many pushes or always fail.
 RSpec.describe "Jobs and operators" do
   include CrashKit
 
@@ -79,7 +79,7 @@ RSpec.describe "Jobs and operators" do
              %w[morgue_queue_up ids], %w[morgue_delete ids], %w[drop_payload fetch], %w[morgue_drop_payload morgue_fetch]].freeze
   LOSSLESS = BUTTONS.reject { |name, _| name.match?(/delete|drop/) }.freeze
 
-  # What a button is pressed on: nothing, some ids, or a payload that a query has just shown; nil when there is none.
+  # The arguments of an action: none, some ids, or a payload that a query has just returned; nil if the query found no payload.
   def pressed_on(agent, queue, what, ids, random)
     some = ids.sample(5, random: random)
     return what ? [some] : [] unless what&.end_with?("fetch")
@@ -129,7 +129,7 @@ RSpec.describe "Jobs and operators" do
     workers
   end
 
-  # After the storm whatever is parked, dead or paused is asked back, so that what was pushed must all run.
+  # Afterwards unparks, requeues and resumes everything, so that all that was pushed must run.
   def calm(queue, ids)
     worker = kit[queue]
     worker.actions.resume

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "spec_helper"
-require_relative "kit/steps"
+require_relative "kit/kill_points"
 require_relative "kit/storm"
 
 # Workers of C, Ruby, Python and Lua on one queue, killed by SIGKILL: at any instruction, and at named ones.
@@ -67,11 +67,11 @@ RSpec.describe "SIGKILL" do
     kit.queue("Stepped", shards_count: 96, **SETTINGS)
     kit.watch_leases
     storm = Storm.new(kit, "Stepped")
-    steps = Steps.new(kit, "Stepped", lanes: 48)
+    steps = KillPoints.new(kit, "Stepped", lanes: 48)
     storm.during(pushes: false) { steps.run(each, WEIGHTS.shuffle(random: kit.random)) }
     verdict = finish("Stepped")
     figures("stepped SIGKILLs", steps.died.values.sum, verdict, storm)
-    Steps::POINTS.each { |point| Figures.note("F1", "stepped SIGKILLs: #{point}", steps.died[point]) }
+    KillPoints::POINTS.each { |point| Figures.note("F1", "stepped SIGKILLs: #{point}", steps.died[point]) }
     expect(steps.missed).to eq([])
   end
 

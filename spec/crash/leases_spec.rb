@@ -2,7 +2,7 @@
 
 require_relative "spec_helper"
 
-# A shard's lease by the bare scripts: who takes it from whom, whatever the nodes believed when they asked.
+# The lease of a shard, tested by calling the scripts alone: which node takes it from which, whatever the nodes knew when they asked.
 RSpec.describe "leases" do
   include CrashKit
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "kit/sides"
+require_relative "kit/all_languages"
 
 # A Redis that takes a millisecond for each key of its file, when told so.
 class SlowRedis < RestartableRedis
@@ -28,11 +28,11 @@ class Console
 end
 
 RSpec.describe "Trouble with Redis" do
-  include Sides
+  include AllLanguages
 
   # An agent of each language that is connected and knows the queue.
   def agents_that_pushed(urls = Hash.new(redis.url))
-    with_agents(urls, Storm: Sides::STORM) do |language, agent|
+    with_agents(urls, Storm: AllLanguages::STORM) do |language, agent|
       agent.push("Storm", { id: "first-#{language}", payload: { n: 0 } })
       agent
     end
@@ -103,7 +103,7 @@ RSpec.describe "Trouble with Redis" do
     expect(kit["Storm"].metrics.values_at(:length, :busy, :processed)).to eq([0, 0, jobs + 3])
     redis.call("CONFIG", "SET", "maxmemory", "0")
     at_once(agents) { |_, agent| agent.push("Storm", { id: "last-#{agent.language}", payload: { n: 2 } }) }
-    Sides::LANGUAGES.each { |language| kit.journal.pushed("Storm", "last-#{language}", [2]) }
+    AllLanguages::LANGUAGES.each { |language| kit.journal.pushed("Storm", "last-#{language}", [2]) }
     drained
     @workers.each { |worker| expect(worker.stop).to eq(0), worker.log }
     expect(kit.verdict.faults.keys).to eq([])
@@ -114,7 +114,7 @@ RSpec.describe "Trouble with Redis" do
       kit["Storm"].perform_async(numbers.map { |number| { id: "id#{number}", payload: { n: number } } })
       numbers.each { |number| kit.journal.pushed("Storm", "id#{number}", [number]) }
     end
-    Sides::LANGUAGES.each { |language| kit.journal.pushed("Storm", "first-#{language}", [0]) }
+    AllLanguages::LANGUAGES.each { |language| kit.journal.pushed("Storm", "first-#{language}", [0]) }
   end
 
   # What the language said to a push that must not succeed.
@@ -170,7 +170,7 @@ RSpec.describe "Trouble with Redis" do
   # The scripts of a push; a worker's are all.
   it "F15 every error word has its meaning for a push, in every language" do
     text = nil
-    roads = Sides::LANGUAGES.to_h { |language| [language, proxy(Proxy::Rule.new(answer: ->(name) { name == "push" ? text : nil }))] }
+    roads = AllLanguages::LANGUAGES.to_h { |language| [language, proxy(Proxy::Rule.new(answer: ->(name) { name == "push" ? text : nil }))] }
     agents_that_pushed(roads.transform_values(&:url))
     WORDS.each_with_index do |(words, error), number|
       text = "-#{words}\r\n"
@@ -198,7 +198,7 @@ RSpec.describe "Trouble with Redis" do
   it "F15 whatever Redis answers, workers wait and go on" do
     text = nil
     road = proxy(Proxy::Rule.new(answer: ->(name) { %w[AUTH CLIENT SUBSCRIBE PUBLISH].include?(name) ? nil : text }))
-    kit.queue("Storm", **Sides::STORM)
+    kit.queue("Storm", **AllLanguages::STORM)
     @workers = start_workers(road.url, 10)
     words_for_workers.each_with_index do |words, number|
       text = "-#{words}\r\n"

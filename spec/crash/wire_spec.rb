@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-require_relative "kit/sides"
+require_relative "kit/all_languages"
 
 RSpec.describe "The way to Redis" do
-  include Sides
+  include AllLanguages
 
   def number(number) = format("%06d", number)
 
@@ -42,7 +42,7 @@ RSpec.describe "The way to Redis" do
   # Two connections that end without an answer are followed by a pause of some 40 ms, hence fewer of those.
   { "an open connection" => false, "a new connection" => true }.each do |name, anew|
     it "F4 a push on #{name}, cut at every byte both ways, is applied once, from every language" do
-      proxies = Sides::LANGUAGES.to_h { |language| [language, proxy()] }
+      proxies = AllLanguages::LANGUAGES.to_h { |language| [language, proxy()] }
       sent = with_agents(proxies.transform_values(&:url), **LIST) { |language, agent| cut_everywhere(proxies[language], agent, anew) }
       note("F4", "cuts of a push on #{name}", sent.values.sum { |pushes| pushes - 2 })
 
@@ -57,7 +57,7 @@ RSpec.describe "The way to Redis" do
   it "F4 pushes of 2,500 jobs, cut anywhere, are applied once" do
     random = kit.random
     cuts = Figures.count(3, 100)
-    proxies = Sides::LANGUAGES.to_h { |language| [language, proxy()] }
+    proxies = AllLanguages::LANGUAGES.to_h { |language| [language, proxy()] }
     with_agents(proxies.transform_values(&:url), Cut: { shards_count: 2, fold: "list" }) do |language, agent|
       proxy = proxies[language]
       cuts.times do |push|
@@ -66,7 +66,7 @@ RSpec.describe "The way to Redis" do
       end
     end
     note("F4", "cuts of pushes of 2,500 jobs", cuts * 3)
-    Sides::LANGUAGES.each do |language|
+    AllLanguages::LANGUAGES.each do |language|
       lists = waiting("Cut", (0...50).map { |id| "#{language}#{id}" }).values
       expect(lists.flatten.sort).to eq((0...(cuts * 2500)).to_a)
       expect(lists).to all(satisfy { |numbers| numbers == numbers.sort })
@@ -86,7 +86,7 @@ RSpec.describe "The way to Redis" do
     at_once(agent_of) { |_, agent| push_one(agent, 2) }
     sleeper.join
 
-    Sides::LANGUAGES.each do |language|
+    AllLanguages::LANGUAGES.each do |language|
       (0..2).each { |sent| expect(waiting("Cut", [id_of(language, sent)]).values).to eq([[number(sent)]]) }
     end
   end
@@ -120,7 +120,7 @@ RSpec.describe "The way to Redis" do
   end
 
   it "F18 an answer that comes after its connection was given up is nobody's" do
-    roads = Sides::LANGUAGES.to_h { |language| [language, proxy()] }
+    roads = AllLanguages::LANGUAGES.to_h { |language| [language, proxy()] }
     answers = with_agents(roads.transform_values(&:url), **LIST) do |language, agent|
       push_many(agent, 0, 1)
       roads[language].hold_back(down: 16)
@@ -138,7 +138,7 @@ RSpec.describe "The way to Redis" do
   MEGABYTE = 1024 * 1024
 
   it "F27 payloads up to a megabyte arrive whole; a larger one is refused before a byte is sent, in every language" do
-    roads = Sides::LANGUAGES.to_h { |language| [language, proxy()] }
+    roads = AllLanguages::LANGUAGES.to_h { |language| [language, proxy()] }
     sizes = [0, 1, 16_383, 16_384, 16_385, MEGABYTE - 3, MEGABYTE - 2] # and the quotes of JSON
     with_agents(roads.transform_values(&:url), **LIST) do |language, agent|
       sizes.each { |size| agent.push("Cut", { id: "#{language}#{size}", payload: "x" * size }) }
@@ -150,8 +150,8 @@ RSpec.describe "The way to Redis" do
       expect(roads[language].passed).to eq(before)
     end
 
-    ids = Sides::LANGUAGES.product(sizes).map(&:join)
+    ids = AllLanguages::LANGUAGES.product(sizes).map(&:join)
     expect(waiting("Cut", ids).transform_values { |payloads| payloads.map(&:size) })
-      .to eq(Sides::LANGUAGES.product(sizes).to_h { |language, size| ["#{language}#{size}", [size]] })
+      .to eq(AllLanguages::LANGUAGES.product(sizes).to_h { |language, size| ["#{language}#{size}", [size]] })
   end
 end

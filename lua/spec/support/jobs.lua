@@ -73,7 +73,7 @@ function jobs.serve(...)
   return node
 end
 
----Runs what is to be run now, or comes in so many seconds.
+---Runs what is due now or becomes due within `seconds`.
 function jobs.step(seconds)
   for _, node in ipairs(nodes) do
     node.runner:pulse()
@@ -122,7 +122,7 @@ function jobs.eventually(condition, seconds)
   return value
 end
 
----The next so many runs.
+---The next `count` runs.
 ---@return spec.Run[]
 function jobs.runs(worker, count, seconds)
   local runs, taken = recorded[worker], {}

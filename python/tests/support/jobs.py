@@ -103,7 +103,7 @@ def eventually(check: Callable[[], T], seconds: float = 60) -> T:
 
 
 def runs(worker: Any, count: int = 1, seconds: float = 60) -> list[Run]:
-    """The next so many runs."""
+    """The next `count` runs."""
     deadline = time.monotonic() + seconds
     return [worker.runs.get(timeout=max(deadline - time.monotonic(), 0.01)) for _ in range(count)]
 

@@ -10,7 +10,7 @@ RSpec.describe "Signals" do
 
   let(:gate) { File.join(folder, "gate") }
 
-  # A server of one thread, in a job of so many seconds (nil: until the gate is there), with another id behind it.
+  # A server of one thread that runs a job of `seconds` (nil: until the gate file exists), while another id waits.
   def busy_server(seconds, *arguments, **settings)
     server = start_server(*arguments, threads: 1, **settings)
     push(:Signal, "first", 1, **(seconds ? { sleep: seconds } : { wait: gate }))

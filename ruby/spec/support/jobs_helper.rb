@@ -63,7 +63,7 @@ module JobsHelper
     value
   end
 
-  # The next so many runs.
+  # The next `count` runs.
   def runs(worker, count = 1, seconds: 60)
     Timeout.timeout(seconds) { Array.new(count) { worker.runs.pop } }
   end

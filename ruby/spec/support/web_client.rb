@@ -51,7 +51,7 @@ module WebClient
     command&.remove
   end
 
-  # Sends the bytes as they are; what came until the end, or after so many seconds.
+  # Sends the bytes unchanged; returns what was received until the end, or within `seconds`.
   def raw(port, bytes, seconds: 15)
     TCPSocket.open("127.0.0.1", port) do |io|
       io.write(bytes)

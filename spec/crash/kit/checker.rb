@@ -44,16 +44,16 @@ class Checker
 
   def repeated = repeats.keys
 
-  # Numbers that never were pushed.
+  # Numbers that ran and were never pushed.
   def invented = @ids.flat_map { |name, id| (id.ended.keys - id.pushed).map { |number| "#{name} #{number}" } }
 
-  # What must be empty whatever happened.
+  # The lists that must be empty after any run.
   def faults
     { lost: lost, invented: invented, reordered: reordered, concurrent: concurrent, unfenced: unfenced }
       .reject { |_, list| list.empty? }.transform_values { |list| [list.size, *list.first(5)] }
   end
 
-  # What must be empty as well where nothing died or froze.
+  # The lists that must also be empty where no process died or froze.
   def strict_faults
     faults.merge({ repeated: repeated, charged: charged, stale: stale }.reject { |_, list| list.empty? }
                    .transform_values { |list| [list.size, *list.first(5)] })

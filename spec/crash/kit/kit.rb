@@ -10,8 +10,8 @@ require_relative "../../support/languages"
 require_relative "c_program"
 require_relative "checker"
 require_relative "../../support/figures"
-require_relative "lapses"
-require_relative "nurseries"
+require_relative "heartbeat_watch"
+require_relative "fork_servers"
 require_relative "process"
 require_relative "redis"
 
@@ -49,16 +49,16 @@ class Kit
     @logs = 0
     @queues = {}
     @modules = {}
-    @nurseries = Nurseries.new
+    @fork_servers = ForkServers.new
     Seriatim.logger = nil
     Seriatim.redis = @redis.url
     Seriatim.push_timeout = 50 # outlasts the faults
   end
 
-  # Ends all that it started.
+  # Ends every process that the kit started.
   def close
     @lapses&.stop
-    @nurseries.close
+    @fork_servers.close
     @processes.each(&:remove)
     @own_redis&.remove
     FileUtils.rm_rf(@folder)
@@ -126,9 +126,9 @@ class Kit
     @lock.synchronize { @living.delete_if { |_, process| !process.alive? }.values }
   end
 
-  # Notes whose heartbeat lapsed, from now on: for machines on which a process may get no time for a whole lease.
+  # From now on writes to the journal whose heartbeat lapsed: a busy machine may give a process no time for a whole lease.
   def watch_leases
-    @lapses ||= Lapses.new(redis.socket, journal)
+    @lapses ||= HeartbeatWatch.new(redis.socket, journal)
   end
 
   # ---- jobs
@@ -143,7 +143,7 @@ class Kit
   # How many ids wait or run, in all queues.
   def backlog = @modules.each_value.sum { |worker| worker.metrics.values_at(:length, :busy).sum }
 
-  # Until nothing waits and nothing runs.
+  # Waits until no id waits and none runs.
   def drain(seconds = 120)
     eventually(seconds, -> { "not drained: #{@modules.transform_values { |worker| worker.metrics.except(:shards) }}" }) { backlog.zero? }
   end
@@ -195,11 +195,11 @@ class Kit
     commands = Language::ALL.fetch(language)
     *_, required, app = commands.server
     arguments = [required, app, "-c", threads.to_s]
-    return start([*commands.server, *arguments.last(2)], { **commands.variables, **variables }) unless Nurseries::PROGRAMS.key?(language)
+    return start([*commands.server, *arguments.last(2)], { **commands.variables, **variables }) unless ForkServers::PROGRAMS.key?(language)
 
     log = next_log
     FileUtils.touch(log)
-    add(ChildProcess.new(@nurseries.fork(language, variables, arguments, log), log, journal))
+    add(ChildProcess.new(@fork_servers.fork(language, variables, arguments, log), log, journal))
   end
 
   def next_log = @lock.synchronize { File.join(folder, "log#{@logs += 1}") }

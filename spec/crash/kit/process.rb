@@ -20,7 +20,7 @@ class ChildProcess
 
   def signal(name) = Process.kill(name, pid)
 
-  # Takes its exit status when it has ended.
+  # Reaps the process if it has ended.
   def alive?
     reap(Process::WNOHANG)
     @status.nil?

@@ -28,7 +28,7 @@ require_relative "resp"
 #
 #   cut: {up: n} or {down: n}      n bytes pass, then the connection ends (reset: true: with a TCP reset)
 #   swallow: {up: n} or {down: n}  n bytes pass, what comes after vanishes and the connection stays open
-#   delay: {up: s, down: s}        each part is held back for so many seconds
+#   delay: {up: s, down: s}        each part is held back for s seconds
 #   segment: n                     n bytes at a time
 #   answer: ->(name) { "-BUSY ...\r\n" or nil }  answers in Redis' stead, which never sees it; name is a script's or a command's
 #   step: Proxy::Step.new(script: "claim", moment: :sent, nth: 3, signal: :KILL)

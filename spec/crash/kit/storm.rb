@@ -2,8 +2,8 @@
 
 require_relative "kit"
 
-# Work for a kit while it storms: numbers are pushed to all ids, in order, never more than the workers are behind with; and
-# Redis forgets its scripts twenty times a second.
+# Steady load while faults are made: pushes numbers to all ids, in order, as fast as the workers follow, and
+# sends SCRIPT FLUSH twenty times a second.
 class Storm
   FLUSH = 0.05
 
@@ -22,7 +22,7 @@ class Storm
     @pushed = @flushes = 0
   end
 
-  # Goes on during the block, whose value is returned.
+  # Keeps up the load during the block and returns the block's value.
   # @param pushes [Boolean] or are scripts only to be forgotten?
   def during(pushes: true)
     threads = [(Thread.new { push_all } if pushes), Thread.new { flush_scripts }].compact

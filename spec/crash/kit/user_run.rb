@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 require "optparse"
-require_relative "pauses"
-require_relative "steps"
+require_relative "freezes"
+require_relative "kill_points"
 
 # A user's own worker under the kit: its command is started again and again, killed at random, killed at named points, frozen;
 # then the journal is judged. See README.md.
@@ -86,15 +86,15 @@ class UserRun
   # One more worker joins the others, gets its share, and dies there.
   def stepped_kills
     proxy = Proxy.new(@kit.redis.socket)
-    missed = Steps::POINTS.flat_map { |point| Array.new(@options[:steps]) { point } }.reject { |point| dies_at?(point, proxy) }
-    puts "#{Steps::POINTS.size * @options[:steps] - missed.size} SIGKILLs at named points"
+    missed = KillPoints::POINTS.flat_map { |point| Array.new(@options[:steps]) { point } }.reject { |point| dies_at?(point, proxy) }
+    puts "#{KillPoints::POINTS.size * @options[:steps] - missed.size} SIGKILLs at named points"
     puts "not reached: #{missed.tally}" if missed.any?
   ensure
     proxy&.stop
   end
 
   def dies_at?(point, proxy)
-    script, moment = Steps::ON_THE_WIRE[point]
+    script, moment = KillPoints::ON_THE_WIRE[point]
     nth = @kit.random.rand(1..2)
     proxy.rule = script && Proxy::Rule.new(step: Proxy::Step.new(script: script, moment: moment, nth: nth))
     victim = start(url: proxy.url, die: script ? "" : "#{point}:#{nth}")
@@ -102,7 +102,7 @@ class UserRun
   end
 
   def freezes
-    puts "#{Pauses.new(@kit, @queue, @workers, lease: @options[:lease]).run(@options[:freezes])} freezes of three lease times"
+    puts "#{Freezes.new(@kit, @queue, @workers, lease: @options[:lease]).run(@options[:freezes])} freezes of three lease times"
   end
 
   # ---- jobs

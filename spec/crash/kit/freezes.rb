@@ -2,8 +2,8 @@
 
 require_relative "kit"
 
-# Freezes workers while they run jobs, for three lease times and until what they had is others', then lets them go on.
-class Pauses
+# Stops workers (SIGSTOP) while they run jobs, for three lease times and until other nodes have taken their shards, then lets them go on.
+class Freezes
   LEASES = 3
   PATIENCE = 100 # seconds until the others have taken what a frozen worker had
 

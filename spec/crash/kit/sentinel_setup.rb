@@ -5,12 +5,12 @@ require "socket"
 require "tmpdir"
 require_relative "redis"
 
-# A master, its replica and three sentinels, each a real process. Instead of a RedisServer in a Kit.
-class SentinelHouse
+# A master, its replica and three sentinels, each a real process; a Kit takes it in place of a RedisServer.
+class SentinelSetup
   NAME = "house"
   PATIENCE = 100
 
-  # One that may come back as a replica. It keeps nothing on disk: what is not on the other one is gone with it.
+  # A redis-server that may come back as a replica. It keeps nothing on disk: what the other one lacks is lost when it dies.
   class Member < RestartableRedis
     attr_reader :port
 
@@ -44,10 +44,10 @@ class SentinelHouse
 
   def url = "redis+sentinel://#{@sentinels.map { |port, _| "127.0.0.1:#{port}" }.join(",")}/#{NAME}"
 
-  # To the master.
+  # Sends a command to the master.
   def call(*words) = master.call(*words)
 
-  # SIGKILL. Returns when the sentinels name the other one, and it is the master.
+  # Kills the master by SIGKILL. Returns when the sentinels name the other server and it is the master.
   def kill_master
     master.stop(:KILL)
     yield if block_given?
@@ -56,7 +56,7 @@ class SentinelHouse
     @master, @replica = replica, master
   end
 
-  # The one that was killed returns as a replica, which has all.
+  # Starts the killed server again as a replica and waits until it has all data.
   def mend
     follow
     eventually { @sentinels.all? { |port, _| ask(port, "SENTINEL", "REPLICAS", NAME).include?(replica.port.to_s) } }
@@ -70,7 +70,7 @@ class SentinelHouse
 
   private
 
-  # Until the replica has all that the master has.
+  # Waits until the replica has all that the master has.
   def follow
     replica.stop(:KILL)
     replica.start(master.port)

@@ -1,5 +1,5 @@
 """
-nursery.py - a Python with Seriatim loaded that forks a server for each line of its input: [variables, arguments of the command,
+fork_server.py - a Python with Seriatim loaded that forks a server for each line of its input: [variables, arguments of the command,
 log] as JSON. It answers with the server's process id. Servers are orphans, so that the driver, a subreaper, inherits them.
 """
 

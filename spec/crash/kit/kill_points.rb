@@ -4,10 +4,10 @@ require "zlib"
 require_relative "kit"
 require_relative "proxy"
 
-# Kills workers at named points: those on the wire by a proxy that knows whose connection it is, those in perform by the worker
-# itself. Every worker has a lane of its own, a fixed part of the shards with some ids, and gets new work for it; so the next one
+# Kills workers at named points. A proxy, which knows whose connection it serves, kills at the points around a script call; the worker
+# kills itself at those in perform. Every worker has a fixed part of the shards with some ids, and gets new jobs for it; so the next one
 # need not wait until the leases of the one that died have ended.
-class Steps
+class KillPoints
   ON_THE_WIRE = { "claim_before" => ["claim", :before], "claim_sent" => ["claim", :sent], "claim_answered" => ["claim", :answered],
                   "settle_sent" => ["settle", :sent], "settle_answered" => ["settle", :answered] }.freeze
   IN_PERFORM = %w[perform_begin perform_during perform_end].freeze

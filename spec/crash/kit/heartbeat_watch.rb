@@ -4,10 +4,10 @@ require "socket"
 require_relative "journal"
 require_relative "resp"
 
-# Watches the heartbeats in Redis and notes in the journal which process' had ended, or may have between two looks. That of a
+# Reads the heartbeats in Redis and writes to the journal which process' heartbeat ended, or may have ended between two reads. That of a
 # dead process always does; that of a living one if the machine, or Redis, gave it no time: which takes its lease away as surely
 # as a freeze does.
-class Lapses
+class HeartbeatWatch
   INTERVAL = 0.02
   KEY = "seriatim:{/nodes}:alive"
 

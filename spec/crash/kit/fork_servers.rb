@@ -6,10 +6,10 @@ require_relative "../../support/languages"
 
 # The preloaded parents of Ruby's and Python's servers: a fork is much quicker than a start. This process becomes a subreaper
 # (Linux): what they fork is inherited by it, which may then wait for it like for a child of its own.
-class Nurseries
+class ForkServers
   PROGRAMS = {
-    "ruby" => [*Language::RUBY, "#{__dir__}/nursery.rb"],
-    "python" => [Language::PYTHON, "#{__dir__}/nursery.py"]
+    "ruby" => [*Language::RUBY, "#{__dir__}/fork_server.rb"],
+    "python" => [Language::PYTHON, "#{__dir__}/fork_server.py"]
   }.freeze
   PR_SET_CHILD_SUBREAPER = 36
 
@@ -23,7 +23,7 @@ class Nurseries
     @lock.synchronize do
       io = @open[language] ||= open(language)
       io.puts(JSON.generate([variables, arguments, log]))
-      Integer(io.gets || raise("the nursery of #{language} has ended"))
+      Integer(io.gets || raise("the fork server of #{language} has ended"))
     end
   end
 

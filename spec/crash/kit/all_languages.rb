@@ -5,7 +5,7 @@ require_relative "../../interop/agents"
 require_relative "proxy"
 
 # Workers, producers and agents of every language around one Redis, for examples that trouble Redis and the way to it.
-module Sides
+module AllLanguages
   LANGUAGES = Language::ALL.keys # those that push through their public API; workers are in C as well
 
   def self.included(group)
@@ -71,7 +71,7 @@ module Sides
   STORM = { shards_count: 8, fold: "list", max_retry_count: 1000 }.freeze
 
   # A worker of each language and producers at work on Storm, the producers also on Kept, which nobody serves, while the
-  # block is called again and again, for so many seconds, or once when they are nil.
+  # block is called again and again for `seconds`, or once when that is nil.
   # @param workers [#call, nil] starts others
   def under_load(seconds, url: redis.url, lease: 10, pause: 0.005, workers: nil)
     kit.queue("Storm", **STORM)
@@ -98,13 +98,13 @@ module Sides
     @starts_so_far = (@starts_so_far || 0) + @journal_file.read.scan(/^start /).size
   end
 
-  # Waits until so many more runs have begun.
+  # Waits until `count` more runs have begun.
   def more_runs(count, seconds = 120, failure = "nothing runs any more")
     before = starts_so_far
     kit.eventually(seconds, -> { failure }) { starts_so_far >= before + count }
   end
 
-  # Not one of a nursery's: its environment is its own.
+  # Started by itself, not by a fork server, because its environment differs.
   def spawn_worker(language, environment, lease:, threads: 4)
     return kit.worker(language, queue: "Storm", lease: lease, environment: environment) if language == "c"
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "spec_helper"
-require_relative "kit/pauses"
+require_relative "kit/freezes"
 require_relative "kit/storm"
 
 RSpec.describe "Freezes and rolling deploys" do
@@ -21,7 +21,7 @@ RSpec.describe "Freezes and rolling deploys" do
     workers = (Kit::LANGUAGES * 2).map { |language| kit.worker(language, lease: lease, threads: 3, poll: 0.2) }
     workers.each(&:wait_until_started)
     storm = Storm.new(kit, "Pauses", (1..200).map { |number| "id#{number}" }, payload: SLOW)
-    pauses = storm.during { Pauses.new(kit, "Pauses", workers, lease: lease, at_once: 4).run(Figures.count(20, 40)) }
+    pauses = storm.during { Freezes.new(kit, "Pauses", workers, lease: lease, at_once: 4).run(Figures.count(20, 40)) }
     kit.drain
     stop_all(workers)
     verdict = expect_all_well
