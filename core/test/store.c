@@ -1311,7 +1311,7 @@ static void do_script(store_conn *c, int script, const store_arg *keys, size_t k
     store_shard *sh = shard_of_key(c->store, keys[0]);
     if (script == srt_script_layout)
         do_layout(c, keys[0], argv[2]);
-    else if (script == srt_script_beat)
+    else if (script == srt_script_heartbeat)
         do_beat(c, argv);
     else if (script == srt_script_sampler)
         do_sampler(c);

@@ -94,7 +94,7 @@ typedef struct store {
     size_t id_count;
     store_member members[64];
     size_t member_count;
-    int64_t renewed_ms, away_until_ms, gap_ms; /* as in beat.lua's key; renewed_ms 0: without the key */
+    int64_t renewed_ms, away_until_ms, gap_ms; /* as in heartbeat.lua's key; renewed_ms 0: without the key */
     store_conn *conns;
     store_notice *notices;
     size_t notice_count, notice_cap;

@@ -106,7 +106,7 @@ static const char *said(redisReply *reply, size_t place)
 #define LAYOUT(c, mode, shards)                                                                                                  \
     redisCommand(c, "EVAL %b 4 seriatim:{Q}:layout seriatim:{Q}:settings seriatim:{Q}:deleted seriatim:{Q}:history " mode " 0 " shards,         \
                  srt_script_text_layout, sizeof srt_script_text_layout)
-#define BEAT(c, lease_ms) ON_NODES(c, beat, lease_ms " b|test seriatim:nodes")
+#define BEAT(c, lease_ms) ON_NODES(c, heartbeat, lease_ms " b|test seriatim:nodes")
 
 /* An owned shard; `claim` claims what waits, so that the owner sleeps after it. */
 static char lease[64], seen[64];

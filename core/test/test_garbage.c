@@ -71,8 +71,8 @@ static const struct call {
 } calls[] = {
     {"acquire", 'S', {"1", "n2", "merge", "n1", LEASE}},
     {"acquire", 'S', {"1", "n1", "merge", "", "0", "run", RUN}},
-    {"beat", 'B', {"n1", "10000", "host", "seriatim:nodes"}},
-    {"beat", 'B', {"n1", "0", "host", "seriatim:nodes"}},
+    {"heartbeat", 'B', {"n1", "10000", "host", "seriatim:nodes"}},
+    {"heartbeat", 'B', {"n1", "0", "host", "seriatim:nodes"}},
     {"browse", 'S', {"1", "waiting", "0", "50", "hot", ""}},
     {"browse", 'S', {"1", "running", "0", "50", "due", "r"}},
     {"browse", 'S', {"1", "dead", "0", "50", "errors", ""}},
@@ -374,7 +374,7 @@ static void build_shard(void)
 {
     static const char failed[] = "\4\0\0\0\0\0\0\0\0\0\0\0\0\x54\xd2\xea\x41\3\0\0\0\0";
     PLAINLY("layout", 'L', "keep", "0", "1", "fold", "merge");
-    PLAINLY("beat", 'B', "n1", "100000", "host", "seriatim:nodes");
+    PLAINLY("heartbeat", 'B', "n1", "100000", "host", "seriatim:nodes");
     own_shard();
     push_many("run", 20, "", 0);
     claim_one("run", shard.run, sizeof shard.run);

@@ -1,4 +1,4 @@
-/* test_heartbeats.c - which nodes live, by beat.lua on a real redis-server: after absences of Redis, and beside nodes that died. */
+/* test_heartbeats.c - which nodes live, by heartbeat.lua on a real redis-server: after absences of Redis, and beside nodes that died. */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif
@@ -21,7 +21,7 @@
 static long long renew(const char *node, int lease_ms)
 {
     redisReply *reply = redis("EVAL %b 4 " NODES "alive " NODES "info " NODES "order:%s " NODES "renewed %s %d b;lease=%d|text channel",
-                              srt_script_text_beat, sizeof srt_script_text_beat, node, node, lease_ms, lease_ms);
+                              srt_script_text_heartbeat, sizeof srt_script_text_heartbeat, node, node, lease_ms, lease_ms);
     long long left = strtoll(reply->element[2]->str, NULL, 10);
     freeReplyObject(reply);
     return left;

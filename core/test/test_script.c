@@ -28,7 +28,7 @@ static void *short_alloc(void *user, void *ptr, size_t old_size, size_t new_size
 
 static void ask(srt_session *s, int kind)
 {
-    srt_request *r = srt_session_begin(s, srt_script_beat, NULL, 0);
+    srt_request *r = srt_session_begin(s, srt_script_heartbeat, NULL, 0);
     assert_non_null(r);
     r->kind = kind;
     srt_request_text(r, "argument");
@@ -156,7 +156,7 @@ static int life(size_t fail_at)
     seriatim_error error;
     memset(&s, 0, sizeof s);
     if (srt_session_init(&s, &mem, 0) == SERIATIM_OK && srt_session_connected(&s, NULL, NULL, 0, NULL) == SERIATIM_OK &&
-        (r = srt_session_begin(&s, srt_script_beat, NULL, 0)) != NULL && srt_session_send(&s, r) == SERIATIM_OK) {
+        (r = srt_session_begin(&s, srt_script_heartbeat, NULL, 0)) != NULL && srt_session_send(&s, r) == SERIATIM_OK) {
         int status = hears(&s, "-NOSCRIPT x\r\n", &r, &error);
         if (status == SERIATIM_AGAIN)
             status = hears(&s, "+OK\r\n", &r, &error);

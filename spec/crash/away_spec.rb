@@ -15,7 +15,7 @@ RSpec.describe "Redis away" do
   IDS = (1..24).map { |number| "id#{number}" }
   FLEET = %w[ruby ruby python lua].freeze
   # The line of the core that the control removes: without it a job runs twice.
-  BLIND = { "scripts/server/beat.lua" => [["if not last or math.abs(now - last) > shortest / 2 then", "if false then"]] }.freeze
+  BLIND = { "scripts/server/heartbeat.lua" => [["if not last or math.abs(now - last) > shortest / 2 then", "if false then"]] }.freeze
 
   after { @house&.remove }
 

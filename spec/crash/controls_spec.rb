@@ -45,7 +45,7 @@ RSpec.describe "The checker fails" do
 
   it "F13 when the clients' clocks decide" do
     ahead = Mutant.build("worker", "scripts/lib/prelude.lua" => [["+ clock[2]\n", "+ clock[2] + 2000000\n"]],
-                                   "scripts/server/beat.lua" => [["math.floor(clock[2] / 1000)", "math.floor(clock[2] / 1000) + 2000"], BLIND])
+                                   "scripts/server/heartbeat.lua" => [["math.floor(clock[2] / 1000)", "math.floor(clock[2] / 1000) + 2000"], BLIND])
     kit.queue("Clocks", shards_count: 16, batch_size: 2, back_off: 0.05, max_retry_count: 1_000)
     kit.push("Clocks", ids(16), 1, sleep: 60)
     kit.worker("c", lease: 0.4, threads: 16, nodes: 1)

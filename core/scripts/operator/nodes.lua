@@ -1,4 +1,4 @@
--- NODES: the nodes that beat.lua knows.
+-- NODES: the nodes that heartbeat.lua knows.
 -- KEYS: 1 alive zset node -> expiry in milliseconds, 2 info hash node -> description
 -- Returns {now in milliseconds, node, expiry, description, ...}
 local clock = redis.call('TIME')

@@ -1,5 +1,5 @@
 -- ORDER: asks a living node to claim no more, or to stop; its next heartbeat tells it. An order ends with the node's heartbeat.
--- KEYS: as beat.lua's, of the node that is asked
+-- KEYS: as heartbeat.lua's, of the node that is asked
 -- ARGV: 1 node, 2 'quiet' or 'stop', which the other does not take back, 3 channel that wakes the node
 -- Returns 1, or 0 when no such node lives
 local call = redis.call

@@ -2,8 +2,8 @@
  * node_state.h - the server as a state machine: leases, heartbeats, claims, settles, drain.
  *
  * Time is an argument, bytes go in and out, deliveries come out: no socket, no clock, no thread, no callback. From the
- * bottom up: job.c (claimed ids), events.c (reports to the host), timers.c, shard_request.c, ready.c (which shard is taken
- * from next), quarantine.c, membership.c (heartbeats, which nodes live), notice.c (retries_exhausted), the life of a shard
+ * bottom up: job.c (claimed ids), events.c (reports to the host), timers.c, shard_request.c, ready_shards.c (which shard is taken
+ * from next), quarantine.c, heartbeat.c (heartbeats, which nodes live), notice.c (retries_exhausted), the life of a shard
  * (shard.h: batch.c, recall.c, offer.c, recover.c, acquire.c, settle.c, slice.c, claim.c, shard.c), delivery.c (what threads
  * hold), sample.c (histories of all queues), node.c, layout.c, connection.c, tick.c (its life).
  */
@@ -95,7 +95,7 @@ typedef struct srt_group {
     int scheduler;
     size_t threads;
     size_t held;                     /* deliveries in threads' hands */
-    srt_shard **ready;               /* shards that have ready ids: a heap, see ready.c */
+    srt_shard **ready;               /* shards that have ready ids: a heap, see ready_shards.c */
     size_t ready_count, ready_cap;
     uint64_t turn;
     srt_job_list singles;            /* unproven and suspect ids: handed out alone, first */

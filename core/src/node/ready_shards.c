@@ -1,4 +1,4 @@
-/* ready.c - the shards of a group that have ids to hand out: a binary heap, the best by the group's scheduler first. */
+/* ready_shards.c - the shards of a group that have ids to hand out: a binary heap, the best by the group's scheduler first. */
 #include "node/node_state.h"
 
 /* Is `a` to be taken before `b`? */

@@ -1,4 +1,4 @@
--- BEAT: renews a node's heartbeat, and with it what it was ordered to do; forgets nodes that are dead, and tells who lives.
+-- HEARTBEAT: renews a node's heartbeat, and with it what it was ordered to do; forgets nodes that are dead, and tells who lives.
 -- When nobody has renewed a heartbeat for half of the shortest lease, Redis was away (stopped, failed over, paused, its clock
 -- stepped), or every node was. Then expired heartbeats say nothing about the nodes: all that are listed live on for the longest
 -- lease, and until then nobody may take a shard that names another owner, listed or not (a failover may forget the list).

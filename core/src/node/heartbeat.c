@@ -1,11 +1,11 @@
-/* membership.c - a node's heartbeat, which nodes live, and whose each shard should be. */
+/* heartbeat.c - a node's heartbeat, which nodes live, and whose each shard should be. */
 #include "node/node_state.h"
 
 #include <string.h>
 
 #define NODE_OPENING_MS 1000 /* at most so long does a start wait for all first claims */
 #define BEAT_TRIP_MS 1000    /* a longer round trip says too little of a clock */
-#define LIVING 5             /* where the nodes begin in beat.lua's answer */
+#define LIVING 5             /* where the nodes begin in heartbeat.lua's answer */
 
 int srt_node_lives(const srt_node *n, const char *id, size_t len)
 {
@@ -173,7 +173,7 @@ static int node_came_late(srt_node *n, int64_t redis_us, int64_t asked_at, int64
 }
 
 /*
- * Nobody renewed a heartbeat for a while, so an expired one says nothing of its node: beat.lua tells for how long every shard is
+ * Nobody renewed a heartbeat for a while, so an expired one says nothing of its node: heartbeat.lua tells for how long every shard is
  * left to the owner that it names, and for how many milliseconds it was quiet (-1: Redis does not know). The host hears of each
  * absence once; of an unknown one only when a shard is left to somebody, because every first start is one.
  */
@@ -300,7 +300,7 @@ void srt_node_beat(srt_node *n, int64_t lease_ms, int64_t now)
     srt_resp_arg(&keys, n->info_key.data, n->info_key.len);
     srt_resp_arg(&keys, n->order_key.data, n->order_key.len);
     srt_resp_arg(&keys, n->renewed_key.data, n->renewed_key.len);
-    r = keys.failed ? NULL : srt_session_begin(session, srt_script_beat, &keys, 4);
+    r = keys.failed ? NULL : srt_session_begin(session, srt_script_heartbeat, &keys, 4);
     srt_bytes_free(&keys);
     n->beat_at = now + 100;
     if (!r)
