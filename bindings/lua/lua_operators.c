@@ -295,8 +295,8 @@ static int operators_read_order(lua_State *L, const slu_link *self)
     return 1;
 }
 
-/* link:order(node, order): such a node lives */
-static int operators_order(lua_State *L)
+/* link:node_command(node, command): true where such a node is alive. command: 1 quiet, 2 stop */
+static int operators_node_command(lua_State *L)
 {
     slu_link *self = slu_link_of(L);
     const char *node;
@@ -304,7 +304,7 @@ static int operators_order(lua_State *L)
     if (!self)
         return slu_link_closed(L);
     node = slu_text(L, 2, "node", &len);
-    return slu_link_begun(L, self, seriatim_order_begin(self->client, node, len, slu_int(L, 3, "order")), operators_read_order);
+    return slu_link_begun(L, self, seriatim_order_begin(self->client, node, len, slu_int(L, 3, "command")), operators_read_order);
 }
 
 /* ---- Queues and health ----------------------------------------------------------------------------------- */
@@ -355,5 +355,5 @@ static int operators_health(lua_State *L)
 const luaL_Reg slu_operators[] = {
     {"query", operators_query},     {"action", operators_action}, {"metrics", operators_metrics},
     {"explain", operators_explain}, {"check", operators_check},   {"nodes", operators_nodes},
-    {"queues", operators_queues},   {"health", operators_health}, {"order", operators_order},
+    {"queues", operators_queues},   {"health", operators_health}, {"node_command", operators_node_command},
     {"cancel", operators_cancel},   {"reschedule", operators_reschedule}, {NULL, NULL}};

@@ -371,7 +371,7 @@ static PyMethodDef link_methods[] = {
     {"explain", FAST(spy_link_explain), METH_FASTCALL, NULL},
     {"check", FAST(spy_link_check), METH_FASTCALL, NULL},
     {"nodes", spy_link_nodes, METH_NOARGS, NULL},
-    {"order", FAST(spy_link_order), METH_FASTCALL, NULL},
+    {"node_command", FAST(spy_link_node_command), METH_FASTCALL, NULL},
     {"queues", spy_link_queues, METH_NOARGS, NULL},
     {"health", spy_link_health, METH_NOARGS, NULL},
     {"web", FAST(spy_link_web), METH_FASTCALL, NULL},

@@ -27,7 +27,7 @@ PyObject *spy_link_metrics(PyObject *self, PyObject *queue);
 PyObject *spy_link_explain(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_link_check(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_link_nodes(PyObject *self, PyObject *ignored);
-PyObject *spy_link_order(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
+PyObject *spy_link_node_command(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_link_queues(PyObject *self, PyObject *ignored);
 PyObject *spy_link_health(PyObject *self, PyObject *ignored);
 

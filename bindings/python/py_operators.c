@@ -317,17 +317,17 @@ static PyObject *operators_read_order(const spy_link *self)
     return PyBool_FromLong(seriatim_order_result(operators_client(self)));
 }
 
-/* link.order(node, order): such a node lives */
-PyObject *spy_link_order(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+/* link.node_command(node, command): True where such a node is alive. command: 1 quiet, 2 stop */
+PyObject *spy_link_node_command(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     spy_link *self = (spy_link *)object;
     seriatim_client *client;
     const char *node;
-    size_t len, order;
-    if (spy_arity("order", nargs, 2, 2) < 0 || spy_data(args[0], &node, &len) < 0 || spy_size(args[1], &order) < 0 ||
+    size_t len, command;
+    if (spy_arity("node_command", nargs, 2, 2) < 0 || spy_data(args[0], &node, &len) < 0 || spy_size(args[1], &command) < 0 ||
         !(client = spy_link_client(self)))
         return NULL;
-    return spy_link_begun(self, seriatim_order_begin(client, node, len, (int)order), operators_read_order);
+    return spy_link_begun(self, seriatim_order_begin(client, node, len, (int)command), operators_read_order);
 }
 
 /* ---- Queues and health ------------------------------------------------------------------------------------------ */

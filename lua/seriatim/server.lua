@@ -1,6 +1,6 @@
 -- A node inside this process: takes its share of the shards and runs their jobs on OS threads, each with a Lua state of its
--- own that loads the application again. The state that makes the server is its keeper: it must call `tick` several times a
--- lease, or `keep`, which does.
+-- own that loads the application again. The state that makes the server must call `tick` several times within
+-- lease_time, or `keep`, which does: ticks renew the heartbeat.
 --
 --   local server = require("seriatim.server").new { application = "./app" }
 --   server:start(); server:keep(60); server:stop()
@@ -23,8 +23,8 @@ local unpack = table.unpack or unpack
 
 ---@class seriatim.Server
 ---@field id string the node's id, unique for ever
----@field told_to_stop boolean the dashboard asked for it: whoever keeps it should stop it
----@field failure any what ended a thread or the keeper, if something did: the process should end
+---@field stop_requested boolean an operator asked for it: the code that calls tick should stop the server
+---@field failure any what ended a thread, if something did: the process should end
 local Server = {}
 Server.__index = Server
 
@@ -40,7 +40,7 @@ function servers.new(options)
   self.threads_count = options.threads and validate.integer("threads", options.threads, 1, 10000) or settings.threads_per_node
   self.workers = workers.chosen(nil, options.queues)
   self.id = node.new_id()
-  self.threads, self.next_pulse, self.told_to_stop = {}, 0, false
+  self.threads, self.next_pulse, self.stop_requested = {}, 0, false
   return self
 end
 
@@ -127,7 +127,7 @@ function Server:start_thread(place, group)
   return errors.must(native.thread(host.CHUNK, chunk_name, package.path, package.cpath, unpack(arguments, 1, count)))
 end
 
--- ---- the keeper
+-- ---- the heartbeat, in the state that made the server
 
 ---How often `tick` must be called, in seconds.
 ---@return number
@@ -141,7 +141,7 @@ function Server:tick()
     self.runner:pulse()
     self.next_pulse = native.now_ms() + self:interval() * 500
   end
-  node.obey(self, self.runner:asked())
+  node.apply_command(self, self.runner:asked())
   node.log_events(self.runner)
   for place, thread in ipairs(self.threads) do
     self:look_after(place, thread)
@@ -162,11 +162,11 @@ end
 ---Ticks for so many seconds, or until something fails or it is told to stop. wait: sleeps so many seconds.
 function Server:keep(seconds, wait)
   self:await(seconds, function()
-    return self.failure ~= nil or self.told_to_stop
+    return self.failure ~= nil or self.stop_requested
   end, wait)
 end
 
----Name and traceback of every thread. Those inside other C code do not answer; the keeper waits half a second for all of them.
+---Name and traceback of every thread. Those inside other C code do not answer; this waits half a second for all of them.
 ---@return {[1]: string, [2]: string}[]
 function Server:tracebacks()
   local found, deadline = {}, native.now_ms() + 500

@@ -134,7 +134,7 @@ function metatable.__newindex(self, name, value)
   end
   rawget(self, "_values")[name] = checked(label .. "." .. name, value)
   rawset(self, "_settings", nil)
-  rawset(self, "_course", nil)
+  rawset(self, "_perform_info", nil)
 end
 
 function metatable.__tostring(self)

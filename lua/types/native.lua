@@ -95,7 +95,7 @@ function operations:metrics(queue) end -- Result: a table; its shards' at .shard
 function operations:explain(queue, id) end -- Result: a table
 function operations:check(queue, repair) end -- Result: how many records it looked at, findings
 function operations:nodes() end -- Result: {{name, description, expires_in, state, rss, threads, since}}
-function operations:order(node, order) end -- Result: such a node lives; order as the core numbers them
+function operations:node_command(node, command) end -- Result: such a node is alive. command: 1 quiet, 2 stop
 function operations:queues() end -- Result: names
 function operations:health() end -- Result: maxmemory_policy or nil, appendonly or nil, number of replicas or nil
 ---One request of the dashboard. settings: title, read_only, hosts, token, stalled, workers (a list name, queue, name, queue, ...); request: method, prefix, path, query, host, origin,
@@ -161,8 +161,8 @@ local deliveries = {}
 function deliveries:worker(settings) end
 function deliveries:group(scheduler, pairs) end -- {{worker, shard}, ...}, shard from 0
 ---A Delivery; nil: none now (a runner's waits so many seconds first; nil: as long as it takes; a node's never waits); false:
----there will be no more. spent: a Delivery of before that nobody else holds: it is settled first, and is the one that comes back.
-function deliveries:take(group, seconds, spent) end
+---there will be no more. reusable: an earlier Delivery that nobody else holds: it is settled first, filled again and returned.
+function deliveries:take(group, seconds, reusable) end
 ---As take(group, nil, delivery), once all ids of the delivery are done; and the payloads of what follows, as payloads_by_id() gives
 ---them, where that is a run of the same worker.
 function deliveries:advance(group, delivery) end

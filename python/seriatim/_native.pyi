@@ -118,8 +118,8 @@ class Link:
         """Result: (how many records it looked at, [findings])."""
     def nodes(self) -> None:
         """Result: [{"name", "description", "expires_in", "state", "rss", "threads", "since"}]."""
-    def order(self, node: bytes, order: int, /) -> None:
-        """Result: such a node lives; order as the core numbers them."""
+    def node_command(self, node: bytes, command: int, /) -> None:
+        """Result: such a node is alive. command: 1 quiet, 2 stop."""
     def queues(self) -> None:
         """Result: [names], bytes where they are not UTF-8."""
     def health(self) -> None:

@@ -18,7 +18,7 @@ from support.redis_server import RedisServer
 def refused(text: str, *workers: Any, **options: Any) -> None:
     with pytest.raises(seriatim.Invalid, match=text):
         serve(*(workers or (worker(),)), **options)
-    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith(("seriatim-keeper", "seriatim-host"))]
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith(("seriatim-heartbeat", "seriatim-host"))]
 
 
 @pytest.mark.parametrize("given", [5, None, "lag"])

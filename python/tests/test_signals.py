@@ -245,7 +245,7 @@ def test_f24_r_signal_4_r_signal_5_tstp_claims_no_more_and_ttin_shows_every_thre
     server.command.signal("TSTP")
     server.command.wait_for(" quiet ")
     server.command.signal("TTIN")
-    server.command.wait_for(r"thread seriatim-keeper: .*_keep")
+    server.command.wait_for(r"thread seriatim-heartbeat: .*_heartbeat_loop")
     server.command.wait_for(r"thread seriatim-host-1: .*host\.py:\d+:in run")
     server.command.wait_for(r"thread MainThread: .*dump")
     queue().perform_async([{"id": "late"}])

@@ -154,7 +154,7 @@ def test_r_process_3_its_processes_end_when_it_dies(supervised: Supervised) -> N
 def test_its_processes_get_the_signals_that_it_gets(supervised: Supervised) -> None:
     server = supervised.start()
     server.signal("TTIN")
-    eventually(lambda: server.log.count(" thread seriatim-keeper: ") == 2)
+    eventually(lambda: server.log.count(" thread seriatim-heartbeat: ") == 2)
     server.signal("TSTP")
     eventually(lambda: server.log.count(" quiet ") == 2)
     many().perform_async([{"id": "late"}])

@@ -133,7 +133,7 @@ RSpec.describe "the command", limit: 400 do
       server.signal("TSTP")
       server.wait_for(/quiet/)
       server.signal("TTIN")
-      server.wait_for(/thread seriatim keeper.*keep/)
+      server.wait_for(/thread seriatim heartbeat.*heartbeat_loop/)
       server.wait_for(/thread seriatim 0/)
       queue.perform_async([{ id: "a" }])
       sleep 0.7

@@ -60,7 +60,7 @@ RSpec.describe "the server's threads" do
     sleep Seriatim.lease_time + 1 # longer than the lease, which somebody must have renewed
     recorder.perform_async([{ id: "after" }])
     runs(recorder)
-    expect(Thread.list.map(&:name).grep(/\Aseriatim/).tally).to eq("seriatim 0" => 3, "seriatim keeper" => 1)
+    expect(Thread.list.map(&:name).grep(/\Aseriatim/).tally).to eq("seriatim 0" => 3, "seriatim heartbeat" => 1)
     expect(server.stop(30)).to be(true)
     expect(recorder.metrics).to include(processed: 4, failed: 0, refused: 0)
   end

@@ -15,14 +15,14 @@ Channel.__index = Channel
 
 local channels = { COUNT = 2 }
 
----poke: called when the node should be asked what it wants now.
+---notify: called when the node should be asked what is due now.
 ---@param node seriatim.Node
 ---@param number integer  1: commands, 2: wakes
 ---@param url table
----@param poke fun()
+---@param notify fun()
 ---@return seriatim.Channel
-function channels.new(node, number, url, poke)
-  local self = { node = node, number = number, url = url, poke = poke, wake = semaphore.new(), attempts = 0 }
+function channels.new(node, number, url, notify)
+  local self = { node = node, number = number, url = url, notify = notify, wake = semaphore.new(), attempts = 0 }
   return setmetatable(self, Channel)
 end
 
@@ -75,7 +75,7 @@ function Channel:watch()
     self:tell(why, true)
     self:kill()
     self:spawn()
-    self.poke()
+    self.notify()
   end
 end
 
@@ -101,7 +101,7 @@ function Channel:use(sock)
   local greeted, _, why = self.node:connected(self.number, url.user, url.password, url.database)
   if greeted then
     self.sock, self.heard = sock, native.now_ms()
-    self.poke()
+    self.notify()
     why = self:read(sock)
     self.sock = nil
   end
@@ -110,7 +110,7 @@ function Channel:use(sock)
   end
   sock:close()
   self.node:disconnected(self.number)
-  self.poke()
+  self.notify()
   return why
 end
 
@@ -126,7 +126,7 @@ function Channel:read(sock)
       return message
     end
     self.attempts = 0
-    self.poke()
+    self.notify()
   end
 end
 

@@ -5,11 +5,11 @@
 local semaphore = require "ngx.semaphore"
 local channels = require "resty.seriatim.channel"
 local nodes = require "resty.seriatim.node"
-local seats = require "resty.seriatim.seat"
+local hosts = require "resty.seriatim.host"
 local errors = require "seriatim.errors"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
-local parts = require "seriatim.server.node"
+local node_parts = require "seriatim.server.node"
 local settings = require "seriatim.settings"
 
 local TURN_MS = 60000
@@ -33,9 +33,9 @@ local loops = { TURN_JOBS = 10000 }
 function loops.new(options)
   local self = setmetatable({ options = options, jobs = 0, looks = 0, strikes = 0, hooked = false, ended = false }, Loop)
   self.ticks = semaphore.new()
-  self.poke = function()
-    if not self.poked then
-      self.poked = true
+  self.notify = function()
+    if not self.notified then
+      self.notified = true
       self.ticks:post()
     end
   end
@@ -91,7 +91,7 @@ end
 ---The node claims nothing more; this nginx worker goes on serving requests.
 function Loop:quiet()
   self.made.node:quiet()
-  self.poke()
+  self.notify()
 end
 
 ---After a crash the node ends as a killed process does: what ran is another node's when its lease is over.
@@ -111,7 +111,7 @@ Turn.__index = Turn
 
 function Loop:turn()
   self.looks = self.looks + 1
-  local turn = setmetatable({ loop = self, over = false, hands = {}, seated = {}, working = 0 }, Turn)
+  local turn = setmetatable({ loop = self, over = false, threads = {}, occupied = {}, working = 0 }, Turn)
   local ran, err = pcall(turn.run, turn)
   if ran then
     return
@@ -155,11 +155,11 @@ function Loop:prepare()
     self.hooked = true
   end
   local made = nodes.make(self.options)
-  local doors = {}
-  self.seats, self.doors = {}, doors
+  local wait_queues = {}
+  self.hosts, self.wait_queues = {}, wait_queues
   for place, group in ipairs(made.groups) do
-    doors[group] = doors[group] or seats.door()
-    self.seats[place] = seats.new(made, group, doors[group], self)
+    wait_queues[group] = wait_queues[group] or hosts.wait_queue()
+    self.hosts[place] = hosts.new(made, group, wait_queues[group], self)
   end
   self.made, self.next_pulse = made, 0
 end
@@ -172,7 +172,7 @@ function Turn:run()
   loop:prepare()
   self:spawn()
   local until_ms, jobs = native.now_ms() + TURN_MS, loop.jobs + loops.TURN_JOBS
-  while not ngx.worker.exiting() and not loop.told_to_stop do
+  while not ngx.worker.exiting() and not loop.stop_requested do
     if native.now_ms() >= until_ms or loop.jobs >= jobs then
       return self:retire()
     end
@@ -186,36 +186,36 @@ function Turn:spawn()
   local node, url = loop.made.node, loop.made.url
   self.channels = {}
   for number = 1, channels.COUNT do
-    self.channels[number] = channels.new(node, number, url, loop.poke)
+    self.channels[number] = channels.new(node, number, url, loop.notify)
     self.channels[number]:spawn()
   end
-  loop.poked = false
+  loop.notified = false
   self.ticker = ngx.thread.spawn(self.tick_always, self, node)
-  for place in ipairs(loop.seats) do
-    self:seat(place)
+  for place in ipairs(loop.hosts) do
+    self:spawn_host(place)
   end
 end
 
-function Turn:seat(place)
-  self.working, self.seated[place] = self.working + 1, true
-  self.hands[place] = ngx.thread.spawn(self.hand, self, place)
+function Turn:spawn_host(place)
+  self.working, self.occupied[place] = self.working + 1, true
+  self.threads[place] = ngx.thread.spawn(self.run_host, self, place)
 end
 
-function Turn:hand(place)
-  self.loop.seats[place]:occupy(self)
-  self.working, self.seated[place] = self.working - 1, false
+function Turn:run_host(place)
+  self.loop.hosts[place]:run_until_over(self)
+  self.working, self.occupied[place] = self.working - 1, false
 end
 
 local GONE = { dead = true, zombie = true }
 
----Light threads that nginx aborted: others take their seats.
+---Starts other light threads for the hosts of those that nginx aborted.
 function Turn:replace_aborted()
-  for place, thread in pairs(self.hands) do
-    if self.seated[place] and GONE[coroutine.status(thread)] then
-      self.working, self.seated[place] = self.working - 1, false
-      self.loop.seats[place]:bereave()
+  for place, thread in pairs(self.threads) do
+    if self.occupied[place] and GONE[coroutine.status(thread)] then
+      self.working, self.occupied[place] = self.working - 1, false
+      self.loop.hosts[place]:thread_aborted()
       if not self.over then
-        self:seat(place)
+        self:spawn_host(place)
       end
     end
   end
@@ -225,17 +225,17 @@ end
 function Turn:tick_always(node)
   local loop = self.loop
   while true do
-    loop.poked = false
+    loop.notified = false
     local wait_ms = node:tick()
     for _, channel in ipairs(self.channels) do
       channel:flush()
     end
-    for group, door in pairs(loop.doors) do
+    for group, wait_queue in pairs(loop.wait_queues) do
       if node:news(group) then
-        door:wake_one()
+        wait_queue:wake_one()
       end
     end
-    if not loop.poked then
+    if not loop.notified then
       loop.ticks:wait(math.max(wait_ms, 1) / 1000)
     end
   end
@@ -257,8 +257,8 @@ function Turn:look(seconds)
     channel:watch()
   end
   self:replace_aborted()
-  parts.obey(loop, node:asked())
-  parts.log_events(loop.made.node)
+  node_parts.apply_command(loop, node:asked())
+  node_parts.log_events(loop.made.node)
 end
 
 function Loop:forget_events()
@@ -269,11 +269,11 @@ end
 function Turn:retire()
   local loop = self.loop
   self.over = true
-  parts.log_events(loop.made.node)
+  node_parts.log_events(loop.made.node)
   self:disconnect()
   loop:forget_events() -- that the connections ended is no news here
-  for _, door in pairs(loop.doors) do
-    door:wake_all()
+  for _, wait_queue in pairs(loop.wait_queues) do
+    wait_queue:wake_all()
   end
   loop:arm(0)
   while self.working > 0 and not loop.abandoned do
@@ -281,7 +281,7 @@ function Turn:retire()
     self:replace_aborted()
   end
   if loop.abandoned then
-    self:kill_hands()
+    self:kill_threads()
     ngx.exit(ngx.OK)
   end
 end
@@ -296,20 +296,20 @@ function Turn:disconnect()
   end
 end
 
-function Turn:kill_hands()
-  for _, thread in pairs(self.hands) do
+function Turn:kill_threads()
+  for _, thread in pairs(self.threads) do
     ngx.thread.kill(thread)
   end
 end
 
 function Turn:kill_all()
   pcall(self.disconnect, self)
-  pcall(self.kill_hands, self)
+  pcall(self.kill_threads, self)
 end
 
 function Loop:is_busy()
-  for _, seat in ipairs(self.seats) do
-    if seat.busy then
+  for _, host in ipairs(self.hosts) do
+    if host.busy then
       return true
     end
   end
@@ -333,7 +333,7 @@ function Turn:stop()
   local node = loop.made.node
   local timeout = loop.options.stop_timeout
   node:stop()
-  loop.poke()
+  loop.notify()
   local clean = self:await(timeout, function()
     return node:stopped() and not loop:is_busy()
   end)
@@ -341,7 +341,7 @@ function Turn:stop()
     self:abandon(node)
   end
   loop.ended, loop.abandoned = true, true
-  parts.log_events(loop.made.node)
+  node_parts.log_events(loop.made.node)
   self:kill_all()
   loop:forget()
   log.info("stop", clean and "stopped" or ("stopped; what still ran after %g s was handed back"):format(timeout))
@@ -351,9 +351,9 @@ function Turn:stop()
 end
 
 function Turn:abandon(node)
-  self:kill_hands()
+  self:kill_threads()
   node:abandon()
-  self.loop.poke()
+  self.loop.notify()
   self:await(HANDED_BACK, function()
     return node:stopped()
   end)

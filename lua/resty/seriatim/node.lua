@@ -71,11 +71,11 @@ function nodes.make(options)
   for worker, number in pairs(numbers) do
     by_number[number] = worker
   end
-  local seats = node.add_groups(made, groups, numbers, scheduler, options.threads)
+  local thread_groups = node.add_groups(made, groups, numbers, scheduler, options.threads)
   made:start()
   local text = "node %s with %d light threads runs %s on %s"
-  log.info("start", text:format(id, #seats, node.queue_names(options.workers), parsed.redacted))
-  return { id = id, node = made, url = parsed, workers = by_number, groups = seats, scheduler = own, shards_count = #shards }
+  log.info("start", text:format(id, #thread_groups, node.queue_names(options.workers), parsed.redacted))
+  return { id = id, node = made, url = parsed, workers = by_number, groups = thread_groups, scheduler = own, shards_count = #shards }
 end
 
 return nodes

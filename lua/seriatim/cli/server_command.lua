@@ -124,7 +124,7 @@ function ServerCommand:watch()
     server:tick()
     if server.failure ~= nil then
       error(server.failure, 0)
-    elseif server.told_to_stop then
+    elseif server.stop_requested then
       return
     end
   end

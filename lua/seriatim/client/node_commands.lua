@@ -7,10 +7,10 @@ local QUIET, STOP = 1, 2 -- as the core numbers orders
 
 local node_commands = {}
 
-local function order(name, kind)
+local function send(name, command)
   validate.text("name", name, 1, 64)
   return pool.ask(function(connection)
-    return connection:call("order", name, kind, nil)
+    return connection:call("node_command", name, command, nil)
   end)
 end
 
@@ -19,7 +19,7 @@ end
 ---@return boolean?  false: no such node lives
 ---@return seriatim.Error? err
 function node_commands.quiet_node(name)
-  return order(name, QUIET)
+  return send(name, QUIET)
 end
 
 ---Asks a node of seriatim.nodes() to finish what runs within its deadline, hand the rest back and leave. As TERM does.
@@ -27,7 +27,7 @@ end
 ---@return boolean?  false: no such node lives
 ---@return seriatim.Error? err
 function node_commands.stop_node(name)
-  return order(name, STOP)
+  return send(name, STOP)
 end
 
 return node_commands

@@ -53,7 +53,7 @@ local queries = {}
 
 local BY_ID, BY_PERFORM_IN, BY_RETRY_COUNT, FETCH = 0, 1, 2, 3
 local MORGUE_BY_ID, MORGUE_BY_UPDATED_AT, MORGUE_FETCH, PROCESSING, PARKED = 4, 5, 6, 7, 8
-local FEW, MANY = 10, 100000
+local DEFAULT_LIMIT, MAX_LIMIT = 10, 100000
 local LIVING = { "id", "perform_in", "retry_count", "error" }
 local DEAD = { "id", "updated_at", "error" }
 local OPTIONS = { "limit" }
@@ -74,7 +74,7 @@ end
 
 local function limit_of(options, default)
   local limit = validate.options(options, OPTIONS).limit
-  return validate.integer("limit", limit == nil and default or limit, 1, MANY)
+  return validate.integer("limit", limit == nil and default or limit, 1, MAX_LIMIT)
 end
 
 local function payloads_of(worker, rows)
@@ -150,7 +150,7 @@ local function ask(worker, fields, kind, reverse, min, max, limit, shard, ids)
 end
 
 local function range(self, fields, kind, reverse, min, max, options)
-  return ask(self.worker, fields, kind, reverse, bound(min), bound(max), limit_of(options, FEW), -1, nil)
+  return ask(self.worker, fields, kind, reverse, bound(min), bound(max), limit_of(options, DEFAULT_LIMIT), -1, nil)
 end
 
 ---@param min seriatim.Bound
@@ -248,7 +248,7 @@ end
 ---@return seriatim.Record[]?
 ---@return seriatim.Error? err
 function Queries:fetch(ids)
-  return ask(self.worker, LIVING, FETCH, false, nil, nil, MANY, -1, jobs.ids_bytes(ids))
+  return ask(self.worker, LIVING, FETCH, false, nil, nil, MAX_LIMIT, -1, jobs.ids_bytes(ids))
 end
 
 ---The same of dead ids.
@@ -256,7 +256,7 @@ end
 ---@return seriatim.DeadRecord[]?
 ---@return seriatim.Error? err
 function Queries:morgue_fetch(ids)
-  return ask(self.worker, DEAD, MORGUE_FETCH, false, nil, nil, MANY, -1, jobs.ids_bytes(ids))
+  return ask(self.worker, DEAD, MORGUE_FETCH, false, nil, nil, MAX_LIMIT, -1, jobs.ids_bytes(ids))
 end
 
 ---What runs now.
@@ -266,7 +266,7 @@ end
 ---@return seriatim.Error? err
 function Queries:processing_data(shard, options)
   local place = shard == nil and -1 or validate.integer("shard", shard, 0, 4095)
-  return ask(self.worker, LIVING, PROCESSING, false, nil, nil, limit_of(options, MANY), place, nil)
+  return ask(self.worker, LIVING, PROCESSING, false, nil, nil, limit_of(options, MAX_LIMIT), place, nil)
 end
 
 ---What an operator or on_exhausted park has stopped, by the time of it.
@@ -274,7 +274,7 @@ end
 ---@return seriatim.Record[]?
 ---@return seriatim.Error? err
 function Queries:parked(options)
-  return ask(self.worker, LIVING, PARKED, false, nil, nil, limit_of(options, FEW), -1, nil)
+  return ask(self.worker, LIVING, PARKED, false, nil, nil, limit_of(options, DEFAULT_LIMIT), -1, nil)
 end
 
 ---Why the id is or is not running.

@@ -32,16 +32,16 @@ local function takes_batch(perform)
 end
 
 ---What is asked of a worker for every delivery, found out once, until one of its options or a setting changes.
-local function course_of(worker)
-  local course = worker._course
-  if not course or course.changes ~= settings.changes then
+local function perform_info_of(worker)
+  local perform_info = worker._perform_info
+  if not perform_info or perform_info.changes ~= settings.changes then
     local perform = worker.perform
-    course = { perform = perform, takes_batch = takes_batch(perform), changes = settings.changes }
-    course.middlewares = settings.server_middlewares -- may be inserted into
-    course.payloads_only = not course.takes_batch and codec.is_json(worker.codec)
-    rawset(worker, "_course", course)
+    perform_info = { perform = perform, takes_batch = takes_batch(perform), changes = settings.changes }
+    perform_info.middlewares = settings.server_middlewares -- may be inserted into
+    perform_info.payloads_only = not perform_info.takes_batch and codec.is_json(worker.codec)
+    rawset(worker, "_perform_info", perform_info)
   end
-  return course
+  return perform_info
 end
 
 ---@param payloads_by_id table?  where they were read already
@@ -125,8 +125,8 @@ end
 
 ---`return nil, err` (false, err), the way of Lua's libraries, is a failure as error() is one.
 function Execution:core()
-  local course = course_of(self.worker)
-  local result, err = course.perform(self.payloads_by_id, course.takes_batch and self:batch() or nil)
+  local perform_info = perform_info_of(self.worker)
+  local result, err = perform_info.perform(self.payloads_by_id, perform_info.takes_batch and self:batch() or nil)
   if not result and err ~= nil then
     error(err, 0)
   end
@@ -345,24 +345,24 @@ end
 -- ---- whatever it is
 
 ---Most deliveries are plain: perform takes nothing but payloads, which are JSON, and nobody stands around it or watches.
-local function is_plain(course)
-  return course.payloads_only and #course.middlewares == 0 and log.level > log.DEBUG
+local function takes_fast_path(perform_info)
+  return perform_info.payloads_only and #perform_info.middlewares == 0 and log.level > log.DEBUG
 end
 
 local steps = {}
 
 ---source: of the deliveries that may follow it at once, while they are plain and this worker's.
----@return boolean spent  nobody else holds the delivery
----@return seriatim.Delivery|false|nil follows  as of source:advance, where that was called
+---@return boolean reusable  nobody else holds the delivery
+---@return seriatim.Delivery|false|nil next_delivery  as of source:advance, where that was called
 function steps.run(worker, delivery, source)
-  local course = course_of(worker)
-  local payloads_by_id = is_plain(course) and delivery:payloads_by_id()
+  local perform_info = perform_info_of(worker)
+  local payloads_by_id = takes_fast_path(perform_info) and delivery:payloads_by_id()
   if not payloads_by_id then
     return Execution.new(worker, delivery):run()
   end
-  local follows
+  local next_delivery
   repeat
-    local ran, result, err = guard(course.perform, seen, payloads_by_id)
+    local ran, result, err = guard(perform_info.perform, seen, payloads_by_id)
     if not ran or not result and err ~= nil then
       Execution.new(worker, delivery, payloads_by_id):conclude(ran and { value = err } or raised_by(ran, result))
       return true
@@ -371,10 +371,10 @@ function steps.run(worker, delivery, source)
       delivery:done_all()
       return true
     end
-    follows, payloads_by_id = source.runner:advance(source.group, delivery)
-    course = course_of(worker)
-  until not (follows and payloads_by_id and is_plain(course))
-  return true, follows
+    next_delivery, payloads_by_id = source.runner:advance(source.group, delivery)
+    perform_info = perform_info_of(worker)
+  until not (next_delivery and payloads_by_id and takes_fast_path(perform_info))
+  return true, next_delivery
 end
 
 function steps.died(worker, delivery)
@@ -399,11 +399,11 @@ end
 
 ---As the step of that kind, which raised nothing. Never raises.
 local function step(kind, worker, delivery, source)
-  local ran, spent, follows = pcall(steps[kind], worker, delivery, source)
+  local ran, reusable, next_delivery = pcall(steps[kind], worker, delivery, source)
   if not ran then
-    pcall(log_crash, worker, spent)
+    pcall(log_crash, worker, reusable)
   end
-  return ran and spent, follows
+  return ran and reusable, next_delivery
 end
 
 ---Refused where the server gave up waiting: what ran has been handed back then.
@@ -416,13 +416,13 @@ end
 ---@param workers table<integer, seriatim.Worker>  by their numbers in the runner or node
 ---@param delivery seriatim.Delivery
 ---@param source { runner: seriatim.Runner, group: integer }?  where more may be taken from
----@return seriatim.Delivery? spent
----@return seriatim.Delivery|false|nil follows  false: there will be no more. Not nil: the take was done already
+---@return seriatim.Delivery? reusable
+---@return seriatim.Delivery|false|nil next_delivery  false: there will be no more. Not nil: the take was done already
 function execution.work(workers, delivery, source)
   local kind, number = delivery:kind()
-  local spent, follows = step(kind, workers[number], delivery, source)
-  if spent then
-    return delivery, follows
+  local reusable, next_delivery = step(kind, workers[number], delivery, source)
+  if reusable then
+    return delivery, next_delivery
   end
   settle(delivery)
 end
@@ -430,13 +430,13 @@ end
 ---Runs it and settles it. Never raises.
 ---@param workers table<integer, seriatim.Worker>
 ---@param delivery seriatim.Delivery
----@return seriatim.Delivery? spent  to be filled again, as of work
+---@return seriatim.Delivery? reusable  to be filled again, as of work
 function execution.run(workers, delivery)
-  local spent = execution.work(workers, delivery)
-  if spent then
-    settle(spent)
+  local reusable = execution.work(workers, delivery)
+  if reusable then
+    settle(reusable)
   end
-  return spent
+  return reusable
 end
 
 ---What ran it is gone: that is a failure of all its ids.

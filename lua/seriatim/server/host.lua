@@ -33,13 +33,13 @@ function host.source(runner, group, scheduler, workers, shards_count)
   return setmetatable(self, Source)
 end
 
----The next one; nil: none now; false: there will be no more. spent: of execution.work.
-function Source:take(spent)
+---The next one; nil: none now; false: there will be no more. reusable: of execution.work.
+function Source:take(reusable)
   if not self.scheduler then
-    return self.runner:take(self.group, nil, spent)
+    return self.runner:take(self.group, nil, reusable)
   end
-  if spent then
-    spent:settle()
+  if reusable then
+    reusable:settle()
   end
   local worker, shard = self:pick()
   if worker then
@@ -115,19 +115,20 @@ end
 
 -- ---- the thread
 
----Takes deliveries and runs them, until there will be no more. Where the application's own scheduler chooses, none follows at once.
+---Takes deliveries and runs them, until there will be no more. Where the application's own scheduler chooses, each is taken by
+---itself; else the end of one takes the next.
 local function serve(source)
   local chosen_here = not source.scheduler and source or nil
   local delivery = source:take()
   while delivery ~= false do
-    local spent, follows = nil, nil
+    local reusable, next_delivery = nil, nil
     if delivery then
-      spent, follows = execution.work(source.workers, delivery, chosen_here)
+      reusable, next_delivery = execution.work(source.workers, delivery, chosen_here)
     end
-    if follows == nil then
-      follows = source:take(spent)
+    if next_delivery == nil then
+      next_delivery = source:take(reusable)
     end
-    delivery = follows
+    delivery = next_delivery
   end
 end
 

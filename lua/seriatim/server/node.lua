@@ -128,18 +128,19 @@ function node.log_events(made)
   end
 end
 
----What the dashboard asks of a node. As the command does at TSTP; a stop is for whoever drives the node, who finds it in told_to_stop.
----@param driver { told_to_stop: boolean?, quiet: fun(self) }
----@param order "quiet"|"stop"|nil
-function node.obey(driver, order)
-  if not order or driver.told_to_stop then
+---Does what an operator asked of this node: quiet at once, as the signal TSTP does. A stop is left to the caller that drives
+---the node, which finds it in stop_requested.
+---@param driver { stop_requested: boolean?, quiet: fun(self) }
+---@param command "quiet"|"stop"|nil  nil: nothing was asked
+function node.apply_command(driver, command)
+  if not command or driver.stop_requested then
     return
   end
-  log.info(order, "requested from the dashboard")
-  if order == "quiet" then
+  log.info(command, "requested from the dashboard")
+  if command == "quiet" then
     driver:quiet()
   end
-  driver.told_to_stop = order == "stop"
+  driver.stop_requested = command == "stop"
 end
 
 return node

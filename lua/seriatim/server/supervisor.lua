@@ -59,10 +59,10 @@ function Supervisor:act(name)
   if name == "TERM" or name == "INT" then
     if name == "TERM" and seconds_now() - (self.term_at or -REPEAT) < REPEAT then
       return
-    elseif self.told_to_stop then
+    elseif self.stop_requested then
       self:kill_all()
     end
-    self.told_to_stop = true
+    self.stop_requested = true
     self.term_at = name == "TERM" and seconds_now() or self.term_at
     self:stop()
   elseif name == "HUP" or name == "USR1" then

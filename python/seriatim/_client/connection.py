@@ -132,9 +132,9 @@ class Connection:
         living: list[Node] = self._link.drive()
         return living
 
-    def order(self, node: bytes, order: int) -> bool:
-        """Such a node lives; order as the core numbers them."""
-        self._link.order(node, order)
+    def node_command(self, node: bytes, command: int) -> bool:
+        """command: 1 quiet, 2 stop. False: no node of this name is alive."""
+        self._link.node_command(node, command)
         return bool(self._link.drive())
 
     def queues(self) -> list[_native.Id]:

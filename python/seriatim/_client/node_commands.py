@@ -1,4 +1,4 @@
-"""What an operator asks of a node, wherever it runs."""
+"""Commands to a node, which its next heartbeat brings to it, wherever it runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from . import pool, validate
 
-QUIET: Final = 1  # as the core numbers orders
+QUIET: Final = 1  # as the core numbers them
 STOP: Final = 2
 
 
@@ -15,7 +15,7 @@ def quiet_node(name: str) -> bool:
     Asks a node of seriatim.nodes() to claim nothing more; what runs goes on, until it is stopped. As TSTP does. False: no
     such node lives.
     """
-    return _order(name, QUIET)
+    return _send(name, QUIET)
 
 
 def stop_node(name: str) -> bool:
@@ -23,9 +23,9 @@ def stop_node(name: str) -> bool:
     Asks a node of seriatim.nodes() to finish what runs within its deadline, hand the rest back and leave. As TERM does.
     False: no such node lives.
     """
-    return _order(name, STOP)
+    return _send(name, STOP)
 
 
-def _order(name: str, order: int) -> bool:
+def _send(name: str, command: int) -> bool:
     node = validate.text_bytes(validate.text("name", name, 1, 64))
-    return pool.ask(lambda connection: connection.order(node, order))
+    return pool.ask(lambda connection: connection.node_command(node, command))

@@ -73,7 +73,7 @@ class Explanation(TypedDict):
 
 
 BY_ID, BY_PERFORM_IN, BY_RETRY_COUNT, FETCH, MORGUE_BY_ID, MORGUE_BY_UPDATED_AT, MORGUE_FETCH, PROCESSING, PARKED = range(9)
-MANY = 100_000
+MAX_RECORDS = 100_000
 
 
 class Queries:
@@ -120,13 +120,13 @@ class Queries:
 
     def fetch(self, ids: Sequence[AnyId]) -> list[Record]:
         """The records of these ids, in this order; unknown ones are left out."""
-        return self._ask(FETCH, Record, ids=ids, limit=MANY)
+        return self._ask(FETCH, Record, ids=ids, limit=MAX_RECORDS)
 
     def morgue_fetch(self, ids: Sequence[AnyId]) -> list[DeadRecord]:
         """The same of dead ids."""
-        return self._ask(MORGUE_FETCH, DeadRecord, ids=ids, limit=MANY)
+        return self._ask(MORGUE_FETCH, DeadRecord, ids=ids, limit=MAX_RECORDS)
 
-    def processing_data(self, shard: int | None = None, *, limit: int = MANY) -> list[Record]:
+    def processing_data(self, shard: int | None = None, *, limit: int = MAX_RECORDS) -> list[Record]:
         """What runs now, in one shard or in all."""
         place = -1 if shard is None else validate.integer("shard", shard, 0, 4095)
         return self._ask(PROCESSING, Record, shard=place, limit=limit)
@@ -160,7 +160,7 @@ class Queries:
         shard: int = -1,
     ) -> list[T]:
         """Records of this shape."""
-        validate.integer("limit", limit, 1, MANY)
+        validate.integer("limit", limit, 1, MAX_RECORDS)
         low, high = _bound(min), _bound(max)
         keys = None if ids is None else jobs.ids_bytes(ids)
         queue = self._worker._queue_settings()

@@ -138,7 +138,7 @@ class AsyncHost:
     async def run(self) -> None:
         """Until there will be no more, and all that was taken has ended."""
         loop, descriptor = asyncio.get_running_loop(), self._server._runner.fileno(self._source.group)
-        loop.add_reader(descriptor, self._told)
+        loop.add_reader(descriptor, self._on_readable)
         self._poll(loop)
         try:
             while not self._ended.is_set():
@@ -157,10 +157,10 @@ class AsyncHost:
     def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
         """A scheduler of the application's own may choose later what it did not choose now."""
         if not self._ended.is_set():
-            self._told()
+            self._on_readable()
             loop.call_later(settings.poll_interval, self._poll, loop)
 
-    def _told(self) -> None:
+    def _on_readable(self) -> None:
         """The runner's word that there may be something to take, or to end for."""
         self._go_on(None, True)
 

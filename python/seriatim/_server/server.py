@@ -43,7 +43,7 @@ from .workers import chosen as chosen_workers
 BOOT_SECONDS = 10  # how long a start waits for Redis
 EVENT_NAMES = {"recovered": "recover", "failures": "fail"}  # in the log, where they differ
 STALLED_SECONDS = 30  # without a begun id while some are claimed and none runs
-MANY = 100_000  # threads: a delivery may need several to end, so none may wait for another's
+MAX_HELPER_THREADS = 100_000  # as good as no limit: middlewares of one delivery may need several threads, so a small pool could deadlock
 
 _running: weakref.WeakSet[Server] = weakref.WeakSet()
 
@@ -105,14 +105,14 @@ class Server:
 
     @property
     def failure(self) -> BaseException | None:
-        """What ended the keeper, if something did: nothing renews the lease any more, so the process should end."""
+        """What ended the heartbeat thread, if something did: nothing renews the lease any more, so the process should end."""
         return self._failure
 
     @property
     def stalled(self) -> str | None:
         """Why the process should be started anew, if it should: what is due was claimed, and is not begun."""
         if self._failure is not None:
-            return f"the keeper ended: {_log.describe(self._failure)}"
+            return f"the heartbeat thread ended: {_log.describe(self._failure)}"
         waits = time.monotonic() - self._moved
         return f"nothing was begun for {waits:.0f} s" if waits > STALLED_SECONDS else None
 
@@ -205,13 +205,13 @@ class Server:
         for worker in self._workers:
             self._runner.worker(worker._queue_settings())
         sources = self._sources(groups, schedulers)
-        self._threads = ThreadPoolExecutor(MANY, thread_name_prefix="seriatim-thread")
+        self._threads = ThreadPoolExecutor(MAX_HELPER_THREADS, thread_name_prefix="seriatim-thread")
         self._before_claims()
         self._runner.start()
         self._started = True
         self._moved = time.monotonic()
-        self._keeper = threading.Thread(target=self._keep, name="seriatim-keeper", daemon=True)
-        self._keeper.start()
+        self._heartbeat_thread = threading.Thread(target=self._heartbeat_loop, name="seriatim-heartbeat", daemon=True)
+        self._heartbeat_thread.start()
         self._start_hosts(sources, groups is not None)
 
     def _native_runner(self, threads: int, scheduler: Scheduler) -> _native.Runner:
@@ -262,9 +262,9 @@ class Server:
         call = partial(contextvars.copy_context().run, function, *arguments)
         return asyncio.get_running_loop().run_in_executor(self._threads, call)
 
-    # ---- the keeper
+    # ---- the heartbeat thread
 
-    def _keep(self) -> None:
+    def _heartbeat_loop(self) -> None:
         """Says that this process' threads answer, and writes the runner's events to the log."""
         interval = min(settings.lease_time / 5.0, 1.0)
         try:
@@ -331,7 +331,7 @@ class Server:
 
     def _close(self) -> None:
         self._ended.set()
-        self._keeper.join(1)
+        self._heartbeat_thread.join(1)
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._loop_thread.close(1)
         self._log_events()

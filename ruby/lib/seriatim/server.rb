@@ -34,7 +34,7 @@ module Seriatim
       # Why a server of this process works no more; nil: all work, or there is none.
       # @api private
       # @return [String, nil]
-      def stalled = running.any?(&:failure) ? "the server's keeper ended" : nil
+      def stalled = running.any?(&:failure) ? "the server's heartbeat thread ended" : nil
 
       # @api private
       def exit_process
@@ -84,7 +84,7 @@ module Seriatim
       yield if block_given?
       @runner.start
       Server.running << self
-      @keeper = Thread.new { keep }
+      @heartbeat_thread = Thread.new { heartbeat_loop }
       hosts.each { |host| spawn(host) }
       Log.info("start", "node #{@id} with #{@threads.size} threads runs #{@workers.map(&:queue_name).join(", ")} on #{@redacted_url}")
       self
@@ -136,7 +136,7 @@ module Seriatim
     # @return [Boolean]
     def running? = !@runner.nil? && !@stopping
 
-    # The error that ended the keeper, if one did: nothing renews the lease any more, so the process should end.
+    # The error that ended the heartbeat thread, if one did: nothing renews the lease any more, so the process should end.
     # @return [Exception, nil]
     attr_reader :failure
 
@@ -234,12 +234,12 @@ module Seriatim
     end
 
     # Shows that this interpreter answers, and writes what the node reports into the log.
-    def keep
-      Thread.current.name = "seriatim keeper"
+    def heartbeat_loop
+      Thread.current.name = "seriatim heartbeat"
       interval = [Seriatim.lease_time / 5.0, 1.0].min
       until @closed
         @runner.pulse
-        obey(@runner.asked)
+        apply_command(@runner.asked)
         log_events
         sleep interval
       end
@@ -248,14 +248,16 @@ module Seriatim
     rescue Exception => e # rubocop:disable Lint/RescueException
       @failure = e
     ensure
-      @keeper = Thread.new { keep } unless @closed || @failure || Server.exiting || forked? # user code ended it
+      @heartbeat_thread = Thread.new { heartbeat_loop } unless @closed || @failure || Server.exiting || forked? # user code ended it
     end
 
-    # As the command does at TSTP and TERM; it ends the process when the server stops.
-    def obey(order)
-      Log.info(order.name, "requested from the dashboard") if order && !@stopper
-      quiet if order == :quiet
-      @stopper ||= Thread.new { stop } if order == :stop
+    # Does what an operator asked of this node ({NodeCommands}), as the signals TSTP and TERM do. A process of the command
+    # `seriatim` ends once the server has stopped.
+    # @param command [Symbol, nil] :quiet, :stop; nil: nothing was asked
+    def apply_command(command)
+      Log.info(command.name, "requested from the dashboard") if command && !@stopper
+      quiet if command == :quiet
+      @stopper ||= Thread.new { stop } if command == :stop
     end
 
     LEVELS = { lease: Logger::INFO, lost: Logger::WARN, refused: Logger::WARN, recovered: Logger::WARN,
@@ -306,8 +308,8 @@ module Seriatim
     def close
       @closed = true
       Server.running.delete(self)
-      @keeper.wakeup if @keeper.alive?
-      @keeper.join(1)
+      @heartbeat_thread.wakeup if @heartbeat_thread.alive?
+      @heartbeat_thread.join(1)
     rescue ThreadError
       nil # it ended just now
     ensure

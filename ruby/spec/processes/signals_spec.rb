@@ -131,7 +131,7 @@ RSpec.describe "Signals" do
     eventually { journal.ends.any? }
     1.upto(times) do |number|
       server.signal(:TTIN)
-      eventually { server.log.scan(/ thread main /i).size >= number || server.log.scan(/ seriatim keeper /).size >= number }
+      eventually { server.log.scan(/ thread main /i).size >= number || server.log.scan(/ seriatim heartbeat /).size >= number }
     end
     FileUtils.touch(enough)
     expect(producer.wait).to eq(0)

@@ -291,13 +291,13 @@ static VALUE operators_nodes(VALUE self, VALUE seconds)
     return list;
 }
 
-/* link.order(node, order, seconds) -> such a node lives */
-static VALUE operators_order(VALUE self, VALUE node, VALUE order, VALUE seconds)
+/* link.node_command(node, command, seconds) -> true: such a node is alive. command: 1 quiet, 2 stop */
+static VALUE operators_node_command(VALUE self, VALUE node, VALUE command, VALUE seconds)
 {
     srb_link *box = srb_link_idle(self);
     seriatim_client *client = seriatim_link_client(box->link);
     Check_Type(node, T_STRING);
-    srb_link_check(box, seriatim_order_begin(client, RSTRING_PTR(node), (size_t)RSTRING_LEN(node), NUM2INT(order)));
+    srb_link_check(box, seriatim_order_begin(client, RSTRING_PTR(node), (size_t)RSTRING_LEN(node), NUM2INT(command)));
     RB_GC_GUARD(node);
     srb_link_drive(box, seconds);
     return seriatim_order_result(client) ? Qtrue : Qfalse;
@@ -348,7 +348,7 @@ void srb_init_operators(VALUE link_class)
     rb_define_method(link_class, "explain", operators_explain, 3);
     rb_define_method(link_class, "check", operators_check, 3);
     rb_define_method(link_class, "nodes", operators_nodes, 1);
-    rb_define_method(link_class, "order", operators_order, 3);
+    rb_define_method(link_class, "node_command", operators_node_command, 3);
     rb_define_method(link_class, "queues", operators_queues, 1);
     rb_define_method(link_class, "health", operators_health, 1);
 }

@@ -64,9 +64,9 @@ module Seriatim
     # @return [Array<Hash>]
     def nodes = @link.nodes(nil)
 
-    # @param kind [Integer] as the core numbers orders
-    # @return [Boolean] such a node lives
-    def order(node, kind) = @link.order(node, kind, nil)
+    # @param command [Integer] 1 quiet, 2 stop
+    # @return [Boolean] false: no node of this name is alive
+    def node_command(node, command) = @link.node_command(node, command, nil)
 
     # @return [Array<String>] the names of all queues of the namespace
     def queues = @link.queues(nil)

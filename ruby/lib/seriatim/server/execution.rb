@@ -10,7 +10,7 @@ module Seriatim
     ERROR_BYTES = 65_536 # the core keeps no more of a stored error: cutting what dump_error made would spoil it for load_error
 
     # @return [Native::Delivery, Symbol, nil] as Host#take, where call was true
-    attr_reader :follows
+    attr_reader :next_delivery
 
     # @param host [Host] whose thread this is
     def initialize(host, delivery)
@@ -20,10 +20,10 @@ module Seriatim
     end
 
     # Asynchronous interrupts must be masked; only user code runs without the mask.
-    # @return [Boolean] the runner was asked for more, and `follows` is its answer
+    # @return [Boolean] the runner was asked for more, and `next_delivery` is its answer
     def call
-      payloads_by_id = plain
-      followed = payloads_by_id ? attempt { perform_plain(payloads_by_id) } : framed
+      payloads_by_id = fast_path_payloads
+      followed = payloads_by_id ? attempt { run_fast_path(payloads_by_id) } : run_full_path
     ensure
       settle unless followed
     end
@@ -35,10 +35,10 @@ module Seriatim
 
     private
 
-    # ---- nothing but perform is called
+    # ---- the fast path: nothing but perform is called
 
     # @return [Hash, nil] what perform takes, when it takes nothing else and nobody else is to see it
-    def plain
+    def fast_path_payloads
       @ref = @server.worker(@delivery.worker)
       @worker = @ref.module
       return if @host.scheduled? || @ref.reload || @worker.takes_batch? || !Seriatim.server_middlewares.empty? || Log.debug?
@@ -48,17 +48,17 @@ module Seriatim
 
     # Many deliveries without the mask between them: each takes the place of the one before in @delivery, so that whatever
     # ends this finds there what was begun, or nothing.
-    def perform_plain(payloads_by_id)
+    def run_fast_path(payloads_by_id)
       while payloads_by_id
         @worker.perform(payloads_by_id)
-        @follows = @host.advance(@delivery)
-        payloads_by_id = @follows.equal?(@delivery) ? plain : nil
+        @next_delivery = @host.advance(@delivery)
+        payloads_by_id = @next_delivery.equal?(@delivery) ? fast_path_payloads : nil
       end
     end
 
-    # ---- the frame of one
+    # ---- the full path, of one delivery
 
-    def framed
+    def run_full_path
       case @delivery.kind
       when :run then run
       when :died then died

@@ -25,7 +25,7 @@ module Seriatim
     end
 
     # All ids of the delivery are done.
-    # @return [Native::Delivery, Symbol, nil] as take; a delivery is the same object, with what follows
+    # @return [Native::Delivery, Symbol, nil] as take; a delivery is the same object, that holds what comes next
     def advance(delivery) = @runner.advance(@group, delivery)
 
     # Does the application's own scheduler choose?
@@ -38,7 +38,7 @@ module Seriatim
 
     def execute(delivery)
       execution = Execution.new(self, delivery)
-      execution.call ? execution.follows : take
+      execution.call ? execution.next_delivery : take
     end
 
     def wait

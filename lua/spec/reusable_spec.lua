@@ -29,9 +29,9 @@ describe("a delivery that is used again", function()
     return node.runner, node.workers
   end
 
-  local function take(runner, spent)
+  local function take(runner, reusable)
     runner:pulse()
-    return assert(runner:take(0, 60, spent))
+    return assert(runner:take(0, 60, reusable))
   end
 
   it("is settled by the take that fills it again", function()
@@ -65,12 +65,12 @@ describe("a delivery that is used again", function()
     assert.is_false(runner:take(0, 0, delivery))
   end)
 
-  it("is done, and gives way to what follows with its payloads", function()
+  it("is done, and gives way to what next_delivery with its payloads", function()
     local runner = serve(define(function(_) end), 2)
     local delivery = take(runner)
     local first = delivery:ids()[1]
-    local follows, payloads_by_id = runner:advance(0, delivery)
-    assert.equal(delivery, follows)
+    local next_delivery, payloads_by_id = runner:advance(0, delivery)
+    assert.equal(delivery, next_delivery)
     local second = delivery:ids()[1]
     assert.same({ [second] = { { n = tonumber(second) } } }, payloads_by_id)
     assert.not_equal(first, second)
@@ -118,9 +118,9 @@ describe("a delivery that is used again", function()
     end)
     local runner, workers = serve(worker, 2)
     local delivery = take(runner)
-    local spent = execution.work(workers, delivery)
-    assert.equal(KNOWS_PARAMETERS and delivery or nil, spent)
-    execution.run(workers, take(runner, spent))
+    local reusable = execution.work(workers, delivery)
+    assert.equal(KNOWS_PARAMETERS and delivery or nil, reusable)
+    execution.run(workers, take(runner, reusable))
     support_jobs.eventually(function() return worker:metrics().failed == 2 end)
     local errors = {}
     for _, record in ipairs(worker.queries:range_by_retry_count(0, "+inf")) do
@@ -147,16 +147,16 @@ describe("a delivery that is used again", function()
         end
       end)
       runner, workers = serve(worker, 3)
-      local spent, follows = execution.work(workers, take(runner), source_of(runner))
+      local reusable, next_delivery = execution.work(workers, take(runner), source_of(runner))
       at_once = false
-      return ran, spent, follows, workers, worker
+      return ran, reusable, next_delivery, workers, worker
     end
 
-    it("runs what follows at once, up to a failure", function()
-      local ran, spent, follows, _, worker = interrupted(function() return nil, "told" end)
+    it("runs what next_delivery at once, up to a failure", function()
+      local ran, reusable, next_delivery, _, worker = interrupted(function() return nil, "told" end)
       assert.equal(2, ran)
-      assert.is_nil(follows)
-      spent:settle()
+      assert.is_nil(next_delivery)
+      reusable:settle()
       support_jobs.eventually(function() return worker:metrics().failed == 1 end)
       assert.equal(2, worker:metrics().processed) -- runs, whatever became of them
     end)
@@ -173,11 +173,11 @@ describe("a delivery that is used again", function()
       end,
     }
     for change, make in pairs(CHANGES) do
-      it("runs what follows at once, until " .. change, function()
-        local ran, spent, follows, workers, worker = interrupted(make)
+      it("runs what next_delivery at once, until " .. change, function()
+        local ran, reusable, next_delivery, workers, worker = interrupted(make)
         assert.equal(2, ran)
-        assert.equal(spent, follows)
-        execution.run(workers, follows)
+        assert.equal(reusable, next_delivery)
+        execution.run(workers, next_delivery)
         support_jobs.eventually(function() return worker:metrics().processed == 3 end)
       end)
     end
@@ -185,8 +185,8 @@ describe("a delivery that is used again", function()
     it("is handed back where the runner is closed meanwhile", function()
       local runner, workers
       runner, workers = serve(define(function(_) runner:close() end), 2)
-      local _, follows = execution.work(workers, take(runner), source_of(runner))
-      assert.is_false(follows)
+      local _, next_delivery = execution.work(workers, take(runner), source_of(runner))
+      assert.is_false(next_delivery)
     end)
   end
 
