@@ -29,7 +29,7 @@ local names = {
   "resty.seriatim.transport", "resty.seriatim.web", "seriatim", "seriatim.cli", "seriatim.cli.config_file",
   "seriatim.cli.exit_codes", "seriatim.cli.failure", "seriatim.cli.operators", "seriatim.cli.options", "seriatim.cli.server_command",
   "seriatim.cli.tables", "seriatim.cli.web_command", "seriatim.client.actions", "seriatim.client.codec",
-  "seriatim.client.connection", "seriatim.client.int64", "seriatim.client.jobs", "seriatim.client.metrics",
+  "seriatim.client.connection", "seriatim.client.inspect", "seriatim.client.int64", "seriatim.client.jobs", "seriatim.client.metrics",
   "seriatim.client.middlewares", "seriatim.client.node_commands", "seriatim.client.pool",
   "seriatim.client.private_redis", "seriatim.client.push", "seriatim.client.queries", "seriatim.client.queue",
   "seriatim.client.redis_url", "seriatim.client.spelling", "seriatim.client.transport", "seriatim.client.validate",

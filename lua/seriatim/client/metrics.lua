@@ -1,5 +1,6 @@
 -- The figures of queues.
 
+local inspect = require "seriatim.client.inspect"
 local pool = require "seriatim.client.pool"
 
 local metrics = {}
@@ -43,20 +44,44 @@ local metrics = {}
 ---@field threads number?  that run jobs
 ---@field since number?  when it started, Unix seconds
 
+local FIGURES = {
+  "length", "fresh", "retries", "morgue_length", "lag", "processed", "failed", "busy", "parked", "unproven", "suspect", "refused",
+  "first", "now", "paused", "lease", "fence", "owner", "shards",
+}
+local Metrics = inspect.class("seriatim.Metrics", FIGURES)
+local ShardFigures = inspect.class("seriatim.ShardFigures", FIGURES)
+local NodeInfo = inspect.class("seriatim.NodeInfo", { "name", "description", "expires_in", "state", "rss", "threads", "since" })
+
+local function set_metatables(rows, class)
+  for _, row in ipairs(rows) do
+    setmetatable(row, class)
+  end
+end
+
 ---@param worker seriatim.Worker
----@return seriatim.Metrics?
+---@return seriatim.Metrics?  nil: Redis cannot be reached or refuses
 ---@return seriatim.Error? err
 function metrics.of(worker)
-  return pool.ask(function(connection)
+  local found, err = pool.ask(function(connection)
     return connection:call("metrics", connection:number(worker:queue_settings()), nil)
   end)
+  if not found then
+    return nil, err
+  end
+  set_metatables(found.shards, ShardFigures)
+  return setmetatable(found, Metrics)
 end
 
 ---The living nodes.
 ---@return seriatim.NodeInfo[]?
 ---@return seriatim.Error? err
 function metrics.nodes()
-  return pool.ask(function(connection) return connection:call("nodes", nil) end)
+  local found, err = pool.ask(function(connection) return connection:call("nodes", nil) end)
+  if not found then
+    return nil, err
+  end
+  set_metatables(found, NodeInfo)
+  return found
 end
 
 ---Names of all queues that Redis holds, whoever made them.

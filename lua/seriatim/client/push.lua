@@ -1,5 +1,6 @@
 -- Pushes jobs.
 
+local inspect = require "seriatim.client.inspect"
 local jobs = require "seriatim.client.jobs"
 local middlewares = require "seriatim.client.middlewares"
 local pool = require "seriatim.client.pool"
@@ -21,15 +22,17 @@ local push = {}
 ---@field handles (string|false)[]  one a job, where the push was given handle = true or has a job with deliver_at; else empty. It names the
 ---payload for actions:cancel and actions:reschedule. A job that was folded into an equal payload has that one's; false: it was not kept
 
+local PushResult = inspect.class("seriatim.PushResult", { "added", "folded", "refused", "refused_at", "scheduled", "handles" })
+
 local function result_of(added, folded, places, scheduled, handles)
-  return {
+  return setmetatable({
     added = added,
     folded = folded,
     refused = #places,
     refused_at = places,
     scheduled = scheduled or 0,
     handles = handles or {},
-  }
+  }, PushResult)
 end
 
 ---What one push may say; where it says nothing, the settings of these names do.

@@ -1,4 +1,5 @@
 -- What one call of perform is about.
+local inspect = require "seriatim.client.inspect"
 local jobs = require "seriatim.client.jobs"
 local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"
@@ -73,6 +74,12 @@ function meta.__pairs(batch)
     local id = batch.ids[place]
     return id, id and payloads_by_id[id]
   end
+end
+
+---The payloads may be long, so they are left out.
+function meta.__tostring(batch)
+  local shown = { queue = rawget(batch, "worker").queue_name, shard = rawget(batch, "shard"), ids = rawget(batch, "ids") }
+  return inspect.line(meta.__name, { "queue", "shard", "ids" }, shown)
 end
 
 function meta.__len(batch)
