@@ -11,7 +11,8 @@
 --
 --     local counts, err = OrderWorker:perform_async { { id = 1, payload = { status = "paid" } } }
 --
--- Misuse raises a text that names the field and the rule, at the caller's line; weather is nil and a seriatim.Error.
+-- Invalid arguments raise a text that names the field and the rule, at the caller's line; failures at run time return nil and a
+-- seriatim.Error.
 
 local errors = require "seriatim.errors"
 local version = require "seriatim.version"
@@ -45,7 +46,7 @@ local worker = require "seriatim.worker"
 ---what the command runs: workers, their names ("module:OrderWorker", or "module" that returns one; found when the
 ---server starts), or a function that gives such a list. Never set: every worker that was defined
 ---@field workers (seriatim.Worker|string)[]|fun(): (seriatim.Worker|string)[]
----@field poll_interval number  1; seconds after which an idle node looks into a shard though nothing woke it
+---@field poll_interval number  1; fallback polling interval in seconds: nodes are normally woken by pub/sub, this catches a missed message
 ---@field threads_per_node integer  5; how many deliveries a server process runs at once
 ---a URL, a function that gives one, or nil: SERIATIM_REDIS_URL, the variable that REDIS_PROVIDER names, REDIS_URL, or
 ---else a private Redis
@@ -83,8 +84,8 @@ local worker = require "seriatim.worker"
 ---and the first ten lines of the traceback, at most 4 KiB
 ---@field dump_error fun(text: string): string  and
 ---@field load_error fun(stored: string): string  around stored errors, to compress them, say
----@field lease_time number  10; seconds after which a silent node's shards are another's
----@field stop_timeout number  25; seconds that a stopping server gives to what runs
+---@field lease_time number  10; seconds without a heartbeat after which other nodes take over the shards of a node
+---@field stop_timeout number  25; seconds that a stopping server waits for running jobs
 ---@field namespace string  "seriatim"; what every key in Redis begins with
 local seriatim = {
   version = version,

@@ -88,7 +88,7 @@ static int client_connected(lua_State *L)
         status = srt_client_connected(self->client, NULL, NULL, 0);
         self->client->name.len = name_len;
     }
-    return status == SERIATIM_OK ? slu_true(L) : slu_weather(L, status, NULL);
+    return status == SERIATIM_OK ? slu_true(L) : slu_failure(L, status, NULL);
 }
 
 /* client:expect_master(): each connection is asked whether it leads to one; a replica ends it as READONLY */

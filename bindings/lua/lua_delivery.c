@@ -71,7 +71,7 @@ static int delivery_closed(lua_State *L)
 {
     slu_delivery *self = luaL_checkudata(L, 1, SLU_DELIVERY);
     if (!self->delivery)
-        return slu_weather(L, SERIATIM_CLOSED, "the delivery is settled");
+        return slu_failure(L, SERIATIM_CLOSED, "the delivery is settled");
     return slu_source_closed(L, self->source);
 }
 
@@ -87,7 +87,7 @@ static size_t delivery_place(lua_State *L)
 static int delivery_done_with(lua_State *L, slu_delivery *self, int status)
 {
     slu_source_leave(self->source);
-    return status == SERIATIM_OK ? slu_true(L) : slu_weather(L, status, NULL);
+    return status == SERIATIM_OK ? slu_true(L) : slu_failure(L, status, NULL);
 }
 
 /* ---- Reading: the collector may run anyone's code meanwhile, so neither may be ended ---------------------- */
@@ -289,7 +289,7 @@ static int delivery_reject(lua_State *L)
     slu_source_leave(self->source);
     if (status == SERIATIM_INVALID)
         return luaL_argerror(L, 3, "places must be ascending, and of this id's payloads");
-    return status == SERIATIM_OK ? slu_true(L) : slu_weather(L, status, NULL);
+    return status == SERIATIM_OK ? slu_true(L) : slu_failure(L, status, NULL);
 }
 
 /* delivery:extend(place, seconds) */

@@ -33,7 +33,7 @@ slu_link *slu_link_of(lua_State *L)
 
 int slu_link_closed(lua_State *L)
 {
-    return slu_weather(L, SERIATIM_CLOSED, "the link is closed");
+    return slu_failure(L, SERIATIM_CLOSED, "the link is closed");
 }
 
 /* Places count from 1 in Lua. */
@@ -52,7 +52,7 @@ int slu_link_fail(lua_State *L, const slu_link *self, int status)
 {
     char text[300];
     const seriatim_error *error = seriatim_client_error(self->client);
-    return slu_weather(L, status, link_count_from_1(error->message, text, sizeof text));
+    return slu_failure(L, status, link_count_from_1(error->message, text, sizeof text));
 }
 
 int slu_link_begun(lua_State *L, slu_link *self, int status, int (*read)(lua_State *, const slu_link *))

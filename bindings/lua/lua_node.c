@@ -58,7 +58,7 @@ static int node_connected(lua_State *L)
     if (!node)
         return node_closed(L);
     status = srt_node_connected(node, channel, user, password, database, srt_clock_ms());
-    return status == SERIATIM_OK ? slu_true(L) : slu_weather(L, status, NULL);
+    return status == SERIATIM_OK ? slu_true(L) : slu_failure(L, status, NULL);
 }
 
 static int node_disconnected(lua_State *L)

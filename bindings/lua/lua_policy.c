@@ -13,7 +13,7 @@ static int policy_back_off(lua_State *L)
     int64_t count = slu_int64(L, 1, "count");
     uint32_t random;
     if (srt_random(&random, sizeof random, &error) != SERIATIM_OK)
-        return slu_weather_error(L, &error);
+        return slu_failure_of(L, &error);
     lua_pushnumber(L, seriatim_back_off(count, random / 4294967296.0));
     return 1;
 }

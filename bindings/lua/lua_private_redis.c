@@ -16,7 +16,7 @@ static int private_new(lua_State *L)
     seriatim_error error = {0};
     private_box *self = slu_new(L, PRIVATE_REDIS, sizeof *self);
     if (srt_private_redis_start(seriatim_default_allocator(), folder, &error, &self->redis) != SERIATIM_OK)
-        return slu_weather_error(L, &error);
+        return slu_failure_of(L, &error);
     return 1;
 }
 
@@ -40,7 +40,7 @@ static int private_url(lua_State *L)
 {
     const srt_private_redis *redis = private_of(L);
     if (!redis)
-        return slu_weather(L, SERIATIM_CLOSED, "the private Redis is released");
+        return slu_failure(L, SERIATIM_CLOSED, "the private Redis is released");
     lua_pushstring(L, srt_private_redis_url(redis));
     return 1;
 }
@@ -49,7 +49,7 @@ static int private_started(lua_State *L)
 {
     const srt_private_redis *redis = private_of(L);
     if (!redis)
-        return slu_weather(L, SERIATIM_CLOSED, "the private Redis is released");
+        return slu_failure(L, SERIATIM_CLOSED, "the private Redis is released");
     lua_pushboolean(L, srt_private_redis_started(redis));
     return 1;
 }

@@ -98,7 +98,7 @@ static int deliveries_worker(lua_State *L)
     status = source->runner ? seriatim_runner_worker(source->runner, &settings, &worker, &error)
                             : srt_node_worker(source->node, &settings, &worker, &error);
     if (status != SERIATIM_OK)
-        return slu_weather_error(L, &error);
+        return slu_failure_of(L, &error);
     slu_push_int(L, (int64_t)worker);
     return 1;
 }
@@ -138,7 +138,7 @@ static int deliveries_group(lua_State *L)
     status = source->runner ? seriatim_runner_group(source->runner, scheduler, shards, count, &group, &error)
                             : srt_node_group(source->node, scheduler, shards, count, &group, &error);
     if (status != SERIATIM_OK)
-        return slu_weather_error(L, &error);
+        return slu_failure_of(L, &error);
     source->groups++;
     slu_push_int(L, (int64_t)group);
     return 1;
@@ -154,7 +154,7 @@ static int deliveries_start(lua_State *L)
     status = source->runner ? seriatim_runner_start(source->runner, &error)
                             : srt_node_start(source->node, srt_clock_ms(), &error);
     if (status != SERIATIM_OK)
-        return slu_weather_error(L, &error);
+        return slu_failure_of(L, &error);
     source->started = 1;
     return slu_true(L);
 }
@@ -217,7 +217,7 @@ static int deliveries_taken(lua_State *L, slu_source *source, int status, seriat
         return 1;
     }
     if (status != SERIATIM_CLOSED)
-        return slu_weather(L, status, NULL);
+        return slu_failure(L, status, NULL);
     lua_pushboolean(L, 0);
     return 1;
 }

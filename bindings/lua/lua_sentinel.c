@@ -40,7 +40,7 @@ static int sentinel_next(lua_State *L)
     seriatim_address at;
     int status = seriatim_sentinel_next(sentinel, &at);
     return status == SERIATIM_OK ? sentinel_push(L, &at)
-                                 : slu_weather(L, status, seriatim_sentinel_error(sentinel)->message);
+                                 : slu_failure(L, status, seriatim_sentinel_error(sentinel)->message);
 }
 
 static int sentinel_output(lua_State *L)

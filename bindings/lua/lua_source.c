@@ -107,7 +107,7 @@ slu_source *slu_source_inside(lua_State *L)
 
 int slu_source_closed(lua_State *L, slu_source *source)
 {
-    return slu_weather(L, SERIATIM_CLOSED,
+    return slu_failure(L, SERIATIM_CLOSED,
                        source->pid == slu_pid() ? "the runner is closed"
                                                : "the runner belongs to the process that created it; create another one after fork");
 }

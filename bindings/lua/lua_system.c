@@ -40,7 +40,7 @@ static int system_random_hex(lua_State *L)
     size_t count = slu_size(L, 1, "bytes"), i;
     luaL_argcheck(L, count <= MOST_RANDOM, 1, "too many bytes");
     if (srt_random(random, count, &error) != SERIATIM_OK)
-        return slu_weather_error(L, &error);
+        return slu_failure_of(L, &error);
     for (i = 0; i < 2 * count; i++)
         hex[i] = "0123456789abcdef"[(i % 2 ? random[i / 2] : random[i / 2] >> 4) & 15];
     lua_pushlstring(L, hex, 2 * count);

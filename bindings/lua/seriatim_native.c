@@ -22,7 +22,7 @@ int slu_nil(lua_State *L, const char *kind, const char *message)
     return 3;
 }
 
-int slu_weather(lua_State *L, int status, const char *message)
+int slu_failure(lua_State *L, int status, const char *message)
 {
     if (status == SERIATIM_NOMEM)
         return slu_raise(L, "not enough memory");
@@ -33,15 +33,15 @@ int slu_weather(lua_State *L, int status, const char *message)
     return slu_nil(L, seriatim_status_name(status), message);
 }
 
-int slu_weather_error(lua_State *L, const seriatim_error *error)
+int slu_failure_of(lua_State *L, const seriatim_error *error)
 {
-    return slu_weather(L, error->status, error->message);
+    return slu_failure(L, error->status, error->message);
 }
 
 int slu_nil_error(lua_State *L, const seriatim_error *error)
 {
     if (error->status != SERIATIM_INVALID)
-        return slu_weather_error(L, error);
+        return slu_failure_of(L, error);
     return slu_nil(L, seriatim_status_name(error->status), error->message);
 }
 

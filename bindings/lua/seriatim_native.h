@@ -42,13 +42,13 @@
  * No lua_State is kept across calls. The API used is that of 5.1; what differs later stands in seriatim_native.c.
  */
 
-/* ---- Errors: misuse raises, weather gives nil, kind, message ------------------------------------------- */
+/* ---- Errors: invalid arguments raise, failures return nil, kind, message ------------------------------------------- */
 
 int slu_raise(lua_State *L, const char *message); /* without a place in the source: the callers name it */
 int slu_nil(lua_State *L, const char *kind, const char *message);
 /* As slu_nil with the status' name; but INVALID and NOMEM raise. */
-int slu_weather(lua_State *L, int status, const char *message);
-int slu_weather_error(lua_State *L, const seriatim_error *error);
+int slu_failure(lua_State *L, int status, const char *message);
+int slu_failure_of(lua_State *L, const seriatim_error *error);
 /* As slu_nil with the status' name; only NOMEM raises. */
 int slu_nil_error(lua_State *L, const seriatim_error *error);
 int slu_true(lua_State *L);
@@ -72,7 +72,7 @@ const char *slu_cstr_or_null(lua_State *L, int at, const char *what);
 int slu_item(lua_State *L, int table, int place);
 /* Of a table of settings by name, which keeps the texts; what is nil is the default. */
 void slu_queue_settings(lua_State *L, int at, seriatim_queue_settings *settings);
-/* The monotonic ms at which so many seconds are over; INT64_MAX for nil. */
+/* The time of the monotonic clock, in ms, at which the seconds at this argument will have passed; INT64_MAX for nil. */
 int64_t slu_deadline(lua_State *L, int at);
 /* The list of texts at a place of the stack, which keeps them; NULL for nil. */
 const seriatim_text *slu_texts(lua_State *L, int at, size_t *count);
@@ -98,7 +98,7 @@ void slu_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFun
 void slu_methods(lua_State *L, const char *name, const luaL_Reg *methods); /* more of them */
 /* A zeroed one of that class. */
 void *slu_new(lua_State *L, const char *name, size_t size);
-void *slu_test(lua_State *L, int at, const char *name); /* NULL where it is none */
+void *slu_test(lua_State *L, int at, const char *name); /* NULL where it is not one */
 /* A buffer that is freed when it is collected. */
 srt_bytes *slu_bytes(lua_State *L);
 

@@ -1,5 +1,6 @@
--- What Seriatim reports. Misuse raises a text that names the field and the rule, at the line of the code that called us;
--- nothing was written then. Weather, what may be different the next time, is returned: nil and a seriatim.Error.
+-- Errors. An invalid argument or setting (misuse) raises a text that names the field and the rule, at the line of the code that
+-- called the library; nothing was written. A failure at run time, of the network or of Redis, is returned as nil and a
+-- seriatim.Error: the same call may succeed later.
 
 local errors = {}
 
@@ -11,9 +12,9 @@ local errors = {}
 ---  UNKNOWN_OUTCOME  a push was sent and no answer came within push_timeout: the message names the chunks that may have been written
 ---  NOT_REPLICATED   a push is written, all of it, but fewer replicas than wait_replicas said in wait_timeout that they have it;
 ---                   the error's field result is what the push would have given
----  STALE            what was reported belongs to a lease that another node has taken since
+---  STALE            the lease under which the jobs ran was taken by another node
 ---  FULL             Redis is at its maxmemory and refuses writes
----  GENERATION       the queue was resharded meanwhile
+---  GENERATION       the queue was deleted and made anew, or resharded, since its layout was read
 ---  READONLY         Redis is a read-only replica
 ---  LOADING          Redis still loads its data
 ---  AUTH             Redis refused user or password
@@ -104,34 +105,34 @@ function errors.application(message)
   error(raised, 0)
 end
 
----What a function of the C module reports: nil and a seriatim.Error, or misuse.
+---Reports the status of a function of the C module: raises misuse, or returns nil and a seriatim.Error.
 ---@param kind string  the name of a core's status
 ---@param message string
 ---@return nil, seriatim.Error
-function errors.weather(kind, message)
+function errors.failure(kind, message)
   if kind == "INVALID" then
     errors.misuse(message)
   end
   return nil, errors.new(kind, message)
 end
 
----The results of a function of the C module, whose weather comes as nil, kind and message: that is nil and a seriatim.Error here.
+---The results of a function of the C module. A failure, which comes as nil, kind and message, becomes nil and a seriatim.Error.
 ---@return any ...
 function errors.outcome(first, second, ...)
   if first == nil and type(second) == "string" then
-    return errors.weather(second, ...)
+    return errors.failure(second, ...)
   end
   return first, second, ...
 end
 
----The results of a call; what came as weather (nil, kind and message, or nil and a seriatim.Error) is raised.
+---The results of a call. A failure (nil, kind and message, or nil and a seriatim.Error) is raised.
 ---@return any ...
 function errors.must(first, second, third, ...)
   if first ~= nil then
     return first, second, third, ...
   end
   if type(second) == "string" then
-    second = select(2, errors.weather(second, third))
+    second = select(2, errors.failure(second, third))
   end
   error(second, 0)
 end

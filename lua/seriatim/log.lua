@@ -70,7 +70,7 @@ function log.utf8(value)
   return (tostring(value):gsub("[\128-\255]+", clean_run))
 end
 
----At most so many bytes of the text: a longer one is cut before a character of UTF-8.
+---The first `bytes` bytes of the text, less where they would end inside of a UTF-8 character.
 function log.cut(text, bytes)
   while #text > bytes and (text:byte(bytes + 1) or 0) >= 0x80 and text:byte(bytes + 1) < 0xC0 do
     bytes = bytes - 1

@@ -159,7 +159,7 @@ function Server:look_after(place, thread)
   end
 end
 
----Ticks for so many seconds, or until something fails or it is told to stop. wait: sleeps so many seconds.
+---Ticks for `seconds`, or until something fails or an operator asks for a stop. wait: a function (seconds) that sleeps.
 function Server:keep(seconds, wait)
   self:await(seconds, function()
     return self.failure ~= nil or self.stop_requested
@@ -179,14 +179,14 @@ end
 
 -- ---- end
 
----Claims nothing more; what runs goes on. The dashboard may ask for it, too.
+---Claims no more jobs; running jobs go on. An operator may ask for it, too (seriatim.quiet_node).
 function Server:quiet()
   self.runner:quiet()
   log.info("quiet", "no more jobs are claimed")
 end
 
----Lets what runs finish, at most so many seconds (seriatim.stop_timeout), hands the rest back, releases all shards and
----leaves. wait: sleeps so many seconds, and may do something meanwhile.
+---Claims no more, waits up to `timeout` seconds (seriatim.stop_timeout) for running jobs, hands the rest back, releases all shards
+---and leaves. wait: a function (seconds) that sleeps, and may do other things meanwhile.
 ---@param timeout number?
 ---@param wait fun(seconds: number)?
 ---@return boolean everything finished in time
@@ -219,7 +219,7 @@ function Server:has_threads()
   return false
 end
 
----True when the condition holds, false when it does not within so many seconds.
+---Ticks until the condition holds: true; false when it does not hold within `seconds`.
 function Server:await(seconds, condition, wait)
   local deadline = native.now_ms() + seconds * 1000
   while not condition() do

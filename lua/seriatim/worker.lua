@@ -18,7 +18,7 @@ local native = require "seriatim.native"
 
 local worker = {}
 
----All that were defined, in that order, each with the place of its definition.
+---All workers that were defined in this Lua state, in that order, each with the file that defined it.
 ---@type { worker: seriatim.Worker, source: string }[]
 worker.all = {}
 

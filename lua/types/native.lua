@@ -1,5 +1,5 @@
 ---@meta seriatim.native
--- The C glue: convert, call, convert. Everything public lies above it. Misuse raises; weather gives nil, kind, message, where kind
+-- The C glue: convert, call, convert. Everything public lies above it. Misuse raises; failures return nil, kind, message, where kind
 -- is the name of a core's status ("IO", "TIMEOUT", "FULL", ...). Misuse is the status INVALID, too, but where a connection, runner or
 -- URL is made: those give it as nil, "INVALID", message. Places (of jobs, ids, payloads, shards) count from 1; the numbers of queues,
 -- workers and groups, and shards within a queue, are the core's and count from 0: without groups of its own a runner has group 0.

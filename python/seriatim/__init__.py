@@ -12,7 +12,7 @@ The module's attributes are its settings:
 
 workers             what the command runs: workers, their names ("package.module:OrderWorker", found when the server
                     starts), or a callable that gives such a list. Never set: every worker that was defined.
-poll_interval       1; seconds after which an idle node looks into a shard though nothing woke it
+poll_interval       1; fallback polling interval in seconds: nodes are normally woken by pub/sub, this catches a missed message
 threads_per_node    5; how many deliveries a server process runs at once
 redis               a URL, a callable that gives one, or None: SERIATIM_REDIS_URL, the variable that REDIS_PROVIDER names,
                     REDIS_URL, or else a private Redis
@@ -37,8 +37,8 @@ load_payload        bytes -> object: the codec of workers that name none. None: 
 format_error        exception -> str, what is kept of a failure: "Class: message" and its ten innermost calls, at most 4 KiB
 dump_error          str -> str or bytes, and
 load_error          back, around stored errors, to compress them, say; gets bytes where they are not UTF-8
-lease_time          10; seconds after which a silent node's shards are another's
-stop_timeout        25; seconds that a stopping server gives to what runs
+lease_time          10; seconds without a heartbeat after which other nodes take over the shards of a node
+stop_timeout        25; seconds that a stopping server waits for running jobs
 namespace           "seriatim"; what every key in Redis begins with
 """
 

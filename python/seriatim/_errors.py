@@ -1,4 +1,4 @@
-"""What Seriatim raises: misuse (Invalid) and weather (Error)."""
+"""The exceptions: Invalid for wrong arguments and settings, Error and its subclasses for failures at run time."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from ._types import PushResult
 
 class Invalid(ValueError):
     """
-    Misuse: a setting, a job or a payload that cannot be. The message names the field and the rule; nothing was written.
-    Raised again each time, so it is a ValueError and no Error.
+    A setting, a job or a payload is invalid. The message names the field and the rule; nothing was written. The same call fails
+    again, so retrying cannot help: that is why it is a ValueError and not an Error.
     """
 
 
 class Error(Exception):
-    """Weather: what may be different the next time."""
+    """A failure at run time, of the network or of Redis: the same call may succeed later."""
 
 
 class ConnectionError(Error, builtins.ConnectionError):
-    """No connection to Redis, or it broke."""
+    """There is no connection to Redis, or it broke."""
 
 
 class TimeoutError(ConnectionError, builtins.TimeoutError):
@@ -44,7 +44,7 @@ class NotReplicated(Error):
 
 
 class Stale(Error):
-    """What was reported belongs to a lease that another node has taken since."""
+    """The lease under which these jobs ran has been taken by another node, so their results are rejected."""
 
 
 class RedisFull(Error):
@@ -52,7 +52,7 @@ class RedisFull(Error):
 
 
 class GenerationChanged(Error):
-    """The queue was resharded meanwhile."""
+    """The queue was deleted and made anew, or resharded, since this process read its layout."""
 
 
 class ReadOnly(Error):
@@ -68,7 +68,7 @@ class AuthError(Error):
 
 
 class RedisError(Error):
-    """Any other refusal by Redis, in its words."""
+    """Redis refused for another reason; the message holds Redis' own words."""
 
 
 class Unsupported(Error):

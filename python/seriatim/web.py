@@ -8,7 +8,7 @@ The dashboard, its JSON API and the metrics, for an application of one's own.
     # Starlette, FastAPI
     app.mount("/admin/jobs", guarded(seriatim.web.asgi_app()))
 
-Whoever can open it may delete jobs: guard the mount with what the application signs its users in by, or give `role`.
+By default everyone who can reach it is an admin: protect the mount with the sign-in of the application, or give `role`.
 
 Both take
 

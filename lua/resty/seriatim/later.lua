@@ -172,7 +172,7 @@ local function write_blocking(connection, deadline)
   end, false)
 end
 
----Writes what waits over a blocking connection, for at most so many seconds: for exit_worker_by_lua_block, where nginx has
+---Writes what waits over a blocking connection, for at most `seconds`: for exit_worker_by_lua_block, where nginx has
 ---neither cosockets nor timers.
 ---@param seconds number
 function later.flush_blocking(seconds)

@@ -50,7 +50,7 @@ local function new_native(id, threads, scheduler)
   return errors.must(errors.guard(native.node, node.settings(id, platform, threads, scheduler)))
 end
 
----Looks up the queues and makes the node; yields. Raises weather, and what a setting's function raises.
+---Looks up the queues and makes the node; yields. Raises a seriatim.Error, and what a setting's function raises.
 ---@return table made  id, node, url (parsed), workers (by number), groups (a number for each light thread), scheduler,
 ---shards_count
 function nodes.make(options)

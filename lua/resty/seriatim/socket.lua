@@ -87,7 +87,7 @@ function socket.lost(url)
   end
 end
 
----Milliseconds until the next attempt after so many failures in a row: 50, 100, ... 1000, each shortened by up to a half.
+---Milliseconds until the next attempt after this number of failures in a row: 50, 100, ... 1000, each shortened by up to a half.
 ---@param failures integer  from 1
 function socket.pause_ms(failures)
   local pause = math.min(50 * 2 ^ (failures - 1), 1000)

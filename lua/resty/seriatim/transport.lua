@@ -36,12 +36,12 @@ local in_use = setmetatable({}, { __mode = "k" }) -- the pools of sockets; those
 function transport.open(url, namespace)
   local parsed, kind, message = errors.guard(socket.parse, url)
   if not parsed then
-    return errors.weather(kind, message)
+    return errors.failure(kind, message)
   end
   local client
   client, kind, message = errors.guard(native.client, namespace, "seriatim-client", MAX_PAYLOAD)
   if not client then
-    return errors.weather(kind, message)
+    return errors.failure(kind, message)
   end
   if parsed.has_sentinels then
     client:expect_master()
@@ -52,7 +52,7 @@ end
 local function begin(client, name, ...)
   local begun, kind, message = errors.guard(client[name], client, ...)
   if not begun then
-    return errors.weather(kind, message)
+    return errors.failure(kind, message)
   end
   return true
 end
@@ -255,7 +255,7 @@ end
 -- ---- the rest of what the pool wants
 
 ---@param settings_of_queue seriatim.QueueSettings
----@return integer  the queue's number in this transport; raises weather
+---@return integer  the queue's number in this transport; raises a seriatim.Error
 function Transport:queue(settings_of_queue)
   return errors.must(errors.guard(self.client.queue, self.client, settings_of_queue))
 end

@@ -53,49 +53,49 @@ local function act_on_payload(self, kind, id, payload)
   return act(self, kind, { jobs.id_bytes(id), self.worker:payload_codec().dump(payload, "payload") })
 end
 
----All waiting ids become due.
+---Makes all waiting ids due now.
 ---@return integer?
 ---@return seriatim.Error? err
 function Actions:perform_all_jobs_now()
   return act(self, PERFORM_ALL)
 end
 
----All ids that wait for a retry become due; delayed ones that never failed stay delayed. Their retry_count stays.
+---Makes all ids that wait for a retry due now; delayed ids that never failed stay delayed. retry_count does not change.
 ---@return integer?
 ---@return seriatim.Error? err
 function Actions:perform_all_failed_jobs_now()
   return act(self, PERFORM_ALL_FAILED)
 end
 
----All waiting ids that failed before go to the morgue.
+---Moves all waiting ids that failed before to the morgue.
 ---@return integer?
 ---@return seriatim.Error? err
 function Actions:kill_all_failed_jobs()
   return act(self, KILL_FAILED)
 end
 
----All waiting ids that failed before are deleted.
+---Deletes all waiting ids that failed before.
 ---@return integer?
 ---@return seriatim.Error? err
 function Actions:delete_all_failed_jobs()
   return act(self, DELETE_FAILED)
 end
 
----All dead ids wait again, due now.
+---Moves all dead ids back to the waiting ones, due now.
 ---@return integer?
 ---@return seriatim.Error? err
 function Actions:morgue_queue_up_all_jobs()
   return act(self, MORGUE_QUEUE_UP_ALL)
 end
 
----The morgue is emptied.
+---Deletes all dead ids.
 ---@return integer?
 ---@return seriatim.Error? err
 function Actions:morgue_delete_all_jobs()
   return act(self, MORGUE_DELETE_ALL)
 end
 
----Nothing of the queue is claimed until resume; what runs goes on. Answers with shards.
+---Stops claims of the queue until resume; running jobs go on. Answers with shards.
 ---@return integer?
 ---@return seriatim.Error? err
 function Actions:pause()
@@ -109,7 +109,7 @@ function Actions:resume()
   return act(self, RESUME)
 end
 
----Deletes what waits and what is scheduled; a running id is not put back if it fails.
+---Deletes waiting and scheduled ids; a running id is not retried if it fails.
 ---@param ids seriatim.Id[]
 ---@return integer?
 ---@return seriatim.Error? err
@@ -117,7 +117,7 @@ function Actions:delete(ids)
   return act_on(self, DELETE, ids)
 end
 
----Dead ids wait again, due now.
+---Moves dead ids back to the waiting ones, due now.
 ---@param ids seriatim.Id[]
 ---@return integer?
 ---@return seriatim.Error? err
@@ -133,7 +133,7 @@ function Actions:morgue_delete(ids)
   return act_on(self, MORGUE_DELETE, ids)
 end
 
----The ids stop with all their payloads until unpark.
+---Parks the ids with all their payloads: they do not run until unpark.
 ---@param ids seriatim.Id[]
 ---@return integer?
 ---@return seriatim.Error? err
@@ -141,7 +141,7 @@ function Actions:park(ids)
   return act_on(self, PARK, ids)
 end
 
----Parked ids wait again, due now, as if they had never failed.
+---Moves parked ids back to the waiting ones, due now, with their retry_count reset.
 ---@param ids seriatim.Id[]
 ---@return integer?
 ---@return seriatim.Error? err
@@ -149,14 +149,14 @@ function Actions:unpark(ids)
   return act_on(self, UNPARK, ids)
 end
 
----All that is parked waits again, due now, as if it had never failed.
+---Moves all parked ids back to the waiting ones, due now, with their retry_count reset.
 ---@return integer?
 ---@return seriatim.Error? err
 function Actions:unpark_all()
   return act(self, UNPARK_ALL)
 end
 
----Waiting ids that are due later become due now; of a running id, what waits behind it. Their retry_count stays.
+---Makes waiting ids that are due later due now; of a running id, the payloads that wait behind the run. retry_count does not change.
 ---@param ids seriatim.Id[]
 ---@return integer?
 ---@return seriatim.Error? err
@@ -164,7 +164,7 @@ function Actions:perform_now(ids)
   return act_on(self, PERFORM_NOW, ids)
 end
 
----Waiting ids that failed before go to the morgue.
+---Moves waiting ids that failed before to the morgue.
 ---@param ids seriatim.Id[]
 ---@return integer?
 ---@return seriatim.Error? err

@@ -26,7 +26,7 @@ function Connection:call(name, ...)
   return self.transport:call(name, ...)
 end
 
----The queue's number here; its settings travel again only when they changed. Raises weather, which the pool returns.
+---The queue's number here; its settings travel again only when they changed. Raises a seriatim.Error, which the pool returns.
 ---@param settings seriatim.QueueSettings
 ---@return integer
 function Connection:number(settings)

@@ -116,7 +116,7 @@ local function ended(lender, connection, ok, ...)
   error(raised, 0)
 end
 
----What the question says of a connection, which may raise weather. What was begun when it raised is dropped.
+---What the question says of a connection, which may raise a seriatim.Error. What was begun when it raised is dropped.
 ---@param question fun(connection: seriatim.Connection): ...
 ---@return any ...  or nil and a seriatim.Error
 function pool.ask(question)

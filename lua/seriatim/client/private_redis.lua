@@ -49,7 +49,7 @@ local function start(folder)
   end
   local made, kind, message = errors.guard(native.private_redis, folder)
   if not made then
-    return errors.weather(kind, message)
+    return errors.failure(kind, message)
   end
   local text = "%s the private Redis in %s; set REDIS_URL to use another"
   require("seriatim.log").notice("redis", text:format(made:started() and "started" or "joined", folder))

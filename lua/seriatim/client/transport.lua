@@ -23,7 +23,7 @@ Transport.__index = Transport
 function transport.open(url, namespace)
   local link, kind, message = errors.guard(native.link, url, namespace, "seriatim-client", MAX_PAYLOAD)
   if not link then
-    return errors.weather(kind, message)
+    return errors.failure(kind, message)
   end
   return setmetatable({ link = link }, Transport)
 end
@@ -37,13 +37,13 @@ function Transport:call(name, ...)
   local link = self.link
   local begun, kind, message = errors.guard(link[name], link, unpack(arguments, 1, count - 1))
   if not begun then
-    return errors.weather(kind, message)
+    return errors.failure(kind, message)
   end
   return errors.outcome(errors.guard(link.drive, link, arguments[count]))
 end
 
 ---@param settings seriatim.QueueSettings
----@return integer  the queue's number in this transport; raises weather
+---@return integer  the queue's number in this transport; raises a seriatim.Error
 function Transport:queue(settings)
   return errors.must(errors.guard(self.link.queue, self.link, settings))
 end

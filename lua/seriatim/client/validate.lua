@@ -61,7 +61,7 @@ function validate.is_integer(value)
   return type(value) == "number" and value % 1 == 0 and value >= -WHOLE and value <= WHOLE
 end
 
----The decimal digits of an integer, LuaJIT's int64_t included; nil: it is none.
+---The decimal digits of an integer, LuaJIT's int64_t included; nil: the value is not an integer.
 ---@param value any
 ---@return string?
 function validate.digits(value)
@@ -152,7 +152,7 @@ function validate.callable_or_nil(field, value)
   return validate.refuse(field, "a function or nil", value)
 end
 
----A list of functions; whoever inserts into it later is checked when it is used.
+---A list of functions; an item that is inserted later is checked when the list is used.
 ---@param field string
 ---@param value any
 ---@return function[]
@@ -199,7 +199,7 @@ end
 ---@param value any
 ---@param low integer
 ---@param high integer
----@return string  of so many bytes
+---@return string  of low to high bytes
 function validate.text(field, value, low, high)
   if type(value) == "string" and #value >= low and #value <= high then
     return value

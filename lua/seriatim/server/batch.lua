@@ -1,4 +1,4 @@
--- What one call of perform is about.
+-- The ids and payloads of one call of perform.
 local inspect = require "seriatim.client.inspect"
 local jobs = require "seriatim.client.jobs"
 local validate = require "seriatim.client.validate"
@@ -88,17 +88,19 @@ end
 
 -- ---- for the worker
 
----The id failed with this error, a text or whatever an error may be, whatever becomes of the others.
+---Records that the id failed with this error, a text or any error value. It does not end perform; other ids are not affected.
+---Raises misuse when the batch does not hold the id.
 function methods:fail(id, err)
   report(self, id, { value = err })
 end
 
----The id is done, even if the call fails.
+---Records that the id is done, even if perform raises later. Raises misuse when the batch does not hold the id.
 function methods:done(id)
   report(self, id, DONE)
 end
 
----Lets every id of the batch run for so many more seconds from now, where the worker has a `ttr`.
+---Moves the end of the time to run of every id of the batch to `seconds` (0 to 31,536,000) from now. No effect without the option
+---`ttr`.
 function methods:extend(seconds)
   validate.seconds("seconds", seconds, 0, 31536000)
   local execution = rawget(self, STATE)
@@ -107,13 +109,14 @@ function methods:extend(seconds)
   end
 end
 
----Greater than that of every earlier claim of the id: for guarding writes elsewhere.
+---The fencing token: greater than that of every earlier claim of the id. A store that remembers the greatest one can reject writes
+---of an older run.
 ---@return integer
 function methods:fence(id)
   return row_of(self, id).fence
 end
 
----Of the payloads, in their order.
+---The score of each payload, in the order of the payloads.
 ---@return number[]
 function methods:scores(id)
   local scores = {}
@@ -123,13 +126,13 @@ function methods:scores(id)
   return scores
 end
 
----How often the id failed since it was last done, less one: -1 for a first run.
+---Number of retries so far: -1 in the first run, 0 in the first retry.
 ---@return integer
 function methods:retry_count(id)
   return row_of(self, id).retry_count
 end
 
----Pushed with the payloads, in their order.
+---The context of each payload, in the order of the payloads; an empty table for one without.
 ---@return table<string, string>[]
 function methods:contexts(id)
   local contexts = {}

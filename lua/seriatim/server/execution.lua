@@ -31,7 +31,7 @@ local function takes_batch(perform)
   return not info.nparams or info.nparams > 1 or info.isvararg
 end
 
----What is asked of a worker for every delivery, found out once, until one of its options or a setting changes.
+---What every delivery needs to know of its worker, computed once and again when one of its options or a setting has changed.
 local function perform_info_of(worker)
   local perform_info = worker._perform_info
   if not perform_info or perform_info.changes ~= settings.changes then
@@ -344,14 +344,14 @@ end
 
 -- ---- whatever it is
 
----Most deliveries are plain: perform takes nothing but payloads, which are JSON, and nobody stands around it or watches.
+---The fast path is for perform functions that take only payloads, in JSON, without middlewares and without the debug log.
 local function takes_fast_path(perform_info)
   return perform_info.payloads_only and #perform_info.middlewares == 0 and log.level > log.DEBUG
 end
 
 local steps = {}
 
----source: of the deliveries that may follow it at once, while they are plain and this worker's.
+---source: where the next deliveries are taken from, as long as they are this worker's and take the fast path.
 ---@return boolean reusable  nobody else holds the delivery
 ---@return seriatim.Delivery|false|nil next_delivery  as of source:advance, where that was called
 function steps.run(worker, delivery, source)

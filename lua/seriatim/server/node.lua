@@ -59,7 +59,7 @@ local function shards_count(worker, ask)
   end))
 end
 
----The shards as Redis has them, which it does even for the first start of a queue. Raises weather.
+---The shards as Redis has them, which it does even for the first start of a queue. Raises a seriatim.Error.
 ---@param list seriatim.Worker[]
 ---@param ask fun(question: fun(connection: seriatim.Connection): ...): ...  pool.ask, or what does as it does
 ---@return seriatim.Shard[]

@@ -19,7 +19,7 @@ local ROLES = { viewer = 1, operator = 2, admin = 3 }
 local NOBODY = 0
 local READ_SECONDS = 5 -- how long an answer waits for Redis; a change goes on while Redis answers its parts
 
----Guard the mount: without `role` whoever reaches it is an admin. All of them may be left out.
+---All are optional. Without `role` everyone who can reach the dashboard is an admin, so protect the mount.
 ---@class seriatim.WebOptions
 ---@field title string?  "Seriatim"
 ---@field read_only boolean?  nothing that changes anything answers

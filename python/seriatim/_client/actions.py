@@ -20,31 +20,31 @@ class Actions:
         self._worker = worker
 
     def perform_all_jobs_now(self) -> int:
-        """All waiting ids become due."""
+        """Makes all waiting ids due now."""
         return self._act(0)
 
     def perform_all_failed_jobs_now(self) -> int:
-        """All ids that wait for a retry become due; delayed ones that never failed stay delayed. Their retry_count stays."""
+        """Makes all ids that wait for a retry due now; delayed ids that never failed stay delayed. retry_count does not change."""
         return self._act(17)
 
     def kill_all_failed_jobs(self) -> int:
-        """All waiting ids that failed before go to the morgue."""
+        """Moves all waiting ids that failed before to the morgue."""
         return self._act(1)
 
     def delete_all_failed_jobs(self) -> int:
-        """All waiting ids that failed before are deleted."""
+        """Deletes all waiting ids that failed before."""
         return self._act(2)
 
     def morgue_queue_up_all_jobs(self) -> int:
-        """All dead ids wait again, due now."""
+        """Moves all dead ids back to the waiting ones, due now."""
         return self._act(3)
 
     def morgue_delete_all_jobs(self) -> int:
-        """The morgue is emptied."""
+        """Deletes all dead ids."""
         return self._act(4)
 
     def pause(self) -> int:
-        """Nothing of the queue is claimed until resume; what runs goes on. Answers with shards."""
+        """Stops claims of the queue until resume; running jobs go on. Answers with shards."""
         return self._act(5)
 
     def resume(self) -> int:
@@ -52,11 +52,11 @@ class Actions:
         return self._act(6)
 
     def delete(self, ids: Sequence[AnyId]) -> int:
-        """Deletes what waits and what is scheduled; a running id is not put back if it fails."""
+        """Deletes waiting and scheduled ids; a running id is not retried if it fails."""
         return self._act(7, ids)
 
     def morgue_queue_up(self, ids: Sequence[AnyId]) -> int:
-        """Dead ids wait again, due now."""
+        """Moves dead ids back to the waiting ones, due now."""
         return self._act(8, ids)
 
     def morgue_delete(self, ids: Sequence[AnyId]) -> int:
@@ -64,23 +64,23 @@ class Actions:
         return self._act(9, ids)
 
     def park(self, ids: Sequence[AnyId]) -> int:
-        """The ids stop with all their payloads until unpark."""
+        """Parks the ids with all their payloads: they do not run until unpark."""
         return self._act(10, ids)
 
     def unpark(self, ids: Sequence[AnyId]) -> int:
-        """Parked ids wait again, due now, as if they had never failed."""
+        """Moves parked ids back to the waiting ones, due now, with their retry_count reset."""
         return self._act(11, ids)
 
     def unpark_all(self) -> int:
-        """All that is parked waits again, due now, as if it had never failed."""
+        """Moves all parked ids back to the waiting ones, due now, with their retry_count reset."""
         return self._act(13)
 
     def perform_now(self, ids: Sequence[AnyId]) -> int:
-        """Waiting ids that are due later become due now; of a running id, what waits behind it. Their retry_count stays."""
+        """Makes waiting ids that are due later due now; of a running id, the payloads that wait behind the run. retry_count does not change."""
         return self._act(12, ids)
 
     def kill(self, ids: Sequence[AnyId]) -> int:
-        """Waiting ids that failed before go to the morgue."""
+        """Moves waiting ids that failed before to the morgue."""
         return self._act(18, ids)
 
     def drop_payload(self, id: AnyId, payload: Any) -> int:

@@ -37,7 +37,7 @@ def seconds(field: str, value: Any, low: float, high: float) -> float:
 
 
 def is_int(value: object) -> bool:
-    """An int; True and False are none."""
+    """An int, but not True or False."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -82,7 +82,7 @@ def sequence(field: str, value: Any) -> list[Any]:
 
 
 def functions(field: str, value: Any) -> list[Any]:
-    """A list of callables; whoever appends to it later is checked when it is used."""
+    """A list of callables; an item that is appended later is checked when the list is used."""
     given = sequence(field, value)
     for place, item in enumerate(given):
         function(f"{field}[{place}]", item)
@@ -90,7 +90,7 @@ def functions(field: str, value: Any) -> list[Any]:
 
 
 def text(field: str, value: Any, low: int, high: int) -> str:
-    """A str of so many bytes. Bytes of a command line that are no UTF-8 come as Python hands them out (PEP 383)."""
+    """A str of `low` to `high` bytes. Bytes of a command line that are not UTF-8 come as Python hands them out (PEP 383)."""
     if isinstance(value, str) and low <= len(text_bytes(value)) <= high:
         return value
     raise refusal(field, f"a text of {low} to {high} bytes", value)

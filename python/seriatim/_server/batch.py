@@ -1,4 +1,4 @@
-"""What one call of perform is about."""
+"""The ids and payloads of one call of perform."""
 
 from __future__ import annotations
 
@@ -66,33 +66,40 @@ class Batch(Mapping[Id, list[Any]]):
         return f"<Batch {self._payloads_by_id!r}>"
 
     def fail(self, id: AnyId, error: BaseException | str) -> None:
-        """The id failed with this error, whatever becomes of the others."""
+        """
+        Records that the id failed. It does not end perform, and other ids are not affected.
+
+        Raises Invalid when the batch does not hold the id.
+        """
         self._outcomes[self._known(id)] = error if isinstance(error, BaseException) else str(error)
 
     def done(self, id: AnyId) -> None:
-        """The id is done, even if the call fails."""
+        """Records that the id is done, even if perform raises later. Raises Invalid when the batch does not hold the id."""
         self._outcomes[self._known(id)] = DONE
 
     def extend(self, seconds: float) -> None:
-        """Lets every id of the batch run for so many more seconds from now, where the worker has a `ttr`."""
+        """Moves the end of the time to run of every id to `seconds` (0 to 31,536,000) from now. No effect without the setting `ttr`."""
         validate.seconds("seconds", seconds, 0.0, 31_536_000.0)
         for place in self._all_places().values():
             self._delivery.extend(place, float(seconds))
 
     def fence(self, id: AnyId) -> int:
-        """Greater than that of every earlier claim of the id: for guarding writes elsewhere."""
+        """
+        The fencing token: greater than that of every earlier claim of the id. A store that remembers the greatest one can reject
+        writes of an older run.
+        """
         return self._row(id)[1]
 
     def scores(self, id: AnyId) -> list[float]:
-        """Of the payloads, in their order."""
+        """The score of each payload, in the order of the payloads."""
         return [score for _, score, _ in self._row(id)[5]]
 
     def retry_count(self, id: AnyId) -> int:
-        """How often the id failed since it was last done, less one: -1 for a first run."""
+        """Number of retries so far: -1 in the first run, 0 in the first retry."""
         return self._row(id)[2]
 
     def contexts(self, id: AnyId) -> list[dict[str, str]]:
-        """Pushed with the payloads, in their order."""
+        """The context of each payload, in the order of the payloads; {} for one without."""
         return [_native.load(context) if context else {} for _, _, context in self._row(id)[5]]
 
     def error(self, id: AnyId) -> str | bytes | None:

@@ -41,7 +41,7 @@ class LoopThread:
         return [(task.get_name(), _stack(task)) for task in asyncio.all_tasks(self._loop)]
 
     def close(self, seconds: float) -> None:
-        """Cancels what still runs and ends the thread, if it ends in so many seconds."""
+        """Cancels what still runs and ends the thread, if it ends within `seconds`."""
         loop, thread = self._loop, self._thread
         if loop is None or thread is None or not thread.is_alive():
             return

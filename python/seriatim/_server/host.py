@@ -44,8 +44,8 @@ class Source:
 
     def _take(self, patience: float | None, settled: _native.Delivery | None) -> _native.Delivery | None:
         """
-        Settles what is given. Then the next delivery; None when there is none in so many seconds (None: however long it
-        takes). Raises Closed at the end.
+        Settles the given delivery, then returns the next one; None when none comes within `patience` seconds (None: waits without
+        a limit). Raises Closed at the end.
         """
         if settled is not None:
             settled.settle()
@@ -161,7 +161,7 @@ class AsyncHost:
             loop.call_later(settings.poll_interval, self._poll, loop)
 
     def _on_readable(self) -> None:
-        """The runner's word that there may be something to take, or to end for."""
+        """Called when the runner's descriptor is readable: a delivery may be ready, or the runner has stopped."""
         self._go_on(None, True)
 
     def _go_on(self, settled: _native.Delivery | None, told: bool = False) -> None:

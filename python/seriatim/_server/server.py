@@ -130,7 +130,7 @@ class Server:
         """
         Calls on_server_init, looks up the queues, then claims and runs. Returns when that has begun.
 
-        Raises seriatim.Error when Redis does not answer; seriatim.Invalid when a middleware, scheduler or splitter is none:
+        Raises seriatim.Error when Redis does not answer; seriatim.Invalid when a middleware, scheduler or splitter is not callable:
         nothing has been started then.
         """
         if self._started:
@@ -160,7 +160,7 @@ class Server:
 
     def stop(self, timeout: float | None = None) -> bool:
         """
-        Lets what runs finish, at most so many seconds (seriatim.stop_timeout), hands the rest back, releases all shards
+        Claims no more, waits up to `timeout` seconds (seriatim.stop_timeout) for running jobs, hands the rest back, releases all shards
         and leaves. Where another thread stops it already, or the dashboard asked for it, this waits for that. True: everything
         finished in time.
         """

@@ -78,7 +78,7 @@ class Signals:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WAITING)
 
     def wait(self, seconds: float, other: int | None = None) -> str | None:
-        """The next signal's name; None after so many seconds; "other" when that descriptor becomes readable."""
+        """The next signal's name; None when none came within `seconds`; "other" when that descriptor becomes readable."""
         deadline = time.monotonic() + seconds
         while not self._heard and seconds >= 0:
             ready = self._poll(seconds, other)

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
 module Seriatim
-  # Misuse: a setting, a job or a payload that cannot be. The message names the field and the rule; nothing was
-  # written. Raised again each time, so it is an ArgumentError and no {Error}.
+  # A setting, a job or a payload is invalid. The message names the field and the rule; nothing was written. The same call fails
+  # again, so retrying cannot help: that is why it is an ArgumentError and not an {Error}.
   class Invalid < ArgumentError; end
 
-  # Weather: what may be different the next time.
+  # A failure at run time, of the network or of Redis: the same call may succeed later.
   class Error < StandardError; end
 
-  # No connection to Redis, or it broke.
+  # There is no connection to Redis, or it broke.
   class ConnectionError < Error; end
   # Redis did not answer in time.
   class TimeoutError < ConnectionError; end
@@ -26,19 +26,19 @@ module Seriatim
       @result = result
     end
   end
-  # What was reported belongs to a lease that another node has taken since.
+  # The lease under which these jobs ran has been taken by another node, so their results are rejected.
   class Stale < Error; end
   # Redis is at its maxmemory and refuses writes.
   class RedisFull < Error; end
-  # The queue was resharded meanwhile.
+  # The queue was deleted and made anew, or resharded, since this process read its layout.
   class GenerationChanged < Error; end
   # Redis is a read-only replica.
   class ReadOnly < Error; end
-  # Redis still loads its data.
+  # Redis is still loading its data.
   class NotReady < Error; end
   # Redis refused user or password.
   class AuthError < Error; end
-  # Any other refusal by Redis, in its words.
+  # Redis refused for another reason; the message holds Redis' own words.
   class RedisError < Error; end
   # This build cannot do it (rediss:// without OpenSSL, for one).
   class Unsupported < Error; end
@@ -47,7 +47,7 @@ module Seriatim
   # A payload that its worker's codec cannot read.
   class Undecodable < Error; end
 
-  # What the command line answers with exit code 2.
+  # A mistake that ends the command with exit code 2.
   class UsageError < Invalid; end
 
   # The application that the command loads is wrong, not the command line. The message begins with the file and the line where
@@ -55,7 +55,7 @@ module Seriatim
   # @api private
   class ApplicationError < UsageError; end
 
-  # What stands in for the error of a job that ended its own thread.
+  # Stored as the error of a job that ended its own thread.
   class ThreadEnded < Error
     def initialize(message = "the job ended its thread") = super
   end

@@ -28,10 +28,11 @@ module Seriatim
       # @api private
       attr_reader :exiting
 
-      # @api private
+      # The servers of this process that have been started and not stopped: process-wide state, so that a process that ends, and
+      # the dashboard, reach them.
       def running = @running ||= []
 
-      # Why a server of this process works no more; nil: all work, or there is none.
+      # Why a server of this process has stopped working, for /livez; nil: all servers work, or this process has none.
       # @api private
       # @return [String, nil]
       def stalled = running.any?(&:failure) ? "the server's heartbeat thread ended" : nil
@@ -67,7 +68,7 @@ module Seriatim
     # Calls on_server_init, looks up the queues, then claims and runs. Returns when the threads have been started.
     # @yield before the first claim (for the command, whose signals mean something else from then on)
     # @return [self]
-    # @raise [Invalid] a middleware, scheduler or splitter is none; nothing has been started then
+    # @raise [Invalid] a middleware, scheduler or splitter is not callable; nothing has been started then
     # @raise [Error] when Redis does not answer
     def start
       raise Closed, "a server starts once" if @runner
@@ -90,15 +91,16 @@ module Seriatim
       self
     end
 
-    # Claims nothing more; what runs goes on. The dashboard may ask for it, too.
+    # Claims no more jobs; running jobs go on. An operator may ask for it, too ({NodeCommands#quiet_node}).
     def quiet
       @runner&.quiet
       Log.info("quiet", "no more jobs are claimed")
       self
     end
 
-    # Lets what runs finish, at most so many seconds, hands the rest back, releases all shards and leaves. Where another thread
-    # stops it already, or the dashboard asked for it, this waits for that.
+    # Claims no more, waits up to `timeout` seconds for running jobs, hands the rest back, releases all shards and leaves. If
+    # another thread is stopping the server already, this waits for that stop.
+    # @param timeout [Numeric] seconds
     # @return [Boolean] everything finished in time
     def stop(timeout = Seriatim.stop_timeout)
       return true unless @runner

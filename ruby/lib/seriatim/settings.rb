@@ -16,7 +16,7 @@ module Seriatim
       @workers = list.respond_to?(:call) ? list : Validate.list("workers", list)
     end
 
-    # Seconds after which an idle node looks into a shard though nothing woke it. Only the net below wake-ups. 1.
+    # Fallback polling interval in seconds: nodes are normally woken by pub/sub, this catches a missed message. 1.
     attr_reader :poll_interval
 
     def poll_interval=(seconds)
@@ -156,14 +156,14 @@ module Seriatim
       @load_error = Validate.callable("load_error", codec)
     end
 
-    # Seconds after which a silent node's shards are another's. 10.
+    # Seconds without a heartbeat after which other nodes take over the shards of a node. 10.
     attr_reader :lease_time
 
     def lease_time=(seconds)
       @lease_time = Validate.seconds("lease_time", seconds, 0.2..3600.0)
     end
 
-    # Seconds that a stopping server gives to what runs. 25.
+    # Seconds that a stopping server waits for running jobs. 25.
     attr_reader :stop_timeout
 
     def stop_timeout=(seconds)

@@ -6,7 +6,7 @@ module Seriatim
   # The dashboard, its API and the metrics, as a Rack application (Rack 2 and 3) for any prefix. It needs no session and
   # no other gem.
   #
-  # Whoever reaches it may do everything: guard the mount, or name a role or a token.
+  # By default everyone who can reach it is an admin: protect the mount, or set a role or a token.
   #
   #   mount Seriatim::Web => "/seriatim"                           # Rails, inside `authenticate :user, ->(u) { u.admin? }`, say
   #   map("/seriatim") { run Seriatim::Web }                       # config.ru

@@ -23,7 +23,7 @@ module Seriatim
                codec: ->(value, field) { Codec.check(value, field) } }.freeze
     private_constant :SETTINGS, :DEFAULTS, :CHECKS
 
-    # All modules that were extended, in that order.
+    # All modules that were extended, in that order: process-wide state.
     # @api private
     def self.all = @all ||= []
 

@@ -16,40 +16,40 @@ module Seriatim
     end
 
     # @!method perform_all_jobs_now
-    #   All waiting ids become due. @return [Integer]
+    #   Makes all waiting ids due now. @return [Integer]
     # @!method perform_all_failed_jobs_now
-    #   All ids that wait for a retry become due; delayed ones that never failed stay delayed. Their retry_count stays. @return [Integer]
+    #   Makes all ids that wait for a retry due now; delayed ids that never failed stay delayed. retry_count does not change. @return [Integer]
     # @!method kill_all_failed_jobs
-    #   All waiting ids that failed before go to the morgue. @return [Integer]
+    #   Moves all waiting ids that failed before to the morgue. @return [Integer]
     # @!method delete_all_failed_jobs
-    #   All waiting ids that failed before are deleted. @return [Integer]
+    #   Deletes all waiting ids that failed before. @return [Integer]
     # @!method morgue_queue_up_all_jobs
-    #   All dead ids wait again, due now. @return [Integer]
+    #   Moves all dead ids back to the waiting ones, due now. @return [Integer]
     # @!method morgue_delete_all_jobs
-    #   The morgue is emptied. @return [Integer]
+    #   Deletes all dead ids. @return [Integer]
     # @!method pause
-    #   Nothing of the queue is claimed until resume; what runs goes on. @return [Integer] shards
+    #   Stops claims of the queue until resume; running jobs go on. @return [Integer] shards
     # @!method resume
     #   @return [Integer] shards
     # @!method unpark_all
-    #   All that is parked waits again, due now, as if it had never failed. @return [Integer]
+    #   Moves all parked ids back to the waiting ones, due now, with their retry_count reset. @return [Integer]
     ALL.each { |name, kind| define_method(name) { act(kind) } }
 
     # @!method delete(ids)
-    #   Deletes what waits and what is scheduled; a running id is not put back if it fails. @return [Integer]
+    #   Deletes waiting and scheduled ids; a running id is not retried if it fails. @return [Integer]
     # @!method morgue_queue_up(ids)
-    #   Dead ids wait again, due now. @return [Integer]
+    #   Moves dead ids back to the waiting ones, due now. @return [Integer]
     # @!method morgue_delete(ids)
     #   @return [Integer]
     # @!method park(ids)
-    #   The ids stop with all their payloads until unpark. @return [Integer]
+    #   Parks the ids with all their payloads: they do not run until unpark. @return [Integer]
     # @!method unpark(ids)
-    #   Parked ids wait again, due now, as if they had never failed. @return [Integer]
+    #   Moves parked ids back to the waiting ones, due now, with their retry_count reset. @return [Integer]
     # @!method perform_now(ids)
-    #   Waiting ids that are due later become due now; of a running id, what waits behind it. Their retry_count stays.
+    #   Makes waiting ids that are due later due now; of a running id, the payloads that wait behind the run. retry_count does not change.
     #   @return [Integer]
     # @!method kill(ids)
-    #   Waiting ids that failed before go to the morgue. @return [Integer]
+    #   Moves waiting ids that failed before to the morgue. @return [Integer]
     SOME.each { |name, kind| define_method(name) { |ids| act(kind, Jobs.id_texts(ids)) } }
 
     # @!method drop_payload(id, payload)

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 module Seriatim
-  # The connections of a process, made when they are needed.
+  # The connections of a process, made when they are needed. Process-wide state: one pool for pushes and queries, two for the
+  # dashboard; a child of fork makes its own.
   # @api private
   class Pool
     LOCK = Mutex.new

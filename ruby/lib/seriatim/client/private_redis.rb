@@ -19,7 +19,7 @@ module Seriatim
 
     module_function
 
-    # Starts or joins it.
+    # Starts or joins it. This process' use of it is process-wide state.
     # @return [String] its URL
     # @raise [UsageError] in a production environment
     def url

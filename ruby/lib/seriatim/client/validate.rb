@@ -40,7 +40,7 @@ module Seriatim
       value.is_a?(Array) ? value : refuse(field, "an Array", value)
     end
 
-    # A list of callables; whoever appends to it later is checked when it is used.
+    # A list of callables; an item that is appended later is checked when the list is used.
     def callables(field, value)
       list(field, value).each_with_index { |item, place| callable("#{field}[#{place}]", item) }
     end

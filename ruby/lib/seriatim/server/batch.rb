@@ -3,8 +3,8 @@
 require "forwardable"
 
 module Seriatim
-  # What one call of perform is about. It reads as the Hash id => payloads, and takes the outcome of single ids; an id
-  # without one shares the outcome of the call.
+  # The ids and payloads of one call of perform. It reads like the Hash id => payloads, and records the outcome of single ids;
+  # an id without an outcome of its own shares that of the call: done if perform returns, failed if it raises.
   class Batch
     extend Forwardable
     include Enumerable
@@ -17,7 +17,7 @@ module Seriatim
     # @return [Module] the worker
     attr_reader :worker
 
-    # @return [Array<String>] all ids, whatever became of the Hash meanwhile
+    # @return [Array<String>] all ids, even if perform has changed payloads_by_id
     attr_reader :ids
 
     # @return [Integer] the shard of the queue that all ids lie in
@@ -46,32 +46,38 @@ module Seriatim
       self
     end
 
-    # The id failed with this error (Exception or String), whatever becomes of the others.
+    # Records that the id failed. It does not end perform, and other ids are not affected.
+    # @param id [String, Symbol, Integer] of this batch
+    # @param error [Exception, String] stored with the id
+    # @raise [Invalid] the batch does not hold the id
     def fail(id, error)
       report(id, error.is_a?(Exception) ? error : error.to_s)
     end
 
-    # The id is done, even if the call fails.
+    # Records that the id is done, even if perform raises later.
+    # @raise [Invalid] the batch does not hold the id
     def done(id)
       report(id, :done)
     end
 
-    # Lets every id of the batch run for so many more seconds from now, where the worker has a `ttr`.
+    # Moves the end of the time to run of every id of the batch to `seconds` from now. No effect without the setting `ttr`.
+    # @param seconds [Numeric] 0 to 31,536,000
     def extend(seconds)
       @execution.extend_time(Validate.seconds("seconds", seconds, 0.0..31_536_000.0))
       nil
     end
 
-    # @return [Integer] greater than that of every earlier claim of the id: for guarding writes elsewhere
+    # @return [Integer] the fencing token: greater than that of every earlier claim of the id. A store that remembers the greatest
+    #   one can reject writes of an older run
     def fence(id) = job(id)[1]
 
-    # @return [Array<Float>] of the payloads, in their order
+    # @return [Array<Float>] the score of each payload, in the order of the payloads
     def scores(id) = job(id)[5].map { |_bytes, score| score }
 
-    # @return [Integer] how often the id failed since it was last done, less one: -1 for a first run
+    # @return [Integer] number of retries so far: -1 in the first run, 0 in the first retry
     def retry_count(id) = job(id)[2]
 
-    # @return [Array<Hash{String => String}>] pushed with the payloads, in their order
+    # @return [Array<Hash{String => String}>] the context of each payload, in the order of the payloads; {} for one without
     def contexts(id) = job(id)[5].map { |_bytes, _score, context| context ? Native.load(context) : {} }
 
     # @return [String, nil] the id's last error

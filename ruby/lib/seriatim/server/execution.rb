@@ -37,7 +37,7 @@ module Seriatim
 
     # ---- the fast path: nothing but perform is called
 
-    # @return [Hash, nil] what perform takes, when it takes nothing else and nobody else is to see it
+    # @return [Hash, nil] the payloads, if perform takes only them and no middleware, codec or debug log needs more; nil: the full path
     def fast_path_payloads
       @ref = @server.worker(@delivery.worker)
       @worker = @ref.module

@@ -57,7 +57,7 @@ module Seriatim
       nil
     end
 
-    # The next signal's name, or nil after so many seconds.
+    # The next signal's name, or nil when none came within `seconds`.
     # @param other [IO, nil] gives :other when it becomes readable
     def wait(seconds, other = nil)
       ready, = IO.select([@reader, other].compact, nil, nil, seconds)
