@@ -74,7 +74,7 @@ def operators(one: Any, queue: int) -> None:
         one.nodes,
         one.queues,
         one.health,
-        lambda: one.order(b"n", 1),
+        lambda: one.node_command(b"n", 1),
     ):
         begin()
         one.drive(10)
