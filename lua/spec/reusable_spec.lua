@@ -225,7 +225,7 @@ end)
 describe("a runner's handle", function()
   it("holds the runner until another state has it", function()
     local runner = assert(native.runner { url = "unix:///nowhere", id = "x", lease_ms = 2000, poll_ms = 50, threads = 1, scheduler = 0 })
-    runner:worker { "q" }
+    runner:worker { queue_name = "q" }
     assert(runner:start())
     local handle = runner:handle()
     runner = nil
@@ -245,7 +245,7 @@ if suite.has_int64 then
       local ffi = require "ffi"
       ffi.cdef "int fork(void); int waitpid(int, int *, int); int getpid(void); void _exit(int);"
       local runner = assert(native.runner { url = "unix:///nowhere", id = "x", lease_ms = 2000, poll_ms = 50, threads = 1, scheduler = 0 })
-      runner:worker { "q" }
+      runner:worker { queue_name = "q" }
       assert(runner:start())
       local pid = ffi.C.fork()
       if pid == 0 then
