@@ -11,7 +11,7 @@ require "zlib"
 
 # Examples with several processes: a Redis for each group, a journal for each example, and what they do with them.
 module ProcessesHelper
-  ROOT = File.expand_path("../../..", Seriatim.method(:redis_url).source_location.first.sub("redis_url.rb", "")) # of the tree under test
+  ROOT = File.expand_path("../../../..", Seriatim.method(:redis_url).source_location.first.sub("redis_url.rb", "")) # of the tree under test
   LEFT_OVER = /:(jobs|ready|due|next|retry|dead|died|parked|unproven|suspect|overrun|claims|spill.*|spillmap.*|nextspill.*|deadspill.*)\z/
 
   def self.included(group)
