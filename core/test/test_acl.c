@@ -155,7 +155,7 @@ static void test_a_delete_works_without_channels(void **state)
     own();
     said(PUSH(server.redis, "1", "a", "1", "b", "2", "c", "3"), 0);
     claim();
-    assert_string_equal(said(RUN(limited, delete, "a"), 0), "1");
+    assert_string_equal(said(RUN(limited, delete, "", "", "merge", "a"), 2), "1");
     snprintf(run_of_all, sizeof run_of_all, "0n%s", seen);
     assert_string_equal(
         said(RUN(server.redis, settle, lease, "1", "merge", "1", run_of_all, "-3"), 0), "0");
