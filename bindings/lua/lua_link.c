@@ -363,6 +363,20 @@ static int link_reset(lua_State *L)
     return 0;
 }
 
+/* link:progress(what, total or nil): is the next action on a whole queue or check shown on stderr? It is where that is a terminal. */
+static int link_progress(lua_State *L)
+{
+    slu_link *self = slu_link_of(L);
+    size_t len;
+    const char *what = slu_text(L, 2, "what", &len);
+    int64_t total = lua_isnoneornil(L, 3) ? -1 : slu_int64(L, 3, "total");
+    if (!self)
+        return slu_link_closed(L);
+    luaL_argcheck(L, self->link != NULL, 1, "a Client has no terminal");
+    lua_pushboolean(L, seriatim_link_progress(self->link, STDERR_FILENO, what, len, total));
+    return 1;
+}
+
 static int link_url(lua_State *L)
 {
     slu_link *self = slu_link_of(L);
@@ -375,7 +389,8 @@ static int link_url(lua_State *L)
 void slu_open_link(lua_State *L)
 {
     static const luaL_Reg methods[] = {
-        {"drive", link_drive}, {"url", link_url}, {"reset", link_reset}, {"close", link_close}, {NULL, NULL}};
+        {"drive", link_drive},       {"url", link_url},     {"reset", link_reset},
+        {"progress", link_progress}, {"close", link_close}, {NULL, NULL}};
     static const luaL_Reg functions[] = {{"link", link_new}, {NULL, NULL}};
     slu_class(L, SLU_LINK, methods, link_close);
     slu_methods(L, SLU_LINK, slu_operations);

@@ -340,6 +340,19 @@ static PyObject *link_reset(PyObject *object, PyObject *ignored)
     return spy_none_or(!link);
 }
 
+/* link.progress(what, total or None): is the next action on a whole queue or check shown on stderr? It is where that is a terminal. */
+static PyObject *link_progress(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+{
+    seriatim_link *link;
+    const char *what;
+    size_t len;
+    int64_t total = -1;
+    if (spy_arity("progress", nargs, 2, 2) < 0 || spy_data(args[0], &what, &len) < 0 ||
+        (args[1] != Py_None && spy_int64(args[1], &total) < 0) || !(link = link_idle((spy_link *)object)))
+        return NULL;
+    return PyBool_FromLong(seriatim_link_progress(link, STDERR_FILENO, what, len, total));
+}
+
 /* One that is in use is closed when it is collected. */
 static PyObject *link_close(PyObject *object, PyObject *ignored)
 {
@@ -384,6 +397,7 @@ static PyMethodDef link_methods[] = {
     {"wants", link_wants, METH_NOARGS, NULL},
     {"timeout", link_timeout, METH_NOARGS, NULL},
     {"reset", link_reset, METH_NOARGS, NULL},
+    {"progress", FAST(link_progress), METH_FASTCALL, NULL},
     {"close", link_close, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -315,6 +315,13 @@ int seriatim_link_timeout_ms(const seriatim_link *link);
 int seriatim_link_wait(seriatim_link *link);
 /* Cancels the operation under way (it ends as CLOSED) and closes the socket; the next operation connects again. */
 void seriatim_link_reset(seriatim_link *link);
+/*
+ * Shows on a terminal how far the next action on a whole queue, or the next check, is, until it ends: one line that is drawn at most
+ * ten times a second and erased at the end. Other operations before it show nothing. A second call replaces the first.
+ * fd: open until that end. what: the words in front of the figures, copied. total: how many ids or records there are; -1: not known.
+ * Returns 1, or 0 where fd is no terminal, to which nothing is ever written.
+ */
+int seriatim_link_progress(seriatim_link *link, int fd, const char *what, size_t len, int64_t total);
 
 /* ---- Sentinel: where the master is now ---------------------------------------------------- */
 

@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -158,6 +159,7 @@
 #include "net/private_folder.c"
 #include "net/private_guard.c"
 #include "net/private_redis.c"
+#include "io/progress.c"
 #include "io/link.c"
 #include "io/waiters.c"
 #include "io/channel.c"

@@ -375,6 +375,42 @@ describe("seriatim-lua", function()
     assert.same({ "deleted 2\n", 0 }, { shell:run("dead", "delete", "Morgue", "--all") })
   end)
 
+  local function failed(from, to)
+    local jobs = {}
+    for id = from, to do
+      jobs[#jobs + 1] = { id = id, retry_count = 1 }
+    end
+    return jobs
+  end
+
+  -- The first line is drawn at once; how many follow is a matter of time.
+  local function shows_progress(what, terminal)
+    assert.matches("^\r" .. what .. ": %d+ of 200 %w+ %(%d+%%%).*\r +\r$", terminal)
+  end
+
+  it("says on a terminal how far check, dead retry --all and dead delete --all are", function()
+    local long = seriatim.worker { name = "Long", shards_count = 1 }
+    push(long, failed(1, 200))
+    local terminal, output, code = shell:run_on_terminal("check", "Long")
+    shows_progress("check Long", terminal)
+    assert.matches("^Long: %d+ records, 0 findings\n$", output)
+    assert.equal(0, code)
+    assert.equal(200, long.actions:kill_all_failed_jobs())
+    terminal, output, code = shell:run_on_terminal("dead", "retry", "Long", "--all")
+    shows_progress("dead retry Long", terminal)
+    assert.same({ "queued up 200\n", 0 }, { output, code })
+    push(long, failed(201, 400))
+    assert.equal(200, long.actions:kill_all_failed_jobs())
+    terminal, output, code = shell:run_on_terminal("check", "--json")
+    assert.matches('"findings":%[%]', output)
+    assert.same({ "", 0 }, { terminal, code })
+    terminal, output, code = shell:run_on_terminal("dead", "delete", "Long", "--all")
+    shows_progress("dead delete Long", terminal)
+    assert.same({ "deleted 200\n", 0 }, { output, code })
+    terminal = shell:run_on_terminal("check")
+    assert.matches("^\rcheck: %d+ keys.*\r +\r$", terminal)
+  end)
+
   -- ---- a private Redis
 
   it("R-PRIVATE-1: starts a private Redis where no other is named", function()

@@ -113,6 +113,11 @@ function native.link(url, namespace, name, max_payload) end
 function link:drive(seconds) end
 function link:url() end
 function link:reset() end
+---The next action on a whole queue, or the next check, says on stderr how far it is. false: that is no terminal.
+---@param what string  the words in front of the figures
+---@param total integer?  how many ids or records there are
+---@return boolean
+function link:progress(what, total) end
 function link:close() end
 
 ---The same without a socket: the host does the I/O.

@@ -143,6 +143,8 @@ class Link:
     def timeout(self) -> float | None:
         """Seconds after which to step at the latest; None: only the socket matters."""
     def reset(self) -> None: ...
+    def progress(self, what: bytes, total: int | None, /) -> bool:
+        """Is the next action on a whole queue, or the next check, shown on stderr? It is where that is a terminal."""
     def close(self) -> None: ...
 
 class Runner:

@@ -51,6 +51,9 @@ class Shell:
     def __call__(self, *arguments: str, **options: Any) -> tuple[str, int]:
         return command.run(*arguments, **self._options(options))
 
+    def on_terminal(self, *arguments: str) -> tuple[str, str, int]:
+        return command.run_on_terminal(*arguments, redis=self._redis.url, cwd=self.folder)
+
     def start(self, *arguments: str, **options: Any) -> Command:
         self._running.append(Command(*arguments, **self._options(options)))
         return self._running[-1]
@@ -398,6 +401,30 @@ def test_dead_list_retry_and_delete_work(shell: Shell) -> None:
     output, code = shell("dead", "delete", "Morgue")
     assert "name the ids, or --all" in output and code == 2
     assert shell("dead", "delete", "Morgue", "--all") == ("deleted 2\n", 0)
+
+
+def shows_progress(terminal: str, what: str, total: int) -> bool:
+    """The first line is drawn at once; how many follow is a matter of time."""
+    return re.fullmatch(rf"\r{what}: \d+ of {total} \w+ \(\d+%\).*\r +\r", terminal, re.DOTALL) is not None
+
+
+def test_progress_on_a_terminal(shell: Shell) -> None:
+    long = worker("Long", shards_count=1)
+    long.perform_async([{"id": id, "retry_count": 1} for id in range(200)])
+    terminal, output, code = shell.on_terminal("check", "Long")
+    assert shows_progress(terminal, "check Long", 200) and code == 0, terminal
+    assert re.fullmatch(r"Long: \d+ records, 0 findings\n", output)
+    assert long.actions.kill_all_failed_jobs() == 200
+    terminal, output, code = shell.on_terminal("dead", "retry", "Long", "--all")
+    assert shows_progress(terminal, "dead retry Long", 200) and (output, code) == ("queued up 200\n", 0), terminal
+    long.perform_async([{"id": id, "retry_count": 1} for id in range(200, 400)])
+    assert long.actions.kill_all_failed_jobs() == 200
+    terminal, output, code = shell.on_terminal("check", "--json")
+    assert (terminal, code) == ("", 0) and '"findings":[]' in output
+    terminal, output, code = shell.on_terminal("dead", "delete", "Long", "--all")
+    assert shows_progress(terminal, "dead delete Long", 200) and (output, code) == ("deleted 200\n", 0), terminal
+    terminal, output, code = shell.on_terminal("check")
+    assert re.fullmatch(r"\rcheck: \d+ keys.*\r +\r", terminal, re.DOTALL) and output.startswith("Long: ") and code == 0, terminal
 
 
 # ---- a private Redis

@@ -302,6 +302,22 @@ RSpec.describe "the command", limit: 400 do
       expect(seriatim("dead", "delete", "Morgue")).to match([/name the ids, or --all/, 2])
       expect(seriatim("dead", "delete", "Morgue", "--all")).to eq(["deleted 2\n", 0])
     end
+
+    # The first line is drawn at once; how many follow is a matter of time.
+    def progress(what, total) = /\A\r#{what}: \d+ of #{total} \w+ \(\d+%\).*\r +\r\z/m
+
+    it "says on a terminal how far check, dead retry --all and dead delete --all are" do
+      long = worker("Long", shards_count: 1)
+      long.perform_async((1..200).map { |id| { id: id, retry_count: 1 } })
+      expect(Command.run_on_terminal("check", "Long")).to match([progress("check Long", 200), /\ALong: \d+ records, 0 findings\n\z/, 0])
+      expect(long.actions.kill_all_failed_jobs).to eq(200)
+      expect(Command.run_on_terminal("dead", "retry", "Long", "--all")).to match([progress("dead retry Long", 200), "queued up 200\n", 0])
+      long.perform_async((201..400).map { |id| { id: id, retry_count: 1 } })
+      expect(long.actions.kill_all_failed_jobs).to eq(200)
+      expect(Command.run_on_terminal("check", "--json")).to match(["", /"findings":\[\]/, 0])
+      expect(Command.run_on_terminal("dead", "delete", "Long", "--all")).to match([progress("dead delete Long", 200), "deleted 200\n", 0])
+      expect(Command.run_on_terminal("check")).to match([/\A\rcheck: \d+ keys.*\r +\r\z/m, /\ALong: /, 0])
+    end
   end
 
   describe "a private Redis" do

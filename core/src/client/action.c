@@ -265,10 +265,22 @@ static int action_take(seriatim_client *c, action_state *a, const seriatim_text 
     return given->data ? SERIATIM_OK : srt_fail_plain(&c->error, SERIATIM_NOMEM);
 }
 
+/* Of those whose work grows with the queue. */
+static srt_done action_done(const seriatim_client *c)
+{
+    const action_state *a = c->state;
+    srt_done done = {0, NULL};
+    if (!srt_action_is_whole(a->kind))
+        return done;
+    done.count = a->changed;
+    done.unit = "ids";
+    return done;
+}
+
 static int action_begin(seriatim_client *c, size_t queue, int kind, const seriatim_text *texts, size_t count, int by_key,
                         const srt_action_place *from)
 {
-    static const srt_operation operation = {.fresh = 1, .send = action_send, .on_reply = action_on_reply, .release = action_release};
+    static const srt_operation operation = {.fresh = 1, .send = action_send, .on_reply = action_on_reply, .release = action_release, .done = action_done};
     action_state *a;
     int status = srt_client_begin(c);
     if (status != SERIATIM_OK)

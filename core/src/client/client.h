@@ -8,6 +8,12 @@
 #define SRT_NO_QUEUE SERIATIM_NO_QUEUE /* of an operation that belongs to no queue */
 #define SRT_IDENTITY 32           /* hex digits of a client's id */
 
+/* How far an operation is: 1200 "records". unit: static, the same pointer for the same unit; NULL: there is nothing to count. */
+typedef struct srt_done {
+    int64_t count;
+    const char *unit;
+} srt_done;
+
 /*
  * An operation: what one call of the public API asks of Redis, as a static table of functions.
  *
@@ -53,6 +59,8 @@ typedef struct srt_operation {
     void (*on_give_up)(seriatim_client *c);
     /* The results are no longer wanted: frees c->state. */
     void (*release)(seriatim_client *c);
+    /* How far it is. Without it, the operation is never shown on a terminal. */
+    srt_done (*done)(const seriatim_client *c);
 } srt_operation;
 
 /* One job of a push: its three arguments of push.lua, encoded. bytes NULL: its outcome is known. */

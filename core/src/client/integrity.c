@@ -26,6 +26,7 @@ static int integrity_send(seriatim_client *c, srt_queue *queue)
     integrity_state *k = c->state;
     srt_arena_reset(&k->results);
     k->count = k->looked_at = 0;
+    k->records = k->keys = 0;
     k->queue = queue;
     k->shard = 0;
     k->step = INTEGRITY_TYPES;
@@ -96,6 +97,7 @@ static int integrity_on_scan(seriatim_client *c, integrity_state *k, const srt_r
     int status = SERIATIM_OK;
     if (reply->count < 3 || at[0].type != SRT_ARRAY || at[0].integer != 2 || at[2].type != SRT_ARRAY)
         return srt_operator_protocol(c, "SCAN");
+    k->keys += (int64_t)reply->count - 3;
     for (i = 3; i < reply->count && status == SERIATIM_OK; i++)
         status = kind == INTEGRITY_SCAN ? srt_integrity_key(c, k, &at[i]) : srt_integrity_any_key(c, k, &at[i]);
     if (status == SERIATIM_OK && !srt_token_is(&at[1], "0"))
@@ -150,15 +152,26 @@ static int integrity_on_refused(seriatim_client *c, srt_request *r, const seriat
     return srt_integrity_go_on(c, k);
 }
 
+/* The records of the shards first, then the keys that SCAN gives, of which nobody knows how many there are. */
+static srt_done integrity_done(const seriatim_client *c)
+{
+    static const char *const records = "records", *const keys = "keys";
+    const integrity_state *k = c->state;
+    int scans = c->operation->send == srt_integrity_send_namespace || k->step == INTEGRITY_SCAN;
+    srt_done done = {scans ? k->keys : k->records, scans ? keys : records};
+    return done;
+}
+
 int seriatim_check_begin(seriatim_client *c, size_t queue, int repair)
 {
     static const srt_operation of_queue = {
-        .send = integrity_send, .on_reply = integrity_on_reply, .on_refused = integrity_on_refused, .release = integrity_release};
+        .send = integrity_send, .on_reply = integrity_on_reply, .on_refused = integrity_on_refused, .release = integrity_release, .done = integrity_done};
     static const srt_operation of_namespace = {.send = srt_integrity_send_namespace,
                                                .on_reply = integrity_on_reply,
                                                .on_refused = integrity_on_refused,
                                                .on_end = srt_integrity_on_end,
-                                               .release = integrity_release};
+                                               .release = integrity_release,
+                                               .done = integrity_done};
     integrity_state *k;
     int status = srt_operator_begin(c, sizeof *k);
     if (status != SERIATIM_OK)

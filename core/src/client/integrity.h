@@ -64,6 +64,8 @@ typedef struct integrity_state {
     seriatim_finding *findings;
     size_t count, cap;
     size_t looked_at;
+    int64_t records; /* the same without the indexes, in which an id stands once more */
+    int64_t keys;    /* that SCAN gave */
 } integrity_state;
 
 extern const char *const srt_integrity_single[];

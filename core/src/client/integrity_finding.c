@@ -77,6 +77,7 @@ int srt_integrity_take(seriatim_client *c, integrity_state *k, const srt_request
     if (!integrity_shape(reply, &findings, &ready))
         return srt_operator_protocol(c, "check");
     k->looked_at += (size_t)srt_token_int(&reply->tokens[2]);
+    k->records += r->kind == INTEGRITY_JOBS || r->kind == INTEGRITY_DEAD ? srt_token_int(&reply->tokens[2]) : 0;
     for (i = 0; i < findings && status == SERIATIM_OK; i += 4)
         status = integrity_find_said(c, k, (unsigned)r->place, &reply->tokens[4 + i]);
     for (i = 0; i < ready && status == SERIATIM_OK; i++)

@@ -6,6 +6,7 @@
 
 #include "client/client.h"
 #include "base/system.h"
+#include "io/progress.h"
 #include "net/transport.h"
 
 #include <errno.h>
@@ -44,6 +45,7 @@ struct seriatim_link {
     int limit_ms, silence_ms;
     uint32_t jitter;
     seriatim_error last;  /* why the last connection failed, during this operation */
+    srt_progress progress;
     char input[16 * 1024];
 };
 
@@ -175,6 +177,7 @@ void seriatim_link_free(seriatim_link *link)
 {
     if (!link)
         return;
+    srt_progress_end(&link->progress);
     srt_transport_destroy(link->transport);
     seriatim_client_free(link->client);
     srt_bytes_free(&link->text);
@@ -329,6 +332,29 @@ static void link_note_answers(seriatim_link *link)
     link->failures = 0;
 }
 
+/* ---- Progress ------------------------------------------------------------------------------ */
+
+int seriatim_link_progress(seriatim_link *link, int fd, const char *what, size_t len, int64_t total)
+{
+    return srt_progress_begin(&link->progress, fd, what, len, total);
+}
+
+/* Called after each answer, so that the line moves while a step takes many of them. */
+static void link_show_progress(seriatim_link *link)
+{
+    const seriatim_client *c = link->client;
+    srt_done done;
+    if (!link->progress.on || !c->operation || !c->operation->done)
+        return;
+    if (srt_client_status(c) != SERIATIM_AGAIN) {
+        srt_progress_end(&link->progress);
+        return;
+    }
+    done = c->operation->done(c);
+    if (done.unit)
+        srt_progress_show(&link->progress, &done, srt_clock_ms());
+}
+
 /* Before an answer is taken: the client may ask for something that waits, such as WAIT. */
 static void link_tell_left(seriatim_link *link)
 {
@@ -352,6 +378,7 @@ static int link_read(seriatim_link *link)
     link_tell_left(link);
     status = srt_client_input(link->client, link->input, got, &why);
     link_note_answers(link);
+    link_show_progress(link);
     if (status == SERIATIM_OK)
         return SERIATIM_OK;
     link_take_input_error(link, &why);
@@ -441,6 +468,7 @@ int seriatim_link_step(seriatim_link *link)
         link_exchange(link);
     if (srt_client_status(link->client) == SERIATIM_AGAIN)
         link_check_limits(link);
+    link_show_progress(link);
     return srt_client_status(link->client);
 }
 
@@ -479,6 +507,7 @@ int seriatim_link_wait(seriatim_link *link)
 void seriatim_link_reset(seriatim_link *link)
 {
     srt_client_give_up(link->client, SERIATIM_CLOSED, "closed while it was under way");
+    srt_progress_end(&link->progress);
     link_close(link);
     link->failures = 0;
 }

@@ -15,6 +15,8 @@ local NO_QUEUE = -1
 local FIGURES =
   { "length", "fresh", "retries", "lag", "busy", "paused", "parked", "morgue_length", "processed", "failed", "refused" }
 local QUEUE_FIGURES = { "length", "lag", "busy", "paused", "parked", "morgue_length" }
+local MORGUE = { "morgue_length" }
+local RECORDS = { "length", "busy", "parked", "morgue_length" } -- of a queue
 local NODE_COLUMNS = { "node", "host", "pid", "language", "queues", "threads", "busy", "state", "since", "rss" }
 local DEAD_PAGE = 200 -- records a query, whose payloads come with them
 local ERROR_OF = { -- a part of what explain gives, and what is said before its error
@@ -152,6 +154,22 @@ function Operators:pushed_to(queue)
     layout(worker, self.options.shards or worker.shards_count)
   end
   return self:existing(queue, true)
+end
+
+---The next action on all ids, or the next check, says on a terminal how far it is: by the connection that the pool lends next,
+---which is this one, because the command has one thread. worker: of whose figures these are the total; nil: it is not known.
+function Operators:show_progress(what, worker, figures)
+  local function say_so(total)
+    return errors.must(pool.ask(function(connection) return { connection:progress(what, total) } end))[1]
+  end
+  if self.options.json or not say_so(nil) or not worker then
+    return
+  end
+  local known, total = worker:metrics(), 0 -- a queue with wrong keys has no figures, and is checked all the same
+  for _, name in ipairs(known and figures or {}) do
+    total = total + known[name]
+  end
+  say_so(known and total or nil)
 end
 
 -- ---- output
@@ -307,6 +325,9 @@ function VERBS:dead(words)
   if action ~= "list" and #words == 0 and not self.options.all then
     errors.usage("name the ids, or --all")
   end
+  if action ~= "list" and #words == 0 then
+    self:show_progress(("dead %s %s"):format(action, queue), worker, MORGUE)
+  end
   return DEAD[action](self, worker, words)
 end
 
@@ -434,8 +455,9 @@ function VERBS:queues(words)
 end
 
 -- What lies below the namespace and is no queue's, and queues whose layout is not right.
-local function check_namespace(repair)
+local function check_namespace(self, repair)
   layout(workers.define { queue_name = "-" }, 0)
+  self:show_progress("check")
   local _, findings = errors.must(pool.ask(function(connection)
     return connection:call("check", NO_QUEUE, repair, nil)
   end))
@@ -495,9 +517,10 @@ end
 
 function VERBS:check(names)
   local repair = self.options.repair or false
-  local strays = #names > 0 and {} or check_namespace(repair)
+  local strays = #names > 0 and {} or check_namespace(self, repair)
   local results, right = setmetatable({}, native.array_mt), all_repaired(strays)
   for place, worker in ipairs(checkable(self, names, strays)) do
+    self:show_progress("check " .. worker.queue_name, worker, RECORDS)
     results[place] = errors.must(worker.actions:check { repair = repair })
     results[place].name = worker.queue_name
     right = all_repaired(results[place].findings) and right

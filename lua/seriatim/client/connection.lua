@@ -44,6 +44,14 @@ function Connection:url()
   return self.transport:url()
 end
 
+---The next action on a whole queue, or the next check, says on stderr how far it is. Only plain Lua's transport does.
+---@param what string  the words in front of the figures
+---@param total integer?  how many ids or records there are
+---@return boolean  is it a terminal?
+function Connection:progress(what, total)
+  return self.transport:progress(what, total)
+end
+
 ---Drops what was begun, with its socket.
 function Connection:reset()
   self.transport:reset()

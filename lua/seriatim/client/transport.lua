@@ -53,6 +53,14 @@ function Transport:url()
   return self.link:url()
 end
 
+---The next action on a whole queue, or the next check, says on stderr how far it is.
+---@param what string  the words in front of the figures
+---@param total integer?  how many ids or records there are
+---@return boolean  is it a terminal?
+function Transport:progress(what, total)
+  return self.link:progress(what, total)
+end
+
 ---Drops what was begun, with its socket, so that no answer can be mistaken for another's.
 function Transport:reset()
   self.link:reset()

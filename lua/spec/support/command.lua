@@ -156,6 +156,17 @@ function Shell:run(...)
   return command.read(path), tonumber(command.read(path .. ".code"))
 end
 
+---The same with stderr on a terminal, by script(1). Gives what it wrote to the terminal, to its standard output, and its exit code.
+function Shell:run_on_terminal(...)
+  self.count = self.count + 1
+  local path = ("%s/run%d"):format(self.folder, self.count)
+  local script = ("stty raw; %s > %s.out"):format(self:line { ... }, path)
+  -- A FIFO that is open for writing, too, never ends: at the end of its input, script would write ^D to the terminal.
+  os.execute(("mkfifo %s.in; SHELL=/bin/sh script -qec %s /dev/null > %s 2>&1 0<> %s.in; echo $? > %s.code"):format(
+    path, command.quote(script), path, path, path))
+  return command.read(path), command.read(path .. ".out"), tonumber(command.read(path .. ".code"))
+end
+
 ---Every test has an empty Redis and a shell with its URL, with default settings here. busted: its functions, as the file that
 ---calls this sees them. app: the text of app.lua, if there is one. hand: is given both before each test.
 function command.use(busted, app, hand)

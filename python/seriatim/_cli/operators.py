@@ -6,7 +6,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from .. import _log, _native
@@ -35,6 +35,8 @@ FIGURES: Final = (
 )
 
 QUEUE_FIGURES: Final = ("length", "lag", "busy", "paused", "parked", "morgue_length")
+MORGUE: Final = ("morgue_length",)
+RECORDS: Final = ("length", "busy", "parked", "morgue_length")  # of a queue
 QUEUES_USAGE: Final = "queues [list] | queues delete QUEUE [--force QUEUE]"
 DELETE_USAGE: Final = "delete QUEUE ID..."
 DEAD_PAGE: Final = 200  # records a query, whose payloads come with them
@@ -178,6 +180,8 @@ class Operators:
         if not ids and "all" not in self._options:
             raise UsageError("name the ids, or --all")
         actions = worker.actions
+        if not ids:
+            self._show_progress(f"dead {action} {queue}", worker, MORGUE)
         if action == "retry":
             count = actions.morgue_queue_up(ids) if ids else actions.morgue_queue_up_all_jobs()
         else:
@@ -226,17 +230,42 @@ class Operators:
 
     def _check(self, names: list[str]) -> int:
         repair = "repair" in self._options
-        strays = [] if names else check_namespace(repair)
+        strays = [] if names else self._check_namespace(repair)
         workers = self._checkable(names, strays)
-        results: list[dict[str, Any]] = [
-            {"name": worker.queue_name, **dict(worker.actions.check(repair=repair))} for worker in workers
-        ]
+        results = [self._check_queue(worker, repair) for worker in workers]
         if "json" in self._options:
             print_json({"queues": results, "namespace": strays})
         else:
             say_findings(results, strays)
         findings = [*strays, *(finding for result in results for finding in result["findings"])]
         return STOPPED if all(finding["repaired"] for finding in findings) else CRASHED
+
+    def _check_queue(self, worker: type[Worker], repair: bool) -> dict[str, Any]:
+        self._show_progress(f"check {worker.queue_name}", worker, RECORDS)
+        return {"name": worker.queue_name, **dict(worker.actions.check(repair=repair))}
+
+    def _check_namespace(self, repair: bool) -> list[Finding]:
+        """What lies below the namespace and is no queue's, and queues whose layout is not right."""
+        layout(made_for("-"), 0)
+        self._show_progress("check")
+        return pool.ask(lambda connection: connection.check(None, repair))[1]
+
+    def _show_progress(self, what: str, worker: type[Worker] | None = None, figures: Sequence[str] = ()) -> None:
+        """
+        The next action on all ids, or the next check, says on a terminal how far it is: by the connection that the pool lends
+        next, which is this one, because the command has one thread.
+
+        worker: of whose figures these are the total; None: it is not known.
+        """
+        words = os.fsencode(what)
+        if "json" in self._options or not pool.ask(lambda connection: connection.progress(words, None)) or worker is None:
+            return
+        try:
+            metrics: Any = worker.metrics
+        except RedisError:
+            return  # a queue with wrong keys has no figures, and is checked all the same
+        total = sum(metrics[name] for name in figures)
+        pool.ask(lambda connection: connection.progress(words, total))
 
     def _checkable(self, names: list[str], strays: list[Finding]) -> list[type[Worker]]:
         """A layout that cannot be read is a finding already."""
@@ -294,12 +323,6 @@ def all_queues() -> list[str]:
         return sorted(map(os.fsdecode, pool.ask(lambda connection: connection.queues())))
     except RedisError as error:
         raise RedisError(f"cannot list the queues (name them): {error}") from error
-
-
-def check_namespace(repair: bool) -> list[Finding]:
-    """What lies below the namespace and is no queue's, and queues whose layout is not right."""
-    layout(made_for("-"), 0)
-    return pool.ask(lambda connection: connection.check(None, repair))[1]
 
 
 # ---- output

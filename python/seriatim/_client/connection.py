@@ -189,6 +189,14 @@ class Connection:
         if self.usable:
             self._link.reset()
 
+    def progress(self, what: bytes, total: int | None) -> bool:
+        """
+        The next action on a whole queue, or the next check, says on stderr how far it is; False: that is no terminal.
+
+        what: the words in front of the figures. total: how many ids or records there are, if that is known.
+        """
+        return self._link.progress(what, total)
+
     def close(self) -> None:
         if self.usable:
             self._link.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import re
 import shutil
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tty
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -42,6 +44,41 @@ def run(
         timeout=seconds,
     )
     return ended.stdout.decode("utf-8", "replace"), ended.returncode
+
+
+def run_on_terminal(*arguments: str, redis: str | None, cwd: str | Path | None = None, seconds: float = 60) -> tuple[str, str, int]:
+    """
+    The same with stderr on a terminal, which changes no byte. Gives what it wrote to the terminal, to its standard
+    output, and its exit code.
+    """
+    ours, theirs = pty.openpty()
+    try:
+        tty.setraw(theirs)
+        ended = subprocess.run(
+            words(*arguments),
+            env=environment(redis, None),
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            timeout=seconds,
+        )
+        os.set_blocking(ours, False)
+        return read_terminal(ours), ended.stdout.decode("utf-8", "replace"), ended.returncode
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def read_terminal(terminal: int) -> str:
+    """What was written to it until now."""
+    parts: list[bytes] = []
+    try:
+        while part := os.read(terminal, 4096):
+            parts.append(part)
+    except BlockingIOError:
+        pass
+    return b"".join(parts).decode("utf-8", "replace")
 
 
 def is_alive(pid: int) -> bool:

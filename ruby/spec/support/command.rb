@@ -1,7 +1,9 @@
 # frozen_string_literal: true
 
 require "fileutils"
+require "io/console"
 require "open3"
+require "pty"
 require "rbconfig"
 require "tmpdir"
 
@@ -20,6 +22,26 @@ class Command
     output, status = Open3.capture2e({ **NEUTRAL, "REDIS_URL" => redis, **env }, *RUBY, EXE, *arguments, chdir: dir)
     [output, status.exitstatus]
   end
+
+  # The same with stderr on a terminal of 80 columns, which changes no byte.
+  # @return [Array(String, String, Integer)] what it wrote to the terminal, to its standard output, and its exit code
+  def self.run_on_terminal(*arguments, redis: REDIS.url)
+    PTY.open do |ours, theirs|
+      theirs.raw!
+      theirs.winsize = [24, 80]
+      output, status = Open3.capture2({ **NEUTRAL, "REDIS_URL" => redis }, *RUBY, EXE, *arguments, err: theirs)
+      [read_terminal(ours), output, status.exitstatus]
+    end
+  end
+
+  # What was written to it until now.
+  def self.read_terminal(terminal)
+    text = +""
+    loop { text << terminal.read_nonblock(4096) }
+  rescue IO::WaitReadable
+    text
+  end
+  private_class_method :read_terminal
 
   attr_reader :pid
 

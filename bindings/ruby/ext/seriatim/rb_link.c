@@ -267,6 +267,18 @@ static VALUE link_reset(VALUE self)
     return Qnil;
 }
 
+/* link.progress(what, total or nil): is the next action on a whole queue or check shown on stderr? It is where that is a terminal. */
+static VALUE link_progress(VALUE self, VALUE what, VALUE total)
+{
+    srb_link *box = srb_link_idle(self);
+    int64_t known = NIL_P(total) ? -1 : NUM2LL(total);
+    int shown;
+    Check_Type(what, T_STRING);
+    shown = seriatim_link_progress(box->link, STDERR_FILENO, RSTRING_PTR(what), (size_t)RSTRING_LEN(what), known);
+    RB_GC_GUARD(what);
+    return shown ? Qtrue : Qfalse;
+}
+
 static VALUE link_close(VALUE self)
 {
     srb_link *box = rb_check_typeddata(self, &link_type);
@@ -287,6 +299,7 @@ void srb_init_link(void)
     rb_define_method(klass, "push", link_push, -1);
     rb_define_method(klass, "url", link_url, 0);
     rb_define_method(klass, "reset", link_reset, 0);
+    rb_define_method(klass, "progress", link_progress, 2);
     rb_define_method(klass, "close", link_close, 0);
     srb_init_operators(klass);
     srb_init_web(klass);

@@ -10,6 +10,8 @@ module Seriatim
       BOOT_SECONDS = 10
       # `paused` counts shards, as elsewhere; all others but `lag` count ids or payloads.
       QUEUE_FIGURES = %i[length lag busy paused parked morgue_length].freeze
+      MORGUE = %i[morgue_length].freeze
+      RECORDS = %i[length busy parked morgue_length].freeze # of a queue
       QUEUES_USAGE = "queues [list] | queues delete QUEUE [--force QUEUE]"
       DEAD_PAGE = 200 # records a query, whose payloads come with them
       FIGURES = %i[length fresh retries lag busy paused parked morgue_length processed failed refused].freeze
@@ -219,7 +221,22 @@ module Seriatim
       def dead_do(worker, ids, action)
         raise UsageError, "name the ids, or --all" if ids.empty? && !@options[:all]
 
-        ids.empty? ? worker.actions.public_send(:"#{action}_all_jobs") : worker.actions.public_send(action, ids)
+        return worker.actions.public_send(action, ids) unless ids.empty?
+
+        show_progress("dead #{action == :morgue_queue_up ? "retry" : "delete"} #{worker.queue_name}", worker, MORGUE)
+        worker.actions.public_send(:"#{action}_all_jobs")
+      end
+
+      # The next action on all ids, or the next check, says on a terminal how far it is: by the connection that the pool lends next,
+      # which is this one, because the command has one thread.
+      # @param worker [Worker, nil] of whose figures these are the total; nil: it is not known
+      def show_progress(what, worker = nil, figures = [])
+        return if @options[:json] || !Pool.current.with { |connection| connection.progress(what, nil) } || worker.nil?
+
+        total = worker.metrics.values_at(*figures).sum
+        Pool.current.with { |connection| connection.progress(what, total) }
+      rescue RedisError
+        nil # a queue with wrong keys has no figures, and is checked all the same
       end
 
       def halt(verb, queue, id = nil)
@@ -240,14 +257,20 @@ module Seriatim
       def check(names)
         repair = @options[:repair] || false
         strays = names.empty? ? check_namespace(repair) : []
-        results = checkable(names, strays).map { |worker| { name: worker.queue_name, **worker.actions.check(repair: repair) } }
+        results = checkable(names, strays).map { |worker| check_queue(worker, repair) }
         @options[:json] ? print_json(queues: results, namespace: strays) : say_findings(results, strays)
         (strays + results.flat_map { |result| result[:findings] }).all? { |finding| finding[:repaired] } ? STOPPED : CRASHED
+      end
+
+      def check_queue(worker, repair)
+        show_progress("check #{worker.queue_name}", worker, RECORDS)
+        { name: worker.queue_name, **worker.actions.check(repair: repair) }
       end
 
       # What lies below the namespace and is no queue's, and queues whose layout is not right.
       def check_namespace(repair)
         layout(worker("-"), 0)
+        show_progress("check")
         Pool.current.with { |connection| connection.check(nil, repair) }.last
       end
 

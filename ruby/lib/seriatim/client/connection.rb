@@ -79,6 +79,12 @@ module Seriatim
     # @return [Array(Integer, Hash, String)] status, header fields, body
     def web(settings, request, redact, noted, limit:) = @link.web(settings, request, redact, noted, limit)
 
+    # The next action on a whole queue, or the next check, says on stderr how far it is, where that is a terminal.
+    # @param what [String] the words in front of the figures
+    # @param total [Integer, nil] how many ids or records there are
+    # @return [Boolean] is it a terminal?
+    def progress(what, total) = @link.progress(what, total)
+
     # The URL without its password.
     def url = @link.url
 
