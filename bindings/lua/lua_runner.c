@@ -413,9 +413,27 @@ static int deliveries_stopped(lua_State *L)
     int stopped;
     if (!source)
         return slu_source_closed(L, slu_source_of(L));
+    if (source->runner)
+        slu_ending_note(source->runner); /* a signal that ends the process while this is asked again and again tells it */
     stopped = source->runner ? seriatim_runner_stopped(source->runner) : source->node->stopped;
     slu_source_leave(source);
     lua_pushboolean(L, stopped);
+    return 1;
+}
+
+/* deliveries:unfinished() -> what threads have in hand, in one line */
+static int deliveries_unfinished(lua_State *L)
+{
+    slu_source *source = slu_source_inside(L);
+    char text[1000];
+    if (!source)
+        return slu_source_closed(L, slu_source_of(L));
+    if (source->runner)
+        seriatim_runner_unfinished(source->runner, text, sizeof text);
+    else
+        srt_node_unfinished(source->node, text, sizeof text);
+    slu_source_leave(source);
+    lua_pushstring(L, text);
     return 1;
 }
 
@@ -467,6 +485,7 @@ const luaL_Reg slu_deliveries[] = {
     {"pulse", deliveries_pulse},     {"candidates", deliveries_candidates},
     {"quiet", deliveries_quiet},     {"stop", deliveries_stop},
     {"abandon", deliveries_abandon}, {"stopped", deliveries_stopped},
+    {"unfinished", deliveries_unfinished},
     {"stats", deliveries_stats},     {"close", deliveries_close},
     {"asked", deliveries_asked},
     {NULL, NULL}};

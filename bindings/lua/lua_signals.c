@@ -1,13 +1,18 @@
 /* lua_signals.c - native.catch_signals and .signal: signals as words that the main thread waits for. */
 #include "seriatim_native.h"
 
+#include "io/ending.h"
+
 /* Handlers of signals belong to the process, so what they use does, too: the only writable data of this module. */
 static int signals_pipe[2] = {-1, -1};
 static pid_t signals_pid; /* whose pipe it is */
-static int signals_allowed; /* how many TERM or INT are only told; a further one ends the process */
+static srt_ending signals_ending;
 static int signals_exit_code;
-static int signals_ends;          /* how many TERM or INT came */
-static int64_t signals_term_ms; /* when the latest TERM that counted did; 0: none */
+
+void slu_ending_note(seriatim_runner *runner)
+{
+    srt_ending_note(&signals_ending, runner);
+}
 
 static const struct {
     const char *name;
@@ -35,30 +40,17 @@ static const char *signal_name(int number)
     return "UNKNOWN";
 }
 
-/* A second TERM within a second is the first one's: service managers send it to a group and to each process. Ctrl-C twice is meant. */
-static int signals_repeated(int number)
-{
-    struct timespec now;
-    int64_t now_ms, before_ms = __atomic_load_n(&signals_term_ms, __ATOMIC_RELAXED);
-    if (number != SIGTERM)
-        return 0;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-    if (before_ms && now_ms - before_ms < 1000)
-        return 1;
-    __atomic_store_n(&signals_term_ms, now_ms, __ATOMIC_RELAXED);
-    return 0;
-}
-
 /* Only what is async-signal-safe. A full pipe loses a signal of hundreds. */
 static void on_signal(int number)
 {
     int code = errno;
     unsigned char byte = (unsigned char)number;
     ssize_t written;
-    if ((number == SIGTERM || number == SIGINT) && !signals_repeated(number) &&
-        __atomic_fetch_add(&signals_ends, 1, __ATOMIC_RELAXED) >= signals_allowed)
+    if ((number == SIGTERM || number == SIGINT) && srt_ending_counts(&signals_ending, number)) {
+        if (signals_exit_code)
+            srt_ending_tell(&signals_ending);
         _exit(signals_exit_code);
+    }
     written = write(signals_pipe[1], &byte, 1);
     (void)written;
     errno = code;
@@ -96,12 +88,12 @@ static int signals_install(int number)
 static int signals_catch(lua_State *L)
 {
     size_t count, i;
+    int allowed;
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 2);
-    signals_allowed = lua_type(L, 2) == LUA_TSTRING ? 0 : lua_isnil(L, 2) || lua_toboolean(L, 2) ? 1 : INT_MAX;
-    signals_exit_code = signals_allowed ? 1 : 0;
-    __atomic_store_n(&signals_ends, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&signals_term_ms, 0, __ATOMIC_RELAXED);
+    allowed = lua_type(L, 2) == LUA_TSTRING ? 0 : lua_isnil(L, 2) || lua_toboolean(L, 2) ? 1 : INT_MAX;
+    signals_exit_code = allowed ? 1 : 0;
+    srt_ending_begin(&signals_ending, allowed);
     if (signals_open() != 0)
         return slu_nil(L, "IO", strerror(errno));
     count = slu_rawlen(L, 1);

@@ -130,6 +130,8 @@ void slu_thread_answer(lua_State *L);
 
 /* The number of the signal that is named there; raises where there is none. */
 int slu_signal_number(lua_State *L, int at);
+/* Notes what the runner's threads have in hand, for the line that is written when a signal ends the process at once. */
+void slu_ending_note(seriatim_runner *runner);
 
 /* Each adds its functions to the table on top of the stack. */
 void slu_open_definitions(lua_State *L);

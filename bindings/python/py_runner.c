@@ -394,11 +394,27 @@ static PyObject *runner_asked(PyObject *object, PyObject *ignored)
     return order == SERIATIM_ORDER_NONE ? spy_none_or(0) : PyUnicode_FromString(order == SERIATIM_ORDER_STOP ? "stop" : "quiet");
 }
 
+/* Asked again and again while the runner stops, so a signal that ends the process then tells what is unfinished. */
 static PyObject *runner_stopped(PyObject *object, PyObject *ignored)
 {
     seriatim_runner *runner = spy_runner_of((spy_runner *)object);
     (void)ignored;
-    return runner ? PyBool_FromLong(seriatim_runner_stopped(runner)) : NULL;
+    if (!runner)
+        return NULL;
+    spy_ending_note(runner);
+    return PyBool_FromLong(seriatim_runner_stopped(runner));
+}
+
+/* runner.unfinished() -> what threads have in hand, in one line */
+static PyObject *runner_unfinished(PyObject *object, PyObject *ignored)
+{
+    seriatim_runner *runner = spy_runner_of((spy_runner *)object);
+    char text[1000];
+    (void)ignored;
+    if (!runner)
+        return NULL;
+    seriatim_runner_unfinished(runner, text, sizeof text);
+    return spy_text(text, strlen(text));
 }
 
 static PyObject *runner_stats(PyObject *object, PyObject *ignored)
@@ -455,6 +471,7 @@ static PyMethodDef runner_methods[] = {
     {"abandon", runner_abandon, METH_NOARGS, NULL},
     {"asked", runner_asked, METH_NOARGS, NULL},
     {"stopped", runner_stopped, METH_NOARGS, NULL},
+    {"unfinished", runner_unfinished, METH_NOARGS, NULL},
     {"stats", runner_stats, METH_NOARGS, NULL},
     {"close", runner_close, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -1,9 +1,10 @@
 /* py_signals.c - seriatim._native.exit_beyond: signals beyond the allowed ones end the process, whoever holds the GIL. */
 #include "seriatim_native.h"
 
+#include "io/ending.h"
+
 #include <errno.h>
 #include <signal.h>
-#include <time.h>
 #include <unistd.h>
 
 #define SPY_SIGNALS 65
@@ -12,31 +13,22 @@
 static struct sigaction before[SPY_SIGNALS];
 static char installed[SPY_SIGNALS];
 static int exit_code;
-static int allowed; /* how many signals go on to Python's handlers */
-static int seen;    /* how many signals came */
-static int64_t term_ms; /* when the latest SIGTERM that counted did; 0: none */
+static srt_ending ending;
 
-/* A second TERM within a second is the first one's: service managers send it to a group and to each process. Ctrl-C twice is meant. */
-static int is_repeated(int number)
+void spy_ending_note(seriatim_runner *runner)
 {
-    struct timespec now;
-    int64_t now_ms, before_ms = __atomic_load_n(&term_ms, __ATOMIC_RELAXED);
-    if (number != SIGTERM)
-        return 0;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-    if (before_ms && now_ms - before_ms < 1000)
-        return 1;
-    __atomic_store_n(&term_ms, now_ms, __ATOMIC_RELAXED);
-    return 0;
+    srt_ending_note(&ending, runner);
 }
 
 /* Only what is async-signal-safe. */
 static void on_signal(int number, siginfo_t *info, void *context)
 {
     const struct sigaction *next = &before[number];
-    if (!is_repeated(number) && __atomic_fetch_add(&seen, 1, __ATOMIC_RELAXED) >= __atomic_load_n(&allowed, __ATOMIC_RELAXED))
+    if (srt_ending_counts(&ending, number)) {
+        if (exit_code)
+            srt_ending_tell(&ending);
         _exit(exit_code);
+    }
     if (next->sa_flags & SA_SIGINFO)
         next->sa_sigaction(number, info, context);
     else
@@ -85,9 +77,7 @@ PyObject *spy_exit_beyond(PyObject *module, PyObject *const *args, Py_ssize_t na
         return NULL;
     signals_restore();
     exit_code = (int)code;
-    __atomic_store_n(&allowed, (int)count, __ATOMIC_RELAXED);
-    __atomic_store_n(&seen, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&term_ms, 0, __ATOMIC_RELAXED);
+    srt_ending_begin(&ending, (int)count);
     for (i = 0; i < PyList_GET_SIZE(args[0]); i++) {
         if (spy_int64(PyList_GET_ITEM(args[0], i), &number) < 0)
             return NULL;
@@ -96,5 +86,17 @@ PyObject *spy_exit_beyond(PyObject *module, PyObject *const *args, Py_ssize_t na
         if (!installed[number] && signals_install((int)number) < 0)
             return NULL;
     }
+    Py_RETURN_NONE;
+}
+
+/* write_stderr(data): what standard error takes at once, without a lock of Python's */
+PyObject *spy_write_stderr(PyObject *module, PyObject *text)
+{
+    const char *data;
+    size_t len;
+    (void)module;
+    if (spy_data(text, &data, &len) < 0)
+        return NULL;
+    srt_ending_write(data, len);
     Py_RETURN_NONE;
 }

@@ -534,6 +534,12 @@ void seriatim_runner_stop(seriatim_runner *runner);
 /* After stop: hands back running jobs as well; their later outcomes are ignored. */
 void seriatim_runner_abandon(seriatim_runner *runner);
 int seriatim_runner_stopped(seriatim_runner *runner); /* 1: the stop is complete */
+/*
+ * The ids that threads run, for the log of an end that does not wait for them: "3 ids: Orders 17, Orders 18 and 1 more", one line of
+ * printable text; each id stands behind the name of its queue, and both are cut at 64 bytes; "0 ids" if there are none. Writes at
+ * most `cap` bytes (128 or more), NUL-terminated; ids that do not fit are only counted. Returns the number of ids. Any thread may call it.
+ */
+size_t seriatim_runner_unfinished(seriatim_runner *runner, char *out, size_t cap);
 
 /* A command that an operator sends to a node. */
 typedef enum seriatim_order { SERIATIM_ORDER_NONE, SERIATIM_ORDER_QUIET, SERIATIM_ORDER_STOP } seriatim_order;

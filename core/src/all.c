@@ -165,3 +165,4 @@
 #include "io/channel.c"
 #include "io/runner.c"
 #include "io/runner_host.c"
+#include "io/ending.c"

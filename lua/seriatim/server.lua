@@ -199,6 +199,7 @@ function Server:stop(timeout, wait)
   local clean = self:await(timeout, function()
     return self.runner:stopped() and not self:has_threads()
   end, wait)
+  local unfinished = self.runner:unfinished()
   if not clean then
     self.runner:abandon()
     self:await(2, function()
@@ -206,7 +207,7 @@ function Server:stop(timeout, wait)
     end, wait)
   end
   self:close()
-  log.info("stop", clean and "stopped" or ("stopped; what still ran after %g s was handed back"):format(timeout))
+  log.info("stop", clean and "stopped" or ("stopped; what still ran after %g s was handed back: %s"):format(timeout, unfinished))
   return clean
 end
 

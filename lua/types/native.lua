@@ -180,6 +180,9 @@ function deliveries:stop() end
 function deliveries:abandon() end
 function deliveries:asked() end -- "quiet", "stop" or nil: what the heartbeat brought and the host has not done
 function deliveries:stopped() end
+---What threads have in hand, in one line for the log: "3 ids: Orders 17, Orders 18 and 1 more".
+---@return string
+function deliveries:unfinished() end
 function deliveries:stats() end
 function deliveries:close() end
 

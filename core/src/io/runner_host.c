@@ -234,6 +234,15 @@ int seriatim_runner_stopped(seriatim_runner *r)
     return stopped;
 }
 
+size_t seriatim_runner_unfinished(seriatim_runner *r, char *out, size_t cap)
+{
+    size_t count;
+    pthread_mutex_lock(&r->lock);
+    count = srt_node_unfinished(r->node, out, cap);
+    pthread_mutex_unlock(&r->lock);
+    return count;
+}
+
 seriatim_runner_stats seriatim_runner_stats_now(seriatim_runner *r)
 {
     seriatim_runner_stats stats;

@@ -1,7 +1,9 @@
 /* delivery.c - what host threads hold: hand-out by the scheduler, outcomes, hand-back. */
+#include "base/json_text.h"
 #include "node/node_state.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -455,4 +457,62 @@ void srt_node_abandon(srt_node *node, int64_t now)
         discount_running(node, d->shard, d->count);
     }
     node->give_up_at = now + 2000;
+}
+
+/* ---- What is unfinished ---------------------------------------------------------------------- */
+
+#define UNFINISHED_TEXT 64 /* bytes shown of an id or of a queue's name */
+#define UNFINISHED_MORE 32 /* room for " and N more" */
+
+/* A text as a line of a log may show it, cut between characters. */
+static void unfinished_add(srt_bytes *out, const char *text, size_t len)
+{
+    char shown[6 * UNFINISHED_TEXT]; /* each byte becomes at most six */
+    size_t part = len > UNFINISHED_TEXT ? srt_json_utf8_prefix(text, UNFINISHED_TEXT) : len;
+    if (len > UNFINISHED_TEXT && part + 4 <= UNFINISHED_TEXT)
+        part = UNFINISHED_TEXT; /* it is not UTF-8 */
+    part = seriatim_printable(text, part, shown, sizeof shown);
+    srt_bytes_add(out, shown, part <= sizeof shown ? part : 0);
+    srt_bytes_adds(out, len > UNFINISHED_TEXT ? "..." : "");
+}
+
+/* Of a job: its queue and id, if they fit into what is left of `cap`. */
+static int unfinished_job(srt_bytes *out, size_t cap, const srt_job *job, int first)
+{
+    const srt_bytes *queue = &job->shard->queue->name;
+    size_t before = out->len;
+    srt_bytes_adds(out, first ? ": " : ", ");
+    unfinished_add(out, queue->data, queue->len);
+    srt_bytes_addc(out, ' ');
+    unfinished_add(out, job->view.id, job->view.id_len);
+    if (!out->failed && out->len + UNFINISHED_MORE < cap)
+        return 1;
+    out->len = before;
+    return 0;
+}
+
+size_t srt_node_unfinished(const srt_node *node, char *out, size_t cap)
+{
+    const seriatim_delivery *d;
+    size_t count = 0, shown = 0, i;
+    int fits = 1;
+    srt_bytes text;
+    for (d = node->held; d; d = d->next)
+        count += d->abandoned || d->kind == SERIATIM_EXHAUSTED ? 0 : d->count;
+    srt_bytes_init(&text, node->mem);
+    srt_bytes_add_int(&text, (int64_t)count);
+    srt_bytes_adds(&text, count == 1 ? " id" : " ids");
+    for (d = node->held; d && fits; d = d->next)
+        for (i = 0; fits && !d->abandoned && d->kind != SERIATIM_EXHAUSTED && i < d->count; i++) {
+            fits = unfinished_job(&text, cap, d->jobs[i], shown == 0);
+            shown += (size_t)fits;
+        }
+    if (shown && shown < count) {
+        srt_bytes_adds(&text, " and ");
+        srt_bytes_add_int(&text, (int64_t)(count - shown));
+        srt_bytes_adds(&text, " more");
+    }
+    snprintf(out, cap, "%.*s", (int)text.len, text.data ? text.data : "");
+    srt_bytes_free(&text);
+    return count;
 }

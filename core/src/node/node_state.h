@@ -263,6 +263,7 @@ void srt_node_quiet(srt_node *node, int64_t now);
 void srt_node_stop(srt_node *node, int64_t now);
 void srt_node_abandon(srt_node *node, int64_t now);
 int srt_node_asked(const srt_node *node);
+size_t srt_node_unfinished(const srt_node *node, char *out, size_t cap); /* as seriatim_runner_unfinished */
 
 /* ---- Between the files of the node ---------------------------------------------------------- */
 

@@ -337,6 +337,7 @@ function Turn:stop()
   local clean = self:await(timeout, function()
     return node:stopped() and not loop:is_busy()
   end)
+  local unfinished = node:unfinished()
   if not clean then
     self:abandon(node)
   end
@@ -344,7 +345,7 @@ function Turn:stop()
   node_parts.log_events(loop.made.node)
   self:kill_all()
   loop:forget()
-  log.info("stop", clean and "stopped" or ("stopped; what still ran after %g s was handed back"):format(timeout))
+  log.info("stop", clean and "stopped" or ("stopped; what still ran after %g s was handed back: %s"):format(timeout, unfinished))
   if not clean then
     ngx.exit(ngx.OK) -- ends also the light threads that jobs had begun
   end

@@ -164,14 +164,17 @@ function Supervisor:enforce_deadline()
   if not self.stopping or self.alive == 0 or seconds_now() <= self.deadline then
     return
   end
+  log.error("stop", ("killing processes that did not stop in %g s: %s"):format(self.stop_timeout + 5, self:pids()))
+  self:forward("KILL")
+  self.deadline = seconds_now() + 5
+end
+
+function Supervisor:pids()
   local pids = {}
   for pid in pairs(self.children) do
     pids[#pids + 1] = pid
   end
-  local text = ("killing processes that did not stop in %g s: %s"):format(self.stop_timeout + 5, table.concat(pids, ", "))
-  log.error("stop", text)
-  self:forward("KILL")
-  self.deadline = seconds_now() + 5
+  return table.concat(pids, ", ")
 end
 
 function Supervisor:forward(name)
@@ -181,6 +184,7 @@ function Supervisor:forward(name)
 end
 
 function Supervisor:kill_all()
+  log.error("stop", "a second signal ended the server at once; killed: " .. self:pids())
   self:forward("KILL")
   native.exit(1)
 end

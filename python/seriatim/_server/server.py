@@ -308,10 +308,11 @@ class Server:
     def _finish(self, timeout: float) -> bool:
         self._runner.stop()
         clean = self._await(timeout, lambda: self._runner.stopped() and all(done() for done in self._host_done))
+        unfinished = self._runner.unfinished()
         if not clean:
             self._abandon()
         self._close()
-        _log.info("stop", "stopped" if clean else f"stopped; what still ran after {timeout} s was handed back")
+        _log.info("stop", "stopped" if clean else f"stopped; what still ran after {timeout} s was handed back: {unfinished}")
         return clean
 
     def _await(self, seconds: float, condition: Callable[[], bool]) -> bool:

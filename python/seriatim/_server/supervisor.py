@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from .. import _log
+from .. import _log, _native
 from .signals import IGNORED, SERVER, WAITING, Signals
 
 QUICK: Final = 5  # seconds: a process that ends sooner is started again only after a pause
@@ -138,6 +138,9 @@ class Supervisor:
             child.process.send_signal(number)
 
     def _kill_all(self) -> None:
+        """In a handler of a signal, which must not log."""
+        pids = ", ".join(str(child.process.pid) for child in self._children)
+        _native.write_stderr(f"seriatim: a second signal ended the server at once; killed: {pids}\n".encode())
         self._forward(signal.SIGKILL)
         os._exit(1)
 

@@ -284,9 +284,10 @@ module Seriatim
     def finish(timeout)
       @runner.stop
       clean = await(timeout) { @runner.stopped? && @threads.none?(&:alive?) }
+      unfinished = @runner.unfinished
       abandon unless clean
       close
-      Log.info("stop", clean ? "stopped" : "stopped; what still ran after #{timeout} s was handed back")
+      Log.info("stop", clean ? "stopped" : "stopped; what still ran after #{timeout} s was handed back: #{unfinished}")
       clean
     end
 

@@ -40,6 +40,7 @@ RSpec.describe "Signals" do
     expect(journal.ends).to eq([])
     expect(record("first")).to include(retry_count: -1)
     expect(record("first")).not_to include(:error)
+    expect(server.log).to match(/what still ran after 1(\.0)? s was handed back: 1 id: \S+ first$/)
     expect(queue(:Signal).queries.processing_data).to eq([])
   end
 
@@ -52,6 +53,7 @@ RSpec.describe "Signals" do
     server.signal(:INT)
     expect(server.wait(60)).to eq(1)
     expect(Journal.now - from).to be < 20 # the deadline is at 25
+    expect(server.log).to match(/^seriatim: a second signal ended the process at once; unfinished: 1 id: \S+ first$/)
     heir = start_server(lease: 1)
     eventually { journal.starts(nil, "first").any? { |start| start.pid == heir.pid } }
     expect(journal.starts(nil, "first").last.retry_count).to eq(-1)

@@ -2,6 +2,7 @@
 #include "seriatim_native.h"
 
 #include "base/system.h"
+#include "io/ending.h"
 
 /* Of a Runner and its Deliveries, which the collector may free in any order: the last one frees it. With the interpreter's lock. */
 typedef struct runner_box {
@@ -596,9 +597,41 @@ static VALUE runner_asked(VALUE self)
     return order == SERIATIM_ORDER_NONE ? Qnil : ID2SYM(rb_intern(order == SERIATIM_ORDER_STOP ? "stop" : "quiet"));
 }
 
+/* What a handler of a signal tells; handlers belong to the process, so this does, too. */
+static srt_ending runner_ending;
+
+/* Asked again and again while the runner stops, so a signal that ends the process then tells what is unfinished. */
 static VALUE runner_stopped(VALUE self)
 {
-    return seriatim_runner_stopped(runner_of(self)) ? Qtrue : Qfalse;
+    seriatim_runner *runner = runner_of(self);
+    srt_ending_note(&runner_ending, runner);
+    return seriatim_runner_stopped(runner) ? Qtrue : Qfalse;
+}
+
+/* runner.unfinished -> what threads have in hand, in one line */
+static VALUE runner_unfinished(VALUE self)
+{
+    char text[1000];
+    seriatim_runner_unfinished(runner_of(self), text, sizeof text);
+    return srb_text(text, strlen(text));
+}
+
+/* Native.tell_ending: in a handler, before exit!, writes to standard error that the process ends at once and what is unfinished. */
+static VALUE native_tell_ending(VALUE module)
+{
+    (void)module;
+    srt_ending_tell(&runner_ending);
+    return Qnil;
+}
+
+/* Native.write_stderr(text): what standard error takes of it at once, without a lock */
+static VALUE native_write_stderr(VALUE module, VALUE text)
+{
+    (void)module;
+    Check_Type(text, T_STRING);
+    srt_ending_write(RSTRING_PTR(text), (size_t)RSTRING_LEN(text));
+    RB_GC_GUARD(text);
+    return Qnil;
 }
 
 static void runner_figure(VALUE hash, const char *name, VALUE value)
@@ -658,6 +691,9 @@ void srb_init_runner(void)
     rb_define_method(klass, "abandon", runner_abandon, 0);
     rb_define_method(klass, "asked", runner_asked, 0);
     rb_define_method(klass, "stopped?", runner_stopped, 0);
+    rb_define_method(klass, "unfinished", runner_unfinished, 0);
+    rb_define_module_function(srb_native, "tell_ending", native_tell_ending, 0);
+    rb_define_module_function(srb_native, "write_stderr", native_write_stderr, 1);
     rb_define_method(klass, "stats", runner_stats, 0);
     rb_define_method(klass, "close", runner_close, 0);
     runner_init_delivery();

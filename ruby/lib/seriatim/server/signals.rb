@@ -8,6 +8,10 @@ module Seriatim
     STOPS = %w[TERM INT].freeze
     IGNORED = %w[HUP USR1].freeze # only told of in the log, where the application does not handle them
     SERVER = %w[TERM INT TSTP TTIN].freeze
+    END_AT_ONCE = lambda do
+      Native.tell_ending
+      exit!(1)
+    end
     REPEAT = 1 # seconds in which service managers may send TERM twice and mean one
 
     # While the application is loaded nothing can be handed back yet: TERM and INT end the process with 0, the others wait for
@@ -17,7 +21,7 @@ module Seriatim
     # @param names [Array<String>] of LETTERS
     # @param at_once [#call] what a TERM or INT beyond the allowed ones does, inside the handler
     # @param allowed [Integer] how many of TERM and INT are only told
-    def initialize(names, at_once: -> { exit!(1) }, allowed: 1)
+    def initialize(names, at_once: END_AT_ONCE, allowed: 1)
       @pid = Process.pid
       @reader, @writer = IO.pipe
       @previous = {}
@@ -26,7 +30,7 @@ module Seriatim
     end
 
     # The end of loading, which may have set handlers of its own: takes the signals again, with another rule for TERM and INT.
-    def begin(names, at_once: -> { exit!(1) }) = take(names, at_once, 1)
+    def begin(names, at_once: END_AT_ONCE) = take(names, at_once, 1)
 
     # Forks a child in which signals wait until {#hand_over}.
     # @return [Integer] its pid

@@ -138,7 +138,9 @@ module Seriatim
       end
     end
 
+    # In a handler of a signal, which must not log.
     def kill_all
+      Native.write_stderr("seriatim: a second signal ended the server at once; killed: #{@children.keys.join(", ")}\n")
       forward("KILL")
       exit!(1)
     end
