@@ -307,6 +307,67 @@ static int delivery_extend(lua_State *L)
     return delivery_done_with(L, self, status);
 }
 
+/* delivery:checkpoint(place, count) */
+static int delivery_checkpoint(lua_State *L)
+{
+    size_t place = delivery_place(L), count = slu_place(L, 3, "count") + 1;
+    slu_delivery *self = delivery_inside(L);
+    unsigned long payloads;
+    int status;
+    if (!self)
+        return delivery_closed(L);
+    payloads = (unsigned long)seriatim_delivery_job(self->delivery, place)->payload_count;
+    status = self->source->runner
+                 ? seriatim_runner_checkpoint(self->source->runner, self->delivery, place, count)
+                 : srt_node_checkpoint(self->source->node, self->delivery, place, count, srt_clock_ms());
+    if (status != SERIATIM_INVALID)
+        return delivery_done_with(L, self, status);
+    slu_source_leave(self->source);
+    return slu_failure(L, status, lua_pushfstring(L, "checkpoint of %d payloads: the id has %d in this batch", (int)count, (int)payloads));
+}
+
+#define FLUSH_SLICE_MS 1000
+
+/* Of a runner: waits. A closed source ends the wait with CLOSED. */
+static int delivery_flushed(slu_delivery *self)
+{
+    int status;
+    if (!self->source->runner)
+        return srt_node_flushed(self->delivery);
+    do
+        status = seriatim_runner_flush(self->source->runner, self->delivery, FLUSH_SLICE_MS);
+    while (status == SERIATIM_AGAIN && !slu_source_is_closed(self->source));
+    return status == SERIATIM_AGAIN ? SERIATIM_CLOSED : status;
+}
+
+/* delivery:flush() -> true once Redis has confirmed all its checkpoints; false, of a node: not yet; nil, kind, message */
+static int delivery_flush(lua_State *L)
+{
+    slu_delivery *self = delivery_inside(L);
+    int status;
+    if (!self)
+        return delivery_closed(L);
+    status = delivery_flushed(self);
+    slu_source_leave(self->source);
+    if (status == SERIATIM_OK || status == SERIATIM_AGAIN) {
+        lua_pushboolean(L, status == SERIATIM_OK);
+        return 1;
+    }
+    return slu_failure(L, status, status == SERIATIM_STALE ? "a checkpoint was refused: the run is another's now" : NULL);
+}
+
+/* delivery:snooze(place, seconds, payload or nil) */
+static int delivery_snooze(lua_State *L)
+{
+    size_t place = delivery_place(L), len = 0;
+    double seconds = slu_double(L, 3, "seconds");
+    const char *payload = lua_isnoneornil(L, 4) ? NULL : slu_text(L, 4, "payload", &len);
+    slu_delivery *self = delivery_inside(L);
+    if (!self)
+        return delivery_closed(L);
+    return delivery_done_with(L, self, seriatim_delivery_snooze(self->delivery, place, seconds, payload, len));
+}
+
 /* delivery:failure(place): the event as which the failure of this id is to be logged, or nil */
 static int delivery_failure(lua_State *L)
 {
@@ -387,6 +448,7 @@ void slu_open_delivery(lua_State *L)
         {"size", delivery_size},       {"job", delivery_job},         {"payloads_by_id", delivery_payloads_by_id},
         {"done", delivery_done},       {"done_all", delivery_done_all}, {"fail", delivery_fail},
         {"release", delivery_release}, {"reject", delivery_reject},   {"extend", delivery_extend},
+        {"checkpoint", delivery_checkpoint}, {"flush", delivery_flush}, {"snooze", delivery_snooze},
         {"failure", delivery_failure}, {"settle", delivery_settle},   {"ids", delivery_ids},         {"elapsed", delivery_elapsed},
         {NULL, NULL}};
     slu_class(L, SLU_DELIVERY, methods, delivery_gc);

@@ -302,6 +302,63 @@ static PyObject *delivery_extend(PyObject *object, PyObject *const *args, Py_ssi
     return delivery_check(self, seriatim_runner_extend(self->runner->runner, delivery, place, seconds));
 }
 
+/* delivery.checkpoint(place, count) */
+static PyObject *delivery_checkpoint(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+{
+    delivery_box *self = (delivery_box *)object;
+    seriatim_delivery *delivery;
+    size_t place, count;
+    char text[128];
+    int status;
+    if (spy_arity("checkpoint", nargs, 2, 2) < 0 || spy_size(args[1], &count) < 0 || !(delivery = delivery_at(self, args[0], &place)))
+        return NULL;
+    status = seriatim_runner_checkpoint(self->runner->runner, delivery, place, count);
+    if (status != SERIATIM_INVALID)
+        return delivery_check(self, status);
+    snprintf(text, sizeof text, "checkpoint of %lu payloads: the id has %lu in this batch", (unsigned long)count,
+             (unsigned long)seriatim_delivery_job(delivery, place)->payload_count);
+    return spy_raise(spy_state_of(object), status, text);
+}
+
+/* delivery.flush(seconds): True once Redis has confirmed all its checkpoints, False when the time is over */
+static PyObject *delivery_flush(PyObject *object, PyObject *seconds)
+{
+    delivery_box *self = (delivery_box *)object;
+    seriatim_delivery *delivery = delivery_of(self);
+    seriatim_runner *runner;
+    double wait;
+    int status;
+    if (!delivery || spy_double(seconds, &wait) < 0)
+        return NULL;
+    runner = self->runner->runner;
+    status = seriatim_runner_flush(runner, delivery, 0);
+    if (status == SERIATIM_AGAIN && wait > 0) {
+        spy_runner_enter(self->runner);
+        Py_BEGIN_ALLOW_THREADS
+        status = seriatim_runner_flush(runner, delivery, (int)((wait < 60 ? wait : 60) * 1000));
+        Py_END_ALLOW_THREADS
+        spy_runner_leave(self->runner);
+    }
+    if (status == SERIATIM_OK || status == SERIATIM_AGAIN)
+        return PyBool_FromLong(status == SERIATIM_OK);
+    return spy_raise(spy_state_of(object), status,
+                     status == SERIATIM_STALE ? "a checkpoint was refused: the run is another's now" : "the delivery is settled");
+}
+
+/* delivery.snooze(place, seconds, payload or None) */
+static PyObject *delivery_snooze(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+{
+    delivery_box *self = (delivery_box *)object;
+    seriatim_delivery *delivery;
+    const char *payload = NULL;
+    size_t place, len = 0;
+    double seconds;
+    if (spy_arity("snooze", nargs, 3, 3) < 0 || spy_double(args[1], &seconds) < 0 ||
+        (args[2] != Py_None && spy_data(args[2], &payload, &len) < 0) || !(delivery = delivery_at(self, args[0], &place)))
+        return NULL;
+    return delivery_check(self, seriatim_delivery_snooze(delivery, place, seconds, payload, len));
+}
+
 /* The delivery, which is no longer of this object; NULL with an exception. */
 static seriatim_delivery *delivery_give(delivery_box *self)
 {
@@ -362,6 +419,9 @@ static PyMethodDef delivery_methods[] = {
     {"release", delivery_release, METH_O, NULL},
     {"reject", FAST(delivery_reject), METH_FASTCALL, NULL},
     {"extend", FAST(delivery_extend), METH_FASTCALL, NULL},
+    {"checkpoint", FAST(delivery_checkpoint), METH_FASTCALL, NULL},
+    {"flush", delivery_flush, METH_O, NULL},
+    {"snooze", FAST(delivery_snooze), METH_FASTCALL, NULL},
     {"failure", delivery_failure, METH_O, NULL},
     {"settle", delivery_settle, METH_NOARGS, NULL},
     {"elapsed", delivery_elapsed, METH_NOARGS, NULL},

@@ -412,6 +412,12 @@ int seriatim_delivery_done(seriatim_delivery *delivery, size_t i);
 /* retry_in: seconds until the next run, clamped to 0..100 years; NaN counts as 0. The first 64 KiB of the error are kept. */
 int seriatim_delivery_fail(seriatim_delivery *delivery, size_t i, const char *error, size_t len, double retry_in);
 int seriatim_delivery_release(seriatim_delivery *delivery, size_t i);
+/*
+ * The id has neither ended nor failed: what is left of it waits for `seconds` (0 to 100 years), as after a failure, with the retry_count
+ * that it has. payload: the bytes that the first payload that is left becomes, copied here, at most 1 MiB; it keeps its score and its
+ * arrival. NULL: it stays. OK, NOMEM, or INVALID: seconds or len is out of range, and the outcome is what it was.
+ */
+int seriatim_delivery_snooze(seriatim_delivery *delivery, size_t i, double seconds, const char *payload, size_t len);
 /* The payloads at these indexes (ascending) cannot be read: they are moved to the morgue, and the id is delivered again without them. */
 int seriatim_delivery_reject(seriatim_delivery *delivery, size_t i, const size_t *places, size_t count, const char *reason,
                              size_t len);
@@ -486,6 +492,19 @@ int seriatim_runner_settle_and_take(seriatim_runner *runner, seriatim_delivery *
                                     seriatim_delivery **next);
 /* Moves the end of an id's time to run to `seconds` from now. */
 int seriatim_runner_extend(seriatim_runner *runner, seriatim_delivery *delivery, size_t i, double seconds);
+/*
+ * The first `count` payloads of the i-th id, in the order of seriatim_claimed, are done, whatever becomes of the id: they are not
+ * delivered again after a failure, a crash or a snooze. The request is sent at once, and this does not wait for the answer; until it
+ * comes, a crash may deliver these payloads again. The run goes on. A count that is not greater than an earlier one changes nothing.
+ * OK; NOMEM; INVALID: count is greater than the number of payloads, or the delivery is no SERIATIM_RUN.
+ */
+int seriatim_runner_checkpoint(seriatim_runner *runner, seriatim_delivery *delivery, size_t i, size_t count);
+/*
+ * Waits until Redis has confirmed all checkpoints of the delivery. OK: it has. STALE: the run of one of its ids is another's now, or
+ * abandon has handed it back. CLOSED: another thread settled the delivery meanwhile, or seriatim_runner_wake_all ended the wait. AGAIN:
+ * timeout_ms are over (0: does not wait; -1: no limit), or a signal came; it may be called again.
+ */
+int seriatim_runner_flush(seriatim_runner *runner, seriatim_delivery *delivery, int timeout_ms);
 /*
  * After AGAIN: wait until the descriptor of the group is readable, or until a time of your choice, then call clear once, whatever
  * ended the wait, and take again.

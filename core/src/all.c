@@ -142,6 +142,7 @@
 #include "node/slice.c"
 #include "node/claim.c"
 #include "node/shard.c"
+#include "node/checkpoint.c"
 #include "node/delivery.c"
 #include "node/sample.c"
 #include "node/node.c"

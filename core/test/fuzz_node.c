@@ -109,9 +109,12 @@ static void answer_settle(srt_bytes *out, fuzz_input *in)
     } else if (kind == 1) {
         srt_bytes_adds(out, "*1\r\n$5\r\nAGAIN\r\n");
     } else {
-        fuzz_number(out, '*', kind == 2 ? 3 : 2);
+        size_t checkpoints = fuzz_below(in, 4);
+        fuzz_number(out, '*', kind == 2 ? 4 : kind == 3 ? 2 : 3);
         fuzz_number(out, ':', (int64_t)fuzz_below(in, 3));
         fuzz_number(out, ':', (int64_t)fuzz_below(in, 2));
+        if (kind != 3)
+            fuzz_bulk(out, &"012012012"[fuzz_below(in, 3)], checkpoints);
         if (kind == 2)
             fuzz_bulk(out, "a", 1);
     }
@@ -254,7 +257,7 @@ static void look(life *l, const seriatim_delivery *d)
 static void say_outcome(seriatim_delivery *d, size_t i, fuzz_input *in)
 {
     size_t first = 0;
-    switch (fuzz_below(in, 5)) {
+    switch (fuzz_below(in, 6)) {
     case 0:
         seriatim_delivery_fail(d, i, "wrong", 5, fuzz_double(in));
         return;
@@ -267,6 +270,9 @@ static void say_outcome(seriatim_delivery *d, size_t i, fuzz_input *in)
         return;
     case 3:
         seriatim_delivery_done(d, i);
+        return;
+    case 4:
+        seriatim_delivery_snooze(d, i, fuzz_double(in), fuzz_below(in, 2) ? "another" : NULL, 7);
         return;
     default:
         return;
@@ -296,6 +302,9 @@ static void step_thread(life *l, fuzz_input *in)
             l->held[thread] = NULL;
     } else if (fuzz_below(in, 4) == 0 && seriatim_delivery_size(l->held[thread]) > 0) {
         srt_node_extend(l->node, l->held[thread], 0, fuzz_double(in), l->now);
+    } else if (fuzz_below(in, 4) == 0 && seriatim_delivery_size(l->held[thread]) > 0) {
+        srt_node_checkpoint(l->node, l->held[thread], 0, fuzz_below(in, 4), l->now);
+        srt_node_flushed(l->held[thread]);
     } else {
         settle(l, thread, in);
     }

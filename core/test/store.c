@@ -254,9 +254,15 @@ static int unites_later(store *s, store_id *id)
     return 1;
 }
 
+static void finish(store *s, store_id *id);
+
 static void put_back(store *s, store_id *id)
 {
     int i;
+    if (id->first.count == 0) {
+        finish(s, id); /* all of it was checkpointed */
+        return;
+    }
     if (unites_later(s, id))
         return;
     for (i = 0; i < id->behind.count; i++)
@@ -385,16 +391,22 @@ static void check_settle(store *s, const store_id *id, int64_t fence, int run)
         store_violated(s, "%s: an outcome of a run that no thread had", id->name);
 }
 
-static void check_done(store *s, store_id *id)
+/* The first payloads are done: they must be those that are next. */
+static void check_in_order(store *s, store_id *id, int count)
 {
     int i;
-    for (i = 0; i < id->first.count; i++) {
+    for (i = 0; i < count; i++) {
         while (id->expected < id->pushed && id->buried[id->expected])
             id->expected++;
         if (id->first.numbers[i] != id->expected)
             store_violated(s, "%s: payload %d is done, expected %d", id->name, id->first.numbers[i], id->expected);
         id->expected++;
     }
+}
+
+static void check_done(store *s, store_id *id)
+{
+    check_in_order(s, id, id->first.count);
     id->runs++;
 }
 
@@ -461,7 +473,11 @@ static int run_is(const store_id *id, store_arg run)
 {
     char text[40];
     run_text(id, text, sizeof text);
-    return id->running && arg_is(run, text);
+    if (run.len == 0)
+        return 0;
+    run.data++; /* the digit is for others to set, and a checkpoint may leave so few payloads that they are no more read in slices */
+    run.len--;
+    return id->running && arg_is(run, text + 1);
 }
 
 static void do_layout(store_conn *c, store_arg key, store_arg wanted)
@@ -592,7 +608,7 @@ static void recover(store *s, store_shard *sh, store_id *id, int64_t *deaths)
 {
     if (id->mode != 'b' && s->nobody_died)
         store_violated(s, "%s: its process lives, and %s recovers it as a dead one's", id->name, sh->owner);
-    if (id->mode == 's' || id->mode == 'o') {
+    if ((id->mode == 's' || id->mode == 'o') && id->first.count) {
         report(s, sh, id, deaths);
         return;
     }
@@ -1068,9 +1084,69 @@ static void do_told(store_conn *c, store_shard *sh, const store_arg *argv, size_
     say_int(c, shard_notices(s, sh));
 }
 
+static int64_t fence_of(store_arg run)
+{
+    store_arg digits = {run.data + 2, run.len - 2};
+    return number_of(digits);
+}
+
+static double packed_double(const char *at)
+{
+    uint64_t bits = 0;
+    double number;
+    size_t k;
+    for (k = 0; k < 8; k++)
+        bits = bits << 8 | (unsigned char)at[k];
+    memcpy(&number, &bits, 8);
+    return number;
+}
+
+static void drop_first(store_record *r, int count)
+{
+    r->count -= count;
+    memmove(r->numbers, r->numbers + count, (size_t)r->count * sizeof *r->numbers);
+    memmove(r->stamps, r->stamps + count, (size_t)r->count * sizeof *r->stamps);
+}
+
+#define STORE_CHECKPOINT 4 /* payloads that one call removes */
+
+/* argv: id, run, time, stamp and score of the last payload that is done. Returns the digit of the answer. */
+static char checkpoint_run(store *s, const store_arg *argv)
+{
+    store_id *id = store_find(s, argv[0].data, argv[0].len);
+    int done = 0, more;
+    if (!id || !run_is(id, argv[1]))
+        return '0';
+    check_settle(s, id, fence_of(argv[1]), 1);
+    while (done < id->first.count && (double)id->first.stamps[done] <= packed_double(argv[3].data))
+        done++;
+    more = done > STORE_CHECKPOINT;
+    done = more ? STORE_CHECKPOINT : done;
+    check_in_order(s, id, done);
+    drop_first(&id->first, done);
+    id->first.retry = -1;
+    return more ? '2' : '1';
+}
+
+/* argv: time, payload, limit, stamp of the first payload or nothing */
+static void settle_snooze(store *s, store_id *id, const store_arg *argv)
+{
+    store_record *r = &id->first;
+    if (argv[3].len == 8 && r->count && (int64_t)packed_double(argv[3].data) != r->stamps[0])
+        store_violated(s, "%s: a payload that is not the first is replaced", id->name);
+    r->mark = 0;
+    r->due = s->now_us + number_of(argv[0]);
+    r->place = 1;
+    put_back(s, id);
+}
+
 static void settle_fail(store *s, store_id *id, int64_t time, int64_t limit, int *exhausted)
 {
     store_record *r = &id->first;
+    if (r->count == 0) {
+        finish(s, id);
+        return;
+    }
     r->retry++;
     r->mark = r->mark == 0 ? 0 : r->mark;
     r->due = s->now_us + time;
@@ -1081,28 +1157,20 @@ static void settle_fail(store *s, store_id *id, int64_t time, int64_t limit, int
     }
     *exhausted = 1;
     id->buried[r->numbers[0]] = 1;
-    memmove(r->numbers, r->numbers + 1, (size_t)(r->count - 1) * sizeof *r->numbers);
-    memmove(r->stamps, r->stamps + 1, (size_t)(r->count - 1) * sizeof *r->stamps);
+    drop_first(r, 1);
     r->retry = 0;
     r->due = s->now_us;
     r->place = 1;
-    if (--r->count == 0)
-        finish(s, id);
-    else
-        put_back(s, id);
+    put_back(s, id);
 }
 
 static void settle_reject(store *s, store_id *id, store_arg stamps, int goes_on)
 {
     store_record *r = &id->first;
-    size_t at, k;
+    size_t at;
     int i;
     for (at = 0; at + 8 <= stamps.len; at += 8) {
-        uint64_t bits = 0;
-        double stamp;
-        for (k = 0; k < 8; k++)
-            bits = bits << 8 | (unsigned char)stamps.data[at + k];
-        memcpy(&stamp, &bits, 8);
+        double stamp = packed_double(stamps.data + at);
         for (i = 0; i < r->count && r->stamps[i] != (int64_t)stamp; i++)
             ;
         if (i == r->count) {
@@ -1121,12 +1189,6 @@ static void settle_reject(store *s, store_id *id, store_arg stamps, int goes_on)
         finish(s, id);
     else
         put_back(s, id);
-}
-
-static int64_t fence_of(store_arg run)
-{
-    store_arg digits = {run.data + 2, run.len - 2};
-    return number_of(digits);
 }
 
 /* The id if the run is still the caller's, or NULL. */
@@ -1196,6 +1258,8 @@ static void do_settle(store_conn *c, store_shard *sh, const store_arg *argv, siz
     store *s = c->store;
     size_t groups = (size_t)number_of(argv[4]), at = 5, count = 0, done;
     const store_arg *dead[1001];
+    char digits[1001];
+    size_t digit_count = 0;
     int64_t late = 0;
     int promoted = 0;
     store_id *id;
@@ -1236,6 +1300,10 @@ static void do_settle(store_conn *c, store_shard *sh, const store_arg *argv, siz
             continue;
         }
         part_claim(s, sh, fence_of(argv[at + 2]));
+        if (arg_is(argv[at], "checkpoint")) {
+            digits[digit_count++] = checkpoint_run(s, &argv[at + 1]);
+            continue;
+        }
         id = settle_find(s, argv[at + 1], argv[at + 2], !release, &late);
         if (!id)
             continue;
@@ -1252,15 +1320,18 @@ static void do_settle(store_conn *c, store_shard *sh, const store_arg *argv, siz
             settle_reject(s, id, argv[at + 6], arg_is(argv[at], "bury+"));
         } else if (arg_is(argv[at], "reject") || arg_is(argv[at], "bury"))
             settle_reject(s, id, argv[at + 6], arg_is(argv[at], "bury"));
+        else if (arg_is(argv[at], "snooze"))
+            settle_snooze(s, id, &argv[at + 3]);
         else if (release)
             put_back(s, id);
         if (exhausted)
             dead[count++] = &argv[at + 1];
     }
     s->refused += (uint64_t)late;
-    srt_resp_array(&c->out, 2 + count);
+    srt_resp_array(&c->out, 3 + count);
     say_int(c, late);
     say_int(c, promoted + 2 * is_unfinished(s, sh));
+    srt_resp_arg(&c->out, digits, digit_count);
     for (at = 0; at < count; at++)
         srt_resp_arg(&c->out, dead[at]->data, dead[at]->len);
 }

@@ -309,6 +309,28 @@ describe("a delivery", function()
     assert.equal(1, assert(made:metrics()).processed)
   end)
 
+  it("refuses checkpoints and snoozes that cannot be", function()
+    local refused = {}
+    local made = worker(function(_, batch)
+      for _, call in ipairs {
+        function() batch:checkpoint("b", 1) end,
+        function() batch:checkpoint("a", 2) end,
+        function() batch:checkpoint("a", 0.5) end,
+        function() batch:snooze("a", -1) end,
+        function() batch:snooze("a", 1, { payloads = 1 }) end,
+      } do
+        refused[#refused + 1] = select(2, pcall(call))
+      end
+    end)
+    run(made, { { id = "a" } })
+    assert.same({}, errors_of(made))
+    assert.matches("the batch holds no id 'b'", refused[1])
+    assert.matches("checkpoint of 2 payloads: the id has 1 in this batch", refused[2])
+    assert.matches("count must be an integer", refused[3])
+    assert.matches("seconds must be a number", refused[4])
+    assert.matches("unknown option 'payloads'", refused[5])
+  end)
+
   it("is settled at once, whatever user code does", function()
     local performs = { function() end, function() error("boom") end, function(_, batch) batch:fail("a", "own") end }
     for place, perform in ipairs(performs) do

@@ -220,6 +220,12 @@ function delivery:fail(place, error, retry_in) end
 function delivery:release(place) end
 function delivery:reject(place, places, reason) end
 function delivery:extend(place, seconds) end
+---true, or nil, kind, message
+function delivery:checkpoint(place, count) end
+---Of a runner's: waits until Redis has confirmed all its checkpoints. Of a node's: false while it has not.
+---@return boolean|nil, string? kind, string? message
+function delivery:flush() end
+function delivery:snooze(place, seconds, payload) end
 ---After fail or reject: the event as which it is to be logged. nil: it is counted, and an event tells how many.
 ---@return string?
 function delivery:failure(place) end

@@ -247,3 +247,61 @@ def test_the_loop_goes_on_while_threads_compute() -> None:
     runs(recorder, 20)
     for thread in threads:
         thread.join()
+
+
+def test_r_checkpoint_7_aflush_waits_on_the_loop_and_says_that_a_run_is_stale() -> None:
+    seen: list[Any] = []
+
+    class Chores(seriatim.Worker):
+        queue_name = "Chores"
+        fold = "list"
+        ttr = 1.0
+
+        def retry_in(self, count: int) -> float:
+            return 0.0
+
+        async def perform(self, payloads_by_id: Any, batch: seriatim.Batch) -> None:
+            tasks = payloads_by_id["1"]
+            seen.append(list(tasks))
+            if len(seen) == 1:
+                batch.checkpoint(1, 1)
+                await batch.aflush()
+                raise RuntimeError("boom")
+            if len(seen) == 2:
+                await asyncio.sleep(1.5)
+                batch.checkpoint(1, 1)
+                with pytest.raises(seriatim.Stale):
+                    await batch.aflush()
+                seen.append("stale")
+
+    Chores.perform_async([{"id": 1, "payload": task} for task in "abc"])
+    serve(Chores, threads=4)
+    eventually(lambda: "stale" in seen and Chores.metrics["length"] == 0, 30)
+    assert [each for each in seen if each != "stale"] == [["a", "b", "c"], ["b", "c"], ["b", "c"]]
+
+
+def test_checkpoints_and_snoozes_that_cannot_be_are_refused() -> None:
+    refused: list[str] = []
+
+    def perform(payloads_by_id: Any, batch: Any) -> None:
+        calls: list[Callable[[], object]] = [
+            lambda: batch.checkpoint(2, 1),
+            lambda: batch.checkpoint(1, 2),
+            lambda: batch.checkpoint(1, True),
+            lambda: batch.snooze(1, -1),
+            lambda: batch.snooze(1, 1, payload={1}),
+        ]
+        for call in calls:
+            with pytest.raises(seriatim.Invalid) as error:
+                call()
+            refused.append(str(error.value))
+
+    made = worker("Refused", perform)
+    made.perform_async([{"id": 1}])
+    serve(made)
+    eventually(lambda: len(refused) == 5)
+    assert "no id '2'" in refused[0]
+    assert refused[1] == "checkpoint of 2 payloads: the id has 1 in this batch"
+    assert refused[2].startswith("count must be an int")
+    assert refused[3].startswith("seconds must be a number")
+    assert refused[4].startswith("payload")

@@ -117,6 +117,26 @@ RSpec.describe "deliveries for which nothing but perform is called" do
     expect(taking.queries.range_by_id("-", "+").map { |record| record[:error] }).to eq(["last"])
   end
 
+  it "refuse checkpoints and snoozes that cannot be" do
+    refused = Thread::Queue.new
+    taking = worker("Refused", shards_count: 1) do |_payloads, batch|
+      calls = [-> { batch.checkpoint("b", 1) }, -> { batch.checkpoint("a", 2) }, -> { batch.checkpoint("a", 0.5) }, -> { batch.snooze("a", -1) },
+               -> { batch.snooze("a", 1, payloads: 1) }]
+      calls.each do |call|
+        call.call
+        refused << "nothing"
+      rescue ArgumentError => e
+        refused << e.message
+      end
+    end
+    taking.perform_async([{ id: "a" }])
+    serve(taking, threads: 1)
+    expect(Array.new(5) { refused.pop }).to match(
+      [/the batch holds no id "b"/, /checkpoint of 2 payloads: the id has 1 in this batch/, /count must be an Integer/,
+       /seconds must be a number of seconds/, /unknown keyword: :payloads/]
+    )
+  end
+
   it "F19 are not taken by a child that one of them forks" do
     fork_safe
     ran = Thread::Queue.new

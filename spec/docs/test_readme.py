@@ -219,3 +219,22 @@ def triggers(configuration: Any) -> Any:
 
 def containers(configuration: Any) -> Any:
     return configuration["spec"]["template"]["spec"]["containers"] if isinstance(configuration, dict) and configuration.get("kind") == "Deployment" else ()
+
+
+TASKS = "docs/concepts/tasks-and-messages.md"
+
+
+@runs(TASKS, "Checkpoints")
+def test_r_checkpoint_1_each_program_repeats_only_the_task_that_failed(blocks: Section, folder: Path, gem: dict[str, str]) -> None:
+    (folder / "app.rb").write_text(blocks.take("ruby").text)
+    (folder / "app.py").write_text(blocks.take("python").text)
+    (folder / "app.lua").write_text(blocks.take("lua").text)
+    push = blocks.take("sh").text
+    python = {**gem, "PYTHONPATH": f"{ROOT}/python"}
+    for server in ("ruby-seriatim -r ./app", f"{sys.executable} -m seriatim -r app", "seriatim-lua -r app.lua"):
+        shell(push, folder, gem)
+        with Started(server, folder, python) as started:
+            started.wait_for("three\n")
+            assert started.stop() == 0
+            printed = [line for line in started.log.splitlines() if line in ("one", "two", "three")]
+            assert printed == ["one", "two", "two", "three"], started.log

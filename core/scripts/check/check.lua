@@ -60,10 +60,14 @@ local function end_empty(store, id, r)
   remove(store, id, r)
 end
 
+-- While an id runs, its record may have no payloads: all have been checkpointed.
+local function is_spent(store, id) return store == first and run_of(id) end
+
 -- Is there what the record counts? false: there is nothing.
 local function check_payloads(store, id, r)
   if r.entries then
     if r.entries[1] then return true end
+    if is_spent(store, id) then return false end
     find('payloads', id, 'record has no payloads', function() end_empty(store, id, r) end)
     return false
   end

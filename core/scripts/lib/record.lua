@@ -104,7 +104,7 @@ end
 
 local function is_plain(r)
   local e = r.entries[1]
-  return not r.entries[2] and r.due == e.stamp and r.retry == -1 and r.mark == MARK_NONE and r.error == '' and e.context == ''
+  return e and not r.entries[2] and r.due == e.stamp and r.retry == -1 and r.mark == MARK_NONE and r.error == '' and e.context == ''
 end
 
 local function encode(r)
@@ -485,7 +485,7 @@ local function come_back(id, run, r, fold)
   call('HDEL', RUNNING, id)
   call('ZREM', OVERRUN, id)
   if r and digit % RUN_TO_PARK < RUN_DELETED then put_back(id, r, fold, digit >= RUN_TO_PARK) return end
-  forget(first, id, r or {entries = {}})
+  forget(first, id, r or {entries = digit % RUN_DELETED == 0 and {} or nil})
   local newer = call('HGET', NEXT, id)
   if newer then promote(id, newer, digit >= RUN_TO_PARK) end
 end

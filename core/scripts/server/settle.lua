@@ -11,10 +11,16 @@
 --         'bury'     as 'reject', and the run goes on: more of its payloads are to be rejected
 --         'fail+', 'reject+' and 'bury+' are the same where retries_exhausted is to be told: a notice is kept for the owner
 --         'extend'   time: from now to the end of the time to run; the run goes on; never refused
--- Returns {refused, promoted, exhausted id, ...}: promoted says that an id became due by being settled, plus 2 when recover.lua has
---   something to do; exhausted are the failed ids that reached their limit. A lease that is another's refuses all: {'STALE', owner}. The sequence of the last
---   call again, or the echo of an earlier one, changes nothing: {'AGAIN'}. A claim of which one id was settled alone cannot be
---   settled as a whole.
+--         'checkpoint'  text: stamp and score, packed >dd, of the last payload that is done; limit: how many payloads that are, as far
+--                    as the caller knows, of a spilled record; the run goes on; never refused
+--         'snooze'   time: until the next run; action: '', or the stamp >d of the first payload, which becomes text. The run has
+--                    neither ended well nor failed: retry_count stays, nothing is counted
+-- Returns {refused, promoted, checkpoints, exhausted id, ...}, the last two only where there was more than whole claims: promoted says
+--   that an id became due by being settled, plus 2 when recover.lua has something to do; checkpoints: a digit for each of them, in
+--   their order, 0 the run is no longer the caller's, 1 done, 2 to be sent again because it needs more than one call; exhausted
+--   are the failed ids that reached their limit. A lease that is another's refuses all: {'STALE', owner}. The sequence of the last
+--   call again, or the echo of an earlier one, changes nothing: {'AGAIN'}; a checkpoint may then be sent again under a new sequence,
+--   because it names payloads by their arrival. A claim of which one id was settled alone cannot be settled as a whole.
 local sequence, FOLD = tonumber(ARGV[3]), ARGV[4]
 local groups, plain, done, others = {}, {}, 0, 6
 for _ = 1, tonumber(ARGV[5]) or 0 do
@@ -38,6 +44,8 @@ for at = others, #ARGV, 7 do
   local kind = string.match(ARGV[at], '^(%l+)%+?$')
   local rejects = kind == 'reject' or kind == 'bury'
   if not time or time ~= time or not limit
+    or kind == 'checkpoint' and (#ARGV[at + 4] ~= 16 or limit < 1)
+    or kind == 'snooze' and #ARGV[at + 6] ~= 0 and #ARGV[at + 6] ~= 8
     or rejects and (#ARGV[at + 6] % 8 ~= 0 or time % 1 ~= 0 or limit % 1 ~= 0 or time < 0 or limit < 1 or max(time, limit) > 1e9) then
     return error_reply('ERR wrong arguments')
   end
@@ -56,7 +64,7 @@ local function settle_plain()
   if fences[1] then call('HDEL', CLAIMS, unpack(fences)) end
 end
 
-local answer, late, promoted, exhausted = {0, 0}, 0, 0, {}
+local answer, late, promoted, checkpoints, exhausted = {0, 0}, 0, 0, '', {}
 if lease ~= tonumber(ARGV[2]) then
   call('ZREM', DUE, '')
   refused = refused + total
@@ -152,7 +160,7 @@ else
     if ids[1] then settle_group(ids, group.run) end
   end
 
-  -- include: lowest
+  -- include: lowest partly
 
   -- Removes entries of a running record, by stamp. Those of a spilled record lie among the `places` entries behind `from`: it is
   -- not read whole. Returns them.
@@ -212,8 +220,13 @@ else
     local hooked = sub(kind, -1) == '+'
     if hooked then kind = sub(kind, 1, -2) end
     local open = call('HGET', RUNNING, id)
-    local digit = kind ~= 'extend' and flags_of(open, run)
-    if kind == 'extend' then
+    local goes_on = kind == 'extend' or kind == 'checkpoint'
+    local digit = not goes_on and flags_of(open, run)
+    if kind == 'checkpoint' then
+      local r = is_open(open, run) and record_of_run(id)
+      local stamp, score = unpack_struct('>dd', text)
+      checkpoints = checkpoints .. (r and checkpoint(id, r, stamp, score, tonumber(limit)) or is_open(open, run) and '1' or '0')
+    elseif kind == 'extend' then
       -- Of a run that is gone it is no loss: the run's own outcome counts, which may lie before it in this call.
       if has_overrun and is_open(open, run) then call('ZADD', OVERRUN, 'XX', format('%.0f', now + tonumber(time)), id) end
     elseif kind == 'bury' then
@@ -231,6 +244,11 @@ else
         finish(id, digit)
       elseif kind == 'fail' then
         fail(id, r, digit, tonumber(time), text, tonumber(limit), action, hooked)
+      elseif kind == 'snooze' then
+        if action ~= '' then replace(id, r, unpack_struct('>d', action), text) end
+        r.mark, r.due, r.place = MARK_NONE, now + time, PLACE_DUE
+        put_back(id, r, FOLD, digit >= RUN_TO_PARK)
+        promoted = 1
       elseif kind == 'reject' then
         reject(id, r, tonumber(time), text, tonumber(limit), action, hooked)
         go_on(id, r, digit)
@@ -242,7 +260,7 @@ else
   end
   refused = refused + late
   if is(FLAG_UNFINISHED) then promoted = promoted + SAYS_UNFINISHED end
-  answer = {late, promoted, unpack(exhausted)}
+  answer = {late, promoted, checkpoints, unpack(exhausted)}
 end
 -- include: save
 return answer

@@ -54,6 +54,8 @@ static int64_t runner_tick(seriatim_runner *r)
     until = wakes < until ? wakes : until;
     for (which = 0; which < SRT_CHANNELS; which++)
         srt_channel_collect(r, which);
+    if (r->node->checkpoint_news)
+        srt_runner_wake_flushes(r, now);
     waiters = choose_waiters(r, now);
     until = waiters < until ? waiters : until;
     r->sleeps_until = until;
@@ -139,6 +141,9 @@ static void pipes_close(seriatim_runner *r)
         srt_free(r->mem, r->waiters, r->node->group_count * sizeof *r->waiters);
     r->waiters = NULL;
     r->waiters_count = 0;
+    srt_waiters_close(r->mem, &r->flushing);
+    memset(&r->flushing, 0, sizeof r->flushing);
+    r->flushing.pipe[0] = r->flushing.pipe[1] = -1;
     srt_pipe_close(r->wake);
 }
 
@@ -168,6 +173,7 @@ int seriatim_runner_new(const seriatim_node_settings *settings, const char *url,
         return srt_fail_plain(error, SERIATIM_NOMEM);
     r->mem = mem;
     r->wake[0] = r->wake[1] = -1;
+    r->flushing.pipe[0] = r->flushing.pipe[1] = -1;
     r->url.mem = mem;
     pthread_mutex_init(&r->lock, NULL);
     for (i = 0; i < SRT_CHANNELS; i++)

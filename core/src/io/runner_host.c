@@ -76,10 +76,29 @@ size_t seriatim_runner_candidates(seriatim_runner *r, size_t group, seriatim_can
     return count;
 }
 
+void srt_runner_wake_flushes(seriatim_runner *r, int64_t now)
+{
+    r->node->checkpoint_news = 0;
+    while (r->flushing.waiting)
+        srt_waiters_wake(&r->flushing, now);
+}
+
+/* With the lock: the delivery is gone, for threads that still wait for its checkpoints. NULL: every delivery. */
+static void end_flushes(seriatim_runner *r, const seriatim_delivery *delivery, int64_t now)
+{
+    runner_flush *f;
+    for (f = r->flushes; f; f = f->next)
+        if (!delivery || f->delivery == delivery)
+            f->delivery = NULL;
+    if (r->flushes)
+        srt_runner_wake_flushes(r, now);
+}
+
 /* With the lock. */
 static void runner_settled(seriatim_runner *r, seriatim_delivery *delivery, int64_t now_us)
 {
     srt_waiters_ended(&r->waiters[delivery->shard->group], now_us - delivery->taken_us);
+    end_flushes(r, delivery, now_us / 1000);
     srt_node_settle(r->node, delivery, now_us / 1000);
     if (r->node->solo != SRT_SOLO_NONE)
         runner_order(r);
@@ -114,6 +133,56 @@ int seriatim_runner_extend(seriatim_runner *r, seriatim_delivery *delivery, size
     pthread_mutex_lock(&r->lock);
     status = srt_node_extend(r->node, delivery, i, seconds, srt_clock_ms());
     runner_hurry(r);
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+int seriatim_runner_checkpoint(seriatim_runner *r, seriatim_delivery *delivery, size_t i, size_t count)
+{
+    int status;
+    pthread_mutex_lock(&r->lock);
+    status = srt_node_checkpoint(r->node, delivery, i, count, srt_clock_ms());
+    runner_hurry(r);
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+#define FLUSH_POLL_MS 10 /* a thread without a pipe of its own, because memory or descriptors are short, looks so often */
+
+/* With the lock, which it gives back while it waits, at most so long. Returns 0 when a signal came. */
+static int flush_wait(seriatim_runner *r, int64_t wait_ms)
+{
+    seriatim_waiter *waiter = srt_waiters_add(r->mem, &r->flushing);
+    struct pollfd fd = {waiter ? srt_waiter_fd(&r->flushing, waiter) : -1, POLLIN, 0};
+    int64_t most = waiter ? 60000 : FLUSH_POLL_MS;
+    int polled;
+    pthread_mutex_unlock(&r->lock);
+    polled = poll(&fd, 1, (int)(wait_ms < most ? wait_ms : most));
+    pthread_mutex_lock(&r->lock);
+    if (waiter)
+        srt_waiters_remove(&r->flushing, waiter);
+    return polled >= 0;
+}
+
+static void flush_unlink(runner_flush **from, const runner_flush *f)
+{
+    while (*from != f)
+        from = &(*from)->next;
+    *from = f->next;
+}
+
+int seriatim_runner_flush(seriatim_runner *r, seriatim_delivery *delivery, int timeout_ms)
+{
+    int64_t now = srt_clock_ms(), until = timeout_ms < 0 ? SRT_NEVER : now + timeout_ms;
+    runner_flush own = {delivery, NULL};
+    int status;
+    pthread_mutex_lock(&r->lock);
+    own.next = r->flushes;
+    r->flushes = &own;
+    do {
+        status = own.delivery ? srt_node_flushed(own.delivery) : SERIATIM_CLOSED;
+    } while (status == SERIATIM_AGAIN && (now = srt_clock_ms()) < until && flush_wait(r, until - now));
+    flush_unlink(&r->flushes, &own);
     pthread_mutex_unlock(&r->lock);
     return status;
 }
@@ -157,6 +226,7 @@ void seriatim_runner_wake_all(seriatim_runner *r)
             srt_waiters_wake(&r->waiters[i], now);
         srt_waiters_wake(&r->waiters[i], now); /* whoever watches the descriptor of the group */
     }
+    end_flushes(r, NULL, now);
     pthread_mutex_unlock(&r->lock);
 }
 

@@ -24,6 +24,12 @@ typedef struct runner_channel {
     seriatim_error error;
 } runner_channel;
 
+/* A thread that waits for the answers to the checkpoints of a delivery; on its stack. */
+typedef struct runner_flush {
+    const seriatim_delivery *delivery; /* NULL: settled meanwhile, or not to be waited for any more */
+    struct runner_flush *next;
+} runner_flush;
+
 struct seriatim_runner {
     const seriatim_allocator *mem;
     srt_url url;
@@ -36,10 +42,15 @@ struct seriatim_runner {
     int wake[2];             /* wakes the thread */
     srt_wait_queue *waiters; /* one a group */
     size_t waiters_count;
+    srt_wait_queue flushing; /* threads that wait for checkpoints; its own pipe is never opened */
+    runner_flush *flushes;   /* of these threads */
     int notified;
     int unread; /* the inbox was full: more may lie where poll does not see it */
     int64_t sleeps_until; /* 0: awake */
 };
+
+/* With the lock: all threads that wait for checkpoints look again. */
+void srt_runner_wake_flushes(seriatim_runner *r, int64_t now);
 
 /* ---- channel.c --------------------------------------------------------------------------------- */
 

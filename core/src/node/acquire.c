@@ -135,6 +135,7 @@ void srt_shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, cons
         /* With deaths to report Redis does not say which claim it knows: it puts back what is dropped here when asked once more. */
         s->reconcile = s->seen == 0;
         srt_shard_drop_forgotten(node, s, s->seen);
+        srt_checkpoints_repeat(node, s, now);
     }
     srt_bytes_clear(&s->owner);
     node->groups[s->group].news = 1;

@@ -50,6 +50,7 @@ static void outcome_clear(srt_job *job)
     job->text = "";
     job->rejected = NULL;
     job->time_us = 0;
+    job->has_payload = 0;
     job->outcome = SRT_RELEASED;
 }
 
@@ -85,6 +86,27 @@ static int64_t seconds_to_us(double seconds)
     if (!(seconds > 0))
         return 0;
     return (int64_t)((seconds < SRT_CENTURY_SECONDS ? seconds : SRT_CENTURY_SECONDS) * 1e6);
+}
+
+#define MAX_PAYLOAD ((size_t)1024 * 1024)
+
+int seriatim_delivery_snooze(seriatim_delivery *d, size_t i, double seconds, const char *payload, size_t len)
+{
+    srt_job *job = d->jobs[i];
+    char *text;
+    if (!(seconds >= 0 && seconds <= SRT_CENTURY_SECONDS) || (payload && len > MAX_PAYLOAD))
+        return SERIATIM_INVALID;
+    text = outcome_reserve(job, payload ? len : 0);
+    if (!text)
+        return SERIATIM_NOMEM;
+    if (payload && len)
+        memcpy(text, payload, len);
+    job->outcome = SRT_SNOOZED;
+    job->text = text;
+    job->text_len = payload ? len : 0;
+    job->has_payload = payload != NULL;
+    job->time_us = seconds_to_us(seconds);
+    return SERIATIM_OK;
 }
 
 /* The text of an error is cut to this many bytes: a settle that Redis refuses for its size would be repeated for ever. */
@@ -436,6 +458,14 @@ int srt_node_extend(srt_node *node, seriatim_delivery *d, size_t i, double secon
     return SERIATIM_OK;
 }
 
+int srt_node_checkpoint(srt_node *node, seriatim_delivery *d, size_t i, size_t count, int64_t now)
+{
+    int status = srt_checkpoint_want(node, d, i, count, now);
+    if (d->jobs[i]->checkpoint)
+        srt_claim_part(d->shard, d->jobs[i]->claim, now);
+    return status;
+}
+
 static void abandon_job(srt_node *node, seriatim_delivery *d, size_t i, int64_t now)
 {
     srt_claim_part(d->shard, d->jobs[i]->claim, now);
@@ -456,6 +486,7 @@ void srt_node_abandon(srt_node *node, int64_t now)
         d->abandoned = 1;
         discount_running(node, d->shard, d->count);
     }
+    node->checkpoint_news = 1;
     node->give_up_at = now + 2000;
 }
 

@@ -67,6 +67,11 @@ void srt_claim_free_one(srt_claim *claim)
 
 void srt_job_free(srt_job *job)
 {
+    srt_checkpoint *c = job->outcome == SRT_CHECKPOINT ? job->checkpoint : NULL;
+    if (c && c->parked) {
+        c->parked = 0;
+        srt_job_free(c->job);
+    }
     srt_free(job->claim->memory.mem, job->outcome_text, job->outcome_size);
     srt_claim_free_one(job->claim);
 }

@@ -7,9 +7,19 @@
 
 typedef struct srt_shard srt_shard;
 
-typedef enum srt_outcome { SRT_RELEASED, SRT_DONE, SRT_FAILED, SRT_REJECTED, SRT_EXTENDED } srt_outcome;
+/* EXTENDED and CHECKPOINT are requests about a run that goes on. */
+typedef enum srt_outcome {
+    SRT_RELEASED,
+    SRT_DONE,
+    SRT_FAILED,
+    SRT_REJECTED,
+    SRT_EXTENDED,
+    SRT_CHECKPOINT,
+    SRT_SNOOZED
+} srt_outcome;
 
 typedef struct srt_claim srt_claim;
+typedef struct srt_checkpoint srt_checkpoint;
 
 /* A claimed id. */
 typedef struct srt_job {
@@ -26,9 +36,11 @@ typedef struct srt_job {
     srt_outcome outcome;
     void *outcome_text; /* what text and rejected point into */
     size_t outcome_size;
-    int64_t time_us;  /* FAILED: until the next run; EXTENDED: to the end of the time to run */
-    const char *text; /* FAILED: error; REJECTED: reason */
+    int64_t time_us;  /* FAILED, SNOOZED: until the next run; EXTENDED: to the end of the time to run */
+    const char *text; /* FAILED: error; REJECTED: reason; SNOOZED: what the first payload becomes; CHECKPOINT: the last one that is done */
     size_t text_len;
+    int has_payload;  /* SNOOZED: there is such a text */
+    srt_checkpoint *checkpoint; /* NULL: none was asked for */
     size_t *rejected; /* REJECTED: places of the payloads in the record, ascending */
     size_t rejected_count, rejected_done, rejected_sent; /* of them: settled; in the settle that is on its way */
 } srt_job;
@@ -47,6 +59,23 @@ struct srt_claim {
     srt_job_list ended; /* of a whole one: done, while others are not */
     int64_t ended_since;
     srt_claim *next, *previous; /* in its shard's list of those of which some ids have ended */
+};
+
+/*
+ * What the host has said to be done of an id that runs. The request to Redis is a job of its own, which travels with the settles of the
+ * shard. One is pending or under way for an id at a time; what is asked for meanwhile goes with the next.
+ */
+struct srt_checkpoint {
+    srt_job request;
+    srt_job *job;     /* whose payloads these are */
+    size_t wanted;    /* the first payloads that are done, by the word of the host: their number */
+    size_t asked;     /* the number that the request names */
+    size_t confirmed; /* the number that Redis has confirmed; 0 again after a reconnect, until it has heard of them once more */
+    int asking;       /* the request is pending or under way */
+    int stale;        /* Redis: the run is another's now */
+    int over;         /* the host has handed the job back */
+    int parked;       /* and its outcome waits for the answer to the request, so that only what is left goes back */
+    char last[16];    /* the text of the request: stamp and score of a payload */
 };
 
 struct seriatim_delivery {

@@ -4,8 +4,8 @@
  * Time is an argument, bytes go in and out, deliveries come out: no socket, no clock, no thread, no callback. From the
  * bottom up: job.c (claimed ids), events.c (reports to the host), timers.c, shard_request.c, ready_shards.c (which shard is taken
  * from next), quarantine.c, heartbeat.c (heartbeats, which nodes live), notice.c (retries_exhausted), the life of a shard
- * (shard.h: batch.c, recall.c, offer.c, recover.c, acquire.c, settle.c, slice.c, claim.c, shard.c), delivery.c (what threads
- * hold), sample.c (histories of all queues), node.c, layout.c, connection.c, tick.c (its life).
+ * (shard.h: batch.c, recall.c, offer.c, recover.c, acquire.c, settle.c, slice.c, claim.c, shard.c), checkpoint.c
+ * (payloads that are done before their run ends), delivery.c (what threads hold), sample.c (histories of all queues), node.c, layout.c, connection.c, tick.c (its life).
  */
 #ifndef SRT_NODE_STATE_H
 #define SRT_NODE_STATE_H
@@ -67,6 +67,7 @@ struct srt_shard {
     srt_job_list ready;                      /* claimed, not begun */
     srt_job_list pending;                    /* ended, not settled */
     int64_t pending_since;
+    int urgent;                              /* a checkpoint is among them: settle at once */
     srt_claim *parts, *last_part;            /* claims of which some ids have ended, the longest waiting first */
     srt_job_list resting;                    /* of those whose payloads are being read: pausing */
     int64_t slice_at;                        /* when they go on */
@@ -214,6 +215,7 @@ struct srt_node {
     int ordered; /* seriatim_order, by the last heartbeat */
     int64_t give_up_at;
     int starved; /* a shard with a time to run waits for a free thread */
+    int checkpoint_news; /* a checkpoint was answered, or its run was lost, since the runner has looked */
 
     seriatim_event events[SRT_EVENTS];
     size_t event_first, event_count, events_lost;
@@ -255,6 +257,9 @@ int srt_node_take_from(srt_node *node, size_t group, seriatim_shard shard, int64
 size_t srt_node_candidates(srt_node *node, size_t group, int64_t now, seriatim_candidate *list, size_t cap);
 void srt_node_settle(srt_node *node, seriatim_delivery *delivery, int64_t now);
 int srt_node_extend(srt_node *node, seriatim_delivery *delivery, size_t i, double seconds, int64_t now);
+int srt_node_checkpoint(srt_node *node, seriatim_delivery *delivery, size_t i, size_t count, int64_t now);
+/* What seriatim_runner_flush waits for: SERIATIM_OK, _STALE, or _AGAIN while a checkpoint is not answered. */
+int srt_node_flushed(const seriatim_delivery *delivery);
 int srt_node_event(srt_node *node, int64_t now, seriatim_event *event);
 int srt_node_may_log(srt_node *node, size_t worker, int64_t now);
 const char *srt_node_failure(srt_node *node, const seriatim_delivery *delivery, size_t i, int64_t now);
@@ -296,6 +301,19 @@ void srt_shard_news(srt_node *node, srt_shard *shard, int64_t now); /* asks Redi
 int srt_shard_reply(srt_node *node, srt_request *r, const srt_reply *reply, int64_t now, seriatim_error *error);
 /* Its settle goes out with the next; the job is the shard's now. */
 void srt_shard_ended(srt_node *node, srt_shard *shard, srt_job *job, int64_t now);
+/*
+ * The first `count` payloads of the i-th job are done: asks Redis, unless a request of the job is under way. Statuses as of
+ * seriatim_runner_checkpoint.
+ */
+int srt_checkpoint_want(srt_node *node, seriatim_delivery *delivery, size_t i, size_t count, int64_t now);
+/* Takes the checkpoints out of what a settle has sent, and asks again for what is not confirmed. */
+void srt_checkpoints_answered(srt_node *node, srt_job_list *settled, const srt_reply *reply, int64_t now);
+/* How many payloads Redis is expected to remove for it. */
+int64_t srt_checkpoint_expects(const srt_job *request);
+/* Redis may have forgotten what it had confirmed: asks again for all jobs of the shard that threads have. */
+void srt_checkpoints_repeat(srt_node *node, srt_shard *shard, int64_t now);
+/* The host has handed the job back. Does its outcome wait for a checkpoint? Then it is settled behind that. */
+int srt_checkpoint_parks(srt_job *job);
 /* The claim's ids will be settled one by one. */
 void srt_claim_part(srt_shard *shard, srt_claim *claim, int64_t now);
 int srt_shard_may_run(const srt_shard *shard); /* what it has ready may be handed out now */

@@ -35,13 +35,13 @@ static int reject_goes_on(const srt_job *job)
     return job->outcome == SRT_REJECTED && job->rejected_done + reject_portion(job) < job->rejected_count;
 }
 
-/* Places are those of the record as Redis has it now: what was rejected before lay in front. */
+/* Places are those of the record as Redis has it now: what was rejected or checkpointed before lay in front. */
 static void settle_reject(srt_request *r, srt_job *job)
 {
     const size_t *first = job->rejected + job->rejected_done;
-    size_t count = reject_portion(job), i;
+    size_t count = reject_portion(job), i, gone = job->rejected_done + (job->checkpoint ? job->checkpoint->confirmed : 0);
     char *stamps = srt_arena_alloc(&job->claim->memory, 8 * count + 1);
-    srt_request_int(r, count ? (int64_t)(*first - job->rejected_done) : 0);
+    srt_request_int(r, count && *first > gone ? (int64_t)(*first - gone) : 0);
     srt_request_arg(r, job->text, job->text_len);
     srt_request_int(r, count ? (int64_t)(first[count - 1] - *first + 1) : 1);
     r->tail.failed |= !stamps;
@@ -51,10 +51,23 @@ static void settle_reject(srt_request *r, srt_job *job)
     job->rejected_sent = count;
 }
 
+/* Names the payload that a snooze replaces: the first that no checkpoint has taken. */
+static void settle_first_stamp(srt_request *r, const srt_job *job)
+{
+    size_t first = job->checkpoint ? job->checkpoint->confirmed : 0;
+    char stamp[8];
+    if (!job->has_payload || first >= job->record.count) {
+        srt_request_text(r, "");
+        return;
+    }
+    srt_number_pack(stamp, job->record.payloads[first].stamp);
+    srt_request_arg(r, stamp, sizeof stamp);
+}
+
 static void settle_other(srt_request *r, srt_job *job)
 {
-    static const char *const kinds[] = {"release", "done", "fail", "reject", "extend"};
-    static const char *const hooked[] = {"release", "done", "fail+", "reject+", "extend"};
+    static const char *const kinds[] = {"release", "done", "fail", "reject", "extend", "checkpoint", "snooze"};
+    static const char *const hooked[] = {"release", "done", "fail+", "reject+", "extend", "checkpoint", "snooze"};
     const srt_queue *queue = job->shard->queue;
     int goes_on = reject_goes_on(job);
     srt_request_text(r, queue->now.exhausted_hook ? goes_on ? "bury+" : hooked[job->outcome] : goes_on ? "bury" : kinds[job->outcome]);
@@ -66,8 +79,11 @@ static void settle_other(srt_request *r, srt_job *job)
     }
     srt_request_int(r, job->time_us);
     srt_request_arg(r, job->text, job->text_len);
-    srt_request_int(r, queue->now.max_retry_count);
-    srt_request_text(r, queue->now.on_exhausted);
+    srt_request_int(r, job->outcome == SRT_CHECKPOINT ? srt_checkpoint_expects(job) : queue->now.max_retry_count);
+    if (job->outcome == SRT_SNOOZED)
+        settle_first_stamp(r, job);
+    else
+        srt_request_text(r, queue->now.on_exhausted);
 }
 
 static const srt_job *next_done(const srt_job *job)
@@ -181,6 +197,7 @@ void srt_shard_settle(srt_node *node, srt_shard *s, int64_t now)
     }
     s->sequence++;
     s->settling = 1;
+    s->urgent = 0;
     s->pending_since = now;
 }
 
@@ -215,7 +232,7 @@ int srt_shard_should_settle(const srt_node *node, const srt_shard *s, int64_t no
 {
     if (s->pending.count == 0 || s->settling)
         return 0;
-    if (node->solo == SRT_SOLO_SETTLE && node->solo_shard == s)
+    if (s->urgent || (node->solo == SRT_SOLO_SETTLE && node->solo_shard == s))
         return 1;
     return s->ready.count == 0 || s->claiming || s->pending.count * 2 >= srt_shard_window(node, s) ||
            now - s->pending_since >= SHARD_FLUSH_MS;
@@ -237,6 +254,8 @@ void srt_shard_ended(srt_node *node, srt_shard *s, srt_job *job, int64_t now)
     shard_count_finished(s, now);
     if (job->old)
         srt_shard_old_ended(node, s, now);
+    if (srt_checkpoint_parks(job))
+        return;
     if (job->claim->whole && job->outcome == SRT_DONE && s->state == SRT_OWNED && job->lease == s->lease) {
         srt_claim_ended(s, job, now);
     } else {
@@ -260,7 +279,7 @@ static int settle_noticed(const srt_shard *s, const srt_job_list *list, const sr
     const srt_job *job;
     if (!s->queue->now.exhausted_hook)
         return 0;
-    if (reply->count > 3 || (reply->count > 1 && srt_token_is(&reply->tokens[1], "AGAIN")))
+    if (reply->count > 4 || (reply->count > 1 && srt_token_is(&reply->tokens[1], "AGAIN")))
         return 1;
     for (job = list->first; job; job = job->next)
         if (job->outcome == SRT_REJECTED)
@@ -276,7 +295,7 @@ static int job_exhausted(const srt_job *job, const srt_reply *reply)
         return 0;
     if (srt_token_is(&reply->tokens[1], "AGAIN"))
         return job->record.retry_count + 1 >= job->shard->queue->now.max_retry_count;
-    for (i = 3; i < reply->count; i++)
+    for (i = 4; i < reply->count; i++)
         if (reply->tokens[i].len == job->view.id_len &&
             memcmp(reply->tokens[i].data, job->view.id, job->view.id_len) == 0)
             return 1;
@@ -360,6 +379,7 @@ void srt_shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_r
     const srt_token *tokens = reply->tokens;
     int64_t refused = 0;
     s->settling = 0;
+    srt_checkpoints_answered(node, list, reply, now);
     if (reply->count > 1 && srt_token_is(&tokens[1], "STALE")) {
         refused = (int64_t)list->count;
         if (s->state == SRT_OWNED && r->number == s->lease)
@@ -382,7 +402,7 @@ void srt_shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_r
     settled_suspect(node, s, list);
     if (settle_noticed(s, list, reply))
         srt_notice_seen(node, s, SRT_NOTICES_OWN, now);
-    else if (!s->queue->now.exhausted_hook && (reply->count > 3 || (reply->count > 1 && srt_token_is(&tokens[1], "AGAIN"))))
+    else if (!s->queue->now.exhausted_hook && (reply->count > 4 || (reply->count > 1 && srt_token_is(&tokens[1], "AGAIN"))))
         shard_exhausted(node, s, list, reply);
     srt_list_free(list);
     srt_free(node->mem, list, sizeof *list);

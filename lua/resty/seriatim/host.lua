@@ -65,6 +65,7 @@ function hosts.new(made, group, wait_queue, loop)
   local source = sources.source(made.node, group, made.scheduler, made.workers, made.shards_count)
   local self = { made = made, group = group, wait_queue = wait_queue, loop = loop, source = source, busy = false }
   self.free = semaphore.new()
+  self.waits = { notify = loop.notify, sleep = ngx.sleep }
   return setmetatable(self, Host)
 end
 
@@ -94,7 +95,7 @@ function Host:run(delivery)
   self.busy, self.delivery = true, delivery
   self.wait_queue:wake_one()
   self.loop.notify()
-  self.reusable = execution.run(self.made.workers, delivery)
+  self.reusable = execution.run(self.made.workers, delivery, self.waits)
   self.busy, self.delivery = false, nil
   self.free:post()
   self.loop.jobs = self.loop.jobs + 1

@@ -6,6 +6,7 @@ local errors = require "seriatim.errors"
 local native = require "seriatim.native"
 
 local DONE = {}
+local LONGEST_SNOOZE = 100 * 365.25 * 86400 -- seconds
 local STATE = {} -- the key of what is not for the worker; no id can be equal to it
 
 ---Reads as the map id -> payloads (`batch[id]`), and takes the outcome of single ids; an id without one shares the
@@ -46,14 +47,15 @@ local function row_of(batch, id)
   return execution:row(execution:places_by_id()[known(batch, id)])
 end
 
----{value = error}, or DONE.
+---{value = error}, {snooze = seconds, payload = bytes or nil}, or DONE.
 local function report(batch, id, outcome)
   local execution, text = rawget(batch, STATE), known(batch, id)
   execution.outcomes = execution.outcomes or {}
   execution.outcomes[text] = outcome
 end
 
----What became of the id by itself, {value = error} or DONE; nil: it shares the call's outcome. For middlewares that watch.
+---What became of the id by itself, {value = error}, {snooze = seconds} or DONE; nil: it shares the call's outcome. For middlewares that
+---watch.
 function batches.outcome(batch, id)
   return (rawget(batch, STATE).outcomes or {})[known(batch, id)]
 end
@@ -97,6 +99,53 @@ end
 ---Records that the id is done, even if perform raises later. Raises misuse when the batch does not hold the id.
 function methods:done(id)
   report(self, id, DONE)
+end
+
+---The first `count` payloads of the id, in the order of the batch, are done, whatever becomes of the rest: a failure, a crash or a
+---snooze brings back only what is left, with retry_count -1. The id runs on. Sent at once and not waited for: until Redis has
+---confirmed it (`batch:flush` waits for that) a crash may bring these payloads again. A smaller count than before changes nothing. The
+---last payload needs no checkpoint: the end of the run is one.
+---@param id seriatim.Id
+---@param count integer  at most the payloads that the id has in this batch
+---@return boolean? sent
+---@return seriatim.Error? err
+function methods:checkpoint(id, count)
+  local execution = rawget(self, STATE)
+  local place = execution:places_by_id()[known(self, id)]
+  if validate.integer("count", count, 0, 2147483647) == 0 then
+    return true
+  end
+  local sent, err = errors.outcome(execution.delivery:checkpoint(place, count))
+  execution:hurry()
+  return sent, err
+end
+
+---Waits until Redis has confirmed all checkpoints of the batch. nil and an error of the kind STALE: the run of an id is another's
+---now, and what it still does is on its own.
+---@return boolean? flushed
+---@return seriatim.Error? err
+function methods:flush()
+  return rawget(self, STATE):flush()
+end
+
+---The id has neither ended nor failed when the call ends: what is left of it waits for so many seconds, as after a failure, but
+---nothing is counted, and retry_count stays.
+---@param id seriatim.Id
+---@param seconds number
+---@param options { payload: any }?  payload: what the first payload that is left becomes, as perform_async takes it; it keeps its
+---place in the order. Without one it stays as it is
+function methods:snooze(id, seconds, options)
+  validate.seconds("seconds", seconds, 0, LONGEST_SNOOZE)
+  for key in pairs(options or {}) do
+    if key ~= "payload" then
+      errors.misuse(("snooze: unknown option %s; known is payload"):format(validate.shown(key)))
+    end
+  end
+  local payload = options and options.payload
+  if payload ~= nil then
+    payload = rawget(self, "worker"):payload_codec().dump(payload, "payload")
+  end
+  report(self, id, { snooze = seconds, payload = payload })
 end
 
 ---Moves the end of the time to run of every id of the batch to `seconds` (0 to 31,536,000) from now. No effect without the option

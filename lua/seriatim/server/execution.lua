@@ -2,6 +2,7 @@
 -- delivery is settled. It runs in a host thread's state and in nginx's light threads alike: it never blocks by itself, and
 -- user code may yield (but not in PUC 5.1, whose pcall cannot).
 local codec = require "seriatim.client.codec"
+local errors = require "seriatim.errors"
 local middlewares = require "seriatim.client.middlewares"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
@@ -45,8 +46,9 @@ local function perform_info_of(worker)
 end
 
 ---@param payloads_by_id table?  where they were read already
-function Execution.new(worker, delivery, payloads_by_id)
-  return setmetatable({ worker = worker, delivery = delivery, payloads_by_id = payloads_by_id }, Execution)
+---@param waits seriatim.Waits?
+function Execution.new(worker, delivery, payloads_by_id, waits)
+  return setmetatable({ worker = worker, delivery = delivery, payloads_by_id = payloads_by_id, waits = waits }, Execution)
 end
 
 -- ---- errors
@@ -158,6 +160,27 @@ function Execution:places_by_id()
   return self.places
 end
 
+---A request of the batch is to be sent now. A runner has a thread for that; nginx' loop is to be told.
+function Execution:hurry()
+  if self.waits then
+    self.waits.notify()
+  end
+end
+
+---Waits for the answers to the checkpoints.
+---@return boolean? flushed
+---@return seriatim.Error? err
+function Execution:flush()
+  local pause = 0.001
+  local flushed, err = errors.outcome(self.delivery:flush())
+  while flushed == false do
+    self.waits.sleep(pause)
+    pause = math.min(2 * pause, 0.02)
+    flushed, err = errors.outcome(self.delivery:flush())
+  end
+  return flushed, err
+end
+
 -- ---- payloads
 
 ---False where the codec is another, or some payload cannot be read.
@@ -230,6 +253,8 @@ function Execution:conclude(failure)
     local outcome = outcomes[id] or failure
     if outcome == nil or outcome == batches.DONE then
       self.delivery:done(places[id])
+    elseif outcome.snooze then
+      self.delivery:snooze(places[id], outcome.snooze, outcome.payload)
     else
       self:fail(places[id], outcome)
     end
@@ -351,14 +376,19 @@ end
 
 local steps = {}
 
+---How the jobs of a node without a thread wait for Redis: nginx' light threads.
+---@class seriatim.Waits
+---@field notify fun()  there is something to send
+---@field sleep fun(seconds: number)
+
 ---source: where the next deliveries are taken from, as long as they are this worker's and take the fast path.
 ---@return boolean reusable  nobody else holds the delivery
 ---@return seriatim.Delivery|false|nil next_delivery  as of source:advance, where that was called
-function steps.run(worker, delivery, source)
+function steps.run(worker, delivery, source, waits)
   local perform_info = perform_info_of(worker)
   local payloads_by_id = takes_fast_path(perform_info) and delivery:payloads_by_id()
   if not payloads_by_id then
-    return Execution.new(worker, delivery):run()
+    return Execution.new(worker, delivery, nil, waits):run()
   end
   local next_delivery
   repeat
@@ -398,8 +428,8 @@ local function log_crash(worker, raised)
 end
 
 ---As the step of that kind, which raised nothing. Never raises.
-local function step(kind, worker, delivery, source)
-  local ran, reusable, next_delivery = pcall(steps[kind], worker, delivery, source)
+local function step(kind, worker, delivery, source, waits)
+  local ran, reusable, next_delivery = pcall(steps[kind], worker, delivery, source, waits)
   if not ran then
     pcall(log_crash, worker, reusable)
   end
@@ -416,11 +446,12 @@ end
 ---@param workers table<integer, seriatim.Worker>  by their numbers in the runner or node
 ---@param delivery seriatim.Delivery
 ---@param source { runner: seriatim.Runner, group: integer }?  where more may be taken from
+---@param waits seriatim.Waits?
 ---@return seriatim.Delivery? reusable
 ---@return seriatim.Delivery|false|nil next_delivery  false: there will be no more. Not nil: the take was done already
-function execution.work(workers, delivery, source)
+function execution.work(workers, delivery, source, waits)
   local kind, number = delivery:kind()
-  local reusable, next_delivery = step(kind, workers[number], delivery, source)
+  local reusable, next_delivery = step(kind, workers[number], delivery, source, waits)
   if reusable then
     return delivery, next_delivery
   end
@@ -430,9 +461,10 @@ end
 ---Runs it and settles it. Never raises.
 ---@param workers table<integer, seriatim.Worker>
 ---@param delivery seriatim.Delivery
+---@param waits seriatim.Waits?
 ---@return seriatim.Delivery? reusable  to be filled again, as of work
-function execution.run(workers, delivery)
-  local reusable = execution.work(workers, delivery)
+function execution.run(workers, delivery, waits)
+  local reusable = execution.work(workers, delivery, nil, waits)
   if reusable then
     settle(reusable)
   end

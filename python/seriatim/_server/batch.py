@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +15,19 @@ from .._types import AnyId, Id
 from .._worker import Worker
 
 DONE = object()
+
+_NO_PAYLOAD: Any = object()
+_LONGEST_SNOOZE = 100 * 365.25 * 86_400
+_FLUSH_SLICE = 1.0  # seconds between looks for signals while a thread waits
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02  # seconds between looks of a task that waits
+
+
+class Snooze:
+    """The outcome of an id that is to come again later."""
+
+    def __init__(self, seconds: float, payload: bytes | None) -> None:
+        self.seconds = seconds
+        self.payload = payload
 
 
 class Batch(Mapping[Id, list[Any]]):
@@ -77,6 +92,43 @@ class Batch(Mapping[Id, list[Any]]):
         """Records that the id is done, even if perform raises later. Raises Invalid when the batch does not hold the id."""
         self._outcomes[self._known(id)] = DONE
 
+    def checkpoint(self, id: AnyId, count: int) -> None:
+        """
+        The first `count` payloads of the id, in the order of the batch, are done, whatever becomes of the rest: a failure, a crash or a
+        snooze brings back only what is left, with retry_count -1. The id runs on. Sent at once and not waited for: until Redis
+        has confirmed it (flush waits for that) a crash may bring these payloads again. A smaller count than before changes
+        nothing. The last payload needs no checkpoint: the end of the run is one. Raises Invalid where the id has fewer payloads.
+        """
+        validate.integer("count", count, 0, 2_147_483_647)
+        self._delivery.checkpoint(self._all_places()[self._known(id)], count)
+
+    def flush(self) -> None:
+        """
+        Waits until Redis has confirmed all checkpoints of the batch. Raises Stale where the run of an id is another's now: what
+        it still does is on its own. In an async perform use aflush, because this holds up the event loop.
+        """
+        while not self._delivery.flush(_FLUSH_SLICE):
+            pass
+
+    async def aflush(self) -> None:
+        """As flush, for an async perform."""
+        pause = _FIRST_PAUSE
+        while not self._delivery.flush(0.0):
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def snooze(self, id: AnyId, seconds: float | timedelta, *, payload: Any = _NO_PAYLOAD) -> None:
+        """
+        The id has neither ended nor failed when the call ends: what is left of it waits for so many seconds, as after a failure, but
+        nothing is counted, and retry_count stays. payload: what the first payload that is left becomes, as perform_async takes
+        it; it keeps its place in the order. Not given: it stays as it is.
+        """
+        known = self._known(id)
+        given = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
+        wait = float(validate.seconds("seconds", given, 0.0, _LONGEST_SNOOZE))
+        data = None if payload is _NO_PAYLOAD else self._worker._payload_codec().dump(payload, "payload")
+        self._outcomes[known] = Snooze(wait, data)
+
     def extend(self, seconds: float) -> None:
         """Moves the end of the time to run of every id to `seconds` (0 to 31,536,000) from now. No effect without the setting `ttr`."""
         validate.seconds("seconds", seconds, 0.0, 31_536_000.0)
@@ -107,7 +159,7 @@ class Batch(Mapping[Id, list[Any]]):
         return self._row(id)[4]
 
     def _outcome(self, id: Id, otherwise: object) -> object:
-        """An error (exception or str) or DONE, where one was reported."""
+        """An error (exception or str), a Snooze or DONE, where one was reported."""
         return self._outcomes.get(id, otherwise)
 
     def _all_places(self) -> dict[Id, int]:

@@ -18,7 +18,7 @@ from .._errors import Closed, UsageError
 from .._settings import settings
 from .._types import Id
 from .._worker import Worker
-from .batch import DONE, Batch
+from .batch import DONE, Batch, Snooze
 
 RUN, DIED, EXHAUSTED = 0, 1, 2
 WORKER_DIED = "worker died"
@@ -235,6 +235,8 @@ class Execution:
             outcome = error if self._batch is None else self._batch._outcome(row[0], error)
             if outcome is None or outcome is DONE:
                 self._delivery.done(place)
+            elif isinstance(outcome, Snooze):
+                self._delivery.snooze(place, outcome.seconds, outcome.payload)
             else:
                 self._fail(place, outcome)
 

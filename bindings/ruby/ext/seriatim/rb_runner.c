@@ -9,7 +9,7 @@ typedef struct runner_box {
     seriatim_runner *runner;  /* NULL: not made yet, or freed */
     unsigned long generation; /* the runner's thread lives in this process alone */
     size_t owners;
-    size_t waiting; /* threads inside runner.wait */
+    size_t waiting; /* threads inside runner.wait and runner.flush */
     int closed;     /* the last thread that waits frees the runner */
 } runner_box;
 
@@ -376,6 +376,20 @@ static VALUE delivery_reject(VALUE self, VALUE i, VALUE places, VALUE reason)
     return Qnil;
 }
 
+/* delivery.snooze(i, seconds, payload or nil) */
+static VALUE delivery_snooze(VALUE self, VALUE i, VALUE seconds, VALUE payload)
+{
+    delivery_box *box = delivery_of(self);
+    double wait = NUM2DBL(seconds);
+    size_t place = delivery_place(box, i);
+    if (!NIL_P(payload))
+        StringValue(payload);
+    delivery_check(seriatim_delivery_snooze(box->delivery, place, wait, NIL_P(payload) ? NULL : RSTRING_PTR(payload),
+                                            NIL_P(payload) ? 0 : (size_t)RSTRING_LEN(payload)));
+    RB_GC_GUARD(payload);
+    return Qnil;
+}
+
 static void runner_init_delivery(void)
 {
     VALUE klass = rb_define_class_under(srb_native, "Delivery", rb_cObject);
@@ -395,6 +409,7 @@ static void runner_init_delivery(void)
     rb_define_method(klass, "fail", delivery_fail, 3);
     rb_define_method(klass, "release", delivery_release, 1);
     rb_define_method(klass, "reject", delivery_reject, 3);
+    rb_define_method(klass, "snooze", delivery_snooze, 3);
 }
 
 /* ---- Taking and settling ------------------------------------------------------------------------- */
@@ -489,6 +504,72 @@ static VALUE runner_extend(VALUE self, VALUE delivery, VALUE i, VALUE seconds)
     return Qnil;
 }
 
+/* runner.checkpoint(delivery, i, count) */
+static VALUE runner_checkpoint(VALUE self, VALUE delivery, VALUE i, VALUE count)
+{
+    delivery_box *box = delivery_of(delivery);
+    size_t place = delivery_place(box, i), wanted = NUM2SIZET(count);
+    int status = seriatim_runner_checkpoint(runner_of(self), box->delivery, place, wanted);
+    char text[128];
+    if (status == SERIATIM_OK)
+        return Qnil;
+    if (status != SERIATIM_INVALID)
+        srb_raise(status, seriatim_status_text(status));
+    snprintf(text, sizeof text, "checkpoint of %lu payloads: the id has %lu in this batch", (unsigned long)wanted,
+             (unsigned long)seriatim_delivery_job(box->delivery, place)->payload_count);
+    srb_raise(status, text);
+}
+
+#define FLUSH_SLICE_MS 1000
+
+typedef struct runner_flush {
+    VALUE self;
+    runner_box *box;
+    delivery_box *of;
+    seriatim_runner *runner;
+    seriatim_delivery *delivery;
+    int timeout_ms, status;
+} runner_flush;
+
+static void *runner_flush_unlocked(void *argument)
+{
+    runner_flush *flush = argument;
+    flush->status = seriatim_runner_flush(flush->runner, flush->delivery, flush->timeout_ms);
+    return NULL;
+}
+
+/* Interrupts are handled between the waits, and may settle the delivery or close the runner. */
+static VALUE runner_flush_all(VALUE argument)
+{
+    runner_flush *flush = (runner_flush *)argument;
+    runner_flush_unlocked(flush);
+    flush->timeout_ms = FLUSH_SLICE_MS;
+    while (flush->status == SERIATIM_AGAIN) {
+        rb_thread_call_without_gvl(runner_flush_unlocked, flush, RUBY_UBF_IO, NULL);
+        runner_of(flush->self);
+        if (flush->of->delivery != flush->delivery)
+            flush->status = SERIATIM_CLOSED;
+    }
+    return Qnil;
+}
+
+static VALUE runner_flush_end(VALUE argument);
+
+/* runner.flush(delivery): until Redis has confirmed its checkpoints */
+static VALUE runner_flush_delivery(VALUE self, VALUE delivery)
+{
+    delivery_box *of = delivery_of(delivery);
+    runner_flush flush = {self, rb_check_typeddata(self, &runner_type), of, runner_of(self), of->delivery, 0, SERIATIM_OK};
+    flush.box->waiting++;
+    rb_ensure(runner_flush_all, (VALUE)&flush, runner_flush_end, (VALUE)&flush);
+    RB_GC_GUARD(delivery);
+    if (flush.status == SERIATIM_CLOSED)
+        srb_raise(flush.status, "the delivery is settled");
+    if (flush.status != SERIATIM_OK)
+        srb_raise(flush.status, "a checkpoint was refused: the run is another's now");
+    return Qnil;
+}
+
 typedef struct runner_waiter {
     runner_box *box;
     seriatim_runner *runner;
@@ -529,6 +610,16 @@ static VALUE runner_wait_end(VALUE argument)
     seriatim_runner_wait_end(waiter->runner, waiter->group, waiter->own);
     waiter->box->waiting--;
     runner_end(waiter->box);
+    return Qnil;
+}
+
+static VALUE runner_flush_end(VALUE argument)
+{
+    const runner_flush *flush = (const runner_flush *)argument;
+    if (!runner_lives(flush->box))
+        return Qnil;
+    flush->box->waiting--;
+    runner_end(flush->box);
     return Qnil;
 }
 
@@ -682,6 +773,8 @@ void srb_init_runner(void)
     rb_define_method(klass, "settle", runner_settle, 1);
     rb_define_method(klass, "advance", runner_advance, 2);
     rb_define_method(klass, "extend_time", runner_extend, 3);
+    rb_define_method(klass, "checkpoint", runner_checkpoint, 3);
+    rb_define_method(klass, "flush", runner_flush_delivery, 1);
     rb_define_method(klass, "wait", runner_wait, 2);
     rb_define_method(klass, "event", runner_event, 0);
     rb_define_method(klass, "failure", runner_failure, 2);

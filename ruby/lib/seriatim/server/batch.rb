@@ -3,9 +3,16 @@
 require "forwardable"
 
 module Seriatim
+  # The outcome of an id that is to come again later: seconds, and the bytes of a payload or nil.
+  Snooze = Struct.new(:seconds, :payload)
+  private_constant :Snooze
+
   # The ids and payloads of one call of perform. It reads like the Hash id => payloads, and records the outcome of single ids;
   # an id without an outcome of its own shares that of the call: done if perform returns, failed if it raises.
   class Batch
+    LONGEST_SNOOZE = 100 * 365.25 * 86_400 # seconds
+    private_constant :LONGEST_SNOOZE
+
     extend Forwardable
     include Enumerable
 
@@ -58,6 +65,35 @@ module Seriatim
     # @raise [Invalid] the batch does not hold the id
     def done(id)
       report(id, :done)
+    end
+
+    # The first `count` payloads of the id, in the order of the batch, are done, whatever becomes of the rest: a failure, a crash or a snooze
+    # brings back only what is left, with retry_count -1. The id runs on. Sent at once and not waited for: until Redis has
+    # confirmed it ({#flush} waits for that) a crash may bring these payloads again. A smaller count than before changes nothing. The last
+    # payload needs no checkpoint: the end of the run is one.
+    # @raise [Invalid] the id has fewer payloads in this batch
+    def checkpoint(id, count)
+      @execution.checkpoint(places.fetch(known(id)), Validate.integer("count", count, 0..2_147_483_647))
+      nil
+    end
+
+    # Waits until Redis has confirmed all checkpoints of the batch.
+    # @raise [Stale] the run of an id is another's now: what it still does is on its own
+    def flush
+      @execution.flush
+      nil
+    end
+
+    # The id has neither ended nor failed when the call ends: what is left of it waits for so many seconds, as after a failure, but
+    # nothing is counted, and retry_count stays.
+    # @param payload what the first payload that is left becomes, as perform_async takes it; it keeps its place in the order.
+    #   Not given: it stays as it is
+    def snooze(id, seconds, **payload)
+      unknown = payload.keys - [:payload]
+      raise ArgumentError, "unknown keyword: #{unknown.first.inspect}" unless unknown.empty?
+
+      bytes = @worker.payload_codec.dump(payload[:payload], "payload") if payload.key?(:payload)
+      report(id, Snooze.new(Validate.seconds("seconds", seconds, 0.0..LONGEST_SNOOZE).to_f, bytes))
     end
 
     # Moves the end of the time to run of every id of the batch to `seconds` from now. No effect without the setting `ttr`.

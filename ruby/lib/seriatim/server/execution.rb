@@ -33,6 +33,12 @@ module Seriatim
       @batch.ids.each { |id| @host.runner.extend_time(@delivery, place_of(id), seconds) }
     end
 
+    # @api private
+    def checkpoint(place, count) = @host.runner.checkpoint(@delivery, place, count)
+
+    # @api private
+    def flush = @host.runner.flush(@delivery)
+
     private
 
     # ---- the fast path: nothing but perform is called
@@ -168,11 +174,19 @@ module Seriatim
       until @left.empty?
         id = @left.first
         outcome = @batch&.outcome(id) || error || :done
-        outcome == :done ? @delivery.done(place_of(id)) : fail_id(place_of(id), outcome, @delivery.elapsed)
+        settle_id(place_of(id), outcome)
         @left.shift
       end
     ensure
       fail_rest(ThreadEnded.new.message)
+    end
+
+    def settle_id(place, outcome)
+      case outcome
+      when :done then @delivery.done(place)
+      when Snooze then @delivery.snooze(place, outcome.seconds, outcome.payload)
+      else fail_id(place, outcome, @delivery.elapsed)
+      end
     end
 
     # Fails the ids that have no outcome yet: there are some only where a hook ended this very thread. dump_error may end it again.

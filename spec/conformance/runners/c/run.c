@@ -23,6 +23,7 @@ typedef struct seen_job {
     size_t payload_count;
     const value *turn;
     size_t place; /* in the delivery */
+    const char *wrong; /* what a checkpoint answered, where that was not expected; NULL: all is well */
 } seen_job;
 
 typedef struct call {
@@ -133,16 +134,56 @@ static call *begin_call(run *r, seriatim_delivery *d)
     return c;
 }
 
-static void take_turn(run *r, seriatim_delivery *d, const call *c, const seen_job *job)
+/* What a call of the batch must answer; where it does not, the id fails with a text that no scenario expects. */
+static void must_answer(int wanted, int status, seen_job *job)
+{
+    if (status != wanted)
+        job->wrong = seriatim_status_text(status);
+}
+
+static void checkpoint_turn(run *r, seriatim_delivery *d, seen_job *job)
+{
+    const value *count = value_get(job->turn, "checkpoint"), *too_many = value_get(job->turn, "too_many");
+    if (too_many)
+        must_answer(SERIATIM_INVALID, seriatim_runner_checkpoint(r->runner, d, job->place, (size_t)too_many->number), job);
+    if (!count)
+        return;
+    must_answer(SERIATIM_OK, seriatim_runner_checkpoint(r->runner, d, job->place, (size_t)count->number), job);
+    must_answer(SERIATIM_OK, seriatim_runner_flush(r->runner, d, 30000), job);
+}
+
+static void late_turn(run *r, seriatim_delivery *d, seen_job *job)
+{
+    const value *sent = value_get(job->turn, "sent"), *stale = value_get(job->turn, "stale");
+    if (sent)
+        must_answer(SERIATIM_OK, seriatim_runner_checkpoint(r->runner, d, job->place, (size_t)sent->number), job);
+    if (!stale)
+        return;
+    must_answer(SERIATIM_OK, seriatim_runner_checkpoint(r->runner, d, job->place, (size_t)stale->number), job);
+    must_answer(SERIATIM_STALE, seriatim_runner_flush(r->runner, d, 30000), job);
+}
+
+static void take_turn(run *r, seriatim_delivery *d, const call *c, seen_job *job)
 {
     const value *steps = value_get(job->turn, "steps"), *extend = value_get(job->turn, "extend"), *sleep = value_get(job->turn, "sleep");
     size_t i;
+    checkpoint_turn(r, d, job);
     if (steps)
         steps_run(r->scenario, steps, r->where);
     for (i = 0; extend && i < c->size; i++)
         seriatim_runner_extend(r->runner, d, c->jobs[i].place, extend->number);
     if (sleep)
         pause_seconds(sleep->number);
+    late_turn(r, d, job);
+}
+
+static void snooze_job(seriatim_delivery *d, const seen_job *job, const value *seconds)
+{
+    const value *payload = value_get(job->turn, "payload");
+    seriatim_text bytes = {NULL, 0};
+    if (payload)
+        bytes = value_canonical(payload);
+    seriatim_delivery_snooze(d, job->place, seconds->number, bytes.data, bytes.len);
 }
 
 static void fail_job(seriatim_delivery *d, const call *c, const seen_job *job, const value *error)
@@ -165,7 +206,11 @@ static void report(seriatim_delivery *d, const call *c)
             fail = NULL;
         else if (!fail)
             fail = raise;
-        if (fail)
+        if (c->jobs[i].wrong)
+            seriatim_delivery_fail(d, c->jobs[i].place, c->jobs[i].wrong, strlen(c->jobs[i].wrong), 60);
+        else if (value_get(turn, "snooze"))
+            snooze_job(d, &c->jobs[i], value_get(turn, "snooze"));
+        else if (fail)
             fail_job(d, c, &c->jobs[i], fail);
         else
             seriatim_delivery_done(d, c->jobs[i].place);

@@ -65,7 +65,29 @@ local recorder = { Watch = Watch }
 ---@type spec.Watch  of the run step that goes on
 recorder.watch = nil
 
-local function take(watch, batch, turn)
+local function checkpoint(batch, id, turn)
+  if turn.too_many then
+    assert(not pcall(batch.checkpoint, batch, id, turn.too_many), "the checkpoint is expected to be refused")
+  end
+  if turn.checkpoint then
+    assert(batch:checkpoint(id, turn.checkpoint))
+    assert(batch:flush())
+  end
+end
+
+local function checkpoint_late(batch, id, turn)
+  if turn.sent then
+    assert(batch:checkpoint(id, turn.sent))
+  end
+  if turn.stale then
+    assert(batch:checkpoint(id, turn.stale))
+    local flushed, err = batch:flush()
+    assert(flushed == nil and err.kind == "STALE", "STALE is expected")
+  end
+end
+
+local function take(watch, batch, id, turn)
+  checkpoint(batch, id, turn)
   if turn.steps then
     watch.steps(turn.steps)
   end
@@ -75,9 +97,13 @@ local function take(watch, batch, turn)
   if turn.sleep then
     watch.sleep(turn.sleep)
   end
+  checkpoint_late(batch, id, turn)
 end
 
 local function report(batch, id, turn)
+  if turn.snooze then
+    batch:snooze(id, turn.snooze, turn.payload ~= nil and { payload = turn.payload } or nil)
+  end
   if turn.fail then
     batch:fail(id, turn.fail)
   end
@@ -87,8 +113,8 @@ local function report(batch, id, turn)
 end
 
 local function perform(watch, batch, turns)
-  for _, turn in ipairs(turns) do
-    take(watch, batch, turn)
+  for place, turn in ipairs(turns) do
+    take(watch, batch, batch.ids[place], turn)
   end
   for place, turn in ipairs(turns) do
     report(batch, batch.ids[place], turn)

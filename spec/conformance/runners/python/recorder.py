@@ -78,8 +78,8 @@ class Recorder(seriatim.Worker):
         watch = Recorder.watch
         run, turns = watch.begin(self.label, batch)
         try:
-            for _, turn in turns:
-                self._take(watch, batch, turn)
+            for id, turn in turns:
+                self._take(watch, batch, id, turn)
             for id, turn in turns:
                 self._report(batch, id, turn)
             for _, turn in turns:
@@ -88,19 +88,40 @@ class Recorder(seriatim.Worker):
         finally:
             run.ended = time.time()
 
-    def _take(self, watch: Watch, batch: seriatim.Batch, turn: dict[str, Any]) -> None:
+    def _take(self, watch: Watch, batch: seriatim.Batch, id: Any, turn: dict[str, Any]) -> None:
+        if "too_many" in turn:
+            _must_raise(seriatim.Invalid, lambda: batch.checkpoint(id, turn["too_many"]))
+        if "checkpoint" in turn:
+            batch.checkpoint(id, turn["checkpoint"])
+            batch.flush()
         if "steps" in turn:
             watch.steps(turn["steps"])
         if "extend" in turn:
             batch.extend(turn["extend"])
         if "sleep" in turn:
             time.sleep(turn["sleep"])
+        if "sent" in turn:
+            batch.checkpoint(id, turn["sent"])
+        if "stale" in turn:
+            batch.checkpoint(id, turn["stale"])
+            _must_raise(seriatim.Stale, batch.flush)
 
     def _report(self, batch: seriatim.Batch, id: Any, turn: dict[str, Any]) -> None:
+        if "snooze" in turn:
+            payload = {"payload": turn["payload"]} if "payload" in turn else {}
+            batch.snooze(id, turn["snooze"], **payload)
         if "fail" in turn:
             batch.fail(id, turn["fail"])
         if "done" in turn:
             batch.done(id)
+
+
+def _must_raise(kind: type[BaseException], call: Any) -> None:
+    try:
+        call()
+    except kind:
+        return
+    raise AssertionError(f"{kind.__name__} is expected")
 
 
 def worker(label: str, settings: dict[str, Any]) -> type[Recorder]:

@@ -64,7 +64,7 @@ module Conformance
     def perform(_payloads, batch)
       watch = Recorder.watch
       run, turns = watch.begin(label, batch)
-      turns.each { |_, turn| take(watch, batch, turn) }
+      turns.each { |id, turn| take(watch, batch, id, turn) }
       turns.each { |id, turn| report(batch, id, turn) }
       message = turns.filter_map { |_, turn| turn["raise"] }.first
       raise message if message
@@ -74,15 +74,40 @@ module Conformance
 
     private
 
-    def take(watch, batch, turn)
+    def take(watch, batch, id, turn)
+      checkpoint(batch, id, turn)
       watch.steps(turn["steps"]) if turn["steps"]
       batch.extend(turn["extend"]) if turn["extend"]
       sleep turn["sleep"] if turn["sleep"]
+      batch.checkpoint(id, turn["sent"]) if turn["sent"]
+      must_raise(Seriatim::Stale) { [batch.checkpoint(id, turn["stale"]), batch.flush] } if turn["stale"]
+    end
+
+    def checkpoint(batch, id, turn)
+      must_raise(Seriatim::Invalid) { batch.checkpoint(id, turn["too_many"]) } if turn["too_many"]
+      return unless turn["checkpoint"]
+
+      batch.checkpoint(id, turn["checkpoint"])
+      batch.flush
+    end
+
+    def must_raise(kind)
+      yield
+      raise "#{kind} is expected"
+    rescue kind
+      nil
     end
 
     def report(batch, id, turn)
+      snooze(batch, id, turn) if turn["snooze"]
       batch.fail(id, turn["fail"]) if turn["fail"]
       batch.done(id) if turn["done"]
+    end
+
+    def snooze(batch, id, turn)
+      return batch.snooze(id, turn["snooze"]) unless turn.key?("payload")
+
+      batch.snooze(id, turn["snooze"], payload: turn["payload"])
     end
   end
 end

@@ -1,0 +1,57 @@
+-- library: partly - changes the payloads of an id while it runs, or as its run ends, for batch.checkpoint and batch.snooze.
+-- It needs record, and FOLD.
+
+-- Removes the payloads of a running record up to the one with this stamp and score, that one included, in the order in which the
+-- worker got them. What is left counts as never failed. Of a spilled record at most `expected` payloads, and no more than this call
+-- may yet move. Returns '1': none of them is left; '2': some are, send it again.
+local function checkpoint(id, r, stamp, score, expected)
+  local function is_behind(e) return e.score > score or e.score == score and e.stamp > stamp end
+  local done, more = {}, false
+  if r.entries then
+    local left = {}
+    for i = 1, #r.entries do
+      if is_behind(r.entries[i]) then left[#left + 1] = r.entries[i] end
+    end
+    r.entries = left
+  else
+    local share = portion(r)
+    local step = min(expected, math.floor(share * may_move / PORTION))
+    if step < 1 then return '2' end -- others of this call have moved too much
+    local entries = spilled_entries(first, id, 0, step)
+    while entries[#done + 1] and not is_behind(entries[#done + 1]) do done[#done + 1] = entries[#done + 1] end
+    remove_spilled(first, id, r, done)
+    may_move = may_move - math.ceil(PORTION * #entries / share)
+    -- After a failover there may be more of them than the caller expects.
+    more = done[1] and #done == #entries and call('ZCOUNT', first.spill .. id, '-inf', format('%.17g', score)) > 0
+    if r.cut then call('HDEL', first.map .. id, 'e') end
+  end
+  r.retry = -1
+  set_error(r, '')
+  rewrite(first, id, r)
+  return more and '2' or '1'
+end
+
+-- The payload with this stamp, the first of the record, becomes another, and keeps its score, its arrival and its context. In a queue that
+-- folds equal payloads, those that are equal to the new one fold into it. A payload that is not there is left alone.
+local function replace(id, r, stamp, payload)
+  if not r.entries then
+    local e = spilled_entries(first, id, 0, 1)[1]
+    if not e or e.stamp ~= stamp then return end
+    remove_spilled(first, id, r, {e})
+    e.payload, e.digest = payload, nil
+    r.count = r.count + spill_entries(first, id, {e}, FOLD)
+    note_bounds(r, {e})
+    return
+  end
+  local kept, found = {}, false
+  for i = 1, #r.entries do
+    local e = r.entries[i]
+    if e.stamp == stamp then
+      e.payload, found = payload, true
+      kept[#kept + 1] = e
+    elseif FOLD ~= 'merge' or e.payload ~= payload then
+      kept[#kept + 1] = e
+    end
+  end
+  if found then r.entries = kept end
+end
