@@ -40,7 +40,8 @@ if claimed > seen then
 elseif not again then
   local ids = ttr > 0 and call('ZRANGEBYSCORE', OVERRUN, '-inf', format('%.0f', now), 'LIMIT', 0, 50) or given
   if ids[1] or delivers <= now then
-    if not limit or limit % 1 ~= 0 then return error_reply('ERR wrong limit') end -- before the first write
+    -- Redis refuses a limit that Lua writes as 1e+16; this must happen before the first write.
+    if not limit or limit % 1 ~= 0 or limit > 1e9 then return error_reply('ERR wrong limit') end
     -- include: spread record join schedule arrive
     -- Scheduled payloads whose time has come, in a paused shard as well. Where that was much, nothing is taken: the next claim does.
     if delivers <= now and arrive(ARGV[7]) then limit = 0 end
