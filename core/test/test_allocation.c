@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include <ctype.h>
+#include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <poll.h>
 #include <pthread.h>
@@ -90,6 +91,47 @@ static int push(seriatim_client *c, size_t queue)
     return status == SERIATIM_OK ? seriatim_push_send(c) : status;
 }
 
+/* With handles: one job that arrives later, and one that waits at once. */
+static int push_scheduled(seriatim_client *c, size_t queue)
+{
+    int i, status = seriatim_push_begin(c, queue);
+    if (status == SERIATIM_OK)
+        status = seriatim_push_want_handles(c);
+    for (i = 0; i < 2 && status == SERIATIM_OK; i++) {
+        seriatim_job job;
+        seriatim_job_init(&job);
+        job.id = "s";
+        job.id_len = 1;
+        job.payload = i ? "1" : "2";
+        job.payload_len = 1;
+        if (i)
+            job.deliver_when = SERIATIM_DELAY, job.deliver_time = 3600;
+        status = seriatim_push_job(c, &job);
+    }
+    return status == SERIATIM_OK ? seriatim_push_send(c) : status;
+}
+
+/* The handle of a payload of the queue "Q" and the id "a" that is not there. */
+static seriatim_text some_handle(void)
+{
+    seriatim_text handle = {"AQAAAAAAAAAAAAFRYQ", 18};
+    return handle;
+}
+
+/* The next check or action shows its progress, where there is a pseudo-terminal to show it on. */
+static int check_shown(seriatim_link *link, size_t queue)
+{
+    static int ours = -1, theirs = -1;
+    if (ours < 0) {
+        ours = posix_openpt(O_RDWR | O_NOCTTY);
+        assert_true(ours >= 0 && grantpt(ours) == 0 && unlockpt(ours) == 0);
+        theirs = open(ptsname(ours), O_RDWR | O_NOCTTY | O_NONBLOCK);
+        assert_true(theirs >= 0);
+    }
+    (void)seriatim_link_progress(link, theirs, "check", 5, -1);
+    return seriatim_check_begin(seriatim_link_client(link), queue, 1);
+}
+
 static int query(seriatim_client *c, size_t queue, int kind)
 {
     static const seriatim_text ids[] = {{"a", 1}, {"b", 1}, {"unknown", 7}};
@@ -112,10 +154,11 @@ static int act(seriatim_client *c, size_t queue, int kind)
 
 #define ACTIONS (SERIATIM_MORGUE_DROP_PAYLOAD + 1)
 #define QUERIES (SERIATIM_PARKED + 1)
-#define OPERATIONS (ACTIONS + QUERIES + 10)
+#define OPERATIONS (ACTIONS + QUERIES + 14)
 
-static int begin(seriatim_client *c, size_t queue, int number)
+static int begin(seriatim_link *link, size_t queue, int number)
 {
+    seriatim_client *c = seriatim_link_client(link);
     if (number < QUERIES)
         return query(c, queue, number);
     number -= QUERIES;
@@ -128,6 +171,12 @@ static int begin(seriatim_client *c, size_t queue, int number)
              : number == 5 ? seriatim_nodes_begin(c)
                            : seriatim_queues_begin(c);
     number -= 7;
+    if (number < 4)
+        return number == 0   ? push_scheduled(c, queue)
+               : number == 1 ? seriatim_cancel_begin(c, queue, some_handle())
+               : number == 2 ? seriatim_reschedule_begin(c, queue, some_handle(), 2000000000)
+                             : check_shown(link, queue);
+    number -= 4;
     if (number < 3)
         return number == 0   ? seriatim_health_begin(c)
                : number == 1 ? seriatim_layout_begin(c, queue)
@@ -141,6 +190,8 @@ static void read_all(seriatim_client *c, size_t queue)
     (void)seriatim_query_result(c, &count);
     (void)seriatim_push_result(c);
     (void)seriatim_push_refused(c, &count);
+    (void)seriatim_push_handles(c, &count);
+    (void)seriatim_handle_result(c);
     (void)seriatim_metrics_total(c);
     (void)seriatim_metrics_shards(c, &count);
     (void)seriatim_explain_result(c);
@@ -182,7 +233,7 @@ static int operate(int number)
     c = seriatim_link_client(link);
     status = seriatim_client_queue(c, &settings, &queue);
     if (status == SERIATIM_OK)
-        status = begin(c, queue, number);
+        status = begin(link, queue, number);
     if (status == SERIATIM_OK)
         status = drive(link);
     if (status == SERIATIM_OK)
@@ -332,7 +383,11 @@ static void say_outcomes(seriatim_runner *runner, seriatim_delivery *d)
     for (i = 0; i < seriatim_delivery_size(d); i++) {
         char which = seriatim_delivery_kind_of(d) == SERIATIM_RUN ? seriatim_delivery_job(d, i)->id[0] : 0;
         int status = seriatim_runner_extend(runner, d, i, 60);
-        if (which % 4 == 0)
+        if (which && seriatim_delivery_job(d, i)->payload_count > 1)
+            status |= seriatim_runner_checkpoint(runner, d, i, 1);
+        if (which % 8 == 0)
+            status |= seriatim_delivery_snooze(d, i, 60, "1", 1);
+        else if (which % 4 == 0)
             status |= seriatim_delivery_done(d, i);
         else if (which % 4 == 1)
             status |= seriatim_delivery_fail(d, i, "wrong", 5, 60);
@@ -343,6 +398,7 @@ static void say_outcomes(seriatim_runner *runner, seriatim_delivery *d)
         seriatim_runner_failure(runner, d, i);
         assert_true(status == SERIATIM_OK || status == SERIATIM_NOMEM);
     }
+    (void)seriatim_runner_flush(runner, d, 0);
 }
 
 static int take(seriatim_runner *runner, seriatim_delivery **d, int turn)
@@ -426,7 +482,7 @@ static int run(int number)
     seriatim_runner *runner;
     size_t worker, group;
     int status;
-    char id[32];
+    char id[32], unfinished[128];
     static int lives;
     memset(&settings, 0, sizeof settings);
     snprintf(id, sizeof id, "node-%d", ++lives);
@@ -448,6 +504,7 @@ static int run(int number)
         work(runner);
         (void)seriatim_runner_stats_now(runner);
         (void)seriatim_runner_asked(runner);
+        (void)seriatim_runner_unfinished(runner, unfinished, sizeof unfinished);
         leave(runner, number);
     }
     seriatim_runner_free(runner);

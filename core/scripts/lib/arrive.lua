@@ -4,7 +4,7 @@
 -- A claim moves before it takes, so an id is never taken without what had come due for it; what a slice leaves is moved by the
 -- claims that follow at once. In the order of deliver_at, so that an id's payloads without a score of their own arrive in theirs.
 
--- A slice: so many payloads, or so many microseconds of Redis: SHA-1 of the payloads takes the most.
+-- A slice has at most ARRIVALS payloads and takes about ARRIVAL_COST microseconds of Redis, most of them for the SHA-1 of payloads.
 local ARRIVALS, ARRIVAL_COST = 100, 2500
 local ARRIVAL_WORDS = {'keep', 'earlier', 'later', 'replace'} -- reject and unique act at the push: keep
 

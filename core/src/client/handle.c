@@ -140,7 +140,7 @@ static int handle_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
 
 static int handle_refuse(seriatim_client *c)
 {
-    return srt_fail(&c->error, SERIATIM_INVALID, "handle is none that a push has answered");
+    return srt_fail(&c->error, SERIATIM_INVALID, "the handle is not one that a push has answered");
 }
 
 /* Reads the text; INVALID: it is no handle, or one of another queue. */
