@@ -1021,6 +1021,25 @@ static void test_f36_no_outage_of_redis_makes_an_id_run_twice(void **state)
     assert_int_equal(bad, 0);
 }
 
+/*
+ * A failover forgets that a node gave a shard up, and that it had taken it anew before: Redis names it as the owner under an older
+ * lease than the last one. In these rounds nobody served such a shard while the node lived.
+ */
+static void test_f36_a_shard_that_a_failover_gives_back_is_served(void **state)
+{
+    static const uint64_t seeds[] = {139, 559};
+    const profile p = outage_of(OUTAGE_FAILOVER);
+    totals sum;
+    size_t i;
+    (void)state;
+    memset(&sum, 0, sizeof sum);
+    for (i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+        char violation[256];
+        run_round(&p, seeds[i], honest, &sum, violation, sizeof violation);
+        assert_string_equal(violation, "");
+    }
+}
+
 /* A checker that finds nothing where something is wrong proves nothing. */
 static void controlled(const profile *p, control c)
 {
@@ -1226,6 +1245,7 @@ int main(void)
         cmocka_unit_test(test_control_without_fences_a_promise_breaks),
         cmocka_unit_test(test_control_without_the_last_claim_seen_a_promise_breaks),
         cmocka_unit_test(test_f36_no_outage_of_redis_makes_an_id_run_twice),
+        cmocka_unit_test(test_f36_a_shard_that_a_failover_gives_back_is_served),
         cmocka_unit_test(test_f36_control_an_unnoticed_absence_breaks_a_promise),
         cmocka_unit_test(test_many_failures_are_logged_as_a_count),
         cmocka_unit_test(test_control_notices_without_a_next_owner_are_lost),

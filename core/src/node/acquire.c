@@ -86,6 +86,15 @@ void srt_shard_acquire(srt_node *node, srt_shard *s, int64_t now)
     s->reconcile = 0;
 }
 
+/* Acquires the shard only if Redis names this node as its owner, under whatever lease: the owner that it expects is this node. */
+void srt_shard_acquire_own(srt_node *node, srt_shard *s, int64_t now)
+{
+    srt_bytes_clear(&s->owner);
+    srt_bytes_add(&s->owner, node->id.data, node->id.len);
+    s->owner_lease = 0;
+    srt_shard_acquire(node, s, now);
+}
+
 static void acquire_taken(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
 {
     if (r->number)
@@ -175,7 +184,7 @@ void srt_shard_released(srt_shard *s, const srt_reply *reply)
         return;
     }
     s->state = SRT_FOREIGN;
-    s->given_up = s->lease;
+    s->given_up = 1;
     s->lease = 0;
     srt_bytes_clear(&s->owner);
     s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;

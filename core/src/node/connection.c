@@ -64,7 +64,7 @@ int srt_node_connected(srt_node *n, srt_channel channel, const char *user, const
     for (i = 0; i < n->shard_count; i++)
         if (n->shards[i]->state == SRT_FOREIGN) {
             srt_bytes_clear(&n->shards[i]->owner);
-            n->shards[i]->give_up_again = n->shards[i]->given_up != 0;
+            n->shards[i]->perhaps_ours = n->shards[i]->given_up;
         }
     check_all(n, now);
     return SERIATIM_OK;

@@ -49,8 +49,9 @@ struct srt_shard {
     int asked_beat;    /* node.beats must reach it before the owner may count as dead: the list of the living that we have
                           now may be older than the ownership, and lack an owner that has just joined */
     uint64_t heir;     /* hash of the node that should have it when we give it up */
-    int64_t given_up;  /* the last lease that we gave up or lost; 0: none */
-    int give_up_again; /* a failover may have forgotten that: then nobody would ever take it from us */
+    int given_up;      /* we gave it up or lost it */
+    int perhaps_ours;  /* A failover may have forgotten that, and name this node as the owner under any of its earlier leases. As it
+                          lives, no other node would ever take the shard: it takes it again, and gives it up if it is not wanted. */
 
     /* An owned shard. */
     int64_t lease, seen, sequence;

@@ -123,7 +123,7 @@ void srt_shard_lose(srt_node *node, srt_shard *s)
     }
     srt_list_free(&dropped);
     srt_shard_mark_old(node, s, 0);
-    s->given_up = s->lease;
+    s->given_up = 1;
     s->paused = s->recall = s->reconcile = 0;
     s->unfinished = SRT_FINISHED;
     s->first_claim = 0;

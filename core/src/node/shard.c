@@ -48,10 +48,9 @@ static void shard_step_foreign(srt_node *node, srt_shard *s, int64_t now)
 {
     if (s->pending.count && !s->settling)
         srt_shard_settle(node, s, now);
-    if (s->give_up_again) {
-        s->give_up_again = 0;
-        s->lease = s->given_up;
-        srt_shard_release(node, s, now);
+    if (s->perhaps_ours) {
+        s->perhaps_ours = 0;
+        srt_shard_acquire_own(node, s, now);
         return;
     }
     if (!s->wanted || node->stopping || node->beats == 0)

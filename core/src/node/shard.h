@@ -34,6 +34,7 @@ void srt_shard_tell_recovered(srt_node *node, srt_shard *s);
 
 /* acquire.c */
 void srt_shard_acquire(srt_node *node, srt_shard *s, int64_t now);
+void srt_shard_acquire_own(srt_node *node, srt_shard *s, int64_t now);
 void srt_shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now);
 void srt_shard_release(srt_node *node, srt_shard *s, int64_t now);
 void srt_shard_released(srt_shard *s, const srt_reply *reply);
