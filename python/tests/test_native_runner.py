@@ -129,7 +129,7 @@ def test_invalid_calls_are_refused(redis: RedisServer) -> None:
 
 
 def test_unreadable_payloads_are_reported(redis: RedisServer) -> None:
-    push(redis, (b"a", b"{", None, 0, 0.0, -1, None, b'{"k":"v"}'))
+    push(redis, (b"a", b"{", None, 0, 0.0, -1, None, b'{"k":"v"}', 0, 0.0))
     with runner(redis) as node:
         delivery = take(node)
         assert delivery.payloads_by_id() is None
