@@ -873,7 +873,7 @@ describe("a process", function()
       native.kill(native.getpid(), "INT") -- a second TERM within a second would be none
       print("still here")
     ]]
-    assert.same({ "TTIN\tnil\nTERM\n", "1" }, { text, code })
+    assert.same({ "TTIN\tnil\nTERM\nseriatim: a second signal ended the process at once\n", "1" }, { text, code })
   end)
 
   it("ignores a second signal where it is told to", function()

@@ -50,7 +50,7 @@ module Prey
     redis.call("ZADD", "seriatim:{/nodes}:alive", ((Time.now.to_f + 3600) * 1000).to_i, name)
     redis.call("HSET", "seriatim:{/nodes}:info", name, "q|#{description}")
     escaped = queue.b.gsub(/[^A-Za-z0-9_.:\x80-\xff-]/n) { |byte| format("%%%02X", byte.ord) }
-    2.times { |shard| redis.call("SETRANGE", "seriatim:{#{escaped}/#{shard}}:state", 89, name.b.ljust(60, "\0")) }
+    2.times { |shard| redis.call("SETRANGE", "seriatim:{#{escaped}/#{shard}}:state", 97, name.b.ljust(60, "\0")) }
   end
 end
 

@@ -48,6 +48,6 @@ if count > 0 or began then
   note_change()
   tell_owner(true)
 end
-began = began or advance()
+began = began or count > 0 and advance() or tick
 save()
 return {format('%.0f', began), more, count}
