@@ -21,7 +21,7 @@ RSpec.describe "Versions" do
   end
 
   # The schema that a core writes into new layouts.
-  def schema(core) = File.read(Dir["#{core}/scripts/{,*/}layout.lua"].first)[/ARGV\[1\] \.\. ' (\d+)'/, 1]
+  def schema(core) = File.read(Dir["#{core}/scripts/{,*/}layout.lua"].first)[/ARGV\[[13]\] \.\. ' (\d+)'/, 1]
 
   def program(core) = { worker: CProgram.worker(core), producer: CProgram.producer(core) }
 
