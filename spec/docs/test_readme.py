@@ -238,3 +238,17 @@ def test_r_checkpoint_1_each_program_repeats_only_the_task_that_failed(blocks: S
             assert started.stop() == 0
             printed = [line for line in started.log.splitlines() if line in ("one", "two", "three")]
             assert printed == ["one", "two", "two", "three"], started.log
+
+
+@runs("docs/concepts/ids-and-order.md", "A payload for later")
+def test_each_program_cancels_one_payload_and_brings_the_other_one_forward(blocks: Section, folder: Path, gem: dict[str, str]) -> None:
+    (folder / "app.rb").write_text(blocks.take("ruby").text)
+    (folder / "app.py").write_text(blocks.take("python").text)
+    (folder / "app.lua").write_text(blocks.take("lua").text)
+    python = {**gem, "PYTHONPATH": f"{ROOT}/python"}
+    for server in ("ruby-seriatim -r ./app", f"{sys.executable} -m seriatim -r app", "seriatim-lua -r app.lua"):
+        assert shell(blocks.take("sh").text, folder, gem).lower().split() == ["2", "true", "true", "false"]
+        with Started(server, folder, python) as started:
+            started.wait_for("order 17: rate\n")
+            assert started.stop() == 0
+            assert "pay" not in started.log
