@@ -1,4 +1,5 @@
--- library: arrival - finds a payload that is named by its arrival alone, as a handle does. It needs record and admin.
+-- library: arrival - for cancel and reschedule: finds one payload in the records of its id, by its arrival (the stamp that a handle
+-- names), and takes it out. Scheduled payloads, which lie elsewhere, are in schedule.lua. It needs record and admin.
 
 -- The places where a payload of an id may wait: behind a run, or in the waiting record. What runs has been delivered; of an id that is
 -- uniting, nothing runs.

@@ -1,4 +1,5 @@
--- library: arrive - moves scheduled payloads whose time has come into the records of their ids, a slice a call.
+-- library: arrive - for a claim: moves scheduled payloads whose deliver_at has come into the records of their ids, a slice a call.
+-- The keys of scheduled payloads are in schedule.lua; arrival.lua looks up one payload by its handle.
 -- It needs record, join, schedule and spread.
 --
 -- A claim moves before it takes, so an id is never taken without what had come due for it; what a slice leaves is moved by the

@@ -1,4 +1,5 @@
--- library: partly - changes the payloads of an id while it runs, or as its run ends, for batch.checkpoint and batch.snooze.
+-- library: partly - for a settle: removes the payloads that batch.checkpoint ended from a running record, and replaces the payload that
+-- batch.snooze gave anew.
 -- It needs record, and FOLD.
 
 -- Removes the payloads of a running record up to the one with this stamp and score, that one included, in the order in which the

@@ -1,4 +1,5 @@
--- library: soon - the smallest due time of what waits in a shard, for scripts that only look.
+-- library: soon - for scripts that only look: the smallest due time of the ids that wait in a shard. It does not look at scheduled
+-- payloads, which are in schedule.lua.
 -- It needs call, min, prefix, held and busy (whether anything runs) of the shard that is looked at, and sets soon.
 -- include: runs
 

@@ -1,4 +1,4 @@
-/* checkpoint.c - payloads that are done before their run ends. */
+/* checkpoint.c - payloads that are done before their run ends: notes them and reads the answers; settle.c sends them. */
 #include "node/node_state.h"
 
 #include <string.h>
