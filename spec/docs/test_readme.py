@@ -251,4 +251,4 @@ def test_each_program_cancels_one_payload_and_brings_the_other_one_forward(block
         with Started(server, folder, python) as started:
             started.wait_for("order 17: rate\n")
             assert started.stop() == 0
-            assert "pay" not in started.log
+            assert "order 17: pay" not in started.log
