@@ -299,7 +299,7 @@ const char *seriatim_link_url(const seriatim_link *link);
 const char *seriatim_link_address(const seriatim_link *link);
 /*
  * Goes on with the operation of the client. Return values:
- *   OK       the operation has ended well, or there is none
+ *   OK       the operation has ended well, or no operation is under way
  *   AGAIN    wait, then step again
  *   CLOSED   the link was reset, or the operation was begun before a fork
  *   UNKNOWN_OUTCOME  the push timed out, and part of it may have been written; the message names the chunks
@@ -534,7 +534,7 @@ size_t seriatim_runner_candidates(seriatim_runner *runner, size_t group, seriati
 /* Like seriatim_runner_take, but only from this shard. */
 int seriatim_runner_take_from(seriatim_runner *runner, size_t group, seriatim_shard shard, seriatim_delivery **delivery);
 
-/* The next event. OK, or AGAIN if there is none. Call it regularly: only the last 64 events are kept. */
+/* The next event. OK, or AGAIN if no event waits. Call it regularly: only the last 64 events are kept. */
 int seriatim_runner_event(seriatim_runner *runner, seriatim_event *event);
 /* Reports that the threads of the host are alive: without a call for a lease time the node stops renewing its heartbeat. */
 void seriatim_runner_pulse(seriatim_runner *runner);

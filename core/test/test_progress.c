@@ -52,7 +52,7 @@ static void test_longest_words(void **state)
     assert_true(srt_progress_text(line, what, &done, INT64_MAX, INT64_MAX / 2) < sizeof line);
 }
 
-/* Both ends of a terminal of so many columns, which changes no byte. */
+/* Opens both ends of a pseudo-terminal with this number of columns. It passes bytes on unchanged. */
 static void open_terminal(int *ours, int *theirs, unsigned short columns)
 {
     struct winsize size = {24, 0, 0, 0};

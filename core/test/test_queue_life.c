@@ -149,7 +149,7 @@ static void test_r_queue_1_a_queue_with_content_is_deleted_by_its_name_only(void
     fixture f = open_queue(3, "merge"), other = another(5, "list");
     seriatim_text wrong = {"q", 1};
     (void)state;
-    assert_int_equal(delete_queue(&f, 1), SERIATIM_INVALID); /* there is none */
+    assert_int_equal(delete_queue(&f, 1), SERIATIM_INVALID); /* the queue does not exist */
     push(&f, "a", "1", none);
     push(&other, "b", "1", none);
     kill_one(&f, "d", "1");

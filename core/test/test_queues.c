@@ -52,7 +52,7 @@ static void test_all_queues_are_listed(void **state)
     close_queue(&f);
 }
 
-/* What looks like a layout's key, and is none. */
+/* Keys whose names look like a layout's key, but are not. */
 static void test_the_list_of_queues_leaves_out_other_keys(void **state)
 {
     static const char *const keys[] = {"seriatim:{}:layout",      "seriatim:{a b}:layout",   "seriatim:{a%2Eb}:layout",
@@ -201,7 +201,7 @@ static void test_health_reports_how_redis_is_set_up(void **state)
     close_queue(&f);
 }
 
-/* Without the right to INFO the answer is "unknown"; without SCAN there is none. The link goes on. */
+/* Without the right to INFO the answer is "unknown"; without SCAN health has no answer. The link goes on. */
 static void test_forbidden_commands_make_health_unknown(void **state)
 {
     fixture f = open_queue(1, "merge"), limited = f;

@@ -13,7 +13,7 @@ static const char *const integrity_more[] = {"uniting", "scheduled", NULL};
 static const char *const integrity_owned[] = {"spill", "nextspill", "deadspill", "spillmap", "nextspillmap", "deadspillmap", "push",
                                               "sched", "schedmap", NULL};
 
-/* The number between `at` and `end` as srt_key_shard writes it; -1: there is none. */
+/* The number between `at` and `end` as srt_key_shard writes it; -1 if the text has no such number. */
 static int64_t integrity_number(const char *at, const char *end)
 {
     srt_token token = {SRT_STRING, 0, at, (size_t)(end - at)};

@@ -77,7 +77,7 @@ local function let_requests_run()
 end
 
 ---@return seriatim.Delivery|false|nil  nil: none now; false: there will be no more
----@return number?  seconds after which to ask again, where there is none
+---@return number?  seconds after which to ask again, if there is no delivery
 function Host:take()
   local node, source, worker, shard = self.made.node, self.source, nil, nil
   if source.scheduler then

@@ -128,7 +128,7 @@ function methods:flush()
   return rawget(self, STATE):flush()
 end
 
----The id has neither ended nor failed when the call ends: what is left of it waits for so many seconds, as after a failure, but
+---The id has neither ended nor failed when the call ends: what is left of it waits for `seconds`, as after a failure, but
 ---nothing is counted, and retry_count stays.
 ---@param id seriatim.Id
 ---@param seconds number

@@ -119,7 +119,7 @@ class Batch(Mapping[Id, list[Any]]):
 
     def snooze(self, id: AnyId, seconds: float | timedelta, *, payload: Any = _NO_PAYLOAD) -> None:
         """
-        The id has neither ended nor failed when the call ends: what is left of it waits for so many seconds, as after a failure, but
+        The id has neither ended nor failed when the call ends: what is left of it waits for `seconds`, as after a failure, but
         nothing is counted, and retry_count stays. payload: what the first payload that is left becomes, as perform_async takes
         it; it keeps its place in the order. Not given: it stays as it is.
         """

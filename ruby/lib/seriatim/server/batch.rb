@@ -84,7 +84,7 @@ module Seriatim
       nil
     end
 
-    # The id has neither ended nor failed when the call ends: what is left of it waits for so many seconds, as after a failure, but
+    # The id has neither ended nor failed when the call ends: what is left of it waits for +seconds+, as after a failure, but
     # nothing is counted, and retry_count stays.
     # @param payload what the first payload that is left becomes, as perform_async takes it; it keeps its place in the order.
     #   Not given: it stays as it is
