@@ -143,7 +143,7 @@ static void answer_asked(srt_bytes *out, fuzz_input *in, life *l, int asked)
         word = layouts[fuzz_below(in, 5)];
         fuzz_bulk(out, word, strlen(word));
         return;
-    case SRT_ASK_BEAT:
+    case SRT_ASK_HEARTBEAT:
         answer_beat(out, in, l);
         return;
     case SRT_ASK_ACQUIRE:

@@ -295,7 +295,7 @@ static int node_io(sim *s, sim_node *n)
 
 static int group_has(const srt_group *g)
 {
-    return g->ready_count || g->hooks || g->singles.first || g->died.first;
+    return g->ready_count || g->exhausted || g->quarantined.first || g->died.first;
 }
 
 static void check_alone(sim *s, sim_node *n)
@@ -481,10 +481,10 @@ static void node_threads(sim *s, sim_node *n)
 /* Its wall clock is off by up to 5 s; what it says of that is wrong by half a beat's round trip at most. */
 static void node_vitals(sim *s, sim_node *n, int64_t now)
 {
-    int64_t ahead_ms = n->skew_ms % 10000 - 5000, told = n->node->skew_ms - ahead_ms;
-    if (n->node->has_skew && !(s->p->outages & OUTAGE_JUMP) && (told < -501 || told > 501))
-        store_violated(s->store, "%s: its clock is %lld ms ahead, not %lld", n->id, (long long)ahead_ms, (long long)n->node->skew_ms);
-    if (srt_node_beat_due(n->node, now))
+    int64_t ahead_ms = n->skew_ms % 10000 - 5000, told = n->node->heartbeat.skew_ms - ahead_ms;
+    if (n->node->heartbeat.has_skew && !(s->p->outages & OUTAGE_JUMP) && (told < -501 || told > 501))
+        store_violated(s->store, "%s: its clock is %lld ms ahead, not %lld", n->id, (long long)ahead_ms, (long long)n->node->heartbeat.skew_ms);
+    if (srt_heartbeat_due(n->node, now))
         srt_node_vitals(n->node, 1 + (int64_t)store_random(s->store, 1000000), s->store->now_us + (ahead_ms - now) * 1000);
 }
 
@@ -494,11 +494,11 @@ static void node_tick(sim *s, sim_node *n, int busy)
     int64_t now = local_now(s, n);
     node_vitals(s, n, now);
     if (!busy && now < n->next_tick && srt_timers_next(n->node) >= n->next_tick &&
-        n->node->solo == SRT_SOLO_NONE && !n->node->stopping)
+        n->node->quarantine.step == SRT_QUARANTINE_NONE && !n->node->stopping)
         return;
     n->next_tick = srt_node_tick(n->node, now);
-    n->door |= g->news && g->waiting > 0;
-    g->news = 0;
+    n->door |= g->wake_pending && g->waiting > 0;
+    g->wake_pending = 0;
 }
 
 static void node_orders(sim *s, sim_node *n)
@@ -670,8 +670,8 @@ static void check_idle(sim *s)
             store_violated(s->store, "%s: still running after the drain", s->store->ids[i].name);
     for (i = 0; i < s->p->nodes; i++) {
         const srt_node *n = s->nodes[i].node;
-        if (n->held_count || n->stats.running || n->solo != SRT_SOLO_NONE || n->groups[0].hooks || n->groups[0].held ||
-            n->groups[0].doubt_claims)
+        if (n->held_count || n->stats.running || n->quarantine.step != SRT_QUARANTINE_NONE || n->groups[0].exhausted || n->groups[0].held ||
+            n->groups[0].quarantine_claims)
             store_violated(s->store, "%s: not idle after the drain", s->nodes[i].id);
         for (k = 0; k < n->shard_count; k++)
             if (!srt_shard_idle(n->shards[k]))
@@ -784,9 +784,9 @@ static void dump(const sim *s)
         fprintf(stderr, "%s:%s", s->nodes[i].id, n ? "" : " gone\n");
         if (!n)
             continue;
-        fprintf(stderr, " solo %d held %d waiting %d singles %d doubts %d stopping %d left %d beating %d next %lld\n", n->solo,
-               (int)n->held_count, (int)n->groups[0].waiting, (int)n->groups[0].singles.count, (int)n->groups[0].doubt_claims,
-               n->stopping, n->left, n->beating, (long long)(s->nodes[i].next_tick - local_now(s, &s->nodes[i])));
+        fprintf(stderr, " quarantine %d held %d waiting %d quarantined %d doubts %d stopping %d left %d heartbeats %d next %lld\n", n->quarantine.step,
+               (int)n->held_count, (int)n->groups[0].waiting, (int)n->groups[0].quarantined.count, (int)n->groups[0].quarantine_claims,
+               n->stopping, n->left, n->heartbeat.in_flight, (long long)(s->nodes[i].next_tick - local_now(s, &s->nodes[i])));
         for (k = 0; k < n->shard_count; k++) {
             const srt_shard *h = n->shards[k];
             if (h->state != SRT_FOREIGN || h->wanted)
@@ -794,7 +794,7 @@ static void dump(const sim *s)
                        "unproven %d suspect %d ready %d pending %d apart %d running %d wake %d\n",
                        (int)h->keys->prefix.len, h->keys->prefix.data, h->state, h->wanted, h->claiming, h->settling, h->slicing, h->reconcile,
                        h->paused, h->more, h->due_at != SRT_NEVER, h->unproven_at != SRT_NEVER, h->suspect_at != SRT_NEVER,
-                       (int)h->ready.count, (int)h->pending.count, (int)h->apart, (int)h->running, h->wake_at != SRT_NEVER);
+                       (int)h->ready.count, (int)h->pending.count, (int)h->quarantined, (int)h->running, h->wake_at != SRT_NEVER);
         }
     }
 }

@@ -53,7 +53,7 @@ static void usual_answer(life *l, int kind, srt_bytes *out)
     case SRT_ASK_LAYOUT:
         srt_resp_arg(out, "1 1 3", 5);
         return;
-    case SRT_ASK_BEAT:
+    case SRT_ASK_HEARTBEAT:
         srt_resp_array(out, 6);
         srt_resp_arg_int(out, us);
         srt_resp_arg(out, "", 0);
@@ -191,7 +191,7 @@ static int live(life *l, int steps, int kind, const char *answer)
 /* Each request of a node is answered in each of these ways, behind answers that have filled the tape; then all goes on. */
 static void test_a_node_survives_foreign_answers_to_each_request(void **state)
 {
-    static const int kinds[] = {SRT_ASK_LAYOUT, SRT_ASK_BEAT, SRT_ASK_ACQUIRE, SRT_ASK_RECOVER, SRT_ASK_CLAIM, SRT_ASK_SETTLE};
+    static const int kinds[] = {SRT_ASK_LAYOUT, SRT_ASK_HEARTBEAT, SRT_ASK_ACQUIRE, SRT_ASK_RECOVER, SRT_ASK_CLAIM, SRT_ASK_SETTLE};
     size_t kind, i;
     (void)state;
     for (kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)

@@ -26,7 +26,7 @@ static void tell_of_wakes(seriatim_runner *r, const char *why)
 {
     runner_channel *c = &r->channels[SRT_WAKES];
     int refused = c->error.status == SERIATIM_AUTH || c->error.status == SERIATIM_SERVER;
-    if (c->told || r->channels[SRT_COMMANDS].state != CHANNEL_OPEN || r->node->beats == 0 || !(refused || c->attempts > 1))
+    if (c->told || r->channels[SRT_COMMANDS].state != CHANNEL_OPEN || r->node->heartbeat.answered == 0 || !(refused || c->attempts > 1))
         return;
     c->told = 1;
     srt_node_tell(r->node, SERIATIM_EVENT_WARNING, c->error.status,

@@ -21,8 +21,8 @@ static int64_t choose_waiters(seriatim_runner *r, int64_t now)
         srt_group *group = &r->node->groups[i];
         srt_wait_queue *queue = &r->waiters[i];
         int more = srt_waiters_more(queue, group->waiting), offers = more && srt_node_offers(r->node, i, now);
-        int wake = more && (group->news || offers) && !srt_waiters_keep_up(queue, group->held, now);
-        group->news = 0;
+        int wake = more && (group->wake_pending || offers) && !srt_waiters_keep_up(queue, group->held, now);
+        group->wake_pending = 0;
         queue->to_notify = wake ? srt_waiters_choose(queue, now) : NULL;
         if (offers)
             until = now + SRT_WAIT_STUCK_MS;
@@ -47,7 +47,7 @@ static int64_t runner_tick(seriatim_runner *r)
     r->notified = 0;
     commands = srt_channel_watch_commands(r, now);
     wakes = srt_channel_watch_wakes(r, now);
-    if (srt_node_beat_due(r->node, now))
+    if (srt_heartbeat_due(r->node, now))
         srt_node_vitals(r->node, srt_resident_bytes(), srt_clock_wall_us() - now * 1000);
     until = srt_node_tick(r->node, now);
     until = commands < until ? commands : until;

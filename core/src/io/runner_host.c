@@ -44,7 +44,7 @@ static void runner_taken(seriatim_runner *r, size_t group, int status, seriatim_
     } else if (status == SERIATIM_CLOSED) {
         srt_waiters_wake(queue, now);
     } else if (status == SERIATIM_OK && srt_waiters_more(queue, g->waiting)) {
-        int first = g->hooks || g->singles.first || g->died.first;
+        int first = g->exhausted || g->quarantined.first || g->died.first;
         if (first || (g->ready_count && !srt_waiters_keep_up(queue, g->held, now)))
             srt_waiters_wake(queue, now);
     }
@@ -100,7 +100,7 @@ static void runner_settled(seriatim_runner *r, seriatim_delivery *delivery, int6
     srt_waiters_ended(&r->waiters[delivery->shard->group], now_us - delivery->taken_us);
     end_flushes(r, delivery, now_us / 1000);
     srt_node_settle(r->node, delivery, now_us / 1000);
-    if (r->node->solo != SRT_SOLO_NONE)
+    if (r->node->quarantine.step != SRT_QUARANTINE_NONE)
         runner_order(r);
 }
 
@@ -324,7 +324,7 @@ seriatim_runner_stats seriatim_runner_stats_now(seriatim_runner *r)
     stats.shards = stats.claimed = 0;
     for (i = 0; i < n->shard_count; i++) {
         stats.shards += n->shards[i]->state == SRT_OWNED;
-        stats.claimed += n->shards[i]->ready.count + n->shards[i]->apart;
+        stats.claimed += n->shards[i]->ready.count + n->shards[i]->quarantined;
     }
     pthread_mutex_unlock(&r->lock);
     return stats;

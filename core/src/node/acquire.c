@@ -33,9 +33,9 @@ static void shard_visit_runs(srt_node *node, srt_shard *s, shard_visit visit, vo
     visit_runs(&s->ready, s, visit, context);
     visit_runs(&s->pending, s, visit, context);
     visit_runs(&s->barred, s, visit, context);
-    for (claim = s->parts; claim; claim = claim->next)
+    for (claim = s->partial_claims; claim; claim = claim->next)
         visit_runs(&claim->ended, s, visit, context);
-    visit_runs(&node->groups[s->group].singles, s, visit, context);
+    visit_runs(&node->groups[s->group].quarantined, s, visit, context);
     visit_runs(&node->groups[s->group].died, s, visit, context);
     for (d = node->held; d; d = d->next)
         for (i = 0; d->kind != SERIATIM_EXHAUSTED && !d->abandoned && i < d->count; i++)
@@ -103,14 +103,14 @@ static void acquire_taken(srt_node *node, srt_shard *s, const srt_request *r, co
     srt_bytes_clear(&s->owner);
     srt_bytes_add(&s->owner, reply->tokens[2].data, reply->tokens[2].len);
     s->owner_lease = srt_token_int(&reply->tokens[3]);
-    s->asked_beat = node->beats + 1;
-    if (s->woken)
+    s->owner_asked_at = node->heartbeat.answered + 1;
+    if (s->changed_meanwhile)
         srt_bytes_clear(&s->owner);
-    s->woken = 0;
+    s->changed_meanwhile = 0;
     if (s->owner.len == 0 || srt_node_lives(node, s->owner.data, s->owner.len))
         return;
-    s->asked_beat += node->beating;
-    srt_node_beat_soon(node, now);
+    s->owner_asked_at += node->heartbeat.in_flight;
+    srt_heartbeat_soon(node, now);
 }
 
 void srt_shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
@@ -129,7 +129,7 @@ void srt_shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, cons
     s->unfinished = srt_token_int(&reply->tokens[5]) ? SRT_RUNS : SRT_FINISHED;
     s->recover_at = now;
     strcpy(s->cursor, "0");
-    s->notice_beat = node->beats + node->beating + 1;
+    s->notice_asked_at = node->heartbeat.answered + node->heartbeat.in_flight + 1;
     if (r->number && srt_token_is(&reply->tokens[1], "KEPT")) {
         shard_visit_runs(node, s, renumber_run, &lease);
     } else {
@@ -147,7 +147,7 @@ void srt_shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, cons
         srt_checkpoints_repeat(node, s, now);
     }
     srt_bytes_clear(&s->owner);
-    node->groups[s->group].news = 1;
+    node->groups[s->group].wake_pending = 1;
     s->recovered = recovered;
     if (s->unfinished != SRT_RUNS)
         srt_shard_tell_recovered(node, s);
@@ -161,11 +161,11 @@ void srt_shard_release(srt_node *node, srt_shard *s, int64_t now)
     srt_request *r = srt_shard_begin(node, s, srt_script_release, SRT_ASK_RELEASE);
     size_t i;
     srt_bytes_init(&channel, node->mem);
-    for (i = 0; i < node->living_count; i++) {
-        if (node->living[i].hash != s->heir || s->heir == node->hash)
+    for (i = 0; i < node->peers.count; i++) {
+        if (node->peers.list[i].hash != s->next_owner || s->next_owner == node->hash)
             continue;
         srt_bytes_add(&channel, node->wake_channel.data, node->wake_channel.len - node->id.len);
-        srt_bytes_add(&channel, node->living[i].id.data, node->living[i].id.len);
+        srt_bytes_add(&channel, node->peers.list[i].id.data, node->peers.list[i].id.len);
     }
     if (r) {
         srt_request_int(r, s->lease);

@@ -7,12 +7,12 @@ static void part_add(srt_shard *s, srt_claim *claim, int64_t now)
 {
     claim->ended_since = now;
     claim->next = NULL;
-    claim->previous = s->last_part;
-    if (s->last_part)
-        s->last_part->next = claim;
+    claim->previous = s->last_partial_claim;
+    if (s->last_partial_claim)
+        s->last_partial_claim->next = claim;
     else
-        s->parts = claim;
-    s->last_part = claim;
+        s->partial_claims = claim;
+    s->last_partial_claim = claim;
 }
 
 /* What has ended of it can be settled: all of it, or what has ended so far. */
@@ -21,11 +21,11 @@ static void part_end(srt_shard *s, srt_claim *claim, int64_t now)
     if (claim->previous)
         claim->previous->next = claim->next;
     else
-        s->parts = claim->next;
+        s->partial_claims = claim->next;
     if (claim->next)
         claim->next->previous = claim->previous;
     else
-        s->last_part = claim->previous;
+        s->last_partial_claim = claim->previous;
     if (s->pending.count == 0)
         s->pending_since = now;
     srt_list_join(&s->pending, &claim->ended);
@@ -40,15 +40,15 @@ void srt_claim_part(srt_shard *s, srt_claim *claim, int64_t now)
 
 void srt_claim_part_all(srt_shard *s, int64_t now)
 {
-    while (s->parts)
-        srt_claim_part(s, s->parts, now);
+    while (s->partial_claims)
+        srt_claim_part(s, s->partial_claims, now);
 }
 
 /* With nothing else to do, and with claims that take long, nobody waits for the whole. */
 int64_t srt_claim_part_until(const srt_shard *s)
 {
     int busy = s->ready.count || s->claiming || s->more;
-    return s->parts ? s->parts->ended_since + (busy ? BATCH_HOLD_MS : SHARD_FLUSH_MS) : SRT_NEVER;
+    return s->partial_claims ? s->partial_claims->ended_since + (busy ? BATCH_HOLD_MS : SHARD_FLUSH_MS) : SRT_NEVER;
 }
 
 void srt_claim_ended(srt_shard *s, srt_job *job, int64_t now)

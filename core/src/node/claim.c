@@ -44,7 +44,7 @@ void srt_shard_claim(srt_node *node, srt_shard *s, size_t limit, int kind, int64
         return;
     s->claiming = 1;
     if (kind != SRT_CLAIM_READY)
-        node->groups[s->group].doubt_claims++;
+        node->groups[s->group].quarantine_claims++;
 }
 
 void srt_shard_want_claim(srt_node *node, srt_shard *s, int64_t now)
@@ -57,9 +57,9 @@ void srt_shard_want_claim(srt_node *node, srt_shard *s, int64_t now)
             srt_shard_claim(node, s, 1, 0, now); /* takes nothing, and moves scheduled payloads whose time has come */
         return;
     }
-    if (node->solo == SRT_SOLO_CLAIM && node->solo_shard == s) {
+    if (node->quarantine.step == SRT_QUARANTINE_CLAIM && node->quarantine.shard == s) {
         srt_shard_claim(node, s, 1, SRT_CLAIM_SUSPECT, now);
-    } else if (s->unproven_at <= now && group->singles.count + group->doubt_claims < group->threads) {
+    } else if (s->unproven_at <= now && group->quarantined.count + group->quarantine_claims < group->threads) {
         srt_shard_claim(node, s, 1, SRT_CLAIM_UNPROVEN, now);
     } else if (srt_shard_wants_claim(node, s, now)) {
         srt_shard_claim(node, s, claim_limit(node, s), SRT_CLAIM_READY, now);
@@ -160,11 +160,11 @@ static int64_t local_time(const srt_node *node, int64_t redis_us)
 void srt_shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
 {
     int64_t next, fence, flags;
-    int past, had_suspect = node->solo == SRT_SOLO_CLAIM && node->solo_shard == s && r->place == SRT_CLAIM_SUSPECT;
+    int past, had_suspect = node->quarantine.step == SRT_QUARANTINE_CLAIM && node->quarantine.shard == s && r->place == SRT_CLAIM_SUSPECT;
     s->claiming = 0;
     s->first_claim = 0;
     if (r->place != SRT_CLAIM_READY) {
-        node->groups[s->group].doubt_claims--;
+        node->groups[s->group].quarantine_claims--;
         srt_node_wake_unproven(node);
     }
     if (r->number != s->lease || s->state != SRT_OWNED)
@@ -183,14 +183,14 @@ void srt_shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const
     s->unproven_at = local_time(node, srt_token_int(&reply->tokens[4]));
     s->suspect_at = local_time(node, srt_token_int(&reply->tokens[5]));
     flags = srt_token_int(&reply->tokens[6]);
-    s->paused = (flags & SRT_SAYS_PAUSED) != 0 && !s->woken;
+    s->paused = (flags & SRT_SAYS_PAUSED) != 0 && !s->changed_meanwhile;
     srt_shard_find_unfinished(s, flags);
     if (flags & SRT_SAYS_NOTICED)
         srt_notice_seen(node, s, SRT_NOTICES_OTHERS, now);
-    s->more |= s->woken;
-    s->woken = 0;
+    s->more |= s->changed_meanwhile;
+    s->changed_meanwhile = 0;
     if (reply->count > 10 && !past && claim_take(node, s, reply, now) != SERIATIM_OK)
         s->reconcile = 1;
-    if (had_suspect && node->solo == SRT_SOLO_CLAIM)
-        srt_node_end_solo(node);
+    if (had_suspect && node->quarantine.step == SRT_QUARANTINE_CLAIM)
+        srt_quarantine_end(node);
 }

@@ -39,7 +39,7 @@ static void check_all(srt_node *n, int64_t now)
         srt_shard *s = n->shards[i];
         if (s->state == SRT_OWNED)
             s->reconcile = 1;
-        srt_shard_news(n, s, now);
+        srt_shard_changed(n, s, now);
     }
 }
 
@@ -55,12 +55,12 @@ int srt_node_connected(srt_node *n, srt_channel channel, const char *user, const
     }
     n->stats.connected = 1;
     srt_node_tell(n, SERIATIM_EVENT_LINK, 1, "connected to Redis");
-    for (; n->layouts_asked < n->worker_count; n->layouts_asked++)
-        if (srt_node_ask_layout(n, n->layouts_asked) != SERIATIM_OK)
+    for (; n->layouts.asked < n->worker_count; n->layouts.asked++)
+        if (srt_node_ask_layout(n, n->layouts.asked) != SERIATIM_OK)
             return SERIATIM_NOMEM;
     /* After an outage of any length: be heard before others find this heartbeat expired, and believe none that is from before. */
-    if (!n->beating)
-        n->beat_at = now;
+    if (!n->heartbeat.in_flight)
+        n->heartbeat.at = now;
     for (i = 0; i < n->shard_count; i++)
         if (n->shards[i]->state == SRT_FOREIGN) {
             srt_bytes_clear(&n->shards[i]->owner);
@@ -89,7 +89,7 @@ static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, in
         srt_session_done(&n->sessions[SRT_COMMANDS], r);
         return SERIATIM_OK;
     }
-    if (kind != SRT_ASK_LAYOUT && kind != SRT_ASK_BEAT && kind != SRT_ASK_SAMPLE)
+    if (kind != SRT_ASK_LAYOUT && kind != SRT_ASK_HEARTBEAT && kind != SRT_ASK_SAMPLE)
         return srt_shard_reply(n, r, reply, now, error);
     status = srt_reply_status(&reply->tokens[0], error);
     if (status != SERIATIM_OK && status != SERIATIM_READONLY && status != SERIATIM_LOADING && kind != SRT_ASK_SAMPLE)
@@ -100,12 +100,12 @@ static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, in
         srt_session_again(&n->sessions[SRT_COMMANDS], r);
         return status;
     }
-    if (kind == SRT_ASK_BEAT && status == SERIATIM_OK) {
-        if (srt_node_beaten(n, reply, r->number, now))
+    if (kind == SRT_ASK_HEARTBEAT && status == SERIATIM_OK) {
+        if (srt_heartbeat_answered(n, reply, r->number, now))
             check_all(n, now);
         srt_node_look_at_settings(n);
-    } else if (kind == SRT_ASK_BEAT) {
-        srt_node_beat_failed(n, now);
+    } else if (kind == SRT_ASK_HEARTBEAT) {
+        srt_heartbeat_failed(n, now);
     } else if (kind == SRT_ASK_SAMPLE) {
         srt_node_sampled(n, r, reply, status == SERIATIM_OK ? NULL : error);
     }
@@ -133,12 +133,12 @@ static void wake_message(srt_node *n, const srt_token *text, int64_t now)
     int recall = text->len > 0 && *text->data == '!';
     srt_shard *s = shard_of_prefix(n, text->data + recall, text->len - (size_t)recall);
     if (srt_token_is(text, "order"))
-        srt_node_beat_soon(n, now);
+        srt_heartbeat_soon(n, now);
     if (!s)
         return;
     srt_bytes_clear(&s->owner);
     s->recall |= recall && s->state == SRT_OWNED;
-    srt_shard_news(n, s, now);
+    srt_shard_changed(n, s, now);
 }
 
 static int wakes_reply(srt_node *n, const srt_reply *reply, int64_t now, seriatim_error *error)
@@ -155,7 +155,7 @@ static int wakes_reply(srt_node *n, const srt_reply *reply, int64_t now, seriati
     } else if (t[2].len == n->wake_channel.len && memcmp(t[2].data, n->wake_channel.data, t[2].len) == 0)
         wake_message(n, &t[3], now);
     else
-        srt_node_beat_soon(n, now);
+        srt_heartbeat_soon(n, now);
     return SERIATIM_OK;
 }
 

@@ -212,23 +212,23 @@ static void let_go(srt_node *node, seriatim_delivery *d)
 /* No memory to hand it out: the threads that wait are told to look again. */
 static int take_later(srt_node *node, srt_shard *s, int64_t now)
 {
-    node->groups[s->group].news = 1;
+    node->groups[s->group].wake_pending = 1;
     srt_node_wake(node, s, now + 100);
     return SERIATIM_AGAIN;
 }
 
 /* One job alone: a death to report, an unproven or a suspect id. */
-static int take_single(srt_node *node, srt_job_list *list, int kind, int64_t now, seriatim_delivery **out)
+static int take_quarantined(srt_node *node, srt_job_list *list, int kind, int64_t now, seriatim_delivery **out)
 {
     srt_job *job = list->first;
     seriatim_delivery *d = srt_delivery_new(node->mem, kind, job->shard, 1);
     if (!d)
         return take_later(node, job->shard, now);
     d->jobs[d->count++] = srt_list_take(list);
-    d->shard->apart--;
-    d->solo = job->mode == SRT_RUN_SUSPECT;
-    if (d->solo)
-        node->solo = SRT_SOLO_RUN;
+    d->shard->quarantined--;
+    d->is_suspect = job->mode == SRT_RUN_SUSPECT;
+    if (d->is_suspect)
+        node->quarantine.step = SRT_QUARANTINE_RUN;
     hold(node, d);
     srt_node_wake_unproven(node);
     *out = d;
@@ -262,13 +262,13 @@ static int take_batch(srt_node *node, srt_shard *s, int64_t now, seriatim_delive
     return SERIATIM_OK;
 }
 
-static int single_may_run(const srt_node *node, const srt_job *job)
+static int quarantined_may_run(const srt_node *node, const srt_job *job)
 {
     if (!job || !srt_shard_may_run(job->shard))
         return 0;
     if (job->mode == SRT_RUN_SUSPECT)
-        return node->held_count == 0 && node->solo == SRT_SOLO_READY;
-    return node->solo == SRT_SOLO_NONE;
+        return node->held_count == 0 && node->quarantine.step == SRT_QUARANTINE_READY;
+    return node->quarantine.step == SRT_QUARANTINE_NONE;
 }
 
 int srt_node_drained(const srt_node *n)
@@ -279,7 +279,7 @@ int srt_node_drained(const srt_node *n)
         if (!d->abandoned && d->kind != SERIATIM_EXHAUSTED)
             return 0;
     for (i = 0; i < n->group_count; i++)
-        if (n->groups[i].hooks && !n->give_up_at)
+        if (n->groups[i].exhausted && !n->give_up_at)
             return 0;
     for (i = 0; i < n->shard_count; i++)
         if (n->shards[i]->state != SRT_FOREIGN || n->shards[i]->settling || n->shards[i]->pending.count ||
@@ -292,21 +292,21 @@ int srt_node_drained(const srt_node *n)
 static int take_first(srt_node *node, srt_group *group, int64_t now, seriatim_delivery **out, int *go_on)
 {
     *go_on = 0;
-    if (group->hooks) {
-        *out = group->hooks;
-        group->hooks = (*out)->next;
+    if (group->exhausted) {
+        *out = group->exhausted;
+        group->exhausted = (*out)->next;
         hold(node, *out);
         return SERIATIM_OK;
     }
     if (node->stopped || (node->stopping && srt_node_drained(node)))
         return SERIATIM_CLOSED;
     if (group->died.first)
-        return take_single(node, &group->died, SERIATIM_DIED, now, out);
+        return take_quarantined(node, &group->died, SERIATIM_DIED, now, out);
     if (node->opening || node->quiet || srt_node_expired(node, now))
         return SERIATIM_AGAIN;
-    if (single_may_run(node, group->singles.first))
-        return take_single(node, &group->singles, SERIATIM_RUN, now, out);
-    *go_on = node->solo == SRT_SOLO_NONE;
+    if (quarantined_may_run(node, group->quarantined.first))
+        return take_quarantined(node, &group->quarantined, SERIATIM_RUN, now, out);
+    *go_on = node->quarantine.step == SRT_QUARANTINE_NONE;
     return SERIATIM_AGAIN;
 }
 
@@ -324,11 +324,11 @@ int srt_node_take(srt_node *node, size_t number, int64_t now, seriatim_delivery 
 int srt_node_offers(const srt_node *node, size_t number, int64_t now)
 {
     const srt_group *group = &node->groups[number];
-    if (group->hooks || group->died.first)
+    if (group->exhausted || group->died.first)
         return 1;
     if (node->opening || node->quiet || srt_node_expired(node, now))
         return 0;
-    return single_may_run(node, group->singles.first) || (node->solo == SRT_SOLO_NONE && srt_ready_best(group));
+    return quarantined_may_run(node, group->quarantined.first) || (node->quarantine.step == SRT_QUARANTINE_NONE && srt_ready_best(group));
 }
 
 int srt_node_take_from(srt_node *node, size_t number, seriatim_shard wanted, int64_t now, seriatim_delivery **out)
@@ -382,33 +382,33 @@ static void wake_starved(srt_node *node, int64_t now)
             srt_node_wake(node, node->shards[i], now);
 }
 
-static void solo_ended(srt_node *node, const seriatim_delivery *d)
+static void suspect_ended(srt_node *node, const seriatim_delivery *d)
 {
     if (d->abandoned) {
-        srt_node_end_solo(node);
+        srt_quarantine_end(node);
         return;
     }
-    node->solo = SRT_SOLO_SETTLE;
-    node->solo_shard = d->shard;
+    node->quarantine.step = SRT_QUARANTINE_SETTLE;
+    node->quarantine.shard = d->shard;
 }
 
 void srt_node_settle(srt_node *node, seriatim_delivery *d, int64_t now)
 {
     size_t i;
     let_go(node, d);
-    if (d->solo)
-        solo_ended(node, d);
-    if (node->solo == SRT_SOLO_READY && node->held_count == 0)
-        srt_node_news(node);
+    if (d->is_suspect)
+        suspect_ended(node, d);
+    if (node->quarantine.step == SRT_QUARANTINE_READY && node->held_count == 0)
+        srt_node_wake_threads(node);
     if (d->kind != SERIATIM_EXHAUSTED && !d->abandoned) {
         for (i = 0; i < d->count; i++)
             srt_shard_ended(node, d->shard, d->jobs[i], now);
         d->count = 0;
     }
     if (d->shard->queue->now.serial_shards)
-        node->groups[d->shard->group].news = 1;
+        node->groups[d->shard->group].wake_pending = 1;
     if (d->shard->queue->own.max_running)
-        srt_node_news(node); /* its other shards may run now, also those of other groups */
+        srt_node_wake_threads(node); /* its other shards may run now, also those of other groups */
     if (d->shard->state == SRT_OWNED && (!d->shard->wanted || node->stopping))
         srt_node_wake(node, d->shard, now);
     if (node->starved)

@@ -12,11 +12,11 @@ void srt_node_tell(srt_node *n, int kind, int64_t number, const char *format, ..
 {
     seriatim_event *event;
     va_list args;
-    if (n->event_count == SRT_EVENTS) {
-        n->events_lost++;
+    if (n->events.count == SRT_EVENTS) {
+        n->events.lost++;
         return;
     }
-    event = &n->events[(n->event_first + n->event_count++) % SRT_EVENTS];
+    event = &n->events.list[(n->events.first + n->events.count++) % SRT_EVENTS];
     event->kind = kind;
     event->number = number;
     va_start(args, format);
@@ -60,7 +60,7 @@ const char *srt_node_failure(srt_node *n, const seriatim_delivery *d, size_t i, 
 static void tell_failures(srt_node *n, int64_t now)
 {
     size_t i;
-    for (i = 0; i < n->worker_count && n->event_count < SRT_EVENTS; i++) {
+    for (i = 0; i < n->worker_count && n->events.count < SRT_EVENTS; i++) {
         srt_queue *queue = n->workers[i];
         if (!queue->failures.crowded || (now - queue->failures.since_ms < FAILURES_MS && !n->stopped))
             continue;
@@ -75,24 +75,24 @@ static void tell_failures(srt_node *n, int64_t now)
 
 int srt_node_event(srt_node *n, int64_t now, seriatim_event *event)
 {
-    if (n->event_count == 0)
+    if (n->events.count == 0)
         tell_failures(n, now);
-    if (n->event_count == 0)
+    if (n->events.count == 0)
         return SERIATIM_AGAIN;
-    *event = n->events[n->event_first];
-    n->event_first = (n->event_first + 1) % SRT_EVENTS;
-    n->event_count--;
-    if (n->event_count == 0 && n->events_lost) {
-        size_t lost = n->events_lost;
-        n->events_lost = 0;
+    *event = n->events.list[n->events.first];
+    n->events.first = (n->events.first + 1) % SRT_EVENTS;
+    n->events.count--;
+    if (n->events.count == 0 && n->events.lost) {
+        size_t lost = n->events.lost;
+        n->events.lost = 0;
         srt_node_tell(n, SERIATIM_EVENT_WARNING, (int64_t)lost, "%lu more events were dropped", (unsigned long)lost);
     }
     return SERIATIM_OK;
 }
 
-void srt_node_news(srt_node *node)
+void srt_node_wake_threads(srt_node *node)
 {
     size_t i;
     for (i = 0; i < node->group_count; i++)
-        node->groups[i].news = 1;
+        node->groups[i].wake_pending = 1;
 }

@@ -10,27 +10,27 @@
 int srt_node_lives(const srt_node *n, const char *id, size_t len)
 {
     size_t i;
-    for (i = 0; i < n->living_count; i++)
-        if (srt_bytes_equal(&n->living[i].id, id, len))
+    for (i = 0; i < n->peers.count; i++)
+        if (srt_bytes_equal(&n->peers.list[i].id, id, len))
             return 1;
     return 0;
 }
 
-void srt_node_beat_soon(srt_node *n, int64_t now)
+void srt_heartbeat_soon(srt_node *n, int64_t now)
 {
-    if (n->beating)
-        n->beat_again = 1;
+    if (n->heartbeat.in_flight)
+        n->heartbeat.again = 1;
     else
-        n->beat_at = now;
+        n->heartbeat.at = now;
 }
 
-static int serves(const srt_living *living, const srt_queue *queue)
+static int serves(const srt_peer *peer, const srt_queue *queue)
 {
     uint32_t crc = srt_crc32(queue->name.data, queue->name.len);
-    const char *at = living->description.data, *end;
-    if (living->description.len == 0 || *at++ != 'b')
+    const char *at = peer->description.data, *end;
+    if (peer->description.len == 0 || *at++ != 'b')
         return 0;
-    end = living->description.data + living->description.len;
+    end = peer->description.data + peer->description.len;
     for (; end - at >= 9 && *at == ' '; at += 9) {
         uint32_t theirs = 0;
         size_t i;
@@ -42,9 +42,9 @@ static int serves(const srt_living *living, const srt_queue *queue)
     return 0;
 }
 
-static void want_shard(srt_node *n, srt_shard *s, int wanted, uint64_t heir, int64_t now)
+static void want_shard(srt_node *n, srt_shard *s, int wanted, uint64_t next_owner, int64_t now)
 {
-    s->heir = heir;
+    s->next_owner = next_owner;
     if (wanted == s->wanted)
         return;
     s->wanted = wanted;
@@ -55,15 +55,15 @@ static void want_shard(srt_node *n, srt_shard *s, int wanted, uint64_t heir, int
 static int share_worker(srt_node *n, size_t worker, size_t from, int64_t now)
 {
     srt_queue *queue = n->workers[worker];
-    size_t i, count = 0, cap = n->living_count + 1;
+    size_t i, count = 0, cap = n->peers.count + 1;
     uint64_t *nodes = srt_alloc(n->mem, cap * sizeof *nodes);
     unsigned *load = srt_alloc(n->mem, cap * sizeof *load);
     unsigned *owners = srt_alloc(n->mem, queue->shards_count * sizeof *owners);
     int status = nodes && load && owners ? SERIATIM_OK : SERIATIM_NOMEM;
     unsigned shard;
-    for (i = 0; status == SERIATIM_OK && i < n->living_count; i++)
-        if (serves(&n->living[i], queue) && !(n->quiet && n->living[i].hash == n->hash))
-            nodes[count++] = n->living[i].hash;
+    for (i = 0; status == SERIATIM_OK && i < n->peers.count; i++)
+        if (serves(&n->peers.list[i], queue) && !(n->quiet && n->peers.list[i].hash == n->hash))
+            nodes[count++] = n->peers.list[i].hash;
     if (status == SERIATIM_OK && count > 0) {
         srt_share_shards(srt_hash(queue->name.data, queue->name.len), nodes, count, queue->shards_count, owners, load);
         for (shard = 0; shard < queue->shards_count; shard++)
@@ -78,30 +78,30 @@ static int share_worker(srt_node *n, size_t worker, size_t from, int64_t now)
 void srt_node_share(srt_node *n, int64_t now)
 {
     size_t worker, from = 0;
-    n->share_again = 0;
-    if (n->fixed_count)
+    n->peers.share_again = 0;
+    if (n->fixed.count)
         return;
     for (worker = 0; worker < n->worker_count; worker++) {
         if (share_worker(n, worker, from, now) != SERIATIM_OK) {
-            n->share_again = 1;
-            srt_node_beat_soon(n, now + 100);
+            n->peers.share_again = 1;
+            srt_heartbeat_soon(n, now + 100);
         }
         from += n->workers[worker]->shards_count;
     }
 }
 
-void srt_node_forget_living(srt_node *n)
+void srt_node_forget_peers(srt_node *n)
 {
     size_t i;
-    for (i = 0; i < n->living_count; i++) {
-        srt_bytes_free(&n->living[i].id);
-        srt_bytes_free(&n->living[i].description);
+    for (i = 0; i < n->peers.count; i++) {
+        srt_bytes_free(&n->peers.list[i].id);
+        srt_bytes_free(&n->peers.list[i].description);
     }
-    n->living_count = 0;
+    n->peers.count = 0;
 }
 
 /* What concerns others: in front of how its process is and of its own text. */
-static size_t living_head(const srt_token *description)
+static size_t peer_head(const srt_token *description)
 {
     size_t len;
     for (len = 0; len < description->len && description->data[len] != ';' && description->data[len] != '|'; len++)
@@ -109,34 +109,34 @@ static size_t living_head(const srt_token *description)
     return len;
 }
 
-static int living_changed(const srt_node *n, const srt_reply *reply)
+static int peers_changed(const srt_node *n, const srt_reply *reply)
 {
     size_t i, count = (reply->count - LIVING) / 2;
-    if (count != n->living_count)
+    if (count != n->peers.count)
         return 1;
     for (i = 0; i < count; i++) {
         const srt_token *id = &reply->tokens[LIVING + 2 * i];
-        if (!srt_node_lives(n, id->data, id->len) || !srt_bytes_equal(&n->living[i].description, id[1].data, living_head(&id[1])))
+        if (!srt_node_lives(n, id->data, id->len) || !srt_bytes_equal(&n->peers.list[i].description, id[1].data, peer_head(&id[1])))
             return 1;
     }
     return 0;
 }
 
-static int living_take(srt_node *n, const srt_reply *reply)
+static int peers_take(srt_node *n, const srt_reply *reply)
 {
     size_t i, count = (reply->count - LIVING) / 2;
-    void *living = n->living;
-    srt_node_forget_living(n);
-    if (srt_grow(n->mem, &living, &n->living_cap, count, sizeof *n->living) != SERIATIM_OK)
+    void *list = n->peers.list;
+    srt_node_forget_peers(n);
+    if (srt_grow(n->mem, &list, &n->peers.cap, count, sizeof *n->peers.list) != SERIATIM_OK)
         return SERIATIM_NOMEM;
-    n->living = living;
+    n->peers.list = list;
     for (i = 0; i < count; i++) {
         const srt_token *id = &reply->tokens[LIVING + 2 * i];
-        srt_living *l = &n->living[n->living_count++];
+        srt_peer *l = &n->peers.list[n->peers.count++];
         srt_bytes_init(&l->id, n->mem);
         srt_bytes_init(&l->description, n->mem);
         srt_bytes_add(&l->id, id[0].data, id[0].len);
-        srt_bytes_add(&l->description, id[1].data, living_head(&id[1]));
+        srt_bytes_add(&l->description, id[1].data, peer_head(&id[1]));
         l->hash = srt_hash(id[0].data, id[0].len);
         if (l->id.failed || l->description.failed)
             return SERIATIM_NOMEM;
@@ -154,21 +154,21 @@ static int order_of(const srt_token *word)
 
 int srt_node_expired(const srt_node *n, int64_t now)
 {
-    return now - n->beaten_at >= n->lease_ms;
+    return now - n->heartbeat.answered_at >= n->lease_ms;
 }
 
 /* After a heartbeat that had ended others may have had our shards, and nobody tells us of pushes. */
 static int node_came_late(srt_node *n, int64_t redis_us, int64_t asked_at, int64_t now)
 {
-    int late = n->beaten_us && redis_us - n->beaten_us >= n->lease_ms * 1000;
-    if (redis_us < n->beaten_us)
-        srt_node_tell(n, SERIATIM_EVENT_WARNING, (n->beaten_us - redis_us) / 1000000,
+    int late = n->heartbeat.redis_us && redis_us - n->heartbeat.redis_us >= n->lease_ms * 1000;
+    if (redis_us < n->heartbeat.redis_us)
+        srt_node_tell(n, SERIATIM_EVENT_WARNING, (n->heartbeat.redis_us - redis_us) / 1000000,
                       "the clock of Redis went back by %lld seconds: delayed jobs start that much later",
-                      (long long)((n->beaten_us - redis_us) / 1000000));
+                      (long long)((n->heartbeat.redis_us - redis_us) / 1000000));
     if (srt_node_expired(n, now))
-        srt_node_news(n);
-    n->beaten_us = redis_us;
-    n->beaten_at = asked_at;
+        srt_node_wake_threads(n);
+    n->heartbeat.redis_us = redis_us;
+    n->heartbeat.answered_at = asked_at;
     return late;
 }
 
@@ -180,11 +180,11 @@ static int node_came_late(srt_node *n, int64_t redis_us, int64_t asked_at, int64
 static void node_take_absence(srt_node *n, const srt_token *left, int64_t now)
 {
     int64_t left_ms = srt_token_int(&left[0]), gap_ms = srt_token_int(&left[1]);
-    int already = now < n->away_until;
-    n->away_until = now + (left_ms > 0 ? left_ms : 0);
+    int already = now < n->heartbeat.away_until;
+    n->heartbeat.away_until = now + (left_ms > 0 ? left_ms : 0);
     if (left_ms <= 0 || already)
         return;
-    n->away_unknown = gap_ms == -1;
+    n->heartbeat.away_unknown = gap_ms == -1;
     if (gap_ms > 0)
         srt_node_tell(n, SERIATIM_EVENT_WARNING, gap_ms / 1000,
                       "no node renewed its heartbeat for %lld.%lld seconds: Redis was away, or every node was; "
@@ -195,33 +195,33 @@ static void node_take_absence(srt_node *n, const srt_token *left, int64_t now)
 
 int srt_node_leaves_to_owner(srt_node *n, const srt_shard *s, int64_t now)
 {
-    if (now >= n->away_until)
+    if (now >= n->heartbeat.away_until)
         return 0;
-    if (n->away_unknown)
-        srt_node_tell(n, SERIATIM_EVENT_WARNING, (n->away_until - now) / 1000,
+    if (n->heartbeat.away_unknown)
+        srt_node_tell(n, SERIATIM_EVENT_WARNING, (n->heartbeat.away_until - now) / 1000,
                       "shard %.*s belongs to node %.*s, and Redis does not know when a heartbeat was last renewed: for %lld.%lld seconds "
                       "all shards stay with the nodes that own them",
                       (int)s->keys->prefix.len - 1, s->keys->prefix.data, (int)s->owner.len, s->owner.data,
-                      (long long)((n->away_until - now) / 1000), (long long)((n->away_until - now) / 100 % 10));
-    n->away_unknown = 0;
+                      (long long)((n->heartbeat.away_until - now) / 1000), (long long)((n->heartbeat.away_until - now) / 100 % 10));
+    n->heartbeat.away_unknown = 0;
     return 1;
 }
 
 static void node_take_skew(srt_node *n, int64_t redis_us, int64_t asked_at, int64_t now)
 {
-    if (!n->wall_us || now - asked_at > BEAT_TRIP_MS)
+    if (!n->heartbeat.wall_us || now - asked_at > BEAT_TRIP_MS)
         return;
-    n->skew_ms = (n->wall_us + (asked_at + now) * 500 - redis_us) / 1000;
-    n->has_skew = 1;
+    n->heartbeat.skew_ms = (n->heartbeat.wall_us + (asked_at + now) * 500 - redis_us) / 1000;
+    n->heartbeat.has_skew = 1;
 }
 
-int srt_node_beaten(srt_node *n, const srt_reply *reply, int64_t asked_at, int64_t now)
+int srt_heartbeat_answered(srt_node *n, const srt_reply *reply, int64_t asked_at, int64_t now)
 {
     size_t i;
     int late;
-    n->beating--;
+    n->heartbeat.in_flight--;
     if (n->left) {
-        n->stopped = n->beating == 0;
+        n->stopped = n->heartbeat.in_flight == 0;
         return 0;
     }
     if (reply->count < LIVING)
@@ -231,17 +231,17 @@ int srt_node_beaten(srt_node *n, const srt_reply *reply, int64_t asked_at, int64
     node_take_skew(n, srt_token_int(&reply->tokens[1]), asked_at, now);
     node_take_absence(n, &reply->tokens[3], now);
     late = node_came_late(n, srt_token_int(&reply->tokens[1]), asked_at, now);
-    if (living_changed(n, reply)) {
-        if (living_take(n, reply) != SERIATIM_OK) {
-            srt_node_forget_living(n);
-            n->beat_at = now + 100;
+    if (peers_changed(n, reply)) {
+        if (peers_take(n, reply) != SERIATIM_OK) {
+            srt_node_forget_peers(n);
+            n->heartbeat.at = now + 100;
             return late;
         }
-        n->beats++;
+        n->heartbeat.answered++;
         srt_node_share(n, now);
     } else {
-        n->beats++;
-        if (n->share_again)
+        n->heartbeat.answered++;
+        if (n->peers.share_again)
             srt_node_share(n, now);
     }
     if (n->opened_by == SRT_NEVER)
@@ -249,18 +249,18 @@ int srt_node_beaten(srt_node *n, const srt_reply *reply, int64_t asked_at, int64
     for (i = 0; i < n->shard_count; i++)
         if (n->shards[i]->wanted && n->shards[i]->state == SRT_FOREIGN)
             srt_node_wake(n, n->shards[i], now);
-    if (n->beat_again)
-        n->beat_at = now;
-    n->beat_again = 0;
+    if (n->heartbeat.again)
+        n->heartbeat.at = now;
+    n->heartbeat.again = 0;
     return late;
 }
 
 /* A farewell that was refused is as good: the heartbeat ends by itself. */
-void srt_node_beat_failed(srt_node *n, int64_t now)
+void srt_heartbeat_failed(srt_node *n, int64_t now)
 {
-    n->beating--;
+    n->heartbeat.in_flight--;
     n->stopped |= n->left;
-    n->beat_at = now + 100;
+    n->heartbeat.at = now + 100;
 }
 
 /* The description, with how the process is in front of the bar: readers that do not know a field pass over it. */
@@ -275,22 +275,22 @@ static void beat_describe(const srt_node *n, srt_bytes *text)
     srt_bytes_add_int(text, n->lease_ms);
     srt_bytes_adds(text, ";threads=");
     srt_bytes_add_int(text, (int64_t)threads);
-    if (n->wall_us) {
+    if (n->heartbeat.wall_us) {
         srt_bytes_adds(text, ";since=");
-        srt_bytes_add_int(text, (n->wall_us + n->began * 1000) / 1000000);
+        srt_bytes_add_int(text, (n->heartbeat.wall_us + n->heartbeat.began * 1000) / 1000000);
     }
-    if (n->resident > 0) {
+    if (n->heartbeat.resident > 0) {
         srt_bytes_adds(text, ";rss=");
-        srt_bytes_add_int(text, n->resident);
+        srt_bytes_add_int(text, n->heartbeat.resident);
     }
-    if (n->has_skew) {
+    if (n->heartbeat.has_skew) {
         srt_bytes_adds(text, ";skew_ms=");
-        srt_bytes_add_int(text, n->skew_ms);
+        srt_bytes_add_int(text, n->heartbeat.skew_ms);
     }
     srt_bytes_add(text, bar, n->description.len - head);
 }
 
-void srt_node_beat(srt_node *n, int64_t lease_ms, int64_t now)
+void srt_heartbeat_send(srt_node *n, int64_t lease_ms, int64_t now)
 {
     srt_session *session = &n->sessions[SRT_COMMANDS];
     srt_bytes keys, text;
@@ -302,10 +302,10 @@ void srt_node_beat(srt_node *n, int64_t lease_ms, int64_t now)
     srt_resp_arg(&keys, n->renewed_key.data, n->renewed_key.len);
     r = keys.failed ? NULL : srt_session_begin(session, srt_script_heartbeat, &keys, 4);
     srt_bytes_free(&keys);
-    n->beat_at = now + 100;
+    n->heartbeat.at = now + 100;
     if (!r)
         return;
-    r->kind = SRT_ASK_BEAT;
+    r->kind = SRT_ASK_HEARTBEAT;
     r->number = now;
     srt_request_arg(r, n->id.data, n->id.len);
     srt_request_int(r, lease_ms);
@@ -317,6 +317,6 @@ void srt_node_beat(srt_node *n, int64_t lease_ms, int64_t now)
     srt_request_arg(r, n->nodes_channel.data, n->nodes_channel.len);
     if (srt_session_send(session, r) != SERIATIM_OK)
         return;
-    n->beating++;
-    n->beat_at = now + n->lease_ms / 4;
+    n->heartbeat.in_flight++;
+    n->heartbeat.at = now + n->lease_ms / 4;
 }

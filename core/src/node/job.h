@@ -83,7 +83,7 @@ struct seriatim_delivery {
     srt_shard *shard;
     seriatim_delivery *next, *previous; /* in the node's list of those that threads hold */
     int abandoned;                      /* handed back already; whatever comes later is nobody's */
-    int solo;
+    int is_suspect; /* it runs with nothing else in its process */
     int notices;                        /* each job is a notice that lies in Redis until the hook has returned */
     int64_t taken_us; /* the runner's */
     size_t count, cap;

@@ -22,10 +22,10 @@ int srt_node_ask_layout(srt_node *n, size_t worker)
 
 void srt_node_look_at_settings(srt_node *n)
 {
-    if (n->looking || n->shard_count == 0)
+    if (n->layouts.rereading || n->shard_count == 0)
         return;
-    n->looked_at = (n->looked_at + 1) % n->worker_count;
-    n->looking = srt_node_ask_layout(n, n->looked_at) == SERIATIM_OK;
+    n->layouts.reread = (n->layouts.reread + 1) % n->worker_count;
+    n->layouts.rereading = srt_node_ask_layout(n, n->layouts.reread) == SERIATIM_OK;
 }
 
 static int add_shard(srt_node *n, size_t worker, unsigned index)
@@ -55,16 +55,16 @@ static srt_shard *find_shard(const srt_node *n, seriatim_shard wanted)
 static void take_fixed(srt_node *n)
 {
     size_t i;
-    for (i = 0; i < n->fixed_count; i++) {
-        srt_shard *s = find_shard(n, n->fixed[i]);
+    for (i = 0; i < n->fixed.count; i++) {
+        srt_shard *s = find_shard(n, n->fixed.shards[i]);
         if (!s) {
             srt_node_tell(n, SERIATIM_EVENT_WARNING, 1, "the splitter named shard %u of \"%.*s\", which does not exist",
-                          n->fixed[i].shard, (int)n->workers[n->fixed[i].worker]->name.len,
-                          n->workers[n->fixed[i].worker]->name.data);
+                          n->fixed.shards[i].shard, (int)n->workers[n->fixed.shards[i].worker]->name.len,
+                          n->workers[n->fixed.shards[i].worker]->name.data);
             continue;
         }
         s->wanted = 1;
-        s->group = n->fixed_group[i];
+        s->group = n->fixed.groups[i];
     }
 }
 
@@ -90,10 +90,10 @@ static void unmake_shards(srt_node *n)
         srt_free(n->mem, n->shards[--n->shard_count], sizeof **n->shards);
 }
 
-/* All layouts are known: makes the shards and begins to beat. */
+/* All layouts are known: makes the shards and sends the first heartbeat. */
 static int make_shards(srt_node *n, int64_t now)
 {
-    void *shards = n->shards, *heap = n->heap;
+    void *shards = n->shards, *heap = n->timers.heap;
     size_t worker, total = 0;
     unsigned i;
     for (worker = 0; worker < n->worker_count; worker++)
@@ -101,9 +101,9 @@ static int make_shards(srt_node *n, int64_t now)
     if (srt_grow(n->mem, &shards, &n->shard_cap, total, sizeof *n->shards) != SERIATIM_OK)
         return SERIATIM_NOMEM;
     n->shards = shards;
-    if (srt_grow(n->mem, &heap, &n->heap_cap, total, sizeof *n->heap) != SERIATIM_OK)
+    if (srt_grow(n->mem, &heap, &n->timers.cap, total, sizeof *n->timers.heap) != SERIATIM_OK)
         return SERIATIM_NOMEM;
-    n->heap = heap;
+    n->timers.heap = heap;
     for (worker = 0; worker < n->worker_count; worker++)
         for (i = 0; i < n->workers[worker]->shards_count; i++)
             if (add_shard(n, worker, i) != SERIATIM_OK) {
@@ -115,7 +115,7 @@ static int make_shards(srt_node *n, int64_t now)
         unmake_shards(n);
         return SERIATIM_NOMEM;
     }
-    n->beat_at = now;
+    n->heartbeat.at = now;
     n->sampler.at = now;
     return SERIATIM_OK;
 }
@@ -136,13 +136,13 @@ static void settings_seen(srt_node *n, srt_queue *queue, const srt_reply *reply)
     srt_settings before = queue->now;
     seriatim_error error;
     int absent, status;
-    n->looking = 0;
+    n->layouts.rereading = 0;
     status = srt_settings_look(queue, reply, &absent, &error);
     if (status != SERIATIM_OK)
         srt_node_tell(n, SERIATIM_EVENT_WARNING, status, "%s", error.message);
     else if (!absent)
         tell_of_settings(n, queue, "another server", &before);
-    srt_node_news(n); /* serial_shards may let more run */
+    srt_node_wake_threads(n); /* serial_shards may let more run */
 }
 
 static int layout_came(srt_node *n, srt_queue *queue, const srt_reply *reply, seriatim_error *error)
@@ -153,7 +153,7 @@ static int layout_came(srt_node *n, srt_queue *queue, const srt_reply *reply, se
         status = srt_fail(error, SERIATIM_PROTOCOL, "the layout of the queue cannot be read");
     if (status != SERIATIM_OK)
         return status;
-    n->layouts_missing--;
+    n->layouts.missing--;
     if (queue->shards_count != queue->own.shards_count)
         srt_node_tell(n, SERIATIM_EVENT_WARNING, queue->shards_count,
                       "queue \"%.*s\" has %u shards in Redis; shards_count = %lld only creates a queue", (int)queue->name.len,
@@ -170,7 +170,7 @@ int srt_node_layout_known(srt_node *n, size_t worker, const srt_reply *reply, in
         settings_seen(n, queue, reply);
     else
         status = layout_came(n, queue, reply, error);
-    if (status == SERIATIM_OK && n->layouts_missing == 0 && n->shard_count == 0 && make_shards(n, now) != SERIATIM_OK)
+    if (status == SERIATIM_OK && n->layouts.missing == 0 && n->shard_count == 0 && make_shards(n, now) != SERIATIM_OK)
         return srt_fail_plain(error, SERIATIM_NOMEM);
     return status;
 }

@@ -97,11 +97,11 @@ static void free_groups(srt_node *n)
     size_t i;
     for (i = 0; i < n->group_count; i++) {
         srt_group *group = &n->groups[i];
-        srt_list_free(&group->singles);
+        srt_list_free(&group->quarantined);
         srt_list_free(&group->died);
-        while (group->hooks) {
-            seriatim_delivery *d = group->hooks;
-            group->hooks = d->next;
+        while (group->exhausted) {
+            seriatim_delivery *d = group->exhausted;
+            group->exhausted = d->next;
             srt_delivery_free(n->mem, d);
         }
     }
@@ -145,14 +145,14 @@ void srt_node_free(srt_node *n)
     for (i = 0; i < SRT_CHANNELS; i++)
         if (n->sessions[i].mem)
             srt_session_free(&n->sessions[i]);
-    srt_node_forget_living(n);
-    srt_free(n->mem, n->living, n->living_cap * sizeof *n->living);
+    srt_node_forget_peers(n);
+    srt_free(n->mem, n->peers.list, n->peers.cap * sizeof *n->peers.list);
     srt_free(n->mem, n->shards, n->shard_cap * sizeof *n->shards);
-    srt_free(n->mem, n->heap, n->heap_cap * sizeof *n->heap);
+    srt_free(n->mem, n->timers.heap, n->timers.cap * sizeof *n->timers.heap);
     srt_sampler_free(n);
     srt_free(n->mem, n->workers, n->worker_cap * sizeof *n->workers);
-    srt_free(n->mem, n->fixed, n->fixed_cap * sizeof *n->fixed);
-    srt_free(n->mem, n->fixed_group, n->fixed_group_cap * sizeof *n->fixed_group);
+    srt_free(n->mem, n->fixed.shards, n->fixed.cap * sizeof *n->fixed.shards);
+    srt_free(n->mem, n->fixed.groups, n->fixed.group_cap * sizeof *n->fixed.groups);
     srt_registry_free(&n->registry);
     for (i = 0; i < NODE_TEXTS; i++)
         srt_bytes_free(node_text(n, i));
@@ -197,23 +197,23 @@ static srt_group *node_add_group(srt_node *n, int scheduler, size_t threads)
 int srt_node_group(srt_node *n, int scheduler, const seriatim_shard *shards, size_t count, size_t *number,
                    seriatim_error *error)
 {
-    void *fixed = n->fixed, *fixed_group = n->fixed_group;
+    void *fixed = n->fixed.shards, *fixed_group = n->fixed.groups;
     size_t i;
     if (scheduler < SERIATIM_LAG || scheduler > SERIATIM_PRIORITY)
         return srt_fail(error, SERIATIM_INVALID, "scheduler must be lag, seq or priority");
     for (i = 0; i < count; i++)
         if (shards[i].worker >= n->worker_count)
             return srt_fail(error, SERIATIM_INVALID, "the splitter named a shard of an unknown worker");
-    if (srt_grow(n->mem, &fixed, &n->fixed_cap, n->fixed_count + count, sizeof *n->fixed) != SERIATIM_OK)
+    if (srt_grow(n->mem, &fixed, &n->fixed.cap, n->fixed.count + count, sizeof *n->fixed.shards) != SERIATIM_OK)
         return srt_fail_plain(error, SERIATIM_NOMEM);
-    n->fixed = fixed;
-    if (srt_grow(n->mem, &fixed_group, &n->fixed_group_cap, n->fixed_count + count, sizeof *n->fixed_group) != SERIATIM_OK ||
-        (n->fixed_group = fixed_group, !node_add_group(n, scheduler, 1)))
+    n->fixed.shards = fixed;
+    if (srt_grow(n->mem, &fixed_group, &n->fixed.group_cap, n->fixed.count + count, sizeof *n->fixed.groups) != SERIATIM_OK ||
+        (n->fixed.groups = fixed_group, !node_add_group(n, scheduler, 1)))
         return srt_fail_plain(error, SERIATIM_NOMEM);
     *number = n->group_count - 1;
     for (i = 0; i < count; i++) {
-        n->fixed[n->fixed_count] = shards[i];
-        n->fixed_group[n->fixed_count++] = *number;
+        n->fixed.shards[n->fixed.count] = shards[i];
+        n->fixed.groups[n->fixed.count++] = *number;
     }
     return SERIATIM_OK;
 }
@@ -224,7 +224,7 @@ static int node_describe(srt_node *n)
     srt_bytes text;
     size_t i, b;
     srt_bytes_init(&text, n->mem);
-    srt_bytes_addc(&text, n->fixed_count ? 'f' : 'b');
+    srt_bytes_addc(&text, n->fixed.count ? 'f' : 'b');
     for (i = 0; i < n->worker_count; i++) {
         uint32_t crc = srt_crc32(n->workers[i]->name.data, n->workers[i]->name.len);
         srt_bytes_addc(&text, ' ');
@@ -251,10 +251,10 @@ int srt_node_start(srt_node *n, int64_t now, seriatim_error *error)
     if (!n->described && node_describe(n) != SERIATIM_OK)
         return srt_fail_plain(error, SERIATIM_NOMEM);
     n->described = 1; /* its host may have to start it again, when it found no descriptor or no thread */
-    n->layouts_missing = n->worker_count;
+    n->layouts.missing = n->worker_count;
     n->opening = 1;
     n->opened_by = SRT_NEVER;
-    n->beat_at = n->pulse_at = n->beaten_at = n->began = now;
+    n->heartbeat.at = n->heartbeat.pulse_at = n->heartbeat.answered_at = n->heartbeat.began = now;
     n->poll_at = now + n->poll_ms;
     return SERIATIM_OK;
 }

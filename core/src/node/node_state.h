@@ -1,11 +1,12 @@
 /*
  * node_state.h - the server as a state machine: leases, heartbeats, claims, settles, drain.
  *
- * Time is an argument, bytes go in and out, deliveries come out: no socket, no clock, no thread, no callback. From the
- * bottom up: job.c (claimed ids), events.c (reports to the host), timers.c, shard_request.c, ready_shards.c (which shard is taken
- * from next), quarantine.c, heartbeat.c (heartbeats, which nodes live), notice.c (retries_exhausted), the life of a shard
- * (shard.h: batch.c, recall.c, offer.c, recover.c, acquire.c, settle.c, slice.c, claim.c, shard.c), checkpoint.c
- * (payloads that are done before their run ends), delivery.c (what threads hold), sample.c (histories of all queues), node.c, layout.c, connection.c, tick.c (its life).
+ * Time is an argument, bytes go in and out, deliveries come out: it opens no socket, reads no clock, starts no thread and calls nobody
+ * back. The files, each of which uses those before it: job.c (claimed ids), events.c (reports to the host), timers.c, shard_request.c,
+ * ready_shards.c (which shard is taken from next), quarantine.c, heartbeat.c (heartbeats, which nodes live), notice.c
+ * (retries_exhausted), the life of a shard (shard.h: batch.c, recall.c, offer.c, recover.c, acquire.c, settle.c, slice.c, claim.c,
+ * shard.c), checkpoint.c (payloads that are done before their run ends), delivery.c (what threads hold), sample.c (histories of all
+ * queues), and the life of the node: node.c, layout.c, connection.c, tick.c.
  */
 #ifndef SRT_NODE_STATE_H
 #define SRT_NODE_STATE_H
@@ -46,9 +47,9 @@ struct srt_shard {
     /* A foreign shard: who was seen to own it. */
     srt_bytes owner;
     int64_t owner_lease;
-    int asked_beat;    /* node.beats must reach it before the owner may count as dead: the list of the living that we have
-                          now may be older than the ownership, and lack an owner that has just joined */
-    uint64_t heir;     /* hash of the node that should have it when we give it up */
+    int owner_asked_at;  /* heartbeat.answered must reach it before the owner may count as dead: the list of living nodes that we have
+                            now may be older than the ownership, and lack an owner that has just joined */
+    uint64_t next_owner; /* hash of the node that should have the shard when we give it up */
     int given_up;      /* we gave it up or lost it */
     int perhaps_ours;  /* A failover may have forgotten that, and name this node as the owner under any of its earlier leases. As it
                           lives, no other node would ever take the shard: it takes it again, and gives it up if it is not wanted. */
@@ -63,23 +64,23 @@ struct srt_shard {
     int reconcile;                   /* compare the runs that we know with Redis' */
     int first_claim;                 /* has not been answered */
     int paused, more, recall;
-    int woken; /* news came while an answer that may be older was on its way */
+    int changed_meanwhile; /* Redis said that the shard changed while an answer that may be older was on its way */
     int64_t due_at, unproven_at, suspect_at; /* local ms at which something will be due */
     srt_job_list ready;                      /* claimed, not begun */
     srt_job_list pending;                    /* ended, not settled */
     int64_t pending_since;
     int urgent;                              /* a checkpoint is among them: settle at once */
-    srt_claim *parts, *last_part;            /* claims of which some ids have ended, the longest waiting first */
+    srt_claim *partial_claims, *last_partial_claim; /* claims of which some ids have ended, the longest waiting first */
     srt_job_list resting;                    /* of those whose payloads are being read: pausing */
     int64_t slice_at;                        /* when they go on */
     srt_notices notices;                     /* to be fetched */
     srt_telling telling;                     /* what becomes of those that were fetched */
     seriatim_delivery *told;                 /* those of which the hook has returned */
     int64_t notice_at;                       /* when to look for others' notices, or to try again */
-    int notice_beat;                         /* the heartbeat that tells whose notices may be taken over */
+    int notice_asked_at;                         /* the heartbeat that tells whose notices may be taken over */
     char notice_seen[8];                     /* number of the last one that came */
     size_t notice_seen_len;
-    size_t apart;                            /* ids in its group's singles and died */
+    size_t quarantined;                            /* ids in its group's quarantined and died */
     size_t running;                          /* ids in threads' hands */
     size_t old;                              /* of these: see srt_job */
     srt_job_list barred;                     /* claimed, while an old run of the same id is in a thread's hands: ready when that has ended */
@@ -100,28 +101,91 @@ typedef struct srt_group {
     srt_shard **ready;               /* shards that have ready ids: a heap, see ready_shards.c */
     size_t ready_count, ready_cap;
     uint64_t turn;
-    srt_job_list singles;            /* unproven and suspect ids: handed out alone, first */
+    srt_job_list quarantined;        /* unproven and suspect ids: handed out alone, first */
     srt_job_list died;               /* runs whose process died */
-    size_t doubt_claims;             /* on their way */
-    seriatim_delivery *hooks;        /* exhausted ids to tell of */
-    int news;                        /* a take may give something since the flag was last cleared */
+    size_t quarantine_claims;        /* of quarantined ids, on their way */
+    seriatim_delivery *exhausted;    /* ids whose retries_exhausted hooks are to be called */
+    int wake_pending;                /* a take may give something since the flag was last cleared */
     size_t waiting;                  /* threads that found nothing and have not come back */
 } srt_group;
 
-typedef struct srt_living {
+typedef struct srt_peer {
     srt_bytes id, description;
     uint64_t hash;
-} srt_living;
+} srt_peer;
 
-/* How far the turn of a suspect is. It ends when Redis has its settle: until then a death would still be charged to it. */
-typedef enum srt_solo {
-    SRT_SOLO_NONE,
-    SRT_SOLO_DRAIN,
-    SRT_SOLO_CLAIM,
-    SRT_SOLO_READY,
-    SRT_SOLO_RUN,
-    SRT_SOLO_SETTLE
-} srt_solo;
+/*
+ * Steps of running a suspect alone. It ends when Redis has its settle: until then a death of the process would still be charged to the
+ * suspect.
+ */
+typedef enum srt_quarantine_step {
+    SRT_QUARANTINE_NONE,
+    SRT_QUARANTINE_DRAIN, /* nothing is handed out until all threads have come back */
+    SRT_QUARANTINE_CLAIM,
+    SRT_QUARANTINE_READY,
+    SRT_QUARANTINE_RUN,
+    SRT_QUARANTINE_SETTLE
+} srt_quarantine_step;
+
+typedef struct srt_quarantine {
+    srt_quarantine_step step;
+    srt_shard *shard;   /* of the suspect */
+    int64_t until;      /* how long DRAIN waits for threads */
+    int64_t not_before; /* the next suspect is looked for */
+} srt_quarantine;
+
+/* The shards that are to be stepped at a time: a heap by wake_at. */
+typedef struct srt_timers {
+    srt_shard **heap;
+    size_t count, cap;
+} srt_timers;
+
+/* The nodes that live, this one among them, as of the last heartbeat. */
+typedef struct srt_peers {
+    srt_peer *list;
+    size_t count, cap;
+    int share_again; /* memory was short: the shards are to be shared anew */
+} srt_peers;
+
+typedef struct srt_heartbeat {
+    int64_t at;          /* when the next one is due */
+    int in_flight;       /* heartbeats that are not answered */
+    int again;           /* another one is due as soon as they are */
+    int answered;        /* heartbeats that were */
+    int64_t answered_at; /* the last of them, by local time */
+    int64_t redis_us;    /* and by Redis' */
+    int64_t pulse_at;    /* when the host last said that its threads are alive */
+    int64_t away_until;  /* Redis was away: until then (local ms) no shard is taken that names another owner */
+    int away_unknown;    /* for how long is not known: the host is told when a shard is left to its owner for it */
+    int64_t resident;    /* bytes of the process; 0: not known */
+    int64_t began;       /* local ms at which the process was started */
+    int64_t wall_us;     /* the wall clock less ours; 0: not known */
+    int64_t skew_ms;     /* the wall clock less Redis', halfway between the last heartbeat and its answer */
+    int has_skew;
+} srt_heartbeat;
+
+#define SRT_EVENTS 64
+
+typedef struct srt_events {
+    seriatim_event list[SRT_EVENTS]; /* a ring */
+    size_t first, count;
+    size_t lost; /* more than the ring holds */
+} srt_events;
+
+/* The workers' layouts are asked for at the start, then one worker's settings with each heartbeat. */
+typedef struct srt_layouts {
+    size_t asked, missing;
+    size_t reread;  /* the worker whose settings were read again last */
+    int rereading;  /* that read is not answered */
+} srt_layouts;
+
+/* Shards that the host has given to groups by name. */
+typedef struct srt_fixed_shards {
+    seriatim_shard *shards;
+    size_t *groups; /* for each shard, the group that named it */
+    size_t count, cap, group_cap;
+} srt_fixed_shards;
+
 
 /* What the request under way of a round of samples asks for. */
 typedef enum srt_sampling {
@@ -155,8 +219,6 @@ typedef struct srt_sampler {
     int warned;          /* the host was told once of a refusal */
 } srt_sampler;
 
-#define SRT_EVENTS 64
-
 struct srt_node {
     const seriatim_allocator *mem;
     srt_registry registry;
@@ -172,44 +234,23 @@ struct srt_node {
     size_t worker_count, worker_cap;
     srt_shard **shards; /* of all workers, once every layout is known */
     size_t shard_count, shard_cap;
-    size_t layouts_asked, layouts_missing;
-    size_t looked_at; /* the worker whose settings were read again last */
-    int looking;      /* that read is not answered */
+    srt_layouts layouts;
     srt_group *groups;
     size_t group_count, group_cap;
-    seriatim_shard *fixed; /* what fixed groups named, and which group did */
-    size_t *fixed_group;
-    size_t fixed_count, fixed_cap, fixed_group_cap;
+    srt_fixed_shards fixed;
 
-    srt_shard **heap; /* by wake_at */
-    size_t heap_count, heap_cap;
-
-    srt_living *living;
-    size_t living_count, living_cap;
-    int share_again; /* memory was short */
-    int64_t beat_at, pulse_at, beaten_at;
-    int beating; /* beats on their way */
-    int beat_again;
-    int beats; /* answered */
-    int64_t beaten_us; /* Redis' time at the last of them */
-    int64_t away_until;   /* Redis was away: until then (local ms) no shard is taken that names another owner */
-    int away_unknown;     /* nobody knows how long: told of when a shard is left to its owner for it */
-    int64_t resident;  /* bytes of the process; 0: not known */
-    int64_t began;     /* local ms at which it was started */
-    int64_t wall_us;   /* the wall clock less ours; 0: not known */
-    int64_t skew_ms;   /* the wall clock less Redis', in the midst of the last beat */
-    int has_skew;
+    srt_timers timers;
+    srt_peers peers;
+    srt_heartbeat heartbeat;
     int64_t poll_at;
     size_t poll_place;
-    int hears; /* both channels are subscribed, so news of a shard come at once */
+    int hears; /* both channels are subscribed, so changes of a shard are heard at once */
     srt_sampler sampler;
     int64_t offset_us; /* Redis' clock less ours */
 
     seriatim_delivery *held; /* by threads */
     size_t held_count;
-    srt_solo solo;
-    srt_shard *solo_shard;
-    int64_t solo_until, solo_not_before;
+    srt_quarantine quarantine;
     int opening; /* no delivery before the first claims are in */
     int64_t opened_by;
     int quiet, stopping, left, stopped;
@@ -218,8 +259,7 @@ struct srt_node {
     int starved; /* a shard with a time to run waits for a free thread */
     int checkpoint_news; /* a checkpoint was answered, or its run was lost, since the runner has looked */
 
-    seriatim_event events[SRT_EVENTS];
-    size_t event_first, event_count, events_lost;
+    srt_events events;
     seriatim_runner_stats stats;
 };
 
@@ -244,7 +284,7 @@ void srt_node_output(srt_node *node, srt_channel channel, const char **data, siz
 void srt_node_sent(srt_node *node, srt_channel channel, size_t len);
 
 /* The next tick sends a heartbeat: the time for srt_node_vitals. */
-int srt_node_beat_due(const srt_node *node, int64_t now);
+int srt_heartbeat_due(const srt_node *node, int64_t now);
 /* What operators are shown of the process, with the next heartbeat: its memory in bytes (0: not known), and its wall clock less `now`. */
 void srt_node_vitals(srt_node *node, int64_t resident, int64_t wall_us);
 /* Does what is due. Returns the time at which it wants to be called again. */
@@ -278,13 +318,13 @@ void srt_node_wake(srt_node *node, srt_shard *shard, int64_t at); /* steps the s
 srt_shard *srt_timers_take(srt_node *node, int64_t now);          /* the next shard to be stepped by now, or NULL */
 int64_t srt_timers_next(const srt_node *node);                    /* SRT_NEVER: none */
 
-void srt_node_beat(srt_node *node, int64_t lease_ms, int64_t now); /* lease_ms 0: a farewell */
-void srt_node_beat_soon(srt_node *node, int64_t now);
+void srt_heartbeat_send(srt_node *node, int64_t lease_ms, int64_t now); /* lease_ms 0: a farewell */
+void srt_heartbeat_soon(srt_node *node, int64_t now);
 /* Returns 1 if the heartbeat had expired before, so that everything has to be asked again. */
-int srt_node_beaten(srt_node *node, const srt_reply *reply, int64_t asked_at, int64_t now);
-void srt_node_beat_failed(srt_node *node, int64_t now);
-void srt_node_share(srt_node *node, int64_t now); /* whose each shard should be, by the living */
-void srt_node_forget_living(srt_node *node);
+int srt_heartbeat_answered(srt_node *node, const srt_reply *reply, int64_t asked_at, int64_t now);
+void srt_heartbeat_failed(srt_node *node, int64_t now);
+void srt_node_share(srt_node *node, int64_t now); /* which living node each shard should have */
+void srt_node_forget_peers(srt_node *node);
 /* No heartbeat was answered for a lease time: others may have our shards. */
 int srt_node_expired(const srt_node *node, int64_t now);
 int srt_node_lives(const srt_node *node, const char *id, size_t len);
@@ -298,7 +338,7 @@ void srt_node_sample(srt_node *node, int64_t now); /* begins a round when it is 
 void srt_node_sampled(srt_node *node, const srt_request *r, const srt_reply *reply, const seriatim_error *error);
 
 void srt_shard_step(srt_node *node, srt_shard *shard, int64_t now);
-void srt_shard_news(srt_node *node, srt_shard *shard, int64_t now); /* asks Redis what there is */
+void srt_shard_changed(srt_node *node, srt_shard *shard, int64_t now); /* Redis said that it changed: asks what there is */
 int srt_shard_reply(srt_node *node, srt_request *r, const srt_reply *reply, int64_t now, seriatim_error *error);
 /* Its settle goes out with the next; the job is the shard's now. */
 void srt_shard_ended(srt_node *node, srt_shard *shard, srt_job *job, int64_t now);
@@ -345,17 +385,17 @@ void srt_node_look_at_settings(srt_node *node);
 int srt_node_layout_known(srt_node *node, size_t worker, const srt_reply *reply, int64_t now, seriatim_error *error);
 
 int srt_node_drained(const srt_node *node);
-/* No suspect is looked for any more: everybody goes on, unless another suspect is there already. */
-void srt_node_end_solo(srt_node *node);
-/* Takes the turn of a suspect one step on; returns when it wants to be called again. */
-int64_t srt_node_solo(srt_node *node, int64_t now);
+/* No suspect is looked for any more: all threads go on, unless another suspect is claimed already. */
+void srt_quarantine_end(srt_node *node);
+/* Does the next step of running a suspect alone; returns when it wants to be called again. */
+int64_t srt_quarantine_tick(srt_node *node, int64_t now);
 void srt_node_wake_unproven(srt_node *node); /* there is room for an unproven id again */
-void srt_node_news(srt_node *node); /* all threads that wait look again */
+void srt_node_wake_threads(srt_node *node); /* all threads that wait look again */
 
 enum {
     SRT_ASK_NOTHING,
     SRT_ASK_LAYOUT,
-    SRT_ASK_BEAT,
+    SRT_ASK_HEARTBEAT,
     SRT_ASK_SAMPLE,
     SRT_ASK_ACQUIRE,
     SRT_ASK_CLAIM,

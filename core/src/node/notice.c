@@ -21,7 +21,7 @@ static void retry_later(srt_node *node, srt_shard *s, int64_t now)
 /* Does this node know who lives, by a heartbeat that it sent after it had taken the shard? Then it may take over notices. */
 static int may_take_over(const srt_node *node, const srt_shard *s, int64_t now)
 {
-    return s->state == SRT_OWNED && !s->reconcile && node->beats >= s->notice_beat && now >= node->away_until && !node->quiet;
+    return s->state == SRT_OWNED && !s->reconcile && node->heartbeat.answered >= s->notice_asked_at && now >= node->heartbeat.away_until && !node->quiet;
 }
 
 static void fetch(srt_node *node, srt_shard *s, int64_t now)
@@ -33,8 +33,8 @@ static void fetch(srt_node *node, srt_shard *s, int64_t now)
         srt_request_int(r, s->lease);
         srt_request_arg(r, s->notice_seen, s->notice_seen_len);
         srt_request_int(r, NOTICE_LIMIT);
-        for (i = 0; may_take_over(node, s, now) && i < node->living_count; i++)
-            srt_request_arg(r, node->living[i].id.data, node->living[i].id.len);
+        for (i = 0; may_take_over(node, s, now) && i < node->peers.count; i++)
+            srt_request_arg(r, node->peers.list[i].id.data, node->peers.list[i].id.len);
     }
     if (!srt_shard_send(node, s, r, now))
         return;
@@ -171,9 +171,9 @@ static void hand_out(srt_node *node, srt_shard *s, const srt_reply *reply)
     }
     s->telling = SRT_TELLING_HOOK;
     d->notices = 1;
-    d->next = group->hooks;
-    group->hooks = d;
-    group->news = 1;
+    d->next = group->exhausted;
+    group->exhausted = d;
+    group->wake_pending = 1;
 }
 
 /* tell.lua has answered: {more, left, number, notice, ...}. What is left is looked for when these have been told. */

@@ -31,16 +31,16 @@ void srt_job_ready(srt_node *node, srt_job *job, int64_t now)
         return;
     }
     srt_job_view(job);
-    group->news = 1;
-    s->apart += job->mode != SRT_RUN_NORMAL;
+    group->wake_pending = 1;
+    s->quarantined += job->mode != SRT_RUN_NORMAL;
     if (job->mode == SRT_RUN_DIED) {
         srt_list_add(&group->died, job);
     } else if (job->mode == SRT_RUN_SUSPECT) {
-        srt_list_add_first(&group->singles, job);
-        if (node->solo < SRT_SOLO_RUN)
-            node->solo = SRT_SOLO_READY;
+        srt_list_add_first(&group->quarantined, job);
+        if (node->quarantine.step < SRT_QUARANTINE_RUN)
+            node->quarantine.step = SRT_QUARANTINE_READY;
     } else if (job->mode == SRT_RUN_UNPROVEN) {
-        srt_list_add(&group->singles, job);
+        srt_list_add(&group->quarantined, job);
     } else {
         srt_list_add(&s->ready, job);
         srt_ready_update(group, s);

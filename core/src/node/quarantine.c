@@ -14,48 +14,48 @@ void srt_node_wake_unproven(srt_node *node)
         srt_node_wake(node, node->shards[i], node->shards[i]->unproven_at);
 }
 
-void srt_node_end_solo(srt_node *node)
+void srt_quarantine_end(srt_node *node)
 {
     size_t i;
-    node->solo = SRT_SOLO_NONE;
+    node->quarantine.step = SRT_QUARANTINE_NONE;
     for (i = 0; i < node->group_count; i++)
-        if (node->groups[i].singles.first && node->groups[i].singles.first->mode == SRT_RUN_SUSPECT)
-            node->solo = SRT_SOLO_READY;
-    srt_node_news(node);
+        if (node->groups[i].quarantined.first && node->groups[i].quarantined.first->mode == SRT_RUN_SUSPECT)
+            node->quarantine.step = SRT_QUARANTINE_READY;
+    srt_node_wake_threads(node);
 }
 
-static int solo_goes_on(const srt_node *n)
+static int quarantine_goes_on(const srt_node *n)
 {
-    const srt_shard *s = n->solo_shard;
+    const srt_shard *s = n->quarantine.shard;
     return !n->quiet && s->wanted && !s->paused && (s->state == SRT_OWNED || (s->state == SRT_ACQUIRING && s->lease));
 }
 
-int64_t srt_node_solo(srt_node *n, int64_t now)
+int64_t srt_quarantine_tick(srt_node *n, int64_t now)
 {
     int64_t next = SRT_NEVER;
     size_t i;
-    for (i = 0; n->solo == SRT_SOLO_NONE && !n->quiet && i < n->shard_count; i++) {
+    for (i = 0; n->quarantine.step == SRT_QUARANTINE_NONE && !n->quiet && i < n->shard_count; i++) {
         srt_shard *s = n->shards[i];
-        int64_t at = s->suspect_at > n->solo_not_before ? s->suspect_at : n->solo_not_before;
+        int64_t at = s->suspect_at > n->quarantine.not_before ? s->suspect_at : n->quarantine.not_before;
         if (s->suspect_at == SRT_NEVER || s->state != SRT_OWNED || s->paused || !s->wanted)
             continue;
         if (at > now) {
             next = at < next ? at : next;
             continue;
         }
-        n->solo = SRT_SOLO_DRAIN;
-        n->solo_shard = s;
-        n->solo_until = now + QUARANTINE_PATIENCE_MS;
+        n->quarantine.step = SRT_QUARANTINE_DRAIN;
+        n->quarantine.shard = s;
+        n->quarantine.until = now + QUARANTINE_PATIENCE_MS;
     }
-    if (n->solo == SRT_SOLO_DRAIN && (now >= n->solo_until || !solo_goes_on(n))) {
-        n->solo_not_before = now + QUARANTINE_PAUSE_MS;
-        srt_node_end_solo(n);
+    if (n->quarantine.step == SRT_QUARANTINE_DRAIN && (now >= n->quarantine.until || !quarantine_goes_on(n))) {
+        n->quarantine.not_before = now + QUARANTINE_PAUSE_MS;
+        srt_quarantine_end(n);
     }
-    if (n->solo == SRT_SOLO_CLAIM && !n->solo_shard->claiming && !solo_goes_on(n))
-        srt_node_end_solo(n);
-    if (n->solo == SRT_SOLO_DRAIN && n->held_count == 0) {
-        n->solo = SRT_SOLO_CLAIM;
-        srt_node_wake(n, n->solo_shard, now);
+    if (n->quarantine.step == SRT_QUARANTINE_CLAIM && !n->quarantine.shard->claiming && !quarantine_goes_on(n))
+        srt_quarantine_end(n);
+    if (n->quarantine.step == SRT_QUARANTINE_DRAIN && n->held_count == 0) {
+        n->quarantine.step = SRT_QUARANTINE_CLAIM;
+        srt_node_wake(n, n->quarantine.shard, now);
     }
-    return n->solo == SRT_SOLO_DRAIN ? n->solo_until : next;
+    return n->quarantine.step == SRT_QUARANTINE_DRAIN ? n->quarantine.until : next;
 }

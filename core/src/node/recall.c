@@ -9,28 +9,28 @@
 #define NO_LEASE (-1)
 
 /* Takes a shard's jobs out of a list of its group. */
-static srt_job_list take_apart(srt_shard *s, srt_job_list *list)
+static srt_job_list take_of_shard(srt_shard *s, srt_job_list *list)
 {
     srt_job_list own = {NULL, NULL, 0}, rest = {NULL, NULL, 0};
     srt_job *job;
     while ((job = srt_list_take(list)))
         srt_list_add(job->shard == s ? &own : &rest, job);
     *list = rest;
-    s->apart -= own.count;
+    s->quarantined -= own.count;
     return own;
 }
 
-static void shard_recall_singles(srt_node *node, srt_shard *s, srt_job_list *to)
+static void recall_quarantined(srt_node *node, srt_shard *s, srt_job_list *to)
 {
-    srt_job_list singles;
-    if (s->apart == 0)
+    srt_job_list quarantined;
+    if (s->quarantined == 0)
         return;
-    singles = take_apart(s, &node->groups[s->group].singles);
-    if (singles.count && node->solo == SRT_SOLO_READY)
-        srt_node_end_solo(node);
-    if (singles.count)
+    quarantined = take_of_shard(s, &node->groups[s->group].quarantined);
+    if (quarantined.count && node->quarantine.step == SRT_QUARANTINE_READY)
+        srt_quarantine_end(node);
+    if (quarantined.count)
         srt_node_wake_unproven(node);
-    srt_list_join(to, &singles);
+    srt_list_join(to, &quarantined);
 }
 
 void srt_shard_recall(srt_node *node, srt_shard *s, int64_t now)
@@ -45,7 +45,7 @@ void srt_shard_recall(srt_node *node, srt_shard *s, int64_t now)
     }
     srt_claim_part_all(s, now);
     srt_ready_update(&node->groups[s->group], s);
-    shard_recall_singles(node, s, &backwards);
+    recall_quarantined(node, s, &backwards);
     if (backwards.count && !s->pending.count)
         s->pending_since = now;
     srt_list_join(&s->pending, &backwards);
@@ -95,12 +95,12 @@ void srt_shard_drop_forgotten(srt_node *node, srt_shard *s, int64_t heard)
     drop_forgotten(s, &s->ready, heard);
     drop_forgotten(s, &s->barred, heard);
     srt_ready_update(group, s);
-    if (s->apart == 0)
+    if (s->quarantined == 0)
         return;
-    dropped = drop_forgotten(s, &group->singles, heard) + drop_forgotten(s, &group->died, heard);
-    s->apart -= dropped;
-    if (dropped && node->solo == SRT_SOLO_READY)
-        srt_node_end_solo(node);
+    dropped = drop_forgotten(s, &group->quarantined, heard) + drop_forgotten(s, &group->died, heard);
+    s->quarantined -= dropped;
+    if (dropped && node->quarantine.step == SRT_QUARANTINE_READY)
+        srt_quarantine_end(node);
     if (dropped)
         srt_node_wake_unproven(node);
 }
@@ -116,9 +116,9 @@ void srt_shard_lose(srt_node *node, srt_shard *s)
     s->slicing -= (int)s->resting.count;
     srt_list_free(&s->resting);
     srt_ready_update(&node->groups[s->group], s);
-    shard_recall_singles(node, s, &dropped);
-    if (s->apart) {
-        srt_job_list died = take_apart(s, &node->groups[s->group].died);
+    recall_quarantined(node, s, &dropped);
+    if (s->quarantined) {
+        srt_job_list died = take_of_shard(s, &node->groups[s->group].died);
         srt_list_join(&dropped, &died);
     }
     srt_list_free(&dropped);
@@ -128,8 +128,8 @@ void srt_shard_lose(srt_node *node, srt_shard *s)
     s->unfinished = SRT_FINISHED;
     s->first_claim = 0;
     s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
-    if (node->solo_shard == s && (node->solo == SRT_SOLO_DRAIN || node->solo == SRT_SOLO_CLAIM || node->solo == SRT_SOLO_SETTLE))
-        srt_node_end_solo(node);
+    if (node->quarantine.shard == s && (node->quarantine.step == SRT_QUARANTINE_DRAIN || node->quarantine.step == SRT_QUARANTINE_CLAIM || node->quarantine.step == SRT_QUARANTINE_SETTLE))
+        srt_quarantine_end(node);
     srt_node_tell(node, SERIATIM_EVENT_LOST, 1, "lost the lease of shard %.*s", (int)s->keys->prefix.len - 1,
                   s->keys->prefix.data);
 }

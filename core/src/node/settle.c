@@ -232,7 +232,7 @@ int srt_shard_should_settle(const srt_node *node, const srt_shard *s, int64_t no
 {
     if (s->pending.count == 0 || s->settling)
         return 0;
-    if (s->urgent || (node->solo == SRT_SOLO_SETTLE && node->solo_shard == s))
+    if (s->urgent || (node->quarantine.step == SRT_QUARANTINE_SETTLE && node->quarantine.shard == s))
         return 1;
     return s->ready.count == 0 || s->claiming || s->pending.count * 2 >= srt_shard_window(node, s) ||
            now - s->pending_since >= SHARD_FLUSH_MS;
@@ -328,20 +328,20 @@ static void shard_exhausted(srt_node *node, srt_shard *s, srt_job_list *list, co
         srt_delivery_free(node->mem, d);
         return;
     }
-    d->next = group->hooks;
-    group->hooks = d;
-    group->news = 1;
+    d->next = group->exhausted;
+    group->exhausted = d;
+    group->wake_pending = 1;
 }
 
 /* Redis has the settle of a suspect: the others go on. */
 static void settled_suspect(srt_node *node, const srt_shard *s, const srt_job_list *list)
 {
     const srt_job *job;
-    if (node->solo != SRT_SOLO_SETTLE || node->solo_shard != s)
+    if (node->quarantine.step != SRT_QUARANTINE_SETTLE || node->quarantine.shard != s)
         return;
     for (job = list->first; job; job = job->next)
         if (job->mode == SRT_RUN_SUSPECT && job->outcome != SRT_EXTENDED) {
-            srt_node_end_solo(node);
+            srt_quarantine_end(node);
             return;
         }
 }

@@ -15,7 +15,7 @@ void srt_shard_forget(srt_node *node, srt_shard *s)
 
 int srt_shard_idle(const srt_shard *s)
 {
-    return s->running == 0 && s->apart == 0 && s->ready.count == 0 && s->barred.count == 0 && s->pending.count == 0 && !s->parts && !s->claiming &&
+    return s->running == 0 && s->quarantined == 0 && s->ready.count == 0 && s->barred.count == 0 && s->pending.count == 0 && !s->partial_claims && !s->claiming &&
            !s->settling && !s->slicing && !s->recovering && s->unfinished != SRT_RUNS;
 }
 
@@ -35,7 +35,7 @@ static void shard_step_owned(srt_node *node, srt_shard *s, int64_t now)
     if (srt_shard_should_recover(s, leaving, now))
         srt_shard_recover(node, s, now);
     while (srt_claim_part_until(s) <= now)
-        srt_claim_part(s, s->parts, now);
+        srt_claim_part(s, s->partial_claims, now);
     if (!leaving)
         srt_shard_want_claim(node, s, now);
     if (srt_shard_should_settle(node, s, now))
@@ -53,9 +53,9 @@ static void shard_step_foreign(srt_node *node, srt_shard *s, int64_t now)
         srt_shard_acquire_own(node, s, now);
         return;
     }
-    if (!s->wanted || node->stopping || node->beats == 0)
+    if (!s->wanted || node->stopping || node->heartbeat.answered == 0)
         return;
-    if (s->owner.len > 0 && node->beats < s->asked_beat)
+    if (s->owner.len > 0 && node->heartbeat.answered < s->owner_asked_at)
         return;
     if (s->owner.len > 0 && srt_node_lives(node, s->owner.data, s->owner.len))
         srt_bytes_clear(&s->owner);
@@ -97,11 +97,11 @@ void srt_shard_step(srt_node *node, srt_shard *s, int64_t now)
 }
 
 /* It may overtake the answer to an older question: that one does not hide it. */
-void srt_shard_news(srt_node *node, srt_shard *s, int64_t now)
+void srt_shard_changed(srt_node *node, srt_shard *s, int64_t now)
 {
     s->more = 1;
     s->paused = 0;
-    s->woken = s->claiming || s->state == SRT_ACQUIRING;
+    s->changed_meanwhile = s->claiming || s->state == SRT_ACQUIRING;
     srt_node_wake(node, s, now);
 }
 
@@ -119,12 +119,12 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
     case SRT_ASK_CLAIM:
         s->claiming = 0;
         if (r->place != SRT_CLAIM_READY) {
-            node->groups[s->group].doubt_claims--;
+            node->groups[s->group].quarantine_claims--;
             srt_node_wake_unproven(node);
         }
-        if (node->solo == SRT_SOLO_CLAIM && node->solo_shard == s) {
-            node->solo_not_before = now + 10 * SHARD_RETRY_MS;
-            srt_node_end_solo(node);
+        if (node->quarantine.step == SRT_QUARANTINE_CLAIM && node->quarantine.shard == s) {
+            node->quarantine.not_before = now + 10 * SHARD_RETRY_MS;
+            srt_quarantine_end(node);
         }
         if (status == SERIATIM_STALE && r->number == s->lease && s->state == SRT_OWNED)
             srt_shard_lose(node, s);
@@ -142,7 +142,7 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
         if (status == SERIATIM_STALE && r->number == s->lease && s->state == SRT_OWNED)
             srt_shard_lose(node, s);
         break;
-    case SRT_ASK_RELEASE: /* who stops needs no leave: an heir finds the heartbeat gone */
+    case SRT_ASK_RELEASE: /* a node that stops does not wait for the answer: the next owner finds its heartbeat gone */
         s->state = node->stopping ? SRT_FOREIGN : SRT_OWNED;
         break;
     case SRT_ASK_TELL:

@@ -16,7 +16,7 @@ static int node_opened(const srt_node *n, int64_t now)
                           (s->state == SRT_FOREIGN && s->owner.len == 0 && s->wake_at <= now)))
             return 0;
     }
-    return n->shard_count > 0 && n->beats > 0;
+    return n->shard_count > 0 && n->heartbeat.answered > 0;
 }
 
 static void node_open(srt_node *n, int64_t now)
@@ -24,7 +24,7 @@ static void node_open(srt_node *n, int64_t now)
     if (!n->opening || !node_opened(n, now))
         return;
     n->opening = 0;
-    srt_node_news(n);
+    srt_node_wake_threads(n);
 }
 
 /* Looks at one shard each poll interval, in case a wake was lost; at all of them while no wake can come. */
@@ -38,7 +38,7 @@ static void node_poll(srt_node *n, int64_t now)
         srt_shard *s = n->shards[n->poll_place++ % n->shard_count];
         if (s->state != SRT_OWNED || s->claiming)
             continue;
-        srt_shard_news(n, s, now);
+        srt_shard_changed(n, s, now);
         if (n->hears)
             return;
     }
@@ -49,43 +49,43 @@ static void node_leave(srt_node *n, int64_t now)
     size_t i;
     if (now >= n->give_up_at && n->give_up_at)
         n->stopped = 1;
-    if (!n->left && !n->beating && (srt_node_drained(n) || (n->give_up_at && now >= n->give_up_at - NODE_FAREWELL_MS))) {
+    if (!n->left && !n->heartbeat.in_flight && (srt_node_drained(n) || (n->give_up_at && now >= n->give_up_at - NODE_FAREWELL_MS))) {
         if (n->sessions[SRT_COMMANDS].connected) {
-            srt_node_beat(n, 0, now);
-            n->left = n->beating > 0;
+            srt_heartbeat_send(n, 0, now);
+            n->left = n->heartbeat.in_flight > 0;
         } else if (!n->shard_count) {
             n->stopped = 1;
         }
     }
     for (i = 0; i < n->group_count; i++)
-        n->groups[i].news = 1;
+        n->groups[i].wake_pending = 1;
 }
 
 /* By its pulse. */
 static int node_lives(const srt_node *n, int64_t now)
 {
-    return now - n->pulse_at < n->lease_ms;
+    return now - n->heartbeat.pulse_at < n->lease_ms;
 }
 
-int srt_node_beat_due(const srt_node *n, int64_t now)
+int srt_heartbeat_due(const srt_node *n, int64_t now)
 {
-    return n->sessions[SRT_COMMANDS].connected && n->shard_count && !n->left && !n->beating && node_lives(n, now) && now >= n->beat_at;
+    return n->sessions[SRT_COMMANDS].connected && n->shard_count && !n->left && !n->heartbeat.in_flight && node_lives(n, now) && now >= n->heartbeat.at;
 }
 
 void srt_node_vitals(srt_node *n, int64_t resident, int64_t wall_us)
 {
-    n->resident = resident;
-    n->wall_us = wall_us;
+    n->heartbeat.resident = resident;
+    n->heartbeat.wall_us = wall_us;
 }
 
 int64_t srt_node_tick(srt_node *n, int64_t now)
 {
-    int64_t next = n->poll_at, solo;
+    int64_t next = n->poll_at, quarantine;
     srt_shard *s;
-    if (srt_node_beat_due(n, now))
-        srt_node_beat(n, n->lease_ms, now);
+    if (srt_heartbeat_due(n, now))
+        srt_heartbeat_send(n, n->lease_ms, now);
     node_poll(n, now);
-    solo = srt_node_solo(n, now);
+    quarantine = srt_quarantine_tick(n, now);
     while ((s = srt_timers_take(n, now)))
         srt_shard_step(n, s, now);
     node_open(n, now);
@@ -94,12 +94,12 @@ int64_t srt_node_tick(srt_node *n, int64_t now)
         node_leave(n, now);
     if (srt_timers_next(n) < next)
         next = srt_timers_next(n);
-    if (solo < next)
-        next = solo;
+    if (quarantine < next)
+        next = quarantine;
     if (n->opening && n->opened_by < next)
         next = n->opened_by;
-    if (!n->beating && !n->left && n->beat_at < next)
-        next = node_lives(n, now) ? n->beat_at : now + n->lease_ms / 4;
+    if (!n->heartbeat.in_flight && !n->left && n->heartbeat.at < next)
+        next = node_lives(n, now) ? n->heartbeat.at : now + n->lease_ms / 4;
     if (n->give_up_at && n->give_up_at < next)
         next = n->give_up_at;
     if (n->poll_at < next)
@@ -109,7 +109,7 @@ int64_t srt_node_tick(srt_node *n, int64_t now)
 
 void srt_node_pulse(srt_node *n, int64_t now)
 {
-    n->pulse_at = now;
+    n->heartbeat.pulse_at = now;
 }
 
 static void wake_all(srt_node *n, int64_t now)
@@ -128,7 +128,7 @@ static void announce_leaving(srt_node *n, int64_t now)
         n->description.data[0] = n->stopping ? 's' : 'q';
     if (!session->connected || !n->shard_count)
         return;
-    srt_node_beat(n, n->lease_ms, now);
+    srt_heartbeat_send(n, n->lease_ms, now);
     r = srt_session_begin(session, srt_script_none, NULL, 0);
     if (!r)
         return;

@@ -3,15 +3,15 @@
 
 static void heap_set(srt_node *n, size_t place, srt_shard *s)
 {
-    n->heap[place] = s;
+    n->timers.heap[place] = s;
     s->heap_place = place;
 }
 
 static void heap_up(srt_node *n, size_t place)
 {
-    srt_shard *s = n->heap[place];
-    while (place > 0 && n->heap[(place - 1) / 2]->wake_at > s->wake_at) {
-        heap_set(n, place, n->heap[(place - 1) / 2]);
+    srt_shard *s = n->timers.heap[place];
+    while (place > 0 && n->timers.heap[(place - 1) / 2]->wake_at > s->wake_at) {
+        heap_set(n, place, n->timers.heap[(place - 1) / 2]);
         place = (place - 1) / 2;
     }
     heap_set(n, place, s);
@@ -19,16 +19,16 @@ static void heap_up(srt_node *n, size_t place)
 
 static void heap_down(srt_node *n, size_t place)
 {
-    srt_shard *s = n->heap[place];
+    srt_shard *s = n->timers.heap[place];
     for (;;) {
         size_t child = 2 * place + 1;
-        if (child >= n->heap_count)
+        if (child >= n->timers.count)
             break;
-        if (child + 1 < n->heap_count && n->heap[child + 1]->wake_at < n->heap[child]->wake_at)
+        if (child + 1 < n->timers.count && n->timers.heap[child + 1]->wake_at < n->timers.heap[child]->wake_at)
             child++;
-        if (n->heap[child]->wake_at >= s->wake_at)
+        if (n->timers.heap[child]->wake_at >= s->wake_at)
             break;
-        heap_set(n, place, n->heap[child]);
+        heap_set(n, place, n->timers.heap[child]);
         place = child;
     }
     heap_set(n, place, s);
@@ -40,8 +40,8 @@ void srt_node_wake(srt_node *n, srt_shard *s, int64_t at)
         return;
     if (s->wake_at == SRT_NEVER) {
         s->wake_at = at;
-        heap_set(n, n->heap_count++, s);
-        heap_up(n, n->heap_count - 1);
+        heap_set(n, n->timers.count++, s);
+        heap_up(n, n->timers.count - 1);
     } else {
         s->wake_at = at;
         heap_up(n, s->heap_place);
@@ -51,12 +51,12 @@ void srt_node_wake(srt_node *n, srt_shard *s, int64_t at)
 srt_shard *srt_timers_take(srt_node *n, int64_t now)
 {
     srt_shard *s;
-    if (n->heap_count == 0 || n->heap[0]->wake_at > now)
+    if (n->timers.count == 0 || n->timers.heap[0]->wake_at > now)
         return NULL;
-    s = n->heap[0];
+    s = n->timers.heap[0];
     s->wake_at = SRT_NEVER;
-    if (--n->heap_count > 0) {
-        heap_set(n, 0, n->heap[n->heap_count]);
+    if (--n->timers.count > 0) {
+        heap_set(n, 0, n->timers.heap[n->timers.count]);
         heap_down(n, 0);
     }
     return s;
@@ -64,5 +64,5 @@ srt_shard *srt_timers_take(srt_node *n, int64_t now)
 
 int64_t srt_timers_next(const srt_node *n)
 {
-    return n->heap_count ? n->heap[0]->wake_at : SRT_NEVER;
+    return n->timers.count ? n->timers.heap[0]->wake_at : SRT_NEVER;
 }
