@@ -42,7 +42,7 @@ static void shard_visit_runs(srt_node *node, srt_shard *s, shard_visit visit, vo
             visit_run(d->jobs[i], s, visit, context);
 }
 
-/* So that Redis can put back the runs that nobody has. */
+/* Tells Redis which runs this node has, so that it puts back those that no process has. */
 static void tell_run(srt_job *job, void *request)
 {
     srt_request_arg(request, job->view.id, job->view.id_len);
@@ -62,7 +62,7 @@ static void renumber_run(srt_job *job, void *lease)
 
 /* ---- Acquire -------------------------------------------------------------------------------- */
 
-/* The owner is expected to be nobody, or the node that was seen and found dead. */
+/* acquire.lua takes the shard only if it has no owner, or if its owner is the node that was found dead here. */
 void srt_shard_acquire(srt_node *node, srt_shard *s, int64_t now)
 {
     int dead = s->state == SRT_FOREIGN && s->owner.len > 0;
@@ -86,7 +86,7 @@ void srt_shard_acquire(srt_node *node, srt_shard *s, int64_t now)
     s->reconcile = 0;
 }
 
-/* Acquires the shard only if Redis names this node as its owner, under whatever lease: the owner that it expects is this node. */
+/* Acquires the shard only if Redis names this node as its owner, under any lease. */
 void srt_shard_acquire_own(srt_node *node, srt_shard *s, int64_t now)
 {
     srt_bytes_clear(&s->owner);
@@ -133,7 +133,7 @@ void srt_shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, cons
     if (r->number && srt_token_is(&reply->tokens[1], "KEPT")) {
         shard_visit_runs(node, s, renumber_run, &lease);
     } else {
-        s->sequence = s->sequence > now ? s->sequence : now; /* never one that was used */
+        s->sequence = s->sequence > now ? s->sequence : now; /* greater than every sequence number used before */
         s->first_claim = node->opening;
         s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
     }
@@ -141,7 +141,8 @@ void srt_shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, cons
     s->given_up = 0;
     srt_shard_mark_old(node, s, r->number ? s->seen : 0);
     if (r->number) {
-        /* With deaths to report Redis does not say which claim it knows: it puts back what is dropped here when asked once more. */
+        /* While runs of dead processes are to be reported Redis does not name the last claim that it knows. The next acquire puts back what
+         * is dropped here. */
         s->reconcile = s->seen == 0;
         srt_shard_drop_forgotten(node, s, s->seen);
         srt_checkpoints_repeat(node, s, now);

@@ -1,7 +1,7 @@
-/* batch.c - a claim whose ids have all been done is settled in one word; one that is settled in parts is settled id by id. */
+/* batch.c - a claim whose ids were all done is settled as one run, without naming the ids; any other claim id by id. */
 #include "node/shard.h"
 
-#define BATCH_HOLD_MS 35 /* an id that has ended waits this long for the others of its claim, to be settled in one word */
+#define BATCH_HOLD_MS 35 /* an id that has ended waits this long for the others of its claim, to be settled with them as one run */
 
 static void part_add(srt_shard *s, srt_claim *claim, int64_t now)
 {
@@ -15,7 +15,7 @@ static void part_add(srt_shard *s, srt_claim *claim, int64_t now)
     s->last_partial_claim = claim;
 }
 
-/* What has ended of it can be settled: all of it, or what has ended so far. */
+/* Gives the ids of the claim that have ended to the next settle: all of its ids, or those that ended so far. */
 static void part_end(srt_shard *s, srt_claim *claim, int64_t now)
 {
     if (claim->previous)
@@ -44,7 +44,7 @@ void srt_claim_part_all(srt_shard *s, int64_t now)
         srt_claim_part(s, s->partial_claims, now);
 }
 
-/* With nothing else to do, and with claims that take long, nobody waits for the whole. */
+/* When the ids that ended are settled without the others: soon if the shard has nothing else to do, else after BATCH_HOLD_MS. */
 int64_t srt_claim_part_until(const srt_shard *s)
 {
     int busy = s->ready.count || s->claiming || s->more;

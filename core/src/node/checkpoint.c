@@ -118,7 +118,7 @@ void srt_checkpoints_repeat(srt_node *node, srt_shard *s, int64_t now)
 
 /* ---- Answers ------------------------------------------------------------------------------- */
 
-/* The outcome of a run goes behind its checkpoint. */
+/* Queues the outcome of the run, which waited for the answer to its checkpoint. */
 static void checkpoint_unpark(srt_checkpoint *c, int64_t now)
 {
     srt_shard *s = c->job->shard;
@@ -128,12 +128,12 @@ static void checkpoint_unpark(srt_checkpoint *c, int64_t now)
     srt_list_add(&s->pending, c->job);
 }
 
-/* digit: what settle.lua says of it; '2' also where that is not known. */
+/* digit: settle.lua's answer for this checkpoint; '2' also if the answer is not known. */
 static void checkpoint_answered(srt_node *node, srt_checkpoint *c, char digit, int64_t now)
 {
     c->asking = 0;
     node->checkpoint_news = 1;
-    /* A parked job is in no list, so an acquire has given its new lease to the request alone. */
+    /* The job is in no list while its outcome waits, so an acquire has given the new lease to the request only. */
     if (c->parked)
         c->job->lease = c->request.lease;
     if (digit == '0')
@@ -146,7 +146,7 @@ static void checkpoint_answered(srt_node *node, srt_checkpoint *c, char digit, i
         checkpoint_unpark(c, now);
 }
 
-/* A lost answer (AGAIN) says nothing of single checkpoints: they are sent once more. */
+/* AGAIN stands for a lost answer: whether Redis took the checkpoints is not known, so they are sent again. */
 void srt_checkpoints_answered(srt_node *node, srt_job_list *settled, const srt_reply *reply, int64_t now)
 {
     const srt_token *digits = reply->count > 3 ? &reply->tokens[3] : NULL;

@@ -6,7 +6,7 @@
 
 /* ---- The request ---------------------------------------------------------------------------- */
 
-/* Ids whose time to run counts from the claim are claimed when a thread is free for them. */
+/* A time to run counts from the claim, so ids of such a worker are claimed only when a thread is free. */
 static size_t claim_limit(srt_node *node, const srt_shard *s)
 {
     const srt_group *group = &node->groups[s->group];
@@ -170,8 +170,8 @@ void srt_shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const
     if (r->number != s->lease || s->state != SRT_OWNED)
         return;
     node->offset_us = srt_token_int(&reply->tokens[1]) - now * 1000;
-    /* Not newer than what was seen: after a failover Redis does not know the last claim, and tells of an earlier one. What that
-     * gave is in threads' hands or has ended, so none of it is taken again; acquire tells Redis what is known here. */
+    /* A claim that is not newer than the last: after a failover Redis does not know the last claim and answers with an earlier one.
+     * Its ids run in threads or have ended, so none of them is taken again; acquire tells Redis which runs this node has. */
     fence = srt_token_int(&reply->tokens[2]);
     past = s->seen && (fence < s->seen || (fence == s->seen && reply->count > 10));
     s->reconcile |= past;

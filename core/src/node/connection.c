@@ -27,11 +27,11 @@ void srt_node_ask_wakes(srt_node *n)
     srt_resp_arg(out, "PING", 4);
     if (!out->failed)
         return;
-    out->len = before; /* what is not asked is not answered, and the connection is made anew */
+    out->len = before; /* not all was asked, so not all will be answered, and the connection is made anew */
     out->failed = 0;
 }
 
-/* Nothing that Redis said before the connection was lost, or before the heartbeat expired, is taken for granted. */
+/* What Redis answered before the connection was lost, or before the heartbeat expired, may have changed: everything is asked again. */
 static void check_all(srt_node *n, int64_t now)
 {
     size_t i;
@@ -58,7 +58,7 @@ int srt_node_connected(srt_node *n, srt_channel channel, const char *user, const
     for (; n->layouts.asked < n->worker_count; n->layouts.asked++)
         if (srt_node_ask_layout(n, n->layouts.asked) != SERIATIM_OK)
             return SERIATIM_NOMEM;
-    /* After an outage of any length: be heard before others find this heartbeat expired, and believe none that is from before. */
+    /* After an outage of any length: renew the heartbeat before other nodes find it expired, and wait for new heartbeats of theirs. */
     if (!n->heartbeat.in_flight)
         n->heartbeat.at = now;
     for (i = 0; i < n->shard_count; i++)
@@ -125,8 +125,8 @@ static srt_shard *shard_of_prefix(const srt_node *n, const char *prefix, size_t 
 }
 
 /*
- * A shard has news: something is due, its owner gave it up, or ('!') what is claimed and not begun is to be handed back. Or there is
- * an order, which the heartbeat brings.
+ * A message that a shard changed: an id is due, its owner gave it up, or ('!') the ids that are claimed and not begun are to be handed
+ * back. On the channel of the nodes: an operator's order, which the next heartbeat brings.
  */
 static void wake_message(srt_node *n, const srt_token *text, int64_t now)
 {
@@ -150,7 +150,7 @@ static int wakes_reply(srt_node *n, const srt_reply *reply, int64_t now, seriati
     if (reply->count < 4)
         return SERIATIM_OK;
     if (srt_token_is(&t[1], "subscribe")) {
-        n->hears = 1; /* Redis takes the command's two channels or refuses both */
+        n->hears = 1; /* Redis accepts both channels of the command or refuses both */
         check_all(n, now);
     } else if (t[2].len == n->wake_channel.len && memcmp(t[2].data, n->wake_channel.data, t[2].len) == 0)
         wake_message(n, &t[3], now);

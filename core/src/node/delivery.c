@@ -34,7 +34,7 @@ const seriatim_claimed *seriatim_delivery_job(const seriatim_delivery *d, size_t
     return &d->jobs[i]->view;
 }
 
-/* ---- Outcomes: they live in memory of their own, because others of the same claim may be in other threads' hands --- */
+/* ---- Outcomes, in memory of their own, because other threads may use jobs of the same claim ---------------- */
 
 static const seriatim_allocator *outcome_memory(const srt_job *job)
 {
@@ -112,7 +112,7 @@ int seriatim_delivery_snooze(seriatim_delivery *d, size_t i, double seconds, con
 /* The text of an error is cut to this many bytes: a settle that Redis refuses for its size would be repeated for ever. */
 #define ERROR_BYTES 65536
 
-/* Cut where a character of UTF-8 begins, if it is UTF-8. */
+/* The length to which the error is cut. UTF-8 is cut before the first byte of a character. */
 static size_t error_length(const char *error, size_t len)
 {
     size_t cut = ERROR_BYTES;
@@ -191,7 +191,7 @@ static void hold(srt_node *node, seriatim_delivery *d)
     node->held_count++;
     node->groups[d->shard->group].held++;
     if (d->kind == SERIATIM_EXHAUSTED)
-        return; /* what it tells of is settled */
+        return; /* the ids of such a delivery are settled already */
     count_running(node, d->shard, d->count);
 }
 
@@ -209,7 +209,7 @@ static void let_go(srt_node *node, seriatim_delivery *d)
         discount_running(node, d->shard, d->count);
 }
 
-/* No memory to hand it out: the threads that wait are told to look again. */
+/* Out of memory, the job was not handed out: the waiting threads are woken to try again. */
 static int take_later(srt_node *node, srt_shard *s, int64_t now)
 {
     node->groups[s->group].wake_pending = 1;
@@ -217,7 +217,7 @@ static int take_later(srt_node *node, srt_shard *s, int64_t now)
     return SERIATIM_AGAIN;
 }
 
-/* One job alone: a death to report, an unproven or a suspect id. */
+/* Hands out one job alone: a run whose process died, or an unproven or suspect id. */
 static int take_quarantined(srt_node *node, srt_job_list *list, int kind, int64_t now, seriatim_delivery **out)
 {
     srt_job *job = list->first;
@@ -288,7 +288,7 @@ int srt_node_drained(const srt_node *n)
     return 1;
 }
 
-/* What goes before any ready id; SERIATIM_OK, _CLOSED, or _AGAIN with *go_on telling whether ready ids may be taken. */
+/* Hands out what goes before any ready id. SERIATIM_OK, _CLOSED, or _AGAIN; then *go_on says whether ready ids may be handed out. */
 static int take_first(srt_node *node, srt_group *group, int64_t now, seriatim_delivery **out, int *go_on)
 {
     *go_on = 0;
@@ -408,7 +408,7 @@ void srt_node_settle(srt_node *node, seriatim_delivery *d, int64_t now)
     if (d->shard->queue->now.serial_shards)
         node->groups[d->shard->group].wake_pending = 1;
     if (d->shard->queue->own.max_running)
-        srt_node_wake_threads(node); /* its other shards may run now, also those of other groups */
+        srt_node_wake_threads(node); /* other shards of the worker may run now, also in other groups */
     if (d->shard->state == SRT_OWNED && (!d->shard->wanted || node->stopping))
         srt_node_wake(node, d->shard, now);
     if (node->starved)
@@ -419,7 +419,7 @@ void srt_node_settle(srt_node *node, seriatim_delivery *d, int64_t now)
         srt_delivery_free(node->mem, d);
 }
 
-/* A little job that only carries the request. */
+/* A job of its own that carries only the request to extend the time to run. */
 int srt_node_extend(srt_node *node, seriatim_delivery *d, size_t i, double seconds, int64_t now)
 {
     const srt_job *job = d->jobs[i];
@@ -435,7 +435,7 @@ int srt_node_extend(srt_node *node, seriatim_delivery *d, size_t i, double secon
     claim->jobs = 1;
     extend = srt_arena_alloc(&claim->memory, sizeof *extend);
     if (extend) {
-        memset(extend, 0, sizeof *extend); /* the outcome in `job` is the thread's to write */
+        memset(extend, 0, sizeof *extend); /* the thread writes the outcome into `job` meanwhile */
         extend->claim = claim;
         extend->shard = job->shard;
         extend->run_len = job->run_len;
@@ -473,7 +473,7 @@ static void abandon_job(srt_node *node, seriatim_delivery *d, size_t i, int64_t 
         d->shard->pending.last->outcome = SRT_RELEASED;
 }
 
-/* Hands back what runs: the threads keep what they read, but nothing that they say counts any more. */
+/* Hands back all ids that run. The threads may still read their deliveries, but outcomes that they report are ignored. */
 void srt_node_abandon(srt_node *node, int64_t now)
 {
     seriatim_delivery *d;
@@ -495,7 +495,7 @@ void srt_node_abandon(srt_node *node, int64_t now)
 #define UNFINISHED_TEXT 64 /* bytes shown of an id or of a queue's name */
 #define UNFINISHED_MORE 32 /* room for " and N more" */
 
-/* A text as a line of a log may show it, cut between characters. */
+/* Escapes control bytes of a text for a line of the log and cuts it between characters. */
 static void unfinished_add(srt_bytes *out, const char *text, size_t len)
 {
     char shown[6 * UNFINISHED_TEXT]; /* each byte becomes at most six */
@@ -507,7 +507,7 @@ static void unfinished_add(srt_bytes *out, const char *text, size_t len)
     srt_bytes_adds(out, len > UNFINISHED_TEXT ? "..." : "");
 }
 
-/* Of a job: its queue and id, if they fit into what is left of `cap`. */
+/* Appends "queue id" of a job if it fits into what is left of `cap`. */
 static int unfinished_job(srt_bytes *out, size_t cap, const srt_job *job, int first)
 {
     const srt_bytes *queue = &job->shard->queue->name;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define FAILURES_MS 1000
-#define FAILURES_TOLD 10 /* in that time */
+#define FAILURES_TOLD 10 /* failures of one queue reported in that time */
 
 void srt_node_tell(srt_node *n, int kind, int64_t number, const char *format, ...)
 {
@@ -40,7 +40,7 @@ int srt_node_may_log(srt_node *n, size_t worker, int64_t now)
     return 0;
 }
 
-/* Payloads that cannot be read go to the morgue at once; a failure does at the limit, by the rule of settle.lua. */
+/* Payloads that cannot be read go to the morgue at once; others at max_retry_count, by the same rule as in settle.lua. */
 static const char *failure_event(const srt_job *job)
 {
     const srt_settings *now = &job->shard->queue->now;
@@ -56,7 +56,8 @@ const char *srt_node_failure(srt_node *n, const seriatim_delivery *d, size_t i, 
     return srt_node_may_log(n, d->shard->worker, now) ? failure_event(d->jobs[i]) : NULL;
 }
 
-/* One event for each second in which failures of a queue were kept back; the last one also when the node has stopped. */
+/* One event for each second in which failures of a queue were not reported singly, with their count; the last one also after the node
+ * has stopped. */
 static void tell_failures(srt_node *n, int64_t now)
 {
     size_t i;

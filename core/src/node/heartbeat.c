@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#define NODE_OPENING_MS 1000 /* at most so long does a start wait for all first claims */
-#define BEAT_TRIP_MS 1000    /* a longer round trip says too little of a clock */
-#define LIVING 5             /* where the nodes begin in heartbeat.lua's answer */
+#define NODE_OPENING_MS 1000 /* a start waits at most this long for all first claims */
+#define CLOCK_TRIP_MS 1000   /* after a longer round trip the offset of the clocks is too uncertain */
+#define PEERS_FIRST 5        /* index of the first node in heartbeat.lua's answer */
 
 int srt_node_lives(const srt_node *n, const char *id, size_t len)
 {
@@ -100,7 +100,7 @@ void srt_node_forget_peers(srt_node *n)
     n->peers.count = 0;
 }
 
-/* What concerns others: in front of how its process is and of its own text. */
+/* Length of the part of a description that other nodes act on. The state of the process and the host's text follow it. */
 static size_t peer_head(const srt_token *description)
 {
     size_t len;
@@ -111,11 +111,11 @@ static size_t peer_head(const srt_token *description)
 
 static int peers_changed(const srt_node *n, const srt_reply *reply)
 {
-    size_t i, count = (reply->count - LIVING) / 2;
+    size_t i, count = (reply->count - PEERS_FIRST) / 2;
     if (count != n->peers.count)
         return 1;
     for (i = 0; i < count; i++) {
-        const srt_token *id = &reply->tokens[LIVING + 2 * i];
+        const srt_token *id = &reply->tokens[PEERS_FIRST + 2 * i];
         if (!srt_node_lives(n, id->data, id->len) || !srt_bytes_equal(&n->peers.list[i].description, id[1].data, peer_head(&id[1])))
             return 1;
     }
@@ -124,14 +124,14 @@ static int peers_changed(const srt_node *n, const srt_reply *reply)
 
 static int peers_take(srt_node *n, const srt_reply *reply)
 {
-    size_t i, count = (reply->count - LIVING) / 2;
+    size_t i, count = (reply->count - PEERS_FIRST) / 2;
     void *list = n->peers.list;
     srt_node_forget_peers(n);
     if (srt_grow(n->mem, &list, &n->peers.cap, count, sizeof *n->peers.list) != SERIATIM_OK)
         return SERIATIM_NOMEM;
     n->peers.list = list;
     for (i = 0; i < count; i++) {
-        const srt_token *id = &reply->tokens[LIVING + 2 * i];
+        const srt_token *id = &reply->tokens[PEERS_FIRST + 2 * i];
         srt_peer *l = &n->peers.list[n->peers.count++];
         srt_bytes_init(&l->id, n->mem);
         srt_bytes_init(&l->description, n->mem);
@@ -144,7 +144,7 @@ static int peers_take(srt_node *n, const srt_reply *reply)
     return SERIATIM_OK;
 }
 
-/* Of a later version's order this one knows nothing. */
+/* An order that this version does not know is ignored: a later version sent it. */
 static int order_of(const srt_token *word)
 {
     return srt_token_is(word, "stop")    ? SERIATIM_ORDER_STOP
@@ -157,7 +157,7 @@ int srt_node_expired(const srt_node *n, int64_t now)
     return now - n->heartbeat.answered_at >= n->lease_ms;
 }
 
-/* After a heartbeat that had ended others may have had our shards, and nobody tells us of pushes. */
+/* The heartbeat had expired: other nodes may have owned our shards, and messages about pushes may have gone to them. */
 static int node_came_late(srt_node *n, int64_t redis_us, int64_t asked_at, int64_t now)
 {
     int late = n->heartbeat.redis_us && redis_us - n->heartbeat.redis_us >= n->lease_ms * 1000;
@@ -173,9 +173,10 @@ static int node_came_late(srt_node *n, int64_t redis_us, int64_t asked_at, int64
 }
 
 /*
- * Nobody renewed a heartbeat for a while, so an expired one says nothing of its node: heartbeat.lua tells for how long every shard is
- * left to the owner that it names, and for how many milliseconds it was quiet (-1: Redis does not know). The host hears of each
- * absence once; of an unknown one only when a shard is left to somebody, because every first start is one.
+ * Redis was away, so no node could renew its heartbeat, and an expired one does not prove that its node is dead. heartbeat.lua answers
+ * for how long every shard is left to the owner that it names, and for how many milliseconds no heartbeat came (-1: not known). The
+ * host gets one event for each absence; if its length is not known, only when a shard is left to its owner, because at a first start
+ * the length is never known.
  */
 static void node_take_absence(srt_node *n, const srt_token *left, int64_t now)
 {
@@ -209,7 +210,7 @@ int srt_node_leaves_to_owner(srt_node *n, const srt_shard *s, int64_t now)
 
 static void node_take_skew(srt_node *n, int64_t redis_us, int64_t asked_at, int64_t now)
 {
-    if (!n->heartbeat.wall_us || now - asked_at > BEAT_TRIP_MS)
+    if (!n->heartbeat.wall_us || now - asked_at > CLOCK_TRIP_MS)
         return;
     n->heartbeat.skew_ms = (n->heartbeat.wall_us + (asked_at + now) * 500 - redis_us) / 1000;
     n->heartbeat.has_skew = 1;
@@ -224,7 +225,7 @@ int srt_heartbeat_answered(srt_node *n, const srt_reply *reply, int64_t asked_at
         n->stopped = n->heartbeat.in_flight == 0;
         return 0;
     }
-    if (reply->count < LIVING)
+    if (reply->count < PEERS_FIRST)
         return 0;
     n->ordered = order_of(&reply->tokens[2]);
     n->offset_us = srt_token_int(&reply->tokens[1]) - now * 1000;
@@ -255,7 +256,7 @@ int srt_heartbeat_answered(srt_node *n, const srt_reply *reply, int64_t asked_at
     return late;
 }
 
-/* A farewell that was refused is as good: the heartbeat ends by itself. */
+/* A refused farewell needs no repetition: the heartbeat expires by itself. */
 void srt_heartbeat_failed(srt_node *n, int64_t now)
 {
     n->heartbeat.in_flight--;
@@ -263,7 +264,7 @@ void srt_heartbeat_failed(srt_node *n, int64_t now)
     n->heartbeat.at = now + 100;
 }
 
-/* The description, with how the process is in front of the bar: readers that do not know a field pass over it. */
+/* The description, with the state of the process before the '|'. Readers skip fields that they do not know. */
 static void beat_describe(const srt_node *n, srt_bytes *text)
 {
     const char *bar = memchr(n->description.data, '|', n->description.len);

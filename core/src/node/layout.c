@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* A server that starts writes its settings; later it only looks whether another one has written others. */
+/* A server writes its settings when it starts; later it only reads what other servers have written. */
 static srt_layout_mode layout_mode(const srt_queue *queue)
 {
     return queue->generation ? SRT_LAYOUT_LOOK : SRT_LAYOUT_SET;
@@ -68,7 +68,7 @@ static void take_fixed(srt_node *n)
     }
 }
 
-/* Room for all shards of each group. */
+/* Allocates the heap of ready shards of each group, large enough for all of its shards. */
 static int make_room(srt_node *n)
 {
     size_t g, i;
@@ -130,7 +130,7 @@ static void tell_of_settings(srt_node *n, const srt_queue *queue, const char *wh
     srt_bytes_free(&text);
 }
 
-/* What another server wrote since; a layout that changed or went is met by the scripts, which check the generation. */
+/* Takes over settings that another server wrote. A changed or deleted layout is refused by the scripts, which check the generation. */
 static void settings_seen(srt_node *n, srt_queue *queue, const srt_reply *reply)
 {
     srt_settings before = queue->now;

@@ -25,7 +25,7 @@ static int check_node_settings(const seriatim_node_settings *s, seriatim_error *
 
 #define NODE_TEXTS 9
 
-/* What is named at the beginning and freed at the end. */
+/* The texts of a node that live as long as it. */
 static srt_bytes *node_text(srt_node *n, size_t i)
 {
     srt_bytes *const all[NODE_TEXTS] = {&n->id,        &n->description, &n->name,     &n->wake_channel, &n->nodes_channel,
@@ -110,7 +110,7 @@ static void free_groups(srt_node *n)
     srt_free(n->mem, n->groups, n->group_cap * sizeof *n->groups);
 }
 
-/* Jobs that are in requests die with the node, too. */
+/* Frees the jobs that are in requests. */
 static void free_requests(srt_node *n)
 {
     srt_session *session = &n->sessions[SRT_COMMANDS];
@@ -250,7 +250,7 @@ int srt_node_start(srt_node *n, int64_t now, seriatim_error *error)
         return srt_fail_plain(error, SERIATIM_NOMEM);
     if (!n->described && node_describe(n) != SERIATIM_OK)
         return srt_fail_plain(error, SERIATIM_NOMEM);
-    n->described = 1; /* its host may have to start it again, when it found no descriptor or no thread */
+    n->described = 1; /* the host calls this again if it could not open a descriptor or start a thread */
     n->layouts.missing = n->worker_count;
     n->opening = 1;
     n->opened_by = SRT_NEVER;

@@ -268,7 +268,7 @@ void srt_node_free(srt_node *node);
 int srt_node_worker(srt_node *node, const seriatim_queue_settings *settings, size_t *worker, seriatim_error *error);
 int srt_node_group(srt_node *node, int scheduler, const seriatim_shard *shards, size_t count, size_t *group,
                    seriatim_error *error);
-/* Before the first connection: checks that there is something to do. */
+/* To be called before the first connection: checks that the node has at least one worker and group. */
 int srt_node_start(srt_node *node, int64_t now, seriatim_error *error);
 
 /* The connections. A status other than OK from input means: close this connection. */
@@ -276,18 +276,18 @@ int srt_node_connected(srt_node *node, srt_channel channel, const char *user, co
                        int64_t now);
 /* Sentinels lead to it: each connection is asked whether its Redis is a master; a replica ends it as READONLY. */
 void srt_node_expect_masters(srt_node *node);
-/* Asks for a sign of life where nothing is owed. */
+/* Sends a PING on the channel of wake-ups, if no answer is expected there. */
 void srt_node_ask_wakes(srt_node *node);
 void srt_node_disconnected(srt_node *node, srt_channel channel, int64_t now);
 int srt_node_input(srt_node *node, srt_channel channel, const char *data, size_t len, int64_t now, seriatim_error *error);
 void srt_node_output(srt_node *node, srt_channel channel, const char **data, size_t *len);
 void srt_node_sent(srt_node *node, srt_channel channel, size_t len);
 
-/* The next tick sends a heartbeat: the time for srt_node_vitals. */
+/* Will the next tick send a heartbeat? Then srt_node_vitals is to be called before. */
 int srt_heartbeat_due(const srt_node *node, int64_t now);
-/* What operators are shown of the process, with the next heartbeat: its memory in bytes (0: not known), and its wall clock less `now`. */
+/* The state of the process that the next heartbeat publishes: its memory in bytes (0: not known), and its wall clock less `now`. */
 void srt_node_vitals(srt_node *node, int64_t resident, int64_t wall_us);
-/* Does what is due. Returns the time at which it wants to be called again. */
+/* Does what is due. Returns the time at which it is to be called again. */
 int64_t srt_node_tick(srt_node *node, int64_t now);
 
 /* As the runner's functions of these names; *take gives SERIATIM_OK, _AGAIN or _CLOSED. */
@@ -347,13 +347,13 @@ void srt_shard_ended(srt_node *node, srt_shard *shard, srt_job *job, int64_t now
  * seriatim_runner_checkpoint.
  */
 int srt_checkpoint_want(srt_node *node, seriatim_delivery *delivery, size_t i, size_t count, int64_t now);
-/* Takes the checkpoints out of what a settle has sent, and asks again for what is not confirmed. */
+/* Removes the checkpoints from the jobs that a settle has sent, and sends again those that are not confirmed. */
 void srt_checkpoints_answered(srt_node *node, srt_job_list *settled, const srt_reply *reply, int64_t now);
 /* How many payloads Redis is expected to remove for it. */
 int64_t srt_checkpoint_expects(const srt_job *request);
-/* Redis may have forgotten what it had confirmed: asks again for all jobs of the shard that threads have. */
+/* After a failover Redis may have lost checkpoints that it had confirmed: sends them again for all jobs of the shard that threads have. */
 void srt_checkpoints_repeat(srt_node *node, srt_shard *shard, int64_t now);
-/* The host has handed the job back. Does its outcome wait for a checkpoint? Then it is settled behind that. */
+/* The host has handed the job back. Returns 1 if its outcome has to wait for the answer to a checkpoint. */
 int srt_checkpoint_parks(srt_job *job);
 /* The claim's ids will be settled one by one. */
 void srt_claim_part(srt_shard *shard, srt_claim *claim, int64_t now);
@@ -381,7 +381,7 @@ srt_shard *srt_ready_best(const srt_group *group);
 int srt_node_ask_layout(srt_node *node, size_t worker);
 /* With each heartbeat the settings of one queue are read again, so that a server acts by what a later one has written. */
 void srt_node_look_at_settings(srt_node *node);
-/* What fails here is asked for again by the next connection. */
+/* After an error the next connection asks again. */
 int srt_node_layout_known(srt_node *node, size_t worker, const srt_reply *reply, int64_t now, seriatim_error *error);
 
 int srt_node_drained(const srt_node *node);

@@ -1,14 +1,14 @@
 /*
- * notice.c - what retries_exhausted is told of. The script that ends the retries of an id keeps a notice in the shard; the node
- * fetches it, hands it to a thread as a SERIATIM_EXHAUSTED delivery, and has it removed when the hook has returned. The notices
- * of a node that died are taken over by who owns the shard then (core/scripts/lib/notices.lua).
+ * notice.c - notices for the hook retries_exhausted. The script that ends an id's retries writes a notice into the shard. The node
+ * fetches it, hands it to a thread as a SERIATIM_EXHAUSTED delivery, and removes it from Redis when the hook has returned. Notices of
+ * a node that died are taken over by the node that owns the shard then (core/scripts/lib/notices.lua).
  */
 #include "node/node_state.h"
 
 #include <string.h>
 
-#define NOTICE_LIMIT 100 /* ids a call of the hook */
-#define NOTICE_LOOKS 4   /* looks a lease time while others have notices: they may die */
+#define NOTICE_LIMIT 100 /* ids in one call of the hook */
+#define NOTICE_LOOKS 4   /* times in a lease time that it is looked whether a node that has notices died */
 
 /* ---- Asking -------------------------------------------------------------------------------- */
 
@@ -18,7 +18,7 @@ static void retry_later(srt_node *node, srt_shard *s, int64_t now)
     srt_node_wake(node, s, s->notice_at);
 }
 
-/* Does this node know who lives, by a heartbeat that it sent after it had taken the shard? Then it may take over notices. */
+/* Was a heartbeat answered that was sent after the shard was taken? Then the list of living nodes is new enough to take over notices. */
 static int may_take_over(const srt_node *node, const srt_shard *s, int64_t now)
 {
     return s->state == SRT_OWNED && !s->reconcile && node->heartbeat.answered >= s->notice_asked_at && now >= node->heartbeat.away_until && !node->quiet;
@@ -97,7 +97,7 @@ static int read_notice(srt_job *job, srt_arena *memory, const srt_token *notice)
     return status;
 }
 
-/* A job that stands for a notice; its run is the notice's number. */
+/* A job that stands for a notice. Its run is the number of the notice. */
 static int add_notice(srt_shard *s, srt_claim *claim, seriatim_delivery *d, const srt_token *number, const srt_token *notice)
 {
     srt_job *job = srt_arena_alloc(&claim->memory, sizeof *job);
@@ -128,7 +128,7 @@ static int add_notices(srt_node *node, srt_shard *s, seriatim_delivery *d, const
         return SERIATIM_NOMEM;
     memset(claim, 0, sizeof *claim);
     claim->memory = srt_reader_take(node->sessions[SRT_COMMANDS].reader);
-    claim->jobs = 1; /* ours, until all are added */
+    claim->jobs = 1; /* this function's, until all are added */
     for (i = 0; i < d->cap && status != SERIATIM_NOMEM; i++) {
         status = add_notice(s, claim, d, &reply->tokens[3 + 2 * i], &reply->tokens[4 + 2 * i]);
         if (status == SERIATIM_PROTOCOL)
@@ -139,7 +139,7 @@ static int add_notices(srt_node *node, srt_shard *s, seriatim_delivery *d, const
     return status == SERIATIM_NOMEM ? status : SERIATIM_OK;
 }
 
-/* What there is to fetch next: more of this, or what others have. */
+/* What is fetched next: more notices of this node, or notices of other nodes. */
 static void note_rest(srt_node *node, srt_shard *s, int at_once, int64_t left, int64_t now)
 {
     if (at_once)
@@ -149,7 +149,7 @@ static void note_rest(srt_node *node, srt_shard *s, int at_once, int64_t left, i
     retry_later(node, s, now);
 }
 
-/* Hands out the notices of an answer. Out of memory it does not, and they are fetched again. */
+/* Hands out the notices of an answer. Out of memory it hands out nothing, and they are fetched again. */
 static void hand_out(srt_node *node, srt_shard *s, const srt_reply *reply)
 {
     srt_group *group = &node->groups[s->group];
@@ -176,7 +176,7 @@ static void hand_out(srt_node *node, srt_shard *s, const srt_reply *reply)
     group->wake_pending = 1;
 }
 
-/* tell.lua has answered: {more, left, number, notice, ...}. What is left is looked for when these have been told. */
+/* tell.lua has answered: {more, left, number, notice, ...}. The rest is fetched when the hooks of these have returned. */
 void srt_notice_fetched(srt_node *node, srt_shard *s, const srt_reply *reply, int64_t now)
 {
     size_t i;

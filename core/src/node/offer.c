@@ -1,9 +1,10 @@
-/* offer.c - a claimed id whose payloads are here goes where threads take it from. */
+/* offer.c - puts a claimed id, when all of its payloads were read, into the list that threads take it from. */
 #include "node/shard.h"
 
 #include <string.h>
 
-/* Is an old run of the same id in a thread's hands? One whose time to run is over does not count: Redis gave its id out on purpose. */
+/* Does a thread still run this id under an earlier claim? A run whose time to run is over does not count: Redis gave its id out because
+ * of that. */
 static int runs_already(const srt_node *node, const srt_job *job, int64_t now)
 {
     const srt_shard *s = job->shard;
@@ -20,7 +21,7 @@ static int runs_already(const srt_node *node, const srt_job *job, int64_t now)
     return 0;
 }
 
-/* A claimed id goes where it will be handed out from. One process never runs one id twice at once. */
+/* Puts a claimed id into the list that it is handed out from. A process never runs an id twice at once. */
 void srt_job_ready(srt_node *node, srt_job *job, int64_t now)
 {
     srt_shard *s = job->shard;
@@ -47,7 +48,7 @@ void srt_job_ready(srt_node *node, srt_job *job, int64_t now)
     }
 }
 
-/* An old run has ended. */
+/* An earlier run has ended: ids that waited for it may be ready. */
 void srt_shard_old_ended(srt_node *node, srt_shard *s, int64_t now)
 {
     srt_job_list barred = s->barred;

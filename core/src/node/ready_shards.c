@@ -17,7 +17,7 @@ static void ready_set(srt_group *group, size_t place, srt_shard *s)
     s->ready_place = place;
 }
 
-/* Moves the shard at this place to where it belongs. */
+/* Restores the order of the heap around the shard at this index. */
 static void ready_sift(srt_group *group, size_t place)
 {
     srt_shard *s = group->ready[place];
@@ -55,7 +55,7 @@ void srt_ready_update(srt_group *group, srt_shard *s)
     s->listed = s->ready.count > 0;
 }
 
-/* Not while it is unsure whether the shard is still ours, and not beyond the worker's max_running. */
+/* Not while it is uncertain whether this node still owns the shard, and not beyond the worker's max_running. */
 int srt_shard_may_run(const srt_shard *s)
 {
     if (s->queue->own.max_running && s->queue->running >= (size_t)s->queue->own.max_running)
@@ -63,7 +63,7 @@ int srt_shard_may_run(const srt_shard *s)
     return s->state == SRT_OWNED && !s->reconcile && (!s->queue->now.serial_shards || s->running == 0);
 }
 
-/* The best from this place on; those that may not run are few, and are looked behind. */
+/* The best shard below this index of the heap that may run. Shards that may not run are few, so their children are searched. */
 static srt_shard *best_from(const srt_group *group, size_t place)
 {
     srt_shard *left, *right;

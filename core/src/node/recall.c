@@ -8,7 +8,7 @@
 
 #define NO_LEASE (-1)
 
-/* Takes a shard's jobs out of a list of its group. */
+/* Removes the jobs of one shard from a list of its group, and returns them. */
 static srt_job_list take_of_shard(srt_shard *s, srt_job_list *list)
 {
     srt_job_list own = {NULL, NULL, 0}, rest = {NULL, NULL, 0};
@@ -52,8 +52,8 @@ void srt_shard_recall(srt_node *node, srt_shard *s, int64_t now)
 }
 
 /*
- * The runs that threads have from now on are old: Redis may give their ids out again, because another node had the shard or because
- * a failover forgot their claims. Those that are claimed later than what Redis has heard of (`heard`, 0: not known) are of no lease:
+ * Marks the runs that threads have as old: Redis may give their ids out again, because another node owned the shard or because a
+ * failover lost their claims. Runs that were claimed after the last claim that Redis knows (`heard`; 0: not known) lose their lease:
  * acquire must not name them beside newer runs of the same ids.
  */
 void srt_shard_mark_old(const srt_node *node, srt_shard *s, int64_t heard)
@@ -69,7 +69,7 @@ void srt_shard_mark_old(const srt_node *node, srt_shard *s, int64_t heard)
         }
 }
 
-/* Frees what waits in a list for a thread and is no run of this shard in Redis any more. */
+/* Frees the jobs of a list that are not runs of this shard in Redis any more. */
 static size_t drop_forgotten(const srt_shard *s, srt_job_list *list, int64_t heard)
 {
     srt_job_list kept = {NULL, NULL, 0};
@@ -85,8 +85,8 @@ static size_t drop_forgotten(const srt_shard *s, srt_job_list *list, int64_t hea
 }
 
 /*
- * After a failover Redis may not know the last claims: their ids wait there and will be claimed again. What threads have not begun is
- * forgotten here, too. `heard`: the last claim that Redis knows.
+ * After a failover Redis may not know the last claims: their ids wait there and will be claimed again. So the ids of these claims that no
+ * thread has begun are dropped here. `heard`: the last claim that Redis knows.
  */
 void srt_shard_drop_forgotten(srt_node *node, srt_shard *s, int64_t heard)
 {

@@ -1,15 +1,15 @@
-/* recover.c - goes on with what an acquire, a claim or a settle left for later, a slice a call. */
+/* recover.c - continues the recovery that an acquire, a claim or a settle left unfinished, one slice a call. */
 #include "node/shard.h"
 
 #include <string.h>
 
-/* Deaths that were found are answered to a claim before more are looked for. */
+/* Runs of dead processes that were found are reported to a claim before more are looked for. */
 int srt_shard_should_recover(const srt_shard *s, int leaving, int64_t now)
 {
     return s->unfinished && !s->recovering && s->seen != 0 && now >= s->recover_at && (!leaving || s->unfinished == SRT_RUNS);
 }
 
-/* Goes on with what an acquire or a settle left, a slice a call. */
+/* Sends the next slice. */
 void srt_shard_recover(srt_node *node, srt_shard *s, int64_t now)
 {
     srt_request *r = srt_shard_begin(node, s, srt_script_recover, SRT_ASK_RECOVER);
@@ -39,7 +39,7 @@ void srt_shard_tell_recovered(srt_node *node, srt_shard *s)
     s->recovered = 0;
 }
 
-/* Answers a part of the recovery, or of what is uniting. */
+/* The answer to a slice of the recovery, or of uniting the payloads of an id. */
 void srt_shard_recovered(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
 {
     const srt_token *cursor = &reply->tokens[1];

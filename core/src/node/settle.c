@@ -1,12 +1,12 @@
-/* settle.c - tells Redis what became of runs, many in a call. */
+/* settle.c - sends the outcomes of runs to Redis, many in a call. */
 #include "node/shard.h"
 
 #include <string.h>
 
-#define SETTLE_WINDOW_MS 20  /* a claim takes what was finished in so long: it is to end within BATCH_HOLD_MS also where jobs are slow at times */
+#define SETTLE_WINDOW_MS 20  /* a claim takes as many ids as were finished in this time, so that it ends within BATCH_HOLD_MS also if jobs are slow at times */
 #define SETTLE_PORTION 250   /* payloads that one call moves, as in core/scripts/lib/record.lua */
 #define SETTLE_PORTION_BYTES ((size_t)384 * 1024)
-#define SETTLE_OTHERS 100    /* ids of a settle that are not just done: each costs as much as ten of those */
+#define SETTLE_OTHERS 100    /* ids of a settle that failed or were rejected: each costs as much as ten that were done */
 
 /* ---- The request ---------------------------------------------------------------------------- */
 
@@ -15,7 +15,7 @@ static size_t payload_bytes(const srt_job *job, size_t place)
     return job->record.payloads[place].len + job->record.payloads[place].context_len;
 }
 
-/* How many of the payloads that are yet to be rejected one settle takes: few, small together, and near each other. */
+/* How many of the payloads that are still to be rejected go into one settle: limited in number, in bytes and in distance. */
 static size_t reject_portion(const srt_job *job)
 {
     const size_t *first = job->rejected + job->rejected_done;
@@ -29,13 +29,13 @@ static size_t reject_portion(const srt_job *job)
     return count;
 }
 
-/* A run that loses more payloads than one settle takes: all but the last leave it open. */
+/* If more payloads are to be rejected than one settle takes, every settle but the last leaves the run open. */
 static int reject_goes_on(const srt_job *job)
 {
     return job->outcome == SRT_REJECTED && job->rejected_done + reject_portion(job) < job->rejected_count;
 }
 
-/* Places are those of the record as Redis has it now: what was rejected or checkpointed before lay in front. */
+/* Indexes count in the record as Redis has it now, without the payloads that were rejected or confirmed before. */
 static void settle_reject(srt_request *r, srt_job *job)
 {
     const size_t *first = job->rejected + job->rejected_done;
@@ -93,7 +93,8 @@ static const srt_job *next_done(const srt_job *job)
     return job;
 }
 
-/* The done job that begins the next group: neighbours of one claim share the text of their run. *count: of the group at `job`. */
+/* Jobs of one claim that stand side by side share the text of their run. Returns the first done job behind the group that begins at
+ * `job`; *count is the size of that group. */
 static const srt_job *next_group(const srt_job *job, int64_t *count)
 {
     const char *run = job->run;
@@ -134,7 +135,7 @@ static srt_request *settle_request(srt_node *node, srt_shard *s, const srt_job_l
     return r;
 }
 
-/* Moves the first job, or the whole claim that it begins. */
+/* Moves the first job, or all jobs of the claim that it begins if that is settled as one run. */
 static void take_group(srt_job_list *to, srt_job_list *from)
 {
     size_t count = from->first->claim->whole ? from->first->claim->ids : 1;
@@ -142,7 +143,7 @@ static void take_group(srt_job_list *to, srt_job_list *from)
         srt_list_add(to, srt_list_take(from));
 }
 
-/* Bytes that the settle of a job may move: a payload that goes to the morgue, or all that are rejected. */
+/* At most this many bytes of payloads move in Redis when the job is settled: one payload to the morgue, or all that are rejected. */
 static size_t settle_bytes(const srt_job *job)
 {
     size_t bytes = job->text_len, i, count = reject_portion(job);
@@ -215,7 +216,7 @@ static size_t limited_window(const srt_node *node, const srt_shard *s, size_t wi
     return part < window ? part : window;
 }
 
-/* How many ids to have at hand: what a window has finished, at least two rounds of the group's threads. */
+/* How many ids to have claimed: as many as were finished in a window, but at least two for each thread of the group. */
 size_t srt_shard_window(const srt_node *node, const srt_shard *s)
 {
     size_t window = 2 * node->groups[s->group].threads * (size_t)s->queue->own.batch_size;
@@ -287,7 +288,7 @@ static int settle_noticed(const srt_shard *s, const srt_job_list *list, const sr
     return 0;
 }
 
-/* Did this failure reach the limit? Redis says so; where its answer was lost, the count does. */
+/* Did this failure exhaust the retries? Redis answers it; if the answer was lost, the retry count decides. */
 static int job_exhausted(const srt_job *job, const srt_reply *reply)
 {
     size_t i;
@@ -333,7 +334,7 @@ static void shard_exhausted(srt_node *node, srt_shard *s, srt_job_list *list, co
     group->wake_pending = 1;
 }
 
-/* Redis has the settle of a suspect: the others go on. */
+/* Redis has the settle of a suspect: the other ids go on. */
 static void settled_suspect(srt_node *node, const srt_shard *s, const srt_job_list *list)
 {
     const srt_job *job;
@@ -346,7 +347,7 @@ static void settled_suspect(srt_node *node, const srt_shard *s, const srt_job_li
         }
 }
 
-/* Redis says how many were refused, not which: they are taken off the done ones first. */
+/* Redis answers how many settles were refused, not which: they are subtracted from the done ones first. */
 static void count_settled(srt_node *node, const srt_job_list *list, int64_t refused)
 {
     int64_t done = 0, failed = 0, taken;
@@ -362,7 +363,7 @@ static void count_settled(srt_node *node, const srt_job_list *list, int64_t refu
     node->stats.failed += (uint64_t)failed;
 }
 
-/* A settle that left the run open, because more of its payloads are to be rejected: those go with the next. */
+/* The settle left the run open because more of its payloads are to be rejected: those go with the next settle. */
 static int reject_again(srt_shard *s, srt_job_list *list, int64_t refused)
 {
     srt_job *job = list->first;

@@ -1,4 +1,4 @@
-/* shard.c - one shard in a node's life: what is asked of Redis next, and which file takes the answer. */
+/* shard.c - the next request for a shard, and which file takes the answer. */
 #include "node/shard.h"
 
 void srt_shard_forget(srt_node *node, srt_shard *s)
@@ -26,7 +26,7 @@ static void shard_step_owned(srt_node *node, srt_shard *s, int64_t now)
         srt_shard_recall(node, s, now);
     srt_shard_slice_on(node, s, now);
     if (s->seen == 0 && !s->claiming)
-        srt_shard_claim(node, s, 1, SRT_CLAIM_READY, now); /* deaths to report are answered before anything else */
+        srt_shard_claim(node, s, 1, SRT_CLAIM_READY, now); /* runs of dead processes are reported before anything else */
     if (s->reconcile) {
         if (!s->claiming && !s->settling && !s->slicing && !s->recovering)
             srt_shard_acquire(node, s, now);
@@ -68,7 +68,7 @@ static int64_t shard_next_wake(const srt_node *node, const srt_shard *s, int64_t
 {
     int64_t at = s->resting.count ? s->slice_at : SRT_NEVER;
     if (s->state != SRT_OWNED || (s->reconcile && !s->resting.count))
-        return SRT_NEVER; /* an answer wakes it */
+        return SRT_NEVER; /* the answer will step the shard */
     if (s->pending.count && !s->settling && s->pending_since + SHARD_FLUSH_MS < at)
         at = s->pending_since + SHARD_FLUSH_MS;
     if (srt_claim_part_until(s) < at)
@@ -96,7 +96,7 @@ void srt_shard_step(srt_node *node, srt_shard *s, int64_t now)
     srt_node_wake(node, s, shard_next_wake(node, s, now));
 }
 
-/* It may overtake the answer to an older question: that one does not hide it. */
+/* The message may arrive before the answer to an earlier request; that answer must not hide it. */
 void srt_shard_changed(srt_node *node, srt_shard *s, int64_t now)
 {
     s->more = 1;
@@ -107,7 +107,7 @@ void srt_shard_changed(srt_node *node, srt_shard *s, int64_t now)
 
 /* ---- Answers ------------------------------------------------------------------------------- */
 
-/* Redis refused the request itself. What the request was about is tried again. */
+/* Redis answered with an error. The request is tried again. */
 static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int status, const seriatim_error *error, int64_t now)
 {
     srt_job_list *list = r->subject;
@@ -158,7 +158,7 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
     srt_node_wake(node, s, now + (status == SERIATIM_STALE ? 0 : 10 * SHARD_RETRY_MS));
 }
 
-/* Has the answer the form that the script of the request gives it? Of another form is what no Seriatim has said. */
+/* Does the answer have the form that the script of the request gives? If not, it does not come from a script of Seriatim. */
 static int reply_fits(int kind, const srt_reply *reply)
 {
     const srt_token *tokens = reply->tokens;

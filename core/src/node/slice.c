@@ -1,9 +1,9 @@
-/* slice.c - reads the payloads of a claimed id that lie beside its record, some at a time. */
+/* slice.c - reads the payloads of a claimed spilled id, which are not in its record, some at a time. */
 #include "node/shard.h"
 
 #include <string.h>
 
-#define SLICE_MANY_PAYLOADS 2000 /* an id that has more pauses between slices: others want Redis, too */
+#define SLICE_MANY_PAYLOADS 2000 /* an id with more payloads waits between slices, so that other clients of Redis get their turn */
 
 void srt_shard_slice(srt_node *node, srt_job *job, int64_t now)
 {
@@ -58,7 +58,7 @@ void srt_shard_sliced(srt_node *node, srt_job *job, const srt_reply *reply, int6
         srt_job_free(job);
         s->reconcile = 1;
     } else if (token->len == 0 && job->record.count == 0) {
-        job->outcome = SRT_DONE; /* its payloads were evicted or deleted by hand: nobody is called without any */
+        job->outcome = SRT_DONE; /* its payloads were evicted or deleted by hand: perform is never called without payloads */
         srt_shard_ended(node, s, job, now);
     } else if (token->len == 0 || job->record.missing == 0) {
         srt_job_ready(node, job, now);

@@ -1,9 +1,9 @@
-/* tick.c - what a node does as time goes on, and at the host's word: open, poll, be quiet, stop, leave. */
+/* tick.c - what a node does when time passes and when the host asks: open, poll, quiet, stop, leave. */
 #include "node/node_state.h"
 
 #include <string.h>
 
-#define NODE_FAREWELL_MS 1000    /* so long before an abandoned node gives up, it leaves, whatever is open */
+#define NODE_FAREWELL_MS 1000    /* an abandoned node sends its farewell this long before it gives up, whatever is unfinished */
 
 static int node_opened(const srt_node *n, int64_t now)
 {
@@ -27,7 +27,7 @@ static void node_open(srt_node *n, int64_t now)
     srt_node_wake_threads(n);
 }
 
-/* Looks at one shard each poll interval, in case a wake was lost; at all of them while no wake can come. */
+/* Asks for one shard each poll interval, in case a wake-up message was lost; for all shards while no message can come. */
 static void node_poll(srt_node *n, int64_t now)
 {
     size_t tried;
@@ -61,7 +61,7 @@ static void node_leave(srt_node *n, int64_t now)
         n->groups[i].wake_pending = 1;
 }
 
-/* By its pulse. */
+/* Has the host called seriatim_runner_pulse within a lease time? */
 static int node_lives(const srt_node *n, int64_t now)
 {
     return now - n->heartbeat.pulse_at < n->lease_ms;
@@ -119,7 +119,7 @@ static void wake_all(srt_node *n, int64_t now)
         srt_node_wake(n, n->shards[i], now);
 }
 
-/* From now on the others share our shards, too: says so in the description, and that there is news. */
+/* From now on the other nodes share our shards among them: writes so into the description and wakes the other nodes. */
 static void announce_leaving(srt_node *n, int64_t now)
 {
     srt_session *session = &n->sessions[SRT_COMMANDS];
@@ -139,7 +139,7 @@ static void announce_leaving(srt_node *n, int64_t now)
     srt_session_send(session, r);
 }
 
-/* Claims no more, so what waits in its shards must be another's as soon as there is another. */
+/* This node claims nothing more, so its shards go to other nodes as soon as other nodes live. */
 void srt_node_quiet(srt_node *n, int64_t now)
 {
     if (n->quiet)
