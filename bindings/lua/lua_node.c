@@ -132,7 +132,7 @@ static int node_tick(lua_State *L)
     int64_t now = srt_clock_ms(), next;
     if (!node)
         return node_closed(L);
-    if (srt_node_beat_due(node, now))
+    if (srt_heartbeat_due(node, now))
         srt_node_vitals(node, srt_resident_bytes(), srt_clock_wall_us() - now * 1000);
     next = srt_node_tick(node, now) - now;
     slu_push_int(L, next < 0 ? 0 : next < 60000 ? next : 60000);
@@ -147,8 +147,8 @@ static int node_news(lua_State *L)
     if (!node)
         return node_closed(L);
     luaL_argcheck(L, group < node->group_count, 2, "no such group");
-    lua_pushboolean(L, node->groups[group].news);
-    node->groups[group].news = 0;
+    lua_pushboolean(L, node->groups[group].wake_pending);
+    node->groups[group].wake_pending = 0;
     return 1;
 }
 

@@ -445,7 +445,7 @@ static seriatim_runner_stats node_stats(const srt_node *node)
     stats.shards = stats.claimed = 0;
     for (i = 0; i < node->shard_count; i++) {
         stats.shards += node->shards[i]->state == SRT_OWNED;
-        stats.claimed += node->shards[i]->ready.count + node->shards[i]->apart;
+        stats.claimed += node->shards[i]->ready.count + node->shards[i]->quarantined;
     }
     return stats;
 }
