@@ -1,4 +1,4 @@
-/* action.c - what an operator does to a queue: to chosen ids, or to all in slices. */
+/* action.c - the actions of operators on a queue: on chosen ids, or on all ids in slices. */
 #include "client/operator.h"
 
 #include <string.h>
@@ -69,7 +69,7 @@ static void action_release(seriatim_client *c)
     srt_free(c->mem, a, sizeof *a);
 }
 
-/* began: as an earlier call answered it, which goes on then; NULL at first. */
+/* began: the time that an earlier call answered, so that this one continues it; NULL: the action begins. */
 static int action_ask_ids(seriatim_client *c, action_state *a, size_t first, size_t n, const srt_token *began)
 {
     action_form form = action_table[a->kind].form;
@@ -128,7 +128,7 @@ static int action_place_at(action_state *a, unsigned shard, const char *began, s
     return status == SERIATIM_OK ? action_keep(&a->cursor, &a->place.cursor, cursor, cursor_len) : status;
 }
 
-/* The next call of a slice, unless it has had them all or is behind the last shard. */
+/* Sends the next call of a slice, unless the slice has made all of its calls or all shards are done. */
 static int action_walk(seriatim_client *c, action_state *a)
 {
     srt_token began = {SRT_STRING, 0, a->place.began.data, a->place.began.len};
@@ -166,7 +166,7 @@ int srt_action_slice_more(const seriatim_client *c, srt_action_place *place)
 
 /* ---- All forms --------------------------------------------------------------------------------------------- */
 
-/* Drops the payload that has a key; one without is looked for by its bytes, from where the last look ended. */
+/* Drops the payload with the key. Without a key it is looked for by its bytes, from where the last search ended. */
 static int action_ask_named(seriatim_client *c, action_state *a, const char *key, size_t len, const srt_token *from)
 {
     srt_request *r = srt_client_shard_request(c, a->queue, a->targets[0].shard, len ? srt_script_drop : srt_script_find);
@@ -183,7 +183,7 @@ static int action_ask_named(seriatim_client *c, action_state *a, const char *key
     return srt_client_send(c, r);
 }
 
-/* There is nothing to change. Whoever pauses relies on it, and the first push would make the queue, not paused. */
+/* The queue does not exist. That is an error also of pause: the first push would make the queue, and it would not be paused. */
 static int action_without_queue(seriatim_client *c, const srt_queue *queue, int kind)
 {
     if (kind != SERIATIM_PAUSE && kind != SERIATIM_RESUME)
@@ -247,7 +247,7 @@ static int action_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
     return SERIATIM_OK;
 }
 
-/* What it acts on. by_key: the text behind the id is a payload's key. */
+/* Copies the ids that the action is for. by_key: the text behind the id is a payload's key. */
 static int action_take(seriatim_client *c, action_state *a, const seriatim_text *texts, size_t count, int by_key)
 {
     int named = action_table[a->kind].form == ACTION_NAMED, status = SERIATIM_OK;
@@ -265,7 +265,7 @@ static int action_take(seriatim_client *c, action_state *a, const seriatim_text 
     return given->data ? SERIATIM_OK : srt_fail_plain(&c->error, SERIATIM_NOMEM);
 }
 
-/* Of those whose work grows with the queue. */
+/* Only of actions whose work grows with the queue. */
 static srt_done action_done(const seriatim_client *c)
 {
     const action_state *a = c->state;

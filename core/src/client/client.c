@@ -1,15 +1,15 @@
-/* client.c - one conversation with Redis at a time: requests out, answers in, the layout kept up to date. */
+/* client.c - runs one operation at a time on a connection: sends its requests, takes the answers, keeps the layout up to date. */
 #include "client/client.h"
 
 #include <string.h>
 
 #define CLIENT_KIND_LAYOUT (-1)
 #define CLIENT_SETTINGS_AGE 60.0 /* seconds after which a push asks for its queue's settings again */
-#define CLIENT_MAX_PAYLOAD ((size_t)128 * 1024 * 1024) /* half of what the reader takes as one answer */
+#define CLIENT_MAX_PAYLOAD ((size_t)128 * 1024 * 1024) /* half of the largest answer that the reader accepts */
 
 /* srt_request.number: the stream offset at which a request begins, or one of these. */
-#define CLIENT_LEFT ((int64_t)-1)  /* it left on an earlier connection, which never answered */
-#define CLIENT_KEPT INT64_MAX      /* it has not left, or its refusal is known */
+#define CLIENT_LEFT ((int64_t)-1)  /* it was sent on an earlier connection, and no answer came */
+#define CLIENT_KEPT INT64_MAX      /* it was not sent, or Redis refused it */
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
@@ -221,7 +221,7 @@ srt_request *srt_client_shard_request(seriatim_client *c, srt_queue *queue, unsi
     return r;
 }
 
-/* Who may not create the queue, or knows no settings of it, only looks. */
+/* An operation that may not create the queue, or that has no settings for it, only reads the layout. */
 static srt_layout_mode client_layout_mode(const seriatim_client *c)
 {
     return c->operation->creates && c->registry.queues[c->queue]->own.shards_count ? SRT_LAYOUT_KEEP : SRT_LAYOUT_LOOK;
@@ -247,7 +247,7 @@ static void client_end(seriatim_client *c)
         c->after(c);
 }
 
-/* Goes on, or ends, once no request waits. */
+/* When no request waits for an answer: continues the operation, or ends it. */
 static void client_settle(seriatim_client *c)
 {
     if (c->status != SERIATIM_AGAIN || c->asked > 0)
@@ -258,7 +258,7 @@ static void client_settle(seriatim_client *c)
         client_end(c);
 }
 
-/* Settings may change under a client that never meets another layout. A clock that was put back counts, too. */
+/* Settings can change without a new layout, so they are read again after a minute, or if the clock was put back. */
 static int client_settings_are_old(const seriatim_client *c, const srt_queue *queue)
 {
     return queue->read_at > 0 && (c->unix_time - queue->read_at >= CLIENT_SETTINGS_AGE || c->unix_time < queue->read_at);
@@ -297,7 +297,7 @@ static void client_drop(seriatim_client *c)
     c->asked = 0;
 }
 
-/* Requests for a layout change nothing. */
+/* Requests for a layout change nothing, so an unanswered one is no unknown outcome. */
 static int client_any_left(const seriatim_client *c)
 {
     const srt_request *r;
@@ -363,7 +363,7 @@ void srt_client_expect_master(seriatim_client *c)
     c->session.masters_only = 1;
 }
 
-/* All that waits is in the output now, from here on at the earliest. */
+/* All waiting requests are in the output buffer now. */
 static void client_number(seriatim_client *c)
 {
     srt_request *r;
@@ -407,7 +407,7 @@ void srt_client_sent(seriatim_client *c, size_t len)
 
 /* ---- Answers ------------------------------------------------------------------------------- */
 
-/* Redis, or what stands before it, cannot answer now; the same request may succeed later. */
+/* Redis, or a proxy before it, cannot answer now; the same request may succeed later. */
 static int client_must_pause(int status, const char *text)
 {
     return status == SERIATIM_LOADING || status == SERIATIM_READONLY ||
@@ -452,7 +452,7 @@ static void client_take_refusal(seriatim_client *c, srt_request *r, const seriat
     srt_client_fail(c, error->status);
 }
 
-/* Where the code says other settings than Redis has: once for each difference. */
+/* Warns once for each setting of the code that differs from the one in Redis. */
 static void client_warn(seriatim_client *c, srt_queue *queue)
 {
     srt_bytes text;
@@ -482,7 +482,7 @@ const char *seriatim_client_warning(seriatim_client *c)
     return text;
 }
 
-/* AGAIN: the layout is still the one that was refused. */
+/* AGAIN: Redis still has the layout whose generation was refused. */
 static int client_take_layout(seriatim_client *c, const srt_reply *reply)
 {
     srt_queue *queue = c->registry.queues[c->queue];

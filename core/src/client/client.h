@@ -1,4 +1,4 @@
-/* client.h - one conversation with Redis at a time: the inside of a client, and how operations are built on it. */
+/* client.h - the inside of a client, which runs one operation at a time, and how operations are built on it. */
 #ifndef SRT_CLIENT_H
 #define SRT_CLIENT_H
 
@@ -8,18 +8,18 @@
 #define SRT_NO_QUEUE SERIATIM_NO_QUEUE /* of an operation that belongs to no queue */
 #define SRT_IDENTITY 32           /* hex digits of a client's id */
 
-/* How far an operation is: 1200 "records". unit: static, the same pointer for the same unit; NULL: there is nothing to count. */
+/* The progress of an operation: 1200 "records". unit: static, the same pointer for the same unit; NULL: nothing is counted. */
 typedef struct srt_done {
     int64_t count;
     const char *unit;
 } srt_done;
 
 /*
- * An operation: what one call of the public API asks of Redis, as a static table of functions.
+ * An operation: the requests of one call of the public API, as a static table of functions.
  *
  *     int seriatim_example_begin(seriatim_client *c, size_t queue)
  *     {
- *         int status = srt_client_begin(c);            // ends what was there; or it is busy
+ *         int status = srt_client_begin(c);            // frees the last operation; an error if one is under way
  *         if (status != SERIATIM_OK) return status;
  *         c->state = my_state;                         // freed by the table's release
  *         return srt_client_start(c, &example, queue);
@@ -29,37 +29,37 @@ typedef struct srt_done {
  * srt_request_*, srt_client_send. Each answer goes to `on_reply`, which may queue more. When no request waits,
  * `on_end` gives the operation's status, and srt_client_status says it. After SERIATIM_GENERATION the client lets the
  * answers that are owed come in, loads the layout again and calls `send` from the start. Requests are sent again after
- * a reconnect, so they must be safe to repeat.
+ * a reconnect, so repeating them must have no further effect.
  *
- * A function that fails returns srt_client_fail(...): the rest of the answers is then swallowed and the operation ends.
- * Only `send` and `on_reply` must be there.
+ * A function that fails returns srt_client_fail(...): the remaining answers are then ignored and the operation ends.
+ * `send` and `on_reply` are required, the others may be NULL.
  */
 typedef struct srt_operation {
     int fresh;        /* 1: layout and settings are asked for even if they are known */
-    int creates;      /* 1: makes a queue that Redis does not know, where its shards_count is not 0; others never do */
-    int minds;        /* 1: asks again for settings that are a minute old, and warns where the code says others */
+    int creates;      /* 1: creates a queue that does not exist, if its shards_count is not 0; other operations never do */
+    int minds;        /* 1: reads settings again that are a minute old, and warns of each that the code sets otherwise */
     int limited;      /* 1: a push, whose limit is push_timeout */
     int every_answer; /* 1: answers are handed on even after srt_client_fail */
     /* queue: NULL for SRT_NO_QUEUE; its shards_count is 0 when Redis knows no such queue and it must not be made. */
     int (*send)(seriatim_client *c, srt_queue *queue);
     /* request: as it was sent, with the kind, place and subject that the operation set. reply: no error; valid during the call. */
     int (*on_reply)(seriatim_client *c, srt_request *request, const srt_reply *reply);
-    /* An error reply that no repetition mends (FULL, SERVER, AUTH, STALE). Without it, the operation fails with that error. */
+    /* An error reply that repeating the request cannot change (FULL, SERVER, AUTH, STALE). If NULL, the operation fails with it. */
     int (*on_refused)(seriatim_client *c, srt_request *request, const seriatim_error *error);
-    /* This request was refused because the layout is old; `send` comes next. left: an earlier sending may have been heard. */
+    /* The request was refused because the layout is old; `send` is called next. left: Redis may have executed an earlier sending. */
     int (*on_stale)(seriatim_client *c, srt_request *request, int left);
     /*
      * All answers are in: the status of the operation, its text in c->error. `failed` is what srt_client_fail said before,
      * or OK. Without it, the status is `failed`.
      */
     int (*on_end)(seriatim_client *c, int failed);
-    /* The connection has ended; what waits for an answer will be sent again. May send more. */
+    /* The connection has ended; the requests that wait for an answer will be sent again. May send more. */
     void (*on_disconnected)(seriatim_client *c);
     /* The I/O side gives up. c->error says why; may be rewritten. Requests without an answer are still in c->session. */
     void (*on_give_up)(seriatim_client *c);
-    /* The results are no longer wanted: frees c->state. */
+    /* The results are not used any more: frees c->state. */
     void (*release)(seriatim_client *c);
-    /* How far it is. Without it, the operation is never shown on a terminal. */
+    /* The progress. Without the function, the operation is never shown on a terminal. */
     srt_done (*done)(const seriatim_client *c);
 } srt_operation;
 
@@ -71,12 +71,13 @@ typedef struct srt_push_job {
     uint32_t crc;
 } srt_push_job;
 
-/* Up to 1,000 jobs of one shard, of which the shard may take the first few alone: places[first .. first + count). Chunks of one shard are neighbours. */
+/* Up to 1,000 jobs of one shard: places[first .. first + count). The shard may take only the first few of them. Chunks of one shard are
+ * neighbours. */
 typedef struct srt_push_chunk {
     unsigned shard;
     size_t first, count, bytes;
     int64_t sequence; /* 0: not queued yet */
-    size_t taken;     /* of its first jobs the answer told the outcome */
+    size_t taken;     /* of this many first jobs the outcome is known */
     int unsure;       /* written, and its replicas are not counted yet */
 } srt_push_chunk;
 
@@ -106,7 +107,7 @@ typedef struct srt_push {
     int64_t replicas, wait_ms;   /* wanted: WAIT replicas wait_ms; 0: none */
     int64_t limit_ms;            /* from its first step to its end */
     size_t unsure;               /* chunks */
-    size_t connection;           /* a number for the present one: what WAIT says holds for that alone */
+    size_t connection;           /* number of the present connection: an answer of WAIT holds for that connection only */
     seriatim_push_counts sure;   /* counts and written_chunks without the unsure ones */
     size_t sure_chunks;
     seriatim_error shortage;     /* REPLICAS: too few have it; no further WAIT is sent */
@@ -124,12 +125,12 @@ struct seriatim_client {
     size_t max_payload;
     char identity[SRT_IDENTITY + 1]; /* new for each process */
     int64_t sequence;                /* of the last chunk; never falls */
-    double unix_time;                /* as the I/O side last said; 0: never */
+    double unix_time;                /* as io/link.c last said; 0: it did not */
     uint64_t gone;                   /* bytes handed to the network in all */
-    uint64_t begun, answers;         /* operations begun and answers taken, for the I/O side's limits */
-    int limit_ms;                    /* the I/O side gives up after this time without an answer; 0: its own limit */
-    int heard;                       /* when it last gave up, Redis may have heard a request whose answer did not come */
-    int64_t left_ms;                 /* that the operation may still take, as the I/O side last said; INT64_MAX: it did not */
+    uint64_t begun, answers;         /* operations begun and answers taken, for the limits of io/link.c */
+    int limit_ms;                    /* io/link.c gives up after this time without an answer; 0: its own limit */
+    int heard;                       /* when it last gave up, Redis may have executed a request whose answer did not come */
+    int64_t left_ms;                 /* milliseconds that the operation may still take, as io/link.c last said; INT64_MAX: it did not */
 
     const srt_operation *operation; /* NULL: none since the client was made */
     void *state;                    /* the operation's */
@@ -143,10 +144,10 @@ struct seriatim_client {
     void (*releases[SRT_CLIENT_RELEASES])(seriatim_client *c); /* called when the client is freed */
     size_t release_count;
 
-    struct srt_web *web;                   /* of the web requests; NULL: there was none */
+    struct srt_web *web;                   /* of the web requests; NULL: no web request was begun */
     void (*after)(seriatim_client *c);     /* called once, when the operation under way has ended well; may begin the next */
 
-    const char *address; /* of the Redis it is connected to, as the I/O side says; NULL: it does not. Not owned */
+    const char *address; /* of the Redis that it is connected to, as io/link.c says; NULL: it did not. Borrowed */
     void (*before_begin)(void *host); /* the host looks at getpid() and tells the time; may be NULL */
     void *host;
 };
@@ -163,7 +164,7 @@ void srt_client_on_free(seriatim_client *c, void (*release)(seriatim_client *c))
 int srt_client_begin(seriatim_client *c);
 /* OK: it is under way. INVALID: no such queue. NOMEM. */
 int srt_client_start(seriatim_client *c, const srt_operation *operation, size_t queue);
-/* Both, for an operation without a state. */
+/* srt_client_begin and srt_client_start, for an operation without a state. */
 int srt_client_begin_plain(seriatim_client *c, const srt_operation *operation, size_t queue);
 /* The queue with this number, or NULL (the error says so). */
 srt_queue *srt_client_queue_at(seriatim_client *c, size_t queue);
@@ -171,11 +172,11 @@ srt_queue *srt_client_queue_at(seriatim_client *c, size_t queue);
 srt_request *srt_client_shard_request(seriatim_client *c, srt_queue *queue, unsigned shard, int script);
 /* Any other request: srt_session_begin on c->session. Sends it; NOMEM is already a failure of the operation. */
 int srt_client_send(seriatim_client *c, srt_request *request);
-/* Ends the operation with this status once the answers that are owed are in. Returns status; its text must be in c->error. */
+/* Ends the operation with this status when all answers have come. Returns status; its text must be in c->error. */
 int srt_client_fail(seriatim_client *c, int status);
-/* After srt_client_send: an earlier sending of the same may have been heard. */
+/* After srt_client_send: Redis may have executed the same request, which was sent before. */
 void srt_client_mark_left(srt_request *request);
-/* May Redis have heard this request, which waits for an answer? */
+/* May Redis have executed this request, which waits for an answer? */
 int srt_client_left(const seriatim_client *c, const srt_request *request);
 
 /* OK where Unix seconds are what a job may say; else INVALID: "<where><field> ...", with `hint` ("use delay") for seconds from now. */
@@ -183,20 +184,20 @@ int srt_check_unix_time(seriatim_client *c, const char *where, const char *field
 
 /* ---- For the I/O side ---------------------------------------------------------------------- */
 
-/* 16 random bytes: at once after seriatim_client_new, and again in a forked child. */
+/* Sets the identity from 16 random bytes: at once after seriatim_client_new, and again in a forked child. */
 void srt_client_identify(seriatim_client *c, const unsigned char *random);
-/* Unix seconds by the host's clock: only to refuse times that lie absurdly far ahead. */
+/* Sets the Unix time in seconds by the host's clock. It only serves to refuse times that are too far ahead. */
 void srt_client_tell_time(seriatim_client *c, double unix_time);
-/* Milliseconds that the operation under way may take as a whole; 0: only the time without an answer is limited. */
+/* Returns the milliseconds that the operation under way may take as a whole; 0: only the time without an answer is limited. */
 int64_t srt_client_whole_ms(const seriatim_client *c);
-/* What is left of them: no WAIT takes longer. */
+/* Sets how many of these milliseconds are left: no WAIT takes longer. */
 void srt_client_tell_left(seriatim_client *c, int64_t left_ms);
-/* AGAIN: an operation is under way. OK: none, or it ended well. Else how it ended; seriatim_client_error has the text. */
+/* AGAIN: an operation is under way. OK: it ended well, or none was begun. Else how it ended; seriatim_client_error has the text. */
 int srt_client_status(const seriatim_client *c);
-/* Requests wait for an answer. */
+/* Does a request wait for an answer? */
 int srt_client_waits(const seriatim_client *c);
 
-/* From now on each connection must be to a master: of who asks sentinels. */
+/* From now on each connection must be to a master. For links that find Redis by Sentinel. */
 void srt_client_expect_master(seriatim_client *c);
 int srt_client_connected(seriatim_client *c, const char *user, const char *password, int database);
 void srt_client_disconnected(seriatim_client *c);

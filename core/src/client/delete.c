@@ -1,4 +1,4 @@
-/* delete.c - the deletion of a queue: its shards are closed, looked at, emptied, and then its layout goes. */
+/* delete.c - deletes a queue: closes its shards, counts what they hold, empties them, and then deletes its layout. */
 #include "client/operator.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 enum { DELETE_NODES, DELETE_BEGIN, DELETE_CLOSE, DELETE_WIPE, DELETE_END };
 
 typedef struct delete_state {
-    int force;       /* what it holds may be deleted, too */
+    int force;       /* delete its content too */
     int begun;       /* requests were sent */
     srt_queue all;   /* the queue with all shards that it ever had, under the next generation; its name is borrowed */
     int64_t old;     /* the generation that is deleted */
@@ -92,7 +92,7 @@ static int delete_on_begin(seriatim_client *c, delete_state *d, const srt_reply 
     most = srt_token_int(&at[2]);
     if (most < 1 || most > SERIATIM_MAX_SHARDS)
         return srt_operator_protocol(c, "delete_queue");
-    srt_queue_forget_layout(&c->registry, &d->all); /* where the answer comes a second time */
+    srt_queue_forget_layout(&c->registry, &d->all); /* if the answer comes a second time */
     if (srt_queue_with_shards(&c->registry, &d->all, (unsigned)most, d->old + 1) != SERIATIM_OK)
         return srt_operator_nomem(c);
     return delete_ask_shards(c, d, DELETE_CLOSE);
@@ -119,7 +119,7 @@ static int delete_on_wipe(seriatim_client *c, delete_state *d, const srt_request
     return --d->waiting > 0 ? SERIATIM_OK : delete_ask_queue(c, d, "delete", DELETE_END);
 }
 
-/* Whatever became of the layout, this client asks for it again. */
+/* The client asks for the layout again, whether it was deleted or not. */
 static int delete_on_end_step(seriatim_client *c, delete_state *d, const srt_reply *reply)
 {
     srt_queue_forget_layout(&c->registry, c->registry.queues[c->queue]);

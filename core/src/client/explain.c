@@ -12,7 +12,7 @@ typedef struct explain_state {
     const char *id;
     size_t len;
     unsigned shard;
-    int runs, parks, deletes; /* what the run's flags say */
+    int runs, parks, deletes; /* the flags of the run */
     char mode;                /* of the run */
     seriatim_explanation result;
     char text[512];
@@ -132,7 +132,7 @@ static int explain_on_reply(seriatim_client *c, srt_request *r, const srt_reply 
     return r->kind == EXPLAIN_ID ? explain_on_id(c, c->state, reply) : explain_on_nodes(c, c->state, reply);
 }
 
-/* Appends to the sentence; what does not fit is cut. */
+/* Appends to the sentence, which is cut at the end of its buffer. */
 static void explain_say(explain_state *e, const char *before, const char *text, const char *after)
 {
     size_t len = strlen(e->text);
@@ -156,7 +156,7 @@ static void explain_say_failures(explain_state *e, int64_t count)
     explain_say(e, "it failed ", count == 1 ? "once; " : text, "");
 }
 
-/* Who would run it, as part of the sentence. */
+/* Appends which node would run the id. */
 static void explain_say_owner(explain_state *e)
 {
     const seriatim_explanation *x = &e->result;

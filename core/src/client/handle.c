@@ -1,4 +1,4 @@
-/* handle.c - handles of payloads, and what is done with them: cancel, reschedule. */
+/* handle.c - writes and reads handles of payloads; the operations cancel and reschedule. */
 #include "client/handle.h"
 #include "client/operator.h"
 
@@ -65,7 +65,7 @@ void srt_handle_write(char *out, const srt_bytes *queue, const char *id, size_t 
     handle_flush(&w);
 }
 
-/* The bytes of a text into `out`, which has room for as many. Returns their number, or 0 where it is no such text. */
+/* Decodes base64url into `out`, which has room for as many bytes as the text has. Returns the number of bytes, or 0 if the text is not base64url. */
 static size_t handle_decode(seriatim_text text, char *out)
 {
     unsigned bits = 0, count = 0;
@@ -143,7 +143,7 @@ static int handle_refuse(seriatim_client *c)
     return srt_fail(&c->error, SERIATIM_INVALID, "the handle is not one that a push has answered");
 }
 
-/* Reads the text; INVALID: it is no handle, or one of another queue. */
+/* Reads a handle. INVALID: the text is no handle, or it belongs to another queue. */
 static int handle_read(seriatim_client *c, handle_state *h, const srt_queue *queue, seriatim_text text)
 {
     char *bytes = srt_arena_alloc(&h->memory, text.len + 1);

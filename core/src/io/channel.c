@@ -1,4 +1,4 @@
-/* channel.c - a runner's connections, commands and wakes: connect, write, read, lose, and how long one may be silent. */
+/* channel.c - the two connections of a runner, for commands and for wake-ups: connect, write, read, close, and find dead ones. */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define RUNNER_CONNECT_MS 5000
-#define RUNNER_SILENCE_MS 15000 /* an owed answer that does not come: the connection is dead */
+#define RUNNER_SILENCE_MS 15000 /* without an expected answer for this time the connection is treated as dead */
 
 static void channel_close(seriatim_runner *r, runner_channel *c, int64_t now)
 {
@@ -18,9 +18,9 @@ static void channel_close(seriatim_runner *r, runner_channel *c, int64_t now)
 }
 
 /*
- * With the lock: warns once that no wakes come, until they have come again. What ends both connections (Redis stopped, a wrong
- * password) is told of the commands alone, so this waits for the answer to a heartbeat, and, unless Redis itself refuses, for a
- * third failure in a row.
+ * With the lock: warns that no wake-ups come, once until they have come again. A fault that ends both connections (Redis stopped, a
+ * wrong password) is reported for the commands only. So this waits until a heartbeat was answered and, unless Redis itself refuses the
+ * subscription, for the third failure in a row.
  */
 static void tell_of_wakes(seriatim_runner *r, const char *why)
 {
@@ -46,7 +46,7 @@ void srt_channel_lost(seriatim_runner *r, int which, int64_t now)
     srt_node_disconnected(r->node, (srt_channel)which, now);
 }
 
-/* With the lock: wakes come from the master that takes the commands, or not at all. */
+/* With the lock: the connection for wake-ups must go to the master that takes the commands. */
 static void channel_leave_old_master(seriatim_runner *r, int64_t now)
 {
     runner_channel *wakes = &r->channels[SRT_WAKES];
@@ -145,7 +145,7 @@ void srt_channel_step(seriatim_runner *r, int which)
             if (which == SRT_COMMANDS || r->node->hears)
                 c->attempts = 0;
             c->told &= !r->node->hears;
-            srt_error_clear(&c->error); /* of a refusal that was dealt with */
+            srt_error_clear(&c->error); /* of an earlier refusal */
         }
         r->unread |= got == RUNNER_READ;
     }
@@ -154,7 +154,7 @@ void srt_channel_step(seriatim_runner *r, int which)
     pthread_mutex_unlock(&r->lock);
 }
 
-/* With the lock: the peer does not answer any more. */
+/* With the lock: Redis does not answer any more. */
 static void channel_silent(seriatim_runner *r, int which, int64_t now)
 {
     srt_fail(&r->channels[which].error, SERIATIM_TIMEOUT, "no answer for %d seconds", RUNNER_SILENCE_MS / 1000);

@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 #define LINK_CONNECT_MS 5000
-#define LINK_SILENCE_MS 15000    /* an open connection that owes an answer this long is dead */
-#define LINK_FIRST_LIMIT_MS 5000 /* of an operation, when this link never was connected: a wrong URL shows soon */
-#define LINK_LIMIT_MS 30000      /* of any operation but a push, from its last answer */
-#define LINK_IDLE_MS 10          /* a connection unused for longer is looked at before it is written to: Redis may have closed it */
+#define LINK_SILENCE_MS 15000    /* an open connection on which an answer is missing this long is treated as dead */
+#define LINK_FIRST_LIMIT_MS 5000 /* of an operation on a link that was never connected, so that a wrong URL is reported soon */
+#define LINK_LIMIT_MS 30000      /* without an answer, of any operation but a push */
+#define LINK_IDLE_MS 10          /* a connection unused for longer is read before it is written to: Redis may have closed it */
 #define LINK_PAUSE_MS 50
 #define LINK_LONGEST_PAUSE_MS 1000
 
@@ -295,7 +295,7 @@ static void link_lose_transport(seriatim_link *link)
     link_lose(link, &why, 1);
 }
 
-/* AGAIN: the network takes no more, or there is nothing more. */
+/* AGAIN: the socket accepts no more bytes, or nothing is left to send. */
 static int link_write(seriatim_link *link)
 {
     const char *data;
@@ -339,7 +339,7 @@ int seriatim_link_progress(seriatim_link *link, int fd, const char *what, size_t
     return srt_progress_begin(&link->progress, fd, what, len, total);
 }
 
-/* Called after each answer, so that the line moves while a step takes many of them. */
+/* Called after each answer, so that the progress is drawn while one step takes many answers. */
 static void link_show_progress(seriatim_link *link)
 {
     const seriatim_client *c = link->client;
@@ -355,7 +355,7 @@ static void link_show_progress(seriatim_link *link)
         srt_progress_show(&link->progress, &done, srt_clock_ms());
 }
 
-/* Before an answer is taken: the client may ask for something that waits, such as WAIT. */
+/* Called before an answer is taken, because the client may then send a command that blocks, such as WAIT. */
 static void link_tell_left(seriatim_link *link)
 {
     int64_t limit = srt_client_whole_ms(link->client);
@@ -363,7 +363,7 @@ static void link_tell_left(seriatim_link *link)
         srt_client_tell_left(link->client, link->first_ms + limit - srt_clock_ms());
 }
 
-/* OK: something came. AGAIN: nothing more for now. CLOSED: the connection has ended, and that is dealt with. */
+/* OK: bytes came. AGAIN: no more bytes for now. CLOSED: the connection has ended, and its requests are kept for the next. */
 static int link_read(seriatim_link *link)
 {
     seriatim_error why;
@@ -436,8 +436,8 @@ static void link_check_limits(seriatim_link *link)
 }
 
 /*
- * Bytes written to a connection that Redis has closed meanwhile count as sent, and the outcome of a push would be unknown
- * though nobody got it. So the end of a connection that was not used for a while is read first.
+ * Bytes written to a connection that Redis has closed count as sent, and the outcome of a push would be unknown although Redis never
+ * got it. So a connection that was not used for a while is read first, which shows that it is closed.
  */
 static void link_note_operation(seriatim_link *link)
 {

@@ -12,7 +12,7 @@
 
 /* ---- The thread ---------------------------------------------------------------------------- */
 
-/* With the lock: which groups need one more of the threads that wait? Returns when to look again. */
+/* With the lock: wakes one more waiting thread of each group that needs it. Returns when to call again. */
 static int64_t choose_waiters(seriatim_runner *r, int64_t now)
 {
     int64_t until = SRT_NEVER;
@@ -38,7 +38,7 @@ static void notify_chosen(seriatim_runner *r)
             srt_pipe_notify(r->waiters[i].to_notify);
 }
 
-/* Lets the node do what is due and collects its output. Returns until when the thread may sleep. */
+/* Ticks the node and collects its output. Returns until when the thread may sleep. */
 static int64_t runner_tick(seriatim_runner *r)
 {
     int64_t now = srt_clock_ms(), until, commands, wakes, waiters;
@@ -73,7 +73,7 @@ static void runner_awake(seriatim_runner *r)
 
 static void runner_sleep(seriatim_runner *r, int64_t until)
 {
-    struct pollfd fds[1 + SRT_CHANNELS] = {{0, 0, 0}}; /* a poll that fails leaves revents as they were */
+    struct pollfd fds[1 + SRT_CHANNELS] = {{0, 0, 0}}; /* poll leaves revents unchanged if it fails */
     int whose[1 + SRT_CHANNELS];
     int64_t now = srt_clock_ms();
     nfds_t count = 1;
@@ -131,7 +131,7 @@ static void *runner_main(void *argument)
 
 /* ---- Making -------------------------------------------------------------------------------- */
 
-/* Of a runner without a thread; it may open them again. */
+/* For a runner without a thread. It may open them again. */
 static void pipes_close(seriatim_runner *r)
 {
     size_t i;
@@ -213,7 +213,7 @@ static int pipe_failed(seriatim_error *error)
     return srt_fail(error, SERIATIM_IO, "cannot open a pipe: %s", srt_errno_text(errno, text, sizeof text));
 }
 
-/* What it opened before it failed is for pipes_close. */
+/* After an error pipes_close closes those that were opened. */
 static int pipes_open(seriatim_runner *r, seriatim_error *error)
 {
     size_t count = r->node->group_count;
@@ -228,7 +228,7 @@ static int pipes_open(seriatim_runner *r, seriatim_error *error)
     return SERIATIM_OK;
 }
 
-/* The host's signals are its own business: none is delivered to this thread. */
+/* Blocks all signals in this thread, so that the host's own threads get them. */
 static int start_thread(seriatim_runner *r, seriatim_error *error)
 {
     sigset_t all, before;

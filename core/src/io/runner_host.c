@@ -1,4 +1,4 @@
-/* runner_host.c - what the host's threads call: they take and settle under the runner's lock. */
+/* runner_host.c - the functions that the host's threads call. They take and settle under the runner's lock. */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif
@@ -20,7 +20,7 @@ static void runner_hurry(seriatim_runner *r)
     srt_pipe_notify(r->wake);
 }
 
-/* Wakes the thread for an order that no timer shows. With the lock. */
+/* Wakes the thread for a call of the host that no timer knows of. With the lock. */
 static void runner_order(seriatim_runner *r)
 {
     r->notified = 1;
@@ -83,7 +83,7 @@ void srt_runner_wake_flushes(seriatim_runner *r, int64_t now)
         srt_waiters_wake(&r->flushing, now);
 }
 
-/* With the lock: the delivery is gone, for threads that still wait for its checkpoints. NULL: every delivery. */
+/* With the lock: ends the waiting of threads for checkpoints of this delivery. NULL: of every delivery. */
 static void end_flushes(seriatim_runner *r, const seriatim_delivery *delivery, int64_t now)
 {
     runner_flush *f;
@@ -147,9 +147,9 @@ int seriatim_runner_checkpoint(seriatim_runner *r, seriatim_delivery *delivery, 
     return status;
 }
 
-#define FLUSH_POLL_MS 10 /* a thread without a pipe of its own, because memory or descriptors are short, looks so often */
+#define FLUSH_POLL_MS 10 /* how often a thread looks that has no pipe of its own, because memory or descriptors are short */
 
-/* With the lock, which it gives back while it waits, at most so long. Returns 0 when a signal came. */
+/* With the lock, which it releases while it waits, at most this long. Returns 0 when a signal came. */
 static int flush_wait(seriatim_runner *r, int64_t wait_ms)
 {
     seriatim_waiter *waiter = srt_waiters_add(r->mem, &r->flushing);
@@ -224,7 +224,7 @@ void seriatim_runner_wake_all(seriatim_runner *r)
     for (i = 0; i < r->waiters_count; i++) {
         while (r->waiters[i].waiting)
             srt_waiters_wake(&r->waiters[i], now);
-        srt_waiters_wake(&r->waiters[i], now); /* whoever watches the descriptor of the group */
+        srt_waiters_wake(&r->waiters[i], now); /* the thread that watches the descriptor of the group */
     }
     end_flushes(r, NULL, now);
     pthread_mutex_unlock(&r->lock);

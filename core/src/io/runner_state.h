@@ -17,16 +17,16 @@ typedef struct runner_channel {
     srt_transport *transport;
     channel_state state;
     unsigned attempts; /* since it last served: commands were answered, or the wakes' channels subscribed */
-    int told;          /* of the wakes: a warning says why they do not come */
+    int told;          /* a warning was given that no wake-ups come */
     int64_t retry_at, heard_at, asked_at; /* asked_at: of the last PING */
-    int drained;   /* all has been read that was there; poll tells of more */
+    int drained;   /* everything was read; poll reports more */
     srt_bytes out; /* taken from the node, not yet written */
     seriatim_error error;
 } runner_channel;
 
 /* A thread that waits for the answers to the checkpoints of a delivery; on its stack. */
 typedef struct runner_flush {
-    const seriatim_delivery *delivery; /* NULL: settled meanwhile, or not to be waited for any more */
+    const seriatim_delivery *delivery; /* NULL: settled meanwhile, or the wait has ended */
     struct runner_flush *next;
 } runner_flush;
 
@@ -49,7 +49,7 @@ struct seriatim_runner {
     int64_t sleeps_until; /* 0: awake */
 };
 
-/* With the lock: all threads that wait for checkpoints look again. */
+/* With the lock: wakes all threads that wait for checkpoints. */
 void srt_runner_wake_flushes(seriatim_runner *r, int64_t now);
 
 /* ---- channel.c --------------------------------------------------------------------------------- */
@@ -57,12 +57,12 @@ void srt_runner_wake_flushes(seriatim_runner *r, int64_t now);
 /* With the lock. */
 void srt_channel_lost(seriatim_runner *r, int which, int64_t now);
 int srt_channel_write(runner_channel *c);
-/* With the lock: moves what the node wants to send to the channel. */
+/* With the lock: moves the node's output to the channel. */
 void srt_channel_collect(seriatim_runner *r, int which);
 void srt_channel_step(seriatim_runner *r, int which);
-/* With the lock. An answer is owed and nothing has been heard for long. Returns when to look again. */
+/* With the lock: closes a connection on which an expected answer has not come for long. Returns when to call again. */
 int64_t srt_channel_watch_commands(seriatim_runner *r, int64_t now);
-/* With the lock. Nothing is owed on the channel of wakes, so it is asked. Returns when to look again. */
+/* With the lock: sends a PING on the connection for wake-ups if it was silent for long. Returns when to call again. */
 int64_t srt_channel_watch_wakes(seriatim_runner *r, int64_t now);
 
 #endif

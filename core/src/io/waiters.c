@@ -1,4 +1,4 @@
-/* waiters.c - threads that wait for a delivery: which of them is woken, and when another one would only be in the way. */
+/* waiters.c - threads that wait for a delivery: which of them is woken, and when waking another one would only slow the others down. */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif
@@ -8,9 +8,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#define WAIT_TINY_US 20     /* a job that takes less is done sooner than another thread is awake */
-#define WAIT_LONG_US 100    /* the longest that is counted: a thread that was not given the processor says little of the jobs */
-#define WAIT_PATIENCE_MS 10 /* at most this long may the threads awake be behind with such jobs */
+#define WAIT_TINY_US 20     /* a job that takes less is done before another thread would be awake */
+#define WAIT_LONG_US 100    /* longer times are counted as this: they come from threads that did not get a processor */
+#define WAIT_PATIENCE_MS 10 /* how long the threads awake may be behind with such jobs before another one is woken */
 
 struct seriatim_waiter {
     int pipe[2];
