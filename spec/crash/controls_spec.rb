@@ -5,6 +5,8 @@ require_relative "kit/mutant"
 require_relative "kit/freezes"
 require_relative "kit/proxy"
 require_relative "kit/storm"
+require_relative "kit/task_checker"
+require_relative "kit/task_points"
 require_relative "kit/transactions"
 
 # Controls: each example breaks a rule on purpose. If the checker did not fail here, it would miss the same fault in the other examples.
@@ -84,6 +86,47 @@ RSpec.describe "The checker fails" do
     kit.worker("c")
     kit.drain
     expect(faults_of("EVALSHA in a MULTI, #{storm.flushes} times SCRIPT FLUSH", "F3").keys).to include(:lost)
+  end
+
+  # ---- payloads that are done by themselves
+
+  TASKS = { shards_count: 4, batch_size: 2, fold: "list", back_off: 0.02, max_retry_count: 1_000_000 }.freeze
+
+  def faults_of_tasks(control, strict: false)
+    verdict = TaskChecker.new(kit.journal.lines)
+    found = strict ? verdict.strict_faults : verdict.faults
+    Figures.note("F1", "control: #{control}", found.map { |name, (count, *)| "#{count} #{name}" }.join(", "))
+    found
+  end
+
+  it "F1 when a checkpoint is believed before it is confirmed" do
+    program = Mutant.build("worker", "src/node/checkpoint.c" => [["if (c && c->confirmed < c->wanted)\n", "if (0)\n"]])
+    kit.queue("Tasks", **TASKS)
+    TaskPoints.new(kit, "Tasks", lanes: 4, start: ->(_, **where) { kit.worker("c", program: program, **where) }).run(2, ["c"])
+    kit.worker("c")
+    kit.drain
+    expect(faults_of_tasks("checkpoints believed before they are confirmed").keys).to include(:undone)
+  end
+
+  it "F1 when scheduled payloads may be moved twice" do
+    program = Mutant.build("worker", "scripts/lib/arrive.lua" => [["  unschedule(group.id, group.stamps)", "  if now % 2 == 0 then unschedule(group.id, group.stamps) end"]])
+    kit.queue("Twice", **TASKS)
+    at = Time.now.to_f + 0.5
+    kit["Twice"].perform_async(ids(100).map { |id| { id: id, payload: { n: 1, task: "flush" }, deliver_at: at } })
+    kit.journal.pushed_to("Twice", ids(100), [1])
+    kit.worker("c", program: program)
+    kit.eventually { kit["Twice"].metrics.values_at(:scheduled, :length, :busy).sum.zero? }
+    expect(faults_of_tasks("scheduled payloads moved twice").keys).to include(:undone).or include(:repeated)
+  end
+
+  it "F1 when a snooze charges a retry" do
+    program = Mutant.build("worker", "scripts/server/settle.lua" => [["r.mark, r.due, r.place = MARK_NONE, now + time, PLACE_DUE",
+                                                                      "r.retry, r.mark, r.due, r.place = r.retry + 1, MARK_NONE, now + time, PLACE_DUE"]])
+    kit.queue("Snoozes", **TASKS)
+    kit.push("Snoozes", ids(20), [1, 2], task: "flush", snooze: 0.01)
+    kit.worker("c", program: program)
+    kit.drain
+    expect(faults_of_tasks("snoozes that charge a retry", strict: true).keys).to eq([:charged])
   end
 
   it "F7 when a claim begins with a write that needs memory" do

@@ -120,7 +120,7 @@ RSpec.describe "Jobs and operators" do
     workers = Kit::LANGUAGES.map { |language| kit.worker(language, queue: queue, lease: 5) }.each(&:wait_until_started)
     producers = %w[ruby python lua].each_with_index.map do |language, number|
       kit.producer(language, queue, ids.each_slice(ids.size / 3).to_a[number], pause: 0.02, until_file: flag,
-                   payload: { sleep: 0.001, fail: flag }) # which only the Ruby worker understands
+                   payload: { sleep: 0.001, fail: flag }) # which the C worker does not understand
     end
     yield
     FileUtils.touch(flag)

@@ -79,9 +79,15 @@ void journal_start(const char *queue, const seriatim_claimed *job)
          (long long)job->retry_count, numbers, now());
 }
 
-void journal_end(const char *queue, const seriatim_claimed *job)
+void journal_end(const char *kind, const char *queue, const seriatim_claimed *job)
 {
-    line("\nend %ld %s %.*s %lld %.6f .", (long)getpid(), queue, (int)job->id_len, job->id, (long long)job->fence, now());
+    line("\n%s %ld %s %.*s %lld %.6f .", kind, (long)getpid(), queue, (int)job->id_len, job->id, (long long)job->fence, now());
+}
+
+void journal_task(const char *kind, const char *queue, const seriatim_claimed *job, const seriatim_payload *payload)
+{
+    line("\n%s %ld %s %.*s %lld %ld %.6f .", kind, (long)getpid(), queue, (int)job->id_len, job->id, (long long)job->fence,
+         number_of(payload), now());
 }
 
 void journal_pushed(const char *queue, const char *id, long number)

@@ -7,7 +7,10 @@
 /* Opens the file that JOURNAL names. 0 or -1. */
 int journal_open(void);
 void journal_start(const char *queue, const seriatim_claimed *job);
-void journal_end(const char *queue, const seriatim_claimed *job);
+/* kind: "end", "fail" or "snooze". */
+void journal_end(const char *kind, const char *queue, const seriatim_claimed *job);
+/* kind: "task", "did" or "confirmed"; of one payload. */
+void journal_task(const char *kind, const char *queue, const seriatim_claimed *job, const seriatim_payload *payload);
 void journal_pushed(const char *queue, const char *id, long number);
 
 /* What follows the word in these bytes, or NULL. */

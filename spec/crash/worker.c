@@ -63,18 +63,74 @@ static double sleep_of(const seriatim_payload *payload)
     return word ? strtod(word, NULL) : 0;
 }
 
-static void perform(const seriatim_claimed *job)
+static int has(const seriatim_payload *payload, const char *word)
 {
+    return journal_find(payload->data, payload->len, word) != NULL;
+}
+
+/* The run ends with this payload, which comes again without the word. */
+static void snooze(seriatim_delivery *d, size_t i, const seriatim_payload *payload)
+{
+    static const char word[] = "\"snooze\":";
+    char again[1024];
+    const char *value = journal_find(payload->data, payload->len, word);
+    size_t at = (size_t)(value - payload->data) - sizeof word + 1, len = payload->len;
+    if (len >= sizeof again) {
+        fprintf(stderr, "the payload is too long\n");
+        exit(1);
+    }
+    memcpy(again, payload->data, len);
+    memcpy(again + at, "\"before\":", sizeof word - 1);
+    seriatim_delivery_snooze(d, i, strtod(value, NULL), again, len);
+}
+
+/* A payload that is done by itself has ended. Returns 0 where its run is another's now. */
+static int checkpoint(seriatim_delivery *d, size_t i, const seriatim_claimed *job, size_t place)
+{
+    const seriatim_payload *payload = &job->payloads[place];
+    int status = SERIATIM_OK;
+    journal_task("did", worker.queue, job, payload);
+    seriatim_runner_checkpoint(worker.runner, d, i, place + 1);
+    if (has(payload, "\"task\":\"flush\"")) {
+        while ((status = seriatim_runner_flush(worker.runner, d, -1)) == SERIATIM_AGAIN)
+            continue;
+        if (status == SERIATIM_OK)
+            journal_task("confirmed", worker.queue, job, payload);
+    }
+    return status == SERIATIM_OK;
+}
+
+/* Returns how the payload leaves the run: NULL, it goes on; "snooze" or "fail", it is over. */
+static const char *perform_one(seriatim_delivery *d, size_t i, const seriatim_claimed *job, size_t place, long run)
+{
+    const seriatim_payload *payload = &job->payloads[place];
+    int task = has(payload, "\"task\":");
+    if (task)
+        journal_task("task", worker.queue, job, payload);
+    nap(sleep_of(payload) / 2);
+    step("perform_during", run);
+    nap(sleep_of(payload) / 2);
+    if (task && has(payload, "\"snooze\":")) {
+        snooze(d, i, payload);
+        return "snooze";
+    }
+    return task && !checkpoint(d, i, job, place) ? "fail" : NULL;
+}
+
+static void perform(seriatim_delivery *d, size_t i)
+{
+    const seriatim_claimed *job = seriatim_delivery_job(d, i);
     long run = __atomic_add_fetch(&worker.runs, 1, __ATOMIC_RELAXED);
-    size_t i;
+    const char *end = NULL;
+    size_t place;
+    seriatim_delivery_done(d, i);
     journal_start(worker.queue, job);
     step("perform_begin", run);
-    for (i = 0; i < job->payload_count; i++) {
-        nap(sleep_of(&job->payloads[i]) / 2);
-        step("perform_during", run);
-        nap(sleep_of(&job->payloads[i]) / 2);
-    }
-    journal_end(worker.queue, job);
+    for (place = 0; !end && place < job->payload_count; place++)
+        end = perform_one(d, i, job, place, run);
+    if (end && strcmp(end, "fail") == 0)
+        seriatim_delivery_fail(d, i, "stale", 5, worker.back_off);
+    journal_end(end ? end : "end", worker.queue, job);
     step("perform_end", run);
 }
 
@@ -84,8 +140,7 @@ static void run(seriatim_delivery *d)
     size_t i;
     for (i = 0; i < seriatim_delivery_size(d); i++) {
         if (kind == SERIATIM_RUN) {
-            perform(seriatim_delivery_job(d, i));
-            seriatim_delivery_done(d, i);
+            perform(d, i);
         } else if (kind == SERIATIM_DIED) {
             seriatim_delivery_fail(d, i, "worker died", 11, worker.back_off);
         }

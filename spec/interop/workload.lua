@@ -21,6 +21,55 @@ local function pack(numbers)
   return table.concat(rows, ",")
 end
 
+local function exists(path)
+  local file = io.open(path)
+  return file and file:close()
+end
+
+local function note(kind, queue, id, batch, payload)
+  if payload.task then
+    write(kind, native.getpid(), queue, id, batch:fence(id), payload.n, now())
+  end
+end
+
+local function snooze(id, payload, batch)
+  local again = {}
+  for word, value in pairs(payload) do
+    again[word] = word ~= "snooze" and value or nil
+  end
+  batch:snooze(id, payload.snooze, { payload = again })
+end
+
+---A payload that is done by itself asks for its checkpoint.
+local function checkpoint(queue, id, place, payload, batch)
+  note("did", queue, id, batch, payload)
+  assert(batch:checkpoint(id, place))
+  if payload.task == "flush" then
+    assert(batch:flush())
+    note("confirmed", queue, id, batch, payload)
+  end
+end
+
+---Returns how the run ended: "end", "snooze".
+local function perform(queue, id, payloads, batch)
+  for place, payload in ipairs(payloads) do
+    note("task", queue, id, batch, payload)
+    native.sleep((payload.sleep or 0) / 2)
+    step("perform_during")
+    native.sleep((payload.sleep or 0) / 2)
+    if payload.fail and not exists(payload.fail) then
+      error("told to fail")
+    end
+    if payload.task and payload.snooze then
+      snooze(id, payload, batch)
+      return "snooze"
+    elseif payload.task then
+      checkpoint(queue, id, place, payload, batch)
+    end
+  end
+  return "end"
+end
+
 local function run(queue, id, payloads, batch)
   lines.count_run()
   local numbers = {}
@@ -29,13 +78,12 @@ local function run(queue, id, payloads, batch)
   end
   write("start", native.getpid(), queue, id, batch:fence(id), batch:retry_count(id), pack(numbers), now())
   step("perform_begin")
-  for _, payload in ipairs(payloads) do
-    native.sleep((payload.sleep or 0) / 2)
-    step("perform_during")
-    native.sleep((payload.sleep or 0) / 2)
-  end
-  write("end", native.getpid(), queue, id, batch:fence(id), now())
+  local well, kind = pcall(perform, queue, id, payloads, batch)
+  write(well and kind or "fail", native.getpid(), queue, id, batch:fence(id), now())
   step("perform_end")
+  if not well then
+    error(kind, 0)
+  end
 end
 
 ---settings: of seriatim.worker, and `back_off`, the seconds that retry_in gives.

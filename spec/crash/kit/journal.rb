@@ -8,6 +8,8 @@
 #   start  PID QUEUE ID FENCE RETRY_COUNT NUMBERS TIME   perform begins
 #   end    PID QUEUE ID FENCE TIME                  perform ended well
 #   fail   PID QUEUE ID FENCE TIME                  perform raises
+#   task, did, confirmed PID QUEUE ID FENCE NUMBER TIME   a payload that is done by itself begins, has ended, has a confirmed checkpoint
+#   snooze PID QUEUE ID FENCE TIME                  perform ends with batch.snooze
 #   killed PID, frozen PID, thawed PID NOW          written by the driver; fences of claims before NOW are less
 #   lapsed PID TIME                                 written by the driver: its heartbeat had ended, or may have
 #
@@ -42,6 +44,10 @@ class Journal
     write(:start, Process.pid, queue, id, fence, retry_count, pack(numbers), Journal.now)
   end
 
+  def task(kind, queue, id, fence, number)
+    write(kind, Process.pid, queue, id, fence, number, Journal.now)
+  end
+
   def finish(kind, queue, id, fence)
     write(kind, Process.pid, queue, id, fence, Journal.now)
   end
@@ -70,7 +76,9 @@ class Journal
     when "start"
       Line.new(kind: kind, pid: rest[0].to_i, queue: rest[1], id: rest[2], fence: rest[3].to_i, retry_count: rest[4].to_i,
                numbers: unpack(rest[5]), time: rest[6].to_f)
-    when "end", "fail"
+    when "task", "did", "confirmed"
+      Line.new(kind: kind, pid: rest[0].to_i, queue: rest[1], id: rest[2], fence: rest[3].to_i, numbers: unpack(rest[4]), time: rest[5].to_f)
+    when "end", "fail", "snooze"
       Line.new(kind: kind, pid: rest[0].to_i, queue: rest[1], id: rest[2], fence: rest[3].to_i, time: rest[4].to_f)
     when "lapsed" then Line.new(kind: kind, pid: rest[0].to_i, time: rest[1].to_f)
     else Line.new(kind: kind, pid: rest[0].to_i, fence: rest[1]&.to_i)

@@ -35,14 +35,26 @@ class KillPoints
   # @param languages [Array<String>] one for each kill, over and over
   def run(each, languages)
     work = Thread::Queue.new
-    (POINTS * each).shuffle(random: @kit.random).zip(languages.cycle).each do |point, language|
+    (points * each).shuffle(random: @kit.random).zip(languages.cycle).each do |point, language|
       work << [point, language, @kit.random.rand(1..2)]
     end
     work.close
     Array.new(@slots) { Thread.new { slot(work) } }.each(&:value)
   end
 
+  def points = POINTS
+
   private
+
+  # @return [Proxy::Step, nil] nil: the worker kills itself
+  def step_of(point)
+    script, moment = ON_THE_WIRE[point]
+    script && Proxy::Step.new(script: script, moment: moment)
+  end
+
+  def push(lane, _point)
+    @kit.push(@queue, lane.ids, lane.pushed += 1, sleep: 0.001)
+  end
 
   Lane = Struct.new(:number, :ids, :pushed)
 
@@ -70,11 +82,11 @@ class KillPoints
   end
 
   def kill(proxy, lane, point, language, nth)
-    script, moment = ON_THE_WIRE[point]
-    @kit.push(@queue, lane.ids, lane.pushed += 1, sleep: 0.001)
-    proxy.rule = script && Proxy::Rule.new(step: Proxy::Step.new(script: script, moment: moment, nth: nth))
+    step = step_of(point)
+    push(lane, point)
+    proxy.rule = step && Proxy::Rule.new(step: step.tap { step.nth = nth })
     process = @start.call(language, nodes: @lanes_count, node: lane.number, threads: 2, lease: 0.2, poll: 0.1, url: proxy.url,
-                                    die: script ? nil : "#{point}:#{nth}")
+                                    die: step ? nil : "#{point}:#{nth}")
     process.end_within(PATIENCE) ? @died[point] += 1 : @missed << [point, language, process.log.lines.last(3).join]
     process.kill
   end

@@ -30,7 +30,7 @@ require_relative "redis"
 #   kit.close
 class Kit
   LANGUAGES = %w[c ruby python lua].freeze
-  LEFT_OVER = /:(jobs|ready|due|next|retry|dead|died|parked|unproven|suspect|overrun|uniting|claims|spill.*|spillmap.*|nextspill.*|deadspill.*)\z/
+  LEFT_OVER = /:(jobs|ready|due|next|retry|dead|died|parked|unproven|suspect|overrun|uniting|claims|spill.*|spillmap.*|nextspill.*|deadspill.*|scheduled|sched:.*|schedmap:.*)\z/
   FIELDS = { shards_count: 5, batch_size: 1, max_retry_count: 25, fold: "merge", back_off: 0.1 }.freeze # as the C worker wants them
 
   attr_reader :redis, :folder, :journal, :random, :seed, :processes
@@ -140,10 +140,10 @@ class Kit
     journal.pushed_to(queue, ids, numbers)
   end
 
-  # How many ids wait or run, in all queues.
-  def backlog = @modules.each_value.sum { |worker| worker.metrics.values_at(:length, :busy).sum }
+  # How many ids wait or run, and how many payloads are scheduled, in all queues.
+  def backlog = @modules.each_value.sum { |worker| worker.metrics.values_at(:length, :busy, :scheduled).sum }
 
-  # Waits until no id waits and none runs.
+  # Waits until no id waits and none runs, and nothing is scheduled.
   def drain(seconds = 120)
     eventually(seconds, -> { "not drained: #{@modules.transform_values { |worker| worker.metrics.except(:shards) }}" }) { backlog.zero? }
   end

@@ -31,9 +31,10 @@ require_relative "resp"
 #   delay: {up: s, down: s}        each part is held back for s seconds
 #   segment: n                     n bytes at a time
 #   answer: ->(name) { "-BUSY ...\r\n" or nil }  answers in Redis' stead, which never sees it; name is a script's or a command's
-#   step: Proxy::Step.new(script: "claim", moment: :sent, nth: 3, signal: :KILL)
+#   step: Proxy::Step.new(script: "claim", moment: :sent, nth: 3, signal: :KILL, only: ->(request) { ... })
 #
-# A step sends the signal to the peer, once, when the nth request (or one after it) of that script (a name of core/scripts)
+# A step sends the signal to the peer, once, when the nth request (or one after it) of that script (a name of core/scripts), of those
+# for which `only` is true
 #   moment :before    has come, and Redis has not seen it; it never will if the signal is KILL, else it passes then
 #          :sent      was carried out by Redis, and the peer has not seen the answer
 #          :answered  and its answer was delivered
@@ -42,8 +43,8 @@ class Proxy
   Rule = Struct.new(:cut, :swallow, :delay, :segment, :reset, :step, :answer, keyword_init: true) do
     def at(field) = self[field] || {}
   end
-  Step = Struct.new(:script, :moment, :nth, :signal, keyword_init: true) do
-    def initialize(script:, moment:, nth: 1, signal: :KILL) = super
+  Step = Struct.new(:script, :moment, :nth, :signal, :only, keyword_init: true) do
+    def initialize(script:, moment:, nth: 1, signal: :KILL, only: nil) = super
   end
   Done = Struct.new(:pid, :script, :moment, :time)
   SCRIPTS = File.expand_path("../../../core/src/wire/scripts.inc", __dir__)
@@ -207,7 +208,7 @@ class Proxy
     private
 
     def aimed?(request)
-      @names.of(request) == @step.script && (@seen += 1) >= @step.nth && !@acted
+      !@acted && @names.of(request) == @step.script && (@step.only.nil? || @step.only.call(request)) && (@seen += 1) >= @step.nth
     end
 
     # Redis did not know the script, so it will be asked again.

@@ -8,7 +8,8 @@ require_relative "../../../../spec/crash/kit/journal"
 #
 # A payload is its number and what the job does: {"n": 7}, and `sleep` seconds, `wait` for a file, `wait_for_me` for
 # one whose name ends with the process' id, `fork` a process of so many seconds, `kill` its process, `fail` until that file is
-# there. DIE=perform_during:3 ends the process in the middle of its third run; there are perform_begin and perform_end, too.
+# there. With `task` it is done by itself: "sent" asks for a checkpoint behind it, "flush" waits for that, too. With `snooze` the run ends
+# with it, for so many seconds, and it comes again without the word. DIE=perform_during:3 ends the process in the middle of its third run; there are perform_begin and perform_end, too.
 module Workload
   # The runs of ids that this process began.
   RUNS = Struct.new(:count, :lock).new(0, Mutex.new)
@@ -35,8 +36,8 @@ module Workload
       run = RUNS.lock.synchronize { RUNS.count += 1 }
       kind = "fail"
       step("perform_begin", run)
-      payloads.each { |payload| act(payload, run) }
-      kind = "end"
+      tasks = Tasks.new(queue, id, batch)
+      kind = payloads.any? { |payload| tasks.run(payload) { act(payload, run) } == :snoozed } ? "snooze" : "end"
     ensure
       journal.finish(kind, queue, id, batch.fence(id)) if kind
       step("perform_end", run)
@@ -60,6 +61,43 @@ module Workload
       when "fail" then raise "told to fail" unless File.exist?(value)
       end
     end
+  end
+
+  # The payloads of a run of an id, those of them that are done by themselves.
+  class Tasks
+    def initialize(queue, id, batch)
+      @queue = queue
+      @id = id
+      @batch = batch
+      @count = 0
+    end
+
+    # @return [Symbol] :snoozed when the run ends here
+    def run(payload, &act)
+      return act.call unless payload["task"]
+
+      note(:task, payload)
+      act.call
+      payload["snooze"] ? snooze(payload) : checkpoint(payload)
+    end
+
+    private
+
+    def snooze(payload)
+      @batch.snooze(@id, payload["snooze"], payload: payload.except("snooze"))
+      :snoozed
+    end
+
+    def checkpoint(payload)
+      note(:did, payload)
+      @batch.checkpoint(@id, @count += 1)
+      return unless payload["task"] == "flush"
+
+      @batch.flush
+      note(:confirmed, payload)
+    end
+
+    def note(kind, payload) = Workload.journal.task(kind, @queue, @id, @batch.fence(@id), payload["n"])
   end
 
   def journal = @journal ||= Journal.new(ENV.fetch("JOURNAL"))
