@@ -1,9 +1,10 @@
 # frozen_string_literal: true
 
 require "json"
+require_relative "lib/operations"
 
-# What script/embed writes from core/definitions/: the C tables, the types for the type checkers of Python, Lua and Ruby, and the
-# tables of the documentation.
+# What script/embed writes from core/definitions/: the C tables, the types for the type checkers of Python, Lua and Ruby, the methods
+# for actions and queries (lib/operations.rb), and the tables of the documentation.
 class Definitions
   NOTE = "written by script/embed from core/definitions/; do not edit"
   PAGE = "docs/guides/configuration.md"
@@ -102,6 +103,7 @@ class Definitions
   def initialize(root)
     @root = root
     @settings = JSON.parse(File.read(File.join(root, "core/definitions/settings.json"))).fetch("settings").map { |row| Setting.new(row) }
+    @operations = Operations.new(File.join(root, "core/definitions/operations.json"))
   end
 
   # @return [Hash{String => String}] path => text
@@ -109,10 +111,19 @@ class Definitions
 
   def outside_core
     { "python/seriatim/_definitions.py" => python, "python/seriatim/_decorator.py" => python_decorator,
-      "lua/types/definitions.lua" => lua, "ruby/sig/definitions.rbs" => ruby, PAGE => page }.transform_keys { |path| File.join(@root, path) }
+      "lua/types/definitions.lua" => lua, "ruby/sig/definitions.rbs" => ruby, PAGE => page,
+      **@operations.blocks.to_h { |path, texts| [path, filled(path, texts)] } }.transform_keys { |path| File.join(@root, path) }
   end
 
   private
+
+  # The file with each text between its two marks: `definitions: NAME, ...` and `end of definitions`, which stand in comments.
+  def filled(path, texts)
+    texts.reduce(File.read(File.join(@root, path))) do |file, (name, text)|
+      file.sub!(/^(.*\bdefinitions: #{name}, .*\n)(?:.*\n)*?(?=.*\bend of definitions\b)/) { "#{$1}\n#{text}\n" } or
+        raise "#{path}: the definitions of #{name} have no place"
+    end
+  end
 
   def shown = @settings.reject(&:hidden?)
 
@@ -131,6 +142,7 @@ class Definitions
        */
       #{c_table("SERIATIM_QUEUE_SETTINGS", @settings.select { |setting| setting.in_c? && setting.belongs == "queue" }.map(&:to_c))}
       #{c_table("SERIATIM_OWN_SETTINGS", @settings.select { |setting| setting.in_c? && setting.belongs != "queue" }.map(&:to_c))}
+      #{@operations.c}
       /* clang-format on */
 
       #endif
@@ -218,6 +230,7 @@ class Definitions
       ---@class seriatim.WorkerSettings
       #{fields.map { |setting| "---#{setting.comment}\n---@field #{setting.name} #{setting.lua}" }.join("\n")}
 
+      #{@operations.lua_types}
       ---Settings as the core takes them, by name.
       ---@alias seriatim.QueueSettings table<string, string|number|boolean>
     LUA

@@ -1,6 +1,16 @@
 /* lua_operators.c - queries, actions, metrics and what else an operator asks, as methods of Link and Client. */
 #include "lua_link.h"
 
+#include "seriatim/binding.h"
+
+/* The core's number for a name. */
+static int operators_named(lua_State *L, int at, const char *argument, int (*number)(const char *, size_t))
+{
+    size_t len;
+    const char *name = slu_text(L, at, argument, &len);
+    return number(name, len);
+}
+
 /* ---- Queries --------------------------------------------------------------------------------------------- */
 
 static void operators_payload(lua_State *L, const void *payloads, size_t i)
@@ -46,7 +56,7 @@ static void operators_bound(lua_State *L, int at, const char *name, seriatim_tex
         bound->data = slu_text(L, at, name, &bound->len);
 }
 
-/* link:query(queue, kind, reverse, min, max, limit, shard, ids): all fields of each record */
+/* link:query(queue, name, reverse, min, max, limit, shard, ids): all fields of each record */
 static int operators_query(lua_State *L)
 {
     slu_link *self = slu_link_of(L);
@@ -56,7 +66,7 @@ static int operators_query(lua_State *L)
         return slu_link_closed(L);
     lua_settop(L, 9);
     queue = slu_size(L, 2, "queue");
-    seriatim_query_init(&query, slu_int(L, 3, "kind"));
+    seriatim_query_init(&query, operators_named(L, 3, "name", seriatim_query_named));
     query.reverse = lua_toboolean(L, 4);
     operators_bound(L, 5, "min", &query.min);
     operators_bound(L, 6, "max", &query.max);
@@ -76,7 +86,7 @@ static int operators_read_action(lua_State *L, const slu_link *self)
     return 1;
 }
 
-/* link:action(queue, kind, ids, or an id and a payload): how many it changed */
+/* link:action(queue, name, texts that it takes or nil): what seriatim_action_result says */
 static int operators_action(lua_State *L)
 {
     slu_link *self = slu_link_of(L);
@@ -86,48 +96,9 @@ static int operators_action(lua_State *L)
     if (!self)
         return slu_link_closed(L);
     queue = slu_size(L, 2, "queue");
-    kind = slu_int(L, 3, "kind");
+    kind = operators_named(L, 3, "name", seriatim_action_named);
     texts = slu_texts(L, 4, &count);
     return slu_link_begun(L, self, seriatim_action_begin(self->client, queue, kind, texts, count), operators_read_action);
-}
-
-/* ---- Handles ----------------------------------------------------------------------------------------------- */
-
-static int operators_read_handle(lua_State *L, const slu_link *self)
-{
-    lua_pushboolean(L, seriatim_handle_result(self->client));
-    return 1;
-}
-
-static seriatim_text operators_handle(lua_State *L)
-{
-    seriatim_text handle;
-    handle.data = slu_text(L, 3, "handle", &handle.len);
-    return handle;
-}
-
-/* link:cancel(queue, handle): it was done */
-static int operators_cancel(lua_State *L)
-{
-    slu_link *self = slu_link_of(L);
-    size_t queue;
-    if (!self)
-        return slu_link_closed(L);
-    queue = slu_size(L, 2, "queue");
-    return slu_link_begun(L, self, seriatim_cancel_begin(self->client, queue, operators_handle(L)), operators_read_handle);
-}
-
-/* link:reschedule(queue, handle, at): it was done */
-static int operators_reschedule(lua_State *L)
-{
-    slu_link *self = slu_link_of(L);
-    size_t queue;
-    double at;
-    if (!self)
-        return slu_link_closed(L);
-    queue = slu_size(L, 2, "queue");
-    at = slu_double(L, 4, "at");
-    return slu_link_begun(L, self, seriatim_reschedule_begin(self->client, queue, operators_handle(L), at), operators_read_handle);
 }
 
 /* ---- Metrics --------------------------------------------------------------------------------------------- */
@@ -295,7 +266,7 @@ static int operators_read_order(lua_State *L, const slu_link *self)
     return 1;
 }
 
-/* link:node_command(node, command): true where such a node is alive. command: 1 quiet, 2 stop */
+/* link:node_command(node, "quiet" or "stop"): true where such a node is alive */
 static int operators_node_command(lua_State *L)
 {
     slu_link *self = slu_link_of(L);
@@ -304,7 +275,7 @@ static int operators_node_command(lua_State *L)
     if (!self)
         return slu_link_closed(L);
     node = slu_text(L, 2, "node", &len);
-    return slu_link_begun(L, self, seriatim_order_begin(self->client, node, len, slu_int(L, 3, "command")), operators_read_order);
+    return slu_link_begun(L, self, seriatim_order_begin(self->client, node, len, operators_named(L, 3, "command", seriatim_order_named)), operators_read_order);
 }
 
 /* ---- Queues and health ----------------------------------------------------------------------------------- */
@@ -356,4 +327,4 @@ const luaL_Reg slu_operators[] = {
     {"query", operators_query},     {"action", operators_action}, {"metrics", operators_metrics},
     {"explain", operators_explain}, {"check", operators_check},   {"nodes", operators_nodes},
     {"queues", operators_queues},   {"health", operators_health}, {"node_command", operators_node_command},
-    {"cancel", operators_cancel},   {"reschedule", operators_reschedule}, {NULL, NULL}};
+    {NULL, NULL}};

@@ -378,8 +378,6 @@ static PyMethodDef link_methods[] = {
     {"layout", link_layout, METH_O, NULL},
     {"query", FAST(spy_link_query), METH_VARARGS | METH_KEYWORDS, NULL},
     {"action", FAST(spy_link_action), METH_FASTCALL, NULL},
-    {"cancel", FAST(spy_link_cancel), METH_FASTCALL, NULL},
-    {"reschedule", FAST(spy_link_reschedule), METH_FASTCALL, NULL},
     {"metrics", spy_link_metrics, METH_O, NULL},
     {"explain", FAST(spy_link_explain), METH_FASTCALL, NULL},
     {"check", FAST(spy_link_check), METH_FASTCALL, NULL},

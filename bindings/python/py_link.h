@@ -20,8 +20,6 @@ PyObject *spy_link_begun(spy_link *self, int status, PyObject *(*read)(const spy
 
 /* py_operators.c: queries and actions, as methods of Link. */
 PyObject *spy_link_query(PyObject *self, PyObject *args, PyObject *names);
-PyObject *spy_link_cancel(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
-PyObject *spy_link_reschedule(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_link_action(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_link_metrics(PyObject *self, PyObject *queue);
 PyObject *spy_link_explain(PyObject *self, PyObject *const *args, Py_ssize_t nargs);

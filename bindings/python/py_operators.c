@@ -1,6 +1,8 @@
 /* py_operators.c - queries, actions, metrics and what else an operator asks, as methods of seriatim._native.Link. */
 #include "py_link.h"
 
+#include "seriatim/binding.h"
+
 #include <string.h>
 
 static seriatim_client *operators_client(const spy_link *self)
@@ -26,6 +28,17 @@ static seriatim_text *operators_texts(PyObject *list, size_t *count)
         }
     *count = (size_t)PyList_GET_SIZE(list);
     return texts;
+}
+
+/* The core's number for a name, a str. */
+static int operators_named(PyObject *name, int (*number)(const char *, size_t), int *kind)
+{
+    Py_ssize_t len;
+    const char *text = PyUnicode_AsUTF8AndSize(name, &len);
+    if (!text)
+        return -1;
+    *kind = number(text, (size_t)len);
+    return 0;
 }
 
 /* ---- Queries ------------------------------------------------------------------------------------------------ */
@@ -62,25 +75,26 @@ static PyObject *operators_read_query(const spy_link *self)
     return spy_list(count, operators_record, records);
 }
 
-/* link.query(queue, kind, reverse, min, max, limit, shard, ids): all fields of each record */
+/* link.query(queue, name, reverse, min, max, limit, shard, ids): all fields of each record */
 PyObject *spy_link_query(PyObject *object, PyObject *args, PyObject *names)
 {
-    static char *keywords[] = {"queue", "kind", "reverse", "min", "max", "limit", "shard", "ids", NULL};
+    static char *keywords[] = {"queue", "name", "reverse", "min", "max", "limit", "shard", "ids", NULL};
     spy_link *self = (spy_link *)object;
     seriatim_client *client;
     seriatim_query query;
     seriatim_text *texts;
     PyObject *queue, *limit, *shard, *ids;
-    Py_ssize_t min_len = 0, max_len = 0;
+    const char *name;
+    Py_ssize_t name_len, min_len = 0, max_len = 0;
     size_t number;
-    int kind, status;
+    int status;
     seriatim_query_init(&query, 0);
-    if (!PyArg_ParseTupleAndKeywords(args, names, "Oipz#z#OOO:query", keywords, &queue, &kind, &query.reverse, &query.min.data,
+    if (!PyArg_ParseTupleAndKeywords(args, names, "Os#pz#z#OOO:query", keywords, &queue, &name, &name_len, &query.reverse, &query.min.data,
                                      &min_len, &query.max.data, &max_len, &limit, &shard, &ids) ||
         spy_size(queue, &number) < 0 || spy_int64(limit, &query.limit) < 0 || spy_int64(shard, &query.shard) < 0 ||
         !(client = spy_link_client(self)))
         return NULL;
-    query.kind = kind;
+    query.kind = seriatim_query_named(name, (size_t)name_len);
     query.min.len = (size_t)min_len;
     query.max.len = (size_t)max_len;
     texts = operators_texts(ids, &query.id_count);
@@ -99,58 +113,23 @@ static PyObject *operators_read_action(const spy_link *self)
     return PyLong_FromLongLong(seriatim_action_result(operators_client(self)));
 }
 
-/* link.action(queue, kind, ids, or an id and a payload): how many it changed */
+/* link.action(queue, name, texts that it takes or None): what seriatim_action_result says */
 PyObject *spy_link_action(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     spy_link *self = (spy_link *)object;
     seriatim_client *client;
     seriatim_text *texts;
     size_t queue, count;
-    int64_t kind;
-    int status;
-    if (spy_arity("action", nargs, 3, 3) < 0 || spy_size(args[0], &queue) < 0 || spy_int64(args[1], &kind) < 0 ||
+    int status, kind;
+    if (spy_arity("action", nargs, 3, 3) < 0 || spy_size(args[0], &queue) < 0 || operators_named(args[1], seriatim_action_named, &kind) < 0 ||
         !(client = spy_link_client(self)))
         return NULL;
     texts = operators_texts(args[2], &count);
     if (!texts && args[2] != Py_None)
         return NULL;
-    status = seriatim_action_begin(client, queue, kind < 0 || kind > INT_MAX ? -1 : (int)kind, texts, count);
+    status = seriatim_action_begin(client, queue, kind, texts, count);
     PyMem_Free(texts);
     return spy_link_begun(self, status, operators_read_action);
-}
-
-/* ---- Handles ---------------------------------------------------------------------------------------------------- */
-
-static PyObject *operators_read_handle(const spy_link *self)
-{
-    return PyBool_FromLong(seriatim_handle_result(operators_client(self)));
-}
-
-/* link.cancel(queue, handle): it was done */
-PyObject *spy_link_cancel(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
-{
-    spy_link *self = (spy_link *)object;
-    seriatim_client *client;
-    seriatim_text handle;
-    size_t queue;
-    if (spy_arity("cancel", nargs, 2, 2) < 0 || spy_size(args[0], &queue) < 0 || spy_data(args[1], &handle.data, &handle.len) < 0 ||
-        !(client = spy_link_client(self)))
-        return NULL;
-    return spy_link_begun(self, seriatim_cancel_begin(client, queue, handle), operators_read_handle);
-}
-
-/* link.reschedule(queue, handle, at): it was done */
-PyObject *spy_link_reschedule(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
-{
-    spy_link *self = (spy_link *)object;
-    seriatim_client *client;
-    seriatim_text handle;
-    size_t queue;
-    double at;
-    if (spy_arity("reschedule", nargs, 3, 3) < 0 || spy_size(args[0], &queue) < 0 ||
-        spy_data(args[1], &handle.data, &handle.len) < 0 || spy_double(args[2], &at) < 0 || !(client = spy_link_client(self)))
-        return NULL;
-    return spy_link_begun(self, seriatim_reschedule_begin(client, queue, handle, at), operators_read_handle);
 }
 
 /* ---- Metrics -------------------------------------------------------------------------------------------------- */
@@ -317,17 +296,18 @@ static PyObject *operators_read_order(const spy_link *self)
     return PyBool_FromLong(seriatim_order_result(operators_client(self)));
 }
 
-/* link.node_command(node, command): True where such a node is alive. command: 1 quiet, 2 stop */
+/* link.node_command(node, "quiet" or "stop"): True where such a node is alive */
 PyObject *spy_link_node_command(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     spy_link *self = (spy_link *)object;
     seriatim_client *client;
     const char *node;
-    size_t len, command;
-    if (spy_arity("node_command", nargs, 2, 2) < 0 || spy_data(args[0], &node, &len) < 0 || spy_size(args[1], &command) < 0 ||
+    size_t len;
+    int command;
+    if (spy_arity("node_command", nargs, 2, 2) < 0 || spy_data(args[0], &node, &len) < 0 || operators_named(args[1], seriatim_order_named, &command) < 0 ||
         !(client = spy_link_client(self)))
         return NULL;
-    return spy_link_begun(self, seriatim_order_begin(client, node, len, (int)command), operators_read_order);
+    return spy_link_begun(self, seriatim_order_begin(client, node, len, command), operators_read_order);
 }
 
 /* ---- Queues and health ------------------------------------------------------------------------------------------ */

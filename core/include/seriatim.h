@@ -561,7 +561,12 @@ int seriatim_runner_stopped(seriatim_runner *runner); /* 1: the stop is complete
 size_t seriatim_runner_unfinished(seriatim_runner *runner, char *out, size_t cap);
 
 /* A command that an operator sends to a node. */
-typedef enum seriatim_order { SERIATIM_ORDER_NONE, SERIATIM_ORDER_QUIET, SERIATIM_ORDER_STOP } seriatim_order;
+typedef enum seriatim_order { /* NONE, QUIET, STOP, each of which includes those before it */
+    SERIATIM_ORDER_NONE,
+#define X(number, ...) SERIATIM_ORDER_##number,
+    SERIATIM_ORDERS(X)
+#undef X
+} seriatim_order;
 
 /* The seriatim_order that came with the last heartbeat, until the host has called quiet or stop for it. Call it regularly. */
 int seriatim_runner_asked(seriatim_runner *runner);
@@ -605,16 +610,10 @@ typedef struct seriatim_record {
     unsigned shard;
 } seriatim_record;
 
-typedef enum seriatim_query_kind {
-    SERIATIM_RANGE_BY_ID, /* waiting ids: those that seriatim_metrics.length counts */
-    SERIATIM_RANGE_BY_PERFORM_IN,
-    SERIATIM_RANGE_BY_RETRY_COUNT,
-    SERIATIM_FETCH, /* these ids, waiting or parked, in this order; unknown ones are left out */
-    SERIATIM_MORGUE_RANGE_BY_ID,
-    SERIATIM_MORGUE_RANGE_BY_UPDATED_AT,
-    SERIATIM_MORGUE_FETCH,
-    SERIATIM_PROCESSING, /* running ids, by id */
-    SERIATIM_PARKED      /* by the time of parking */
+typedef enum seriatim_query_kind { /* SERIATIM_RANGE_BY_ID and so on: seriatim/definitions.h says what each of them returns */
+#define X(number, ...) SERIATIM_##number,
+    SERIATIM_QUERIES(X)
+#undef X
 } seriatim_query_kind;
 
 /*
@@ -639,54 +638,33 @@ int seriatim_query_begin(seriatim_client *client, size_t queue, const seriatim_q
 const seriatim_record *seriatim_query_result(const seriatim_client *client, size_t *count);
 
 /*
- * An action on ALL ids changes those that are there when it begins; it works in slices, and ids that come meanwhile are not touched.
- * The other actions take ids. The result is the number of ids that were changed, for PAUSE and RESUME the number of shards.
+ * SERIATIM_PAUSE and so on: seriatim/definitions.h says what each action does and what it takes, as texts:
  *
- * DROP_PAYLOAD and MORGUE_DROP_PAYLOAD take two texts, an id and the bytes of one of its payloads; the result is 1 if it was removed,
- * else 0. Of equal payloads the one with the lowest score, then the first to arrive, is removed; an id without payloads is removed,
- * too. Of a running id only payloads that wait behind the run can be removed: the others have been delivered. The result is also 0 if
- * the payload was claimed, or got another score, between the read and the removal.
+ *   NOTHING    no texts. An action on ALL ids changes those that are there when it begins; it works in slices, and ids that come
+ *              meanwhile are not touched
+ *   IDS        the ids
+ *   PAYLOAD    an id and the bytes of one of its payloads. Of equal payloads the one with the lowest score, then the first to arrive,
+ *              is removed; an id without payloads is removed, too. Of a running id only payloads that wait behind the run can be
+ *              removed: the others have been delivered. The result is 1, or 0 if there is no such payload; it is also 0 if the payload
+ *              was claimed, or got another score, between the read and the removal
+ *   HANDLE     the handle of a payload, see seriatim_push_handles. INVALID: the text is no handle, or of another queue. The result is
+ *              1, or 0 if the payload is being delivered, was, is dead or gone
+ *   HANDLE_AT  a handle, and Unix time in seconds as a decimal text, "1790000000.5"
+ *   QUEUE      nothing, or the name of the queue. INVALID while a node serves it, and if it holds ids (waiting, running, parked, dead)
+ *              unless its name is given. Pushes by clients that know the old layout wait until it is deleted; the push of a worker
+ *              creates the queue again
+ *
+ * The result is the number of ids that were changed, for PAUSE and RESUME the number of shards, for DELETE_QUEUE 1.
  */
 typedef enum seriatim_action_kind {
-    SERIATIM_PERFORM_ALL_JOBS_NOW,
-    SERIATIM_KILL_ALL_FAILED_JOBS,
-    SERIATIM_DELETE_ALL_FAILED_JOBS,
-    SERIATIM_MORGUE_QUEUE_UP_ALL_JOBS,
-    SERIATIM_MORGUE_DELETE_ALL_JOBS,
-    SERIATIM_PAUSE,
-    SERIATIM_RESUME,
-    SERIATIM_DELETE, /* from here on: actions that take ids, unless said */
-    SERIATIM_MORGUE_QUEUE_UP,
-    SERIATIM_MORGUE_DELETE,
-    SERIATIM_PARK,
-    SERIATIM_UNPARK,
-    SERIATIM_PERFORM_NOW, /* ids that are due later become due now */
-    SERIATIM_UNPARK_ALL,  /* takes no ids */
-    SERIATIM_DROP_PAYLOAD,
-    SERIATIM_MORGUE_DROP_PAYLOAD,
-    /*
-     * Deletes the queue; the result is 1. INVALID while a node serves it, and if it holds ids (waiting, running, parked, dead), unless
-     * the one text given is the name of the queue. Pushes by clients that know the old layout wait until it is deleted; the push of a
-     * worker creates the queue again.
-     */
-    SERIATIM_DELETE_QUEUE,
-    SERIATIM_PERFORM_ALL_FAILED_JOBS_NOW, /* takes no ids: those that wait for a retry become due now; delayed ones stay delayed */
-    SERIATIM_KILL                         /* ids that wait for a retry are moved to the morgue now; others are left alone */
+#define X(number, ...) SERIATIM_##number,
+    SERIATIM_ACTIONS(X)
+#undef X
 } seriatim_action_kind;
 
 int seriatim_action_begin(seriatim_client *client, size_t queue, int kind, const seriatim_text *texts, size_t count);
 /* The number that the action changed; after a failure, the number it had changed before. */
 int64_t seriatim_action_result(const seriatim_client *client);
-
-/*
- * What is done with one payload, by the handle that its push answered. INVALID: the text is no handle, or of another queue.
- * cancel removes a payload that is scheduled, waits (behind a run, too), is in back-off or parked; with the last one the id goes.
- * reschedule gives a payload that is scheduled, or waits and was never delivered, another deliver_at (Unix seconds; in the past: now).
- */
-int seriatim_cancel_begin(seriatim_client *client, size_t queue, seriatim_text handle);
-int seriatim_reschedule_begin(seriatim_client *client, size_t queue, seriatim_text handle, double at);
-/* 1: it was done. 0: the payload is being delivered, was, is dead or gone. */
-int seriatim_handle_result(const seriatim_client *client);
 
 /* The figures of a shard; or of a queue: the sums over its shards, the largest lag, the earliest `first`. */
 typedef struct seriatim_metrics {

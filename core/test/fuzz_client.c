@@ -9,8 +9,8 @@ typedef struct conversation {
     unsigned sum;
 } conversation;
 
-#define ACTIONS (SERIATIM_MORGUE_DROP_PAYLOAD + 1)
-#define QUERIES (SERIATIM_PARKED + 1)
+#define ACTIONS SERIATIM_ACTIONS_COUNT
+#define QUERIES SERIATIM_QUERIES_COUNT
 #define OPERATIONS (ACTIONS + QUERIES + 10)
 
 /* ---- Begin --------------------------------------------------------------------------------- */
@@ -63,13 +63,25 @@ static int begin_query(seriatim_client *c, size_t queue, fuzz_input *in, int kin
     return status;
 }
 
-static int begin(conversation *t, fuzz_input *in)
+/* How many texts an action takes. */
+enum { NOTHING = 0, IDS = 3, PAYLOAD = 2, HANDLE = 1, HANDLE_AT = 2, QUEUE = 0 };
+
+static int begin_action(conversation *t, int kind)
 {
     static const seriatim_text ids[] = {{"a", 1}, {"b", 1}, {"c", 1}};
+    /* of the queue "Q" and the id "a" */
+    static const seriatim_text handle[] = {{"AQAAAAAAAAAAAAFRYQ", 18}, {"2000000000", 10}};
+#define X(number, name, takes, role) takes,
+    static const size_t counts[] = {SERIATIM_ACTIONS(X)};
+#undef X
+    return seriatim_action_begin(t->c, t->queue, kind, kind == SERIATIM_CANCEL || kind == SERIATIM_RESCHEDULE ? handle : ids, counts[kind]);
+}
+
+static int begin(conversation *t, fuzz_input *in)
+{
     unsigned number = t->operation;
     if (number < ACTIONS)
-        return seriatim_action_begin(t->c, t->queue, (int)number, number >= SERIATIM_DELETE ? ids : NULL,
-                                     number >= SERIATIM_DROP_PAYLOAD ? 2 : number >= SERIATIM_DELETE ? 3 : 0);
+        return begin_action(t, (int)number);
     number -= ACTIONS;
     if (number < QUERIES)
         return begin_query(t->c, t->queue, in, (int)number);

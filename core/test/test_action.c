@@ -382,7 +382,7 @@ static void test_a_deleted_run_beyond_its_ttr_stays_deleted(void **state)
     assert_int_equal(act_on(&f, SERIATIM_DELETE, "a"), 1);
     pause_ms(5);
     freeReplyObject(SCRIPT(claim, f.lease, f.seen, "5", "0", "1000", "merge"));
-    assert_string_equal(range(&f, SERIATIM_PROCESSING, 0, NULL, NULL, 10), "b");
+    assert_string_equal(range(&f, SERIATIM_PROCESSING_DATA, 0, NULL, NULL, 10), "b");
     assert_null(fetch(&f, SERIATIM_FETCH, "a"));
     close_queue(&f);
 }

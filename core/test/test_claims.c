@@ -164,7 +164,7 @@ static void test_queries_see_the_runs_of_whole_claims(void **state)
     fixture f = open_queue(1, "merge");
     (void)state;
     claim_whole(&f, 3, NULL);
-    assert_string_equal(range(&f, SERIATIM_PROCESSING, 0, NULL, NULL, 10), "i0 i1 i2");
+    assert_string_equal(range(&f, SERIATIM_PROCESSING_DATA, 0, NULL, NULL, 10), "i0 i1 i2");
     assert_string_equal(range(&f, SERIATIM_RANGE_BY_ID, 0, NULL, NULL, 10), "");
     assert_string_equal(range(&f, SERIATIM_RANGE_BY_PERFORM_IN, 0, NULL, NULL, 10), "");
     assert_string_equal(explain(&f, "i1")->job.state, "running");

@@ -70,7 +70,7 @@ static int begin_number(seriatim_client *c, size_t queue, int number)
         return seriatim_order_begin(c, "n1", 2, SERIATIM_ORDER_QUIET);
     default:
         seriatim_query_init(&query, (const int[]){SERIATIM_RANGE_BY_ID, SERIATIM_RANGE_BY_PERFORM_IN, SERIATIM_RANGE_BY_RETRY_COUNT,
-                                                  SERIATIM_MORGUE_RANGE_BY_ID, SERIATIM_PROCESSING, SERIATIM_PARKED}[number - 11]);
+                                                  SERIATIM_MORGUE_RANGE_BY_ID, SERIATIM_PROCESSING_DATA, SERIATIM_PARKED}[number - 11]);
         query.reverse = number % 2;
         return seriatim_query_begin(c, queue, &query);
     }

@@ -205,7 +205,7 @@ static void test_a_record_has_all_its_fields(void **state)
     acquire(&f, "n1");
     assert_int_equal(claim(&f, "10", run), 1);
     assert_null(fetch(&f, SERIATIM_FETCH, "x"));
-    assert_string_equal(range(&f, SERIATIM_PROCESSING, 0, NULL, NULL, 10), "x");
+    assert_string_equal(range(&f, SERIATIM_PROCESSING_DATA, 0, NULL, NULL, 10), "x");
     push(&f, "x", "next", none);
     record = fetch(&f, SERIATIM_FETCH, "x");
     assert_int_equal(record->behind, 1);

@@ -88,14 +88,17 @@ local operations = {}
 function operations:queue(settings) end
 function operations:push(queue, rows, replicas, wait_timeout, push_timeout) end -- Result: added, folded, {places of refused jobs}, what was said of too few replicas or nil, what is to be warned of or nil
 function operations:layout(queue) end -- Result: shards_count as Redis has it, 0 when there is no such queue
----kinds of queries and actions are the numbers of the core's enums, from 0; min, max, limit, ids, texts: or nil
+---kind and name: as core/definitions/operations.json has them; min, max, limit, ids, texts: or nil
+---@param kind seriatim.QueryName
 function operations:query(queue, kind, reverse, min, max, limit, shard, ids) end -- Result: a list of tables with all fields of each record; shard -1: all
-function operations:action(queue, kind, texts) end -- Result: how many it changed
+---@param name seriatim.ActionName
+function operations:action(queue, name, texts) end -- Result: what the action returns
 function operations:metrics(queue) end -- Result: a table; its shards' at .shards
 function operations:explain(queue, id) end -- Result: a table
 function operations:check(queue, repair) end -- Result: how many records it looked at, findings
 function operations:nodes() end -- Result: {{name, description, expires_in, state, rss, threads, since}}
-function operations:node_command(node, command) end -- Result: such a node is alive. command: 1 quiet, 2 stop
+---@param command seriatim.OrderName
+function operations:node_command(node, command) end -- Result: such a node is alive
 function operations:queues() end -- Result: names
 function operations:health() end -- Result: maxmemory_policy or nil, appendonly or nil, number of replicas or nil
 ---One request of the dashboard. settings: title, read_only, hosts, token, stalled, workers (a list name, queue, name, queue, ...); request: method, prefix, path, query, host, origin,

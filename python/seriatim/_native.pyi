@@ -11,6 +11,24 @@ Id = Union[str, bytes]
 QueueSettings = dict[str, Any]
 """By name; queue_name is bytes. What is missing or None is the default."""
 
+# definitions: names, written by script/embed from core/definitions/operations.json
+
+ActionName = Literal[
+    "perform_now", "perform_all_jobs_now", "perform_all_failed_jobs_now", "park", "unpark", "unpark_all", "delete",
+    "delete_all_failed_jobs", "kill", "kill_all_failed_jobs", "morgue_queue_up", "morgue_queue_up_all_jobs",
+    "morgue_delete", "morgue_delete_all_jobs", "cancel", "reschedule", "drop_payload", "morgue_drop_payload", "pause",
+    "resume", "delete_queue",
+]
+QueryName = Literal[
+    "range_by_id", "range_by_perform_in", "range_by_retry_count", "fetch", "morgue_range_by_id",
+    "morgue_range_by_updated_at", "morgue_fetch", "processing_data", "parked",
+]
+OrderName = Literal[
+    "quiet", "stop",
+]
+
+# end of definitions
+
 class WorkerSetting(TypedDict):
     """low and high: the range, of a text that of its bytes; words: of kind "word", else empty. None may be said where it is optional."""
 
@@ -95,7 +113,7 @@ class Link:
     def query(
         self,
         queue: int,
-        kind: int,
+        name: QueryName,
         reverse: bool,
         min: bytes | None,
         max: bytes | None,
@@ -104,12 +122,8 @@ class Link:
         ids: list[bytes] | None,
     ) -> None:
         """Result: a list of dicts with all fields of each record; shard -1: all."""
-    def action(self, queue: int, kind: int, texts: list[bytes] | None, /) -> None:
-        """Result: how many it changed."""
-    def cancel(self, queue: int, handle: bytes, /) -> None:
-        """Result: whether it was done."""
-    def reschedule(self, queue: int, handle: bytes, at: float, /) -> None:
-        """Result: whether it was done."""
+    def action(self, queue: int, name: ActionName, texts: list[bytes] | None, /) -> None:
+        """Result: what the action returns."""
     def metrics(self, queue: int, /) -> None:
         """Result: a dict of the queue's figures; its shards' at "shards"."""
     def explain(self, queue: int, id: bytes, /) -> None:
@@ -118,8 +132,8 @@ class Link:
         """Result: (how many records it looked at, [findings])."""
     def nodes(self) -> None:
         """Result: [{"name", "description", "expires_in", "state", "rss", "threads", "since"}]."""
-    def node_command(self, node: bytes, command: int, /) -> None:
-        """Result: such a node is alive. command: 1 quiet, 2 stop."""
+    def node_command(self, node: bytes, command: OrderName, /) -> None:
+        """Result: such a node is alive."""
     def queues(self) -> None:
         """Result: [names], bytes where they are not UTF-8."""
     def health(self) -> None:

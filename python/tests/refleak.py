@@ -65,8 +65,8 @@ def operators(one: Any, queue: int) -> None:
     one.push(queue, jobs(row(b"a", {"n": 1}), row(b"a", 2), row(b"\xff", 3)))
     one.drive(10)
     for begin in (
-        lambda: one.query(queue, 0, False, b"-", b"+", 10, -1, None),
-        lambda: one.query(queue, 3, False, None, None, 10, -1, [b"a"]),
+        lambda: one.query(queue, "range_by_id", False, b"-", b"+", 10, -1, None),
+        lambda: one.query(queue, "fetch", False, None, None, 10, -1, [b"a"]),
         lambda: one.metrics(queue),
         lambda: one.explain(queue, b"a"),
         lambda: one.check(queue, False),
@@ -74,7 +74,7 @@ def operators(one: Any, queue: int) -> None:
         one.nodes,
         one.queues,
         one.health,
-        lambda: one.node_command(b"n", 1),
+        lambda: one.node_command(b"n", "quiet"),
     ):
         begin()
         one.drive(10)

@@ -73,7 +73,7 @@ def stored(redis: RedisServer, name: bytes, jobs: _native.Jobs) -> Any:
     queue = one.queue(queue_settings(name))
     one.push(queue, jobs)
     one.drive(10)
-    one.query(queue, 0, False, b"-", b"+", 1000, -1, None)
+    one.query(queue, "range_by_id", False, b"-", b"+", 1000, -1, None)
     return one.drive(10)
 
 

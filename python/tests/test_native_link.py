@@ -81,7 +81,7 @@ def test_a_push_can_be_queried(redis: RedisServer) -> None:
     assert one.drive() == 2
     one.push(queue, jobs(row(b"a", {"n": 1}), row(b"a", {"n": 2}), row(b"\xff", None)))
     assert one.drive(5) == (2, 1, [], None, None, 0, [])
-    one.query(queue, 0, False, b"-", b"+", 10, -1, None)
+    one.query(queue, "range_by_id", False, b"-", b"+", 10, -1, None)
     records = {record["id"]: record for record in one.drive()}
     assert [payload for payload, _ in records["a"]["payloads"]] == [b'{"n":1}', b'{"n":2}']
     assert records[b"\xff"]["state"] == "waiting"
@@ -92,7 +92,7 @@ def test_a_push_can_be_queried(redis: RedisServer) -> None:
     assert one.drive()["job"]["id"] == "a"
     one.check(queue, False)
     assert one.drive()[1] == []
-    one.action(queue, 7, [b"a"])
+    one.action(queue, "delete", [b"a"])
     assert one.drive() == 1
     one.nodes()
     assert one.drive() == []
@@ -153,11 +153,11 @@ def test_invalid_calls_are_refused(redis: RedisServer) -> None:
     with pytest.raises(seriatim.Invalid):
         one.push(queue, jobs(row(b"a", when=7)))
     with pytest.raises(seriatim.Invalid):
-        one.query(queue, 77, False, None, None, 10, -1, None)
+        one.query(queue, "unknown", False, None, None, 10, -1, None)
     with pytest.raises(seriatim.Invalid, match="limit"):
-        one.query(queue, 0, False, None, None, 10**30, -1, None)
+        one.query(queue, "range_by_id", False, None, None, 10**30, -1, None)
     with pytest.raises(TypeError):
-        one.action(queue, 7, ["a"])  # type: ignore[list-item]
+        one.action(queue, "delete", ["a"])  # type: ignore[list-item]
     with pytest.raises(seriatim.Invalid):
         _native.Link("http://x", "ns", None, 0)
     with pytest.raises(TypeError, match="already"):

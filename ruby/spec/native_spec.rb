@@ -33,7 +33,7 @@ RSpec.describe "the native objects", :core do
     queue = link.queue(worker("q").queue_settings)
     expect { link.push(queue, [[1]], nil, 0, 1, 10) }.to raise_error(ArgumentError)
     expect { link.push(queue, [{ id: 1 }], [2], 0, 1, 10) }.to raise_error(TypeError)
-    expect { link.query(queue, 77, false, nil, nil, 10, -1, nil, nil) }.to raise_error(ArgumentError)
+    expect { link.query(queue, "unknown", false, nil, nil, 10, -1, nil, nil) }.to raise_error(ArgumentError)
     expect { native::Link.new("http://x", "ns", nil, 0) }.to raise_error(ArgumentError)
     expect(link.push(queue, [{ id: "id" }], ["payload"], 0, 1, 10)).to eq([1, 0, [], nil, nil, 0, []])
   end

@@ -41,4 +41,13 @@ const seriatim_setting *seriatim_settings(size_t *count);
 /* Where the setting lies in the struct: a pointer to the type that its kind names. */
 void *seriatim_setting_field(seriatim_queue_settings *settings, const seriatim_setting *setting);
 
+/* ---- Actions, queries and orders, by name -------------------------------------------------------------- */
+
+/* The number of an action ("park"), a query ("range_by_id") or an order ("stop"); -1 for an unknown name, which the begin refuses. */
+int seriatim_action_named(const char *name, size_t len);
+int seriatim_query_named(const char *name, size_t len);
+int seriatim_order_named(const char *name, size_t len);
+/* The name of an order, NUL-terminated; "none" for any other number. Static. */
+const char *seriatim_order_name(int order);
+
 #endif

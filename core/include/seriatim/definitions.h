@@ -22,6 +22,53 @@
     X(COUNT, max_running, 0, 0, 100000, 0, NULL, PLAIN) /* How many ids of the worker run at once in one process; 0: no limit. */ \
     X(COUNT, priority, -1000000, -1000000, 1000000, 0, NULL, PLAIN) /* Which worker goes first under build_priority_scheduler: the higher one. */
 
+/*
+ * X(NUMBER, name, takes, role): takes is NOTHING, IDS, PAYLOAD, HANDLE, HANDLE_AT or QUEUE; role is who may do it in the dashboard,
+ * ADMIN or OPERATOR; NONE: it has no route there.
+ */
+#define SERIATIM_ACTIONS(X) \
+    X(PERFORM_NOW, perform_now, IDS, OPERATOR) /* Makes waiting ids that are due later due now; of a running id, the payloads that wait behind the run. retry_count does not change. */ \
+    X(PERFORM_ALL_JOBS_NOW, perform_all_jobs_now, NOTHING, OPERATOR) /* Makes all waiting ids due now. */ \
+    X(PERFORM_ALL_FAILED_JOBS_NOW, perform_all_failed_jobs_now, NOTHING, OPERATOR) /* Makes all ids that wait for a retry due now; delayed ids that never failed stay delayed. retry_count does not change. */ \
+    X(PARK, park, IDS, OPERATOR) /* Parks the ids with all their payloads: they do not run until unpark. A running id is parked when its run ends. */ \
+    X(UNPARK, unpark, IDS, OPERATOR) /* Moves parked ids back to the waiting ones, due now, as if they had never failed. */ \
+    X(UNPARK_ALL, unpark_all, NOTHING, OPERATOR) /* Moves all parked ids back to the waiting ones, due now, as if they had never failed. */ \
+    X(DELETE, delete, IDS, ADMIN) /* Deletes waiting and scheduled ids; a running id is not retried if it fails. */ \
+    X(DELETE_ALL_FAILED_JOBS, delete_all_failed_jobs, NOTHING, ADMIN) /* Deletes all waiting ids that failed before. */ \
+    X(KILL, kill, IDS, NONE) /* Moves waiting ids that failed before to the morgue; the others stay. */ \
+    X(KILL_ALL_FAILED_JOBS, kill_all_failed_jobs, NOTHING, ADMIN) /* Moves all waiting ids that failed before to the morgue. */ \
+    X(MORGUE_QUEUE_UP, morgue_queue_up, IDS, OPERATOR) /* Moves dead ids back to the waiting ones, due now. */ \
+    X(MORGUE_QUEUE_UP_ALL_JOBS, morgue_queue_up_all_jobs, NOTHING, OPERATOR) /* Moves all dead ids back to the waiting ones, due now. */ \
+    X(MORGUE_DELETE, morgue_delete, IDS, ADMIN) /* Deletes dead ids. */ \
+    X(MORGUE_DELETE_ALL_JOBS, morgue_delete_all_jobs, NOTHING, ADMIN) /* Deletes all dead ids. */ \
+    X(CANCEL, cancel, HANDLE, NONE) /* Deletes one payload, by the handle that its push returned, while it is scheduled, waits, is in back-off or parked; the id goes with its last one. False: it is being delivered, was, is dead or gone. */ \
+    X(RESCHEDULE, reschedule, HANDLE_AT, NONE) /* Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; one in the past means now. False: it is being delivered, was, is dead or gone, or its id failed. */ \
+    X(DROP_PAYLOAD, drop_payload, PAYLOAD, ADMIN) /* Deletes one payload of a waiting or parked id, of equal ones the one with the lowest score; the id goes with its last one. Of a running id, one that waits behind the run. Returns 1, or 0 if no payload of the id is equal. */ \
+    X(MORGUE_DROP_PAYLOAD, morgue_drop_payload, PAYLOAD, ADMIN) /* Deletes one payload of a dead id. Returns 1, or 0 if no payload of the id is equal. */ \
+    X(PAUSE, pause, NOTHING, OPERATOR) /* Stops claims of the queue until resume; running jobs go on. Returns the number of shards. */ \
+    X(RESUME, resume, NOTHING, OPERATOR) /* Undoes pause. Returns the number of shards. */ \
+    X(DELETE_QUEUE, delete_queue, QUEUE, NONE) /* Deletes the queue itself: layout, settings and, if its name is given, the ids that it holds. Refused while a node serves it. Returns 1. */
+#define SERIATIM_ACTIONS_COUNT 21
+
+/* X(NUMBER, name, form, descending): form is RANGE, FETCH or LIST; descending names the route of a RANGE that descends. */
+#define SERIATIM_QUERIES(X) \
+    X(RANGE_BY_ID, range_by_id, RANGE, rev_range_by_id) /* Waiting ids, in the order of their bytes. */ \
+    X(RANGE_BY_PERFORM_IN, range_by_perform_in, RANGE, rev_range_by_perform_in) /* Waiting ids, in the order in which they become due. */ \
+    X(RANGE_BY_RETRY_COUNT, range_by_retry_count, RANGE, rev_range_by_retry_count) /* Waiting ids that failed, in the order of their retry_count. */ \
+    X(FETCH, fetch, FETCH, none) /* The given ids that wait or are parked, in the given order; unknown ones are left out. */ \
+    X(MORGUE_RANGE_BY_ID, morgue_range_by_id, RANGE, morgue_rev_range_by_id) /* Dead ids, in the order of their bytes. */ \
+    X(MORGUE_RANGE_BY_UPDATED_AT, morgue_range_by_updated_at, RANGE, morgue_rev_range_by_updated_at) /* Dead ids, in the order of their last death. */ \
+    X(MORGUE_FETCH, morgue_fetch, FETCH, none) /* The given ids that are dead, in the given order; unknown ones are left out. */ \
+    X(PROCESSING_DATA, processing_data, LIST, none) /* Running ids, in the order of their bytes. */ \
+    X(PARKED, parked, LIST, none) /* Parked ids, in the order in which they were parked. */
+#define SERIATIM_QUERIES_COUNT 9
+
+/* X(NUMBER, name) */
+#define SERIATIM_ORDERS(X) \
+    X(QUIET, quiet) /* The node claims nothing more; what runs goes on. */ \
+    X(STOP, stop) /* The node finishes what runs within its deadline, hands the rest back and leaves. */
+#define SERIATIM_ORDERS_COUNT 2
+
 /* clang-format on */
 
 #endif

@@ -9,7 +9,9 @@ typedef enum action_form {
     ACTION_IDS,   /* with ids: an integer */
     ACTION_ALL,   /* {began, cursor, changed}, again until the cursor is '' */
     ACTION_MORE,  /* the same, with ids, which are given again until the cursor is '' */
-    ACTION_NAMED  /* one payload: find tells its key, drop takes it */
+    ACTION_NAMED, /* one payload: find tells its key, drop takes it */
+    ACTION_HANDLE, /* one payload, by its handle: handle.c */
+    ACTION_QUEUE   /* the queue itself: delete.c */
 } action_form;
 
 static const struct {
@@ -34,6 +36,9 @@ static const struct {
     [SERIATIM_MORGUE_DROP_PAYLOAD] = {srt_script_drop, ACTION_NAMED},
     [SERIATIM_PERFORM_ALL_FAILED_JOBS_NOW] = {srt_script_perform_failed, ACTION_ALL},
     [SERIATIM_KILL] = {srt_script_kill_failed, ACTION_MORE},
+    [SERIATIM_CANCEL] = {srt_script_cancel, ACTION_HANDLE},
+    [SERIATIM_RESCHEDULE] = {srt_script_reschedule, ACTION_HANDLE},
+    [SERIATIM_DELETE_QUEUE] = {srt_script_none, ACTION_QUEUE},
 };
 
 int srt_action_takes_ids(int kind)
@@ -285,10 +290,12 @@ static int action_begin(seriatim_client *c, size_t queue, int kind, const seriat
     int status = srt_client_begin(c);
     if (status != SERIATIM_OK)
         return status;
-    if (kind == SERIATIM_DELETE_QUEUE)
-        return srt_delete_begin(c, queue, texts, count);
-    if (kind < 0 || (size_t)kind >= sizeof action_table / sizeof *action_table)
+    if (kind < 0 || kind >= SERIATIM_ACTIONS_COUNT)
         return srt_fail(&c->error, SERIATIM_INVALID, "there is no action with the number %d", kind);
+    if (action_table[kind].form == ACTION_QUEUE)
+        return srt_delete_begin(c, queue, texts, count);
+    if (action_table[kind].form == ACTION_HANDLE)
+        return srt_handle_begin(c, queue, action_table[kind].script, texts, count);
     a = srt_operator_state(c, sizeof *a);
     if (!a)
         return SERIATIM_NOMEM;
@@ -333,5 +340,7 @@ int srt_drop_begin(seriatim_client *c, size_t queue, int kind, seriatim_text id,
 
 int64_t seriatim_action_result(const seriatim_client *c)
 {
-    return c->operation && c->operation->send == action_send ? ((const action_state *)c->state)->changed : srt_delete_result(c);
+    if (c->operation && c->operation->send == action_send)
+        return ((const action_state *)c->state)->changed;
+    return srt_delete_result(c) + srt_handle_result(c);
 }

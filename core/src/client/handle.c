@@ -179,7 +179,7 @@ static int handle_begin(seriatim_client *c, size_t queue, int script, seriatim_t
         return SERIATIM_NOMEM;
     srt_arena_init(&h->memory, c->mem);
     h->script = script;
-    h->at = at > 0 ? floor(at * 1e6) : 0;
+    h->at = at > 0 ? floor(at * 1e6 + 0.5) : 0; /* a text of 17 digits is read with an error below a microsecond */
     c->state = h;
     status = handle_read(c, h, known, text);
     if (status != SERIATIM_OK) {
@@ -190,21 +190,27 @@ static int handle_begin(seriatim_client *c, size_t queue, int script, seriatim_t
     return srt_client_start(c, &operation, queue);
 }
 
-int seriatim_cancel_begin(seriatim_client *c, size_t queue, seriatim_text handle)
+/* The Unix time of reschedule, a decimal text: *at becomes its seconds. */
+static int handle_read_time(seriatim_client *c, seriatim_text text, double *at)
 {
-    int status = srt_client_begin(c);
-    return status == SERIATIM_OK ? handle_begin(c, queue, srt_script_cancel, handle, 0) : status;
+    if (!srt_decimal_read(text.data, text.len, at))
+        return srt_fail(&c->error, SERIATIM_INVALID, "at must be a finite number");
+    return srt_check_unix_time(c, "", "at", "add them to the present time", *at);
 }
 
-int seriatim_reschedule_begin(seriatim_client *c, size_t queue, seriatim_text handle, double at)
+int srt_handle_begin(seriatim_client *c, size_t queue, int script, const seriatim_text *texts, size_t count)
 {
-    int status = srt_client_begin(c);
-    if (status == SERIATIM_OK)
-        status = srt_check_unix_time(c, "", "at", "add them to the present time", at);
-    return status == SERIATIM_OK ? handle_begin(c, queue, srt_script_reschedule, handle, at) : status;
+    size_t wanted = script == srt_script_reschedule ? 2 : 1;
+    double at = 0;
+    int status = SERIATIM_OK;
+    if (count != wanted)
+        return srt_fail(&c->error, SERIATIM_INVALID, "a handle%s is to be given", wanted == 2 ? " and a time" : "");
+    if (wanted == 2)
+        status = handle_read_time(c, texts[1], &at);
+    return status == SERIATIM_OK ? handle_begin(c, queue, script, texts[0], at) : status;
 }
 
-int seriatim_handle_result(const seriatim_client *c)
+int64_t srt_handle_result(const seriatim_client *c)
 {
     return c->operation && c->operation->send == handle_send && ((const handle_state *)c->state)->done > 0;
 }

@@ -126,8 +126,7 @@ static int bound_word(seriatim_text text, const char *word)
     return 1;
 }
 
-/* Reads a decimal number in any locale. Returns 0 if the text is not one. */
-static int bound_decimal(const char *at, size_t len, double *value)
+int srt_decimal_read(const char *at, size_t len, double *value)
 {
     const char *end = at + len;
     int negative = len && *at == '-', seen = 0, point = 0, exponent = 0, sign = 1, power = 0;
@@ -181,7 +180,7 @@ static int bound_number(seriatim_client *c, const char *name, seriatim_text text
                bound_word(number, "+infinity")) {
         value = limit;
     } else {
-        if (!bound_decimal(number.data, number.len, &value))
+        if (!srt_decimal_read(number.data, number.len, &value))
             return srt_fail(&c->error, SERIATIM_INVALID, "%s must be a number, \"(\" and a number, -inf or +inf, not \"%.*s\"",
                             name, (int)(text.len < 60 ? text.len : 60), text.data);
         value *= scale;

@@ -31,6 +31,8 @@ typedef struct srt_range {
     int64_t low, high;
 } srt_range;
 
+/* Reads a decimal number in any locale, at most 17 digits of it. Returns 0 if the text is not one. */
+int srt_decimal_read(const char *at, size_t len, double *value);
 /* Reads the bounds of numbers; what is meant times `scale` is whole. INVALID names the bound. */
 int srt_range_read(seriatim_client *c, srt_range *range, seriatim_text min, seriatim_text max, double scale);
 
@@ -59,7 +61,7 @@ double srt_operator_seconds(const srt_token *us);
 int srt_operator_is_never(const srt_token *us); /* a time that no shard will see: scripts write it for "none" */
 
 /* Beside the public kinds of a query: running ids, in this order. */
-#define SRT_FETCH_RUNNING (SERIATIM_PARKED + 1)
+#define SRT_FETCH_RUNNING SERIATIM_QUERIES_COUNT
 /* seriatim_query_begin without its checks; after (may be NULL): only what comes behind that key and id, for queries by number. */
 int srt_query_begin(seriatim_client *c, size_t queue, const seriatim_query *query, const srt_target *after);
 /* 1: there may be more behind the last record, whose key is *key. */
@@ -95,6 +97,9 @@ int srt_drop_begin(seriatim_client *c, size_t queue, int kind, seriatim_text id,
 /* seriatim_action_begin of SERIATIM_DELETE_QUEUE, after srt_client_begin; force: as the public kind says. */
 int srt_delete_begin(seriatim_client *c, size_t queue, const seriatim_text *force, size_t count);
 int64_t srt_delete_result(const seriatim_client *c); /* 1: it is deleted */
+/* The same of an action on a handle, whose script is cancel or reschedule. */
+int srt_handle_begin(seriatim_client *c, size_t queue, int script, const seriatim_text *texts, size_t count);
+int64_t srt_handle_result(const seriatim_client *c); /* 1: it is done */
 
 /* Starts a script on the two KEYS of the nodes. NULL: out of memory. */
 srt_request *srt_nodes_request(seriatim_client *c, int script);

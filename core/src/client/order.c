@@ -1,5 +1,6 @@
 /* order.c - asks a living node to be quiet or to stop. */
 #include "client/operator.h"
+#include "seriatim/binding.h"
 
 #include <string.h>
 
@@ -29,7 +30,7 @@ static int order_send(seriatim_client *c, srt_queue *queue)
     srt_request_arg(r, text.data, text.len);
     r->keys++;
     srt_request_arg(r, o->node.data, o->node.len);
-    srt_request_text(r, o->order == SERIATIM_ORDER_STOP ? "stop" : "quiet");
+    srt_request_text(r, seriatim_order_name(o->order));
     r->tail.failed |= text.failed;
     srt_bytes_clear(&text);
     srt_key_wake(&text, ns, o->node.data, o->node.len);
@@ -56,7 +57,7 @@ int seriatim_order_begin(seriatim_client *c, const char *node, size_t len, int o
     int status = srt_client_begin(c);
     if (status != SERIATIM_OK)
         return status;
-    if (order != SERIATIM_ORDER_QUIET && order != SERIATIM_ORDER_STOP)
+    if (order <= SERIATIM_ORDER_NONE || order > SERIATIM_ORDERS_COUNT)
         return srt_fail(&c->error, SERIATIM_INVALID, "there is no node command with the number %d", order);
     o = srt_operator_state(c, sizeof *o);
     if (!o)

@@ -238,7 +238,7 @@ void seriatim_query_init(seriatim_query *query, int kind)
 
 static int query_check(seriatim_client *c, const seriatim_query *query)
 {
-    if (query->kind < SERIATIM_RANGE_BY_ID || query->kind > SERIATIM_PARKED)
+    if (query->kind < 0 || query->kind >= SERIATIM_QUERIES_COUNT)
         return srt_fail(&c->error, SERIATIM_INVALID, "there is no query with the number %d", query->kind);
     if (query->limit < 1 || query->limit > 100000)
         return srt_fail(&c->error, SERIATIM_INVALID, "limit must be from 1 to 100000, not %lld", (long long)query->limit);

@@ -66,7 +66,7 @@ static const int *query_parts(const query_state *q)
         return dead_by_id;
     case SERIATIM_MORGUE_RANGE_BY_UPDATED_AT:
         return dead_by_time;
-    case SERIATIM_PROCESSING:
+    case SERIATIM_PROCESSING_DATA:
         return running;
     case SERIATIM_PARKED:
         return parked;

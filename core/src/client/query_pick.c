@@ -18,7 +18,7 @@ srt_part srt_query_part_of(const query_state *q)
     case SERIATIM_MORGUE_RANGE_BY_UPDATED_AT:
     case SERIATIM_MORGUE_FETCH:
         return SRT_PART_DEAD;
-    case SERIATIM_PROCESSING:
+    case SERIATIM_PROCESSING_DATA:
     case SRT_FETCH_RUNNING:
         return SRT_PART_RUNNING;
     default:
@@ -28,7 +28,7 @@ srt_part srt_query_part_of(const query_state *q)
 
 int srt_query_is_by_id(const query_state *q)
 {
-    return q->kind == SERIATIM_RANGE_BY_ID || q->kind == SERIATIM_MORGUE_RANGE_BY_ID || q->kind == SERIATIM_PROCESSING;
+    return q->kind == SERIATIM_RANGE_BY_ID || q->kind == SERIATIM_MORGUE_RANGE_BY_ID || q->kind == SERIATIM_PROCESSING_DATA;
 }
 
 int srt_query_cut(query_state *q)

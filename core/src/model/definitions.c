@@ -1,7 +1,8 @@
-/* definitions.c - the rows of seriatim/definitions.h as data, for bindings that read by name. */
+/* definitions.c - the rows of seriatim/definitions.h as data, for bindings that read and call by name. */
 #include "seriatim/binding.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #define NAME_TEXT "text"
 #define NAME_WORD "word"
@@ -37,4 +38,45 @@ const seriatim_setting *seriatim_settings(size_t *count)
 void *seriatim_setting_field(seriatim_queue_settings *settings, const seriatim_setting *setting)
 {
     return (char *)settings + setting->offset;
+}
+
+/* ---- Actions, queries, orders ---------------------------------------------------------------- */
+
+#define X(number, name, ...) #name,
+static const char *const action_names[] = {SERIATIM_ACTIONS(X)};
+static const char *const query_names[] = {SERIATIM_QUERIES(X)};
+#undef X
+#define X(number, name) #name,
+static const char *const order_names[] = {"none", SERIATIM_ORDERS(X)};
+#undef X
+
+#define SIZE_OF(names) (sizeof names / sizeof *names)
+
+static int definitions_named(const char *const *names, size_t count, const char *name, size_t len)
+{
+    size_t i;
+    for (i = 0; i < count; i++)
+        if (strlen(names[i]) == len && memcmp(names[i], name, len) == 0)
+            return (int)i;
+    return -1;
+}
+
+int seriatim_action_named(const char *name, size_t len)
+{
+    return definitions_named(action_names, SIZE_OF(action_names), name, len);
+}
+
+int seriatim_query_named(const char *name, size_t len)
+{
+    return definitions_named(query_names, SIZE_OF(query_names), name, len);
+}
+
+int seriatim_order_named(const char *name, size_t len)
+{
+    return definitions_named(order_names, SIZE_OF(order_names), name, len);
+}
+
+const char *seriatim_order_name(int order)
+{
+    return order_names[order > 0 && (size_t)order < SIZE_OF(order_names) ? order : SERIATIM_ORDER_NONE];
 }

@@ -1,5 +1,6 @@
 /* heartbeat.c - a node's heartbeat, which nodes live, and whose each shard should be. */
 #include "node/node_state.h"
+#include "seriatim/binding.h"
 
 #include <string.h>
 
@@ -147,9 +148,8 @@ static int peers_take(srt_node *n, const srt_reply *reply)
 /* An order that this version does not know is ignored: a later version sent it. */
 static int order_of(const srt_token *word)
 {
-    return srt_token_is(word, "stop")    ? SERIATIM_ORDER_STOP
-           : srt_token_is(word, "quiet") ? SERIATIM_ORDER_QUIET
-                                         : SERIATIM_ORDER_NONE;
+    int order = word->type == SRT_STRING ? seriatim_order_named(word->data, word->len) : -1;
+    return order > 0 ? order : SERIATIM_ORDER_NONE;
 }
 
 int srt_node_expired(const srt_node *n, int64_t now)

@@ -2,19 +2,31 @@
 #include "web/web.h"
 
 /*
- * ROUTES is a list of X(method, path, role, action, next, write, number, flag, text, uses). seriatim_web_routes tells the
+ * ROUTES is a list, beside those of queries and actions, of X(method, path, role, action, next, write, number, flag, text, uses). seriatim_web_routes tells the
  * first four, of which the action is the name of a change in the audit log; the others make the srt_web_handler.
  */
 #define PAGE(X, path, name, uses) X(GET, path, VIEWER, NULL, srt_web_##name##_next, srt_web_##name##_write, 0, 0, NULL, uses)
-#define RANGE(X, name, kind, reverse)                                                                                        \
+/*
+ * The routes of queries and actions come from their definitions: a RANGE has two, a FETCH or a LIST none, and an action without a role none.
+ * What an action takes decides who answers it.
+ */
+#define QUERY_RANGE(X, kind, name, reverse)                                                                                  \
     X(GET, "/api/web/:worker/" name, VIEWER, NULL, srt_web_range_next, srt_web_range_write, SERIATIM_##kind, reverse, NULL,  \
       SRT_WEB_NAMES_WORKERS)
-#define ACTION(X, name, role, kind)                                                                                          \
-    X(POST, "/api/web/:worker/" name, role, name, srt_web_act_next, srt_web_count_write, SERIATIM_##kind, 0, NULL,           \
-      SRT_WEB_NAMES_WORKERS)
-#define DROP(X, name, kind)                                                                                                  \
-    X(POST, "/api/web/:worker/" name, ADMIN, name, srt_web_drop_next, srt_web_count_write, SERIATIM_##kind, 0, NULL,         \
-      SRT_WEB_NAMES_WORKERS | SRT_WEB_TAKES_PAYLOAD)
+#define QUERY_ROUTES_RANGE(X, kind, name, descending) QUERY_RANGE(X, kind, name, 0) QUERY_RANGE(X, kind, descending, 1)
+#define QUERY_ROUTES_FETCH(X, kind, name, descending)
+#define QUERY_ROUTES_LIST(X, kind, name, descending)
+
+#define ACTION(X, kind, name, role, next, uses)                                                                              \
+    X(POST, "/api/web/:worker/" name, role, name, srt_web_##next##_next, srt_web_count_write, SERIATIM_##kind, 0, NULL,      \
+      SRT_WEB_NAMES_WORKERS | (uses))
+#define ACTION_NOTHING(X, kind, name, role) ACTION(X, kind, name, role, act, 0)
+#define ACTION_IDS(X, kind, name, role) ACTION(X, kind, name, role, act, 0)
+#define ACTION_PAYLOAD(X, kind, name, role) ACTION(X, kind, name, role, drop, SRT_WEB_TAKES_PAYLOAD)
+#define ACTION_ROUTE_OPERATOR(X, kind, name, takes) ACTION_##takes(X, kind, name, OPERATOR)
+#define ACTION_ROUTE_ADMIN(X, kind, name, takes) ACTION_##takes(X, kind, name, ADMIN)
+#define ACTION_ROUTE_NONE(X, kind, name, takes)
+
 /* Of the ids with one error: the dead, or the retrying. */
 #define GROUP(X, name, role, kind, retrying)                                                                                 \
     X(POST, "/api/v1/queues/:queue/errors/:fingerprint/" name, role, "errors_" name, srt_web_group_next, srt_web_group_write, \
@@ -26,34 +38,7 @@
 #define ROUTES(X) \
     PAGE(X, "/api/v1/stats", stats, SRT_WEB_NAMES_WORKERS | SRT_WEB_SHOWS_FIGURES) \
     PAGE(X, "/api/web/dashboard", dashboard, SRT_WEB_SHOWS_FIGURES) \
-    RANGE(X, "range_by_id", RANGE_BY_ID, 0) \
-    RANGE(X, "rev_range_by_id", RANGE_BY_ID, 1) \
-    RANGE(X, "range_by_perform_in", RANGE_BY_PERFORM_IN, 0) \
-    RANGE(X, "rev_range_by_perform_in", RANGE_BY_PERFORM_IN, 1) \
-    RANGE(X, "range_by_retry_count", RANGE_BY_RETRY_COUNT, 0) \
-    RANGE(X, "rev_range_by_retry_count", RANGE_BY_RETRY_COUNT, 1) \
-    RANGE(X, "morgue_range_by_id", MORGUE_RANGE_BY_ID, 0) \
-    RANGE(X, "morgue_rev_range_by_id", MORGUE_RANGE_BY_ID, 1) \
-    RANGE(X, "morgue_range_by_updated_at", MORGUE_RANGE_BY_UPDATED_AT, 0) \
-    RANGE(X, "morgue_rev_range_by_updated_at", MORGUE_RANGE_BY_UPDATED_AT, 1) \
-    RANGE(X, "processing_data", PROCESSING, 0) \
-    ACTION(X, "perform_all_jobs_now", OPERATOR, PERFORM_ALL_JOBS_NOW) \
-    ACTION(X, "perform_all_failed_jobs_now", OPERATOR, PERFORM_ALL_FAILED_JOBS_NOW) \
-    ACTION(X, "kill_all_failed_jobs", ADMIN, KILL_ALL_FAILED_JOBS) \
-    ACTION(X, "delete_all_failed_jobs", ADMIN, DELETE_ALL_FAILED_JOBS) \
-    ACTION(X, "morgue_queue_up_all_jobs", OPERATOR, MORGUE_QUEUE_UP_ALL_JOBS) \
-    ACTION(X, "morgue_delete_all_jobs", ADMIN, MORGUE_DELETE_ALL_JOBS) \
-    ACTION(X, "pause", OPERATOR, PAUSE) \
-    ACTION(X, "resume", OPERATOR, RESUME) \
-    ACTION(X, "delete", ADMIN, DELETE) \
-    ACTION(X, "morgue_queue_up", OPERATOR, MORGUE_QUEUE_UP) \
-    ACTION(X, "morgue_delete", ADMIN, MORGUE_DELETE) \
-    ACTION(X, "park", OPERATOR, PARK) \
-    ACTION(X, "unpark", OPERATOR, UNPARK) \
-    ACTION(X, "perform_now", OPERATOR, PERFORM_NOW) \
-    ACTION(X, "unpark_all", OPERATOR, UNPARK_ALL) \
-    DROP(X, "drop_payload", DROP_PAYLOAD) \
-    DROP(X, "morgue_drop_payload", MORGUE_DROP_PAYLOAD) \
+    QUERY_RANGE(X, PROCESSING_DATA, "processing_data", 0) \
     PAGE(X, "/api/v1/queues/:queue", queue, SRT_WEB_SHOWS_FIGURES) \
     PAGE(X, "/api/v1/queues/:queue/records", records, 0) \
     PAGE(X, "/api/v1/queues/:queue/id", id, 0) \
@@ -79,8 +64,13 @@
 #define ROUTE(method, path, role, action, next, write, number, flag, text, uses) {#method, path, SERIATIM_WEB_##role, action},
 #define HANDLER(method, path, role, action, next, write, number, flag, text, uses) {next, write, number, flag, text, uses},
 
-static const seriatim_web_route route_table[] = {ROUTES(ROUTE)};
-static const srt_web_handler route_handlers[] = {ROUTES(HANDLER)};
+#define QUERY_ROUTE(kind, name, form, descending) QUERY_ROUTES_##form(ROUTE, kind, #name, #descending)
+#define QUERY_HANDLER(kind, name, form, descending) QUERY_ROUTES_##form(HANDLER, kind, #name, #descending)
+#define ACTION_ROUTE(kind, name, takes, role) ACTION_ROUTE_##role(ROUTE, kind, #name, takes)
+#define ACTION_HANDLER(kind, name, takes, role) ACTION_ROUTE_##role(HANDLER, kind, #name, takes)
+
+static const seriatim_web_route route_table[] = {SERIATIM_QUERIES(QUERY_ROUTE) SERIATIM_ACTIONS(ACTION_ROUTE) ROUTES(ROUTE)};
+static const srt_web_handler route_handlers[] = {SERIATIM_QUERIES(QUERY_HANDLER) SERIATIM_ACTIONS(ACTION_HANDLER) ROUTES(HANDLER)};
 
 const seriatim_web_route *seriatim_web_routes(size_t *count)
 {

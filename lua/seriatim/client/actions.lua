@@ -18,13 +18,8 @@ local actions = {}
 ---@field looked_at integer  how many records
 ---@field findings seriatim.Finding[]
 
-local PERFORM_ALL, KILL_FAILED, DELETE_FAILED, MORGUE_QUEUE_UP_ALL, MORGUE_DELETE_ALL = 0, 1, 2, 3, 4
-local PAUSE, RESUME, DELETE, MORGUE_QUEUE_UP, MORGUE_DELETE, PARK, UNPARK = 5, 6, 7, 8, 9, 10, 11
-local PERFORM_NOW, UNPARK_ALL, DROP_PAYLOAD, MORGUE_DROP_PAYLOAD, DELETE_QUEUE = 12, 13, 14, 15, 16
-local PERFORM_ALL_FAILED, KILL = 17, 18
-
----`worker.actions`. Each answers with the number of ids that it changed (pause and resume: of shards), or with nil and a
----seriatim.Error. "All" means what is there when the action begins.
+---`worker.actions`. Each returns the number of ids that it changed, unless said, or nil and a seriatim.Error. "All" means what is
+---there when the action begins.
 ---@class seriatim.Actions
 local Actions = {}
 Actions.__index = Actions
@@ -35,78 +30,83 @@ function actions.new(worker)
   return setmetatable({ worker = worker }, Actions)
 end
 
-local function act(self, kind, texts)
+-- name: as core/definitions/operations.json has it
+local function act(self, name, texts)
   return pool.ask(function(connection)
-    return connection:call("action", connection:number(self.worker:queue_settings()), kind, texts, nil)
+    return connection:call("action", connection:number(self.worker:queue_settings()), name, texts, nil)
   end)
 end
 
-local function act_on(self, kind, ids)
+local function act_on(self, name, ids)
   local keys = jobs.ids_bytes(ids)
   if #keys == 0 then
     return 0
   end
-  return act(self, kind, keys)
+  return act(self, name, keys)
 end
 
-local function act_on_payload(self, kind, id, payload)
-  return act(self, kind, { jobs.id_bytes(id), self.worker:payload_codec().dump(payload, "payload") })
+local function act_on_payload(self, name, id, payload)
+  return act(self, name, { jobs.id_bytes(id), self.worker:payload_codec().dump(payload, "payload") })
+end
+
+-- ...: the time, if the action takes one
+local function act_on_handle(self, name, handle, ...)
+  local texts = { type(handle) == "string" and handle or validate.refuse("handle", "a string", handle) }
+  if select("#", ...) > 0 then
+    texts[2] = ("%.17g"):format(validate.number(...) or validate.refuse("at", "a number of Unix seconds", ...))
+  end
+  local count, err = act(self, name, texts)
+  if not count then
+    return nil, err
+  end
+  return count == 1
+end
+
+-- definitions: actions, written by script/embed from core/definitions/operations.json
+
+---Makes waiting ids that are due later due now; of a running id, the payloads that wait behind the run. retry_count does not change.
+---@param ids seriatim.Id[]
+---@return integer?
+---@return seriatim.Error? err
+function Actions:perform_now(ids)
+  return act_on(self, "perform_now", ids)
 end
 
 ---Makes all waiting ids due now.
 ---@return integer?
 ---@return seriatim.Error? err
 function Actions:perform_all_jobs_now()
-  return act(self, PERFORM_ALL)
+  return act(self, "perform_all_jobs_now")
 end
 
 ---Makes all ids that wait for a retry due now; delayed ids that never failed stay delayed. retry_count does not change.
 ---@return integer?
 ---@return seriatim.Error? err
 function Actions:perform_all_failed_jobs_now()
-  return act(self, PERFORM_ALL_FAILED)
+  return act(self, "perform_all_failed_jobs_now")
 end
 
----Moves all waiting ids that failed before to the morgue.
+---Parks the ids with all their payloads: they do not run until unpark. A running id is parked when its run ends.
+---@param ids seriatim.Id[]
 ---@return integer?
 ---@return seriatim.Error? err
-function Actions:kill_all_failed_jobs()
-  return act(self, KILL_FAILED)
+function Actions:park(ids)
+  return act_on(self, "park", ids)
 end
 
----Deletes all waiting ids that failed before.
+---Moves parked ids back to the waiting ones, due now, as if they had never failed.
+---@param ids seriatim.Id[]
 ---@return integer?
 ---@return seriatim.Error? err
-function Actions:delete_all_failed_jobs()
-  return act(self, DELETE_FAILED)
+function Actions:unpark(ids)
+  return act_on(self, "unpark", ids)
 end
 
----Moves all dead ids back to the waiting ones, due now.
+---Moves all parked ids back to the waiting ones, due now, as if they had never failed.
 ---@return integer?
 ---@return seriatim.Error? err
-function Actions:morgue_queue_up_all_jobs()
-  return act(self, MORGUE_QUEUE_UP_ALL)
-end
-
----Deletes all dead ids.
----@return integer?
----@return seriatim.Error? err
-function Actions:morgue_delete_all_jobs()
-  return act(self, MORGUE_DELETE_ALL)
-end
-
----Stops claims of the queue until resume; running jobs go on. Answers with shards.
----@return integer?
----@return seriatim.Error? err
-function Actions:pause()
-  return act(self, PAUSE)
-end
-
----Answers with shards.
----@return integer?
----@return seriatim.Error? err
-function Actions:resume()
-  return act(self, RESUME)
+function Actions:unpark_all()
+  return act(self, "unpark_all")
 end
 
 ---Deletes waiting and scheduled ids; a running id is not retried if it fails.
@@ -114,7 +114,29 @@ end
 ---@return integer?
 ---@return seriatim.Error? err
 function Actions:delete(ids)
-  return act_on(self, DELETE, ids)
+  return act_on(self, "delete", ids)
+end
+
+---Deletes all waiting ids that failed before.
+---@return integer?
+---@return seriatim.Error? err
+function Actions:delete_all_failed_jobs()
+  return act(self, "delete_all_failed_jobs")
+end
+
+---Moves waiting ids that failed before to the morgue; the others stay.
+---@param ids seriatim.Id[]
+---@return integer?
+---@return seriatim.Error? err
+function Actions:kill(ids)
+  return act_on(self, "kill", ids)
+end
+
+---Moves all waiting ids that failed before to the morgue.
+---@return integer?
+---@return seriatim.Error? err
+function Actions:kill_all_failed_jobs()
+  return act(self, "kill_all_failed_jobs")
 end
 
 ---Moves dead ids back to the waiting ones, due now.
@@ -122,7 +144,14 @@ end
 ---@return integer?
 ---@return seriatim.Error? err
 function Actions:morgue_queue_up(ids)
-  return act_on(self, MORGUE_QUEUE_UP, ids)
+  return act_on(self, "morgue_queue_up", ids)
+end
+
+---Moves all dead ids back to the waiting ones, due now.
+---@return integer?
+---@return seriatim.Error? err
+function Actions:morgue_queue_up_all_jobs()
+  return act(self, "morgue_queue_up_all_jobs")
 end
 
 ---Deletes dead ids.
@@ -130,96 +159,69 @@ end
 ---@return integer?
 ---@return seriatim.Error? err
 function Actions:morgue_delete(ids)
-  return act_on(self, MORGUE_DELETE, ids)
+  return act_on(self, "morgue_delete", ids)
 end
 
----Parks the ids with all their payloads: they do not run until unpark.
----@param ids seriatim.Id[]
+---Deletes all dead ids.
 ---@return integer?
 ---@return seriatim.Error? err
-function Actions:park(ids)
-  return act_on(self, PARK, ids)
+function Actions:morgue_delete_all_jobs()
+  return act(self, "morgue_delete_all_jobs")
 end
 
----Moves parked ids back to the waiting ones, due now, with their retry_count reset.
----@param ids seriatim.Id[]
----@return integer?
----@return seriatim.Error? err
-function Actions:unpark(ids)
-  return act_on(self, UNPARK, ids)
-end
-
----Moves all parked ids back to the waiting ones, due now, with their retry_count reset.
----@return integer?
----@return seriatim.Error? err
-function Actions:unpark_all()
-  return act(self, UNPARK_ALL)
-end
-
----Makes waiting ids that are due later due now; of a running id, the payloads that wait behind the run. retry_count does not change.
----@param ids seriatim.Id[]
----@return integer?
----@return seriatim.Error? err
-function Actions:perform_now(ids)
-  return act_on(self, PERFORM_NOW, ids)
-end
-
----Moves waiting ids that failed before to the morgue.
----@param ids seriatim.Id[]
----@return integer?
----@return seriatim.Error? err
-function Actions:kill(ids)
-  return act_on(self, KILL, ids)
-end
-
----Drops one payload of a waiting or parked id, the first of equal ones; the id goes with its last. Of a running id, one that
----waits behind the run: what runs has been delivered. Answers 1, or 0 where there is none.
----@param id seriatim.Id
----@param payload any
----@return integer?
----@return seriatim.Error? err
-function Actions:drop_payload(id, payload)
-  return act_on_payload(self, DROP_PAYLOAD, id, payload)
-end
-
----The same of a dead id.
----@param id seriatim.Id
----@param payload any
----@return integer?
----@return seriatim.Error? err
-function Actions:morgue_drop_payload(id, payload)
-  return act_on_payload(self, MORGUE_DROP_PAYLOAD, id, payload)
-end
-
-local function handle_text(handle)
-  return type(handle) == "string" and handle or validate.refuse("handle", "a string", handle)
-end
-
----Removes one payload, by the handle that its push answered, while it is scheduled, waits, is in back-off or parked; with the last
----one the id goes. False: it is being delivered, was, is dead or gone.
+---Deletes one payload, by the handle that its push returned, while it is scheduled, waits, is in back-off or parked; the id goes with its
+---last one. False: it is being delivered, was, is dead or gone.
 ---@param handle string
 ---@return boolean?
 ---@return seriatim.Error? err
 function Actions:cancel(handle)
-  handle_text(handle)
-  return pool.ask(function(connection)
-    return connection:call("cancel", connection:number(self.worker:queue_settings()), handle, nil)
-  end)
+  return act_on_handle(self, "cancel", handle)
 end
 
----Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; in the past: now. False: it was
----delivered, is dead or gone.
+---Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; one in the past means now. False: it is being
+---delivered, was, is dead or gone, or its id failed.
 ---@param handle string
 ---@param at number  Unix seconds
 ---@return boolean?
 ---@return seriatim.Error? err
 function Actions:reschedule(handle, at)
-  handle_text(handle)
-  local seconds = validate.number(at) or validate.refuse("at", "a number of Unix seconds", at)
-  return pool.ask(function(connection)
-    return connection:call("reschedule", connection:number(self.worker:queue_settings()), handle, seconds, nil)
-  end)
+  return act_on_handle(self, "reschedule", handle, at)
 end
+
+---Deletes one payload of a waiting or parked id, of equal ones the one with the lowest score; the id goes with its last one. Of a running
+---id, one that waits behind the run. Returns 1, or 0 if no payload of the id is equal.
+---@param id seriatim.Id
+---@param payload any
+---@return integer?
+---@return seriatim.Error? err
+function Actions:drop_payload(id, payload)
+  return act_on_payload(self, "drop_payload", id, payload)
+end
+
+---Deletes one payload of a dead id. Returns 1, or 0 if no payload of the id is equal.
+---@param id seriatim.Id
+---@param payload any
+---@return integer?
+---@return seriatim.Error? err
+function Actions:morgue_drop_payload(id, payload)
+  return act_on_payload(self, "morgue_drop_payload", id, payload)
+end
+
+---Stops claims of the queue until resume; running jobs go on. Returns the number of shards.
+---@return integer?
+---@return seriatim.Error? err
+function Actions:pause()
+  return act(self, "pause")
+end
+
+---Undoes pause. Returns the number of shards.
+---@return integer?
+---@return seriatim.Error? err
+function Actions:resume()
+  return act(self, "resume")
+end
+
+-- end of definitions
 
 ---Deletes the queue itself: layout, settings and, if forced, what it holds; answers 1. The next push or server of the worker makes
 ---it anew. Raises misuse while a node serves it, where it holds ids and is not forced, and where there is none.
@@ -228,7 +230,7 @@ end
 ---@return seriatim.Error? err
 function Actions:delete_queue(options)
   local force = validate.options(options, { "force" }).force
-  return act(self, DELETE_QUEUE, force and { self.worker.queue_name } or nil)
+  return act(self, "delete_queue", force and { self.worker.queue_name } or nil)
 end
 
 ---Proves what is stored of the queue, in slices.

@@ -3,8 +3,6 @@
 local pool = require "seriatim.client.pool"
 local validate = require "seriatim.client.validate"
 
-local QUIET, STOP = 1, 2 -- as the core numbers orders
-
 local node_commands = {}
 
 local function send(name, command)
@@ -19,7 +17,7 @@ end
 ---@return boolean?  false: no such node lives
 ---@return seriatim.Error? err
 function node_commands.quiet_node(name)
-  return send(name, QUIET)
+  return send(name, "quiet")
 end
 
 ---Asks a node of seriatim.nodes() to finish what runs within its deadline, hand the rest back and leave. As TERM does.
@@ -27,7 +25,7 @@ end
 ---@return boolean?  false: no such node lives
 ---@return seriatim.Error? err
 function node_commands.stop_node(name)
-  return send(name, STOP)
+  return send(name, "stop")
 end
 
 return node_commands

@@ -51,8 +51,6 @@ local queries = {}
 ---@class seriatim.QueryOptions
 ---@field limit integer?  1 to 100,000 records
 
-local BY_ID, BY_PERFORM_IN, BY_RETRY_COUNT, FETCH = 0, 1, 2, 3
-local MORGUE_BY_ID, MORGUE_BY_UPDATED_AT, MORGUE_FETCH, PROCESSING, PARKED = 4, 5, 6, 7, 8
 local DEFAULT_LIMIT, MAX_LIMIT = 10, 100000
 local LIVING = { "id", "perform_in", "retry_count", "error" }
 local DEAD = { "id", "updated_at", "error" }
@@ -153,111 +151,129 @@ local function range(self, fields, kind, reverse, min, max, options)
   return ask(self.worker, fields, kind, reverse, bound(min), bound(max), limit_of(options, DEFAULT_LIMIT), -1, nil)
 end
 
+local function fetched(self, fields, kind, ids)
+  return ask(self.worker, fields, kind, false, nil, nil, MAX_LIMIT, -1, jobs.ids_bytes(ids))
+end
+
+-- definitions: queries, written by script/embed from core/definitions/operations.json
+
+---Waiting ids, in the order of their bytes.
 ---@param min seriatim.Bound
 ---@param max seriatim.Bound
 ---@param options seriatim.QueryOptions?  limit 10
 ---@return seriatim.Record[]?
 ---@return seriatim.Error? err
 function Queries:range_by_id(min, max, options)
-  return range(self, LIVING, BY_ID, false, min, max, options)
+  return range(self, LIVING, "range_by_id", false, min, max, options)
 end
 
+---The same, descending.
 ---@param max seriatim.Bound
 ---@param min seriatim.Bound
 ---@param options seriatim.QueryOptions?  limit 10
 ---@return seriatim.Record[]?
 ---@return seriatim.Error? err
 function Queries:rev_range_by_id(max, min, options)
-  return range(self, LIVING, BY_ID, true, min, max, options)
+  return range(self, LIVING, "range_by_id", true, min, max, options)
 end
 
+---Waiting ids, in the order in which they become due.
 ---@param min seriatim.Bound
 ---@param max seriatim.Bound
 ---@param options seriatim.QueryOptions?  limit 10
 ---@return seriatim.Record[]?
 ---@return seriatim.Error? err
 function Queries:range_by_perform_in(min, max, options)
-  return range(self, LIVING, BY_PERFORM_IN, false, min, max, options)
+  return range(self, LIVING, "range_by_perform_in", false, min, max, options)
 end
 
+---The same, descending.
 ---@param max seriatim.Bound
 ---@param min seriatim.Bound
 ---@param options seriatim.QueryOptions?  limit 10
 ---@return seriatim.Record[]?
 ---@return seriatim.Error? err
 function Queries:rev_range_by_perform_in(max, min, options)
-  return range(self, LIVING, BY_PERFORM_IN, true, min, max, options)
+  return range(self, LIVING, "range_by_perform_in", true, min, max, options)
 end
 
+---Waiting ids that failed, in the order of their retry_count.
 ---@param min seriatim.Bound
 ---@param max seriatim.Bound
 ---@param options seriatim.QueryOptions?  limit 10
 ---@return seriatim.Record[]?
 ---@return seriatim.Error? err
 function Queries:range_by_retry_count(min, max, options)
-  return range(self, LIVING, BY_RETRY_COUNT, false, min, max, options)
+  return range(self, LIVING, "range_by_retry_count", false, min, max, options)
 end
 
+---The same, descending.
 ---@param max seriatim.Bound
 ---@param min seriatim.Bound
 ---@param options seriatim.QueryOptions?  limit 10
 ---@return seriatim.Record[]?
 ---@return seriatim.Error? err
 function Queries:rev_range_by_retry_count(max, min, options)
-  return range(self, LIVING, BY_RETRY_COUNT, true, min, max, options)
+  return range(self, LIVING, "range_by_retry_count", true, min, max, options)
 end
 
+---The given ids that wait or are parked, in the given order; unknown ones are left out.
+---@param ids seriatim.Id[]
+---@return seriatim.Record[]?
+---@return seriatim.Error? err
+function Queries:fetch(ids)
+  return fetched(self, LIVING, "fetch", ids)
+end
+
+---Dead ids, in the order of their bytes.
 ---@param min seriatim.Bound
 ---@param max seriatim.Bound
 ---@param options seriatim.QueryOptions?  limit 10
 ---@return seriatim.DeadRecord[]?
 ---@return seriatim.Error? err
 function Queries:morgue_range_by_id(min, max, options)
-  return range(self, DEAD, MORGUE_BY_ID, false, min, max, options)
+  return range(self, DEAD, "morgue_range_by_id", false, min, max, options)
 end
 
+---The same, descending.
 ---@param max seriatim.Bound
 ---@param min seriatim.Bound
 ---@param options seriatim.QueryOptions?  limit 10
 ---@return seriatim.DeadRecord[]?
 ---@return seriatim.Error? err
 function Queries:morgue_rev_range_by_id(max, min, options)
-  return range(self, DEAD, MORGUE_BY_ID, true, min, max, options)
+  return range(self, DEAD, "morgue_range_by_id", true, min, max, options)
 end
 
+---Dead ids, in the order of their last death.
 ---@param min seriatim.Bound
 ---@param max seriatim.Bound
 ---@param options seriatim.QueryOptions?  limit 10
 ---@return seriatim.DeadRecord[]?
 ---@return seriatim.Error? err
 function Queries:morgue_range_by_updated_at(min, max, options)
-  return range(self, DEAD, MORGUE_BY_UPDATED_AT, false, min, max, options)
+  return range(self, DEAD, "morgue_range_by_updated_at", false, min, max, options)
 end
 
+---The same, descending.
 ---@param max seriatim.Bound
 ---@param min seriatim.Bound
 ---@param options seriatim.QueryOptions?  limit 10
 ---@return seriatim.DeadRecord[]?
 ---@return seriatim.Error? err
 function Queries:morgue_rev_range_by_updated_at(max, min, options)
-  return range(self, DEAD, MORGUE_BY_UPDATED_AT, true, min, max, options)
+  return range(self, DEAD, "morgue_range_by_updated_at", true, min, max, options)
 end
 
----The records of these ids, in this order; unknown ones are left out.
----@param ids seriatim.Id[]
----@return seriatim.Record[]?
----@return seriatim.Error? err
-function Queries:fetch(ids)
-  return ask(self.worker, LIVING, FETCH, false, nil, nil, MAX_LIMIT, -1, jobs.ids_bytes(ids))
-end
-
----The same of dead ids.
+---The given ids that are dead, in the given order; unknown ones are left out.
 ---@param ids seriatim.Id[]
 ---@return seriatim.DeadRecord[]?
 ---@return seriatim.Error? err
 function Queries:morgue_fetch(ids)
-  return ask(self.worker, DEAD, MORGUE_FETCH, false, nil, nil, MAX_LIMIT, -1, jobs.ids_bytes(ids))
+  return fetched(self, DEAD, "morgue_fetch", ids)
 end
+
+-- end of definitions
 
 ---What runs now.
 ---@param shard integer?  from 0; nil: in all
@@ -266,7 +282,7 @@ end
 ---@return seriatim.Error? err
 function Queries:processing_data(shard, options)
   local place = shard == nil and -1 or validate.integer("shard", shard, 0, 4095)
-  return ask(self.worker, LIVING, PROCESSING, false, nil, nil, limit_of(options, MAX_LIMIT), place, nil)
+  return ask(self.worker, LIVING, "processing_data", false, nil, nil, limit_of(options, MAX_LIMIT), place, nil)
 end
 
 ---What an operator or on_exhausted park has stopped, by the time of it.
@@ -274,7 +290,7 @@ end
 ---@return seriatim.Record[]?
 ---@return seriatim.Error? err
 function Queries:parked(options)
-  return ask(self.worker, LIVING, PARKED, false, nil, nil, limit_of(options, DEFAULT_LIMIT), -1, nil)
+  return ask(self.worker, LIVING, "parked", false, nil, nil, limit_of(options, DEFAULT_LIMIT), -1, nil)
 end
 
 ---Why the id is or is not running.

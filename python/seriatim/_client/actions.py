@@ -6,109 +6,115 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, SupportsFloat
 
+from .. import _native
 from .._types import AnyId, CheckResult, QueueOwner
 from . import jobs, pool
 
 
 class Actions:
     """
-    `OrderWorker.actions`. Each answers with the number of ids that it changed (pause and resume: of shards). "All" means
-    what is there when the action begins.
+    `OrderWorker.actions`. Each returns the number of ids that it changed, unless said. "All" means what is there when the
+    action begins.
     """
 
     def __init__(self, worker: QueueOwner) -> None:
         self._worker = worker
 
+    # definitions: actions, written by script/embed from core/definitions/operations.json
+
+    def perform_now(self, ids: Sequence[AnyId]) -> int:
+        """
+        Makes waiting ids that are due later due now; of a running id, the payloads that wait behind the run. retry_count does not
+        change.
+        """
+        return self._act_on("perform_now", ids)
+
     def perform_all_jobs_now(self) -> int:
         """Makes all waiting ids due now."""
-        return self._act(0)
+        return self._act("perform_all_jobs_now")
 
     def perform_all_failed_jobs_now(self) -> int:
         """Makes all ids that wait for a retry due now; delayed ids that never failed stay delayed. retry_count does not change."""
-        return self._act(17)
+        return self._act("perform_all_failed_jobs_now")
 
-    def kill_all_failed_jobs(self) -> int:
-        """Moves all waiting ids that failed before to the morgue."""
-        return self._act(1)
+    def park(self, ids: Sequence[AnyId]) -> int:
+        """Parks the ids with all their payloads: they do not run until unpark. A running id is parked when its run ends."""
+        return self._act_on("park", ids)
 
-    def delete_all_failed_jobs(self) -> int:
-        """Deletes all waiting ids that failed before."""
-        return self._act(2)
+    def unpark(self, ids: Sequence[AnyId]) -> int:
+        """Moves parked ids back to the waiting ones, due now, as if they had never failed."""
+        return self._act_on("unpark", ids)
 
-    def morgue_queue_up_all_jobs(self) -> int:
-        """Moves all dead ids back to the waiting ones, due now."""
-        return self._act(3)
-
-    def morgue_delete_all_jobs(self) -> int:
-        """Deletes all dead ids."""
-        return self._act(4)
-
-    def pause(self) -> int:
-        """Stops claims of the queue until resume; running jobs go on. Answers with shards."""
-        return self._act(5)
-
-    def resume(self) -> int:
-        """Answers with shards."""
-        return self._act(6)
+    def unpark_all(self) -> int:
+        """Moves all parked ids back to the waiting ones, due now, as if they had never failed."""
+        return self._act("unpark_all")
 
     def delete(self, ids: Sequence[AnyId]) -> int:
         """Deletes waiting and scheduled ids; a running id is not retried if it fails."""
-        return self._act(7, ids)
+        return self._act_on("delete", ids)
+
+    def delete_all_failed_jobs(self) -> int:
+        """Deletes all waiting ids that failed before."""
+        return self._act("delete_all_failed_jobs")
+
+    def kill(self, ids: Sequence[AnyId]) -> int:
+        """Moves waiting ids that failed before to the morgue; the others stay."""
+        return self._act_on("kill", ids)
+
+    def kill_all_failed_jobs(self) -> int:
+        """Moves all waiting ids that failed before to the morgue."""
+        return self._act("kill_all_failed_jobs")
 
     def morgue_queue_up(self, ids: Sequence[AnyId]) -> int:
         """Moves dead ids back to the waiting ones, due now."""
-        return self._act(8, ids)
+        return self._act_on("morgue_queue_up", ids)
+
+    def morgue_queue_up_all_jobs(self) -> int:
+        """Moves all dead ids back to the waiting ones, due now."""
+        return self._act("morgue_queue_up_all_jobs")
 
     def morgue_delete(self, ids: Sequence[AnyId]) -> int:
         """Deletes dead ids."""
-        return self._act(9, ids)
+        return self._act_on("morgue_delete", ids)
 
-    def park(self, ids: Sequence[AnyId]) -> int:
-        """Parks the ids with all their payloads: they do not run until unpark."""
-        return self._act(10, ids)
-
-    def unpark(self, ids: Sequence[AnyId]) -> int:
-        """Moves parked ids back to the waiting ones, due now, with their retry_count reset."""
-        return self._act(11, ids)
-
-    def unpark_all(self) -> int:
-        """Moves all parked ids back to the waiting ones, due now, with their retry_count reset."""
-        return self._act(13)
-
-    def perform_now(self, ids: Sequence[AnyId]) -> int:
-        """Makes waiting ids that are due later due now; of a running id, the payloads that wait behind the run. retry_count does not change."""
-        return self._act(12, ids)
-
-    def kill(self, ids: Sequence[AnyId]) -> int:
-        """Moves waiting ids that failed before to the morgue."""
-        return self._act(18, ids)
-
-    def drop_payload(self, id: AnyId, payload: Any) -> int:
-        """
-        Drops one payload of a waiting or parked id, the first of equal ones; the id goes with its last. Of a running id, one
-        that waits behind the run: what runs has been delivered. Answers 1, or 0 where there is none.
-        """
-        return self._act_on_payload(14, id, payload)
-
-    def morgue_drop_payload(self, id: AnyId, payload: Any) -> int:
-        """The same of a dead id."""
-        return self._act_on_payload(15, id, payload)
+    def morgue_delete_all_jobs(self) -> int:
+        """Deletes all dead ids."""
+        return self._act("morgue_delete_all_jobs")
 
     def cancel(self, handle: str) -> bool:
         """
-        Removes one payload, by the handle that its push answered, while it is scheduled, waits, is in back-off or parked; with the last
-        one the id goes. False: it is being delivered, was, is dead or gone.
+        Deletes one payload, by the handle that its push returned, while it is scheduled, waits, is in back-off or parked; the id
+        goes with its last one. False: it is being delivered, was, is dead or gone.
         """
-        text = jobs.handle_bytes(handle)
-        return pool.ask(lambda connection: connection.cancel(self._worker._queue_settings(), text))
+        return self._act_on_handle("cancel", handle)
 
     def reschedule(self, handle: str, at: SupportsFloat | datetime) -> bool:
         """
-        Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; in the past: now. False: it was
-        delivered, is dead or gone.
+        Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; one in the past means now. False:
+        it is being delivered, was, is dead or gone, or its id failed.
         """
-        text, seconds = jobs.handle_bytes(handle), jobs.unix_time(at, "at")
-        return pool.ask(lambda connection: connection.reschedule(self._worker._queue_settings(), text, seconds))
+        return self._act_on_handle("reschedule", handle, at)
+
+    def drop_payload(self, id: AnyId, payload: Any) -> int:
+        """
+        Deletes one payload of a waiting or parked id, of equal ones the one with the lowest score; the id goes with its last one.
+        Of a running id, one that waits behind the run. Returns 1, or 0 if no payload of the id is equal.
+        """
+        return self._act_on_payload("drop_payload", id, payload)
+
+    def morgue_drop_payload(self, id: AnyId, payload: Any) -> int:
+        """Deletes one payload of a dead id. Returns 1, or 0 if no payload of the id is equal."""
+        return self._act_on_payload("morgue_drop_payload", id, payload)
+
+    def pause(self) -> int:
+        """Stops claims of the queue until resume; running jobs go on. Returns the number of shards."""
+        return self._act("pause")
+
+    def resume(self) -> int:
+        """Undoes pause. Returns the number of shards."""
+        return self._act("resume")
+
+    # end of definitions
 
     def delete_queue(self, *, force: bool = False) -> int:
         """
@@ -116,7 +122,7 @@ class Actions:
         makes it anew. Raises Invalid while a node serves it, where it holds ids and is not forced, and where there is none.
         """
         name = self._worker._queue_settings()["queue_name"]
-        return self._ask(16, [name] if force else None)
+        return self._ask("delete_queue", [name] if force else None)
 
     def check(self, *, repair: bool = False) -> CheckResult:
         """
@@ -128,12 +134,19 @@ class Actions:
         looked_at, findings = pool.ask(lambda connection: connection.check(queue, repair))
         return {"looked_at": looked_at, "findings": findings}
 
-    def _act(self, kind: int, ids: Sequence[AnyId] | None = None) -> int:
-        keys = None if ids is None else jobs.ids_bytes(ids)
-        return 0 if keys == [] else self._ask(kind, keys)
+    def _act(self, name: _native.ActionName) -> int:
+        return self._ask(name, None)
 
-    def _act_on_payload(self, kind: int, id: AnyId, payload: Any) -> int:
-        return self._ask(kind, [jobs.id_bytes(id), self._worker._payload_codec().dump(payload, "payload")])
+    def _act_on(self, name: _native.ActionName, ids: Sequence[AnyId]) -> int:
+        keys = jobs.ids_bytes(ids)
+        return self._ask(name, keys) if keys else 0
 
-    def _ask(self, kind: int, texts: list[bytes] | None) -> int:
-        return pool.ask(lambda connection: connection.action(self._worker._queue_settings(), kind, texts))
+    def _act_on_payload(self, name: _native.ActionName, id: AnyId, payload: Any) -> int:
+        return self._ask(name, [jobs.id_bytes(id), self._worker._payload_codec().dump(payload, "payload")])
+
+    def _act_on_handle(self, name: _native.ActionName, handle: str, *at: SupportsFloat | datetime) -> bool:
+        times = [repr(jobs.unix_time(time, "at")).encode() for time in at]
+        return self._ask(name, [jobs.handle_bytes(handle), *times]) == 1
+
+    def _ask(self, name: _native.ActionName, texts: list[bytes] | None) -> int:
+        return pool.ask(lambda connection: connection.action(self._worker._queue_settings(), name, texts))

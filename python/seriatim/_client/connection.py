@@ -84,7 +84,7 @@ class Connection:
     def query(
         self,
         settings: _native.QueueSettings,
-        kind: int,
+        kind: _native.QueryName,
         *,
         reverse: bool = False,
         min: bytes | None = None,
@@ -93,23 +93,15 @@ class Connection:
         shard: int = -1,
         ids: list[bytes] | None = None,
     ) -> list[dict[str, Any]]:
-        """Records, whose kind is as the core numbers queries."""
+        """Records."""
         self._link.query(self._number(settings), kind, reverse, min, max, limit, shard, ids)
         records: list[dict[str, Any]] = self._link.drive()
         return records
 
-    def action(self, settings: _native.QueueSettings, kind: int, ids: list[bytes] | None = None) -> int:
-        """How many ids it changed; kind as the core numbers actions."""
-        self._link.action(self._number(settings), kind, ids)
+    def action(self, settings: _native.QueueSettings, name: _native.ActionName, texts: list[bytes] | None = None) -> int:
+        """What the action returns. texts: what it takes, as core/definitions/operations.json says."""
+        self._link.action(self._number(settings), name, texts)
         return int(self._link.drive())
-
-    def cancel(self, settings: _native.QueueSettings, handle: bytes) -> bool:
-        self._link.cancel(self._number(settings), handle)
-        return bool(self._link.drive())
-
-    def reschedule(self, settings: _native.QueueSettings, handle: bytes, at: float) -> bool:
-        self._link.reschedule(self._number(settings), handle, at)
-        return bool(self._link.drive())
 
     def metrics(self, settings: _native.QueueSettings) -> Metrics:
         self._link.metrics(self._number(settings))
@@ -132,8 +124,8 @@ class Connection:
         living: list[Node] = self._link.drive()
         return living
 
-    def node_command(self, node: bytes, command: int) -> bool:
-        """command: 1 quiet, 2 stop. False: no node of this name is alive."""
+    def node_command(self, node: bytes, command: _native.OrderName) -> bool:
+        """False: no node of this name is alive."""
         self._link.node_command(node, command)
         return bool(self._link.drive())
 

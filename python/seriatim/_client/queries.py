@@ -7,6 +7,7 @@ from datetime import datetime
 from math import isinf, isnan
 from typing import Any, TypedDict, TypeVar, Union, cast
 
+from .. import _native
 from .._settings import settings
 from .._types import AnyId, Id, QueueOwner
 from . import jobs, pool, validate
@@ -72,7 +73,6 @@ class Explanation(TypedDict):
     now: float
 
 
-BY_ID, BY_PERFORM_IN, BY_RETRY_COUNT, FETCH, MORGUE_BY_ID, MORGUE_BY_UPDATED_AT, MORGUE_FETCH, PROCESSING, PARKED = range(9)
 MAX_RECORDS = 100_000
 
 
@@ -88,52 +88,66 @@ class Queries:
     def __init__(self, worker: QueueOwner) -> None:
         self._worker = worker
 
+    # definitions: queries, written by script/embed from core/definitions/operations.json
+
     def range_by_id(self, min: Bound, max: Bound, *, limit: int = 10) -> list[Record]:
-        return self._ask(BY_ID, Record, min=min, max=max, limit=limit)
+        """Waiting ids, in the order of their bytes."""
+        return self._ask("range_by_id", Record, min=min, max=max, limit=limit)
 
     def rev_range_by_id(self, max: Bound, min: Bound, *, limit: int = 10) -> list[Record]:
-        return self._ask(BY_ID, Record, reverse=True, min=min, max=max, limit=limit)
+        """The same, descending."""
+        return self._ask("range_by_id", Record, reverse=True, min=min, max=max, limit=limit)
 
     def range_by_perform_in(self, min: Bound, max: Bound, *, limit: int = 10) -> list[Record]:
-        return self._ask(BY_PERFORM_IN, Record, min=min, max=max, limit=limit)
+        """Waiting ids, in the order in which they become due."""
+        return self._ask("range_by_perform_in", Record, min=min, max=max, limit=limit)
 
     def rev_range_by_perform_in(self, max: Bound, min: Bound, *, limit: int = 10) -> list[Record]:
-        return self._ask(BY_PERFORM_IN, Record, reverse=True, min=min, max=max, limit=limit)
+        """The same, descending."""
+        return self._ask("range_by_perform_in", Record, reverse=True, min=min, max=max, limit=limit)
 
     def range_by_retry_count(self, min: Bound, max: Bound, *, limit: int = 10) -> list[Record]:
-        return self._ask(BY_RETRY_COUNT, Record, min=min, max=max, limit=limit)
+        """Waiting ids that failed, in the order of their retry_count."""
+        return self._ask("range_by_retry_count", Record, min=min, max=max, limit=limit)
 
     def rev_range_by_retry_count(self, max: Bound, min: Bound, *, limit: int = 10) -> list[Record]:
-        return self._ask(BY_RETRY_COUNT, Record, reverse=True, min=min, max=max, limit=limit)
-
-    def morgue_range_by_id(self, min: Bound, max: Bound, *, limit: int = 10) -> list[DeadRecord]:
-        return self._ask(MORGUE_BY_ID, DeadRecord, min=min, max=max, limit=limit)
-
-    def morgue_rev_range_by_id(self, max: Bound, min: Bound, *, limit: int = 10) -> list[DeadRecord]:
-        return self._ask(MORGUE_BY_ID, DeadRecord, reverse=True, min=min, max=max, limit=limit)
-
-    def morgue_range_by_updated_at(self, min: Bound, max: Bound, *, limit: int = 10) -> list[DeadRecord]:
-        return self._ask(MORGUE_BY_UPDATED_AT, DeadRecord, min=min, max=max, limit=limit)
-
-    def morgue_rev_range_by_updated_at(self, max: Bound, min: Bound, *, limit: int = 10) -> list[DeadRecord]:
-        return self._ask(MORGUE_BY_UPDATED_AT, DeadRecord, reverse=True, min=min, max=max, limit=limit)
+        """The same, descending."""
+        return self._ask("range_by_retry_count", Record, reverse=True, min=min, max=max, limit=limit)
 
     def fetch(self, ids: Sequence[AnyId]) -> list[Record]:
-        """The records of these ids, in this order; unknown ones are left out."""
-        return self._ask(FETCH, Record, ids=ids, limit=MAX_RECORDS)
+        """The given ids that wait or are parked, in the given order; unknown ones are left out."""
+        return self._ask("fetch", Record, ids=ids, limit=MAX_RECORDS)
+
+    def morgue_range_by_id(self, min: Bound, max: Bound, *, limit: int = 10) -> list[DeadRecord]:
+        """Dead ids, in the order of their bytes."""
+        return self._ask("morgue_range_by_id", DeadRecord, min=min, max=max, limit=limit)
+
+    def morgue_rev_range_by_id(self, max: Bound, min: Bound, *, limit: int = 10) -> list[DeadRecord]:
+        """The same, descending."""
+        return self._ask("morgue_range_by_id", DeadRecord, reverse=True, min=min, max=max, limit=limit)
+
+    def morgue_range_by_updated_at(self, min: Bound, max: Bound, *, limit: int = 10) -> list[DeadRecord]:
+        """Dead ids, in the order of their last death."""
+        return self._ask("morgue_range_by_updated_at", DeadRecord, min=min, max=max, limit=limit)
+
+    def morgue_rev_range_by_updated_at(self, max: Bound, min: Bound, *, limit: int = 10) -> list[DeadRecord]:
+        """The same, descending."""
+        return self._ask("morgue_range_by_updated_at", DeadRecord, reverse=True, min=min, max=max, limit=limit)
 
     def morgue_fetch(self, ids: Sequence[AnyId]) -> list[DeadRecord]:
-        """The same of dead ids."""
-        return self._ask(MORGUE_FETCH, DeadRecord, ids=ids, limit=MAX_RECORDS)
+        """The given ids that are dead, in the given order; unknown ones are left out."""
+        return self._ask("morgue_fetch", DeadRecord, ids=ids, limit=MAX_RECORDS)
+
+    # end of definitions
 
     def processing_data(self, shard: int | None = None, *, limit: int = MAX_RECORDS) -> list[Record]:
         """What runs now, in one shard or in all."""
         place = -1 if shard is None else validate.integer("shard", shard, 0, 4095)
-        return self._ask(PROCESSING, Record, shard=place, limit=limit)
+        return self._ask("processing_data", Record, shard=place, limit=limit)
 
     def parked(self, *, limit: int = 10) -> list[Record]:
         """What an operator or on_exhausted park has stopped, by the time of it."""
-        return self._ask(PARKED, Record, limit=limit)
+        return self._ask("parked", Record, limit=limit)
 
     def explain(self, id: AnyId) -> Explanation:
         """Why the id is or is not running."""
@@ -149,7 +163,7 @@ class Queries:
 
     def _ask(
         self,
-        kind: int,
+        kind: _native.QueryName,
         shape: type[T],
         *,
         limit: int,

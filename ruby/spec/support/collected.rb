@@ -34,7 +34,7 @@ class Collected
   end
 
   def refuse
-    [-> { @link.queue({}) }, -> { @link.push(@queue, [[1]], nil, 0, 1, 10) }, -> { @link.query(@queue, 99, false, nil, nil, 1, -1, nil, nil) },
+    [-> { @link.queue({}) }, -> { @link.push(@queue, [[1]], nil, 0, 1, 10) }, -> { @link.query(@queue, "unknown", false, nil, nil, 1, -1, nil, nil) },
      -> { NATIVE::Link.new("http://x", "gc", nil, 0) }, -> { @runner.group(0, [[9, 9]]) }, -> { NATIVE.dump([Object.new], "p") },
      -> { NATIVE.load("[[1,") }].each do |wrong|
       wrong.call
@@ -61,13 +61,13 @@ class Collected
 
   def ask
     @link.layout(@queue, nil)
-    records = @link.query(@queue, 0, false, "-", "+", 10, -1, nil, nil)
+    records = @link.query(@queue, "range_by_id", false, "-", "+", 10, -1, nil, nil)
     abort "asked #{records}" unless records.all? { |record| record[:id].start_with?("id") }
-    @link.query(@queue, 0, true, nil, nil, 10, 0, nil, nil)
+    @link.query(@queue, "range_by_id", true, nil, nil, 10, 0, nil, nil)
     @link.metrics(@queue, nil)
     @link.explain(@queue, "id0", nil)
     @link.check(@queue, false, nil)
-    @link.action(@queue, 0, nil, nil)
+    @link.action(@queue, "perform_all_jobs_now", nil, nil)
     [@link.nodes(nil), @link.queues(nil), @link.health(nil), @link.url]
   end
 

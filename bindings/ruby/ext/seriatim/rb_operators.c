@@ -1,6 +1,8 @@
 /* rb_operators.c - queries, actions, metrics and what else an operator asks, as methods of Seriatim::Native::Link. */
 #include "rb_link.h"
 
+#include "seriatim/binding.h"
+
 #define SET(hash, name, value) rb_hash_aset(hash, ID2SYM(rb_intern(name)), value)
 
 static VALUE operators_text_or_nil(const char *text, size_t len)
@@ -45,6 +47,13 @@ static seriatim_text operators_bound(VALUE text)
     return bound;
 }
 
+/* The core's number for a name, a String. */
+static int operators_named(VALUE name, int (*number)(const char *, size_t))
+{
+    Check_Type(name, T_STRING);
+    return number(RSTRING_PTR(name), (size_t)RSTRING_LEN(name));
+}
+
 /* ---- Queries --------------------------------------------------------------------------------- */
 
 static VALUE operators_payloads(const seriatim_record *record)
@@ -74,7 +83,7 @@ static VALUE operators_record(const seriatim_record *record)
     return hash;
 }
 
-/* link.query(queue, kind, reverse, min, max, limit, shard or -1, ids or nil, seconds) -> all fields of each record */
+/* link.query(queue, name, reverse, min, max, limit, shard or -1, ids or nil, seconds) -> all fields of each record */
 static VALUE operators_query(int argc, VALUE *argv, VALUE self)
 {
     srb_link *box = srb_link_idle(self);
@@ -86,7 +95,7 @@ static VALUE operators_query(int argc, VALUE *argv, VALUE self)
     int status;
     rb_check_arity(argc, 9, 9);
     queue = NUM2SIZET(argv[0]);
-    seriatim_query_init(&query, NUM2INT(argv[1]));
+    seriatim_query_init(&query, operators_named(argv[1], seriatim_query_named));
     query.reverse = RTEST(argv[2]);
     query.min = operators_bound(argv[3]);
     query.max = operators_bound(argv[4]);
@@ -106,13 +115,13 @@ static VALUE operators_query(int argc, VALUE *argv, VALUE self)
 
 /* ---- Actions ----------------------------------------------------------------------------------- */
 
-/* link.action(queue, kind, ids, or an id and a payload, or nil, seconds) -> how many it changed */
-static VALUE operators_action(VALUE self, VALUE queue, VALUE kind, VALUE ids, VALUE seconds)
+/* link.action(queue, name, texts that it takes or nil, seconds) -> what seriatim_action_result says */
+static VALUE operators_action(VALUE self, VALUE queue, VALUE name, VALUE ids, VALUE seconds)
 {
     srb_link *box = srb_link_idle(self);
     seriatim_client *client = seriatim_link_client(box->link);
     size_t number = NUM2SIZET(queue), count;
-    int status, action = NUM2INT(kind);
+    int status, action = operators_named(name, seriatim_action_named);
     VALUE buffer;
     seriatim_text *texts = operators_texts(ids, &buffer, &count);
     status = seriatim_action_begin(client, number, action, texts, count);
@@ -120,39 +129,6 @@ static VALUE operators_action(VALUE self, VALUE queue, VALUE kind, VALUE ids, VA
     srb_link_check(box, status);
     srb_link_drive(box, seconds);
     return LL2NUM(seriatim_action_result(client));
-}
-
-/* ---- Handles ----------------------------------------------------------------------------------- */
-
-static seriatim_text operators_text(VALUE text)
-{
-    seriatim_text out;
-    Check_Type(text, T_STRING);
-    out.data = RSTRING_PTR(text);
-    out.len = (size_t)RSTRING_LEN(text);
-    return out;
-}
-
-/* link.cancel(queue, handle, seconds) -> it was done */
-static VALUE operators_cancel(VALUE self, VALUE queue, VALUE handle, VALUE seconds)
-{
-    srb_link *box = srb_link_idle(self);
-    seriatim_client *client = seriatim_link_client(box->link);
-    srb_link_check(box, seriatim_cancel_begin(client, NUM2SIZET(queue), operators_text(handle)));
-    RB_GC_GUARD(handle);
-    srb_link_drive(box, seconds);
-    return seriatim_handle_result(client) ? Qtrue : Qfalse;
-}
-
-/* link.reschedule(queue, handle, at, seconds) -> it was done */
-static VALUE operators_reschedule(VALUE self, VALUE queue, VALUE handle, VALUE at, VALUE seconds)
-{
-    srb_link *box = srb_link_idle(self);
-    seriatim_client *client = seriatim_link_client(box->link);
-    srb_link_check(box, seriatim_reschedule_begin(client, NUM2SIZET(queue), operators_text(handle), NUM2DBL(at)));
-    RB_GC_GUARD(handle);
-    srb_link_drive(box, seconds);
-    return seriatim_handle_result(client) ? Qtrue : Qfalse;
 }
 
 /* ---- Metrics ----------------------------------------------------------------------------------- */
@@ -291,13 +267,13 @@ static VALUE operators_nodes(VALUE self, VALUE seconds)
     return list;
 }
 
-/* link.node_command(node, command, seconds) -> true: such a node is alive. command: 1 quiet, 2 stop */
+/* link.node_command(node, "quiet" or "stop", seconds) -> true: such a node is alive */
 static VALUE operators_node_command(VALUE self, VALUE node, VALUE command, VALUE seconds)
 {
     srb_link *box = srb_link_idle(self);
     seriatim_client *client = seriatim_link_client(box->link);
     Check_Type(node, T_STRING);
-    srb_link_check(box, seriatim_order_begin(client, RSTRING_PTR(node), (size_t)RSTRING_LEN(node), NUM2INT(command)));
+    srb_link_check(box, seriatim_order_begin(client, RSTRING_PTR(node), (size_t)RSTRING_LEN(node), operators_named(command, seriatim_order_named)));
     RB_GC_GUARD(node);
     srb_link_drive(box, seconds);
     return seriatim_order_result(client) ? Qtrue : Qfalse;
@@ -342,8 +318,6 @@ void srb_init_operators(VALUE link_class)
 {
     rb_define_method(link_class, "query", operators_query, -1);
     rb_define_method(link_class, "action", operators_action, 4);
-    rb_define_method(link_class, "cancel", operators_cancel, 3);
-    rb_define_method(link_class, "reschedule", operators_reschedule, 4);
     rb_define_method(link_class, "metrics", operators_metrics, 2);
     rb_define_method(link_class, "explain", operators_explain, 3);
     rb_define_method(link_class, "check", operators_check, 3);

@@ -34,22 +34,15 @@ module Seriatim
     # @return [Integer] shards_count as Redis has it
     def layout(settings, limit: nil) = @link.layout(number(settings), limit)
 
-    # @param kind [Integer] as the core numbers queries
+    # @param kind [String] the name of the query
     # @return [Array<Hash>]
     def query(settings, kind, reverse: false, min: nil, max: nil, limit: 10, shard: -1, ids: nil)
       @link.query(number(settings), kind, reverse, min, max, limit, shard, ids, nil)
     end
 
-    # @param kind [Integer] as the core numbers actions
-    # @return [Integer] how many ids it changed
-    def action(settings, kind, ids = nil) = @link.action(number(settings), kind, ids, nil)
-
-    # @return [Boolean] it was done
-    def cancel(settings, handle) = @link.cancel(number(settings), handle, nil)
-
-    # @param at [Float] Unix seconds
-    # @return [Boolean] it was done
-    def reschedule(settings, handle, at) = @link.reschedule(number(settings), handle, at, nil)
+    # @param texts [Array<String>, nil] what the action takes, as core/definitions/operations.json says
+    # @return [Integer] what it returns
+    def action(settings, name, texts = nil) = @link.action(number(settings), name, texts, nil)
 
     # @return [Hash]
     def metrics(settings) = @link.metrics(number(settings), nil)
@@ -64,7 +57,7 @@ module Seriatim
     # @return [Array<Hash>]
     def nodes = @link.nodes(nil)
 
-    # @param command [Integer] 1 quiet, 2 stop
+    # @param command [String] "quiet" or "stop"
     # @return [Boolean] false: no node of this name is alive
     def node_command(node, command) = @link.node_command(node, command, nil)
 

@@ -3,19 +3,15 @@
 module Seriatim
   # Commands to a node, which its next heartbeat brings to it, wherever it runs: Seriatim.quiet_node, Seriatim.stop_node.
   module NodeCommands
-    QUIET = 1 # as the core numbers them
-    STOP = 2
-    private_constant :QUIET, :STOP
-
     # Asks a node to claim nothing more; what runs goes on, until it is stopped. As TSTP does.
     # @param name [String] of {Metrics.nodes}
     # @return [Boolean] false: no such node lives
-    def quiet_node(name) = node_command(name, QUIET)
+    def quiet_node(name) = node_command(name, "quiet")
 
     # Asks a node to finish what runs within its deadline, hand the rest back and leave. As TERM does.
     # @param name [String] of {Metrics.nodes}
     # @return [Boolean] false: no such node lives
-    def stop_node(name) = node_command(name, STOP)
+    def stop_node(name) = node_command(name, "stop")
 
     private
 

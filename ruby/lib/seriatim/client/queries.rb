@@ -12,51 +12,72 @@ module Seriatim
     DEAD = %i[id updated_at payloads error].freeze
     private_constant :WAITING, :DEAD
 
-    RANGES = { range_by_id: [0, WAITING], range_by_perform_in: [1, WAITING], range_by_retry_count: [2, WAITING],
-               morgue_range_by_id: [4, DEAD], morgue_range_by_updated_at: [5, DEAD] }.freeze
-    FETCH, MORGUE_FETCH, PROCESSING, PARKED = 3, 6, 7, 8
-    private_constant :RANGES, :FETCH, :MORGUE_FETCH, :PROCESSING, :PARKED
-
     def initialize(worker)
       @worker = worker
     end
 
-    # @!method range_by_id(min, max, limit: 10)
-    # @!method rev_range_by_id(max, min, limit: 10)
-    # @!method range_by_perform_in(min, max, limit: 10)
-    # @!method rev_range_by_perform_in(max, min, limit: 10)
-    # @!method range_by_retry_count(min, max, limit: 10)
-    # @!method rev_range_by_retry_count(max, min, limit: 10)
-    # @!method morgue_range_by_id(min, max, limit: 10)
-    # @!method morgue_rev_range_by_id(max, min, limit: 10)
-    # @!method morgue_range_by_updated_at(min, max, limit: 10)
-    # @!method morgue_rev_range_by_updated_at(max, min, limit: 10)
-    RANGES.each do |name, (kind, fields)|
-      define_method(name) do |min, max, limit: 10|
-        ask(kind, fields, min: bound(min), max: bound(max), limit: limit)
-      end
-      define_method(name.name.sub("range", "rev_range")) do |max, min, limit: 10|
-        ask(kind, fields, reverse: true, min: bound(min), max: bound(max), limit: limit)
-      end
-    end
+    # definitions: queries, written by script/embed from core/definitions/operations.json
 
-    # The records of these ids, in this order; unknown ones are left out.
+    # Waiting ids, in the order of their bytes.
     # @return [Array<Hash>]
-    def fetch(ids) = ask(FETCH, WAITING, ids: Jobs.id_texts(ids), limit: 100_000)
+    def range_by_id(min, max, limit: 10) = range("range_by_id", WAITING, min, max, limit)
 
+    # The same, descending.
     # @return [Array<Hash>]
-    def morgue_fetch(ids) = ask(MORGUE_FETCH, DEAD, ids: Jobs.id_texts(ids), limit: 100_000)
+    def rev_range_by_id(max, min, limit: 10) = range("range_by_id", WAITING, min, max, limit, reverse: true)
+
+    # Waiting ids, in the order in which they become due.
+    # @return [Array<Hash>]
+    def range_by_perform_in(min, max, limit: 10) = range("range_by_perform_in", WAITING, min, max, limit)
+
+    # The same, descending.
+    # @return [Array<Hash>]
+    def rev_range_by_perform_in(max, min, limit: 10) = range("range_by_perform_in", WAITING, min, max, limit, reverse: true)
+
+    # Waiting ids that failed, in the order of their retry_count.
+    # @return [Array<Hash>]
+    def range_by_retry_count(min, max, limit: 10) = range("range_by_retry_count", WAITING, min, max, limit)
+
+    # The same, descending.
+    # @return [Array<Hash>]
+    def rev_range_by_retry_count(max, min, limit: 10) = range("range_by_retry_count", WAITING, min, max, limit, reverse: true)
+
+    # The given ids that wait or are parked, in the given order; unknown ones are left out.
+    # @return [Array<Hash>]
+    def fetch(ids) = fetched("fetch", WAITING, ids)
+
+    # Dead ids, in the order of their bytes.
+    # @return [Array<Hash>]
+    def morgue_range_by_id(min, max, limit: 10) = range("morgue_range_by_id", DEAD, min, max, limit)
+
+    # The same, descending.
+    # @return [Array<Hash>]
+    def morgue_rev_range_by_id(max, min, limit: 10) = range("morgue_range_by_id", DEAD, min, max, limit, reverse: true)
+
+    # Dead ids, in the order of their last death.
+    # @return [Array<Hash>]
+    def morgue_range_by_updated_at(min, max, limit: 10) = range("morgue_range_by_updated_at", DEAD, min, max, limit)
+
+    # The same, descending.
+    # @return [Array<Hash>]
+    def morgue_rev_range_by_updated_at(max, min, limit: 10) = range("morgue_range_by_updated_at", DEAD, min, max, limit, reverse: true)
+
+    # The given ids that are dead, in the given order; unknown ones are left out.
+    # @return [Array<Hash>]
+    def morgue_fetch(ids) = fetched("morgue_fetch", DEAD, ids)
+
+    # end of definitions
 
     # What runs now.
     # @param shard [Integer, nil] of one shard; nil: of all
     # @return [Array<Hash>]
     def processing_data(shard = nil, limit: 100_000)
-      ask(PROCESSING, WAITING, shard: shard || -1, limit: limit)
+      ask("processing_data", WAITING, shard: shard || -1, limit: limit)
     end
 
     # What an operator or on_exhausted :park has stopped, by the time of it.
     # @return [Array<Hash>]
-    def parked(limit: 10) = ask(PARKED, WAITING, limit: limit)
+    def parked(limit: 10) = ask("parked", WAITING, limit: limit)
 
     # Why the id is or is not running.
     # @return [Hash] text (one sentence), job, behind, dead (nil, or a record with its state, and with payloads_count, the
@@ -68,6 +89,11 @@ module Seriatim
     end
 
     private
+
+    # @param kind [String] as core/definitions/operations.json names it
+    def range(kind, fields, min, max, limit, **order) = ask(kind, fields, min: bound(min), max: bound(max), limit: limit, **order)
+
+    def fetched(kind, fields, ids) = ask(kind, fields, ids: Jobs.id_texts(ids), limit: 100_000)
 
     def ask(kind, fields, limit:, **query)
       Validate.integer("limit", limit, 1..100_000)

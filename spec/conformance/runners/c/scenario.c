@@ -3,6 +3,7 @@
 #define _XOPEN_SOURCE 700
 #endif
 #include "conformance.h"
+#include "seriatim/binding.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -290,11 +291,6 @@ static int do_push(scenario *s, queue *q, const value *step, check *c)
 
 /* ---- query ----------------------------------------------------------------------------------- */
 
-static const char *const query_names[] = {
-    "range_by_id",       "range_by_perform_in",        "range_by_retry_count", "fetch", "morgue_range_by_id",
-    "morgue_range_by_updated_at", "morgue_fetch", "processing_data",      "parked",
-};
-
 static seriatim_text bound(const scenario *s, const value *v)
 {
     seriatim_text none = {NULL, 0};
@@ -315,13 +311,9 @@ static int query_kind(const value *name, int *reverse)
 {
     char plain[64];
     const char *rev = strstr(name->text.data, "rev_");
-    int kind;
     snprintf(plain, sizeof plain, "%.*s%s", rev ? (int)(rev - name->text.data) : 0, name->text.data, rev ? rev + 4 : name->text.data);
     *reverse = rev != NULL;
-    for (kind = 0; kind < (int)(sizeof query_names / sizeof *query_names); kind++)
-        if (strcmp(query_names[kind], plain) == 0)
-            return kind;
-    return -1;
+    return seriatim_query_named(plain, strlen(plain));
 }
 
 static seriatim_text *texts_of(const value *list, size_t *count)
@@ -439,44 +431,30 @@ static int do_metrics(scenario *s, queue *q, const value *step, check *c)
     return SERIATIM_OK;
 }
 
-static const char *const action_names[] = {
-    "perform_all_jobs_now", "kill_all_failed_jobs", "delete_all_failed_jobs", "morgue_queue_up_all_jobs",
-    "morgue_delete_all_jobs", "pause", "resume", "delete", "morgue_queue_up", "morgue_delete", "park", "unpark",
-    "perform_now", "unpark_all", "drop_payload", "morgue_drop_payload", "delete_queue", "perform_all_failed_jobs_now", "kill",
-};
-
-static int act_on_handle(scenario *s, size_t number, const value *step, check *c)
-{
-    seriatim_client *client = seriatim_link_client(s->link);
-    const value *deliver = value_get(step, "deliver");
-    int cancels = value_says(value_get(step, "action"), "cancel");
-    int status = scenario_drive(s, cancels ? seriatim_cancel_begin(client, number, handle_of(s, step))
-                                           : seriatim_reschedule_begin(client, number, handle_of(s, step), s->start + value_number(deliver, 0)));
-    if (status == SERIATIM_OK)
-        compare(c, value_get(step, "expect"), found_number(seriatim_handle_result(client)), "answer");
-    return status;
-}
-
 static int do_action(scenario *s, queue *q, const value *step, check *c)
 {
-    const value *ids = value_get(step, "ids"), *id = value_get(step, "id");
+    const value *ids = value_get(step, "ids"), *id = value_get(step, "id"), *deliver = value_get(step, "deliver");
+    seriatim_text name = value_bytes(value_get(step, "action"));
     seriatim_client *client = seriatim_link_client(s->link);
     size_t number, count;
     seriatim_text *texts = texts_of(ids, &count), named[2];
+    char at[32];
     int64_t answer = 0;
-    int kind = 0, status = scenario_number(s, q, &number);
-    if (value_get(step, "handle"))
-        return status == SERIATIM_OK ? act_on_handle(s, number, step, c) : status;
-    while (kind < SERIATIM_KILL && !value_says(value_get(step, "action"), action_names[kind]))
-        kind++;
+    int status = scenario_number(s, q, &number);
     if (id) {
         named[0] = value_bytes(id);
         named[1] = payload_bytes(value_get(step, "payload"), q->raw);
+    } else if (value_get(step, "handle")) {
+        named[0] = handle_of(s, step);
+        named[1].data = at;
+        named[1].len = (size_t)snprintf(at, sizeof at, "%.17g", s->start + (deliver ? value_number(deliver, 0) : 0));
+    }
+    if (id || value_get(step, "handle")) {
         texts = named;
-        count = 2;
+        count = id || deliver ? 2 : 1;
     }
     if (status == SERIATIM_OK && (!ids || count)) {
-        status = scenario_drive(s, seriatim_action_begin(client, number, kind, ids || id ? texts : NULL, count));
+        status = scenario_drive(s, seriatim_action_begin(client, number, seriatim_action_named(name.data, name.len), count ? texts : NULL, count));
         answer = status == SERIATIM_OK ? seriatim_action_result(client) : 0;
     }
     if (status == SERIATIM_OK)
