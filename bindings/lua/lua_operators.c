@@ -119,6 +119,7 @@ static void operators_figures(lua_State *L, const seriatim_metrics *m)
     slu_set_int(L, "unproven", m->unproven);
     slu_set_int(L, "suspect", m->suspect);
     slu_set_int(L, "refused", m->refused);
+    slu_set_int(L, "morgue_removed", m->morgue_removed);
     slu_set_double(L, "first", m->first);
     slu_set_double(L, "now", m->now);
     slu_set_int(L, "paused", m->paused);

@@ -150,6 +150,7 @@ static PyObject *operators_figures(const seriatim_metrics *m)
                  spy_set(dict, "unproven", PyLong_FromLongLong(m->unproven)) ||
                  spy_set(dict, "suspect", PyLong_FromLongLong(m->suspect)) ||
                  spy_set(dict, "refused", PyLong_FromLongLong(m->refused)) ||
+                 spy_set(dict, "morgue_removed", PyLong_FromLongLong(m->morgue_removed)) ||
                  spy_set(dict, "first", PyFloat_FromDouble(m->first)) ||
                  spy_set(dict, "now", PyFloat_FromDouble(m->now)) ||
                  spy_set(dict, "paused", PyLong_FromLongLong(m->paused))))

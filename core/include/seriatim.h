@@ -449,7 +449,8 @@ typedef enum seriatim_event_kind {
     SERIATIM_EVENT_RECOVERED, /* `number` runs of a dead node were put back */
     SERIATIM_EVENT_LINK,      /* the connection was opened or lost */
     SERIATIM_EVENT_WARNING,
-    SERIATIM_EVENT_FAILURES   /* `number` failures were not logged one by one, see seriatim_runner_failure */
+    SERIATIM_EVENT_FAILURES,  /* `number` failures were not logged one by one, see seriatim_runner_failure */
+    SERIATIM_EVENT_MORGUE     /* morgue_max_age or morgue_max_count removed `number` dead ids of a shard */
 } seriatim_event_kind;
 
 typedef struct seriatim_event {
@@ -672,6 +673,7 @@ typedef struct seriatim_metrics {
     int64_t scheduled; /* payloads whose deliver_at has not come, or that no claim has moved yet */
     int64_t fresh, retries, morgue_length, busy, parked, unproven, suspect;
     int64_t processed, failed, refused; /* counters of settled ids; they never decrease */
+    int64_t morgue_removed; /* counter of dead ids that morgue_max_age and morgue_max_count removed */
     double lag;     /* seconds since the oldest waiting id became due, or since the first deliver_at passed; 0 if nothing is due */
     double first;   /* Unix time in seconds at which the first waiting id is due; 0 if no id waits */
     double now;     /* Unix time in seconds by the clock of Redis */

@@ -133,6 +133,7 @@
 #include "node/quarantine.c"
 #include "node/heartbeat.c"
 #include "node/notice.c"
+#include "node/morgue.c"
 #include "node/batch.c"
 #include "node/recall.c"
 #include "node/offer.c"

@@ -24,6 +24,10 @@
 ---@field ttr number?
 ---Whether ids of one shard run one after another. Default: false.
 ---@field serial_shards boolean?
+---How long a dead id is kept in the morgue; nil: for ever. Default: nil. 0.001 to 3153600000.
+---@field morgue_max_age number?
+---How many dead ids the morgue keeps; nil: all. Default: nil. 1 to 1000000000.
+---@field morgue_max_count integer?
 ---How many ids one call of perform gets at most. Default: 1. 1 to 1000.
 ---@field batch_size integer?
 ---How many ids of the worker run at once in one process; 0: no limit. Default: 0. 0 to 100000.

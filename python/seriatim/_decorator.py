@@ -28,6 +28,8 @@ def worker(
     max_retry_count: int = ...,
     ttr: float | None = ...,
     serial_shards: bool = ...,
+    morgue_max_age: float | None = ...,
+    morgue_max_count: int | None = ...,
     batch_size: int = ...,
     max_running: int = ...,
     priority: int = ...,

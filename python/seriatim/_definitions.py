@@ -30,6 +30,10 @@ class WorkerSettings:
     """How long a delivery may run before its ids run again; nil: any time. Default: nil. 0.001 to 31536000."""
     serial_shards: ClassVar[bool]
     """Whether ids of one shard run one after another. Default: false."""
+    morgue_max_age: ClassVar[float | None]
+    """How long a dead id is kept in the morgue; nil: for ever. Default: nil. 0.001 to 3153600000."""
+    morgue_max_count: ClassVar[int | None]
+    """How many dead ids the morgue keeps; nil: all. Default: nil. 1 to 1000000000."""
     batch_size: ClassVar[int]
     """How many ids one call of perform gets at most. Default: 1. 1 to 1000."""
     max_running: ClassVar[int]

@@ -84,6 +84,7 @@ class Figures(TypedDict):
     unproven: int
     suspect: int
     refused: int
+    morgue_removed: int
     first: float
     now: float
     paused: int

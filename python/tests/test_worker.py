@@ -37,6 +37,8 @@ REFUSED: dict[str, list[Any]] = {
     "on_exhausted": ["explode"],
     "ttr": [0, -1, "5", math.nan, 1e9, True],
     "serial_shards": ["yes", 1, None],
+    "morgue_max_age": [0, -1, "5", 3.2e9],
+    "morgue_max_count": [0, 1.5, True, 1_000_000_001],
     "priority": [1.5, "high"],
     "codec": ["yaml", [1, 2], [pickle.dumps], 5],
 }

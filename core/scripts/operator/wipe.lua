@@ -34,6 +34,6 @@ if members[1] then
 end
 open_for_writing()
 call('UNLINK', READY, DUE, RUNNING, RETRY, DIED, PARKED, UNPROVEN, SUSPECT, OVERRUN, CLAIMS, UNITING, SCHEDULED, PREFIX .. 'notices', PREFIX .. 'tellers')
-lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags, delivers, owner = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, FOREVER, ''
+lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags, delivers, removed, owner = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, FOREVER, 0, ''
 save()
 return ''

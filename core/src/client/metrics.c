@@ -43,7 +43,7 @@ static int metrics_on_reply(seriatim_client *c, srt_request *r, const srt_reply 
     metrics_state *m = c->state;
     seriatim_metrics *shard = &m->shards[r->place];
     const srt_token *at = &reply->tokens[1];
-    if (!srt_reply_is_list(reply, 18))
+    if (!srt_reply_is_list(reply, 19))
         return srt_operator_protocol(c, "metrics");
     shard->now = srt_operator_seconds(&at[0]);
     shard->length = srt_token_int(&at[1]);
@@ -63,6 +63,7 @@ static int metrics_on_reply(seriatim_client *c, srt_request *r, const srt_reply 
     shard->lease = srt_token_int(&at[14]);
     shard->fence = srt_token_int(&at[15]);
     shard->scheduled = srt_token_int(&at[17]);
+    shard->morgue_removed = srt_token_int(&at[18]);
     shard->owner = srt_arena_copy(&m->memory, at[16].data, at[16].len);
     return shard->owner ? SERIATIM_OK : srt_operator_nomem(c);
 }
@@ -88,6 +89,7 @@ static int metrics_on_end(seriatim_client *c, int failed)
         total->processed += shard->processed;
         total->failed += shard->failed;
         total->refused += shard->refused;
+        total->morgue_removed += shard->morgue_removed;
         total->paused += shard->paused;
         if (shard->lag > total->lag)
             total->lag = shard->lag;

@@ -7,9 +7,9 @@
 #ifndef SRT_STORED_H
 #define SRT_STORED_H
 
-/* ---- A shard's state: eleven doubles, a byte of flags, a double, the owner -------------------------------- */
+/* ---- A shard's state: eleven doubles, a byte of flags, two doubles, the owner -------------------------------- */
 
-#define SRT_STATE_FORMAT "<dddddddddddBd" /* of struct.pack; the owner follows */
+#define SRT_STATE_FORMAT "<dddddddddddBdd" /* of struct.pack; the owner follows */
 #define SRT_STATE_PROCESSED 48           /* offsets of the counters */
 #define SRT_STATE_FAILED 56
 #define SRT_STATE_REFUSED 64
@@ -17,7 +17,8 @@
 #define SRT_STATE_HELD 80  /* ids in claims that are noted as a whole */
 #define SRT_STATE_FLAGS 88 /* bits: */
 #define SRT_STATE_DELIVERS 89 /* the smallest deliver_at of what is scheduled, in microseconds; 9e15: nothing is */
-#define SRT_STATE_OWNER 97 /* the id of the node, to the end of the state; also the length of a state without an owner */
+#define SRT_STATE_REMOVED 97 /* dead ids that the limits of the morgue removed */
+#define SRT_STATE_OWNER 105 /* the id of the node, to the end of the state; also the length of a state without an owner */
 
 #define SRT_FLAG_PAUSED 1     /* claims give nothing */
 #define SRT_FLAG_DOUBTED 2    /* an id may be unproven or suspect */

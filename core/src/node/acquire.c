@@ -130,6 +130,7 @@ void srt_shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, cons
     s->recover_at = now;
     strcpy(s->cursor, "0");
     s->notice_asked_at = node->heartbeat.answered + node->heartbeat.in_flight + 1;
+    srt_morgue_taken(s, now);
     if (r->number && srt_token_is(&reply->tokens[1], "KEPT")) {
         shard_visit_runs(node, s, renumber_run, &lease);
     } else {

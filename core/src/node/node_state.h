@@ -80,6 +80,11 @@ struct srt_shard {
     int notice_asked_at;                         /* the heartbeat that tells whose notices may be taken over */
     char notice_seen[8];                     /* number of the last one that came */
     size_t notice_seen_len;
+    struct {
+        int64_t ask_at, tell_at; /* when to look whether the morgue is beyond its limits, and when to report what was removed */
+        int64_t removed;         /* dead ids that were removed and are not reported */
+        int asking;              /* a look is not answered */
+    } morgue;
     size_t quarantined;                            /* ids in its group's quarantined and died */
     size_t running;                          /* ids in threads' hands */
     size_t old;                              /* of these: see srt_job */
@@ -373,6 +378,13 @@ void srt_notice_settled(srt_node *node, seriatim_delivery *delivery, int64_t now
 void srt_notice_told(srt_node *node, srt_shard *shard, const srt_reply *reply, int64_t now);
 void srt_notice_refused(srt_node *node, srt_shard *shard, int64_t now);
 
+/* The limits of the morgue. Of a shard that this node has taken: */
+void srt_morgue_taken(srt_shard *shard, int64_t now);
+void srt_morgue_step(srt_node *node, srt_shard *shard, int leaving, int64_t now);
+void srt_morgue_grew(srt_node *node, srt_shard *shard, int64_t now); /* ids may have died */
+void srt_morgue_trimmed(srt_node *node, srt_shard *shard, const srt_reply *reply, int64_t now);
+void srt_morgue_refused(srt_shard *shard, int64_t now);
+
 /* To be called when the ready ids of a shard have changed. */
 void srt_ready_update(srt_group *group, srt_shard *shard);
 /* The shard that is to be taken from next, or NULL. */
@@ -404,7 +416,8 @@ enum {
     SRT_ASK_SLICE,
     SRT_ASK_RECOVER,
     SRT_ASK_TELL,
-    SRT_ASK_TOLD
+    SRT_ASK_TOLD,
+    SRT_ASK_TRIM
 };
 
 #endif

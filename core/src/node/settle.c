@@ -274,12 +274,10 @@ void srt_shard_ended(srt_node *node, srt_shard *s, srt_job *job, int64_t now)
 
 /* ---- The answer ----------------------------------------------------------------------------- */
 
-/* Where the worker has a hook, does Redis have notices of this settle? After a lost answer that is not known. */
-static int settle_noticed(const srt_shard *s, const srt_job_list *list, const srt_reply *reply)
+/* Has this settle ended the retries of an id, or put payloads into the morgue? After a lost answer that is not known. */
+static int settle_may_bury(const srt_job_list *list, const srt_reply *reply)
 {
     const srt_job *job;
-    if (!s->queue->now.exhausted_hook)
-        return 0;
     if (reply->count > 4 || (reply->count > 1 && srt_token_is(&reply->tokens[1], "AGAIN")))
         return 1;
     for (job = list->first; job; job = job->next)
@@ -401,7 +399,9 @@ void srt_shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_r
         return;
     }
     settled_suspect(node, s, list);
-    if (settle_noticed(s, list, reply))
+    if (settle_may_bury(list, reply))
+        srt_morgue_grew(node, s, now);
+    if (s->queue->now.exhausted_hook && settle_may_bury(list, reply))
         srt_notice_seen(node, s, SRT_NOTICES_OWN, now);
     else if (!s->queue->now.exhausted_hook && (reply->count > 4 || (reply->count > 1 && srt_token_is(&tokens[1], "AGAIN"))))
         shard_exhausted(node, s, list, reply);

@@ -34,6 +34,7 @@ static void shard_step_owned(srt_node *node, srt_shard *s, int64_t now)
     }
     if (srt_shard_should_recover(s, leaving, now))
         srt_shard_recover(node, s, now);
+    srt_morgue_step(node, s, leaving, now);
     while (srt_claim_part_until(s) <= now)
         srt_claim_part(s, s->partial_claims, now);
     if (!leaving)
@@ -149,6 +150,11 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
     case SRT_ASK_TOLD:
         srt_notice_refused(node, s, now);
         break;
+    case SRT_ASK_TRIM:
+        srt_morgue_refused(s, now);
+        if (status == SERIATIM_STALE && r->number == s->lease && s->state == SRT_OWNED)
+            srt_shard_lose(node, s);
+        break;
     default:
         break;
     }
@@ -172,6 +178,8 @@ static int reply_fits(int kind, const srt_reply *reply)
                                                tokens[9].type == SRT_STRING && tokens[10].type == SRT_STRING));
     case SRT_ASK_SETTLE: /* AGAIN stands alone */
         return srt_reply_is_list(reply, 1) && (srt_token_is(&tokens[1], "AGAIN") || reply->count > 2);
+    case SRT_ASK_TRIM:
+        return srt_reply_is_list(reply, 2);
     case SRT_ASK_RELEASE:
         return tokens[0].type == SRT_STRING;
     default: /* a slice, which is told apart where it is taken */
@@ -205,6 +213,8 @@ int srt_shard_reply(srt_node *node, srt_request *r, const srt_reply *reply, int6
             srt_notice_fetched(node, s, reply, now);
         else if (r->kind == SRT_ASK_TOLD)
             srt_notice_told(node, s, reply, now);
+        else if (r->kind == SRT_ASK_TRIM)
+            srt_morgue_trimmed(node, s, reply, now);
         else
             srt_shard_sliced(node, job, reply, now);
         srt_node_wake(node, s, now);

@@ -124,6 +124,7 @@ void srt_web_write_row(srt_web_out *out, const srt_web_row *row)
     srt_web_int(out, "processed", t->processed);
     srt_web_int(out, "pushed", t->pushed);
     srt_web_int(out, "refused", t->refused);
+    srt_web_int(out, "removed", t->removed);
     srt_web_int(out, "retries", t->retries);
     srt_web_int(out, "shards", row->shards_count);
     srt_json_end_object(&out->json);

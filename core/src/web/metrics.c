@@ -57,7 +57,7 @@ static void metrics_line(srt_bytes *out, const char *name, const srt_web_row *ro
     metrics_number(out, value);
 }
 
-enum { OF_READY, OF_DELAYED, OF_RETRYING, OF_RUNNING, OF_PARKED, OF_DEAD, OF_LAG, OF_PAUSED, OF_SHARDS, OF_CONSUMERS, OF_PUSHED, OF_REFUSED };
+enum { OF_READY, OF_DELAYED, OF_RETRYING, OF_RUNNING, OF_PARKED, OF_DEAD, OF_LAG, OF_PAUSED, OF_SHARDS, OF_CONSUMERS, OF_PUSHED, OF_REFUSED, OF_REMOVED };
 
 static double metrics_of_row(const srt_web_row *row, int of)
 {
@@ -85,8 +85,10 @@ static double metrics_of_row(const srt_web_row *row, int of)
         return (double)t->owner_alive;
     case OF_PUSHED:
         return (double)t->pushed;
-    default:
+    case OF_REFUSED:
         return (double)t->refused;
+    default:
+        return (double)t->removed;
     }
 }
 
@@ -107,6 +109,7 @@ static void metrics_of_queues(srt_web *w, srt_bytes *out)
         [OF_CONSUMERS] = {"consumers", "gauge", "Shards whose owner is alive."},
         [OF_PUSHED] = {"pushed_total", "counter", "Jobs that were pushed, folded ones too."},
         [OF_REFUSED] = {"refused_total", "counter", "Settled ids that were refused because their fence was old."},
+        [OF_REMOVED] = {"morgue_removed_total", "counter", "Dead ids that morgue_max_age and morgue_max_count removed."},
     };
     size_t i, row;
     for (i = 0; i < sizeof all / sizeof *all; i++) {

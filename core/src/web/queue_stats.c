@@ -309,6 +309,7 @@ static void stats_sum(srt_web_row *row)
         total->processed += shard->processed;
         total->failed += shard->failed;
         total->refused += shard->refused;
+        total->removed += shard->removed;
         total->pushed += shard->pushed;
         total->paused += shard->paused;
         total->owner_alive += shard->owner_alive;

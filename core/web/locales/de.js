@@ -210,6 +210,8 @@ export default {
   "settings.fold.hint": "Eingereihte Payloads je verarbeiteter ID in den letzten 15 Minuten; zu viele, solange der Rückstand wächst, zu wenige, solange er schrumpft",
   "settings.bytes": "Speicher",
   "settings.bytes.hint": "Von Redis selbst geschätzt, ohne die Payloads von IDs, die sehr viele haben",
+  "settings.removed": "Aus den Toten entfernt",
+  "settings.removed.hint": "Tote IDs, die morgue_max_age oder morgue_max_count entfernt hat",
   "hottest.title": "Heißeste IDs",
   "hottest.sample": "Heißeste IDs einer Stichprobe",
   "hottest.further": "{n} von {of} IDs nacheinander gelesen. Einige sind seither vielleicht gelaufen.",

@@ -210,6 +210,8 @@ export default {
   "settings.fold.hint": "Payloads pushed for each id that was processed, in the last 15 minutes; too many while a backlog grows, too few while one shrinks",
   "settings.bytes": "Memory",
   "settings.bytes.hint": "By Redis' own estimate, without the payloads of ids that hold very many",
+  "settings.removed": "Removed from the dead",
+  "settings.removed.hint": "Dead ids that morgue_max_age or morgue_max_count removed",
   "hottest.title": "Hottest ids",
   "hottest.sample": "Hottest ids of a sample",
   "hottest.further": "{n} of {of} ids read one after another. Some may have run since.",

@@ -210,6 +210,8 @@ export default {
   "settings.fold.hint": "Payloads añadidos por cada id procesado en los últimos 15 minutos; de más mientras crece la cola, de menos mientras se vacía",
   "settings.bytes": "Memoria",
   "settings.bytes.hint": "Según la estimación de Redis, sin los payloads de los ids que tienen muchísimos",
+  "settings.removed": "Quitados de los muertos",
+  "settings.removed.hint": "Ids muertos que quitó morgue_max_age o morgue_max_count",
   "hottest.title": "Ids más calientes",
   "hottest.sample": "Ids más calientes de una muestra",
   "hottest.further": "{n} de {of} ids leídos uno tras otro. Algunos pueden haberse ejecutado desde entonces.",

@@ -210,6 +210,8 @@ export default {
   "settings.fold.hint": "Payloads ajoutés pour chaque id traité pendant les 15 dernières minutes ; trop quand le retard croît, trop peu quand il décroît",
   "settings.bytes": "Mémoire",
   "settings.bytes.hint": "Selon l’estimation de Redis, sans les payloads des ids qui en ont énormément",
+  "settings.removed": "Retirés des morts",
+  "settings.removed.hint": "Ids morts retirés par morgue_max_age ou morgue_max_count",
   "hottest.title": "Ids les plus chauds",
   "hottest.sample": "Ids les plus chauds d’un échantillon",
   "hottest.further": "{n} ids lus sur {of}, l’un après l’autre. Certains ont pu s’exécuter depuis.",

@@ -210,6 +210,8 @@ export default {
   "settings.fold.hint": "直近 15 分間に処理された ID 1 件あたりの追加ペイロード数。滞留が増える間は多く、減る間は少なく出ます",
   "settings.bytes": "メモリ",
   "settings.bytes.hint": "Redis による推定値。ペイロードが極めて多い ID のペイロードは含みません",
+  "settings.removed": "デッドから削除",
+  "settings.removed.hint": "morgue_max_age または morgue_max_count が削除したデッド ID",
   "hottest.title": "最も集中している ID",
   "hottest.sample": "最も集中している ID（標本）",
   "hottest.further": "{of} 件中 {n} 件の ID を順に読み取りました。その後に実行されたものもあり得ます。",

@@ -135,11 +135,12 @@ function folded({ points }) {
   return processed > 0 ? number(pushed / processed, 1) : "–";
 }
 
-function settingsView({ settings }, weight, history) {
+function settingsView({ settings, totals }, weight, history) {
   const bytes = weight && weight.bytes !== null ? `${weight.exact ? "" : "≈ "}${inBytes(weight.bytes)}` : "–";
-  const facts = [["shards", count(settings.shards)], ["paused", count(settings.paused)], ["generation", String(settings.generation)], ["fold", history ? folded(history) : "–"], ["bytes", bytes]];
+  const facts = [["shards", count(settings.shards)], ["paused", count(settings.paused)], ["generation", String(settings.generation)], ["fold", history ? folded(history) : "–"], ["bytes", bytes],
+    ...(totals.removed ? [["removed", count(totals.removed)]] : [])];
   return section(t("settings.title"), null, h("dl", { class: "facts" }, facts.map(([field, value]) =>
-    h("div", { key: field, title: ["bytes", "fold"].includes(field) ? t(`settings.${field}.hint`) : null }, h("dt", {}, t(`settings.${field}`)), h("dd", {}, value)))));
+    h("div", { key: field, title: ["bytes", "fold", "removed"].includes(field) ? t(`settings.${field}.hint`) : null }, h("dt", {}, t(`settings.${field}`)), h("dd", {}, value)))));
 }
 
 const TILES = 200; // shards that are shown one by one

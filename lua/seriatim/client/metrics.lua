@@ -20,6 +20,7 @@ local metrics = {}
 ---@field unproven integer
 ---@field suspect integer
 ---@field refused integer
+---@field morgue_removed integer  dead ids that morgue_max_age and morgue_max_count removed
 ---@field first number
 ---@field now number
 ---@field paused integer

@@ -149,6 +149,7 @@ static VALUE operators_figures(const seriatim_metrics *m)
     SET(hash, "unproven", LL2NUM(m->unproven));
     SET(hash, "suspect", LL2NUM(m->suspect));
     SET(hash, "refused", LL2NUM(m->refused));
+    SET(hash, "morgue_removed", LL2NUM(m->morgue_removed));
     SET(hash, "first", DBL2NUM(m->first));
     SET(hash, "now", DBL2NUM(m->now));
     SET(hash, "paused", LL2NUM(m->paused));

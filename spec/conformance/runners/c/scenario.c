@@ -45,6 +45,8 @@ void queue_core_settings(const queue *q, seriatim_queue_settings *settings)
     settings->on_exhausted = setting_word(q, "on_exhausted", settings->on_exhausted);
     settings->ttr = value_number(value_get(q->settings, "ttr"), 0);
     settings->serial_shards = value_true(value_get(q->settings, "serial_shards"));
+    settings->morgue_max_age = value_number(value_get(q->settings, "morgue_max_age"), 0);
+    settings->morgue_max_count = setting(q, "morgue_max_count", 0);
     settings->priority = setting(q, "priority", 0);
     settings->exhausted_hook = 1;
 }
@@ -423,7 +425,7 @@ static int do_metrics(scenario *s, queue *q, const value *step, check *c)
             {"length", (double)m->length}, {"scheduled", (double)m->scheduled}, {"fresh", (double)m->fresh}, {"retries", (double)m->retries},
             {"morgue_length", (double)m->morgue_length}, {"busy", (double)m->busy}, {"parked", (double)m->parked},
             {"processed", (double)m->processed}, {"failed", (double)m->failed}, {"refused", (double)m->refused},
-            {"lag", m->lag}, {"first", m->first}, {"paused", (double)m->paused}, {"shards", (double)shards},
+            {"morgue_removed", (double)m->morgue_removed}, {"lag", m->lag}, {"first", m->first}, {"paused", (double)m->paused}, {"shards", (double)shards},
         };
         for (i = 0; i < sizeof figures / sizeof *figures; i++)
             compare(c, value_get(expect, figures[i].name), found_number(figures[i].found), figures[i].name);
