@@ -100,6 +100,17 @@ describe("a server", function()
     assert.equal(0, server:stop())
   end)
 
+  it("logs how many dead ids the limits of the morgue removed", function()
+    local server = serve(APP .. [[
+      seriatim.worker { name = "Mortal", shards_count = 1, max_retry_count = 0, morgue_max_count = 1, perform = function() error("boom") end }
+    ]])
+    local made = queue { name = "Mortal", shards_count = 1, max_retry_count = 0, morgue_max_count = 1 }
+    push_many(made, 3)
+    command.eventually(function() return server:log():find("INFO [^\n]* n=%d morgue removed %d dead ids? from shard [^\n]*Mortal") end)
+    command.eventually(function() return made:metrics().morgue_removed == 2 end)
+    assert.equal(0, server:stop())
+  end)
+
   it("warns of a Redis that may lose jobs", function()
     redis:call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     local server = serve(PLAIN)

@@ -174,3 +174,16 @@ def test_of_many_failures_in_a_second_only_the_count_is_logged(written: Written,
     assert not any(re.search(" fail RuntimeError: x| dead x", line) for line in written.lines())
     assert 10 <= len(told()) < 300 and max(map(len, told())) < 800
     assert not any("second line" in line for line in written.lines())
+
+
+def test_it_says_how_many_dead_ids_the_limits_of_the_morgue_removed(written: Written, redis: RedisServer) -> None:
+    def fail(payloads_by_id: Any, batch: Any) -> None:
+        raise RuntimeError("x")
+
+    mortal = worker("Mortal", fail, shards_count=1, max_retry_count=0, morgue_max_count=1)
+    mortal.perform_async([{"id": id} for id in range(3)])
+    server = serve(mortal)
+    eventually(lambda: bool(mortal.metrics["morgue_removed"] == 2))
+    server.stop()
+    line = r"INFO .* n=(\d) morgue removed \1 dead ids? from shard .*Mortal"
+    assert sum(int(found) for found in re.findall(line, "\n".join(written.lines()))) == 2

@@ -43,6 +43,16 @@ RSpec.describe "failure" do
     expect(log.call.grep(/backtrace|second line| two/)).to eq([])
   end
 
+  it "logs how many dead ids the limits of the morgue removed" do
+    mortal = worker("Mortal", shards_count: 1, max_retry_count: 0, morgue_max_count: 1) { raise "x" }
+    mortal.perform_async(Array.new(3) { |id| { id: id } })
+    server = serve(mortal)
+    eventually { mortal.metrics[:morgue_removed] == 2 }
+    server.stop
+    removed = @log.string.lines.filter_map { |line| line[/INFO .* n=(\d) morgue removed \1 dead ids? from shard .*Mortal/, 1] }
+    expect(removed.sum(&:to_i)).to eq(2)
+  end
+
   it "logs the last failure of an id once, by what became of it, and a payload that cannot be read once" do
     workers = %i[bury park drop].map do |word|
       worker("Last#{word}", max_retry_count: 1, on_exhausted: word) { raise "boom" }.tap { |made| made.define_singleton_method(:retry_in) { |_| 0 } }
