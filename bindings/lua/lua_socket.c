@@ -1,4 +1,4 @@
-/* lua_socket.c - native.listen, .listener and .poll: what a small server of one's own needs of sockets. None of them blocks. */
+/* lua_socket.c - native.listen, .listener, .channel and .poll: what a small server of one's own needs of sockets. None of them blocks. */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE 1
 #endif
@@ -129,6 +129,18 @@ static int socket_listener(lua_State *L)
     return 1;
 }
 
+/* native.channel(): both ends of a channel by which one Lua state hands sockets over to another one of its process */
+static int socket_channel(lua_State *L)
+{
+    int ends[2];
+    slu_socket *first = socket_push(L), *second = socket_push(L);
+    if (socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) != 0)
+        return slu_nil(L, "IO", strerror(errno));
+    socket_prepare(first->fd = ends[0]);
+    socket_prepare(second->fd = ends[1]);
+    return 2;
+}
+
 /* ---- One connection -------------------------------------------------------------------------------------- */
 
 static int socket_again(void)
@@ -178,6 +190,44 @@ static int socket_send(lua_State *L)
         lua_pushinteger(L, sent < 0 ? 0 : (lua_Integer)sent);
     else
         lua_pushboolean(L, 0);
+    return 1;
+}
+
+/* socket:peek(): the next byte, which the next receive gives again; nil: none now; false: there will be no more */
+static int socket_peek(lua_State *L)
+{
+    char byte;
+    ssize_t got = recv(socket_at(L, 1)->fd, &byte, 1, MSG_PEEK);
+    if (got > 0)
+        lua_pushlstring(L, &byte, 1);
+    else if (got < 0 && socket_again())
+        lua_pushnil(L);
+    else
+        lua_pushboolean(L, 0);
+    return 1;
+}
+
+/* socket:hand_over(channel): to whoever takes it at the channel's other end, and closed here; false: the channel is full */
+static int socket_hand_over(lua_State *L)
+{
+    slu_socket *self = socket_at(L, 1);
+    const slu_socket *channel = socket_at(L, 2);
+    int is_sent = send(channel->fd, &self->fd, sizeof self->fd, MSG_NOSIGNAL) == (ssize_t)sizeof self->fd;
+    if (is_sent)
+        self->fd = -1;
+    lua_pushboolean(L, is_sent);
+    return 1;
+}
+
+/* channel:take(): a socket that was handed over; nil: none now */
+static int socket_take(lua_State *L)
+{
+    const slu_socket *channel = socket_at(L, 1);
+    slu_socket *self = socket_push(L);
+    int fd;
+    if (recv(channel->fd, &fd, sizeof fd, 0) != (ssize_t)sizeof fd)
+        return 0;
+    self->fd = fd;
     return 1;
 }
 
@@ -239,9 +289,10 @@ void slu_open_socket(lua_State *L)
 {
     static const luaL_Reg methods[] = {
         {"accept", socket_accept}, {"receive", socket_receive}, {"send", socket_send}, {"finish", socket_finish},
-        {"fd", socket_fd},         {"close", socket_close},     {NULL, NULL}};
+        {"fd", socket_fd},         {"close", socket_close},     {"peek", socket_peek}, {"hand_over", socket_hand_over},
+        {"take", socket_take},     {NULL, NULL}};
     static const luaL_Reg functions[] = {
-        {"listen", socket_listen}, {"listen_unix", socket_listen_unix}, {"listener", socket_listener}, {"poll", socket_poll}, {NULL, NULL}};
+        {"listen", socket_listen}, {"listen_unix", socket_listen_unix}, {"listener", socket_listener}, {"channel", socket_channel}, {"poll", socket_poll}, {NULL, NULL}};
     slu_class(L, SOCKET, methods, socket_close);
     slu_functions(L, functions);
 }

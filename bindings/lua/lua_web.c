@@ -52,6 +52,9 @@ static void web_request(lua_State *L, int at, seriatim_web_request *request)
     request->secure = web_flag(L, at, "secure");
     lua_getfield(L, at, "role");
     request->role = slu_int(L, -1, "role");
+    lua_getfield(L, at, "socket");
+    if (!lua_isnil(L, -1))
+        request->socket = slu_int(L, -1, "socket");
 }
 
 /* ---- The settings ---------------------------------------------------------------------------------------- */

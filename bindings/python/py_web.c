@@ -79,10 +79,10 @@ static int web_read_request(PyObject *tuple, seriatim_web_request *r)
     size_t i;
     memset(r, 0, sizeof *r);
     if (web_check_tuple(tuple) < 0 ||
-        !PyArg_ParseTuple(tuple, "sz#z#z#z#z#z#z#z#z#z#pi", &r->method, &r->prefix.data, &lens[0], &r->path.data, &lens[1],
+        !PyArg_ParseTuple(tuple, "sz#z#z#z#z#z#z#z#z#z#pii", &r->method, &r->prefix.data, &lens[0], &r->path.data, &lens[1],
                           &r->query.data, &lens[2], &r->host.data, &lens[3], &r->origin.data, &lens[4],
                           &r->sec_fetch_site.data, &lens[5], &r->content_type.data, &lens[6], &r->authorization.data,
-                          &lens[7], &r->accept.data, &lens[8], &r->body.data, &lens[9], &r->secure, &r->role))
+                          &lens[7], &r->accept.data, &lens[8], &r->body.data, &lens[9], &r->secure, &r->socket, &r->role))
         return -1;
     for (i = 0; i < sizeof texts / sizeof *texts; i++)
         texts[i]->len = (size_t)lens[i];

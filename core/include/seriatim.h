@@ -787,6 +787,8 @@ typedef struct seriatim_web_request {
     seriatim_text body;
     int secure;           /* 1: it came by https */
     int role;             /* a seriatim_web_role: what the host application permits the user */
+    int socket;           /* the descriptor of the visitor's connection, open until the answer; 0: not known. A link stops a change,
+                             with CLOSED, when the visitor has closed it; what was done before stays */
 } seriatim_web_request;
 
 /* One of the host application's workers, by its name there and the name of its queue. */

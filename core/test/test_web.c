@@ -12,7 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #define SRT_SCRIPT_TEXTS
 #include "client/client.h"
@@ -1037,6 +1039,60 @@ static void test_a_change_without_an_answer_is_reported_as_unknown(void **state)
     assert_in_range(done + rest, 900 - 200, 900); /* the call without an answer was of some 100 ids */
     get("/api/web/dashboard");
     shows("\"delayed\":0,");
+}
+
+/* The visitor's end of its connection; closed in one of the waits for Redis. */
+static int visitor_end, waits_until_it_leaves;
+
+static void leave_meanwhile(void)
+{
+    if (--waits_until_it_leaves == 0)
+        close(visitor_end);
+}
+
+static void test_a_change_stops_when_its_visitor_has_left(void **state)
+{
+    int ends[2], waits;
+    long done;
+    (void)state;
+    for (waits = 1; waits <= 7; waits += 6) { /* before anything was sent, and in the middle */
+        open_browser();
+        push_delayed("id ", 3000);
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+        visitor_end = ends[0];
+        waits_until_it_leaves = waits;
+        if (waits == 1)
+            leave_meanwhile();
+        browser.meanwhile = leave_meanwhile;
+        browser.request.socket = ends[1];
+        assert_int_equal(ask("POST", "/api/web/Q/perform_all_jobs_now", "{}"), 503);
+        browser.meanwhile = NULL;
+        browser.request.socket = 0;
+        close(ends[1]);
+        done = member_number("\"done\":");
+        assert_in_range(done, waits == 1 ? 0 : 100, waits == 1 ? 0 : 2800);
+        shows("\"error\":\"the client closed its connection before the answer; ");
+        get("/api/web/dashboard");
+        assert_in_range(member_number("\"delayed\":"), 3000 - done - 600, 3000 - done); /* the last calls may have been heard */
+    }
+}
+
+/* A reader that leaves costs nothing, and what it sent behind its request is no end. */
+static void test_only_a_closed_connection_of_a_change_counts(void **state)
+{
+    int ends[2];
+    (void)state;
+    open_browser();
+    push_delayed("id ", 300);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    browser.request.socket = ends[1];
+    assert_int_equal(ask("POST", "/api/web/Q/perform_all_jobs_now", "{}"), 200);
+    assert_int_equal(write(ends[0], "GET", 3), 3);
+    assert_int_equal(ask("POST", "/api/web/Q/pause", "{}"), 200);
+    close(ends[0]);
+    get("/api/web/dashboard");
+    browser.request.socket = 0;
+    close(ends[1]);
 }
 
 static void test_cached_figures_match_fresh_ones(void **state)
@@ -2278,6 +2334,8 @@ int main(void)
         cmocka_unit_test(test_the_actions_of_an_id_s_page_work),
         cmocka_unit_test(test_a_queue_shows_ages_bytes_and_settings),
         cmocka_unit_test(test_r_settings_3_looking_makes_no_queue),
+        cmocka_unit_test(test_a_change_stops_when_its_visitor_has_left),
+        cmocka_unit_test(test_only_a_closed_connection_of_a_change_counts),
         cmocka_unit_test(test_cached_figures_match_fresh_ones),
         cmocka_unit_test(test_unchanged_shards_are_not_read_again),
         cmocka_unit_test(test_idle_queues_are_measured_without_a_script),

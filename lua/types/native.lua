@@ -246,6 +246,9 @@ function native.listen_unix(path) end
 ---A descriptor of socket:fd() in another Lua state of this process, which must keep it open.
 ---@return seriatim.Socket
 function native.listener(fd) end
+---Both ends of a channel by which one Lua state hands sockets over to another one of its process.
+---@return seriatim.Socket|nil, seriatim.Socket|string, string? message
+function native.channel() end
 ---The places of those that are ready, after at most so many seconds. words[i]: "write" waits for room, else for something to come.
 ---@param sockets seriatim.Socket[]
 ---@param words string[]
@@ -262,6 +265,14 @@ function socket:receive() end
 function socket:send(bytes, from) end
 ---Nothing more is sent; what comes may still be received.
 function socket:finish() end
+---@return string|false|nil byte  the next one, which receive gives again; nil: none now; false: there will be no more
+function socket:peek() end
+---To whoever takes it at the channel's other end; it is closed here. False: the channel is full.
+---@param channel seriatim.Socket
+---@return boolean
+function socket:hand_over(channel) end
+---@return seriatim.Socket?  one that was handed over; nil: none now
+function socket:take() end
 ---@return integer
 function socket:fd() end
 function socket:close() end

@@ -52,9 +52,12 @@ WebSettings = tuple[Union[str, None], bool, tuple[str, ...], Union[str, None], U
 
 WebRequest = tuple[
     str, bytes, bytes, bytes, Union[bytes, None], Union[bytes, None], Union[bytes, None], Union[bytes, None],
-    Union[bytes, None], Union[bytes, None], bytes, bool, int,
+    Union[bytes, None], Union[bytes, None], bytes, bool, int, int,
 ]
-"""method, prefix, path, query, host, origin, sec_fetch_site, content_type, authorization, accept, body, secure, role."""
+"""
+method, prefix, path, query, host, origin, sec_fetch_site, content_type, authorization, accept, body, secure, role,
+the descriptor of the visitor's connection or 0.
+"""
 
 WebResponse = tuple[int, list[tuple[str, str]], bytes]
 """status, [(name, value)] without Content-Length, body."""

@@ -35,11 +35,13 @@ a server that runs in this process gets on.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
+from . import _native
 from ._client.connection import Change
 from ._web.dashboard import MAX_BODY, Dashboard, Request, encoded, refusal
 
@@ -123,7 +125,14 @@ def _of_environ(environ: WSGIEnvironment) -> Request | None:
         value = environ.get(key if name == "content-type" else f"HTTP_{key}")
         return None if value is None else _latin(value)
 
-    return Request(environ["REQUEST_METHOD"], prefix, path, query, field, body, environ["wsgi.url_scheme"] == "https")
+    secure = environ["wsgi.url_scheme"] == "https"
+    return Request(environ["REQUEST_METHOD"], prefix, path, query, field, body, secure, _socket_of_environ(environ))
+
+
+def _socket_of_environ(environ: WSGIEnvironment) -> int:
+    """The descriptor of the visitor's connection; 0: the server does not tell it."""
+    connection = environ.get("seriatim.socket") or environ.get("gunicorn.socket")
+    return 0 if connection is None else max(connection.fileno(), 0)
 
 
 def _body_of_environ(environ: WSGIEnvironment) -> bytes | None:
@@ -152,7 +161,10 @@ async def _answer_http(dashboard: Dashboard, scope: Scope, receive: Receive, sen
     body = await _body_of_messages(receive) if scope["method"] == "POST" else b""
     if body is None:
         return
-    status, headers, answer = await dashboard.aanswer(_of_scope(scope, body), scope)
+    answered = await _while_listening(dashboard.aanswer(_of_scope(scope, body), scope), scope, receive)
+    if answered is None:
+        return
+    status, headers, answer = answered
     headers = [*headers, ("Content-Length", str(len(answer)))]
     pairs = [(name.lower().encode(), value.encode()) for name, value in headers]
     try:
@@ -160,6 +172,28 @@ async def _answer_http(dashboard: Dashboard, scope: Scope, receive: Receive, sen
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer})
     except OSError:  # so newer servers say that the client has gone
         pass
+
+
+async def _while_listening(
+    answering: Coroutine[Any, Any, _native.WebResponse], scope: Scope, receive: Receive
+) -> _native.WebResponse | None:
+    """A change ends when its client has gone, which is None; what was done before stays."""
+    if scope["method"] != "POST":
+        return await answering
+    answer, gone = asyncio.ensure_future(answering), asyncio.ensure_future(_until_disconnect(receive))
+    try:
+        await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
+        has_left = not answer.done() and gone.exception() is None
+        return None if has_left else await answer
+    finally:
+        for task in (answer, gone):
+            task.cancel()
+        await asyncio.gather(answer, gone, return_exceptions=True)
+
+
+async def _until_disconnect(receive: Receive) -> None:
+    if (await receive())["type"] != "http.disconnect":
+        await asyncio.Event().wait()  # this server has something else to say, and is not asked again
 
 
 async def _body_of_messages(receive: Receive) -> bytes | None:

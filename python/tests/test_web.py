@@ -371,6 +371,29 @@ def awaited(task: asyncio.Task[Any]) -> list[str]:
     return names
 
 
+def test_r_web_15_an_asgi_change_ends_when_its_client_leaves() -> None:
+    made = worker("Left", fail)
+    for start in range(0, 20_000, 1000):
+        made.perform_async([{"id": start + n, "payload": n, "delay": 3600} for n in range(1000)])
+    told: list[Any] = []
+    app = seriatim.web.asgi_app(audit=lambda _, change: told.append(change))
+    headers = [(b"content-type", b"application/json"), (b"sec-fetch-site", b"same-origin")]
+    scope = {"type": "http", "method": "POST", "path": "/api/web/Left/perform_all_jobs_now", "headers": headers}
+    messages = [{"type": "http.request", "body": b"{}"}]
+
+    async def receive() -> dict[str, Any]:
+        while not messages and not await asyncio.to_thread(made.queries.range_by_perform_in, 0, time.time() + 60, limit=1):
+            await asyncio.sleep(0.01)
+        return messages.pop() if messages else {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        raise AssertionError(f"nobody is there for {message}")
+
+    asyncio.run(asyncio.wait_for(app(scope, receive, send), 60))
+    left = made.queries.range_by_perform_in(time.time() + 60, time.time() + 7200, limit=1)
+    assert left and told == [{"action": "perform_all_jobs_now", "role": "admin", "queue": "Left"}]
+
+
 @pytest.mark.parametrize("how", ["plain", "async"])
 def test_d13_a_change_that_nobody_waits_for_is_told(redis: RedisServer, how: str) -> None:
     filled()
@@ -393,7 +416,7 @@ def test_d13_a_change_that_nobody_waits_for_is_told(redis: RedisServer, how: str
         await app(scope, receive, send)  # there is a connection now
         with deaf():
             asking = asyncio.ensure_future(app(scope, receive, send))
-            while "aweb" not in awaited(asking):
+            while not any("aweb" in awaited(task) for task in asyncio.all_tasks()):
                 await asyncio.sleep(0.01)
             asking.cancel()
             with pytest.raises(asyncio.CancelledError):

@@ -178,6 +178,25 @@ each_mount "a change in an outage" do
     end
   end
 
+  # Hundreds of slices, so that Redis goes in the middle of them.
+  it "tells how much of an action in slices was done, and lets its dialog go at once" do
+    live[queue].perform_async(Array.new(1000) { |number| { id: "many-#{number}", payload: 1, delay: 3600 } })
+    19.times { |more| live[queue].perform_async(Array.new(1000) { |number| { id: "many-#{more}-#{number}", payload: 1, delay: 3600 } }) }
+    open("enqueued", on: mount.site, queue: queue)
+    browser.press("Perform all now", within: "main")
+    browser.waited("the question") { browser.there?("dialog [type=submit]") }
+    hanging_after = -> { browser.waited("progress") { browser.text("dialog .message")&.match?(/\A[\d,]+ of about/) } }
+    browser.click("dialog [type=submit]")
+    hanging_after.call
+    killed do
+      browser.keys("\uE00C")
+      browser.waited("the page", seconds: 3) { !browser.there?("dialog") }
+      browser.waited("what was done") { told&.match?(/\A[\d,]+ done so far\. Redis|\AStopped\. [\d,]+ ids are due now/) }
+    end
+    before = live[queue].queries.range_by_perform_in((Time.now + 60).to_f, Float::INFINITY, limit: 1000).size
+    expect(before).to be_positive
+  end
+
   it "may be silence: the dialog says why, the page behind it shows when Redis is back, and nothing is carried out later" do
     ask_to_pause
     killed do

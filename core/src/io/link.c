@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@
 #define LINK_FIRST_LIMIT_MS 5000 /* of an operation on a link that was never connected, so that a wrong URL is reported soon */
 #define LINK_LIMIT_MS 30000      /* without an answer, of any operation but a push */
 #define LINK_IDLE_MS 10          /* a connection unused for longer is read before it is written to: Redis may have closed it */
+#define LINK_VISITOR_MS 100      /* how often a visitor's socket is looked at while Redis is silent */
 #define LINK_PAUSE_MS 50
 #define LINK_LONGEST_PAUSE_MS 1000
 
@@ -385,6 +387,25 @@ static int link_read(seriatim_link *link)
     return SERIATIM_CLOSED;
 }
 
+/* Unread bytes hide an end. */
+static int link_visitor_has_left(const seriatim_link *link)
+{
+    char byte;
+    ssize_t got;
+    if (link->client->visitor <= 0)
+        return 0;
+    got = recv(link->client->visitor, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return got == 0 || (got < 0 && (errno == ECONNRESET || errno == ECONNABORTED || errno == EPIPE || errno == ETIMEDOUT));
+}
+
+/* What waits for an answer may have been heard; nothing more is sent. */
+static void link_leave_with_visitor(seriatim_link *link)
+{
+    seriatim_error why;
+    srt_fail(&why, SERIATIM_CLOSED, "the client closed its connection before the answer");
+    link_give_up(link, &why);
+}
+
 static void link_exchange(seriatim_link *link)
 {
     int status;
@@ -395,7 +416,7 @@ static void link_exchange(seriatim_link *link)
             return;
         }
         status = link_read(link);
-    } while (status == SERIATIM_OK && srt_client_status(link->client) == SERIATIM_AGAIN);
+    } while (status == SERIATIM_OK && srt_client_status(link->client) == SERIATIM_AGAIN && !link_visitor_has_left(link));
 }
 
 /* ---- Time ---------------------------------------------------------------------------------- */
@@ -460,11 +481,13 @@ int seriatim_link_step(seriatim_link *link)
     if (srt_client_status(link->client) != SERIATIM_AGAIN)
         return srt_client_status(link->client);
     link_note_operation(link);
-    if (link->phase == LINK_DOWN && srt_clock_ms() >= link->retry_ms)
+    if (link_visitor_has_left(link))
+        link_leave_with_visitor(link);
+    else if (link->phase == LINK_DOWN && srt_clock_ms() >= link->retry_ms)
         link_take_connect(link, srt_transport_connect(link->transport, LINK_CONNECT_MS));
     else if (link->phase == LINK_CONNECTING)
         link_take_connect(link, srt_transport_step(link->transport));
-    if (link->phase == LINK_UP)
+    if (link->phase == LINK_UP && srt_client_status(link->client) == SERIATIM_AGAIN)
         link_exchange(link);
     if (srt_client_status(link->client) == SERIATIM_AGAIN)
         link_check_limits(link);
@@ -493,6 +516,8 @@ int seriatim_link_timeout_ms(const seriatim_link *link)
         return 0; /* not stepped yet */
     next = other < next ? other : next;
     other = link->phase == LINK_DOWN ? link->retry_ms : srt_transport_deadline(link->transport);
+    next = other < next ? other : next;
+    other = link->client->visitor ? now + LINK_VISITOR_MS : INT64_MAX;
     next = other < next ? other : next;
     return next > now ? (int)(next - now) : 0;
 }

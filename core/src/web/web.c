@@ -118,7 +118,7 @@ int seriatim_web_begin(seriatim_client *c, const seriatim_web_settings *settings
     if (!settings)
         settings = &defaults;
     c->limit_ms = SRT_WEB_LIMIT_MS;
-    c->heard = 0;
+    c->visitor = c->heard = 0;
     web_reset(w);
     w->routes = seriatim_web_routes(&w->route_count);
     w->handlers = srt_web_handlers();
@@ -134,8 +134,10 @@ int seriatim_web_begin(seriatim_client *c, const seriatim_web_settings *settings
         srt_web_refuse(w, 503, "out of memory");
         return srt_fail_plain(&c->error, status);
     }
-    if (w->route && w->route->action)
+    if (w->route && w->route->action) {
         w->snapshots[w->last_snapshot].at = 0;
+        c->visitor = request->socket;
+    }
     w->is_sampling = !w->status && w->route && srt_web_sample_due(c, w);
     return w->status || !w->route ? SERIATIM_OK : web_run(c);
 }
@@ -282,6 +284,8 @@ static void web_take_status(seriatim_client *c, srt_web *w, int status)
         srt_web_refuse(w, 400, "%s", c->error.message);
     else if (status == SERIATIM_PROTOCOL || status == SERIATIM_SERVER || status == SERIATIM_UNSUPPORTED)
         srt_web_refuse(w, 500, "Redis cannot answer this: %s", seriatim_status_text(status));
+    else if (status == SERIATIM_CLOSED) /* nobody reads the answer, but the audit shows it */
+        srt_web_refuse(w, 503, "%.100s", c->error.message);
     else
         srt_web_refuse(w, 503, "Redis cannot be asked now: %.100s", web_cause(c, status));
     web_take_failed_change(c, w);
@@ -310,7 +314,7 @@ const seriatim_web_response *seriatim_web_answer(seriatim_client *c, int status,
     srt_web *w = c->web;
     if (!w)
         return web_nothing(NULL);
-    c->limit_ms = 0;
+    c->limit_ms = c->visitor = 0;
     srt_bytes_clear(&w->body);
     if (status == SERIATIM_NOMEM)
         return web_nothing(w);

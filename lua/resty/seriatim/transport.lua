@@ -15,8 +15,10 @@ local IDLE_MS = 60000 -- how long nginx keeps an unused connection
 local QUEUE = 100000 -- operations of an nginx worker that may wait for a free connection
 local READ_BYTES = 65536
 local WEB_SIZE = 2 -- connections of an nginx worker for what the dashboard reads, and for what it changes, so that none waits for another
+local WEB_CHANGES = "seriatim-web-changes:" -- the pool of the latter
 local WEB_LIMIT_MS = 4500 -- the core's, for a request of the dashboard: less than its reads have, so that they tell the cause
 
+local LEFT = "CLOSED" -- the end of a change whose client has closed its connection to nginx
 local FINAL = { AUTH = true, SERVER = true, INVALID = true, UNSUPPORTED = true, NOMEM = true }
 local AT_ONCE = { PROTOCOL = true, IO = true, TIMEOUT = true } -- the end of an open connection that needs no pause
 
@@ -75,7 +77,8 @@ function Transport:call(name, ...)
     return nil, refusal
   end
   local arguments, count = { ... }, select("#", ...)
-  self.web_pool = name == "web" and (arguments[2].method == "POST" and "seriatim-web-changes:" or "seriatim-web:") or nil
+  self.web_pool = name == "web" and (arguments[2].method == "POST" and WEB_CHANGES or "seriatim-web:") or nil
+  self.has_left = self.web_pool == WEB_CHANGES and arguments[2].has_left or nil
   local begun, err = begin(self.client, name, unpack(arguments, 1, count - 1))
   if not begun then
     return nil, err
@@ -201,6 +204,9 @@ function Transport:attempt(run)
     return
   end
   sock:close()
+  if kind == LEFT then
+    return
+  end
   self:lose(run, kind, message, not AT_ONCE[kind])
 end
 
@@ -214,6 +220,10 @@ end
 function Transport:exchange(sock, run)
   local client = self.client
   while self:under_way() do
+    if self.has_left and self.has_left() then
+      client:give_up(LEFT, "the client closed its connection before the answer") -- what was done before stays
+      return LEFT
+    end
     local kind, message = self:step(sock, client:output(), run)
     if kind then
       return kind, message

@@ -32,6 +32,14 @@ local function read_body()
   return #body <= dashboard.MAX_BODY and body or nil
 end
 
+---A function that says whether the client has closed its connection; nil: nginx does not tell (lua_check_client_abort is off).
+local function watch_client()
+  local has_left = false
+  if ngx.on_abort(function() has_left = true end) then
+    return function() return has_left end
+  end
+end
+
 local function request_of(body)
   local path, query = ngx.var.request_uri:match("^([^?]*)%??(.*)$")
   return {
@@ -41,6 +49,7 @@ local function request_of(body)
     headers = ngx.req.get_headers(MOST_HEADERS),
     body = body,
     secure = ngx.var.scheme == "https",
+    has_left = watch_client(),
   }
 end
 

@@ -10,6 +10,7 @@ local settings = require "seriatim.settings"
 
 local BIND, PORT = "127.0.0.1", 9292
 local THREADS = 4 -- a Redis that does not answer holds one request up, not all
+local CHANGE_THREADS = 2 -- of their own, so that changes, which may take long, hold up no page and no probe
 local LOCAL_HOSTS = { "localhost", "127.0.0.1", "[::1]" }
 local CHUNK = [[
 local path, cpath = ...
@@ -85,8 +86,13 @@ end
 function WebCommand:start()
   local url = errors.must(redis_url.resolve())
   local threads = {}
-  for place = 1, THREADS do
-    threads[place] = errors.must(native.thread(CHUNK, "web-" .. place, package.path, package.cpath, self.listener:fd(), url,
+  self.given, self.taken = errors.must(native.channel())
+  for place = 1, THREADS + CHANGE_THREADS do
+    local source, changes = self.listener:fd(), self.given:fd()
+    if place > THREADS then
+      source, changes = self.taken:fd(), false
+    end
+    threads[place] = errors.must(native.thread(CHUNK, "web-" .. place, package.path, package.cpath, source, changes, url,
       settings.namespace, self:hosts(), self.token or false, self.read_only, self.log_format))
   end
   return threads
@@ -129,8 +135,8 @@ function WebCommand:run()
   native.exit(code)
 end
 
----What each thread runs, in a state of its own.
-function command.serve(fd, url, namespace, hosts, token, read_only, log_format)
+---What each thread runs, in a state of its own. changes: where it hands connections over that ask for a change; false: it serves those.
+function command.serve(fd, changes, url, namespace, hosts, token, read_only, log_format)
   local dashboard, stand_alone = require "seriatim.web.dashboard", require "seriatim.web.stand_alone"
   log.format = log_format
   settings.redis, settings.namespace = url, namespace
@@ -139,7 +145,9 @@ function command.serve(fd, url, namespace, hosts, token, read_only, log_format)
     list[#list + 1] = host
   end
   local app = dashboard.new { hosts = hosts and list or nil, token = token or nil, read_only = read_only }
-  stand_alone.new(native.listener(fd), app):run()
+  local source = native.listener(fd)
+  local server = changes and stand_alone.new(source, app, native.listener(changes)) or stand_alone.for_changes(source, app)
+  server:run()
 end
 
 return command

@@ -42,6 +42,8 @@ local READ_SECONDS = 5 -- how long an answer waits for Redis; a change goes on w
 ---@field headers table<string, string|string[]>  in any case; a list where one came several times
 ---@field body string?  hosts read no more than web.MAX_BODY bytes and answer 413
 ---@field secure boolean?  it came by https
+---@field socket integer?  the descriptor of the visitor's connection, open until the response: a change ends when the visitor closed it
+---@field has_left nil|fun(): boolean  says the same, where there is no descriptor
 
 ---What a request asked to change and what came of it. Texts are as they were given.
 ---@class seriatim.WebChange
@@ -155,6 +157,8 @@ local function core_request(self, request)
     body = request.body,
     secure = request.secure,
     role = role_of(self, request),
+    socket = request.socket,
+    has_left = request.has_left,
   }
 end
 

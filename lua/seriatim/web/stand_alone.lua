@@ -172,10 +172,36 @@ function Connection:refuse(status, why)
   return false
 end
 
+---The next request's first byte; false: it does not come.
+function Connection:first_byte()
+  local byte = self.socket:peek()
+  while byte == nil do
+    coroutine.yield("read")
+    byte = self.socket:peek()
+  end
+  return byte
+end
+
+---Waits for the next request. A change is handed over to a thread of changes, so that it holds up no page and no probe.
+---@return boolean  is it here to be read?
+function Connection:begin()
+  if self.input ~= "" then
+    return true
+  elseif self.changes and self:first_byte() == "P" then -- POST, or what is refused for its method
+    return not self.socket:hand_over(self.changes) and self:refuse(503, "the dashboard is busy")
+  end
+  return self:receive()
+end
+
+---Was that the connection's last request? What is sent before its answer could be a change, which is not served here.
+function Connection:is_over(request)
+  return request.is_last or self.only_one or self.changes ~= nil and self.input:sub(1, 1) == "P"
+end
+
 ---True: another request may follow.
 function Connection:serve_one()
   self:give(self.input == "" and IDLE_SECONDS or REQUEST_SECONDS)
-  if self.input == "" and not self:receive() then
+  if not self:begin() then
     return false
   end
   self:give(REQUEST_SECONDS)
@@ -185,7 +211,9 @@ function Connection:serve_one()
   elseif not self:read_body(request) then
     return false
   end
-  return self:respond(self.app(request), request.method == "HEAD", request.is_last) and not request.is_last
+  request.socket = self.socket:fd()
+  local response, is_last = self.app(request), self:is_over(request)
+  return self:respond(response, request.method == "HEAD", is_last) and not is_last
 end
 
 function Connection:serve()
@@ -199,11 +227,19 @@ end
 local Server = {}
 Server.__index = Server
 
----app: called with each request.
+---app: called with each request. changes: the end of a channel, to which the connections go that ask for a change; nil: none do.
 ---@param listener table  of native.listen
 ---@param app fun(request: seriatim.WebRequest): seriatim.WebResponse
-function stand_alone.new(listener, app)
-  return setmetatable({ listener = listener, app = app, connections = {} }, Server)
+---@param changes seriatim.Socket?
+function stand_alone.new(listener, app, changes)
+  return setmetatable({ listener = listener, app = app, changes = changes, connections = {} }, Server)
+end
+
+---Serves the connections that others hand over, a request of each.
+---@param channel seriatim.Socket  the other end
+---@param app fun(request: seriatim.WebRequest): seriatim.WebResponse
+function stand_alone.for_changes(channel, app)
+  return setmetatable({ listener = channel, app = app, only_one = true, connections = {} }, Server)
 end
 
 function Server:close(place)
@@ -220,18 +256,30 @@ function Server:close_poorest()
   self:close(poorest)
 end
 
-function Server:accept()
-  local socket = self.listener:accept()
-  while socket do
-    if #self.connections >= MOST_CONNECTIONS then
-      self:close_poorest()
-    end
-    local connection = setmetatable({ socket = socket, app = self.app, input = "", waits_for = "read" }, Connection)
-    connection.thread = coroutine.create(connection.serve)
-    connection:give(REQUEST_SECONDS)
-    table.insert(self.connections, connection)
-    socket = self.listener:accept()
+function Server:add(socket)
+  if #self.connections >= MOST_CONNECTIONS then
+    self:close_poorest()
   end
+  local fields = { socket = socket, app = self.app, changes = self.changes, only_one = self.only_one, input = "", waits_for = "read" }
+  local connection = setmetatable(fields, Connection)
+  connection.thread = coroutine.create(connection.serve)
+  connection:give(REQUEST_SECONDS)
+  table.insert(self.connections, connection)
+end
+
+---Of those that were handed over one at a time, because a change may take long and another thread is free.
+function Server:accept()
+  local socket
+  repeat
+    if self.only_one then
+      socket = self.listener:take()
+    else
+      socket = self.listener:accept()
+    end
+    if socket then
+      self:add(socket)
+    end
+  until not socket or self.only_one
 end
 
 ---Until it waits again. False: it has ended.

@@ -148,16 +148,18 @@ class Request:
         field: Callable[[str], bytes | None],
         body: bytes,
         secure: bool,
+        socket: int = 0,
     ) -> None:
         """
         prefix: where the dashboard is mounted. path: behind it, percent-encoded. field: of the header, by small name.
         body: what is longer than MAX_BODY only has to be longer.
+        socket: the descriptor of the visitor's connection, whose end ends a change; 0: the host does not tell it.
         """
         self.changes = method == "POST"
         self.patience = None if self.changes else PATIENCE
         host, origin, site, kind, authorization, accept = map(field, FIELDS)
         method = "GET" if method == "HEAD" else method  # whose body is dropped when its length is known
-        self._before = (method, prefix, path, query, host, origin, site, kind, authorization, accept, body, secure)
+        self._before = (method, prefix, path, query, host, origin, site, kind, authorization, accept, body, secure, socket)
 
     def with_role(self, role: int) -> _native.WebRequest:
         return (*self._before, role)

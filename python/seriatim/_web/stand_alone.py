@@ -67,7 +67,7 @@ class Exchange(WSGIRequestHandler):
             pass
 
     def get_environ(self) -> dict[str, Any]:
-        return {**super().get_environ(), "RAW_URI": self.path}
+        return {**super().get_environ(), "RAW_URI": self.path, "seriatim.socket": self.connection}
 
     def address_string(self) -> str:
         return str(self.client_address[0])

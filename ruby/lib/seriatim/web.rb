@@ -159,8 +159,11 @@ module Seriatim
     def request(env)
       fields = env.values_at("HTTP_HOST", "HTTP_ORIGIN", "HTTP_SEC_FETCH_SITE", "CONTENT_TYPE", "HTTP_AUTHORIZATION", "HTTP_ACCEPT")
       [env["REQUEST_METHOD"], env["SCRIPT_NAME"], path(env), env["QUERY_STRING"], *fields, body(env), env["rack.url_scheme"] == "https",
-       role_of(env)]
+       role_of(env), socket_of(env)]
     end
+
+    # The descriptor of the visitor's connection, if the server tells it; else 0. A change ends when the visitor has left.
+    def socket_of(env) = (env["seriatim.socket"] || env["puma.socket"])&.to_io&.fileno || 0
 
     # Rails' router takes a slash off the end and adds one at the mount itself, but the page's relative addresses depend on it.
     def path(env)

@@ -109,5 +109,28 @@ module Mounts
     def path(_kind) = ""
   end
 
+  # The same command of the other languages, open to every visitor.
+  class AlonePython < Mount
+    def start
+      run(ENV.fetch("PYTHON", "/usr/bin/python3"), "-m", "seriatim", "web", "--port", port(:open).to_s, PYTHONPATH: File.join(ROOT, "python"), PYTHONDONTWRITEBYTECODE: "1")
+    end
+
+    private
+
+    def path(_kind) = ""
+  end
+
+  class AloneLua < Mount
+    def start
+      run("lua5.4", File.join(ROOT, "lua/bin/seriatim-lua"), "web", "--port", port(:open).to_s,
+          LUA_PATH: File.join(ROOT, "lua/?.lua;;"), LUA_CPATH: File.join(ROOT, "lua/lib/5.4/?.so;;"))
+    end
+
+    private
+
+    def path(_kind) = ""
+  end
+
+  COMMANDS = { "Ruby" => Alone, "Python" => AlonePython, "Lua" => AloneLua }.freeze
   ALL = { "Rack" => Rack, "WSGI" => Wsgi, "nginx" => Nginx, "seriatim web" => Alone }.freeze
 end

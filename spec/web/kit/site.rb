@@ -39,12 +39,14 @@ class Site
 
   def get(path, **headers) = ask("GET", path, headers: headers.transform_keys(&:to_s))
 
-  def post(path, body = {}, headers: CHANGE) = ask("POST", path, headers: headers, body: body.is_a?(String) ? body : JSON.generate(body))
+  def post(path, body = {}, headers: CHANGE, seconds: 60)
+    ask("POST", path, headers: headers, body: body.is_a?(String) ? body : JSON.generate(body), seconds: seconds)
+  end
 
   # `path` follows the prefix and goes out as it is; a field of nil is not sent.
-  def ask(method, path, headers: {}, body: nil)
+  def ask(method, path, headers: {}, body: nil, seconds: 60)
     fields = { "Host" => "#{host}:#{port}", "Content-Length" => body&.bytesize, "Connection" => "close", **headers }.compact
-    raw("#{method} #{prefix}#{path} HTTP/1.1\r\n#{fields.map { |name, value| "#{name}: #{value}\r\n" }.join}\r\n#{body}")
+    raw("#{method} #{prefix}#{path} HTTP/1.1\r\n#{fields.map { |name, value| "#{name}: #{value}\r\n" }.join}\r\n#{body}", seconds: seconds)
   end
 
   # Sends the bytes as they are.

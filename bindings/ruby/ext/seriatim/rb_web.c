@@ -2,7 +2,7 @@
 #include "rb_link.h"
 
 enum { WEB_METHOD, WEB_PREFIX, WEB_PATH, WEB_QUERY, WEB_HOST, WEB_ORIGIN, WEB_SITE, WEB_TYPE, WEB_AUTHORIZATION, WEB_ACCEPT, WEB_BODY,
-       WEB_SECURE, WEB_ROLE, WEB_FIELDS };
+       WEB_SECURE, WEB_ROLE, WEB_SOCKET, WEB_FIELDS };
 enum { WEB_TITLE, WEB_READ_ONLY, WEB_HOSTS, WEB_TOKEN, WEB_STALLED, WEB_WORKERS, WEB_SETTINGS };
 
 /* ---- What is asked --------------------------------------------------------------------------- */
@@ -46,6 +46,7 @@ static void web_request(VALUE list, seriatim_web_request *request)
     request->body = web_text(list, WEB_BODY);
     request->secure = RTEST(rb_ary_entry(list, WEB_SECURE));
     request->role = NUM2INT(rb_ary_entry(list, WEB_ROLE));
+    request->socket = NUM2INT(rb_ary_entry(list, WEB_SOCKET));
 }
 
 /* [name, queue, name, queue, ...] as an array in a buffer for rb_free_tmp_buffer. */

@@ -80,6 +80,7 @@ module Seriatim
         @env, @body_length = Request.take_head(@bytes) unless @env
         return if @env.nil? || @bytes.bytesize < @body_length
 
+        @env["seriatim.socket"] = @io
         @env["rack.input"] = StringIO.new(@bytes.byteslice(0, @body_length))
         enter(:working, Float::INFINITY)
       rescue Request::Refused => e

@@ -1,0 +1,147 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+
+# A Redis with queues of many ids in which nobody works, and the command `web` of one language. IDS: how many ids; script/soak takes a million.
+class FullHouse
+  IDS = Integer(ENV.fetch("IDS", 40_000))
+
+  attr_reader :redis, :mount
+
+  def initialize(command)
+    @redis = RedisServer.new
+    @mount = command.new(@redis)
+  end
+
+  def close = [@mount, @redis].each { |part| part.respond_to?(:remove) ? part.remove : part.close }
+  def site = @mount.site
+
+  # A queue of this name, all of whose ids are due in an hour.
+  def fill(name)
+    Seriatim.redis = @redis.url
+    worker = Application.worker(name)
+    IDS.times.each_slice(1000) { |some| worker.perform_async(some.map { |number| { id: number, payload: number, delay: 3600 } }) }
+    name
+  end
+
+  def act(name, action, body = {}) = site.post(Site.worker(name, action), body, seconds: 900)
+
+  # As the page asks, slice after slice, until nothing is left or the block, given each answer, says false. The last answer.
+  def in_slices(name, action)
+    cursor = nil
+    loop do
+      answer = act(name, action, { slice: true, cursor: cursor })
+      return answer unless answer.status == 200 && yield(answer.json) && answer.json["more"]
+
+      cursor = answer.json["cursor"]
+    end
+  end
+
+  # How many of its ids are delayed still.
+  def delayed(name) = site.get("/api/web/dashboard").json["queues"].find { |queue| queue["name"] == name }["delayed"]
+end
+
+# The words of these examples. `command`: the mount that they are about.
+module LoadWords
+  def house = @house
+  def clock = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  def say(text) = RSpec.configuration.reporter.message("#{FullHouse::IDS} ids: #{text}")
+
+  # What stays when nothing is under way any more.
+  def still_delayed(name)
+    before = nil
+    live = -> { house.delayed(name).tap { sleep 1 } }
+    30.times { (now = live.call) == before ? (return now) : before = now }
+    raise "#{name} does not stop"
+  end
+end
+
+RSpec.shared_examples "actions of a client" do
+  include LoadWords
+
+  before(:all) { @house = FullHouse.new(self.class.metadata.fetch(:command)) }
+  after(:all) { @house&.close }
+
+  it "R-WEB-15: end when the client closes its connection" do
+    name = house.fill("Left")
+    body = "{}"
+    head = "POST #{house.site.prefix}#{Site.worker(name, "perform_all_jobs_now")} HTTP/1.1\r\nHost: #{house.site.host}:#{house.site.port}\r\n"
+    fields = { **Site::CHANGE, "Content-Length" => body.bytesize }.map { |field, value| "#{field}: #{value}\r\n" }.join
+    Socket.tcp(house.site.host, house.site.port) do |io|
+      io.write("#{head}#{fields}\r\n#{body}")
+      sleep 0.01 until house.delayed(name) < FullHouse::IDS
+    end
+    left = still_delayed(name)
+    say("#{left} of them are left after the client has closed its connection")
+    expect(left).to be_between(1, FullHouse::IDS - 1)
+  end
+end
+
+Mounts::COMMANDS.each do |language, command|
+  RSpec.describe "actions on a whole queue, seriatim web of #{language}", command: command, limit: 3600 do
+    include_examples "actions of a client"
+
+    # How many seconds each path takes while a thread runs, asked again and again: {path => [seconds]}
+    def answers_during(threads, name)
+      taken = Hash.new { |all, path| all[path] = [] }
+      while threads.any?(&:alive?)
+        ["/", "/livez", "/readyz", "/metrics", "/api/web/dashboard", Site.queue(name), Site.queue(name, "records?part=waiting")].each do |path|
+          begun = clock
+          expect([path, house.site.get(path).status]).to eq([path, 200])
+          taken[path] << (clock - begun)
+        end
+      end
+      say(taken.map { |path, all| format("%s %d times, median %.3f s, at most %.3f s", path, all.size, all.sort[all.size / 2], all.max) }.join("; "))
+      taken
+    end
+
+    it "R-WEB-13: leave pages, probes and metrics their answers" do
+      name = house.fill("Whole")
+      threads = Array.new(6) { Thread.new { house.act(name, "perform_all_jobs_now").then { |answer| answer.status == 200 ? answer.json["count"] : 0 } } }
+      taken = answers_during(threads, name).values.flatten.sort
+      expect(threads.sum(&:value)).to be >= FullHouse::IDS
+      expect([taken[taken.size * 9 / 10], taken.last]).to match([be < 0.5, be < 3]) # a loaded machine may hold up a few
+    end
+
+    it "R-WEB-14: show how far they are, and stop when nobody asks for more" do
+      name = house.fill("Slices")
+      totals = []
+      others = []
+      other = Thread.new { house.in_slices(name, "perform_all_jobs_now") { |answer| others << answer["total"] } }
+      stopped = house.in_slices(name, "perform_all_jobs_now") { |answer| (totals << answer["total"]).size < 3 }.json
+      expect([totals, totals.last]).to eq([totals.sort, stopped["total"]])
+      other.value
+      expect([others.last + totals.last, house.delayed(name)]).to eq([FullHouse::IDS, 0])
+    end
+
+    { "stops" => [:STOP, :CONT], "dies" => [:KILL, nil] }.each do |fate, (signal, back)|
+      it "R-WEB-16: tell what was done when Redis #{fate} in the middle, and do nothing later" do
+        name = house.fill("Redis #{fate}")
+        done = 0
+        begun = nil
+        answer = house.in_slices(name, "perform_all_jobs_now") do |slice|
+          done = slice["total"]
+          next true if begun
+
+          back ? Process.kill(signal, house.redis.pid) : house.redis.stop(signal)
+          begun = clock
+        end
+        told = answer.json
+        expect([answer.status, clock - begun]).to match([503, be < 12])
+        expect(told.keys).to include("done", "unknown", "error")
+        back ? Process.kill(back, house.redis.pid) : house.redis.start
+        left = still_delayed(name)
+        done += told["done"]
+        expect(FullHouse::IDS - left).to be_between(done, done + (told["unknown"] ? 1000 : 0))
+      ensure
+        house.redis.pid ? Process.kill(:CONT, house.redis.pid) : house.redis.start
+      end
+    end
+  end
+end
+
+Mounts::ALL.except("seriatim web").each do |name, mount|
+  RSpec.describe "actions on a whole queue, #{name}", command: mount, limit: 3600 do
+    include_examples "actions of a client"
+  end
+end
