@@ -1,9 +1,9 @@
 -- include: prelude change flags notices
 -- TELL: gives a node the notices that its retries_exhausted is to be told of: those of its own that it has not seen, and, where
--- it owns the shard, those of nobody and of dead nodes, which become its own.
+-- it owns the shard, those of nobody and of dead nodes, which become its own. Those of nobody need no knowledge of who lives.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 node, 3 its lease, 4 number of the last notice that it has ('' for none), 5 limit,
---       6.. the living nodes; without any, nothing of others is taken
+--       6.. the living nodes; without any, nothing of other nodes is taken
 -- Returns {more, left, number, notice, ...}: more is 1 when the next call may give something at once; left counts all notices of
 --   the shard. An answer stops at 1 MiB. Sent twice, the second answer gives again what the first took over.
 local me, limit = ARGV[2], tonumber(ARGV[5])
@@ -59,7 +59,9 @@ local function take_over_all()
 end
 
 give_own()
-if #ARGV > 5 and owner == me and lease == tonumber(ARGV[3]) then take_over_all() end
+if owner == me and lease == tonumber(ARGV[3]) then
+  if #ARGV > 5 then take_over_all() else take_over('') end
+end
 answer[1], answer[2] = is_full() and 1 or 0, call('ZCARD', TELLERS)
 if answer[2] == 0 then flag_as(FLAG_NOTICED, false) end
 save()
