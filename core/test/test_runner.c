@@ -135,7 +135,8 @@ static seriatim_queue_settings queue_named(const char *name, int shards)
     return q;
 }
 
-static void push(seriatim_link *link, size_t queue, int from, int count)
+/* Payloads `from` and on, in turn for each of the first `ids` ids. */
+static void push_for(seriatim_link *link, size_t queue, int from, int count, int ids)
 {
     seriatim_client *c = seriatim_link_client(link);
     int i, status;
@@ -145,9 +146,9 @@ static void push(seriatim_link *link, size_t queue, int from, int count)
         seriatim_job job;
         seriatim_job_init(&job);
         job.id = id;
-        job.id_len = (size_t)snprintf(id, sizeof id, "%d", i % IDS);
+        job.id_len = (size_t)snprintf(id, sizeof id, "%d", i % ids);
         job.payload = payload;
-        job.payload_len = (size_t)snprintf(payload, sizeof payload, "%d", i / IDS);
+        job.payload_len = (size_t)snprintf(payload, sizeof payload, "%d", i / ids);
         assert_int_equal(seriatim_push_job(c, &job), SERIATIM_OK);
     }
     seriatim_push_send(c);
@@ -155,6 +156,11 @@ static void push(seriatim_link *link, size_t queue, int from, int count)
         seriatim_link_wait(link);
     if (status != SERIATIM_OK)
         fail_msg("push: %s", seriatim_client_error(c)->message);
+}
+
+static void push(seriatim_link *link, size_t queue, int from, int count)
+{
+    push_for(link, queue, from, count, IDS);
 }
 
 /* ---- Runners ------------------------------------------------------------------------------- */
@@ -213,7 +219,8 @@ static void *work(void *argument)
     return NULL;
 }
 
-static seriatim_runner *runner_new(const char *id, int64_t lease_ms, const seriatim_queue_settings *queues, size_t count)
+static seriatim_runner *runner_new(const char *id, int64_t lease_ms, size_t threads, const seriatim_queue_settings *queues,
+                                   size_t count)
 {
     seriatim_node_settings settings;
     seriatim_runner *runner;
@@ -223,7 +230,7 @@ static seriatim_runner *runner_new(const char *id, int64_t lease_ms, const seria
     settings.id = id;
     settings.lease_ms = lease_ms;
     settings.poll_ms = 1000;
-    settings.threads = THREADS;
+    settings.threads = threads;
     if (seriatim_runner_new(&settings, url, &runner, &error) != SERIATIM_OK)
         fail_msg("%s", error.message);
     for (i = 0; i < count; i++)
@@ -233,7 +240,7 @@ static seriatim_runner *runner_new(const char *id, int64_t lease_ms, const seria
 
 static seriatim_runner *runner_start(const char *id, int64_t lease_ms, const seriatim_queue_settings *queues, size_t count)
 {
-    seriatim_runner *runner = runner_new(id, lease_ms, queues, count);
+    seriatim_runner *runner = runner_new(id, lease_ms, THREADS, queues, count);
     seriatim_error error;
     assert_int_equal(seriatim_runner_start(runner, &error), SERIATIM_OK);
     return runner;
@@ -637,6 +644,36 @@ static void test_max_running_limits_one_worker_of_a_process(void **state)
     seriatim_link_free(links[1]);
 }
 
+/* The limit of ids of one shard that a node has at once, and the most ids of one delivery. */
+#define RUNS 4000
+#define BATCH 1000
+
+static void test_r_run_9_a_node_limits_the_runs_of_one_shard(void **state)
+{
+    seriatim_queue_settings q = queue_named("wide", 1);
+    seriatim_delivery *held[64];
+    seriatim_runner *runner;
+    seriatim_link *link;
+    seriatim_error error;
+    size_t queue, count, done = 0;
+    (void)state;
+    q.batch_size = BATCH;
+    link = connect_link(&q, &queue);
+    push_for(link, queue, 0, 2 * RUNS, 2 * RUNS);
+    runner = runner_new("wide", 10000, 2 * RUNS / BATCH, &q, 1);
+    assert_int_equal(seriatim_runner_start(runner, &error), SERIATIM_OK);
+    while (done < 2 * RUNS) {
+        count = take_all(runner, held, 0, 64);
+        assert_in_range(count, 1, 64);
+        assert_in_range(ids_of(held, count, 0) + seriatim_runner_stats_now(runner).claimed, 1, RUNS);
+        done += ids_of(held, count, 0);
+        while (count > 0)
+            finish(runner, held[--count]);
+    }
+    seriatim_runner_free(runner);
+    seriatim_link_free(link);
+}
+
 /* How many the process has open. */
 static int descriptors(void)
 {
@@ -691,7 +728,7 @@ static void test_a_start_that_failed_is_tried_again(void **state)
     int before = descriptors();
     size_t queue;
     seriatim_link *link = connect_link(&q, &queue);
-    seriatim_runner *runner = runner_new("again", 10000, &q, 1);
+    seriatim_runner *runner = runner_new("again", 10000, THREADS, &q, 1);
     char answer[256], *bar;
     (void)state;
     assert_int_equal(start_with(runner, 0), SERIATIM_IO);
@@ -898,6 +935,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_threads_are_called_one_by_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tiny_jobs_leave_threads_asleep, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_max_running_limits_one_worker_of_a_process, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_r_run_9_a_node_limits_the_runs_of_one_shard, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_runner_frees_the_waiter_of_a_woken_thread, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_start_that_failed_is_tried_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_r_schedule_2_an_idle_runner_sends_few_commands, set_up, tear_down),

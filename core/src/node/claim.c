@@ -6,8 +6,15 @@
 
 /* ---- The request ---------------------------------------------------------------------------- */
 
-/* A time to run counts from the claim, so ids of such a worker are claimed only when a thread is free. */
-static size_t claim_limit(srt_node *node, const srt_shard *s)
+/* How many more ids of the shard this node may claim. */
+static size_t room_for_runs(const srt_shard *s)
+{
+    size_t runs = s->ready.count + s->running + s->quarantined + s->barred.count + s->pending.count;
+    return runs < SHARD_MAX_RUNS ? SHARD_MAX_RUNS - runs : 0;
+}
+
+/* How many ids the threads can use. A time to run counts from the claim, so ids of such a worker are claimed only when a thread is free. */
+static size_t wanted_ids(srt_node *node, const srt_shard *s)
 {
     const srt_group *group = &node->groups[s->group];
     size_t window = srt_shard_window(node, s), free_ids;
@@ -19,6 +26,12 @@ static size_t claim_limit(srt_node *node, const srt_shard *s)
         return 0;
     }
     return free_ids - s->ready.count < window ? free_ids - s->ready.count : window;
+}
+
+static size_t claim_limit(srt_node *node, const srt_shard *s)
+{
+    size_t wanted = wanted_ids(node, s), room = room_for_runs(s);
+    return wanted < room ? wanted : room;
 }
 
 /* Is there room for more of the ids that are due? */

@@ -5,6 +5,7 @@
 #include "node/node_state.h"
 
 #define SHARD_MAX_CLAIM 1000   /* ids a script call */
+#define SHARD_MAX_RUNS 4000    /* of this node: acquire, and spread in the operators' scripts, look at all of them in one call */
 #define SHARD_FLUSH_MS 5       /* while more is ready, a finished id waits this long for others to settle with */
 #define SHARD_SLICE_PAUSE_MS 2 /* between slices of long work: others want Redis, too */
 #define SHARD_RETRY_MS 100     /* after a request could not be made */
