@@ -126,17 +126,17 @@ ended() {
   return "$(<"$log.status")"
 }
 
-# side_by_side COMMAND...: their output, when all have ended; fails when one has.
+# side_by_side COMMAND...: their output, when all have ended; fails when one has. The first runs in the foreground, because jobs
+# in the background ignore SIGINT, which tests send.
 side_by_side() {
-  local command pids=() failed=0
-  for command; do
-    $command >"$logs/${command//[^a-z]/-}.log" 2>&1 &
+  local command failed=0 pids=()
+  output_of() { echo "$logs/${1//[^a-z]/-}.log"; }
+  for command in "${@:2}"; do
+    $command >"$(output_of "$command")" 2>&1 &
     pids+=($!)
   done
-  for command; do
-    wait "${pids[0]}" || failed=1
-    pids=("${pids[@]:1}")
-    cat "$logs/${command//[^a-z]/-}.log"
-  done
+  $1 >"$(output_of "$1")" 2>&1 || failed=1
+  for command in "${pids[@]}"; do wait "$command" || failed=1; done
+  for command; do cat "$(output_of "$command")"; done
   return $failed
 }
