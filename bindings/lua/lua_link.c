@@ -267,6 +267,34 @@ static int link_wait(lua_State *L, seriatim_link *link, int64_t deadline_ms)
     return slu_left_ms(deadline_ms) != 0;
 }
 
+/* Whose hook the handlers of signals set: in Lua 5.4 each coroutine has a hook of its own, in LuaJIT all share one. */
+static lua_State *main_coroutine(lua_State *L)
+{
+#ifdef LUA_RIDX_MAINTHREAD
+    lua_State *state;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+    state = lua_tothread(L, -1);
+    lua_pop(L, 1);
+    return state;
+#else
+    return L; /* PUC 5.1 does not tell: there a wait in another coroutine goes on to its end */
+#endif
+}
+
+/*
+ * Moves a hook that was set in the main coroutine since `before` was its hook to L, the coroutine that waits. Left there, it would be
+ * called when the main coroutine runs again, after the wait.
+ */
+static void link_move_hook(lua_State *L, lua_State *from, lua_Hook before)
+{
+    lua_Hook hook = lua_gethook(from);
+    int mask = lua_gethookmask(from), count = lua_gethookcount(from);
+    if (from == L || !hook || hook == before)
+        return;
+    lua_sethook(from, NULL, 0, 0);
+    lua_sethook(L, hook, mask, count);
+}
+
 /*
  * Lets Lua call a debug hook that was set since `before` was the hook: runs an empty Lua function. What the hook raises is raised
  * here, after what was begun was dropped with its socket. A hook that was there before, such as a profiler's, has no part in this.
@@ -295,7 +323,8 @@ static void link_run_hook(lua_State *L, slu_link *self, lua_Hook before)
 static int link_drive(lua_State *L)
 {
     slu_link *self = slu_link_of(L);
-    lua_Hook hook = lua_gethook(L);
+    lua_State *first = main_coroutine(L);
+    lua_Hook hook = lua_gethook(L), first_hook = lua_gethook(first);
     int64_t deadline_ms;
     int status;
     if (!self)
@@ -304,6 +333,7 @@ static int link_drive(lua_State *L)
     deadline_ms = slu_deadline(L, 2);
     status = seriatim_link_step(self->link);
     while (status == SERIATIM_AGAIN && link_wait(L, self->link, deadline_ms)) {
+        link_move_hook(L, first, first_hook);
         link_run_hook(L, self, hook);
         status = seriatim_link_step(self->link);
     }
