@@ -926,6 +926,49 @@ static void test_a_node_command_is_removed_with_its_node(void **state)
     seriatim_link_free(link);
 }
 
+/* Waits for a warning with this text; 0: none came in 30 s, or another warning about settings came first. */
+static int hears_of_settings(seriatim_runner *runner, const char *text)
+{
+    seriatim_event event;
+    double until = seconds() + 30;
+    for (; seconds() < until; pause_ms(5)) {
+        seriatim_runner_pulse(runner);
+        while (seriatim_runner_event(runner, &event) == SERIATIM_OK)
+            if (event.kind == SERIATIM_EVENT_WARNING && strstr(event.text, "settings"))
+                return strcmp(event.text, text) == 0;
+    }
+    return 0;
+}
+
+/* The server that overwrites them says so, and those that run already follow within some heartbeats. */
+static void test_r_settings_4_a_server_that_overwrites_settings_names_both_values(void **state)
+{
+    seriatim_queue_settings q = queue_named("q", 1);
+    seriatim_runner *first, *second, *third;
+    seriatim_link *link;
+    size_t queue;
+    (void)state;
+    q.max_retry_count = 5;
+    link = connect_link(&q, &queue);
+    first = runner_start("first", 1000, &q, 1);
+    wait_for_state(link, first, "first", "working");
+    q.max_retry_count = 7;
+    q.fold = "merge";
+    second = runner_start("second", 1000, &q, 1);
+    assert_true(hears_of_settings(second, "queue \"q\": this server changed its settings in Redis: fold: list, now merge; max_retry_count: 5, now 7"));
+    assert_true(hears_of_settings(first, "queue \"q\": another server changed its settings in Redis: fold: list, now merge; max_retry_count: 5, now 7"));
+    third = runner_start("third", 1000, &q, 1); /* with the same settings, so that it has nothing to say yet */
+    wait_for_state(link, third, "third", "working");
+    q.max_retry_count = 9;
+    seriatim_runner_free(second);
+    second = runner_start("fourth", 1000, &q, 1);
+    assert_true(hears_of_settings(third, "queue \"q\": another server changed its settings in Redis: max_retry_count: 7, now 9"));
+    seriatim_runner_free(first);
+    seriatim_runner_free(second);
+    seriatim_runner_free(third);
+    seriatim_link_free(link);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -935,6 +978,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_threads_are_called_one_by_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tiny_jobs_leave_threads_asleep, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_max_running_limits_one_worker_of_a_process, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_r_settings_4_a_server_that_overwrites_settings_names_both_values, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_r_run_9_a_node_limits_the_runs_of_one_shard, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_runner_frees_the_waiter_of_a_woken_thread, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_start_that_failed_is_tried_again, set_up, tear_down),
