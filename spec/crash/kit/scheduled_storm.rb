@@ -85,8 +85,7 @@ class ScheduledStorm
   def park
     now = Time.now.to_f
     id = @payloads.min_by { |payload| (payload.at - now).abs }.id
-    @parked[id] = true
-    @worker.actions.park([id]).positive?
+    @worker.actions.park([id]).positive?.tap { |parked| @parked[id] = true if parked }
   end
 
   def unpark = @worker.actions.unpark(@parked.keys.sample(5, random: @random)).positive?

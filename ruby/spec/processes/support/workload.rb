@@ -8,8 +8,9 @@ require_relative "../../../../spec/crash/kit/journal"
 #
 # A payload is its number and what the job does: {"n": 7}, and `sleep` seconds, `wait` for a file, `wait_for_me` for
 # one whose name ends with the process' id, `fork` a process of so many seconds, `kill` its process, `fail` until that file is
-# there. With `task` it is done by itself: "sent" asks for a checkpoint behind it, "flush" waits for that, too. With `snooze` the run ends
-# with it, for so many seconds, and it comes again without the word. DIE=perform_during:3 ends the process in the middle of its third run; there are perform_begin and perform_end, too.
+# there. With `task` it is done by itself: "sent" asks for a checkpoint behind it, "flush" waits for that, too. With `snooze`, which is
+# seconds, the run ends with it, and it comes again without the word. DIE=perform_during:3 ends the process in the middle of its third
+# run; there are perform_begin and perform_end, too.
 module Workload
   # The runs of ids that this process began.
   RUNS = Struct.new(:count, :lock).new(0, Mutex.new)
