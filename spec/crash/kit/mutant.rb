@@ -31,8 +31,7 @@ module Mutant
   end
 
   def embed(folder)
-    FileUtils.mkdir_p(File.join(folder, "script"))
-    FileUtils.cp(%w[embed command_texts.rb definitions.rb].map { |name| File.join(CProgram::ROOT, "script", name) }, File.join(folder, "script"))
+    FileUtils.cp_r(File.join(CProgram::ROOT, "script"), folder)
     system(File.join(folder, "script/embed"), "--core") or raise "script/embed failed"
   end
 end
