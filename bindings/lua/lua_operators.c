@@ -23,11 +23,23 @@ static void operators_payload(lua_State *L, const void *payloads, size_t i)
     lua_rawseti(L, -2, 2);
 }
 
+static void operators_scheduled(lua_State *L, const void *list, size_t i)
+{
+    const seriatim_scheduled *s = (const seriatim_scheduled *)list + i;
+    lua_createtable(L, 0, 5);
+    slu_set_text(L, "payload", s->payload.data, s->payload.len);
+    if (s->scored)
+        slu_set_double(L, "score", s->payload.score);
+    slu_set_double(L, "deliver_at", s->deliver_at);
+    slu_set_double(L, "pushed_at", s->pushed_at);
+    slu_set_text(L, "handle", s->handle.data, s->handle.len);
+}
+
 static void operators_record(lua_State *L, const void *records, size_t i)
 {
     const seriatim_record *record = (const seriatim_record *)records + i;
     luaL_checkstack(L, 8, "a record");
-    lua_createtable(L, 0, 11);
+    lua_createtable(L, 0, 14);
     slu_set_text(L, "id", record->id, record->id_len);
     slu_set_cstr(L, "state", record->state);
     slu_set_bool(L, "behind", record->behind);
@@ -40,6 +52,10 @@ static void operators_record(lua_State *L, const void *records, size_t i)
     slu_set_int(L, "payload_total", (int64_t)record->payload_total);
     slu_set_int(L, "fence", record->fence);
     slu_set_int(L, "shard", record->shard);
+    slu_push_list(L, record->scheduled_count, operators_scheduled, record->scheduled);
+    lua_setfield(L, -2, "scheduled");
+    slu_set_int(L, "scheduled_total", (int64_t)record->scheduled_total);
+    slu_set_double(L, "deliver_at", record->deliver_at);
 }
 
 static int operators_read_query(lua_State *L, const slu_link *self)
@@ -168,11 +184,13 @@ static void operators_known(lua_State *L, const char *name, const seriatim_recor
 static int operators_read_explanation(lua_State *L, const slu_link *self)
 {
     const seriatim_explanation *e = seriatim_explain_result(self->client);
-    lua_createtable(L, 0, 10);
+    lua_createtable(L, 0, 12);
     slu_set_cstr(L, "text", e->text);
     operators_known(L, "job", &e->job);
     operators_known(L, "behind", &e->behind);
     operators_known(L, "dead", &e->dead);
+    slu_set_int(L, "scheduled", e->scheduled);
+    slu_set_double(L, "deliver_at", e->deliver_at);
     slu_set_cstr(L, "owner", e->owner);
     slu_set_bool(L, "owner_alive", e->owner_alive);
     slu_set_bool(L, "paused", e->paused);

@@ -49,6 +49,19 @@ static PyObject *operators_payload(const void *payloads, size_t i)
     return Py_BuildValue("(Nd)", PyBytes_FromStringAndSize(p->data, (Py_ssize_t)p->len), p->score);
 }
 
+static PyObject *operators_scheduled(const void *list, size_t i)
+{
+    const seriatim_scheduled *s = (const seriatim_scheduled *)list + i;
+    PyObject *dict = PyDict_New();
+    if (dict && (spy_set(dict, "payload", PyBytes_FromStringAndSize(s->payload.data, (Py_ssize_t)s->payload.len)) ||
+                 (s->scored && spy_set(dict, "score", PyFloat_FromDouble(s->payload.score))) ||
+                 spy_set(dict, "deliver_at", PyFloat_FromDouble(s->deliver_at)) ||
+                 spy_set(dict, "pushed_at", PyFloat_FromDouble(s->pushed_at)) ||
+                 spy_set(dict, "handle", spy_text(s->handle.data, s->handle.len))))
+        Py_CLEAR(dict);
+    return dict;
+}
+
 static PyObject *operators_record(const void *records, size_t i)
 {
     const seriatim_record *record = (const seriatim_record *)records + i;
@@ -63,7 +76,10 @@ static PyObject *operators_record(const void *records, size_t i)
                  spy_set(dict, "payloads", spy_list(record->payload_count, operators_payload, record->payloads)) ||
                  spy_set(dict, "payload_total", PyLong_FromSize_t(record->payload_total)) ||
                  spy_set(dict, "fence", PyLong_FromLongLong(record->fence)) ||
-                 spy_set(dict, "shard", PyLong_FromUnsignedLong(record->shard))))
+                 spy_set(dict, "shard", PyLong_FromUnsignedLong(record->shard)) ||
+                 spy_set(dict, "scheduled", spy_list(record->scheduled_count, operators_scheduled, record->scheduled)) ||
+                 spy_set(dict, "scheduled_total", PyLong_FromSize_t(record->scheduled_total)) ||
+                 spy_set(dict, "deliver_at", PyFloat_FromDouble(record->deliver_at))))
         Py_CLEAR(dict);
     return dict;
 }
@@ -204,6 +220,8 @@ static PyObject *operators_read_explanation(const spy_link *self)
     PyObject *dict = PyDict_New();
     if (dict && (spy_set(dict, "text", spy_cstr_or_none(e->text)) || spy_set(dict, "job", operators_known(&e->job)) ||
                  spy_set(dict, "behind", operators_known(&e->behind)) || spy_set(dict, "dead", operators_known(&e->dead)) ||
+                 spy_set(dict, "scheduled", PyLong_FromLongLong(e->scheduled)) ||
+                 spy_set(dict, "deliver_at", PyFloat_FromDouble(e->deliver_at)) ||
                  spy_set(dict, "owner", spy_cstr_or_none(e->owner)) ||
                  spy_set(dict, "owner_alive", PyBool_FromLong(e->owner_alive)) ||
                  spy_set(dict, "paused", PyBool_FromLong(e->paused)) ||

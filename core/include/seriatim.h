@@ -593,13 +593,22 @@ void seriatim_runner_free(seriatim_runner *runner);
  * Like a push, each of these operations is begun, driven to its end, and then its result is read. Results are borrowed until the
  * client's next begin. A queue that does not exist in Redis is treated as empty and is not created.
  */
-/* One stored record of an id, which waits, is parked, runs, or is dead. */
+/* A scheduled payload: its deliver_at has not come, or no claim has moved it since. */
+typedef struct seriatim_scheduled {
+    seriatim_payload payload; /* its score is deliver_at if the push gave none */
+    int scored;               /* 1: the push gave the score */
+    double deliver_at;        /* Unix time in seconds */
+    double pushed_at;         /* Unix time in seconds */
+    seriatim_text handle;     /* as the push answered it */
+} seriatim_scheduled;
+
+/* One stored record of an id, which waits, is parked, runs, is dead, or has only scheduled payloads. */
 typedef struct seriatim_record {
     const char *id;
     size_t id_len;
-    const char *state;   /* "waiting" (due), "delayed", "retrying", "unproven", "suspect", "parked", "running", "dead"; static */
+    const char *state;   /* "waiting" (due), "delayed", "retrying", "unproven", "suspect", "parked", "running", "dead", "scheduled"; static */
     int behind;          /* 1: it waits while a run of the same id is open */
-    double perform_in;   /* Unix time in seconds; 0 for a dead one */
+    double perform_in;   /* Unix time in seconds; 0 for a dead one; the next deliver_at for a scheduled one */
     double updated_at;   /* Unix time in seconds of the last death; 0 for others */
     int64_t retry_count; /* -1: never failed */
     const char *error;   /* of the last failure, or empty */
@@ -609,6 +618,11 @@ typedef struct seriatim_record {
     size_t payload_total; /* number of payloads that are stored */
     int64_t fence;        /* of the run; 0 if it does not run */
     unsigned shard;
+    /* Of SERIATIM_FETCH the id's first scheduled payloads, at most 10 and about 384 KiB; of SERIATIM_RANGE_BY_DELIVER_AT the one payload: */
+    const seriatim_scheduled *scheduled; /* by deliver_at, then by arrival */
+    size_t scheduled_count;
+    size_t scheduled_total; /* number of scheduled payloads that are stored */
+    double deliver_at;      /* of the first scheduled payload, Unix time in seconds; 0 if none is scheduled */
 } seriatim_record;
 
 typedef enum seriatim_query_kind { /* SERIATIM_RANGE_BY_ID and so on: seriatim/definitions.h says what each of them returns */
@@ -628,7 +642,7 @@ typedef struct seriatim_query {
     int64_t limit;         /* 1..100000 */
     int64_t payload_limit; /* of one record, 1..1000000 */
     int64_t shard;         /* -1: all */
-    const seriatim_text *ids; /* only for the two FETCH kinds */
+    const seriatim_text *ids; /* of the two FETCH kinds; of RANGE_BY_DELIVER_AT none, or the one id whose payloads are wanted */
     size_t id_count;
 } seriatim_query;
 
@@ -693,6 +707,8 @@ typedef struct seriatim_explanation {
     seriatim_record job;  /* the record that waits, is parked or runs */
     seriatim_record behind; /* the record of jobs pushed while it runs */
     seriatim_record dead; /* the record in the morgue */
+    int64_t scheduled;    /* number of its scheduled payloads */
+    double deliver_at;    /* of the first of them, Unix time in seconds; 0 if it has none */
     const char *owner;    /* the id of the node that owns the shard, or empty; NUL-terminated */
     int owner_alive;      /* 1: the owner has a heartbeat */
     int known;            /* 1: a living node serves the queue */

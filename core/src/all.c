@@ -80,6 +80,7 @@
 #include "model/record.c"
 #include "client/operator.c"
 #include "client/query_pick.c"
+#include "client/query_scheduled.c"
 #include "client/query_ask.c"
 #include "client/query.c"
 #include "client/action.c"

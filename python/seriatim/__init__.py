@@ -69,7 +69,7 @@ if _native.version != __version__:
 from ._client.actions import Actions
 from ._client.metrics import nodes
 from ._client.node_commands import quiet_node, stop_node
-from ._client.queries import DeadRecord, Explanation, Queries, Record
+from ._client.queries import DeadRecord, Explanation, Queries, Record, Scheduled, ScheduledJob, ScheduledPayload
 from ._client.queue import Queue
 from ._client.redis_url import redis_url
 from ._client.spelling import did_you_mean

@@ -21,7 +21,7 @@ ActionName = Literal[
 ]
 QueryName = Literal[
     "range_by_id", "range_by_perform_in", "range_by_retry_count", "fetch", "morgue_range_by_id",
-    "morgue_range_by_updated_at", "morgue_fetch", "processing_data", "parked",
+    "morgue_range_by_updated_at", "morgue_fetch", "processing_data", "parked", "range_by_deliver_at",
 ]
 OrderName = Literal[
     "quiet", "stop",

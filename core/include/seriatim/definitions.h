@@ -57,13 +57,14 @@
     X(RANGE_BY_ID, range_by_id, RANGE, rev_range_by_id) /* Waiting ids, in the order of their bytes. */ \
     X(RANGE_BY_PERFORM_IN, range_by_perform_in, RANGE, rev_range_by_perform_in) /* Waiting ids, in the order in which they become due. */ \
     X(RANGE_BY_RETRY_COUNT, range_by_retry_count, RANGE, rev_range_by_retry_count) /* Waiting ids that failed, in the order of their retry_count. */ \
-    X(FETCH, fetch, FETCH, none) /* The given ids that wait or are parked, in the given order; unknown ones are left out. */ \
+    X(FETCH, fetch, FETCH, none) /* The given ids that wait, are parked or have scheduled payloads, in the given order; unknown ones are left out. */ \
     X(MORGUE_RANGE_BY_ID, morgue_range_by_id, RANGE, morgue_rev_range_by_id) /* Dead ids, in the order of their bytes. */ \
     X(MORGUE_RANGE_BY_UPDATED_AT, morgue_range_by_updated_at, RANGE, morgue_rev_range_by_updated_at) /* Dead ids, in the order of their last death. */ \
     X(MORGUE_FETCH, morgue_fetch, FETCH, none) /* The given ids that are dead, in the given order; unknown ones are left out. */ \
     X(PROCESSING_DATA, processing_data, LIST, none) /* Running ids, in the order of their bytes. */ \
-    X(PARKED, parked, LIST, none) /* Parked ids, in the order in which they were parked. */
-#define SERIATIM_QUERIES_COUNT 9
+    X(PARKED, parked, LIST, none) /* Parked ids, in the order in which they were parked. */ \
+    X(RANGE_BY_DELIVER_AT, range_by_deliver_at, LIST, none) /* Scheduled payloads, a record for each of them, in the order of deliver_at, then of their pushes. */
+#define SERIATIM_QUERIES_COUNT 10
 
 /* X(NUMBER, name) */
 #define SERIATIM_ORDERS(X) \

@@ -2,8 +2,8 @@
 -- EXPLAIN: all that a shard knows of one id, at one moment.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 id
--- Returns {now, paused, lease, fence of the last claim, owner, run or '', end of its time to run or '', record, behind, dead}:
---   the records as heads without payloads, '' for none
+-- Returns {now, paused, lease, fence of the last claim, owner, run or '', end of its time to run or '', record, behind, dead,
+--   number of its scheduled payloads, the smallest deliver_at of them or ''}: the records as heads without payloads, '' for none
 local id = ARGV[2]
 local function head(store)
   local record = call('HGET', store.hash, id)
@@ -13,4 +13,5 @@ local function head(store)
   return header(r, RECORD_SPILLED, r.count or #r.entries)
 end
 return {format('%.0f', now), is(FLAG_PAUSED) and 1 or 0, format('%.0f', lease), format('%.0f', claimed), owner,
-  run_of(id) or '', call('ZSCORE', OVERRUN, id) or '', head(first), head(second), head(morgue)}
+  run_of(id) or '', call('ZSCORE', OVERRUN, id) or '', head(first), head(second), head(morgue),
+  call('ZCARD', PREFIX .. 'sched:' .. id), call('ZRANGE', PREFIX .. 'sched:' .. id, 0, 0, 'WITHSCORES')[2] or ''}

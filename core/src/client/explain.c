@@ -15,7 +15,7 @@ typedef struct explain_state {
     int runs, parks, deletes; /* the flags of the run */
     char mode;                /* of the run */
     seriatim_explanation result;
-    char text[512];
+    char text[768];
 } explain_state;
 
 static void explain_release(seriatim_client *c)
@@ -88,7 +88,7 @@ static int explain_on_id(seriatim_client *c, explain_state *e, const srt_reply *
     const srt_token *at = &reply->tokens[1], *run = &at[5];
     seriatim_explanation *x = &e->result;
     int status;
-    if (!srt_reply_is_list(reply, 10))
+    if (!srt_reply_is_list(reply, 12))
         return srt_operator_protocol(c, "explain");
     x->now = srt_operator_seconds(&at[0]);
     x->paused = srt_token_int(&at[1]) != 0;
@@ -103,6 +103,8 @@ static int explain_on_id(seriatim_client *c, explain_state *e, const srt_reply *
         e->parks = (run->data[0] & SRT_RUN_TO_PARK) != 0;
         e->mode = run->data[1];
     }
+    x->scheduled = srt_token_int(&at[10]);
+    x->deliver_at = at[11].len ? srt_operator_seconds(&at[11]) : 0;
     x->behind.behind = 1;
     status = explain_view(c, e, &x->job, &at[7], e->runs ? SRT_PART_RUNNING : SRT_PART_WAITING, run);
     if (status == SERIATIM_OK)
@@ -149,6 +151,21 @@ static void explain_say_time(explain_state *e, const char *before, double when)
     explain_say(e, before, text, "");
 }
 
+/* A Unix time as "2026-11-23 04:00:00 UTC". The years are counted from March on, so that a leap day is the last of its year. */
+static void explain_say_moment(explain_state *e, const char *before, double when)
+{
+    long long seconds = (long long)when, days = seconds / 86400 + 719468, of_day = seconds % 86400; /* days since 0000-03-01 */
+    long long era = days / 146097, day = days % 146097;
+    long long year = (day - day / 1460 + day / 36524 - day / 146096) / 365, month;
+    char text[64];
+    day -= 365 * year + year / 4 - year / 100;
+    month = (5 * day + 2) / 153;
+    day -= (153 * month + 2) / 5;
+    snprintf(text, sizeof text, "%04lld-%02lld-%02lld %02lld:%02lld:%02lld UTC", era * 400 + year + (month >= 10), month < 10 ? month + 3 : month - 9,
+             day + 1, of_day / 3600, of_day / 60 % 60, of_day % 60);
+    explain_say(e, before, text, "");
+}
+
 static void explain_say_failures(explain_state *e, int64_t count)
 {
     char text[32];
@@ -166,6 +183,21 @@ static void explain_say_owner(explain_state *e)
         explain_say(e, "; node ", x->owner, ", which owns its shard, has no heartbeat, and another will take the shard");
     else
         explain_say(e, "; node ", x->owner, " owns its shard");
+}
+
+/* The payloads whose deliver_at has not come, or that no claim has moved yet. */
+static void explain_scheduled(explain_state *e, const char *before)
+{
+    const seriatim_explanation *x = &e->result;
+    char count[32];
+    snprintf(count, sizeof count, "%lld", (long long)x->scheduled);
+    explain_say(e, before, count, x->scheduled == 1 ? " scheduled payload" : " scheduled payloads");
+    if (x->deliver_at > x->now) {
+        explain_say_moment(e, ": the next payload arrives at ", x->deliver_at);
+        explain_say_time(e, ", ", x->deliver_at);
+    } else {
+        explain_say_time(e, ": the next payload is to arrive with the next claim of its shard, its time came ", x->deliver_at);
+    }
 }
 
 static void explain_run(explain_state *e)
@@ -213,8 +245,12 @@ static int explain_on_end(seriatim_client *c, int failed)
         explain_run(e);
     else if (strcmp(e->result.job.state, "unknown") != 0)
         explain_wait(e);
-    else
+    else if (e->result.scheduled == 0)
         explain_say(e, "nothing waits or runs under this id", e->result.known ? "" : "; no server knows this queue", "");
+    if (e->result.scheduled)
+        explain_scheduled(e, e->text[0] ? "; it has " : "nothing waits or runs under this id, it has ");
+    if (e->result.scheduled && !e->runs && strcmp(e->result.job.state, "unknown") == 0)
+        explain_say_owner(e);
     if (strcmp(e->result.dead.state, "unknown") != 0)
         explain_say_time(e, "; dead payloads of it lie in the morgue, its last death was ", e->result.dead.updated_at);
     e->result.text = e->text;

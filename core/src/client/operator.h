@@ -62,6 +62,7 @@ int srt_operator_is_never(const srt_token *us); /* a time that no shard will see
 
 /* Beside the public kinds of a query: running ids, in this order. */
 #define SRT_FETCH_RUNNING SERIATIM_QUERIES_COUNT
+#define SRT_FETCH_WAITING (SRT_FETCH_RUNNING + 1) /* SERIATIM_FETCH without scheduled payloads */
 /* seriatim_query_begin without its checks; after (may be NULL): only what comes behind that key and id, for queries by number. */
 int srt_query_begin(seriatim_client *c, size_t queue, const seriatim_query *query, const srt_target *after);
 /* 1: there may be more behind the last record, whose key is *key. */

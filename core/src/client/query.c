@@ -109,7 +109,7 @@ static query_found *query_find_found(const query_state *q, const srt_target *tar
 {
     size_t i;
     for (i = q->found_count; i-- > 0;)
-        if (q->found[i].view.shard == target->shard &&
+        if (q->found[i].view.scheduled_total == 0 && q->found[i].view.shard == target->shard &&
             srt_id_compare(q->found[i].view.id, q->found[i].view.id_len, target->id, target->len) == 0)
             return &q->found[i];
     return NULL;
@@ -129,16 +129,12 @@ static int query_keep_more(seriatim_client *c, query_state *q, const srt_target 
 
 static int query_keep(seriatim_client *c, query_state *q, const srt_target *target, const srt_token *at, int64_t now_us, int goes_on)
 {
-    void *list = q->found;
     char *data = srt_arena_copy(&q->results, at[4].data, at[4].len);
-    query_found *found;
+    query_found *found = data ? srt_query_new_found(c, q) : NULL;
     srt_record record;
     int status;
-    if (!data || srt_grow(q->mem, &list, &q->found_cap, q->found_count + 1, sizeof *found) != SERIATIM_OK)
+    if (!found)
         return srt_operator_nomem(c);
-    q->found = list;
-    found = &q->found[q->found_count];
-    memset(found, 0, sizeof *found);
     status = srt_record_read(&record, &q->results, data, at[4].len);
     if (status == SERIATIM_NOMEM)
         return srt_operator_nomem(c);
@@ -194,7 +190,10 @@ static int query_on_reply(seriatim_client *c, srt_request *r, const srt_reply *r
     int status;
     if (r->kind >= QUERY_FETCH_IDS)
         return query_on_records(c, q, r, reply);
-    status = r->kind >= QUERY_LIST_READY ? query_on_list(c, q, r, reply) : query_on_scan(c, q, r, reply);
+    if (r->kind > QUERY_SCHEDULED_PAGE)
+        return srt_query_on_scheduled_texts(c, q, r, reply);
+    status = r->kind == QUERY_SCHEDULED_PAGE ? srt_query_on_scheduled_page(c, q, r, reply)
+             : r->kind >= QUERY_LIST_READY   ? query_on_list(c, q, r, reply) : query_on_scan(c, q, r, reply);
     q->open--;
     if (status == SERIATIM_OK && q->open == 0)
         status = srt_query_fetch(c, q);
@@ -204,9 +203,15 @@ static int query_on_reply(seriatim_client *c, srt_request *r, const srt_reply *r
 static int query_compare(const void *left, const void *right)
 {
     const query_found *a = left, *b = right;
+    double x = a->view.scheduled_count ? a->view.scheduled->payload.stamp : 0;
+    double y = b->view.scheduled_count ? b->view.scheduled->payload.stamp : 0;
+    int order;
     if (a->key != b->key)
         return a->key < b->key ? -1 : 1;
-    return srt_id_compare(a->view.id, a->view.id_len, b->view.id, b->view.id_len);
+    if (x < y || x > y)
+        return x < y ? -1 : 1;
+    order = srt_id_compare(a->view.id, a->view.id_len, b->view.id, b->view.id_len);
+    return order ? order : (a->view.scheduled_total > 0) - (b->view.scheduled_total > 0);
 }
 
 static int query_on_end(seriatim_client *c, int failed)
@@ -217,6 +222,8 @@ static int query_on_end(seriatim_client *c, int failed)
         return failed;
     if (q->found_count > 1)
         qsort(q->found, q->found_count, sizeof *q->found, query_compare);
+    if (q->kind == SERIATIM_FETCH)
+        srt_query_join_scheduled(q);
     q->records = srt_arena_alloc(&q->results, q->found_count * sizeof *q->records);
     if (!q->records)
         return srt_fail_plain(&c->error, SERIATIM_NOMEM);
@@ -247,6 +254,8 @@ static int query_check(seriatim_client *c, const seriatim_query *query)
                         (long long)query->payload_limit);
     if (query->shard < -1 || query->shard >= SERIATIM_MAX_SHARDS)
         return srt_fail(&c->error, SERIATIM_INVALID, "there is no shard %lld", (long long)query->shard);
+    if (query->kind == SERIATIM_RANGE_BY_DELIVER_AT && query->id_count > 1)
+        return srt_fail(&c->error, SERIATIM_INVALID, "ids must be one id or none, not %lu", (unsigned long)query->id_count);
     return SERIATIM_OK;
 }
 
@@ -259,8 +268,14 @@ static int query_take_args(seriatim_client *c, query_state *q, const seriatim_qu
     q->limit = (size_t)query->limit;
     q->payload_limit = (size_t)query->payload_limit;
     q->shard = query->shard;
+    if (srt_query_is_fetch(q) || (q->kind == SERIATIM_RANGE_BY_DELIVER_AT && query->id_count)) {
+        status = srt_targets_copy(c, &q->args, query->ids, query->id_count, &q->chosen);
+        if (status != SERIATIM_OK)
+            return status;
+        q->chosen_count = query->id_count;
+    }
     if (srt_query_is_fetch(q))
-        return srt_targets_copy(c, &q->args, query->ids, query->id_count, &q->chosen);
+        return SERIATIM_OK;
     status = srt_range_read(c, &q->range, srt_query_is_by_id(q) ? none : query->min, srt_query_is_by_id(q) ? none : query->max,
                             q->kind == SERIATIM_RANGE_BY_RETRY_COUNT ? 1 : 1e6);
     if (status != SERIATIM_OK || !srt_query_is_by_id(q))
@@ -306,7 +321,6 @@ int srt_query_begin(seriatim_client *c, size_t queue, const seriatim_query *quer
         c->state = NULL;
         return status;
     }
-    q->chosen_count = srt_query_is_fetch(q) ? query->id_count : 0;
     return srt_client_start(c, &operation, queue);
 }
 

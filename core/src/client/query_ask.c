@@ -75,18 +75,35 @@ static const int *query_parts(const query_state *q)
     }
 }
 
-static int query_collect(seriatim_client *c, query_state *q, srt_queue *queue)
+static int query_ask_shard(seriatim_client *c, query_state *q, unsigned shard)
 {
     const int *part;
+    int status = SERIATIM_OK;
+    if (q->kind == SERIATIM_RANGE_BY_DELIVER_AT)
+        return srt_query_ask_scheduled(c, q, shard, q->has_after ? &q->after : NULL);
+    for (part = query_parts(q); *part >= 0 && status == SERIATIM_OK; part++)
+        status = srt_query_ask(c, q, *part, shard, query_start, 1);
+    return status;
+}
+
+/* Does the query read this shard? */
+static int query_reads(const query_state *q, const srt_queue *queue, unsigned shard)
+{
+    if (q->chosen_count)
+        return shard == seriatim_shard_of(q->chosen->id, q->chosen->len, queue->shards_count);
+    return q->shard < 0 || q->shard == (int64_t)shard;
+}
+
+static int query_collect(seriatim_client *c, query_state *q, srt_queue *queue)
+{
     unsigned shard;
     int status = SERIATIM_OK;
     if (queue->shards_count > 0 && q->shard >= (int64_t)queue->shards_count)
         return srt_client_fail(c, srt_fail(&c->error, SERIATIM_INVALID, "shard must be from 0 to %u, not %lld", queue->shards_count - 1,
                                            (long long)q->shard));
-    for (shard = 0; shard < queue->shards_count; shard++)
-        for (part = query_parts(q); *part >= 0 && status == SERIATIM_OK; part++)
-            if (q->shard < 0 || q->shard == (int64_t)shard)
-                status = srt_query_ask(c, q, *part, shard, query_start, 1);
+    for (shard = 0; shard < queue->shards_count && status == SERIATIM_OK; shard++)
+        if (query_reads(q, queue, shard))
+            status = query_ask_shard(c, q, shard);
     return status;
 }
 
@@ -115,10 +132,14 @@ int srt_query_fetch(seriatim_client *c, query_state *q)
     int status = SERIATIM_OK;
     if (!srt_query_is_fetch(q) && srt_query_cut(q) != SERIATIM_OK)
         return srt_operator_nomem(c);
+    if (q->kind == SERIATIM_RANGE_BY_DELIVER_AT)
+        return srt_query_read_scheduled(c, q);
     q->count = q->queue->shards_count ? srt_targets_route(q->candidates, q->count, q->queue->shards_count) : 0;
     for (first = 0; first < q->count && status == SERIATIM_OK; first += n) {
         n = srt_targets_chunk(q->candidates, q->count, first);
         status = srt_query_ask_records(c, q, first, n, 0);
+        if (status == SERIATIM_OK && q->kind == SERIATIM_FETCH)
+            status = srt_query_ask_scheduled_of(c, q, first, n);
     }
     return status;
 }

@@ -8,7 +8,7 @@
 
 int srt_query_is_fetch(const query_state *q)
 {
-    return q->kind == SERIATIM_FETCH || q->kind == SERIATIM_MORGUE_FETCH || q->kind == SRT_FETCH_RUNNING;
+    return q->kind == SERIATIM_FETCH || q->kind == SERIATIM_MORGUE_FETCH || q->kind >= SRT_FETCH_RUNNING;
 }
 
 srt_part srt_query_part_of(const query_state *q)
@@ -95,4 +95,16 @@ int srt_query_add(seriatim_client *c, query_state *q, const srt_token *id, int64
     target->shard = shard;
     q->count++;
     return SERIATIM_OK;
+}
+
+query_found *srt_query_new_found(seriatim_client *c, query_state *q)
+{
+    void *list = q->found;
+    if (srt_grow(q->mem, &list, &q->found_cap, q->found_count + 1, sizeof *q->found) != SERIATIM_OK) {
+        srt_operator_nomem(c);
+        return NULL;
+    }
+    q->found = list;
+    memset(&q->found[q->found_count], 0, sizeof *q->found);
+    return &q->found[q->found_count];
 }

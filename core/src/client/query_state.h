@@ -1,4 +1,4 @@
-/* query_state.h - between the files of a query: query_pick.c, query_ask.c, query.c. */
+/* query_state.h - between the files of a query: query_pick.c, query_ask.c, query_scheduled.c, query.c. */
 #ifndef SRT_QUERY_STATE_H
 #define SRT_QUERY_STATE_H
 
@@ -17,6 +17,9 @@ typedef enum query_part {
     QUERY_LIST_RETRY,
     QUERY_LIST_DIED,
     QUERY_LIST_PARKED,
+    QUERY_SCHEDULED_PAGE,  /* the parts that query_scheduled.c asks for */
+    QUERY_SCHEDULED_READ,
+    QUERY_SCHEDULED_OF_IDS,
     QUERY_FETCH_IDS
 } query_part;
 
@@ -34,7 +37,7 @@ typedef struct query_state {
     srt_range range;
     srt_id_bound min, max;
     int has_after;
-    srt_target after; /* only what comes behind this key and id */
+    srt_target after; /* only what comes behind this key and id; of scheduled payloads stamp and id */
     srt_arena args; /* bounds and ids of the caller */
     srt_target *chosen;
     size_t chosen_count;
@@ -60,6 +63,8 @@ int srt_query_is_by_id(const query_state *q);
 /* Drops all but one of each id, then all but the best `limit`, and moves those to memory of their own. */
 int srt_query_cut(query_state *q);
 int srt_query_add(seriatim_client *c, query_state *q, const srt_token *id, int64_t key, unsigned shard);
+/* A zeroed entry of q->found. NULL: out of memory, which the client has been told. */
+query_found *srt_query_new_found(seriatim_client *c, query_state *q);
 
 /* ---- query_ask.c ------------------------------------------------------------------------------- */
 
@@ -70,5 +75,21 @@ int srt_query_ask_records(seriatim_client *c, query_state *q, size_t first, size
 /* The page is known: asks for its records. */
 int srt_query_fetch(seriatim_client *c, query_state *q);
 int srt_query_send(seriatim_client *c, srt_queue *queue);
+
+/* ---- query_scheduled.c ------------------------------------------------------------------------- */
+
+/*
+ * A candidate of SERIATIM_RANGE_BY_DELIVER_AT is a payload: its id is eight bytes of arrival, big-endian, and the id; its key is deliver_at.
+ */
+int srt_query_ask_scheduled(seriatim_client *c, query_state *q, unsigned shard, const srt_target *after);
+/* The page is known: asks for its payloads. */
+int srt_query_read_scheduled(seriatim_client *c, query_state *q);
+/* What is scheduled of n candidates of a fetch, from `first` on. */
+int srt_query_ask_scheduled_of(seriatim_client *c, query_state *q, size_t first, size_t n);
+/* The answer to the first of these three; to the other two. */
+int srt_query_on_scheduled_page(seriatim_client *c, query_state *q, const srt_request *r, const srt_reply *reply);
+int srt_query_on_scheduled_texts(seriatim_client *c, query_state *q, const srt_request *r, const srt_reply *reply);
+/* After found is sorted: what is scheduled of an id becomes part of the record of the same id. */
+void srt_query_join_scheduled(query_state *q);
 
 #endif

@@ -15,10 +15,10 @@ typedef struct records_part {
 } records_part;
 
 static const records_part records_parts[] = {
-    {"waiting", {"waiting", "behind"}, 2, SERIATIM_FETCH, SERIATIM_RANGE_BY_PERFORM_IN, 1},
-    {"retrying", {"retrying", NULL}, 1, SERIATIM_FETCH, -1, 1},
+    {"waiting", {"waiting", "behind"}, 2, SRT_FETCH_WAITING, SERIATIM_RANGE_BY_PERFORM_IN, 1},
+    {"retrying", {"retrying", NULL}, 1, SRT_FETCH_WAITING, -1, 1},
     {"running", {"running", NULL}, 1, SRT_FETCH_RUNNING, -1, 0},
-    {"parked", {"parked", NULL}, 1, SERIATIM_FETCH, SERIATIM_PARKED, 0},
+    {"parked", {"parked", NULL}, 1, SRT_FETCH_WAITING, SERIATIM_PARKED, 0},
     {"dead", {"dead", NULL}, 1, SERIATIM_MORGUE_FETCH, SERIATIM_MORGUE_RANGE_BY_UPDATED_AT, 0},
 };
 

@@ -14,6 +14,22 @@ local queries = {}
 ---@field retry_count integer
 ---@field payloads any[][]
 ---@field error string?  of the last failure
+---@field scheduled seriatim.Scheduled?  only fetch tells it, of ids that have scheduled payloads
+
+---A payload whose deliver_at has not come.
+---@class seriatim.ScheduledPayload
+---@field id string?  of a range
+---@field payload any
+---@field score number?  if the push gave one
+---@field deliver_at number  Unix seconds
+---@field pushed_at number  Unix seconds
+---@field handle string
+
+---The scheduled payloads of an id: the first ones of them, at most 10 and some 384 KiB.
+---@class seriatim.Scheduled
+---@field count integer
+---@field deliver_at number  Unix seconds; of the first
+---@field payloads seriatim.ScheduledPayload[]
 
 ---A dead id.
 ---@class seriatim.DeadRecord
@@ -38,6 +54,7 @@ local queries = {}
 ---@field job seriatim.KnownRecord?
 ---@field behind seriatim.KnownRecord?
 ---@field dead seriatim.KnownRecord?
+---@field scheduled { payloads_count: integer, deliver_at: number }?
 ---@field owner string?
 ---@field owner_alive boolean
 ---@field paused boolean
@@ -51,10 +68,14 @@ local queries = {}
 ---@class seriatim.QueryOptions
 ---@field limit integer?  1 to 100,000 records
 
+---@class seriatim.ScheduledOptions: seriatim.QueryOptions
+---@field id seriatim.Id?  only the payloads of this id; nil: of all ids
+
 local DEFAULT_LIMIT, MAX_LIMIT = 10, 100000
 local LIVING = { "id", "perform_in", "retry_count", "error" }
 local DEAD = { "id", "updated_at", "error" }
 local OPTIONS = { "limit" }
+local SCHEDULED_OPTIONS = { "limit", "id" }
 
 local function bound(value)
   if type(value) == "string" then
@@ -75,17 +96,29 @@ local function limit_of(options, default)
   return validate.integer("limit", limit == nil and default or limit, 1, MAX_LIMIT)
 end
 
+local function payload_of(codec, bytes)
+  local payload = codec.load(bytes)
+  if payload == nil then
+    return bytes
+  end
+  return payload
+end
+
 local function payloads_of(worker, rows)
   local codec = worker:payload_codec()
   local payloads = {}
   for place, row in ipairs(rows) do
-    local payload = codec.load(row[1])
-    if payload == nil then
-      payload = row[1]
-    end
-    payloads[place] = { payload, row[2] }
+    payloads[place] = { payload_of(codec, row[1]), row[2] }
   end
   return payloads
+end
+
+local function scheduled_of(worker, row)
+  local codec = worker:payload_codec()
+  for _, one in ipairs(row.scheduled) do
+    one.payload = payload_of(codec, one.payload)
+  end
+  return { count = row.scheduled_total, deliver_at = row.deliver_at, payloads = row.scheduled }
 end
 
 ---What load_error cannot read is shown as it is stored.
@@ -107,6 +140,9 @@ end
 local function record(worker, row, fields)
   local made = head(row, fields)
   made.payloads = payloads_of(worker, row.payloads)
+  if row.scheduled_total > 0 then
+    made.scheduled = scheduled_of(worker, row)
+  end
   return made
 end
 
@@ -132,11 +168,15 @@ function queries.new(worker)
   return setmetatable({ worker = worker }, Queries)
 end
 
-local function ask(worker, fields, kind, reverse, min, max, limit, shard, ids)
-  local rows, err = pool.ask(function(connection)
+local function ask_rows(worker, kind, reverse, min, max, limit, shard, ids)
+  return pool.ask(function(connection)
     local number = connection:number(worker:queue_settings())
     return connection:call("query", number, kind, reverse, min, max, limit, shard, ids, nil)
   end)
+end
+
+local function ask(worker, fields, kind, reverse, min, max, limit, shard, ids)
+  local rows, err = ask_rows(worker, kind, reverse, min, max, limit, shard, ids)
   if not rows then
     return nil, err
   end
@@ -153,6 +193,42 @@ end
 
 local function fetched(self, fields, kind, ids)
   return ask(self.worker, fields, kind, false, nil, nil, MAX_LIMIT, -1, jobs.ids_bytes(ids))
+end
+
+local function scheduled_range(self, reverse, min, max, options)
+  local given = validate.options(options, SCHEDULED_OPTIONS)
+  local ids = given.id ~= nil and { jobs.id_bytes(given.id) } or nil
+  local limit = limit_of({ limit = given.limit }, DEFAULT_LIMIT)
+  local rows, err = ask_rows(self.worker, "range_by_deliver_at", reverse, bound(min), bound(max), limit, -1, ids)
+  if not rows then
+    return nil, err
+  end
+  local found = {}
+  for place, row in ipairs(rows) do
+    found[place] = scheduled_of(self.worker, row).payloads[1]
+    found[place].id = row.id
+  end
+  return found
+end
+
+---Payloads whose deliver_at has not come, or that no claim has moved yet, by deliver_at.
+---@param min seriatim.Bound
+---@param max seriatim.Bound
+---@param options seriatim.ScheduledOptions?  limit 10
+---@return seriatim.ScheduledPayload[]?
+---@return seriatim.Error? err
+function Queries:range_by_deliver_at(min, max, options)
+  return scheduled_range(self, false, min, max, options)
+end
+
+---The same, descending.
+---@param max seriatim.Bound
+---@param min seriatim.Bound
+---@param options seriatim.ScheduledOptions?  limit 10
+---@return seriatim.ScheduledPayload[]?
+---@return seriatim.Error? err
+function Queries:rev_range_by_deliver_at(max, min, options)
+  return scheduled_range(self, true, min, max, options)
 end
 
 -- definitions: queries, written by script/embed from core/definitions/operations.json
@@ -217,7 +293,7 @@ function Queries:rev_range_by_retry_count(max, min, options)
   return range(self, LIVING, "range_by_retry_count", true, min, max, options)
 end
 
----The given ids that wait or are parked, in the given order; unknown ones are left out.
+---The given ids that wait, are parked or have scheduled payloads, in the given order; unknown ones are left out.
 ---@param ids seriatim.Id[]
 ---@return seriatim.Record[]?
 ---@return seriatim.Error? err
@@ -308,6 +384,8 @@ function Queries:explain(id)
   answer.job = known(answer.job, LIVING)
   answer.behind = known(answer.behind, LIVING)
   answer.dead = known(answer.dead, DEAD)
+  answer.scheduled = answer.scheduled > 0 and { payloads_count = answer.scheduled, deliver_at = answer.deliver_at } or nil
+  answer.deliver_at = nil
   return answer
 end
 

@@ -27,8 +27,49 @@ class _Waiting(TypedDict):
     retry_count: int
 
 
-class Record(_Waiting, _Failed):
-    """A waiting, running or parked id: perform_in in Unix seconds, payloads as (payload, score) by score."""
+class _Scored(TypedDict, total=False):
+    score: float
+
+
+class ScheduledPayload(_Scored):
+    """A payload whose deliver_at has not come: its times in Unix seconds, its score if the push gave one."""
+
+    payload: Any
+    deliver_at: float
+    pushed_at: float
+    handle: str
+
+
+class ScheduledJob(ScheduledPayload):
+    """The same with its id."""
+
+    id: Id
+
+
+class Scheduled(TypedDict):
+    """The scheduled payloads of an id: their number, the first deliver_at, the first ones (at most 10 and some 384 KiB)."""
+
+    count: int
+    deliver_at: float
+    payloads: list[ScheduledPayload]
+
+
+class KnownScheduled(TypedDict):
+    """The same in explain: the number of payloads in place of them."""
+
+    payloads_count: int
+    deliver_at: float
+
+
+class _HasScheduled(TypedDict, total=False):
+    scheduled: Scheduled
+
+
+class Record(_Waiting, _Failed, _HasScheduled):
+    """
+    A waiting, running, parked or scheduled id: perform_in in Unix seconds, payloads as (payload, score) by score. Only fetch tells what
+    is scheduled, of ids that have such payloads.
+    """
 
     payloads: list[tuple[Any, float]]
 
@@ -65,6 +106,7 @@ class Explanation(TypedDict):
     job: KnownRecord | None
     behind: KnownRecord | None
     dead: KnownDeadRecord | None
+    scheduled: KnownScheduled | None
     owner: str | None
     owner_alive: bool
     paused: bool
@@ -115,7 +157,7 @@ class Queries:
         return self._ask("range_by_retry_count", Record, reverse=True, min=min, max=max, limit=limit)
 
     def fetch(self, ids: Sequence[AnyId]) -> list[Record]:
-        """The given ids that wait or are parked, in the given order; unknown ones are left out."""
+        """The given ids that wait, are parked or have scheduled payloads, in the given order; unknown ones are left out."""
         return self._ask("fetch", Record, ids=ids, limit=MAX_RECORDS)
 
     def morgue_range_by_id(self, min: Bound, max: Bound, *, limit: int = 10) -> list[DeadRecord]:
@@ -140,6 +182,14 @@ class Queries:
 
     # end of definitions
 
+    def range_by_deliver_at(self, min: Bound, max: Bound, *, limit: int = 10, id: AnyId | None = None) -> list[ScheduledJob]:
+        """Payloads whose deliver_at has not come, or that no claim has moved yet, by deliver_at: of all ids, or of one."""
+        return self._scheduled(min, max, limit, id, reverse=False)
+
+    def rev_range_by_deliver_at(self, max: Bound, min: Bound, *, limit: int = 10, id: AnyId | None = None) -> list[ScheduledJob]:
+        """The same, descending."""
+        return self._scheduled(min, max, limit, id, reverse=True)
+
     def processing_data(self, shard: int | None = None, *, limit: int = MAX_RECORDS) -> list[Record]:
         """What runs now, in one shard or in all."""
         place = -1 if shard is None else validate.integer("shard", shard, 0, 4095)
@@ -155,6 +205,8 @@ class Queries:
         answer = pool.ask(lambda connection: connection.explain(self._worker._queue_settings(), key))
         shapes = {"job": KnownRecord, "behind": KnownRecord, "dead": KnownDeadRecord}
         known = {part: answer[part] and self._known(answer[part], shape) for part, shape in shapes.items()}
+        count, deliver_at = answer["scheduled"], answer.pop("deliver_at")
+        known["scheduled"] = {"payloads_count": count, "deliver_at": deliver_at} if count else None
         return cast(Explanation, {**answer, **known})
 
     def _known(self, row: dict[str, Any], shape: type[Any]) -> dict[str, Any]:
@@ -174,21 +226,46 @@ class Queries:
         shard: int = -1,
     ) -> list[T]:
         """Records of this shape."""
+        rows = self._rows(kind, limit=limit, reverse=reverse, min=min, max=max, ids=ids, shard=shard)
+        return [self._record(row, shape) for row in rows]
+
+    def _rows(
+        self,
+        kind: _native.QueryName,
+        *,
+        limit: int,
+        reverse: bool = False,
+        min: Bound | None = None,
+        max: Bound | None = None,
+        ids: Sequence[AnyId] | None = None,
+        shard: int = -1,
+    ) -> list[dict[str, Any]]:
+        """Records as the core gives them."""
         validate.integer("limit", limit, 1, MAX_RECORDS)
         low, high = _bound(min), _bound(max)
         keys = None if ids is None else jobs.ids_bytes(ids)
         queue = self._worker._queue_settings()
-        rows = pool.ask(
+        return pool.ask(
             lambda connection: connection.query(
                 queue, kind, reverse=reverse, min=low, max=high, limit=limit, shard=shard, ids=keys
             )
         )
-        return [self._record(row, shape) for row in rows]
+
+    def _scheduled(self, min: Bound, max: Bound, limit: int, id: AnyId | None, *, reverse: bool) -> list[ScheduledJob]:
+        rows = self._rows("range_by_deliver_at", limit=limit, reverse=reverse, min=min, max=max, ids=None if id is None else [id])
+        return [cast(ScheduledJob, {"id": row["id"], **self._scheduled_payload(row["scheduled"][0])}) for row in rows]
+
+    def _scheduled_payload(self, row: dict[str, Any]) -> ScheduledPayload:
+        return cast(ScheduledPayload, {**row, "payload": _loaded(self._worker._payload_codec().load, row["payload"])})
 
     def _record(self, row: dict[str, Any], shape: type[T]) -> T:
         codec = self._worker._payload_codec()
         record = _head(row, shape)
         record["payloads"] = [(_loaded(codec.load, data), score) for data, score in row["payloads"]]
+        record.pop("scheduled", None)
+        if row["scheduled_total"]:
+            payloads = [self._scheduled_payload(one) for one in row["scheduled"]]
+            record["scheduled"] = {"count": row["scheduled_total"], "deliver_at": row["deliver_at"], "payloads": payloads}
         return cast(T, record)
 
 

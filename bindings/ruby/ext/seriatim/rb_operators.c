@@ -66,6 +66,24 @@ static VALUE operators_payloads(const seriatim_record *record)
     return list;
 }
 
+static VALUE operators_scheduled(const seriatim_record *record)
+{
+    VALUE list = rb_ary_new_capa((long)record->scheduled_count);
+    size_t i;
+    for (i = 0; i < record->scheduled_count; i++) {
+        const seriatim_scheduled *s = &record->scheduled[i];
+        VALUE hash = rb_hash_new();
+        SET(hash, "payload", srb_bytes(s->payload.data, s->payload.len));
+        if (s->scored)
+            SET(hash, "score", DBL2NUM(s->payload.score));
+        SET(hash, "deliver_at", DBL2NUM(s->deliver_at));
+        SET(hash, "pushed_at", DBL2NUM(s->pushed_at));
+        SET(hash, "handle", srb_text(s->handle.data, s->handle.len));
+        rb_ary_push(list, hash);
+    }
+    return list;
+}
+
 static VALUE operators_record(const seriatim_record *record)
 {
     VALUE hash = rb_hash_new();
@@ -80,6 +98,9 @@ static VALUE operators_record(const seriatim_record *record)
     SET(hash, "payload_total", SIZET2NUM(record->payload_total));
     SET(hash, "fence", LL2NUM(record->fence));
     SET(hash, "shard", UINT2NUM(record->shard));
+    SET(hash, "scheduled", operators_scheduled(record));
+    SET(hash, "scheduled_total", SIZET2NUM(record->scheduled_total));
+    SET(hash, "deliver_at", DBL2NUM(record->deliver_at));
     return hash;
 }
 
@@ -207,6 +228,8 @@ static VALUE operators_explain(VALUE self, VALUE queue, VALUE id, VALUE seconds)
     SET(hash, "job", operators_known(&e->job));
     SET(hash, "behind", operators_known(&e->behind));
     SET(hash, "dead", operators_known(&e->dead));
+    SET(hash, "scheduled", LL2NUM(e->scheduled));
+    SET(hash, "deliver_at", DBL2NUM(e->deliver_at));
     SET(hash, "owner", operators_cstr(e->owner));
     SET(hash, "owner_alive", e->owner_alive ? Qtrue : Qfalse);
     SET(hash, "paused", e->paused ? Qtrue : Qfalse);

@@ -5,6 +5,8 @@ module Seriatim
   # payloads ([[payload, score], ...] by score) and, where there is one, error. Dead ones: id, updated_at (Unix
   # seconds), payloads, error. A payload that the codec cannot read is given as its bytes.
   #
+  # Scheduled payloads are Hashes: id, payload, deliver_at and pushed_at (Unix seconds), handle and, if the push gave one, score.
+  #
   # Ranges take bounds as Redis has them: ids "-", "+", "[from" or "(after"; numbers 5, "(5", "-inf", "+inf". The rev_
   # forms descend and take the greater bound first, as Redis does.
   class Queries
@@ -42,7 +44,7 @@ module Seriatim
     # @return [Array<Hash>]
     def rev_range_by_retry_count(max, min, limit: 10) = range("range_by_retry_count", WAITING, min, max, limit, reverse: true)
 
-    # The given ids that wait or are parked, in the given order; unknown ones are left out.
+    # The given ids that wait, are parked or have scheduled payloads, in the given order; unknown ones are left out.
     # @return [Array<Hash>]
     def fetch(ids) = fetched("fetch", WAITING, ids)
 
@@ -68,6 +70,15 @@ module Seriatim
 
     # end of definitions
 
+    # Payloads whose deliver_at has not come, or that no claim has moved yet, by deliver_at.
+    # @param id [String, Integer, nil] only those of this id; nil: of all ids
+    # @return [Array<Hash>] a Hash for each payload
+    def range_by_deliver_at(min, max, limit: 10, id: nil) = scheduled(min, max, limit, id, false)
+
+    # The same, descending.
+    # @return [Array<Hash>]
+    def rev_range_by_deliver_at(max, min, limit: 10, id: nil) = scheduled(min, max, limit, id, true)
+
     # What runs now.
     # @param shard [Integer, nil] of one shard; nil: of all
     # @return [Array<Hash>]
@@ -81,11 +92,14 @@ module Seriatim
 
     # Why the id is or is not running.
     # @return [Hash] text (one sentence), job, behind, dead (nil, or a record with its state, and with payloads_count, the
-    #   number of its payloads, in place of payloads), owner (or nil), owner_alive, paused, lease, fence, now (Unix seconds)
+    #   number of its payloads, in place of payloads), scheduled (nil, or payloads_count and the first deliver_at), owner (or nil),
+    #   owner_alive, paused, lease, fence, now (Unix seconds)
     def explain(id)
       text = Jobs.one_id_text(id)
       answer = Pool.current.with { |connection| connection.explain(@worker.queue_settings, text) }
-      answer.merge(job: known(answer[:job], WAITING), behind: known(answer[:behind], WAITING), dead: known(answer[:dead], DEAD))
+      count, deliver_at = answer[:scheduled], answer.delete(:deliver_at)
+      answer.merge(job: known(answer[:job], WAITING), behind: known(answer[:behind], WAITING), dead: known(answer[:dead], DEAD),
+                   scheduled: count.zero? ? nil : { payloads_count: count, deliver_at: deliver_at })
     end
 
     private
@@ -95,11 +109,20 @@ module Seriatim
 
     def fetched(kind, fields, ids) = ask(kind, fields, ids: Jobs.id_texts(ids), limit: 100_000)
 
-    def ask(kind, fields, limit:, **query)
+    def ask(kind, fields, **query) = rows(kind, **query).map { |row| record(row, fields) }
+
+    def rows(kind, limit:, **query)
       Validate.integer("limit", limit, 1..100_000)
-      rows = Pool.current.with { |connection| connection.query(@worker.queue_settings, kind, limit: limit, **query) }
-      rows.map { |row| record(row, fields) }
+      Pool.current.with { |connection| connection.query(@worker.queue_settings, kind, limit: limit, **query) }
     end
+
+    def scheduled(min, max, limit, id, reverse)
+      ids = id.nil? ? nil : [Jobs.one_id_text(id)]
+      found = rows("range_by_deliver_at", reverse: reverse, min: bound(min), max: bound(max), limit: limit, ids: ids)
+      found.map { |row| { id: row[:id], **scheduled_payload(row[:scheduled].first) } }
+    end
+
+    def scheduled_payload(row) = row.merge(payload: loaded(row[:payload]) { @worker.payload_codec.load(row[:payload]) })
 
     # A record of explain, which reads no payloads.
     def known(row, fields)
@@ -110,7 +133,12 @@ module Seriatim
       codec = @worker.payload_codec
       record = head(row, fields)
       record[:payloads] = row[:payloads].map { |bytes, score| [loaded(bytes) { codec.load(bytes) }, score] }
+      record[:scheduled] = scheduled_of(row) if row[:scheduled_total].positive?
       record
+    end
+
+    def scheduled_of(row)
+      { count: row[:scheduled_total], deliver_at: row[:deliver_at], payloads: row[:scheduled].map { |one| scheduled_payload(one) } }
     end
 
     # A record whose payloads are still as they are stored.

@@ -328,6 +328,34 @@ static seriatim_text *texts_of(const value *list, size_t *count)
     return texts;
 }
 
+static void compare_scheduled_payload(check *c, const value *wanted, const seriatim_scheduled *s, int raw)
+{
+    seriatim_text bytes = {s->payload.data, s->payload.len};
+    compare_payload(c, value_get(wanted, "payload"), bytes, raw, "scheduled payload");
+    compare(c, value_get(wanted, "score"), s->scored ? found_number(s->payload.score) : found_nothing(), "score");
+    compare(c, value_get(wanted, "deliver_at"), found_number(s->deliver_at), "deliver_at");
+    compare(c, value_get(wanted, "pushed_at"), found_number(s->pushed_at), "pushed_at");
+}
+
+/* What a fetch tells of an id's scheduled payloads. */
+static void compare_scheduled(check *c, const value *wanted, const seriatim_record *r, int raw)
+{
+    const value *payloads = value_get(wanted, "payloads"), *item;
+    size_t n = 0;
+    if (!wanted)
+        return;
+    if (wanted->kind != VALUE_MAP) {
+        compare(c, wanted, r->scheduled_total ? found_number((double)r->scheduled_total) : found_nothing(), "scheduled");
+        return;
+    }
+    compare(c, value_get(wanted, "count"), found_number((double)r->scheduled_total), "scheduled count");
+    compare(c, value_get(wanted, "deliver_at"), found_number(r->deliver_at), "deliver_at");
+    if (payloads && payloads->count != r->scheduled_count)
+        wrong(c, "%lu scheduled payloads, not %lu", (unsigned long)r->scheduled_count, (unsigned long)payloads->count);
+    for (item = payloads ? payloads->first : NULL; item && n < r->scheduled_count; item = item->next)
+        compare_scheduled_payload(c, item, &r->scheduled[n++], raw);
+}
+
 static void compare_record(check *c, const value *wanted, const seriatim_record *r, int raw)
 {
     const value *id = value_get(wanted, "id"), *payloads = value_get(wanted, "payloads"), *pair;
@@ -339,6 +367,9 @@ static void compare_record(check *c, const value *wanted, const seriatim_record 
     compare(c, value_get(wanted, "updated_at"), found_number(r->updated_at), "updated_at");
     compare(c, value_get(wanted, "retry_count"), found_number((double)r->retry_count), "retry_count");
     compare(c, value_get(wanted, "error"), error.len ? found_text(error) : found_nothing(), "error");
+    compare_scheduled(c, value_get(wanted, "scheduled"), r, raw);
+    if (value_get(wanted, "deliver_at") && r->scheduled_count)
+        compare_scheduled_payload(c, wanted, r->scheduled, raw);
     if (payloads && payloads->count != r->payload_count)
         wrong(c, "%lu payloads, not %lu", (unsigned long)r->payload_count, (unsigned long)payloads->count);
     for (pair = payloads ? payloads->first : NULL; pair && n < r->payload_count; pair = pair->next, n++) {
@@ -348,12 +379,24 @@ static void compare_record(check *c, const value *wanted, const seriatim_record 
     }
 }
 
+/* The handles of a range of scheduled payloads. */
+static void keep_found_handles(scenario *s, const value *name, const seriatim_record *records, size_t count)
+{
+    seriatim_text *handles = keep((count + 1) * sizeof *handles);
+    size_t i;
+    for (i = 0; i < count; i++)
+        if (records[i].scheduled_count)
+            handles[i] = records[i].scheduled->handle;
+    keep_handles(s, name, handles, count);
+}
+
 static int do_query(scenario *s, queue *q, const value *step, check *c)
 {
     const value *ids = value_get(step, "expect_ids"), *wanted = ids ? ids : value_get(step, "expect"), *item;
     const seriatim_record *records;
     seriatim_client *client = seriatim_link_client(s->link);
     seriatim_query query;
+    seriatim_text id;
     size_t number, count, i = 0;
     int status, reverse, kind = query_kind(value_get(step, "query"), &reverse);
     seriatim_query_init(&query, kind);
@@ -362,18 +405,25 @@ static int do_query(scenario *s, queue *q, const value *step, check *c)
     query.max = bound(s, value_get(step, "max"));
     query.limit = (int64_t)value_number(value_get(step, "limit"), (double)query.limit);
     query.ids = texts_of(value_get(step, "ids"), &query.id_count);
+    if (value_get(step, "id")) {
+        id = value_bytes(value_get(step, "id"));
+        query.ids = &id;
+        query.id_count = 1;
+    }
     if ((status = scenario_number(s, q, &number)) != SERIATIM_OK ||
         (status = scenario_drive(s, seriatim_query_begin(client, number, &query))) != SERIATIM_OK)
         return status;
     records = seriatim_query_result(client, &count);
+    if (value_get(step, "keep"))
+        keep_found_handles(s, value_get(step, "keep"), records, count);
     if (wanted && wanted->count != count)
         wrong(c, "%lu records, not %lu", (unsigned long)count, (unsigned long)wanted->count);
     for (item = wanted ? wanted->first : NULL; item && i < count; item = item->next, i++) {
-        seriatim_text id = {records[i].id, records[i].id_len};
+        seriatim_text name = {records[i].id, records[i].id_len};
         if (!ids)
             compare_record(c, item, &records[i], q->raw);
-        else if (!text_equal(value_bytes(item), id))
-            wrong(c, "id %lu is %.*s", (unsigned long)i, (int)(id.len < 64 ? id.len : 64), id.data);
+        else if (!text_equal(value_bytes(item), name))
+            wrong(c, "id %lu is %.*s", (unsigned long)i, (int)(name.len < 64 ? name.len : 64), name.data);
     }
     return SERIATIM_OK;
 }
@@ -400,6 +450,13 @@ static int do_explain(scenario *s, queue *q, const value *step, check *c)
     compare(c, value_get(expect, "job"), state_of(&x->job), "job");
     compare(c, value_get(expect, "behind"), state_of(&x->behind), "behind");
     compare(c, value_get(expect, "dead"), state_of(&x->dead), "dead");
+    if (value_get(expect, "scheduled")) {
+        const value *scheduled = value_get(expect, "scheduled");
+        compare(c, scheduled->kind == VALUE_MAP ? value_get(scheduled, "payloads_count") : scheduled,
+                x->scheduled ? found_number((double)x->scheduled) : found_nothing(), "scheduled");
+        if (scheduled->kind == VALUE_MAP)
+            compare(c, value_get(scheduled, "deliver_at"), found_number(x->deliver_at), "deliver_at");
+    }
     compare(c, value_get(expect, "paused"), found_number(x->paused), "paused");
     compare(c, value_get(expect, "text"), found_word(x->text), "text");
     return SERIATIM_OK;

@@ -173,7 +173,7 @@ end
 
 local function range(self, step, queries)
   local low, high = bound(self, step.min), bound(self, step.max)
-  local options = step.limit and { limit = step.limit } or nil
+  local options = { limit = step.limit, id = step.id and Values.bytes(step.id) }
   if step.query == "processing_data" then
     return queries:processing_data(nil, options)
   elseif step.query == "parked" then
@@ -215,6 +215,13 @@ end
 function verbs.query(self, step, worker)
   local queries = worker.queries
   local records = errors.must(step.ids and queries[step.query](queries, ids_of(step)) or range(self, step, queries))
+  if step.keep then
+    local handles = {}
+    for place, record in ipairs(records) do
+      handles[place] = record.handle
+    end
+    self.handles[step.keep] = handles
+  end
   if step.expect_ids then
     local ids = {}
     for place, record in ipairs(records) do

@@ -92,6 +92,8 @@ class Scenario:
     def _do_query(self, step: Step, worker: type[Recorder]) -> list[str]:
         query = getattr(worker.queries, step["query"])
         records = query(self._ids(step)) if "ids" in step else self._range(step, query)
+        if "keep" in step:
+            self._handles[step["keep"]] = [record["handle"] for record in records]
         if "expect_ids" in step:
             return self._values.compare(step["expect_ids"], [record["id"] for record in records], "ids")
         if len(records) != len(step["expect"]):
@@ -178,7 +180,10 @@ class Scenario:
         bounds = [self._bound(step[key]) for key in ("min", "max") if key in step]
         if "rev_" in step["query"]:
             bounds.reverse()
-        return query(*bounds, **({"limit": step["limit"]} if "limit" in step else {}))
+        options = {"limit": step["limit"]} if "limit" in step else {}
+        if "id" in step:
+            options["id"] = to_text(step["id"])
+        return query(*bounds, **options)
 
     def _bound(self, value: Any) -> Any:
         return self._values.start + value["at"] if isinstance(value, dict) else value

@@ -76,6 +76,7 @@ module Conformance
 
     def do_query(step, worker)
       records = step["ids"] ? worker.queries.public_send(step["query"], ids(step)) : range(step, worker.queries)
+      @handles[step["keep"]] = records.map { |record| record[:handle] } if step.key?("keep")
       return @values.compare(step["expect_ids"], records.map { |r| r[:id] }, "ids") if step["expect_ids"]
       return ["#{records.size} records, not #{step["expect"].size}: #{records.inspect[0, 300]}"] unless records.size == step["expect"].size
 
@@ -141,6 +142,7 @@ module Conformance
       bounds = [bound(step["min"]), bound(step["max"])].compact
       bounds.reverse! if step["query"].include?("rev_")
       options = step.key?("limit") ? { limit: step["limit"] } : {}
+      options[:id] = Values.bytes(step["id"]) if step.key?("id")
       queries.public_send(step["query"], *bounds, **options)
     end
 
