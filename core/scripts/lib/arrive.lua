@@ -7,6 +7,7 @@
 
 -- A slice has at most ARRIVALS payloads and takes about ARRIVAL_COST microseconds of Redis, most of them for the SHA-1 of payloads.
 local ARRIVALS, ARRIVAL_COST = 100, 2500
+local postponed = 0 -- payloads that this call could not unite with the record of their id
 local ARRIVAL_WORDS = {'keep', 'earlier', 'later', 'replace'} -- reject and unique act at the push: keep
 
 -- The payloads of a slice by id, in their order: {id, stamps, jobs, unreadable entries}; and what they cost.
@@ -47,7 +48,26 @@ local function probe_arrivals(groups)
   return ids
 end
 
+-- Payloads whose id has a record that cannot be read stay scheduled, and are tried again a minute later: check moves such a record
+-- to the morgue. What comes due for other ids arrives meanwhile.
+local RETRY_AFTER = 60000000
+local function postpone(group)
+  local time, count = format('%.0f', now + RETRY_AFTER), #group.stamps
+  for i = 1, count do
+    call('ZADD', SCHEDULED, time, group.stamps[i] .. group.id)
+    call('ZADD', SCHED .. group.id, time, group.stamps[i])
+  end
+  postponed = postponed + count
+end
+
+local function can_read(record) return not record or pcall(read, record) end
+
 local function arrive_group(group, run, record, newer, fold)
+  if group.jobs[1] and not can_read(run and newer or not run and record)
+    or group.unreadable[1] and not can_read(call('HGET', DEAD, group.id)) then
+    postpone(group)
+    return
+  end
   if group.unreadable[1] then bury(group.id, group.unreadable, 'the scheduled payload cannot be read', fold) end
   if group.jobs[1] and run then
     join_behind(group.id, newer, group.jobs, fold)

@@ -26,7 +26,7 @@ local function checkpoint(id, r, stamp, score, expected)
     more = done[1] and #done == #entries and call('ZCOUNT', first.spill .. id, '-inf', format('%.17g', score)) > 0
     if r.cut then call('HDEL', first.map .. id, 'e') end
   end
-  r.retry = -1
+  r.retry, r.delivered = -1, true
   set_error(r, '')
   rewrite(first, id, r)
   return more and '2' or '1'

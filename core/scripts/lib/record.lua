@@ -12,8 +12,8 @@
 -- A record spills when it has more than one payload and outgrows SPILL bytes, or has one and outgrows LARGE bytes. So what
 -- scripts read of many ids at once is small, whatever the size of payloads, contexts and errors.
 -- place: 0 ready, 1 due, 2 parked, 3 in doubt (unproven or suspect). mark: 0 none, 1 unproven, 2 suspect,
--- 4 (in next only) its due time was asked for by `earlier`; plus 8 when the error goes on in the map. Times are
--- microseconds.
+-- 4 (in next only) its due time was asked for by `earlier`; plus 8 when the error goes on in the map, plus 16 when a
+-- run of the id failed, was snoozed or had a checkpoint, or it comes from the morgue. Times are microseconds.
 -- include: flags
 local SPILL, LARGE = 1024, 2048
 local ERROR_HEAD = 256 -- bytes of an error that stay in a spilled record
@@ -49,6 +49,8 @@ local function read(record)
   local count, at
   r.due, r.retry, r.mark, count, r.error, at = unpack_struct(HEADER, record, RECORD_DUE + 1)
   r.count = count
+  r.delivered = r.mark >= MARK_DELIVERED
+  r.mark = r.mark % MARK_DELIVERED
   if r.form == RECORD_SPILLED then
     r.first, r.last, r.largest = unpack_struct(TAIL, record, at)
     r.cut = r.mark >= MARK_CUT
@@ -65,7 +67,7 @@ local function read(record)
 end
 
 local function header(r, form, count)
-  return char(r.place + form) .. pack(HEADER, r.due, r.retry, r.mark, count, #r.error, r.error)
+  return char(r.place + form) .. pack(HEADER, r.due, r.retry, r.mark + (r.delivered and MARK_DELIVERED or 0), count, #r.error, r.error)
 end
 
 -- The whole error of a record.
@@ -79,7 +81,7 @@ local function spilled_head(store, id, r)
     call('HSET', store.map .. id, 'e', r.error)
     r.error, r.cut = sub(r.error, 1, ERROR_HEAD), true
   end
-  local mark = r.mark + (r.cut and MARK_CUT or 0)
+  local mark = r.mark + (r.cut and MARK_CUT or 0) + (r.delivered and MARK_DELIVERED or 0)
   return char(r.place + RECORD_SPILLED) .. pack(HEADER, r.due, r.retry, mark, r.count, #r.error, r.error) .. pack(TAIL, r.first, r.last, r.largest)
 end
 
@@ -104,7 +106,7 @@ end
 
 local function is_plain(r)
   local e = r.entries[1]
-  return e and not r.entries[2] and r.due == e.stamp and r.retry == -1 and r.mark == MARK_NONE and r.error == '' and e.context == ''
+  return e and not r.entries[2] and r.due == e.stamp and r.retry == -1 and r.mark == MARK_NONE and not r.delivered and r.error == '' and e.context == ''
 end
 
 local function encode(r)

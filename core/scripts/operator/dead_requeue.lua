@@ -27,7 +27,7 @@ end
 
 local function requeue_behind(id, d)
   local n = behind[id] or blank()
-  n.due, n.retry = now, -1
+  n.due, n.retry, n.delivered = now, -1, true
   set_error(n, '')
   return move_to(second, id, n, d)
 end
@@ -40,6 +40,7 @@ local function requeue(id, d)
     set_error(r, '')
     place(id, r)
   end
+  r.delivered = true
   return move_to(first, id, r, d)
 end
 

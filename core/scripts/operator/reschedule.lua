@@ -31,7 +31,7 @@ if call('ZSCORE', SCHED .. id, stamp) then
 end
 
 local e, r, store, following = look_for(id, stamp, ARGV[4])
-local was_delivered = r and store == first and (r.retry >= 0 or r.mark ~= MARK_NONE or run_of(id))
+local was_delivered = r and (r.delivered or store == first and (r.retry >= 0 or r.mark ~= MARK_NONE or run_of(id)))
 if not e or was_delivered then return {0, following} end
 open_for_writing()
 if at > now then

@@ -5,7 +5,8 @@
 -- ARGV: 1 generation, 2 lease, 3 seen: fence of the last claim whose answer the caller has (after acquire: what it said),
 --       4 limit of ids, 5 what to claim (CLAIM_*): 0 due ids, 1 one unproven id, 2 one suspect id; 6 time to run in microseconds, 0 for none, 7 fold
 -- Returns {now, fence, next, unproven, suspect, flags, mode, whole}: flags is 1 for a paused shard, plus 2 when recover.lua
---   has something to do, plus 4 while retries_exhausted is to be told of something; next is the microsecond at which something
+--   has something to do, plus 4 while retries_exhausted is to be told of something, plus 8 where a scheduled payload is to arrive a
+--   minute later because the record of its id cannot be read; next is the microsecond at which something
 --   will be due or a scheduled payload arrives (0: more is due now; of a paused shard only the second counts), unproven and suspect when such an id is due; each 9e15 for never. Where ids were taken
 --   two more follow, MessagePack arrays of texts: the ids, and their records. whole: the claim may be settled as a
 --   whole. The run of an id is '1' if its record is spilled, else '0', then mode (n, u unproven, s suspect, o died), then fence.
@@ -19,7 +20,7 @@ local BYTES, PAYLOADS, SLICE = 1048576, 1000, 64
 local seen = tonumber(ARGV[3])
 local again, paused = claimed ~= seen, flags % (2 * FLAG_PAUSED) >= FLAG_PAUSED
 local given, given_records, packed, mode, spills, whole, more = {}, {}, nil, RUN_NORMAL, false, false, again
-local payloads, bytes, retried, from_due, from_ready = 0, 0, {}, 0, 0
+local payloads, bytes, retried, from_due, from_ready, stuck = 0, 0, {}, 0, 0, 0
 
 -- Where seen is the later one, a failover forgot that claim: what an earlier one took is the caller's already, and is not given again.
 if claimed > seen then
@@ -45,6 +46,7 @@ elseif not again then
     -- include: spread record join schedule arrive
     -- Scheduled payloads whose time has come, in a paused shard as well. Where that was much, nothing is taken: the next claim does.
     if delivers <= now and arrive(ARGV[7]) then limit = 0 end
+    if postponed > 0 then stuck = SAYS_POSTPONED end
     -- Runs whose time is over come back, due now.
     local since = ids[1] and read_owner_field()
     for i = 1, #ids do
@@ -236,6 +238,6 @@ end
 -- include: save
 local answer = {format('%.0f', now), format('%.0f', claimed), format('%.0f', soon), format('%.0f', unproven),
   format('%.0f', suspect), (paused and SAYS_PAUSED or 0) + (flags % (2 * FLAG_UNFINISHED) >= FLAG_UNFINISHED and SAYS_UNFINISHED or 0)
-    + (flags % (2 * FLAG_NOTICED) >= FLAG_NOTICED and SAYS_NOTICED or 0), mode, whole and 1 or 0}
+    + (flags % (2 * FLAG_NOTICED) >= FLAG_NOTICED and SAYS_NOTICED or 0) + stuck, mode, whole and 1 or 0}
 if given[1] then answer[9], answer[10] = packed or cmsgpack.pack(given), cmsgpack.pack(given_records) end
 return answer

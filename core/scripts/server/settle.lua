@@ -202,7 +202,7 @@ else
   local function fail(id, r, digit, time, text, limit, action, hooked)
     failed = failed + 1
     set_error(r, text)
-    r.retry, r.due, r.place = r.retry + 1, now + time, PLACE_DUE
+    r.retry, r.due, r.place, r.delivered = r.retry + 1, now + time, PLACE_DUE, true
     if r.retry < limit then put_back(id, r, FOLD, digit >= RUN_TO_PARK) promoted = 1 return end
     exhausted[#exhausted + 1] = id
     if hooked and action ~= 'bury' then notify_record(owner, first, id, r) end
@@ -246,7 +246,7 @@ else
         fail(id, r, digit, tonumber(time), text, tonumber(limit), action, hooked)
       elseif kind == 'snooze' then
         if action ~= '' then replace(id, r, unpack_struct('>d', action), text) end
-        r.mark, r.due, r.place = MARK_NONE, now + time, PLACE_DUE
+        r.mark, r.due, r.place, r.delivered = MARK_NONE, now + time, PLACE_DUE, true
         put_back(id, r, FOLD, digit >= RUN_TO_PARK)
         promoted = 1
       elseif kind == 'reject' then

@@ -46,6 +46,7 @@
 #define SRT_MARK_SUSPECT 2  /* was unproven, and ran in a process that died */
 #define SRT_MARK_EARLIER 4  /* behind a run: its due time was asked for by on_waiting "earlier" */
 #define SRT_MARK_CUT 8      /* a bit beside the others: the rest of the error lies in the map */
+#define SRT_MARK_DELIVERED 16 /* a bit beside the others: a run of the id has ended, and some of its payloads may have been delivered */
 
 /* ---- A run: a digit of bits, a letter, the fence of its claim ------------------------------------ */
 
@@ -70,5 +71,6 @@
 #define SRT_SAYS_PAUSED 1
 #define SRT_SAYS_UNFINISHED 2
 #define SRT_SAYS_NOTICED 4
+#define SRT_SAYS_POSTPONED 8 /* a scheduled payload could not arrive, because the record of its id cannot be read */
 
 #endif

@@ -200,6 +200,10 @@ void srt_shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const
     srt_shard_find_unfinished(s, flags);
     if (flags & SRT_SAYS_NOTICED)
         srt_notice_seen(node, s, SRT_NOTICES_OTHERS, now);
+    if (flags & SRT_SAYS_POSTPONED)
+        srt_node_tell(node, SERIATIM_EVENT_WARNING, 1,
+                      "shard %.*s: a scheduled payload waits, because the record of its id cannot be read: see seriatim check",
+                      (int)s->keys->prefix.len - 1, s->keys->prefix.data);
     s->more |= s->changed_meanwhile;
     s->changed_meanwhile = 0;
     if (reply->count > 10 && !past && claim_take(node, s, reply, now) != SERIATIM_OK)

@@ -179,7 +179,7 @@ function Actions:cancel(handle)
 end
 
 ---Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; one in the past means now. False: it is being
----delivered, was, is dead or gone, or its id failed.
+---delivered, was, is dead or gone, or a run of its id failed, was snoozed or had a checkpoint.
 ---@param handle string
 ---@param at number  Unix seconds
 ---@return boolean?

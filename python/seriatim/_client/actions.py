@@ -91,7 +91,7 @@ class Actions:
     def reschedule(self, handle: str, at: SupportsFloat | datetime) -> bool:
         """
         Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; one in the past means now. False:
-        it is being delivered, was, is dead or gone, or its id failed.
+        it is being delivered, was, is dead or gone, or a run of its id failed, was snoozed or had a checkpoint.
         """
         return self._act_on_handle("reschedule", handle, at)
 

@@ -72,7 +72,7 @@ module Seriatim
     def cancel(handle) = act_on_handle("cancel", handle)
 
     # Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; one in the past means now. False: it is being
-    # delivered, was, is dead or gone, or its id failed.
+    # delivered, was, is dead or gone, or a run of its id failed, was snoozed or had a checkpoint.
     # @param at [Time, Numeric] Unix seconds
     # @return [Boolean]
     def reschedule(handle, at) = act_on_handle("reschedule", handle, at)
