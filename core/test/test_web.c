@@ -1241,6 +1241,7 @@ static void test_an_unreadable_shard_hides_no_other(void **state)
 static void test_a_working_queue_shows_its_runs_and_nodes(void **state)
 {
     worker w;
+    char node[32], path[64];
     (void)state;
     open_browser();
     push_text("Q", "run", "secret payload", 0);
@@ -1254,6 +1255,14 @@ static void test_a_working_queue_shows_its_runs_and_nodes(void **state)
     shows("\"more\":false");
     shows("\"running\":[{\"id\":\"run\",\"owner\":\"node-");
     shows("\"payload_total\":1,\"queue\":\"Q\"");
+    assert_int_equal(sscanf(strstr(browser.text, "\"owner\":\"") + 9, "%31[^\"]", node), 1);
+    snprintf(path, sizeof path, "/api/v1/running?node=%s", node);
+    get(path);
+    shows("\"running\":[{\"id\":\"run\",\"owner\":\"node-");
+    shows("\"total\":1}");
+    get("/api/v1/running?node=node");
+    shows("{\"more\":false,");
+    shows("\"running\":[],\"total\":0}");
     get("/api/v1/nodes");
     shows("\"busy\":1,\"clock_skew\":");
     shows("\"description\":\"host pid 1 C seriatim 9.9.9\"");

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "erb"
 require_relative "spec_helper"
 
 FIGURES = { "Enqueued" => "enqueued", "Fresh" => "fresh", "Retries" => "retries", "Delayed" => "delayed", "Busy" => "busy",
@@ -232,6 +233,13 @@ each_mount "the pages" do
     browser.press("Nodes")
     see(node["description"])
     expect(cell(node["name"], "Shards").to_i).to eq(node["shards"])
+    owner = rows_of("/api/v1/running")["running"].find { |run| run["queue"] == queue }["owner"]
+    encoded = ERB::Util.url_encode(owner)
+    browser.click(%(main a[href*="running?node=#{encoded}"]))
+    browser.waited("its runs") { browser.text("h1") == "Running on #{owner}" && mine.call.size == 2 }
+    expect(rows_of("/api/v1/running?node=#{encoded}")["running"].map { |run| run["owner"] }.uniq).to eq([owner])
+    open("running", node: "another node")
+    see("This node has no job right now.")
     open("running", queue: queue)
     shows(%w[busy-001 busy-002]) { ids.sort }
     open("queue", name: queue)

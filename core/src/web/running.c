@@ -1,4 +1,4 @@
-/* running.c - what runs, over all queues, as far as one page shows it. */
+/* running.c - what runs, over all queues or on one node, as far as one page shows it. */
 #include "web/web.h"
 
 #include <string.h>
@@ -11,6 +11,7 @@ typedef struct running_id {
 } running_id;
 
 typedef struct running_page {
+    seriatim_text node; /* only what runs in shards that it owns; empty: in all */
     int64_t limit, asked, busy;
     running_id *ids;
     size_t count;
@@ -35,6 +36,11 @@ static int running_ask(seriatim_client *c, srt_web *w, size_t row, unsigned shar
     return srt_client_send(c, r);
 }
 
+static int running_is_chosen(const running_page *page, const srt_web_shard *shard)
+{
+    return page->node.len == 0 || srt_web_word_is(page->node, shard->owner);
+}
+
 /* Shard after shard, until they hold enough for the page. */
 static int running_send(seriatim_client *c, srt_queue *queue)
 {
@@ -47,6 +53,8 @@ static int running_send(seriatim_client *c, srt_queue *queue)
     for (row = 0; row < w->row_count; row++)
         for (shard = 0; shard < w->rows[row].shards_count && w->rows[row].shards && status == SERIATIM_OK; shard++) {
             int64_t busy = w->rows[row].shards[shard].busy;
+            if (!running_is_chosen(page, &w->rows[row].shards[shard]))
+                continue;
             page->busy += busy;
             if (busy <= 0 || page->asked >= page->limit)
                 continue;
@@ -105,6 +113,7 @@ int srt_web_running_next(seriatim_client *c, srt_web *w)
             return SERIATIM_NOMEM;
         memset(page, 0, sizeof *page);
         w->page = page;
+        page->node = srt_web_param_of(w, "node");
         if (!srt_web_param_int(w, "limit", 1, 1000, SRT_WEB_ROWS, &page->limit))
             return SRT_WEB_DONE;
     }

@@ -422,6 +422,9 @@ export default {
   "running.by.queue": "Nach Queue",
   "running.empty": "Nichts läuft",
   "running.empty.text": "Gerade hat kein Worker einen Job.",
+  "running.empty.node": "Dieser Knoten hat gerade keinen Job.",
+  "running.on": "Läuft auf {node}",
+  "running.everywhere": "Alle Knoten",
   "running.more": "Gezeigt: nur die ersten {n}; es gibt mehr.",
 
   "nodes.count": { one: "{n} lebender Knoten", other: "{n} lebende Knoten" },

@@ -422,6 +422,9 @@ export default {
   "running.by.queue": "By queue",
   "running.empty": "Nothing runs",
   "running.empty.text": "No worker has a job right now.",
+  "running.empty.node": "This node has no job right now.",
+  "running.on": "Running on {node}",
+  "running.everywhere": "All nodes",
   "running.more": "Only the first {n} are shown; there are more.",
 
   "nodes.count": { one: "{n} living node", other: "{n} living nodes" },

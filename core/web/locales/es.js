@@ -422,6 +422,9 @@ export default {
   "running.by.queue": "Por cola",
   "running.empty": "Nada se ejecuta",
   "running.empty.text": "Ningún worker tiene un job ahora.",
+  "running.empty.node": "Este nodo no tiene ningún job ahora.",
+  "running.on": "En ejecución en {node}",
+  "running.everywhere": "Todos los nodos",
   "running.more": "Solo se muestran los primeros {n}; hay más.",
 
   "nodes.count": { one: "{n} nodo vivo", other: "{n} nodos vivos" },

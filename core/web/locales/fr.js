@@ -422,6 +422,9 @@ export default {
   "running.by.queue": "Par file",
   "running.empty": "Rien n’est en cours",
   "running.empty.text": "Aucun worker n’a de job en ce moment.",
+  "running.empty.node": "Ce nœud n’a pas de job en ce moment.",
+  "running.on": "En cours sur {node}",
+  "running.everywhere": "Tous les nœuds",
   "running.more": "Seuls les {n} premiers sont affichés ; il y en a d’autres.",
 
   "nodes.count": { one: "{n} nœud vivant", other: "{n} nœuds vivants" },

@@ -422,6 +422,9 @@ export default {
   "running.by.queue": "キュー別",
   "running.empty": "実行中のものはありません",
   "running.empty.text": "現在ジョブを実行中のワーカーはありません。",
+  "running.empty.node": "このノードでは現在ジョブを実行していません。",
+  "running.on": "{node} で実行中",
+  "running.everywhere": "すべてのノード",
   "running.more": "最初の {n} 件のみを表示しています。続きがあります。",
 
   "nodes.count": "稼働中のノード {n} 件",

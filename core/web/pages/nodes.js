@@ -3,7 +3,7 @@ import { get, nodePath, post } from "../app/api.js";
 import { confirm } from "../ui/dialogs.js";
 import { h } from "../ui/dom.js";
 import { count, duration, inBytes, keyOf, oneLine, shown } from "../ui/format.js";
-import { badge, button, empty, figure, icon, name, pageHead, section, skeleton } from "../ui/parts.js";
+import { badge, button, empty, figure, icon, link, name, pageHead, section, skeleton } from "../ui/parts.js";
 import { may } from "../app/session.js";
 import { createTable } from "../ui/table.js";
 import { t } from "../app/text.js";
@@ -21,6 +21,9 @@ function ahead({ clock_skew: skew }) {
 }
 
 const state = ({ state: word }) => badge(...STATES[word], t(`node.state.${word}`), t(`node.state.${word}.hint`));
+
+/** How many ids run on the node, linked to the list of them. */
+const runs = (node) => node.busy > 0 ? link("running", { node: node.name }, figure(node.busy)) : figure(node.busy);
 
 /** Each order: who may give it, to a node in which states, its icon. */
 const ORDERS = {
@@ -53,7 +56,7 @@ const columns = (changed) => [
     value: (node) => shown(node.description), show: (node) => h("bdi", {}, shown(node.description).slice(0, 300)) },
   { id: "shards", label: t("node.shards"), hint: t("node.shards.hint"), number: true, class: "second",
     value: (node) => node.shards, show: (node) => figure(node.shards) },
-  { id: "busy", label: t("queue.busy"), hint: t("queue.busy.hint"), number: true, value: (node) => node.busy, show: (node) => figure(node.busy) },
+  { id: "busy", label: t("queue.busy"), hint: t("queue.busy.hint"), number: true, value: (node) => node.busy, show: runs },
   { id: "rss", label: t("node.rss"), hint: t("node.rss.hint"), number: true, class: "third",
     value: (node) => node.rss ?? -1, show: (node) => h("span", { class: "figure" }, node.rss === null ? "" : inBytes(node.rss)) },
   { id: "skew", label: t("node.skew"), hint: t("node.skew.hint"), number: true, class: "third",

@@ -1,7 +1,7 @@
-// What runs now, over all queues.
+// What runs now, over all queues or on one node.
 import { get } from "../app/api.js";
 import { h } from "../ui/dom.js";
-import { absoluteTime, count, duration, isoTime, keyOf, now, relative, shown } from "../ui/format.js";
+import { absoluteTime, count, duration, isoTime, keyOf, now, oneLine, relative, shown } from "../ui/format.js";
 import { badge, choice, empty, figure, idLink, link, name, note, pageHead, section, skeleton } from "../ui/parts.js";
 import { actOnRows, allowed, chosenBar, grouped, keepChosen } from "./records.js";
 import { note as noteAddress } from "../app/router.js";
@@ -26,6 +26,8 @@ const columns = () => [
 const key = (row) => `${keyOf(row.queue)} ${keyOf(row.id)}`;
 
 export default function running({ parameters, draw, again }) {
+  const { node } = parameters;
+  const heading = () => node === undefined ? t("running.title") : t("running.on", { node: oneLine(node, 60) });
   const groupOf = { all: () => "", worker: (row) => shown(row.owner), queue: (row) => shown(row.queue) };
   let [answer, by] = [null, Object.hasOwn(groupOf, parameters.by) ? parameters.by : "all"];
   const tables = new Map();
@@ -58,16 +60,16 @@ export default function running({ parameters, draw, again }) {
   const choices = () => choice(t("running.by"), Object.keys(groupOf).map((value) => [value, t(`running.by.${value}`)]), by, choose);
 
   return {
-    title: () => t("running.title"),
+    title: heading,
     every: 2000,
     load: async (signal) => {
-      answer = await get("api/v1/running", { limit: LIMIT }, signal);
+      answer = await get("api/v1/running", { limit: LIMIT, node }, signal);
       keepChosen(selection, answer.running, key);
     },
     view() {
-      const head = pageHead(t("running.title"));
+      const head = pageHead(heading(), node !== undefined && link("running", {}, t("running.everywhere")));
       if (!answer) return [head, skeleton(10)];
-      if (!answer.running.length) return [head, empty(t("running.empty"), t("running.empty.text"), "pause")];
+      if (!answer.running.length) return [head, empty(t("running.empty"), t(node === undefined ? "running.empty.text" : "running.empty.node"), "pause")];
       const more = answer.more && note(t("running.more", { n: answer.running.length }));
       const title = t("running.count", { n: count(answer.running.length), count: answer.running.length });
       return [head, section(title, choices(), chosenBar(selection, allowed(ACTIONS), { act, draw, again }), groups(), more)];
