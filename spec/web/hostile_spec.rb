@@ -6,6 +6,7 @@ require_relative "spec_helper"
 DECEIVING = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/
 PLAIN = "Orders 90" # a queue whose texts are all harmless
 PAGES = %w[enqueued dead parked running].freeze
+OWNER = File.read(File.expand_path("../../core/src/model/stored.h", __dir__))[/SRT_STATE_OWNER (\d+)/, 1].to_i # its offset in a state
 # Of all elements: [their names, their attributes' names]; and what leads elsewhere.
 CENSUS = <<~JS
   (() => {
@@ -50,7 +51,7 @@ module Prey
     redis.call("ZADD", "seriatim:{/nodes}:alive", ((Time.now.to_f + 3600) * 1000).to_i, name)
     redis.call("HSET", "seriatim:{/nodes}:info", name, "q|#{description}")
     escaped = queue.b.gsub(/[^A-Za-z0-9_.:\x80-\xff-]/n) { |byte| format("%%%02X", byte.ord) }
-    2.times { |shard| redis.call("SETRANGE", "seriatim:{#{escaped}/#{shard}}:state", 97, name.b.ljust(60, "\0")) }
+    2.times { |shard| redis.call("SETRANGE", "seriatim:{#{escaped}/#{shard}}:state", OWNER, name.b.ljust(60, "\0")) }
   end
 end
 
