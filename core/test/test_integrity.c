@@ -239,6 +239,55 @@ static void test_check_names_keys_that_nothing_owns(void **state)
     close_queue(&f);
 }
 
+static void push_scheduled(const fixture *f, const char *payload, double seconds)
+{
+    seriatim_job job;
+    seriatim_job_init(&job);
+    job.id = "plan";
+    job.id_len = 4;
+    job.payload = payload;
+    job.payload_len = 1;
+    job.deliver_when = SERIATIM_DELAY;
+    job.deliver_time = seconds;
+    done(f, seriatim_push_begin(f->client, f->queue));
+    assert_int_equal(seriatim_push_job(f->client, &job), SERIATIM_OK);
+    done(f, seriatim_push_send(f->client));
+}
+
+/* Each key of scheduled payloads, and what the state says of them, is damaged: found, mended, and nothing is lost that was still there. */
+static void test_check_mends_each_key_of_scheduled_payloads(void **state)
+{
+    static const struct {
+        const char *damage, *found, *left;
+    } rows[] = {
+        {"DEL " PREFIX "sched:plan", "index", "plan plan plan"},
+        {"DEL " PREFIX "scheduled", "index", "plan plan plan"},
+        {"DEL " PREFIX "schedmap:plan", "stale", ""},
+        {"SETRANGE " PREFIX "state 93 0000", "state", "plan plan plan"}, /* a much smaller number */
+        {"ZREMRANGEBYRANK " PREFIX "sched:plan 0 0", "index", "plan plan plan"},
+        {"ZREMRANGEBYRANK " PREFIX "scheduled 0 0", "index", "plan plan plan"},
+        {"ZADD " PREFIX "scheduled 1 12345678gone", "stale", "plan plan plan"},
+        {"HSET " PREFIX "schedmap:plan 12345678 short", "orphan", "plan plan plan plan"},
+    };
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        fixture f = open_queue(1, "merge");
+        push_scheduled(&f, "1", 600);
+        push_scheduled(&f, "2", 700);
+        push_scheduled(&f, "3", 800);
+        assert_string_equal(kinds_found(&f, f.queue, 0), "");
+        REDIS(rows[i].damage);
+        if (!strstr(kinds_found(&f, f.queue, 0), rows[i].found))
+            fail_msg("after %s: no %s", rows[i].damage, rows[i].found);
+        findings(&f, 1);
+        if (findings(&f, 1) != 0 || findings(&f, 0) != 0)
+            fail_msg("%s is not mended", rows[i].damage);
+        assert_string_equal(range(&f, SERIATIM_RANGE_BY_DELIVER_AT, 0, NULL, NULL, 10), rows[i].left);
+        close_queue(&f);
+    }
+}
+
 /* F33: a later version raises the schema in the layout; this one leaves the queue alone, and says why. */
 static void test_f33_a_later_schema_is_left_alone(void **state)
 {
@@ -262,6 +311,7 @@ int main(void)
         cmocka_unit_test(test_f30_repair_mends_each_evicted_key),
         cmocka_unit_test(test_check_names_and_repairs_each_damage),
         cmocka_unit_test(test_check_names_keys_that_nothing_owns),
+        cmocka_unit_test(test_check_mends_each_key_of_scheduled_payloads),
         cmocka_unit_test(test_f33_a_later_schema_is_left_alone),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
