@@ -146,7 +146,8 @@ static int errors_take(srt_web *w, srt_web_scan *scan, const srt_token *id, int6
     return SERIATIM_OK;
 }
 
-static int errors_read(srt_web *w, const char *part, seriatim_text cursor,
+/* spread: without a cursor some ids of every shard are read, not the first shards. */
+static int errors_read(srt_web *w, const char *part, seriatim_text cursor, int spread,
                        int (*take)(srt_web *, srt_web_scan *, const srt_token *, int64_t, const srt_token *))
 {
     srt_web_scan *scan = srt_web_scan_new(w, SRT_SCAN_ERRORS);
@@ -155,6 +156,7 @@ static int errors_read(srt_web *w, const char *part, seriatim_text cursor,
     scan->stages[0] = part;
     scan->stage_count = 1;
     scan->take = take;
+    scan->spread = spread;
     return srt_web_scan_cursor(w, scan, cursor);
 }
 
@@ -165,7 +167,7 @@ int srt_web_errors_next(seriatim_client *c, srt_web *w)
     if (w->step == 0) {
         if (part.data && !retrying && !srt_web_word_is(part, "dead"))
             return srt_web_refuse(w, 400, "part must be dead or retrying");
-        status = errors_read(w, retrying ? "retrying" : "dead", srt_web_param_of(w, "cursor"), errors_take);
+        status = errors_read(w, retrying ? "retrying" : "dead", srt_web_param_of(w, "cursor"), 1, errors_take);
         if (status != SERIATIM_OK)
             return status;
     }
@@ -241,7 +243,7 @@ void srt_web_errors_write(seriatim_client *c, srt_web *w, srt_web_out *out)
         found->groups[i].count = counts[i];
     srt_json_end_array(&out->json);
     srt_web_int(out, "rest", found ? found->rest : 0);
-    srt_web_write_seen(scan, out);
+    srt_web_write_sample(scan, out);
     srt_json_end_object(&out->json);
 }
 
@@ -279,7 +281,7 @@ int srt_web_group_next(seriatim_client *c, srt_web *w)
     if (w->step == 0) {
         if (w->has_ids)
             return srt_web_refuse(w, 400, "this action takes no ids");
-        status = errors_read(w, w->handler->flag ? "retrying" : "dead", w->cursor, errors_match);
+        status = errors_read(w, w->handler->flag ? "retrying" : "dead", w->cursor, 0, errors_match);
         if (status != SERIATIM_OK)
             return status;
     }
