@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "json"
+require_relative "lib/node_fields"
 require_relative "lib/operations"
 
 # What script/embed writes from core/definitions/: the C tables, the types for the type checkers of Python, Lua and Ruby, the methods
@@ -103,19 +104,22 @@ class Definitions
   def initialize(root)
     @root = root
     @settings = JSON.parse(File.read(File.join(root, "core/definitions/settings.json"))).fetch("settings").map { |row| Setting.new(row) }
+    @node_fields = NodeFields.new(File.join(root, "core/definitions/nodes.json"))
     @operations = Operations.new(File.join(root, "core/definitions/operations.json"))
   end
 
   # @return [Hash{String => String}] path => text
-  def core = { File.join(@root, "core/include/seriatim/definitions.h") => header }
+  def core = { "core/include/seriatim/definitions.h" => header, **all_filled(@node_fields.core_blocks) }.transform_keys { |path| File.join(@root, path) }
 
   def outside_core
     { "python/seriatim/_definitions.py" => python, "python/seriatim/_decorator.py" => python_decorator,
       "lua/types/definitions.lua" => lua, "ruby/sig/definitions.rbs" => ruby, PAGE => page,
-      **@operations.blocks.to_h { |path, texts| [path, filled(path, texts)] } }.transform_keys { |path| File.join(@root, path) }
+      **all_filled(@operations.blocks.merge(@node_fields.blocks) { |_, left, right| left.merge(right) }) }.transform_keys { |path| File.join(@root, path) }
   end
 
   private
+
+  def all_filled(blocks) = blocks.to_h { |path, texts| [path, filled(path, texts)] }
 
   # The file with each text between its two marks: `definitions: NAME, ...` and `end of definitions`, which stand in comments.
   def filled(path, texts)
@@ -143,6 +147,7 @@ class Definitions
       #{c_table("SERIATIM_QUEUE_SETTINGS", @settings.select { |setting| setting.in_c? && setting.belongs == "queue" }.map(&:to_c))}
       #{c_table("SERIATIM_OWN_SETTINGS", @settings.select { |setting| setting.in_c? && setting.belongs != "queue" }.map(&:to_c))}
       #{@operations.c}
+      #{@node_fields.c}
       /* clang-format on */
 
       #endif
@@ -231,6 +236,8 @@ class Definitions
       #{fields.map { |setting| "---#{setting.comment}\n---@field #{setting.name} #{setting.lua}" }.join("\n")}
 
       #{@operations.lua_types}
+      #{@node_fields.lua}
+
       ---Settings as the core takes them, by name.
       ---@alias seriatim.QueueSettings table<string, string|number|boolean>
     LUA

@@ -3,6 +3,8 @@
 
 #include "seriatim/binding.h"
 
+#include <math.h>
+
 /* The core's number for a name. */
 static int operators_named(lua_State *L, int at, const char *argument, int (*number)(const char *, size_t))
 {
@@ -244,12 +246,10 @@ static int operators_check(lua_State *L)
     return slu_link_begun(L, self, seriatim_check_begin(self->client, queue, lua_toboolean(L, 3)), operators_read_check);
 }
 
-/* A number that is not negative; else nothing. */
-static void operators_set_known(lua_State *L, const char *name, int64_t number)
-{
-    if (number >= 0)
-        slu_set_double(L, name, (double)number);
-}
+/* A field that a node tells of its process, by its kind; nothing where it does not. */
+#define NODE_INTEGER(L, name, value) ((value) < 0 ? (void)0 : slu_set_double(L, name, (double)(value)))
+#define NODE_SECONDS(L, name, value) (isnan(value) ? (void)0 : slu_set_double(L, name, value))
+#define NODE_TEXT(L, name, value) slu_set_text_or_nil(L, name, value, strlen(value))
 
 static void operators_node(lua_State *L, const void *nodes, size_t i)
 {
@@ -259,9 +259,9 @@ static void operators_node(lua_State *L, const void *nodes, size_t i)
     slu_set_cstr(L, "description", node->description);
     slu_set_double(L, "expires_in", node->expires_in);
     slu_set_cstr(L, "state", node->state);
-    operators_set_known(L, "rss", node->rss);
-    operators_set_known(L, "threads", node->threads);
-    operators_set_known(L, "since", node->since);
+#define X(kind, field, key) NODE_##kind(L, #field, node->field);
+    SERIATIM_NODE_FIELDS(X)
+#undef X
 }
 
 static int operators_read_nodes(lua_State *L, const slu_link *self)
@@ -272,7 +272,7 @@ static int operators_read_nodes(lua_State *L, const slu_link *self)
     return 1;
 }
 
-/* link:nodes(): {{name, description, expires_in, state, rss, threads, since}} */
+/* link:nodes(): {{name, description, expires_in, state, and those of SERIATIM_NODE_FIELDS}} */
 static int operators_nodes(lua_State *L)
 {
     slu_link *self = slu_link_of(L);

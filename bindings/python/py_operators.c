@@ -3,6 +3,8 @@
 
 #include "seriatim/binding.h"
 
+#include <math.h>
+
 #include <string.h>
 
 static seriatim_client *operators_client(const spy_link *self)
@@ -275,11 +277,10 @@ PyObject *spy_link_check(PyObject *object, PyObject *const *args, Py_ssize_t nar
     return spy_link_begun(self, seriatim_check_begin(client, queue, args[1] == Py_True), operators_read_check);
 }
 
-/* A number that is not negative, or None. */
-static int operators_set_known(PyObject *dict, const char *name, int64_t number)
-{
-    return spy_set(dict, name, number < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(number));
-}
+/* A field that a node tells of its process, by its kind; None where it does not. */
+#define NODE_INTEGER(value) ((value) < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(value))
+#define NODE_SECONDS(value) (isnan(value) ? Py_NewRef(Py_None) : PyFloat_FromDouble(value))
+#define NODE_TEXT(value) (*(value) ? spy_cstr_or_none(value) : Py_NewRef(Py_None))
 
 static PyObject *operators_node(const void *nodes, size_t i)
 {
@@ -288,8 +289,10 @@ static PyObject *operators_node(const void *nodes, size_t i)
     if (dict && (spy_set(dict, "name", spy_cstr_or_none(node->name)) ||
                  spy_set(dict, "description", spy_cstr_or_none(node->description)) ||
                  spy_set(dict, "expires_in", PyFloat_FromDouble(node->expires_in)) ||
-                 spy_set(dict, "state", spy_cstr_or_none(node->state)) || operators_set_known(dict, "rss", node->rss) ||
-                 operators_set_known(dict, "threads", node->threads) || operators_set_known(dict, "since", node->since)))
+#define X(kind, field, key) spy_set(dict, #field, NODE_##kind(node->field)) ||
+                 SERIATIM_NODE_FIELDS(X)
+#undef X
+                 spy_set(dict, "state", spy_cstr_or_none(node->state))))
         Py_CLEAR(dict);
     return dict;
 }
@@ -301,7 +304,7 @@ static PyObject *operators_read_nodes(const spy_link *self)
     return spy_list(count, operators_node, nodes);
 }
 
-/* link.nodes(): [{"name", "description", "expires_in", "state", "rss", "threads", "since"}] */
+/* link.nodes(): [{"name", "description", "expires_in", "state", and those of SERIATIM_NODE_FIELDS}] */
 PyObject *spy_link_nodes(PyObject *object, PyObject *ignored)
 {
     spy_link *self = (spy_link *)object;

@@ -742,14 +742,18 @@ int seriatim_check_begin(seriatim_client *client, size_t queue, int repair);
 const seriatim_finding *seriatim_check_result(const seriatim_client *client, size_t *count);
 size_t seriatim_check_looked_at(const seriatim_client *client); /* number of entries that were checked */
 
+/* The type of a field that a node tells of its process, by its kind, and its value if the node does not report it. */
+#define SERIATIM_NODE_INTEGER int64_t     /* -1 */
+#define SERIATIM_NODE_SECONDS double      /* NaN */
+#define SERIATIM_NODE_TEXT const char *   /* empty; NUL-terminated */
+
 typedef struct seriatim_living_node {
     const char *name, *description; /* NUL-terminated */
     double expires_in;              /* seconds until its heartbeat expires */
     const char *state;              /* "working", "quiet" (does not claim any more), "stopping"; static */
-    int64_t rss;                    /* resident memory of its process in bytes; -1: not reported */
-    double clock_skew;              /* seconds that its clock is ahead of the clock of Redis; NaN: not reported */
-    int64_t threads;                /* number of threads that run jobs; -1: not reported */
-    int64_t since;                  /* Unix time in seconds, by its own clock, at which it started; -1: not reported */
+#define X(kind, field, key) SERIATIM_NODE_##kind field; /* seriatim/definitions.h says what it is */
+    SERIATIM_NODE_FIELDS(X)
+#undef X
 } seriatim_living_node;
 
 int seriatim_nodes_begin(seriatim_client *client);

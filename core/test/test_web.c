@@ -1266,7 +1266,8 @@ static void test_a_working_queue_shows_its_runs_and_nodes(void **state)
     get("/api/v1/nodes");
     shows("\"busy\":1,\"clock_skew\":");
     shows("\"description\":\"host pid 1 C seriatim 9.9.9\"");
-    shows("\"shards\":2,\"state\":\"working\"}],\"versions\":[\"9.9.9\"]}");
+    shows("\"shards\":2,\"since\":");
+    shows("\"state\":\"working\",\"threads\":1}],\"versions\":[\"9.9.9\"]}");
     get("/api/v1/queues/Q/records?part=running");
     shows("\"state\":\"running\"");
     shows("[[\"secret payload\",");

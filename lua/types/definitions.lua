@@ -41,5 +41,16 @@
 ---@alias seriatim.QueryName "range_by_id"|"range_by_perform_in"|"range_by_retry_count"|"fetch"|"morgue_range_by_id"|"morgue_range_by_updated_at"|"morgue_fetch"|"processing_data"|"parked"|"range_by_deliver_at"
 ---@alias seriatim.OrderName "quiet"|"stop"
 
+---What a node tells of its process; nil where it does not.
+---@class seriatim.NodeFields
+---Number of threads that run jobs.
+---@field threads number?
+---Unix time in seconds, by its own clock, at which it started.
+---@field since number?
+---Resident memory of its process in bytes.
+---@field rss number?
+---Seconds that its clock is ahead of the clock of Redis.
+---@field clock_skew number?
+
 ---Settings as the core takes them, by name.
 ---@alias seriatim.QueueSettings table<string, string|number|boolean>

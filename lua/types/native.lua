@@ -96,7 +96,7 @@ function operations:action(queue, name, texts) end -- Result: what the action re
 function operations:metrics(queue) end -- Result: a table; its shards' at .shards
 function operations:explain(queue, id) end -- Result: a table
 function operations:check(queue, repair) end -- Result: how many records it looked at, findings
-function operations:nodes() end -- Result: {{name, description, expires_in, state, rss, threads, since}}
+function operations:nodes() end -- Result: seriatim.NodeInfo[]
 ---@param command seriatim.OrderName
 function operations:node_command(node, command) end -- Result: such a node is alive
 function operations:queues() end -- Result: names

@@ -134,7 +134,7 @@ class Link:
     def check(self, queue: int, repair: bool, /) -> None:
         """Result: (how many records it looked at, [findings])."""
     def nodes(self) -> None:
-        """Result: [{"name", "description", "expires_in", "state", "rss", "threads", "since"}]."""
+        """Result: a list of seriatim.Node."""
     def node_command(self, node: bytes, command: OrderName, /) -> None:
         """Result: such a node is alive."""
     def queues(self) -> None:

@@ -105,16 +105,24 @@ class Metrics(Figures):
 
 
 class Node(TypedDict):
-    """A living server process; expires_in is in seconds, state "working", "quiet" or "stopping", rss in bytes, since in Unix
-    seconds; what it does not tell is None."""
+    """A living server process; expires_in is in seconds, state "working", "quiet" or "stopping"; what it does not tell is None."""
 
     name: str
     description: str
     expires_in: float
     state: str
-    rss: int | None
+    # definitions: node fields, written by script/embed from core/definitions/nodes.json
+
     threads: int | None
+    """Number of threads that run jobs."""
     since: int | None
+    """Unix time in seconds, by its own clock, at which it started."""
+    rss: int | None
+    """Resident memory of its process in bytes."""
+    clock_skew: float | None
+    """Seconds that its clock is ahead of the clock of Redis."""
+
+    # end of definitions
 
 
 class Finding(TypedDict):

@@ -72,6 +72,13 @@
     X(STOP, stop) /* The node finishes what runs within its deadline, hands the rest back and leaves. */
 #define SERIATIM_ORDERS_COUNT 2
 
+/* X(kind, name, key): kind is INTEGER, SECONDS (the heartbeat has milliseconds) or TEXT; see seriatim_living_node. */
+#define SERIATIM_NODE_FIELDS(X) \
+    X(INTEGER, threads, "threads") /* Number of threads that run jobs. */ \
+    X(INTEGER, since, "since") /* Unix time in seconds, by its own clock, at which it started. */ \
+    X(INTEGER, rss, "rss") /* Resident memory of its process in bytes. */ \
+    X(SECONDS, clock_skew, "skew_ms") /* Seconds that its clock is ahead of the clock of Redis. */
+
 /* clang-format on */
 
 #endif

@@ -72,24 +72,65 @@ static const char *node_state(char letter)
     return letter == 's' ? "stopping" : letter == 'q' ? "quiet" : "working";
 }
 
-/* A number that the node tells of its process, in front of the bar. 0: it does not. */
-static int node_field(const char *description, const char *name, int64_t *value)
+/* What the node tells of its process behind `;key=`, in front of the bar. data NULL: it does not. */
+static seriatim_text node_field(const char *description, const char *key)
 {
-    const char *bar = strchr(description, '|'), *at = strstr(description, name);
-    srt_token number = {SRT_STRING, 0, NULL, 0};
+    const char *bar = strchr(description, '|'), *at = strstr(description, key);
+    seriatim_text value = {NULL, 0};
     if (!at || !bar || at > bar)
-        return 0;
-    number.data = at + strlen(name);
-    number.len = strcspn(number.data, ";|");
-    *value = srt_token_int(&number);
-    return 1;
+        return value;
+    value.data = at + strlen(key);
+    value.len = strcspn(value.data, ";|");
+    return value;
+}
+
+static int64_t node_field_int(seriatim_text value)
+{
+    srt_token number = {SRT_STRING, 0, NULL, 0};
+    number.data = value.data;
+    number.len = value.len;
+    return srt_token_int(&number);
+}
+
+/* A copy; empty where there is no text. NULL: out of memory. */
+static const char *nodes_text(srt_arena *memory, seriatim_text value)
+{
+    return value.data ? srt_arena_copy(memory, value.data, value.len) : "";
+}
+
+#define READ_INTEGER(memory, value) ((value).data ? node_field_int(value) : -1)
+#define READ_SECONDS(memory, value) ((value).data ? (double)node_field_int(value) / 1e3 : NAN)
+#define READ_TEXT(memory, value) nodes_text(memory, value)
+#define FAILED_INTEGER(field) 0
+#define FAILED_SECONDS(field) 0
+#define FAILED_TEXT(field) !(field)
+
+/* OK or NOMEM. */
+static int node_read(srt_arena *memory, const srt_token *at, seriatim_living_node *node)
+{
+    const seriatim_text name = {at[0].data, at[0].len}, description = {at[2].data, at[2].len};
+    seriatim_text value;
+    int failed;
+    node->name = nodes_text(memory, name);
+    node->description = nodes_text(memory, description);
+    node->state = node_state(description.len ? *description.data : '\0');
+    failed = !node->name || !node->description;
+    if (failed)
+        return SERIATIM_NOMEM;
+#define X(kind, field, key)                               \
+    value = node_field(node->description, ";" key "="); \
+    node->field = READ_##kind(memory, value);             \
+    failed |= FAILED_##kind(node->field);
+    SERIATIM_NODE_FIELDS(X)
+#undef X
+    return failed ? SERIATIM_NOMEM : SERIATIM_OK;
 }
 
 static int nodes_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
     nodes_state *n = c->state;
     const srt_token *at = reply->tokens;
-    int64_t now, skew_ms;
+    int64_t now;
     size_t i;
     (void)r;
     if (!srt_reply_is_list(reply, 1) || (reply->count - 2) % 3 != 0)
@@ -103,19 +144,9 @@ static int nodes_on_reply(seriatim_client *c, srt_request *r, const srt_reply *r
         int64_t left = srt_token_int(&at[i + 1]) - now;
         if (left <= 0)
             continue;
-        node->name = srt_arena_copy(&n->memory, at[i].data, at[i].len);
-        node->description = srt_arena_copy(&n->memory, at[i + 2].data, at[i + 2].len);
         node->expires_in = (double)left / 1e3;
-        node->state = node_state(at[i + 2].len ? *at[i + 2].data : '\0');
-        if (!node->name || !node->description)
+        if (node_read(&n->memory, &at[i], node) != SERIATIM_OK)
             return srt_operator_nomem(c);
-        if (!node_field(node->description, ";rss=", &node->rss))
-            node->rss = -1;
-        if (!node_field(node->description, ";threads=", &node->threads))
-            node->threads = -1;
-        if (!node_field(node->description, ";since=", &node->since))
-            node->since = -1;
-        node->clock_skew = node_field(node->description, ";skew_ms=", &skew_ms) ? (double)skew_ms / 1e3 : NAN;
         n->count++;
     }
     return SERIATIM_OK;

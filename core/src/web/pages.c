@@ -283,6 +283,11 @@ static const char *pages_description(const char *text)
     return bar ? bar + 1 : text;
 }
 
+/* A field of each kind of SERIATIM_NODE_FIELDS; null: the node does not tell. */
+#define WRITE_INTEGER(out, key, value) ((value) >= 0 ? srt_web_int(out, key, value) : srt_web_null(out, key))
+#define WRITE_SECONDS(out, key, value) srt_web_double(out, key, value)
+#define WRITE_TEXT(out, key, value) (*(value) ? srt_web_chars(out, key, value) : srt_web_null(out, key))
+
 static void pages_write_node(srt_web *w, srt_web_out *out, const seriatim_living_node *node)
 {
     int64_t shards = 0, busy = 0;
@@ -296,14 +301,12 @@ static void pages_write_node(srt_web *w, srt_web_out *out, const seriatim_living
             }
     srt_json_begin_object(&out->json);
     srt_web_int(out, "busy", busy);
-    srt_web_double(out, "clock_skew", node->clock_skew);
     srt_web_chars(out, "description", pages_description(node->description));
     srt_web_double(out, "expires_in", node->expires_in);
     srt_web_chars(out, "name", node->name);
-    if (node->rss >= 0)
-        srt_web_int(out, "rss", node->rss);
-    else
-        srt_web_null(out, "rss");
+#define X(kind, field, key) WRITE_##kind(out, #field, node->field);
+    SERIATIM_NODE_FIELDS(X)
+#undef X
     srt_web_int(out, "shards", shards);
     srt_web_chars(out, "state", node->state);
     srt_json_end_object(&out->json);

@@ -454,10 +454,15 @@ export default {
   "node.stop.title": "Diesen Knoten stoppen?",
   "node.stop.text": "{name} führt zu Ende, was läuft, gibt zurück, was länger braucht als seine Frist, und endet. Was ihn überwacht, startet vielleicht einen anderen an seiner Stelle.",
   "node.stop.done": "{name} soll stoppen.",
+  // definitions: node fields, written by script/embed from core/definitions/nodes.json
+
   "node.rss": "Speicher",
   "node.rss.hint": "Was sein Prozess im Speicher hält (RSS), nach dem letzten Heartbeat",
-  "node.skew": "Uhr",
-  "node.skew.hint": "Wie weit seine Uhr der von Redis voraus ist, nach dem letzten Heartbeat",
+  "node.clock_skew": "Uhr",
+  "node.clock_skew.hint": "Wie weit seine Uhr der von Redis voraus ist, nach dem letzten Heartbeat",
+
+  // end of definitions
+
   "node.expires": "Heartbeat endet in",
   "node.expires.hint": "Endet der Heartbeat, gehen seine Shards an andere",
 

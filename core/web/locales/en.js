@@ -454,10 +454,15 @@ export default {
   "node.stop.title": "Stop this node?",
   "node.stop.text": "{name} finishes what it runs, hands back what takes longer than its deadline, and ends. Whatever supervises it may start another in its place.",
   "node.stop.done": "{name} was asked to stop.",
+  // definitions: node fields, written by script/embed from core/definitions/nodes.json
+
   "node.rss": "Memory",
   "node.rss.hint": "What its process holds in memory (RSS), by its last heartbeat",
-  "node.skew": "Clock",
-  "node.skew.hint": "How far its clock is ahead of Redis', by its last heartbeat",
+  "node.clock_skew": "Clock",
+  "node.clock_skew.hint": "How far its clock is ahead of Redis', by its last heartbeat",
+
+  // end of definitions
+
   "node.expires": "Heartbeat ends in",
   "node.expires.hint": "Its shards go to others when the heartbeat ends",
 

@@ -454,10 +454,15 @@ export default {
   "node.stop.title": "¿Detener este nodo?",
   "node.stop.text": "{name} termina lo que ejecuta, devuelve lo que tarda más que su plazo y acaba. Lo que lo supervise puede arrancar otro en su lugar.",
   "node.stop.done": "Se pidió a {name} que se detenga.",
+  // definitions: node fields, written by script/embed from core/definitions/nodes.json
+
   "node.rss": "Memoria",
   "node.rss.hint": "Lo que su proceso ocupa en memoria (RSS), según su último latido",
-  "node.skew": "Reloj",
-  "node.skew.hint": "Cuánto adelanta su reloj al de Redis, según su último latido",
+  "node.clock_skew": "Reloj",
+  "node.clock_skew.hint": "Cuánto adelanta su reloj al de Redis, según su último latido",
+
+  // end of definitions
+
   "node.expires": "El latido termina en",
   "node.expires.hint": "Sus shards pasan a otros cuando el latido termina",
 

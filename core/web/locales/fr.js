@@ -454,10 +454,15 @@ export default {
   "node.stop.title": "Arrêter ce nœud ?",
   "node.stop.text": "{name} finit ce qu’il exécute, rend ce qui dépasse son délai et se termine. Ce qui le supervise peut en démarrer un autre à sa place.",
   "node.stop.done": "Arrêt demandé à {name}.",
+  // definitions: node fields, written by script/embed from core/definitions/nodes.json
+
   "node.rss": "Mémoire",
   "node.rss.hint": "Ce que son processus occupe en mémoire (RSS), d’après son dernier battement",
-  "node.skew": "Horloge",
-  "node.skew.hint": "Avance de son horloge sur celle de Redis, d’après son dernier battement",
+  "node.clock_skew": "Horloge",
+  "node.clock_skew.hint": "Avance de son horloge sur celle de Redis, d’après son dernier battement",
+
+  // end of definitions
+
   "node.expires": "Fin du battement dans",
   "node.expires.hint": "Ses shards passent à d’autres quand le battement cesse",
 

@@ -451,10 +451,15 @@ export default {
   "node.stop.title": "このノードを停止しますか?",
   "node.stop.text": "{name} は実行中のものを終え、期限内に終わらないものを戻して終了します。監視プロセスが代わりのノードを起動することがあります。",
   "node.stop.done": "{name} に停止を要求しました。",
+  // definitions: node fields, written by script/embed from core/definitions/nodes.json
+
   "node.rss": "メモリ",
   "node.rss.hint": "プロセスが使用しているメモリ (RSS)。最後のハートビート時点",
-  "node.skew": "時計",
-  "node.skew.hint": "Redis の時計に対する進み。最後のハートビート時点",
+  "node.clock_skew": "時計",
+  "node.clock_skew.hint": "Redis の時計に対する進み。最後のハートビート時点",
+
+  // end of definitions
+
   "node.expires": "ハートビート期限",
   "node.expires.hint": "ハートビートが途絶えると、シャードは他のノードに移ります",
 

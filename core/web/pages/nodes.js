@@ -59,7 +59,7 @@ const columns = (changed) => [
   { id: "busy", label: t("queue.busy"), hint: t("queue.busy.hint"), number: true, value: (node) => node.busy, show: runs },
   { id: "rss", label: t("node.rss"), hint: t("node.rss.hint"), number: true, class: "third",
     value: (node) => node.rss ?? -1, show: (node) => h("span", { class: "figure" }, node.rss === null ? "" : inBytes(node.rss)) },
-  { id: "skew", label: t("node.skew"), hint: t("node.skew.hint"), number: true, class: "third",
+  { id: "skew", label: t("node.clock_skew"), hint: t("node.clock_skew.hint"), number: true, class: "third",
     value: (node) => node.clock_skew ?? 0, show: (node) => h("span", { class: "figure" }, ahead(node)) },
   { id: "expires", label: t("node.expires"), hint: t("node.expires.hint"), number: true, class: "second",
     value: (node) => node.expires_in, show: (node) => h("span", { class: "figure" }, duration(node.expires_in)) },

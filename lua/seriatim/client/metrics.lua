@@ -2,6 +2,7 @@
 
 local inspect = require "seriatim.client.inspect"
 local pool = require "seriatim.client.pool"
+local unpack = table.unpack or unpack -- PUC 5.4's and LuaJIT's
 
 local metrics = {}
 
@@ -36,14 +37,11 @@ local metrics = {}
 ---@field shards seriatim.ShardFigures[]
 
 ---A living server process.
----@class seriatim.NodeInfo
+---@class seriatim.NodeInfo: seriatim.NodeFields
 ---@field name string
 ---@field description string
 ---@field expires_in number  seconds
 ---@field state string  "working", "quiet" or "stopping"
----@field rss number?  bytes of memory that its process holds
----@field threads number?  that run jobs
----@field since number?  when it started, Unix seconds
 
 local FIGURES = {
   "length", "fresh", "retries", "morgue_length", "lag", "processed", "failed", "busy", "parked", "unproven", "suspect", "refused",
@@ -51,7 +49,12 @@ local FIGURES = {
 }
 local Metrics = inspect.class("seriatim.Metrics", FIGURES)
 local ShardFigures = inspect.class("seriatim.ShardFigures", FIGURES)
-local NodeInfo = inspect.class("seriatim.NodeInfo", { "name", "description", "expires_in", "state", "rss", "threads", "since" })
+-- definitions: node fields, written by script/embed from core/definitions/nodes.json
+
+local NODE_FIELDS = { "threads", "since", "rss", "clock_skew" }
+
+-- end of definitions
+local NodeInfo = inspect.class("seriatim.NodeInfo", { "name", "description", "expires_in", "state", unpack(NODE_FIELDS) })
 
 local function set_metatables(rows, class)
   for _, row in ipairs(rows) do

@@ -3,6 +3,8 @@
 
 #include "seriatim/binding.h"
 
+#include <math.h>
+
 #define SET(hash, name, value) rb_hash_aset(hash, ID2SYM(rb_intern(name)), value)
 
 static VALUE operators_text_or_nil(const char *text, size_t len)
@@ -266,7 +268,12 @@ static VALUE operators_check(VALUE self, VALUE queue, VALUE repair, VALUE second
     return rb_ary_new_from_args(2, SIZET2NUM(seriatim_check_looked_at(client)), list);
 }
 
-/* link.nodes(seconds) -> [{name:, description:, expires_in:, state:, rss:, threads:, since:}, ...] */
+/* A field that a node tells of its process, by its kind; nil where it does not. */
+#define NODE_INTEGER(value) ((value) < 0 ? Qnil : LL2NUM(value))
+#define NODE_SECONDS(value) (isnan(value) ? Qnil : DBL2NUM(value))
+#define NODE_TEXT(value) operators_text_or_nil(value, strlen(value))
+
+/* link.nodes(seconds) -> [{name:, description:, expires_in:, state:, and those of SERIATIM_NODE_FIELDS}, ...] */
 static VALUE operators_nodes(VALUE self, VALUE seconds)
 {
     srb_link *box = srb_link_idle(self);
@@ -283,9 +290,9 @@ static VALUE operators_nodes(VALUE self, VALUE seconds)
         SET(hash, "description", operators_cstr(nodes[i].description));
         SET(hash, "expires_in", DBL2NUM(nodes[i].expires_in));
         SET(hash, "state", operators_cstr(nodes[i].state));
-        SET(hash, "rss", nodes[i].rss < 0 ? Qnil : LL2NUM(nodes[i].rss));
-        SET(hash, "threads", nodes[i].threads < 0 ? Qnil : LL2NUM(nodes[i].threads));
-        SET(hash, "since", nodes[i].since < 0 ? Qnil : LL2NUM(nodes[i].since));
+#define X(kind, field, key) SET(hash, #field, NODE_##kind(nodes[i].field));
+        SERIATIM_NODE_FIELDS(X)
+#undef X
         rb_ary_push(list, hash);
     }
     return list;
