@@ -1266,6 +1266,7 @@ static void test_a_working_queue_shows_its_runs_and_nodes(void **state)
     get("/api/v1/nodes");
     shows("\"busy\":1,\"clock_skew\":");
     shows("\"description\":\"host pid 1 C seriatim 9.9.9\"");
+    shows("\"language\":\"C\"");
     shows("\"shards\":2,\"since\":");
     shows("\"state\":\"working\",\"threads\":1}],\"versions\":[\"9.9.9\"]}");
     get("/api/v1/queues/Q/records?part=running");
@@ -1353,6 +1354,8 @@ static void test_node_descriptions_of_any_form_are_shown(void **state)
         {"b 0a1b2c3d;skew_ms=1;what=ever|host", "\"clock_skew\":0.001,\"description\":\"host\""},
         {"b;rss=-5;skew_ms=x|host", "\"clock_skew\":0,\"description\":\"host\""},
         {"b|;rss=7;skew_ms=8", "\"clock_skew\":null,\"description\":\";rss=7;skew_ms=8\""},
+        {"b;language=ruby 3.1.2;threads=5|host", "\"language\":\"ruby 3.1.2\""},
+        {"b;threads=5|language=x", "\"language\":null"},
         {"b;rss=7;skew_ms=8", "\"clock_skew\":null,\"description\":\"b;rss=7;skew_ms=8\""},
         {"", "\"clock_skew\":null,\"description\":\"\""},
     };

@@ -43,6 +43,8 @@
 
 ---What a node tells of its process; nil where it does not.
 ---@class seriatim.NodeFields
+---Programming language of its workers and its version, "ruby 3.1.2"; "c" of a host in C.
+---@field language string?
 ---Number of threads that run jobs.
 ---@field threads number?
 ---Unix time in seconds, by its own clock, at which it started.

@@ -113,6 +113,8 @@ class Node(TypedDict):
     state: str
     # definitions: node fields, written by script/embed from core/definitions/nodes.json
 
+    language: str | None
+    """Programming language of its workers and its version, "ruby 3.1.2"; "c" of a host in C."""
     threads: int | None
     """Number of threads that run jobs."""
     since: int | None

@@ -456,6 +456,8 @@ export default {
   "node.stop.done": "{name} soll stoppen.",
   // definitions: node fields, written by script/embed from core/definitions/nodes.json
 
+  "node.language": "Sprache",
+  "node.language.hint": "Die Programmiersprache seiner Worker und ihre Version",
   "node.rss": "Speicher",
   "node.rss.hint": "Was sein Prozess im Speicher hält (RSS), nach dem letzten Heartbeat",
   "node.clock_skew": "Uhr",

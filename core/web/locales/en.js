@@ -456,6 +456,8 @@ export default {
   "node.stop.done": "{name} was asked to stop.",
   // definitions: node fields, written by script/embed from core/definitions/nodes.json
 
+  "node.language": "Language",
+  "node.language.hint": "The programming language of its workers, and its version",
   "node.rss": "Memory",
   "node.rss.hint": "What its process holds in memory (RSS), by its last heartbeat",
   "node.clock_skew": "Clock",

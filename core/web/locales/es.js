@@ -456,6 +456,8 @@ export default {
   "node.stop.done": "Se pidió a {name} que se detenga.",
   // definitions: node fields, written by script/embed from core/definitions/nodes.json
 
+  "node.language": "Lenguaje",
+  "node.language.hint": "El lenguaje de programación de sus workers y su versión",
   "node.rss": "Memoria",
   "node.rss.hint": "Lo que su proceso ocupa en memoria (RSS), según su último latido",
   "node.clock_skew": "Reloj",

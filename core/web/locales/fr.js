@@ -456,6 +456,8 @@ export default {
   "node.stop.done": "Arrêt demandé à {name}.",
   // definitions: node fields, written by script/embed from core/definitions/nodes.json
 
+  "node.language": "Langage",
+  "node.language.hint": "Le langage de programmation de ses workers, et sa version",
   "node.rss": "Mémoire",
   "node.rss.hint": "Ce que son processus occupe en mémoire (RSS), d’après son dernier battement",
   "node.clock_skew": "Horloge",

@@ -453,6 +453,8 @@ export default {
   "node.stop.done": "{name} に停止を要求しました。",
   // definitions: node fields, written by script/embed from core/definitions/nodes.json
 
+  "node.language": "言語",
+  "node.language.hint": "ワーカーのプログラミング言語とそのバージョン",
   "node.rss": "メモリ",
   "node.rss.hint": "プロセスが使用しているメモリ (RSS)。最後のハートビート時点",
   "node.clock_skew": "時計",

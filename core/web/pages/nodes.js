@@ -54,6 +54,8 @@ const columns = (changed) => [
   { id: "state", label: t("node.state"), value: (node) => t(`node.state.${node.state}`), show: state },
   { id: "description", label: t("node.description"), class: "text",
     value: (node) => shown(node.description), show: (node) => h("bdi", {}, shown(node.description).slice(0, 300)) },
+  { id: "language", label: t("node.language"), hint: t("node.language.hint"), class: "second",
+    value: (node) => node.language ?? "", show: (node) => h("bdi", {}, shown(node.language ?? "").slice(0, 60)) },
   { id: "shards", label: t("node.shards"), hint: t("node.shards.hint"), number: true, class: "second",
     value: (node) => node.shards, show: (node) => figure(node.shards) },
   { id: "busy", label: t("queue.busy"), hint: t("queue.busy.hint"), number: true, value: (node) => node.busy, show: runs },

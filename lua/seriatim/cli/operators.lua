@@ -275,11 +275,12 @@ local function owned_by(node, queues)
 end
 
 local function node_row(node, queues)
-  local host, pid, language = log.utf8(node.description):match("|(.*) pid (%d+) (.*) seriatim ")
+  local host, pid = log.utf8(node.description):match("|(.*) pid (%d+) .* seriatim ")
   local names, busy = owned_by(node.name, queues)
   return {
-    node = node.name, host = host or native.null, pid = pid and math.floor(tonumber(pid)) or native.null, language = language or native.null,
-    queues = names, threads = node.threads and math.floor(node.threads) or native.null, busy = busy, state = node.state,
+    node = node.name, host = host or native.null, pid = pid and math.floor(tonumber(pid)) or native.null,
+    language = node.language or native.null, queues = names,
+    threads = node.threads and math.floor(node.threads) or native.null, busy = busy, state = node.state,
     since = node.since and math.floor(node.since) or native.null, rss = node.rss and math.floor(node.rss) or native.null,
   }
 end

@@ -40,7 +40,7 @@ RECORDS: Final = ("length", "busy", "parked", "morgue_length")  # of a queue
 QUEUES_USAGE: Final = "queues [list] | queues delete QUEUE [--force QUEUE]"
 DELETE_USAGE: Final = "delete QUEUE ID..."
 DEAD_PAGE: Final = 200  # records a query, whose payloads come with them
-DESCRIPTION: Final = re.compile(r"\|(.*) pid (\d+) (.*) seriatim ", re.S)  # of a node
+DESCRIPTION: Final = re.compile(r"\|(.*) pid (\d+) .* seriatim ", re.S)  # of a node
 DEAD_USAGE: Final = "dead list|retry|delete QUEUE [ID...] [--all]"
 
 
@@ -363,13 +363,13 @@ def dead_row(record: Any) -> list[Any]:
 
 def node_row(node: Node, queues: list[tuple[str, Any]]) -> dict[str, Any]:
     told = DESCRIPTION.search(_log.utf8(node["description"]))
-    host, pid, language = told.groups() if told else (None, None, None)
+    host, pid = told.groups() if told else (None, None)
     owned = {name: [shard for shard in shards if shard["owner"] == node["name"]] for name, shards in queues}
     return {
         "node": node["name"],
         "host": host,
         "pid": pid and int(pid),
-        "language": language,
+        "language": node["language"],
         "queues": [name for name, shards in owned.items() if shards],
         "threads": node["threads"],
         "busy": sum(shard["busy"] for shards in owned.values() for shard in shards),

@@ -161,9 +161,9 @@ module Seriatim
       end
 
       def node_row(node, queues)
-        host, pid, language = Log.utf8(node[:description])[/\|(.*)/m, 1].to_s.match(/\A(.*) pid (\d+) (.*) seriatim /m)&.captures
+        host, pid = Log.utf8(node[:description])[/\|(.*)/m, 1].to_s.match(/\A(.*) pid (\d+) .* seriatim /m)&.captures
         owned = queues.to_h { |name, shards| [name, shards.select { |shard| shard[:owner] == node[:name] }] }.reject { |_, shards| shards.empty? }
-        { node: node[:name], host: host, pid: pid&.to_i, language: language, queues: owned.keys, threads: node[:threads],
+        { node: node[:name], host: host, pid: pid&.to_i, language: node[:language], queues: owned.keys, threads: node[:threads],
           busy: owned.values.flatten.sum { |shard| shard[:busy] }, state: node[:state], since: node[:since], rss: node[:rss] }
       end
 
