@@ -118,6 +118,7 @@ static void bench_push_slice(bench *b, size_t shard, size_t from, size_t to)
     srt_request_text(r, "merge");
     srt_request_text(r, "keep");
     srt_request_text(r, "2");
+    srt_request_int(r, 0);
     memset(payload, 'x', sizeof payload);
     for (i = from; i < to; i++) {
         int len = snprintf(id, sizeof id, "order:%zu:%zu", shard, i);
@@ -187,6 +188,7 @@ static void bench_claim(bench *b, size_t shard)
     srt_request_int(r, 0);
     srt_request_int(r, 0);
     srt_request_text(r, "merge");
+    srt_request_int(r, 0);
     r->kind = 1;
     bench_must(srt_session_send(&b->session, r), "out of memory");
 }

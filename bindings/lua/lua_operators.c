@@ -183,10 +183,28 @@ static void operators_known(lua_State *L, const char *name, const seriatim_recor
     lua_setfield(L, -2, name);
 }
 
+static void operators_history_entry(lua_State *L, const void *history, size_t i)
+{
+    const seriatim_history_entry *entry = (const seriatim_history_entry *)history + i;
+    lua_createtable(L, 0, 8);
+    slu_set_cstr(L, "text", entry->text);
+    slu_set_cstr(L, "event", entry->event);
+    slu_set_double(L, "at", entry->at);
+    if (entry->due > 0)
+        slu_set_double(L, "due", entry->due);
+    if (entry->fence)
+        slu_set_int(L, "fence", entry->fence);
+    if (entry->payloads)
+        slu_set_int(L, "payloads_count", entry->payloads);
+    if (*entry->node)
+        slu_set_cstr(L, "node", entry->node);
+    slu_set_text_or_nil(L, "error", entry->error, entry->error_len);
+}
+
 static int operators_read_explanation(lua_State *L, const slu_link *self)
 {
     const seriatim_explanation *e = seriatim_explain_result(self->client);
-    lua_createtable(L, 0, 12);
+    lua_createtable(L, 0, 13);
     slu_set_cstr(L, "text", e->text);
     operators_known(L, "job", &e->job);
     operators_known(L, "behind", &e->behind);
@@ -199,6 +217,8 @@ static int operators_read_explanation(lua_State *L, const slu_link *self)
     slu_set_int(L, "lease", e->lease);
     slu_set_int(L, "fence", e->fence);
     slu_set_double(L, "now", e->now);
+    slu_push_list(L, e->history_count, operators_history_entry, e->history);
+    lua_setfield(L, -2, "history");
     return 1;
 }
 

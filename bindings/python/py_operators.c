@@ -216,6 +216,21 @@ static PyObject *operators_known(const seriatim_record *record)
     return strcmp(record->state, "unknown") == 0 ? spy_none_or(0) : operators_record(record, 0);
 }
 
+static PyObject *operators_history_entry(const void *history, size_t i)
+{
+    const seriatim_history_entry *entry = (const seriatim_history_entry *)history + i;
+    PyObject *dict = PyDict_New();
+    if (dict && (spy_set(dict, "text", spy_cstr_or_none(entry->text)) || spy_set(dict, "event", spy_cstr_or_none(entry->event)) ||
+                 spy_set(dict, "at", PyFloat_FromDouble(entry->at)) ||
+                 spy_set(dict, "due", entry->due > 0 ? PyFloat_FromDouble(entry->due) : spy_none_or(0)) ||
+                 spy_set(dict, "fence", entry->fence ? PyLong_FromLongLong(entry->fence) : spy_none_or(0)) ||
+                 spy_set(dict, "payloads_count", entry->payloads ? PyLong_FromLongLong(entry->payloads) : spy_none_or(0)) ||
+                 spy_set(dict, "node", *entry->node ? spy_cstr_or_none(entry->node) : spy_none_or(0)) ||
+                 spy_set(dict, "error", spy_error_or_none(entry->error, entry->error_len))))
+        Py_CLEAR(dict);
+    return dict;
+}
+
 static PyObject *operators_read_explanation(const spy_link *self)
 {
     const seriatim_explanation *e = seriatim_explain_result(operators_client(self));
@@ -228,7 +243,8 @@ static PyObject *operators_read_explanation(const spy_link *self)
                  spy_set(dict, "owner_alive", PyBool_FromLong(e->owner_alive)) ||
                  spy_set(dict, "paused", PyBool_FromLong(e->paused)) ||
                  spy_set(dict, "lease", PyLong_FromLongLong(e->lease)) ||
-                 spy_set(dict, "fence", PyLong_FromLongLong(e->fence)) || spy_set(dict, "now", PyFloat_FromDouble(e->now))))
+                 spy_set(dict, "fence", PyLong_FromLongLong(e->fence)) || spy_set(dict, "now", PyFloat_FromDouble(e->now)) ||
+                 spy_set(dict, "history", spy_list(e->history_count, operators_history_entry, e->history))))
         Py_CLEAR(dict);
     return dict;
 }

@@ -700,6 +700,19 @@ int seriatim_metrics_begin(seriatim_client *client, size_t queue);
 const seriatim_metrics *seriatim_metrics_total(const seriatim_client *client);
 const seriatim_metrics *seriatim_metrics_shards(const seriatim_client *client, size_t *count);
 
+/* One event of an id's history. The setting history_per_id says how many Redis keeps; each is kept for seven days after the last one. */
+typedef struct seriatim_history_entry {
+    const char *text;  /* the event as a line for a reader, without the error: "2026-03-01T12:00:00.000Z claimed by node N under fence 7"; NUL-terminated */
+    const char *event; /* "pushed", "folded", "claimed", "done", "failed", ...; "unknown" if a later version wrote it; static */
+    double at;         /* Unix time in seconds, by Redis' clock */
+    double due;        /* Unix time in seconds from which the id may run, or at which its payload arrives; 0: at once, or it does not apply */
+    int64_t fence;     /* of the run, if the event is "claimed" or "done"; else 0 */
+    int64_t payloads;  /* how many payloads a "checkpoint" ended or were "buried"; else 0 */
+    const char *node;  /* the id of the node that "claimed" it, or empty; NUL-terminated */
+    const char *error; /* the first 1,024 bytes of the error, as the worker's dump_error wrote it, or empty */
+    size_t error_len;
+} seriatim_history_entry;
+
 /* Why an id is or is not running. */
 typedef struct seriatim_explanation {
     const char *text;     /* the answer in one sentence, NUL-terminated */
@@ -715,6 +728,8 @@ typedef struct seriatim_explanation {
     int paused;           /* 1: the shard is paused */
     int64_t lease, fence; /* of the ownership, of the last claim */
     double now;
+    const seriatim_history_entry *history; /* the last events of the id, the latest last; borrowed as the result */
+    size_t history_count;
 } seriatim_explanation;
 
 int seriatim_explain_begin(seriatim_client *client, size_t queue, const char *id, size_t len);

@@ -77,6 +77,7 @@
 #include "client/push.c"
 #include "client/handle.c"
 #include "base/msgpack.c"
+#include "model/event.c"
 #include "model/record.c"
 #include "client/operator.c"
 #include "client/query_pick.c"

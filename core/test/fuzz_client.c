@@ -162,6 +162,7 @@ static void look_at_metrics(conversation *t)
 static void look_at_explanation(conversation *t)
 {
     const seriatim_explanation *x = seriatim_explain_result(t->c);
+    size_t i;
     if (!x)
         return;
     look_at_text(t, x->text);
@@ -169,6 +170,12 @@ static void look_at_explanation(conversation *t)
     look_at_record(t, &x->job);
     look_at_record(t, &x->behind);
     look_at_record(t, &x->dead);
+    for (i = 0; i < x->history_count; i++) {
+        look_at_text(t, x->history[i].text);
+        look_at_text(t, x->history[i].event);
+        look_at_text(t, x->history[i].node);
+        look(t, x->history[i].error, x->history[i].error_len);
+    }
 }
 
 static void look_at_findings(conversation *t)

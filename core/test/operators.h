@@ -16,6 +16,7 @@ typedef struct fixture {
     size_t queue;
     char lease[32], seen[32];
     int settles;
+    const char *history; /* history_per_id, as claims say it; NULL: 0 */
 } fixture;
 
 typedef struct push_options {

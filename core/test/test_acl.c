@@ -78,7 +78,7 @@ static redisReply *run(redisContext *c, const char *text, size_t len, const char
     run(c, srt_script_text_##name, sizeof srt_script_text_##name, NULL, __VA_ARGS__, NULL)
 #define PUSH(c, sequence, ...)                                                                     \
     run(c, srt_script_text_push, sizeof srt_script_text_push, PREFIX "push:c1", sequence, "list",  \
-        "keep", "2", __VA_ARGS__, NULL)
+        "keep", "2", "3", __VA_ARGS__, NULL)
 
 /* A text or number of a reply, which is no error, as text; good for three more calls. Frees the
  * reply. */
@@ -121,7 +121,7 @@ static void own(void)
 
 static void claim(void)
 {
-    redisReply *reply = RUN(server.redis, claim, lease, seen, "10", "0", "0", "merge");
+    redisReply *reply = RUN(server.redis, claim, lease, seen, "10", "0", "0", "merge", "3");
     assert_int_equal(reply->type, REDIS_REPLY_ARRAY);
     snprintf(seen, sizeof seen, "%s", reply->element[1]->str);
     freeReplyObject(reply);

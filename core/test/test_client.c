@@ -105,6 +105,7 @@ static int says(seriatim_client *c, const char *text)
     "$4\r\nfold\r\n$5\r\nmerge\r\n$10\r\non_waiting\r\n$4\r\nkeep\r\n$12\r\non_exhausted\r\n$4\r\nbury\r\n"            \
     "$15\r\nmax_retry_count\r\n$2\r\n25\r\n$3\r\nttr\r\n$1\r\n0\r\n$13\r\nserial_shards\r\n$1\r\n0\r\n"                \
     "$14\r\nmorgue_max_age\r\n$1\r\n0\r\n$16\r\nmorgue_max_count\r\n$1\r\n0\r\n"                             \
+    "$14\r\nhistory_per_id\r\n$1\r\n0\r\n"                                                                             \
     "$14\r\nexhausted_hook\r\n$1\r\n0\r\n"
 
 static size_t layout_command(char *out, size_t cap, int shards)
@@ -112,7 +113,7 @@ static size_t layout_command(char *out, size_t cap, int shards)
     char digits[8];
     snprintf(digits, sizeof digits, "%d", shards);
     return (size_t)snprintf(out, cap,
-                            "*28\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n4\r\n$19\r\nseriatim:{Q}:layout\r\n"
+                            "*30\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n4\r\n$19\r\nseriatim:{Q}:layout\r\n"
                             "$21\r\nseriatim:{Q}:settings\r\n$20\r\nseriatim:{Q}:deleted\r\n$20\r\nseriatim:{Q}:history\r\n"
                             "$4\r\nkeep\r\n$1\r\n0\r\n$%d\r\n%s\r\n" SETTINGS,
                             shas[srt_script_layout], (int)strlen(digits), digits);
@@ -156,8 +157,8 @@ static void test_a_push_sends_exactly_these_bytes(void **state)
     assert_int_equal(says(c, "$5\r\n1 1 3\r\n"), SERIATIM_OK);
     assert_int_equal(seriatim_layout_shards(c, 0), 1);
     len = (size_t)snprintf(want, sizeof want,
-                           "*29\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$2\r\n15\r\n" SHARD_KEYS
-                           "$1\r\n1\r\n$1\r\n1\r\n$5\r\nmerge\r\n$4\r\nkeep\r\n$1\r\n3\r\n"
+                           "*30\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$2\r\n15\r\n" SHARD_KEYS
+                           "$1\r\n1\r\n$1\r\n1\r\n$5\r\nmerge\r\n$4\r\nkeep\r\n$1\r\n3\r\n$1\r\n0\r\n"
                            "$1\r\na\r\n$3\r\n[1]\r\n$0\r\n\r\n",
                            shas[srt_script_push]);
     memcpy(want + len, "$3\r\nb\0c\r\n$0\r\n\r\n", 15);
@@ -274,7 +275,7 @@ static void bulk(char *out, size_t cap, const char *text)
 
 static void peer_push(peer *p, char *out, size_t cap)
 {
-    size_t first = 3 + 15 + 5, width = arg_number(p, first - 1), n = (p->argc - first) / width, i, refused = 0;
+    size_t first = 3 + 15 + 6, width = arg_number(p, first - 2), n = (p->argc - first) / width, i, refused = 0;
     unsigned shard = peer_shard(p->argv[3]);
     char answer[8192] = "", sequence[24];
     p->pushes++;

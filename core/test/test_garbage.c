@@ -84,13 +84,15 @@ static const struct call {
     {"check_types", 'S', {"1", "1"}},
     {"cancel", 'S', {"1", "hot", STAMP, ""}},
     {"cancel", 'S', {"1", "plan", STAMP, "1:0"}},
+    {"check_events", 'S', {"1", "traced", "0", "1"}},
+    {"check_events", 'S', {"1", "events", "0", "1", "hot"}},
     {"check_scheduled", 'S', {"1", "scheduled", "0", "1"}},
     {"check_scheduled", 'S', {"1", "sched", "0", "1", "plan"}},
     {"check_scheduled", 'S', {"1", "schedmap", "0", "1", "plan"}},
-    {"claim", 'S', {"1", LEASE, SEEN, "5", "0", "0", "merge"}},
-    {"claim", 'S', {"1", LEASE, SEEN, "5", "0", "1000000", "merge"}},
-    {"claim", 'S', {"1", LEASE, SEEN, "5", "1", "0", "merge"}},
-    {"claim", 'S', {"1", LEASE, "7", "5", "0", "0", "merge"}},
+    {"claim", 'S', {"1", LEASE, SEEN, "5", "0", "0", "merge", "20"}},
+    {"claim", 'S', {"1", LEASE, SEEN, "5", "0", "1000000", "merge", "2"}},
+    {"claim", 'S', {"1", LEASE, SEEN, "5", "1", "0", "merge", "0"}},
+    {"claim", 'S', {"1", LEASE, "7", "5", "0", "0", "merge", "100"}},
     {"dead_delete", 'S', {"1", "", "0", "", "bad"}},
     {"dead_delete", 'S', {"1", "0", "0", ""}},
     {"dead_requeue", 'S', {"1", "", "0", "merge", "bad"}},
@@ -130,14 +132,14 @@ static const struct call {
     {"perform_failed", 'S', {"1", "0", ""}},
     {"perform_now", 'S', {"1", "0", ""}},
     {"perform_ids", 'S', {"1", "later", "run", "a"}},
-    {"push", 'P', {"1", "8", "merge", "keep", "3", "a", "x", "", "new", "y", "", "run", "z", ""}},
-    {"push", 'P', {"1", "8", "list", "earlier", "3", "new", "x", OPTIONS, "a", "y", OPTIONS, "run", "z", OPTIONS, "hot", "w", OPTIONS}},
-    {"push", 'P', {"1", "8", "merge", "keep", "2", "a", "x", "new", "y", "run", "z"}},
-    {"push", 'P', {"1", "8", "list", "unique", "13", "new", "x", SCHEDULED, "a", "y", "", "run", "z", SCHEDULED, "plan", "w", OPTIONS}},
-    {"push", 'P', {"1", "8", "last", "reject", "3", "hot", "x", "", "later", "y", OPTIONS}},
-    {"push", 'P', {"1", "8", "list", "keep", "2", "fresh", "y", "a", LONG}},
-    {"push", 'P', {"1", "8", "list", "keep", "2", "fresh", "y", "run2", LONG}},
-    {"push", 'P', {"1", "8", "list", "keep", "2", "fresh", "y", "new", LONGER}},
+    {"push", 'P', {"1", "8", "merge", "keep", "3", "3", "a", "x", "", "new", "y", "", "run", "z", ""}},
+    {"push", 'P', {"1", "8", "list", "earlier", "3", "100", "new", "x", OPTIONS, "a", "y", OPTIONS, "run", "z", OPTIONS, "hot", "w", OPTIONS}},
+    {"push", 'P', {"1", "8", "merge", "keep", "2", "0", "a", "x", "new", "y", "run", "z"}},
+    {"push", 'P', {"1", "8", "list", "unique", "13", "3", "new", "x", SCHEDULED, "a", "y", "", "run", "z", SCHEDULED, "plan", "w", OPTIONS}},
+    {"push", 'P', {"1", "8", "last", "reject", "3", "100", "hot", "x", "", "later", "y", OPTIONS}},
+    {"push", 'P', {"1", "8", "list", "keep", "2", "0", "fresh", "y", "a", LONG}},
+    {"push", 'P', {"1", "8", "list", "keep", "2", "3", "fresh", "y", "run2", LONG}},
+    {"push", 'P', {"1", "8", "list", "keep", "2", "100", "fresh", "y", "new", LONGER}},
     {"records", 'S', {"1", "waiting", "100", "0", "a", "hot"}},
     {"records", 'S', {"1", "dead", "100", "0", "bad"}},
     {"recover", 'S', {"1", LEASE, "merge", "0"}},
@@ -305,9 +307,9 @@ static void push_options(const char *id, const char *payload, const char *sequen
 {
     arguments a;
     redisReply *reply;
-    const char *head[] = {"1", sequence, "list", "keep", "3", id, payload};
+    const char *head[] = {"1", sequence, "list", "keep", "3", "3", id, payload};
     memset(&a, 0, sizeof a);
-    for (; a.count < 7; a.count++)
+    for (; a.count < 8; a.count++)
         set_argument(&a, a.count, head[a.count], strlen(head[a.count]));
     set_argument(&a, a.count++, options, len);
     reply = call_script("push", 'P', &a);
@@ -333,7 +335,7 @@ static void push_many(const char *id, int count, const char *options, size_t len
 /* One of a claim as a whole is not in `running`. */
 static void claim_one(const char *id, char *run, size_t cap)
 {
-    redisReply *reply = plainly("claim", 'S', "1", shard.lease, shard.seen, "1", "0", "0", "merge", NULL), *open;
+    redisReply *reply = plainly("claim", 'S', "1", shard.lease, shard.seen, "1", "0", "0", "merge", "3", NULL), *open;
     const redisReply *ids = reply->elements < 10 ? NULL : reply->element[8];
     if (!ids || ids->len != 2 + strlen(id) || memcmp(ids->str + 2, id, strlen(id)) != 0)
         fail_msg("%s was not claimed", id);

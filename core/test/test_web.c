@@ -29,6 +29,7 @@ static struct browser {
     seriatim_web_settings settings;
     seriatim_web_request request;
     seriatim_web_redact *redact;
+    int64_t history; /* history_per_id of workers */
     const seriatim_web_response *response;
     void (*meanwhile)(void); /* NULL, or what is done whenever it waits */
     char text[1 << 20]; /* the last body, NUL-terminated */
@@ -821,6 +822,7 @@ static worker start_worker(const char *name, int64_t retries)
     queue.name_len = strlen(name);
     queue.shards_count = 2;
     queue.max_retry_count = retries;
+    queue.history_per_id = browser.history;
     assert_int_equal(seriatim_runner_new(&settings, server.url, &w.runner, NULL), SERIATIM_OK);
     assert_int_equal(seriatim_runner_worker(w.runner, &queue, &number, NULL), SERIATIM_OK);
     assert_int_equal(seriatim_runner_start(w.runner, NULL), SERIATIM_OK);
@@ -1920,6 +1922,34 @@ static void test_d10_redaction_applies_to_every_route(void **state)
     }
 }
 
+/* What happened to an id, where the queue keeps it: the errors go through the redaction as all that is stored. */
+static void test_r_history_1_the_page_of_an_id_shows_its_history(void **state)
+{
+    worker w;
+    (void)state;
+    open_browser();
+    browser.history = 9;
+    w = start_worker("Q", 0);
+    stop_worker(&w);
+    push_text("Q", "0", "x", 0);
+    push_text("Q", "0", "x", 0);
+    get("/api/v1/queues/Q/id?id=0");
+    shows("\"history\":[{\"at\":");
+    shows(",\"event\":\"folded\"}],\"id\":\"0\"");
+    w = start_worker("Q", 0);
+    fail_one(&w, "a secret error", 0);
+    stop_worker(&w);
+    browser.redact = hide;
+    get("/api/v1/queues/Q/id?id=0");
+    shows("\"event\":\"claimed\",\"fence\":1");
+    shows("\"node\":\"node-");
+    shows("\"error\":\"[hidden]\",\"event\":\"failed\"}");
+    shows("\"error\":\"[hidden]\",\"event\":\"buried\",\"payloads_count\":1}],\"id\":");
+    assert_null(strstr(browser.text, "secret"));
+    get("/api/v1/queues/Q/id?id=none");
+    shows("\"history\":[],\"id\":\"none\"");
+}
+
 /* The key of a payload, by its place in the first record that the last answer shows. */
 static const char *key_at(int place)
 {
@@ -2410,6 +2440,7 @@ int main(void)
         cmocka_unit_test(test_r_web_9_invalid_parameters_are_refused),
         cmocka_unit_test(test_a_changed_layout_ends_no_request),
         cmocka_unit_test(test_d10_redaction_applies_to_every_route),
+        cmocka_unit_test(test_r_history_1_the_page_of_an_id_shows_its_history),
         cmocka_unit_test(test_r_action_14_a_payload_is_dropped_by_its_key),
         cmocka_unit_test(test_a_drop_without_a_valid_key_is_refused),
         cmocka_unit_test(test_d8_d9_a_huge_payload_is_cut_and_commands_in_ids_stay_text),

@@ -30,6 +30,7 @@ def worker(
     serial_shards: bool = ...,
     morgue_max_age: float | None = ...,
     morgue_max_count: int | None = ...,
+    history_per_id: int = ...,
     batch_size: int = ...,
     max_running: int = ...,
     priority: int = ...,

@@ -34,6 +34,8 @@ class WorkerSettings:
     """How long a dead id is kept in the morgue; nil: for ever. Default: nil. 0.001 to 3153600000."""
     morgue_max_count: ClassVar[int | None]
     """How many dead ids the morgue keeps; nil: all. Default: nil. 1 to 1000000000."""
+    history_per_id: ClassVar[int]
+    """How many of the last events of an id explain shows, for seven days after the last one; 0: none are kept. Default: 0. 0 to 100."""
     batch_size: ClassVar[int]
     """How many ids one call of perform gets at most. Default: 1. 1 to 1000."""
     max_running: ClassVar[int]

@@ -216,6 +216,9 @@ each_mount "the pages" do
       records.each { |record| expect(browser.page_text).to include(record["error"]) if record["error"] }
     end
     expect(browser.page_text).to include("Ada", "Behind the run")
+    open("id", queue: queue, id: "failing-001")
+    shows(["pushed", "claimed", "failed"]) { browser.texts(".history .event") }
+    expect(browser.texts(".history .error-text")).to eq([rows_of("#{Site.queue(queue, "id")}?id=failing-001")["job"]["error"]])
     open("id", queue: queue, id: "none")
     see("Nothing is stored of it")
   end

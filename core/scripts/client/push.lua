@@ -2,7 +2,7 @@
 -- PUSH: adds jobs of one shard, folding each into its id. At most 1,000 jobs a call.
 -- KEYS: the shard's (prelude), 15 token: what this client pushed last
 -- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 on_waiting, 5 values a job: 2, or 3 when any has options, or 13: as 3, and
---       the answer names the arrivals, then per job: id, payload, options ('' or packed: has B (1 score, 2 due, 4 delay,
+--       the answer names the arrivals, 6 history_per_id, then per job: id, payload, options ('' or packed: has B (1 score, 2 due, 4 delay,
 --       8 deliver_at, 16 deliver_in), score d, time d (microseconds), retry_count i4, on_waiting B (0: the queue's), with 8 or 16:
 --       deliver_at or deliver_in d (microseconds), context)
 -- Returns 'taken new folded', followed by the places (from 1) of refused jobs and, where there are any, 's' and the number of scheduled
@@ -24,10 +24,13 @@ end
 
 local NAMED = WIDTH == 13
 if NAMED then WIDTH = 3 end
-local n = (WIDTH == 2 or WIDTH == 3) and (#ARGV - 5) / WIDTH or 0.5
+local n = (WIDTH == 2 or WIDTH == 3) and (#ARGV - 6) / WIDTH or 0.5
 if n % 1 ~= 0 then return error_reply('ERR wrong number of arguments') end
+history = tonumber(ARGV[6])
+if not (history and history >= 0 and history <= HISTORY_MOST) then return error_reply('ERR wrong history') end
+events = history > 0 and {} or nil
 local ids = {}
-for i = 1, n do ids[i] = ARGV[6 + WIDTH * (i - 1)] end
+for i = 1, n do ids[i] = ARGV[7 + WIDTH * (i - 1)] end
 local old = call('HMGET', JOBS, unpack(ids))
 local base = max(tick + 1, now) - 1
 tick = base + n
@@ -36,9 +39,10 @@ local soonest, is_earlier = FOREVER, false
 local PLAIN = 2000 -- bytes of a payload that stays in the record; see LARGE in record.lua
 local new, folded, scheduled, refused_places, exceptions = 0, 0, 0, {}, {}
 local seen, rest, hash, list = {}, {}, {}, {}
+local told = nil -- by place, where histories are kept: the kind and the number of the event; that of the others is a push
 local wary = WIDTH == 3 or WAITING == 'unique' and delivers < FOREVER -- a scheduled payload of an id leaves no trace in jobs
 for i = 1, n do
-  local id, payload = ids[i], ARGV[7 + WIDTH * (i - 1)]
+  local id, payload = ids[i], ARGV[8 + WIDTH * (i - 1)]
   if wary or old[i] or seen[id] or #payload > PLAIN then
     rest[#rest + 1] = i
   else
@@ -61,12 +65,14 @@ if rest[1] then
   -- include: spread record join schedule
   call('LLEN', READY)
   call('ZCARD', DUE)
+  told = {}
+  local function tell(i, kind, number) if events then told[i] = {kind, number} end end
   local zset, retries = {}, {}
   local WORDS = {'keep', 'earlier', 'later', 'replace', 'reject', 'unique'}
   local PLACES = {}
   for i = 1, #WORDS do PLACES[WORDS[i]] = i end
-  local function payload_of(i) return ARGV[7 + WIDTH * (i - 1)] end
-  local function options_of(i) return WIDTH == 3 and ARGV[5 + 3 * i] or '' end
+  local function payload_of(i) return ARGV[8 + WIDTH * (i - 1)] end
+  local function options_of(i) return WIDTH == 3 and ARGV[6 + 3 * i] or '' end
 
   -- Which jobs are to be looked at one by one, even where nothing is there yet of their ids?
   local function is_special(i)
@@ -83,7 +89,7 @@ if rest[1] then
   for i = 1, n do cost = cost + (#payload_of(i) + #options_of(i)) / 512 + (old[i] and #old[i] / 600 or 0) end
   local function cost_of(i)
     local bytes, record = #payload_of(i) + #options_of(i), old[i]
-    local most = 3 + bytes / 128
+    local most = (events and 7 or 3) + bytes / 128
     if record or bytes > PLAIN or is_special(i) then most = most + 12 end
     if record then most = most + #record / 64 end
     if record and keeps_one(FOLD) and byte(record) >= RECORD_SPILLED then most = most + 100 end
@@ -163,6 +169,7 @@ if rest[1] then
       if r.place == PLACE_DUE then
         zset[#zset + 1], zset[#zset + 2] = format('%.0f', r.due), id
         soonest = min(soonest, r.due)
+        tell(i, EVENT_PUSHED, r.due)
       else
         list[#list + 1] = id
       end
@@ -216,8 +223,10 @@ if rest[1] then
       if r.word == 'unique' and is_scheduled == nil then is_scheduled = call('ZCARD', SCHED .. id) > 0 end
       if r.word == 'reject' and waits or r.word == 'unique' and (waits or runs or is_scheduled) then
         refused_places[#refused_places + 1] = i
+        tell(i, EVENT_REFUSED)
       elseif at then
         schedule(id, pack('>d', base + i), math.floor(at), text)
+        tell(i, EVENT_SCHEDULED, at)
         scheduled, is_scheduled = scheduled + 1, true
       else
         r.at, waits = i, true
@@ -242,6 +251,9 @@ if rest[1] then
     local record = newer
     if not runs then record = old[places[1]] or call('HGET', JOBS, id) end
     local jobs = accepted(id, places, record, runs)
+    for j = 1, #jobs do
+      tell(jobs[j].at, (record or j > 1) and EVENT_FOLDED or EVENT_PUSHED, jobs[j].due > now and jobs[j].place == PLACE_DUE and jobs[j].due)
+    end
     if not jobs[1] then return end
     local kept, soon
     if runs then kept = join_behind(id, record, jobs, FOLD) else kept, soon = join_waiting(id, record, jobs, FOLD) end
@@ -265,6 +277,11 @@ if soonest < wake or is_earlier then
   if is_earlier then tell_owner() else wake_owner(soonest) end
 end
 pushed = pushed + n - #refused_places
+for i = 1, events and n or 0 do
+  local kind, number = EVENT_PUSHED, nil
+  if told and told[i] then kind, number = unpack(told[i]) end
+  events[i] = {ids[i], kind, number}
+end
 -- include: save
 local answer = n .. ' ' .. new .. ' ' .. folded
 if refused_places[1] then answer = answer .. ' ' .. table.concat(refused_places, ' ') end

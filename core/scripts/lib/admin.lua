@@ -60,11 +60,13 @@ local function unpark(id, r)
   set_error(r, '')
   place(id, r)
   rewrite(first, id, r)
+  note(id, EVENT_UNPARKED)
 end
 
 -- Lets a run that was to be parked go on. Was it?
 local function unpark_run(id, run)
   if digit_of(run) < RUN_TO_PARK then return false end
+  note(id, EVENT_UNPARKED)
   flagged(id, run, digit_of(run) % RUN_TO_PARK)
   return true
 end
@@ -99,6 +101,7 @@ local function perform_slice(began, store, records, following, accepts)
   for id, r in pairs(records) do
     if is_due_later(r) and (not accepts or accepts(r)) then
       perform_at(began, store, id, r)
+      note(id, EVENT_DUE_NOW)
       changed = changed + 1
     end
   end

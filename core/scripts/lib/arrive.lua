@@ -1,6 +1,6 @@
 -- library: arrive - for a claim: moves scheduled payloads whose deliver_at has come into the records of their ids, a slice a call.
 -- The keys of scheduled payloads are in schedule.lua; arrival.lua looks up one payload by its handle.
--- It needs record, join, schedule and spread.
+-- It needs note, record, join, schedule and spread.
 --
 -- A claim moves before it takes, so an id is never taken without what had come due for it; what a slice leaves is moved by the
 -- claims that follow at once. In the order of deliver_at, so that an id's payloads without a score of their own arrive in theirs.
@@ -68,7 +68,11 @@ local function arrive_group(group, run, record, newer, fold)
     postpone(group)
     return
   end
-  if group.unreadable[1] then bury(group.id, group.unreadable, 'the scheduled payload cannot be read', fold) end
+  if group.unreadable[1] then
+    bury(group.id, group.unreadable, 'the scheduled payload cannot be read', fold)
+    note(group.id, EVENT_BURIED, #group.unreadable, 'the scheduled payload cannot be read')
+  end
+  for i = 1, #group.jobs do note(group.id, EVENT_ARRIVED, group.jobs[i].due > now and group.jobs[i].due) end
   if group.jobs[1] and run then
     join_behind(group.id, newer, group.jobs, fold)
   elseif group.jobs[1] then

@@ -1,4 +1,5 @@
 -- library: change - for scripts that change a shard
+-- include: note
 
 local function save()
   -- include: save

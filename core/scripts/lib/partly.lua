@@ -1,13 +1,13 @@
 -- library: partly - for a settle: removes the payloads that batch.checkpoint ended from a running record, and replaces the payload that
 -- batch.snooze gave anew.
--- It needs record, and FOLD.
+-- It needs note, record, and FOLD.
 
 -- Removes the payloads of a running record up to the one with this stamp and score, that one included, in the order in which the
 -- worker got them. What is left counts as never failed. Of a spilled record at most `expected` payloads, and no more than this call
 -- may yet move. Returns '1': none of them is left; '2': some are, send it again.
 local function checkpoint(id, r, stamp, score, expected)
   local function is_behind(e) return e.score > score or e.score == score and e.stamp > stamp end
-  local done, more = {}, false
+  local done, more, had = {}, false, r.entries and #r.entries or r.count
   if r.entries then
     local left = {}
     for i = 1, #r.entries do
@@ -29,6 +29,8 @@ local function checkpoint(id, r, stamp, score, expected)
   r.retry, r.delivered = -1, true
   set_error(r, '')
   rewrite(first, id, r)
+  had = had - (r.entries and #r.entries or r.count)
+  if had > 0 then note(id, EVENT_CHECKPOINT, had) end
   return more and '2' or '1'
 end
 

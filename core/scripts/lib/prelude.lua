@@ -36,13 +36,14 @@ local now = clock[1] * 1000000 + clock[2]
 -- generation: of the layout; tick: last fence or arrival stamp; lease: fence of the present ownership, 0 for none;
 -- claimed: fence of the last claim; settled: sequence of the last settle; wake: the owner sleeps until then, 0 when it is
 -- awake; processed, failed, refused: settled ids; pushed: jobs that push accepted; held: ids that claims hold; delivers: the
--- smallest deliver_at of the scheduled payloads, FOREVER where there are none; removed: dead ids that trim_morgue.lua removed
+-- smallest deliver_at of the scheduled payloads, FOREVER where there are none; removed: dead ids that trim_morgue.lua removed;
+-- history: how many events are kept of an id, as the last push or claim said
 local generation, tick, lease, claimed, settled, wake = tonumber(ARGV[1]), 0, 0, 0, 0, 0
-local processed, failed, refused, pushed, held, flags, delivers, removed, owner = 0, 0, 0, 0, 0, 0, FOREVER, 0, ''
+local processed, failed, refused, pushed, held, flags, delivers, removed, history, owner = 0, 0, 0, 0, 0, 0, FOREVER, 0, 0, ''
 
 local state = call('GET', STATE)
 if state then
-  generation, tick, lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags, delivers, removed =
+  generation, tick, lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags, delivers, removed, history =
     unpack_struct(STATE_FORMAT, state)
   owner = sub(state, STATE_OWNER + 1)
   if generation ~= tonumber(ARGV[1]) then
@@ -51,3 +52,6 @@ if state then
     generation = -generation
   end
 end
+
+-- What happened to ids, for their histories (note.lua, events.lua); nil where none are kept.
+local events = history > 0 and {} or nil

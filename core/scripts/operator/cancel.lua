@@ -14,6 +14,7 @@ if call('ZSCORE', SCHED .. id, stamp) then
   open_for_writing()
   unschedule(id, {stamp})
   note_delivers()
+  note(id, EVENT_CANCELLED)
   note_change()
   save()
   return {there, ''}
@@ -23,6 +24,7 @@ local e, r, store, following = look_for(id, stamp, ARGV[4])
 if not e then return {0, following} end
 open_for_writing()
 take_entry(store, id, r, e)
+note(id, EVENT_CANCELLED)
 note_change()
 save()
 return {1, ''}

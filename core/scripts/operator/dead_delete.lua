@@ -12,6 +12,7 @@ for i = 1, #ids do
   local id = ids[i]
   if dead[id] then
     forget(morgue, id, dead[id])
+    note(id, EVENT_DELETED_DEAD)
     deleted = deleted + 1
   end
   call('ZREM', DIED, id)

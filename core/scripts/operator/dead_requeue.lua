@@ -55,7 +55,10 @@ for i = 1, #ids do
   local gone = not d
   if d and runs[id] then gone = requeue_behind(id, d) elseif d then gone = requeue(id, d) end
   if gone then
-    if d then requeued = requeued + 1 end
+    if d then
+      requeued = requeued + 1
+      note(id, EVENT_REQUEUED)
+    end
     call('ZREM', DIED, id)
   else
     more = 'more'

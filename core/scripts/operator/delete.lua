@@ -36,7 +36,9 @@ local function delete(id)
   end
   call('UNLINK', SCHEDMAP .. id)
   local scheduled = remove_entries(id, true)
-  return run or r or n or scheduled
+  local was_there = run or r or n or scheduled
+  if was_there then note(id, EVENT_DELETED) end
+  return was_there
 end
 
 local count = 0

@@ -10,11 +10,12 @@ open_for_writing()
 
 local function delete(id, r)
   remove(first, id, r)
+  note(id, EVENT_DELETED)
   may_move = may_move - PORTION / REMOVED
   return true
 end
 
-local deleted, cursor = end_failed(records, began, ARGV[3], following, delete, function() end)
+local deleted, cursor = end_failed(records, began, ARGV[3], following, delete, function(id) note(id, EVENT_DELETED) end)
 note_change()
 save()
 return {format('%.0f', began), cursor, deleted}

@@ -26,6 +26,7 @@ end
 
 if not r or not take() then return 0 end
 if empty(r) then remove(store, id, r) else rewrite(store, id, r) end
+note(id, EVENT_CANCELLED)
 note_change()
 save()
 return 1

@@ -37,6 +37,7 @@ local function kill(id, r)
     return false
   end
   may_move = may_move - moves
+  note(id, EVENT_BURIED, r.entries and #r.entries or r.count, d.error)
   if hooked then
     may_move = may_move - noticing(r)
     notify_record('', first, id, r)
@@ -51,6 +52,7 @@ end
 local function kill_old(id, old, error)
   if hooked then notify_entries('', id, {retry = 0, error = error}, old) end
   bury(id, old, error, FOLD)
+  note(id, EVENT_BURIED, #old, error)
 end
 
 local killed, cursor = end_failed(records, began, ARGV[3], following, kill, kill_old)

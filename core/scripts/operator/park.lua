@@ -19,7 +19,10 @@ for i = 1, #ids do
     place(id, r, true)
     rewrite(first, id, r)
   end
-  if run or r then count = count + 1 end
+  if run or r then
+    count = count + 1
+    note(id, EVENT_PARKED)
+  end
 end
 if count > 0 then
   note_change()

@@ -14,6 +14,7 @@ for i = 1, #ids do
   local r = (runs[id] and behind or waiting)[id]
   if r and is_due_later(r) then
     perform_at(now, store, id, r)
+    note(id, EVENT_DUE_NOW)
     changed = changed + 1
   end
 end

@@ -7,8 +7,10 @@
 -- The cursor must go on: a call from '0' looks at 300 buckets of the hash, which earlier calls have emptied, and Redis makes a
 -- hash smaller only when nine tenths of it are empty. Error replies: NOTEMPTY
 if not state or unpack_struct('<d', state) == generation then return '' end
-local WIPED = 500 -- scheduled payloads that a call removes; UNLINK frees what is large in another thread
+local TRACED = PREFIX .. 'traced'
+local WIPED = 500 -- scheduled payloads, or histories, that a call removes; UNLINK frees what is large in another thread
 probe()
+call('ZCARD', TRACED)
 local stores, store = {first, second, morgue}, nil
 for i = 1, #stores do
   if not store and call('HLEN', stores[i].hash) > 0 then store = stores[i] end
@@ -32,8 +34,15 @@ if members[1] then
   call('ZREM', SCHEDULED, unpack(members))
   return '0'
 end
+local histories = call('ZRANGE', TRACED, 0, WIPED - 1)
+if histories[1] then
+  open_for_writing()
+  for i = 1, #histories do call('UNLINK', PREFIX .. 'events:' .. histories[i]) end
+  call('ZREM', TRACED, unpack(histories))
+  return '0'
+end
 open_for_writing()
-call('UNLINK', READY, DUE, RUNNING, RETRY, DIED, PARKED, UNPROVEN, SUSPECT, OVERRUN, CLAIMS, UNITING, SCHEDULED, PREFIX .. 'notices', PREFIX .. 'tellers')
-lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags, delivers, removed, owner = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, FOREVER, 0, ''
+call('UNLINK', READY, DUE, RUNNING, RETRY, DIED, PARKED, UNPROVEN, SUSPECT, OVERRUN, CLAIMS, UNITING, SCHEDULED, TRACED, PREFIX .. 'notices', PREFIX .. 'tellers')
+lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags, delivers, removed, history, owner = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, FOREVER, 0, 0, ''
 save()
 return ''

@@ -3,7 +3,8 @@
 -- they are. A claim stops at 1,000 payloads or 1 MiB. An unproven or suspect id is claimed alone.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 lease, 3 seen: fence of the last claim whose answer the caller has (after acquire: what it said),
---       4 limit of ids, 5 what to claim (CLAIM_*): 0 due ids, 1 one unproven id, 2 one suspect id; 6 time to run in microseconds, 0 for none, 7 fold
+--       4 limit of ids, 5 what to claim (CLAIM_*): 0 due ids, 1 one unproven id, 2 one suspect id; 6 time to run in microseconds, 0 for none, 7 fold,
+--       8 history_per_id
 -- Returns {now, fence, next, unproven, suspect, flags, mode, whole}: flags is 1 for a paused shard, plus 2 when recover.lua
 --   has something to do, plus 4 while retries_exhausted is to be told of something, plus 8 where a scheduled payload is to arrive a
 --   minute later because the record of its id cannot be read; next is the microsecond at which something
@@ -14,6 +15,9 @@
 -- Error replies: STALE owner
 local limit, wanted, ttr = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 if lease ~= tonumber(ARGV[2]) then return error_reply('STALE ' .. owner) end
+history = tonumber(ARGV[8])
+if not (history and history >= 0 and history <= HISTORY_MOST) then return error_reply('ERR wrong history') end
+events = history > 0 and {} or nil
 
 -- Functions are made only where they are needed: to make them takes longer than a small claim.
 local BYTES, PAYLOADS, SLICE = 1048576, 1000, 64
@@ -43,7 +47,7 @@ elseif not again then
   if ids[1] or delivers <= now then
     -- Redis refuses a limit that Lua writes as 1e+16; this must happen before the first write.
     if not limit or limit % 1 ~= 0 or limit > 1e9 then return error_reply('ERR wrong limit') end
-    -- include: spread record join schedule arrive
+    -- include: note spread record join schedule arrive
     -- Scheduled payloads whose time has come, in a paused shard as well. Where that was much, nothing is taken: the next claim does.
     if delivers <= now and arrive(ARGV[7]) then limit = 0 end
     if postponed > 0 then stuck = SAYS_POSTPONED end
@@ -57,6 +61,7 @@ elseif not again then
         local r = record_of_run(id)
         if r then
           r.due, r.place = now, PLACE_DUE
+          note(id, EVENT_OVERRUN)
           probe_spill(first, {id})
           probe_spill(second, {id})
         end
@@ -196,6 +201,7 @@ if given[1] and not again then
   tick = max(tick + 1, now)
   claimed = tick
   local fence = format('%.0f', claimed)
+  for i = 1, events and #given or 0 do events[#events + 1] = {given[i], EVENT_CLAIMED, claimed, owner} end
   whole = mode == RUN_NORMAL and ttr == 0 and not spills
   if whole then
     packed = cmsgpack.pack(given)

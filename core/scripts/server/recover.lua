@@ -25,6 +25,7 @@ end
 local function recover(id, run)
   local r, mode = record_of_run(id), sub(run, 2, 2)
   recovered = recovered + 1
+  note(id, mode == RUN_LOST and EVENT_RETURNED or EVENT_RECOVERED)
   if r and digit_of(run) % RUN_TO_PARK < RUN_DELETED and mode ~= RUN_LOST then
     if mode == RUN_SUSPECT or mode == RUN_DIED then report(id, run) return end
     r.mark, r.due, r.place = mode == RUN_UNPROVEN and MARK_SUSPECT or MARK_UNPROVEN, now, PLACE_IN_DOUBT

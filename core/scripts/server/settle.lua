@@ -58,6 +58,7 @@ local function settle_plain()
   for i = 1, #plain do
     local ids = ids_of(plain[i].packed)
     if ids[1] then call('HDEL', JOBS, unpack(ids)) end
+    for k = 1, events and #ids or 0 do events[#events + 1] = {ids[k], EVENT_DONE, tonumber(plain[i].fence)} end
     held, processed = held - #ids, processed + #ids
     fences[i] = plain[i].fence
   end
@@ -77,7 +78,7 @@ elseif not groups[1] and others > #ARGV then
   settle_plain()
 else
   -- Here are the functions: to make them takes longer than to settle a claim.
-  -- include: spread record
+  -- include: note spread record
 
   local function advance()
     tick = max(tick + 1, now)
@@ -138,6 +139,7 @@ else
       local digit = flags_of(runs[k], mine)
       if digit then
         gone[#gone + 1] = ids[k]
+        note(ids[k], EVENT_DONE, tonumber(sub(mine, 3)))
         if digit == 0 and not newer[k] then alone[#alone + 1] = ids[k] else finish(ids[k], digit) end
       end
     end
@@ -197,15 +199,18 @@ else
     if not picked[1] then return end
     if hooked then notify_entries(owner, id, {retry = r.retry, error = text}, picked) end
     bury(id, picked, text, FOLD)
+    note(id, EVENT_BURIED, #picked, text)
   end
 
   local function fail(id, r, digit, time, text, limit, action, hooked)
     failed = failed + 1
     set_error(r, text)
     r.retry, r.due, r.place, r.delivered = r.retry + 1, now + time, PLACE_DUE, true
+    note(id, EVENT_FAILED, r.retry < limit and r.due, text)
     if r.retry < limit then put_back(id, r, FOLD, digit >= RUN_TO_PARK) promoted = 1 return end
     exhausted[#exhausted + 1] = id
     if hooked and action ~= 'bury' then notify_record(owner, first, id, r) end
+    note(id, action == 'park' and EVENT_PARKED or action == 'drop' and EVENT_DROPPED or EVENT_BURIED, 1, text)
     if action == 'park' then put_back(id, r, FOLD, true) return end
     if action == 'drop' then finish(id, digit) return end
     local dead = take_oldest(id, r)
@@ -240,7 +245,10 @@ else
       call('HDEL', RUNNING, id)
       call('ZREM', OVERRUN, id)
       if not r or digit % RUN_TO_PARK >= RUN_DELETED then
-        if kind == 'fail' then failed = failed + 1 end
+        if kind == 'fail' then
+          failed = failed + 1
+          note(id, EVENT_FAILED, 0, text)
+        end
         finish(id, digit)
       elseif kind == 'fail' then
         fail(id, r, digit, tonumber(time), text, tonumber(limit), action, hooked)
@@ -248,12 +256,14 @@ else
         if action ~= '' then replace(id, r, unpack_struct('>d', action), text) end
         r.mark, r.due, r.place, r.delivered = MARK_NONE, now + time, PLACE_DUE, true
         put_back(id, r, FOLD, digit >= RUN_TO_PARK)
+        note(id, EVENT_SNOOZED, r.due)
         promoted = 1
       elseif kind == 'reject' then
         reject(id, r, tonumber(time), text, tonumber(limit), action, hooked)
         go_on(id, r, digit)
       else
         put_back(id, r, FOLD, digit >= RUN_TO_PARK)
+        note(id, EVENT_RETURNED)
         promoted = 1
       end
     end

@@ -22,6 +22,7 @@ local gone = 0
 for i = 1, #ids do
   if dead[ids[i]] then
     forget(morgue, ids[i], dead[ids[i]])
+    note(ids[i], EVENT_DELETED_DEAD)
     gone = gone + 1
   end
   call('ZREM', DIED, ids[i])

@@ -1,5 +1,6 @@
 /* explain.c - why an id is or is not running. */
 #include "client/operator.h"
+#include "model/event.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -83,12 +84,32 @@ static int explain_view(seriatim_client *c, explain_state *e, seriatim_record *v
     return SERIATIM_OK;
 }
 
+/* What happened to the id: the `count` tokens at `at`. */
+static int explain_history(seriatim_client *c, explain_state *e, const srt_token *at, size_t count)
+{
+    seriatim_history_entry *entries;
+    int status = SERIATIM_OK;
+    size_t i;
+    if (count == 0)
+        return SERIATIM_OK;
+    entries = srt_arena_alloc(&e->memory, count * sizeof *entries);
+    if (!entries)
+        return srt_operator_nomem(c);
+    for (i = 0; i < count && status == SERIATIM_OK; i++) {
+        char *data = srt_arena_copy(&e->memory, at[i].data, at[i].len);
+        status = data ? srt_event_read(&entries[i], &e->memory, data, at[i].len) : SERIATIM_NOMEM;
+    }
+    e->result.history = entries;
+    e->result.history_count = count;
+    return status == SERIATIM_OK ? SERIATIM_OK : srt_operator_nomem(c);
+}
+
 static int explain_on_id(seriatim_client *c, explain_state *e, const srt_reply *reply)
 {
     const srt_token *at = &reply->tokens[1], *run = &at[5];
     seriatim_explanation *x = &e->result;
     int status;
-    if (!srt_reply_is_list(reply, 12))
+    if (!srt_reply_is_list(reply, 12) || reply->count > 13 + SRT_HISTORY_MOST)
         return srt_operator_protocol(c, "explain");
     x->now = srt_operator_seconds(&at[0]);
     x->paused = srt_token_int(&at[1]) != 0;
@@ -111,6 +132,8 @@ static int explain_on_id(seriatim_client *c, explain_state *e, const srt_reply *
         status = explain_view(c, e, &x->behind, &at[8], SRT_PART_WAITING, NULL);
     if (status == SERIATIM_OK)
         status = explain_view(c, e, &x->dead, &at[9], SRT_PART_DEAD, NULL);
+    if (status == SERIATIM_OK)
+        status = explain_history(c, e, &at[12], reply->count - 13);
     return status == SERIATIM_OK ? srt_nodes_ask(c, EXPLAIN_NODES) : status;
 }
 

@@ -8,10 +8,10 @@
 static const char *const integrity_nodes[] = {"{/nodes}:alive", "{/nodes}:info", "{/nodes}:renewed", "{/nodes}:sampler", NULL};
 
 /* Kinds of a shard beside those that its scripts declare. */
-static const char *const integrity_more[] = {"uniting", "scheduled", NULL};
+static const char *const integrity_more[] = {"uniting", "scheduled", "traced", NULL};
 /* Kinds of which each key names an id or a client. */
 static const char *const integrity_owned[] = {"spill", "nextspill", "deadspill", "spillmap", "nextspillmap", "deadspillmap", "push",
-                                              "sched", "schedmap", NULL};
+                                              "sched", "schedmap", "events", NULL};
 
 /* The number between `at` and `end` as srt_key_shard writes it; -1 if the text has no such number. */
 static int64_t integrity_number(const char *at, const char *end)

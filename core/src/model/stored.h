@@ -7,9 +7,9 @@
 #ifndef SRT_STORED_H
 #define SRT_STORED_H
 
-/* ---- A shard's state: eleven doubles, a byte of flags, two doubles, the owner -------------------------------- */
+/* ---- A shard's state: eleven doubles, a byte of flags, two doubles, a 16-bit number, the owner -------------------------------- */
 
-#define SRT_STATE_FORMAT "<dddddddddddBdd" /* of struct.pack; the owner follows */
+#define SRT_STATE_FORMAT "<dddddddddddBddH" /* of struct.pack; the owner follows */
 #define SRT_STATE_PROCESSED 48           /* offsets of the counters */
 #define SRT_STATE_FAILED 56
 #define SRT_STATE_REFUSED 64
@@ -18,7 +18,8 @@
 #define SRT_STATE_FLAGS 88 /* bits: */
 #define SRT_STATE_DELIVERS 89 /* the smallest deliver_at of what is scheduled, in microseconds; 9e15: nothing is */
 #define SRT_STATE_REMOVED 97 /* dead ids that the limits of the morgue removed */
-#define SRT_STATE_OWNER 105 /* the id of the node, to the end of the state; also the length of a state without an owner */
+#define SRT_STATE_HISTORY 105 /* history_per_id, as the last push or claim said: a 16-bit number */
+#define SRT_STATE_OWNER 107 /* the id of the node, to the end of the state; also the length of a state without an owner */
 
 #define SRT_FLAG_PAUSED 1     /* claims give nothing */
 #define SRT_FLAG_DOUBTED 2    /* an id may be unproven or suspect */
@@ -61,6 +62,37 @@
 #define SRT_RUN_LOST 'b'    /* no process has it: it is to come back */
 #define SRT_RUN_UNITING 'm' /* has ended; its payloads are being united with those that came meanwhile */
 #define SRT_RUN_PLAIN "0n"  /* what the run of an id of a claim noted as a whole begins with */
+
+/* ---- An event of an id's history: kind (a byte), time in microseconds and a number (doubles), a text ---- */
+
+#define SRT_HISTORY_MOST 100 /* the largest history_per_id */
+#define SRT_EVENT_TEXT 1024  /* bytes of the text that are kept */
+#define SRT_EVENT_HEAD 17    /* bytes before the text */
+
+/* The number of an event is, where it has one: */
+#define SRT_EVENT_PUSHED 1       /* when it is due; 0: at once */
+#define SRT_EVENT_FOLDED 2       /* when the id would be due for this push; 0: at once */
+#define SRT_EVENT_REFUSED 3
+#define SRT_EVENT_SCHEDULED 4    /* its deliver_at */
+#define SRT_EVENT_ARRIVED 5      /* when it is due; 0: at once */
+#define SRT_EVENT_CLAIMED 6      /* the fence; the text: the node */
+#define SRT_EVENT_DONE 7         /* the fence */
+#define SRT_EVENT_FAILED 8       /* when it is due again; 0: it is not; the text: the error */
+#define SRT_EVENT_BURIED 9       /* how many payloads; the text: the error */
+#define SRT_EVENT_DROPPED 10     /* by on_exhausted */
+#define SRT_EVENT_PARKED 11      /* the text: the error, where on_exhausted parked it */
+#define SRT_EVENT_UNPARKED 12
+#define SRT_EVENT_REQUEUED 13    /* out of the morgue */
+#define SRT_EVENT_DELETED 14
+#define SRT_EVENT_DELETED_DEAD 15 /* out of the morgue */
+#define SRT_EVENT_CHECKPOINT 16  /* how many payloads */
+#define SRT_EVENT_SNOOZED 17     /* when it is due again */
+#define SRT_EVENT_RETURNED 18    /* its run was handed back */
+#define SRT_EVENT_RECOVERED 19   /* the process that ran it died */
+#define SRT_EVENT_OVERRUN 20     /* its ttr was over: it is due again */
+#define SRT_EVENT_CANCELLED 21   /* one payload was removed */
+#define SRT_EVENT_RESCHEDULED 22 /* its new deliver_at */
+#define SRT_EVENT_DUE_NOW 23     /* an operator made it due */
 
 /* What a claim asks for. */
 #define SRT_CLAIM_READY 0

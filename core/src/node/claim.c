@@ -50,6 +50,7 @@ void srt_shard_claim(srt_node *node, srt_shard *s, size_t limit, int kind, int64
         srt_request_int(r, kind);
         srt_request_int(r, s->queue->now.ttr);
         srt_request_text(r, s->queue->now.fold);
+        srt_request_int(r, s->queue->now.history_per_id);
         r->number = s->lease;
         r->place = (size_t)kind;
     }

@@ -125,6 +125,27 @@ static const char *pages_copy(srt_web *w, const char *text)
     return srt_arena_copy(&w->memory, text, strlen(text));
 }
 
+/* The explanation's history, into the memory of the request: the next operation frees it. */
+static int pages_keep_history(srt_web *w, pages_id *page)
+{
+    const seriatim_explanation *told = &page->told;
+    seriatim_history_entry *entries;
+    size_t i;
+    if (told->history_count == 0)
+        return SERIATIM_OK;
+    entries = srt_arena_copy(&w->memory, told->history, told->history_count * sizeof *entries);
+    if (!entries)
+        return SERIATIM_NOMEM;
+    for (i = 0; i < told->history_count; i++) {
+        entries[i].node = pages_copy(w, entries[i].node);
+        entries[i].error = srt_arena_copy(&w->memory, entries[i].error, entries[i].error_len);
+        if (!entries[i].node || !entries[i].error)
+            return SERIATIM_NOMEM;
+    }
+    page->told.history = entries;
+    return SERIATIM_OK;
+}
+
 static int pages_take_explanation(seriatim_client *c, srt_web *w, pages_id *page)
 {
     const seriatim_explanation *told = seriatim_explain_result(c);
@@ -135,6 +156,8 @@ static int pages_take_explanation(seriatim_client *c, srt_web *w, pages_id *page
     page->told = *told;
     page->told.text = pages_copy(w, told->text);
     page->told.owner = pages_copy(w, told->owner);
+    if (pages_keep_history(w, page) != SERIATIM_OK)
+        return srt_fail_plain(&c->error, SERIATIM_NOMEM);
     views[0] = &page->told.job;
     views[1] = &page->told.behind;
     views[2] = &page->told.dead;
@@ -211,6 +234,34 @@ static void pages_write_record(srt_web *w, srt_web_out *out, const char *key, co
         srt_json_null(&out->json);
 }
 
+static void pages_write_event(const srt_web *w, srt_web_out *out, seriatim_text id, const seriatim_history_entry *entry)
+{
+    srt_json_begin_object(&out->json);
+    srt_web_double(out, "at", entry->at);
+    if (entry->due > 0)
+        srt_web_double(out, "due", entry->due);
+    if (entry->error_len)
+        srt_web_shown(out, "error", w->worker, id, entry->error, entry->error_len);
+    srt_web_chars(out, "event", entry->event);
+    if (entry->fence)
+        srt_web_int(out, "fence", entry->fence);
+    if (*entry->node)
+        srt_web_chars(out, "node", entry->node);
+    if (entry->payloads)
+        srt_web_int(out, "payloads_count", entry->payloads);
+    srt_json_end_object(&out->json);
+}
+
+static void pages_write_history(const srt_web *w, srt_web_out *out, const pages_id *page)
+{
+    size_t i;
+    srt_web_key(out, "history");
+    srt_json_begin_array(&out->json);
+    for (i = 0; i < page->told.history_count; i++)
+        pages_write_event(w, out, page->id, &page->told.history[i]);
+    srt_json_end_array(&out->json);
+}
+
 /* As a shell reads it. */
 static void pages_quote(srt_bytes *out, seriatim_text text)
 {
@@ -253,6 +304,7 @@ void srt_web_id_write(seriatim_client *c, srt_web *w, srt_web_out *out)
     pages_write_cli(w, out, page->id);
     pages_write_record(w, out, "dead", &told->dead, page->records[2]);
     srt_web_int(out, "fence", told->fence);
+    pages_write_history(w, out, page);
     srt_web_text(out, "id", page->id.data, page->id.len);
     pages_write_record(w, out, "job", &told->job, page->records[0]);
     srt_web_int(out, "lease", told->lease);

@@ -2,7 +2,7 @@
 import { get, post, queuePath, workerPath } from "../app/api.js";
 import { confirm, tell } from "../ui/dialogs.js";
 import { h } from "../ui/dom.js";
-import { absoluteTime, count, indented, number, oneLine, relative, sentence, setClock, shown } from "../ui/format.js";
+import { absoluteTime, count, indented, isoTime, number, oneLine, relative, sentence, setClock, shown } from "../ui/format.js";
 import { block, button, empty, link, name, note, pageHead, section, skeleton, slash, state } from "../ui/parts.js";
 import { actOn, actionButton } from "./records.js";
 import { may } from "../app/session.js";
@@ -44,6 +44,17 @@ function errorView(error) {
   return h("div", { class: "error" },
     h("h3", {}, t("record.error")), h("p", { class: "error-text" }, first), rest.length > 0 && block(t("record.error"), rest.join("\n")));
 }
+
+/** The last events of the id, the latest last; their errors as they are stored, through the redaction. */
+const historyView = (entries) => section(t("id.history"), null, h("ol", { class: "history" }, entries.map((entry, place) =>
+  h("li", { key: `${entry.at} ${place}` },
+    h("time", { datetime: isoTime(entry.at), title: relative(entry.at) }, absoluteTime(entry.at)),
+    h("span", { class: "event" }, t(`event.${entry.event}`)),
+    entry.payloads_count && h("span", { class: "aside" }, t("id.history.payloads", { n: number(entry.payloads_count) })),
+    entry.due && h("span", { class: "aside" }, t("id.history.due", { time: absoluteTime(entry.due) })),
+    entry.node && h("span", { class: "aside" }, t("id.history.node", { node: oneLine(entry.node, 60) })),
+    entry.fence && h("span", { class: "aside" }, t("id.history.fence", { fence: String(entry.fence) })),
+    entry.error && h("span", { class: "error-text" }, oneLine(entry.error, 1000))))));
 
 export default function idPage({ parameters, draw, again }) {
   const { queue, id } = parameters;
@@ -142,6 +153,7 @@ export default function idPage({ parameters, draw, again }) {
         head(answer),
         h("p", { class: "sentence", key: "sentence", lang: "en" }, sentence(answer.text)),
         kinds.length ? kinds.map((kind) => recordView(kind, answer[kind])) : empty(t("id.none"), t("id.none.text"), "search"),
+        answer.history.length > 0 && historyView(answer.history),
         shardFacts(answer),
       ];
     },

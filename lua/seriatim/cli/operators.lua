@@ -240,6 +240,11 @@ function VERBS:explain(words)
     for _, part in ipairs { "job", "behind", "dead", "owner" } do
       answer[part] = answer[part] == nil and native.null or answer[part]
     end
+    for _, entry in ipairs(answer.history) do
+      for _, field in ipairs { "due", "fence", "payloads_count", "node", "error" } do
+        entry[field] = entry[field] == nil and native.null or entry[field]
+      end
+    end
     tables.print_json(answer)
     return
   end
@@ -249,6 +254,9 @@ function VERBS:explain(words)
     if part and part.error then
       say(row[2] .. ": " .. first_line(part.error))
     end
+  end
+  for _, entry in ipairs(answer.history) do
+    say(entry.error and entry.text .. ": " .. first_line(entry.error) or entry.text)
   end
 end
 

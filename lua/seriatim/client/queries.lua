@@ -48,6 +48,17 @@ local queries = {}
 ---@field error string?  of the last failure
 ---@field state string  waiting, delayed, running, parked ... in the core's words
 
+---One event of an id. Fields that an event does not have are nil.
+---@class seriatim.HistoryEntry
+---@field text string  a line for a reader
+---@field event string  "pushed", "claimed", "failed" ...
+---@field at number  Unix seconds
+---@field due number?  Unix seconds
+---@field fence integer?
+---@field payloads_count integer?
+---@field node string?
+---@field error string?
+
 ---Why an id is or is not running: text in one sentence, and what it rests on.
 ---@class seriatim.Explanation
 ---@field text string
@@ -61,6 +72,7 @@ local queries = {}
 ---@field lease integer
 ---@field fence integer
 ---@field now number  Unix seconds
+---@field history seriatim.HistoryEntry[]  the last events of the id, the latest last, where the worker has history_per_id
 
 ---Redis' own bounds: of ids "-", "+", "[from" or "(after"; of numbers 5, "(5", "-inf", math.huge.
 ---@alias seriatim.Bound string|number
@@ -386,6 +398,9 @@ function Queries:explain(id)
   answer.dead = known(answer.dead, DEAD)
   answer.scheduled = answer.scheduled > 0 and { payloads_count = answer.scheduled, deliver_at = answer.deliver_at } or nil
   answer.deliver_at = nil
+  for _, entry in ipairs(answer.history) do
+    entry.error = entry.error and loaded_error(entry.error)
+  end
   return answer
 end
 

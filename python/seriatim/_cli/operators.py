@@ -137,6 +137,8 @@ class Operators:
         for part, told in (("job", answer["job"]), ("behind", answer["behind"]), ("dead", answer["dead"])):
             if told is not None and told.get("error"):
                 say(f"{ERROR_OF[part]}: {first_line(told['error'])}")
+        for entry in answer["history"]:
+            say(": ".join(filter(None, [entry["text"], first_line(entry["error"] or "")])))
 
     def _delete(self, queue: str, *words: str) -> int:
         """Waiting and parked ids."""

@@ -99,8 +99,27 @@ class KnownDeadRecord(_Dead, _Failed):
     state: str
 
 
+class HistoryEntry(TypedDict):
+    """
+    One event of an id: text is a line for a reader, event a word ("pushed", "claimed", "failed", …), at and due are Unix seconds. None for
+    what an event does not have.
+    """
+
+    text: str
+    event: str
+    at: float
+    due: float | None
+    fence: int | None
+    payloads_count: int | None
+    node: str | None
+    error: str | None
+
+
 class Explanation(TypedDict):
-    """Why an id is or is not running: text in one sentence, and what it rests on."""
+    """
+    Why an id is or is not running: text in one sentence, and what it rests on; history has the last events of the id, the latest last, where
+    the worker has history_per_id.
+    """
 
     text: str
     job: KnownRecord | None
@@ -113,6 +132,7 @@ class Explanation(TypedDict):
     lease: int
     fence: int
     now: float
+    history: list[HistoryEntry]
 
 
 MAX_RECORDS = 100_000
@@ -207,7 +227,8 @@ class Queries:
         known = {part: answer[part] and self._known(answer[part], shape) for part, shape in shapes.items()}
         count, deliver_at = answer["scheduled"], answer.pop("deliver_at")
         known["scheduled"] = {"payloads_count": count, "deliver_at": deliver_at} if count else None
-        return cast(Explanation, {**answer, **known})
+        history = [{**entry, "error": entry["error"] and _loaded(settings.load_error, entry["error"])} for entry in answer["history"]]
+        return cast(Explanation, {**answer, **known, "history": history})
 
     def _known(self, row: dict[str, Any], shape: type[Any]) -> dict[str, Any]:
         """A record of explain, which reads no payloads."""

@@ -14,6 +14,7 @@ module Application
       self.queue_name = name
       self.shards_count = Integer(ENV.fetch("SHARDS", 2))
       self.max_retry_count = 2
+      self.history_per_id = 20
       self.fold = :list
       def self.retry_in(_retry_count) = 3600
 

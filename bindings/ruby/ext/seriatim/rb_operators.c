@@ -214,13 +214,28 @@ static VALUE operators_known(const seriatim_record *record)
     return strcmp(record->state, "unknown") == 0 ? Qnil : operators_record(record);
 }
 
+static VALUE operators_history_entry(const seriatim_history_entry *entry)
+{
+    VALUE hash = rb_hash_new();
+    SET(hash, "text", operators_cstr(entry->text));
+    SET(hash, "event", operators_cstr(entry->event));
+    SET(hash, "at", DBL2NUM(entry->at));
+    SET(hash, "due", entry->due > 0 ? DBL2NUM(entry->due) : Qnil);
+    SET(hash, "fence", entry->fence ? LL2NUM(entry->fence) : Qnil);
+    SET(hash, "payloads_count", entry->payloads ? LL2NUM(entry->payloads) : Qnil);
+    SET(hash, "node", operators_text_or_nil(entry->node, strlen(entry->node)));
+    SET(hash, "error", operators_text_or_nil(entry->error, entry->error_len));
+    return hash;
+}
+
 /* link.explain(queue, id, seconds) */
 static VALUE operators_explain(VALUE self, VALUE queue, VALUE id, VALUE seconds)
 {
     srb_link *box = srb_link_idle(self);
     seriatim_client *client = seriatim_link_client(box->link);
     const seriatim_explanation *e;
-    VALUE hash = rb_hash_new();
+    VALUE hash = rb_hash_new(), history = rb_ary_new();
+    size_t i;
     Check_Type(id, T_STRING);
     srb_link_check(box, seriatim_explain_begin(client, NUM2SIZET(queue), RSTRING_PTR(id), (size_t)RSTRING_LEN(id)));
     RB_GC_GUARD(id);
@@ -238,6 +253,9 @@ static VALUE operators_explain(VALUE self, VALUE queue, VALUE id, VALUE seconds)
     SET(hash, "lease", LL2NUM(e->lease));
     SET(hash, "fence", LL2NUM(e->fence));
     SET(hash, "now", DBL2NUM(e->now));
+    for (i = 0; i < e->history_count; i++)
+        rb_ary_push(history, operators_history_entry(&e->history[i]));
+    SET(hash, "history", history);
     return hash;
 }
 

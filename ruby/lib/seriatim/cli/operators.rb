@@ -133,6 +133,7 @@ module Seriatim
           error = answer[part] && answer[part][:error]
           say("#{words}: #{first_line(error)}") if error
         end
+        answer[:history].each { |entry| say([entry[:text], first_line(entry[:error].to_s)].reject(&:empty?).join(": ")) }
       end
 
       # Waiting and parked ids.

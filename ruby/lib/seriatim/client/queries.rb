@@ -93,12 +93,15 @@ module Seriatim
     # Why the id is or is not running.
     # @return [Hash] text (one sentence), job, behind, dead (nil, or a record with its state, and with payloads_count, the
     #   number of its payloads, in place of payloads), scheduled (nil, or payloads_count and the first deliver_at), owner (or nil),
-    #   owner_alive, paused, lease, fence, now (Unix seconds)
+    #   owner_alive, paused, lease, fence, now (Unix seconds), history: the last events of the id, the
+    #   latest last, where the worker has history_per_id: hashes of text (a line for a reader), event ("pushed", "claimed", "failed" …), at and
+    #   due (Unix seconds), fence, payloads_count, node and error; nil for what an event does not have
     def explain(id)
       text = Jobs.one_id_text(id)
       answer = Pool.current.with { |connection| connection.explain(@worker.queue_settings, text) }
       count, deliver_at = answer[:scheduled], answer.delete(:deliver_at)
-      answer.merge(job: known(answer[:job], WAITING), behind: known(answer[:behind], WAITING), dead: known(answer[:dead], DEAD),
+      history = answer[:history].map { |entry| entry.merge(error: loaded_error(entry[:error])) }
+      answer.merge(history: history, job: known(answer[:job], WAITING), behind: known(answer[:behind], WAITING), dead: known(answer[:dead], DEAD),
                    scheduled: count.zero? ? nil : { payloads_count: count, deliver_at: deliver_at })
     end
 
@@ -145,9 +148,11 @@ module Seriatim
     def head(row, fields)
       record = row.slice(*fields)
       error = record[:error]
-      error ? record[:error] = loaded(error) { Seriatim.load_error.call(error) } : record.delete(:error)
+      error ? record[:error] = loaded_error(error) : record.delete(:error)
       record
     end
+
+    def loaded_error(stored) = stored && loaded(stored) { Seriatim.load_error.call(stored) }
 
     # What the application cannot read is shown as it is stored.
     def loaded(stored)

@@ -44,6 +44,7 @@ void queue_core_settings(const queue *q, seriatim_queue_settings *settings)
     settings->on_waiting = setting_word(q, "on_waiting", settings->on_waiting);
     settings->on_exhausted = setting_word(q, "on_exhausted", settings->on_exhausted);
     settings->ttr = value_number(value_get(q->settings, "ttr"), 0);
+    settings->history_per_id = setting(q, "history_per_id", 0);
     settings->serial_shards = value_true(value_get(q->settings, "serial_shards"));
     settings->morgue_max_age = value_number(value_get(q->settings, "morgue_max_age"), 0);
     settings->morgue_max_count = setting(q, "morgue_max_count", 0);
@@ -435,6 +436,25 @@ static found state_of(const seriatim_record *r)
     return found_word(strcmp(r->state, "unknown") == 0 ? NULL : r->state);
 }
 
+/* `wanted`: a list of what is expected of each event. */
+static void compare_history(check *c, const value *wanted, const seriatim_explanation *x)
+{
+    const value *item;
+    size_t i = 0;
+    if (wanted->count != x->history_count)
+        wrong(c, "%lu events, not %lu", (unsigned long)x->history_count, (unsigned long)wanted->count);
+    for (item = wanted->first; item && i < x->history_count; item = item->next, i++) {
+        const seriatim_history_entry *entry = &x->history[i];
+        const seriatim_text error = {entry->error, entry->error_len};
+        compare(c, value_get(item, "event"), found_word(entry->event), "event");
+        compare(c, value_get(item, "due"), entry->due > 0 ? found_number(entry->due) : found_nothing(), "due");
+        compare(c, value_get(item, "fence"), entry->fence ? found_number((double)entry->fence) : found_nothing(), "fence");
+        compare(c, value_get(item, "payloads_count"), entry->payloads ? found_number((double)entry->payloads) : found_nothing(), "payloads_count");
+        compare(c, value_get(item, "node"), *entry->node ? found_word(entry->node) : found_nothing(), "node");
+        compare(c, value_get(item, "error"), error.len ? found_text(error) : found_nothing(), "error");
+    }
+}
+
 static int do_explain(scenario *s, queue *q, const value *step, check *c)
 {
     const value *expect = value_get(step, "expect");
@@ -459,6 +479,8 @@ static int do_explain(scenario *s, queue *q, const value *step, check *c)
     }
     compare(c, value_get(expect, "paused"), found_number(x->paused), "paused");
     compare(c, value_get(expect, "text"), found_word(x->text), "text");
+    if (value_get(expect, "history"))
+        compare_history(c, value_get(expect, "history"), x);
     return SERIATIM_OK;
 }
 
