@@ -237,7 +237,7 @@ function VERBS:explain(words)
   local queue, id = unpack(exactly(words, 2, 2, "explain QUEUE ID"))
   local answer = errors.must(self:existing(queue).queries:explain(id))
   if self.options.json then
-    for _, part in ipairs { "job", "behind", "dead", "owner" } do
+    for _, part in ipairs { "job", "behind", "dead", "owner", "scheduled" } do
       answer[part] = answer[part] == nil and native.null or answer[part]
     end
     for _, entry in ipairs(answer.history) do
