@@ -55,8 +55,8 @@ WebRequest = tuple[
     Union[bytes, None], Union[bytes, None], bytes, bool, int, int,
 ]
 """
-method, prefix, path, query, host, origin, sec_fetch_site, content_type, authorization, accept, body, secure, role,
-the descriptor of the visitor's connection or 0.
+method, prefix, path, query, host, origin, sec_fetch_site, content_type, authorization, accept, body, secure,
+the descriptor of the visitor's connection or 0, role.
 """
 
 WebResponse = tuple[int, list[tuple[str, str]], bytes]

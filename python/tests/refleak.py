@@ -83,7 +83,7 @@ def operators(one: Any, queue: int) -> None:
 
 def web(one: Any, path: bytes = b"/api/web/q/range_by_id", shown: Any = "shown") -> Any:
     """The answer, where each text is asked of a function."""
-    fields = (b"", path, b"min=-&max=%2B", b"localhost", None, None, None, None, None, b"", False, 3, 0)
+    fields = (b"", path, b"min=-&max=%2B", b"localhost", None, None, None, None, None, b"", False, 0, 3)
     one.web((None, False, ("localhost", "other"), None, None, (b"W", b"q")), ("GET", *fields))
     one.drive(10)
     return one.answer(lambda queue, id, text: shown(text) if callable(shown) else shown)
@@ -95,12 +95,12 @@ def webs(one: Any) -> None:
     assert web(one, b"/")[0] == 200 and web(one, b"/api/nothing")[0] == 404
     raises(TypeError, web, one, b"/api/web/q/range_by_id", 1)
     raises(TypeError, web, one, b"/api/web/q/range_by_id", lambda: "too few")
-    raises(ValueError, one.web, (None, False, ("a\0b",), None, None, ()), ("GET", *[b""] * 10, False, 3, 0))
-    raises(TypeError, one.web, (None, False, [], None, None, ()), ("GET", *[b""] * 10, False, 3, 0))
-    raises(TypeError, one.web, (None, False, (1,), None, None, ()), ("GET", *[b""] * 10, False, 3, 0))
+    raises(ValueError, one.web, (None, False, ("a\0b",), None, None, ()), ("GET", *[b""] * 10, False, 0, 3))
+    raises(TypeError, one.web, (None, False, [], None, None, ()), ("GET", *[b""] * 10, False, 0, 3))
+    raises(TypeError, one.web, (None, False, (1,), None, None, ()), ("GET", *[b""] * 10, False, 0, 3))
     one.nodes()
     raises(RuntimeError, one.answer, None)
-    raises(_errors.Invalid, one.web, (None, False, (), None, None, ()), ("GET", *[b""] * 10, False, 3, 0))
+    raises(_errors.Invalid, one.web, (None, False, (), None, None, ()), ("GET", *[b""] * 10, False, 0, 3))
     one.drive(10)
     raises(RuntimeError, one.answer, None)
     assert native.web_routes()
@@ -127,7 +127,7 @@ def refusals(one: Any, queue: int) -> None:
     raises(TypeError, jobs, row(b"a"), (1,))
     raises(TypeError, jobs, ("id", b"1", None, 0, 0.0, -1, None, None, 0, 0.0))
     raises(_errors.Invalid, one.push, queue, jobs(row(b"a"), row(b"")))
-    raises(_errors.Invalid, one.query, queue, 77, False, None, None, 10, -1, [b"a"])
+    raises(_errors.Invalid, one.query, queue, b"none", False, None, None, 10, -1, [b"a"])
     raises(TypeError, one.action, queue, 7, [b"a", "b"])
     raises(_errors.Invalid, native.Link, "http://x", "ns", None, 0)
     raises(TypeError, one.queue, (1,))
