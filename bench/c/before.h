@@ -1,4 +1,7 @@
-/* before.h - for a core that has no seriatim_runner_settle_and_take yet: bench/profile builds the worker against it, too. */
+/*
+ * before.h - for a core that has no seriatim_runner_settle_and_take yet: bench/profile builds the worker against it,
+ * too.
+ */
 #ifndef BEFORE_H
 #define BEFORE_H
 

@@ -234,7 +234,8 @@ static void look_after(server *s)
     seriatim_event event;
     seriatim_runner_pulse(s->runner);
     while (seriatim_runner_event(s->runner, &event) == SERIATIM_OK)
-        if (event.kind == SERIATIM_EVENT_WARNING || event.kind == SERIATIM_EVENT_LOST || event.kind == SERIATIM_EVENT_REFUSED)
+        if (event.kind == SERIATIM_EVENT_WARNING || event.kind == SERIATIM_EVENT_LOST ||
+            event.kind == SERIATIM_EVENT_REFUSED)
             fprintf(stderr, "%s\n", event.text);
 }
 

@@ -7,9 +7,9 @@
 
 #include "seriatim.h"
 
-double now(void);          /* seconds of a monotonic clock */
+double now(void); /* seconds of a monotonic clock */
 void nap(double seconds);
-void fail(const char *what, const char *why); /* says so and ends the process */
+void fail(const char *what, const char *why);     /* says so and ends the process */
 long number_of(const char *name, long otherwise); /* of the environment */
 const char *redis_url(void);
 seriatim_queue_settings blank_queue(void); /* BlankWorker, every setting the default */

@@ -3,10 +3,10 @@
  *
  *   ceiling URL JOBS SHARDS CLAIM_SIZE PAYLOAD_BYTES
  *
- * One connection. JOBS distinct ids are pushed in slices of 1,000 a shard; then, round after round, each shard gets what
- * its last claim took settled and is claimed again, all shards in one write. Prints one line:
- * pushed/s, drained/s, Redis microseconds a pushed and a drained job (user and system time of its process).
- * It speaks the core's inner language, so it is compiled with the core in it.
+ * One connection. JOBS distinct ids are pushed in slices of 1,000 a shard; then, round after round, each shard gets
+ * what its last claim took settled and is claimed again, all shards in one write. Prints one line: pushed/s, drained/s,
+ * Redis microseconds a pushed and a drained job (user and system time of its process). It speaks the core's inner
+ * language, so it is compiled with the core in it.
  */
 #include "all.c"
 
@@ -199,7 +199,8 @@ static size_t bench_claimed(bench *b, size_t shard, const srt_reply *reply)
     b->seen[shard] = srt_token_int(&reply->tokens[2]);
     snprintf(b->run[shard], sizeof b->run[shard], "0n%.*s", (int)reply->tokens[2].len, reply->tokens[2].data);
     if (reply->count > 10)
-        bench_must(srt_texts_begin(&ids, reply->tokens[9].data, reply->tokens[9].len), "cannot read the ids of a claim");
+        bench_must(srt_texts_begin(&ids, reply->tokens[9].data, reply->tokens[9].len),
+                   "cannot read the ids of a claim");
     return b->id_count[shard] = ids.count;
 }
 
@@ -237,7 +238,8 @@ static void bench_connect(bench *b, const char *url)
     int status;
     bench_must(srt_url_parse(&b->url, mem, url, strlen(url), &error), "the URL");
     b->transport = srt_transport_create(mem, &b->url);
-    for (status = srt_transport_connect(b->transport, 5000); status == SERIATIM_AGAIN; status = srt_transport_step(b->transport))
+    for (status = srt_transport_connect(b->transport, 5000); status == SERIATIM_AGAIN;
+         status = srt_transport_step(b->transport))
         srt_transport_wait(b->transport, -1, 1000);
     bench_must(status, "cannot connect");
     bench_must(srt_session_init(&b->session, mem, 0), "out of memory");

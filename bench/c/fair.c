@@ -1,12 +1,12 @@
 /*
- * fair.c - `fair SCENE RATE SECONDS`: from push to perform of ordinary ids beside a difficult one. The ordinary ones are new each,
- * RATE a second in slices of 100.
+ * fair.c - `fair SCENE RATE SECONDS`: from push to perform of ordinary ids beside a difficult one. The ordinary ones
+ * are new each, RATE a second in slices of 100.
  *
  *   base: none. hot: an id that has collected 100,000 payloads becomes due while 5,000 more a second are pushed to it.
  *   slow: an id whose jobs take a second. failing: an id that fails each time and is due again at once.
  *   BENCH_FOLD is the queue's (merge).
- *   Prints the median and the 99th percentile in milliseconds, the ordinary jobs performed a second, and how often the difficult
- *   id was performed with how many payloads in all. REDIS_URL, BENCH_THREADS (5).
+ *   Prints the median and the 99th percentile in milliseconds, the ordinary jobs performed a second, and how often the
+ * difficult id was performed with how many payloads in all. REDIS_URL, BENCH_THREADS (5).
  */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
@@ -19,11 +19,11 @@
 
 #define SLICE 100
 #define DIFFICULT "difficult"
-#define WARM_UP 1.0         /* seconds without measuring */
+#define WARM_UP 1.0 /* seconds without measuring */
 #define HOT_PAYLOADS 100000
-#define HOT_DUE 0.3         /* of the time, until they are due */
-#define HOT_PAUSE 0.02      /* seconds from slice to slice */
-#define ODD_PAUSE 0.05      /* from push to push of another difficult id */
+#define HOT_DUE 0.3    /* of the time, until they are due */
+#define HOT_PAUSE 0.02 /* seconds from slice to slice */
+#define ODD_PAUSE 0.05 /* from push to push of another difficult id */
 #define SLOW_SECONDS 1.0
 
 typedef enum scene { BASE, HOT, SLOW, FAILING } scene;
@@ -117,8 +117,8 @@ static void push_difficult(producer *p, long first, int count, double delay)
     int i;
     producer_begin(p, p->queue);
     for (i = 0; i < count; i++)
-        producer_add(p, DIFFICULT, strlen(DIFFICULT), payload, (size_t)snprintf(payload, sizeof payload, "%ld", first + i),
-                     delay);
+        producer_add(p, DIFFICULT, strlen(DIFFICULT), payload,
+                     (size_t)snprintf(payload, sizeof payload, "%ld", first + i), delay);
     producer_send(p);
 }
 
@@ -175,7 +175,8 @@ static void run(course *c, server *s)
     pthread_t pushers[2];
     int odd = c->scene != BASE;
     c->start = now() + WARM_UP;
-    if (pthread_create(&pushers[0], NULL, push_ordinary, c) != 0 || (odd && pthread_create(&pushers[1], NULL, push_odd, c) != 0))
+    if (pthread_create(&pushers[0], NULL, push_ordinary, c) != 0 ||
+        (odd && pthread_create(&pushers[1], NULL, push_odd, c) != 0))
         fail("thread", "cannot be started");
     server_watch(s, WARM_UP + c->seconds);
     __atomic_store_n(&c->ending, 1, __ATOMIC_RELAXED);

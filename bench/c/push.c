@@ -1,9 +1,9 @@
 /*
  * push.c - `push MODE COUNT` pushes blank jobs and prints the seconds that it took.
  *
- *   single: one a call. bulk: BENCH_SLICE a call (10,000). Both connect with a job of their own, 0, before the clock starts.
- *   fill: exactly COUNT jobs. wait: the same with payloads of 30 bytes. REDIS_URL; BENCH_FIRST (1) is the first id;
- *   BENCH_QUEUES (0: BlankWorker; else that many queues) spreads them, BENCH_SLICE to each in turn.
+ *   single: one a call. bulk: BENCH_SLICE a call (10,000). Both connect with a job of their own, 0, before the clock
+ * starts. fill: exactly COUNT jobs. wait: the same with payloads of 30 bytes. REDIS_URL; BENCH_FIRST (1) is the first
+ * id; BENCH_QUEUES (0: BlankWorker; else that many queues) spreads them, BENCH_SLICE to each in turn.
  */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700

@@ -1,9 +1,9 @@
 /*
  * steady.c - `steady WAITING SLICE SECONDS`: pushes and performs side by side, so that WAITING ids always wait.
  *
- *   The queues must hold WAITING jobs already (push fill). Pushes go in slices of SLICE, to each of BENCH_QUEUES queues in turn
- *   (0: BlankWorker); performing waits for pushing where it is faster. Prints "begin" when it is warm, then, SECONDS later, the
- *   number of jobs performed meanwhile and the seconds. REDIS_URL, BENCH_THREADS (5).
+ *   The queues must hold WAITING jobs already (push fill). Pushes go in slices of SLICE, to each of BENCH_QUEUES queues
+ * in turn (0: BlankWorker); performing waits for pushing where it is faster. Prints "begin" when it is warm, then,
+ * SECONDS later, the number of jobs performed meanwhile and the seconds. REDIS_URL, BENCH_THREADS (5).
  */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700

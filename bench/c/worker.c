@@ -1,8 +1,8 @@
 /*
  * worker.c - a server of blank jobs in C: takes and settles until SIGTERM.
  *
- *   REDIS_URL, BENCH_THREADS (5), BENCH_QUEUES (0: BlankWorker; else that many queues: blank-0 and so on), BENCH_JOBS and
- *   BENCH_RESULT: the file that gets the seconds from the begin of the first of these jobs to the end of the last.
+ *   REDIS_URL, BENCH_THREADS (5), BENCH_QUEUES (0: BlankWorker; else that many queues: blank-0 and so on), BENCH_JOBS
+ * and BENCH_RESULT: the file that gets the seconds from the begin of the first of these jobs to the end of the last.
  */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700

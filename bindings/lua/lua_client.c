@@ -3,7 +3,7 @@
 
 #include "io/link.h"
 
-/* ---- Life ------------------------------------------------------------------------------------------------ */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 /* Without randomness a client has no identity, and its pushes are refused. */
 static void client_identify(seriatim_client *client, int forked)
@@ -69,7 +69,7 @@ static int client_close(lua_State *L)
     return 0;
 }
 
-/* ---- The connection -------------------------------------------------------------------------------------- */
+/* ---- The connection -------------------------------------------------------------------------- */
 
 /* client:connected(user, password, database, fresh): one that is not fresh has been greeted before */
 static int client_connected(lua_State *L)
@@ -132,7 +132,10 @@ static int client_sent(lua_State *L)
     return 0;
 }
 
-/* client:limit(): seconds that the operation under way may take as a whole; nil: only the time without an answer is limited */
+/*
+ * client:limit(): seconds that the operation under way may take as a whole; nil: only the time without an answer is
+ * limited
+ */
 static int client_limit(lua_State *L)
 {
     slu_link *self = client_of(L);
@@ -215,11 +218,18 @@ static int client_give_up(lua_State *L)
 
 void slu_open_client(lua_State *L)
 {
-    static const luaL_Reg methods[] = {
-        {"connected", client_connected}, {"disconnected", client_disconnected}, {"output", client_output},
-        {"sent", client_sent},           {"input", client_input},               {"status", client_status},
-        {"give_up", client_give_up},     {"close", client_close},               {"expect_master", client_expect_master},
-        {"limit", client_limit},         {"tell_left", client_tell_left},       {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"connected", client_connected},
+                                       {"disconnected", client_disconnected},
+                                       {"output", client_output},
+                                       {"sent", client_sent},
+                                       {"input", client_input},
+                                       {"status", client_status},
+                                       {"give_up", client_give_up},
+                                       {"close", client_close},
+                                       {"expect_master", client_expect_master},
+                                       {"limit", client_limit},
+                                       {"tell_left", client_tell_left},
+                                       {NULL, NULL}};
     static const luaL_Reg functions[] = {{"client", client_new}, {NULL, NULL}};
     slu_class(L, SLU_CLIENT, methods, client_close);
     slu_methods(L, SLU_CLIENT, slu_operations);

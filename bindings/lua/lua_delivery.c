@@ -90,7 +90,7 @@ static int delivery_done_with(lua_State *L, slu_delivery *self, int status)
     return status == SERIATIM_OK ? slu_true(L) : slu_failure(L, status, NULL);
 }
 
-/* ---- Reading: the collector may run anyone's code meanwhile, so neither may be ended ---------------------- */
+/* ---- Reading: the collector may run anyone's code meanwhile, so neither may be ended --------- */
 
 typedef struct delivery_view {
     slu_delivery *self;
@@ -214,7 +214,7 @@ static int delivery_ids(lua_State *L)
     return self ? delivery_read(L, self, 0, delivery_read_ids) : delivery_closed(L);
 }
 
-/* ---- Outcomes -------------------------------------------------------------------------------------------- */
+/* ---- Outcomes -------------------------------------------------------------------------------- */
 
 static int delivery_done(lua_State *L)
 {
@@ -301,9 +301,8 @@ static int delivery_extend(lua_State *L)
     int status;
     if (!self)
         return delivery_closed(L);
-    status = self->source->runner
-                 ? seriatim_runner_extend(self->source->runner, self->delivery, place, seconds)
-                 : srt_node_extend(self->source->node, self->delivery, place, seconds, srt_clock_ms());
+    status = self->source->runner ? seriatim_runner_extend(self->source->runner, self->delivery, place, seconds)
+                                  : srt_node_extend(self->source->node, self->delivery, place, seconds, srt_clock_ms());
     return delivery_done_with(L, self, status);
 }
 
@@ -323,7 +322,9 @@ static int delivery_checkpoint(lua_State *L)
     if (status != SERIATIM_INVALID)
         return delivery_done_with(L, self, status);
     slu_source_leave(self->source);
-    return slu_failure(L, status, lua_pushfstring(L, "checkpoint of %d payloads: the id has %d in this batch", (int)count, (int)payloads));
+    return slu_failure(
+        L, status,
+        lua_pushfstring(L, "checkpoint of %d payloads: the id has %d in this batch", (int)count, (int)payloads));
 }
 
 #define FLUSH_SLICE_MS 1000
@@ -340,7 +341,9 @@ static int delivery_flushed(slu_delivery *self)
     return status == SERIATIM_AGAIN ? SERIATIM_CLOSED : status;
 }
 
-/* delivery:flush() -> true once Redis has confirmed all its checkpoints; false, of a node: not yet; nil, kind, message */
+/*
+ * delivery:flush() -> true once Redis has confirmed all its checkpoints; false, of a node: not yet; nil, kind, message
+ */
 static int delivery_flush(lua_State *L)
 {
     slu_delivery *self = delivery_inside(L);
@@ -353,7 +356,8 @@ static int delivery_flush(lua_State *L)
         lua_pushboolean(L, status == SERIATIM_OK);
         return 1;
     }
-    return slu_failure(L, status, status == SERIATIM_STALE ? "a checkpoint was refused: the run is another's now" : NULL);
+    return slu_failure(L, status,
+                       status == SERIATIM_STALE ? "a checkpoint was refused: the run is another's now" : NULL);
 }
 
 /* delivery:snooze(place, seconds, payload or nil) */
@@ -400,7 +404,7 @@ static int delivery_settle(lua_State *L)
     return slu_true(L);
 }
 
-/* ---- Figures, which stay when it is settled -------------------------------------------------------------- */
+/* ---- Figures, which stay when it is settled -------------------------------------------------- */
 
 /* delivery:kind() -> "run", "died" or "exhausted", and what worker() gives */
 static int delivery_kind(lua_State *L)
@@ -443,13 +447,25 @@ static int delivery_size(lua_State *L)
 
 void slu_open_delivery(lua_State *L)
 {
-    static const luaL_Reg methods[] = {
-        {"kind", delivery_kind},       {"worker", delivery_worker},   {"shard", delivery_shard},
-        {"size", delivery_size},       {"job", delivery_job},         {"payloads_by_id", delivery_payloads_by_id},
-        {"done", delivery_done},       {"done_all", delivery_done_all}, {"fail", delivery_fail},
-        {"release", delivery_release}, {"reject", delivery_reject},   {"extend", delivery_extend},
-        {"checkpoint", delivery_checkpoint}, {"flush", delivery_flush}, {"snooze", delivery_snooze},
-        {"failure", delivery_failure}, {"settle", delivery_settle},   {"ids", delivery_ids},         {"elapsed", delivery_elapsed},
-        {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"kind", delivery_kind},
+                                       {"worker", delivery_worker},
+                                       {"shard", delivery_shard},
+                                       {"size", delivery_size},
+                                       {"job", delivery_job},
+                                       {"payloads_by_id", delivery_payloads_by_id},
+                                       {"done", delivery_done},
+                                       {"done_all", delivery_done_all},
+                                       {"fail", delivery_fail},
+                                       {"release", delivery_release},
+                                       {"reject", delivery_reject},
+                                       {"extend", delivery_extend},
+                                       {"checkpoint", delivery_checkpoint},
+                                       {"flush", delivery_flush},
+                                       {"snooze", delivery_snooze},
+                                       {"failure", delivery_failure},
+                                       {"settle", delivery_settle},
+                                       {"ids", delivery_ids},
+                                       {"elapsed", delivery_elapsed},
+                                       {NULL, NULL}};
     slu_class(L, SLU_DELIVERY, methods, delivery_gc);
 }

@@ -10,7 +10,7 @@
 #define PATH_SIZE 256
 #define EXACT 9007199254740992.0 /* 2^53: doubles of whole numbers are exact up to here */
 
-/* ---- dump: nothing in here raises while the writer lives ------------------------------------------------ */
+/* ---- dump: nothing in here raises while the writer lives ------------------------------------- */
 
 typedef struct json_dump {
     srt_json_writer writer;
@@ -229,7 +229,7 @@ static int json_dump_function(lua_State *L)
     return 1;
 }
 
-/* ---- load ------------------------------------------------------------------------------------------------ */
+/* ---- load ------------------------------------------------------------------------------------ */
 
 static int reader_gc(lua_State *L)
 {

@@ -3,9 +3,11 @@
 
 #include "base/system.h"
 
-/* ---- Use ------------------------------------------------------------------------------------------------- */
+/* ---- Use ------------------------------------------------------------------------------------- */
 
-/* In a child of fork(2): what the parent has under way, and its connection, are the parent's. A link notices by a step. */
+/*
+ * In a child of fork(2): what the parent has under way, and its connection, are the parent's. A link notices by a step.
+ */
 static void link_adopt(slu_link *self)
 {
     self->pid = slu_pid();
@@ -96,7 +98,7 @@ static int link_result(lua_State *L)
     return self ? slu_link_result(L, self, srt_client_status(self->client)) : slu_link_closed(L);
 }
 
-/* ---- Queues and layout ----------------------------------------------------------------------------------- */
+/* ---- Queues and layout ----------------------------------------------------------------------- */
 
 /* link:queue(settings) -> its number in this link */
 static int link_queue(lua_State *L)
@@ -131,7 +133,7 @@ static int link_layout(lua_State *L)
     return slu_link_begun(L, self, seriatim_layout_begin(self->client, self->queue), link_read_layout);
 }
 
-/* ---- Push ------------------------------------------------------------------------------------------------ */
+/* ---- Push ------------------------------------------------------------------------------------ */
 
 /* The row keeps the texts. */
 static void link_job(lua_State *L, int row, seriatim_job *job)
@@ -211,8 +213,9 @@ static int link_push_rows(lua_State *L, slu_link *self, int rows)
 }
 
 /*
- * link:push(queue, rows, replicas, wait_timeout, push_timeout, handles): added, folded, {places of refused jobs}, what was said of too few
- * replicas or nil, what is to be warned of or nil, scheduled, {handles, or false}. A row of a wrong type leaves a push that is not sent.
+ * link:push(queue, rows, replicas, wait_timeout, push_timeout, handles): added, folded, {places of refused jobs}, what
+ * was said of too few replicas or nil, what is to be warned of or nil, scheduled, {handles, or false}. A row of a wrong
+ * type leaves a push that is not sent.
  */
 static int link_push(lua_State *L)
 {
@@ -246,12 +249,12 @@ static int link_push(lua_State *L)
 const luaL_Reg slu_operations[] = {
     {"queue", link_queue}, {"push", link_push}, {"layout", link_layout}, {"result", link_result}, {NULL, NULL}};
 
-/* ---- Going on with what was begun ------------------------------------------------------------------------ */
+/* ---- Going on with what was begun ------------------------------------------------------------ */
 
 /*
- * The handler of a signal cannot run Lua code: those of lua.c and of luaposix set a debug hook, which Lua calls when Lua code runs
- * next. While a link waits in C none does. Another thread may have received the signal, so poll(2) need not end with EINTR; hence
- * a wait looks for a new hook this often.
+ * The handler of a signal cannot run Lua code: those of lua.c and of luaposix set a debug hook, which Lua calls when
+ * Lua code runs next. While a link waits in C none does. Another thread may have received the signal, so poll(2) need
+ * not end with EINTR; hence a wait looks for a new hook this often.
  */
 #define LINK_HOOK_MS 50
 
@@ -282,8 +285,8 @@ static lua_State *main_coroutine(lua_State *L)
 }
 
 /*
- * Moves a hook that was set in the main coroutine since `before` was its hook to L, the coroutine that waits. Left there, it would be
- * called when the main coroutine runs again, after the wait.
+ * Moves a hook that was set in the main coroutine since `before` was its hook to L, the coroutine that waits. Left
+ * there, it would be called when the main coroutine runs again, after the wait.
  */
 static void link_move_hook(lua_State *L, lua_State *from, lua_Hook before)
 {
@@ -296,8 +299,9 @@ static void link_move_hook(lua_State *L, lua_State *from, lua_Hook before)
 }
 
 /*
- * Lets Lua call a debug hook that was set since `before` was the hook: runs an empty Lua function. What the hook raises is raised
- * here, after what was begun was dropped with its socket. A hook that was there before, such as a profiler's, has no part in this.
+ * Lets Lua call a debug hook that was set since `before` was the hook: runs an empty Lua function. What the hook raises
+ * is raised here, after what was begun was dropped with its socket. A hook that was there before, such as a profiler's,
+ * has no part in this.
  */
 static void link_run_hook(lua_State *L, slu_link *self, lua_Hook before)
 {
@@ -318,7 +322,8 @@ static void link_run_hook(lua_State *L, slu_link *self, lua_Hook before)
 }
 
 /*
- * link:drive(seconds). What does not end in time is dropped with its socket, so no answer can be mistaken for another's.
+ * link:drive(seconds). What does not end in time is dropped with its socket, so no answer can be mistaken for
+ * another's.
  */
 static int link_drive(lua_State *L)
 {
@@ -344,7 +349,7 @@ static int link_drive(lua_State *L)
     return slu_link_result(L, self, status);
 }
 
-/* ---- Life ------------------------------------------------------------------------------------------------ */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 void slu_link_options(lua_State *L, int at, seriatim_options *options)
 {
@@ -393,7 +398,10 @@ static int link_reset(lua_State *L)
     return 0;
 }
 
-/* link:progress(what, total or nil): is the next action on a whole queue or check shown on stderr? It is where that is a terminal. */
+/*
+ * link:progress(what, total or nil): is the next action on a whole queue or check shown on stderr? It is where that is
+ * a terminal.
+ */
 static int link_progress(lua_State *L)
 {
     slu_link *self = slu_link_of(L);
@@ -418,9 +426,8 @@ static int link_url(lua_State *L)
 
 void slu_open_link(lua_State *L)
 {
-    static const luaL_Reg methods[] = {
-        {"drive", link_drive},       {"url", link_url},     {"reset", link_reset},
-        {"progress", link_progress}, {"close", link_close}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"drive", link_drive},       {"url", link_url},     {"reset", link_reset},
+                                       {"progress", link_progress}, {"close", link_close}, {NULL, NULL}};
     static const luaL_Reg functions[] = {{"link", link_new}, {NULL, NULL}};
     slu_class(L, SLU_LINK, methods, link_close);
     slu_methods(L, SLU_LINK, slu_operations);

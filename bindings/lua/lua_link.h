@@ -1,4 +1,7 @@
-/* lua_link.h - a connection as push and operators share it: a Link, which waits by itself, or a Client, whose host does the I/O. */
+/*
+ * lua_link.h - a connection as push and operators share it: a Link, which waits by itself, or a Client, whose host does
+ * the I/O.
+ */
 #ifndef LUA_LINK_H
 #define LUA_LINK_H
 

@@ -19,7 +19,9 @@ static int node_new(lua_State *L)
     return 1;
 }
 
-/* The node, started, with the channel; NULL: return slu_source_closed. Only one Lua state has it: nothing is entered. */
+/*
+ * The node, started, with the channel; NULL: return slu_source_closed. Only one Lua state has it: nothing is entered.
+ */
 static srt_node *node_of(lua_State *L, srt_channel *channel)
 {
     slu_source *source = slu_source_of(L);
@@ -164,11 +166,16 @@ static int node_waits(lua_State *L)
 
 void slu_open_node(lua_State *L)
 {
-    static const luaL_Reg methods[] = {
-        {"connected", node_connected}, {"disconnected", node_disconnected}, {"output", node_output},
-        {"sent", node_sent},           {"input", node_input},               {"tick", node_tick},
-        {"news", node_news},           {"waits", node_waits},               {"expect_masters", node_expect_masters},
-        {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"connected", node_connected},
+                                       {"disconnected", node_disconnected},
+                                       {"output", node_output},
+                                       {"sent", node_sent},
+                                       {"input", node_input},
+                                       {"tick", node_tick},
+                                       {"news", node_news},
+                                       {"waits", node_waits},
+                                       {"expect_masters", node_expect_masters},
+                                       {NULL, NULL}};
     static const luaL_Reg functions[] = {{"node", node_new}, {NULL, NULL}};
     slu_class(L, SLU_NODE, methods, slu_source_gc);
     slu_methods(L, SLU_NODE, slu_deliveries);

@@ -13,7 +13,7 @@ static int operators_named(lua_State *L, int at, const char *argument, int (*num
     return number(name, len);
 }
 
-/* ---- Queries --------------------------------------------------------------------------------------------- */
+/* ---- Queries --------------------------------------------------------------------------------- */
 
 static void operators_payload(lua_State *L, const void *payloads, size_t i)
 {
@@ -96,7 +96,7 @@ static int operators_query(lua_State *L)
     return slu_link_begun(L, self, seriatim_query_begin(self->client, queue, &query), operators_read_query);
 }
 
-/* ---- Actions --------------------------------------------------------------------------------------------- */
+/* ---- Actions --------------------------------------------------------------------------------- */
 
 static int operators_read_action(lua_State *L, const slu_link *self)
 {
@@ -116,10 +116,11 @@ static int operators_action(lua_State *L)
     queue = slu_size(L, 2, "queue");
     kind = operators_named(L, 3, "name", seriatim_action_named);
     texts = slu_texts(L, 4, &count);
-    return slu_link_begun(L, self, seriatim_action_begin(self->client, queue, kind, texts, count), operators_read_action);
+    return slu_link_begun(L, self, seriatim_action_begin(self->client, queue, kind, texts, count),
+                          operators_read_action);
 }
 
-/* ---- Metrics --------------------------------------------------------------------------------------------- */
+/* ---- Metrics --------------------------------------------------------------------------------- */
 
 static void operators_figures(lua_State *L, const seriatim_metrics *m)
 {
@@ -173,7 +174,7 @@ static int operators_metrics(lua_State *L)
     return slu_link_begun(L, self, seriatim_metrics_begin(self->client, queue), operators_read_metrics);
 }
 
-/* ---- Explain, check, nodes ------------------------------------------------------------------------------- */
+/* ---- Explain, check, nodes ------------------------------------------------------------------- */
 
 static void operators_known(lua_State *L, const char *name, const seriatim_record *record)
 {
@@ -263,7 +264,8 @@ static int operators_check(lua_State *L)
     if (!self)
         return slu_link_closed(L);
     queue = slu_size(L, 2, "queue");
-    return slu_link_begun(L, self, seriatim_check_begin(self->client, queue, lua_toboolean(L, 3)), operators_read_check);
+    return slu_link_begun(L, self, seriatim_check_begin(self->client, queue, lua_toboolean(L, 3)),
+                          operators_read_check);
 }
 
 /* A field that a node tells of its process, by its kind; nothing where it does not. */
@@ -296,7 +298,8 @@ static int operators_read_nodes(lua_State *L, const slu_link *self)
 static int operators_nodes(lua_State *L)
 {
     slu_link *self = slu_link_of(L);
-    return self ? slu_link_begun(L, self, seriatim_nodes_begin(self->client), operators_read_nodes) : slu_link_closed(L);
+    return self ? slu_link_begun(L, self, seriatim_nodes_begin(self->client), operators_read_nodes)
+                : slu_link_closed(L);
 }
 
 static int operators_read_order(lua_State *L, const slu_link *self)
@@ -314,10 +317,12 @@ static int operators_node_command(lua_State *L)
     if (!self)
         return slu_link_closed(L);
     node = slu_text(L, 2, "node", &len);
-    return slu_link_begun(L, self, seriatim_order_begin(self->client, node, len, operators_named(L, 3, "command", seriatim_order_named)), operators_read_order);
+    return slu_link_begun(
+        L, self, seriatim_order_begin(self->client, node, len, operators_named(L, 3, "command", seriatim_order_named)),
+        operators_read_order);
 }
 
-/* ---- Queues and health ----------------------------------------------------------------------------------- */
+/* ---- Queues and health ----------------------------------------------------------------------- */
 
 static void operators_name(lua_State *L, const void *names, size_t i)
 {
@@ -337,7 +342,8 @@ static int operators_read_queues(lua_State *L, const slu_link *self)
 static int operators_queues(lua_State *L)
 {
     slu_link *self = slu_link_of(L);
-    return self ? slu_link_begun(L, self, seriatim_queues_begin(self->client), operators_read_queues) : slu_link_closed(L);
+    return self ? slu_link_begun(L, self, seriatim_queues_begin(self->client), operators_read_queues)
+                : slu_link_closed(L);
 }
 
 static int operators_read_health(lua_State *L, const slu_link *self)
@@ -359,11 +365,17 @@ static int operators_read_health(lua_State *L, const slu_link *self)
 static int operators_health(lua_State *L)
 {
     slu_link *self = slu_link_of(L);
-    return self ? slu_link_begun(L, self, seriatim_health_begin(self->client), operators_read_health) : slu_link_closed(L);
+    return self ? slu_link_begun(L, self, seriatim_health_begin(self->client), operators_read_health)
+                : slu_link_closed(L);
 }
 
-const luaL_Reg slu_operators[] = {
-    {"query", operators_query},     {"action", operators_action}, {"metrics", operators_metrics},
-    {"explain", operators_explain}, {"check", operators_check},   {"nodes", operators_nodes},
-    {"queues", operators_queues},   {"health", operators_health}, {"node_command", operators_node_command},
-    {NULL, NULL}};
+const luaL_Reg slu_operators[] = {{"query", operators_query},
+                                  {"action", operators_action},
+                                  {"metrics", operators_metrics},
+                                  {"explain", operators_explain},
+                                  {"check", operators_check},
+                                  {"nodes", operators_nodes},
+                                  {"queues", operators_queues},
+                                  {"health", operators_health},
+                                  {"node_command", operators_node_command},
+                                  {NULL, NULL}};

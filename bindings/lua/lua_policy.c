@@ -1,6 +1,6 @@
 /*
- * lua_policy.c - native.back_off, .split, .shard_of, .command_text and .printable: the core's functions without a state, for what the package does
- * itself.
+ * lua_policy.c - native.back_off, .split, .shard_of, .command_text and .printable: the core's functions without a
+ * state, for what the package does itself.
  */
 #include "seriatim_native.h"
 
@@ -78,8 +78,8 @@ static int policy_printable(lua_State *L)
 
 void slu_open_policy(lua_State *L)
 {
-    static const luaL_Reg functions[] = {
-        {"back_off", policy_back_off}, {"split", policy_split}, {"shard_of", policy_shard_of},
-        {"printable", policy_printable}, {"command_text", policy_command_text}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"back_off", policy_back_off},         {"split", policy_split},
+                                         {"shard_of", policy_shard_of},         {"printable", policy_printable},
+                                         {"command_text", policy_command_text}, {NULL, NULL}};
     slu_functions(L, functions);
 }

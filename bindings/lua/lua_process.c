@@ -4,7 +4,7 @@
 #define HELD "seriatim.held"
 #define PARENT "%parent%"
 
-/* ---- What tells children of our end: a pipe that only we hold the end to write of --------------------------- */
+/* ---- What tells children of our end: a pipe that only we hold the end to write of ------------ */
 
 typedef struct process_held {
     int open, fds[2];
@@ -39,7 +39,7 @@ static process_held *held_of(lua_State *L)
     return held;
 }
 
-/* ---- Spawn --------------------------------------------------------------------------------------------------- */
+/* ---- Spawn ----------------------------------------------------------------------------------- */
 
 /* NULL-terminated, in Lua's memory on the stack. */
 static char **process_words(lua_State *L, int fd)
@@ -72,7 +72,8 @@ static void process_become(char **words, int parent, int report)
     for (number = 1; number < 32; number++)
         if (number != SIGKILL && number != SIGSTOP)
             sigaction(number, &usual, NULL);
-    sigemptyset(&waiting); /* but what a new server must not be stopped or killed by waits until it has handlers: native.catch_signals */
+    sigemptyset(&waiting); /* but what a new server must not be stopped or killed by waits until it has handlers:
+                              native.catch_signals */
     sigaddset(&waiting, SIGTSTP);
     sigaddset(&waiting, SIGTTIN);
     sigaddset(&waiting, SIGHUP);
@@ -142,7 +143,7 @@ static int process_spawn(lua_State *L)
     return 1;
 }
 
-/* ---- Their end ------------------------------------------------------------------------------------------------ */
+/* ---- Their end ------------------------------------------------------------------------------- */
 
 /* native.reap() -> pid, "exit" or "signal", number */
 static int process_reap(lua_State *L)

@@ -195,7 +195,8 @@ static int row_push(lua_State *L, srt_bytes *bytes)
 }
 
 /*
- * native.rows(jobs, raw) -> rows; nil: something is unusual, or wrong, which others say. raw: payloads are bytes, not JSON.
+ * native.rows(jobs, raw) -> rows; nil: something is unusual, or wrong, which others say. raw: payloads are bytes, not
+ * JSON.
  */
 static int rows_function(lua_State *L)
 {

@@ -3,7 +3,7 @@
 
 #include "base/system.h"
 
-/* ---- Making ---------------------------------------------------------------------------------------------- */
+/* ---- Making ---------------------------------------------------------------------------------- */
 
 void slu_node_settings(lua_State *L, int at, seriatim_node_settings *s)
 {
@@ -71,7 +71,7 @@ static int runner_of(lua_State *L)
     return 1;
 }
 
-/* ---- Before the start: both ------------------------------------------------------------------------------ */
+/* ---- Before the start: both ------------------------------------------------------------------ */
 
 /* The source, open and not started; NULL: return slu_source_closed. */
 static slu_source *deliveries_unstarted(lua_State *L)
@@ -159,7 +159,7 @@ static int deliveries_start(lua_State *L)
     return slu_true(L);
 }
 
-/* ---- Taking ---------------------------------------------------------------------------------------------- */
+/* ---- Taking ---------------------------------------------------------------------------------- */
 
 /* The number of a group of a source that is started. */
 static size_t deliveries_number(lua_State *L, const slu_source *source)
@@ -175,13 +175,17 @@ static size_t deliveries_number(lua_State *L, const slu_source *source)
 static int runner_wait(lua_State *L, slu_source *source, size_t group, int64_t deadline_ms)
 {
     seriatim_waiter *waiter;
-    struct pollfd fds[2] = {{seriatim_runner_wait_begin(source->runner, group, &waiter), POLLIN, 0}, {source->wake[0], POLLIN, 0}};
+    struct pollfd fds[2] = {{seriatim_runner_wait_begin(source->runner, group, &waiter), POLLIN, 0},
+                            {source->wake[0], POLLIN, 0}};
     slu_poll(fds, 2, deadline_ms, L);
     seriatim_runner_wait_end(source->runner, group, waiter);
     return !slu_source_is_closed(source);
 }
 
-/* The time may be over while the descriptor is ready for another thread that waits: hence the take after the last clear. */
+/*
+ * The time may be over while the descriptor is ready for another thread that waits: hence the take after the last
+ * clear.
+ */
 static int runner_take(lua_State *L, slu_source *source, size_t group, int64_t deadline_ms, seriatim_delivery *settled,
                        seriatim_delivery **delivery)
 {
@@ -254,8 +258,8 @@ static int deliveries_take(lua_State *L)
 }
 
 /*
- * deliveries:advance(group, delivery) -> as take(group, nil, delivery); payloads. All its ids are done. The payloads are those of
- * what follows, as payloads_by_id gives them, where that is a run of the same worker.
+ * deliveries:advance(group, delivery) -> as take(group, nil, delivery); payloads. All its ids are done. The payloads
+ * are those of what follows, as payloads_by_id gives them, where that is a run of the same worker.
  */
 static int deliveries_advance(lua_State *L)
 {
@@ -338,18 +342,20 @@ static int deliveries_candidates(lua_State *L)
     return 1;
 }
 
-/* ---- Watching and ending --------------------------------------------------------------------------------- */
+/* ---- Watching and ending --------------------------------------------------------------------- */
 
 /* deliveries:event() -> kind, number, text; nil: none */
 static int deliveries_event(lua_State *L)
 {
-    static const char *const names[] = {"lease", "lost", "refused", "recovered", "link", "warning", "failures", "morgue"};
+    static const char *const names[] = {"lease", "lost",    "refused",  "recovered",
+                                        "link",  "warning", "failures", "morgue"};
     slu_source *source = slu_source_inside(L);
     seriatim_event event;
     int status;
     if (!source)
         return slu_source_closed(L, slu_source_of(L));
-    status = source->runner ? seriatim_runner_event(source->runner, &event) : srt_node_event(source->node, srt_clock_ms(), &event);
+    status = source->runner ? seriatim_runner_event(source->runner, &event)
+                            : srt_node_event(source->node, srt_clock_ms(), &event);
     slu_source_leave(source);
     if (status != SERIATIM_OK)
         return 0;
@@ -414,7 +420,8 @@ static int deliveries_stopped(lua_State *L)
     if (!source)
         return slu_source_closed(L, slu_source_of(L));
     if (source->runner)
-        slu_ending_note(source->runner); /* a signal that ends the process while this is asked again and again tells it */
+        slu_ending_note(
+            source->runner); /* a signal that ends the process while this is asked again and again tells it */
     stopped = source->runner ? seriatim_runner_stopped(source->runner) : source->node->stopped;
     slu_source_leave(source);
     lua_pushboolean(L, stopped);
@@ -477,18 +484,24 @@ static int deliveries_close(lua_State *L)
     return 0;
 }
 
-const luaL_Reg slu_deliveries[] = {
-    {"worker", deliveries_worker},   {"group", deliveries_group},
-    {"start", deliveries_start},     {"take", deliveries_take},
-    {"advance", deliveries_advance},
-    {"event", deliveries_event},     {"take_from", deliveries_take_from},
-    {"pulse", deliveries_pulse},     {"candidates", deliveries_candidates},
-    {"quiet", deliveries_quiet},     {"stop", deliveries_stop},
-    {"abandon", deliveries_abandon}, {"stopped", deliveries_stopped},
-    {"unfinished", deliveries_unfinished},
-    {"stats", deliveries_stats},     {"close", deliveries_close},
-    {"asked", deliveries_asked},
-    {NULL, NULL}};
+const luaL_Reg slu_deliveries[] = {{"worker", deliveries_worker},
+                                   {"group", deliveries_group},
+                                   {"start", deliveries_start},
+                                   {"take", deliveries_take},
+                                   {"advance", deliveries_advance},
+                                   {"event", deliveries_event},
+                                   {"take_from", deliveries_take_from},
+                                   {"pulse", deliveries_pulse},
+                                   {"candidates", deliveries_candidates},
+                                   {"quiet", deliveries_quiet},
+                                   {"stop", deliveries_stop},
+                                   {"abandon", deliveries_abandon},
+                                   {"stopped", deliveries_stopped},
+                                   {"unfinished", deliveries_unfinished},
+                                   {"stats", deliveries_stats},
+                                   {"close", deliveries_close},
+                                   {"asked", deliveries_asked},
+                                   {NULL, NULL}};
 
 void slu_open_runner(lua_State *L)
 {

@@ -1,4 +1,6 @@
-/* lua_runner.h - where deliveries come from: a runner, which several Lua states may share, or a node without sockets. */
+/*
+ * lua_runner.h - where deliveries come from: a runner, which several Lua states may share, or a node without sockets.
+ */
 #ifndef LUA_RUNNER_H
 #define LUA_RUNNER_H
 
@@ -13,8 +15,9 @@
 
 /* Counted: each Runner, Node and Delivery holds it. One of runner and node is there until it is freed. */
 typedef struct slu_source {
-    size_t references, state; /* state: the calls that use it, and whether it is closed; only lua_source.c touches these */
-    pid_t pid;                /* threads and sockets belong to this process alone: in another one nothing is touched */
+    size_t references,
+        state; /* state: the calls that use it, and whether it is closed; only lua_source.c touches these */
+    pid_t pid; /* threads and sockets belong to this process alone: in another one nothing is touched */
     seriatim_runner *runner;
     srt_node *node;
     int started;
@@ -52,7 +55,10 @@ slu_delivery *slu_delivery_spent(lua_State *L, int at, const slu_source *source)
 void slu_delivery_fill(slu_delivery *self, slu_source *source, seriatim_delivery *delivery);
 /* All ids of what it holds are done: SERIATIM_OK or _NOMEM. Raises nothing. */
 int slu_delivery_done_all(slu_delivery *self);
-/* Inside its source, which it leaves: pushes {id = {what each payload's JSON says}}, or nil where one of them cannot be read; returns 1. */
+/*
+ * Inside its source, which it leaves: pushes {id = {what each payload's JSON says}}, or nil where one of them cannot be
+ * read; returns 1.
+ */
 int slu_delivery_read(lua_State *L, slu_delivery *self);
 
 /* A node's settings from a table, which keeps the texts; what a runner and a node have in common. */

@@ -84,9 +84,9 @@ static int sentinel_gc(lua_State *L)
 
 void slu_open_sentinel(lua_State *L)
 {
-    static const luaL_Reg methods[] = {
-        {"begin", sentinel_begin}, {"next", sentinel_next},     {"output", sentinel_output},
-        {"input", sentinel_input}, {"failed", sentinel_failed}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"begin", sentinel_begin},   {"next", sentinel_next},
+                                       {"output", sentinel_output}, {"input", sentinel_input},
+                                       {"failed", sentinel_failed}, {NULL, NULL}};
     static const luaL_Reg functions[] = {{"sentinel", sentinel_new}, {NULL, NULL}};
     slu_class(L, SENTINEL, methods, sentinel_gc);
     slu_functions(L, functions);

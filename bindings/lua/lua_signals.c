@@ -73,7 +73,8 @@ static int signals_install(int number)
 {
     struct sigaction action;
     sigset_t own;
-    if ((number == SIGHUP || number == SIGUSR1) && sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN)
+    if ((number == SIGHUP || number == SIGUSR1) && sigaction(number, NULL, &action) == 0 &&
+        action.sa_handler == SIG_IGN)
         return 0; /* nohup's */
     memset(&action, 0, sizeof action);
     action.sa_handler = on_signal;

@@ -1,4 +1,7 @@
-/* lua_socket.c - native.listen, .listener, .channel and .poll: what a small server of one's own needs of sockets. None of them blocks. */
+/*
+ * lua_socket.c - native.listen, .listener, .channel and .poll: what a small server of one's own needs of sockets. None
+ * of them blocks.
+ */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE 1
 #endif
@@ -42,7 +45,7 @@ static void socket_prepare(int fd)
     fcntl(fd, F_SETFL, O_NONBLOCK);
 }
 
-/* ---- Listening ------------------------------------------------------------------------------------------- */
+/* ---- Listening ------------------------------------------------------------------------------- */
 
 static int listen_at(int fd, const struct sockaddr *address, socklen_t len)
 {
@@ -141,7 +144,7 @@ static int socket_channel(lua_State *L)
     return 2;
 }
 
-/* ---- One connection -------------------------------------------------------------------------------------- */
+/* ---- One connection -------------------------------------------------------------------------- */
 
 static int socket_again(void)
 {
@@ -207,7 +210,10 @@ static int socket_peek(lua_State *L)
     return 1;
 }
 
-/* socket:hand_over(channel): to whoever takes it at the channel's other end, and closed here; false: the channel is full */
+/*
+ * socket:hand_over(channel): to whoever takes it at the channel's other end, and closed here; false: the channel is
+ * full
+ */
 static int socket_hand_over(lua_State *L)
 {
     slu_socket *self = socket_at(L, 1);
@@ -254,7 +260,7 @@ static int socket_close(lua_State *L)
     return 0;
 }
 
-/* ---- Many ------------------------------------------------------------------------------------------------ */
+/* ---- Many ------------------------------------------------------------------------------------ */
 
 /* native.poll(sockets, words, seconds): the places of those that are ready; word[i] "write": for writing. */
 static int socket_poll(lua_State *L)
@@ -287,12 +293,14 @@ static int socket_poll(lua_State *L)
 
 void slu_open_socket(lua_State *L)
 {
-    static const luaL_Reg methods[] = {
-        {"accept", socket_accept}, {"receive", socket_receive}, {"send", socket_send}, {"finish", socket_finish},
-        {"fd", socket_fd},         {"close", socket_close},     {"peek", socket_peek}, {"hand_over", socket_hand_over},
-        {"take", socket_take},     {NULL, NULL}};
-    static const luaL_Reg functions[] = {
-        {"listen", socket_listen}, {"listen_unix", socket_listen_unix}, {"listener", socket_listener}, {"channel", socket_channel}, {"poll", socket_poll}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"accept", socket_accept}, {"receive", socket_receive},
+                                       {"send", socket_send},     {"finish", socket_finish},
+                                       {"fd", socket_fd},         {"close", socket_close},
+                                       {"peek", socket_peek},     {"hand_over", socket_hand_over},
+                                       {"take", socket_take},     {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"listen", socket_listen},     {"listen_unix", socket_listen_unix},
+                                         {"listener", socket_listener}, {"channel", socket_channel},
+                                         {"poll", socket_poll},         {NULL, NULL}};
     slu_class(L, SOCKET, methods, socket_close);
     slu_functions(L, functions);
 }

@@ -61,7 +61,8 @@ void slu_source_leave(slu_source *source)
 {
     size_t last = SOURCE_CLOSED;
     if (__atomic_sub_fetch(&source->state, SOURCE_CALL, __ATOMIC_ACQ_REL) == last &&
-        __atomic_compare_exchange_n(&source->state, &last, SOURCE_CLOSED | SOURCE_FREED, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        __atomic_compare_exchange_n(&source->state, &last, SOURCE_CLOSED | SOURCE_FREED, 0, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_RELAXED))
         source_end(source);
 }
 
@@ -82,7 +83,7 @@ void slu_source_close(slu_source *source)
     slu_source_leave(source);
 }
 
-/* ---- As userdata ----------------------------------------------------------------------------------------- */
+/* ---- As userdata ----------------------------------------------------------------------------- */
 
 slu_source **slu_source_box(lua_State *L, const char *name)
 {
@@ -108,8 +109,9 @@ slu_source *slu_source_inside(lua_State *L)
 int slu_source_closed(lua_State *L, slu_source *source)
 {
     return slu_failure(L, SERIATIM_CLOSED,
-                       source->pid == slu_pid() ? "the runner is closed"
-                                               : "the runner belongs to the process that created it; create another one after fork");
+                       source->pid == slu_pid()
+                           ? "the runner is closed"
+                           : "the runner belongs to the process that created it; create another one after fork");
 }
 
 int slu_source_gc(lua_State *L)

@@ -62,7 +62,7 @@ static int system_hostname(lua_State *L)
     return 1;
 }
 
-/* ---- URLs ------------------------------------------------------------------------------------------------ */
+/* ---- URLs ------------------------------------------------------------------------------------ */
 
 static int url_gc(lua_State *L)
 {
@@ -102,10 +102,10 @@ static int system_parse_url(lua_State *L)
 void slu_open_system(lua_State *L)
 {
     static const luaL_Reg none[] = {{NULL, NULL}};
-    static const luaL_Reg functions[] = {
-        {"now_ms", system_now_ms},         {"time", system_time},         {"sleep", system_sleep},
-        {"random_hex", system_random_hex}, {"getpid", system_getpid},     {"hostname", system_hostname},
-        {"parse_url", system_parse_url},   {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"now_ms", system_now_ms},       {"time", system_time},
+                                         {"sleep", system_sleep},         {"random_hex", system_random_hex},
+                                         {"getpid", system_getpid},       {"hostname", system_hostname},
+                                         {"parse_url", system_parse_url}, {NULL, NULL}};
     slu_class(L, URL, none, url_gc);
     slu_functions(L, functions);
 }

@@ -65,7 +65,7 @@ static void thread_release(slu_thread *t)
         thread_free(t);
 }
 
-/* ---- Traceback: asked for by a signal, because only the thread itself may hook its Lua state ----------------- */
+/* ---- Traceback: asked for by a signal, because only the thread itself may hook its Lua state ---- */
 
 static void trace_add(slu_thread *t, const char *text)
 {
@@ -147,7 +147,7 @@ static void trace_catch_signal(void)
     sigaction(SIGURG, &action, NULL);
 }
 
-/* ---- The thread ---------------------------------------------------------------------------------------------- */
+/* ---- The thread ------------------------------------------------------------------------------ */
 
 static void value_push(lua_State *L, const slu_value *v)
 {
@@ -286,7 +286,7 @@ static void *thread_main(void *p)
     return NULL;
 }
 
-/* ---- Starting ------------------------------------------------------------------------------------------------ */
+/* ---- Starting -------------------------------------------------------------------------------- */
 
 static int value_copy_text(lua_State *L, int at, slu_value *v)
 {
@@ -378,7 +378,7 @@ static int thread_new_function(lua_State *L)
     return code == 0 ? 1 : slu_nil(L, "IO", strerror(code));
 }
 
-/* ---- Watching ------------------------------------------------------------------------------------------------ */
+/* ---- Watching -------------------------------------------------------------------------------- */
 
 /* Also of a parent's that a child of fork(2) has: there is no such thread. */
 static int thread_has_ended(slu_thread *t)

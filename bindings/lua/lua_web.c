@@ -1,7 +1,9 @@
-/* lua_web.c - one request to the dashboard, its API or the metrics, as a method of Link and Client; native.web_routes. */
+/*
+ * lua_web.c - one request to the dashboard, its API or the metrics, as a method of Link and Client; native.web_routes.
+ */
 #include "lua_link.h"
 
-/* ---- The request ----------------------------------------------------------------------------------------- */
+/* ---- The request ----------------------------------------------------------------------------- */
 
 /* Its value stays on the stack, which keeps the text. */
 static void web_text(lua_State *L, int table, const char *name, seriatim_text *text)
@@ -57,7 +59,7 @@ static void web_request(lua_State *L, int at, seriatim_web_request *request)
         request->socket = slu_int(L, -1, "socket");
 }
 
-/* ---- The settings ---------------------------------------------------------------------------------------- */
+/* ---- The settings ---------------------------------------------------------------------------- */
 
 /* The array is left on the stack; the table keeps its texts. */
 static const char *const *web_hosts(lua_State *L, int table, size_t *count)
@@ -111,7 +113,7 @@ static void web_settings(lua_State *L, int at, seriatim_web_settings *settings)
     settings->workers = web_workers(L, at, &settings->worker_count);
 }
 
-/* ---- Redaction: the core calls a function of Lua's, which may raise, while it writes -------------------------- */
+/* ---- Redaction: the core calls a function of Lua's, which may raise, while it writes --------- */
 
 typedef struct web_redaction {
     lua_State *L;
@@ -168,7 +170,7 @@ static seriatim_text web_redact(void *context, seriatim_text queue, seriatim_tex
     return text;
 }
 
-/* ---- The answer ------------------------------------------------------------------------------------------ */
+/* ---- The answer ------------------------------------------------------------------------------ */
 
 static void web_push_headers(lua_State *L, const seriatim_web_response *response)
 {
@@ -237,9 +239,9 @@ static int web_read(lua_State *L, const slu_link *link)
 }
 
 /*
- * link:web(settings, request, redact): status, {name = value of a header}, body, what it asked to change or nil. settings and
- * request have the core's fields by their names; redact: nil, or a function of queue, id and text. Whatever the operation ends
- * with has an answer.
+ * link:web(settings, request, redact): status, {name = value of a header}, body, what it asked to change or nil.
+ * settings and request have the core's fields by their names; redact: nil, or a function of queue, id and text.
+ * Whatever the operation ends with has an answer.
  */
 static int web_begin(lua_State *L)
 {
@@ -264,7 +266,7 @@ static int web_begin(lua_State *L)
 
 const luaL_Reg slu_web[] = {{"web", web_begin}, {NULL, NULL}};
 
-/* ---- The routes ------------------------------------------------------------------------------------------ */
+/* ---- The routes ------------------------------------------------------------------------------ */
 
 static void web_push_route(lua_State *L, const void *routes, size_t i)
 {

@@ -6,7 +6,7 @@
 
 #include "base/system.h"
 
-/* ---- Errors ---------------------------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 int slu_raise(lua_State *L, const char *message)
 {
@@ -58,7 +58,7 @@ int slu_protect(lua_State *L, lua_CFunction f, void *p)
     return lua_pcall(L, 1, LUA_MULTRET, 0);
 }
 
-/* ---- From Lua -------------------------------------------------------------------------------------------- */
+/* ---- From Lua -------------------------------------------------------------------------------- */
 
 static int expected(lua_State *L, int at, const char *what, const char *type)
 {
@@ -186,7 +186,7 @@ size_t slu_rawlen(lua_State *L, int at)
 #endif
 }
 
-/* ---- To Lua ---------------------------------------------------------------------------------------------- */
+/* ---- To Lua ---------------------------------------------------------------------------------- */
 
 void slu_push_int(lua_State *L, int64_t value)
 {
@@ -244,7 +244,7 @@ void slu_push_list(lua_State *L, size_t count, slu_push push, const void *array)
     }
 }
 
-/* ---- Userdata -------------------------------------------------------------------------------------------- */
+/* ---- Userdata -------------------------------------------------------------------------------- */
 
 void slu_functions(lua_State *L, const luaL_Reg *functions)
 {
@@ -309,7 +309,7 @@ srt_bytes *slu_bytes(lua_State *L)
     return bytes;
 }
 
-/* ---- Waiting --------------------------------------------------------------------------------------------- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 int slu_left_ms(int64_t deadline_ms)
 {
@@ -347,7 +347,7 @@ int slu_pipe(int fds[2])
     return 0;
 }
 
-/* ---- This process ----------------------------------------------------------------------------------------- */
+/* ---- This process ---------------------------------------------------------------------------- */
 
 /* Known from the load of the module on, and learnt again in each child of fork(2). */
 static pid_t own_pid;
@@ -368,7 +368,7 @@ pid_t slu_pid(void)
     return own_pid;
 }
 
-/* ---- The module ------------------------------------------------------------------------------------------ */
+/* ---- The module ------------------------------------------------------------------------------ */
 
 /* Threads and handlers of signals run this code after the Lua state that loaded it is closed: it stays. */
 static void native_pin(void)

@@ -42,7 +42,7 @@
  * No lua_State is kept across calls. The API used is that of 5.1; what differs later stands in seriatim_native.c.
  */
 
-/* ---- Errors: invalid arguments raise, failures return nil, kind, message ------------------------------------------- */
+/* ---- Errors: invalid arguments raise, failures return nil, kind, message --------------------- */
 
 int slu_raise(lua_State *L, const char *message); /* without a place in the source: the callers name it */
 int slu_nil(lua_State *L, const char *kind, const char *message);
@@ -56,7 +56,7 @@ int slu_true(lua_State *L);
 /* Calls f with p as its light userdata; what it returns, or its error, is pushed. Returns lua_pcall's. */
 int slu_protect(lua_State *L, lua_CFunction f, void *p);
 
-/* ---- From Lua: raise where the type is wrong ------------------------------------------------------------ */
+/* ---- From Lua: raise where the type is wrong ------------------------------------------------- */
 
 /* What does not fit is the nearest that does: the core refuses it with the field's name. */
 int64_t slu_int64(lua_State *L, int at, const char *what);
@@ -79,7 +79,7 @@ const seriatim_text *slu_texts(lua_State *L, int at, size_t *count);
 
 size_t slu_rawlen(lua_State *L, int at);
 
-/* ---- To Lua ------------------------------------------------------------------------------------------------ */
+/* ---- To Lua ---------------------------------------------------------------------------------- */
 
 void slu_push_int(lua_State *L, int64_t value);
 void slu_set_text(lua_State *L, const char *name, const char *text, size_t len);
@@ -91,7 +91,7 @@ void slu_set_bool(lua_State *L, const char *name, int value);
 typedef void (*slu_push)(lua_State *L, const void *array, size_t i);
 void slu_push_list(lua_State *L, size_t count, slu_push push, const void *array);
 
-/* ---- Userdata ----------------------------------------------------------------------------------------------- */
+/* ---- Userdata -------------------------------------------------------------------------------- */
 
 /* A class: its methods, and __gc where there is one. */
 void slu_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction gc);
@@ -102,20 +102,23 @@ void *slu_test(lua_State *L, int at, const char *name); /* NULL where it is not 
 /* A buffer that is freed when it is collected. */
 srt_bytes *slu_bytes(lua_State *L);
 
-/* ---- Waiting -------------------------------------------------------------------------------------------------- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
-/* Deadlines are in srt_clock_ms time. The ms left until one as poll(2) wants them: -1 for INT64_MAX, never more than a minute. */
+/*
+ * Deadlines are in srt_clock_ms time. The ms left until one as poll(2) wants them: -1 for INT64_MAX, never more than a
+ * minute.
+ */
 int slu_left_ms(int64_t deadline_ms);
 /* poll(2) until something is ready (1), the deadline (0), or it cannot (-1). A signal does not end it. */
 int slu_poll(struct pollfd *fds, nfds_t count, int64_t deadline_ms, lua_State *L);
 int slu_pipe(int fds[2]); /* neither blocks nor is inherited; 0 or -1 */
 
-/* ---- This process ----------------------------------------------------------------------------------------------- */
+/* ---- This process ---------------------------------------------------------------------------- */
 
 /* getpid(2) without the system call, which every job would pay for several times. */
 pid_t slu_pid(void);
 
-/* ---- The other files ------------------------------------------------------------------------------------------ */
+/* ---- The other files ------------------------------------------------------------------------- */
 
 /* Pushes what the reader's JSON says. 0: it cannot be read, reader->error says why; then nothing is pushed. */
 struct srt_json_reader;

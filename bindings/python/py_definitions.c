@@ -37,11 +37,13 @@ static PyObject *definitions_default(const seriatim_setting *s)
 static PyObject *definitions_setting(const seriatim_setting *s)
 {
     PyObject *dict = PyDict_New();
-    if (dict && (spy_set(dict, "name", PyUnicode_FromString(s->name)) || spy_set(dict, "kind", PyUnicode_FromString(s->kind_name)) ||
-                 spy_set(dict, "optional", PyBool_FromLong(s->use == SERIATIM_USE_OPTIONAL)) ||
-                 spy_set(dict, "default", definitions_default(s)) || spy_set(dict, "low", definitions_number(s, s->least)) ||
-                 spy_set(dict, "high", definitions_number(s, s->most)) ||
-                 spy_set(dict, "words", definitions_words(s->words ? s->words : ""))))
+    if (dict &&
+        (spy_set(dict, "name", PyUnicode_FromString(s->name)) ||
+         spy_set(dict, "kind", PyUnicode_FromString(s->kind_name)) ||
+         spy_set(dict, "optional", PyBool_FromLong(s->use == SERIATIM_USE_OPTIONAL)) ||
+         spy_set(dict, "default", definitions_default(s)) || spy_set(dict, "low", definitions_number(s, s->least)) ||
+         spy_set(dict, "high", definitions_number(s, s->most)) ||
+         spy_set(dict, "words", definitions_words(s->words ? s->words : ""))))
         Py_CLEAR(dict);
     return dict;
 }

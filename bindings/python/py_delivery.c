@@ -9,8 +9,7 @@
 #define FAST(function) (PyCFunction)(void (*)(void))(function)
 
 typedef struct delivery_box {
-    PyObject_HEAD
-    seriatim_delivery *delivery; /* NULL: settled */
+    PyObject_HEAD seriatim_delivery *delivery; /* NULL: settled */
     spy_runner *runner;
     int kind, reading;
     Py_ssize_t worker, shard, size;
@@ -58,7 +57,8 @@ static void delivery_dealloc(PyObject *object)
 static seriatim_delivery *delivery_of(delivery_box *self)
 {
     if (!self->delivery)
-        return (seriatim_delivery *)spy_raise(spy_state_of((PyObject *)self), SERIATIM_CLOSED, "the delivery is settled");
+        return (seriatim_delivery *)spy_raise(spy_state_of((PyObject *)self), SERIATIM_CLOSED,
+                                              "the delivery is settled");
     return spy_runner_of(self->runner) ? self->delivery : NULL;
 }
 
@@ -74,7 +74,7 @@ static seriatim_delivery *delivery_at(delivery_box *self, PyObject *number, size
     return NULL;
 }
 
-/* ---- Reading: the collector may run anyone's code meanwhile, so neither may be ended --------------------------- */
+/* ---- Reading: the collector may run anyone's code meanwhile, so neither may be ended --------- */
 
 static void delivery_begin_reading(delivery_box *self)
 {
@@ -187,7 +187,7 @@ static PyObject *delivery_payloads_by_id(PyObject *object, PyObject *ignored)
     return dict || PyErr_Occurred() ? dict : spy_none_or(0);
 }
 
-/* ---- Outcomes --------------------------------------------------------------------------------------------------- */
+/* ---- Outcomes -------------------------------------------------------------------------------- */
 
 static PyObject *delivery_check(delivery_box *self, int status)
 {
@@ -226,8 +226,8 @@ static PyObject *delivery_fail(PyObject *object, PyObject *const *args, Py_ssize
     const char *error;
     size_t place, len;
     double retry_in;
-    if (spy_arity("fail", nargs, 3, 3) < 0 || spy_data(args[1], &error, &len) < 0 || spy_double(args[2], &retry_in) < 0 ||
-        !(delivery = delivery_at(self, args[0], &place)))
+    if (spy_arity("fail", nargs, 3, 3) < 0 || spy_data(args[1], &error, &len) < 0 ||
+        spy_double(args[2], &retry_in) < 0 || !(delivery = delivery_at(self, args[0], &place)))
         return NULL;
     return delivery_check(self, seriatim_delivery_fail(delivery, place, error, len, retry_in));
 }
@@ -310,7 +310,8 @@ static PyObject *delivery_checkpoint(PyObject *object, PyObject *const *args, Py
     size_t place, count;
     char text[128];
     int status;
-    if (spy_arity("checkpoint", nargs, 2, 2) < 0 || spy_size(args[1], &count) < 0 || !(delivery = delivery_at(self, args[0], &place)))
+    if (spy_arity("checkpoint", nargs, 2, 2) < 0 || spy_size(args[1], &count) < 0 ||
+        !(delivery = delivery_at(self, args[0], &place)))
         return NULL;
     status = seriatim_runner_checkpoint(self->runner->runner, delivery, place, count);
     if (status != SERIATIM_INVALID)
@@ -334,15 +335,14 @@ static PyObject *delivery_flush(PyObject *object, PyObject *seconds)
     status = seriatim_runner_flush(runner, delivery, 0);
     if (status == SERIATIM_AGAIN && wait > 0) {
         spy_runner_enter(self->runner);
-        Py_BEGIN_ALLOW_THREADS
-        status = seriatim_runner_flush(runner, delivery, (int)((wait < 60 ? wait : 60) * 1000));
-        Py_END_ALLOW_THREADS
-        spy_runner_leave(self->runner);
+        Py_BEGIN_ALLOW_THREADS status = seriatim_runner_flush(runner, delivery, (int)((wait < 60 ? wait : 60) * 1000));
+        Py_END_ALLOW_THREADS spy_runner_leave(self->runner);
     }
     if (status == SERIATIM_OK || status == SERIATIM_AGAIN)
         return PyBool_FromLong(status == SERIATIM_OK);
     return spy_raise(spy_state_of(object), status,
-                     status == SERIATIM_STALE ? "a checkpoint was refused: the run is another's now" : "the delivery is settled");
+                     status == SERIATIM_STALE ? "a checkpoint was refused: the run is another's now"
+                                              : "the delivery is settled");
 }
 
 /* delivery.snooze(place, seconds, payload or None) */
@@ -354,7 +354,8 @@ static PyObject *delivery_snooze(PyObject *object, PyObject *const *args, Py_ssi
     size_t place, len = 0;
     double seconds;
     if (spy_arity("snooze", nargs, 3, 3) < 0 || spy_double(args[1], &seconds) < 0 ||
-        (args[2] != Py_None && spy_data(args[2], &payload, &len) < 0) || !(delivery = delivery_at(self, args[0], &place)))
+        (args[2] != Py_None && spy_data(args[2], &payload, &len) < 0) ||
+        !(delivery = delivery_at(self, args[0], &place)))
         return NULL;
     return delivery_check(self, seriatim_delivery_snooze(delivery, place, seconds, payload, len));
 }

@@ -16,12 +16,11 @@ typedef struct packed_job {
 } packed_job;
 
 typedef struct jobs_box {
-    PyObject_HEAD
-    srt_bytes packed;
+    PyObject_HEAD srt_bytes packed;
     Py_ssize_t count;
 } jobs_box;
 
-/* ---- Packing ------------------------------------------------------------------------------------------------- */
+/* ---- Packing --------------------------------------------------------------------------------- */
 
 static void jobs_pack(srt_bytes *out, const seriatim_job *job)
 {
@@ -60,7 +59,7 @@ int spy_jobs_push(PyObject *jobs, seriatim_client *client)
     return status;
 }
 
-/* ---- Plain dicts: 1 it is read; 0 seriatim._client.jobs must say ------------------------------------------------------ */
+/* ---- Plain dicts: 1 it is read; 0 seriatim._client.jobs must say ----------------------------- */
 
 enum { KEY_ID, KEY_PAYLOAD, KEY_SCORE, KEY_PERFORM_IN, KEY_PERFORM_AT, KEY_DELAY, KEY_OTHER = SPY_JOB_KEYS };
 
@@ -153,7 +152,7 @@ static int plain_read(const spy_state *state, PyObject *dict, plain_job *plain)
     return plain->job.id != NULL;
 }
 
-/* ---- Reading a push: 0, or -1 with an exception ---------------------------------------------------------------- */
+/* ---- Reading a push: 0, or -1 with an exception ---------------------------------------------- */
 
 typedef struct jobs_reader {
     spy_state *state;
@@ -174,7 +173,19 @@ static int jobs_write_payload(jobs_reader *r, plain_job *plain)
     return !r->json.failed;
 }
 
-enum { ROW_ID, ROW_PAYLOAD, ROW_SCORE, ROW_WHEN, ROW_TIME, ROW_RETRY, ROW_ON_WAITING, ROW_CONTEXT, ROW_DELIVER_WHEN, ROW_DELIVER_TIME, ROW_FIELDS };
+enum {
+    ROW_ID,
+    ROW_PAYLOAD,
+    ROW_SCORE,
+    ROW_WHEN,
+    ROW_TIME,
+    ROW_RETRY,
+    ROW_ON_WAITING,
+    ROW_CONTEXT,
+    ROW_DELIVER_WHEN,
+    ROW_DELIVER_TIME,
+    ROW_FIELDS
+};
 
 static int row_options(PyObject *row, seriatim_job *job)
 {
@@ -264,7 +275,7 @@ PyObject *spy_jobs(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
     return (PyObject *)self;
 }
 
-/* ---- The class --------------------------------------------------------------------------------------------------- */
+/* ---- The class ------------------------------------------------------------------------------- */
 
 static void jobs_dealloc(PyObject *object)
 {

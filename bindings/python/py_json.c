@@ -1,4 +1,7 @@
-/* py_json.c - seriatim._native.dump and .load: Python objects to canonical JSON and back, by the core's writer and reader. */
+/*
+ * py_json.c - seriatim._native.dump and .load: Python objects to canonical JSON and back, by the core's writer and
+ * reader.
+ */
 #include "seriatim_native.h"
 
 #include "base/json.h"
@@ -7,7 +10,7 @@
 
 #define SPY_PATH_SIZE 256
 
-/* ---- dump ---------------------------------------------------------------------------------------------- */
+/* ---- dump ------------------------------------------------------------------------------------ */
 
 typedef struct json_dump {
     srt_json_writer writer;
@@ -190,7 +193,7 @@ int spy_json_add(srt_bytes *out, PyObject *value)
     return 0;
 }
 
-/* ---- load ---------------------------------------------------------------------------------------------- */
+/* ---- load ------------------------------------------------------------------------------------ */
 
 /* 0; or -1, with an exception only for want of memory. */
 static int json_next(srt_json_reader *r, srt_json_token *token)

@@ -1,4 +1,7 @@
-/* py_link.c - seriatim._native.Link: one connection that pushes and asks, driven to its end or stepped by an event loop. */
+/*
+ * py_link.c - seriatim._native.Link: one connection that pushes and asks, driven to its end or stepped by an event
+ * loop.
+ */
 #include "py_link.h"
 
 #include "py_jobs.h"
@@ -7,7 +10,7 @@
 
 #define FAST(function) (PyCFunction)(void (*)(void))(function)
 
-/* ---- Use ---------------------------------------------------------------------------------------------------- */
+/* ---- Use ------------------------------------------------------------------------------------- */
 
 /*
  * In a child of fork(2): a step makes the link notice, which leaves the parent's connection alone. One that a thread of
@@ -16,7 +19,8 @@
 static int link_adopt(spy_link *self)
 {
     if (self->busy) {
-        spy_raise(spy_state_of((PyObject *)self), SERIATIM_CLOSED, "the link was in use when the process forked; create another one");
+        spy_raise(spy_state_of((PyObject *)self), SERIATIM_CLOSED,
+                  "the link was in use when the process forked; create another one");
         return -1;
     }
     self->forks = spy_forks();
@@ -65,7 +69,7 @@ PyObject *spy_link_begun(spy_link *self, int status, PyObject *(*read)(const spy
     return link_fail(self, status);
 }
 
-/* ---- Going on with what was begun --------------------------------------------------------------------------- */
+/* ---- Going on with what was begun ------------------------------------------------------------ */
 
 /* A link without a socket may have to ask the resolver, which blocks: that step goes without the GIL. */
 static int link_step(spy_link *self)
@@ -73,10 +77,8 @@ static int link_step(spy_link *self)
     int status;
     if (seriatim_link_fd(self->link) >= 0)
         return seriatim_link_step(self->link);
-    Py_BEGIN_ALLOW_THREADS
-    status = seriatim_link_step(self->link);
-    Py_END_ALLOW_THREADS
-    return status;
+    Py_BEGIN_ALLOW_THREADS status = seriatim_link_step(self->link);
+    Py_END_ALLOW_THREADS return status;
 }
 
 static int link_wait(spy_link *self, int64_t deadline_ms)
@@ -127,13 +129,17 @@ static PyObject *link_result(spy_link *self, int status)
     return result;
 }
 
-/* An exception may end a wait: what was begun is then dropped with its socket, so no answer can be mistaken for another's. */
+/*
+ * An exception may end a wait: what was begun is then dropped with its socket, so no answer can be mistaken for
+ * another's.
+ */
 static PyObject *link_drive_method(PyObject *object, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
     spy_link *self = (spy_link *)object;
     int64_t deadline_ms;
     int ended, status = SERIATIM_OK;
-    if (spy_arity("drive", nargs, 0, 1) < 0 || spy_deadline(args, nargs, names, 0, &deadline_ms) < 0 || !link_idle(self))
+    if (spy_arity("drive", nargs, 0, 1) < 0 || spy_deadline(args, nargs, names, 0, &deadline_ms) < 0 ||
+        !link_idle(self))
         return NULL;
     self->busy = 1;
     ended = link_drive(self, deadline_ms, &status);
@@ -191,7 +197,7 @@ static PyObject *link_timeout(PyObject *object, PyObject *ignored)
     return patience < 0 ? spy_none_or(0) : PyFloat_FromDouble(patience / 1000.0);
 }
 
-/* ---- Queues and layout ---------------------------------------------------------------------------------------- */
+/* ---- Queues and layout ----------------------------------------------------------------------- */
 
 /* link.queue(settings) -> its number in this link */
 static PyObject *link_queue(PyObject *object, PyObject *tuple)
@@ -224,7 +230,7 @@ static PyObject *link_layout(PyObject *object, PyObject *queue)
     return spy_link_begun(self, seriatim_layout_begin(client, number), link_read_layout);
 }
 
-/* ---- Push -------------------------------------------------------------------------------------------------------- */
+/* ---- Push ------------------------------------------------------------------------------------ */
 
 static PyObject *link_refused_place(const void *places, size_t i)
 {
@@ -234,7 +240,8 @@ static PyObject *link_refused_place(const void *places, size_t i)
 /* What was said of too few replicas (the push is written), or None. */
 static PyObject *link_shortage(const seriatim_client *client)
 {
-    return spy_cstr_or_none(srt_client_status(client) == SERIATIM_REPLICAS ? seriatim_client_error(client)->message : NULL);
+    return spy_cstr_or_none(srt_client_status(client) == SERIATIM_REPLICAS ? seriatim_client_error(client)->message
+                                                                           : NULL);
 }
 
 static PyObject *link_handle(const void *handles, size_t i)
@@ -264,8 +271,8 @@ static int link_check_jobs(spy_link *self, PyObject *jobs)
     return -1;
 }
 
-/* link.push(queue, jobs, replicas = 0, wait_timeout = 1.0, push_timeout = 10.0, handles = False): (added, folded, [places of refused jobs],
-   shortage or None, warning or None, scheduled, [handles or None]) */
+/* link.push(queue, jobs, replicas = 0, wait_timeout = 1.0, push_timeout = 10.0, handles = False): (added, folded,
+   [places of refused jobs], shortage or None, warning or None, scheduled, [handles or None]) */
 static PyObject *link_push(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     spy_link *self = (spy_link *)object;
@@ -276,8 +283,7 @@ static PyObject *link_push(PyObject *object, PyObject *const *args, Py_ssize_t n
     int status;
     if (spy_arity("push", nargs, 2, 6) < 0 || spy_size(args[0], &queue) < 0 || link_check_jobs(self, args[1]) < 0 ||
         (nargs > 2 && spy_int64(args[2], &replicas) < 0) || (nargs > 3 && spy_double(args[3], &timeout) < 0) ||
-        (nargs > 4 && spy_double(args[4], &limit) < 0) ||
-        !(client = spy_link_client(self)))
+        (nargs > 4 && spy_double(args[4], &limit) < 0) || !(client = spy_link_client(self)))
         return NULL;
     status = seriatim_push_begin(client, queue);
     if (status == SERIATIM_OK)
@@ -293,7 +299,7 @@ static PyObject *link_push(PyObject *object, PyObject *const *args, Py_ssize_t n
     return spy_link_begun(self, status, link_read_push);
 }
 
-/* ---- Life -------------------------------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 static int link_init(PyObject *object, PyObject *args, PyObject *names)
 {
@@ -303,7 +309,8 @@ static int link_init(PyObject *object, PyObject *args, PyObject *names)
     seriatim_error error = {0};
     const char *url;
     Py_ssize_t max_payload;
-    if (!PyArg_ParseTupleAndKeywords(args, names, "sszn:Link", keywords, &url, &options.ns, &options.name, &max_payload))
+    if (!PyArg_ParseTupleAndKeywords(args, names, "sszn:Link", keywords, &url, &options.ns, &options.name,
+                                     &max_payload))
         return -1;
     if (self->link) {
         PyErr_SetString(PyExc_TypeError, "already initialized");
@@ -340,7 +347,10 @@ static PyObject *link_reset(PyObject *object, PyObject *ignored)
     return spy_none_or(!link);
 }
 
-/* link.progress(what, total or None): is the next action on a whole queue or check shown on stderr? It is where that is a terminal. */
+/*
+ * link.progress(what, total or None): is the next action on a whole queue or check shown on stderr? It is where that is
+ * a terminal.
+ */
 static PyObject *link_progress(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     seriatim_link *link;

@@ -5,11 +5,10 @@
 #include "seriatim_native.h"
 
 typedef struct spy_link {
-    PyObject_HEAD
-    seriatim_link *link; /* NULL: closed */
-    unsigned forks;      /* spy_forks() where it was used last */
-    int busy;            /* someone is inside, maybe without the GIL */
-    size_t queue;        /* of what was begun */
+    PyObject_HEAD seriatim_link *link;          /* NULL: closed */
+    unsigned forks;                             /* spy_forks() where it was used last */
+    int busy;                                   /* someone is inside, maybe without the GIL */
+    size_t queue;                               /* of what was begun */
     PyObject *(*read)(const struct spy_link *); /* the result of what was begun; NULL: nothing was */
 } spy_link;
 

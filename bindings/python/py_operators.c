@@ -43,7 +43,7 @@ static int operators_named(PyObject *name, int (*number)(const char *, size_t), 
     return 0;
 }
 
-/* ---- Queries ------------------------------------------------------------------------------------------------ */
+/* ---- Queries --------------------------------------------------------------------------------- */
 
 static PyObject *operators_payload(const void *payloads, size_t i)
 {
@@ -68,20 +68,21 @@ static PyObject *operators_record(const void *records, size_t i)
 {
     const seriatim_record *record = (const seriatim_record *)records + i;
     PyObject *dict = PyDict_New();
-    if (dict && (spy_set(dict, "id", spy_id(record->id, record->id_len)) ||
-                 spy_set(dict, "state", spy_cstr_or_none(record->state)) ||
-                 spy_set(dict, "behind", PyBool_FromLong(record->behind)) ||
-                 spy_set(dict, "perform_in", PyFloat_FromDouble(record->perform_in)) ||
-                 spy_set(dict, "updated_at", PyFloat_FromDouble(record->updated_at)) ||
-                 spy_set(dict, "retry_count", PyLong_FromLongLong(record->retry_count)) ||
-                 spy_set(dict, "error", spy_error_or_none(record->error, record->error_len)) ||
-                 spy_set(dict, "payloads", spy_list(record->payload_count, operators_payload, record->payloads)) ||
-                 spy_set(dict, "payload_total", PyLong_FromSize_t(record->payload_total)) ||
-                 spy_set(dict, "fence", PyLong_FromLongLong(record->fence)) ||
-                 spy_set(dict, "shard", PyLong_FromUnsignedLong(record->shard)) ||
-                 spy_set(dict, "scheduled", spy_list(record->scheduled_count, operators_scheduled, record->scheduled)) ||
-                 spy_set(dict, "scheduled_total", PyLong_FromSize_t(record->scheduled_total)) ||
-                 spy_set(dict, "deliver_at", PyFloat_FromDouble(record->deliver_at))))
+    if (dict &&
+        (spy_set(dict, "id", spy_id(record->id, record->id_len)) ||
+         spy_set(dict, "state", spy_cstr_or_none(record->state)) ||
+         spy_set(dict, "behind", PyBool_FromLong(record->behind)) ||
+         spy_set(dict, "perform_in", PyFloat_FromDouble(record->perform_in)) ||
+         spy_set(dict, "updated_at", PyFloat_FromDouble(record->updated_at)) ||
+         spy_set(dict, "retry_count", PyLong_FromLongLong(record->retry_count)) ||
+         spy_set(dict, "error", spy_error_or_none(record->error, record->error_len)) ||
+         spy_set(dict, "payloads", spy_list(record->payload_count, operators_payload, record->payloads)) ||
+         spy_set(dict, "payload_total", PyLong_FromSize_t(record->payload_total)) ||
+         spy_set(dict, "fence", PyLong_FromLongLong(record->fence)) ||
+         spy_set(dict, "shard", PyLong_FromUnsignedLong(record->shard)) ||
+         spy_set(dict, "scheduled", spy_list(record->scheduled_count, operators_scheduled, record->scheduled)) ||
+         spy_set(dict, "scheduled_total", PyLong_FromSize_t(record->scheduled_total)) ||
+         spy_set(dict, "deliver_at", PyFloat_FromDouble(record->deliver_at))))
         Py_CLEAR(dict);
     return dict;
 }
@@ -107,8 +108,9 @@ PyObject *spy_link_query(PyObject *object, PyObject *args, PyObject *names)
     size_t number;
     int status;
     seriatim_query_init(&query, 0);
-    if (!PyArg_ParseTupleAndKeywords(args, names, "Os#pz#z#OOO:query", keywords, &queue, &name, &name_len, &query.reverse, &query.min.data,
-                                     &min_len, &query.max.data, &max_len, &limit, &shard, &ids) ||
+    if (!PyArg_ParseTupleAndKeywords(args, names, "Os#pz#z#OOO:query", keywords, &queue, &name, &name_len,
+                                     &query.reverse, &query.min.data, &min_len, &query.max.data, &max_len, &limit,
+                                     &shard, &ids) ||
         spy_size(queue, &number) < 0 || spy_int64(limit, &query.limit) < 0 || spy_int64(shard, &query.shard) < 0 ||
         !(client = spy_link_client(self)))
         return NULL;
@@ -124,7 +126,7 @@ PyObject *spy_link_query(PyObject *object, PyObject *args, PyObject *names)
     return spy_link_begun(self, status, operators_read_query);
 }
 
-/* ---- Actions -------------------------------------------------------------------------------------------------- */
+/* ---- Actions --------------------------------------------------------------------------------- */
 
 static PyObject *operators_read_action(const spy_link *self)
 {
@@ -139,8 +141,8 @@ PyObject *spy_link_action(PyObject *object, PyObject *const *args, Py_ssize_t na
     seriatim_text *texts;
     size_t queue, count;
     int status, kind;
-    if (spy_arity("action", nargs, 3, 3) < 0 || spy_size(args[0], &queue) < 0 || operators_named(args[1], seriatim_action_named, &kind) < 0 ||
-        !(client = spy_link_client(self)))
+    if (spy_arity("action", nargs, 3, 3) < 0 || spy_size(args[0], &queue) < 0 ||
+        operators_named(args[1], seriatim_action_named, &kind) < 0 || !(client = spy_link_client(self)))
         return NULL;
     texts = operators_texts(args[2], &count);
     if (!texts && args[2] != Py_None)
@@ -150,28 +152,28 @@ PyObject *spy_link_action(PyObject *object, PyObject *const *args, Py_ssize_t na
     return spy_link_begun(self, status, operators_read_action);
 }
 
-/* ---- Metrics -------------------------------------------------------------------------------------------------- */
+/* ---- Metrics --------------------------------------------------------------------------------- */
 
 static PyObject *operators_figures(const seriatim_metrics *m)
 {
     PyObject *dict = PyDict_New();
-    if (dict && (spy_set(dict, "length", PyLong_FromLongLong(m->length)) ||
-                 spy_set(dict, "scheduled", PyLong_FromLongLong(m->scheduled)) ||
-                 spy_set(dict, "fresh", PyLong_FromLongLong(m->fresh)) ||
-                 spy_set(dict, "retries", PyLong_FromLongLong(m->retries)) ||
-                 spy_set(dict, "morgue_length", PyLong_FromLongLong(m->morgue_length)) ||
-                 spy_set(dict, "lag", PyFloat_FromDouble(m->lag)) ||
-                 spy_set(dict, "processed", PyLong_FromLongLong(m->processed)) ||
-                 spy_set(dict, "failed", PyLong_FromLongLong(m->failed)) ||
-                 spy_set(dict, "busy", PyLong_FromLongLong(m->busy)) ||
-                 spy_set(dict, "parked", PyLong_FromLongLong(m->parked)) ||
-                 spy_set(dict, "unproven", PyLong_FromLongLong(m->unproven)) ||
-                 spy_set(dict, "suspect", PyLong_FromLongLong(m->suspect)) ||
-                 spy_set(dict, "refused", PyLong_FromLongLong(m->refused)) ||
-                 spy_set(dict, "morgue_removed", PyLong_FromLongLong(m->morgue_removed)) ||
-                 spy_set(dict, "first", PyFloat_FromDouble(m->first)) ||
-                 spy_set(dict, "now", PyFloat_FromDouble(m->now)) ||
-                 spy_set(dict, "paused", PyLong_FromLongLong(m->paused))))
+    if (dict &&
+        (spy_set(dict, "length", PyLong_FromLongLong(m->length)) ||
+         spy_set(dict, "scheduled", PyLong_FromLongLong(m->scheduled)) ||
+         spy_set(dict, "fresh", PyLong_FromLongLong(m->fresh)) ||
+         spy_set(dict, "retries", PyLong_FromLongLong(m->retries)) ||
+         spy_set(dict, "morgue_length", PyLong_FromLongLong(m->morgue_length)) ||
+         spy_set(dict, "lag", PyFloat_FromDouble(m->lag)) ||
+         spy_set(dict, "processed", PyLong_FromLongLong(m->processed)) ||
+         spy_set(dict, "failed", PyLong_FromLongLong(m->failed)) ||
+         spy_set(dict, "busy", PyLong_FromLongLong(m->busy)) ||
+         spy_set(dict, "parked", PyLong_FromLongLong(m->parked)) ||
+         spy_set(dict, "unproven", PyLong_FromLongLong(m->unproven)) ||
+         spy_set(dict, "suspect", PyLong_FromLongLong(m->suspect)) ||
+         spy_set(dict, "refused", PyLong_FromLongLong(m->refused)) ||
+         spy_set(dict, "morgue_removed", PyLong_FromLongLong(m->morgue_removed)) ||
+         spy_set(dict, "first", PyFloat_FromDouble(m->first)) || spy_set(dict, "now", PyFloat_FromDouble(m->now)) ||
+         spy_set(dict, "paused", PyLong_FromLongLong(m->paused))))
         Py_CLEAR(dict);
     return dict;
 }
@@ -180,9 +182,9 @@ static PyObject *operators_shard_figures(const void *shards, size_t i)
 {
     const seriatim_metrics *m = (const seriatim_metrics *)shards + i;
     PyObject *dict = operators_figures(m);
-    if (dict && (spy_set(dict, "lease", PyLong_FromLongLong(m->lease)) ||
-                 spy_set(dict, "fence", PyLong_FromLongLong(m->fence)) ||
-                 spy_set(dict, "owner", spy_cstr_or_none(m->owner))))
+    if (dict &&
+        (spy_set(dict, "lease", PyLong_FromLongLong(m->lease)) ||
+         spy_set(dict, "fence", PyLong_FromLongLong(m->fence)) || spy_set(dict, "owner", spy_cstr_or_none(m->owner))))
         Py_CLEAR(dict);
     return dict;
 }
@@ -209,7 +211,7 @@ PyObject *spy_link_metrics(PyObject *object, PyObject *queue)
     return spy_link_begun(self, seriatim_metrics_begin(client, number), operators_read_metrics);
 }
 
-/* ---- Explain, check, nodes -------------------------------------------------------------------------------------- */
+/* ---- Explain, check, nodes ------------------------------------------------------------------- */
 
 static PyObject *operators_known(const seriatim_record *record)
 {
@@ -220,13 +222,14 @@ static PyObject *operators_history_entry(const void *history, size_t i)
 {
     const seriatim_history_entry *entry = (const seriatim_history_entry *)history + i;
     PyObject *dict = PyDict_New();
-    if (dict && (spy_set(dict, "text", spy_cstr_or_none(entry->text)) || spy_set(dict, "event", spy_cstr_or_none(entry->event)) ||
-                 spy_set(dict, "at", PyFloat_FromDouble(entry->at)) ||
-                 spy_set(dict, "due", entry->due > 0 ? PyFloat_FromDouble(entry->due) : spy_none_or(0)) ||
-                 spy_set(dict, "fence", entry->fence ? PyLong_FromLongLong(entry->fence) : spy_none_or(0)) ||
-                 spy_set(dict, "payloads_count", entry->payloads ? PyLong_FromLongLong(entry->payloads) : spy_none_or(0)) ||
-                 spy_set(dict, "node", *entry->node ? spy_cstr_or_none(entry->node) : spy_none_or(0)) ||
-                 spy_set(dict, "error", spy_error_or_none(entry->error, entry->error_len))))
+    if (dict &&
+        (spy_set(dict, "text", spy_cstr_or_none(entry->text)) ||
+         spy_set(dict, "event", spy_cstr_or_none(entry->event)) || spy_set(dict, "at", PyFloat_FromDouble(entry->at)) ||
+         spy_set(dict, "due", entry->due > 0 ? PyFloat_FromDouble(entry->due) : spy_none_or(0)) ||
+         spy_set(dict, "fence", entry->fence ? PyLong_FromLongLong(entry->fence) : spy_none_or(0)) ||
+         spy_set(dict, "payloads_count", entry->payloads ? PyLong_FromLongLong(entry->payloads) : spy_none_or(0)) ||
+         spy_set(dict, "node", *entry->node ? spy_cstr_or_none(entry->node) : spy_none_or(0)) ||
+         spy_set(dict, "error", spy_error_or_none(entry->error, entry->error_len))))
         Py_CLEAR(dict);
     return dict;
 }
@@ -235,16 +238,16 @@ static PyObject *operators_read_explanation(const spy_link *self)
 {
     const seriatim_explanation *e = seriatim_explain_result(operators_client(self));
     PyObject *dict = PyDict_New();
-    if (dict && (spy_set(dict, "text", spy_cstr_or_none(e->text)) || spy_set(dict, "job", operators_known(&e->job)) ||
-                 spy_set(dict, "behind", operators_known(&e->behind)) || spy_set(dict, "dead", operators_known(&e->dead)) ||
-                 spy_set(dict, "scheduled", PyLong_FromLongLong(e->scheduled)) ||
-                 spy_set(dict, "deliver_at", PyFloat_FromDouble(e->deliver_at)) ||
-                 spy_set(dict, "owner", spy_cstr_or_none(e->owner)) ||
-                 spy_set(dict, "owner_alive", PyBool_FromLong(e->owner_alive)) ||
-                 spy_set(dict, "paused", PyBool_FromLong(e->paused)) ||
-                 spy_set(dict, "lease", PyLong_FromLongLong(e->lease)) ||
-                 spy_set(dict, "fence", PyLong_FromLongLong(e->fence)) || spy_set(dict, "now", PyFloat_FromDouble(e->now)) ||
-                 spy_set(dict, "history", spy_list(e->history_count, operators_history_entry, e->history))))
+    if (dict &&
+        (spy_set(dict, "text", spy_cstr_or_none(e->text)) || spy_set(dict, "job", operators_known(&e->job)) ||
+         spy_set(dict, "behind", operators_known(&e->behind)) || spy_set(dict, "dead", operators_known(&e->dead)) ||
+         spy_set(dict, "scheduled", PyLong_FromLongLong(e->scheduled)) ||
+         spy_set(dict, "deliver_at", PyFloat_FromDouble(e->deliver_at)) ||
+         spy_set(dict, "owner", spy_cstr_or_none(e->owner)) ||
+         spy_set(dict, "owner_alive", PyBool_FromLong(e->owner_alive)) ||
+         spy_set(dict, "paused", PyBool_FromLong(e->paused)) || spy_set(dict, "lease", PyLong_FromLongLong(e->lease)) ||
+         spy_set(dict, "fence", PyLong_FromLongLong(e->fence)) || spy_set(dict, "now", PyFloat_FromDouble(e->now)) ||
+         spy_set(dict, "history", spy_list(e->history_count, operators_history_entry, e->history))))
         Py_CLEAR(dict);
     return dict;
 }
@@ -266,10 +269,11 @@ static PyObject *operators_finding(const void *findings, size_t i)
 {
     const seriatim_finding *f = (const seriatim_finding *)findings + i;
     PyObject *dict = PyDict_New();
-    if (dict && (spy_set(dict, "shard", PyLong_FromUnsignedLong(f->shard)) ||
-                 spy_set(dict, "kind", spy_cstr_or_none(f->kind)) || spy_set(dict, "detail", spy_cstr_or_none(f->detail)) ||
-                 spy_set(dict, "id", f->id_len ? spy_id(f->id, f->id_len) : spy_none_or(0)) ||
-                 spy_set(dict, "repaired", PyBool_FromLong(f->repaired))))
+    if (dict &&
+        (spy_set(dict, "shard", PyLong_FromUnsignedLong(f->shard)) ||
+         spy_set(dict, "kind", spy_cstr_or_none(f->kind)) || spy_set(dict, "detail", spy_cstr_or_none(f->detail)) ||
+         spy_set(dict, "id", f->id_len ? spy_id(f->id, f->id_len) : spy_none_or(0)) ||
+         spy_set(dict, "repaired", PyBool_FromLong(f->repaired))))
         Py_CLEAR(dict);
     return dict;
 }
@@ -279,7 +283,8 @@ static PyObject *operators_read_check(const spy_link *self)
     seriatim_client *client = operators_client(self);
     size_t count;
     const seriatim_finding *findings = seriatim_check_result(client, &count);
-    return Py_BuildValue("(nN)", (Py_ssize_t)seriatim_check_looked_at(client), spy_list(count, operators_finding, findings));
+    return Py_BuildValue("(nN)", (Py_ssize_t)seriatim_check_looked_at(client),
+                         spy_list(count, operators_finding, findings));
 }
 
 /* link.check(queue, repair): (how many records it looked at, findings) */
@@ -308,7 +313,7 @@ static PyObject *operators_node(const void *nodes, size_t i)
 #define X(kind, field, key) spy_set(dict, #field, NODE_##kind(node->field)) ||
                  SERIATIM_NODE_FIELDS(X)
 #undef X
-                 spy_set(dict, "state", spy_cstr_or_none(node->state))))
+                     spy_set(dict, "state", spy_cstr_or_none(node->state))))
         Py_CLEAR(dict);
     return dict;
 }
@@ -342,13 +347,13 @@ PyObject *spy_link_node_command(PyObject *object, PyObject *const *args, Py_ssiz
     const char *node;
     size_t len;
     int command;
-    if (spy_arity("node_command", nargs, 2, 2) < 0 || spy_data(args[0], &node, &len) < 0 || operators_named(args[1], seriatim_order_named, &command) < 0 ||
-        !(client = spy_link_client(self)))
+    if (spy_arity("node_command", nargs, 2, 2) < 0 || spy_data(args[0], &node, &len) < 0 ||
+        operators_named(args[1], seriatim_order_named, &command) < 0 || !(client = spy_link_client(self)))
         return NULL;
     return spy_link_begun(self, seriatim_order_begin(client, node, len, command), operators_read_order);
 }
 
-/* ---- Queues and health ------------------------------------------------------------------------------------------ */
+/* ---- Queues and health ----------------------------------------------------------------------- */
 
 static PyObject *operators_name(const void *names, size_t i)
 {

@@ -1,6 +1,6 @@
 /*
- * py_policy.c - seriatim._native.back_off, .split, .shard_of, .command_text and .printable: the core's functions without a state, for what the
- * package does itself.
+ * py_policy.c - seriatim._native.back_off, .split, .shard_of, .command_text and .printable: the core's functions
+ * without a state, for what the package does itself.
  */
 #include "seriatim_native.h"
 

@@ -1,11 +1,12 @@
-/* py_private_redis.c - seriatim._native.PrivateRedis: this process' use of the Redis that Seriatim starts for itself. */
+/*
+ * py_private_redis.c - seriatim._native.PrivateRedis: this process' use of the Redis that Seriatim starts for itself.
+ */
 #include "seriatim_native.h"
 
 #include "net/private_redis.h"
 
 typedef struct private_box {
-    PyObject_HEAD
-    srt_private_redis *redis; /* NULL: not started, or released */
+    PyObject_HEAD srt_private_redis *redis; /* NULL: not started, or released */
 } private_box;
 
 /* Waits until it answers. */
@@ -23,10 +24,9 @@ static int private_init(PyObject *object, PyObject *args, PyObject *names)
         PyErr_SetString(PyExc_TypeError, "already initialized");
         return -1;
     }
-    Py_BEGIN_ALLOW_THREADS
-    status = srt_private_redis_start(seriatim_default_allocator(), folder, &error, &redis);
-    Py_END_ALLOW_THREADS
-    if (status != SERIATIM_OK) {
+    Py_BEGIN_ALLOW_THREADS status = srt_private_redis_start(seriatim_default_allocator(), folder, &error, &redis);
+    Py_END_ALLOW_THREADS if (status != SERIATIM_OK)
+    {
         spy_raise_error(spy_state_of(object), &error);
         return -1;
     }
@@ -38,8 +38,7 @@ static void private_end(private_box *self)
 {
     srt_private_redis *redis = self->redis;
     self->redis = NULL;
-    Py_BEGIN_ALLOW_THREADS
-    srt_private_redis_release(redis);
+    Py_BEGIN_ALLOW_THREADS srt_private_redis_release(redis);
     Py_END_ALLOW_THREADS
 }
 

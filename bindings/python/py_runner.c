@@ -7,7 +7,7 @@
 
 #define FAST(function) (PyCFunction)(void (*)(void))(function)
 
-/* ---- Use ---------------------------------------------------------------------------------------------------- */
+/* ---- Use ------------------------------------------------------------------------------------- */
 
 int spy_runner_usable(const spy_runner *self)
 {
@@ -18,10 +18,11 @@ seriatim_runner *spy_runner_of(spy_runner *self)
 {
     if (spy_runner_usable(self))
         return self->runner;
-    return (seriatim_runner *)spy_raise(spy_state_of((PyObject *)self), SERIATIM_CLOSED,
-                                        self->runner && !self->closed
-                                            ? "the runner belongs to the process that created it; create another one after fork"
-                                            : "the runner is closed");
+    return (seriatim_runner *)spy_raise(
+        spy_state_of((PyObject *)self), SERIATIM_CLOSED,
+        self->runner && !self->closed
+            ? "the runner belongs to the process that created it; create another one after fork"
+            : "the runner is closed");
 }
 
 static void wake_close(spy_runner *self)
@@ -36,8 +37,7 @@ static void runner_free(spy_runner *self)
     seriatim_runner *runner = self->runner;
     self->runner = NULL;
     wake_close(self);
-    Py_BEGIN_ALLOW_THREADS
-    seriatim_runner_free(runner);
+    Py_BEGIN_ALLOW_THREADS seriatim_runner_free(runner);
     Py_END_ALLOW_THREADS
 }
 
@@ -52,7 +52,7 @@ void spy_runner_leave(spy_runner *self)
         runner_free(self);
 }
 
-/* ---- Making --------------------------------------------------------------------------------------------------- */
+/* ---- Making ---------------------------------------------------------------------------------- */
 
 static int wake_open(spy_runner *self)
 {
@@ -84,8 +84,8 @@ static int runner_make(spy_runner *self, const seriatim_node_settings *settings,
 
 static int runner_init(PyObject *object, PyObject *args, PyObject *names)
 {
-    static char *keywords[] = {"url",     "namespace", "name",      "id", "description", "lease_ms",
-                               "poll_ms", "threads",   "scheduler", NULL};
+    static char *keywords[] = {"url",      "namespace", "name",    "id",        "description",
+                               "lease_ms", "poll_ms",   "threads", "scheduler", NULL};
     spy_runner *self = (spy_runner *)object;
     seriatim_node_settings settings = {0};
     const char *url;
@@ -183,8 +183,8 @@ static PyObject *runner_group(PyObject *object, PyObject *const *args, Py_ssize_
     if (!shards)
         return PyErr_NoMemory();
     if (runner_shards(args[1], shards) == 0)
-        status = seriatim_runner_group(runner, scheduler < 0 || scheduler > INT_MAX ? -1 : (int)scheduler, shards, count,
-                                       &group, &error);
+        status = seriatim_runner_group(runner, scheduler < 0 || scheduler > INT_MAX ? -1 : (int)scheduler, shards,
+                                       count, &group, &error);
     PyMem_Free(shards);
     if (status != SERIATIM_OK)
         return status == 1 ? NULL : spy_raise_error(spy_state_of(object), &error);
@@ -206,7 +206,7 @@ static PyObject *runner_start(PyObject *object, PyObject *ignored)
     Py_RETURN_NONE;
 }
 
-/* ---- Taking ----------------------------------------------------------------------------------------------------- */
+/* ---- Taking ---------------------------------------------------------------------------------- */
 
 /* The runner, started, with the group's number; NULL with an exception. */
 static seriatim_runner *runner_with_group(spy_runner *self, PyObject *number, size_t *group)
@@ -225,11 +225,15 @@ static seriatim_runner *runner_with_group(spy_runner *self, PyObject *number, si
     return runner;
 }
 
-/* Each take that gave nothing is followed by one wait_end or clear, if the runner still is. Returns 0, or -1 with an exception. */
+/*
+ * Each take that gave nothing is followed by one wait_end or clear, if the runner still is. Returns 0, or -1 with an
+ * exception.
+ */
 static int runner_wait(spy_runner *self, size_t group, int64_t deadline_ms)
 {
     seriatim_waiter *waiter;
-    struct pollfd fds[2] = {{seriatim_runner_wait_begin(self->runner, group, &waiter), POLLIN, 0}, {self->wake[0], POLLIN, 0}};
+    struct pollfd fds[2] = {{seriatim_runner_wait_begin(self->runner, group, &waiter), POLLIN, 0},
+                            {self->wake[0], POLLIN, 0}};
     int status;
     spy_runner_enter(self);
     status = spy_poll(fds, 2, spy_left_ms(deadline_ms));
@@ -250,8 +254,8 @@ static PyObject *runner_taken(spy_runner *self, int status, seriatim_delivery *d
 }
 
 /*
- * runner.take(group, seconds = None, settled = None): `settled` is a delivery that is settled first. The time may be over
- * while the descriptor is ready for another thread that waits: hence the take after the last clear.
+ * runner.take(group, seconds = None, settled = None): `settled` is a delivery that is settled first. The time may be
+ * over while the descriptor is ready for another thread that waits: hence the take after the last clear.
  */
 static PyObject *runner_take(PyObject *object, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
@@ -261,7 +265,8 @@ static PyObject *runner_take(PyObject *object, PyObject *const *args, Py_ssize_t
     size_t group;
     int status, late;
     if (spy_arity("take", nargs, 1, 3) < 0 || !runner_with_group(self, args[0], &group) ||
-        spy_deadline(args, nargs, names, 1, &deadline_ms) < 0 || (nargs > 2 && spy_delivery_give(self, args[2], &settled) < 0))
+        spy_deadline(args, nargs, names, 1, &deadline_ms) < 0 ||
+        (nargs > 2 && spy_delivery_give(self, args[2], &settled) < 0))
         return NULL;
     status = seriatim_runner_settle_and_take(self->runner, settled, group, &delivery);
     if (deadline_ms == 0)
@@ -305,8 +310,8 @@ static PyObject *runner_candidates(PyObject *object, PyObject *const *args, Py_s
     seriatim_candidate *list;
     PyObject *result;
     size_t group, room, count;
-    if (spy_arity("candidates", nargs, 2, 2) < 0 || !(runner = runner_with_group((spy_runner *)object, args[0], &group)) ||
-        spy_size(args[1], &room) < 0)
+    if (spy_arity("candidates", nargs, 2, 2) < 0 ||
+        !(runner = runner_with_group((spy_runner *)object, args[0], &group)) || spy_size(args[1], &room) < 0)
         return NULL;
     list = PyMem_New(seriatim_candidate, room ? room : 1);
     if (!list)
@@ -334,12 +339,13 @@ static PyObject *runner_clear(PyObject *object, PyObject *number)
     Py_RETURN_NONE;
 }
 
-/* ---- Watching and ending ------------------------------------------------------------------------------------------ */
+/* ---- Watching and ending --------------------------------------------------------------------- */
 
 /* runner.event() -> (kind, number, text) or None */
 static PyObject *runner_event(PyObject *object, PyObject *ignored)
 {
-    static const char *const names[] = {"lease", "lost", "refused", "recovered", "link", "warning", "failures", "morgue"};
+    static const char *const names[] = {"lease", "lost",    "refused",  "recovered",
+                                        "link",  "warning", "failures", "morgue"};
     seriatim_runner *runner = spy_runner_of((spy_runner *)object);
     seriatim_event event;
     (void)ignored;
@@ -391,7 +397,8 @@ static PyObject *runner_asked(PyObject *object, PyObject *ignored)
     if (!runner)
         return NULL;
     order = seriatim_runner_asked(runner);
-    return order == SERIATIM_ORDER_NONE ? spy_none_or(0) : PyUnicode_FromString(order == SERIATIM_ORDER_STOP ? "stop" : "quiet");
+    return order == SERIATIM_ORDER_NONE ? spy_none_or(0)
+                                        : PyUnicode_FromString(order == SERIATIM_ORDER_STOP ? "stop" : "quiet");
 }
 
 /* Asked again and again while the runner stops, so a signal that ends the process then tells what is unfinished. */
@@ -439,7 +446,10 @@ static PyObject *runner_stats(PyObject *object, PyObject *ignored)
     return dict;
 }
 
-/* Frees the runner as soon as nobody is inside; every later call of it, or of a delivery of it, raises, as do those that wait. */
+/*
+ * Frees the runner as soon as nobody is inside; every later call of it, or of a delivery of it, raises, as do those
+ * that wait.
+ */
 static PyObject *runner_close(PyObject *object, PyObject *ignored)
 {
     spy_runner *self = (spy_runner *)object;

@@ -5,13 +5,13 @@
 #include "seriatim_native.h"
 
 typedef struct spy_runner {
-    PyObject_HEAD
-    seriatim_runner *runner; /* NULL: not made yet, or freed */
-    unsigned forks;          /* spy_forks() where it was made: the runner's thread lives there alone */
-    size_t groups;           /* that were made */
+    PyObject_HEAD seriatim_runner *runner; /* NULL: not made yet, or freed */
+    unsigned forks;                        /* spy_forks() where it was made: the runner's thread lives there alone */
+    size_t groups;                         /* that were made */
     int started, closed;
-    Py_ssize_t inside; /* calls that may be without the GIL, or run other code: the last of them frees a closed runner */
-    int wake[2];       /* readable once it is closed */
+    Py_ssize_t
+        inside;  /* calls that may be without the GIL, or run other code: the last of them frees a closed runner */
+    int wake[2]; /* readable once it is closed */
 } spy_runner;
 
 /* The runner, which still is, and in this process; NULL with an exception. */

@@ -1,4 +1,6 @@
-/* py_signals.c - seriatim._native.exit_beyond: signals beyond the allowed ones end the process, whoever holds the GIL. */
+/*
+ * py_signals.c - seriatim._native.exit_beyond: signals beyond the allowed ones end the process, whoever holds the GIL.
+ */
 #include "seriatim_native.h"
 
 #include "io/ending.h"

@@ -1,11 +1,13 @@
-/* py_web.c - a web request, asked like a query and answered whatever came of it, as methods of seriatim._native.Link. */
+/*
+ * py_web.c - a web request, asked like a query and answered whatever came of it, as methods of seriatim._native.Link.
+ */
 #include "py_link.h"
 
 #include "client/client.h"
 
 #include <string.h>
 
-/* ---- The request ---------------------------------------------------------------------------------------------- */
+/* ---- The request ----------------------------------------------------------------------------- */
 
 static int web_check_tuple(PyObject *tuple)
 {
@@ -49,13 +51,14 @@ static seriatim_web_worker *web_workers(PyObject *tuple, size_t *count)
 }
 
 /* A WebSettings tuple, which keeps the texts; PyMem_Free its hosts and its workers. */
-static int web_read_settings(PyObject *tuple, seriatim_web_settings *settings, const char ***hosts, seriatim_web_worker **workers)
+static int web_read_settings(PyObject *tuple, seriatim_web_settings *settings, const char ***hosts,
+                             seriatim_web_worker **workers)
 {
     PyObject *names, *pairs;
     memset(settings, 0, sizeof *settings);
     if (web_check_tuple(tuple) < 0 ||
-        !PyArg_ParseTuple(tuple, "zpO!zzO!", &settings->title, &settings->read_only, &PyTuple_Type, &names, &settings->token,
-                          &settings->stalled, &PyTuple_Type, &pairs) ||
+        !PyArg_ParseTuple(tuple, "zpO!zzO!", &settings->title, &settings->read_only, &PyTuple_Type, &names,
+                          &settings->token, &settings->stalled, &PyTuple_Type, &pairs) ||
         !(*hosts = web_texts(names)))
         return -1;
     *workers = web_workers(pairs, &settings->worker_count);
@@ -72,17 +75,17 @@ static int web_read_settings(PyObject *tuple, seriatim_web_settings *settings, c
 /* A WebRequest tuple, which keeps the texts. */
 static int web_read_request(PyObject *tuple, seriatim_web_request *r)
 {
-    seriatim_text *const texts[] = {&r->prefix, &r->path,           &r->query,        &r->host,
-                                    &r->origin, &r->sec_fetch_site, &r->content_type, &r->authorization, &r->accept,
-                                    &r->body};
+    seriatim_text *const texts[] = {&r->prefix,         &r->path,         &r->query,         &r->host,   &r->origin,
+                                    &r->sec_fetch_site, &r->content_type, &r->authorization, &r->accept, &r->body};
     Py_ssize_t lens[sizeof texts / sizeof *texts];
     size_t i;
     memset(r, 0, sizeof *r);
     if (web_check_tuple(tuple) < 0 ||
-        !PyArg_ParseTuple(tuple, "sz#z#z#z#z#z#z#z#z#z#pii", &r->method, &r->prefix.data, &lens[0], &r->path.data, &lens[1],
-                          &r->query.data, &lens[2], &r->host.data, &lens[3], &r->origin.data, &lens[4],
+        !PyArg_ParseTuple(tuple, "sz#z#z#z#z#z#z#z#z#z#pii", &r->method, &r->prefix.data, &lens[0], &r->path.data,
+                          &lens[1], &r->query.data, &lens[2], &r->host.data, &lens[3], &r->origin.data, &lens[4],
                           &r->sec_fetch_site.data, &lens[5], &r->content_type.data, &lens[6], &r->authorization.data,
-                          &lens[7], &r->accept.data, &lens[8], &r->body.data, &lens[9], &r->secure, &r->socket, &r->role))
+                          &lens[7], &r->accept.data, &lens[8], &r->body.data, &lens[9], &r->secure, &r->socket,
+                          &r->role))
         return -1;
     for (i = 0; i < sizeof texts / sizeof *texts; i++)
         texts[i]->len = (size_t)lens[i];
@@ -106,8 +109,8 @@ PyObject *spy_link_web(PyObject *object, PyObject *const *args, Py_ssize_t nargs
     seriatim_web_worker *workers;
     PyObject *begun;
     int status;
-    if (spy_arity("web", nargs, 2, 2) < 0 || web_read_request(args[1], &request) < 0 || !(client = spy_link_client(self)) ||
-        web_read_settings(args[0], &settings, &hosts, &workers) < 0)
+    if (spy_arity("web", nargs, 2, 2) < 0 || web_read_request(args[1], &request) < 0 ||
+        !(client = spy_link_client(self)) || web_read_settings(args[0], &settings, &hosts, &workers) < 0)
         return NULL;
     status = seriatim_web_begin(client, &settings, &request);
     PyMem_Free(hosts);
@@ -118,7 +121,7 @@ PyObject *spy_link_web(PyObject *object, PyObject *const *args, Py_ssize_t nargs
     return begun;
 }
 
-/* ---- The answer ------------------------------------------------------------------------------------------------- */
+/* ---- The answer ------------------------------------------------------------------------------ */
 
 /* What the application's function says, kept until the next call or the end. */
 typedef struct web_redaction {
@@ -169,7 +172,8 @@ PyObject *spy_link_answer(PyObject *object, PyObject *redact)
         return NULL;
     }
     self->busy = 1;
-    response = seriatim_web_answer(client, srt_client_status(client), redact == Py_None ? NULL : web_redact, &redaction);
+    response =
+        seriatim_web_answer(client, srt_client_status(client), redact == Py_None ? NULL : web_redact, &redaction);
     if (!PyErr_Occurred())
         result = web_response(response);
     self->busy = 0;
@@ -177,7 +181,7 @@ PyObject *spy_link_answer(PyObject *object, PyObject *redact)
     return result;
 }
 
-/* ---- What it changed -------------------------------------------------------------------------------------------- */
+/* ---- What it changed ------------------------------------------------------------------------- */
 
 /* Takes the value's reference. */
 static int web_set(PyObject *dict, const char *key, PyObject *value)
@@ -201,8 +205,9 @@ static PyObject *web_changed_id(const void *ids, size_t i)
 static int web_set_change(PyObject *dict, const seriatim_web_change *change)
 {
     if (web_set(dict, "action", PyUnicode_FromString(change->action)) < 0 ||
-        web_set(dict, "role", PyUnicode_FromString(change->role)) < 0 || web_set_text(dict, "queue", change->queue) < 0 ||
-        web_set_text(dict, "node", change->node) < 0 || web_set_text(dict, "fingerprint", change->fingerprint) < 0)
+        web_set(dict, "role", PyUnicode_FromString(change->role)) < 0 ||
+        web_set_text(dict, "queue", change->queue) < 0 || web_set_text(dict, "node", change->node) < 0 ||
+        web_set_text(dict, "fingerprint", change->fingerprint) < 0)
         return -1;
     if ((change->id_count && web_set(dict, "ids", spy_list(change->id_count, web_changed_id, change->ids)) < 0) ||
         (change->count >= 0 && web_set(dict, "count", PyLong_FromLongLong(change->count)) < 0) ||
@@ -233,7 +238,7 @@ PyObject *spy_link_change(PyObject *object, PyObject *ignored)
     return result;
 }
 
-/* ---- Routes ------------------------------------------------------------------------------------------------------ */
+/* ---- Routes ---------------------------------------------------------------------------------- */
 
 static PyObject *web_route(const void *routes, size_t i)
 {

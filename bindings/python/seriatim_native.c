@@ -7,14 +7,15 @@
 #include <pthread.h>
 #include <string.h>
 
-#define SIGNAL_STEP_MS 50 /* how long a signal may wait for its Python handler while the main thread waits for Redis */
+/* how long a signal may wait for its Python handler while the main thread waits for Redis */
+#define SIGNAL_STEP_MS 50
 
 spy_state *spy_state_of(PyObject *self)
 {
     return PyType_GetModuleState(Py_TYPE(self));
 }
 
-/* ---- Forks ------------------------------------------------------------------------------------------------ */
+/* ---- Forks ----------------------------------------------------------------------------------- */
 
 static unsigned forks;
 static int forks_unwatched;
@@ -41,7 +42,7 @@ static PyObject *native_forks(PyObject *module, PyObject *ignored)
     return PyLong_FromUnsignedLong(forks);
 }
 
-/* ---- Errors ---------------------------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 /* Imported late: the package imports this module first. */
 static PyObject *errors_maker(spy_state *state)
@@ -84,7 +85,7 @@ PyObject *spy_raise_error(spy_state *state, const seriatim_error *error)
     return spy_raise(state, error->status, error->message[0] ? error->message : seriatim_status_text(error->status));
 }
 
-/* ---- From Python ------------------------------------------------------------------------------------------- */
+/* ---- From Python ----------------------------------------------------------------------------- */
 
 static int expected(const char *what, PyObject *value)
 {
@@ -191,7 +192,7 @@ int spy_deadline(PyObject *const *args, Py_ssize_t nargs, PyObject *names, Py_ss
     return 0;
 }
 
-/* ---- To Python --------------------------------------------------------------------------------------------- */
+/* ---- To Python ------------------------------------------------------------------------------- */
 
 PyObject *spy_id(const char *bytes, size_t len)
 {
@@ -250,7 +251,7 @@ PyObject *spy_list(size_t count, spy_make make, const void *array)
     return list;
 }
 
-/* ---- Waiting ------------------------------------------------------------------------------------------------- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 int spy_left_ms(int64_t deadline_ms)
 {
@@ -261,7 +262,10 @@ int spy_left_ms(int64_t deadline_ms)
     return left < 0 ? 0 : left > 60000 ? 60000 : (int)left;
 }
 
-/* By an interned name, because the interpreter's cache of lookups would keep each new string. NULL with an exception; `owner` may be NULL. */
+/*
+ * By an interned name, because the interpreter's cache of lookups would keep each new string. NULL with an exception;
+ * `owner` may be NULL.
+ */
 static PyObject *attribute(PyObject *owner, const char *name)
 {
     PyObject *key = owner ? PyUnicode_InternFromString(name) : NULL, *value = key ? PyObject_GetAttr(owner, key) : NULL;
@@ -270,8 +274,8 @@ static PyObject *attribute(PyObject *owner, const char *name)
 }
 
 /*
- * Does this thread run Python's signal handlers? -1 with an exception: a handler has run inside the call, and raised. 1 also when the
- * module cannot be imported, as at the end of the interpreter.
+ * Does this thread run Python's signal handlers? -1 with an exception: a handler has run inside the call, and raised. 1
+ * also when the module cannot be imported, as at the end of the interpreter.
  */
 static int is_main_thread(void)
 {
@@ -292,25 +296,25 @@ static int is_main_thread(void)
     return PyErr_Occurred() ? -1 : number == PyThread_get_thread_ident();
 }
 
-/* poll(2) without the GIL: -1 with an exception, 0 when the time passed, 1 when a descriptor is ready or a signal came. */
+/*
+ * poll(2) without the GIL: -1 with an exception, 0 when the time passed, 1 when a descriptor is ready or a signal came.
+ */
 static int poll_once(struct pollfd *fds, nfds_t count, int timeout_ms)
 {
     int ready, code;
-    Py_BEGIN_ALLOW_THREADS
-    ready = poll(fds, count, timeout_ms);
+    Py_BEGIN_ALLOW_THREADS ready = poll(fds, count, timeout_ms);
     code = errno;
-    Py_END_ALLOW_THREADS
-    if (ready >= 0 || code == EINTR)
-        return ready != 0;
+    Py_END_ALLOW_THREADS if (ready >= 0 || code == EINTR) return ready != 0;
     errno = code;
     PyErr_SetFromErrno(PyExc_OSError);
     return -1;
 }
 
 /*
- * The C handler of Python only notes a signal; the main thread then runs the Python handler. Nothing interrupts the main thread's poll
- * if the kernel gave the signal to another thread, or if it came between PyErr_CheckSignals and poll, where busy threads take the
- * GIL. signal.set_wakeup_fd would help, but belongs to the host. So the main thread polls in steps and looks for signals between them.
+ * The C handler of Python only notes a signal; the main thread then runs the Python handler. Nothing interrupts the
+ * main thread's poll if the kernel gave the signal to another thread, or if it came between PyErr_CheckSignals and
+ * poll, where busy threads take the GIL. signal.set_wakeup_fd would help, but belongs to the host. So the main thread
+ * polls in steps and looks for signals between them.
  */
 int spy_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 {
@@ -327,7 +331,7 @@ int spy_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
     return ready < 0 || in_steps < 0 ? -1 : PyErr_CheckSignals();
 }
 
-/* ---- The module ---------------------------------------------------------------------------------------------- */
+/* ---- The module ------------------------------------------------------------------------------ */
 
 int spy_visit_type(PyObject *self, visitproc visit, void *arg)
 {

@@ -22,17 +22,20 @@ typedef struct spy_state {
 /* Of an instance of one of this module's classes, none of which can be subclassed. */
 spy_state *spy_state_of(PyObject *self);
 
-/* How many forks, by fork(2), lie between this process and the one that loaded the module: getpid(2) without a system call. */
+/*
+ * How many forks, by fork(2), lie between this process and the one that loaded the module: getpid(2) without a system
+ * call.
+ */
 unsigned spy_forks(void);
 
-/* ---- Errors: each sets the exception and returns NULL --------------------------------------------- */
+/* ---- Errors: each sets the exception and returns NULL ---------------------------------------- */
 
 /* `name` is a status' name, or "UNDECODABLE". */
 PyObject *spy_raise_named(spy_state *state, const char *name, PyObject *text);
 PyObject *spy_raise(spy_state *state, int status, const char *message);
 PyObject *spy_raise_error(spy_state *state, const seriatim_error *error);
 
-/* ---- From Python: 0, or -1 with an exception ------------------------------------------------------- */
+/* ---- From Python: 0, or -1 with an exception ------------------------------------------------- */
 
 int spy_arity(const char *name, Py_ssize_t given, Py_ssize_t least, Py_ssize_t most);
 /* What does not fit is the nearest that does: the core refuses it with the field's name. */
@@ -48,14 +51,15 @@ int spy_queue_settings(PyObject *dict, seriatim_queue_settings *settings);
 /* Of `seconds`, given by place `at` or by name, the monotonic ms at which they are over; INT64_MAX for None. */
 int spy_deadline(PyObject *const *args, Py_ssize_t nargs, PyObject *names, Py_ssize_t at, int64_t *deadline_ms);
 
-/* ---- To Python: NULL with an exception --------------------------------------------------------------- */
+/* ---- To Python: NULL with an exception ------------------------------------------------------- */
 
-PyObject *spy_id(const char *bytes, size_t len);         /* str, or bytes where they are not UTF-8 */
-PyObject *spy_text(const char *bytes, size_t len);       /* str; what is not UTF-8 is replaced */
-PyObject *spy_error_or_none(const char *error, size_t len); /* stored: str, or bytes where it is not UTF-8 (dump_error) */
+PyObject *spy_id(const char *bytes, size_t len);   /* str, or bytes where they are not UTF-8 */
+PyObject *spy_text(const char *bytes, size_t len); /* str; what is not UTF-8 is replaced */
+PyObject *spy_error_or_none(const char *error,
+                            size_t len); /* stored: str, or bytes where it is not UTF-8 (dump_error) */
 PyObject *spy_cstr_or_none(const char *text);
 PyObject *spy_bytes_or_none(const char *bytes, size_t len); /* None where there are none */
-PyObject *spy_none_or(int failed);                       /* None, or NULL where the exception is set already */
+PyObject *spy_none_or(int failed);                          /* None, or NULL where the exception is set already */
 
 /* Sets dict[name] and takes the value over; -1 where it is NULL. */
 int spy_set(PyObject *dict, const char *name, PyObject *value);
@@ -69,17 +73,18 @@ PyObject *spy_json_read(struct srt_json_reader *reader);
 struct srt_bytes;
 int spy_json_add(struct srt_bytes *out, PyObject *value);
 
-/* ---- Waiting --------------------------------------------------------------------------------------------- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 /* The ms left until the deadline as poll(2) wants them: -1 for INT64_MAX, never more than a minute. */
 int spy_left_ms(int64_t deadline_ms);
 /*
- * poll(2) without the GIL; timeout_ms < 0: no limit. A signal ends it early, after its Python handler has run, in the main thread at most
- * 50 ms later, whichever thread the kernel gave it to. Returns 0, or -1 with an exception: of the handler, or an OSError.
+ * poll(2) without the GIL; timeout_ms < 0: no limit. A signal ends it early, after its Python handler has run, in the
+ * main thread at most 50 ms later, whichever thread the kernel gave it to. Returns 0, or -1 with an exception: of the
+ * handler, or an OSError.
  */
 int spy_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 
-/* ---- The other files ----------------------------------------------------------------------------------- */
+/* ---- The other files ------------------------------------------------------------------------- */
 
 int spy_visit_type(PyObject *self, visitproc visit, void *arg); /* tp_traverse of what only holds its type */
 

@@ -24,7 +24,10 @@
 extern "C" {
 #endif
 
-/* Set where the shared library is compiled, with -fvisibility=hidden: it exports what this file declares and nothing else. */
+/*
+ * Set where the shared library is compiled, with -fvisibility=hidden: it exports what this file declares and nothing
+ * else.
+ */
 #ifdef SERIATIM_EXPORTS
 #pragma GCC visibility push(default)
 #endif
@@ -34,40 +37,40 @@ extern "C" {
 /* ---- Text ---------------------------------------------------------------------------------- */
 
 /*
- * Escapes a text of foreign origin (an id, an error) so that a terminal or a line of a log can show it, in UTF-8. Control characters
- * (C0, DEL, C1), line separators, invisible characters and those that change the direction of reading become \u001b and the like; a
- * byte that is not valid UTF-8 becomes \xff. A line of JSON keeps its meaning. Returns the number of bytes of the escaped text, which
- * is `len` if nothing had to be escaped. Writes them to `out` if they fit into `cap` bytes; otherwise the content of `out` is
- * undefined. No NUL is added.
+ * Escapes a text of foreign origin (an id, an error) so that a terminal or a line of a log can show it, in UTF-8.
+ * Control characters (C0, DEL, C1), line separators, invisible characters and those that change the direction of
+ * reading become \u001b and the like; a byte that is not valid UTF-8 becomes \xff. A line of JSON keeps its meaning.
+ * Returns the number of bytes of the escaped text, which is `len` if nothing had to be escaped. Writes them to `out` if
+ * they fit into `cap` bytes; otherwise the content of `out` is undefined. No NUL is added.
  */
 size_t seriatim_printable(const char *text, size_t len, char *out, size_t cap);
 /*
- * The texts of the command line, the same in each language: "help", "help VERB", "completion bash", "completion zsh", "man", and
- * "verbs" (all verbs, separated by spaces). Static, ASCII, NUL-terminated; {program} stands for the command's own name. Returns NULL
- * for an unknown topic.
+ * The texts of the command line, the same in each language: "help", "help VERB", "completion bash", "completion zsh",
+ * "man", and "verbs" (all verbs, separated by spaces). Static, ASCII, NUL-terminated; {program} stands for the
+ * command's own name. Returns NULL for an unknown topic.
  */
 const char *seriatim_command_text(const char *topic);
 
 /* ---- Status ------------------------------------------------------------------------------- */
 
-#define SERIATIM_STATUSES(X)                                                                       \
-    X(OK, 0, "ok")                                                                                 \
-    X(AGAIN, -1, "waiting for I/O")                                                                \
-    X(NOMEM, -2, "out of memory")                                                                  \
-    X(INVALID, -3, "invalid argument")                                                             \
-    X(PROTOCOL, -4, "protocol error")                                                              \
-    X(IO, -5, "connection failed")                                                                 \
-    X(TIMEOUT, -6, "timed out")                                                                    \
-    X(UNKNOWN_OUTCOME, -7, "outcome unknown")                                                      \
-    X(STALE, -8, "fence is stale")                                                                 \
-    X(FULL, -9, "Redis is out of memory")                                                          \
-    X(GENERATION, -10, "layout generation changed")                                                \
-    X(READONLY, -11, "Redis is read-only")                                                         \
-    X(LOADING, -12, "Redis is not ready")                                                          \
-    X(AUTH, -13, "Redis refused the credentials")                                                  \
-    X(SERVER, -14, "Redis answered with an error")                                                 \
-    X(UNSUPPORTED, -15, "not supported by this build")                                             \
-    X(CLOSED, -16, "closed")                                                                       \
+#define SERIATIM_STATUSES(X)                                                                                           \
+    X(OK, 0, "ok")                                                                                                     \
+    X(AGAIN, -1, "waiting for I/O")                                                                                    \
+    X(NOMEM, -2, "out of memory")                                                                                      \
+    X(INVALID, -3, "invalid argument")                                                                                 \
+    X(PROTOCOL, -4, "protocol error")                                                                                  \
+    X(IO, -5, "connection failed")                                                                                     \
+    X(TIMEOUT, -6, "timed out")                                                                                        \
+    X(UNKNOWN_OUTCOME, -7, "outcome unknown")                                                                          \
+    X(STALE, -8, "fence is stale")                                                                                     \
+    X(FULL, -9, "Redis is out of memory")                                                                              \
+    X(GENERATION, -10, "layout generation changed")                                                                    \
+    X(READONLY, -11, "Redis is read-only")                                                                             \
+    X(LOADING, -12, "Redis is not ready")                                                                              \
+    X(AUTH, -13, "Redis refused the credentials")                                                                      \
+    X(SERVER, -14, "Redis answered with an error")                                                                     \
+    X(UNSUPPORTED, -15, "not supported by this build")                                                                 \
+    X(CLOSED, -16, "closed")                                                                                           \
     X(REPLICAS, -17, "too few replicas have it")
 
 typedef enum seriatim_status {
@@ -113,18 +116,17 @@ typedef struct seriatim_text {
     size_t len;
 } seriatim_text;
 
-#define SERIATIM_MAX_ID 1024           /* bytes of an id */
+#define SERIATIM_MAX_ID 1024 /* bytes of an id */
 #define SERIATIM_MAX_SHARDS 4096
-#define SERIATIM_MAX_BATCH 1000        /* ids of a delivery */
+#define SERIATIM_MAX_BATCH 1000 /* ids of a delivery */
 
 /*
  * The settings of a worker are rows of two tables in seriatim/definitions.h, which is written from
  * core/definitions/settings.json:
  *
- *   SERIATIM_QUEUE_SETTINGS  belong to the queue. They are stored in Redis beside the queue's layout: a worker's first push or
- *                            server writes them, a server that starts with other values overwrites them, and every other
- *                            process uses the stored values
- *   SERIATIM_OWN_SETTINGS    are not stored: each process acts by its own
+ *   SERIATIM_QUEUE_SETTINGS  belong to the queue. They are stored in Redis beside the queue's layout: a worker's first
+ * push or server writes them, a server that starts with other values overwrites them, and every other process uses the
+ * stored values SERIATIM_OWN_SETTINGS    are not stored: each process acts by its own
  *
  * The kind of a row gives the type of its field:
  */
@@ -159,8 +161,9 @@ typedef struct seriatim_job {
     int when;     /* a seriatim_when: the meaning of `time` */
     double time;  /* SERIATIM_AT: Unix seconds; SERIATIM_DELAY: seconds from now */
     /*
-     * The payload is not there before deliver_time, meant by deliver_when as time by when; until then it joins and blocks nothing.
-     * Then it arrives as a push does: its score, unless given, is deliver_at, and SERIATIM_DELAY counts from deliver_at.
+     * The payload is not there before deliver_time, meant by deliver_when as time by when; until then it joins and
+     * blocks nothing. Then it arrives as a push does: its score, unless given, is deliver_at, and SERIATIM_DELAY counts
+     * from deliver_at.
      */
     int deliver_when;
     double deliver_time;
@@ -178,8 +181,8 @@ unsigned seriatim_shard_of(const char *id, size_t len, unsigned shards_count);
 /* ---- Defaults of a host ------------------------------------------------------------------- */
 
 /*
- * Seconds until the next run after the (retry_count + 1)-th failure in a row: count^4 + 15 + r * (count + 1), where r is
- * a whole number from 0 to 29 made of `random` (0 <= random < 1). At most 100 years; a negative count is taken as 0.
+ * Seconds until the next run after the (retry_count + 1)-th failure in a row: count^4 + 15 + r * (count + 1), where r
+ * is a whole number from 0 to 29 made of `random` (0 <= random < 1). At most 100 years; a negative count is taken as 0.
  */
 double seriatim_back_off(int64_t retry_count, double random);
 
@@ -188,8 +191,8 @@ double seriatim_back_off(int64_t retry_count, double random);
 /*
  * Fixed groups for seriatim_runner_group: of `nodes` nodes, the one numbered `node` (from 0) gets every nodes-th of the
  * `shards` shards, counted over all workers; its shards are dealt to `threads` threads, one after another. nodes 1 and
- * node 0: all shards. groups[i] becomes the group of the i-th shard or SERIATIM_ELSEWHERE. Returns the number of groups,
- * none of which is empty: 0 to threads.
+ * node 0: all shards. groups[i] becomes the group of the i-th shard or SERIATIM_ELSEWHERE. Returns the number of
+ * groups, none of which is empty: 0 to threads.
  */
 size_t seriatim_split(size_t shards, size_t nodes, size_t node, size_t threads, size_t *groups);
 
@@ -197,15 +200,17 @@ size_t seriatim_split(size_t shards, size_t nodes, size_t node, size_t threads, 
 
 /* Options of a client or a node. Strings are only read during the call that takes the struct. */
 typedef struct seriatim_options {
-    const seriatim_allocator *allocator; /* NULL: the default. It must outlive the object; the allocator of a runner must be thread-safe */
-    const char *ns;                      /* the namespace, with which every key begins; NULL: "seriatim" */
-    const char *name;                    /* CLIENT SETNAME; NULL: none */
-    size_t max_payload;                  /* bytes of a payload, at most 128 MiB; 0: 1 MiB */
+    const seriatim_allocator
+        *allocator;   /* NULL: the default. It must outlive the object; the allocator of a runner must be thread-safe */
+    const char *ns;   /* the namespace, with which every key begins; NULL: "seriatim" */
+    const char *name; /* CLIENT SETNAME; NULL: none */
+    size_t max_payload; /* bytes of a payload, at most 128 MiB; 0: 1 MiB */
 } seriatim_options;
 
 /*
- * A client performs one operation at a time: begin it, drive the I/O until it ends, read the result. To begin one while another is
- * under way is INVALID. A client does no I/O itself: a link (below) does, or a host that has sockets of its own.
+ * A client performs one operation at a time: begin it, drive the I/O until it ends, read the result. To begin one while
+ * another is under way is INVALID. A client does no I/O itself: a link (below) does, or a host that has sockets of its
+ * own.
  */
 typedef struct seriatim_client seriatim_client;
 
@@ -214,52 +219,56 @@ void seriatim_client_free(seriatim_client *client);
 /* The error of the last call that failed. Borrowed until the client's next call. */
 const seriatim_error *seriatim_client_error(const seriatim_client *client);
 /*
- * A warning for the log, one line, NUL-terminated; or NULL. Each warning is returned once: a push warns if the settings of the queue
- * in Redis, which it uses, differ from those given to seriatim_client_queue. Borrowed until the client's next begin.
+ * A warning for the log, one line, NUL-terminated; or NULL. Each warning is returned once: a push warns if the settings
+ * of the queue in Redis, which it uses, differ from those given to seriatim_client_queue. Borrowed until the client's
+ * next begin.
  */
 const char *seriatim_client_warning(seriatim_client *client);
-/* Registers a queue, or changes the settings of one registered before. *queue is its number in this client. INVALID: the message names the field. */
+/*
+ * Registers a queue, or changes the settings of one registered before. *queue is its number in this client. INVALID:
+ * the message names the field.
+ */
 int seriatim_client_queue(seriatim_client *client, const seriatim_queue_settings *settings, size_t *queue);
 
 /*
- * Begins to read the layout of the queue; creates the queue if settings.shards_count is not 0. Once it has ended, _layout_shards is
- * the number of its shards, or 0 if the queue does not exist.
+ * Begins to read the layout of the queue; creates the queue if settings.shards_count is not 0. Once it has ended,
+ * _layout_shards is the number of its shards, or 0 if the queue does not exist.
  */
 int seriatim_layout_begin(seriatim_client *client, size_t queue);
 unsigned seriatim_layout_shards(const seriatim_client *client, size_t queue);
 
 /*
- * A push: begin, add jobs, send, drive. Each job is checked when it is added; after SERIATIM_INVALID, whose message names the job and
- * the field, nothing of this push is written. Jobs are sent in chunks of at most 1,000, all of one shard; a chunk that is sent twice
- * is applied once.
+ * A push: begin, add jobs, send, drive. Each job is checked when it is added; after SERIATIM_INVALID, whose message
+ * names the job and the field, nothing of this push is written. Jobs are sent in chunks of at most 1,000, all of one
+ * shard; a chunk that is sent twice is applied once.
  */
 int seriatim_push_begin(seriatim_client *client, size_t queue);
 int seriatim_push_job(seriatim_client *client, const seriatim_job *job);
 /*
- * Call it between begin and send. The push completes once `count` replicas (0 to 1000; 0: do not wait) have acknowledged it. The
- * client sends WAIT after at most 256 KB of jobs; each WAIT takes at most `timeout` seconds (0.001 to 10). If fewer replicas
- * acknowledge in time, the push ends with SERIATIM_REPLICAS: all of it is written on the master, and seriatim_push_result is valid. If
- * the connection ends before the replicas were counted, the push is sent again, possibly to a new master. INVALID: the message names
- * wait_replicas or wait_timeout.
+ * Call it between begin and send. The push completes once `count` replicas (0 to 1000; 0: do not wait) have
+ * acknowledged it. The client sends WAIT after at most 256 KB of jobs; each WAIT takes at most `timeout` seconds (0.001
+ * to 10). If fewer replicas acknowledge in time, the push ends with SERIATIM_REPLICAS: all of it is written on the
+ * master, and seriatim_push_result is valid. If the connection ends before the replicas were counted, the push is sent
+ * again, possibly to a new master. INVALID: the message names wait_replicas or wait_timeout.
  */
 int seriatim_push_replicas(seriatim_client *client, int64_t count, double timeout);
 /*
- * Call it between begin and send. The push fails if it has not ended `seconds` (0.001 to 50; the default is 10) after its link was
- * first stepped, including the time to wait for replicas. INVALID: the message names push_timeout. A caller that has already waited,
- * for a connection of a pool, passes the time that is left.
+ * Call it between begin and send. The push fails if it has not ended `seconds` (0.001 to 50; the default is 10) after
+ * its link was first stepped, including the time to wait for replicas. INVALID: the message names push_timeout. A
+ * caller that has already waited, for a connection of a pool, passes the time that is left.
  */
 int seriatim_push_timeout(seriatim_client *client, double seconds);
 /*
- * Between begin and send: the push answers a handle for each job, by seriatim_push_handles. One that has a job with deliver_when
- * answers them in any case.
+ * Between begin and send: the push answers a handle for each job, by seriatim_push_handles. One that has a job with
+ * deliver_when answers them in any case.
  */
 int seriatim_push_want_handles(seriatim_client *client);
 int seriatim_push_send(seriatim_client *client);
 
 typedef struct seriatim_push_counts {
-    size_t added;   /* jobs whose id was not waiting before */
-    size_t folded;  /* jobs folded into an id that waits */
-    size_t refused; /* jobs refused by on_waiting "reject" or "unique" */
+    size_t added;     /* jobs whose id was not waiting before */
+    size_t folded;    /* jobs folded into an id that waits */
+    size_t refused;   /* jobs refused by on_waiting "reject" or "unique" */
     size_t scheduled; /* jobs that arrive later, at their deliver_at */
 } seriatim_push_counts;
 
@@ -268,19 +277,20 @@ seriatim_push_counts seriatim_push_result(const seriatim_client *client);
 const size_t *seriatim_push_refused(const seriatim_client *client, size_t *count);
 
 /*
- * The handles of a push's jobs, in their order; *count is 0 where none were wanted. A handle is a text of printable ASCII that names the
- * payload as long as it is there: while it is scheduled, waits, runs, fails and waits again, also when the queue is resharded. A job
- * that was folded into an equal payload has that one's; one that was not kept has data NULL. Borrowed until the next begin.
+ * The handles of a push's jobs, in their order; *count is 0 where none were wanted. A handle is a text of printable
+ * ASCII that names the payload as long as it is there: while it is scheduled, waits, runs, fails and waits again, also
+ * when the queue is resharded. A job that was folded into an equal payload has that one's; one that was not kept has
+ * data NULL. Borrowed until the next begin.
  */
 const seriatim_text *seriatim_push_handles(const seriatim_client *client, size_t *count);
 
 /* ---- Link: a client with a socket --------------------------------------------------------- */
 
 /*
- * One connection to Redis that reconnects by itself and resends requests that were not answered. Call step until it returns
- * something else than SERIATIM_AGAIN. After AGAIN wait, by the host's own means, until seriatim_link_fd is ready for
- * seriatim_link_wants, but no longer than seriatim_link_timeout_ms. A link that was made before fork(2) detects the fork and opens a
- * connection of its own in the child.
+ * One connection to Redis that reconnects by itself and resends requests that were not answered. Call step until it
+ * returns something else than SERIATIM_AGAIN. After AGAIN wait, by the host's own means, until seriatim_link_fd is
+ * ready for seriatim_link_wants, but no longer than seriatim_link_timeout_ms. A link that was made before fork(2)
+ * detects the fork and opens a connection of its own in the child.
  */
 typedef struct seriatim_link seriatim_link;
 
@@ -293,8 +303,8 @@ seriatim_client *seriatim_link_client(seriatim_link *link);
 /* The URL without its password. Borrowed. */
 const char *seriatim_link_url(const seriatim_link *link);
 /*
- * The address of the Redis that it is or was last connected to: "host:port", or the path of a socket; empty before the first
- * connection. With sentinels it is the address of the master. NUL-terminated, borrowed until the next step.
+ * The address of the Redis that it is or was last connected to: "host:port", or the path of a socket; empty before the
+ * first connection. With sentinels it is the address of the master. NUL-terminated, borrowed until the next step.
  */
 const char *seriatim_link_address(const seriatim_link *link);
 /*
@@ -303,9 +313,9 @@ const char *seriatim_link_address(const seriatim_link *link);
  *   AGAIN    wait, then step again
  *   CLOSED   the link was reset, or the operation was begun before a fork
  *   UNKNOWN_OUTCOME  the push timed out, and part of it may have been written; the message names the chunks
- *   IO, TIMEOUT      Redis could not be reached, or did not answer: within seriatim_push_timeout for a push, within 30 seconds for
- *                    any other operation, within 5 seconds for both if this link was never connected
- *   any other status  Redis refused the request, see seriatim_client_error
+ *   IO, TIMEOUT      Redis could not be reached, or did not answer: within seriatim_push_timeout for a push, within 30
+ * seconds for any other operation, within 5 seconds for both if this link was never connected any other status  Redis
+ * refused the request, see seriatim_client_error
  */
 int seriatim_link_step(seriatim_link *link);
 int seriatim_link_fd(const seriatim_link *link);    /* -1: only wait for the timeout */
@@ -316,32 +326,35 @@ int seriatim_link_wait(seriatim_link *link);
 /* Cancels the operation under way (it ends as CLOSED) and closes the socket; the next operation connects again. */
 void seriatim_link_reset(seriatim_link *link);
 /*
- * Shows on a terminal how far the next action on a whole queue, or the next check, is, until it ends: one line that is drawn at most
- * ten times a second and erased at the end. Other operations before it show nothing. A second call replaces the first.
- * fd: open until that end. what: the words in front of the figures, copied. total: how many ids or records there are; -1: not known.
- * Returns 1, or 0 where fd is no terminal, to which nothing is ever written.
+ * Shows on a terminal how far the next action on a whole queue, or the next check, is, until it ends: one line that is
+ * drawn at most ten times a second and erased at the end. Other operations before it show nothing. A second call
+ * replaces the first. fd: open until that end. what: the words in front of the figures, copied. total: how many ids or
+ * records there are; -1: not known. Returns 1, or 0 where fd is no terminal, to which nothing is ever written.
  */
 int seriatim_link_progress(seriatim_link *link, int fd, const char *what, size_t len, int64_t total);
 
 /* ---- Sentinel: where the master is now ---------------------------------------------------- */
 
 /*
- * Only for hosts with sockets of their own: links and runners ask the sentinels themselves at every connect. Asks the sentinels of a
- * redis+sentinel:// URL one after another, beginning with the one that answered last, and does no I/O:
+ * Only for hosts with sockets of their own: links and runners ask the sentinels themselves at every connect. Asks the
+ * sentinels of a redis+sentinel:// URL one after another, beginning with the one that answered last, and does no I/O:
  *
  *     seriatim_sentinel_begin(s);
  *     while (seriatim_sentinel_next(s, &where) == SERIATIM_OK)
  *         connect to `where`; send seriatim_sentinel_output; give what comes to seriatim_sentinel_input until it is not
- *         AGAIN, all within SERIATIM_SENTINEL_MS; OK: connect to the master; when it cannot be asked: seriatim_sentinel_failed
+ *         AGAIN, all within SERIATIM_SENTINEL_MS; OK: connect to the master; when it cannot be asked:
+ * seriatim_sentinel_failed
  *
- * The Redis that the host then connects to must answer ROLE with "master": the session of a client that expects a master checks it.
+ * The Redis that the host then connects to must answer ROLE with "master": the session of a client that expects a
+ * master checks it.
  */
 typedef struct seriatim_sentinel seriatim_sentinel;
 
 #define SERIATIM_SENTINEL_MS 500 /* time to connect to one sentinel and get its answer */
 
 typedef struct seriatim_address {
-    const char *host; /* a name or an address, NUL-terminated; borrowed until the sentinel's next call but output and error */
+    const char
+        *host; /* a name or an address, NUL-terminated; borrowed until the sentinel's next call but output and error */
     int port;
     int tls;
 } seriatim_address;
@@ -356,7 +369,10 @@ void seriatim_sentinel_begin(seriatim_sentinel *sentinel);
 int seriatim_sentinel_next(seriatim_sentinel *sentinel, seriatim_address *where);
 /* The request to send to it. Borrowed until the next call of seriatim_sentinel_next. */
 void seriatim_sentinel_output(const seriatim_sentinel *sentinel, const char **data, size_t *len);
-/* Takes bytes of its answer. OK: *master is known. AGAIN: read more. Anything else: it does not know the master; close and ask the next one. */
+/*
+ * Takes bytes of its answer. OK: *master is known. AGAIN: read more. Anything else: it does not know the master; close
+ * and ask the next one.
+ */
 int seriatim_sentinel_input(seriatim_sentinel *sentinel, const char *data, size_t len, seriatim_address *master);
 /* Records that this sentinel cannot be asked, and why. */
 void seriatim_sentinel_failed(seriatim_sentinel *sentinel, const char *why);
@@ -385,15 +401,18 @@ typedef struct seriatim_claimed {
     size_t error_len;
     const seriatim_payload *payloads;
     size_t payload_count;
-    size_t payload_total; /* SERIATIM_EXHAUSTED: the number of all payloads whose retries ended; `payloads` are the first 256 KiB or so of them */
+    size_t payload_total; /* SERIATIM_EXHAUSTED: the number of all payloads whose retries ended; `payloads` are the
+                             first 256 KiB or so of them */
 } seriatim_claimed;
 
 typedef enum seriatim_delivery_kind {
-    SERIATIM_RUN,      /* run the ids, then set the outcome of each */
-    SERIATIM_DIED,     /* processes died twice while they ran this id: do not run it, fail it with the error "worker died" */
+    SERIATIM_RUN,  /* run the ids, then set the outcome of each */
+    SERIATIM_DIED, /* processes died twice while they ran this id: do not run it, fail it with the error "worker died"
+                    */
     /*
-     * Call the worker's retries_exhausted hook with these ids, at most 100; they have no outcome. If the setting exhausted_hook is 1,
-     * they stay in Redis until the delivery is settled; if the process dies before, they are delivered again, also to another process.
+     * Call the worker's retries_exhausted hook with these ids, at most 100; they have no outcome. If the setting
+     * exhausted_hook is 1, they stay in Redis until the delivery is settled; if the process dies before, they are
+     * delivered again, also to another process.
      */
     SERIATIM_EXHAUSTED
 } seriatim_delivery_kind;
@@ -409,18 +428,25 @@ const seriatim_claimed *seriatim_delivery_job(const seriatim_delivery *delivery,
 
 /* Set the outcome of the i-th id. The last call counts; an id without an outcome is released. Return OK or NOMEM. */
 int seriatim_delivery_done(seriatim_delivery *delivery, size_t i);
-/* retry_in: seconds until the next run, clamped to 0..100 years; NaN counts as 0. The first 64 KiB of the error are kept. */
+/*
+ * retry_in: seconds until the next run, clamped to 0..100 years; NaN counts as 0. The first 64 KiB of the error are
+ * kept.
+ */
 int seriatim_delivery_fail(seriatim_delivery *delivery, size_t i, const char *error, size_t len, double retry_in);
 int seriatim_delivery_release(seriatim_delivery *delivery, size_t i);
 /*
- * The id has neither ended nor failed: what is left of it waits for `seconds` (0 to 100 years), as after a failure, with the retry_count
- * that it has. payload: the bytes that the first payload that is left becomes, copied here, at most 1 MiB; it keeps its score and its
- * arrival. NULL: it stays. OK, NOMEM, or INVALID: seconds or len is out of range, and the outcome is what it was.
+ * The id has neither ended nor failed: what is left of it waits for `seconds` (0 to 100 years), as after a failure,
+ * with the retry_count that it has. payload: the bytes that the first payload that is left becomes, copied here, at
+ * most 1 MiB; it keeps its score and its arrival. NULL: it stays. OK, NOMEM, or INVALID: seconds or len is out of
+ * range, and the outcome is what it was.
  */
 int seriatim_delivery_snooze(seriatim_delivery *delivery, size_t i, double seconds, const char *payload, size_t len);
-/* The payloads at these indexes (ascending) cannot be read: they are moved to the morgue, and the id is delivered again without them. */
-int seriatim_delivery_reject(seriatim_delivery *delivery, size_t i, const size_t *places, size_t count, const char *reason,
-                             size_t len);
+/*
+ * The payloads at these indexes (ascending) cannot be read: they are moved to the morgue, and the id is delivered again
+ * without them.
+ */
+int seriatim_delivery_reject(seriatim_delivery *delivery, size_t i, const size_t *places, size_t count,
+                             const char *reason, size_t len);
 
 /* ---- Node: the server as a state machine -------------------------------------------------- */
 
@@ -428,7 +454,7 @@ typedef enum seriatim_scheduler { SERIATIM_LAG, SERIATIM_SEQ, SERIATIM_PRIORITY 
 
 typedef struct seriatim_node_settings {
     seriatim_options options;
-    const char *id;          /* 1 to 64 bytes of [A-Za-z0-9_.-], never used by another node: a random one for each start */
+    const char *id; /* 1 to 64 bytes of [A-Za-z0-9_.-], never used by another node: a random one for each start */
     const char *description; /* for operators: host, pid, language, version; may be NULL */
     int64_t lease_ms;        /* 200..3600000; usually 10000 */
     int64_t poll_ms;         /* 10..3600000; usually 1000 */
@@ -449,8 +475,8 @@ typedef enum seriatim_event_kind {
     SERIATIM_EVENT_RECOVERED, /* `number` runs of a dead node were put back */
     SERIATIM_EVENT_LINK,      /* the connection was opened or lost */
     SERIATIM_EVENT_WARNING,
-    SERIATIM_EVENT_FAILURES,  /* `number` failures were not logged one by one, see seriatim_runner_failure */
-    SERIATIM_EVENT_MORGUE     /* morgue_max_age or morgue_max_count removed `number` dead ids of a shard */
+    SERIATIM_EVENT_FAILURES, /* `number` failures were not logged one by one, see seriatim_runner_failure */
+    SERIATIM_EVENT_MORGUE    /* morgue_max_age or morgue_max_count removed `number` dead ids of a shard */
 } seriatim_event_kind;
 
 typedef struct seriatim_event {
@@ -467,24 +493,30 @@ typedef struct seriatim_waiter seriatim_waiter;
 /* Makes a runner; nothing is started. */
 int seriatim_runner_new(const seriatim_node_settings *settings, const char *url, seriatim_runner **runner,
                         seriatim_error *error);
-/* Before start: adds a worker; *worker is its number, from 0 in the order of the calls. INVALID: the message names the field. */
+/*
+ * Before start: adds a worker; *worker is its number, from 0 in the order of the calls. INVALID: the message names the
+ * field.
+ */
 int seriatim_runner_worker(seriatim_runner *runner, const seriatim_queue_settings *settings, size_t *worker,
                            seriatim_error *error);
 /*
- * Before start: makes a fixed group of shards with a scheduler and threads of its own; *group is its number. If no group is made, the
- * living nodes divide all shards evenly among themselves, and the shards of this node form group 0.
+ * Before start: makes a fixed group of shards with a scheduler and threads of its own; *group is its number. If no
+ * group is made, the living nodes divide all shards evenly among themselves, and the shards of this node form group 0.
  */
-int seriatim_runner_group(seriatim_runner *runner, int scheduler, const seriatim_shard *shards, size_t count, size_t *group,
-                          seriatim_error *error);
+int seriatim_runner_group(seriatim_runner *runner, int scheduler, const seriatim_shard *shards, size_t count,
+                          size_t *group, seriatim_error *error);
 /*
- * Starts the thread. Call it in the process that will work: the thread does not survive fork(2). It may be called again after IO or
- * NOMEM (no descriptor, thread or memory was free).
+ * Starts the thread. Call it in the process that will work: the thread does not survive fork(2). It may be called again
+ * after IO or NOMEM (no descriptor, thread or memory was free).
  */
 int seriatim_runner_start(seriatim_runner *runner, seriatim_error *error);
 
 /* Any thread, at any time: */
 
-/* Takes the next delivery of a group. OK; AGAIN: none is ready, wait; CLOSED: there will be no more, the calling thread may end. */
+/*
+ * Takes the next delivery of a group. OK; AGAIN: none is ready, wait; CLOSED: there will be no more, the calling thread
+ * may end.
+ */
 int seriatim_runner_take(seriatim_runner *runner, size_t group, seriatim_delivery **delivery);
 /* Hands a delivery back with its outcomes and frees it. Always returns OK. */
 int seriatim_runner_settle(seriatim_runner *runner, seriatim_delivery *delivery);
@@ -494,34 +526,39 @@ int seriatim_runner_settle_and_take(seriatim_runner *runner, seriatim_delivery *
 /* Moves the end of an id's time to run to `seconds` from now. */
 int seriatim_runner_extend(seriatim_runner *runner, seriatim_delivery *delivery, size_t i, double seconds);
 /*
- * The first `count` payloads of the i-th id, in the order of seriatim_claimed, are done, whatever becomes of the id: they are not
- * delivered again after a failure, a crash or a snooze. The request is sent at once, and this does not wait for the answer; until it
- * comes, a crash may deliver these payloads again. The run goes on. A count that is not greater than an earlier one changes nothing.
- * OK; NOMEM; INVALID: count is greater than the number of payloads, or the delivery is no SERIATIM_RUN.
+ * The first `count` payloads of the i-th id, in the order of seriatim_claimed, are done, whatever becomes of the id:
+ * they are not delivered again after a failure, a crash or a snooze. The request is sent at once, and this does not
+ * wait for the answer; until it comes, a crash may deliver these payloads again. The run goes on. A count that is not
+ * greater than an earlier one changes nothing. OK; NOMEM; INVALID: count is greater than the number of payloads, or the
+ * delivery is no SERIATIM_RUN.
  */
 int seriatim_runner_checkpoint(seriatim_runner *runner, seriatim_delivery *delivery, size_t i, size_t count);
 /*
- * Waits until Redis has confirmed all checkpoints of the delivery. OK: it has. STALE: the run of one of its ids is another's now, or
- * abandon has handed it back. CLOSED: another thread settled the delivery meanwhile, or seriatim_runner_wake_all ended the wait. AGAIN:
- * timeout_ms are over (0: does not wait; -1: no limit), or a signal came; it may be called again.
+ * Waits until Redis has confirmed all checkpoints of the delivery. OK: it has. STALE: the run of one of its ids is
+ * another's now, or abandon has handed it back. CLOSED: another thread settled the delivery meanwhile, or
+ * seriatim_runner_wake_all ended the wait. AGAIN: timeout_ms are over (0: does not wait; -1: no limit), or a signal
+ * came; it may be called again.
  */
 int seriatim_runner_flush(seriatim_runner *runner, seriatim_delivery *delivery, int timeout_ms);
 /*
- * After AGAIN: wait until the descriptor of the group is readable, or until a time of your choice, then call clear once, whatever
- * ended the wait, and take again.
+ * After AGAIN: wait until the descriptor of the group is readable, or until a time of your choice, then call clear
+ * once, whatever ended the wait, and take again.
  */
 int seriatim_runner_fd(const seriatim_runner *runner, size_t group);
 void seriatim_runner_clear(seriatim_runner *runner, size_t group);
 /*
- * The same for a thread that waits by itself, so that one thread is woken at a time. wait_begin registers the caller and
- * returns the descriptor to poll; wait_end unregisters it and stands for clear. The waiter is the runner's; it is NULL when
- * the descriptor is the group's.
+ * The same for a thread that waits by itself, so that one thread is woken at a time. wait_begin registers the caller
+ * and returns the descriptor to poll; wait_end unregisters it and stands for clear. The waiter is the runner's; it is
+ * NULL when the descriptor is the group's.
  */
 int seriatim_runner_wait_begin(seriatim_runner *runner, size_t group, seriatim_waiter **waiter);
 void seriatim_runner_wait_end(seriatim_runner *runner, size_t group, seriatim_waiter *waiter);
 /* Ends the waits of all threads, for a host that is about to free the runner. */
 void seriatim_runner_wake_all(seriatim_runner *runner);
-/* wait_begin, poll(2) for at most timeout_ms (-1: without a limit), and wait_end: for hosts without a scheduler of their own. */
+/*
+ * wait_begin, poll(2) for at most timeout_ms (-1: without a limit), and wait_end: for hosts without a scheduler of
+ * their own.
+ */
 void seriatim_runner_wait(seriatim_runner *runner, size_t group, int timeout_ms);
 
 /* For hosts with a scheduler of their own: a shard of a group that has claimed ids. */
@@ -530,68 +567,86 @@ typedef struct seriatim_candidate {
     double lag; /* seconds since its oldest id became due */
     size_t size;
 } seriatim_candidate;
-/* Fills `list` with the shards of the group that have claimed ids, the oldest due first, at most `cap`. Returns their number. */
+/*
+ * Fills `list` with the shards of the group that have claimed ids, the oldest due first, at most `cap`. Returns their
+ * number.
+ */
 size_t seriatim_runner_candidates(seriatim_runner *runner, size_t group, seriatim_candidate *list, size_t cap);
 /* Like seriatim_runner_take, but only from this shard. */
-int seriatim_runner_take_from(seriatim_runner *runner, size_t group, seriatim_shard shard, seriatim_delivery **delivery);
+int seriatim_runner_take_from(seriatim_runner *runner, size_t group, seriatim_shard shard,
+                              seriatim_delivery **delivery);
 
 /* The next event. OK, or AGAIN if no event waits. Call it regularly: only the last 64 events are kept. */
 int seriatim_runner_event(seriatim_runner *runner, seriatim_event *event);
-/* Reports that the threads of the host are alive: without a call for a lease time the node stops renewing its heartbeat. */
+/*
+ * Reports that the threads of the host are alive: without a call for a lease time the node stops renewing its
+ * heartbeat.
+ */
 void seriatim_runner_pulse(seriatim_runner *runner);
 /*
- * Whether and as what the host logs a failure. Call it after seriatim_delivery_fail or _reject of id i and before settle. Returns the
- * name of the log event (static), or NULL: do not log it. "fail": the id will be retried; at the limit of retries "dead", "parked" or
- * "dropped", depending on on_exhausted; "dead" also for payloads that cannot be read. At most 10 failures of a queue are logged one
- * by one in a second. Further ones are counted, and SERIATIM_EVENT_FAILURES reports their number once a second until a second has no
- * more than 10. Any thread may call it.
+ * Whether and as what the host logs a failure. Call it after seriatim_delivery_fail or _reject of id i and before
+ * settle. Returns the name of the log event (static), or NULL: do not log it. "fail": the id will be retried; at the
+ * limit of retries "dead", "parked" or "dropped", depending on on_exhausted; "dead" also for payloads that cannot be
+ * read. At most 10 failures of a queue are logged one by one in a second. Further ones are counted, and
+ * SERIATIM_EVENT_FAILURES reports their number once a second until a second has no more than 10. Any thread may call
+ * it.
  */
 const char *seriatim_runner_failure(seriatim_runner *runner, const seriatim_delivery *delivery, size_t i);
 /* Stops claiming and hands back ids that no thread has taken; running jobs go on. */
 void seriatim_runner_quiet(seriatim_runner *runner);
-/* Like quiet; then waits for running jobs, releases every shard and leaves the cluster of nodes. take returns CLOSED. seriatim_runner_stopped says when it is done. */
+/*
+ * Like quiet; then waits for running jobs, releases every shard and leaves the cluster of nodes. take returns CLOSED.
+ * seriatim_runner_stopped says when it is done.
+ */
 void seriatim_runner_stop(seriatim_runner *runner);
 /* After stop: hands back running jobs as well; their later outcomes are ignored. */
 void seriatim_runner_abandon(seriatim_runner *runner);
 int seriatim_runner_stopped(seriatim_runner *runner); /* 1: the stop is complete */
 /*
- * The ids that threads run, for the log of an end that does not wait for them: "3 ids: Orders 17, Orders 18 and 1 more", one line of
- * printable text; each id stands behind the name of its queue, and both are cut at 64 bytes; "0 ids" if there are none. Writes at
- * most `cap` bytes (128 or more), NUL-terminated; ids that do not fit are only counted. Returns the number of ids. Any thread may call it.
+ * The ids that threads run, for the log of an end that does not wait for them: "3 ids: Orders 17, Orders 18 and 1
+ * more", one line of printable text; each id stands behind the name of its queue, and both are cut at 64 bytes; "0 ids"
+ * if there are none. Writes at most `cap` bytes (128 or more), NUL-terminated; ids that do not fit are only counted.
+ * Returns the number of ids. Any thread may call it.
  */
 size_t seriatim_runner_unfinished(seriatim_runner *runner, char *out, size_t cap);
 
 /* A command that an operator sends to a node. */
 typedef enum seriatim_order { /* NONE, QUIET, STOP, each of which includes those before it */
-    SERIATIM_ORDER_NONE,
+                              SERIATIM_ORDER_NONE,
 #define X(number, ...) SERIATIM_ORDER_##number,
-    SERIATIM_ORDERS(X)
+                              SERIATIM_ORDERS(X)
 #undef X
 } seriatim_order;
 
-/* The seriatim_order that came with the last heartbeat, until the host has called quiet or stop for it. Call it regularly. */
+/*
+ * The seriatim_order that came with the last heartbeat, until the host has called quiet or stop for it. Call it
+ * regularly.
+ */
 int seriatim_runner_asked(seriatim_runner *runner);
 
 typedef struct seriatim_runner_stats {
     uint64_t commands;  /* sent to Redis */
     uint64_t processed; /* ids settled as done */
     uint64_t failed;
-    uint64_t refused;   /* settles that Redis refused */
-    size_t shards;      /* owned */
-    size_t running;     /* ids that threads have taken */
-    size_t claimed;     /* ids claimed that no thread has taken yet */
+    uint64_t refused; /* settles that Redis refused */
+    size_t shards;    /* owned */
+    size_t running;   /* ids that threads have taken */
+    size_t claimed;   /* ids claimed that no thread has taken yet */
     int connected;
 } seriatim_runner_stats;
 seriatim_runner_stats seriatim_runner_stats_now(seriatim_runner *runner);
 
-/* Ends the thread (without waiting for running jobs), closes the sockets and frees the runner. No other thread may be inside a call. */
+/*
+ * Ends the thread (without waiting for running jobs), closes the sockets and frees the runner. No other thread may be
+ * inside a call.
+ */
 void seriatim_runner_free(seriatim_runner *runner);
 
 /* ---- Operators: queries, actions, metrics ------------------------------------------------- */
 
 /*
- * Like a push, each of these operations is begun, driven to its end, and then its result is read. Results are borrowed until the
- * client's next begin. A queue that does not exist in Redis is treated as empty and is not created.
+ * Like a push, each of these operations is begun, driven to its end, and then its result is read. Results are borrowed
+ * until the client's next begin. A queue that does not exist in Redis is treated as empty and is not created.
  */
 /* A scheduled payload: its deliver_at has not come, or no claim has moved it since. */
 typedef struct seriatim_scheduled {
@@ -606,7 +661,8 @@ typedef struct seriatim_scheduled {
 typedef struct seriatim_record {
     const char *id;
     size_t id_len;
-    const char *state;   /* "waiting" (due), "delayed", "retrying", "unproven", "suspect", "parked", "running", "dead", "scheduled"; static */
+    const char *state;   /* "waiting" (due), "delayed", "retrying", "unproven", "suspect", "parked", "running", "dead",
+                            "scheduled"; static */
     int behind;          /* 1: it waits while a run of the same id is open */
     double perform_in;   /* Unix time in seconds; 0 for a dead one; the next deliver_at for a scheduled one */
     double updated_at;   /* Unix time in seconds of the last death; 0 for others */
@@ -618,31 +674,37 @@ typedef struct seriatim_record {
     size_t payload_total; /* number of payloads that are stored */
     int64_t fence;        /* of the run; 0 if it does not run */
     unsigned shard;
-    /* Of SERIATIM_FETCH the id's first scheduled payloads, at most 10 and about 384 KiB; of SERIATIM_RANGE_BY_DELIVER_AT the one payload: */
+    /*
+     * Of SERIATIM_FETCH the id's first scheduled payloads, at most 10 and about 384 KiB; of
+     * SERIATIM_RANGE_BY_DELIVER_AT the one payload:
+     */
     const seriatim_scheduled *scheduled; /* by deliver_at, then by arrival */
     size_t scheduled_count;
     size_t scheduled_total; /* number of scheduled payloads that are stored */
     double deliver_at;      /* of the first scheduled payload, Unix time in seconds; 0 if none is scheduled */
 } seriatim_record;
 
-typedef enum seriatim_query_kind { /* SERIATIM_RANGE_BY_ID and so on: seriatim/definitions.h says what each of them returns */
+typedef enum seriatim_query_kind { /* SERIATIM_RANGE_BY_ID and so on: seriatim/definitions.h says what each of them
+                                      returns */
 #define X(number, ...) SERIATIM_##number,
-    SERIATIM_QUERIES(X)
+                                   SERIATIM_QUERIES(X)
 #undef X
 } seriatim_query_kind;
 
 /*
- * Bounds are text in the syntax of Redis: for ids "-", "+", "[x", "(x"; for numbers (seconds, counts) "5", "(5" (exclusive), "-inf",
+ * Bounds are text in the syntax of Redis: for ids "-", "+", "[x", "(x"; for numbers (seconds, counts) "5", "(5"
+ * (exclusive), "-inf",
  * "+inf". A bound with data NULL is unlimited. Everything is only read during the call that takes the struct.
  */
 typedef struct seriatim_query {
-    int kind;              /* seriatim_query_kind */
-    int reverse;           /* 1: descending; min is still the smaller bound */
+    int kind;    /* seriatim_query_kind */
+    int reverse; /* 1: descending; min is still the smaller bound */
     seriatim_text min, max;
     int64_t limit;         /* 1..100000 */
     int64_t payload_limit; /* of one record, 1..1000000 */
     int64_t shard;         /* -1: all */
-    const seriatim_text *ids; /* of the two FETCH kinds; of RANGE_BY_DELIVER_AT none, or the one id whose payloads are wanted */
+    const seriatim_text
+        *ids; /* of the two FETCH kinds; of RANGE_BY_DELIVER_AT none, or the one id whose payloads are wanted */
     size_t id_count;
 } seriatim_query;
 
@@ -655,19 +717,17 @@ const seriatim_record *seriatim_query_result(const seriatim_client *client, size
 /*
  * SERIATIM_PAUSE and so on: seriatim/definitions.h says what each action does and what it takes, as texts:
  *
- *   NOTHING    no texts. An action on ALL ids changes those that are there when it begins; it works in slices, and ids that come
- *              meanwhile are not touched
- *   IDS        the ids
- *   PAYLOAD    an id and the bytes of one of its payloads. Of equal payloads the one with the lowest score, then the first to arrive,
- *              is removed; an id without payloads is removed, too. Of a running id only payloads that wait behind the run can be
- *              removed: the others have been delivered. The result is 1, or 0 if there is no such payload; it is also 0 if the payload
- *              was claimed, or got another score, between the read and the removal
- *   HANDLE     the handle of a payload, see seriatim_push_handles. INVALID: the text is no handle, or of another queue. The result is
- *              1, or 0 if the payload is being delivered, was, is dead or gone
+ *   NOTHING    no texts. An action on ALL ids changes those that are there when it begins; it works in slices, and ids
+ * that come meanwhile are not touched IDS        the ids PAYLOAD    an id and the bytes of one of its payloads. Of
+ * equal payloads the one with the lowest score, then the first to arrive, is removed; an id without payloads is
+ * removed, too. Of a running id only payloads that wait behind the run can be removed: the others have been delivered.
+ * The result is 1, or 0 if there is no such payload; it is also 0 if the payload was claimed, or got another score,
+ * between the read and the removal HANDLE     the handle of a payload, see seriatim_push_handles. INVALID: the text is
+ * no handle, or of another queue. The result is 1, or 0 if the payload is being delivered, was, is dead or gone
  *   HANDLE_AT  a handle, and Unix time in seconds as a decimal text, "1790000000.5"
- *   QUEUE      nothing, or the name of the queue. INVALID while a node serves it, and if it holds ids (waiting, running, parked, dead)
- *              unless its name is given. Pushes by clients that know the old layout wait until it is deleted; the push of a worker
- *              creates the queue again
+ *   QUEUE      nothing, or the name of the queue. INVALID while a node serves it, and if it holds ids (waiting,
+ * running, parked, dead) unless its name is given. Pushes by clients that know the old layout wait until it is deleted;
+ * the push of a worker creates the queue again
  *
  * The result is the number of ids that were changed, for PAUSE and RESUME the number of shards, for DELETE_QUEUE 1.
  */
@@ -683,30 +743,37 @@ int64_t seriatim_action_result(const seriatim_client *client);
 
 /* The figures of a shard; or of a queue: the sums over its shards, the largest lag, the earliest `first`. */
 typedef struct seriatim_metrics {
-    int64_t length; /* waiting ids: fresh + retries; neither running nor parked ones, nor scheduled payloads */
+    int64_t length;    /* waiting ids: fresh + retries; neither running nor parked ones, nor scheduled payloads */
     int64_t scheduled; /* payloads whose deliver_at has not come, or that no claim has moved yet */
     int64_t fresh, retries, morgue_length, busy, parked, unproven, suspect;
     int64_t processed, failed, refused; /* counters of settled ids; they never decrease */
-    int64_t morgue_removed; /* counter of dead ids that morgue_max_age and morgue_max_count removed */
-    double lag;     /* seconds since the oldest waiting id became due, or since the first deliver_at passed; 0 if nothing is due */
-    double first;   /* Unix time in seconds at which the first waiting id is due; 0 if no id waits */
-    double now;     /* Unix time in seconds by the clock of Redis */
-    int64_t paused; /* number of paused shards */
-    int64_t lease, fence;  /* of a shard */
-    const char *owner;     /* of a shard: the id of the node that owns it, or empty. NUL-terminated */
+    int64_t morgue_removed;             /* counter of dead ids that morgue_max_age and morgue_max_count removed */
+    double lag; /* seconds since the oldest waiting id became due, or since the first deliver_at passed; 0 if nothing is
+                   due */
+    double first;         /* Unix time in seconds at which the first waiting id is due; 0 if no id waits */
+    double now;           /* Unix time in seconds by the clock of Redis */
+    int64_t paused;       /* number of paused shards */
+    int64_t lease, fence; /* of a shard */
+    const char *owner;    /* of a shard: the id of the node that owns it, or empty. NUL-terminated */
 } seriatim_metrics;
 
 int seriatim_metrics_begin(seriatim_client *client, size_t queue);
 const seriatim_metrics *seriatim_metrics_total(const seriatim_client *client);
 const seriatim_metrics *seriatim_metrics_shards(const seriatim_client *client, size_t *count);
 
-/* One event of an id's history. The setting history_per_id says how many Redis keeps; each is kept for seven days after the last one. */
+/*
+ * One event of an id's history. The setting history_per_id says how many Redis keeps; each is kept for seven days after
+ * the last one.
+ */
 typedef struct seriatim_history_entry {
-    const char *text;  /* the event as a line for a reader, without the error: "2026-03-01T12:00:00.000Z claimed by node N under fence 7"; NUL-terminated */
-    const char *event; /* "pushed", "folded", "claimed", "done", "failed", ...; "unknown" if a later version wrote it; static */
-    double at;         /* Unix time in seconds, by Redis' clock */
-    double due;        /* Unix time in seconds from which the id may run, or at which its payload arrives; 0: at once, or it does not apply */
-    int64_t fence;     /* of the run, if the event is "claimed" or "done"; else 0 */
+    const char *text; /* the event as a line for a reader, without the error: "2026-03-01T12:00:00.000Z claimed by node
+                         N under fence 7"; NUL-terminated */
+    const char *
+        event; /* "pushed", "folded", "claimed", "done", "failed", ...; "unknown" if a later version wrote it; static */
+    double at; /* Unix time in seconds, by Redis' clock */
+    double due;    /* Unix time in seconds from which the id may run, or at which its payload arrives; 0: at once, or it
+                      does not apply */
+    int64_t fence; /* of the run, if the event is "claimed" or "done"; else 0 */
     int64_t payloads;  /* how many payloads a "checkpoint" ended or were "buried"; else 0 */
     const char *node;  /* the id of the node that "claimed" it, or empty; NUL-terminated */
     const char *error; /* the first 1,024 bytes of the error, as the worker's dump_error wrote it, or empty */
@@ -715,18 +782,18 @@ typedef struct seriatim_history_entry {
 
 /* Why an id is or is not running. */
 typedef struct seriatim_explanation {
-    const char *text;     /* the answer in one sentence, NUL-terminated */
+    const char *text; /* the answer in one sentence, NUL-terminated */
     /* Records without payloads; the state is "unknown" if there is no such record: */
-    seriatim_record job;  /* the record that waits, is parked or runs */
+    seriatim_record job;    /* the record that waits, is parked or runs */
     seriatim_record behind; /* the record of jobs pushed while it runs */
-    seriatim_record dead; /* the record in the morgue */
-    int64_t scheduled;    /* number of its scheduled payloads */
-    double deliver_at;    /* of the first of them, Unix time in seconds; 0 if it has none */
-    const char *owner;    /* the id of the node that owns the shard, or empty; NUL-terminated */
-    int owner_alive;      /* 1: the owner has a heartbeat */
-    int known;            /* 1: a living node serves the queue */
-    int paused;           /* 1: the shard is paused */
-    int64_t lease, fence; /* of the ownership, of the last claim */
+    seriatim_record dead;   /* the record in the morgue */
+    int64_t scheduled;      /* number of its scheduled payloads */
+    double deliver_at;      /* of the first of them, Unix time in seconds; 0 if it has none */
+    const char *owner;      /* the id of the node that owns the shard, or empty; NUL-terminated */
+    int owner_alive;        /* 1: the owner has a heartbeat */
+    int known;              /* 1: a living node serves the queue */
+    int paused;             /* 1: the shard is paused */
+    int64_t lease, fence;   /* of the ownership, of the last claim */
     double now;
     const seriatim_history_entry *history; /* the last events of the id, the latest last; borrowed as the result */
     size_t history_count;
@@ -738,29 +805,30 @@ const seriatim_explanation *seriatim_explain_result(const seriatim_client *clien
 /* A defect that a check found. docs/internals/layout.md lists the kinds. */
 typedef struct seriatim_finding {
     unsigned shard;
-    const char *kind;   /* one word, NUL-terminated like the detail */
+    const char *kind; /* one word, NUL-terminated like the detail */
     const char *detail;
     const char *id;
     size_t id_len;
-    int repaired;       /* 1: it was repaired */
+    int repaired; /* 1: it was repaired */
 } seriatim_finding;
 
 /* In the place of the number of a queue: the whole namespace. */
 #define SERIATIM_NO_QUEUE ((size_t)-1)
 
 /*
- * Checks the integrity of what is stored of a queue, in slices; with `repair` 1 it repairs what can be repaired without losing a
- * payload. With SERIATIM_NO_QUEUE it checks that every key of the namespace belongs to a queue or to the nodes, and that every queue
- * has a layout; the id of a finding is then the key ("stray"), the queue ("layout") or the node ("node").
+ * Checks the integrity of what is stored of a queue, in slices; with `repair` 1 it repairs what can be repaired without
+ * losing a payload. With SERIATIM_NO_QUEUE it checks that every key of the namespace belongs to a queue or to the
+ * nodes, and that every queue has a layout; the id of a finding is then the key ("stray"), the queue ("layout") or the
+ * node ("node").
  */
 int seriatim_check_begin(seriatim_client *client, size_t queue, int repair);
 const seriatim_finding *seriatim_check_result(const seriatim_client *client, size_t *count);
 size_t seriatim_check_looked_at(const seriatim_client *client); /* number of entries that were checked */
 
 /* The type of a field that a node tells of its process, by its kind, and its value if the node does not report it. */
-#define SERIATIM_NODE_INTEGER int64_t     /* -1 */
-#define SERIATIM_NODE_SECONDS double      /* NaN */
-#define SERIATIM_NODE_TEXT const char *   /* empty; NUL-terminated */
+#define SERIATIM_NODE_INTEGER int64_t   /* -1 */
+#define SERIATIM_NODE_SECONDS double    /* NaN */
+#define SERIATIM_NODE_TEXT const char * /* empty; NUL-terminated */
 
 typedef struct seriatim_living_node {
     const char *name, *description; /* NUL-terminated */
@@ -775,20 +843,27 @@ int seriatim_nodes_begin(seriatim_client *client);
 const seriatim_living_node *seriatim_nodes_result(const seriatim_client *client, size_t *count);
 
 /*
- * Sends a node, named by its id, the command to stop claiming or to stop (a seriatim_order). The node receives it at once, or with its
- * next heartbeat. To send it twice changes nothing, and QUIET does not revoke STOP. INVALID: another number.
+ * Sends a node, named by its id, the command to stop claiming or to stop (a seriatim_order). The node receives it at
+ * once, or with its next heartbeat. To send it twice changes nothing, and QUIET does not revoke STOP. INVALID: another
+ * number.
  */
 int seriatim_order_begin(seriatim_client *client, const char *node, size_t len, int order);
-/* 1: the node is alive and will receive it (a version without such commands ignores it). 0: no living node has this id. */
+/*
+ * 1: the node is alive and will receive it (a version without such commands ignores it). 0: no living node has this id.
+ */
 int seriatim_order_result(const seriatim_client *client);
 
-/* The names of all queues that were ever used in the namespace, in the order of their bytes. It uses SCAN, which reads every key. */
+/*
+ * The names of all queues that were ever used in the namespace, in the order of their bytes. It uses SCAN, which reads
+ * every key.
+ */
 int seriatim_queues_begin(seriatim_client *client);
 const seriatim_text *seriatim_queues_result(const seriatim_client *client, size_t *count);
 
 /*
- * Whether Redis is configured to keep jobs, and which Redis it is: read by INFO. If Redis refuses INFO (because of an ACL or a proxy),
- * the operation ends with OK and the fields are "not reported". The result is NULL before there was an answer.
+ * Whether Redis is configured to keep jobs, and which Redis it is: read by INFO. If Redis refuses INFO (because of an
+ * ACL or a proxy), the operation ends with OK and the fields are "not reported". The result is NULL before there was an
+ * answer.
  */
 typedef struct seriatim_health {
     const char *maxmemory_policy; /* "noeviction" or another; NUL-terminated, empty: not reported */
@@ -804,13 +879,20 @@ const seriatim_health *seriatim_health_result(const seriatim_client *client);
 /* ---- Web: the dashboard, its API, the metrics --------------------------------------------- */
 
 /*
- * Answers one HTTP request of a browser, a script or Prometheus: begin, drive like a query, then call seriatim_web_answer. The core
- * opens no socket and no file; a host only translates. Every request gets an answer, also one that is refused. A request that does
- * not need Redis has ended when begin returns (drive it all the same). docs/reference/http-api.md lists the routes and the shapes.
+ * Answers one HTTP request of a browser, a script or Prometheus: begin, drive like a query, then call
+ * seriatim_web_answer. The core opens no socket and no file; a host only translates. Every request gets an answer, also
+ * one that is refused. A request that does not need Redis has ended when begin returns (drive it all the same).
+ * docs/reference/http-api.md lists the routes and the shapes.
  */
-typedef enum seriatim_web_role { SERIATIM_WEB_NOBODY, SERIATIM_WEB_VIEWER, SERIATIM_WEB_OPERATOR, SERIATIM_WEB_ADMIN } seriatim_web_role;
+typedef enum seriatim_web_role {
+    SERIATIM_WEB_NOBODY,
+    SERIATIM_WEB_VIEWER,
+    SERIATIM_WEB_OPERATOR,
+    SERIATIM_WEB_ADMIN
+} seriatim_web_role;
 
-#define SERIATIM_WEB_MAX_BODY 1048576 /* bytes of a body; hosts stop reading there and answer 413, as the core does */
+/* bytes of a body; hosts stop reading there and answer 413, as the core does */
+#define SERIATIM_WEB_MAX_BODY 1048576
 
 /* A request. It is only read during begin; a text that is absent has data NULL. */
 typedef struct seriatim_web_request {
@@ -820,10 +902,10 @@ typedef struct seriatim_web_request {
     seriatim_text query;  /* without "?" */
     seriatim_text host, origin, sec_fetch_site, content_type, authorization, accept; /* header fields */
     seriatim_text body;
-    int secure;           /* 1: it came by https */
-    int role;             /* a seriatim_web_role: what the host application permits the user */
-    int socket;           /* the descriptor of the visitor's connection, open until the answer; 0: not known. A link stops a change,
-                             with CLOSED, when the visitor has closed it; what was done before stays */
+    int secure; /* 1: it came by https */
+    int role;   /* a seriatim_web_role: what the host application permits the user */
+    int socket; /* the descriptor of the visitor's connection, open until the answer; 0: not known. A link stops a
+                   change, with CLOSED, when the visitor has closed it; what was done before stays */
 } seriatim_web_request;
 
 /* One of the host application's workers, by its name there and the name of its queue. */
@@ -833,22 +915,29 @@ typedef struct seriatim_web_worker {
 
 /* Only read during begin. */
 typedef struct seriatim_web_settings {
-    const char *title;        /* NULL: "Seriatim" */
-    int read_only;            /* 1: routes that change something are refused */
-    const char *const *hosts; /* the values of the Host field that are accepted, "localhost:9292"; without a port: with any port */
-    size_t host_count;        /* 0: any Host is accepted; the host application checks it */
-    const char *token;        /* NULL: no token; else all but /livez and the files of the page require `Authorization: Bearer TOKEN` */
-    const char *stalled;      /* NULL: this process works, or has no runner; else the reason for which /livez answers 503 */
+    const char *title; /* NULL: "Seriatim" */
+    int read_only;     /* 1: routes that change something are refused */
+    const char *const
+        *hosts; /* the values of the Host field that are accepted, "localhost:9292"; without a port: with any port */
+    size_t host_count; /* 0: any Host is accepted; the host application checks it */
+    const char *
+        token; /* NULL: no token; else all but /livez and the files of the page require `Authorization: Bearer TOKEN` */
+    const char *stalled; /* NULL: this process works, or has no runner; else the reason for which /livez answers 503 */
     const seriatim_web_worker *workers; /* those whose name is not that of their queue; more of them change nothing */
     size_t worker_count;
 } seriatim_web_settings;
 
-/* Begins to answer a request. settings may be NULL. INVALID: an operation is under way. After NOMEM there is an answer, too. */
-int seriatim_web_begin(seriatim_client *client, const seriatim_web_settings *settings, const seriatim_web_request *request);
+/*
+ * Begins to answer a request. settings may be NULL. INVALID: an operation is under way. After NOMEM there is an answer,
+ * too.
+ */
+int seriatim_web_begin(seriatim_client *client, const seriatim_web_settings *settings,
+                       const seriatim_web_request *request);
 
 /*
- * Called for each payload, context and error before it is put into an answer. Returns the text to show instead (borrowed until the
- * next call), or `text` itself. The text is shortened only afterwards. For a group of errors id is empty.
+ * Called for each payload, context and error before it is put into an answer. Returns the text to show instead
+ * (borrowed until the next call), or `text` itself. The text is shortened only afterwards. For a group of errors id is
+ * empty.
  */
 typedef seriatim_text seriatim_web_redact(void *context, seriatim_text queue, seriatim_text id, seriatim_text text);
 
@@ -860,31 +949,34 @@ typedef struct seriatim_web_response {
     int status;
     const seriatim_web_header *headers; /* without Content-Length */
     size_t header_count;
-    seriatim_text body;                 /* empty for HEAD */
+    seriatim_text body; /* empty for HEAD */
 } seriatim_web_response;
 
 /*
- * The answer. status: how driving the client ended; if Redis cannot be reached the answer is a 503. Never NULL. Borrowed until the
- * client's next begin or the next answer. redact may be NULL.
+ * The answer. status: how driving the client ended; if Redis cannot be reached the answer is a 503. Never NULL.
+ * Borrowed until the client's next begin or the next answer. redact may be NULL.
  */
-const seriatim_web_response *seriatim_web_answer(seriatim_client *client, int status, seriatim_web_redact *redact, void *context);
+const seriatim_web_response *seriatim_web_answer(seriatim_client *client, int status, seriatim_web_redact *redact,
+                                                 void *context);
 
 /*
- * What a request asked to change and what the result was, for the audit log of the host; also for a request that was refused. Texts
- * are as the request gave them, except `line`, which holds no line breaks and no control characters. Borrowed until the client's next
- * begin.
+ * What a request asked to change and what the result was, for the audit log of the host; also for a request that was
+ * refused. Texts are as the request gave them, except `line`, which holds no line breaks and no control characters.
+ * Borrowed until the client's next begin.
  */
 typedef struct seriatim_web_change {
-    const char *action;         /* "pause", "delete", "quiet_node"; static */
-    const char *role;           /* "viewer", "operator", "admin"; "nobody", also if the token was missing; static */
-    seriatim_text queue, node;  /* one of them is set; the other has data NULL */
-    seriatim_text fingerprint;  /* of a group of errors; else data NULL */
-    const seriatim_text *ids;   /* of the body, at most 1,000; empty if the request was refused before the body was read */
+    const char *action;        /* "pause", "delete", "quiet_node"; static */
+    const char *role;          /* "viewer", "operator", "admin"; "nobody", also if the token was missing; static */
+    seriatim_text queue, node; /* one of them is set; the other has data NULL */
+    seriatim_text fingerprint; /* of a group of errors; else data NULL */
+    const seriatim_text
+        *ids; /* of the body, at most 1,000; empty if the request was refused before the body was read */
     size_t id_count;
-    int64_t count;              /* number of ids (pause, resume: shards) that were changed; -1: not known */
-    int status;                 /* of the answer; 0: there was no answer, so the result is not known */
-    const char *error;          /* of an answer that is not 200; else empty */
-    seriatim_text line;         /* the same as one line for a log, UTF-8: at most ten ids, 200 bytes of each text. Empty: out of memory */
+    int64_t count;     /* number of ids (pause, resume: shards) that were changed; -1: not known */
+    int status;        /* of the answer; 0: there was no answer, so the result is not known */
+    const char *error; /* of an answer that is not 200; else empty */
+    seriatim_text
+        line; /* the same as one line for a log, UTF-8: at most ten ids, 200 bytes of each text. Empty: out of memory */
 } seriatim_web_change;
 
 /* The change of the last request; call it after seriatim_web_answer, or instead of it. NULL: it was not a change. */

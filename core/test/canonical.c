@@ -1,4 +1,7 @@
-/* canonical.c - a filter for differential.py: each line is a JSON text, and comes out canonical, or as "!" and the reason. */
+/*
+ * canonical.c - a filter for differential.py: each line is a JSON text, and comes out canonical, or as "!" and the
+ * reason.
+ */
 #include "tokens.h"
 
 #include <stdio.h>

@@ -40,7 +40,8 @@ static FUZZ_UNUSED unsigned fuzz_below(fuzz_input *in, unsigned below)
 /* One in four is extreme. */
 static FUZZ_UNUSED int64_t fuzz_int(fuzz_input *in)
 {
-    static const int64_t edges[] = {0, 1, -1, 1000, 1001, 4096, 4097, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, 9000000000000000};
+    static const int64_t edges[] = {0,    1,         -1,        1000,      1001,      4096,
+                                    4097, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, 9000000000000000};
     unsigned kind = fuzz_byte(in);
     uint64_t value = 0;
     unsigned i;
@@ -128,10 +129,11 @@ static FUZZ_UNUSED void fuzz_bulk_int(srt_bytes *out, int64_t value)
 
 static FUZZ_UNUSED void fuzz_error(srt_bytes *out, fuzz_input *in)
 {
-    static const char *const words[] = {"-ERR wrong\r\n",      "-GENERATION 2\r\n",  "-GENERATION x\r\n", "-STALE n2\r\n", "-OOM x\r\n",
-                                        "-READONLY You\r\n",   "-LOADING x\r\n",     "-NOAUTH x\r\n",     "-BUSY x\r\n",   "-NOSCRIPT x\r\n",
-                                        "-WRONGTYPE x\r\n",    "-NOPERM x\r\n",      "-\r\n",             "-MISCONF x\r\n", "-MOVED 1 a:1\r\n",
-                                        "-CLUSTERDOWN x\r\n"};
+    static const char *const words[] = {
+        "-ERR wrong\r\n", "-GENERATION 2\r\n", "-GENERATION x\r\n", "-STALE n2\r\n",
+        "-OOM x\r\n",     "-READONLY You\r\n", "-LOADING x\r\n",    "-NOAUTH x\r\n",
+        "-BUSY x\r\n",    "-NOSCRIPT x\r\n",   "-WRONGTYPE x\r\n",  "-NOPERM x\r\n",
+        "-\r\n",          "-MISCONF x\r\n",    "-MOVED 1 a:1\r\n",  "-CLUSTERDOWN x\r\n"};
     srt_bytes_adds(out, words[fuzz_below(in, sizeof words / sizeof *words)]);
 }
 

@@ -20,7 +20,8 @@ static int begin_push(seriatim_client *c, size_t queue, fuzz_input *in)
     unsigned jobs = fuzz_below(in, 40), i;
     int status = seriatim_push_begin(c, queue);
     if (status == SERIATIM_OK && fuzz_below(in, 4) == 0)
-        status = seriatim_push_replicas(c, fuzz_below(in, 8) ? 1 : fuzz_int(in), fuzz_below(in, 8) ? 1 : fuzz_double(in));
+        status =
+            seriatim_push_replicas(c, fuzz_below(in, 8) ? 1 : fuzz_int(in), fuzz_below(in, 8) ? 1 : fuzz_double(in));
     for (i = 0; i < jobs && status == SERIATIM_OK; i++) {
         char id = (char)fuzz_below(in, 16);
         seriatim_job job;
@@ -74,7 +75,8 @@ static int begin_action(conversation *t, int kind)
 #define X(number, name, takes, role) takes,
     static const size_t counts[] = {SERIATIM_ACTIONS(X)};
 #undef X
-    return seriatim_action_begin(t->c, t->queue, kind, kind == SERIATIM_CANCEL || kind == SERIATIM_RESCHEDULE ? handle : ids, counts[kind]);
+    return seriatim_action_begin(t->c, t->queue, kind,
+                                 kind == SERIATIM_CANCEL || kind == SERIATIM_RESCHEDULE ? handle : ids, counts[kind]);
 }
 
 static int begin(conversation *t, fuzz_input *in)
@@ -216,8 +218,9 @@ static void look_at_queues(conversation *t)
 
 static void look_at_result(conversation *t)
 {
-    static void (*const looks[])(conversation *) = {look_at_push,     NULL,          look_at_metrics, look_at_explanation,
-                                                    look_at_findings, look_at_nodes, look_at_queues,  look_at_findings, look_at_order, NULL};
+    static void (*const looks[])(conversation *) = {
+        look_at_push,  NULL,           look_at_metrics,  look_at_explanation, look_at_findings,
+        look_at_nodes, look_at_queues, look_at_findings, look_at_order,       NULL};
     unsigned number = t->operation;
     if (number < ACTIONS) {
         (void)seriatim_action_result(t->c);

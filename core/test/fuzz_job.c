@@ -92,7 +92,8 @@ static void send_all(seriatim_client *c, const pushed *p)
     if (!p->refused && p->count > 0) {
         take_output(c, reader);
         command = next_command(reader);
-        FUZZ_CHECK(command.count > 1 + 5 && srt_token_is(&command.tokens[1], "EVALSHA")); /* of the layout, with the settings */
+        FUZZ_CHECK(command.count > 1 + 5 &&
+                   srt_token_is(&command.tokens[1], "EVALSHA")); /* of the layout, with the settings */
         FUZZ_CHECK(srt_client_input(c, "*1\r\n$5\r\n1 1 3\r\n", 15, &error) == SERIATIM_OK);
         take_output(c, reader);
         command = next_command(reader);

@@ -1,6 +1,6 @@
 /*
- * fuzz_node.c - libFuzzer target: a node fed with replies that fit what it asked, that nearly fit, or that do not, while
- * threads take, say outcomes and settle, time goes on and connections are lost.
+ * fuzz_node.c - libFuzzer target: a node fed with replies that fit what it asked, that nearly fit, or that do not,
+ * while threads take, say outcomes and settle, time goes on and connections are lost.
  */
 #include "fuzz.h"
 #include "node/node_state.h"
@@ -54,7 +54,8 @@ static void answer_acquire(srt_bytes *out, fuzz_input *in, life *l)
 
 static void answer_recover(srt_bytes *out, fuzz_input *in)
 {
-    static const char *const cursors[] = {"", "u", "42", "18446744073709551615", "a cursor of more bytes than any that a script gives"};
+    static const char *const cursors[] = {"", "u", "42", "18446744073709551615",
+                                          "a cursor of more bytes than any that a script gives"};
     const char *cursor = cursors[fuzz_below(in, 5)];
     fuzz_number(out, '*', 4);
     fuzz_bulk(out, cursor, strlen(cursor));
@@ -296,8 +297,9 @@ static void step_thread(life *l, fuzz_input *in)
     seriatim_candidate candidates[SHARDS];
     if (!l->held[thread]) {
         size_t count = srt_node_candidates(l->node, 0, l->now, candidates, SHARDS);
-        int status = count && fuzz_below(in, 2) ? srt_node_take_from(l->node, 0, candidates[0].shard, l->now, &l->held[thread])
-                                                : srt_node_take(l->node, 0, l->now, &l->held[thread]);
+        int status = count && fuzz_below(in, 2)
+                         ? srt_node_take_from(l->node, 0, candidates[0].shard, l->now, &l->held[thread])
+                         : srt_node_take(l->node, 0, l->now, &l->held[thread]);
         if (status != SERIATIM_OK)
             l->held[thread] = NULL;
     } else if (fuzz_below(in, 4) == 0 && seriatim_delivery_size(l->held[thread]) > 0) {

@@ -1,4 +1,6 @@
-/* fuzz_reply.c - libFuzzer target: a stream of replies reads the same whole and in pieces, and numbers stay within it. */
+/*
+ * fuzz_reply.c - libFuzzer target: a stream of replies reads the same whole and in pieces, and numbers stay within it.
+ */
 #include "fuzz.h"
 #include "wire/resp.h"
 
@@ -12,7 +14,9 @@ typedef struct reading {
 static void write_down(srt_bytes *tape, const srt_token *t)
 {
     srt_bytes_addc(tape, (char)t->type);
-    srt_bytes_add_int(tape, t->type == SRT_STRING || t->type == SRT_ERROR || t->type == SRT_STATUS_LINE ? (int64_t)t->len : t->integer);
+    srt_bytes_add_int(tape, t->type == SRT_STRING || t->type == SRT_ERROR || t->type == SRT_STATUS_LINE
+                                ? (int64_t)t->len
+                                : t->integer);
     if (t->type == SRT_STRING || t->type == SRT_ERROR || t->type == SRT_STATUS_LINE) {
         FUZZ_CHECK(t->data[t->len] == '\0');
         srt_bytes_add(tape, t->data, t->len);

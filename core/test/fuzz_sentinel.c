@@ -48,7 +48,8 @@ static int ask(seriatim_sentinel *s, fuzz_input *in)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const urls[] = {"redis+sentinel://a,b:1,[::1]:2/m", "redis+sentinel://u:p@a/m/3?sentinel_user=x&sentinel_password=y",
+    static const char *const urls[] = {"redis+sentinel://a,b:1,[::1]:2/m",
+                                       "redis+sentinel://u:p@a/m/3?sentinel_user=x&sentinel_password=y",
                                        "rediss+sentinel://:p@a,b,c,d/m"};
     fuzz_input in = {data, size};
     seriatim_sentinel *s;

@@ -7,7 +7,8 @@
 /* A word of the contract, none at all, or any bytes; *owned is to be freed. */
 static const char *word(fuzz_input *in, char **owned)
 {
-    static const char *const words[] = {"merge", "list", "last", "first", "keep", "earlier", "later", "replace", "reject", "unique", "bury", "park", "drop"};
+    static const char *const words[] = {"merge",   "list",   "last",   "first", "keep", "earlier", "later",
+                                        "replace", "reject", "unique", "bury",  "park", "drop"};
     unsigned kind = fuzz_byte(in);
     size_t len;
     *owned = NULL;
@@ -64,7 +65,8 @@ static void failed_with_words(int status, const seriatim_error *error)
 static void within_limits(const srt_queue *q)
 {
     FUZZ_CHECK(q->name.len >= 1 && q->name.len <= 512);
-    FUZZ_CHECK(q->own.shards_count >= 0 && q->own.shards_count <= SERIATIM_MAX_SHARDS && q->own.batch_size >= 1 && q->own.batch_size <= SERIATIM_MAX_BATCH);
+    FUZZ_CHECK(q->own.shards_count >= 0 && q->own.shards_count <= SERIATIM_MAX_SHARDS && q->own.batch_size >= 1 &&
+               q->own.batch_size <= SERIATIM_MAX_BATCH);
     FUZZ_CHECK(q->now.max_retry_count >= 0 && q->now.ttr >= 0 && q->now.ttr <= INT64_C(31536000000000));
     FUZZ_CHECK(q->now.fold && q->now.on_waiting && q->now.on_exhausted);
 }
@@ -107,7 +109,8 @@ static void fuzz_registry(fuzz_input *in)
             key_is_reversible(ns, &queue->name);
             answer = fuzz_text(in, 64, 1, &len); /* as resp.h gives strings */
             if (srt_queue_set_layout(&registry, queue, answer, len, &error) == SERIATIM_OK && queue->shards_count)
-                FUZZ_CHECK(queue->shards_count <= SERIATIM_MAX_SHARDS && queue->shards[queue->shards_count - 1].args.len > 0);
+                FUZZ_CHECK(queue->shards_count <= SERIATIM_MAX_SHARDS &&
+                           queue->shards[queue->shards_count - 1].args.len > 0);
             free(answer);
         }
         free_settings(&s);
@@ -151,7 +154,8 @@ static void fuzz_groups(fuzz_input *in, srt_node *node)
 static void fuzz_node_settings(fuzz_input *in)
 {
     size_t len, worker, workers;
-    char *id = fuzz_text(in, 80, 1, &len), *description = fuzz_text(in, 300, 1, &len), *name = fuzz_text(in, 80, 1, &len);
+    char *id = fuzz_text(in, 80, 1, &len), *description = fuzz_text(in, 300, 1, &len),
+         *name = fuzz_text(in, 80, 1, &len);
     seriatim_node_settings settings;
     seriatim_error error = {0, ""};
     srt_node *node = NULL;

@@ -65,10 +65,21 @@ static seriatim_text likely(texts *t, fuzz_input *in, const char *word)
 
 static seriatim_text any_query(texts *t, fuzz_input *in)
 {
-    static const char *const queries[] = {"min=-&max=%2B", "part=dead&by=time&limit=3", "part=retrying&by=time", "id=a", "q=a", "q=a&prefix=1&queue=Q",
-                                          "by=retry_count&order=desc", "span=1h&queue=Q", "by=time&cursor=000000000000000061", "cursor=0.0.5",
-                                          "cursor=0.0.0.2.000000000000000061", "part=running", "part=parked&by=time&from=5"};
-    return fuzz_below(in, 3) ? likely(t, in, queries[fuzz_below(in, sizeof queries / sizeof *queries)]) : any_text(t, in, 200, 0);
+    static const char *const queries[] = {"min=-&max=%2B",
+                                          "part=dead&by=time&limit=3",
+                                          "part=retrying&by=time",
+                                          "id=a",
+                                          "q=a",
+                                          "q=a&prefix=1&queue=Q",
+                                          "by=retry_count&order=desc",
+                                          "span=1h&queue=Q",
+                                          "by=time&cursor=000000000000000061",
+                                          "cursor=0.0.5",
+                                          "cursor=0.0.0.2.000000000000000061",
+                                          "part=running",
+                                          "part=parked&by=time&from=5"};
+    return fuzz_below(in, 3) ? likely(t, in, queries[fuzz_below(in, sizeof queries / sizeof *queries)])
+                             : any_text(t, in, 200, 0);
 }
 
 static int begin(visit *v, fuzz_input *in)
@@ -94,9 +105,10 @@ static int begin(visit *v, fuzz_input *in)
     request.content_type = likely(&t, in, "application/json");
     request.authorization = likely(&t, in, "Bearer t");
     what = fuzz_below(in, 3);
-    request.body = what == 0   ? any_text(&t, in, 300, 0)
-                   : what == 1 ? likely(&t, in, "{\"ids\":[\"a\",{\"base64\":\"/w==\"}]}")
-                               : likely(&t, in, "{\"id\":{\"base64\":\"/w==\"},\"key\":\"42f80000000000003ff0000000000000\"}");
+    request.body = what == 0 ? any_text(&t, in, 300, 0)
+                   : what == 1
+                       ? likely(&t, in, "{\"ids\":[\"a\",{\"base64\":\"/w==\"}]}")
+                       : likely(&t, in, "{\"id\":{\"base64\":\"/w==\"},\"key\":\"42f80000000000003ff0000000000000\"}");
     request.role = fuzz_below(in, 8) ? SERIATIM_WEB_ADMIN : (int)fuzz_int(in);
     settings.hosts = hosts;
     settings.host_count = fuzz_below(in, 3);

@@ -34,8 +34,8 @@ long long count_of(const char *command, const char *key)
 
 redisReply *script(const char *text, size_t len, const char *tail, size_t tail_len, ...)
 {
-    static const char *const kinds[] = {"state",  "jobs", "ready", "due",    "running",  "next",   "retry",
-                                        "dead",   "died", "parked", "unproven", "suspect", "overrun", "claims"};
+    static const char *const kinds[] = {"state", "jobs", "ready",  "due",      "running", "next",    "retry",
+                                        "dead",  "died", "parked", "unproven", "suspect", "overrun", "claims"};
     static char keys[14][64];
     const char *argv[64] = {"EVAL", text, "14"};
     size_t lens[64] = {4, len, 2}, n = 3, i;
@@ -230,7 +230,8 @@ void settle_failed(fixture *f, const char *id, const char *run, const char *limi
 {
     char sequence[16];
     snprintf(sequence, sizeof sequence, "%d", ++f->settles);
-    freeReplyObject(SCRIPT(settle, f->lease, sequence, "merge", "0", "fail", id, run, "60000000", "boom", limit, action));
+    freeReplyObject(
+        SCRIPT(settle, f->lease, sequence, "merge", "0", "fail", id, run, "60000000", "boom", limit, action));
 }
 
 seriatim_text text(const char *word)

@@ -30,7 +30,10 @@ typedef struct push_options {
 extern const push_options none;
 
 long long count_of(const char *command, const char *key);
-/* Runs a script on shard 0 of queue Q; more arguments follow the generation, NULL ends them; then come `tail_len` bytes, if any. */
+/*
+ * Runs a script on shard 0 of queue Q; more arguments follow the generation, NULL ends them; then come `tail_len`
+ * bytes, if any.
+ */
 redisReply *script(const char *text, size_t len, const char *tail, size_t tail_len, ...);
 size_t add_queue(seriatim_client *c, const char *name, size_t len, int64_t shards, const char *fold);
 fixture open_queue(int64_t shards, const char *fold);
@@ -81,11 +84,15 @@ const seriatim_explanation *explain(const fixture *f, const char *id);
 const char *queues(const fixture *f);
 long long number(const char *command);
 const char *large(char letter);
-/* Another process that uses the queue, with settings of its own. shards 0: it knows none, like the command and the dashboard. */
+/*
+ * Another process that uses the queue, with settings of its own. shards 0: it knows none, like the command and the
+ * dashboard.
+ */
 fixture another(int64_t shards, const char *fold);
 
 /* Runs script NAME on shard 0 of queue Q. Define SRT_SCRIPT_TEXTS before this header. */
-#define SCRIPT_BYTES(name, tail, len, ...) script(srt_script_text_##name, sizeof srt_script_text_##name, tail, len, __VA_ARGS__, NULL)
+#define SCRIPT_BYTES(name, tail, len, ...)                                                                             \
+    script(srt_script_text_##name, sizeof srt_script_text_##name, tail, len, __VA_ARGS__, NULL)
 #define SCRIPT(name, ...) SCRIPT_BYTES(name, NULL, 0, __VA_ARGS__)
 
 #endif

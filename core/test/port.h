@@ -3,8 +3,8 @@
 #define SRT_TEST_PORT_H
 
 /*
- * A port that nobody listens on. It is below those that the system gives to outgoing connections, so that none of these takes
- * it before its server does.
+ * A port that nobody listens on. It is below those that the system gives to outgoing connections, so that none of these
+ * takes it before its server does.
  */
 int free_port(void);
 

@@ -38,9 +38,10 @@ int start_server(void **state)
     snprintf(server.url, sizeof server.url, "unix://%s", server.socket);
     server.pid = fork();
     if (server.pid == 0) {
-        setenv("LC_ALL", "de_DE.UTF-8", 1); /* Redis takes over the collation; scripts must not depend on it (script/test makes it) */
-        execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", server.socket, "--dir", server.folder, "--save", "",
-               "--enable-debug-command", "yes", "--logfile", "/dev/null", (char *)NULL);
+        setenv("LC_ALL", "de_DE.UTF-8",
+               1); /* Redis takes over the collation; scripts must not depend on it (script/test makes it) */
+        execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", server.socket, "--dir", server.folder,
+               "--save", "", "--enable-debug-command", "yes", "--logfile", "/dev/null", (char *)NULL);
         _exit(127);
     }
     for (i = 0; i < 1500; i++) {

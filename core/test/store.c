@@ -422,7 +422,8 @@ void store_hooked(store *s, const seriatim_claimed *job)
     for (i = 0; i < s->notice_count; i++) {
         store_notice *notice = &s->notices[i];
         snprintf(text, sizeof text, "%d", notice->payload);
-        if (notice->id != id || strlen(text) != job->payloads[0].len || memcmp(text, job->payloads[0].data, strlen(text)) != 0)
+        if (notice->id != id || strlen(text) != job->payloads[0].len ||
+            memcmp(text, job->payloads[0].data, strlen(text)) != 0)
             continue;
         s->retold += notice->told++ > 0;
         return;
@@ -475,7 +476,8 @@ static int run_is(const store_id *id, store_arg run)
     run_text(id, text, sizeof text);
     if (run.len == 0)
         return 0;
-    run.data++; /* the digit is for others to set, and a checkpoint may leave so few payloads that they are no more read in slices */
+    run.data++; /* the digit is for others to set, and a checkpoint may leave so few payloads that they are no more read
+                   in slices */
     run.len--;
     return id->running && arg_is(run, text + 1);
 }
@@ -523,8 +525,8 @@ static int by_expiry(const void *a, const void *b)
 }
 
 /*
- * Redis was away, or every node was: whoever is listed lives on for the longest lease. For who has not come back since the last
- * absence, and for that absence itself, the time that has passed now does not count.
+ * Redis was away, or every node was: whoever is listed lives on for the longest lease. For who has not come back since
+ * the last absence, and for that absence itself, the time that has passed now does not count.
  */
 static void note_absence(store *s, int64_t now, int64_t time)
 {
@@ -636,7 +638,8 @@ static int64_t keep_known(store *s, store_shard *sh, const store_arg *argv, size
     size_t i;
     for (i = 0; i < s->id_count; i++) {
         store_id *id = &s->ids[i];
-        if (id->shard != sh || !id->running || id->mode == 'm' || id->mode == 'b' || id->fence < sh->since || is_known(id, argv, argc))
+        if (id->shard != sh || !id->running || id->mode == 'm' || id->mode == 'b' || id->fence < sh->since ||
+            is_known(id, argv, argc))
             continue;
         if (id->mode == 'o') {
             report(s, sh, id, &deaths);
@@ -983,7 +986,8 @@ static store_notice *next_notice(store *s, const store_shard *sh, const char *no
     size_t i;
     for (i = 0; i < s->notice_count; i++) {
         store_notice *notice = &s->notices[i];
-        if (notice->shard == sh && strcmp(notice->node, node) == 0 && notice->number > behind && (!best || notice->number < best->number))
+        if (notice->shard == sh && strcmp(notice->node, node) == 0 && notice->number > behind &&
+            (!best || notice->number < best->number))
             best = notice;
     }
     return best;
@@ -1038,11 +1042,13 @@ static void do_tell(store_conn *c, store_shard *sh, const store_arg *argv, size_
     arg_copy(me, sizeof me, argv[1]);
     while (count < STORE_TELL && (given[count] = next_notice(s, sh, me, count ? given[count - 1]->number : seen)))
         count++;
-    for (i = 0; i < s->notice_count && count < STORE_TELL && argc > 5 && number_of(argv[2]) == sh->lease && sh->lease; i++) {
+    for (i = 0; i < s->notice_count && count < STORE_TELL && argc > 5 && number_of(argv[2]) == sh->lease && sh->lease;
+         i++) {
         store_notice *notice = &s->notices[i];
         if (notice->shard != sh || strcmp(notice->node, me) == 0 || among(notice->node, &argv[5], argc - 5))
             continue;
-        if (find_member(s, notice->node) < s->member_count && s->members[find_member(s, notice->node)].until_ms > s->now_us / 1000 + 400)
+        if (find_member(s, notice->node) < s->member_count &&
+            s->members[find_member(s, notice->node)].until_ms > s->now_us / 1000 + 400)
             store_violated(s, "a notice of a living node was taken over");
         if (s->no_heir)
             continue;
@@ -1250,8 +1256,8 @@ static size_t group_size(const store_arg *group, size_t *named)
 }
 
 /*
- * ARGV: generation, lease, sequence, fold, groups, then run, count and ids each (or the count below zero of a whole claim); then seven each: kind, id, run, time, text,
- * limit, action
+ * ARGV: generation, lease, sequence, fold, groups, then run, count and ids each (or the count below zero of a whole
+ * claim); then seven each: kind, id, run, time, text, limit, action
  */
 static void do_settle(store_conn *c, store_shard *sh, const store_arg *argv, size_t argc)
 {
@@ -1362,8 +1368,7 @@ static store_shard *shard_of_key(store *s, store_arg key)
 {
     size_t i;
     for (i = 0; i < s->shard_count; i++)
-        if (key.len == strlen(s->shards[i].prefix) + 5 &&
-            memcmp(key.data, s->shards[i].prefix, key.len - 5) == 0)
+        if (key.len == strlen(s->shards[i].prefix) + 5 && memcmp(key.data, s->shards[i].prefix, key.len - 5) == 0)
             return &s->shards[i];
     return NULL;
 }
@@ -1377,7 +1382,8 @@ static void do_sampler(store_conn *c)
     say_int(c, 0);
 }
 
-static void do_script(store_conn *c, int script, const store_arg *keys, size_t key_count, const store_arg *argv, size_t argc)
+static void do_script(store_conn *c, int script, const store_arg *keys, size_t key_count, const store_arg *argv,
+                      size_t argc)
 {
     store_shard *sh = shard_of_key(c->store, keys[0]);
     if (script == srt_script_layout)

@@ -33,9 +33,9 @@ typedef struct store_id {
     int whole; /* its claim may still be settled in one word */
 
     /* What the checker knows. */
-    int64_t open;   /* fence of the run that may be settled; 0: none */
-    int64_t handed; /* fence of the last run that came into a thread's hands while it was open */
-    int pushed, expected;        /* numbers go from 0 */
+    int64_t open;         /* fence of the run that may be settled; 0: none */
+    int64_t handed;       /* fence of the last run that came into a thread's hands while it was open */
+    int pushed, expected; /* numbers go from 0 */
     char buried[STORE_MAX_PAYLOADS];
     int starts; /* in threads' hands */
     int runs;   /* accepted */
@@ -98,13 +98,14 @@ typedef struct store {
     store_conn *conns;
     store_notice *notices;
     size_t notice_count, notice_cap;
-    uint64_t noticed, taken_over, retold; /* notices that were written; that an heir took; hooks that returned beyond the first */
+    uint64_t noticed, taken_over,
+        retold;     /* notices that were written; that an heir took; hooks that returned beyond the first */
     int loaded[64]; /* scripts */
 
     unsigned errors_ppm, noscript_ppm;
     int no_fence, forget_seen, no_absence, no_heir; /* negative controls */
     int answer_past; /* a claim that a failover forgot is answered by the one before it, as scripts did once */
-    int nobody_died;                       /* no process is killed, so no run may be recovered as a dead one's */
+    int nobody_died; /* no process is killed, so no run may be recovered as a dead one's */
 
     uint64_t commands, refused, again;
     char violation[256]; /* the first that was seen */

@@ -20,9 +20,8 @@
 #define NODES "seriatim:{/nodes}:"
 #define WORDS 48
 
-static const char *const KINDS[] = {"state",    "jobs",    "ready",   "due",   "running",
-                                    "next",     "retry",   "dead",    "died",  "parked",
-                                    "unproven", "suspect", "overrun", "claims"};
+static const char *const KINDS[] = {"state", "jobs", "ready",  "due",      "running", "next",    "retry",
+                                    "dead",  "died", "parked", "unproven", "suspect", "overrun", "claims"};
 
 /* ---- Users and scripts ---------------------------------------------------------------------- */
 
@@ -74,11 +73,10 @@ static redisReply *run(redisContext *c, const char *text, size_t len, const char
     assert_non_null(reply);
     return reply;
 }
-#define RUN(c, name, ...)                                                                          \
-    run(c, srt_script_text_##name, sizeof srt_script_text_##name, NULL, __VA_ARGS__, NULL)
-#define PUSH(c, sequence, ...)                                                                     \
-    run(c, srt_script_text_push, sizeof srt_script_text_push, PREFIX "push:c1", sequence, "list",  \
-        "keep", "2", "3", __VA_ARGS__, NULL)
+#define RUN(c, name, ...) run(c, srt_script_text_##name, sizeof srt_script_text_##name, NULL, __VA_ARGS__, NULL)
+#define PUSH(c, sequence, ...)                                                                                         \
+    run(c, srt_script_text_push, sizeof srt_script_text_push, PREFIX "push:c1", sequence, "list", "keep", "2", "3",    \
+        __VA_ARGS__, NULL)
 
 /* A text or number of a reply, which is no error, as text; good for three more calls. Frees the
  * reply. */
@@ -100,11 +98,13 @@ static const char *said(redisReply *reply, size_t place)
     return text;
 }
 
-#define ON_NODES(c, name, words)                                                                   \
-    redisCommand(c, "EVAL %b 4 " NODES "alive " NODES "info " NODES "order:n1 " NODES "renewed n1 " words, \
+#define ON_NODES(c, name, words)                                                                                       \
+    redisCommand(c, "EVAL %b 4 " NODES "alive " NODES "info " NODES "order:n1 " NODES "renewed n1 " words,             \
                  srt_script_text_##name, sizeof srt_script_text_##name)
-#define LAYOUT(c, mode, shards)                                                                                                  \
-    redisCommand(c, "EVAL %b 4 seriatim:{Q}:layout seriatim:{Q}:settings seriatim:{Q}:deleted seriatim:{Q}:history " mode " 0 " shards,         \
+#define LAYOUT(c, mode, shards)                                                                                        \
+    redisCommand(c,                                                                                                    \
+                 "EVAL %b 4 seriatim:{Q}:layout seriatim:{Q}:settings seriatim:{Q}:deleted seriatim:{Q}:history " mode \
+                 " 0 " shards,                                                                                         \
                  srt_script_text_layout, sizeof srt_script_text_layout)
 #define BEAT(c, lease_ms) ON_NODES(c, heartbeat, lease_ms " b|test seriatim:nodes")
 
@@ -157,8 +157,7 @@ static void test_a_delete_works_without_channels(void **state)
     claim();
     assert_string_equal(said(RUN(limited, delete, "", "", "merge", "a"), 2), "1");
     snprintf(run_of_all, sizeof run_of_all, "0n%s", seen);
-    assert_string_equal(
-        said(RUN(server.redis, settle, lease, "1", "merge", "1", run_of_all, "-3"), 0), "0");
+    assert_string_equal(said(RUN(server.redis, settle, lease, "1", "merge", "1", run_of_all, "-3"), 0), "0");
     assert_string_equal(said(redis("HLEN " PREFIX "jobs"), 0), "0");
     assert_string_equal(said(RUN(limited, release, lease, "seriatim:nodes"), 0), "OK");
     redisFree(limited);

@@ -137,7 +137,8 @@ static void test_r_action_10_pushes_between_two_slices_survive_the_action(void *
         }
         done(&f, seriatim_push_send(f.client));
         do {
-            redisReply *reply = deletes[i] ? SCRIPT(delete_failed, began, cursor) : SCRIPT(kill_failed, began, cursor, "merge");
+            redisReply *reply =
+                deletes[i] ? SCRIPT(delete_failed, began, cursor) : SCRIPT(kill_failed, began, cursor, "merge");
             strcpy(began, reply->element[0]->str);
             strcpy(cursor, reply->element[1]->str);
             freeReplyObject(reply);
@@ -162,7 +163,10 @@ static void test_r_action_10_pushes_between_two_slices_survive_the_action(void *
     }
 }
 
-/* How many payloads the notices for retries_exhausted say that their ids had, in all; *notices: how many notices there are. */
+/*
+ * How many payloads the notices for retries_exhausted say that their ids had, in all; *notices: how many notices there
+ * are.
+ */
 static unsigned notified_payloads(unsigned *notices)
 {
     redisReply *all = redis("HVALS " PREFIX "notices");
@@ -591,7 +595,8 @@ static void test_r_action_14_a_spilled_payload_is_dropped(void **state)
         snprintf(payload, sizeof payload, "p%d", i);
         assert_int_equal(drop(&f, SERIATIM_MORGUE_DROP_PAYLOAD, "hot", payload), 1);
     }
-    assert_int_equal(count_of("EXISTS", "deadspill:hot") + count_of("EXISTS", "deadspillmap:hot") + count_of("EXISTS", "died"), 0);
+    assert_int_equal(
+        count_of("EXISTS", "deadspill:hot") + count_of("EXISTS", "deadspillmap:hot") + count_of("EXISTS", "died"), 0);
     close_queue(&f);
 }
 

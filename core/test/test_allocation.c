@@ -1,6 +1,6 @@
 /*
- * test_allocation.c - the n-th allocation fails, for every n, under every public function; nothing leaks, nothing hangs, and
- * the status says so. A function of seriatim.h that is not called here fails the test.
+ * test_allocation.c - the n-th allocation fails, for every n, under every public function; nothing leaks, nothing
+ * hangs, and the status says so. A function of seriatim.h that is not called here fails the test.
  */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
@@ -146,7 +146,8 @@ static int query(seriatim_client *c, size_t queue, int kind)
 
 static int act(seriatim_client *c, size_t queue, int kind)
 {
-    static const seriatim_text ids[] = {{"a", 1}, {"b", 1}, {"unknown", 7}}, named[] = {{"a", 1}, {"{\"some\":\"payload\"}", 18}};
+    static const seriatim_text ids[] = {{"a", 1}, {"b", 1}, {"unknown", 7}},
+                               named[] = {{"a", 1}, {"{\"some\":\"payload\"}", 18}};
     const seriatim_text handle[] = {some_handle(), {"2000000000", 10}};
 #define X(number, name, takes, role) takes,
     static const enum { NOTHING, IDS, PAYLOAD, HANDLE, HANDLE_AT, QUEUE } takes[] = {SERIATIM_ACTIONS(X)};
@@ -167,13 +168,13 @@ static int begin(seriatim_link *link, size_t queue, int number)
         return query(c, queue, number);
     number -= QUERIES;
     if (number < 7) /* those that leave something for the next */
-        return number == 0 ? push(c, queue)
-             : number == 1 ? seriatim_metrics_begin(c, queue)
-             : number == 2 ? seriatim_explain_begin(c, queue, "a", 1)
-             : number == 3 ? seriatim_check_begin(c, queue, 1)
-             : number == 4 ? seriatim_check_begin(c, SERIATIM_NO_QUEUE, 0)
-             : number == 5 ? seriatim_nodes_begin(c)
-                           : seriatim_queues_begin(c);
+        return number == 0   ? push(c, queue)
+               : number == 1 ? seriatim_metrics_begin(c, queue)
+               : number == 2 ? seriatim_explain_begin(c, queue, "a", 1)
+               : number == 3 ? seriatim_check_begin(c, queue, 1)
+               : number == 4 ? seriatim_check_begin(c, SERIATIM_NO_QUEUE, 0)
+               : number == 5 ? seriatim_nodes_begin(c)
+                             : seriatim_queues_begin(c);
     number -= 7;
     if (number < 2)
         return number == 0 ? push_scheduled(c, queue) : check_shown(link, queue);
@@ -292,16 +293,39 @@ static int ask_sentinels(int number)
 
 /* ---- Scenarios of the web ------------------------------------------------------------------ */
 
-static const char *const web_reads[] = {
-    "/", "/assets/x/app/api.js", "/none/\xff", "/api/none", "/livez", "/readyz", "/metrics", "/api/v1/stats", "/api/web/dashboard",
-    "/api/web/Q/range_by_id?min=-&max=%2B", "/api/web/Q/morgue_range_by_updated_at", "/api/web/Q/range_by_id?min=x", "/api/v1/queues/Q",
-    "/api/v1/queues/None", "/api/v1/queues/Q/records?part=waiting&limit=2", "/api/v1/queues/Q/records?by=time&limit=2&cursor=000000000000000061",
-    "/api/v1/queues/Q/records?part=retrying&by=time&limit=1", "/api/v1/queues/Q/records?cursor=0.0.0.1.000000000000000061",
-    "/api/v1/queues/Q/id?id=a", "/api/v1/queues/Q/hottest", "/api/v1/queues/Q/ages", "/api/v1/queues/Q/bytes", "/api/v1/queues/Q/errors?part=retrying", "/api/v1/running", "/api/v1/nodes",
-    "/api/v1/search?q=a", "/api/v1/search?q=a&queue=Q&prefix=1", "/api/v1/history?span=1h", "/api/v1/history?queue=Q"};
-static const char *const web_writes[] = {"/api/web/Q/park", "/api/web/Q/unpark", "/api/v1/queues/Q/errors/0123456789abcdef/queue_up",
-                                         "/api/web/Q/unpark_all", "/api/web/Q/perform_now", "/api/v1/nodes/n1/quiet",
-                                         "/api/web/Q/drop_payload"};
+static const char *const web_reads[] = {"/",
+                                        "/assets/x/app/api.js",
+                                        "/none/\xff",
+                                        "/api/none",
+                                        "/livez",
+                                        "/readyz",
+                                        "/metrics",
+                                        "/api/v1/stats",
+                                        "/api/web/dashboard",
+                                        "/api/web/Q/range_by_id?min=-&max=%2B",
+                                        "/api/web/Q/morgue_range_by_updated_at",
+                                        "/api/web/Q/range_by_id?min=x",
+                                        "/api/v1/queues/Q",
+                                        "/api/v1/queues/None",
+                                        "/api/v1/queues/Q/records?part=waiting&limit=2",
+                                        "/api/v1/queues/Q/records?by=time&limit=2&cursor=000000000000000061",
+                                        "/api/v1/queues/Q/records?part=retrying&by=time&limit=1",
+                                        "/api/v1/queues/Q/records?cursor=0.0.0.1.000000000000000061",
+                                        "/api/v1/queues/Q/id?id=a",
+                                        "/api/v1/queues/Q/hottest",
+                                        "/api/v1/queues/Q/ages",
+                                        "/api/v1/queues/Q/bytes",
+                                        "/api/v1/queues/Q/errors?part=retrying",
+                                        "/api/v1/running",
+                                        "/api/v1/nodes",
+                                        "/api/v1/search?q=a",
+                                        "/api/v1/search?q=a&queue=Q&prefix=1",
+                                        "/api/v1/history?span=1h",
+                                        "/api/v1/history?queue=Q"};
+static const char *const web_writes[] = {
+    "/api/web/Q/park",        "/api/web/Q/unpark",      "/api/v1/queues/Q/errors/0123456789abcdef/queue_up",
+    "/api/web/Q/unpark_all",  "/api/web/Q/perform_now", "/api/v1/nodes/n1/quiet",
+    "/api/web/Q/drop_payload"};
 
 #define WEB_READS (int)(sizeof web_reads / sizeof *web_reads)
 #define WEB_WRITES (int)(sizeof web_writes / sizeof *web_writes)
@@ -328,7 +352,8 @@ static int browse(seriatim_link *link, int number)
     seriatim_web_settings settings;
     const seriatim_web_response *response;
     const seriatim_web_change *change;
-    const char *target = number < WEB_READS ? web_reads[number] : web_writes[number - WEB_READS], *question = strchr(target, '?');
+    const char *target = number < WEB_READS ? web_reads[number] : web_writes[number - WEB_READS],
+               *question = strchr(target, '?');
     int status;
     memset(&request, 0, sizeof request);
     memset(&settings, 0, sizeof settings);
@@ -340,8 +365,10 @@ static int browse(seriatim_link *link, int number)
     request.query = text_of(question ? question + 1 : NULL);
     request.sec_fetch_site = text_of("same-origin");
     request.content_type = text_of("application/json");
-    request.body = text_of(number == WEB_READS ? "{\"ids\":[\"a\",7,{\"base64\":\"Yg==\"}]}" : number == WEB_READS + 1 || number == WEB_READS + 4 ? "{\"ids\":[\"a\"]}"
-                           : number == WEB_READS + 6 ? "{\"id\":\"a\",\"key\":\"00000000000000000000000000000000\"}" : NULL);
+    request.body = text_of(number == WEB_READS ? "{\"ids\":[\"a\",7,{\"base64\":\"Yg==\"}]}"
+                           : number == WEB_READS + 1 || number == WEB_READS + 4 ? "{\"ids\":[\"a\"]}"
+                           : number == WEB_READS + 6 ? "{\"id\":\"a\",\"key\":\"00000000000000000000000000000000\"}"
+                                                     : NULL);
     status = seriatim_web_begin(seriatim_link_client(link), &settings, &request);
     if (status == SERIATIM_OK)
         status = drive(link);
@@ -578,9 +605,10 @@ static void test_every_allocation_of_a_runner_may_fail(void **state)
 /* ---- Is everything here? -------------------------------------------------------------------- */
 
 /* These have no allocator, and need none. */
-static const char *const allocate_nothing[] = {"seriatim_status_name", "seriatim_status_text", "seriatim_version",
-                                               "seriatim_default_allocator", "seriatim_back_off", "seriatim_split", "seriatim_shard_of",
-                                               "seriatim_printable", "seriatim_command_text", "seriatim_web_redact"}; /* the last: a type of the host's function */
+static const char *const allocate_nothing[] = {
+    "seriatim_status_name",  "seriatim_status_text", "seriatim_version",  "seriatim_default_allocator",
+    "seriatim_back_off",     "seriatim_split",       "seriatim_shard_of", "seriatim_printable",
+    "seriatim_command_text", "seriatim_web_redact"}; /* the last: a type of the host's function */
 
 static char *read_source(const char *path)
 {
@@ -610,7 +638,7 @@ static void test_every_public_function_is_called_here(void **state)
     char *source = read_source(SERIATIM_SOURCE_DIR "/core/test/test_allocation.c"), *at;
     int count = 0;
     (void)state;
-    for (at = header; (at = strstr(at, "seriatim_")); ) {
+    for (at = header; (at = strstr(at, "seriatim_"));) {
         char name[128];
         size_t len = 0;
         while (len < sizeof name - 1 && (isalnum((unsigned char)at[len]) || at[len] == '_'))

@@ -241,7 +241,8 @@ static void test_whole_claims_and_single_runs_are_settled_together(void **state)
     strcpy(f.seen, seen);
     assert_int_equal(claim(&f, "10", again), 1);
     snprintf(sequence, sizeof sequence, "%d", ++f.settles);
-    freeReplyObject(SCRIPT(settle, f.lease, sequence, "merge", "1", run, "-20", "fail", "later", again, "0", "boom", "25", "bury"));
+    freeReplyObject(
+        SCRIPT(settle, f.lease, sequence, "merge", "1", run, "-20", "fail", "later", again, "0", "boom", "25", "bury"));
     assert_int_equal(metrics(&f).processed, 20);
     assert_int_equal(metrics(&f).retries, 1);
     assert_int_equal(metrics(&f).busy, 0);

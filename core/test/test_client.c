@@ -104,7 +104,7 @@ static int says(seriatim_client *c, const char *text)
 #define SETTINGS                                                                                                       \
     "$4\r\nfold\r\n$5\r\nmerge\r\n$10\r\non_waiting\r\n$4\r\nkeep\r\n$12\r\non_exhausted\r\n$4\r\nbury\r\n"            \
     "$15\r\nmax_retry_count\r\n$2\r\n25\r\n$3\r\nttr\r\n$1\r\n0\r\n$13\r\nserial_shards\r\n$1\r\n0\r\n"                \
-    "$14\r\nmorgue_max_age\r\n$1\r\n0\r\n$16\r\nmorgue_max_count\r\n$1\r\n0\r\n"                             \
+    "$14\r\nmorgue_max_age\r\n$1\r\n0\r\n$16\r\nmorgue_max_count\r\n$1\r\n0\r\n"                                       \
     "$14\r\nhistory_per_id\r\n$1\r\n0\r\n"                                                                             \
     "$14\r\nexhausted_hook\r\n$1\r\n0\r\n"
 
@@ -112,21 +112,22 @@ static size_t layout_command(char *out, size_t cap, int shards)
 {
     char digits[8];
     snprintf(digits, sizeof digits, "%d", shards);
-    return (size_t)snprintf(out, cap,
-                            "*30\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n4\r\n$19\r\nseriatim:{Q}:layout\r\n"
-                            "$21\r\nseriatim:{Q}:settings\r\n$20\r\nseriatim:{Q}:deleted\r\n$20\r\nseriatim:{Q}:history\r\n"
-                            "$4\r\nkeep\r\n$1\r\n0\r\n$%d\r\n%s\r\n" SETTINGS,
-                            shas[srt_script_layout], (int)strlen(digits), digits);
+    return (size_t)snprintf(
+        out, cap,
+        "*30\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n4\r\n$19\r\nseriatim:{Q}:layout\r\n"
+        "$21\r\nseriatim:{Q}:settings\r\n$20\r\nseriatim:{Q}:deleted\r\n$20\r\nseriatim:{Q}:history\r\n"
+        "$4\r\nkeep\r\n$1\r\n0\r\n$%d\r\n%s\r\n" SETTINGS,
+        shas[srt_script_layout], (int)strlen(digits), digits);
 }
 
 static void test_a_push_sends_exactly_these_bytes(void **state)
 {
     static const char options[] = "$24\r\n"
                                   "\x03"
-                                  "\x00\x00\x00\x00\x00\x00\x1c\x40"  /* score 7 */
-                                  "\x00\x00\xc0\xb8\x80\x6f\x19\x43"  /* placeholder, checked below */
-                                  "\x02\x00\x00\x00"                  /* retry_count 2 */
-                                  "\x03"                              /* later */
+                                  "\x00\x00\x00\x00\x00\x00\x1c\x40" /* score 7 */
+                                  "\x00\x00\xc0\xb8\x80\x6f\x19\x43" /* placeholder, checked below */
+                                  "\x02\x00\x00\x00"                 /* retry_count 2 */
+                                  "\x03"                             /* later */
                                   "{}\r\n";
     char want[4096];
     const char *data;
@@ -195,13 +196,13 @@ typedef struct peer {
     unsigned wrong_shard, doubled;
     int noscript, oom_shard, stale_until; /* behaviours */
     int refuse_every;
-    size_t take; /* of the jobs of a call; 0: all */
+    size_t take;        /* of the jobs of a call; 0: all */
     char token[64][64]; /* last sequence and answer, by shard */
     int in_flight[64];
-    int waits, replicas;       /* WAITs heard; their answer */
-    const char *wait_error;    /* or this, once */
-    int pushes_here;           /* on this connection */
-    struct peer *replica;      /* what a replica has: all that came before the last WAIT */
+    int waits, replicas;    /* WAITs heard; their answer */
+    const char *wait_error; /* or this, once */
+    int pushes_here;        /* on this connection */
+    struct peer *replica;   /* what a replica has: all that came before the last WAIT */
 } peer;
 
 static peer *new_peer(unsigned shards)
@@ -474,7 +475,10 @@ static void test_f17_answers_split_at_every_byte(void **state)
     seriatim_client_free(c);
 }
 
-/* A shard may take the first jobs of a chunk alone: the others follow, in order, each once, whatever is refused or lost. */
+/*
+ * A shard may take the first jobs of a chunk alone: the others follow, in order, each once, whatever is refused or
+ * lost.
+ */
 static void test_the_rest_of_a_partly_taken_chunk_follows_in_order(void **state)
 {
     int every;
@@ -526,10 +530,12 @@ static void test_indexes_of_refused_jobs_ascend(void **state)
 
 static void test_f15_loading_keeps_the_request(void **state)
 {
-    static const char *const pauses[] = {
-        "-LOADING Redis is loading the dataset in memory\r\n", "-BUSY Redis is busy running a script.\r\n",
-        "-READONLY You can't write against a read only replica. script: 123\r\n", "-MISCONF no disk\r\n",
-        "-MASTERDOWN Link with MASTER is down\r\n", "-ERR max number of clients reached\r\n"};
+    static const char *const pauses[] = {"-LOADING Redis is loading the dataset in memory\r\n",
+                                         "-BUSY Redis is busy running a script.\r\n",
+                                         "-READONLY You can't write against a read only replica. script: 123\r\n",
+                                         "-MISCONF no disk\r\n",
+                                         "-MASTERDOWN Link with MASTER is down\r\n",
+                                         "-ERR max number of clients reached\r\n"};
     size_t i;
     (void)state;
     for (i = 0; i < sizeof pauses / sizeof *pauses; i++) {
@@ -777,7 +783,8 @@ static void test_f11_f26_every_check_of_a_job(void **state)
     REFUSED((job.when = SERIATIM_AT, job.time = NAN), "jobs[3]: perform_in must be a finite number");
     REFUSED((job.when = SERIATIM_AT, job.time = -INFINITY), "jobs[3]: perform_in must be a finite number");
     REFUSED((job.when = SERIATIM_DELAY, job.time = INFINITY), "jobs[3]: delay must be a finite number");
-    REFUSED((job.when = SERIATIM_AT, job.time = 60), "jobs[3]: perform_in: 60 is in 1970; for seconds from now use delay");
+    REFUSED((job.when = SERIATIM_AT, job.time = 60),
+            "jobs[3]: perform_in: 60 is in 1970; for seconds from now use delay");
     REFUSED((job.when = SERIATIM_AT, job.time = 5e-324),
             "jobs[3]: perform_in: 4.940656458e-324 is in 1970; for seconds from now use delay");
     REFUSED((job.when = SERIATIM_AT, job.time = 999999999.5),
@@ -788,7 +795,8 @@ static void test_f11_f26_every_check_of_a_job(void **state)
             "jobs[3]: perform_in looks like milliseconds: it is Unix time in seconds");
     REFUSED((job.when = SERIATIM_AT, job.time = NOW + 101 * 365.25 * 86400),
             "jobs[3]: perform_in is more than 100 years ahead");
-    REFUSED((job.when = SERIATIM_DELAY, job.time = 101 * 365.25 * 86400), "jobs[3]: delay is more than 100 years ahead");
+    REFUSED((job.when = SERIATIM_DELAY, job.time = 101 * 365.25 * 86400),
+            "jobs[3]: delay is more than 100 years ahead");
     REFUSED(job.when = 3, "jobs[3]: when must be NOW, AT or DELAY");
     REFUSED(job.retry_count = -2, "jobs[3]: retry_count must be from -1 to 1000000, not -2");
     REFUSED(job.retry_count = 1000001, "jobs[3]: retry_count must be from -1 to 1000000, not 1000001");
@@ -1005,7 +1013,8 @@ static void test_giving_up_before_replicas_are_counted_says_so(void **state)
     for (i = 0; i < 4; i++) /* the layout, three chunks */
         peer_answer_one(p, c, 0);
     assert_int_equal(srt_client_give_up(c, SERIATIM_IO, "gone"), SERIATIM_UNKNOWN_OUTCOME);
-    assert_non_null(strstr(message(c), "outcome unknown: 3 of 3 chunks (100 of 100 jobs) were sent and not answered: shard 0 ("));
+    assert_non_null(
+        strstr(message(c), "outcome unknown: 3 of 3 chunks (100 of 100 jobs) were sent and not answered: shard 0 ("));
     free_peer(p);
     seriatim_client_free(c);
 }
@@ -1016,7 +1025,7 @@ static void test_settings_of_replicas_are_checked(void **state)
         int64_t count;
         double timeout;
         const char *names;
-    } cases[] = {{-1, 1, "wait_replicas"}, {1001, 1, "wait_replicas"},  {1, 0, "wait_timeout"},
+    } cases[] = {{-1, 1, "wait_replicas"}, {1001, 1, "wait_replicas"}, {1, 0, "wait_timeout"},
                  {1, -1, "wait_timeout"},  {1, 10.01, "wait_timeout"}, {1, NAN, "wait_timeout"}};
     seriatim_client *c = connected_client(3);
     size_t i;
@@ -1161,10 +1170,16 @@ static void test_f15_refusals_end_the_connection_or_the_operation(void **state)
 
 static void test_hostile_answers_end_in_an_error(void **state)
 {
-    static const char *const answers[] = {
-        "$0\r\n\r\n", "$1\r\n1\r\n", "$5\r\n2 1 1\r\n", "$5\r\n2 3 0\r\n", "$6\r\n99 2 0\r\n", "*0\r\n", "*2\r\n:1\r\n:1\r\n",
-        ":2\r\n", "+2 2 0\r\n", "$-1\r\n", "$7\r\n2 2 0 x\r\n", "$7\r\n2 1 0 3\r\n", "$7\r\n2 1 0 0\r\n", "$7\r\n2 1 0 1\r\n",
-        "$5\r\n2 2 0\r\n", "$15\r\n2 99999999999 0\r\n", "$5\r\n-1 3 0\r\n", "$5\r\n0 0 0\r\n", "$5\r\n3 3 0\r\n", "$5\r\n1 2 0\r\n"};
+    static const char *const answers[] = {"$0\r\n\r\n",         "$1\r\n1\r\n",
+                                          "$5\r\n2 1 1\r\n",    "$5\r\n2 3 0\r\n",
+                                          "$6\r\n99 2 0\r\n",   "*0\r\n",
+                                          "*2\r\n:1\r\n:1\r\n", ":2\r\n",
+                                          "+2 2 0\r\n",         "$-1\r\n",
+                                          "$7\r\n2 2 0 x\r\n",  "$7\r\n2 1 0 3\r\n",
+                                          "$7\r\n2 1 0 0\r\n",  "$7\r\n2 1 0 1\r\n",
+                                          "$5\r\n2 2 0\r\n",    "$15\r\n2 99999999999 0\r\n",
+                                          "$5\r\n-1 3 0\r\n",   "$5\r\n0 0 0\r\n",
+                                          "$5\r\n3 3 0\r\n",    "$5\r\n1 2 0\r\n"};
     size_t i;
     (void)state;
     for (i = 0; i < sizeof answers / sizeof *answers; i++) {

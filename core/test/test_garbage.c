@@ -1,5 +1,6 @@
 /*
- * test_garbage.c - F10: whatever stands in a script's arguments and whatever type its keys have, an error changes nothing.
+ * test_garbage.c - F10: whatever stands in a script's arguments and whatever type its keys have, an error changes
+ * nothing.
  *
  * Every script of core/scripts must stand in `calls`. SEED=n replays, TRIALS=n makes it longer.
  */
@@ -63,7 +64,10 @@ static const struct {
 #define RUN "\1run"
 #define RUN2 "\1run2"
 
-/* A plausible call of each script, in several ways. keys: S the shard's, P with a push token, N the nodes', O with an order, L the layout, H layout and history, M who measures. */
+/*
+ * A plausible call of each script, in several ways. keys: S the shard's, P with a push token, N the nodes', O with an
+ * order, L the layout, H layout and history, M who measures.
+ */
 static const struct call {
     const char *name;
     char keys;
@@ -133,9 +137,15 @@ static const struct call {
     {"perform_now", 'S', {"1", "0", ""}},
     {"perform_ids", 'S', {"1", "later", "run", "a"}},
     {"push", 'P', {"1", "8", "merge", "keep", "3", "3", "a", "x", "", "new", "y", "", "run", "z", ""}},
-    {"push", 'P', {"1", "8", "list", "earlier", "3", "100", "new", "x", OPTIONS, "a", "y", OPTIONS, "run", "z", OPTIONS, "hot", "w", OPTIONS}},
+    {"push",
+     'P',
+     {"1", "8", "list", "earlier", "3", "100", "new", "x", OPTIONS, "a", "y", OPTIONS, "run", "z", OPTIONS, "hot", "w",
+      OPTIONS}},
     {"push", 'P', {"1", "8", "merge", "keep", "2", "0", "a", "x", "new", "y", "run", "z"}},
-    {"push", 'P', {"1", "8", "list", "unique", "13", "3", "new", "x", SCHEDULED, "a", "y", "", "run", "z", SCHEDULED, "plan", "w", OPTIONS}},
+    {"push",
+     'P',
+     {"1", "8", "list", "unique", "13", "3", "new", "x", SCHEDULED, "a", "y", "", "run", "z", SCHEDULED, "plan", "w",
+      OPTIONS}},
     {"push", 'P', {"1", "8", "last", "reject", "3", "100", "hot", "x", "", "later", "y", OPTIONS}},
     {"push", 'P', {"1", "8", "list", "keep", "2", "0", "fresh", "y", "a", LONG}},
     {"push", 'P', {"1", "8", "list", "keep", "2", "3", "fresh", "y", "run2", LONG}},
@@ -150,15 +160,38 @@ static const struct call {
     {"scan", 'S', {"1", "waiting", "0"}},
     {"scan", 'S', {"1", "running", "0"}},
     {"settle", 'S', {"1", LEASE, "9", "merge", "1", RUN, "1", "run"}},
-    {"settle", 'S', {"1", LEASE, "9", "merge", "1", RUN, "1", "run", "fail", "run2", RUN2, "60000000", "wrong", "3", "bury"}},
-    {"settle", 'S', {"1", LEASE, "9", "merge", "0", "fail", "run", RUN, "60000000", "wrong", "0", "bury", "release", "run2", RUN2, "0", "", "0", ""}},
-    {"settle", 'S', {"1", LEASE, "9", "list", "0", "reject", "run", RUN, "0", "why", "1", "12345678", "extend", "run2", RUN2, "1000000", "", "0", ""}},
-    {"settle", 'S', {"1", LEASE, "9", "merge", "0", "fail", "run", RUN, "0", "wrong", "0", "park", "fail", "run2", RUN2, "0", "x", "0", "drop"}},
+    {"settle",
+     'S',
+     {"1", LEASE, "9", "merge", "1", RUN, "1", "run", "fail", "run2", RUN2, "60000000", "wrong", "3", "bury"}},
+    {"settle",
+     'S',
+     {"1", LEASE, "9", "merge", "0", "fail", "run", RUN, "60000000", "wrong", "0", "bury", "release", "run2", RUN2, "0",
+      "", "0", ""}},
+    {"settle",
+     'S',
+     {"1", LEASE, "9", "list", "0", "reject", "run", RUN, "0", "why", "1", "12345678", "extend", "run2", RUN2,
+      "1000000", "", "0", ""}},
+    {"settle",
+     'S',
+     {"1", LEASE, "9", "merge", "0", "fail", "run", RUN, "0", "wrong", "0", "park", "fail", "run2", RUN2, "0", "x", "0",
+      "drop"}},
     {"settle", 'S', {"1", LEASE, "9", "merge", "2", RUN, "1", "run", RUN2, "-1"}},
-    {"settle", 'S', {"1", LEASE, "9", "merge", "0", "release", "run2", RUN2, "0", "", "0", "", "fail", "run", RUN, "0", LONGER, "9", "bury"}},
-    {"settle", 'S', {"1", LEASE, "9", "merge", "0", "fail", "run", RUN, "0", LONGER, "0", "bury", "fail", "run2", RUN2, "0", LONGER, "0", "bury"}},
-    {"settle", 'S', {"1", LEASE, "9", "merge", "0", "fail+", "run", RUN, "0", "wrong", "0", "bury", "fail+", "run2", RUN2, "0", "x", "0", "drop"}},
-    {"settle", 'S', {"1", LEASE, "9", "list", "0", "reject+", "run", RUN, "0", "why", "1", "12345678", "fail+", "run2", RUN2, "0", "x", "0", "park"}},
+    {"settle",
+     'S',
+     {"1", LEASE, "9", "merge", "0", "release", "run2", RUN2, "0", "", "0", "", "fail", "run", RUN, "0", LONGER, "9",
+      "bury"}},
+    {"settle",
+     'S',
+     {"1", LEASE, "9", "merge", "0", "fail", "run", RUN, "0", LONGER, "0", "bury", "fail", "run2", RUN2, "0", LONGER,
+      "0", "bury"}},
+    {"settle",
+     'S',
+     {"1", LEASE, "9", "merge", "0", "fail+", "run", RUN, "0", "wrong", "0", "bury", "fail+", "run2", RUN2, "0", "x",
+      "0", "drop"}},
+    {"settle",
+     'S',
+     {"1", LEASE, "9", "list", "0", "reject+", "run", RUN, "0", "why", "1", "12345678", "fail+", "run2", RUN2, "0", "x",
+      "0", "park"}},
     {"slice", 'S', {"1", "run", RUN, "0"}},
     {"sample", '1', {"1"}},
     {"sample_idle", 'H', {"0", "250"}},
@@ -219,7 +252,8 @@ static void describe(const arguments *a, char *out, size_t cap)
     for (i = 0; i < a->count && at + 80 < cap; i++) {
         at += (size_t)snprintf(out + at, cap - at, " '");
         for (k = 0; k < a->lens[i] && k < 16; k++)
-            at += (size_t)snprintf(out + at, cap - at, a->data[i][k] >= ' ' ? "%c" : "\\x%02x", (unsigned char)a->data[i][k]);
+            at += (size_t)snprintf(out + at, cap - at, a->data[i][k] >= ' ' ? "%c" : "\\x%02x",
+                                   (unsigned char)a->data[i][k]);
         at += (size_t)snprintf(out + at, cap - at, "'");
     }
 }
@@ -236,15 +270,27 @@ static size_t script_named(const char *name)
 
 static size_t keys_of(char kind, const char *keys[MAX_KEYS])
 {
-    static const char *const shard[MAX_KEYS] = {PREFIX "state",  PREFIX "jobs", PREFIX "ready", PREFIX "due",    PREFIX "running",
-                                                PREFIX "next",   PREFIX "retry", PREFIX "dead", PREFIX "died",   PREFIX "parked",
-                                                PREFIX "unproven", PREFIX "suspect", PREFIX "overrun", PREFIX "claims", PREFIX "push:me"};
-    static const char *const nodes[] = {"seriatim:{/nodes}:alive", "seriatim:{/nodes}:info", "seriatim:{/nodes}:order:n1",
-                                        "seriatim:{/nodes}:renewed"};
-    static const char *const queue[] = {"seriatim:{Q}:layout", "seriatim:{Q}:settings", "seriatim:{Q}:deleted", "seriatim:{Q}:history"};
-    size_t count = kind == 'S' ? 14 : kind == 'P' ? 15 : kind == 'L' || kind == 'B' ? 4 : kind == 'N' || kind == 'H' ? 2 : kind == 'O' ? 3 : 1, i;
+    static const char *const shard[MAX_KEYS] = {PREFIX "state",   PREFIX "jobs",   PREFIX "ready",    PREFIX "due",
+                                                PREFIX "running", PREFIX "next",   PREFIX "retry",    PREFIX "dead",
+                                                PREFIX "died",    PREFIX "parked", PREFIX "unproven", PREFIX "suspect",
+                                                PREFIX "overrun", PREFIX "claims", PREFIX "push:me"};
+    static const char *const nodes[] = {"seriatim:{/nodes}:alive", "seriatim:{/nodes}:info",
+                                        "seriatim:{/nodes}:order:n1", "seriatim:{/nodes}:renewed"};
+    static const char *const queue[] = {"seriatim:{Q}:layout", "seriatim:{Q}:settings", "seriatim:{Q}:deleted",
+                                        "seriatim:{Q}:history"};
+    size_t count = kind == 'S'                  ? 14
+                   : kind == 'P'                ? 15
+                   : kind == 'L' || kind == 'B' ? 4
+                   : kind == 'N' || kind == 'H' ? 2
+                   : kind == 'O'                ? 3
+                                                : 1,
+           i;
     for (i = 0; i < count; i++)
-        keys[i] = kind == 'L' ? queue[i] : kind == 'H' ? queue[3 * i] : kind == 'M' ? "seriatim:{/nodes}:sampler" : kind == 'N' || kind == 'O' || kind == 'B' ? nodes[i] : shard[i];
+        keys[i] = kind == 'L'                                 ? queue[i]
+                  : kind == 'H'                               ? queue[3 * i]
+                  : kind == 'M'                               ? "seriatim:{/nodes}:sampler"
+                  : kind == 'N' || kind == 'O' || kind == 'B' ? nodes[i]
+                                                              : shard[i];
     return count;
 }
 
@@ -419,7 +465,10 @@ static void plausible(arguments *a, const struct call *c)
         else if (strcmp(text, OPTIONS) == 0 && text[1] == '\0')
             set_argument(a, a->count, OPTIONS, sizeof OPTIONS - 1);
         else if (text[0] == '\1')
-            text = strcmp(text, LEASE) == 0 ? shard.lease : strcmp(text, SEEN) == 0 ? shard.seen : strcmp(text, RUN) == 0 ? shard.run : shard.run2;
+            text = strcmp(text, LEASE) == 0  ? shard.lease
+                   : strcmp(text, SEEN) == 0 ? shard.seen
+                   : strcmp(text, RUN) == 0  ? shard.run
+                                             : shard.run2;
         if (!a->data[a->count])
             set_argument(a, a->count, text, strlen(text));
     }
@@ -427,8 +476,10 @@ static void plausible(arguments *a, const struct call *c)
 
 static void spoil(arguments *a)
 {
-    static const char *const garbage[] = {"",   "nan", "inf", "-inf", "-1", "1e999", "x", "0x10", "99999999999999999999", " 1", "1.5", "0",
-                                          "2",  "9",   "fail", "jobs", "1e15", "-", "run", "hot", "\n", "100000", "merge", "\t"};
+    static const char *const garbage[] = {
+        "",    "nan", "inf", "-inf",   "-1",    "1e999", "x",    "0x10", "99999999999999999999",
+        " 1",  "1.5", "0",   "2",      "9",     "fail",  "jobs", "1e15", "-",
+        "run", "hot", "\n",  "100000", "merge", "\t"};
     char bytes[64];
     size_t i = roll((unsigned)a->count), len, k;
     if (roll(8) == 0) { /* one is missing */
@@ -535,9 +586,9 @@ static int make_wrong(const char *key, int with)
 
 static void test_f10_wrong_type_in_every_key(void **state)
 {
-    static const char *const owned[] = {PREFIX "spill:hot",        PREFIX "spill:run",        PREFIX "nextspill:run", PREFIX "deadspill:bad",
-                                        PREFIX "spillmap:hot",     PREFIX "spillmap:run",     PREFIX "nextspillmap:run",
-                                        PREFIX "deadspillmap:bad"};
+    static const char *const owned[] = {PREFIX "spill:hot",        PREFIX "spill:run",       PREFIX "nextspill:run",
+                                        PREFIX "deadspill:bad",    PREFIX "spillmap:hot",    PREFIX "spillmap:run",
+                                        PREFIX "nextspillmap:run", PREFIX "deadspillmap:bad"};
     const char *keys[MAX_KEYS + sizeof owned / sizeof *owned];
     size_t i, k, count;
     int with, errors = 0;
@@ -614,10 +665,8 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_script_is_called_here),
-        cmocka_unit_test(test_plausible_calls_succeed),
-        cmocka_unit_test(test_f10_garbage_in_every_argument),
-        cmocka_unit_test(test_f10_wrong_type_in_every_key),
+        cmocka_unit_test(test_every_script_is_called_here),   cmocka_unit_test(test_plausible_calls_succeed),
+        cmocka_unit_test(test_f10_garbage_in_every_argument), cmocka_unit_test(test_f10_wrong_type_in_every_key),
         cmocka_unit_test(test_f10_stray_keys_of_payloads),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,4 +1,7 @@
-/* test_heartbeats.c - which nodes live, by heartbeat.lua on a real redis-server: after absences of Redis, and beside nodes that died. */
+/*
+ * test_heartbeats.c - which nodes live, by heartbeat.lua on a real redis-server: after absences of Redis, and beside
+ * nodes that died.
+ */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif
@@ -20,8 +23,9 @@
 /* Renews a node's heartbeat. Returns for how many milliseconds every shard stays with the owner that it names. */
 static long long renew(const char *node, int lease_ms)
 {
-    redisReply *reply = redis("EVAL %b 4 " NODES "alive " NODES "info " NODES "order:%s " NODES "renewed %s %d b;lease=%d|text channel",
-                              srt_script_text_heartbeat, sizeof srt_script_text_heartbeat, node, node, lease_ms, lease_ms);
+    redisReply *reply =
+        redis("EVAL %b 4 " NODES "alive " NODES "info " NODES "order:%s " NODES "renewed %s %d b;lease=%d|text channel",
+              srt_script_text_heartbeat, sizeof srt_script_text_heartbeat, node, node, lease_ms, lease_ms);
     long long left = strtoll(reply->element[2]->str, NULL, 10);
     freeReplyObject(reply);
     return left;
@@ -35,7 +39,10 @@ static int is_listed(const char *node)
     return listed;
 }
 
-/* Renews the heartbeats of `node` every `every_ms` until `dead` is not listed any more; how long that took, at most 10 s. */
+/*
+ * Renews the heartbeats of `node` every `every_ms` until `dead` is not listed any more; how long that took, at most 10
+ * s.
+ */
 static int until_forgotten(const char *dead, const char *node, int lease_ms, int every_ms)
 {
     int ms;
@@ -46,7 +53,9 @@ static int until_forgotten(const char *dead, const char *node, int lease_ms, int
     return ms;
 }
 
-/* Half of the dead node's lease is less than the time between two heartbeats of the other: an absence, but only once. */
+/*
+ * Half of the dead node's lease is less than the time between two heartbeats of the other: an absence, but only once.
+ */
 static void test_f36_a_dead_node_with_a_short_lease_is_forgotten(void **state)
 {
     (void)state;

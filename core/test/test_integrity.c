@@ -33,19 +33,19 @@ static void test_check_finds_nothing_in_a_sound_queue(void **state)
     push_many(&f, "cold", 0, 500);
     kill_one(&f, "dead", "1");
     assert_int_equal(findings(&f, 0), 0);
-    REDIS("LREM " PREFIX "ready 0 b");          /* missing in ready */
-    REDIS("ZREM " PREFIX "due c");              /* missing in due */
-    REDIS("ZADD " PREFIX "due 5 d");            /* another number */
-    REDIS("ZADD " PREFIX "due 5 ghost");        /* leads to nothing */
+    REDIS("LREM " PREFIX "ready 0 b");   /* missing in ready */
+    REDIS("ZREM " PREFIX "due c");       /* missing in due */
+    REDIS("ZADD " PREFIX "due 5 d");     /* another number */
+    REDIS("ZADD " PREFIX "due 5 ghost"); /* leads to nothing */
     REDIS("ZADD " PREFIX "parked 5 d");
     REDIS("ZADD " PREFIX "retry 5 c");
     REDIS("ZREM " PREFIX "died dead");
     REDIS("ZADD " PREFIX "died 5 ghost");
     REDIS("ZADD " PREFIX "overrun 5 ghost");
-    REDIS("HSET " PREFIX "running ghost 0n5");  /* runs without a record */
+    REDIS("HSET " PREFIX "running ghost 0n5");                            /* runs without a record */
     REDIS("HSET " PREFIX "next b %b", "\0\0\0\0\0\0\0\0\0p", (size_t)10); /* behind a run that is not there */
-    REDIS("HDEL " PREFIX "jobs hot");           /* payloads without a record */
-    REDIS("ZREMRANGEBYRANK " PREFIX "spill:cold 0 0"); /* one payload less than counted */
+    REDIS("HDEL " PREFIX "jobs hot");                                     /* payloads without a record */
+    REDIS("ZREMRANGEBYRANK " PREFIX "spill:cold 0 0");                    /* one payload less than counted */
     REDIS("HSET " PREFIX "spillmap:nobody i x");
     assert_true(findings(&f, 0) >= 13);
     assert_int_equal(findings(&f, 1), 0);
@@ -88,8 +88,9 @@ static void assert_works_on(fixture *f)
 /* Every key of a shard is replaced by one of another type: named, put aside, and the queue works on. */
 static void test_check_replaces_keys_of_the_wrong_type(void **state)
 {
-    static const char *const kinds[] = {"state",  "jobs",     "ready",   "due",     "running",   "next",          "retry",     "dead",         "died",
-                                        "parked", "unproven", "suspect", "overrun", "spill:hot", "deadspill:bad", "spillmap:hot", "nextspill:a"};
+    static const char *const kinds[] = {
+        "state",  "jobs",     "ready",   "due",     "running",   "next",          "retry",        "dead",       "died",
+        "parked", "unproven", "suspect", "overrun", "spill:hot", "deadspill:bad", "spillmap:hot", "nextspill:a"};
     size_t i;
     char run[64];
     (void)state;
@@ -115,11 +116,14 @@ static void test_check_replaces_keys_of_the_wrong_type(void **state)
 /* F30: every key of a shard disappears, one by one. Nothing fails, and what is left is right after the repair. */
 static void test_f30_repair_mends_each_evicted_key(void **state)
 {
-    static const char *const kinds[] = {"state",  "jobs",     "ready",   "due",       "running",       "next",         "retry",       "dead",          "died",
-                                        "parked", "unproven", "suspect", "spill:hot", "deadspill:bad", "spillmap:hot", "nextspill:a", "nextspillmap:a"};
+    static const char *const kinds[] = {"state",       "jobs",          "ready",     "due",           "running",
+                                        "next",        "retry",         "dead",      "died",          "parked",
+                                        "unproven",    "suspect",       "spill:hot", "deadspill:bad", "spillmap:hot",
+                                        "nextspill:a", "nextspillmap:a"};
     /* What nothing refers to cannot be missed: the jobs that were ready, and the index of a spilled id's payloads. */
-    static const char *const found[] = {"state", "run", "index", "index", "index", "orphan", "retry", "orphan", "index",
-                                        "index", "",    "",      "payloads", "payloads", "", "payloads", ""};
+    static const char *const found[] = {"state",    "run",      "index", "index",    "index", "orphan",
+                                        "retry",    "orphan",   "index", "index",    "",      "",
+                                        "payloads", "payloads", "",      "payloads", ""};
     size_t i;
     char run[64];
     (void)state;
@@ -145,7 +149,9 @@ static void test_check_names_and_repairs_each_damage(void **state)
     } rows[] = {
         {"SET " PREFIX "state short", "state"},
         {"SETRANGE " PREFIX "state 8 \xff\xff\xff\xff\xff\xff\xff\xff", "state"},
-        {"SET " PREFIX "state 0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789", "state"},
+        {"SET " PREFIX
+         "state 0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789",
+         "state"},
         {"HSET " PREFIX "jobs c junk", "unreadable"},
         {"HSET " PREFIX "jobs a junk", "unreadable"},
         {"HSET " PREFIX "next a \xff", "unreadable"},
@@ -192,9 +198,10 @@ static void test_check_names_and_repairs_each_damage(void **state)
 /* Keys that nothing owns are named and stay. */
 static void test_check_names_keys_that_nothing_owns(void **state)
 {
-    static const char *const keys[] = {"seriatim:{Q/1}:jobs", "seriatim:{Q/01}:jobs", "seriatim:{Q/0}:strange", "seriatim:{Q/0}:spill",
-                                       "seriatim:{Q/x}:jobs"};
-    static const char *const others[] = {"seriatim:{/strange}:x", "seriatim:strange", "seriatim:{Q}:strange", "seriatim:{Q Q/0}:jobs"};
+    static const char *const keys[] = {"seriatim:{Q/1}:jobs", "seriatim:{Q/01}:jobs", "seriatim:{Q/0}:strange",
+                                       "seriatim:{Q/0}:spill", "seriatim:{Q/x}:jobs"};
+    static const char *const others[] = {"seriatim:{/strange}:x", "seriatim:strange", "seriatim:{Q}:strange",
+                                         "seriatim:{Q Q/0}:jobs"};
     fixture f = open_queue(1, "merge");
     const seriatim_finding *list;
     size_t i, count;
@@ -254,7 +261,10 @@ static void push_scheduled(const fixture *f, const char *payload, double seconds
     done(f, seriatim_push_send(f->client));
 }
 
-/* Each key of scheduled payloads, and what the state says of them, is damaged: found, mended, and nothing is lost that was still there. */
+/*
+ * Each key of scheduled payloads, and what the state says of them, is damaged: found, mended, and nothing is lost that
+ * was still there.
+ */
 static void test_check_mends_each_key_of_scheduled_payloads(void **state)
 {
     static const struct {

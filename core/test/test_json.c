@@ -299,8 +299,7 @@ static void test_doubles_come_back_exactly(void **state)
 /* In a locale whose decimal point is a comma, when the machine has one. */
 static void test_doubles_are_written_alike_in_any_locale(void **state)
 {
-    static const char *names[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "ru_RU.UTF-8", "de_DE",
-                                  "nl_NL.UTF-8"};
+    static const char *names[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "ru_RU.UTF-8", "de_DE", "nl_NL.UTF-8"};
     fixture *f = *state;
     size_t i = 0;
     while (i < sizeof names / sizeof *names && !setlocale(LC_NUMERIC, names[i]))
@@ -376,12 +375,11 @@ static void test_control_characters_are_escaped(void **state)
     string(&f->w, "\\/\x7F\xE2\x82\xAC\xF0\x9F\x98\x80 plain text of some length\xC2\x80\"");
     string(&f->w, "1234567\n12345678\"");
     srt_json_end_array(&f->w);
-    assert_written(
-        f, "[\"\\u0000\\u0001\\u0002\\u0003\\u0004\\u0005\\u0006\\u0007\\b\\t\\n\\u000b\\f\\r"
-           "\\u000e\\u000f\\u0010\\u0011\\u0012\\u0013\\u0014\\u0015\\u0016\\u0017\\u0018"
-           "\\u0019\\u001a\\u001b\\u001c\\u001d\\u001e\\u001f !\\\"\","
-           "\"\\\\/\x7F\xE2\x82\xAC\xF0\x9F\x98\x80 plain text of some length\xC2\x80\\\"\","
-           "\"1234567\\n12345678\\\"\"]");
+    assert_written(f, "[\"\\u0000\\u0001\\u0002\\u0003\\u0004\\u0005\\u0006\\u0007\\b\\t\\n\\u000b\\f\\r"
+                      "\\u000e\\u000f\\u0010\\u0011\\u0012\\u0013\\u0014\\u0015\\u0016\\u0017\\u0018"
+                      "\\u0019\\u001a\\u001b\\u001c\\u001d\\u001e\\u001f !\\\"\","
+                      "\"\\\\/\x7F\xE2\x82\xAC\xF0\x9F\x98\x80 plain text of some length\xC2\x80\\\"\","
+                      "\"1234567\\n12345678\\\"\"]");
 }
 
 /* RFC 8785 section 3.2.3: a surrogate pair sorts before U+FB33, though its code point is greater.
@@ -688,13 +686,11 @@ static void test_an_error_names_its_path(void **state)
 
 static void test_the_reader_gives_these_tokens(void **state)
 {
-    static const char text[] =
-        " { \"a\" : [ 1 , -2.5 , true,false,null ] ,\"b\\n\":\"c\\u0000\" }\r\n\t";
+    static const char text[] = " { \"a\" : [ 1 , -2.5 , true,false,null ] ,\"b\\n\":\"c\\u0000\" }\r\n\t";
     static const srt_json_type types[] = {
-        SRT_JSON_BEGIN_OBJECT, SRT_JSON_KEY,  SRT_JSON_BEGIN_ARRAY, SRT_JSON_INT,
-        SRT_JSON_DOUBLE,       SRT_JSON_TRUE, SRT_JSON_FALSE,       SRT_JSON_NULL,
-        SRT_JSON_END_ARRAY,    SRT_JSON_KEY,  SRT_JSON_STRING,      SRT_JSON_END_OBJECT,
-        SRT_JSON_END,          SRT_JSON_END};
+        SRT_JSON_BEGIN_OBJECT, SRT_JSON_KEY,        SRT_JSON_BEGIN_ARRAY, SRT_JSON_INT,       SRT_JSON_DOUBLE,
+        SRT_JSON_TRUE,         SRT_JSON_FALSE,      SRT_JSON_NULL,        SRT_JSON_END_ARRAY, SRT_JSON_KEY,
+        SRT_JSON_STRING,       SRT_JSON_END_OBJECT, SRT_JSON_END,         SRT_JSON_END};
     fixture *f = *state;
     size_t i;
     srt_json_reader_reset(&f->r, text, sizeof text - 1);
@@ -753,8 +749,7 @@ static void test_the_reader_keeps_integers_exact(void **state)
         if (srt_json_next(&f->r, &f->token) != SERIATIM_OK)
             fail_msg("%s: %s", rows[i].text, f->r.error.message);
         if (f->token.type != SRT_JSON_INT || f->token.integer != rows[i].value)
-            fail_msg("%s reads as type %d, %lld", rows[i].text, (int)f->token.type,
-                     (long long)f->token.integer);
+            fail_msg("%s reads as type %d, %lld", rows[i].text, (int)f->token.type, (long long)f->token.integer);
         assert_int_equal(srt_json_next(&f->r, &f->token), SERIATIM_OK);
         assert_int_equal(f->token.type, SRT_JSON_END);
     }
@@ -811,10 +806,8 @@ static void test_the_reader_decodes_strings(void **state)
     fixture *f = *state;
     assert_canonical(f, "\"\\u0041\\u00e9\\u20AC\\ud83d\\uDE00\\/\\b\\f\\n\\r\\t\\\"\\\\\"",
                      "\"A\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80/\\b\\f\\n\\r\\t\\\"\\\\\"");
-    assert_canonical(f, "\"\\u001F\\u007f\\uFFFF\\udbff\\udfff\"",
-                     "\"\\u001f\x7F\xEF\xBF\xBF\xF4\x8F\xBF\xBF\"");
-    assert_canonical(f, "[\"\",\"12345678\\n12345678\",{\"\":\"\"}]",
-                     "[\"\",\"12345678\\n12345678\",{\"\":\"\"}]");
+    assert_canonical(f, "\"\\u001F\\u007f\\uFFFF\\udbff\\udfff\"", "\"\\u001f\x7F\xEF\xBF\xBF\xF4\x8F\xBF\xBF\"");
+    assert_canonical(f, "[\"\",\"12345678\\n12345678\",{\"\":\"\"}]", "[\"\",\"12345678\\n12345678\",{\"\":\"\"}]");
 }
 
 static void test_the_reader_refuses_invalid_json(void **state)
@@ -893,7 +886,7 @@ static void test_the_reader_refuses_invalid_json(void **state)
                 {"\"\\ud800\\u0041\"", 1, "low one behind"},
                 {"\"\\ud800\\ud800\"", 1, "low one behind"},
                 {"\"\\ud800\\n\"", 1, "low one behind"},
-        {"\"\\ud800\\ue000\"", 1, "low one behind"},
+                {"\"\\ud800\\ue000\"", 1, "low one behind"},
                 {"\"\\ud800\\u\"", 1, "low one behind"},
                 {"\"\xFF\"", 1, "UTF-8"},
                 {"\"abc\xED\xA0\x80\"", 4, "UTF-8"},
@@ -910,8 +903,7 @@ static void test_the_reader_refuses_invalid_json(void **state)
         if (canonical(f, rows[i].text, strlen(rows[i].text)) != SERIATIM_INVALID)
             fail_msg("%s was not refused", rows[i].text);
         snprintf(place, sizeof place, "at byte %d: ", rows[i].at);
-        if (strncmp(f->r.error.message, place, strlen(place)) ||
-            !strstr(f->r.error.message, rows[i].rule))
+        if (strncmp(f->r.error.message, place, strlen(place)) || !strstr(f->r.error.message, rows[i].rule))
             fail_msg("%s: %s", rows[i].text, f->r.error.message);
         assert_int_equal(srt_json_next(&f->r, &f->token), SERIATIM_INVALID); /* it stays */
     }
@@ -1017,9 +1009,8 @@ static void test_random_trees_come_back_the_same(void **state)
     srt_bytes_free(&first);
 }
 
-static const char sample[] =
-    "{\"z\":[1,-2.5e-3,\"\\u00e9\\ud83d\\ude00 \xE2\x82\xAC\\n\",true,false,null,"
-    "12345678901234567890123],\"a\":{\"k\\\"\":{},\"b\":[[]],\"\":1e5}}";
+static const char sample[] = "{\"z\":[1,-2.5e-3,\"\\u00e9\\ud83d\\ude00 \xE2\x82\xAC\\n\",true,false,null,"
+                             "12345678901234567890123],\"a\":{\"k\\\"\":{},\"b\":[[]],\"\":1e5}}";
 
 /* On an exact heap copy, so that a byte too far is seen. */
 static int canonical_copy(fixture *f, const char *text, size_t len)

@@ -77,7 +77,8 @@ static void test_f29_hostile_names_share_no_key(void **state)
 
 static void test_the_key_of_a_layout_gives_the_queue_s_name_back(void **state)
 {
-    static const char bytes[] = "{}:%/ \n\0a\xc3" "4F";
+    static const char bytes[] = "{}:%/ \n\0a\xc3"
+                                "4F";
     srt_bytes key, name;
     uint32_t x = 9;
     int i;

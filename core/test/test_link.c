@@ -70,7 +70,10 @@ static void wait_for_server(const server *s)
     assert_true(ready);
 }
 
-/* With everysec Redis holds back what it acknowledges while a sync to a slow disk is under way, and loses that when it is killed. */
+/*
+ * With everysec Redis holds back what it acknowledges while a sync to a slow disk is under way, and loses that when it
+ * is killed.
+ */
 static void run_server(server *s)
 {
     s->pid = fork();
@@ -609,9 +612,11 @@ static void test_f4_a_frozen_redis_leaves_the_outcome_unknown(void **state)
     begin_jobs_within(link, 1.5, "x", 10, 1500, 2000);
     assert_int_equal(drive(link), SERIATIM_UNKNOWN_OUTCOME);
     kill(s->pid, SIGCONT);
-    assert_true(now_ms() - before >= 1499 && now_ms() - before < 9000); /* the limit is a whole millisecond of the clock */
-    assert_non_null(strstr(message(link), "outcome unknown: 2 of 2 chunks (1,500 of 1,500 jobs) were sent and not answered: "
-                                          "shard 0 ("));
+    assert_true(now_ms() - before >= 1499 &&
+                now_ms() - before < 9000); /* the limit is a whole millisecond of the clock */
+    assert_non_null(strstr(message(link),
+                           "outcome unknown: 2 of 2 chunks (1,500 of 1,500 jobs) were sent and not answered: "
+                           "shard 0 ("));
     nap(200);
     srt_link_set_limits(link, 30000, 15000);
     push_jobs(link, "x", 1510, 10, 2000);
@@ -715,8 +720,8 @@ static int listen_on_loopback(int *port)
     return fd;
 }
 
-/* A port that takes the connection and says nothing, as Redis without TLS does when it is asked for TLS: what ends at its limit says what
- * it waited for. */
+/* A port that takes the connection and says nothing, as Redis without TLS does when it is asked for TLS: what ends at
+ * its limit says what it waited for. */
 static void test_a_timeout_names_what_was_waited_for(void **state)
 {
     char url[64];

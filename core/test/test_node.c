@@ -73,10 +73,10 @@ typedef struct sim {
     int64_t owned_blocks;
     size_t blocks; /* of memory in nodes' hands */
     int64_t last_fault;
-    int outage;                         /* the kind that is under way */
-    int64_t down_from, down_until;      /* Redis is away between these */
-    int64_t jumped_us;                  /* Redis' clock less ours */
-    store_image replica;                /* of a failover */
+    int outage;                    /* the kind that is under way */
+    int64_t down_from, down_until; /* Redis is away between these */
+    int64_t jumped_us;             /* Redis' clock less ours */
+    store_image replica;           /* of a failover */
 } sim;
 
 /* ---- Memory -------------------------------------------------------------------------------- */
@@ -322,8 +322,8 @@ static int has_id(const seriatim_delivery *d, const seriatim_claimed *job)
 }
 
 /*
- * One process never runs one id twice at once, but for a run whose time is over; and where no process is killed or frozen, no two
- * processes do.
+ * One process never runs one id twice at once, but for a run whose time is over; and where no process is killed or
+ * frozen, no two processes do.
  */
 static void check_one_run(sim *s, const sim_node *n, const sim_thread *t, const seriatim_claimed *job)
 {
@@ -334,13 +334,14 @@ static void check_one_run(sim *s, const sim_node *n, const sim_thread *t, const 
             continue;
         for (k = 0; k < s->p->threads; k++)
             if (&other->threads[k] != t && has_id(other->threads[k].delivery, job))
-                store_violated(s->store, "%.*s: begun by %s while %s runs it", (int)job->id_len, job->id, n->id, other->id);
+                store_violated(s->store, "%.*s: begun by %s while %s runs it", (int)job->id_len, job->id, n->id,
+                               other->id);
     }
 }
 
 /*
- * Some payloads are done before their run ends, at its begin or at its very end. Redis' outages are tried with seeds that were chosen for
- * other things, so there the choice takes no number of the seed's.
+ * Some payloads are done before their run ends, at its begin or at its very end. Redis' outages are tried with seeds
+ * that were chosen for other things, so there the choice takes no number of the seed's.
  */
 static void checkpoint_some(sim *s, const sim_node *n, seriatim_delivery *d)
 {
@@ -409,7 +410,8 @@ static void outcome_of(sim *s, sim_thread *t, size_t i)
     else if (first < job->payload_count && store_random(s->store, 20) == 0)
         status = seriatim_delivery_reject(d, i, &first, 1, "unreadable", 10);
     else if (store_random(s->store, 10) == 0)
-        status = seriatim_delivery_snooze(d, i, (double)store_random(s->store, 500) / 1000, store_random(s->store, 2) ? "another" : NULL, 7);
+        status = seriatim_delivery_snooze(d, i, (double)store_random(s->store, 500) / 1000,
+                                          store_random(s->store, 2) ? "another" : NULL, 7);
     else if (store_random(s->store, 10) > 0)
         status = seriatim_delivery_fail(d, i, "wrong", 5, (double)store_random(s->store, 500) / 1000);
     (void)status;
@@ -425,8 +427,8 @@ static void check_checkpoint(sim *s, const seriatim_delivery *d, size_t i)
         return;
     s->confirmed++;
     if ((size_t)id->first.count > job->view.payload_count - job->checkpoint->wanted)
-        store_violated(s->store, "%s: %d payloads are left behind a checkpoint of %d that is confirmed", id->name, id->first.count,
-                       (int)job->checkpoint->wanted);
+        store_violated(s->store, "%s: %d payloads are left behind a checkpoint of %d that is confirmed", id->name,
+                       id->first.count, (int)job->checkpoint->wanted);
 }
 
 /* Returns 0 when the job has killed the process. */
@@ -483,9 +485,11 @@ static void node_vitals(sim *s, sim_node *n, int64_t now)
 {
     int64_t ahead_ms = n->skew_ms % 10000 - 5000, told = n->node->heartbeat.skew_ms - ahead_ms;
     if (n->node->heartbeat.has_skew && !(s->p->outages & OUTAGE_JUMP) && (told < -501 || told > 501))
-        store_violated(s->store, "%s: its clock is %lld ms ahead, not %lld", n->id, (long long)ahead_ms, (long long)n->node->heartbeat.skew_ms);
+        store_violated(s->store, "%s: its clock is %lld ms ahead, not %lld", n->id, (long long)ahead_ms,
+                       (long long)n->node->heartbeat.skew_ms);
     if (srt_heartbeat_due(n->node, now))
-        srt_node_vitals(n->node, 1 + (int64_t)store_random(s->store, 1000000), s->store->now_us + (ahead_ms - now) * 1000);
+        srt_node_vitals(n->node, 1 + (int64_t)store_random(s->store, 1000000),
+                        s->store->now_us + (ahead_ms - now) * 1000);
 }
 
 static void node_tick(sim *s, sim_node *n, int busy)
@@ -508,9 +512,10 @@ static void node_orders(sim *s, sim_node *n)
     seriatim_event event;
     while (srt_node_event(n->node, now, &event) == SERIATIM_OK) {
         if (getenv("VERBOSE"))
-            fprintf(stderr, "%lld %s event %d %lld %s\n", (long long)(s->store->now_us / 1000 % 1000000), n->id, event.kind,
-                   (long long)event.number, event.text);
-        if (event.kind == SERIATIM_EVENT_RECOVERED && (event.number == 1) != (strstr(event.text, "recovered 1 run in ") != NULL))
+            fprintf(stderr, "%lld %s event %d %lld %s\n", (long long)(s->store->now_us / 1000 % 1000000), n->id,
+                    event.kind, (long long)event.number, event.text);
+        if (event.kind == SERIATIM_EVENT_RECOVERED &&
+            (event.number == 1) != (strstr(event.text, "recovered 1 run in ") != NULL))
             store_violated(s->store, "%s: %s", n->id, event.text);
         if (p->clean && (event.kind == SERIATIM_EVENT_REFUSED || event.kind == SERIATIM_EVENT_LOST))
             store_violated(s->store, "%s: %s", n->id, event.text);
@@ -530,7 +535,8 @@ static void node_orders(sim *s, sim_node *n)
     if (!n->stopping && (store_chance(s->store, p->stop) || (n->node->quiet && store_chance(s->store, 5000)))) {
         n->stopping = 1;
         srt_node_stop(n->node, now);
-        n->abandon_at = store_random(s->store, 100) < p->abandon_percent ? now + (int64_t)store_random(s->store, 500) : SRT_NEVER;
+        n->abandon_at =
+            store_random(s->store, 100) < p->abandon_percent ? now + (int64_t)store_random(s->store, 500) : SRT_NEVER;
     }
 }
 
@@ -670,8 +676,8 @@ static void check_idle(sim *s)
             store_violated(s->store, "%s: still running after the drain", s->store->ids[i].name);
     for (i = 0; i < s->p->nodes; i++) {
         const srt_node *n = s->nodes[i].node;
-        if (n->held_count || n->stats.running || n->quarantine.step != SRT_QUARANTINE_NONE || n->groups[0].exhausted || n->groups[0].held ||
-            n->groups[0].quarantine_claims)
+        if (n->held_count || n->stats.running || n->quarantine.step != SRT_QUARANTINE_NONE || n->groups[0].exhausted ||
+            n->groups[0].held || n->groups[0].quarantine_claims)
             store_violated(s->store, "%s: not idle after the drain", s->nodes[i].id);
         for (k = 0; k < n->shard_count; k++)
             if (!srt_shard_idle(n->shards[k]))
@@ -775,26 +781,32 @@ static void dump(const sim *s)
     for (i = 0; getenv("VERBOSE") && i < s->store->id_count; i++) {
         const store_id *id = &s->store->ids[i];
         if (id->first.there)
-            fprintf(stderr, "%s in %s of %s: place %d mark %d due %lld ms ago, running %d, behind %d\n", id->name + 3, id->shard->prefix,
-                   id->shard->owner, id->first.place, id->first.mark, (long long)(s->store->now_us - id->first.due) / 1000,
-                   id->running, id->behind.there);
+            fprintf(stderr, "%s in %s of %s: place %d mark %d due %lld ms ago, running %d, behind %d\n", id->name + 3,
+                    id->shard->prefix, id->shard->owner, id->first.place, id->first.mark,
+                    (long long)(s->store->now_us - id->first.due) / 1000, id->running, id->behind.there);
     }
     for (i = 0; getenv("VERBOSE") && i < s->p->nodes; i++) {
         const srt_node *n = s->nodes[i].node;
         fprintf(stderr, "%s:%s", s->nodes[i].id, n ? "" : " gone\n");
         if (!n)
             continue;
-        fprintf(stderr, " quarantine %d held %d waiting %d quarantined %d doubts %d stopping %d left %d heartbeats %d next %lld\n", n->quarantine.step,
-               (int)n->held_count, (int)n->groups[0].waiting, (int)n->groups[0].quarantined.count, (int)n->groups[0].quarantine_claims,
-               n->stopping, n->left, n->heartbeat.in_flight, (long long)(s->nodes[i].next_tick - local_now(s, &s->nodes[i])));
+        fprintf(
+            stderr,
+            " quarantine %d held %d waiting %d quarantined %d doubts %d stopping %d left %d heartbeats %d next %lld\n",
+            n->quarantine.step, (int)n->held_count, (int)n->groups[0].waiting, (int)n->groups[0].quarantined.count,
+            (int)n->groups[0].quarantine_claims, n->stopping, n->left, n->heartbeat.in_flight,
+            (long long)(s->nodes[i].next_tick - local_now(s, &s->nodes[i])));
         for (k = 0; k < n->shard_count; k++) {
             const srt_shard *h = n->shards[k];
             if (h->state != SRT_FOREIGN || h->wanted)
-                fprintf(stderr, "  %.*s state %d wanted %d claiming %d settling %d slicing %d reconcile %d paused %d more %d due %d "
-                       "unproven %d suspect %d ready %d pending %d apart %d running %d wake %d\n",
-                       (int)h->keys->prefix.len, h->keys->prefix.data, h->state, h->wanted, h->claiming, h->settling, h->slicing, h->reconcile,
-                       h->paused, h->more, h->due_at != SRT_NEVER, h->unproven_at != SRT_NEVER, h->suspect_at != SRT_NEVER,
-                       (int)h->ready.count, (int)h->pending.count, (int)h->quarantined, (int)h->running, h->wake_at != SRT_NEVER);
+                fprintf(stderr,
+                        "  %.*s state %d wanted %d claiming %d settling %d slicing %d reconcile %d paused %d more %d "
+                        "due %d "
+                        "unproven %d suspect %d ready %d pending %d apart %d running %d wake %d\n",
+                        (int)h->keys->prefix.len, h->keys->prefix.data, h->state, h->wanted, h->claiming, h->settling,
+                        h->slicing, h->reconcile, h->paused, h->more, h->due_at != SRT_NEVER,
+                        h->unproven_at != SRT_NEVER, h->suspect_at != SRT_NEVER, (int)h->ready.count,
+                        (int)h->pending.count, (int)h->quarantined, (int)h->running, h->wake_at != SRT_NEVER);
         }
     }
 }
@@ -920,22 +932,26 @@ static void run_round(const profile *p, uint64_t seed, control c, totals *sum, c
     store_free(s.store);
 }
 
-/*   name          n  t  b  cut    noscr  error  crash freeze stop  quiet pause nomem ab k  fail long huge delay ttr ser clean sched ms    outages */
+/*
+ *   name          n  t  b  cut    noscr  error  crash freeze stop  quiet pause nomem ab k  fail long huge delay ttr ser
+ * clean sched ms    outages
+ */
 static const profile profiles[] = {
-    {"calm",       3, 3, 4, 0,     5000,  0,     0,    0,     2000, 0,    0,    0,    0, 0, 0,   5,   2,   10,   0,  0,  1, 0, 20000, 0, 0},
-    {"cuts",       3, 3, 4, 4000,  20000, 0,     0,    0,     800,  0,    0,    0,    0, 0, 10,  5,   2,   10,   0,  0,  0, 0, 20000, 0, 0},
-    {"errors",     3, 3, 2, 500,   20000, 10000, 0,    0,     800,  0,    1000, 0,    0, 0, 10,  5,   2,   10,   0,  0,  0, 1, 20000, 0, 0},
-    {"crashes",    4, 3, 4, 0,     1000,  0,     2000, 0,     500,  0,    0,    0,    0, 0, 10,  10,  2,   10,   0,  0,  0, 0, 20000, 0, 0},
-    {"freezes",    4, 3, 4, 0,     1000,  0,     0,    1500,  500,  0,    0,    0,    0, 0, 10,  10,  2,   10,   0,  0,  0, 2, 20000, 0, 0},
-    {"everything", 4, 3, 4, 1500,  5000,  2000,  800,  600,   1000, 200,  2000, 0,   50, 0, 10,  10,  4,   10,   0,  0,  0, 0, 20000, 0, 0},
-    {"deadlines",  4, 3, 2, 200,   1000,  0,     0,    0,     3000, 300,  0,    0,  100, 0, 10,  30,  2,   10,   0,  0,  0, 0, 20000, 0, 0},
-    {"killers",    2, 3, 4, 0,     1000,  0,     0,    0,     0,    0,    0,    0,    0, 2, 0,   5,   0,   10,   0,  0,  0, 0, 15000, 0, 0},
-    {"killers+",   3, 3, 4, 500,   1000,  500,   200,  300,   500,  0,    1000, 0,   50, 2, 10,  5,   2,   10,   0,  0,  0, 0, 20000, 0, 0},
-    {"ttr",        3, 3, 2, 500,   1000,  500,   300,  300,   500,  0,    500,  0,   50, 0, 10,  20,  2,   10, 0.2,  0,  0, 0, 20000, 0, 0},
-    {"serial",     3, 3, 2, 500,   1000,  500,   300,  300,   500,  0,    500,  0,   50, 0, 10,  10,  2,   10,   0,  1,  0, 1, 20000, 0, 0},
-    {"pauses",     2, 2, 1, 0,     0,     0,     500,  0,     500,  100, 20000, 0,    0, 1, 10,  10,  2,   10,   0,  0,  0, 0, 20000, 0, 0},
-    {"notices",    4, 3, 4, 500,   1000,  500,   3000, 300,   1000, 200,  0,    0,   50, 0, 60,  20,  0,   5,    0,  0,  0, 0, 20000, 0, 0},
-    {"no memory",  3, 3, 4, 200,   2000,  200,   200,  0,     500,  0,    500, 3000, 50, 0, 10,  5,   4,   10,   0,  0,  0, 0, 20000, 0, 0},
+    {"calm", 3, 3, 4, 0, 5000, 0, 0, 0, 2000, 0, 0, 0, 0, 0, 0, 5, 2, 10, 0, 0, 1, 0, 20000, 0, 0},
+    {"cuts", 3, 3, 4, 4000, 20000, 0, 0, 0, 800, 0, 0, 0, 0, 0, 10, 5, 2, 10, 0, 0, 0, 0, 20000, 0, 0},
+    {"errors", 3, 3, 2, 500, 20000, 10000, 0, 0, 800, 0, 1000, 0, 0, 0, 10, 5, 2, 10, 0, 0, 0, 1, 20000, 0, 0},
+    {"crashes", 4, 3, 4, 0, 1000, 0, 2000, 0, 500, 0, 0, 0, 0, 0, 10, 10, 2, 10, 0, 0, 0, 0, 20000, 0, 0},
+    {"freezes", 4, 3, 4, 0, 1000, 0, 0, 1500, 500, 0, 0, 0, 0, 0, 10, 10, 2, 10, 0, 0, 0, 2, 20000, 0, 0},
+    {"everything", 4, 3,  4,  1500, 5000, 2000, 800, 600, 1000, 200,   2000, 0,
+     50,           0, 10, 10, 4,    10,   0,    0,   0,   0,    20000, 0,    0},
+    {"deadlines", 4, 3, 2, 200, 1000, 0, 0, 0, 3000, 300, 0, 0, 100, 0, 10, 30, 2, 10, 0, 0, 0, 0, 20000, 0, 0},
+    {"killers", 2, 3, 4, 0, 1000, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 5, 0, 10, 0, 0, 0, 0, 15000, 0, 0},
+    {"killers+", 3, 3, 4, 500, 1000, 500, 200, 300, 500, 0, 1000, 0, 50, 2, 10, 5, 2, 10, 0, 0, 0, 0, 20000, 0, 0},
+    {"ttr", 3, 3, 2, 500, 1000, 500, 300, 300, 500, 0, 500, 0, 50, 0, 10, 20, 2, 10, 0.2, 0, 0, 0, 20000, 0, 0},
+    {"serial", 3, 3, 2, 500, 1000, 500, 300, 300, 500, 0, 500, 0, 50, 0, 10, 10, 2, 10, 0, 1, 0, 1, 20000, 0, 0},
+    {"pauses", 2, 2, 1, 0, 0, 0, 500, 0, 500, 100, 20000, 0, 0, 1, 10, 10, 2, 10, 0, 0, 0, 0, 20000, 0, 0},
+    {"notices", 4, 3, 4, 500, 1000, 500, 3000, 300, 1000, 200, 0, 0, 50, 0, 60, 20, 0, 5, 0, 0, 0, 0, 20000, 0, 0},
+    {"no memory", 3, 3, 4, 200, 2000, 200, 200, 0, 500, 0, 500, 3000, 50, 0, 10, 5, 4, 10, 0, 0, 0, 0, 20000, 0, 0},
 };
 #define PROFILES (sizeof profiles / sizeof *profiles)
 static const control honest = {0, 0, 0, 0};
@@ -962,9 +978,9 @@ static void test_random_rounds_keep_every_promise(void **state)
             bad++;
         }
     }
-    print_message("%u rounds, %u lives, %u deaths, %llu hand-outs, %llu of them stale, %llu refused, %llu commands, %llu notices, %llu of them taken over, %llu told again, %llu confirmed checkpoints\n",
-                  sum.rounds,
-                  sum.lives, sum.deaths, (unsigned long long)sum.handed, (unsigned long long)sum.stale,
+    print_message("%u rounds, %u lives, %u deaths, %llu hand-outs, %llu of them stale, %llu refused, %llu commands, "
+                  "%llu notices, %llu of them taken over, %llu told again, %llu confirmed checkpoints\n",
+                  sum.rounds, sum.lives, sum.deaths, (unsigned long long)sum.handed, (unsigned long long)sum.stale,
                   (unsigned long long)sum.refused, (unsigned long long)sum.commands, (unsigned long long)sum.noticed,
                   (unsigned long long)sum.taken_over, (unsigned long long)sum.retold,
                   (unsigned long long)sum.confirmed);
@@ -1022,8 +1038,8 @@ static void test_f36_no_outage_of_redis_makes_an_id_run_twice(void **state)
 }
 
 /*
- * A failover forgets that a node gave a shard up, and that it had taken it anew before: Redis names it as the owner under an older
- * lease than the last one. In these rounds nobody served such a shard while the node lived.
+ * A failover forgets that a node gave a shard up, and that it had taken it anew before: Redis names it as the owner
+ * under an older lease than the last one. In these rounds nobody served such a shard while the node lived.
  */
 static void test_f36_a_shard_that_a_failover_gives_back_is_served(void **state)
 {

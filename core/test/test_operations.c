@@ -69,8 +69,9 @@ static int begin_number(seriatim_client *c, size_t queue, int number)
     case 10:
         return seriatim_order_begin(c, "n1", 2, SERIATIM_ORDER_QUIET);
     default:
-        seriatim_query_init(&query, (const int[]){SERIATIM_RANGE_BY_ID, SERIATIM_RANGE_BY_PERFORM_IN, SERIATIM_RANGE_BY_RETRY_COUNT,
-                                                  SERIATIM_MORGUE_RANGE_BY_ID, SERIATIM_PROCESSING_DATA, SERIATIM_PARKED}[number - 11]);
+        seriatim_query_init(&query, (const int[]){SERIATIM_RANGE_BY_ID, SERIATIM_RANGE_BY_PERFORM_IN,
+                                                  SERIATIM_RANGE_BY_RETRY_COUNT, SERIATIM_MORGUE_RANGE_BY_ID,
+                                                  SERIATIM_PROCESSING_DATA, SERIATIM_PARKED}[number - 11]);
         query.reverse = number % 2;
         return seriatim_query_begin(c, queue, &query);
     }
@@ -104,7 +105,8 @@ static void test_every_allocation_of_an_operation_may_fail(void **state)
                 status = drive(link);
             memory.left = 1000000;
             if (status != SERIATIM_OK && status != SERIATIM_NOMEM)
-                fail_msg("operation %d, allocation %ld: %s", number, n, seriatim_client_error(seriatim_link_client(link))->message);
+                fail_msg("operation %d, allocation %ld: %s", number, n,
+                         seriatim_client_error(seriatim_link_client(link))->message);
             seriatim_link_free(link);
             assert_true(n < 3000);
         }
@@ -116,13 +118,28 @@ static void test_every_allocation_of_an_operation_may_fail(void **state)
 static void test_answers_of_no_script_end_in_an_error(void **state)
 {
     static const char *const answers[] = {
-        "+OK\r\n", ":7\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "$0\r\n\r\n", "*1\r\n:1\r\n", "*2\r\n:1\r\n$1\r\nx\r\n",
-        "*2\r\n:1\r\n:1\r\n", "*3\r\n$1\r\n0\r\n$-1\r\n:1\r\n", "*3\r\n:5\r\n:9\r\n:1\r\n", "*1\r\n*1\r\n*1\r\n:1\r\n",
-        "*2\r\n$1\r\n0\r\n*1\r\n$5\r\nabcde\r\n", "*4\r\n$1\r\n0\r\n:1\r\n*3\r\n:1\r\n:1\r\n:1\r\n*0\r\n",
-        "*4\r\n$1\r\n0\r\n:1\r\n*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n*0\r\n", "*7\r\n:1\r\n:1\r\n$1\r\na\r\n$0\r\n\r\n:0\r\n:1\r\n$1\r\nx\r\n",
+        "+OK\r\n",
+        ":7\r\n",
+        "$-1\r\n",
+        "*-1\r\n",
+        "*0\r\n",
+        "$0\r\n\r\n",
+        "*1\r\n:1\r\n",
+        "*2\r\n:1\r\n$1\r\nx\r\n",
+        "*2\r\n:1\r\n:1\r\n",
+        "*3\r\n$1\r\n0\r\n$-1\r\n:1\r\n",
+        "*3\r\n:5\r\n:9\r\n:1\r\n",
+        "*1\r\n*1\r\n*1\r\n:1\r\n",
+        "*2\r\n$1\r\n0\r\n*1\r\n$5\r\nabcde\r\n",
+        "*4\r\n$1\r\n0\r\n:1\r\n*3\r\n:1\r\n:1\r\n:1\r\n*0\r\n",
+        "*4\r\n$1\r\n0\r\n:1\r\n*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n*0\r\n",
+        "*7\r\n:1\r\n:1\r\n$1\r\na\r\n$0\r\n\r\n:0\r\n:1\r\n$1\r\nx\r\n",
         "*7\r\n:1\r\n:9\r\n$1\r\na\r\n$0\r\n\r\n:0\r\n:1\r\n$1\r\nx\r\n",
-        "*2\r\n$1\r\n0\r\n*1\r\n:1\r\n", "*2\r\n$1\r\n7\r\n*1\r\n$17\r\nseriatim:{}:layout\r\n", "*2\r\n*0\r\n*0\r\n",
-        "$14\r\n\naof_enabled:1\r\n", "*10\r\n:1\r\n:1\r\n:1\r\n:1\r\n$2\r\nn1\r\n$1\r\n0\r\n:1\r\n$1\r\nx\r\n$0\r\n\r\n$0\r\n\r\n",
+        "*2\r\n$1\r\n0\r\n*1\r\n:1\r\n",
+        "*2\r\n$1\r\n7\r\n*1\r\n$17\r\nseriatim:{}:layout\r\n",
+        "*2\r\n*0\r\n*0\r\n",
+        "$14\r\n\naof_enabled:1\r\n",
+        "*10\r\n:1\r\n:1\r\n:1\r\n:1\r\n$2\r\nn1\r\n$1\r\n0\r\n:1\r\n$1\r\nx\r\n$0\r\n\r\n$0\r\n\r\n",
     };
     int number;
     size_t i;

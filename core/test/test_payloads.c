@@ -68,7 +68,9 @@ static void test_an_id_of_thousands_of_payloads_keeps_all_in_every_state(void **
     close_queue(&f);
 }
 
-/* The few payloads of a run go into the many that came meanwhile: the first of equal ones keeps its context and place. */
+/*
+ * The few payloads of a run go into the many that came meanwhile: the first of equal ones keeps its context and place.
+ */
 static void test_a_failed_run_unites_with_payloads_that_spilled_meanwhile(void **state)
 {
     fixture f = open_queue(1, "merge");
@@ -155,8 +157,9 @@ static void digest(char out[64])
 /* A key of the wrong type: every action fails and nothing is written. */
 static void test_a_key_of_the_wrong_type_ends_every_action_before_it_writes(void **state)
 {
-    static const char *const kinds[] = {"state", "jobs",   "ready",    "due",     "running", "next",      "retry",         "dead",
-                                        "died",  "parked", "unproven", "suspect", "overrun", "spill:hot", "deadspill:bad", "spillmap:hot"};
+    static const char *const kinds[] = {"state",   "jobs",      "ready",         "due",         "running",  "next",
+                                        "retry",   "dead",      "died",          "parked",      "unproven", "suspect",
+                                        "overrun", "spill:hot", "deadspill:bad", "spillmap:hot"};
     static const char *const ids[] = {"a", "e", "hot", "bad", "stopped"};
     char before[64], after[64];
     size_t i, n;
@@ -272,7 +275,8 @@ static void test_large_payloads_lie_beside_the_heads(void **state)
     assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "one", large('b')), 1);
     assert_null(fetch(&f, SERIATIM_FETCH, "one"));
     assert_int_equal(act_on(&f, SERIATIM_DELETE, "ctx"), 1);
-    assert_int_equal(count_of("EXISTS", "spill:one") + count_of("EXISTS", "spill:ctx") + count_of("EXISTS", "deadspill:one"), 0);
+    assert_int_equal(
+        count_of("EXISTS", "spill:one") + count_of("EXISTS", "spill:ctx") + count_of("EXISTS", "deadspill:one"), 0);
     close_queue(&f);
 }
 
@@ -373,7 +377,10 @@ static void test_the_next_owner_recovers_runs_in_slices(void **state)
     close_queue(&f);
 }
 
-/* Many payloads that meet many: moved in slices, whoever owns the shard meanwhile; the id is not claimed, and pushes join. */
+/*
+ * Many payloads that meet many: moved in slices, whoever owns the shard meanwhile; the id is not claimed, and pushes
+ * join.
+ */
 static void test_an_id_unites_in_slices(void **state)
 {
     fixture f = open_queue(1, "merge");
@@ -464,7 +471,8 @@ static void test_actions_move_many_payloads_in_slices(void **state)
     cursor[0] = '\0';
     do {
         if (calls == 0) {
-            redisReply *state_of = SCRIPT(perform_now, "0", "suspect 0"); /* tells what began means now, and finds nothing */
+            redisReply *state_of =
+                SCRIPT(perform_now, "0", "suspect 0"); /* tells what began means now, and finds nothing */
             snprintf(began, sizeof began, "%s", state_of->element[0]->str);
             freeReplyObject(state_of);
             push_many(&f, "hot", 10000, 700);
@@ -525,7 +533,9 @@ static void test_a_stray_spill_key_ends_a_push_before_it_writes(void **state)
     close_queue(&f);
 }
 
-/* Also a push that begins with what Redis allows at maxmemory (here: to move the id to another time) is refused then. */
+/*
+ * Also a push that begins with what Redis allows at maxmemory (here: to move the id to another time) is refused then.
+ */
 static void test_a_full_redis_refuses_every_push(void **state)
 {
     fixture f = open_queue(1, "merge");
@@ -566,11 +576,12 @@ static void test_undecodable_payloads_are_buried_in_slices(void **state)
     flat = redis("ZRANGE " PREFIX "spill:hot 0 -1");
     for (slice = 0; slice < 2; slice++) {
         snprintf(sequence, sizeof sequence, "%d", (int)slice + 1);
-        snprintf(from, sizeof from, "%d", slice ? 100 : 0); /* 0 to 399; then 500 to 899, of which 400 lie in front no more */
+        snprintf(from, sizeof from, "%d",
+                 slice ? 100 : 0); /* 0 to 399; then 500 to 899, of which 400 lie in front no more */
         for (i = 0; i < 400; i++)
             memcpy(stamps + 8 * i, flat->element[i + 500 * slice]->str, 8);
-        reply = SCRIPT_BYTES(settle, stamps, sizeof stamps, f.lease, sequence, "list", "0", slice ? "reject" : "bury", "hot", run, from,
-                             "bad", "400");
+        reply = SCRIPT_BYTES(settle, stamps, sizeof stamps, f.lease, sequence, "list", "0", slice ? "reject" : "bury",
+                             "hot", run, from, "bad", "400");
         assert_int_equal(reply->element[0]->integer, 0);
         freeReplyObject(reply);
         assert_int_equal(fetch(&f, SERIATIM_MORGUE_FETCH, "hot")->payload_total, 400 * (slice + 1));

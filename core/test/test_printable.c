@@ -35,7 +35,8 @@ static void test_control_and_invalid_bytes_are_escaped(void **state)
     SHOWS("\x1b]0;pwn\a\x1b[31mERR", "\\u001b]0;pwn\\u0007\\u001b[31mERR");
     SHOWS("a\nb\r\tc\0d\x7f", "a\\u000ab\\u000d\\u0009c\\u0000d\\u007f");
     SHOWS("\xc2\x80\xc2\x9b\xc2\x9f", "\\u0080\\u009b\\u009f");
-    SHOWS("\xe2\x80\xae\xe2\x81\xa6\xd8\x9c\xef\xbb\xbf\xe2\x80\xa8\xe2\x80\x8b", "\\u202e\\u2066\\u061c\\ufeff\\u2028\\u200b");
+    SHOWS("\xe2\x80\xae\xe2\x81\xa6\xd8\x9c\xef\xbb\xbf\xe2\x80\xa8\xe2\x80\x8b",
+          "\\u202e\\u2066\\u061c\\ufeff\\u2028\\u200b");
     SHOWS("\x9b\xff\xc3(\xe2\x82", "\\x9b\\xff\\xc3(\\xe2\\x82");
 }
 

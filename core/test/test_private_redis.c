@@ -113,8 +113,7 @@ static const char *ask(const char *text, const char *command, char *reply, size_
     srt_transport *t;
     size_t n, len = 0;
     int status;
-    assert_int_equal(srt_url_parse(&url, seriatim_default_allocator(), text, strlen(text), NULL),
-                     SERIATIM_OK);
+    assert_int_equal(srt_url_parse(&url, seriatim_default_allocator(), text, strlen(text), NULL), SERIATIM_OK);
     t = srt_transport_create(seriatim_default_allocator(), &url);
     status = srt_transport_connect(t, 1000);
     if (status == SERIATIM_OK)

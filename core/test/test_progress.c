@@ -1,4 +1,6 @@
-/* test_progress.c - the line that says how far an operation is: its words, how often it is drawn, and how it is erased. */
+/*
+ * test_progress.c - the line that says how far an operation is: its words, how often it is drawn, and how it is erased.
+ */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif

@@ -32,8 +32,9 @@ static void test_r_settings_1_a_queue_keeps_the_settings_of_its_first_worker(voi
     push(&producer, "a", "x", none);
     warning = seriatim_client_warning(producer.client);
     assert_non_null(warning);
-    assert_string_equal(warning, "queue \"Q\" has other settings in Redis than in the code; the settings in Redis are used: "
-                                 "fold: list, in the code merge");
+    assert_string_equal(warning,
+                        "queue \"Q\" has other settings in Redis than in the code; the settings in Redis are used: "
+                        "fold: list, in the code merge");
     push(&producer, "b", "x", none);
     assert_null(seriatim_client_warning(producer.client));
     assert_string_equal(payloads(&worker, SERIATIM_FETCH, "a"), "x,x,x");
@@ -136,7 +137,8 @@ static void test_a_queue_of_many_ids_is_deleted_in_slices(void **state)
     }
     done(&f, seriatim_push_send(f.client));
     assert_int_equal(seriatim_action_begin(f.client, f.queue, SERIATIM_DELETE_QUEUE, &name, 1), SERIATIM_OK);
-    for (i = 0; i < 5000 && (status = seriatim_link_step(f.link)) == SERIATIM_AGAIN; i++) /* each waits for one of some 200 answers */
+    for (i = 0; i < 5000 && (status = seriatim_link_step(f.link)) == SERIATIM_AGAIN;
+         i++) /* each waits for one of some 200 answers */
         seriatim_link_wait(f.link);
     assert_int_equal(status, SERIATIM_OK);
     assert_string_equal(layout_text(), "none");
@@ -168,7 +170,8 @@ static void test_r_queue_1_a_queue_with_content_is_deleted_by_its_name_only(void
     assert_int_equal(seriatim_action_result(f.client), 1);
     assert_string_equal(layout_text(), "none");
     assert_int_equal(number("EXISTS seriatim:{Q}:history"), 0);
-    assert_int_equal(count_of("EXISTS", "jobs") + count_of("EXISTS", "spill:spilled") + count_of("EXISTS", "spillmap:spilled"), 0);
+    assert_int_equal(
+        count_of("EXISTS", "jobs") + count_of("EXISTS", "spill:spilled") + count_of("EXISTS", "spillmap:spilled"), 0);
     assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
     assert_int_equal(metrics(&f).length, 0);
     assert_int_equal(delete_queue(&f, 1), SERIATIM_INVALID);

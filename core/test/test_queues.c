@@ -55,10 +55,10 @@ static void test_all_queues_are_listed(void **state)
 /* Keys whose names look like a layout's key, but are not. */
 static void test_the_list_of_queues_leaves_out_other_keys(void **state)
 {
-    static const char *const keys[] = {"seriatim:{}:layout",      "seriatim:{a b}:layout",   "seriatim:{a%2Eb}:layout",
-                                       "seriatim:{a%4}:layout",   "seriatim:{a%2f}:layout",  "seriatim:{Q/0}:layout",
-                                       "seriatim:{/x}:layout",    "seriatim:{Q}x}:layout",   "seriatim:{Q}:layout:",
-                                       "xseriatim:{Q}:layout",    "seriatimx:{Q}:layout",    "seriatim:{Q}:nolayout"};
+    static const char *const keys[] = {
+        "seriatim:{}:layout",     "seriatim:{a b}:layout", "seriatim:{a%2Eb}:layout", "seriatim:{a%4}:layout",
+        "seriatim:{a%2f}:layout", "seriatim:{Q/0}:layout", "seriatim:{/x}:layout",    "seriatim:{Q}x}:layout",
+        "seriatim:{Q}:layout:",   "xseriatim:{Q}:layout",  "seriatimx:{Q}:layout",    "seriatim:{Q}:nolayout"};
     fixture f = open_queue(1, "merge");
     size_t i;
     (void)state;
@@ -92,7 +92,8 @@ static void test_queues_are_found_among_many_keys(void **state)
 static void test_queues_are_named_once(void **state)
 {
     static const char *const answers[] = {
-        "*2\r\n$1\r\n7\r\n*3\r\n$19\r\nseriatim:{b}:layout\r\n$19\r\nseriatim:{a}:layout\r\n$19\r\nseriatim:{b}:layout\r\n",
+        "*2\r\n$1\r\n7\r\n*3\r\n$19\r\nseriatim:{b}:layout\r\n$19\r\nseriatim:{a}:layout\r\n$19\r\nseriatim:{b}:"
+        "layout\r\n",
         "*2\r\n$1\r\n0\r\n*1\r\n$19\r\nseriatim:{a}:layout\r\n",
     };
     seriatim_client *c = NULL;
@@ -167,7 +168,8 @@ static size_t count_by_pages(const fixture *f, int reverse)
 /* The pages of an index are in byte order, whatever the locale of Redis says (server.c gives it another collation). */
 static void test_pages_are_in_byte_order(void **state)
 {
-    static const char *const kinds[] = {"User-%02d", "order-%02d", "_job-%02d", "order-%02d-\xc3\xa4", "order_%02d", "order-%02d-"};
+    static const char *const kinds[] = {"User-%02d",           "order-%02d", "_job-%02d",
+                                        "order-%02d-\xc3\xa4", "order_%02d", "order-%02d-"};
     fixture f = open_queue(1, "merge");
     char id[32];
     int i;

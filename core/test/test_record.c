@@ -13,8 +13,14 @@
 
 #define STAMP "\0\0\0\0\0\0\xf0\x3f" /* 1.0 */
 #define TWO "\0\0\0\0\0\0\0\x40"     /* 2.0 */
-#define ENTRY(stamp, score) stamp score "\x2\0\0\0{}" "\x3\0\0\0" "abc"
-#define HEADER(kind, count) kind TWO "\x4\0\0\0" "\x1" count "\x3\0\0\0" "why"
+#define ENTRY(stamp, score)                                                                                            \
+    stamp score "\x2\0\0\0{}"                                                                                          \
+                "\x3\0\0\0"                                                                                            \
+                "abc"
+#define HEADER(kind, count)                                                                                            \
+    kind TWO "\x4\0\0\0"                                                                                               \
+             "\x1" count "\x3\0\0\0"                                                                                   \
+             "why"
 
 static const struct {
     const char *data;
@@ -86,7 +92,8 @@ static void test_a_corrupt_record_is_refused(void **state)
 /* Found by fuzz_record: a time beyond int64 was cast to it. */
 static void test_times_beyond_int64_are_bounded(void **state)
 {
-    static const char *const times[] = {"\0\0\0\0\0\0\xf0\x7f", "\0\0\0\0\0\0\xf8\x7f", "\0\xd0\xd0\xd0\xd0\xd0\xd0\xd0"};
+    static const char *const times[] = {"\0\0\0\0\0\0\xf0\x7f", "\0\0\0\0\0\0\xf8\x7f",
+                                        "\0\xd0\xd0\xd0\xd0\xd0\xd0\xd0"};
     size_t i, payloads;
     (void)state;
     for (i = 0; i < 3; i++) {

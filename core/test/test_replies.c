@@ -1,4 +1,7 @@
-/* test_replies.c - a node that hears answers which no script gives: it goes on, and reads nothing that is not there (ASan sees). */
+/*
+ * test_replies.c - a node that hears answers which no script gives: it goes on, and reads nothing that is not there
+ * (ASan sees).
+ */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif
@@ -23,30 +26,33 @@ typedef struct life {
 /* ---- Answers -------------------------------------------------------------------------------- */
 
 /* Too short, nested, nil, of another type. */
-static const char *const FOREIGN[] = {":1\r\n",
-                                      "$-1\r\n",
-                                      "$0\r\n\r\n",
-                                      "+OK\r\n",
-                                      "*-1\r\n",
-                                      "*0\r\n",
-                                      "*1\r\n$2\r\nOK\r\n",
-                                      "*1\r\n$5\r\nTAKEN\r\n",
-                                      "*2\r\n$5\r\nTAKEN\r\n$1\r\nx\r\n",
-                                      "*3\r\n$2\r\nOK\r\n$1\r\n7\r\n$1\r\n7\r\n",
-                                      "*4\r\n$2\r\nOK\r\n*1\r\n$1\r\n7\r\n$-1\r\n:0\r\n",
-                                      "*4\r\n$2\r\nOK\r\n$1\r\n7\r\n$1\r\n7\r\n:0\r\n",
-                                      "*4\r\n*0\r\n:0\r\n:0\r\n:0\r\n",
-                                      "*4\r\n$-1\r\n:0\r\n:0\r\n:0\r\n",
-                                      "*3\r\n$5\r\nTAKEN\r\n$-1\r\n*0\r\n",
-                                      "*1\r\n*1\r\n*1\r\n*0\r\n",
-                                      "*8\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n*0\r\n$1\r\n1\r\n:0\r\n$1\r\nn\r\n$-1\r\n",
-                                      "*10\r\n:1\r\n:9\r\n:1\r\n:1\r\n:1\r\n:0\r\n:1\r\n:0\r\n:1\r\n:1\r\n",
-                                      "*10\r\n:1\r\n:9\r\n:1\r\n:1\r\n:1\r\n:0\r\n$0\r\n\r\n:0\r\n$1\r\n\x91\r\n$1\r\n\x91\r\n"};
+static const char *const FOREIGN[] = {
+    ":1\r\n",
+    "$-1\r\n",
+    "$0\r\n\r\n",
+    "+OK\r\n",
+    "*-1\r\n",
+    "*0\r\n",
+    "*1\r\n$2\r\nOK\r\n",
+    "*1\r\n$5\r\nTAKEN\r\n",
+    "*2\r\n$5\r\nTAKEN\r\n$1\r\nx\r\n",
+    "*3\r\n$2\r\nOK\r\n$1\r\n7\r\n$1\r\n7\r\n",
+    "*4\r\n$2\r\nOK\r\n*1\r\n$1\r\n7\r\n$-1\r\n:0\r\n",
+    "*4\r\n$2\r\nOK\r\n$1\r\n7\r\n$1\r\n7\r\n:0\r\n",
+    "*4\r\n*0\r\n:0\r\n:0\r\n:0\r\n",
+    "*4\r\n$-1\r\n:0\r\n:0\r\n:0\r\n",
+    "*3\r\n$5\r\nTAKEN\r\n$-1\r\n*0\r\n",
+    "*1\r\n*1\r\n*1\r\n*0\r\n",
+    "*8\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n*0\r\n$1\r\n1\r\n:0\r\n$1\r\nn\r\n$-1\r\n",
+    "*10\r\n:1\r\n:9\r\n:1\r\n:1\r\n:1\r\n:0\r\n:1\r\n:0\r\n:1\r\n:1\r\n",
+    "*10\r\n:1\r\n:9\r\n:1\r\n:1\r\n:1\r\n:0\r\n$0\r\n\r\n:0\r\n$1\r\n\x91\r\n$1\r\n\x91\r\n"};
 
 /* What its script says to a request: the queue has one shard, in which the id "a" waits whenever it is claimed. */
 static void usual_answer(life *l, int kind, srt_bytes *out)
 {
-    static const char ids[] = "\x91\xa1" "a", records[] = "\x91\xaa\0ABCDEFGH1";
+    static const char ids[] = "\x91\xa1"
+                              "a",
+                      records[] = "\x91\xaa\0ABCDEFGH1";
     int64_t us = INT64_C(1789000000000000) + l->now * 1000;
     int i;
     switch (kind) {
@@ -188,10 +194,13 @@ static int live(life *l, int steps, int kind, const char *answer)
 
 /* ---- Tests ---------------------------------------------------------------------------------- */
 
-/* Each request of a node is answered in each of these ways, behind answers that have filled the tape; then all goes on. */
+/*
+ * Each request of a node is answered in each of these ways, behind answers that have filled the tape; then all goes on.
+ */
 static void test_a_node_survives_foreign_answers_to_each_request(void **state)
 {
-    static const int kinds[] = {SRT_ASK_LAYOUT, SRT_ASK_HEARTBEAT, SRT_ASK_ACQUIRE, SRT_ASK_RECOVER, SRT_ASK_CLAIM, SRT_ASK_SETTLE};
+    static const int kinds[] = {SRT_ASK_LAYOUT,  SRT_ASK_HEARTBEAT, SRT_ASK_ACQUIRE,
+                                SRT_ASK_RECOVER, SRT_ASK_CLAIM,     SRT_ASK_SETTLE};
     size_t kind, i;
     (void)state;
     for (kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
@@ -202,7 +211,8 @@ static void test_a_node_survives_foreign_answers_to_each_request(void **state)
             live(&l, asked_once ? 0 : 30 + (int)i, -1, NULL);
             for (before = l.settled; !asked_once && l.settled == before;)
                 live(&l, 1, -1, NULL);
-            reconnect(&l); /* its shards are acquired anew; on the tape lies more of a claim that is gone than the settle covers */
+            reconnect(&l); /* its shards are acquired anew; on the tape lies more of a claim that is gone than the
+                              settle covers */
             if (!live(&l, 60, kinds[kind], FOREIGN[i]))
                 fail_msg("nothing of kind %d was asked", kinds[kind]);
             before = l.settled;

@@ -55,11 +55,20 @@ static void test_f15_errors_have_their_status(void **state)
     static const struct {
         const char *text;
         int status;
-    } table[] = {{"OOM command", SERIATIM_FULL},     {"READONLY You", SERIATIM_READONLY}, {"LOADING x", SERIATIM_LOADING},
-                 {"NOAUTH x", SERIATIM_AUTH},        {"GENERATION 3", SERIATIM_GENERATION}, {"STALE", SERIATIM_STALE},
-                 {"STALEMATE x", SERIATIM_SERVER},   {"ERR x", SERIATIM_SERVER},          {"", SERIATIM_SERVER},
-                 {"UNKILLABLE x", SERIATIM_LOADING}, {"INPROG x", SERIATIM_LOADING},       {"IOERR x", SERIATIM_LOADING},
-                 {"DENIED x", SERIATIM_AUTH},        {"MOVED 1 a:1", SERIATIM_SERVER},
+    } table[] = {{"OOM command", SERIATIM_FULL},
+                 {"READONLY You", SERIATIM_READONLY},
+                 {"LOADING x", SERIATIM_LOADING},
+                 {"NOAUTH x", SERIATIM_AUTH},
+                 {"GENERATION 3", SERIATIM_GENERATION},
+                 {"STALE", SERIATIM_STALE},
+                 {"STALEMATE x", SERIATIM_SERVER},
+                 {"ERR x", SERIATIM_SERVER},
+                 {"", SERIATIM_SERVER},
+                 {"UNKILLABLE x", SERIATIM_LOADING},
+                 {"INPROG x", SERIATIM_LOADING},
+                 {"IOERR x", SERIATIM_LOADING},
+                 {"DENIED x", SERIATIM_AUTH},
+                 {"MOVED 1 a:1", SERIATIM_SERVER},
                  {"ERR Error running script (call to f_0a): @user_script:1: @user_script: 1: -OOM x", SERIATIM_FULL},
                  {"ERR Error running script (call to f_0a): @user_script:9: -READONLY x", SERIATIM_READONLY},
                  {"ERR Error running script (call to f_0a): @user_script:1: x", SERIATIM_SERVER}};

@@ -55,8 +55,8 @@ static void redis_start(void)
     snprintf(log, sizeof log, "%s/log", folder);
     redis = fork();
     if (redis == 0) {
-        execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", socket_name, "--dir", folder, "--appendonly",
-               "yes", "--appendfsync", "everysec", "--save", "", "--logfile", log, (char *)NULL);
+        execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", socket_name, "--dir", folder,
+               "--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--logfile", log, (char *)NULL);
         _exit(127);
     }
 }
@@ -219,8 +219,8 @@ static void *work(void *argument)
     return NULL;
 }
 
-static seriatim_runner *runner_new(const char *id, int64_t lease_ms, size_t threads, const seriatim_queue_settings *queues,
-                                   size_t count)
+static seriatim_runner *runner_new(const char *id, int64_t lease_ms, size_t threads,
+                                   const seriatim_queue_settings *queues, size_t count)
 {
     seriatim_node_settings settings;
     seriatim_runner *runner;
@@ -238,7 +238,8 @@ static seriatim_runner *runner_new(const char *id, int64_t lease_ms, size_t thre
     return runner;
 }
 
-static seriatim_runner *runner_start(const char *id, int64_t lease_ms, const seriatim_queue_settings *queues, size_t count)
+static seriatim_runner *runner_start(const char *id, int64_t lease_ms, const seriatim_queue_settings *queues,
+                                     size_t count)
 {
     seriatim_runner *runner = runner_new(id, lease_ms, THREADS, queues, count);
     seriatim_error error;
@@ -413,7 +414,10 @@ static int warnings(seriatim_runner *runner, const char *word, double during)
     return count;
 }
 
-/* A user to whom Redis gives no channels: jobs run by polling, one warning says so, and wakes come once the user may have them. */
+/*
+ * A user to whom Redis gives no channels: jobs run by polling, one warning says so, and wakes come once the user may
+ * have them.
+ */
 static void test_jobs_run_by_polling_without_channels(void **state)
 {
     seriatim_queue_settings q = queue_named("refused", 5);
@@ -781,7 +785,8 @@ static int is_quiet_for_5_seconds(seriatim_runner *runner)
     cpu = cpu_seconds() - cpu;
     sent = seriatim_runner_stats_now(runner).commands - sent;
     /* Redis counts what a script calls, too: a beat makes 7, a claim 6. */
-    print_message("5 s idle: %ld commands with those of scripts, %.1f ms of CPU\n", commands_processed() - before, cpu * 1e3);
+    print_message("5 s idle: %ld commands with those of scripts, %.1f ms of CPU\n", commands_processed() - before,
+                  cpu * 1e3);
     return cpu < 0.2 && sent < 15; /* 0.02 on a quiet machine */
 }
 
@@ -955,14 +960,19 @@ static void test_r_settings_4_a_server_that_overwrites_settings_names_both_value
     q.max_retry_count = 7;
     q.fold = "merge";
     second = runner_start("second", 1000, &q, 1);
-    assert_true(hears_of_settings(second, "queue \"q\": this server changed its settings in Redis: fold: list, now merge; max_retry_count: 5, now 7"));
-    assert_true(hears_of_settings(first, "queue \"q\": another server changed its settings in Redis: fold: list, now merge; max_retry_count: 5, now 7"));
+    assert_true(hears_of_settings(
+        second,
+        "queue \"q\": this server changed its settings in Redis: fold: list, now merge; max_retry_count: 5, now 7"));
+    assert_true(hears_of_settings(
+        first,
+        "queue \"q\": another server changed its settings in Redis: fold: list, now merge; max_retry_count: 5, now 7"));
     third = runner_start("third", 1000, &q, 1); /* with the same settings, so that it has nothing to say yet */
     wait_for_state(link, third, "third", "working");
     q.max_retry_count = 9;
     seriatim_runner_free(second);
     second = runner_start("fourth", 1000, &q, 1);
-    assert_true(hears_of_settings(third, "queue \"q\": another server changed its settings in Redis: max_retry_count: 7, now 9"));
+    assert_true(hears_of_settings(
+        third, "queue \"q\": another server changed its settings in Redis: max_retry_count: 7, now 9"));
     seriatim_runner_free(first);
     seriatim_runner_free(second);
     seriatim_runner_free(third);
@@ -978,7 +988,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_threads_are_called_one_by_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tiny_jobs_leave_threads_asleep, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_max_running_limits_one_worker_of_a_process, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_r_settings_4_a_server_that_overwrites_settings_names_both_values, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_r_settings_4_a_server_that_overwrites_settings_names_both_values, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_r_run_9_a_node_limits_the_runs_of_one_shard, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_runner_frees_the_waiter_of_a_woken_thread, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_start_that_failed_is_tried_again, set_up, tear_down),

@@ -54,7 +54,8 @@ static int hears(seriatim_sentinel *s, const char *text, seriatim_address *maste
 static void test_a_sentinel_is_asked_with_these_bytes(void **state)
 {
     static const char plain[] = "*3\r\n$8\r\nSENTINEL\r\n$23\r\nGET-MASTER-ADDR-BY-NAME\r\n$2\r\nm1\r\n";
-    static const char *const logins[] = {"", "*2\r\n$4\r\nAUTH\r\n$2\r\npw\r\n", "*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$2\r\npw\r\n"};
+    static const char *const logins[] = {"", "*2\r\n$4\r\nAUTH\r\n$2\r\npw\r\n",
+                                         "*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$2\r\npw\r\n"};
     static const char *const urls[] = {"redis+sentinel://a/m1", "redis+sentinel://a/m1?sentinel_password=pw",
                                        "redis+sentinel://a/m1?sentinel_password=pw&sentinel_user=u"};
     size_t i, len;
@@ -95,7 +96,9 @@ static void test_sentinels_are_asked_one_after_another(void **state)
     assert_int_equal(hears(s, "+what\r\n", &master), SERIATIM_PROTOCOL);
     assert_int_equal(seriatim_sentinel_next(s, &where), SERIATIM_IO);
     text = seriatim_sentinel_error(s)->message;
-    assert_string_equal(text, "no sentinel names it: c:3: NOAUTH no; a:1: knows no master of that name; b:2: its answer is not an address");
+    assert_string_equal(
+        text,
+        "no sentinel names it: c:3: NOAUTH no; a:1: knows no master of that name; b:2: its answer is not an address");
     seriatim_sentinel_begin(s);
     asks(s, "c", 3);
     seriatim_sentinel_free(s);
@@ -137,12 +140,19 @@ static void test_answers_split_at_every_byte(void **state)
 
 static void test_hostile_answers_of_sentinels_are_errors(void **state)
 {
-    static const char *const answers[] = {
-        "*2\r\n$0\r\n\r\n$4\r\n6379\r\n", "*2\r\n$3\r\na b\r\n$4\r\n6379\r\n", "*2\r\n$3\r\na\nb\r\n$4\r\n6379\r\n",
-        "*2\r\n$1\r\na\r\n$1\r\n0\r\n",   "*2\r\n$1\r\na\r\n$5\r\n65536\r\n",   "*2\r\n$1\r\na\r\n$-1\r\n",
-        "*1\r\n$1\r\na\r\n",              "*3\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\n1\r\n", ":1\r\n",
-        "*0\r\n",                         "?\r\n",                              "*2\r\n*1\r\n$1\r\na\r\n$1\r\n1\r\n",
-        "*2\r\n$1\r\na\r\n$20\r\n99999999999999999999\r\n"};
+    static const char *const answers[] = {"*2\r\n$0\r\n\r\n$4\r\n6379\r\n",
+                                          "*2\r\n$3\r\na b\r\n$4\r\n6379\r\n",
+                                          "*2\r\n$3\r\na\nb\r\n$4\r\n6379\r\n",
+                                          "*2\r\n$1\r\na\r\n$1\r\n0\r\n",
+                                          "*2\r\n$1\r\na\r\n$5\r\n65536\r\n",
+                                          "*2\r\n$1\r\na\r\n$-1\r\n",
+                                          "*1\r\n$1\r\na\r\n",
+                                          "*3\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\n1\r\n",
+                                          ":1\r\n",
+                                          "*0\r\n",
+                                          "?\r\n",
+                                          "*2\r\n*1\r\n$1\r\na\r\n$1\r\n1\r\n",
+                                          "*2\r\n$1\r\na\r\n$20\r\n99999999999999999999\r\n"};
     size_t i;
     (void)state;
     for (i = 0; i < sizeof answers / sizeof *answers; i++) {
@@ -296,7 +306,8 @@ static void stop(process *p)
     assert_int_equal(system(text), 0);
 }
 
-#define REDIS "save \"\"\nappendonly no\nrepl-diskless-sync-delay 0\nrepl-diskless-sync yes\nrepl-ping-replica-period 1\n"
+#define REDIS                                                                                                          \
+    "save \"\"\nappendonly no\nrepl-diskless-sync-delay 0\nrepl-diskless-sync yes\nrepl-ping-replica-period 1\n"
 
 static process start_replica(const process *master)
 {
@@ -441,7 +452,8 @@ static void test_a_silent_sentinel_costs_half_a_second(void **state)
     (void)state;
     start_scripted(&silent, 1, 0, 0);
     start_scripted(&good, 0, redis.port, redis.port);
-    snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:1,127.0.0.1:%d,127.0.0.1:%d/mymaster", silent.port, good.port);
+    snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:1,127.0.0.1:%d,127.0.0.1:%d/mymaster", silent.port,
+             good.port);
     link = new_link(url);
     assert_string_equal(seriatim_link_address(link), "");
     push(link, 0, 10, 0, 0);
@@ -608,8 +620,8 @@ static void *let_go_on(void *argument)
 }
 
 /*
- * The replica stands still, so WAIT hangs, and its connection is cut. The chunk that goes again writes nothing, since its
- * number is known; WAIT must still count the replicas that have the first sending.
+ * The replica stands still, so WAIT hangs, and its connection is cut. The chunk that goes again writes nothing, since
+ * its number is known; WAIT must still count the replicas that have the first sending.
  */
 static void test_a_cut_wait_counts_replicas_of_the_first_sending(void **state)
 {
@@ -666,13 +678,14 @@ static void start_house(house *h)
     h->redis = start(REDIS);
     h->replica = start_replica(&h->redis);
     for (i = 0; i < 3; i++)
-        h->sentinels[i] = start("sentinel monitor mymaster 127.0.0.1 %d 2\nsentinel down-after-milliseconds mymaster 2000\n"
-                                "sentinel failover-timeout mymaster 5000\n",
-                                h->redis.port);
+        h->sentinels[i] =
+            start("sentinel monitor mymaster 127.0.0.1 %d 2\nsentinel down-after-milliseconds mymaster 2000\n"
+                  "sentinel failover-timeout mymaster 5000\n",
+                  h->redis.port);
     for (i = 0; i < 3; i++)
         wait_for(h->sentinels[i].port, "sentinel", "slaves=1,sentinels=3");
-    snprintf(h->url, sizeof h->url, "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/mymaster", h->sentinels[0].port,
-             h->sentinels[1].port, h->sentinels[2].port);
+    snprintf(h->url, sizeof h->url, "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/mymaster",
+             h->sentinels[0].port, h->sentinels[1].port, h->sentinels[2].port);
 }
 
 static void stop_house(house *h)

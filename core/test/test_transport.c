@@ -259,8 +259,7 @@ static void check_real(const char *text)
     assert_int_equal(got, 0);
     assert_int_equal(srt_transport_wants(t), SERIATIM_WANT_READ);
     assert_echo(t, (size_t)8 * 1024 * 1024);
-    assert_int_equal(srt_transport_connect(t, LIMIT_MS) == SERIATIM_AGAIN ? drive(t, SERIATIM_AGAIN)
-                                                                          : SERIATIM_OK,
+    assert_int_equal(srt_transport_connect(t, LIMIT_MS) == SERIATIM_AGAIN ? drive(t, SERIATIM_AGAIN) : SERIATIM_OK,
                      SERIATIM_OK); /* again on the same object */
     assert_ping(t);
     assert_int_equal(write_all(t, "QUIT\r\n", 6), SERIATIM_OK);
@@ -344,8 +343,7 @@ static void test_a_child_does_not_use_the_parent_s_connection(void **state)
 
 static void test_a_refused_connection_is_an_error(void **state)
 {
-    srt_url url = loopback_url("redis", "127.0.0.1", free_port()),
-            none = url_of("unix:///no%0asuch");
+    srt_url url = loopback_url("redis", "127.0.0.1", free_port()), none = url_of("unix:///no%0asuch");
     srt_transport *t = srt_transport_create(mem(), &url);
     (void)state;
     assert_int_equal(open_to(t, LIMIT_MS), SERIATIM_IO);

@@ -62,20 +62,17 @@ static void test_urls_of_tcp_are_parsed(void **state)
     static const good_tcp cases[] = {
         {"redis://", NULL, NULL, "127.0.0.1", 6379, 0, SRT_URL_TCP, "redis://127.0.0.1:6379/0"},
         {"REDIS://h", NULL, NULL, "h", 6379, 0, SRT_URL_TCP, "redis://h:6379/0"},
-        {"redis://:7000", NULL, NULL, "127.0.0.1", 7000, 0, SRT_URL_TCP,
-         "redis://127.0.0.1:7000/0"},
+        {"redis://:7000", NULL, NULL, "127.0.0.1", 7000, 0, SRT_URL_TCP, "redis://127.0.0.1:7000/0"},
         {"redis://h/", NULL, NULL, "h", 6379, 0, SRT_URL_TCP, "redis://h:6379/0"},
         {"redis:///3", NULL, NULL, "127.0.0.1", 6379, 3, SRT_URL_TCP, "redis://127.0.0.1:6379/3"},
-        {"redis://my_host-1.a.b:1/15", NULL, NULL, "my_host-1.a.b", 1, 15, SRT_URL_TCP,
-         "redis://my_host-1.a.b:1/15"},
+        {"redis://my_host-1.a.b:1/15", NULL, NULL, "my_host-1.a.b", 1, 15, SRT_URL_TCP, "redis://my_host-1.a.b:1/15"},
         {"rediss://u:p@h:65535/2147483647", "u", "p", "h", 65535, 2147483647, SRT_URL_TLS,
          "rediss://u:***@h:65535/2147483647"},
         {"redis://:secret@h", NULL, "secret", "h", 6379, 0, SRT_URL_TCP, "redis://:***@h:6379/0"},
         {"redis://u:@h", "u", "", "h", 6379, 0, SRT_URL_TCP, "redis://u:***@h:6379/0"},
         {"redis://u@h", "u", NULL, "h", 6379, 0, SRT_URL_TCP, "redis://u@h:6379/0"},
         {"redis://:p@ss:w@h:1", NULL, "p@ss:w", "h", 1, 0, SRT_URL_TCP, "redis://:***@h:1/0"},
-        {"redis://u%3a%2F:%2f%40%25@h", "u:/", "/@%", "h", 6379, 0, SRT_URL_TCP,
-         "redis://u%3A%2F:***@h:6379/0"},
+        {"redis://u%3a%2F:%2f%40%25@h", "u:/", "/@%", "h", 6379, 0, SRT_URL_TCP, "redis://u%3A%2F:***@h:6379/0"},
         {"redis://[::1]", NULL, NULL, "::1", 6379, 0, SRT_URL_TCP, "redis://[::1]:6379/0"},
         {"redis://:x@[fe80::1%25eth0]:7/1", NULL, "x", "fe80::1%eth0", 7, 1, SRT_URL_TCP,
          "redis://:***@[fe80::1%25eth0]:7/1"},
@@ -104,8 +101,8 @@ static void test_urls_of_tcp_are_parsed(void **state)
     }
 }
 
-static void check_unix(const char *text, const char *user, const char *password, const char *path,
-                       int db, const char *redacted)
+static void check_unix(const char *text, const char *user, const char *password, const char *path, int db,
+                       const char *redacted)
 {
     srt_url url = parse(text);
     srt_bytes out;
@@ -145,7 +142,8 @@ static void check_redacted(const srt_url *url, const char *redacted)
 
 static void test_urls_of_sentinels_are_parsed(void **state)
 {
-    srt_url url = parse("redis+sentinel://u:SeCrEt@a,[::1]:7,:8,c:9/my%2Fmaster/3?sentinel_user=x%26&sentinel_password=SeCrEt");
+    srt_url url =
+        parse("redis+sentinel://u:SeCrEt@a,[::1]:7,:8,c:9/my%2Fmaster/3?sentinel_user=x%26&sentinel_password=SeCrEt");
     (void)state;
     assert_int_equal(url.kind, SRT_URL_SENTINEL);
     assert_int_equal(url.tls, 0);
@@ -188,8 +186,7 @@ static void test_a_socket_path_that_is_too_long_is_refused(void **state)
     assert_int_equal(strlen(url.path), max);
     srt_url_free(&url);
     text[7 + max] = 'x';
-    assert_int_equal(srt_url_parse(&url, seriatim_default_allocator(), text, strlen(text), &error),
-                     SERIATIM_INVALID);
+    assert_int_equal(srt_url_parse(&url, seriatim_default_allocator(), text, strlen(text), &error), SERIATIM_INVALID);
     assert_non_null(strstr(error.message, "sun_path"));
 }
 
@@ -283,8 +280,7 @@ static void test_invalid_urls_are_refused_without_their_password(void **state)
     for (i = 0; i < sizeof cases / sizeof *cases; i++) {
         seriatim_error error = {0, ""};
         srt_url url;
-        int status = srt_url_parse(&url, seriatim_default_allocator(), cases[i].text,
-                                   strlen(cases[i].text), &error);
+        int status = srt_url_parse(&url, seriatim_default_allocator(), cases[i].text, strlen(cases[i].text), &error);
         if (status != SERIATIM_INVALID || error.status != SERIATIM_INVALID)
             fail_msg("%s was taken", cases[i].text);
         if (!strstr(error.message, cases[i].names))
@@ -313,7 +309,8 @@ static void test_a_refused_url_is_named_without_its_password(void **state)
         seriatim_error error = {0, ""};
         srt_url url;
         size_t len = strlen(cases[i].text), end;
-        assert_int_equal(srt_url_parse(&url, seriatim_default_allocator(), cases[i].text, len, &error), SERIATIM_INVALID);
+        assert_int_equal(srt_url_parse(&url, seriatim_default_allocator(), cases[i].text, len, &error),
+                         SERIATIM_INVALID);
         end = strlen(error.message) - strlen(cases[i].names);
         if (end > strlen(error.message) || strcmp(error.message + end, cases[i].names) != 0)
             fail_msg("%s: %s does not end with '%s'", cases[i].text, error.message, cases[i].names);
@@ -329,9 +326,8 @@ static void test_cluster_urls_are_unsupported(void **state)
     for (i = 0; i < 2; i++) {
         seriatim_error error = {0, ""};
         srt_url url;
-        assert_int_equal(
-            srt_url_parse(&url, seriatim_default_allocator(), texts[i], strlen(texts[i]), &error),
-            SERIATIM_UNSUPPORTED);
+        assert_int_equal(srt_url_parse(&url, seriatim_default_allocator(), texts[i], strlen(texts[i]), &error),
+                         SERIATIM_UNSUPPORTED);
         assert_non_null(strstr(error.message, "not supported yet"));
         assert_null(strstr(error.message, "SeCrEt"));
     }
@@ -375,10 +371,8 @@ static void test_urls_that_are_too_long_are_refused(void **state)
     assert_non_null(text);
     memset(text, 'a', len);
     memcpy(text, "redis://", 8);
-    assert_int_equal(srt_url_parse(&url, seriatim_default_allocator(), text, len, &error),
-                     SERIATIM_INVALID);
-    assert_int_equal(srt_url_parse(&url, seriatim_default_allocator(), text, 8 + 256, &error),
-                     SERIATIM_INVALID);
+    assert_int_equal(srt_url_parse(&url, seriatim_default_allocator(), text, len, &error), SERIATIM_INVALID);
+    assert_int_equal(srt_url_parse(&url, seriatim_default_allocator(), text, 8 + 256, &error), SERIATIM_INVALID);
     assert_non_null(strstr(error.message, "255"));
     free(text);
 }

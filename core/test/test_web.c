@@ -32,7 +32,7 @@ static struct browser {
     int64_t history; /* history_per_id of workers */
     const seriatim_web_response *response;
     void (*meanwhile)(void); /* NULL, or what is done whenever it waits */
-    char text[1 << 20]; /* the last body, NUL-terminated */
+    char text[1 << 20];      /* the last body, NUL-terminated */
 } browser;
 
 static seriatim_text text_of(const char *text)
@@ -61,7 +61,8 @@ static void open_browser(void)
 static void another_measures(void)
 {
     redisReply *reply = redis("TIME");
-    redisReply *answer = redis("SET seriatim:{/nodes}:sampler %lld000000%s", strtoll(reply->element[0]->str, NULL, 10) + 14, " 1 another");
+    redisReply *answer = redis("SET seriatim:{/nodes}:sampler %lld000000%s",
+                               strtoll(reply->element[0]->str, NULL, 10) + 14, " 1 another");
     freeReplyObject(reply);
     freeReplyObject(answer);
 }
@@ -210,7 +211,8 @@ static void test_r_web_3_dashboard_and_stats_have_the_figures(void **state)
     push_text("Other/Queue", "1", "c", 0);
     get("/api/web/dashboard");
     shows("\"delayed\":1,\"enqueued\":2,\"failed\":0,\"fresh\":2,");
-    shows("\"name\":\"Q\",\"parked\":0,\"paused\":0,\"processed\":0,\"pushed\":2,\"refused\":0,\"removed\":0,\"retries\":0,\"shards\":2}");
+    shows("\"name\":\"Q\",\"parked\":0,\"paused\":0,\"processed\":0,\"pushed\":2,\"refused\":0,\"removed\":0,"
+          "\"retries\":0,\"shards\":2}");
     shows("\"name\":\"Other/Queue\"");
     shows("\"redis_info\":{\"connected_clients\":");
     shows("\"role\":\"admin\",\"title\":\"Seriatim\",\"version\":\"" SERIATIM_VERSION "\"}");
@@ -364,9 +366,15 @@ static void test_d2_every_route_asks_for_its_role(void **state)
 static void refuse_forgery(const seriatim_web_route *route)
 {
     static const char *const sites[] = {"cross-site", "same-site", "none", "", "Same-Origin"};
-    static const char *const origins[] = {"http://evil.example", "https://localhost:9292", "http://localhost:9293",
-                                          "http://localhost:9292.evil.example", "null", "", NULL};
-    static const char *const types[] = {NULL, "", "text/plain", "multipart/form-data", "application/x-www-form-urlencodedx", "application/jsonp"};
+    static const char *const origins[] = {"http://evil.example",
+                                          "https://localhost:9292",
+                                          "http://localhost:9293",
+                                          "http://localhost:9292.evil.example",
+                                          "null",
+                                          "",
+                                          NULL};
+    static const char *const types[] = {
+        NULL, "", "text/plain", "multipart/form-data", "application/x-www-form-urlencodedx", "application/jsonp"};
     size_t i;
     for (i = 0; i < sizeof sites / sizeof *sites; i++) {
         browser.request.sec_fetch_site = text_of(sites[i]);
@@ -494,7 +502,8 @@ static void test_an_action_goes_on_from_its_cursor(void **state)
     assert_int_equal(ask("POST", "/api/web/Q/perform_all_jobs_now", "{\"slice\":true}"), 200);
     shows("\"more\":true");
     assert_in_range(member_number("\"count\":"), 1000, 5399);
-    assert_in_range(ask_slices("/api/web/Q/perform_all_jobs_now", &sum), 2, 4); /* from the start: the rest, for what is done stays done */
+    assert_in_range(ask_slices("/api/web/Q/perform_all_jobs_now", &sum), 2,
+                    4); /* from the start: the rest, for what is done stays done */
     assert_in_range(sum, 1, 4400);
     get("/api/web/dashboard");
     shows("\"delayed\":0,");
@@ -510,7 +519,8 @@ static void test_an_action_goes_on_from_its_cursor(void **state)
 
 static void test_invalid_cursors_of_an_action_are_refused(void **state)
 {
-    static const char *const cursors[] = {"x", "1", "1.0.0", "1.0.0.5", "1.0.0.5.0", "1.0.0.5.zz", "1.0.0.a.00", "-1.0.0.5.00", "1.9999999.0.5.00"};
+    static const char *const cursors[] = {"x",          "1",          "1.0.0",       "1.0.0.5",         "1.0.0.5.0",
+                                          "1.0.0.5.zz", "1.0.0.a.00", "-1.0.0.5.00", "1.9999999.0.5.00"};
     char body[100];
     size_t i;
     (void)state;
@@ -523,17 +533,20 @@ static void test_invalid_cursors_of_an_action_are_refused(void **state)
         shows("cursor must be one that this action returned");
     }
     assert_int_equal(ask("POST", "/api/web/Q/perform_all_jobs_now", "{\"slice\":1}"), 400);
-    assert_int_equal(ask("POST", "/api/web/Q/perform_all_jobs_now", "{\"cursor\":\"1.99.7..\"}"), 200); /* behind the last shard */
+    assert_int_equal(ask("POST", "/api/web/Q/perform_all_jobs_now", "{\"cursor\":\"1.99.7..\"}"),
+                     200); /* behind the last shard */
     assert_string_equal(browser.text, "{\"count\":0,\"cursor\":null,\"more\":false,\"total\":7}");
-    assert_int_equal(ask("POST", "/api/web/Q/perform_all_jobs_now", "{\"cursor\":\"77.99.7.5.00\"}"), 200); /* of another layout */
+    assert_int_equal(ask("POST", "/api/web/Q/perform_all_jobs_now", "{\"cursor\":\"77.99.7.5.00\"}"),
+                     200); /* of another layout */
     assert_string_equal(browser.text, "{\"count\":1,\"cursor\":null,\"more\":false,\"total\":8}");
 }
 
 /* A worker's name stands for its queue, unless a queue is named so. */
 static void test_r_web_2_a_worker_s_name_stands_for_its_queue(void **state)
 {
-    static const seriatim_web_worker workers[] = {{{"WQ", 2}, {"other queue", 11}}, {{"Q", 1}, {"of Q", 4}},   {{"Same", 4}, {"one", 3}},
-                                                  {{"Same", 4}, {"two", 3}},        {{"New", 3}, {"none yet", 8}}, {{"Loop", 4}, {"WQ", 2}}};
+    static const seriatim_web_worker workers[] = {{{"WQ", 2}, {"other queue", 11}}, {{"Q", 1}, {"of Q", 4}},
+                                                  {{"Same", 4}, {"one", 3}},        {{"Same", 4}, {"two", 3}},
+                                                  {{"New", 3}, {"none yet", 8}},    {{"Loop", 4}, {"WQ", 2}}};
     (void)state;
     open_browser();
     push_text("other queue", "a", "x", 0);
@@ -568,8 +581,10 @@ static void test_r_web_2_a_worker_s_name_stands_for_its_queue(void **state)
 
 static void test_invalid_form_bodies_are_refused(void **state)
 {
-    static const char *const bodies[] = {"", "ids=a", "ids[]", "ids[]=", "ids[]=a&x=1", "{\"ids\":[\"a\"]}", "&", "id=a&key=" KEY};
-    static const char *const drops[] = {"", "id=a", "key=" KEY, "id=&key=" KEY, "id=a&key=0", "id=a&key=" KEY "&ids[]=a", "ids[]=a"};
+    static const char *const bodies[] = {"",  "ids=a",        "ids[]", "ids[]=", "ids[]=a&x=1", "{\"ids\":[\"a\"]}",
+                                         "&", "id=a&key=" KEY};
+    static const char *const drops[] = {
+        "", "id=a", "key=" KEY, "id=&key=" KEY, "id=a&key=0", "id=a&key=" KEY "&ids[]=a", "ids[]=a"};
     static char many[12 * 1001 + 1];
     size_t i;
     (void)state;
@@ -617,7 +632,8 @@ static void test_d6_foreign_hosts_are_refused(void **state)
 {
     static const char *const hosts[] = {"localhost", "jobs.example:8080"};
     static const char *const good[] = {"localhost", "localhost:9292", "LOCALHOST:1", "jobs.example:8080"};
-    static const char *const bad[] = {"evil.example", "localhost.evil.example", "localhost:", "localhost:x", "jobs.example", "", NULL};
+    static const char *const bad[] = {
+        "evil.example", "localhost.evil.example", "localhost:", "localhost:x", "jobs.example", "", NULL};
     size_t i;
     (void)state;
     open_browser();
@@ -654,9 +670,10 @@ static void test_r_web_1_unknown_paths_are_answered_with_the_page(void **state)
     get("/queues/a%2Fb/\"><script>");
     shows("\"../../assets/");
     assert_null(strstr(browser.text, "<script>"));
-    assert_string_equal(header("Content-Security-Policy"),
-                        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
-                        "base-uri 'none'; form-action 'self'; frame-ancestors 'none'");
+    assert_string_equal(
+        header("Content-Security-Policy"),
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        "base-uri 'none'; form-action 'self'; frame-ancestors 'none'");
     assert_string_equal(header("X-Content-Type-Options"), "nosniff");
     assert_string_equal(header("X-Frame-Options"), "DENY");
     assert_string_equal(header("Referrer-Policy"), "no-referrer");
@@ -674,10 +691,21 @@ static void test_r_web_1_unknown_paths_are_answered_with_the_page(void **state)
 
 static void test_d7_no_file_outside_the_table_is_served(void **state)
 {
-    static const char *const paths[] = {
-        "/assets/x/../index.html", "/assets/x/..%2findex.html", "/assets/x/%2e%2e/%2e%2e/etc/passwd", "/assets//etc/passwd",
-        "/assets/x/app/app.js%00", "/assets/x/..\\app\\app.js", "/assets/x/%c0%ae%c0%ae/app/app.js", "/assets", "/assets/", "/assets/x",
-        "/assets/x/", "/assets/x/app/app.js/", "/assets/x/app/../app/app.js", "/assets/x/app", "/assets/x/app/"};
+    static const char *const paths[] = {"/assets/x/../index.html",
+                                        "/assets/x/..%2findex.html",
+                                        "/assets/x/%2e%2e/%2e%2e/etc/passwd",
+                                        "/assets//etc/passwd",
+                                        "/assets/x/app/app.js%00",
+                                        "/assets/x/..\\app\\app.js",
+                                        "/assets/x/%c0%ae%c0%ae/app/app.js",
+                                        "/assets",
+                                        "/assets/",
+                                        "/assets/x",
+                                        "/assets/x/",
+                                        "/assets/x/app/app.js/",
+                                        "/assets/x/app/../app/app.js",
+                                        "/assets/x/app",
+                                        "/assets/x/app/"};
     size_t i;
     (void)state;
     open_browser();
@@ -688,7 +716,8 @@ static void test_d7_no_file_outside_the_table_is_served(void **state)
 
 static void test_a_missing_slash_is_redirected(void **state)
 {
-    static const char *const bad[] = {"//evil.example", "/a//b", "/a\r\nX: y", "a", "/a b", "https://evil.example", "/\\evil", "/\x80"};
+    static const char *const bad[] = {"//evil.example",       "/a//b",   "/a\r\nX: y", "a", "/a b",
+                                      "https://evil.example", "/\\evil", "/\x80"};
     size_t i;
     (void)state;
     open_browser();
@@ -987,7 +1016,8 @@ static void test_a_change_that_redis_refuses_is_an_error(void **state)
     browser.link = other;
     browser.client = seriatim_link_client(other);
     assert_int_equal(ask("POST", "/api/web/Q/pause", "{}"), 503);
-    shows("{\"done\":0,\"error\":\"Redis cannot be asked now: No such file or directory; nothing was changed\",\"unknown\":false}");
+    shows("{\"done\":0,\"error\":\"Redis cannot be asked now: No such file or directory; nothing was "
+          "changed\",\"unknown\":false}");
     seriatim_link_free(other);
     browser.link = kept;
     browser.client = seriatim_link_client(kept);
@@ -1075,7 +1105,8 @@ static void test_a_change_stops_when_its_visitor_has_left(void **state)
         assert_in_range(done, 0, waits == 1 ? 0 : 2800);
         shows("\"error\":\"the client closed its connection before the answer; ");
         get("/api/web/dashboard");
-        assert_in_range(member_number("\"delayed\":"), 3000 - done - 600, 3000 - done); /* the last calls may have been heard */
+        assert_in_range(member_number("\"delayed\":"), 3000 - done - 600,
+                        3000 - done); /* the last calls may have been heard */
     }
 }
 
@@ -1129,7 +1160,8 @@ static void test_cached_figures_match_fresh_ones(void **state)
     acts("perform_all_jobs_now", "{}");
     acts("kill_all_failed_jobs", "{}");
     acts("morgue_delete_all_jobs", "{}");
-    acts("delete", "{\"ids\":[\"0\",\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\",\"10\",\"11\",\"due soon\"]}");
+    acts("delete",
+         "{\"ids\":[\"0\",\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\",\"10\",\"11\",\"due soon\"]}");
     push_text("Q", "soon", "x", 0.3);
     push_text("Q", "late", "x", 1000);
     get("/api/web/dashboard");
@@ -1473,7 +1505,8 @@ static void test_d13_a_report_names_action_role_ids_and_outcome(void **state)
     assert_int_equal(ask("POST", "/api/web/Q/park", "{\"ids\":[\"a\",\"none\"]}"), 200);
     told("park by admin: queue \"Q\", ids \"a\", \"none\": count 1");
     change = seriatim_web_change_of(browser.client);
-    assert_true(change->id_count == 2 && change->count == 1 && change->status == 200 && !change->node.data && !change->error[0]);
+    assert_true(change->id_count == 2 && change->count == 1 && change->status == 200 && !change->node.data &&
+                !change->error[0]);
     assert_memory_equal(change->ids[1].data, "none", 4);
     assert_int_equal(ask("POST", "/api/web/Q/pause", NULL), 200);
     told("pause by admin: queue \"Q\": count 2");
@@ -1504,12 +1537,14 @@ static void test_d13_hostile_ids_are_escaped_in_reports(void **state)
     (void)state;
     open_browser();
     push_text("Q", "a", "x", 0);
-    assert_int_equal(ask("POST", "/api/web/Q/delete",
-                         "{\"ids\":[\"a\\nINFO forged\",\"\\u001b[2J\\\"\\\\\",\"\xC2\x85\xE2\x80\xA8\xE2\x80\xAE\xE2\x81\xA6\x7F\","
-                         "{\"base64\":\"/wAK4oA=\"},\"\xD0\xB6\xF0\x9F\x90\xAB\"]}"),
-                     200);
+    assert_int_equal(
+        ask("POST", "/api/web/Q/delete",
+            "{\"ids\":[\"a\\nINFO forged\",\"\\u001b[2J\\\"\\\\\",\"\xC2\x85\xE2\x80\xA8\xE2\x80\xAE\xE2\x81\xA6\x7F\","
+            "{\"base64\":\"/wAK4oA=\"},\"\xD0\xB6\xF0\x9F\x90\xAB\"]}"),
+        200);
     told("delete by admin: queue \"Q\", ids \"a\\u000aINFO forged\", \"\\u001b[2J\\\"\\\\\", "
-         "\"\\u0085\\u2028\\u202e\\u2066\\u007f\", \"\\xff\\u0000\\u000a\\xe2\\x80\", \"\xD0\xB6\xF0\x9F\x90\xAB\": count 0");
+         "\"\\u0085\\u2028\\u202e\\u2066\\u007f\", \"\\xff\\u0000\\u000a\\xe2\\x80\", \"\xD0\xB6\xF0\x9F\x90\xAB\": "
+         "count 0");
     strcpy(body, "{\"ids\":[");
     for (i = 0; i < 12; i++) {
         strcat(body, i ? ",\"" : "\"");
@@ -1679,8 +1714,8 @@ static void hot_name(char name[32], int number)
     while (seriatim_shard_of(name, strlen(name), SPREAD_SHARDS) < SPREAD_FAR);
 }
 
-/* Fills the queue Q: 30,000 ids of one payload, of which those in the far half of the shards are due in an hour, and five ids of 400
-   payloads in far shards. */
+/* Fills the queue Q: 30,000 ids of one payload, of which those in the far half of the shards are due in an hour, and
+   five ids of 400 payloads in far shards. */
 static void push_spread(void)
 {
     seriatim_client *client = browser.client;
@@ -1829,18 +1864,36 @@ static void test_following_the_cursor_finds_all_hottest_ids(void **state)
 
 static void test_r_web_9_invalid_parameters_are_refused(void **state)
 {
-    static const char *const bad[] = {
-        "/api/v1/queues/Q/records?limit=0", "/api/v1/queues/Q/records?limit=101", "/api/v1/queues/Q/records?limit=x",
-        "/api/v1/queues/Q/records?part=all", "/api/v1/queues/Q/records?by=x", "/api/v1/queues/Q/records?order=x",
-        "/api/v1/queues/Q/records?cursor=x", "/api/v1/queues/Q/records?cursor=1.2", "/api/v1/queues/Q/records?cursor=0.0.0.0.00",
-        "/api/v1/queues/Q/records?cursor=0.0.0.1.zz", "/api/v1/queues/Q/records?by=time&cursor=00", "/api/v1/queues/Q/records?by=time&from=x",
-        "/api/v1/queues/Q/records?by=time&prefix=1", "/api/v1/queues/Q/records?part=dead&by=retry_count",
-        "/api/v1/queues/Q/records?by=time&cursor=ffffffffffffffff", "/api/v1/queues/Q/id", "/api/v1/queues/Q/id?id=",
-        "/api/v1/queues/Q/errors?part=waiting", "/api/v1/queues/Q/errors?cursor=;", "/api/v1/queues/Q/hottest?cursor=0.x.0", "/api/v1/queues/Q/ages?cursor=0.x.0",
-        "/api/v1/search", "/api/v1/search?q=a&prefix=1", "/api/v1/history?span=2h", "/api/v1/running?limit=1001"};
-    static const char *const absent[] = {"/api/v1/queues/None", "/api/v1/queues/None/records", "/api/v1/queues/None/id?id=1",
-                                         "/api/v1/queues/None/hottest", "/api/v1/queues/None/ages", "/api/v1/queues/None/bytes", "/api/v1/queues/None/errors", "/api/v1/history?queue=None",
-                                         "/api/v1/search?q=a&prefix=1&queue=None", "/api/v1/queues/%00", "/api/v1/queues/Q/none"};
+    static const char *const bad[] = {"/api/v1/queues/Q/records?limit=0",
+                                      "/api/v1/queues/Q/records?limit=101",
+                                      "/api/v1/queues/Q/records?limit=x",
+                                      "/api/v1/queues/Q/records?part=all",
+                                      "/api/v1/queues/Q/records?by=x",
+                                      "/api/v1/queues/Q/records?order=x",
+                                      "/api/v1/queues/Q/records?cursor=x",
+                                      "/api/v1/queues/Q/records?cursor=1.2",
+                                      "/api/v1/queues/Q/records?cursor=0.0.0.0.00",
+                                      "/api/v1/queues/Q/records?cursor=0.0.0.1.zz",
+                                      "/api/v1/queues/Q/records?by=time&cursor=00",
+                                      "/api/v1/queues/Q/records?by=time&from=x",
+                                      "/api/v1/queues/Q/records?by=time&prefix=1",
+                                      "/api/v1/queues/Q/records?part=dead&by=retry_count",
+                                      "/api/v1/queues/Q/records?by=time&cursor=ffffffffffffffff",
+                                      "/api/v1/queues/Q/id",
+                                      "/api/v1/queues/Q/id?id=",
+                                      "/api/v1/queues/Q/errors?part=waiting",
+                                      "/api/v1/queues/Q/errors?cursor=;",
+                                      "/api/v1/queues/Q/hottest?cursor=0.x.0",
+                                      "/api/v1/queues/Q/ages?cursor=0.x.0",
+                                      "/api/v1/search",
+                                      "/api/v1/search?q=a&prefix=1",
+                                      "/api/v1/history?span=2h",
+                                      "/api/v1/running?limit=1001"};
+    static const char *const absent[] = {
+        "/api/v1/queues/None",         "/api/v1/queues/None/records", "/api/v1/queues/None/id?id=1",
+        "/api/v1/queues/None/hottest", "/api/v1/queues/None/ages",    "/api/v1/queues/None/bytes",
+        "/api/v1/queues/None/errors",  "/api/v1/history?queue=None",  "/api/v1/search?q=a&prefix=1&queue=None",
+        "/api/v1/queues/%00",          "/api/v1/queues/Q/none"};
     size_t i;
     (void)state;
     open_browser();
@@ -1896,10 +1949,16 @@ static seriatim_text hide(void *context, seriatim_text queue, seriatim_text id, 
 
 static void test_d10_redaction_applies_to_every_route(void **state)
 {
-    static const char *const paths[] = {"/api/web/Q/range_by_id", "/api/web/Q/range_by_perform_in", "/api/web/Q/morgue_range_by_id",
-                                        "/api/v1/queues/Q/records?part=waiting", "/api/v1/queues/Q/records?part=dead",
-                                        "/api/v1/queues/Q/id?id=1", "/api/v1/queues/Q/id?id=2", "/api/v1/queues/Q/errors",
-                                        "/api/v1/queues/Q/errors?part=retrying", "/api/v1/queues/Q/records?part=retrying"};
+    static const char *const paths[] = {"/api/web/Q/range_by_id",
+                                        "/api/web/Q/range_by_perform_in",
+                                        "/api/web/Q/morgue_range_by_id",
+                                        "/api/v1/queues/Q/records?part=waiting",
+                                        "/api/v1/queues/Q/records?part=dead",
+                                        "/api/v1/queues/Q/id?id=1",
+                                        "/api/v1/queues/Q/id?id=2",
+                                        "/api/v1/queues/Q/errors",
+                                        "/api/v1/queues/Q/errors?part=retrying",
+                                        "/api/v1/queues/Q/records?part=retrying"};
     worker w;
     size_t i;
     (void)state;
@@ -2024,17 +2083,26 @@ static void test_r_action_14_a_payload_is_dropped_by_its_key(void **state)
     get("/api/v1/queues/Q/id?id=dead");
     assert_int_equal(drops("morgue_drop_payload", "\"dead\"", key_at(0)), 200);
     assert_string_equal(browser.text, "{\"count\":1}");
-    assert_string_equal(line_of(seriatim_web_change_of(browser.client)), "morgue_drop_payload by admin: queue \"Q\", id \"dead\": count 1");
+    assert_string_equal(line_of(seriatim_web_change_of(browser.client)),
+                        "morgue_drop_payload by admin: queue \"Q\", id \"dead\": count 1");
 }
 
 static void test_a_drop_without_a_valid_key_is_refused(void **state)
 {
-    static const char *const bodies[] = {
-        NULL, "{}", "{\"ids\":[\"1\"]}", "{\"id\":\"1\"}", "{\"key\":\"" KEY "\"}", "{\"id\":\"\",\"key\":\"" KEY "\"}",
-        "{\"id\":\"1\",\"key\":\"\"}", "{\"id\":\"1\",\"key\":null}", "{\"id\":\"1\",\"key\":\"" KEY "0\"}",
-        "{\"id\":\"1\",\"key\":\"g" KEY31 "\"}", "{\"id\":\"1\",\"key\":\"0000000000000000fff8000000000000\"}",
-        "{\"id\":\"1\",\"key\":\"00000000000000007ff0000000000000\"}", "{\"id\":[\"1\"],\"key\":\"" KEY "\"}",
-        "{\"id\":\"1\",\"key\":\"" KEY "\",\"ids\":[]}"};
+    static const char *const bodies[] = {NULL,
+                                         "{}",
+                                         "{\"ids\":[\"1\"]}",
+                                         "{\"id\":\"1\"}",
+                                         "{\"key\":\"" KEY "\"}",
+                                         "{\"id\":\"\",\"key\":\"" KEY "\"}",
+                                         "{\"id\":\"1\",\"key\":\"\"}",
+                                         "{\"id\":\"1\",\"key\":null}",
+                                         "{\"id\":\"1\",\"key\":\"" KEY "0\"}",
+                                         "{\"id\":\"1\",\"key\":\"g" KEY31 "\"}",
+                                         "{\"id\":\"1\",\"key\":\"0000000000000000fff8000000000000\"}",
+                                         "{\"id\":\"1\",\"key\":\"00000000000000007ff0000000000000\"}",
+                                         "{\"id\":[\"1\"],\"key\":\"" KEY "\"}",
+                                         "{\"id\":\"1\",\"key\":\"" KEY "\",\"ids\":[]}"};
     size_t i;
     (void)state;
     open_browser();
@@ -2100,9 +2168,12 @@ static int64_t redis_us(void)
     return us;
 }
 
-/* One answer of a session without a link: what it sends goes by the test's own connection. Returns what history.lua says. */
-static int64_t write_history(const char *queue, int64_t time_us, int64_t processed, int64_t failed, int64_t pushed, int64_t lag_us,
-                             int64_t since_us)
+/*
+ * One answer of a session without a link: what it sends goes by the test's own connection. Returns what history.lua
+ * says.
+ */
+static int64_t write_history(const char *queue, int64_t time_us, int64_t processed, int64_t failed, int64_t pushed,
+                             int64_t lag_us, int64_t since_us)
 {
     srt_history_sample sample;
     srt_session session;
@@ -2166,7 +2237,8 @@ static void test_history_counts_what_came_and_ended(void **state)
     open_browser();
     fill();
     push_text("Other", "1", "a", 0);
-    REDIS("SET seriatim:{/nodes}:sampler %s", "9000000000000000 1 another"); /* ends later than any lease could, so it does not count */
+    REDIS("SET seriatim:{/nodes}:sampler %s",
+          "9000000000000000 1 another"); /* ends later than any lease could, so it does not count */
     REDIS("DEL seriatim:{Q}:history seriatim:{Other}:history");
     now = redis_us();
     assert_int_equal(write_history("Q", now - 3, 0, 0, 0, 0, 0), 1);
@@ -2209,7 +2281,9 @@ static int known_points(int *gaps)
     return known;
 }
 
-/* Steps between two samples share what came; after more than a minute they are not known, and neither is when it came. */
+/*
+ * Steps between two samples share what came; after more than a minute they are not known, and neither is when it came.
+ */
 static void test_history_marks_steps_between_samples_as_unknown(void **state)
 {
     const int64_t second = 1000000;
@@ -2354,7 +2428,10 @@ static void test_the_dashboard_measures_queues_that_no_node_ever_served(void **s
     assert_int_equal(known_points(&gaps), 0);
 }
 
-/* The process that held the lease is gone; the next node measures as it starts. Waits until the history of the queue shows this number of pushes. */
+/*
+ * The process that held the lease is gone; the next node measures as it starts. Waits until the history of the queue
+ * shows this number of pushes.
+ */
 static void wait_for_pushes(const char *queue, int pushes)
 {
     worker w;

@@ -34,7 +34,8 @@ static void run(seriatim_delivery *delivery)
     size_t i;
     for (i = 0; i < seriatim_delivery_size(delivery); i++) {
         const seriatim_claimed *job = seriatim_delivery_job(delivery, i);
-        if (kind == SERIATIM_EXHAUSTED) /* the retries of these ids are used up: there is nothing to run and no outcome */
+        if (kind ==
+            SERIATIM_EXHAUSTED) /* the retries of these ids are used up: there is nothing to run and no outcome */
             fprintf(stderr, "order %.*s is dead: %.*s\n", (int)job->id_len, job->id, (int)job->error_len, job->error);
         else if (kind == SERIATIM_DIED) /* the process that ran it died, twice */
             fail(delivery, i, "worker died");
@@ -61,7 +62,10 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* What the program must do for the runner regularly: read its events, carry out an operator's command, and tell it that the program is alive. */
+/*
+ * What the program must do for the runner regularly: read its events, carry out an operator's command, and tell it that
+ * the program is alive.
+ */
 static void look_after(seriatim_runner *runner)
 {
     seriatim_event event;
@@ -127,7 +131,8 @@ static int make(seriatim_runner **runner, seriatim_error *error)
     queue.name = "OrderWorker";
     queue.name_len = strlen(queue.name);
     queue.shards_count = 24;
-    status = seriatim_runner_worker(*runner, &queue, &worker, error); /* call it once for each worker, before the start */
+    status =
+        seriatim_runner_worker(*runner, &queue, &worker, error); /* call it once for each worker, before the start */
     if (status == SERIATIM_OK)
         status = seriatim_runner_start(*runner, error);
     if (status != SERIATIM_OK)

@@ -67,7 +67,8 @@ static void pack(const seriatim_claimed *job, char *text, size_t cap)
         long first = number_of(&job->payloads[i]), last = first;
         while (++i < job->payload_count && number_of(&job->payloads[i]) == last + 1)
             last++;
-        len += (size_t)snprintf(text + len, cap - len, last > first ? "%s%ld-%ld" : "%s%ld", len ? "," : "", first, last);
+        len +=
+            (size_t)snprintf(text + len, cap - len, last > first ? "%s%ld-%ld" : "%s%ld", len ? "," : "", first, last);
     }
 }
 
@@ -75,19 +76,20 @@ void journal_start(const char *queue, const seriatim_claimed *job)
 {
     char numbers[4096] = "";
     pack(job, numbers, sizeof numbers);
-    line("\nstart %ld %s %.*s %lld %lld %s %.6f .", (long)getpid(), queue, (int)job->id_len, job->id, (long long)job->fence,
-         (long long)job->retry_count, numbers, now());
+    line("\nstart %ld %s %.*s %lld %lld %s %.6f .", (long)getpid(), queue, (int)job->id_len, job->id,
+         (long long)job->fence, (long long)job->retry_count, numbers, now());
 }
 
 void journal_end(const char *kind, const char *queue, const seriatim_claimed *job)
 {
-    line("\n%s %ld %s %.*s %lld %.6f .", kind, (long)getpid(), queue, (int)job->id_len, job->id, (long long)job->fence, now());
+    line("\n%s %ld %s %.*s %lld %.6f .", kind, (long)getpid(), queue, (int)job->id_len, job->id, (long long)job->fence,
+         now());
 }
 
 void journal_task(const char *kind, const char *queue, const seriatim_claimed *job, const seriatim_payload *payload)
 {
-    line("\n%s %ld %s %.*s %lld %ld %.6f .", kind, (long)getpid(), queue, (int)job->id_len, job->id, (long long)job->fence,
-         number_of(payload), now());
+    line("\n%s %ld %s %.*s %lld %ld %.6f .", kind, (long)getpid(), queue, (int)job->id_len, job->id,
+         (long long)job->fence, number_of(payload), now());
 }
 
 void journal_pushed(const char *queue, const char *id, long number)

@@ -1,6 +1,6 @@
 /*
- * producer.c - the crash kit's producer in C: pushes numbers 1..count to each of its ids, one by one, and notes each push that
- * returned.
+ * producer.c - the crash kit's producer in C: pushes numbers 1..count to each of its ids, one by one, and notes each
+ * push that returned.
  *
  *   producer QUEUE shards fold count pause_seconds ID...          REDIS_URL and JOURNAL come by the environment
  */

@@ -1,10 +1,11 @@
 /*
- * worker.c - the crash kit's worker in C, on the core's runner: it journals what kit/journal.rb says, and dies where it is told.
+ * worker.c - the crash kit's worker in C, on the core's runner: it journals what kit/journal.rb says, and dies where it
+ * is told.
  *
  *   worker QUEUE shards batch max_retry_count fold threads lease_ms poll_ms back_off nodes node
  *
- * nodes 0: the living share the shards; otherwise this is the node-th of so many. REDIS_URL, JOURNAL and, for its own end,
- * DIE ("perform_begin:3": in the third run) come by the environment.
+ * nodes 0: the living share the shards; otherwise this is the node-th of so many. REDIS_URL, JOURNAL and, for its own
+ * end, DIE ("perform_begin:3": in the third run) come by the environment.
  */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700

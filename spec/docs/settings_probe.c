@@ -35,21 +35,19 @@ int main(void)
     int count;
     seriatim_queue_settings_init(&settings);
     printf("{\"shards_count\": %lld, \"batch_size\": %lld, \"priority\": %lld, \"queue\": {",
-           (long long)settings.shards_count, (long long)settings.batch_size,
-           (long long)settings.priority);
-#define X(kind, name, low, least, high, initial, words, use)                                            \
-    printf("\"%s\": {\"kind\": \"%s\", \"low\": %lld, \"high\": %lld, \"words\": [", #name, #kind, \
-           (long long)(low), (long long)(high));                                                   \
-    print_words(words);                                                                            \
-    printf("], \"default\": ");                                                                    \
-    print_##kind(settings.name);                                                                   \
+           (long long)settings.shards_count, (long long)settings.batch_size, (long long)settings.priority);
+#define X(kind, name, low, least, high, initial, words, use)                                                           \
+    printf("\"%s\": {\"kind\": \"%s\", \"low\": %lld, \"high\": %lld, \"words\": [", #name, #kind, (long long)(low),   \
+           (long long)(high));                                                                                         \
+    print_words(words);                                                                                                \
+    printf("], \"default\": ");                                                                                        \
+    print_##kind(settings.name);                                                                                       \
     printf("}, ");
     SERIATIM_QUEUE_SETTINGS(X)
 #undef X
     printf("\"\": {}}, \"back_off\": [");
     for (count = 0; count < COUNTS; count++)
-        printf("%s[%.15g, %.15g]", count ? ", " : "", seriatim_back_off(count, 0),
-               seriatim_back_off(count, 0.999999));
+        printf("%s[%.15g, %.15g]", count ? ", " : "", seriatim_back_off(count, 0), seriatim_back_off(count, 0.999999));
     printf("]}\n");
     return 0;
 }

@@ -1,13 +1,13 @@
 /*
- * seriatim/binding.h - what the bindings of Seriatim for other languages use beside seriatim.h. It is for them alone: it may change
- * with every version, and the shared library does not export it.
+ * seriatim/binding.h - what the bindings of Seriatim for other languages use beside seriatim.h. It is for them alone:
+ * it may change with every version, and the shared library does not export it.
  */
 #ifndef SERIATIM_BINDING_H
 #define SERIATIM_BINDING_H
 
 #include "seriatim.h"
 
-/* ---- The settings of a worker, by name ----------------------------------------------------------------- */
+/* ---- The settings of a worker, by name ------------------------------------------------------- */
 
 typedef enum seriatim_setting_kind {
     SERIATIM_SETTING_TEXT,    /* queue_name alone: name and name_len of the struct */
@@ -26,12 +26,12 @@ typedef enum seriatim_setting_use {
 /* One setting, as core/definitions/settings.json defines it. All texts are static and end with a NUL. */
 typedef struct seriatim_setting {
     const char *name;
-    const char *kind_name;    /* "text", "word", "integer", "seconds", "flag" */
-    int kind;                 /* seriatim_setting_kind */
-    int use;                  /* seriatim_setting_use */
-    double least, most;       /* what a user may write: a COUNT, SECONDS, or the bytes of a TEXT */
-    const char *words;        /* of a WORD: one after another, each with its NUL, an empty one behind the last; else NULL */
-    double initial;           /* default of a COUNT, of SECONDS, of a FLAG */
+    const char *kind_name; /* "text", "word", "integer", "seconds", "flag" */
+    int kind;              /* seriatim_setting_kind */
+    int use;               /* seriatim_setting_use */
+    double least, most;    /* what a user may write: a COUNT, SECONDS, or the bytes of a TEXT */
+    const char *words; /* of a WORD: one after another, each with its NUL, an empty one behind the last; else NULL */
+    double initial;    /* default of a COUNT, of SECONDS, of a FLAG */
     const char *initial_word; /* default of a WORD; NULL for the other kinds. A TEXT has no default */
     size_t offset;            /* of its field in seriatim_queue_settings */
 } seriatim_setting;
@@ -41,9 +41,12 @@ const seriatim_setting *seriatim_settings(size_t *count);
 /* Where the setting lies in the struct: a pointer to the type that its kind names. */
 void *seriatim_setting_field(seriatim_queue_settings *settings, const seriatim_setting *setting);
 
-/* ---- Actions, queries and orders, by name -------------------------------------------------------------- */
+/* ---- Actions, queries and orders, by name ---------------------------------------------------- */
 
-/* The number of an action ("park"), a query ("range_by_id") or an order ("stop"); -1 for an unknown name, which the begin refuses. */
+/*
+ * The number of an action ("park"), a query ("range_by_id") or an order ("stop"); -1 for an unknown name, which the
+ * begin refuses.
+ */
 int seriatim_action_named(const char *name, size_t len);
 int seriatim_query_named(const char *name, size_t len);
 int seriatim_order_named(const char *name, size_t len);

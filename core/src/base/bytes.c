@@ -82,8 +82,7 @@ char *srt_bytes_reserve(srt_bytes *b, size_t more)
     void *data = b->data;
     if (more == 0)
         return b->failed || !b->data ? NULL : b->data + b->len;
-    if (b->failed || more > SIZE_MAX - b->len ||
-        srt_grow(b->mem, &data, &b->cap, b->len + more, 1) != SERIATIM_OK) {
+    if (b->failed || more > SIZE_MAX - b->len || srt_grow(b->mem, &data, &b->cap, b->len + more, 1) != SERIATIM_OK) {
         b->failed = 1;
         return NULL;
     }

@@ -4,7 +4,7 @@
 
 #include "seriatim.h"
 
-void *srt_alloc(const seriatim_allocator *mem, size_t size);  /* zeroed; NULL when out of memory */
+void *srt_alloc(const seriatim_allocator *mem, size_t size); /* zeroed; NULL when out of memory */
 void *srt_realloc(const seriatim_allocator *mem, void *ptr, size_t old_size, size_t new_size);
 void srt_free(const seriatim_allocator *mem, void *ptr, size_t size);
 
@@ -24,13 +24,13 @@ typedef struct srt_bytes {
 
 void srt_bytes_init(srt_bytes *b, const seriatim_allocator *mem);
 void srt_bytes_free(srt_bytes *b);
-void srt_bytes_clear(srt_bytes *b);                                /* keeps the memory */
-char *srt_bytes_reserve(srt_bytes *b, size_t more);                /* room for `more` at the end, or NULL */
+void srt_bytes_clear(srt_bytes *b);                 /* keeps the memory */
+char *srt_bytes_reserve(srt_bytes *b, size_t more); /* room for `more` at the end, or NULL */
 void srt_bytes_add(srt_bytes *b, const void *data, size_t len);
 void srt_bytes_addc(srt_bytes *b, char c);
-void srt_bytes_adds(srt_bytes *b, const char *text);               /* NUL-terminated */
-void srt_bytes_add_int(srt_bytes *b, int64_t value);               /* decimal text */
-void srt_bytes_consume(srt_bytes *b, size_t n);                    /* drops the first n bytes */
+void srt_bytes_adds(srt_bytes *b, const char *text); /* NUL-terminated */
+void srt_bytes_add_int(srt_bytes *b, int64_t value); /* decimal text */
+void srt_bytes_consume(srt_bytes *b, size_t n);      /* drops the first n bytes */
 int srt_bytes_equal(const srt_bytes *b, const void *data, size_t len);
 
 /* Many small allocations that die together. Blocks never move. */
@@ -42,10 +42,10 @@ typedef struct srt_arena {
 
 void srt_arena_init(srt_arena *a, const seriatim_allocator *mem);
 void srt_arena_free(srt_arena *a);
-void srt_arena_reset(srt_arena *a);                                /* frees all but one ordinary block */
-void srt_arena_join(srt_arena *a, srt_arena *other);               /* takes over what `other` holds */
-void *srt_arena_alloc(srt_arena *a, size_t size);                  /* 8-byte aligned, not zeroed; NULL: out of memory */
-void *srt_arena_copy(srt_arena *a, const void *data, size_t len);  /* NUL added behind */
+void srt_arena_reset(srt_arena *a);                               /* frees all but one ordinary block */
+void srt_arena_join(srt_arena *a, srt_arena *other);              /* takes over what `other` holds */
+void *srt_arena_alloc(srt_arena *a, size_t size);                 /* 8-byte aligned, not zeroed; NULL: out of memory */
+void *srt_arena_copy(srt_arena *a, const void *data, size_t len); /* NUL added behind */
 
 /* The double that scripts packed as '<d': eight bytes. */
 double srt_little_double(const char *data);

@@ -29,14 +29,14 @@ typedef struct srt_json_member {
 } srt_json_member;
 
 typedef struct srt_json_level {
-    char kind;            /* '[', '{', or 0 for the top */
-    char keyed;           /* a key waits for its value */
-    char unsorted;        /* some key came after a greater one */
-    size_t start;         /* in out: behind the opening bracket */
-    size_t key;           /* in out: the latest key's opening quote */
-    size_t count;         /* complete values */
-    size_t first_member;  /* in members */
-    const void *made_of;  /* as srt_json_made_of said, or NULL */
+    char kind;           /* '[', '{', or 0 for the top */
+    char keyed;          /* a key waits for its value */
+    char unsorted;       /* some key came after a greater one */
+    size_t start;        /* in out: behind the opening bracket */
+    size_t key;          /* in out: the latest key's opening quote */
+    size_t count;        /* complete values */
+    size_t first_member; /* in members */
+    const void *made_of; /* as srt_json_made_of said, or NULL */
 } srt_json_level;
 
 typedef struct srt_json_writer {
@@ -57,8 +57,8 @@ void srt_json_writer_init(srt_json_writer *w, srt_bytes *out, const char *root);
 void srt_json_writer_reset(srt_json_writer *w); /* for a next value at out's end; keeps memory */
 void srt_json_writer_free(srt_json_writer *w);  /* out remains the caller's */
 
-/* The host's value that the next array or object is made of; only its address is compared. With it a value that contains itself is
- * refused as such, else as one that is too deep. */
+/* The host's value that the next array or object is made of; only its address is compared. With it a value that
+ * contains itself is refused as such, else as one that is too deep. */
 void srt_json_made_of(srt_json_writer *w, const void *value);
 int srt_json_begin_array(srt_json_writer *w);
 int srt_json_end_array(srt_json_writer *w);
@@ -121,8 +121,7 @@ typedef struct srt_json_reader {
 } srt_json_reader;
 
 /* `data` is borrowed as long as the reader is used. */
-void srt_json_reader_init(srt_json_reader *r, const seriatim_allocator *mem, const char *data,
-                          size_t len);
+void srt_json_reader_init(srt_json_reader *r, const seriatim_allocator *mem, const char *data, size_t len);
 void srt_json_reader_reset(srt_json_reader *r, const char *data, size_t len); /* keeps the memory */
 void srt_json_reader_free(srt_json_reader *r);
 

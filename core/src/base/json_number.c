@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double json_powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                     1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                     1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+static const double json_powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                     1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
 /* Only where doubles are not calculated in some wider format is one operation one rounding. */
 static int json_plain_doubles(void)
@@ -69,8 +68,7 @@ double srt_json_nearest(const srt_json_decimal *d)
         for (i = 0; i < d->count; i++)
             whole = whole * 10 + (uint64_t)(d->digits[i] - '0');
         if (whole <= (uint64_t)1 << 53) /* two exact doubles, one rounding */
-            return power < 0 ? (double)whole / json_powers[-power]
-                             : (double)whole * json_powers[power];
+            return power < 0 ? (double)whole / json_powers[-power] : (double)whole * json_powers[power];
     }
     memcpy(text, d->digits, len);
     text[len++] = 'e';
@@ -225,8 +223,7 @@ size_t srt_json_double_text(double value, char text[SRT_JSON_DOUBLE_SIZE])
 {
     srt_json_decimal d;
     size_t len = 0;
-    if (value > -9007199254740992.0 && value < 9007199254740992.0 &&
-        value == (double)(int64_t)value) {
+    if (value > -9007199254740992.0 && value < 9007199254740992.0 && value == (double)(int64_t)value) {
         len = srt_json_put_int(text, (int64_t)value);
     } else {
         if (value < 0)

@@ -14,8 +14,7 @@ enum json_expects {
     JSON_NOTHING       /* behind the one value at the top */
 };
 
-void srt_json_reader_init(srt_json_reader *r, const seriatim_allocator *mem, const char *data,
-                          size_t len)
+void srt_json_reader_init(srt_json_reader *r, const seriatim_allocator *mem, const char *data, size_t len)
 {
     srt_bytes_init(&r->scratch, mem);
     srt_json_reader_reset(r, data, len);
@@ -265,8 +264,7 @@ static int64_t json_exponent_value(const srt_json_reader *r, const json_number *
  * The digits of text from `at` to `end`, behind those that d holds. Beyond SRT_JSON_DIGITS of them it
  * only matters whether one is not 0; the digit in place of all those says so.
  */
-static void json_take_digits(srt_json_decimal *d, const char *text, size_t at, size_t end,
-                             int64_t *taken)
+static void json_take_digits(srt_json_decimal *d, const char *text, size_t at, size_t end, int64_t *taken)
 {
     for (; at < end; at++) {
         if (*taken == 0 && text[at] == '0')
@@ -322,8 +320,7 @@ static int json_give_integral(srt_json_token *token, const srt_json_decimal *d, 
     return json_give_int(token, size, negative);
 }
 
-static int json_give_double(srt_json_reader *r, srt_json_token *token, const srt_json_decimal *d,
-                            int negative)
+static int json_give_double(srt_json_reader *r, srt_json_token *token, const srt_json_decimal *d, int negative)
 {
     double size = srt_json_nearest(d);
     if (!srt_json_is_finite(size))
@@ -364,8 +361,7 @@ static int json_read_number(srt_json_reader *r, srt_json_token *token)
     return SERIATIM_OK;
 }
 
-static int json_read_word(srt_json_reader *r, srt_json_token *token, const char *word,
-                          srt_json_type type)
+static int json_read_word(srt_json_reader *r, srt_json_token *token, const char *word, srt_json_type type)
 {
     size_t len = strlen(word);
     if (r->len - r->at < len || memcmp(r->data + r->at, word, len) != 0)
@@ -443,8 +439,7 @@ static int json_read_behind_value(srt_json_reader *r, srt_json_token *token)
     if (c == (in_array ? ']' : '}'))
         return json_read_end(r, token);
     if (c != ',')
-        return json_reject(r, r->at,
-                           in_array ? "a comma or ] is expected" : "a comma or } is expected");
+        return json_reject(r, r->at, in_array ? "a comma or ] is expected" : "a comma or } is expected");
     r->at++;
     json_skip_space(r);
     return in_array ? json_read_value(r, token) : json_read_key(r, token);

@@ -120,8 +120,7 @@ int srt_json_double(srt_json_writer *w, double value)
     if (!at)
         return w->error.status;
     if (!srt_json_is_finite(value))
-        return json_refuse(w, value != value ? "NaN has no place in JSON"
-                                             : "infinity has no place in JSON");
+        return json_refuse(w, value != value ? "NaN has no place in JSON" : "infinity has no place in JSON");
     return json_end_value(w, srt_json_double_text(value, at));
 }
 
@@ -183,8 +182,7 @@ int srt_json_string(srt_json_writer *w, const char *text, size_t len)
 {
     if (len > SIZE_MAX / 2)
         return json_no_memory(w);
-    if (!json_begin_value(w, len + 2) ||
-        json_put_quoted(w, text, len, "a string must be valid UTF-8") != SERIATIM_OK)
+    if (!json_begin_value(w, len + 2) || json_put_quoted(w, text, len, "a string must be valid UTF-8") != SERIATIM_OK)
         return w->error.status;
     return json_end_value(w, 0);
 }
@@ -304,8 +302,7 @@ static int json_add_member(srt_json_writer *w, size_t start)
 {
     void *members = w->members;
     if (w->member_count == w->member_cap) {
-        if (srt_grow(w->out->mem, &members, &w->member_cap, w->member_count + 1,
-                     sizeof *w->members))
+        if (srt_grow(w->out->mem, &members, &w->member_cap, w->member_count + 1, sizeof *w->members))
             return json_no_memory(w);
         w->members = members;
     }
@@ -355,8 +352,7 @@ static void json_insertion_sort(const char *data, srt_json_member *members, size
     size_t i, hole;
     for (i = 1; i < count; i++) {
         srt_json_member member = members[i];
-        for (hole = i; hole > 0 && json_member_compare(data, &members[hole - 1], &member) > 0;
-             hole--)
+        for (hole = i; hole > 0 && json_member_compare(data, &members[hole - 1], &member) > 0; hole--)
             members[hole] = members[hole - 1];
         members[hole] = member;
     }
@@ -368,8 +364,7 @@ static void json_sift(const char *data, srt_json_member *members, size_t root, s
     srt_json_member member = members[root];
     size_t child;
     while ((child = 2 * root + 1) < count) {
-        if (child + 1 < count &&
-            json_member_compare(data, &members[child], &members[child + 1]) < 0)
+        if (child + 1 < count && json_member_compare(data, &members[child], &members[child + 1]) < 0)
             child++;
         if (json_member_compare(data, &member, &members[child]) >= 0)
             break;

@@ -1,4 +1,7 @@
-/* printable.c - text as a terminal and a log of lines may show it: control characters and what hides or turns text are escaped. */
+/*
+ * printable.c - text as a terminal and a log of lines may show it: control characters and what hides or turns text are
+ * escaped.
+ */
 #include "base/printable.h"
 
 #include <string.h>
@@ -16,8 +19,8 @@ static unsigned printable_code(const unsigned char *at, size_t size)
 }
 
 /*
- * C0, DEL and C1 move a cursor, end a line or begin a command of the terminal (U+009B is ESC [ in one character). The others are
- * not seen: zero width, line and paragraph separators, and what turns the direction of reading.
+ * C0, DEL and C1 move a cursor, end a line or begin a command of the terminal (U+009B is ESC [ in one character). The
+ * others are not seen: zero width, line and paragraph separators, and what turns the direction of reading.
  */
 static int printable_is_hidden(unsigned code)
 {

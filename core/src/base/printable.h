@@ -6,8 +6,8 @@
 
 #define SRT_PRINTABLE_MOST 6 /* bytes that one character becomes, with room for any that stays as it is */
 
-/* Writes the first character of the text (len > 0) to out, which has room for SRT_PRINTABLE_MOST bytes. Returns how many bytes of
- * the text it was; *written: how many bytes it became. */
+/* Writes the first character of the text (len > 0) to out, which has room for SRT_PRINTABLE_MOST bytes. Returns how
+ * many bytes of the text it was; *written: how many bytes it became. */
 size_t srt_printable_next(const char *text, size_t len, char *out, size_t *written);
 
 #endif

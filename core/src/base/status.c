@@ -7,8 +7,8 @@
 const char *seriatim_status_name(int status)
 {
     switch (status) {
-#define X(name, code, text)                                                                        \
-    case code:                                                                                     \
+#define X(name, code, text)                                                                                            \
+    case code:                                                                                                         \
         return #name;
         SERIATIM_STATUSES(X)
 #undef X
@@ -20,8 +20,8 @@ const char *seriatim_status_name(int status)
 const char *seriatim_status_text(int status)
 {
     switch (status) {
-#define X(name, code, text)                                                                        \
-    case code:                                                                                     \
+#define X(name, code, text)                                                                                            \
+    case code:                                                                                                         \
         return text;
         SERIATIM_STATUSES(X)
 #undef X

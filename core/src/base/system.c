@@ -56,7 +56,9 @@ int64_t srt_resident_bytes(void)
 {
     struct mach_task_basic_info info;
     mach_msg_type_number_t count = MACH_TASK_BASIC_INFO_COUNT;
-    return task_info(mach_task_self(), MACH_TASK_BASIC_INFO, (task_info_t)&info, &count) == KERN_SUCCESS ? (int64_t)info.resident_size : 0;
+    return task_info(mach_task_self(), MACH_TASK_BASIC_INFO, (task_info_t)&info, &count) == KERN_SUCCESS
+               ? (int64_t)info.resident_size
+               : 0;
 }
 #else
 int64_t srt_resident_bytes(void)

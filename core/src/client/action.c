@@ -5,11 +5,11 @@
 
 /* How an action's script is called and answers. */
 typedef enum action_form {
-    ACTION_SHARD, /* once a shard: an integer */
-    ACTION_IDS,   /* with ids: an integer */
-    ACTION_ALL,   /* {began, cursor, changed}, again until the cursor is '' */
-    ACTION_MORE,  /* the same, with ids, which are given again until the cursor is '' */
-    ACTION_NAMED, /* one payload: find tells its key, drop takes it */
+    ACTION_SHARD,  /* once a shard: an integer */
+    ACTION_IDS,    /* with ids: an integer */
+    ACTION_ALL,    /* {began, cursor, changed}, again until the cursor is '' */
+    ACTION_MORE,   /* the same, with ids, which are given again until the cursor is '' */
+    ACTION_NAMED,  /* one payload: find tells its key, drop takes it */
     ACTION_HANDLE, /* one payload, by its handle: handle.c */
     ACTION_QUEUE   /* the queue itself: delete.c */
 } action_form;
@@ -54,8 +54,8 @@ int srt_action_is_whole(int kind)
 typedef struct action_state {
     int kind;
     int is_slice;
-    unsigned calls; /* of a slice */
-    srt_action_place place;     /* of a slice: where it goes on; its texts lie in the two below */
+    unsigned calls;         /* of a slice */
+    srt_action_place place; /* of a slice: where it goes on; its texts lie in the two below */
     srt_bytes began, cursor;
     srt_arena args;
     srt_target *targets;
@@ -99,7 +99,8 @@ static int action_ask_ids(seriatim_client *c, action_state *a, size_t first, siz
     return srt_client_send(c, r);
 }
 
-static int action_ask_shard(seriatim_client *c, action_state *a, unsigned shard, const srt_token *began, const srt_token *cursor)
+static int action_ask_shard(seriatim_client *c, action_state *a, unsigned shard, const srt_token *began,
+                            const srt_token *cursor)
 {
     srt_request *r = srt_client_shard_request(c, a->queue, shard, action_table[a->kind].script);
     if (!r)
@@ -115,7 +116,7 @@ static int action_ask_shard(seriatim_client *c, action_state *a, unsigned shard,
     return srt_client_send(c, r);
 }
 
-/* ---- A slice: one call after another, as many as a slice has ------------------------------------------------ */
+/* ---- A slice: one call after another, as many as a slice has --------------------------------- */
 
 static int action_keep(srt_bytes *kept, seriatim_text *text, const char *data, size_t len)
 {
@@ -126,7 +127,8 @@ static int action_keep(srt_bytes *kept, seriatim_text *text, const char *data, s
     return kept->failed ? SERIATIM_NOMEM : SERIATIM_OK;
 }
 
-static int action_place_at(action_state *a, unsigned shard, const char *began, size_t began_len, const char *cursor, size_t cursor_len)
+static int action_place_at(action_state *a, unsigned shard, const char *began, size_t began_len, const char *cursor,
+                           size_t cursor_len)
 {
     int status = action_keep(&a->began, &a->place.began, began, began_len);
     a->place.shard = shard;
@@ -156,8 +158,8 @@ static int action_begin_walk(seriatim_client *c, action_state *a)
 static int action_walk_on(seriatim_client *c, action_state *a, const srt_token *root)
 {
     int ends = root[2].len == 0;
-    if (action_place_at(a, a->place.shard + (ends ? 1 : 0), root[1].data, ends ? 0 : root[1].len, root[2].data, root[2].len) !=
-        SERIATIM_OK)
+    if (action_place_at(a, a->place.shard + (ends ? 1 : 0), root[1].data, ends ? 0 : root[1].len, root[2].data,
+                        root[2].len) != SERIATIM_OK)
         return srt_operator_nomem(c);
     return action_walk(c, a);
 }
@@ -169,12 +171,13 @@ int srt_action_slice_more(const seriatim_client *c, srt_action_place *place)
     return a->queue && a->place.shard < a->queue->shards_count;
 }
 
-/* ---- All forms --------------------------------------------------------------------------------------------- */
+/* ---- All forms ------------------------------------------------------------------------------- */
 
 /* Drops the payload with the key. Without a key it is looked for by its bytes, from where the last search ended. */
 static int action_ask_named(seriatim_client *c, action_state *a, const char *key, size_t len, const srt_token *from)
 {
-    srt_request *r = srt_client_shard_request(c, a->queue, a->targets[0].shard, len ? srt_script_drop : srt_script_find);
+    srt_request *r =
+        srt_client_shard_request(c, a->queue, a->targets[0].shard, len ? srt_script_drop : srt_script_find);
     if (!r)
         return SERIATIM_NOMEM;
     srt_request_text(r, a->kind == SERIATIM_DROP_PAYLOAD ? "waiting" : "dead");
@@ -188,12 +191,16 @@ static int action_ask_named(seriatim_client *c, action_state *a, const char *key
     return srt_client_send(c, r);
 }
 
-/* The queue does not exist. That is an error also of pause: the first push would make the queue, and it would not be paused. */
+/*
+ * The queue does not exist. That is an error also of pause: the first push would make the queue, and it would not be
+ * paused.
+ */
 static int action_without_queue(seriatim_client *c, const srt_queue *queue, int kind)
 {
     if (kind != SERIATIM_PAUSE && kind != SERIATIM_RESUME)
         return SERIATIM_OK;
-    return srt_client_fail(c, srt_fail(&c->error, SERIATIM_INVALID, "there is no queue \"%.*s\" yet: its first push or server makes it",
+    return srt_client_fail(c, srt_fail(&c->error, SERIATIM_INVALID,
+                                       "there is no queue \"%.*s\" yet: its first push or server makes it",
                                        (int)(queue->name.len < 150 ? queue->name.len : 150), queue->name.data));
 }
 
@@ -282,10 +289,11 @@ static srt_done action_done(const seriatim_client *c)
     return done;
 }
 
-static int action_begin(seriatim_client *c, size_t queue, int kind, const seriatim_text *texts, size_t count, int by_key,
-                        const srt_action_place *from)
+static int action_begin(seriatim_client *c, size_t queue, int kind, const seriatim_text *texts, size_t count,
+                        int by_key, const srt_action_place *from)
 {
-    static const srt_operation operation = {.fresh = 1, .send = action_send, .on_reply = action_on_reply, .release = action_release, .done = action_done};
+    static const srt_operation operation = {
+        .fresh = 1, .send = action_send, .on_reply = action_on_reply, .release = action_release, .done = action_done};
     action_state *a;
     int status = srt_client_begin(c);
     if (status != SERIATIM_OK)
@@ -308,7 +316,8 @@ static int action_begin(seriatim_client *c, size_t queue, int kind, const seriat
     if (status == SERIATIM_OK && from) {
         a->is_slice = 1;
         a->place.generation = from->generation;
-        status = action_place_at(a, from->shard, from->began.data, from->began.len, from->cursor.data, from->cursor.len);
+        status =
+            action_place_at(a, from->shard, from->began.data, from->began.len, from->cursor.data, from->cursor.len);
         if (status != SERIATIM_OK)
             srt_fail_plain(&c->error, status);
     }

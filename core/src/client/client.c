@@ -1,4 +1,7 @@
-/* client.c - runs one operation at a time on a connection: sends its requests, takes the answers, keeps the layout up to date. */
+/*
+ * client.c - runs one operation at a time on a connection: sends its requests, takes the answers, keeps the layout up
+ * to date.
+ */
 #include "client/client.h"
 
 #include <string.h>
@@ -8,8 +11,8 @@
 #define CLIENT_MAX_PAYLOAD ((size_t)128 * 1024 * 1024) /* half of the largest answer that the reader accepts */
 
 /* srt_request.number: the stream offset at which a request begins, or one of these. */
-#define CLIENT_LEFT ((int64_t)-1)  /* it was sent on an earlier connection, and no answer came */
-#define CLIENT_KEPT INT64_MAX      /* it was not sent, or Redis refused it */
+#define CLIENT_LEFT ((int64_t)-1) /* it was sent on an earlier connection, and no answer came */
+#define CLIENT_KEPT INT64_MAX     /* it was not sent, or Redis refused it */
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
@@ -261,7 +264,8 @@ static void client_settle(seriatim_client *c)
 /* Settings can change without a new layout, so they are read again after a minute, or if the clock was put back. */
 static int client_settings_are_old(const seriatim_client *c, const srt_queue *queue)
 {
-    return queue->read_at > 0 && (c->unix_time - queue->read_at >= CLIENT_SETTINGS_AGE || c->unix_time < queue->read_at);
+    return queue->read_at > 0 &&
+           (c->unix_time - queue->read_at >= CLIENT_SETTINGS_AGE || c->unix_time < queue->read_at);
 }
 
 int srt_client_start(seriatim_client *c, const srt_operation *operation, size_t queue)
@@ -329,7 +333,8 @@ void srt_client_forked(seriatim_client *c, const unsigned char *random)
 {
     srt_client_identify(c, random);
     if (c->status == SERIATIM_AGAIN)
-        c->status = srt_fail(&c->error, SERIATIM_CLOSED, "this operation was begun before fork and belongs to the parent process");
+        c->status = srt_fail(&c->error, SERIATIM_CLOSED,
+                             "this operation was begun before fork and belongs to the parent process");
     client_drop(c);
 }
 
@@ -468,7 +473,8 @@ static void client_warn(seriatim_client *c, srt_queue *queue)
         srt_bytes_clear(&c->warning);
         srt_bytes_adds(&c->warning, "queue \"");
         srt_bytes_add(&c->warning, queue->name.data, queue->name.len);
-        srt_bytes_adds(&c->warning, "\" has other settings in Redis than in the code; the settings in Redis are used: ");
+        srt_bytes_adds(&c->warning,
+                       "\" has other settings in Redis than in the code; the settings in Redis are used: ");
         srt_bytes_add(&c->warning, text.data, text.len);
         srt_bytes_addc(&c->warning, '\0');
     }

@@ -6,9 +6,12 @@
 #include "wire/script.h"
 
 #define SRT_NO_QUEUE SERIATIM_NO_QUEUE /* of an operation that belongs to no queue */
-#define SRT_IDENTITY 32           /* hex digits of a client's id */
+#define SRT_IDENTITY 32                /* hex digits of a client's id */
 
-/* The progress of an operation: 1200 "records". unit: static, the same pointer for the same unit; NULL: nothing is counted. */
+/*
+ * The progress of an operation: 1200 "records". unit: static, the same pointer for the same unit; NULL: nothing is
+ * counted.
+ */
 typedef struct srt_done {
     int64_t count;
     const char *unit;
@@ -35,27 +38,38 @@ typedef struct srt_done {
  * `send` and `on_reply` are required, the others may be NULL.
  */
 typedef struct srt_operation {
-    int fresh;        /* 1: layout and settings are asked for even if they are known */
-    int creates;      /* 1: creates a queue that does not exist, if its shards_count is not 0; other operations never do */
-    int minds;        /* 1: reads settings again that are a minute old, and warns of each that the code sets otherwise */
-    int limited;      /* 1: a push, whose limit is push_timeout */
+    int fresh;   /* 1: layout and settings are asked for even if they are known */
+    int creates; /* 1: creates a queue that does not exist, if its shards_count is not 0; other operations never do */
+    int minds;   /* 1: reads settings again that are a minute old, and warns of each that the code sets otherwise */
+    int limited; /* 1: a push, whose limit is push_timeout */
     int every_answer; /* 1: answers are handed on even after srt_client_fail */
     /* queue: NULL for SRT_NO_QUEUE; its shards_count is 0 when Redis knows no such queue and it must not be made. */
     int (*send)(seriatim_client *c, srt_queue *queue);
-    /* request: as it was sent, with the kind, place and subject that the operation set. reply: no error; valid during the call. */
+    /*
+     * request: as it was sent, with the kind, place and subject that the operation set. reply: no error; valid during
+     * the call.
+     */
     int (*on_reply)(seriatim_client *c, srt_request *request, const srt_reply *reply);
-    /* An error reply that repeating the request cannot change (FULL, SERVER, AUTH, STALE). If NULL, the operation fails with it. */
+    /*
+     * An error reply that repeating the request cannot change (FULL, SERVER, AUTH, STALE). If NULL, the operation fails
+     * with it.
+     */
     int (*on_refused)(seriatim_client *c, srt_request *request, const seriatim_error *error);
-    /* The request was refused because the layout is old; `send` is called next. left: Redis may have executed an earlier sending. */
+    /*
+     * The request was refused because the layout is old; `send` is called next. left: Redis may have executed an
+     * earlier sending.
+     */
     int (*on_stale)(seriatim_client *c, srt_request *request, int left);
     /*
-     * All answers are in: the status of the operation, its text in c->error. `failed` is what srt_client_fail said before,
-     * or OK. Without it, the status is `failed`.
+     * All answers are in: the status of the operation, its text in c->error. `failed` is what srt_client_fail said
+     * before, or OK. Without it, the status is `failed`.
      */
     int (*on_end)(seriatim_client *c, int failed);
     /* The connection has ended; the requests that wait for an answer will be sent again. May send more. */
     void (*on_disconnected)(seriatim_client *c);
-    /* The I/O side gives up. c->error says why; may be rewritten. Requests without an answer are still in c->session. */
+    /*
+     * The I/O side gives up. c->error says why; may be rewritten. Requests without an answer are still in c->session.
+     */
     void (*on_give_up)(seriatim_client *c);
     /* The results are not used any more: frees c->state. */
     void (*release)(seriatim_client *c);
@@ -71,8 +85,8 @@ typedef struct srt_push_job {
     uint32_t crc;
 } srt_push_job;
 
-/* Up to 1,000 jobs of one shard: places[first .. first + count). The shard may take only the first few of them. Chunks of one shard are
- * neighbours. */
+/* Up to 1,000 jobs of one shard: places[first .. first + count). The shard may take only the first few of them. Chunks
+ * of one shard are neighbours. */
 typedef struct srt_push_chunk {
     unsigned shard;
     size_t first, count, bytes;
@@ -82,35 +96,35 @@ typedef struct srt_push_chunk {
 } srt_push_chunk;
 
 typedef struct srt_push {
-    int open;                    /* begun and not sent */
-    srt_arena arena;             /* the jobs' bytes */
+    int open;        /* begun and not sent */
+    srt_arena arena; /* the jobs' bytes */
     srt_push_job *jobs;
     size_t job_count, job_cap;
-    size_t *places;              /* of the planned jobs, by shard, then in the order of the caller */
+    size_t *places; /* of the planned jobs, by shard, then in the order of the caller */
     size_t place_cap;
-    srt_push_chunk *chunks;      /* of the present plan */
+    srt_push_chunk *chunks; /* of the present plan */
     size_t chunk_count, chunk_cap;
-    size_t opened;               /* chunks before this one belong to shards that were begun */
-    size_t flying;               /* bytes of chunks that wait for an answer */
+    size_t opened; /* chunks before this one belong to shards that were begun */
+    size_t flying; /* bytes of chunks that wait for an answer */
     size_t pending_chunks, written_chunks, failed_chunks;
     size_t pending_jobs, failed_jobs; /* pending: neither written nor failed */
-    seriatim_error failure;      /* why the first chunk, or before sending a job, was refused */
+    seriatim_error failure;           /* why the first chunk, or before sending a job, was refused */
     seriatim_push_counts counts;
     int has_options;
-    int wants_handles;           /* handles are answered; always where a job is scheduled */
+    int wants_handles; /* handles are answered; always where a job is scheduled */
     srt_arena handle_arena;
-    seriatim_text *handles;      /* one a job, in the caller's order; data NULL: it was not kept */
+    seriatim_text *handles; /* one a job, in the caller's order; data NULL: it was not kept */
     size_t handle_count;
-    int may_refuse;              /* a job has its own on_waiting "reject" or "unique" */
-    size_t *refused;             /* places; counts.refused of them */
+    int may_refuse;  /* a job has its own on_waiting "reject" or "unique" */
+    size_t *refused; /* places; counts.refused of them */
     size_t refused_cap;
-    int64_t replicas, wait_ms;   /* wanted: WAIT replicas wait_ms; 0: none */
-    int64_t limit_ms;            /* from its first step to its end */
-    size_t unsure;               /* chunks */
-    size_t connection;           /* number of the present connection: an answer of WAIT holds for that connection only */
-    seriatim_push_counts sure;   /* counts and written_chunks without the unsure ones */
+    int64_t replicas, wait_ms; /* wanted: WAIT replicas wait_ms; 0: none */
+    int64_t limit_ms;          /* from its first step to its end */
+    size_t unsure;             /* chunks */
+    size_t connection;         /* number of the present connection: an answer of WAIT holds for that connection only */
+    seriatim_push_counts sure; /* counts and written_chunks without the unsure ones */
     size_t sure_chunks;
-    seriatim_error shortage;     /* REPLICAS: too few have it; no further WAIT is sent */
+    seriatim_error shortage; /* REPLICAS: too few have it; no further WAIT is sent */
 } srt_push;
 
 #define SRT_CLIENT_RELEASES 4
@@ -121,7 +135,7 @@ struct seriatim_client {
     srt_session session;
     seriatim_error error;
     srt_bytes warning; /* NUL-terminated; empty without a warning */
-    srt_bytes name; /* CLIENT SETNAME, NUL-terminated; empty: none */
+    srt_bytes name;    /* CLIENT SETNAME, NUL-terminated; empty: none */
     size_t max_payload;
     char identity[SRT_IDENTITY + 1]; /* new for each process */
     int64_t sequence;                /* of the last chunk; never falls */
@@ -129,9 +143,9 @@ struct seriatim_client {
     uint64_t gone;                   /* bytes handed to the network in all */
     uint64_t begun, answers;         /* operations begun and answers taken, for the limits of io/link.c */
     int limit_ms;                    /* io/link.c gives up after this time without an answer; 0: its own limit */
-    int visitor;                     /* the socket of whoever wants the result: io/link.c gives up when it is closed; 0: none */
-    int heard;                       /* when it last gave up, Redis may have executed a request whose answer did not come */
-    int64_t left_ms;                 /* milliseconds that the operation may still take, as io/link.c last said; INT64_MAX: it did not */
+    int visitor;     /* the socket of whoever wants the result: io/link.c gives up when it is closed; 0: none */
+    int heard;       /* when it last gave up, Redis may have executed a request whose answer did not come */
+    int64_t left_ms; /* milliseconds that the operation may still take, as io/link.c last said; INT64_MAX: it did not */
 
     const srt_operation *operation; /* NULL: none since the client was made */
     void *state;                    /* the operation's */
@@ -145,8 +159,9 @@ struct seriatim_client {
     void (*releases[SRT_CLIENT_RELEASES])(seriatim_client *c); /* called when the client is freed */
     size_t release_count;
 
-    struct srt_web *web;                   /* of the web requests; NULL: no web request was begun */
-    void (*after)(seriatim_client *c);     /* called once, when the operation under way has ended well; may begin the next */
+    struct srt_web *web; /* of the web requests; NULL: no web request was begun */
+    void (*after)(
+        seriatim_client *c); /* called once, when the operation under way has ended well; may begin the next */
 
     const char *address; /* of the Redis that it is connected to, as io/link.c says; NULL: it did not. Borrowed */
     void (*before_begin)(void *host); /* the host looks at getpid() and tells the time; may be NULL */
@@ -180,7 +195,10 @@ void srt_client_mark_left(srt_request *request);
 /* May Redis have executed this request, which waits for an answer? */
 int srt_client_left(const seriatim_client *c, const srt_request *request);
 
-/* OK where Unix seconds are what a job may say; else INVALID: "<where><field> ...", with `hint` ("use delay") for seconds from now. */
+/*
+ * OK where Unix seconds are what a job may say; else INVALID: "<where><field> ...", with `hint` ("use delay") for
+ * seconds from now.
+ */
 int srt_check_unix_time(seriatim_client *c, const char *where, const char *field, const char *hint, double time);
 
 /* ---- For the I/O side ---------------------------------------------------------------------- */
@@ -189,11 +207,17 @@ int srt_check_unix_time(seriatim_client *c, const char *where, const char *field
 void srt_client_identify(seriatim_client *c, const unsigned char *random);
 /* Sets the Unix time in seconds by the host's clock. It only serves to refuse times that are too far ahead. */
 void srt_client_tell_time(seriatim_client *c, double unix_time);
-/* Returns the milliseconds that the operation under way may take as a whole; 0: only the time without an answer is limited. */
+/*
+ * Returns the milliseconds that the operation under way may take as a whole; 0: only the time without an answer is
+ * limited.
+ */
 int64_t srt_client_whole_ms(const seriatim_client *c);
 /* Sets how many of these milliseconds are left: no WAIT takes longer. */
 void srt_client_tell_left(seriatim_client *c, int64_t left_ms);
-/* AGAIN: an operation is under way. OK: it ended well, or none was begun. Else how it ended; seriatim_client_error has the text. */
+/*
+ * AGAIN: an operation is under way. OK: it ended well, or none was begun. Else how it ended; seriatim_client_error has
+ * the text.
+ */
 int srt_client_status(const seriatim_client *c);
 /* Does a request wait for an answer? */
 int srt_client_waits(const seriatim_client *c);

@@ -6,12 +6,12 @@
 enum { DELETE_NODES, DELETE_BEGIN, DELETE_CLOSE, DELETE_WIPE, DELETE_END };
 
 typedef struct delete_state {
-    int force;       /* delete its content too */
-    int begun;       /* requests were sent */
-    srt_queue all;   /* the queue with all shards that it ever had, under the next generation; its name is borrowed */
-    int64_t old;     /* the generation that is deleted */
-    int64_t ids;     /* that the closed shards held, and scheduled payloads */
-    size_t waiting;  /* shards of the present step without their last answer */
+    int force;      /* delete its content too */
+    int begun;      /* requests were sent */
+    srt_queue all;  /* the queue with all shards that it ever had, under the next generation; its name is borrowed */
+    int64_t old;    /* the generation that is deleted */
+    int64_t ids;    /* that the closed shards held, and scheduled payloads */
+    size_t waiting; /* shards of the present step without their last answer */
     int deleted;
 } delete_state;
 
@@ -44,7 +44,8 @@ static int delete_on_nodes(seriatim_client *c, delete_state *d, const srt_reply 
         return srt_operator_protocol(c, "nodes");
     for (i = 2; i + 2 < reply->count; i += 3)
         if (srt_token_int(&at[i + 1]) > srt_token_int(&at[1]) && srt_node_serves(&at[i + 2], &d->all.name))
-            return srt_client_fail(c, srt_fail(&c->error, SERIATIM_INVALID, "the node %.*s serves the queue; stop it first",
+            return srt_client_fail(c, srt_fail(&c->error, SERIATIM_INVALID,
+                                               "the node %.*s serves the queue; stop it first",
                                                (int)(at[i].len < 100 ? at[i].len : 100), at[i].data));
     return delete_ask_queue(c, d, "begin", DELETE_BEGIN);
 }
@@ -54,7 +55,8 @@ static int delete_on_nodes(seriatim_client *c, delete_state *d, const srt_reply 
 /* cursor: of a wipe; NULL: it begins. */
 static int delete_ask_shard(seriatim_client *c, delete_state *d, unsigned shard, int kind, const srt_token *cursor)
 {
-    srt_request *r = srt_client_shard_request(c, &d->all, shard, kind == DELETE_CLOSE ? srt_script_close : srt_script_wipe);
+    srt_request *r =
+        srt_client_shard_request(c, &d->all, shard, kind == DELETE_CLOSE ? srt_script_close : srt_script_wipe);
     if (!r)
         return SERIATIM_NOMEM;
     if (kind == DELETE_WIPE) {
@@ -78,7 +80,8 @@ static int delete_ask_shards(seriatim_client *c, delete_state *d, int kind)
 
 static int delete_changed(seriatim_client *c)
 {
-    return srt_client_fail(c, srt_fail(&c->error, SERIATIM_INVALID, "the queue was changed meanwhile; look at it again"));
+    return srt_client_fail(c,
+                           srt_fail(&c->error, SERIATIM_INVALID, "the queue was changed meanwhile; look at it again"));
 }
 
 static int delete_on_begin(seriatim_client *c, delete_state *d, const srt_reply *reply)
@@ -124,9 +127,10 @@ static int delete_on_end_step(seriatim_client *c, delete_state *d, const srt_rep
 {
     srt_queue_forget_layout(&c->registry, c->registry.queues[c->queue]);
     if (d->ids && !d->force)
-        return srt_client_fail(c, srt_fail(&c->error, SERIATIM_INVALID,
-                                           "the queue holds %lld ids (waiting, running, parked or dead); force its deletion by its name",
-                                           (long long)d->ids));
+        return srt_client_fail(
+            c, srt_fail(&c->error, SERIATIM_INVALID,
+                        "the queue holds %lld ids (waiting, running, parked or dead); force its deletion by its name",
+                        (long long)d->ids));
     if (reply->count < 3)
         return delete_changed(c);
     d->deleted = 1;
@@ -167,7 +171,8 @@ static int delete_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
 
 int srt_delete_begin(seriatim_client *c, size_t queue, const seriatim_text *force, size_t count)
 {
-    static const srt_operation operation = {.fresh = 1, .send = delete_send, .on_reply = delete_on_reply, .release = delete_release};
+    static const srt_operation operation = {
+        .fresh = 1, .send = delete_send, .on_reply = delete_on_reply, .release = delete_release};
     const srt_queue *named = srt_client_queue_at(c, queue);
     delete_state *d;
     if (!named)

@@ -68,8 +68,8 @@ static int explain_send(seriatim_client *c, srt_queue *queue)
     return status;
 }
 
-static int explain_view(seriatim_client *c, explain_state *e, seriatim_record *view, const srt_token *head, srt_part part,
-                        const srt_token *run)
+static int explain_view(seriatim_client *c, explain_state *e, seriatim_record *view, const srt_token *head,
+                        srt_part part, const srt_token *run)
 {
     srt_record record;
     char *data;
@@ -170,22 +170,27 @@ static void explain_say_time(explain_state *e, const char *before, double when)
     double left = when - e->result.now;
     long long tenths = (long long)((left < 0 ? -left : left) * 10 + 0.5);
     char text[48];
-    snprintf(text, sizeof text, "%s%lld.%lld s%s", left > 0 ? "in " : "", tenths / 10, tenths % 10, left > 0 ? "" : " ago");
+    snprintf(text, sizeof text, "%s%lld.%lld s%s", left > 0 ? "in " : "", tenths / 10, tenths % 10,
+             left > 0 ? "" : " ago");
     explain_say(e, before, text, "");
 }
 
-/* A Unix time as "2026-11-23 04:00:00 UTC". The years are counted from March on, so that a leap day is the last of its year. */
+/*
+ * A Unix time as "2026-11-23 04:00:00 UTC". The years are counted from March on, so that a leap day is the last of its
+ * year.
+ */
 static void explain_say_moment(explain_state *e, const char *before, double when)
 {
-    long long seconds = (long long)when, days = seconds / 86400 + 719468, of_day = seconds % 86400; /* days since 0000-03-01 */
+    long long seconds = (long long)when, days = seconds / 86400 + 719468,
+              of_day = seconds % 86400; /* days since 0000-03-01 */
     long long era = days / 146097, day = days % 146097;
     long long year = (day - day / 1460 + day / 36524 - day / 146096) / 365, month;
     char text[64];
     day -= 365 * year + year / 4 - year / 100;
     month = (5 * day + 2) / 153;
     day -= (153 * month + 2) / 5;
-    snprintf(text, sizeof text, "%04lld-%02lld-%02lld %02lld:%02lld:%02lld UTC", era * 400 + year + (month >= 10), month < 10 ? month + 3 : month - 9,
-             day + 1, of_day / 3600, of_day / 60 % 60, of_day % 60);
+    snprintf(text, sizeof text, "%04lld-%02lld-%02lld %02lld:%02lld:%02lld UTC", era * 400 + year + (month >= 10),
+             month < 10 ? month + 3 : month - 9, day + 1, of_day / 3600, of_day / 60 % 60, of_day % 60);
     explain_say(e, before, text, "");
 }
 
@@ -201,9 +206,12 @@ static void explain_say_owner(explain_state *e)
 {
     const seriatim_explanation *x = &e->result;
     if (!*x->owner)
-        explain_say(e, x->known ? "; no node owns its shard" : "; no server knows this queue, so no node owns its shard", "", "");
+        explain_say(e,
+                    x->known ? "; no node owns its shard" : "; no server knows this queue, so no node owns its shard",
+                    "", "");
     else if (!x->owner_alive)
-        explain_say(e, "; node ", x->owner, ", which owns its shard, has no heartbeat, and another will take the shard");
+        explain_say(e, "; node ", x->owner,
+                    ", which owns its shard, has no heartbeat, and another will take the shard");
     else
         explain_say(e, "; node ", x->owner, " owns its shard");
 }
@@ -219,7 +227,8 @@ static void explain_scheduled(explain_state *e, const char *before)
         explain_say_moment(e, ": the next payload arrives at ", x->deliver_at);
         explain_say_time(e, ", ", x->deliver_at);
     } else {
-        explain_say_time(e, ": the next payload is to arrive with the next claim of its shard, its time came ", x->deliver_at);
+        explain_say_time(e, ": the next payload is to arrive with the next claim of its shard, its time came ",
+                         x->deliver_at);
     }
 }
 
@@ -269,7 +278,8 @@ static int explain_on_end(seriatim_client *c, int failed)
     else if (strcmp(e->result.job.state, "unknown") != 0)
         explain_wait(e);
     else if (e->result.scheduled == 0)
-        explain_say(e, "nothing waits or runs under this id", e->result.known ? "" : "; no server knows this queue", "");
+        explain_say(e, "nothing waits or runs under this id", e->result.known ? "" : "; no server knows this queue",
+                    "");
     if (e->result.scheduled)
         explain_scheduled(e, e->text[0] ? "; it has " : "nothing waits or runs under this id, it has ");
     if (e->result.scheduled && !e->runs && strcmp(e->result.job.state, "unknown") == 0)

@@ -65,7 +65,10 @@ void srt_handle_write(char *out, const srt_bytes *queue, const char *id, size_t 
     handle_flush(&w);
 }
 
-/* Decodes base64url into `out`, which has room for as many bytes as the text has. Returns the number of bytes, or 0 if the text is not base64url. */
+/*
+ * Decodes base64url into `out`, which has room for as many bytes as the text has. Returns the number of bytes, or 0 if
+ * the text is not base64url.
+ */
 static size_t handle_decode(seriatim_text text, char *out)
 {
     unsigned bits = 0, count = 0;
@@ -157,8 +160,8 @@ static int handle_read(seriatim_client *c, handle_state *h, const srt_queue *que
     if (len <= HANDLE_HEAD + 2 + name_len || len - HANDLE_HEAD - 2 - name_len > SERIATIM_MAX_ID)
         return handle_refuse(c);
     if (name_len != queue->name.len || memcmp(bytes + HANDLE_HEAD + 2, queue->name.data, name_len) != 0)
-        return srt_fail(&c->error, SERIATIM_INVALID, "handle is of the queue \"%.*s\"", (int)(name_len < 150 ? name_len : 150),
-                        bytes + HANDLE_HEAD + 2);
+        return srt_fail(&c->error, SERIATIM_INVALID, "handle is of the queue \"%.*s\"",
+                        (int)(name_len < 150 ? name_len : 150), bytes + HANDLE_HEAD + 2);
     h->scored = bytes[0] == HANDLE_SCORED;
     h->stamp = bytes + 1;
     h->id = bytes + HANDLE_HEAD + 2 + name_len;
@@ -168,7 +171,8 @@ static int handle_read(seriatim_client *c, handle_state *h, const srt_queue *que
 
 static int handle_begin(seriatim_client *c, size_t queue, int script, seriatim_text text, double at)
 {
-    static const srt_operation operation = {.fresh = 1, .send = handle_send, .on_reply = handle_on_reply, .release = handle_release};
+    static const srt_operation operation = {
+        .fresh = 1, .send = handle_send, .on_reply = handle_on_reply, .release = handle_release};
     const srt_queue *known;
     handle_state *h;
     int status;

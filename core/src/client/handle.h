@@ -5,9 +5,9 @@
 #include "client/client.h"
 
 /*
- * A handle is base64url without padding of: a byte (2: the push gave the payload a score, else 1), the arrival as 8 bytes >d, the length of
- * the queue's name as two bytes, the greater first, that name, the id. Nine bytes are twelve characters, so the arrival is filled in
- * later than the rest.
+ * A handle is base64url without padding of: a byte (2: the push gave the payload a score, else 1), the arrival as 8
+ * bytes >d, the length of the queue's name as two bytes, the greater first, that name, the id. Nine bytes are twelve
+ * characters, so the arrival is filled in later than the rest.
  */
 size_t srt_handle_size(size_t queue_len, size_t id_len);
 /* Writes srt_handle_size bytes, without the arrival. */

@@ -1,6 +1,6 @@
 /*
- * integrity.c - proves what is stored of a queue, shard by shard, slice by slice, and that all keys of the namespace are
- * somebody's.
+ * integrity.c - proves what is stored of a queue, shard by shard, slice by slice, and that all keys of the namespace
+ * are somebody's.
  */
 #include "client/integrity.h"
 
@@ -164,8 +164,11 @@ static srt_done integrity_done(const seriatim_client *c)
 
 int seriatim_check_begin(seriatim_client *c, size_t queue, int repair)
 {
-    static const srt_operation of_queue = {
-        .send = integrity_send, .on_reply = integrity_on_reply, .on_refused = integrity_on_refused, .release = integrity_release, .done = integrity_done};
+    static const srt_operation of_queue = {.send = integrity_send,
+                                           .on_reply = integrity_on_reply,
+                                           .on_refused = integrity_on_refused,
+                                           .release = integrity_release,
+                                           .done = integrity_done};
     static const srt_operation of_namespace = {.send = srt_integrity_send_namespace,
                                                .on_reply = integrity_on_reply,
                                                .on_refused = integrity_on_refused,
@@ -189,7 +192,8 @@ int seriatim_check_begin(seriatim_client *c, size_t queue, int repair)
 
 static const integrity_state *integrity_of(const seriatim_client *c)
 {
-    int ours = c->operation && (c->operation->send == integrity_send || c->operation->send == srt_integrity_send_namespace);
+    int ours =
+        c->operation && (c->operation->send == integrity_send || c->operation->send == srt_integrity_send_namespace);
     return ours ? c->state : NULL;
 }
 

@@ -52,8 +52,8 @@ typedef struct integrity_state {
 
     uint64_t *listed; /* hashes of the ids in the shard's ready list, sorted after the last slice */
     size_t listed_count, listed_cap;
-    int unlisted;     /* the ready list could not be read */
-    srt_arena memory; /* of the shard */
+    int unlisted;           /* the ready list could not be read */
+    srt_arena memory;       /* of the shard */
     seriatim_text *missing; /* ids that did not seem to be listed */
     size_t missing_count, missing_cap, confirmed;
 
@@ -71,7 +71,7 @@ typedef struct integrity_state {
 
 extern const char *const srt_integrity_single[];
 
-/* ---- integrity_list.c -------------------------------------------------------------------------- */
+/* ---- integrity_list.c ------------------------------------------------------------------------ */
 
 int srt_integrity_compare(const void *left, const void *right);
 int srt_integrity_list(seriatim_client *c, integrity_state *k, const srt_token *id);
@@ -79,25 +79,28 @@ int srt_integrity_miss(seriatim_client *c, integrity_state *k, const srt_token *
 /* The list was read once more: who is in it now is not missing. */
 void srt_integrity_keep_missing(integrity_state *k);
 
-/* ---- integrity_request.c ----------------------------------------------------------------------- */
+/* ---- integrity_request.c --------------------------------------------------------------------- */
 
 /* From its end: claims shorten the beginning, so no place that is counted from the end moves away from the reader. */
 int srt_integrity_ask_list(seriatim_client *c, integrity_state *k, int64_t from);
 int srt_integrity_listed(const char *const *words, const char *at, size_t len);
-srt_request *srt_integrity_request(seriatim_client *c, integrity_state *k, unsigned shard, const char *part, const srt_token *cursor);
+srt_request *srt_integrity_request(seriatim_client *c, integrity_state *k, unsigned shard, const char *part,
+                                   const srt_token *cursor);
 int srt_integrity_ask(seriatim_client *c, integrity_state *k, const srt_token *cursor);
 int srt_integrity_ask_scan(seriatim_client *c, integrity_state *k, const srt_token *cursor, int kind);
 /* Goes on with the step that is set, or the next one that has something to do. */
 int srt_integrity_go_on(seriatim_client *c, integrity_state *k);
 
-/* ---- integrity_finding.c ----------------------------------------------------------------------- */
+/* ---- integrity_finding.c --------------------------------------------------------------------- */
 
-int srt_integrity_find_plain(seriatim_client *c, integrity_state *k, const char *kind, seriatim_text id, const char *detail);
+int srt_integrity_find_plain(seriatim_client *c, integrity_state *k, const char *kind, seriatim_text id,
+                             const char *detail);
 /* What a script has found, and the ids that must be in the ready list. */
 int srt_integrity_take(seriatim_client *c, integrity_state *k, const srt_request *r, const srt_reply *reply);
-int srt_integrity_stray(seriatim_client *c, integrity_state *k, const srt_token *key, unsigned shard, const char *detail);
+int srt_integrity_stray(seriatim_client *c, integrity_state *k, const srt_token *key, unsigned shard,
+                        const char *detail);
 
-/* ---- integrity_keys.c -------------------------------------------------------------------------- */
+/* ---- integrity_keys.c ------------------------------------------------------------------------ */
 
 /* Takes SHARD}:KIND:ID apart. A key of an id or a client is asked for its owner. */
 int srt_integrity_key(seriatim_client *c, integrity_state *k, const srt_token *key);

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-static int integrity_find(seriatim_client *c, integrity_state *k, const char *kind, seriatim_text id, seriatim_text detail)
+static int integrity_find(seriatim_client *c, integrity_state *k, const char *kind, seriatim_text id,
+                          seriatim_text detail)
 {
     void *findings = k->findings;
     seriatim_finding *f;
@@ -23,7 +24,8 @@ static int integrity_find(seriatim_client *c, integrity_state *k, const char *ki
     return SERIATIM_OK;
 }
 
-int srt_integrity_find_plain(seriatim_client *c, integrity_state *k, const char *kind, seriatim_text id, const char *detail)
+int srt_integrity_find_plain(seriatim_client *c, integrity_state *k, const char *kind, seriatim_text id,
+                             const char *detail)
 {
     seriatim_text text;
     text.data = detail;
@@ -57,8 +59,8 @@ static int integrity_shape(const srt_reply *reply, size_t *findings, size_t *rea
 {
     const srt_token *at = reply->tokens;
     size_t i;
-    if (reply->count < 5 || at[0].type != SRT_ARRAY || at[0].integer != 4 || at[3].type != SRT_ARRAY || at[3].integer < 0 ||
-        at[3].integer % 4 != 0)
+    if (reply->count < 5 || at[0].type != SRT_ARRAY || at[0].integer != 4 || at[3].type != SRT_ARRAY ||
+        at[3].integer < 0 || at[3].integer % 4 != 0)
         return 0;
     *findings = (size_t)at[3].integer;
     if (*findings > reply->count - 5 || at[4 + *findings].type != SRT_ARRAY || at[4 + *findings].integer < 0)
@@ -85,7 +87,8 @@ int srt_integrity_take(seriatim_client *c, integrity_state *k, const srt_request
     return status;
 }
 
-int srt_integrity_stray(seriatim_client *c, integrity_state *k, const srt_token *key, unsigned shard, const char *detail)
+int srt_integrity_stray(seriatim_client *c, integrity_state *k, const srt_token *key, unsigned shard,
+                        const char *detail)
 {
     seriatim_text name;
     int status;

@@ -5,13 +5,15 @@
 
 #define INTEGRITY_DIGITS 10 /* of a shard's number */
 
-static const char *const integrity_nodes[] = {"{/nodes}:alive", "{/nodes}:info", "{/nodes}:renewed", "{/nodes}:sampler", NULL};
+static const char *const integrity_nodes[] = {"{/nodes}:alive", "{/nodes}:info", "{/nodes}:renewed", "{/nodes}:sampler",
+                                              NULL};
 
 /* Kinds of a shard beside those that its scripts declare. */
 static const char *const integrity_more[] = {"uniting", "scheduled", "traced", NULL};
 /* Kinds of which each key names an id or a client. */
-static const char *const integrity_owned[] = {"spill", "nextspill", "deadspill", "spillmap", "nextspillmap", "deadspillmap", "push",
-                                              "sched", "schedmap", "events", NULL};
+static const char *const integrity_owned[] = {"spill",        "nextspill",    "deadspill", "spillmap",
+                                              "nextspillmap", "deadspillmap", "push",      "sched",
+                                              "schedmap",     "events",       NULL};
 
 /* The number between `at` and `end` as srt_key_shard writes it; -1 if the text has no such number. */
 static int64_t integrity_number(const char *at, const char *end)
@@ -38,11 +40,13 @@ int srt_integrity_key(seriatim_client *c, integrity_state *k, const srt_token *k
         return SERIATIM_OK; /* of an earlier queue of this name that had more shards: it refuses old layouts */
     if (shard >= (int64_t)k->queue->shards_count)
         return srt_integrity_stray(c, k, key, (unsigned)shard, "the layout has no such shard");
-    if (!colon && (srt_integrity_listed(srt_shard_kinds, kind, (size_t)(end - kind)) || srt_integrity_listed(integrity_more, kind, (size_t)(end - kind))))
+    if (!colon && (srt_integrity_listed(srt_shard_kinds, kind, (size_t)(end - kind)) ||
+                   srt_integrity_listed(integrity_more, kind, (size_t)(end - kind))))
         return SERIATIM_OK;
     if (colon && colon - kind == 9 && memcmp(kind, "misplaced", 9) == 0)
         return SERIATIM_OK;
-    if (!srt_integrity_listed(colon ? integrity_owned : srt_integrity_single, kind, (size_t)((colon ? colon : end) - kind)))
+    if (!srt_integrity_listed(colon ? integrity_owned : srt_integrity_single, kind,
+                              (size_t)((colon ? colon : end) - kind)))
         return srt_integrity_stray(c, k, key, (unsigned)shard, "the key is not of a known kind");
     if (k->left.data[shard])
         return SERIATIM_OK;
@@ -99,7 +103,8 @@ static int integrity_ask_layout(seriatim_client *c, integrity_state *k)
 }
 
 /* The name of the queue whose shard's or layout's key this is into k->name; INVALID when it is neither. */
-static int integrity_read_queue(integrity_state *k, const char *ns, const char *key, const char *brace, const char *slash)
+static int integrity_read_queue(integrity_state *k, const char *ns, const char *key, const char *brace,
+                                const char *slash)
 {
     srt_bytes layout;
     int status;
@@ -124,8 +129,9 @@ static int integrity_kind(const char *kind, const char *end, int of_shard)
 {
     size_t len = (size_t)(end - kind);
     if (of_shard)
-        return (len == 7 && memcmp(kind, "}:state", 7) == 0) || (len > 7 && memcmp(kind, "}:push:", 7) == 0) ? INTEGRITY_HAS_MARK
-                                                                                                        : INTEGRITY_HAS_CONTENT;
+        return (len == 7 && memcmp(kind, "}:state", 7) == 0) || (len > 7 && memcmp(kind, "}:push:", 7) == 0)
+                   ? INTEGRITY_HAS_MARK
+                   : INTEGRITY_HAS_CONTENT;
     if (len < 2 || kind[1] != ':' || !srt_integrity_listed(srt_queue_kinds, kind + 2, len - 2))
         return 0;
     return kind[2] == 'l' ? INTEGRITY_HAS_LAYOUT : kind[2] == 'd' ? INTEGRITY_HAS_MARK : INTEGRITY_HAS_CONTENT;
@@ -141,9 +147,11 @@ int srt_integrity_any_key(seriatim_client *c, integrity_state *k, const srt_toke
     end = key->data + key->len;
     brace = memchr(at, '}', (size_t)(end - at));
     if (*at != '{' || !brace)
-        return memchr(at, '{', (size_t)(end - at)) ? SERIATIM_OK : srt_integrity_stray(c, k, key, 0, "the key belongs to no queue");
+        return memchr(at, '{', (size_t)(end - at)) ? SERIATIM_OK
+                                                   : srt_integrity_stray(c, k, key, 0, "the key belongs to no queue");
     if (at[1] == '/') {
-        int known = srt_integrity_listed(integrity_nodes, at, (size_t)(end - at)) || (end - at > 15 && memcmp(at, "{/nodes}:order:", 15) == 0);
+        int known = srt_integrity_listed(integrity_nodes, at, (size_t)(end - at)) ||
+                    (end - at > 15 && memcmp(at, "{/nodes}:order:", 15) == 0);
         return known ? SERIATIM_OK : srt_integrity_stray(c, k, key, 0, "the key belongs to no queue");
     }
     slash = integrity_last(at, brace, '/');
@@ -193,7 +201,8 @@ int srt_integrity_on_layout(seriatim_client *c, integrity_state *k, const srt_re
     if (at->len == 0) /* it was deleted meanwhile */
         return SERIATIM_OK;
     if (srt_layout_read(at->data, at->len, &generation, &shards, NULL) != SERIATIM_OK)
-        return srt_integrity_find_plain(c, k, "layout", k->queues[r->place].name, "the layout of the queue cannot be read");
+        return srt_integrity_find_plain(c, k, "layout", k->queues[r->place].name,
+                                        "the layout of the queue cannot be read");
     if (srt_settings_take(&settings, at + 1, reply->count - 2, &error) != SERIATIM_OK)
         return srt_integrity_find_plain(c, k, "layout", k->queues[r->place].name, error.message);
     return SERIATIM_OK;
@@ -205,6 +214,7 @@ int srt_integrity_on_end(seriatim_client *c, int failed)
     size_t i;
     for (i = 0; i < k->queue_count && failed == SERIATIM_OK; i++)
         if (!(k->queues[i].seen & INTEGRITY_HAS_LAYOUT) && k->queues[i].seen != INTEGRITY_HAS_MARK)
-            failed = srt_integrity_find_plain(c, k, "layout", k->queues[i].name, "keys of a queue that has no layout; its application makes one");
+            failed = srt_integrity_find_plain(c, k, "layout", k->queues[i].name,
+                                              "keys of a queue that has no layout; its application makes one");
     return failed;
 }

@@ -6,9 +6,9 @@
 #define INTEGRITY_READY_SLICE 150
 #define INTEGRITY_CONFIRM 25 /* ids of a call that looks through the ends of the ready list */
 
-static const char *const integrity_words[INTEGRITY_STEPS] = {"",       "",         "jobs",    "",      "ready", "next",   "running", "dead",
-                                                     "due",    "parked",   "unproven", "suspect", "retry", "died", "overrun",
-                                                     "scheduled", "traced"};
+static const char *const integrity_words[INTEGRITY_STEPS] = {
+    "",       "",         "jobs",    "",      "ready", "next",    "running",   "dead",  "due",
+    "parked", "unproven", "suspect", "retry", "died",  "overrun", "scheduled", "traced"};
 
 /* Parts of check_scheduled.lua. */
 static const char *const integrity_scheduled[] = {"scheduled", "sched", "schedmap", NULL};
@@ -54,7 +54,8 @@ int srt_integrity_listed(const char *const *words, const char *at, size_t len)
     return 0;
 }
 
-srt_request *srt_integrity_request(seriatim_client *c, integrity_state *k, unsigned shard, const char *part, const srt_token *cursor)
+srt_request *srt_integrity_request(seriatim_client *c, integrity_state *k, unsigned shard, const char *part,
+                                   const srt_token *cursor)
 {
     size_t len = strlen(part);
     int script = srt_integrity_listed(srt_integrity_single, part, len)  ? srt_script_check_notices
@@ -120,5 +121,6 @@ int srt_integrity_go_on(seriatim_client *c, integrity_state *k)
         k->listed_count = 0;
         return srt_integrity_ask_list(c, k, 0);
     }
-    return k->step == INTEGRITY_SCAN ? srt_integrity_ask_scan(c, k, NULL, INTEGRITY_SCAN) : srt_integrity_ask(c, k, NULL);
+    return k->step == INTEGRITY_SCAN ? srt_integrity_ask_scan(c, k, NULL, INTEGRITY_SCAN)
+                                     : srt_integrity_ask(c, k, NULL);
 }

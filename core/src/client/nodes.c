@@ -117,9 +117,9 @@ static int node_read(srt_arena *memory, const srt_token *at, seriatim_living_nod
     failed = !node->name || !node->description;
     if (failed)
         return SERIATIM_NOMEM;
-#define X(kind, field, key)                               \
-    value = node_field(node->description, ";" key "="); \
-    node->field = READ_##kind(memory, value);             \
+#define X(kind, field, key)                                                                                            \
+    value = node_field(node->description, ";" key "=");                                                                \
+    node->field = READ_##kind(memory, value);                                                                          \
     failed |= FAILED_##kind(node->field);
     SERIATIM_NODE_FIELDS(X)
 #undef X
@@ -173,7 +173,8 @@ int seriatim_nodes_begin(seriatim_client *c)
 
 const seriatim_living_node *seriatim_nodes_result(const seriatim_client *c, size_t *count)
 {
-    const nodes_state *n = c->operation && c->operation->send == nodes_send && c->status == SERIATIM_OK ? c->state : NULL;
+    const nodes_state *n =
+        c->operation && c->operation->send == nodes_send && c->status == SERIATIM_OK ? c->state : NULL;
     *count = n ? n->count : 0;
     return n ? n->nodes : NULL;
 }

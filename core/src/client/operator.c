@@ -100,7 +100,8 @@ size_t srt_targets_route(srt_target *targets, size_t count, unsigned shards_coun
     if (count > 1)
         qsort(targets, count, sizeof *targets, srt_target_by_id);
     for (i = 0; i < count; i++)
-        if (kept == 0 || srt_id_compare(targets[i].id, targets[i].len, targets[kept - 1].id, targets[kept - 1].len) != 0)
+        if (kept == 0 ||
+            srt_id_compare(targets[i].id, targets[i].len, targets[kept - 1].id, targets[kept - 1].len) != 0)
             targets[kept++] = targets[i];
     return kept;
 }
@@ -159,7 +160,8 @@ int srt_decimal_read(const char *at, size_t len, double *value)
                 power = power * 10 + (*at - '0');
     }
     exponent += sign * power;
-    *value = (negative ? -1 : 1) * (exponent < 0 ? (double)whole / pow(10, -exponent) : (double)whole * pow(10, exponent));
+    *value =
+        (negative ? -1 : 1) * (exponent < 0 ? (double)whole / pow(10, -exponent) : (double)whole * pow(10, exponent));
     return at == end;
 }
 
@@ -181,8 +183,9 @@ static int bound_number(seriatim_client *c, const char *name, seriatim_text text
         value = limit;
     } else {
         if (!srt_decimal_read(number.data, number.len, &value))
-            return srt_fail(&c->error, SERIATIM_INVALID, "%s must be a number, \"(\" and a number, -inf or +inf, not \"%.*s\"",
-                            name, (int)(text.len < 60 ? text.len : 60), text.data);
+            return srt_fail(&c->error, SERIATIM_INVALID,
+                            "%s must be a number, \"(\" and a number, -inf or +inf, not \"%.*s\"", name,
+                            (int)(text.len < 60 ? text.len : 60), text.data);
         value *= scale;
         if (scale > 1)
             value = floor(value + 0.5);
@@ -211,9 +214,10 @@ int srt_id_bound_read(seriatim_client *c, srt_arena *arena, srt_id_bound *bound,
     bound->len = 0;
     if (!text.data)
         return SERIATIM_OK;
-    if (text.len < 1 || !memchr("-+[(", text.data[0], 4) || (text.len > 1 && (text.data[0] == '-' || text.data[0] == '+')))
-        return srt_fail(&c->error, SERIATIM_INVALID, "%s must be \"-\", \"+\", \"[\" or \"(\" and an id, not \"%.*s\"", name,
-                        (int)(text.len < 60 ? text.len : 60), text.data);
+    if (text.len < 1 || !memchr("-+[(", text.data[0], 4) ||
+        (text.len > 1 && (text.data[0] == '-' || text.data[0] == '+')))
+        return srt_fail(&c->error, SERIATIM_INVALID, "%s must be \"-\", \"+\", \"[\" or \"(\" and an id, not \"%.*s\"",
+                        name, (int)(text.len < 60 ? text.len : 60), text.data);
     bound->kind = text.data[0];
     bound->len = text.len - 1;
     bound->id = srt_arena_copy(arena, text.data + 1, bound->len);
@@ -251,7 +255,8 @@ static const char *view_state(const srt_record *record, srt_part part, int64_t n
     return record->due_us > now_us ? "delayed" : "waiting";
 }
 
-void srt_record_view(seriatim_record *view, const srt_record *record, srt_part part, int64_t now_us, const srt_token *run)
+void srt_record_view(seriatim_record *view, const srt_record *record, srt_part part, int64_t now_us,
+                     const srt_token *run)
 {
     view->state = view_state(record, part, now_us, view->behind);
     if (part == SRT_PART_DEAD)

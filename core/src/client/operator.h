@@ -5,7 +5,8 @@
 #include "client/client.h"
 #include "model/record.h"
 
-#define SRT_SLICE 50 /* ids of one call: at most some 8 ms of Redis where each has a payload of 1 MiB that is freed */
+/* ids of one call: at most some 8 ms of Redis where each has a payload of 1 MiB that is freed */
+#define SRT_SLICE 50
 #define SRT_ACTION_CALLS 50 /* calls of a slice of an action on a whole queue: some 0.2 s where Redis is near */
 
 /* An id on its way to or from its shard. */
@@ -17,8 +18,11 @@ typedef struct srt_target {
 } srt_target;
 
 /* Copies the caller's ids; key is an id's place. Checks their length. */
-int srt_targets_copy(seriatim_client *c, srt_arena *arena, const seriatim_text *ids, size_t count, srt_target **targets);
-/* Finds each one's shard, sorts by shard, then id, and drops all but the first of equal ids. Returns how many remain. */
+int srt_targets_copy(seriatim_client *c, srt_arena *arena, const seriatim_text *ids, size_t count,
+                     srt_target **targets);
+/*
+ * Finds each one's shard, sorts by shard, then id, and drops all but the first of equal ids. Returns how many remain.
+ */
 size_t srt_targets_route(srt_target *targets, size_t count, unsigned shards_count);
 /* How many from `first` on go into one call: the same shard, at most SRT_SLICE. */
 size_t srt_targets_chunk(const srt_target *targets, size_t count, size_t first);
@@ -48,11 +52,15 @@ int srt_id_within(const srt_id_bound *min, const srt_id_bound *max, const char *
 
 /* What an operator sees of a record; `run` as in the shard's running hash, or empty. */
 typedef enum srt_part { SRT_PART_WAITING, SRT_PART_RUNNING, SRT_PART_DEAD } srt_part;
-void srt_record_view(seriatim_record *view, const srt_record *record, srt_part part, int64_t now_us, const srt_token *run);
+void srt_record_view(seriatim_record *view, const srt_record *record, srt_part part, int64_t now_us,
+                     const srt_token *run);
 
 /* An operation's zeroed state, or NULL with the client's error set. */
 void *srt_operator_state(seriatim_client *c, size_t size);
-/* srt_client_begin, then c->state is the operation's zeroed state. Whoever cannot start the operation frees it and sets it to NULL. */
+/*
+ * srt_client_begin, then c->state is the operation's zeroed state. Whoever cannot start the operation frees it and sets
+ * it to NULL.
+ */
 int srt_operator_begin(seriatim_client *c, size_t size);
 /* The failure of an answer that is not as the script promises. */
 int srt_operator_protocol(seriatim_client *c, const char *script);
@@ -63,7 +71,10 @@ int srt_operator_is_never(const srt_token *us); /* a time that no shard will see
 /* Beside the public kinds of a query: running ids, in this order. */
 #define SRT_FETCH_RUNNING SERIATIM_QUERIES_COUNT
 #define SRT_FETCH_WAITING (SRT_FETCH_RUNNING + 1) /* SERIATIM_FETCH without scheduled payloads */
-/* seriatim_query_begin without its checks; after (may be NULL): only what comes behind that key and id, for queries by number. */
+/*
+ * seriatim_query_begin without its checks; after (may be NULL): only what comes behind that key and id, for queries by
+ * number.
+ */
 int srt_query_begin(seriatim_client *c, size_t queue, const seriatim_query *query, const srt_target *after);
 /* 1: there may be more behind the last record, whose key is *key. */
 int srt_query_more(const seriatim_client *c, int64_t *key);
@@ -76,8 +87,8 @@ int srt_action_takes_ids(int kind);
 int srt_action_is_whole(int kind);
 
 /*
- * Where an action on a whole queue goes on: in this shard, whose ids it began to read at `began`, behind `cursor`; both texts are the
- * script's own, and empty before its first call in a shard. Shards are walked one after another.
+ * Where an action on a whole queue goes on: in this shard, whose ids it began to read at `began`, behind `cursor`; both
+ * texts are the script's own, and empty before its first call in a shard. Shards are walked one after another.
  */
 typedef struct srt_action_place {
     int64_t generation; /* of the layout that the shard belongs to; 0: the action begins */
@@ -86,11 +97,15 @@ typedef struct srt_action_place {
 } srt_action_place;
 
 /*
- * A slice of an action for which srt_action_is_whole: at most SRT_ACTION_CALLS calls, one after another, from `from` on. If the queue got
- * another layout since, it begins at the first shard again, where it finds nothing that it has changed already.
+ * A slice of an action for which srt_action_is_whole: at most SRT_ACTION_CALLS calls, one after another, from `from`
+ * on. If the queue got another layout since, it begins at the first shard again, where it finds nothing that it has
+ * changed already.
  */
 int srt_action_slice_begin(seriatim_client *c, size_t queue, int kind, const srt_action_place *from);
-/* After such a slice has ended well. 1: there is more, from *place on, whose texts are borrowed until the next operation. */
+/*
+ * After such a slice has ended well. 1: there is more, from *place on, whose texts are borrowed until the next
+ * operation.
+ */
 int srt_action_slice_more(const seriatim_client *c, srt_action_place *place);
 /* seriatim_action_begin of a kind that drops a payload, which is named by its key (record.h). */
 int srt_drop_begin(seriatim_client *c, size_t queue, int kind, seriatim_text id, seriatim_text key);
@@ -109,7 +124,9 @@ int srt_nodes_ask(seriatim_client *c, int kind);
 /* 1: by its description, the node serves the queue of this name. */
 int srt_node_serves(const srt_token *description, const srt_bytes *name);
 
-/* After seriatim_health_begin: what INFO says of a field, "\nredis_version:"; data NULL when it says nothing. Borrowed. */
+/*
+ * After seriatim_health_begin: what INFO says of a field, "\nredis_version:"; data NULL when it says nothing. Borrowed.
+ */
 seriatim_text srt_health_field(const seriatim_client *c, const char *name);
 /* After seriatim_queues_begin: how many calls of SCAN it took. */
 size_t srt_queues_slices(const seriatim_client *c);

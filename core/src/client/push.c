@@ -6,7 +6,7 @@
 #define PUSH_MAX_REPLICAS 1000
 #define PUSH_LIMIT_MS 10000
 #define PUSH_MAX_LIMIT 50.0 /* seconds: less than the 60 for which a shard remembers a push */
-#define PUSH_MAX_WAIT 10.0 /* seconds: less than the silence after which a connection counts as dead */
+#define PUSH_MAX_WAIT 10.0  /* seconds: less than the silence after which a connection counts as dead */
 
 /* ---- Jobs and options ------------------------------------------------------------------------ */
 
@@ -95,10 +95,11 @@ int seriatim_push_replicas(seriatim_client *c, int64_t count, double timeout)
     if (status != SERIATIM_OK)
         return status;
     if (count < 0 || count > PUSH_MAX_REPLICAS)
-        status = srt_fail(&c->error, SERIATIM_INVALID, "wait_replicas must be from 0 to %d, not %lld", PUSH_MAX_REPLICAS,
-                          (long long)count);
+        status = srt_fail(&c->error, SERIATIM_INVALID, "wait_replicas must be from 0 to %d, not %lld",
+                          PUSH_MAX_REPLICAS, (long long)count);
     else if (!(timeout >= 0.001 && timeout <= PUSH_MAX_WAIT))
-        status = srt_fail(&c->error, SERIATIM_INVALID, "wait_timeout must be from 0.001 to %.0f seconds", PUSH_MAX_WAIT);
+        status =
+            srt_fail(&c->error, SERIATIM_INVALID, "wait_timeout must be from 0.001 to %.0f seconds", PUSH_MAX_WAIT);
     if (status != SERIATIM_OK)
         return push_refuse_option(c);
     c->push.replicas = count;
@@ -117,7 +118,7 @@ const size_t *seriatim_push_refused(const seriatim_client *c, size_t *count)
     return c->push.refused;
 }
 
-/* ---- The operation ---------------------------------------------------------------------------- */
+/* ---- The operation --------------------------------------------------------------------------- */
 
 static int push_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
@@ -143,7 +144,8 @@ static int push_on_refused(seriatim_client *c, srt_request *r, const seriatim_er
     }
     if (r->kind == PUSH_KIND_WAIT) {
         if (r->place == p->connection)
-            srt_fail(&p->shortage, SERIATIM_REPLICAS, "the push is written, and WAIT was refused: %.180s", error->message);
+            srt_fail(&p->shortage, SERIATIM_REPLICAS, "the push is written, and WAIT was refused: %.180s",
+                     error->message);
         srt_push_take_replicas(c, r, 0);
         return srt_push_ask_replicas(c);
     }

@@ -11,20 +11,22 @@
 enum { PUSH_KIND_CHUNK, PUSH_KIND_TOKEN, PUSH_KIND_WAIT };
 
 /* push_check.c */
-int srt_push_check(seriatim_client *c, const seriatim_job *job, unsigned long at); /* INVALID: c->error names jobs[at] and the field */
+int srt_push_check(seriatim_client *c, const seriatim_job *job,
+                   unsigned long at); /* INVALID: c->error names jobs[at] and the field */
 
 /* push_pack.c */
 int srt_push_refuses(const char *word); /* 1: this word of on_waiting (NULL: none of its own) refuses jobs */
 int srt_push_add(seriatim_client *c, const seriatim_job *job);
 char *srt_push_put(char *at, const void *data, size_t len); /* copies; returns the end of what it wrote */
-void srt_push_init(seriatim_client *c);        /* at the client's first push */
-void srt_push_forget_jobs(seriatim_client *c); /* counts and refused places stay */
+void srt_push_init(seriatim_client *c);                     /* at the client's first push */
+void srt_push_forget_jobs(seriatim_client *c);              /* counts and refused places stay */
 
 /* push_plan.c */
 int srt_push_plan(seriatim_client *c, unsigned shards); /* shares out the jobs whose outcome is not known */
 
 /* push_handles.c: of the jobs, if handles are wanted */
-int srt_push_make_handles(seriatim_client *c, const srt_queue *queue); /* all but their arrivals; again changes nothing */
+int srt_push_make_handles(seriatim_client *c,
+                          const srt_queue *queue); /* all but their arrivals; again changes nothing */
 /* Reads the arrivals of the first `taken` jobs of a chunk at *at, which ends up behind them. OK or PROTOCOL. */
 int srt_push_take_arrivals(srt_push *p, const srt_push_chunk *chunk, size_t taken, const char **at, const char *end);
 

@@ -33,12 +33,17 @@ static size_t push_read_number(const char **at, const char *end)
 
 int srt_push_fail_answer(seriatim_client *c, const char *text)
 {
-    return c->failed != SERIATIM_OK ? c->failed
-                                    : srt_fail(&c->error, SERIATIM_PROTOCOL, "the answer to a push cannot be read: %.60s", text);
+    return c->failed != SERIATIM_OK
+               ? c->failed
+               : srt_fail(&c->error, SERIATIM_PROTOCOL, "the answer to a push cannot be read: %.60s", text);
 }
 
-/* What follows the places of refused jobs: 's' and the number of scheduled jobs, then what srt_push_take_arrivals reads. */
-static int push_take_more(srt_push *p, const srt_push_chunk *chunk, size_t taken, size_t *scheduled, const char **at, const char *end)
+/*
+ * What follows the places of refused jobs: 's' and the number of scheduled jobs, then what srt_push_take_arrivals
+ * reads.
+ */
+static int push_take_more(srt_push *p, const srt_push_chunk *chunk, size_t taken, size_t *scheduled, const char **at,
+                          const char *end)
 {
     if (*at < end && **at == 's') {
         ++*at;
@@ -56,8 +61,8 @@ static int push_take_counts(seriatim_client *c, srt_push_chunk *chunk, const cha
 {
     srt_push *p = &c->push;
     const char *at = text, *end = text + len;
-    size_t before = p->counts.refused, scheduled = 0, place, i, taken = push_read_number(&at, end), added = push_read_number(&at, end),
-           folded = push_read_number(&at, end);
+    size_t before = p->counts.refused, scheduled = 0, place, i, taken = push_read_number(&at, end),
+           added = push_read_number(&at, end), folded = push_read_number(&at, end);
     if (taken < 1 || taken > chunk->count || added > taken || folded > taken)
         return srt_push_fail_answer(c, text);
     while ((place = push_read_number(&at, end)) != SIZE_MAX) {

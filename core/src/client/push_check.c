@@ -5,10 +5,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#define PUSH_MILLISECONDS 1e11       /* as seconds, the year 5138; as milliseconds, 1973 */
-#define PUSH_OLDEST 1e9                 /* September 2001: a positive time before it was meant as seconds from now */
-#define PUSH_YEAR 31556952.0            /* seconds, as the calendar has them on average */
-#define PUSH_DAY 86400.0             /* by which the host's clock may be behind */
+#define PUSH_MILLISECONDS 1e11 /* as seconds, the year 5138; as milliseconds, 1973 */
+#define PUSH_OLDEST 1e9        /* September 2001: a positive time before it was meant as seconds from now */
+#define PUSH_YEAR 31556952.0   /* seconds, as the calendar has them on average */
+#define PUSH_DAY 86400.0       /* by which the host's clock may be behind */
 
 /* Unix seconds of a field; `where` stands before its name, `hint` says how to tell seconds from now. */
 int srt_check_unix_time(seriatim_client *c, const char *where, const char *field, const char *hint, double time)
@@ -17,10 +17,11 @@ int srt_check_unix_time(seriatim_client *c, const char *where, const char *field
     if (!isfinite(time))
         return srt_fail(&c->error, SERIATIM_INVALID, "%s%s must be a finite number", where, field);
     if (time > 0 && time < PUSH_OLDEST)
-        return srt_fail(&c->error, SERIATIM_INVALID, "%s%s: %.10g is in %d; for seconds from now %s", where, field, time,
-                        1970 + (int)(time / PUSH_YEAR), hint);
+        return srt_fail(&c->error, SERIATIM_INVALID, "%s%s: %.10g is in %d; for seconds from now %s", where, field,
+                        time, 1970 + (int)(time / PUSH_YEAR), hint);
     if (time >= PUSH_MILLISECONDS)
-        return srt_fail(&c->error, SERIATIM_INVALID, "%s%s looks like milliseconds: it is Unix time in seconds", where, field);
+        return srt_fail(&c->error, SERIATIM_INVALID, "%s%s looks like milliseconds: it is Unix time in seconds", where,
+                        field);
     if (time > limit)
         return srt_fail(&c->error, SERIATIM_INVALID, "%s%s is more than 100 years ahead", where, field);
     return SERIATIM_OK;
@@ -61,8 +62,8 @@ static int push_check_bytes(seriatim_client *c, const char *field, const void *d
     if (!data && len)
         return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: %s is missing", at, field);
     if (len > c->max_payload)
-        return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: %s is %lu bytes long; at most %lu are allowed", at, field,
-                        (unsigned long)len, (unsigned long)c->max_payload);
+        return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: %s is %lu bytes long; at most %lu are allowed", at,
+                        field, (unsigned long)len, (unsigned long)c->max_payload);
     return SERIATIM_OK;
 }
 
@@ -84,8 +85,9 @@ int srt_push_check(seriatim_client *c, const seriatim_job *job, unsigned long at
         return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: retry_count must be from -1 to 1000000, not %lld", at,
                         (long long)job->retry_count);
     if (job->on_waiting && !srt_on_waiting_place(job->on_waiting))
-        return srt_fail(&c->error, SERIATIM_INVALID,
-                        "jobs[%lu]: on_waiting must be one of keep, earlier, later, replace, reject, unique, not \"%.40s\"", at,
-                        job->on_waiting);
+        return srt_fail(
+            &c->error, SERIATIM_INVALID,
+            "jobs[%lu]: on_waiting must be one of keep, earlier, later, replace, reject, unique, not \"%.40s\"", at,
+            job->on_waiting);
     return SERIATIM_OK;
 }

@@ -60,7 +60,8 @@ static int push_fail_unwritten(seriatim_client *c)
     char what[128], why[sizeof c->error.message];
     int status = c->error.status;
     memcpy(why, c->error.message, sizeof why);
-    if ((p->written_chunks == 0 && status != SERIATIM_FULL) || status == SERIATIM_PROTOCOL || status == SERIATIM_UNKNOWN_OUTCOME)
+    if ((p->written_chunks == 0 && status != SERIATIM_FULL) || status == SERIATIM_PROTOCOL ||
+        status == SERIATIM_UNKNOWN_OUTCOME)
         return status; /* nothing was written, or nobody can say what */
     push_describe(p, p->failed_chunks + p->pending_chunks, p->failed_jobs + p->pending_jobs, what, sizeof what);
     return srt_fail(&c->error, status, "%.140s: %s were not written", why, what);

@@ -7,8 +7,8 @@
 
 #define PUSH_KEEP_JOBS ((size_t)65536) /* a larger push gives its memory back */
 
-#define PUSH_OPTIONS 22   /* bytes of packed options before the context */
-#define PUSH_SCHEDULED 30 /* the same of a job that is scheduled */
+#define PUSH_OPTIONS 22                    /* bytes of packed options before the context */
+#define PUSH_SCHEDULED 30                  /* the same of a job that is scheduled */
 #define PUSH_LEN_MASK UINT32_C(0x7fffffff) /* a job is some 256 MiB at most */
 
 enum { PUSH_HAS_SCORE = 1, PUSH_HAS_DUE = 2, PUSH_HAS_DELAY = 4, PUSH_HAS_DELIVER_AT = 8, PUSH_HAS_DELIVER_IN = 16 };

@@ -1,7 +1,7 @@
 /* push_plan.c - shares the jobs out to the shards of the queue, and cuts those of a shard into chunks. */
 #include "client/push.h"
 
-#define PUSH_CHUNK_JOBS ((size_t)1000)       /* as in core/scripts/client/push.lua */
+#define PUSH_CHUNK_JOBS ((size_t)1000)        /* as in core/scripts/client/push.lua */
 #define PUSH_CHUNK_BYTES ((size_t)512 * 1024) /* of a chunk of more than one job */
 
 /* Counts the jobs of each shard into starts[shard + 1], then adds up. */

@@ -50,8 +50,8 @@ int srt_push_take_replicas(seriatim_client *c, const srt_request *r, int64_t cou
     if (r->place != p->connection)
         return SERIATIM_OK;
     if (count < p->replicas && p->shortage.status == SERIATIM_OK)
-        srt_fail(&p->shortage, SERIATIM_REPLICAS, "the push is written, %lld of %lld replicas have it", (long long)count,
-                 (long long)p->replicas);
+        srt_fail(&p->shortage, SERIATIM_REPLICAS, "the push is written, %lld of %lld replicas have it",
+                 (long long)count, (long long)p->replicas);
     srt_push_settle_unsure(p);
     for (i = 0; i < opened; i++)
         if (p->chunks[i].unsure) {
@@ -70,7 +70,9 @@ void srt_push_forget_unsure(srt_push *p)
     p->written_chunks = p->sure_chunks;
 }
 
-/* Nobody can say whether the next master has it: all that is unsure goes again, and counts when it is answered again. */
+/*
+ * Nobody can say whether the next master has it: all that is unsure goes again, and counts when it is answered again.
+ */
 void srt_push_on_disconnected(seriatim_client *c)
 {
     srt_push *p = &c->push;

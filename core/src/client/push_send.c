@@ -1,7 +1,8 @@
 /* push_send.c - sends the chunks: those of a shard one after another, as many shards at once as is of use. */
 #include "client/push.h"
 
-#define PUSH_FLYING_BYTES ((size_t)256 * 1024) /* more makes others wait and sends no faster; one chunk may be larger */
+/* more makes others wait and sends no faster; one chunk may be larger */
+#define PUSH_FLYING_BYTES ((size_t)256 * 1024)
 
 /* The key under which a shard remembers what this client pushed last. */
 void srt_push_token_arg(const seriatim_client *c, const srt_queue *queue, unsigned shard, srt_request *r)
@@ -46,8 +47,7 @@ int srt_push_send_chunk(seriatim_client *c, size_t i)
     srt_push_chunk *chunk = &p->chunks[i];
     int again = chunk->sequence != 0, status;
     const srt_queue *queue = c->registry.queues[c->queue];
-    srt_request *r =
-        srt_session_begin(&c->session, srt_script_push, &queue->shards[chunk->shard].args, SRT_SHARD_KEYS);
+    srt_request *r = srt_session_begin(&c->session, srt_script_push, &queue->shards[chunk->shard].args, SRT_SHARD_KEYS);
     if (!r)
         return srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
     if (!again) {
@@ -91,7 +91,8 @@ int srt_push_go_on(seriatim_client *c, size_t i)
     size_t next = p->chunks[i].count ? i : i + 1;
     if (c->stale || c->failed != SERIATIM_OK)
         return SERIATIM_OK;
-    if (next < p->chunk_count && p->chunks[next].shard == p->chunks[i].shard && srt_push_send_chunk(c, next) != SERIATIM_OK)
+    if (next < p->chunk_count && p->chunks[next].shard == p->chunks[i].shard &&
+        srt_push_send_chunk(c, next) != SERIATIM_OK)
         return c->failed;
     return push_open_shards(c);
 }

@@ -27,7 +27,7 @@ static int query_on_scan(seriatim_client *c, query_state *q, const srt_request *
     for (i = 2; i < reply->count && status == SERIATIM_OK; i += 3) {
         at = &reply->tokens[i];
         status = srt_query_add(c, q, at, srt_token_int(q->kind == SERIATIM_RANGE_BY_RETRY_COUNT ? at + 2 : at + 1),
-                           (unsigned)r->place);
+                               (unsigned)r->place);
     }
     if (status == SERIATIM_OK && !srt_token_is(cursor, "0"))
         status = srt_query_ask(c, q, r->kind, (unsigned)r->place, cursor->data, cursor->len);
@@ -102,7 +102,8 @@ static void query_show_payloads(const query_state *q, query_found *found, const 
     const srt_record *record = &found->record;
     found->view.payloads = record->payloads;
     found->view.payload_count = record->count < q->payload_limit ? record->count : q->payload_limit;
-    found->view.payload_total = srt_token_int(total) > (int64_t)record->count ? (size_t)srt_token_int(total) : record->count;
+    found->view.payload_total =
+        srt_token_int(total) > (int64_t)record->count ? (size_t)srt_token_int(total) : record->count;
 }
 
 static query_found *query_find_found(const query_state *q, const srt_target *target)
@@ -116,7 +117,8 @@ static query_found *query_find_found(const query_state *q, const srt_target *tar
 }
 
 /* More payloads of an id of which an earlier answer had the first. */
-static int query_keep_more(seriatim_client *c, query_state *q, const srt_target *target, const srt_record *more, const srt_token *total)
+static int query_keep_more(seriatim_client *c, query_state *q, const srt_target *target, const srt_record *more,
+                           const srt_token *total)
 {
     query_found *found = query_find_found(q, target);
     if (!found)
@@ -127,7 +129,8 @@ static int query_keep_more(seriatim_client *c, query_state *q, const srt_target 
     return SERIATIM_OK;
 }
 
-static int query_keep(seriatim_client *c, query_state *q, const srt_target *target, const srt_token *at, int64_t now_us, int goes_on)
+static int query_keep(seriatim_client *c, query_state *q, const srt_target *target, const srt_token *at, int64_t now_us,
+                      int goes_on)
 {
     char *data = srt_arena_copy(&q->results, at[4].data, at[4].len);
     query_found *found = data ? srt_query_new_found(c, q) : NULL;
@@ -175,7 +178,8 @@ static int query_on_records(seriatim_client *c, query_state *q, const srt_reques
             at++;
         if (at == end)
             return srt_operator_protocol(c, "records");
-        status = query_keep(c, q, &q->candidates[at], id, srt_token_int(&reply->tokens[1]), r->part > 0 && at == r->place);
+        status =
+            query_keep(c, q, &q->candidates[at], id, srt_token_int(&reply->tokens[1]), r->part > 0 && at == r->place);
     }
     if (status == SERIATIM_OK && next > 0 && query_find_found(q, &q->candidates[r->place + looked - 1]))
         return srt_query_ask_records(c, q, r->place + looked - 1, asked - looked + 1, next);
@@ -193,7 +197,8 @@ static int query_on_reply(seriatim_client *c, srt_request *r, const srt_reply *r
     if (r->kind > QUERY_SCHEDULED_PAGE)
         return srt_query_on_scheduled_texts(c, q, r, reply);
     status = r->kind == QUERY_SCHEDULED_PAGE ? srt_query_on_scheduled_page(c, q, r, reply)
-             : r->kind >= QUERY_LIST_READY   ? query_on_list(c, q, r, reply) : query_on_scan(c, q, r, reply);
+             : r->kind >= QUERY_LIST_READY   ? query_on_list(c, q, r, reply)
+                                             : query_on_scan(c, q, r, reply);
     q->open--;
     if (status == SERIATIM_OK && q->open == 0)
         status = srt_query_fetch(c, q);
@@ -248,14 +253,16 @@ static int query_check(seriatim_client *c, const seriatim_query *query)
     if (query->kind < 0 || query->kind >= SERIATIM_QUERIES_COUNT)
         return srt_fail(&c->error, SERIATIM_INVALID, "there is no query with the number %d", query->kind);
     if (query->limit < 1 || query->limit > 100000)
-        return srt_fail(&c->error, SERIATIM_INVALID, "limit must be from 1 to 100000, not %lld", (long long)query->limit);
+        return srt_fail(&c->error, SERIATIM_INVALID, "limit must be from 1 to 100000, not %lld",
+                        (long long)query->limit);
     if (query->payload_limit < 1 || query->payload_limit > 1000000)
         return srt_fail(&c->error, SERIATIM_INVALID, "payload_limit must be from 1 to 1000000, not %lld",
                         (long long)query->payload_limit);
     if (query->shard < -1 || query->shard >= SERIATIM_MAX_SHARDS)
         return srt_fail(&c->error, SERIATIM_INVALID, "there is no shard %lld", (long long)query->shard);
     if (query->kind == SERIATIM_RANGE_BY_DELIVER_AT && query->id_count > 1)
-        return srt_fail(&c->error, SERIATIM_INVALID, "ids must be one id or none, not %lu", (unsigned long)query->id_count);
+        return srt_fail(&c->error, SERIATIM_INVALID, "ids must be one id or none, not %lu",
+                        (unsigned long)query->id_count);
     return SERIATIM_OK;
 }
 
@@ -276,8 +283,9 @@ static int query_take_args(seriatim_client *c, query_state *q, const seriatim_qu
     }
     if (srt_query_is_fetch(q))
         return SERIATIM_OK;
-    status = srt_range_read(c, &q->range, srt_query_is_by_id(q) ? none : query->min, srt_query_is_by_id(q) ? none : query->max,
-                            q->kind == SERIATIM_RANGE_BY_RETRY_COUNT ? 1 : 1e6);
+    status =
+        srt_range_read(c, &q->range, srt_query_is_by_id(q) ? none : query->min,
+                       srt_query_is_by_id(q) ? none : query->max, q->kind == SERIATIM_RANGE_BY_RETRY_COUNT ? 1 : 1e6);
     if (status != SERIATIM_OK || !srt_query_is_by_id(q))
         return status;
     status = srt_id_bound_read(c, &q->args, &q->min, "min", query->min);

@@ -7,7 +7,7 @@
 #define QUERY_READY_SLICE 250
 #define QUERY_PAGE_SLICE 120
 
-static const char *const query_words[] = {"waiting", "behind",   "running", "dead",  "ready", "due",
+static const char *const query_words[] = {"waiting",  "behind",  "running", "dead", "ready", "due",
                                           "unproven", "suspect", "retry",   "died", "parked"};
 
 static void query_reset(query_state *q)
@@ -24,7 +24,9 @@ int srt_query_ask(seriatim_client *c, query_state *q, int part, unsigned shard, 
 {
     int lists = part >= QUERY_LIST_READY, pages = lists && q->has_after;
     srt_request *r = srt_client_shard_request(c, q->queue, shard,
-                                              pages ? srt_script_page : lists ? srt_script_list : srt_script_scan);
+                                              pages   ? srt_script_page
+                                              : lists ? srt_script_list
+                                                      : srt_script_scan);
     if (!r)
         return SERIATIM_NOMEM;
     srt_request_text(r, query_words[part]);
@@ -50,7 +52,7 @@ int srt_query_ask(seriatim_client *c, query_state *q, int part, unsigned shard, 
 static const int *query_parts(const query_state *q)
 {
     static const int by_id[] = {QUERY_SCAN_WAITING, QUERY_SCAN_BEHIND, -1};
-    static const int by_time[] = {QUERY_LIST_READY,    QUERY_LIST_DUE,    QUERY_LIST_UNPROVEN,
+    static const int by_time[] = {QUERY_LIST_READY,   QUERY_LIST_DUE,    QUERY_LIST_UNPROVEN,
                                   QUERY_LIST_SUSPECT, QUERY_SCAN_BEHIND, -1};
     static const int by_retry[] = {QUERY_LIST_RETRY, QUERY_SCAN_BEHIND, -1};
     static const int dead_by_id[] = {QUERY_SCAN_DEAD, -1};
@@ -99,8 +101,8 @@ static int query_collect(seriatim_client *c, query_state *q, srt_queue *queue)
     unsigned shard;
     int status = SERIATIM_OK;
     if (queue->shards_count > 0 && q->shard >= (int64_t)queue->shards_count)
-        return srt_client_fail(c, srt_fail(&c->error, SERIATIM_INVALID, "shard must be from 0 to %u, not %lld", queue->shards_count - 1,
-                                           (long long)q->shard));
+        return srt_client_fail(c, srt_fail(&c->error, SERIATIM_INVALID, "shard must be from 0 to %u, not %lld",
+                                           queue->shards_count - 1, (long long)q->shard));
     for (shard = 0; shard < queue->shards_count && status == SERIATIM_OK; shard++)
         if (query_reads(q, queue, shard))
             status = query_ask_shard(c, q, shard);

@@ -28,7 +28,8 @@ srt_part srt_query_part_of(const query_state *q)
 
 int srt_query_is_by_id(const query_state *q)
 {
-    return q->kind == SERIATIM_RANGE_BY_ID || q->kind == SERIATIM_MORGUE_RANGE_BY_ID || q->kind == SERIATIM_PROCESSING_DATA;
+    return q->kind == SERIATIM_RANGE_BY_ID || q->kind == SERIATIM_MORGUE_RANGE_BY_ID ||
+           q->kind == SERIATIM_PROCESSING_DATA;
 }
 
 int srt_query_cut(query_state *q)
@@ -78,7 +79,8 @@ int srt_query_add(seriatim_client *c, query_state *q, const srt_token *id, int64
 {
     void *candidates = q->candidates;
     srt_target *target;
-    if (srt_query_is_by_id(q) ? !srt_id_within(&q->min, &q->max, id->data, id->len) : key < q->range.low || key > q->range.high)
+    if (srt_query_is_by_id(q) ? !srt_id_within(&q->min, &q->max, id->data, id->len)
+                              : key < q->range.low || key > q->range.high)
         return SERIATIM_OK;
     if (q->has_after && !query_is_behind(q, id, key))
         return SERIATIM_OK;

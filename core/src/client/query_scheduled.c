@@ -1,14 +1,17 @@
-/* query_scheduled.c - what a query reads of scheduled payloads: pages by deliver_at, and the first ones of the ids of a fetch. */
+/*
+ * query_scheduled.c - what a query reads of scheduled payloads: pages by deliver_at, and the first ones of the ids of a
+ * fetch.
+ */
 #include "client/handle.h"
 #include "client/query_state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define SCHEDULED_SLICE 500  /* entries of a page that one call lists */
-#define SCHEDULED_SHOWN 10   /* payloads of an id that a fetch reads */
-#define SCHEDULED_STAMP 8    /* bytes of a candidate before the id */
-#define SCHEDULED_HEAD 26    /* bytes of a stored text before its context */
+#define SCHEDULED_SLICE 500 /* entries of a page that one call lists */
+#define SCHEDULED_SHOWN 10  /* payloads of an id that a fetch reads */
+#define SCHEDULED_STAMP 8   /* bytes of a candidate before the id */
+#define SCHEDULED_HEAD 26   /* bytes of a stored text before its context */
 
 /* ---- Asking -------------------------------------------------------------------------------- */
 
@@ -133,7 +136,8 @@ static void scheduled_unpack(seriatim_scheduled *s, const char *text, size_t len
 }
 
 /* `at`: deliver_at and text. OK or NOMEM. */
-static int scheduled_view(query_state *q, seriatim_scheduled *s, const seriatim_record *of, const char *stamp, const srt_token *at)
+static int scheduled_view(query_state *q, seriatim_scheduled *s, const seriatim_record *of, const char *stamp,
+                          const srt_token *at)
 {
     char *text = srt_arena_copy(&q->results, at[1].data, at[1].len);
     size_t len = srt_handle_size(q->queue->name.len, of->id_len);
@@ -194,7 +198,8 @@ static int scheduled_keep(seriatim_client *c, query_state *q, const srt_target *
 }
 
 /* What follows: id, count, smallest deliver_at, n, then n times stamp, deliver_at, text. */
-static int scheduled_keep_id(seriatim_client *c, query_state *q, const srt_target *target, const srt_token *at, size_t n)
+static int scheduled_keep_id(seriatim_client *c, query_state *q, const srt_target *target, const srt_token *at,
+                             size_t n)
 {
     seriatim_scheduled *list;
     query_found *found = scheduled_new(c, q, &at[0], 0, n, &list);
@@ -240,7 +245,8 @@ int srt_query_on_scheduled_texts(seriatim_client *c, query_state *q, const srt_r
         const srt_target *target = scheduled_target(q, &at, r->place + asked, name);
         n = is_ids && i + 3 < reply->count ? (size_t)srt_token_int(&reply->tokens[i + 3]) : 0;
         width = is_ids ? 4 + 3 * n : 3;
-        if (!target || n > SCHEDULED_SHOWN || i + width > reply->count || (is_ids && srt_token_int(&reply->tokens[i + 1]) < 1))
+        if (!target || n > SCHEDULED_SHOWN || i + width > reply->count ||
+            (is_ids && srt_token_int(&reply->tokens[i + 1]) < 1))
             return srt_operator_protocol(c, "scheduled_read");
         status = is_ids ? scheduled_keep_id(c, q, target, name, n) : scheduled_keep(c, q, target, name);
     }

@@ -17,7 +17,7 @@ typedef enum query_part {
     QUERY_LIST_RETRY,
     QUERY_LIST_DIED,
     QUERY_LIST_PARKED,
-    QUERY_SCHEDULED_PAGE,  /* the parts that query_scheduled.c asks for */
+    QUERY_SCHEDULED_PAGE, /* the parts that query_scheduled.c asks for */
     QUERY_SCHEDULED_READ,
     QUERY_SCHEDULED_OF_IDS,
     QUERY_FETCH_IDS
@@ -38,7 +38,7 @@ typedef struct query_state {
     srt_id_bound min, max;
     int has_after;
     srt_target after; /* only what comes behind this key and id; of scheduled payloads stamp and id */
-    srt_arena args; /* bounds and ids of the caller */
+    srt_arena args;   /* bounds and ids of the caller */
     srt_target *chosen;
     size_t chosen_count;
 
@@ -54,7 +54,7 @@ typedef struct query_state {
     seriatim_record *records;
 } query_state;
 
-/* ---- query_pick.c ------------------------------------------------------------------------------ */
+/* ---- query_pick.c ---------------------------------------------------------------------------- */
 
 int srt_query_is_fetch(const query_state *q);
 srt_part srt_query_part_of(const query_state *q);
@@ -66,7 +66,7 @@ int srt_query_add(seriatim_client *c, query_state *q, const srt_token *id, int64
 /* A zeroed entry of q->found. NULL: out of memory, which the client has been told. */
 query_found *srt_query_new_found(seriatim_client *c, query_state *q);
 
-/* ---- query_ask.c ------------------------------------------------------------------------------- */
+/* ---- query_ask.c ----------------------------------------------------------------------------- */
 
 /* Asks one part of one shard; cursor: of a scan, or the place in the ready list. */
 int srt_query_ask(seriatim_client *c, query_state *q, int part, unsigned shard, const char *cursor, size_t len);
@@ -76,10 +76,11 @@ int srt_query_ask_records(seriatim_client *c, query_state *q, size_t first, size
 int srt_query_fetch(seriatim_client *c, query_state *q);
 int srt_query_send(seriatim_client *c, srt_queue *queue);
 
-/* ---- query_scheduled.c ------------------------------------------------------------------------- */
+/* ---- query_scheduled.c ----------------------------------------------------------------------- */
 
 /*
- * A candidate of SERIATIM_RANGE_BY_DELIVER_AT is a payload: its id is eight bytes of arrival, big-endian, and the id; its key is deliver_at.
+ * A candidate of SERIATIM_RANGE_BY_DELIVER_AT is a payload: its id is eight bytes of arrival, big-endian, and the id;
+ * its key is deliver_at.
  */
 int srt_query_ask_scheduled(seriatim_client *c, query_state *q, unsigned shard, const srt_target *after);
 /* The page is known: asks for its payloads. */

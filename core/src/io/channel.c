@@ -1,4 +1,7 @@
-/* channel.c - the two connections of a runner, for commands and for wake-ups: connect, write, read, close, and find dead ones. */
+/*
+ * channel.c - the two connections of a runner, for commands and for wake-ups: connect, write, read, close, and find
+ * dead ones.
+ */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif
@@ -18,19 +21,22 @@ static void channel_close(seriatim_runner *r, runner_channel *c, int64_t now)
 }
 
 /*
- * With the lock: warns that no wake-ups come, once until they have come again. A fault that ends both connections (Redis stopped, a
- * wrong password) is reported for the commands only. So this waits until a heartbeat was answered and, unless Redis itself refuses the
- * subscription, for the third failure in a row.
+ * With the lock: warns that no wake-ups come, once until they have come again. A fault that ends both connections
+ * (Redis stopped, a wrong password) is reported for the commands only. So this waits until a heartbeat was answered
+ * and, unless Redis itself refuses the subscription, for the third failure in a row.
  */
 static void tell_of_wakes(seriatim_runner *r, const char *why)
 {
     runner_channel *c = &r->channels[SRT_WAKES];
     int refused = c->error.status == SERIATIM_AUTH || c->error.status == SERIATIM_SERVER;
-    if (c->told || r->channels[SRT_COMMANDS].state != CHANNEL_OPEN || r->node->heartbeat.answered == 0 || !(refused || c->attempts > 1))
+    if (c->told || r->channels[SRT_COMMANDS].state != CHANNEL_OPEN || r->node->heartbeat.answered == 0 ||
+        !(refused || c->attempts > 1))
         return;
     c->told = 1;
-    srt_node_tell(r->node, SERIATIM_EVENT_WARNING, c->error.status,
-                  "cannot subscribe to the wake-up channels, so new jobs are found only by polling every poll_interval: %.120s", why);
+    srt_node_tell(
+        r->node, SERIATIM_EVENT_WARNING, c->error.status,
+        "cannot subscribe to the wake-up channels, so new jobs are found only by polling every poll_interval: %.120s",
+        why);
 }
 
 void srt_channel_lost(seriatim_runner *r, int which, int64_t now)

@@ -1,4 +1,7 @@
-/* ending.c - decides which TERM or INT ends the process at once. All functions but srt_ending_note are async-signal-safe. */
+/*
+ * ending.c - decides which TERM or INT ends the process at once. All functions but srt_ending_note are
+ * async-signal-safe.
+ */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif

@@ -1,4 +1,7 @@
-/* ending.h - what ends a process at a signal: which TERM and INT count, and the line that says what was left unfinished. */
+/*
+ * ending.h - what ends a process at a signal: which TERM and INT count, and the line that says what was left
+ * unfinished.
+ */
 #ifndef SRT_ENDING_H
 #define SRT_ENDING_H
 
@@ -22,16 +25,16 @@ void srt_ending_begin(srt_ending *ending, int allowed);
 /* Notes what the runner's threads have in hand. By one thread, and not in a handler: it takes the runner's lock. */
 void srt_ending_note(srt_ending *ending, seriatim_runner *runner);
 /*
- * In a handler, of each TERM and INT: is the process to end now? A second TERM within a second is the first one's, because
- * service managers send it to a group and to each process of it; INT (Ctrl-C) twice is meant.
+ * In a handler, of each TERM and INT: is the process to end now? A second TERM within a second is the first one's,
+ * because service managers send it to a group and to each process of it; INT (Ctrl-C) twice is meant.
  */
 int srt_ending_counts(srt_ending *ending, int number);
 /* In a handler, before _exit: writes to standard error that the process ends at once, and what was noted. */
 void srt_ending_tell(const srt_ending *ending);
 
 /*
- * Writes to standard error in a handler: as much as it takes at once, because a pipe that nobody reads must not keep a process from
- * ending. The text ends with its newline.
+ * Writes to standard error in a handler: as much as it takes at once, because a pipe that nobody reads must not keep a
+ * process from ending. The text ends with its newline.
  */
 void srt_ending_write(const char *text, size_t len);
 

@@ -19,11 +19,13 @@
 #include <unistd.h>
 
 #define LINK_CONNECT_MS 5000
-#define LINK_SILENCE_MS 15000    /* an open connection on which an answer is missing this long is treated as dead */
-#define LINK_FIRST_LIMIT_MS 5000 /* of an operation on a link that was never connected, so that a wrong URL is reported soon */
-#define LINK_LIMIT_MS 30000      /* without an answer, of any operation but a push */
-#define LINK_IDLE_MS 10          /* a connection unused for longer is read before it is written to: Redis may have closed it */
-#define LINK_VISITOR_MS 100      /* how often a visitor's socket is looked at while Redis is silent */
+#define LINK_SILENCE_MS 15000 /* an open connection on which an answer is missing this long is treated as dead */
+/* of an operation on a link that was never connected, so that a wrong URL is reported soon */
+#define LINK_FIRST_LIMIT_MS 5000
+#define LINK_LIMIT_MS 30000 /* without an answer, of any operation but a push */
+/* a connection unused for longer is read before it is written to: Redis may have closed it */
+#define LINK_IDLE_MS 10
+#define LINK_VISITOR_MS 100 /* how often a visitor's socket is looked at while Redis is silent */
 #define LINK_PAUSE_MS 50
 #define LINK_LONGEST_PAUSE_MS 1000
 
@@ -38,15 +40,15 @@ struct seriatim_link {
     link_phase phase;
     pid_t pid;
     int was_up;
-    unsigned failures;    /* connections in a row that gave no answer */
-    int64_t retry_ms;     /* LINK_DOWN: when to connect */
-    int64_t heard_ms;     /* when bytes last went either way */
-    int64_t first_ms;     /* when the operation was first stepped */
-    int64_t began_ms;     /* the same, or its last answer */
+    unsigned failures;       /* connections in a row that gave no answer */
+    int64_t retry_ms;        /* LINK_DOWN: when to connect */
+    int64_t heard_ms;        /* when bytes last went either way */
+    int64_t first_ms;        /* when the operation was first stepped */
+    int64_t began_ms;        /* the same, or its last answer */
     uint64_t begun, answers; /* the client's, as last seen */
     int limit_ms, silence_ms;
     uint32_t jitter;
-    seriatim_error last;  /* why the last connection failed, during this operation */
+    seriatim_error last; /* why the last connection failed, during this operation */
     srt_progress progress;
     char input[16 * 1024];
 };
@@ -147,8 +149,7 @@ static int link_init(seriatim_link *link, const seriatim_options *options, const
 
 int seriatim_link_new(const seriatim_options *options, const char *url, seriatim_link **out, seriatim_error *error)
 {
-    const seriatim_allocator *mem =
-        options && options->allocator ? options->allocator : seriatim_default_allocator();
+    const seriatim_allocator *mem = options && options->allocator ? options->allocator : seriatim_default_allocator();
     seriatim_link *link;
     int status;
     if (!url)
@@ -365,7 +366,10 @@ static void link_tell_left(seriatim_link *link)
         srt_client_tell_left(link->client, link->first_ms + limit - srt_clock_ms());
 }
 
-/* OK: bytes came. AGAIN: no more bytes for now. CLOSED: the connection has ended, and its requests are kept for the next. */
+/*
+ * OK: bytes came. AGAIN: no more bytes for now. CLOSED: the connection has ended, and its requests are kept for the
+ * next.
+ */
 static int link_read(seriatim_link *link)
 {
     seriatim_error why;
@@ -395,7 +399,8 @@ static int link_visitor_has_left(const seriatim_link *link)
     if (link->client->visitor <= 0)
         return 0;
     got = recv(link->client->visitor, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return got == 0 || (got < 0 && (errno == ECONNRESET || errno == ECONNABORTED || errno == EPIPE || errno == ETIMEDOUT));
+    return got == 0 ||
+           (got < 0 && (errno == ECONNRESET || errno == ECONNABORTED || errno == EPIPE || errno == ETIMEDOUT));
 }
 
 /* What waits for an answer may have been heard; nothing more is sent. */
@@ -416,7 +421,8 @@ static void link_exchange(seriatim_link *link)
             return;
         }
         status = link_read(link);
-    } while (status == SERIATIM_OK && srt_client_status(link->client) == SERIATIM_AGAIN && !link_visitor_has_left(link));
+    } while (status == SERIATIM_OK && srt_client_status(link->client) == SERIATIM_AGAIN &&
+             !link_visitor_has_left(link));
 }
 
 /* ---- Time ---------------------------------------------------------------------------------- */
@@ -457,8 +463,9 @@ static void link_check_limits(seriatim_link *link)
 }
 
 /*
- * Bytes written to a connection that Redis has closed count as sent, and the outcome of a push would be unknown although Redis never
- * got it. So a connection that was not used for a while is read first, which shows that it is closed.
+ * Bytes written to a connection that Redis has closed count as sent, and the outcome of a push would be unknown
+ * although Redis never got it. So a connection that was not used for a while is read first, which shows that it is
+ * closed.
  */
 static void link_note_operation(seriatim_link *link)
 {

@@ -21,31 +21,25 @@ static int progress_left(char *out, size_t cap, int64_t seconds)
 {
     int minutes = (int)(seconds / 60 % 60), rest = (int)(seconds % 60);
     if (seconds >= 3600)
-        return snprintf(out, cap, ", %lld:%02d:%02d left", (long long)(seconds / 3600), minutes,
-                        rest);
+        return snprintf(out, cap, ", %lld:%02d:%02d left", (long long)(seconds / 3600), minutes, rest);
     return snprintf(out, cap, ", %d:%02d left", minutes, rest);
 }
 
-size_t srt_progress_text(char *line, const char *what, const srt_done *done, int64_t total,
-                         int64_t elapsed_ms)
+size_t srt_progress_text(char *line, const char *what, const srt_done *done, int64_t total, int64_t elapsed_ms)
 {
     const size_t cap = SRT_PROGRESS_LINE; /* more than all parts together ever take */
     int is_known = total > 0 && total >= done->count;
-    double rate =
-        elapsed_ms >= PROGRESS_RATE_MS ? (double)done->count * 1000.0 / (double)elapsed_ms : 0;
-    size_t len =
-        (size_t)snprintf(line, cap, "%.*s: %lld", SRT_PROGRESS_WHAT, what, (long long)done->count);
+    double rate = elapsed_ms >= PROGRESS_RATE_MS ? (double)done->count * 1000.0 / (double)elapsed_ms : 0;
+    size_t len = (size_t)snprintf(line, cap, "%.*s: %lld", SRT_PROGRESS_WHAT, what, (long long)done->count);
     if (is_known)
         len += (size_t)snprintf(line + len, cap - len, " of %lld", (long long)total);
     len += (size_t)snprintf(line + len, cap - len, " %.20s", done->unit);
     if (is_known)
-        len += (size_t)snprintf(line + len, cap - len, " (%d%%)",
-                                (int)((double)done->count * 100.0 / (double)total));
+        len += (size_t)snprintf(line + len, cap - len, " (%d%%)", (int)((double)done->count * 100.0 / (double)total));
     if (rate > 0)
         len += (size_t)snprintf(line + len, cap - len, ", %.0f/s", rate);
     if (rate > 0 && is_known)
-        len += (size_t)progress_left(line + len, cap - len,
-                                     (int64_t)((double)(total - done->count) / rate));
+        len += (size_t)progress_left(line + len, cap - len, (int64_t)((double)(total - done->count) / rate));
     return len;
 }
 

@@ -33,7 +33,6 @@ void srt_progress_end(srt_progress *p);
  * SRT_PROGRESS_LINE bytes; returns its length. A total that is not known, or less than what was
  * done, is left out with what follows from it; the rate, too, in the first 0.2 s.
  */
-size_t srt_progress_text(char *line, const char *what, const srt_done *done, int64_t total,
-                         int64_t elapsed_ms);
+size_t srt_progress_text(char *line, const char *what, const srt_done *done, int64_t total, int64_t elapsed_ms);
 
 #endif

@@ -166,7 +166,8 @@ static void runner_free_parts(seriatim_runner *r)
 int seriatim_runner_new(const seriatim_node_settings *settings, const char *url, seriatim_runner **out,
                         seriatim_error *error)
 {
-    const seriatim_allocator *mem = settings->options.allocator ? settings->options.allocator : seriatim_default_allocator();
+    const seriatim_allocator *mem =
+        settings->options.allocator ? settings->options.allocator : seriatim_default_allocator();
     seriatim_runner *r = srt_alloc(mem, sizeof *r);
     int status, i;
     if (!r)
@@ -196,7 +197,8 @@ int seriatim_runner_new(const seriatim_node_settings *settings, const char *url,
     return SERIATIM_OK;
 }
 
-int seriatim_runner_worker(seriatim_runner *r, const seriatim_queue_settings *settings, size_t *worker, seriatim_error *error)
+int seriatim_runner_worker(seriatim_runner *r, const seriatim_queue_settings *settings, size_t *worker,
+                           seriatim_error *error)
 {
     return srt_node_worker(r->node, settings, worker, error);
 }

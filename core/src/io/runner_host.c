@@ -28,7 +28,8 @@ static void runner_order(seriatim_runner *r)
         srt_pipe_notify(r->wake);
 }
 
-static void runner_taken(seriatim_runner *r, size_t group, int status, seriatim_delivery *const *delivery, int64_t now_us)
+static void runner_taken(seriatim_runner *r, size_t group, int status, seriatim_delivery *const *delivery,
+                         int64_t now_us)
 {
     srt_group *g = &r->node->groups[group];
     srt_wait_queue *queue = &r->waiters[group];
@@ -114,7 +115,8 @@ int seriatim_runner_settle(seriatim_runner *r, seriatim_delivery *delivery)
     return SERIATIM_OK;
 }
 
-int seriatim_runner_settle_and_take(seriatim_runner *r, seriatim_delivery *settled, size_t group, seriatim_delivery **next)
+int seriatim_runner_settle_and_take(seriatim_runner *r, seriatim_delivery *settled, size_t group,
+                                    seriatim_delivery **next)
 {
     int64_t now_us = srt_clock_us();
     int status;
@@ -147,7 +149,8 @@ int seriatim_runner_checkpoint(seriatim_runner *r, seriatim_delivery *delivery, 
     return status;
 }
 
-#define FLUSH_POLL_MS 10 /* how often a thread looks that has no pipe of its own, because memory or descriptors are short */
+/* how often a thread looks that has no pipe of its own, because memory or descriptors are short */
+#define FLUSH_POLL_MS 10
 
 /* With the lock, which it releases while it waits, at most this long. Returns 0 when a signal came. */
 static int flush_wait(seriatim_runner *r, int64_t wait_ms)

@@ -19,8 +19,8 @@ typedef struct runner_channel {
     unsigned attempts; /* since it last served: commands were answered, or the wakes' channels subscribed */
     int told;          /* a warning was given that no wake-ups come */
     int64_t retry_at, heard_at, asked_at; /* asked_at: of the last PING */
-    int drained;   /* everything was read; poll reports more */
-    srt_bytes out; /* taken from the node, not yet written */
+    int drained;                          /* everything was read; poll reports more */
+    srt_bytes out;                        /* taken from the node, not yet written */
     seriatim_error error;
 } runner_channel;
 
@@ -45,14 +45,14 @@ struct seriatim_runner {
     srt_wait_queue flushing; /* threads that wait for checkpoints; its own pipe is never opened */
     runner_flush *flushes;   /* of these threads */
     int notified;
-    int unread; /* the inbox was full: more may lie where poll does not see it */
+    int unread;           /* the inbox was full: more may lie where poll does not see it */
     int64_t sleeps_until; /* 0: awake */
 };
 
 /* With the lock: wakes all threads that wait for checkpoints. */
 void srt_runner_wake_flushes(seriatim_runner *r, int64_t now);
 
-/* ---- channel.c --------------------------------------------------------------------------------- */
+/* ---- channel.c ------------------------------------------------------------------------------- */
 
 /* With the lock. */
 void srt_channel_lost(seriatim_runner *r, int which, int64_t now);

@@ -1,4 +1,7 @@
-/* waiters.c - threads that wait for a delivery: which of them is woken, and when waking another one would only slow the others down. */
+/*
+ * waiters.c - threads that wait for a delivery: which of them is woken, and when waking another one would only slow the
+ * others down.
+ */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif
@@ -8,9 +11,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#define WAIT_TINY_US 20     /* a job that takes less is done before another thread would be awake */
-#define WAIT_LONG_US 100    /* longer times are counted as this: they come from threads that did not get a processor */
-#define WAIT_PATIENCE_MS 10 /* how long the threads awake may be behind with such jobs before another one is woken */
+#define WAIT_TINY_US 20  /* a job that takes less is done before another thread would be awake */
+#define WAIT_LONG_US 100 /* longer times are counted as this: they come from threads that did not get a processor */
+/* how long the threads awake may be behind with such jobs before another one is woken */
+#define WAIT_PATIENCE_MS 10
 
 struct seriatim_waiter {
     int pipe[2];

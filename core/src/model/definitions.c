@@ -17,15 +17,15 @@
 #define INITIAL_SECONDS(value) value, NULL
 #define INITIAL_FLAG(value) value, NULL
 
-#define ROW(kind, name, field, least, most, initial, words, use)                                                 \
-    {name,  NAME_##kind,            SERIATIM_SETTING_##kind, SERIATIM_USE_##use, least, most,                    \
-     words, INITIAL_##kind(initial), offsetof(seriatim_queue_settings, field)}
+#define ROW(kind, name, field, least, most, initial, words, use)                                                       \
+    {                                                                                                                  \
+        name, NAME_##kind, SERIATIM_SETTING_##kind, SERIATIM_USE_##use, least, most, words, INITIAL_##kind(initial),   \
+            offsetof(seriatim_queue_settings, field)                                                                   \
+    }
 
-static const seriatim_setting settings_rows[] = {
-    ROW(TEXT, "queue_name", name, 1, 512, NULL, NULL, PLAIN),
+static const seriatim_setting settings_rows[] = {ROW(TEXT, "queue_name", name, 1, 512, NULL, NULL, PLAIN),
 #define X(kind, name, low, least, high, initial, words, use) ROW(kind, #name, name, least, high, initial, words, use),
-    SERIATIM_OWN_SETTINGS(X)
-    SERIATIM_QUEUE_SETTINGS(X)
+                                                 SERIATIM_OWN_SETTINGS(X) SERIATIM_QUEUE_SETTINGS(X)
 #undef X
 };
 

@@ -66,7 +66,8 @@ static const char *event_text(const seriatim_history_entry *entry, const char *w
 }
 
 /* What the number and the text of an event are, by its kind. */
-static int event_take(seriatim_history_entry *entry, srt_arena *arena, double number, const char *text, size_t len, int holds)
+static int event_take(seriatim_history_entry *entry, srt_arena *arena, double number, const char *text, size_t len,
+                      int holds)
 {
     entry->due = holds & EVENT_IS_DUE ? number / 1e6 : 0;
     entry->fence = holds & EVENT_IS_FENCE ? (int64_t)number : 0;
@@ -82,7 +83,8 @@ static int event_take(seriatim_history_entry *entry, srt_arena *arena, double nu
 
 int srt_event_read(seriatim_history_entry *entry, srt_arena *arena, const char *data, size_t len)
 {
-    static const seriatim_history_entry blank = {.text = "an event that this version cannot read", .event = "unknown", .node = "", .error = ""};
+    static const seriatim_history_entry blank = {
+        .text = "an event that this version cannot read", .event = "unknown", .node = "", .error = ""};
     unsigned kind = len ? (unsigned char)data[0] : 0;
     double at, number;
     *entry = blank;
@@ -96,7 +98,8 @@ int srt_event_read(seriatim_history_entry *entry, srt_arena *arena, const char *
     if (kind >= sizeof event_kinds / sizeof *event_kinds || !event_kinds[kind].name)
         return SERIATIM_OK;
     entry->event = event_kinds[kind].name;
-    if (event_take(entry, arena, number, data + SRT_EVENT_HEAD, len - SRT_EVENT_HEAD, event_kinds[kind].holds) != SERIATIM_OK)
+    if (event_take(entry, arena, number, data + SRT_EVENT_HEAD, len - SRT_EVENT_HEAD, event_kinds[kind].holds) !=
+        SERIATIM_OK)
         return SERIATIM_NOMEM;
     entry->text = event_text(entry, event_kinds[kind].words, arena);
     return entry->text ? SERIATIM_OK : SERIATIM_NOMEM;

@@ -25,8 +25,8 @@ srt_request *srt_sampler_request(srt_session *session, const char *ns, const cha
     return r;
 }
 
-srt_request *srt_sample_request(srt_session *session, const char *ns, const char *queue, size_t len, int64_t generation, unsigned first,
-                                unsigned count)
+srt_request *srt_sample_request(srt_session *session, const char *ns, const char *queue, size_t len, int64_t generation,
+                                unsigned first, unsigned count)
 {
     srt_request *r = srt_session_begin(session, srt_script_sample, NULL, 0);
     srt_bytes key;
@@ -61,7 +61,8 @@ static void history_keys(srt_request *r, srt_bytes *key, const char *ns, const c
     r->keys += 2;
 }
 
-srt_request *srt_idle_request(srt_session *session, const char *ns, const seriatim_text *queues, size_t count, int64_t since_us)
+srt_request *srt_idle_request(srt_session *session, const char *ns, const seriatim_text *queues, size_t count,
+                              int64_t since_us)
 {
     srt_request *r = srt_session_begin(session, srt_script_sample_idle, NULL, 0);
     srt_bytes key;
@@ -77,7 +78,8 @@ srt_request *srt_idle_request(srt_session *session, const char *ns, const seriat
     return r;
 }
 
-srt_request *srt_history_request(srt_session *session, const char *ns, const char *queue, size_t len, const srt_history_sample *sample)
+srt_request *srt_history_request(srt_session *session, const char *ns, const char *queue, size_t len,
+                                 const srt_history_sample *sample)
 {
     srt_request *r = srt_session_begin(session, srt_script_history, NULL, 0);
     srt_bytes key;
@@ -97,8 +99,10 @@ srt_request *srt_history_request(srt_session *session, const char *ns, const cha
 
 const srt_history_span *srt_history_span_of(const char *word, size_t len)
 {
-    static const srt_history_span spans[] = {
-        {"15m", 10, 360, 0, 90, 1}, {"1h", 10, 360, 0, 360, 3}, {"1d", 300, 288, 360, 288, 1}, {"7d", 3600, 168, 648, 168, 1}};
+    static const srt_history_span spans[] = {{"15m", 10, 360, 0, 90, 1},
+                                             {"1h", 10, 360, 0, 360, 3},
+                                             {"1d", 300, 288, 360, 288, 1},
+                                             {"7d", 3600, 168, 648, 168, 1}};
     size_t i;
     for (i = 0; i < sizeof spans / sizeof *spans; i++)
         if (strlen(spans[i].word) == len && memcmp(spans[i].word, word, len) == 0)

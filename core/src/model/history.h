@@ -1,6 +1,7 @@
 /*
- * history.h - what came in and went through a queue, and its lag, kept in Redis in bounded space. One process at a time, a node or
- * a dashboard, measures every queue of the namespace every ten seconds, whether or not anybody consumes it.
+ * history.h - what came in and went through a queue, and its lag, kept in Redis in bounded space. One process at a
+ * time, a node or a dashboard, measures every queue of the namespace every ten seconds, whether or not anybody consumes
+ * it.
  */
 #ifndef SRT_HISTORY_H
 #define SRT_HISTORY_H
@@ -8,10 +9,11 @@
 #include "wire/script.h"
 
 #define SRT_SAMPLE_EVERY_MS 10000
-#define SRT_SAMPLER_LEASE_MS 15000 /* a round and a half: another process goes on soon after the one that measured has died */
-#define SRT_SAMPLE_SHARDS 5        /* of one call: the worst of them together take a few ms */
-#define SRT_IDLE_QUEUES 50         /* measured by one call, */
-#define SRT_IDLE_SHARDS 250        /* if they have no more shards than this together */
+/* a round and a half: another process goes on soon after the one that measured has died */
+#define SRT_SAMPLER_LEASE_MS 15000
+#define SRT_SAMPLE_SHARDS 5 /* of one call: the worst of them together take a few ms */
+#define SRT_IDLE_QUEUES 50  /* measured by one call, */
+#define SRT_IDLE_SHARDS 250 /* if they have no more shards than this together */
 
 /* Counters since the queue was made, and the lag, at one time of Redis. Microseconds. */
 typedef struct srt_history_sample {
@@ -23,13 +25,21 @@ typedef struct srt_history_sample {
 
 /* Asks to be the process that measures, under a name of its own: sampler.lua. */
 srt_request *srt_sampler_request(srt_session *session, const char *ns, const char *process, size_t len);
-/* Measures those of count queues, at most SRT_IDLE_QUEUES, in which nothing waits, and writes their samples: sample_idle.lua. */
-srt_request *srt_idle_request(srt_session *session, const char *ns, const seriatim_text *queues, size_t count, int64_t since_us);
-/* Reads the counters and the smallest due time of count shards, at most SRT_SAMPLE_SHARDS, from the one numbered `first`: sample.lua. */
-srt_request *srt_sample_request(srt_session *session, const char *ns, const char *queue, size_t len, int64_t generation, unsigned first,
-                                unsigned count);
+/*
+ * Measures those of count queues, at most SRT_IDLE_QUEUES, in which nothing waits, and writes their samples:
+ * sample_idle.lua.
+ */
+srt_request *srt_idle_request(srt_session *session, const char *ns, const seriatim_text *queues, size_t count,
+                              int64_t since_us);
+/*
+ * Reads the counters and the smallest due time of count shards, at most SRT_SAMPLE_SHARDS, from the one numbered
+ * `first`: sample.lua.
+ */
+srt_request *srt_sample_request(srt_session *session, const char *ns, const char *queue, size_t len, int64_t generation,
+                                unsigned first, unsigned count);
 /* Adds the sample to the history of the queue: history.lua. */
-srt_request *srt_history_request(srt_session *session, const char *ns, const char *queue, size_t len, const srt_history_sample *sample);
+srt_request *srt_history_request(srt_session *session, const char *ns, const char *queue, size_t len,
+                                 const srt_history_sample *sample);
 
 /* What the dashboard shows of a span. */
 typedef struct srt_history_span {
@@ -51,7 +61,11 @@ typedef struct srt_history_point {
     double processed, failed, enqueued, lag;
 } srt_history_point;
 
-/* Adds the ring of a queue to the points (steps / merged of them), the last of which is the present one at `now` (seconds). */
-void srt_history_add(const srt_history_span *span, srt_history_point *points, int64_t now, const char *data, size_t len);
+/*
+ * Adds the ring of a queue to the points (steps / merged of them), the last of which is the present one at `now`
+ * (seconds).
+ */
+void srt_history_add(const srt_history_span *span, srt_history_point *points, int64_t now, const char *data,
+                     size_t len);
 
 #endif

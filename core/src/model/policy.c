@@ -32,7 +32,8 @@ static unsigned share_limit(uint64_t queue, const uint64_t *nodes, size_t count,
 }
 
 /* Rendezvous hashing with a limit a node. */
-void srt_share_shards(uint64_t queue, const uint64_t *nodes, size_t count, unsigned shards, unsigned *owners, unsigned *load)
+void srt_share_shards(uint64_t queue, const uint64_t *nodes, size_t count, unsigned shards, unsigned *owners,
+                      unsigned *load)
 {
     unsigned shard;
     size_t i;

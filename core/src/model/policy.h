@@ -1,4 +1,6 @@
-/* policy.h - pure arithmetic: who should own which shard, and how long to back off; the public part is in seriatim.h. */
+/*
+ * policy.h - pure arithmetic: who should own which shard, and how long to back off; the public part is in seriatim.h.
+ */
 #ifndef SRT_POLICY_H
 #define SRT_POLICY_H
 
@@ -14,7 +16,8 @@ uint64_t srt_hash(const void *data, size_t len);
  * nodes differ by more than one shard and few shards move when a node comes or goes. owners[i] is the place in `nodes`
  * of the owner of shard i; load is scratch for `count` numbers. The answer depends only on the set of nodes.
  */
-void srt_share_shards(uint64_t queue, const uint64_t *nodes, size_t count, unsigned shards, unsigned *owners, unsigned *load);
+void srt_share_shards(uint64_t queue, const uint64_t *nodes, size_t count, unsigned shards, unsigned *owners,
+                      unsigned *load);
 
 /* Milliseconds before the attempt-th reconnect (from 0): 50 doubling to 1000, less up to half by `random`. */
 int64_t srt_reconnect_delay(unsigned attempt, uint64_t random);

@@ -29,7 +29,8 @@ void srt_queue_names_clear(srt_queue_names *names)
     names->count = 0;
 }
 
-srt_request *srt_queue_names_request(srt_session *session, const seriatim_allocator *mem, const char *ns, const char *cursor, size_t len)
+srt_request *srt_queue_names_request(srt_session *session, const seriatim_allocator *mem, const char *ns,
+                                     const char *cursor, size_t len)
 {
     srt_request *r = srt_session_begin(session, srt_script_none, NULL, 0);
     srt_bytes pattern;

@@ -18,8 +18,8 @@ typedef struct srt_record {
 } srt_record;
 
 /*
- * Reads a record. Texts point into `data`, arrays lie in the arena. SERIATIM_OK, SERIATIM_NOMEM, or SERIATIM_PROTOCOL when
- * the bytes are no record.
+ * Reads a record. Texts point into `data`, arrays lie in the arena. SERIATIM_OK, SERIATIM_NOMEM, or SERIATIM_PROTOCOL
+ * when the bytes are no record.
  */
 int srt_record_read(srt_record *record, srt_arena *arena, const char *data, size_t len);
 /* Adds the payloads of another record of the same id, which come behind. */

@@ -65,9 +65,10 @@ static int check_settings(const seriatim_queue_settings *s, seriatim_error *erro
 {
     int status = SERIATIM_OK;
     if (!s->name || s->name_len < 1 || s->name_len > 512)
-        return srt_fail(error, SERIATIM_INVALID, "queue_name must be 1 to 512 bytes, not %lu", (unsigned long)s->name_len);
-#define X(kind, field, low, least, high, initial, words, use)                                                    \
-    if (status == SERIATIM_OK)                                                                                   \
+        return srt_fail(error, SERIATIM_INVALID, "queue_name must be 1 to 512 bytes, not %lu",
+                        (unsigned long)s->name_len);
+#define X(kind, field, low, least, high, initial, words, use)                                                          \
+    if (status == SERIATIM_OK)                                                                                         \
         status = CHECK_##kind(#field, s->field, low, high, error);
     SERIATIM_OWN_SETTINGS(X)
 #undef X
@@ -174,9 +175,10 @@ int srt_layout_read(const char *text, size_t len, int64_t *generation, int64_t *
     schema = word.len ? srt_token_int(&word) : 1;
     if (schema == REGISTRY_SCHEMA && left == 0)
         return SERIATIM_OK;
-    return srt_fail(error, SERIATIM_UNSUPPORTED, "the queue is of schema %.*s, which %s version made; this one knows schema %d",
-                    word.len ? (int)word.len : 1, word.len ? word.data : "1", schema < REGISTRY_SCHEMA ? "an earlier" : "a later",
-                    REGISTRY_SCHEMA);
+    return srt_fail(error, SERIATIM_UNSUPPORTED,
+                    "the queue is of schema %.*s, which %s version made; this one knows schema %d",
+                    word.len ? (int)word.len : 1, word.len ? word.data : "1",
+                    schema < REGISTRY_SCHEMA ? "an earlier" : "a later", REGISTRY_SCHEMA);
 }
 
 int srt_queue_with_shards(srt_registry *r, srt_queue *queue, unsigned count, int64_t generation)
@@ -215,8 +217,8 @@ srt_request *srt_queue_request(const srt_registry *r, srt_session *session, cons
     return request;
 }
 
-srt_request *srt_layout_request(const srt_registry *r, srt_session *session, const srt_queue *queue, srt_layout_mode mode,
-                                int64_t refused)
+srt_request *srt_layout_request(const srt_registry *r, srt_session *session, const srt_queue *queue,
+                                srt_layout_mode mode, int64_t refused)
 {
     static const char *const modes[] = {"look", "keep", "set"};
     srt_request *request = srt_queue_request(r, session, queue, srt_script_layout);
@@ -238,7 +240,8 @@ static const srt_token *layout_text(const srt_reply *reply)
 }
 
 /* Layout and settings of an answer; settings that Redis lacks are those of the code. */
-static int layout_read(const srt_queue *queue, const srt_reply *reply, int *absent, srt_settings *settings, seriatim_error *error)
+static int layout_read(const srt_queue *queue, const srt_reply *reply, int *absent, srt_settings *settings,
+                       seriatim_error *error)
 {
     const srt_token *text = layout_text(reply);
     *settings = queue->code;

@@ -24,7 +24,8 @@ typedef struct srt_queue {
     srt_settings code; /* as the worker says, or the defaults */
     /* What all act by: as Redis had it when the layout was last read; until then as `code`. */
     srt_settings now;
-    double read_at;  /* Unix seconds by the host's clock at which a client last read the layout; 0: it is not told the time */
+    double read_at;  /* Unix seconds by the host's clock at which a client last read the layout; 0: it is not told the
+                        time */
     uint32_t warned; /* checksum of the difference between code and Redis that was last told */
     /* The layout as Redis has it; generation 0 until it is known. */
     int64_t generation;
@@ -33,9 +34,9 @@ typedef struct srt_queue {
     size_t running; /* of a node: ids of all its shards that threads run now */
     /* Of a node: which of its failures are logged one by one. */
     struct {
-        int64_t since_ms;    /* when the second began that the counts are of */
-        int64_t told, kept;  /* in it: logged one by one, and kept back */
-        int crowded;         /* all are kept back */
+        int64_t since_ms;   /* when the second began that the counts are of */
+        int64_t told, kept; /* in it: logged one by one, and kept back */
+        int crowded;        /* all are kept back */
     } failures;
 } srt_queue;
 
@@ -50,14 +51,18 @@ int srt_registry_init(srt_registry *r, const seriatim_allocator *mem, const char
 void srt_registry_free(srt_registry *r);
 
 /* Adds a queue, or updates the settings of one that is there (its layout stays). Checks every field, naming it. */
-int srt_registry_add(srt_registry *r, const seriatim_queue_settings *settings, srt_queue **queue, seriatim_error *error);
+int srt_registry_add(srt_registry *r, const seriatim_queue_settings *settings, srt_queue **queue,
+                     seriatim_error *error);
 srt_queue *srt_registry_find(const srt_registry *r, const char *name, size_t len); /* or NULL */
 
 /* Reads 'generation shards schema' as layout.lua answers it. PROTOCOL, or UNSUPPORTED for another version's schema. */
 int srt_layout_read(const char *text, size_t len, int64_t *generation, int64_t *shards, seriatim_error *error);
 /* Takes such a text and makes the shards' keys. */
 int srt_queue_set_layout(srt_registry *r, srt_queue *queue, const char *answer, size_t len, seriatim_error *error);
-/* Gives a queue that is in no registry this number of shards and this generation, for srt_queue_forget_layout to free. NOMEM. */
+/*
+ * Gives a queue that is in no registry this number of shards and this generation, for srt_queue_forget_layout to free.
+ * NOMEM.
+ */
 int srt_queue_with_shards(srt_registry *r, srt_queue *queue, unsigned count, int64_t generation);
 /* Redis has no such queue any more: generation and shards_count become 0. */
 void srt_queue_forget_layout(const srt_registry *r, srt_queue *queue);
@@ -72,12 +77,12 @@ typedef enum srt_layout_mode {
 /* Starts a script on the KEYS of the queue as a whole. NULL: out of memory. */
 srt_request *srt_queue_request(const srt_registry *r, srt_session *session, const srt_queue *queue, int script);
 /* Starts layout.lua. refused: the generation that a shard refused, or 0. NULL: out of memory. */
-srt_request *srt_layout_request(const srt_registry *r, srt_session *session, const srt_queue *queue, srt_layout_mode mode,
-                                int64_t refused);
+srt_request *srt_layout_request(const srt_registry *r, srt_session *session, const srt_queue *queue,
+                                srt_layout_mode mode, int64_t refused);
 /*
- * Takes its answer over: layout and, unless the mode is SET, settings. *absent: there is no such queue; the layout that was
- * known stays. Otherwise a status of srt_queue_set_layout or srt_settings_take, and nothing is taken over. redis (may be NULL)
- * becomes what Redis had before the call.
+ * Takes its answer over: layout and, unless the mode is SET, settings. *absent: there is no such queue; the layout that
+ * was known stays. Otherwise a status of srt_queue_set_layout or srt_settings_take, and nothing is taken over. redis
+ * (may be NULL) becomes what Redis had before the call.
  */
 int srt_layout_take(srt_registry *r, srt_queue *queue, srt_layout_mode mode, const srt_reply *reply, int *absent,
                     srt_settings *redis, seriatim_error *error);

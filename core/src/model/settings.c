@@ -1,4 +1,6 @@
-/* settings.c - the settings that belong to a queue: checked, converted, written for Redis and read from it, compared. */
+/*
+ * settings.c - the settings that belong to a queue: checked, converted, written for Redis and read from it, compared.
+ */
 #include "model/settings.h"
 #include "seriatim/binding.h"
 
@@ -15,9 +17,15 @@ typedef struct setting {
 } setting;
 
 static const setting settings_table[] = {
-#define X(kind, name, low, least, high, initial, words, use)                                                     \
-    {#name, words, SERIATIM_SETTING_##kind, low, high, SERIATIM_USE_##use == SERIATIM_USE_HIDDEN,                \
-     offsetof(seriatim_queue_settings, name), offsetof(srt_settings, name)},
+#define X(kind, name, low, least, high, initial, words, use)                                                           \
+    {#name,                                                                                                            \
+     words,                                                                                                            \
+     SERIATIM_SETTING_##kind,                                                                                          \
+     low,                                                                                                              \
+     high,                                                                                                             \
+     SERIATIM_USE_##use == SERIATIM_USE_HIDDEN,                                                                        \
+     offsetof(seriatim_queue_settings, name),                                                                          \
+     offsetof(srt_settings, name)},
     SERIATIM_QUEUE_SETTINGS(X)
 #undef X
 };
@@ -103,8 +111,8 @@ static int read_word(srt_settings *settings, const setting *s, const char *word,
 static int read_seconds(srt_settings *settings, const setting *s, double seconds, seriatim_error *error)
 {
     if (!(seconds >= (double)s->low && seconds <= (double)s->high))
-        return srt_fail(error, SERIATIM_INVALID, "%s must be from %lld (none) to %lld seconds", s->name, (long long)s->low,
-                        (long long)s->high);
+        return srt_fail(error, SERIATIM_INVALID, "%s must be from %lld (none) to %lld seconds", s->name,
+                        (long long)s->low, (long long)s->high);
     *number_of(settings, s) = (int64_t)floor(seconds * 1e6);
     return SERIATIM_OK;
 }
@@ -197,8 +205,9 @@ int srt_settings_take(srt_settings *settings, const srt_token *list, size_t coun
             return srt_fail(error, SERIATIM_PROTOCOL, "the settings of the queue cannot be read");
         s = find_setting(&list[i]);
         if (s && !take_one(&taken, s, &list[i + 1]))
-            return srt_fail(error, SERIATIM_UNSUPPORTED, "the queue's %s in Redis is \"%.*s\", which this version does not know",
-                            s->name, (int)(list[i + 1].len < 40 ? list[i + 1].len : 40), list[i + 1].data);
+            return srt_fail(error, SERIATIM_UNSUPPORTED,
+                            "the queue's %s in Redis is \"%.*s\", which this version does not know", s->name,
+                            (int)(list[i + 1].len < 40 ? list[i + 1].len : 40), list[i + 1].data);
     }
     *settings = taken;
     return SERIATIM_OK;
@@ -227,13 +236,15 @@ static void add_value(srt_bytes *text, srt_settings *settings, const setting *s)
         srt_bytes_addc(text, (char)('0' + rest / digit));
 }
 
-size_t srt_settings_differences(srt_bytes *text, const srt_settings *first, const char *between, const srt_settings *second)
+size_t srt_settings_differences(srt_bytes *text, const srt_settings *first, const char *between,
+                                const srt_settings *second)
 {
     srt_settings a = *first, b = *second;
     size_t i, named = 0;
     for (i = 0; i < SETTINGS_COUNT; i++) {
         const setting *s = &settings_table[i];
-        int same = s->kind == SERIATIM_SETTING_WORD ? *word_of(&a, s) == *word_of(&b, s) : *number_of(&a, s) == *number_of(&b, s);
+        int same = s->kind == SERIATIM_SETTING_WORD ? *word_of(&a, s) == *word_of(&b, s)
+                                                    : *number_of(&a, s) == *number_of(&b, s);
         if (same || s->hidden)
             continue;
         srt_bytes_adds(text, named++ ? "; " : "");

@@ -1,4 +1,7 @@
-/* settings.h - the settings that belong to a queue: kept in Redis beside its layout, the same for everybody who uses it. */
+/*
+ * settings.h - the settings that belong to a queue: kept in Redis beside its layout, the same for everybody who uses
+ * it.
+ */
 #ifndef SRT_SETTINGS_H
 #define SRT_SETTINGS_H
 
@@ -21,16 +24,17 @@ int srt_settings_read(srt_settings *settings, const seriatim_queue_settings *giv
 /* Adds name, value, name, value ... as the queue's hash in Redis holds them. */
 void srt_settings_args(srt_request *r, const srt_settings *settings);
 /*
- * Takes such a list over; names that this version does not know are passed over, and what the list does not name stays as it is.
- * UNSUPPORTED: a value that this version cannot act by; *settings is as it was.
+ * Takes such a list over; names that this version does not know are passed over, and what the list does not name stays
+ * as it is. UNSUPPORTED: a value that this version cannot act by; *settings is as it was.
  */
 int srt_settings_take(srt_settings *settings, const srt_token *list, size_t count, seriatim_error *error);
 
 /*
- * Appends what differs: "fold: list<between>merge; ttr: 2.5<between>0", the values of `first` in front. Settings that only say
- * what a process can do (exhausted_hook) are left out. Returns how many it named.
+ * Appends what differs: "fold: list<between>merge; ttr: 2.5<between>0", the values of `first` in front. Settings that
+ * only say what a process can do (exhausted_hook) are left out. Returns how many it named.
  */
-size_t srt_settings_differences(srt_bytes *text, const srt_settings *first, const char *between, const srt_settings *second);
+size_t srt_settings_differences(srt_bytes *text, const srt_settings *first, const char *between,
+                                const srt_settings *second);
 
 /* The static word for one that a caller gave ("keep", ...), or NULL. */
 const char *srt_on_waiting_word(const char *word);

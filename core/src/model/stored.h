@@ -1,32 +1,34 @@
 /*
  * stored.h - the numbers and letters by which states, records and runs are packed in Redis.
  *
- * The one definition for the core and for the scripts: script/embed writes each value into a script in the place of its name without
- * SRT_, so that the scripts pay nothing for the names. Offsets count from 0; the string functions of Lua count from 1.
+ * The one definition for the core and for the scripts: script/embed writes each value into a script in the place of its
+ * name without SRT_, so that the scripts pay nothing for the names. Offsets count from 0; the string functions of Lua
+ * count from 1.
  */
 #ifndef SRT_STORED_H
 #define SRT_STORED_H
 
-/* ---- A shard's state: eleven doubles, a byte of flags, two doubles, a 16-bit number, the owner -------------------------------- */
+/* ---- A shard's state: eleven doubles, a byte of flags, two doubles, a 16-bit number, the owner ---- */
 
 #define SRT_STATE_FORMAT "<dddddddddddBddH" /* of struct.pack; the owner follows */
-#define SRT_STATE_PROCESSED 48           /* offsets of the counters */
+#define SRT_STATE_PROCESSED 48              /* offsets of the counters */
 #define SRT_STATE_FAILED 56
 #define SRT_STATE_REFUSED 64
 #define SRT_STATE_PUSHED 72
-#define SRT_STATE_HELD 80  /* ids in claims that are noted as a whole */
-#define SRT_STATE_FLAGS 88 /* bits: */
+#define SRT_STATE_HELD 80     /* ids in claims that are noted as a whole */
+#define SRT_STATE_FLAGS 88    /* bits: */
 #define SRT_STATE_DELIVERS 89 /* the smallest deliver_at of what is scheduled, in microseconds; 9e15: nothing is */
-#define SRT_STATE_REMOVED 97 /* dead ids that the limits of the morgue removed */
+#define SRT_STATE_REMOVED 97  /* dead ids that the limits of the morgue removed */
 #define SRT_STATE_HISTORY 105 /* history_per_id, as the last push or claim said: a 16-bit number */
-#define SRT_STATE_OWNER 107 /* the id of the node, to the end of the state; also the length of a state without an owner */
+/* the id of the node, to the end of the state; also the length of a state without an owner */
+#define SRT_STATE_OWNER 107
 
 #define SRT_FLAG_PAUSED 1     /* claims give nothing */
 #define SRT_FLAG_DOUBTED 2    /* an id may be unproven or suspect */
 #define SRT_FLAG_UNFINISHED 4 /* recover.lua has something to do */
 #define SRT_FLAG_NOTICED 8    /* there are notices for retries_exhausted (notices.lua) */
 
-/* ---- A record: its first byte is a place plus a form ---------------------------------------------- */
+/* ---- A record: its first byte is a place plus a form ----------------------------------------- */
 
 #define SRT_PLACE_READY 0 /* due since its push: in the ready list */
 #define SRT_PLACE_DUE 1
@@ -34,9 +36,9 @@
 #define SRT_PLACE_IN_DOUBT 3 /* unproven or suspect, as the mark says */
 #define SRT_RECORD_PLACES 4  /* the first byte modulo this is the place */
 
-#define SRT_RECORD_PLAIN 0   /* stamp, payload */
-#define SRT_RECORD_SCORED 4  /* stamp, score, payload */
-#define SRT_RECORD_FULL 8    /* the fields below, then the payloads */
+#define SRT_RECORD_PLAIN 0    /* stamp, payload */
+#define SRT_RECORD_SCORED 4   /* stamp, score, payload */
+#define SRT_RECORD_FULL 8     /* the fields below, then the payloads */
 #define SRT_RECORD_SPILLED 12 /* the fields below; the payloads lie in keys of their own */
 
 #define SRT_RECORD_DUE 1   /* offset of the due time, a double; of a plain or scored record the stamp */
@@ -47,9 +49,10 @@
 #define SRT_MARK_SUSPECT 2  /* was unproven, and ran in a process that died */
 #define SRT_MARK_EARLIER 4  /* behind a run: its due time was asked for by on_waiting "earlier" */
 #define SRT_MARK_CUT 8      /* a bit beside the others: the rest of the error lies in the map */
-#define SRT_MARK_DELIVERED 16 /* a bit beside the others: a run of the id has ended, and some of its payloads may have been delivered */
+/* a bit beside the others: a run of the id has ended, and some of its payloads may have been delivered */
+#define SRT_MARK_DELIVERED 16
 
-/* ---- A run: a digit of bits, a letter, the fence of its claim ------------------------------------ */
+/* ---- A run: a digit of bits, a letter, the fence of its claim -------------------------------- */
 
 #define SRT_RUN_SPILLED 1 /* its record is spilled */
 #define SRT_RUN_DELETED 2 /* an operator has deleted it: it is not to come back */
@@ -70,29 +73,29 @@
 #define SRT_EVENT_HEAD 17    /* bytes before the text */
 
 /* The number of an event is, where it has one: */
-#define SRT_EVENT_PUSHED 1       /* when it is due; 0: at once */
-#define SRT_EVENT_FOLDED 2       /* when the id would be due for this push; 0: at once */
+#define SRT_EVENT_PUSHED 1 /* when it is due; 0: at once */
+#define SRT_EVENT_FOLDED 2 /* when the id would be due for this push; 0: at once */
 #define SRT_EVENT_REFUSED 3
-#define SRT_EVENT_SCHEDULED 4    /* its deliver_at */
-#define SRT_EVENT_ARRIVED 5      /* when it is due; 0: at once */
-#define SRT_EVENT_CLAIMED 6      /* the fence; the text: the node */
-#define SRT_EVENT_DONE 7         /* the fence */
-#define SRT_EVENT_FAILED 8       /* when it is due again; 0: it is not; the text: the error */
-#define SRT_EVENT_BURIED 9       /* how many payloads; the text: the error */
-#define SRT_EVENT_DROPPED 10     /* by on_exhausted */
-#define SRT_EVENT_PARKED 11      /* the text: the error, where on_exhausted parked it */
+#define SRT_EVENT_SCHEDULED 4 /* its deliver_at */
+#define SRT_EVENT_ARRIVED 5   /* when it is due; 0: at once */
+#define SRT_EVENT_CLAIMED 6   /* the fence; the text: the node */
+#define SRT_EVENT_DONE 7      /* the fence */
+#define SRT_EVENT_FAILED 8    /* when it is due again; 0: it is not; the text: the error */
+#define SRT_EVENT_BURIED 9    /* how many payloads; the text: the error */
+#define SRT_EVENT_DROPPED 10  /* by on_exhausted */
+#define SRT_EVENT_PARKED 11   /* the text: the error, where on_exhausted parked it */
 #define SRT_EVENT_UNPARKED 12
-#define SRT_EVENT_REQUEUED 13    /* out of the morgue */
+#define SRT_EVENT_REQUEUED 13 /* out of the morgue */
 #define SRT_EVENT_DELETED 14
 #define SRT_EVENT_DELETED_DEAD 15 /* out of the morgue */
-#define SRT_EVENT_CHECKPOINT 16  /* how many payloads */
-#define SRT_EVENT_SNOOZED 17     /* when it is due again */
-#define SRT_EVENT_RETURNED 18    /* its run was handed back */
-#define SRT_EVENT_RECOVERED 19   /* the process that ran it died */
-#define SRT_EVENT_OVERRUN 20     /* its ttr was over: it is due again */
-#define SRT_EVENT_CANCELLED 21   /* one payload was removed */
-#define SRT_EVENT_RESCHEDULED 22 /* its new deliver_at */
-#define SRT_EVENT_DUE_NOW 23     /* an operator made it due */
+#define SRT_EVENT_CHECKPOINT 16   /* how many payloads */
+#define SRT_EVENT_SNOOZED 17      /* when it is due again */
+#define SRT_EVENT_RETURNED 18     /* its run was handed back */
+#define SRT_EVENT_RECOVERED 19    /* the process that ran it died */
+#define SRT_EVENT_OVERRUN 20      /* its ttr was over: it is due again */
+#define SRT_EVENT_CANCELLED 21    /* one payload was removed */
+#define SRT_EVENT_RESCHEDULED 22  /* its new deliver_at */
+#define SRT_EVENT_DUE_NOW 23      /* an operator made it due */
 
 /* What a claim asks for. */
 #define SRT_CLAIM_READY 0

@@ -129,8 +129,10 @@ static int transport_step_connect(srt_transport *t)
 int srt_transport_expire(srt_transport *t)
 {
     if (t->phase == TRANSPORT_HANDSHAKE)
-        return srt_transport_fail(t, SERIATIM_TIMEOUT, "TLS with", "the handshake got no answer (a port without TLS takes redis://)");
-    return srt_transport_fail(t, SERIATIM_TIMEOUT, t->phase == TRANSPORT_READY ? "asking" : "connecting to", "timed out");
+        return srt_transport_fail(t, SERIATIM_TIMEOUT, "TLS with",
+                                  "the handshake got no answer (a port without TLS takes redis://)");
+    return srt_transport_fail(t, SERIATIM_TIMEOUT, t->phase == TRANSPORT_READY ? "asking" : "connecting to",
+                              "timed out");
 }
 
 static int transport_step_handshake(srt_transport *t)

@@ -21,12 +21,10 @@
 #define PATH_MAX 4096
 #endif
 
-int srt_private_fail_errno(seriatim_error *error, int status, const char *what, const char *path,
-                              int code)
+int srt_private_fail_errno(seriatim_error *error, int status, const char *what, const char *path, int code)
 {
     char text[96];
-    return srt_fail(error, status, "private Redis: %s %s: %s", what, path,
-                    srt_errno_text(code, text, sizeof text));
+    return srt_fail(error, status, "private Redis: %s %s: %s", what, path, srt_errno_text(code, text, sizeof text));
 }
 
 static const char *private_join(srt_private_redis *p, const char *head, const char *tail)
@@ -47,8 +45,7 @@ static int private_make_folder(const char *folder, seriatim_error *error)
     size_t len = strlen(folder), i;
     int code = 0;
     if (len == 0 || len >= sizeof path)
-        return srt_fail(error, SERIATIM_INVALID, "private Redis: the folder's path is %s",
-                        len ? "too long" : "empty");
+        return srt_fail(error, SERIATIM_INVALID, "private Redis: the folder's path is %s", len ? "too long" : "empty");
     for (i = 1; i <= len; i++) {
         if (folder[i] != '/' && folder[i] != '\0')
             continue;
@@ -70,8 +67,7 @@ static int private_check_folder(const char *folder, seriatim_error *error)
     if (!S_ISDIR(info.st_mode))
         return srt_fail(error, SERIATIM_INVALID, "private Redis: %s is not a folder", folder);
     if (info.st_uid != geteuid())
-        return srt_fail(error, SERIATIM_INVALID, "private Redis: %s belongs to another user",
-                        folder);
+        return srt_fail(error, SERIATIM_INVALID, "private Redis: %s belongs to another user", folder);
     if (info.st_mode & (S_IWGRP | S_IWOTH))
         return srt_fail(error, SERIATIM_INVALID, "private Redis: %s is writable by others", folder);
     return SERIATIM_OK;
@@ -134,8 +130,8 @@ static const char *private_read_link(srt_private_redis *p, const char *link)
 static int private_make_link(srt_private_redis *p, const char *link, const char *base)
 {
     char folder[PATH_MAX], target[PATH_MAX + 8];
-    int len = snprintf(folder, sizeof folder, "%s/seriatim-%lu-%016llx", base,
-                       (unsigned long)geteuid(), (unsigned long long)private_hash(p->folder));
+    int len = snprintf(folder, sizeof folder, "%s/seriatim-%lu-%016llx", base, (unsigned long)geteuid(),
+                       (unsigned long long)private_hash(p->folder));
     if (len < 0 || (size_t)len + 7 > srt_url_socket_path_max() || !private_own_folder(folder))
         return 0;
     snprintf(target, sizeof target, "%s/s.sock", folder);
@@ -154,8 +150,7 @@ int srt_private_choose_socket(srt_private_redis *p, seriatim_error *error)
     p->socket = private_read_link(p, plain);
     if (p->socket)
         return SERIATIM_OK;
-    if (!(runtime && runtime[0] == '/' && private_make_link(p, plain, runtime)) &&
-        !private_make_link(p, plain, "/tmp"))
+    if (!(runtime && runtime[0] == '/' && private_make_link(p, plain, runtime)) && !private_make_link(p, plain, "/tmp"))
         return srt_fail(error, SERIATIM_INVALID,
                         "private Redis: the folder's path is too long for a Unix socket, and "
                         "neither XDG_RUNTIME_DIR nor /tmp has a short one");

@@ -98,8 +98,7 @@ static int private_died(const srt_private_redis *p, seriatim_error *error)
 {
     char tail[161];
     private_log_tail(p, tail, sizeof tail);
-    return srt_fail(error, SERIATIM_IO,
-                    "private Redis: the server ended while starting; its redis.log ends: %s", tail);
+    return srt_fail(error, SERIATIM_IO, "private Redis: the server ended while starting; its redis.log ends: %s", tail);
 }
 
 /* Takes one record of the guard, waiting so long for it. AGAIN: nothing is decided by it. */
@@ -151,8 +150,7 @@ static int private_await_pong(srt_private_redis *p, seriatim_error *error)
         if (answer == PRIVATE_PONG)
             return private_settle(p);
         if (srt_clock_ms() >= deadline)
-            return srt_fail(error, SERIATIM_TIMEOUT, "private Redis: no PONG within 30 s; see %s",
-                            p->log);
+            return srt_fail(error, SERIATIM_TIMEOUT, "private Redis: no PONG within 30 s; see %s", p->log);
         if (answer == PRIVATE_NOBODY && p->report < 0 && srt_clock_ms() >= p->launch_at)
             status = srt_private_launch_guard(p, error);
         else
@@ -175,8 +173,8 @@ static int private_enter(srt_private_redis *p, seriatim_error *error)
         if (errno != EWOULDBLOCK && errno != EINTR)
             return srt_private_fail_errno(error, SERIATIM_IO, "cannot lock", p->users, errno);
         if (srt_clock_ms() >= deadline)
-            return srt_fail(error, SERIATIM_TIMEOUT,
-                            "private Redis: the server in %s has been stopping for 15 s", p->folder);
+            return srt_fail(error, SERIATIM_TIMEOUT, "private Redis: the server in %s has been stopping for 15 s",
+                            p->folder);
         srt_private_pause(PRIVATE_PAUSE_MS);
     }
     return SERIATIM_OK;
@@ -244,8 +242,8 @@ static int private_open(srt_private_redis *p, const char *folder, seriatim_error
     return status;
 }
 
-int srt_private_redis_start(const seriatim_allocator *mem, const char *folder,
-                            seriatim_error *error, srt_private_redis **out)
+int srt_private_redis_start(const seriatim_allocator *mem, const char *folder, seriatim_error *error,
+                            srt_private_redis **out)
 {
     srt_private_redis *p = srt_alloc(mem, sizeof *p);
     int status;

@@ -26,8 +26,8 @@ typedef struct srt_private_redis srt_private_redis;
  * to load). The folder is made, mode 700, with its missing parents. UNSUPPORTED: no redis-server in
  * PATH. INVALID: the folder is unfit. IO: Redis died, with the end of folder/redis.log. TIMEOUT.
  */
-int srt_private_redis_start(const seriatim_allocator *mem, const char *folder,
-                            seriatim_error *error, srt_private_redis **out);
+int srt_private_redis_start(const seriatim_allocator *mem, const char *folder, seriatim_error *error,
+                            srt_private_redis **out);
 /* unix:///..., borrowed until release. */
 const char *srt_private_redis_url(const srt_private_redis *p);
 /* 1: this process started Redis; 0: it joined one that ran. */

@@ -29,16 +29,15 @@ struct srt_private_redis {
     int64_t launch_at; /* earliest time of the next attempt to start */
 };
 
-/* ---- private_folder.c -------------------------------------------------------------------------- */
+/* ---- private_folder.c ------------------------------------------------------------------------ */
 
-int srt_private_fail_errno(seriatim_error *error, int status, const char *what, const char *path,
-                              int code);
+int srt_private_fail_errno(seriatim_error *error, int status, const char *what, const char *path, int code);
 int srt_private_open_folder(srt_private_redis *p, const char *folder, seriatim_error *error);
 /* Sets p->socket: folder/s.sock, or, where that is too long, a short path to which it is a link. */
 int srt_private_choose_socket(srt_private_redis *p, seriatim_error *error);
 int srt_private_make_url(srt_private_redis *p, seriatim_error *error);
 
-/* ---- private_guard.c --------------------------------------------------------------------------- */
+/* ---- private_guard.c ------------------------------------------------------------------------- */
 
 void srt_private_pause(int ms);
 int srt_private_launch_guard(srt_private_redis *p, seriatim_error *error);

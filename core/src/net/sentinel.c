@@ -14,13 +14,13 @@ struct seriatim_sentinel {
     const srt_url *url;
     srt_bytes request;
     srt_reader *reader;
-    size_t first;         /* the one that answered last */
-    size_t asked;         /* in this round */
+    size_t first; /* the one that answered last */
+    size_t asked; /* in this round */
     size_t current;
-    size_t replies;       /* of the current one */
-    size_t refused;       /* how many of this round refused the credentials */
-    char why[96];         /* the current one is of no use */
-    char said[200];       /* "host:port: why; ..." of those before it */
+    size_t replies;                   /* of the current one */
+    size_t refused;                   /* how many of this round refused the credentials */
+    char why[96];                     /* the current one is of no use */
+    char said[200];                   /* "host:port: why; ..." of those before it */
     char host[SENTINEL_MAX_HOST + 1]; /* the master's */
     seriatim_error error;
 };

@@ -1,4 +1,6 @@
-/* tls.c - TLS by OpenSSL over two memory BIOs, so that it never sees the socket; without OpenSSL rediss:// is refused. */
+/*
+ * tls.c - TLS by OpenSSL over two memory BIOs, so that it never sees the socket; without OpenSSL rediss:// is refused.
+ */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif
@@ -24,8 +26,7 @@ static int transport_tls_fail(srt_transport *t)
     long verified = t->tls ? SSL_get_verify_result(t->tls) : X509_V_OK;
     unsigned long code = ERR_get_error();
     if (verified != X509_V_OK)
-        return srt_transport_fail(t, SERIATIM_IO, "TLS certificate of",
-                              X509_verify_cert_error_string(verified));
+        return srt_transport_fail(t, SERIATIM_IO, "TLS certificate of", X509_verify_cert_error_string(verified));
     if (code == 0)
         return srt_transport_fail(t, SERIATIM_IO, "TLS with", "protocol failure");
     ERR_error_string_n(code, text, sizeof text);
@@ -182,7 +183,7 @@ int srt_transport_has_tls(const srt_transport *t)
 int srt_transport_tls_begin(srt_transport *t)
 {
     return srt_transport_fail(t, SERIATIM_UNSUPPORTED, "TLS with",
-                          "not in this build: apt-get install libssl-dev pkg-config, then reinstall");
+                              "not in this build: apt-get install libssl-dev pkg-config, then reinstall");
 }
 
 int srt_transport_tls_flush(srt_transport *t)

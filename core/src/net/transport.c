@@ -262,8 +262,7 @@ int srt_transport_wait(srt_transport *t, int extra_fd, int timeout_ms)
         return SERIATIM_OK;
     if (wants)
         fds[0].fd = t->fd;
-    fds[0].events =
-        (short)((wants & SERIATIM_WANT_READ ? POLLIN : 0) | (wants & SERIATIM_WANT_WRITE ? POLLOUT : 0));
+    fds[0].events = (short)((wants & SERIATIM_WANT_READ ? POLLIN : 0) | (wants & SERIATIM_WANT_WRITE ? POLLOUT : 0));
     n = poll(fds, 2, transport_poll_ms(t, timeout_ms));
     if (n > 0)
         return SERIATIM_OK;

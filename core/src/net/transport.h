@@ -28,8 +28,8 @@ srt_transport *srt_transport_create(const seriatim_allocator *mem, const srt_url
 void srt_transport_destroy(srt_transport *t); /* closes; NULL is fine */
 
 /*
- * With sentinels each connect asks them, the one that answered last first, SERIATIM_SENTINEL_MS each, and then connects to
- * the master that the first answer names. That it is one, who connects must ask itself (srt_session.masters_only).
+ * With sentinels each connect asks them, the one that answered last first, SERIATIM_SENTINEL_MS each, and then connects
+ * to the master that the first answer names. That it is one, who connects must ask itself (srt_session.masters_only).
  *
  * Begins to connect, after closing what was open; OK means ready already. Only a TCP host name
  * blocks, in getaddrinfo. Each address of the host, and then the TLS handshake, has limit_ms.
@@ -43,13 +43,16 @@ int srt_transport_connect(srt_transport *t, int limit_ms);
 int srt_transport_step(srt_transport *t);
 void srt_transport_close(srt_transport *t);
 
-int srt_transport_fd(const srt_transport *t); /* -1: closed; each connect or step may change it */
+int srt_transport_fd(const srt_transport *t);    /* -1: closed; each connect or step may change it */
 int srt_transport_wants(const srt_transport *t); /* mask of SERIATIM_WANT_READ, SERIATIM_WANT_WRITE */
-/* What it is connected to, or was last: "host:port" or a path. Empty: nothing yet. Borrowed until the next connect or step. */
+/*
+ * What it is connected to, or was last: "host:port" or a path. Empty: nothing yet. Borrowed until the next connect or
+ * step.
+ */
 const char *srt_transport_address(const srt_transport *t);
 /*
- * Ends a connect that is under way and whose caller waits no longer. Returns TIMEOUT; srt_transport_error says what did not come: a
- * connection, an answer to the TLS handshake, or a sentinel's answer.
+ * Ends a connect that is under way and whose caller waits no longer. Returns TIMEOUT; srt_transport_error says what did
+ * not come: a connection, an answer to the TLS handshake, or a sentinel's answer.
  */
 int srt_transport_expire(srt_transport *t);
 /* When step must be called even if nothing is ready, in srt_clock_ms time; INT64_MAX: never. */

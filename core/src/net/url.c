@@ -87,8 +87,8 @@ static int url_decode(url_parser *p, url_span span, const char *part, const char
             int high = span.end - span.at >= 2 ? url_hex(span.at[0]) : -1;
             int low = high >= 0 ? url_hex(span.at[1]) : -1;
             if (low < 0)
-                return srt_fail(p->error, SERIATIM_INVALID,
-                                "Redis URL: %s: a %% is followed by two hexadecimal digits", part);
+                return srt_fail(p->error, SERIATIM_INVALID, "Redis URL: %s: a %% is followed by two hexadecimal digits",
+                                part);
             c = (char)(high * 16 + low);
             span.at += 2;
         }
@@ -291,7 +291,8 @@ static int url_parse_option(url_parser *p, url_span option)
         option.at += sizeof password - 1;
         return url_decode(p, option, "sentinel_password", &p->url->sentinel_password);
     }
-    return url_invalid(p, "the query of a sentinel URL is sentinel_user=... and sentinel_password=..., with & between them");
+    return url_invalid(
+        p, "the query of a sentinel URL is sentinel_user=... and sentinel_password=..., with & between them");
 }
 
 static int url_parse_options(url_parser *p, url_span query)
@@ -416,7 +417,8 @@ static url_span url_address_of(url_span text)
 /* Names what was given where that can be told from a password: an unknown scheme, or host and port without any. */
 static int url_refuse_scheme(url_parser *p, url_span text)
 {
-    static const char rule[] = "the scheme must be redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://";
+    static const char rule[] =
+        "the scheme must be redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://";
     url_span scheme = url_scheme_of(text), address = url_address_of(text);
     int most = 100; /* bytes of it that are shown */
     int scheme_len = scheme.end - scheme.at > most ? most : (int)(scheme.end - scheme.at);
@@ -450,8 +452,7 @@ static int url_parse_scheme(url_parser *p, url_span rest)
         return url_parse_sentinel_url(p, rest);
     }
     if (url_take_scheme(&rest, "redis+cluster:") || url_take_scheme(&rest, "rediss+cluster:"))
-        return srt_fail(p->error, SERIATIM_UNSUPPORTED,
-                        "Redis URL: the scheme redis+cluster is not supported yet");
+        return srt_fail(p->error, SERIATIM_UNSUPPORTED, "Redis URL: the scheme redis+cluster is not supported yet");
     return url_refuse_scheme(p, rest);
 }
 
@@ -465,8 +466,7 @@ static int url_check_text(url_parser *p, url_span text)
     return SERIATIM_OK;
 }
 
-int srt_url_parse(srt_url *url, const seriatim_allocator *mem, const char *text, size_t len,
-                  seriatim_error *error)
+int srt_url_parse(srt_url *url, const seriatim_allocator *mem, const char *text, size_t len, seriatim_error *error)
 {
     url_parser parser = {url, NULL, error};
     url_span whole = {text, text + len};

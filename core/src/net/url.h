@@ -16,9 +16,9 @@ typedef struct srt_url_host {
 /*
  * redis://[user[:password]@][host][:port][/db], rediss:// (the same over TLS),
  * unix://[user[:password]@]/path[?db=n],
- * redis+sentinel://[user[:password]@]host[:port][,host[:port]...]/master[/db][?sentinel_user=...&sentinel_password=...] and
- * rediss+sentinel:// (the same over TLS, to sentinels and master alike); user and password are Redis'. Texts are percent-decoded, NUL-terminated and never hold
- * a NUL of their own; they live until srt_url_free.
+ * redis+sentinel://[user[:password]@]host[:port][,host[:port]...]/master[/db][?sentinel_user=...&sentinel_password=...]
+ * and rediss+sentinel:// (the same over TLS, to sentinels and master alike); user and password are Redis'. Texts are
+ * percent-decoded, NUL-terminated and never hold a NUL of their own; they live until srt_url_free.
  */
 typedef struct srt_url {
     const seriatim_allocator *mem;
@@ -34,7 +34,7 @@ typedef struct srt_url {
     size_t sentinel_count;
     const char *master;                            /* the name by which the sentinels know it */
     const char *sentinel_user, *sentinel_password; /* NULL: none given */
-    char *block;          /* holds all the texts above */
+    char *block;                                   /* holds all the texts above */
     size_t block_size;
 } srt_url;
 
@@ -44,8 +44,7 @@ typedef struct srt_url {
  * UNSUPPORTED: Cluster URLs. NOMEM. After a failure *url holds nothing to free, and
  * srt_url_free on it is harmless.
  */
-int srt_url_parse(srt_url *url, const seriatim_allocator *mem, const char *text, size_t len,
-                  seriatim_error *error);
+int srt_url_parse(srt_url *url, const seriatim_allocator *mem, const char *text, size_t len, seriatim_error *error);
 void srt_url_free(srt_url *url);
 
 /* Appends the URL with *** in the place of every password, for logs. */

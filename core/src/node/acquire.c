@@ -21,9 +21,10 @@ static void visit_runs(const srt_job_list *list, const srt_shard *s, shard_visit
 }
 
 /*
- * Visits the runs of the shard that this node has under its present lease. Those of an earlier lease are left out: acquire takes
- * one run for each id, the last that is named. Were an old job of the same id named after the present one, its fence would not
- * be that of the run in Redis, and the id would be put back and run again while it still runs here.
+ * Visits the runs of the shard that this node has under its present lease. Those of an earlier lease are left out:
+ * acquire takes one run for each id, the last that is named. Were an old job of the same id named after the present
+ * one, its fence would not be that of the run in Redis, and the id would be put back and run again while it still runs
+ * here.
  */
 static void shard_visit_runs(srt_node *node, srt_shard *s, shard_visit visit, void *context)
 {
@@ -142,8 +143,8 @@ void srt_shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, cons
     s->given_up = 0;
     srt_shard_mark_old(node, s, r->number ? s->seen : 0);
     if (r->number) {
-        /* While runs of dead processes are to be reported Redis does not name the last claim that it knows. The next acquire puts back what
-         * is dropped here. */
+        /* While runs of dead processes are to be reported Redis does not name the last claim that it knows. The next
+         * acquire puts back what is dropped here. */
         s->reconcile = s->seen == 0;
         srt_shard_drop_forgotten(node, s, s->seen);
         srt_checkpoints_repeat(node, s, now);

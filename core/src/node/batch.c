@@ -1,7 +1,8 @@
 /* batch.c - a claim whose ids were all done is settled as one run, without naming the ids; any other claim id by id. */
 #include "node/shard.h"
 
-#define BATCH_HOLD_MS 35 /* an id that has ended waits this long for the others of its claim, to be settled with them as one run */
+/* an id that has ended waits this long for the others of its claim, to be settled with them as one run */
+#define BATCH_HOLD_MS 35
 
 static void part_add(srt_shard *s, srt_claim *claim, int64_t now)
 {
@@ -44,7 +45,10 @@ void srt_claim_part_all(srt_shard *s, int64_t now)
         srt_claim_part(s, s->partial_claims, now);
 }
 
-/* When the ids that ended are settled without the others: soon if the shard has nothing else to do, else after BATCH_HOLD_MS. */
+/*
+ * When the ids that ended are settled without the others: soon if the shard has nothing else to do, else after
+ * BATCH_HOLD_MS.
+ */
 int64_t srt_claim_part_until(const srt_shard *s)
 {
     int busy = s->ready.count || s->claiming || s->more;

@@ -1,4 +1,6 @@
-/* checkpoint.c - payloads that are done before their run ends: notes them and reads the answers; settle.c sends them. */
+/*
+ * checkpoint.c - payloads that are done before their run ends: notes them and reads the answers; settle.c sends them.
+ */
 #include "node/node_state.h"
 
 #include <string.h>
@@ -16,8 +18,8 @@ static srt_checkpoint *checkpoint_new(srt_job *job)
 }
 
 /*
- * Names the last payload that is done, not how many are: Redis may have heard of some of them, or have forgotten that. So the
- * request may be sent again.
+ * Names the last payload that is done, not how many are: Redis may have heard of some of them, or have forgotten that.
+ * So the request may be sent again.
  */
 static void checkpoint_fill(srt_checkpoint *c)
 {
@@ -160,7 +162,11 @@ void srt_checkpoints_answered(srt_node *node, srt_job_list *settled, const srt_r
             srt_list_add(settled, job);
             continue;
         }
-        checkpoint_answered(node, job->checkpoint, lost ? '0' : digits && at < digits->len ? digits->data[at++] : '2', now);
+        checkpoint_answered(node, job->checkpoint,
+                            lost                         ? '0'
+                            : digits && at < digits->len ? digits->data[at++]
+                                                         : '2',
+                            now);
         srt_claim_free_one(job->claim);
     }
 }

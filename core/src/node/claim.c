@@ -13,7 +13,10 @@ static size_t room_for_runs(const srt_shard *s)
     return runs < SHARD_MAX_RUNS ? SHARD_MAX_RUNS - runs : 0;
 }
 
-/* How many ids the threads can use. A time to run counts from the claim, so ids of such a worker are claimed only when a thread is free. */
+/*
+ * How many ids the threads can use. A time to run counts from the claim, so ids of such a worker are claimed only when
+ * a thread is free.
+ */
 static size_t wanted_ids(srt_node *node, const srt_shard *s)
 {
     const srt_group *group = &node->groups[s->group];
@@ -94,8 +97,8 @@ static char *claim_run(srt_claim *claim, char digit, const srt_token *mode, cons
     return run;
 }
 
-static int claim_job(srt_node *node, srt_shard *s, srt_claim *claim, srt_texts *ids, srt_texts *records, char *const runs[2],
-                     size_t run_len, int64_t now)
+static int claim_job(srt_node *node, srt_shard *s, srt_claim *claim, srt_texts *ids, srt_texts *records,
+                     char *const runs[2], size_t run_len, int64_t now)
 {
     srt_job *job = srt_arena_alloc(&claim->memory, sizeof *job);
     const char *record;
@@ -174,7 +177,8 @@ static int64_t local_time(const srt_node *node, int64_t redis_us)
 void srt_shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
 {
     int64_t next, fence, flags;
-    int past, had_suspect = node->quarantine.step == SRT_QUARANTINE_CLAIM && node->quarantine.shard == s && r->place == SRT_CLAIM_SUSPECT;
+    int past, had_suspect = node->quarantine.step == SRT_QUARANTINE_CLAIM && node->quarantine.shard == s &&
+                            r->place == SRT_CLAIM_SUSPECT;
     s->claiming = 0;
     s->first_claim = 0;
     if (r->place != SRT_CLAIM_READY) {
@@ -184,8 +188,9 @@ void srt_shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const
     if (r->number != s->lease || s->state != SRT_OWNED)
         return;
     node->offset_us = srt_token_int(&reply->tokens[1]) - now * 1000;
-    /* A claim that is not newer than the last: after a failover Redis does not know the last claim and answers with an earlier one.
-     * Its ids run in threads or have ended, so none of them is taken again; acquire tells Redis which runs this node has. */
+    /* A claim that is not newer than the last: after a failover Redis does not know the last claim and answers with an
+     * earlier one. Its ids run in threads or have ended, so none of them is taken again; acquire tells Redis which runs
+     * this node has. */
     fence = srt_token_int(&reply->tokens[2]);
     past = s->seen && (fence < s->seen || (fence == s->seen && reply->count > 10));
     s->reconcile |= past;
@@ -202,9 +207,10 @@ void srt_shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const
     if (flags & SRT_SAYS_NOTICED)
         srt_notice_seen(node, s, SRT_NOTICES_OTHERS, now);
     if (flags & SRT_SAYS_POSTPONED)
-        srt_node_tell(node, SERIATIM_EVENT_WARNING, 1,
-                      "shard %.*s: a scheduled payload waits, because the record of its id cannot be read: see seriatim check",
-                      (int)s->keys->prefix.len - 1, s->keys->prefix.data);
+        srt_node_tell(
+            node, SERIATIM_EVENT_WARNING, 1,
+            "shard %.*s: a scheduled payload waits, because the record of its id cannot be read: see seriatim check",
+            (int)s->keys->prefix.len - 1, s->keys->prefix.data);
     s->more |= s->changed_meanwhile;
     s->changed_meanwhile = 0;
     if (reply->count > 10 && !past && claim_take(node, s, reply, now) != SERIATIM_OK)

@@ -31,7 +31,10 @@ void srt_node_ask_wakes(srt_node *n)
     out->failed = 0;
 }
 
-/* What Redis answered before the connection was lost, or before the heartbeat expired, may have changed: everything is asked again. */
+/*
+ * What Redis answered before the connection was lost, or before the heartbeat expired, may have changed: everything is
+ * asked again.
+ */
 static void check_all(srt_node *n, int64_t now)
 {
     size_t i;
@@ -43,7 +46,8 @@ static void check_all(srt_node *n, int64_t now)
     }
 }
 
-int srt_node_connected(srt_node *n, srt_channel channel, const char *user, const char *password, int database, int64_t now)
+int srt_node_connected(srt_node *n, srt_channel channel, const char *user, const char *password, int database,
+                       int64_t now)
 {
     int status = srt_session_connected(&n->sessions[channel], user, password, database, n->name.data);
     size_t i;
@@ -58,7 +62,10 @@ int srt_node_connected(srt_node *n, srt_channel channel, const char *user, const
     for (; n->layouts.asked < n->worker_count; n->layouts.asked++)
         if (srt_node_ask_layout(n, n->layouts.asked) != SERIATIM_OK)
             return SERIATIM_NOMEM;
-    /* After an outage of any length: renew the heartbeat before other nodes find it expired, and wait for new heartbeats of theirs. */
+    /*
+     * After an outage of any length: renew the heartbeat before other nodes find it expired, and wait for new
+     * heartbeats of theirs.
+     */
     if (!n->heartbeat.in_flight)
         n->heartbeat.at = now;
     for (i = 0; i < n->shard_count; i++)
@@ -96,7 +103,8 @@ static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, in
         srt_node_tell(n, SERIATIM_EVENT_WARNING, status, "%s", error->message);
     if (status == SERIATIM_OK && kind == SRT_ASK_LAYOUT)
         status = srt_node_layout_known(n, r->place, reply, now, error);
-    if (status == SERIATIM_READONLY || status == SERIATIM_LOADING || (status != SERIATIM_OK && kind == SRT_ASK_LAYOUT)) {
+    if (status == SERIATIM_READONLY || status == SERIATIM_LOADING ||
+        (status != SERIATIM_OK && kind == SRT_ASK_LAYOUT)) {
         srt_session_again(&n->sessions[SRT_COMMANDS], r);
         return status;
     }
@@ -125,8 +133,8 @@ static srt_shard *shard_of_prefix(const srt_node *n, const char *prefix, size_t 
 }
 
 /*
- * A message that a shard changed: an id is due, its owner gave it up, or ('!') the ids that are claimed and not begun are to be handed
- * back. On the channel of the nodes: an operator's order, which the next heartbeat brings.
+ * A message that a shard changed: an id is due, its owner gave it up, or ('!') the ids that are claimed and not begun
+ * are to be handed back. On the channel of the nodes: an operator's order, which the next heartbeat brings.
  */
 static void wake_message(srt_node *n, const srt_token *text, int64_t now)
 {

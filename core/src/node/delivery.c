@@ -34,7 +34,7 @@ const seriatim_claimed *seriatim_delivery_job(const seriatim_delivery *d, size_t
     return &d->jobs[i]->view;
 }
 
-/* ---- Outcomes, in memory of their own, because other threads may use jobs of the same claim ---------------- */
+/* ---- Outcomes, in memory of their own, because other threads may use jobs of the same claim ---- */
 
 static const seriatim_allocator *outcome_memory(const srt_job *job)
 {
@@ -109,7 +109,9 @@ int seriatim_delivery_snooze(seriatim_delivery *d, size_t i, double seconds, con
     return SERIATIM_OK;
 }
 
-/* The text of an error is cut to this many bytes: a settle that Redis refuses for its size would be repeated for ever. */
+/*
+ * The text of an error is cut to this many bytes: a settle that Redis refuses for its size would be repeated for ever.
+ */
 #define ERROR_BYTES 65536
 
 /* The length to which the error is cut. UTF-8 is cut before the first byte of a character. */
@@ -288,7 +290,10 @@ int srt_node_drained(const srt_node *n)
     return 1;
 }
 
-/* Hands out what goes before any ready id. SERIATIM_OK, _CLOSED, or _AGAIN; then *go_on says whether ready ids may be handed out. */
+/*
+ * Hands out what goes before any ready id. SERIATIM_OK, _CLOSED, or _AGAIN; then *go_on says whether ready ids may be
+ * handed out.
+ */
 static int take_first(srt_node *node, srt_group *group, int64_t now, seriatim_delivery **out, int *go_on)
 {
     *go_on = 0;
@@ -328,7 +333,8 @@ int srt_node_offers(const srt_node *node, size_t number, int64_t now)
         return 1;
     if (node->opening || node->quiet || srt_node_expired(node, now))
         return 0;
-    return quarantined_may_run(node, group->quarantined.first) || (node->quarantine.step == SRT_QUARANTINE_NONE && srt_ready_best(group));
+    return quarantined_may_run(node, group->quarantined.first) ||
+           (node->quarantine.step == SRT_QUARANTINE_NONE && srt_ready_best(group));
 }
 
 int srt_node_take_from(srt_node *node, size_t number, seriatim_shard wanted, int64_t now, seriatim_delivery **out)
@@ -473,7 +479,9 @@ static void abandon_job(srt_node *node, seriatim_delivery *d, size_t i, int64_t 
         d->shard->pending.last->outcome = SRT_RELEASED;
 }
 
-/* Hands back all ids that run. The threads may still read their deliveries, but outcomes that they report are ignored. */
+/*
+ * Hands back all ids that run. The threads may still read their deliveries, but outcomes that they report are ignored.
+ */
 void srt_node_abandon(srt_node *node, int64_t now)
 {
     seriatim_delivery *d;

@@ -1,4 +1,6 @@
-/* events.c - what a node reports to its host: at most SRT_EVENTS at a time, and failures of a queue at a bounded rate. */
+/*
+ * events.c - what a node reports to its host: at most SRT_EVENTS at a time, and failures of a queue at a bounded rate.
+ */
 #include "node/node_state.h"
 
 #include <stdarg.h>
@@ -40,7 +42,9 @@ int srt_node_may_log(srt_node *n, size_t worker, int64_t now)
     return 0;
 }
 
-/* Payloads that cannot be read go to the morgue at once; others at max_retry_count, by the same rule as in settle.lua. */
+/*
+ * Payloads that cannot be read go to the morgue at once; others at max_retry_count, by the same rule as in settle.lua.
+ */
 static const char *failure_event(const srt_job *job)
 {
     const srt_settings *now = &job->shard->queue->now;
@@ -48,7 +52,9 @@ static const char *failure_event(const srt_job *job)
         return "dead";
     if (job->outcome != SRT_FAILED || job->record.retry_count + 1 < now->max_retry_count)
         return "fail";
-    return strcmp(now->on_exhausted, "park") == 0 ? "parked" : strcmp(now->on_exhausted, "drop") == 0 ? "dropped" : "dead";
+    return strcmp(now->on_exhausted, "park") == 0   ? "parked"
+           : strcmp(now->on_exhausted, "drop") == 0 ? "dropped"
+                                                    : "dead";
 }
 
 const char *srt_node_failure(srt_node *n, const seriatim_delivery *d, size_t i, int64_t now)
@@ -56,8 +62,8 @@ const char *srt_node_failure(srt_node *n, const seriatim_delivery *d, size_t i, 
     return srt_node_may_log(n, d->shard->worker, now) ? failure_event(d->jobs[i]) : NULL;
 }
 
-/* One event for each second in which failures of a queue were not reported singly, with their count; the last one also after the node
- * has stopped. */
+/* One event for each second in which failures of a queue were not reported singly, with their count; the last one also
+ * after the node has stopped. */
 static void tell_failures(srt_node *n, int64_t now)
 {
     size_t i;
@@ -66,8 +72,9 @@ static void tell_failures(srt_node *n, int64_t now)
         if (!queue->failures.crowded || (now - queue->failures.since_ms < FAILURES_MS && !n->stopped))
             continue;
         if (queue->failures.kept)
-            srt_node_tell(n, SERIATIM_EVENT_FAILURES, queue->failures.kept, "%lld more failures in queue %.*s are not logged one by one",
-                          (long long)queue->failures.kept, (int)(queue->name.len < 150 ? queue->name.len : 150), queue->name.data);
+            srt_node_tell(n, SERIATIM_EVENT_FAILURES, queue->failures.kept,
+                          "%lld more failures in queue %.*s are not logged one by one", (long long)queue->failures.kept,
+                          (int)(queue->name.len < 150 ? queue->name.len : 150), queue->name.data);
         queue->failures.crowded = queue->failures.kept > FAILURES_TOLD;
         queue->failures.kept = queue->failures.told = 0;
         queue->failures.since_ms = now;

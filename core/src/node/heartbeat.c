@@ -101,7 +101,9 @@ void srt_node_forget_peers(srt_node *n)
     n->peers.count = 0;
 }
 
-/* Length of the part of a description that other nodes act on. The state of the process and the host's text follow it. */
+/*
+ * Length of the part of a description that other nodes act on. The state of the process and the host's text follow it.
+ */
 static size_t peer_head(const srt_token *description)
 {
     size_t len;
@@ -117,7 +119,8 @@ static int peers_changed(const srt_node *n, const srt_reply *reply)
         return 1;
     for (i = 0; i < count; i++) {
         const srt_token *id = &reply->tokens[PEERS_FIRST + 2 * i];
-        if (!srt_node_lives(n, id->data, id->len) || !srt_bytes_equal(&n->peers.list[i].description, id[1].data, peer_head(&id[1])))
+        if (!srt_node_lives(n, id->data, id->len) ||
+            !srt_bytes_equal(&n->peers.list[i].description, id[1].data, peer_head(&id[1])))
             return 1;
     }
     return 0;
@@ -173,10 +176,10 @@ static int node_came_late(srt_node *n, int64_t redis_us, int64_t asked_at, int64
 }
 
 /*
- * Redis was away, so no node could renew its heartbeat, and an expired one does not prove that its node is dead. heartbeat.lua answers
- * for how long every shard is left to the owner that it names, and for how many milliseconds no heartbeat came (-1: not known). The
- * host gets one event for each absence; if its length is not known, only when a shard is left to its owner, because at a first start
- * the length is never known.
+ * Redis was away, so no node could renew its heartbeat, and an expired one does not prove that its node is dead.
+ * heartbeat.lua answers for how long every shard is left to the owner that it names, and for how many milliseconds no
+ * heartbeat came (-1: not known). The host gets one event for each absence; if its length is not known, only when a
+ * shard is left to its owner, because at a first start the length is never known.
  */
 static void node_take_absence(srt_node *n, const srt_token *left, int64_t now)
 {
@@ -200,10 +203,12 @@ int srt_node_leaves_to_owner(srt_node *n, const srt_shard *s, int64_t now)
         return 0;
     if (n->heartbeat.away_unknown)
         srt_node_tell(n, SERIATIM_EVENT_WARNING, (n->heartbeat.away_until - now) / 1000,
-                      "shard %.*s belongs to node %.*s, and Redis does not know when a heartbeat was last renewed: for %lld.%lld seconds "
+                      "shard %.*s belongs to node %.*s, and Redis does not know when a heartbeat was last renewed: for "
+                      "%lld.%lld seconds "
                       "all shards stay with the nodes that own them",
                       (int)s->keys->prefix.len - 1, s->keys->prefix.data, (int)s->owner.len, s->owner.data,
-                      (long long)((n->heartbeat.away_until - now) / 1000), (long long)((n->heartbeat.away_until - now) / 100 % 10));
+                      (long long)((n->heartbeat.away_until - now) / 1000),
+                      (long long)((n->heartbeat.away_until - now) / 100 % 10));
     n->heartbeat.away_unknown = 0;
     return 1;
 }
@@ -265,8 +270,8 @@ void srt_heartbeat_failed(srt_node *n, int64_t now)
 }
 
 /*
- * Hosts in other languages than C describe themselves as "HOST pid N LANGUAGE seriatim VERSION". after 1: the end of the first
- * occurrence of the word; 0: the beginning of its last one. NULL: it does not occur.
+ * Hosts in other languages than C describe themselves as "HOST pid N LANGUAGE seriatim VERSION". after 1: the end of
+ * the first occurrence of the word; 0: the beginning of its last one. NULL: it does not occur.
  */
 static const char *beat_word(const char *at, const char *end, const char *word, int after)
 {

@@ -31,17 +31,18 @@ typedef struct srt_job {
     int old; /* was in a thread's hands when its shard was lost or acquired: its id may be claimed again meanwhile */
     const char *run; /* as Redis has it in `running` */
     size_t run_len;
-    char mode;       /* SRT_RUN_NORMAL, _UNPROVEN, _SUSPECT or _DIED */
-    int64_t lease;   /* under which it was claimed */
+    char mode;     /* SRT_RUN_NORMAL, _UNPROVEN, _SUSPECT or _DIED */
+    int64_t lease; /* under which it was claimed */
     srt_outcome outcome;
     void *outcome_text; /* what text and rejected point into */
     size_t outcome_size;
     int64_t time_us;  /* FAILED, SNOOZED: until the next run; EXTENDED: to the end of the time to run */
-    const char *text; /* FAILED: error; REJECTED: reason; SNOOZED: what the first payload becomes; CHECKPOINT: the last one that is done */
+    const char *text; /* FAILED: error; REJECTED: reason; SNOOZED: what the first payload becomes; CHECKPOINT: the last
+                         one that is done */
     size_t text_len;
-    int has_payload;  /* SNOOZED: there is such a text */
-    srt_checkpoint *checkpoint; /* NULL: none was asked for */
-    size_t *rejected; /* REJECTED: places of the payloads in the record, ascending */
+    int has_payload;                                     /* SNOOZED: there is such a text */
+    srt_checkpoint *checkpoint;                          /* NULL: none was asked for */
+    size_t *rejected;                                    /* REJECTED: places of the payloads in the record, ascending */
     size_t rejected_count, rejected_done, rejected_sent; /* of them: settled; in the settle that is on its way */
 } srt_job;
 
@@ -54,23 +55,26 @@ typedef struct srt_job_list {
 struct srt_claim {
     srt_arena memory;
     size_t jobs;
-    int whole;          /* Redis notes its runs as one: it is settled in one word if all its ids are done before any is settled alone */
-    size_t ids;         /* of a whole one, as Redis counts them */
+    int whole;  /* Redis notes its runs as one: it is settled in one word if all its ids are done before any is settled
+                   alone */
+    size_t ids; /* of a whole one, as Redis counts them */
     srt_job_list ended; /* of a whole one: done, while others are not */
     int64_t ended_since;
     srt_claim *next, *previous; /* in its shard's list of those of which some ids have ended */
 };
 
 /*
- * What the host has said to be done of an id that runs. The request to Redis is a job of its own, which travels with the settles of the
- * shard. One is pending or under way for an id at a time; what is asked for meanwhile goes with the next.
+ * What the host has said to be done of an id that runs. The request to Redis is a job of its own, which travels with
+ * the settles of the shard. One is pending or under way for an id at a time; what is asked for meanwhile goes with the
+ * next.
  */
 struct srt_checkpoint {
     srt_job request;
     srt_job *job;     /* whose payloads these are */
     size_t wanted;    /* the first payloads that are done, by the word of the host: their number */
     size_t asked;     /* the number that the request names */
-    size_t confirmed; /* the number that Redis has confirmed; 0 again after a reconnect, until it has heard of them once more */
+    size_t confirmed; /* the number that Redis has confirmed; 0 again after a reconnect, until it has heard of them once
+                         more */
     int asking;       /* the request is pending or under way */
     int stale;        /* Redis: the run is another's now */
     int over;         /* the host has handed the job back */
@@ -83,9 +87,9 @@ struct seriatim_delivery {
     srt_shard *shard;
     seriatim_delivery *next, *previous; /* in the node's list of those that threads hold */
     int abandoned;                      /* handed back already; whatever comes later is nobody's */
-    int is_suspect; /* it runs with nothing else in its process */
+    int is_suspect;                     /* it runs with nothing else in its process */
     int notices;                        /* each job is a notice that lies in Redis until the hook has returned */
-    int64_t taken_us; /* the runner's */
+    int64_t taken_us;                   /* the runner's */
     size_t count, cap;
     srt_job *jobs[1]; /* cap of them */
 };
@@ -96,7 +100,7 @@ srt_job *srt_list_take(srt_job_list *list);
 void srt_list_join(srt_job_list *list, srt_job_list *more); /* moves all of `more` to the end of `list` */
 void srt_list_free(srt_job_list *list);                     /* frees its jobs */
 void srt_job_free(srt_job *job);
-void srt_job_view(srt_job *job); /* what the host is shown of its record */
+void srt_job_view(srt_job *job);           /* what the host is shown of its record */
 void srt_claim_free_one(srt_claim *claim); /* one job less; frees it with the last */
 seriatim_delivery *srt_delivery_new(const seriatim_allocator *mem, int kind, srt_shard *shard, size_t cap);
 void srt_delivery_free(const seriatim_allocator *mem, seriatim_delivery *delivery);

@@ -125,12 +125,15 @@ static void tell_of_settings(srt_node *n, const srt_queue *queue, const char *wh
     srt_bytes text;
     srt_bytes_init(&text, n->mem);
     if (srt_settings_differences(&text, before, ", now ", &queue->now) > 0 && !text.failed)
-        srt_node_tell(n, SERIATIM_EVENT_WARNING, 0, "queue \"%.*s\": %s changed its settings in Redis: %.*s", (int)queue->name.len,
-                      queue->name.data, who, (int)text.len, text.data);
+        srt_node_tell(n, SERIATIM_EVENT_WARNING, 0, "queue \"%.*s\": %s changed its settings in Redis: %.*s",
+                      (int)queue->name.len, queue->name.data, who, (int)text.len, text.data);
     srt_bytes_free(&text);
 }
 
-/* Takes over settings that another server wrote. A changed or deleted layout is refused by the scripts, which check the generation. */
+/*
+ * Takes over settings that another server wrote. A changed or deleted layout is refused by the scripts, which check the
+ * generation.
+ */
 static void settings_seen(srt_node *n, srt_queue *queue, const srt_reply *reply)
 {
     srt_settings before = queue->now;
@@ -156,8 +159,8 @@ static int layout_came(srt_node *n, srt_queue *queue, const srt_reply *reply, se
     n->layouts.missing--;
     if (queue->shards_count != queue->own.shards_count)
         srt_node_tell(n, SERIATIM_EVENT_WARNING, queue->shards_count,
-                      "queue \"%.*s\" has %u shards in Redis; shards_count = %lld only creates a queue", (int)queue->name.len,
-                      queue->name.data, queue->shards_count, (long long)queue->own.shards_count);
+                      "queue \"%.*s\" has %u shards in Redis; shards_count = %lld only creates a queue",
+                      (int)queue->name.len, queue->name.data, queue->shards_count, (long long)queue->own.shards_count);
     tell_of_settings(n, queue, "this server", &before);
     return SERIATIM_OK;
 }

@@ -1,8 +1,8 @@
 /*
  * morgue.c - keeps the morgue of a shard within morgue_max_age and morgue_max_count of its queue.
  *
- * The owner of a shard looks when it has taken the shard, soon after ids have died, and once a minute; each look is one short call
- * (trim_morgue.lua) that removes at most 30 ids. Of a queue without limits nothing is asked.
+ * The owner of a shard looks when it has taken the shard, soon after ids have died, and once a minute; each look is one
+ * short call (trim_morgue.lua) that removes at most 30 ids. Of a queue without limits nothing is asked.
  */
 #include "node/node_state.h"
 
@@ -39,8 +39,10 @@ static void morgue_tell(srt_node *node, srt_shard *s, int64_t now)
 {
     if (s->morgue.removed == 0)
         return;
-    srt_node_tell(node, SERIATIM_EVENT_MORGUE, s->morgue.removed, "removed %lld dead id%s from shard %.*s, which are beyond the limits of the morgue",
-                  (long long)s->morgue.removed, s->morgue.removed == 1 ? "" : "s", (int)s->keys->prefix.len - 1, s->keys->prefix.data);
+    srt_node_tell(node, SERIATIM_EVENT_MORGUE, s->morgue.removed,
+                  "removed %lld dead id%s from shard %.*s, which are beyond the limits of the morgue",
+                  (long long)s->morgue.removed, s->morgue.removed == 1 ? "" : "s", (int)s->keys->prefix.len - 1,
+                  s->keys->prefix.data);
     s->morgue.removed = 0;
     s->morgue.tell_at = now + MORGUE_EVERY_MS;
 }

@@ -28,8 +28,9 @@ static int check_node_settings(const seriatim_node_settings *s, seriatim_error *
 /* The texts of a node that live as long as it. */
 static srt_bytes *node_text(srt_node *n, size_t i)
 {
-    srt_bytes *const all[NODE_TEXTS] = {&n->id,        &n->description, &n->name,     &n->wake_channel, &n->nodes_channel,
-                                        &n->alive_key, &n->info_key,    &n->order_key, &n->renewed_key};
+    srt_bytes *const all[NODE_TEXTS] = {&n->id,           &n->description,   &n->name,
+                                        &n->wake_channel, &n->nodes_channel, &n->alive_key,
+                                        &n->info_key,     &n->order_key,     &n->renewed_key};
     return all[i];
 }
 
@@ -79,9 +80,9 @@ int srt_node_new(const seriatim_node_settings *s, srt_node **out, seriatim_error
     node_init_bytes(n);
     srt_sampler_init(n);
     status = srt_registry_init(&n->registry, mem, s->options.ns ? s->options.ns : "seriatim", error);
-    if (status == SERIATIM_OK && (srt_session_init(&n->sessions[SRT_COMMANDS], mem, 0) != SERIATIM_OK ||
-                                  srt_session_init(&n->sessions[SRT_WAKES], mem, 1) != SERIATIM_OK ||
-                                  node_names(n, s) != SERIATIM_OK))
+    if (status == SERIATIM_OK &&
+        (srt_session_init(&n->sessions[SRT_COMMANDS], mem, 0) != SERIATIM_OK ||
+         srt_session_init(&n->sessions[SRT_WAKES], mem, 1) != SERIATIM_OK || node_names(n, s) != SERIATIM_OK))
         status = srt_fail_plain(error, SERIATIM_NOMEM);
     if (status != SERIATIM_OK) {
         srt_node_free(n);
@@ -207,7 +208,8 @@ int srt_node_group(srt_node *n, int scheduler, const seriatim_shard *shards, siz
     if (srt_grow(n->mem, &fixed, &n->fixed.cap, n->fixed.count + count, sizeof *n->fixed.shards) != SERIATIM_OK)
         return srt_fail_plain(error, SERIATIM_NOMEM);
     n->fixed.shards = fixed;
-    if (srt_grow(n->mem, &fixed_group, &n->fixed.group_cap, n->fixed.count + count, sizeof *n->fixed.groups) != SERIATIM_OK ||
+    if (srt_grow(n->mem, &fixed_group, &n->fixed.group_cap, n->fixed.count + count, sizeof *n->fixed.groups) !=
+            SERIATIM_OK ||
         (n->fixed.groups = fixed_group, !node_add_group(n, scheduler, 1)))
         return srt_fail_plain(error, SERIATIM_NOMEM);
     *number = n->group_count - 1;
@@ -218,7 +220,9 @@ int srt_node_group(srt_node *n, int scheduler, const seriatim_shard *shards, siz
     return SERIATIM_OK;
 }
 
-/* What other nodes read: 'b' (shares all shards) or 'f' (fixed groups), the queues by checksum, then the host's text. */
+/*
+ * What other nodes read: 'b' (shares all shards) or 'f' (fixed groups), the queues by checksum, then the host's text.
+ */
 static int node_describe(srt_node *n)
 {
     srt_bytes text;

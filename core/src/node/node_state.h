@@ -1,12 +1,13 @@
 /*
  * node_state.h - the server as a state machine: leases, heartbeats, claims, settles, drain.
  *
- * Time is an argument, bytes go in and out, deliveries come out: it opens no socket, reads no clock, starts no thread and calls nobody
- * back. The files, each of which uses those before it: job.c (claimed ids), events.c (reports to the host), timers.c, shard_request.c,
- * ready_shards.c (which shard is taken from next), quarantine.c, heartbeat.c (heartbeats, which nodes live), notice.c
- * (retries_exhausted), the life of a shard (shard.h: batch.c, recall.c, offer.c, recover.c, acquire.c, settle.c, slice.c, claim.c,
- * shard.c), checkpoint.c (payloads that are done before their run ends), delivery.c (what threads hold), sample.c (histories of all
- * queues), and the life of the node: node.c, layout.c, connection.c, tick.c.
+ * Time is an argument, bytes go in and out, deliveries come out: it opens no socket, reads no clock, starts no thread
+ * and calls nobody back. The files, each of which uses those before it: job.c (claimed ids), events.c (reports to the
+ * host), timers.c, shard_request.c, ready_shards.c (which shard is taken from next), quarantine.c, heartbeat.c
+ * (heartbeats, which nodes live), notice.c (retries_exhausted), the life of a shard (shard.h: batch.c, recall.c,
+ * offer.c, recover.c, acquire.c, settle.c, slice.c, claim.c, shard.c), checkpoint.c (payloads that are done before
+ * their run ends), delivery.c (what threads hold), sample.c (histories of all queues), and the life of the node:
+ * node.c, layout.c, connection.c, tick.c.
  */
 #ifndef SRT_NODE_STATE_H
 #define SRT_NODE_STATE_H
@@ -24,14 +25,29 @@ typedef enum srt_channel { SRT_COMMANDS, SRT_WAKES, SRT_CHANNELS } srt_channel;
 
 typedef struct srt_node srt_node;
 
-/* Ids uniting may be left to the next owner; runs of a dead one, or that nobody knows, are looked at before a shard is given up. */
+/*
+ * Ids uniting may be left to the next owner; runs of a dead one, or that nobody knows, are looked at before a shard is
+ * given up.
+ */
 typedef enum srt_unfinished { SRT_FINISHED, SRT_UNITING, SRT_RUNS } srt_unfinished;
 
-/* Notices for retries_exhausted that lie in a shard: none that is known, some that others may have, some of this node's. */
+/*
+ * Notices for retries_exhausted that lie in a shard: none that is known, some that others may have, some of this
+ * node's.
+ */
 typedef enum srt_notices { SRT_NOTICES_NONE, SRT_NOTICES_OTHERS, SRT_NOTICES_OWN } srt_notices;
 
-/* A shard's notices are fetched, handed to a thread, and removed from Redis when the hook has returned; then come the next. */
-typedef enum srt_telling { SRT_TELLING_NONE, SRT_TELLING_FETCH, SRT_TELLING_HOOK, SRT_TELLING_RETURNED, SRT_TELLING_REMOVE } srt_telling;
+/*
+ * A shard's notices are fetched, handed to a thread, and removed from Redis when the hook has returned; then come the
+ * next.
+ */
+typedef enum srt_telling {
+    SRT_TELLING_NONE,
+    SRT_TELLING_FETCH,
+    SRT_TELLING_HOOK,
+    SRT_TELLING_RETURNED,
+    SRT_TELLING_REMOVE
+} srt_telling;
 
 typedef enum srt_shard_state { SRT_FOREIGN, SRT_ACQUIRING, SRT_OWNED, SRT_GIVING_UP } srt_shard_state;
 
@@ -47,71 +63,77 @@ struct srt_shard {
     /* A foreign shard: who was seen to own it. */
     srt_bytes owner;
     int64_t owner_lease;
-    int owner_asked_at;  /* heartbeat.answered must reach it before the owner may count as dead: the list of living nodes that we have
-                            now may be older than the ownership, and lack an owner that has just joined */
+    int owner_asked_at; /* heartbeat.answered must reach it before the owner may count as dead: the list of living nodes
+                           that we have now may be older than the ownership, and lack an owner that has just joined */
     uint64_t next_owner; /* hash of the node that should have the shard when we give it up */
-    int given_up;      /* we gave it up or lost it */
-    int perhaps_ours;  /* A failover may have forgotten that, and name this node as the owner under any of its earlier leases. As it
-                          lives, no other node would ever take the shard: it takes it again, and gives it up if it is not wanted. */
+    int given_up;        /* we gave it up or lost it */
+    /*
+     * A failover may have forgotten that we gave it up, and name this node as the owner under any of its earlier
+     * leases. As this node lives, no other node would ever take the shard: it takes it again, and gives it up if it is
+     * not wanted.
+     */
+    int perhaps_ours;
 
     /* An owned shard. */
     int64_t lease, seen, sequence;
     int claiming, settling, slicing, recovering; /* requests on their way */
-    srt_unfinished unfinished;       /* what recover.lua has to do */
-    char cursor[24];                 /* where it goes on */
+    srt_unfinished unfinished;                   /* what recover.lua has to do */
+    char cursor[24];                             /* where it goes on */
     int64_t recover_at;
-    int64_t recovered;               /* runs, since the shard was taken */
-    int reconcile;                   /* compare the runs that we know with Redis' */
-    int first_claim;                 /* has not been answered */
+    int64_t recovered; /* runs, since the shard was taken */
+    int reconcile;     /* compare the runs that we know with Redis' */
+    int first_claim;   /* has not been answered */
     int paused, more, recall;
     int changed_meanwhile; /* Redis said that the shard changed while an answer that may be older was on its way */
     int64_t due_at, unproven_at, suspect_at; /* local ms at which something will be due */
     srt_job_list ready;                      /* claimed, not begun */
     srt_job_list pending;                    /* ended, not settled */
     int64_t pending_since;
-    int urgent;                              /* a checkpoint is among them: settle at once */
+    int urgent;                                     /* a checkpoint is among them: settle at once */
     srt_claim *partial_claims, *last_partial_claim; /* claims of which some ids have ended, the longest waiting first */
-    srt_job_list resting;                    /* of those whose payloads are being read: pausing */
-    int64_t slice_at;                        /* when they go on */
-    srt_notices notices;                     /* to be fetched */
-    srt_telling telling;                     /* what becomes of those that were fetched */
-    seriatim_delivery *told;                 /* those of which the hook has returned */
-    int64_t notice_at;                       /* when to look for others' notices, or to try again */
-    int notice_asked_at;                         /* the heartbeat that tells whose notices may be taken over */
-    char notice_seen[8];                     /* number of the last one that came */
+    srt_job_list resting;                           /* of those whose payloads are being read: pausing */
+    int64_t slice_at;                               /* when they go on */
+    srt_notices notices;                            /* to be fetched */
+    srt_telling telling;                            /* what becomes of those that were fetched */
+    seriatim_delivery *told;                        /* those of which the hook has returned */
+    int64_t notice_at;                              /* when to look for others' notices, or to try again */
+    int notice_asked_at;                            /* the heartbeat that tells whose notices may be taken over */
+    char notice_seen[8];                            /* number of the last one that came */
     size_t notice_seen_len;
     struct {
-        int64_t ask_at, tell_at; /* when to look whether the morgue is beyond its limits, and when to report what was removed */
-        int64_t removed;         /* dead ids that were removed and are not reported */
-        int asking;              /* a look is not answered */
+        int64_t ask_at,
+            tell_at;     /* when to look whether the morgue is beyond its limits, and when to report what was removed */
+        int64_t removed; /* dead ids that were removed and are not reported */
+        int asking;      /* a look is not answered */
     } morgue;
-    size_t quarantined;                            /* ids in its group's quarantined and died */
-    size_t running;                          /* ids in threads' hands */
-    size_t old;                              /* of these: see srt_job */
-    srt_job_list barred;                     /* claimed, while an old run of the same id is in a thread's hands: ready when that has ended */
-    size_t finished, finished_before;        /* in this window (SHARD_WINDOW_MS), in the one before */
+    size_t quarantined; /* ids in its group's quarantined and died */
+    size_t running;     /* ids in threads' hands */
+    size_t old;         /* of these: see srt_job */
+    srt_job_list
+        barred; /* claimed, while an old run of the same id is in a thread's hands: ready when that has ended */
+    size_t finished, finished_before; /* in this window (SHARD_WINDOW_MS), in the one before */
     int64_t window_start;
 
     int listed;         /* among its group's shards that have ready ids */
     size_t ready_place; /* there */
     uint64_t turn;      /* when it was listed or last taken from, for the scheduler seq */
-    int64_t wake_at; /* when to step; SRT_NEVER: not in the heap */
+    int64_t wake_at;    /* when to step; SRT_NEVER: not in the heap */
     size_t heap_place;
 };
 
 typedef struct srt_group {
     int scheduler;
     size_t threads;
-    size_t held;                     /* deliveries in threads' hands */
-    srt_shard **ready;               /* shards that have ready ids: a heap, see ready_shards.c */
+    size_t held;       /* deliveries in threads' hands */
+    srt_shard **ready; /* shards that have ready ids: a heap, see ready_shards.c */
     size_t ready_count, ready_cap;
     uint64_t turn;
-    srt_job_list quarantined;        /* unproven and suspect ids: handed out alone, first */
-    srt_job_list died;               /* runs whose process died */
-    size_t quarantine_claims;        /* of quarantined ids, on their way */
-    seriatim_delivery *exhausted;    /* ids whose retries_exhausted hooks are to be called */
-    int wake_pending;                /* a take may give something since the flag was last cleared */
-    size_t waiting;                  /* threads that found nothing and have not come back */
+    srt_job_list quarantined;     /* unproven and suspect ids: handed out alone, first */
+    srt_job_list died;            /* runs whose process died */
+    size_t quarantine_claims;     /* of quarantined ids, on their way */
+    seriatim_delivery *exhausted; /* ids whose retries_exhausted hooks are to be called */
+    int wake_pending;             /* a take may give something since the flag was last cleared */
+    size_t waiting;               /* threads that found nothing and have not come back */
 } srt_group;
 
 typedef struct srt_peer {
@@ -120,8 +142,8 @@ typedef struct srt_peer {
 } srt_peer;
 
 /*
- * Steps of running a suspect alone. It ends when Redis has its settle: until then a death of the process would still be charged to the
- * suspect.
+ * Steps of running a suspect alone. It ends when Redis has its settle: until then a death of the process would still be
+ * charged to the suspect.
  */
 typedef enum srt_quarantine_step {
     SRT_QUARANTINE_NONE,
@@ -180,8 +202,8 @@ typedef struct srt_events {
 /* The workers' layouts are asked for at the start, then one worker's settings with each heartbeat. */
 typedef struct srt_layouts {
     size_t asked, missing;
-    size_t reread;  /* the worker whose settings were read again last */
-    int rereading;  /* that read is not answered */
+    size_t reread; /* the worker whose settings were read again last */
+    int rereading; /* that read is not answered */
 } srt_layouts;
 
 /* Shards that the host has given to groups by name. */
@@ -190,7 +212,6 @@ typedef struct srt_fixed_shards {
     size_t *groups; /* for each shard, the group that named it */
     size_t count, cap, group_cap;
 } srt_fixed_shards;
-
 
 /* What the request under way of a round of samples asks for. */
 typedef enum srt_sampling {
@@ -206,22 +227,25 @@ typedef enum srt_sampling {
 /* sample.c's */
 typedef struct srt_sampler {
     srt_sampling step;
-    int64_t at, rounds;  /* the next round, by local time; those begun */
-    int64_t before_us;   /* when the round before this one was begun, by any process; 0: not known */
+    int64_t at, rounds;       /* the next round, by local time; those begun */
+    int64_t before_us;        /* when the round before this one was begun, by any process; 0: not known */
     srt_queue_names names[2]; /* names[shown]: of the last scan that came to its end; the other one's is under way */
     int shown;
-    char cursor[24];     /* of SCAN */
-    size_t scans;        /* calls of this round */
-    int is_whole;        /* a scan began and ended in this round */
-    size_t next;         /* place of the next queue */
-    size_t group;        /* queues of the call under way that measures the idle ones; 0: such calls are refused in this round */
-    size_t busy[SRT_IDLE_QUEUES], busy_count, busy_next; /* places of those that it named, which are measured one by one */
+    char cursor[24]; /* of SCAN */
+    size_t scans;    /* calls of this round */
+    int is_whole;    /* a scan began and ended in this round */
+    size_t next;     /* place of the next queue */
+    size_t
+        group; /* queues of the call under way that measures the idle ones; 0: such calls are refused in this round */
+    size_t busy[SRT_IDLE_QUEUES], busy_count,
+        busy_next;       /* places of those that it named, which are measured one by one */
     seriatim_text queue; /* that is being measured */
     int64_t generation;
-    unsigned shards, shard, asked, together; /* of the queue; the first not read; of the call under way; at most in a call */
+    unsigned shards, shard, asked,
+        together; /* of the queue; the first not read; of the call under way; at most in a call */
     int64_t soon_us;
     srt_history_sample sample;
-    int warned;          /* the host was told once of a refusal */
+    int warned; /* the host was told once of a refusal */
 } srt_sampler;
 
 struct srt_node {
@@ -261,7 +285,7 @@ struct srt_node {
     int quiet, stopping, left, stopped;
     int ordered; /* seriatim_order, by the last heartbeat */
     int64_t give_up_at;
-    int starved; /* a shard with a time to run waits for a free thread */
+    int starved;         /* a shard with a time to run waits for a free thread */
     int checkpoint_news; /* a checkpoint was answered, or its run was lost, since the runner has looked */
 
     srt_events events;
@@ -284,13 +308,17 @@ void srt_node_expect_masters(srt_node *node);
 /* Sends a PING on the channel of wake-ups, if no answer is expected there. */
 void srt_node_ask_wakes(srt_node *node);
 void srt_node_disconnected(srt_node *node, srt_channel channel, int64_t now);
-int srt_node_input(srt_node *node, srt_channel channel, const char *data, size_t len, int64_t now, seriatim_error *error);
+int srt_node_input(srt_node *node, srt_channel channel, const char *data, size_t len, int64_t now,
+                   seriatim_error *error);
 void srt_node_output(srt_node *node, srt_channel channel, const char **data, size_t *len);
 void srt_node_sent(srt_node *node, srt_channel channel, size_t len);
 
 /* Will the next tick send a heartbeat? Then srt_node_vitals is to be called before. */
 int srt_heartbeat_due(const srt_node *node, int64_t now);
-/* The state of the process that the next heartbeat publishes: its memory in bytes (0: not known), and its wall clock less `now`. */
+/*
+ * The state of the process that the next heartbeat publishes: its memory in bytes (0: not known), and its wall clock
+ * less `now`.
+ */
 void srt_node_vitals(srt_node *node, int64_t resident, int64_t wall_us);
 /* Does what is due. Returns the time at which it is to be called again. */
 int64_t srt_node_tick(srt_node *node, int64_t now);
@@ -343,38 +371,46 @@ void srt_node_sample(srt_node *node, int64_t now); /* begins a round when it is 
 void srt_node_sampled(srt_node *node, const srt_request *r, const srt_reply *reply, const seriatim_error *error);
 
 void srt_shard_step(srt_node *node, srt_shard *shard, int64_t now);
-void srt_shard_changed(srt_node *node, srt_shard *shard, int64_t now); /* Redis said that it changed: asks what there is */
+void srt_shard_changed(srt_node *node, srt_shard *shard,
+                       int64_t now); /* Redis said that it changed: asks what there is */
 int srt_shard_reply(srt_node *node, srt_request *r, const srt_reply *reply, int64_t now, seriatim_error *error);
 /* Its settle goes out with the next; the job is the shard's now. */
 void srt_shard_ended(srt_node *node, srt_shard *shard, srt_job *job, int64_t now);
 /*
- * The first `count` payloads of the i-th job are done: asks Redis, unless a request of the job is under way. Statuses as of
- * seriatim_runner_checkpoint.
+ * The first `count` payloads of the i-th job are done: asks Redis, unless a request of the job is under way. Statuses
+ * as of seriatim_runner_checkpoint.
  */
 int srt_checkpoint_want(srt_node *node, seriatim_delivery *delivery, size_t i, size_t count, int64_t now);
 /* Removes the checkpoints from the jobs that a settle has sent, and sends again those that are not confirmed. */
 void srt_checkpoints_answered(srt_node *node, srt_job_list *settled, const srt_reply *reply, int64_t now);
 /* How many payloads Redis is expected to remove for it. */
 int64_t srt_checkpoint_expects(const srt_job *request);
-/* After a failover Redis may have lost checkpoints that it had confirmed: sends them again for all jobs of the shard that threads have. */
+/*
+ * After a failover Redis may have lost checkpoints that it had confirmed: sends them again for all jobs of the shard
+ * that threads have.
+ */
 void srt_checkpoints_repeat(srt_node *node, srt_shard *shard, int64_t now);
 /* The host has handed the job back. Returns 1 if its outcome has to wait for the answer to a checkpoint. */
 int srt_checkpoint_parks(srt_job *job);
 /* The claim's ids will be settled one by one. */
 void srt_claim_part(srt_shard *shard, srt_claim *claim, int64_t now);
-int srt_shard_may_run(const srt_shard *shard); /* what it has ready may be handed out now */
-void srt_shard_forget(srt_node *node, srt_shard *shard);     /* frees what it holds */
+int srt_shard_may_run(const srt_shard *shard);           /* what it has ready may be handed out now */
+void srt_shard_forget(srt_node *node, srt_shard *shard); /* frees what it holds */
 int srt_shard_wants_claim(srt_node *node, const srt_shard *shard, int64_t now);
-/* A request about a shard: begin gives NULL when out of memory; send takes NULL and returns 0, the shard will be stepped again. */
+/*
+ * A request about a shard: begin gives NULL when out of memory; send takes NULL and returns 0, the shard will be
+ * stepped again.
+ */
 srt_request *srt_shard_begin(srt_node *node, srt_shard *shard, int script, int kind);
 int srt_shard_send(srt_node *node, srt_shard *shard, srt_request *request, int64_t now);
-int srt_shard_idle(const srt_shard *shard);                  /* nothing claimed, running, pending or on its way */
+int srt_shard_idle(const srt_shard *shard); /* nothing claimed, running, pending or on its way */
 
 void srt_notice_step(srt_node *node, srt_shard *shard, int64_t now);
 /* Redis said that there are notices. */
 void srt_notice_seen(srt_node *node, srt_shard *shard, srt_notices notices, int64_t now);
 void srt_notice_fetched(srt_node *node, srt_shard *shard, const srt_reply *reply, int64_t now);
-void srt_notice_settled(srt_node *node, seriatim_delivery *delivery, int64_t now); /* the hook has returned; takes the delivery */
+void srt_notice_settled(srt_node *node, seriatim_delivery *delivery,
+                        int64_t now); /* the hook has returned; takes the delivery */
 void srt_notice_told(srt_node *node, srt_shard *shard, const srt_reply *reply, int64_t now);
 void srt_notice_refused(srt_node *node, srt_shard *shard, int64_t now);
 
@@ -391,7 +427,9 @@ void srt_ready_update(srt_group *group, srt_shard *shard);
 srt_shard *srt_ready_best(const srt_group *group);
 
 int srt_node_ask_layout(srt_node *node, size_t worker);
-/* With each heartbeat the settings of one queue are read again, so that a server acts by what a later one has written. */
+/*
+ * With each heartbeat the settings of one queue are read again, so that a server acts by what a later one has written.
+ */
 void srt_node_look_at_settings(srt_node *node);
 /* After an error the next connection asks again. */
 int srt_node_layout_known(srt_node *node, size_t worker, const srt_reply *reply, int64_t now, seriatim_error *error);
@@ -402,7 +440,7 @@ void srt_quarantine_end(srt_node *node);
 /* Does the next step of running a suspect alone; returns when it wants to be called again. */
 int64_t srt_quarantine_tick(srt_node *node, int64_t now);
 void srt_node_wake_unproven(srt_node *node); /* there is room for an unproven id again */
-void srt_node_wake_threads(srt_node *node); /* all threads that wait look again */
+void srt_node_wake_threads(srt_node *node);  /* all threads that wait look again */
 
 enum {
     SRT_ASK_NOTHING,

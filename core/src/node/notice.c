@@ -1,7 +1,8 @@
 /*
- * notice.c - notices for the hook retries_exhausted. The script that ends an id's retries writes a notice into the shard. The node
- * fetches it, hands it to a thread as a SERIATIM_EXHAUSTED delivery, and removes it from Redis when the hook has returned. Notices of
- * a node that died are taken over by the node that owns the shard then (core/scripts/lib/notices.lua).
+ * notice.c - notices for the hook retries_exhausted. The script that ends an id's retries writes a notice into the
+ * shard. The node fetches it, hands it to a thread as a SERIATIM_EXHAUSTED delivery, and removes it from Redis when the
+ * hook has returned. Notices of a node that died are taken over by the node that owns the shard then
+ * (core/scripts/lib/notices.lua).
  */
 #include "node/node_state.h"
 
@@ -18,10 +19,14 @@ static void retry_later(srt_node *node, srt_shard *s, int64_t now)
     srt_node_wake(node, s, s->notice_at);
 }
 
-/* Was a heartbeat answered that was sent after the shard was taken? Then the list of living nodes is new enough to take over notices. */
+/*
+ * Was a heartbeat answered that was sent after the shard was taken? Then the list of living nodes is new enough to take
+ * over notices.
+ */
 static int may_take_over(const srt_node *node, const srt_shard *s, int64_t now)
 {
-    return s->state == SRT_OWNED && !s->reconcile && node->heartbeat.answered >= s->notice_asked_at && now >= node->heartbeat.away_until && !node->quiet;
+    return s->state == SRT_OWNED && !s->reconcile && node->heartbeat.answered >= s->notice_asked_at &&
+           now >= node->heartbeat.away_until && !node->quiet;
 }
 
 static void fetch(srt_node *node, srt_shard *s, int64_t now)
@@ -56,7 +61,8 @@ static void forget_told(srt_node *node, srt_shard *s, int64_t now)
 
 void srt_notice_step(srt_node *node, srt_shard *s, int64_t now)
 {
-    int wants = s->telling == SRT_TELLING_RETURNED || (s->telling == SRT_TELLING_NONE && s->notices != SRT_NOTICES_NONE);
+    int wants =
+        s->telling == SRT_TELLING_RETURNED || (s->telling == SRT_TELLING_NONE && s->notices != SRT_NOTICES_NONE);
     if (!wants)
         return;
     if (s->notice_at > now && s->notices != SRT_NOTICES_OWN)
@@ -98,7 +104,8 @@ static int read_notice(srt_job *job, srt_arena *memory, const srt_token *notice)
 }
 
 /* A job that stands for a notice. Its run is the number of the notice. */
-static int add_notice(srt_shard *s, srt_claim *claim, seriatim_delivery *d, const srt_token *number, const srt_token *notice)
+static int add_notice(srt_shard *s, srt_claim *claim, seriatim_delivery *d, const srt_token *number,
+                      const srt_token *notice)
 {
     srt_job *job = srt_arena_alloc(&claim->memory, sizeof *job);
     int status;
@@ -176,7 +183,9 @@ static void hand_out(srt_node *node, srt_shard *s, const srt_reply *reply)
     group->wake_pending = 1;
 }
 
-/* tell.lua has answered: {more, left, number, notice, ...}. The rest is fetched when the hooks of these have returned. */
+/*
+ * tell.lua has answered: {more, left, number, notice, ...}. The rest is fetched when the hooks of these have returned.
+ */
 void srt_notice_fetched(srt_node *node, srt_shard *s, const srt_reply *reply, int64_t now)
 {
     size_t i;

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Does a thread still run this id under an earlier claim? A run whose time to run is over does not count: Redis gave its id out because
- * of that. */
+/* Does a thread still run this id under an earlier claim? A run whose time to run is over does not count: Redis gave
+ * its id out because of that. */
 static int runs_already(const srt_node *node, const srt_job *job, int64_t now)
 {
     const srt_shard *s = job->shard;
@@ -14,7 +14,8 @@ static int runs_already(const srt_node *node, const srt_job *job, int64_t now)
     for (d = node->held; s->old > 0 && d; d = d->next)
         for (i = 0; d->shard == s && i < d->count; i++) {
             const srt_job *held = d->jobs[i];
-            if (held->old && held->view.id_len == job->view.id_len && memcmp(held->view.id, job->view.id, job->view.id_len) == 0 &&
+            if (held->old && held->view.id_len == job->view.id_len &&
+                memcmp(held->view.id, job->view.id, job->view.id_len) == 0 &&
                 (s->queue->now.ttr == 0 || held->view.fence > over))
                 return 1;
         }

@@ -1,6 +1,7 @@
 /*
- * quarantine.c - ids that may have ended a process. An unproven id runs alone in its thread's delivery; a suspect runs with
- * nothing else in its process: the node stops handing out, waits until all threads are back, claims the suspect and runs it.
+ * quarantine.c - ids that may have ended a process. An unproven id runs alone in its thread's delivery; a suspect runs
+ * with nothing else in its process: the node stops handing out, waits until all threads are back, claims the suspect
+ * and runs it.
  */
 #include "node/node_state.h"
 

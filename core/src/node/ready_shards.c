@@ -1,4 +1,7 @@
-/* ready_shards.c - the shards of a group that have ids to hand out: a binary heap, the best by the group's scheduler first. */
+/*
+ * ready_shards.c - the shards of a group that have ids to hand out: a binary heap, the best by the group's scheduler
+ * first.
+ */
 #include "node/node_state.h"
 
 /* Is `a` to be taken before `b`? */
@@ -27,7 +30,8 @@ static void ready_sift(srt_group *group, size_t place)
         place = (place - 1) / 2;
     }
     while ((child = 2 * place + 1) < group->ready_count) {
-        if (child + 1 < group->ready_count && goes_before(group->scheduler, group->ready[child + 1], group->ready[child]))
+        if (child + 1 < group->ready_count &&
+            goes_before(group->scheduler, group->ready[child + 1], group->ready[child]))
             child++;
         if (!goes_before(group->scheduler, group->ready[child], s))
             break;
@@ -63,7 +67,10 @@ int srt_shard_may_run(const srt_shard *s)
     return s->state == SRT_OWNED && !s->reconcile && (!s->queue->now.serial_shards || s->running == 0);
 }
 
-/* The best shard below this index of the heap that may run. Shards that may not run are few, so their children are searched. */
+/*
+ * The best shard below this index of the heap that may run. Shards that may not run are few, so their children are
+ * searched.
+ */
 static srt_shard *best_from(const srt_group *group, size_t place)
 {
     srt_shard *left, *right;

@@ -1,6 +1,6 @@
 /*
- * recall.c - what becomes of claimed ids when a shard is handed back, lost, or compared with a Redis that does not know them
- * after a failover.
+ * recall.c - what becomes of claimed ids when a shard is handed back, lost, or compared with a Redis that does not know
+ * them after a failover.
  */
 #include "node/shard.h"
 
@@ -52,9 +52,9 @@ void srt_shard_recall(srt_node *node, srt_shard *s, int64_t now)
 }
 
 /*
- * Marks the runs that threads have as old: Redis may give their ids out again, because another node owned the shard or because a
- * failover lost their claims. Runs that were claimed after the last claim that Redis knows (`heard`; 0: not known) lose their lease:
- * acquire must not name them beside newer runs of the same ids.
+ * Marks the runs that threads have as old: Redis may give their ids out again, because another node owned the shard or
+ * because a failover lost their claims. Runs that were claimed after the last claim that Redis knows (`heard`; 0: not
+ * known) lose their lease: acquire must not name them beside newer runs of the same ids.
  */
 void srt_shard_mark_old(const srt_node *node, srt_shard *s, int64_t heard)
 {
@@ -85,8 +85,8 @@ static size_t drop_forgotten(const srt_shard *s, srt_job_list *list, int64_t hea
 }
 
 /*
- * After a failover Redis may not know the last claims: their ids wait there and will be claimed again. So the ids of these claims that no
- * thread has begun are dropped here. `heard`: the last claim that Redis knows.
+ * After a failover Redis may not know the last claims: their ids wait there and will be claimed again. So the ids of
+ * these claims that no thread has begun are dropped here. `heard`: the last claim that Redis knows.
  */
 void srt_shard_drop_forgotten(srt_node *node, srt_shard *s, int64_t heard)
 {
@@ -128,7 +128,9 @@ void srt_shard_lose(srt_node *node, srt_shard *s)
     s->unfinished = SRT_FINISHED;
     s->first_claim = 0;
     s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
-    if (node->quarantine.shard == s && (node->quarantine.step == SRT_QUARANTINE_DRAIN || node->quarantine.step == SRT_QUARANTINE_CLAIM || node->quarantine.step == SRT_QUARANTINE_SETTLE))
+    if (node->quarantine.shard == s &&
+        (node->quarantine.step == SRT_QUARANTINE_DRAIN || node->quarantine.step == SRT_QUARANTINE_CLAIM ||
+         node->quarantine.step == SRT_QUARANTINE_SETTLE))
         srt_quarantine_end(node);
     srt_node_tell(node, SERIATIM_EVENT_LOST, 1, "lost the lease of shard %.*s", (int)s->keys->prefix.len - 1,
                   s->keys->prefix.data);

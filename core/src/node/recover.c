@@ -6,7 +6,8 @@
 /* Runs of dead processes that were found are reported to a claim before more are looked for. */
 int srt_shard_should_recover(const srt_shard *s, int leaving, int64_t now)
 {
-    return s->unfinished && !s->recovering && s->seen != 0 && now >= s->recover_at && (!leaving || s->unfinished == SRT_RUNS);
+    return s->unfinished && !s->recovering && s->seen != 0 && now >= s->recover_at &&
+           (!leaving || s->unfinished == SRT_RUNS);
 }
 
 /* Sends the next slice. */
@@ -34,8 +35,9 @@ void srt_shard_find_unfinished(srt_shard *s, int64_t flags)
 void srt_shard_tell_recovered(srt_node *node, srt_shard *s)
 {
     if (s->recovered)
-        srt_node_tell(node, SERIATIM_EVENT_RECOVERED, s->recovered, "recovered %lld run%s in shard %.*s", (long long)s->recovered,
-                      s->recovered == 1 ? "" : "s", (int)s->keys->prefix.len - 1, s->keys->prefix.data);
+        srt_node_tell(node, SERIATIM_EVENT_RECOVERED, s->recovered, "recovered %lld run%s in shard %.*s",
+                      (long long)s->recovered, s->recovered == 1 ? "" : "s", (int)s->keys->prefix.len - 1,
+                      s->keys->prefix.data);
     s->recovered = 0;
 }
 

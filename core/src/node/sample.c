@@ -1,9 +1,10 @@
 /*
  * sample.c - a node measures all queues of the namespace for their histories, while it is the one that does.
  *
- * A round every ten seconds: asks whether it is this node's (sampler.lua), looks for queues by some calls of SCAN, then measures
- * the idle queues, many in a call (sample_idle.lua), and of each other one reads the layout and the shards and writes a sample. One
- * request is under way at a time, so that claims and settles never wait behind more than one short call.
+ * A round every ten seconds: asks whether it is this node's (sampler.lua), looks for queues by some calls of SCAN, then
+ * measures the idle queues, many in a call (sample_idle.lua), and of each other one reads the layout and the shards and
+ * writes a sample. One request is under way at a time, so that claims and settles never wait behind more than one short
+ * call.
  */
 #include "node/node_state.h"
 
@@ -12,9 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SAMPLE_SCANS 20        /* of a round, 1,000 keys each; a larger keyspace takes several rounds */
-#define SAMPLE_MOST 100000     /* queues */
-#define SAMPLE_SLOW_MS 60000   /* without an answer for this time a new round begins */
+#define SAMPLE_SCANS 20      /* of a round, 1,000 keys each; a larger keyspace takes several rounds */
+#define SAMPLE_MOST 100000   /* queues */
+#define SAMPLE_SLOW_MS 60000 /* without an answer for this time a new round begins */
 
 /* Sends it as the request under way; without memory the round ends. */
 static void sample_send(srt_node *n, srt_request *r, srt_sampling step)
@@ -42,8 +43,10 @@ static void sample_scan(srt_node *n)
 {
     srt_sampler *s = &n->sampler;
     s->scans++;
-    sample_send(n, srt_queue_names_request(&n->sessions[SRT_COMMANDS], n->mem, n->registry.ns.data, s->cursor, strlen(s->cursor)),
-                SRT_SAMPLING_NAMES);
+    sample_send(
+        n,
+        srt_queue_names_request(&n->sessions[SRT_COMMANDS], n->mem, n->registry.ns.data, s->cursor, strlen(s->cursor)),
+        SRT_SAMPLING_NAMES);
 }
 
 /* Reads the layout of the queue at this place, then its shards. */
@@ -99,8 +102,8 @@ static void sample_shards(srt_node *n)
     unsigned left = s->shards - s->shard;
     s->asked = left < s->together ? left : s->together;
     sample_send(n,
-                srt_sample_request(&n->sessions[SRT_COMMANDS], n->registry.ns.data, s->queue.data, s->queue.len, s->generation, s->shard,
-                                   s->asked),
+                srt_sample_request(&n->sessions[SRT_COMMANDS], n->registry.ns.data, s->queue.data, s->queue.len,
+                                   s->generation, s->shard, s->asked),
                 SRT_SAMPLING_SHARDS);
 }
 
@@ -109,8 +112,10 @@ static void sample_write(srt_node *n)
 {
     srt_sampler *s = &n->sampler;
     s->sample.lag_us = s->sample.time_us > s->soon_us ? s->sample.time_us - s->soon_us : 0;
-    sample_send(n, srt_history_request(&n->sessions[SRT_COMMANDS], n->registry.ns.data, s->queue.data, s->queue.len, &s->sample),
-                SRT_SAMPLING_WRITE);
+    sample_send(
+        n,
+        srt_history_request(&n->sessions[SRT_COMMANDS], n->registry.ns.data, s->queue.data, s->queue.len, &s->sample),
+        SRT_SAMPLING_WRITE);
 }
 
 /* ---- Answers ------------------------------------------------------------------------------- */
@@ -177,7 +182,8 @@ static void sample_on_layout(srt_node *n, const srt_reply *reply)
     srt_sampler *s = &n->sampler;
     const srt_token *text = &reply->tokens[0];
     int64_t shards;
-    if (text->type == SRT_STRING && srt_layout_read(text->data, text->len, &s->generation, &shards, NULL) == SERIATIM_OK) {
+    if (text->type == SRT_STRING &&
+        srt_layout_read(text->data, text->len, &s->generation, &shards, NULL) == SERIATIM_OK) {
         s->shards = (unsigned)shards;
         sample_shards(n);
     } else {
@@ -208,8 +214,8 @@ static void sample_on_shards(srt_node *n, const srt_reply *reply)
 }
 
 /*
- * A Redis that refuses keys of several shards in one call (a proxy, a cluster) is asked for one at a time from then on. Idle queues are
- * measured one by one for the rest of the round, whatever was refused.
+ * A Redis that refuses keys of several shards in one call (a proxy, a cluster) is asked for one at a time from then on.
+ * Idle queues are measured one by one for the rest of the round, whatever was refused.
  */
 static void sample_refused(srt_node *n, const seriatim_error *error)
 {
@@ -226,7 +232,8 @@ static void sample_refused(srt_node *n, const seriatim_error *error)
     }
     if (!s->warned && error->status != SERIATIM_GENERATION) {
         s->warned = 1;
-        srt_node_tell(n, SERIATIM_EVENT_WARNING, error->status, "a queue cannot be measured for the history: %s", error->message);
+        srt_node_tell(n, SERIATIM_EVENT_WARNING, error->status, "a queue cannot be measured for the history: %s",
+                      error->message);
     }
     if (s->step == SRT_SAMPLING_LAYOUT || s->step == SRT_SAMPLING_SHARDS || s->step == SRT_SAMPLING_WRITE) {
         sample_next(n);
@@ -276,10 +283,11 @@ void srt_sampler_free(srt_node *n)
 void srt_node_sample(srt_node *n, int64_t now)
 {
     srt_sampler *s = &n->sampler;
-    if (now < s->at || (s->step != SRT_SAMPLING_NOTHING && now < s->at + SAMPLE_SLOW_MS) || !n->shard_count || n->stopping ||
-        !n->sessions[SRT_COMMANDS].connected)
+    if (now < s->at || (s->step != SRT_SAMPLING_NOTHING && now < s->at + SAMPLE_SLOW_MS) || !n->shard_count ||
+        n->stopping || !n->sessions[SRT_COMMANDS].connected)
         return;
     s->at = now + SRT_SAMPLE_EVERY_MS;
     s->rounds++;
-    sample_send(n, srt_sampler_request(&n->sessions[SRT_COMMANDS], n->registry.ns.data, n->id.data, n->id.len), SRT_SAMPLING_LEASE);
+    sample_send(n, srt_sampler_request(&n->sessions[SRT_COMMANDS], n->registry.ns.data, n->id.data, n->id.len),
+                SRT_SAMPLING_LEASE);
 }

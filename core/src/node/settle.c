@@ -3,10 +3,13 @@
 
 #include <string.h>
 
-#define SETTLE_WINDOW_MS 20  /* a claim takes as many ids as were finished in this time, so that it ends within BATCH_HOLD_MS also if jobs are slow at times */
-#define SETTLE_PORTION 250   /* payloads that one call moves, as in core/scripts/lib/record.lua */
+/* a claim takes as many ids as were finished in this time, so that it ends within BATCH_HOLD_MS also if jobs are slow
+ * at times */
+#define SETTLE_WINDOW_MS 20
+#define SETTLE_PORTION 250 /* payloads that one call moves, as in core/scripts/lib/record.lua */
 #define SETTLE_PORTION_BYTES ((size_t)384 * 1024)
-#define SETTLE_OTHERS 100    /* ids of a settle that failed or were rejected: each costs as much as ten that were done */
+/* ids of a settle that failed or were rejected: each costs as much as ten that were done */
+#define SETTLE_OTHERS 100
 
 /* ---- The request ---------------------------------------------------------------------------- */
 
@@ -15,7 +18,10 @@ static size_t payload_bytes(const srt_job *job, size_t place)
     return job->record.payloads[place].len + job->record.payloads[place].context_len;
 }
 
-/* How many of the payloads that are still to be rejected go into one settle: limited in number, in bytes and in distance. */
+/*
+ * How many of the payloads that are still to be rejected go into one settle: limited in number, in bytes and in
+ * distance.
+ */
 static size_t reject_portion(const srt_job *job)
 {
     const size_t *first = job->rejected + job->rejected_done;
@@ -39,7 +45,8 @@ static int reject_goes_on(const srt_job *job)
 static void settle_reject(srt_request *r, srt_job *job)
 {
     const size_t *first = job->rejected + job->rejected_done;
-    size_t count = reject_portion(job), i, gone = job->rejected_done + (job->checkpoint ? job->checkpoint->confirmed : 0);
+    size_t count = reject_portion(job), i,
+           gone = job->rejected_done + (job->checkpoint ? job->checkpoint->confirmed : 0);
     char *stamps = srt_arena_alloc(&job->claim->memory, 8 * count + 1);
     srt_request_int(r, count && *first > gone ? (int64_t)(*first - gone) : 0);
     srt_request_arg(r, job->text, job->text_len);
@@ -70,7 +77,9 @@ static void settle_other(srt_request *r, srt_job *job)
     static const char *const hooked[] = {"release", "done", "fail+", "reject+", "extend", "checkpoint", "snooze"};
     const srt_queue *queue = job->shard->queue;
     int goes_on = reject_goes_on(job);
-    srt_request_text(r, queue->now.exhausted_hook ? goes_on ? "bury+" : hooked[job->outcome] : goes_on ? "bury" : kinds[job->outcome]);
+    srt_request_text(r, queue->now.exhausted_hook ? goes_on ? "bury+" : hooked[job->outcome]
+                        : goes_on ? "bury"
+                                                  : kinds[job->outcome]);
     srt_request_arg(r, job->view.id, job->view.id_len);
     srt_request_arg(r, job->run, job->run_len);
     if (job->outcome == SRT_REJECTED) {
@@ -93,8 +102,8 @@ static const srt_job *next_done(const srt_job *job)
     return job;
 }
 
-/* Jobs of one claim that stand side by side share the text of their run. Returns the first done job behind the group that begins at
- * `job`; *count is the size of that group. */
+/* Jobs of one claim that stand side by side share the text of their run. Returns the first done job behind the group
+ * that begins at `job`; *count is the size of that group. */
 static const srt_job *next_group(const srt_job *job, int64_t *count)
 {
     const char *run = job->run;
@@ -143,7 +152,10 @@ static void take_group(srt_job_list *to, srt_job_list *from)
         srt_list_add(to, srt_list_take(from));
 }
 
-/* At most this many bytes of payloads move in Redis when the job is settled: one payload to the morgue, or all that are rejected. */
+/*
+ * At most this many bytes of payloads move in Redis when the job is settled: one payload to the morgue, or all that are
+ * rejected.
+ */
 static size_t settle_bytes(const srt_job *job)
 {
     size_t bytes = job->text_len, i, count = reject_portion(job);
@@ -204,7 +216,10 @@ void srt_shard_settle(srt_node *node, srt_shard *s, int64_t now)
 
 /* ---- When to send it ------------------------------------------------------------------------ */
 
-/* The shard's part of what its worker may claim ahead: max_running, divided among the shards that the node owns, but at least 1. */
+/*
+ * The shard's part of what its worker may claim ahead: max_running, divided among the shards that the node owns, but at
+ * least 1.
+ */
 static size_t limited_window(const srt_node *node, const srt_shard *s, size_t window)
 {
     size_t owned = 0, part, i;
@@ -274,7 +289,9 @@ void srt_shard_ended(srt_node *node, srt_shard *s, srt_job *job, int64_t now)
 
 /* ---- The answer ----------------------------------------------------------------------------- */
 
-/* Has this settle ended the retries of an id, or put payloads into the morgue? After a lost answer that is not known. */
+/*
+ * Has this settle ended the retries of an id, or put payloads into the morgue? After a lost answer that is not known.
+ */
 static int settle_may_bury(const srt_job_list *list, const srt_reply *reply)
 {
     const srt_job *job;
@@ -301,7 +318,10 @@ static int job_exhausted(const srt_job *job, const srt_reply *reply)
     return 0;
 }
 
-/* Where the settings in Redis say that there is no hook, though the worker may have one. bury takes the payload with the lowest score alone. */
+/*
+ * Where the settings in Redis say that there is no hook, though the worker may have one. bury takes the payload with
+ * the lowest score alone.
+ */
 static void shard_exhausted(srt_node *node, srt_shard *s, srt_job_list *list, const srt_reply *reply)
 {
     srt_group *group = &node->groups[s->group];
@@ -391,7 +411,8 @@ void srt_shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_r
     count_settled(node, list, refused);
     if (refused) {
         node->stats.refused += (uint64_t)refused;
-        srt_node_tell(node, SERIATIM_EVENT_REFUSED, refused, "%lld job results refused in shard %.*s: another node has taken the runs over",
+        srt_node_tell(node, SERIATIM_EVENT_REFUSED, refused,
+                      "%lld job results refused in shard %.*s: another node has taken the runs over",
                       (long long)refused, (int)s->keys->prefix.len - 1, s->keys->prefix.data);
     }
     if (reject_again(s, list, refused)) {
@@ -403,7 +424,8 @@ void srt_shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_r
         srt_morgue_grew(node, s, now);
     if (s->queue->now.exhausted_hook && settle_may_bury(list, reply))
         srt_notice_seen(node, s, SRT_NOTICES_OWN, now);
-    else if (!s->queue->now.exhausted_hook && (reply->count > 4 || (reply->count > 1 && srt_token_is(&tokens[1], "AGAIN"))))
+    else if (!s->queue->now.exhausted_hook &&
+             (reply->count > 4 || (reply->count > 1 && srt_token_is(&tokens[1], "AGAIN"))))
         shard_exhausted(node, s, list, reply);
     srt_list_free(list);
     srt_free(node->mem, list, sizeof *list);

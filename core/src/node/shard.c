@@ -15,8 +15,9 @@ void srt_shard_forget(srt_node *node, srt_shard *s)
 
 int srt_shard_idle(const srt_shard *s)
 {
-    return s->running == 0 && s->quarantined == 0 && s->ready.count == 0 && s->barred.count == 0 && s->pending.count == 0 && !s->partial_claims && !s->claiming &&
-           !s->settling && !s->slicing && !s->recovering && s->unfinished != SRT_RUNS;
+    return s->running == 0 && s->quarantined == 0 && s->ready.count == 0 && s->barred.count == 0 &&
+           s->pending.count == 0 && !s->partial_claims && !s->claiming && !s->settling && !s->slicing &&
+           !s->recovering && s->unfinished != SRT_RUNS;
 }
 
 static void shard_step_owned(srt_node *node, srt_shard *s, int64_t now)
@@ -26,7 +27,8 @@ static void shard_step_owned(srt_node *node, srt_shard *s, int64_t now)
         srt_shard_recall(node, s, now);
     srt_shard_slice_on(node, s, now);
     if (s->seen == 0 && !s->claiming)
-        srt_shard_claim(node, s, 1, SRT_CLAIM_READY, now); /* runs of dead processes are reported before anything else */
+        srt_shard_claim(node, s, 1, SRT_CLAIM_READY,
+                        now); /* runs of dead processes are reported before anything else */
     if (s->reconcile) {
         if (!s->claiming && !s->settling && !s->slicing && !s->recovering)
             srt_shard_acquire(node, s, now);
@@ -109,7 +111,8 @@ void srt_shard_changed(srt_node *node, srt_shard *s, int64_t now)
 /* ---- Answers ------------------------------------------------------------------------------- */
 
 /* Redis answered with an error. The request is tried again. */
-static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int status, const seriatim_error *error, int64_t now)
+static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int status, const seriatim_error *error,
+                          int64_t now)
 {
     srt_job_list *list = r->subject;
     switch (r->kind) {
@@ -164,7 +167,10 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
     srt_node_wake(node, s, now + (status == SERIATIM_STALE ? 0 : 10 * SHARD_RETRY_MS));
 }
 
-/* Does the answer have the form that the script of the request gives? If not, it does not come from a script of Seriatim. */
+/*
+ * Does the answer have the form that the script of the request gives? If not, it does not come from a script of
+ * Seriatim.
+ */
 static int reply_fits(int kind, const srt_reply *reply)
 {
     const srt_token *tokens = reply->tokens;
@@ -174,8 +180,9 @@ static int reply_fits(int kind, const srt_reply *reply)
     case SRT_ASK_RECOVER: /* begins with the cursor */
         return srt_reply_is_list(reply, 4) && tokens[1].type == SRT_STRING;
     case SRT_ASK_CLAIM: /* 8 elements, or 10 when ids were taken */
-        return srt_reply_is_list(reply, 8) && (reply->count == 9 || (reply->count == 11 && tokens[7].len == 1 &&
-                                               tokens[9].type == SRT_STRING && tokens[10].type == SRT_STRING));
+        return srt_reply_is_list(reply, 8) &&
+               (reply->count == 9 || (reply->count == 11 && tokens[7].len == 1 && tokens[9].type == SRT_STRING &&
+                                      tokens[10].type == SRT_STRING));
     case SRT_ASK_SETTLE: /* AGAIN stands alone */
         return srt_reply_is_list(reply, 1) && (srt_token_is(&tokens[1], "AGAIN") || reply->count > 2);
     case SRT_ASK_TRIM:
@@ -190,7 +197,9 @@ static int reply_fits(int kind, const srt_reply *reply)
 int srt_shard_reply(srt_node *node, srt_request *r, const srt_reply *reply, int64_t now, seriatim_error *error)
 {
     srt_job *job = r->kind == SRT_ASK_SLICE ? r->subject : NULL;
-    srt_shard *s = job ? job->shard : r->kind == SRT_ASK_SETTLE ? ((srt_job_list *)r->subject)->first->shard : r->subject;
+    srt_shard *s = job                         ? job->shard
+                   : r->kind == SRT_ASK_SETTLE ? ((srt_job_list *)r->subject)->first->shard
+                                               : r->subject;
     int status = srt_reply_status(&reply->tokens[0], error);
     if (status == SERIATIM_READONLY || status == SERIATIM_LOADING)
         return srt_session_again(&node->sessions[SRT_COMMANDS], r) == SERIATIM_OK ? status : SERIATIM_NOMEM;

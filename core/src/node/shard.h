@@ -1,11 +1,15 @@
-/* shard.h - between the files of a shard's life: batch, recall, offer, recover, acquire, settle, slice, claim and shard.c. */
+/*
+ * shard.h - between the files of a shard's life: batch, recall, offer, recover, acquire, settle, slice, claim and
+ * shard.c.
+ */
 #ifndef SRT_SHARD_H
 #define SRT_SHARD_H
 
 #include "node/node_state.h"
 
-#define SHARD_MAX_CLAIM 1000   /* ids a script call */
-#define SHARD_MAX_RUNS 4000    /* of this node: acquire, and spread in the operators' scripts, look at all of them in one call */
+#define SHARD_MAX_CLAIM 1000 /* ids a script call */
+/* of this node: acquire, and spread in the operators' scripts, look at all of them in one call */
+#define SHARD_MAX_RUNS 4000
 #define SHARD_FLUSH_MS 5       /* while more is ready, a finished id waits this long for others to settle with */
 #define SHARD_SLICE_PAUSE_MS 2 /* between slices of long work: others want Redis, too */
 #define SHARD_RETRY_MS 100     /* after a request could not be made */
@@ -14,7 +18,8 @@
 void srt_claim_part_all(srt_shard *s, int64_t now);
 /* When what has ended of the claim that waits longest is to be settled; SRT_NEVER: no claim waits. */
 int64_t srt_claim_part_until(const srt_shard *s);
-void srt_claim_ended(srt_shard *s, srt_job *job, int64_t now); /* the job is done, and its claim may still be settled in one word */
+void srt_claim_ended(srt_shard *s, srt_job *job,
+                     int64_t now); /* the job is done, and its claim may still be settled in one word */
 
 /* recall.c */
 void srt_shard_recall(srt_node *node, srt_shard *s, int64_t now); /* hands back what no thread has begun */
@@ -53,7 +58,8 @@ void srt_shard_sliced(srt_node *node, srt_job *job, const srt_reply *reply, int6
 
 /* claim.c */
 void srt_shard_claim(srt_node *node, srt_shard *s, size_t limit, int kind, int64_t now); /* kind: SRT_CLAIM_* */
-void srt_shard_want_claim(srt_node *node, srt_shard *s, int64_t now); /* claims if there is something due and room for it */
+void srt_shard_want_claim(srt_node *node, srt_shard *s,
+                          int64_t now); /* claims if there is something due and room for it */
 void srt_shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now);
 
 #endif

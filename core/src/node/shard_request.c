@@ -1,6 +1,8 @@
-/* shard_request.c - a request to Redis about one shard: begun with the shard's keys, tried again after a failure to send it. */
+/*
+ * shard_request.c - a request to Redis about one shard: begun with the shard's keys, tried again after a failure to
+ * send it.
+ */
 #include "node/node_state.h"
-
 
 srt_request *srt_shard_begin(srt_node *node, srt_shard *s, int script, int kind)
 {

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-#define SLICE_MANY_PAYLOADS 2000 /* an id with more payloads waits between slices, so that other clients of Redis get their turn */
+/* an id with more payloads waits between slices, so that other clients of Redis get their turn */
+#define SLICE_MANY_PAYLOADS 2000
 
 void srt_shard_slice(srt_node *node, srt_job *job, int64_t now)
 {
@@ -43,7 +44,8 @@ void srt_shard_sliced(srt_node *node, srt_job *job, const srt_reply *reply, int6
     const srt_token *token = &reply->tokens[1], *error = &reply->tokens[2];
     srt_arena strings;
     s->slicing--;
-    if (job->lease != s->lease || s->state != SRT_OWNED || reply->count < 3 || token->type != SRT_STRING || error->type != SRT_STRING) {
+    if (job->lease != s->lease || s->state != SRT_OWNED || reply->count < 3 || token->type != SRT_STRING ||
+        error->type != SRT_STRING) {
         s->reconcile |= s->state == SRT_OWNED;
         srt_job_free(job);
         return;
@@ -58,7 +60,8 @@ void srt_shard_sliced(srt_node *node, srt_job *job, const srt_reply *reply, int6
         srt_job_free(job);
         s->reconcile = 1;
     } else if (token->len == 0 && job->record.count == 0) {
-        job->outcome = SRT_DONE; /* its payloads were evicted or deleted by hand: perform is never called without payloads */
+        job->outcome =
+            SRT_DONE; /* its payloads were evicted or deleted by hand: perform is never called without payloads */
         srt_shard_ended(node, s, job, now);
     } else if (token->len == 0 || job->record.missing == 0) {
         srt_job_ready(node, job, now);

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-#define NODE_FAREWELL_MS 1000    /* an abandoned node sends its farewell this long before it gives up, whatever is unfinished */
+/* an abandoned node sends its farewell this long before it gives up, whatever is unfinished */
+#define NODE_FAREWELL_MS 1000
 
 static int node_opened(const srt_node *n, int64_t now)
 {
@@ -27,7 +28,9 @@ static void node_open(srt_node *n, int64_t now)
     srt_node_wake_threads(n);
 }
 
-/* Asks for one shard each poll interval, in case a wake-up message was lost; for all shards while no message can come. */
+/*
+ * Asks for one shard each poll interval, in case a wake-up message was lost; for all shards while no message can come.
+ */
 static void node_poll(srt_node *n, int64_t now)
 {
     size_t tried;
@@ -49,7 +52,8 @@ static void node_leave(srt_node *n, int64_t now)
     size_t i;
     if (now >= n->give_up_at && n->give_up_at)
         n->stopped = 1;
-    if (!n->left && !n->heartbeat.in_flight && (srt_node_drained(n) || (n->give_up_at && now >= n->give_up_at - NODE_FAREWELL_MS))) {
+    if (!n->left && !n->heartbeat.in_flight &&
+        (srt_node_drained(n) || (n->give_up_at && now >= n->give_up_at - NODE_FAREWELL_MS))) {
         if (n->sessions[SRT_COMMANDS].connected) {
             srt_heartbeat_send(n, 0, now);
             n->left = n->heartbeat.in_flight > 0;
@@ -69,7 +73,8 @@ static int node_lives(const srt_node *n, int64_t now)
 
 int srt_heartbeat_due(const srt_node *n, int64_t now)
 {
-    return n->sessions[SRT_COMMANDS].connected && n->shard_count && !n->left && !n->heartbeat.in_flight && node_lives(n, now) && now >= n->heartbeat.at;
+    return n->sessions[SRT_COMMANDS].connected && n->shard_count && !n->left && !n->heartbeat.in_flight &&
+           node_lives(n, now) && now >= n->heartbeat.at;
 }
 
 void srt_node_vitals(srt_node *n, int64_t resident, int64_t wall_us)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* ---- Cursors: GENERATION.SHARD.TOTAL.BEGAN.HEX, where HEX is the script's own cursor ------------------------------- */
+/* ---- Cursors: GENERATION.SHARD.TOTAL.BEGAN.HEX, where HEX is the script's own cursor --------- */
 
 /* Digits up to the next dot or the end, which *at is moved behind. 0: that is no number. */
 static int act_number(const char **at, const char *end, int64_t *value)

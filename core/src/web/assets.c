@@ -29,7 +29,10 @@ static const char *assets_find_mark(const char *at, const char *end)
     return NULL;
 }
 
-/* index.html says "{{base}}assets/app.js"; the page says "../../assets/VERSION/app.js": nothing of the request is in it but its depth. */
+/*
+ * index.html says "{{base}}assets/app.js"; the page says "../../assets/VERSION/app.js": nothing of the request is in it
+ * but its depth.
+ */
 void srt_web_page(srt_bytes *out, int depth)
 {
     const srt_web_asset *page = srt_web_asset_find("index.html", 10);

@@ -1,8 +1,8 @@
 /*
  * body.c - the ids, the cursor and the payload that a change names.
  *
- * JSON: {"ids": [...], "cursor": "..."}, of one payload {"id": ..., "key": "..."}. A form: ids[]=a&ids[]=b, cursor=..., of one
- * payload id=...&key=...
+ * JSON: {"ids": [...], "cursor": "..."}, of one payload {"id": ..., "key": "..."}. A form: ids[]=a&ids[]=b, cursor=...,
+ * of one payload id=...&key=...
  */
 #include "web/request.h"
 
@@ -125,7 +125,8 @@ static int request_read_key(srt_web *w, seriatim_text digits)
 /* What names a payload. */
 static int request_read_name(srt_web *w, srt_json_reader *r, const srt_json_token *key)
 {
-    int is_id = key->len == 2 && memcmp(key->text, "id", 2) == 0, is_key = key->len == 3 && memcmp(key->text, "key", 3) == 0;
+    int is_id = key->len == 2 && memcmp(key->text, "id", 2) == 0,
+        is_key = key->len == 3 && memcmp(key->text, "key", 3) == 0;
     srt_json_token t;
     int status = srt_json_next(r, &t);
     if (status != SERIATIM_OK)
@@ -246,11 +247,14 @@ int srt_web_request_read_body(srt_web *w, const seriatim_web_request *request)
     if (status == SERIATIM_OK || status == SERIATIM_NOMEM)
         return status;
     if (is_form)
-        srt_web_refuse(w, 400, request_drops(w) ? "the form must have the id and the key of a payload" : "the form must have ids[], at most %d times",
+        srt_web_refuse(w, 400,
+                       request_drops(w) ? "the form must have the id and the key of a payload"
+                                        : "the form must have ids[], at most %d times",
                        REQUEST_MAX_IDS);
     else
-        srt_web_refuse(w, 400, request_drops(w) ? "the body must be a JSON object with the \"id\" and the \"key\" of a payload"
-                                                : "the body must be a JSON object with \"ids\" of at most %d ids",
+        srt_web_refuse(w, 400,
+                       request_drops(w) ? "the body must be a JSON object with the \"id\" and the \"key\" of a payload"
+                                        : "the body must be a JSON object with \"ids\" of at most %d ids",
                        REQUEST_MAX_IDS);
     return SERIATIM_OK;
 }

@@ -95,7 +95,8 @@ static int bytes_on_refused(seriatim_client *c, srt_request *r, const seriatim_e
 
 static int bytes_begin(seriatim_client *c, srt_web *w)
 {
-    static const srt_operation operation = {.send = bytes_send, .on_reply = bytes_on_reply, .on_refused = bytes_on_refused};
+    static const srt_operation operation = {
+        .send = bytes_send, .on_reply = bytes_on_reply, .on_refused = bytes_on_refused};
     (void)w;
     return srt_client_begin_plain(c, &operation, SRT_NO_QUEUE);
 }
@@ -119,7 +120,8 @@ void srt_web_bytes_write(seriatim_client *c, srt_web *w, srt_web_out *out)
     if (page->refused)
         srt_web_null(out, "bytes");
     else
-        srt_web_int(out, "bytes", page->asked ? (int64_t)((double)page->bytes / (double)page->asked * (double)page->shards) : 0);
+        srt_web_int(out, "bytes",
+                    page->asked ? (int64_t)((double)page->bytes / (double)page->asked * (double)page->shards) : 0);
     srt_web_bool(out, "exact", page->asked == page->shards);
     srt_json_end_object(&out->json);
 }

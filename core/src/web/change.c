@@ -1,11 +1,13 @@
-/* change.c - what a request asked to change and what came of it, for the host's audit: as data, and as a line of a log. */
+/*
+ * change.c - what a request asked to change and what came of it, for the host's audit: as data, and as a line of a log.
+ */
 #include "base/printable.h"
 #include "web/web.h"
 
 #include <string.h>
 
-#define CHANGE_IDS 10   /* that a line names */
-#define CHANGE_CUT 200  /* bytes of a text that a line has */
+#define CHANGE_IDS 10  /* that a line names */
+#define CHANGE_CUT 200 /* bytes of a text that a line has */
 
 /* ---- A line ---------------------------------------------------------------------------------- */
 
@@ -62,7 +64,8 @@ static void change_write_line(srt_bytes *line, const seriatim_web_change *change
     srt_bytes_adds(line, change->action);
     srt_bytes_adds(line, " by ");
     srt_bytes_adds(line, change->role);
-    change_add_quoted(line, change->node.data ? ": node " : ": queue ", change->node.data ? change->node : change->queue);
+    change_add_quoted(line, change->node.data ? ": node " : ": queue ",
+                      change->node.data ? change->node : change->queue);
     if (change->fingerprint.data)
         change_add_quoted(line, ", errors ", change->fingerprint);
     change_add_ids(line, change);

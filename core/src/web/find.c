@@ -1,4 +1,7 @@
-/* find.c - the queue that a request names: one that the client knows, or that Redis does, or that of a worker of this name. */
+/*
+ * find.c - the queue that a request names: one that the client knows, or that Redis does, or that of a worker of this
+ * name.
+ */
 #include "web/web.h"
 
 #include <string.h>
@@ -42,7 +45,8 @@ static void exists_release(seriatim_client *c)
 
 int srt_web_layout_begin(seriatim_client *c, srt_web *w)
 {
-    static const srt_operation operation = {.send = exists_send, .on_reply = exists_on_reply, .release = exists_release};
+    static const srt_operation operation = {
+        .send = exists_send, .on_reply = exists_on_reply, .release = exists_release};
     layout_state *l;
     int status = srt_operator_begin(c, sizeof *l);
     if (status != SERIATIM_OK)
@@ -61,7 +65,8 @@ static size_t find_number(const seriatim_client *c, seriatim_text name)
 {
     size_t i;
     for (i = 0; i < c->registry.count; i++)
-        if (c->registry.queues[i]->name.len == name.len && memcmp(c->registry.queues[i]->name.data, name.data, name.len) == 0)
+        if (c->registry.queues[i]->name.len == name.len &&
+            memcmp(c->registry.queues[i]->name.data, name.data, name.len) == 0)
             return i;
     return SRT_NO_QUEUE;
 }
@@ -76,7 +81,10 @@ static int find_register(seriatim_client *c, srt_web *w)
     return seriatim_client_queue(c, &settings, &w->queue);
 }
 
-/* w->worker is no queue: is it a worker? Its queue takes its place, once: a queue's name is not looked up as a worker's again. */
+/*
+ * w->worker is no queue: is it a worker? Its queue takes its place, once: a queue's name is not looked up as a worker's
+ * again.
+ */
 static int find_by_worker(srt_web *w)
 {
     const seriatim_web_worker *worker = srt_web_worker_named(w, w->worker);

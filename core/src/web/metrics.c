@@ -57,7 +57,21 @@ static void metrics_line(srt_bytes *out, const char *name, const srt_web_row *ro
     metrics_number(out, value);
 }
 
-enum { OF_READY, OF_DELAYED, OF_RETRYING, OF_RUNNING, OF_PARKED, OF_DEAD, OF_LAG, OF_PAUSED, OF_SHARDS, OF_CONSUMERS, OF_PUSHED, OF_REFUSED, OF_REMOVED };
+enum {
+    OF_READY,
+    OF_DELAYED,
+    OF_RETRYING,
+    OF_RUNNING,
+    OF_PARKED,
+    OF_DEAD,
+    OF_LAG,
+    OF_PAUSED,
+    OF_SHARDS,
+    OF_CONSUMERS,
+    OF_PUSHED,
+    OF_REFUSED,
+    OF_REMOVED
+};
 
 static double metrics_of_row(const srt_web_row *row, int of)
 {
@@ -109,7 +123,8 @@ static void metrics_of_queues(srt_web *w, srt_bytes *out)
         [OF_CONSUMERS] = {"consumers", "gauge", "Shards whose owner is alive."},
         [OF_PUSHED] = {"pushed_total", "counter", "Jobs that were pushed, folded ones too."},
         [OF_REFUSED] = {"refused_total", "counter", "Settled ids that were refused because their fence was old."},
-        [OF_REMOVED] = {"morgue_removed_total", "counter", "Dead ids that morgue_max_age and morgue_max_count removed."},
+        [OF_REMOVED] = {"morgue_removed_total", "counter",
+                        "Dead ids that morgue_max_age and morgue_max_count removed."},
     };
     size_t i, row;
     for (i = 0; i < sizeof all / sizeof *all; i++) {
@@ -142,7 +157,8 @@ static void metrics_of_shards(srt_web *w, srt_bytes *out)
             srt_bytes_add_int(&text, shard);
             srt_bytes_adds(&text, "\"");
             label[text.len] = '\0';
-            metrics_line(out, "shard_lag_seconds", &w->rows[row], label, (double)w->rows[row].shards[shard].lag_us / 1e6);
+            metrics_line(out, "shard_lag_seconds", &w->rows[row], label,
+                         (double)w->rows[row].shards[shard].lag_us / 1e6);
         }
 }
 
@@ -183,7 +199,8 @@ int srt_web_readyz_next(seriatim_client *c, srt_web *w)
     if (srt_web_word_is(srt_health_field(c, "\naof_last_write_status:"), "err"))
         return srt_web_refuse(w, 503, "Redis cannot write its append-only file");
     most = probe_number(c, "\nmaxmemory:");
-    if (most > 0 && health && strcmp(health->maxmemory_policy, "noeviction") == 0 && probe_number(c, "\nused_memory:") >= most)
+    if (most > 0 && health && strcmp(health->maxmemory_policy, "noeviction") == 0 &&
+        probe_number(c, "\nused_memory:") >= most)
         return srt_web_refuse(w, 503, "Redis is out of memory");
     return SRT_WEB_DONE;
 }

@@ -225,7 +225,8 @@ int srt_web_id_next(seriatim_client *c, srt_web *w)
     return pages_read_records(c, w, page);
 }
 
-static void pages_write_record(srt_web *w, srt_web_out *out, const char *key, const seriatim_record *known, const seriatim_record *read)
+static void pages_write_record(srt_web *w, srt_web_out *out, const char *key, const seriatim_record *known,
+                               const seriatim_record *read)
 {
     srt_web_key(out, key);
     if (pages_is_there(known))
@@ -279,7 +280,8 @@ static void pages_quote(srt_bytes *out, seriatim_text text)
 static void pages_write_cli(srt_web *w, srt_web_out *out, seriatim_text id)
 {
     srt_bytes text;
-    if (!srt_utf8_valid(id.data, id.len) || memchr(id.data, '\0', id.len) || memchr(w->worker.data, '\0', w->worker.len)) {
+    if (!srt_utf8_valid(id.data, id.len) || memchr(id.data, '\0', id.len) ||
+        memchr(w->worker.data, '\0', w->worker.len)) {
         srt_web_null(out, "cli");
         return;
     }

@@ -14,7 +14,8 @@ int srt_web_request_next_param(srt_web *w, const char **at, const char *end, srt
     equals = memchr(*at, '=', (size_t)(stop - *at));
     status = srt_web_request_decode(w, *at, (size_t)((equals ? equals : stop) - *at), 1, &param->name);
     if (status == SERIATIM_OK)
-        status = srt_web_request_decode(w, equals ? equals + 1 : stop, equals ? (size_t)(stop - equals - 1) : 0, 1, &param->value);
+        status = srt_web_request_decode(w, equals ? equals + 1 : stop, equals ? (size_t)(stop - equals - 1) : 0, 1,
+                                        &param->value);
     *at = stop < end ? stop + 1 : end;
     return status;
 }

@@ -62,8 +62,8 @@ static int request_same_origin(const seriatim_web_request *request)
 }
 
 /*
- * A browser tells where a request comes from in Sec-Fetch-Site or, if it is an old one, in Origin. A change that tells neither is
- * refused, too: a form of another site may send one.
+ * A browser tells where a request comes from in Sec-Fetch-Site or, if it is an old one, in Origin. A change that tells
+ * neither is refused, too: a form of another site may send one.
  */
 static void request_check_origin(srt_web *w, const seriatim_web_request *request)
 {
@@ -71,16 +71,19 @@ static void request_check_origin(srt_web *w, const seriatim_web_request *request
         if (!srt_web_word_is(request->sec_fetch_site, "same-origin"))
             srt_web_refuse(w, 403, "the request comes from another site");
     } else if (!request->origin.data) {
-        srt_web_refuse(w, 403, "a change needs the header Origin, this dashboard's own, or a dashboard with a bearer token");
+        srt_web_refuse(w, 403,
+                       "a change needs the header Origin, this dashboard's own, or a dashboard with a bearer token");
     } else if (!request_same_origin(request)) {
-        srt_web_refuse(w, 403, "the request comes from another site: its Origin is not scheme and Host of this dashboard");
+        srt_web_refuse(w, 403,
+                       "the request comes from another site: its Origin is not scheme and Host of this dashboard");
     }
 }
 
 /* Without a body there is nothing that has a type. */
 static int request_has_known_type(const seriatim_web_request *request)
 {
-    return srt_web_request_is_type(request->content_type, REQUEST_JSON) || srt_web_request_is_type(request->content_type, REQUEST_FORM) ||
+    return srt_web_request_is_type(request->content_type, REQUEST_JSON) ||
+           srt_web_request_is_type(request->content_type, REQUEST_FORM) ||
            (request->body.len == 0 && request->content_type.len == 0);
 }
 

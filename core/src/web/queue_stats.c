@@ -1,22 +1,23 @@
 /*
  * queue_stats.c - the figures of all queues in one pipeline.
  *
- * The states of all shards are asked for first: every script that changes what the figures count changes the state, too. So the
- * figures of the last snapshot stand wherever the state is the same, nothing runs, and nothing has come due. Other shards are read
- * by a script. Neighbours share a call; where one of them is refused, each is asked by itself. A shard that no snapshot knows and
- * in which nothing runs is read by plain commands (queue_stats_idle.c).
+ * The states of all shards are asked for first: every script that changes what the figures count changes the state,
+ * too. So the figures of the last snapshot stand wherever the state is the same, nothing runs, and nothing has come
+ * due. Other shards are read by a script. Neighbours share a call; where one of them is refused, each is asked by
+ * itself. A shard that no snapshot knows and in which nothing runs is read by plain commands (queue_stats_idle.c).
  */
 #include "web/queue_stats.h"
 
 #include <string.h>
 
-#define STATS_TRIES 3           /* of a queue whose layout changes meanwhile */
-#define STATS_HOLDS_US 20000000 /* keys may also be evicted, or changed by hand: figures are read anew within twice that */
-#define STATS_MANY 1000         /* shards: such a snapshot is shown to all who ask within a moment */
-#define STATS_MOMENT 0.7        /* seconds */
-#define STATS_TOGETHER 5        /* shards of a call: the worst of them together take no more than a few ms */
-#define STATS_FIGURES 9         /* of a shard, of summary.lua */
-#define STATS_AHEAD 2000        /* requests under way, beyond which no other queue is begun */
+#define STATS_TRIES 3 /* of a queue whose layout changes meanwhile */
+/* keys may also be evicted, or changed by hand: figures are read anew within twice that */
+#define STATS_HOLDS_US 20000000
+#define STATS_MANY 1000  /* shards: such a snapshot is shown to all who ask within a moment */
+#define STATS_MOMENT 0.7 /* seconds */
+#define STATS_TOGETHER 5 /* shards of a call: the worst of them together take no more than a few ms */
+#define STATS_FIGURES 9  /* of a shard, of summary.lua */
+#define STATS_AHEAD 2000 /* requests under way, beyond which no other queue is begun */
 
 /* ---- Asking -------------------------------------------------------------------------------- */
 
@@ -94,7 +95,8 @@ static int stats_read_layout(srt_web_row *row, const srt_token *answer)
 {
     int64_t shards;
     row->shards_count = 0;
-    if (answer->type != SRT_STRING || srt_layout_read(answer->data, answer->len, &row->generation, &shards, NULL) != SERIATIM_OK)
+    if (answer->type != SRT_STRING ||
+        srt_layout_read(answer->data, answer->len, &row->generation, &shards, NULL) != SERIATIM_OK)
         return 0;
     row->shards_count = (unsigned)shards;
     return 1;
@@ -115,8 +117,8 @@ static int stats_on_layout(seriatim_client *c, stats_state *s, const srt_request
     for (shard = 0; shard < row->shards_count; shard++)
         row->shards[shard].owner = "";
     if (s->w->locate.data)
-        return srt_web_stats_ask_shards(c, s, place, seriatim_shard_of(s->w->locate.data, s->w->locate.len, row->shards_count), 1,
-                                 STATS_LOCATE);
+        return srt_web_stats_ask_shards(
+            c, s, place, seriatim_shard_of(s->w->locate.data, s->w->locate.len, row->shards_count), 1, STATS_LOCATE);
     what = s->snapshot ? STATS_STATES : STATS_SHARDS;
     for (shard = 0; shard < row->shards_count && status == SERIATIM_OK; shard += count) {
         count = row->shards_count - shard < STATS_TOGETHER ? row->shards_count - shard : STATS_TOGETHER;
@@ -134,7 +136,9 @@ static const srt_web_row *stats_find_last(const stats_state *s, const srt_web_ro
         const srt_web_row *there = &s->last->rows[middle];
         int order = srt_id_compare(row->name.data, row->name.len, there->name.data, there->name.len);
         if (order == 0)
-            return there->generation == row->generation && there->shards_count == row->shards_count && there->shards ? there : NULL;
+            return there->generation == row->generation && there->shards_count == row->shards_count && there->shards
+                       ? there
+                       : NULL;
         if (order < 0)
             high = middle;
         else
@@ -147,11 +151,13 @@ static const srt_web_row *stats_find_last(const stats_state *s, const srt_web_ro
 static int stats_holds(const stats_state *s, const srt_web_shard *last, const srt_token *state, size_t place)
 {
     int64_t now = s->w->now_us, spread = (int64_t)(place * 7919 % 1000) * (STATS_HOLDS_US / 1000);
-    return last->version.data && last->version.len == state->len && memcmp(last->version.data, state->data, state->len) == 0 &&
-           last->read_us > 0 && last->busy == 0 && now < last->change_us && now - last->read_us < STATS_HOLDS_US + spread;
+    return last->version.data && last->version.len == state->len &&
+           memcmp(last->version.data, state->data, state->len) == 0 && last->read_us > 0 && last->busy == 0 &&
+           now < last->change_us && now - last->read_us < STATS_HOLDS_US + spread;
 }
 
-static int stats_take_over(seriatim_client *c, stats_state *s, srt_web_shard *shard, const srt_web_shard *last, const srt_token *state)
+static int stats_take_over(seriatim_client *c, stats_state *s, srt_web_shard *shard, const srt_web_shard *last,
+                           const srt_token *state)
 {
     int64_t lag = s->w->now_us - last->soon_us;
     *shard = *last;
@@ -280,7 +286,8 @@ static int stats_take_refusal(seriatim_client *c, stats_state *s, const srt_requ
         status = srt_web_stats_ask_shards(c, s, r->place, first + i, 1, what);
     if (count == 1)
         s->w->rows[r->place].shards[first].is_missing = 1;
-    if (count == 1 && (first == 0 || what == STATS_LOCATE) && error->status == SERIATIM_GENERATION && s->tries[r->place]++ < STATS_TRIES)
+    if (count == 1 && (first == 0 || what == STATS_LOCATE) && error->status == SERIATIM_GENERATION &&
+        s->tries[r->place]++ < STATS_TRIES)
         return srt_web_stats_ask_layout(c, s, r->place);
     return status;
 }
@@ -291,7 +298,7 @@ static int stats_on_refused(seriatim_client *c, srt_request *r, const seriatim_e
     return status == SERIATIM_OK ? stats_go_on(c, c->state) : status;
 }
 
-/* ---- The snapshot ------------------------------------------------------------------------------ */
+/* ---- The snapshot ---------------------------------------------------------------------------- */
 
 static void stats_sum(srt_web_row *row)
 {
@@ -365,7 +372,8 @@ static int stats_make_rows(stats_state *s, const seriatim_text *names, size_t co
     return SERIATIM_OK;
 }
 
-int srt_web_queue_stats_begin(seriatim_client *c, srt_web *w, const seriatim_text *names, size_t count, srt_web_snapshot *snapshot)
+int srt_web_queue_stats_begin(seriatim_client *c, srt_web *w, const seriatim_text *names, size_t count,
+                              srt_web_snapshot *snapshot)
 {
     static const srt_operation operation = {.send = stats_send,
                                             .on_reply = stats_on_reply,
@@ -423,5 +431,6 @@ int srt_web_queue_stats_all(seriatim_client *c, srt_web *w)
     }
     if (w->step != 1)
         return SRT_WEB_DONE;
-    return srt_web_queue_stats_begin(c, w, w->names, w->name_count, w->locate.data ? NULL : &w->snapshots[!w->last_snapshot]);
+    return srt_web_queue_stats_begin(c, w, w->names, w->name_count,
+                                     w->locate.data ? NULL : &w->snapshots[!w->last_snapshot]);
 }

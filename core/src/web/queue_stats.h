@@ -31,36 +31,38 @@ enum {
 
 typedef struct stats_state {
     srt_web *w;
-    srt_web_snapshot *snapshot; /* where the rows lie; NULL: in the request's memory */
+    srt_web_snapshot *snapshot;   /* where the rows lie; NULL: in the request's memory */
     const srt_web_snapshot *last; /* the one before it, whose figures may stand */
-    srt_arena memory;           /* the living nodes */
+    srt_arena memory;             /* the living nodes */
     seriatim_text *nodes;
     size_t node_count;
-    size_t begun;               /* rows whose layout is asked for */
-    unsigned char *tries;       /* of each row */
+    size_t begun;         /* rows whose layout is asked for */
+    unsigned char *tries; /* of each row */
     srt_bytes key;
 } stats_state;
 
-/* ---- queue_stats_request.c --------------------------------------------------------------------- */
+/* ---- queue_stats_request.c ------------------------------------------------------------------- */
 
 srt_arena *srt_web_stats_memory(stats_state *s);
 int srt_web_stats_ask_layout(seriatim_client *c, stats_state *s, size_t place);
-void srt_web_stats_add_key(seriatim_client *c, stats_state *s, srt_request *r, const srt_web_row *row, unsigned shard, const char *kind);
+void srt_web_stats_add_key(seriatim_client *c, stats_state *s, srt_request *r, const srt_web_row *row, unsigned shard,
+                           const char *kind);
 /* STATES or SHARDS of these, at most STATS_TOGETHER; or LOCATE in one. */
-int srt_web_stats_ask_shards(seriatim_client *c, stats_state *s, size_t place, unsigned first, unsigned count, int what);
+int srt_web_stats_ask_shards(seriatim_client *c, stats_state *s, size_t place, unsigned first, unsigned count,
+                             int what);
 /* A whole number that is packed as a double; 0 if the double is not a whole number up to SRT_FOREVER. */
 int64_t srt_web_stats_number(const char *data, size_t at);
 /* What the state says by itself. */
 int srt_web_stats_set_version(seriatim_client *c, stats_state *s, srt_web_shard *shard, const srt_token *state);
 
-/* ---- queue_stats_idle.c ------------------------------------------------------------------------ */
+/* ---- queue_stats_idle.c ---------------------------------------------------------------------- */
 
 /* By its state no claim holds ids, and no id is in doubt. */
 int srt_web_stats_is_idle(const stats_state *s, const srt_web_row *row, const srt_token *state);
 /*
- * The state is read before and behind what plain commands read: where it is the same, all is of one moment; else, and where
- * something runs after all, the script is asked. While they are under way `length` counts what is in `jobs`, `delayed` what is
- * in `due`, and read_us is -1 once more than they tell is to be known.
+ * The state is read before and behind what plain commands read: where it is the same, all is of one moment; else, and
+ * where something runs after all, the script is asked. While they are under way `length` counts what is in `jobs`,
+ * `delayed` what is in `due`, and read_us is -1 once more than they tell is to be known.
  */
 int srt_web_stats_ask_idle(seriatim_client *c, stats_state *s, size_t place, unsigned shard, const srt_token *state);
 int srt_web_stats_on_part(seriatim_client *c, stats_state *s, const srt_request *r, const srt_reply *reply);

@@ -1,5 +1,6 @@
 /*
- * queue_stats_idle.c - the figures of a shard in which nothing runs, by plain commands: they cost Redis half as much as the script.
+ * queue_stats_idle.c - the figures of a shard in which nothing runs, by plain commands: they cost Redis half as much as
+ * the script.
  *
  * The state is read before and behind them. Where it changed, or something runs after all, the script is asked.
  */
@@ -9,30 +10,35 @@
 
 #define STATS_FEW 100 /* failed ids: ZINTER of that many takes Redis a few microseconds */
 
-/* Words behind the key; with `other`, a second key, their number before them; `later`: first the bound of what is not due. */
+/*
+ * Words behind the key; with `other`, a second key, their number before them; `later`: first the bound of what is not
+ * due.
+ */
 static const struct {
     const char *command, *key, *rest[5], *other;
     int later;
 } stats_parts[] = {[STATS_JOBS] = {"HLEN", "jobs", {NULL}, NULL, 0},
-                    [STATS_RUNNING] = {"HLEN", "running", {NULL}, NULL, 0},
-                    [STATS_OWNED] = {"HEXISTS", "running", {""}, NULL, 0},
-                    [STATS_PARKED] = {"ZCARD", "parked", {NULL}, NULL, 0},
-                    [STATS_RETRY] = {"ZCARD", "retry", {NULL}, NULL, 0},
-                    [STATS_DEAD] = {"HLEN", "dead", {NULL}, NULL, 0},
-                    [STATS_DUE] = {"ZCARD", "due", {NULL}, NULL, 0},
-                    [STATS_FIRST] = {"ZRANGE", "due", {"0", "0", "WITHSCORES"}, NULL, 0},
-                    [STATS_READY] = {"LRANGE", "ready", {"0", "3"}, NULL, 0},
-                    [STATS_LATER] = {"ZCOUNT", "due", {"+inf"}, NULL, 1},
-                    [STATS_NEXT] = {"ZRANGEBYSCORE", "due", {"+inf", "WITHSCORES", "LIMIT", "0", "1"}, NULL, 1},
-                    [STATS_FAILED_LATER] = {"ZINTER", "due", {NULL}, "retry", 0},
-                    [STATS_FAILED_TIMES] = {"ZINTER", "due", {"WEIGHTS", "1", "0", "WITHSCORES"}, "retry", 0},
-                    [STATS_RECORDS] = {"HMGET", "jobs", {NULL}, NULL, 0},
-                    [STATS_STATE] = {"GET", "state", {NULL}, NULL, 0}};
+                   [STATS_RUNNING] = {"HLEN", "running", {NULL}, NULL, 0},
+                   [STATS_OWNED] = {"HEXISTS", "running", {""}, NULL, 0},
+                   [STATS_PARKED] = {"ZCARD", "parked", {NULL}, NULL, 0},
+                   [STATS_RETRY] = {"ZCARD", "retry", {NULL}, NULL, 0},
+                   [STATS_DEAD] = {"HLEN", "dead", {NULL}, NULL, 0},
+                   [STATS_DUE] = {"ZCARD", "due", {NULL}, NULL, 0},
+                   [STATS_FIRST] = {"ZRANGE", "due", {"0", "0", "WITHSCORES"}, NULL, 0},
+                   [STATS_READY] = {"LRANGE", "ready", {"0", "3"}, NULL, 0},
+                   [STATS_LATER] = {"ZCOUNT", "due", {"+inf"}, NULL, 1},
+                   [STATS_NEXT] = {"ZRANGEBYSCORE", "due", {"+inf", "WITHSCORES", "LIMIT", "0", "1"}, NULL, 1},
+                   [STATS_FAILED_LATER] = {"ZINTER", "due", {NULL}, "retry", 0},
+                   [STATS_FAILED_TIMES] = {"ZINTER", "due", {"WEIGHTS", "1", "0", "WITHSCORES"}, "retry", 0},
+                   [STATS_RECORDS] = {"HMGET", "jobs", {NULL}, NULL, 0},
+                   [STATS_STATE] = {"GET", "state", {NULL}, NULL, 0}};
 
 int srt_web_stats_is_idle(const stats_state *s, const srt_web_row *row, const srt_token *state)
 {
-    return s->w->now_us > 0 && state->len >= SRT_STATE_OWNER && srt_web_stats_number(state->data, 0) == row->generation &&
-           srt_web_stats_number(state->data, SRT_STATE_HELD) == 0 && srt_web_stats_number(state->data, SRT_STATE_DELIVERS) == 0 &&
+    return s->w->now_us > 0 && state->len >= SRT_STATE_OWNER &&
+           srt_web_stats_number(state->data, 0) == row->generation &&
+           srt_web_stats_number(state->data, SRT_STATE_HELD) == 0 &&
+           srt_web_stats_number(state->data, SRT_STATE_DELIVERS) == 0 &&
            ((unsigned char)state->data[SRT_STATE_FLAGS] & SRT_FLAG_DOUBTED) == 0;
 }
 
@@ -46,7 +52,8 @@ static void stats_add_bound(stats_state *s, srt_request *r)
 }
 
 /* One of stats_parts, with these ids behind it. */
-static int stats_ask_part(seriatim_client *c, stats_state *s, size_t place, unsigned shard, int kind, const srt_token *ids, size_t count)
+static int stats_ask_part(seriatim_client *c, stats_state *s, size_t place, unsigned shard, int kind,
+                          const srt_token *ids, size_t count)
 {
     const srt_web_row *row = &s->w->rows[place];
     srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
@@ -146,7 +153,8 @@ static void stats_on_records(srt_web_shard *figures, const srt_reply *reply)
     for (i = 1; i < reply->count; i++) {
         const srt_token *record = &reply->tokens[i];
         int64_t due;
-        if (record->type != SRT_STRING || record->len < SRT_RECORD_RETRY || (unsigned char)record->data[0] % SRT_RECORD_PLACES != SRT_PLACE_READY)
+        if (record->type != SRT_STRING || record->len < SRT_RECORD_RETRY ||
+            (unsigned char)record->data[0] % SRT_RECORD_PLACES != SRT_PLACE_READY)
             continue;
         due = srt_web_stats_number(record->data, SRT_RECORD_DUE);
         soon = due < soon ? due : soon;
@@ -227,5 +235,6 @@ int srt_web_stats_on_part_refused(seriatim_client *c, stats_state *s, const srt_
     if (r->subject != shards)
         return SERIATIM_OK;
     shards[r->part].read_us = -1;
-    return r->kind == STATS_READY || r->kind == STATS_STATE ? stats_ask_script(c, s, r->place, (unsigned)r->part) : SERIATIM_OK;
+    return r->kind == STATS_READY || r->kind == STATS_STATE ? stats_ask_script(c, s, r->place, (unsigned)r->part)
+                                                            : SERIATIM_OK;
 }

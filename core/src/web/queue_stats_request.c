@@ -1,4 +1,7 @@
-/* queue_stats_request.c - what is asked of Redis for the figures of all queues, and what a shard's state says by itself. */
+/*
+ * queue_stats_request.c - what is asked of Redis for the figures of all queues, and what a shard's state says by
+ * itself.
+ */
 #include "web/queue_stats.h"
 
 #include <string.h>
@@ -24,7 +27,8 @@ int srt_web_stats_ask_layout(seriatim_client *c, stats_state *s, size_t place)
     return srt_client_send(c, r);
 }
 
-void srt_web_stats_add_key(seriatim_client *c, stats_state *s, srt_request *r, const srt_web_row *row, unsigned shard, const char *kind)
+void srt_web_stats_add_key(seriatim_client *c, stats_state *s, srt_request *r, const srt_web_row *row, unsigned shard,
+                           const char *kind)
 {
     srt_bytes_clear(&s->key);
     srt_key_shard(&s->key, c->registry.ns.data, row->name.data, row->name.len, shard);

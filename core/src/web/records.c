@@ -9,8 +9,8 @@ typedef struct records_part {
     const char *word;
     const char *stages[2];
     unsigned stage_count;
-    int fetch;         /* the query that reads the ids of a scan */
-    int by_time;       /* the query by time, or -1: it is read like by id */
+    int fetch;   /* the query that reads the ids of a scan */
+    int by_time; /* the query by time, or -1: it is read like by id */
     int has_retry;
 } records_part;
 
@@ -86,7 +86,8 @@ static int records_read_scan(seriatim_client *c, srt_web *w, records_page *page)
     scan->prefix = srt_web_param_of(w, "prefix");
     if (page->by == BY_ID)
         scan->from = page->from;
-    else if ((status = srt_range_read(c, &scan->range, page->down ? none : page->from, page->down ? page->from : none, 1e6)) != SERIATIM_OK)
+    else if ((status = srt_range_read(c, &scan->range, page->down ? none : page->from, page->down ? page->from : none,
+                                      1e6)) != SERIATIM_OK)
         return status;
     return srt_web_scan_cursor(w, scan, srt_web_param_of(w, "cursor"));
 }
@@ -148,7 +149,8 @@ static int records_begin(seriatim_client *c, srt_web *w)
     return records_is_indexed(page) ? records_begin_index(c, w, page) : srt_web_scan_begin(c, w);
 }
 
-int srt_web_fetch_begin(seriatim_client *c, srt_web *w, int kind, const srt_target *targets, size_t count, int64_t payloads)
+int srt_web_fetch_begin(seriatim_client *c, srt_web *w, int kind, const srt_target *targets, size_t count,
+                        int64_t payloads)
 {
     seriatim_text *ids = srt_arena_alloc(&w->memory, (count + 1) * sizeof *ids);
     seriatim_query query;
@@ -186,7 +188,8 @@ int srt_web_records_next(seriatim_client *c, srt_web *w)
 
 /* ---- The answer ---------------------------------------------------------------------------- */
 
-static void records_write_next(seriatim_client *c, const srt_web_scan *scan, const seriatim_record *last, srt_web_out *out)
+static void records_write_next(seriatim_client *c, const srt_web_scan *scan, const seriatim_record *last,
+                               srt_web_out *out)
 {
     srt_bytes text;
     int64_t key;

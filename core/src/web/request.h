@@ -7,7 +7,7 @@
 #define REQUEST_JSON "application/json"
 #define REQUEST_FORM "application/x-www-form-urlencoded"
 
-/* ---- text.c ------------------------------------------------------------------------------------ */
+/* ---- text.c ---------------------------------------------------------------------------------- */
 
 int srt_web_request_same(seriatim_text a, const char *b, size_t len);
 /* Is it this media type, with or without parameters? */
@@ -16,26 +16,28 @@ int srt_web_request_hex(char c);
 /* Percent-decodes into the request's memory; a percent sign that begins nothing stays one. */
 int srt_web_request_decode(srt_web *w, const char *at, size_t len, int plus, seriatim_text *text);
 
-/* ---- params.c ---------------------------------------------------------------------------------- */
+/* ---- params.c -------------------------------------------------------------------------------- */
 
 /* Reads the NAME=VALUE that *at begins with, decoded, and moves *at behind its "&". */
 int srt_web_request_next_param(srt_web *w, const char **at, const char *end, srt_web_param *param);
 int srt_web_request_read_params(srt_web *w, seriatim_text query);
 
-/* ---- body.c ------------------------------------------------------------------------------------ */
+/* ---- body.c ---------------------------------------------------------------------------------- */
 
 int srt_web_request_read_body(srt_web *w, const seriatim_web_request *request);
 
-/* ---- find_route.c ------------------------------------------------------------------------------ */
+/* ---- find_route.c ---------------------------------------------------------------------------- */
 
 /* One path may be a route of GET and another of POST. */
 int srt_web_request_find_route(srt_web *w, const char *method, seriatim_text path);
 int srt_web_request_starts(seriatim_text path, const char *with);
-/* /assets/VERSION/NAME; of another version only the name counts, so that a page that was open during an update goes on. */
+/*
+ * /assets/VERSION/NAME; of another version only the name counts, so that a page that was open during an update goes on.
+ */
 void srt_web_request_find_asset(srt_web *w, seriatim_text path);
 void srt_web_request_find_page(srt_web *w, const seriatim_web_request *request);
 
-/* ---- permit.c ---------------------------------------------------------------------------------- */
+/* ---- permit.c -------------------------------------------------------------------------------- */
 
 int srt_web_request_has_token(const seriatim_web_settings *s, const seriatim_web_request *request);
 /* Browsers name the type when they open an address; the page's own questions and programs do not. */

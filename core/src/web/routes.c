@@ -1,25 +1,29 @@
-/* routes.c - what the web application answers: one row for each path, with the role that it needs and who answers it. */
+/*
+ * routes.c - what the web application answers: one row for each path, with the role that it needs and who answers it.
+ */
 #include "web/web.h"
 
 /*
- * ROUTES is a list, beside those of queries and actions, of X(method, path, role, action, next, write, number, flag, text, uses). seriatim_web_routes tells the
- * first four, of which the action is the name of a change in the audit log; the others make the srt_web_handler.
+ * ROUTES is a list, beside those of queries and actions, of X(method, path, role, action, next, write, number, flag,
+ * text, uses). seriatim_web_routes tells the first four, of which the action is the name of a change in the audit log;
+ * the others make the srt_web_handler.
  */
-#define PAGE(X, path, name, uses) X(GET, path, VIEWER, NULL, srt_web_##name##_next, srt_web_##name##_write, 0, 0, NULL, uses)
+#define PAGE(X, path, name, uses)                                                                                      \
+    X(GET, path, VIEWER, NULL, srt_web_##name##_next, srt_web_##name##_write, 0, 0, NULL, uses)
 /*
- * The routes of queries and actions come from their definitions: a RANGE has two, a FETCH or a LIST none, and an action without a role none.
- * What an action takes decides who answers it.
+ * The routes of queries and actions come from their definitions: a RANGE has two, a FETCH or a LIST none, and an action
+ * without a role none. What an action takes decides who answers it.
  */
-#define QUERY_RANGE(X, kind, name, reverse)                                                                                  \
-    X(GET, "/api/web/:worker/" name, VIEWER, NULL, srt_web_range_next, srt_web_range_write, SERIATIM_##kind, reverse, NULL,  \
-      SRT_WEB_NAMES_WORKERS)
+#define QUERY_RANGE(X, kind, name, reverse)                                                                            \
+    X(GET, "/api/web/:worker/" name, VIEWER, NULL, srt_web_range_next, srt_web_range_write, SERIATIM_##kind, reverse,  \
+      NULL, SRT_WEB_NAMES_WORKERS)
 #define QUERY_ROUTES_RANGE(X, kind, name, descending) QUERY_RANGE(X, kind, name, 0) QUERY_RANGE(X, kind, descending, 1)
 #define QUERY_ROUTES_FETCH(X, kind, name, descending)
 #define QUERY_ROUTES_LIST(X, kind, name, descending)
 
-#define ACTION(X, kind, name, role, next, uses)                                                                              \
-    X(POST, "/api/web/:worker/" name, role, name, srt_web_##next##_next, srt_web_count_write, SERIATIM_##kind, 0, NULL,      \
-      SRT_WEB_NAMES_WORKERS | (uses))
+#define ACTION(X, kind, name, role, next, uses)                                                                        \
+    X(POST, "/api/web/:worker/" name, role, name, srt_web_##next##_next, srt_web_count_write, SERIATIM_##kind, 0,      \
+      NULL, SRT_WEB_NAMES_WORKERS | (uses))
 #define ACTION_NOTHING(X, kind, name, role) ACTION(X, kind, name, role, act, 0)
 #define ACTION_IDS(X, kind, name, role) ACTION(X, kind, name, role, act, 0)
 #define ACTION_PAYLOAD(X, kind, name, role) ACTION(X, kind, name, role, drop, SRT_WEB_TAKES_PAYLOAD)
@@ -28,11 +32,12 @@
 #define ACTION_ROUTE_NONE(X, kind, name, takes)
 
 /* Of the ids with one error: the dead, or the retrying. */
-#define GROUP(X, name, role, kind, retrying)                                                                                 \
-    X(POST, "/api/v1/queues/:queue/errors/:fingerprint/" name, role, "errors_" name, srt_web_group_next, srt_web_group_write, \
-      SERIATIM_##kind, retrying, NULL, 0)
-#define ORDER(X, name, role, kind)                                                                                           \
-    X(POST, "/api/v1/nodes/:node/" name, role, name "_node", srt_web_order_next, srt_web_count_write, SERIATIM_##kind, 0, NULL, 0)
+#define GROUP(X, name, role, kind, retrying)                                                                           \
+    X(POST, "/api/v1/queues/:queue/errors/:fingerprint/" name, role, "errors_" name, srt_web_group_next,               \
+      srt_web_group_write, SERIATIM_##kind, retrying, NULL, 0)
+#define ORDER(X, name, role, kind)                                                                                     \
+    X(POST, "/api/v1/nodes/:node/" name, role, name "_node", srt_web_order_next, srt_web_count_write, SERIATIM_##kind, \
+      0, NULL, 0)
 
 /* clang-format off */
 #define ROUTES(X) \
@@ -61,16 +66,20 @@
     X(GET, "/readyz", VIEWER, NULL, srt_web_readyz_next, srt_web_well_write, 0, 0, NULL, 0)
 /* clang-format on */
 
-#define ROUTE(method, path, role, action, next, write, number, flag, text, uses) {#method, path, SERIATIM_WEB_##role, action},
-#define HANDLER(method, path, role, action, next, write, number, flag, text, uses) {next, write, number, flag, text, uses},
+#define ROUTE(method, path, role, action, next, write, number, flag, text, uses)                                       \
+    {#method, path, SERIATIM_WEB_##role, action},
+#define HANDLER(method, path, role, action, next, write, number, flag, text, uses)                                     \
+    {next, write, number, flag, text, uses},
 
 #define QUERY_ROUTE(kind, name, form, descending) QUERY_ROUTES_##form(ROUTE, kind, #name, #descending)
 #define QUERY_HANDLER(kind, name, form, descending) QUERY_ROUTES_##form(HANDLER, kind, #name, #descending)
 #define ACTION_ROUTE(kind, name, takes, role) ACTION_ROUTE_##role(ROUTE, kind, #name, takes)
 #define ACTION_HANDLER(kind, name, takes, role) ACTION_ROUTE_##role(HANDLER, kind, #name, takes)
 
-static const seriatim_web_route route_table[] = {SERIATIM_QUERIES(QUERY_ROUTE) SERIATIM_ACTIONS(ACTION_ROUTE) ROUTES(ROUTE)};
-static const srt_web_handler route_handlers[] = {SERIATIM_QUERIES(QUERY_HANDLER) SERIATIM_ACTIONS(ACTION_HANDLER) ROUTES(HANDLER)};
+static const seriatim_web_route route_table[] = {SERIATIM_QUERIES(QUERY_ROUTE) SERIATIM_ACTIONS(ACTION_ROUTE)
+                                                     ROUTES(ROUTE)};
+static const srt_web_handler route_handlers[] = {SERIATIM_QUERIES(QUERY_HANDLER) SERIATIM_ACTIONS(ACTION_HANDLER)
+                                                     ROUTES(HANDLER)};
 
 const seriatim_web_route *seriatim_web_routes(size_t *count)
 {

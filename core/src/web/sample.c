@@ -1,7 +1,7 @@
 /*
- * sample.c - where no node lives, the dashboard measures the queues for their histories: in front of a page of figures, when ten
- * seconds have passed, and if no other process does (sampler.lua). What is refused here (a user of Redis that may only read, say)
- * leaves the page as it is.
+ * sample.c - where no node lives, the dashboard measures the queues for their histories: in front of a page of figures,
+ * when ten seconds have passed, and if no other process does (sampler.lua). What is refused here (a user of Redis that
+ * may only read, say) leaves the page as it is.
  */
 #include "model/history.h"
 #include "web/web.h"
@@ -76,8 +76,10 @@ static int measure_on_reply(seriatim_client *c, srt_request *r, const srt_reply 
     return SERIATIM_OK;
 }
 
-static const srt_operation measure_lease = {.send = measure_send_lease, .on_reply = measure_on_reply, .on_refused = measure_on_refused};
-static const srt_operation measure_rows = {.send = measure_send_rows, .on_reply = measure_on_reply, .on_refused = measure_on_refused};
+static const srt_operation measure_lease = {
+    .send = measure_send_lease, .on_reply = measure_on_reply, .on_refused = measure_on_refused};
+static const srt_operation measure_rows = {
+    .send = measure_send_rows, .on_reply = measure_on_reply, .on_refused = measure_on_refused};
 
 /* The pages that show figures; where the host tells no time, none. */
 int srt_web_sample_due(const seriatim_client *c, const srt_web *w)

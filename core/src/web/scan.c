@@ -24,14 +24,14 @@ typedef struct scan_state {
     srt_arena memory; /* the ids' bytes */
     srt_target *items;
     size_t count, cap, open;
-    int over;                     /* more were found than are kept */
-    scan_share *shares;           /* of each position; NULL unless all shards are looked at */
+    int over;           /* more were found than are kept */
+    scan_share *shares; /* of each position; NULL unless all shards are looked at */
     size_t shares_cap;
     int64_t began_us, slices;
-    char here[24];                /* the cursor that was sent last */
+    char here[24]; /* the cursor that was sent last */
 } scan_state;
 
-/* ---- Cursors: POSITION.HSCAN.SEEN, or POSITION.HSCAN.SEEN.SLICES.HEX-OF-ID within what was read -------------------- */
+/* ---- Cursors: POSITION.HSCAN.SEEN, or POSITION.HSCAN.SEEN.SLICES.HEX-OF-ID within what was read ---- */
 
 static int cursor_number(const char **at, const char *end, int64_t *value)
 {
@@ -199,8 +199,8 @@ static uint64_t scan_random(uint64_t *seed)
     return z ^ z >> 31;
 }
 
-/* All of a queue with few ids; of another one a part of each position, from a place of the hash that is another in each look. HSCAN
-   takes any number for a cursor, because it may have given it while the hash was larger. */
+/* All of a queue with few ids; of another one a part of each position, from a place of the hash that is another in each
+   look. HSCAN takes any number for a cursor, because it may have given it while the hash was larger. */
 static void scan_share_out(scan_state *s, scan_share *share, uint64_t *seed)
 {
     const int64_t total = s->scan->total;
@@ -226,7 +226,8 @@ static int scan_ask_share(seriatim_client *c, scan_state *s)
         const scan_share *share = &s->shares[at];
         if (share->left > 0) {
             s->scan->position = at;
-            return scan_ask(c, s, at, share->cursor, share->left < s->scan->slice ? share->left : s->scan->slice, SCAN_SLICE);
+            return scan_ask(c, s, at, share->cursor, share->left < s->scan->slice ? share->left : s->scan->slice,
+                            SCAN_SLICE);
         }
     }
     return SERIATIM_OK;
@@ -253,7 +254,10 @@ static void scan_take_share(scan_state *s, const srt_token *cursor, int64_t look
     if (strcmp(share->cursor, "0") == 0)
         share->rounds--;
     share->left -= looked > 0 ? looked : 0;
-    /* A position that is read from its beginning ends with its hash, though more ids came or went since they were counted. */
+    /*
+     * A position that is read from its beginning ends with its hash, though more ids came or went since they were
+     * counted.
+     */
     if (share->rounds == 0)
         share->left = 0;
     else if (!s->scan->sample && share->left < 1)
@@ -383,7 +387,8 @@ static void scan_drop_doubles(scan_state *s)
 {
     size_t i, kept = 0;
     for (i = 0; i < s->count; i++)
-        if (kept == 0 || srt_id_compare(s->items[i].id, s->items[i].len, s->items[kept - 1].id, s->items[kept - 1].len) != 0)
+        if (kept == 0 ||
+            srt_id_compare(s->items[i].id, s->items[i].len, s->items[kept - 1].id, s->items[kept - 1].len) != 0)
             s->items[kept++] = s->items[i];
     s->count = kept;
 }
@@ -398,8 +403,9 @@ static int scan_take(seriatim_client *c, scan_state *s, const srt_request *r, co
     for (i = 5; i < reply->count && status == SERIATIM_OK; i += 3) {
         const srt_token *at = &reply->tokens[i];
         if (s->scan->take)
-            status = s->scan->take(s->w, s->scan, at, srt_token_int(&at[1]), &at[2]) == SERIATIM_OK ? SERIATIM_OK
-                                                                                                 : srt_operator_nomem(c);
+            status = s->scan->take(s->w, s->scan, at, srt_token_int(&at[1]), &at[2]) == SERIATIM_OK
+                         ? SERIATIM_OK
+                         : srt_operator_nomem(c);
         else
             status = scan_add(c, s, at, srt_token_int(&at[1]), shard);
     }
@@ -501,7 +507,8 @@ static int scan_finish(scan_state *s)
         return SERIATIM_NOMEM;
     if (s->over && s->count && scan->what <= SRT_SCAN_DUE)
         return scan_write_next(s, scan->first_position, scan->asked_cursor, seen, &s->items[s->count - 1]);
-    if (scan->spread && !scan->complete) /* a reading of all begins anew, because a sample has no place where it ended */
+    if (scan->spread &&
+        !scan->complete) /* a reading of all begins anew, because a sample has no place where it ended */
         return scan_write_next(s, 0, "0", 0, NULL);
     return scan->complete ? SERIATIM_OK : scan_write_next(s, scan->position, scan->cursor, scan->seen, NULL);
 }

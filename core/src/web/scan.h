@@ -11,7 +11,7 @@ struct srt_web_scan {
     int what;
     const char *stages[2]; /* parts of browse.lua, one after another in each shard */
     unsigned stage_count;
-    int64_t slice;         /* ids of a call */
+    int64_t slice; /* ids of a call */
     seriatim_text prefix, from;
     srt_range range; /* of DUE */
     int has_after;
@@ -21,21 +21,21 @@ struct srt_web_scan {
     /* Instead of keeping ids; NOMEM. May set `full`. */
     int (*take)(srt_web *w, srt_web_scan *scan, const srt_token *id, int64_t number, const srt_token *text);
     int full;
-    void *groups;          /* of take */
-    void *kept;            /* in its place from the start, then: zeroed when the reading begins */
+    void *groups; /* of take */
+    void *kept;   /* in its place from the start, then: zeroed when the reading begins */
     size_t kept_size;
 
     unsigned position, asked_position, first_position;
     char cursor[24], asked_cursor[24];
-    int64_t slices;        /* to read; 0: for a time */
-    int spread;            /* without a cursor: read some ids of every shard, others in each look, not the first shards */
-    int sample;            /* the answer: `spread` was asked for, and some ids were not read */
+    int64_t slices; /* to read; 0: for a time */
+    int spread;     /* without a cursor: read some ids of every shard, others in each look, not the first shards */
+    int sample;     /* the answer: `spread` was asked for, and some ids were not read */
 
     int64_t total, looked, seen, now_us;
     int complete;
-    srt_target *items;     /* in order: by key, then id */
+    srt_target *items; /* in order: by key, then id */
     size_t count;
-    seriatim_text next;    /* the cursor; data NULL at the end */
+    seriatim_text next; /* the cursor; data NULL at the end */
 };
 
 /* In w->found; NULL: no memory. */

@@ -18,7 +18,9 @@ int srt_web_refuse(srt_web *w, int status, const char *format, ...)
 const char *srt_web_role_word(int role)
 {
     static const char *const words[] = {"nobody", "viewer", "operator", "admin"};
-    return words[role < SERIATIM_WEB_NOBODY ? SERIATIM_WEB_NOBODY : role > SERIATIM_WEB_ADMIN ? SERIATIM_WEB_ADMIN : role];
+    return words[role < SERIATIM_WEB_NOBODY  ? SERIATIM_WEB_NOBODY
+                 : role > SERIATIM_WEB_ADMIN ? SERIATIM_WEB_ADMIN
+                                             : role];
 }
 
 int srt_web_done(srt_web *w, int64_t count)
@@ -58,7 +60,10 @@ int srt_web_request_is_type(seriatim_text type, const char *wanted)
 
 int srt_web_request_hex(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 int srt_web_request_decode(srt_web *w, const char *at, size_t len, int plus, seriatim_text *text)

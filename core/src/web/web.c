@@ -126,7 +126,8 @@ int seriatim_web_begin(seriatim_client *c, const seriatim_web_settings *settings
     if (status == SERIATIM_OK) {
         w->title = srt_arena_copy(&w->memory, settings->title ? settings->title : "Seriatim",
                                   strlen(settings->title ? settings->title : "Seriatim"));
-        w->stalled = settings->stalled ? srt_arena_copy(&w->memory, settings->stalled, strlen(settings->stalled)) : NULL;
+        w->stalled =
+            settings->stalled ? srt_arena_copy(&w->memory, settings->stalled, strlen(settings->stalled)) : NULL;
         if (!w->title || (settings->stalled && !w->stalled))
             status = SERIATIM_NOMEM;
     }
@@ -249,7 +250,10 @@ static const seriatim_web_response *web_answer_text(srt_web *w)
     return web_respond(w, w->body.data ? w->body.data : "", w->body.len);
 }
 
-/* "Connection refused" where the client's error ends so. What stands before it names the address, which no visitor needs. */
+/*
+ * "Connection refused" where the client's error ends so. What stands before it names the address, which no visitor
+ * needs.
+ */
 static const char *web_cause(const seriatim_client *c, int status)
 {
     const char *cause = seriatim_status_text(status), *at = c->error.message;
@@ -270,7 +274,8 @@ static void web_take_failed_change(seriatim_client *c, srt_web *w)
         w->is_unknown = c->heard;
     }
     if (w->is_unknown)
-        snprintf(w->error + len, sizeof w->error - len, "; done before: %lld; whether more was done is not known", (long long)w->done);
+        snprintf(w->error + len, sizeof w->error - len, "; done before: %lld; whether more was done is not known",
+                 (long long)w->done);
     else if (w->done > 0)
         snprintf(w->error + len, sizeof w->error - len, "; done before: %lld", (long long)w->done);
     else
@@ -291,13 +296,18 @@ static void web_take_status(seriatim_client *c, srt_web *w, int status)
     web_take_failed_change(c, w);
 }
 
-/* Who is signed in is the host application's matter: its root is where a reader can do so. No file of the page is shown to nobody, so it has no look. */
+/*
+ * Who is signed in is the host application's matter: its root is where a reader can do so. No file of the page is shown
+ * to nobody, so it has no look.
+ */
 static const seriatim_web_response *web_answer_sign_in(srt_web *w)
 {
-    static const char head[] = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
-                               "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Not signed in</title>\n<h1>";
-    static const char tail[] = ".</h1>\n<p>This page is for those who are signed in to the application that it belongs to.</p>\n"
-                               "<p><a href=\"/\">Sign in</a>, then <a href=\"\">open this page again</a>.</p>\n</html>\n";
+    static const char head[] =
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Not signed in</title>\n<h1>";
+    static const char tail[] =
+        ".</h1>\n<p>This page is for those who are signed in to the application that it belongs to.</p>\n"
+        "<p><a href=\"/\">Sign in</a>, then <a href=\"\">open this page again</a>.</p>\n</html>\n";
     srt_bytes_add(&w->body, head, sizeof head - 1);
     srt_bytes_add(&w->body, w->error, strlen(w->error));
     srt_bytes_add(&w->body, tail, sizeof tail - 1);
@@ -309,7 +319,8 @@ static const seriatim_web_response *web_answer_sign_in(srt_web *w)
     return web_respond(w, w->body.data, w->body.len);
 }
 
-const seriatim_web_response *seriatim_web_answer(seriatim_client *c, int status, seriatim_web_redact *redact, void *context)
+const seriatim_web_response *seriatim_web_answer(seriatim_client *c, int status, seriatim_web_redact *redact,
+                                                 void *context)
 {
     srt_web *w = c->web;
     if (!w)

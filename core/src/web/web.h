@@ -7,16 +7,17 @@
 #include "web/assets.h"
 
 /*
- * How long Redis may leave a web request without an answer: somebody snapshots at the page, and a change that was not sent until then must
- * not be carried out later. Shorter than the 5 s that mounts give a read, so that the cause is told and not just that time is over.
+ * How long Redis may leave a web request without an answer: somebody snapshots at the page, and a change that was not
+ * sent until then must not be carried out later. Shorter than the 5 s that mounts give a read, so that the cause is
+ * told and not just that time is over.
  */
 #define SRT_WEB_LIMIT_MS 4500
-#define SRT_WEB_DONE 1          /* of a route's `next`: all is known */
-#define SRT_WEB_ROWS 100        /* records of an answer */
-#define SRT_WEB_WHOLE 1048576   /* bytes of the payload that is asked for by its place */
-#define SRT_WEB_SHOWN 4096      /* bytes of a text that are shown */
-#define SRT_WEB_PAYLOADS 20     /* of a record */
-#define SRT_WEB_SAMPLED 20000   /* ids that one sample of all shards of a queue reads at most, if it has the time */
+#define SRT_WEB_DONE 1            /* of a route's `next`: all is known */
+#define SRT_WEB_ROWS 100          /* records of an answer */
+#define SRT_WEB_WHOLE 1048576     /* bytes of the payload that is asked for by its place */
+#define SRT_WEB_SHOWN 4096        /* bytes of a text that are shown */
+#define SRT_WEB_PAYLOADS 20       /* of a record */
+#define SRT_WEB_SAMPLED 20000     /* ids that one sample of all shards of a queue reads at most, if it has the time */
 #define SRT_WEB_READING_US 100000 /* how long a page reads what has no index, by Redis' clock */
 
 typedef struct srt_web srt_web;
@@ -86,7 +87,7 @@ struct srt_web {
     srt_arena memory; /* of this request */
 
     /* The request. */
-    const seriatim_web_route *route; /* NULL: refused, or the page or a file of it */
+    const seriatim_web_route *route;  /* NULL: refused, or the page or a file of it */
     const seriatim_web_route *routes; /* all of them, */
     const srt_web_handler *handlers;  /* and what each does */
     size_t route_count;
@@ -95,37 +96,37 @@ struct srt_web {
     int head, depth, role, read_only;
     int wants_html; /* a person reads the answer: by the field Accept */
     const char *title, *stalled;
-    const char *allow;               /* methods of the path, when it is one of a route */
-    seriatim_text worker, word;      /* the pattern's :worker (as it was given, then its queue) and the one behind it */
+    const char *allow;          /* methods of the path, when it is one of a route */
+    seriatim_text worker, word; /* the pattern's :worker (as it was given, then its queue) and the one behind it */
     const seriatim_web_worker *workers; /* the host's, of routes that take or show their names */
     size_t worker_count;
-    srt_web_param *params;           /* of the query */
+    srt_web_param *params; /* of the query */
     size_t param_count;
-    seriatim_text *ids;              /* of the body */
+    seriatim_text *ids; /* of the body */
     size_t id_count;
     int has_ids;
-    seriatim_text cursor, id, key;   /* of the body; the key of a payload, unpacked */
-    int is_slice;                    /* of an action on a whole queue: a slice of it is asked for */
+    seriatim_text cursor, id, key; /* of the body; the key of a payload, unpacked */
+    int is_slice;                  /* of an action on a whole queue: a slice of it is asked for */
 
     /* What came of it. */
-    srt_web_sampling *sampling;      /* in memory; NULL: it does not measure */
-    int is_sampling;                 /* still: the handler comes next */
+    srt_web_sampling *sampling; /* in memory; NULL: it does not measure */
+    int is_sampling;            /* still: the handler comes next */
     int step;
-    int status;                      /* HTTP; 0: not decided yet */
+    int status; /* HTTP; 0: not decided yet */
     char error[256];
     char location[600];
-    size_t queue;                    /* its number in the client */
+    size_t queue; /* its number in the client */
     srt_web_row *rows;
     size_t row_count;
     int64_t now_us;
-    int64_t count;                   /* what a change really did; -1: nothing that is known */
-    int64_t total;                   /* of an action in slices: what all slices did so far */
-    int is_changing;                 /* the operation under way is the change itself */
-    int64_t done;                    /* of a change that failed: what was done before */
-    int is_unknown;                  /* of a change that failed: Redis may have heard a request whose answer did not come */
-    seriatim_text locate;            /* rows tell of this id alone */
-    void *found;                     /* a scan, in memory */
-    void *page;                      /* the handler's own, in memory */
+    int64_t count;        /* what a change really did; -1: nothing that is known */
+    int64_t total;        /* of an action in slices: what all slices did so far */
+    int is_changing;      /* the operation under way is the change itself */
+    int64_t done;         /* of a change that failed: what was done before */
+    int is_unknown;       /* of a change that failed: Redis may have heard a request whose answer did not come */
+    seriatim_text locate; /* rows tell of this id alone */
+    void *found;          /* a scan, in memory */
+    void *page;           /* the handler's own, in memory */
 
     srt_bytes body, line;
     seriatim_web_change change;
@@ -137,10 +138,10 @@ struct srt_web {
     srt_arena names_memory;
     seriatim_text *names;
     size_t name_count;
-    double names_at;                 /* by the host's clock; 0: never */
+    double names_at; /* by the host's clock; 0: never */
     size_t names_slices;
-    double sampled_at;               /* when it last asked to measure, by the host's clock; 0: never */
-    srt_web_snapshot snapshots[2];           /* the last, and the one before it or under way */
+    double sampled_at;             /* when it last asked to measure, by the host's clock; 0: never */
+    srt_web_snapshot snapshots[2]; /* the last, and the one before it or under way */
     int last_snapshot;
 };
 
@@ -150,13 +151,13 @@ struct srt_web_out {
     srt_bytes *body;
     seriatim_web_redact *redact;
     void *context;
-    int cut;  /* a text was longer than what is shown */
-    int keys; /* records tell the keys of their payloads */
+    int cut;       /* a text was longer than what is shown */
+    int keys;      /* records tell the keys of their payloads */
     int64_t whole; /* the payload of each record, from 1, of which SRT_WEB_WHOLE are shown; 0: of none */
     size_t most;   /* bytes shown of the next text; 0: SRT_WEB_SHOWN */
 };
 
-/* ---- text.c, params.c, request.c ----------------------------------------------------------------------------- */
+/* ---- text.c, params.c, request.c ------------------------------------------------------------- */
 
 /* routes.c: of each of seriatim_web_routes, in their order. */
 const srt_web_handler *srt_web_handlers(void);
@@ -187,35 +188,43 @@ void srt_web_chars(srt_web_out *out, const char *key, const char *text); /* NUL-
 /* Text, or {"base64": ...} where it is not UTF-8. key NULL: an element of an array. */
 void srt_web_text(srt_web_out *out, const char *key, const char *text, size_t len);
 /* The same, through the redaction, and at most SRT_WEB_SHOWN bytes of it. */
-void srt_web_shown(srt_web_out *out, const char *key, seriatim_text queue, seriatim_text id, const char *text, size_t len);
+void srt_web_shown(srt_web_out *out, const char *key, seriatim_text queue, seriatim_text id, const char *text,
+                   size_t len);
 void srt_web_record(srt_web_out *out, seriatim_text queue, const seriatim_record *record);
 void srt_web_base64(srt_bytes *out, const char *data, size_t len);
 
 /* Members "cursor" and "more"; data NULL: there is no more. */
 void srt_web_write_cursor(srt_web_out *out, seriatim_text cursor);
 
-/* ---- names.c ---------------------------------------------------------------------------------- */
+/* ---- names.c --------------------------------------------------------------------------------- */
 
-/* Finds the names of all queues, or takes those that are known. OK: begun, perhaps at its end. SRT_WEB_DONE: they are known. */
+/*
+ * Finds the names of all queues, or takes those that are known. OK: begun, perhaps at its end. SRT_WEB_DONE: they are
+ * known.
+ */
 int srt_web_names_begin(seriatim_client *c, srt_web *w);
 /* After it has ended. */
 int srt_web_names_take(seriatim_client *c, srt_web *w);
 
-/* ---- queue_stats.c ---------------------------------------------------------------------------- */
+/* ---- queue_stats.c --------------------------------------------------------------------------- */
 
-/* Reads the figures of every shard of these queues into w->rows. snapshot: where they are kept; NULL: in the memory of the request. */
-int srt_web_queue_stats_begin(seriatim_client *c, srt_web *w, const seriatim_text *names, size_t count, srt_web_snapshot *snapshot);
+/*
+ * Reads the figures of every shard of these queues into w->rows. snapshot: where they are kept; NULL: in the memory of
+ * the request.
+ */
+int srt_web_queue_stats_begin(seriatim_client *c, srt_web *w, const seriatim_text *names, size_t count,
+                              srt_web_snapshot *snapshot);
 /* Two steps: the names, then their figures; then SRT_WEB_DONE. */
 int srt_web_queue_stats_all(seriatim_client *c, srt_web *w);
 
-/* ---- find.c ----------------------------------------------------------------------------------- */
+/* ---- find.c ---------------------------------------------------------------------------------- */
 
 /* Asks whether Redis knows a queue named w->worker; then, whether it does. */
 int srt_web_layout_begin(seriatim_client *c, srt_web *w);
 int srt_web_layout_found(const seriatim_client *c);
 /*
- * Makes w->worker's queue known to the client, in two steps; three where it is a worker's name, which stands for the worker's
- * queue if no queue is named so. w->step moves on; refuses an unknown one with 404.
+ * Makes w->worker's queue known to the client, in two steps; three where it is a worker's name, which stands for the
+ * worker's queue if no queue is named so. w->step moves on; refuses an unknown one with 404.
  */
 int srt_web_find_queue(seriatim_client *c, srt_web *w);
 
@@ -233,7 +242,8 @@ void srt_web_metrics_text(srt_web *w, srt_bytes *out);
 /* ---- records.c ----------------------------------------------------------------------------- */
 
 /* Reads these ids of w->queue; kind: a fetch. */
-int srt_web_fetch_begin(seriatim_client *c, srt_web *w, int kind, const srt_target *targets, size_t count, int64_t payloads);
+int srt_web_fetch_begin(seriatim_client *c, srt_web *w, int kind, const srt_target *targets, size_t count,
+                        int64_t payloads);
 
 /* ---- api.c --------------------------------------------------------------------------------- */
 

@@ -92,7 +92,8 @@ static size_t write_shown_of(const char *text, size_t len, size_t most)
     return back < 4 ? cut - back : cut;
 }
 
-void srt_web_shown(srt_web_out *out, const char *key, seriatim_text queue, seriatim_text id, const char *data, size_t len)
+void srt_web_shown(srt_web_out *out, const char *key, seriatim_text queue, seriatim_text id, const char *data,
+                   size_t len)
 {
     seriatim_text text;
     size_t shown;

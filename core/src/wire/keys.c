@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-const char *const srt_shard_kinds[SRT_SHARD_KEYS + 1] = {"state", "jobs", "ready",  "due",      "running", "next",    "retry",
-                                                         "dead",  "died", "parked", "unproven", "suspect", "overrun", "claims", NULL};
+const char *const srt_shard_kinds[SRT_SHARD_KEYS + 1] = {"state",    "jobs",    "ready",   "due",    "running",
+                                                         "next",     "retry",   "dead",    "died",   "parked",
+                                                         "unproven", "suspect", "overrun", "claims", NULL};
 
 const char *const srt_queue_kinds[SRT_QUEUE_KEYS + 1] = {"layout", "settings", "deleted", "history", NULL};
 

@@ -238,7 +238,8 @@ int64_t srt_token_int(const srt_token *token)
     if (token->type != SRT_STRING && token->type != SRT_STATUS_LINE)
         return 0;
     negative = token->len > 0 && token->data[0] == '-';
-    for (i = (size_t)negative; i < token->len && value < SRT_FOREVER && token->data[i] >= '0' && token->data[i] <= '9'; i++)
+    for (i = (size_t)negative; i < token->len && value < SRT_FOREVER && token->data[i] >= '0' && token->data[i] <= '9';
+         i++)
         value = value * 10 + (token->data[i] - '0');
     return within_forever(negative ? -value : value);
 }
@@ -261,7 +262,10 @@ int srt_reply_is_list(const srt_reply *reply, size_t count)
     return 1;
 }
 
-/* Redis before 7 wraps what refused a script's command: "ERR Error running script (call to f_...): @user_script: 1: -OOM ...". */
+/*
+ * Redis before 7 wraps what refused a script's command: "ERR Error running script (call to f_...): @user_script: 1:
+ * -OOM ...".
+ */
 static const char *error_words(const srt_token *token)
 {
     static const char wrap[] = "ERR Error running script";
@@ -282,12 +286,24 @@ int srt_reply_status(const srt_token *token, seriatim_error *error)
         const char *word;
         int status;
     } words[] = {
-        {"OOM", SERIATIM_FULL},           {"STALE", SERIATIM_STALE},         {"GENERATION", SERIATIM_GENERATION},
-        {"READONLY", SERIATIM_READONLY},  {"LOADING", SERIATIM_LOADING},     {"MASTERDOWN", SERIATIM_LOADING},
-        {"CLUSTERDOWN", SERIATIM_LOADING}, {"TRYAGAIN", SERIATIM_LOADING},   {"BUSY", SERIATIM_LOADING},
-        {"NOAUTH", SERIATIM_AUTH},        {"WRONGPASS", SERIATIM_AUTH},      {"NOPERM", SERIATIM_AUTH},
-        {"MISCONF", SERIATIM_READONLY},   {"NOREPLICAS", SERIATIM_READONLY}, {"UNBLOCKED", SERIATIM_READONLY},
-        {"UNKILLABLE", SERIATIM_LOADING}, {"INPROG", SERIATIM_LOADING},        {"IOERR", SERIATIM_LOADING},
+        {"OOM", SERIATIM_FULL},
+        {"STALE", SERIATIM_STALE},
+        {"GENERATION", SERIATIM_GENERATION},
+        {"READONLY", SERIATIM_READONLY},
+        {"LOADING", SERIATIM_LOADING},
+        {"MASTERDOWN", SERIATIM_LOADING},
+        {"CLUSTERDOWN", SERIATIM_LOADING},
+        {"TRYAGAIN", SERIATIM_LOADING},
+        {"BUSY", SERIATIM_LOADING},
+        {"NOAUTH", SERIATIM_AUTH},
+        {"WRONGPASS", SERIATIM_AUTH},
+        {"NOPERM", SERIATIM_AUTH},
+        {"MISCONF", SERIATIM_READONLY},
+        {"NOREPLICAS", SERIATIM_READONLY},
+        {"UNBLOCKED", SERIATIM_READONLY},
+        {"UNKILLABLE", SERIATIM_LOADING},
+        {"INPROG", SERIATIM_LOADING},
+        {"IOERR", SERIATIM_LOADING},
         {"DENIED", SERIATIM_AUTH},
     };
     size_t i;

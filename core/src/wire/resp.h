@@ -7,7 +7,10 @@
 
 typedef enum srt_token_type { SRT_STRING, SRT_STATUS_LINE, SRT_ERROR, SRT_INTEGER, SRT_ARRAY, SRT_NIL } srt_token_type;
 
-/* SRT_ARRAY: `integer` is the number of elements, which follow on the tape. Strings end with a NUL that `len` leaves out. */
+/*
+ * SRT_ARRAY: `integer` is the number of elements, which follow on the tape. Strings end with a NUL that `len` leaves
+ * out.
+ */
 typedef struct srt_token {
     srt_token_type type;
     int64_t integer;
@@ -22,8 +25,8 @@ typedef struct srt_reply {
 } srt_reply;
 
 /* A bulk string, an integer as a bulk string. */
-size_t srt_resp_arg_size(size_t len);               /* encoded size of a bulk string of `len` bytes */
-char *srt_resp_put_head(char *at, size_t len);      /* what stands before them; returns where they begin */
+size_t srt_resp_arg_size(size_t len);          /* encoded size of a bulk string of `len` bytes */
+char *srt_resp_put_head(char *at, size_t len); /* what stands before them; returns where they begin */
 void srt_resp_arg(srt_bytes *out, const void *data, size_t len);
 void srt_resp_arg_int(srt_bytes *out, int64_t value);
 void srt_resp_array(srt_bytes *out, size_t count);
@@ -43,7 +46,8 @@ int srt_reader_next(srt_reader *r, srt_reply *reply, seriatim_error *error);
 /* Moves the memory that the last reply's strings lie in to the caller, who frees the arena. */
 srt_arena srt_reader_take(srt_reader *r);
 
-#define SRT_FOREVER INT64_C(9000000000000000) /* FOREVER of core/scripts/lib/prelude.lua: no number of a script goes beyond */
+/* FOREVER of core/scripts/lib/prelude.lua: no number of a script goes beyond */
+#define SRT_FOREVER INT64_C(9000000000000000)
 
 /* A string or integer token as a number, at most SRT_FOREVER either way; 0 if it is neither. */
 int64_t srt_token_int(const srt_token *token);

@@ -165,7 +165,10 @@ int srt_session_again(srt_session *s, srt_request *r)
     return session_repeat(s, r, 0);
 }
 
-/* One text a connection is enough for all that were refused with it. A second refusal means that it was forgotten since. */
+/*
+ * One text a connection is enough for all that were refused with it. A second refusal means that it was forgotten
+ * since.
+ */
 static int session_teach(srt_session *s, srt_request *r)
 {
     int by_text = r->repeated || !s->taught[r->script];

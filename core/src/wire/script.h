@@ -3,8 +3,9 @@
  *
  * It does no I/O: bytes to send are read from `srt_session_output`, bytes received are given to
  * `srt_session_input`, and finished requests come out of `srt_session_next`. A script goes as EVALSHA; when Redis does
- * not know it, the same arguments go again as EVAL, or as EVALSHA behind another's EVAL. Requests are kept until they are answered; after a reconnect all of
- * them are sent again, so everything that is asked through a session must be safe to repeat.
+ * not know it, the same arguments go again as EVAL, or as EVALSHA behind another's EVAL. Requests are kept until they
+ * are answered; after a reconnect all of them are sent again, so everything that is asked through a session must be
+ * safe to repeat.
  */
 #ifndef SRT_SCRIPT_H
 #define SRT_SCRIPT_H
@@ -24,7 +25,7 @@ typedef enum srt_script {
 typedef struct srt_request {
     struct srt_request *next;
     int script;
-    size_t args;    /* arguments in tail, keys included */
+    size_t args; /* arguments in tail, keys included */
     size_t keys;
     srt_bytes tail; /* the arguments, encoded */
     int handshake;
@@ -43,19 +44,22 @@ typedef struct srt_session {
     srt_bytes out;
     srt_request *first, *last; /* sent or to be sent, not yet answered */
     srt_request *spare;
-    size_t waiting;            /* their number */
-    size_t greeting;           /* greetings that have no answer: until then nothing else is sent */
+    size_t waiting;  /* their number */
+    size_t greeting; /* greetings that have no answer: until then nothing else is sent */
     int connected;
-    int masters_only;          /* each connection is asked for its ROLE; a replica ends it as SERIATIM_READONLY */
+    int masters_only; /* each connection is asked for its ROLE; a replica ends it as SERIATIM_READONLY */
     unsigned char taught[srt_script_count]; /* scripts whose text this connection has sent */
-    int listens;               /* a subscriber: after the handshake, replies come unasked */
-    uint64_t commands;         /* sent in all */
+    int listens;                            /* a subscriber: after the handshake, replies come unasked */
+    uint64_t commands;                      /* sent in all */
 } srt_session;
 
 int srt_session_init(srt_session *s, const seriatim_allocator *mem, int listens);
 void srt_session_free(srt_session *s);
 
-/* Starts a request, or NULL when out of memory. key_args: `keys` encoded bulk strings (srt_key_shard_args), may be NULL. */
+/*
+ * Starts a request, or NULL when out of memory. key_args: `keys` encoded bulk strings (srt_key_shard_args), may be
+ * NULL.
+ */
 srt_request *srt_session_begin(srt_session *s, int script, const srt_bytes *key_args, size_t keys);
 void srt_request_arg(srt_request *r, const void *data, size_t len);
 void srt_request_text(srt_request *r, const char *text);
@@ -63,8 +67,8 @@ void srt_request_int(srt_request *r, int64_t value);
 /* Sends it. SERIATIM_OK, or SERIATIM_NOMEM (the request is gone and nothing is sent). */
 int srt_session_send(srt_session *s, srt_request *r);
 /*
- * Sends a request that srt_session_next gave out once more, instead of srt_session_done. SERIATIM_NOMEM: it will go with
- * the next connection; close this one.
+ * Sends a request that srt_session_next gave out once more, instead of srt_session_done. SERIATIM_NOMEM: it will go
+ * with the next connection; close this one.
  */
 int srt_session_again(srt_session *s, srt_request *r);
 

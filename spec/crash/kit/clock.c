@@ -1,4 +1,7 @@
-/* clock.c - preloaded into a process: moves its clock of the day by the microseconds that the file CLOCK_SHIFT holds at each call. */
+/*
+ * clock.c - preloaded into a process: moves its clock of the day by the microseconds that the file CLOCK_SHIFT holds at
+ * each call.
+ */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>

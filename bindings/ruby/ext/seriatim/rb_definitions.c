@@ -43,8 +43,8 @@ static VALUE definitions_setting(const seriatim_setting *s)
 }
 
 /*
- * Native.worker_settings -> [{name:, kind:, default:, optional:, range:, words:}, ...] of those that users set. kind is :text (range: of
- * its bytes), :word, :integer, :seconds or :flag.
+ * Native.worker_settings -> [{name:, kind:, default:, optional:, range:, words:}, ...] of those that users set. kind is
+ * :text (range: of its bytes), :word, :integer, :seconds or :flag.
  */
 static VALUE definitions_worker_settings(VALUE self)
 {

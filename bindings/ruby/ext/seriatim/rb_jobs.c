@@ -1,4 +1,6 @@
-/* rb_jobs.c - the job Hashes of perform_async, read straight into a push. Seriatim::Jobs has the rules of rare values. */
+/*
+ * rb_jobs.c - the job Hashes of perform_async, read straight into a push. Seriatim::Jobs has the rules of rare values.
+ */
 #include "rb_link.h"
 
 #include <stdio.h>
@@ -18,11 +20,12 @@ enum {
     FIELDS
 };
 
-static const char *const field_names[FIELDS] = {"id",    "payload",    "score",   "perform_in", "perform_at",
-                                                "delay", "on_waiting", "context", "retry_count", "deliver_at", "deliver_in"};
+static const char *const field_names[FIELDS] = {"id",          "payload",    "score",      "perform_in",
+                                                "perform_at",  "delay",      "on_waiting", "context",
+                                                "retry_count", "deliver_at", "deliver_in"};
 static VALUE field_symbols[FIELDS]; /* interned, so never collected */
 
-/* ---- The fields of one Hash -------------------------------------------------------------------------- */
+/* ---- The fields of one Hash ------------------------------------------------------------------ */
 
 typedef struct job_fields {
     long at;              /* the job's place in the call */
@@ -59,8 +62,10 @@ static int fields_take(VALUE key, VALUE value, VALUE arg)
     job_fields *job = (job_fields *)arg;
     int field = field_of(key);
     if (field == FIELDS)
-        fields_refuse(job->at, rb_sprintf("unknown key %+" PRIsVALUE "; known are id, payload, score, perform_in, perform_at, delay, "
-                                          "on_waiting, context, retry_count, deliver_at, deliver_in", key));
+        fields_refuse(job->at, rb_sprintf("unknown key %+" PRIsVALUE
+                                          "; known are id, payload, score, perform_in, perform_at, delay, "
+                                          "on_waiting, context, retry_count, deliver_at, deliver_in",
+                                          key));
     if (job->values[field] != Qundef)
         fields_refuse(job->at, rb_sprintf("%s is given twice", field_names[field]));
     job->values[field] = value;
@@ -83,7 +88,7 @@ static int field_given(const job_fields *job, int field)
     return job->values[field] != Qundef && !NIL_P(job->values[field]);
 }
 
-/* ---- Values ---------------------------------------------------------------------------------------------- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 static double field_number(const job_fields *job, int field)
 {
@@ -127,10 +132,10 @@ static VALUE fields_id(const job_fields *job)
     return FIXNUM_P(id) || RB_TYPE_P(id, T_STRING) ? id : field_by_rule(job, FIELD_ID);
 }
 
-/* ---- All jobs of a call ------------------------------------------------------------------------------------ */
+/* ---- All jobs of a call ---------------------------------------------------------------------- */
 
 typedef struct jobs_push {
-    srb_link *box;  /* NULL: they are only checked */
+    srb_link *box; /* NULL: they are only checked */
     VALUE jobs;
     VALUE payloads; /* nil: JSON is written; else the bytes of each payload */
     srb_json_writer json;
@@ -147,7 +152,8 @@ static void jobs_payload(jobs_push *p, const job_fields *job, seriatim_job *out)
         out->payload_len = (size_t)RSTRING_LEN(bytes);
         return;
     }
-    if (!srb_json_write(&p->json, job->values[FIELD_PAYLOAD] == Qundef ? rb_str_new(NULL, 0) : job->values[FIELD_PAYLOAD])) {
+    if (!srb_json_write(&p->json,
+                        job->values[FIELD_PAYLOAD] == Qundef ? rb_str_new(NULL, 0) : job->values[FIELD_PAYLOAD])) {
         snprintf(root, sizeof root, "jobs[%ld].payload", job->at);
         srb_json_refuse(&p->json, root);
     }
@@ -204,7 +210,8 @@ static VALUE jobs_close(VALUE arg)
 static void jobs_check_list(VALUE jobs)
 {
     if (!RB_TYPE_P(jobs, T_ARRAY))
-        srb_invalid(rb_sprintf("jobs must be an Array of Hashes, not a %" PRIsVALUE, rb_class_name(rb_obj_class(jobs))));
+        srb_invalid(
+            rb_sprintf("jobs must be an Array of Hashes, not a %" PRIsVALUE, rb_class_name(rb_obj_class(jobs))));
 }
 
 void srb_jobs_push(srb_link *box, VALUE jobs, VALUE payloads)

@@ -1,4 +1,7 @@
-/* rb_json.c - Seriatim::Native.dump and .load: Ruby objects to canonical JSON and back, by the core's writer and reader. */
+/*
+ * rb_json.c - Seriatim::Native.dump and .load: Ruby objects to canonical JSON and back, by the core's writer and
+ * reader.
+ */
 #include "seriatim_native.h"
 
 #define SRB_PATH_SIZE 256

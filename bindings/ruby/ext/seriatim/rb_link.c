@@ -17,9 +17,11 @@ static size_t link_size(const void *data)
     return sizeof(srb_link);
 }
 
-static const rb_data_type_t link_type = {
-    "Seriatim::Native::Link", {NULL, link_free, link_size, NULL, {0}}, NULL, NULL,
-    RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED};
+static const rb_data_type_t link_type = {"Seriatim::Native::Link",
+                                         {NULL, link_free, link_size, NULL, {0}},
+                                         NULL,
+                                         NULL,
+                                         RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED};
 
 static VALUE link_allocate(VALUE klass)
 {
@@ -112,7 +114,10 @@ static VALUE link_drive_body(VALUE arg)
     return Qnil;
 }
 
-/* Timeout, kill and raise may end a wait: what was begun is then dropped with its socket, so no answer can be mistaken for another's. */
+/*
+ * Timeout, kill and raise may end a wait: what was begun is then dropped with its socket, so no answer can be mistaken
+ * for another's.
+ */
 static VALUE link_drive_ensure(VALUE arg)
 {
     link_drive *drive = (link_drive *)arg;
@@ -164,7 +169,7 @@ void srb_link_drive(srb_link *box, VALUE limit)
     srb_link_check(box, srb_link_run(box, limit));
 }
 
-/* ---- Queues and layout ------------------------------------------------------------------------- */
+/* ---- Queues and layout ----------------------------------------------------------------------- */
 
 /* link.queue(settings) -> its number in this link */
 static VALUE link_queue(VALUE self, VALUE array)
@@ -189,7 +194,7 @@ static VALUE link_layout(VALUE self, VALUE queue, VALUE limit)
     return UINT2NUM(seriatim_layout_shards(client, number));
 }
 
-/* ---- Push ---------------------------------------------------------------------------------------- */
+/* ---- Push ------------------------------------------------------------------------------------ */
 
 static VALUE link_places(seriatim_client *client)
 {
@@ -254,7 +259,7 @@ static VALUE link_push(int argc, VALUE *argv, VALUE self)
                                 link_warning(client), SIZET2NUM(counts.scheduled), link_handles(client));
 }
 
-/* ---- The rest -------------------------------------------------------------------------------------- */
+/* ---- The rest -------------------------------------------------------------------------------- */
 
 static VALUE link_url(VALUE self)
 {
@@ -267,7 +272,10 @@ static VALUE link_reset(VALUE self)
     return Qnil;
 }
 
-/* link.progress(what, total or nil): is the next action on a whole queue or check shown on stderr? It is where that is a terminal. */
+/*
+ * link.progress(what, total or nil): is the next action on a whole queue or check shown on stderr? It is where that is
+ * a terminal.
+ */
 static VALUE link_progress(VALUE self, VALUE what, VALUE total)
 {
     srb_link *box = srb_link_idle(self);

@@ -21,8 +21,8 @@ int srb_link_try(srb_link *box, VALUE limit);
 void srb_link_drive(srb_link *box, VALUE limit);
 
 /*
- * rb_jobs.c: adds an Array of Hashes to the push that was begun. payloads: nil (they are written as JSON) or the bytes of
- * each. Without a link they are only checked. Raises the class of :INVALID, naming jobs[i] and the field.
+ * rb_jobs.c: adds an Array of Hashes to the push that was begun. payloads: nil (they are written as JSON) or the bytes
+ * of each. Without a link they are only checked. Raises the class of :INVALID, naming jobs[i] and the field.
  */
 void srb_jobs_push(srb_link *box, VALUE jobs, VALUE payloads);
 

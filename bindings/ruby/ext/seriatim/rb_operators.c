@@ -136,7 +136,7 @@ static VALUE operators_query(int argc, VALUE *argv, VALUE self)
     return list;
 }
 
-/* ---- Actions ----------------------------------------------------------------------------------- */
+/* ---- Actions --------------------------------------------------------------------------------- */
 
 /* link.action(queue, name, texts that it takes or nil, seconds) -> what seriatim_action_result says */
 static VALUE operators_action(VALUE self, VALUE queue, VALUE name, VALUE ids, VALUE seconds)
@@ -154,7 +154,7 @@ static VALUE operators_action(VALUE self, VALUE queue, VALUE name, VALUE ids, VA
     return LL2NUM(seriatim_action_result(client));
 }
 
-/* ---- Metrics ----------------------------------------------------------------------------------- */
+/* ---- Metrics --------------------------------------------------------------------------------- */
 
 static VALUE operators_figures(const seriatim_metrics *m)
 {
@@ -207,7 +207,7 @@ static VALUE operators_metrics(VALUE self, VALUE queue, VALUE seconds)
     return hash;
 }
 
-/* ---- Explain, check, nodes ------------------------------------------------------------------------ */
+/* ---- Explain, check, nodes ------------------------------------------------------------------- */
 
 static VALUE operators_known(const seriatim_record *record)
 {
@@ -322,13 +322,14 @@ static VALUE operators_node_command(VALUE self, VALUE node, VALUE command, VALUE
     srb_link *box = srb_link_idle(self);
     seriatim_client *client = seriatim_link_client(box->link);
     Check_Type(node, T_STRING);
-    srb_link_check(box, seriatim_order_begin(client, RSTRING_PTR(node), (size_t)RSTRING_LEN(node), operators_named(command, seriatim_order_named)));
+    srb_link_check(box, seriatim_order_begin(client, RSTRING_PTR(node), (size_t)RSTRING_LEN(node),
+                                             operators_named(command, seriatim_order_named)));
     RB_GC_GUARD(node);
     srb_link_drive(box, seconds);
     return seriatim_order_result(client) ? Qtrue : Qfalse;
 }
 
-/* ---- Queues and health --------------------------------------------------------------------------- */
+/* ---- Queues and health ----------------------------------------------------------------------- */
 
 /* link.queues(seconds) -> the names of all queues of the namespace */
 static VALUE operators_queues(VALUE self, VALUE seconds)

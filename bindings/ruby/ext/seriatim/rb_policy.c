@@ -1,4 +1,7 @@
-/* rb_policy.c - Native.back_off, .split, .shard_of, .command_text and .printable: the core's functions without a state, for what the gem does itself. */
+/*
+ * rb_policy.c - Native.back_off, .split, .shard_of, .command_text and .printable: the core's functions without a state,
+ * for what the gem does itself.
+ */
 #include "seriatim_native.h"
 
 #include <ruby/random.h>
@@ -44,7 +47,10 @@ static VALUE policy_command_text(VALUE self, VALUE topic)
     return text ? rb_utf8_str_new_cstr(text) : Qnil;
 }
 
-/* Native.printable(text) -> the text, UTF-8, as a terminal and a log of lines may show it; itself where nothing is to be escaped */
+/*
+ * Native.printable(text) -> the text, UTF-8, as a terminal and a log of lines may show it; itself where nothing is to
+ * be escaped
+ */
 static VALUE policy_printable(VALUE self, VALUE text)
 {
     size_t need;

@@ -1,4 +1,6 @@
-/* rb_private_redis.c - Seriatim::Native::PrivateRedis: this process' use of the Redis that Seriatim starts for itself. */
+/*
+ * rb_private_redis.c - Seriatim::Native::PrivateRedis: this process' use of the Redis that Seriatim starts for itself.
+ */
 #include "seriatim_native.h"
 
 #include "net/private_redis.h"
@@ -20,9 +22,11 @@ static size_t private_box_size(const void *data)
     return sizeof(private_box);
 }
 
-static const rb_data_type_t private_type = {
-    "Seriatim::Native::PrivateRedis", {NULL, private_box_free, private_box_size, NULL, {0}}, NULL, NULL,
-    RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED};
+static const rb_data_type_t private_type = {"Seriatim::Native::PrivateRedis",
+                                            {NULL, private_box_free, private_box_size, NULL, {0}},
+                                            NULL,
+                                            NULL,
+                                            RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED};
 
 static VALUE private_allocate(VALUE klass)
 {
@@ -57,7 +61,8 @@ static VALUE private_initialize(VALUE self, VALUE folder)
     start.status = SERIATIM_AGAIN;
     while (start.status == SERIATIM_AGAIN) {
         rb_thread_check_ints();
-        rb_nogvl(private_start_unlocked, &start, NULL, NULL, RB_NOGVL_INTR_FAIL); /* nothing was done if it is interrupted */
+        rb_nogvl(private_start_unlocked, &start, NULL, NULL,
+                 RB_NOGVL_INTR_FAIL); /* nothing was done if it is interrupted */
     }
     box->redis = start.status == SERIATIM_OK ? start.redis : NULL;
     RB_GC_GUARD(folder);

@@ -4,7 +4,10 @@
 #include "base/system.h"
 #include "io/ending.h"
 
-/* Of a Runner and its Deliveries, which the collector may free in any order: the last one frees it. With the interpreter's lock. */
+/*
+ * Of a Runner and its Deliveries, which the collector may free in any order: the last one frees it. With the
+ * interpreter's lock.
+ */
 typedef struct runner_box {
     seriatim_runner *runner;  /* NULL: not made yet, or freed */
     unsigned long generation; /* the runner's thread lives in this process alone */
@@ -20,7 +23,7 @@ typedef struct delivery_box {
     int64_t taken_ms;            /* monotonic */
 } delivery_box;
 
-/* ---- Runner ------------------------------------------------------------------------------------ */
+/* ---- Runner ---------------------------------------------------------------------------------- */
 
 /* In a child of fork(2) there is no thread to end: the memory is left alone. */
 static int runner_lives(const runner_box *box)
@@ -49,9 +52,11 @@ static size_t runner_size(const void *data)
     return sizeof(runner_box);
 }
 
-static const rb_data_type_t runner_type = {
-    "Seriatim::Native::Runner", {NULL, runner_free, runner_size, NULL, {0}}, NULL, NULL,
-    RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED};
+static const rb_data_type_t runner_type = {"Seriatim::Native::Runner",
+                                           {NULL, runner_free, runner_size, NULL, {0}},
+                                           NULL,
+                                           NULL,
+                                           RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED};
 
 static VALUE runner_allocate(VALUE klass)
 {
@@ -150,14 +155,17 @@ static VALUE runner_start(VALUE self)
 /* Seriatim::Native::Delivery, kept by its constant. */
 static VALUE delivery_class;
 
-/* ---- Delivery ------------------------------------------------------------------------------------ */
+/* ---- Delivery -------------------------------------------------------------------------------- */
 
 static void delivery_mark(void *data)
 {
     rb_gc_mark(((delivery_box *)data)->runner);
 }
 
-/* One that nobody settled, as after an error between its take and its run, gives its ids back: each without an outcome is released. */
+/*
+ * One that nobody settled, as after an error between its take and its run, gives its ids back: each without an outcome
+ * is released.
+ */
 static void delivery_free(void *data)
 {
     delivery_box *box = data;
@@ -174,9 +182,11 @@ static size_t delivery_memsize(const void *data)
     return sizeof(delivery_box);
 }
 
-static const rb_data_type_t delivery_type = {
-    "Seriatim::Native::Delivery", {delivery_mark, delivery_free, delivery_memsize, NULL, {0}}, NULL, NULL,
-    RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED};
+static const rb_data_type_t delivery_type = {"Seriatim::Native::Delivery",
+                                             {delivery_mark, delivery_free, delivery_memsize, NULL, {0}},
+                                             NULL,
+                                             NULL,
+                                             RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED};
 
 /* An empty one, made before the take: an error while it is made must not lose what was taken. */
 static VALUE delivery_new(VALUE runner, delivery_box **made)
@@ -260,7 +270,10 @@ static VALUE delivery_payloads(const seriatim_claimed *job)
     return list;
 }
 
-/* delivery.job(i) -> [id, fence, retry_count, perform_in, error or nil, [[bytes, score, context or nil], ...], payload_total] */
+/*
+ * delivery.job(i) -> [id, fence, retry_count, perform_in, error or nil, [[bytes, score, context or nil], ...],
+ * payload_total]
+ */
 static VALUE delivery_job(VALUE self, VALUE i)
 {
     delivery_box *box = delivery_of(self);
@@ -290,7 +303,10 @@ static VALUE delivery_read_all(VALUE arg)
     return hash;
 }
 
-/* delivery.payloads_by_id -> {id => [what each payload's JSON says]}, or nil: one of them cannot be read, or it is not to be run */
+/*
+ * delivery.payloads_by_id -> {id => [what each payload's JSON says]}, or nil: one of them cannot be read, or it is not
+ * to be run
+ */
 static VALUE delivery_payloads_by_id(VALUE self)
 {
     delivery_read read;
@@ -412,7 +428,7 @@ static void runner_init_delivery(void)
     rb_define_method(klass, "snooze", delivery_snooze, 3);
 }
 
-/* ---- Taking and settling ------------------------------------------------------------------------- */
+/* ---- Taking and settling --------------------------------------------------------------------- */
 
 static VALUE runner_taken(VALUE delivery, delivery_box *box, int status)
 {
@@ -476,8 +492,9 @@ static VALUE runner_settle(VALUE self, VALUE delivery)
 }
 
 /*
- * runner.advance(group, delivery) -> delivery, nil (wait) or :closed. All its ids are done, it is settled, and the group's next
- * delivery, if there is one, takes its place in the same object: nothing can come between. Not with one that user code knows.
+ * runner.advance(group, delivery) -> delivery, nil (wait) or :closed. All its ids are done, it is settled, and the
+ * group's next delivery, if there is one, takes its place in the same object: nothing can come between. Not with one
+ * that user code knows.
  */
 static VALUE runner_advance(VALUE self, VALUE group, VALUE delivery)
 {
@@ -559,7 +576,8 @@ static VALUE runner_flush_end(VALUE argument);
 static VALUE runner_flush_delivery(VALUE self, VALUE delivery)
 {
     delivery_box *of = delivery_of(delivery);
-    runner_flush flush = {self, rb_check_typeddata(self, &runner_type), of, runner_of(self), of->delivery, 0, SERIATIM_OK};
+    runner_flush flush = {self,       rb_check_typeddata(self, &runner_type), of, runner_of(self), of->delivery, 0,
+                          SERIATIM_OK};
     flush.box->waiting++;
     rb_ensure(runner_flush_all, (VALUE)&flush, runner_flush_end, (VALUE)&flush);
     RB_GC_GUARD(delivery);
@@ -636,7 +654,7 @@ static VALUE runner_wait(VALUE self, VALUE group, VALUE seconds)
     return Qnil;
 }
 
-/* ---- Watching and ending --------------------------------------------------------------------------- */
+/* ---- Watching and ending --------------------------------------------------------------------- */
 
 /* runner.failure(delivery, i) -> the event as which the failure of this id is to be logged, or nil */
 static VALUE runner_failure(VALUE self, VALUE delivery, VALUE i)
@@ -649,7 +667,8 @@ static VALUE runner_failure(VALUE self, VALUE delivery, VALUE i)
 /* runner.event -> [kind, number, text] or nil */
 static VALUE runner_event(VALUE self)
 {
-    static const char *const names[] = {"lease", "lost", "refused", "recovered", "link", "warning", "failures", "morgue"};
+    static const char *const names[] = {"lease", "lost",    "refused",  "recovered",
+                                        "link",  "warning", "failures", "morgue"};
     seriatim_event event;
     if (seriatim_runner_event(runner_of(self), &event) != SERIATIM_OK)
         return Qnil;
@@ -707,7 +726,10 @@ static VALUE runner_unfinished(VALUE self)
     return srb_text(text, strlen(text));
 }
 
-/* Native.tell_ending: in a handler, before exit!, writes to standard error that the process ends at once and what is unfinished. */
+/*
+ * Native.tell_ending: in a handler, before exit!, writes to standard error that the process ends at once and what is
+ * unfinished.
+ */
 static VALUE native_tell_ending(VALUE module)
 {
     (void)module;

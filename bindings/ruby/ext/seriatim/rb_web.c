@@ -1,8 +1,23 @@
 /* rb_web.c - Seriatim::Native::Link#web: one request of the dashboard, answered by the core. */
 #include "rb_link.h"
 
-enum { WEB_METHOD, WEB_PREFIX, WEB_PATH, WEB_QUERY, WEB_HOST, WEB_ORIGIN, WEB_SITE, WEB_TYPE, WEB_AUTHORIZATION, WEB_ACCEPT, WEB_BODY,
-       WEB_SECURE, WEB_ROLE, WEB_SOCKET, WEB_FIELDS };
+enum {
+    WEB_METHOD,
+    WEB_PREFIX,
+    WEB_PATH,
+    WEB_QUERY,
+    WEB_HOST,
+    WEB_ORIGIN,
+    WEB_SITE,
+    WEB_TYPE,
+    WEB_AUTHORIZATION,
+    WEB_ACCEPT,
+    WEB_BODY,
+    WEB_SECURE,
+    WEB_ROLE,
+    WEB_SOCKET,
+    WEB_FIELDS
+};
 enum { WEB_TITLE, WEB_READ_ONLY, WEB_HOSTS, WEB_TOKEN, WEB_STALLED, WEB_WORKERS, WEB_SETTINGS };
 
 /* ---- What is asked --------------------------------------------------------------------------- */
@@ -99,8 +114,8 @@ typedef struct web_redaction {
 static VALUE web_redact_call(VALUE arg)
 {
     web_redaction *r = (web_redaction *)arg;
-    VALUE shown = rb_funcall(r->callable, rb_intern("call"), 3, srb_text(r->queue.data, r->queue.len), srb_text(r->id.data, r->id.len),
-                             srb_text(r->text.data, r->text.len));
+    VALUE shown = rb_funcall(r->callable, rb_intern("call"), 3, srb_text(r->queue.data, r->queue.len),
+                             srb_text(r->id.data, r->id.len), srb_text(r->text.data, r->text.len));
     Check_Type(shown, T_STRING);
     return shown;
 }
@@ -132,7 +147,8 @@ static VALUE web_response(const seriatim_web_response *response)
     for (i = 0; i < response->header_count; i++)
         rb_hash_aset(headers, rb_funcall(rb_utf8_str_new_cstr(response->headers[i].name), rb_intern("downcase"), 0),
                      rb_utf8_str_new_cstr(response->headers[i].value));
-    return rb_ary_new_from_args(3, INT2NUM(response->status), headers, srb_bytes(response->body.data, response->body.len));
+    return rb_ary_new_from_args(3, INT2NUM(response->status), headers,
+                                srb_bytes(response->body.data, response->body.len));
 }
 
 static VALUE web_answer(srb_link *box, int status, VALUE redact)
@@ -142,7 +158,8 @@ static VALUE web_answer(srb_link *box, int status, VALUE redact)
     redaction.callable = redact;
     redaction.shown = Qnil;
     box->busy = 1;
-    response = seriatim_web_answer(seriatim_link_client(box->link), status, NIL_P(redact) ? NULL : web_redact, &redaction);
+    response =
+        seriatim_web_answer(seriatim_link_client(box->link), status, NIL_P(redact) ? NULL : web_redact, &redaction);
     box->busy = 0;
     if (redaction.state)
         rb_jump_tag(redaction.state);
@@ -218,8 +235,8 @@ static VALUE web_note(VALUE arg)
 }
 
 /*
- * link.web(settings, request, redact or nil, noted, seconds) -> [status, headers, body]; a Redis that does not answer is a 503.
- * noted: an Array, to which what the request asked to change is added, also when this raises.
+ * link.web(settings, request, redact or nil, noted, seconds) -> [status, headers, body]; a Redis that does not answer
+ * is a 503. noted: an Array, to which what the request asked to change is added, also when this raises.
  */
 static VALUE web_ask(VALUE self, VALUE settings, VALUE request, VALUE redact, VALUE noted, VALUE seconds)
 {
@@ -246,8 +263,9 @@ static VALUE web_routes(VALUE self)
     VALUE list = rb_ary_new_capa((long)count);
     (void)self;
     for (i = 0; i < count; i++)
-        rb_ary_push(list, rb_ary_new_from_args(4, rb_utf8_str_new_cstr(routes[i].method), rb_utf8_str_new_cstr(routes[i].pattern),
-                                               INT2NUM(routes[i].role), routes[i].action ? Qtrue : Qfalse));
+        rb_ary_push(list, rb_ary_new_from_args(4, rb_utf8_str_new_cstr(routes[i].method),
+                                               rb_utf8_str_new_cstr(routes[i].pattern), INT2NUM(routes[i].role),
+                                               routes[i].action ? Qtrue : Qfalse));
     return list;
 }
 

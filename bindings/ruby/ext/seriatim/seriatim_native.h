@@ -37,7 +37,9 @@ typedef struct srb_json_writer {
 } srb_json_writer;
 
 void srb_json_open_writer(srb_json_writer *writer);
-/* 0: the value cannot be written, and srb_json_refuse raises why; `root` is what the path in the message begins with. */
+/*
+ * 0: the value cannot be written, and srb_json_refuse raises why; `root` is what the path in the message begins with.
+ */
 int srb_json_write(srb_json_writer *writer, VALUE value);
 NORETURN(void srb_json_refuse(srb_json_writer *writer, const char *root));
 void srb_json_close_writer(srb_json_writer *writer);

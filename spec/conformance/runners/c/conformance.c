@@ -1,4 +1,6 @@
-/* conformance.c - runs spec/conformance/vectors and scenarios through the public C API. See spec/conformance/README.md. */
+/*
+ * conformance.c - runs spec/conformance/vectors and scenarios through the public C API. See spec/conformance/README.md.
+ */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif
@@ -38,7 +40,7 @@ void conclude(const check *c, const char *where)
     printf("FAILED %s: %s\n", where, c->wrong);
 }
 
-/* ---- Redis ------------------------------------------------------------------------------------- */
+/* ---- Redis ----------------------------------------------------------------------------------- */
 
 static char folder[64];
 static pid_t redis_pid;
@@ -54,8 +56,8 @@ static int redis_start(void)
     snprintf(the_suite.url, sizeof the_suite.url, "unix://%s", socket_name);
     redis_pid = fork();
     if (redis_pid == 0) {
-        execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", socket_name, "--dir", folder, "--save", "",
-               "--logfile", "/dev/null", "--maxmemory-policy", "noeviction", (char *)NULL);
+        execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", socket_name, "--dir", folder, "--save",
+               "", "--logfile", "/dev/null", "--maxmemory-policy", "noeviction", (char *)NULL);
         _exit(127);
     }
     for (tries = 0; tries < 200; tries++) {
@@ -99,7 +101,10 @@ static int by_text(const void *a, const void *b)
     return text_compare(*(const seriatim_text *)a, *(const seriatim_text *)b);
 }
 
-/* Whether a key comes and goes by time and not by the steps: nodes, remembered pushes, and the history that a running server writes. */
+/*
+ * Whether a key comes and goes by time and not by the steps: nodes, remembered pushes, and the history that a running
+ * server writes.
+ */
 static int is_timed_key(seriatim_text key)
 {
     static const seriatim_text nodes = {":{/nodes}:", 10}, pushes = {":push:", 6}, history = {"}:history", 9};
@@ -123,7 +128,7 @@ void compare_keys(check *c, const value *wanted)
         compare(c, value_at(wanted, i), found_text(keys[i]), "key");
 }
 
-/* ---- Vectors ----------------------------------------------------------------------------------- */
+/* ---- Vectors --------------------------------------------------------------------------------- */
 
 static void vector_shard_of(const value *row, check *c)
 {
@@ -155,7 +160,8 @@ static void vector_keys(const value *row, check *c)
     job.id = id.data;
     job.id_len = id.len;
     if ((status = seriatim_client_queue(client, &settings, &number)) != SERIATIM_OK ||
-        (status = seriatim_push_begin(client, number)) != SERIATIM_OK || (status = seriatim_push_job(client, &job)) != SERIATIM_OK ||
+        (status = seriatim_push_begin(client, number)) != SERIATIM_OK ||
+        (status = seriatim_push_job(client, &job)) != SERIATIM_OK ||
         (status = scenario_drive(&s, seriatim_push_send(client))) != SERIATIM_OK)
         wrong(c, "%s: %s", seriatim_status_name(status), seriatim_client_error(client)->message);
     compare_keys(c, value_get(row, "keys"));
@@ -190,7 +196,8 @@ static void vector_json(const value *row, check *c)
 
 static void vector_back_off(const value *row, check *c)
 {
-    double min = value_get(row, "min")->number, max = value_get(row, "max")->number, step = value_get(row, "step")->number;
+    double min = value_get(row, "min")->number, max = value_get(row, "max")->number,
+           step = value_get(row, "step")->number;
     double next = min;
     int i;
     for (i = 0; i < 1000; i++) { /* a greater random number gives no smaller time */
@@ -208,7 +215,8 @@ static void vector_back_off(const value *row, check *c)
 static void vector_split(const value *row, check *c)
 {
     const value *wanted = value_get(row, "groups"), *group, *shard;
-    size_t shards = (size_t)value_get(row, "shards")->integer, *groups = keep(shards * sizeof *groups + 1), count, number = 0, i, seen = 0;
+    size_t shards = (size_t)value_get(row, "shards")->integer, *groups = keep(shards * sizeof *groups + 1), count,
+           number = 0, i, seen = 0;
     count = seriatim_split(shards, (size_t)value_get(row, "nodes")->integer, (size_t)value_get(row, "node")->integer,
                            (size_t)value_get(row, "threads")->integer, groups);
     if (count != wanted->count)
@@ -227,7 +235,8 @@ static const struct vector {
     const char *name;
     void (*row)(const value *row, check *c);
 } vectors[] = {
-    {"shard_of", vector_shard_of}, {"keys", vector_keys}, {"json", vector_json}, {"back_off", vector_back_off}, {"split", vector_split},
+    {"shard_of", vector_shard_of}, {"keys", vector_keys},   {"json", vector_json},
+    {"back_off", vector_back_off}, {"split", vector_split},
 };
 
 static void vectors_run(const char *name, const value *rows)
@@ -248,7 +257,7 @@ static void vectors_run(const char *name, const value *rows)
     }
 }
 
-/* ---- Files --------------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 typedef struct wishes {
     char **words;

@@ -43,8 +43,8 @@ typedef struct kept_handles {
 } kept_handles;
 
 typedef struct scenario {
-    const char *where;   /* file: name */
-    double start;        /* T */
+    const char *where; /* file: name */
+    double start;      /* T */
     seriatim_text ns;
     seriatim_link *link;
     queue queues[QUEUES];

@@ -22,7 +22,7 @@ typedef struct seen_job {
     seen_payload *payloads;
     size_t payload_count;
     const value *turn;
-    size_t place; /* in the delivery */
+    size_t place;      /* in the delivery */
     const char *wrong; /* what a checkpoint answered, where that was not expected; NULL: all is well */
 } seen_job;
 
@@ -145,7 +145,8 @@ static void checkpoint_turn(run *r, seriatim_delivery *d, seen_job *job)
 {
     const value *count = value_get(job->turn, "checkpoint"), *too_many = value_get(job->turn, "too_many");
     if (too_many)
-        must_answer(SERIATIM_INVALID, seriatim_runner_checkpoint(r->runner, d, job->place, (size_t)too_many->number), job);
+        must_answer(SERIATIM_INVALID, seriatim_runner_checkpoint(r->runner, d, job->place, (size_t)too_many->number),
+                    job);
     if (!count)
         return;
     must_answer(SERIATIM_OK, seriatim_runner_checkpoint(r->runner, d, job->place, (size_t)count->number), job);
@@ -165,7 +166,8 @@ static void late_turn(run *r, seriatim_delivery *d, seen_job *job)
 
 static void take_turn(run *r, seriatim_delivery *d, const call *c, seen_job *job)
 {
-    const value *steps = value_get(job->turn, "steps"), *extend = value_get(job->turn, "extend"), *sleep = value_get(job->turn, "sleep");
+    const value *steps = value_get(job->turn, "steps"), *extend = value_get(job->turn, "extend"),
+                *sleep = value_get(job->turn, "sleep");
     size_t i;
     checkpoint_turn(r, d, job);
     if (steps)
@@ -322,7 +324,8 @@ static int quiet(const run *r, int empty, check *c)
         const seriatim_metrics *m;
         int status = scenario_number(r->scenario, r->workers[i], &number);
         if (status == SERIATIM_OK)
-            status = scenario_drive(r->scenario, seriatim_metrics_begin(seriatim_link_client(r->scenario->link), number));
+            status =
+                scenario_drive(r->scenario, seriatim_metrics_begin(seriatim_link_client(r->scenario->link), number));
         if (status != SERIATIM_OK) {
             wrong(c, "metrics: %s", seriatim_client_error(seriatim_link_client(r->scenario->link))->message);
             return 1;
@@ -379,7 +382,7 @@ static void stop_runner(run *r, pthread_t *threads, size_t count, check *c)
         pthread_join(threads[i], NULL);
 }
 
-/* ---- What was seen ----------------------------------------------------------------------------- */
+/* ---- What was seen --------------------------------------------------------------------------- */
 
 static int by_begin(const void *a, const void *b)
 {
@@ -495,7 +498,8 @@ static void compare_numbers(check *c, const value *wanted, call **calls, size_t 
         for (n = 0; n < calls[i]->size; n++)
             for (p = 0; text_equal(calls[i]->jobs[n].id, wanted->key) && p < calls[i]->jobs[n].payload_count; p++)
                 if (strtol(calls[i]->jobs[n].payloads[p].bytes.data, NULL, 10) != expected++)
-                    wrong(c, "payload %ld of %s is %.20s", expected - 1, wanted->key.data, calls[i]->jobs[n].payloads[p].bytes.data);
+                    wrong(c, "payload %ld of %s is %.20s", expected - 1, wanted->key.data,
+                          calls[i]->jobs[n].payloads[p].bytes.data);
     if (expected != (long)wanted->integer)
         wrong(c, "%s had %ld payloads", wanted->key.data, expected);
 }

@@ -117,7 +117,8 @@ static seriatim_text numbered(seriatim_text text, size_t number)
 
 static void set_time(const scenario *s, const value *from, seriatim_job *job)
 {
-    const value *at = value_get(from, "at"), *delay = value_get(from, "delay"), *absolute = value_get(from, "perform_in");
+    const value *at = value_get(from, "at"), *delay = value_get(from, "delay"),
+                *absolute = value_get(from, "perform_in");
     if (!absolute)
         absolute = value_get(from, "perform_at");
     if (at || absolute) {
@@ -131,7 +132,8 @@ static void set_time(const scenario *s, const value *from, seriatim_job *job)
 
 static void set_delivery(const scenario *s, const value *from, seriatim_job *job)
 {
-    const value *deliver = value_get(from, "deliver"), *at = value_get(from, "deliver_at"), *in = value_get(from, "deliver_in");
+    const value *deliver = value_get(from, "deliver"), *at = value_get(from, "deliver_at"),
+                *in = value_get(from, "deliver_in");
     if (deliver || at) {
         job->deliver_when = SERIATIM_AT;
         job->deliver_time = deliver ? s->start + deliver->number : value_number(at, 0);
@@ -153,7 +155,8 @@ static seriatim_text payload_bytes(const value *payload, int raw)
 static void make_job(const pushing *p, const value *from, size_t number, seriatim_job *job)
 {
     const value *id = value_get(from, "id"), *score = value_get(from, "score"), *count = value_get(from, "retry_count");
-    const value *context = value_get(from, "context"), *word = value_get(from, "on_waiting"), *numbering = value_get(from, "number");
+    const value *context = value_get(from, "context"), *word = value_get(from, "on_waiting"),
+                *numbering = value_get(from, "number");
     int both = value_says(numbering, "both");
     seriatim_text text = {NULL, 0}, payload = payload_bytes(value_get(from, "payload"), p->q->raw);
     static const seriatim_text none = {"", 0};
@@ -253,8 +256,8 @@ static seriatim_text handle_of(const scenario *s, const value *step)
     const value *name = value_get(step, "handle");
     size_t place = (size_t)value_number(value_get(step, "place"), 0), i;
     for (i = s->kept_count; i-- > 0;)
-        if (s->kept[i].name.len == name->text.len && memcmp(s->kept[i].name.data, name->text.data, name->text.len) == 0 &&
-            place < s->kept[i].count)
+        if (s->kept[i].name.len == name->text.len &&
+            memcmp(s->kept[i].name.data, name->text.data, name->text.len) == 0 && place < s->kept[i].count)
             return s->kept[i].list[place];
     return name->text;
 }
@@ -314,7 +317,8 @@ static int query_kind(const value *name, int *reverse)
 {
     char plain[64];
     const char *rev = strstr(name->text.data, "rev_");
-    snprintf(plain, sizeof plain, "%.*s%s", rev ? (int)(rev - name->text.data) : 0, name->text.data, rev ? rev + 4 : name->text.data);
+    snprintf(plain, sizeof plain, "%.*s%s", rev ? (int)(rev - name->text.data) : 0, name->text.data,
+             rev ? rev + 4 : name->text.data);
     *reverse = rev != NULL;
     return seriatim_query_named(plain, strlen(plain));
 }
@@ -346,7 +350,8 @@ static void compare_scheduled(check *c, const value *wanted, const seriatim_reco
     if (!wanted)
         return;
     if (wanted->kind != VALUE_MAP) {
-        compare(c, wanted, r->scheduled_total ? found_number((double)r->scheduled_total) : found_nothing(), "scheduled");
+        compare(c, wanted, r->scheduled_total ? found_number((double)r->scheduled_total) : found_nothing(),
+                "scheduled");
         return;
     }
     compare(c, value_get(wanted, "count"), found_number((double)r->scheduled_total), "scheduled count");
@@ -429,7 +434,7 @@ static int do_query(scenario *s, queue *q, const value *step, check *c)
     return SERIATIM_OK;
 }
 
-/* ---- explain, metrics, action ------------------------------------------------------------------ */
+/* ---- explain, metrics, action ---------------------------------------------------------------- */
 
 static found state_of(const seriatim_record *r)
 {
@@ -448,8 +453,10 @@ static void compare_history(check *c, const value *wanted, const seriatim_explan
         const seriatim_text error = {entry->error, entry->error_len};
         compare(c, value_get(item, "event"), found_word(entry->event), "event");
         compare(c, value_get(item, "due"), entry->due > 0 ? found_number(entry->due) : found_nothing(), "due");
-        compare(c, value_get(item, "fence"), entry->fence ? found_number((double)entry->fence) : found_nothing(), "fence");
-        compare(c, value_get(item, "payloads_count"), entry->payloads ? found_number((double)entry->payloads) : found_nothing(), "payloads_count");
+        compare(c, value_get(item, "fence"), entry->fence ? found_number((double)entry->fence) : found_nothing(),
+                "fence");
+        compare(c, value_get(item, "payloads_count"),
+                entry->payloads ? found_number((double)entry->payloads) : found_nothing(), "payloads_count");
         compare(c, value_get(item, "node"), *entry->node ? found_word(entry->node) : found_nothing(), "node");
         compare(c, value_get(item, "error"), error.len ? found_text(error) : found_nothing(), "error");
     }
@@ -501,10 +508,21 @@ static int do_metrics(scenario *s, queue *q, const value *step, check *c)
             const char *name;
             double found;
         } figures[] = {
-            {"length", (double)m->length}, {"scheduled", (double)m->scheduled}, {"fresh", (double)m->fresh}, {"retries", (double)m->retries},
-            {"morgue_length", (double)m->morgue_length}, {"busy", (double)m->busy}, {"parked", (double)m->parked},
-            {"processed", (double)m->processed}, {"failed", (double)m->failed}, {"refused", (double)m->refused},
-            {"morgue_removed", (double)m->morgue_removed}, {"lag", m->lag}, {"first", m->first}, {"paused", (double)m->paused}, {"shards", (double)shards},
+            {"length", (double)m->length},
+            {"scheduled", (double)m->scheduled},
+            {"fresh", (double)m->fresh},
+            {"retries", (double)m->retries},
+            {"morgue_length", (double)m->morgue_length},
+            {"busy", (double)m->busy},
+            {"parked", (double)m->parked},
+            {"processed", (double)m->processed},
+            {"failed", (double)m->failed},
+            {"refused", (double)m->refused},
+            {"morgue_removed", (double)m->morgue_removed},
+            {"lag", m->lag},
+            {"first", m->first},
+            {"paused", (double)m->paused},
+            {"shards", (double)shards},
         };
         for (i = 0; i < sizeof figures / sizeof *figures; i++)
             compare(c, value_get(expect, figures[i].name), found_number(figures[i].found), figures[i].name);
@@ -535,7 +553,8 @@ static int do_action(scenario *s, queue *q, const value *step, check *c)
         count = id || deliver ? 2 : 1;
     }
     if (status == SERIATIM_OK && (!ids || count)) {
-        status = scenario_drive(s, seriatim_action_begin(client, number, seriatim_action_named(name.data, name.len), count ? texts : NULL, count));
+        status = scenario_drive(s, seriatim_action_begin(client, number, seriatim_action_named(name.data, name.len),
+                                                         count ? texts : NULL, count));
         answer = status == SERIATIM_OK ? seriatim_action_result(client) : 0;
     }
     if (status == SERIATIM_OK)
@@ -543,7 +562,7 @@ static int do_action(scenario *s, queue *q, const value *step, check *c)
     return status;
 }
 
-/* ---- The other verbs ----------------------------------------------------------------------------- */
+/* ---- The other verbs ------------------------------------------------------------------------- */
 
 static int do_declare(scenario *s, queue *q, const value *step, check *c)
 {
@@ -591,14 +610,15 @@ static int do_keys(scenario *s, queue *q, const value *step, check *c)
     return SERIATIM_OK;
 }
 
-/* ---- Steps --------------------------------------------------------------------------------------- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 static const struct verb {
     const char *name;
     int (*run)(scenario *s, queue *q, const value *step, check *c);
 } verbs[] = {
-    {"push", do_push},       {"query", do_query},         {"explain", do_explain}, {"metrics", do_metrics}, {"action", do_action},
-    {"declare", do_declare}, {"namespace", do_namespace}, {"redis", do_redis},     {"keys", do_keys},
+    {"push", do_push},           {"query", do_query},   {"explain", do_explain},
+    {"metrics", do_metrics},     {"action", do_action}, {"declare", do_declare},
+    {"namespace", do_namespace}, {"redis", do_redis},   {"keys", do_keys},
 };
 
 static void check_status(const scenario *s, const value *error, int status, check *c)
@@ -649,7 +669,8 @@ void steps_run(scenario *s, const value *list, const char *where)
     size_t number = 1;
     for (step = list->first; step; step = step->next, number++) {
         char here[512];
-        snprintf(here, sizeof here, "%s, step %lu (%s)", where, (unsigned long)number, value_get(step, "do")->text.data);
+        snprintf(here, sizeof here, "%s, step %lu (%s)", where, (unsigned long)number,
+                 value_get(step, "do")->text.data);
         if (value_says(value_get(step, "do"), "wait"))
             pause_seconds(value_get(step, "seconds")->number);
         else
@@ -657,7 +678,7 @@ void steps_run(scenario *s, const value *list, const char *where)
     }
 }
 
-/* ---- A scenario ------------------------------------------------------------------------------------ */
+/* ---- A scenario ------------------------------------------------------------------------------ */
 
 static double redis_time(void)
 {

@@ -340,7 +340,8 @@ static int meets(const check *c, const value *wanted, found f)
         return within(f.number, c->start + from->number, c->start + value_number(value_get(wanted, "to"), 0));
     if (at || now)
         return within(f.number, middle - around, middle + around);
-    return within(f.number, value_number(value_get(wanted, "min"), -HUGE_VAL), value_number(value_get(wanted, "max"), HUGE_VAL));
+    return within(f.number, value_number(value_get(wanted, "min"), -HUGE_VAL),
+                  value_number(value_get(wanted, "max"), HUGE_VAL));
 }
 
 static int equals(const check *c, const value *wanted, found f)

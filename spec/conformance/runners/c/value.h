@@ -12,7 +12,15 @@ void *keep(size_t size);
 seriatim_text keep_text(const char *data, size_t len); /* NUL-terminated, too */
 void keep_nothing(void);
 
-typedef enum value_kind { VALUE_NULL, VALUE_BOOL, VALUE_INT, VALUE_DOUBLE, VALUE_TEXT, VALUE_LIST, VALUE_MAP } value_kind;
+typedef enum value_kind {
+    VALUE_NULL,
+    VALUE_BOOL,
+    VALUE_INT,
+    VALUE_DOUBLE,
+    VALUE_TEXT,
+    VALUE_LIST,
+    VALUE_MAP
+} value_kind;
 
 typedef struct value {
     value_kind kind;
@@ -21,7 +29,7 @@ typedef struct value {
     double number;      /* INT, BOOL, DOUBLE */
     seriatim_text key;  /* of a member */
     struct value *first, *next;
-    size_t count;       /* of items or members */
+    size_t count; /* of items or members */
 } value;
 
 /* NULL when the bytes are not JSON, or JSON that cannot be read. */
