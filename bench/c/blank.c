@@ -68,6 +68,7 @@ static seriatim_queue_settings numbered_queue(long i, char name[32])
 void producer_open(producer *p, seriatim_queue_settings settings)
 {
     seriatim_error error;
+    p->deliver_in = (double)number_of("BENCH_DELIVER_IN", 0);
     if (seriatim_link_new(NULL, redis_url(), &p->link, &error) != SERIATIM_OK)
         fail("link", error.message);
     p->client = seriatim_link_client(p->link);
@@ -109,6 +110,8 @@ void producer_add(producer *p, const char *id, size_t id_len, const char *payloa
     job.payload_len = payload_len;
     job.when = delay > 0 ? SERIATIM_DELAY : SERIATIM_NOW;
     job.time = delay;
+    job.deliver_when = p->deliver_in > 0 ? SERIATIM_DELAY : SERIATIM_NOW;
+    job.deliver_time = p->deliver_in;
     if (seriatim_push_job(p->client, &job) != SERIATIM_OK)
         fail("job", seriatim_client_error(p->client)->message);
 }

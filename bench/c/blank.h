@@ -20,6 +20,7 @@ typedef struct producer {
     seriatim_link *link;
     seriatim_client *client;
     size_t queue;
+    double deliver_in; /* seconds until the jobs arrive, of BENCH_DELIVER_IN (0: they do at once) */
 } producer;
 
 void producer_open(producer *p, seriatim_queue_settings settings);

@@ -2,16 +2,41 @@
 
 require "socket"
 
-# A redis-server of the benchmark's own: TCP on loopback, nothing on disk.
+# A redis-server of the benchmark's own: TCP on loopback, nothing on disk but what a restart is told to keep.
 class RedisServer
   attr_reader :port
 
   def initialize(folder)
+    @folder = folder
     @port = TCPServer.open("127.0.0.1", 0) { |socket| socket.addr[1] }
-    @process = Process.detach(spawn("redis-server", "--bind", "127.0.0.1", "--port", @port.to_s, "--save", "",
-                                    "--appendonly", "no", "--dir", folder, out: File::NULL, pgroup: true))
-    sleep 0.01 until answers?
+    start("no")
   end
+
+  # Ends it by SIGKILL and starts it again from what is in its folder: from the append-only file if there is to be one, else from the snapshot.
+  # @return [Float] the seconds until it answered
+  def restart(appendonly:)
+    Process.kill(:KILL, @process.pid)
+    @process.join
+    before = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    start(appendonly ? "yes" : "no")
+    Process.clock_gettime(Process::CLOCK_MONOTONIC) - before
+  end
+
+  # Writes a snapshot.
+  def save = call("SAVE")
+
+  # Begins an append-only file, and waits until it holds everything.
+  def append_only
+    call("CONFIG", "SET", "appendonly", "yes")
+    sleep 0.05 until %w[aof_rewrite_in_progress aof_rewrite_scheduled].all? { |field| info(field) == "0" }
+  end
+
+  # Writes no append-only file any more.
+  def append_nothing = call("CONFIG", "SET", "appendonly", "no")
+
+  # @return [Integer] members of a sorted set, fields of a hash
+  def zcard(key) = call("ZCARD", key).delete(":").to_i
+  def hlen(key) = call("HLEN", key).delete(":").to_i
 
   def url = "redis://127.0.0.1:#{@port}"
   def pid = @process.pid
@@ -49,6 +74,13 @@ class RedisServer
 
   private
 
+  def start(appendonly)
+    @process = Process.detach(spawn("redis-server", "--bind", "127.0.0.1", "--port", @port.to_s, "--save", "",
+                                    "--appendonly", appendonly, "--dir", @folder, out: File::NULL, pgroup: true))
+    sleep 0.01 until answers?
+  end
+
+  # Not while it loads its file.
   def answers?
     call("PING") == "+PONG"
   rescue SystemCallError
