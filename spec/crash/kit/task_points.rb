@@ -49,7 +49,7 @@ class TaskPoints < KillPoints
   end
 
   def push(lane, point, ahead = AHEAD)
-    at = Time.now.to_f + ahead
+    at = lane.deliver_at = [Time.now.to_f + ahead, lane.deliver_at.to_f].max # no push comes before an earlier one
     numbers = Array.new(point.start_with?("move") ? MANY : 4) { lane.pushed += 1 }
     jobs = lane.ids.flat_map { |id| numbers.map { |number| { id: id, payload: payload(number, numbers), deliver_at: at } } }
     scheduled = @kit[@queue].perform_async(jobs).scheduled
