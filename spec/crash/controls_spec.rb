@@ -120,8 +120,8 @@ RSpec.describe "The checker fails" do
   end
 
   it "F1 when a snooze charges a retry" do
-    program = Mutant.build("worker", "scripts/server/settle.lua" => [["r.mark, r.due, r.place = MARK_NONE, now + time, PLACE_DUE",
-                                                                      "r.retry, r.mark, r.due, r.place = r.retry + 1, MARK_NONE, now + time, PLACE_DUE"]])
+    replaced = "if action ~= '' then replace(id, r, unpack_struct('>d', action), text) end"
+    program = Mutant.build("worker", "scripts/server/settle.lua" => [[replaced, "r.retry = r.retry + 1 #{replaced}"]])
     kit.queue("Snoozes", **TASKS)
     kit.push("Snoozes", ids(20), [1, 2], task: "flush", snooze: 0.01)
     kit.worker("c", program: program)
