@@ -185,11 +185,16 @@ static void test_a_key_of_the_wrong_type_ends_every_action_before_it_writes(void
         refused = 0;
         digest(before);
         for (kind = SERIATIM_PERFORM_ALL_JOBS_NOW; kind <= SERIATIM_MORGUE_DROP_PAYLOAD; kind++) {
-            int status, spares = kind == SERIATIM_PAUSE || kind == SERIATIM_RESUME || i >= 13;
+            int handled = kind == SERIATIM_CANCEL || kind == SERIATIM_RESCHEDULE;
+            int status, spares = kind == SERIATIM_PAUSE || kind == SERIATIM_RESUME || handled || i >= 13;
             seriatim_text named[2];
             named[0] = text(kind == SERIATIM_MORGUE_DROP_PAYLOAD ? "bad" : "hot");
             named[1] = text("p5");
-            if (kind >= SERIATIM_DROP_PAYLOAD)
+            if (handled) {
+                named[0] = text("AQAAAAAAAAAAAAFRaG90"); /* a payload of "hot" that is not there */
+                named[1] = text("2000000000");
+                status = seriatim_action_begin(f.client, f.queue, kind, named, kind == SERIATIM_CANCEL ? 1 : 2);
+            } else if (kind >= SERIATIM_DROP_PAYLOAD)
                 status = seriatim_action_begin(f.client, f.queue, kind, named, 2);
             else
                 status = seriatim_action_begin(f.client, f.queue, kind, srt_action_takes_ids(kind) ? all : NULL, 5);

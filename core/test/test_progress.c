@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -70,11 +71,17 @@ static void open_terminal(int *ours, int *theirs, unsigned short columns)
     assert_int_equal(fcntl(*ours, F_SETFL, O_NONBLOCK), 0);
 }
 
+/* The kernel passes on later what is written to a terminal, so this waits until as much has come as is wanted. */
 static void shown(int terminal, const char *wanted)
 {
     char out[1000];
-    ssize_t len = read(terminal, out, sizeof out - 1);
-    out[len < 0 ? 0 : len] = '\0';
+    size_t len = 0;
+    struct pollfd readable = {terminal, POLLIN, 0};
+    do {
+        ssize_t got = read(terminal, out + len, sizeof out - 1 - len);
+        len += got > 0 ? (size_t)got : 0;
+    } while (len < strlen(wanted) && poll(&readable, 1, 10000) == 1);
+    out[len] = '\0';
     assert_string_equal(out, wanted);
 }
 
