@@ -46,6 +46,7 @@ from ._client.connection import Change
 from ._web.dashboard import MAX_BODY, Dashboard, Request, encoded, refusal
 
 if TYPE_CHECKING:
+    import socket
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
     from ._client.connection import Redact
@@ -131,7 +132,7 @@ def _of_environ(environ: WSGIEnvironment) -> Request | None:
 
 def _socket_of_environ(environ: WSGIEnvironment) -> int:
     """The descriptor of the visitor's connection; 0: the server does not tell it."""
-    connection = environ.get("seriatim.socket") or environ.get("gunicorn.socket")
+    connection: socket.socket | None = environ.get("seriatim.socket") or environ.get("gunicorn.socket")
     return 0 if connection is None else max(connection.fileno(), 0)
 
 
