@@ -34,8 +34,7 @@ static void run(seriatim_delivery *delivery)
     size_t i;
     for (i = 0; i < seriatim_delivery_size(delivery); i++) {
         const seriatim_claimed *job = seriatim_delivery_job(delivery, i);
-        if (kind ==
-            SERIATIM_EXHAUSTED) /* the retries of these ids are used up: there is nothing to run and no outcome */
+        if (kind == SERIATIM_EXHAUSTED) /* the retries of the id are used up: nothing is to run, no outcome to report */
             fprintf(stderr, "order %.*s is dead: %.*s\n", (int)job->id_len, job->id, (int)job->error_len, job->error);
         else if (kind == SERIATIM_DIED) /* the process that ran it died, twice */
             fail(delivery, i, "worker died");

@@ -89,7 +89,7 @@ describe("a worker", function()
     local before = plain:queue_settings()
     assert.equal(before, plain:queue_settings())
     local expected = { queue_name = "Plain", shards_count = 5, batch_size = 1, max_retry_count = 25, fold = "merge", on_waiting = "keep",
-      on_exhausted = "bury", ttr = 1.5, serial_shards = false, priority = 0, max_running = 0, exhausted_hook = false }
+      on_exhausted = "bury", ttr = 1.5, serial_shards = false, priority = 0, max_running = 0, history_per_id = 0, exhausted_hook = false }
     assert.same(expected, before)
     plain.batch_size, plain.ttr = 8, nil
     expected.batch_size, expected.ttr = 8, nil

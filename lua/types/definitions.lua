@@ -28,7 +28,7 @@
 ---@field morgue_max_age number?
 ---How many dead ids the morgue keeps; nil: all. Default: nil. 1 to 1000000000.
 ---@field morgue_max_count integer?
----How many of the last events of an id explain shows, for seven days after the last one; 0: none are kept. Default: 0. 0 to 100.
+---How many of the last events of an id explain shows, for seven days; 0: none. Default: 0. 0 to 100.
 ---@field history_per_id integer?
 ---How many ids one call of perform gets at most. Default: 1. 1 to 1000.
 ---@field batch_size integer?

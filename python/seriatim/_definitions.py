@@ -35,7 +35,7 @@ class WorkerSettings:
     morgue_max_count: ClassVar[int | None]
     """How many dead ids the morgue keeps; nil: all. Default: nil. 1 to 1000000000."""
     history_per_id: ClassVar[int]
-    """How many of the last events of an id explain shows, for seven days after the last one; 0: none are kept. Default: 0. 0 to 100."""
+    """How many of the last events of an id explain shows, for seven days; 0: none. Default: 0. 0 to 100."""
     batch_size: ClassVar[int]
     """How many ids one call of perform gets at most. Default: 1. 1 to 1000."""
     max_running: ClassVar[int]

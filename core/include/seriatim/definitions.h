@@ -16,7 +16,7 @@
     X(FLAG, serial_shards, 0, 0, 1, 0, NULL, PLAIN) /* Whether ids of one shard run one after another. */ \
     X(SECONDS, morgue_max_age, 0, 0.001, 3153600000, 0, NULL, OPTIONAL) /* How long a dead id is kept in the morgue; nil: for ever. 0: nil. */ \
     X(COUNT, morgue_max_count, 0, 1, 1000000000, 0, NULL, OPTIONAL) /* How many dead ids the morgue keeps; nil: all. 0: nil. */ \
-    X(COUNT, history_per_id, 0, 0, 100, 0, NULL, PLAIN) /* How many of the last events of an id explain shows, for seven days after the last one; 0: none are kept. */ \
+    X(COUNT, history_per_id, 0, 0, 100, 0, NULL, PLAIN) /* How many of the last events of an id explain shows, for seven days; 0: none. */ \
     X(FLAG, exhausted_hook, 0, 0, 1, 0, NULL, HIDDEN) /* Whether the worker has a retries_exhausted of its own. */
 
 #define SERIATIM_OWN_SETTINGS(X) \

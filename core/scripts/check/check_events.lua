@@ -31,6 +31,7 @@ end
 
 -- An entry whose list is gone is no finding: lists end by themselves, and the entries of old ones are removed as new ones come.
 local function check_traced()
+  looked = 0
   if not is_sound(TRACED, 'zset') then return end
   local page = call('ZSCAN', TRACED, cursor, 'COUNT', 50)
   cursor, looked = page[1], #page[2] / 2

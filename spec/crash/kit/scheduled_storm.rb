@@ -144,12 +144,16 @@ class ScheduledVerdict
     found = line.numbers.map { |number| @payloads[[line.id, number]] }
     return invented << "#{line.id} #{line.numbers}" unless found.all?
 
+    new = found.reject { |payload| again?(payload) }
     found.each { |payload| judge(payload, line) }
     ats = found.map(&:at)
-    in_order = ats.each_cons(2).all? { |a, b| a <= b + 1e-6 } && ats.first >= @last_at[line.id] - 1e-6
+    in_order = ats.each_cons(2).all? { |a, b| a <= b + 1e-6 } && (new.empty? || new.first.at >= @last_at[line.id] - 1e-6)
     disordered << "#{line.id} #{line.numbers} at #{ats}, after #{@last_at[line.id]}" unless in_order
     @open[[line.id, line.fence]] = found
   end
+
+  # A process that was killed may have ended a run that Redis had not heard of yet: its payloads come again, before what is new.
+  def again?(payload) = @ended[payload.key] && @gone.key?(@ran_by[payload.key])
 
   def judge(payload, line)
     name = "#{payload.key.join(" ")} pid #{line.pid}"
