@@ -71,8 +71,8 @@ static void take_output(seriatim_client *c, srt_reader *reader)
 /* The jobs stand in the one chunk of the one shard: id, payload and, where one of them has any, options. */
 static void check_chunk(const srt_reply *command, const pushed *p)
 {
-    size_t head = 1 + 3 + SRT_SHARD_KEYS + 1 + 5, width = p->has_options ? 3 : 2, i;
-    FUZZ_CHECK(command->tokens[head - 1].data[0] == (char)('0' + width));
+    size_t head = 1 + 3 + SRT_SHARD_KEYS + 1 + 6, width = p->has_options ? 3 : 2, i;
+    FUZZ_CHECK(command->tokens[head - 2].data[0] == (char)('0' + width)); /* history_per_id follows */
     FUZZ_CHECK(command->count == head + width * p->count);
     for (i = 0; i < p->count; i++) {
         const srt_token *id = &command->tokens[head + width * i], *payload = id + 1;

@@ -39,6 +39,7 @@ describe("tostring shows the fields on one line", function()
       jobs.step(0.01)
       found = assert(seriatim.nodes())[1]
     until found
-    assert.matches("^seriatim%.NodeInfo{name='" .. node.id:gsub("%-", "%%-") .. "', description='.*, threads=3, since=%d+, .*}$", tostring(found))
+    local name = node.id:gsub("%-", "%%-")
+    assert.matches("^seriatim%.NodeInfo{name='" .. name .. "', description='.*, threads=3, since=%d+, .*}$", tostring(found))
   end)
 end)

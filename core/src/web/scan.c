@@ -290,7 +290,8 @@ static int scan_make_shares(scan_state *s, unsigned positions)
     if (srt_grow(s->w->mem, &shares, &s->shares_cap, positions, sizeof *s->shares) != SERIATIM_OK)
         return SERIATIM_NOMEM;
     s->shares = shares;
-    memset(s->shares, 0, positions * sizeof *s->shares);
+    if (positions > 0) /* else nothing was allocated, and memset takes no NULL */
+        memset(s->shares, 0, positions * sizeof *s->shares);
     return SERIATIM_OK;
 }
 
