@@ -40,6 +40,10 @@ static void reads_back(const srt_url *u)
     seriatim_error error;
     srt_bytes_init(&text, seriatim_default_allocator());
     write_url(u, &text);
+    if (text.len > SRT_URL_MAX_BYTES) { /* each byte may have become three */
+        srt_bytes_free(&text);
+        return;
+    }
     FUZZ_CHECK(srt_url_parse(&again, seriatim_default_allocator(), text.data, text.len, &error) == SERIATIM_OK);
     FUZZ_CHECK(again.kind == u->kind && again.port == u->port && again.db == u->db);
     FUZZ_CHECK(same(again.host, u->host) && same(again.path, u->path) && same(again.password, u->password));

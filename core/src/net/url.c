@@ -12,7 +12,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#define URL_MAX_BYTES 8192
 #define URL_MAX_HOST 255
 #define URL_DEFAULT_PORT 6379
 #define URL_SENTINEL_PORT 26379
@@ -458,7 +457,7 @@ static int url_parse_scheme(url_parser *p, url_span rest)
 
 static int url_check_text(url_parser *p, url_span text)
 {
-    if (text.end - text.at > URL_MAX_BYTES)
+    if (text.end - text.at > SRT_URL_MAX_BYTES)
         return url_invalid(p, "it may have at most 8192 bytes");
     for (; text.at < text.end; text.at++)
         if ((unsigned char)*text.at <= ' ' || *text.at == 0x7f)

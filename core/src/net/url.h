@@ -7,6 +7,7 @@
 typedef enum srt_url_kind { SRT_URL_TCP, SRT_URL_TLS, SRT_URL_UNIX, SRT_URL_SENTINEL } srt_url_kind;
 
 #define SRT_URL_MAX_SENTINELS 16
+#define SRT_URL_MAX_BYTES 8192
 
 typedef struct srt_url_host {
     const char *host;
