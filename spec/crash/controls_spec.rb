@@ -24,6 +24,22 @@ RSpec.describe "The checker fails" do
     found
   end
 
+  # Makes the faults again, at most five times, until the checker finds one of that name: a fault that needs two processes at an
+  # unlucky moment does not happen in each round.
+  def until_found(name)
+    5.times do
+      yield
+      break if kit.verdict.faults.key?(name)
+    end
+  end
+
+  # Waits until the queue is empty. An id whose record is gone never becomes empty.
+  def drain_if_possible
+    kit.drain(10)
+  rescue RuntimeError
+    nil
+  end
+
   def ids(count) = (1..count).map { |number| "id#{number}" }
 
   it "F2 when settles do not check the fence" do
@@ -36,11 +52,9 @@ RSpec.describe "The checker fails" do
     workers = Array.new(6) { kit.worker("c", lease: lease, threads: 4, poll: 0.2, program: program) }
     workers.each(&:wait_until_started)
     storm = Storm.new(kit, "Unfenced", ids(200), behind: 150, payload: SLOW)
-    storm.during { Freezes.new(kit, "Unfenced", workers, lease: lease, at_once: 3).run(9) }
-    begin
-      kit.drain(10)
-    rescue RuntimeError
-      nil # an id whose record is gone
+    until_found(:lost) do
+      storm.during { Freezes.new(kit, "Unfenced", workers, lease: lease, at_once: 3).run(9) }
+      drain_if_possible
     end
     expect(faults_of("no fence check in settle", "F2").keys).to include(:lost)
   end

@@ -22,9 +22,10 @@ class Storm
     @pushed = @flushes = 0
   end
 
-  # Keeps up the load during the block and returns the block's value.
+  # Keeps up the load during the block and returns the block's value. A second call goes on with the next number.
   # @param pushes [Boolean] or are scripts only to be forgotten?
   def during(pushes: true)
+    @ending = false
     threads = [(Thread.new { push_all } if pushes), Thread.new { flush_scripts }].compact
     threads.each { |thread| thread.report_on_exception = false }
     result = yield
