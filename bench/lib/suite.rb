@@ -13,7 +13,7 @@ require_relative "missing"
 require_relative "page"
 require_relative "program"
 require_relative "race"
-require_relative "redis_server"
+require_relative "measured_redis"
 require_relative "results"
 require_relative "settings"
 
@@ -31,7 +31,7 @@ class Suite
 
   def initialize(folder)
     @folder = folder
-    @redis = RedisServer.new(folder)
+    @redis = MeasuredRedis.new
     @missing = Missing.new
     @facts = Facts.all(@redis)
   end
@@ -45,7 +45,7 @@ class Suite
     @missing.note("all that would have followed: the run ended by #{e.class}")
     raise
   ensure
-    @redis.stop
+    @redis.remove
     publish if @results
   end
 

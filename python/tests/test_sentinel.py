@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,42 +11,24 @@ import pytest
 
 import seriatim
 from support.jobs import eventually, runs, serve, worker
-from support.redis_server import RedisServer, free_ports
+from support.redis_server import RedisServer, Sentinel, free_ports
 
 
 class Trio:
     def __init__(self, folder: Path) -> None:
-        self.ports = free_ports(3)
+        self.ports = free_ports(2)
         ping = ("--repl-ping-replica-period", "1")
         self.master = RedisServer("--port", str(self.ports[0]), "--repl-diskless-sync-delay", "0", *ping)
         self.replica = RedisServer("--port", str(self.ports[1]), "--replicaof", f"127.0.0.1 {self.ports[0]}")
         eventually(lambda: "state=online" in self.master.call("INFO", "replication"))  # it is asked at once, and then after 10 s
-        self._sentinel = self._start(folder)
-        self.url = f"redis+sentinel://127.0.0.1:1,127.0.0.1:{self.ports[2]}/jobs"  # the first one is dead
-        eventually(lambda: "slaves=1" in self._ask("INFO", "sentinel"))
+        self._sentinel = Sentinel(folder, "jobs", self.ports[0], down_after_milliseconds=2000)
+        self.url = f"redis+sentinel://127.0.0.1:1,127.0.0.1:{self._sentinel.port}/jobs"  # the first one is dead
+        eventually(lambda: "slaves=1" in self._sentinel.ask("INFO", "sentinel"))
 
     def remove(self) -> None:
         self._sentinel.kill()
-        self._sentinel.wait()
         self.replica.remove()
         self.master.remove()
-
-    def _start(self, folder: Path) -> subprocess.Popen[bytes]:
-        lines = [f"port {self.ports[2]}", "bind 127.0.0.1", f"dir {folder}"]
-        lines += [f"sentinel monitor jobs 127.0.0.1 {self.ports[0]} 1", "sentinel down-after-milliseconds jobs 2000"]
-        config = folder / "sentinel.conf"
-        config.write_text("\n".join(lines) + "\n")
-        environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-        with open(folder / "log", "wb") as log:
-            return subprocess.Popen(["redis-server", str(config), "--sentinel"], stdout=log, stderr=log, env=environment)
-
-    def _ask(self, *words: str) -> str:
-        try:
-            with socket.create_connection(("127.0.0.1", self.ports[2])) as connection:
-                connection.sendall(" ".join(words).encode() + b"\r\n")
-                return connection.recv(65_536).decode()
-        except ConnectionRefusedError:
-            return ""
 
 
 @pytest.fixture

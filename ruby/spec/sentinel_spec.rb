@@ -10,33 +10,17 @@ RSpec.describe "redis+sentinel://" do
     @replica = RedisServer.new("--port", @ports[1].to_s, "--replicaof", "127.0.0.1 #{@ports[0]}")
     @folder = Dir.mktmpdir("seriatim-sentinel")
     eventually { @master.call("INFO", "replication")[/state=online/] } # the sentinel asks at once, and then after 10 s
-    @sentinel = start_sentinel
+    @sentinel = RedisSentinel.new(@folder, "jobs", @ports[0], port: @ports[2], "down-after-milliseconds": 2000)
   end
 
   after(:context) do
-    Process.kill(:KILL, @sentinel) && Process.wait(@sentinel) if @sentinel
+    @sentinel&.kill
     [@master, @replica].each { |redis| redis&.remove }
     FileUtils.rm_rf(@folder)
   end
 
-  def start_sentinel
-    config = File.join(@folder, "sentinel.conf")
-    File.write(config, "port #{@ports[2]}\nbind 127.0.0.1\ndir #{@folder}\nsentinel monitor jobs 127.0.0.1 #{@ports[0]} 1\n" \
-                       "sentinel down-after-milliseconds jobs 2000\n")
-    spawn({ "LD_PRELOAD" => nil }, "redis-server", config, "--sentinel", out: File.join(@folder, "log"), err: %i[child out])
-  end
-
-  def ask_sentinel(*words)
-    TCPSocket.open("127.0.0.1", @ports[2]) do |io|
-      io.write("#{words.join(" ")}\r\n")
-      io.readpartial(65_536)
-    end
-  rescue Errno::ECONNREFUSED
-    ""
-  end
-
   it "finds the master by its sentinels, and the next one after a failover, in the client and in the server", limit: 240 do
-    eventually { ask_sentinel("INFO", "sentinel").include?("slaves=1") }
+    eventually { @sentinel.ask("INFO", "sentinel").include?("slaves=1") }
     Seriatim.redis = "redis+sentinel://127.0.0.1:1,127.0.0.1:#{@ports[2]}/jobs" # the first one is dead
     Seriatim.wait_replicas = 1
     Seriatim.wait_timeout = 10

@@ -85,7 +85,7 @@ RSpec.describe "Redis away" do
   # ---- examples
 
   it "F36 Redis killed, stopped or paused for two lease times: no job runs twice, nobody is marked dead" do
-    @kit = Kit.new(seed: RSpec.configuration.seed, redis: @own = RestartableRedis.new("--appendfsync", "always"))
+    @kit = Kit.new(seed: RSpec.configuration.seed, redis: @own = RedisServer.new("--appendfsync", "always"))
     start(FLEET)
     rounds = Figures.count(1, 6)
     rounds.times { %i[killed stopped paused].each { |kind| round { |newcomer| send(kind, newcomer) } } }
@@ -106,7 +106,7 @@ RSpec.describe "Redis away" do
 
   it "F36 control: where nobody notices that Redis was away, jobs run twice" do
     blind = Mutant.build("worker", BLIND)
-    @kit = Kit.new(seed: RSpec.configuration.seed, redis: @own = RestartableRedis.new("--appendfsync", "always"))
+    @kit = Kit.new(seed: RSpec.configuration.seed, redis: @own = RedisServer.new("--appendfsync", "always"))
     start(%w[c c c c], program: blind)
     round(newcomer: { program: blind }) { |newcomer| killed(newcomer) }
     Figures.note("F36", "control: runs repeated", kit.verdict.repeated.size)

@@ -67,7 +67,7 @@ RSpec.describe "check" do
   # ---- F30
 
   def evicting
-    redis = RestartableRedis.new("--maxmemory", "20mb", "--maxmemory-policy", "allkeys-random", "--appendonly", "no")
+    redis = RedisServer.new("--maxmemory", "20mb", "--maxmemory-policy", "allkeys-random", "--appendonly", "no")
     @kit = Kit.new(seed: RSpec.configuration.seed, redis: redis)
     yield redis
   ensure

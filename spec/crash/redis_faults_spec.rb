@@ -3,7 +3,7 @@
 require_relative "kit/all_languages"
 
 # A Redis that takes a millisecond for each key of its file, when told so.
-class SlowRedis < RestartableRedis
+class SlowRedis < RedisServer
   def load_slowly
     @arguments += %w[--key-load-delay 1000 --loading-process-events-interval-bytes 1024]
   end
@@ -328,7 +328,7 @@ RSpec.describe "Trouble with Redis" do
 
   # The user of docs/internals/protocol.md, with these rules behind its own; a URL for it.
   def documented_user(*rules)
-    words = File.read(PAGE)[/^ACL SETUSER .*$/].sub("jobs", "limited").sub("PASSWORD", "secret").split
+    words = %w[ACL SETUSER limited] + File.read(PAGE).scan(/^ACL SETUSER jobs (.*)$/).join(" ").sub("PASSWORD", "secret").split
     redis.call(*words, *rules)
     redis.url.sub("unix://", "unix://limited:secret@")
   end

@@ -1,14 +1,38 @@
 # frozen_string_literal: true
 
+# Starts the redis-servers and sentinels of every Ruby program that tests or measures: ruby/spec, spec/ and bench.
+
 require "fileutils"
 require "socket"
 require "tmpdir"
 
-# A redis-server of the tests' own, on a Unix socket in a folder of its own, stopped by its pid.
+# Reads and writes the protocol of Redis, a command at a time.
+module RedisProtocol
+  module_function
+
+  # @param words [Array<#to_s>] a command and its arguments
+  # @return [String, Array, nil] its reply, integers as text; an error reply is raised
+  def call(io, *words)
+    io.write("*#{words.size}\r\n", *words.map { |word| "$#{word.to_s.bytesize}\r\n#{word}\r\n" })
+    read(io)
+  end
+
+  def read(io)
+    line = io.gets("\r\n").chomp
+    case line[0]
+    when "+", ":" then line[1..]
+    when "-" then raise line[1..]
+    when "$" then line == "$-1" ? nil : io.read(line[1..].to_i + 2)[0...-2]
+    when "*" then Array.new([line[1..].to_i, 0].max) { read(io) }
+    end
+  end
+end
+
+# A private redis-server on a Unix socket in a temporary folder. The process is stopped by its pid.
 class RedisServer
   attr_reader :folder, :pid
 
-  # Below those that the system gives to outgoing connections, so that none of these takes it before its server does.
+  # A port below those that the system gives to outgoing connections, so that no connection takes it before its server does.
   def self.free_port
     port = rand(12_000..31_999)
     TCPServer.open("127.0.0.1", port) { port }
@@ -16,7 +40,7 @@ class RedisServer
     retry
   end
 
-  # @param arguments [Array<String>] of redis-server
+  # @param arguments [Array<String>] options of redis-server, which override those of `start`
   def initialize(*arguments)
     @folder = Dir.mktmpdir("seriatim-spec")
     @owner = Process.pid
@@ -24,6 +48,7 @@ class RedisServer
     start
   end
 
+  # Returns when it answers, which it does not while it loads its file.
   def start
     program = %w[redis-server valkey-server].find { |name| system("command -v #{name} >/dev/null") } or raise "no redis-server"
     @pid = Process.spawn(environment, program, "--port", "0", "--unixsocket", socket, "--dir", folder, "--save", "", "--appendonly", "yes",
@@ -35,6 +60,7 @@ class RedisServer
   def url = "unix://#{socket}"
   def socket = File.join(folder, "s")
 
+  # Does nothing in a forked child, whose parent owns the process.
   def stop(signal = :TERM)
     return if @pid.nil? || @owner != Process.pid
 
@@ -43,6 +69,13 @@ class RedisServer
     @pid = nil
   end
 
+  # Ends it by a signal and starts it with the data that it wrote.
+  def restart(signal)
+    stop(signal)
+    start
+  end
+
+  # Ends it and removes its folder.
   def remove
     return unless @owner == Process.pid
 
@@ -50,21 +83,14 @@ class RedisServer
     FileUtils.rm_rf(folder)
   end
 
-  # One command, its words as Redis takes them.
-  def call(*words)
-    UNIXSocket.open(socket) do |io|
-      io.write("*#{words.size}\r\n", *words.map { |word| "$#{word.to_s.bytesize}\r\n#{word}\r\n" })
-      read(io)
-    end
-  end
+  # Sends one command over a new connection; see RedisProtocol.call.
+  def call(*words) = UNIXSocket.open(socket) { |io| RedisProtocol.call(io, *words) }
 
-  def flush
-    call("FLUSHALL")
-  end
+  def flush = call("FLUSHALL")
 
   private
 
-  # The sanitizers of the extension are not Redis' business.
+  # redis-server runs without the sanitizers that LD_PRELOAD gives to the extension.
   def environment = { "LD_PRELOAD" => nil }
 
   def wait_until_ready
@@ -76,7 +102,6 @@ class RedisServer
     raise "redis-server does not answer: #{File.read(File.join(folder, "log"))}"
   end
 
-  # Not while it loads its file.
   def answers?
     call("PING") == "PONG"
   rescue SystemCallError
@@ -84,14 +109,34 @@ class RedisServer
   rescue RuntimeError => e
     e.message.start_with?("LOADING") ? false : raise
   end
+end
 
-  def read(io)
-    line = io.gets("\r\n").chomp
-    case line[0]
-    when "+", ":" then line[1..]
-    when "-" then raise line[1..]
-    when "$" then line == "$-1" ? nil : io.read(line[1..].to_i + 2)[0...-2]
-    when "*" then Array.new([line[1..].to_i, 0].max) { read(io) }
-    end
+# A sentinel on a port of loopback that watches one master.
+class RedisSentinel
+  attr_reader :port
+
+  # @param folder [String] where its configuration and its log lie; the caller removes it
+  # @param name [String] of the master
+  # @param master_port [Integer]
+  # @param quorum [Integer] how many sentinels must agree that the master is down
+  # @param options [Hash{String=>Object}] further settings of the master, as "down-after-milliseconds"
+  def initialize(folder, name, master_port, quorum: 1, port: RedisServer.free_port, **options)
+    @port = port
+    file = File.join(folder, "sentinel-#{port}.conf")
+    File.write(file, ["port #{port}", "bind 127.0.0.1", "dir #{folder}", "sentinel monitor #{name} 127.0.0.1 #{master_port} #{quorum}",
+                      *options.map { |option, value| "sentinel #{option} #{name} #{value}" }].join("\n"))
+    @pid = Process.spawn({ "LD_PRELOAD" => nil }, "redis-server", file, "--sentinel", out: "#{file}.log", err: %i[child out])
+  end
+
+  # @return [String] the reply to a command, lists as one text; empty while it cannot be reached
+  def ask(*words)
+    TCPSocket.open("127.0.0.1", port) { |io| RedisProtocol.call(io, *words).to_s }
+  rescue SystemCallError
+    ""
+  end
+
+  def kill
+    Process.kill(:KILL, @pid)
+    Process.wait(@pid)
   end
 end

@@ -5,11 +5,10 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +18,9 @@ from urllib.parse import urlencode
 
 import pytest
 import redis
+
+sys.path.append(str(Path(__file__).resolve().parents[3] / "python/tests"))
+from support.redis_server import RedisServer, free_ports  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 LUA = HERE.parents[1]
@@ -38,38 +40,16 @@ def wait_until(condition: Callable[[], Any], what: str, seconds: float = PATIENC
 
 
 def free_port() -> int:
-    """Below those that the system gives to outgoing connections, so that none of these takes it before its server does."""
-    while True:
-        with socket.socket() as listener:
-            try:
-                listener.bind(("127.0.0.1", random.randrange(12_000, 32_000)))
-            except OSError:
-                continue
-            return int(listener.getsockname()[1])
-class Redis:
-    """One redis-server on a Unix socket and, with TLS, on a port."""
+    return free_ports(1)[0]
 
-    def __init__(self, folder: Path, name: str, *options: str) -> None:
-        self.path = folder / f"{name}.sock"
-        self.command = ["redis-server", "--unixsocket", str(self.path), "--dir", str(folder), "--appendonly", "yes",
-                        "--appenddirname", name, "--save", "", "--port", "0", *options]
-        self.password = options[options.index("--requirepass") + 1] if "--requirepass" in options else None
-        self.start()
 
-    def start(self) -> None:
-        self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL)
-        self.client = redis.Redis(unix_socket_path=str(self.path), password=self.password, decode_responses=True)
-        wait_until(self.answers, "Redis")
+class Redis(RedisServer):
+    """A redis-server and a client of redis-py for it."""
 
-    def answers(self) -> bool:
-        try:
-            return bool(self.client.ping())
-        except redis.RedisError:
-            return False
-
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.wait(PATIENCE)
+    def __init__(self, *options: str) -> None:
+        super().__init__(*options)
+        password = options[options.index("--requirepass") + 1] if "--requirepass" in options else None
+        self.client = redis.Redis(unix_socket_path=self.socket, password=password, decode_responses=True)
 
 
 class Nginx:
@@ -81,7 +61,7 @@ class Nginx:
         self.port = free_port()
         self.journal = journal
         text = (HERE / "nginx.conf").read_text()
-        known = {"lua": str(LUA), "journal": str(journal.path), "port": f"127.0.0.1:{self.port}", "code_cache": "on",
+        known = {"lua": str(LUA), "journal": journal.socket, "port": f"127.0.0.1:{self.port}", "code_cache": "on",
                  "certificate": "/etc/ssl/certs/ca-certificates.crt", "lease_time": "5", "stop_timeout": "15", "turn_jobs": "10000", "later": "10000",
                  "pool_size": "5", "pool_timeout": "30", "push_timeout": "50",
                  "faults": "false", **words}
@@ -148,13 +128,13 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def server(folder: Path) -> Iterator[Redis]:
-    made = Redis(folder, "redis")
+    made = Redis()
     yield made
-    made.stop()
+    made.remove()
 
 
 @pytest.fixture
 def nginx(folder: Path, server: Redis) -> Iterator[Nginx]:
-    made = Nginx(folder, server, {"redis": f"unix://{server.path}"}).start()
+    made = Nginx(folder, server, {"redis": server.url}).start()
     yield made
     made.end()

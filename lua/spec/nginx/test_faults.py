@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -14,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import LUA, Nginx, Redis, free_port, wait_until
+from conftest import LUA, Nginx, Redis, free_ports, wait_until
+from support.redis_server import Sentinel
 
 
 @pytest.fixture
 def faulty(folder: Path, server: Redis) -> Iterator[Nginx]:
     """With the workers of faulty.lua."""
-    made = Nginx(folder, server, {"redis": f"unix://{server.path}", "lease_time": "3", "faults": "true"}).start()
+    made = Nginx(folder, server, {"redis": server.url, "lease_time": "3", "faults": "true"}).start()
     yield made
     made.end()
 
@@ -89,30 +89,30 @@ def test_f22_a_job_that_holds_its_nginx_worker_loses_its_lease(faulty: Nginx) ->
 
 
 def test_f4_an_unknown_outcome_is_named(folder: Path, server: Redis) -> None:
-    journal = Redis(folder, "journal")
-    nginx = Nginx(folder, journal, {"redis": f"unix://{server.path}", "push_timeout": "1.5"}).start()
+    journal = Redis()
+    nginx = Nginx(folder, journal, {"redis": server.url, "push_timeout": "1.5"}).start()
     try:
         for _ in range(50):  # both nginx workers have been connected then
             assert nginx.get("/content", id="x", payload="0") == (200, "ok")
         wait_until(lambda: nginx.lines(), "its run")
-        os.kill(server.process.pid, signal.SIGSTOP)
+        os.kill(server.pid, signal.SIGSTOP)
         began = time.monotonic()
         status, text = nginx.get("/content", id="x", payload="1")
         assert 1.4 < time.monotonic() - began < 8  # 10 is the default
-        os.kill(server.process.pid, signal.SIGCONT)
+        os.kill(server.pid, signal.SIGCONT)
         assert status == 503 and text.startswith("UNKNOWN_OUTCOME: ") and "unknown" in text
         wait_until(lambda: nginx.get("/content", id="x", payload="2") == (200, "ok"), "the next push")
         wait_until(lambda: [line[1] for line in nginx.lines()][-1:] == ["2"], "its run")
         assert list(dict.fromkeys(line[1] for line in nginx.lines())) in (["0", "1", "2"], ["0", "2"])
     finally:
-        os.kill(server.process.pid, signal.SIGCONT)
+        os.kill(server.pid, signal.SIGCONT)
         nginx.end()
-        journal.stop()
+        journal.remove()
 
 
 def test_f5_a_killed_redis_is_an_error_after_push_timeout(folder: Path) -> None:
-    port = free_port()
-    server = Redis(folder, "killed", "--port", str(port))
+    (port,) = free_ports(1)
+    server = Redis("--port", str(port))
     nginx = Nginx(folder, server, {"redis": f"redis://127.0.0.1:{port}", "push_timeout": "1.5"}).start()
     try:
         for _ in range(50):  # both nginx workers have been connected then
@@ -124,52 +124,48 @@ def test_f5_a_killed_redis_is_an_error_after_push_timeout(folder: Path) -> None:
         assert status == 503 and text.startswith("IO: cannot connect to ") and "refused" in text
     finally:
         nginx.end()
+        server.remove()
 
 
 class Masters:
     """A master, a replica and a sentinel."""
 
     def __init__(self, folder: Path) -> None:
-        self.ports = [free_port() for _ in range(3)]
-        self.master = Redis(folder, "one", "--port", str(self.ports[0]), "--repl-diskless-sync-delay", "0")
-        self.replica = Redis(folder, "two", "--port", str(self.ports[1]), "--replicaof", f"127.0.0.1 {self.ports[0]}")
+        ports = free_ports(2)
+        self.master = Redis("--port", str(ports[0]), "--repl-diskless-sync-delay", "0")
+        self.replica = Redis("--port", str(ports[1]), "--replicaof", f"127.0.0.1 {ports[0]}")
         wait_until(lambda: self.master.client.info("replication").get("slave0", {}).get("state") == "online", "the replica")
-        settings = folder / "sentinel.conf"
-        settings.write_text(f"port {self.ports[2]}\ndir {folder}\nsentinel monitor mine 127.0.0.1 {self.ports[0]} 1\n"
-                            "sentinel down-after-milliseconds mine 2000\nsentinel failover-timeout mine 2000\n")
-        self.sentinel = subprocess.Popen(["redis-server", str(settings), "--sentinel"], stdout=subprocess.DEVNULL)
-        command = ["redis-cli", "-p", str(self.ports[2]), "SENTINEL", "replicas", "mine"]
-        wait_until(lambda: str(self.ports[1]) in subprocess.run(command, capture_output=True, text=True).stdout, "the sentinel")
-        self.url = f"redis+sentinel://127.0.0.1:1,127.0.0.1:{self.ports[2]}/mine"
+        self.sentinel = Sentinel(folder, "mine", ports[0], down_after_milliseconds=2000, failover_timeout=2000)
+        wait_until(lambda: str(ports[1]) in self.sentinel.ask("SENTINEL", "replicas", "mine"), "the sentinel")
+        self.url = f"redis+sentinel://127.0.0.1:1,127.0.0.1:{self.sentinel.port}/mine"
 
-    def stop(self) -> None:
-        for process in (self.sentinel, self.replica.process, self.master.process):
-            if process.poll() is None:
-                process.send_signal(signal.SIGCONT)
-                process.kill()
-            process.wait()
+    def remove(self) -> None:
+        self.sentinel.kill()
+        for server in (self.replica, self.master):
+            server.stop(signal.SIGKILL)  # which ends a frozen process, too
+            server.remove()
 
 
 @pytest.fixture
 def masters(folder: Path) -> Iterator[Masters]:
     made = Masters(folder)
     yield made
-    made.stop()
+    made.remove()
 
 
 def test_f6_pushes_and_jobs_follow_the_master(folder: Path, masters: Masters) -> None:
-    journal = Redis(folder, "journal")
+    journal = Redis()
     nginx = Nginx(folder, journal, {"redis": masters.url}).start()
     try:
         for number in range(20):
             assert nginx.get("/content", id="x", payload=str(number), replicas="1") == (200, "ok")
-        os.kill(masters.replica.process.pid, signal.SIGSTOP)
+        os.kill(masters.replica.pid, signal.SIGSTOP)
         status, text = nginx.get("/content", id="y", payload="0", replicas="1")
         assert status == 503 and text.startswith("NOT_REPLICATED: ") and "0 of 1" in text
-        os.kill(masters.replica.process.pid, signal.SIGCONT)
+        os.kill(masters.replica.pid, signal.SIGCONT)
         wait_until(lambda: len(nginx.lines()) >= 21, "what was pushed ran")
         time.sleep(0.3)
-        masters.master.process.kill()
+        masters.master.stop(signal.SIGKILL)
         number = 20
         deadline = time.monotonic() + 120
         while number < 40 and time.monotonic() < deadline:
@@ -180,4 +176,4 @@ def test_f6_pushes_and_jobs_follow_the_master(folder: Path, masters: Masters) ->
         assert seen == list(range(40))
     finally:
         nginx.end()
-        journal.stop()
+        journal.remove()

@@ -256,8 +256,8 @@ def test_health_and_metrics_are_answered(filled: Nginx) -> None:
 
 
 def test_f15_an_unreachable_redis_is_answered_with_503(folder: Path, server: Redis) -> None:
-    other = Redis(folder, "other")
-    nginx = Nginx(folder, server, {"redis": f"unix://{other.path}"}).start()
+    other = Redis()
+    nginx = Nginx(folder, server, {"redis": other.url}).start()
     try:
         assert get(nginx, "/seriatim/api/v1/stats").status == 200
         other.stop()
@@ -270,7 +270,7 @@ def test_f15_an_unreachable_redis_is_answered_with_503(folder: Path, server: Red
         wait_until(lambda: get(nginx, "/seriatim/api/v1/stats").status == 200, "Redis")
     finally:
         nginx.end()
-        other.stop()
+        other.remove()
 
 
 def test_many_readers_take_no_connection_from_pushes(filled: Nginx) -> None:

@@ -1,9 +1,10 @@
--- A redis-server of the tests' own, on a Unix socket in a folder of its own, stopped by its pid.
+-- Starts the redis-servers and sentinels of every Lua test: lua/spec and spec/conformance/runners/lua.
 
 local native = require "seriatim.native"
 
 local OPTIONS = "--port 0 --appendonly yes --appendfsync no --maxmemory-policy noeviction --save ''"
 
+---A private redis-server on a Unix socket in a temporary folder. The process is stopped by its pid.
 ---@class spec.RedisServer
 ---@field url string
 ---@field folder string
@@ -33,24 +34,31 @@ while True:
         pass
 ']]
 
----One that nobody listens at now, below those that the system gives to outgoing connections: none of these takes it before its
----server does.
+---A port that nobody listens at now. It lies below those that the system gives to outgoing connections, so that no connection
+---takes it before its server does.
 ---@return string
 function RedisServer.free_port()
   return output_of(FREE_PORT)
 end
----options: more words of redis-server's command line.
----@param options string?
+
+---The server of another process, by the folder that its `start` made.
+---@param folder string
+---@return spec.RedisServer
+function RedisServer.at(folder)
+  return setmetatable({ folder = folder, socket = folder .. "/s", url = "unix://" .. folder .. "/s" }, RedisServer)
+end
+
+---Returns when it answers.
+---@param options string? further words of redis-server's command line, which override OPTIONS
 ---@return spec.RedisServer
 function RedisServer.start(options)
-  local folder = output_of("mktemp -d")
-  local self = setmetatable({ folder = folder, socket = folder .. "/s", url = "unix://" .. folder .. "/s" }, RedisServer)
+  local self = RedisServer.at(output_of("mktemp -d"))
   self.options = OPTIONS .. " " .. (options or "")
   self:begin()
   return self
 end
 
----Starts it, also again after stop.
+---Starts the process, again after `stop`, and waits until it answers.
 function RedisServer:begin()
   local command = "redis-server %s --unixsocket %s --dir %s >%s/log 2>&1 & echo $!"
   self.pid = output_of(command:format(self.options, self.socket, self.folder, self.folder))
@@ -64,7 +72,7 @@ function RedisServer:begin()
   error("redis-server does not answer: " .. output_of("cat " .. self.folder .. "/log"))
 end
 
----One command by redis-cli: its answer as text, one line an element.
+---Sends one command by redis-cli. Returns its reply as text, each element of a list in a line.
 function RedisServer:call(...)
   local words = {}
   for place, word in ipairs { ... } do
@@ -73,12 +81,12 @@ function RedisServer:call(...)
   return output_of(("redis-cli -s %s %s 2>&1"):format(self.socket, table.concat(words, " ")))
 end
 
----Of all queues.
+---Deletes all keys.
 function RedisServer:flush()
   self:call("FLUSHALL")
 end
 
----How many connections for pushes and queries it has.
+---Returns the number of connections to it that push and query.
 function RedisServer:clients()
   local _, count = self:call("CLIENT", "LIST"):gsub("name=seriatim%-client", "")
   return count
@@ -95,6 +103,31 @@ end
 function RedisServer:remove()
   self:stop()
   os.execute("rm -rf " .. quoted(self.folder))
+end
+
+---Starts a sentinel on a port of loopback that watches a master. Its files lie in the folder of the master, which removes them.
+---Returns its port, a function that sends it a command and returns the reply as text, and a function that ends it.
+---@param master spec.RedisServer
+---@param name string of the master
+---@param master_port string
+---@return string, fun(...: string): string, fun()
+function RedisServer.start_sentinel(master, name, master_port)
+  local port, folder = RedisServer.free_port(), master.folder
+  local file = assert(io.open(folder .. "/sentinel.conf", "w"))
+  file:write(([[
+port %s
+dir %s
+sentinel monitor %s 127.0.0.1 %s 1
+sentinel down-after-milliseconds %s 2000
+sentinel failover-timeout %s 2000
+]]):format(port, folder, name, master_port, name, name))
+  file:close()
+  local pid = output_of(("redis-server %s/sentinel.conf --sentinel > %s/sentinel.log 2>&1 & echo $!"):format(folder, folder))
+  return port, function(...)
+    return output_of(("redis-cli -p %s %s 2>&1"):format(port, table.concat({ ... }, " ")))
+  end, function()
+    os.execute("kill " .. pid)
+  end
 end
 
 return RedisServer

@@ -1,4 +1,4 @@
-"""A redis-server of the tests' own, on a Unix socket in a folder of its own, stopped by its pid."""
+"""Starts the redis-servers and sentinels of every Python test: python/tests, spec/docs and lua/spec/nginx."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ import socket
 import subprocess
 import tempfile
 import time
+from pathlib import Path
 from typing import Any, BinaryIO
 
 
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # without the sanitizers
+
+
 def free_ports(count: int) -> list[int]:
-    """Below those that the system gives to outgoing connections, so that none of these takes one before its server does."""
+    """Ports below those that the system gives to outgoing connections, so that no connection takes one before its server does."""
     found: dict[int, socket.socket] = {}
     while len(found) < count:
         listening = socket.socket()
@@ -30,8 +34,10 @@ def free_ports(count: int) -> list[int]:
 
 
 class RedisServer:
+    """A private redis-server on a Unix socket in a temporary folder. The process is stopped by its pid."""
+
     def __init__(self, *arguments: str) -> None:
-        """arguments: of redis-server, beside ours."""
+        """arguments: options of redis-server, which override those of `start`."""
         self.folder = tempfile.mkdtemp(prefix="seriatim-test")
         self.socket = os.path.join(self.folder, "s")
         self.url = f"unix://{self.socket}"
@@ -46,6 +52,7 @@ class RedisServer:
         return self._process.pid
 
     def start(self) -> None:
+        """Returns when it answers, which it does not while it loads its file."""
         program = next((name for name in ("redis-server", "valkey-server") if shutil.which(name)), None)
         assert program is not None, "no redis-server"
         words = "--port 0 --appendonly yes --appendfsync no --maxmemory-policy noeviction --enable-debug-command yes"
@@ -55,18 +62,20 @@ class RedisServer:
                 [*command, *self._arguments],
                 stdout=log,
                 stderr=log,
-                env={name: value for name, value in os.environ.items() if name != "LD_PRELOAD"},
+                env=ENVIRONMENT,
                 start_new_session=True,
             )
         self._wait_until_ready()
 
     def stop(self, number: int = signal.SIGTERM) -> None:
+        """Does nothing in a forked child, whose parent owns the process."""
         if self._process is not None and self._owner == os.getpid():
             self._process.send_signal(number)
             self._process.wait()
             self._process = None
 
     def remove(self) -> None:
+        """Ends it and removes its folder."""
         if self._owner == os.getpid():
             self.stop()
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -90,11 +99,42 @@ class RedisServer:
             try:
                 if self.call("PING") == "PONG":
                     return
-            except (OSError, RuntimeError):
+            except OSError:
                 pass
+            except RuntimeError as error:
+                if str(error).startswith("NOAUTH"):  # it has a password, and answers
+                    return
             time.sleep(0.02)
         with open(os.path.join(self.folder, "log")) as log:
             raise RuntimeError(f"redis-server does not answer: {log.read()}")
+
+
+class Sentinel:
+    """A sentinel on a port of loopback that watches one master."""
+
+    def __init__(self, folder: Path, name: str, master_port: int, **options: int) -> None:
+        """folder: of its configuration and log, which the caller removes. name: of the master. options: further settings of
+        the master, as down_after_milliseconds."""
+        (self.port,) = free_ports(1)
+        lines = [f"port {self.port}", "bind 127.0.0.1", f"dir {folder}", f"sentinel monitor {name} 127.0.0.1 {master_port} 1"]
+        lines += [f"sentinel {option.replace('_', '-')} {name} {value}" for option, value in options.items()]
+        config = folder / "sentinel.conf"
+        config.write_text("\n".join(lines) + "\n")
+        with open(folder / "sentinel.log", "wb") as log:
+            self._process = subprocess.Popen(["redis-server", str(config), "--sentinel"], stdout=log, stderr=log, env=ENVIRONMENT)
+
+    def ask(self, *words: str) -> str:
+        """The bytes of its reply as text; empty while it cannot be reached."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port)) as connection:
+                connection.sendall(" ".join(words).encode() + b"\r\n")
+                return connection.recv(65_536).decode()
+        except (ConnectionRefusedError, ConnectionResetError):
+            return ""
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
 
 
 def _read(answer: BinaryIO) -> Any:

@@ -20,7 +20,7 @@ module AllLanguages
   # ---- Redis and the way to it
 
   # Before the kit is first used: gives its Redis these arguments.
-  def with_redis(*arguments, redis: RestartableRedis)
+  def with_redis(*arguments, redis: RedisServer)
     @own_redis = redis.new(*arguments)
     @kit = Kit.new(seed: RSpec.configuration.seed, redis: @own_redis)
   end

@@ -3,7 +3,7 @@
 require "digest"
 require "fileutils"
 require "tempfile"
-require_relative "redis"
+require_relative "../../support/redis_server"
 
 # A clock of the day that processes started with its environment share, and that may be moved while they run. libfaketime
 # would do, but redis-server with jemalloc does not start under it.
@@ -35,7 +35,7 @@ class Clock
 end
 
 # A Redis with a clock of its own.
-class ShiftedRedis < RestartableRedis
+class ShiftedRedis < RedisServer
   attr_reader :clock
 
   def initialize(*arguments)

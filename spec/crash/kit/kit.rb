@@ -13,7 +13,7 @@ require_relative "../../support/figures"
 require_relative "heartbeat_watch"
 require_relative "fork_servers"
 require_relative "process"
-require_relative "redis"
+require_relative "../../support/redis_server"
 
 # One run of the crash kit: a Redis and a folder of its own, a journal, queues, workers and producers of any language, and the
 # judgement in the end.
@@ -39,7 +39,7 @@ class Kit
   def initialize(seed: Random.new_seed % 100_000, redis: nil)
     @seed = seed
     @random = Random.new(seed)
-    @own_redis = RestartableRedis.new unless redis
+    @own_redis = RedisServer.new unless redis
     @redis = redis || @own_redis
     @folder = Dir.mktmpdir("seriatim-crash")
     @journal = Journal.new(File.join(@folder, "journal"))

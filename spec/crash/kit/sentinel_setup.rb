@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
 require "fileutils"
-require "socket"
 require "tmpdir"
-require_relative "redis"
+require_relative "../../support/redis_server"
 
 # A master, its replica and three sentinels, each a real process; a Kit takes it in place of a RedisServer.
 class SentinelSetup
@@ -11,10 +10,8 @@ class SentinelSetup
   PATIENCE = 100
 
   # A redis-server that may come back as a replica. It keeps nothing on disk: what the other one lacks is lost when it dies.
-  class Member < RestartableRedis
+  class Member < RedisServer
     attr_reader :port
-
-    public :read
 
     def initialize(master_port = nil)
       @port = RedisServer.free_port
@@ -39,10 +36,10 @@ class SentinelSetup
     @sentinels = []
     follow
     3.times { start_sentinel(down_after) }
-    eventually { @sentinels.all? { |port, _| ask(port, "INFO", "sentinel").include?("slaves=1,sentinels=3") } }
+    eventually { all_say?("slaves=1,sentinels=3", "INFO", "sentinel") }
   end
 
-  def url = "redis+sentinel://#{@sentinels.map { |port, _| "127.0.0.1:#{port}" }.join(",")}/#{NAME}"
+  def url = "redis+sentinel://#{@sentinels.map { |sentinel| "127.0.0.1:#{sentinel.port}" }.join(",")}/#{NAME}"
 
   # Sends a command to the master.
   def call(*words) = master.call(*words)
@@ -51,7 +48,7 @@ class SentinelSetup
   def kill_master
     master.stop(:KILL)
     yield if block_given?
-    eventually { @sentinels.all? { |port, _| ask(port, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME).include?(replica.port.to_s) } }
+    eventually { all_say?(replica.port.to_s, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME) }
     eventually { replica.says?("role:master") }
     @master, @replica = replica, master
   end
@@ -59,11 +56,11 @@ class SentinelSetup
   # Starts the killed server again as a replica and waits until it has all data.
   def mend
     follow
-    eventually { @sentinels.all? { |port, _| ask(port, "SENTINEL", "REPLICAS", NAME).include?(replica.port.to_s) } }
+    eventually { all_say?(replica.port.to_s, "SENTINEL", "REPLICAS", NAME) }
   end
 
   def remove
-    @sentinels.each { |_, pid| Process.kill(:KILL, pid) && Process.wait(pid) }
+    @sentinels.each(&:kill)
     [master, replica].each(&:remove)
     FileUtils.rm_rf(@folder)
   end
@@ -78,30 +75,12 @@ class SentinelSetup
   end
 
   def start_sentinel(down_after)
-    port = RedisServer.free_port
-    file = File.join(@folder, "#{port}.conf")
-    File.write(file, <<~CONFIGURATION)
-      port #{port}
-      bind 127.0.0.1
-      dir #{@folder}
-      sentinel monitor #{NAME} 127.0.0.1 #{master.port} 2
-      sentinel down-after-milliseconds #{NAME} #{down_after}
-      sentinel failover-timeout #{NAME} 3000
-    CONFIGURATION
-    pid = Process.spawn({ "LD_PRELOAD" => nil }, "redis-server", file, "--sentinel", out: "#{file}.log", err: %i[child out])
-    @sentinels << [port, pid]
-    eventually { ask(port, "PING").include?("PONG") }
+    sentinel = RedisSentinel.new(@folder, NAME, master.port, quorum: 2, "down-after-milliseconds": down_after, "failover-timeout": 3000)
+    @sentinels << sentinel
+    eventually { sentinel.ask("PING") == "PONG" }
   end
 
-  # Its answer as one text.
-  def ask(port, *words)
-    TCPSocket.open("127.0.0.1", port) do |io|
-      io.write("*#{words.size}\r\n", *words.map { |word| "$#{word.bytesize}\r\n#{word}\r\n" })
-      master.read(io).to_s
-    end
-  rescue SystemCallError
-    ""
-  end
+  def all_say?(text, *words) = @sentinels.all? { |sentinel| sentinel.ask(*words).include?(text) }
 
   def eventually
     deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + PATIENCE

@@ -4,7 +4,7 @@ require_relative "../../spec_helper"
 require_relative "workload"
 require_relative "../../../../spec/crash/kit/checker"
 require_relative "../../../../spec/crash/kit/process"
-require_relative "../../../../spec/crash/kit/redis"
+require_relative "../../../../spec/support/redis_server"
 require "json"
 require "tmpdir"
 require "zlib"
@@ -15,7 +15,7 @@ module ProcessesHelper
   LEFT_OVER = /:(jobs|ready|due|next|retry|dead|died|parked|unproven|suspect|overrun|claims|spill.*|spillmap.*|nextspill.*|deadspill.*)\z/
 
   def self.included(group)
-    group.before(:context) { @redis = RestartableRedis.new }
+    group.before(:context) { @redis = RedisServer.new }
     group.after(:context) { @redis.remove }
     group.before do
       @redis.flush

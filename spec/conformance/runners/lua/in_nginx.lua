@@ -14,7 +14,7 @@ end
 
 ---Runs the suite on the Redis of this folder, and ends the process.
 return function(folder, spec, words)
-  local redis = setmetatable({ folder = folder, socket = folder .. "/s", url = "unix://" .. folder .. "/s" }, RedisServer)
+  local redis = RedisServer.at(folder)
   local ran, well = xpcall(function()
     return Suite.new(spec, words, redis, lights, write):run()
   end, debug.traceback)
