@@ -1,0 +1,57 @@
+"""docs/guides/testing.md: the tests that it shows, by RSpec, Minitest, pytest and busted, on a private Redis."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from pages import ROOT, Section
+from processes import shell
+from sections import runs
+
+PAGE = "docs/guides/testing.md"
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    """Of a reader who has installed the packages; no URL names a Redis."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/pytest").write_text(f'#!/bin/sh\nexec {sys.executable} -m pytest -p no:cacheprovider "$@"\n')
+    (tmp_path / "bin/pytest").chmod(0o755)
+    return {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "SERIATIM_DATA": str(tmp_path / "redis"), "RUBYLIB": f"{ROOT}/ruby/lib",
+            "PYTHONPATH": f"{ROOT}/python", "PYTHONDONTWRITEBYTECODE": "1", "LUA_PATH": f"./?.lua;{ROOT}/lua/?.lua;;",
+            "LUA_CPATH": f"{ROOT}/lua/lib/5.4/?.so;;"}
+
+
+def write(blocks: Section, folder: Path, language: str, count: int) -> None:
+    for _ in range(count):
+        block = blocks.take(language)
+        (folder / block.name).write_text(block.text)
+
+
+@runs(PAGE, "A Redis for the tests")
+def test_the_folder_is_set(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+    folder = shell(f"{blocks.take('sh').text}echo $SERIATIM_DATA", tmp_path, env).strip()
+    assert Path(folder).is_dir()
+    Path(folder).rmdir()
+
+
+@runs(PAGE, "Ruby")
+def test_rspec_and_minitest(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+    write(blocks, tmp_path, "ruby", 3)
+    assert "4 examples, 0 failures" in shell(blocks.take("sh", "rspec").text, tmp_path, env)
+    assert "1 runs, 1 assertions, 0 failures, 0 errors" in shell(blocks.take("sh").text, tmp_path, env)
+
+
+@runs(PAGE, "Python")
+def test_pytest(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+    write(blocks, tmp_path, "python", 2)
+    assert "4 passed" in shell(blocks.take("sh").text, tmp_path, env)
+
+
+@runs(PAGE, "Lua")
+def test_busted(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+    write(blocks, tmp_path, "lua", 2)
+    assert "4 successes / 0 failures" in shell(blocks.take("sh").text, tmp_path, env)
