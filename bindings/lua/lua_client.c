@@ -1,24 +1,17 @@
 /* lua_client.c - native.client: a connection without a socket, whose host does the I/O. */
 #include "lua_link.h"
 
-#include "io/link.h"
-
 /* ---- Life ------------------------------------------------------------------------------------ */
 
-/* Without randomness a client has no identity, and its pushes are refused. */
 static void client_identify(seriatim_client *client, int forked)
 {
-    unsigned char random[SRT_IDENTITY / 2];
-    seriatim_error error;
-    int status = srt_random(random, sizeof random, &error);
-    if (status != SERIATIM_OK)
-        memset(random, 0, sizeof random);
+    unsigned char bytes[SRT_CLIENT_RANDOM], *random = bytes;
+    if (srt_random(bytes, sizeof bytes, NULL) != SERIATIM_OK)
+        random = NULL;
     if (forked)
         srt_client_forked(client, random);
     else
         srt_client_identify(client, random);
-    if (status != SERIATIM_OK)
-        client->identity[0] = '\0';
 }
 
 static void client_before_begin(void *host)
@@ -52,8 +45,7 @@ static int client_new(lua_State *L)
     if (seriatim_client_new(&options, &self->client, &error) != SERIATIM_OK)
         return slu_nil_error(L, &error);
     self->pid = slu_pid();
-    self->client->before_begin = client_before_begin;
-    self->client->host = self;
+    srt_client_host(self->client, client_before_begin, self);
     client_identify(self->client, 0);
     return 1;
 }
@@ -77,17 +69,12 @@ static int client_connected(lua_State *L)
     slu_link *self = client_of(L);
     const char *user = slu_cstr_or_null(L, 2, "user"), *password = slu_cstr_or_null(L, 3, "password");
     int database = lua_isnoneornil(L, 4) ? 0 : slu_int(L, 4, "database"), status;
-    size_t name_len;
     if (!self)
         return slu_link_closed(L);
-    if (lua_isnoneornil(L, 5) || lua_toboolean(L, 5)) {
+    if (lua_isnoneornil(L, 5) || lua_toboolean(L, 5))
         status = srt_client_connected(self->client, user, password, database);
-    } else {
-        name_len = self->client->name.len;
-        self->client->name.len = 0;
-        status = srt_client_connected(self->client, NULL, NULL, 0);
-        self->client->name.len = name_len;
-    }
+    else
+        status = srt_client_connected_again(self->client);
     return status == SERIATIM_OK ? slu_true(L) : slu_failure(L, status, NULL);
 }
 

@@ -1,8 +1,6 @@
 /* lua_definitions.c - what the core defines by name, for Lua: the settings of a worker. */
 #include "seriatim_native.h"
 
-#include "seriatim/binding.h"
-
 static void definitions_set_words(lua_State *L, const char *words)
 {
     int place = 1;

@@ -1,8 +1,6 @@
 /* lua_delivery.c - seriatim.Delivery: what a thread has to do, and what became of it. */
 #include "lua_runner.h"
 
-#include "base/system.h"
-
 slu_delivery *slu_delivery_new(lua_State *L)
 {
     slu_delivery *self = slu_new(L, SLU_DELIVERY, sizeof *self);

@@ -1,8 +1,6 @@
 /* lua_json.c - native.dump and .load: Lua values to canonical JSON and back, by the core's writer and reader. */
 #include "seriatim_native.h"
 
-#include "base/json.h"
-
 #define ARRAY_MT "seriatim.array_mt"
 #define READER "seriatim.json_reader"
 #define FROM_TEXT "seriatim.int64_from_text"

@@ -1,8 +1,6 @@
 /* lua_link.c - native.link: one connection that pushes and asks; and what a Client shares with it. */
 #include "lua_link.h"
 
-#include "base/system.h"
-
 /* ---- Use ------------------------------------------------------------------------------------- */
 
 /*

@@ -7,8 +7,6 @@
 
 #include "seriatim_native.h"
 
-#include "client/client.h"
-
 #define SLU_LINK "seriatim.Link"
 #define SLU_CLIENT "seriatim.Client"
 

@@ -1,8 +1,6 @@
 /* lua_node.c - native.node: a runner without sockets, thread and clock of its own; the host does the I/O. */
 #include "lua_runner.h"
 
-#include "base/system.h"
-
 /* native.node(settings) */
 static int node_new(lua_State *L)
 {
@@ -146,11 +144,12 @@ static int node_news(lua_State *L)
 {
     srt_node *node = node_started(L);
     size_t group = slu_size(L, 2, "group");
+    int news;
     if (!node)
         return node_closed(L);
-    luaL_argcheck(L, group < node->group_count, 2, "no such group");
-    lua_pushboolean(L, node->groups[group].wake_pending);
-    node->groups[group].wake_pending = 0;
+    news = srt_node_news(node, group);
+    luaL_argcheck(L, news >= 0, 2, "no such group");
+    lua_pushboolean(L, news);
     return 1;
 }
 
@@ -160,7 +159,7 @@ static int node_waits(lua_State *L)
     srt_node *node = node_started(L);
     if (!node)
         return node_closed(L);
-    lua_pushboolean(L, node->sessions[SRT_COMMANDS].waiting > 0);
+    lua_pushboolean(L, srt_node_waits(node));
     return 1;
 }
 

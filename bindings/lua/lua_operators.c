@@ -1,8 +1,6 @@
 /* lua_operators.c - queries, actions, metrics and what else an operator asks, as methods of Link and Client. */
 #include "lua_link.h"
 
-#include "seriatim/binding.h"
-
 #include <math.h>
 
 /* The core's number for a name. */

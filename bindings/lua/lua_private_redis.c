@@ -1,8 +1,6 @@
 /* lua_private_redis.c - native.private_redis: this state's use of the Redis that Seriatim starts for itself. */
 #include "seriatim_native.h"
 
-#include "net/private_redis.h"
-
 #define PRIVATE_REDIS "seriatim.PrivateRedis"
 
 typedef struct private_box {

@@ -1,8 +1,6 @@
 /* lua_rows.c - native.rows: the jobs of a push, as they usually are, turned into rows in one pass. */
 #include "seriatim_native.h"
 
-#include "model/registry.h"
-
 /* In the order in which a row is read; a job's keys as bits. */
 static const char *const row_keys[] = {"id",    "payload",    "score",   "perform_in", "perform_at",
                                        "delay", "on_waiting", "context", "retry_count"};

@@ -1,8 +1,6 @@
 /* lua_runner.c - native.runner: a node with a thread of its own; and what a runner and a node share. */
 #include "lua_runner.h"
 
-#include "base/system.h"
-
 /* ---- Making ---------------------------------------------------------------------------------- */
 
 void slu_node_settings(lua_State *L, int at, seriatim_node_settings *s)
@@ -422,7 +420,7 @@ static int deliveries_stopped(lua_State *L)
     if (source->runner)
         slu_ending_note(
             source->runner); /* a signal that ends the process while this is asked again and again tells it */
-    stopped = source->runner ? seriatim_runner_stopped(source->runner) : source->node->stopped;
+    stopped = source->runner ? seriatim_runner_stopped(source->runner) : srt_node_is_stopped(source->node);
     slu_source_leave(source);
     lua_pushboolean(L, stopped);
     return 1;
@@ -444,26 +442,13 @@ static int deliveries_unfinished(lua_State *L)
     return 1;
 }
 
-static seriatim_runner_stats node_stats(const srt_node *node)
-{
-    seriatim_runner_stats stats = node->stats;
-    size_t i;
-    stats.commands = node->sessions[SRT_COMMANDS].commands + node->sessions[SRT_WAKES].commands;
-    stats.shards = stats.claimed = 0;
-    for (i = 0; i < node->shard_count; i++) {
-        stats.shards += node->shards[i]->state == SRT_OWNED;
-        stats.claimed += node->shards[i]->ready.count + node->shards[i]->quarantined;
-    }
-    return stats;
-}
-
 static int deliveries_stats(lua_State *L)
 {
     slu_source *source = slu_source_inside(L);
     seriatim_runner_stats stats;
     if (!source)
         return slu_source_closed(L, slu_source_of(L));
-    stats = source->runner ? seriatim_runner_stats_now(source->runner) : node_stats(source->node);
+    stats = source->runner ? seriatim_runner_stats_now(source->runner) : srt_node_stats(source->node);
     slu_source_leave(source);
     lua_createtable(L, 0, 8);
     slu_set_int(L, "commands", (int64_t)stats.commands);

@@ -6,9 +6,6 @@
 
 #include "seriatim_native.h"
 
-#include "base/json.h"
-#include "node/node_state.h"
-
 #define SLU_RUNNER "seriatim.Runner"
 #define SLU_NODE "seriatim.Node"
 #define SLU_DELIVERY "seriatim.Delivery"

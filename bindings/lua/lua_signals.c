@@ -1,8 +1,6 @@
 /* lua_signals.c - native.catch_signals and .signal: signals as words that the main thread waits for. */
 #include "seriatim_native.h"
 
-#include "io/ending.h"
-
 /* Handlers of signals belong to the process, so what they use does, too: the only writable data of this module. */
 static int signals_pipe[2] = {-1, -1};
 static pid_t signals_pid; /* whose pipe it is */

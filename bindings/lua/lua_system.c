@@ -1,10 +1,6 @@
 /* lua_system.c - what the package needs of the system and standard Lua has not: clock, sleep, randomness, URLs. */
 #include "seriatim_native.h"
 
-#include "io/link.h"
-#include "base/system.h"
-#include "net/url.h"
-
 #define URL "seriatim.url"
 #define MOST_RANDOM 256
 

@@ -4,8 +4,6 @@
 #endif
 #include "seriatim_native.h"
 
-#include "base/system.h"
-
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
 int slu_raise(lua_State *L, const char *message)

@@ -34,8 +34,7 @@
 #pragma GCC visibility push(hidden)
 #endif
 
-#include "base/bytes.h"
-#include "seriatim.h"
+#include "seriatim/binding.h"
 
 /*
  * Raising jumps over our frames, so all that must be freed lies in a userdata with __gc before a call that may raise.

@@ -1,8 +1,6 @@
 /* py_definitions.c - what the core defines by name, for Python: the settings of a worker. */
 #include "seriatim_native.h"
 
-#include "seriatim/binding.h"
-
 #include <string.h>
 
 static PyObject *definitions_words(const char *words)

@@ -1,8 +1,6 @@
 /* py_delivery.c - seriatim._native.Delivery: what a thread has to do, and what became of it. */
 #include "py_runner.h"
 
-#include "base/json.h"
-
 #include <string.h>
 #include <time.h>
 

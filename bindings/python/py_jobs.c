@@ -4,8 +4,6 @@
  */
 #include "py_jobs.h"
 
-#include "base/bytes.h"
-
 #include <stdio.h>
 #include <string.h>
 

@@ -4,8 +4,6 @@
  */
 #include "seriatim_native.h"
 
-#include "base/json.h"
-
 #include <string.h>
 
 #define SPY_PATH_SIZE 256

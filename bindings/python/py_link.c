@@ -6,8 +6,6 @@
 
 #include "py_jobs.h"
 
-#include "client/client.h"
-
 #define FAST(function) (PyCFunction)(void (*)(void))(function)
 
 /* ---- Use ------------------------------------------------------------------------------------- */

@@ -1,8 +1,6 @@
 /* py_operators.c - queries, actions, metrics and what else an operator asks, as methods of seriatim._native.Link. */
 #include "py_link.h"
 
-#include "seriatim/binding.h"
-
 #include <math.h>
 
 #include <string.h>

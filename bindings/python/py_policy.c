@@ -4,8 +4,6 @@
  */
 #include "seriatim_native.h"
 
-#include "io/link.h"
-
 /* back_off(count): the failure that made retry_count `count` was the (count + 1)-th in a row. */
 PyObject *spy_back_off(PyObject *module, PyObject *count)
 {

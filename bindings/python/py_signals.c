@@ -3,8 +3,6 @@
  */
 #include "seriatim_native.h"
 
-#include "io/ending.h"
-
 #include <errno.h>
 #include <signal.h>
 #include <unistd.h>

@@ -3,8 +3,6 @@
  */
 #include "py_link.h"
 
-#include "client/client.h"
-
 #include <string.h>
 
 /* ---- The request ----------------------------------------------------------------------------- */

@@ -1,8 +1,6 @@
 /* seriatim_native.c - the module seriatim._native: errors, conversions and waiting, shared by the files beside it. */
 #include "seriatim_native.h"
 
-#include "base/system.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>

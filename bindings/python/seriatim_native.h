@@ -6,7 +6,7 @@
 #include <Python.h>
 #include <structmember.h>
 
-#include "seriatim.h"
+#include "seriatim/binding.h"
 
 #include <poll.h>
 

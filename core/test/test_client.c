@@ -1222,6 +1222,44 @@ static void test_a_fork_keeps_only_what_is_not_sent(void **state)
     seriatim_client_free(c);
 }
 
+static void test_without_random_bytes_a_push_is_refused(void **state)
+{
+    seriatim_client *c = new_client(NULL, 1, "keep");
+    (void)state;
+    srt_client_forked(c, NULL);
+    assert_string_equal(c->identity, "");
+    assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
+    add_jobs(c, 0, 1);
+    assert_int_equal(seriatim_push_send(c), SERIATIM_INVALID);
+    assert_string_equal(message(c), "the client has no identity yet");
+    srt_client_identify(c, random_bytes);
+    assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
+    add_jobs(c, 0, 1);
+    assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
+    seriatim_client_free(c);
+}
+
+static void test_a_kept_connection_is_not_greeted_again(void **state)
+{
+    const seriatim_options options = {NULL, NULL, "named", 0};
+    seriatim_client *c = new_client(&options, 1, "keep");
+    const char *data;
+    size_t len;
+    (void)state;
+    assert_int_equal(srt_client_connected(c, "user", "secret", 3), SERIATIM_OK);
+    srt_client_output(c, &data, &len);
+    assert_true(len > 0);
+    srt_client_disconnected(c);
+    assert_int_equal(srt_client_connected_again(c), SERIATIM_OK);
+    srt_client_output(c, &data, &len);
+    assert_int_equal(len, 0);
+    assert_int_equal(seriatim_health_begin(c), SERIATIM_OK);
+    srt_client_output(c, &data, &len);
+    assert_memory_equal(data, "*", 1);
+    assert_true(len < 30); /* INFO alone */
+    seriatim_client_free(c);
+}
+
 /* ---- Memory --------------------------------------------------------------------------------- */
 
 /* A push of 3,000 jobs, each wave of which loses its connection once before its replicas are counted. */
@@ -1354,6 +1392,8 @@ int main(void)
         cmocka_unit_test(test_f15_refusals_end_the_connection_or_the_operation),
         cmocka_unit_test(test_hostile_answers_end_in_an_error),
         cmocka_unit_test(test_a_fork_keeps_only_what_is_not_sent),
+        cmocka_unit_test(test_without_random_bytes_a_push_is_refused),
+        cmocka_unit_test(test_a_kept_connection_is_not_greeted_again),
         cmocka_unit_test(test_every_allocation_may_fail),
         cmocka_unit_test(test_replicas_are_counted),
         cmocka_unit_test(test_too_few_replicas_are_an_error),

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io/ending.h"
+#include "seriatim/binding/ending.h"
 
 static void test_a_second_term_within_a_second_is_the_first_ones(void **state)
 {

@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "net/private_redis.h"
+#include "seriatim/binding/private_redis.h"
 #include "base/status.h"
 #include "base/system.h"
 #include "net/transport.h"

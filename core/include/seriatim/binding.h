@@ -1,56 +1,21 @@
 /*
  * seriatim/binding.h - what the bindings of Seriatim for other languages use beside seriatim.h. It is for them alone:
- * it may change with every version, and the shared library does not export it.
+ * it may change with every version, and the shared library does not export it. The conventions are those of seriatim.h.
+ * No file of a binding includes anything of core/src; script/check holds them to it.
  */
 #ifndef SERIATIM_BINDING_H
 #define SERIATIM_BINDING_H
 
 #include "seriatim.h"
-
-/* ---- The settings of a worker, by name ------------------------------------------------------- */
-
-typedef enum seriatim_setting_kind {
-    SERIATIM_SETTING_TEXT,    /* queue_name alone: name and name_len of the struct */
-    SERIATIM_SETTING_WORD,    /* a const char * */
-    SERIATIM_SETTING_COUNT,   /* an int64_t */
-    SERIATIM_SETTING_SECONDS, /* a double */
-    SERIATIM_SETTING_FLAG     /* an int, 0 or 1 */
-} seriatim_setting_kind;
-
-typedef enum seriatim_setting_use {
-    SERIATIM_USE_PLAIN,
-    SERIATIM_USE_OPTIONAL, /* a user may also write nil, which is the default and 0 in C */
-    SERIATIM_USE_HIDDEN    /* no user sets it, the binding does */
-} seriatim_setting_use;
-
-/* One setting, as core/definitions/settings.json defines it. All texts are static and end with a NUL. */
-typedef struct seriatim_setting {
-    const char *name;
-    const char *kind_name; /* "text", "word", "integer", "seconds", "flag" */
-    int kind;              /* seriatim_setting_kind */
-    int use;               /* seriatim_setting_use */
-    double least, most;    /* what a user may write: a COUNT, SECONDS, or the bytes of a TEXT */
-    const char *words; /* of a WORD: one after another, each with its NUL, an empty one behind the last; else NULL */
-    double initial;    /* default of a COUNT, of SECONDS, of a FLAG */
-    const char *initial_word; /* default of a WORD; NULL for the other kinds. A TEXT has no default */
-    size_t offset;            /* of its field in seriatim_queue_settings */
-} seriatim_setting;
-
-/* All settings. A binding goes through them to check what its users write and to fill in the struct. Static. */
-const seriatim_setting *seriatim_settings(size_t *count);
-/* Where the setting lies in the struct: a pointer to the type that its kind names. */
-void *seriatim_setting_field(seriatim_queue_settings *settings, const seriatim_setting *setting);
-
-/* ---- Actions, queries and orders, by name ---------------------------------------------------- */
-
-/*
- * The number of an action ("park"), a query ("range_by_id") or an order ("stop"); -1 for an unknown name, which the
- * begin refuses.
- */
-int seriatim_action_named(const char *name, size_t len);
-int seriatim_query_named(const char *name, size_t len);
-int seriatim_order_named(const char *name, size_t len);
-/* The name of an order, NUL-terminated; "none" for any other number. Static. */
-const char *seriatim_order_name(int order);
+#include "seriatim/binding/bytes.h"
+#include "seriatim/binding/client.h"
+#include "seriatim/binding/ending.h"
+#include "seriatim/binding/json.h"
+#include "seriatim/binding/names.h"
+#include "seriatim/binding/node.h"
+#include "seriatim/binding/private_redis.h"
+#include "seriatim/binding/settings.h"
+#include "seriatim/binding/system.h"
+#include "seriatim/binding/url.h"
 
 #endif

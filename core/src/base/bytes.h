@@ -1,8 +1,8 @@
-/* bytes.h - a growing buffer and an arena over one allocator function. */
+/* bytes.h - memory over one allocator function: allocations, an arena, and the buffer of seriatim/binding/bytes.h. */
 #ifndef SRT_BYTES_H
 #define SRT_BYTES_H
 
-#include "seriatim.h"
+#include "seriatim/binding/bytes.h"
 
 void *srt_alloc(const seriatim_allocator *mem, size_t size); /* zeroed; NULL when out of memory */
 void *srt_realloc(const seriatim_allocator *mem, void *ptr, size_t old_size, size_t new_size);
@@ -10,28 +10,6 @@ void srt_free(const seriatim_allocator *mem, void *ptr, size_t size);
 
 /* Grows *items to hold `need` elements, doubling. SERIATIM_OK or SERIATIM_NOMEM (array untouched). */
 int srt_grow(const seriatim_allocator *mem, void **items, size_t *cap, size_t need, size_t item_size);
-
-/*
- * A growing buffer. A failed append leaves the contents as they were and sets `failed`, which stays
- * until srt_bytes_clear: a writer appends freely and asks once at the end.
- */
-typedef struct srt_bytes {
-    const seriatim_allocator *mem;
-    char *data;
-    size_t len, cap;
-    int failed;
-} srt_bytes;
-
-void srt_bytes_init(srt_bytes *b, const seriatim_allocator *mem);
-void srt_bytes_free(srt_bytes *b);
-void srt_bytes_clear(srt_bytes *b);                 /* keeps the memory */
-char *srt_bytes_reserve(srt_bytes *b, size_t more); /* room for `more` at the end, or NULL */
-void srt_bytes_add(srt_bytes *b, const void *data, size_t len);
-void srt_bytes_addc(srt_bytes *b, char c);
-void srt_bytes_adds(srt_bytes *b, const char *text); /* NUL-terminated */
-void srt_bytes_add_int(srt_bytes *b, int64_t value); /* decimal text */
-void srt_bytes_consume(srt_bytes *b, size_t n);      /* drops the first n bytes */
-int srt_bytes_equal(const srt_bytes *b, const void *data, size_t len);
 
 /* Many small allocations that die together. Blocks never move. */
 typedef struct srt_arena_block srt_arena_block;

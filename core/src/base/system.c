@@ -1,4 +1,4 @@
-/* system.c - the clocks, the memory of the process and the text of an errno. */
+/* system.c - the clocks, the memory of the process, random bytes and the text of an errno. */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif
@@ -7,6 +7,9 @@
 #endif
 #include "base/system.h"
 
+#include "base/status.h"
+
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,4 +79,29 @@ const char *srt_errno_text(int code, char *buf, size_t cap)
         snprintf(buf, cap, "errno %d", code);
     return buf;
 #endif
+}
+
+static int random_read(int fd, void *data, size_t len)
+{
+    char *at = data;
+    while (len) {
+        ssize_t n = read(fd, at, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return SERIATIM_IO;
+        at += n;
+        len -= (size_t)n;
+    }
+    return SERIATIM_OK;
+}
+
+int srt_random(void *data, size_t len, seriatim_error *error)
+{
+    int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC), status;
+    if (fd < 0)
+        return srt_fail(error, SERIATIM_IO, "/dev/urandom cannot be opened");
+    status = random_read(fd, data, len);
+    close(fd);
+    return status == SERIATIM_OK ? status : srt_fail(error, status, "/dev/urandom cannot be read");
 }

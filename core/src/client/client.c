@@ -105,9 +105,15 @@ void srt_client_identify(seriatim_client *c, const unsigned char *random)
 {
     static const char hex[] = "0123456789abcdef";
     size_t i;
-    for (i = 0; i < SRT_IDENTITY; i++)
+    memset(c->identity, 0, sizeof c->identity);
+    for (i = 0; random && i < SRT_IDENTITY; i++)
         c->identity[i] = hex[(i % 2 ? random[i / 2] : random[i / 2] >> 4) & 15];
-    c->identity[SRT_IDENTITY] = '\0';
+}
+
+void srt_client_host(seriatim_client *c, void (*before_begin)(void *host), void *host)
+{
+    c->before_begin = before_begin;
+    c->host = host;
 }
 
 void srt_client_tell_time(seriatim_client *c, double unix_time)
@@ -377,14 +383,23 @@ static void client_number(seriatim_client *c)
             r->number = (int64_t)c->gone;
 }
 
+/* What a connection begins with is in the output buffer; `status` says whether there was memory for it. */
+static int client_greeted(seriatim_client *c, int status)
+{
+    if (status == SERIATIM_OK && c->session.greeting == 0)
+        client_number(c);
+    return status;
+}
+
 int srt_client_connected(seriatim_client *c, const char *user, const char *password, int database)
 {
-    int status = srt_session_connected(&c->session, user, password, database, c->name.len ? c->name.data : NULL);
-    if (status != SERIATIM_OK)
-        return status;
-    if (c->session.greeting == 0)
-        client_number(c);
-    return SERIATIM_OK;
+    const char *name = c->name.len ? c->name.data : NULL;
+    return client_greeted(c, srt_session_connected(&c->session, user, password, database, name));
+}
+
+int srt_client_connected_again(seriatim_client *c)
+{
+    return client_greeted(c, srt_session_connected(&c->session, NULL, NULL, 0, NULL));
 }
 
 void srt_client_disconnected(seriatim_client *c)

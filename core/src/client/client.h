@@ -3,10 +3,11 @@
 #define SRT_CLIENT_H
 
 #include "model/registry.h"
+#include "seriatim/binding/client.h"
 #include "wire/script.h"
 
-#define SRT_NO_QUEUE SERIATIM_NO_QUEUE /* of an operation that belongs to no queue */
-#define SRT_IDENTITY 32                /* hex digits of a client's id */
+#define SRT_NO_QUEUE SERIATIM_NO_QUEUE       /* of an operation that belongs to no queue */
+#define SRT_IDENTITY (2 * SRT_CLIENT_RANDOM) /* hex digits of a client's id */
 
 /*
  * The progress of an operation: 1200 "records". unit: static, the same pointer for the same unit; NULL: nothing is
@@ -137,7 +138,7 @@ struct seriatim_client {
     srt_bytes warning; /* NUL-terminated; empty without a warning */
     srt_bytes name;    /* CLIENT SETNAME, NUL-terminated; empty: none */
     size_t max_payload;
-    char identity[SRT_IDENTITY + 1]; /* new for each process */
+    char identity[SRT_IDENTITY + 1]; /* new for each process; empty: there is none, and pushes are refused */
     int64_t sequence;                /* of the last chunk; never falls */
     double unix_time;                /* as io/link.c last said; 0: it did not */
     uint64_t gone;                   /* bytes handed to the network in all */
@@ -201,42 +202,9 @@ int srt_client_left(const seriatim_client *c, const srt_request *request);
  */
 int srt_check_unix_time(seriatim_client *c, const char *where, const char *field, const char *hint, double time);
 
-/* ---- For the I/O side ---------------------------------------------------------------------- */
+/* ---- For the I/O side, beside seriatim/binding/client.h ------------------------------------- */
 
-/* Sets the identity from 16 random bytes: at once after seriatim_client_new, and again in a forked child. */
-void srt_client_identify(seriatim_client *c, const unsigned char *random);
-/* Sets the Unix time in seconds by the host's clock. It only serves to refuse times that are too far ahead. */
-void srt_client_tell_time(seriatim_client *c, double unix_time);
-/*
- * Returns the milliseconds that the operation under way may take as a whole; 0: only the time without an answer is
- * limited.
- */
-int64_t srt_client_whole_ms(const seriatim_client *c);
-/* Sets how many of these milliseconds are left: no WAIT takes longer. */
-void srt_client_tell_left(seriatim_client *c, int64_t left_ms);
-/*
- * AGAIN: an operation is under way. OK: it ended well, or none was begun. Else how it ended; seriatim_client_error has
- * the text.
- */
-int srt_client_status(const seriatim_client *c);
 /* Does a request wait for an answer? */
 int srt_client_waits(const seriatim_client *c);
-
-/* From now on each connection must be to a master. For links that find Redis by Sentinel. */
-void srt_client_expect_master(seriatim_client *c);
-int srt_client_connected(seriatim_client *c, const char *user, const char *password, int database);
-void srt_client_disconnected(seriatim_client *c);
-void srt_client_output(const seriatim_client *c, const char **data, size_t *len);
-void srt_client_sent(seriatim_client *c, size_t len);
-/*
- * Takes bytes from Redis and handles every whole answer. OK: go on. Everything else ends the connection; the text is in
- * *error. LOADING, READONLY: Redis will answer later, connect again after a pause. PROTOCOL: connect again. AUTH,
- * SERVER: refused for good. NOMEM.
- */
-int srt_client_input(seriatim_client *c, const char *data, size_t len, seriatim_error *error);
-/* Ends the operation without its answers; the connection must be closed. A push may make it UNKNOWN_OUTCOME. */
-int srt_client_give_up(seriatim_client *c, int status, const char *why);
-/* After a fork: forgets what the parent has under way. A push that is not sent yet stays. */
-void srt_client_forked(seriatim_client *c, const unsigned char *random);
 
 #endif

@@ -1,6 +1,6 @@
 /* order.c - asks a living node to be quiet or to stop. */
 #include "client/operator.h"
-#include "seriatim/binding.h"
+#include "seriatim/binding/names.h"
 
 #include <string.h>
 

@@ -172,7 +172,7 @@ int64_t srt_channel_watch_commands(seriatim_runner *r, int64_t now)
     runner_channel *c = &r->channels[SRT_COMMANDS];
     if (c->state != CHANNEL_OPEN)
         return SRT_NEVER;
-    if (r->node->sessions[SRT_COMMANDS].waiting == 0) {
+    if (!srt_node_waits(r->node)) {
         c->heard_at = now;
         return SRT_NEVER;
     }

@@ -5,7 +5,7 @@
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif
-#include "io/ending.h"
+#include "seriatim/binding/ending.h"
 
 #include "base/system.h"
 

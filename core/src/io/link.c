@@ -55,31 +55,6 @@ struct seriatim_link {
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
-static int link_read_random(int fd, void *data, size_t len)
-{
-    char *at = data;
-    while (len) {
-        ssize_t n = read(fd, at, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return SERIATIM_IO;
-        at += n;
-        len -= (size_t)n;
-    }
-    return SERIATIM_OK;
-}
-
-int srt_random(void *data, size_t len, seriatim_error *error)
-{
-    int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC), status;
-    if (fd < 0)
-        return srt_fail(error, SERIATIM_IO, "/dev/urandom cannot be opened");
-    status = link_read_random(fd, data, len);
-    close(fd);
-    return status == SERIATIM_OK ? status : srt_fail(error, status, "/dev/urandom cannot be read");
-}
-
 static void link_close(seriatim_link *link)
 {
     srt_transport_close(link->transport);
@@ -93,16 +68,13 @@ static void link_close(seriatim_link *link)
  */
 static void link_check_fork(seriatim_link *link)
 {
-    unsigned char random[SRT_IDENTITY / 2];
+    unsigned char random[SRT_CLIENT_RANDOM] = {0};
+    int status;
     if (getpid() == link->pid)
         return;
     link->pid = getpid();
-    memset(random, 0, sizeof random);
-    srt_client_forked(link->client, random);
-    if (srt_random(random, sizeof random, &link->last) == SERIATIM_OK)
-        srt_client_identify(link->client, random);
-    else
-        link->client->identity[0] = '\0';
+    status = srt_random(random, sizeof random, &link->last);
+    srt_client_forked(link->client, status == SERIATIM_OK ? random : NULL);
     memcpy(&link->jitter, random, sizeof link->jitter);
     link_close(link);
     link->failures = 0;
@@ -123,7 +95,7 @@ static void link_before_begin(void *host)
 
 static int link_init(seriatim_link *link, const seriatim_options *options, const char *url, seriatim_error *error)
 {
-    unsigned char random[SRT_IDENTITY / 2];
+    unsigned char random[SRT_CLIENT_RANDOM];
     int status = srt_url_parse(&link->url, link->mem, url, strlen(url), error);
     if (status == SERIATIM_OK)
         status = seriatim_client_new(options, &link->client, error);
@@ -141,8 +113,7 @@ static int link_init(seriatim_link *link, const seriatim_options *options, const
     if (link->url.kind == SRT_URL_SENTINEL)
         srt_client_expect_master(link->client);
     link->client->address = srt_transport_address(link->transport);
-    link->client->before_begin = link_before_begin;
-    link->client->host = link;
+    srt_client_host(link->client, link_before_begin, link);
     link_tell_time(link);
     return SERIATIM_OK;
 }

@@ -4,9 +4,6 @@
 
 #include "seriatim.h"
 
-/* Bytes that no other process has: of a client's or a node's id. OK or IO. */
-int srt_random(void *data, size_t len, seriatim_error *error);
-
 /* Other limits than the usual 30 s without an answer (not of pushes) and 15 s of silence, for tests. */
 void srt_link_set_limits(seriatim_link *link, int limit_ms, int silence_ms);
 

@@ -302,7 +302,7 @@ int seriatim_runner_stopped(seriatim_runner *r)
 {
     int stopped;
     pthread_mutex_lock(&r->lock);
-    stopped = r->node->stopped;
+    stopped = srt_node_is_stopped(r->node);
     pthread_mutex_unlock(&r->lock);
     return stopped;
 }
@@ -319,16 +319,8 @@ size_t seriatim_runner_unfinished(seriatim_runner *r, char *out, size_t cap)
 seriatim_runner_stats seriatim_runner_stats_now(seriatim_runner *r)
 {
     seriatim_runner_stats stats;
-    const srt_node *n = r->node;
-    size_t i;
     pthread_mutex_lock(&r->lock);
-    stats = n->stats;
-    stats.commands = n->sessions[SRT_COMMANDS].commands + n->sessions[SRT_WAKES].commands;
-    stats.shards = stats.claimed = 0;
-    for (i = 0; i < n->shard_count; i++) {
-        stats.shards += n->shards[i]->state == SRT_OWNED;
-        stats.claimed += n->shards[i]->ready.count + n->shards[i]->quarantined;
-    }
+    stats = srt_node_stats(r->node);
     pthread_mutex_unlock(&r->lock);
     return stats;
 }

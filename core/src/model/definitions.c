@@ -1,5 +1,6 @@
 /* definitions.c - the rows of seriatim/definitions.h as data, for bindings that read and call by name. */
-#include "seriatim/binding.h"
+#include "seriatim/binding/names.h"
+#include "seriatim/binding/settings.h"
 
 #include <stddef.h>
 #include <string.h>

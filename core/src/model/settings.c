@@ -2,7 +2,6 @@
  * settings.c - the settings that belong to a queue: checked, converted, written for Redis and read from it, compared.
  */
 #include "model/settings.h"
-#include "seriatim/binding.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -6,6 +6,7 @@
 #define SRT_SETTINGS_H
 
 #include "wire/script.h"
+#include "seriatim/binding/settings.h"
 
 #define SRT_STORED_WORD const char * /* one of the table's words, static */
 #define SRT_STORED_COUNT int64_t
@@ -38,7 +39,5 @@ size_t srt_settings_differences(srt_bytes *text, const srt_settings *first, cons
 
 /* The static word for one that a caller gave ("keep", ...), or NULL. */
 const char *srt_on_waiting_word(const char *word);
-/* Its place from 1, as push.lua wants it; 0 for NULL. */
-int srt_on_waiting_place(const char *word);
 
 #endif

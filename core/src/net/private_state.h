@@ -5,7 +5,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "base/system.h"
-#include "net/private_redis.h"
+#include "seriatim/binding/private_redis.h"
 #include "net/transport.h"
 #include "net/url.h"
 

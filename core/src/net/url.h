@@ -1,55 +1,10 @@
-/* url.h - a Redis URL taken apart. */
+/* url.h - the parts of a text that seriatim/binding/url.h reads as a Redis URL. */
 #ifndef SRT_URL_H
 #define SRT_URL_H
 
 #include "base/bytes.h"
+#include "seriatim/binding/url.h"
 
-typedef enum srt_url_kind { SRT_URL_TCP, SRT_URL_TLS, SRT_URL_UNIX, SRT_URL_SENTINEL } srt_url_kind;
-
-#define SRT_URL_MAX_SENTINELS 16
-#define SRT_URL_MAX_BYTES 8192
-
-typedef struct srt_url_host {
-    const char *host;
-    int port;
-} srt_url_host;
-
-/*
- * redis://[user[:password]@][host][:port][/db], rediss:// (the same over TLS),
- * unix://[user[:password]@]/path[?db=n],
- * redis+sentinel://[user[:password]@]host[:port][,host[:port]...]/master[/db][?sentinel_user=...&sentinel_password=...]
- * and rediss+sentinel:// (the same over TLS, to sentinels and master alike); user and password are Redis'. Texts are
- * percent-decoded, NUL-terminated and never hold a NUL of their own; they live until srt_url_free.
- */
-typedef struct srt_url {
-    const seriatim_allocator *mem;
-    srt_url_kind kind;
-    const char *user;     /* NULL: none given */
-    const char *password; /* NULL: none given */
-    const char *host;     /* TCP and TLS; an IPv6 address without its brackets; default 127.0.0.1; else NULL */
-    const char *path;     /* Unix: the absolute path of the socket */
-    int port;             /* TCP and TLS; default 6379 */
-    int db;               /* default 0 */
-    int tls;              /* TLS, and sentinels over TLS */
-    srt_url_host sentinels[SRT_URL_MAX_SENTINELS]; /* ports: default 26379 */
-    size_t sentinel_count;
-    const char *master;                            /* the name by which the sentinels know it */
-    const char *sentinel_user, *sentinel_password; /* NULL: none given */
-    char *block;                                   /* holds all the texts above */
-    size_t block_size;
-} srt_url;
-
-/*
- * OK: *url owns its texts. INVALID: the message names the part and its rule and quotes nothing of
- * the URL, because a misplaced character can make a piece of the password look like any other part.
- * UNSUPPORTED: Cluster URLs. NOMEM. After a failure *url holds nothing to free, and
- * srt_url_free on it is harmless.
- */
-int srt_url_parse(srt_url *url, const seriatim_allocator *mem, const char *text, size_t len, seriatim_error *error);
-void srt_url_free(srt_url *url);
-
-/* Appends the URL with *** in the place of every password, for logs. */
-void srt_url_redact(const srt_url *url, srt_bytes *out);
 /* Appends text with everything but letters, digits and -._~/ percent-encoded. */
 void srt_url_encode(srt_bytes *out, const char *text);
 /* The longest path that a Unix socket can have here, without its NUL: 107 on Linux. */

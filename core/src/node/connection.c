@@ -192,3 +192,8 @@ void srt_node_sent(srt_node *n, srt_channel channel, size_t len)
 {
     srt_session_sent(&n->sessions[channel], len);
 }
+
+int srt_node_waits(const srt_node *n)
+{
+    return n->sessions[SRT_COMMANDS].waiting > 0;
+}

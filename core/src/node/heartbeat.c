@@ -1,6 +1,6 @@
 /* heartbeat.c - a node's heartbeat, which nodes live, and whose each shard should be. */
 #include "node/node_state.h"
-#include "seriatim/binding.h"
+#include "seriatim/binding/names.h"
 
 #include <string.h>
 

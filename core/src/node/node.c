@@ -262,3 +262,16 @@ int srt_node_start(srt_node *n, int64_t now, seriatim_error *error)
     n->poll_at = now + n->poll_ms;
     return SERIATIM_OK;
 }
+
+seriatim_runner_stats srt_node_stats(const srt_node *n)
+{
+    seriatim_runner_stats stats = n->stats;
+    size_t i;
+    stats.commands = n->sessions[SRT_COMMANDS].commands + n->sessions[SRT_WAKES].commands;
+    stats.shards = stats.claimed = 0;
+    for (i = 0; i < n->shard_count; i++) {
+        stats.shards += n->shards[i]->state == SRT_OWNED;
+        stats.claimed += n->shards[i]->ready.count + n->shards[i]->quarantined;
+    }
+    return stats;
+}

@@ -17,13 +17,10 @@
 #include "model/policy.h"
 #include "model/queue_names.h"
 #include "model/registry.h"
+#include "seriatim/binding/node.h"
 #include "wire/script.h"
 
 #define SRT_NEVER INT64_MAX
-
-typedef enum srt_channel { SRT_COMMANDS, SRT_WAKES, SRT_CHANNELS } srt_channel;
-
-typedef struct srt_node srt_node;
 
 /*
  * Ids uniting may be left to the next owner; runs of a dead one, or that nobody knows, are looked at before a shard is
@@ -292,57 +289,14 @@ struct srt_node {
     seriatim_runner_stats stats;
 };
 
-int srt_node_new(const seriatim_node_settings *settings, srt_node **node, seriatim_error *error);
-void srt_node_free(srt_node *node);
-int srt_node_worker(srt_node *node, const seriatim_queue_settings *settings, size_t *worker, seriatim_error *error);
-int srt_node_group(srt_node *node, int scheduler, const seriatim_shard *shards, size_t count, size_t *group,
-                   seriatim_error *error);
-/* To be called before the first connection: checks that the node has at least one worker and group. */
-int srt_node_start(srt_node *node, int64_t now, seriatim_error *error);
+/* ---- For the runner, beside seriatim/binding/node.h ----------------------------------------- */
 
-/* The connections. A status other than OK from input means: close this connection. */
-int srt_node_connected(srt_node *node, srt_channel channel, const char *user, const char *password, int database,
-                       int64_t now);
-/* Sentinels lead to it: each connection is asked whether its Redis is a master; a replica ends it as READONLY. */
-void srt_node_expect_masters(srt_node *node);
 /* Sends a PING on the channel of wake-ups, if no answer is expected there. */
 void srt_node_ask_wakes(srt_node *node);
-void srt_node_disconnected(srt_node *node, srt_channel channel, int64_t now);
-int srt_node_input(srt_node *node, srt_channel channel, const char *data, size_t len, int64_t now,
-                   seriatim_error *error);
-void srt_node_output(srt_node *node, srt_channel channel, const char **data, size_t *len);
-void srt_node_sent(srt_node *node, srt_channel channel, size_t len);
-
-/* Will the next tick send a heartbeat? Then srt_node_vitals is to be called before. */
-int srt_heartbeat_due(const srt_node *node, int64_t now);
-/*
- * The state of the process that the next heartbeat publishes: its memory in bytes (0: not known), and its wall clock
- * less `now`.
- */
-void srt_node_vitals(srt_node *node, int64_t resident, int64_t wall_us);
-/* Does what is due. Returns the time at which it is to be called again. */
-int64_t srt_node_tick(srt_node *node, int64_t now);
-
-/* As the runner's functions of these names; *take gives SERIATIM_OK, _AGAIN or _CLOSED. */
-int srt_node_take(srt_node *node, size_t group, int64_t now, seriatim_delivery **delivery);
 /* Would a take give something? */
 int srt_node_offers(const srt_node *node, size_t group, int64_t now);
-int srt_node_take_from(srt_node *node, size_t group, seriatim_shard shard, int64_t now, seriatim_delivery **delivery);
-size_t srt_node_candidates(srt_node *node, size_t group, int64_t now, seriatim_candidate *list, size_t cap);
-void srt_node_settle(srt_node *node, seriatim_delivery *delivery, int64_t now);
-int srt_node_extend(srt_node *node, seriatim_delivery *delivery, size_t i, double seconds, int64_t now);
-int srt_node_checkpoint(srt_node *node, seriatim_delivery *delivery, size_t i, size_t count, int64_t now);
-/* What seriatim_runner_flush waits for: SERIATIM_OK, _STALE, or _AGAIN while a checkpoint is not answered. */
-int srt_node_flushed(const seriatim_delivery *delivery);
-int srt_node_event(srt_node *node, int64_t now, seriatim_event *event);
+/* 1: this failure of the worker's queue is logged; 0: it is only counted. For srt_node_failure and its test. */
 int srt_node_may_log(srt_node *node, size_t worker, int64_t now);
-const char *srt_node_failure(srt_node *node, const seriatim_delivery *delivery, size_t i, int64_t now);
-void srt_node_pulse(srt_node *node, int64_t now);
-void srt_node_quiet(srt_node *node, int64_t now);
-void srt_node_stop(srt_node *node, int64_t now);
-void srt_node_abandon(srt_node *node, int64_t now);
-int srt_node_asked(const srt_node *node);
-size_t srt_node_unfinished(const srt_node *node, char *out, size_t cap); /* as seriatim_runner_unfinished */
 
 /* ---- Between the files of the node ---------------------------------------------------------- */
 

@@ -59,3 +59,13 @@ void srt_shard_old_ended(srt_node *node, srt_shard *s, int64_t now)
     while ((job = srt_list_take(&barred)))
         srt_job_ready(node, job, now);
 }
+
+int srt_node_news(srt_node *n, size_t group)
+{
+    int news;
+    if (group >= n->group_count)
+        return -1;
+    news = n->groups[group].wake_pending;
+    n->groups[group].wake_pending = 0;
+    return news;
+}

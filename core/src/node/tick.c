@@ -171,3 +171,8 @@ int srt_node_asked(const srt_node *n)
     int done = n->stopping ? SERIATIM_ORDER_STOP : n->quiet ? SERIATIM_ORDER_QUIET : SERIATIM_ORDER_NONE;
     return n->ordered > done ? n->ordered : SERIATIM_ORDER_NONE;
 }
+
+int srt_node_is_stopped(const srt_node *n)
+{
+    return n->stopped;
+}

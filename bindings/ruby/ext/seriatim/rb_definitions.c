@@ -1,8 +1,6 @@
 /* rb_definitions.c - what the core defines by name, for Ruby: the settings of a worker. */
 #include "seriatim_native.h"
 
-#include "seriatim/binding.h"
-
 #define SET(hash, name, value) rb_hash_aset(hash, ID2SYM(rb_intern(name)), value)
 
 static VALUE definitions_words(const char *words)

@@ -1,8 +1,6 @@
 /* rb_link.c - Seriatim::Native::Link: one connection that pushes and asks, waited for by the interpreter. */
 #include "rb_link.h"
 
-#include "base/system.h"
-
 static void link_free(void *data)
 {
     srb_link *box = data;

@@ -1,8 +1,6 @@
 /* rb_operators.c - queries, actions, metrics and what else an operator asks, as methods of Seriatim::Native::Link. */
 #include "rb_link.h"
 
-#include "seriatim/binding.h"
-
 #include <math.h>
 
 #define SET(hash, name, value) rb_hash_aset(hash, ID2SYM(rb_intern(name)), value)

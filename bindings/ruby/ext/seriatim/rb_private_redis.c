@@ -3,8 +3,6 @@
  */
 #include "seriatim_native.h"
 
-#include "net/private_redis.h"
-
 typedef struct private_box {
     srt_private_redis *redis; /* NULL: not started, or released */
 } private_box;

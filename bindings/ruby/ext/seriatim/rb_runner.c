@@ -1,9 +1,6 @@
 /* rb_runner.c - Seriatim::Native::Runner and Delivery: the node, and what it hands to the host's threads. */
 #include "seriatim_native.h"
 
-#include "base/system.h"
-#include "io/ending.h"
-
 /*
  * Of a Runner and its Deliveries, which the collector may free in any order: the last one frees it. With the
  * interpreter's lock.

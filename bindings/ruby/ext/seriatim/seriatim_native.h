@@ -7,8 +7,7 @@
 #include <ruby/io.h>
 #include <ruby/thread.h>
 
-#include "base/json.h"
-#include "seriatim.h"
+#include "seriatim/binding.h"
 
 /* Seriatim::Native, registered with the collector. */
 extern VALUE srb_native;

@@ -3,7 +3,7 @@
 #define _XOPEN_SOURCE 700
 #endif
 #include "conformance.h"
-#include "seriatim/binding.h"
+#include "seriatim/binding/names.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* private_redis.h - the Redis that Seriatim starts for itself when it is given no URL. */
-#ifndef SRT_PRIVATE_REDIS_H
-#define SRT_PRIVATE_REDIS_H
+/* seriatim/binding/private_redis.h - the Redis that Seriatim starts for itself when it is given no URL. */
+#ifndef SERIATIM_BINDING_PRIVATE_REDIS_H
+#define SERIATIM_BINDING_PRIVATE_REDIS_H
 
 #include "seriatim.h"
 

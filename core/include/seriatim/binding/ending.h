@@ -1,9 +1,9 @@
 /*
- * ending.h - what ends a process at a signal: which TERM and INT count, and the line that says what was left
- * unfinished.
+ * seriatim/binding/ending.h - what ends a process at a signal: which TERM and INT count, and the line that says what
+ * was left unfinished.
  */
-#ifndef SRT_ENDING_H
-#define SRT_ENDING_H
+#ifndef SERIATIM_BINDING_ENDING_H
+#define SERIATIM_BINDING_ENDING_H
 
 #include "seriatim.h"
 

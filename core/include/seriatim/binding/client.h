@@ -1,0 +1,77 @@
+/*
+ * seriatim/binding/client.h - the I/O side of a client, for a host that has sockets of its own: bytes go in and out.
+ *
+ * After seriatim_client_new: srt_client_identify, and srt_client_host. An operation is begun as seriatim.h says, then:
+ *
+ *     srt_client_connected(client, user, password, database);    // each time a connection is open
+ *     while (srt_client_status(client) == SERIATIM_AGAIN) {
+ *         srt_client_output(client, &data, &len);                // send them; as many as the socket took:
+ *         srt_client_sent(client, sent);
+ *         srt_client_input(client, bytes, received, &error);     // not OK: close, srt_client_disconnected, connect
+ *     }
+ *
+ * A host that can wait no longer closes the connection and calls srt_client_give_up. All of it by one thread at a time.
+ */
+#ifndef SERIATIM_BINDING_CLIENT_H
+#define SERIATIM_BINDING_CLIENT_H
+
+#include "seriatim.h"
+
+#define SRT_CLIENT_RANDOM 16 /* bytes of which a client's id is made */
+
+/*
+ * Makes the client's id of SRT_CLIENT_RANDOM random bytes, at once after seriatim_client_new. NULL: there are none, so
+ * the client gets no id and its pushes are refused as INVALID.
+ */
+void srt_client_identify(seriatim_client *client, const unsigned char *random);
+/*
+ * In a child of fork(2): the operation that the parent has under way ends with CLOSED, a push that is not sent yet
+ * stays, and the client gets an id of its own, as by srt_client_identify.
+ */
+void srt_client_forked(seriatim_client *client, const unsigned char *random);
+/*
+ * Has each begin of an operation call `before_begin` with `host` first: there the host looks whether the process was
+ * forked, and tells the time. Both are borrowed until the client is freed.
+ */
+void srt_client_host(seriatim_client *client, void (*before_begin)(void *host), void *host);
+/* Sets the Unix time in seconds by the host's clock. It only serves to refuse times that are too far ahead. */
+void srt_client_tell_time(seriatim_client *client, double unix_time);
+
+/*
+ * The milliseconds that the operation under way may take as a whole; 0: the host only limits the time without an
+ * answer.
+ */
+int64_t srt_client_whole_ms(const seriatim_client *client);
+/* Sets how many of these milliseconds are left: no WAIT takes longer. */
+void srt_client_tell_left(seriatim_client *client, int64_t left_ms);
+/*
+ * AGAIN: an operation is under way. OK: it ended well, or none was begun. Else how it ended; seriatim_client_error has
+ * the text.
+ */
+int srt_client_status(const seriatim_client *client);
+
+/* From now on each connection must be to a master; a replica ends it as READONLY. For hosts that ask Sentinels. */
+void srt_client_expect_master(seriatim_client *client);
+/* A connection is open: it is greeted with user and password (NULL: none), database and name. OK or NOMEM. */
+int srt_client_connected(seriatim_client *client, const char *user, const char *password, int database);
+/* The same for a connection that was greeted before and then kept open. OK or NOMEM. */
+int srt_client_connected_again(seriatim_client *client);
+/* The connection has ended; what was not answered is sent again on the next one. */
+void srt_client_disconnected(seriatim_client *client);
+/* The bytes to send now; *len 0: none. Borrowed until the next call with this client. */
+void srt_client_output(const seriatim_client *client, const char **data, size_t *len);
+/* The first len of these bytes were handed to the network; at most as many as there are. */
+void srt_client_sent(seriatim_client *client, size_t len);
+/*
+ * Takes bytes from Redis and handles every whole answer. OK: go on. Everything else ends the connection; the text is in
+ * *error. LOADING, READONLY: Redis will answer later, connect again after a pause. PROTOCOL: connect again. AUTH,
+ * SERVER: refused for good. NOMEM.
+ */
+int srt_client_input(seriatim_client *client, const char *data, size_t len, seriatim_error *error);
+/*
+ * Ends the operation without its answers, with this status and text; the connection must be closed. Returns the status
+ * that it ended with: a push of which Redis may have executed a part ends as UNKNOWN_OUTCOME.
+ */
+int srt_client_give_up(seriatim_client *client, int status, const char *why);
+
+#endif
