@@ -99,6 +99,18 @@ def test_a_ruby_batch_fails_one_id(blocks: Section, folder: Path, gem: dict[str,
     assert '"processed":1,' in shell("seriatim stats --json", folder, gem).replace(" ", "")
 
 
+@runs("docs/start/ruby.md", "Middlewares and hooks")
+def test_ruby_middlewares_and_hooks_are_called(blocks: Section, folder: Path, gem: dict[str, str]) -> None:
+    worker = "module OrderWorker\n  extend Seriatim::Worker\n  def self.perform(_, batch) = p(batch.contexts(batch.ids.first))\nend\n"
+    (folder / "app.rb").write_text(f"require 'seriatim'\n{worker}{blocks.take('ruby').text}")
+    shell("ruby -r ./app -e '$PROGRAM_NAME = %(shop); OrderWorker.perform_async [{ id: 1 }]'", folder, gem)
+    with Started("seriatim -r ./app", folder, gem) as server:
+        server.wait_for(f"server process {server.pid} starts\n")
+        server.wait_for('[{"by"=>"shop"}]\n')
+        server.wait_for("OrderWorker: 0.")
+        assert server.stop() == 0
+
+
 @runs("docs/start/python.md", "First worker")
 def test_the_first_python_worker_runs(blocks: Section, folder: Path, env: dict[str, str]) -> None:
     (folder / "app.py").write_text(blocks.take("python").text)
