@@ -1,4 +1,7 @@
-"""Types that several modules need. It imports none of them, so no type makes them import each other."""
+"""
+Types that several modules need. This module imports none of them, so a shared type never makes two modules import each
+other.
+"""
 
 from __future__ import annotations
 

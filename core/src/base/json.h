@@ -8,9 +8,9 @@
 
 #define SRT_JSON_DOUBLE_SIZE 32 /* room for the text of any double */
 
-/* 1 when the bytes are UTF-8 as RFC 3629 has it: shortest forms, no surrogates, up to U+10FFFF. */
+/* Returns 1 if the bytes are UTF-8 as RFC 3629 defines it: shortest forms, no surrogates, up to U+10FFFF. */
 int srt_utf8_valid(const char *text, size_t len);
-/* Bytes of the first character; 0: it is not valid, or there is none. */
+/* Returns the number of bytes of the first character; 0 if it is not valid or the text is empty. */
 size_t srt_utf8_size(const char *text, size_t len);
 
 /* The ECMAScript text of a finite double, NUL-terminated, in any locale. Returns its length. */

@@ -10,7 +10,7 @@
 static const double json_powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                      1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
-/* Only where doubles are not calculated in some wider format is one operation one rounding. */
+/* Returns 1 if doubles are not calculated in a wider format, so that each operation rounds once. */
 static int json_plain_doubles(void)
 {
     return FLT_EVAL_METHOD == 0;

@@ -7,7 +7,8 @@
 
 #define SRT_JSON_DIGITS 768 /* more significant digits never change which double is nearest */
 
-/* The value 0.DIGITS times 10 to the `point`; the first and the last digit are not 0, zero has none. */
+/* The value 0.DIGITS times 10 to the power `point`. The first and the last digit are not 0; the value 0 has no digits.
+ */
 typedef struct srt_json_decimal {
     char digits[SRT_JSON_DIGITS + 1];
     int count;

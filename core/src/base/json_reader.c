@@ -1,4 +1,4 @@
-/* json_reader.c - reads JSON, a token a call. */
+/* json_reader.c - reads JSON; each call returns one token. */
 #include "base/json.h"
 #include "base/json_number.h"
 #include "base/json_text.h"
@@ -40,7 +40,7 @@ static int json_reject(srt_json_reader *r, size_t at, const char *rule)
     return srt_fail(&r->error, SERIATIM_INVALID, "at byte %llu: %s", (unsigned long long)at, rule);
 }
 
-/* The byte at an offset, or 0 behind the end: no rule lets NUL stand outside a string. */
+/* Returns the byte at an offset, or 0 behind the end: JSON allows no NUL outside a string. */
 static char json_peek(const srt_json_reader *r, size_t at)
 {
     return at < r->len ? r->data[at] : '\0';
@@ -68,7 +68,7 @@ static int json_hex_value(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The code unit of the four hex digits at r->at, which moves behind them; -1 when they are not. */
+/* Reads four hex digits at r->at and moves behind them. Returns their code unit; -1 if they are not hex digits. */
 static int json_read_unit(srt_json_reader *r)
 {
     int unit = 0, i, value;

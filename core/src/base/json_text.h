@@ -29,17 +29,17 @@ static inline uint64_t srt_json_any_special(uint64_t word)
            srt_json_any_below(word ^ (SRT_JSON_EACH_BYTE * '\\'), 1);
 }
 
-/* May this ASCII character stand in a JSON string as it is? */
+/* Returns 1 if this ASCII character needs no escape in a JSON string. */
 static inline int srt_json_is_plain(char c)
 {
     return (unsigned char)c >= 0x20 && c != '"' && c != '\\';
 }
 
-/* The escape of a character that must have one. `at` has room for 6 bytes; returns how many were written. */
+/* Writes the escape of a character that must have one. `at` has room for 6 bytes; returns how many were written. */
 size_t srt_json_put_escape(char *at, char c);
-/* How many leading bytes may stand in a string as they are; `ascii`: whether all of them are ASCII. */
+/* Returns how many leading bytes need no escape; *ascii says whether all of them are ASCII. */
 size_t srt_json_plain_run(const char *text, size_t len, int *ascii);
-/* How many leading bytes are valid UTF-8. */
+/* Returns how many leading bytes are valid UTF-8. */
 size_t srt_json_utf8_prefix(const char *text, size_t len);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "base/json.h"
 
-/* Of a sequence that is valid, or of an ASCII byte itself. */
+/* Returns the code point of a valid sequence, or of an ASCII byte. */
 static unsigned printable_code(const unsigned char *at, size_t size)
 {
     unsigned code = size == 1 ? at[0] : at[0] & (0xFFu >> (size + 1));

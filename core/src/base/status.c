@@ -1,4 +1,4 @@
-/* status.c - status codes with their names, and the message that the failing object holds. */
+/* status.c - the names of status codes, and the error message that an object holds after a failure. */
 #include "base/status.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* metrics.c - figures of a queue. */
+/* metrics.c - the operation metrics: the figures of one queue and of each of its shards. */
 #include "client/operator.h"
 
 #include <string.h>

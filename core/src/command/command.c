@@ -1,4 +1,4 @@
-/* command.c - what the command says of itself: help, the manual page, the shells' completion. */
+/* command.c - the texts of the command: help, manual page, completion of shells. */
 #include "seriatim.h"
 
 #include <string.h>

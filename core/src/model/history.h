@@ -1,7 +1,7 @@
 /*
- * history.h - what came in and went through a queue, and its lag, kept in Redis in bounded space. One process at a
- * time, a node or a dashboard, measures every queue of the namespace every ten seconds, whether or not anybody consumes
- * it.
+ * history.h - the history of a queue in Redis, of bounded size: how many jobs were pushed, done and failed, and the
+ * lag. One process at a time, a node or a dashboard, measures every queue of the namespace every ten seconds, even if
+ * no server serves it.
  */
 #ifndef SRT_HISTORY_H
 #define SRT_HISTORY_H
@@ -51,7 +51,7 @@ typedef struct srt_history_span {
     size_t merged;    /* stored ones that make one point */
 } srt_history_span;
 
-/* NULL: there is no such span. */
+/* Returns NULL if no such span exists. */
 const srt_history_span *srt_history_span_of(const char *word, size_t len);
 /* The bytes of the span's ring within the history: both ends included, as GETRANGE takes them. */
 void srt_history_range(const srt_history_span *span, int64_t *first, int64_t *last);

@@ -1,4 +1,4 @@
-/* policy.c - pure arithmetic: who should own which shard, and how long to back off. */
+/* policy.c - computes which node should own which shard, and the back-off of retries and reconnects. */
 #include "model/policy.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ uint64_t srt_hash(const void *data, size_t len)
     return policy_mix(hash);
 }
 
-/* The nodes that like this queue best take one shard more when the shards do not come out even. */
+/* If the shards cannot be shared evenly, the nodes with the highest hash for this queue take one shard more. */
 static unsigned share_limit(uint64_t queue, const uint64_t *nodes, size_t count, unsigned shards, size_t node)
 {
     uint64_t mine = policy_mix(queue ^ nodes[node]);

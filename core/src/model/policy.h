@@ -1,5 +1,6 @@
 /*
- * policy.h - pure arithmetic: who should own which shard, and how long to back off; the public part is in seriatim.h.
+ * policy.h - computes which node should own which shard, and the back-off of retries and reconnects. The public part is
+ * in seriatim.h.
  */
 #ifndef SRT_POLICY_H
 #define SRT_POLICY_H

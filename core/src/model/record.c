@@ -108,7 +108,7 @@ static int read_entries(srt_record *r, srt_arena *arena, record_cursor *c, size_
     return c->ok ? SERIATIM_OK : SERIATIM_PROTOCOL;
 }
 
-/* What is no time at all is taken as due long ago. */
+/* A value that is not a time counts as due long ago. */
 static int64_t whole_microseconds(double time)
 {
     return time > -9e15 && time < 9e15 ? (int64_t)time : 0;

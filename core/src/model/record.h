@@ -22,9 +22,9 @@ typedef struct srt_record {
  * when the bytes are no record.
  */
 int srt_record_read(srt_record *record, srt_arena *arena, const char *data, size_t len);
-/* Adds the payloads of another record of the same id, which come behind. */
+/* Appends the payloads of another record of the same id. */
 int srt_record_join(srt_record *record, srt_arena *arena, const srt_record *more);
-/* Adds packed entries, as slice.lua answers them; `missing` falls by their number. */
+/* Appends packed entries as slice.lua returns them, and subtracts their number from `missing`. */
 int srt_record_add(srt_record *record, srt_arena *arena, const char *data, size_t len);
 
 /* A stamp or score as scripts take it: eight bytes, big-endian. */

@@ -1,4 +1,4 @@
-/* registry.c - queues and their limits, held by whoever owns the registry. */
+/* registry.c - the queues that a client or a node uses, with their settings and layouts. */
 #include "model/registry.h"
 #include "wire/resp.h"
 

@@ -1,4 +1,4 @@
-/* registry.h - queues and their limits, held by whoever owns the registry. */
+/* registry.h - the queues that a client or a node uses, with their settings and layouts. */
 #ifndef SRT_REGISTRY_H
 #define SRT_REGISTRY_H
 
@@ -11,7 +11,7 @@ typedef struct srt_shard_keys {
     srt_bytes args;   /* the shard's KEYS, encoded */
 } srt_shard_keys;
 
-/* Settings by which each process acts alone, as its worker says them. */
+/* Settings that each process takes from its own worker; Redis does not store them. */
 typedef struct srt_own_settings {
 #define X(kind, name, ...) SERIATIM_FIELD_##kind name;
     SERIATIM_OWN_SETTINGS(X)
@@ -57,7 +57,7 @@ srt_queue *srt_registry_find(const srt_registry *r, const char *name, size_t len
 
 /* Reads 'generation shards schema' as layout.lua answers it. PROTOCOL, or UNSUPPORTED for another version's schema. */
 int srt_layout_read(const char *text, size_t len, int64_t *generation, int64_t *shards, seriatim_error *error);
-/* Takes such a text and makes the shards' keys. */
+/* Stores the layout of such a text in the queue, and makes the keys of its shards. */
 int srt_queue_set_layout(srt_registry *r, srt_queue *queue, const char *answer, size_t len, seriatim_error *error);
 /*
  * Gives a queue that is in no registry this number of shards and this generation, for srt_queue_forget_layout to free.
@@ -67,7 +67,7 @@ int srt_queue_with_shards(srt_registry *r, srt_queue *queue, unsigned count, int
 /* Redis has no such queue any more: generation and shards_count become 0. */
 void srt_queue_forget_layout(const srt_registry *r, srt_queue *queue);
 
-/* What layout.lua does with the settings that it is given. */
+/* What layout.lua does with the settings in its arguments. */
 typedef enum srt_layout_mode {
     SRT_LAYOUT_LOOK, /* nothing is written: the queue is not made */
     SRT_LAYOUT_KEEP, /* makes the queue; settings that Redis lacks are written, the others stay */

@@ -37,7 +37,7 @@ int srt_settings_take(srt_settings *settings, const srt_token *list, size_t coun
 size_t srt_settings_differences(srt_bytes *text, const srt_settings *first, const char *between,
                                 const srt_settings *second);
 
-/* The static word for one that a caller gave ("keep", ...), or NULL. */
+/* Returns the static copy of a word that a caller gave ("keep", ...); NULL if no such word exists. */
 const char *srt_on_waiting_word(const char *word);
 
 #endif

@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-/* The socket is connected: ready, or on to the handshake. */
+/* The socket is connected: the connection is ready, or its TLS handshake begins. */
 static int transport_connected(srt_transport *t)
 {
     srt_transport_forget_addresses(t);
@@ -28,8 +28,10 @@ static int transport_connected(srt_transport *t)
     return srt_transport_tls_handshake(t);
 }
 
-/* Begins one connect(2): OK when done at once, AGAIN when under way, an error with the socket
- * closed. */
+/*
+ * Begins one connect(2): OK when done at once, AGAIN when under way, an error with the socket
+ * closed.
+ */
 static int transport_begin_address(srt_transport *t, const struct sockaddr *address, socklen_t len)
 {
     t->fd = srt_transport_open_socket(address->sa_family);
@@ -101,7 +103,7 @@ int srt_transport_connect_host(srt_transport *t)
     return status == SERIATIM_OK ? transport_next_address(t) : status;
 }
 
-/* 1 when connect(2) has come to an end, good or bad; SO_ERROR says nothing before. */
+/* Returns 1 if connect(2) has ended, with success or not. Before that SO_ERROR has no meaning. */
 static int transport_settled(const srt_transport *t)
 {
     struct pollfd ready = {t->fd, POLLOUT, 0};

@@ -37,7 +37,7 @@ void srt_private_pause(int ms)
 
 /* ---- The guard and Redis: from here to private_become only async-signal-safe calls ---------- */
 
-/* What is prepared before the fork, because the host may have threads. */
+/* Prepared before the fork, because after it a child of a process with threads may not allocate. */
 typedef struct private_launch {
     const char *users, *lock, *log, *program;
     char *const *argv;
@@ -51,7 +51,7 @@ static void private_report(char letter, int code)
     }
 }
 
-/* Leaves no descriptor of the host's but the report; 0 to 2 are /dev/null. */
+/* Closes all descriptors of the host except that of the report. 0 to 2 become /dev/null. */
 static void private_drop_descriptors(const private_launch *launch)
 {
     int fd;
@@ -131,7 +131,7 @@ static int private_take_lock(const char *path)
     _exit(1);
 }
 
-/* Starts Redis, waits for its last user to go, stops it. All signals are blocked. */
+/* Starts Redis, waits until its last user has gone, and stops it. All signals are blocked. */
 static void private_guard(const private_launch *launch)
 {
     pid_t guard = getpid(), redis;

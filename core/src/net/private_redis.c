@@ -101,7 +101,7 @@ static int private_died(const srt_private_redis *p, seriatim_error *error)
     return srt_fail(error, SERIATIM_IO, "private Redis: the server ended while starting; its redis.log ends: %s", tail);
 }
 
-/* Takes one record of the guard, waiting so long for it. AGAIN: nothing is decided by it. */
+/* Waits for one record of the guard, at most this long, and takes it. AGAIN: it decides nothing yet. */
 static int private_read_report(srt_private_redis *p, int wait_ms, seriatim_error *error)
 {
     struct pollfd ready = {p->report, POLLIN, 0}; /* -1: only waits */
@@ -127,7 +127,7 @@ static int private_read_report(srt_private_redis *p, int wait_ms, seriatim_error
     }
 }
 
-/* Redis answers; whether it is ours the guard has said, or says in a moment. */
+/* Redis answers. The guard has reported whether this process started it, or reports it in a moment. */
 static int private_settle(srt_private_redis *p)
 {
     int64_t deadline = srt_clock_ms() + PRIVATE_RELEASE_MS;
@@ -180,7 +180,7 @@ static int private_enter(srt_private_redis *p, seriatim_error *error)
     return SERIATIM_OK;
 }
 
-/* 1 when no more is to wait for: others use Redis, or it is gone. */
+/* Returns 1 if the wait has ended: others use Redis, or it is gone. */
 static int private_left(srt_private_redis *p, int users)
 {
     private_answer answer = PRIVATE_NOBODY;

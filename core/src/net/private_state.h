@@ -1,4 +1,4 @@
-/* private_state.h - between the files of the private Redis: private_folder.c, private_guard.c, private_redis.c. */
+/* private_state.h - shared by the files of the private Redis: private_folder.c, private_guard.c, private_redis.c. */
 #ifndef SRT_PRIVATE_STATE_H
 #define SRT_PRIVATE_STATE_H
 
@@ -11,7 +11,7 @@
 
 #define PRIVATE_PAUSE_MS 5
 
-/* What the guard says to the process that made it: a letter and an errno. */
+/* What the guard reports to the process that started it: a letter and an errno. */
 #define PRIVATE_WON 'W'  /* has the lock, Redis comes */
 #define PRIVATE_LOST 'L' /* another Redis has the lock */
 #define PRIVATE_BROKEN 'B'

@@ -1,4 +1,7 @@
-/* sentinel.c - asks the sentinels of a URL, one after another, which address the master has; bytes in, bytes out. */
+/*
+ * sentinel.c - Sentinel discovery: asks the sentinels of a URL, one after another, for the master's address. It does no
+ * I/O: its caller moves the bytes.
+ */
 #include "net/sentinel.h"
 
 #include "wire/resp.h"
@@ -106,7 +109,7 @@ void seriatim_sentinel_begin(seriatim_sentinel *s)
     srt_error_clear(&s->error);
 }
 
-/* What the current one said goes to the others' words, as far as there is room. */
+/* Appends the error of the current sentinel to those of the others, if there is room. */
 static void sentinel_note(seriatim_sentinel *s)
 {
     const srt_url_host *host = &s->url->sentinels[s->current];
@@ -170,7 +173,7 @@ static int sentinel_fail(seriatim_sentinel *s, int status, const char *why)
     return status;
 }
 
-/* An address or a name, as it may stand in getaddrinfo and in a log. */
+/* Checks that this is an address or a name that may be given to getaddrinfo and written to a log. */
 static int sentinel_host_fits(const srt_token *host)
 {
     size_t i;

@@ -1,4 +1,4 @@
-/* sentinel.h - what the sans-IO asking of sentinels shares with the transport. */
+/* sentinel.h - Sentinel discovery without I/O, as the transport uses it. */
 #ifndef SRT_SENTINEL_H
 #define SRT_SENTINEL_H
 

@@ -1,4 +1,4 @@
-/* socket.c - a non-blocking socket and how long a silent peer is believed. */
+/* socket.c - opens a non-blocking socket, and sets after what time a silent peer counts as gone. */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif

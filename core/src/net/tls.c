@@ -19,7 +19,7 @@
 
 #ifdef SERIATIM_WITH_OPENSSL
 
-/* Ends the connection with OpenSSL's own reason. */
+/* Ends the connection with the error that OpenSSL gives. */
 static int transport_tls_fail(srt_transport *t)
 {
     char text[160];
@@ -94,7 +94,7 @@ int srt_transport_tls_flush(srt_transport *t)
     return SERIATIM_OK;
 }
 
-/* Gives TLS what has arrived. */
+/* Gives TLS the bytes that have arrived. */
 static int transport_tls_fill(srt_transport *t)
 {
     char chunk[TRANSPORT_TLS_CHUNK];

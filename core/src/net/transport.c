@@ -107,7 +107,7 @@ static int transport_get(srt_transport *t, void *buf, size_t cap, size_t *got)
 
 /* ---- Sentinels ----------------------------------------------------------------------------- */
 
-/* Begins to connect to the sentinel whose turn it is, or ends with what all of them said. */
+/* Begins to connect to the next sentinel. If none is left, ends with the errors of all. */
 static int transport_next_sentinel(srt_transport *t)
 {
     int status;
@@ -125,7 +125,7 @@ static int transport_next_sentinel(srt_transport *t)
     return srt_transport_connect_host(t);
 }
 
-/* OK: t->at is the master's address. AGAIN. Anything else: this sentinel is of no use. */
+/* OK: t->at is the master's address. AGAIN: wait. Any other status: go on with the next sentinel. */
 static int transport_ask(srt_transport *t)
 {
     const char *question;
@@ -156,7 +156,7 @@ static int transport_connect_master(srt_transport *t)
     return srt_transport_connect_host(t);
 }
 
-/* status: of the step that was made towards the present sentinel. */
+/* status: that of the last step of the connection to the current sentinel. */
 static int transport_go_on_asking(srt_transport *t, int status)
 {
     while (t->asking) {
@@ -186,7 +186,7 @@ static int transport_begin(srt_transport *t)
     return transport_go_on_asking(t, transport_next_sentinel(t));
 }
 
-/* The address is known as soon as it is no sentinel's. */
+/* Returns the address once the connection is to the master and not to a sentinel. */
 static int transport_note_address(srt_transport *t, int status)
 {
     if (t->url->kind == SRT_URL_UNIX)

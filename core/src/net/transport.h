@@ -29,7 +29,7 @@ void srt_transport_destroy(srt_transport *t); /* closes; NULL is fine */
 
 /*
  * With sentinels each connect asks them, the one that answered last first, SERIATIM_SENTINEL_MS each, and then connects
- * to the master that the first answer names. That it is one, who connects must ask itself (srt_session.masters_only).
+ * to the master that the first answer names. The caller must check that it is a master (srt_session.masters_only).
  *
  * Begins to connect, after closing what was open; OK means ready already. Only a TCP host name
  * blocks, in getaddrinfo. Each address of the host, and then the TLS handshake, has limit_ms.

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Nothing is sent: in a forked child the connection is the parent's. */
+/* Sends no TLS goodbye: in a forked child the connection belongs to the parent. */
 static void transport_tls_drop(srt_transport *t)
 {
 #ifdef SERIATIM_WITH_OPENSSL

@@ -1,4 +1,4 @@
-/* transport_state.h - between the files of a connection: transport_end.c, socket.c, tls.c, connect.c, transport.c. */
+/* transport_state.h - shared by the files of a connection: transport_end.c, socket.c, tls.c, connect.c, transport.c. */
 #ifndef SRT_TRANSPORT_STATE_H
 #define SRT_TRANSPORT_STATE_H
 
@@ -46,14 +46,14 @@ struct srt_transport {
 
 /* ---- transport_end.c ----------------------------------------------------------------------- */
 
-/* When what begins now must have ended. */
+/* Returns the deadline of a step that begins now. */
 int64_t srt_transport_limit(const srt_transport *t);
 void srt_transport_close_fd(srt_transport *t);
 void srt_transport_forget_addresses(srt_transport *t);
 /* Ends the connection with an error of the form "what where: why", in one line. */
 int srt_transport_fail(srt_transport *t, int status, const char *what, const char *why);
 int srt_transport_fail_errno(srt_transport *t, const char *what, int code);
-/* What a call on a connection that has ended, or never began, answers. */
+/* Returns the error of a call on a connection that has ended or was never begun. */
 int srt_transport_ended(srt_transport *t);
 
 /* ---- socket.c ------------------------------------------------------------------------------ */
@@ -66,12 +66,12 @@ int srt_transport_recv(srt_transport *t, void *buf, size_t cap, size_t *got);
 /* ---- tls.c --------------------------------------------------------------------------------- */
 
 int srt_transport_tls_begin(srt_transport *t);
-/* Sends what TLS has made. */
+/* Sends the bytes that TLS has encrypted. */
 int srt_transport_tls_flush(srt_transport *t);
 int srt_transport_tls_handshake(srt_transport *t);
 int srt_transport_tls_write(srt_transport *t, const void *data, size_t len, size_t *written);
 int srt_transport_tls_read(srt_transport *t, void *buf, size_t cap, size_t *got);
-/* 1 when a read would find bytes although the socket has none. */
+/* Returns 1 if TLS holds decrypted bytes, so that a read succeeds although the socket is not readable. */
 int srt_transport_tls_has_bytes(const srt_transport *t);
 int srt_transport_has_tls(const srt_transport *t);
 

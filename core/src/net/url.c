@@ -1,4 +1,4 @@
-/* url.c - a Redis URL taken apart. */
+/* url.c - parses a Redis URL. */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif
@@ -17,7 +17,7 @@
 #define URL_SENTINEL_PORT 26379
 #define URL_DEFAULT_HOST "127.0.0.1"
 
-/* A stretch of the URL's text. */
+/* A part of the URL's text. */
 typedef struct url_span {
     const char *at, *end;
 } url_span;
@@ -68,7 +68,7 @@ static const char *url_find_last(url_span span, char c)
     return NULL;
 }
 
-/* Where the first of the characters in `set` stands, or the end. */
+/* Returns the place of the first character that is in `set`, or the end. */
 static const char *url_find_any(url_span span, const char *set)
 {
     while (span.at < span.end && !strchr(set, *span.at))
@@ -100,7 +100,7 @@ static int url_decode(url_parser *p, url_span span, const char *part, const char
     return SERIATIM_OK;
 }
 
-/* A number of digits only, 0 to max; -1 for anything else. */
+/* Reads a number that has only digits, from 0 to max. Returns -1 for anything else. */
 static int url_number(url_span span, int max)
 {
     int64_t value = 0;

@@ -1,4 +1,4 @@
-/* url_redact.c - a URL as text again: without its password, or with its parts encoded. */
+/* url_redact.c - writes a URL as text: without its password for logs, or with its parts percent-encoded. */
 #include "net/url.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ void srt_url_encode(srt_bytes *out, const char *text)
     }
 }
 
-/* A text in which neither slash nor & may stand. */
+/* Encodes a text, including / and &. */
 static void url_encode_part(srt_bytes *out, const char *text)
 {
     for (; *text; text++) {

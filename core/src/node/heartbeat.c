@@ -1,4 +1,7 @@
-/* heartbeat.c - a node's heartbeat, which nodes live, and whose each shard should be. */
+/*
+ * heartbeat.c - renews a node's heartbeat and so the leases of its shards, learns which nodes live, and computes which
+ * node should own each shard.
+ */
 #include "node/node_state.h"
 #include "seriatim/binding/names.h"
 

@@ -1,6 +1,6 @@
 /*
- * ready_shards.c - the shards of a group that have ids to hand out: a binary heap, the best by the group's scheduler
- * first.
+ * ready_shards.c - decides which shard is next: a binary heap of the group's shards that have ids to hand out, in the
+ * order of the group's scheduler.
  */
 #include "node/node_state.h"
 

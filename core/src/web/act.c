@@ -1,4 +1,4 @@
-/* act.c - what an operator does to a queue: an action as a whole, or a slice of it with a cursor to go on from. */
+/* act.c - an operator's action on a queue: as a whole, or a slice of it with a cursor for the next slice. */
 #include "web/web.h"
 
 #include <string.h>

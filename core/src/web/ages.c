@@ -1,4 +1,4 @@
-/* ages.c - how long the waiting ids of a queue have been due, as far as a moment's reading goes. */
+/* ages.c - how long the waiting ids of a queue have been due, of the ids that can be read in a tenth of a second. */
 #include "web/scan.h"
 
 #include <string.h>

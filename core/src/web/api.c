@@ -1,4 +1,7 @@
-/* api.c - the routes that Lowkiq had: figures of all queues, ranges of one, and what an operator does to it. */
+/*
+ * api.c - the routes below /api/web: figures of all queues, ranges of one queue, operators' actions. Lowkiq has the
+ * same.
+ */
 #include "web/web.h"
 
 #include <string.h>
@@ -185,7 +188,7 @@ void srt_web_dashboard_write(seriatim_client *c, srt_web *w, srt_web_out *out)
 
 /* ---- Ranges of one queue ------------------------------------------------------------------- */
 
-/* Of "+" in a query many writers make a blank. */
+/* Many clients write the + of a bound unescaped, and the query's decoding makes a blank of it. */
 static seriatim_text api_bound(const srt_web *w, const char *name)
 {
     seriatim_text text = srt_web_param_of(w, name);

@@ -1,5 +1,6 @@
 /*
- * change.c - what a request asked to change and what came of it, for the host's audit: as data, and as a line of a log.
+ * change.c - the audit: what a request asked to change and what came of it, as data for the host and as a line of a
+ * log.
  */
 #include "base/printable.h"
 #include "web/web.h"

@@ -1,6 +1,6 @@
 /*
- * find.c - the queue that a request names: one that the client knows, or that Redis does, or that of a worker of this
- * name.
+ * find.c - finds the queue that a request names: one that the client knows, one that Redis has, or the queue of the
+ * worker of this name.
  */
 #include "web/web.h"
 

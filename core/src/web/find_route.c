@@ -1,4 +1,4 @@
-/* find_route.c - the route, the file or the page that a path names. */
+/* find_route.c - finds the route, the file or the page that a path names. */
 #include "web/request.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* metrics.c - the figures as Prometheus reads them, and whether this process and its Redis are well. */
+/* metrics.c - answers /metrics (text for Prometheus), /livez and /readyz. */
 #include "web/web.h"
 
 #include <string.h>

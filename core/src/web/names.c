@@ -1,4 +1,4 @@
-/* names.c - the names of all queues: those that Redis knows and those that the host has workers for. */
+/* names.c - lists the names of all queues: those in Redis and those of the host's workers. */
 #include "web/web.h"
 
 #include <stdlib.h>

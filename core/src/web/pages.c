@@ -1,4 +1,4 @@
-/* pages.c - what the pages show beside the lists: one queue, one id, the hottest ids, what runs, the nodes. */
+/* pages.c - answers what the pages show beside lists: one queue, one id, the hottest ids, the nodes. */
 #include "web/scan.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* permit.c - may this request be answered: its host, its token, its origin, its type. */
+/* permit.c - access control: refuses a request by its Host, token, role, origin (CSRF) or content type. */
 #include "web/request.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* request.c - reads a request: what it asks for, of which queue, and whether it may. */
+/* request.c - reads a request: which route and queue it is for, and whether it is permitted. */
 #include "web/request.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* scan.c - reads what no index holds, for a bounded time, with a cursor behind what was read. */
+/* scan.c - reads ids by what no index holds, for a bounded time. A cursor says where the next request goes on. */
 #include "web/scan.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* scan.h - a bounded reading of one queue's ids, with a cursor behind what was read. */
+/* scan.h - reads ids of one queue for a bounded time. A cursor says where the next request goes on. */
 #ifndef SRT_WEB_SCAN_H
 #define SRT_WEB_SCAN_H
 

@@ -1,4 +1,4 @@
-/* text.c - words of a request and short answers. */
+/* text.c - compares and decodes texts of a request, and writes short answers. */
 #include "web/request.h"
 
 #include <stdarg.h>

@@ -60,7 +60,7 @@ static void key_open(srt_bytes *out, const char *ns)
     srt_bytes_adds(out, ":{");
 }
 
-/* Each of the kinds behind the prefix, as a bulk string. */
+/* Appends one key for each kind, the prefix and the kind, as bulk strings. */
 static void key_args(srt_bytes *out, const char *prefix, size_t len, const char *const *kinds)
 {
     for (; *kinds; kinds++) {
@@ -132,7 +132,7 @@ static void key_unescape(srt_bytes *out, const char *at, const char *end)
     }
 }
 
-/* Whatever stands where the name should be is read as one; it was one if it makes the same key again. */
+/* Decodes what stands in the place of the name. It was a name only if encoding it gives the same key again. */
 int srt_key_read_layout(srt_bytes *name, const char *ns, const char *key, size_t len)
 {
     const size_t tail = strlen("}:layout");

@@ -1,4 +1,4 @@
-/* keys.h - key names, hash tags and the hash of an id, of which seriatim_shard_of makes its shard. */
+/* keys.h - key names, hash tags, and the hash of an id from which seriatim_shard_of computes the shard. */
 #ifndef SRT_KEYS_H
 #define SRT_KEYS_H
 
@@ -26,9 +26,9 @@ void srt_key_shard(srt_bytes *out, const char *ns, const char *queue, size_t que
 void srt_key_layout(srt_bytes *out, const char *ns, const char *queue, size_t queue_len);
 /* NAMESPACE:{QUEUE}:history */
 void srt_key_history(srt_bytes *out, const char *ns, const char *queue, size_t queue_len);
-/* The pattern of SCAN that all layouts' keys match, and maybe others. */
+/* A pattern for SCAN that the keys of all layouts match; other keys may match, too. */
 void srt_key_layouts(srt_bytes *out, const char *ns);
-/* Writes the queue's name, as it was given, of a key made by srt_key_layout: OK. INVALID: another key. NOMEM. */
+/* Appends the name of the queue whose layout key this is, decoded. INVALID: it is not the key of a layout. NOMEM. */
 int srt_key_read_layout(srt_bytes *name, const char *ns, const char *key, size_t len);
 /* NAMESPACE:wake:NODE, the channel that a node listens to. */
 void srt_key_wake(srt_bytes *out, const char *ns, const char *node, size_t len);

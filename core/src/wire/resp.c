@@ -1,4 +1,7 @@
-/* resp.c - commands to bytes, bytes to a flat tape of tokens; the only file that knows hiredis. */
+/*
+ * resp.c - writes commands as RESP, and reads replies into a flat list of tokens (the tape). Only resp.c and resp.h use
+ * hiredis.
+ */
 #include "wire/resp.h"
 
 #include <hiredis/hiredis.h>

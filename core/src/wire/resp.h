@@ -1,4 +1,7 @@
-/* resp.h - commands to bytes, bytes to a flat tape of tokens; with resp.c the only files that know hiredis. */
+/*
+ * resp.h - writes commands as RESP, and reads replies into a flat list of tokens (the tape). Only resp.c and resp.h use
+ * hiredis.
+ */
 #ifndef SRT_RESP_H
 #define SRT_RESP_H
 
@@ -24,7 +27,7 @@ typedef struct srt_reply {
     size_t count;
 } srt_reply;
 
-/* A bulk string, an integer as a bulk string. */
+/* Append a bulk string, and an integer as a bulk string. */
 size_t srt_resp_arg_size(size_t len);          /* encoded size of a bulk string of `len` bytes */
 char *srt_resp_put_head(char *at, size_t len); /* what stands before them; returns where they begin */
 void srt_resp_arg(srt_bytes *out, const void *data, size_t len);
@@ -49,7 +52,7 @@ srt_arena srt_reader_take(srt_reader *r);
 /* FOREVER of core/scripts/lib/prelude.lua: no number of a script goes beyond */
 #define SRT_FOREVER INT64_C(9000000000000000)
 
-/* A string or integer token as a number, at most SRT_FOREVER either way; 0 if it is neither. */
+/* Returns a string or integer token as a number between -SRT_FOREVER and SRT_FOREVER; 0 for other tokens. */
 int64_t srt_token_int(const srt_token *token);
 int srt_token_is(const srt_token *token, const char *text);
 /* Is the reply an array of at least `count` elements (tokens[1] to tokens[count]), all of them strings or integers? */

@@ -1,4 +1,4 @@
-/* script.c - a session: commands and scripts on their way to one Redis, in order. */
+/* script.c - a session: the commands and scripts that are sent to one Redis, in order, and their replies. */
 #define SRT_SCRIPT_TEXTS
 #include "wire/script.h"
 
@@ -131,7 +131,8 @@ static void session_append(srt_session *s, srt_request *r)
     s->waiting++;
 }
 
-/* What follows a refused AUTH or SELECT would be done as another user, or in another database. */
+/* If AUTH or SELECT is refused, the session fails: what follows would be done as another user or in another database.
+ */
 static int session_may_send(const srt_session *s, const srt_request *r)
 {
     return s->connected && (r->handshake || s->greeting == 0);
@@ -314,7 +315,7 @@ static int reply_is_noscript(const srt_reply *reply)
            memcmp(reply->tokens[0].data, "NOSCRIPT", 8) == 0;
 }
 
-/* Who may not ask for the role goes on: a replica refuses every write by itself. */
+/* A user who may not call ROLE goes on: a replica refuses every write by itself. */
 static int session_check_role(const srt_reply *reply, seriatim_error *error)
 {
     const srt_token *t = reply->tokens;
@@ -328,7 +329,7 @@ static int session_check_role(const srt_reply *reply, seriatim_error *error)
                     reply->count > 1 && t[1].data ? t[1].data : "unknown");
 }
 
-/* The last greeting was answered: sends what waited for that. */
+/* The last command of the handshake was answered: sends the requests that waited for it. */
 static int session_greeted(srt_session *s)
 {
     const srt_request *r;

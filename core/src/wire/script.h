@@ -1,5 +1,5 @@
 /*
- * script.h - a session: commands and scripts on their way to one Redis, in order.
+ * script.h - a session: the commands and scripts that are sent to one Redis, in order, and their replies.
  *
  * It does no I/O: bytes to send are read from `srt_session_output`, bytes received are given to
  * `srt_session_input`, and finished requests come out of `srt_session_next`. A script goes as EVALSHA; when Redis does
@@ -72,7 +72,10 @@ int srt_session_send(srt_session *s, srt_request *r);
  */
 int srt_session_again(srt_session *s, srt_request *r);
 
-/* A new connection stands: says who we are (any may be NULL; database 0 needs no word) and sends all requests again. */
+/*
+ * After a new connection: authenticates, names the client, selects the database, and sends all requests again. Each
+ * text may be NULL.
+ */
 int srt_session_connected(srt_session *s, const char *user, const char *password, int database, const char *name);
 void srt_session_disconnected(srt_session *s);
 

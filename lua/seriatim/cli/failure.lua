@@ -1,4 +1,4 @@
--- What ended the command, and what to say of it.
+-- Tells what kind of error ended the command: misuse, no Redis, or any other.
 local errors = require "seriatim.errors"
 local log = require "seriatim.log"
 

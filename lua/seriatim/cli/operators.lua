@@ -1,4 +1,5 @@
--- The operators' verbs. They need no application: a queue's name and Redis are enough.
+-- The verbs of the command for operators (queues, explain, dead and others). They need no application, only Redis and the
+-- name of a queue.
 local codes = require "seriatim.cli.exit_codes"
 local tables = require "seriatim.cli.tables"
 local metrics = require "seriatim.client.metrics"

@@ -1,4 +1,4 @@
--- The command's options. What help says of them: core/command/command.json.
+-- Parses the command's options. The texts of --help are in core/command/command.json.
 local errors = require "seriatim.errors"
 
 local options = {}

@@ -1,4 +1,4 @@
--- Loads the application and runs the server until a signal.
+-- Loads the application and runs the server until TERM or INT.
 local codes = require "seriatim.cli.exit_codes"
 local failure = require "seriatim.cli.failure"
 local options = require "seriatim.cli.options"

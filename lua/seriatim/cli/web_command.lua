@@ -1,4 +1,4 @@
--- Serves the dashboard until a signal, by a few threads that share one listening socket.
+-- Serves the dashboard until TERM or INT, by a few threads that share one listening socket.
 local codes = require "seriatim.cli.exit_codes"
 local private_redis = require "seriatim.client.private_redis"
 local redis_url = require "seriatim.client.redis_url"

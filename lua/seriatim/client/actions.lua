@@ -1,4 +1,4 @@
--- What an operator does to a worker's queue.
+-- The actions of an operator on a worker's queue.
 
 local jobs = require "seriatim.client.jobs"
 local pool = require "seriatim.client.pool"

@@ -1,4 +1,4 @@
--- Payloads to bytes and back.
+-- Turns payloads into bytes and back.
 
 local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"

@@ -1,4 +1,5 @@
--- One transport with the numbers of the queues that it knows. One user at a time; the pool sees to that.
+-- A connection to Redis for pushes and queries, with the numbers that it gave to its queues. The pool gives it to one user at a
+-- time.
 
 local plain = require "seriatim.client.transport"
 

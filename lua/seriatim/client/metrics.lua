@@ -1,4 +1,4 @@
--- The figures of queues.
+-- The metrics of queues, and the living nodes.
 
 local inspect = require "seriatim.client.inspect"
 local pool = require "seriatim.client.pool"

@@ -1,4 +1,4 @@
--- What an operator asks of a node, wherever it runs.
+-- Asks a node, in whatever process it runs, to be quiet or to stop. The node hears of it with its next heartbeat.
 
 local pool = require "seriatim.client.pool"
 local validate = require "seriatim.client.validate"

@@ -1,4 +1,4 @@
--- What is in a worker's queue.
+-- The queries: what is in a worker's queue.
 
 local jobs = require "seriatim.client.jobs"
 local pool = require "seriatim.client.pool"

@@ -1,5 +1,5 @@
--- Which Redis: seriatim.redis, then SERIATIM_REDIS_URL, then the variable that REDIS_PROVIDER names, then REDIS_URL, then a
--- private one.
+-- Finds the URL of Redis: seriatim.redis, then SERIATIM_REDIS_URL, then the variable that REDIS_PROVIDER names, then
+-- REDIS_URL, then a private one.
 
 local private_redis = require "seriatim.client.private_redis"
 local validate = require "seriatim.client.validate"

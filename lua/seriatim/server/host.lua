@@ -1,5 +1,5 @@
--- What a host thread does, in a Lua state of its own: loads the application again, takes deliveries of its group and runs
--- them, until there will be no more.
+-- The main function of a thread that runs jobs, in a Lua state of its own: loads the application again, takes deliveries of its
+-- group and runs them, until the server stops.
 local validate = require "seriatim.client.validate"
 local log = require "seriatim.log"
 local native = require "seriatim.native"

@@ -1,5 +1,6 @@
--- Which shard of a group goes next. Ours are the core's; any function that gets the list of candidates and returns one of
--- them (or nil, to wait) is one, too. The list is the scheduler's own: it may sort or shorten it.
+-- Chooses which shard of a group is next. The built-in schedulers are in the core. An application may give its own: a
+-- function that gets the list of candidates and returns one of them (or nil, to wait). The list is the scheduler's own: it
+-- may sort or shorten it.
 
 local validate = require "seriatim.client.validate"
 local settings = require "seriatim.settings"

@@ -1,5 +1,5 @@
--- Who runs which shards: functions that get the list of all shards (workers in list order, shard 0 to n-1) and return groups
--- of them, or nil for no fixed groups.
+-- Splitters decide which shards a server runs: functions that get the list of all shards (workers in list order, shard 0 to
+-- n-1) and return groups of them, or nil for no fixed groups.
 
 local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"

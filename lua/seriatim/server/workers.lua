@@ -1,4 +1,4 @@
--- Which workers a server runs.
+-- Chooses which workers a server runs.
 
 local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"

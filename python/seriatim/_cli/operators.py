@@ -1,4 +1,7 @@
-"""The operators' verbs. They need no application: a queue's name and Redis are enough."""
+"""
+The verbs of the command for operators (queues, explain, dead and others). They need no application, only Redis and the
+name of a queue.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads the application and runs the server until a signal."""
+"""Loads the application and runs the server until TERM or INT."""
 
 from __future__ import annotations
 

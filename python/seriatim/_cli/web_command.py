@@ -1,4 +1,4 @@
-"""Serves the dashboard until a signal."""
+"""Serves the dashboard until TERM or INT."""
 
 from __future__ import annotations
 

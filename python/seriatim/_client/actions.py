@@ -1,4 +1,4 @@
-"""What an operator does to a worker's queue."""
+"""The actions of an operator on a worker's queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Payloads to bytes and back."""
+"""Turns payloads into bytes and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""One native link with the numbers of the queues it knows. One user at a time; the pool sees to that."""
+"""
+A connection to Redis for pushes and queries, with the numbers that it gave to its queues. The pool gives it to one user
+at a time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of queues."""
+"""The metrics of queues, and the living nodes."""
 
 from __future__ import annotations
 

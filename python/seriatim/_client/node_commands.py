@@ -1,4 +1,4 @@
-"""Commands to a node, which its next heartbeat brings to it, wherever it runs."""
+"""Asks a node, in whatever process it runs, to be quiet or to stop. The node hears of it with its next heartbeat."""
 
 from __future__ import annotations
 

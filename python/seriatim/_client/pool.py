@@ -1,4 +1,6 @@
-"""The connections of a process, made when they are needed. Threads and coroutines wait for one in the same line."""
+"""
+The connections of a process, made when they are needed. Threads and coroutines wait in one queue for a free connection.
+"""
 
 from __future__ import annotations
 

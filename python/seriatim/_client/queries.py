@@ -1,4 +1,4 @@
-"""What is in a worker's queue."""
+"""The queries: what is in a worker's queue."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """
-Which Redis: seriatim.redis, then SERIATIM_REDIS_URL, then the variable that REDIS_PROVIDER names, then REDIS_URL, then a
-private one.
+Finds the URL of Redis: seriatim.redis, then SERIATIM_REDIS_URL, then the variable that REDIS_PROVIDER names, then
+REDIS_URL, then a private one.
 """
 
 from __future__ import annotations

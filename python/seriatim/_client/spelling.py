@@ -1,4 +1,4 @@
-"""Names that are nearly those of settings: what a misspelt one was meant to be."""
+"""Finds the setting whose name is nearly the given one, for the error of a misspelt name."""
 
 from __future__ import annotations
 

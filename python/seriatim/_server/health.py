@@ -1,4 +1,4 @@
-"""Whether Redis is set up to keep jobs. Only ever warns."""
+"""Warns if Redis is not configured to keep jobs."""
 
 from __future__ import annotations
 

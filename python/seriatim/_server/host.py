@@ -1,4 +1,4 @@
-"""Who asks for deliveries: threads that run them one at a time, or the event loop that runs many."""
+"""Takes deliveries from the core and runs them: threads one at a time, or an event loop many at once."""
 
 from __future__ import annotations
 

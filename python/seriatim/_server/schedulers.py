@@ -1,6 +1,7 @@
 """
-Which shard of a group goes next. Ours are the core's; any callable that gets the list of candidates and returns one of
-them (or None, to wait) is one, too. The list is the scheduler's own: it may sort or shorten it.
+Chooses which shard of a group is next. The built-in schedulers are in the core. An application may give its own: a
+callable that gets the list of candidates and returns one of them (or None, to wait). The list is the scheduler's own:
+it may sort or shorten it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Signals as names that the main thread reads from a pipe: nothing runs in a handler that could lock or log."""
+"""
+Where signals (TERM, INT, TSTP, TTIN and others) arrive: the handler writes the name to a pipe, which the main thread
+reads. A handler may neither lock nor log.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """
-Who runs which shards: callables that get the list of all shards (workers in list order, shard 0 to n-1) and return
-groups of them, or None for no fixed groups.
+Splitters decide which shards a server runs: callables that get the list of all shards (workers in list order, shard 0
+to n-1) and return groups of them, or None for no fixed groups.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which workers a server runs."""
+"""Chooses which workers a server runs."""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ require "json"
 
 module Seriatim
   class CLI
-    # The operators' verbs. They need no application: a queue's name and Redis are enough.
+    # The verbs of the command for operators (queues, explain, dead and others). They need no application, only Redis and the
+    # name of a queue.
     # @api private
     class Operators
       BOOT_SECONDS = 10

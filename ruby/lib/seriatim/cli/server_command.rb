@@ -5,7 +5,7 @@ require "seriatim/server/supervisor"
 
 module Seriatim
   class CLI
-    # Loads the application and runs the server until a signal.
+    # Loads the application and runs the server until TERM or INT.
     # @api private
     class ServerCommand
       def initialize(options)

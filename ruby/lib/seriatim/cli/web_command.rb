@@ -7,7 +7,7 @@ require "seriatim/web/stand_alone"
 
 module Seriatim
   class CLI
-    # Serves the dashboard until a signal.
+    # Serves the dashboard until TERM or INT.
     # @api private
     class WebCommand
       BIND = "127.0.0.1"

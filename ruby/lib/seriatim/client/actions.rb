@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module Seriatim
-  # What an operator does to a worker's queue: `OrderWorker.actions`. Each returns the number of ids that it changed, unless
-  # said. "All" means what is there when the action begins.
+  # The actions of an operator on a worker's queue: `OrderWorker.actions`. Each returns the number of ids that it changed,
+  # unless its comment says otherwise. "All" means what is there when the action begins.
   class Actions
     def initialize(worker)
       @worker = worker

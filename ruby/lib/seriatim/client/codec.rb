@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Seriatim
-  # Payloads to bytes and back.
+  # Turns payloads into bytes and back.
   # @api private
   module Codec
     # Canonical JSON (RFC 8785, integers exact within int64).

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 module Seriatim
-  # One native link with the numbers of the queues it knows. One thread at a time; the pool sees to that.
+  # A connection to Redis for pushes and queries, with the numbers that it gave to its queues. The pool gives it to one thread
+  # at a time.
   # @api private
   class Connection
     MAX_PAYLOAD = 0 # the core's default, 1 MiB

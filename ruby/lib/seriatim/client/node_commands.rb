@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 module Seriatim
-  # Commands to a node, which its next heartbeat brings to it, wherever it runs: Seriatim.quiet_node, Seriatim.stop_node.
+  # Asks a node, in whatever process it runs, to be quiet or to stop: Seriatim.quiet_node, Seriatim.stop_node. The node
+  # hears of it with its next heartbeat.
   module NodeCommands
     # Asks a node to claim nothing more; what runs goes on, until it is stopped. As TSTP does.
     # @param name [String] of {Metrics.nodes}

@@ -3,7 +3,7 @@
 require "fileutils"
 
 module Seriatim
-  # A Redis of our own, for development: used only when no URL is set, never in production. It lies in a data folder,
+  # The private Redis, for development: started only if no URL is set, never in production. It lies in a data folder,
   # on a Unix socket, with its append-only file on; all processes that use the folder share it, and it ends with the
   # last of them. The folder is SERIATIM_DATA, or tmp/seriatim below a Rails root, or seriatim below XDG_DATA_HOME
   # (~/.local/share).

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module Seriatim
-  # Which Redis: Seriatim.redis, then SERIATIM_REDIS_URL, then the variable that REDIS_PROVIDER names, then REDIS_URL,
-  # then a private one.
+  # Finds the URL of Redis: Seriatim.redis, then SERIATIM_REDIS_URL, then the variable that REDIS_PROVIDER names, then
+  # REDIS_URL, then a private one.
   module RedisUrl
     module_function
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Seriatim
-  # Whether Redis is set up to keep jobs. Only ever warns.
+  # Warns if Redis is not configured to keep jobs.
   # @api private
   module Health
     SECONDS = 5

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Seriatim
-  # What a host thread does: takes a delivery of its group and runs it, or waits for one.
+  # The main function of a thread that runs jobs: takes a delivery of its group and runs it, or waits for one.
   # @api private
   class Host
     attr_reader :server, :runner, :group

@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
 module Seriatim
-  # Which shard of a group goes next. Ours are the core's; any callable that gets the list of candidates and returns
-  # one of them (or nil, to wait) is one, too. The list is the scheduler's own: it may sort or shorten it.
+  # Chooses which shard of a group is next. The built-in schedulers are in the core. An application may give its own: a
+  # callable that gets the list of candidates and returns one of them (or nil, to wait). The list is the scheduler's own: it
+  # may sort or shorten it.
   module Schedulers
     # A shard that has something to run: `lag` in seconds since its oldest id became due, `size` in claimed ids.
     Candidate = Struct.new(:worker, :index, :lag, :size) do

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 module Seriatim
-  # Signals as words that the main thread reads from a pipe: handlers may neither lock nor log.
+  # Where signals (TERM, INT, TSTP, TTIN and others) arrive: the handler writes a word to a pipe, which the main thread reads. A
+  # handler may neither lock nor log.
   # @api private
   class Signals
     LETTERS = { "TERM" => "T", "INT" => "I", "TSTP" => "S", "TTIN" => "B", "CHLD" => "C", "HUP" => "H", "USR1" => "U" }.freeze

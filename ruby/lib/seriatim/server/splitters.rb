@@ -4,8 +4,8 @@ module Seriatim
   # A shard of a worker's queue, as splitters see it.
   Shard = Struct.new(:worker, :index)
 
-  # Who runs which shards: callables that get the list of all shards (workers in list order, shard 0 to n-1) and
-  # return groups of them, or nil for no fixed groups.
+  # Splitters decide which shards a server runs: callables that get the list of all shards (workers in list order, shard 0 to
+  # n-1) and return groups of them, or nil for no fixed groups.
   module Splitters
     # The rules of what build_splitter gives, and of what that gives.
     SPLITTER = "give a callable (list of shards -> list of groups of shards, or nil)"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Seriatim
-  # Which workers a server runs.
+  # Chooses which workers a server runs.
   # @api private
   module Workers
     module_function
