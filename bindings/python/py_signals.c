@@ -89,6 +89,16 @@ PyObject *spy_exit_beyond(PyObject *module, PyObject *const *args, Py_ssize_t na
     Py_RETURN_NONE;
 }
 
+/* ending_counts(number): in a handler, of each SIGTERM and SIGINT: is it beyond those that exit_beyond allowed? */
+PyObject *spy_ending_counts(PyObject *module, PyObject *number)
+{
+    int64_t value;
+    (void)module;
+    if (spy_int64(number, &value) < 0)
+        return NULL;
+    return PyBool_FromLong(srt_ending_counts(&ending, (int)value));
+}
+
 /* write_stderr(data): what standard error takes at once, without a lock of Python's */
 PyObject *spy_write_stderr(PyObject *module, PyObject *text)
 {

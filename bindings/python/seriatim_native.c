@@ -416,6 +416,7 @@ static PyMethodDef native_methods[] = {
     {"shard_of", (PyCFunction)(void (*)(void))spy_shard_of, METH_FASTCALL, NULL},
     {"web_routes", spy_web_routes, METH_NOARGS, NULL},
     {"exit_beyond", (PyCFunction)(void (*)(void))spy_exit_beyond, METH_FASTCALL, NULL},
+    {"ending_counts", spy_ending_counts, METH_O, NULL},
     {"write_stderr", spy_write_stderr, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -99,6 +99,7 @@ PyObject *spy_split(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_shard_of(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_web_routes(PyObject *module, PyObject *ignored);
 PyObject *spy_exit_beyond(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *spy_ending_counts(PyObject *module, PyObject *number);
 PyObject *spy_write_stderr(PyObject *module, PyObject *data);
 /* Notes what the runner's threads have in hand, for the line that is written when a signal ends the process at once. */
 void spy_ending_note(seriatim_runner *runner);

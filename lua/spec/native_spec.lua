@@ -890,6 +890,20 @@ describe("a process", function()
     assert.same({ "TERM\nTERM\nTERM\n", "7" }, { text, code })
   end)
 
+  it("F20 is told of the second of two signals, where TERM within a second counts once and INT twice", function()
+    local text = run [[
+      local native = require "seriatim.native"
+      io.stdout:setvbuf("no")
+      native.catch_signals({ "TERM", "INT" }, "mark")
+      for _, name in ipairs { "TERM", "TERM", "INT" } do
+        native.kill(native.getpid(), name)
+        print(native.signal(60))
+      end
+      native.exit(7)
+    ]]
+    assert.equal("TERM\nTERM\nINT\ttrue\n", text)
+  end)
+
   it("F20 waits on when a signal comes", function()
     local text = run [[
       local native = require "seriatim.native"

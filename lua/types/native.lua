@@ -285,13 +285,19 @@ function socket:close() end
 function native.thread(chunk, name, ...) end
 ---Signals as words: after this, native.signal(seconds) waits for the next one of them and gives its name ("TERM", "INT", "TSTP", "TTIN", "CHLD") or nil.
 ---exit_on_second: nil or true: the second TERM or INT ends the process at once with exit code 1 (a TERM within a second of the latest
----that counted does not count); "first": the first one does with exit code 0, as while the application is loaded; false: none does (a
----supervisor, which kills its children then, and the processes below one, for which it means nothing).
+---that counted does not count); "first": the first one does with exit code 0, as while the application is loaded; "mark": none does, but
+---native.signal tells of the second one (a supervisor, which kills its children then); false: none does (the processes below one, for
+---which it means nothing).
 ---@param names string[]
----@param exit_on_second boolean|"first"|nil
+---@param exit_on_second boolean|"first"|"mark"|nil
 function native.catch_signals(names, exit_on_second) end
 ---parent: a descriptor of native.spawn's (below); when it becomes readable, the word is "PARENT".
+---@return string?
+---@return boolean?  true, of "mark": it is a TERM or INT that is to end the process at once
 function native.signal(seconds, parent) end
+---Blocks TERM and INT in this thread; false: takes those that came meanwhile. catch_signals does so, too.
+---@param hold boolean
+function native.hold_signals(hold) end
 ---Ends the process at once, without unwinding.
 function native.exit(code) end
 ---Starts a process (execvp) in a session of its own: argv, in which "%parent%" is replaced by the number of a descriptor that

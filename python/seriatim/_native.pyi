@@ -254,5 +254,8 @@ def exit_beyond(signals: list[int], allowed: int, code: int, /) -> None:
     exit code, whoever holds the GIL. A SIGTERM within a second of the latest that counted does not count. An empty list ends that.
     """
 
+def ending_counts(number: int, /) -> bool:
+    """In a handler of SIGTERM or SIGINT, where exit_beyond has an empty list: is this one beyond the allowed ones?"""
+
 def write_stderr(data: bytes, /) -> None:
     """What standard error takes of it at once, without a lock: for handlers of signals."""

@@ -5,7 +5,6 @@ local native = require "seriatim.native"
 local QUICK = 5 -- seconds: a process that ends sooner is started again only after a pause
 local LONGEST_PAUSE = 30
 local GIVE_UP = { [2] = true, [3] = true } -- exit codes that a new start would only repeat: usage, no Redis
-local REPEAT = 1 -- seconds in which a second TERM is none
 local SECOND_LOOK = 60 -- seconds: after so long those codes are a crash as any other
 
 ---@class seriatim.Supervisor
@@ -36,7 +35,7 @@ end
 ---The exit code, when all have ended.
 ---@return integer
 function Supervisor:run()
-  native.catch_signals({ "TERM", "INT", "TSTP", "TTIN", "CHLD", "PIPE", "HUP", "USR1" }, false)
+  native.catch_signals({ "TERM", "INT", "TSTP", "TTIN", "CHLD", "PIPE", "HUP", "USR1" }, "mark")
   for place = 1, self.count do
     self:start(place)
   end
@@ -53,17 +52,11 @@ function Supervisor:supervise()
   self:enforce_deadline()
 end
 
----The second TERM or INT kills all at once; but a TERM within a second of one is that one's, for service managers send it to a group
----and to each process.
-function Supervisor:act(name)
-  if name == "TERM" or name == "INT" then
-    if name == "TERM" and seconds_now() - (self.term_at or -REPEAT) < REPEAT then
-      return
-    elseif self.stop_requested then
-      self:kill_all()
-    end
-    self.stop_requested = true
-    self.term_at = name == "TERM" and seconds_now() or self.term_at
+---at_once: true of the second TERM or INT, as the core counts them.
+function Supervisor:act(name, at_once)
+  if at_once then
+    self:kill_all()
+  elseif name == "TERM" or name == "INT" then
     self:stop()
   elseif name == "HUP" or name == "USR1" then
     log.info("signal", name .. " is ignored")

@@ -6,7 +6,6 @@ reads. A handler may neither lock nor log.
 from __future__ import annotations
 
 import atexit
-import math
 import os
 import select
 import signal
@@ -17,12 +16,11 @@ from types import FrameType
 from typing import Any, Final
 
 from .. import _native
+from .._held_signals import STOPS
 
-STOPS: Final = (signal.SIGTERM, signal.SIGINT)
 SERVER: Final = ("SIGTERM", "SIGINT", "SIGTSTP", "SIGTTIN")
 IGNORED: Final = ("SIGHUP", "SIGUSR1")  # only told of in the log, where the application does not handle them
 WAITING: Final = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGHUP, signal.SIGUSR1)  # blocked in a new process until it has handlers
-REPEAT: Final = 1  # seconds in which service managers may send SIGTERM twice and mean one
 OTHER: Final = "other"
 
 
@@ -67,8 +65,7 @@ class Signals:
 
     def _take(self, names: Iterable[str], at_once: Callable[[], None] | None, allowed: int, code: int) -> None:
         self._at_once = at_once
-        self._stops, self._term_at = 0, -math.inf
-        _native.exit_beyond([], 0, 0)
+        _native.exit_beyond([], allowed, 0)
         signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         for name in names:
             number = signal.Signals[name]
@@ -78,7 +75,7 @@ class Signals:
                 signal.signal(number, self._note)
         if at_once is None:
             _native.exit_beyond([int(number) for number in STOPS], allowed, code)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, WAITING)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (*WAITING, *STOPS))
 
     def wait(self, seconds: float, other: int | None = None) -> str | None:
         """The next signal's name; None when none came within `seconds`; "other" when that descriptor becomes readable."""
@@ -113,14 +110,8 @@ class Signals:
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         """Only what the byte in the pipe cannot do."""
-        if self._at_once is not None and number in STOPS:
-            if number == signal.SIGTERM:
-                if time.monotonic() - self._term_at < REPEAT:
-                    return  # the first one's; Ctrl-C twice is meant
-                self._term_at = time.monotonic()
-            self._stops += 1
-            if self._stops > 1:
-                self._at_once()
+        if self._at_once is not None and number in STOPS and _native.ending_counts(number):
+            self._at_once()
 
     def _leave_to_parent(self) -> None:
         """A forked child shares the pipe: what is sent to it must not reach the parent."""

@@ -723,6 +723,21 @@ static VALUE runner_unfinished(VALUE self)
     return srb_text(text, strlen(text));
 }
 
+/* Native.begin_ending(allowed): counts TERM and INT from zero; the count belongs to the process */
+static VALUE native_begin_ending(VALUE module, VALUE allowed)
+{
+    (void)module;
+    srt_ending_begin(&runner_ending, NUM2INT(allowed));
+    return Qnil;
+}
+
+/* Native.ending_counts?(number): in a handler, of each TERM and INT: is it beyond the allowed ones? */
+static VALUE native_ending_counts(VALUE module, VALUE number)
+{
+    (void)module;
+    return srt_ending_counts(&runner_ending, NUM2INT(number)) ? Qtrue : Qfalse;
+}
+
 /*
  * Native.tell_ending: in a handler, before exit!, writes to standard error that the process ends at once and what is
  * unfinished.
@@ -804,6 +819,8 @@ void srb_init_runner(void)
     rb_define_method(klass, "asked", runner_asked, 0);
     rb_define_method(klass, "stopped?", runner_stopped, 0);
     rb_define_method(klass, "unfinished", runner_unfinished, 0);
+    rb_define_module_function(srb_native, "begin_ending", native_begin_ending, 1);
+    rb_define_module_function(srb_native, "ending_counts?", native_ending_counts, 1);
     rb_define_module_function(srb_native, "tell_ending", native_tell_ending, 0);
     rb_define_module_function(srb_native, "write_stderr", native_write_stderr, 1);
     rb_define_method(klass, "stats", runner_stats, 0);

@@ -6,14 +6,13 @@ module Seriatim
   # @api private
   class Signals
     LETTERS = { "TERM" => "T", "INT" => "I", "TSTP" => "S", "TTIN" => "B", "CHLD" => "C", "HUP" => "H", "USR1" => "U" }.freeze
-    STOPS = %w[TERM INT].freeze
+    STOPS = Signal.list.slice("TERM", "INT").freeze
     IGNORED = %w[HUP USR1].freeze # only told of in the log, where the application does not handle them
     SERVER = %w[TERM INT TSTP TTIN].freeze
     END_AT_ONCE = lambda do
       Native.tell_ending
       exit!(1)
     end
-    REPEAT = 1 # seconds in which service managers may send TERM twice and mean one
 
     # While the application is loaded nothing can be handed back yet: TERM and INT end the process with 0, the others wait for
     # {#begin}.
@@ -21,7 +20,7 @@ module Seriatim
 
     # @param names [Array<String>] of LETTERS
     # @param at_once [#call] what a TERM or INT beyond the allowed ones does, inside the handler
-    # @param allowed [Integer] how many of TERM and INT are only told
+    # @param allowed [Integer] how many of TERM and INT are only told; the process has one count, which begins anew here
     def initialize(names, at_once: END_AT_ONCE, allowed: 1)
       @pid = Process.pid
       @reader, @writer = IO.pipe
@@ -53,10 +52,7 @@ module Seriatim
     def note(name)
       return @early ? @early << name : default(name) unless Process.pid == @pid
 
-      if STOPS.include?(name) && !repeated?(name)
-        @stops += 1
-        @at_once.call if @stops > @allowed
-      end
+      @at_once.call if STOPS.key?(name) && Native.ending_counts?(STOPS[name])
       @writer.write_nonblock(LETTERS.fetch(name), exception: false)
     rescue IOError
       nil
@@ -82,10 +78,8 @@ module Seriatim
     private
 
     def take(names, at_once, allowed)
-      @stops = 0
-      @term_at = nil # when the latest TERM that counted came
+      Native.begin_ending(allowed)
       @at_once = at_once
-      @allowed = allowed
       names.each { |name| handle(name) }
     end
 
@@ -99,18 +93,6 @@ module Seriatim
     end
 
     def abandon = [@reader, @writer].each(&:close)
-
-    # A second TERM within a second is the first one's. Ctrl-C pressed twice is meant.
-    def repeated?(name)
-      return false unless name == "TERM"
-
-      before = @term_at
-      now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      return true if before && now - before < REPEAT
-
-      @term_at = now
-      false
-    end
 
     def default(name)
       trap(name, @previous[name] || "DEFAULT")
