@@ -93,11 +93,12 @@ setup(
     license="MIT",
     python_requires=">=3.10",
     package_dir={"": "python"},
+    py_modules=["seriatim_command"],
     packages=find_packages("python", include=["seriatim", "seriatim.*"]),
     package_data={"seriatim": ["py.typed", "*.pyi"]},
     ext_modules=[native()],
     cmdclass={"build_ext": Build},
     extras_require={"yaml": ["PyYAML"]},
-    entry_points={"console_scripts": ["seriatim = seriatim._cli.main:main"]},
+    entry_points={"console_scripts": ["seriatim = seriatim_command:main"]},
     zip_safe=False,
 )

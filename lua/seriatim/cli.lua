@@ -72,6 +72,9 @@ local function dispatch(found, words, arguments)
   if found.environment then
     application.set_environment(found.environment)
   end
+  if verb ~= "server" then
+    native.hold_signals(false)
+  end
   if verb ~= "server" and verb ~= "web" then
     set_up_log(found, io.stderr)
     return require("seriatim.cli.operators").new(found):call(verb, words)

@@ -260,6 +260,35 @@ describe("signals", function()
     end)
   end
 
+  ---The command while it loads its own files, which wait until it has the signal.
+  local function starting(name, ...)
+    shell:write("own/seriatim/cli.lua", ([[
+      local folder = %q
+      io.open(folder .. "/starting", "w"):close()
+      local go
+      repeat go = io.open(folder .. "/go") until go
+      return dofile(%q)
+    ]]):format(shell.folder, command.root .. "seriatim/cli.lua"))
+    local path = ("%s/own/?.lua;%s"):format(shell.folder, command.lua_path())
+    local server = shell:start { wait = false, env = { LUA_PATH = path }, ... }
+    command.eventually(function() return io.open(shell.folder .. "/starting") end)
+    server:signal(name)
+    shell:write("go", "")
+    return server
+  end
+
+  for _, name in ipairs { "TERM", "INT" } do
+    it(("F20, R-SIGNAL-7: %s while the command loads its own files ends it with 0 before the application is loaded"):format(name), function()
+      shell:write("marks.lua", ("io.open(%q, 'w'):close()"):format(shell.folder .. "/loaded"))
+      assert.equal(0, starting(name, "-r", "marks"):wait())
+      assert.is_nil(io.open(shell.folder .. "/loaded"))
+    end)
+  end
+
+  it("F20, R-SIGNAL-7: TERM while the command loads its own files ends another verb than server by the signal", function()
+    assert.equal(128 + 15, starting("TERM", "stats"):wait())
+  end)
+
   it("F20 TERM twice within a second counts once", function()
     local server = loading(0)
     server:wait_for(" start node")

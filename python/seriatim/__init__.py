@@ -50,6 +50,10 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from . import _held_signals
+
+_held_signals.hold_for_the_command()
+
 try:
     from . import _native
 except ImportError as error:

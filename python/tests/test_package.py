@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = re.compile(
-    r"(core/(include|src|scripts)/.*|bindings/python/.*|python/seriatim/.*|setup\.py|pyproject\.toml|MANIFEST\.in|"
+    r"(core/(include|src|scripts)/.*|bindings/python/.*|python/seriatim/.*|python/seriatim_command\.py|setup\.py|pyproject\.toml|MANIFEST\.in|"
     r"README\.md|CHANGELOG\.md|LICENSE)"
 )
 

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 import seriatim
+from support import command as command_support
 from support.command import Command
 from support.jobs import deaf, eventually, runs, worker
 from support.jobs import serve as in_process
@@ -525,6 +526,68 @@ def test_f20_a_stop_while_the_application_is_loaded_ends_with_0(name: str, argum
     command = loading(60, *arguments)
     assert command.stop(name, 20) == 0
     assert "start node" not in command.log
+
+
+WAITING_IMPORT = """
+import importlib.abc, os, pathlib, sys, time
+
+
+class Wait(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "seriatim._native":
+            pathlib.Path(os.environ["STARTING"]).touch()
+            while not os.path.exists(os.environ["GO"]):
+                time.sleep(0.01)
+
+
+sys.meta_path.insert(0, Wait())
+"""
+CONSOLE_SCRIPT = """
+import sys
+from seriatim_command import main
+sys.exit(main())
+"""
+
+
+@pytest.fixture(params=["module", "script"])
+def starting(request: Any, tmp_path: Path, redis: RedisServer, monkeypatch: Any) -> Iterator[Callable[..., Command]]:
+    """
+    Starts `python -m seriatim`, or what pip makes of the entry point, and sends it a signal while it imports its own
+    modules, which go on then.
+    """
+    (tmp_path / "sitecustomize.py").write_text(WAITING_IMPORT)
+    (tmp_path / "console_script.py").write_text(CONSOLE_SCRIPT)
+    mark, go = tmp_path / "starting", tmp_path / "go"
+    variables = {"STARTING": str(mark), "GO": str(go), "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]])}
+    commands: list[Command] = []
+    if request.param == "script":
+        script = [sys.executable, str(tmp_path / "console_script.py")]
+        monkeypatch.setattr(command_support, "words", lambda *arguments: [*script, *arguments])
+
+    def start(name: str, *arguments: str) -> Command:
+        commands.append(Command(*arguments, redis=redis.url, env=variables, cwd=tmp_path, wait=False))
+        eventually(mark.exists)
+        commands[-1].signal(name)
+        go.touch()
+        return commands[-1]
+
+    yield start
+    for command in commands:
+        command.remove()
+
+
+@pytest.mark.parametrize("name", ["TERM", "INT"])
+def test_f20_r_signal_7_a_stop_while_the_command_imports_its_modules_ends_with_0(
+    name: str, starting: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "marks.py").write_text(f"open({str(tmp_path / 'loaded')!r}, 'w').close()")
+    command = starting(name, "-r", "marks.py")
+    assert command.wait() == 0, command.log
+    assert not (tmp_path / "loaded").exists()
+
+
+def test_f20_r_signal_7_a_stop_while_the_command_imports_its_modules_ends_another_verb_by_the_signal(starting: Any) -> None:
+    assert starting("TERM", "stats").wait() == -signal.SIGTERM
 
 
 @pytest.mark.parametrize("arguments", [(), ("-p", "2")], ids=["one", "processes"])

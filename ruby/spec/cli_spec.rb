@@ -384,6 +384,34 @@ RSpec.describe "the command", limit: 400 do
       end
     end
 
+    # The command while it loads its own files, until the yielded block has returned: its "optparse" is one that waits.
+    def starting(*arguments)
+      write("lib/optparse.rb", <<~RUBY)
+        File.write(#{"#{@dir}/starting".inspect}, "")
+        sleep 0.01 until File.exist?(#{"#{@dir}/go".inspect})
+        load File.join(RbConfig::CONFIG["rubylibdir"], "optparse.rb")
+      RUBY
+      env = { "RUBYLIB" => "#{@dir}/lib", "TRACE" => trace_path }
+      command = Command.new(*arguments, env: env, wait: false)
+      (@commands ||= []) << command
+      eventually { File.exist?("#{@dir}/starting") }
+      yield command
+      write("go", "")
+      command
+    end
+
+    %w[TERM INT].each do |name|
+      it "F20, R-SIGNAL-7: #{name} while the command loads its own files ends it with 0 before the application is loaded" do
+        application = write("marks.rb", "File.write(#{"#{@dir}/loaded".inspect}, '')")
+        expect(starting("-r", application) { |command| command.signal(name) }.wait).to eq(0)
+        expect(File.exist?("#{@dir}/loaded")).to be(false)
+      end
+    end
+
+    it "F20, R-SIGNAL-7: TERM while the command loads its own files ends another verb than server by the signal" do
+      expect(starting("stats") { |command| command.signal("TERM") }.wait).to be_nil
+    end
+
     it "F20 TERM twice within a second counts once" do
       command = loading(0)
       command.wait_for(/start node/)

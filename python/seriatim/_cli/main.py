@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, Final
 
-from .. import _log, _native
+from .. import _held_signals, _log, _native
 from .._client import private_redis
 from .._errors import ApplicationError, AuthError, ConnectionError, Error, Invalid, NotReady, UsageError
 from .._version import __version__
@@ -76,6 +76,7 @@ def dispatch(options: dict[str, Any], words: list[str], arguments: list[str]) ->
     for variable in private_redis.ENVIRONMENT if "environment" in options else ():
         os.environ[variable] = options["environment"]
     if verb != "server":
+        _held_signals.release()
         _log.Output(sys.stderr, options.get("log_format"), log_level(options))
         return Operators(options).call(verb, rest)
     if rest:

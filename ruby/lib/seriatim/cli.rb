@@ -17,8 +17,14 @@ module Seriatim
     WITHOUT_REDIS = %w[help version man completion].freeze
     private_constant :WITHOUT_REDIS
 
+    # @param held [Array<String>, nil] TERM and INT that came so far, to which their handlers still add; nil: the caller has set no
+    #   handlers
     # @return [Integer] the exit code
-    def self.run(argv) = new.run(argv)
+    def self.run(argv, held = nil) = new(held).run(argv)
+
+    def initialize(held = nil)
+      @held = held
+    end
 
     # @return [Integer] the exit code
     def run(argv)
@@ -52,10 +58,17 @@ module Seriatim
 
       apply_environment
       raise UsageError, "unexpected #{words.join(" ")}" if %w[server web].include?(verb) && words.any?
-      return ServerCommand.new(@options).run if verb == "server"
+      return ServerCommand.new(@options, @held || []).run if verb == "server"
 
+      release_signals if @held
       Seriatim.logger = Log.default($stderr, format: @options[:log_format], level: @options[:verbose] ? Logger::DEBUG : Logger::INFO)
       verb == "web" ? WebCommand.new(@options).run : Operators.new(@options).call(verb, words)
+    end
+
+    # Signals that were held take effect now.
+    def release_signals
+      %w[TERM INT].each { |name| trap(name, "DEFAULT") }
+      @held.each { |name| Process.kill(name, Process.pid) }
     end
 
     def unknown(verb) = "unknown command #{verb}; there are #{VERBS.join(", ")}"

@@ -8,8 +8,10 @@ module Seriatim
     # Loads the application and runs the server until TERM or INT.
     # @api private
     class ServerCommand
-      def initialize(options)
+      # @param held [Array<String>] TERM and INT that came before this; their handlers add to it until there are others
+      def initialize(options, held)
         @options = options
+        @held = held
       end
 
       # @return [Integer] the exit code
@@ -17,6 +19,8 @@ module Seriatim
         path = @options[:require] or raise UsageError, "-r is missing: name the application's file or folder"
         set_up_logger
         signals = Signals.while_loading
+        return STOPPED if @held.any?
+
         Application.load(path)
         Application.eager_load
         apply
