@@ -159,6 +159,7 @@ static int signals_wait(lua_State *L)
 
 void slu_open_signals(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"catch_signals", signals_catch}, {"signal", signals_wait}, {"hold_signals", signals_hold}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {
+        {"catch_signals", signals_catch}, {"signal", signals_wait}, {"hold_signals", signals_hold}, {NULL, NULL}};
     slu_functions(L, functions);
 }
