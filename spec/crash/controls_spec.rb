@@ -123,7 +123,7 @@ RSpec.describe "The checker fails" do
   end
 
   it "F1 when scheduled payloads may be moved twice" do
-    program = Mutant.build("worker", "scripts/lib/arrive.lua" => [["  unschedule(group.id, group.stamps)", "  if now % 2 == 0 then unschedule(group.id, group.stamps) end"]])
+    program = Mutant.build("worker", "scripts/lib/move_scheduled.lua" => [["  unschedule(group.id, group.stamps)", "  if now % 2 == 0 then unschedule(group.id, group.stamps) end"]])
     kit.queue("Twice", **TASKS)
     at = Time.now.to_f + 0.5
     kit["Twice"].perform_async(ids(100).map { |id| { id: id, payload: { n: 1, task: "flush" }, deliver_at: at } })

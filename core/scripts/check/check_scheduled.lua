@@ -1,4 +1,4 @@
--- include: prelude change flags owner schedule
+-- include: prelude change flags owner scheduled
 -- CHECK_SCHEDULED: do the keys of scheduled payloads agree? With repair, mends them: no payload is lost.
 -- KEYS: the shard's
 -- ARGV: as check.lua's: 1 generation, 2 part, 3 cursor ('0' at first), 4 '1' to repair, 5 id

@@ -62,7 +62,7 @@ end
 
 -- All jobs of a call with options, those with a large payload, or whose ids are there already.
 if rest[1] then
-  -- include: spread record join schedule
+  -- include: spread record join scheduled
   call('LLEN', READY)
   call('ZCARD', DUE)
   told = {}

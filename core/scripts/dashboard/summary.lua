@@ -1,10 +1,10 @@
 -- SUMMARY: the figures of shards that an overview of many queues shows; as cheap as can be.
 -- KEYS: the states of shards with one generation; the others' names begin like each state's, with the same hash tag
 -- ARGV: 1 generation
--- Returns {now, then of each shard: waiting, retries, busy, parked, dead, delayed, soon, change, state}; of one that was
---   never used all is 0, the state ''. soon: the smallest due time of what waits; delayed:
+-- Returns {now, then of each shard: waiting, retries, busy, parked, dead, delayed, earliest_due, change, state}; of one that was
+--   never used all is 0, the state ''. earliest_due: the smallest due time of what waits; delayed:
 --   waiting ids that never failed and are not due; change: when that will be another number; times are 9e15 for never.
---   A scheduled payload counts in soon and change alone.
+--   A scheduled payload counts in earliest_due and change alone.
 --   While the state stays as it is, nothing runs and `change` lies ahead, all but `now` stays. delayed is exact while at most
 --   100 ids have failed, or at most 100 of them are overdue; else it may say too few. Error replies: GENERATION n
 local call, min = redis.call, math.min
@@ -12,8 +12,8 @@ local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
 -- Of the shard that is looked at.
-local prefix, RUNNING, CLAIMS, held, busy, retries, soon, delayed, change
--- include: soon
+local prefix, RUNNING, CLAIMS, held, busy, retries, earliest_due, delayed, change
+-- include: earliest_due
 
 -- Ids that failed and wait for their back-off are not delayed. Few of the failed are overdue, or few failed at all.
 local FEW = 100
@@ -48,7 +48,7 @@ end
 
 local function figures(state)
   local count, flags, delivers = struct.unpack('<dBd', state, STATE_HELD + 1)
-  held, held_runs, soon, delayed, change = count, nil, 9e15, 0, 9e15
+  held, held_runs, earliest_due, delayed, change = count, nil, 9e15, 0, 9e15
   RUNNING, CLAIMS = prefix .. 'running', prefix .. 'claims'
   busy, retries = running_count(), call('ZCARD', prefix .. 'retry')
   local parked, dead, due = call('ZCARD', prefix .. 'parked'), call('HLEN', prefix .. 'dead'), call('ZCARD', prefix .. 'due')
@@ -58,9 +58,9 @@ local function figures(state)
     if flags % (2 * FLAG_DOUBTED) >= FLAG_DOUBTED then head('unproven') head('suspect') end
     ready_head()
   end
-  if delivers <= now then soon = min(soon, delivers) else change = min(change, delivers) end
+  if delivers <= now then earliest_due = min(earliest_due, delivers) else change = min(change, delivers) end
   if busy > 0 then waiting = waiting + call('HLEN', prefix .. 'next') end
-  return waiting, retries, busy, parked, dead, delayed, soon, change, state
+  return waiting, retries, busy, parked, dead, delayed, earliest_due, change, state
 end
 
 local answer, states = {now}, call('MGET', unpack(KEYS))

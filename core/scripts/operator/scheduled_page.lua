@@ -1,4 +1,4 @@
--- include: prelude schedule
+-- include: prelude scheduled
 -- SCHEDULED_PAGE: which scheduled payloads a shard, or one id, has: in the order of deliver_at, then of their pushes. It reads no payload.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 direction: up, down; 3 min, 4 max of deliver_at in microseconds, both included; 5 limit, at most 1,000;

@@ -1,11 +1,11 @@
--- include: prelude schedule
+-- include: prelude scheduled
 -- SCHEDULED_READ: reads scheduled payloads.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 what the others name: 'payloads' (stamp and id of each) or 'ids'; 3 payloads of an id at most, of 'ids';
 --       4.. at most 1,000 of them
 -- Returns {how many of them it looked at, then of 'payloads' that are there: stamp and id, deliver_at, text;
 --   of 'ids' that have any: id, count, smallest deliver_at, n, then n times stamp, deliver_at, text}.
---   A text is as schedule.lua keeps it. An answer stops at 384 KiB; the caller asks for the others. The first payload of an id is always
+--   A text is as scheduled.lua keeps it. An answer stops at 384 KiB; the caller asks for the others. The first payload of an id is always
 --   among what is read of it.
 local MOST = 393216
 local names, most = ARGV[2], tonumber(ARGV[3])

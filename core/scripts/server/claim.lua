@@ -47,7 +47,7 @@ elseif not again then
   if ids[1] or delivers <= now then
     -- Redis refuses a limit that Lua writes as 1e+16; this must happen before the first write.
     if not limit or limit % 1 ~= 0 or limit > 1e9 then return error_reply('ERR wrong limit') end
-    -- include: note spread record join schedule arrive
+    -- include: note spread record join scheduled move_scheduled
     -- Scheduled payloads whose time has come, in a paused shard as well. Where that was much, nothing is taken: the next claim does.
     if delivers <= now and arrive(ARGV[7]) then limit = 0 end
     if postponed > 0 then stuck = SAYS_POSTPONED end

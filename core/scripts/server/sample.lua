@@ -1,19 +1,19 @@
 -- SAMPLE: what a queue's history is made of, of a few of its shards; as cheap as can be, for every queue is asked every ten seconds.
 -- KEYS: the states of shards with one generation; the others' names begin like each state's, with the same hash tag
 -- ARGV: 1 generation
--- Returns {now, processed, failed, pushed, soon}: the sums of the shards' counters, which never fall, and the smallest due time of
+-- Returns {now, processed, failed, pushed, earliest_due}: the sums of the shards' counters, which never fall, and the smallest due time of
 --   what waits or is scheduled in any of them (9e15: nothing is); times are in microseconds. Error replies: GENERATION n
 local call, min = redis.call, math.min
 local clock = call('TIME')
 
--- Of the shard that is looked at; soon is of all.
+-- Of the shard that is looked at; earliest_due is of all.
 local prefix, RUNNING, CLAIMS, held, busy
-local soon = 9e15
--- include: soon
+local earliest_due = 9e15
+-- include: earliest_due
 
 local function look(flags, delivers)
   RUNNING, CLAIMS, held_runs = prefix .. 'running', prefix .. 'claims', nil
-  soon = min(soon, delivers)
+  earliest_due = min(earliest_due, delivers)
   if call('HLEN', prefix .. 'jobs') == 0 then return end
   busy = running_count()
   head('due')
@@ -34,4 +34,4 @@ for i = 1, #KEYS do
   end
 end
 local function whole(number) return string.format('%.0f', number) end
-return {whole(clock[1] * 1000000 + clock[2]), whole(processed), whole(failed), whole(pushed), whole(soon)}
+return {whole(clock[1] * 1000000 + clock[2]), whole(processed), whole(failed), whole(pushed), whole(earliest_due)}

@@ -162,7 +162,7 @@ else
     if ids[1] then settle_group(ids, group.run) end
   end
 
-  -- include: lowest partly
+  -- include: lowest edit_running
 
   -- Removes entries of a running record, by stamp. Those of a spilled record lie among the `places` entries behind `from`: it is
   -- not read whole. Returns them.

@@ -114,7 +114,7 @@ static double scheduled_arrival(const char *stamp)
     return srt_little_double(little);
 }
 
-/* How core/scripts/lib/schedule.lua keeps a payload. What cannot be read is shown as it is stored. */
+/* How core/scripts/lib/scheduled.lua keeps a payload. What cannot be read is shown as it is stored. */
 static void scheduled_unpack(seriatim_scheduled *s, const char *text, size_t len)
 {
     const unsigned char *at = (const unsigned char *)text;

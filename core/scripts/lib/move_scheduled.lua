@@ -1,6 +1,6 @@
--- library: arrive - for a claim: moves scheduled payloads whose deliver_at has come into the records of their ids, a slice a call.
--- The keys of scheduled payloads are in schedule.lua; arrival.lua looks up one payload by its handle.
--- It needs note, record, join, schedule and spread.
+-- library: move_scheduled - for a claim: moves scheduled payloads whose deliver_at has come into the records of their ids, a slice a call.
+-- The keys of scheduled payloads are in scheduled.lua; find_payload.lua looks up one payload by its handle.
+-- It needs note, record, join, scheduled and spread.
 --
 -- A claim moves before it takes, so an id is never taken without what had come due for it; what a slice leaves is moved by the
 -- claims that follow at once. In the order of deliver_at, so that an id's payloads without a score of their own arrive in theirs.

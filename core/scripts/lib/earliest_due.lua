@@ -1,12 +1,12 @@
--- library: soon - for scripts that only look: the smallest due time of the ids that wait in a shard. It does not look at scheduled
--- payloads, which are in schedule.lua.
--- It needs call, min, prefix, held and busy (whether anything runs) of the shard that is looked at, and sets soon.
+-- library: earliest_due - for scripts that only look: the smallest due time of the ids that wait in a shard. It does not look at
+-- scheduled payloads, which are in scheduled.lua.
+-- It needs call, min, prefix, held and busy (whether anything runs) of the shard that is looked at, and sets earliest_due.
 -- include: runs
 
 -- Numbers in calls stand as text where they can: Redis prints any other as a fraction, which takes as long as a call.
 local function head(kind)
   local first = tonumber(call('ZRANGE', prefix .. kind, '0', '0', 'WITHSCORES')[2])
-  if first then soon = min(soon, first) end
+  if first then earliest_due = min(earliest_due, first) end
   return first
 end
 
@@ -23,7 +23,7 @@ local function ready_head()
         best = min(best, (struct.unpack('<d', record, RECORD_DUE + 1)))
       end
     end
-    soon = min(soon, best)
+    earliest_due = min(earliest_due, best)
     if best < 9e15 or looked > 500 then return end
     ids, looked = call('LRANGE', READY, looked, looked + 49), looked + 50
   end

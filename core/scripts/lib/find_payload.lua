@@ -1,5 +1,5 @@
--- library: arrival - for cancel and reschedule: finds one payload in the records of its id, by its arrival (the stamp that a handle
--- names), and takes it out. Scheduled payloads, which lie elsewhere, are in schedule.lua. It needs record and admin.
+-- library: find_payload - for cancel and reschedule: finds one payload in the records of its id, by its arrival (the stamp that a handle
+-- names), and takes it out. Scheduled payloads, which lie elsewhere, are in scheduled.lua. It needs record and admin.
 
 -- The places where a payload of an id may wait: behind a run, or in the waiting record. What runs has been delivered; of an id that is
 -- uniting, nothing runs.

@@ -1,4 +1,4 @@
--- library: partly - for a settle: removes the payloads that batch.checkpoint ended from a running record, and replaces the payload that
+-- library: edit_running - for a settle: removes the payloads that batch.checkpoint ended from a running record, and replaces the payload that
 -- batch.snooze gave anew.
 -- It needs note, record, and FOLD.
 

@@ -1,4 +1,4 @@
--- library: schedule - the keys of scheduled payloads (their deliver_at has not come): writes, reads and removes them. arrive.lua moves
+-- library: scheduled - the keys of scheduled payloads (their deliver_at has not come): writes, reads and removes them. move_scheduled.lua moves
 -- them when their time has come. docs/internals/layout.md describes the keys.
 --
 -- A payload is named by its arrival, the stamp of its push, as 8 bytes >d. It keeps it when it is moved into the record of its id.
