@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "json"
+require_relative "lib/job_fields"
 require_relative "lib/node_fields"
 require_relative "lib/operations"
 
@@ -105,19 +106,24 @@ class Definitions
     @root = root
     @settings = JSON.parse(File.read(File.join(root, "core/definitions/settings.json"))).fetch("settings").map { |row| Setting.new(row) }
     @node_fields = NodeFields.new(File.join(root, "core/definitions/nodes.json"))
+    @job_fields = JobFields.new(File.join(root, "core/definitions/jobs.json"))
     @operations = Operations.new(File.join(root, "core/definitions/operations.json"))
   end
 
   # @return [Hash{String => String}] path => text
-  def core = { "core/include/seriatim/definitions.h" => header, **all_filled(@node_fields.core_blocks) }.transform_keys { |path| File.join(@root, path) }
+  def core = { "core/include/seriatim/definitions.h" => header, **all_filled(@node_fields.core_blocks.merge(@operations.core_blocks)) }.transform_keys { |path| File.join(@root, path) }
 
   def outside_core
     { "python/seriatim/_definitions.py" => python, "python/seriatim/_decorator.py" => python_decorator,
       "lua/types/definitions.lua" => lua, "ruby/sig/definitions.rbs" => ruby, PAGE => page,
-      **all_filled(@operations.blocks.merge(@node_fields.blocks) { |_, left, right| left.merge(right) }) }.transform_keys { |path| File.join(@root, path) }
+      **all_filled(blocks_outside_core) }.transform_keys { |path| File.join(@root, path) }
   end
 
   private
+
+  def blocks_outside_core
+    [@operations, @node_fields, @job_fields].map(&:blocks).reduce { |all, some| all.merge(some) { |_, left, right| left.merge(right) } }
+  end
 
   def all_filled(blocks) = blocks.to_h { |path, texts| [path, filled(path, texts)] }
 
@@ -148,6 +154,7 @@ class Definitions
       #{c_table("SERIATIM_OWN_SETTINGS", @settings.select { |setting| setting.in_c? && setting.belongs != "queue" }.map(&:to_c))}
       #{@operations.c}
       #{@node_fields.c}
+      #{@job_fields.c}
       /* clang-format on */
 
       #endif

@@ -1,19 +1,19 @@
 /* lua_rows.c - native.rows: the jobs of a push, as they usually are, turned into rows in one pass. */
 #include "seriatim_native.h"
 
-/* In the order in which a row is read; a job's keys as bits. */
-static const char *const row_keys[] = {"id",    "payload",    "score",   "perform_in", "perform_at",
-                                       "delay", "on_waiting", "context", "retry_count"};
+#define X(number, name) #name,
+static const char *const row_keys[] = {SERIATIM_JOB_FIELDS(X)};
+#undef X
+/* A job's keys by their places in the list, and as bits. */
 enum {
-    ROW_ID = 1,
-    ROW_PAYLOAD = 2,
-    ROW_SCORE = 4,
-    ROW_PERFORM_IN = 8,
-    ROW_PERFORM_AT = 16,
-    ROW_DELAY = 32,
-    ROW_ON_WAITING = 64,
-    ROW_CONTEXT = 128,
-    ROW_RETRY_COUNT = 256
+#define X(number, name) PLACE_##number,
+    SERIATIM_JOB_FIELDS(X)
+#undef X
+};
+enum {
+#define X(number, name) ROW_##number = 1 << PLACE_##number,
+    SERIATIM_JOB_FIELDS(X)
+#undef X
 };
 
 #define ROW_EXACT 9007199254740992.0 /* 2^53 */
@@ -36,7 +36,10 @@ static int row_key(const char *key)
     return 0;
 }
 
-/* Which keys the job has; null is nothing, but for id and payload. 0: some key is unknown, or it is no plain table. */
+/*
+ * Which keys the job has; null is nothing, but for id and payload. 0: some key is unknown or a time of delivery, which
+ * jobs.lua reads, or the job is no plain table.
+ */
 static int row_has(lua_State *L)
 {
     int has = 0, bit;
@@ -45,7 +48,7 @@ static int row_has(lua_State *L)
     lua_pushnil(L);
     while (lua_next(L, ROWS_JOB)) {
         bit = lua_type(L, -2) == LUA_TSTRING ? row_key(lua_tostring(L, -2)) : 0;
-        if (!bit)
+        if (!bit || bit & (ROW_DELIVER_AT | ROW_DELIVER_IN))
             return 0;
         if (bit <= ROW_PAYLOAD || !row_is_null(L, -1))
             has |= bit;

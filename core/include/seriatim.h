@@ -886,9 +886,9 @@ const seriatim_health *seriatim_health_result(const seriatim_client *client);
  */
 typedef enum seriatim_web_role {
     SERIATIM_WEB_NOBODY,
-    SERIATIM_WEB_VIEWER,
-    SERIATIM_WEB_OPERATOR,
-    SERIATIM_WEB_ADMIN
+#define X(number, ...) SERIATIM_WEB_##number, /* VIEWER, OPERATOR, ADMIN: each may do what those before it may */
+    SERIATIM_ROLES(X)
+#undef X
 } seriatim_web_role;
 
 /* bytes of a body; hosts stop reading there and answer 413, as the core does */

@@ -10,7 +10,7 @@ class Operations
 
   def initialize(path)
     found = JSON.parse(File.read(path))
-    @actions, @queries, @orders = %w[actions queries orders].map { |list| found.fetch(list).map { |row| ROW.new(**row.transform_keys(&:to_sym)) } }
+    @roles, @actions, @queries, @orders = %w[roles actions queries orders].map { |list| found.fetch(list).map { |row| ROW.new(**row.transform_keys(&:to_sym)) } }
     @actions.each { |row| raise "#{path}: #{row.name} takes #{row.takes.inspect}" unless TAKES.include?(row.takes) }
     @queries.each { |row| raise "#{path}: #{row.name} has the form #{row.form.inspect}" unless FORMS.include?(row.form) }
   end
@@ -18,6 +18,8 @@ class Operations
   # @return [String] for definitions.h
   def c
     <<~C.chomp
+      /* X(NUMBER, name): the roles of the dashboard, each of which may do what those before it may. */
+      #{c_table("ROLES", @roles) { [] }}
       /*
        * X(NUMBER, name, takes, role): takes is NOTHING, IDS, PAYLOAD, HANDLE, HANDLE_AT or QUEUE; role is who may do it in the dashboard,
        * ADMIN or OPERATOR; NONE: it has no route there.
@@ -30,10 +32,16 @@ class Operations
     C
   end
 
-  # @return [Hash{String => Hash{String => String}}] path => text by the name of its place, which these lines mark
+  # @return [Hash{String => Hash{String => String}}] path => text by the name of its place, which these lines mark, in the core
+  def core_blocks = { "core/web/app/session.js" => { "roles" => "const ROLES = #{["nobody", *@roles.map(&:name)].to_json.gsub(",", ", ")};\n" } }
+
+  # @return [Hash{String => Hash{String => String}}] the same outside of the core
   def blocks
     { "ruby/lib/seriatim/client/actions.rb" => { "actions" => methods.map { |row| ruby_action(row) }.join("\n") },
       "ruby/lib/seriatim/client/queries.rb" => { "queries" => made.map { |row| ruby_query(row) }.join("\n") },
+      "ruby/lib/seriatim/web.rb" => { "roles" => "    ROLES = { nil => 0, #{numbered_roles(": ")} }.freeze\n" },
+      "python/seriatim/_web/dashboard.py" => { "roles" => "ROLES: Final = (#{@roles.map { |row| row.name.inspect }.join(", ")})\n" },
+      "lua/seriatim/web/dashboard.lua" => { "roles" => "local ROLES = { #{numbered_roles(" = ")} }\n" },
       "python/seriatim/_client/actions.py" => { "actions" => methods.map { |row| python_action(row) }.join("\n") },
       "python/seriatim/_client/queries.py" => { "queries" => made.map { |row| python_query(row) }.join("\n") },
       "python/seriatim/_native.pyi" => { "names" => types { |name, rows| "#{name} = Literal[\n#{wrapped("#{rows.map { |row| row.name.inspect }.join(", ")},", "    ", 120)}]" } },
@@ -52,6 +60,9 @@ class Operations
     lines = rows.map { |row| "    X(#{[row.name.upcase, row.name, *yield(row)].join(", ")}) /* #{row.about} */" }
     "#define SERIATIM_#{name}(X) \\\n#{lines.join(" \\\n")}\n#define SERIATIM_#{name}_COUNT #{rows.size}\n"
   end
+
+  # In C nobody is 0.
+  def numbered_roles(between) = @roles.each.with_index(1).map { |row, number| "#{row.name}#{between}#{number}" }.join(", ")
 
   # Those that each language makes a method of.
   def methods = @actions.reject { |row| row.takes == "queue" }

@@ -25,6 +25,13 @@
     X(COUNT, max_running, 0, 0, 100000, 0, NULL, PLAIN) /* How many ids of the worker run at once in one process; 0: no limit. */ \
     X(COUNT, priority, -1000000, -1000000, 1000000, 0, NULL, PLAIN) /* Which worker goes first under build_priority_scheduler: the higher one. */
 
+/* X(NUMBER, name): the roles of the dashboard, each of which may do what those before it may. */
+#define SERIATIM_ROLES(X) \
+    X(VIEWER, viewer) /* Reads. */ \
+    X(OPERATOR, operator) /* Also runs, pauses and parks. */ \
+    X(ADMIN, admin) /* Also kills and deletes. */
+#define SERIATIM_ROLES_COUNT 3
+
 /*
  * X(NUMBER, name, takes, role): takes is NOTHING, IDS, PAYLOAD, HANDLE, HANDLE_AT or QUEUE; role is who may do it in the dashboard,
  * ADMIN or OPERATOR; NONE: it has no route there.
@@ -80,6 +87,20 @@
     X(INTEGER, since, "since") /* Unix time in seconds, by its own clock, at which it started. */ \
     X(INTEGER, rss, "rss") /* Resident memory of its process in bytes. */ \
     X(SECONDS, clock_skew, "skew_ms") /* Seconds that its clock is ahead of the clock of Redis. */
+
+/* X(NUMBER, name): the fields of a job. */
+#define SERIATIM_JOB_FIELDS(X) \
+    X(ID, id) \
+    X(PAYLOAD, payload) \
+    X(SCORE, score) \
+    X(PERFORM_IN, perform_in) \
+    X(PERFORM_AT, perform_at) \
+    X(DELAY, delay) \
+    X(ON_WAITING, on_waiting) \
+    X(CONTEXT, context) \
+    X(RETRY_COUNT, retry_count) \
+    X(DELIVER_AT, deliver_at) \
+    X(DELIVER_IN, deliver_in)
 
 /* clang-format on */
 

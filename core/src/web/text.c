@@ -17,10 +17,10 @@ int srt_web_refuse(srt_web *w, int status, const char *format, ...)
 
 const char *srt_web_role_word(int role)
 {
-    static const char *const words[] = {"nobody", "viewer", "operator", "admin"};
-    return words[role < SERIATIM_WEB_NOBODY  ? SERIATIM_WEB_NOBODY
-                 : role > SERIATIM_WEB_ADMIN ? SERIATIM_WEB_ADMIN
-                                             : role];
+#define X(number, name) #name,
+    static const char *const words[] = {"nobody", SERIATIM_ROLES(X)};
+#undef X
+    return words[role < SERIATIM_WEB_NOBODY ? 0 : role > SERIATIM_ROLES_COUNT ? SERIATIM_ROLES_COUNT : role];
 }
 
 int srt_web_done(srt_web *w, int64_t count)

@@ -3,7 +3,11 @@ import { get } from "./api.js";
 import { keyOf, setClock } from "../ui/format.js";
 import { store, stored } from "./storage.js";
 
+// definitions: roles, written by script/embed from core/definitions/operations.json
+
 const ROLES = ["nobody", "viewer", "operator", "admin"];
+
+// end of definitions
 const LATE = 60; // seconds
 const WINDOW = 100; // ticks of the live chart
 const AT_LEAST = 0.5; // seconds between two ticks: a rate over less says nothing

@@ -23,8 +23,14 @@ local jobs = {}
 ---@field context table<string, string>?  stays with the payload
 ---@field retry_count integer?  -1 and more; for tests and migration
 
-local KEYS = { "id", "payload", "score", "perform_in", "perform_at", "delay", "on_waiting", "context", "retry_count", "deliver_at",
-  "deliver_in" }
+-- definitions: job fields, written by script/embed from core/definitions/jobs.json
+
+local KEYS = {
+  "id", "payload", "score", "perform_in", "perform_at", "delay",
+  "on_waiting", "context", "retry_count", "deliver_at", "deliver_in",
+}
+
+-- end of definitions
 local TIMES = { "perform_in", "perform_at", "delay" }
 local DELIVERY_TIMES = { "deliver_at", "deliver_in" }
 local NOW, AT, DELAY = 0, 1, 2

@@ -15,7 +15,11 @@ local dashboard = { MAX_BODY = native.web_max_body }
 dashboard.stalled = nil
 
 local OPTIONS = { "title", "read_only", "role", "redact", "audit", "hosts", "token", "prefix" }
+-- definitions: roles, written by script/embed from core/definitions/operations.json
+
 local ROLES = { viewer = 1, operator = 2, admin = 3 }
+
+-- end of definitions
 local NOBODY = 0
 local READ_SECONDS = 5 -- how long an answer waits for Redis; a change goes on while Redis answers its parts
 

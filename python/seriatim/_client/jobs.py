@@ -14,7 +14,14 @@ from .._types import AnyId, AnyJob, Codec, Job
 from . import validate
 from .codec import JSON
 
-KEYS = ("id", "payload", "score", "perform_in", "perform_at", "delay", "on_waiting", "context", "retry_count", "deliver_at", "deliver_in")
+# definitions: job fields, written by script/embed from core/definitions/jobs.json
+
+KEYS = (
+    "id", "payload", "score", "perform_in", "perform_at", "delay",
+    "on_waiting", "context", "retry_count", "deliver_at", "deliver_in",
+)
+
+# end of definitions
 TIMES = ("perform_in", "perform_at", "delay")
 DELIVERY_TIMES = ("deliver_at", "deliver_in")
 ON_WAITING = next(setting["words"] for setting in _native.worker_settings() if setting["name"] == "on_waiting")

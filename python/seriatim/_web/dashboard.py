@@ -26,7 +26,11 @@ CONNECTIONS: Final = 2  # for what reads, and as many for what changes something
 PATIENCE: Final = 5.0  # seconds, for what reads; a change has as long as Redis goes on with it
 MAX_BODY: Final = 1 << 20  # bytes
 FIELDS: Final = ("host", "origin", "sec-fetch-site", "content-type", "authorization", "accept")
-ROLES: Final = ("viewer", "operator", "admin")  # the core counts them from 1; 0 is nobody
+# definitions: roles, written by script/embed from core/definitions/operations.json
+
+ROLES: Final = ("viewer", "operator", "admin")
+
+# end of definitions; the core counts them from 1; 0 is nobody
 
 Role = Callable[[Any], Union[str, None, Awaitable[Union[str, None]]]]
 Audit = Callable[[Any, "Change"], object]

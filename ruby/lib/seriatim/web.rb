@@ -21,7 +21,11 @@ module Seriatim
   class Web
     MAX_BODY = 1_048_576 # bytes; a longer one is a 413
     READ_SECONDS = 5 # how long an answer waits for Redis; a change goes on while Redis answers its parts
+    # definitions: roles, written by script/embed from core/definitions/operations.json
+
     ROLES = { nil => 0, viewer: 1, operator: 2, admin: 3 }.freeze
+
+    # end of definitions
     SETTINGS = { title: "Seriatim", read_only: false, role: nil, redact: nil, audit: nil, hosts: [], token: nil }.freeze
     HEADERS = {
       "content-type" => "application/json", "cache-control" => "no-store", "x-content-type-options" => "nosniff",
@@ -187,7 +191,7 @@ module Seriatim
       return ROLES.fetch(:admin) unless @role
 
       word = @role.call(env)
-      ROLES.fetch(word&.to_sym) { Validate.refuse("role", "viewer, operator, admin or nil", word) }
+      ROLES.fetch(word&.to_sym) { Validate.refuse("role", "#{ROLES.keys.compact.join(", ")} or nil", word) }
     end
 
     MAIN = new

@@ -6,23 +6,18 @@
 #include <stdio.h>
 
 enum {
-    FIELD_ID,
-    FIELD_PAYLOAD,
-    FIELD_SCORE,
-    FIELD_PERFORM_IN,
-    FIELD_PERFORM_AT,
-    FIELD_DELAY,
-    FIELD_ON_WAITING,
-    FIELD_CONTEXT,
-    FIELD_RETRY_COUNT,
-    FIELD_DELIVER_AT,
-    FIELD_DELIVER_IN,
-    FIELDS
+#define X(number, name) FIELD_##number,
+    SERIATIM_JOB_FIELDS(X)
+#undef X
+        FIELDS
 };
 
-static const char *const field_names[FIELDS] = {"id",          "payload",    "score",      "perform_in",
-                                                "perform_at",  "delay",      "on_waiting", "context",
-                                                "retry_count", "deliver_at", "deliver_in"};
+#define X(number, name) #name,
+static const char *const field_names[FIELDS] = {SERIATIM_JOB_FIELDS(X)};
+#undef X
+#define X(number, name) ", " #name
+static const char field_list[] = SERIATIM_JOB_FIELDS(X); /* ", id, payload, ..." */
+#undef X
 static VALUE field_symbols[FIELDS]; /* interned, so never collected */
 
 /* ---- The fields of one Hash ------------------------------------------------------------------ */
@@ -62,10 +57,7 @@ static int fields_take(VALUE key, VALUE value, VALUE arg)
     job_fields *job = (job_fields *)arg;
     int field = field_of(key);
     if (field == FIELDS)
-        fields_refuse(job->at, rb_sprintf("unknown key %+" PRIsVALUE
-                                          "; known are id, payload, score, perform_in, perform_at, delay, "
-                                          "on_waiting, context, retry_count, deliver_at, deliver_in",
-                                          key));
+        fields_refuse(job->at, rb_sprintf("unknown key %+" PRIsVALUE "; known are %s", key, field_list + 2));
     if (job->values[field] != Qundef)
         fields_refuse(job->at, rb_sprintf("%s is given twice", field_names[field]));
     job->values[field] = value;
