@@ -212,7 +212,7 @@ static void test_r_web_3_dashboard_and_stats_have_the_figures(void **state)
     get("/api/web/dashboard");
     shows("\"delayed\":1,\"enqueued\":2,\"failed\":0,\"fresh\":2,");
     shows("\"name\":\"Q\",\"parked\":0,\"paused\":0,\"processed\":0,\"pushed\":2,\"refused\":0,\"removed\":0,"
-          "\"retries\":0,\"shards\":2}");
+          "\"retries\":0,\"scheduled\":0,\"shards\":2}");
     shows("\"name\":\"Other/Queue\"");
     shows("\"redis_info\":{\"connected_clients\":");
     shows("\"role\":\"admin\",\"title\":\"Seriatim\",\"version\":\"" SERIATIM_VERSION "\"}");
@@ -257,6 +257,49 @@ static void test_delayed_ids_are_counted(void **state)
     get_first("/api/web/dashboard");
     shows("\"delayed\":1,\"enqueued\":5,\"failed\":0,\"fresh\":2,");
     shows("\"lag\":0.");
+}
+
+/* At this many seconds from now; it is not there before. */
+static void push_scheduled(const char *name, const char *id, double seconds)
+{
+    seriatim_job job = job_of(id, strlen(id), "x", 1, 0);
+    job.deliver_when = SERIATIM_DELAY;
+    job.deliver_time = seconds;
+    push_job(name, &job);
+}
+
+/* By a browser that has looked before, which takes over what has not changed, and by one that has not. */
+static void both_show(const char *path, const char *part)
+{
+    get(path);
+    shows(part);
+    get_first(path);
+    shows(part);
+}
+
+static void test_r_web_17_scheduled_payloads_are_counted(void **state)
+{
+    (void)state;
+    open_browser();
+    assert_int_equal(seriatim_layout_begin(browser.client, queue_of(browser.client, "One", 1)), SERIATIM_OK);
+    assert_int_equal(drive(), SERIATIM_OK);
+    push_scheduled("One", "b", 0.4);
+    get("/api/web/dashboard");
+    shows("\"scheduled\":1,");
+    pause_ms(500); /* nothing that is stored changes now, but the payload is late from here on */
+    both_show("/api/web/dashboard", "\"lag\":0.");
+    both_show("/api/web/dashboard", "\"scheduled\":1,");
+    assert_int_equal(ask("POST", "/api/web/One/delete", "{\"ids\":[\"b\"]}"), 200);
+    both_show("/api/web/dashboard", "\"scheduled\":0,");
+    push_scheduled("One", "a", 1000);
+    push_scheduled("One", "a", 2000);
+    push_text("One", "due later", "x", 1500);
+    both_show("/api/web/dashboard", "\"delayed\":1,\"enqueued\":1,\"failed\":0,\"fresh\":1,\"lag\":0,");
+    both_show("/api/web/dashboard", "\"scheduled\":2,");
+    both_show("/api/v1/queues/One", "\"retries\":0,\"scheduled\":2,\"shard\":0}");
+    both_show("/metrics", "# TYPE seriatim_scheduled gauge\nseriatim_scheduled{queue=\"One\"} 2\n");
+    assert_int_equal(ask("POST", "/api/web/One/delete", "{\"ids\":[\"a\"]}"), 200);
+    both_show("/metrics", "seriatim_scheduled{queue=\"One\"} 0\n");
 }
 
 static void test_r_web_4_ranges_list_records(void **state)
@@ -1201,10 +1244,13 @@ static void test_idle_queues_are_measured_without_a_script(void **state)
     open_browser();
     push_ids(12);
     push_text("Q", "late", "x", 1000);
+    push_scheduled("Q", "plan", 1000);
+    push_scheduled("Q", "another plan", 2000);
     another_measures();
     before = scripts_run();
     get_first("/api/web/dashboard");
     shows("\"delayed\":1,\"enqueued\":13,");
+    shows("\"scheduled\":2,");
     assert_int_equal(scripts_run() - before, 2); /* the nodes, and who measures */
     w = start_worker("Q", 5);
     w.held = take_one(&w);
@@ -2470,6 +2516,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_r_web_3_dashboard_and_stats_have_the_figures),
         cmocka_unit_test(test_delayed_ids_are_counted),
+        cmocka_unit_test(test_r_web_17_scheduled_payloads_are_counted),
         cmocka_unit_test(test_r_web_4_ranges_list_records),
         cmocka_unit_test(test_d2_every_route_asks_for_its_role),
         cmocka_unit_test(test_d5_a_request_of_another_site_changes_nothing),

@@ -3,7 +3,7 @@
 require "erb"
 require_relative "spec_helper"
 
-FIGURES = { "Enqueued" => "enqueued", "Fresh" => "fresh", "Retries" => "retries", "Delayed" => "delayed", "Busy" => "busy",
+FIGURES = { "Enqueued" => "enqueued", "Fresh" => "fresh", "Retries" => "retries", "Delayed" => "delayed", "Scheduled" => "scheduled", "Busy" => "busy",
             "Parked" => "parked", "Dead" => "dead", "Processed" => "processed", "Failed" => "failed" }.freeze
 SELECT = 'select[aria-label="Interval"]'
 

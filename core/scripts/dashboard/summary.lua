@@ -1,10 +1,10 @@
 -- SUMMARY: the figures of shards that an overview of many queues shows; as cheap as can be.
 -- KEYS: the states of shards with one generation; the others' names begin like each state's, with the same hash tag
 -- ARGV: 1 generation
--- Returns {now, then of each shard: waiting, retries, busy, parked, dead, delayed, earliest_due, change, state}; of one that was
+-- Returns {now, then of each shard: waiting, retries, busy, parked, dead, delayed, earliest_due, change, scheduled, state}; of one that was
 --   never used all is 0, the state ''. earliest_due: the smallest due time of what waits; delayed:
 --   waiting ids that never failed and are not due; change: when that will be another number; times are 9e15 for never.
---   A scheduled payload counts in earliest_due and change alone.
+--   scheduled: payloads with a deliver_at that no claim has moved; otherwise they count in earliest_due and change alone.
 --   While the state stays as it is, nothing runs and `change` lies ahead, all but `now` stays. delayed is exact while at most
 --   100 ids have failed, or at most 100 of them are overdue; else it may say too few. Error replies: GENERATION n
 local call, min = redis.call, math.min
@@ -59,13 +59,14 @@ local function figures(state)
     ready_head()
   end
   if delivers <= now then earliest_due = min(earliest_due, delivers) else change = min(change, delivers) end
+  local scheduled = delivers < 9e15 and call('ZCARD', prefix .. 'scheduled') or 0
   if busy > 0 then waiting = waiting + call('HLEN', prefix .. 'next') end
-  return waiting, retries, busy, parked, dead, delayed, earliest_due, change, state
+  return waiting, retries, busy, parked, dead, delayed, earliest_due, change, scheduled, state
 end
 
 local answer, states = {now}, call('MGET', unpack(KEYS))
 for i = 1, #KEYS do
-  local state, row = states[i], {0, 0, 0, 0, 0, 0, 0, 0, ''}
+  local state, row = states[i], {0, 0, 0, 0, 0, 0, 0, 0, 0, ''}
   if state then
     local generation = struct.unpack('<d', state)
     if math.abs(generation) ~= tonumber(ARGV[1]) then return redis.error_reply(string.format('GENERATION %.0f', generation)) end

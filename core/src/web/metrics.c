@@ -60,6 +60,7 @@ static void metrics_line(srt_bytes *out, const char *name, const srt_web_row *ro
 enum {
     OF_READY,
     OF_DELAYED,
+    OF_SCHEDULED,
     OF_RETRYING,
     OF_RUNNING,
     OF_PARKED,
@@ -81,6 +82,8 @@ static double metrics_of_row(const srt_web_row *row, int of)
         return (double)(t->length - t->retries - t->delayed);
     case OF_DELAYED:
         return (double)t->delayed;
+    case OF_SCHEDULED:
+        return (double)t->scheduled;
     case OF_RETRYING:
         return (double)t->retries;
     case OF_RUNNING:
@@ -113,6 +116,7 @@ static void metrics_of_queues(srt_web *w, srt_bytes *out)
     } all[] = {
         [OF_READY] = {"ready", "gauge", "Ids that wait and are due."},
         [OF_DELAYED] = {"delayed", "gauge", "Ids that never failed and are due later."},
+        [OF_SCHEDULED] = {"scheduled", "gauge", "Payloads with a deliver_at that has not come."},
         [OF_RETRYING] = {"retrying", "gauge", "Ids that failed and wait for their next run."},
         [OF_RUNNING] = {"running", "gauge", "Ids in open claims."},
         [OF_PARKED] = {"parked", "gauge", "Ids that wait for an operator."},

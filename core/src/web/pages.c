@@ -35,6 +35,7 @@ static void pages_write_shard(srt_web_out *out, unsigned number, const srt_web_s
     srt_web_int(out, "processed", shard->processed);
     srt_web_int(out, "refused", shard->refused);
     srt_web_int(out, "retries", shard->retries);
+    srt_web_int(out, "scheduled", shard->scheduled);
     srt_web_int(out, "shard", number);
     srt_json_end_object(&out->json);
 }

@@ -16,7 +16,7 @@
 #define STATS_MANY 1000  /* shards: such a snapshot is shown to all who ask within a moment */
 #define STATS_MOMENT 0.7 /* seconds */
 #define STATS_TOGETHER 5 /* shards of a call: the worst of them together take no more than a few ms */
-#define STATS_FIGURES 9  /* of a shard, of summary.lua */
+#define STATS_FIGURES 10 /* of a shard, of summary.lua */
 #define STATS_AHEAD 2000 /* requests under way, beyond which no other queue is begun */
 
 /* ---- Asking -------------------------------------------------------------------------------- */
@@ -206,8 +206,9 @@ static int stats_read_figures(seriatim_client *c, stats_state *s, srt_web_shard 
     shard->delayed = srt_token_int(&at[5]);
     shard->soon_us = srt_token_int(&at[6]);
     shard->change_us = srt_token_int(&at[7]);
+    shard->scheduled = srt_token_int(&at[8]);
     shard->lag_us = shard->read_us > shard->soon_us ? shard->read_us - shard->soon_us : 0;
-    return srt_web_stats_set_version(c, s, shard, &at[8]);
+    return srt_web_stats_set_version(c, s, shard, &at[STATS_FIGURES - 1]);
 }
 
 static int stats_on_shards(seriatim_client *c, stats_state *s, const srt_request *r, const srt_reply *reply)
@@ -313,6 +314,7 @@ static void stats_sum(srt_web_row *row)
         total->parked += shard->parked;
         total->dead += shard->dead;
         total->delayed += shard->delayed;
+        total->scheduled += shard->scheduled;
         total->processed += shard->processed;
         total->failed += shard->failed;
         total->refused += shard->refused;

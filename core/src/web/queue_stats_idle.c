@@ -30,15 +30,28 @@ static const struct {
                    [STATS_NEXT] = {"ZRANGEBYSCORE", "due", {"+inf", "WITHSCORES", "LIMIT", "0", "1"}, NULL, 1},
                    [STATS_FAILED_LATER] = {"ZINTER", "due", {NULL}, "retry", 0},
                    [STATS_FAILED_TIMES] = {"ZINTER", "due", {"WEIGHTS", "1", "0", "WITHSCORES"}, "retry", 0},
+                   [STATS_SCHEDULED] = {"ZCARD", "scheduled", {NULL}, NULL, 0},
                    [STATS_RECORDS] = {"HMGET", "jobs", {NULL}, NULL, 0},
                    [STATS_STATE] = {"GET", "state", {NULL}, NULL, 0}};
+
+/* The smallest deliver_at of what is scheduled; 0: nothing is. */
+static int64_t stats_delivers(const char *state)
+{
+    return srt_web_stats_number(state, SRT_STATE_DELIVERS);
+}
+
+/* A scheduled payload that is due counts as lag, which the script alone knows. */
+static int stats_is_due(const stats_state *s, const srt_token *state)
+{
+    int64_t delivers = stats_delivers(state->data);
+    return delivers > 0 && delivers <= s->w->now_us;
+}
 
 int srt_web_stats_is_idle(const stats_state *s, const srt_web_row *row, const srt_token *state)
 {
     return s->w->now_us > 0 && state->len >= SRT_STATE_OWNER &&
            srt_web_stats_number(state->data, 0) == row->generation &&
-           srt_web_stats_number(state->data, SRT_STATE_HELD) == 0 &&
-           srt_web_stats_number(state->data, SRT_STATE_DELIVERS) == 0 &&
+           srt_web_stats_number(state->data, SRT_STATE_HELD) == 0 && !stats_is_due(s, state) &&
            ((unsigned char)state->data[SRT_STATE_FLAGS] & SRT_FLAG_DOUBTED) == 0;
 }
 
@@ -84,6 +97,8 @@ int srt_web_stats_ask_idle(seriatim_client *c, stats_state *s, size_t place, uns
     srt_web_shard *figures = &s->w->rows[place].shards[shard];
     int status = srt_web_stats_set_version(c, s, figures, state), kind;
     figures->soon_us = figures->change_us = SRT_FOREVER;
+    if (stats_delivers(state->data) > 0 && status == SERIATIM_OK)
+        status = stats_ask_part(c, s, place, shard, STATS_SCHEDULED, NULL, 0);
     for (kind = STATS_JOBS; kind <= STATS_READY && status == SERIATIM_OK; kind++)
         if (kind != STATS_OWNED || state->len > SRT_STATE_OWNER)
             status = stats_ask_part(c, s, place, shard, kind, NULL, 0);
@@ -168,10 +183,14 @@ static void stats_on_records(srt_web_shard *figures, const srt_reply *reply)
 static int stats_on_state(seriatim_client *c, stats_state *s, const srt_request *r, const srt_token *state)
 {
     srt_web_shard *figures = &s->w->rows[r->place].shards[r->part];
+    int64_t delivers;
     if (figures->read_us < 0 || state->type != SRT_STRING || state->len != figures->version.len ||
         memcmp(state->data, figures->version.data, state->len) != 0)
         return stats_ask_script(c, s, r->place, (unsigned)r->part);
     figures->read_us = s->w->now_us;
+    delivers = stats_delivers(state->data);
+    if (delivers > 0 && delivers < figures->change_us)
+        figures->change_us = delivers; /* from then on it counts as lag */
     figures->lag_us = figures->read_us > figures->soon_us ? figures->read_us - figures->soon_us : 0;
     return SERIATIM_OK;
 }
@@ -201,6 +220,9 @@ int srt_web_stats_on_part(seriatim_client *c, stats_state *s, const srt_request 
         break;
     case STATS_DEAD:
         figures->dead = value;
+        break;
+    case STATS_SCHEDULED:
+        figures->scheduled = value;
         break;
     case STATS_DUE:
     case STATS_LATER:

@@ -37,7 +37,7 @@ export async function loadDashboard(signal) {
   return answer;
 }
 
-const SUMS = ["pushed", "processed", "failed", "busy", "enqueued", "fresh", "retries", "delayed", "parked", "dead"];
+const SUMS = ["pushed", "processed", "failed", "busy", "enqueued", "fresh", "retries", "delayed", "scheduled", "parked", "dead"];
 
 /** Of all queues: the sums, and the largest lag. */
 export function totals(queues) {

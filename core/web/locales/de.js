@@ -89,6 +89,8 @@ export default {
   "queue.retries.hint": "Wiederholungen: IDs, die fehlschlugen und auf einen weiteren Versuch warten",
   "queue.delayed": "Verzögert",
   "queue.delayed.hint": "IDs, die auf ihre Zeit warten",
+  "queue.scheduled": "Geplant",
+  "queue.scheduled.hint": "Payloads, die mit einer eigenen Zeit gepusht wurden, die noch nicht gekommen ist",
   "queue.busy": "Aktiv",
   "queue.busy.hint": "IDs, die gerade laufen",
   "queue.parked": "Geparkt",

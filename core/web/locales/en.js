@@ -89,6 +89,8 @@ export default {
   "queue.retries.hint": "Ids that failed and wait for another try",
   "queue.delayed": "Delayed",
   "queue.delayed.hint": "Ids that wait for their time",
+  "queue.scheduled": "Scheduled",
+  "queue.scheduled.hint": "Payloads that were pushed with a time of their own, which has not come",
   "queue.busy": "Busy",
   "queue.busy.hint": "Ids that run now",
   "queue.parked": "Parked",

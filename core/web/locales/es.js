@@ -89,6 +89,8 @@ export default {
   "queue.retries.hint": "Ids que fallaron y esperan otro intento",
   "queue.delayed": "Diferidos",
   "queue.delayed.hint": "Ids que esperan su hora",
+  "queue.scheduled": "Programados",
+  "queue.scheduled.hint": "Payloads con una hora propia que aún no ha llegado",
   "queue.busy": "Activos",
   "queue.busy.hint": "Ids en ejecución ahora",
   "queue.parked": "Apartados",

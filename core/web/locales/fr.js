@@ -89,6 +89,8 @@ export default {
   "queue.retries.hint": "Ids qui ont échoué et attendent un nouvel essai",
   "queue.delayed": "Différés",
   "queue.delayed.hint": "Ids qui attendent leur heure",
+  "queue.scheduled": "Planifiés",
+  "queue.scheduled.hint": "Payloads poussés avec une heure propre qui n’est pas encore venue",
   "queue.busy": "Actifs",
   "queue.busy.hint": "Ids en cours d’exécution",
   "queue.parked": "Écartés",

@@ -89,6 +89,8 @@ export default {
   "queue.retries.hint": "失敗して次の試行を待つ ID",
   "queue.delayed": "予約",
   "queue.delayed.hint": "予定時刻を待つ ID",
+  "queue.scheduled": "予定",
+  "queue.scheduled.hint": "独自の時刻付きでプッシュされ、まだその時刻になっていないペイロード",
   "queue.busy": "実行中",
   "queue.busy.hint": "現在実行中の ID",
   "queue.parked": "保留",

@@ -32,6 +32,7 @@ const columns = () => [
   { ...counted("fresh", ["enqueued", { by: "retry_count", order: "desc", from: -1 }]), class: "second" },
   counted("retries", ["enqueued", { by: "retry_count", order: "asc", from: 0 }]),
   { ...counted("delayed", ["enqueued", { by: "time", order: "desc" }]), class: "third" },
+  { ...counted("scheduled"), class: "third" },
   counted("busy", ["running", {}]),
   { ...counted("parked", ["parked", {}]), class: "second" },
   counted("dead", ["dead", {}]),
@@ -73,7 +74,7 @@ export default function overview({ parameters, draw }) {
     return strip([
       [t("queue.lag"), lag(sum.lag), null, t("queue.lag.hint")],
       [t("queue.busy"), figure(sum.busy), address("running"), t("queue.busy.hint")],
-      ...["enqueued", "fresh", "retries", "delayed", "parked", "dead"].map((field) =>
+      ...["enqueued", "fresh", "retries", "delayed", "scheduled", "parked", "dead"].map((field) =>
         [t(`queue.${field}`), figure(sum[field], 0, ALARMS[field]), null, t(`queue.${field}.hint`)]),
     ]);
   }
@@ -117,7 +118,7 @@ export default function overview({ parameters, draw }) {
       if (!dashboard) return [pageHead(t("overview.title")), skeleton(14)];
       return [
         pageHead(t("overview.title")),
-        h("div", { key: "figures", class: "hero eight" }, figures(totals(dashboard.queues))),
+        h("div", { key: "figures", class: "hero nine" }, figures(totals(dashboard.queues))),
         charts.view(),
         queues(dashboard.queues),
         section(t("redis.title"), null, redisFacts(dashboard.redis_info || {})),

@@ -200,6 +200,7 @@ export default function queuePage({ parameters, draw, again }) {
       of("fresh", "enqueued", { by: "retry_count", order: "desc", from: -1 }),
       of("retries", "enqueued", { by: "retry_count", order: "asc", from: 0 }),
       of("delayed", "enqueued", { by: "time", order: "desc" }),
+      of("scheduled"),
       of("busy", "running"), of("parked", "parked"), of("dead", "dead"), of("processed"), of("failed"),
     ]);
   }

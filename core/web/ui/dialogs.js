@@ -141,7 +141,7 @@ const KEYS = [["/", "keys.search"], ["g o", "keys.overview"], ["g r", "keys.runn
   ["x", "keys.select"], ["p", "keys.pause"], ["t", "keys.times"], ["?", "keys.help"]];
 
 /** The figures of a queue: what each says stands in titles, too, which neither a finger nor a keyboard reaches. */
-const WORDS = ["lag", "enqueued", "fresh", "retries", "delayed", "busy", "parked", "dead", "in", "out", "failing", "folded", "processed", "failed"];
+const WORDS = ["lag", "enqueued", "fresh", "retries", "delayed", "scheduled", "busy", "parked", "dead", "in", "out", "failing", "folded", "processed", "failed"];
 
 export const showKeys = () => show({ kind: "keys" });
 
