@@ -303,6 +303,17 @@ RSpec.describe "the command", limit: 400 do
       expect(seriatim("dead", "delete", "Morgue", "--all")).to eq(["deleted 2\n", 0])
     end
 
+    it "R-COMMAND-6: list, reschedule and cancel scheduled payloads, by their handles" do
+      plans = worker("Plans")
+      first, second = plans.perform_async([{ id: "a", payload: { n: 1 }, deliver_in: 1000 }, { id: "b", deliver_in: 2000 }]).handles
+      expect(seriatim("scheduled", "list", "Plans")).to match([/^deliver_at .*^\S+Z +\S+Z +a +#{first} +{"n":1}\n\S+Z +\S+Z +b +#{second} +""\n\z/m, 0])
+      expect(seriatim("scheduled", "reschedule", "Plans", first, "+3000")).to eq(["rescheduled 1\n", 0])
+      expect(JSON.parse(seriatim("scheduled", "list", "Plans", "--json").first).map { |row| row["handle"] }).to eq([second, first])
+      expect(seriatim("scheduled", "cancel", "Plans", first, second)).to eq(["cancelled 2\n", 0])
+      expect(plans.metrics[:scheduled]).to eq(0)
+      expect(seriatim("scheduled", "cancel", "Plans", first)).to eq(["the handle #{first.inspect} names no payload that can be cancelled\n", 1])
+    end
+
     # The first line is drawn at once; how many follow is a matter of time.
     def progress(what, total) = /\A\r#{what}: \d+ of #{total} \w+ \(\d+%\).*\r +\r\z/m
 

@@ -27,6 +27,10 @@ local ERROR_OF = { -- a part of what explain gives, and what is said before its 
 }
 local QUEUES_USAGE = "queues [list] | queues delete QUEUE [--force QUEUE]"
 local DEAD_USAGE = "dead list|retry|delete QUEUE [ID...] [--all]"
+local SCHEDULED_USAGE =
+  "scheduled list QUEUE [--id ID] | scheduled cancel QUEUE HANDLE... | scheduled reschedule QUEUE HANDLE TIME"
+local PAYLOAD_SHOWN = 60 -- characters, in a table
+local UTC = "^(%d%d%d%d)%-(%d%d)%-(%d%d)T(%d%d):(%d%d):(%d%d)(%.?%d*)Z$"
 
 ---@class seriatim.Operators
 local Operators = {}
@@ -179,13 +183,15 @@ local function first_line(text)
   return log.utf8(text):match("^[^\r\n]*")
 end
 
----Says how many were changed; of ids that were named and of which none was, that. The exit code.
-local function changed(word, count, ids, otherwise)
-  if count > 0 or #ids == 0 then
+---Says how many were changed; of ids (or of this kind) that were named and of which none was, that. The exit code.
+local function changed(word, count, named, otherwise, kind)
+  kind = kind or "id"
+  if count > 0 or #named == 0 then
     say(("%s %d"):format(word, count))
     return codes.STOPPED
   end
-  say(#ids == 1 and ("the id %s %s"):format(quoted(ids[1]), otherwise) or ("each of the %d ids %s"):format(#ids, otherwise))
+  say(#named == 1 and ("the %s %s %s"):format(kind, quoted(named[1]), otherwise)
+    or ("each of the %d %ss %s"):format(#named, kind, otherwise))
   return codes.CRASHED
 end
 
@@ -403,6 +409,85 @@ function DEAD:delete(worker, ids)
   local actions = worker.actions
   local count = errors.must(#ids > 0 and actions:morgue_delete(ids) or actions:morgue_delete_all_jobs())
   return changed("deleted", count, ids, "is not dead")
+end
+
+local SCHEDULED = {}
+
+---Payloads whose deliver_at has not come.
+function VERBS:scheduled(words)
+  exactly(words, 2, #words, SCHEDULED_USAGE)
+  local action, queue = table.remove(words, 1), table.remove(words, 1)
+  local fits = action == "list" and #words == 0 or action == "cancel" and #words > 0 or action == "reschedule" and #words == 2
+  if not fits then
+    errors.usage("usage: seriatim-lua " .. SCHEDULED_USAGE)
+  end
+  return SCHEDULED[action](self, queue, words)
+end
+
+---The beginning of a payload, as JSON.
+local function brief(payload)
+  local kept = {}
+  for character in tables.json(payload):gmatch("[^\128-\191][\128-\191]*") do
+    if #kept == PAYLOAD_SHOWN then
+      return table.concat(kept) .. "..."
+    end
+    kept[#kept + 1] = character
+  end
+  return table.concat(kept)
+end
+
+function SCHEDULED:list(queue)
+  local options = { limit = self.options.limit or 100, id = self.options.id }
+  local found = errors.must(self:existing(queue).queries:range_by_deliver_at("-inf", "+inf", options))
+  if self.options.json then
+    tables.print_json(setmetatable(found, native.array_mt))
+    return
+  end
+  local rows = { { "deliver_at", "pushed_at", "id", "handle", "payload" } }
+  for place, row in ipairs(found) do
+    rows[place + 1] =
+      { log.timestamp(row.deliver_at), log.timestamp(row.pushed_at), row.id, row.handle, brief(row.payload) }
+  end
+  tables.print(rows)
+end
+
+function SCHEDULED:cancel(queue, handles)
+  local actions, count = self:existing(queue).actions, 0
+  for _, handle in ipairs(handles) do
+    count = count + (errors.must(actions:cancel(handle)) and 1 or 0)
+  end
+  return changed("cancelled", count, handles, "names no payload that can be cancelled", "handle")
+end
+
+---Unix seconds of a date and a time in UTC: days since 1970 are counted from a year that begins in March.
+local function utc(year, month, day, hour, minute, second)
+  local from_march = (month + 9) % 12
+  local y = month <= 2 and year - 1 or year
+  local days = 365 * y + math.floor(y / 4) - math.floor(y / 100) + math.floor(y / 400)
+    + math.floor((153 * from_march + 2) / 5) + day - 719469
+  return ((days * 24 + hour) * 60 + minute) * 60 + second
+end
+
+---Of Unix seconds, +SECONDS from now, or UTC as log.timestamp writes it, also without milliseconds.
+local function unix_time(text)
+  if text:find("^%+?%d+%.?%d*$") and text:find("%d$") then
+    return (text:find("^%+") and native.time() or 0) + tonumber((text:gsub("^%+", "")))
+  end
+  local year, month, day, hour, minute, second, fraction = text:match(UTC)
+  if year and (fraction == "" or fraction:find("^%.%d%d%d$")) then
+    local whole = utc(tonumber(year), tonumber(month), tonumber(day), tonumber(hour), tonumber(minute), tonumber(second))
+    if os.date("!%Y-%m-%dT%H:%M:%S", whole) == text:sub(1, 19) then -- there is no 30 February
+      return whole + (tonumber(fraction) or 0)
+    end
+  end
+  errors.usage(
+    "TIME must be Unix seconds, +SECONDS from now or UTC such as 2026-11-24T08:00:00Z, not " .. quoted(text))
+end
+
+function SCHEDULED:reschedule(queue, words)
+  local at = unix_time(words[2])
+  local count = errors.must(self:existing(queue).actions:reschedule(words[1], at)) and 1 or 0
+  return changed("rescheduled", count, { words[1] }, "names no payload that can be rescheduled", "handle")
 end
 
 local function id_of(words, verb)

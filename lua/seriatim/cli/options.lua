@@ -48,6 +48,7 @@ local ROWS = {
   { "--read-only", "read_only" },
   { "--repair", "repair" },
   { "--error", "error", text },
+  { "--id", "id", text },
   { "-V, --version", "version" },
   { "-h, --help", "help" },
 }

@@ -20,10 +20,14 @@ local function readable(value)
   return setmetatable(copy, getmetatable(value))
 end
 
+function tables.json(value)
+  return native.dump(readable(value), "answer")
+end
+
 ---As one line.
 function tables.print_json(value)
   -- What JSON itself leaves as it is and a terminal would obey is escaped, which is the same JSON.
-  io.stdout:write(log.printable(native.dump(readable(value), "answer")), "\n")
+  io.stdout:write(log.printable(tables.json(value)), "\n")
 end
 
 local function cell(value)

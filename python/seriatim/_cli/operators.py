@@ -9,12 +9,15 @@ import json
 import math
 import os
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from .. import _log, _native
 from .._client import pool
 from .._client.metrics import nodes
+from .._client.queries import ScheduledJob
 from .._errors import RedisError, Undecodable, UsageError
 from .._server import application
 from .._types import Finding, Job, Node
@@ -45,6 +48,12 @@ DELETE_USAGE: Final = "delete QUEUE ID..."
 DEAD_PAGE: Final = 200  # records a query, whose payloads come with them
 DESCRIPTION: Final = re.compile(r"\|(.*) pid (\d+) .* seriatim ", re.S)  # of a node
 DEAD_USAGE: Final = "dead list|retry|delete QUEUE [ID...] [--all]"
+SCHEDULED_USAGE: Final = (
+    "scheduled list QUEUE [--id ID] | scheduled cancel QUEUE HANDLE... | scheduled reschedule QUEUE HANDLE TIME"
+)
+PAYLOAD_SHOWN: Final = 60  # characters, in a table
+UNIX_TIME: Final = re.compile(r"\+?[0-9]+(\.[0-9]+)?")
+UTC: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?)Z")
 
 
 class Operators:
@@ -63,6 +72,8 @@ class Operators:
             self._explain(*exactly(words, 2, 2, "explain QUEUE ID"))
         elif verb == "dead":
             return self._dead(*exactly(words, 2, len(words), DEAD_USAGE))
+        elif verb == "scheduled":
+            return self._scheduled(*exactly(words, 2, len(words), SCHEDULED_USAGE))
         elif verb in ("pause", "resume"):
             return self._halt(verb, *exactly(words, 1, 2, f"{verb} QUEUE [ID]"))
         elif verb == "queues":
@@ -216,6 +227,32 @@ class Operators:
             after = b"(" + (last if isinstance(last, bytes) else last.encode())
         return found[:limit]
 
+    def _scheduled(self, action: str, queue: str, *handles: str) -> int:
+        """Payloads whose deliver_at has not come."""
+        least, most = {"list": (0, 0), "cancel": (1, len(handles)), "reschedule": (2, 2)}.get(action, (1, 0))
+        if not least <= len(handles) <= most:
+            raise UsageError(f"usage: seriatim {SCHEDULED_USAGE}")
+        if action == "list":
+            self._scheduled_list(self._existing(queue))
+            return STOPPED
+        if action == "cancel":
+            actions = self._existing(queue).actions
+            count, done = sum([actions.cancel(handle) for handle in handles]), "cancelled"
+        else:
+            at = unix_time(handles[1])
+            count, done = int(self._existing(queue).actions.reschedule(handles[0], at)), "rescheduled"
+            handles = handles[:1]
+        named = [os.fsencode(handle) for handle in handles]
+        return changed(done, count, named, f"names no payload that can be {done}", kind="handle")
+
+    def _scheduled_list(self, worker: type[Worker]) -> None:
+        id = os.fsencode(self._options["id"]) if "id" in self._options else None
+        rows = worker.queries.range_by_deliver_at("-inf", "+inf", limit=self._options.get("limit", 100), id=id)
+        if "json" in self._options:
+            print_json(rows)
+        else:
+            print_table([["deliver_at", "pushed_at", "id", "handle", "payload"], *map(scheduled_row, rows)])
+
     def _halt(self, verb: str, queue: str, id: str | None = None) -> int:
         actions = self._existing(queue).actions
         if id is None:
@@ -297,6 +334,21 @@ def parse(payload: str) -> Any:
         raise UsageError(text) from None
 
 
+def unix_time(text: str) -> float:
+    """Of Unix seconds, +SECONDS from now, or UTC as _log.timestamp writes it, also without milliseconds."""
+    if UNIX_TIME.fullmatch(text):
+        return (time.time() if text.startswith("+") else 0) + float(text)
+    found = UTC.fullmatch(text)
+    try:
+        if found:
+            return datetime.fromisoformat(f"{found[1]}+00:00").timestamp()
+    except ValueError:
+        pass  # there is no 30 February
+    raise UsageError(
+        f"TIME must be Unix seconds, +SECONDS from now or UTC such as 2026-11-24T08:00:00Z, not {quoted(os.fsencode(text))}"
+    )
+
+
 # ---- queues
 
 
@@ -344,12 +396,12 @@ ERROR_OF: Final = {
 }
 
 
-def changed(word: str, count: int, ids: list[bytes], otherwise: str) -> int:
-    """Says how many were changed; of ids that were named and of which none was, that. The exit code."""
-    if count or not ids:
+def changed(word: str, count: int, named: list[bytes], otherwise: str, *, kind: str = "id") -> int:
+    """Says how many were changed; of ids or handles that were named and of which none was, that. The exit code."""
+    if count or not named:
         say(f"{word} {count}")
         return STOPPED
-    say(f"the id {quoted(ids[0])} {otherwise}" if len(ids) == 1 else f"each of the {len(ids)} ids {otherwise}")
+    say(f"the {kind} {quoted(named[0])} {otherwise}" if len(named) == 1 else f"each of the {len(named)} {kind}s {otherwise}")
     return CRASHED
 
 
@@ -364,6 +416,12 @@ def first_line(error: object) -> str:
 
 def dead_row(record: Any) -> list[Any]:
     return [record["id"], _log.timestamp(record["updated_at"]), len(record["payloads"]), first_line(record.get("error", ""))]
+
+
+def scheduled_row(row: ScheduledJob) -> list[Any]:
+    payload = json_text(row["payload"])
+    brief = f"{payload[:PAYLOAD_SHOWN]}..." if len(payload) > PAYLOAD_SHOWN else payload
+    return [_log.timestamp(row["deliver_at"]), _log.timestamp(row["pushed_at"]), row["id"], row["handle"], brief]
 
 
 def node_row(node: Node, queues: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -417,7 +475,11 @@ def say(text: str) -> None:
 
 def print_json(value: object) -> None:
     """What JSON itself leaves as it is and a terminal would obey is escaped, which is the same JSON."""
-    say(json.dumps(readable(value), ensure_ascii=False, separators=(",", ":")))
+    say(json_text(value))
+
+
+def json_text(value: object) -> str:
+    return json.dumps(readable(value), ensure_ascii=False, separators=(",", ":"))
 
 
 def readable(value: Any) -> Any:

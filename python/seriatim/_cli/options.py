@@ -80,7 +80,7 @@ class Options:
             self._option(name, int)
         for name in ("--delay", "--score"):
             self._option(name, finite)
-        for name in ("--force", "--error", "--bind", "--token"):
+        for name in ("--force", "--error", "--id", "--bind", "--token"):
             self._option(name)
 
     def _option(self, names: str, convert: Callable[[str], Any] = str, **other: Any) -> None:

@@ -133,7 +133,7 @@ module Seriatim
       %i[json all create repair read_only].each { |name| o.on("--#{name.name.tr("_", "-")}") { @options[name] = true } }
       %i[limit shards port].each { |name| o.on("--#{name} N", Integer) { |v| @options[name] = v } }
       %i[delay score].each { |name| o.on("--#{name} N", Float) { |v| @options[name] = v } }
-      %i[force error bind token].each { |name| o.on("--#{name} TEXT") { |v| @options[name] = v } }
+      %i[force error id bind token].each { |name| o.on("--#{name} TEXT") { |v| @options[name] = v } }
     end
 
     def say(text)

@@ -14,6 +14,9 @@ module Seriatim
       MORGUE = %i[morgue_length].freeze
       RECORDS = %i[length busy parked morgue_length].freeze # of a queue
       QUEUES_USAGE = "queues [list] | queues delete QUEUE [--force QUEUE]"
+      SCHEDULED_USAGE = "scheduled list QUEUE [--id ID] | scheduled cancel QUEUE HANDLE... | scheduled reschedule QUEUE HANDLE TIME"
+      PAYLOAD_SHOWN = 60 # characters, in a table
+      UTC = /\A(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d(?:\.\d{3})?)Z\z/
       DEAD_PAGE = 200 # records a query, whose payloads come with them
       FIGURES = %i[length fresh retries lag busy paused parked morgue_length processed failed refused].freeze
 
@@ -36,6 +39,7 @@ module Seriatim
         when "stats" then stats(words)
         when "explain" then explain(*exactly(words, 2..2, "explain QUEUE ID"))
         when "dead" then dead(*exactly(words, 2.., "dead list|retry|delete QUEUE [ID...] [--all]"))
+        when "scheduled" then scheduled(*exactly(words, 2.., SCHEDULED_USAGE))
         when "pause", "resume" then halt(verb, *exactly(words, 1..2, "#{verb} QUEUE [ID]"))
         when "check" then check(words)
         when "nodes" then exactly(words, 0..0, "nodes") && nodes
@@ -140,11 +144,11 @@ module Seriatim
       # Waiting and parked ids.
       def delete(queue, *ids) = changed("deleted", existing(queue).actions.delete(ids), ids, "was not found")
 
-      # Says how many were changed; of ids that were named and of which none was, that.
-      def changed(word, count, ids, otherwise)
-        return say_done("#{word} #{count}") if count.positive? || ids.empty?
+      # Says how many were changed; of ids or handles that were named and of which none was, that.
+      def changed(word, count, named, otherwise, kind: "id")
+        return say_done("#{word} #{count}") if count.positive? || named.empty?
 
-        say(ids.size == 1 ? "the id #{Log.utf8(ids.first).inspect} #{otherwise}" : "each of the #{ids.size} ids #{otherwise}")
+        say(named.size == 1 ? "the #{kind} #{Log.utf8(named.first).inspect} #{otherwise}" : "each of the #{named.size} #{kind}s #{otherwise}")
         CRASHED
       end
 
@@ -227,6 +231,50 @@ module Seriatim
 
         show_progress("dead #{action == :morgue_queue_up ? "retry" : "delete"} #{worker.queue_name}", worker, MORGUE)
         worker.actions.public_send(:"#{action}_all_jobs")
+      end
+
+      # Payloads whose deliver_at has not come.
+      def scheduled(action, queue, *words)
+        fits = { "list" => 0..0, "cancel" => 1.., "reschedule" => 2..2 }[action]&.cover?(words.size)
+        raise UsageError, "usage: seriatim #{SCHEDULED_USAGE}" unless fits
+        return scheduled_list(existing(queue).queries) if action == "list"
+
+        at = action == "reschedule" ? [unix_time(words.pop)] : []
+        actions = existing(queue).actions
+        count = words.count { |handle| actions.public_send(action, handle, *at) }
+        done = action == "cancel" ? "cancelled" : "rescheduled"
+        changed(done, count, words, "names no payload that can be #{done}", kind: "handle")
+      end
+
+      def scheduled_list(queries)
+        rows = queries.range_by_deliver_at("-inf", "+inf", limit: @options.fetch(:limit, 100), id: @options[:id])
+        return print_json(rows) if @options[:json]
+
+        print_table([%i[deliver_at pushed_at id handle payload],
+                     *rows.map { |row| [*row.values_at(:deliver_at, :pushed_at).map { |time| Log.timestamp(Time.at(time)) }, row[:id], row[:handle], brief(row[:payload])] }])
+      end
+
+      # The beginning of a payload, as JSON.
+      def brief(payload)
+        text = JSON.generate(readable(payload))
+        text.size > PAYLOAD_SHOWN ? "#{text[0, PAYLOAD_SHOWN]}..." : text
+      end
+
+      # @param text [String] Unix seconds, +SECONDS from now, or UTC as Log.timestamp writes it, also without milliseconds
+      def unix_time(text)
+        return (text.start_with?("+") ? Time.now.to_f : 0) + text.to_f if text.match?(/\A\+?\d+(\.\d+)?\z/)
+
+        parts = UTC.match(text)&.captures
+        time = parts && Time.utc(*parts.first(5), parts.last.to_r)
+        return time.to_f if time && Log.timestamp(time)[0, 19] == text[0, 19] # there is no 30 February
+
+        refuse_time(text)
+      rescue ArgumentError
+        refuse_time(text)
+      end
+
+      def refuse_time(text)
+        raise UsageError, "TIME must be Unix seconds, +SECONDS from now or UTC such as 2026-11-24T08:00:00Z, not #{Log.utf8(text).inspect}"
       end
 
       # The next action on all ids, or the next check, says on a terminal how far it is: by the connection that the pool lends next,
