@@ -113,6 +113,7 @@
 #include "web/queue_stats.c"
 #include "web/find.c"
 #include "web/scan.c"
+#include "web/scheduled.c"
 #include "web/api.c"
 #include "web/act.c"
 #include "web/records.c"

@@ -302,6 +302,124 @@ static void test_r_web_17_scheduled_payloads_are_counted(void **state)
     both_show("/metrics", "seriatim_scheduled{queue=\"One\"} 0\n");
 }
 
+/* The next text behind this name in the answer; empty: there is none. In the order of calls until the next `get`. */
+static const char *next_member(const char **at, const char *name)
+{
+    static char value[300];
+    const char *from = strstr(*at, name), *end;
+    value[0] = '\0';
+    if (!from)
+        return value;
+    from += strlen(name);
+    end = strchr(from, '"');
+    assert_non_null(end);
+    snprintf(value, sizeof value, "%.*s", (int)(end - from), from);
+    *at = end;
+    return value;
+}
+
+/* The ids that a page lists, and the cursor of the next page in `cursor`. */
+static void list_scheduled(const char *more, const char *cursor, char ids[200], char next[300])
+{
+    char path[600];
+    const char *at = browser.text, *id;
+    snprintf(path, sizeof path, "/api/v1/queues/Q/scheduled?limit=2%s%s%s", more, cursor[0] ? "&cursor=" : "", cursor);
+    get(path);
+    snprintf(next, 300, "%s", next_member(&at, "\"cursor\":\""));
+    for (ids[0] = '\0', at = browser.text; *(id = next_member(&at, "\"id\":\""));)
+        snprintf(ids + strlen(ids), 200 - strlen(ids), "%s ", id);
+}
+
+static void lists_all(const char *more, const char *wanted)
+{
+    char ids[200], all[400] = "", cursor[300] = "", next[300];
+    do {
+        list_scheduled(more, cursor, ids, next);
+        strncat(all, ids, sizeof all - strlen(all) - 1);
+        memcpy(cursor, next, sizeof cursor);
+    } while (cursor[0]);
+    assert_string_equal(all, wanted);
+}
+
+/* A scheduled payload of Q as it is stored; stamp: the last byte of its arrival. */
+static void plant(const char *id, const char *deliver_at, int last)
+{
+    char stamp[8] = "\x43\x18", text[26] = "";
+    unsigned shard = seriatim_shard_of(id, strlen(id), 2);
+    stamp[7] = (char)last;
+    REDIS("ZADD seriatim:{Q/%d}:scheduled %s %b%s", (int)shard, deliver_at, stamp, (size_t)8, id);
+    REDIS("ZADD seriatim:{Q/%d}:sched:%s %s %b", (int)shard, id, deliver_at, stamp, (size_t)8);
+    REDIS("HSET seriatim:{Q/%d}:schedmap:%s %b %b", (int)shard, id, stamp, (size_t)8, text, sizeof text);
+}
+
+/*
+ * Ids of one deliver_at, of which one in each shard arrived at the same microsecond. Returns them in their order, a
+ * blank behind each.
+ */
+static const char *plant_pairs(char down[40])
+{
+    static char up[40];
+    char found[2][8] = {{0}}, id[2] = "a";
+    int count[2] = {0, 0}, i;
+    size_t k;
+    for (; count[0] < 4 || count[1] < 4; id[0]++) {
+        unsigned shard = seriatim_shard_of(id, 1, 2);
+        if (count[shard] == 4)
+            continue;
+        plant(id, "5000000000000000", count[shard]);
+        found[shard][count[shard]++] = id[0];
+    }
+    for (up[0] = '\0', i = 0; i < 4; i++) {
+        int first = found[0][i] > found[1][i];
+        snprintf(up + strlen(up), sizeof up - strlen(up), "%c %c ", found[first][i], found[!first][i]);
+    }
+    for (k = 0; k < strlen(up); k++)
+        down[k] = k % 2 ? ' ' : up[strlen(up) - 2 - k];
+    down[k] = '\0';
+    return up;
+}
+
+static void test_r_web_18_scheduled_payloads_are_listed_page_by_page(void **state)
+{
+    static const char *const wrong[] = {
+        "cursor=00", "cursor=zz", "cursor=00000000000000010000000000000000", /* an arrival without an id */
+        "limit=0",   "limit=101", "order=up",
+        "from=x",
+    };
+    char path[100], wanted[100], up[40], down[40];
+    size_t i;
+    (void)state;
+    open_browser();
+    push_ids(12);
+    get("/api/v1/queues/Q/scheduled");
+    assert_string_equal(browser.text, "{\"cursor\":null,\"more\":false,\"payloads\":[]}");
+    memcpy(up, plant_pairs(down), sizeof up);
+    plant("before", "4000000000500000", 0);
+    plant("behind", "6000000000000000", 0);
+    snprintf(wanted, sizeof wanted, "before %sbehind ", up);
+    lists_all("", wanted);
+    lists_all("&from=5000000000", wanted + strlen("before "));
+    snprintf(wanted, sizeof wanted, "behind %sbefore ", down);
+    lists_all("&order=desc", wanted);
+    lists_all("&from=5000000000&order=desc", wanted + strlen("behind "));
+    up[1] = '\0';
+    snprintf(wanted, sizeof wanted, "&id=%s", up);
+    up[1] = ' ', up[2] = '\0';
+    lists_all(wanted, up);
+    lists_all("&id=none", "");
+    get("/api/v1/queues/Q/scheduled?limit=1");
+    shows("\"payloads\":[{\"deliver_at\":4000000000.5,\"handle\":\"A");
+    get("/api/web/Q/range_by_deliver_at?min=5000000001&id=behind");
+    shows("[{\"deliver_at\":6000000000,\"handle\":\"");
+    get("/api/web/Q/rev_range_by_deliver_at?max=4000000001");
+    shows("[{\"deliver_at\":4000000000.5,");
+    for (i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(path, sizeof path, "/api/v1/queues/Q/scheduled?%s", wrong[i]);
+        if (ask("GET", path, NULL) != 400)
+            fail_msg("%s: %s", path, browser.text);
+    }
+}
+
 static void test_r_web_4_ranges_list_records(void **state)
 {
     (void)state;
@@ -2073,6 +2191,60 @@ static int drops(const char *action, const char *id, const char *key)
     return ask("POST", path, body);
 }
 
+/* An action on the payload of this handle; `more`: members of the body behind it. */
+static int change_by(const char *action, const char *handle, const char *more)
+{
+    char path[100], body[500];
+    snprintf(path, sizeof path, "/api/web/Q/%s", action);
+    snprintf(body, sizeof body, "{\"handle\":\"%s\"%s}", handle, more);
+    return ask("POST", path, body);
+}
+
+static void test_r_web_19_scheduled_payloads_are_cancelled_and_rescheduled(void **state)
+{
+    char handle[300], form[400];
+    const char *at = browser.text;
+    (void)state;
+    open_browser();
+    browser.redact = hide;
+    push_scheduled("Q", "1", 1000);
+    push_scheduled("Q", "1", 2000);
+    push_scheduled("Other", "1", 2000);
+    get("/api/v1/queues/Q/id?id=1");
+    browser.redact = NULL;
+    shows("\"scheduled\":{\"count\":2,\"payloads\":[{\"deliver_at\":");
+    snprintf(handle, sizeof handle, "%s", next_member(&at, "\"handle\":\""));
+    assert_int_equal(change_by("reschedule", handle, ",\"at\":4000000000.5"), 200);
+    assert_string_equal(browser.text, "{\"count\":1}");
+    assert_string_equal(line_of(seriatim_web_change_of(browser.client)),
+                        "reschedule by admin: queue \"Q\", id \"1\": count 1");
+    get("/api/v1/queues/Q/scheduled?order=desc");
+    shows("\"payloads\":[{\"deliver_at\":4000000000.5,");
+    assert_int_equal(change_by("reschedule", handle, ",\"at\":6000000000"), 400);
+    shows("years ahead");
+    assert_int_equal(change_by("reschedule", handle, ""), 400);
+    assert_int_equal(change_by("reschedule", handle, ",\"at\":\"now\""), 400);
+    assert_int_equal(change_by("cancel", handle, ",\"at\":5000000000"), 400);
+    assert_int_equal(change_by("cancel", "paid", ""), 400);
+    assert_int_equal(ask("POST", "/api/web/Other/cancel", "{}"), 400);
+    assert_int_equal(ask("POST", "/api/web/Q/cancel", "{\"ids\":[\"1\"]}"), 400);
+    snprintf(form, sizeof form, "{\"handle\":\"%s\"}", handle);
+    assert_int_equal(ask("POST", "/api/web/Other/cancel", form), 400);
+    shows("handle is of the queue");
+    assert_int_equal(change_by("cancel", handle, ""), 200);
+    assert_string_equal(browser.text, "{\"count\":1}");
+    assert_int_equal(change_by("cancel", handle, ""), 200);
+    assert_string_equal(browser.text, "{\"count\":0}");
+    get("/api/v1/queues/Q/id?id=1");
+    shows("\"scheduled\":{\"count\":1,");
+    at = browser.text;
+    snprintf(form, sizeof form, "at=1&handle=%s", next_member(&at, "\"handle\":\""));
+    browser.request.content_type = text_of("application/x-www-form-urlencoded");
+    assert_int_equal(ask("POST", "/api/web/Q/cancel", form), 400);
+    assert_int_equal(ask("POST", "/api/web/Q/cancel", form + strlen("at=1&")), 200);
+    assert_string_equal(browser.text, "{\"count\":1}");
+}
+
 /* The key names the payload: the caller need not know its bytes, and among equal scores it is still the right one. */
 static void test_r_action_14_a_payload_is_dropped_by_its_key(void **state)
 {
@@ -2517,6 +2689,8 @@ int main(void)
         cmocka_unit_test(test_r_web_3_dashboard_and_stats_have_the_figures),
         cmocka_unit_test(test_delayed_ids_are_counted),
         cmocka_unit_test(test_r_web_17_scheduled_payloads_are_counted),
+        cmocka_unit_test(test_r_web_18_scheduled_payloads_are_listed_page_by_page),
+        cmocka_unit_test(test_r_web_19_scheduled_payloads_are_cancelled_and_rescheduled),
         cmocka_unit_test(test_r_web_4_ranges_list_records),
         cmocka_unit_test(test_d2_every_route_asks_for_its_role),
         cmocka_unit_test(test_d5_a_request_of_another_site_changes_nothing),

@@ -166,7 +166,8 @@ class Operations
   def table(head, rows) = [head, head.map { "---" }, *rows].map { |cells| cells.first == "---" ? "|#{cells.join("|")}|\n" : "| #{cells.join(" | ")} |\n" }.join
 
   WEB_FIELDS = { "ids" => "`{\"ids\": [...]}`, at most 1,000", "nothing" => "none",
-                 "payload" => "`{\"id\": ID, \"key\": KEY}`; as a form `id=ID&key=KEY`" }.freeze
+                 "payload" => "`{\"id\": ID, \"key\": KEY}`; as a form `id=ID&key=KEY`",
+                 "handle" => "`{\"handle\": HANDLE}`", "handle_at" => "`{\"handle\": HANDLE, \"at\": UNIX_SECONDS}`" }.freeze
 
   def web_table
     groups = @actions.select(&:web).group_by { |row| [row.web, row.takes] }.sort_by { |(role, takes), _| [role == "admin" ? 1 : 0, TAKES.index(takes)] }

@@ -39,12 +39,13 @@ RSpec.describe "the pages, for every reader", mount: House::MOUNTS.keys.first do
     live.fill(queue, later: 3, retrying: 2, dead: 6, parked: 2, running: 1)
     long = { "lines" => Array.new(60) { |n| { "line" => n, "article" => "A-#{n}" } } }
     live[queue].perform_async([{ id: "long", payload: long, delay: 3600, context: { "by" => "Ada" } }])
+    live[queue].perform_async(Array.new(3) { |n| { id: "long", payload: long, deliver_in: 3600 + n } })
     live[queue].perform_async(Array.new(8) { |n| { id: "o-#{n}", payload: { fail: "trouble #{n}\n#{"from here\n" * 60}" }, retry_count: 2 } })
     live.until_true("14 dead") { live[queue].metrics[:morgue_length] == 14 }
   end
 
   PAGES = { "overview" => ["", {}], "queue" => ["queue", :name], "enqueued" => ["enqueued", :queue], "running of a queue" => ["running", :queue], "dead" => ["dead", :queue],
-            "parked" => ["parked", :queue], "an id" => ["id", :queue, "long"], "a dead id" => ["id", :queue, "o-1"], "running" => ["running", nil], "nodes" => ["nodes", nil],
+            "parked" => ["parked", :queue], "scheduled" => ["scheduled", :queue], "an id" => ["id", :queue, "long"], "a dead id" => ["id", :queue, "o-1"], "running" => ["running", nil], "nodes" => ["nodes", nil],
             "search" => ["search", nil, "o-"], "no page" => ["nonsense", nil] }.freeze
 
   it "can be reached with the keyboard and pressed with a finger, wide and narrow, light and dark, with rows selected and questions open", limit: 400 do

@@ -47,6 +47,29 @@ each_mount "the actions" do
     expect(counts).to eq([2, 0, 0, 3])
   end
 
+  it "R-WEB-19: remove and reschedule scheduled payloads, on their page and on the id's" do
+    first, second = live[queue].perform_async([{ id: "a", payload: "x", deliver_in: 1000 }, { id: "b", payload: "y", deliver_in: 2000 }]).handles
+    open("scheduled", queue: queue)
+    browser.press("Remove", within: row(first))
+    browser.waited("the question") { browser.text("dialog h2") == "Remove this payload?" }
+    browser.press("Cancel", within: "dialog")
+    expect(metrics[:scheduled]).to eq(2)
+    browser.press("Remove", within: row(first))
+    browser.click("dialog [type=submit]")
+    shows("Payload removed.") { told }
+    expect(live[queue].queries.range_by_deliver_at("-inf", "+inf").map { |payload| payload[:id] }).to eq(["b"])
+    browser.press("Reschedule", within: row(second))
+    browser.waited("a field") { browser.value("(() => { const e = document.querySelector('dialog input'); e.value = '2040-01-01T00:00:00'; e.dispatchEvent(new Event('input')); return true })()") }
+    browser.click("dialog [type=submit]")
+    shows("Payload rescheduled.") { told }
+    expect(live[queue].queries.range_by_deliver_at("-inf", "+inf").map { |payload| payload[:deliver_at] }).to match([be_within(86_400).of(Time.utc(2040).to_i)])
+    open("id", queue: queue, id: "b")
+    browser.press("Remove", within: row(second))
+    browser.click("dialog [type=submit]")
+    see("Nothing is stored of it")
+    expect(metrics[:scheduled]).to eq(0)
+  end
+
   it "R-WEB-8: queue up and delete the dead, one, some and all" do
     live.fill(queue, dead: 7)
     actions.pause

@@ -123,6 +123,31 @@ each_mount "the pages" do
     shows(api("#{word}rev_range_by_#{route}?min=#{low}&max=#{value}")) { ids }
   end
 
+  def scheduled_ids = browser.value("[...document.querySelectorAll('main tr.row td.main')].map((cell) => cell.innerText.trim())")
+
+  it "R-WEB-18: list scheduled payloads by time, of one id and page by page, and keep that in the address" do
+    names = (1..120).map { |n| format("s-%03d", n) } + (["one"] * 10)
+    live[queue].perform_async(names.map.with_index { |id, n| { id: id, payload: n, deliver_in: 10_000 + n } })
+    open("scheduled", queue: queue)
+    shows(names.first(100)) { scheduled_ids }
+    browser.press("Next", within: ".pages")
+    shows(names.last(30)) { scheduled_ids }
+    browser.visit(browser.value("location.href"))
+    shows(names.last(30)) { scheduled_ids }
+    browser.press("Previous", within: ".pages")
+    shows(names.first(100)) { scheduled_ids }
+    browser.choose(SELECT, "all-desc")
+    shows(names.reverse.first(100)) { scheduled_ids }
+    browser.type("input[name=id]", "one\uE007")
+    shows(names.last(10)) { scheduled_ids }
+    expect(browser.value("location.search")).to include("id=one", "order=desc")
+    bounds = rows_of("/api/web/#{ERB::Util.url_encode(queue)}/range_by_deliver_at?id=one").map { |row| row["deliver_at"] }
+    open("scheduled", queue: queue, order: "asc", from: bounds[4].ceil)
+    shows(["one"] * 5) { scheduled_ids }
+    open("id", queue: queue, id: "one")
+    shows(["one"] * 10) { scheduled_ids }
+  end
+
   it "R-WEB-7: filter what waits by id, time and retries, each in four intervals" do
     order = [5, 2, 8, 1, 9, 3]
     live[queue].perform_async(order.map { |n| { id: "w-#{n}", payload: n, delay: 3600 + 10 * n } })

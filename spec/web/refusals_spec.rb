@@ -31,6 +31,8 @@ each_mount "refused" do
 
   def mount = QuietHouse.mount(self.class.metadata.fetch(:mount))
   def path(route) = route[:pattern].sub(/:(worker|queue|node)\b/, QuietHouse::NAME).sub(":fingerprint", FINGERPRINT)
+  # Of a payload that is not there.
+  def handle = [[1, 1e15, QuietHouse::NAME.size].pack("CGn") + QuietHouse::NAME + "none"].pack("m0").tr("+/", "-_").delete("=")
   def body = JSON.generate(ids: %w[later-001 gone-001])
 
   # Each of these requests to each route is answered so, and nothing changes.
@@ -125,6 +127,8 @@ each_mount "refused" do
     body = lambda do |route|
       case route[:pattern]
       when /all|pause|resume|errors/ then {}
+      when /cancel/ then { handle: handle }
+      when /reschedule/ then { handle: handle, at: Time.now.to_i + 1000 }
       when /drop_payload/ then { id: "none", key: "0" * 32 }
       else { ids: ["none"] }
       end

@@ -51,8 +51,8 @@
     X(MORGUE_QUEUE_UP_ALL_JOBS, morgue_queue_up_all_jobs, NOTHING, OPERATOR) /* Moves all dead ids back to the waiting ones, due now. */ \
     X(MORGUE_DELETE, morgue_delete, IDS, ADMIN) /* Deletes dead ids. */ \
     X(MORGUE_DELETE_ALL_JOBS, morgue_delete_all_jobs, NOTHING, ADMIN) /* Deletes all dead ids. */ \
-    X(CANCEL, cancel, HANDLE, NONE) /* Deletes one payload, by the handle that its push returned, while it is scheduled, waits, is in back-off or parked; the id goes with its last one. False: it is being delivered, was, is dead or gone. */ \
-    X(RESCHEDULE, reschedule, HANDLE_AT, NONE) /* Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; one in the past means now. False: it is being delivered, was, is dead or gone, or a run of its id failed, was snoozed or had a checkpoint. */ \
+    X(CANCEL, cancel, HANDLE, ADMIN) /* Deletes one payload, by the handle that its push returned, while it is scheduled, waits, is in back-off or parked; the id goes with its last one. False: it is being delivered, was, is dead or gone. */ \
+    X(RESCHEDULE, reschedule, HANDLE_AT, OPERATOR) /* Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; one in the past means now. False: it is being delivered, was, is dead or gone, or a run of its id failed, was snoozed or had a checkpoint. */ \
     X(DROP_PAYLOAD, drop_payload, PAYLOAD, ADMIN) /* Deletes one payload of a waiting or parked id, of equal ones the one with the lowest score; the id goes with its last one. Of a running id, one that waits behind the run. Returns 1, or 0 if no payload of the id is equal. */ \
     X(MORGUE_DROP_PAYLOAD, morgue_drop_payload, PAYLOAD, ADMIN) /* Deletes one payload of a dead id. Returns 1, or 0 if no payload of the id is equal. */ \
     X(PAUSE, pause, NOTHING, OPERATOR) /* Stops claims of the queue until resume; running jobs go on. Returns the number of shards. */ \

@@ -146,26 +146,43 @@ static int handle_refuse(seriatim_client *c)
     return srt_fail(&c->error, SERIATIM_INVALID, "the handle is not one that a push has answered");
 }
 
-/* Reads a handle. INVALID: the text is no handle, or it belongs to another queue. */
-static int handle_read(seriatim_client *c, handle_state *h, const srt_queue *queue, seriatim_text text)
+int srt_handle_read(srt_arena *memory, seriatim_text text, srt_handle *handle)
 {
-    char *bytes = srt_arena_alloc(&h->memory, text.len + 1);
+    char *bytes = srt_arena_alloc(memory, text.len + 1);
     size_t len, name_len;
     if (!bytes)
-        return srt_fail_plain(&c->error, SERIATIM_NOMEM);
+        return SERIATIM_NOMEM;
     len = text.data ? handle_decode(text, bytes) : 0;
     if (len < HANDLE_HEAD + 4 || (bytes[0] != HANDLE_PLAIN && bytes[0] != HANDLE_SCORED))
-        return handle_refuse(c);
+        return SERIATIM_INVALID;
     name_len = (size_t)(unsigned char)bytes[HANDLE_HEAD] << 8 | (unsigned char)bytes[HANDLE_HEAD + 1];
     if (len <= HANDLE_HEAD + 2 + name_len || len - HANDLE_HEAD - 2 - name_len > SERIATIM_MAX_ID)
+        return SERIATIM_INVALID;
+    handle->scored = bytes[0] == HANDLE_SCORED;
+    handle->stamp = bytes + 1;
+    handle->queue.data = bytes + HANDLE_HEAD + 2;
+    handle->queue.len = name_len;
+    handle->id.data = handle->queue.data + name_len;
+    handle->id.len = len - HANDLE_HEAD - 2 - name_len;
+    return SERIATIM_OK;
+}
+
+/* INVALID: the text is no handle, or it belongs to another queue. */
+static int handle_read(seriatim_client *c, handle_state *h, const srt_queue *queue, seriatim_text text)
+{
+    srt_handle handle;
+    int status = srt_handle_read(&h->memory, text, &handle);
+    if (status == SERIATIM_NOMEM)
+        return srt_fail_plain(&c->error, SERIATIM_NOMEM);
+    if (status != SERIATIM_OK)
         return handle_refuse(c);
-    if (name_len != queue->name.len || memcmp(bytes + HANDLE_HEAD + 2, queue->name.data, name_len) != 0)
+    if (handle.queue.len != queue->name.len || memcmp(handle.queue.data, queue->name.data, queue->name.len) != 0)
         return srt_fail(&c->error, SERIATIM_INVALID, "handle is of the queue \"%.*s\"",
-                        (int)(name_len < 150 ? name_len : 150), bytes + HANDLE_HEAD + 2);
-    h->scored = bytes[0] == HANDLE_SCORED;
-    h->stamp = bytes + 1;
-    h->id = bytes + HANDLE_HEAD + 2 + name_len;
-    h->id_len = len - HANDLE_HEAD - 2 - name_len;
+                        (int)(handle.queue.len < 150 ? handle.queue.len : 150), handle.queue.data);
+    h->scored = handle.scored;
+    h->stamp = handle.stamp;
+    h->id = handle.id.data;
+    h->id_len = handle.id.len;
     return SERIATIM_OK;
 }
 

@@ -15,4 +15,14 @@ void srt_handle_write(char *out, const srt_bytes *queue, const char *id, size_t 
 /* Fills in the first bytes. */
 void srt_handle_arrive(char *out, int scored, double arrival);
 
+/* What a handle says; `stamp` has 8 bytes. */
+typedef struct srt_handle {
+    int scored;
+    const char *stamp;
+    seriatim_text queue, id;
+} srt_handle;
+
+/* Its texts lie in the arena. OK; INVALID: the text is no handle; NOMEM. */
+int srt_handle_read(srt_arena *memory, seriatim_text text, srt_handle *handle);
+
 #endif

@@ -5,6 +5,7 @@
 #include "client/handle.h"
 #include "client/query_state.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +16,32 @@
 
 /* ---- Asking -------------------------------------------------------------------------------- */
 
+static double scheduled_arrival(const char *stamp);
+
+/*
+ * The arrival behind which a shard's page begins. Arrivals are unique in one shard alone: another shard may have the
+ * same one for an id that comes behind the cursor's, so it lists that arrival, too.
+ */
+static void scheduled_begin_at(char stamp[SCHEDULED_STAMP], const query_state *q, unsigned shard,
+                               const srt_target *after)
+{
+    const char *id = after->id + SCHEDULED_STAMP;
+    memcpy(stamp, after->id, SCHEDULED_STAMP);
+    if (after != &q->after || shard == seriatim_shard_of(id, after->len - SCHEDULED_STAMP, q->queue->shards_count))
+        return;
+    srt_number_pack(stamp, nextafter(scheduled_arrival(after->id), q->reverse ? HUGE_VAL : -HUGE_VAL));
+}
+
+/* Does the entry come behind the cursor? */
+static int scheduled_is_behind(const query_state *q, const srt_target *entry)
+{
+    int order = q->has_after ? srt_target_by_key(entry, &q->after) : 1;
+    return q->has_after && q->reverse ? order < 0 : order > 0;
+}
+
 int srt_query_ask_scheduled(seriatim_client *c, query_state *q, unsigned shard, const srt_target *after)
 {
+    char stamp[SCHEDULED_STAMP];
     srt_request *r = srt_client_shard_request(c, q->queue, shard, srt_script_scheduled_page);
     if (!r)
         return SERIATIM_NOMEM;
@@ -28,7 +53,9 @@ int srt_query_ask_scheduled(seriatim_client *c, query_state *q, unsigned shard, 
         srt_request_int(r, after->key);
     else
         srt_request_text(r, "");
-    srt_request_arg(r, after ? after->id : "", after ? SCHEDULED_STAMP : 0);
+    if (after)
+        scheduled_begin_at(stamp, q, shard, after);
+    srt_request_arg(r, stamp, after ? SCHEDULED_STAMP : 0);
     srt_request_arg(r, q->chosen_count ? q->chosen->id : "", q->chosen_count ? q->chosen->len : 0);
     r->kind = QUERY_SCHEDULED_PAGE;
     r->place = shard;
@@ -77,7 +104,7 @@ int srt_query_read_scheduled(seriatim_client *c, query_state *q)
 static int scheduled_wants_more(const query_state *q, const srt_target *last)
 {
     int order;
-    if (q->count < q->limit)
+    if (q->count < q->limit || q->count == 0)
         return 1;
     order = srt_target_by_key(last, &q->candidates[q->reverse ? 0 : q->count - 1]);
     return q->reverse ? order > 0 : order < 0;
@@ -96,7 +123,8 @@ int srt_query_on_scheduled_page(seriatim_client *c, query_state *q, const srt_re
         last.key = srt_token_int(&reply->tokens[i + 1]);
         if (last.len <= SCHEDULED_STAMP)
             return srt_operator_protocol(c, "scheduled_page");
-        status = srt_query_add(c, q, &reply->tokens[i], last.key, (unsigned)r->place);
+        if (scheduled_is_behind(q, &last))
+            status = srt_query_add(c, q, &reply->tokens[i], last.key, (unsigned)r->place);
     }
     if (status != SERIATIM_OK || !last.id || srt_token_int(&reply->tokens[1]) == 0)
         return status;

@@ -203,12 +203,15 @@ static seriatim_text api_bound(const srt_web *w, const char *name)
 static int api_begin_range(seriatim_client *c, srt_web *w)
 {
     seriatim_query query;
+    seriatim_text id = srt_web_param_of(w, "id");
     seriatim_query_init(&query, w->handler->number);
     query.reverse = w->handler->flag;
     query.min = api_bound(w, "min");
     query.max = api_bound(w, "max");
     query.limit = SRT_WEB_ROWS;
     query.payload_limit = SRT_WEB_PAYLOADS;
+    query.ids = &id;
+    query.id_count = w->handler->number == SERIATIM_RANGE_BY_DELIVER_AT && id.len > 0;
     return seriatim_query_begin(c, w->queue, &query);
 }
 
@@ -221,6 +224,10 @@ void srt_web_range_write(seriatim_client *c, srt_web *w, srt_web_out *out)
 {
     size_t count, i;
     const seriatim_record *records = seriatim_query_result(c, &count);
+    if (w->handler->number == SERIATIM_RANGE_BY_DELIVER_AT) {
+        srt_web_write_payloads(out, w->worker, records, count);
+        return;
+    }
     srt_json_begin_array(&out->json);
     for (i = 0; i < count; i++)
         srt_web_record(out, w->worker, &records[i]);

@@ -2,7 +2,7 @@
  * body.c - the ids, the cursor and the payload that a change names.
  *
  * JSON: {"ids": [...], "cursor": "..."}, of one payload {"id": ..., "key": "..."}. A form: ids[]=a&ids[]=b, cursor=...,
- * of one payload id=...&key=...
+ * of one payload id=...&key=... By its handle: {"handle": "...", "at": 1.5}, handle=...&at=...
  */
 #include "web/request.h"
 
@@ -140,6 +140,35 @@ static int request_read_name(srt_web *w, srt_json_reader *r, const srt_json_toke
     return is_id ? request_read_id(w, r, &t, &w->id) : SERIATIM_INVALID;
 }
 
+static int request_keep_number(srt_web *w, const srt_json_token *t, seriatim_text *text)
+{
+    char digits[SRT_JSON_DOUBLE_SIZE];
+    srt_json_token number = {SRT_JSON_STRING, digits, 0, 0, 0};
+    if (t->type != SRT_JSON_INT && t->type != SRT_JSON_DOUBLE)
+        return SERIATIM_INVALID;
+    number.len = srt_json_double_text(t->type == SRT_JSON_INT ? (double)t->integer : t->number, digits);
+    return request_keep_text(w, &number, text);
+}
+
+/* "handle", or "at" of reschedule. */
+static int request_read_handle(srt_web *w, srt_json_reader *r, const srt_json_token *key)
+{
+    int is_handle = key->len == 6 && memcmp(key->text, "handle", 6) == 0;
+    int is_at = key->len == 2 && memcmp(key->text, "at", 2) == 0;
+    srt_json_token t;
+    int status = srt_json_next(r, &t);
+    if (status != SERIATIM_OK)
+        return status;
+    if (is_at)
+        return request_keep_number(w, &t, &w->at);
+    return is_handle && t.type == SRT_JSON_STRING ? request_keep_text(w, &t, &w->handle) : SERIATIM_INVALID;
+}
+
+static int request_has_handle(const srt_web *w)
+{
+    return w->handler->uses & SRT_WEB_TAKES_HANDLE;
+}
+
 static int request_drops(const srt_web *w)
 {
     return w->handler->uses & SRT_WEB_TAKES_PAYLOAD;
@@ -159,6 +188,8 @@ static int request_read_member(srt_web *w, srt_json_reader *r, const srt_json_to
 {
     srt_json_token t;
     int status;
+    if (request_has_handle(w))
+        return request_read_handle(w, r, key);
     if (request_drops(w))
         return request_read_name(w, r, key);
     if (key->len == 3 && memcmp(key->text, "ids", 3) == 0)
@@ -196,8 +227,18 @@ static int request_take_form_id(srt_web *w, seriatim_text id)
     return status;
 }
 
+static int request_take_form_handle(srt_web *w, const srt_web_param *field)
+{
+    if (!srt_web_word_is(field->name, "handle") && !srt_web_word_is(field->name, "at"))
+        return SERIATIM_INVALID;
+    *(srt_web_word_is(field->name, "at") ? &w->at : &w->handle) = field->value;
+    return SERIATIM_OK;
+}
+
 static int request_take_form_field(srt_web *w, const srt_web_param *field)
 {
+    if (request_has_handle(w))
+        return request_take_form_handle(w, field);
     if (!request_drops(w) && srt_web_word_is(field->name, "ids[]"))
         return request_take_form_id(w, field->value);
     if (!request_drops(w) && srt_web_word_is(field->name, "cursor")) {
@@ -246,7 +287,10 @@ int srt_web_request_read_body(srt_web *w, const seriatim_web_request *request)
         status = is_form ? request_read_form(w, request->body) : request_read_json(w, request->body);
     if (status == SERIATIM_OK || status == SERIATIM_NOMEM)
         return status;
-    if (is_form)
+    if (request_has_handle(w))
+        srt_web_refuse(w, 400, "the %s must have the handle of a payload, and of reschedule a time \"at\"",
+                       is_form ? "form" : "JSON object of the body");
+    else if (is_form)
         srt_web_refuse(w, 400,
                        request_drops(w) ? "the form must have the id and the key of a payload"
                                         : "the form must have ids[], at most %d times",

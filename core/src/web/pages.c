@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define PAGES_ID_PAYLOADS 100
+#define PAGES_ID_SCHEDULED 10 /* scheduled payloads of an id that its page shows */
 
 /* ---- One queue ----------------------------------------------------------------------------- */
 
@@ -101,13 +102,15 @@ void srt_web_hottest_write(seriatim_client *c, srt_web *w, srt_web_out *out)
 
 /* ---- One id -------------------------------------------------------------------------------- */
 
-enum { ID_EXPLAIN = 2, ID_JOB, ID_BEHIND, ID_DEAD }; /* the steps behind: explained, read, ... */
+enum { ID_EXPLAIN = 2, ID_JOB, ID_BEHIND, ID_DEAD, ID_SCHEDULED }; /* the steps behind: explained, read, ... */
 
 typedef struct pages_id {
     seriatim_text id;
     seriatim_explanation told;
     const seriatim_record *records[3]; /* job, behind, dead: with payloads; NULL: not there */
-    int64_t whole;                     /* the payload, from 1, that is shown whole; 0: none */
+    const seriatim_record *scheduled;  /* one for each of the first scheduled payloads; NULL: none was read */
+    size_t scheduled_count;
+    int64_t whole; /* the payload, from 1, that is shown whole; 0: none */
 } pages_id;
 
 static int pages_begin_explain(seriatim_client *c, srt_web *w)
@@ -173,6 +176,23 @@ static int pages_take_explanation(seriatim_client *c, srt_web *w, pages_id *page
     return page->told.text && page->told.owner ? SERIATIM_OK : srt_fail_plain(&c->error, SERIATIM_NOMEM);
 }
 
+/* The last step of all. */
+static int pages_read_scheduled(seriatim_client *c, srt_web *w, pages_id *page)
+{
+    seriatim_query query;
+    if (w->step > ID_SCHEDULED) {
+        page->scheduled = srt_query_keep(c, &w->memory, &page->scheduled_count);
+        return SRT_WEB_DONE;
+    }
+    if (page->told.scheduled == 0)
+        return SRT_WEB_DONE;
+    seriatim_query_init(&query, SERIATIM_RANGE_BY_DELIVER_AT);
+    query.limit = PAGES_ID_SCHEDULED;
+    query.ids = &page->id;
+    query.id_count = 1;
+    return srt_query_begin(c, w->queue, &query, NULL);
+}
+
 /* Takes what the last step read, and reads the next of the three that is there. */
 static int pages_read_records(seriatim_client *c, srt_web *w, pages_id *page)
 {
@@ -197,7 +217,7 @@ static int pages_read_records(seriatim_client *c, srt_web *w, pages_id *page)
         if (at + 1 < 3 && wanted[at + 1])
             return srt_web_fetch_begin(c, w, kinds[at + 1], &target, 1, PAGES_ID_PAYLOADS);
     }
-    return SRT_WEB_DONE;
+    return pages_read_scheduled(c, w, page);
 }
 
 int srt_web_id_next(seriatim_client *c, srt_web *w)
@@ -316,6 +336,12 @@ void srt_web_id_write(seriatim_client *c, srt_web *w, srt_web_out *out)
     srt_web_bool(out, "owner_alive", told->owner_alive);
     srt_web_bool(out, "paused", told->paused);
     srt_web_text(out, "queue", w->worker.data, w->worker.len);
+    srt_web_key(out, "scheduled");
+    srt_json_begin_object(&out->json);
+    srt_web_int(out, "count", told->scheduled);
+    srt_web_key(out, "payloads");
+    srt_web_write_payloads(out, w->worker, page->scheduled, page->scheduled_count);
+    srt_json_end_object(&out->json);
     srt_web_int(out, "shard", told->job.shard);
     srt_web_chars(out, "text", told->text);
     srt_json_end_object(&out->json);

@@ -100,7 +100,7 @@ static int records_read_index(srt_web *w, records_page *page)
     if (!cursor.len)
         return SERIATIM_OK;
     page->has_after = 1;
-    return srt_web_cursor_read(w, cursor, &page->after);
+    return srt_web_cursor_read(w, cursor, 0, &page->after);
 }
 
 static int records_read(seriatim_client *c, srt_web *w)

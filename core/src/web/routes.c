@@ -27,6 +27,8 @@
 #define ACTION_NOTHING(X, kind, name, role) ACTION(X, kind, name, role, act, 0)
 #define ACTION_IDS(X, kind, name, role) ACTION(X, kind, name, role, act, 0)
 #define ACTION_PAYLOAD(X, kind, name, role) ACTION(X, kind, name, role, drop, SRT_WEB_TAKES_PAYLOAD)
+#define ACTION_HANDLE(X, kind, name, role) ACTION(X, kind, name, role, handle, SRT_WEB_TAKES_HANDLE)
+#define ACTION_HANDLE_AT(X, kind, name, role) ACTION(X, kind, name, role, handle, SRT_WEB_TAKES_HANDLE)
 #define ACTION_ROUTE_OPERATOR(X, kind, name, takes) ACTION_##takes(X, kind, name, OPERATOR)
 #define ACTION_ROUTE_ADMIN(X, kind, name, takes) ACTION_##takes(X, kind, name, ADMIN)
 #define ACTION_ROUTE_NONE(X, kind, name, takes)
@@ -44,9 +46,12 @@
     PAGE(X, "/api/v1/stats", stats, SRT_WEB_NAMES_WORKERS | SRT_WEB_SHOWS_FIGURES) \
     PAGE(X, "/api/web/dashboard", dashboard, SRT_WEB_SHOWS_FIGURES) \
     QUERY_RANGE(X, PROCESSING_DATA, "processing_data", 0) \
+    QUERY_RANGE(X, RANGE_BY_DELIVER_AT, "range_by_deliver_at", 0) \
+    QUERY_RANGE(X, RANGE_BY_DELIVER_AT, "rev_range_by_deliver_at", 1) \
     PAGE(X, "/api/v1/queues/:queue", queue, SRT_WEB_SHOWS_FIGURES) \
     PAGE(X, "/api/v1/queues/:queue/records", records, 0) \
     PAGE(X, "/api/v1/queues/:queue/id", id, 0) \
+    PAGE(X, "/api/v1/queues/:queue/scheduled", scheduled, 0) \
     PAGE(X, "/api/v1/queues/:queue/hottest", hottest, 0) \
     PAGE(X, "/api/v1/queues/:queue/ages", ages, 0) \
     PAGE(X, "/api/v1/queues/:queue/bytes", bytes, 0) \

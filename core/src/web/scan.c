@@ -53,14 +53,15 @@ static int cursor_hex(char c)
 }
 
 /* Eight bytes of the key, then the id. */
-static int cursor_after(srt_web *w, const char *at, const char *end, srt_target *after)
+/* extra: bytes in front of the id. */
+static int cursor_after(srt_web *w, const char *at, const char *end, size_t extra, srt_target *after)
 {
     size_t len = (size_t)(end - at) / 2, i;
     uint64_t key = 0;
     char *out = srt_arena_alloc(&w->memory, len + 1);
     if (!out)
         return SERIATIM_NOMEM;
-    if ((end - at) % 2 || len < 9 || len > SERIATIM_MAX_ID + 8)
+    if ((end - at) % 2 || len < 9 + extra || len > SERIATIM_MAX_ID + 8 + extra)
         return SERIATIM_INVALID;
     for (i = 0; i < len; i++) {
         int high = cursor_hex(at[2 * i]), low = cursor_hex(at[2 * i + 1]);
@@ -93,9 +94,9 @@ static int cursor_accept(srt_web *w, int status)
     return status == SERIATIM_INVALID ? srt_web_refuse(w, 400, "cursor must be one that this page returned") : status;
 }
 
-int srt_web_cursor_read(srt_web *w, seriatim_text cursor, srt_target *after)
+int srt_web_cursor_read(srt_web *w, seriatim_text cursor, size_t extra, srt_target *after)
 {
-    int status = cursor_after(w, cursor.data, cursor.data + cursor.len, after);
+    int status = cursor_after(w, cursor.data, cursor.data + cursor.len, extra, after);
     if (status == SERIATIM_OK && (after->key < -SRT_FOREVER || after->key > SRT_FOREVER))
         status = SERIATIM_INVALID;
     return cursor_accept(w, status);
@@ -127,7 +128,7 @@ static int cursor_of_scan(srt_web *w, srt_web_scan *scan, seriatim_text cursor)
         !cursor_dot(&at, end))
         return SERIATIM_INVALID;
     scan->has_after = 1;
-    return cursor_after(w, at, end, &scan->after);
+    return cursor_after(w, at, end, 0, &scan->after);
 }
 
 int srt_web_scan_cursor(srt_web *w, srt_web_scan *scan, seriatim_text cursor)

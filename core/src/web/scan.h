@@ -46,9 +46,9 @@ srt_web_scan *srt_web_scan_sample(srt_web *w, int what, const char *stage);
 int srt_web_sample_ids(seriatim_client *c, srt_web *w);
 /* Where to go on. A given cursor ends `spread`. OK; SRT_WEB_DONE: that was no cursor, and is refused; NOMEM. */
 int srt_web_scan_cursor(srt_web *w, srt_web_scan *scan, seriatim_text cursor);
-/* The same for pages of an index: a key and an id as hex digits. */
+/* The same for pages of an index: a key and an id as hex digits; extra: bytes that always stand in front of the id. */
 void srt_web_cursor_of(srt_bytes *out, int64_t key, const char *id, size_t len);
-int srt_web_cursor_read(srt_web *w, seriatim_text cursor, srt_target *after);
+int srt_web_cursor_read(srt_web *w, seriatim_text cursor, size_t extra, srt_target *after);
 int srt_web_scan_begin(seriatim_client *c, srt_web *w);
 /* Members "cursor", "of" and "seen" of an answer. */
 void srt_web_write_seen(const srt_web_scan *scan, srt_web_out *out);

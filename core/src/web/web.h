@@ -39,6 +39,7 @@ typedef struct srt_web_handler {
 #define SRT_WEB_NAMES_WORKERS 1 /* the host's workers, which are kept until the answer */
 #define SRT_WEB_TAKES_PAYLOAD 2 /* the body names one payload of an id */
 #define SRT_WEB_SHOWS_FIGURES 4 /* of queues: they are measured before, when it is time */
+#define SRT_WEB_TAKES_HANDLE 8  /* the body names one payload by its handle */
 
 /* A shard and a queue as overviews show them. */
 typedef struct srt_web_shard {
@@ -107,6 +108,7 @@ struct srt_web {
     size_t id_count;
     int has_ids;
     seriatim_text cursor, id, key; /* of the body; the key of a payload, unpacked */
+    seriatim_text handle, at;      /* of the body; a time as decimal text, data NULL: none is given */
     int is_slice;                  /* of an action on a whole queue: a slice of it is asked for */
 
     /* What came of it. */
@@ -192,6 +194,8 @@ void srt_web_text(srt_web_out *out, const char *key, const char *text, size_t le
 void srt_web_shown(srt_web_out *out, const char *key, seriatim_text queue, seriatim_text id, const char *text,
                    size_t len);
 void srt_web_record(srt_web_out *out, seriatim_text queue, const seriatim_record *record);
+/* An array of what a query by deliver_at has found. */
+void srt_web_write_payloads(srt_web_out *out, seriatim_text queue, const seriatim_record *records, size_t count);
 void srt_web_base64(srt_bytes *out, const char *data, size_t len);
 
 /* Members "cursor" and "more"; data NULL: there is no more. */
@@ -259,6 +263,7 @@ void srt_web_write_row(srt_web_out *out, const srt_web_row *row);
     void srt_web_##name##_write(seriatim_client *c, srt_web *w, srt_web_out *out);
 SRT_WEB_HANDLER(stats)
 SRT_WEB_HANDLER(dashboard)
+SRT_WEB_HANDLER(scheduled)
 SRT_WEB_HANDLER(range)
 SRT_WEB_HANDLER(queue)
 SRT_WEB_HANDLER(records)
@@ -277,6 +282,7 @@ int srt_web_act_next(seriatim_client *c, srt_web *w);
 int srt_web_drop_next(seriatim_client *c, srt_web *w);
 int srt_web_order_next(seriatim_client *c, srt_web *w);
 void srt_web_count_write(seriatim_client *c, srt_web *w, srt_web_out *out);
+int srt_web_handle_next(seriatim_client *c, srt_web *w);
 int srt_web_metrics_next(seriatim_client *c, srt_web *w);
 int srt_web_livez_next(seriatim_client *c, srt_web *w);
 int srt_web_readyz_next(seriatim_client *c, srt_web *w);

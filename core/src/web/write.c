@@ -184,3 +184,36 @@ void srt_web_record(srt_web_out *out, seriatim_text queue, const seriatim_record
         srt_web_double(out, "updated_at", record->updated_at);
     srt_json_end_object(&out->json);
 }
+
+/* A payload of a query by deliver_at, which gives a record for each. */
+static void write_scheduled(srt_web_out *out, seriatim_text queue, const seriatim_record *record)
+{
+    const seriatim_scheduled *one = record->scheduled;
+    seriatim_text id;
+    id.data = record->id;
+    id.len = record->id_len;
+    out->cut = 0;
+    srt_json_begin_object(&out->json);
+    if (one->payload.context_len)
+        srt_web_shown(out, "context", queue, id, one->payload.context, one->payload.context_len);
+    srt_web_double(out, "deliver_at", one->deliver_at);
+    srt_web_text(out, "handle", one->handle.data, one->handle.len);
+    srt_web_text(out, "id", record->id, record->id_len);
+    srt_web_shown(out, "payload", queue, id, one->payload.data, one->payload.len);
+    srt_web_double(out, "pushed_at", one->pushed_at);
+    if (one->scored)
+        srt_web_double(out, "score", one->payload.score);
+    srt_web_int(out, "shard", record->shard);
+    if (out->cut)
+        srt_web_bool(out, "truncated", 1);
+    srt_json_end_object(&out->json);
+}
+
+void srt_web_write_payloads(srt_web_out *out, seriatim_text queue, const seriatim_record *records, size_t count)
+{
+    size_t i;
+    srt_json_begin_array(&out->json);
+    for (i = 0; i < count; i++)
+        write_scheduled(out, queue, &records[i]);
+    srt_json_end_array(&out->json);
+}

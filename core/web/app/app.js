@@ -12,6 +12,7 @@ import queuePage from "../pages/queue.js";
 import recordsPage from "../pages/records.js";
 import { go, here, startRouter } from "./router.js";
 import running from "../pages/running.js";
+import scheduledPage from "../pages/scheduled.js";
 import search from "../pages/search.js";
 import { late, loadDashboard, session, toggleTheme, toggleTimes } from "./session.js";
 import { LANGUAGES, choose, language, t } from "./text.js";
@@ -28,6 +29,7 @@ const app = { page: null, path: "", failure: null, freshAt: 0, aboutAt: 0, askin
 function pageOf(path, parameters) {
   if (path === "queue") return parameters.name !== undefined ? queuePage : null;
   if (path === "id") return parameters.queue !== undefined && parameters.id !== undefined ? idPage : null;
+  if (path === "scheduled") return parameters.queue !== undefined ? scheduledPage : null;
   if (path === "running" && parameters.queue === undefined) return running;
   if (["enqueued", "dead", "parked", "running"].includes(path)) return parameters.queue !== undefined ? recordsPage : null;
   return { "": overview, nodes, search, __proto__: null }[path] ?? null;

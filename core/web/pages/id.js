@@ -5,6 +5,7 @@ import { h } from "../ui/dom.js";
 import { absoluteTime, count, indented, isoTime, number, oneLine, relative, sentence, setClock, shown } from "../ui/format.js";
 import { block, button, empty, link, name, note, pageHead, section, skeleton, slash, state } from "../ui/parts.js";
 import { actOn, actionButton } from "./records.js";
+import { createScheduled } from "./scheduled.js";
 import { may } from "../app/session.js";
 import { t } from "../app/text.js";
 
@@ -58,6 +59,7 @@ const historyView = (entries) => section(t("id.history"), null, h("ol", { class:
 
 export default function idPage({ parameters, draw, again }) {
   const { queue, id } = parameters;
+  const scheduled = createScheduled({ queue, draw, again });
   const wholes = new Map(); // "kind place" -> all of a payload
   let answer = null;
 
@@ -136,6 +138,10 @@ export default function idPage({ parameters, draw, again }) {
     ]), of.cli && command(of.cli));
   }
 
+  /** The first of them; the queue's page has all. */
+  const scheduledView = ({ count: all, payloads }) => section(t("records.scheduled"), null, scheduled.view(payloads),
+    all > payloads.length && link("scheduled", { queue, id }, t("scheduled.all", { n: count(all) })));
+
   function head(of) {
     const trail = h("p", { class: "trail" },
       link("", {}, t("overview.title")), slash(), link("queue", { name: queue }, name(queue, 60)), slash(), t("id.word"));
@@ -152,7 +158,8 @@ export default function idPage({ parameters, draw, again }) {
       return [
         head(answer),
         h("p", { class: "sentence", key: "sentence", lang: "en" }, sentence(answer.text)),
-        kinds.length ? kinds.map((kind) => recordView(kind, answer[kind])) : empty(t("id.none"), t("id.none.text"), "search"),
+        kinds.length ? kinds.map((kind) => recordView(kind, answer[kind])) : !answer.scheduled.count && empty(t("id.none"), t("id.none.text"), "search"),
+        answer.scheduled.count > 0 && scheduledView(answer.scheduled),
         answer.history.length > 0 && historyView(answer.history),
         shardFacts(answer),
       ];

@@ -32,7 +32,7 @@ const columns = () => [
   { ...counted("fresh", ["enqueued", { by: "retry_count", order: "desc", from: -1 }]), class: "second" },
   counted("retries", ["enqueued", { by: "retry_count", order: "asc", from: 0 }]),
   { ...counted("delayed", ["enqueued", { by: "time", order: "desc" }]), class: "third" },
-  { ...counted("scheduled"), class: "third" },
+  { ...counted("scheduled", ["scheduled", {}]), class: "third" },
   counted("busy", ["running", {}]),
   { ...counted("parked", ["parked", {}]), class: "second" },
   counted("dead", ["dead", {}]),

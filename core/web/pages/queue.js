@@ -22,7 +22,7 @@ export function createQueue(queue) {
   return about;
 }
 
-const TABS = [["queue", null], ["enqueued", "enqueued"], ["running", "busy"], ["dead", "dead"], ["parked", "parked"]];
+const TABS = [["queue", null], ["enqueued", "enqueued"], ["scheduled", "scheduled"], ["running", "busy"], ["dead", "dead"], ["parked", "parked"]];
 
 /** On a narrow screen not all tabs fit. */
 const showCurrent = (tabs) => tabs.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
@@ -200,7 +200,7 @@ export default function queuePage({ parameters, draw, again }) {
       of("fresh", "enqueued", { by: "retry_count", order: "desc", from: -1 }),
       of("retries", "enqueued", { by: "retry_count", order: "asc", from: 0 }),
       of("delayed", "enqueued", { by: "time", order: "desc" }),
-      of("scheduled"),
+      of("scheduled", "scheduled"),
       of("busy", "running"), of("parked", "parked"), of("dead", "dead"), of("processed"), of("failed"),
     ]);
   }

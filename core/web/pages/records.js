@@ -279,7 +279,7 @@ export default function recordsPage({ path, parameters, draw, again }) {
 }
 
 /** The cursors of the page that the address names and of those before it, as far as the history's entry remembers them; null begins at the first. */
-function cursorsOf({ cursor, page }) {
+export function cursorsOf({ cursor, page }) {
   const { cursors } = remembered();
   if (!cursor) return [null];
   if (Array.isArray(cursors) && cursors.at(-1) === cursor) return [...cursors];
@@ -293,7 +293,8 @@ function viewOf(page, { by, order, from, prefix }) {
   return { by: page.by.includes(by) ? by : page.by[0], order: way, from: from ?? null, prefix: prefix ?? null };
 }
 
-function localTime(seconds) {
+/** As a field for a time wants it; empty: that is no time. */
+export function localTime(seconds) {
   const date = new Date(Number(seconds) * 1000);
   return Number.isNaN(date.getTime()) ? "" : new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }

@@ -49,10 +49,11 @@ function dismiss() {
 
 /**
  * Asks, then runs. question: {title, text, quote: what it is about, if that is longer, label, danger, typed: the text to type or null,
- * stoppable: it runs in parts, and closing the dialog stops it, run: async ({progress(text), stopped()}) => a text for tell}. Whatever fails stays
+ * field: {label, type, value} of something to enter, which run is given as value, or null,
+ * stoppable: it runs in parts, and closing the dialog stops it, run: async ({progress(text), stopped(), value}) => a text for tell}. Whatever fails stays
  * in the dialog, to be read and tried again; the dialog can be closed at any time.
  */
-export const confirm = (question) => show({ kind: "confirm", ...question, word: "", running: false, error: null, done: null });
+export const confirm = (question) => show({ kind: "confirm", ...question, value: question.field?.value, word: "", running: false, error: null, done: null });
 
 /** Without a question: for what is easily undone. */
 export async function perform(run) {
@@ -73,7 +74,7 @@ async function runOpen(dialog) {
     draw();
   };
   try {
-    const result = await dialog.run({ progress, stopped: () => dialog.left });
+    const result = await dialog.run({ progress, stopped: () => dialog.left, value: dialog.value });
     if (open === dialog) close();
     tell(result);
   } catch (error) {
@@ -106,6 +107,9 @@ function confirmView(dialog) {
     h("h2", { id: "dialog-title" }, dialog.title),
     h("p", {}, dialog.text),
     dialog.quote !== undefined && block(dialog.label, dialog.quote),
+    dialog.field && h("label", { class: "field" }, h("span", {}, dialog.field.label),
+      h("input", { type: dialog.field.type, step: "1", required: true, autofocus: true, value: dialog.value, disabled: dialog.running,
+        on: { input: (event) => { dialog.value = event.target.value; draw(); } } })),
     dialog.typed && h("label", { class: "field" },
       h("span", {}, t("confirm.type"), " ", h("bdi", { class: "typed" }, dialog.typed)),
       h("input", { type: "text", autocomplete: "off", spellcheck: "false", autocapitalize: "off", autofocus: true, disabled: dialog.running,
@@ -113,7 +117,7 @@ function confirmView(dialog) {
     dialog.error && h("p", { class: "message bad", role: "alert" }, icon("alert"), dialog.error),
     dialog.running && h("p", { class: "message", role: "status" }, h("span", { class: "spinner" }), dialog.progress || t("confirm.running")),
     h("footer", {},
-      button(t(!dialog.running ? "confirm.cancel" : dialog.stoppable ? "confirm.stop" : "confirm.leave"), close, { autofocus: !dialog.typed }),
+      button(t(!dialog.running ? "confirm.cancel" : dialog.stoppable ? "confirm.stop" : "confirm.leave"), close, { autofocus: !dialog.typed && !dialog.field }),
       h("button", { type: "submit", class: `button ${dialog.danger ? "danger" : "primary"}`, disabled: !ready }, dialog.label)));
 }
 
