@@ -16,11 +16,19 @@
 
 /* ---- Asking -------------------------------------------------------------------------------- */
 
-static double scheduled_arrival(const char *stamp);
+static double scheduled_arrival(const char *stamp)
+{
+    char little[SCHEDULED_STAMP];
+    int i;
+    for (i = 0; i < SCHEDULED_STAMP; i++)
+        little[i] = stamp[SCHEDULED_STAMP - 1 - i];
+    return srt_little_double(little);
+}
 
 /*
- * The arrival behind which a shard's page begins. Arrivals are unique in one shard alone: another shard may have the
- * same one for an id that comes behind the cursor's, so it lists that arrival, too.
+ * Writes the arrival behind which the page of a shard begins. An arrival is unique in its shard only: another shard
+ * may have a payload of the same deliver_at and arrival, whose id comes after the cursor's. So other shards begin one
+ * arrival before the cursor's, and scheduled_is_behind leaves out what the page before has shown.
  */
 static void scheduled_begin_at(char stamp[SCHEDULED_STAMP], const query_state *q, unsigned shard,
                                const srt_target *after)
@@ -32,7 +40,7 @@ static void scheduled_begin_at(char stamp[SCHEDULED_STAMP], const query_state *q
     srt_number_pack(stamp, nextafter(scheduled_arrival(after->id), q->reverse ? HUGE_VAL : -HUGE_VAL));
 }
 
-/* Does the entry come behind the cursor? */
+/* Does the entry come after the cursor, in the direction of the query? */
 static int scheduled_is_behind(const query_state *q, const srt_target *entry)
 {
     int order = q->has_after ? srt_target_by_key(entry, &q->after) : 1;
@@ -104,7 +112,7 @@ int srt_query_read_scheduled(seriatim_client *c, query_state *q)
 static int scheduled_wants_more(const query_state *q, const srt_target *last)
 {
     int order;
-    if (q->count < q->limit || q->count == 0)
+    if (q->count < q->limit)
         return 1;
     order = srt_target_by_key(last, &q->candidates[q->reverse ? 0 : q->count - 1]);
     return q->reverse ? order > 0 : order < 0;
@@ -131,15 +139,6 @@ int srt_query_on_scheduled_page(seriatim_client *c, query_state *q, const srt_re
     if (srt_query_cut(q) != SERIATIM_OK)
         return srt_operator_nomem(c);
     return scheduled_wants_more(q, &last) ? srt_query_ask_scheduled(c, q, (unsigned)r->place, &last) : SERIATIM_OK;
-}
-
-static double scheduled_arrival(const char *stamp)
-{
-    char little[SCHEDULED_STAMP];
-    int i;
-    for (i = 0; i < SCHEDULED_STAMP; i++)
-        little[i] = stamp[SCHEDULED_STAMP - 1 - i];
-    return srt_little_double(little);
 }
 
 /* How core/scripts/lib/scheduled.lua keeps a payload. What cannot be read is shown as it is stored. */

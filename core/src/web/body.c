@@ -1,8 +1,8 @@
 /*
  * body.c - the ids, the cursor and the payload that a change names.
  *
- * JSON: {"ids": [...], "cursor": "..."}, of one payload {"id": ..., "key": "..."}. A form: ids[]=a&ids[]=b, cursor=...,
- * of one payload id=...&key=... By its handle: {"handle": "...", "at": 1.5}, handle=...&at=...
+ * JSON: {"ids": [...], "cursor": "..."}; of one payload {"id": ..., "key": "..."} or, by its handle,
+ * {"handle": "...", "at": 1.5}. A form: ids[]=a&ids[]=b, cursor=...; of one payload id=...&key=... or handle=...&at=...
  */
 #include "web/request.h"
 
@@ -150,7 +150,7 @@ static int request_keep_number(srt_web *w, const srt_json_token *t, seriatim_tex
     return request_keep_text(w, &number, text);
 }
 
-/* "handle", or "at" of reschedule. */
+/* The members "handle" and, of reschedule, "at". */
 static int request_read_handle(srt_web *w, srt_json_reader *r, const srt_json_token *key)
 {
     int is_handle = key->len == 6 && memcmp(key->text, "handle", 6) == 0;

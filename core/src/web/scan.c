@@ -52,8 +52,7 @@ static int cursor_hex(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Eight bytes of the key, then the id. */
-/* extra: bytes in front of the id. */
+/* Reads hex digits: eight bytes of the key, then `extra` bytes of the list's own and the id. */
 static int cursor_after(srt_web *w, const char *at, const char *end, size_t extra, srt_target *after)
 {
     size_t len = (size_t)(end - at) / 2, i;

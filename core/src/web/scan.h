@@ -46,7 +46,7 @@ srt_web_scan *srt_web_scan_sample(srt_web *w, int what, const char *stage);
 int srt_web_sample_ids(seriatim_client *c, srt_web *w);
 /* Where to go on. A given cursor ends `spread`. OK; SRT_WEB_DONE: that was no cursor, and is refused; NOMEM. */
 int srt_web_scan_cursor(srt_web *w, srt_web_scan *scan, seriatim_text cursor);
-/* The same for pages of an index: a key and an id as hex digits; extra: bytes that always stand in front of the id. */
+/* The same for pages of an index: a key and an id as hex digits. extra: bytes in front of the id, of an arrival. */
 void srt_web_cursor_of(srt_bytes *out, int64_t key, const char *id, size_t len);
 int srt_web_cursor_read(srt_web *w, seriatim_text cursor, size_t extra, srt_target *after);
 int srt_web_scan_begin(seriatim_client *c, srt_web *w);

@@ -1,8 +1,8 @@
 /*
  * scheduled.c - pages of one queue's scheduled payloads, and what an operator does to one payload by its handle.
  *
- * A cursor is a deliver_at, an arrival and an id: payloads of one deliver_at are in the order of their arrivals, and
- * those of one arrival, in several shards, in the order of their ids.
+ * A cursor is a deliver_at, an arrival and an id: payloads with the same deliver_at are in the order of their
+ * arrivals, and those with the same arrival, of which each shard may have one, in the order of their ids.
  */
 #include "client/handle.h"
 #include "web/scan.h"
@@ -71,7 +71,7 @@ int srt_web_scheduled_next(seriatim_client *c, srt_web *w)
     return status == SERIATIM_OK ? srt_web_on_queue(c, w, scheduled_begin) : status;
 }
 
-/* Behind the last record; data NULL: there is no more, or no memory, which the body tells. */
+/* The cursor behind the last record; data NULL: nothing follows, or there is no memory, so the body fails. */
 static seriatim_text scheduled_cursor(seriatim_client *c, srt_web *w, srt_web_out *out, const seriatim_record *last)
 {
     seriatim_text cursor = {NULL, 0};

@@ -3,15 +3,15 @@ import { get, post, queuePath, workerPath } from "../app/api.js";
 import { confirm, perform, typable } from "../ui/dialogs.js";
 import { h } from "../ui/dom.js";
 import { createErrors } from "./errors.js";
-import { count, keyOf, now, number, oneLine, shown } from "../ui/format.js";
+import { count, keyOf, number, oneLine, shown } from "../ui/format.js";
+import { LIMIT, boundField, createPaging, intervalChoice, nowInSeconds } from "./paging.js";
 import { button, choice, dash, empty, icon, idLink, section, seen, skeleton, state, time } from "../ui/parts.js";
 import { askAll, createQueue, queueHead } from "./queue.js";
-import { here, remembered, replace, step } from "../app/router.js";
+import { here, replace } from "../app/router.js";
 import { may } from "../app/session.js";
 import { createTable } from "../ui/table.js";
 import { t } from "../app/text.js";
 
-const LIMIT = 100;
 const LARGE = 10_000; // ids from which on a page by id, which reads many, is not asked for every two seconds
 
 /**
@@ -126,8 +126,8 @@ export default function recordsPage({ path, parameters, draw, again }) {
   const view = viewOf(page, parameters);
   const selection = new Map();
   const key = (record) => keyOf(record.id);
-  const cursors = cursorsOf(parameters);
-  let [answer, askedAt, pending] = [null, 0, null];
+  const paging = createPaging({ parameters, draw, again, leave });
+  let [answer, askedAt] = [null, 0];
   let table = null;
   let failed = false; // whether one of the records seen so far has an error
 
@@ -162,11 +162,11 @@ export default function recordsPage({ path, parameters, draw, again }) {
   async function loadRecords(signal) {
     const pause = view.by === "id" && answer?.of > LARGE ? 10_000 : 0;
     if (Date.now() - askedAt < pause) return;
-    const turned = cursors.length;
-    const found = await get(queuePath(about.name, "records"), { part: page.part, ...asked, limit: LIMIT, cursor: cursors.at(-1) }, signal);
-    if (turned !== cursors.length) return;
+    const asksFor = paging.number;
+    const found = await get(queuePath(about.name, "records"), { part: page.part, ...asked, limit: LIMIT, cursor: paging.cursor }, signal);
+    if (asksFor !== paging.number) return;
     if (fresh) found.records = found.records.filter((record) => record.retry_count < 0);
-    [answer, askedAt, pending] = [found, Date.now(), null];
+    [answer, askedAt, paging.pending] = [found, Date.now(), false];
     keepChosen(selection, found.records, key);
   }
 
@@ -180,31 +180,20 @@ export default function recordsPage({ path, parameters, draw, again }) {
     replace(path, { queue: about.name, by: next.by, order: next.order, from: next.from, prefix: next.by === "id" ? next.prefix : null, groups });
   }
 
-  /** Shows the next page, or the one before: a step in the history. The rows stay until the others come. */
-  function turn(cursor) {
-    if (cursor) cursors.push(cursor);
-    else cursors.pop();
-    if (cursors.at(-1) === null) cursors.length = 1; // a page whose cursor is not known is left to the first
-    step({ cursor: cursors.at(-1), page: cursors.length > 1 ? cursors.length : null }, { cursors: [...cursors] });
-    [askedAt, pending] = [0, true];
+  /** Before another page is asked for. */
+  function leave() {
+    askedAt = 0;
     selection.clear();
     table?.release();
-    draw();
-    again();
-    document.querySelector(".records")?.scrollIntoView();
   }
 
+  const firstBound = { time: nowInSeconds, retry_count: () => 0, id: () => "" };
+
   function filters() {
-    const interval = `${view.from === null ? "all" : "from"}-${view.order}`;
-    const choose = (event) => {
-      const [which, order] = event.target.value.split("-");
-      change({ order, from: which === "all" ? null : view.from ?? (view.by === "time" ? Math.round(now()) : view.by === "retry_count" ? 0 : "") });
-    };
     const orders = page.by.map((by) => [by, t(by === "time" ? `record.${page.order || page.times}` : `filter.${by}`)]);
     return h("div", { class: "filters" },
       orders.length > 1 && choice(t("filter.by"), orders, view.by, (by) => change({ by, from: null, prefix: null })),
-      h("label", { class: "select" }, h("select", { "aria-label": t("filter.interval"), value: interval, on: { change: choose } },
-        ["all-asc", "all-desc", "from-asc", "from-desc"].map((value) => h("option", { key: value, value, selected: value === interval }, t(`filter.${value}`))))),
+      intervalChoice(view, firstBound[view.by], change),
       view.from !== null && bound(),
       view.by === "id" && h("form", { class: "search small", key: "prefix", on: { submit: prefixed } }, icon("filter"),
         h("input", { type: "search", name: "prefix", value: view.prefix ?? "", placeholder: t("filter.prefix"), "aria-label": t("filter.prefix") })));
@@ -217,12 +206,7 @@ export default function recordsPage({ path, parameters, draw, again }) {
 
   function bound() {
     const kind = { time: "datetime-local", retry_count: "number", id: "text" }[view.by];
-    const take = (event) => {
-      const { value } = event.target;
-      change({ from: view.by === "time" ? (value ? Math.round(new Date(value).getTime() / 1000) : Math.round(now())) : value });
-    };
-    return h("label", { class: "bound", key: `bound-${kind}` }, h("span", {}, t("filter.value")),
-      h("input", { type: kind, step: "1", value: view.by === "time" ? localTime(view.from) : shown(view.from), on: { change: take } }));
+    return boundField(kind, view.by === "time" ? view.from : shown(view.from), change);
   }
 
   function bulk() {
@@ -242,29 +226,19 @@ export default function recordsPage({ path, parameters, draw, again }) {
     if (!answer) return skeleton(10);
     if (!answer.records.length && !filtered()) return empty(t(`empty.${path}`), t(`empty.${path}.text`), "check");
     if (!answer.records.length) return empty(t("record.noMatch"), t("record.noMatch.text"), "filter", answer.cursor && pages(), seen(answer));
-    return h("div", { class: "records", key: "records", "aria-busy": String(Boolean(pending)) }, tableFor().view(answer.records), pages());
+    return h("div", { class: "records", key: "records", "aria-busy": String(paging.pending) }, tableFor().view(answer.records), pages());
   }
 
-  const filtered = () => view.from !== null || view.prefix || answer.cursor || cursors.length > 1;
+  const filtered = () => view.from !== null || view.prefix || answer.cursor || paging.number > 1;
 
   /** Where in the whole this page is; of what was read only in part, how much was seen. */
   function quantity() {
     if (fresh && about.totals) return t("pages.fresh", { n: count(answer.records.length), of: count(about.totals.fresh) });
     if (!answer.exact) return t("seen", { n: number(Math.min(answer.seen, answer.of)), of: number(answer.of) });
-    const first = (cursors.length - 1) * LIMIT + 1;
-    const place = { from: count(first), to: count(first + answer.records.length - 1) };
-    const total = view.from === null && !view.prefix && about.totals?.[page.total];
-    return total ? t("pages.range", { ...place, of: count(Math.max(total, first + answer.records.length - 1)) }) : t("pages.place", place);
+    return paging.place(answer.records.length, view.from === null && !view.prefix && about.totals?.[page.total]);
   }
 
-  const turns = () => [
-    button(t("pages.first"), () => { cursors.length = 2; turn(null); }, { kind: "plain", disabled: cursors.length < 3 }),
-    button(t("pages.before"), () => turn(null), { symbol: "left", disabled: cursors.length < 2 }),
-    button(t("pages.next"), () => turn(answer.cursor), { after: "right", disabled: !answer.cursor }),
-  ];
-
-  const pages = () => h("nav", { class: "pages", "aria-label": t("pages.label") },
-    h("p", { class: "quantity" }, quantity()), (answer.cursor || cursors.length > 1) && turns());
+  const pages = () => paging.view(quantity(), answer.cursor);
 
   return {
     title: () => `${t(`tab.${path}`)} · ${oneLine(about.name, 60)}`,
@@ -278,23 +252,8 @@ export default function recordsPage({ path, parameters, draw, again }) {
   };
 }
 
-/** The cursors of the page that the address names and of those before it, as far as the history's entry remembers them; null begins at the first. */
-export function cursorsOf({ cursor, page }) {
-  const { cursors } = remembered();
-  if (!cursor) return [null];
-  if (Array.isArray(cursors) && cursors.at(-1) === cursor) return [...cursors];
-  const number = /^[1-9]\d{0,3}$/.test(page) ? Math.max(2, Number(page)) : 2;
-  return [...Array(number - 1).fill(null), cursor];
-}
-
 /** The order and interval that the address asks for; what it leaves open is the page's own. */
 function viewOf(page, { by, order, from, prefix }) {
   const way = order === "asc" || order === "desc" ? order : page.down ? "desc" : "asc";
   return { by: page.by.includes(by) ? by : page.by[0], order: way, from: from ?? null, prefix: prefix ?? null };
-}
-
-/** As a field for a time wants it; empty: that is no time. */
-export function localTime(seconds) {
-  const date = new Date(Number(seconds) * 1000);
-  return Number.isNaN(date.getTime()) ? "" : new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }
