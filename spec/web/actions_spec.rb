@@ -229,9 +229,9 @@ each_mount "the actions" do
     live.fill(queue, dead: 1)
     actions.pause
     live[queue].perform_async([1, 2, 3].map { |n| { id: "order", payload: { n: n, text: "x" * n * 2500 }, delay: 3600 } })
-    drops = lambda do |shown, says, place|
+    drops = lambda do |shown, says, place, of|
       payload = ".payloads li:has(.danger-text):nth-child(#{place})"
-      browser.waited("the button") { browser.there?(payload) }
+      browser.waited("the #{of} payloads that are left") { browser.texts(".payloads li:has(.danger-text)").size == of }
       before = counts
       2.times do |yes|
         browser.press("Drop", within: payload)
@@ -247,14 +247,14 @@ each_mount "the actions" do
     end
     numbers = -> { live[queue].queries.fetch(["order"]).flat_map { |record| record[:payloads].map { |payload, _| payload["n"] } } }
     open("id", queue: queue, id: "order")
-    drops["\"n\":2", "the others stay", 2] # which is shown cut
+    drops["\"n\":2", "the others stay", 2, 3] # which is shown cut
     expect(numbers.call).to eq([1, 3])
-    drops["\"n\":1", "the others stay", 1]
-    drops["\"n\":3", "It is the only payload of order", 1]
+    drops["\"n\":1", "the others stay", 1, 2]
+    drops["\"n\":3", "It is the only payload of order", 1, 1]
     see("Nothing is stored of it")
     expect(counts).to eq([0, 0, 0, 1])
     open("id", queue: queue, id: "gone-001")
-    drops["account", "It is the only payload of gone-001", 1]
+    drops["account", "It is the only payload of gone-001", 1, 1]
     expect(counts).to eq([0, 0, 0, 0])
 
     gate = File.join(live.redis.folder, "gate of #{queue}")
@@ -265,7 +265,7 @@ each_mount "the actions" do
     open("id", queue: queue, id: "busy")
     see("Behind the run")
     shows(['"behind"']) { browser.texts(".payloads li:has(.danger-text) pre") }
-    drops["behind", "It is the only payload of busy", 1]
+    drops["behind", "It is the only payload of busy", 1, 1]
     browser.waited("the run alone") { browser.texts(".payloads li").size == 1 }
     expect([metrics[:busy], browser.there?(".payloads .danger-text")]).to eq([1, false])
     FileUtils.touch(gate)
