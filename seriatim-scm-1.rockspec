@@ -60,5 +60,6 @@ build = {
   type = "builtin",
   modules = modules,
   platforms = { linux = { modules = { ["seriatim.native"] = { libraries = { [5] = "dl" } } } } },
+  copy_directories = { "core/package/seriatim-lua" }, -- the manual page and the completions
   install = { bin = { ["seriatim-lua"] = "lua/bin/seriatim-lua" } },
 }

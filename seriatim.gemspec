@@ -14,7 +14,7 @@ Gem::Specification.new do |spec|
   spec.metadata["rubygems_mfa_required"] = "true"
 
   # A glob, not git: the gem must also build from a tarball. script/check compares it with git.
-  spec.files = Dir.glob("{core/{include,src,scripts},bindings/ruby,ruby/{lib,exe,sig}}/**/*", base: __dir__)
+  spec.files = Dir.glob("{core/{include,src,scripts,package/seriatim},bindings/ruby,ruby/{lib,exe,sig}}/**/*", base: __dir__)
                   .select { |path| File.file?(File.join(__dir__, path)) }
                   .reject { |path| path.end_with?(".so", ".bundle", ".o") }
   spec.files += %w[README.md CHANGELOG.md LICENSE].select { |path| File.exist?(File.join(__dir__, path)) }

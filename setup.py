@@ -96,6 +96,11 @@ setup(
     py_modules=["seriatim_command"],
     packages=find_packages("python", include=["seriatim", "seriatim.*"]),
     package_data={"seriatim": ["py.typed", "*.pyi"]},
+    data_files=[
+        ("share/man/man1", ["core/package/seriatim/seriatim.1"]),
+        ("share/bash-completion/completions", ["core/package/seriatim/seriatim.bash"]),
+        ("share/seriatim", ["core/package/seriatim/seriatim.zsh"]),
+    ],
     ext_modules=[native()],
     cmdclass={"build_ext": Build},
     extras_require={"yaml": ["PyYAML"]},

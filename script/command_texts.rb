@@ -33,6 +33,16 @@ class CommandTexts
       lists what a file for `-C` may hold, the environment variables and the fields of the log. The manual page says the same as this page:
       `seriatim man | man -l -`, or [its source](seriatim.1).
 
+      The packages install the manual page and the completions of bash and zsh:
+
+      | package | where they lie | how to enable them |
+      |---|---|---|
+      | gem | `core/package/seriatim/` in the gem's folder (`gem contents seriatim`) | `man -l FOLDER/seriatim.1`; `source FOLDER/seriatim.bash` in `~/.bashrc`; `source FOLDER/seriatim.zsh` in `~/.zshrc`, after `compinit` |
+      | Python package | `share/man/man1/seriatim.1`, `share/bash-completion/completions/seriatim.bash` and `share/seriatim/seriatim.zsh` in the environment (`sys.prefix`) | `man seriatim`, once the environment's `bin` is in `PATH`; bash and zsh: `source` the file, as above |
+      | rock | `core/package/seriatim-lua/` in the rock's folder (`luarocks show --rock-dir seriatim`) | as the gem's, with the name `seriatim-lua` |
+
+      The C library has no command, so `cmake --install` installs none of them.
+
       #{@verbs.map { |verb| markdown_verb(verb) }.join("\n")}
       ## Options of all verbs
 

@@ -23,7 +23,21 @@ local function load_rockspec()
 end
 
 describe("the rockspec", function()
-  local modules = load_rockspec().build.modules
+  local build = load_rockspec().build
+  local modules = build.modules
+
+  it("copies the manual page and the completions that the command prints", function()
+    local shell = require("support.command").shell()
+    for _, folder in ipairs(build.copy_directories) do
+      for ending, topic in pairs { ["1"] = { "man" }, bash = { "completion", "bash" }, zsh = { "completion", "zsh" } } do
+        local file = assert(io.open(("%s/seriatim-lua.%s"):format(folder, ending)))
+        assert.equal(shell:run(topic), file:read("*a"))
+        file:close()
+      end
+    end
+    assert.same({ "core/package/seriatim-lua" }, build.copy_directories)
+    shell:remove()
+  end)
 
   it("lists every Lua file under its module's name", function()
     local files = {}

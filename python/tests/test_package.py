@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = re.compile(
-    r"(core/(include|src|scripts)/.*|bindings/python/.*|python/seriatim/.*|python/seriatim_command\.py|setup\.py|pyproject\.toml|MANIFEST\.in|"
+    r"(core/(include|src|scripts|package/seriatim)/.*|bindings/python/.*|python/seriatim/.*|python/seriatim_command\.py|setup\.py|pyproject\.toml|MANIFEST\.in|"
     r"README\.md|CHANGELOG\.md|LICENSE)"
 )
 
@@ -63,6 +63,19 @@ def test_the_sdist_holds_what_git_has(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {name for name in listed.stdout.split("\0") if OURS.fullmatch(name)} <= names
+
+
+@pytest.mark.limit(300)
+def test_the_manual_page_and_the_completions_are_installed(folder: Path, venv: dict[str, str]) -> None:
+    share = folder / "venv" / "share"
+    for file, topic in {
+        "man/man1/seriatim.1": ["man"],
+        "bash-completion/completions/seriatim.bash": ["completion", "bash"],
+        "seriatim/seriatim.zsh": ["completion", "zsh"],
+    }.items():
+        assert (share / file).read_text() == run("seriatim", *topic, cwd=folder, env=venv)
+    asked = f"source {share}/bash-completion/completions/seriatim.bash && complete -p seriatim"
+    assert "-F _seriatim seriatim" in run("bash", "-c", asked, cwd=folder)
 
 
 def page_blocks() -> dict[str, str]:

@@ -1,0 +1,28 @@
+_seriatim() {
+  local cur=${COMP_WORDS[COMP_CWORD]} verb='' words='' more='' at
+  for ((at = 1; at < COMP_CWORD; at++)); do
+    case " server push stats queues nodes explain delete pause resume dead check web completion man version help " in *" ${COMP_WORDS[at]} "*) verb=${COMP_WORDS[at]}; break ;; esac
+  done
+  case $verb in
+    server) words='-r --require -C --config -c --threads -p --processes -q --queue -t --timeout -e --environment -v --verbose --log-format' ;;
+    push) words='--create --shards --delay --score' ;;
+    stats) words='--json'; more=$("$1" queues 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
+    queues) words='list delete --force --json' ;;
+    nodes) words='--json' ;;
+    explain) words='--json'; more=$("$1" queues 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
+    delete) words=''; more=$("$1" queues 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
+    pause) words=''; more=$("$1" queues 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
+    resume) words=''; more=$("$1" queues 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
+    dead) words='list retry delete --all --error --limit --json' ;;
+    check) words='--repair --json'; more=$("$1" queues 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
+    web) words='--bind --port --token --read-only' ;;
+    completion) words='bash zsh' ;;
+    man) words='' ;;
+    version) words='' ;;
+    help) words=''; more='server push stats queues nodes explain delete pause resume dead check web completion man version help' ;;
+    *) words='server push stats queues nodes explain delete pause resume dead check web completion man version help -r --require -C --config -c --threads -p --processes -q --queue -t --timeout -e --environment -v --verbose --log-format' ;;
+  esac
+  COMPREPLY=($(compgen -W "$words $more -r --require -e --environment -v --verbose --log-format -V --version -h --help" -- "$cur"))
+  [ ${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- "$cur"))
+}
+complete -F _seriatim seriatim-lua
