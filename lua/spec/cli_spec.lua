@@ -43,6 +43,7 @@ describe("seriatim-lua", function()
   local WRONG = {
     { {}, "-r is missing" },
     { { "--bogus" }, "invalid option: --bogus" },
+    { { "--theads", "5" }, "invalid option: --theads (did you mean --threads?)" },
     { { "-r", "app", "-x" }, "invalid option: -x" },
     { { "bogus" }, "unknown command bogus; there are server, push" },
     { { "server", "bogus" }, "unexpected bogus" },

@@ -90,6 +90,7 @@ def shell(tmp_path: Path, redis: RedisServer) -> Iterator[Shell]:
 WRONG: list[tuple[list[str], str]] = [
     ([], "-r is missing"),
     (["--bogus"], "invalid option: --bogus"),
+    (["--theads", "5"], r"invalid option: --theads \(did you mean --threads\?\)"),
     (["-r", "app", "-x"], "invalid option: -x"),
     (["bogus"], "unknown command bogus; there are server, push"),
     (["server", "bogus"], "unexpected bogus"),

@@ -42,7 +42,8 @@ RSpec.describe "the command", limit: 400 do
   describe "R-COMMAND-1: wrong usage and exit codes" do
     it "says what is missing or unknown, with exit code 2" do
       {
-        [] => /-r is missing/, ["--bogus"] => /invalid option: --bogus/, ["bogus"] => /unknown command bogus; there are server, push/,
+        [] => /-r is missing/, ["--bogus"] => /invalid option: --bogus$/,
+        ["--theads", "5"] => /invalid option: --theads \(did you mean --threads\?\)$/, ["bogus"] => /unknown command bogus; there are server, push/,
         ["-r", "/no/such"] => %r{-r /no/such: no such file}, ["-r", @dir] => /holds no config\/environment\.rb/,
         ["-r", write("empty.rb", "require 'seriatim'; Seriatim.workers = []")] => /no workers/,
         ["-r", app, "-q", "other"] => /unknown queue "other"; there are "CliWorker"/, ["-r", app, "-c", "0"] => /threads_per_node must be/,

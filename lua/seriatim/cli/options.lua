@@ -1,4 +1,5 @@
 -- Parses the command's options. The texts of --help are in core/command/command.json.
+local spelling = require "seriatim.client.spelling"
 local errors = require "seriatim.errors"
 
 local options = {}
@@ -56,11 +57,13 @@ local ROWS = {
 ---The descriptor by which a process of -p hears that its supervisor is gone.
 options.PARENT = "--parent"
 
+local LONG_NAMES = {}
 local BY_NAME = { [options.PARENT] = { options.PARENT, "parent", integer } }
 for _, row in ipairs(ROWS) do
   for name in row[1]:gmatch("%-%-?[%a-]+") do
     BY_NAME[name] = row
   end
+  LONG_NAMES[#LONG_NAMES + 1] = row[1]:match("%-%-.*")
 end
 
 -- ---- reading
@@ -103,7 +106,8 @@ local function read_option(found, arguments, at)
   local name, value = split(arguments[at])
   local row = BY_NAME[name]
   if not row then
-    errors.usage("invalid option: " .. arguments[at])
+    local nearest = name:sub(1, 2) == "--" and spelling.did_you_mean(name, LONG_NAMES) or ""
+    errors.usage("invalid option: " .. arguments[at] .. nearest)
   end
   if not row[3] then
     if value and name:sub(1, 2) == "--" then

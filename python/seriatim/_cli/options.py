@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from .. import _log
+from .._client.spelling import did_you_mean
 from .._errors import UsageError
 
 PARENT: Final = "--parent"  # the descriptor by which a process of -p hears that its supervisor is gone
@@ -45,6 +46,7 @@ class Options:
         self._parser = Raising(
             prog="seriatim", add_help=False, argument_default=argparse.SUPPRESS, exit_on_error=False, usage="seriatim"
         )
+        self._long_names: list[str] = []
         self._parser.add_argument("words", nargs="*", default=[])
         self._parser.add_argument(PARENT, action=Value, convert=int)
         self._server_options()
@@ -59,9 +61,13 @@ class Options:
             reason = "missing argument" if error.message.startswith("expected") else error.message
             raise UsageError(f"{reason}: {error.argument_name}") from None
         if unknown:
-            raise UsageError(f"invalid option: {unknown[0]}")
+            raise UsageError(f"invalid option: {unknown[0]}{self._nearest(unknown[0])}")
         options = vars(found)
         return options, options.pop("words", [])
+
+    def _nearest(self, word: str) -> str:
+        """What an error says behind an unknown option."""
+        return did_you_mean(word.partition("=")[0], self._long_names) if word.startswith("--") else ""
 
     def _server_options(self) -> None:
         self._option("-r, --require")
@@ -85,11 +91,15 @@ class Options:
 
     def _option(self, names: str, convert: Callable[[str], Any] = str, **other: Any) -> None:
         keywords = other if other else {"action": Value, "convert": convert}
-        self._parser.add_argument(*names.split(", "), **keywords)
+        self._add(names, **keywords)
 
     def _flags(self, *all_names: str) -> None:
         for names in all_names:
-            self._parser.add_argument(*names.split(", "), action="store_true")
+            self._add(names, action="store_true")
+
+    def _add(self, names: str, **keywords: Any) -> None:
+        self._parser.add_argument(*names.split(", "), **keywords)
+        self._long_names.append(names.split(", ")[-1])
 
 
 def finite(text: str) -> float:

@@ -40,7 +40,10 @@ module Seriatim
       complain(USAGE, e.message)
       warn Log.printable_lines(e.cause.full_message(highlight: false)) if e.cause && @options[:verbose]
       USAGE
-    rescue OptionParser::ParseError, UsageError, Invalid => e
+    rescue OptionParser::ParseError => e
+      # Its suggestions stand in a second line, without the dashes.
+      complain(USAGE, e.message.sub(/\s+Did you mean\?\s+(\S{2,}).*\z/m, ' (did you mean --\1?)'), "see seriatim help")
+    rescue UsageError, Invalid => e
       complain(USAGE, e.message, "see seriatim help")
     rescue ConnectionError, AuthError, NotReady => e
       complain(NO_REDIS, "no Redis: #{e.message}")
