@@ -33,12 +33,18 @@ void slu_delivery_fill(slu_delivery *self, slu_source *source, seriatim_delivery
     self->size = seriatim_delivery_size(delivery);
 }
 
+void slu_node_settle(srt_node *node, seriatim_delivery *delivery, int64_t now_us)
+{
+    srt_delivery_timed(delivery, now_us);
+    srt_node_settle(node, delivery, now_us / 1000);
+}
+
 static void delivery_hand_back(slu_source *source, seriatim_delivery *delivery)
 {
     if (source->runner)
         seriatim_runner_settle(source->runner, delivery);
     else
-        srt_node_settle(source->node, delivery, srt_clock_ms());
+        slu_node_settle(source->node, delivery, srt_clock_us());
 }
 
 static int delivery_gc(lua_State *L)

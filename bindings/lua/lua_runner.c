@@ -201,9 +201,14 @@ static int runner_take(lua_State *L, slu_source *source, size_t group, int64_t d
 
 static int node_take(srt_node *node, size_t group, seriatim_delivery *settled, seriatim_delivery **delivery)
 {
+    int64_t now_us = srt_clock_us();
+    int status;
     if (settled)
-        srt_node_settle(node, settled, srt_clock_ms());
-    return srt_node_take(node, group, srt_clock_ms(), delivery);
+        slu_node_settle(node, settled, now_us);
+    status = srt_node_take(node, group, now_us / 1000, delivery);
+    if (status == SERIATIM_OK)
+        srt_delivery_taken(*delivery, now_us);
+    return status;
 }
 
 /* With the Delivery to fill on top of the stack; leaves the source. */
@@ -304,7 +309,10 @@ static int deliveries_take_from(lua_State *L)
         if (status == SERIATIM_AGAIN)
             seriatim_runner_clear(source->runner, group);
     } else {
-        status = srt_node_take_from(source->node, group, shard, srt_clock_ms(), &delivery);
+        int64_t now_us = srt_clock_us();
+        status = srt_node_take_from(source->node, group, shard, now_us / 1000, &delivery);
+        if (status == SERIATIM_OK)
+            srt_delivery_taken(delivery, now_us);
     }
     return deliveries_taken(L, source, status, delivery);
 }

@@ -48,6 +48,8 @@ typedef struct slu_delivery {
 slu_delivery *slu_delivery_new(lua_State *L);
 /* The Delivery at that place, which may be filled again; NULL: there is none. Raises where it is another source's. */
 slu_delivery *slu_delivery_spent(lua_State *L, int at, const slu_source *source);
+/* Settles a delivery of a node without a runner. now_us: srt_clock_us(). Raises nothing. */
+void slu_node_settle(srt_node *node, seriatim_delivery *delivery, int64_t now_us);
 /* Raises nothing. */
 void slu_delivery_fill(slu_delivery *self, slu_source *source, seriatim_delivery *delivery);
 /* All ids of what it holds are done: SERIATIM_OK or _NOMEM. Raises nothing. */

@@ -103,8 +103,8 @@ static const char *said(redisReply *reply, size_t place)
                  srt_script_text_##name, sizeof srt_script_text_##name)
 #define LAYOUT(c, mode, shards)                                                                                        \
     redisCommand(c,                                                                                                    \
-                 "EVAL %b 4 seriatim:{Q}:layout seriatim:{Q}:settings seriatim:{Q}:deleted seriatim:{Q}:history " mode \
-                 " 0 " shards,                                                                                         \
+                 "EVAL %b 5 seriatim:{Q}:layout seriatim:{Q}:settings seriatim:{Q}:deleted seriatim:{Q}:history "      \
+                 "seriatim:{Q}:run_times " mode " 0 " shards,                                                          \
                  srt_script_text_layout, sizeof srt_script_text_layout)
 #define BEAT(c, lease_ms) ON_NODES(c, heartbeat, lease_ms " b|test seriatim:nodes")
 

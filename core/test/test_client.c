@@ -114,8 +114,9 @@ static size_t layout_command(char *out, size_t cap, int shards)
     snprintf(digits, sizeof digits, "%d", shards);
     return (size_t)snprintf(
         out, cap,
-        "*30\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n4\r\n$19\r\nseriatim:{Q}:layout\r\n"
+        "*31\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n5\r\n$19\r\nseriatim:{Q}:layout\r\n"
         "$21\r\nseriatim:{Q}:settings\r\n$20\r\nseriatim:{Q}:deleted\r\n$20\r\nseriatim:{Q}:history\r\n"
+        "$22\r\nseriatim:{Q}:run_times\r\n"
         "$4\r\nkeep\r\n$1\r\n0\r\n$%d\r\n%s\r\n" SETTINGS,
         shas[srt_script_layout], (int)strlen(digits), digits);
 }

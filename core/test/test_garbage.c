@@ -66,7 +66,7 @@ static const struct {
 
 /*
  * A plausible call of each script, in several ways. keys: S the shard's, P with a push token, N the nodes', O with an
- * order, L the layout, H layout and history, M who measures.
+ * order, L the layout, H layout and history, T layout and run times, M who measures.
  */
 static const struct call {
     const char *name;
@@ -156,6 +156,8 @@ static const struct call {
     {"release", 'S', {"1", LEASE, "seriatim:nodes"}},
     {"reschedule", 'S', {"1", "later", STAMP, "", "1e15", "0"}},
     {"resume", 'S', {"1"}},
+    {"run_times", 'T', {"n1", "7", "1", "300", "0", "1", "3", "2"}},
+    {"run_times", 'T', {"n2", "63", "2", "0"}},
     {"running", '1', {"10"}},
     {"scan", 'S', {"1", "waiting", "0"}},
     {"scan", 'S', {"1", "running", "0"}},
@@ -277,17 +279,20 @@ static size_t keys_of(char kind, const char *keys[MAX_KEYS])
     static const char *const nodes[] = {"seriatim:{/nodes}:alive", "seriatim:{/nodes}:info",
                                         "seriatim:{/nodes}:order:n1", "seriatim:{/nodes}:renewed"};
     static const char *const queue[] = {"seriatim:{Q}:layout", "seriatim:{Q}:settings", "seriatim:{Q}:deleted",
-                                        "seriatim:{Q}:history"};
+                                        "seriatim:{Q}:history", "seriatim:{Q}:run_times"};
     size_t count = kind == 'S'                  ? 14
                    : kind == 'P'                ? 15
-                   : kind == 'L' || kind == 'B' ? 4
+                   : kind == 'L'                ? 5
+                   : kind == 'B'                ? 4
                    : kind == 'N' || kind == 'H' ? 2
+                   : kind == 'T'                ? 2
                    : kind == 'O'                ? 3
                                                 : 1,
            i;
     for (i = 0; i < count; i++)
         keys[i] = kind == 'L'                                 ? queue[i]
                   : kind == 'H'                               ? queue[3 * i]
+                  : kind == 'T'                               ? queue[4 * i]
                   : kind == 'M'                               ? "seriatim:{/nodes}:sampler"
                   : kind == 'N' || kind == 'O' || kind == 'B' ? nodes[i]
                                                               : shard[i];

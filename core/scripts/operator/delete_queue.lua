@@ -1,5 +1,5 @@
 -- DELETE_QUEUE: the first and the last step of the deletion of a queue; between them close.lua and wipe.lua go over its shards.
--- KEYS: 1 layout, 2 settings, 3 deleted string 'generation shards until', 4 history
+-- KEYS: 1 layout, 2 settings, 3 deleted string 'generation shards until', 4 history, 5 run times
 -- ARGV: 1 generation of the layout, 2 'begin', 'keep' (the queue stays, with the next generation) or 'delete'
 -- 'deleted' stays for ever: the generation from which a new queue of this name goes on, the most shards that it ever had, and
 -- the second until which a deletion is under way (0: none is); later than that, layout.lua lets the queue go on.
@@ -8,6 +8,7 @@ local PATIENCE = 30 -- seconds: longer than a step of a deletion takes; pushes w
 local layout, deleted = redis.call('GET', KEYS[1]), redis.call('GET', KEYS[3])
 redis.call('HLEN', KEYS[2])
 redis.call('GETRANGE', KEYS[4], 0, 0)
+redis.call('HLEN', KEYS[5])
 local generation, shards, rest
 if layout then generation, shards, rest = string.match(layout, '^(%d+) (%d+)(.*)') end
 if not generation and ARGV[2] == 'delete' and deleted then -- sent a second time: the answer of the first was lost
@@ -22,7 +23,7 @@ local till = ARGV[2] == 'begin' and redis.call('TIME')[1] + PATIENCE or 0
 redis.call('HDEL', KEYS[2], '') -- a first write that Redis allows at maxmemory
 redis.call('SET', KEYS[3], string.format('%s %.0f %.0f', following, most, till))
 if ARGV[2] == 'delete' then
-  redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[4])
+  redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[4], KEYS[5])
 elseif ARGV[2] == 'keep' then
   redis.call('SET', KEYS[1], following .. ' ' .. shards .. rest)
 end

@@ -1,11 +1,9 @@
-/* system.h - the microsecond clock and the text of an errno, beside what seriatim/binding/system.h declares. */
+/* system.h - the text of an errno, beside what seriatim/binding/system.h declares. */
 #ifndef SRT_SYSTEM_H
 #define SRT_SYSTEM_H
 
 #include "seriatim/binding/system.h"
 
-/* srt_clock_ms in microseconds. */
-int64_t srt_clock_us(void);
 /* The text of an errno, in buf or static; safe with threads. */
 const char *srt_errno_text(int code, char *buf, size_t cap);
 

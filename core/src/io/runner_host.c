@@ -36,7 +36,7 @@ static void runner_taken(seriatim_runner *r, size_t group, int status, seriatim_
     int64_t now = now_us / 1000;
     if (status == SERIATIM_OK) {
         const srt_shard *s = (*delivery)->shard;
-        (*delivery)->taken_us = now_us;
+        srt_delivery_taken(*delivery, now_us);
         srt_waiters_taken(queue, s->ready.count == 0 && s->claiming, now);
     }
     if (status == SERIATIM_AGAIN) {
@@ -100,6 +100,7 @@ static void runner_settled(seriatim_runner *r, seriatim_delivery *delivery, int6
 {
     srt_waiters_ended(&r->waiters[delivery->shard->group], now_us - delivery->taken_us);
     end_flushes(r, delivery, now_us / 1000);
+    srt_delivery_timed(delivery, now_us);
     srt_node_settle(r->node, delivery, now_us / 1000);
     if (r->node->quarantine.step != SRT_QUARANTINE_NONE)
         runner_order(r);

@@ -1,6 +1,7 @@
 /* history.c - the requests that write the history of queues, and the reading of it. */
 #include "model/history.h"
 
+#include "model/stored.h"
 #include "wire/keys.h"
 
 #include <string.h>
@@ -99,10 +100,11 @@ srt_request *srt_history_request(srt_session *session, const char *ns, const cha
 
 const srt_history_span *srt_history_span_of(const char *word, size_t len)
 {
-    static const srt_history_span spans[] = {{"15m", 10, 360, 0, 90, 1},
-                                             {"1h", 10, 360, 0, 360, 3},
-                                             {"1d", 300, 288, 360, 288, 1},
-                                             {"7d", 3600, 168, 648, 168, 1}};
+    static const srt_history_span spans[] = {
+        {"15m", 10, 360, 0, 90, 1, SRT_TIMES_FINE, SRT_TIMES_FINE_STEPS, 15},
+        {"1h", 10, 360, 0, 360, 3, SRT_TIMES_FINE, SRT_TIMES_FINE_STEPS, 60},
+        {"1d", 300, 288, 360, 288, 1, SRT_TIMES_MIDDLE, SRT_TIMES_MIDDLE_STEPS, 48},
+        {"7d", 3600, 168, 648, 168, 1, SRT_TIMES_COARSE, SRT_TIMES_COARSE_STEPS, 56}};
     size_t i;
     for (i = 0; i < sizeof spans / sizeof *spans; i++)
         if (strlen(spans[i].word) == len && memcmp(spans[i].word, word, len) == 0)

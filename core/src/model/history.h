@@ -49,6 +49,9 @@ typedef struct srt_history_span {
     size_t first;     /* stored steps in the rings before it */
     size_t steps;     /* stored ones in the span */
     size_t merged;    /* stored ones that make one point */
+    /* Of the run times (model/run_times.h): seconds of a stored step, how many are stored, how many are in the span. */
+    int64_t run_step;
+    size_t run_ring, run_steps;
 } srt_history_span;
 
 /* Returns NULL if no such span exists. */

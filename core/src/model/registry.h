@@ -2,6 +2,7 @@
 #ifndef SRT_REGISTRY_H
 #define SRT_REGISTRY_H
 
+#include "model/run_times.h"
 #include "wire/keys.h"
 #include "model/settings.h"
 #include "base/status.h"
@@ -38,6 +39,7 @@ typedef struct srt_queue {
         int64_t told, kept; /* in it: logged one by one, and kept back */
         int crowded;        /* all are kept back */
     } failures;
+    srt_run_counts run_counts; /* of a node: the calls of perform that Redis was not told of */
 } srt_queue;
 
 typedef struct srt_registry {

@@ -52,6 +52,17 @@
 /* a bit beside the others: a run of the id has ended, and some of its payloads may have been delivered */
 #define SRT_MARK_DELIVERED 16
 
+/* ---- Run times: run_times.lua ---------------------------------------------------------------- */
+
+#define SRT_TIMES_BUCKETS 52
+/* Lengths of the steps in seconds, and how many of each are kept: an hour, a day and a week */
+#define SRT_TIMES_FINE 60
+#define SRT_TIMES_FINE_STEPS 60
+#define SRT_TIMES_MIDDLE 1800
+#define SRT_TIMES_MIDDLE_STEPS 48
+#define SRT_TIMES_COARSE 10800
+#define SRT_TIMES_COARSE_STEPS 56
+
 /* ---- A run: a digit of bits, a letter, the fence of its claim -------------------------------- */
 
 #define SRT_RUN_SPILLED 1 /* its record is spilled */

@@ -96,10 +96,11 @@ static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, in
         srt_session_done(&n->sessions[SRT_COMMANDS], r);
         return SERIATIM_OK;
     }
-    if (kind != SRT_ASK_LAYOUT && kind != SRT_ASK_HEARTBEAT && kind != SRT_ASK_SAMPLE)
+    if (kind != SRT_ASK_LAYOUT && kind != SRT_ASK_HEARTBEAT && kind != SRT_ASK_SAMPLE && kind != SRT_ASK_RUN_TIMES)
         return srt_shard_reply(n, r, reply, now, error);
     status = srt_reply_status(&reply->tokens[0], error);
-    if (status != SERIATIM_OK && status != SERIATIM_READONLY && status != SERIATIM_LOADING && kind != SRT_ASK_SAMPLE)
+    if (status != SERIATIM_OK && status != SERIATIM_READONLY && status != SERIATIM_LOADING && kind != SRT_ASK_SAMPLE &&
+        kind != SRT_ASK_RUN_TIMES)
         srt_node_tell(n, SERIATIM_EVENT_WARNING, status, "%s", error->message);
     if (status == SERIATIM_OK && kind == SRT_ASK_LAYOUT)
         status = srt_node_layout_known(n, r->place, reply, now, error);
@@ -116,6 +117,8 @@ static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, in
         srt_heartbeat_failed(n, now);
     } else if (kind == SRT_ASK_SAMPLE) {
         srt_node_sampled(n, r, reply, status == SERIATIM_OK ? NULL : error);
+    } else if (kind == SRT_ASK_RUN_TIMES) {
+        srt_node_run_times_told(n, status == SERIATIM_OK ? NULL : error);
     }
     srt_session_done(&n->sessions[SRT_COMMANDS], r);
     return SERIATIM_OK;

@@ -89,7 +89,7 @@ struct seriatim_delivery {
     int abandoned;                      /* handed back already; whatever comes later is nobody's */
     int is_suspect;                     /* it runs with nothing else in its process */
     int notices;                        /* each job is a notice that lies in Redis until the hook has returned */
-    int64_t taken_us;                   /* the runner's */
+    int64_t taken_us;                   /* by the host's clock, when a thread got it; 0: its run time is not counted */
     size_t count, cap;
     srt_job *jobs[1]; /* cap of them */
 };

@@ -6,8 +6,8 @@
  * host), timers.c, shard_request.c, ready_shards.c (which shard is taken from next), quarantine.c, heartbeat.c
  * (heartbeats, which nodes live), notice.c (retries_exhausted), the life of a shard (shard.h: batch.c, recall.c,
  * offer.c, recover.c, acquire.c, settle.c, slice.c, claim.c, shard.c), checkpoint.c (payloads that are done before
- * their run ends), delivery.c (what threads hold), sample.c (histories of all queues), and the life of the node:
- * node.c, layout.c, connection.c, tick.c.
+ * their run ends), delivery.c (what threads hold), sample.c (histories of all queues), run_times.c (how long perform
+ * took), and the life of the node: node.c, layout.c, connection.c, tick.c.
  */
 #ifndef SRT_NODE_STATE_H
 #define SRT_NODE_STATE_H
@@ -272,6 +272,13 @@ struct srt_node {
     size_t poll_place;
     int hears; /* both channels are subscribed, so changes of a shard are heard at once */
     srt_sampler sampler;
+    struct {
+        int64_t at;     /* when Redis is told next */
+        int64_t number; /* of the last request */
+        size_t next;    /* the worker to be told of next */
+        int asking;     /* a request is not answered */
+        int warned;     /* the host was told once of a refusal */
+    } run_times;
     int64_t offset_us; /* Redis' clock less ours */
 
     seriatim_delivery *held; /* by threads */
@@ -323,6 +330,13 @@ void srt_sampler_free(srt_node *node);
 void srt_node_sample(srt_node *node, int64_t now); /* begins a round when it is time */
 /* The answer to a request of the round, or the error that stands in its place (else NULL). */
 void srt_node_sampled(srt_node *node, const srt_request *r, const srt_reply *reply, const seriatim_error *error);
+
+/* Tells Redis of the run times of each queue, one after the other, when it is time. */
+void srt_node_run_times(srt_node *node, int64_t now);
+/* The answer to such a request; error: NULL, or what Redis refused it with. */
+void srt_node_run_times_told(srt_node *node, const seriatim_error *error);
+/* The node leaves: tells Redis of all queues at once. */
+void srt_node_last_run_times(srt_node *node);
 
 void srt_shard_step(srt_node *node, srt_shard *shard, int64_t now);
 void srt_shard_changed(srt_node *node, srt_shard *shard,
@@ -401,6 +415,7 @@ enum {
     SRT_ASK_LAYOUT,
     SRT_ASK_HEARTBEAT,
     SRT_ASK_SAMPLE,
+    SRT_ASK_RUN_TIMES,
     SRT_ASK_ACQUIRE,
     SRT_ASK_CLAIM,
     SRT_ASK_SETTLE,

@@ -55,6 +55,7 @@ static void node_leave(srt_node *n, int64_t now)
     if (!n->left && !n->heartbeat.in_flight &&
         (srt_node_drained(n) || (n->give_up_at && now >= n->give_up_at - NODE_FAREWELL_MS))) {
         if (n->sessions[SRT_COMMANDS].connected) {
+            srt_node_last_run_times(n);
             srt_heartbeat_send(n, 0, now);
             n->left = n->heartbeat.in_flight > 0;
         } else if (!n->shard_count) {
@@ -95,6 +96,7 @@ int64_t srt_node_tick(srt_node *n, int64_t now)
         srt_shard_step(n, s, now);
     node_open(n, now);
     srt_node_sample(n, now);
+    srt_node_run_times(n, now);
     if (n->stopping && !n->stopped)
         node_leave(n, now);
     if (srt_timers_next(n) < next)

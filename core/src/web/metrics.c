@@ -1,13 +1,92 @@
 /* metrics.c - answers /metrics (text for Prometheus), /livez and /readyz. */
+#include "model/run_times.h"
 #include "web/web.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- Prometheus ---------------------------------------------------------------------------- */
 
+#define RUNS_AHEAD 2000 /* requests under way */
+
+/* Of each row. */
+typedef struct metrics_runs {
+    size_t begun; /* rows that are asked for */
+    srt_run_times *rows;
+} metrics_runs;
+
+static int runs_ask(seriatim_client *c, const srt_web *w, size_t place)
+{
+    srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
+    srt_bytes key;
+    if (!r)
+        return srt_operator_nomem(c);
+    srt_bytes_init(&key, c->mem);
+    srt_key_run_times(&key, c->registry.ns.data, w->rows[place].name.data, w->rows[place].name.len);
+    srt_request_text(r, "HGET");
+    srt_request_arg(r, key.data, key.len);
+    srt_request_text(r, "total");
+    r->tail.failed |= key.failed;
+    r->place = place;
+    srt_bytes_free(&key);
+    return srt_client_send(c, r);
+}
+
+static int runs_go_on(seriatim_client *c)
+{
+    srt_web *w = c->web;
+    metrics_runs *runs = w->page;
+    int status = SERIATIM_OK;
+    while (runs->begun < w->row_count && c->session.waiting < RUNS_AHEAD && status == SERIATIM_OK)
+        status = runs_ask(c, w, runs->begun++);
+    return status;
+}
+
+static int runs_send(seriatim_client *c, srt_queue *queue)
+{
+    (void)queue;
+    return runs_go_on(c);
+}
+
+static int runs_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
+{
+    metrics_runs *runs = c->web->page;
+    const srt_token *text = &reply->tokens[0];
+    if (text->type == SRT_STRING)
+        srt_run_times_add_total(&runs->rows[r->place], text->data, text->len);
+    return runs_go_on(c);
+}
+
+/* A key that is not ours, or may not be read, tells of no runs. */
+static int runs_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
+{
+    (void)r;
+    (void)error;
+    return runs_go_on(c);
+}
+
+static int runs_read(seriatim_client *c, srt_web *w)
+{
+    static const srt_operation operation = {
+        .send = runs_send, .on_reply = runs_on_reply, .on_refused = runs_on_refused};
+    metrics_runs *runs = srt_arena_alloc(&w->memory, sizeof *runs);
+    srt_run_times *rows = srt_arena_alloc(&w->memory, w->row_count * sizeof *rows);
+    if (!runs || !rows)
+        return SERIATIM_NOMEM;
+    memset(rows, 0, w->row_count * sizeof *rows);
+    runs->begun = 0;
+    runs->rows = rows;
+    w->page = runs;
+    return srt_client_begin_plain(c, &operation, SRT_NO_QUEUE);
+}
+
+/* The figures of all queues in two steps, then their run times. */
 int srt_web_metrics_next(seriatim_client *c, srt_web *w)
 {
-    return srt_web_queue_stats_all(c, w);
+    int status = w->step > 2 ? SRT_WEB_DONE : srt_web_queue_stats_all(c, w);
+    if (status != SRT_WEB_DONE || w->step > 2 || w->status || w->row_count == 0)
+        return status;
+    return runs_read(c, w);
 }
 
 static void metrics_label(srt_bytes *out, seriatim_text text)
@@ -166,11 +245,48 @@ static void metrics_of_shards(srt_web *w, srt_bytes *out)
         }
 }
 
+static void metrics_bucket(const srt_web_row *row, const char *le, double calls, srt_bytes *out)
+{
+    char label[60];
+    snprintf(label, sizeof label, ",le=\"%s\"", le);
+    metrics_line(out, "run_seconds_bucket", row, label, calls);
+}
+
+/* Whole octaves: half as many series as there are buckets. */
+static void metrics_of_runs_of(const srt_web_row *row, const srt_run_times *times, srt_bytes *out)
+{
+    char bound[SRT_JSON_DOUBLE_SIZE];
+    double calls = 0;
+    size_t i;
+    for (i = 0; i + 1 < SRT_TIMES_BUCKETS; i++) {
+        calls += times->calls[i];
+        if (i % 2 == 0) {
+            bound[srt_json_double_text(srt_run_bound(i), bound)] = '\0';
+            metrics_bucket(row, bound, calls, out);
+        }
+    }
+    calls += times->calls[i];
+    metrics_bucket(row, "+Inf", calls, out);
+    metrics_line(out, "run_seconds_sum", row, "", times->sum);
+    metrics_line(out, "run_seconds_count", row, "", calls);
+}
+
+static void metrics_of_runs(srt_web *w, srt_bytes *out)
+{
+    const metrics_runs *runs = w->page;
+    size_t row;
+    metrics_head(out, "run_seconds", "histogram", "Run times of the calls of perform.");
+    for (row = 0; runs && row < w->row_count; row++)
+        if (srt_run_times_calls(&runs->rows[row]) > 0)
+            metrics_of_runs_of(&w->rows[row], &runs->rows[row], out);
+}
+
 void srt_web_metrics_text(srt_web *w, srt_bytes *out)
 {
     metrics_of_queues(w, out);
     metrics_of_results(w, out);
     metrics_of_shards(w, out);
+    metrics_of_runs(w, out);
 }
 
 /* ---- Probes -------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@ const char *const srt_shard_kinds[SRT_SHARD_KEYS + 1] = {"state",    "jobs",    
                                                          "next",     "retry",   "dead",    "died",   "parked",
                                                          "unproven", "suspect", "overrun", "claims", NULL};
 
-const char *const srt_queue_kinds[SRT_QUEUE_KEYS + 1] = {"layout", "settings", "deleted", "history", NULL};
+const char *const srt_queue_kinds[SRT_QUEUE_KEYS + 1] = {"layout", "settings", "deleted", "history", "run_times", NULL};
 
 /* CRC-32 with zlib's polynomial, four bits a step. */
 uint32_t srt_crc32(const void *data, size_t len)
@@ -95,6 +95,13 @@ void srt_key_history(srt_bytes *out, const char *ns, const char *queue, size_t q
     key_open(out, ns);
     srt_key_escape(out, queue, queue_len);
     srt_bytes_adds(out, "}:history");
+}
+
+void srt_key_run_times(srt_bytes *out, const char *ns, const char *queue, size_t queue_len)
+{
+    key_open(out, ns);
+    srt_key_escape(out, queue, queue_len);
+    srt_bytes_adds(out, "}:run_times");
 }
 
 void srt_key_queue_args(srt_bytes *out, const char *ns, const char *queue, size_t queue_len)

@@ -5,7 +5,7 @@
 #include "base/bytes.h"
 
 #define SRT_SHARD_KEYS 14
-#define SRT_QUEUE_KEYS 4
+#define SRT_QUEUE_KEYS 5
 
 /* What the keys of a shard end with, in the order of core/scripts/lib/prelude.lua; then NULL. */
 extern const char *const srt_shard_kinds[SRT_SHARD_KEYS + 1];
@@ -26,6 +26,8 @@ void srt_key_shard(srt_bytes *out, const char *ns, const char *queue, size_t que
 void srt_key_layout(srt_bytes *out, const char *ns, const char *queue, size_t queue_len);
 /* NAMESPACE:{QUEUE}:history */
 void srt_key_history(srt_bytes *out, const char *ns, const char *queue, size_t queue_len);
+/* NAMESPACE:{QUEUE}:run_times */
+void srt_key_run_times(srt_bytes *out, const char *ns, const char *queue, size_t queue_len);
 /* A pattern for SCAN that the keys of all layouts match; other keys may match, too. */
 void srt_key_layouts(srt_bytes *out, const char *ns);
 /* Appends the name of the queue whose layout key this is, decoded. INVALID: it is not the key of a layout. NOMEM. */

@@ -1,6 +1,6 @@
 // A queue: its figures, its shards with lag and owner, what is hottest; and the head that all pages of a queue share.
 import { address, get, post, queuePath, workerPath } from "../app/api.js";
-import { createCharts } from "../ui/charts.js";
+import { createCharts, latestRuns } from "../ui/charts.js";
 import { confirm, perform, typable } from "../ui/dialogs.js";
 import { h } from "../ui/dom.js";
 import { count, duration, inBytes, keyOf, number, oneLine, setClock, shown } from "../ui/format.js";
@@ -186,7 +186,7 @@ export default function queuePage({ parameters, draw, again }) {
     await Promise.all([about.load(signal), charts.load(signal), loadHottest(signal)]);
     const time = about.now ?? Date.now() / 1000;
     if (about.now) setClock(about.now);
-    addTick(ticks, { ...about.totals, time });
+    addTick(ticks, { ...about.totals, time, runs: latestRuns(history) });
   }
 
   function figures({ totals }) {

@@ -17,10 +17,13 @@ const PANELS = [
   { id: "enqueued", series: ["enqueued"], show: perSecond },
   { id: "lag", series: ["lag"], show: duration, alarm: true },
 ];
+const PARTS = ["p50", "p95", "p99"]; // of the run times, of one queue
+const RUNS = { id: "runs", series: [...PARTS].reverse(), show: duration };
 
-/** The charts of a queue, or of all; ticks() gives what the page itself saw, every so many seconds. */
+/** The charts of a queue, with its run times, or of all; ticks() gives what the page itself saw, every so many seconds. */
 export function createCharts({ queue, ticks, every, draw }) {
   const asked = here().parameters.span;
+  const panels = queue === undefined ? PANELS : [...PANELS, RUNS];
   const charts = { span: Object.hasOwn(SPANS, asked) ? asked : "live", answer: null, loaded: 0, hover: null };
 
   const choose = (span) => {
@@ -52,19 +55,19 @@ export function createCharts({ queue, ticks, every, draw }) {
       h("header", { class: "section-head" }, h("h2", {}, t("chart.title")),
         h("p", { class: "chart-when" }, under ? clockTime(under.time, seconds) : t(`chart.span.${charts.span}.long`)),
         choice(t("chart.span"), Object.keys(SPANS).map((span) => [span, t(`chart.span.${span}`)]), charts.span, choose)),
-      h("div", { class: "panels" }, PANELS.map((panel) => panelView(panel, points, charts.hover, move, seconds, loading))));
+      h("div", { class: panels.length > PANELS.length ? "panels with-runs" : "panels" }, panels.map((panel) => panelView(panel, points, charts.hover, move, seconds, loading))));
   };
   return charts;
 }
 
 /**
- * {time, processed, failed, enqueued, lag} of each place, null where nothing is known; the newest at the right end. What was before the
+ * {time, processed, failed, enqueued, lag, p50, p95, p99} of each place, null where nothing is known; the newest at the right end. What was before the
  * page was opened is what the history says of that time.
  */
 function livePoints(ticks, every, past) {
   const points = Array(Math.max(0, LIVE - ticks.length)).fill(null);
   const before = ticks.length ? points.map((_, place) => pointAt(past, ticks[0].time - (points.length - place) * every)) : points;
-  return [...before, ...ticks.map(({ time, rates, lag }) => ({ time, ...rates, lag }))];
+  return [...before, ...ticks.map(({ time, rates, lag, runs }) => ({ time, ...rates, lag, ...(runs ?? NO_RUNS) }))];
 }
 
 /** Of the step of the history that holds the time; null in a gap, and in the last step, which was not at its end when it was read. */
@@ -77,7 +80,23 @@ function historyPoints(answer) {
   if (!answer) return [];
   return answer.points.map((point, place) => point && {
     time: answer.from + place * answer.step, length: answer.step, processed: point[0] / answer.step, failed: point[1] / answer.step, enqueued: point[2] / answer.step, lag: point[3],
+    ...runsAt(answer.run_times, answer.from + place * answer.step),
   });
+}
+
+const NO_RUNS = Object.fromEntries(PARTS.map((part) => [part, null]));
+
+/** The run times in the step that holds the time: {p50, p95, p99} in seconds; null of each: nothing ran then. */
+function runsAt(runs, time) {
+  const point = runs?.points[Math.floor((time - runs.from) / runs.step)];
+  return point ? Object.fromEntries(PARTS.map((part, place) => [part, point[place]])) : NO_RUNS;
+}
+
+/** The run times now: of the present step, or of the one before it. */
+export function latestRuns(answer) {
+  const time = answer ? answer.from + (answer.points.length - 1) * answer.step : 0;
+  const present = runsAt(answer?.run_times, time);
+  return present.p50 === null && answer?.run_times ? runsAt(answer.run_times, time - answer.run_times.step) : present;
 }
 
 function panelView(panel, points, hover, move, span, loading) {
@@ -86,7 +105,7 @@ function panelView(panel, points, hover, move, span, loading) {
   const at = (hover !== null && points[hover]) || known.at(-1);
   const crosses = hover !== null && points.length > 1 ? [x(hover, points.length)] : [];
   const label = `${t(`chart.${panel.id}`)}: ${panel.series.map((name) => `${t(`chart.${name}`)} ${at ? panel.show(at[name]) : "–"}`).join(", ")}`;
-  return h("figure", { class: `panel ${panel.id}`, key: panel.id },
+  return h("figure", { class: `panel ${panel.id}`, key: panel.id, title: panel.id === "runs" ? t("chart.runs.hint") : null },
     h("figcaption", {}, panel.series.map((name) => h("span", { class: `legend ${name}`, key: name },
       h("svg", { class: "stroke", viewBox: "0 0 18 4", "aria-hidden": "true" }, h("line", { class: `line ${name}`, x1: 0, y1: 2, x2: 18, y2: 2 })),
       t(`chart.${name}`), h("b", { class: panel.alarm && at ? lagLevel(at[name]) : null }, at && at[name] !== null ? panel.show(at[name]) : "–")))),
@@ -143,10 +162,10 @@ const area = (points, name, top) =>
 
 const TIMES = [1, 2, 4, 10, 20, 60, 120, 240, 600, 1200, 3600, 7200, 14400, 43200, 86400];
 
-/** The end of the scale: the next round figure; of lags a round time. */
+/** The end of the scale: the next round figure; of lags, and of run times above a second, a round time. */
 function niceTop(largest, id) {
   if (!largest) return 0;
-  if (id === "lag" && largest <= 86400) return TIMES.find((time) => time >= largest);
+  if ((id === "lag" || (id === "runs" && largest > 1)) && largest <= 86400) return TIMES.find((time) => time >= largest);
   const power = 10 ** Math.floor(Math.log10(largest));
   return [1, 2, 4, 6, 8, 10].map((step) => step * power).find((step) => step >= largest);
 }

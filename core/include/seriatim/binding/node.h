@@ -62,6 +62,12 @@ int srt_node_take_from(srt_node *node, size_t group, seriatim_shard shard, int64
 /* 1: since this was last called, something has happened after which a take may give something. -1: no such group. */
 int srt_node_news(srt_node *node, size_t group);
 size_t srt_node_candidates(srt_node *node, size_t group, int64_t now, seriatim_candidate *list, size_t cap);
+/*
+ * The run time of a delivery that a take gave begins at now_us, a time of srt_clock_us, and ends at the now_us of
+ * srt_delivery_timed, which counts it and is called before the settle. Without both calls it is not counted.
+ */
+void srt_delivery_taken(seriatim_delivery *delivery, int64_t now_us);
+void srt_delivery_timed(seriatim_delivery *delivery, int64_t now_us);
 void srt_node_settle(srt_node *node, seriatim_delivery *delivery, int64_t now);
 int srt_node_extend(srt_node *node, seriatim_delivery *delivery, size_t i, double seconds, int64_t now);
 int srt_node_checkpoint(srt_node *node, seriatim_delivery *delivery, size_t i, size_t count, int64_t now);

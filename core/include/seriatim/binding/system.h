@@ -6,6 +6,8 @@
 
 /* A clock that never goes back, in milliseconds: what seriatim.h and these headers call now_ms, now or a deadline. */
 int64_t srt_clock_ms(void);
+/* The same clock in microseconds. */
+int64_t srt_clock_us(void);
 /* The wall clock, in microseconds since 1970. */
 int64_t srt_clock_wall_us(void);
 /* Resident memory of the process in bytes; 0 where the system does not tell. */
