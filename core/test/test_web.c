@@ -1809,6 +1809,62 @@ static int walk(const char *target, const char *first, const char *last)
     return records;
 }
 
+/* The ids of the answer, one letter each, in its order. */
+static const char *ids_shown(void)
+{
+    static char ids[16];
+    const char *at;
+    size_t count = 0;
+    for (at = browser.text; (at = strstr(at, "\"id\":\"")) && count + 1 < sizeof ids; at++)
+        ids[count++] = at[strlen("\"id\":\"")];
+    ids[count] = '\0';
+    return ids;
+}
+
+/* Pages of one id and of all, by each order. */
+static void shows_error_alone(const char *part, const char *fingerprint, const char *by, const char *wanted)
+{
+    char path[200];
+    snprintf(path, sizeof path, "/api/v1/queues/Q/records?part=%s&error=%s&%s", part, fingerprint, by);
+    get(path);
+    assert_string_equal(ids_shown(), wanted);
+    snprintf(path, sizeof path, "/api/v1/queues/Q/records?part=%s&error=%s&%s&limit=1", part, fingerprint, by);
+    assert_int_equal(walk(path, (char[]){wanted[0], '\0'}, (char[]){wanted[strlen(wanted) - 1], '\0'}), strlen(wanted));
+}
+
+static void test_r_web_20_records_are_filtered_by_the_group_of_their_error(void **state)
+{
+    static const char *const errors[] = {"Order 17 is gone", "no 0xdeadbeef", "Order 4711 is gone\nat line 5",
+                                         "no 0xcafe01", "Order 5 is gone"};
+    char fingerprint[17];
+    size_t i;
+    worker w;
+    int64_t retries;
+    (void)state;
+    for (retries = 0; retries < 2; retries++) { /* dead at once, or waiting for a retry */
+        const char *part = retries ? "retrying" : "dead";
+        open_browser();
+        w = start_worker("Q", retries);
+        for (i = 0; i < 5; i++) {
+            char id[2] = {(char)('a' + i), '\0'};
+            push_text("Q", id, "x", 0);
+            fail_one(&w, errors[i], retries ? 60 : 0);
+        }
+        stop_worker(&w);
+        get(retries ? "/api/v1/queues/Q/errors?part=retrying" : "/api/v1/queues/Q/errors");
+        shows("{\"count\":3,\"error\":\"Order ");
+        snprintf(fingerprint, sizeof fingerprint, "%.16s", strstr(browser.text, "\"fingerprint\":\"") + 15);
+        shows_error_alone(part, fingerprint, "by=id&order=asc", "ace");
+        shows_error_alone(part, fingerprint, "by=id&order=desc", "eca");
+        shows_error_alone(part, fingerprint, "by=id&order=asc&from=b", "ce");
+        shows_error_alone(part, fingerprint, "by=time&order=asc", "ace");
+        shows_error_alone(part, fingerprint, "by=time&order=desc", "eca");
+        shows_error_alone(part, fingerprint, "by=id&prefix=c", "c");
+    }
+    get("/api/v1/queues/Q/records?part=retrying&error=0000000000000000");
+    shows("\"records\":[]");
+}
+
 static void push_many(int from, int to, double delay)
 {
     seriatim_client *client;
@@ -2042,6 +2098,8 @@ static void test_r_web_9_invalid_parameters_are_refused(void **state)
                                       "/api/v1/queues/Q/records?by=time&from=x",
                                       "/api/v1/queues/Q/records?by=time&prefix=1",
                                       "/api/v1/queues/Q/records?part=dead&by=retry_count",
+                                      "/api/v1/queues/Q/records?part=waiting&error=0123456789abcdef",
+                                      "/api/v1/queues/Q/records?part=retrying&by=retry_count&error=0123456789abcdef",
                                       "/api/v1/queues/Q/records?by=time&cursor=ffffffffffffffff",
                                       "/api/v1/queues/Q/id",
                                       "/api/v1/queues/Q/id?id=",
@@ -2730,6 +2788,7 @@ int main(void)
         cmocka_unit_test(test_d13_hostile_ids_are_escaped_in_reports),
         cmocka_unit_test(test_d13_a_broken_off_change_is_reported_as_unknown),
         cmocka_unit_test(test_errors_are_grouped),
+        cmocka_unit_test(test_r_web_20_records_are_filtered_by_the_group_of_their_error),
         cmocka_unit_test(test_pages_of_records_hold_every_id_once),
         cmocka_unit_test(test_the_hottest_ids_are_sampled_over_all_shards),
         cmocka_unit_test(test_errors_are_sampled_over_all_shards),

@@ -199,6 +199,28 @@ RSpec.describe "the reader's place", mount: House::MOUNTS.keys.first do
     browser.size(1440, 900)
   end
 
+  it "R-WEB-20: filters the list by a group of errors, by the address, until the filter is removed" do
+    errors = { "a" => "out of ink", "b" => "out of paper", "c" => "out of ink" }
+    live[queue].perform_async(errors.map { |id, error| { id: id, payload: { fail: error }, retry_count: 2 } })
+    live[queue].perform_async(errors.map { |id, error| { id: "#{id}#{id}", payload: { fail: error } } })
+    live.until_true("3 dead, 3 retries") { live[queue].metrics.values_at(:morgue_length, :retries) == [3, 3] }
+    { "dead" => %w[a c], "enqueued" => %w[aa cc] }.each do |page, wanted|
+      open(page, queue: queue)
+      browser.waited("two groups") { browser.texts("li.group").size == 2 }
+      browser.press("out of ink", within: ".groups")
+      shows(wanted) { ids.sort }
+      see("Only with this error: out of ink")
+      expect(browser.text('.groups a[aria-current="true"]')).to eq("out of ink")
+      browser.press("Id", within: ".filters .choice")
+      browser.reload
+      shows(wanted) { ids.sort }
+      expect(browser.texts(".filters .choice button")).not_to include("Retries")
+      browser.press("Show ids with any error", within: ".filters")
+      shows(3) { ids.size }
+      browser.back
+    end
+  end
+
   it "keeps the groups of errors where they are while one of them has an id that went first, until its outcome is dismissed" do
     errors = { "paper" => 3, "ink" => 3, "power" => 2 }
     live[queue].perform_async(errors.flat_map { |word, count| Array.new(count) { |n| { id: "#{word}-#{n}", payload: { fail: "out of #{word}" }, retry_count: 2 } } })

@@ -91,6 +91,13 @@ static void errors_hex(uint64_t fingerprint, char text[17])
     text[16] = '\0';
 }
 
+int srt_web_error_is(seriatim_text fingerprint, const srt_token *line)
+{
+    char text[17];
+    errors_hex(errors_fingerprint(line->data, line->len), text);
+    return srt_web_word_is(fingerprint, text);
+}
+
 /* ---- Reading ------------------------------------------------------------------------------- */
 
 static int errors_keep(srt_web *w, seriatim_text *text, const srt_token *token)
@@ -252,12 +259,10 @@ void srt_web_errors_write(seriatim_client *c, srt_web *w, srt_web_out *out)
 static int errors_match(srt_web *w, srt_web_scan *scan, const srt_token *id, int64_t when, const srt_token *line)
 {
     errors_found *found = errors_found_of(w, scan);
-    char text[17];
     (void)when;
     if (!found)
         return SERIATIM_NOMEM;
-    errors_hex(errors_fingerprint(line->data, line->len), text);
-    if (!srt_web_word_is(w->word, text))
+    if (!srt_web_error_is(w->word, line))
         return SERIATIM_OK;
     if (found->id_count == ERRORS_MATCHES) {
         scan->full = 1;

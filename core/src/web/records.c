@@ -29,7 +29,8 @@ typedef struct records_page {
     srt_target after;
     int has_after;
     seriatim_text from;
-    seriatim_text next; /* the cursor */
+    seriatim_text error; /* only what failed with an error of this group, by its fingerprint */
+    seriatim_text next;  /* the cursor */
 } records_page;
 
 static const records_part *records_part_of(seriatim_text word)
@@ -49,7 +50,7 @@ static records_page *records_page_of(srt_web *w)
 
 static int records_is_indexed(const records_page *page)
 {
-    return page->by == BY_RETRY || (page->by == BY_TIME && page->part->by_time >= 0);
+    return page->error.len == 0 && (page->by == BY_RETRY || (page->by == BY_TIME && page->part->by_time >= 0));
 }
 
 /* ---- What is asked for --------------------------------------------------------------------- */
@@ -68,13 +69,18 @@ static int records_read_words(srt_web *w, records_page *page)
     page->down = srt_web_word_is(order, "desc");
     if (order.data && !page->down && !srt_web_word_is(order, "asc"))
         return srt_web_refuse(w, 400, "order must be asc or desc");
+    page->error = srt_web_param_of(w, "error");
+    if (page->error.len &&
+        (page->by == BY_RETRY || (strcmp(page->part->word, "dead") != 0 && strcmp(page->part->word, "retrying") != 0)))
+        return srt_web_refuse(w, 400, "error goes with part=dead or part=retrying, and with by=id or by=time");
     return SERIATIM_OK;
 }
 
 static int records_read_scan(seriatim_client *c, srt_web *w, records_page *page)
 {
     static const seriatim_text none = {NULL, 0};
-    srt_web_scan *scan = srt_web_scan_new(w, page->by == BY_TIME ? SRT_SCAN_DUE : SRT_SCAN_IDS);
+    int what = page->error.len ? SRT_SCAN_ERRORS : page->by == BY_TIME ? SRT_SCAN_DUE : SRT_SCAN_IDS;
+    srt_web_scan *scan = srt_web_scan_new(w, what);
     int status;
     if (!scan)
         return SERIATIM_NOMEM;
@@ -84,6 +90,9 @@ static int records_read_scan(seriatim_client *c, srt_web *w, records_page *page)
     scan->limit = (size_t)page->limit;
     scan->reverse = page->down;
     scan->prefix = srt_web_param_of(w, "prefix");
+    scan->error = page->error;
+    scan->matches = page->error.len ? srt_web_error_is : NULL;
+    scan->by_id = page->error.len && page->by == BY_ID;
     if (page->by == BY_ID)
         scan->from = page->from;
     else if ((status = srt_range_read(c, &scan->range, page->down ? none : page->from, page->down ? page->from : none,

@@ -352,7 +352,7 @@ static int scan_is_wanted(const srt_web_scan *scan, const srt_target *target)
         if (scan->reverse ? order > 0 : order < 0)
             return 0;
     }
-    if (scan->what == SRT_SCAN_DUE && (target->key < scan->range.low || target->key > scan->range.high))
+    if (target->key < scan->range.low || target->key > scan->range.high)
         return 0;
     order = scan->has_after ? srt_target_by_key(target, &scan->after) : 0;
     return !scan->has_after || (scan->reverse ? order < 0 : order > 0);
@@ -407,8 +407,8 @@ static int scan_take(seriatim_client *c, scan_state *s, const srt_request *r, co
             status = s->scan->take(s->w, s->scan, at, srt_token_int(&at[1]), &at[2]) == SERIATIM_OK
                          ? SERIATIM_OK
                          : srt_operator_nomem(c);
-        else
-            status = scan_add(c, s, at, srt_token_int(&at[1]), shard);
+        else if (!s->scan->matches || s->scan->matches(s->scan->error, &at[2]))
+            status = scan_add(c, s, at, s->scan->by_id ? 0 : srt_token_int(&at[1]), shard);
     }
     return status;
 }
@@ -506,7 +506,7 @@ static int scan_finish(scan_state *s)
     scan->seen += scan->looked;
     if (scan_keep(s) != SERIATIM_OK)
         return SERIATIM_NOMEM;
-    if (s->over && s->count && scan->what <= SRT_SCAN_DUE)
+    if (s->over && s->count && !scan->take && scan->what != SRT_SCAN_HOT)
         return scan_write_next(s, scan->first_position, scan->asked_cursor, seen, &s->items[s->count - 1]);
     if (scan->spread &&
         !scan->complete) /* a reading of all begins anew, because a sample has no place where it ended */

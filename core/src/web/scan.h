@@ -13,7 +13,11 @@ struct srt_web_scan {
     unsigned stage_count;
     int64_t slice; /* ids of a call */
     seriatim_text prefix, from;
-    srt_range range; /* of DUE */
+    /* Of ERRORS without `take`: which of them are kept; `error` is for this function. */
+    int (*matches)(seriatim_text error, const srt_token *line);
+    seriatim_text error;
+    int by_id;       /* of these: in the order of ids, not of times */
+    srt_range range; /* of the numbers: times of DUE and ERRORS */
     int has_after;
     srt_target after;
     int reverse;
@@ -50,6 +54,8 @@ int srt_web_scan_cursor(srt_web *w, srt_web_scan *scan, seriatim_text cursor);
 void srt_web_cursor_of(srt_bytes *out, int64_t key, const char *id, size_t len);
 int srt_web_cursor_read(srt_web *w, seriatim_text cursor, size_t extra, srt_target *after);
 int srt_web_scan_begin(seriatim_client *c, srt_web *w);
+/* errors.c: whether the error belongs to the group with this fingerprint. */
+int srt_web_error_is(seriatim_text fingerprint, const srt_token *line);
 /* Members "cursor", "of" and "seen" of an answer. */
 void srt_web_write_seen(const srt_web_scan *scan, srt_web_out *out);
 /* Member "sample", then those of srt_web_write_seen. */

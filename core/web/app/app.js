@@ -224,7 +224,7 @@ const age = (since) => duration(Math.max(1, Math.floor((Date.now() - since) / 10
 function banner() {
   const { failure, freshAt } = app;
   if (!failure || heldStill() || failure.status === 401 || (freshAt === 0 && failure.status)) return null;
-  const text = failure.status ? t("failure.answer", { error: failure.message }) : t("failure.unreachable");
+  const text = failure.status ? t(refused(failure) ? "failure.refused" : "failure.answer", { error: failure.message }) : t("failure.unreachable");
   return h("div", { class: "banner", key: "banner" }, icon("alert"),
     h("p", {}, h("span", { role: "alert" }, text), " ", freshAt > 0 && t("failure.since", { duration: age(freshAt) })));
 }

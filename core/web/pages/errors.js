@@ -21,8 +21,8 @@ function aboutErrors(name) {
   return seenErrors.get(name);
 }
 
-/** part: "dead" or "retrying". */
-export function createErrors({ queue, part, draw, again }) {
+/** part: "dead" or "retrying". linkTo(fingerprint): the address of the list with this group alone, of null: with all. */
+export function createErrors({ queue, part, linkTo, draw, again }) {
   const about = aboutErrors(`${part} ${keyOf(queue)}`);
   const { trials } = about;
   let all = here().parameters.groups === "all";
@@ -96,13 +96,20 @@ export function createErrors({ queue, part, draw, again }) {
   const factsView = (group) => h("p", { class: "group-facts" }, part === "dead"
     ? [t("group.last"), " ", time(group.last), " · ", t("group.first"), " ", time(group.first)] : [t("group.next"), " ", time(group.first)]);
 
+  /** The error as a link that shows its ids alone in the list below, and again all of them. */
+  function errorLink(group) {
+    const chosen = here().parameters.error === group.fingerprint;
+    return h("a", { href: linkTo(chosen ? null : group.fingerprint), "aria-current": chosen ? "true" : null, title: t(chosen ? "group.unfilter" : "group.filter") },
+      oneLine(group.error, 260) || t("group.noText"));
+  }
+
   function groupView({ row: group, gone }) {
     const trial = trials.get(group.fingerprint);
     const of = (attributes) => ({ ...attributes, disabled: gone || (attributes.symbol === "flask" && trial?.state === "going") });
     return h("li", { key: group.fingerprint, class: gone ? "group gone" : "group", "data-key": group.fingerprint },
       h("div", { class: "group-count" }, !gone && isSample() && "≥ ", figure(gone ? 0 : group.count)),
       h("div", { class: "group-text" },
-        h("p", { class: "error-line" }, oneLine(group.error, 260) || t("group.noText")),
+        h("p", { class: "error-line" }, errorLink(group)),
         trial ? trialView(trial, group.fingerprint) : factsView(group),
         h("p", { class: "group-ids" }, group.ids.slice(0, 5).map((id, place) => h("span", { key: place }, idLink(queue, id, 32))))),
       h("div", { class: "group-actions" }, part === "dead" ? deadActions(group, of) : retryActions(group, of)));
@@ -153,5 +160,8 @@ export function createErrors({ queue, part, draw, again }) {
       seen(answer));
   }
 
-  return { load, view };
+  /** The error of a group, or null where it is not among those that were read. */
+  const errorOf = (fingerprint) => about.answer?.groups.find((group) => group.fingerprint === fingerprint)?.error ?? null;
+
+  return { load, view, errorOf };
 }

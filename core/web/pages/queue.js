@@ -98,8 +98,8 @@ function tiles(shards) {
 function hottestTable(queue, draw) {
   return createTable({ label: t("hottest.title"), key: (row) => keyOf(row.id), draw, columns: [
     { id: "id", label: t("record.id"), class: "main", show: (row) => idLink(queue, row.id, 60) },
-    { id: "payloads", label: t("record.payloads"), number: true, show: (row) => figure(row.payloads) },
-    { id: "shard", label: t("record.shard"), number: true, show: (row) => String(row.shard) },
+    { id: "payloads", label: t("record.payloads"), hint: t("record.payloads.hint"), number: true, show: (row) => figure(row.payloads) },
+    { id: "shard", label: t("record.shard"), hint: t("record.shard.hint"), number: true, show: (row) => String(row.shard) },
   ] });
 }
 
@@ -122,9 +122,9 @@ function ageName({ from, to }) {
 function agesTable(draw) {
   const part = (row) => h("div", { class: "measure", "aria-hidden": "true" }, h("i", { style: { width: `${100 * row.part}%` } }));
   return createTable({ label: t("ages.title"), key: (row) => String(row.from), draw, columns: [
-    { id: "age", label: t("ages.age"), class: "main", show: ageName },
+    { id: "age", label: t("ages.age"), hint: t("ages.text"), class: "main", show: ageName },
     { id: "count", label: t("ages.count"), number: true, show: (row) => figure(row.count) },
-    { id: "part", label: t("ages.part"), wide: true, show: part },
+    { id: "part", label: t("ages.part"), hint: t("ages.part.hint"), wide: true, show: part },
   ] });
 }
 

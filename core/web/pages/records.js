@@ -1,5 +1,5 @@
 // What waits, runs, is dead or parked in a queue: a page of a hundred records, filters, actions on one, on some, on all.
-import { get, post, queuePath, workerPath } from "../app/api.js";
+import { address, get, post, queuePath, workerPath } from "../app/api.js";
 import { confirm, perform, typable } from "../ui/dialogs.js";
 import { h } from "../ui/dom.js";
 import { createErrors } from "./errors.js";
@@ -122,8 +122,8 @@ const tries = (record) => (record.retry_count < 0 ? dash(t("record.fresh.hint"))
 export default function recordsPage({ path, parameters, draw, again }) {
   const page = PAGES[path];
   const about = createQueue(parameters.queue);
-  const errors = page.errors ? createErrors({ queue: about.name, part: page.errors, draw, again }) : null;
   const view = viewOf(page, parameters);
+  const errors = page.errors ? createErrors({ queue: about.name, part: page.errors, linkTo: (error) => address(path, addressed({ error })), draw, again }) : null;
   const selection = new Map();
   const key = (record) => keyOf(record.id);
   const paging = createPaging({ parameters, draw, again, leave });
@@ -146,24 +146,24 @@ export default function recordsPage({ path, parameters, draw, again }) {
     return [
       { id: "id", label: t("record.id"), class: "main", show: (record) => [idLink(about.name, record.id, 70), behind(record)] },
       path === "enqueued" && { id: "state", label: t("record.state"), show: (record) => state(record.state) },
-      { id: "time", label: t(`record.${page.times}`), class: "when", show: (record) => time(record[page.times]) },
+      { id: "time", label: t(`record.${page.times}`), hint: t(`record.${page.times}.hint`), class: "when", show: (record) => time(record[page.times]) },
       ["enqueued", "parked"].includes(path) && { id: "tries", label: t("record.retries"), hint: t("record.retries.hint"), number: true, show: tries },
       failed && { id: "error", label: t("record.error"), wide: true, show: errorLine },
-      { id: "payloads", label: t("record.payloads"), wide: true, show: preview },
-      { id: "shard", label: t("record.shard"), number: true, class: "second", show: (record) => String(record.shard) },
+      { id: "payloads", label: t("record.payloads"), hint: t("record.payloads.hint"), wide: true, show: preview },
+      { id: "shard", label: t("record.shard"), hint: t("record.shard.hint"), number: true, class: "second", show: (record) => String(record.shard) },
       path !== "enqueued" && actions.length > 0 && { id: "actions", label: t("record.actions"), class: "row-actions", show: buttons },
     ].filter(Boolean);
   }
 
   /** The interval of those that never failed has no index by retries: they are read by time. */
-  const fresh = view.by === "retry_count" && view.order === "desc" && view.from !== null && Number(view.from) < 0;
+  const fresh = !view.error && view.by === "retry_count" && view.order === "desc" && view.from !== null && Number(view.from) < 0;
   const asked = fresh ? { by: "time", order: "asc" } : { ...view, prefix: view.by === "id" ? view.prefix : null };
 
   async function loadRecords(signal) {
-    const pause = view.by === "id" && answer?.of > LARGE ? 10_000 : 0;
+    const pause = (view.by === "id" || view.error) && answer?.of > LARGE ? 10_000 : 0;
     if (Date.now() - askedAt < pause) return;
     const asksFor = paging.number;
-    const found = await get(queuePath(about.name, "records"), { part: page.part, ...asked, limit: LIMIT, cursor: paging.cursor }, signal);
+    const found = await get(queuePath(about.name, "records"), { part: view.error ? page.errors : page.part, ...asked, limit: LIMIT, cursor: paging.cursor }, signal);
     if (asksFor !== paging.number) return;
     if (fresh) found.records = found.records.filter((record) => record.retry_count < 0);
     [answer, askedAt, paging.pending] = [found, Date.now(), false];
@@ -174,10 +174,14 @@ export default function recordsPage({ path, parameters, draw, again }) {
   const loadErrors = (signal) => (path === "dead" || about.totals?.retries > 0 ? errors?.load(signal) : null);
 
   /** Shows another order or interval: the address says which. */
-  function change(wanted) {
-    const next = { ...view, ...wanted };
+  const change = (wanted) => replace(path, addressed(wanted));
+
+  /** The parameters of the address of the view with these changes. */
+  function addressed(wanted) {
     const { groups } = here().parameters;
-    replace(path, { queue: about.name, by: next.by, order: next.order, from: next.from, prefix: next.by === "id" ? next.prefix : null, groups });
+    const next = { ...view, ...wanted };
+    if (next.error && next.by === "retry_count") Object.assign(next, { by: "time", from: null });
+    return { queue: about.name, by: next.by, order: next.order, from: next.from, prefix: next.by === "id" ? next.prefix : null, error: next.error, groups };
   }
 
   /** Before another page is asked for. */
@@ -190,13 +194,22 @@ export default function recordsPage({ path, parameters, draw, again }) {
   const firstBound = { time: nowInSeconds, retry_count: () => 0, id: () => "" };
 
   function filters() {
-    const orders = page.by.map((by) => [by, t(by === "time" ? `record.${page.order || page.times}` : `filter.${by}`)]);
+    const orders = page.by.filter((by) => !view.error || by !== "retry_count").map((by) => [by, t(by === "time" ? `record.${page.order || page.times}` : `filter.${by}`)]);
     return h("div", { class: "filters" },
+      view.error && errorFilter(),
       orders.length > 1 && choice(t("filter.by"), orders, view.by, (by) => change({ by, from: null, prefix: null })),
       intervalChoice(view, firstBound[view.by], change),
       view.from !== null && bound(),
       view.by === "id" && h("form", { class: "search small", key: "prefix", on: { submit: prefixed } }, icon("filter"),
         h("input", { type: "search", name: "prefix", value: view.prefix ?? "", placeholder: t("filter.prefix"), "aria-label": t("filter.prefix") })));
+  }
+
+  /** Which error the list is filtered by, with the way back. */
+  function errorFilter() {
+    const error = errors.errorOf(view.error);
+    return h("p", { class: "only", key: "only", role: "status" }, icon("filter"),
+      h("span", {}, t("filter.error"), " ", h("code", {}, error === null ? t("filter.error.unknown") : oneLine(error, 120) || t("group.noText"))),
+      button(t("group.unfilter"), () => change({ error: null }), { kind: "plain" }));
   }
 
   const prefixed = (event) => {
@@ -229,13 +242,13 @@ export default function recordsPage({ path, parameters, draw, again }) {
     return h("div", { class: "records", key: "records", "aria-busy": String(paging.pending) }, tableFor().view(answer.records), pages());
   }
 
-  const filtered = () => view.from !== null || view.prefix || answer.cursor || paging.number > 1;
+  const filtered = () => view.from !== null || view.prefix || view.error || answer.cursor || paging.number > 1;
 
   /** Where in the whole this page is; of what was read only in part, how much was seen. */
   function quantity() {
     if (fresh && about.totals) return t("pages.fresh", { n: count(answer.records.length), of: count(about.totals.fresh) });
     if (!answer.exact) return t("seen", { n: number(Math.min(answer.seen, answer.of)), of: number(answer.of) });
-    return paging.place(answer.records.length, view.from === null && !view.prefix && about.totals?.[page.total]);
+    return paging.place(answer.records.length, view.from === null && !view.prefix && !view.error && about.totals?.[page.total]);
   }
 
   const pages = () => paging.view(quantity(), answer.cursor);
@@ -253,7 +266,9 @@ export default function recordsPage({ path, parameters, draw, again }) {
 }
 
 /** The order and interval that the address asks for; what it leaves open is the page's own. */
-function viewOf(page, { by, order, from, prefix }) {
+function viewOf(page, { by, order, from, prefix, error }) {
   const way = order === "asc" || order === "desc" ? order : page.down ? "desc" : "asc";
-  return { by: page.by.includes(by) ? by : page.by[0], order: way, from: from ?? null, prefix: prefix ?? null };
+  const filter = page.errors && typeof error === "string" && error ? error : null;
+  const orders = filter ? page.by.filter((each) => each !== "retry_count") : page.by; // errors have no index by retries
+  return { by: orders.includes(by) ? by : orders[0], order: way, from: from ?? null, prefix: prefix ?? null, error: filter };
 }

@@ -14,13 +14,13 @@ const ACTIONS = ["park_run", "delete_run"];
 const columns = () => [
   { id: "id", label: t("record.id"), class: "main", value: (row) => shown(row.id), show: (row) => idLink(row.queue, row.id, 60) },
   { id: "queue", label: t("queue.word"), value: (row) => shown(row.queue), show: (row) => link("queue", { name: row.queue }, name(row.queue, 40)) },
-  { id: "elapsed", label: t("running.elapsed"), number: true, value: (row) => now() - row.since,
+  { id: "elapsed", label: t("running.elapsed"), hint: t("running.elapsed.hint"), number: true, value: (row) => now() - row.since,
     show: (row) => h("span", { class: "figure" }, duration(Math.max(0, now() - row.since))) },
-  { id: "since", label: t("record.since"), class: "when second", value: (row) => row.since, show: (row) => h("time", { datetime: isoTime(row.since), title: relative(row.since) }, absoluteTime(row.since)) },
-  { id: "owner", label: t("running.owner"), value: (row) => shown(row.owner), class: "owner",
+  { id: "since", label: t("record.since"), hint: t("record.since.hint"), class: "when second", value: (row) => row.since, show: (row) => h("time", { datetime: isoTime(row.since), title: relative(row.since) }, absoluteTime(row.since)) },
+  { id: "owner", label: t("running.owner"), hint: t("running.owner.hint"), value: (row) => shown(row.owner), class: "owner",
     show: (row) => [name(row.owner, 40), !row.owner_alive && badge("bad", "alert", t("running.gone"), t("running.gone.hint"))] },
-  { id: "shard", label: t("record.shard"), number: true, class: "second", value: (row) => row.shard, show: (row) => String(row.shard) },
-  { id: "payloads", label: t("record.payloads"), number: true, value: (row) => row.payload_total, show: (row) => figure(row.payload_total) },
+  { id: "shard", label: t("record.shard"), hint: t("record.shard.hint"), number: true, class: "second", value: (row) => row.shard, show: (row) => String(row.shard) },
+  { id: "payloads", label: t("record.payloads"), hint: t("record.payloads.hint"), number: true, value: (row) => row.payload_total, show: (row) => figure(row.payload_total) },
 ];
 
 const key = (row) => `${keyOf(row.queue)} ${keyOf(row.id)}`;

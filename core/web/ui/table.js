@@ -6,6 +6,7 @@ import { here, note } from "../app/router.js";
 import { t } from "../app/text.js";
 
 const WHOLE = 150; // up to so many rows are all in the page
+let tables = 0;
 const BEYOND = 6; // rows drawn above and below what is in sight
 
 /**
@@ -15,6 +16,7 @@ const BEYOND = 6; // rows drawn above and below what is in sight
  */
 export function createTable({ label, kind = "", columns, key, sort: usual, selection, draw }) {
   const table = { body: null, held: null, order: [], active: null, height: 41, sideways: false };
+  const prefix = `table-${(tables += 1)}`; // of ids in the page: no other table has it
   const byId = Object.fromEntries(columns.map((column) => [column.id, column]));
   let sort = usual && (sortOf(here().parameters.sort, byId) ?? usual);
 
@@ -41,9 +43,11 @@ export function createTable({ label, kind = "", columns, key, sort: usual, selec
 
   function headCell(column) {
     const sorting = sort?.by === column.id && (sort.down ? "descending" : "ascending");
-    const text = [column.label, sorting && icon(sort.down ? "down" : "up")];
-    return h("th", { key: column.id, scope: "col", class: classOf(column), title: column.hint, "aria-sort": sorting || null },
-      sort && column.value ? h("button", { type: "button", on: { click: () => sortBy(column.id) } }, text) : text);
+    const hint = column.hint && `${prefix}-${column.id}-hint`;
+    const text = [column.hint ? h("abbr", { title: column.hint }, column.label) : column.label, sorting && icon(sort.down ? "down" : "up")];
+    return h("th", { key: column.id, scope: "col", class: classOf(column), "aria-sort": sorting || null, "aria-describedby": hint || null },
+      sort && column.value ? h("button", { type: "button", "aria-describedby": hint || null, on: { click: () => sortBy(column.id) } }, text) : text,
+      hint && h("span", { id: hint, hidden: true }, column.hint));
   }
 
   /** One that is gone keeps its place for a while, but nothing can be done with it. */
