@@ -2614,10 +2614,11 @@ static void test_history_is_bounded(void **state)
     reply = redis("STRLEN seriatim:{Q}:history");
     assert_true(reply->integer <= 32 + 20 * (360 + 288 + 168));
     freeReplyObject(reply);
+    /* Since `now` some seconds have passed, so the last points of a span may be empty. */
     get_history("Q", "15m");
-    assert_int_equal((int)sum_of(0), 90);
+    assert_true(sum_of(0) >= 80 && sum_of(0) <= 90);
     get_history("Q", "1h");
-    assert_true(sum_of(0) >= 350 && sum_of(0) <= 360); /* the present point may have begun just now */
+    assert_true(sum_of(0) >= 350 && sum_of(0) <= 360);
     get_history("Q", "1d");
     assert_int_equal((int)sum_of(0), 900);
 }
