@@ -1211,14 +1211,14 @@ static int64_t counted(srt_node *node, int64_t now)
     return event.number;
 }
 
-static void test_many_failures_are_logged_as_a_count(void **state)
+/* With the queue Q. */
+static srt_node *new_logging_node(void)
 {
     seriatim_node_settings settings;
     seriatim_queue_settings q;
     seriatim_error error;
     srt_node *node;
     size_t worker;
-    (void)state;
     memset(&settings, 0, sizeof settings);
     settings.id = "n";
     settings.lease_ms = 10000;
@@ -1229,6 +1229,13 @@ static void test_many_failures_are_logged_as_a_count(void **state)
     q.name_len = 1;
     assert_int_equal(srt_node_new(&settings, &node, &error), SERIATIM_OK);
     assert_int_equal(srt_node_worker(node, &q, &worker, &error), SERIATIM_OK);
+    return node;
+}
+
+static void test_many_failures_are_logged_as_a_count(void **state)
+{
+    srt_node *node = new_logging_node();
+    (void)state;
     assert_int_equal(told_of(node, 10, 5000), 10);
     assert_int_equal(told_of(node, 10, 6000), 10);
     assert_int_equal(counted(node, 7000), 0);
@@ -1241,6 +1248,23 @@ static void test_many_failures_are_logged_as_a_count(void **state)
     assert_int_equal(told_of(node, 10, 9100), 0);
     assert_int_equal(counted(node, 10000), 10);
     assert_int_equal(told_of(node, 10, 10100), 10);
+    srt_node_free(node);
+}
+
+/* 100,000 failures of a queue within 20 seconds; the log is looked at each 10 ms, and 2 seconds longer. */
+static void test_r_log_1_of_100000_failures_at_most_1000_lines_are_logged(void **state)
+{
+    srt_node *node = new_logging_node();
+    int64_t now, told = 0, lines = 0, count, counts = 0;
+    (void)state;
+    for (now = 5000; now < 27000; now += 10) {
+        told += now < 25000 ? told_of(node, 50, now) : 0;
+        count = counted(node, now);
+        counts += count;
+        lines += count > 0;
+    }
+    assert_int_equal(told + counts, 100000); /* none is missing in the counts */
+    assert_in_range(told + lines, 10, 1000);
     srt_node_free(node);
 }
 
@@ -1264,6 +1288,7 @@ int main(void)
         cmocka_unit_test(test_f36_a_shard_that_a_failover_gives_back_is_served),
         cmocka_unit_test(test_f36_control_an_unnoticed_absence_breaks_a_promise),
         cmocka_unit_test(test_many_failures_are_logged_as_a_count),
+        cmocka_unit_test(test_r_log_1_of_100000_failures_at_most_1000_lines_are_logged),
         cmocka_unit_test(test_control_notices_without_a_next_owner_are_lost),
         cmocka_unit_test(test_every_allocation_fails),
     };
