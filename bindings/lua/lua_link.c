@@ -190,8 +190,9 @@ static int link_read_push(lua_State *L, const slu_link *self)
         lua_pushnil(L);
     lua_pushstring(L, seriatim_client_warning(self->client)); /* nil for NULL */
     slu_push_int(L, (int64_t)counts.scheduled);
+    slu_push_int(L, (int64_t)counts.stale);
     slu_push_list(L, handle_count, link_push_handle, handles);
-    return 7;
+    return 8;
 }
 
 /* Converting a row runs no code of the caller's. */
@@ -212,8 +213,8 @@ static int link_push_rows(lua_State *L, slu_link *self, int rows)
 
 /*
  * link:push(queue, rows, replicas, wait_timeout, push_timeout, handles): added, folded, {places of refused jobs}, what
- * was said of too few replicas or nil, what is to be warned of or nil, scheduled, {handles, or false}. A row of a wrong
- * type leaves a push that is not sent.
+ * was said of too few replicas or nil, what is to be warned of or nil, scheduled, stale, {handles, or false}. A row of
+ * a wrong type leaves a push that is not sent.
  */
 static int link_push(lua_State *L)
 {

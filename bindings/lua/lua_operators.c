@@ -125,6 +125,7 @@ static void operators_figures(lua_State *L, const seriatim_metrics *m)
     lua_createtable(L, 0, 19);
     slu_set_int(L, "length", m->length);
     slu_set_int(L, "scheduled", m->scheduled);
+    slu_set_int(L, "stale", m->stale);
     slu_set_int(L, "fresh", m->fresh);
     slu_set_int(L, "retries", m->retries);
     slu_set_int(L, "morgue_length", m->morgue_length);
@@ -215,6 +216,10 @@ static int operators_read_explanation(lua_State *L, const slu_link *self)
     slu_set_bool(L, "paused", e->paused);
     slu_set_int(L, "lease", e->lease);
     slu_set_int(L, "fence", e->fence);
+    if (e->has_score) {
+        slu_set_double(L, "remembered_score", e->score);
+        slu_set_double(L, "remembered_until", e->score_until);
+    }
     slu_set_double(L, "now", e->now);
     slu_push_list(L, e->history_count, operators_history_entry, e->history);
     lua_setfield(L, -2, "history");

@@ -353,8 +353,8 @@ static int deliveries_candidates(lua_State *L)
 /* deliveries:event() -> kind, number, text; nil: none */
 static int deliveries_event(lua_State *L)
 {
-    static const char *const names[] = {"lease", "lost",    "refused",  "recovered",
-                                        "link",  "warning", "failures", "morgue"};
+    static const char *const names[] = {"lease",   "lost",     "refused", "recovered", "link",
+                                        "warning", "failures", "morgue",  "stale"};
     slu_source *source = slu_source_inside(L);
     seriatim_event event;
     int status;

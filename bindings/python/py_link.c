@@ -255,10 +255,10 @@ static PyObject *link_read_push(const spy_link *self)
     size_t count, handle_count;
     const size_t *places = seriatim_push_refused(client, &count);
     const seriatim_text *handles = seriatim_push_handles(client, &handle_count);
-    return Py_BuildValue("(nnNNNnN)", (Py_ssize_t)counts.added, (Py_ssize_t)counts.folded,
+    return Py_BuildValue("(nnNNNnnN)", (Py_ssize_t)counts.added, (Py_ssize_t)counts.folded,
                          spy_list(count, link_refused_place, places), link_shortage(client),
                          spy_cstr_or_none(seriatim_client_warning(client)), (Py_ssize_t)counts.scheduled,
-                         spy_list(handle_count, link_handle, handles));
+                         (Py_ssize_t)counts.stale, spy_list(handle_count, link_handle, handles));
 }
 
 static int link_check_jobs(spy_link *self, PyObject *jobs)
@@ -270,7 +270,7 @@ static int link_check_jobs(spy_link *self, PyObject *jobs)
 }
 
 /* link.push(queue, jobs, replicas = 0, wait_timeout = 1.0, push_timeout = 10.0, handles = False): (added, folded,
-   [places of refused jobs], shortage or None, warning or None, scheduled, [handles or None]) */
+   [places of refused jobs], shortage or None, warning or None, scheduled, stale, [handles or None]) */
 static PyObject *link_push(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     spy_link *self = (spy_link *)object;

@@ -158,6 +158,7 @@ static PyObject *operators_figures(const seriatim_metrics *m)
     if (dict &&
         (spy_set(dict, "length", PyLong_FromLongLong(m->length)) ||
          spy_set(dict, "scheduled", PyLong_FromLongLong(m->scheduled)) ||
+         spy_set(dict, "stale", PyLong_FromLongLong(m->stale)) ||
          spy_set(dict, "fresh", PyLong_FromLongLong(m->fresh)) ||
          spy_set(dict, "retries", PyLong_FromLongLong(m->retries)) ||
          spy_set(dict, "morgue_length", PyLong_FromLongLong(m->morgue_length)) ||
@@ -244,7 +245,10 @@ static PyObject *operators_read_explanation(const spy_link *self)
          spy_set(dict, "owner", spy_cstr_or_none(e->owner)) ||
          spy_set(dict, "owner_alive", PyBool_FromLong(e->owner_alive)) ||
          spy_set(dict, "paused", PyBool_FromLong(e->paused)) || spy_set(dict, "lease", PyLong_FromLongLong(e->lease)) ||
-         spy_set(dict, "fence", PyLong_FromLongLong(e->fence)) || spy_set(dict, "now", PyFloat_FromDouble(e->now)) ||
+         spy_set(dict, "fence", PyLong_FromLongLong(e->fence)) ||
+         spy_set(dict, "remembered_score", e->has_score ? PyFloat_FromDouble(e->score) : spy_none_or(0)) ||
+         spy_set(dict, "remembered_until", e->has_score ? PyFloat_FromDouble(e->score_until) : spy_none_or(0)) ||
+         spy_set(dict, "now", PyFloat_FromDouble(e->now)) ||
          spy_set(dict, "history", spy_list(e->history_count, operators_history_entry, e->history))))
         Py_CLEAR(dict);
     return dict;

@@ -344,8 +344,8 @@ static PyObject *runner_clear(PyObject *object, PyObject *number)
 /* runner.event() -> (kind, number, text) or None */
 static PyObject *runner_event(PyObject *object, PyObject *ignored)
 {
-    static const char *const names[] = {"lease", "lost",    "refused",  "recovered",
-                                        "link",  "warning", "failures", "morgue"};
+    static const char *const names[] = {"lease",   "lost",     "refused", "recovered", "link",
+                                        "warning", "failures", "morgue",  "stale"};
     seriatim_runner *runner = spy_runner_of((spy_runner *)object);
     seriatim_event event;
     (void)ignored;

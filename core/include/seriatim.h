@@ -270,6 +270,8 @@ typedef struct seriatim_push_counts {
     size_t folded;    /* jobs folded into an id that waits */
     size_t refused;   /* jobs refused by on_waiting "reject" or "unique" */
     size_t scheduled; /* jobs that arrive later, at their deliver_at */
+    size_t stale;     /* jobs refused because their score is not above the one that is remembered of their id
+                         (remember_score) */
 } seriatim_push_counts;
 
 seriatim_push_counts seriatim_push_result(const seriatim_client *client);
@@ -387,7 +389,8 @@ typedef struct seriatim_payload {
     double score;
     const char *context; /* a JSON object of texts, or empty */
     size_t context_len;
-    double stamp; /* the time of arrival in microseconds, unique among the payloads of the id */
+    double stamp;  /* the time of arrival in microseconds, unique among the payloads of the id */
+    int has_score; /* the score was given with the push; else it is the time of arrival, or deliver_at */
 } seriatim_payload;
 
 /* One id with all payloads that waited when it was claimed, by score, then by arrival. */
@@ -476,7 +479,9 @@ typedef enum seriatim_event_kind {
     SERIATIM_EVENT_LINK,      /* the connection was opened or lost */
     SERIATIM_EVENT_WARNING,
     SERIATIM_EVENT_FAILURES, /* `number` failures were not logged one by one, see seriatim_runner_failure */
-    SERIATIM_EVENT_MORGUE    /* morgue_max_age or morgue_max_count removed `number` dead ids of a shard */
+    SERIATIM_EVENT_MORGUE,   /* morgue_max_age or morgue_max_count removed `number` dead ids of a shard */
+    SERIATIM_EVENT_STALE /* `number` scheduled payloads were dropped at their deliver_at: their scores were not above
+                            the remembered one */
 } seriatim_event_kind;
 
 typedef struct seriatim_event {
@@ -745,6 +750,8 @@ int64_t seriatim_action_result(const seriatim_client *client);
 typedef struct seriatim_metrics {
     int64_t length;    /* waiting ids: fresh + retries; neither running nor parked ones, nor scheduled payloads */
     int64_t scheduled; /* payloads whose deliver_at has not come, or that no claim has moved yet */
+    int64_t
+        stale; /* jobs refused or dropped because their score was not above the one that was remembered of their id */
     int64_t fresh, retries, morgue_length, busy, parked, unproven, suspect;
     int64_t processed, failed, refused; /* counters of settled ids; they never decrease */
     int64_t morgue_removed;             /* counter of dead ids that morgue_max_age and morgue_max_count removed */
@@ -794,6 +801,9 @@ typedef struct seriatim_explanation {
     int known;              /* 1: a living node serves the queue */
     int paused;             /* 1: the shard is paused */
     int64_t lease, fence;   /* of the ownership, of the last claim */
+    int has_score;          /* 1: a score is remembered of the id; jobs whose own score is not above it are stale */
+    double score;           /* that score */
+    double score_until;     /* the Unix time in seconds until which it is remembered */
     double now;
     const seriatim_history_entry *history; /* the last events of the id, the latest last; borrowed as the result */
     size_t history_count;

@@ -103,7 +103,8 @@ static int says(seriatim_client *c, const char *text)
 /* The settings of new_client, as the queue's hash in Redis has them; seconds are microseconds there. */
 #define SETTINGS                                                                                                       \
     "$4\r\nfold\r\n$5\r\nmerge\r\n$10\r\non_waiting\r\n$4\r\nkeep\r\n$12\r\non_exhausted\r\n$4\r\nbury\r\n"            \
-    "$15\r\nmax_retry_count\r\n$2\r\n25\r\n$3\r\nttr\r\n$1\r\n0\r\n$13\r\nserial_shards\r\n$1\r\n0\r\n"                \
+    "$15\r\nmax_retry_count\r\n$2\r\n25\r\n$3\r\nttr\r\n$1\r\n0\r\n$14\r\nremember_score\r\n$1\r\n0\r\n$13\r\nserial_" \
+    "shards\r\n$1\r\n0\r\n"                                                                                            \
     "$14\r\nmorgue_max_age\r\n$1\r\n0\r\n$16\r\nmorgue_max_count\r\n$1\r\n0\r\n"                                       \
     "$14\r\nhistory_per_id\r\n$1\r\n0\r\n"                                                                             \
     "$14\r\nexhausted_hook\r\n$1\r\n0\r\n"
@@ -114,7 +115,7 @@ static size_t layout_command(char *out, size_t cap, int shards)
     snprintf(digits, sizeof digits, "%d", shards);
     return (size_t)snprintf(
         out, cap,
-        "*31\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n5\r\n$19\r\nseriatim:{Q}:layout\r\n"
+        "*33\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n5\r\n$19\r\nseriatim:{Q}:layout\r\n"
         "$21\r\nseriatim:{Q}:settings\r\n$20\r\nseriatim:{Q}:deleted\r\n$20\r\nseriatim:{Q}:history\r\n"
         "$22\r\nseriatim:{Q}:run_times\r\n"
         "$4\r\nkeep\r\n$1\r\n0\r\n$%d\r\n%s\r\n" SETTINGS,

@@ -93,10 +93,13 @@ static const struct call {
     {"check_scheduled", 'S', {"1", "scheduled", "0", "1"}},
     {"check_scheduled", 'S', {"1", "sched", "0", "1", "plan"}},
     {"check_scheduled", 'S', {"1", "schedmap", "0", "1", "plan"}},
+    {"check_scores", 'S', {"1", "scores", "0", "1"}},
+    {"check_scores", 'S', {"1", "scoreends", "0", "1"}},
     {"claim", 'S', {"1", LEASE, SEEN, "5", "0", "0", "merge", "20"}},
     {"claim", 'S', {"1", LEASE, SEEN, "5", "0", "1000000", "merge", "2"}},
     {"claim", 'S', {"1", LEASE, SEEN, "5", "1", "0", "merge", "0"}},
     {"claim", 'S', {"1", LEASE, "7", "5", "0", "0", "merge", "100"}},
+    {"claim", 'S', {"1", LEASE, SEEN, "5", "0", "0", "merge", "2", "1"}},
     {"dead_delete", 'S', {"1", "", "0", "", "bad"}},
     {"dead_delete", 'S', {"1", "0", "0", ""}},
     {"dead_requeue", 'S', {"1", "", "0", "merge", "bad"}},
@@ -146,6 +149,11 @@ static const struct call {
      'P',
      {"1", "8", "list", "unique", "13", "3", "new", "x", SCHEDULED, "a", "y", "", "run", "z", SCHEDULED, "plan", "w",
       OPTIONS}},
+    {"push",
+     'P',
+     {"1", "8", "list", "keep", "33", "3", "new", "x", SCHEDULED, "a", "y", OPTIONS, "run", "z", OPTIONS, "hot", "w",
+      ""}},
+    {"push", 'P', {"1", "8", "merge", "unique", "23", "2", "new", "x", OPTIONS, "a", "y", OPTIONS}},
     {"push", 'P', {"1", "8", "last", "reject", "3", "100", "hot", "x", "", "later", "y", OPTIONS}},
     {"push", 'P', {"1", "8", "list", "keep", "2", "0", "fresh", "y", "a", LONG}},
     {"push", 'P', {"1", "8", "list", "keep", "2", "3", "fresh", "y", "run2", LONG}},
@@ -194,6 +202,14 @@ static const struct call {
      'S',
      {"1", LEASE, "9", "list", "0", "reject+", "run", RUN, "0", "why", "1", "12345678", "fail+", "run2", RUN2, "0", "x",
       "0", "park"}},
+    {"settle",
+     'S',
+     {"1", LEASE, "9", "list", "0", "done", "run", RUN, "60000000", "@@@@@@@@", "0", "", "checkpoint", "run2", RUN2,
+      "60000000", KEY, "1", "@@@@@@@@"}},
+    {"settle",
+     'S',
+     {"1", LEASE, "9", "merge", "0", "done", "run2", RUN2, "60000000", "@@@@@@@@", "0", "", "snooze", "run", RUN,
+      "60000000", "x", "0", STAMP}},
     {"slice", 'S', {"1", "run", RUN, "0"}},
     {"sample", '1', {"1"}},
     {"sample_idle", 'H', {"0", "250"}},
@@ -431,6 +447,7 @@ static void restore(void)
 
 static void build_shard(void)
 {
+    static const double score[] = {7, 8e15}; /* and when it is forgotten */
     static const char failed[] = "\4\0\0\0\0\0\0\0\0\0\0\0\0\x54\xd2\xea\x41\3\0\0\0\0";
     PLAINLY("layout", 'L', "keep", "0", "1", "fold", "merge");
     PLAINLY("heartbeat", 'B', "n1", "100000", "host", "seriatim:nodes");
@@ -454,6 +471,8 @@ static void build_shard(void)
     push_many("a", 1, SCHEDULED, sizeof SCHEDULED - 1);
     push_many("run", 1, SCHEDULED, sizeof SCHEDULED - 1);
     freeReplyObject(redis("ZADD " PREFIX "overrun 9000000000000000 run"));
+    freeReplyObject(redis("HSET " PREFIX "scores run %b a %b b x", score, sizeof score, score, sizeof score));
+    freeReplyObject(redis("ZADD " PREFIX "scoreends 8000000000000000 run 8000000000000000 a 5 b"));
     freeReplyObject(redis("DEL " PREFIX "push:me"));
     keep_dumps();
 }

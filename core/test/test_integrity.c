@@ -63,6 +63,7 @@ static void test_check_finds_nothing_in_a_sound_queue(void **state)
 /* A shard with something of everything in it. The id "a" runs. */
 static void fill_all(fixture *f, char run[64])
 {
+    static const double score[] = {7, 8e15}; /* and when it is forgotten */
     push_failed(f, "bad", "first", 3, 60);
     push_many(f, "bad", 0, 400);
     act(f, SERIATIM_KILL_ALL_FAILED_JOBS);
@@ -74,6 +75,10 @@ static void fill_all(fixture *f, char run[64])
     acquire(f, "n1");
     claim(f, "1", run);
     push_many(f, "a", 0, 400);
+    REDIS("HSET " PREFIX "scores a %b", score, sizeof score);
+    REDIS("ZADD " PREFIX "scoreends 8000000000000000 a");
+    REDIS("PEXPIRE " PREFIX "scores 9000000000");
+    REDIS("PEXPIRE " PREFIX "scoreends 9000000000");
 }
 
 /* After the repair another node takes the shard over, claims and is pushed to, and nothing is found. */
@@ -88,9 +93,10 @@ static void assert_works_on(fixture *f)
 /* Every key of a shard is replaced by one of another type: named, put aside, and the queue works on. */
 static void test_check_replaces_keys_of_the_wrong_type(void **state)
 {
-    static const char *const kinds[] = {
-        "state",  "jobs",     "ready",   "due",     "running",   "next",          "retry",        "dead",       "died",
-        "parked", "unproven", "suspect", "overrun", "spill:hot", "deadspill:bad", "spillmap:hot", "nextspill:a"};
+    static const char *const kinds[] = {"state",        "jobs",        "ready",   "due",       "running",
+                                        "next",         "retry",       "dead",    "died",      "parked",
+                                        "unproven",     "suspect",     "overrun", "spill:hot", "deadspill:bad",
+                                        "spillmap:hot", "nextspill:a", "scores",  "scoreends"};
     size_t i;
     char run[64];
     (void)state;
@@ -116,14 +122,14 @@ static void test_check_replaces_keys_of_the_wrong_type(void **state)
 /* F30: every key of a shard disappears, one by one. Nothing fails, and what is left is right after the repair. */
 static void test_f30_repair_mends_each_evicted_key(void **state)
 {
-    static const char *const kinds[] = {"state",       "jobs",          "ready",     "due",           "running",
-                                        "next",        "retry",         "dead",      "died",          "parked",
-                                        "unproven",    "suspect",       "spill:hot", "deadspill:bad", "spillmap:hot",
-                                        "nextspill:a", "nextspillmap:a"};
+    static const char *const kinds[] = {"state",       "jobs",           "ready",     "due",           "running",
+                                        "next",        "retry",          "dead",      "died",          "parked",
+                                        "unproven",    "suspect",        "spill:hot", "deadspill:bad", "spillmap:hot",
+                                        "nextspill:a", "nextspillmap:a", "scores",    "scoreends"};
     /* What nothing refers to cannot be missed: the jobs that were ready, and the index of a spilled id's payloads. */
-    static const char *const found[] = {"state",    "run",      "index", "index",    "index", "orphan",
-                                        "retry",    "orphan",   "index", "index",    "",      "",
-                                        "payloads", "payloads", "",      "payloads", ""};
+    static const char *const found[] = {"state",  "run",      "index", "index", "index", "orphan",   "retry",
+                                        "orphan", "index",    "index", "",      "",      "payloads", "payloads",
+                                        "",       "payloads", "",      "stale", "index"};
     size_t i;
     char run[64];
     (void)state;
@@ -149,8 +155,9 @@ static void test_check_names_and_repairs_each_damage(void **state)
     } rows[] = {
         {"SET " PREFIX "state short", "state"},
         {"SETRANGE " PREFIX "state 8 \xff\xff\xff\xff\xff\xff\xff\xff", "state"},
-        {"SET " PREFIX
-         "state 0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789",
+        {"SET " PREFIX "state "
+                       "01234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234"
+                       "567890123456789012345678901234567890123456789",
          "state"},
         {"HSET " PREFIX "jobs c junk", "unreadable"},
         {"HSET " PREFIX "jobs a junk", "unreadable"},
@@ -173,6 +180,12 @@ static void test_check_names_and_repairs_each_damage(void **state)
         {"ZADD " PREFIX "spill:nobody 1 abcdefghpayload", "orphan"},
         {"ZADD " PREFIX "deadspill:nobody 1 abcdefghpayload", "orphan"},
         {"HSET " PREFIX "nextspillmap:nobody i x", "orphan"},
+        {"HSET " PREFIX "scores a junk", "unreadable"},
+        {"HSET " PREFIX "scores c 0123456789abcdef", "unreadable"},
+        {"ZADD " PREFIX "scoreends 5 a", "index"},
+        {"ZADD " PREFIX "scoreends 5 ghost", "stale"},
+        {"PERSIST " PREFIX "scores", "expiry"},
+        {"PERSIST " PREFIX "scoreends", "expiry"},
         {"SET " PREFIX "push:somebody 1", "push"},
         {"HSET " PREFIX "push:somebody 1 1", "type"},
     };

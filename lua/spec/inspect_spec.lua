@@ -9,9 +9,9 @@ suite.use { setup = setup, before_each = before_each, after_each = after_each, t
 describe("tostring shows the fields on one line", function()
   it("of a push's result", function()
     local recorder = jobs.worker("Orders", nil, { on_waiting = "reject" })
-    assert.equal("seriatim.PushResult{added=2, folded=0, refused=0, refused_at={}, scheduled=0, handles={}}",
+    assert.equal("seriatim.PushResult{added=2, folded=0, refused=0, refused_at={}, scheduled=0, stale=0, handles={}}",
       tostring(recorder:perform_async { { id = 1 }, { id = 2 } }))
-    assert.equal("seriatim.PushResult{added=1, folded=0, refused=2, refused_at={1, 3}, scheduled=0, handles={}}",
+    assert.equal("seriatim.PushResult{added=1, folded=0, refused=2, refused_at={1, 3}, scheduled=0, stale=0, handles={}}",
       tostring(recorder:perform_async { { id = 1 }, { id = 3 }, { id = 2 } }))
   end)
 

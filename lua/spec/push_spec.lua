@@ -13,7 +13,7 @@ local function near(expected, value)
 end
 
 local function counts(added, folded, places)
-  return { added = added, folded = folded, refused = #places, refused_at = places, scheduled = 0, handles = {} }
+  return { added = added, folded = folded, refused = #places, refused_at = places, scheduled = 0, stale = 0, handles = {} }
 end
 
 describe("a push", function()

@@ -72,7 +72,7 @@ describe("wait_replicas", function()
       assert.is_nil(result)
       assert.is_true(seriatim.is_error(err, "NOT_REPLICATED"))
       assert.matches("written, 0 of 1", err.message)
-      assert.same({ added = 3, folded = 0, refused = 0, refused_at = {}, scheduled = 0, handles = {} }, err.result)
+      assert.same({ added = 3, folded = 0, refused = 0, refused_at = {}, scheduled = 0, stale = 0, handles = {} }, err.result)
       assert.is_true(native.now_ms() - began >= 250)
       assert.equal(3, assert(recorder:metrics()).length)
       assert.equal(3, assert(recorder:perform_async(some(3))).folded) -- asks none

@@ -27,6 +27,7 @@ def worker(
     on_exhausted: OnExhausted = ...,
     max_retry_count: int = ...,
     ttr: float | None = ...,
+    remember_score: float | None = ...,
     serial_shards: bool = ...,
     morgue_max_age: float | None = ...,
     morgue_max_count: int | None = ...,

@@ -64,6 +64,8 @@ class PushResult(NamedTuple):
     """Their places in the call, from 0."""
     scheduled: int = 0
     """Jobs that arrive later, at their deliver_at."""
+    stale: int = 0
+    """Jobs whose score was not above the one that is remembered of their id (remember_score): they are not kept."""
     handles: list[str | None] = []
     """
     One a job, where the push was given handle=True or has a job with deliver_at; else empty. It names the payload for
@@ -76,6 +78,7 @@ class Figures(TypedDict):
 
     length: int
     scheduled: int
+    stale: int
     fresh: int
     retries: int
     morgue_length: int

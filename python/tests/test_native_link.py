@@ -80,7 +80,7 @@ def test_a_push_can_be_queried(redis: RedisServer) -> None:
     one.layout(queue)
     assert one.drive() == 2
     one.push(queue, jobs(row(b"a", {"n": 1}), row(b"a", {"n": 2}), row(b"\xff", None)))
-    assert one.drive(5) == (2, 1, [], None, None, 0, [])
+    assert one.drive(5) == (2, 1, [], None, None, 0, 0, [])
     one.query(queue, "range_by_id", False, b"-", b"+", 10, -1, None)
     records = {record["id"]: record for record in one.drive()}
     assert [payload for payload, _ in records["a"]["payloads"]] == [b'{"n":1}', b'{"n":2}']
@@ -107,7 +107,7 @@ def test_refused_jobs_are_given_by_index(redis: RedisServer) -> None:
     one = link(redis)
     queue = one.queue({**queue_settings(), "on_waiting": "reject"})
     one.push(queue, jobs(row(b"a"), row(b"b"), row(b"a"), row(b"b")))
-    assert one.drive() == (2, 0, [2, 3], None, None, 0, [])
+    assert one.drive() == (2, 0, [2, 3], None, None, 0, 0, [])
 
 
 def step_to_the_end(one: _native.Link) -> None:
@@ -129,7 +129,7 @@ def test_an_operation_can_be_driven_step_by_step(redis: RedisServer) -> None:
     with pytest.raises(RuntimeError, match="not ended"):
         one.result()
     step_to_the_end(one)
-    assert one.result() == (1, 0, [], None, None, 0, [])
+    assert one.result() == (1, 0, [], None, None, 0, 0, [])
     assert one.fileno() >= 0
 
 
@@ -163,9 +163,9 @@ def test_invalid_calls_are_refused(redis: RedisServer) -> None:
     with pytest.raises(TypeError, match="already"):
         one.__init__(redis.url, "ns", None, 0)  # type: ignore[misc]
     one.push(queue, jobs())
-    assert one.drive() == (0, 0, [], None, None, 0, [])
+    assert one.drive() == (0, 0, [], None, None, 0, 0, [])
     one.push(queue, jobs(row(b"a")))
-    assert one.drive() == (1, 0, [], None, None, 0, [])
+    assert one.drive() == (1, 0, [], None, None, 0, 0, [])
 
 
 def test_a_second_operation_is_refused_while_one_runs(redis: RedisServer) -> None:
@@ -174,7 +174,7 @@ def test_a_second_operation_is_refused_while_one_runs(redis: RedisServer) -> Non
     one.push(queue, jobs(row(b"a")))
     with pytest.raises(seriatim.Invalid, match="busy"):
         one.metrics(queue)
-    assert one.drive() == (1, 0, [], None, None, 0, [])
+    assert one.drive() == (1, 0, [], None, None, 0, 0, [])
 
 
 def test_a_closed_link_refuses_every_use(redis: RedisServer) -> None:
@@ -310,11 +310,11 @@ def test_a_child_of_fork_does_not_use_the_parent_s_link(redis: RedisServer) -> N
             one.drive()
         assert one.fileno() == -1
         one.push(queue, jobs(row(b"c")))
-        assert one.drive() == (1, 0, [], None, None, 0, [])
+        assert one.drive() == (1, 0, [], None, None, 0, 0, [])
 
     assert in_child(child) == 0
     assert one.fileno() == fd
-    assert one.drive() == (1, 0, [], None, None, 0, [])
+    assert one.drive() == (1, 0, [], None, None, 0, 0, [])
     one.metrics(queue)
     assert one.drive()["length"] == 3
 

@@ -71,7 +71,7 @@ def test_r_replicas_2_the_error_says_that_too_few_replicas_have_it_and_that_it_i
         with pytest.raises(seriatim.NotReplicated, match="written, 0 of 1") as raised:
             recorder.perform_async(jobs(3), wait_replicas=1, wait_timeout=0.3)
         assert 0.25 < time.monotonic() - began < 10
-        assert raised.value.result == (3, 0, 0, [], 0, [])
+        assert raised.value.result == (3, 0, 0, [], 0, 0, [])
         assert recorder.metrics["length"] == 3
         assert recorder.perform_async(jobs(3)).folded == 3  # asks none
     assert recorder.perform_async(jobs(3), wait_replicas=1, wait_timeout=10).folded == 3

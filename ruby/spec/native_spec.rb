@@ -35,7 +35,7 @@ RSpec.describe "the native objects", :core do
     expect { link.push(queue, [{ id: 1 }], [2], 0, 1, 10) }.to raise_error(TypeError)
     expect { link.query(queue, "unknown", false, nil, nil, 10, -1, nil, nil) }.to raise_error(ArgumentError)
     expect { native::Link.new("http://x", "ns", nil, 0) }.to raise_error(ArgumentError)
-    expect(link.push(queue, [{ id: "id" }], ["payload"], 0, 1, 10)).to eq([1, 0, [], nil, nil, 0, []])
+    expect(link.push(queue, [{ id: "id" }], ["payload"], 0, 1, 10)).to eq([1, 0, [], nil, nil, 0, 0, []])
   end
 
   it "are freed with what they hold" do

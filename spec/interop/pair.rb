@@ -57,7 +57,7 @@ class Pair
             { id: 42, payload: INT64, score: 9_007_199_254_740_992 }, { id: BYTES, payload: "", context: { "a" => "" } }]
     pushed = @x.push(queue, *jobs)
     true?("no handles where none was asked for", pushed.delete("handles").empty?)
-    same("push", { "added" => 3, "folded" => 1, "refused" => 0, "refused_at" => [], "scheduled" => 0 }, pushed)
+    same("push", { "added" => 3, "folded" => 1, "refused" => 0, "refused_at" => [], "scheduled" => 0, "stale" => 0 }, pushed)
     ids = ["Zürich {a}: b", "42", BYTES]
     payloads = [[[[1.5], -1e300], [READ, 2.5]], [[INT64, 9_007_199_254_740_992.0]]]
     same("waiting", payloads, @y.fetch(queue, *ids).first(2).map { |record| record["payloads"] })

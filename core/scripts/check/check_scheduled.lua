@@ -6,23 +6,8 @@
 -- Returns as check.lua
 local part, cursor, repair, id = ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5]
 local MOST = 1000 -- entries of an id that are compared
-local found, fixes, looked = {}, {}, 1
-
-local function find(finding, whose, detail, fix)
-  local n = #found
-  found[n + 1], found[n + 2], found[n + 3], found[n + 4] = finding, whose, detail, (repair and fix) and '1' or '0'
-  if repair and fix then fixes[#fixes + 1] = fix end
-end
-
--- A key of another type is put aside.
-local function is_of(key, kind)
-  local there, name = call('TYPE', key).ok, sub(key, #PREFIX + 1)
-  if there == 'none' or there == kind then return true end
-  find('type', id or '', format('%s is a %s, not a %s', name, there, kind), function()
-    call('RENAME', key, format('%smisplaced:%s:%.0f', PREFIX, name, now))
-  end)
-  return false
-end
+local looked = 1
+-- include: finding
 
 local function check_scheduled()
   if not is_of(SCHEDULED, 'zset') then return end

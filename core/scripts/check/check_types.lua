@@ -39,7 +39,8 @@ local function is_state(state)
   local numbers = {struct.unpack('<ddddddddddd', state)}
   numbers[1] = math.abs(numbers[1])
   numbers[12] = struct.unpack('<d', state, STATE_REMOVED + 1)
-  for i = 1, 12 do
+  numbers[13] = struct.unpack('<d', state, STATE_STALE + 1)
+  for i = 1, 13 do
     local number = numbers[i]
     if not (number >= 0 and number <= 9e15 and number % 1 == 0) then return false end
   end
@@ -62,6 +63,6 @@ if absent and others and repair then
   local in_doubt = call('EXISTS', KEYS[11], KEYS[12]) > 0
   call('ZREM', KEYS[4], '')
   call('SET', STATE, struct.pack(STATE_FORMAT, generation, now, 0, 0, 0, 0, 0, 0, 0, 0,
-    call('HLEN', KEYS[14]), in_doubt and 6 or 4, tonumber(call('ZRANGE', PREFIX .. 'scheduled', 0, 0, 'WITHSCORES')[2]) or 9e15, 0, 0))
+    call('HLEN', KEYS[14]), in_doubt and 6 or 4, tonumber(call('ZRANGE', PREFIX .. 'scheduled', 0, 0, 'WITHSCORES')[2]) or 9e15, 0, 0, 0))
 end
 return {closed and '1' or '0', #KEYS, found, {}}

@@ -2,11 +2,12 @@
 -- PUSH: adds jobs of one shard, folding each into its id. At most 1,000 jobs a call.
 -- KEYS: the shard's (prelude), 15 token: what this client pushed last
 -- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 on_waiting, 5 values a job: 2, or 3 when any has options, or 13: as 3, and
---       the answer names the arrivals, 6 history_per_id, then per job: id, payload, options ('' or packed: has B (1 score, 2 due, 4 delay,
+--       the answer names the arrivals; plus 20 where the queue has remember_score; 6 history_per_id, then per job: id, payload, options
+--       ('' or packed: has B (1 score, 2 due, 4 delay,
 --       8 deliver_at, 16 deliver_in), score d, time d (microseconds), retry_count i4, on_waiting B (0: the queue's), with 8 or 16:
 --       deliver_at or deliver_in d (microseconds), context)
 -- Returns 'taken new folded', followed by the places (from 1) of refused jobs and, where there are any, 's' and the number of scheduled
---   jobs. With 13 also 'a' and the stamp before that of the first job: the arrival of the job at place i is i more, but for the
+--   jobs, 't' and the number of stale ones, whose score is not above the one that is remembered of their id. With 13 also 'a' and the stamp before that of the first job: the arrival of the job at place i is i more, but for the
 --   places that follow as 'place=stamp': jobs that were folded into an equal payload have its arrival, those that were not kept 0.
 --   taken: that number of jobs, from the first, are written, or refused; fewer than were given where ids that are there already
 --   cost much. The caller sends the others in another call. The same sequence again returns the same answer, and is remembered anew.
@@ -22,6 +23,8 @@ if token then
   if tonumber(sequence) > tonumber(SEQUENCE) then return error_reply('STALE push') end
 end
 
+local REMEMBERS = WIDTH == 23 or WIDTH == 33
+if REMEMBERS then WIDTH = WIDTH - 20 end
 local NAMED = WIDTH == 13
 if NAMED then WIDTH = 3 end
 local n = (WIDTH == 2 or WIDTH == 3) and (#ARGV - 6) / WIDTH or 0.5
@@ -37,7 +40,7 @@ tick = base + n
 local soonest, is_earlier = FOREVER, false
 
 local PLAIN = 2000 -- bytes of a payload that stays in the record; see LARGE in record.lua
-local new, folded, scheduled, refused_places, exceptions = 0, 0, 0, {}, {}
+local new, folded, scheduled, refused_places, exceptions, stale_before = 0, 0, 0, {}, {}, stale
 local seen, rest, hash, list = {}, {}, {}, {}
 local told = nil -- by place, where histories are kept: the kind and the number of the event; that of the others is a push
 local wary = WIDTH == 3 or WAITING == 'unique' and delivers < FOREVER -- a scheduled payload of an id leaves no trace in jobs
@@ -147,13 +150,34 @@ if rest[1] then
     end
   end
 
+  -- Of the ids of jobs with a score of their own: the score that is remembered.
+  local remembered = {}
+  if REMEMBERS then
+    -- include: note scores
+    local scored = {}
+    for j = 1, #rest do
+      if (byte(options_of(rest[j])) or 0) % 2 == 1 then scored[#scored + 1] = ids[rest[j]] end
+    end
+    remembered = scores_of(scored)
+  end
+  local function is_stale(i)
+    local options, known = options_of(i), remembered[ids[i]]
+    if not known or options == '' then return false end
+    local has, score = unpack_struct('<Bd', options)
+    return has % 2 == 1 and score <= known
+  end
+
   local places_of, order, large, some_special = {}, {}, {}, false
   for j = 1, #rest do
     local i = rest[j]
     local id = ids[i]
     local special = is_special(i)
     some_special = some_special or special
-    if old[i] or seen[id] or places_of[id] or special then
+    if is_stale(i) then
+      stale = stale + 1
+      tell(i, EVENT_STALE, 1)
+      if NAMED then exceptions[#exceptions + 1] = i .. '=0' end
+    elseif old[i] or seen[id] or places_of[id] or special then
       if not places_of[id] then places_of[id], order[#order + 1] = {}, id end
       table.insert(places_of[id], i)
     else
@@ -276,7 +300,8 @@ if soonest < wake or is_earlier then
   -- include: owner
   if is_earlier then tell_owner() else wake_owner(soonest) end
 end
-pushed = pushed + n - #refused_places
+local refused_as_stale = stale - stale_before
+pushed = pushed + n - #refused_places - refused_as_stale
 for i = 1, events and n or 0 do
   local kind, number = EVENT_PUSHED, nil
   if told and told[i] then kind, number = unpack(told[i]) end
@@ -286,6 +311,7 @@ end
 local answer = n .. ' ' .. new .. ' ' .. folded
 if refused_places[1] then answer = answer .. ' ' .. table.concat(refused_places, ' ') end
 if scheduled > 0 then answer = answer .. ' s' .. scheduled end
+if refused_as_stale > 0 then answer = answer .. ' t' .. refused_as_stale end
 if NAMED then answer = answer .. format(' a%.0f', base) end
 if exceptions[1] then answer = answer .. ' ' .. table.concat(exceptions, ' ') end
 call('SET', KEYS[15], SEQUENCE .. ' ' .. answer, 'PX', 60000)

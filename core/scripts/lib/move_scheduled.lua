@@ -1,6 +1,6 @@
 -- library: move_scheduled - for a claim: moves scheduled payloads whose deliver_at has come into the records of their ids, a slice a call.
 -- The keys of scheduled payloads are in scheduled.lua; find_payload.lua looks up one payload by its handle.
--- It needs note, record, join, scheduled and spread.
+-- It needs note, record, join, scheduled, scores and spread.
 --
 -- A claim moves before it takes, so an id is never taken without what had come due for it; what a slice leaves is moved by the
 -- claims that follow at once. In the order of deliver_at, so that an id's payloads without a score of their own arrive in theirs.
@@ -81,10 +81,34 @@ local function arrive_group(group, run, record, newer, fold)
   unschedule(group.id, group.stamps)
 end
 
--- Moves a slice. Returns whether it took so long that the call is to do nothing else of size.
-local function arrive(fold)
+-- Takes the jobs out of the groups whose score is not above the one that is remembered of their id. Returns how many there were.
+local function drop_stale(groups, remembered)
+  local count = 0
+  for i = 1, #groups do
+    local group, kept = groups[i], {}
+    local known = remembered[group.id]
+    for j = 1, #group.jobs do
+      local e = group.jobs[j].entries[1]
+      if not (known and e.score <= known and has_own_score(e)) then kept[#kept + 1] = group.jobs[j] end
+    end
+    local dropped = #group.jobs - #kept
+    if dropped > 0 then note(group.id, EVENT_STALE, dropped) end
+    count = count + dropped
+    group.jobs = kept
+  end
+  return count
+end
+
+-- Moves a slice; remembers: the queue has remember_score. Returns whether it took so long that the call is to do nothing else of size,
+-- and the number of stale payloads, which are gone.
+local function arrive(fold, remembers)
   local groups, cost = due_payloads()
   local ids = probe_arrivals(groups)
+  local dropped = 0
+  if remembers then
+    probe_scores()
+    dropped = drop_stale(groups, scores_of(ids))
+  end
   call('ZREM', DUE, '') -- at maxmemory Redis allows what follows an allowed first write
   if ids[1] then
     if may_hold(ids) then spread() end
@@ -92,5 +116,6 @@ local function arrive(fold)
     for i = 1, #groups do arrive_group(groups[i], runs[i], records[i], newer[i], fold) end
   end
   note_delivers()
-  return cost > ARRIVAL_COST
+  stale = stale + dropped
+  return cost > ARRIVAL_COST, dropped
 end

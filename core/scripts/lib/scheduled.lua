@@ -36,11 +36,15 @@ local function unschedule(id, stamps)
 end
 
 -- A scheduled payload as it arrives: the record that it makes where nothing waits, with its on_waiting word's place. An error is
--- raised where the text cannot be read.
+-- raised where the text cannot be read. The context of one without a score of its own says so (stored.h).
 local function read_scheduled(text, stamp, at)
   local has, score, time, retry, word, context, place = unpack_struct('<Bddi4BI4c0', text)
   local due = at
   if has % 8 >= 4 then due = at + max(0, time) elseif has % 4 >= 2 then due = max(at, time) end
-  local entry = {stamp = unpack_struct('>d', stamp), score = has % 2 == 1 and score or at / 1e6, context = context, payload = sub(text, place)}
+  if has % 2 == 0 then
+    score = at / 1e6
+    context = char(CONTEXT_DELIVERED) .. pack('<d', score) .. context
+  end
+  local entry = {stamp = unpack_struct('>d', stamp), score = score, context = context, payload = sub(text, place)}
   return {place = PLACE_DUE, due = math.floor(due), retry = retry, mark = MARK_NONE, error = '', entries = {entry}, word = word}
 end

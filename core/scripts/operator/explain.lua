@@ -3,8 +3,8 @@
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 id
 -- Returns {now, paused, lease, fence of the last claim, owner, run or '', end of its time to run or '', record, behind, dead,
---   number of its scheduled payloads, the smallest deliver_at of them or '', event, ...}: the records as heads without payloads, '' for none; the
---   events as events.lua packs them, the latest last
+--   number of its scheduled payloads, the smallest deliver_at of them or '', remembered, event, ...}: the records as heads without
+--   payloads, '' for none; remembered: its text in scores (lib/scores.lua), '' for none; the events as events.lua packs them, the latest last
 local id = ARGV[2]
 local function head(store)
   local record = call('HGET', store.hash, id)
@@ -16,4 +16,5 @@ end
 local told = redis.pcall('LRANGE', PREFIX .. 'events:' .. id, -HISTORY_MOST, -1)
 return {format('%.0f', now), is(FLAG_PAUSED) and 1 or 0, format('%.0f', lease), format('%.0f', claimed), owner,
   run_of(id) or '', call('ZSCORE', OVERRUN, id) or '', head(first), head(second), head(morgue),
-  call('ZCARD', PREFIX .. 'sched:' .. id), call('ZRANGE', PREFIX .. 'sched:' .. id, 0, 0, 'WITHSCORES')[2] or '', unpack(told)}
+  call('ZCARD', PREFIX .. 'sched:' .. id), call('ZRANGE', PREFIX .. 'sched:' .. id, 0, 0, 'WITHSCORES')[2] or '',
+  call('HGET', PREFIX .. 'scores', id) or '', unpack(told)}

@@ -3,7 +3,7 @@
 -- KEYS: the shard's
 -- ARGV: 1 generation
 -- Returns {now, waiting, retries, busy, parked, dead, unproven, suspect, processed, failed, refused, paused, lag, first,
---   lease, fence of the last claim, owner, scheduled, removed from the morgue}: microseconds; scheduled is a number of payloads, whose
+--   lease, fence of the last claim, owner, scheduled, removed from the morgue, stale}: microseconds; scheduled is a number of payloads, whose
 --   deliver_at, once it has passed, counts as a due time; first is the smallest due time of what waits, 9e15 for none; what waits behind
 --   a running id counts as waiting.
 local busy, parked = running_count(), call('ZCARD', PARKED)
@@ -35,4 +35,4 @@ if delivers <= now then soon = min(soon, delivers) end
 local function whole(number) return format('%.0f', number) end
 return {whole(now), waiting, call('ZCARD', RETRY), busy, parked, call('HLEN', DEAD), call('ZCARD', UNPROVEN),
   call('ZCARD', SUSPECT), whole(processed), whole(failed), whole(refused), is(FLAG_PAUSED) and 1 or 0, whole(max(0, now - soon)),
-  whole(soon), whole(lease), whole(claimed), owner, call('ZCARD', PREFIX .. 'scheduled'), whole(removed)}
+  whole(soon), whole(lease), whole(claimed), owner, call('ZCARD', PREFIX .. 'scheduled'), whole(removed), whole(stale)}

@@ -38,6 +38,7 @@ open_for_writing()
 if at > now then
   take_entry(store, id, r, e)
   local has = ARGV[6] == '1' and 1 or 0
+  if byte(e.context) == CONTEXT_DELIVERED then e.context = sub(e.context, CONTEXT_HEAD + 1) end
   schedule(id, stamp, at, pack('<Bddi4BI4', has, e.score, 0, -1, 1, #e.context) .. e.context .. e.payload)
 elseif store == second or is_due_later(r) then
   perform_at(now, store, id, r)

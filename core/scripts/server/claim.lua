@@ -4,10 +4,11 @@
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 lease, 3 seen: fence of the last claim whose answer the caller has (after acquire: what it said),
 --       4 limit of ids, 5 what to claim (CLAIM_*): 0 due ids, 1 one unproven id, 2 one suspect id; 6 time to run in microseconds, 0 for none, 7 fold,
---       8 history_per_id
+--       8 history_per_id, 9 '1' where the queue has remember_score, else nothing
 -- Returns {now, fence, next, unproven, suspect, flags, mode, whole}: flags is 1 for a paused shard, plus 2 when recover.lua
 --   has something to do, plus 4 while retries_exhausted is to be told of something, plus 8 where a scheduled payload is to arrive a
---   minute later because the record of its id cannot be read; next is the microsecond at which something
+--   minute later because the record of its id cannot be read, plus 16 for each scheduled
+--   payload that was stale at its arrival; next is the microsecond at which something
 --   will be due or a scheduled payload arrives (0: more is due now; of a paused shard only the second counts), unproven and suspect when such an id is due; each 9e15 for never. Where ids were taken
 --   two more follow, MessagePack arrays of texts: the ids, and their records. whole: the claim may be settled as a
 --   whole. The run of an id is '1' if its record is spilled, else '0', then mode (n, u unproven, s suspect, o died), then fence.
@@ -24,7 +25,7 @@ local BYTES, PAYLOADS, SLICE = 1048576, 1000, 64
 local seen = tonumber(ARGV[3])
 local again, paused = claimed ~= seen, flags % (2 * FLAG_PAUSED) >= FLAG_PAUSED
 local given, given_records, packed, mode, spills, whole, more = {}, {}, nil, RUN_NORMAL, false, false, again
-local payloads, bytes, retried, from_due, from_ready, stuck = 0, 0, {}, 0, 0, 0
+local payloads, bytes, retried, from_due, from_ready, stuck, came_stale = 0, 0, {}, 0, 0, 0, 0
 
 -- Where seen is the later one, a failover forgot that claim: what an earlier one took is the caller's already, and is not given again.
 if claimed > seen then
@@ -47,9 +48,11 @@ elseif not again then
   if ids[1] or delivers <= now then
     -- Redis refuses a limit that Lua writes as 1e+16; this must happen before the first write.
     if not limit or limit % 1 ~= 0 or limit > 1e9 then return error_reply('ERR wrong limit') end
-    -- include: note spread record join scheduled move_scheduled
+    -- include: note spread record join scheduled scores move_scheduled
     -- Scheduled payloads whose time has come, in a paused shard as well. Where that was much, nothing is taken: the next claim does.
-    if delivers <= now and arrive(ARGV[7]) then limit = 0 end
+    local long = false
+    if delivers <= now then long, came_stale = arrive(ARGV[7], ARGV[9] == '1') end
+    if long then limit = 0 end
     if postponed > 0 then stuck = SAYS_POSTPONED end
     -- Runs whose time is over come back, due now.
     local since = ids[1] and read_owner_field()
@@ -244,6 +247,6 @@ end
 -- include: save
 local answer = {format('%.0f', now), format('%.0f', claimed), format('%.0f', soon), format('%.0f', unproven),
   format('%.0f', suspect), (paused and SAYS_PAUSED or 0) + (flags % (2 * FLAG_UNFINISHED) >= FLAG_UNFINISHED and SAYS_UNFINISHED or 0)
-    + (flags % (2 * FLAG_NOTICED) >= FLAG_NOTICED and SAYS_NOTICED or 0) + stuck, mode, whole and 1 or 0}
+    + (flags % (2 * FLAG_NOTICED) >= FLAG_NOTICED and SAYS_NOTICED or 0) + stuck + SAYS_STALE * came_stale, mode, whole and 1 or 0}
 if given[1] then answer[9], answer[10] = packed or cmsgpack.pack(given), cmsgpack.pack(given_records) end
 return answer

@@ -1,7 +1,8 @@
--- include: prelude change spread record
+-- include: prelude change spread record scores
 -- RECOVER: goes on with what an acquire or a settle left for later, a slice a call: the runs of a dead owner become unproven,
 -- suspects or deaths; runs that nobody knows come back; ids that are uniting get some of the payloads that came meanwhile.
--- Until then these ids stand as running, so nobody claims them.
+-- Until then these ids stand as running, so nobody claims them. Also, of a queue with remember_score: removes what waited behind a run
+-- that is done and is stale.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 lease, 3 fold, 4 cursor: '0' at first and after each acquire, then what the last call said
 -- Returns {cursor, recovered, deaths, promoted}: cursor is a number while runs are looked at, 'u' while ids are uniting, '' when
@@ -70,12 +71,29 @@ local function recover_some()
   end
 end
 
+-- An id whose run is done, and behind which more waited than one call looks at: removes what is stale there. The number in its run is the
+-- place where to go on.
+local function end_stale(id, run, n)
+  local known = scores_of({id})[id]
+  local following = known and remove_stale(id, n, known, tonumber(sub(run, 3)))
+  if following then
+    may_move = 0
+    call('HSET', RUNNING, id, sub(run, 1, 2) .. format('%.0f', following))
+    return
+  end
+  call('ZREM', UNITING, id)
+  come_back(id, run, nil, fold)
+  promoted = 1
+end
+
 -- Moves payloads of an id that is uniting; with the last ones it comes back.
 local function unite_some(id)
   local run, record, newer = call('HGET', RUNNING, id), call('HGET', JOBS, id), call('HGET', NEXT, id)
   local r, n = record and read(record), newer and read(newer)
   if not run or sub(run, 2, 2) ~= RUN_UNITING then
     call('ZREM', UNITING, id)
+  elseif r and n and empty(r) and digit_of(run) % RUN_TO_PARK < RUN_DELETED then
+    end_stale(id, run, n)
   elseif not r or not n or digit_of(run) % RUN_TO_PARK >= RUN_DELETED or payloads_to_move(r, n, fold) <= may_move then
     call('ZREM', UNITING, id)
     come_back(id, run, record_of_run(id), fold)
@@ -107,6 +125,7 @@ local function unite_more()
 end
 
 probe()
+probe_scores()
 if not pending then
   cursor = 'u'
   unite_more()

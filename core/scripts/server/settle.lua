@@ -4,6 +4,8 @@
 -- ARGV: 1 generation, 2 lease, 3 sequence of this call, 4 fold, 5 number of groups of done runs, then per group: run, which
 --       all of them have, number of ids, ids; or run, the number of a whole claim's ids below zero, and none of them;
 --       then per other run: kind, id, run, time (microseconds), text, limit, action
+--         'done'     of a queue with remember_score: text: the highest score that was given to a payload of the run, packed >d; time:
+--                    how long it is kept. What waits behind the run and has a score of its own that is not above it is removed
 --         'fail'     time: until the next run; text: the error; limit: max_retry_count; action: bury, park or drop
 --         'release'  hands back what was not finished: nothing about it changes
 --         'reject'   text: the reason; action: packed stamps >d of payloads that cannot be read, in their order; they go to
@@ -12,7 +14,8 @@
 --         'fail+', 'reject+' and 'bury+' are the same where retries_exhausted is to be told: a notice is kept for the owner
 --         'extend'   time: from now to the end of the time to run; the run goes on; never refused
 --         'checkpoint'  text: stamp and score, packed >dd, of the last payload that is done; limit: how many payloads that are, as far
---                    as the caller knows, of a spilled record; the run goes on; never refused
+--                    as the caller knows, of a spilled record; the run goes on; never refused. action: '', or as the text of done: the
+--                    highest score of these payloads, kept for `time`
 --         'snooze'   time: until the next run; action: '', or the stamp >d of the first payload, which becomes text. The run has
 --                    neither ended well nor failed: retry_count stays, nothing is counted
 -- Returns {refused, promoted, checkpoints, exhausted id, ...}, the last two only where there was more than whole claims: promoted says
@@ -39,16 +42,21 @@ end
 if not sequence or not tonumber(ARGV[5]) then return error_reply('ERR wrong arguments') end
 local total = done + (#ARGV - others + 1) / 7
 if total % 1 ~= 0 then return error_reply('ERR wrong number of arguments') end
+local scored = false
 for at = others, #ARGV, 7 do
   local time, limit = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 5])
   local kind = string.match(ARGV[at], '^(%l+)%+?$')
   local rejects = kind == 'reject' or kind == 'bury'
+  local packed_score = kind == 'done' and ARGV[at + 4] or kind == 'checkpoint' and ARGV[at + 6] ~= '' and ARGV[at + 6] or nil
+  local score = packed_score and #packed_score == 8 and unpack_struct('>d', packed_score)
   if not time or time ~= time or not limit
     or kind == 'checkpoint' and (#ARGV[at + 4] ~= 16 or limit < 1)
+    or packed_score and not (score and score - score == 0 and time >= 0 and time <= FOREVER) -- neither NaN nor infinite
     or kind == 'snooze' and #ARGV[at + 6] ~= 0 and #ARGV[at + 6] ~= 8
     or rejects and (#ARGV[at + 6] % 8 ~= 0 or time % 1 ~= 0 or limit % 1 ~= 0 or time < 0 or limit < 1 or max(time, limit) > 1e9) then
     return error_reply('ERR wrong arguments')
   end
+  scored = scored or packed_score
 end
 call('HLEN', JOBS)
 
@@ -92,6 +100,12 @@ else
   probe_spill(second, all)
   probe_spill(morgue, all)
   probe_notices()
+  local remember, remove_behind
+  if scored then
+    -- include: scores
+    probe_scores()
+    remember, remove_behind = remember_score, remove_stale
+  end
   local has_next, has_overrun = call('HLEN', NEXT) > 0, call('ZCARD', OVERRUN) > 0
   call('ZREM', DUE, '')
   settled = sequence
@@ -220,6 +234,20 @@ else
     go_on(id, r, digit)
   end
 
+  -- A run is done whose score is to be remembered, of which `digit` are the flags. Where much that waits behind it may be stale,
+  -- recover.lua goes on: until then the id is uniting, with a record that is empty.
+  local function finish_scored(id, digit, run, score, time)
+    processed = processed + 1
+    note(id, EVENT_DONE, tonumber(sub(run, 3)))
+    score = remember(id, score, time)
+    local newer = has_next and call('HGET', NEXT, id)
+    local following = newer and remove_behind(id, read(newer), score, 0)
+    if not following then finish(id, digit) return end
+    if digit % RUN_DELETED == RUN_SPILLED then call('UNLINK', first.spill .. id, first.map .. id) end
+    local r = {place = PLACE_DUE, due = now, retry = -1, mark = MARK_NONE, error = '', entries = {}}
+    unite_later(id, r, FOLD, digit >= RUN_TO_PARK)
+  end
+
   for at = others, #ARGV, 7 do
     local kind, id, run, time, text, limit, action = unpack(ARGV, at, at + 6)
     local hooked = sub(kind, -1) == '+'
@@ -230,7 +258,9 @@ else
     if kind == 'checkpoint' then
       local r = is_open(open, run) and record_of_run(id)
       local stamp, score = unpack_struct('>dd', text)
-      checkpoints = checkpoints .. (r and checkpoint(id, r, stamp, score, tonumber(limit)) or is_open(open, run) and '1' or '0')
+      local outcome = r and checkpoint(id, r, stamp, score, tonumber(limit)) or is_open(open, run) and '1' or '0'
+      if outcome == '1' and action ~= '' then remember(id, unpack_struct('>d', action), tonumber(time)) end
+      checkpoints = checkpoints .. outcome
     elseif kind == 'extend' then
       -- Of a run that is gone it is no loss: the run's own outcome counts, which may lie before it in this call.
       if has_overrun and is_open(open, run) then call('ZADD', OVERRUN, 'XX', format('%.0f', now + tonumber(time)), id) end
@@ -244,7 +274,9 @@ else
       local r = record_of_run(id)
       call('HDEL', RUNNING, id)
       call('ZREM', OVERRUN, id)
-      if not r or digit % RUN_TO_PARK >= RUN_DELETED then
+      if kind == 'done' then
+        finish_scored(id, digit, run, unpack_struct('>d', text), tonumber(time))
+      elseif not r or digit % RUN_TO_PARK >= RUN_DELETED then
         if kind == 'fail' then
           failed = failed + 1
           note(id, EVENT_FAILED, 0, text)

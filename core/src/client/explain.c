@@ -1,4 +1,5 @@
 /* explain.c - why an id is or is not running. */
+#include "base/json.h"
 #include "client/operator.h"
 #include "model/event.h"
 
@@ -104,12 +105,22 @@ static int explain_history(seriatim_client *c, explain_state *e, const srt_token
     return status == SERIATIM_OK ? SERIATIM_OK : srt_operator_nomem(c);
 }
 
+/* A score that is still remembered: score and end, <dd. */
+static void explain_take_score(seriatim_explanation *x, const srt_token *text)
+{
+    if (text->len != 16)
+        return;
+    x->score = srt_little_double(text->data);
+    x->score_until = srt_little_double(text->data + 8) / 1e6;
+    x->has_score = x->score_until > x->now;
+}
+
 static int explain_on_id(seriatim_client *c, explain_state *e, const srt_reply *reply)
 {
     const srt_token *at = &reply->tokens[1], *run = &at[5];
     seriatim_explanation *x = &e->result;
     int status;
-    if (!srt_reply_is_list(reply, 12) || reply->count > 13 + SRT_HISTORY_MOST)
+    if (!srt_reply_is_list(reply, 13) || reply->count > 14 + SRT_HISTORY_MOST)
         return srt_operator_protocol(c, "explain");
     x->now = srt_operator_seconds(&at[0]);
     x->paused = srt_token_int(&at[1]) != 0;
@@ -126,6 +137,7 @@ static int explain_on_id(seriatim_client *c, explain_state *e, const srt_reply *
     }
     x->scheduled = srt_token_int(&at[10]);
     x->deliver_at = at[11].len ? srt_operator_seconds(&at[11]) : 0;
+    explain_take_score(x, &at[12]);
     x->behind.behind = 1;
     status = explain_view(c, e, &x->job, &at[7], e->runs ? SRT_PART_RUNNING : SRT_PART_WAITING, run);
     if (status == SERIATIM_OK)
@@ -133,7 +145,7 @@ static int explain_on_id(seriatim_client *c, explain_state *e, const srt_reply *
     if (status == SERIATIM_OK)
         status = explain_view(c, e, &x->dead, &at[9], SRT_PART_DEAD, NULL);
     if (status == SERIATIM_OK)
-        status = explain_history(c, e, &at[12], reply->count - 13);
+        status = explain_history(c, e, &at[13], reply->count - 14);
     return status == SERIATIM_OK ? srt_nodes_ask(c, EXPLAIN_NODES) : status;
 }
 
@@ -269,6 +281,14 @@ static void explain_wait(explain_state *e)
     explain_say_owner(e);
 }
 
+static void explain_say_score(explain_state *e)
+{
+    char score[SRT_JSON_DOUBLE_SIZE];
+    score[srt_json_double_text(e->result.score, score)] = '\0';
+    explain_say(e, "; jobs whose score is not above ", score, " are refused, which ends ");
+    explain_say_time(e, "", e->result.score_until);
+}
+
 static int explain_on_end(seriatim_client *c, int failed)
 {
     explain_state *e = c->state;
@@ -286,6 +306,8 @@ static int explain_on_end(seriatim_client *c, int failed)
         explain_say_owner(e);
     if (strcmp(e->result.dead.state, "unknown") != 0)
         explain_say_time(e, "; dead payloads of it lie in the morgue, its last death was ", e->result.dead.updated_at);
+    if (e->result.has_score)
+        explain_say_score(e);
     e->result.text = e->text;
     return failed;
 }

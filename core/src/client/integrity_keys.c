@@ -9,7 +9,7 @@ static const char *const integrity_nodes[] = {"{/nodes}:alive", "{/nodes}:info",
                                               NULL};
 
 /* Kinds of a shard beside those that its scripts declare. */
-static const char *const integrity_more[] = {"uniting", "scheduled", "traced", NULL};
+static const char *const integrity_more[] = {"uniting", "scheduled", "traced", "scores", "scoreends", NULL};
 /* Kinds of which each key names an id or a client. */
 static const char *const integrity_owned[] = {"spill",        "nextspill",    "deadspill", "spillmap",
                                               "nextspillmap", "deadspillmap", "push",      "sched",

@@ -7,14 +7,17 @@
 #define INTEGRITY_CONFIRM 25 /* ids of a call that looks through the ends of the ready list */
 
 static const char *const integrity_words[INTEGRITY_STEPS] = {
-    "",       "",         "jobs",    "",      "ready", "next",    "running",   "dead",  "due",
-    "parked", "unproven", "suspect", "retry", "died",  "overrun", "scheduled", "traced"};
+    "",         "",        "jobs",  "",     "ready",   "next",      "running", "dead",   "due",      "parked",
+    "unproven", "suspect", "retry", "died", "overrun", "scheduled", "traced",  "scores", "scoreends"};
 
 /* Parts of check_scheduled.lua. */
 static const char *const integrity_scheduled[] = {"scheduled", "sched", "schedmap", NULL};
 
 /* Parts of check_events.lua. */
 static const char *const integrity_events[] = {"traced", "events", NULL};
+
+/* Parts of check_scores.lua. */
+static const char *const integrity_scores[] = {"scores", "scoreends", NULL};
 
 /* Kinds of a shard that are there only at times, each one key. */
 const char *const srt_integrity_single[] = {"notices", "tellers", NULL};
@@ -61,6 +64,7 @@ srt_request *srt_integrity_request(seriatim_client *c, integrity_state *k, unsig
     int script = srt_integrity_listed(srt_integrity_single, part, len)  ? srt_script_check_notices
                  : srt_integrity_listed(integrity_scheduled, part, len) ? srt_script_check_scheduled
                  : srt_integrity_listed(integrity_events, part, len)    ? srt_script_check_events
+                 : srt_integrity_listed(integrity_scores, part, len)    ? srt_script_check_scores
                                                                         : srt_script_check;
     srt_request *r = srt_client_shard_request(c, k->queue, shard, script);
     if (!r)

@@ -43,7 +43,7 @@ static int metrics_on_reply(seriatim_client *c, srt_request *r, const srt_reply 
     metrics_state *m = c->state;
     seriatim_metrics *shard = &m->shards[r->place];
     const srt_token *at = &reply->tokens[1];
-    if (!srt_reply_is_list(reply, 19))
+    if (!srt_reply_is_list(reply, 20))
         return srt_operator_protocol(c, "metrics");
     shard->now = srt_operator_seconds(&at[0]);
     shard->length = srt_token_int(&at[1]);
@@ -64,6 +64,7 @@ static int metrics_on_reply(seriatim_client *c, srt_request *r, const srt_reply 
     shard->fence = srt_token_int(&at[15]);
     shard->scheduled = srt_token_int(&at[17]);
     shard->morgue_removed = srt_token_int(&at[18]);
+    shard->stale = srt_token_int(&at[19]);
     shard->owner = srt_arena_copy(&m->memory, at[16].data, at[16].len);
     return shard->owner ? SERIATIM_OK : srt_operator_nomem(c);
 }
@@ -90,6 +91,7 @@ static int metrics_on_end(seriatim_client *c, int failed)
         total->failed += shard->failed;
         total->refused += shard->refused;
         total->morgue_removed += shard->morgue_removed;
+        total->stale += shard->stale;
         total->paused += shard->paused;
         if (shard->lag > total->lag)
             total->lag = shard->lag;

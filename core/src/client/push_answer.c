@@ -38,22 +38,31 @@ int srt_push_fail_answer(seriatim_client *c, const char *text)
                : srt_fail(&c->error, SERIATIM_PROTOCOL, "the answer to a push cannot be read: %.60s", text);
 }
 
-/*
- * What follows the places of refused jobs: 's' and the number of scheduled jobs, then what srt_push_take_arrivals
- * reads.
- */
-static int push_take_more(srt_push *p, const srt_push_chunk *chunk, size_t taken, size_t *scheduled, const char **at,
-                          const char *end)
+/* The number behind this letter, if it comes next; else 0. */
+static size_t push_take_lettered(char letter, const char **at, const char *end)
 {
-    if (*at < end && **at == 's') {
+    size_t number;
+    if (*at == end || **at != letter)
+        return 0;
+    ++*at;
+    number = push_read_number(at, end);
+    if (*at < end && **at == ' ')
         ++*at;
-        *scheduled = push_read_number(at, end);
-        if (*at < end && **at == ' ')
-            ++*at;
-    }
+    return number;
+}
+
+/*
+ * What follows the places of refused jobs: 's' and the number of scheduled jobs, 't' and that of stale ones, then what
+ * srt_push_take_arrivals reads.
+ */
+static int push_take_more(srt_push *p, const srt_push_chunk *chunk, size_t taken, size_t *scheduled, size_t *stale,
+                          const char **at, const char *end)
+{
+    *scheduled = push_take_lettered('s', at, end);
+    *stale = push_take_lettered('t', at, end);
     if (*at < end && **at == 'a' && srt_push_take_arrivals(p, chunk, taken, at, end) != SERIATIM_OK)
         return SERIATIM_PROTOCOL;
-    return *at == end && *scheduled <= taken ? SERIATIM_OK : SERIATIM_PROTOCOL;
+    return *at == end && *scheduled <= taken && *stale <= taken ? SERIATIM_OK : SERIATIM_PROTOCOL;
 }
 
 /* 'taken new folded', then the places of refused jobs from 1, then what push_take_more reads. */
@@ -61,7 +70,7 @@ static int push_take_counts(seriatim_client *c, srt_push_chunk *chunk, const cha
 {
     srt_push *p = &c->push;
     const char *at = text, *end = text + len;
-    size_t before = p->counts.refused, scheduled = 0, place, i, taken = push_read_number(&at, end),
+    size_t before = p->counts.refused, scheduled, stale, place, i, taken = push_read_number(&at, end),
            added = push_read_number(&at, end), folded = push_read_number(&at, end);
     if (taken < 1 || taken > chunk->count || added > taken || folded > taken)
         return srt_push_fail_answer(c, text);
@@ -72,12 +81,13 @@ static int push_take_counts(seriatim_client *c, srt_push_chunk *chunk, const cha
             return srt_push_fail_answer(c, text);
         p->refused[p->counts.refused++] = p->places[chunk->first + place - 1];
     }
-    if (push_take_more(p, chunk, taken, &scheduled, &at, end) != SERIATIM_OK ||
-        added + folded + scheduled + p->counts.refused - before != taken)
+    if (push_take_more(p, chunk, taken, &scheduled, &stale, &at, end) != SERIATIM_OK ||
+        added + folded + scheduled + stale + p->counts.refused - before != taken)
         return srt_push_fail_answer(c, text);
     for (i = before; p->handles && i < p->counts.refused; i++)
         p->handles[p->refused[i]].data = NULL;
     p->counts.scheduled += scheduled;
+    p->counts.stale += stale;
     chunk->taken = taken;
     p->counts.added += added;
     p->counts.folded += folded;

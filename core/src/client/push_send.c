@@ -20,15 +20,18 @@ void srt_push_token_arg(const seriatim_client *c, const srt_queue *queue, unsign
 
 #define PUSH_NO_OPTIONS 6 /* bytes of an empty bulk string */
 #define PUSH_NAMED 13     /* three values a job, and the answer names the arrivals */
+#define PUSH_REMEMBERS 20 /* more: jobs whose score is not above the remembered one are stale */
 
 /* How many values a job, history_per_id, then the jobs; the options stay away where no job has any. */
-static void push_chunk_args(const srt_push *p, const srt_push_chunk *chunk, int64_t history, srt_request *r)
+static void push_chunk_args(const srt_push *p, const srt_push_chunk *chunk, const srt_settings *settings,
+                            srt_request *r)
 {
     int options = p->has_options || p->wants_handles;
     size_t width = options ? 3 : 2, unused = options ? 0 : PUSH_NO_OPTIONS, i;
     char *at;
-    srt_request_int(r, p->wants_handles ? PUSH_NAMED : (int64_t)width);
-    srt_request_int(r, history);
+    srt_request_int(r, (p->wants_handles ? PUSH_NAMED : (int64_t)width) +
+                           (options && settings->remember_score > 0 ? PUSH_REMEMBERS : 0));
+    srt_request_int(r, settings->history_per_id);
     at = srt_bytes_reserve(&r->tail, chunk->bytes);
     if (!at)
         return;
@@ -60,7 +63,7 @@ int srt_push_send_chunk(seriatim_client *c, size_t i)
     srt_request_int(r, chunk->sequence);
     srt_request_text(r, queue->now.fold);
     srt_request_text(r, queue->now.on_waiting);
-    push_chunk_args(p, chunk, queue->now.history_per_id, r);
+    push_chunk_args(p, chunk, &queue->now, r);
     r->kind = PUSH_KIND_CHUNK;
     r->place = i;
     status = srt_client_send(c, r);

@@ -37,6 +37,8 @@ static const struct {
     [SRT_EVENT_CANCELLED] = {"cancelled", "a payload was removed", 0},
     [SRT_EVENT_RESCHEDULED] = {"rescheduled", "a payload got another time", EVENT_IS_DUE},
     [SRT_EVENT_DUE_NOW] = {"due_now", "made due by an operator", 0},
+    [SRT_EVENT_STALE] = {"stale", "refused or removed, because the score was not above that of a run that was done",
+                         EVENT_IS_COUNT},
 };
 
 #define EVENT_LARGEST 9e15 /* of a number that is a time, a fence or a count */

@@ -86,6 +86,19 @@ static void record_insert(srt_record *r, const seriatim_payload *payload)
     r->payloads[at] = *payload;
 }
 
+/* Was the score given with the push? Takes what says so off the context (stored.h). */
+static void read_whose_score(seriatim_payload *payload)
+{
+    double arrival = payload->stamp / 1e6, delivered = arrival;
+    if (payload->context_len >= SRT_CONTEXT_HEAD && *payload->context == SRT_CONTEXT_DELIVERED) {
+        delivered = srt_little_double(payload->context + 1);
+        payload->context += SRT_CONTEXT_HEAD;
+        payload->context_len -= SRT_CONTEXT_HEAD;
+    }
+    payload->has_score = (payload->score < arrival || payload->score > arrival) &&
+                         (payload->score < delivered || payload->score > delivered);
+}
+
 static void read_entry(srt_record *r, record_cursor *c)
 {
     seriatim_payload payload;
@@ -93,6 +106,7 @@ static void read_entry(srt_record *r, record_cursor *c)
     payload.score = read_double(c);
     payload.context = read_text(c, &payload.context_len);
     payload.data = read_text(c, &payload.len);
+    read_whose_score(&payload);
     if (c->ok)
         record_insert(r, &payload);
 }
@@ -117,9 +131,10 @@ static int64_t whole_microseconds(double time)
 /* The compact forms: one payload, never failed, due since its push. */
 static int read_compact(srt_record *r, srt_arena *arena, record_cursor *c, int scored)
 {
-    seriatim_payload payload = {NULL, 0, 0, "", 0, 0};
+    seriatim_payload payload = {NULL, 0, 0, "", 0, 0, 0};
     payload.stamp = read_double(c);
     payload.score = scored ? read_double(c) : payload.stamp / 1e6;
+    read_whose_score(&payload);
     if (!c->ok)
         return SERIATIM_PROTOCOL;
     if (record_reserve(r, arena, 1) != SERIATIM_OK)
@@ -179,6 +194,15 @@ int srt_record_add(srt_record *r, srt_arena *arena, const char *data, size_t len
             r->missing--;
     }
     return status;
+}
+
+int srt_record_score(const srt_record *r, size_t count, double *score)
+{
+    while (count > 0 && !r->payloads[count - 1].has_score)
+        count--;
+    if (count > 0)
+        *score = r->payloads[count - 1].score;
+    return count > 0;
 }
 
 void srt_number_pack(char *at, double number)

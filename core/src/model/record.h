@@ -26,6 +26,8 @@ int srt_record_read(srt_record *record, srt_arena *arena, const char *data, size
 int srt_record_join(srt_record *record, srt_arena *arena, const srt_record *more);
 /* Appends packed entries as slice.lua returns them, and subtracts their number from `missing`. */
 int srt_record_add(srt_record *record, srt_arena *arena, const char *data, size_t len);
+/* The highest score that was given to one of the first `count` payloads. 0: none of them has a score of its own. */
+int srt_record_score(const srt_record *record, size_t count, double *score);
 
 /* A stamp or score as scripts take it: eight bytes, big-endian. */
 void srt_number_pack(char *at, double number);

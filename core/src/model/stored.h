@@ -8,10 +8,10 @@
 #ifndef SRT_STORED_H
 #define SRT_STORED_H
 
-/* ---- A shard's state: eleven doubles, a byte of flags, two doubles, a 16-bit number, the owner ---- */
+/* ---- A shard's state: eleven doubles, a byte of flags, two doubles, a 16-bit number, a double, the owner ---- */
 
-#define SRT_STATE_FORMAT "<dddddddddddBddH" /* of struct.pack; the owner follows */
-#define SRT_STATE_PROCESSED 48              /* offsets of the counters */
+#define SRT_STATE_FORMAT "<dddddddddddBddHd" /* of struct.pack; the owner follows */
+#define SRT_STATE_PROCESSED 48               /* offsets of the counters */
 #define SRT_STATE_FAILED 56
 #define SRT_STATE_REFUSED 64
 #define SRT_STATE_PUSHED 72
@@ -20,8 +20,9 @@
 #define SRT_STATE_DELIVERS 89 /* the smallest deliver_at of what is scheduled, in microseconds; 9e15: nothing is */
 #define SRT_STATE_REMOVED 97  /* dead ids that the limits of the morgue removed */
 #define SRT_STATE_HISTORY 105 /* history_per_id, as the last push or claim said: a 16-bit number */
+#define SRT_STATE_STALE 107   /* how many jobs were refused or removed because of their score */
 /* the id of the node, to the end of the state; also the length of a state without an owner */
-#define SRT_STATE_OWNER 107
+#define SRT_STATE_OWNER 115
 
 #define SRT_FLAG_PAUSED 1     /* claims give nothing */
 #define SRT_FLAG_DOUBTED 2    /* an id may be unproven or suspect */
@@ -51,6 +52,13 @@
 #define SRT_MARK_CUT 8      /* a bit beside the others: the rest of the error lies in the map */
 /* a bit beside the others: a run of the id has ended, and some of its payloads may have been delivered */
 #define SRT_MARK_DELIVERED 16
+
+/*
+ * What stands before the context (JSON, which never begins so) of a payload whose score is its deliver_at: this byte
+ * and that score, <d. Other payloads without a score of their own have stamp / 1e6.
+ */
+#define SRT_CONTEXT_DELIVERED 1
+#define SRT_CONTEXT_HEAD 9 /* bytes */
 
 /* ---- Run times: run_times.lua ---------------------------------------------------------------- */
 
@@ -107,6 +115,7 @@
 #define SRT_EVENT_CANCELLED 21    /* one payload was removed */
 #define SRT_EVENT_RESCHEDULED 22  /* its new deliver_at */
 #define SRT_EVENT_DUE_NOW 23      /* an operator made it due */
+#define SRT_EVENT_STALE 24        /* how many payloads were refused or removed because of their score */
 
 /* What a claim asks for. */
 #define SRT_CLAIM_READY 0
@@ -118,5 +127,6 @@
 #define SRT_SAYS_UNFINISHED 2
 #define SRT_SAYS_NOTICED 4
 #define SRT_SAYS_POSTPONED 8 /* a scheduled payload could not arrive, because the record of its id cannot be read */
+#define SRT_SAYS_STALE 16    /* of a claim: once for each scheduled payload that was stale at its arrival */
 
 #endif

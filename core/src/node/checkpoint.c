@@ -40,6 +40,7 @@ static void checkpoint_fill(srt_checkpoint *c)
     srt_number_pack(c->last + 8, last->score);
     r->text = c->last;
     r->text_len = sizeof c->last;
+    srt_job_note_score(r, c->job, c->asked);
 }
 
 static void checkpoint_ask(srt_node *node, srt_checkpoint *c, int64_t now)

@@ -54,6 +54,8 @@ void srt_shard_claim(srt_node *node, srt_shard *s, size_t limit, int kind, int64
         srt_request_int(r, s->queue->now.ttr);
         srt_request_text(r, s->queue->now.fold);
         srt_request_int(r, s->queue->now.history_per_id);
+        if (s->queue->now.remember_score)
+            srt_request_int(r, 1);
         r->number = s->lease;
         r->place = (size_t)kind;
     }
@@ -204,6 +206,12 @@ void srt_shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const
     flags = srt_token_int(&reply->tokens[6]);
     s->paused = (flags & SRT_SAYS_PAUSED) != 0 && !s->changed_meanwhile;
     srt_shard_find_unfinished(s, flags);
+    if (flags >= SRT_SAYS_STALE)
+        srt_node_tell(
+            node, SERIATIM_EVENT_STALE, flags / SRT_SAYS_STALE,
+            "dropped %lld scheduled payload%s in shard %.*s: the score was not above that of a run that was done",
+            (long long)(flags / SRT_SAYS_STALE), flags / SRT_SAYS_STALE == 1 ? "" : "s", (int)s->keys->prefix.len - 1,
+            s->keys->prefix.data);
     if (flags & SRT_SAYS_NOTICED)
         srt_notice_seen(node, s, SRT_NOTICES_OTHERS, now);
     if (flags & SRT_SAYS_POSTPONED)

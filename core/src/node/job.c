@@ -1,5 +1,5 @@
 /* job.c - claimed ids in the memory of their claim: lists of them, and deliveries of some to one thread. */
-#include "node/job.h"
+#include "node/node_state.h"
 
 #include <string.h>
 
@@ -103,4 +103,12 @@ void srt_delivery_free(const seriatim_allocator *mem, seriatim_delivery *d)
     for (i = 0; i < d->count; i++)
         srt_job_free(d->jobs[i]);
     srt_free(mem, d, sizeof *d + d->cap * sizeof(srt_job *));
+}
+
+void srt_job_note_score(srt_job *done, const srt_job *job, size_t count)
+{
+    double score;
+    done->scored = job->shard->queue->now.remember_score > 0 && srt_record_score(&job->record, count, &score);
+    if (done->scored)
+        srt_number_pack(done->score, score);
 }

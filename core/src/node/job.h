@@ -40,7 +40,10 @@ typedef struct srt_job {
     const char *text; /* FAILED: error; REJECTED: reason; SNOOZED: what the first payload becomes; CHECKPOINT: the last
                          one that is done */
     size_t text_len;
-    int has_payload;                                     /* SNOOZED: there is such a text */
+    int has_payload; /* SNOOZED: there is such a text */
+    int scored; /* DONE, CHECKPOINT: Redis is to remember the score that `score` packs, for the queue's remember_score
+                 */
+    char score[8];
     srt_checkpoint *checkpoint;                          /* NULL: none was asked for */
     size_t *rejected;                                    /* REJECTED: places of the payloads in the record, ascending */
     size_t rejected_count, rejected_done, rejected_sent; /* of them: settled; in the settle that is on its way */
@@ -100,7 +103,12 @@ srt_job *srt_list_take(srt_job_list *list);
 void srt_list_join(srt_job_list *list, srt_job_list *more); /* moves all of `more` to the end of `list` */
 void srt_list_free(srt_job_list *list);                     /* frees its jobs */
 void srt_job_free(srt_job *job);
-void srt_job_view(srt_job *job);           /* what the host is shown of its record */
+void srt_job_view(srt_job *job); /* what the host is shown of its record */
+/*
+ * Notes in `done` (job or its checkpoint) the highest score of the job's first `count` payloads, where the queue
+ * remembers it.
+ */
+void srt_job_note_score(srt_job *done, const srt_job *job, size_t count);
 void srt_claim_free_one(srt_claim *claim); /* one job less; frees it with the last */
 seriatim_delivery *srt_delivery_new(const seriatim_allocator *mem, int kind, srt_shard *shard, size_t cap);
 void srt_delivery_free(const seriatim_allocator *mem, seriatim_delivery *delivery);

@@ -13,6 +13,12 @@
 
 /* ---- The request ---------------------------------------------------------------------------- */
 
+/* Done, and nothing else is to be said of it. */
+static int is_just_done(const srt_job *job)
+{
+    return job->outcome == SRT_DONE && !job->scored;
+}
+
 static size_t payload_bytes(const srt_job *job, size_t place)
 {
     return job->record.payloads[place].len + job->record.payloads[place].context_len;
@@ -71,6 +77,20 @@ static void settle_first_stamp(srt_request *r, const srt_job *job)
     srt_request_arg(r, stamp, sizeof stamp);
 }
 
+/*
+ * The last argument of an outcome: what a snooze replaces, which score a checkpoint leaves, or what becomes of an id
+ * without retries.
+ */
+static void settle_action(srt_request *r, const srt_job *job)
+{
+    if (job->outcome == SRT_SNOOZED)
+        settle_first_stamp(r, job);
+    else if (job->outcome == SRT_CHECKPOINT)
+        srt_request_arg(r, job->score, job->scored ? sizeof job->score : 0);
+    else
+        srt_request_text(r, job->shard->queue->now.on_exhausted);
+}
+
 static void settle_other(srt_request *r, srt_job *job)
 {
     static const char *const kinds[] = {"release", "done", "fail", "reject", "extend", "checkpoint", "snooze"};
@@ -86,18 +106,18 @@ static void settle_other(srt_request *r, srt_job *job)
         settle_reject(r, job);
         return;
     }
-    srt_request_int(r, job->time_us);
-    srt_request_arg(r, job->text, job->text_len);
-    srt_request_int(r, job->outcome == SRT_CHECKPOINT ? srt_checkpoint_expects(job) : queue->now.max_retry_count);
-    if (job->outcome == SRT_SNOOZED)
-        settle_first_stamp(r, job);
+    srt_request_int(r, job->scored ? queue->now.remember_score : job->time_us);
+    if (job->outcome == SRT_DONE)
+        srt_request_arg(r, job->score, sizeof job->score);
     else
-        srt_request_text(r, queue->now.on_exhausted);
+        srt_request_arg(r, job->text, job->text_len);
+    srt_request_int(r, job->outcome == SRT_CHECKPOINT ? srt_checkpoint_expects(job) : queue->now.max_retry_count);
+    settle_action(r, job);
 }
 
 static const srt_job *next_done(const srt_job *job)
 {
-    while (job && job->outcome != SRT_DONE)
+    while (job && !is_just_done(job))
         job = job->next;
     return job;
 }
@@ -139,7 +159,7 @@ static srt_request *settle_request(srt_node *node, srt_shard *s, const srt_job_l
     srt_request_text(r, s->queue->now.fold);
     settle_done(r, list);
     for (job = list->first; job; job = job->next)
-        if (job->outcome != SRT_DONE)
+        if (!is_just_done(job))
             settle_other(r, job);
     return r;
 }
@@ -172,7 +192,7 @@ static void take_settles(srt_job_list *to, srt_job_list *from)
     while (from->first && from->first->lease == lease && to->count < SHARD_MAX_CLAIM) {
         const srt_job *job = from->first;
         int alone = reject_goes_on(job);
-        if (job->outcome != SRT_DONE) {
+        if (!is_just_done(job)) {
             bytes += settle_bytes(job);
             others++;
             if (to->count && (alone || others > SETTLE_OTHERS || (others > 1 && bytes > SETTLE_PORTION_BYTES)))
@@ -272,7 +292,9 @@ void srt_shard_ended(srt_node *node, srt_shard *s, srt_job *job, int64_t now)
         srt_shard_old_ended(node, s, now);
     if (srt_checkpoint_parks(job))
         return;
-    if (job->claim->whole && job->outcome == SRT_DONE && s->state == SRT_OWNED && job->lease == s->lease) {
+    if (job->outcome == SRT_DONE)
+        srt_job_note_score(job, job, job->record.count);
+    if (job->claim->whole && is_just_done(job) && s->state == SRT_OWNED && job->lease == s->lease) {
         srt_claim_ended(s, job, now);
     } else {
         srt_claim_part(s, job->claim, now);

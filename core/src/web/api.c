@@ -131,6 +131,7 @@ void srt_web_write_row(srt_web_out *out, const srt_web_row *row)
     srt_web_int(out, "retries", t->retries);
     srt_web_int(out, "scheduled", t->scheduled);
     srt_web_int(out, "shards", row->shards_count);
+    srt_web_int(out, "stale", t->stale);
     srt_json_end_object(&out->json);
 }
 

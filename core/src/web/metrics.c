@@ -150,7 +150,8 @@ enum {
     OF_CONSUMERS,
     OF_PUSHED,
     OF_REFUSED,
-    OF_REMOVED
+    OF_REMOVED,
+    OF_STALE
 };
 
 static double metrics_of_row(const srt_web_row *row, int of)
@@ -183,8 +184,10 @@ static double metrics_of_row(const srt_web_row *row, int of)
         return (double)t->pushed;
     case OF_REFUSED:
         return (double)t->refused;
-    default:
+    case OF_REMOVED:
         return (double)t->removed;
+    default:
+        return (double)t->stale;
     }
 }
 
@@ -206,6 +209,7 @@ static void metrics_of_queues(srt_web *w, srt_bytes *out)
         [OF_CONSUMERS] = {"consumers", "gauge", "Shards whose owner is alive."},
         [OF_PUSHED] = {"pushed_total", "counter", "Jobs that were pushed, folded ones too."},
         [OF_REFUSED] = {"refused_total", "counter", "Settled ids that were refused because their fence was old."},
+        [OF_STALE] = {"stale_total", "counter", "Jobs that were refused or dropped because of their score."},
         [OF_REMOVED] = {"morgue_removed_total", "counter",
                         "Dead ids that morgue_max_age and morgue_max_count removed."},
     };

@@ -38,6 +38,7 @@ static void pages_write_shard(srt_web_out *out, unsigned number, const srt_web_s
     srt_web_int(out, "retries", shard->retries);
     srt_web_int(out, "scheduled", shard->scheduled);
     srt_web_int(out, "shard", number);
+    srt_web_int(out, "stale", shard->stale);
     srt_json_end_object(&out->json);
 }
 
@@ -336,6 +337,10 @@ void srt_web_id_write(seriatim_client *c, srt_web *w, srt_web_out *out)
     srt_web_bool(out, "owner_alive", told->owner_alive);
     srt_web_bool(out, "paused", told->paused);
     srt_web_text(out, "queue", w->worker.data, w->worker.len);
+    if (told->has_score) {
+        srt_web_double(out, "remembered_score", told->score);
+        srt_web_double(out, "remembered_until", told->score_until);
+    }
     srt_web_key(out, "scheduled");
     srt_json_begin_object(&out->json);
     srt_web_int(out, "count", told->scheduled);

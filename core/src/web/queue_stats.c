@@ -319,6 +319,7 @@ static void stats_sum(srt_web_row *row)
         total->failed += shard->failed;
         total->refused += shard->refused;
         total->removed += shard->removed;
+        total->stale += shard->stale;
         total->pushed += shard->pushed;
         total->paused += shard->paused;
         total->owner_alive += shard->owner_alive;

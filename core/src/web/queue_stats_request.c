@@ -91,6 +91,7 @@ int srt_web_stats_set_version(seriatim_client *c, stats_state *s, srt_web_shard 
         shard->processed = srt_web_stats_number(state->data, SRT_STATE_PROCESSED);
         shard->failed = srt_web_stats_number(state->data, SRT_STATE_FAILED);
         shard->refused = srt_web_stats_number(state->data, SRT_STATE_REFUSED);
+        shard->stale = srt_web_stats_number(state->data, SRT_STATE_STALE);
         shard->removed = srt_web_stats_number(state->data, SRT_STATE_REMOVED);
         shard->pushed = srt_web_stats_number(state->data, SRT_STATE_PUSHED);
         shard->paused = (state->data[SRT_STATE_FLAGS] & SRT_FLAG_PAUSED) != 0;

@@ -46,6 +46,7 @@ typedef struct srt_web_shard {
     int64_t length, retries, busy, parked, dead, delayed, processed, failed, refused, pushed, paused;
     int64_t removed;   /* dead ids, by the queue's limits of the morgue */
     int64_t scheduled; /* payloads whose deliver_at has not come, or which no claim has moved yet */
+    int64_t stale;     /* jobs that were refused or removed because of their score */
     int64_t lag_us;
     const char *owner;
     int owner_alive;

@@ -475,6 +475,7 @@ export default {
   "event.cancelled": "Payload entfernt",
   "event.rescheduled": "Payload verlegt",
   "event.due_now": "fällig gemacht",
+  "event.stale": "Score zu niedrig",
   "event.unknown": "unbekanntes Ereignis",
 
   "running.count": { one: "{n} läuft", other: "{n} laufen" },

@@ -475,6 +475,7 @@ export default {
   "event.cancelled": "payload removed",
   "event.rescheduled": "payload rescheduled",
   "event.due_now": "made due",
+  "event.stale": "score too low",
   "event.unknown": "unknown event",
 
   "running.count": { one: "{n} running", other: "{n} running" },

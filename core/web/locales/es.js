@@ -475,6 +475,7 @@ export default {
   "event.cancelled": "payload quitado",
   "event.rescheduled": "payload reprogramado",
   "event.due_now": "adelantado a ahora",
+  "event.stale": "score demasiado bajo",
   "event.unknown": "evento desconocido",
 
   "running.count": { one: "{n} en ejecución", other: "{n} en ejecución" },

@@ -475,6 +475,7 @@ export default {
   "event.cancelled": "payload retiré",
   "event.rescheduled": "payload déplacé",
   "event.due_now": "rendu dû",
+  "event.stale": "score trop bas",
   "event.unknown": "événement inconnu",
 
   "running.count": { one: "{n} en cours", other: "{n} en cours" },

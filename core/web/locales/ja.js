@@ -475,6 +475,7 @@ export default {
   "event.cancelled": "ペイロードを削除",
   "event.rescheduled": "ペイロードの時刻を変更",
   "event.due_now": "すぐに実行可能に",
+  "event.stale": "スコアが低すぎる",
   "event.unknown": "不明なイベント",
 
   "running.count": "{n} 件が実行中",

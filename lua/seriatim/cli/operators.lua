@@ -14,7 +14,7 @@ local unpack = table.unpack or unpack
 local BOOT_SECONDS = 10
 local NO_QUEUE = -1
 local FIGURES =
-  { "length", "fresh", "retries", "lag", "busy", "paused", "parked", "morgue_length", "processed", "failed", "refused" }
+  { "length", "fresh", "retries", "lag", "busy", "paused", "parked", "morgue_length", "processed", "failed", "refused", "stale" }
 local QUEUE_FIGURES = { "length", "lag", "busy", "paused", "parked", "morgue_length" }
 local MORGUE = { "morgue_length" }
 local RECORDS = { "length", "busy", "parked", "morgue_length" } -- of a queue
@@ -214,7 +214,8 @@ function VERBS:push(words)
     job.payload = parse(payload)
   end
   local result = errors.must(self:pushed_to(queue):perform_async { job })
-  say(("added %d, folded %d, refused %d"):format(result.added, result.folded, result.refused))
+  local stale = result.stale > 0 and (", stale %d"):format(result.stale) or ""
+  say(("added %d, folded %d, refused %d%s"):format(result.added, result.folded, result.refused, stale))
 end
 
 function VERBS:stats(names)
@@ -244,7 +245,7 @@ function VERBS:explain(words)
   local queue, id = unpack(exactly(words, 2, 2, "explain QUEUE ID"))
   local answer = errors.must(self:existing(queue).queries:explain(id))
   if self.options.json then
-    for _, part in ipairs { "job", "behind", "dead", "owner", "scheduled" } do
+    for _, part in ipairs { "job", "behind", "dead", "owner", "scheduled", "remembered_score", "remembered_until" } do
       answer[part] = answer[part] == nil and native.null or answer[part]
     end
     for _, entry in ipairs(answer.history) do

@@ -10,6 +10,7 @@ local metrics = {}
 ---@class seriatim.Figures
 ---@field length integer
 ---@field scheduled integer  payloads whose deliver_at has not come
+---@field stale integer  jobs refused or dropped because of their score (remember_score)
 ---@field fresh integer
 ---@field retries integer
 ---@field morgue_length integer

@@ -19,18 +19,20 @@ local push = {}
 ---@field refused integer  jobs that on_waiting reject or unique turned away
 ---@field refused_at integer[]  their places in the call, from 1
 ---@field scheduled integer  jobs that arrive later, at their deliver_at
+---@field stale integer  jobs whose score was not above the one that is remembered of their id (remember_score): they are not kept
 ---@field handles (string|false)[]  one a job, where the push was given handle = true or has a job with deliver_at; else empty. It names the
 ---payload for actions:cancel and actions:reschedule. A job that was folded into an equal payload has that one's; false: it was not kept
 
-local PushResult = inspect.class("seriatim.PushResult", { "added", "folded", "refused", "refused_at", "scheduled", "handles" })
+local PushResult = inspect.class("seriatim.PushResult", { "added", "folded", "refused", "refused_at", "scheduled", "stale", "handles" })
 
-local function result_of(added, folded, places, scheduled, handles)
+local function result_of(added, folded, places, scheduled, stale, handles)
   return setmetatable({
     added = added,
     folded = folded,
     refused = #places,
     refused_at = places,
     scheduled = scheduled or 0,
+    stale = stale or 0,
     handles = handles or {},
   }, PushResult)
 end
@@ -97,14 +99,14 @@ end
 ---The result of a push, or what was said of it, from what connection:call("push", ...) gives.
 ---@return seriatim.PushResult?
 ---@return seriatim.Error? err
-function push.outcome(added, folded, places, shortage, warning, scheduled, handles)
+function push.outcome(added, folded, places, shortage, warning, scheduled, stale, handles)
   if not added then
     return nil, folded
   end
   if warning then
     warn_once(warning)
   end
-  local result = result_of(added, folded, places, scheduled, handles)
+  local result = result_of(added, folded, places, scheduled, stale, handles)
   if shortage then
     return not_replicated(shortage, result)
   end

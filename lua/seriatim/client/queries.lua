@@ -71,6 +71,8 @@ local queries = {}
 ---@field paused boolean
 ---@field lease integer
 ---@field fence integer
+---@field remembered_score number?  jobs whose own score is not above it are stale (remember_score)
+---@field remembered_until number?  Unix seconds
 ---@field now number  Unix seconds
 ---@field history seriatim.HistoryEntry[]  the last events of the id, the latest last, where the worker has history_per_id
 

@@ -38,6 +38,7 @@ FIGURES: Final = (
     "processed",
     "failed",
     "refused",
+    "stale",
 )
 
 QUEUE_FIGURES: Final = ("length", "lag", "busy", "paused", "parked", "morgue_length")
@@ -122,7 +123,7 @@ class Operators:
         if payload is not None:
             job["payload"] = parse(payload)
         result = self._pushed_to(queue).perform_async([job])
-        print(f"added {result.added}, folded {result.folded}, refused {result.refused}")
+        print(f"added {result.added}, folded {result.folded}, refused {result.refused}" + (f", stale {result.stale}" if result.stale else ""))
 
     def _pushed_to(self, queue: str) -> type[Worker]:
         """The application's worker, whose push makes its queue; or one of a queue that is there, or that --create makes."""

@@ -21,8 +21,8 @@ READ, WRITE = 1, 2
 Wait = tuple[int, float]
 """Replicas, and seconds for each WAIT."""
 
-Pushed = tuple[int, int, list[int], Union[str, None], Union[str, None], int, list[Union[str, None]]]
-"""added, folded, places of refused jobs, what was said of too few replicas, warning, scheduled, handles."""
+Pushed = tuple[int, int, list[int], Union[str, None], Union[str, None], int, int, list[Union[str, None]]]
+"""added, folded, places of refused jobs, what was said of too few replicas, warning, scheduled, stale, handles."""
 
 WebAsked = tuple["_native.WebSettings", "_native.WebRequest"]
 

@@ -132,15 +132,16 @@ def _written(
     shortage: str | None,
     warning: str | None,
     scheduled: int,
+    stale: int,
     handles: list[str | None],
 ) -> PushResult:
     if warning is not None:
         _warn_once(warning)
-    result = PushResult(added, folded, len(places), places, scheduled, handles)
+    result = PushResult(added, folded, len(places), places, scheduled, stale, handles)
     if shortage is not None:
         raise NotReplicated(shortage, result)
     return result
 
 
 def _result(added: int, folded: int, places: list[int]) -> PushResult:
-    return PushResult(added, folded, len(places), places, 0, [])
+    return PushResult(added, folded, len(places), places, 0, 0, [])

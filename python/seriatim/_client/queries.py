@@ -131,6 +131,9 @@ class Explanation(TypedDict):
     paused: bool
     lease: int
     fence: int
+    remembered_score: float | None
+    """Jobs whose own score is not above it are stale (remember_score)."""
+    remembered_until: float | None
     now: float
     history: list[HistoryEntry]
 

@@ -262,7 +262,7 @@ module Seriatim
       @stopper ||= Thread.new { stop } if command == :stop
     end
 
-    LEVELS = { lease: Logger::INFO, morgue: Logger::INFO, lost: Logger::WARN, refused: Logger::WARN, recovered: Logger::WARN,
+    LEVELS = { lease: Logger::INFO, morgue: Logger::INFO, stale: Logger::INFO, lost: Logger::WARN, refused: Logger::WARN, recovered: Logger::WARN,
                warning: Logger::WARN, failures: Logger::WARN }.freeze
     NAMES = { recovered: "recover", failures: "fail" }.freeze
     private_constant :LEVELS, :NAMES

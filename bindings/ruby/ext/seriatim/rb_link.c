@@ -235,7 +235,7 @@ static VALUE link_handles(const seriatim_client *client)
 
 /*
  * link.push(queue, jobs, payloads, replicas, wait_timeout, push_timeout, handles)
- *   -> [added, folded, [places of refused jobs], shortage or nil, warning or nil, scheduled, [handles or nil]]
+ *   -> [added, folded, [places of refused jobs], shortage or nil, warning or nil, scheduled, stale, [handles or nil]]
  */
 static VALUE link_push(int argc, VALUE *argv, VALUE self)
 {
@@ -253,8 +253,9 @@ static VALUE link_push(int argc, VALUE *argv, VALUE self)
     srb_link_check(box, seriatim_push_send(client));
     shortage = link_shortage(box, srb_link_run(box, Qnil));
     counts = seriatim_push_result(client);
-    return rb_ary_new_from_args(7, SIZET2NUM(counts.added), SIZET2NUM(counts.folded), link_places(client), shortage,
-                                link_warning(client), SIZET2NUM(counts.scheduled), link_handles(client));
+    return rb_ary_new_from_args(8, SIZET2NUM(counts.added), SIZET2NUM(counts.folded), link_places(client), shortage,
+                                link_warning(client), SIZET2NUM(counts.scheduled), SIZET2NUM(counts.stale),
+                                link_handles(client));
 }
 
 /* ---- The rest -------------------------------------------------------------------------------- */

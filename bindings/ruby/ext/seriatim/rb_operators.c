@@ -159,6 +159,7 @@ static VALUE operators_figures(const seriatim_metrics *m)
     VALUE hash = rb_hash_new();
     SET(hash, "length", LL2NUM(m->length));
     SET(hash, "scheduled", LL2NUM(m->scheduled));
+    SET(hash, "stale", LL2NUM(m->stale));
     SET(hash, "fresh", LL2NUM(m->fresh));
     SET(hash, "retries", LL2NUM(m->retries));
     SET(hash, "morgue_length", LL2NUM(m->morgue_length));
@@ -250,6 +251,8 @@ static VALUE operators_explain(VALUE self, VALUE queue, VALUE id, VALUE seconds)
     SET(hash, "paused", e->paused ? Qtrue : Qfalse);
     SET(hash, "lease", LL2NUM(e->lease));
     SET(hash, "fence", LL2NUM(e->fence));
+    SET(hash, "remembered_score", e->has_score ? DBL2NUM(e->score) : Qnil);
+    SET(hash, "remembered_until", e->has_score ? DBL2NUM(e->score_until) : Qnil);
     SET(hash, "now", DBL2NUM(e->now));
     for (i = 0; i < e->history_count; i++)
         rb_ary_push(history, operators_history_entry(&e->history[i]));

@@ -664,8 +664,8 @@ static VALUE runner_failure(VALUE self, VALUE delivery, VALUE i)
 /* runner.event -> [kind, number, text] or nil */
 static VALUE runner_event(VALUE self)
 {
-    static const char *const names[] = {"lease", "lost",    "refused",  "recovered",
-                                        "link",  "warning", "failures", "morgue"};
+    static const char *const names[] = {"lease",   "lost",     "refused", "recovered", "link",
+                                        "warning", "failures", "morgue",  "stale"};
     seriatim_event event;
     if (seriatim_runner_event(runner_of(self), &event) != SERIATIM_OK)
         return Qnil;

@@ -18,7 +18,7 @@ module Seriatim
       PAYLOAD_SHOWN = 60 # characters, in a table
       UTC = /\A(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d(?:\.\d{3})?)Z\z/
       DEAD_PAGE = 200 # records a query, whose payloads come with them
-      FIGURES = %i[length fresh retries lag busy paused parked morgue_length processed failed refused].freeze
+      FIGURES = %i[length fresh retries lag busy paused parked morgue_length processed failed refused stale].freeze
 
       def initialize(options)
         @options = options
@@ -105,7 +105,8 @@ module Seriatim
         job = { id: id, delay: @options[:delay], score: @options[:score] }.compact
         job[:payload] = parse(payload) if payload
         result = pushed_to(queue).perform_async([job])
-        puts %i[added folded refused].map { |name| "#{name} #{result[name]}" }.join(", ")
+        counts = %i[added folded refused] + (result.stale.positive? ? [:stale] : [])
+        puts counts.map { |name| "#{name} #{result[name]}" }.join(", ")
       end
 
       # The application's worker, whose push makes its queue; or one of a queue that is there, or that --create makes.

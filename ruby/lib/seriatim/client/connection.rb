@@ -29,7 +29,7 @@ module Seriatim
     # @param seconds [Float] that it may take from now
     # @param handles [Boolean] answer a handle for each job
     # @return [Array] added, folded, places of refused jobs, what was said of too few replicas or nil, what is to be warned of or nil,
-    #   scheduled, handles
+    #   scheduled, stale, handles
     def push(settings, jobs, payloads, wait, seconds, handles) = @link.push(number(settings), jobs, payloads, *wait, seconds, handles)
 
     # @return [Integer] shards_count as Redis has it

@@ -5,7 +5,7 @@ module Seriatim
   module Metrics
     module_function
 
-    # @return [Hash] length, scheduled (payloads), fresh, retries, morgue_length, lag (seconds), processed, failed, busy, parked and more;
+    # @return [Hash] length, scheduled (payloads), stale (jobs), fresh, retries, morgue_length, lag (seconds), processed, failed, busy, parked and more;
     #   shards: the same for each shard, with its owner
     def of(worker) = Pool.current.with { |connection| connection.metrics(worker.queue_settings) }
 

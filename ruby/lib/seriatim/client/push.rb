@@ -3,9 +3,9 @@
 module Seriatim
   # What a push did: `added` jobs made a new waiting id, `folded` ones united with an id that waits, `refused` ones
   # were turned away by on_waiting :reject or :unique; `refused_at` are their places in the call, from 0; `scheduled` ones arrive later, at
-  # their deliver_at. `handles`: one a job, where the push was given `handle: true` or has a job with deliver_at; else empty. A handle names
+  # their deliver_at; `stale` ones had a score that was not above the one that is remembered of their id (remember_score), and are not kept. `handles`: one a job, where the push was given `handle: true` or has a job with deliver_at; else empty. A handle names
   # the payload for actions.cancel and actions.reschedule; a job that was folded into an equal payload has that one's, nil: it was not kept.
-  PushResult = Struct.new(:added, :folded, :refused, :refused_at, :scheduled, :handles, keyword_init: true)
+  PushResult = Struct.new(:added, :folded, :refused, :refused_at, :scheduled, :stale, :handles, keyword_init: true)
 
   # Pushes jobs.
   # @api private
@@ -46,11 +46,11 @@ module Seriatim
       return result(0, 0, []) if jobs.is_a?(Array) && jobs.empty?
 
       payloads = payloads(worker, jobs)
-      *counts, shortage, warning, scheduled, handles = Pool.current.with(limits.left) do |connection|
+      *counts, shortage, warning, scheduled, stale, handles = Pool.current.with(limits.left) do |connection|
         connection.push(worker.queue_settings, jobs, payloads, limits.wait, limits.left, limits.handle)
       end
       warn_once(warning) if warning
-      result = result(*counts, scheduled, handles)
+      result = result(*counts, scheduled, stale, handles)
       shortage ? raise(NotReplicated.new(shortage, result)) : result
     end
 
@@ -66,8 +66,9 @@ module Seriatim
       Jobs.payloads(Native.read_jobs(jobs), codec) unless codec.equal?(Codec::JSON)
     end
 
-    def result(added, folded, places, scheduled = 0, handles = [])
-      PushResult.new(added: added, folded: folded, refused: places.size, refused_at: places, scheduled: scheduled, handles: handles)
+    def result(added, folded, places, scheduled = 0, stale = 0, handles = [])
+      PushResult.new(added: added, folded: folded, refused: places.size, refused_at: places, scheduled: scheduled, stale: stale,
+                     handles: handles)
     end
   end
   private_constant :Push

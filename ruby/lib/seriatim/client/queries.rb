@@ -93,7 +93,8 @@ module Seriatim
     # Why the id is or is not running.
     # @return [Hash] text (one sentence), job, behind, dead (nil, or a record with its state, and with payloads_count, the
     #   number of its payloads, in place of payloads), scheduled (nil, or payloads_count and the first deliver_at), owner (or nil),
-    #   owner_alive, paused, lease, fence, now (Unix seconds), history: the last events of the id, the
+    #   owner_alive, paused, lease, fence,
+    #   remembered_score (or nil: jobs whose own score is not above it are stale) and remembered_until, now (Unix seconds), history: the last events of the id, the
     #   latest last, where the worker has history_per_id: hashes of text (a line for a reader), event ("pushed", "claimed", "failed" …), at and
     #   due (Unix seconds), fence, payloads_count, node and error; nil for what an event does not have
     def explain(id)

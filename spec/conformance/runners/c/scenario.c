@@ -45,6 +45,7 @@ void queue_core_settings(const queue *q, seriatim_queue_settings *settings)
     settings->on_exhausted = setting_word(q, "on_exhausted", settings->on_exhausted);
     settings->ttr = value_number(value_get(q->settings, "ttr"), 0);
     settings->history_per_id = setting(q, "history_per_id", 0);
+    settings->remember_score = value_number(value_get(q->settings, "remember_score"), 0);
     settings->serial_shards = value_true(value_get(q->settings, "serial_shards"));
     settings->morgue_max_age = value_number(value_get(q->settings, "morgue_max_age"), 0);
     settings->morgue_max_count = setting(q, "morgue_max_count", 0);
@@ -288,6 +289,7 @@ static int do_push(scenario *s, queue *q, const value *step, check *c)
     keep_handles(s, value_get(step, "keep"), handles, handle_count);
     compare_handles(c, value_get(expect, "handles"), handles, handle_count);
     compare(c, value_get(expect, "scheduled"), found_number((double)counts.scheduled), "scheduled");
+    compare(c, value_get(expect, "stale"), found_number((double)counts.stale), "stale");
     compare(c, value_get(expect, "added"), found_number((double)counts.added), "added");
     compare(c, value_get(expect, "folded"), found_number((double)counts.folded), "folded");
     compare(c, value_get(expect, "refused"), found_number((double)counts.refused), "refused");
@@ -510,6 +512,7 @@ static int do_metrics(scenario *s, queue *q, const value *step, check *c)
         } figures[] = {
             {"length", (double)m->length},
             {"scheduled", (double)m->scheduled},
+            {"stale", (double)m->stale},
             {"fresh", (double)m->fresh},
             {"retries", (double)m->retries},
             {"morgue_length", (double)m->morgue_length},

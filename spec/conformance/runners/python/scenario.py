@@ -84,7 +84,7 @@ class Scenario:
                 worker.perform_async([job])
             return None
         result = worker.perform_async(jobs, handle=step.get("handle", False))
-        found: dict[str, Any] = {key: getattr(result, key) for key in ("added", "folded", "refused", "refused_at", "scheduled")}
+        found: dict[str, Any] = {key: getattr(result, key) for key in ("added", "folded", "refused", "refused_at", "scheduled", "stale")}
         found["handles"] = [handle and result.handles.index(handle) for handle in result.handles]
         self._handles[step.get("keep", "")] = result.handles
         return self._values.compare(step.get("expect", {}), found, "answer")
