@@ -271,23 +271,29 @@ local function check_push(client)
   end
 end
 
-local HASHES = {jobs = {JOBS, check_job}, next = {NEXT, check_next}, running = {RUNNING, check_running}, dead = {DEAD, check_dead}}
-local SETS = {due = DUE, parked = PARKED, unproven = UNPROVEN, suspect = SUSPECT, retry = RETRY, died = DIED, overrun = OVERRUN}
-local looked, following = #ids, '0'
-if HASHES[part] then
-  local key, check = unpack(HASHES[part])
-  local page = call('HSCAN', key, cursor, 'COUNT', 50)
-  if part == 'running' and cursor == '0' then check_claims() end
-  following, looked = page[1], #page[2] / 2
-  for i = 1, #page[2], 2 do check(page[2][i], page[2][i + 1]) end
-elseif SETS[part] then
-  local page = call('ZSCAN', SETS[part], cursor, 'COUNT', 50)
-  following, looked = page[1], #page[2] / 2
-  for i = 1, #page[2], 2 do check_entry(SETS[part], page[2][i]) end
-else
-  local check = part == 'ready' and check_ready or part == 'push' and check_push or check_owned
-  for i = 1, #ids do check(ids[i]) end
+-- A function of its own, because a script has at most 200 local variables. Returns the cursor, and how many were looked at.
+local function check_slice()
+  local HASHES = {jobs = {JOBS, check_job}, next = {NEXT, check_next}, running = {RUNNING, check_running}, dead = {DEAD, check_dead}}
+  local SETS = {due = DUE, parked = PARKED, unproven = UNPROVEN, suspect = SUSPECT, retry = RETRY, died = DIED, overrun = OVERRUN}
+  local looked, following = #ids, '0'
+  if HASHES[part] then
+    local key, check = unpack(HASHES[part])
+    local page = call('HSCAN', key, cursor, 'COUNT', 50)
+    if part == 'running' and cursor == '0' then check_claims() end
+    following, looked = page[1], #page[2] / 2
+    for i = 1, #page[2], 2 do check(page[2][i], page[2][i + 1]) end
+  elseif SETS[part] then
+    local page = call('ZSCAN', SETS[part], cursor, 'COUNT', 50)
+    following, looked = page[1], #page[2] / 2
+    for i = 1, #page[2], 2 do check_entry(SETS[part], page[2][i]) end
+  else
+    local check = part == 'ready' and check_ready or part == 'push' and check_push or check_owned
+    for i = 1, #ids do check(ids[i]) end
+  end
+  return following, looked
 end
+
+local following, looked = check_slice()
 if fixes[1] then
   open_for_writing()
   if miscounted then held = 1 end

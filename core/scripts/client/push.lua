@@ -25,6 +25,7 @@ end
 
 local REMEMBERS = WIDTH == 23 or WIDTH == 33
 if REMEMBERS then WIDTH = WIDTH - 20 end
+if WIDTH ~= 2 then remembers = REMEMBERS and 1 or 0 end
 local NAMED = WIDTH == 13
 if NAMED then WIDTH = 3 end
 local n = (WIDTH == 2 or WIDTH == 3) and (#ARGV - 6) / WIDTH or 0.5

@@ -99,13 +99,13 @@ local function drop_stale(groups, remembered)
   return count
 end
 
--- Moves a slice; remembers: the queue has remember_score. Returns whether it took so long that the call is to do nothing else of size,
+-- Moves a slice. Returns whether it took so long that the call is to do nothing else of size,
 -- and the number of stale payloads, which are gone.
-local function arrive(fold, remembers)
+local function arrive(fold)
   local groups, cost = due_payloads()
   local ids = probe_arrivals(groups)
   local dropped = 0
-  if remembers then
+  if remembers == 1 then
     probe_scores()
     dropped = drop_stale(groups, scores_of(ids))
   end

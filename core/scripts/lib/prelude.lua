@@ -38,13 +38,13 @@ local now = clock[1] * 1000000 + clock[2]
 -- awake; processed, failed, refused: settled ids; pushed: jobs that push accepted; held: ids that claims hold; delivers: the
 -- smallest deliver_at of the scheduled payloads, FOREVER where there are none; removed: dead ids that trim_morgue.lua removed;
 -- history: how many events are kept of an id, as the last push or claim said; stale: jobs refused or removed because of their
--- score
+-- score; remembers: 1 where the queue has remember_score, as the last push with options or claim said
 local generation, tick, lease, claimed, settled, wake = tonumber(ARGV[1]), 0, 0, 0, 0, 0
-local processed, failed, refused, pushed, held, flags, delivers, removed, history, stale, owner = 0, 0, 0, 0, 0, 0, FOREVER, 0, 0, 0, ''
+local processed, failed, refused, pushed, held, flags, delivers, removed, history, stale, remembers, owner = 0, 0, 0, 0, 0, 0, FOREVER, 0, 0, 0, 0, ''
 
 local state = call('GET', STATE)
 if state then
-  generation, tick, lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags, delivers, removed, history, stale =
+  generation, tick, lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags, delivers, removed, history, stale, remembers =
     unpack_struct(STATE_FORMAT, state)
   owner = sub(state, STATE_OWNER + 1)
   if generation ~= tonumber(ARGV[1]) then

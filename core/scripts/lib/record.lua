@@ -125,23 +125,50 @@ local function digest_of(e)
   return e.digest
 end
 
--- Adds an entry to a spilled record; true when an equal payload was there (it keeps the smaller score, and the stamp and
--- context of the first to arrive).
+-- Was the score of a stored payload given with its push? Else it is the time of its arrival or its deliver_at.
+local function has_own_score(e)
+  if e.score == e.stamp / 1e6 then return false end
+  return byte(e.context) ~= CONTEXT_DELIVERED or #e.context < CONTEXT_HEAD or unpack_struct('<d', e.context, 2) ~= e.score
+end
+
+-- Two equal payloads become one, with the stamp and the context of the one that arrived first, `early`, and the smaller score. In a
+-- queue with remember_score it gets the larger score where both were given, else it counts as one without a score of its own: so it is
+-- not removed as stale as long as one of both pushes is not stale.
+local function fold_score(early, late)
+  local score = min(early.score, late.score)
+  if remembers == 1 then
+    if has_own_score(early) and has_own_score(late) then
+      score = max(early.score, late.score)
+    else
+      local context = byte(early.context) == CONTEXT_DELIVERED and sub(early.context, CONTEXT_HEAD + 1) or early.context
+      early.context = score == early.stamp / 1e6 and context or char(CONTEXT_DELIVERED) .. pack('<d', score) .. context
+    end
+  end
+  early.score = score
+end
+
+-- Adds an entry to a spilled record; true when an equal payload was there (fold_score says what it keeps).
 local function spill_entry(store, id, e, fold)
   local stamp, folded = pack('>d', e.stamp), false
   if fold == 'merge' then
     local digest = digest_of(e)
     local known = call('HGET', store.map .. id, digest)
     local score = known and tonumber(call('ZSCORE', store.spill .. id, known .. e.payload))
-    if score and unpack_struct('>d', known) <= e.stamp then
-      if e.score < score then call('ZADD', store.spill .. id, format('%.17g', e.score), known .. e.payload) end
-      e.into = unpack_struct('>d', known)
+    local old = score and {stamp = unpack_struct('>d', known), score = score}
+    if old then old.context = remembers == 1 and call('HGET', store.map .. id, 'c' .. known) or '' end
+    if old and old.stamp <= e.stamp then
+      local context = old.context
+      fold_score(old, e)
+      if old.score ~= score then call('ZADD', store.spill .. id, format('%.17g', old.score), known .. e.payload) end
+      if old.context ~= context then call('HSET', store.map .. id, 'c' .. known, old.context) end
+      e.into = old.stamp
       return true
     end
-    if score then
+    if old then
       call('ZREM', store.spill .. id, known .. e.payload)
       call('HDEL', store.map .. id, 'c' .. known)
-      e.score, folded = min(score, e.score), true
+      fold_score(e, old)
+      folded = true
     end
     call('HSET', store.map .. id, digest, stamp)
   end
@@ -210,17 +237,22 @@ local function fold_entry(r, e, fold)
     entries[#entries + 1] = e
     return
   end
-  old.score = min(old.score, e.score)
-  if e.stamp < old.stamp then old.stamp, old.context = e.stamp, e.context end
+  if e.stamp < old.stamp then
+    fold_score(e, old)
+    old.stamp, old.score, old.context = e.stamp, e.score, e.context
+  else
+    fold_score(old, e)
+  end
   e.into = old.stamp
 end
 
--- The bounds in the head of a spilled record hold for these entries, too.
+-- The bounds in the head of a spilled record hold for these entries, too. fold_score may make a context longer by CONTEXT_HEAD bytes.
 local function note_bounds(r, entries)
+  local more = remembers == 1 and CONTEXT_HEAD or 0
   for i = 1, #entries do
     local e = entries[i]
     r.first, r.last = min(r.first or e.stamp, e.stamp), max(r.last or e.stamp, e.stamp)
-    r.largest = max(r.largest or 0, #e.payload + #e.context)
+    r.largest = max(r.largest or 0, #e.payload + #e.context + more)
   end
 end
 

@@ -20,12 +20,6 @@ local function scores_of(ids)
   return found
 end
 
--- Was the score of a stored payload given with its push? Else it is the time of its arrival or its deliver_at.
-local function has_own_score(e)
-  if e.score == e.stamp / 1e6 then return false end
-  return byte(e.context) ~= CONTEXT_DELIVERED or #e.context < CONTEXT_HEAD or unpack_struct('<d', e.context, 2) ~= e.score
-end
-
 local function forget_scores(count)
   local ids = call('ZRANGEBYSCORE', SCORE_ENDS, '-inf', format('%.0f', now), 'LIMIT', 0, count)
   if not ids[1] then return end

@@ -19,6 +19,7 @@ if lease ~= tonumber(ARGV[2]) then return error_reply('STALE ' .. owner) end
 history = tonumber(ARGV[8])
 if not (history and history >= 0 and history <= HISTORY_MOST) then return error_reply('ERR wrong history') end
 events = history > 0 and {} or nil
+remembers = ARGV[9] == '1' and 1 or 0
 
 -- Functions are made only where they are needed: to make them takes longer than a small claim.
 local BYTES, PAYLOADS, SLICE = 1048576, 1000, 64
@@ -51,7 +52,7 @@ elseif not again then
     -- include: note spread record join scheduled scores move_scheduled
     -- Scheduled payloads whose time has come, in a paused shard as well. Where that was much, nothing is taken: the next claim does.
     local long = false
-    if delivers <= now then long, came_stale = arrive(ARGV[7], ARGV[9] == '1') end
+    if delivers <= now then long, came_stale = arrive(ARGV[7]) end
     if long then limit = 0 end
     if postponed > 0 then stuck = SAYS_POSTPONED end
     -- Runs whose time is over come back, due now.

@@ -8,9 +8,9 @@
 #ifndef SRT_STORED_H
 #define SRT_STORED_H
 
-/* ---- A shard's state: eleven doubles, a byte of flags, two doubles, a 16-bit number, a double, the owner ---- */
+/* ---- A shard's state: eleven doubles, a byte of flags, two doubles, a 16-bit number, a double, a byte, the owner ---- */
 
-#define SRT_STATE_FORMAT "<dddddddddddBddHd" /* of struct.pack; the owner follows */
+#define SRT_STATE_FORMAT "<dddddddddddBddHdB" /* of struct.pack; the owner follows */
 #define SRT_STATE_PROCESSED 48               /* offsets of the counters */
 #define SRT_STATE_FAILED 56
 #define SRT_STATE_REFUSED 64
@@ -21,8 +21,9 @@
 #define SRT_STATE_REMOVED 97  /* dead ids that the limits of the morgue removed */
 #define SRT_STATE_HISTORY 105 /* history_per_id, as the last push or claim said: a 16-bit number */
 #define SRT_STATE_STALE 107   /* how many jobs were refused or removed because of their score */
+#define SRT_STATE_REMEMBERS 115 /* 1: the queue has remember_score, as the last push with options or claim said */
 /* the id of the node, to the end of the state; also the length of a state without an owner */
-#define SRT_STATE_OWNER 115
+#define SRT_STATE_OWNER 116
 
 #define SRT_FLAG_PAUSED 1     /* claims give nothing */
 #define SRT_FLAG_DOUBTED 2    /* an id may be unproven or suspect */
