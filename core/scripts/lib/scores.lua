@@ -8,16 +8,16 @@ local SCORES, SCORE_ENDS = PREFIX .. 'scores', PREFIX .. 'scoreends'
 -- A key of the wrong type ends the script here, before anything is written.
 local function probe_scores() call('HLEN', SCORES) call('ZCARD', SCORE_ENDS) end
 
--- The scores that are remembered of ids, by id.
+-- The scores that are remembered of ids, by id, and until when.
 local function scores_of(ids)
-  local found, texts = {}, ids[1] and call('HMGET', SCORES, unpack(ids)) or ids
+  local found, until_when, texts = {}, {}, ids[1] and call('HMGET', SCORES, unpack(ids)) or ids
   for i = 1, #ids do
     if texts[i] and #texts[i] == 16 then
       local score, ends = unpack_struct('<dd', texts[i])
-      if ends > now and score == score then found[ids[i]] = score end
+      if ends > now and score == score then found[ids[i]], until_when[ids[i]] = score, ends end
     end
   end
-  return found
+  return found, until_when
 end
 
 local function forget_scores(count)
@@ -27,12 +27,16 @@ local function forget_scores(count)
   call('ZREM', SCORE_ENDS, unpack(ids))
 end
 
--- Remembers the score of a run for `time` microseconds, unless a higher one is remembered. Returns the higher one of both.
+-- Remembers the score of a run for `time` microseconds. While a higher one is kept, that one stays as it is; the same one is kept until
+-- the later of both ends. Returns the score that is kept.
 local function remember_score(id, score, time)
   forget_scores(2)
-  local known = scores_of({id})[id]
+  local known, known_ends = scores_of({id})
+  known, known_ends = known[id], known_ends[id]
   if known and known > score then return known end
-  local ends, left = now + time, math.ceil(time / 1000) + 1
+  local ends = now + time
+  if known == score then ends = max(ends, known_ends) end
+  local left = math.ceil((ends - now) / 1000) + 1
   call('HSET', SCORES, id, pack('<dd', score, ends))
   call('ZADD', SCORE_ENDS, format('%.0f', ends), id)
   for _, key in ipairs({SCORES, SCORE_ENDS}) do
