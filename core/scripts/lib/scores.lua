@@ -46,8 +46,10 @@ local function remember_score(id, score, time)
 end
 
 -- Removes stale payloads from the record n that waits behind the run of an id, of a spilled one no more than this call may yet move.
--- Those before the place `from` were looked at. Returns the place where to go on, or nil at the end.
+-- Those before the place `from` were looked at. Returns the place where to go on, or nil at the end. Where something of the record
+-- comes from the morgue, all of it stays: an operator wants it to run.
 local function remove_stale(id, n, score, from)
+  if n.delivered then return nil end
   local entries, old, kept, step, within = n.entries, {}, {}, nil, nil
   if not entries then
     within = call('ZCOUNT', second.spill .. id, '-inf', format('%.17g', score)) - from
