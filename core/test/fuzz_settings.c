@@ -42,6 +42,7 @@ static void read_settings(fuzz_input *in, owned_settings *s)
         s->queue.batch_size = fuzz_int(in);
         s->queue.max_retry_count = fuzz_int(in);
         s->queue.ttr = fuzz_double(in);
+        s->queue.remember_score = fuzz_double(in);
     }
     s->queue.priority = fuzz_int(in);
     s->queue.serial_shards = (int)fuzz_below(in, 2);
@@ -67,7 +68,8 @@ static void within_limits(const srt_queue *q)
     FUZZ_CHECK(q->name.len >= 1 && q->name.len <= 512);
     FUZZ_CHECK(q->own.shards_count >= 0 && q->own.shards_count <= SERIATIM_MAX_SHARDS && q->own.batch_size >= 1 &&
                q->own.batch_size <= SERIATIM_MAX_BATCH);
-    FUZZ_CHECK(q->now.max_retry_count >= 0 && q->now.ttr >= 0 && q->now.ttr <= INT64_C(31536000000000));
+    FUZZ_CHECK(q->now.max_retry_count >= 0 && q->now.ttr >= 0 && q->now.ttr <= INT64_C(31536000000000) &&
+               q->now.remember_score >= 0 && q->now.remember_score <= INT64_C(31536000000000));
     FUZZ_CHECK(q->now.fold && q->now.on_waiting && q->now.on_exhausted);
 }
 

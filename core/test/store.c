@@ -323,23 +323,36 @@ static void pack_double(srt_bytes *out, double value)
     pack_little(out, bits, 8);
 }
 
-static void pack_entry(srt_bytes *out, const store_record *r, int i)
+/* Ids of the second queue, which remembers scores, are pushed with scores: these ascend as the numbers do. */
+static int is_scored(const store *s, const store_id *id)
+{
+    return s->remembers && id->shard->queue == 1;
+}
+
+static double score_of(const store_record *r, int i)
+{
+    return r->numbers[i] - 1000;
+}
+
+static void pack_entry(srt_bytes *out, const store_record *r, int i, int scored)
 {
     char text[16];
     int len = snprintf(text, sizeof text, "%d", r->numbers[i]);
     pack_double(out, (double)r->stamps[i]);
-    pack_double(out, (double)r->stamps[i] / 1e6);
+    pack_double(out, scored ? score_of(r, i) : (double)r->stamps[i] / 1e6);
     pack_little(out, 0, 4);
     pack_little(out, (uint64_t)len, 4);
     srt_bytes_add(out, text, (size_t)len);
 }
 
-static void pack_record(srt_bytes *out, const store_record *r)
+static void pack_record(srt_bytes *out, const store_record *r, int scored)
 {
     int i, spilled = r->count > STORE_SPILL;
     if (r->count == 1 && r->due == r->stamps[0] && r->retry == -1 && !r->mark) {
-        pack_little(out, (uint64_t)r->place, 1);
+        pack_little(out, (uint64_t)(r->place + (scored ? 4 : 0)), 1);
         pack_double(out, (double)r->stamps[0]);
+        if (scored)
+            pack_double(out, score_of(r, 0));
         srt_bytes_add_int(out, r->numbers[0]);
         return;
     }
@@ -350,7 +363,7 @@ static void pack_record(srt_bytes *out, const store_record *r)
     pack_little(out, (uint64_t)r->count, 4);
     pack_little(out, 0, 4);
     for (i = 0; !spilled && i < r->count; i++)
-        pack_entry(out, r, i);
+        pack_entry(out, r, i, scored);
 }
 
 /* ---- The checker --------------------------------------------------------------------------- */
@@ -408,6 +421,13 @@ static void check_done(store *s, store_id *id)
 {
     check_in_order(s, id, id->first.count);
     id->runs++;
+}
+
+/* Of a run that is done without a score. */
+static void check_plain(store *s, const store_id *id)
+{
+    if (is_scored(s, id) && id->first.count)
+        store_violated(s, "%s: the score of a run that is done is not told", id->name);
 }
 
 void store_hooked(store *s, const seriatim_claimed *job)
@@ -839,7 +859,7 @@ static void say_texts(store_conn *c, store_id **ids, size_t count)
     for (i = 0; i < count; i++) {
         add_text(&names, ids[i]->name, ids[i]->len);
         srt_bytes_clear(&record);
-        pack_record(&record, &ids[i]->first);
+        pack_record(&record, &ids[i]->first, is_scored(c->store, ids[i]));
         add_text(&records, record.data, record.len);
     }
     srt_resp_arg(&c->out, names.data, names.len);
@@ -1015,7 +1035,7 @@ static int64_t packed_number(store_arg arg)
     return (int64_t)number;
 }
 
-static void pack_notice(srt_bytes *out, const store_notice *notice)
+static void pack_notice(const store *s, srt_bytes *out, const store_notice *notice)
 {
     store_record r;
     size_t len = notice->id->len;
@@ -1026,7 +1046,7 @@ static void pack_notice(srt_bytes *out, const store_notice *notice)
     pack_little(out, len, 4);
     srt_bytes_add(out, notice->id->name, len);
     pack_little(out, 1, 4);
-    pack_record(out, &r);
+    pack_record(out, &r, is_scored(s, notice->id));
 }
 
 #define STORE_TELL 4 /* notices an answer, so that there are more than one */
@@ -1064,7 +1084,7 @@ static void do_tell(store_conn *c, store_shard *sh, const store_arg *argv, size_
         srt_bytes out;
         char number[8];
         srt_bytes_init(&out, seriatim_default_allocator());
-        pack_notice(&out, given[i]);
+        pack_notice(s, &out, given[i]);
         number_text(given[i]->number, number);
         srt_resp_arg(&c->out, number, sizeof number);
         srt_resp_arg(&c->out, out.data, out.len);
@@ -1144,6 +1164,18 @@ static void settle_snooze(store *s, store_id *id, const store_arg *argv)
     r->due = s->now_us + number_of(argv[0]);
     r->place = 1;
     put_back(s, id);
+}
+
+/* argv: time, score, limit, action. What waits behind the run has higher scores: nothing of it is stale. */
+static void settle_scored(store *s, store_id *id, const store_arg *argv)
+{
+    const store_record *r = &id->first;
+    if (!is_scored(s, id) || number_of(argv[0]) != STORE_REMEMBERS || argv[1].len != 8)
+        store_violated(s, "%s: a score is told that is not to be remembered", id->name);
+    else if (r->count && packed_double(argv[1].data) != score_of(r, r->count - 1))
+        store_violated(s, "%s: a run is done with another score than its highest", id->name);
+    check_done(s, id);
+    finish(s, id);
 }
 
 static void settle_fail(store *s, store_id *id, int64_t time, int64_t limit, int *exhausted)
@@ -1231,6 +1263,7 @@ static int settle_whole(store *s, store_shard *sh, store_arg run, size_t count, 
             store_violated(s, "%s: settled with a claim that is no whole", id->name);
         check_settle(s, id, id->fence, 1);
         promoted |= id->behind.there;
+        check_plain(s, id);
         check_done(s, id);
         finish(s, id);
         found++;
@@ -1295,6 +1328,7 @@ static void do_settle(store_conn *c, store_shard *sh, const store_arg *argv, siz
         for (size_t i = 0; i < done; i++)
             if ((id = settle_find(s, argv[at + i], run, 1, &late))) {
                 promoted |= id->behind.there;
+                check_plain(s, id);
                 check_done(s, id);
                 finish(s, id);
             }
@@ -1326,6 +1360,8 @@ static void do_settle(store_conn *c, store_shard *sh, const store_arg *argv, siz
             settle_reject(s, id, argv[at + 6], arg_is(argv[at], "bury+"));
         } else if (arg_is(argv[at], "reject") || arg_is(argv[at], "bury"))
             settle_reject(s, id, argv[at + 6], arg_is(argv[at], "bury"));
+        else if (arg_is(argv[at], "done"))
+            settle_scored(s, id, &argv[at + 3]);
         else if (arg_is(argv[at], "snooze"))
             settle_snooze(s, id, &argv[at + 3]);
         else if (release)
@@ -1355,7 +1391,7 @@ static void do_slice(store_conn *c, const store_shard *sh, const store_arg *argv
     }
     srt_bytes_init(&out, seriatim_default_allocator());
     for (i = from; i < id->first.count && i < from + STORE_SLICE; i++)
-        pack_entry(&out, &id->first, i);
+        pack_entry(&out, &id->first, i, is_scored(c->store, id));
     srt_resp_array(&c->out, 2);
     srt_resp_arg(&c->out, out.data, out.len);
     say_text(c, "");

@@ -8,6 +8,7 @@
 #define STORE_MAX_PAYLOADS 512 /* of one id in a round */
 #define STORE_SPILL 12         /* an id with more payloads is read in slices */
 #define STORE_SLICE 5
+#define STORE_REMEMBERS 60000000 /* microseconds: remember_score of the second queue */
 #define STORE_IN_DOUBT_FAULTS 3
 
 /* Waiting, running or pushed behind a run. */
@@ -104,6 +105,7 @@ typedef struct store {
 
     unsigned errors_ppm, noscript_ppm;
     int no_fence, forget_seen, no_absence, no_heir; /* negative controls */
+    int remembers;                                  /* the second queue has remember_score */
     int answer_past; /* a claim that a failover forgot is answered by the one before it, as scripts did once */
     int nobody_died; /* no process is killed, so no run may be recovered as a dead one's */
 

@@ -179,6 +179,23 @@ static void test_actions_work_without_channels(void **state)
     redisFree(limited);
 }
 
+/* A node settles a run whose score a queue with remember_score keeps; a push that is not above it is stale. */
+static void test_scores_are_kept_without_channels(void **state)
+{
+    redisContext *limited = user_with("resetchannels");
+    char run_of_a[80];
+    (void)state;
+    REDIS("FLUSHALL");
+    own();
+    said(PUSH(server.redis, "1", "a", "1"), 0);
+    freeReplyObject(RUN(limited, claim, lease, seen, "10", "0", "0", "merge", "3", "1"));
+    snprintf(run_of_a, sizeof run_of_a, "0n%s", said(redis("HKEYS " PREFIX "claims"), 0));
+    said(RUN(limited, settle, lease, "1", "merge", "0", "done", "a", run_of_a, "60000000", "@@@@@@@@", "0", ""), 0);
+    assert_string_equal(said(redis("HLEN " PREFIX "scores"), 0), "1");
+    assert_string_equal(said(redis("HLEN " PREFIX "jobs"), 0), "0");
+    redisFree(limited);
+}
+
 static void test_a_node_works_without_channels(void **state)
 {
     redisContext *limited = user_with("resetchannels");
@@ -255,6 +272,7 @@ int main(void)
         cmocka_unit_test(test_a_push_works_without_channels),
         cmocka_unit_test(test_a_delete_works_without_channels),
         cmocka_unit_test(test_actions_work_without_channels),
+        cmocka_unit_test(test_scores_are_kept_without_channels),
         cmocka_unit_test(test_a_node_works_without_channels),
         cmocka_unit_test(test_each_missing_command_is_named),
         cmocka_unit_test(test_a_user_without_write_rights_may_read),

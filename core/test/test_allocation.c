@@ -65,6 +65,7 @@ static seriatim_queue_settings settings_of_queue(void)
     q.name_len = 1;
     q.shards_count = 2;
     q.fold = "list";
+    q.remember_score = 60;
     return q;
 }
 
@@ -84,6 +85,8 @@ static int push(seriatim_client *c, size_t queue)
         job.payload = "{\"some\":\"payload\"}";
         job.payload_len = 18;
         job.on_waiting = i % 2 ? "reject" : NULL;
+        if (i % 3 == 0)
+            job.has_score = 1, job.score = i;
         if (i % 5 == 4)
             job.retry_count = 3, job.when = SERIATIM_DELAY, job.time = 60;
         status = seriatim_push_job(c, &job);

@@ -126,6 +126,7 @@ static int add_workers(sim *s, srt_node *node)
         q.ttr = s->p->ttr;
         q.serial_shards = s->p->serial;
         q.exhausted_hook = i == 0;
+        q.remember_score = s->store->remembers && i == 1 ? STORE_REMEMBERS / 1e6 : 0;
         if (srt_node_worker(node, &q, &worker, &error) != SERIATIM_OK)
             return 0;
     }
@@ -902,6 +903,7 @@ static void run_round(const profile *p, uint64_t seed, control c, totals *sum, c
     s.store->errors_ppm = p->error;
     s.store->noscript_ppm = p->noscript;
     s.store->no_fence = c.no_fence;
+    s.store->remembers = !p->outages; /* rounds of outages have settles of whole claims alone */
     s.store->forget_seen = c.forget_seen;
     s.store->no_absence = c.no_absence;
     s.store->answer_past = p->outages == OUTAGE_FAILOVER && seed % 2;
