@@ -264,3 +264,19 @@ def test_each_program_cancels_one_payload_and_brings_the_other_one_forward(block
             started.wait_for("order 17: rate\n")
             assert started.stop() == 0
             assert "order 17: pay" not in started.log
+
+
+@runs("docs/concepts/ids-and-order.md", "Messages that come too late")
+def test_r_stale_1_each_program_refuses_a_message_that_comes_too_late(blocks: Section, folder: Path, gem: dict[str, str], redis: RedisServer) -> None:
+    (folder / "app.rb").write_text(blocks.take("ruby").text)
+    (folder / "app.py").write_text(blocks.take("python").text)
+    (folder / "app.lua").write_text(blocks.take("lua").text)
+    python = {**gem, "PYTHONPATH": f"{ROOT}/python"}
+    for server in ("ruby-seriatim -r ./app", f"{sys.executable} -m seriatim -r app", "seriatim-lua -r app.lua"):
+        push = blocks.take("sh").text
+        assert shell(push.replace("created", "paid").replace("1", "2"), folder, gem).split() == ["0"]
+        with Started(server, folder, python) as started:
+            started.wait_for("order 17: paid\n")
+            assert started.stop() == 0
+        assert shell(push, folder, gem).split() == ["1"]
+        redis.flush()
