@@ -156,8 +156,8 @@ static void test_check_names_and_repairs_each_damage(void **state)
         {"SET " PREFIX "state short", "state"},
         {"SETRANGE " PREFIX "state 8 \xff\xff\xff\xff\xff\xff\xff\xff", "state"},
         {"SET " PREFIX "state "
-                       "01234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234"
-                       "567890123456789012345678901234567890123456789",
+         "01234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234"
+         "567890123456789012345678901234567890123456789",
          "state"},
         {"HSET " PREFIX "jobs c junk", "unreadable"},
         {"HSET " PREFIX "jobs a junk", "unreadable"},

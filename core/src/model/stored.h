@@ -8,19 +8,19 @@
 #ifndef SRT_STORED_H
 #define SRT_STORED_H
 
-/* ---- A shard's state: eleven doubles, a byte of flags, two doubles, a 16-bit number, a double, a byte, the owner ---- */
+/* ---- A shard's state: eleven doubles, flags (B), two doubles, a number (H), a double, a byte, the owner ---- */
 
 #define SRT_STATE_FORMAT "<dddddddddddBddHdB" /* of struct.pack; the owner follows */
-#define SRT_STATE_PROCESSED 48               /* offsets of the counters */
+#define SRT_STATE_PROCESSED 48                /* offsets of the counters */
 #define SRT_STATE_FAILED 56
 #define SRT_STATE_REFUSED 64
 #define SRT_STATE_PUSHED 72
-#define SRT_STATE_HELD 80     /* ids in claims that are noted as a whole */
-#define SRT_STATE_FLAGS 88    /* bits: */
-#define SRT_STATE_DELIVERS 89 /* the smallest deliver_at of what is scheduled, in microseconds; 9e15: nothing is */
-#define SRT_STATE_REMOVED 97  /* dead ids that the limits of the morgue removed */
-#define SRT_STATE_HISTORY 105 /* history_per_id, as the last push or claim said: a 16-bit number */
-#define SRT_STATE_STALE 107   /* how many jobs were refused or removed because of their score */
+#define SRT_STATE_HELD 80       /* ids in claims that are noted as a whole */
+#define SRT_STATE_FLAGS 88      /* bits: */
+#define SRT_STATE_DELIVERS 89   /* the smallest deliver_at of what is scheduled, in microseconds; 9e15: nothing is */
+#define SRT_STATE_REMOVED 97    /* dead ids that the limits of the morgue removed */
+#define SRT_STATE_HISTORY 105   /* history_per_id, as the last push or claim said: a 16-bit number */
+#define SRT_STATE_STALE 107     /* how many jobs were refused or removed because of their score */
 #define SRT_STATE_REMEMBERS 115 /* 1: the queue has remember_score, as the last push with options or claim said */
 /* the id of the node, to the end of the state; also the length of a state without an owner */
 #define SRT_STATE_OWNER 116
