@@ -10,7 +10,7 @@ local ARRIVALS, ARRIVAL_COST = 100, 2500
 local postponed = 0 -- payloads that this call could not unite with the record of their id
 local ARRIVAL_WORDS = {'keep', 'earlier', 'later', 'replace'} -- reject and unique act at the push: keep
 
--- The payloads of a slice by id, in their order: {id, stamps, jobs, unreadable entries}; and what they cost.
+-- The payloads of a slice by id, in their order: {id, stamps, jobs, unreadable entries, number of stale jobs}; and what they cost.
 local function due_payloads()
   local flat = call('ZRANGEBYSCORE', SCHEDULED, '-inf', format('%.0f', now), 'WITHSCORES', 'LIMIT', 0, ARRIVALS)
   local groups, by_id, cost = {}, {}, 0
@@ -21,7 +21,7 @@ local function due_payloads()
     if cost > ARRIVAL_COST and i > 1 then break end
     local group = by_id[id]
     if not group then
-      group = {id = id, stamps = {}, jobs = {}, unreadable = {}}
+      group = {id = id, stamps = {}, jobs = {}, unreadable = {}, stale = 0}
       groups[#groups + 1], by_id[id] = group, group
     end
     group.stamps[#group.stamps + 1] = stamp
@@ -68,6 +68,10 @@ local function arrive_group(group, run, record, newer, fold)
     postpone(group)
     return
   end
+  if group.stale > 0 then
+    stale = stale + group.stale
+    note(group.id, EVENT_STALE, group.stale)
+  end
   if group.unreadable[1] then
     bury(group.id, group.unreadable, 'the scheduled payload cannot be read', fold)
     note(group.id, EVENT_BURIED, #group.unreadable, 'the scheduled payload cannot be read')
@@ -81,33 +85,28 @@ local function arrive_group(group, run, record, newer, fold)
   unschedule(group.id, group.stamps)
 end
 
--- Takes the jobs out of the groups whose score is not above the one that is remembered of their id. Returns how many there were.
-local function drop_stale(groups, remembered)
-  local count = 0
-  for i = 1, #groups do
-    local group, kept = groups[i], {}
-    local known = remembered[group.id]
-    for j = 1, #group.jobs do
-      local e = group.jobs[j].entries[1]
-      if not (known and e.score <= known and has_own_score(e)) then kept[#kept + 1] = group.jobs[j] end
-    end
-    local dropped = #group.jobs - #kept
-    if dropped > 0 then note(group.id, EVENT_STALE, dropped) end
-    count = count + dropped
-    group.jobs = kept
+-- Takes out of a group the jobs whose score is not above `remembered`, that of their id. Their number is group.stale then.
+local function take_stale(group, remembered)
+  local kept = {}
+  for j = 1, #group.jobs do
+    local e = group.jobs[j].entries[1]
+    if e.score > remembered or not has_own_score(e) then kept[#kept + 1] = group.jobs[j] end
   end
-  return count
+  group.stale = #group.jobs - #kept
+  group.jobs = kept
 end
 
 -- Moves a slice. Returns whether it took so long that the call is to do nothing else of size,
 -- and the number of stale payloads, which are gone.
 local function arrive(fold)
   local groups, cost = due_payloads()
-  local ids = probe_arrivals(groups)
-  local dropped = 0
+  local ids, stale_before = probe_arrivals(groups), stale
   if remembers == 1 then
     probe_scores()
-    dropped = drop_stale(groups, scores_of(ids))
+    local remembered = scores_of(ids)
+    for i = 1, #groups do
+      if remembered[ids[i]] then take_stale(groups[i], remembered[ids[i]]) end
+    end
   end
   call('ZREM', DUE, '') -- at maxmemory Redis allows what follows an allowed first write
   if ids[1] then
@@ -116,6 +115,5 @@ local function arrive(fold)
     for i = 1, #groups do arrive_group(groups[i], runs[i], records[i], newer[i], fold) end
   end
   note_delivers()
-  stale = stale + dropped
-  return cost > ARRIVAL_COST, dropped
+  return cost > ARRIVAL_COST, stale - stale_before
 end

@@ -285,7 +285,7 @@ static void explain_say_score(explain_state *e)
 {
     char score[SRT_JSON_DOUBLE_SIZE];
     score[srt_json_double_text(e->result.score, score)] = '\0';
-    explain_say(e, "; jobs whose score is not above ", score, " are refused, which ends ");
+    explain_say(e, "; jobs whose score is not above ", score, " are refused; that ends ");
     explain_say_time(e, "", e->result.score_until);
 }
 
