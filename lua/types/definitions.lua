@@ -22,7 +22,7 @@
 ---@field max_retry_count integer?
 ---How long a delivery may run before its ids run again; nil: any time. Default: nil. 0.001 to 31536000.
 ---@field ttr number?
----How long after a run its highest score refuses jobs whose own score is not above it; nil: not at all. Default: nil. 0.001 to 31536000.
+---How long a run's score refuses jobs not above it; nil: never. Default: nil. 0.001 to 31536000.
 ---@field remember_score number?
 ---Whether ids of one shard run one after another. Default: false.
 ---@field serial_shards boolean?

@@ -29,7 +29,7 @@ class WorkerSettings:
     ttr: ClassVar[float | None]
     """How long a delivery may run before its ids run again; nil: any time. Default: nil. 0.001 to 31536000."""
     remember_score: ClassVar[float | None]
-    """How long after a run its highest score refuses jobs whose own score is not above it; nil: not at all. Default: nil. 0.001 to 31536000."""
+    """How long a run's score refuses jobs not above it; nil: never. Default: nil. 0.001 to 31536000."""
     serial_shards: ClassVar[bool]
     """Whether ids of one shard run one after another. Default: false."""
     morgue_max_age: ClassVar[float | None]

@@ -13,7 +13,7 @@
     X(WORD, on_exhausted, 0, 0, 0, "bury", "bury\0park\0drop\0", PLAIN) /* What happens to an id whose retries are used up. */ \
     X(COUNT, max_retry_count, 0, 0, 1000000, 25, NULL, PLAIN) /* How often an id is retried; one more failure in a row is its last. */ \
     X(SECONDS, ttr, 0, 0.001, 31536000, 0, NULL, OPTIONAL) /* How long a delivery may run before its ids run again; nil: any time. 0: nil. */ \
-    X(SECONDS, remember_score, 0, 0.001, 31536000, 0, NULL, OPTIONAL) /* How long after a run its highest score refuses jobs whose own score is not above it; nil: not at all. 0: nil. */ \
+    X(SECONDS, remember_score, 0, 0.001, 31536000, 0, NULL, OPTIONAL) /* How long a run's score refuses jobs not above it; nil: never. 0: nil. */ \
     X(FLAG, serial_shards, 0, 0, 1, 0, NULL, PLAIN) /* Whether ids of one shard run one after another. */ \
     X(SECONDS, morgue_max_age, 0, 0.001, 3153600000, 0, NULL, OPTIONAL) /* How long a dead id is kept in the morgue; nil: for ever. 0: nil. */ \
     X(COUNT, morgue_max_count, 0, 1, 1000000000, 0, NULL, OPTIONAL) /* How many dead ids the morgue keeps; nil: all. 0: nil. */ \
