@@ -296,7 +296,7 @@ static void test_r_web_17_scheduled_payloads_are_counted(void **state)
     push_text("One", "due later", "x", 1500);
     both_show("/api/web/dashboard", "\"delayed\":1,\"enqueued\":1,\"failed\":0,\"fresh\":1,\"lag\":0,");
     both_show("/api/web/dashboard", "\"scheduled\":2,");
-    both_show("/api/v1/queues/One", "\"retries\":0,\"scheduled\":2,\"shard\":0}");
+    both_show("/api/v1/queues/One", "\"retries\":0,\"scheduled\":2,\"shard\":0,\"stale\":0}");
     both_show("/metrics", "# TYPE seriatim_scheduled gauge\nseriatim_scheduled{queue=\"One\"} 2\n");
     assert_int_equal(ask("POST", "/api/web/One/delete", "{\"ids\":[\"a\"]}"), 200);
     both_show("/metrics", "seriatim_scheduled{queue=\"One\"} 0\n");
