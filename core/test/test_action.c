@@ -600,6 +600,47 @@ static void test_r_action_14_a_spilled_payload_is_dropped(void **state)
     close_queue(&f);
 }
 
+static void ids_in_every_shard(seriatim_text ids[200])
+{
+    static char names[200][8];
+    int i;
+    for (i = 0; i < 200; i++) {
+        snprintf(names[i], sizeof names[i], "id%d", i);
+        ids[i] = text(names[i]);
+    }
+}
+
+/*
+ * Redis runs all calls that one connection has sent before it reads another request, so a call for each shard at once
+ * would let the requests of others wait for all shards.
+ */
+static void test_r_action_16_an_action_has_at_most_two_calls_at_once(void **state)
+{
+    static const int kinds[] = {SERIATIM_DELETE, SERIATIM_PERFORM_NOW, SERIATIM_PERFORM_ALL_JOBS_NOW,
+                                SERIATIM_PERFORM_ALL_FAILED_JOBS_NOW, SERIATIM_DELETE_ALL_FAILED_JOBS};
+    seriatim_text ids[200];
+    size_t k, i;
+    (void)state;
+    ids_in_every_shard(ids);
+    for (k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        fixture f = open_queue(40, "merge");
+        int takes_ids = srt_action_takes_ids(kinds[k]), status;
+        size_t most = 0;
+        for (i = 0; i < 200; i++)
+            push_failed(&f, ids[i].data, "1", 3, 60);
+        status = seriatim_action_begin(f.client, f.queue, kinds[k], takes_ids ? ids : NULL, takes_ids ? 200 : 0);
+        assert_int_equal(status, SERIATIM_OK);
+        while ((status = seriatim_link_step(f.link)) == SERIATIM_AGAIN) {
+            most = f.client->asked > most ? f.client->asked : most;
+            seriatim_link_wait(f.link);
+        }
+        assert_int_equal(status, SERIATIM_OK);
+        assert_int_equal(seriatim_action_result(f.client), 200);
+        assert_int_equal(most, 2);
+        close_queue(&f);
+    }
+}
+
 /* The owner hears of it at once. */
 static void test_pausing_stops_claims_and_wakes_the_owner(void **state)
 {
@@ -639,6 +680,7 @@ int main(void)
         cmocka_unit_test(test_r_morgue_1_dead_payloads_unite_with_what_waits),
         cmocka_unit_test(test_deleting_removes_an_id_in_every_state),
         cmocka_unit_test(test_a_parked_id_stays_parked_until_it_is_unparked),
+        cmocka_unit_test(test_r_action_16_an_action_has_at_most_two_calls_at_once),
         cmocka_unit_test(test_pausing_stops_claims_and_wakes_the_owner),
         cmocka_unit_test(test_r_action_14_dropping_a_payload_keeps_the_rest_of_the_id),
         cmocka_unit_test(test_r_action_14_an_id_goes_with_its_last_payload),

@@ -41,6 +41,13 @@ static const struct {
     [SERIATIM_DELETE_QUEUE] = {srt_script_none, ACTION_QUEUE},
 };
 
+/*
+ * Calls of one action that Redis has at once. It runs all calls that have come over a connection before it reads from
+ * the next one, and a call may take 10 ms: with one for each shard, the requests of others would wait for all shards.
+ * The second one is run while the answer to the first is on its way.
+ */
+#define ACTION_AHEAD 2
+
 int srt_action_takes_ids(int kind)
 {
     return action_table[kind].form == ACTION_IDS || action_table[kind].form == ACTION_MORE;
@@ -60,6 +67,7 @@ typedef struct action_state {
     srt_arena args;
     srt_target *targets;
     size_t count;
+    size_t next;                /* the first shard, or the first of the targets, that no call was sent for yet */
     seriatim_text payload, key; /* of the one to drop; either may be empty */
     srt_queue *queue;
     int64_t changed;
@@ -204,30 +212,44 @@ static int action_without_queue(seriatim_client *c, const srt_queue *queue, int 
                                        (int)(queue->name.len < 150 ? queue->name.len : 150), queue->name.data));
 }
 
+/* Are there shards, or targets, that no call was sent for yet? */
+static int action_has_next(const action_state *a)
+{
+    int takes_ids = srt_action_takes_ids(a->kind);
+    return !a->is_slice && a->next < (takes_ids ? a->count : a->queue->shards_count);
+}
+
+/* Sends the first call for the next shard, or for the next targets. */
+static int action_ask_next(seriatim_client *c, action_state *a)
+{
+    size_t first = a->next, n;
+    if (!srt_action_takes_ids(a->kind)) {
+        a->next++;
+        return action_ask_shard(c, a, (unsigned)first, NULL, NULL);
+    }
+    n = srt_targets_chunk(a->targets, a->count, first);
+    a->next += n;
+    return action_ask_ids(c, a, first, n, NULL);
+}
+
 static int action_send(seriatim_client *c, srt_queue *queue)
 {
     action_state *a = c->state;
     action_form form = action_table[a->kind].form;
-    int status = SERIATIM_OK;
-    unsigned shard;
-    size_t first, n;
+    int status = SERIATIM_OK, calls;
     a->queue = queue;
+    a->next = 0;
     if (queue->shards_count == 0)
         return action_without_queue(c, queue, a->kind);
     if (a->is_slice)
         return action_begin_walk(c, a);
-    if (form == ACTION_SHARD || form == ACTION_ALL) {
-        for (shard = 0; shard < queue->shards_count && status == SERIATIM_OK; shard++)
-            status = action_ask_shard(c, a, shard, NULL, NULL);
-        return status;
-    }
     a->count = srt_targets_route(a->targets, a->count, queue->shards_count);
     if (form == ACTION_NAMED)
         return action_ask_named(c, a, a->key.data, a->key.len, NULL);
-    for (first = 0; first < a->count && status == SERIATIM_OK; first += n) {
-        n = srt_targets_chunk(a->targets, a->count, first);
-        status = action_ask_ids(c, a, first, n, NULL);
-    }
+    /* A call that pauses or resumes a shard takes no time worth mentioning. */
+    for (calls = 0; status == SERIATIM_OK && action_has_next(a) && (calls < ACTION_AHEAD || form == ACTION_SHARD);
+         calls++)
+        status = action_ask_next(c, a);
     return status;
 }
 
@@ -240,7 +262,7 @@ static int action_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
         if (root->type != SRT_INTEGER)
             return srt_operator_protocol(c, "an action");
         a->changed += srt_token_int(root);
-        return SERIATIM_OK;
+        return form == ACTION_IDS && action_has_next(a) ? action_ask_next(c, a) : SERIATIM_OK;
     }
     if (form == ACTION_NAMED) {
         if (!srt_reply_is_list(reply, 2))
@@ -256,7 +278,7 @@ static int action_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
         return action_ask_shard(c, a, (unsigned)r->place, &root[1], &root[2]);
     if (form == ACTION_MORE && root[2].len > 0)
         return action_ask_ids(c, a, r->place, r->part, &root[1]);
-    return SERIATIM_OK;
+    return action_has_next(a) ? action_ask_next(c, a) : SERIATIM_OK;
 }
 
 /* Copies the ids that the action is for. by_key: the text behind the id is a payload's key. */
