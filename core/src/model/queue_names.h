@@ -14,7 +14,7 @@ typedef struct srt_queue_names {
 void srt_queue_names_init(srt_queue_names *names, const seriatim_allocator *mem);
 void srt_queue_names_free(srt_queue_names *names);
 void srt_queue_names_clear(srt_queue_names *names);
-/* A call of SCAN from this cursor on, "0" at first; it looks at some 1,000 keys. NULL: out of memory. */
+/* A call of SCAN from this cursor on, "0" at first; it looks at some 4,000 keys. NULL: out of memory. */
 srt_request *srt_queue_names_request(srt_session *session, const seriatim_allocator *mem, const char *ns,
                                      const char *cursor, size_t len);
 /*

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SAMPLE_SCANS 20      /* of a round, 1,000 keys each; a larger keyspace takes several rounds */
+#define SAMPLE_SCANS 5       /* of a round, 4,000 keys each; a larger keyspace takes several rounds */
 #define SAMPLE_MOST 100000   /* queues */
 #define SAMPLE_SLOW_MS 60000 /* without an answer for this time a new round begins */
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAMES_SECONDS 10 /* for which the names hold, once finding them takes more than a few calls */
-#define NAMES_CHEAP_SLICES 4
+#define NAMES_SECONDS 10 /* for which the names hold, once finding them takes several calls */
+#define NAMES_CHEAP_SLICES 1
 
 int srt_web_names_begin(seriatim_client *c, srt_web *w)
 {
