@@ -13,11 +13,13 @@ require_relative "kit/site"
 module House
   QUEUES = Array.new(90) { |number| format("Orders %02d", number + 1) }.freeze
   MOUNTS = Mounts::ALL.slice(*ENV.fetch("MOUNTS", Mounts::ALL.keys.join(",")).split(","))
+  LOCK = Mutex.new
 
   class << self
     def live = (@live ||= Live.new([*QUEUES, "Live", *Hostile::TEXTS.map { |text| Hostile.queue(text) }], env: { "THREADS" => "80" })).tap(&:use)
     def browser = @browser ||= Browser.new
-    def mount(name) = (@mounts ||= {})[name] ||= MOUNTS.fetch(name).new(live.redis)
+    # Threads of an example may be the first to ask for it.
+    def mount(name) = LOCK.synchronize { (@mounts ||= {})[name] ||= MOUNTS.fetch(name).new(live.redis) }
 
     # One that no other example has used.
     def queue = (@free ||= QUEUES.dup).shift or raise "no more queues"
