@@ -134,8 +134,8 @@ void srt_waiters_remove(srt_wait_queue *queue, seriatim_waiter *waiter)
         queue->notified = 0;
         return;
     }
+    srt_pipe_drain(waiter->pipe); /* also of a byte that came when the thread before had left, see to_notify */
     if (waiter->woken) {
-        srt_pipe_drain(waiter->pipe);
         waiter_unlink(&queue->woken, waiter);
         queue->woken_count--;
     } else {
