@@ -113,60 +113,100 @@ static void web_settings(lua_State *L, int at, seriatim_web_settings *settings)
     settings->workers = web_workers(L, at, &settings->worker_count);
 }
 
-/* ---- Redaction: the core calls a function of Lua's, which may raise, while it writes --------- */
+/* ---- The application's functions: the core calls them while it writes, and they may raise ----- */
 
-typedef struct web_redaction {
+enum { WEB_REDACT = 1, WEB_LOAD_ERROR }; /* their places in the list that web_keep_hooks keeps */
+
+typedef struct web_calls {
     lua_State *L;
     slu_link *self;
-    int caller; /* where web_call_redact lies */
-    int failed; /* what it raised lies above the caller */
-    seriatim_text queue, id, text;
-} web_redaction;
+    int caller; /* where web_call lies; above it the text that load_error gave last */
+    int failed; /* what was raised lies on top */
+    int hook, count;
+    seriatim_text texts[3]; /* arguments of the call under way */
+} web_calls;
 
-static void web_push_redact(lua_State *L, slu_link *self)
+/* A function of this connection's, or nil. */
+static void web_push_hook(lua_State *L, slu_link *self, int hook)
 {
     lua_pushlightuserdata(L, self);
     lua_rawget(L, LUA_REGISTRYINDEX);
+    lua_rawgeti(L, -1, hook);
+    lua_remove(L, -2);
 }
 
-/* The function on top of the stack, or nil, is this connection's. */
-static void web_keep_redact(lua_State *L, slu_link *self)
+/* Of the functions, each may be nil, at these places of the stack. */
+static void web_keep_hooks(lua_State *L, slu_link *self, int redact, int load_error)
 {
     lua_pushlightuserdata(L, self);
-    lua_insert(L, -2);
+    lua_createtable(L, 2, 0);
+    lua_pushvalue(L, redact);
+    lua_rawseti(L, -2, WEB_REDACT);
+    lua_pushvalue(L, load_error);
+    lua_rawseti(L, -2, WEB_LOAD_ERROR);
     lua_rawset(L, LUA_REGISTRYINDEX);
 }
 
-static int web_call_redact(lua_State *L)
+static int web_has_hook(lua_State *L, slu_link *self, int hook)
 {
-    const web_redaction *r = lua_touserdata(L, 1);
+    int has;
+    web_push_hook(L, self, hook);
+    has = !lua_isnil(L, -1);
+    lua_pop(L, 1);
+    return has;
+}
+
+static int web_call(lua_State *L)
+{
+    const web_calls *calls = lua_touserdata(L, 1);
     size_t len;
-    web_push_redact(L, r->self);
-    lua_pushlstring(L, r->queue.data ? r->queue.data : "", r->queue.len);
-    lua_pushlstring(L, r->id.data ? r->id.data : "", r->id.len);
-    lua_pushlstring(L, r->text.data ? r->text.data : "", r->text.len);
-    lua_call(L, 3, 1);
-    slu_text(L, -1, "what redact returns", &len);
+    int i;
+    web_push_hook(L, calls->self, calls->hook);
+    for (i = 0; i < calls->count; i++)
+        lua_pushlstring(L, calls->texts[i].data ? calls->texts[i].data : "", calls->texts[i].len);
+    lua_call(L, calls->count, 1);
+    slu_text(L, -1, calls->hook == WEB_REDACT ? "what redact returns" : "what load_error returns", &len);
     return 1;
 }
 
-/* Nothing is shown once it has failed. Allocates nothing outside of the protected call. */
+/*
+ * The text that the function gives, on top of the stack. data NULL once one has failed: then nothing is shown.
+ * Allocates nothing outside of the protected call.
+ */
+static seriatim_text web_ask(web_calls *calls, int hook, int count)
+{
+    seriatim_text text = {NULL, 0};
+    if (calls->failed)
+        return text;
+    calls->hook = hook;
+    calls->count = count;
+    lua_settop(calls->L, calls->caller + 1);
+    lua_pushvalue(calls->L, calls->caller);
+    lua_pushlightuserdata(calls->L, calls);
+    calls->failed = lua_pcall(calls->L, 1, 1, 0) != 0;
+    if (!calls->failed)
+        text.data = lua_tolstring(calls->L, -1, &text.len);
+    return text;
+}
+
 static seriatim_text web_redact(void *context, seriatim_text queue, seriatim_text id, seriatim_text text)
 {
-    static const seriatim_text nothing = {"", 0};
-    web_redaction *r = context;
-    if (r->failed)
-        return nothing;
-    r->queue = queue;
-    r->id = id;
-    r->text = text;
-    lua_settop(r->L, r->caller);
-    lua_pushvalue(r->L, r->caller);
-    lua_pushlightuserdata(r->L, r);
-    r->failed = lua_pcall(r->L, 1, 1, 0) != 0;
-    if (r->failed)
-        return nothing;
-    text.data = lua_tolstring(r->L, -1, &text.len);
+    web_calls *calls = context;
+    calls->texts[0] = queue;
+    calls->texts[1] = id;
+    calls->texts[2] = text;
+    return web_ask(calls, WEB_REDACT, 3);
+}
+
+/* The redaction is called with its text, so it stays on the stack. */
+static seriatim_text web_load_error(void *context, seriatim_text stored)
+{
+    web_calls *calls = context;
+    seriatim_text text;
+    calls->texts[0] = stored;
+    text = web_ask(calls, WEB_LOAD_ERROR, 1);
+    if (text.data)
+        lua_replace(calls->L, calls->caller + 1);
     return text;
 }
 
@@ -221,17 +261,19 @@ static int web_read(lua_State *L, const slu_link *link)
 {
     slu_link *self = lua_touserdata(L, 1);
     const seriatim_web_response *response;
-    web_redaction r = {L, self, 0, 0, {NULL, 0}, {NULL, 0}, {NULL, 0}};
-    int redacts;
-    web_push_redact(L, self);
-    redacts = !lua_isnil(L, -1);
-    lua_pushcfunction(L, web_call_redact);
-    r.caller = lua_gettop(L);
-    response = seriatim_web_answer(link->client, srt_client_status(link->client), redacts ? web_redact : NULL, &r);
-    if (r.failed)
+    web_calls calls = {L, self, 0, 0, 0, 0, {{NULL, 0}, {NULL, 0}, {NULL, 0}}};
+    seriatim_web_hooks hooks = {web_has_hook(L, self, WEB_REDACT) ? web_redact : NULL,
+                                web_has_hook(L, self, WEB_LOAD_ERROR) ? web_load_error : NULL, &calls};
+    lua_pushcfunction(L, web_call);
+    calls.caller = lua_gettop(L);
+    lua_pushnil(L);
+    response = seriatim_web_answer(link->client, srt_client_status(link->client), &hooks);
+    if (calls.failed)
         return lua_error(L);
-    lua_settop(L, r.caller);
-    lua_pushinteger(L, response->status);
+    lua_settop(L, calls.caller);
+    lua_pushinteger(L, response ? response->status : 0);
+    if (!response)
+        return 1;
     web_push_headers(L, response);
     lua_pushlstring(L, response->body.data ? response->body.data : "", response->body.len);
     web_push_change(L, link->client);
@@ -239,9 +281,10 @@ static int web_read(lua_State *L, const slu_link *link)
 }
 
 /*
- * link:web(settings, request, redact): status, {name = value of a header}, body, what it asked to change or nil.
- * settings and request have the core's fields by their names; redact: nil, or a function of queue, id and text.
- * Whatever the operation ends with has an answer.
+ * link:web(settings, request, redact, load_error): status, {name = value of a header}, body, what it asked to change or
+ * nil; or only 0: the request goes on by web_go_on. settings and request have the core's fields by their names; redact:
+ * nil, or a function of queue, id and text; load_error: nil, or one of a stored error. Whatever the operation ends with
+ * has an answer.
  */
 static int web_begin(lua_State *L)
 {
@@ -251,20 +294,31 @@ static int web_begin(lua_State *L)
     int status;
     if (!self)
         return slu_link_closed(L);
-    lua_settop(L, 4);
+    lua_settop(L, 5);
     web_settings(L, 2, &settings);
+    settings.loads_errors = !lua_isnil(L, 5);
     web_request(L, 3, &request);
     status = seriatim_web_begin(self->client, &settings, &request);
     if (status == SERIATIM_INVALID)
         return slu_link_begun(L, self, status, NULL);
-    lua_pushvalue(L, 4);
-    web_keep_redact(L, self);
+    web_keep_hooks(L, self, 4, 5);
     slu_link_begun(L, self, SERIATIM_OK, web_read);
     self->answers = 1;
     return 1;
 }
 
-const luaL_Reg slu_web[] = {{"web", web_begin}, {NULL, NULL}};
+/* link:web_go_on(): with the request whose result was 0; the result as of link:web */
+static int web_go_on(lua_State *L)
+{
+    const slu_link *self = slu_link_of(L);
+    if (!self)
+        return slu_link_closed(L);
+    luaL_argcheck(L, self->read == web_read && srt_client_status(self->client) == SERIATIM_AGAIN, 1,
+                  "no request of the dashboard goes on");
+    return slu_true(L);
+}
+
+const luaL_Reg slu_web[] = {{"web", web_begin}, {"web_go_on", web_go_on}, {NULL, NULL}};
 
 /* ---- The routes ------------------------------------------------------------------------------ */
 

@@ -394,7 +394,7 @@ static PyMethodDef link_methods[] = {
     {"queues", spy_link_queues, METH_NOARGS, NULL},
     {"health", spy_link_health, METH_NOARGS, NULL},
     {"web", FAST(spy_link_web), METH_FASTCALL, NULL},
-    {"answer", spy_link_answer, METH_O, NULL},
+    {"answer", FAST(spy_link_answer), METH_FASTCALL, NULL},
     {"change", spy_link_change, METH_NOARGS, NULL},
     {"drive", FAST(link_drive_method), METH_FASTCALL | METH_KEYWORDS, NULL},
     {"step", link_step_method, METH_NOARGS, NULL},

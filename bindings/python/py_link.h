@@ -30,7 +30,7 @@ PyObject *spy_link_health(PyObject *self, PyObject *ignored);
 
 /* py_web.c */
 PyObject *spy_link_web(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
-PyObject *spy_link_answer(PyObject *self, PyObject *redact);
+PyObject *spy_link_answer(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_link_change(PyObject *self, PyObject *ignored);
 
 #endif

@@ -55,8 +55,8 @@ static int web_read_settings(PyObject *tuple, seriatim_web_settings *settings, c
     PyObject *names, *pairs;
     memset(settings, 0, sizeof *settings);
     if (web_check_tuple(tuple) < 0 ||
-        !PyArg_ParseTuple(tuple, "zpO!zzO!", &settings->title, &settings->read_only, &PyTuple_Type, &names,
-                          &settings->token, &settings->stalled, &PyTuple_Type, &pairs) ||
+        !PyArg_ParseTuple(tuple, "zpO!zzO!p", &settings->title, &settings->read_only, &PyTuple_Type, &names,
+                          &settings->token, &settings->stalled, &PyTuple_Type, &pairs, &settings->loads_errors) ||
         !(*hosts = web_texts(names)))
         return -1;
     *workers = web_workers(pairs, &settings->worker_count);
@@ -121,26 +121,42 @@ PyObject *spy_link_web(PyObject *object, PyObject *const *args, Py_ssize_t nargs
 
 /* ---- The answer ------------------------------------------------------------------------------ */
 
-/* What the application's function says, kept until the next call or the end. */
-typedef struct web_redaction {
-    PyObject *function, *shown;
-} web_redaction;
+/* The application's functions, and what each gave last. */
+typedef struct web_calls {
+    PyObject *redact, *load_error, *shown, *loaded;
+} web_calls;
+
+/* The text that a function gave, kept in *kept; data NULL after an exception. Takes the reference of `said`. */
+static seriatim_text web_said(PyObject *said, PyObject **kept)
+{
+    seriatim_text text = {NULL, 0};
+    if (said && PyUnicode_Check(said))
+        Py_SETREF(said, PyUnicode_AsUTF8String(said));
+    Py_XSETREF(*kept, said);
+    if (!said || spy_data(said, &text.data, &text.len) < 0)
+        text.data = NULL;
+    return text;
+}
 
 /* After an exception, which is raised in the end, nothing is shown any more. */
 static seriatim_text web_redact(void *context, seriatim_text queue, seriatim_text id, seriatim_text text)
 {
-    static const seriatim_text nothing = {"", 0};
-    web_redaction *redaction = context;
-    seriatim_text shown = nothing;
-    PyObject *said;
+    static const seriatim_text nothing = {NULL, 0};
+    web_calls *calls = context;
     if (PyErr_Occurred())
         return nothing;
-    said = PyObject_CallFunction(redaction->function, "NNN", spy_id(queue.data, queue.len), spy_id(id.data, id.len),
-                                 spy_id(text.data, text.len));
-    if (said && PyUnicode_Check(said))
-        Py_SETREF(said, PyUnicode_AsUTF8String(said));
-    Py_XSETREF(redaction->shown, said);
-    return said && spy_data(said, &shown.data, &shown.len) == 0 ? shown : nothing;
+    return web_said(PyObject_CallFunction(calls->redact, "NNN", spy_id(queue.data, queue.len), spy_id(id.data, id.len),
+                                          spy_id(text.data, text.len)),
+                    &calls->shown);
+}
+
+static seriatim_text web_load_error(void *context, seriatim_text stored)
+{
+    static const seriatim_text nothing = {NULL, 0};
+    web_calls *calls = context;
+    if (PyErr_Occurred())
+        return nothing;
+    return web_said(PyObject_CallFunction(calls->load_error, "N", spy_id(stored.data, stored.len)), &calls->loaded);
 }
 
 static PyObject *web_header(const void *headers, size_t i)
@@ -155,27 +171,35 @@ static PyObject *web_response(const seriatim_web_response *response)
                          PyBytes_FromStringAndSize(response->body.data, (Py_ssize_t)response->body.len));
 }
 
-/* link.answer(redact or None): (status, [(name, value)], body) of the web request, which has ended, well or not */
-PyObject *spy_link_answer(PyObject *object, PyObject *redact)
+/*
+ * link.answer(redact or None, load_error or None): (status, [(name, value)], body) of the web request, which has ended,
+ * well or not; None: it goes on, so the link is to be driven again
+ */
+PyObject *spy_link_answer(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     spy_link *self = (spy_link *)object;
-    seriatim_client *client = spy_link_client(self);
-    web_redaction redaction = {redact, NULL};
+    seriatim_client *client;
+    web_calls calls = {NULL, NULL, NULL, NULL};
+    seriatim_web_hooks hooks = {NULL, NULL, &calls};
     const seriatim_web_response *response;
     PyObject *result = NULL;
-    if (!client)
+    if (spy_arity("answer", nargs, 2, 2) < 0 || !(client = spy_link_client(self)))
         return NULL;
+    calls.redact = args[0];
+    calls.load_error = args[1];
+    hooks.redact = calls.redact == Py_None ? NULL : web_redact;
+    hooks.load_error = calls.load_error == Py_None ? NULL : web_load_error;
     if (self->read != web_read_nothing || srt_client_status(client) == SERIATIM_AGAIN) {
         PyErr_SetString(PyExc_RuntimeError, "there is no web request, or it has not ended yet");
         return NULL;
     }
     self->busy = 1;
-    response =
-        seriatim_web_answer(client, srt_client_status(client), redact == Py_None ? NULL : web_redact, &redaction);
+    response = seriatim_web_answer(client, srt_client_status(client), &hooks);
     if (!PyErr_Occurred())
-        result = web_response(response);
+        result = response ? web_response(response) : Py_NewRef(Py_None);
     self->busy = 0;
-    Py_XDECREF(redaction.shown);
+    Py_XDECREF(calls.shown);
+    Py_XDECREF(calls.loaded);
     return result;
 }
 

@@ -890,7 +890,7 @@ const seriatim_health *seriatim_health_result(const seriatim_client *client);
 
 /*
  * Answers one HTTP request of a browser, a script or Prometheus: begin, drive like a query, then call
- * seriatim_web_answer. The core opens no socket and no file; a host only translates. Every request gets an answer, also
+ * seriatim_web_answer, and drive again if that gives NULL. The core opens no socket and no file; a host only translates. Every request gets an answer, also
  * one that is refused. A request that does not need Redis has ended when begin returns (drive it all the same).
  * docs/reference/http-api.md lists the routes and the shapes.
  */
@@ -935,6 +935,7 @@ typedef struct seriatim_web_settings {
     const char *stalled; /* NULL: this process works, or has no runner; else the reason for which /livez answers 503 */
     const seriatim_web_worker *workers; /* those whose name is not that of their queue; more of them change nothing */
     size_t worker_count;
+    int loads_errors; /* 1: seriatim_web_answer gets a load_error, so errors are grouped by what it gives */
 } seriatim_web_settings;
 
 /*
@@ -951,6 +952,20 @@ int seriatim_web_begin(seriatim_client *client, const seriatim_web_settings *set
  */
 typedef seriatim_text seriatim_web_redact(void *context, seriatim_text queue, seriatim_text id, seriatim_text text);
 
+/*
+ * Called for each error before it is redacted, shown or grouped, with the bytes that dump_error gave. Returns the text to
+ * show, borrowed until the next call of this function; it may tell why the error cannot be loaded. data NULL: the request
+ * is ended, by a 500 and before any change.
+ */
+typedef seriatim_text seriatim_web_load_error(void *context, seriatim_text stored);
+
+/* The host's functions, which are called by seriatim_web_answer only; each may be NULL. */
+typedef struct seriatim_web_hooks {
+    seriatim_web_redact *redact;
+    seriatim_web_load_error *load_error;
+    void *context; /* their first argument */
+} seriatim_web_hooks;
+
 typedef struct seriatim_web_header {
     const char *name, *value; /* NUL-terminated */
 } seriatim_web_header;
@@ -963,11 +978,11 @@ typedef struct seriatim_web_response {
 } seriatim_web_response;
 
 /*
- * The answer. status: how driving the client ended; if Redis cannot be reached the answer is a 503. Never NULL.
- * Borrowed until the client's next begin or the next answer. redact may be NULL.
+ * The answer. status: how driving the client ended; if Redis cannot be reached the answer is a 503. Borrowed until the
+ * client's next begin or the next answer. hooks may be NULL. NULL, only if the settings say loads_errors: errors were
+ * loaded and the request goes on; drive the client to its end and call this again.
  */
-const seriatim_web_response *seriatim_web_answer(seriatim_client *client, int status, seriatim_web_redact *redact,
-                                                 void *context);
+const seriatim_web_response *seriatim_web_answer(seriatim_client *client, int status, const seriatim_web_hooks *hooks);
 
 /*
  * What a request asked to change and what the result was, for the audit log of the host; also for a request that was

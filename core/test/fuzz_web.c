@@ -114,6 +114,7 @@ static int begin(visit *v, fuzz_input *in)
     settings.host_count = fuzz_below(in, 3);
     settings.token = fuzz_below(in, 4) ? NULL : "t";
     settings.read_only = fuzz_below(in, 8) == 0;
+    settings.loads_errors = fuzz_below(in, 2);
     status = seriatim_web_begin(v->c, fuzz_below(in, 4) ? &settings : NULL, &request);
     for (i = 0; i < t.count; i++)
         free(t.held[i]); /* borrowed during begin only */
@@ -234,6 +235,25 @@ static void look_at_change(visit *v, const seriatim_web_change *change)
         v->sum += fuzz_sum(change->ids[i].data, change->ids[i].len);
 }
 
+static seriatim_text load(void *context, seriatim_text stored)
+{
+    visit *v = context;
+    v->sum += fuzz_sum(stored.data, stored.len);
+    return stored;
+}
+
+/* Drives on while errors were loaded for a change. */
+static const seriatim_web_response *answered(visit *v, fuzz_input *in, int status)
+{
+    const seriatim_web_hooks hooks = {fuzz_below(in, 2) ? hide : NULL, load, v};
+    const seriatim_web_response *response;
+    while (!(response = seriatim_web_answer(v->c, status, &hooks))) {
+        talk(v, in);
+        status = srt_client_status(v->c);
+    }
+    return response;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const unsigned char identity[16] = "0123456789abcde";
@@ -250,7 +270,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             talk(&v, &in);
         if (status == SERIATIM_OK)
             status = srt_client_status(v.c);
-        look(&v, seriatim_web_answer(v.c, status, fuzz_below(&in, 2) ? hide : NULL, &v));
+        look(&v, answered(&v, &in, status));
         look_at_change(&v, seriatim_web_change_of(v.c));
     }
     seriatim_client_free(v.c);

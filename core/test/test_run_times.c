@@ -278,7 +278,7 @@ static const char *page(const fixture *f, const char *path, const char *query)
     request.path = text(path);
     request.query = text(query);
     assert_int_equal(seriatim_web_begin(f->client, &settings, &request), SERIATIM_OK);
-    response = seriatim_web_answer(f->client, drive(f->link), NULL, NULL);
+    response = seriatim_web_answer(f->client, drive(f->link), NULL);
     snprintf(body, sizeof body, "%.*s", (int)response->body.len, response->body.data);
     assert_int_equal(response->status, 200);
     return body;

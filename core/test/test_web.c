@@ -28,7 +28,7 @@ static struct browser {
     seriatim_client *client;
     seriatim_web_settings settings;
     seriatim_web_request request;
-    seriatim_web_redact *redact;
+    seriatim_web_hooks hooks;
     int64_t history; /* history_per_id of workers */
     const seriatim_web_response *response;
     void (*meanwhile)(void); /* NULL, or what is done whenever it waits */
@@ -51,6 +51,7 @@ static void open_browser(void)
     REDIS("FLUSHALL");
     assert_int_equal(seriatim_link_new(NULL, server.url, &browser.link, &error), SERIATIM_OK);
     browser.client = seriatim_link_client(browser.link);
+    browser.hooks.context = &browser;
     browser.request.host = text_of("localhost:9292");
     browser.request.role = SERIATIM_WEB_ADMIN;
     browser.request.content_type = text_of("application/json");
@@ -91,7 +92,8 @@ static int ask(const char *method, const char *target, const char *body)
     status = seriatim_web_begin(browser.client, &browser.settings, &browser.request);
     if (status == SERIATIM_OK)
         status = drive();
-    browser.response = seriatim_web_answer(browser.client, status, browser.redact, &browser);
+    while (!(browser.response = seriatim_web_answer(browser.client, status, &browser.hooks)))
+        status = drive();
     assert_true(browser.response->body.len < sizeof browser.text);
     memcpy(browser.text, browser.response->body.data, browser.response->body.len);
     browser.text[browser.response->body.len] = '\0';
@@ -1772,6 +1774,131 @@ static void test_errors_are_grouped(void **state)
     shows("\"cursor\":\"0");
 }
 
+/* ---- load_error ------------------------------------------------------------------------------ */
+
+static struct loading {
+    char text[1 << 17];
+    int calls, breaks; /* breaks: it gives no text */
+} loading;
+
+/* What is stored is the text from its end to its beginning. */
+static seriatim_text reverse(void *context, seriatim_text stored)
+{
+    seriatim_text text = {loading.text, stored.len};
+    size_t i;
+    (void)context;
+    loading.calls++;
+    assert_in_range(stored.len, 1, sizeof loading.text);
+    for (i = 0; i < stored.len; i++)
+        loading.text[i] = stored.data[stored.len - 1 - i];
+    if (loading.breaks)
+        text.data = NULL;
+    return text;
+}
+
+static void load_by_reverse(void)
+{
+    loading.calls = loading.breaks = 0;
+    browser.settings.loads_errors = 1;
+    browser.hooks.load_error = reverse;
+}
+
+/* An error whose text begins at the end of 60,000 bytes, which no head of a record holds. */
+static const char *long_error(void)
+{
+    static char error[60001];
+    memset(error, 'x', sizeof error - 1);
+    memcpy(error + sizeof error - sizeof "\nenog si 5 redrO", "\nenog si 5 redrO", sizeof "\nenog si 5 redrO");
+    return error;
+}
+
+static void fail_with_stored_errors(double retry_in)
+{
+    worker w = start_worker("Q", retry_in > 0 ? 5 : 0);
+    fail_one(&w, "3 enil ta\nenog si 71 redrO", retry_in);
+    fail_one(&w, "5 enil ta\nenog si 1174 redrO", retry_in);
+    fail_one(&w, long_error(), retry_in);
+    fail_one(&w, "feebdaedx0 on", retry_in);
+    fail_one(&w, "10efacx0 on", retry_in);
+    stop_worker(&w);
+}
+
+static void test_r_web_21_errors_are_grouped_by_what_load_error_gives(void **state)
+{
+    char path[200], fingerprint[17];
+    (void)state;
+    open_browser();
+    push_ids(5);
+    fail_with_stored_errors(1000);
+    load_by_reverse();
+    fingerprint_of("{\"count\":3,\"error\":\"Order ", fingerprint);
+    shows("{\"count\":2,\"error\":\"no 0x");
+    shows("\"of\":5,\"rest\":0,\"sample\":false,\"seen\":5}");
+    assert_null(strstr(browser.text, "at line"));
+    snprintf(path, sizeof path, "/api/v1/queues/Q/errors/%s/kill", fingerprint);
+    assert_int_equal(ask("POST", path, "{}"), 200);
+    assert_string_equal(browser.text, "{\"count\":3,\"cursor\":null,\"more\":false}");
+    fingerprint_of("{\"count\":2,\"error\":\"no 0x", fingerprint);
+    get("/api/v1/queues/Q/errors");
+    shows("\"groups\":[{\"count\":3,\"error\":\"Order ");
+    assert_int_equal(ask("POST", "/api/v1/queues/Q/errors/0000000000000000/delete", "{}"), 200);
+    assert_string_equal(browser.text, "{\"count\":0,\"cursor\":null,\"more\":false}");
+    assert_int_equal(ask("POST", "/api/v1/queues/None/errors/0000000000000000/delete", "{}"), 404);
+}
+
+static seriatim_text hide_readable(void *context, seriatim_text queue, seriatim_text id, seriatim_text text)
+{
+    static const char readable[] = "a readable error";
+    (void)context;
+    (void)queue;
+    (void)id;
+    return text.len == sizeof readable - 1 && memcmp(text.data, readable, text.len) == 0 ? text_of("[hidden]") : text;
+}
+
+static void test_r_web_21_errors_are_loaded_before_they_are_redacted(void **state)
+{
+    static const char *const paths[] = {"/api/web/Q/range_by_id", "/api/v1/queues/Q/records?part=retrying",
+                                        "/api/v1/queues/Q/id?id=0", "/api/v1/queues/Q/errors?part=retrying"};
+    worker w;
+    size_t i;
+    (void)state;
+    open_browser();
+    browser.history = 9;
+    push_ids(1);
+    w = start_worker("Q", 5);
+    fail_one(&w, "rorre elbadaer a", 1000);
+    stop_worker(&w);
+    for (i = 0; i < sizeof paths / sizeof *paths; i++) {
+        load_by_reverse();
+        browser.hooks.redact = NULL;
+        get(paths[i]);
+        shows("\"error\":\"a readable error\"");
+        if (strstr(browser.text, "rorre"))
+            fail_msg("%s: %s", paths[i], browser.text);
+        browser.hooks.redact = hide_readable;
+        get(paths[i]);
+        shows("\"error\":\"[hidden]\"");
+        assert_null(strstr(browser.text, "readable"));
+    }
+}
+
+/* A load_error that gives no text ends the request, before it has changed anything. */
+static void test_r_web_21_nothing_is_changed_without_a_loaded_text(void **state)
+{
+    (void)state;
+    open_browser();
+    push_ids(5);
+    fail_with_stored_errors(1000);
+    load_by_reverse();
+    loading.breaks = 1;
+    assert_int_equal(ask("POST", "/api/v1/queues/Q/errors/cbf29ce484222325/kill", "{}"), 500); /* of the empty text */
+    shows("load_error ended without a text");
+    told("errors_kill by admin: queue \"Q\", errors \"cbf29ce484222325\": 500 load_error ended without a text");
+    get("/api/v1/queues/Q/records?part=dead");
+    shows("\"of\":0,");
+    assert_int_equal(ask("GET", "/api/v1/queues/Q/errors?part=retrying", NULL), 500);
+}
+
 /* Follows the cursors of a page to its end, from one or NULL; the number of records. */
 static int walk_from(const char *target, const char *cursor, const char *first, const char *last)
 {
@@ -1923,6 +2050,7 @@ static void test_pages_of_records_hold_every_id_once(void **state)
 
 /* ---- Samples of all shards ----------------------------------------------------------------- */
 
+enum { LOADED_IDS = 1500 };
 enum { SPREAD_SHARDS = 24, SPREAD_FAR = 12, SPREAD_IDS = 30000, SPREAD_HOT = 5, SPREAD_PAYLOADS = 400 };
 
 /* The name of the hot id with this number, in a shard from SPREAD_FAR on; two numbers never share a name. */
@@ -2060,6 +2188,48 @@ static void test_errors_are_sampled_over_all_shards(void **state)
     assert_true(others > 5); /* each look begins with another shard, at another place of it */
 }
 
+/* As push_ids, by one push. */
+static void push_batch(int count)
+{
+    char id[12];
+    int i;
+    assert_int_equal(seriatim_push_begin(browser.client, queue_of(browser.client, "Q", 2)), SERIATIM_OK);
+    for (i = 0; i < count; i++) {
+        size_t len = (size_t)snprintf(id, sizeof id, "%d", i);
+        seriatim_job job = job_of(id, len, "x", 1, 0);
+        assert_int_equal(seriatim_push_job(browser.client, &job), SERIATIM_OK);
+    }
+    assert_int_equal(seriatim_push_send(browser.client), SERIATIM_OK);
+    assert_int_equal(drive(), SERIATIM_OK);
+}
+
+/* What is loaded by one request is bounded; following the cursors loads all. */
+static void test_r_web_21_a_request_loads_a_sample_of_the_errors(void **state)
+{
+    char path[200] = "/api/v1/queues/Q/errors?part=retrying&cursor=0.0.0", *at;
+    int64_t found = 0;
+    (void)state;
+    open_browser();
+    push_batch(LOADED_IDS);
+    fail_ids("enog si 71 redrO", LOADED_IDS);
+    load_by_reverse();
+    get("/api/v1/queues/Q/errors?part=retrying");
+    shows("\"sample\":true");
+    assert_in_range(loading.calls, 1000, 1100);
+    assert_int_equal(member("seen"), loading.calls);
+    do {
+        loading.calls = 0;
+        get(path);
+        assert_in_range(loading.calls, 1, 1100);
+        found += member("count");
+        at = strstr(browser.text, "\"cursor\":\"");
+        if (at)
+            snprintf(path, sizeof path, "/api/v1/queues/Q/errors?part=retrying&cursor=%.*s",
+                     (int)strcspn(at + 10, "\""), at + 10);
+    } while (at);
+    assert_int_equal(found, LOADED_IDS);
+}
+
 /* What a sample left out is found by following its cursor. */
 static void test_following_the_cursor_finds_all_hottest_ids(void **state)
 {
@@ -2193,7 +2363,7 @@ static void test_d10_redaction_applies_to_every_route(void **state)
     w = start_worker("Q", 5);
     fail_one(&w, "secret error", 1000);
     stop_worker(&w);
-    browser.redact = hide;
+    browser.hooks.redact = hide;
     for (i = 0; i < sizeof paths / sizeof *paths; i++) {
         get(paths[i]);
         if (strstr(browser.text, "secret"))
@@ -2220,7 +2390,7 @@ static void test_r_history_1_the_page_of_an_id_shows_its_history(void **state)
     w = start_worker("Q", 0);
     fail_one(&w, "a secret error", 0);
     stop_worker(&w);
-    browser.redact = hide;
+    browser.hooks.redact = hide;
     get("/api/v1/queues/Q/id?id=0");
     shows("\"event\":\"claimed\",\"fence\":1");
     shows("\"node\":\"node-");
@@ -2264,12 +2434,12 @@ static void test_r_web_19_scheduled_payloads_are_cancelled_and_rescheduled(void 
     const char *at = browser.text;
     (void)state;
     open_browser();
-    browser.redact = hide;
+    browser.hooks.redact = hide;
     push_scheduled("Q", "1", 1000);
     push_scheduled("Q", "1", 2000);
     push_scheduled("Other", "1", 2000);
     get("/api/v1/queues/Q/id?id=1");
-    browser.redact = NULL;
+    browser.hooks.redact = NULL;
     shows("\"scheduled\":{\"count\":2,\"payloads\":[{\"deliver_at\":");
     snprintf(handle, sizeof handle, "%s", next_member(&at, "\"handle\":\""));
     assert_int_equal(change_by("reschedule", handle, ",\"at\":4000000000.5"), 200);
@@ -2311,7 +2481,7 @@ static void test_r_action_14_a_payload_is_dropped_by_its_key(void **state)
     int i;
     (void)state;
     open_browser();
-    browser.redact = hide;
+    browser.hooks.redact = hide;
     push_text("Q", "1", "secret, one", 1000);
     push_text("Q", "1", "secret, two", 1000);
     get("/api/v1/queues/Q/records");
@@ -2319,7 +2489,7 @@ static void test_r_action_14_a_payload_is_dropped_by_its_key(void **state)
     get("/api/v1/queues/Q/id?id=1");
     assert_int_equal(drops("drop_payload", "\"1\"", key_at(0)), 200);
     assert_string_equal(browser.text, "{\"count\":1}");
-    browser.redact = NULL;
+    browser.hooks.redact = NULL;
     get("/api/v1/queues/Q/id?id=1");
     shows("\"payload_total\":1,\"payloads\":[[\"secret, two\",");
     assert_int_equal(drops("morgue_drop_payload", "1", key_at(0)), 200);
@@ -2790,6 +2960,10 @@ int main(void)
         cmocka_unit_test(test_d13_a_broken_off_change_is_reported_as_unknown),
         cmocka_unit_test(test_errors_are_grouped),
         cmocka_unit_test(test_r_web_20_records_are_filtered_by_the_group_of_their_error),
+        cmocka_unit_test(test_r_web_21_errors_are_grouped_by_what_load_error_gives),
+        cmocka_unit_test(test_r_web_21_errors_are_loaded_before_they_are_redacted),
+        cmocka_unit_test(test_r_web_21_nothing_is_changed_without_a_loaded_text),
+        cmocka_unit_test(test_r_web_21_a_request_loads_a_sample_of_the_errors),
         cmocka_unit_test(test_pages_of_records_hold_every_id_once),
         cmocka_unit_test(test_the_hottest_ids_are_sampled_over_all_shards),
         cmocka_unit_test(test_errors_are_sampled_over_all_shards),

@@ -163,6 +163,11 @@ function settings.workers_set()
   return settings.was_set("workers") or validate.is_callable(values.workers) or #values.workers > 0
 end
 
+---@return boolean  is load_error another one than the default? Else errors are stored as they are.
+function settings.loads_errors()
+  return values.load_error ~= same
+end
+
 ---Gives a setting its default. For modules that need the settings themselves, so that the settings cannot need them.
 ---@param name string
 ---@param default any  neither a table nor nil: every reset uses the same one

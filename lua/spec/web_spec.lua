@@ -363,6 +363,44 @@ describe("seriatim.web", function()
     assert.equal(200, get(dashboard(), "/jobs/api/web/Web/range_by_id").status)
   end)
 
+  it("R-WEB-21: shows and groups stored errors by what load_error gives, and changes the ids of one group", function()
+    seriatim.dump_error, seriatim.load_error = string.reverse, string.reverse
+    local worker = fill()
+    local app = dashboard()
+    local record = get(app, "/jobs/api/v1/queues/Web/records?part=dead"):json().records[1]
+    assert.matches("^broken SECRET%-4711", record.error)
+    assert.matches("^broken SECRET%-4711", get(app, "/jobs/api/v1/queues/Web/id?id=dead"):json().dead.error)
+    local group = get(app, "/jobs/api/v1/queues/Web/errors"):json().groups[1]
+    assert.same({ 1, "broken SECRET-4711", { "dead" } }, { group.count, group.error, group.ids })
+    local hidden = get(dashboard { redact = function(_, _, text) return (text:gsub("SECRET", "*")) end }, "/jobs/api/v1/queues/Web/errors")
+    assert.equal("broken *-4711", hidden:json().groups[1].error)
+    local changed = post(app, "/jobs/api/v1/queues/Web/errors/" .. group.fingerprint .. "/delete", {})
+    assert.same({ 1, false }, { changed:json().count, changed:json().more })
+    assert.equal(0, worker:metrics().morgue_length)
+  end)
+
+  it("R-WEB-21: says why load_error cannot read an error, and shows what is text as it is stored", function()
+    fill()
+    for _, case in ipairs {
+      { function() error("cannot load", 0) end, "raised cannot load" }, { function() return 5 end, "gave no string but number" },
+      { coroutine.yield, "raised attempt to yield" },
+    } do
+      seriatim.load_error = case[1]
+      local group = safe(get(dashboard(), "/jobs/api/v1/queues/Web/errors")):json().groups[1]
+      assert.equal("(load_error " .. case[2], group.error:sub(1, 12 + #case[2]))
+      local text = get(dashboard(), "/jobs/api/v1/queues/Web/id?id=dead"):json().dead.error
+      assert.matches("; the error is shown as it is stored%)\nbroken SECRET%-4711", text)
+    end
+  end)
+
+  it("R-WEB-21: shows only why load_error cannot read an error that is no text", function()
+    seriatim.dump_error = function(text) return text .. "\255" end
+    fill()
+    seriatim.load_error = function() error("cannot load", 0) end
+    local group = get(dashboard(), "/jobs/api/v1/queues/Web/errors"):json().groups[1]
+    assert.equal("(load_error raised cannot load; the stored error is no text)", group.error)
+  end)
+
   it("says 500 and no more when the role cannot be told, and lets nobody in", function()
     local text = logged(function()
       for _, role in ipairs { function() error("secret") end, function() return "root" end, function() return 1 end } do

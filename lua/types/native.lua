@@ -103,8 +103,11 @@ function operations:queues() end -- Result: names
 function operations:health() end -- Result: maxmemory_policy or nil, appendonly or nil, number of replicas or nil
 ---One request of the dashboard. settings: title, read_only, hosts, token, stalled, workers (a list name, queue, name, queue, ...); request: method, prefix, path, query, host, origin,
 ---sec_fetch_site, content_type, authorization, accept, body, secure, role (0 nobody to 3 admin), as in seriatim.h. redact: a function of queue, id
----and text, or nil; what it raises, result() raises. However the operation ends there is an answer, and result() gives it.
-function operations:web(settings, request, redact) end -- Result: status, {[name] = value} of the header fields, body, seriatim.WebChange with its `line` for a log or nil
+---and text, or nil; load_error: a function of a stored error, or nil; what they raise, result() raises. However the operation ends there is an
+---answer, and result() gives it.
+function operations:web(settings, request, redact, load_error) end -- Result: status, {[name] = value} of the header fields, body, seriatim.WebChange with its `line` for a log or nil; or 0 alone: web_go_on
+---Goes on with the request whose result was 0. Result: as of web.
+function operations:web_go_on() end
 function operations:result() end
 
 ---One connection that waits by poll(2): for plain Lua.

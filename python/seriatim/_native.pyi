@@ -47,8 +47,8 @@ deliver_time."""
 ClaimedRow = tuple[Id, int, int, float, str | bytes | None, list[tuple[bytes, float, bytes | None]], int]
 """id, fence, retry_count, perform_in, error, [(payload, score, context)]."""
 
-WebSettings = tuple[Union[str, None], bool, tuple[str, ...], Union[str, None], Union[str, None], tuple[bytes, ...]]
-"""title, read_only, hosts, token, why /livez answers 503, workers as name, queue, name, queue, ..."""
+WebSettings = tuple[Union[str, None], bool, tuple[str, ...], Union[str, None], Union[str, None], tuple[bytes, ...], bool]
+"""title, read_only, hosts, token, why /livez answers 503, workers as name, queue, name, queue, ..., answer gets a load_error."""
 
 WebRequest = tuple[
     str, bytes, bytes, bytes, Union[bytes, None], Union[bytes, None], Union[bytes, None], Union[bytes, None],
@@ -143,8 +143,8 @@ class Link:
         """Result: {"maxmemory_policy": str or None, "appendonly": bool or None, "replicas": int or None}."""
     def web(self, settings: WebSettings, request: WebRequest, /) -> None:
         """Result: None. Whatever comes of it, there is an answer."""
-    def answer(self, redact: Callable[[Id, Id, Id], Id] | None, /) -> WebResponse:
-        """To the web request, once it has ended, well or not; raises what redact raises."""
+    def answer(self, redact: Callable[[Id, Id, Id], Id] | None, load_error: Callable[[Id], Id] | None, /) -> WebResponse | None:
+        """To the web request, once it has ended, well or not; raises what the functions raise. None: it goes on, so drive again."""
     def change(self) -> tuple[Any, str] | None:
         """What the web request asked to change, as far as that is known, and its line for a log; None: nothing."""
     def drive(self, seconds: float | None = None) -> Any:

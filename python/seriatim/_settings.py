@@ -168,3 +168,8 @@ settings = Settings()
 def reset_settings() -> None:
     """Sets every attribute of the module back to its default; for tests."""
     settings.reset()
+
+
+def loads_errors() -> bool:
+    """Is load_error another one than the default? Else errors are stored as they are."""
+    return settings.load_error is not _text

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -288,6 +289,45 @@ def test_d10_every_route_is_redacted_and_kept_nowhere(mounted: Mounted) -> None:
             assert answer.status < 500, (pattern, answer.body)
             assert answer.headers["Cache-Control"] == "no-store"
     assert ("W", "dead0", f"no {MARK}") in asked and ("W", "2", f'"{MARK}"') in asked
+
+
+def compressed() -> None:
+    seriatim.dump_error = lambda text: zlib.compress(text.encode())
+    seriatim.load_error = lambda data: zlib.decompress(data).decode()
+
+
+def test_r_web_21_stored_errors_are_shown_and_grouped_by_what_load_error_gives(mounted: Mounted) -> None:
+    compressed()
+    made, site = filled(), mounted()
+    first = f"no {MARK}"
+    assert {record["error"].split("\n")[0] for record in site.get("/api/v1/queues/W/records?part=dead").json["records"]} == {first}
+    assert site.get("/api/v1/queues/W/id?id=dead0").json["dead"]["error"].startswith(first)
+    (group,) = site.get("/api/v1/queues/W/errors").json["groups"]
+    assert (group["count"], group["error"]) == (3, first)
+    (hidden,) = mounted(redact=lambda queue, id, text: text.replace(MARK, "***")).get("/api/v1/queues/W/errors").json["groups"]
+    assert hidden["error"] == "no ***"
+    changed = site.post(f"/api/v1/queues/W/errors/{group['fingerprint']}/delete", {})
+    assert changed.json == {"count": 3, "cursor": None, "more": False}
+    assert made.metrics["morgue_length"] == 0
+
+
+def test_r_web_21_why_load_error_cannot_read_is_shown(mounted: Mounted) -> None:
+    compressed()
+    filled()
+    site = mounted()
+    for load, reason in ((broken, "load_error raised LookupError: cannot load"), (lambda data: 5, "load_error gave no text but int")):
+        seriatim.load_error = load
+        (group,) = site.get("/api/v1/queues/W/errors").json["groups"]
+        assert group["error"].startswith(f"({reason}") and group["error"].endswith("; the stored error is no text)")
+        assert site.get("/api/v1/queues/W/id?id=dead0").json["dead"]["error"].startswith(f"({reason}")
+    seriatim.dump_error = lambda text: text
+    filled("Text")
+    error = site.get("/api/v1/queues/Text/id?id=dead0").json["dead"]["error"]
+    assert error.startswith(f"(load_error gave no text but int; the error is shown as it is stored)\nno {MARK}")
+
+
+def broken(data: Any) -> str:
+    raise LookupError("cannot load")
 
 
 EVIL = "a\nINFO forged\x1b[2J"

@@ -2,6 +2,7 @@
 
 require_relative "spec_helper"
 require "socket"
+require "zlib"
 
 begin
   require_relative "support/web_client"
@@ -340,6 +341,47 @@ RSpec.describe "Seriatim::Web", :core do
       end
       expect(log).to include("boom")
       expect(get("/jobs/api/web/Web/range_by_id").status).to eq(200)
+    end
+
+    describe "with stored errors that load_error reads" do
+      before do
+        Seriatim.dump_error = ->(text) { Zlib.deflate(text) }
+        Seriatim.load_error = ->(stored) { Zlib.inflate(stored.b).force_encoding("UTF-8") }
+        fill
+      end
+
+      def errors(app = @app) = get("/jobs/api/v1/queues/Web/errors?part=dead", app: app).json
+
+      it "R-WEB-21: shows and groups their texts, and changes the ids of one group" do
+        expect(get("/jobs/api/v1/queues/Web/records?part=dead").json["records"].first["error"]).to start_with("broken SECRET-4711")
+        expect(get("/jobs/api/v1/queues/Web/id?id=dead").json["dead"]["error"]).to start_with("broken SECRET-4711")
+        expect(errors["groups"]).to match([hash_including("count" => 1, "error" => "broken SECRET-4711", "ids" => ["dead"])])
+        hidden = dashboard(redact: ->(_, _, text) { text.sub("SECRET", "*") })
+        expect(errors(hidden)["groups"].first["error"]).to eq("broken *-4711")
+        expect(post("/jobs/api/v1/queues/Web/errors/#{errors["groups"].first["fingerprint"]}/delete").json).to include("count" => 1, "more" => false)
+        expect(queue.metrics[:morgue_length]).to eq(0)
+      end
+
+      it "R-WEB-21: says why load_error cannot read them, and shows what is text as it is stored" do
+        [[->(_) { raise "cannot load" }, "load_error raised RuntimeError: cannot load"],
+         [->(_) { 5 }, "load_error raised NoMethodError"], [->(_) { throw :away }, "load_error raised UncaughtThrowError"]].each do |load, reason|
+          Seriatim.load_error = load
+          expect(errors["groups"].first["error"]).to start_with("(#{reason}").and end_with("; the stored error is no text)")
+          expect(safe(get("/jobs/api/v1/queues/Web/records?part=dead")).json["records"].first["error"]).to start_with("(#{reason}")
+        end
+        Seriatim.dump_error = ->(text) { text }
+        queue.actions.morgue_delete(["dead"])
+        fill
+        expect(get("/jobs/api/v1/queues/Web/id?id=dead").json["dead"]["error"])
+          .to match(/\A\(load_error raised UncaughtThrowError: .*; the error is shown as it is stored\)\nbroken SECRET/)
+      end
+
+      it "R-WEB-21: ends a request whose load_error ends more than itself" do
+        Seriatim.load_error = ->(_) { raise Interrupt }
+        expect { errors }.to raise_error(Interrupt)
+        Seriatim.load_error = ->(stored) { Zlib.inflate(stored.b) }
+        expect(errors["groups"].size).to eq(1)
+      end
     end
 
     it "says 500 and no more when the role cannot be told, and lets nobody in" do

@@ -3,10 +3,10 @@
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 part: waiting, behind (waiting while the id runs), all (waiting, parked or running), running, parked,
 --       retrying, dead; 3 cursor ('0' at first), 4 how many to look at (0: only tell the total), 5 what of them: ids, due, hot
---       (those with the most payloads), errors (what failed); 6 a text that ids must begin with
+--       (those with the most payloads), errors or whole (what failed); 6 a text that ids must begin with
 -- Returns {now, ids of the part, cursor ('0' at the end), looked at, id, number, text, ...}: of hot the number is of payloads;
---   of due and errors it is the due time, the time of death or the fence of a run; the text of errors is the first line, 200
---   bytes of it.
+--   of due, errors and whole it is the due time, the time of death or the fence of a run; the text of errors is the first line,
+--   200 bytes of it, that of whole all of the error, so whole is asked of few ids a call.
 local part, cursor, count, what, prefix = ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
 local hash = ({waiting = JOBS, all = JOBS, behind = NEXT, running = RUNNING, dead = DEAD})[part]
 local set = ({parked = PARKED, retrying = RETRY})[part]
@@ -41,8 +41,10 @@ local function take(id, record)
   elseif what == 'hot' then
     found[#found + 1] = {id, byte(record) >= RECORD_FULL and select(4, unpack_struct('<di4BI4', record, RECORD_DUE + 1)) or 1}
   elseif byte(record) >= RECORD_FULL then
-    local due, _, _, _, error = unpack_struct(HEADER, record, RECORD_DUE + 1)
-    add(id, format('%.0f', due), sub(string.match(error, '^[^\r\n]*'), 1, 200))
+    local due, _, mark, _, error = unpack_struct(HEADER, record, RECORD_DUE + 1)
+    if what == 'errors' then error = sub(string.match(error, '^[^\r\n]*'), 1, 200)
+    else error = error_of(part == 'dead' and morgue or first, id, {cut = mark % MARK_DELIVERED >= MARK_CUT, error = error}) end
+    add(id, format('%.0f', due), error)
   end
 end
 

@@ -6,6 +6,10 @@
 #define ERRORS_GROUPS 200
 #define ERRORS_IDS 10
 #define ERRORS_MATCHES 1000 /* ids of one action */
+#define ERRORS_LINE 200     /* bytes of a first line, as of browse.lua */
+/* With a load_error a request ends its reading when it holds at least this number of errors, or of their bytes. */
+#define ERRORS_LOADED 1000
+#define ERRORS_LOADED_BYTES 4194304
 
 typedef struct errors_group {
     uint64_t fingerprint;
@@ -14,14 +18,26 @@ typedef struct errors_group {
     seriatim_text ids[ERRORS_IDS];
 } errors_group;
 
+/* An error as it was read, until the answer loads it. */
+typedef struct errors_stored {
+    struct errors_stored *next;
+    seriatim_text id, error;
+    int64_t when;
+} errors_stored;
+
 typedef struct errors_found {
     errors_group *groups;
     size_t count;
     int64_t rest; /* of groups beyond the last that is kept */
     /* Of an action: the ids of one fingerprint. */
     seriatim_text *ids;
-    size_t id_count;
+    size_t id_count, id_most;
+    /* With a load_error. */
+    errors_stored *first, *last;
+    size_t stored_count, stored_bytes;
 } errors_found;
+
+typedef int errors_taker(srt_web *w, srt_web_scan *scan, const srt_token *id, int64_t when, const srt_token *line);
 
 /* ---- Fingerprints -------------------------------------------------------------------------- */
 
@@ -118,6 +134,7 @@ static errors_found *errors_found_of(srt_web *w, srt_web_scan *scan)
     memset(found, 0, sizeof *found);
     found->groups = srt_arena_alloc(&w->memory, ERRORS_GROUPS * sizeof *found->groups);
     found->ids = srt_arena_alloc(&w->memory, ERRORS_MATCHES * sizeof *found->ids);
+    found->id_most = ERRORS_MATCHES;
     scan->groups = found->groups && found->ids ? found : NULL;
     return scan->groups;
 }
@@ -153,17 +170,79 @@ static int errors_take(srt_web *w, srt_web_scan *scan, const srt_token *id, int6
     return SERIATIM_OK;
 }
 
-/* spread: without a cursor some ids of every shard are read, not the first shards. */
-static int errors_read(srt_web *w, const char *part, seriatim_text cursor, int spread,
-                       int (*take)(srt_web *, srt_web_scan *, const srt_token *, int64_t, const srt_token *))
+/* ---- With a load_error: whole errors are read, and taken when the answer has loaded them ----- */
+
+static int errors_store(srt_web *w, srt_web_scan *scan, const srt_token *id, int64_t when, const srt_token *error)
 {
-    srt_web_scan *scan = srt_web_scan_new(w, SRT_SCAN_ERRORS);
+    errors_found *found = errors_found_of(w, scan);
+    errors_stored *stored = srt_arena_alloc(&w->memory, sizeof *stored);
+    if (!found || !stored)
+        return SERIATIM_NOMEM;
+    memset(stored, 0, sizeof *stored);
+    stored->when = when;
+    if (errors_keep(w, &stored->id, id) != SERIATIM_OK || errors_keep(w, &stored->error, error) != SERIATIM_OK)
+        return SERIATIM_NOMEM;
+    if (found->last)
+        found->last->next = stored;
+    else
+        found->first = stored;
+    found->last = stored;
+    found->stored_bytes += error->len;
+    scan->enough = ++found->stored_count >= ERRORS_LOADED || found->stored_bytes >= ERRORS_LOADED_BYTES;
+    return SERIATIM_OK;
+}
+
+static size_t errors_line_of(seriatim_text text)
+{
+    size_t len;
+    for (len = 0; len < text.len && text.data[len] != '\n' && text.data[len] != '\r'; len++)
+        ;
+    text.len = len;
+    return srt_web_cut(text, ERRORS_LINE);
+}
+
+static int errors_load_one(srt_web *w, const errors_stored *stored, errors_taker *take)
+{
+    seriatim_text text = srt_web_load(w->hooks, stored->error);
+    srt_token id = {SRT_STRING, 0, stored->id.data, stored->id.len}, line = {SRT_STRING, 0, text.data, 0};
+    if (!text.data)
+        return srt_web_refuse(w, 500, "load_error ended without a text");
+    line.len = errors_line_of(text);
+    return take(w, w->found, &id, stored->when, &line);
+}
+
+/* Takes what was read, if there is a load_error. DONE, LOADS or NOMEM. */
+static int errors_load(srt_web *w, errors_taker *take)
+{
+    const srt_web_scan *scan = w->found;
+    errors_found *found = scan->groups;
+    const errors_stored *stored;
+    int status = SERIATIM_OK;
+    if (w->status || !found || !found->first)
+        return SRT_WEB_DONE;
+    if (!w->hooks)
+        return SRT_WEB_LOADS;
+    found->id_most = found->stored_count;
+    found->ids = srt_arena_alloc(&w->memory, found->id_most * sizeof *found->ids);
+    if (!found->ids)
+        return SERIATIM_NOMEM;
+    for (stored = found->first; stored && status == SERIATIM_OK; stored = stored->next)
+        status = errors_load_one(w, stored, take);
+    return status == SERIATIM_NOMEM ? status : SRT_WEB_DONE;
+}
+
+/* spread: without a cursor some ids of every shard are read, not the first shards. */
+static int errors_read(srt_web *w, const char *part, seriatim_text cursor, int spread, errors_taker *take)
+{
+    srt_web_scan *scan = srt_web_scan_new(w, w->loads_errors ? SRT_SCAN_WHOLE : SRT_SCAN_ERRORS);
     if (!scan)
         return SERIATIM_NOMEM;
     scan->stages[0] = part;
     scan->stage_count = 1;
-    scan->take = take;
+    scan->take = w->loads_errors ? errors_store : take;
     scan->spread = spread;
+    if (w->loads_errors)
+        scan->most = ERRORS_LOADED;
     return srt_web_scan_cursor(w, scan, cursor);
 }
 
@@ -178,7 +257,8 @@ int srt_web_errors_next(seriatim_client *c, srt_web *w)
         if (status != SERIATIM_OK)
             return status;
     }
-    return srt_web_on_queue(c, w, srt_web_scan_begin);
+    status = srt_web_on_queue(c, w, srt_web_scan_begin);
+    return status == SRT_WEB_DONE ? errors_load(w, errors_take) : status;
 }
 
 /* ---- The groups ---------------------------------------------------------------------------- */
@@ -264,7 +344,7 @@ static int errors_match(srt_web *w, srt_web_scan *scan, const srt_token *id, int
         return SERIATIM_NOMEM;
     if (!srt_web_error_is(w->word, line))
         return SERIATIM_OK;
-    if (found->id_count == ERRORS_MATCHES) {
+    if (found->id_count == found->id_most) {
         scan->full = 1;
         return SERIATIM_OK;
     }
@@ -292,6 +372,9 @@ int srt_web_group_next(seriatim_client *c, srt_web *w)
     }
     if (w->step <= 1)
         return srt_web_on_queue(c, w, srt_web_scan_begin);
+    status = w->step == 2 ? errors_load(w, errors_match) : SRT_WEB_DONE;
+    if (status != SRT_WEB_DONE || w->status)
+        return status;
     if (w->step > 2 || !scan->groups || ((const errors_found *)scan->groups)->id_count == 0)
         return srt_web_done(w, seriatim_action_result(c));
     return errors_act(c, w);

@@ -264,7 +264,7 @@ static void pages_write_event(const srt_web *w, srt_web_out *out, seriatim_text 
     if (entry->due > 0)
         srt_web_double(out, "due", entry->due);
     if (entry->error_len)
-        srt_web_shown(out, "error", w->worker, id, entry->error, entry->error_len);
+        srt_web_stored_error(out, "error", w->worker, id, entry->error, entry->error_len);
     srt_web_chars(out, "event", entry->event);
     if (entry->fence)
         srt_web_int(out, "fence", entry->fence);

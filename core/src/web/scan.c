@@ -167,7 +167,7 @@ static unsigned scan_positions(const scan_state *s)
 
 static int scan_ask(seriatim_client *c, scan_state *s, unsigned position, const char *cursor, int64_t count, int kind)
 {
-    static const char *const words[] = {"ids", "due", "hot", "errors"};
+    static const char *const words[] = {"ids", "due", "hot", "errors", "whole"};
     const srt_web_scan *scan = s->scan;
     srt_request *r = srt_client_shard_request(c, s->queue, position / scan->stage_count, srt_script_browse);
     if (!r)
@@ -208,10 +208,10 @@ static void scan_share_out(scan_state *s, scan_share *share, uint64_t *seed)
     share->left = share->total;
     share->rounds = 1;
     snprintf(share->cursor, sizeof share->cursor, "0");
-    if (total <= SRT_WEB_SAMPLED || share->total < 1)
+    if (total <= s->scan->most || share->total < 1)
         return;
     part = (double)share->total / (double)total;
-    share->left = 1 + (int64_t)(part < 1 ? part * SRT_WEB_SAMPLED : SRT_WEB_SAMPLED);
+    share->left = 1 + (int64_t)((part < 1 ? part : 1) * (double)s->scan->most);
     share->rounds = 2;
     snprintf(share->cursor, sizeof share->cursor, "%lu", (unsigned long)(scan_random(seed) & 0xffffffff));
 }
@@ -240,7 +240,7 @@ static int scan_begin_shares(seriatim_client *c, scan_state *s)
     uint64_t seed = (uint64_t)s->scan->now_us;
     unsigned i;
     s->scan->position = (unsigned)(scan_random(&seed) % positions);
-    s->scan->sample = s->scan->total > SRT_WEB_SAMPLED;
+    s->scan->sample = s->scan->total > s->scan->most;
     for (i = 0; i < positions; i++)
         scan_share_out(s, &s->shares[i], &seed);
     return scan_ask_share(c, s);
@@ -280,7 +280,7 @@ static int scan_on_share(seriatim_client *c, scan_state *s, const srt_reply *rep
     const int64_t now = srt_token_int(&reply->tokens[1]), looked = srt_token_int(&reply->tokens[4]);
     s->scan->looked += looked;
     scan_take_share(s, &reply->tokens[3], looked);
-    return now - s->began_us >= SRT_WEB_READING_US ? SERIATIM_OK : scan_ask_share(c, s);
+    return s->scan->enough || now - s->began_us >= SRT_WEB_READING_US ? SERIATIM_OK : scan_ask_share(c, s);
 }
 
 /* Shares for `positions`, zeroed. */
@@ -312,7 +312,7 @@ static int scan_send(seriatim_client *c, srt_queue *queue)
     scan->groups = scan->kept;
     if (scan->kept)
         memset(scan->kept, 0, scan->kept_size);
-    scan->full = scan->complete = scan->sample = 0;
+    scan->full = scan->enough = scan->complete = scan->sample = 0;
     scan->first_position = scan->position = scan->asked_position;
     snprintf(scan->cursor, sizeof scan->cursor, "%s", scan->asked_cursor);
     if (scan->spread && scan_make_shares(s, scan_positions(s)) != SERIATIM_OK)
@@ -428,7 +428,7 @@ static int scan_is_enough(const scan_state *s, int64_t now)
     const srt_web_scan *scan = s->scan;
     if (scan->slices > 0)
         return s->slices >= scan->slices;
-    return now - s->began_us >= SRT_WEB_READING_US || scan->full;
+    return now - s->began_us >= SRT_WEB_READING_US || scan->enough;
 }
 
 static int scan_on_slice(seriatim_client *c, scan_state *s, const srt_request *r, const srt_reply *reply)
@@ -541,7 +541,8 @@ srt_web_scan *srt_web_scan_new(srt_web *w, int what)
     scan->limit = SRT_WEB_ROWS;
     scan->range.low = -SRT_FOREVER;
     scan->range.high = SRT_FOREVER;
-    scan->slice = what == SRT_SCAN_ERRORS ? 100 : 250;
+    scan->slice = what == SRT_SCAN_WHOLE ? 20 : what == SRT_SCAN_ERRORS ? 100 : 250;
+    scan->most = SRT_WEB_SAMPLED;
     w->found = scan;
     return scan;
 }

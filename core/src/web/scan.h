@@ -4,7 +4,8 @@
 
 #include "web/web.h"
 
-enum { SRT_SCAN_IDS, SRT_SCAN_DUE, SRT_SCAN_HOT, SRT_SCAN_ERRORS }; /* DUE: by the time of a retry or of a claim */
+/* DUE: by the time of a retry or of a claim; ERRORS: their first lines; WHOLE: all of an error */
+enum { SRT_SCAN_IDS, SRT_SCAN_DUE, SRT_SCAN_HOT, SRT_SCAN_ERRORS, SRT_SCAN_WHOLE };
 
 typedef struct srt_web_scan srt_web_scan;
 struct srt_web_scan {
@@ -12,6 +13,7 @@ struct srt_web_scan {
     const char *stages[2]; /* parts of browse.lua, one after another in each shard */
     unsigned stage_count;
     int64_t slice; /* ids of a call */
+    int64_t most;  /* ids that a sample reads */
     seriatim_text prefix, from;
     /* Of ERRORS without `take`: which of them are kept; `error` is for this function. */
     int (*matches)(seriatim_text error, const srt_token *line);
@@ -22,9 +24,10 @@ struct srt_web_scan {
     srt_target after;
     int reverse;
     size_t limit;
-    /* Instead of keeping ids; NOMEM. May set `full`. */
+    /* Instead of keeping ids; NOMEM. May set `full`: this slice is to be read again; or `enough`: no slice behind it.
+     */
     int (*take)(srt_web *w, srt_web_scan *scan, const srt_token *id, int64_t number, const srt_token *text);
-    int full;
+    int full, enough;
     void *groups; /* of take */
     void *kept;   /* in its place from the start, then: zeroed when the reading begins */
     size_t kept_size;

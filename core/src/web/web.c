@@ -84,6 +84,9 @@ static int web_run(seriatim_client *c)
     int status;
     do {
         status = w->is_sampling ? srt_web_sample_next(c, w) : w->handler->next(c, w);
+        w->is_loading = status == SRT_WEB_LOADS && !w->is_sampling;
+        if (w->is_loading)
+            return SERIATIM_OK;
         w->step++;
         if (status == SRT_WEB_DONE && !w->is_sampling)
             return SERIATIM_OK;
@@ -107,7 +110,7 @@ static void web_go_on(seriatim_client *c)
 
 int seriatim_web_begin(seriatim_client *c, const seriatim_web_settings *settings, const seriatim_web_request *request)
 {
-    static const seriatim_web_settings defaults = {NULL, 0, NULL, 0, NULL, NULL, NULL, 0};
+    static const seriatim_web_settings defaults = {NULL, 0, NULL, 0, NULL, NULL, NULL, 0, 0};
     srt_web *w;
     int status = srt_client_begin(c);
     if (status != SERIATIM_OK)
@@ -120,6 +123,7 @@ int seriatim_web_begin(seriatim_client *c, const seriatim_web_settings *settings
     c->limit_ms = SRT_WEB_LIMIT_MS;
     c->visitor = c->heard = 0;
     web_reset(w);
+    w->loads_errors = settings->loads_errors;
     w->routes = seriatim_web_routes(&w->route_count);
     w->handlers = srt_web_handlers();
     status = srt_web_read(w, settings, request);
@@ -185,14 +189,13 @@ static void web_write_error(srt_web *w, srt_web_out *out)
 }
 
 /* 0: memory is short. */
-static int web_write_json(seriatim_client *c, srt_web *w, seriatim_web_redact *redact, void *context)
+static int web_write_json(seriatim_client *c, srt_web *w, const seriatim_web_hooks *hooks)
 {
     srt_web_out out;
     int status;
     memset(&out, 0, sizeof out);
     out.body = &w->body;
-    out.redact = redact;
-    out.context = context;
+    out.hooks = hooks;
     srt_json_writer_init(&out.json, &w->body, "");
     if (w->status && w->status != 200)
         web_write_error(w, &out);
@@ -319,12 +322,26 @@ static const seriatim_web_response *web_answer_sign_in(srt_web *w)
     return web_respond(w, w->body.data, w->body.len);
 }
 
-const seriatim_web_response *seriatim_web_answer(seriatim_client *c, int status, seriatim_web_redact *redact,
-                                                 void *context)
+/* Calls a handler that waited for the hooks. 1: it began another operation. */
+static int web_load(seriatim_client *c, srt_web *w, const seriatim_web_hooks *hooks)
+{
+    static const seriatim_web_hooks none = {NULL, NULL, NULL};
+    w->hooks = hooks ? hooks : &none;
+    web_go_on(c);
+    w->hooks = NULL;
+    return c->status == SERIATIM_AGAIN;
+}
+
+const seriatim_web_response *seriatim_web_answer(seriatim_client *c, int status, const seriatim_web_hooks *hooks)
 {
     srt_web *w = c->web;
     if (!w)
         return web_nothing(NULL);
+    if (w->is_loading && status == SERIATIM_OK) {
+        if (web_load(c, w, hooks))
+            return NULL;
+        status = c->status;
+    }
     c->limit_ms = c->visitor = 0;
     srt_bytes_clear(&w->body);
     if (status == SERIATIM_NOMEM)
@@ -339,7 +356,7 @@ const seriatim_web_response *seriatim_web_answer(seriatim_client *c, int status,
         return web_nothing(w);
     if (!w->status && w->handler->text)
         return web_answer_text(w);
-    if (!web_write_json(c, w, redact, context)) {
+    if (!web_write_json(c, w, hooks)) {
         srt_bytes_clear(&w->body);
         return web_nothing(w);
     }

@@ -13,6 +13,7 @@
  */
 #define SRT_WEB_LIMIT_MS 4500
 #define SRT_WEB_DONE 1            /* of a route's `next`: all is known */
+#define SRT_WEB_LOADS 2           /* of a route's `next`: it needs w->hooks, so it is called again by the answer */
 #define SRT_WEB_ROWS 100          /* records of an answer */
 #define SRT_WEB_WHOLE 1048576     /* bytes of the payload that is asked for by its place */
 #define SRT_WEB_SHOWN 4096        /* bytes of a text that are shown */
@@ -111,10 +112,13 @@ struct srt_web {
     seriatim_text cursor, id, key; /* of the body; the key of a payload, unpacked */
     seriatim_text handle, at;      /* of the body; a time as decimal text, data NULL: none is given */
     int is_slice;                  /* of an action on a whole queue: a slice of it is asked for */
+    int loads_errors;              /* the answer gets a load_error */
 
     /* What came of it. */
-    srt_web_sampling *sampling; /* in memory; NULL: it does not measure */
-    int is_sampling;            /* still: the handler comes next */
+    srt_web_sampling *sampling;      /* in memory; NULL: it does not measure */
+    int is_sampling;                 /* still: the handler comes next */
+    int is_loading;                  /* the handler waits for the hooks */
+    const seriatim_web_hooks *hooks; /* the host's, during an answer; else NULL */
     int step;
     int status; /* HTTP; 0: not decided yet */
     char error[256];
@@ -153,8 +157,7 @@ struct srt_web {
 struct srt_web_out {
     srt_json_writer json;
     srt_bytes *body;
-    seriatim_web_redact *redact;
-    void *context;
+    const seriatim_web_hooks *hooks;
     int cut;       /* a text was longer than what is shown */
     int keys;      /* records tell the keys of their payloads */
     int64_t whole; /* the payload of each record, from 1, of which SRT_WEB_WHOLE are shown; 0: of none */
@@ -194,6 +197,14 @@ void srt_web_text(srt_web_out *out, const char *key, const char *text, size_t le
 /* The same, through the redaction, and at most SRT_WEB_SHOWN bytes of it. */
 void srt_web_shown(srt_web_out *out, const char *key, seriatim_text queue, seriatim_text id, const char *text,
                    size_t len);
+/* The same of an error as it is stored: loaded, then through the redaction. */
+void srt_web_stored_error(srt_web_out *out, const char *key, seriatim_text queue, seriatim_text id, const char *error,
+                          size_t len);
+/* The text of a stored error: what the host's load_error makes of it, if there is one. Of an id without an error: none.
+ */
+seriatim_text srt_web_load(const seriatim_web_hooks *hooks, seriatim_text stored);
+/* How many bytes of a text are shown, of at most `most`: it is not cut inside a character. */
+size_t srt_web_cut(seriatim_text text, size_t most);
 void srt_web_record(srt_web_out *out, seriatim_text queue, const seriatim_record *record);
 /* An array of what a query by deliver_at has found. */
 void srt_web_write_payloads(srt_web_out *out, seriatim_text queue, const seriatim_record *records, size_t count);

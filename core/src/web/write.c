@@ -1,4 +1,5 @@
-/* write.c - texts and records as JSON; what is stored is shown as it is, through the redaction, and never decoded. */
+/* write.c - texts and records as JSON: errors through load_error, all that is stored through the redaction; never
+ * decoded. */
 #include "web/web.h"
 
 #include <string.h>
@@ -81,15 +82,19 @@ void srt_web_chars(srt_web_out *out, const char *key, const char *text)
     srt_web_text(out, key, text, strlen(text));
 }
 
-/* What is shown of a text: it is not cut inside a character. */
-static size_t write_shown_of(const char *text, size_t len, size_t most)
+size_t srt_web_cut(seriatim_text text, size_t most)
 {
-    size_t cut = most ? most : SRT_WEB_SHOWN, back;
-    if (len <= cut)
-        return len;
-    for (back = 0; back < 4 && ((unsigned char)text[cut - back] & 0xC0) == 0x80; back++)
+    size_t back;
+    if (text.len <= most)
+        return text.len;
+    for (back = 0; back < 4 && back < most && ((unsigned char)text.data[most - back] & 0xC0) == 0x80; back++)
         ;
-    return back < 4 ? cut - back : cut;
+    return back < 4 ? most - back : most;
+}
+
+seriatim_text srt_web_load(const seriatim_web_hooks *hooks, seriatim_text stored)
+{
+    return hooks && hooks->load_error && stored.len ? hooks->load_error(hooks->context, stored) : stored;
 }
 
 void srt_web_shown(srt_web_out *out, const char *key, seriatim_text queue, seriatim_text id, const char *data,
@@ -99,13 +104,20 @@ void srt_web_shown(srt_web_out *out, const char *key, seriatim_text queue, seria
     size_t shown;
     text.data = data ? data : "";
     text.len = data ? len : 0;
-    if (out->redact)
-        text = out->redact(out->context, queue, id, text);
+    if (out->hooks && out->hooks->redact)
+        text = out->hooks->redact(out->hooks->context, queue, id, text);
     if (!text.data)
         text.len = 0;
-    shown = write_shown_of(text.data, text.len, out->most);
+    shown = srt_web_cut(text, out->most ? out->most : SRT_WEB_SHOWN);
     out->cut |= shown < text.len;
     srt_web_text(out, key, text.data ? text.data : "", shown);
+}
+
+void srt_web_stored_error(srt_web_out *out, const char *key, seriatim_text queue, seriatim_text id, const char *error,
+                          size_t len)
+{
+    seriatim_text stored = {error, len}, text = srt_web_load(out->hooks, stored);
+    srt_web_shown(out, key, queue, id, text.data, text.len);
 }
 
 static void write_payloads(srt_web_out *out, seriatim_text queue, seriatim_text id, const seriatim_record *record)
@@ -164,7 +176,7 @@ void srt_web_record(srt_web_out *out, seriatim_text queue, const seriatim_record
     srt_json_begin_object(&out->json);
     srt_web_bool(out, "behind", record->behind);
     if (record->error_len)
-        srt_web_shown(out, "error", queue, id, record->error, record->error_len);
+        srt_web_stored_error(out, "error", queue, id, record->error, record->error_len);
     srt_web_int(out, "fence", record->fence);
     srt_web_text(out, "id", record->id, record->id_len);
     if (out->keys && !running)

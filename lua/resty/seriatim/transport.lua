@@ -77,8 +77,10 @@ function Transport:call(name, ...)
     return nil, refusal
   end
   local arguments, count = { ... }, select("#", ...)
-  self.web_pool = name == "web" and (arguments[2].method == "POST" and WEB_CHANGES or "seriatim-web:") or nil
-  self.has_left = self.web_pool == WEB_CHANGES and arguments[2].has_left or nil
+  if name ~= "web_go_on" then -- that keeps those of its request
+    self.web_pool = name == "web" and (arguments[2].method == "POST" and WEB_CHANGES or "seriatim-web:") or nil
+    self.has_left = self.web_pool == WEB_CHANGES and arguments[2].has_left or nil
+  end
   local begun, err = begin(self.client, name, unpack(arguments, 1, count - 1))
   if not begun then
     return nil, err

@@ -166,10 +166,36 @@ local function core_request(self, request)
   }
 end
 
+---The text of a stored error, or why load_error cannot read it, with what is stored if that is text.
+local function loaded(stored)
+  local ran, text = pcall(settings.load_error, stored)
+  if ran and type(text) == "string" then
+    return text
+  end
+  local failed = ran and "gave no string but " .. type(text) or "raised " .. log.brief(log.describe(text))
+  if log.utf8(stored) ~= stored then
+    return ("(load_error %s; the stored error is no text)"):format(failed)
+  end
+  return ("(load_error %s; the error is shown as it is stored)\n%s"):format(failed, stored)
+end
+
+---Nil: errors are stored as they are.
+local function load_error()
+  return settings.loads_errors() and loaded or nil
+end
+
+---Goes on with a request whose errors were loaded before a change, as the status 0 says.
+local function gone_on(connection, status, ...)
+  if status ~= 0 then
+    return status, ...
+  end
+  return gone_on(connection, connection:call("web_go_on", nil))
+end
+
 ---Without a connection: a page and a refusal need none, all else is answered as when Redis cannot be reached.
 local function answer_alone(self, asked, err)
   local client = assert(native.client(settings.namespace, "seriatim-web", 0))
-  client:web(self.settings, asked, self.redact)
+  client:web(self.settings, asked, self.redact, load_error())
   if client:status() == "again" then
     client:give_up("IO", err.message)
   end
@@ -195,7 +221,7 @@ local function answer(self, request)
   self.settings.workers = workers.renamed()
   local seconds = request.method ~= "POST" and READ_SECONDS or nil
   local status, headers, body, change = pool.ask(function(connection)
-    return connection:call("web", self.settings, asked, self.redact, seconds)
+    return gone_on(connection, connection:call("web", self.settings, asked, self.redact, load_error(), seconds))
   end)
   if not status then
     status, headers, body, change = answer_alone(self, asked, headers)

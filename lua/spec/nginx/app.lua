@@ -5,6 +5,10 @@ local redis = require "nginx.redis"
 
 local app = {}
 
+local DUMPED = "dumped: " -- in front of every stored error
+seriatim.dump_error = function(text) return DUMPED .. text end
+seriatim.load_error = function(stored) return stored:sub(1, #DUMPED) == DUMPED and stored:sub(#DUMPED + 1) or error("not dumped") end
+
 ---Asks the journal's Redis, as other code in nginx would.
 local function ask(command, ...)
   local connection = redis:new()

@@ -132,6 +132,25 @@ def test_every_route_that_reads_answers(filled: Nginx) -> None:
     assert (stats["total"]["length"], set(stats["by_worker"]["Count"])) == (2, {"length", "morgue_length", "lag"})
 
 
+def test_r_web_21_errors_are_shown_and_grouped_by_what_load_error_gives(nginx: Nginx) -> None:
+    assert nginx.get("/content", worker="Bad", id="bad", payload="exit") == (200, "ok")
+
+    def groups() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = get(nginx, "/seriatim/api/v1/queues/Bad/errors?part=retrying").json()["groups"]
+        return found
+
+    wait_until(lambda: groups() != [], "a failure")
+    post(nginx, "/seriatim/api/web/Bad/pause")
+    wait_until(lambda: get(nginx, "/seriatim/api/web/Bad/processing_data").json() == [], "the end of the run")
+    (group,) = groups()
+    assert (group["count"], group["ids"]) == (1, ["bad"])
+    assert group["error"] and not group["error"].startswith(("dumped", "(load_error"))
+    (record,) = get(nginx, "/seriatim/api/web/Bad/range_by_id").json()
+    assert record["error"].startswith(group["error"])
+    killed = post(nginx, f"/seriatim/api/v1/queues/Bad/errors/{group['fingerprint']}/kill").json()
+    assert killed == {"count": 1, "cursor": None, "more": False}
+
+
 def test_actions_answer_with_their_outcome(filled: Nginx) -> None:
     base = "/seriatim/api/web/Count/"
     assert post(filled, base + "park", {"ids": ["a", "none"]}).json() == {"count": 1}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypedDict, Union
 
 from .. import _native
@@ -53,6 +54,11 @@ Noted = list[tuple[Change, str]]
 
 Redact = Callable[[Text, Text, Text], Text]
 """queue, id, text -> the text to show instead."""
+
+LoadError = Callable[[Text], Text]
+"""A stored error -> its text."""
+
+WebHooks = tuple[Union[Redact, None], Union[LoadError, None]]
 
 
 class Connection:
@@ -144,33 +150,38 @@ class Connection:
         settings: dict[str, Any] = self._link.drive(limit)
         return settings
 
-    def web(self, asked: WebAsked, redact: Redact | None, noted: Noted, limit: float | None) -> _native.WebResponse:
+    def web(self, asked: WebAsked, hooks: WebHooks, noted: Noted, limit: float | None) -> _native.WebResponse:
         """
         The answer, which tells what went wrong, too.
 
         noted: what the request asks to change is added at once, and with what came of it.
         limit: seconds for Redis; None: while it goes on answering.
         """
-        try:
-            self._link.web(*asked)
-            self._note(noted)
+        with suppress(Error, Invalid):
+            self._begin_web(asked, noted)
             self._link.drive(limit)
-        except (Error, Invalid):
-            pass
-        return self._answer(redact, noted)
+        while (answer := self._answer(hooks, noted)) is None:
+            with suppress(Error, Invalid):
+                self._link.drive(limit)
+        return answer
 
-    async def aweb(self, asked: WebAsked, redact: Redact | None, noted: Noted, limit: float | None) -> _native.WebResponse:
-        try:
-            self._link.web(*asked)
-            self._note(noted)
+    async def aweb(self, asked: WebAsked, hooks: WebHooks, noted: Noted, limit: float | None) -> _native.WebResponse:
+        with suppress(Error, Invalid):
+            self._begin_web(asked, noted)
             await self._drive(limit)
-        except (Error, Invalid):
-            pass
-        return self._answer(redact, noted)
+        while (answer := self._answer(hooks, noted)) is None:
+            with suppress(Error, Invalid):
+                await self._drive(limit)
+        return answer
 
-    def _answer(self, redact: Redact | None, noted: Noted) -> _native.WebResponse:
+    def _begin_web(self, asked: WebAsked, noted: Noted) -> None:
+        self._link.web(*asked)
+        self._note(noted)
+
+    def _answer(self, hooks: WebHooks, noted: Noted) -> _native.WebResponse | None:
+        """None: the request goes on."""
         try:
-            return self._link.answer(redact)
+            return self._link.answer(*hooks)
         finally:
             self._note(noted)
 

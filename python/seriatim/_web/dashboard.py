@@ -16,11 +16,11 @@ from .._client.connection import Connection
 from .._client.pool import Pool
 from .._errors import Error
 from .._server import server
-from .._settings import settings
+from .._settings import loads_errors, settings
 from .._worker import all_workers
 
 if TYPE_CHECKING:
-    from .._client.connection import Change, Noted, Redact, WebAsked
+    from .._client.connection import Change, Noted, Redact, Text, WebAsked, WebHooks
 
 CONNECTIONS: Final = 2  # for what reads, and as many for what changes something; those that push are never taken
 PATIENCE: Final = 5.0  # seconds, for what reads; a change has as long as Redis goes on with it
@@ -64,7 +64,7 @@ class Dashboard:
         try:
             asked = self._asked(request, self._role(user) if self._role else "admin")
             with self._connections(request.changes).lend() as connection:
-                return connection.web(asked, self._redact, noted, request.patience)
+                return connection.web(asked, self._hooks(), noted, request.patience)
         except Exception as error:
             return failure(error)
         finally:
@@ -78,7 +78,7 @@ class Dashboard:
             role = self._role(user) if self._role else "admin"
             asked = self._asked(request, await role if inspect.isawaitable(role) else role)
             async with (await self._aconnections(request.changes)).lend() as connection:
-                return await connection.aweb(asked, self._redact, noted, request.patience)
+                return await connection.aweb(asked, self._hooks(), noted, request.patience)
         except Exception as error:
             return failure(error)
         finally:
@@ -117,9 +117,12 @@ class Dashboard:
         except Exception as error:
             _log.error("web", f"audit raised {_log.describe(error)} at: {noted[-1][1]}")
 
+    def _hooks(self) -> WebHooks:
+        return self._redact, loaded if loads_errors() else None
+
     def _asked(self, request: Request, role: object) -> WebAsked:
         number = 0 if role is None else ROLES.index(validate.word("role", role, ROLES)) + 1
-        own = (self._title, self._read_only, self._hosts, self._token, server.stalled(), renamed())
+        own = (self._title, self._read_only, self._hosts, self._token, server.stalled(), renamed(), loads_errors())
         return own, request.with_role(number)
 
     def _connections(self, changes: bool) -> Pool:
@@ -200,6 +203,18 @@ def failure(error: Exception) -> _native.WebResponse:
     """The log tells it, the answer does not."""
     _log.error("web", _log.describe(error))
     return refusal(503, "Redis cannot be asked now") if isinstance(error, Error) else refusal(500, "internal error")
+
+
+def loaded(stored: Text) -> Text:
+    """The text of a stored error, or why load_error cannot read it, with what is stored if that is text."""
+    try:
+        text = settings.load_error(stored)
+        if isinstance(text, (str, bytes)):
+            return text.encode("utf-8", "replace") if isinstance(text, str) else text
+        failed = f"load_error gave no text but {type(text).__name__}"
+    except Exception as error:
+        failed = f"load_error raised {_log.brief(error)}"
+    return f"({failed}; the error is shown as it is stored)\n{stored}" if isinstance(stored, str) else f"({failed}; the stored error is no text)"
 
 
 def renamed() -> tuple[bytes, ...]:

@@ -156,6 +156,10 @@ module Seriatim
       @load_error = Validate.callable("load_error", codec)
     end
 
+    # Was load_error set? Else errors are stored as they are.
+    # @api private
+    def loads_errors? = !@load_error.equal?(IDENTITY)
+
     # Seconds without a heartbeat after which other nodes take over the shards of a node. 10.
     attr_reader :lease_time
 

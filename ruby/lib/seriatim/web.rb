@@ -128,7 +128,7 @@ module Seriatim
     def call(env)
       noted = []
       request = request(env)
-      status, headers, body = pool(env).with { |connection| connection.web(settings, request, @redact, noted, limit: limit(env)) }
+      status, headers, body = pool(env).with { |connection| connection.web(settings, request, @redact, load_error, noted, limit: limit(env)) }
       headers["content-length"] = body.bytesize.to_s unless env["REQUEST_METHOD"] == "HEAD"
       [status, headers, [body]]
     rescue PoolTimeout
@@ -152,6 +152,19 @@ module Seriatim
     end
 
     def settings = [@title, @read_only, @hosts, @token, Server.stalled, Workers.renamed]
+
+    # @return [#call, nil] nil: errors are stored as they are
+    def load_error = Seriatim.loads_errors? ? method(:loaded) : nil
+
+    # The text of a stored error, or why load_error cannot read it, with what is stored if that is text.
+    def loaded(stored)
+      Seriatim.load_error.call(stored).to_str
+    rescue StandardError, ScriptError, SystemStackError => e
+      raised = "load_error raised #{Log.brief(e)}"
+      return "(#{raised}; the stored error is no text)" unless stored.encoding == Encoding::UTF_8
+
+      "(#{raised}; the error is shown as it is stored)\n#{stored}"
+    end
 
     def post?(env) = env["REQUEST_METHOD"] == "POST"
 

@@ -103,39 +103,64 @@ static void web_settings(VALUE list, seriatim_web_settings *settings, VALUE *buf
     settings->workers = web_workers(rb_ary_entry(list, WEB_WORKERS), &settings->worker_count, workers_buffer);
 }
 
-/* ---- Redaction ------------------------------------------------------------------------------- */
+/* ---- The application's functions, which the core calls while it answers ---------------------- */
 
-typedef struct web_redaction {
-    VALUE callable, shown;
-    seriatim_text queue, id, text;
+typedef struct web_calls {
+    VALUE redact, load_error; /* nil: there is none */
+    VALUE shown, loaded;      /* what they gave last */
+    VALUE callable;           /* of the call under way */
+    int count;
+    seriatim_text texts[3];
     int state; /* of rb_protect: nothing is shown from then on */
-} web_redaction;
+} web_calls;
 
-static VALUE web_redact_call(VALUE arg)
+static VALUE web_call(VALUE arg)
 {
-    web_redaction *r = (web_redaction *)arg;
-    VALUE shown = rb_funcall(r->callable, rb_intern("call"), 3, srb_text(r->queue.data, r->queue.len),
-                             srb_text(r->id.data, r->id.len), srb_text(r->text.data, r->text.len));
-    Check_Type(shown, T_STRING);
-    return shown;
+    web_calls *calls = (web_calls *)arg;
+    VALUE texts[3], said;
+    int i;
+    for (i = 0; i < calls->count; i++)
+        texts[i] = srb_text(calls->texts[i].data, calls->texts[i].len);
+    said = rb_funcallv(calls->callable, rb_intern("call"), calls->count, texts);
+    Check_Type(said, T_STRING);
+    return said;
 }
 
-/* An exception must not jump over the core's frames: it waits until the core has answered. */
+/*
+ * The String that the function gives for calls->texts, also in *kept; nil after an exception, which must not jump over
+ * the core's frames and so waits until the core has answered.
+ */
+static seriatim_text web_ask_function(web_calls *calls, VALUE callable, int count, VALUE *kept)
+{
+    seriatim_text nothing = {NULL, 0}, text;
+    VALUE said;
+    if (calls->state)
+        return nothing;
+    calls->callable = callable;
+    calls->count = count;
+    said = rb_protect(web_call, (VALUE)calls, &calls->state);
+    if (calls->state)
+        return nothing;
+    *kept = said;
+    text.data = RSTRING_PTR(said);
+    text.len = (size_t)RSTRING_LEN(said);
+    return text;
+}
+
 static seriatim_text web_redact(void *context, seriatim_text queue, seriatim_text id, seriatim_text text)
 {
-    web_redaction *r = context;
-    seriatim_text nothing = {"", 0};
-    if (r->state)
-        return nothing;
-    r->queue = queue;
-    r->id = id;
-    r->text = text;
-    r->shown = rb_protect(web_redact_call, (VALUE)r, &r->state);
-    if (r->state)
-        return nothing;
-    text.data = RSTRING_PTR(r->shown);
-    text.len = (size_t)RSTRING_LEN(r->shown);
-    return text;
+    web_calls *calls = context;
+    calls->texts[0] = queue;
+    calls->texts[1] = id;
+    calls->texts[2] = text;
+    return web_ask_function(calls, calls->redact, 3, &calls->shown);
+}
+
+static seriatim_text web_load_error(void *context, seriatim_text stored)
+{
+    web_calls *calls = context;
+    calls->texts[0] = stored;
+    return web_ask_function(calls, calls->load_error, 1, &calls->loaded);
 }
 
 /* ---- The answer ------------------------------------------------------------------------------ */
@@ -151,19 +176,21 @@ static VALUE web_response(const seriatim_web_response *response)
                                 srb_bytes(response->body.data, response->body.len));
 }
 
-static VALUE web_answer(srb_link *box, int status, VALUE redact)
+/* nil: the request goes on, so the link is to be driven again. */
+static VALUE web_answer(srb_link *box, int status, VALUE redact, VALUE load_error)
 {
-    web_redaction redaction = {0};
+    web_calls calls = {0};
+    seriatim_web_hooks hooks = {NIL_P(redact) ? NULL : web_redact, NIL_P(load_error) ? NULL : web_load_error, &calls};
     const seriatim_web_response *response;
-    redaction.callable = redact;
-    redaction.shown = Qnil;
+    calls.redact = redact;
+    calls.load_error = load_error;
+    calls.shown = calls.loaded = calls.callable = Qnil;
     box->busy = 1;
-    response =
-        seriatim_web_answer(seriatim_link_client(box->link), status, NIL_P(redact) ? NULL : web_redact, &redaction);
+    response = seriatim_web_answer(seriatim_link_client(box->link), status, &hooks);
     box->busy = 0;
-    if (redaction.state)
-        rb_jump_tag(redaction.state);
-    return web_response(response);
+    if (calls.state)
+        rb_jump_tag(calls.state);
+    return response ? web_response(response) : Qnil;
 }
 
 /* ---- What it changed ------------------------------------------------------------------------- */
@@ -213,15 +240,19 @@ static VALUE web_change(const seriatim_web_change *change)
 typedef struct web_exchange {
     srb_link *box;
     int status; /* of begin */
-    VALUE redact, noted, seconds;
+    VALUE redact, load_error, noted, seconds;
 } web_exchange;
 
 static VALUE web_run(VALUE arg)
 {
     web_exchange *exchange = (web_exchange *)arg;
-    if (exchange->status == SERIATIM_OK)
-        exchange->status = srb_link_try(exchange->box, exchange->seconds);
-    return web_answer(exchange->box, exchange->status, exchange->redact);
+    VALUE answer = Qnil;
+    while (NIL_P(answer)) {
+        if (exchange->status == SERIATIM_OK)
+            exchange->status = srb_link_try(exchange->box, exchange->seconds);
+        answer = web_answer(exchange->box, exchange->status, exchange->redact, exchange->load_error);
+    }
+    return answer;
 }
 
 /* However it ended: a change may have been made though nobody waited for the answer. */
@@ -235,18 +266,21 @@ static VALUE web_note(VALUE arg)
 }
 
 /*
- * link.web(settings, request, redact or nil, noted, seconds) -> [status, headers, body]; a Redis that does not answer
- * is a 503. noted: an Array, to which what the request asked to change is added, also when this raises.
+ * link.web(settings, request, redact or nil, load_error or nil, noted, seconds) -> [status, headers, body]; a Redis
+ * that does not answer is a 503. noted: an Array, to which what the request asked to change is added, also when this
+ * raises.
  */
-static VALUE web_ask(VALUE self, VALUE settings, VALUE request, VALUE redact, VALUE noted, VALUE seconds)
+static VALUE web_ask(VALUE self, VALUE settings, VALUE request, VALUE redact, VALUE load_error, VALUE noted,
+                     VALUE seconds)
 {
-    web_exchange exchange = {srb_link_idle(self), SERIATIM_OK, redact, noted, seconds};
+    web_exchange exchange = {srb_link_idle(self), SERIATIM_OK, redact, load_error, noted, seconds};
     seriatim_web_settings set;
     seriatim_web_request asked;
     VALUE buffer = 0, workers_buffer = 0;
     Check_Type(noted, T_ARRAY);
     web_request(request, &asked);
     web_settings(settings, &set, &buffer, &workers_buffer);
+    set.loads_errors = !NIL_P(load_error);
     exchange.status = seriatim_web_begin(seriatim_link_client(exchange.box->link), &set, &asked);
     rb_free_tmp_buffer(&buffer);
     rb_free_tmp_buffer(&workers_buffer);
@@ -271,6 +305,6 @@ static VALUE web_routes(VALUE self)
 
 void srb_init_web(VALUE link_class)
 {
-    rb_define_method(link_class, "web", web_ask, 5);
+    rb_define_method(link_class, "web", web_ask, 6);
     rb_define_singleton_method(srb_native, "web_routes", web_routes, 0);
 }
