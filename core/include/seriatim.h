@@ -890,9 +890,9 @@ const seriatim_health *seriatim_health_result(const seriatim_client *client);
 
 /*
  * Answers one HTTP request of a browser, a script or Prometheus: begin, drive like a query, then call
- * seriatim_web_answer, and drive again if that gives NULL. The core opens no socket and no file; a host only translates. Every request gets an answer, also
- * one that is refused. A request that does not need Redis has ended when begin returns (drive it all the same).
- * docs/reference/http-api.md lists the routes and the shapes.
+ * seriatim_web_answer, and drive again if that gives NULL. The core opens no socket and no file; a host only
+ * translates. Every request gets an answer, also one that is refused. A request that does not need Redis has ended when
+ * begin returns (drive it all the same). docs/reference/http-api.md lists the routes and the shapes.
  */
 typedef enum seriatim_web_role {
     SERIATIM_WEB_NOBODY,
@@ -953,9 +953,9 @@ int seriatim_web_begin(seriatim_client *client, const seriatim_web_settings *set
 typedef seriatim_text seriatim_web_redact(void *context, seriatim_text queue, seriatim_text id, seriatim_text text);
 
 /*
- * Called for each error before it is redacted, shown or grouped, with the bytes that dump_error gave. Returns the text to
- * show, borrowed until the next call of this function; it may tell why the error cannot be loaded. data NULL: the request
- * is ended, by a 500 and before any change.
+ * Called for each error before it is redacted, shown or grouped, with the bytes that dump_error gave. Returns the text
+ * to show, borrowed until the next call of this function; it may tell why the error cannot be loaded. data NULL: the
+ * request is ended, by a 500 and before any change.
  */
 typedef seriatim_text seriatim_web_load_error(void *context, seriatim_text stored);
 
