@@ -113,6 +113,7 @@
 #include "web/queue_stats_idle.c"
 #include "web/queue_stats.c"
 #include "web/find.c"
+#include "web/cursor.c"
 #include "web/scan.c"
 #include "web/scheduled.c"
 #include "web/api.c"

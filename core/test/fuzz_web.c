@@ -65,19 +65,22 @@ static seriatim_text likely(texts *t, fuzz_input *in, const char *word)
 
 static seriatim_text any_query(texts *t, fuzz_input *in)
 {
-    static const char *const queries[] = {"min=-&max=%2B",
-                                          "part=dead&by=time&limit=3",
-                                          "part=retrying&by=time",
-                                          "id=a",
-                                          "q=a",
-                                          "q=a&prefix=1&queue=Q",
-                                          "by=retry_count&order=desc",
-                                          "span=1h&queue=Q",
-                                          "by=time&cursor=000000000000000061",
-                                          "cursor=0.0.5",
-                                          "cursor=0.0.0.2.000000000000000061",
-                                          "part=running",
-                                          "part=parked&by=time&from=5"};
+    static const char *const queries[] = {
+        "min=-&max=%2B",
+        "part=dead&by=time&limit=3",
+        "part=retrying&by=time",
+        "id=a",
+        "q=a",
+        "q=a&prefix=1&queue=Q",
+        "by=retry_count&order=desc",
+        "span=1h&queue=Q",
+        "by=time&cursor=000000000000000061",
+        "cursor=0.0.5",
+        "part=dead&error=cbf29ce484222325&limit=1",
+        "part=retrying&by=time&error=cbf29ce484222325&cursor=0.0.0.2.000000000000000061",
+        "cursor=0.0.0.2.000000000000000061",
+        "part=running",
+        "part=parked&by=time&from=5"};
     return fuzz_below(in, 3) ? likely(t, in, queries[fuzz_below(in, sizeof queries / sizeof *queries)])
                              : any_text(t, in, 200, 0);
 }
@@ -114,7 +117,7 @@ static int begin(visit *v, fuzz_input *in)
     settings.host_count = fuzz_below(in, 3);
     settings.token = fuzz_below(in, 4) ? NULL : "t";
     settings.read_only = fuzz_below(in, 8) == 0;
-    settings.loads_errors = fuzz_below(in, 2);
+    settings.loads_errors = fuzz_below(in, 2) != 0;
     status = seriatim_web_begin(v->c, fuzz_below(in, 4) ? &settings : NULL, &request);
     for (i = 0; i < t.count; i++)
         free(t.held[i]); /* borrowed during begin only */

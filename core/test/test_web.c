@@ -1992,6 +1992,94 @@ static void test_r_web_20_records_are_filtered_by_the_group_of_their_error(void 
     shows("\"records\":[]");
 }
 
+/* The errors are stored backwards: their stored first lines are of other groups than the loaded ones. */
+static void test_r_web_21_records_are_filtered_by_the_group_of_the_loaded_error(void **state)
+{
+    static const char *const errors[] = {"enog si 71 redrO", "feebdaedx0 on", "5 enil ta\nenog si 1174 redrO",
+                                         "10efacx0 on", "enog si 5 redrO"};
+    char fingerprint[17];
+    size_t i;
+    worker w;
+    int64_t retries;
+    (void)state;
+    for (retries = 0; retries < 2; retries++) {
+        const char *part = retries ? "retrying" : "dead";
+        open_browser();
+        w = start_worker("Q", retries);
+        for (i = 0; i < 5; i++) {
+            char id[2] = {(char)('a' + i), '\0'};
+            push_text("Q", id, "x", 0);
+            fail_one(&w, errors[i], retries ? 60 : 0);
+        }
+        stop_worker(&w);
+        load_by_reverse();
+        get(retries ? "/api/v1/queues/Q/errors?part=retrying" : "/api/v1/queues/Q/errors");
+        shows("{\"count\":3,\"error\":\"Order ");
+        snprintf(fingerprint, sizeof fingerprint, "%.16s", strstr(browser.text, "\"fingerprint\":\"") + 15);
+        shows_error_alone(part, fingerprint, "by=id&order=asc", "ace");
+        shows_error_alone(part, fingerprint, "by=id&order=desc", "eca");
+        shows_error_alone(part, fingerprint, "by=id&order=asc&from=b", "ce");
+        shows_error_alone(part, fingerprint, "by=time&order=asc", "ace");
+        shows_error_alone(part, fingerprint, "by=time&order=desc", "eca");
+        shows_error_alone(part, fingerprint, "by=id&prefix=c", "c");
+    }
+    get("/api/v1/queues/Q/records?part=retrying&error=0000000000000000");
+    shows("\"records\":[]");
+    loading.breaks = 1;
+    assert_int_equal(ask("GET", "/api/v1/queues/Q/records?part=retrying&error=0000000000000000", NULL), 500);
+}
+
+/* Marks the ids of the answer, which are numbers, in `seen`; none may come twice. Returns the number of them. */
+static int mark_ids(char *seen, size_t size)
+{
+    const char *at;
+    int count = 0;
+    for (at = browser.text; (at = strstr(at, "\"id\":\"")); at++, count++) {
+        size_t id = (size_t)atoi(at + strlen("\"id\":\""));
+        assert_in_range(id, 0, size - 1);
+        assert_int_equal(seen[id]++, 0);
+    }
+    return count;
+}
+
+/* A request ends its reading at 4 MiB of errors. 240 ids have 7 MB of them, so pages end within and at such an end. */
+static void test_r_web_21_no_record_of_a_loaded_group_is_lost_between_pages(void **state)
+{
+    enum { IDS = 240 };
+    char path[4000], fingerprint[17], seen[IDS], *at;
+    int i, records = 0, partial = 0, pages = 0;
+    worker w;
+    (void)state;
+    open_browser();
+    push_ids(IDS);
+    w = start_worker("Q", 0);
+    for (i = 0; i < IDS; i++)
+        fail_one(&w, i % 2 ? long_error() : "feebdaedx0 on", 0);
+    stop_worker(&w);
+    load_by_reverse();
+    get("/api/v1/queues/Q/errors");
+    at = strstr(strstr(browser.text, "\"error\":\"Order "), "\"fingerprint\":\"");
+    snprintf(fingerprint, sizeof fingerprint, "%.16s", at + strlen("\"fingerprint\":\""));
+    memset(seen, 0, sizeof seen);
+    snprintf(path, sizeof path, "/api/v1/queues/Q/records?part=dead&limit=15&error=%s", fingerprint);
+    for (;;) {
+        loading.calls = 0;
+        get(path);
+        assert_in_range(loading.calls, 1, IDS - 1);
+        records += mark_ids(seen, IDS);
+        partial += strstr(browser.text, "\"exact\":false") != NULL;
+        at = strstr(browser.text, "\"cursor\":\"");
+        if (!at)
+            break;
+        assert_in_range(++pages, 1, IDS);
+        at += strlen("\"cursor\":\"");
+        snprintf(path, sizeof path, "/api/v1/queues/Q/records?part=dead&limit=15&error=%s&cursor=%.*s", fingerprint,
+                 (int)strcspn(at, "\""), at);
+    }
+    assert_true(partial > 0);
+    assert_int_equal(records, IDS / 2);
+}
+
 static void push_many(int from, int to, double delay)
 {
     seriatim_client *client;
@@ -2961,6 +3049,8 @@ int main(void)
         cmocka_unit_test(test_errors_are_grouped),
         cmocka_unit_test(test_r_web_20_records_are_filtered_by_the_group_of_their_error),
         cmocka_unit_test(test_r_web_21_errors_are_grouped_by_what_load_error_gives),
+        cmocka_unit_test(test_r_web_21_records_are_filtered_by_the_group_of_the_loaded_error),
+        cmocka_unit_test(test_r_web_21_no_record_of_a_loaded_group_is_lost_between_pages),
         cmocka_unit_test(test_r_web_21_errors_are_loaded_before_they_are_redacted),
         cmocka_unit_test(test_r_web_21_nothing_is_changed_without_a_loaded_text),
         cmocka_unit_test(test_r_web_21_a_request_loads_a_sample_of_the_errors),

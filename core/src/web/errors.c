@@ -231,6 +231,41 @@ static int errors_load(srt_web *w, errors_taker *take)
     return status == SERIATIM_NOMEM ? status : SRT_WEB_DONE;
 }
 
+void srt_web_errors_hold(srt_web_scan *scan)
+{
+    scan->take = errors_store;
+}
+
+static int errors_choose(srt_web *w, srt_web_scan *scan, const srt_token *id, int64_t when, const srt_token *line)
+{
+    srt_target item = {NULL, 0, 0, 0};
+    (void)w;
+    if (!srt_web_error_is(scan->error, line))
+        return SERIATIM_OK;
+    item.id = id->data;
+    item.len = id->len;
+    item.key = scan->by_id ? 0 : when;
+    scan->items[scan->count++] = item;
+    return SERIATIM_OK;
+}
+
+int srt_web_errors_choose(srt_web *w)
+{
+    srt_web_scan *scan = w->found;
+    const errors_found *found = scan->groups;
+    int status;
+    if (!found || !w->hooks)
+        return found ? SRT_WEB_LOADS : SRT_WEB_DONE;
+    scan->count = 0;
+    scan->items = srt_arena_alloc(&w->memory, found->stored_count * sizeof *scan->items);
+    if (!scan->items)
+        return SERIATIM_NOMEM;
+    status = errors_load(w, errors_choose);
+    if (status != SRT_WEB_DONE || w->status)
+        return status;
+    return srt_web_scan_choose(w, scan) == SERIATIM_OK ? SRT_WEB_DONE : SERIATIM_NOMEM;
+}
+
 /* spread: without a cursor some ids of every shard are read, not the first shards. */
 static int errors_read(srt_web *w, const char *part, seriatim_text cursor, int spread, errors_taker *take)
 {

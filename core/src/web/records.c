@@ -79,9 +79,11 @@ static int records_read_words(srt_web *w, records_page *page)
 static int records_read_scan(seriatim_client *c, srt_web *w, records_page *page)
 {
     static const seriatim_text none = {NULL, 0};
-    int what = page->error.len ? SRT_SCAN_ERRORS : page->by == BY_TIME ? SRT_SCAN_DUE : SRT_SCAN_IDS;
-    srt_web_scan *scan = srt_web_scan_new(w, what);
-    int status;
+    int what = page->by == BY_TIME ? SRT_SCAN_DUE : SRT_SCAN_IDS, status;
+    srt_web_scan *scan;
+    if (page->error.len)
+        what = w->loads_errors ? SRT_SCAN_WHOLE : SRT_SCAN_ERRORS;
+    scan = srt_web_scan_new(w, what);
     if (!scan)
         return SERIATIM_NOMEM;
     scan->stages[0] = page->part->stages[0];
@@ -93,6 +95,8 @@ static int records_read_scan(seriatim_client *c, srt_web *w, records_page *page)
     scan->error = page->error;
     scan->matches = page->error.len ? srt_web_error_is : NULL;
     scan->by_id = page->error.len && page->by == BY_ID;
+    if (what == SRT_SCAN_WHOLE)
+        srt_web_errors_hold(scan);
     if (page->by == BY_ID)
         scan->from = page->from;
     else if ((status = srt_range_read(c, &scan->range, page->down ? none : page->from, page->down ? page->from : none,
@@ -190,7 +194,11 @@ int srt_web_records_next(seriatim_client *c, srt_web *w)
     if (w->step <= 1)
         return srt_web_on_queue(c, w, records_begin);
     page = records_page_of(w);
-    if (w->step > 2 || records_is_indexed(page) || scan->count == 0)
+    if (w->step > 2 || records_is_indexed(page))
+        return SRT_WEB_DONE;
+    if (page->error.len && w->loads_errors && (status = srt_web_errors_choose(w)) != SRT_WEB_DONE)
+        return status;
+    if (w->status || scan->count == 0)
         return SRT_WEB_DONE;
     return srt_web_fetch_begin(c, w, page->part->fetch, scan->items, scan->count, SRT_WEB_PAYLOADS);
 }

@@ -34,11 +34,11 @@ struct srt_web_scan {
 
     unsigned position, asked_position, first_position;
     char cursor[24], asked_cursor[24];
-    int64_t slices; /* to read; 0: for a time */
+    int64_t slices; /* to read, unless `enough` is set before; 0: for a time */
     int spread;     /* without a cursor: read some ids of every shard, others in each look, not the first shards */
     int sample;     /* the answer: `spread` was asked for, and some ids were not read */
 
-    int64_t total, looked, seen, now_us;
+    int64_t total, looked, seen, now_us, slices_read;
     int complete;
     srt_target *items; /* in order: by key, then id */
     size_t count;
@@ -57,8 +57,18 @@ int srt_web_scan_cursor(srt_web *w, srt_web_scan *scan, seriatim_text cursor);
 void srt_web_cursor_of(srt_bytes *out, int64_t key, const char *id, size_t len);
 int srt_web_cursor_read(srt_web *w, seriatim_text cursor, size_t extra, srt_target *after);
 int srt_web_scan_begin(seriatim_client *c, srt_web *w);
+/*
+ * After a scan with `take`: of scan->items, which the caller has filled, keeps those that the page wants, in its order
+ * and up to its limit, and sets the cursor, as a scan without `take` does. OK or NOMEM.
+ */
+int srt_web_scan_choose(srt_web *w, srt_web_scan *scan);
 /* errors.c: whether the error belongs to the group with this fingerprint. */
 int srt_web_error_is(seriatim_text fingerprint, const srt_token *line);
+/* errors.c: the scan, of WHOLE with `error`, keeps errors; behind it srt_web_errors_choose finds those of the group. */
+void srt_web_errors_hold(srt_web_scan *scan);
+/* SRT_WEB_LOADS: it must be called again by the answer. DONE: scan->items and the cursor are set, or w->status; NOMEM.
+ */
+int srt_web_errors_choose(srt_web *w);
 /* Members "cursor", "of" and "seen" of an answer. */
 void srt_web_write_seen(const srt_web_scan *scan, srt_web_out *out);
 /* Member "sample", then those of srt_web_write_seen. */
