@@ -1,0 +1,132 @@
+/* test_web_data.c - what is stored is shown as data (D8, D10), and redacted; against a real redis-server. */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "browser.h"
+
+static void test_d10_redaction_applies_to_every_route(void **state)
+{
+    static const char *const paths[] = {"/api/web/Q/range_by_id",
+                                        "/api/web/Q/range_by_perform_in",
+                                        "/api/web/Q/morgue_range_by_id",
+                                        "/api/v1/queues/Q/records?part=waiting",
+                                        "/api/v1/queues/Q/records?part=dead",
+                                        "/api/v1/queues/Q/id?id=1",
+                                        "/api/v1/queues/Q/id?id=2",
+                                        "/api/v1/queues/Q/errors",
+                                        "/api/v1/queues/Q/errors?part=retrying",
+                                        "/api/v1/queues/Q/records?part=retrying"};
+    worker w;
+    size_t i;
+    (void)state;
+    open_browser();
+    push_text("Q", "1", "secret", 0);
+    w = start_worker("Q", 0);
+    fail_one(&w, "secret error", 0);
+    stop_worker(&w);
+    push_text("Q", "2", "secret", 0);
+    w = start_worker("Q", 5);
+    fail_one(&w, "secret error", 1000);
+    stop_worker(&w);
+    browser.hooks.redact = hide;
+    for (i = 0; i < sizeof paths / sizeof *paths; i++) {
+        get(paths[i]);
+        if (strstr(browser.text, "secret"))
+            fail_msg("%s: %s", paths[i], browser.text);
+        if (!strstr(browser.text, "[hidden]") && i != 3)
+            fail_msg("%s shows nothing: %s", paths[i], browser.text);
+    }
+}
+
+/* What happened to an id, where the queue keeps it: the errors go through the redaction as all that is stored. */
+static void test_r_history_1_the_page_of_an_id_shows_its_history(void **state)
+{
+    worker w;
+    (void)state;
+    open_browser();
+    browser.history = 9;
+    w = start_worker("Q", 0);
+    stop_worker(&w);
+    push_text("Q", "0", "x", 0);
+    push_text("Q", "0", "x", 0);
+    get("/api/v1/queues/Q/id?id=0");
+    shows("\"history\":[{\"at\":");
+    shows(",\"event\":\"folded\"}],\"id\":\"0\"");
+    w = start_worker("Q", 0);
+    fail_one(&w, "a secret error", 0);
+    stop_worker(&w);
+    browser.hooks.redact = hide;
+    get("/api/v1/queues/Q/id?id=0");
+    shows("\"event\":\"claimed\",\"fence\":1");
+    shows("\"node\":\"node-");
+    shows("\"error\":\"[hidden]\",\"event\":\"failed\"}");
+    shows("\"error\":\"[hidden]\",\"event\":\"buried\",\"payloads_count\":1}],\"id\":");
+    assert_null(strstr(browser.text, "secret"));
+    get("/api/v1/queues/Q/id?id=none");
+    shows("\"history\":[],\"id\":\"none\"");
+}
+
+static void test_d8_d9_a_huge_payload_is_cut_and_commands_in_ids_stay_text(void **state)
+{
+    static const char id[] = "*1\r\n$8\r\nFLUSHALL\r\n";
+    static char payload[100000];
+    redisReply *reply;
+    (void)state;
+    open_browser();
+    memset(payload, 'a', sizeof payload);
+    memcpy(payload + 4095, "\xc3\xa9", 2);
+    push_plain("Q", id, sizeof id - 1, payload, sizeof payload, 0);
+    get("/api/web/Q/range_by_id?min=%5B*1%0D%0A$8%0D%0AFLUSHALL%0D%0A");
+    shows("\"id\":\"*1\\r\\n$8\\r\\nFLUSHALL\\r\\n\"");
+    shows("\"truncated\":true");
+    assert_true(browser.response->body.len < 5000);
+    get("/api/v1/queues/Q/id?id=*1%0D%0A$8%0D%0AFLUSHALL%0D%0A");
+    shows("\"payload_total\":1");
+    assert_int_equal(ask("GET", "/api/web/Q/range_by_id?min=*1%0D%0A", NULL), 400);
+    get("/api/v1/search?q=%0D%0AFLUSHALL%0D%0A");
+    reply = redis("DBSIZE");
+    assert_true(reply->integer > 0);
+    freeReplyObject(reply);
+}
+
+static void test_a_lost_redis_is_answered_with_503(void **state)
+{
+    seriatim_error error;
+    (void)state;
+    open_browser();
+    seriatim_link_free(browser.link);
+    assert_int_equal(seriatim_link_new(NULL, "unix:///nowhere/at/all.sock", &browser.link, &error), SERIATIM_OK);
+    browser.client = seriatim_link_client(browser.link);
+    assert_int_equal(ask("GET", "/api/v1/stats", NULL), 503);
+    assert_null(strstr(browser.text, "nowhere"));
+    assert_int_equal(ask("GET", "/readyz", NULL), 503);
+    get("/livez");
+    get("/");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_d10_redaction_applies_to_every_route),
+        cmocka_unit_test(test_r_history_1_the_page_of_an_id_shows_its_history),
+        cmocka_unit_test(test_d8_d9_a_huge_payload_is_cut_and_commands_in_ids_stay_text),
+        cmocka_unit_test(test_a_lost_redis_is_answered_with_503),
+    };
+    if (getenv("ONLY"))
+        cmocka_set_test_filter(getenv("ONLY"));
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}

@@ -1,0 +1,205 @@
+/* test_web_nodes.c - nodes: what they tell, and that they are quieted and stopped; against a real redis-server. */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "browser.h"
+
+static void test_a_working_queue_shows_its_runs_and_nodes(void **state)
+{
+    worker w;
+    char node[32], path[64];
+    (void)state;
+    open_browser();
+    push_text("Q", "run", "secret payload", 0);
+    w = start_worker("Q", 3);
+    w.held = take_one(&w);
+    get("/api/v1/queues/Q");
+    shows("\"name\":\"Q\"");
+    shows("\"owner_alive\":true");
+    shows("\"totals\":{\"busy\":1,\"consumers\":2,");
+    get("/api/v1/running?limit=5");
+    shows("\"more\":false");
+    shows("\"running\":[{\"id\":\"run\",\"owner\":\"node-");
+    shows("\"payload_total\":1,\"queue\":\"Q\"");
+    assert_int_equal(sscanf(strstr(browser.text, "\"owner\":\"") + 9, "%31[^\"]", node), 1);
+    snprintf(path, sizeof path, "/api/v1/running?node=%s", node);
+    get(path);
+    shows("\"running\":[{\"id\":\"run\",\"owner\":\"node-");
+    shows("\"total\":1}");
+    get("/api/v1/running?node=node");
+    shows("{\"more\":false,");
+    shows("\"running\":[],\"total\":0}");
+    get("/api/v1/nodes");
+    shows("\"busy\":1,\"clock_skew\":");
+    shows("\"description\":\"host pid 1 C seriatim 9.9.9\"");
+    shows("\"language\":\"C\"");
+    shows("\"shards\":2,\"since\":");
+    shows("\"state\":\"working\",\"threads\":1}],\"versions\":[\"9.9.9\"]}");
+    get("/api/v1/queues/Q/records?part=running");
+    shows("\"state\":\"running\"");
+    shows("[[\"secret payload\",");
+    get("/api/v1/queues/Q/records?part=running&by=time&order=desc");
+    shows("\"id\":\"run\"");
+    push_text("Q", "run", "next", 0);
+    get("/api/v1/queues/Q/id?id=run");
+    shows("\"behind\":{\"behind\":true");
+    shows("[[\"next\",");
+    shows("[[\"secret payload\",");
+    shows("\"cli\":\"seriatim explain 'Q' 'run'\"");
+    shows("\"dead\":null");
+    get("/api/v1/search?q=run");
+    assert_string_equal(browser.text, "{\"hits\":[{\"queue\":\"Q\",\"state\":\"running\"}]}");
+    get("/metrics");
+    shows("# TYPE seriatim_running gauge\nseriatim_running{queue=\"Q\"} 1\n");
+    stop_worker(&w);
+    get("/livez");
+    get("/readyz");
+    browser.settings.stalled = "nothing was claimed";
+    assert_int_equal(ask("GET", "/livez", NULL), 503);
+    shows("nothing was claimed");
+}
+
+static void wait_for_order(const worker *w, int order)
+{
+    int i;
+    for (i = 0; i < 3000 && seriatim_runner_asked(w->runner) != order; i++)
+        pause_ms(10);
+    assert_int_equal(seriatim_runner_asked(w->runner), order);
+}
+
+/* The nodes, as soon as they say so. */
+static void get_nodes(const char *part)
+{
+    int i;
+    get("/api/v1/nodes");
+    for (i = 0; i < 3000 && !strstr(browser.text, part); i++) {
+        pause_ms(10);
+        get("/api/v1/nodes");
+    }
+    shows(part);
+}
+
+/* The number behind "key": of the last body. */
+static double number_of(const char *key)
+{
+    const char *at = strstr(browser.text, key);
+    assert_non_null(at);
+    return strtod(at + strlen(key), NULL);
+}
+
+static void test_a_node_shows_memory_and_clock_skew(void **state)
+{
+    worker w;
+    int i;
+    (void)state;
+    open_browser();
+    push_text("Q", "1", "x", 0);
+    w = start_worker("Q", 3);
+    w.held = take_one(&w);
+    seriatim_runner_quiet(w.runner); /* beats at once */
+    get_nodes("\"state\":\"quiet\"");
+    for (i = 0; i < 3000 && strstr(browser.text, "\"clock_skew\":null"); i++) {
+        seriatim_runner_pulse(w.runner);
+        pause_ms(10);
+        get("/api/v1/nodes");
+    }
+    shows("\"description\":\"host pid 1 C seriatim 9.9.9\"");
+    assert_true(number_of("\"rss\":") > 1e6 && number_of("\"rss\":") < 1e11);
+    assert_true(number_of("\"clock_skew\":") > -0.9 && number_of("\"clock_skew\":") < 0.9); /* one machine, one clock */
+    stop_worker(&w);
+}
+
+/* Descriptions of other versions, and descriptions that any client may have written. */
+static void test_node_descriptions_of_any_form_are_shown(void **state)
+{
+    static const struct {
+        const char *info, *shown;
+    } all[] = {
+        {"b 0a1b2c3d|host; rss=1 seriatim 1", "\"clock_skew\":null,\"description\":\"host; rss=1 seriatim 1\""},
+        {"b 0a1b2c3d;rss=52428800;skew_ms=-2500|host", "\"clock_skew\":-2.5,\"description\":\"host\""},
+        {"b 0a1b2c3d;skew_ms=1;what=ever|host", "\"clock_skew\":0.001,\"description\":\"host\""},
+        {"b;rss=-5;skew_ms=x|host", "\"clock_skew\":0,\"description\":\"host\""},
+        {"b|;rss=7;skew_ms=8", "\"clock_skew\":null,\"description\":\";rss=7;skew_ms=8\""},
+        {"b;language=ruby 3.1.2;threads=5|host", "\"language\":\"ruby 3.1.2\""},
+        {"b;threads=5|language=x", "\"language\":null"},
+        {"b;rss=7;skew_ms=8", "\"clock_skew\":null,\"description\":\"b;rss=7;skew_ms=8\""},
+        {"", "\"clock_skew\":null,\"description\":\"\""},
+    };
+    size_t i;
+    (void)state;
+    open_browser();
+    push_text("Q", "1", "x", 0);
+    REDIS("ZADD seriatim:{/nodes}:alive 99999999999999 n");
+    for (i = 0; i < sizeof all / sizeof *all; i++) {
+        REDIS("HSET seriatim:{/nodes}:info n %s", all[i].info);
+        get("/api/v1/nodes");
+        shows(all[i].shown);
+        shows(i == 1 ? "\"rss\":52428800" : "\"rss\":null");
+    }
+}
+
+static void test_a_node_is_quieted_and_stopped(void **state)
+{
+    char quiet[64], stop[64], *name;
+    worker w;
+    (void)state;
+    open_browser();
+    push_text("Q", "run", "x", 0);
+    w = start_worker("Q", 3);
+    w.held = take_one(&w);
+    get("/api/v1/nodes");
+    name = strstr(browser.text, "node-");
+    assert_non_null(name);
+    name[strcspn(name, "\"")] = '\0';
+    snprintf(quiet, sizeof quiet, "/api/v1/nodes/%.32s/quiet", name);
+    snprintf(stop, sizeof stop, "/api/v1/nodes/%.32s/stop", name);
+    browser.request.role = SERIATIM_WEB_OPERATOR;
+    assert_int_equal(ask("POST", stop, "{}"), 403);
+    assert_int_equal(ask("POST", quiet, "{}"), 200);
+    assert_string_equal(browser.text, "{\"count\":1}");
+    wait_for_order(&w, SERIATIM_ORDER_QUIET);
+    seriatim_runner_quiet(w.runner);
+    get_nodes("\"state\":\"quiet\"");
+    browser.request.role = SERIATIM_WEB_ADMIN;
+    assert_int_equal(ask("POST", stop, NULL), 200);
+    assert_int_equal(ask("POST", stop, "{}"), 200);
+    assert_string_equal(browser.text, "{\"count\":1}");
+    wait_for_order(&w, SERIATIM_ORDER_STOP);
+    seriatim_runner_stop(w.runner);
+    get_nodes("\"state\":\"stopping\"");
+    get("/api/v1/queues/Q/records?part=running");
+    shows("\"id\":\"run\"");
+    stop_worker(&w);
+    assert_int_equal(ask("POST", stop, "{}"), 404);
+    shows("no such node is alive");
+    assert_int_equal(ask("POST", "/api/v1/nodes/%7B%2Fx%7D%0D%0A/quiet", "{}"), 404);
+    get("/api/v1/nodes");
+    assert_string_equal(browser.text, "{\"nodes\":[],\"versions\":[]}");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_working_queue_shows_its_runs_and_nodes),
+        cmocka_unit_test(test_a_node_shows_memory_and_clock_skew),
+        cmocka_unit_test(test_node_descriptions_of_any_form_are_shown),
+        cmocka_unit_test(test_a_node_is_quieted_and_stopped),
+    };
+    if (getenv("ONLY"))
+        cmocka_set_test_filter(getenv("ONLY"));
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}
