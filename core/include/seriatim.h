@@ -376,7 +376,9 @@ void seriatim_sentinel_output(const seriatim_sentinel *sentinel, const char **da
  * and ask the next one.
  */
 int seriatim_sentinel_input(seriatim_sentinel *sentinel, const char *data, size_t len, seriatim_address *master);
-/* Records that this sentinel cannot be asked, and why. */
+/*
+ * Records that this sentinel cannot be asked, and why. "": it can be asked after all, at another address of its name.
+ */
 void seriatim_sentinel_failed(seriatim_sentinel *sentinel, const char *why);
 /* The error of seriatim_sentinel_next when it returned IO. Borrowed. */
 const seriatim_error *seriatim_sentinel_error(const seriatim_sentinel *sentinel);

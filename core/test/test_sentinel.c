@@ -1,6 +1,6 @@
 /* test_sentinel.c - sentinels: scripted ones byte by byte, then real ones, a real replica and WAIT. */
-#ifndef _XOPEN_SOURCE
-#define _XOPEN_SOURCE 700
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* RTLD_NEXT */
 #endif
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,8 +8,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
+#include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -472,6 +474,45 @@ static void test_a_silent_sentinel_costs_half_a_second(void **state)
     stop(&redis);
 }
 
+typedef int lookup(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **found);
+
+/*
+ * In the place of the C library's, for the name "two.test": 127.0.0.2, where nobody listens, then 127.0.0.1. On most
+ * machines "localhost" is such a name: ::1, then 127.0.0.1.
+ */
+int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **found)
+{
+    struct addrinfo *second;
+    lookup *real;
+    int code;
+    *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+    if (!host || strcmp(host, "two.test") != 0)
+        return real(host, port, hints, found);
+    code = real("127.0.0.2", port, hints, found);
+    if (code == 0 && (code = real("127.0.0.1", port, hints, &second)) == 0)
+        (*found)->ai_next = second;
+    return code;
+}
+
+static void test_a_sentinel_is_asked_at_the_second_address_of_its_name(void **state)
+{
+    process redis = start(REDIS);
+    scripted good;
+    seriatim_link *link;
+    char url[256];
+    (void)state;
+    start_scripted(&good, 0, redis.port, redis.port);
+    snprintf(url, sizeof url, "redis+sentinel://two.test:%d/mymaster", good.port);
+    link = new_link(url);
+    srt_link_set_limits(link, 3000, 3000);
+    push(link, 0, 10, 0, 0);
+    assert_int_equal(good.asked, 1);
+    assert_int_equal(waiting(redis.port), 10);
+    seriatim_link_free(link);
+    stop_scripted(&good);
+    stop(&redis);
+}
+
 /* A sentinel that has not heard the news names a replica; later it names the master. */
 static void test_a_replica_is_not_taken(void **state)
 {
@@ -797,6 +838,7 @@ int main(void)
         cmocka_unit_test(test_other_urls_are_refused),
         cmocka_unit_test(test_every_allocation_may_fail),
         cmocka_unit_test(test_a_silent_sentinel_costs_half_a_second),
+        cmocka_unit_test(test_a_sentinel_is_asked_at_the_second_address_of_its_name),
         cmocka_unit_test(test_a_replica_is_not_taken),
         cmocka_unit_test(test_a_master_that_no_sentinel_names_is_an_error),
         cmocka_unit_test(test_every_allocation_of_a_link_may_fail),

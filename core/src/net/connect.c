@@ -19,6 +19,9 @@
 static int transport_connected(srt_transport *t)
 {
     srt_transport_forget_addresses(t);
+    srt_error_clear(&t->error); /* that of an address which was tried before this one */
+    if (t->asking)
+        seriatim_sentinel_failed(t->sentinel, "");
     t->deadline_ms = INT64_MAX;
     t->phase = TRANSPORT_READY;
     if (!t->at.tls)
