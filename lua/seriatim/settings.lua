@@ -71,7 +71,8 @@ local FORMATTED_BYTES = 4096
 
 ---Is this line of a traceback a call in one of our modules? A tail call left nothing to tell either.
 local function is_ours(line)
-  local name = (line:match("seriatim/([%w_/]+)%.lua:") or ""):gsub("/", ".")
+  local path = line:match("^(.-)%.lua:") or "" -- a folder above ours may have the same name
+  local name = (path:match(".*seriatim/([%w_/]+)$") or ""):gsub("/", ".")
   return package.loaded["seriatim." .. name] or package.loaded["resty.seriatim." .. name] or line:find("^%(%.*tail call")
 end
 

@@ -84,9 +84,9 @@ def operators(one: Any, queue: int) -> None:
 def web(one: Any, path: bytes = b"/api/web/q/range_by_id", shown: Any = "shown") -> Any:
     """The answer, where each text is asked of a function."""
     fields = (b"", path, b"min=-&max=%2B", b"localhost", None, None, None, None, None, b"", False, 0, 3)
-    one.web((None, False, ("localhost", "other"), None, None, (b"W", b"q")), ("GET", *fields))
+    one.web((None, False, ("localhost", "other"), None, None, (b"W", b"q"), False), ("GET", *fields))
     one.drive(10)
-    return one.answer(lambda queue, id, text: shown(text) if callable(shown) else shown)
+    return one.answer(lambda queue, id, text: shown(text) if callable(shown) else shown, None)
 
 
 def webs(one: Any) -> None:
@@ -95,14 +95,14 @@ def webs(one: Any) -> None:
     assert web(one, b"/")[0] == 200 and web(one, b"/api/nothing")[0] == 404
     raises(TypeError, web, one, b"/api/web/q/range_by_id", 1)
     raises(TypeError, web, one, b"/api/web/q/range_by_id", lambda: "too few")
-    raises(ValueError, one.web, (None, False, ("a\0b",), None, None, ()), ("GET", *[b""] * 10, False, 0, 3))
-    raises(TypeError, one.web, (None, False, [], None, None, ()), ("GET", *[b""] * 10, False, 0, 3))
-    raises(TypeError, one.web, (None, False, (1,), None, None, ()), ("GET", *[b""] * 10, False, 0, 3))
+    raises(ValueError, one.web, (None, False, ("a\0b",), None, None, (), False), ("GET", *[b""] * 10, False, 0, 3))
+    raises(TypeError, one.web, (None, False, [], None, None, (), False), ("GET", *[b""] * 10, False, 0, 3))
+    raises(TypeError, one.web, (None, False, (1,), None, None, (), False), ("GET", *[b""] * 10, False, 0, 3))
     one.nodes()
-    raises(RuntimeError, one.answer, None)
-    raises(_errors.Invalid, one.web, (None, False, (), None, None, ()), ("GET", *[b""] * 10, False, 0, 3))
+    raises(RuntimeError, one.answer, None, None)
+    raises(_errors.Invalid, one.web, (None, False, (), None, None, (), False), ("GET", *[b""] * 10, False, 0, 3))
     one.drive(10)
-    raises(RuntimeError, one.answer, None)
+    raises(RuntimeError, one.answer, None, None)
     assert native.web_routes()
 
 

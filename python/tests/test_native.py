@@ -62,8 +62,8 @@ SECOND = """
     import ctypes, os, signal, sys, time
     from seriatim import _native
 
-    signal.signal(signal.SIGTERM, lambda number, frame: print("first", flush=True))
-    signal.signal(signal.SIGINT, lambda number, frame: print("int", flush=True))
+    signal.signal(signal.SIGTERM, lambda number, frame: os.write(1, b"first\\n"))
+    signal.signal(signal.SIGINT, lambda number, frame: os.write(1, b"int\\n"))
     _native.exit_beyond([signal.SIGTERM, signal.SIGINT], 1, 7)
     print("ready", flush=True)
     if sys.argv[1] == "held":

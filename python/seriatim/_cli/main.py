@@ -24,7 +24,9 @@ VERBS: Final = tuple((_native.command_text("verbs") or "").split())  # the same 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code. Arguments: those of the command line, if None."""
     try:
-        return run(sys.argv[1:] if arguments is None else list(arguments))
+        code = run(sys.argv[1:] if arguments is None else list(arguments))
+        sys.stdout.flush()  # here, so that a closed pipe is noticed before the interpreter ends
+        return code
     except private_redis.Refused as error:
         return complain(NO_REDIS, str(error))
     except ApplicationError as error:
