@@ -297,6 +297,17 @@ describe("seriatim-lua", function()
 
   -- ---- the operators' verbs
 
+  it("writes the lines that jobs print at once, although standard output is a file", function()
+    shell:write("printing.lua", APP .. [[
+      seriatim.worker { name = "Printing", perform = function() print("printed by a job") end }
+    ]])
+    local server = shell:start("-r", "printing", "-q", "Printing")
+    server:wait_for("connected to Redis")
+    push(queue("Printing"), { { id = "a" } })
+    server:wait_for("printed by a job\n", 10)
+    assert.equal(0, server:stop())
+  end)
+
   it("R-QUEUE-1: queues delete removes a queue that holds something only when its name is repeated", function()
     local gone = queue("Gone")
     assert(gone:perform_async { { id = 1 } })

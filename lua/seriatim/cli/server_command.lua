@@ -36,6 +36,7 @@ function ServerCommand:run()
   if not path then
     errors.usage("-r is missing: name the application's file or folder")
   end
+  io.stdout:setvbuf("line") -- what jobs print is seen at once, also where standard output is a file or a pipe
   native.catch_signals(SIGNALS, "first") -- nothing can be handed back yet: TERM and INT end with 0, the others wait
   application.load(path)
   self:apply()
