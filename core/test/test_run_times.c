@@ -85,7 +85,7 @@ static void test_a_percentile_lies_in_the_bucket_of_the_exact_one(void **state)
 
 #define KEY "seriatim:{Q}:run_times"
 
-/* What run_times.lua answers to a node's request with so many calls of 1 ms. */
+/* What run_times.lua answers to a node's request with `calls` calls of 1 ms. */
 static int64_t tell(const char *node, int64_t number, int calls)
 {
     srt_run_counts counts;

@@ -64,7 +64,7 @@ for i = 1, #STEPS do
   written[#written + 1] = fields[i + 2]
   written[#written + 1] = struct.pack('<I4', step) .. with_more(kept, 5, '<BI4', 5, LARGEST)
 end
-call('PEXPIRE', TIMES, 691200000)
+call('PEXPIRE', TIMES, 691200000) -- once before, too: a write that needs no memory, after which a full Redis lets the script write on
 call('HSET', TIMES, unpack(written))
 call('PEXPIRE', TIMES, 691200000)
 return 1

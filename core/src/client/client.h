@@ -138,7 +138,7 @@ struct seriatim_client {
     srt_bytes warning; /* NUL-terminated; empty without a warning */
     srt_bytes name;    /* CLIENT SETNAME, NUL-terminated; empty: none */
     size_t max_payload;
-    char identity[SRT_IDENTITY + 1]; /* new for each process; empty: there is none, and pushes are refused */
+    char identity[SRT_IDENTITY + 1]; /* new for each process; empty: without random bytes, so pushes are refused */
     int64_t sequence;                /* of the last chunk; never falls */
     double unix_time;                /* as io/link.c last said; 0: it did not */
     uint64_t gone;                   /* bytes handed to the network in all */

@@ -20,7 +20,7 @@ const PANELS = [
 const PARTS = ["p50", "p95", "p99"]; // of the run times, of one queue
 const RUNS = { id: "runs", series: [...PARTS].reverse(), show: duration };
 
-/** The charts of a queue, with its run times, or of all; ticks() gives what the page itself saw, every so many seconds. */
+/** The charts of a queue, with its run times, or of all; ticks() gives what the page itself saw every `every` seconds. */
 export function createCharts({ queue, ticks, every, draw }) {
   const asked = here().parameters.span;
   const panels = queue === undefined ? PANELS : [...PANELS, RUNS];

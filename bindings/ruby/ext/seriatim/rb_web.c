@@ -106,7 +106,7 @@ static void web_settings(VALUE list, seriatim_web_settings *settings, VALUE *buf
 /* ---- The application's functions, which the core calls while it answers ---------------------- */
 
 typedef struct web_calls {
-    VALUE redact, load_error; /* nil: there is none */
+    VALUE redact, load_error; /* nil: the application set none */
     VALUE shown, loaded;      /* what they gave last */
     VALUE callable;           /* of the call under way */
     int count;
