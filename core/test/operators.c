@@ -203,7 +203,8 @@ void take_over(fixture *f, const char *node)
 
 size_t claim(fixture *f, const char *limit, char run[64])
 {
-    redisReply *reply = SCRIPT(claim, f->lease, f->seen, limit, "0", "0", "merge", f->history ? f->history : "0");
+    redisReply *reply =
+        SCRIPT(claim, f->lease, f->seen, limit, "0", "0", "merge", f->history ? f->history : "0", "25", "bury");
     srt_texts records = {NULL, NULL, 0};
     const char *record;
     size_t len, n = 0;

@@ -188,11 +188,35 @@ static void test_scores_are_kept_without_channels(void **state)
     REDIS("FLUSHALL");
     own();
     said(PUSH(server.redis, "1", "a", "1"), 0);
-    freeReplyObject(RUN(limited, claim, lease, seen, "10", "0", "0", "merge", "3", "1"));
+    freeReplyObject(RUN(limited, claim, lease, seen, "10", "0", "0", "merge", "3", "25", "bury", "1"));
     snprintf(run_of_a, sizeof run_of_a, "0n%s", said(redis("HKEYS " PREFIX "claims"), 0));
     said(RUN(limited, settle, lease, "1", "merge", "0", "done", "a", run_of_a, "60000000", "@@@@@@@@", "0", ""), 0);
     assert_string_equal(said(redis("HLEN " PREFIX "scores"), 0), "1");
     assert_string_equal(said(redis("HLEN " PREFIX "jobs"), 0), "0");
+    redisFree(limited);
+}
+
+#define CONSUME(c, name, ...)                                                                                          \
+    run(c, srt_script_text_##name, sizeof srt_script_text_##name, PREFIX "push:c2", __VA_ARGS__, NULL)
+
+/* A popper sleeps, so that what makes an id due tells it. */
+static void test_a_popper_works_without_channels(void **state)
+{
+    redisContext *limited = user_with("resetchannels");
+    redisReply *popped;
+    (void)state;
+    REDIS("FLUSHALL");
+    said(CONSUME(limited, pop, "1", "merge", "3", "30000000", "10", "1", "0", "25", "bury"), 0);
+    assert_string_equal(said(PUSH(limited, "1", "a", "1"), 0), "1 1 0");
+    popped = CONSUME(limited, pop, "2", "merge", "3", "30000000", "10", "1", "0", "25", "bury");
+    assert_int_equal(popped->elements, 7);
+    said(CONSUME(limited, pop, "3", "merge", "3", "30000000", "10", "1", "0", "25", "bury"), 0);
+    assert_string_equal(said(CONSUME(limited, popped, "4", "merge", "3", "release", "a", popped->element[2]->str, "0",
+                                     "", "25", "bury", "", "0"),
+                             0),
+                        "1");
+    assert_string_equal(said(redis("HLEN " PREFIX "running"), 0), "0");
+    freeReplyObject(popped);
     redisFree(limited);
 }
 
@@ -273,6 +297,7 @@ int main(void)
         cmocka_unit_test(test_a_delete_works_without_channels),
         cmocka_unit_test(test_actions_work_without_channels),
         cmocka_unit_test(test_scores_are_kept_without_channels),
+        cmocka_unit_test(test_a_popper_works_without_channels),
         cmocka_unit_test(test_a_node_works_without_channels),
         cmocka_unit_test(test_each_missing_command_is_named),
         cmocka_unit_test(test_a_user_without_write_rights_may_read),

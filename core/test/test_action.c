@@ -380,12 +380,12 @@ static void test_a_deleted_run_beyond_its_ttr_stays_deleted(void **state)
     acquire(&f, "n1");
     push(&f, "a", "1", none);
     push(&f, "b", "2", none);
-    reply = SCRIPT(claim, f.lease, f.seen, "5", "0", "1000", "merge", "0");
+    reply = SCRIPT(claim, f.lease, f.seen, "5", "0", "1000", "merge", "0", "25", "bury");
     strcpy(f.seen, reply->element[1]->str);
     freeReplyObject(reply);
     assert_int_equal(act_on(&f, SERIATIM_DELETE, "a"), 1);
     pause_ms(5);
-    freeReplyObject(SCRIPT(claim, f.lease, f.seen, "5", "0", "1000", "merge", "0"));
+    freeReplyObject(SCRIPT(claim, f.lease, f.seen, "5", "0", "1000", "merge", "0", "25", "bury"));
     assert_string_equal(range(&f, SERIATIM_PROCESSING_DATA, 0, NULL, NULL, 10), "b");
     assert_null(fetch(&f, SERIATIM_FETCH, "a"));
     close_queue(&f);

@@ -63,6 +63,7 @@ static const struct {
 #define SEEN "\1seen"
 #define RUN "\1run"
 #define RUN2 "\1run2"
+#define POPPED "\1popped" /* the fence of the popped id */
 
 /*
  * A plausible call of each script, in several ways. keys: S the shard's, P with a push token, N the nodes', O with an
@@ -95,11 +96,11 @@ static const struct call {
     {"check_scheduled", 'S', {"1", "schedmap", "0", "1", "plan"}},
     {"check_scores", 'S', {"1", "scores", "0", "1"}},
     {"check_scores", 'S', {"1", "scoreends", "0", "1"}},
-    {"claim", 'S', {"1", LEASE, SEEN, "5", "0", "0", "merge", "20"}},
-    {"claim", 'S', {"1", LEASE, SEEN, "5", "0", "1000000", "merge", "2"}},
-    {"claim", 'S', {"1", LEASE, SEEN, "5", "1", "0", "merge", "0"}},
-    {"claim", 'S', {"1", LEASE, "7", "5", "0", "0", "merge", "100"}},
-    {"claim", 'S', {"1", LEASE, SEEN, "5", "0", "0", "merge", "2", "1"}},
+    {"claim", 'S', {"1", LEASE, SEEN, "5", "0", "0", "merge", "20", "3", "bury+"}},
+    {"claim", 'S', {"1", LEASE, SEEN, "5", "0", "1000000", "merge", "2", "3", "bury+"}},
+    {"claim", 'S', {"1", LEASE, SEEN, "5", "1", "0", "merge", "0", "3", "bury+"}},
+    {"claim", 'S', {"1", LEASE, "7", "5", "0", "0", "merge", "100", "3", "bury+"}},
+    {"claim", 'S', {"1", LEASE, SEEN, "5", "0", "0", "merge", "2", "3", "bury", "1"}},
     {"dead_delete", 'S', {"1", "", "0", "", "bad"}},
     {"dead_delete", 'S', {"1", "0", "0", ""}},
     {"dead_requeue", 'S', {"1", "", "0", "merge", "bad"}},
@@ -158,6 +159,18 @@ static const struct call {
     {"push", 'P', {"1", "8", "list", "keep", "2", "0", "fresh", "y", "a", LONG}},
     {"push", 'P', {"1", "8", "list", "keep", "2", "3", "fresh", "y", "run2", LONG}},
     {"push", 'P', {"1", "8", "list", "keep", "2", "100", "fresh", "y", "new", LONGER}},
+    {"pop", 'P', {"1", "8", "merge", "3", "30000000", "1000", "1", "0", "3", "bury"}},
+    {"pop", 'P', {"1", "8", "list", "0", "0", "2", "0", "0", "3", "bury+"}},
+    {"pop", 'P', {"1", "8", "last", "0", "1000000", "1", "1", "1", "0", "drop+"}},
+    {"popped", 'P', {"1", "8", "merge", "3", "ack", "popped", POPPED, "0", "", "3", "bury", "", "0"}},
+    {"popped", 'P', {"1", "8", "merge", "3", "ack", "popped", POPPED, "0", "", "3", "bury", KEY, "3"}},
+    {"popped", 'P', {"1", "8", "merge", "3", "fail", "popped", POPPED, "5000000", "wrong", "3", "bury", "", "0"}},
+    {"popped", 'P', {"1", "8", "merge", "0", "fail", "popped", POPPED, "", "wrong", "0", "bury+", "", "0"}},
+    {"popped", 'P', {"1", "8", "list", "3", "release", "popped", POPPED, "0", "", "3", "park", "", "0"}},
+    {"popped", 'P', {"1", "8", "list", "3", "extend", "popped", POPPED, "5000000", "", "3", "park", "", "0"}},
+    {"popped", 'P', {"1", "8", "merge", "3", "snooze", "popped", POPPED, "5000000", LONGER, "3", "bury", "p", "0"}},
+    {"popped", 'P', {"1", "8", "merge", "3", "checkpoint", "popped", POPPED, "0", "", "3", "bury", KEY, "3"}},
+    {"popped", 'P', {"1", "8", "merge", "3", "reject", "popped", POPPED, "0", "why", "3", "bury+", STAMP, "1"}},
     {"records", 'S', {"1", "waiting", "100", "0", "a", "hot"}},
     {"records", 'S', {"1", "dead", "100", "0", "bad"}},
     {"recover", 'S', {"1", LEASE, "merge", "0"}},
@@ -346,7 +359,7 @@ static redisReply *call_script(const char *name, char kind, const arguments *a)
 /* ---- A shard with something in every key ---------------------------------------------------- */
 
 static struct {
-    char lease[32], seen[32], run[64], run2[64];
+    char lease[32], seen[32], run[64], run2[64], popped[32];
     char *keys[64], *dumps[64];
     size_t dump_lens[64], count;
 } shard;
@@ -413,6 +426,17 @@ static void claim_one(const char *id, char *run, size_t cap)
     freeReplyObject(open);
 }
 
+static void pop_one(const char *id, const char *ttr)
+{
+    redisReply *reply = plainly("pop", 'P', "1", "1000000", "list", "3", ttr, "1000", "1", "0", "3", "bury", NULL);
+    assert_int_equal(reply->elements, 7);
+    assert_string_equal(reply->element[3]->str, id);
+    if (!shard.popped[0])
+        snprintf(shard.popped, sizeof shard.popped, "%s", reply->element[2]->str);
+    freeReplyObject(reply);
+    freeReplyObject(redis("DEL " PREFIX "push:me"));
+}
+
 static void own_shard(void)
 {
     redisReply *reply = plainly("acquire", 'S', "1", "n1", "merge", "", "0", NULL);
@@ -456,6 +480,10 @@ static void build_shard(void)
     claim_one("run", shard.run, sizeof shard.run);
     push_many("run2", 1, "", 0);
     claim_one("run2", shard.run2, sizeof shard.run2);
+    push_many("popped", 20, "", 0);
+    pop_one("popped", "1000000000000");
+    push_many("lost", 20, "", 0);
+    pop_one("lost", "1"); /* whoever claims or pops next ends it */
     push_many("run", 20, "", 0);
     push_many("run2", 1, OPTIONS, sizeof OPTIONS - 1);
     push_many("bad", 20, failed, sizeof failed - 1);
@@ -492,7 +520,8 @@ static void plausible(arguments *a, const struct call *c)
             text = strcmp(text, LEASE) == 0  ? shard.lease
                    : strcmp(text, SEEN) == 0 ? shard.seen
                    : strcmp(text, RUN) == 0  ? shard.run
-                                             : shard.run2;
+                   : strcmp(text, RUN2) == 0 ? shard.run2
+                                             : shard.popped;
         if (!a->data[a->count])
             set_argument(a, a->count, text, strlen(text));
     }

@@ -40,7 +40,7 @@ RSpec.describe "leases" do
   it "F2 a node settles under its new lease only, not under the old one" do
     _, lease, seen = acquire("a")
     push("x")
-    answer = call("claim", lease, seen, 10, 0, 0, "merge", 0)
+    answer = call("claim", lease, seen, 10, 0, 0, "merge", 0, 25, "bury")
     run = "0n#{answer[1]}"
     _, renewed, = acquire("a", runs: ["x", run])
     expect(call("settle", lease, 1, "merge", 1, run, 1, "x")).to eq(%w[STALE a])

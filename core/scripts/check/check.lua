@@ -10,7 +10,6 @@
 -- Returns {cursor ('0' at the end), looked at, {finding, id, detail, '1' if repaired, ...}, ids that must be in the ready list}
 local part, cursor, repair, FOLD = ARGV[2], ARGV[3], ARGV[4] == '1', 'list'
 local ids = {unpack(ARGV, 5)}
-local ENDS = 500 -- elements of the ready list that one id is looked for in, at each end
 local found, fixes, ready = {}, {}, {}
 probe()
 
@@ -92,7 +91,7 @@ local function check_index(key, id, score, finding)
   end)
 end
 
-local function is_run(run) return string.match(run, '^[0-7][nusomb]%d+$') end
+local function is_run(run) return string.match(run, '^[0-7][nusombp]%d+$') end
 
 local function check_job(id, record)
   local r = record_of(first, id, record)
@@ -167,6 +166,15 @@ local function check_running(id, run)
     check_index(UNITING, id, nil, 'index')
     return
   end
+  if mode == RUN_POPPED then
+    local to = tonumber(call('ZSCORE', OVERRUN, id))
+    if not to then
+      check_index(OVERRUN, id, now, 'index')
+      to = now
+    end
+    if to < ends then find('state', id, 'nothing says when the run of a popper ends', function() ends = min(ends, to) end) end
+    return
+  end
   local since, pending = read_owner_field()
   if owner ~= '' and not pending and (fence < since or fence > claimed or mode == RUN_LOST) then
     find('run', id, 'the run is of no claim of the owner', function() back(id, run, r) end)
@@ -218,82 +226,86 @@ local function check_entry(key, id)
   find('stale', id, 'entry in ' .. part .. ' leads to nothing', function() call('ZREM', key, id) end)
 end
 
--- The reader has not seen this ready id in the list. If it came there meanwhile, it lies near an end.
-local function check_ready(id)
-  local record = call('HGET', JOBS, id)
-  if not record or byte(record) % RECORD_PLACES ~= PLACE_READY or run_of(id) then return end
-  if call('LPOS', READY, id, 'RANK', -1, 'MAXLEN', ENDS) or call('LPOS', READY, id, 'MAXLEN', ENDS) then return end
-  find('index', id, 'missing in ready', function() call('RPUSH', READY, id) end)
-end
+local following, looked
+do -- a block, because a script has at most 200 local variables
+  local ENDS = 500 -- elements of the ready list that one id is looked for in, at each end
 
--- Payloads that no record owns become its again.
-local function adopt(store, id)
-  local r = record_of(store, id)
-  local few = r and r.entries or {}
-  if not r then
-    r = blank()
-    if store == morgue then
-      r.place = PLACE_READY
-      call('ZADD', DIED, format('%.0f', now), id)
-    elseif store == first then
-      place(id, r)
+  -- The reader has not seen this ready id in the list. If it came there meanwhile, it lies near an end.
+  local function check_ready(id)
+    local record = call('HGET', JOBS, id)
+    if not record or byte(record) % RECORD_PLACES ~= PLACE_READY or run_of(id) then return end
+    if call('LPOS', READY, id, 'RANK', -1, 'MAXLEN', ENDS) or call('LPOS', READY, id, 'MAXLEN', ENDS) then return end
+    find('index', id, 'missing in ready', function() call('RPUSH', READY, id) end)
+  end
+
+  -- Payloads that no record owns become its again.
+  local function adopt(store, id)
+    local r = record_of(store, id)
+    local few = r and r.entries or {}
+    if not r then
+      r = blank()
+      if store == morgue then
+        r.place = PLACE_READY
+        call('ZADD', DIED, format('%.0f', now), id)
+      elseif store == first then
+        place(id, r)
+      end
+    end
+    r.entries, r.count = nil, call('ZCARD', store.spill .. id)
+    widen_bounds(r)
+    fold_entries(store, id, r, few, FOLD)
+    write(store, id, r, FOLD)
+  end
+
+  local function check_owned(id)
+    local store = ({spill = first, next = second, dead = morgue})[string.match(part, '^next') or string.match(part, '^dead') or 'spill']
+    local r = record_of(store, id)
+    if r and not r.entries then return end
+    local count, contexts = size('ZCARD', store.spill .. id, id), size('HLEN', store.map .. id, id)
+    if sub(part, -3) == 'map' then
+      if count == 0 and contexts > 0 then
+        find('orphan', id, part .. ' belongs to no payloads', function() call('DEL', store.map .. id) end)
+      end
+    elseif count > 0 then
+      local runs = run_of(id) and true or false
+      local whose = (store == morgue or runs == (store == second)) and (r or call('HEXISTS', store.hash, id) == 0)
+      find('orphan', id, format('%d payloads in %s belong to no record', count, part), whose and function() adopt(store, id) end)
     end
   end
-  r.entries, r.count = nil, call('ZCARD', store.spill .. id)
-  widen_bounds(r)
-  fold_entries(store, id, r, few, FOLD)
-  write(store, id, r, FOLD)
-end
 
-local function check_owned(id)
-  local store = ({spill = first, next = second, dead = morgue})[string.match(part, '^next') or string.match(part, '^dead') or 'spill']
-  local r = record_of(store, id)
-  if r and not r.entries then return end
-  local count, contexts = size('ZCARD', store.spill .. id, id), size('HLEN', store.map .. id, id)
-  if sub(part, -3) == 'map' then
-    if count == 0 and contexts > 0 then
-      find('orphan', id, part .. ' belongs to no payloads', function() call('DEL', store.map .. id) end)
+  -- What a client pushed last is forgotten after a minute.
+  local function check_push(client)
+    local key = PREFIX .. 'push:' .. client
+    if call('TYPE', key).ok ~= 'string' then
+      find('type', client, 'push is a ' .. call('TYPE', key).ok, function() call('DEL', key) end)
+    elseif call('PTTL', key) == -1 then
+      find('push', client, 'what a client pushed last would stay for ever', function() call('PEXPIRE', key, 60000) end)
     end
-  elseif count > 0 then
-    local runs = run_of(id) and true or false
-    local whose = (store == morgue or runs == (store == second)) and (r or call('HEXISTS', store.hash, id) == 0)
-    find('orphan', id, format('%d payloads in %s belong to no record', count, part), whose and function() adopt(store, id) end)
   end
-end
 
--- What a client pushed last is forgotten after a minute.
-local function check_push(client)
-  local key = PREFIX .. 'push:' .. client
-  if call('TYPE', key).ok ~= 'string' then
-    find('type', client, 'push is a ' .. call('TYPE', key).ok, function() call('DEL', key) end)
-  elseif call('PTTL', key) == -1 then
-    find('push', client, 'what a client pushed last would stay for ever', function() call('PEXPIRE', key, 60000) end)
+  -- Sets the cursor, and how many were looked at.
+  local function check_slice()
+    local HASHES = {jobs = {JOBS, check_job}, next = {NEXT, check_next}, running = {RUNNING, check_running}, dead = {DEAD, check_dead}}
+    local SETS = {due = DUE, parked = PARKED, unproven = UNPROVEN, suspect = SUSPECT, retry = RETRY, died = DIED, overrun = OVERRUN}
+    looked, following = #ids, '0'
+    if HASHES[part] then
+      local key, check = unpack(HASHES[part])
+      local page = call('HSCAN', key, cursor, 'COUNT', 50)
+      if part == 'running' and cursor == '0' then check_claims() end
+      following, looked = page[1], #page[2] / 2
+      for i = 1, #page[2], 2 do check(page[2][i], page[2][i + 1]) end
+    elseif SETS[part] then
+      local page = call('ZSCAN', SETS[part], cursor, 'COUNT', 50)
+      following, looked = page[1], #page[2] / 2
+      for i = 1, #page[2], 2 do check_entry(SETS[part], page[2][i]) end
+    else
+      local check = part == 'ready' and check_ready or part == 'push' and check_push or check_owned
+      for i = 1, #ids do check(ids[i]) end
+    end
   end
-end
 
--- A function of its own, because a script has at most 200 local variables. Returns the cursor, and how many were looked at.
-local function check_slice()
-  local HASHES = {jobs = {JOBS, check_job}, next = {NEXT, check_next}, running = {RUNNING, check_running}, dead = {DEAD, check_dead}}
-  local SETS = {due = DUE, parked = PARKED, unproven = UNPROVEN, suspect = SUSPECT, retry = RETRY, died = DIED, overrun = OVERRUN}
-  local looked, following = #ids, '0'
-  if HASHES[part] then
-    local key, check = unpack(HASHES[part])
-    local page = call('HSCAN', key, cursor, 'COUNT', 50)
-    if part == 'running' and cursor == '0' then check_claims() end
-    following, looked = page[1], #page[2] / 2
-    for i = 1, #page[2], 2 do check(page[2][i], page[2][i + 1]) end
-  elseif SETS[part] then
-    local page = call('ZSCAN', SETS[part], cursor, 'COUNT', 50)
-    following, looked = page[1], #page[2] / 2
-    for i = 1, #page[2], 2 do check_entry(SETS[part], page[2][i]) end
-  else
-    local check = part == 'ready' and check_ready or part == 'push' and check_push or check_owned
-    for i = 1, #ids do check(ids[i]) end
-  end
-  return following, looked
+  check_slice()
 end
-
-local following, looked = check_slice()
 if fixes[1] then
   open_for_writing()
   if miscounted then held = 1 end

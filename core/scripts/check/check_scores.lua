@@ -11,16 +11,16 @@ local SCORES, SCORE_ENDS = PREFIX .. 'scores', PREFIX .. 'scoreends'
 -- When the score that this text tells is forgotten, or nil where it cannot be read.
 local function end_of(text)
   if #text ~= 16 then return nil end
-  local score, ends = unpack_struct('<dd', text)
-  return score == score and math.abs(score) < math.huge and ends >= 0 and ends <= FOREVER and ends or nil
+  local score, time = unpack_struct('<dd', text)
+  return score == score and math.abs(score) < math.huge and time >= 0 and time <= FOREVER and time or nil
 end
 
 local function check_score(whose, text)
-  local ends = end_of(text)
-  if not ends then
+  local time = end_of(text)
+  if not time then
     find('unreadable', whose, 'score cannot be read', function() call('HDEL', SCORES, whose) call('ZREM', SCORE_ENDS, whose) end)
-  elseif tonumber(call('ZSCORE', SCORE_ENDS, whose) or nil) ~= tonumber(format('%.0f', ends)) then
-    find('index', whose, 'missing in scoreends, or has another number', function() call('ZADD', SCORE_ENDS, format('%.0f', ends), whose) end)
+  elseif tonumber(call('ZSCORE', SCORE_ENDS, whose) or nil) ~= tonumber(format('%.0f', time)) then
+    find('index', whose, 'missing in scoreends, or has another number', function() call('ZADD', SCORE_ENDS, format('%.0f', time), whose) end)
   end
 end
 

@@ -45,7 +45,8 @@ local function is_state(state)
     if not (number >= 0 and number <= 9e15 and number % 1 == 0) then return false end
   end
   local delivers = struct.unpack('<d', state, STATE_DELIVERS + 1)
-  return numbers[1] >= 1 and delivers >= 0 and delivers <= 9e15
+  local ends, asleep = struct.unpack('<dd', state, STATE_ENDS + 1)
+  return numbers[1] >= 1 and delivers >= 0 and delivers <= 9e15 and ends >= 0 and ends <= 9e15 and asleep >= 0 and asleep <= 9e15
 end
 
 local state = not absent and call('GET', STATE)
@@ -63,6 +64,6 @@ if absent and others and repair then
   local in_doubt = call('EXISTS', KEYS[11], KEYS[12]) > 0
   call('ZREM', KEYS[4], '')
   call('SET', STATE, struct.pack(STATE_FORMAT, generation, now, 0, 0, 0, 0, 0, 0, 0, 0,
-    call('HLEN', KEYS[14]), in_doubt and 6 or 4, tonumber(call('ZRANGE', PREFIX .. 'scheduled', 0, 0, 'WITHSCORES')[2]) or 9e15, 0, 0, 0, 0))
+    call('HLEN', KEYS[14]), in_doubt and 6 or 4, tonumber(call('ZRANGE', PREFIX .. 'scheduled', 0, 0, 'WITHSCORES')[2]) or 9e15, 0, 0, 0, 0, 0, 0))
 end
 return {closed and '1' or '0', #KEYS, found, {}}

@@ -301,6 +301,7 @@ if soonest < wake or is_earlier then
   -- include: owner
   if is_earlier then tell_owner() else wake_owner(soonest) end
 end
+placed = min(placed, soonest)
 local refused_as_stale = stale - stale_before
 pushed = pushed + n - #refused_places - refused_as_stale
 for i = 1, events and n or 0 do

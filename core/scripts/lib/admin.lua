@@ -2,7 +2,7 @@
 -- include: change owner spread runs
 
 -- Readers know by the state that a shard is as they saw it: what operators change shows there, too.
-local function note_change() flags = (flags + 16) % 256 end
+local function note_change() flags = (flags + FLAG_CHANGED) % 256 end
 
 -- What operators made due now, the owner is to see as well.
 local function note_due()

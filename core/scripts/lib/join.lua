@@ -58,5 +58,6 @@ local function join_waiting(id, record, jobs, fold)
     soon = w.due
   end
   write(first, id, w, fold)
+  placed = min(placed, soon)
   return kept, soon
 end

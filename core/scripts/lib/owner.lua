@@ -8,8 +8,9 @@ local function tell_owner(recall)
   redis.pcall('PUBLISH', string.match(STATE, '^(.-):{') .. ':wake:' .. owner, (recall and '!' or '') .. PREFIX)
 end
 
--- Tells the sleeping owner that something is due at `time`.
+-- Tells the sleeping owner that something is due at `time`; saving the state tells the sleeping poppers.
 local function wake_owner(time)
+  placed = min(placed, time)
   if time < wake then
     wake = 0
     tell_owner()

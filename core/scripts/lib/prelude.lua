@@ -6,7 +6,7 @@
 --    2 jobs      hash    id -> record: waiting, parked or running
 --    3 ready     list    ids due since their push (entries may be stale: the record decides)
 --    4 due       zset    id -> microseconds: delayed and retried ids
---    5 running   hash    id -> run: flags digit (1 spilled, 2 deleted, 4 to be parked), mode, fence of its claim;
+--    5 running   hash    id -> run: flags digit (1 spilled, 2 deleted, 4 to be parked), mode, fence of its claim or pop;
 --                        while the shard is owned also '' -> a long text, without which Redis would search a small
 --                        hash entry by entry: the fence at which the owner came (runs below it are a dead owner's), then
 --                        '!' while recover.lua has not seen all runs, else '.'
@@ -37,14 +37,17 @@ local now = clock[1] * 1000000 + clock[2]
 -- claimed: fence of the last claim; settled: sequence of the last settle; wake: the owner sleeps until then, 0 when it is
 -- awake; processed, failed, refused: settled ids; pushed: jobs that push accepted; held: ids that claims hold; delivers: the
 -- smallest deliver_at of the scheduled payloads, FOREVER where there are none; removed: dead ids that trim_morgue.lua removed;
--- history: how many events are kept of an id, as the last push or claim said; stale: jobs refused or removed because of their
--- score; remembers: 1 where the queue has remember_score, as the last push with options or claim said
+-- history: how many events are kept of an id, as the last push, claim or pop said; stale: jobs refused or removed because of their
+-- score; remembers: 1 where the queue has remember_score, as the last push with options or claim said; ends: no run of a popper ends
+-- before this microsecond, FOREVER if none runs; asleep: poppers sleep until this microsecond, 0 if none sleeps
 local generation, tick, lease, claimed, settled, wake = tonumber(ARGV[1]), 0, 0, 0, 0, 0
 local processed, failed, refused, pushed, held, flags, delivers, removed, history, stale, remembers, owner = 0, 0, 0, 0, 0, 0, FOREVER, 0, 0, 0, 0, ''
+local ends, asleep = FOREVER, 0
 
 local state = call('GET', STATE)
 if state then
-  generation, tick, lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags, delivers, removed, history, stale, remembers =
+  generation, tick, lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags, delivers, removed, history, stale, remembers,
+    ends, asleep =
     unpack_struct(STATE_FORMAT, state)
   owner = sub(state, STATE_OWNER + 1)
   if generation ~= tonumber(ARGV[1]) then
@@ -56,3 +59,6 @@ end
 
 -- What happened to ids, for their histories (note.lua, events.lua); nil where none are kept.
 local events = history > 0 and {} or nil
+
+-- The smallest due time of the ids that this script made claimable: save.lua tells poppers that sleep for longer.
+local placed = FOREVER

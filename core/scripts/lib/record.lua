@@ -13,7 +13,8 @@
 -- scripts read of many ids at once is small, whatever the size of payloads, contexts and errors.
 -- place: 0 ready, 1 due, 2 parked, 3 in doubt (unproven or suspect). mark: 0 none, 1 unproven, 2 suspect,
 -- 4 (in next only) its due time was asked for by `earlier`; plus 8 when the error goes on in the map, plus 16 when a
--- run of the id failed, was snoozed or had a checkpoint, or it comes from the morgue. Times are microseconds.
+-- run of the id failed, was snoozed or had a checkpoint, or it comes from the morgue, plus 32 when it was popped and not
+-- acknowledged: the record then ends with the number of these pops, i4. Times are microseconds.
 -- include: flags
 local SPILL, LARGE = 1024, 2048
 local ERROR_HEAD = 256 -- bytes of an error that stay in a spilled record
@@ -49,6 +50,10 @@ local function read(record)
   local count, at
   r.due, r.retry, r.mark, count, r.error, at = unpack_struct(HEADER, record, RECORD_DUE + 1)
   r.count = count
+  if r.mark >= MARK_POPPED then
+    r.pops = unpack_struct('<i4', record, #record - 3)
+    r.mark = r.mark % MARK_POPPED
+  end
   r.delivered = r.mark >= MARK_DELIVERED
   r.mark = r.mark % MARK_DELIVERED
   if r.form == RECORD_SPILLED then
@@ -66,8 +71,12 @@ local function read(record)
   return r
 end
 
+-- What a record ends with.
+local function pops_of(r) return r.pops and pack('<i4', r.pops) or '' end
+
 local function header(r, form, count)
-  return char(r.place + form) .. pack(HEADER, r.due, r.retry, r.mark + (r.delivered and MARK_DELIVERED or 0), count, #r.error, r.error)
+  local mark = r.mark + (r.delivered and MARK_DELIVERED or 0) + (r.pops and MARK_POPPED or 0) + (r.cut and MARK_CUT or 0)
+  return char(r.place + form) .. pack(HEADER, r.due, r.retry, mark, count, #r.error, r.error)
 end
 
 -- The whole error of a record.
@@ -81,8 +90,7 @@ local function spilled_head(store, id, r)
     call('HSET', store.map .. id, 'e', r.error)
     r.error, r.cut = sub(r.error, 1, ERROR_HEAD), true
   end
-  local mark = r.mark + (r.cut and MARK_CUT or 0) + (r.delivered and MARK_DELIVERED or 0)
-  return char(r.place + RECORD_SPILLED) .. pack(HEADER, r.due, r.retry, mark, r.count, #r.error, r.error) .. pack(TAIL, r.first, r.last, r.largest)
+  return header(r, RECORD_SPILLED, r.count) .. pack(TAIL, r.first, r.last, r.largest) .. pops_of(r)
 end
 
 -- How many payloads of a spilled record a call reads or moves.
@@ -106,7 +114,7 @@ end
 
 local function is_plain(r)
   local e = r.entries[1]
-  return e and not r.entries[2] and r.due == e.stamp and r.retry == -1 and r.mark == MARK_NONE and not r.delivered and r.error == '' and e.context == ''
+  return e and not r.entries[2] and r.due == e.stamp and r.retry == -1 and r.mark == MARK_NONE and not r.delivered and not r.pops and r.error == '' and e.context == ''
 end
 
 local function encode(r)
@@ -117,6 +125,7 @@ local function encode(r)
   end
   local out = {header(r, RECORD_FULL, #r.entries)}
   for i = 1, #r.entries do add_entry(out, r.entries[i]) end
+  out[#out + 1] = pops_of(r)
   return table.concat(out)
 end
 
@@ -380,6 +389,7 @@ local function place(id, r, parked)
     call('ZADD', PARKED, now, id)
     return
   end
+  placed = min(placed, r.due)
   if r.retry >= 0 then call('ZADD', RETRY, r.retry, id) end
   if r.mark == MARK_UNPROVEN or r.mark == MARK_SUSPECT then
     r.place = PLACE_IN_DOUBT
@@ -458,6 +468,7 @@ local function unite_later(id, r, fold, parked)
   call('HSET', RUNNING, id, char(48 + (r.entries and 0 or RUN_SPILLED) + (parked and RUN_TO_PARK or 0)) .. RUN_UNITING .. '0')
   call('ZADD', UNITING, format('%.0f', now), id)
   flag_as(FLAG_UNFINISHED, true)
+  placed = min(placed, now)
 end
 
 -- How many payloads are to be moved to unite two records? Few go into many.
@@ -477,6 +488,7 @@ local function promote(id, record, parked)
   if r.place == PLACE_READY and not parked then
     if r.retry >= 0 then call('ZADD', RETRY, r.retry, id) end
     call('RPUSH', READY, id)
+    placed = 0
   else
     place(id, r, parked)
   end

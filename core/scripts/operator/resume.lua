@@ -6,6 +6,7 @@
 local changed = is(FLAG_PAUSED) and 1 or 0
 open_for_writing()
 flag_as(FLAG_PAUSED, false)
+placed = 0
 save()
 tell_owner()
 return changed

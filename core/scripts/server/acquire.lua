@@ -55,7 +55,7 @@ local runs, back = call('HGETALL', RUNNING), {}
 for i = 1, #runs, 2 do
   local id, run = runs[i], runs[i + 1]
   local mode = sub(run, 2, 2)
-  if id ~= '' and mode ~= RUN_UNITING and mode ~= RUN_LOST and tonumber(sub(run, 3)) >= since and (not known[id] or sub(known[id], 2) ~= sub(run, 2)) then
+  if id ~= '' and mode ~= RUN_UNITING and mode ~= RUN_LOST and mode ~= RUN_POPPED and tonumber(sub(run, 3)) >= since and (not known[id] or sub(known[id], 2) ~= sub(run, 2)) then
     if mode == RUN_DIED and digit_of(run) % RUN_TO_PARK < RUN_DELETED then report(id, run)
     else back[#back + 1], back[#back + 2] = id, sub(run, 1, 1) .. 'b0'
     end

@@ -4,7 +4,8 @@
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 lease, 3 seen: fence of the last claim whose answer the caller has (after acquire: what it said),
 --       4 limit of ids, 5 what to claim (CLAIM_*): 0 due ids, 1 one unproven id, 2 one suspect id; 6 time to run in microseconds, 0 for none, 7 fold,
---       8 history_per_id, 9 '1' where the queue has remember_score, else nothing
+--       8 history_per_id, 9 max_retry_count, 10 on_exhausted, with '+' behind it where retries_exhausted is to be told: for runs of poppers
+--       that were not acknowledged in time; 11 '1' where the queue has remember_score, else nothing
 -- Returns {now, fence, next, unproven, suspect, flags, mode, whole}: flags is 1 for a paused shard, plus 2 when recover.lua
 --   has something to do, plus 4 while retries_exhausted is to be told of something, plus 8 where a scheduled payload is to arrive a
 --   minute later because the record of its id cannot be read, plus 16 for each scheduled
@@ -19,7 +20,7 @@ if lease ~= tonumber(ARGV[2]) then return error_reply('STALE ' .. owner) end
 history = tonumber(ARGV[8])
 if not (history and history >= 0 and history <= HISTORY_MOST) then return error_reply('ERR wrong history') end
 events = history > 0 and {} or nil
-remembers = ARGV[9] == '1' and 1 or 0
+remembers = ARGV[11] == '1' and 1 or 0
 
 -- Functions are made only where they are needed: to make them takes longer than a small claim.
 local BYTES, PAYLOADS, SLICE = 1048576, 1000, 64
@@ -45,32 +46,34 @@ if claimed > seen then
     if record then given[#given + 1], given_records[#given_records + 1] = ids[i], record end
   end
 elseif not again then
-  local ids = ttr > 0 and call('ZRANGEBYSCORE', OVERRUN, '-inf', format('%.0f', now), 'LIMIT', 0, 50) or given
-  if ids[1] or delivers <= now then
+  local overdue = given
+  if ttr > 0 or ends <= now then
+    overdue = call('ZRANGEBYSCORE', OVERRUN, '-inf', format('%.0f', now), 'WITHSCORES', 'LIMIT', 0, 20)
+    if not overdue[1] then ends = tonumber(call('ZRANGE', OVERRUN, 0, 0, 'WITHSCORES')[2]) or FOREVER end
+  end
+  if overdue[1] or delivers <= now then
     -- Redis refuses a limit that Lua writes as 1e+16; this must happen before the first write.
     if not limit or limit % 1 ~= 0 or limit > 1e9 then return error_reply('ERR wrong limit') end
-    -- include: note spread record join scheduled scores move_scheduled
+    local retries, action, told = tonumber(ARGV[9]), string.match(ARGV[10] or '', '^(%l+)(%+?)$')
+    if not retries or not action then return error_reply('ERR wrong arguments') end
+    -- include: note spread record
     -- Scheduled payloads whose time has come, in a paused shard as well. Where that was much, nothing is taken: the next claim does.
-    local long = false
-    if delivers <= now then long, came_stale = arrive(ARGV[7]) end
-    if long then limit = 0 end
-    if postponed > 0 then stuck = SAYS_POSTPONED end
-    -- Runs whose time is over come back, due now.
-    local since = ids[1] and read_owner_field()
-    for i = 1, #ids do
-      local id = ids[i]
-      local run = call('HGET', RUNNING, id)
-      call('ZREM', OVERRUN, id)
-      if run and tonumber(sub(run, 3)) >= since then -- a dead owner's is recover.lua's
-        local r = record_of_run(id)
-        if r then
-          r.due, r.place = now, PLACE_DUE
-          note(id, EVENT_OVERRUN)
-          probe_spill(first, {id})
-          probe_spill(second, {id})
-        end
-        come_back(id, run, r, ARGV[7])
+    if delivers <= now then
+      -- include: join scheduled scores move_scheduled
+      local long
+      long, came_stale = arrive(ARGV[7])
+      if long then limit = 0 end
+      if postponed > 0 then stuck = SAYS_POSTPONED end
+    end
+    if overdue[1] then
+      probe()
+      local FOLD, TELLER, has_next = ARGV[7], owner, true
+      local function advance()
+        tick = max(tick + 1, now)
+        return tick
       end
+      -- include: notify outcome overdue
+      end_overdue(overdue, retries, action, told == '+')
     end
   end
 end
@@ -91,7 +94,9 @@ local function take(id, record, kind)
   given[#given + 1], given_records[#given_records + 1] = id, record
 end
 
-local taking, doubted = not again and not paused and limit > 0, flags % (2 * FLAG_DOUBTED) >= FLAG_DOUBTED
+-- With serial_shards, a popper has the one id of the shard that may run. Nothing is claimed until its run ends, which wakes the owner.
+local alone = flags % (2 * FLAG_ALONE) >= FLAG_ALONE
+local taking, doubted = not again and not paused and not alone and limit > 0, flags % (2 * FLAG_DOUBTED) >= FLAG_DOUBTED
 local due_count, ready_count = call('ZCARD', DUE), call('LLEN', READY)
 if taking and wanted ~= CLAIM_READY then
   local key = UNPROVEN
@@ -219,9 +224,9 @@ if given[1] and not again then
     end
     call('HSET', RUNNING, unpack(runs))
     if ttr > 0 then
-      local ends, at = {}, format('%.0f', now + ttr)
-      for i = 1, #given do ends[2 * i - 1], ends[2 * i] = at, given[i] end
-      call('ZADD', OVERRUN, unpack(ends))
+      local marked, at = {}, format('%.0f', now + ttr)
+      for i = 1, #given do marked[2 * i - 1], marked[2 * i] = at, given[i] end
+      call('ZADD', OVERRUN, unpack(marked))
     end
   end
 end
@@ -232,9 +237,11 @@ if doubted then
   suspect = tonumber(call('ZRANGE', SUSPECT, 0, 0, 'WITHSCORES')[2]) or FOREVER
   if unproven == FOREVER and suspect == FOREVER then flags = flags - 2 end
 end
+if alone then unproven, suspect = FOREVER, FOREVER end
 wake = 0
 if delivers < FOREVER then soon = delivers > now and delivers or 0 end
-if not paused then
+if ends < soon then soon = ends > now and ends or 0 end
+if not paused and not (alone and not again) then
   if more or ready_count > from_ready then
     soon = 0
   elseif due_count > from_due then
@@ -245,6 +252,7 @@ if not paused then
   wake = min(soon, unproven > now and unproven or FOREVER, suspect > now and suspect or FOREVER)
   if wake <= now then wake = 0 end
 end
+if alone and not paused then wake = soon > now and soon or 0 end
 -- include: save
 local answer = {format('%.0f', now), format('%.0f', claimed), format('%.0f', soon), format('%.0f', unproven),
   format('%.0f', suspect), (paused and SAYS_PAUSED or 0) + (flags % (2 * FLAG_UNFINISHED) >= FLAG_UNFINISHED and SAYS_UNFINISHED or 0)

@@ -56,7 +56,7 @@ local function recover_some()
   local flat, ids = page[2], {}
   for i = 1, #flat, 2 do
     local mode = sub(flat[i + 1], 2, 2)
-    if flat[i] ~= '' and mode ~= RUN_UNITING and (mode == RUN_LOST or tonumber(sub(flat[i + 1], 3)) < since) then
+    if flat[i] ~= '' and mode ~= RUN_UNITING and mode ~= RUN_POPPED and (mode == RUN_LOST or tonumber(sub(flat[i + 1], 3)) < since) then
       ids[#ids + 1], ids[#ids + 2] = flat[i], flat[i + 1]
       probe_spill(first, {flat[i]})
       probe_spill(second, {flat[i]})
@@ -71,57 +71,9 @@ local function recover_some()
   end
 end
 
--- An id whose run is done, and behind which more waited than one call looks at: removes what is stale there. The number in its run is the
--- place where to go on.
-local function end_stale(id, run, n)
-  local known = scores_of({id})[id]
-  local following = known and remove_stale(id, n, known, tonumber(sub(run, 3)))
-  if following then
-    may_move = 0
-    call('HSET', RUNNING, id, sub(run, 1, 2) .. format('%.0f', following))
-    return
-  end
-  call('ZREM', UNITING, id)
-  come_back(id, run, nil, fold)
-  promoted = 1
-end
-
--- Moves payloads of an id that is uniting; with the last ones it comes back.
-local function unite_some(id)
-  local run, record, newer = call('HGET', RUNNING, id), call('HGET', JOBS, id), call('HGET', NEXT, id)
-  local r, n = record and read(record), newer and read(newer)
-  if not run or sub(run, 2, 2) ~= RUN_UNITING then
-    call('ZREM', UNITING, id)
-  elseif r and n and empty(r) and digit_of(run) % RUN_TO_PARK < RUN_DELETED then
-    end_stale(id, run, n)
-  elseif not r or not n or digit_of(run) % RUN_TO_PARK >= RUN_DELETED or payloads_to_move(r, n, fold) <= may_move then
-    call('ZREM', UNITING, id)
-    come_back(id, run, record_of_run(id), fold)
-    promoted = 1
-  else
-    local part = spilled_entries(second, id, 0, max(1, min(may_move, portion(n))))
-    if n.mark == MARK_EARLIER then r.due = min(r.due, n.due) end
-    remove_spilled(second, id, n, part)
-    fold_entries(first, id, r, part, fold)
-    rewrite(second, id, n)
-    rewrite(first, id, r)
-    may_move = 0
-  end
-end
-
+-- include: uniting
 local function unite_more()
-  local ids = call('ZRANGE', UNITING, 0, 19)
-  for i = 1, #ids do
-    probe_spill(first, {ids[i]})
-    probe_spill(second, {ids[i]})
-  end
-  open_for_writing()
-  for i = 1, #ids do
-    if may_move > 0 then unite_some(ids[i]) end
-  end
-  if call('ZCARD', UNITING) > 0 then return end
-  flag_as(FLAG_UNFINISHED, false)
-  cursor = ''
+  if not unite_slice(fold) then cursor = '' end
 end
 
 probe()
@@ -134,6 +86,7 @@ else
   open_for_writing()
   if not spread_one() then recover_some() end
 end
+if came_back then promoted = 1 end
 -- What came back as due is the caller's to claim; it is awake.
 wake = 0
 save()

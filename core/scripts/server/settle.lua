@@ -73,7 +73,7 @@ local function settle_plain()
   if fences[1] then call('HDEL', CLAIMS, unpack(fences)) end
 end
 
-local answer, late, promoted, checkpoints, exhausted = {0, 0}, 0, 0, '', {}
+local answer, late, checkpoints = {0, 0}, 0, ''
 if lease ~= tonumber(ARGV[2]) then
   call('ZREM', DUE, '')
   refused = refused + total
@@ -106,7 +106,7 @@ else
     probe_scores()
     remember, remove_behind = remember_score, remove_stale
   end
-  local has_next, has_overrun = call('HLEN', NEXT) > 0, call('ZCARD', OVERRUN) > 0
+  local has_next, has_overrun, TELLER = call('HLEN', NEXT) > 0, call('ZCARD', OVERRUN) > 0, owner
   call('ZREM', DUE, '')
   settled = sequence
   settle_plain()
@@ -127,22 +127,13 @@ else
 
   local function is_open(run, mine) return run and (run == mine or sub(run, 2) == sub(mine, 2)) end
 
+  -- include: outcome
+
   -- The flags digit of a run if it is still the caller's (1 spilled, 2 suppressed, 4 to be parked), or nil.
   local function flags_of(run, mine)
     if is_open(run, mine) then return digit_of(run) end
     late = late + 1
     return nil
-  end
-
-  -- The id has nothing left of this run; what was pushed meanwhile goes on.
-  local function finish(id, digit)
-    call('HDEL', JOBS, id)
-    if digit % RUN_DELETED == RUN_SPILLED then call('UNLINK', first.spill .. id, first.map .. id) end
-    local newer = has_next and call('HGET', NEXT, id)
-    if newer then
-      promote(id, newer, digit >= RUN_TO_PARK)
-      promoted = 1
-    end
   end
 
   local function settle_group(ids, mine)
@@ -176,63 +167,7 @@ else
     if ids[1] then settle_group(ids, group.run) end
   end
 
-  -- include: lowest edit_running
-
-  -- Removes entries of a running record, by stamp. Those of a spilled record lie among the `places` entries behind `from`: it is
-  -- not read whole. Returns them.
-  local function pick(id, r, stamps, from, places)
-    local picked, kept = {}, {}
-    local entries = r.entries or spilled_entries(first, id, from, places)
-    for i = 1, #entries do
-      local list = stamps[entries[i].stamp] and picked or kept
-      list[#list + 1] = entries[i]
-    end
-    if r.entries then r.entries = kept else remove_spilled(first, id, r, picked) end
-    return picked
-  end
-
-  -- Removes the entry with the lowest score.
-  local function take_oldest(id, r)
-    if r.entries then return pick(id, r, {[r.entries[lowest(r.entries)].stamp] = true}) end
-    return pick(id, r, {[spilled_entries(first, id, 0, 1)[1].stamp] = true}, 0, 1)
-  end
-
-  -- What remains of a run goes back, or, if nothing remains, what was pushed meanwhile goes on.
-  local function go_on(id, r, digit)
-    if empty(r) then finish(id, digit) return end
-    r.place = (r.place == PLACE_READY and is_due(r)) and PLACE_READY or PLACE_DUE
-    put_back(id, r, FOLD, digit >= RUN_TO_PARK)
-    promoted = 1
-  end
-
-  -- Payloads of a run that cannot be read go to the morgue.
-  local function reject(id, r, from, text, places, action, hooked)
-    local stamps = {}
-    for i = 1, #action, 8 do stamps[unpack_struct('>d', action, i)] = true end
-    local picked = pick(id, r, stamps, from, min(places, 2 * PORTION))
-    if not picked[1] then return end
-    if hooked then notify_entries(owner, id, {retry = r.retry, error = text}, picked) end
-    bury(id, picked, text, FOLD)
-    note(id, EVENT_BURIED, #picked, text)
-  end
-
-  local function fail(id, r, digit, time, text, limit, action, hooked)
-    failed = failed + 1
-    set_error(r, text)
-    r.retry, r.due, r.place, r.delivered = r.retry + 1, now + time, PLACE_DUE, true
-    note(id, EVENT_FAILED, r.retry < limit and r.due, text)
-    if r.retry < limit then put_back(id, r, FOLD, digit >= RUN_TO_PARK) promoted = 1 return end
-    exhausted[#exhausted + 1] = id
-    if hooked and action ~= 'bury' then notify_record(owner, first, id, r) end
-    note(id, action == 'park' and EVENT_PARKED or action == 'drop' and EVENT_DROPPED or EVENT_BURIED, 1, text)
-    if action == 'park' then put_back(id, r, FOLD, true) return end
-    if action == 'drop' then finish(id, digit) return end
-    local dead = take_oldest(id, r)
-    if hooked then notify_entries(owner, id, r, dead) end
-    bury(id, dead, text, FOLD)
-    r.retry, r.due = 0, now
-    go_on(id, r, digit)
-  end
+  -- include: edit_running
 
   -- A run is done whose score is to be remembered, of which `digit` are the flags. Where much that waits behind it may be stale,
   -- recover.lua goes on: until then the id is uniting, with a record that is empty.

@@ -39,6 +39,7 @@ static const struct {
     [SRT_EVENT_DUE_NOW] = {"due_now", "made due by an operator", 0},
     [SRT_EVENT_STALE] = {"stale", "refused or removed, because the score was not above that of a run that was done",
                          EVENT_IS_COUNT},
+    [SRT_EVENT_POPPED] = {"popped", "popped", EVENT_IS_FENCE},
 };
 
 #define EVENT_LARGEST 9e15 /* of a number that is a time, a fence or a count */

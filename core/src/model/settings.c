@@ -255,3 +255,13 @@ size_t srt_settings_differences(srt_bytes *text, const srt_settings *first, cons
     }
     return named;
 }
+
+void srt_settings_limits(const srt_settings *settings, srt_request *r)
+{
+    char action[16];
+    size_t len = strlen(settings->on_exhausted);
+    memcpy(action, settings->on_exhausted, len);
+    action[len] = '+';
+    srt_request_int(r, settings->max_retry_count);
+    srt_request_arg(r, action, len + (settings->exhausted_hook != 0));
+}

@@ -30,6 +30,9 @@ void srt_settings_args(srt_request *r, const srt_settings *settings);
  */
 int srt_settings_take(srt_settings *settings, const srt_token *list, size_t count, seriatim_error *error);
 
+/* Adds max_retry_count and on_exhausted, with '+' behind it if the queue has a hook, as claims and pops want them. */
+void srt_settings_limits(const srt_settings *settings, srt_request *r);
+
 /*
  * Appends what differs: "fold: list<between>merge; ttr: 2.5<between>0", the values of `first` in front. Settings that
  * only say what a process can do (exhausted_hook) are left out. Returns how many it named.

@@ -8,10 +8,10 @@
 #ifndef SRT_STORED_H
 #define SRT_STORED_H
 
-/* ---- A shard's state: eleven doubles, flags (B), two doubles, a number (H), a double, a byte, the owner ---- */
+/* ---- A shard's state: 11 doubles, flags (B), 2 doubles, a number (H), a double, a byte, 2 doubles, the owner ---- */
 
-#define SRT_STATE_FORMAT "<dddddddddddBddHdB" /* of struct.pack; the owner follows */
-#define SRT_STATE_PROCESSED 48                /* offsets of the counters */
+#define SRT_STATE_FORMAT "<dddddddddddBddHdBdd" /* of struct.pack; the owner follows */
+#define SRT_STATE_PROCESSED 48                  /* offsets of the counters */
 #define SRT_STATE_FAILED 56
 #define SRT_STATE_REFUSED 64
 #define SRT_STATE_PUSHED 72
@@ -19,16 +19,20 @@
 #define SRT_STATE_FLAGS 88      /* bits: */
 #define SRT_STATE_DELIVERS 89   /* the smallest deliver_at of what is scheduled, in microseconds; 9e15: nothing is */
 #define SRT_STATE_REMOVED 97    /* dead ids that the limits of the morgue removed */
-#define SRT_STATE_HISTORY 105   /* history_per_id, as the last push or claim said: a 16-bit number */
+#define SRT_STATE_HISTORY 105   /* history_per_id, as the last push, claim or pop said: a 16-bit number */
 #define SRT_STATE_STALE 107     /* how many jobs were refused or removed because of their score */
 #define SRT_STATE_REMEMBERS 115 /* 1: the queue has remember_score, as the last push with options or claim said */
+#define SRT_STATE_ENDS 116      /* no run of a popper ends before this microsecond; 9e15: none runs */
+#define SRT_STATE_ASLEEP 124    /* poppers sleep until then, as far as they know; 0: none sleeps */
 /* the id of the node, to the end of the state; also the length of a state without an owner */
-#define SRT_STATE_OWNER 116
+#define SRT_STATE_OWNER 132
 
 #define SRT_FLAG_PAUSED 1     /* claims give nothing */
 #define SRT_FLAG_DOUBTED 2    /* an id may be unproven or suspect */
 #define SRT_FLAG_UNFINISHED 4 /* recover.lua has something to do */
 #define SRT_FLAG_NOTICED 8    /* there are notices for retries_exhausted (notices.lua) */
+#define SRT_FLAG_ALONE 16     /* of a shard of which one id runs at a time: a popper has it, and claims give nothing */
+#define SRT_FLAG_CHANGED 32   /* from this bit on: a number that operators' changes raise */
 
 /* ---- A record: its first byte is a place plus a form ----------------------------------------- */
 
@@ -53,6 +57,7 @@
 #define SRT_MARK_CUT 8      /* a bit beside the others: the rest of the error lies in the map */
 /* a bit beside the others: a run of the id has ended, and some of its payloads may have been delivered */
 #define SRT_MARK_DELIVERED 16
+#define SRT_MARK_POPPED 32 /* a bit beside the others: the number of pops, 32 bits with a sign, ends the record */
 
 /*
  * What stands before the context (JSON, which never begins so) of a payload whose score is its deliver_at: this byte
@@ -84,6 +89,7 @@
 #define SRT_RUN_DIED 'o'    /* was a suspect, and its process died: it is to be failed */
 #define SRT_RUN_LOST 'b'    /* no process has it: it is to come back */
 #define SRT_RUN_UNITING 'm' /* has ended; its payloads are being united with those that came meanwhile */
+#define SRT_RUN_POPPED 'p'  /* a popper has it, whoever owns the shard; its end lies in `overrun` */
 #define SRT_RUN_PLAIN "0n"  /* what the run of an id of a claim noted as a whole begins with */
 
 /* ---- An event of an id's history: kind (a byte), time in microseconds and a number (doubles), a text ---- */
@@ -117,6 +123,7 @@
 #define SRT_EVENT_RESCHEDULED 22  /* its new deliver_at */
 #define SRT_EVENT_DUE_NOW 23      /* an operator made it due */
 #define SRT_EVENT_STALE 24        /* how many payloads were refused or removed because of their score */
+#define SRT_EVENT_POPPED 25       /* the fence */
 
 /* What a claim asks for. */
 #define SRT_CLAIM_READY 0

@@ -54,6 +54,7 @@ void srt_shard_claim(srt_node *node, srt_shard *s, size_t limit, int kind, int64
         srt_request_int(r, s->queue->now.ttr);
         srt_request_text(r, s->queue->now.fold);
         srt_request_int(r, s->queue->now.history_per_id);
+        srt_settings_limits(&s->queue->now, r);
         if (s->queue->now.remember_score)
             srt_request_int(r, 1);
         r->number = s->lease;

@@ -1,0 +1,241 @@
+-- include: prelude change
+-- POP: takes the id of a shard that has been due longest as a run of a popper, whoever owns the shard. The record of the id stays in
+-- `jobs`. First it does what a claim does as well: moves scheduled payloads whose deliver_at has come, and ends runs whose time
+-- is over. If no node owns the shard, it also continues with ids that are uniting.
+-- KEYS: the shard's (prelude), 15 token: the last push, pop or report of this client
+-- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 history_per_id, 5 time to run in microseconds (0: the id is done at once),
+--       6 the most payloads of the delivery, 1 to 1,000; 7 '1': the caller is subscribed to the shard's channel and will sleep if
+--       nothing is due; 8 '1': serial_shards, 9 max_retry_count, 10 on_exhausted, with '+' behind it if retries_exhausted is to be told
+-- Returns {now, next}: next is the microsecond at which to ask again (0: at once, 9e15: after a message on the shard's channel). If an id
+--   was taken, next is 0 and these follow: fence, id, a full record of the delivered payloads with the whole error, '1' if the id
+--   has more payloads (else '0'), pops of the id since it was last acknowledged, this one included. A delivery ends at 1 MiB, but has one payload
+--   at least. The same sequence gets the same run again.
+-- Error replies: STALE pop (the client has used a later sequence: a connection that ended delivered this call late)
+local SEQUENCE, FOLD, TTR, MOST = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[5]), tonumber(ARGV[6])
+local limit, action, told = tonumber(ARGV[9]), string.match(ARGV[10] or '', '^(%l+)(%+?)$')
+history = tonumber(ARGV[4])
+if not SEQUENCE or not (TTR and TTR >= 0 and TTR <= FOREVER - now) or not (MOST and MOST >= 1 and MOST <= 1000 and MOST % 1 == 0)
+  or not limit or not action or #ARGV ~= 10 or not (history and history >= 0 and history <= HISTORY_MOST) then
+  return error_reply('ERR wrong arguments')
+end
+events = history > 0 and {} or nil
+local BYTES, HEADS, SERIAL_WAIT = 1048576, 16, 100000
+-- include: note spread runs record scores
+probe()
+local paused, opened = is(FLAG_PAUSED), false
+
+-- ---- The delivery ----
+
+local function comes_before(a, b) return a.score < b.score or a.score == b.score and a.stamp < b.stamp end
+
+-- The entries of a record that are delivered, in their order; and whether the record has more.
+local function first_entries(id, r)
+  local entries, bytes, given = r.entries, 0, {}
+  if entries and entries[2] then table.sort(entries, comes_before) end
+  local step = entries and 0 or min(MOST, portion(r))
+  while #given < MOST do
+    local part = entries or spilled_entries(first, id, #given, min(step, MOST - #given))
+    for i = 1, #part do
+      bytes = bytes + #part[i].payload + #part[i].context
+      if given[1] and (bytes > BYTES or #given == MOST) then return given, true end
+      given[#given + 1] = part[i]
+    end
+    if entries or #part < step then break end
+  end
+  return given, #given < (entries and #entries or r.count)
+end
+
+-- The record as it is delivered; the stored one if all its entries are in it.
+local function deliver(id, record, r)
+  local entries, more = first_entries(id, r)
+  if r.entries and not more then return record, entries, more end
+  local out = {header({place = r.place, due = r.due, retry = r.retry, mark = r.mark, error = error_of(first, id, r)}, RECORD_FULL, #entries)}
+  for i = 1, #entries do add_entry(out, entries[i]) end
+  return table.concat(out), entries, more
+end
+
+local function whole(number) return format('%.0f', number) end
+
+local function answer_with(fence, id, record, r)
+  local text, entries, more = deliver(id, record, r)
+  return {whole(now), '0', fence, id, text, more and '1' or '0', max(0, r.pops or 0) + 1}, entries, more
+end
+
+-- ---- The same call again ----
+
+local token = call('GET', KEYS[15])
+local last, said = string.match(token or '', '^(%d+) (.*)$')
+if last and tonumber(last) > SEQUENCE then return error_reply('STALE pop') end
+if last and tonumber(last) == SEQUENCE then
+  local fence, id = string.match(said, '^p(%d+) (.*)$')
+  if not fence then return cmsgpack.unpack(said) end
+  local run, record = call('HGET', RUNNING, id), call('HGET', JOBS, id)
+  if not run or sub(run, 2) ~= RUN_POPPED .. fence or not record then return {whole(now), '0'} end
+  call('PEXPIRE', KEYS[15], 60000)
+  return (answer_with(fence, id, record, read(record)))
+end
+
+-- ---- What comes before a pop ----
+
+local crowded = false -- this call has done enough: nothing is taken, and the caller asks again at once
+do
+  local overdue = ends <= now and call('ZRANGEBYSCORE', OVERRUN, '-inf', whole(now), 'WITHSCORES', 'LIMIT', 0, 20) or {}
+  if delivers <= now then
+    -- include: join scheduled move_scheduled
+    opened = true
+    crowded = arrive(FOLD)
+  end
+  if ends <= now and not overdue[1] then ends = tonumber(call('ZRANGE', OVERRUN, 0, 0, 'WITHSCORES')[2]) or FOREVER end
+  if overdue[1] then
+    local TELLER, has_next = '', true
+    -- include: notify outcome overdue
+    opened = true
+    end_overdue(overdue, limit, action, told == '+')
+    crowded = true
+  end
+  if not crowded and is(FLAG_UNFINISHED) and owner == '' then
+    -- include: uniting
+    opened = true
+    crowded = unite_slice(FOLD) or came_back
+  end
+end
+
+-- ---- Which id is the oldest that is due ----
+
+local busy = ARGV[8] == '1' and running_count() > 0
+local doubted = is(FLAG_DOUBTED)
+local ready_count = call('LLEN', READY)
+
+-- An entry of ready may be stale: claim.lua says why, and why the counts show that there is one.
+local wary = call('HLEN', JOBS) ~= ready_count + call('ZCARD', DUE) + call('HLEN', RUNNING) - call('HEXISTS', RUNNING, '')
+  + held + call('ZCARD', PARKED) + (doubted and call('ZCARD', UNPROVEN) + call('ZCARD', SUSPECT) or 0)
+
+local best, soon, outdated = nil, FOREVER, {}
+
+local function consider(key, id, record, due)
+  if not best or due < best.due then best = {key = key, id = id, record = record, due = due} end
+end
+
+local function look_at_set(key, where)
+  local flat = call('ZRANGE', key, 0, HEADS - 1, 'WITHSCORES')
+  for i = 1, #flat, 2 do
+    local id, due, record = flat[i], tonumber(flat[i + 1]), call('HGET', JOBS, flat[i])
+    if due > now then
+      soon = min(soon, due)
+      return
+    end
+    if record and byte(record) % RECORD_PLACES == where and not (wary and run_of(id)) then
+      consider(key, id, record, due)
+      return
+    end
+    outdated[#outdated + 1] = {key, id}
+  end
+  if flat[1] then soon = 0 end
+end
+
+local passed = 0
+local function look_at_ready()
+  local ids = call('LRANGE', READY, 0, HEADS - 1)
+  local records = ids[1] and call('HMGET', JOBS, unpack(ids)) or ids
+  local runs = wary and runs_of(ids) or {}
+  for i = 1, #ids do
+    local record = records[i]
+    if record and byte(record) % RECORD_PLACES == PLACE_READY and not runs[i] then
+      consider(READY, ids[i], record, (unpack_struct('<d', record, RECORD_DUE + 1)))
+      return
+    end
+    passed = i
+  end
+  soon = 0
+end
+
+if not paused and not busy and not crowded then
+  look_at_set(DUE, PLACE_DUE)
+  if doubted then
+    look_at_set(UNPROVEN, PLACE_IN_DOUBT)
+    look_at_set(SUSPECT, PLACE_IN_DOUBT)
+  end
+  if ready_count > 0 then look_at_ready() end
+  if best and not opened then
+    probe_spill(first, {best.id})
+    probe_spill(morgue, {best.id})
+  end
+end
+if crowded then soon = 0 end
+if busy then soon = min(soon, now + SERIAL_WAIT) end
+soon = min(soon, max(delivers, 0), ends)
+if soon <= now then soon = 0 end
+
+-- ---- Taking it ----
+
+local function leave_indexes()
+  open_for_writing()
+  for i = 1, #outdated do call('ZREM', outdated[i][1], outdated[i][2]) end
+  if passed > 0 then call('LTRIM', READY, passed, -1) end
+  if not best then return end
+  if best.key == READY then call('LTRIM', READY, 1, -1) else call('ZREM', best.key, best.id) end
+end
+
+-- A record that cannot be read must not stop the shard; check.lua does the same with it.
+local function bury_unreadable()
+  call('HDEL', JOBS, best.id)
+  bury(best.id, {{stamp = advance(), score = now / 1e6, context = '', payload = best.record}}, 'record in jobs cannot be read', 'list')
+end
+
+-- Without a time to run: removes what was delivered.
+local function end_at_once(r, entries, more, fence)
+  processed = processed + 1
+  note(best.id, EVENT_DONE, fence)
+  if not more then forget(first, best.id, r) return end
+  if r.entries then
+    for _ = 1, #entries do table.remove(r.entries, 1) end
+  else
+    remove_spilled(first, best.id, r, entries)
+  end
+  r.pops, r.mark, r.retry, r.delivered = nil, MARK_NONE, -1, true
+  set_error(r, '')
+  place(best.id, r)
+  rewrite(first, best.id, r)
+end
+
+local function take(r)
+  local fence, to = advance(), now + TTR
+  if TTR == 0 and not r.entries then MOST = min(MOST, portion(r)) end
+  if r.retry >= 0 then call('ZREM', RETRY, best.id) end
+  note(best.id, EVENT_POPPED, fence)
+  local answer, entries, more = answer_with(whole(fence), best.id, best.record, r)
+  if TTR == 0 then
+    end_at_once(r, entries, more, fence)
+    return answer
+  end
+  call('HSET', RUNNING, best.id, (r.entries and '0' or '1') .. RUN_POPPED .. whole(fence))
+  call('ZADD', OVERRUN, whole(to), best.id)
+  ends = min(ends, to)
+  flag_as(FLAG_ALONE, ARGV[8] == '1')
+  return answer
+end
+
+-- include: owner
+local answer = {whole(now), whole(soon)}
+if best or outdated[1] or passed > 0 then
+  opened = true
+  leave_indexes()
+end
+if best then
+  local ok, r = pcall(read, best.record)
+  if ok then answer = take(r) else bury_unreadable() answer[2] = '0' end
+  if ok and TTR > 0 then placed = min(placed, ends) end
+end
+if not answer[3] and ARGV[7] == '1' and soon > now and asleep < soon and not busy then
+  if not opened then open_for_writing() end
+  asleep, opened = max(asleep, soon), true
+end
+if opened then
+  -- The owner may sleep for longer than until the end of this run, or than until an id that came back is due.
+  if placed < wake then wake_owner(placed) end
+  save()
+end
+if answer[3] then
+  call('SET', KEYS[15], ARGV[2] .. ' ' .. (TTR == 0 and cmsgpack.pack(answer) or 'p' .. answer[3] .. ' ' .. answer[4]), 'PX', 60000)
+end
+return answer
