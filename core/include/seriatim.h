@@ -453,6 +453,87 @@ int seriatim_delivery_snooze(seriatim_delivery *delivery, size_t i, double secon
 int seriatim_delivery_reject(seriatim_delivery *delivery, size_t i, const size_t *places, size_t count,
                              const char *reason, size_t len);
 
+/* ---- Client: pull ------------------------------------------------------------------------- */
+
+/*
+ * A popper is a client that takes single ids, from queues that servers and other poppers may use as well, and reports
+ * the result of each. It owns no shard and has no heartbeat: an id that it does not acknowledge within `ttr` seconds
+ * has failed and is due again at once. Everything is only read during the call that takes the struct.
+ */
+typedef struct seriatim_pop {
+    /* Numbers from seriatim_client_queue, 1 to 1000 of them: all shards of the first queue go before the second. */
+    const size_t *queues;
+    size_t queue_count;
+    /*
+     * NULL, or a weight of 1 to 1000000 for each queue: the queues take turns by their weights, and an empty one loses
+     * its turn. The client remembers whose turn it is.
+     */
+    const int64_t *weights;
+    /*
+     * Seconds to wait if no id is due, 0 to 60. Only a link can wait; a host that drives the client itself must pass 0.
+     */
+    double wait;
+    double ttr;  /* seconds, 0.001 to a year; 0: the id is taken and ended at once, and is lost if the answer is lost */
+    int64_t max; /* the most payloads of a delivery, 1 to 1000; it also ends at 1 MiB, but has one payload at least */
+} seriatim_pop;
+
+/* One popped id. Borrowed until the client's next begin. */
+typedef struct seriatim_popped {
+    size_t queue; /* its number */
+    seriatim_claimed job;
+    int more;            /* 1: the id has more payloads; they are delivered when these have ended */
+    int64_t deliveries;  /* pops of the id since it was last acknowledged, had a checkpoint or was buried; from 1 */
+    seriatim_text token; /* for seriatim_popped_begin, in any process; printable ASCII; data NULL if ttr is 0 */
+} seriatim_popped;
+
+/* Sets the defaults: no queues, wait 2 seconds, ttr 30 seconds, max 1000. */
+void seriatim_pop_init(seriatim_pop *pop);
+/* Begins a pop. INVALID: the message names the field. A queue that does not exist is treated as empty. */
+int seriatim_pop_begin(seriatim_client *client, const seriatim_pop *pop);
+/* What was popped, or NULL: no id was due. */
+const seriatim_popped *seriatim_pop_result(const seriatim_client *client);
+
+typedef enum seriatim_popped_kind {
+    /* The delivered payloads are done. */
+    SERIATIM_POPPED_ACK,
+    /*
+     * The run failed with the error `text`, of which 64 KiB are kept. The id is due after `seconds`, or after the
+     * default back-off if `seconds` is negative.
+     */
+    SERIATIM_POPPED_FAIL,
+    /* Hands the id back, due as it was. No failure is counted. */
+    SERIATIM_POPPED_RELEASE,
+    /* The run goes on, and must be acknowledged within `seconds` from now. */
+    SERIATIM_POPPED_EXTEND,
+    /*
+     * Hands the id back, due after `seconds`. No failure is counted. `text`, at most 1 MiB, becomes the first payload
+     * that is left, unless its data is NULL.
+     */
+    SERIATIM_POPPED_SNOOZE,
+    /* The run goes on. `payloads`, the first ones of the delivery, are done whatever becomes of the others. */
+    SERIATIM_POPPED_CHECKPOINT,
+    /*
+     * `payloads`, at most 250, cannot be read: they go to the morgue with the reason `text`. The others are due as they
+     * were.
+     */
+    SERIATIM_POPPED_REJECT
+} seriatim_popped_kind;
+
+typedef struct seriatim_popped_outcome {
+    int kind;       /* a seriatim_popped_kind */
+    double seconds; /* at most 100 years; not negative, except of FAIL */
+    seriatim_text text;
+    const seriatim_payload *payloads; /* as they were delivered; only their scores and stamps are read */
+    size_t payload_count;
+} seriatim_popped_outcome;
+
+/*
+ * Begins to report the result of a delivery. It ends as STALE and changes nothing if the delivery is not the caller's
+ * any more: its time is over, it has ended, or its queue was deleted. INVALID: the text is no token, or the message
+ * names the field.
+ */
+int seriatim_popped_begin(seriatim_client *client, seriatim_text token, const seriatim_popped_outcome *outcome);
+
 /* ---- Node: the server as a state machine -------------------------------------------------- */
 
 typedef enum seriatim_scheduler { SERIATIM_LAG, SERIATIM_SEQ, SERIATIM_PRIORITY } seriatim_scheduler;

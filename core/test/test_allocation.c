@@ -135,6 +135,31 @@ static int check_shown(seriatim_link *link, size_t queue)
     return seriatim_check_begin(seriatim_link_client(link), queue, 1);
 }
 
+/* Waits a little where nothing is due, so that it listens. */
+static int pop(seriatim_client *c, size_t queue)
+{
+    seriatim_pop settings;
+    seriatim_pop_init(&settings);
+    settings.queues = &queue;
+    settings.queue_count = 1;
+    settings.wait = 0.01;
+    return seriatim_pop_begin(c, &settings);
+}
+
+/* Hands back what was popped, if anything was. */
+static int hand_back(seriatim_client *c)
+{
+    static const seriatim_popped_outcome release = {SERIATIM_POPPED_RELEASE, 0, {NULL, 0}, NULL, 0};
+    const seriatim_popped *p = seriatim_pop_result(c);
+    char token[256];
+    seriatim_text kept = {token, 0};
+    if (!p)
+        return SERIATIM_OK;
+    kept.len = p->token.len < sizeof token ? p->token.len : 0;
+    memcpy(token, p->token.data, kept.len);
+    return seriatim_popped_begin(c, kept, &release);
+}
+
 static int query(seriatim_client *c, size_t queue, int kind)
 {
     static const seriatim_text ids[] = {{"a", 1}, {"b", 1}, {"unknown", 7}};
@@ -162,7 +187,8 @@ static int act(seriatim_client *c, size_t queue, int kind)
 
 #define ACTIONS SERIATIM_DELETE_QUEUE /* the last one, which succeeds only once, is left out */
 #define QUERIES SERIATIM_QUERIES_COUNT
-#define OPERATIONS (ACTIONS + QUERIES + 12)
+#define OPERATIONS (ACTIONS + QUERIES + 13)
+#define POP (QUERIES + 9) /* what is popped is handed back */
 
 static int begin(seriatim_link *link, size_t queue, int number)
 {
@@ -179,9 +205,9 @@ static int begin(seriatim_link *link, size_t queue, int number)
                : number == 5 ? seriatim_nodes_begin(c)
                              : seriatim_queues_begin(c);
     number -= 7;
-    if (number < 2)
-        return number == 0 ? push_scheduled(c, queue) : check_shown(link, queue);
-    number -= 2;
+    if (number < 3)
+        return number == 0 ? push_scheduled(c, queue) : number == 1 ? check_shown(link, queue) : pop(c, queue);
+    number -= 3;
     if (number < 3)
         return number == 0   ? seriatim_health_begin(c)
                : number == 1 ? seriatim_layout_begin(c, queue)
@@ -206,6 +232,7 @@ static void read_all(seriatim_client *c, size_t queue)
     (void)seriatim_queues_result(c, &count);
     (void)seriatim_health_result(c);
     (void)seriatim_action_result(c);
+    (void)seriatim_pop_result(c);
     (void)seriatim_layout_shards(c, queue);
     (void)seriatim_client_warning(c);
 }
@@ -238,6 +265,10 @@ static int operate(int number)
     status = seriatim_client_queue(c, &settings, &queue);
     if (status == SERIATIM_OK)
         status = begin(link, queue, number);
+    if (status == SERIATIM_OK)
+        status = drive(link);
+    if (status == SERIATIM_OK && number == POP)
+        status = hand_back(c);
     if (status == SERIATIM_OK)
         status = drive(link);
     if (status == SERIATIM_OK)

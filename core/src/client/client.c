@@ -259,7 +259,7 @@ static void client_end(seriatim_client *c)
 /* When no request waits for an answer: continues the operation, or ends it. */
 static void client_settle(seriatim_client *c)
 {
-    if (c->status != SERIATIM_AGAIN || c->asked > 0)
+    if (c->status != SERIATIM_AGAIN || c->asked > 0 || c->sleep_ms >= 0)
         return;
     if (c->failed == SERIATIM_OK && c->stale)
         client_ask_layout(c);
@@ -284,6 +284,8 @@ int srt_client_start(seriatim_client *c, const srt_operation *operation, size_t 
     c->failed = SERIATIM_OK;
     c->stale_generation = 0;
     c->left_ms = INT64_MAX;
+    c->spent_ms = 0;
+    c->sleep_ms = -1;
     c->stale = target && (target->generation == 0 || operation->fresh ||
                           (operation->minds && client_settings_are_old(c, target)));
     if (!target && queue != SRT_NO_QUEUE)
@@ -298,6 +300,36 @@ int srt_client_begin_plain(seriatim_client *c, const srt_operation *operation, s
 {
     int status = srt_client_begin(c);
     return status == SERIATIM_OK ? srt_client_start(c, operation, queue) : status;
+}
+
+int srt_client_turn_to(seriatim_client *c, size_t queue)
+{
+    srt_queue *target = srt_client_queue_at(c, queue);
+    if (!target)
+        return srt_client_fail(c, SERIATIM_INVALID);
+    c->queue = queue;
+    c->stale_generation = 0;
+    c->stale = target->generation == 0 || client_settings_are_old(c, target);
+    return c->stale ? SERIATIM_OK : c->operation->send(c, target);
+}
+
+void srt_client_sleep(seriatim_client *c, int64_t ms)
+{
+    c->sleep_ms = ms > 0 ? ms : 0;
+}
+
+int64_t srt_client_sleeps(const seriatim_client *c)
+{
+    return c->status == SERIATIM_AGAIN ? c->sleep_ms : -1;
+}
+
+void srt_client_wake(seriatim_client *c)
+{
+    if (srt_client_sleeps(c) < 0)
+        return;
+    c->sleep_ms = -1;
+    c->operation->on_awake(c);
+    client_settle(c);
 }
 
 static void client_drop(seriatim_client *c)
@@ -325,6 +357,7 @@ int srt_client_give_up(seriatim_client *c, int status, const char *why)
         return c->status;
     }
     srt_fail(&error, status, "%s", why);
+    c->sleep_ms = -1;
     c->heard = client_any_left(c);
     if (c->failed == SERIATIM_OK)
         c->error = error;

@@ -66,6 +66,8 @@ typedef struct srt_operation {
      * before, or OK. Without it, the status is `failed`.
      */
     int (*on_end)(seriatim_client *c, int failed);
+    /* The time of srt_client_sleep is over, or a message came: sends more, sleeps again, or lets the operation end. */
+    int (*on_awake)(seriatim_client *c);
     /* The connection has ended; the requests that wait for an answer will be sent again. May send more. */
     void (*on_disconnected)(seriatim_client *c);
     /*
@@ -128,6 +130,22 @@ typedef struct srt_push {
     seriatim_error shortage; /* REPLICAS: too few have it; no further WAIT is sent */
 } srt_push;
 
+/*
+ * The subscription of a client to the wake-up channels of shards, on a connection of its own. A message on them ends
+ * the sleep of the operation under way. With a host that makes no such connection an operation sleeps for short times
+ * and asks again. listener.c.
+ */
+typedef struct srt_listener {
+    srt_session session;
+    srt_bytes channels; /* encoded, all that were ever wanted */
+    size_t count;
+    size_t unconfirmed; /* channels that were asked for and not confirmed */
+    int begun;          /* its memory is made */
+    int wanted;         /* there are channels to listen to */
+    int subscribed;     /* all are confirmed */
+    int refused;        /* Redis refuses them: it is not tried again */
+} srt_listener;
+
 #define SRT_CLIENT_RELEASES 4
 
 struct seriatim_client {
@@ -147,6 +165,9 @@ struct seriatim_client {
     int visitor;     /* the socket of whoever wants the result: io/link.c gives up when it is closed; 0: none */
     int heard;       /* when it last gave up, Redis may have executed a request whose answer did not come */
     int64_t left_ms; /* milliseconds that the operation may still take, as io/link.c last said; INT64_MAX: it did not */
+    int64_t spent_ms; /* milliseconds since the operation was first stepped, as io/link.c last said */
+    int64_t sleep_ms; /* no request waits, and the operation goes on after this time; -1: it does not sleep */
+    srt_listener listener;
 
     const srt_operation *operation; /* NULL: none since the client was made */
     void *state;                    /* the operation's */
@@ -189,6 +210,10 @@ srt_queue *srt_client_queue_at(seriatim_client *c, size_t queue);
 srt_request *srt_client_shard_request(seriatim_client *c, srt_queue *queue, unsigned shard, int script);
 /* Any other request: srt_session_begin on c->session. Sends it; NOMEM is already a failure of the operation. */
 int srt_client_send(seriatim_client *c, srt_request *request);
+/* Goes on with another queue: `send` is called for it, at once or when its layout is known. */
+int srt_client_turn_to(seriatim_client *c, size_t queue);
+/* No request waits: `on_awake` is called after `ms` milliseconds, or when the listener gets a message. */
+void srt_client_sleep(seriatim_client *c, int64_t ms);
 /* Ends the operation with this status when all answers have come. Returns status; its text must be in c->error. */
 int srt_client_fail(seriatim_client *c, int status);
 /* After srt_client_send: Redis may have executed the same request, which was sent before. */
@@ -204,7 +229,22 @@ int srt_check_unix_time(seriatim_client *c, const char *where, const char *field
 
 /* ---- For the I/O side, beside seriatim/binding/client.h ------------------------------------- */
 
+/* For how many milliseconds the operation sleeps; -1: it does not. Then nothing is to be sent, and no answer comes. */
+int64_t srt_client_sleeps(const seriatim_client *c);
+void srt_client_wake(seriatim_client *c);
 /* Does a request wait for an answer? */
 int srt_client_waits(const seriatim_client *c);
+
+/* ---- The listener, for the I/O side ---------------------------------------------------------- */
+
+/* Listens to the wake-up channels of all shards of a queue as well, from the next connection or at once. OK or NOMEM.
+ */
+int srt_listener_add(seriatim_client *c, srt_queue *queue);
+/* 1: a connection is wanted. It is made while the operation sleeps, and kept. */
+int srt_listener_wanted(const seriatim_client *c);
+int srt_listener_connected(seriatim_client *c, const char *user, const char *password, int database);
+void srt_listener_disconnected(seriatim_client *c);
+/* Takes bytes; a message, or that all channels are confirmed now, wakes the operation. As srt_client_input. */
+int srt_listener_input(seriatim_client *c, const char *data, size_t len, seriatim_error *error);
 
 #endif

@@ -16,6 +16,7 @@ typedef struct explain_state {
     unsigned shard;
     int runs, parks, deletes; /* the flags of the run */
     char mode;                /* of the run */
+    double ends;              /* Unix time in seconds at which its time is over; 0: it has no end */
     seriatim_explanation result;
     char text[768];
 } explain_state;
@@ -134,6 +135,7 @@ static int explain_on_id(seriatim_client *c, explain_state *e, const srt_reply *
         e->deletes = (run->data[0] & SRT_RUN_DELETED) != 0;
         e->parks = (run->data[0] & SRT_RUN_TO_PARK) != 0;
         e->mode = run->data[1];
+        e->ends = at[6].len ? srt_operator_seconds(&at[6]) : 0;
     }
     x->scheduled = srt_token_int(&at[10]);
     x->deliver_at = at[11].len ? srt_operator_seconds(&at[11]) : 0;
@@ -246,8 +248,13 @@ static void explain_scheduled(explain_state *e, const char *before)
 
 static void explain_run(explain_state *e)
 {
-    explain_say(e, "it runs, or is claimed to run", *e->result.owner ? " on node " : "", e->result.owner);
-    if (*e->result.owner && !e->result.owner_alive)
+    if (e->mode == SRT_RUN_POPPED)
+        explain_say(e, "it was popped and is not acknowledged yet", "", "");
+    else
+        explain_say(e, "it runs, or is claimed to run", *e->result.owner ? " on node " : "", e->result.owner);
+    if (e->mode == SRT_RUN_POPPED && e->ends > 0)
+        explain_say_time(e, ": if it is not, it has failed ", e->ends);
+    else if (e->mode != SRT_RUN_POPPED && *e->result.owner && !e->result.owner_alive)
         explain_say(e, ", which has no heartbeat: when another takes the shard, it comes back", "", "");
     if (e->mode == SRT_RUN_DIED)
         explain_say(e, "; its process died with it alone in it", "", "");

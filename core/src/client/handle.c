@@ -37,10 +37,14 @@ static void handle_add(handle_writer *w, const void *data, size_t len)
     }
 }
 
+size_t srt_text64_size(size_t len)
+{
+    return len / 3 * 4 + (len % 3 ? len % 3 + 1 : 0);
+}
+
 size_t srt_handle_size(size_t queue_len, size_t id_len)
 {
-    size_t bytes = HANDLE_HEAD + 2 + queue_len + id_len;
-    return bytes / 3 * 4 + (bytes % 3 ? bytes % 3 + 1 : 0);
+    return srt_text64_size(HANDLE_HEAD + 2 + queue_len + id_len);
 }
 
 void srt_handle_arrive(char *out, int scored, double arrival)
@@ -65,11 +69,14 @@ void srt_handle_write(char *out, const srt_bytes *queue, const char *id, size_t 
     handle_flush(&w);
 }
 
-/*
- * Decodes base64url into `out`, which has room for as many bytes as the text has. Returns the number of bytes, or 0 if
- * the text is not base64url.
- */
-static size_t handle_decode(seriatim_text text, char *out)
+void srt_text64_write(char *out, const char *data, size_t len)
+{
+    handle_writer w = {out, 0, 0};
+    handle_add(&w, data, len);
+    handle_flush(&w);
+}
+
+size_t srt_text64_read(seriatim_text text, char *out)
 {
     unsigned bits = 0, count = 0;
     size_t i, len = 0;
@@ -152,7 +159,7 @@ int srt_handle_read(srt_arena *memory, seriatim_text text, srt_handle *handle)
     size_t len, name_len;
     if (!bytes)
         return SERIATIM_NOMEM;
-    len = text.data ? handle_decode(text, bytes) : 0;
+    len = text.data ? srt_text64_read(text, bytes) : 0;
     if (len < HANDLE_HEAD + 4 || (bytes[0] != HANDLE_PLAIN && bytes[0] != HANDLE_SCORED))
         return SERIATIM_INVALID;
     name_len = (size_t)(unsigned char)bytes[HANDLE_HEAD] << 8 | (unsigned char)bytes[HANDLE_HEAD + 1];

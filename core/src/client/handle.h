@@ -4,6 +4,15 @@
 
 #include "client/client.h"
 
+/* base64url without padding: of how many characters, and they, of some bytes. */
+size_t srt_text64_size(size_t len);
+void srt_text64_write(char *out, const char *data, size_t len);
+/*
+ * Decodes base64url into `out`, which has room for as many bytes as the text has. Returns the number of bytes, or 0 if
+ * the text is not base64url.
+ */
+size_t srt_text64_read(seriatim_text text, char *out);
+
 /*
  * A handle is base64url without padding of: a byte (2: the push gave the payload a score, else 1), the arrival as 8
  * bytes >d, the length of the queue's name as two bytes, the greater first, that name, the id. Nine bytes are twelve

@@ -50,10 +50,25 @@ struct seriatim_link {
     uint32_t jitter;
     seriatim_error last; /* why the last connection failed, during this operation */
     srt_progress progress;
+    /* The second connection, by which an operation that sleeps hears of news; made when one sleeps first. */
+    srt_transport *listener;
+    link_phase listener_phase;
+    int64_t listener_retry_ms;
+    unsigned listener_failures;
+    int64_t asleep_ms; /* since when the operation sleeps; 0: it does not */
     char input[16 * 1024];
 };
 
 /* ---- Life ---------------------------------------------------------------------------------- */
+
+static void link_close_listener(seriatim_link *link)
+{
+    if (link->listener)
+        srt_transport_close(link->listener);
+    if (link->listener_phase != LINK_DOWN)
+        srt_listener_disconnected(link->client);
+    link->listener_phase = LINK_DOWN;
+}
 
 static void link_close(seriatim_link *link)
 {
@@ -77,6 +92,7 @@ static void link_check_fork(seriatim_link *link)
     srt_client_forked(link->client, status == SERIATIM_OK ? random : NULL);
     memcpy(&link->jitter, random, sizeof link->jitter);
     link_close(link);
+    link_close_listener(link);
     link->failures = 0;
 }
 
@@ -153,6 +169,7 @@ void seriatim_link_free(seriatim_link *link)
         return;
     srt_progress_end(&link->progress);
     srt_transport_destroy(link->transport);
+    srt_transport_destroy(link->listener);
     seriatim_client_free(link->client);
     srt_bytes_free(&link->text);
     srt_url_free(&link->url);
@@ -333,6 +350,7 @@ static void link_show_progress(seriatim_link *link)
 static void link_tell_left(seriatim_link *link)
 {
     int64_t limit = srt_client_whole_ms(link->client);
+    link->client->spent_ms = srt_clock_ms() - link->first_ms;
     if (limit)
         srt_client_tell_left(link->client, link->first_ms + limit - srt_clock_ms());
 }
@@ -448,9 +466,114 @@ static void link_note_operation(seriatim_link *link)
     was_idle = now - link->heard_ms > LINK_IDLE_MS;
     link->begun = link->client->begun;
     link->first_ms = link->began_ms = link->heard_ms = now;
+    link->asleep_ms = 0;
     srt_error_clear(&link->last);
     if (link->phase == LINK_UP && was_idle)
         link_read(link);
+}
+
+/* ---- Sleep --------------------------------------------------------------------------------- */
+
+static int64_t link_awake_ms(const seriatim_link *link)
+{
+    int64_t sleep = srt_client_sleeps(link->client);
+    return sleep >= 0 && link->asleep_ms ? link->asleep_ms + sleep : INT64_MAX;
+}
+
+static void link_lose_listener(seriatim_link *link)
+{
+    link_close_listener(link);
+    link->listener_failures += link->listener_failures < 6;
+    link->listener_retry_ms = srt_clock_ms() + ((int64_t)LINK_PAUSE_MS << link->listener_failures);
+}
+
+static void link_connect_listener(seriatim_link *link)
+{
+    int status;
+    if (!link->listener)
+        link->listener = srt_transport_create(link->mem, &link->url);
+    if (!link->listener || srt_clock_ms() < link->listener_retry_ms)
+        return;
+    status = link->listener_phase == LINK_DOWN ? srt_transport_connect(link->listener, LINK_CONNECT_MS)
+                                               : srt_transport_step(link->listener);
+    link->listener_phase = LINK_CONNECTING;
+    if (status == SERIATIM_OK) {
+        link->listener_phase = LINK_UP;
+        status = srt_listener_connected(link->client, link->url.user, link->url.password, link->url.db);
+    }
+    if (status != SERIATIM_OK && status != SERIATIM_AGAIN)
+        link_lose_listener(link);
+}
+
+static int link_write_listener(seriatim_link *link)
+{
+    srt_session *session = &link->client->listener.session;
+    const char *data;
+    size_t len, written;
+    int status = SERIATIM_OK;
+    if (srt_transport_wants(link->listener) & SERIATIM_WANT_WRITE)
+        status = srt_transport_step(link->listener);
+    for (srt_session_output(session, &data, &len); len && status == SERIATIM_OK;
+         srt_session_output(session, &data, &len)) {
+        status = srt_transport_write(link->listener, data, len, &written);
+        if (status == SERIATIM_OK)
+            srt_session_sent(session, written);
+    }
+    return status == SERIATIM_AGAIN ? SERIATIM_OK : status;
+}
+
+/* Whatever has come is read, so that one that sleeps again is not woken by old news. */
+static void link_listen(seriatim_link *link)
+{
+    seriatim_error why;
+    size_t got;
+    int status = link_write_listener(link);
+    while (status == SERIATIM_OK) {
+        status = srt_transport_read(link->listener, link->input, sizeof link->input, &got);
+        if (status == SERIATIM_OK)
+            status = srt_listener_input(link->client, link->input, got, &why);
+        if (status == SERIATIM_OK)
+            link->listener_failures = 0;
+    }
+    if (status == SERIATIM_AGAIN)
+        status = link_write_listener(link);
+    if (status != SERIATIM_OK)
+        link_lose_listener(link);
+}
+
+/* Goes on with an operation that sleeps: connects and reads the second connection, and wakes it in time. */
+static void link_sleep(seriatim_link *link)
+{
+    int64_t now = srt_clock_ms();
+    if (!link->asleep_ms)
+        link->asleep_ms = now;
+    link->client->spent_ms = now - link->first_ms;
+    if (srt_listener_wanted(link->client) && link->listener_phase != LINK_UP)
+        link_connect_listener(link);
+    if (link->listener_phase == LINK_UP)
+        link_listen(link);
+    now = srt_clock_ms();
+    link->client->spent_ms = now - link->first_ms;
+    if (now >= link_awake_ms(link))
+        srt_client_wake(link->client);
+    if (srt_client_sleeps(link->client) < 0) {
+        link->asleep_ms = 0;
+        link->began_ms = link->heard_ms = now;
+    }
+}
+
+/*
+ * An operation that begins to sleep listens at once, so that the host waits for the right socket. What it sends when it
+ * is woken by that is written in the same step: the host waits for an answer then.
+ */
+static void link_fall_asleep(seriatim_link *link)
+{
+    while (srt_client_sleeps(link->client) >= 0 && !link->asleep_ms) {
+        link_sleep(link);
+        if (srt_client_sleeps(link->client) < 0 && link->phase == LINK_UP &&
+            srt_client_status(link->client) == SERIATIM_AGAIN && !link_visitor_has_left(link))
+            link_exchange(link);
+    }
 }
 
 int seriatim_link_step(seriatim_link *link)
@@ -459,6 +582,10 @@ int seriatim_link_step(seriatim_link *link)
     if (srt_client_status(link->client) != SERIATIM_AGAIN)
         return srt_client_status(link->client);
     link_note_operation(link);
+    if (srt_client_sleeps(link->client) >= 0)
+        link_sleep(link);
+    if (srt_client_status(link->client) != SERIATIM_AGAIN)
+        return srt_client_status(link->client);
     if (link_visitor_has_left(link))
         link_leave_with_visitor(link);
     else if (link->phase == LINK_DOWN && srt_clock_ms() >= link->retry_ms)
@@ -467,7 +594,8 @@ int seriatim_link_step(seriatim_link *link)
         link_take_connect(link, srt_transport_step(link->transport));
     if (link->phase == LINK_UP && srt_client_status(link->client) == SERIATIM_AGAIN)
         link_exchange(link);
-    if (srt_client_status(link->client) == SERIATIM_AGAIN)
+    link_fall_asleep(link);
+    if (srt_client_sleeps(link->client) < 0 && srt_client_status(link->client) == SERIATIM_AGAIN)
         link_check_limits(link);
     link_show_progress(link);
     return srt_client_status(link->client);
@@ -477,12 +605,16 @@ int seriatim_link_step(seriatim_link *link)
 
 int seriatim_link_fd(const seriatim_link *link)
 {
-    return srt_transport_fd(link->transport);
+    return srt_client_sleeps(link->client) < 0 ? srt_transport_fd(link->transport)
+           : link->listener                    ? srt_transport_fd(link->listener)
+                                               : -1;
 }
 
 int seriatim_link_wants(const seriatim_link *link)
 {
-    return srt_transport_wants(link->transport);
+    return srt_client_sleeps(link->client) < 0 ? srt_transport_wants(link->transport)
+           : link->listener                    ? srt_transport_wants(link->listener)
+                                               : 0;
 }
 
 int seriatim_link_timeout_ms(const seriatim_link *link)
@@ -492,6 +624,14 @@ int seriatim_link_timeout_ms(const seriatim_link *link)
         return -1;
     if (link->begun != link->client->begun)
         return 0; /* not stepped yet */
+    if (srt_client_sleeps(link->client) >= 0) {
+        next = link_awake_ms(link) == INT64_MAX ? now : link_awake_ms(link);
+        other = link->listener_phase == LINK_CONNECTING ? srt_transport_deadline(link->listener) : INT64_MAX;
+        next = other < next ? other : next;
+        other = link->client->visitor ? now + LINK_VISITOR_MS : INT64_MAX;
+        next = other < next ? other : next;
+        return next > now ? (int)(next - now) : 0;
+    }
     next = other < next ? other : next;
     other = link->phase == LINK_DOWN ? link->retry_ms : srt_transport_deadline(link->transport);
     next = other < next ? other : next;
@@ -502,8 +642,11 @@ int seriatim_link_timeout_ms(const seriatim_link *link)
 
 int seriatim_link_wait(seriatim_link *link)
 {
-    int timeout = seriatim_link_timeout_ms(link), status;
-    status = srt_transport_wait(link->phase == LINK_DOWN ? NULL : link->transport, -1, timeout);
+    int timeout = seriatim_link_timeout_ms(link), status, sleeps = srt_client_sleeps(link->client) >= 0;
+    srt_transport *transport = sleeps ? link->listener : link->transport;
+    if ((sleeps ? link->listener_phase : link->phase) == LINK_DOWN)
+        transport = NULL;
+    status = srt_transport_wait(transport, -1, timeout);
     return status == SERIATIM_AGAIN ? SERIATIM_OK : status;
 }
 
@@ -512,5 +655,6 @@ void seriatim_link_reset(seriatim_link *link)
     srt_client_give_up(link->client, SERIATIM_CLOSED, "closed while it was under way");
     srt_progress_end(&link->progress);
     link_close(link);
+    link_close_listener(link);
     link->failures = 0;
 }

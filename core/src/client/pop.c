@@ -1,0 +1,296 @@
+/* pop.c - takes one due id from the first queue that has one, and waits if none has. */
+#include "client/pop.h"
+#include "client/push.h"
+
+#include <math.h>
+#include <string.h>
+
+#define POP_MOST 1000
+#define POP_LONGEST_WAIT 60.0
+#define POP_LONGEST_RUN 31536000.0
+#define POP_AGAIN 1000       /* calls to one shard in a row, if it asks to be called again at once */
+#define POP_POLL_MS 100      /* without a subscription a waiting pop asks again after this time */
+#define POP_RECHECK_MS 10000 /* with a subscription, because a message may be lost */
+#define POP_UNKNOWN_MS 1000  /* after this time the layout of a queue that does not exist is read again */
+
+typedef struct pop_state {
+    srt_arena args, memory;
+    size_t *queues;   /* in the order in which they are asked */
+    int64_t *weights; /* of the queues in this order; NULL: the order is strict */
+    size_t queue_count, at;
+    int64_t wait_ms, ttr_us, most;
+    unsigned asked;  /* shards of the queue */
+    unsigned again;  /* calls of the shard */
+    int64_t next_ms; /* until something may be due */
+    int found;
+    seriatim_popped result;
+} pop_state;
+
+void seriatim_pop_init(seriatim_pop *pop)
+{
+    memset(pop, 0, sizeof *pop);
+    pop->wait = 2;
+    pop->ttr = 30;
+    pop->max = POP_MOST;
+}
+
+static void pop_release(seriatim_client *c)
+{
+    pop_state *p = c->state;
+    srt_arena_free(&p->args);
+    srt_arena_free(&p->memory);
+    srt_free(c->mem, p, sizeof *p);
+}
+
+/* ---- Requests ------------------------------------------------------------------------------ */
+
+srt_request *srt_pop_request(seriatim_client *c, const srt_queue *queue, unsigned shard, int script)
+{
+    srt_request *r = srt_session_begin(&c->session, script, &queue->shards[shard].args, SRT_SHARD_KEYS);
+    if (!r) {
+        srt_operator_nomem(c);
+        return NULL;
+    }
+    srt_push_token_arg(c, queue, shard, r);
+    r->keys = r->args;
+    srt_request_int(r, queue->generation);
+    srt_request_int(r, ++c->sequence);
+    srt_request_text(r, queue->now.fold);
+    srt_request_int(r, queue->now.history_per_id);
+    return r;
+}
+
+static int pop_ask(seriatim_client *c, pop_state *p, const srt_queue *queue)
+{
+    srt_request *r = srt_pop_request(c, queue, (queue->pop_shard + p->asked) % queue->shards_count, srt_script_pop);
+    if (!r)
+        return SERIATIM_NOMEM;
+    srt_request_int(r, p->ttr_us);
+    srt_request_int(r, p->most);
+    srt_request_text(r, c->listener.subscribed ? "1" : "0");
+    srt_request_int(r, queue->now.serial_shards);
+    srt_settings_limits(&queue->now, r);
+    return srt_client_send(c, r);
+}
+
+/* ---- Sleep --------------------------------------------------------------------------------- */
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* No queue has a due id: ends, or sleeps until one may be due. */
+static int pop_rest(seriatim_client *c, pop_state *p)
+{
+    int64_t left = p->wait_ms - c->spent_ms, most = c->listener.subscribed ? POP_RECHECK_MS : POP_POLL_MS;
+    size_t i;
+    if (left <= 0)
+        return SERIATIM_OK;
+    for (i = 0; i < p->queue_count; i++)
+        if (srt_listener_add(c, srt_client_queue_at(c, p->queues[i])) != SERIATIM_OK)
+            return srt_operator_nomem(c);
+    srt_client_sleep(c, least(least(left, most), p->next_ms));
+    return SERIATIM_OK;
+}
+
+static int pop_next_queue(seriatim_client *c, pop_state *p)
+{
+    if (++p->at < p->queue_count)
+        return srt_client_turn_to(c, p->queues[p->at]);
+    return pop_rest(c, p);
+}
+
+static int pop_on_awake(seriatim_client *c)
+{
+    pop_state *p = c->state;
+    p->at = 0;
+    p->next_ms = INT64_MAX;
+    return srt_client_turn_to(c, p->queues[0]);
+}
+
+static int pop_send(seriatim_client *c, srt_queue *queue)
+{
+    pop_state *p = c->state;
+    p->asked = p->again = 0;
+    if (queue->shards_count)
+        return pop_ask(c, p, queue);
+    p->next_ms = least(p->next_ms, POP_UNKNOWN_MS);
+    return pop_next_queue(c, p);
+}
+
+/* ---- Answers ------------------------------------------------------------------------------- */
+
+/* Smooth weighted round robin among the queues that may have something: those before this one are empty. */
+static void pop_credit(seriatim_client *c, const pop_state *p)
+{
+    int64_t all = 0;
+    size_t i;
+    for (i = 0; p->weights && i < p->queue_count; i++) {
+        srt_queue *queue = srt_client_queue_at(c, p->queues[i]);
+        queue->pop_credit = i < p->at ? 0 : queue->pop_credit + p->weights[i];
+        all += i < p->at ? 0 : p->weights[i];
+    }
+    if (p->weights)
+        srt_client_queue_at(c, p->queues[p->at])->pop_credit -= all;
+}
+
+static int pop_read(seriatim_client *c, pop_state *p, const srt_queue *queue, const srt_token *at)
+{
+    seriatim_claimed *job = &p->result.job;
+    srt_pop_token token;
+    srt_record record;
+    char *id = srt_arena_copy(&p->memory, at[3].data, at[3].len);
+    char *data = srt_arena_copy(&p->memory, at[4].data, at[4].len);
+    int status = id && data ? srt_record_read(&record, &p->memory, data, at[4].len) : SERIATIM_NOMEM;
+    if (status != SERIATIM_OK)
+        return status;
+    memset(&p->result, 0, sizeof p->result);
+    p->result.queue = c->queue;
+    p->result.more = srt_token_is(&at[5], "1");
+    p->result.deliveries = srt_token_int(&at[6]);
+    job->id = id;
+    job->id_len = at[3].len;
+    job->fence = srt_token_int(&at[2]);
+    job->retry_count = record.retry_count;
+    job->perform_in = (double)record.due_us / 1e6;
+    job->error = record.error;
+    job->error_len = record.error_len;
+    job->payloads = record.payloads;
+    job->payload_count = job->payload_total = record.count;
+    if (record.count < 1 || record.count > POP_MOST)
+        return SERIATIM_PROTOCOL;
+    token.queue.data = queue->name.data;
+    token.queue.len = queue->name.len;
+    token.id.data = id;
+    token.id.len = at[3].len;
+    token.fence = job->fence;
+    token.stamp = record.payloads[record.count - 1].stamp;
+    token.score = record.payloads[record.count - 1].score;
+    token.delivered = p->result.more ? (int64_t)record.count : 0;
+    if (p->ttr_us)
+        p->result.token = srt_pop_token_write(&p->memory, &token);
+    return p->ttr_us && !p->result.token.data ? SERIATIM_NOMEM : SERIATIM_OK;
+}
+
+static int pop_take(seriatim_client *c, pop_state *p, srt_queue *queue, const srt_token *at)
+{
+    int status = pop_read(c, p, queue, at);
+    if (status == SERIATIM_PROTOCOL)
+        return srt_operator_protocol(c, "pop");
+    if (status != SERIATIM_OK)
+        return srt_operator_nomem(c);
+    p->found = 1;
+    queue->pop_shard = (queue->pop_shard + p->asked + 1) % queue->shards_count;
+    pop_credit(c, p);
+    return SERIATIM_OK;
+}
+
+static int pop_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
+{
+    pop_state *p = c->state;
+    srt_queue *queue = c->registry.queues[c->queue];
+    const srt_token *at = &reply->tokens[1];
+    int64_t next;
+    (void)r;
+    if (!srt_reply_is_list(reply, 2))
+        return srt_operator_protocol(c, "pop");
+    if (reply->count == 8)
+        return pop_take(c, p, queue, at);
+    next = srt_token_int(&at[1]);
+    if (next == 0 && ++p->again < POP_AGAIN)
+        return pop_ask(c, p, queue);
+    next = next == 0 ? POP_POLL_MS : next >= SRT_FOREVER ? INT64_MAX : (next - srt_token_int(&at[0]) + 999) / 1000;
+    p->next_ms = least(p->next_ms, next);
+    p->again = 0;
+    return ++p->asked < queue->shards_count ? pop_ask(c, p, queue) : pop_next_queue(c, p);
+}
+
+/* ---- The public part ----------------------------------------------------------------------- */
+
+/* Which of two queues goes first: strictly that which was named first, with weights that with the larger credit. */
+static void pop_order(seriatim_client *c, pop_state *p)
+{
+    size_t i, at;
+    for (i = 1; p->weights && i < p->queue_count; i++) {
+        size_t queue = p->queues[i];
+        int64_t weight = p->weights[i], credit = srt_client_queue_at(c, queue)->pop_credit + weight;
+        for (at = i; at > 0; at--) {
+            if (srt_client_queue_at(c, p->queues[at - 1])->pop_credit + p->weights[at - 1] >= credit)
+                break;
+            p->queues[at] = p->queues[at - 1];
+            p->weights[at] = p->weights[at - 1];
+        }
+        p->queues[at] = queue;
+        p->weights[at] = weight;
+    }
+}
+
+static int pop_check(seriatim_client *c, const seriatim_pop *pop)
+{
+    size_t i;
+    if (!c->identity[0])
+        return srt_fail(&c->error, SERIATIM_INVALID, "the client has no identity yet");
+    if (pop->queue_count < 1 || pop->queue_count > 1000 || !pop->queues)
+        return srt_fail(&c->error, SERIATIM_INVALID, "a pop takes 1 to 1000 queues");
+    if (!(pop->wait >= 0 && pop->wait <= POP_LONGEST_WAIT))
+        return srt_fail(&c->error, SERIATIM_INVALID, "wait must be 0 to 60 seconds");
+    if (pop->ttr != 0 && !(pop->ttr >= 0.001 && pop->ttr <= POP_LONGEST_RUN))
+        return srt_fail(&c->error, SERIATIM_INVALID, "ttr must be 0, or 0.001 to 31536000 seconds");
+    if (pop->max < 1 || pop->max > POP_MOST)
+        return srt_fail(&c->error, SERIATIM_INVALID, "max must be 1 to 1000 payloads");
+    for (i = 0; i < pop->queue_count; i++) {
+        if (!srt_client_queue_at(c, pop->queues[i]))
+            return SERIATIM_INVALID;
+        if (pop->weights && (pop->weights[i] < 1 || pop->weights[i] > 1000000))
+            return srt_fail(&c->error, SERIATIM_INVALID, "a weight must be 1 to 1000000");
+    }
+    return SERIATIM_OK;
+}
+
+static int pop_keep(seriatim_client *c, pop_state *p, const seriatim_pop *pop)
+{
+    srt_arena_init(&p->args, c->mem);
+    srt_arena_init(&p->memory, c->mem);
+    p->queue_count = pop->queue_count;
+    p->queues = srt_arena_alloc(&p->args, pop->queue_count * sizeof *p->queues);
+    p->weights = pop->weights ? srt_arena_alloc(&p->args, pop->queue_count * sizeof *p->weights) : NULL;
+    if (!p->queues || (pop->weights && !p->weights))
+        return srt_fail_plain(&c->error, SERIATIM_NOMEM);
+    memcpy(p->queues, pop->queues, pop->queue_count * sizeof *p->queues);
+    if (pop->weights)
+        memcpy(p->weights, pop->weights, pop->queue_count * sizeof *p->weights);
+    p->wait_ms = (int64_t)(pop->wait * 1000);
+    p->ttr_us = (int64_t)(pop->ttr * 1e6 + 0.5);
+    p->most = pop->max;
+    p->next_ms = INT64_MAX;
+    return SERIATIM_OK;
+}
+
+int seriatim_pop_begin(seriatim_client *c, const seriatim_pop *pop)
+{
+    static const srt_operation operation = {
+        .send = pop_send, .on_reply = pop_on_reply, .on_awake = pop_on_awake, .release = pop_release};
+    int status = srt_client_begin(c);
+    if (status == SERIATIM_OK)
+        status = pop_check(c, pop);
+    if (status != SERIATIM_OK)
+        return status;
+    c->state = srt_operator_state(c, sizeof(pop_state));
+    if (!c->state)
+        return SERIATIM_NOMEM;
+    status = pop_keep(c, c->state, pop);
+    if (status != SERIATIM_OK) {
+        pop_release(c);
+        c->state = NULL;
+        return status;
+    }
+    pop_order(c, c->state);
+    return srt_client_start(c, &operation, ((pop_state *)c->state)->queues[0]);
+}
+
+const seriatim_popped *seriatim_pop_result(const seriatim_client *c)
+{
+    const pop_state *p = c->state;
+    return c->operation && c->operation->send == pop_send && c->status == SERIATIM_OK && p->found ? &p->result : NULL;
+}

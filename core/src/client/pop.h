@@ -1,0 +1,26 @@
+/* pop.h - between the files of pull: pop.c takes, popped.c says what became of it, pop_token.c names it. */
+#ifndef SRT_POP_H
+#define SRT_POP_H
+
+#include "client/operator.h"
+
+/* What the token of a popped id says. Texts lie in the arena that read it. */
+typedef struct srt_pop_token {
+    seriatim_text queue, id;
+    int64_t fence;
+    double stamp, score; /* of the last payload that was delivered */
+    int64_t delivered;   /* number of payloads; 0: all that the id had */
+} srt_pop_token;
+
+/* A token as a text in the arena; data NULL: out of memory. */
+seriatim_text srt_pop_token_write(srt_arena *arena, const srt_pop_token *token);
+/* OK, NOMEM, or INVALID: the text is no token. */
+int srt_pop_token_read(srt_pop_token *token, srt_arena *arena, seriatim_text text);
+
+/*
+ * Starts a script on the shard's keys and the key of what this client did last, with generation, number, fold and
+ * history_per_id. NULL: out of memory, which is already a failure of the operation.
+ */
+srt_request *srt_pop_request(seriatim_client *c, const srt_queue *queue, unsigned shard, int script);
+
+#endif

@@ -1,0 +1,197 @@
+/* popped.c - says what became of a popped id, by its token. */
+#include "client/pop.h"
+#include "model/policy.h"
+
+#include <string.h>
+
+#define POPPED_ERROR 65536 /* bytes of an error that are kept */
+#define POPPED_PAYLOAD ((size_t)1024 * 1024)
+#define POPPED_REJECTS 250 /* payloads of a call */
+
+typedef struct popped_state {
+    srt_arena memory;
+    srt_pop_token token;
+    int kind;
+    int64_t time_us; /* -1: the default back-off */
+    seriatim_text text;
+    const char *key;
+    size_t key_len;
+    int64_t count;
+    const srt_queue *queue;
+} popped_state;
+
+static void popped_release(seriatim_client *c)
+{
+    popped_state *p = c->state;
+    srt_arena_free(&p->memory);
+    srt_free(c->mem, p, sizeof *p);
+}
+
+static int popped_ask(seriatim_client *c, popped_state *p)
+{
+    static const char *const kinds[] = {"ack", "fail", "release", "extend", "snooze", "checkpoint", "reject"};
+    unsigned shard = seriatim_shard_of(p->token.id.data, p->token.id.len, p->queue->shards_count);
+    srt_request *r = srt_pop_request(c, p->queue, shard, srt_script_popped);
+    if (!r)
+        return SERIATIM_NOMEM;
+    srt_request_text(r, kinds[p->kind]);
+    srt_request_arg(r, p->token.id.data, p->token.id.len);
+    srt_request_int(r, p->token.fence);
+    if (p->time_us < 0)
+        srt_request_text(r, "");
+    else
+        srt_request_int(r, p->time_us);
+    srt_request_arg(r, p->text.data, p->text.len);
+    srt_settings_limits(&p->queue->now, r);
+    srt_request_arg(r, p->key, p->key_len);
+    srt_request_int(r, p->count);
+    return srt_client_send(c, r);
+}
+
+static int popped_stale(seriatim_client *c)
+{
+    return srt_client_fail(
+        c, srt_fail(&c->error, SERIATIM_STALE,
+                    "the delivery is not this consumer's any more: its time is over, it has ended, or it was taken"));
+}
+
+static int popped_send(seriatim_client *c, srt_queue *queue)
+{
+    popped_state *p = c->state;
+    p->queue = queue;
+    return queue->shards_count ? popped_ask(c, p) : popped_stale(c);
+}
+
+static int popped_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
+{
+    popped_state *p = c->state;
+    int64_t answer = srt_token_int(&reply->tokens[0]);
+    (void)r;
+    if (reply->tokens[0].type != SRT_INTEGER || answer < 0 || answer > 2)
+        return srt_operator_protocol(c, "popped");
+    if (answer == 2)
+        return popped_ask(c, p);
+    return answer == 1 ? SERIATIM_OK : popped_stale(c);
+}
+
+static void popped_key(char *at, const seriatim_payload *payload)
+{
+    srt_number_pack(at, payload->stamp);
+    srt_number_pack(at + 8, payload->score);
+}
+
+/* The key that the script wants: the last payload that is meant, or, of those that cannot be read, the stamps. */
+static int popped_keep_key(popped_state *p, const seriatim_popped_outcome *outcome)
+{
+    size_t count = outcome->payload_count, i;
+    char *key = srt_arena_alloc(&p->memory, SRT_KEY + 8 * count);
+    if (!key)
+        return SERIATIM_NOMEM;
+    p->key = key;
+    p->key_len = SRT_KEY;
+    p->count = (int64_t)count;
+    if (p->kind == SERIATIM_POPPED_REJECT) {
+        for (i = 0; i < count; i++)
+            srt_number_pack(key + 8 * i, outcome->payloads[i].stamp);
+        p->key_len = 8 * count;
+    } else if (p->kind == SERIATIM_POPPED_CHECKPOINT) {
+        popped_key(key, &outcome->payloads[count - 1]);
+    } else if (p->kind == SERIATIM_POPPED_ACK && p->token.delivered) {
+        srt_number_pack(key, p->token.stamp);
+        srt_number_pack(key + 8, p->token.score);
+        p->count = p->token.delivered;
+    } else if (p->kind == SERIATIM_POPPED_SNOOZE && outcome->text.data) {
+        memcpy(key, "payload", 7);
+        p->key_len = 7;
+    } else {
+        p->key_len = 0;
+    }
+    return SERIATIM_OK;
+}
+
+static int popped_keep_text(popped_state *p, const seriatim_popped_outcome *outcome)
+{
+    size_t most = p->kind == SERIATIM_POPPED_SNOOZE ? POPPED_PAYLOAD : POPPED_ERROR, len = outcome->text.len;
+    p->text.len = outcome->text.data ? (len < most ? len : most) : 0;
+    p->text.data = srt_arena_copy(&p->memory, p->text.len ? outcome->text.data : "", p->text.len);
+    return p->text.data ? SERIATIM_OK : SERIATIM_NOMEM;
+}
+
+static int popped_check(seriatim_client *c, const seriatim_popped_outcome *o)
+{
+    int timed = o->kind == SERIATIM_POPPED_EXTEND || o->kind == SERIATIM_POPPED_SNOOZE;
+    int listed = o->kind == SERIATIM_POPPED_CHECKPOINT || o->kind == SERIATIM_POPPED_REJECT;
+    if (!c->identity[0])
+        return srt_fail(&c->error, SERIATIM_INVALID, "the client has no identity yet");
+    if (o->kind < SERIATIM_POPPED_ACK || o->kind > SERIATIM_POPPED_REJECT)
+        return srt_fail(&c->error, SERIATIM_INVALID, "there is no outcome with the number %d", o->kind);
+    if ((timed || o->kind == SERIATIM_POPPED_FAIL) && !(o->seconds <= SRT_CENTURY_SECONDS))
+        return srt_fail(&c->error, SERIATIM_INVALID, "seconds must be at most 100 years");
+    if (timed && o->seconds < 0)
+        return srt_fail(&c->error, SERIATIM_INVALID, "seconds must not be negative");
+    if (listed && (o->payload_count < 1 || !o->payloads))
+        return srt_fail(&c->error, SERIATIM_INVALID, "payloads are missing");
+    if (o->kind == SERIATIM_POPPED_REJECT && o->payload_count > POPPED_REJECTS)
+        return srt_fail(&c->error, SERIATIM_INVALID, "at most %d payloads are rejected at once", POPPED_REJECTS);
+    if (o->kind == SERIATIM_POPPED_SNOOZE && o->text.len > POPPED_PAYLOAD)
+        return srt_fail(&c->error, SERIATIM_INVALID, "a payload must be at most 1 MiB");
+    return SERIATIM_OK;
+}
+
+static int popped_read(seriatim_client *c, popped_state *p, seriatim_text token, const seriatim_popped_outcome *o)
+{
+    int status;
+    srt_arena_init(&p->memory, c->mem);
+    status = srt_pop_token_read(&p->token, &p->memory, token);
+    if (status == SERIATIM_INVALID)
+        return srt_fail(&c->error, status, "the text is no token of a delivery");
+    p->kind = o->kind;
+    p->time_us = o->kind == SERIATIM_POPPED_FAIL && o->seconds < 0 ? -1 : 0;
+    if (o->seconds > 0 && o->kind != SERIATIM_POPPED_ACK)
+        p->time_us = (int64_t)(o->seconds * 1e6);
+    if (status == SERIATIM_OK)
+        status = popped_keep_key(p, o);
+    if (status == SERIATIM_OK)
+        status = popped_keep_text(p, o);
+    return status == SERIATIM_OK ? status : srt_fail_plain(&c->error, status);
+}
+
+/* The queue of the token; one that this client does not know yet becomes known. */
+static int popped_queue(seriatim_client *c, const popped_state *p, size_t *queue)
+{
+    seriatim_queue_settings settings;
+    const srt_queue *known = srt_registry_find(&c->registry, p->token.queue.data, p->token.queue.len);
+    if (!known) {
+        seriatim_queue_settings_init(&settings);
+        settings.name = p->token.queue.data;
+        settings.name_len = p->token.queue.len;
+        settings.shards_count = 0;
+        return seriatim_client_queue(c, &settings, queue);
+    }
+    for (*queue = 0; c->registry.queues[*queue] != known; ++*queue)
+        ;
+    return SERIATIM_OK;
+}
+
+int seriatim_popped_begin(seriatim_client *c, seriatim_text token, const seriatim_popped_outcome *outcome)
+{
+    static const srt_operation operation = {
+        .send = popped_send, .on_reply = popped_on_reply, .release = popped_release};
+    size_t queue;
+    int status = srt_client_begin(c);
+    if (status == SERIATIM_OK)
+        status = popped_check(c, outcome);
+    if (status != SERIATIM_OK)
+        return status;
+    c->state = srt_operator_state(c, sizeof(popped_state));
+    if (!c->state)
+        return SERIATIM_NOMEM;
+    status = popped_read(c, c->state, token, outcome);
+    if (status == SERIATIM_OK)
+        status = popped_queue(c, c->state, &queue);
+    if (status == SERIATIM_OK)
+        return srt_client_start(c, &operation, queue);
+    popped_release(c);
+    c->state = NULL;
+    return status;
+}
