@@ -658,8 +658,8 @@ static int64_t keep_known(store *s, store_shard *sh, const store_arg *argv, size
     size_t i;
     for (i = 0; i < s->id_count; i++) {
         store_id *id = &s->ids[i];
-        if (id->shard != sh || !id->running || id->mode == 'm' || id->mode == 'b' || id->fence < sh->since ||
-            is_known(id, argv, argc))
+        if (id->shard != sh || !id->running || id->mode == 'm' || id->mode == 'b' || id->mode == 'p' ||
+            id->fence < sh->since || is_known(id, argv, argc))
             continue;
         if (id->mode == 'o') {
             report(s, sh, id, &deaths);
@@ -700,7 +700,7 @@ static void do_acquire(store_conn *c, store_shard *sh, const store_arg *argv, si
     for (i = 0; i < s->id_count; i++) {
         store_id *id = &s->ids[i];
         id->whole &= id->shard != sh;
-        if (!mine && id->shard == sh && id->running) {
+        if (!mine && id->shard == sh && id->running && id->mode != 'p') {
             id->open = 0; /* the node that had it may not settle it any more */
             sh->pending = 1;
         }
@@ -725,7 +725,8 @@ static size_t recover_some(store *s, store_shard *sh, size_t at, int64_t *recove
 {
     for (; at < s->id_count; at++) {
         store_id *id = &s->ids[at];
-        if (id->shard != sh || !id->running || id->mode == 'm' || (id->mode != 'b' && id->fence >= sh->since))
+        if (id->shard != sh || !id->running || id->mode == 'm' || id->mode == 'p' ||
+            (id->mode != 'b' && id->fence >= sh->since))
             continue;
         if (*recovered == 2)
             return at;
@@ -791,7 +792,7 @@ static void do_release(store_conn *c, store_shard *sh, const store_arg *argv)
         return;
     }
     for (i = 0; i < s->id_count; i++)
-        if (s->ids[i].shard == sh && s->ids[i].running && s->ids[i].mode != 'm') {
+        if (s->ids[i].shard == sh && s->ids[i].running && s->ids[i].mode != 'm' && s->ids[i].mode != 'p') {
             say_text(c, "BUSY");
             return;
         }
@@ -832,6 +833,16 @@ static int64_t earliest_overrun(const store *s, const store_shard *sh)
         if (s->ids[i].shard == sh && s->ids[i].overrun && s->ids[i].overrun < first)
             first = s->ids[i].overrun;
     return first;
+}
+
+static int64_t earliest_popped(const store *s, const store_shard *sh)
+{
+    int64_t first = FOREVER;
+    size_t i;
+    for (i = 0; i < s->id_count; i++)
+        if (s->ids[i].shard == sh && s->ids[i].running && s->ids[i].mode == 'p' && s->ids[i].overrun < first)
+            first = s->ids[i].overrun;
+    return first > s->now_us ? first : 0;
 }
 
 static void add_text(srt_bytes *out, const char *data, size_t len)
@@ -887,6 +898,8 @@ static void claim_answer(store_conn *c, store_shard *sh, store_id **ids, size_t 
         if (timed && earliest_overrun(s, sh) < soon)
             soon = earliest_overrun(s, sh);
     }
+    if (earliest_popped(s, sh) < soon)
+        soon = earliest_popped(s, sh);
     sh->wake = sh->paused ? 0 : soon < unproven ? soon : unproven;
     if (!sh->paused && suspect < sh->wake)
         sh->wake = suspect;
@@ -916,12 +929,21 @@ static void take_run(store *s, store_shard *sh, store_id *id, char mode, int64_t
     id->overrun = ttr ? s->now_us + ttr : 0;
 }
 
+static void settle_fail(store *s, store_id *id, int64_t time, int64_t limit, int *exhausted);
+
 static void void_overrun(store *s, store_shard *sh)
 {
     size_t i;
     for (i = 0; i < s->id_count; i++) {
         store_id *id = &s->ids[i];
-        if (id->shard != sh || !id->overrun || id->overrun > s->now_us || id->fence < sh->since)
+        if (id->shard != sh || !id->overrun || id->overrun > s->now_us)
+            continue;
+        if (id->mode == 'p') { /* it was not acknowledged: a failure, due at once */
+            int exhausted = 0;
+            settle_fail(s, id, 0, 1000000, &exhausted);
+            continue;
+        }
+        if (id->fence < sh->since)
             continue;
         id->first.due = s->now_us;
         id->first.place = 1;
@@ -952,8 +974,7 @@ static void do_claim(store_conn *c, store_shard *sh, const store_arg *argv)
         claim_answer(c, sh, ids, count, 1, ttr > 0);
         return;
     }
-    if (ttr)
-        void_overrun(s, sh);
+    void_overrun(s, sh);
     if (sh->paused || limit == 0) {
         claim_answer(c, sh, ids, 0, 0, ttr > 0);
         return;
@@ -1560,4 +1581,58 @@ void store_feed(store_conn *c, const char *data, size_t len)
     srt_bytes_add(&c->in, data, len);
     while (c->in.len && (used = take_command(c)) > 0)
         srt_bytes_consume(&c->in, used);
+}
+
+/* ---- Poppers ------------------------------------------------------------------------------- */
+
+/* Of the ids that are due the oldest, whatever is noted of them. */
+static store_id *oldest_due(store *s, store_shard *sh)
+{
+    store_id *best = first_in(s, sh, 0, 0), *others[3];
+    size_t i;
+    others[0] = first_in(s, sh, 1, 0);
+    others[1] = first_in(s, sh, 3, 1);
+    others[2] = first_in(s, sh, 3, 2);
+    for (i = 0; i < 3; i++)
+        if (due_of(others[i]) <= s->now_us && (!best || others[i]->first.due < best->first.due))
+            best = others[i];
+    return best;
+}
+
+store_id *store_pop(store *s, size_t shard, int64_t ttr_us)
+{
+    store_shard *sh = &s->shards[shard];
+    store_id *id;
+    void_overrun(s, sh);
+    id = sh->paused ? NULL : oldest_due(s, sh);
+    if (!id || id->kills || id->fails)
+        return NULL;
+    if (id->open)
+        store_violated(s, "%s: popped while a run is open", id->name);
+    id->running = 1;
+    id->digit = id->first.count > STORE_SPILL ? '1' : '0';
+    id->mode = 'p';
+    id->whole = 0;
+    id->fence = id->open = advance(s, sh);
+    id->overrun = s->now_us + ttr_us;
+    wake_owner(s, sh, id->overrun);
+    s->pops++;
+    return id;
+}
+
+void store_popped(store *s, store_id *id, int64_t fence, int done)
+{
+    if (!id->running || id->mode != 'p' || id->fence != fence || id->overrun <= s->now_us) {
+        s->pops_refused++;
+        return;
+    }
+    if (done) {
+        check_done(s, id);
+        finish(s, id);
+        s->pops_done++;
+    } else {
+        put_back(s, id);
+    }
+    if (id->first.there || id->running)
+        wake_owner(s, id->shard, 0);
 }

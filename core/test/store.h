@@ -110,6 +110,7 @@ typedef struct store {
     int nobody_died; /* no process is killed, so no run may be recovered as a dead one's */
 
     uint64_t commands, refused, again;
+    uint64_t pops, pops_done, pops_refused;
     char violation[256]; /* the first that was seen */
 } store;
 
@@ -141,6 +142,13 @@ void store_disconnect(store_conn *c);
 /* Direct orders, as clients give them. */
 void store_push(store *s, store_id *id, int64_t delay_us);
 void store_pause(store *s, size_t shard, int on);
+
+/*
+ * A popper takes the oldest due id of a shard, whoever owns it; NULL: nothing is due, or what is has deaths or failures
+ * to come. It says later what became of the run with this fence; one that never does has failed by the end of ttr_us.
+ */
+store_id *store_pop(store *s, size_t shard, int64_t ttr_us);
+void store_popped(store *s, store_id *id, int64_t fence, int done);
 
 store_id *store_find(store *s, const char *name, size_t len);
 /* What a thread got: is it what the store gave out? Returns 1 when this run may still be settled. */

@@ -45,7 +45,16 @@ typedef struct profile {
     int64_t chaos_ms;
     unsigned outage; /* of Redis, each step of the round */
     int outages;     /* which kinds, see begin_outage */
+    unsigned pops;   /* each step of the round */
 } profile;
+
+#define POPPERS 6
+
+/* What a popper holds; id NULL: nothing. */
+typedef struct sim_popper {
+    store_id *id;
+    int64_t fence, until_us;
+} sim_popper;
 
 typedef struct sim_thread {
     seriatim_delivery *delivery;
@@ -77,6 +86,7 @@ typedef struct sim {
     int64_t down_from, down_until; /* Redis is away between these */
     int64_t jumped_us;             /* Redis' clock less ours */
     store_image replica;           /* of a failover */
+    sim_popper poppers[POPPERS];
 } sim;
 
 /* ---- Memory -------------------------------------------------------------------------------- */
@@ -570,6 +580,26 @@ static void node_step(sim *s, sim_node *n)
         node_gone(s, n, (int64_t)store_random(s->store, 500));
 }
 
+/* Poppers beside the nodes: some acknowledge in time, some late, some hand back, some are never heard of again. */
+static void poppers_step(sim *s)
+{
+    store *st = s->store;
+    size_t i;
+    for (i = 0; i < POPPERS; i++) {
+        sim_popper *popper = &s->poppers[i];
+        if (popper->id && st->now_us >= popper->until_us) {
+            if (store_random(st, 10))
+                store_popped(st, popper->id, popper->fence, store_random(st, 5) != 0);
+            popper->id = NULL;
+        } else if (!popper->id && store_chance(st, s->p->pops)) {
+            int64_t ttr = 20000 + (int64_t)store_random(st, 400000);
+            popper->id = store_pop(st, (size_t)store_random(st, st->shard_count), ttr);
+            popper->fence = popper->id ? popper->id->fence : 0;
+            popper->until_us = st->now_us + (int64_t)store_random(st, (uint64_t)(ttr + ttr / 4));
+        }
+    }
+}
+
 static void clients_step(sim *s)
 {
     store *st = s->store;
@@ -586,6 +616,7 @@ static void clients_step(sim *s)
         for (k = 0; k < (id->kills ? 1 : many); k++)
             store_push(st, id, delay);
     }
+    poppers_step(s);
     if (store_chance(st, p->pause))
         store_pause(st, (size_t)store_random(st, st->shard_count), (int)store_random(st, 2));
 }
@@ -864,7 +895,7 @@ static void stop_all(sim *s)
 
 typedef struct totals {
     unsigned lives, deaths, rounds;
-    uint64_t handed, stale, refused, commands, noticed, taken_over, retold, confirmed;
+    uint64_t handed, stale, refused, commands, noticed, taken_over, retold, confirmed, pops, pops_done, pops_refused;
 } totals;
 
 static void round_free(sim *s, totals *sum)
@@ -886,6 +917,9 @@ static void round_free(sim *s, totals *sum)
     sum->taken_over += s->store->taken_over;
     sum->retold += s->store->retold;
     sum->confirmed += s->confirmed;
+    sum->pops += s->store->pops;
+    sum->pops_done += s->store->pops_done;
+    sum->pops_refused += s->store->pops_refused;
 }
 
 typedef struct control {
@@ -939,21 +973,24 @@ static void run_round(const profile *p, uint64_t seed, control c, totals *sum, c
  * clean sched ms    outages
  */
 static const profile profiles[] = {
-    {"calm", 3, 3, 4, 0, 5000, 0, 0, 0, 2000, 0, 0, 0, 0, 0, 0, 5, 2, 10, 0, 0, 1, 0, 20000, 0, 0},
-    {"cuts", 3, 3, 4, 4000, 20000, 0, 0, 0, 800, 0, 0, 0, 0, 0, 10, 5, 2, 10, 0, 0, 0, 0, 20000, 0, 0},
-    {"errors", 3, 3, 2, 500, 20000, 10000, 0, 0, 800, 0, 1000, 0, 0, 0, 10, 5, 2, 10, 0, 0, 0, 1, 20000, 0, 0},
-    {"crashes", 4, 3, 4, 0, 1000, 0, 2000, 0, 500, 0, 0, 0, 0, 0, 10, 10, 2, 10, 0, 0, 0, 0, 20000, 0, 0},
-    {"freezes", 4, 3, 4, 0, 1000, 0, 0, 1500, 500, 0, 0, 0, 0, 0, 10, 10, 2, 10, 0, 0, 0, 2, 20000, 0, 0},
-    {"everything", 4, 3,  4,  1500, 5000, 2000, 800, 600, 1000, 200,   2000, 0,
-     50,           0, 10, 10, 4,    10,   0,    0,   0,   0,    20000, 0,    0},
-    {"deadlines", 4, 3, 2, 200, 1000, 0, 0, 0, 3000, 300, 0, 0, 100, 0, 10, 30, 2, 10, 0, 0, 0, 0, 20000, 0, 0},
-    {"killers", 2, 3, 4, 0, 1000, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 5, 0, 10, 0, 0, 0, 0, 15000, 0, 0},
-    {"killers+", 3, 3, 4, 500, 1000, 500, 200, 300, 500, 0, 1000, 0, 50, 2, 10, 5, 2, 10, 0, 0, 0, 0, 20000, 0, 0},
-    {"ttr", 3, 3, 2, 500, 1000, 500, 300, 300, 500, 0, 500, 0, 50, 0, 10, 20, 2, 10, 0.2, 0, 0, 0, 20000, 0, 0},
-    {"serial", 3, 3, 2, 500, 1000, 500, 300, 300, 500, 0, 500, 0, 50, 0, 10, 10, 2, 10, 0, 1, 0, 1, 20000, 0, 0},
-    {"pauses", 2, 2, 1, 0, 0, 0, 500, 0, 500, 100, 20000, 0, 0, 1, 10, 10, 2, 10, 0, 0, 0, 0, 20000, 0, 0},
-    {"notices", 4, 3, 4, 500, 1000, 500, 3000, 300, 1000, 200, 0, 0, 50, 0, 60, 20, 0, 5, 0, 0, 0, 0, 20000, 0, 0},
-    {"no memory", 3, 3, 4, 200, 2000, 200, 200, 0, 500, 0, 500, 3000, 50, 0, 10, 5, 4, 10, 0, 0, 0, 0, 20000, 0, 0},
+    {"calm", 3, 3, 4, 0, 5000, 0, 0, 0, 2000, 0, 0, 0, 0, 0, 0, 5, 2, 10, 0, 0, 1, 0, 20000, 0, 0, 0},
+    {"cuts", 3, 3, 4, 4000, 20000, 0, 0, 0, 800, 0, 0, 0, 0, 0, 10, 5, 2, 10, 0, 0, 0, 0, 20000, 0, 0, 0},
+    {"errors", 3, 3, 2, 500, 20000, 10000, 0, 0, 800, 0, 1000, 0, 0, 0, 10, 5, 2, 10, 0, 0, 0, 1, 20000, 0, 0, 0},
+    {"crashes", 4, 3, 4, 0, 1000, 0, 2000, 0, 500, 0, 0, 0, 0, 0, 10, 10, 2, 10, 0, 0, 0, 0, 20000, 0, 0, 0},
+    {"freezes", 4, 3, 4, 0, 1000, 0, 0, 1500, 500, 0, 0, 0, 0, 0, 10, 10, 2, 10, 0, 0, 0, 2, 20000, 0, 0, 0},
+    {"everything", 4,  3, 4,  1500, 5000, 2000, 800, 600,   1000, 200, 2000, 0, 50, 0,
+     10,           10, 4, 10, 0,    0,    0,    0,   20000, 0,    0,   0},
+    {"deadlines", 4, 3, 2, 200, 1000, 0, 0, 0, 3000, 300, 0, 0, 100, 0, 10, 30, 2, 10, 0, 0, 0, 0, 20000, 0, 0, 0},
+    {"killers", 2, 3, 4, 0, 1000, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 5, 0, 10, 0, 0, 0, 0, 15000, 0, 0, 0},
+    {"killers+", 3, 3, 4, 500, 1000, 500, 200, 300, 500, 0, 1000, 0, 50, 2, 10, 5, 2, 10, 0, 0, 0, 0, 20000, 0, 0, 0},
+    {"ttr", 3, 3, 2, 500, 1000, 500, 300, 300, 500, 0, 500, 0, 50, 0, 10, 20, 2, 10, 0.2, 0, 0, 0, 20000, 0, 0, 0},
+    {"serial", 3, 3, 2, 500, 1000, 500, 300, 300, 500, 0, 500, 0, 50, 0, 10, 10, 2, 10, 0, 1, 0, 1, 20000, 0, 0, 0},
+    {"pauses", 2, 2, 1, 0, 0, 0, 500, 0, 500, 100, 20000, 0, 0, 1, 10, 10, 2, 10, 0, 0, 0, 0, 20000, 0, 0, 0},
+    {"notices", 4, 3, 4, 500, 1000, 500, 3000, 300, 1000, 200, 0, 0, 50, 0, 60, 20, 0, 5, 0, 0, 0, 0, 20000, 0, 0, 0},
+    {"no memory", 3, 3, 4, 200, 2000, 200, 200, 0, 500, 0, 500, 3000, 50, 0, 10, 5, 4, 10, 0, 0, 0, 0, 20000, 0, 0, 0},
+    {"poppers", 3, 3, 4, 0, 1000, 0, 0, 0, 1000, 0, 2000, 0, 50, 0, 10, 10, 2, 10, 0, 0, 0, 0, 20000, 0, 0, 30000},
+    {"poppers+", 4,  3,  2, 500, 1000, 500, 500, 300, 800,   100, 1000, 0,    50,
+     0,          10, 10, 2, 10,  0.2,  0,   0,   0,   20000, 0,   0,    30000},
 };
 #define PROFILES (sizeof profiles / sizeof *profiles)
 static const control honest = {0, 0, 0, 0};
@@ -980,6 +1017,8 @@ static void test_random_rounds_keep_every_promise(void **state)
             bad++;
         }
     }
+    print_message("%llu pops, %llu acknowledged, %llu too late\n", (unsigned long long)sum.pops,
+                  (unsigned long long)sum.pops_done, (unsigned long long)sum.pops_refused);
     print_message("%u rounds, %u lives, %u deaths, %llu hand-outs, %llu of them stale, %llu refused, %llu commands, "
                   "%llu notices, %llu of them taken over, %llu told again, %llu confirmed checkpoints\n",
                   sum.rounds, sum.lives, sum.deaths, (unsigned long long)sum.handed, (unsigned long long)sum.stale,
