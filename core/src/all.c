@@ -172,6 +172,7 @@
 #include "net/private_guard.c"
 #include "net/private_redis.c"
 #include "io/progress.c"
+#include "io/subscriber.c"
 #include "io/link.c"
 #include "io/waiters.c"
 #include "io/channel.c"

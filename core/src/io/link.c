@@ -7,6 +7,7 @@
 #include "client/client.h"
 #include "base/system.h"
 #include "io/progress.h"
+#include "io/subscriber.h"
 #include "net/transport.h"
 
 #include <errno.h>
@@ -50,25 +51,12 @@ struct seriatim_link {
     uint32_t jitter;
     seriatim_error last; /* why the last connection failed, during this operation */
     srt_progress progress;
-    /* The second connection, by which an operation that sleeps hears of news; made when one sleeps first. */
-    srt_transport *listener;
-    link_phase listener_phase;
-    int64_t listener_retry_ms;
-    unsigned listener_failures;
-    int64_t asleep_ms; /* since when the operation sleeps; 0: it does not */
+    srt_subscriber subscriber; /* used while the operation sleeps, and kept open */
+    int64_t asleep_ms;         /* since when the operation sleeps; 0: it does not */
     char input[16 * 1024];
 };
 
 /* ---- Life ---------------------------------------------------------------------------------- */
-
-static void link_close_listener(seriatim_link *link)
-{
-    if (link->listener)
-        srt_transport_close(link->listener);
-    if (link->listener_phase != LINK_DOWN)
-        srt_listener_disconnected(link->client);
-    link->listener_phase = LINK_DOWN;
-}
 
 static void link_close(seriatim_link *link)
 {
@@ -92,7 +80,7 @@ static void link_check_fork(seriatim_link *link)
     srt_client_forked(link->client, status == SERIATIM_OK ? random : NULL);
     memcpy(&link->jitter, random, sizeof link->jitter);
     link_close(link);
-    link_close_listener(link);
+    srt_subscriber_close(&link->subscriber);
     link->failures = 0;
 }
 
@@ -130,6 +118,7 @@ static int link_init(seriatim_link *link, const seriatim_options *options, const
         srt_client_expect_master(link->client);
     link->client->address = srt_transport_address(link->transport);
     srt_client_host(link->client, link_before_begin, link);
+    srt_subscriber_init(&link->subscriber, link->mem, &link->url, link->client);
     link_tell_time(link);
     return SERIATIM_OK;
 }
@@ -169,7 +158,7 @@ void seriatim_link_free(seriatim_link *link)
         return;
     srt_progress_end(&link->progress);
     srt_transport_destroy(link->transport);
-    srt_transport_destroy(link->listener);
+    srt_subscriber_free(&link->subscriber);
     seriatim_client_free(link->client);
     srt_bytes_free(&link->text);
     srt_url_free(&link->url);
@@ -480,78 +469,14 @@ static int64_t link_awake_ms(const seriatim_link *link)
     return sleep >= 0 && link->asleep_ms ? link->asleep_ms + sleep : INT64_MAX;
 }
 
-static void link_lose_listener(seriatim_link *link)
-{
-    link_close_listener(link);
-    link->listener_failures += link->listener_failures < 6;
-    link->listener_retry_ms = srt_clock_ms() + ((int64_t)LINK_PAUSE_MS << link->listener_failures);
-}
-
-static void link_connect_listener(seriatim_link *link)
-{
-    int status;
-    if (!link->listener)
-        link->listener = srt_transport_create(link->mem, &link->url);
-    if (!link->listener || srt_clock_ms() < link->listener_retry_ms)
-        return;
-    status = link->listener_phase == LINK_DOWN ? srt_transport_connect(link->listener, LINK_CONNECT_MS)
-                                               : srt_transport_step(link->listener);
-    link->listener_phase = LINK_CONNECTING;
-    if (status == SERIATIM_OK) {
-        link->listener_phase = LINK_UP;
-        status = srt_listener_connected(link->client, link->url.user, link->url.password, link->url.db);
-    }
-    if (status != SERIATIM_OK && status != SERIATIM_AGAIN)
-        link_lose_listener(link);
-}
-
-static int link_write_listener(seriatim_link *link)
-{
-    srt_session *session = &link->client->listener.session;
-    const char *data;
-    size_t len, written;
-    int status = SERIATIM_OK;
-    if (srt_transport_wants(link->listener) & SERIATIM_WANT_WRITE)
-        status = srt_transport_step(link->listener);
-    for (srt_session_output(session, &data, &len); len && status == SERIATIM_OK;
-         srt_session_output(session, &data, &len)) {
-        status = srt_transport_write(link->listener, data, len, &written);
-        if (status == SERIATIM_OK)
-            srt_session_sent(session, written);
-    }
-    return status == SERIATIM_AGAIN ? SERIATIM_OK : status;
-}
-
-/* Whatever has come is read, so that one that sleeps again is not woken by old news. */
-static void link_listen(seriatim_link *link)
-{
-    seriatim_error why;
-    size_t got;
-    int status = link_write_listener(link);
-    while (status == SERIATIM_OK) {
-        status = srt_transport_read(link->listener, link->input, sizeof link->input, &got);
-        if (status == SERIATIM_OK)
-            status = srt_listener_input(link->client, link->input, got, &why);
-        if (status == SERIATIM_OK)
-            link->listener_failures = 0;
-    }
-    if (status == SERIATIM_AGAIN)
-        status = link_write_listener(link);
-    if (status != SERIATIM_OK)
-        link_lose_listener(link);
-}
-
-/* Goes on with an operation that sleeps: connects and reads the second connection, and wakes it in time. */
+/* Goes on with an operation that sleeps: a message or the end of its time wakes it. */
 static void link_sleep(seriatim_link *link)
 {
     int64_t now = srt_clock_ms();
     if (!link->asleep_ms)
         link->asleep_ms = now;
     link->client->spent_ms = now - link->first_ms;
-    if (srt_listener_wanted(link->client) && link->listener_phase != LINK_UP)
-        link_connect_listener(link);
-    if (link->listener_phase == LINK_UP)
-        link_listen(link);
+    srt_subscriber_step(&link->subscriber, link->input, sizeof link->input);
     now = srt_clock_ms();
     link->client->spent_ms = now - link->first_ms;
     if (now >= link_awake_ms(link))
@@ -603,50 +528,59 @@ int seriatim_link_step(seriatim_link *link)
 
 /* ---- Waiting ------------------------------------------------------------------------------- */
 
+/* What the host waits for. NULL: only for the timeout. */
+static srt_transport *link_awaited(const seriatim_link *link)
+{
+    if (srt_client_sleeps(link->client) >= 0)
+        return srt_subscriber_transport(&link->subscriber);
+    return link->phase == LINK_DOWN ? NULL : link->transport;
+}
+
 int seriatim_link_fd(const seriatim_link *link)
 {
-    return srt_client_sleeps(link->client) < 0 ? srt_transport_fd(link->transport)
-           : link->listener                    ? srt_transport_fd(link->listener)
-                                               : -1;
+    const srt_transport *awaited = link_awaited(link);
+    return awaited ? srt_transport_fd(awaited) : -1;
 }
 
 int seriatim_link_wants(const seriatim_link *link)
 {
-    return srt_client_sleeps(link->client) < 0 ? srt_transport_wants(link->transport)
-           : link->listener                    ? srt_transport_wants(link->listener)
-                                               : 0;
+    const srt_transport *awaited = link_awaited(link);
+    return awaited ? srt_transport_wants(awaited) : 0;
+}
+
+static int64_t link_earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* When to step again though no socket is ready. */
+static int64_t link_next_ms(const seriatim_link *link, int64_t now)
+{
+    int64_t next;
+    if (link->begun != link->client->begun)
+        return now; /* not stepped yet */
+    if (srt_client_sleeps(link->client) >= 0) {
+        if (!link->asleep_ms)
+            return now;
+        next = link_earlier(link_awake_ms(link), srt_subscriber_deadline(&link->subscriber));
+    } else {
+        next = link_earlier(link_deadline_ms(link), link_silence_ms(link));
+        next = link_earlier(next, link->phase == LINK_DOWN ? link->retry_ms : srt_transport_deadline(link->transport));
+    }
+    return link->client->visitor ? link_earlier(next, now + LINK_VISITOR_MS) : next;
 }
 
 int seriatim_link_timeout_ms(const seriatim_link *link)
 {
-    int64_t next = link_deadline_ms(link), other = link_silence_ms(link), now = srt_clock_ms();
+    int64_t now = srt_clock_ms(), next = link_next_ms(link, now);
     if (srt_client_status(link->client) != SERIATIM_AGAIN)
         return -1;
-    if (link->begun != link->client->begun)
-        return 0; /* not stepped yet */
-    if (srt_client_sleeps(link->client) >= 0) {
-        next = link_awake_ms(link) == INT64_MAX ? now : link_awake_ms(link);
-        other = link->listener_phase == LINK_CONNECTING ? srt_transport_deadline(link->listener) : INT64_MAX;
-        next = other < next ? other : next;
-        other = link->client->visitor ? now + LINK_VISITOR_MS : INT64_MAX;
-        next = other < next ? other : next;
-        return next > now ? (int)(next - now) : 0;
-    }
-    next = other < next ? other : next;
-    other = link->phase == LINK_DOWN ? link->retry_ms : srt_transport_deadline(link->transport);
-    next = other < next ? other : next;
-    other = link->client->visitor ? now + LINK_VISITOR_MS : INT64_MAX;
-    next = other < next ? other : next;
     return next > now ? (int)(next - now) : 0;
 }
 
 int seriatim_link_wait(seriatim_link *link)
 {
-    int timeout = seriatim_link_timeout_ms(link), status, sleeps = srt_client_sleeps(link->client) >= 0;
-    srt_transport *transport = sleeps ? link->listener : link->transport;
-    if ((sleeps ? link->listener_phase : link->phase) == LINK_DOWN)
-        transport = NULL;
-    status = srt_transport_wait(transport, -1, timeout);
+    int status = srt_transport_wait(link_awaited(link), -1, seriatim_link_timeout_ms(link));
     return status == SERIATIM_AGAIN ? SERIATIM_OK : status;
 }
 
@@ -655,6 +589,6 @@ void seriatim_link_reset(seriatim_link *link)
     srt_client_give_up(link->client, SERIATIM_CLOSED, "closed while it was under way");
     srt_progress_end(&link->progress);
     link_close(link);
-    link_close_listener(link);
+    srt_subscriber_close(&link->subscriber);
     link->failures = 0;
 }

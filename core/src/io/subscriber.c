@@ -1,0 +1,109 @@
+/* subscriber.c - the second connection of a link, on which the client's listener subscribes to wake-up channels. */
+#include "io/subscriber.h"
+
+#include "base/system.h"
+
+#define SUBSCRIBER_CONNECT_MS 5000
+#define SUBSCRIBER_PAUSE_MS 50 /* after the first failure; twice as long after each further one, six times */
+#define SUBSCRIBER_DOUBLED 6
+
+void srt_subscriber_init(srt_subscriber *s, const seriatim_allocator *mem, const srt_url *url, seriatim_client *client)
+{
+    s->mem = mem;
+    s->url = url;
+    s->client = client;
+}
+
+void srt_subscriber_close(srt_subscriber *s)
+{
+    int was_open = s->open;
+    if (s->transport)
+        srt_transport_close(s->transport);
+    s->connecting = s->open = 0;
+    if (was_open)
+        srt_listener_disconnected(s->client);
+}
+
+void srt_subscriber_free(srt_subscriber *s)
+{
+    srt_transport_destroy(s->transport);
+    s->transport = NULL;
+}
+
+static void subscriber_lose(srt_subscriber *s)
+{
+    srt_subscriber_close(s);
+    s->failures += s->failures < SUBSCRIBER_DOUBLED;
+    s->retry_ms = srt_clock_ms() + ((int64_t)SUBSCRIBER_PAUSE_MS << s->failures);
+}
+
+static void subscriber_connect(srt_subscriber *s)
+{
+    int status;
+    if (!s->transport)
+        s->transport = srt_transport_create(s->mem, s->url);
+    if (!s->transport || (!s->connecting && srt_clock_ms() < s->retry_ms))
+        return;
+    status =
+        s->connecting ? srt_transport_step(s->transport) : srt_transport_connect(s->transport, SUBSCRIBER_CONNECT_MS);
+    s->connecting = status == SERIATIM_AGAIN;
+    s->open = status == SERIATIM_OK;
+    if (s->open)
+        status = srt_listener_connected(s->client, s->url->user, s->url->password, s->url->db);
+    if (status != SERIATIM_OK && status != SERIATIM_AGAIN)
+        subscriber_lose(s);
+}
+
+static int subscriber_write(srt_subscriber *s)
+{
+    srt_session *session = &s->client->listener.session;
+    const char *data;
+    size_t len, written;
+    int status = SERIATIM_OK;
+    if (srt_transport_wants(s->transport) & SERIATIM_WANT_WRITE)
+        status = srt_transport_step(s->transport);
+    for (srt_session_output(session, &data, &len); len && status == SERIATIM_OK;
+         srt_session_output(session, &data, &len)) {
+        status = srt_transport_write(s->transport, data, len, &written);
+        if (status == SERIATIM_OK)
+            srt_session_sent(session, written);
+    }
+    return status == SERIATIM_AGAIN ? SERIATIM_OK : status;
+}
+
+/* Reads everything, so that an operation that sleeps again is not woken by an old message. */
+static void subscriber_exchange(srt_subscriber *s, char *input, size_t cap)
+{
+    seriatim_error why;
+    size_t got;
+    int status = subscriber_write(s);
+    while (status == SERIATIM_OK) {
+        status = srt_transport_read(s->transport, input, cap, &got);
+        if (status == SERIATIM_OK)
+            status = srt_listener_input(s->client, input, got, &why);
+        if (status == SERIATIM_OK)
+            s->failures = 0;
+    }
+    if (status == SERIATIM_AGAIN)
+        status = subscriber_write(s);
+    if (status != SERIATIM_OK)
+        subscriber_lose(s);
+}
+
+void srt_subscriber_step(srt_subscriber *s, char *input, size_t cap)
+{
+    if (!s->open && srt_listener_wanted(s->client))
+        subscriber_connect(s);
+    if (s->open)
+        subscriber_exchange(s, input, cap);
+}
+
+srt_transport *srt_subscriber_transport(const srt_subscriber *s)
+{
+    return s->open || s->connecting ? s->transport : NULL;
+}
+
+int64_t srt_subscriber_deadline(const srt_subscriber *s)
+{
+    return s->connecting ? srt_transport_deadline(s->transport) : INT64_MAX;
+}
