@@ -377,29 +377,6 @@ void srt_client_forked(seriatim_client *c, const unsigned char *random)
     client_drop(c);
 }
 
-/* ---- Layout -------------------------------------------------------------------------------- */
-
-static int layout_send(seriatim_client *c, srt_queue *queue)
-{
-    (void)c;
-    (void)queue;
-    return SERIATIM_OK;
-}
-
-static int layout_on_reply(seriatim_client *c, srt_request *request, const srt_reply *reply)
-{
-    (void)c;
-    (void)request;
-    (void)reply;
-    return SERIATIM_OK;
-}
-
-int seriatim_layout_begin(seriatim_client *c, size_t queue)
-{
-    static const srt_operation operation = {.fresh = 1, .creates = 1, .send = layout_send, .on_reply = layout_on_reply};
-    return srt_client_begin_plain(c, &operation, queue);
-}
-
 /* ---- Connection ---------------------------------------------------------------------------- */
 
 void srt_client_expect_master(seriatim_client *c)
