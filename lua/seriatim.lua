@@ -33,6 +33,7 @@ require "seriatim.client.int64"
 
 local metrics = require "seriatim.client.metrics"
 local node_commands = require "seriatim.client.node_commands"
+local pops = require "seriatim.client.pop"
 local push = require "seriatim.client.push"
 local redis_url = require "seriatim.client.redis_url"
 local validate = require "seriatim.client.validate"
@@ -91,6 +92,7 @@ local seriatim = {
   version = version,
   worker = worker.define,
   push = push.push,
+  pop = pops.pop,
   nodes = metrics.nodes,
   quiet_node = node_commands.quiet_node,
   stop_node = node_commands.stop_node,

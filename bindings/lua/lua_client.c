@@ -221,6 +221,7 @@ void slu_open_client(lua_State *L)
     slu_class(L, SLU_CLIENT, methods, client_close);
     slu_methods(L, SLU_CLIENT, slu_operations);
     slu_methods(L, SLU_CLIENT, slu_operators);
+    slu_methods(L, SLU_CLIENT, slu_pops);
     slu_methods(L, SLU_CLIENT, slu_web);
     slu_functions(L, functions);
 }

@@ -431,6 +431,7 @@ void slu_open_link(lua_State *L)
     slu_class(L, SLU_LINK, methods, link_close);
     slu_methods(L, SLU_LINK, slu_operations);
     slu_methods(L, SLU_LINK, slu_operators);
+    slu_methods(L, SLU_LINK, slu_pops);
     slu_methods(L, SLU_LINK, slu_web);
     slu_functions(L, functions);
 }

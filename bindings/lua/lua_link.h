@@ -37,6 +37,8 @@ void slu_client_forked(slu_link *self);
 
 /* lua_operators.c: queries and actions, as methods of both. */
 extern const luaL_Reg slu_operators[];
+/* lua_pop.c: pop and popped, as methods of both. */
+extern const luaL_Reg slu_pops[];
 /* lua_web.c: web, as a method of both. */
 extern const luaL_Reg slu_web[];
 /* lua_link.c: queue, push, layout, result. */

@@ -100,6 +100,12 @@ function operations:nodes() end -- Result: seriatim.NodeInfo[]
 ---@param command seriatim.OrderName
 function operations:node_command(node, command) end -- Result: such a node is alive
 function operations:queues() end -- Result: names
+---@param queues integer[]  numbers
+---@param weights integer[]?  one for each queue
+function operations:pop(queues, weights, wait, ttr, max) end -- Result: false, or a table: queue, id, fence, retry_count, error or nil, deliveries, more, token or nil, payloads {{bytes, score, stamp, context or nil}, ...}
+---seconds, text and payloads (as pop gave them, or a part of them): nil where the kind has no use for them.
+---@param kind "ack"|"fail"|"release"|"extend"|"snooze"|"checkpoint"|"reject"
+function operations:popped(token, kind, seconds, text, payloads) end -- Result: true
 function operations:health() end -- Result: maxmemory_policy or nil, appendonly or nil, number of replicas or nil
 ---One request of the dashboard. settings: title, read_only, hosts, token, stalled, workers (a list name, queue, name, queue, ...); request: method, prefix, path, query, host, origin,
 ---sec_fetch_site, content_type, authorization, accept, body, secure, role (0 nobody to 3 admin), as in seriatim.h. redact: a function of queue, id

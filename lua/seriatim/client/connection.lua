@@ -40,6 +40,14 @@ function Connection:number(settings)
   return known.number
 end
 
+---The number of the queue of this name, with the settings that this connection or Redis knows. Raises as number does.
+---@param name string
+---@return integer
+function Connection:number_of(name)
+  local known = self.queues[name]
+  return known and known.number or self:number { queue_name = name, shards_count = 0 }
+end
+
 ---@return string  the URL without its password
 function Connection:url()
   return self.transport:url()

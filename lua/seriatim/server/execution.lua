@@ -4,13 +4,13 @@
 local codec = require "seriatim.client.codec"
 local errors = require "seriatim.errors"
 local middlewares = require "seriatim.client.middlewares"
+local stored_error = require "seriatim.client.stored_error"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
 local batches = require "seriatim.server.batch"
 local settings = require "seriatim.settings"
 
 local WORKER_DIED = "worker died"
-local ERROR_BYTES = 65536 -- the core keeps no more of a stored error: cutting what dump_error made would spoil it for load_error
 local ABORTED = "nginx aborted its light thread: an error in a coroutine, which its log tells"
 
 local execution = {}
@@ -221,7 +221,7 @@ function Execution:decode_row(row, place)
   if #broken == 0 then
     return values
   end
-  self.delivery:reject(place, broken, self:stored_error(reason))
+  self.delivery:reject(place, broken, stored_error.of(reason, self.worker.queue_name))
   self:log_failure(place, ("%d payloads cannot be read: %s"):format(#broken, reason), { id = row.id })
 end
 
@@ -282,35 +282,7 @@ function Execution:error_text(failure)
       text = described(failure)
     end
   end
-  return self:stored_error(text)
-end
-
----@return string? dumped
----@return string? reason  where there is none
-local function dump_error(text)
-  local ran, dumped = pcall(settings.dump_error, text)
-  if not ran then
-    return nil, "dump_error raised " .. log.brief(log.describe(dumped))
-  end
-  if type(dumped) ~= "string" then
-    return nil, "dump_error gave no string but " .. type(dumped)
-  end
-  if #dumped > ERROR_BYTES then
-    return nil, ("dump_error gave %d bytes, of which %d may be stored"):format(#dumped, ERROR_BYTES)
-  end
-  return dumped
-end
-
----The bytes that Redis keeps of every error. Where dump_error fails, those of the first line and the reason.
-function Execution:stored_error(text)
-  text = log.cut(text, ERROR_BYTES)
-  local stored, reason = dump_error(text)
-  if stored then
-    return stored
-  end
-  log.error("hook", reason, { q = self.worker.queue_name })
-  local note = ("%s\n(%s; only the first line of this error is stored)"):format(log.brief(text), reason)
-  return dump_error(note) or note
+  return stored_error.of(text, self.worker.queue_name)
 end
 
 ---Seconds; the default formula where the worker's own gives none.

@@ -1,0 +1,329 @@
+-- Pull consumers: takes one due id of some queues, without a server, and reports the result of its delivery.
+
+local codec = require "seriatim.client.codec"
+local inspect = require "seriatim.client.inspect"
+local pool = require "seriatim.client.pool"
+local stored_error = require "seriatim.client.stored_error"
+local validate = require "seriatim.client.validate"
+local errors = require "seriatim.errors"
+local log = require "seriatim.log"
+local native = require "seriatim.native"
+local settings = require "seriatim.settings"
+local workers = require "seriatim.worker"
+
+local MOST_QUEUES = 1000
+local MOST_PAYLOADS = 1000
+local MOST_WEIGHT = 1000000
+local LONGEST_WAIT = 60 -- seconds
+local SHORTEST_RUN, LONGEST_RUN = 0.001, 31536000 -- seconds
+local LONGEST_DELAY = 100 * 365.25 * 86400 -- seconds
+local MOST_REJECTED = 250 -- payloads of one report
+local BACK_OFF = -1 -- of retry_in: the default back-off
+local OPTIONS = { "wait", "ttr", "max", "weights" }
+local STATE = {} -- the key of what is not for the user
+
+local check_name
+for _, setting in ipairs(native.worker_settings()) do
+  if setting.name == "queue_name" then
+    check_name = validate.of_setting(setting)
+  end
+end
+
+local pops = {}
+
+-- ---- deliveries
+
+---One id that was popped, with the payloads that are to be processed now.
+---@class seriatim.PoppedDelivery
+---@field id string
+---@field payloads any[]  by score, then by arrival; one at least
+---@field queue string
+---@field fence integer  greater than that of every earlier run of the id
+---@field deliveries integer  the pops of the id, this one included, since it was last acknowledged, had a checkpoint or was buried
+---@field scores number[]  one for each payload
+---@field contexts table<string, string>[]  one for each payload; an empty table for a payload without one
+---@field more boolean  the id has more payloads: the next pop delivers them when these have ended
+---@field token string?  names the delivery in any process; nil: the pop had ttr = 0, so the delivery has ended
+local methods = {}
+local Delivery = inspect.class("seriatim.PoppedDelivery", { "queue", "id", "fence", "deliveries" })
+Delivery.__index = methods
+
+---Tells Redis. Each method of a delivery returns true; or nil and a seriatim.Error, whose kind is STALE if the delivery is not the
+---caller's any more: its time is over, it has ended, or somebody else has the id.
+---@param token string?
+---@param rows table[]?  the payloads that are meant, as pop of the C module gives them
+---@return boolean?
+---@return seriatim.Error? err
+local function report(token, kind, seconds, text, rows)
+  if not token then
+    return nil, errors.new("STALE", "the delivery has ended: it was popped with ttr = 0")
+  end
+  return pool.ask(function(connection)
+    return connection:call("popped", token, kind, seconds, text, rows, nil)
+  end)
+end
+
+---The state of a delivery; raises where a method was called with a dot in place of the colon.
+local function state_of(delivery, name)
+  if getmetatable(delivery) ~= Delivery then
+    errors.misuse(("%s needs a colon, as in delivery:%s(...), not %s"):format(name, name, validate.kind(delivery)))
+  end
+  return delivery[STATE]
+end
+
+---The delivered payloads are done.
+---@return boolean?
+---@return seriatim.Error? err
+function methods:ack()
+  state_of(self, "ack")
+  return report(self.token, "ack")
+end
+
+local function text_of(raised)
+  local made, text = pcall(settings.format_error, raised)
+  return made and type(text) == "string" and text ~= "" and text or log.describe(raised)
+end
+
+---The run failed: retry_count + 1, and the id is due again after the back-off. Its limit acts as for a worker.
+---@param raised any  a text or an error value
+---@param options { retry_in: number? }?  seconds; nil: the default back-off
+---@return boolean?
+---@return seriatim.Error? err
+function methods:fail(raised, options)
+  state_of(self, "fail")
+  if raised == nil then
+    validate.refuse("error", "a text or an error value", raised)
+  end
+  local retry_in = validate.options(options, { "retry_in" }).retry_in
+  if retry_in ~= nil then
+    validate.seconds("retry_in", retry_in, 0, LONGEST_DELAY)
+  end
+  return report(self.token, "fail", retry_in or BACK_OFF, stored_error.of(text_of(raised), self.queue))
+end
+
+---Hands the id back, due as it was. No failure is counted.
+---@return boolean?
+---@return seriatim.Error? err
+function methods:release()
+  state_of(self, "release")
+  return report(self.token, "release")
+end
+
+---The delivery must be acknowledged within `seconds` (0 to 31,536,000) from now.
+---@param seconds number
+---@return boolean?
+---@return seriatim.Error? err
+function methods:extend(seconds)
+  state_of(self, "extend")
+  return report(self.token, "extend", validate.seconds("seconds", seconds, 0, LONGEST_RUN))
+end
+
+---Hands the id back, due after `seconds`. No failure is counted.
+---@param seconds number  0 to 100 years
+---@param options { payload: any }?  payload: what the first payload that is left becomes; it keeps its place in the order
+---@return boolean?
+---@return seriatim.Error? err
+function methods:snooze(seconds, options)
+  local state = state_of(self, "snooze")
+  validate.seconds("seconds", seconds, 0, LONGEST_DELAY)
+  local payload = validate.options(options, { "payload" }).payload
+  if payload ~= nil then
+    payload = state.codec.dump(payload, "payload")
+  end
+  return report(self.token, "snooze", seconds, payload)
+end
+
+---The first `count` payloads are done, whatever becomes of the others. The delivery goes on.
+---@param count integer  at most the number of payloads
+---@return boolean?
+---@return seriatim.Error? err
+function methods:checkpoint(count)
+  local rows = state_of(self, "checkpoint").rows
+  if validate.integer("count", count, 0, #rows) == 0 then
+    return true
+  end
+  local first = {}
+  for place = 1, count do
+    first[place] = rows[place]
+  end
+  return report(self.token, "checkpoint", nil, nil, first)
+end
+
+---@param popped table  of the C module
+---@param rows table[]  its payloads that could be read
+---@param values any[]  what these say
+local function delivery_of(popped, queue, rows, values)
+  local made = {
+    id = popped.id, payloads = values, queue = queue.name, fence = popped.fence, deliveries = popped.deliveries,
+    scores = {}, contexts = {}, more = popped.more, token = popped.token, [STATE] = { rows = rows, codec = queue.codec },
+  }
+  for place, row in ipairs(rows) do
+    made.scores[place] = row[2]
+    made.contexts[place] = row[4] and native.load(row[4]) or {}
+  end
+  return setmetatable(made, Delivery)
+end
+
+-- ---- payloads that cannot be read
+
+---@return table[] rows  those that can be read
+---@return any[] values  what they say
+---@return table[] broken  those that cannot
+---@return string? reason  of the first one
+local function decode(popped, queue)
+  local rows, values, broken, reason = {}, {}, {}, nil
+  for _, row in ipairs(popped.payloads) do
+    local value, why = queue.codec.load(row[1])
+    if value == nil then
+      reason = reason or "undecodable payload: " .. log.describe(why)
+      broken[#broken + 1] = row
+    else
+      rows[#rows + 1], values[#values + 1] = row, value
+    end
+  end
+  return rows, values, broken, reason
+end
+
+---Sends them to the morgue; the id's other payloads are due as they were.
+---@return boolean? rejected
+---@return seriatim.Error? err
+local function reject(popped, queue, broken, reason)
+  local most = {}
+  for place = 1, math.min(#broken, MOST_REJECTED) do
+    most[place] = broken[place]
+  end
+  log.error("fail", ("%d payloads cannot be read: %s"):format(#most, reason), { q = queue.name, id = popped.id })
+  local rejected, err = report(popped.token, "reject", nil, stored_error.of(reason, queue.name), most)
+  if not rejected and not errors.is(err, "STALE") then
+    return nil, err
+  end
+  return true
+end
+
+---A pop with ttr = 0 has ended them already, so only the log has them.
+local function log_lost(popped, queue, broken, reason)
+  local text = "%d payloads cannot be read, and the pop with ttr = 0 has ended them: %s; the first is %s"
+  local first = log.brief(validate.shown(broken[1][1]))
+  log.error("fail", text:format(#broken, reason, first), { q = queue.name, id = popped.id })
+end
+
+---@return seriatim.PoppedDelivery|false|nil  false: none of it can be delivered; pop again
+---@return seriatim.Error? err
+local function read(popped, queue)
+  local rows, values, broken, reason = decode(popped, queue)
+  if #broken > 0 and popped.token then
+    local rejected, err = reject(popped, queue, broken, reason)
+    return rejected and false, err
+  elseif #broken > 0 then
+    log_lost(popped, queue, broken, reason)
+  end
+  return #rows > 0 and delivery_of(popped, queue, rows, values)
+end
+
+-- ---- pop
+
+---The codec of the worker that was defined last for this queue here; without one, the module's.
+local function codec_of(name)
+  for place = #workers.all, 1, -1 do
+    local worker = workers.all[place].worker
+    if worker.queue_name == name then
+      return worker:payload_codec()
+    end
+  end
+  return codec.of(nil)
+end
+
+---@return { name: string, codec: seriatim.Codec }
+local function queue_of(given, field)
+  if workers.is(given) then
+    return { name = given.queue_name, codec = given:payload_codec() }
+  elseif type(given) ~= "string" then
+    validate.refuse(field, "the name of a queue or a worker", given)
+  end
+  return { name = check_name(field, given), codec = codec_of(given) }
+end
+
+local function queues_of(given)
+  if type(given) == "string" or workers.is(given) then
+    return { queue_of(given, "queues") }
+  end
+  local list = validate.list("queues", given, "a list of names and workers")
+  if #list < 1 or #list > MOST_QUEUES then
+    errors.misuse(("queues must be 1 to %d names or workers, not %d"):format(MOST_QUEUES, #list))
+  end
+  local queues = {}
+  for place, one in ipairs(list) do
+    queues[place] = queue_of(one, ("queues[%d]"):format(place))
+  end
+  return queues
+end
+
+local function weights_of(given, count)
+  if given == nil then
+    return nil
+  end
+  local weights = {}
+  for place, weight in ipairs(validate.list("weights", given, "a list of integers")) do
+    weights[place] = validate.integer(("weights[%d]"):format(place), weight, 1, MOST_WEIGHT)
+  end
+  if #weights ~= count then
+    errors.misuse(("weights must be one integer for each queue: there are %d queues and %d weights"):format(count, #weights))
+  end
+  return weights
+end
+
+local function ttr_of(given)
+  if type(given) == "number" and (given == 0 or given >= SHORTEST_RUN and given <= LONGEST_RUN) then
+    return given
+  end
+  return validate.refuse("ttr", ("0 or a number of seconds from %g to %d"):format(SHORTEST_RUN, LONGEST_RUN), given)
+end
+
+---@return table|false|nil popped  of the C module; false: no id is due
+---@return any  the queue of what was popped, or a seriatim.Error
+local function ask(queues, weights, wait, ttr, most)
+  return pool.ask(function(connection)
+    local numbers, by_number = {}, {}
+    for place, queue in ipairs(queues) do
+      numbers[place] = connection:number_of(queue.name)
+      by_number[numbers[place]] = queue
+    end
+    local popped, err = connection:call("pop", numbers, weights, wait, ttr, most, nil)
+    return popped, popped and by_number[popped.queue] or err
+  end)
+end
+
+---@class seriatim.PopOptions
+---@field wait number?  2; seconds to wait if no id is due, 0 to 60
+---@field ttr number?  30; seconds within which the delivery must be acknowledged, else it has failed and the id is due again at once.
+---0: the id is taken and ended at once, so it is lost if this process dies (at most once)
+---@field max integer?  1000; the most payloads of a delivery, 1 to 1000
+---@field weights integer[]?  one of 1 to 1000000 for each queue: the queues take turns by their weights, and an empty one loses its turn.
+---nil: an id of the first queue that has one
+
+---Takes the first due id of the queues, in their order. Nobody else runs this id until the delivery has ended or its time is over.
+---Payloads that cannot be read go to the morgue. Raises misuse before anything is sent.
+---@param queues string|seriatim.Worker|(string|seriatim.Worker)[]  names, or workers whose codec reads the payloads
+---@param options seriatim.PopOptions?
+---@return seriatim.PoppedDelivery?  nil: no id is due
+---@return seriatim.Error? err
+function pops.pop(queues, options)
+  local list, given = queues_of(queues), validate.options(options, OPTIONS)
+  local weights = weights_of(given.weights, #list)
+  local wait = validate.seconds("wait", given.wait == nil and 2 or given.wait, 0, LONGEST_WAIT)
+  local ttr = ttr_of(given.ttr == nil and 30 or given.ttr)
+  local most = validate.integer("max", given.max == nil and MOST_PAYLOADS or given.max, 1, MOST_PAYLOADS)
+  local deadline = native.now_ms() + wait * 1000
+  repeat
+    local popped, queue = ask(list, weights, math.max(deadline - native.now_ms(), 0) / 1000, ttr, most)
+    if not popped then
+      return nil, queue
+    end
+    local delivery, err = read(popped, queue)
+    if delivery or err then
+      return delivery or nil, err
+    end
+  until false
+end
+
+return pops
