@@ -26,7 +26,7 @@ local glue = {
 local names = {
   "resty.seriatim", "resty.seriatim.channel", "resty.seriatim.host", "resty.seriatim.later", "resty.seriatim.loop", "resty.seriatim.node",
   "resty.seriatim.phases", "resty.seriatim.sentinel", "resty.seriatim.socket",
-  "resty.seriatim.transport", "resty.seriatim.web", "seriatim", "seriatim.cli", "seriatim.cli.config_file",
+  "resty.seriatim.transport", "resty.seriatim.wakes", "resty.seriatim.web", "seriatim", "seriatim.cli", "seriatim.cli.config_file",
   "seriatim.cli.exit_codes", "seriatim.cli.failure", "seriatim.cli.operators", "seriatim.cli.options", "seriatim.cli.server_command",
   "seriatim.cli.tables", "seriatim.cli.web_command", "seriatim.client.actions", "seriatim.client.codec",
   "seriatim.client.connection", "seriatim.client.inspect", "seriatim.client.int64", "seriatim.client.jobs", "seriatim.client.metrics",

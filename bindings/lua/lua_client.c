@@ -144,6 +144,67 @@ static int client_tell_left(lua_State *L)
     return 0;
 }
 
+/* ---- Sleep ----------------------------------------------------------------------------------- */
+
+/* client:sleeps(): for how many milliseconds the operation under way sleeps; nil: it does not */
+static int client_sleeps(lua_State *L)
+{
+    slu_link *self = client_of(L);
+    int64_t sleep_ms = self ? srt_client_sleeps(self->client) : -1;
+    if (sleep_ms < 0)
+        return 0;
+    slu_push_int(L, sleep_ms);
+    return 1;
+}
+
+static int client_wake(lua_State *L)
+{
+    slu_link *self = client_of(L);
+    if (self)
+        srt_client_wake(self->client);
+    return 0;
+}
+
+/* client:tell_spent(ms): since the operation was begun, before each input and wake */
+static int client_tell_spent(lua_State *L)
+{
+    slu_link *self = client_of(L);
+    int64_t spent_ms = slu_int64(L, 2, "milliseconds");
+    if (self)
+        srt_client_tell_spent(self->client, spent_ms);
+    return 0;
+}
+
+/* client:channels(queue): the names of its shards' wake-up channels; none while its layout is not known */
+static int client_channels(lua_State *L)
+{
+    slu_link *self = client_of(L);
+    size_t queue = slu_size(L, 2, "queue");
+    srt_bytes *name = slu_bytes(L);
+    unsigned shard, count;
+    if (!self)
+        return slu_link_closed(L);
+    count = seriatim_layout_shards(self->client, queue);
+    lua_createtable(L, (int)count, 0);
+    for (shard = 0; shard < count; shard++) {
+        srt_bytes_clear(name);
+        if (srt_client_channel(self->client, queue, shard, name) != SERIATIM_OK)
+            return slu_raise(L, "not enough memory");
+        lua_pushlstring(L, name->data, name->len);
+        lua_rawseti(L, -2, (int)shard + 1);
+    }
+    return 1;
+}
+
+/* client:listens(is_so): the host listens to all channels of the queues of a pop */
+static int client_listens(lua_State *L)
+{
+    slu_link *self = client_of(L);
+    if (self)
+        srt_client_listens(self->client, lua_toboolean(L, 2));
+    return 0;
+}
+
 /* client:input(bytes) */
 static int client_input(lua_State *L)
 {
@@ -216,6 +277,11 @@ void slu_open_client(lua_State *L)
                                        {"expect_master", client_expect_master},
                                        {"limit", client_limit},
                                        {"tell_left", client_tell_left},
+                                       {"sleeps", client_sleeps},
+                                       {"wake", client_wake},
+                                       {"tell_spent", client_tell_spent},
+                                       {"channels", client_channels},
+                                       {"listens", client_listens},
                                        {NULL, NULL}};
     static const luaL_Reg functions[] = {{"client", client_new}, {NULL, NULL}};
     slu_class(L, SLU_CLIENT, methods, client_close);

@@ -26,14 +26,11 @@ static int pop_read(lua_State *L, const slu_link *self)
         lua_pushboolean(L, 0);
         return 1;
     }
-    lua_createtable(L, 0, 9);
+    lua_createtable(L, 0, 6);
     slu_set_int(L, "queue", (int64_t)popped->queue);
     slu_set_text(L, "id", popped->job.id, popped->job.id_len);
     slu_set_int(L, "fence", popped->job.fence);
-    slu_set_int(L, "retry_count", popped->job.retry_count);
-    slu_set_text_or_nil(L, "error", popped->job.error, popped->job.error_len);
     slu_set_int(L, "deliveries", popped->deliveries);
-    slu_set_bool(L, "more", popped->more);
     slu_push_list(L, popped->job.payload_count, pop_payload, popped->job.payloads);
     lua_setfield(L, -2, "payloads");
     if (popped->token.data)
@@ -75,8 +72,8 @@ static const int64_t *pop_weights(lua_State *L, int at, size_t count)
 }
 
 /*
- * link:pop(queues, weights or nil, wait, ttr, max): false, or a table with queue, id, fence, retry_count, error,
- * deliveries, more, token, and payloads as {{bytes, score, stamp, context}}. token is nil if ttr is 0.
+ * link:pop(queues, weights or nil, wait, ttr, max): false, or a table with queue, id, fence, deliveries, token, and
+ * payloads as {{bytes, score, stamp, context}}. token is nil if ttr is 0.
  */
 static int link_pop(lua_State *L)
 {

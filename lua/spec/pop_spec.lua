@@ -46,7 +46,7 @@ describe("pop", function()
       { id = 7, payload = { n = 2 }, score = 2 }, { id = 7, payload = { n = 1 }, score = 1, context = { trace = "t" } },
     }
     local delivery = pop()
-    assert.same({ "7", "Orders", 1, false }, { delivery.id, delivery.queue, delivery.deliveries, delivery.more })
+    assert.same({ "7", "Orders", 1 }, { delivery.id, delivery.queue, delivery.deliveries })
     assert.same({ { n = 1 }, { n = 2 } }, delivery.payloads)
     assert.same({ 1, 2 }, delivery.scores)
     assert.same({ { trace = "t" }, {} }, delivery.contexts)
@@ -113,14 +113,15 @@ describe("pop", function()
     local delivery = pop { ttr = 0 }
     assert.same({ "a" }, delivery.payloads)
     assert.is_nil(delivery.token)
-    assert_stale(delivery:ack())
+    assert.is_true(delivery:ack())
+    raises("^release: the delivery of '1' was popped with ttr = 0, so it has ended already$", function() delivery:release() end)
     assert.is_nil(record("1"))
   end)
 
   it("R-POP-6: gives at most max payloads, and the rest when these have ended", function()
     orders:perform_async { { id = 1, payload = "a" }, { id = 1, payload = "b" }, { id = 1, payload = "c" } }
     local delivery = pop { max = 2 }
-    assert.same({ { "a", "b" }, true }, { delivery.payloads, delivery.more })
+    assert.same({ "a", "b" }, delivery.payloads)
     assert.is_true(delivery:ack())
     assert.same({ "c" }, pop().payloads)
   end)
@@ -142,7 +143,7 @@ describe("pop", function()
     end
     local counts = { Orders = 0, Others = 0 }
     for _ = 1, 6 do
-      local delivery = pop({ weights = { 2, 1 } }, { "Orders", "Others" })
+      local delivery = pop({ weights = { Orders = 2, [others] = 1 } }, { "Orders", "Others" })
       counts[delivery.queue] = counts[delivery.queue] + 1
     end
     assert.same({ Orders = 4, Others = 2 }, counts)
@@ -204,9 +205,11 @@ describe("pop", function()
     raises("^ttr must be 0 or a number of seconds from 0.001 to 31536000, not %-1", function() seriatim.pop("a", { ttr = -1 }) end)
     raises("^ttr must be 0 or .*, not NaN", function() seriatim.pop("a", { ttr = 0 / 0 }) end)
     raises("^max must be an integer from 1 to 1000, not 0", function() seriatim.pop("a", { max = 0 }) end)
-    raises("^weights%[1%] must be an integer from 1 to 1000000, not 0", function() seriatim.pop("a", { weights = { 0 } }) end)
-    raises("^weights must be one integer for each queue: there are 2 queues and 1 weights$",
-      function() seriatim.pop({ "a", "b" }, { weights = { 1 } }) end)
+    raises("^queues: 'a' is named twice$", function() seriatim.pop { "a", "b", "a" } end)
+    raises("^weights must be a table from queue to weight, not 5", function() seriatim.pop("a", { weights = 5 }) end)
+    raises("^weights%['a'%] must be an integer from 1 to 1000000, not 0", function() seriatim.pop("a", { weights = { a = 0 } }) end)
+    raises("^weights%['b'%] must be an integer .*, not nil$", function() seriatim.pop({ "a", "b" }, { weights = { a = 1 } }) end)
+    raises("^weights: 'c' is none of the queues$", function() seriatim.pop({ "a", "b" }, { weights = { c = 1 } }) end)
   end)
 
   it("refuses wrong arguments of a delivery's methods", function()

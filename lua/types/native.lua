@@ -102,7 +102,7 @@ function operations:node_command(node, command) end -- Result: such a node is al
 function operations:queues() end -- Result: names
 ---@param queues integer[]  numbers
 ---@param weights integer[]?  one for each queue
-function operations:pop(queues, weights, wait, ttr, max) end -- Result: false, or a table: queue, id, fence, retry_count, error or nil, deliveries, more, token or nil, payloads {{bytes, score, stamp, context or nil}, ...}
+function operations:pop(queues, weights, wait, ttr, max) end -- Result: false, or a table: queue, id, fence, deliveries, token or nil, payloads {{bytes, score, stamp, context or nil}, ...}
 ---seconds, text and payloads (as pop gave them, or a part of them): nil where the kind has no use for them.
 ---@param kind "ack"|"fail"|"release"|"extend"|"snooze"|"checkpoint"|"reject"
 function operations:popped(token, kind, seconds, text, payloads) end -- Result: true
@@ -153,6 +153,18 @@ function client:status() end
 function client:limit() end
 ---Milliseconds that are left of them, before each input.
 function client:tell_left(ms) end
+---Milliseconds for which a pop that waits sleeps; nil: nothing sleeps. Meanwhile there is nothing to send, and no answer comes.
+---@return integer?
+function client:sleeps() end
+---Ends the sleep: its time is over, or a message came on one of the channels.
+function client:wake() end
+---Milliseconds since the operation was begun, before each input and wake of a pop that waits.
+function client:tell_spent(ms) end
+---The names of the wake-up channels of a queue's shards; none while its layout is not known.
+---@return string[]
+function client:channels(queue) end
+---Does the host listen to all channels of the queues of a pop? If it does not, the pop sleeps for short times.
+function client:listens(is_so) end
 ---Ends what is under way (kind: "IO", "TIMEOUT", or what input said); a push may make it UNKNOWN_OUTCOME. Gives what status() does.
 function client:give_up(kind, why) end
 function client:close() end

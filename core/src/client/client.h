@@ -229,9 +229,6 @@ int srt_check_unix_time(seriatim_client *c, const char *where, const char *field
 
 /* ---- For the I/O side, beside seriatim/binding/client.h ------------------------------------- */
 
-/* For how many milliseconds the operation sleeps; -1: it does not. Then nothing is to be sent, and no answer comes. */
-int64_t srt_client_sleeps(const seriatim_client *c);
-void srt_client_wake(seriatim_client *c);
 /* Does a request wait for an answer? */
 int srt_client_waits(const seriatim_client *c);
 

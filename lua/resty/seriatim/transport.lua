@@ -4,6 +4,7 @@
 
 local phases = require "resty.seriatim.phases"
 local socket = require "resty.seriatim.socket"
+local wakes = require "resty.seriatim.wakes"
 local errors = require "seriatim.errors"
 local native = require "seriatim.native"
 local settings = require "seriatim.settings"
@@ -81,6 +82,8 @@ function Transport:call(name, ...)
     self.web_pool = name == "web" and (arguments[2].method == "POST" and WEB_CHANGES or "seriatim-web:") or nil
     self.has_left = self.web_pool == WEB_CHANGES and arguments[2].has_left or nil
   end
+  self.waiter, self.is_heard, self.popped_queues = nil, false, name == "pop" and arguments[1] or nil
+  self.client:listens(false)
   local begun, err = begin(self.client, name, unpack(arguments, 1, count - 1))
   if not begun then
     return nil, err
@@ -105,10 +108,10 @@ end
 
 -- ---- deadlines
 
----Of one operation: when it began or was last answered, when it must have ended, and why the last connection failed.
+---Of one operation: when it began, when it was last answered, when it must have ended, and why the last connection failed.
 local function new_run(limit)
   local now = native.now_ms()
-  return { began = now, ends = limit and now + limit * 1000 or math.huge, failures = 0 }
+  return { first = now, began = now, ends = limit and now + limit * 1000 or math.huge, failures = 0 }
 end
 
 ---Milliseconds that it may still take. A push has a limit of its own, which answers do not prolong.
@@ -147,7 +150,10 @@ end
 function Transport:drive(limit)
   local run = new_run(limit)
   while self:under_way() do
-    if self:patience(run) < 1 then
+    local asleep_ms = self.client:sleeps()
+    if asleep_ms then
+      self:rest(run, asleep_ms)
+    elseif self:patience(run) < 1 then
       self:give_up(run)
     else
       self:attempt(run)
@@ -218,10 +224,10 @@ function Transport:greet(sock)
   return select(2, self.client:connected(address.user, address.password, address.database, is_fresh))
 end
 
----Until the operation has ended, or with kind and message: why the connection must be closed.
+---Until the operation has ended or sleeps, or with kind and message: why the connection must be closed.
 function Transport:exchange(sock, run)
   local client = self.client
-  while self:under_way() do
+  while self:under_way() and not client:sleeps() do
     if self.has_left and self.has_left() then
       client:give_up(LEFT, "the client closed its connection before the answer") -- what was done before stays
       return LEFT
@@ -249,6 +255,7 @@ function Transport:step(sock, output, run)
     return self:broken(err)
   end
   client:tell_left(run.ends - native.now_ms())
+  client:tell_spent(native.now_ms() - run.first)
   local taken, kind, message = client:input(data)
   run.began, run.failures, run.kind, run.message = native.now_ms(), 0, nil, nil
   if not taken then
@@ -262,6 +269,34 @@ function Transport:broken(err)
     return "TIMEOUT", ("no answer from %s in time"):format(redacted)
   end
   return "IO", ("%s: %s"):format(redacted, err)
+end
+
+-- ---- a pop that waits
+
+function Transport:channels()
+  local names = {}
+  for _, queue in ipairs(self.popped_queues or {}) do
+    for _, name in ipairs(self.client:channels(queue)) do
+      names[#names + 1] = name
+    end
+  end
+  return names
+end
+
+---Waits without a connection until a message comes or the time is over, then asks again. Once Redis has confirmed the channels it
+---asks at once, because an id may have become due before.
+function Transport:rest(run, asleep_ms)
+  self.waiter = self.waiter or wakes.waiter(self.address, self:channels())
+  local was_heard, is_heard = self.is_heard, self.waiter:is_heard()
+  if was_heard or not is_heard then
+    self.waiter:wait(asleep_ms / 1000)
+    is_heard = self.waiter:is_heard()
+  end
+  self.is_heard = is_heard
+  self.client:listens(is_heard)
+  self.client:tell_spent(native.now_ms() - run.first)
+  self.client:wake()
+  run.began = native.now_ms()
 end
 
 -- ---- the rest of what the pool wants

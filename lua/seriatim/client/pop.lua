@@ -42,7 +42,6 @@ local pops = {}
 ---@field deliveries integer  the pops of the id, this one included, since it was last acknowledged, had a checkpoint or was buried
 ---@field scores number[]  one for each payload
 ---@field contexts table<string, string>[]  one for each payload; an empty table for a payload without one
----@field more boolean  the id has more payloads: the next pop delivers them when these have ended
 ---@field token string?  names the delivery in any process; nil: the pop had ttr = 0, so the delivery has ended
 local methods = {}
 local Delivery = inspect.class("seriatim.PoppedDelivery", { "queue", "id", "fence", "deliveries" })
@@ -50,32 +49,41 @@ Delivery.__index = methods
 
 ---Tells Redis. Each method of a delivery returns true; or nil and a seriatim.Error, whose kind is STALE if the delivery is not the
 ---caller's any more: its time is over, it has ended, or somebody else has the id.
----@param token string?
+---@param token string
 ---@param rows table[]?  the payloads that are meant, as pop of the C module gives them
 ---@return boolean?
 ---@return seriatim.Error? err
 local function report(token, kind, seconds, text, rows)
-  if not token then
-    return nil, errors.new("STALE", "the delivery has ended: it was popped with ttr = 0")
-  end
   return pool.ask(function(connection)
     return connection:call("popped", token, kind, seconds, text, rows, nil)
   end)
 end
 
----The state of a delivery; raises where a method was called with a dot in place of the colon.
-local function state_of(delivery, name)
+---Raises where a method was called with a dot in place of the colon.
+local function must_be_one(delivery, name)
   if getmetatable(delivery) ~= Delivery then
     errors.misuse(("%s needs a colon, as in delivery:%s(...), not %s"):format(name, name, validate.kind(delivery)))
+  end
+end
+
+---What is not for the user; raises if the delivery had ended when it was popped.
+local function state_of(delivery, name)
+  must_be_one(delivery, name)
+  if not delivery.token then
+    local text = "%s: the delivery of %s was popped with ttr = 0, so it has ended already"
+    errors.misuse(text:format(name, validate.shown(delivery.id)))
   end
   return delivery[STATE]
 end
 
----The delivered payloads are done.
+---The delivered payloads are done. Nothing happens if the pop had ttr = 0, which has ended them already.
 ---@return boolean?
 ---@return seriatim.Error? err
 function methods:ack()
-  state_of(self, "ack")
+  must_be_one(self, "ack")
+  if not self.token then
+    return true
+  end
   return report(self.token, "ack")
 end
 
@@ -155,7 +163,7 @@ end
 local function delivery_of(popped, queue, rows, values)
   local made = {
     id = popped.id, payloads = values, queue = queue.name, fence = popped.fence, deliveries = popped.deliveries,
-    scores = {}, contexts = {}, more = popped.more, token = popped.token, [STATE] = { rows = rows, codec = queue.codec },
+    scores = {}, contexts = {}, token = popped.token, [STATE] = { rows = rows, codec = queue.codec },
   }
   for place, row in ipairs(rows) do
     made.scores[place] = row[2]
@@ -192,7 +200,7 @@ local function reject(popped, queue, broken, reason)
   for place = 1, math.min(#broken, MOST_REJECTED) do
     most[place] = broken[place]
   end
-  log.error("fail", ("%d payloads cannot be read: %s"):format(#most, reason), { q = queue.name, id = popped.id })
+  log.error("dead", ("%d payloads cannot be read: %s"):format(#most, reason), { q = queue.name, id = popped.id })
   local rejected, err = report(popped.token, "reject", nil, stored_error.of(reason, queue.name), most)
   if not rejected and not errors.is(err, "STALE") then
     return nil, err
@@ -204,7 +212,7 @@ end
 local function log_lost(popped, queue, broken, reason)
   local text = "%d payloads cannot be read, and the pop with ttr = 0 has ended them: %s; the first is %s"
   local first = log.brief(validate.shown(broken[1][1]))
-  log.error("fail", text:format(#broken, reason, first), { q = queue.name, id = popped.id })
+  log.error("dead", text:format(#broken, reason, first), { q = queue.name, id = popped.id })
 end
 
 ---@return seriatim.PoppedDelivery|false|nil  false: none of it can be delivered; pop again
@@ -244,30 +252,41 @@ local function queue_of(given, field)
 end
 
 local function queues_of(given)
-  if type(given) == "string" or workers.is(given) then
-    return { queue_of(given, "queues") }
+  local list = { given }
+  if type(given) ~= "string" and not workers.is(given) then
+    list = validate.list("queues", given, "a list of names and workers")
   end
-  local list = validate.list("queues", given, "a list of names and workers")
   if #list < 1 or #list > MOST_QUEUES then
     errors.misuse(("queues must be 1 to %d names or workers, not %d"):format(MOST_QUEUES, #list))
   end
-  local queues = {}
+  local queues, seen = {}, {}
   for place, one in ipairs(list) do
-    queues[place] = queue_of(one, ("queues[%d]"):format(place))
+    local queue = queue_of(one, ("queues[%d]"):format(place))
+    if seen[queue.name] then
+      errors.misuse(("queues: %s is named twice"):format(validate.shown(queue.name)))
+    end
+    queues[place], seen[queue.name] = queue, true
   end
-  return queues
+  return queues, seen
 end
 
-local function weights_of(given, count)
+---A list of integers, one for each queue.
+local function weights_of(given, queues, names)
   if given == nil then
     return nil
+  elseif type(given) ~= "table" then
+    validate.refuse("weights", "a table from queue to weight", given)
   end
-  local weights = {}
-  for place, weight in ipairs(validate.list("weights", given, "a list of integers")) do
-    weights[place] = validate.integer(("weights[%d]"):format(place), weight, 1, MOST_WEIGHT)
+  local by_name, weights = {}, {}
+  for queue, weight in pairs(given) do
+    local name = workers.is(queue) and queue.queue_name or queue
+    if not names[name] then
+      errors.misuse(("weights: %s is none of the queues"):format(validate.shown(name)))
+    end
+    by_name[name] = weight
   end
-  if #weights ~= count then
-    errors.misuse(("weights must be one integer for each queue: there are %d queues and %d weights"):format(count, #weights))
+  for place, queue in ipairs(queues) do
+    weights[place] = validate.integer(("weights[%s]"):format(validate.shown(queue.name)), by_name[queue.name], 1, MOST_WEIGHT)
   end
   return weights
 end
@@ -298,18 +317,19 @@ end
 ---@field ttr number?  30; seconds within which the delivery must be acknowledged, else it has failed and the id is due again at once.
 ---0: the id is taken and ended at once, so it is lost if this process dies (at most once)
 ---@field max integer?  1000; the most payloads of a delivery, 1 to 1000
----@field weights integer[]?  one of 1 to 1000000 for each queue: the queues take turns by their weights, and an empty one loses its turn.
----nil: an id of the first queue that has one
+---@field weights table<string|seriatim.Worker, integer>?  of each queue, 1 to 1,000,000: the queues take turns by their weights, and an
+---empty one loses its turn. nil: an id of the first queue that has one
 
 ---Takes the first due id of the queues, in their order. Nobody else runs this id until the delivery has ended or its time is over.
 ---Payloads that cannot be read go to the morgue. Raises misuse before anything is sent.
----@param queues string|seriatim.Worker|(string|seriatim.Worker)[]  names, or workers whose codec reads the payloads
+---@param queues string|seriatim.Worker|(string|seriatim.Worker)[]  a queue or up to 1000, no queue twice
 ---@param options seriatim.PopOptions?
 ---@return seriatim.PoppedDelivery?  nil: no id is due
 ---@return seriatim.Error? err
 function pops.pop(queues, options)
-  local list, given = queues_of(queues), validate.options(options, OPTIONS)
-  local weights = weights_of(given.weights, #list)
+  local list, names = queues_of(queues)
+  local given = validate.options(options, OPTIONS)
+  local weights = weights_of(given.weights, list, names)
   local wait = validate.seconds("wait", given.wait == nil and 2 or given.wait, 0, LONGEST_WAIT)
   local ttr = ttr_of(given.ttr == nil and 30 or given.ttr)
   local most = validate.integer("max", given.max == nil and MOST_PAYLOADS or given.max, 1, MOST_PAYLOADS)

@@ -153,6 +153,28 @@ function app.figures()
   ngx.say(require("seriatim.native").dump({ later = seriatim.later(), stats = seriatim.stats(), pid = ngx.worker.pid() }, "it"))
 end
 
+---Pops from the queues of ?queues=, which nobody serves; says how long it took, and what it got.
+function app.pop()
+  local arguments, queues = ngx.req.get_uri_args(), {}
+  for name in arguments.queues:gmatch("%w+") do
+    queues[#queues + 1] = name
+  end
+  local began = ngx.now()
+  local delivery, err = seriatim.pop(queues, { wait = tonumber(arguments.wait or 0), ttr = tonumber(arguments.ttr or 30) })
+  local said = { took = ngx.now() - began, error = err and tostring(err) }
+  if delivery then
+    said.id, said.payloads, said.queue, said.deliveries = delivery.id, delivery.payloads, delivery.queue, delivery.deliveries
+    said.done = arguments.op ~= "nothing" and delivery[arguments.op or "ack"](delivery) or false
+  end
+  ngx.say(require("seriatim.native").dump(said, "it"))
+end
+
+---Pushes to a queue that this nginx does not serve.
+function app.push_to()
+  local arguments = ngx.req.get_uri_args()
+  said(seriatim.push(seriatim.worker { name = arguments.queue }, { { id = arguments.id, payload = arguments.payload } }))
+end
+
 ---Of the dashboard at /seriatim: a role by a header field, which an application would take from its session.
 app.web = {
   role = function(request)

@@ -16,6 +16,7 @@
 #define SERIATIM_BINDING_CLIENT_H
 
 #include "seriatim.h"
+#include "seriatim/binding/bytes.h"
 
 #define SRT_CLIENT_RANDOM 16 /* bytes of which a client's id is made */
 
@@ -49,6 +50,34 @@ void srt_client_tell_left(seriatim_client *client, int64_t left_ms);
  * the text.
  */
 int srt_client_status(const seriatim_client *client);
+
+/*
+ * A pop that waits sleeps between its questions. Meanwhile it has nothing to send, no answer comes, and the host may
+ * use the connection for something else:
+ *
+ *     while (srt_client_sleeps(client) >= 0) {
+ *         // wait for so many milliseconds, or until a message comes on one of the channels
+ *         srt_client_tell_spent(client, milliseconds);
+ *         srt_client_wake(client);
+ *     }
+ *
+ * srt_client_sleeps: for how many milliseconds; -1: the operation does not sleep.
+ */
+int64_t srt_client_sleeps(const seriatim_client *client);
+/* Ends the sleep, if the operation sleeps: it asks again, or ends. */
+void srt_client_wake(seriatim_client *client);
+/* Sets the milliseconds since the operation was begun. To be called before each input and wake of a pop that waits. */
+void srt_client_tell_spent(seriatim_client *client, int64_t spent_ms);
+/*
+ * Appends the name of the channel on which Redis tells that an id of this shard is due; shard: below
+ * seriatim_layout_shards. OK, INVALID: no such queue or shard, or NOMEM.
+ */
+int srt_client_channel(seriatim_client *client, size_t queue, unsigned shard, srt_bytes *name);
+/*
+ * 1: the host listens to the channels of all shards of the queues of the pop under way, or of the next one. 0: it does
+ * not; then the pop sleeps for short times. To be called before the wake that follows.
+ */
+void srt_client_listens(seriatim_client *client, int listens);
 
 /* From now on each connection must be to a master; a replica ends it as READONLY. For hosts that ask Sentinels. */
 void srt_client_expect_master(seriatim_client *client);

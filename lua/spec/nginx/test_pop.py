@@ -1,0 +1,101 @@
+"""seriatim.pop inside a real nginx: it waits without blocking the worker, without a connection of the pool, and is woken by messages."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from conftest import PATIENCE, Nginx, Redis, wait_until
+
+
+def pop(nginx: Nginx, queues: str, **query: str) -> dict[str, Any]:
+    status, text = nginx.get("/pop", queues=queues, **query)
+    assert status == 200
+    return dict(json.loads(text))
+
+
+def push(nginx: Nginx, queue: str, id: str, payload: str = "p") -> None:
+    assert nginx.get("/push_to", queue=queue, id=id, payload=payload) == (200, "ok")
+
+
+def subscribers(server: Redis, queue: str) -> int:
+    """Of the wake-up channels of a queue's shards, the one with the fewest."""
+    counts = server.client.pubsub_numsub(*(f"seriatim:{{{queue}/{shard}}}:wake" for shard in range(5)))
+    return min(count for _, count in counts)
+
+
+def questions(server: Redis, queue: str, seconds: float) -> int:
+    """How many commands Redis executes for a queue in this time."""
+    command = ["timeout", str(seconds), "redis-cli", "-s", server.socket, "monitor"]
+    text = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return sum(f"{{{queue}/" in line and "lua" not in line.split("]")[0] for line in text.splitlines())
+
+
+def test_pops_and_reports(nginx: Nginx) -> None:
+    assert "id" not in pop(nginx, "Pulled")
+    push(nginx, "Pulled", "a")
+    got = pop(nginx, "Others Pulled")
+    assert (got["id"], got["payloads"], got["queue"], got["done"]) == ("a", ["p"], "Pulled", True)
+    assert "id" not in pop(nginx, "Pulled")
+
+
+def test_a_delivery_is_released_and_comes_again(nginx: Nginx) -> None:
+    push(nginx, "Pulled", "a")
+    assert pop(nginx, "Pulled", op="release")["deliveries"] == 1
+    assert pop(nginx, "Pulled")["deliveries"] == 2
+
+
+def test_what_is_not_acknowledged_comes_again(nginx: Nginx) -> None:
+    push(nginx, "Pulled", "a")
+    assert pop(nginx, "Pulled", ttr="0.2", op="nothing")["deliveries"] == 1
+    assert pop(nginx, "Pulled", wait="60")["deliveries"] == 2
+
+
+def test_a_wait_ends_in_time(nginx: Nginx) -> None:
+    got = pop(nginx, "Pulled", wait="0.5")
+    assert "id" not in got and got["took"] >= 0.5
+
+
+def test_waits_do_not_block_the_worker_and_hold_no_connection(folder: Path, server: Redis) -> None:
+    nginx = Nginx(folder, server, {"redis": server.url, "pool_size": "1"}).start()
+    try:
+        push(nginx, "Pulled", "a")
+        pop(nginx, "Pulled")
+        with ThreadPoolExecutor(30) as pool:
+            waits = [pool.submit(pop, nginx, "Pulled", wait="60") for _ in range(30)]
+            wait_until(lambda: subscribers(server, "Pulled") >= 1, "subscriptions")
+            for number in range(30):
+                push(nginx, "Pulled", str(number))
+            got = [wait.result(PATIENCE) for wait in waits]
+        assert sorted(int(each["id"]) for each in got) == list(range(30))
+        assert subscribers(server, "Pulled") <= 2  # one connection of each nginx worker
+    finally:
+        nginx.end()
+
+
+def test_a_wait_sends_few_commands_and_is_woken_by_a_push(nginx: Nginx, server: Redis) -> None:
+    push(nginx, "Pulled", "a")
+    pop(nginx, "Pulled")
+    with ThreadPoolExecutor(1) as pool:
+        wait = pool.submit(pop, nginx, "Pulled", wait="60")
+        wait_until(lambda: subscribers(server, "Pulled") >= 1, "subscriptions")
+        time.sleep(0.5)  # the question that follows the confirmation
+        assert questions(server, "Pulled", 3) <= 10  # of 5 shards; 150 if it asked every 100 ms
+        push(nginx, "Pulled", "b")
+        assert wait.result(PATIENCE)["id"] == "b"
+
+
+def test_a_wait_survives_the_loss_of_its_subscription(nginx: Nginx, server: Redis) -> None:
+    push(nginx, "Pulled", "a")
+    pop(nginx, "Pulled")
+    with ThreadPoolExecutor(1) as pool:
+        wait = pool.submit(pop, nginx, "Pulled", wait="60")
+        wait_until(lambda: subscribers(server, "Pulled") >= 1, "subscriptions")
+        server.client.client_kill_filter(_type="pubsub")
+        wait_until(lambda: subscribers(server, "Pulled") == 0 or wait.done(), "the loss")
+        push(nginx, "Pulled", "b")
+        assert wait.result(PATIENCE)["id"] == "b"
