@@ -12,7 +12,7 @@ local errors = {}
 ---  UNKNOWN_OUTCOME  a push was sent and no answer came within push_timeout: the message names the chunks that may have been written
 ---  NOT_REPLICATED   a push is written, all of it, but fewer replicas than wait_replicas said in wait_timeout that they have it;
 ---                   the error's field result is what the push would have given
----  STALE            the lease under which the jobs ran was taken by another node
+---  STALE            the lease under which the jobs ran was taken by another node, or a popped delivery has ended or its time is over
 ---  FULL             Redis is at its maxmemory and refuses writes
 ---  GENERATION       the queue was deleted and made anew, or resharded, since its layout was read
 ---  READONLY         Redis is a read-only replica

@@ -221,6 +221,19 @@ def test_nginx_mounts_the_dashboard_behind_a_session(blocks: Section, tmp_path: 
         server.stop()
 
 
+@runs("docs/start/openresty.md", "Popping")
+def test_nginx_hands_the_next_job_to_a_consumer(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+    (port,) = free_ports(1)
+    location = blocks.take("nginx").text
+    assert "wait = 20" in location
+    with nginx(location.replace("wait = 20", "wait = 0.1"), tmp_path, env, port) as server:
+        assert get(port, "/next")[0] == 204
+        shell("""seriatim push Mails 1 '{"to":"ann"}' --create""", tmp_path, env)
+        assert get(port, "/next")[:2] == (200, "ann\n")
+        assert get(port, "/next")[0] == 204
+        server.stop()
+
+
 @runs("docs/guides/dashboard.md", "On its own")
 def test_seriatim_web_serves_the_dashboard(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
     commands = [re.sub(r" *#.*", "", line) for line in blocks.take("sh").text.splitlines()]

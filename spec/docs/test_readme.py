@@ -137,6 +137,14 @@ def test_the_first_lua_worker_runs(blocks: Section, folder: Path, env: dict[str,
     ran_in_order(f"luajit {ROOT}/lua/bin/seriatim-lua -r app.lua", folder, env)
 
 
+@runs("docs/start/lua.md", "Take single jobs")
+def test_a_lua_script_takes_the_next_job(blocks: Section, folder: Path, env: dict[str, str]) -> None:
+    (folder / "pop.lua").write_text(blocks.take("lua").text)
+    shell("seriatim push OrderWorker 17 --create", folder, env)
+    assert shell("lua5.4 pop.lua", folder, env) == "17\t1\n"
+    assert shell("seriatim explain OrderWorker 17", folder, env).startswith("nothing waits or runs under this id")
+
+
 def installs(text: str) -> None:
     """Its programs are there; what it would install, other tests do."""
     for command in re.split(r"&&|\n", re.sub(r"#.*", "", text)):

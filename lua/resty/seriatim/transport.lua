@@ -15,6 +15,7 @@ local FIRST_LIMIT_MS = 5000 -- of an operation before the first connection: a wr
 local IDLE_MS = 60000 -- how long nginx keeps an unused connection
 local QUEUE = 100000 -- operations of an nginx worker that may wait for a free connection
 local READ_BYTES = 65536
+local UNHEARD_MS = 100 -- the most that a pop sleeps when no message can wake it
 local WEB_SIZE = 2 -- connections of an nginx worker for what the dashboard reads, and for what it changes, so that none waits for another
 local WEB_CHANGES = "seriatim-web-changes:" -- the pool of the latter
 local WEB_LIMIT_MS = 4500 -- the core's, for a request of the dashboard: less than its reads have, so that they tell the cause
@@ -284,12 +285,15 @@ function Transport:channels()
 end
 
 ---Waits without a connection until a message comes or the time is over, then asks again. Once Redis has confirmed the channels it
----asks at once, because an id may have become due before.
+---asks at once, because an id may have become due before. A queue that was made meanwhile has new channels.
 function Transport:rest(run, asleep_ms)
-  self.waiter = self.waiter or wakes.waiter(self.address, self:channels())
-  local was_heard, is_heard = self.is_heard, self.waiter:is_heard()
+  local names, was_heard = self:channels(), self.is_heard
+  if not self.waiter or #self.waiter.wanted ~= #names then
+    self.waiter, was_heard = wakes.waiter(self.address, names), false
+  end
+  local is_heard = self.waiter:is_heard()
   if was_heard or not is_heard then
-    self.waiter:wait(asleep_ms / 1000)
+    self.waiter:wait((is_heard and asleep_ms or math.min(asleep_ms, UNHEARD_MS)) / 1000)
     is_heard = self.waiter:is_heard()
   end
   self.is_heard = is_heard

@@ -74,7 +74,7 @@ function Waiter:is_heard()
   return #self.wanted > 0
 end
 
----Until a message has come since the last wait, or what is_heard says may have changed; at most so many seconds.
+---Until a message has come since the last wait, or what is_heard says may have changed, for at most `seconds`.
 function Waiter:wait(seconds)
   self.hub:need(self)
   self.semaphore:wait(seconds)
@@ -175,9 +175,10 @@ function Hub:read_always(sock)
   local kept, why = ""
   repeat
     local data, err = sock:receiveany(READ_BYTES)
-    why = err
     if data then
       kept, why = self:take(kept .. data)
+    else
+      why = err
     end
   until why
   self.ended = why

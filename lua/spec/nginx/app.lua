@@ -161,12 +161,12 @@ function app.pop()
   end
   local began = ngx.now()
   local delivery, err = seriatim.pop(queues, { wait = tonumber(arguments.wait or 0), ttr = tonumber(arguments.ttr or 30) })
-  local said = { took = ngx.now() - began, error = err and tostring(err) }
+  local answer = { took = ngx.now() - began, error = err and tostring(err) }
   if delivery then
-    said.id, said.payloads, said.queue, said.deliveries = delivery.id, delivery.payloads, delivery.queue, delivery.deliveries
-    said.done = arguments.op ~= "nothing" and delivery[arguments.op or "ack"](delivery) or false
+    answer.id, answer.payloads, answer.queue, answer.deliveries = delivery.id, delivery.payloads, delivery.queue, delivery.deliveries
+    answer.done = arguments.op ~= "nothing" and delivery[arguments.op or "ack"](delivery) or false
   end
-  ngx.say(require("seriatim.native").dump(said, "it"))
+  ngx.say(require("seriatim.native").dump(answer, "it"))
 end
 
 ---Pushes to a queue that this nginx does not serve.

@@ -99,3 +99,29 @@ def test_a_wait_survives_the_loss_of_its_subscription(nginx: Nginx, server: Redi
         wait_until(lambda: subscribers(server, "Pulled") == 0 or wait.done(), "the loss")
         push(nginx, "Pulled", "b")
         assert wait.result(PATIENCE)["id"] == "b"
+
+
+def test_a_wait_hears_of_a_queue_that_is_made_meanwhile(nginx: Nginx, server: Redis) -> None:
+    push(nginx, "Pulled", "a")
+    pop(nginx, "Pulled")
+    with ThreadPoolExecutor(1) as pool:
+        wait = pool.submit(pop, nginx, "Pulled Later", wait="60")
+        wait_until(lambda: subscribers(server, "Pulled") >= 1, "subscriptions")
+        push(nginx, "Later", "b")
+        assert wait.result(PATIENCE)["id"] == "b"
+
+
+def test_a_wait_polls_where_no_channel_is_allowed(folder: Path, server: Redis) -> None:
+    server.client.execute_command("ACL", "SETUSER", "mute", "on", ">pass", "~*", "+@all", "resetchannels")
+    nginx = Nginx(folder, server, {"redis": server.url.replace("unix://", "unix://mute:pass@")}).start()
+    try:
+        push(nginx, "Pulled", "a")
+        pop(nginx, "Pulled")
+        with ThreadPoolExecutor(1) as pool:
+            wait = pool.submit(pop, nginx, "Pulled", wait="60")
+            time.sleep(0.5)
+            push(nginx, "Pulled", "b")
+            assert wait.result(PATIENCE)["id"] == "b"
+        assert subscribers(server, "Pulled") == 0
+    finally:
+        nginx.end()

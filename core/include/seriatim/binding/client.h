@@ -56,7 +56,7 @@ int srt_client_status(const seriatim_client *client);
  * use the connection for something else:
  *
  *     while (srt_client_sleeps(client) >= 0) {
- *         // wait for so many milliseconds, or until a message comes on one of the channels
+ *         // wait for this time, or until a message comes on one of the channels
  *         srt_client_tell_spent(client, milliseconds);
  *         srt_client_wake(client);
  *     }
