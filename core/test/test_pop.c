@@ -16,6 +16,7 @@
 
 #define SRT_SCRIPT_TEXTS
 #include "base/system.h"
+#include "client/client.h"
 #include "operators.h"
 
 /* ---- A popper -------------------------------------------------------------------------------- */
@@ -706,6 +707,25 @@ static void await_listeners(int count)
     assert_true(there >= count);
 }
 
+/* A host steps a link without a socket where it may block, so only such a step may connect: it may ask the resolver. */
+static void test_r_pop_13_a_step_with_a_socket_makes_no_second_connection(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    seriatim_pop settings = plainly(&f, 30);
+    int status;
+    (void)state;
+    settings.wait = 0.2;
+    assert_int_equal(seriatim_pop_begin(f.client, &settings), SERIATIM_OK);
+    do {
+        status = seriatim_link_step(f.link);
+    } while (status == SERIATIM_AGAIN && srt_client_sleeps(f.client) < 0 && seriatim_link_wait(f.link) == SERIATIM_OK);
+    assert_int_equal(status, SERIATIM_AGAIN);
+    assert_int_equal(seriatim_link_fd(f.link), -1);
+    assert_int_equal(seriatim_link_timeout_ms(f.link), 0);
+    assert_int_equal(drive(f.link), SERIATIM_OK);
+    seriatim_link_free(f.link);
+}
+
 static void test_r_pop_13_a_waiting_popper_is_woken(void **state)
 {
     fixture f = open_queue(3, "merge");
@@ -887,6 +907,7 @@ int main(void)
         cmocka_unit_test(test_r_pop_11_a_claim_ends_what_a_popper_did_not_acknowledge),
         cmocka_unit_test(test_check_repairs_a_popped_id_without_an_end),
         cmocka_unit_test(test_r_pop_12_a_serial_shard_runs_one_id_at_a_time),
+        cmocka_unit_test(test_r_pop_13_a_step_with_a_socket_makes_no_second_connection),
         cmocka_unit_test(test_r_pop_13_a_waiting_popper_is_woken),
         cmocka_unit_test(test_a_waiting_popper_survives_a_cut),
         cmocka_unit_test(test_r_pop_13_a_wait_ends_in_time),

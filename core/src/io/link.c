@@ -489,11 +489,12 @@ static void link_sleep(seriatim_link *link)
 
 /*
  * An operation that begins to sleep listens at once, so that the host waits for the right socket. What it sends when it
- * is woken by that is written in the same step: the host waits for an answer then.
+ * is woken by that is written in the same step: the host waits for an answer then. Without a connection to listen on,
+ * the link has no socket now, so the host makes the next step, which may ask the resolver, where it may block.
  */
 static void link_fall_asleep(seriatim_link *link)
 {
-    while (srt_client_sleeps(link->client) >= 0 && !link->asleep_ms) {
+    while (srt_client_sleeps(link->client) >= 0 && !link->asleep_ms && srt_subscriber_transport(&link->subscriber)) {
         link_sleep(link);
         if (srt_client_sleeps(link->client) < 0 && link->phase == LINK_UP &&
             srt_client_status(link->client) == SERIATIM_AGAIN && !link_visitor_has_left(link))
