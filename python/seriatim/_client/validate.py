@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
 
@@ -34,6 +35,19 @@ def seconds(field: str, value: Any, low: float, high: float) -> float:
     if given is not None and low <= given <= high:
         return value if isinstance(value, int) else given
     raise refusal(field, f"a number of seconds from {low} to {high}", value)
+
+
+LONGEST_DELAY = 100 * 365.25 * 86_400  # seconds
+
+
+def delay(field: str, value: Any) -> float:
+    """How long an id that comes back waits: seconds, also of a timedelta."""
+    given = value.total_seconds() if isinstance(value, timedelta) else value
+    return float(seconds(field, given, 0.0, LONGEST_DELAY))
+
+
+def time_to_run(field: str, value: Any) -> float:
+    return float(seconds(field, value, 0.0, 31_536_000.0))
 
 
 def is_int(value: object) -> bool:

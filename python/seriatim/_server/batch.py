@@ -17,7 +17,6 @@ from .._worker import Worker
 DONE = object()
 
 _NO_PAYLOAD: Any = object()
-_LONGEST_SNOOZE = 100 * 365.25 * 86_400
 _FLUSH_SLICE = 1.0  # seconds between looks for signals while a thread waits
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02  # seconds between looks of a task that waits
 
@@ -124,16 +123,15 @@ class Batch(Mapping[Id, list[Any]]):
         it; it keeps its place in the order. Not given: it stays as it is.
         """
         known = self._known(id)
-        given = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
-        wait = float(validate.seconds("seconds", given, 0.0, _LONGEST_SNOOZE))
+        wait = validate.delay("seconds", seconds)
         data = None if payload is _NO_PAYLOAD else self._worker._payload_codec().dump(payload, "payload")
         self._outcomes[known] = Snooze(wait, data)
 
     def extend(self, seconds: float) -> None:
         """Moves the end of the time to run of every id to `seconds` (0 to 31,536,000) from now. No effect without the setting `ttr`."""
-        validate.seconds("seconds", seconds, 0.0, 31_536_000.0)
+        to_run = validate.time_to_run("seconds", seconds)
         for place in self._all_places().values():
-            self._delivery.extend(place, float(seconds))
+            self._delivery.extend(place, to_run)
 
     def fence(self, id: AnyId) -> int:
         """

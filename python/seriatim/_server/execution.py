@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from .. import _log, _native
-from .._client import codec, validate
+from .._client import codec, stored_error, validate
 from .._client.middlewares import Walk, is_async
 from .._errors import Closed, UsageError
 from .._settings import settings
@@ -22,7 +22,6 @@ from .batch import DONE, Batch, Snooze
 
 RUN, DIED, EXHAUSTED = 0, 1, 2
 WORKER_DIED = "worker died"
-ERROR_BYTES = 65_536  # the core keeps no more of a stored error: cutting what dump_error made would spoil it for load_error
 
 
 class Ref:
@@ -256,15 +255,7 @@ class Execution:
         return self._stored_error(_log.utf8(text))
 
     def _stored_error(self, text: str) -> bytes:
-        """The bytes that Redis keeps of every error. Where dump_error fails, those of the first line and the reason."""
-        text = _bytes(text)[:ERROR_BYTES].decode("utf-8", "ignore")
-        stored, reason = _dump_error(text)
-        if stored is not None:
-            return stored
-        _log.error("hook", reason, q=self._ref.queue_name)
-        note = f"{_log.brief(text)}\n({reason}; only the first line of this error is stored)"
-        stored, _ = _dump_error(note)
-        return _bytes(note) if stored is None else stored
+        return stored_error.stored(text, self._ref.queue_name, BaseException)
 
     def _retry_in(self, count: int) -> float:
         """Seconds; the default formula where the worker's own gives none."""
@@ -319,18 +310,3 @@ class Execution:
         if self._payloads:
             elapsed = self._delivery.elapsed()
             _log.debug(event, q=self._ref.queue_name, id=next(iter(self._payloads)), n=len(self._payloads), elapsed=elapsed)
-
-
-def _dump_error(text: str) -> tuple[bytes | None, str]:
-    """The bytes, or None and the reason."""
-    try:
-        dumped = _bytes(settings.dump_error(text))
-    except BaseException as error:
-        return None, f"dump_error raised {_log.brief(error)}"
-    if len(dumped) <= ERROR_BYTES:
-        return dumped, ""
-    return None, f"dump_error gave {len(dumped)} bytes, of which {ERROR_BYTES} may be stored"
-
-
-def _bytes(text: str | bytes) -> bytes:
-    return text if isinstance(text, bytes) else text.encode("utf-8", "replace")

@@ -21,6 +21,14 @@ module Seriatim
 
     def number?(value) = value.is_a?(Numeric) && value.real? && !value.to_f.nan?
 
+    LONGEST_DELAY = 100 * 365.25 * 86_400 # seconds
+
+    # How long an id that comes back waits.
+    # @return [Float]
+    def delay(field, value) = seconds(field, value, 0.0..LONGEST_DELAY).to_f
+
+    def time_to_run(field, value) = seconds(field, value, 0.0..31_536_000.0).to_f
+
     def wait_replicas(count) = integer("wait_replicas", count, 0..1000)
     def wait_timeout(seconds) = seconds("wait_timeout", seconds, 0.001..10.0)
     def push_timeout(seconds) = seconds("push_timeout", seconds, 0.1..50.0)

@@ -10,9 +10,6 @@ module Seriatim
   # The ids and payloads of one call of perform. It reads like the Hash id => payloads, and records the outcome of single ids;
   # an id without an outcome of its own shares that of the call: done if perform returns, failed if it raises.
   class Batch
-    LONGEST_SNOOZE = 100 * 365.25 * 86_400 # seconds
-    private_constant :LONGEST_SNOOZE
-
     extend Forwardable
     include Enumerable
 
@@ -93,13 +90,13 @@ module Seriatim
       raise ArgumentError, "unknown keyword: #{unknown.first.inspect}" unless unknown.empty?
 
       bytes = @worker.payload_codec.dump(payload[:payload], "payload") if payload.key?(:payload)
-      report(id, Snooze.new(Validate.seconds("seconds", seconds, 0.0..LONGEST_SNOOZE).to_f, bytes))
+      report(id, Snooze.new(Validate.delay("seconds", seconds), bytes))
     end
 
     # Moves the end of the time to run of every id of the batch to `seconds` from now. No effect without the setting `ttr`.
     # @param seconds [Numeric] 0 to 31,536,000
     def extend(seconds)
-      @execution.extend_time(Validate.seconds("seconds", seconds, 0.0..31_536_000.0))
+      @execution.extend_time(Validate.time_to_run("seconds", seconds))
       nil
     end
 

@@ -7,7 +7,6 @@ module Seriatim
   # @api private
   class Execution
     DIED = "worker died"
-    ERROR_BYTES = 65_536 # the core keeps no more of a stored error: cutting what dump_error made would spoil it for load_error
 
     # @return [Native::Delivery, Symbol, nil] as Host#take, where call was true
     attr_reader :next_delivery
@@ -219,31 +218,9 @@ module Seriatim
       Log.debug(event, nil, q: @worker.queue_name, id: @batch.ids.first, n: count, elapsed: @delivery.elapsed) if @debug
     end
 
-    def error_text(error)
-      text = error.is_a?(Exception) ? hook("format_error", nil) { Seriatim.format_error.call(error).to_str } : error
-      stored_error(text || Log.describe(error))
-    end
+    def error_text(error) = StoredError.of(error, @worker.queue_name, caught: Exception)
 
-    # The bytes that Redis keeps of every error. Where dump_error fails, those of the first line and the reason.
-    def stored_error(text)
-      text = text.byteslice(0, ERROR_BYTES).scrub("") if text.bytesize > ERROR_BYTES
-      stored, reason = dump_error(text)
-      return stored unless reason
-
-      Log.error("hook", reason, q: @worker.queue_name)
-      note = "#{Log.brief(text)}\n(#{reason}; only the first line of this error is stored)"
-      dump_error(note).first || note
-    end
-
-    # @return [Array] the bytes, or nil and the reason
-    def dump_error(text)
-      dumped = unmasked { Seriatim.dump_error.call(text).to_str }
-      return [dumped, nil] if dumped.bytesize <= ERROR_BYTES
-
-      [nil, "dump_error gave #{dumped.bytesize} bytes, of which #{ERROR_BYTES} may be stored"]
-    rescue Exception => e # rubocop:disable Lint/RescueException
-      [nil, "dump_error raised #{Log.brief(e)}"]
-    end
+    def stored_error(text) = StoredError.dumped(text, @worker.queue_name, caught: Exception)
 
     # Seconds; the default formula where the worker's own gives none.
     def retry_in(count)
