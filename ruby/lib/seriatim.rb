@@ -47,6 +47,8 @@ require "seriatim/client/metrics"
 require "seriatim/client/node_commands"
 require "seriatim/client/queue"
 require "seriatim/worker"
+require "seriatim/client/delivery"
+require "seriatim/client/pop"
 require "seriatim/server/splitters"
 require "seriatim/server/schedulers"
 require "seriatim/server/batch"
@@ -59,6 +61,7 @@ module Seriatim
   extend Splitters::Builders
   extend Schedulers::Builders
   extend NodeCommands
+  extend Pull
 
   def self.connections_changed = Pool.reset
   private_class_method :connections_changed

@@ -26,7 +26,8 @@ module Seriatim
       @result = result
     end
   end
-  # The lease under which these jobs ran has been taken by another node, so their results are rejected.
+  # A result came too late: another node has taken the lease under which the jobs ran, or the time of a popped id is over and somebody
+  # else may run it. Nothing was changed.
   class Stale < Error; end
   # Redis is at its maxmemory and refuses writes.
   class RedisFull < Error; end

@@ -27,6 +27,10 @@ module Seriatim
     # @api private
     def self.all = @all ||= []
 
+    # The latest one with this queue, or nil.
+    # @api private
+    def self.named(queue) = all.reverse_each.find { |worker| worker.serves?(queue) }
+
     def self.extended(worker)
       super
       all << worker
@@ -108,6 +112,10 @@ module Seriatim
       @payload_codec ||= Codec.of(codec) || :module_wide
       @payload_codec == :module_wide ? Codec.module_wide : @payload_codec
     end
+
+    # Is this the name of its queue?
+    # @api private
+    def serves?(queue) = !(name || own_settings[:queue_name]).nil? && queue_name == queue
 
     # Does perform take the batch, too?
     # @api private

@@ -29,6 +29,9 @@ void srb_jobs_push(srb_link *box, VALUE jobs, VALUE payloads);
 /* rb_operators.c: queries and actions, as methods of Link. */
 void srb_init_operators(VALUE link_class);
 
+/* rb_pop.c: pop and what reports on it, as methods of Link. */
+void srb_init_pop(VALUE link_class);
+
 /* rb_web.c: the dashboard's requests, as a method of Link. */
 void srb_init_web(VALUE link_class);
 

@@ -45,6 +45,24 @@ module Seriatim
     # @return [Integer] what it returns
     def action(settings, name, texts = nil) = @link.action(number(settings), name, texts, nil)
 
+    # @param settings [Array<Hash>] of the queues, in their order
+    # @param weights [Array<Integer>, nil] of each queue
+    # @return [Array, nil] place of the queue in `settings`, id, fence, deliveries, token or nil, [[bytes, score, context or nil, stamp]];
+    #   nil: no id was due
+    def pop(settings, weights, wait, ttr, max)
+      numbers = settings.map { |queue| number(queue) }
+      queue, *popped = @link.pop(numbers, weights, wait, ttr, max)
+      [numbers.index(queue), *popped] if queue
+    end
+
+    # Reports on what was popped.
+    # @param kind [Symbol] of Native::POPPED
+    # @param keys [Array, nil] score and stamp of payloads of the delivery
+    # @raise [Stale]
+    def popped(token, kind, seconds = 0.0, text = nil, keys = nil)
+      @link.popped(token, Native::POPPED.fetch(kind), seconds, text, keys)
+    end
+
     # @return [Hash]
     def metrics(settings) = @link.metrics(number(settings), nil)
 

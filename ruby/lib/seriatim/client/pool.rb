@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module Seriatim
-  # The connections of a process, made when they are needed. Process-wide state: one pool for pushes and queries, two for the
-  # dashboard; a child of fork makes its own.
+  # The connections of a process, made when they are needed. Process-wide state: one pool for pushes and queries, one for pops,
+  # two for the dashboard; a child of fork makes its own.
   # @api private
   class Pool
     LOCK = Mutex.new
@@ -18,6 +18,17 @@ module Seriatim
         LOCK.synchronize do
           @current = nil unless @current&.generation == Native.generation
           @current ||= configured(Seriatim.client_pool_size)
+        end
+      end
+
+      # That of pops. It has no limit: a pop that waits takes no connection from the pushes.
+      def poppers
+        pool = @poppers
+        return pool if pool && pool.generation == Native.generation
+
+        LOCK.synchronize do
+          @poppers = nil unless @poppers&.generation == Native.generation
+          @poppers ||= configured(Float::INFINITY, Seriatim.client_pool_size)
         end
       end
 
@@ -39,24 +50,26 @@ module Seriatim
 
       # The next use makes a new pool, by the settings of that time. Connections in use end with their use.
       def reset
-        old = [@current, @web, @web_changes]
-        @current = @web = @web_changes = nil
+        old = [@current, @poppers, @web, @web_changes]
+        @current = @poppers = @web = @web_changes = nil
         old.each { |pool| pool&.discard }
       end
 
       private
 
-      def configured(size)
+      def configured(size, kept = size)
         url = RedisUrl.resolve
         namespace = Seriatim.namespace
-        new(size, Seriatim.pool_timeout) { Connection.new(url, namespace) }
+        new(size, Seriatim.pool_timeout, kept) { Connection.new(url, namespace) }
       end
     end
 
     attr_reader :generation
 
-    def initialize(size, timeout, &connect)
+    # @param kept [Integer] how many connections stay open while nobody uses them
+    def initialize(size, timeout, kept = size, &connect)
       @size = size
+      @kept = kept
       @timeout = timeout
       @connect = connect
       @generation = Native.generation
@@ -124,10 +137,17 @@ module Seriatim
     def checkin(connection)
       return connection.close if @discarded
 
-      @lock.synchronize do
-        @idle.push(connection)
-        @returned.signal
-      end
+      kept = @lock.synchronize { keep(connection) }
+      connection.close unless kept
+    end
+
+    # @return [Boolean] false: enough others are open
+    def keep(connection)
+      @returned.signal
+      return @idle.push(connection) && true if @idle.size < @kept
+
+      @made -= 1
+      false
     end
 
     def forget

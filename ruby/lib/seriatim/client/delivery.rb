@@ -1,0 +1,107 @@
+# frozen_string_literal: true
+
+module Seriatim
+  # An id that {Seriatim.pop} took, with its payloads. It is this consumer's until one of {#ack}, {#fail}, {#snooze} and {#release}
+  # ends it, or until its time to run is over. Any thread may use it. A method that comes too late raises {Stale} and changes nothing.
+  class Delivery
+    NO_PAYLOAD = Object.new.freeze
+    private_constant :NO_PAYLOAD
+
+    # @return [String]
+    attr_reader :id
+
+    # @return [String] the name of the queue
+    attr_reader :queue
+
+    # @return [Array] by score, then by arrival
+    attr_reader :payloads
+
+    # @return [Array<Float>] the score of each payload
+    attr_reader :scores
+
+    # @return [Array<Hash{String => String}>] the context of each payload; {} for one without
+    attr_reader :contexts
+
+    # @return [Integer] greater than that of every earlier run of the id. A store that remembers the greatest one can reject writes of an
+    #   older run
+    attr_reader :fence
+
+    # @return [Integer] how often the id was popped, this time included, since it was last acknowledged, had a checkpoint or was buried
+    attr_reader :deliveries
+
+    # @return [String, nil] names this delivery to the HTTP interface and to other processes; nil: it was popped with `ttr: 0`
+    attr_reader :token
+
+    # @param row [Array] id, fence, deliveries, token, [[bytes, score, context, stamp]], as {Connection#pop} gives them
+    # @param payloads [Array] what the bytes say
+    # @api private
+    def initialize(queue, codec, row, payloads)
+      @queue = queue
+      @codec = codec
+      @id, @fence, @deliveries, @token, rows = row
+      @payloads = payloads
+      @scores = rows.map { |_bytes, score| score }
+      @contexts = rows.map { |_bytes, _score, context| context ? Native.load(context) : {} }
+      @keys = rows.map { |_bytes, score, _context, stamp| [score, stamp] }
+    end
+
+    # The payloads are done. Nothing happens if it was popped with `ttr: 0`, which ended it already.
+    # @return [true]
+    # @raise [Stale]
+    def ack
+      report(:ack) if @token
+      true
+    end
+
+    # The run has failed: the id comes again, or its retries are used up.
+    # @param error [Exception, String] stored with the id
+    # @param retry_in [Numeric, nil] seconds until it comes again; nil: the default back-off
+    # @raise [Stale]
+    def fail(error, retry_in: nil)
+      Validate.refuse("error", "an Exception or a String", error) unless error.is_a?(Exception) || error.is_a?(String)
+      seconds = retry_in.nil? ? -1.0 : Validate.delay("retry_in", retry_in)
+      must_run
+      report(:fail, seconds, StoredError.of(error, @queue))
+    end
+
+    # Hands the id back, to come again after `seconds`. No failure is counted.
+    # @param payload what the first payload that is left becomes, as perform_async takes it. Not given: it stays as it is
+    # @raise [Stale]
+    def snooze(seconds, payload: NO_PAYLOAD)
+      wait = Validate.delay("seconds", seconds)
+      report(:snooze, wait, payload.equal?(NO_PAYLOAD) ? nil : @codec.dump(payload, "payload"))
+    end
+
+    # Hands the id back, due as it was. No failure is counted.
+    # @raise [Stale]
+    def release = report(:release)
+
+    # Moves the end of the time to run to `seconds` from now.
+    # @param seconds [Numeric] 0 to 31,536,000
+    # @raise [Stale]
+    def extend(seconds) = report(:extend, Validate.time_to_run("seconds", seconds))
+
+    # The first `count` payloads are done, whatever becomes of the others. A count that is not greater than an earlier one changes nothing.
+    # @raise [Invalid] there are fewer
+    # @raise [Stale]
+    def checkpoint(count)
+      Validate.integer("count", count, 0..@keys.size)
+      must_run
+      report(:checkpoint, 0.0, nil, @keys.first(count)) if count.positive?
+    end
+
+    def inspect = "#<#{self.class} queue=#{@queue.inspect} id=#{@id.inspect} fence=#{@fence} deliveries=#{@deliveries}>"
+
+    private
+
+    def report(kind, seconds = 0.0, text = nil, keys = nil)
+      must_run
+      Pool.current.with { |connection| connection.popped(@token, kind, seconds, text, keys) }
+      nil
+    end
+
+    def must_run
+      raise Invalid, "the delivery of #{@id.inspect} was popped with ttr: 0, so it has ended already" unless @token
+    end
+  end
+end
