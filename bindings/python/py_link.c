@@ -393,6 +393,8 @@ static PyMethodDef link_methods[] = {
     {"node_command", FAST(spy_link_node_command), METH_FASTCALL, NULL},
     {"queues", spy_link_queues, METH_NOARGS, NULL},
     {"health", spy_link_health, METH_NOARGS, NULL},
+    {"pop", FAST(spy_link_pop), METH_FASTCALL, NULL},
+    {"popped", FAST(spy_link_popped), METH_FASTCALL, NULL},
     {"web", FAST(spy_link_web), METH_FASTCALL, NULL},
     {"answer", FAST(spy_link_answer), METH_FASTCALL, NULL},
     {"change", spy_link_change, METH_NOARGS, NULL},

@@ -28,6 +28,10 @@ PyObject *spy_link_node_command(PyObject *self, PyObject *const *args, Py_ssize_
 PyObject *spy_link_queues(PyObject *self, PyObject *ignored);
 PyObject *spy_link_health(PyObject *self, PyObject *ignored);
 
+/* py_pop.c */
+PyObject *spy_link_pop(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
+PyObject *spy_link_popped(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
+
 /* py_web.c */
 PyObject *spy_link_web(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_link_answer(PyObject *self, PyObject *const *args, Py_ssize_t nargs);

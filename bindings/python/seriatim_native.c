@@ -366,7 +366,8 @@ static int native_exec(PyObject *module)
         native_add_type(module, &spy_jobs_spec, &state->jobs_type) < 0 ||
         native_add_type(module, &spy_runner_spec, &state->runner_type) < 0 ||
         native_add_type(module, &spy_delivery_spec, &state->delivery_type) < 0 ||
-        native_add_type(module, &spy_private_redis_spec, &state->private_redis_type) < 0 || native_make_keys(state) < 0)
+        native_add_type(module, &spy_private_redis_spec, &state->private_redis_type) < 0 ||
+        native_make_keys(state) < 0 || spy_add_popped_kinds(module) < 0)
         return -1;
     return PyModule_AddStringConstant(module, "version", seriatim_version());
 }

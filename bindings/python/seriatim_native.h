@@ -104,6 +104,9 @@ PyObject *spy_write_stderr(PyObject *module, PyObject *data);
 /* Notes what the runner's threads have in hand, for the line that is written when a signal ends the process at once. */
 void spy_ending_note(seriatim_runner *runner);
 
+/* Adds the kinds that link.popped takes, as numbers. 0 or -1. */
+int spy_add_popped_kinds(PyObject *module);
+
 extern PyType_Spec spy_link_spec, spy_jobs_spec, spy_runner_spec, spy_delivery_spec, spy_private_redis_spec;
 
 #endif

@@ -71,6 +71,7 @@ if _native.version != __version__:
     raise ImportError(f"seriatim {__version__} was loaded with the extension of {_native.version}; compile it again")
 
 from ._client.actions import Actions
+from ._client.delivery import Delivery
 from ._client.metrics import nodes
 from ._client.node_commands import quiet_node, stop_node
 from ._client.queries import DeadRecord, Explanation, Queries, Record, Scheduled, ScheduledJob, ScheduledPayload
@@ -99,6 +100,7 @@ from ._errors import (
     Unsupported,
     UsageError,
 )
+from ._pull import apop, pop
 from ._server.batch import Batch
 from ._server.schedulers import Candidate, build_lag_scheduler, build_priority_scheduler, build_seq_scheduler
 from ._server.server import Server
@@ -149,6 +151,7 @@ __all__ = [
     "Closed",
     "ConnectionError",
     "DeadRecord",
+    "Delivery",
     "Error",
     "ExhaustedJob",
     "Explanation",
@@ -182,6 +185,7 @@ __all__ = [
     "UsageError",
     "Worker",
     "__version__",
+    "apop",
     "build_balanced_splitter",
     "build_by_node_splitter",
     "build_default_splitter",
@@ -189,6 +193,7 @@ __all__ = [
     "build_priority_scheduler",
     "build_seq_scheduler",
     "nodes",
+    "pop",
     "quiet_node",
     "redis_url",
     "reset_settings",

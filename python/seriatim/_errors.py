@@ -44,7 +44,10 @@ class NotReplicated(Error):
 
 
 class Stale(Error):
-    """The lease under which these jobs ran has been taken by another node, so their results are rejected."""
+    """
+    A result came too late: another node has taken the lease under which the jobs ran, or the time of a popped id is over and
+    somebody else may run it. Nothing was changed.
+    """
 
 
 class RedisFull(Error):

@@ -47,6 +47,20 @@ deliver_time."""
 ClaimedRow = tuple[Id, int, int, float, str | bytes | None, list[tuple[bytes, float, bytes | None]], int]
 """id, fence, retry_count, perform_in, error, [(payload, score, context)]."""
 
+PoppedPayload = tuple[bytes, float, bytes | None, float]
+"""payload, score, context, stamp."""
+
+PoppedRow = tuple[int, Id, int, int, bytes | None, list[PoppedPayload]]
+"""queue, id, fence, deliveries, token, payloads."""
+
+POPPED_ACK: Final[int]
+POPPED_FAIL: Final[int]
+POPPED_RELEASE: Final[int]
+POPPED_EXTEND: Final[int]
+POPPED_SNOOZE: Final[int]
+POPPED_CHECKPOINT: Final[int]
+POPPED_REJECT: Final[int]
+
 WebSettings = tuple[Union[str, None], bool, tuple[str, ...], Union[str, None], Union[str, None], tuple[bytes, ...], bool]
 """title, read_only, hosts, token, why /livez answers 503, workers as name, queue, name, queue, ..., answer gets a load_error."""
 
@@ -111,6 +125,10 @@ class Link:
     def queue(self, settings: QueueSettings, /) -> int: ...
     def push(self, queue: int, jobs: Jobs, replicas: int = 0, wait_timeout: float = 1.0, push_timeout: float = 10.0, handles: bool = False, /) -> None:
         """Result: (added, folded, [places of refused jobs], what was said of too few replicas or None, warning or None, scheduled, stale, [handles or None])."""
+    def pop(self, queues: list[int], weights: list[int] | None, wait: float, ttr: float, max: int, /) -> None:
+        """Result: PoppedRow, or None: no id was due."""
+    def popped(self, token: bytes, kind: int, seconds: float, text: bytes | None, payloads: list[tuple[float, float]], /) -> None:
+        """Result: None. kind: a POPPED_*; payloads: (score, stamp) of those that are meant."""
     def layout(self, queue: int, /) -> None:
         """Result: shards_count as Redis has it, 0 when there is no such queue."""
     def query(

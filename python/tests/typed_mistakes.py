@@ -30,3 +30,6 @@ OrderWorker.metrics["lenght"]  # wrong
 OrderWorker.actions.delete(1)  # wrong
 OrderWorker.on_waiting = "never"  # wrong
 seriatim.worker(batchsize=3)  # wrong
+seriatim.pop(5)  # wrong
+seriatim.pop("a", timeout=3)  # wrong
+seriatim.pop("a").ack()  # wrong

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import seriatim
@@ -152,3 +152,20 @@ def run() -> bool:
         raise SystemExit(str(error)) from error
     except (seriatim.Error, seriatim.ConnectionError, seriatim.TimeoutError):
         return False
+
+
+async def pull() -> None:
+    delivery = seriatim.pop([OrderWorker, "other"], wait=0, ttr=30, max=10, weights={OrderWorker: 3, "other": 1})
+    if delivery is not None:
+        print(delivery.id, delivery.payloads[0], delivery.scores[0] + 1, delivery.contexts[0].keys(), delivery.fence + delivery.deliveries)
+        acknowledged: bool = delivery.ack()
+        delivery.fail(ValueError("x"), retry_in=timedelta(minutes=1))
+        delivery.snooze(1.5, payload={"page": 2})
+        delivery.extend(30)
+        delivery.checkpoint(1)
+        delivery.release()
+        print(acknowledged, delivery.token)
+    taken: seriatim.Delivery | None = await seriatim.apop("other")
+    if taken is not None:
+        await taken.aextend(30)
+        await taken.aack()

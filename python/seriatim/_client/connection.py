@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypedDict, Union
 
@@ -24,6 +24,12 @@ Wait = tuple[int, float]
 
 Pushed = tuple[int, int, list[int], Union[str, None], Union[str, None], int, int, list[Union[str, None]]]
 """added, folded, places of refused jobs, what was said of too few replicas, warning, scheduled, stale, handles."""
+
+Popped = tuple[int, "_native.Id", int, int, Union[bytes, None], list["_native.PoppedPayload"]]
+"""Place of the queue among those that were asked, id, fence, deliveries, token, payloads."""
+
+Report = tuple[int, float, Union[bytes, None], list[tuple[float, float]]]
+"""kind (_native.POPPED_*), seconds, text, score and stamp of payloads of the delivery."""
 
 WebAsked = tuple["_native.WebSettings", "_native.WebRequest"]
 
@@ -84,6 +90,33 @@ class Connection:
         self._link.push(self._number(settings), jobs, *wait, seconds, handles)
         result: Pushed = await self._drive()
         return result
+
+    def pop(self, settings: Sequence[_native.QueueSettings], weights: list[int] | None, wait: float, ttr: float, most: int) -> Popped | None:
+        """None: no id was due."""
+        numbers = self._begin_pop(settings, weights, wait, ttr, most)
+        return _popped(self._link.drive(), numbers)
+
+    async def apop(
+        self, settings: Sequence[_native.QueueSettings], weights: list[int] | None, wait: float, ttr: float, most: int
+    ) -> Popped | None:
+        numbers = self._begin_pop(settings, weights, wait, ttr, most)
+        return _popped(await self._drive(), numbers)
+
+    def _begin_pop(
+        self, settings: Sequence[_native.QueueSettings], weights: list[int] | None, wait: float, ttr: float, most: int
+    ) -> list[int]:
+        numbers = [self._number(queue) for queue in settings]
+        self._link.pop(numbers, weights, wait, ttr, most)
+        return numbers
+
+    def popped(self, token: bytes, report: Report) -> None:
+        """Reports on what was popped. Raises Stale."""
+        self._link.popped(token, *report)
+        self._link.drive()
+
+    async def apopped(self, token: bytes, report: Report) -> None:
+        self._link.popped(token, *report)
+        await self._drive()
 
     def layout(self, settings: _native.QueueSettings, limit: float | None = None) -> int:
         """shards_count as Redis has it."""
@@ -268,6 +301,10 @@ class Connection:
             loop.remove_writer(fd)
             if alarm is not None:
                 alarm.cancel()
+
+
+def _popped(result: _native.PoppedRow | None, numbers: list[int]) -> Popped | None:
+    return None if result is None else (numbers.index(result[0]), *result[1:])
 
 
 def _wake(ready: asyncio.Future[None]) -> None:

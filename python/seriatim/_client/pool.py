@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from types import TracebackType
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from .. import _native
 from .._errors import Error, Invalid, PoolTimeout
@@ -24,32 +24,36 @@ from .connection import Connection
 
 T = TypeVar("T")
 
+Use = Literal["calls", "pops"]
+"""The pool of pops has no limit: a pop that waits takes no connection from the pushes."""
+
 SIGNAL_STEP = 0.05  # seconds that a signal may wait for its handler
 
 _lock = threading.RLock()  # a signal handler may push, too
-_current: Pool | None = None
+_pools: dict[Use, Pool] = {}
 
 
-def current() -> Pool:
+def current(use: Use = "calls") -> Pool:
     """The pool of this process: a child of fork and changed settings get a new one."""
-    global _current
-    pool = _current
+    pool = _pools.get(use)
     if pool is not None and pool.fits():
         return pool
     with _lock:
-        if _current is None or not _current.fits():
-            old, _current = _current, _configured()
-            if old is not None:
-                old.discard()
-        return _current
+        pool = _pools.get(use)
+        if pool is not None and pool.fits():
+            return pool
+        made = _pools[use] = _configured(use)
+        if pool is not None:
+            pool.discard()
+        return made
 
 
-async def acurrent() -> Pool:
+async def acurrent(use: Use = "calls") -> Pool:
     """The same, from an event loop: to find the URL may block (a private Redis starts)."""
-    pool = _current
+    pool = _pools.get(use)
     if pool is not None and pool.fits():
         return pool
-    return await asyncio.get_running_loop().run_in_executor(None, current)
+    return await asyncio.get_running_loop().run_in_executor(None, current, use)
 
 
 def ask(question: Callable[[Connection], T]) -> T:
@@ -58,17 +62,19 @@ def ask(question: Callable[[Connection], T]) -> T:
         return question(connection)
 
 
-def _configured() -> Pool:
+def _configured(use: Use) -> Pool:
     version = settings.connection_changes
     url, namespace = redis_url.resolve(), settings.namespace
-    return Pool(settings.client_pool_size, settings.pool_timeout, lambda: Connection(url, namespace), version)
+    kept = settings.client_pool_size
+    size = kept if use == "calls" else math.inf
+    return Pool(size, settings.pool_timeout, lambda: Connection(url, namespace), version, kept)
 
 
 def _forget() -> None:
     """In a child of fork: no lock can be trusted, and the sockets are the parent's."""
-    global _lock, _current
+    global _lock
     _lock = threading.RLock()
-    _current = None
+    _pools.clear()
 
 
 os.register_at_fork(after_in_child=_forget)
@@ -80,9 +86,15 @@ class Pool:
     the pool smaller.
     """
 
-    def __init__(self, size: int, timeout: float, connect: Callable[[], Connection], version: int) -> None:
-        """timeout: seconds to wait for a connection. version: of the settings that it was made by."""
+    def __init__(
+        self, size: float, timeout: float, connect: Callable[[], Connection], version: int, kept: float = math.inf
+    ) -> None:
+        """
+        timeout: seconds to wait for a connection. version: of the settings that it was made by. kept: how many connections stay
+        open while nobody uses them.
+        """
         self._size = size
+        self._kept = kept
         self._timeout = timeout
         self._connect = connect
         self._version = version
@@ -132,7 +144,10 @@ class Pool:
             connection, loan.connection = loan.connection, None
             self._lent.discard(weakref.ref(loan))
             if connection is not None and connection.usable:
-                self._idle.append(connection)
+                if len(self._idle) < self._kept:
+                    self._idle.append(connection)
+                else:
+                    connection.close()
             self._serve()
 
     def _take(self, loan: Loan) -> bool:

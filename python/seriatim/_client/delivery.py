@@ -1,0 +1,180 @@
+"""What a pop took."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Final, Literal
+
+from .. import _native
+from .._errors import Invalid
+from .._types import Codec, Id
+from . import pool, stored_error, validate
+from .connection import Report
+
+_NO_PAYLOAD: Final[Any] = object()
+_ACK: Final[Report] = (_native.POPPED_ACK, 0.0, None, [])
+_RELEASE: Final[Report] = (_native.POPPED_RELEASE, 0.0, None, [])
+
+
+class Delivery:
+    """
+    An id that pop or apop took, with its payloads. It is this consumer's until one of ack, fail, snooze and release ends it, or
+    until its time to run is over. Any thread may use it. A method that comes too late raises Stale and changes nothing. Those that
+    begin with an a are for coroutines: the others hold up the event loop until Redis has answered.
+    """
+
+    __slots__ = ("_codec", "_contexts", "_deliveries", "_fence", "_id", "_keys", "_payloads", "_queue", "_scores", "_token")
+
+    def __init__(
+        self, queue: str, codec: Codec, head: tuple[Id, int, int, bytes | None], rows: list[_native.PoppedPayload], payloads: list[Any]
+    ) -> None:
+        """head: id, fence, deliveries, token. payloads: what the bytes of the rows say."""
+        self._queue = queue
+        self._codec = codec
+        self._id, self._fence, self._deliveries, self._token = head
+        self._payloads = payloads
+        self._scores = [score for _, score, _, _ in rows]
+        self._contexts: list[dict[str, str]] = [_native.load(context) if context else {} for _, _, context, _ in rows]
+        self._keys = [(score, stamp) for _, score, _, stamp in rows]
+
+    @property
+    def id(self) -> Id:
+        return self._id
+
+    @property
+    def queue(self) -> str:
+        """The name of the queue."""
+        return self._queue
+
+    @property
+    def payloads(self) -> list[Any]:
+        """By score, then by arrival."""
+        return self._payloads
+
+    @property
+    def scores(self) -> list[float]:
+        """The score of each payload."""
+        return self._scores
+
+    @property
+    def contexts(self) -> list[dict[str, str]]:
+        """The context of each payload; {} for one without."""
+        return self._contexts
+
+    @property
+    def fence(self) -> int:
+        """
+        Greater than that of every earlier run of the id. A store that remembers the greatest one can reject writes of an older
+        run.
+        """
+        return self._fence
+
+    @property
+    def deliveries(self) -> int:
+        """How often the id was popped, this time included, since it was last acknowledged, had a checkpoint or was buried."""
+        return self._deliveries
+
+    @property
+    def token(self) -> str | None:
+        """Names this delivery to the HTTP interface and to other processes. None: it was popped with ttr=0."""
+        return None if self._token is None else self._token.decode()
+
+    def __repr__(self) -> str:
+        return f"<Delivery queue={self._queue!r} id={self._id!r} fence={self._fence} deliveries={self._deliveries}>"
+
+    def ack(self) -> Literal[True]:
+        """The payloads are done. Nothing happens if it was popped with ttr=0, which ended it already. Raises Stale."""
+        if self._token is not None:
+            self._send(_ACK)
+        return True
+
+    async def aack(self) -> Literal[True]:
+        if self._token is not None:
+            await self._asend(_ACK)
+        return True
+
+    def fail(self, error: BaseException | str, *, retry_in: float | timedelta | None = None) -> None:
+        """
+        The run has failed: the id comes again, or its retries are used up. Raises Stale.
+
+        error: stored with the id. retry_in: seconds until it comes again; None: the default back-off.
+        """
+        self._send(self._failed(error, retry_in))
+
+    async def afail(self, error: BaseException | str, *, retry_in: float | timedelta | None = None) -> None:
+        await self._asend(self._failed(error, retry_in))
+
+    def snooze(self, seconds: float | timedelta, *, payload: Any = _NO_PAYLOAD) -> None:
+        """
+        Hands the id back, to come again after `seconds`. No failure is counted. Raises Stale.
+
+        payload: what the first payload that is left becomes, as perform_async takes it. Not given: it stays as it is.
+        """
+        self._send(self._snoozed(seconds, payload))
+
+    async def asnooze(self, seconds: float | timedelta, *, payload: Any = _NO_PAYLOAD) -> None:
+        await self._asend(self._snoozed(seconds, payload))
+
+    def release(self) -> None:
+        """Hands the id back, due as it was. No failure is counted. Raises Stale."""
+        self._send(_RELEASE)
+
+    async def arelease(self) -> None:
+        await self._asend(_RELEASE)
+
+    def extend(self, seconds: float) -> None:
+        """Moves the end of the time to run to `seconds` (0 to 31,536,000) from now. Raises Stale."""
+        self._send(_extended(seconds))
+
+    async def aextend(self, seconds: float) -> None:
+        await self._asend(_extended(seconds))
+
+    def checkpoint(self, count: int) -> None:
+        """
+        The first `count` payloads are done, whatever becomes of the others. A count that is not greater than an earlier one
+        changes nothing. Raises Invalid if there are fewer payloads, and Stale.
+        """
+        report = self._checked(count)
+        if count:
+            self._send(report)
+
+    async def acheckpoint(self, count: int) -> None:
+        report = self._checked(count)
+        if count:
+            await self._asend(report)
+
+    def _failed(self, error: BaseException | str, retry_in: float | timedelta | None) -> Report:
+        if not isinstance(error, (BaseException, str)):
+            raise validate.refusal("error", "an exception or a str", error)
+        seconds = -1.0 if retry_in is None else validate.delay("retry_in", retry_in)
+        self._running()
+        return _native.POPPED_FAIL, seconds, stored_error.of(error, self._queue), []
+
+    def _snoozed(self, seconds: float | timedelta, payload: Any) -> Report:
+        wait = validate.delay("seconds", seconds)
+        data = None if payload is _NO_PAYLOAD else self._codec.dump(payload, "payload")
+        return _native.POPPED_SNOOZE, wait, data, []
+
+    def _checked(self, count: int) -> Report:
+        validate.integer("count", count, 0, len(self._keys))
+        self._running()
+        return _native.POPPED_CHECKPOINT, 0.0, None, self._keys[:count]
+
+    def _running(self) -> bytes:
+        """The token."""
+        if self._token is None:
+            raise Invalid(f"the delivery of {self._id!r} was popped with ttr=0, so it has ended already")
+        return self._token
+
+    def _send(self, report: Report) -> None:
+        token = self._running()
+        pool.ask(lambda connection: connection.popped(token, report))
+
+    async def _asend(self, report: Report) -> None:
+        token = self._running()
+        async with (await pool.acurrent()).lend() as connection:
+            await connection.apopped(token, report)
+
+
+def _extended(seconds: float) -> Report:
+    return _native.POPPED_EXTEND, validate.time_to_run("seconds", seconds), None, []
