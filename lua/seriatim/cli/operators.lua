@@ -4,6 +4,7 @@ local codes = require "seriatim.cli.exit_codes"
 local tables = require "seriatim.cli.tables"
 local metrics = require "seriatim.client.metrics"
 local pool = require "seriatim.client.pool"
+local pops = require "seriatim.client.pop"
 local errors = require "seriatim.errors"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
@@ -27,6 +28,7 @@ local ERROR_OF = { -- a part of what explain gives, and what is said before its 
 }
 local QUEUES_USAGE = "queues [list] | queues delete QUEUE [--force QUEUE]"
 local DEAD_USAGE = "dead list|retry|delete QUEUE [ID...] [--all]"
+local POP_USAGE = "pop QUEUE... [--wait SECONDS] [--ack]"
 local SCHEDULED_USAGE =
   "scheduled list QUEUE [--id ID] | scheduled cancel QUEUE HANDLE... | scheduled reschedule QUEUE HANDLE TIME"
 local PAYLOAD_SHOWN = 60 -- characters, in a table
@@ -216,6 +218,71 @@ function VERBS:push(words)
   local result = errors.must(self:pushed_to(queue):perform_async { job })
   local stale = result.stale > 0 and (", stale %d"):format(result.stale) or ""
   say(("added %d, folded %d, refused %d%s"):format(result.added, result.folded, result.refused, stale))
+end
+
+---What a payload says; one that is not JSON is a text, so that no pop of the command sends it to the morgue.
+local function json_or_text(data)
+  local value = native.load(data)
+  if value == nil then
+    return data
+  end
+  return value
+end
+
+---Those of the application, or made for the names of queues that are there.
+function Operators:popped_from(names)
+  local found = self:chosen(names)
+  for _, worker in ipairs(found) do
+    if worker ~= self:known(worker.queue_name) then
+      worker.codec = { tables.json, json_or_text }
+    end
+  end
+  return found
+end
+
+local function show_delivery(delivery, as_json)
+  if as_json then
+    local shown = {}
+    for _, name in ipairs { "queue", "id", "fence", "deliveries" } do
+      shown[name] = delivery[name]
+    end
+    for _, name in ipairs { "payloads", "scores", "contexts" } do
+      shown[name] = setmetatable(delivery[name], native.array_mt)
+    end
+    tables.print_json(shown)
+    return
+  end
+  local count = #delivery.payloads == 1 and "1 payload" or ("%d payloads"):format(#delivery.payloads)
+  local head = "queue %s, id %s, fence %.0f, delivery %d: %s"
+  say(head:format(quoted(delivery.queue), quoted(delivery.id), delivery.fence, delivery.deliveries, count))
+  for _, payload in ipairs(delivery.payloads) do
+    tables.print_json(payload)
+  end
+end
+
+---Without --ack the id is handed back.
+function VERBS:pop(words)
+  local queues = self:popped_from(exactly(words, 1, #words, POP_USAGE))
+  local delivery, err = pops.pop(queues, { wait = self.options.wait })
+  if err then
+    error(err, 0)
+  elseif not delivery then
+    if self.options.json then
+      tables.print_json(native.null)
+    else
+      say "no id is due"
+    end
+    return codes.CRASHED
+  end
+  show_delivery(delivery, self.options.json)
+  if not io.stdout:flush() then
+    errors.must(delivery:release())
+    error(errors.new("IO", "what was popped cannot be printed; it was handed back"), 0)
+  elseif self.options.ack then
+    errors.must(delivery:ack())
+  else
+    errors.must(delivery:release())
+  end
 end
 
 function VERBS:stats(names)

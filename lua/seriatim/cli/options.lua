@@ -43,6 +43,8 @@ local ROWS = {
   { "--force", "force", text },
   { "--delay", "delay", finite },
   { "--score", "score", finite },
+  { "--wait", "wait", finite },
+  { "--ack", "ack" },
   { "--bind", "bind", text },
   { "--port", "port", integer },
   { "--token", "token", text },

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import re
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -16,9 +17,11 @@ from typing import Any, Final
 
 from .. import _log, _native
 from .._client import pool
+from .._client.delivery import Delivery
 from .._client.metrics import nodes
 from .._client.queries import ScheduledJob
-from .._errors import RedisError, Undecodable, UsageError
+from .._errors import Error, RedisError, Undecodable, UsageError
+from .._pull import pop
 from .._server import application
 from .._types import Finding, Job, Node
 from .._worker import Worker, all_workers
@@ -49,6 +52,7 @@ DELETE_USAGE: Final = "delete QUEUE ID..."
 DEAD_PAGE: Final = 200  # records a query, whose payloads come with them
 DESCRIPTION: Final = re.compile(r"\|(.*) pid (\d+) .* seriatim ", re.S)  # of a node
 DEAD_USAGE: Final = "dead list|retry|delete QUEUE [ID...] [--all]"
+POP_USAGE: Final = "pop QUEUE... [--wait SECONDS] [--ack]"
 SCHEDULED_USAGE: Final = (
     "scheduled list QUEUE [--id ID] | scheduled cancel QUEUE HANDLE... | scheduled reschedule QUEUE HANDLE TIME"
 )
@@ -67,6 +71,8 @@ class Operators:
         """The exit code. Bytes that are no UTF-8 stand in the words as Python hands them out (PEP 383)."""
         if verb == "push":
             self._push(*exactly(words, 2, 3, "push QUEUE ID [PAYLOAD]"))
+        elif verb == "pop":
+            return self._pop(exactly(words, 1, len(words), POP_USAGE))
         elif verb == "stats":
             self._stats(words)
         elif verb == "explain":
@@ -134,6 +140,49 @@ class Operators:
         if "create" in self._options:
             layout(made_for(queue), self._options.get("shards", Worker.shards_count))
         return self._existing(queue, create=True)
+
+    def _pop(self, names: list[str]) -> int:
+        """Without --ack the id is handed back."""
+        delivery = pop(self._popped_from(names), wait=self._options.get("wait", 2))
+        if delivery is None:
+            if "json" in self._options:
+                print_json(None)
+            else:
+                say("no id is due")
+            return CRASHED
+        try:
+            self._show_delivery(delivery)
+        except OSError:
+            delivery.release()
+            raise Error("what was popped cannot be printed; it was handed back") from None
+        if "ack" in self._options:
+            delivery.ack()
+        else:
+            delivery.release()
+        return STOPPED
+
+    def _popped_from(self, names: list[str]) -> list[type[Worker]]:
+        """
+        Those of the application, or made for the names of queues that are there. What the latter hold and is not JSON is a
+        text, so that no pop of the command sends it to the morgue.
+        """
+        found = self._chosen(names)
+        for worker in found:
+            if worker is not self._known(worker.queue_name):
+                worker.codec = (json.dumps, json_or_text)
+        return found
+
+    def _show_delivery(self, delivery: Delivery) -> None:
+        payloads = delivery.payloads
+        if "json" in self._options:
+            names = ("queue", "id", "fence", "deliveries", "payloads", "scores", "contexts")
+            print_json({name: getattr(delivery, name) for name in names})
+        else:
+            head = f"queue {quoted(delivery.queue)}, id {quoted(delivery.id)}, fence {delivery.fence}, delivery {delivery.deliveries}"
+            say(f"{head}: {len(payloads)} payload{'s' if len(payloads) > 1 else ''}")
+            for payload in payloads:
+                print_json(payload)
+        sys.stdout.flush()
 
     def _stats(self, names: list[str]) -> None:
         workers = self._chosen(names)
@@ -333,6 +382,14 @@ def parse(payload: str) -> Any:
     except Undecodable as error:
         text = f"the payload is not valid JSON ({error}); a text needs its quotes: '\"paid\"'"
         raise UsageError(text) from None
+
+
+def json_or_text(data: bytes) -> Any:
+    """What a payload says; the bytes of one that is not JSON."""
+    try:
+        return _native.load(data)
+    except Undecodable:
+        return data
 
 
 def unix_time(text: str) -> float:

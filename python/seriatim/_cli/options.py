@@ -81,10 +81,10 @@ class Options:
         self._option("--log-format", log_format)
 
     def _verb_options(self) -> None:
-        self._flags("--json", "--all", "--create", "--repair", "--read-only")
+        self._flags("--json", "--all", "--create", "--repair", "--read-only", "--ack")
         for name in ("--limit", "--shards", "--port"):
             self._option(name, int)
-        for name in ("--delay", "--score"):
+        for name in ("--delay", "--score", "--wait"):
             self._option(name, finite)
         for name in ("--force", "--error", "--id", "--bind", "--token"):
             self._option(name)

@@ -14,6 +14,7 @@ module Seriatim
       MORGUE = %i[morgue_length].freeze
       RECORDS = %i[length busy parked morgue_length].freeze # of a queue
       QUEUES_USAGE = "queues [list] | queues delete QUEUE [--force QUEUE]"
+      POP_USAGE = "pop QUEUE... [--wait SECONDS] [--ack]"
       SCHEDULED_USAGE = "scheduled list QUEUE [--id ID] | scheduled cancel QUEUE HANDLE... | scheduled reschedule QUEUE HANDLE TIME"
       PAYLOAD_SHOWN = 60 # characters, in a table
       UTC = /\A(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d(?:\.\d{3})?)Z\z/
@@ -36,6 +37,7 @@ module Seriatim
       def perform(verb, words)
         case verb
         when "push" then push(*exactly(words, 2..3, "push QUEUE ID [PAYLOAD]"))
+        when "pop" then pop(exactly(words, 1.., POP_USAGE))
         when "stats" then stats(words)
         when "explain" then explain(*exactly(words, 2..2, "explain QUEUE ID"))
         when "dead" then dead(*exactly(words, 2.., "dead list|retry|delete QUEUE [ID...] [--all]"))
@@ -121,6 +123,50 @@ module Seriatim
         Native.load(payload)
       rescue Undecodable => e
         raise UsageError, "the payload is not valid JSON (#{e.message}); a text needs its quotes: '\"paid\"'"
+      end
+
+      # Without --ack the id is handed back.
+      def pop(names)
+        delivery = Seriatim.pop(popped_from(names), **@options.slice(:wait))
+        unless delivery
+          @options[:json] ? print_json(nil) : say("no id is due")
+          return CRASHED
+        end
+
+        show_delivery(delivery)
+        @options[:ack] ? delivery.ack : delivery.release
+        STOPPED
+      end
+
+      # Those of the application, or made for the names of queues that are there. What the latter hold and is not JSON is a text, so that no
+      # pop of the command sends it to the morgue.
+      def popped_from(names)
+        chosen(names).each do |worker|
+          worker.codec = [JSON.method(:generate), method(:json_or_text)] unless worker.equal?(known(worker.queue_name))
+        end
+      end
+
+      def json_or_text(bytes)
+        Native.load(bytes)
+      rescue Undecodable
+        bytes
+      end
+
+      def show_delivery(delivery)
+        print_delivery(delivery)
+        $stdout.flush
+      rescue SystemCallError
+        delivery.release
+        raise Error, "what was popped cannot be printed; it was handed back"
+      end
+
+      def print_delivery(delivery)
+        names = %i[queue id fence deliveries payloads scores contexts]
+        return print_json(names.to_h { |name| [name, delivery.public_send(name)] }) if @options[:json]
+
+        queue, id, fence, count, payloads = delivery.then { |d| [Log.utf8(d.queue).inspect, Log.utf8(d.id).inspect, d.fence, d.deliveries, d.payloads] }
+        say("queue #{queue}, id #{id}, fence #{fence}, delivery #{count}: #{payloads.size} payload#{"s" if payloads.size > 1}")
+        payloads.each { |payload| print_json(payload) }
       end
 
       def stats(names)
