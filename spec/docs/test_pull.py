@@ -17,13 +17,14 @@ PAGE = "docs/guides/pull-consumers.md"
 @pytest.fixture
 def env(redis: RedisServer) -> dict[str, str]:
     """Of a reader who has installed the packages."""
-    return {"REDIS_URL": redis.url, "RUBYLIB": f"{ROOT}/ruby/lib", "PYTHONPATH": f"{ROOT}/python", "PYTHONDONTWRITEBYTECODE": "1"}
+    return {"REDIS_URL": redis.url, "RUBYLIB": f"{ROOT}/ruby/lib", "PYTHONPATH": f"{ROOT}/python", "PYTHONDONTWRITEBYTECODE": "1",
+            "LUA_PATH": f"{ROOT}/lua/?.lua;{ROOT}/lua/?/init.lua;;", "LUA_CPATH": f"{ROOT}/lua/lib/5.4/?.so;;"}
 
 
 @runs(PAGE, "A consumer")
 def test_r_pop_1_each_consumer_takes_what_was_pushed(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
     push = blocks.take("sh").text
-    for language, run in (("ruby", "ruby consumer.rb"), ("python", f"{sys.executable} consumer.py")):
+    for language, run in (("ruby", "ruby consumer.rb"), ("python", f"{sys.executable} consumer.py"), ("lua", "lua5.4 consumer.lua")):
         block = blocks.take(language)
         (tmp_path / block.name).write_text(block.text)
         shell(push, tmp_path, env)
