@@ -12,7 +12,7 @@ from run import RunStep
 from values import Values, number, to_bytes, to_text
 from vectors import stored_keys
 
-KINDS = {seriatim.Invalid: "INVALID", seriatim.RedisFull: "FULL"}
+KINDS = {seriatim.Invalid: "INVALID", seriatim.RedisFull: "FULL", seriatim.Stale: "STALE"}
 Step = dict[str, Any]
 
 
@@ -37,6 +37,7 @@ class Scenario:
         queues = self._scenario.get("queues", {"q": {}})
         self._workers = {label: worker(label, settings) for label, settings in queues.items()}
         self._handles: dict[str, list[str | None]] = {}
+        self._deliveries: dict[str, Any] = {}
 
     def _use(self, namespace: str) -> None:
         seriatim.namespace = namespace
@@ -138,6 +139,35 @@ class Scenario:
     def _do_redis(self, step: Step, _: Any) -> list[str]:
         found = self._redis.call(*step["command"])
         return self._values.compare(str(step["expect"]), str(to_text(found)), "answer") if "expect" in step else []
+
+    def _do_pop(self, step: Step, _: Any) -> list[str]:
+        queues = [self._workers[label] for label in step.get("queues", self._workers)]
+        weights = dict(zip(queues, step["weights"])) if "weights" in step else None
+        options = {key: step[key] for key in ("ttr", "max") if key in step}
+        found = seriatim.pop(queues, wait=step.get("wait", 0), weights=weights, **options)
+        self._deliveries[step.get("keep", "")] = found
+        return self._compare_delivery(step["expect"], found) if "expect" in step else []
+
+    def _do_popped(self, step: Step, worker: type[Recorder]) -> None:
+        delivery, report = self._deliveries[step["delivery"]], step["report"]
+        if report == "fail":
+            delivery.fail(step["text"], retry_in=step.get("seconds"))
+        elif report == "snooze":
+            delivery.snooze(step["seconds"], **({"payload": self._payload(step["payload"], worker)} if "payload" in step else {}))
+        elif report == "extend":
+            delivery.extend(step["seconds"])
+        elif report == "checkpoint":
+            delivery.checkpoint(step["count"])
+        else:
+            getattr(delivery, report)()
+
+    def _compare_delivery(self, wanted: dict[str, Any] | None, found: seriatim.Delivery | None) -> list[str]:
+        if wanted is None or found is None:
+            return self._values.compare(wanted, found and found.id, "popped")
+        label = next(label for label, worker in self._workers.items() if worker.queue_name == found.queue)
+        seen = {field: getattr(found, field) for field in ("id", "payloads", "scores", "contexts", "deliveries")}
+        seen.update(queue=label, count=len(found.payloads))
+        return self._values.compare_record(wanted, seen, "delivery", self._workers[label].codec == "raw")
 
     def _do_keys(self, step: Step, _: Any) -> list[str]:
         return self._values.compare(step["expect"], stored_keys(self._redis), "keys")

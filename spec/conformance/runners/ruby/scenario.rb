@@ -3,7 +3,7 @@
 module Conformance
   # One scenario: its queues, and its steps one after another.
   class Scenario
-    KINDS = { Seriatim::Invalid => "INVALID", Seriatim::RedisFull => "FULL" }.freeze
+    KINDS = { Seriatim::Invalid => "INVALID", Seriatim::RedisFull => "FULL", Seriatim::Stale => "STALE" }.freeze
 
     def initialize(file, scenario, redis, report)
       @name = "#{file}: #{scenario["name"]}"
@@ -25,6 +25,7 @@ module Conformance
       @redis.flush
       use("spec")
       @handles = {}
+      @deliveries = {}
       @values = Values.new(@redis.call("TIME").then { |seconds, micros| seconds.to_f + (micros.to_f / 1e6) })
       @workers = @scenario.fetch("queues", { "q" => {} }).to_h { |label, settings| [label, Recorder.worker(label, settings)] }
     end
@@ -112,9 +113,38 @@ module Conformance
       step.key?("expect") ? @values.compare(step["expect"].to_s, found, "answer") : []
     end
 
+    def do_pop(step, _worker)
+      labels = step.fetch("queues", @workers.keys)
+      weights = step["weights"] && labels.map { |label| @workers.fetch(label) }.zip(step["weights"]).to_h
+      options = step.slice("ttr", "max").transform_keys(&:to_sym)
+      found = Seriatim.pop(labels.map { |label| @workers.fetch(label) }, wait: step.fetch("wait", 0), weights: weights, **options)
+      @deliveries[step["keep"]] = found
+      step.key?("expect") ? compare_delivery(step["expect"], found) : []
+    end
+
+    def do_popped(step, worker)
+      delivery = @deliveries.fetch(step["delivery"])
+      case step["report"]
+      when "fail" then delivery.fail(step["text"], retry_in: step["seconds"])
+      when "extend" then delivery.extend(step["seconds"])
+      when "checkpoint" then delivery.checkpoint(step["count"])
+      when "snooze" then delivery.snooze(step["seconds"], **(step.key?("payload") ? { payload: payload(step["payload"], worker) } : {}))
+      else delivery.public_send(step["report"])
+      end
+      nil
+    end
+
     def do_keys(step, _worker) = @values.compare(step["expect"], Conformance.keys(@redis), "keys")
 
     private
+
+    def compare_delivery(wanted, found)
+      return @values.compare(wanted, found&.id, "popped") unless wanted && found
+
+      label, worker = @workers.find { |_label, each| each.queue_name == found.queue }
+      seen = %i[id payloads scores contexts deliveries].to_h { |field| [field, found.public_send(field)] }
+      @values.compare_record(wanted, seen.merge(queue: label, count: found.payloads.size), "delivery", worker.codec == :raw)
+    end
 
     def handle(step) = @handles.key?(step["handle"]) ? @handles[step["handle"]].fetch(step.fetch("place", 0)) : step["handle"]
 
