@@ -510,7 +510,7 @@ typedef enum seriatim_popped_kind {
      * that is left, unless its data is NULL.
      */
     SERIATIM_POPPED_SNOOZE,
-    /* The run goes on. `payloads`, the first ones of the delivery, are done whatever becomes of the others. */
+    /* The run goes on. The first `payload_count` payloads of the delivery are done whatever becomes of the others. */
     SERIATIM_POPPED_CHECKPOINT,
     /*
      * `payloads`, at most 250, cannot be read: they go to the morgue with the reason `text`. The others are due as they
@@ -523,8 +523,8 @@ typedef struct seriatim_popped_outcome {
     int kind;       /* a seriatim_popped_kind */
     double seconds; /* at most 100 years; not negative, except of FAIL */
     seriatim_text text;
-    const seriatim_payload *payloads; /* as they were delivered; only their scores and stamps are read */
-    size_t payload_count;
+    const seriatim_payload *payloads; /* REJECT: as they were delivered; only their stamps are read */
+    size_t payload_count;             /* of CHECKPOINT at most as many as were delivered */
 } seriatim_popped_outcome;
 
 /*

@@ -159,18 +159,30 @@ static const struct call {
     {"push", 'P', {"1", "8", "list", "keep", "2", "0", "fresh", "y", "a", LONG}},
     {"push", 'P', {"1", "8", "list", "keep", "2", "3", "fresh", "y", "run2", LONG}},
     {"push", 'P', {"1", "8", "list", "keep", "2", "100", "fresh", "y", "new", LONGER}},
-    {"pop", 'P', {"1", "8", "merge", "3", "30000000", "1000", "1", "0", "3", "bury"}},
-    {"pop", 'P', {"1", "8", "list", "0", "0", "2", "0", "0", "3", "bury+"}},
-    {"pop", 'P', {"1", "8", "last", "0", "1000000", "1", "1", "1", "0", "drop+"}},
-    {"popped", 'P', {"1", "8", "merge", "3", "ack", "popped", POPPED, "0", "", "3", "bury", "", "0"}},
-    {"popped", 'P', {"1", "8", "merge", "3", "ack", "popped", POPPED, "0", "", "3", "bury", KEY, "3"}},
-    {"popped", 'P', {"1", "8", "merge", "3", "fail", "popped", POPPED, "5000000", "wrong", "3", "bury", "", "0"}},
-    {"popped", 'P', {"1", "8", "merge", "0", "fail", "popped", POPPED, "", "wrong", "0", "bury+", "", "0"}},
-    {"popped", 'P', {"1", "8", "list", "3", "release", "popped", POPPED, "0", "", "3", "park", "", "0"}},
-    {"popped", 'P', {"1", "8", "list", "3", "extend", "popped", POPPED, "5000000", "", "3", "park", "", "0"}},
-    {"popped", 'P', {"1", "8", "merge", "3", "snooze", "popped", POPPED, "5000000", LONGER, "3", "bury", "p", "0"}},
-    {"popped", 'P', {"1", "8", "merge", "3", "checkpoint", "popped", POPPED, "0", "", "3", "bury", KEY, "3"}},
-    {"popped", 'P', {"1", "8", "merge", "3", "reject", "popped", POPPED, "0", "why", "3", "bury+", STAMP, "1"}},
+    {"pop", 'P', {"1", "8", "merge", "3", "30000000", "1000", "1", "0", "3", "bury", "0"}},
+    {"pop", 'P', {"1", "8", "list", "0", "0", "2", "0", "0", "3", "bury+", "60000000"}},
+    {"pop", 'P', {"1", "8", "last", "0", "1000000", "1", "1", "1", "0", "drop+", "60000000"}},
+    {"popped",
+     'P',
+     {"1", "8", "merge", "3", "ack", "popped", POPPED, "0", "", "3", "bury", "", "0", "60000000", "@@@@@@@@"}},
+    {"popped",
+     'P',
+     {"1", "8", "merge", "3", "ack", "popped", POPPED, "0", "", "3", "bury", KEY, "3", "60000000", "@@@@@@@@"}},
+    {"popped",
+     'P',
+     {"1", "8", "merge", "3", "fail", "popped", POPPED, "5000000", "wrong", "3", "bury", "", "0", "0", ""}},
+    {"popped", 'P', {"1", "8", "merge", "0", "fail", "popped", POPPED, "", "wrong", "0", "bury+", "", "0", "0", ""}},
+    {"popped", 'P', {"1", "8", "list", "3", "release", "popped", POPPED, "0", "", "3", "park", "", "0", "0", ""}},
+    {"popped", 'P', {"1", "8", "list", "3", "extend", "popped", POPPED, "5000000", "", "3", "park", "", "0", "0", ""}},
+    {"popped",
+     'P',
+     {"1", "8", "merge", "3", "snooze", "popped", POPPED, "5000000", LONGER, "3", "bury", "p", "0", "0", ""}},
+    {"popped",
+     'P',
+     {"1", "8", "merge", "3", "checkpoint", "popped", POPPED, "0", "", "3", "bury", KEY, "3", "60000000", "@@@@@@@@"}},
+    {"popped",
+     'P',
+     {"1", "8", "merge", "3", "reject", "popped", POPPED, "0", "why", "3", "bury+", STAMP, "1", "0", ""}},
     {"records", 'S', {"1", "waiting", "100", "0", "a", "hot"}},
     {"records", 'S', {"1", "dead", "100", "0", "bad"}},
     {"recover", 'S', {"1", LEASE, "merge", "0"}},
@@ -428,7 +440,7 @@ static void claim_one(const char *id, char *run, size_t cap)
 
 static void pop_one(const char *id, const char *ttr)
 {
-    redisReply *reply = plainly("pop", 'P', "1", "1000000", "list", "3", ttr, "1000", "1", "0", "3", "bury", NULL);
+    redisReply *reply = plainly("pop", 'P', "1", "1000000", "list", "3", ttr, "1000", "1", "0", "3", "bury", "0", NULL);
     assert_int_equal(reply->elements, 7);
     assert_string_equal(reply->element[3]->str, id);
     if (!shard.popped[0])

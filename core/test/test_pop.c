@@ -27,7 +27,8 @@ typedef struct popped {
     size_t queue;
     int64_t fence, deliveries, retry_count;
     int more;
-    seriatim_payload first, last;
+    size_t count;
+    seriatim_payload last;
 } popped;
 
 static void keep(popped *kept, const seriatim_popped *p)
@@ -38,14 +39,14 @@ static void keep(popped *kept, const seriatim_popped *p)
     snprintf(kept->token, sizeof kept->token, "%.*s", (int)p->token.len, p->token.data ? p->token.data : "");
     for (i = 0; i < p->job.payload_count && strlen(kept->payloads) < 400; i++) {
         strcat(kept->payloads, i ? "," : "");
-        strncat(kept->payloads, p->job.payloads[i].data, p->job.payloads[i].len);
+        strncat(kept->payloads, p->job.payloads[i].data, p->job.payloads[i].len < 64 ? p->job.payloads[i].len : 64);
     }
     kept->queue = p->queue;
     kept->fence = p->job.fence;
     kept->deliveries = p->deliveries;
     kept->retry_count = p->job.retry_count;
     kept->more = p->more;
-    kept->first = p->job.payloads[0];
+    kept->count = p->job.payload_count;
     kept->last = p->job.payloads[p->job.payload_count - 1];
 }
 
@@ -316,7 +317,7 @@ static void test_r_pop_6_a_delivery_has_at_most_max_payloads(void **state)
     assert_int_equal(ack(&f, &p), SERIATIM_OK);
     assert_sound(&f);
     assert_int_equal(fetch(&f, SERIATIM_FETCH, "a")->payload_total, 500);
-    some.max = 1000;
+    some.max = 500;
     assert_string_equal(pop_as(&f, &some, &p), "a");
     assert_memory_equal(p.payloads, "p400,p401,", 10);
     assert_int_equal(p.deliveries, 1);
@@ -328,17 +329,138 @@ static void test_r_pop_6_a_delivery_has_at_most_max_payloads(void **state)
     close_queue(&f);
 }
 
+static int checkpoint(const fixture *f, const popped *p, size_t count)
+{
+    seriatim_popped_outcome outcome = {SERIATIM_POPPED_CHECKPOINT, 0, {NULL, 0}, NULL, 0};
+    outcome.payload_count = count;
+    return say(f, p, outcome);
+}
+
+/* A delivery is read in several calls, and a checkpoint is sent in several. */
+static void test_r_pop_15_a_checkpoint_of_many_payloads_counts_from_the_delivery(void **state)
+{
+    fixture f = open_queue(1, "list");
+    seriatim_pop some = plainly(&f, 30);
+    popped p;
+    (void)state;
+    push_many(&f, "a", 0, 900);
+    some.max = 700;
+    assert_string_equal(pop_as(&f, &some, &p), "a");
+    assert_true(p.more);
+    assert_int_equal(checkpoint(&f, &p, 100), SERIATIM_OK);
+    assert_int_equal(checkpoint(&f, &p, 650), SERIATIM_OK);
+    assert_int_equal(checkpoint(&f, &p, 300), SERIATIM_OK);
+    assert_int_equal(number("ZCARD " PREFIX "spill:a"), 250);
+    assert_int_equal(checkpoint(&f, &p, 700), SERIATIM_OK);
+    assert_int_equal(checkpoint(&f, &p, 700), SERIATIM_OK);
+    assert_sound(&f);
+    assert_int_equal(ack(&f, &p), SERIATIM_OK);
+    assert_string_equal(pop(&f, 30, &p), "a");
+    assert_memory_equal(p.payloads, "p700,p701,", 10);
+    assert_int_equal(checkpoint(&f, &p, 1), SERIATIM_OK);
+    assert_int_equal(ack(&f, &p), SERIATIM_OK);
+    assert_int_equal(checkpoint(&f, &p, 2), SERIATIM_STALE);
+    assert_int_equal(number("EXISTS " PREFIX "jobs " PREFIX "spill:a " PREFIX "spillmap:a"), 0);
+    close_queue(&f);
+}
+
+/* So does what a pop without a time to run takes. */
+static void test_r_pop_6_a_delivery_ends_at_one_mebibyte(void **state)
+{
+    static char large[300001];
+    fixture f = open_queue(1, "list");
+    popped p;
+    int i;
+    (void)state;
+    memset(large, 'x', sizeof large - 1);
+    for (i = 0; i < 7; i++)
+        push(&f, "a", large, none);
+    assert_string_equal(pop(&f, 30, &p), "a");
+    assert_true(p.more);
+    assert_int_equal(p.count, 3);
+    assert_int_equal(ack(&f, &p), SERIATIM_OK);
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "a")->payload_total, 4);
+    assert_string_equal(pop(&f, 0, &p), "a");
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "a")->payload_total, 4 - (int)p.count);
+    assert_sound(&f);
+    close_queue(&f);
+}
+
+/* ---- Scores that are remembered ----------------------------------------------------------------- */
+
+static fixture open_scored(void)
+{
+    fixture f = open_queue(1, "list");
+    seriatim_queue_settings settings;
+    seriatim_queue_settings_init(&settings);
+    settings.name = "S";
+    settings.name_len = 1;
+    settings.shards_count = 1;
+    settings.fold = "list";
+    settings.remember_score = 600;
+    assert_int_equal(seriatim_client_queue(f.client, &settings, &f.queue), SERIATIM_OK);
+    return f;
+}
+
+/* Pushes a payload with a score, its text. Returns how many were stale: 0 or 1. */
+static size_t push_scored(const fixture *f, const char *score)
+{
+    push_options options = none;
+    options.score = atof(score);
+    push(f, "a", score, options);
+    return seriatim_push_result(f->client).stale;
+}
+
+static void test_r_pop_18_an_acknowledgement_remembers_the_score(void **state)
+{
+    fixture f = open_scored();
+    popped p;
+    (void)state;
+    assert_int_equal(push_scored(&f, "5"), 0);
+    assert_string_equal(pop(&f, 30, &p), "a");
+    assert_int_equal(push_scored(&f, "4"), 0);
+    assert_int_equal(push_scored(&f, "6"), 0);
+    assert_int_equal(ack(&f, &p), SERIATIM_OK);
+    assert_int_equal(push_scored(&f, "5"), 1);
+    assert_string_equal(pop(&f, 30, &p), "a");
+    assert_string_equal(p.payloads, "6");
+    assert_int_equal(say_seconds(&f, &p, SERIATIM_POPPED_FAIL, 0, "boom"), SERIATIM_OK);
+    assert_int_equal(push_scored(&f, "6"), 0);
+    assert_string_equal(pop(&f, 0, &p), "a");
+    assert_string_equal(p.payloads, "6,6");
+    assert_int_equal(push_scored(&f, "6"), 1);
+    assert_sound(&f);
+    close_queue(&f);
+}
+
+static void test_r_pop_18_a_checkpoint_remembers_the_score(void **state)
+{
+    fixture f = open_scored();
+    popped p;
+    (void)state;
+    assert_int_equal(push_scored(&f, "1"), 0);
+    assert_int_equal(push_scored(&f, "2"), 0);
+    assert_string_equal(pop(&f, 30, &p), "a");
+    assert_int_equal(checkpoint(&f, &p, 1), SERIATIM_OK);
+    assert_int_equal(push_scored(&f, "1"), 1);
+    assert_int_equal(push_scored(&f, "2"), 0);
+    assert_int_equal(say_plain(&f, &p, SERIATIM_POPPED_RELEASE), SERIATIM_OK);
+    assert_sound(&f);
+    close_queue(&f);
+}
+
 static void test_r_pop_15_a_checkpoint_stands_when_the_rest_fails(void **state)
 {
     fixture f = open_queue(1, "list");
-    seriatim_popped_outcome outcome = {SERIATIM_POPPED_CHECKPOINT, 0, {NULL, 0}, NULL, 1};
     popped p;
     (void)state;
     push_many(&f, "a", 0, 3);
     assert_string_equal(pop(&f, 30, &p), "a");
-    outcome.payloads = &p.first;
-    assert_int_equal(say(&f, &p, outcome), SERIATIM_OK);
-    assert_int_equal(say(&f, &p, outcome), SERIATIM_OK);
+    assert_int_equal(checkpoint(&f, &p, 1), SERIATIM_OK);
+    assert_int_equal(checkpoint(&f, &p, 1), SERIATIM_OK);
+    assert_int_equal(checkpoint(&f, &p, 0), SERIATIM_OK);
+    assert_int_equal(checkpoint(&f, &p, 4), SERIATIM_INVALID);
+    assert_string_equal(seriatim_client_error(f.client)->message, "the delivery has only 3 payloads");
     assert_int_equal(say_seconds(&f, &p, SERIATIM_POPPED_FAIL, 0, "boom"), SERIATIM_OK);
     assert_string_equal(pop(&f, 30, &p), "a");
     assert_string_equal(p.payloads, "p1,p2");
@@ -823,7 +945,7 @@ static redisReply *call_pop(const char *sequence, const char *ttr)
 {
     return redis("EVAL %b 15 " PREFIX "state " PREFIX "jobs " PREFIX "ready " PREFIX "due " PREFIX "running " PREFIX
                  "next " PREFIX "retry " PREFIX "dead " PREFIX "died " PREFIX "parked " PREFIX "unproven " PREFIX
-                 "suspect " PREFIX "overrun " PREFIX "claims " PREFIX "push:c1 1 %s merge 0 %s 10 0 0 25 bury",
+                 "suspect " PREFIX "overrun " PREFIX "claims " PREFIX "push:c1 1 %s merge 0 %s 10 0 0 25 bury 0",
                  srt_script_text_pop, sizeof srt_script_text_pop, sequence, ttr);
 }
 
@@ -893,6 +1015,10 @@ int main(void)
         cmocka_unit_test(test_r_pop_5_without_ttr_an_id_is_gone_at_once),
         cmocka_unit_test(test_r_pop_6_a_delivery_has_at_most_max_payloads),
         cmocka_unit_test(test_r_pop_15_a_checkpoint_stands_when_the_rest_fails),
+        cmocka_unit_test(test_r_pop_15_a_checkpoint_of_many_payloads_counts_from_the_delivery),
+        cmocka_unit_test(test_r_pop_6_a_delivery_ends_at_one_mebibyte),
+        cmocka_unit_test(test_r_pop_18_an_acknowledgement_remembers_the_score),
+        cmocka_unit_test(test_r_pop_18_a_checkpoint_remembers_the_score),
         cmocka_unit_test(test_r_pop_16_payloads_that_cannot_be_read_go_to_the_morgue),
         cmocka_unit_test(test_r_pop_16_a_record_that_cannot_be_read_stalls_nothing),
         cmocka_unit_test(test_r_pop_7_the_queues_go_in_the_order_named),

@@ -5,60 +5,66 @@
 -- KEYS: the shard's (prelude), 15 token: the last push, pop or report of this client
 -- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 history_per_id, 5 time to run in microseconds (0: the id is done at once),
 --       6 the most payloads of the delivery, 1 to 1,000; 7 '1': the caller is subscribed to the shard's channel and will sleep if
---       nothing is due; 8 '1': serial_shards, 9 max_retry_count, 10 on_exhausted, with '+' behind it if retries_exhausted is to be told
+--       nothing is due; 8 '1': serial_shards, 9 max_retry_count, 10 on_exhausted, with '+' behind it if retries_exhausted is to be told,
+--       11 remember_score in microseconds, 0 for none
 -- Returns {now, next}: next is the microsecond at which to ask again (0: at once, 9e15: after a message on the shard's channel). If an id
---   was taken, next is 0 and these follow: fence, id, a full record of the delivered payloads with the whole error, '1' if the id
---   has more payloads (else '0'), pops of the id since it was last acknowledged, this one included. A delivery ends at 1 MiB, but has one payload
---   at least. The same sequence gets the same run again.
+--   was taken, next is 0 and these follow: fence, id, a full record of the first payloads with the whole error, how many payloads the
+--   id has beside them, pops of the id since it was last acknowledged, this one included. An answer has at most 200 payloads
+--   and ends at some 384 KiB; it has one payload at least. slice.lua reads more. The same sequence gets the same run again.
 -- Error replies: STALE pop (the client has used a later sequence: a connection that ended delivered this call late)
 local SEQUENCE, FOLD, TTR, MOST = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[5]), tonumber(ARGV[6])
 local limit, action, told = tonumber(ARGV[9]), string.match(ARGV[10] or '', '^(%l+)(%+?)$')
+local REMEMBER = tonumber(ARGV[11])
 history = tonumber(ARGV[4])
 if not SEQUENCE or not (TTR and TTR >= 0 and TTR <= FOREVER - now) or not (MOST and MOST >= 1 and MOST <= 1000 and MOST % 1 == 0)
-  or not limit or not action or #ARGV ~= 10 or not (history and history >= 0 and history <= HISTORY_MOST) then
+  or not limit or not action or #ARGV ~= 11 or not (REMEMBER and REMEMBER >= 0 and REMEMBER <= FOREVER) or not (history and history >= 0 and history <= HISTORY_MOST) then
   return error_reply('ERR wrong arguments')
 end
 events = history > 0 and {} or nil
-local BYTES, HEADS, SERIAL_WAIT = 1048576, 16, 100000
--- include: note spread runs record scores
+remembers = REMEMBER > 0 and 1 or 0
+local AT_ONCE, BYTES, HEADS, SERIAL_WAIT = 200, 1048576, 16, 100000
+-- include: note spread runs record lowest scores
 probe()
+if REMEMBER > 0 then probe_scores() end
 local paused, opened = is(FLAG_PAUSED), false
 
 -- ---- The delivery ----
 
-local function comes_before(a, b) return a.score < b.score or a.score == b.score and a.stamp < b.stamp end
-
--- The entries of a record that are delivered, in their order; and whether the record has more.
+-- The first entries of a record, in their order; and how many others it has.
 local function first_entries(id, r)
-  local entries, bytes, given = r.entries, 0, {}
-  if entries and entries[2] then table.sort(entries, comes_before) end
-  local step = entries and 0 or min(MOST, portion(r))
-  while #given < MOST do
-    local part = entries or spilled_entries(first, id, #given, min(step, MOST - #given))
+  local given, bytes = {}, 0
+  if r.entries then
+    if r.entries[2] then table.sort(r.entries, comes_before) end
+    for i = 1, min(MOST, #r.entries) do given[i] = r.entries[i] end
+    return given, #r.entries - #given
+  end
+  local most, step = min(MOST, AT_ONCE), min(50, portion(r))
+  while #given < most and bytes < PORTION_BYTES do
+    local part = spilled_entries(first, id, #given, min(step, most - #given))
+    if not part[1] then break end
     for i = 1, #part do
       bytes = bytes + #part[i].payload + #part[i].context
-      if given[1] and (bytes > BYTES or #given == MOST) then return given, true end
+      if given[1] and bytes > BYTES then return given, r.count - #given end
       given[#given + 1] = part[i]
     end
-    if entries or #part < step then break end
   end
-  return given, #given < (entries and #entries or r.count)
+  return given, r.count - #given
 end
 
 -- The record as it is delivered; the stored one if all its entries are in it.
 local function deliver(id, record, r)
-  local entries, more = first_entries(id, r)
-  if r.entries and not more then return record, entries, more end
+  local entries, left = first_entries(id, r)
+  if r.entries and left == 0 then return record, entries, left end
   local out = {header({place = r.place, due = r.due, retry = r.retry, mark = r.mark, error = error_of(first, id, r)}, RECORD_FULL, #entries)}
   for i = 1, #entries do add_entry(out, entries[i]) end
-  return table.concat(out), entries, more
+  return table.concat(out), entries, left
 end
 
 local function whole(number) return format('%.0f', number) end
 
 local function answer_with(fence, id, record, r)
-  local text, entries, more = deliver(id, record, r)
-  return {whole(now), '0', fence, id, text, more and '1' or '0', max(0, r.pops or 0) + 1}, entries, more
+  local text, entries, left = deliver(id, record, r)
+  return {whole(now), '0', fence, id, text, whole(left), max(0, r.pops or 0) + 1}, entries, left
 end
 
 -- ---- The same call again ----
@@ -182,11 +188,19 @@ local function bury_unreadable()
   bury(best.id, {{stamp = advance(), score = now / 1e6, context = '', payload = best.record}}, 'record in jobs cannot be read', 'list')
 end
 
+-- Keeps the highest score that was given to one of these entries.
+local function remember_highest(entries)
+  local at = #entries
+  while at > 0 and not has_own_score(entries[at]) do at = at - 1 end
+  if at > 0 then remember_score(best.id, entries[at].score, REMEMBER) end
+end
+
 -- Without a time to run: removes what was delivered.
-local function end_at_once(r, entries, more, fence)
+local function end_at_once(r, entries, left, fence)
   processed = processed + 1
+  if REMEMBER > 0 then remember_highest(entries) end
   note(best.id, EVENT_DONE, fence)
-  if not more then forget(first, best.id, r) return end
+  if left == 0 then forget(first, best.id, r) return end
   if r.entries then
     for _ = 1, #entries do table.remove(r.entries, 1) end
   else
@@ -200,12 +214,15 @@ end
 
 local function take(r)
   local fence, to = advance(), now + TTR
-  if TTR == 0 and not r.entries then MOST = min(MOST, portion(r)) end
   if r.retry >= 0 then call('ZREM', RETRY, best.id) end
   note(best.id, EVENT_POPPED, fence)
-  local answer, entries, more = answer_with(whole(fence), best.id, best.record, r)
+  local answer, entries, left = answer_with(whole(fence), best.id, best.record, r)
+  if not entries[1] then -- its payloads were evicted, or deleted by hand
+    forget(first, best.id, r)
+    return {whole(now), '0'}
+  end
   if TTR == 0 then
-    end_at_once(r, entries, more, fence)
+    end_at_once(r, entries, left, fence)
     return answer
   end
   call('HSET', RUNNING, best.id, (r.entries and '0' or '1') .. RUN_POPPED .. whole(fence))

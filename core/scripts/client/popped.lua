@@ -3,46 +3,56 @@
 -- the report is counted as refused and changes nothing else; a run that is over its time fails here.
 -- KEYS: the shard's (prelude), 15 token, as pop.lua's
 -- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 history_per_id, 5 kind, 6 id, 7 fence, 8 time (microseconds), 9 text,
---       10 max_retry_count, 11 on_exhausted, with '+' behind it if retries_exhausted is to be told, 12 key, 13 count
+--       10 max_retry_count, 11 on_exhausted, with '+' behind it if retries_exhausted is to be told, 12 key, 13 number,
+--       14 remember_score in microseconds, 0 for none, 15 the highest score that was given to a delivered payload, packed >d, '' for none
 --   kinds: 'ack'         the delivered payloads are done: all payloads, or, with a key, those up to the key
---          'checkpoint'  the payloads up to the key are done, and the run goes on
+--          'checkpoint'  the payloads up to the key, but for the last ones (number), are done, and the run goes on
 --          'fail'        time: until the id is due again, '' for the default back-off; text: the error
 --          'release'     hands the id back as it is
 --          'extend'      time: from now to the end of the run, which goes on
 --          'snooze'      time: until the id is due again; if key is not '', text replaces the first payload that is left
 --          'reject'      text: the reason; key: packed stamps >d of payloads that cannot be read: they go to the morgue, and the rest comes back
---   key: stamp and score of a payload, packed >dd; count: the number of payloads up to it that the caller knows of
+--   key: stamp and score of the last delivered payload, packed >dd
 -- Returns 1: done; 2: some payloads are removed, send it again with a new sequence; 0: refused. The same sequence gets the same answer
 --   again. Error replies: STALE pop (the client has used a later sequence)
 local SEQUENCE, FOLD, kind, id = tonumber(ARGV[2]), ARGV[3], ARGV[5], ARGV[6]
-local time, text, limit, key, count = tonumber(ARGV[8]), ARGV[9], tonumber(ARGV[10]), ARGV[12], tonumber(ARGV[13])
+local time, text, limit, key, without = tonumber(ARGV[8]), ARGV[9], tonumber(ARGV[10]), ARGV[12], tonumber(ARGV[13])
+local REMEMBER, highest = tonumber(ARGV[14]), ARGV[15]
 local action, told = string.match(ARGV[11] or '', '^(%l+)(%+?)$')
 local KINDS = {ack = true, checkpoint = true, fail = true, release = true, extend = true, snooze = true, reject = true}
 history = tonumber(ARGV[4])
-if #ARGV ~= 13 or not SEQUENCE or not KINDS[kind] or not limit or not action or not count or not (history and history >= 0 and history <= HISTORY_MOST)
+if #ARGV ~= 15 or not SEQUENCE or not KINDS[kind] or not limit or not action or not (without and without >= 0) or not (history and history >= 0 and history <= HISTORY_MOST)
   or not tonumber(ARGV[7]) or time and not (time >= 0 and time <= FOREVER - now) or not time and kind ~= 'fail'
+  or not (REMEMBER and REMEMBER >= 0 and REMEMBER <= FOREVER) or #highest ~= 0 and #highest ~= 8
   or kind == 'checkpoint' and #key ~= 16 or kind == 'ack' and #key ~= 16 and key ~= '' or kind == 'reject' and #key % 8 ~= 0 then
   return error_reply('ERR wrong arguments')
 end
 events = history > 0 and {} or nil
+remembers = REMEMBER > 0 and 1 or 0
+highest = remembers == 1 and #highest == 8 and unpack_struct('>d', highest)
+if highest and highest - highest ~= 0 then return error_reply('ERR wrong arguments') end -- NaN or infinite
 
-local token = call('GET', KEYS[15])
-local last, said = string.match(token or '', '^(%d+) (.*)$')
-if last and tonumber(last) > SEQUENCE then return error_reply('STALE pop') end
-if last and tonumber(last) == SEQUENCE then
-  call('PEXPIRE', KEYS[15], 60000)
-  return tonumber(said) or 0
+do -- blocks, because a script has at most 200 local variables
+  local token = call('GET', KEYS[15])
+  local last, said = string.match(token or '', '^(%d+) (.*)$')
+  if last and tonumber(last) > SEQUENCE then return error_reply('STALE pop') end
+  if last and tonumber(last) == SEQUENCE then
+    call('PEXPIRE', KEYS[15], 60000)
+    return tonumber(said) or 0
+  end
 end
 
--- include: spread record
+-- include: note spread record scores
 local TELLER, has_next = '', true
--- include: notify outcome overdue edit_running owner
+local remember, remove_behind = remember_score, remove_stale
+-- include: notify outcome overdue edit_running scored owner
 local hooked = told == '+'
 probe()
 probe_spill(first, {id})
 probe_spill(second, {id})
 probe_spill(morgue, {id})
 probe_notices()
+if REMEMBER > 0 then probe_scores() end
 local run, to = call('HGET', RUNNING, id), tonumber(call('ZSCORE', OVERRUN, id))
 local is_mine = run and sub(run, 2) == RUN_POPPED .. ARGV[7]
 open_for_writing()
@@ -58,16 +68,52 @@ local function leave_run()
 end
 
 local function acknowledge(r, digit)
+  local all = key == '' or not r or is_deleted(digit)
+  if all and highest then finish_scored(id, digit, run, highest, REMEMBER) return end
   processed = processed + 1
   note(id, EVENT_DONE, tonumber(ARGV[7]))
-  if key == '' or not r or is_deleted(digit) then finish(id, digit) return end
+  if all then finish(id, digit) return end
   r.pops, r.mark = nil, MARK_NONE
   go_on(id, r, digit)
 end
 
--- Removes what is done of a record; what is left counts as never popped.
+-- How many payloads are done, and stamp and score of the last one of them; below 1 if it was removed before. Payloads are removed from the
+-- first on, so if the last delivered one is gone, it counts as the first.
+local function last_done(r)
+  local stamp, score = unpack_struct('>dd', key)
+  if r.entries then
+    table.sort(r.entries, comes_before)
+    local count = 0
+    for i = 1, #r.entries do
+      if r.entries[i].stamp == stamp then count = i - without end
+    end
+    local last = r.entries[count] or {}
+    return count, last.stamp, last.score
+  end
+  local count = spilled_place(first, id, stamp, score) + 1 - without
+  if without > 0 and count > 0 then
+    local flat = call('ZRANGE', first.spill .. id, count - 1, count - 1, 'WITHSCORES')
+    if not flat[1] then return 0 end
+    stamp, score = unpack_struct('>d', flat[1]), tonumber(flat[2])
+  end
+  return count, stamp, score
+end
+
+local function remember_entries(entries)
+  for i = #entries, 1, -1 do
+    if has_own_score(entries[i]) then
+      remember_score(id, entries[i].score, REMEMBER)
+      return
+    end
+  end
+end
+
+-- Removes what is done of a record; what is left counts as never popped. Is there more to remove?
 local function take_done(r)
-  local answer = checkpoint(id, r, (unpack_struct('>d', key)), (unpack_struct('>d', key, 9)), max(1, count))
+  local count, stamp, score = last_done(r)
+  if count < 1 then return false end
+  local answer, done = checkpoint(id, r, stamp, score, count)
+  if REMEMBER > 0 then remember_entries(done or {}) end
   r.pops = kind == 'checkpoint' and -1 or nil
   rewrite(first, id, r)
   return answer == '2'

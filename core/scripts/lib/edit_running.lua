@@ -4,14 +4,15 @@
 
 -- Removes the payloads of a running record up to the one with this stamp and score, that one included, in the order in which the
 -- worker got them. What is left counts as never failed. Of a spilled record at most `expected` payloads, and no more than this call
--- may yet move. Returns '1': none of them is left; '2': some are, send it again.
+-- may yet move. Returns '1': none of them is left; '2': some are, send it again; then the entries that it removed.
 local function checkpoint(id, r, stamp, score, expected)
   local function is_behind(e) return e.score > score or e.score == score and e.stamp > stamp end
-  local done, more, had = {}, false, r.entries and #r.entries or r.count
+  local done, more = {}, false
   if r.entries then
     local left = {}
     for i = 1, #r.entries do
-      if is_behind(r.entries[i]) then left[#left + 1] = r.entries[i] end
+      local list = is_behind(r.entries[i]) and left or done
+      list[#list + 1] = r.entries[i]
     end
     r.entries = left
   else
@@ -29,9 +30,8 @@ local function checkpoint(id, r, stamp, score, expected)
   r.retry, r.delivered = -1, true
   set_error(r, '')
   rewrite(first, id, r)
-  had = had - (r.entries and #r.entries or r.count)
-  if had > 0 then note(id, EVENT_CHECKPOINT, had) end
-  return more and '2' or '1'
+  if done[1] then note(id, EVENT_CHECKPOINT, #done) end
+  return more and '2' or '1', done
 end
 
 -- The payload with this stamp, the first of the record, becomes another, and keeps its score, its arrival and its context. In a queue that

@@ -167,21 +167,7 @@ else
     if ids[1] then settle_group(ids, group.run) end
   end
 
-  -- include: edit_running
-
-  -- A run is done whose score is to be remembered, of which `digit` are the flags. Where much that waits behind it may be stale,
-  -- recover.lua goes on: until then the id is uniting, with a record that is empty.
-  local function finish_scored(id, digit, run, score, time)
-    processed = processed + 1
-    note(id, EVENT_DONE, tonumber(sub(run, 3)))
-    score = remember(id, score, time)
-    local newer = has_next and call('HGET', NEXT, id)
-    local following = newer and remove_behind(id, read(newer), score, 0)
-    if not following then finish(id, digit) return end
-    if digit % RUN_DELETED == RUN_SPILLED then call('UNLINK', first.spill .. id, first.map .. id) end
-    local r = {place = PLACE_DUE, due = now, retry = -1, mark = MARK_NONE, error = '', entries = {}}
-    unite_later(id, r, FOLD, digit >= RUN_TO_PARK)
-  end
+  -- include: edit_running scored
 
   for at = others, #ARGV, 7 do
     local kind, id, run, time, text, limit, action = unpack(ARGV, at, at + 6)
@@ -193,7 +179,8 @@ else
     if kind == 'checkpoint' then
       local r = is_open(open, run) and record_of_run(id)
       local stamp, score = unpack_struct('>dd', text)
-      local outcome = r and checkpoint(id, r, stamp, score, tonumber(limit)) or is_open(open, run) and '1' or '0'
+      local outcome = r and checkpoint(id, r, stamp, score, tonumber(limit))
+      outcome = outcome or is_open(open, run) and '1' or '0'
       if outcome == '1' and action ~= '' then remember(id, unpack_struct('>d', action), tonumber(time)) end
       checkpoints = checkpoints .. outcome
     elseif kind == 'extend' then

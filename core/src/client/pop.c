@@ -2,16 +2,19 @@
 #include "client/pop.h"
 #include "client/push.h"
 
-#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define POP_MOST 1000
 #define POP_LONGEST_WAIT 60.0
 #define POP_LONGEST_RUN 31536000.0
-#define POP_AGAIN 1000       /* calls to one shard in a row, if it asks to be called again at once */
-#define POP_POLL_MS 100      /* without a subscription a waiting pop asks again after this time */
-#define POP_RECHECK_MS 10000 /* with a subscription, because a message may be lost */
-#define POP_UNKNOWN_MS 1000  /* after this time the layout of a queue that does not exist is read again */
+#define POP_AGAIN 1000                  /* calls to one shard in a row, if it asks to be called again at once */
+#define POP_POLL_MS 100                 /* without a subscription a waiting pop asks again after this time */
+#define POP_RECHECK_MS 10000            /* with a subscription, because a message may be lost */
+#define POP_UNKNOWN_MS 1000             /* after this time the layout of a queue that does not exist is read again */
+#define POP_BYTES ((size_t)1024 * 1024) /* payloads and contexts of a delivery that has more than one payload */
+
+enum { POP_SLICE = 1 }; /* the kind of a request; 0: pop.lua */
 
 typedef struct pop_state {
     srt_arena args, memory;
@@ -24,6 +27,9 @@ typedef struct pop_state {
     int64_t next_ms; /* until something may be due */
     int found;
     seriatim_popped result;
+    srt_record record; /* of the popped id; more of its payloads may be on their way */
+    size_t bytes;      /* of these payloads with their contexts */
+    size_t total;      /* payloads of the id */
 } pop_state;
 
 void seriatim_pop_init(seriatim_pop *pop)
@@ -70,6 +76,23 @@ static int pop_ask(seriatim_client *c, pop_state *p, const srt_queue *queue)
     srt_request_text(r, c->listener.subscribed ? "1" : "0");
     srt_request_int(r, queue->now.serial_shards);
     srt_settings_limits(&queue->now, r);
+    srt_request_int(r, queue->now.remember_score);
+    return srt_client_send(c, r);
+}
+
+/* Asks for more payloads of the popped id: pop.lua answers with the first ones only. */
+static int pop_ask_slice(seriatim_client *c, pop_state *p, srt_queue *queue)
+{
+    unsigned shard = (queue->pop_shard + p->asked) % queue->shards_count;
+    char run[32];
+    srt_request *r = srt_client_shard_request(c, queue, shard, srt_script_slice);
+    if (!r)
+        return SERIATIM_NOMEM;
+    snprintf(run, sizeof run, "1%c%lld", SRT_RUN_POPPED, (long long)p->result.job.fence);
+    r->kind = POP_SLICE;
+    srt_request_arg(r, p->result.job.id, p->result.job.id_len);
+    srt_request_text(r, run);
+    srt_request_int(r, (int64_t)p->record.count);
     return srt_client_send(c, r);
 }
 
@@ -135,55 +158,119 @@ static void pop_credit(seriatim_client *c, const pop_state *p)
         srt_client_queue_at(c, p->queues[p->at])->pop_credit -= all;
 }
 
-static int pop_read(seriatim_client *c, pop_state *p, const srt_queue *queue, const srt_token *at)
+/* What is wrong with an answer of a script, as the client's error. */
+static int pop_fail(seriatim_client *c, int status, const char *script)
+{
+    return status == SERIATIM_PROTOCOL ? srt_operator_protocol(c, script) : srt_operator_nomem(c);
+}
+
+static int pop_read(seriatim_client *c, pop_state *p, const srt_token *at)
 {
     seriatim_claimed *job = &p->result.job;
-    srt_pop_token token;
-    srt_record record;
     char *id = srt_arena_copy(&p->memory, at[3].data, at[3].len);
     char *data = srt_arena_copy(&p->memory, at[4].data, at[4].len);
-    int status = id && data ? srt_record_read(&record, &p->memory, data, at[4].len) : SERIATIM_NOMEM;
+    int status = id && data ? srt_record_read(&p->record, &p->memory, data, at[4].len) : SERIATIM_NOMEM;
     if (status != SERIATIM_OK)
         return status;
     memset(&p->result, 0, sizeof p->result);
+    p->bytes = 0;
     p->result.queue = c->queue;
-    p->result.more = srt_token_is(&at[5], "1");
+    p->total = p->record.count + (size_t)srt_token_int(&at[5]);
     p->result.deliveries = srt_token_int(&at[6]);
     job->id = id;
     job->id_len = at[3].len;
     job->fence = srt_token_int(&at[2]);
-    job->retry_count = record.retry_count;
-    job->perform_in = (double)record.due_us / 1e6;
-    job->error = record.error;
-    job->error_len = record.error_len;
-    job->payloads = record.payloads;
-    job->payload_count = job->payload_total = record.count;
-    if (record.count < 1 || record.count > POP_MOST)
-        return SERIATIM_PROTOCOL;
-    token.queue.data = queue->name.data;
-    token.queue.len = queue->name.len;
-    token.id.data = id;
-    token.id.len = at[3].len;
-    token.fence = job->fence;
-    token.stamp = record.payloads[record.count - 1].stamp;
-    token.score = record.payloads[record.count - 1].score;
-    token.delivered = p->result.more ? (int64_t)record.count : 0;
-    if (p->ttr_us)
-        p->result.token = srt_pop_token_write(&p->memory, &token);
-    return p->ttr_us && !p->result.token.data ? SERIATIM_NOMEM : SERIATIM_OK;
+    job->retry_count = p->record.retry_count;
+    job->perform_in = (double)p->record.due_us / 1e6;
+    job->error = p->record.error;
+    job->error_len = p->record.error_len;
+    return p->record.count < 1 ? SERIATIM_PROTOCOL : SERIATIM_OK;
 }
 
-static int pop_take(seriatim_client *c, pop_state *p, srt_queue *queue, const srt_token *at)
+/* Counts the bytes of the payloads from `from` on, and drops those that are too many. 1: the delivery is full. */
+static int pop_limit(pop_state *p, size_t from)
 {
-    int status = pop_read(c, p, queue, at);
-    if (status == SERIATIM_PROTOCOL)
-        return srt_operator_protocol(c, "pop");
-    if (status != SERIATIM_OK)
+    srt_record *r = &p->record;
+    size_t i;
+    for (i = from; i < r->count && (int64_t)i < p->most; i++) {
+        p->bytes += r->payloads[i].len + r->payloads[i].context_len;
+        if (i && p->bytes > POP_BYTES)
+            break;
+    }
+    r->count = i;
+    return (int64_t)i >= p->most || p->bytes >= POP_BYTES;
+}
+
+static srt_pop_token pop_token(const pop_state *p, const srt_queue *queue)
+{
+    const seriatim_payload *last = &p->record.payloads[p->record.count - 1];
+    srt_pop_token token;
+    token.queue.data = queue->name.data;
+    token.queue.len = queue->name.len;
+    token.id.data = p->result.job.id;
+    token.id.len = p->result.job.id_len;
+    token.fence = p->result.job.fence;
+    token.stamp = last->stamp;
+    token.score = last->score;
+    token.delivered = (int64_t)p->record.count;
+    token.more = p->result.more;
+    token.highest = 0;
+    token.scored = srt_record_score(&p->record, p->record.count, &token.highest);
+    return token;
+}
+
+/* All payloads of the delivery are here. */
+static int pop_finish(seriatim_client *c, pop_state *p, srt_queue *queue)
+{
+    seriatim_claimed *job = &p->result.job;
+    srt_pop_token token;
+    p->result.more = p->record.count < p->total;
+    token = pop_token(p, queue);
+    job->payloads = p->record.payloads;
+    job->payload_count = job->payload_total = p->record.count;
+    if (p->ttr_us)
+        p->result.token = srt_pop_token_write(&p->memory, &token);
+    if (p->ttr_us && !p->result.token.data)
         return srt_operator_nomem(c);
     p->found = 1;
     queue->pop_shard = (queue->pop_shard + p->asked + 1) % queue->shards_count;
     pop_credit(c, p);
     return SERIATIM_OK;
+}
+
+/* With ttr 0 the run has ended: there is nothing more to read. */
+static int pop_take(seriatim_client *c, pop_state *p, srt_queue *queue, const srt_token *at)
+{
+    int status = pop_read(c, p, at), full = status == SERIATIM_OK && pop_limit(p, 0);
+    if (status != SERIATIM_OK)
+        return pop_fail(c, status, "pop");
+    return p->record.count < p->total && !full && p->ttr_us ? pop_ask_slice(c, p, queue) : pop_finish(c, p, queue);
+}
+
+static int pop_take_slice(seriatim_client *c, pop_state *p, srt_queue *queue, const srt_reply *reply)
+{
+    const srt_token *entries = &reply->tokens[1];
+    size_t before = p->record.count;
+    char *data;
+    int status;
+    if (reply->count < 3 || entries->type != SRT_STRING)
+        return srt_operator_protocol(c, "slice");
+    data = srt_arena_copy(&p->memory, entries->data, entries->len);
+    status = data ? srt_record_add(&p->record, &p->memory, data, entries->len) : SERIATIM_NOMEM;
+    if (status != SERIATIM_OK)
+        return pop_fail(c, status, "slice");
+    if (entries->len == 0)
+        p->total = p->record.count; /* a failover or an eviction has lost the others */
+    return !pop_limit(p, before) && p->record.count < p->total ? pop_ask_slice(c, p, queue) : pop_finish(c, p, queue);
+}
+
+/* The run ended before all its payloads were read: the pop begins anew. */
+static int pop_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
+{
+    if (r->kind == POP_SLICE && error->status == SERIATIM_STALE)
+        return pop_ask(c, c->state, c->registry.queues[c->queue]);
+    c->error = *error;
+    return srt_client_fail(c, error->status);
 }
 
 static int pop_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
@@ -192,7 +279,8 @@ static int pop_on_reply(seriatim_client *c, srt_request *r, const srt_reply *rep
     srt_queue *queue = c->registry.queues[c->queue];
     const srt_token *at = &reply->tokens[1];
     int64_t next;
-    (void)r;
+    if (r->kind == POP_SLICE)
+        return pop_take_slice(c, p, queue, reply);
     if (!srt_reply_is_list(reply, 2))
         return srt_operator_protocol(c, "pop");
     if (reply->count == 8)
@@ -269,8 +357,11 @@ static int pop_keep(seriatim_client *c, pop_state *p, const seriatim_pop *pop)
 
 int seriatim_pop_begin(seriatim_client *c, const seriatim_pop *pop)
 {
-    static const srt_operation operation = {
-        .send = pop_send, .on_reply = pop_on_reply, .on_awake = pop_on_awake, .release = pop_release};
+    static const srt_operation operation = {.send = pop_send,
+                                            .on_reply = pop_on_reply,
+                                            .on_refused = pop_on_refused,
+                                            .on_awake = pop_on_awake,
+                                            .release = pop_release};
     int status = srt_client_begin(c);
     if (status == SERIATIM_OK)
         status = pop_check(c, pop);

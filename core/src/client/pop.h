@@ -9,7 +9,10 @@ typedef struct srt_pop_token {
     seriatim_text queue, id;
     int64_t fence;
     double stamp, score; /* of the last payload that was delivered */
-    int64_t delivered;   /* number of payloads; 0: all that the id had */
+    int64_t delivered;   /* number of payloads */
+    int more;            /* the id had more payloads */
+    int scored;          /* a score was given to a delivered payload, and `highest` is the highest of these scores */
+    double highest;
 } srt_pop_token;
 
 /* A token as a text in the arena; data NULL: out of memory. */

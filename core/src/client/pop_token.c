@@ -2,10 +2,16 @@
 #include "client/handle.h"
 #include "client/pop.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #define TOKEN_VERSION 1
-#define TOKEN_HEAD 31 /* version, fence, stamp, score as doubles, delivered and the length of the queue's name */
+/* Version; fence, stamp, score, highest score as doubles; delivered, the length of the queue's name; a byte of flags.
+ */
+#define TOKEN_HEAD 38
+#define TOKEN_MORE 1 /* flags */
+#define TOKEN_SCORED 2
 
 static void token_put16(char *at, size_t value)
 {
@@ -38,9 +44,10 @@ seriatim_text srt_pop_token_write(srt_arena *arena, const srt_pop_token *token)
     srt_number_pack(bytes + 1, (double)token->fence);
     srt_number_pack(bytes + 9, token->stamp);
     srt_number_pack(bytes + 17, token->score);
-    token_put16(bytes + 25, (size_t)token->delivered);
-    bytes[27] = bytes[28] = 0;
-    token_put16(bytes + 29, token->queue.len);
+    srt_number_pack(bytes + 25, token->highest);
+    token_put16(bytes + 33, (size_t)token->delivered);
+    token_put16(bytes + 35, token->queue.len);
+    bytes[37] = (char)((token->more ? TOKEN_MORE : 0) | (token->scored ? TOKEN_SCORED : 0));
     memcpy(bytes + TOKEN_HEAD, token->queue.data, token->queue.len);
     memcpy(bytes + TOKEN_HEAD + token->queue.len, token->id.data, token->id.len);
     srt_text64_write(text, bytes, len);
@@ -70,11 +77,15 @@ int srt_pop_token_read(srt_pop_token *token, srt_arena *arena, seriatim_text tex
     fence = token_read_double(bytes + 1);
     token->stamp = token_read_double(bytes + 9);
     token->score = token_read_double(bytes + 17);
-    token->delivered = (int64_t)token_read16(bytes + 25);
-    token->queue.len = token_read16(bytes + 29);
+    token->highest = token_read_double(bytes + 25);
+    token->delivered = (int64_t)token_read16(bytes + 33);
+    token->queue.len = token_read16(bytes + 35);
+    token->more = (bytes[37] & TOKEN_MORE) != 0;
+    token->scored = (bytes[37] & TOKEN_SCORED) != 0;
     if (!token_is_whole(fence) || token->stamp != token->stamp || token->score != token->score ||
-        token->delivered > 1000 || token->queue.len < 1 || token->queue.len > 512 ||
-        len <= TOKEN_HEAD + token->queue.len || len > TOKEN_HEAD + token->queue.len + SERIATIM_MAX_ID)
+        !(fabs(token->highest) <= DBL_MAX) || token->delivered < 1 || token->delivered > 1000 || token->queue.len < 1 ||
+        token->queue.len > 512 || len <= TOKEN_HEAD + token->queue.len ||
+        len > TOKEN_HEAD + token->queue.len + SERIATIM_MAX_ID)
         return SERIATIM_INVALID;
     token->fence = (int64_t)fence;
     token->queue.data = bytes + TOKEN_HEAD;

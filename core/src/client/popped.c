@@ -16,7 +16,8 @@ typedef struct popped_state {
     seriatim_text text;
     const char *key;
     size_t key_len;
-    int64_t count;
+    int64_t without; /* CHECKPOINT: the number of delivered payloads that are not done, the last ones */
+    char highest[8];
     const srt_queue *queue;
 } popped_state;
 
@@ -44,7 +45,9 @@ static int popped_ask(seriatim_client *c, popped_state *p)
     srt_request_arg(r, p->text.data, p->text.len);
     srt_settings_limits(&p->queue->now, r);
     srt_request_arg(r, p->key, p->key_len);
-    srt_request_int(r, p->count);
+    srt_request_int(r, p->without);
+    srt_request_int(r, p->queue->now.remember_score);
+    srt_request_arg(r, p->highest, p->token.scored ? sizeof p->highest : 0);
     return srt_client_send(c, r);
 }
 
@@ -74,32 +77,22 @@ static int popped_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
     return answer == 1 ? SERIATIM_OK : popped_stale(c);
 }
 
-static void popped_key(char *at, const seriatim_payload *payload)
-{
-    srt_number_pack(at, payload->stamp);
-    srt_number_pack(at + 8, payload->score);
-}
-
-/* The key that the script wants: the last payload that is meant, or, of those that cannot be read, the stamps. */
+/* The key that the script wants: the last delivered payload, or, of those that cannot be read, the stamps. */
 static int popped_keep_key(popped_state *p, const seriatim_popped_outcome *outcome)
 {
-    size_t count = outcome->payload_count, i;
+    size_t count = p->kind == SERIATIM_POPPED_REJECT ? outcome->payload_count : 0, i;
     char *key = srt_arena_alloc(&p->memory, SRT_KEY + 8 * count);
     if (!key)
         return SERIATIM_NOMEM;
     p->key = key;
     p->key_len = SRT_KEY;
-    p->count = (int64_t)count;
     if (p->kind == SERIATIM_POPPED_REJECT) {
         for (i = 0; i < count; i++)
             srt_number_pack(key + 8 * i, outcome->payloads[i].stamp);
         p->key_len = 8 * count;
-    } else if (p->kind == SERIATIM_POPPED_CHECKPOINT) {
-        popped_key(key, &outcome->payloads[count - 1]);
-    } else if (p->kind == SERIATIM_POPPED_ACK && p->token.delivered) {
+    } else if (p->kind == SERIATIM_POPPED_CHECKPOINT || (p->kind == SERIATIM_POPPED_ACK && p->token.more)) {
         srt_number_pack(key, p->token.stamp);
         srt_number_pack(key + 8, p->token.score);
-        p->count = p->token.delivered;
     } else if (p->kind == SERIATIM_POPPED_SNOOZE && outcome->text.data) {
         memcpy(key, "payload", 7);
         p->key_len = 7;
@@ -120,7 +113,6 @@ static int popped_keep_text(popped_state *p, const seriatim_popped_outcome *outc
 static int popped_check(seriatim_client *c, const seriatim_popped_outcome *o)
 {
     int timed = o->kind == SERIATIM_POPPED_EXTEND || o->kind == SERIATIM_POPPED_SNOOZE;
-    int listed = o->kind == SERIATIM_POPPED_CHECKPOINT || o->kind == SERIATIM_POPPED_REJECT;
     if (!c->identity[0])
         return srt_fail(&c->error, SERIATIM_INVALID, "the client has no identity yet");
     if (o->kind < SERIATIM_POPPED_ACK || o->kind > SERIATIM_POPPED_REJECT)
@@ -129,7 +121,7 @@ static int popped_check(seriatim_client *c, const seriatim_popped_outcome *o)
         return srt_fail(&c->error, SERIATIM_INVALID, "seconds must be at most 100 years");
     if (timed && o->seconds < 0)
         return srt_fail(&c->error, SERIATIM_INVALID, "seconds must not be negative");
-    if (listed && (o->payload_count < 1 || !o->payloads))
+    if (o->kind == SERIATIM_POPPED_REJECT && (o->payload_count < 1 || !o->payloads))
         return srt_fail(&c->error, SERIATIM_INVALID, "payloads are missing");
     if (o->kind == SERIATIM_POPPED_REJECT && o->payload_count > POPPED_REJECTS)
         return srt_fail(&c->error, SERIATIM_INVALID, "at most %d payloads are rejected at once", POPPED_REJECTS);
@@ -145,6 +137,12 @@ static int popped_read(seriatim_client *c, popped_state *p, seriatim_text token,
     status = srt_pop_token_read(&p->token, &p->memory, token);
     if (status == SERIATIM_INVALID)
         return srt_fail(&c->error, status, "the text is no token of a delivery");
+    if (status == SERIATIM_OK && o->kind == SERIATIM_POPPED_CHECKPOINT && o->payload_count > (size_t)p->token.delivered)
+        return srt_fail(&c->error, SERIATIM_INVALID, "the delivery has only %lld payloads",
+                        (long long)p->token.delivered);
+    if (o->kind == SERIATIM_POPPED_CHECKPOINT)
+        p->without = p->token.delivered - (int64_t)o->payload_count;
+    srt_number_pack(p->highest, p->token.highest);
     p->kind = o->kind;
     p->time_us = o->kind == SERIATIM_POPPED_FAIL && o->seconds < 0 ? -1 : 0;
     if (o->seconds > 0 && o->kind != SERIATIM_POPPED_ACK)
