@@ -42,6 +42,13 @@ typedef struct kept_handles {
     size_t count;
 } kept_handles;
 
+#define KEPT_DELIVERIES 32
+
+/* The token of what a pop gave. */
+typedef struct kept_delivery {
+    seriatim_text name, token;
+} kept_delivery;
+
 typedef struct scenario {
     const char *where; /* file: name */
     double start;      /* T */
@@ -51,6 +58,9 @@ typedef struct scenario {
     size_t queue_count;
     kept_handles kept[KEPT_HANDLES];
     size_t kept_count;
+    kept_delivery deliveries[KEPT_DELIVERIES];
+    size_t delivery_count;
+    size_t popped_numbers[QUEUES]; /* of the queues, in the link, as the last pop asked for them */
 } scenario;
 
 /* From the settings of a worker, borrowed. */
@@ -68,5 +78,8 @@ void scenario_run(const char *file, const value *scenario);
 void steps_run(scenario *s, const value *list, const char *where);
 /* The step run (run.c). Called without the lock. */
 void step_run(scenario *s, const value *step, const char *where, check *c);
+/* The steps pop and popped (pull.c). A status of the client. */
+int do_pop(scenario *s, queue *q, const value *step, check *c);
+int do_popped(scenario *s, queue *q, const value *step, check *c);
 
 #endif

@@ -619,9 +619,9 @@ static const struct verb {
     const char *name;
     int (*run)(scenario *s, queue *q, const value *step, check *c);
 } verbs[] = {
-    {"push", do_push},           {"query", do_query},   {"explain", do_explain},
-    {"metrics", do_metrics},     {"action", do_action}, {"declare", do_declare},
-    {"namespace", do_namespace}, {"redis", do_redis},   {"keys", do_keys},
+    {"push", do_push},     {"query", do_query},     {"explain", do_explain},     {"metrics", do_metrics},
+    {"action", do_action}, {"declare", do_declare}, {"namespace", do_namespace}, {"redis", do_redis},
+    {"keys", do_keys},     {"pop", do_pop},         {"popped", do_popped},
 };
 
 static void check_status(const scenario *s, const value *error, int status, check *c)
