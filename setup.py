@@ -100,6 +100,7 @@ setup(
         ("share/man/man1", ["core/package/seriatim/seriatim.1"]),
         ("share/bash-completion/completions", ["core/package/seriatim/seriatim.bash"]),
         ("share/seriatim", ["core/package/seriatim/seriatim.zsh"]),
+        ("share/fish/vendor_completions.d", ["core/package/seriatim/seriatim.fish"]),
     ],
     ext_modules=[native()],
     cmdclass={"build_ext": Build},

@@ -19,7 +19,7 @@ class CommandTexts
   def all
     { "verbs" => @verbs.map { |verb| verb[:name] }.join(" "), "help" => help,
       **@verbs.to_h { |verb| ["help #{verb[:name]}", verb_help(verb)] },
-      "completion bash" => bash, "completion zsh" => "autoload -Uz bashcompinit && bashcompinit\n#{bash}", "man" => man }
+      "completion bash" => bash, "completion zsh" => "autoload -Uz bashcompinit && bashcompinit\n#{bash}", "completion fish" => fish, "man" => man }
   end
 
   # @return [String] docs/reference/command.md
@@ -33,12 +33,12 @@ class CommandTexts
       lists what a file for `-C` may hold, the environment variables and the fields of the log. The manual page says the same as this page:
       `seriatim man | man -l -`, or [its source](seriatim.1).
 
-      The packages install the manual page and the completions of bash and zsh:
+      The packages install the manual page and the completions of bash, zsh and fish:
 
       | package | where they lie | how to enable them |
       |---|---|---|
-      | gem | `core/package/seriatim/` in the gem's folder (`gem contents seriatim`) | `man -l FOLDER/seriatim.1`; `source FOLDER/seriatim.bash` in `~/.bashrc`; `source FOLDER/seriatim.zsh` in `~/.zshrc`, after `compinit` |
-      | Python package | `share/man/man1/seriatim.1`, `share/bash-completion/completions/seriatim.bash` and `share/seriatim/seriatim.zsh` in the environment (`sys.prefix`) | `man seriatim`, once the environment's `bin` is in `PATH`; bash and zsh: `source` the file, as above |
+      | gem | `core/package/seriatim/` in the gem's folder (`gem contents seriatim`) | `man -l FOLDER/seriatim.1`; `source FOLDER/seriatim.bash` in `~/.bashrc`; `source FOLDER/seriatim.zsh` in `~/.zshrc`, after `compinit`; `source FOLDER/seriatim.fish` in `~/.config/fish/config.fish` |
+      | Python package | `share/man/man1/seriatim.1`, `share/bash-completion/completions/seriatim.bash`, `share/seriatim/seriatim.zsh` and `share/fish/vendor_completions.d/seriatim.fish` in the environment (`sys.prefix`) | `man seriatim`, once the environment's `bin` is in `PATH`; bash, zsh and fish: `source` the file, as above |
       | rock | `core/package/seriatim-lua/` in the rock's folder (`luarocks show --rock-dir seriatim`) | as the gem's, with the name `seriatim-lua` |
 
       The C library has no command, so `cmake --install` installs none of them.
@@ -148,6 +148,52 @@ class CommandTexts
     when "verbs" then "; more='#{@verbs.map { |other| other[:name] }.join(" ")}'"
     end
   end
+
+  # fish shows a description beside each word, and completes files only where -F says so.
+  def fish
+    names = @verbs.map { |verb| verb[:name] }.join(" ")
+    <<~FISH
+      function __seriatim_verb
+          for word in (commandline -opc)[2..-1]
+              if contains -- $word #{names}
+                  echo $word
+                  return
+              end
+          end
+          echo none
+      end
+      function __seriatim_queues
+          set -l words (commandline -opc)
+          command $words[1] queues 2>/dev/null | awk 'NR > 1 { print $1 }'
+      end
+      complete -c {program} -f
+      #{[*@verbs.map { |verb| fish_word("none", verb[:name], verb[:about]) }, *@verbs.flat_map { |verb| fish_verb(verb) },
+         *@table[:common].map { |key| fish_option(key) }].join("\n")}
+    FISH
+  end
+
+  # Without a verb the options are those of the server, whose name may be left out.
+  def fish_verb(verb)
+    found = verb.equal?(@verbs.first) ? "none #{verb[:name]}" : verb[:name]
+    words = { "queues" => "(__seriatim_queues)", "verbs" => @verbs.map { |other| other[:name] }.join(" ") }[verb[:args]]
+    [*([*verb[:actions], *words].join(" ").then { |all| fish_word(found, all) unless all.empty? }),
+     *(verb[:options] - @table[:common]).map { |key| fish_option(key, found) }]
+  end
+
+  def fish_word(found, words, about = nil)
+    ["complete -c {program} #{fish_if(found)} -a #{fish_text(words)}", *("-d #{fish_text(about)}" if about)].join(" ")
+  end
+
+  def fish_option(key, found = nil)
+    option = @options.fetch(key.to_sym)
+    names = option[:names].map { |name| name.start_with?("--") ? "-l #{name[2..]}" : "-s #{name[1..]}" }
+    value = { nil => nil, "PATH" => "-r -F", "FILE" => "-r -F" }.fetch(option[:value], "-x")
+    ["complete -c {program}", *(fish_if(found) if found), *names, *value, "-d #{fish_text(option[:about])}"].join(" ")
+  end
+
+  def fish_if(found) = "-n 'contains -- (__seriatim_verb) #{found}'"
+
+  def fish_text(text) = "'#{text.gsub(/[\\']/) { |sign| "\\#{sign}" }}'"
 
   # ---- the manual page
 

@@ -46,7 +46,7 @@ extern "C" {
 size_t seriatim_printable(const char *text, size_t len, char *out, size_t cap);
 /*
  * The texts of the command line, the same in each language: "help", "help VERB", "completion bash", "completion zsh",
- * "man", and "verbs" (all verbs, separated by spaces). Static, ASCII, NUL-terminated; {program} stands for the
+ * "completion fish", "man", and "verbs" (all verbs, separated by spaces). Static, ASCII, NUL-terminated; {program} stands for the
  * command's own name. Returns NULL for an unknown topic.
  */
 const char *seriatim_command_text(const char *topic);

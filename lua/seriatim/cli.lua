@@ -61,7 +61,7 @@ local function said_of_itself(found, words)
   else
     text = native.command_text(table.concat(words, " "))
   end
-  return text and (text:gsub("{program}", "seriatim-lua")) or errors.usage("usage: seriatim-lua completion bash|zsh")
+  return text and (text:gsub("{program}", "seriatim-lua")) or errors.usage("usage: seriatim-lua completion bash|zsh|fish")
 end
 
 local function dispatch(found, words, arguments)

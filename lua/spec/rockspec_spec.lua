@@ -29,7 +29,8 @@ describe("the rockspec", function()
   it("copies the manual page and the completions that the command prints", function()
     local shell = require("support.command").shell()
     for _, folder in ipairs(build.copy_directories) do
-      for ending, topic in pairs { ["1"] = { "man" }, bash = { "completion", "bash" }, zsh = { "completion", "zsh" } } do
+      for _, ending in ipairs { "1", "bash", "zsh", "fish" } do
+        local topic = ending == "1" and { "man" } or { "completion", ending }
         local file = assert(io.open(("%s/seriatim-lua.%s"):format(folder, ending)))
         assert.equal(shell:run(topic), file:read("*a"))
         file:close()

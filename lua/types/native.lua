@@ -49,7 +49,7 @@ function native.back_off(count) end
 ---@param text string
 ---@return string
 function native.printable(text) end
----What the command says of itself: "help", "help VERB", "completion bash", "completion zsh", "man", "verbs".
+---What the command says of itself: "help", "help VERB", "completion bash", "completion zsh", "completion fish", "man", "verbs".
 ---@return string?
 function native.command_text(topic) end
 ---node: from 0.

@@ -86,7 +86,7 @@ def forks() -> int:
     """How many forks lie between this process and the one that imported this module."""
 
 def command_text(topic: str, /) -> str | None:
-    """What the command says of itself: "help", "help VERB", "completion bash", "completion zsh", "man", "verbs"."""
+    """What the command says of itself: "help", "help VERB", "completion bash", "completion zsh", "completion fish", "man", "verbs"."""
 
 def printable(text: str, /) -> str:
     """As a terminal and a log of lines may show it: control characters are escaped. No lone surrogates."""

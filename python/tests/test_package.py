@@ -72,6 +72,7 @@ def test_the_manual_page_and_the_completions_are_installed(folder: Path, venv: d
         "man/man1/seriatim.1": ["man"],
         "bash-completion/completions/seriatim.bash": ["completion", "bash"],
         "seriatim/seriatim.zsh": ["completion", "zsh"],
+        "fish/vendor_completions.d/seriatim.fish": ["completion", "fish"],
     }.items():
         assert (share / file).read_text() == run("seriatim", *topic, cwd=folder, env=venv)
     asked = f"source {share}/bash-completion/completions/seriatim.bash && complete -p seriatim"

@@ -18,7 +18,7 @@ _seriatim() {
     scheduled) words='list cancel reschedule --id --limit --json' ;;
     check) words='--repair --json'; more=$("$1" queues 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
     web) words='--bind --port --token --read-only' ;;
-    completion) words='bash zsh' ;;
+    completion) words='bash zsh fish' ;;
     man) words='' ;;
     version) words='' ;;
     help) words=''; more='server push pop stats queues nodes explain delete pause resume dead scheduled check web completion man version help' ;;

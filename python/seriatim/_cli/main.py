@@ -63,7 +63,7 @@ def said_of_itself(options: dict[str, Any], words: list[str]) -> str:
     else:
         text = _native.command_text(" ".join(words))
     if text is None:
-        raise UsageError("usage: seriatim completion bash|zsh")
+        raise UsageError("usage: seriatim completion bash|zsh|fish")
     return text.replace("{program}", "seriatim")
 
 

@@ -82,7 +82,7 @@ module Seriatim
       return help(words.first == "help" ? words[1] : words.first) if @options[:help] || words.first == "help"
       return say("seriatim #{VERSION}") if @options[:version] || words.first == "version"
 
-      say(text(words.join(" ")) || raise(UsageError, "usage: seriatim completion bash|zsh"))
+      say(text(words.join(" ")) || raise(UsageError, "usage: seriatim completion bash|zsh|fish"))
     end
 
     def help(verb)
