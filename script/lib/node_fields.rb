@@ -29,7 +29,7 @@ class NodeFields
   def blocks
     { "python/seriatim/_types.py" => { "node fields" => @rows.map { |row| "    #{row.name}: #{PYTHON.fetch(row.kind)} | None\n    \"\"\"#{row.about}\"\"\"\n" }.join },
       "lua/seriatim/client/metrics.lua" => { "node fields" => "local NODE_FIELDS = { #{@rows.map { |row| row.name.inspect }.join(", ")} }\n" },
-      "docs/reference/http-api.md" => { "node fields" => table } }
+      "docs/reference/http-api.md" => { "node fields" => list } }
   end
 
   # @return [String] for lua/types/definitions.lua
@@ -47,5 +47,5 @@ class NodeFields
     end.join
   end
 
-  def table = "| field | |\n|---|---|\n#{@rows.map { |row| "| `#{row.name}` | #{row.about} |\n" }.join}"
+  def list = @rows.map { |row| "- `#{row.name}`: #{row.about}\n" }.join
 end

@@ -2,7 +2,7 @@
 
 require "json"
 
-# What script/embed writes from core/definitions/operations.json: C tables, the methods of each language, tables of the documentation.
+# What script/embed writes from core/definitions/operations.json: C tables, the methods of each language, lists of the documentation.
 class Operations
   ROW = Struct.new(:name, :takes, :web, :form, :part, :about, keyword_init: true)
   TAKES = %w[nothing ids payload handle handle_at queue].freeze
@@ -47,8 +47,8 @@ class Operations
       "python/seriatim/_native.pyi" => { "names" => types { |name, rows| "#{name} = Literal[\n#{wrapped("#{rows.map { |row| row.name.inspect }.join(", ")},", "    ", 120)}]" } },
       "lua/seriatim/client/actions.lua" => { "actions" => methods.map { |row| lua_action(row) }.join("\n") },
       "lua/seriatim/client/queries.lua" => { "queries" => made.map { |row| lua_query(row) }.join("\n") },
-      "docs/guides/several-languages.md" => { "actions" => table(%w[action effect], methods.map { |row| ["`#{row.name}#{arguments(row)}`", row.about] }) },
-      "docs/reference/http-api.md" => { "actions" => web_table } }
+      "docs/guides/several-languages.md" => { "actions" => list(methods.map { |row| "`#{row.name}#{arguments(row)}`: #{row.about}" }) },
+      "docs/reference/http-api.md" => { "actions" => web_list } }
   end
 
   # @return [String] for lua/types/definitions.lua
@@ -163,14 +163,14 @@ class Operations
 
   # ---- Documentation
 
-  def table(head, rows) = [head, head.map { "---" }, *rows].map { |cells| cells.first == "---" ? "|#{cells.join("|")}|\n" : "| #{cells.join(" | ")} |\n" }.join
+  def list(items) = items.map { |item| wrapped(item, "  ", 100).sub(/\A  /, "- ") }.join
 
-  WEB_FIELDS = { "ids" => "`{\"ids\": [...]}`, at most 1,000", "nothing" => "none",
-                 "payload" => "`{\"id\": ID, \"key\": KEY}`; as a form `id=ID&key=KEY`",
-                 "handle" => "`{\"handle\": HANDLE}`", "handle_at" => "`{\"handle\": HANDLE, \"at\": UNIX_SECONDS}`" }.freeze
+  WEB_FIELDS = { "ids" => "with `{\"ids\": [...]}` (at most 1,000)", "nothing" => "without fields",
+                 "payload" => "with `{\"id\": ID, \"key\": KEY}` (as a form `id=ID&key=KEY`)",
+                 "handle" => "with `{\"handle\": HANDLE}`", "handle_at" => "with `{\"handle\": HANDLE, \"at\": UNIX_SECONDS}`" }.freeze
 
-  def web_table
+  def web_list
     groups = @actions.select(&:web).group_by { |row| [row.web, row.takes] }.sort_by { |(role, takes), _| [role == "admin" ? 1 : 0, TAKES.index(takes)] }
-    table(%w[ACTION role fields], groups.map { |(role, takes), rows| [rows.map { |row| "`#{row.name}`" }.join(", "), role, WEB_FIELDS.fetch(takes)] })
+    list(groups.map { |(role, takes), rows| "#{role}, #{WEB_FIELDS.fetch(takes)}: #{rows.map { |row| "`#{row.name}`" }.join(", ")}" })
   end
 end

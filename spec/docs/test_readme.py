@@ -169,7 +169,7 @@ def test_explain_says_what_the_page_lists(blocks: Section, folder: Path, env: di
     shell("seriatim push OrderWorker 1 --create", folder, env)
 
     def says(words: str) -> None:
-        assert f"| {words} |" in text
+        assert f"- **{words}**\n" in text
         assert words.removesuffix(" ...") in shell(explain, folder, env)
 
     says("nothing waits or runs under this id")
