@@ -132,8 +132,8 @@ local function code_of(ended)
     return complain(codes.NO_REDIS, misuse)
   elseif misuse then
     return complain(codes.USAGE, misuse, "see seriatim-lua help")
-  elseif failure.is_no_redis(raised) then
-    return complain(codes.NO_REDIS, "no Redis: " .. raised.message)
+  elseif failure.no_redis(raised) then
+    return complain(codes.NO_REDIS, failure.no_redis(raised))
   elseif errors.is(raised) then
     return complain(codes.CRASHED, raised.message)
   end

@@ -176,8 +176,8 @@ function ServerCommand:failed(ended)
   local code, text = codes.CRASHED, ended.traceback
   if misuse then
     code, text = misuse == private_redis.REFUSED and codes.NO_REDIS or codes.USAGE, "seriatim: " .. misuse
-  elseif failure.is_no_redis(raised) then
-    code, text = codes.NO_REDIS, "seriatim: no Redis: " .. raised.message
+  elseif failure.no_redis(raised) then
+    code, text = codes.NO_REDIS, "seriatim: " .. failure.no_redis(raised)
   end
   io.stderr:write(log.printable_lines(text), "\n")
   if self.server and self.server.runner and not pcall(self.server.stop, self.server, math.min(settings.stop_timeout, PATIENCE)) then

@@ -22,30 +22,37 @@ local function configured()
   return validate.refuse("redis", "a URL, or a function that gives one", url)
 end
 
-local function variable(name)
-  local value = name and name ~= "" and os.getenv(name)
-  return value ~= "" and value or nil
-end
-
-local function from_environment()
-  return variable("SERIATIM_REDIS_URL") or variable(os.getenv("REDIS_PROVIDER")) or variable("REDIS_URL")
+---The variable that holds the URL, if one does.
+local function variable()
+  for _, name in ipairs { "SERIATIM_REDIS_URL", os.getenv("REDIS_PROVIDER") or "", "REDIS_URL" } do
+    if (os.getenv(name) or "") ~= "" then
+      return name
+    end
+  end
 end
 
 ---The URL of the Redis in use; starts the private one if there is no other.
 ---@return string?
 ---@return seriatim.Error? err
 function redis_url.resolve()
-  local url = configured() or from_environment()
+  local name = variable()
+  local url = configured() or name and os.getenv(name)
   if url then
     return url
   end
   return private_redis.url()
 end
 
+---The setting or the variable that holds the URL; nil: none does.
+---@return string?
+function redis_url.named_by()
+  return settings.redis == nil and variable() or settings.redis ~= nil and "seriatim.redis" or nil
+end
+
 ---Does nothing name a Redis, so that a private one would be used?
 ---@return boolean
 function redis_url.is_none()
-  return settings.redis == nil and from_environment() == nil
+  return redis_url.named_by() == nil
 end
 
 return redis_url

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from .. import _held_signals, _log, _native
-from .._client import private_redis
+from .._client import private_redis, redis_url
 from .._errors import ApplicationError, AuthError, ConnectionError, Error, Invalid, NotReady, UsageError
 from .._version import __version__
 from . import config_file
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Invalid as error:
         return complain(USAGE, str(error), "see seriatim help")
     except (ConnectionError, AuthError, NotReady) as error:
-        return complain(NO_REDIS, f"no Redis: {error}")
+        return complain(NO_REDIS, redis_url.unreachable(error))
     except Error as error:
         return complain(CRASHED, str(error))
     except BrokenPipeError:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 
+from .._errors import ConnectionError
 from .._settings import settings
 from . import private_redis, validate
 
 
 def resolve() -> str:
     """The URL of the Redis in use; starts the private one if there is no other."""
-    return _configured() or _from_environment() or private_redis.url()
+    return _configured() or os.environ.get(_variable() or "") or private_redis.url()
 
 
 redis_url = resolve
@@ -21,7 +22,18 @@ redis_url = resolve
 
 def is_none() -> bool:
     """Nothing names a Redis, so a private one would be used."""
-    return settings.redis is None and _from_environment() is None
+    return named_by() is None
+
+
+def named_by() -> str | None:
+    """The setting or the variable that holds the URL; None: none does."""
+    return _variable() if settings.redis is None else "seriatim.redis"
+
+
+def unreachable(error: Exception) -> str:
+    """What the command says of a Redis that cannot be reached: the error, and what to do."""
+    name = named_by() if isinstance(error, ConnectionError) else None
+    return f"no Redis: {error}" + (f"; start Redis there, or correct {name}" if name else "")
 
 
 def _configured() -> str | None:
@@ -34,6 +46,6 @@ def _configured() -> str | None:
     raise validate.refusal("redis", "a URL, or a callable that gives one", url)
 
 
-def _from_environment() -> str | None:
+def _variable() -> str | None:
     names = ("SERIATIM_REDIS_URL", os.environ.get("REDIS_PROVIDER", ""), "REDIS_URL")
-    return next((url for name in names if name and (url := os.environ.get(name))), None)
+    return next((name for name in names if os.environ.get(name)), None)

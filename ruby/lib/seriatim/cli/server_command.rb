@@ -112,7 +112,7 @@ module Seriatim
 
       def final(error, code)
         Log.write(Logger::FATAL, "exit", code == USAGE ? error.message : Log.describe(error))
-        warn "seriatim: #{code == NO_REDIS ? "no Redis: " : ""}#{Log.one_line(error.message)}" unless code == CRASHED
+        warn "seriatim: #{Log.one_line(code == NO_REDIS ? RedisUrl.unreachable(error) : error.message)}" unless code == CRASHED
         warn Log.printable_lines(error.full_message(highlight: false)) if code == CRASHED
         code
       end

@@ -8,11 +8,20 @@ module Seriatim
 
     # @return [String]
     def resolve
-      configured || from_environment || PrivateRedis.url
+      configured || ENV[variable.to_s] || PrivateRedis.url
     end
 
     # @return [Boolean] nothing names a Redis, so a private one would be used
-    def none? = Seriatim.redis.nil? && from_environment.nil?
+    def none? = named_by.nil?
+
+    # @return [String, nil] the setting or the variable that holds the URL; nil: none does
+    def named_by = Seriatim.redis.nil? ? variable : "Seriatim.redis"
+
+    # @return [String] what the command says of a Redis that cannot be reached: the error, and what to do
+    def unreachable(error)
+      cure = "; start Redis there, or correct #{named_by}" if error.is_a?(ConnectionError) && named_by
+      "no Redis: #{error.message}#{cure}"
+    end
 
     def configured
       url = Seriatim.redis
@@ -22,9 +31,9 @@ module Seriatim
       url.is_a?(String) && !url.empty? ? url : Validate.refuse("redis", "a URL, or a callable that gives one", url)
     end
 
-    def from_environment
+    def variable
       names = ["SERIATIM_REDIS_URL", ENV.fetch("REDIS_PROVIDER", nil), "REDIS_URL"]
-      names.compact.lazy.map { |name| ENV.fetch(name, nil) }.find { |url| url && !url.empty? }
+      names.compact.find { |name| !ENV.fetch(name, "").empty? }
     end
   end
   private_constant :RedisUrl
