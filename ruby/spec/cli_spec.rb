@@ -58,8 +58,13 @@ RSpec.describe "the command", limit: 400 do
       {
         "self.shards_count = 0" => /4: FaultyWorker\.shards_count must be an Integer from 1 to 4096, not 0 \(Integer\)/,
         "self.fold = :join" => /4: FaultyWorker\.fold must be one of merge, list, last, first, not :join \(Symbol\)/,
-        "self.shard_count = 2" => /4: .*`?shard_count='.* \(did you mean shards_count=\?\)/,
-        "Seriatim.lease_tme = 2" => /4: .*`?lease_tme='.* \(did you mean lease_time=\?\)/,
+        "self.shard_count = 2" => /4: FaultyWorker has no setting shard_count \(did you mean shards_count\?\)/,
+        "Seriatim.lease_tme = 2" => /4: Seriatim has no setting lease_tme \(did you mean lease_time\?\)/,
+        "perform_asynk([])" => /4: FaultyWorker has no method perform_asynk \(did you mean perform_async\?\)/,
+        "extend Seriatim::Workr" => /4: uninitialized constant Seriatim::Workr \(did you mean Seriatim::Worker\?\)/,
+        "def self.x = 1; raise unless ni.nil?" => /4: undefined local variable or method .ni. for .*/,
+        "require 'no_such_library'" => /4: cannot load such file -- no_such_library/,
+        "require_relative 'no_such_file'" => %r{4: cannot load such file -- /.*/no_such_file},
         "def (" => /\d: syntax error.*/
       }.each do |line, text|
         path = write("faulty.rb", "require 'seriatim'\nmodule FaultyWorker\n  extend Seriatim::Worker\n  #{line}\nend\n")
@@ -84,8 +89,11 @@ RSpec.describe "the command", limit: 400 do
 
     it "has exit code 3 without Redis" do
       nowhere = "redis://127.0.0.1:1"
-      expect(Command.run("push", "q", "1", redis: nowhere)).to match([/no Redis/, 3])
-      expect(Command.run("-r", app, redis: nowhere)).to match([/last words:.*no Redis/m, 3])
+      told = %r{^seriatim: no Redis: cannot connect to #{nowhere}/0: Connection refused; start Redis there, or correct REDIS_URL\n\z}
+      expect(Command.run("push", "q", "1", redis: nowhere)).to match([told, 3])
+      expect(Command.run("-r", app, redis: nowhere)).to match([/last words:.*#{told}/m, 3])
+      expect(Command.run("stats", "-r", write("own.rb", "require 'seriatim'; Seriatim.redis = '#{nowhere}'"), redis: nil))
+        .to match([/no Redis: .*; start Redis there, or correct Seriatim\.redis$/, 3])
     end
 
     it "has exit code 1, and last words, when it crashes" do

@@ -10,13 +10,13 @@ module Seriatim
     private_constant :OWN_FILES
 
     # @raise [UsageError] there is nothing to load
-    # @raise [ApplicationError] the application has a syntax error, or a setting that cannot be
+    # @raise [ApplicationError] the application has a syntax error, a setting that cannot be, or names what does not exist
     def load(path)
       name = file(path) || path
       placing_errors { Kernel.require(name) }
       require "seriatim/rails" if defined?(::Rails::Railtie) # the command was there before Rails
-    rescue LoadError => e
-      raise unless e.path == path
+    rescue ApplicationError => e
+      raise unless e.cause.is_a?(LoadError) && e.cause.path == path
 
       raise UsageError, "-r #{path}: no such file, and no folder with config/environment.rb"
     end
@@ -35,23 +35,29 @@ module Seriatim
       raise ApplicationError, e.message[/\A.*/].delete_suffix(" (SyntaxError)")
     rescue Invalid => e
       raise ApplicationError, "#{place_of(e)}#{e.message}"
-    rescue NoMethodError => e
-      raise unless e.receiver.is_a?(Worker) || e.receiver.equal?(Seriatim)
-
-      raise ApplicationError, "#{place_of(e)}#{unknown_setting(e)}"
+    rescue NameError, LoadError => e # NoMethodError is a NameError
+      raise ApplicationError, "#{place_of(e)}#{unknown_name(e)}"
     end
 
-    # @return [String] "file:line: ", the innermost line that is not ours
+    # @return [String] "file:line: ", the innermost line that is neither ours nor of Ruby's require
     def place_of(error)
-      at = error.backtrace_locations&.find { |location| !location.absolute_path&.start_with?(OWN_FILES) }
+      at = error.backtrace_locations&.find { |location| !location.absolute_path&.start_with?(OWN_FILES) && !location.path.start_with?("<internal:") }
       at ? "#{at.path}:#{at.lineno}: " : ""
     end
 
-    # The error's first line, without the source text that Ruby shows below it, and its suggestion.
-    def unknown_setting(error)
+    # What does not exist, without the source text that Ruby shows below its message, and Ruby's first suggestion.
+    def unknown_name(error)
       text = error.respond_to?(:detailed_message) ? error.detailed_message(highlight: false) : error.message
       meant = text[/^Did you mean\?\s+(.*)/, 1]
-      "#{text[/\A.*/].delete_suffix(" (NoMethodError)")}#{" (did you mean #{meant}?)" if meant}"
+      what = unknown_setting(error) || text[/\A.*/].delete_suffix(" (#{error.class})")
+      "#{what}#{" (did you mean #{what.include?(" setting ") ? meant.chomp("=") : meant}?)" if meant}"
+    end
+
+    # @return [String, nil] nil: the error is not of a setting or a method of ours
+    def unknown_setting(error)
+      return unless error.is_a?(NoMethodError) && (error.receiver.is_a?(Worker) || error.receiver.equal?(Seriatim))
+
+      "#{error.receiver.inspect} has no #{error.name.end_with?("=") ? "setting" : "method"} #{error.name.to_s.chomp("=")}"
     end
 
     def file(path)
