@@ -776,9 +776,11 @@ static void test_f11_f26_every_check_of_a_job(void **state)
     REFUSED((job.id = long_id, job.id_len = 1025), "jobs[3]: id is 1025 bytes long; at most 1024 are allowed");
     REFUSED(job.payload_len = 5, "jobs[3]: payload is missing");
     REFUSED((job.payload = large, job.payload_len = 1024 * 1024 + 1),
-            "jobs[3]: payload is 1048577 bytes long; at most 1048576 are allowed");
+            "jobs[3]: payload is 1048577 bytes long; at most 1048576 are allowed: store it elsewhere and push its key "
+            "(queue Q, id a)");
     REFUSED((job.context = large, job.context_len = 1024 * 1024 + 1),
-            "jobs[3]: context is 1048577 bytes long; at most 1048576 are allowed");
+            "jobs[3]: context is 1048577 bytes long; at most 1048576 are allowed: store it elsewhere and push its key "
+            "(queue Q, id a)");
     REFUSED((job.has_score = 1, job.score = NAN), "jobs[3]: score must be a finite number");
     REFUSED((job.has_score = 1, job.score = INFINITY), "jobs[3]: score must be a finite number");
     REFUSED((job.has_score = 1, job.score = -INFINITY), "jobs[3]: score must be a finite number");

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "seriatim.h"
+#include "base/printable.h"
 
 static void shows(const char *text, size_t len, const char *wanted)
 {
@@ -38,6 +38,36 @@ static void test_control_and_invalid_bytes_are_escaped(void **state)
     SHOWS("\xe2\x80\xae\xe2\x81\xa6\xd8\x9c\xef\xbb\xbf\xe2\x80\xa8\xe2\x80\x8b",
           "\\u202e\\u2066\\u061c\\ufeff\\u2028\\u200b");
     SHOWS("\x9b\xff\xc3(\xe2\x82", "\\x9b\\xff\\xc3(\\xe2\\x82");
+}
+
+static void starts(const char *text, size_t cap, const char *wanted)
+{
+    char out[32];
+    memset(out, '#', sizeof out);
+    srt_printable_start(text, strlen(text), out, cap);
+    assert_string_equal(out, wanted);
+    assert_int_equal(out[cap], '#');
+}
+
+static void test_a_text_that_is_too_long_is_cut_between_characters(void **state)
+{
+    (void)state;
+    starts("", 4, "");
+    starts("abc", 4, "abc");
+    starts("abcd", 4, "...");
+    starts("abcdefgh", 9, "abcdefgh");
+    starts("abcdefgh", 8, "abcd...");
+    starts("abc\xc3\xa4"
+           "fgh",
+           8, "abc...");
+    starts("a\x1b"
+           "bcdefgh",
+           11, "a\\u001b...");
+    starts("a\x1b"
+           "bcdefgh",
+           10, "a...");
+    starts("a\xc3", 6, "a\\xc3");
+    starts("a\xc3", 5, "a...");
 }
 
 /* Every control character there is, alone and among others. */
@@ -75,6 +105,7 @@ int main(void)
         cmocka_unit_test(test_control_and_invalid_bytes_are_escaped),
         cmocka_unit_test(test_every_control_character_is_escaped),
         cmocka_unit_test(test_text_is_cut_at_the_end_of_the_buffer),
+        cmocka_unit_test(test_a_text_that_is_too_long_is_cut_between_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

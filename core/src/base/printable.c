@@ -53,6 +53,27 @@ size_t srt_printable_next(const char *text, size_t len, char *out, size_t *writt
     return size ? size : 1;
 }
 
+void srt_printable_start(const char *text, size_t len, char *out, size_t cap)
+{
+    char next[SRT_PRINTABLE_MOST];
+    size_t at = 0, end = 0, cut = 0, used, written;
+    while (at < len) {
+        used = srt_printable_next(text + at, len - at, next, &written);
+        if (end + written >= cap)
+            break;
+        memcpy(out + end, next, written);
+        at += used;
+        end += written;
+        if (end + sizeof "..." <= cap)
+            cut = end;
+    }
+    if (at < len) { /* it does not fit: up to the last character behind which "..." does */
+        memcpy(out + cut, "...", sizeof "...");
+        return;
+    }
+    out[end] = '\0';
+}
+
 size_t seriatim_printable(const char *text, size_t len, char *out, size_t cap)
 {
     char next[SRT_PRINTABLE_MOST];

@@ -9,5 +9,8 @@
 /* Writes the first character of the text (len > 0) to out, which has room for SRT_PRINTABLE_MOST bytes. Returns how
  * many bytes of the text it was; *written: how many bytes it became. */
 size_t srt_printable_next(const char *text, size_t len, char *out, size_t *written);
+/* Writes as much of the text as fits, escaped as by seriatim_printable and cut between characters, and "..." behind
+ * what is cut. cap: bytes of out, with the final NUL; at least 4. */
+void srt_printable_start(const char *text, size_t len, char *out, size_t cap);
 
 #endif

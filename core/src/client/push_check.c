@@ -1,4 +1,5 @@
 /* push_check.c - what a job may be. */
+#include "base/printable.h"
 #include "client/push.h"
 #include "model/policy.h"
 
@@ -9,6 +10,7 @@
 #define PUSH_OLDEST 1e9        /* September 2001: a positive time before it was meant as seconds from now */
 #define PUSH_YEAR 31556952.0   /* seconds, as the calendar has them on average */
 #define PUSH_DAY 86400.0       /* by which the host's clock may be behind */
+#define PUSH_SHOWN 48          /* bytes that an error shows of a queue's name or of an id */
 
 /* Unix seconds of a field; `where` stands before its name, `hint` says how to tell seconds from now. */
 int srt_check_unix_time(seriatim_client *c, const char *where, const char *field, const char *hint, double time)
@@ -57,14 +59,27 @@ static int push_check_times(seriatim_client *c, const seriatim_job *job, unsigne
     return status == SERIATIM_OK ? push_check_when(c, where, delivery, job->deliver_when, job->deliver_time) : status;
 }
 
-static int push_check_bytes(seriatim_client *c, const char *field, const void *data, size_t len, unsigned long at)
+/* The message names the limit and the cure before the queue and the id, which may fill what is left of it. */
+static int push_refuse_bytes(seriatim_client *c, const char *field, size_t len, const seriatim_job *job,
+                             unsigned long at)
+{
+    const srt_queue *queue = srt_client_queue_at(c, c->queue);
+    char name[PUSH_SHOWN] = "", id[PUSH_SHOWN];
+    if (queue)
+        srt_printable_start(queue->name.data, queue->name.len, name, sizeof name);
+    srt_printable_start(job->id, job->id_len, id, sizeof id);
+    return srt_fail(&c->error, SERIATIM_INVALID,
+                    "jobs[%lu]: %s is %lu bytes long; at most %lu are allowed: store it elsewhere and push its key "
+                    "(queue %s, id %s)",
+                    at, field, (unsigned long)len, (unsigned long)c->max_payload, name, id);
+}
+
+static int push_check_bytes(seriatim_client *c, const char *field, const void *data, size_t len,
+                            const seriatim_job *job, unsigned long at)
 {
     if (!data && len)
         return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: %s is missing", at, field);
-    if (len > c->max_payload)
-        return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: %s is %lu bytes long; at most %lu are allowed", at,
-                        field, (unsigned long)len, (unsigned long)c->max_payload);
-    return SERIATIM_OK;
+    return len > c->max_payload ? push_refuse_bytes(c, field, len, job, at) : SERIATIM_OK;
 }
 
 int srt_push_check(seriatim_client *c, const seriatim_job *job, unsigned long at)
@@ -75,8 +90,8 @@ int srt_push_check(seriatim_client *c, const seriatim_job *job, unsigned long at
     if (job->id_len > SERIATIM_MAX_ID)
         return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: id is %lu bytes long; at most %d are allowed", at,
                         (unsigned long)job->id_len, SERIATIM_MAX_ID);
-    if ((status = push_check_bytes(c, "payload", job->payload, job->payload_len, at)) != SERIATIM_OK ||
-        (status = push_check_bytes(c, "context", job->context, job->context_len, at)) != SERIATIM_OK ||
+    if ((status = push_check_bytes(c, "payload", job->payload, job->payload_len, job, at)) != SERIATIM_OK ||
+        (status = push_check_bytes(c, "context", job->context, job->context_len, job, at)) != SERIATIM_OK ||
         (status = push_check_times(c, job, at)) != SERIATIM_OK)
         return status;
     if (job->has_score && !isfinite(job->score))

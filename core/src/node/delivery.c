@@ -1,5 +1,5 @@
 /* delivery.c - what host threads hold: hand-out by the scheduler, outcomes, hand-back. */
-#include "base/json_text.h"
+#include "base/printable.h"
 #include "node/node_state.h"
 
 #include <math.h>
@@ -500,19 +500,15 @@ void srt_node_abandon(srt_node *node, int64_t now)
 
 /* ---- What is unfinished ---------------------------------------------------------------------- */
 
-#define UNFINISHED_TEXT 64 /* bytes shown of an id or of a queue's name */
+#define UNFINISHED_TEXT 64 /* bytes shown of an id or of a queue's name, escaped */
 #define UNFINISHED_MORE 32 /* room for " and N more" */
 
 /* Escapes control bytes of a text for a line of the log and cuts it between characters. */
 static void unfinished_add(srt_bytes *out, const char *text, size_t len)
 {
-    char shown[6 * UNFINISHED_TEXT]; /* each byte becomes at most six */
-    size_t part = len > UNFINISHED_TEXT ? srt_json_utf8_prefix(text, UNFINISHED_TEXT) : len;
-    if (len > UNFINISHED_TEXT && part + 4 <= UNFINISHED_TEXT)
-        part = UNFINISHED_TEXT; /* it is not UTF-8 */
-    part = seriatim_printable(text, part, shown, sizeof shown);
-    srt_bytes_add(out, shown, part <= sizeof shown ? part : 0);
-    srt_bytes_adds(out, len > UNFINISHED_TEXT ? "..." : "");
+    char shown[UNFINISHED_TEXT + sizeof "..."];
+    srt_printable_start(text, len, shown, sizeof shown);
+    srt_bytes_adds(out, shown);
 }
 
 /* Appends "queue id" of a job if it fits into what is left of `cap`. */
