@@ -18,13 +18,18 @@
 #include <unistd.h>
 
 #include "browser.h"
+#include "web/web.h"
 
-/* How often Redis has run scripts. */
-static long scripts_run(void)
+/* How often Redis has run a command. */
+static long calls_of(const char *command)
 {
     redisReply *reply = redis("INFO commandstats");
-    const char *at = strstr(reply->str, "cmdstat_evalsha:calls=");
-    long calls = at ? strtol(at + strlen("cmdstat_evalsha:calls="), NULL, 10) : 0;
+    char name[40];
+    const char *at;
+    long calls;
+    snprintf(name, sizeof name, "cmdstat_%s:calls=", command);
+    at = strstr(reply->str, name);
+    calls = at ? strtol(at + strlen(name), NULL, 10) : 0;
     freeReplyObject(reply);
     return calls;
 }
@@ -109,16 +114,16 @@ static void test_unchanged_shards_are_not_read_again(void **state)
     push_two();
     push_text("Other", "1", "x", 0);
     get("/api/web/dashboard");
-    before = scripts_run();
+    before = calls_of("evalsha");
     get("/api/web/dashboard");
     get("/api/v1/stats");
     get("/metrics");
-    assert_int_equal(scripts_run() - before, 3); /* the nodes, each time */
+    assert_int_equal(calls_of("evalsha") - before, 3); /* the nodes, each time */
     push_text("Other", "2", "x", 0);
-    before = scripts_run();
+    before = calls_of("evalsha");
     get("/api/web/dashboard");
     shows("\"delayed\":0,\"enqueued\":2,");
-    assert_int_equal(scripts_run() - before, 2);
+    assert_int_equal(calls_of("evalsha") - before, 2);
 }
 
 /* What nobody has looked at is read by plain commands where nothing runs, else by the script. */
@@ -133,11 +138,11 @@ static void test_idle_queues_are_measured_without_a_script(void **state)
     push_scheduled("Q", "plan", 1000);
     push_scheduled("Q", "another plan", 2000);
     another_measures();
-    before = scripts_run();
+    before = calls_of("evalsha");
     get_first("/api/web/dashboard");
     shows("\"delayed\":1,\"enqueued\":13,");
     shows("\"scheduled\":2,");
-    assert_int_equal(scripts_run() - before, 2); /* the nodes, and who measures */
+    assert_int_equal(calls_of("evalsha") - before, 2); /* the nodes, and who measures */
     w = start_worker("Q", 5);
     w.held = take_one(&w);
     get_first("/api/web/dashboard");
@@ -332,6 +337,49 @@ static void test_a_changed_layout_ends_no_request(void **state)
     shows("\"name\":\"Q\"");
 }
 
+static int left_visitor; /* a socket whose other end is closed */
+static long last_scan;
+
+static void leave_after_last_scan(void)
+{
+    if (calls_of("scan") >= last_scan)
+        browser.client->visitor = left_visitor;
+}
+
+/* The status of a request that is given up after this many calls of SCAN. */
+static int get_for_some_scans(const char *target, long calls)
+{
+    int ends[2], status;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    close(ends[0]);
+    left_visitor = ends[1];
+    last_scan = calls_of("scan") + calls;
+    browser.meanwhile = leave_after_last_scan;
+    status = ask("GET", target, NULL);
+    browser.meanwhile = NULL;
+    close(ends[1]);
+    return status;
+}
+
+/* On a slow Redis each request would otherwise look at the same first keys until it gives up. */
+static void test_the_names_of_queues_are_found_though_each_request_fails_early(void **state)
+{
+    int requests = 1;
+    (void)state;
+    open_browser();
+    push_two();
+    REDIS("EVAL %s 0", "for i = 1, 60000 do redis.call('SET', 'other:' .. i, '') end");
+    while (get_for_some_scans("/api/v1/stats", 4) != 200)
+        assert_true(++requests < 12);
+    assert_true(requests > 1);
+    shows("\"Q\"");
+    REDIS("FLUSHALL");
+    push_text("Afterwards", "1", "{}", 0);
+    browser.client->web->names_at = 0; /* as after ten seconds: a search of its own, from the beginning */
+    get("/api/v1/stats");
+    shows("\"Afterwards\"");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +393,7 @@ int main(void)
         cmocka_unit_test(test_ages_are_sampled_over_all_shards),
         cmocka_unit_test(test_following_the_cursor_finds_all_hottest_ids),
         cmocka_unit_test(test_a_changed_layout_ends_no_request),
+        cmocka_unit_test(test_the_names_of_queues_are_found_though_each_request_fails_early),
     };
     if (getenv("ONLY"))
         cmocka_set_test_filter(getenv("ONLY"));

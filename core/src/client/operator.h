@@ -3,6 +3,7 @@
 #define SRT_OPERATOR_H
 
 #include "client/client.h"
+#include "model/queue_names.h"
 #include "model/record.h"
 
 /* ids of one call: at most some 8 ms of Redis where each has a payload of 1 MiB that is freed */
@@ -128,7 +129,10 @@ int srt_node_serves(const srt_token *description, const srt_bytes *name);
  * After seriatim_health_begin: what INFO says of a field, "\nredis_version:"; data NULL when it says nothing. Borrowed.
  */
 seriatim_text srt_health_field(const seriatim_client *c, const char *name);
-/* After seriatim_queues_begin: how many calls of SCAN it took. */
-size_t srt_queues_slices(const seriatim_client *c);
+/*
+ * As seriatim_queues_begin, but goes on where `found` ended and adds to it, also when the operation fails later: then
+ * the next one goes on from there. Borrowed until the next operation begins.
+ */
+int srt_queues_begin(seriatim_client *c, srt_queue_names *found);
 
 #endif

@@ -2,6 +2,7 @@
 #include "model/queue_names.h"
 #include "wire/keys.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define NAMES_SLICE 4000 /* keys that Redis looks at in one call, which takes it up to 3 ms */
@@ -11,6 +12,7 @@ void srt_queue_names_init(srt_queue_names *names, const seriatim_allocator *mem)
 {
     memset(names, 0, sizeof *names);
     srt_arena_init(&names->memory, mem);
+    strcpy(names->cursor, "0");
 }
 
 void srt_queue_names_free(srt_queue_names *names)
@@ -26,20 +28,20 @@ void srt_queue_names_free(srt_queue_names *names)
 void srt_queue_names_clear(srt_queue_names *names)
 {
     srt_arena_reset(&names->memory);
-    names->count = 0;
+    names->count = names->slices = 0;
+    strcpy(names->cursor, "0");
 }
 
-srt_request *srt_queue_names_request(srt_session *session, const seriatim_allocator *mem, const char *ns,
-                                     const char *cursor, size_t len)
+srt_request *srt_queue_names_request(const srt_queue_names *names, srt_session *session, const char *ns)
 {
     srt_request *r = srt_session_begin(session, srt_script_none, NULL, 0);
     srt_bytes pattern;
     if (!r)
         return NULL;
-    srt_bytes_init(&pattern, mem);
+    srt_bytes_init(&pattern, names->memory.mem);
     srt_key_layouts(&pattern, ns);
     srt_request_text(r, "SCAN");
-    srt_request_arg(r, cursor, len);
+    srt_request_text(r, names->cursor);
     srt_request_text(r, "MATCH");
     srt_request_arg(r, pattern.data, pattern.len);
     srt_request_text(r, "COUNT");
@@ -50,12 +52,12 @@ srt_request *srt_queue_names_request(srt_session *session, const seriatim_alloca
 }
 
 /* [cursor, [key, ...]] */
-static int names_is_slice(const srt_reply *reply)
+static int names_is_slice(const srt_queue_names *names, const srt_reply *reply)
 {
     const srt_token *at = reply->tokens;
     size_t i;
     if (reply->count < 3 || at[0].type != SRT_ARRAY || at[0].integer != 2 || at[1].type != SRT_STRING ||
-        at[2].type != SRT_ARRAY || at[2].integer != (int64_t)reply->count - 3)
+        at[1].len >= sizeof names->cursor || at[2].type != SRT_ARRAY || at[2].integer != (int64_t)reply->count - 3)
         return 0;
     for (i = 3; i < reply->count; i++)
         if (at[i].type != SRT_STRING)
@@ -81,7 +83,7 @@ int srt_queue_names_take(srt_queue_names *names, const char *ns, const srt_reply
     srt_bytes name;
     size_t i;
     int status = SERIATIM_OK;
-    if (!names_is_slice(reply))
+    if (!names_is_slice(names, reply))
         return SERIATIM_PROTOCOL;
     srt_bytes_init(&name, names->memory.mem);
     for (i = 3; i < reply->count && status != SERIATIM_NOMEM; i++) {
@@ -90,5 +92,14 @@ int srt_queue_names_take(srt_queue_names *names, const char *ns, const srt_reply
             status = names_add(names, &name);
     }
     srt_bytes_free(&name);
-    return status == SERIATIM_NOMEM ? status : SERIATIM_OK;
+    if (status == SERIATIM_NOMEM)
+        return status;
+    snprintf(names->cursor, sizeof names->cursor, "%.*s", (int)reply->tokens[1].len, reply->tokens[1].data);
+    names->slices++;
+    return SERIATIM_OK;
+}
+
+int srt_queue_names_complete(const srt_queue_names *names)
+{
+    return names->slices > 0 && strcmp(names->cursor, "0") == 0;
 }

@@ -4,23 +4,27 @@
 
 #include "wire/script.h"
 
-/* In the order of SCAN, which may give one name twice. */
+/* Names in the order of SCAN, which may give one twice, and where SCAN goes on. */
 typedef struct srt_queue_names {
     srt_arena memory;
     seriatim_text *names;
     size_t count, cap;
+    size_t slices;   /* answers of SCAN that were taken */
+    char cursor[24]; /* "0": at the beginning, or at the end if slices is not 0 */
 } srt_queue_names;
 
 void srt_queue_names_init(srt_queue_names *names, const seriatim_allocator *mem);
 void srt_queue_names_free(srt_queue_names *names);
+/* Back to the beginning. */
 void srt_queue_names_clear(srt_queue_names *names);
-/* A call of SCAN from this cursor on, "0" at first; it looks at some 4,000 keys. NULL: out of memory. */
-srt_request *srt_queue_names_request(srt_session *session, const seriatim_allocator *mem, const char *ns,
-                                     const char *cursor, size_t len);
+/* A call of SCAN from the cursor on; it looks at some 4,000 keys. NULL: out of memory. */
+srt_request *srt_queue_names_request(const srt_queue_names *names, srt_session *session, const char *ns);
 /*
- * Adds the names of its answer, up to `most` in all; keys of other kinds are passed over. OK: reply->tokens[1] is the
- * next cursor, "0" at the end. PROTOCOL: that is no answer of SCAN. NOMEM.
+ * Adds the names of its answer, up to `most` in all, and takes over its cursor; keys of other kinds are passed over.
+ * PROTOCOL: that is no answer of SCAN. NOMEM.
  */
 int srt_queue_names_take(srt_queue_names *names, const char *ns, const srt_reply *reply, size_t most);
+/* 1: the last answer was that at the end of the keyspace. */
+int srt_queue_names_complete(const srt_queue_names *names);
 
 #endif

@@ -228,10 +228,9 @@ typedef struct srt_sampler {
     int64_t before_us;        /* when the round before this one was begun, by any process; 0: not known */
     srt_queue_names names[2]; /* names[shown]: of the last scan that came to its end; the other one's is under way */
     int shown;
-    char cursor[24]; /* of SCAN */
-    size_t scans;    /* calls of this round */
-    int is_whole;    /* a scan began and ended in this round */
-    size_t next;     /* place of the next queue */
+    size_t scans; /* calls of this round */
+    int is_whole; /* a scan began and ended in this round */
+    size_t next;  /* place of the next queue */
     size_t
         group; /* queues of the call under way that measures the idle ones; 0: such calls are refused in this round */
     size_t busy[SRT_IDLE_QUEUES], busy_count,

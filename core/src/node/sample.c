@@ -42,11 +42,13 @@ static void sample_ask(srt_node *n, srt_sampling step, const char *const *words,
 static void sample_scan(srt_node *n)
 {
     srt_sampler *s = &n->sampler;
+    srt_queue_names *found = &s->names[!s->shown];
     s->scans++;
-    sample_send(
-        n,
-        srt_queue_names_request(&n->sessions[SRT_COMMANDS], n->mem, n->registry.ns.data, s->cursor, strlen(s->cursor)),
-        SRT_SAMPLING_NAMES);
+    if (strcmp(found->cursor, "0") == 0) {
+        srt_queue_names_clear(found);
+        s->is_whole = 1;
+    }
+    sample_send(n, srt_queue_names_request(found, &n->sessions[SRT_COMMANDS], n->registry.ns.data), SRT_SAMPLING_NAMES);
 }
 
 /* Reads the layout of the queue at this place, then its shards. */
@@ -138,14 +140,9 @@ static void sample_on_scan(srt_node *n, const srt_reply *reply)
     srt_sampler *s = &n->sampler;
     srt_queue_names *found = &s->names[!s->shown];
     s->step = SRT_SAMPLING_NOTHING;
-    if (strcmp(s->cursor, "0") == 0) {
-        srt_queue_names_clear(found);
-        s->is_whole = 1;
-    }
     if (srt_queue_names_take(found, n->registry.ns.data, reply, SAMPLE_MOST) != SERIATIM_OK)
         return;
-    snprintf(s->cursor, sizeof s->cursor, "%.20s", reply->tokens[1].data);
-    if (strcmp(s->cursor, "0") == 0) {
+    if (srt_queue_names_complete(found)) {
         s->shown = !s->shown;
     } else if (s->scans < SAMPLE_SCANS) {
         sample_scan(n);
@@ -270,7 +267,6 @@ void srt_sampler_init(srt_node *n)
     srt_sampler *s = &n->sampler;
     srt_queue_names_init(&s->names[0], n->mem);
     srt_queue_names_init(&s->names[1], n->mem);
-    strcpy(s->cursor, "0");
     s->together = SRT_SAMPLE_SHARDS;
 }
 

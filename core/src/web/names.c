@@ -6,13 +6,23 @@
 
 #define NAMES_SECONDS 10 /* for which the names hold, once finding them takes several calls */
 #define NAMES_CHEAP_SLICES 1
+/*
+ * A search that a failed request began is finished by the next ones within this time. Behind another Redis its cursor
+ * may skip names, which are then missing for NAMES_SECONDS.
+ */
+#define NAMES_RESUMES 60
 
 int srt_web_names_begin(seriatim_client *c, srt_web *w)
 {
     double age = c->unix_time - w->names_at;
     if (w->names_at > 0 && w->names_slices > NAMES_CHEAP_SLICES && age >= 0 && age < NAMES_SECONDS)
         return SRT_WEB_DONE;
-    return seriatim_queues_begin(c);
+    age = c->unix_time - w->search_at;
+    if (w->search.slices == 0 || srt_queue_names_complete(&w->search) || age < 0 || age >= NAMES_RESUMES) {
+        srt_queue_names_clear(&w->search);
+        w->search_at = c->unix_time;
+    }
+    return srt_queues_begin(c, &w->search);
 }
 
 static int names_compare(const void *left, const void *right)
@@ -62,6 +72,7 @@ int srt_web_names_take(seriatim_client *c, srt_web *w)
     w->names = names;
     w->name_count = count;
     w->names_at = c->unix_time;
-    w->names_slices = srt_queues_slices(c);
+    w->names_slices = w->search.slices;
+    srt_queue_names_clear(&w->search);
     return SERIATIM_OK;
 }

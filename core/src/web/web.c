@@ -11,6 +11,7 @@ static void web_free(seriatim_client *c)
     srt_web *w = c->web;
     srt_arena_free(&w->memory);
     srt_arena_free(&w->names_memory);
+    srt_queue_names_free(&w->search);
     srt_arena_free(&w->snapshots[0].memory);
     srt_arena_free(&w->snapshots[1].memory);
     srt_bytes_free(&w->body);
@@ -29,6 +30,7 @@ static srt_web *web_of(seriatim_client *c)
     w->mem = c->mem;
     srt_arena_init(&w->memory, c->mem);
     srt_arena_init(&w->names_memory, c->mem);
+    srt_queue_names_init(&w->search, c->mem);
     srt_arena_init(&w->snapshots[0].memory, c->mem);
     srt_arena_init(&w->snapshots[1].memory, c->mem);
     srt_bytes_init(&w->body, c->mem);
@@ -52,6 +54,8 @@ static void web_reset(srt_web *w)
     w->name_count = kept.name_count;
     w->names_at = kept.names_at;
     w->names_slices = kept.names_slices;
+    w->search = kept.search;
+    w->search_at = kept.search_at;
     w->snapshots[0] = kept.snapshots[0];
     w->snapshots[1] = kept.snapshots[1];
     w->last_snapshot = kept.last_snapshot;

@@ -148,6 +148,8 @@ struct srt_web {
     size_t name_count;
     double names_at; /* by the host's clock; 0: never */
     size_t names_slices;
+    srt_queue_names search;        /* of the names: of a request that failed, or under way */
+    double search_at;              /* when it began, by the host's clock */
     double sampled_at;             /* when it last asked to measure, by the host's clock; 0: never */
     srt_web_snapshot snapshots[2]; /* the last, and the one before it or under way */
     int last_snapshot;
