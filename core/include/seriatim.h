@@ -46,8 +46,8 @@ extern "C" {
 size_t seriatim_printable(const char *text, size_t len, char *out, size_t cap);
 /*
  * The texts of the command line, the same in each language: "help", "help VERB", "completion bash", "completion zsh",
- * "completion fish", "man", and "verbs" (all verbs, separated by spaces). Static, ASCII, NUL-terminated; {program} stands for the
- * command's own name. Returns NULL for an unknown topic.
+ * "completion fish", "man", and "verbs" (all verbs, separated by spaces). Static, ASCII, NUL-terminated; {program}
+ * stands for the command's own name. Returns NULL for an unknown topic.
  */
 const char *seriatim_command_text(const char *topic);
 
@@ -376,9 +376,7 @@ void seriatim_sentinel_output(const seriatim_sentinel *sentinel, const char **da
  * and ask the next one.
  */
 int seriatim_sentinel_input(seriatim_sentinel *sentinel, const char *data, size_t len, seriatim_address *master);
-/*
- * Records that this sentinel cannot be asked, and why. "": it can be asked after all, at another address of its name.
- */
+/* Records that this sentinel cannot be asked, at none of the addresses of its name, and why. */
 void seriatim_sentinel_failed(seriatim_sentinel *sentinel, const char *why);
 /* The error of seriatim_sentinel_next when it returned IO. Borrowed. */
 const seriatim_error *seriatim_sentinel_error(const seriatim_sentinel *sentinel);

@@ -513,6 +513,18 @@ static void test_a_sentinel_is_asked_at_the_second_address_of_its_name(void **st
     stop(&redis);
 }
 
+static void test_a_sentinel_that_no_address_of_its_name_reaches_is_an_error(void **state)
+{
+    seriatim_link *link = new_link("redis+sentinel://two.test:1/mymaster");
+    (void)state;
+    srt_link_set_limits(link, 3000, 3000);
+    begin(link, 0, 10, 0, 0);
+    assert_int_equal(drive(link), SERIATIM_IO);
+    assert_string_equal(message(link),
+                        "cannot connect to master mymaster: no sentinel names it: two.test:1: Connection refused");
+    seriatim_link_free(link);
+}
+
 /* A sentinel that has not heard the news names a replica; later it names the master. */
 static void test_a_replica_is_not_taken(void **state)
 {
@@ -839,6 +851,7 @@ int main(void)
         cmocka_unit_test(test_every_allocation_may_fail),
         cmocka_unit_test(test_a_silent_sentinel_costs_half_a_second),
         cmocka_unit_test(test_a_sentinel_is_asked_at_the_second_address_of_its_name),
+        cmocka_unit_test(test_a_sentinel_that_no_address_of_its_name_reaches_is_an_error),
         cmocka_unit_test(test_a_replica_is_not_taken),
         cmocka_unit_test(test_a_master_that_no_sentinel_names_is_an_error),
         cmocka_unit_test(test_every_allocation_of_a_link_may_fail),

@@ -20,8 +20,6 @@ static int transport_connected(srt_transport *t)
 {
     srt_transport_forget_addresses(t);
     srt_error_clear(&t->error); /* that of an address which was tried before this one */
-    if (t->asking)
-        seriatim_sentinel_failed(t->sentinel, "");
     t->deadline_ms = INT64_MAX;
     t->phase = TRANSPORT_READY;
     if (!t->at.tls)
@@ -133,6 +131,7 @@ static int transport_step_connect(srt_transport *t)
 
 int srt_transport_expire(srt_transport *t)
 {
+    srt_transport_forget_addresses(t);
     if (t->phase == TRANSPORT_HANDSHAKE)
         return srt_transport_fail(t, SERIATIM_TIMEOUT, "TLS with",
                                   "the handshake got no answer (a port without TLS takes redis://)");

@@ -167,8 +167,10 @@ static int transport_go_on_asking(srt_transport *t, int status)
         t->deadline_ms = t->asks_until;
         if (status == SERIATIM_AGAIN && srt_clock_ms() < t->asks_until)
             return status;
-        if (status == SERIATIM_AGAIN)
+        if (status == SERIATIM_AGAIN) {
+            srt_transport_forget_addresses(t);
             srt_transport_fail(t, SERIATIM_TIMEOUT, "asking", "no answer in 500 ms");
+        }
         status = transport_next_sentinel(t);
     }
     return status;

@@ -54,7 +54,7 @@ int srt_transport_fail(srt_transport *t, int status, const char *what, const cha
         srt_fail(&t->error, status, "%s %s: %s", what, t->url->path, why);
     else
         srt_fail(&t->error, status, "%s %s:%d: %s", what, t->at.host, t->at.port, why);
-    if (t->asking)
+    if (t->asking && !t->next) /* where an address of its name is left, the sentinel is asked there */
         seriatim_sentinel_failed(t->sentinel, why);
     for (at = t->error.message; *at; at++)
         if ((unsigned char)*at < ' ') /* a socket's path may hold any byte */
