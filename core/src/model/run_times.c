@@ -62,6 +62,22 @@ srt_request *srt_run_times_request(srt_session *session, const char *ns, const c
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
+srt_request *srt_run_times_reading(srt_session *session, const char *command, const char *ns, const char *queue,
+                                   size_t len)
+{
+    srt_request *r = srt_session_begin(session, srt_script_none, NULL, 0);
+    srt_bytes key;
+    if (!r)
+        return NULL;
+    srt_bytes_init(&key, session->mem);
+    srt_key_run_times(&key, ns, queue, len);
+    srt_request_text(r, command);
+    srt_request_arg(r, key.data, key.len);
+    r->tail.failed |= key.failed;
+    srt_bytes_free(&key);
+    return r;
+}
+
 static void times_add(srt_run_times *times, unsigned bucket, double calls)
 {
     if (bucket < SRT_TIMES_BUCKETS && calls >= 0 && calls <= 9e15)

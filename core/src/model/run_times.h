@@ -35,6 +35,12 @@ typedef struct srt_run_times {
     double sum; /* seconds; only of the field 'total' */
 } srt_run_times;
 
+/*
+ * A request with this command, HGET or HMGET, and the key of the queue's run times; the caller adds the fields. NULL:
+ * out of memory.
+ */
+srt_request *srt_run_times_reading(srt_session *session, const char *command, const char *ns, const char *queue,
+                                   size_t len);
 /* Adds the field 'total'. Bytes that run_times.lua would not have written are left out. */
 void srt_run_times_add_total(srt_run_times *times, const char *data, size_t len);
 /*

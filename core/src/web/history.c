@@ -55,23 +55,16 @@ static int history_ask(seriatim_client *c, srt_web *w, seriatim_text name)
 static int history_ask_runs(seriatim_client *c, srt_web *w)
 {
     const history_page *page = w->page;
-    srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
+    srt_request *r = srt_run_times_reading(&c->session, "HMGET", c->registry.ns.data, w->worker.data, w->worker.len);
     char field[40];
-    srt_bytes key;
     size_t i;
     if (!r)
         return srt_operator_nomem(c);
-    srt_bytes_init(&key, c->mem);
-    srt_key_run_times(&key, c->registry.ns.data, w->worker.data, w->worker.len);
-    srt_request_text(r, "HMGET");
-    srt_request_arg(r, key.data, key.len);
     for (i = 0; i < page->span->run_ring; i++) {
         snprintf(field, sizeof field, "%d:%d", (int)page->span->run_step, (int)i);
         srt_request_text(r, field);
     }
-    r->tail.failed |= key.failed;
     r->kind = HISTORY_RAN;
-    srt_bytes_free(&key);
     return srt_client_send(c, r);
 }
 

@@ -17,18 +17,12 @@ typedef struct metrics_runs {
 
 static int runs_ask(seriatim_client *c, const srt_web *w, size_t place)
 {
-    srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
-    srt_bytes key;
+    seriatim_text name = w->rows[place].name;
+    srt_request *r = srt_run_times_reading(&c->session, "HGET", c->registry.ns.data, name.data, name.len);
     if (!r)
         return srt_operator_nomem(c);
-    srt_bytes_init(&key, c->mem);
-    srt_key_run_times(&key, c->registry.ns.data, w->rows[place].name.data, w->rows[place].name.len);
-    srt_request_text(r, "HGET");
-    srt_request_arg(r, key.data, key.len);
     srt_request_text(r, "total");
-    r->tail.failed |= key.failed;
     r->place = place;
-    srt_bytes_free(&key);
     return srt_client_send(c, r);
 }
 
