@@ -49,6 +49,29 @@ static void test_errors_are_grouped(void **state)
     shows("\"cursor\":\"0");
 }
 
+static void test_the_error_of_a_group_is_cut_between_characters(void **state)
+{
+    char error[240], shown[260];
+    int bytes;
+    worker w;
+    (void)state;
+    open_browser();
+    push_ids(4);
+    w = start_worker("Q", 0);
+    for (bytes = 196; bytes < 200; bytes++) { /* ASCII bytes before characters of four bytes each */
+        memset(error, 'a' + bytes - 196, (size_t)bytes);
+        strcpy(error + bytes, "\xf0\x9f\x98\x80\xf0\x9f\x98\x80");
+        fail_one(&w, error, 0);
+    }
+    stop_worker(&w);
+    get("/api/v1/queues/Q/errors");
+    for (bytes = 196; bytes < 200; bytes++) {
+        memset(shown, 'a' + bytes - 196, (size_t)bytes);
+        strcpy(shown + bytes, bytes == 196 ? "\xf0\x9f\x98\x80\",\"fingerprint" : "\",\"fingerprint");
+        shows(shown);
+    }
+}
+
 static struct loading {
     char text[1 << 17];
     int calls, breaks; /* breaks: it gives no text */
@@ -387,6 +410,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_errors_are_grouped),
+        cmocka_unit_test(test_the_error_of_a_group_is_cut_between_characters),
         cmocka_unit_test(test_r_web_20_records_are_filtered_by_the_group_of_their_error),
         cmocka_unit_test(test_r_web_21_errors_are_grouped_by_what_load_error_gives),
         cmocka_unit_test(test_r_web_21_records_are_filtered_by_the_group_of_the_loaded_error),

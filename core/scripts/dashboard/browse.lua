@@ -33,6 +33,12 @@ local function add(id, number, text)
   answer[at + 1], answer[at + 2], answer[at + 3] = id, number, text
 end
 
+-- Up to 200 bytes, cut between characters: at most three bytes of a character of UTF-8 stand behind its first.
+local function beginning(line)
+  if #line <= 200 then return line end
+  return string.match(sub(line, 1, 201), '^(.*)[^\128-\191][\128-\191]?[\128-\191]?[\128-\191]?$') or sub(line, 1, 200)
+end
+
 local function take(id, record)
   if what == 'ids' then
     add(id, 0, '')
@@ -42,7 +48,7 @@ local function take(id, record)
     found[#found + 1] = {id, byte(record) >= RECORD_FULL and select(4, unpack_struct('<di4BI4', record, RECORD_DUE + 1)) or 1}
   elseif byte(record) >= RECORD_FULL then
     local due, _, mark, _, error = unpack_struct(HEADER, record, RECORD_DUE + 1)
-    if what == 'errors' then error = sub(string.match(error, '^[^\r\n]*'), 1, 200)
+    if what == 'errors' then error = beginning(string.match(error, '^[^\r\n]*'))
     else error = error_of(part == 'dead' and morgue or first, id, {cut = mark % MARK_DELIVERED >= MARK_CUT, error = error}) end
     add(id, format('%.0f', due), error)
   end

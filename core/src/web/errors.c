@@ -133,9 +133,7 @@ static errors_found *errors_found_of(srt_web *w, srt_web_scan *scan)
         return NULL;
     memset(found, 0, sizeof *found);
     found->groups = srt_arena_alloc(&w->memory, ERRORS_GROUPS * sizeof *found->groups);
-    found->ids = srt_arena_alloc(&w->memory, ERRORS_MATCHES * sizeof *found->ids);
-    found->id_most = ERRORS_MATCHES;
-    scan->groups = found->groups && found->ids ? found : NULL;
+    scan->groups = found->groups ? found : NULL;
     return scan->groups;
 }
 
@@ -222,10 +220,6 @@ static int errors_load(srt_web *w, errors_taker *take)
         return SRT_WEB_DONE;
     if (!w->hooks)
         return SRT_WEB_LOADS;
-    found->id_most = found->stored_count;
-    found->ids = srt_arena_alloc(&w->memory, found->id_most * sizeof *found->ids);
-    if (!found->ids)
-        return SERIATIM_NOMEM;
     for (stored = found->first; stored && status == SERIATIM_OK; stored = stored->next)
         status = errors_load_one(w, stored, take);
     return status == SERIATIM_NOMEM ? status : SRT_WEB_DONE;
@@ -379,6 +373,12 @@ static int errors_match(srt_web *w, srt_web_scan *scan, const srt_token *id, int
         return SERIATIM_NOMEM;
     if (!srt_web_error_is(w->word, line))
         return SERIATIM_OK;
+    if (!found->ids) {
+        found->id_most = found->stored_count ? found->stored_count : ERRORS_MATCHES;
+        found->ids = srt_arena_alloc(&w->memory, found->id_most * sizeof *found->ids);
+        if (!found->ids)
+            return SERIATIM_NOMEM;
+    }
     if (found->id_count == found->id_most) {
         scan->full = 1;
         return SERIATIM_OK;
