@@ -56,7 +56,7 @@ redisReply *script(const char *text, size_t len, const char *tail, size_t tail_l
         lens[n] = tail_len;
         argv[n++] = tail;
     }
-    reply = redisCommandArgv(server.redis, (int)n, argv, lens);
+    reply = redisCommandArgv(server_redis, (int)n, argv, lens);
     if (!reply || reply->type == REDIS_REPLY_ERROR)
         fail_msg("%.40s: %s", text, reply ? reply->str : "closed");
     return reply;
@@ -419,7 +419,7 @@ const char *queues(const fixture *f)
 
 long long number(const char *command)
 {
-    redisReply *reply = redisCommand(server.redis, command);
+    redisReply *reply = redisCommand(server_redis, command);
     long long value = reply->integer;
     freeReplyObject(reply);
     return value;

@@ -10,15 +10,11 @@
 
 #include "server.h"
 
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
-struct server server;
+redis_process server;
+redisContext *server_redis;
 
 void pause_ms(long ms)
 {
@@ -26,43 +22,27 @@ void pause_ms(long ms)
     nanosleep(&time, NULL);
 }
 
+/* Redis takes over the collation of LC_ALL (script/test makes the locale); scripts must not depend on it. */
 int start_server(void **state)
 {
+    static const char *const words[] = {"--enable-debug-command", "yes", NULL};
     struct timeval limit = {20, 0};
-    int i;
+    int status;
     (void)state;
-    strcpy(server.folder, "/tmp/seriatim-test-XXXXXX");
-    if (!mkdtemp(server.folder))
+    setenv("LC_ALL", "de_DE.UTF-8", 1);
+    status = redis_make_folder(&server) == 0 ? redis_run(&server, words) : -1;
+    unsetenv("LC_ALL");
+    if (status != 0 || redis_wait(&server) != 0)
         return -1;
-    snprintf(server.socket, sizeof server.socket, "%s/s", server.folder);
-    snprintf(server.url, sizeof server.url, "unix://%s", server.socket);
-    server.pid = fork();
-    if (server.pid == 0) {
-        setenv("LC_ALL", "de_DE.UTF-8",
-               1); /* Redis takes over the collation; scripts must not depend on it (script/test makes it) */
-        execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", server.socket, "--dir", server.folder,
-               "--save", "", "--enable-debug-command", "yes", "--logfile", "/dev/null", (char *)NULL);
-        _exit(127);
-    }
-    for (i = 0; i < 1500; i++) {
-        server.redis = redisConnectUnix(server.socket);
-        if (server.redis && !server.redis->err)
-            return redisSetTimeout(server.redis, limit);
-        redisFree(server.redis);
-        pause_ms(20);
-    }
-    return -1;
+    server_redis = redisConnectUnix(server.socket);
+    return server_redis && !server_redis->err ? redisSetTimeout(server_redis, limit) : -1;
 }
 
 int stop_server(void **state)
 {
-    char command[128];
     (void)state;
-    redisFree(server.redis);
-    kill(server.pid, SIGKILL);
-    waitpid(server.pid, NULL, 0);
-    snprintf(command, sizeof command, "rm -rf '%s'", server.folder);
-    return system(command);
+    redisFree(server_redis);
+    return redis_remove(&server);
 }
 
 redisReply *redis(const char *format, ...)
@@ -70,9 +50,9 @@ redisReply *redis(const char *format, ...)
     redisReply *reply;
     va_list args;
     va_start(args, format);
-    reply = redisvCommand(server.redis, format, args);
+    reply = redisvCommand(server_redis, format, args);
     va_end(args);
     if (!reply || reply->type == REDIS_REPLY_ERROR)
-        fail_msg("%s: %s", format, reply ? reply->str : server.redis->errstr);
+        fail_msg("%s: %s", format, reply ? reply->str : server_redis->errstr);
     return reply;
 }

@@ -3,13 +3,11 @@
 #define SRT_TEST_SERVER_H
 
 #include <hiredis/hiredis.h>
-#include <sys/types.h>
 
-extern struct server {
-    char folder[64], socket[96], url[128];
-    pid_t pid;
-    redisContext *redis; /* it gives up a command after 20 s */
-} server;
+#include "redis_process.h"
+
+extern redis_process server;
+extern redisContext *server_redis; /* it gives up a command after 20 s */
 
 /* cmocka's set-up and tear-down: it runs and is connected; it has ended and its folder is gone. */
 int start_server(void **state);

@@ -113,7 +113,7 @@ static char lease[64], seen[64];
 
 static void own(void)
 {
-    redisReply *reply = RUN(server.redis, acquire, "n1", "merge", "", "0");
+    redisReply *reply = RUN(server_redis, acquire, "n1", "merge", "", "0");
     snprintf(lease, sizeof lease, "%s", reply->element[1]->str);
     snprintf(seen, sizeof seen, "%s", reply->element[2]->str);
     freeReplyObject(reply);
@@ -121,7 +121,7 @@ static void own(void)
 
 static void claim(void)
 {
-    redisReply *reply = RUN(server.redis, claim, lease, seen, "10", "0", "0", "merge", "3");
+    redisReply *reply = RUN(server_redis, claim, lease, seen, "10", "0", "0", "merge", "3");
     assert_int_equal(reply->type, REDIS_REPLY_ARRAY);
     snprintf(seen, sizeof seen, "%s", reply->element[1]->str);
     freeReplyObject(reply);
@@ -153,11 +153,11 @@ static void test_a_delete_works_without_channels(void **state)
     (void)state;
     REDIS("FLUSHALL");
     own();
-    said(PUSH(server.redis, "1", "a", "1", "b", "2", "c", "3"), 0);
+    said(PUSH(server_redis, "1", "a", "1", "b", "2", "c", "3"), 0);
     claim();
     assert_string_equal(said(RUN(limited, delete, "", "", "merge", "a"), 2), "1");
     snprintf(run_of_all, sizeof run_of_all, "0n%s", seen);
-    assert_string_equal(said(RUN(server.redis, settle, lease, "1", "merge", "1", run_of_all, "-3"), 0), "0");
+    assert_string_equal(said(RUN(server_redis, settle, lease, "1", "merge", "1", run_of_all, "-3"), 0), "0");
     assert_string_equal(said(redis("HLEN " PREFIX "jobs"), 0), "0");
     assert_string_equal(said(RUN(limited, release, lease, "seriatim:nodes"), 0), "OK");
     redisFree(limited);
@@ -172,7 +172,7 @@ static void test_actions_work_without_channels(void **state)
     claim();
     assert_string_equal(said(RUN(limited, pause, NULL), 0), "1");
     assert_string_equal(said(RUN(limited, resume, NULL), 0), "1");
-    said(PUSH(server.redis, "1", "a", "1"), 0);
+    said(PUSH(server_redis, "1", "a", "1"), 0);
     assert_string_equal(said(RUN(limited, park, "a"), 0), "1");
     claim();
     assert_string_equal(said(RUN(limited, unpark, "a"), 0), "1");
@@ -187,7 +187,7 @@ static void test_scores_are_kept_without_channels(void **state)
     (void)state;
     REDIS("FLUSHALL");
     own();
-    said(PUSH(server.redis, "1", "a", "1"), 0);
+    said(PUSH(server_redis, "1", "a", "1"), 0);
     freeReplyObject(RUN(limited, claim, lease, seen, "10", "0", "0", "merge", "3", "25", "bury", "1"));
     snprintf(run_of_a, sizeof run_of_a, "0n%s", said(redis("HKEYS " PREFIX "claims"), 0));
     said(RUN(limited, settle, lease, "1", "merge", "0", "done", "a", run_of_a, "60000000", "@@@@@@@@", "0", ""), 0);
@@ -285,7 +285,7 @@ static void test_a_user_without_write_rights_may_read(void **state)
     redisContext *limited = user_with("-@write resetchannels");
     (void)state;
     REDIS("FLUSHALL");
-    freeReplyObject(LAYOUT(server.redis, "keep", "3"));
+    freeReplyObject(LAYOUT(server_redis, "keep", "3"));
     assert_string_equal(said(LAYOUT(limited, "look", "0"), 0), "1 3 3");
     redisFree(limited);
 }

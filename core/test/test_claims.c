@@ -77,8 +77,8 @@ static void keep_or_bring_back(const char *from, const char *to)
     static const char *const kinds[] = {"state", "jobs", "ready", "running", "claims"};
     size_t i;
     for (i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        freeReplyObject(redisCommand(server.redis, "DEL %s%s", to, kinds[i]));
-        freeReplyObject(redisCommand(server.redis, "COPY %s%s %s%s", from, kinds[i], to, kinds[i]));
+        freeReplyObject(redisCommand(server_redis, "DEL %s%s", to, kinds[i]));
+        freeReplyObject(redisCommand(server_redis, "COPY %s%s %s%s", from, kinds[i], to, kinds[i]));
     }
 }
 

@@ -359,11 +359,11 @@ static redisReply *call_script(const char *name, char kind, const arguments *a)
         argv[n] = a->data[i];
         lens[n] = a->lens[i];
     }
-    reply = redisCommandArgv(server.redis, (int)n, argv, lens);
+    reply = redisCommandArgv(server_redis, (int)n, argv, lens);
     if (!reply) {
         char text[2048] = "";
         describe(a, text, sizeof text);
-        fail_msg("%s%s: %s", name, text, server.redis->errstr);
+        fail_msg("%s%s: %s", name, text, server_redis->errstr);
     }
     return reply;
 }

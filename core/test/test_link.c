@@ -24,6 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "redis_process.h"
 #include "client/client.h"
 #include "failing.h"
 #include "io/link.h"
@@ -31,18 +32,12 @@
 
 /* ---- Redis ---------------------------------------------------------------------------------- */
 
-typedef struct server {
-    char dir[64], socket[80], url[96];
-    pid_t pid;
-    int append_only;
-} server;
-
 static void nap(int ms)
 {
     poll(NULL, 0, ms);
 }
 
-static redisContext *ask_server(const server *s)
+static redisContext *ask_server(const redis_process *s)
 {
     redisContext *r = redisConnectUnix(s->socket);
     if (r && !r->err)
@@ -52,72 +47,35 @@ static redisContext *ask_server(const server *s)
     return NULL;
 }
 
-/* Until it answers PING, so after loading. */
-static void wait_for_server(const server *s)
-{
-    int i, ready = 0;
-    for (i = 0; i < 1000 && !ready; i++) {
-        redisContext *r = ask_server(s);
-        redisReply *reply = r ? redisCommand(r, "PING") : NULL;
-        ready = reply && reply->type == REDIS_REPLY_STATUS;
-        if (reply)
-            freeReplyObject(reply);
-        if (r)
-            redisFree(r);
-        if (!ready)
-            nap(10);
-    }
-    assert_true(ready);
-}
-
 /*
  * With everysec Redis holds back what it acknowledges while a sync to a slow disk is under way, and loses that when it
  * is killed.
  */
-static void run_server(server *s)
+static void run_server(redis_process *s)
 {
-    s->pid = fork();
-    assert_true(s->pid >= 0);
-    if (s->pid == 0) {
-        int null = open("/dev/null", O_RDWR);
-        dup2(null, 1);
-        dup2(null, 2);
-        execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", s->socket, "--dir", s->dir, "--save", "",
-               "--appendonly", s->append_only ? "yes" : "no", "--appendfsync", "no", (char *)NULL);
-        _exit(127);
-    }
+    static const char *const words[] = {"--appendonly", "yes", "--appendfsync", "no", NULL};
+    assert_int_equal(redis_run(s, words), 0);
+    assert_int_equal(redis_wait(s), 0);
 }
 
-static server *start_server(int append_only)
+/* It keeps what it acknowledges in its append-only file. */
+static redis_process *start_server(void)
 {
-    server *s = calloc(1, sizeof *s);
-    strcpy(s->dir, "/tmp/seriatim-link-XXXXXX");
-    assert_non_null(mkdtemp(s->dir));
-    snprintf(s->socket, sizeof s->socket, "%s/redis.sock", s->dir);
-    snprintf(s->url, sizeof s->url, "unix://%s", s->socket);
-    s->append_only = append_only;
+    redis_process *s = calloc(1, sizeof *s);
+    assert_non_null(s);
+    assert_int_equal(redis_make_folder(s), 0);
     run_server(s);
-    wait_for_server(s);
     return s;
 }
 
-static void kill_server(server *s, int signal_number)
+static void stop_server(redis_process *s)
 {
-    kill(s->pid, signal_number);
-    waitpid(s->pid, NULL, 0);
-}
-
-static void stop_server(server *s)
-{
-    char command[128];
-    kill_server(s, SIGKILL);
-    snprintf(command, sizeof command, "rm -rf '%s'", s->dir);
-    assert_int_equal(system(command), 0);
+    assert_int_equal(redis_remove(s), 0);
     free(s);
 }
 
 /* One command, its answer as a number or the length of a text. */
-static long long ask(const server *s, const char *format, ...)
+static long long ask(const redis_process *s, const char *format, ...)
 {
     redisContext *r = ask_server(s);
     redisReply *reply;
@@ -145,7 +103,7 @@ static long long payloads_of(const redisReply *record)
     return (long long)at[14] | (long long)at[15] << 8 | (long long)at[16] << 16 | (long long)at[17] << 24;
 }
 
-static long long payloads_waiting(const server *s, const char *queue, unsigned shards)
+static long long payloads_waiting(const redis_process *s, const char *queue, unsigned shards)
 {
     redisContext *r = ask_server(s);
     long long sum = 0;
@@ -238,7 +196,7 @@ static void push_jobs(seriatim_link *link, const char *who, int from, int count,
 
 static void test_a_push_counts_jobs_and_gives_refused_indexes(void **state)
 {
-    server *s = *state;
+    redis_process *s = *state;
     seriatim_link *link = new_link(s->url, "counts", 5, "merge");
     seriatim_client *c = seriatim_link_client(link);
     const size_t *places;
@@ -265,7 +223,7 @@ static void test_a_push_counts_jobs_and_gives_refused_indexes(void **state)
 
 static void test_f28_ids_of_any_bytes_are_pushed(void **state)
 {
-    server *s = *state;
+    redis_process *s = *state;
     seriatim_link *link = new_link(s->url, "a b:{c}/0", 3, "list");
     seriatim_client *c = seriatim_link_client(link);
     unsigned seed = 7, i, k;
@@ -288,7 +246,7 @@ static void test_f28_ids_of_any_bytes_are_pushed(void **state)
 }
 
 typedef struct pinger {
-    const server *server;
+    const redis_process *server;
     volatile int stop;
     double worst_ms;
 } pinger;
@@ -317,7 +275,7 @@ static void *ping(void *argument)
 /* The machine may be busy with other things: one of twenty attempts must do. */
 static void test_f25_other_clients_are_served_during_a_large_push(void **state)
 {
-    server *s = *state;
+    redis_process *s = *state;
     seriatim_link *link = new_link(s->url, "large", 5, "merge");
     double best = 1e9;
     int attempt;
@@ -339,7 +297,7 @@ static void test_f25_other_clients_are_served_during_a_large_push(void **state)
 }
 
 typedef struct flusher {
-    const server *server;
+    const redis_process *server;
     volatile int stop;
     int flushes;
 } flusher;
@@ -357,7 +315,7 @@ static void *flush(void *argument)
 
 static void test_f3_script_flush_is_invisible(void **state)
 {
-    server *s = *state;
+    redis_process *s = *state;
     seriatim_link *link = new_link(s->url, "flush", 3, "list");
     flusher f = {s, 0, 0};
     double end = now_ms() + 1500;
@@ -376,7 +334,7 @@ static void test_f3_script_flush_is_invisible(void **state)
 /* ---- What goes wrong ------------------------------------------------------------------------ */
 
 typedef struct killer {
-    server *server;
+    redis_process *server;
     int times;
     volatile int done;
 } killer;
@@ -387,10 +345,9 @@ static void *kill_and_restart(void *argument)
     int i;
     for (i = 0; i < k->times; i++) {
         nap(150 + 37 * i);
-        kill_server(k->server, SIGKILL);
+        redis_end(k->server, SIGKILL);
         nap(i % 2 ? 120 : 0);
         run_server(k->server);
-        wait_for_server(k->server);
     }
     k->done = 1;
     return NULL;
@@ -398,7 +355,7 @@ static void *kill_and_restart(void *argument)
 
 static void test_f6_redis_dies_and_returns(void **state)
 {
-    server *s = start_server(1);
+    redis_process *s = start_server();
     seriatim_link *link = new_link(s->url, "crash", 3, "list");
     killer k = {s, 8, 0};
     pthread_t thread;
@@ -418,7 +375,7 @@ static void test_f6_redis_dies_and_returns(void **state)
 
 /* A proxy that cuts its first connection after a number of bytes in one direction, and lets the others through. */
 typedef struct proxy {
-    const server *server;
+    const redis_process *server;
     char socket[96], url[112];
     int listener, cut_up;
     volatile long limit; /* of the next first connection; -1: none */
@@ -486,11 +443,11 @@ static void *proxy_run(void *argument)
     return NULL;
 }
 
-static void start_proxy(proxy *p, const server *s)
+static void start_proxy(proxy *p, const redis_process *s)
 {
     memset(p, 0, sizeof *p);
     p->server = s;
-    snprintf(p->socket, sizeof p->socket, "%s/proxy.sock", s->dir);
+    snprintf(p->socket, sizeof p->socket, "%s/proxy.sock", s->folder);
     snprintf(p->url, sizeof p->url, "unix://%s", p->socket);
     unlink(p->socket);
     p->listener = open_unix(p->socket, 1);
@@ -518,7 +475,7 @@ static void push_through(proxy *p, const char *queue, int cut_up, long limit, in
 
 static void test_f4_a_cut_at_every_byte(void **state)
 {
-    server *s = *state;
+    redis_process *s = *state;
     proxy p;
     int cut_up, sent = 1;
     long bytes[2], n;
@@ -537,7 +494,7 @@ static void test_f4_a_cut_at_every_byte(void **state)
 
 static void test_a_push_follows_a_new_layout(void **state)
 {
-    server *s = *state;
+    redis_process *s = *state;
     seriatim_link *link = new_link(s->url, "layout", 3, "list");
     int shard;
     push_jobs(link, "x", 0, 300, 300);
@@ -552,7 +509,7 @@ static void test_a_push_follows_a_new_layout(void **state)
 
 static void test_f7_a_full_redis_refuses_pushes(void **state)
 {
-    server *s = *state;
+    redis_process *s = *state;
     seriatim_link *link = new_link(s->url, "full", 3, "list");
     push_jobs(link, "x", 0, 30, 30);
     ask(s, "CONFIG SET maxmemory 1");
@@ -568,7 +525,7 @@ static void test_f7_a_full_redis_refuses_pushes(void **state)
 
 static void test_f7_a_full_redis_refuses_a_new_queue(void **state)
 {
-    server *s = *state;
+    redis_process *s = *state;
     seriatim_link *link = new_link(s->url, "full-new", 3, "list");
     ask(s, "CONFIG SET maxmemory 1");
     begin_jobs(link, "x", 0, 30, 30);
@@ -588,7 +545,7 @@ static void *promote_later(void *argument)
 
 static void test_f15_a_read_only_redis_is_waited_for(void **state)
 {
-    server *s = *state;
+    redis_process *s = *state;
     seriatim_link *link = new_link(s->url, "replica", 3, "list");
     pthread_t thread;
     push_jobs(link, "x", 0, 30, 30);
@@ -602,7 +559,7 @@ static void test_f15_a_read_only_redis_is_waited_for(void **state)
 
 static void test_f4_a_frozen_redis_leaves_the_outcome_unknown(void **state)
 {
-    server *s = *state;
+    redis_process *s = *state;
     seriatim_link *link = new_link(s->url, "frozen", 2, "list");
     double before;
     push_jobs(link, "x", 0, 10, 10);
@@ -626,7 +583,7 @@ static void test_f4_a_frozen_redis_leaves_the_outcome_unknown(void **state)
 /* Nothing of the push was sent to anybody, so its outcome is known. */
 static void test_f5_a_killed_redis_leaves_a_push_that_was_not_sent(void **state)
 {
-    server *s = start_server(0);
+    redis_process *s = start_server();
     seriatim_link *link = new_link(s->url, "killed", 2, "list");
     double before;
     (void)state;
@@ -644,7 +601,7 @@ static void test_f5_a_killed_redis_leaves_a_push_that_was_not_sent(void **state)
 /* The limit is of the whole push: answers do not prolong it, nor do waits for replicas. */
 static void test_push_timeout_limits_the_whole_push(void **state)
 {
-    server *s = *state;
+    redis_process *s = *state;
     seriatim_link *link = new_link(s->url, "limited", 2, "list");
     seriatim_client *client = seriatim_link_client(link);
     double before, took;
@@ -671,7 +628,7 @@ static void test_push_timeout_limits_the_whole_push(void **state)
 /* Longer than the silence, shorter than the limit: the chunks are sent again, and count once. */
 static void test_f16_f18_a_silent_connection_is_replaced(void **state)
 {
-    server *s = *state;
+    redis_process *s = *state;
     seriatim_link *link = new_link(s->url, "silent", 2, "list");
     srt_link_set_limits(link, 20000, 100);
     push_jobs(link, "x", 0, 10, 10);
@@ -743,7 +700,7 @@ static void test_a_timeout_names_what_was_waited_for(void **state)
 
 static void test_f15_refused_credentials_are_final(void **state)
 {
-    server *s = *state;
+    redis_process *s = *state;
     char url[160];
     double before = now_ms();
     seriatim_link *link;
@@ -764,7 +721,7 @@ static void test_f15_refused_credentials_are_final(void **state)
 /* Behind a refused SELECT nothing is sent: it would be done in another database. */
 static void test_f15_a_refused_database_gets_nothing(void **state)
 {
-    server *s = *state;
+    redis_process *s = *state;
     char url[160];
     seriatim_link *link;
     ask(s, "FLUSHALL");
@@ -778,7 +735,7 @@ static void test_f15_a_refused_database_gets_nothing(void **state)
 
 static void test_p2_an_idle_connection_that_was_closed_is_replaced(void **state)
 {
-    server *s = *state;
+    redis_process *s = *state;
     seriatim_link *link = new_link(s->url, "idle", 2, "list");
     double before;
     int i;
@@ -795,7 +752,7 @@ static void test_p2_an_idle_connection_that_was_closed_is_replaced(void **state)
 
 static void test_reset_ends_the_running_operation(void **state)
 {
-    server *s = *state;
+    redis_process *s = *state;
     seriatim_link *link = new_link(s->url, "reset", 2, "list");
     push_jobs(link, "x", 0, 10, 10);
     begin_jobs(link, "x", 10, 10, 20);
@@ -831,7 +788,7 @@ static int child_pushes(seriatim_link *link)
 
 static void test_a_fork_shares_nothing(void **state)
 {
-    server *s = *state;
+    redis_process *s = *state;
     seriatim_link *link = new_link(s->url, "fork", 2, "list");
     char identity[SRT_IDENTITY + 1];
     int fd, i, status;
@@ -893,7 +850,7 @@ static int life_of_a_link(const seriatim_options *options, const char *url)
 
 static void test_every_allocation_may_fail(void **state)
 {
-    server *s = *state;
+    redis_process *s = *state;
     failing f = {0, 0, 0};
     seriatim_allocator mem = {failing_alloc, &f};
     seriatim_options options = {0};
@@ -914,7 +871,7 @@ static void test_every_allocation_may_fail(void **state)
 static int start_shared(void **state)
 {
     signal(SIGPIPE, SIG_IGN); /* of the proxy */
-    *state = start_server(0);
+    *state = start_server();
     return 0;
 }
 

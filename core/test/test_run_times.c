@@ -104,8 +104,8 @@ static int64_t tell(const char *node, int64_t number, int calls)
                                                                       (uint64_t)(unsigned char)*node, number, &counts)),
                      SERIATIM_OK);
     srt_session_output(&session, &data, &len);
-    assert_int_equal(redisAppendFormattedCommand(server.redis, data, len), REDIS_OK);
-    assert_int_equal(redisGetReply(server.redis, (void **)&reply), REDIS_OK);
+    assert_int_equal(redisAppendFormattedCommand(server_redis, data, len), REDIS_OK);
+    assert_int_equal(redisGetReply(server_redis, (void **)&reply), REDIS_OK);
     if (reply->type != REDIS_REPLY_INTEGER)
         fail_msg("%s", reply->str);
     wrote = reply->integer;

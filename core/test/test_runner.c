@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "redis_process.h"
 #include "seriatim.h"
 
 #define IDS 500
@@ -30,8 +30,8 @@
 #endif
 #define THREADS 5
 
-static char folder[64], url[128];
-static pid_t redis;
+static redis_process server;
+static char url[sizeof server.url];
 
 static double seconds(void)
 {
@@ -48,57 +48,26 @@ static void pause_ms(long ms)
 
 /* ---- Redis --------------------------------------------------------------------------------- */
 
-static void redis_start(void)
+static void start_redis(void)
 {
-    char socket_name[96], log[96];
-    snprintf(socket_name, sizeof socket_name, "%s/s", folder);
-    snprintf(log, sizeof log, "%s/log", folder);
-    redis = fork();
-    if (redis == 0) {
-        execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", socket_name, "--dir", folder,
-               "--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--logfile", log, (char *)NULL);
-        _exit(127);
-    }
-}
-
-/* Until it answers; 0: in 30 s it has not. */
-static int redis_answers(void)
-{
-    char command[160];
-    double until = seconds() + 30;
-    snprintf(command, sizeof command, "redis-cli -s %s/s ping 2>/dev/null | grep -q PONG", folder);
-    while (system(command) != 0) {
-        if (seconds() > until)
-            return 0;
-        pause_ms(20);
-    }
-    return 1;
-}
-
-static void redis_kill(void)
-{
-    kill(redis, SIGKILL);
-    waitpid(redis, NULL, 0);
+    static const char *const words[] = {"--appendonly", "yes", "--appendfsync", "everysec", NULL};
+    assert_int_equal(redis_run(&server, words), 0);
 }
 
 static int set_up(void **state)
 {
     (void)state;
-    strcpy(folder, "/tmp/srt-runner-XXXXXX");
-    if (!mkdtemp(folder))
+    if (redis_make_folder(&server) != 0)
         return -1;
-    snprintf(url, sizeof url, "unix://%s/s", folder);
-    redis_start();
-    return redis_answers() ? 0 : -1;
+    strcpy(url, server.url);
+    start_redis();
+    return redis_wait(&server);
 }
 
 static int tear_down(void **state)
 {
-    char command[96];
     (void)state;
-    redis_kill();
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
+    return redis_remove(&server);
 }
 
 /* What redis-cli says. */
@@ -107,7 +76,7 @@ static void ask(const char *command, char *answer, size_t cap)
     char line[256];
     FILE *pipe;
     size_t got;
-    snprintf(line, sizeof line, "redis-cli -s %s/s %s", folder, command);
+    snprintf(line, sizeof line, "redis-cli -s %s %s", server.socket, command);
     pipe = popen(line, "r");
     assert_non_null(pipe);
     got = fread(answer, 1, cap - 1, pipe);
@@ -330,8 +299,8 @@ static void test_many_threads_do_all_jobs_in_order(void **state)
     wait_for(&j, &a, &b, JOBS / 2);
     push(link, queue, JOBS / 2, JOBS / 4);
     pause_ms(1200); /* the file is written each second */
-    redis_kill();
-    redis_start();
+    redis_end(&server, SIGKILL);
+    start_redis();
     wait_for(&j, &a, &b, 3 * JOBS / 4);
     seriatim_link_free(link);
     link = connect_link(&q, &queue);
@@ -431,7 +400,7 @@ static void test_jobs_run_by_polling_without_channels(void **state)
     pthread_mutex_init(&j.lock, NULL);
     ask("acl setuser limited on '>secret' '~*' +@all resetchannels", answer, sizeof answer);
     strcpy(everybody, url);
-    snprintf(url, sizeof url, "unix://limited:secret@%s/s", folder);
+    snprintf(url, sizeof url, "unix://limited:secret@%s", server.socket);
     team_start(&a, &j, "refused1", &q, 1);
     assert_int_equal(warnings(a.runner, "poll_interval", 3), 1);
     push(link, queue, 0, 25);

@@ -19,13 +19,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "client/client.h"
 #include "failing.h"
 #include "io/link.h"
 #include "port.h"
+#include "redis_process.h"
 #include "base/system.h"
 
 /* ---- Without sockets ------------------------------------------------------------------------ */
@@ -222,9 +222,9 @@ static void test_every_allocation_may_fail(void **state)
 /* ---- Processes ------------------------------------------------------------------------------ */
 
 typedef struct process {
-    pid_t pid;
+    redis_process redis;
     int port;
-    char dir[64], file[96];
+    char file[96];
 } process;
 
 static void nap(int ms)
@@ -263,15 +263,8 @@ static void wait_for(int port, const char *info, const char *text)
 
 static void run(process *p, int is_sentinel)
 {
-    p->pid = fork();
-    assert_true(p->pid >= 0);
-    if (p->pid == 0) {
-        int null = open("/dev/null", O_RDWR);
-        dup2(null, 1);
-        dup2(null, 2);
-        execlp("redis-server", "redis-server", p->file, is_sentinel ? "--sentinel" : (char *)NULL, (char *)NULL);
-        _exit(127);
-    }
+    const char *const words[] = {p->file, is_sentinel ? "--sentinel" : NULL, NULL};
+    assert_int_equal(redis_run_plain(&p->redis, words), 0);
 }
 
 static process start(const char *settings, ...)
@@ -280,13 +273,12 @@ static process start(const char *settings, ...)
     va_list args;
     FILE *f;
     memset(&p, 0, sizeof p);
-    strcpy(p.dir, "/tmp/seriatim-sentinel-XXXXXX");
-    assert_non_null(mkdtemp(p.dir));
-    snprintf(p.file, sizeof p.file, "%s/redis.conf", p.dir);
+    assert_int_equal(redis_make_folder(&p.redis), 0);
+    snprintf(p.file, sizeof p.file, "%s/redis.conf", p.redis.folder);
     p.port = free_port();
     f = fopen(p.file, "w");
     assert_non_null(f);
-    fprintf(f, "port %d\nbind 127.0.0.1\ndir %s\n", p.port, p.dir);
+    fprintf(f, "port %d\nbind 127.0.0.1\ndir %s\n", p.port, p.redis.folder);
     va_start(args, settings);
     vfprintf(f, settings, args);
     va_end(args);
@@ -298,14 +290,7 @@ static process start(const char *settings, ...)
 
 static void stop(process *p)
 {
-    char text[128];
-    if (p->pid > 0) {
-        kill(p->pid, SIGKILL);
-        waitpid(p->pid, NULL, 0);
-    }
-    p->pid = 0;
-    snprintf(text, sizeof text, "rm -rf '%s'", p->dir);
-    assert_int_equal(system(text), 0);
+    assert_int_equal(redis_remove(&p->redis), 0);
 }
 
 #define REDIS                                                                                                          \
@@ -668,7 +653,7 @@ static void *let_go_on(void *argument)
 {
     const process *p = argument;
     nap(700);
-    kill(p->pid, SIGCONT);
+    kill(p->redis.pid, SIGCONT);
     return NULL;
 }
 
@@ -683,7 +668,7 @@ static void test_a_cut_wait_counts_replicas_of_the_first_sending(void **state)
     pthread_t thread, other;
     (void)state;
     push(link, 0, 10, 1, 5);
-    kill(replica.pid, SIGSTOP);
+    kill(replica.redis.pid, SIGSTOP);
     pthread_create(&thread, NULL, kill_clients, &redis);
     begin(link, 10, 10, 1, 1);
     assert_int_equal(drive(link), SERIATIM_REPLICAS);
@@ -824,7 +809,7 @@ static void test_f6_a_failover_is_followed(void **state)
     check_health(link, &h.redis, 1);
     snprintf(said, sizeof said, "the master is 127.0.0.1:%d", h.redis.port);
     take_until(runner, 100, said);
-    kill(h.redis.pid, SIGKILL);
+    kill(h.redis.redis.pid, SIGKILL);
     push(link, 100, 100, 0, 0);
     check_health(link, &h.replica, 0);
     snprintf(said, sizeof said, "the master is 127.0.0.1:%d", h.replica.port);

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "port.h"
+#include "redis_process.h"
 #include "base/status.h"
 #include "base/system.h"
 #include "net/transport.h"
@@ -112,23 +113,9 @@ static srt_url loopback_url(const char *scheme, const char *host, int port)
 /* ---- A real Redis -------------------------------------------------------------------------- */
 
 typedef struct server {
-    pid_t pid;
-    char folder[64], path[96];
+    redis_process redis;
     int port, tls_port; /* 0: redis-server has no TLS */
 } server;
-
-static pid_t spawn(char *const argv[], const char *log)
-{
-    pid_t pid = fork();
-    if (pid == 0) {
-        int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
-        dup2(fd, 1);
-        dup2(fd, 2);
-        execvp(argv[0], argv);
-        _exit(127);
-    }
-    return pid;
-}
 
 /* cert.pem for localhost, and wrong.pem with the same key for another name. */
 static void make_certificates(const server *s)
@@ -139,72 +126,42 @@ static void make_certificates(const server *s)
              "-out cert.pem -subj /CN=localhost -addext subjectAltName=DNS:localhost "
              ">openssl.log 2>&1 && openssl req -x509 -key key.pem -days 2 -out wrong.pem "
              "-subj /CN=redis.example -addext subjectAltName=DNS:redis.example >>openssl.log 2>&1",
-             s->folder);
+             s->redis.folder);
     assert_int_equal(system(command), 0);
-    snprintf(command, sizeof command, "%s/cert.pem", s->folder);
+    snprintf(command, sizeof command, "%s/cert.pem", s->redis.folder);
     setenv("SSL_CERT_FILE", command, 1);
-}
-
-static int answers(const char *text)
-{
-    srt_url url = url_of(text);
-    srt_transport *t = srt_transport_create(mem(), &url);
-    int status = open_to(t, 1000);
-    srt_transport_destroy(t);
-    srt_url_free(&url);
-    return status == SERIATIM_OK;
 }
 
 static int run_redis(server *s, int tls)
 {
-    char port[16], tls_port[16], cert[96], key[96], log[96], url[128];
-    char *argv[] = {"redis-server",
-                    "--port",
-                    port,
-                    "--bind",
-                    "127.0.0.1",
-                    "--unixsocket",
-                    s->path,
-                    "--save",
-                    "",
-                    "--dir",
-                    s->folder,
-                    tls ? "--tls-port" : NULL,
-                    tls_port,
-                    "--tls-cert-file",
-                    cert,
-                    "--tls-key-file",
-                    key,
-                    "--tls-auth-clients",
-                    "no",
-                    NULL};
-    int tries;
+    char port[16], tls_port[16], cert[96], key[96];
+    const char *const words[] = {"--port",
+                                 port,
+                                 "--bind",
+                                 "127.0.0.1",
+                                 tls ? "--tls-port" : NULL,
+                                 tls_port,
+                                 "--tls-cert-file",
+                                 cert,
+                                 "--tls-key-file",
+                                 key,
+                                 "--tls-auth-clients",
+                                 "no",
+                                 NULL};
     s->port = free_port();
     s->tls_port = tls ? free_port() : 0;
     snprintf(port, sizeof port, "%d", s->port);
     snprintf(tls_port, sizeof tls_port, "%d", s->tls_port);
-    snprintf(cert, sizeof cert, "%s/cert.pem", s->folder);
-    snprintf(key, sizeof key, "%s/key.pem", s->folder);
-    snprintf(log, sizeof log, "%s/redis.log", s->folder);
-    snprintf(url, sizeof url, "unix://%s", s->path);
-    s->pid = spawn(argv, log);
-    for (tries = 0; tries < 6000; tries++) {
-        if (answers(url))
-            return 1;
-        if (waitpid(s->pid, NULL, WNOHANG) == s->pid)
-            return 0;
-        poll(NULL, 0, 10);
-    }
-    return 0;
+    snprintf(cert, sizeof cert, "%s/cert.pem", s->redis.folder);
+    snprintf(key, sizeof key, "%s/key.pem", s->redis.folder);
+    return redis_run(&s->redis, words) == 0 && redis_wait(&s->redis) == 0;
 }
 
 static int start_redis(void **state)
 {
     server *s = calloc(1, sizeof *s);
-    strcpy(s->folder, "/tmp/srt-transport-XXXXXX");
-    if (!mkdtemp(s->folder))
+    if (!s || redis_make_folder(&s->redis) != 0)
         return -1;
-    snprintf(s->path, sizeof s->path, "%s/s.sock", s->folder);
     make_certificates(s);
     *state = s;
     return run_redis(s, 1) || run_redis(s, 0) ? 0 : -1;
@@ -213,12 +170,9 @@ static int start_redis(void **state)
 static int stop_redis(void **state)
 {
     server *s = *state;
-    char command[128];
-    kill(s->pid, SIGTERM);
-    waitpid(s->pid, NULL, 0);
-    snprintf(command, sizeof command, "rm -rf %s", s->folder);
+    int status = redis_remove(&s->redis);
     free(s);
-    return system(command);
+    return status;
 }
 
 /* A payload much larger than all socket buffers, there and back. */
@@ -280,7 +234,7 @@ static void test_a_unix_socket_is_connected(void **state)
 {
     server *s = *state;
     char text[128];
-    snprintf(text, sizeof text, "unix://%s", s->path);
+    snprintf(text, sizeof text, "unix://%s", s->redis.socket);
     check_real(text);
 }
 
@@ -583,22 +537,22 @@ static void test_a_child_does_not_use_the_parent_s_tls_connection(void **state)
     srt_url_free(&url);
 }
 
-static pid_t start_tls_sentinel(const server *s, int port)
+static void start_tls_sentinel(redis_process *sentinel, const server *s, int port)
 {
-    char file[96], log[96];
-    char *argv[] = {"redis-server", file, "--sentinel", NULL};
+    char file[96];
+    const char *const words[] = {file, "--sentinel", NULL};
     FILE *f;
-    snprintf(file, sizeof file, "%s/sentinel.conf", s->folder);
-    snprintf(log, sizeof log, "%s/sentinel.log", s->folder);
+    assert_int_equal(redis_make_folder(sentinel), 0);
+    snprintf(file, sizeof file, "%s/sentinel.conf", sentinel->folder);
     f = fopen(file, "w");
     assert_non_null(f);
     fprintf(f,
-            "port 0\ntls-port %d\nbind 127.0.0.1\ndir %s\ntls-cert-file cert.pem\ntls-key-file key.pem\n"
-            "tls-ca-cert-file cert.pem\ntls-auth-clients no\ntls-replication yes\nsentinel resolve-hostnames yes\n"
+            "port 0\ntls-port %d\nbind 127.0.0.1\ndir %s\ntls-cert-file %s/cert.pem\ntls-key-file %s/key.pem\n"
+            "tls-ca-cert-file %s/cert.pem\ntls-auth-clients no\ntls-replication yes\nsentinel resolve-hostnames yes\n"
             "sentinel announce-hostnames yes\nsentinel monitor m localhost %d 1\n",
-            port, s->folder, s->tls_port);
+            port, sentinel->folder, s->redis.folder, s->redis.folder, s->redis.folder, s->tls_port);
     fclose(f);
-    return spawn(argv, log);
+    assert_int_equal(redis_run_plain(sentinel, words), 0);
 }
 
 /* Sentinel and master over TLS, each with the certificate of its own name. */
@@ -608,11 +562,11 @@ static void test_sentinel_and_master_are_reached_over_tls(void **state)
     char text[128], address[32];
     int port = free_port(), tries, status = SERIATIM_IO;
     srt_transport *t;
+    redis_process sentinel;
     srt_url url;
-    pid_t pid;
     if (tls_missing(s))
         skip();
-    pid = start_tls_sentinel(s, port);
+    start_tls_sentinel(&sentinel, s, port);
     snprintf(text, sizeof text, "rediss+sentinel://localhost:%d/m", port);
     url = url_of(text);
     t = srt_transport_create(mem(), &url);
@@ -627,8 +581,7 @@ static void test_sentinel_and_master_are_reached_over_tls(void **state)
     assert_string_equal(srt_transport_address(t), address);
     srt_transport_destroy(t);
     srt_url_free(&url);
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
+    assert_int_equal(redis_remove(&sentinel), 0);
 }
 
 static void check_tls_refused(const char *host, int port, const char *why)
@@ -679,7 +632,7 @@ static void show_certificate(const server *s, const char *name)
     srt_url url = loopback_url("redis", "127.0.0.1", s->port);
     srt_transport *t = srt_transport_create(mem(), &url);
     char command[256], file[128], reply[5];
-    snprintf(file, sizeof file, "%s/%s", s->folder, name);
+    snprintf(file, sizeof file, "%s/%s", s->redis.folder, name);
     snprintf(command, sizeof command, "CONFIG SET tls-cert-file %s\r\n", file);
     assert_int_equal(open_to(t, LIMIT_MS), SERIATIM_OK);
     assert_int_equal(write_all(t, command, strlen(command)), SERIATIM_OK);

@@ -56,8 +56,8 @@ static int64_t write_history(const char *queue, int64_t time_us, int64_t process
     assert_non_null(r);
     assert_int_equal(srt_session_send(&session, r), SERIATIM_OK);
     srt_session_output(&session, &data, &len);
-    assert_int_equal(redisAppendFormattedCommand(server.redis, data, len), REDIS_OK);
-    assert_int_equal(redisGetReply(server.redis, (void **)&reply), REDIS_OK);
+    assert_int_equal(redisAppendFormattedCommand(server_redis, data, len), REDIS_OK);
+    assert_int_equal(redisGetReply(server_redis, (void **)&reply), REDIS_OK);
     assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
     wrote = reply->integer;
     freeReplyObject(reply);

@@ -5,15 +5,14 @@
 #define _XOPEN_SOURCE 700
 #endif
 #include "conformance.h"
+#include "redis_process.h"
 
 #include <dirent.h>
 #include <math.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define SPEC SERIATIM_SOURCE_DIR "/spec/conformance"
@@ -42,44 +41,22 @@ void conclude(const check *c, const char *where)
 
 /* ---- Redis ----------------------------------------------------------------------------------- */
 
-static char folder[64];
-static pid_t redis_pid;
+static redis_process server;
 
 static int redis_start(void)
 {
-    char socket_name[96];
-    int tries;
-    strcpy(folder, "/tmp/srt-spec-XXXXXX");
-    if (!mkdtemp(folder))
+    static const char *const words[] = {"--maxmemory-policy", "noeviction", NULL};
+    if (redis_make_folder(&server) != 0 || redis_run(&server, words) != 0 || redis_wait(&server) != 0)
         return 0;
-    snprintf(socket_name, sizeof socket_name, "%s/s", folder);
-    snprintf(the_suite.url, sizeof the_suite.url, "unix://%s", socket_name);
-    redis_pid = fork();
-    if (redis_pid == 0) {
-        execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", socket_name, "--dir", folder, "--save",
-               "", "--logfile", "/dev/null", "--maxmemory-policy", "noeviction", (char *)NULL);
-        _exit(127);
-    }
-    for (tries = 0; tries < 200; tries++) {
-        the_suite.redis = redisConnectUnix(socket_name);
-        if (the_suite.redis && !the_suite.redis->err)
-            return 1;
-        redisFree(the_suite.redis);
-        the_suite.redis = NULL;
-        pause_seconds(0.02);
-    }
-    return 0;
+    strcpy(the_suite.url, server.url);
+    the_suite.redis = redisConnectUnix(server.socket);
+    return the_suite.redis && !the_suite.redis->err;
 }
 
 static void redis_stop(void)
 {
-    char socket_name[96];
     redisFree(the_suite.redis);
-    kill(redis_pid, SIGTERM);
-    waitpid(redis_pid, NULL, 0);
-    snprintf(socket_name, sizeof socket_name, "%s/s", folder);
-    unlink(socket_name);
-    rmdir(folder);
+    redis_remove(&server);
 }
 
 redisReply *redis_command(const char *format, ...)
