@@ -1,0 +1,270 @@
+/* test_push_replicas.c - pushes that wait for replicas, against a scripted peer that fails over. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "failing.h"
+#include "peer.h"
+
+/* ---- Replicas ------------------------------------------------------------------------------ */
+
+/* Begins a push of `count` jobs that one replica must have. */
+static void begin_replicated(seriatim_client *c, int from, int count)
+{
+    assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
+    assert_int_equal(seriatim_push_replicas(c, 1, 0.25), SERIATIM_OK);
+    assert_int_equal(add_jobs(c, from, count), SERIATIM_OK);
+    assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
+}
+
+static void test_replicas_are_counted(void **state)
+{
+    peer *p = new_peer(3);
+    seriatim_client *c = connected_client(3);
+    seriatim_error error = {0, ""};
+    (void)state;
+    p->replicas = 2;
+    begin_replicated(c, 0, 3700);
+    assert_int_equal(peer_run(p, c, &error), SERIATIM_OK);
+    assert_int_equal(seriatim_push_result(c).added, 3700);
+    assert_int_equal(p->pushes, 6);
+    assert_int_equal(p->waits, 2); /* the shards go together, the two chunks of each one after another */
+    assert_once(p, 3700);
+    assert_int_equal(push_range(p, c, 3700, 10), SERIATIM_OK);
+    assert_int_equal(p->waits, 2); /* each push says for itself */
+    free_peer(p);
+    seriatim_client_free(c);
+}
+
+static void test_too_few_replicas_are_an_error(void **state)
+{
+    static const char *const errors[] = {NULL, "-NOPERM this user has no permissions to run the 'wait' command\r\n",
+                                         "-ERR unknown command 'WAIT'\r\n"};
+    static const char *const texts[] = {"the push is written, 0 of 1 replicas have it",
+                                        "the push is written, and WAIT was refused: ", "WAIT was refused: "};
+    size_t i;
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        peer *p = new_peer(3);
+        seriatim_client *c = connected_client(3);
+        seriatim_error error = {0, ""};
+        p->wait_error = errors[i];
+        begin_replicated(c, 0, 3700);
+        assert_int_equal(peer_run(p, c, &error), SERIATIM_REPLICAS);
+        assert_non_null(strstr(message(c), texts[i]));
+        assert_int_equal(seriatim_push_result(c).added, 3700);
+        assert_int_equal(p->waits, 1); /* one shortage is enough */
+        assert_once(p, 3700);
+        free_peer(p);
+        seriatim_client_free(c);
+    }
+}
+
+static void test_a_push_is_sent_again_when_its_master_became_a_replica(void **state)
+{
+    static const char *const errors[] = {
+        "-ERR WAIT cannot be used with replica instances. Please also note that...\r\n",
+        "-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)\r\n"};
+    size_t i;
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        peer *p = new_peer(3);
+        seriatim_client *c = connected_client(3);
+        seriatim_error error = {0, ""};
+        int status;
+        p->replicas = 1;
+        p->wait_error = errors[i];
+        begin_replicated(c, 0, 100);
+        status = peer_run(p, c, &error);
+        assert_int_equal(status, i ? SERIATIM_READONLY : SERIATIM_LOADING);
+        reconnect(p, c);
+        assert_int_equal(peer_run(p, c, &error), SERIATIM_OK);
+        assert_int_equal(seriatim_push_result(c).added, 100);
+        assert_int_equal(p->pushes, 6);
+        assert_once(p, 100);
+        free_peer(p);
+        seriatim_client_free(c);
+    }
+}
+
+/* Answers one command, which is heard or not when the connection ends. */
+static int peer_answer_one(peer *p, seriatim_client *c, int lost)
+{
+    static char out[16384];
+    seriatim_error error = {0, ""};
+    size_t len;
+    peer_take(p, c);
+    len = peer_parse(p);
+    if (len == 0)
+        return 0;
+    peer_answer(p, out, sizeof out);
+    p->in_len -= len;
+    memmove(p->in, p->in + len, p->in_len + 1);
+    if (!lost)
+        assert_int_equal(peer_say(p, c, out, &error), SERIATIM_OK);
+    return 1;
+}
+
+/* The master dies; the replica that takes its place has nothing that came after the last WAIT. */
+static peer *fail_over(peer *p)
+{
+    peer *next = p->replica ? p->replica : new_peer((unsigned)p->shards);
+    next->in = p->in;
+    next->replica = NULL;
+    next->replicas = 1;
+    p->replica = NULL;
+    p->in = NULL;
+    free_peer(p);
+    return next;
+}
+
+/* After each answer in turn the connection ends, with that answer or without, and the master goes on or fails over. */
+static void test_f6_a_cut_at_every_answer_loses_no_replicated_push(void **state)
+{
+    int cut, how, finished = 0;
+    (void)state;
+    for (how = 0; how < 8; how++)
+        for (cut = 1, finished = 0; !finished; cut++) {
+            int lost = how & 1, fails_over = how & 2, reshards = how & 4, i, going = 1;
+            peer *p = new_peer(3);
+            seriatim_client *c = connected_client(3);
+            seriatim_error error = {0, ""};
+            p->replicas = 1;
+            begin_replicated(c, 0, 3700);
+            for (i = 1; i <= cut && going; i++)
+                going = peer_answer_one(p, c, lost && i == cut);
+            if (fails_over)
+                p = fail_over(p);
+            if (reshards && !fails_over) {
+                p->generation++;
+                p->shards = 4;
+            }
+            reconnect(p, c);
+            assert_int_equal(peer_run(p, c, &error), SERIATIM_OK);
+            assert_int_equal(seriatim_push_result(c).added, 3700);
+            assert_once(p, 3700);
+            finished = !going;
+            assert_true(cut < 100);
+            free_peer(p);
+            seriatim_client_free(c);
+        }
+}
+
+static void test_giving_up_before_replicas_are_counted_says_so(void **state)
+{
+    peer *p = new_peer(3);
+    seriatim_client *c = connected_client(3);
+    int i;
+    (void)state;
+    begin_replicated(c, 0, 100);
+    for (i = 0; i < 4; i++) /* the layout, three chunks */
+        peer_answer_one(p, c, 0);
+    assert_int_equal(srt_client_give_up(c, SERIATIM_IO, "gone"), SERIATIM_UNKNOWN_OUTCOME);
+    assert_non_null(
+        strstr(message(c), "outcome unknown: 3 of 3 chunks (100 of 100 jobs) were sent and not answered: shard 0 ("));
+    free_peer(p);
+    seriatim_client_free(c);
+}
+
+static void test_settings_of_replicas_are_checked(void **state)
+{
+    static const struct {
+        int64_t count;
+        double timeout;
+        const char *names;
+    } cases[] = {{-1, 1, "wait_replicas"}, {1001, 1, "wait_replicas"}, {1, 0, "wait_timeout"},
+                 {1, -1, "wait_timeout"},  {1, 10.01, "wait_timeout"}, {1, NAN, "wait_timeout"}};
+    seriatim_client *c = connected_client(3);
+    size_t i;
+    (void)state;
+    assert_int_equal(seriatim_push_replicas(c, 1, 1), SERIATIM_INVALID);
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
+        assert_int_equal(seriatim_push_replicas(c, cases[i].count, cases[i].timeout), SERIATIM_INVALID);
+        assert_non_null(strstr(message(c), cases[i].names));
+        assert_int_equal(add_job(c, "a", "1"), SERIATIM_INVALID);
+        assert_int_equal(seriatim_push_send(c), SERIATIM_INVALID);
+    }
+    assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
+    assert_int_equal(seriatim_push_replicas(c, 0, 0.001), SERIATIM_OK);
+    assert_int_equal(seriatim_push_replicas(c, 1000, 10), SERIATIM_OK);
+    seriatim_client_free(c);
+}
+
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+/* A push of 3,000 jobs, each wave of which loses its connection once before its replicas are counted. */
+static int push_replicated_with(const seriatim_options *options)
+{
+    peer *p = new_peer(3);
+    seriatim_client *c = new_client(options, 3, "keep");
+    seriatim_error error = {0, ""};
+    int status = SERIATIM_NOMEM, i;
+    p->replicas = 1;
+    if (c && srt_client_connected(c, NULL, NULL, 0) == SERIATIM_OK && seriatim_push_begin(c, 0) == SERIATIM_OK) {
+        seriatim_push_replicas(c, 1, 1);
+        add_jobs(c, 0, 3000);
+        status = seriatim_push_send(c);
+        for (i = 0; i < 3 && status == SERIATIM_OK && srt_client_status(c) == SERIATIM_AGAIN; i++) {
+            p->wait_error = "-UNBLOCKED force unblock\r\n";
+            peer_run(p, c, &error);
+            p->wait_error = NULL;
+            p->in_len = 0;
+            p->pushes_here = 0;
+            srt_client_disconnected(c);
+            status = srt_client_connected(c, NULL, NULL, 0);
+        }
+        if (status == SERIATIM_OK)
+            status = peer_run(p, c, &error);
+        if (srt_client_status(c) == SERIATIM_AGAIN)
+            status = srt_client_give_up(c, SERIATIM_NOMEM, "out of memory");
+        else
+            status = srt_client_status(c);
+    }
+    assert_true(status == SERIATIM_OK || status == SERIATIM_NOMEM || status == SERIATIM_UNKNOWN_OUTCOME);
+    assert_int_equal(p->doubled, 0);
+    if (status == SERIATIM_OK)
+        assert_int_equal(seriatim_push_result(c).added, 3000);
+    seriatim_client_free(c);
+    free_peer(p);
+    return status == SERIATIM_OK;
+}
+
+static void test_every_allocation_of_a_replicated_push_may_fail(void **state)
+{
+    failing f = {0, 0, 0};
+    seriatim_allocator mem = {failing_alloc, &f};
+    seriatim_options options = {0};
+    size_t n;
+    int done = 0;
+    (void)state;
+    options.allocator = &mem;
+    for (n = 1; !done; n++) {
+        f.calls = 0;
+        f.fail_at = n;
+        done = push_replicated_with(&options) && f.calls < n;
+        assert_int_equal(f.live, 0);
+        assert_true(n < 5000);
+    }
+    assert_true(n > 50);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_replicas_are_counted),
+        cmocka_unit_test(test_too_few_replicas_are_an_error),
+        cmocka_unit_test(test_a_push_is_sent_again_when_its_master_became_a_replica),
+        cmocka_unit_test(test_f6_a_cut_at_every_answer_loses_no_replicated_push),
+        cmocka_unit_test(test_giving_up_before_replicas_are_counted_says_so),
+        cmocka_unit_test(test_settings_of_replicas_are_checked),
+        cmocka_unit_test(test_every_allocation_of_a_replicated_push_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
