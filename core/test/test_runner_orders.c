@@ -1,0 +1,185 @@
+/* test_runner_orders.c - commands to nodes (quiet, stop), and settings that another server changes; against a real
+ * redis-server. */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "teams.h"
+
+static void drive(seriatim_link *link, int begun)
+{
+    int status = begun;
+    while (status == SERIATIM_OK && (status = seriatim_link_step(link)) == SERIATIM_AGAIN)
+        status = seriatim_link_wait(link);
+    if (status != SERIATIM_OK)
+        fail_msg("%s", seriatim_client_error(seriatim_link_client(link))->message);
+}
+
+static int order(seriatim_link *link, const char *node, int what)
+{
+    drive(link, seriatim_order_begin(seriatim_link_client(link), node, strlen(node), what));
+    return seriatim_order_result(seriatim_link_client(link));
+}
+
+/* NULL: no such node lives. */
+static const char *state_of(seriatim_link *link, const char *node)
+{
+    const seriatim_living_node *nodes;
+    size_t count, i;
+    drive(link, seriatim_nodes_begin(seriatim_link_client(link)));
+    nodes = seriatim_nodes_result(seriatim_link_client(link), &count);
+    for (i = 0; i < count; i++)
+        if (strcmp(nodes[i].name, node) == 0)
+            return nodes[i].state;
+    return NULL;
+}
+
+static void wait_for_state(seriatim_link *link, seriatim_runner *runner, const char *node, const char *state)
+{
+    double until = seconds() + 30;
+    const char *now;
+    while (((now = state_of(link, node)) == NULL || strcmp(now, state) != 0) && seconds() < until) {
+        seriatim_runner_pulse(runner);
+        pause_ms(2);
+    }
+    if (!now || strcmp(now, state) != 0)
+        fail_msg("%s is %s, not %s", node, now ? now : "gone", state);
+}
+
+static void wait_for_order(seriatim_runner *runner, int what)
+{
+    double until = seconds() + 30;
+    while (seriatim_runner_asked(runner) != what && seconds() < until) {
+        seriatim_runner_pulse(runner);
+        pause_ms(2);
+    }
+    assert_int_equal(seriatim_runner_asked(runner), what);
+}
+
+static void test_a_node_command_reaches_one_node(void **state)
+{
+    seriatim_queue_settings q = queue_named("orders", 2);
+    size_t queue;
+    seriatim_link *link = connect_link(&q, &queue);
+    seriatim_runner *one = runner_start("one", 600000, &q, 1), *other = runner_start("other", 600000, &q, 1);
+    char answer[64];
+    (void)state;
+    wait_for_state(link, one, "one", "working");
+    wait_for_state(link, other, "other", "working");
+    assert_int_equal(order(link, "gone", SERIATIM_ORDER_STOP), 0);
+    assert_int_equal(order(link, "one", SERIATIM_ORDER_QUIET), 1);
+    wait_for_order(one, SERIATIM_ORDER_QUIET); /* long before its next heartbeat, which is 150 s away */
+    assert_string_equal(state_of(link, "one"), "working");
+    seriatim_runner_quiet(one);
+    assert_int_equal(seriatim_runner_asked(one), SERIATIM_ORDER_NONE);
+    wait_for_state(link, one, "one", "quiet");
+    assert_int_equal(order(link, "one", SERIATIM_ORDER_STOP), 1);
+    assert_int_equal(order(link, "one", SERIATIM_ORDER_QUIET), 1);
+    wait_for_order(one, SERIATIM_ORDER_STOP);
+    ask_cli("get seriatim:{/nodes}:order:one", answer, sizeof answer);
+    assert_string_equal(answer, "stop\n");
+    seriatim_runner_stop(one);
+    assert_int_equal(seriatim_runner_asked(one), SERIATIM_ORDER_NONE);
+    while (!seriatim_runner_stopped(one))
+        pause_ms(2);
+    assert_null(state_of(link, "one"));
+    assert_int_equal(order(link, "one", SERIATIM_ORDER_STOP), 0);
+    ask_cli("exists seriatim:{/nodes}:order:one seriatim:{/nodes}:order:gone", answer, sizeof answer);
+    assert_string_equal(answer, "0\n");
+    assert_string_equal(state_of(link, "other"), "working");
+    assert_int_equal(seriatim_runner_asked(other), SERIATIM_ORDER_NONE);
+    seriatim_runner_free(one);
+    seriatim_runner_free(other);
+    seriatim_link_free(link);
+}
+
+/* It lies there until the node has answered, and no longer than the node lives. */
+static void test_a_node_command_is_removed_with_its_node(void **state)
+{
+    seriatim_queue_settings q = queue_named("orders", 2);
+    size_t queue;
+    seriatim_link *link = connect_link(&q, &queue);
+    seriatim_runner *runner = runner_start("slow", 400, &q, 1);
+    char answer[64];
+    double until;
+    (void)state;
+    wait_for_state(link, runner, "slow", "working");
+    assert_int_equal(order(link, "slow", SERIATIM_ORDER_QUIET), 1);
+    wait_for_order(runner, SERIATIM_ORDER_QUIET);
+    for (until = seconds() + 1.5; seconds() < until; pause_ms(20)) {
+        seriatim_runner_pulse(runner);
+        assert_int_equal(seriatim_runner_asked(runner), SERIATIM_ORDER_QUIET);
+    }
+    seriatim_runner_free(runner); /* without a farewell, as a process that dies */
+    for (until = seconds() + 30; state_of(link, "slow") && seconds() < until;)
+        pause_ms(20);
+    ask_cli("exists seriatim:{/nodes}:order:slow", answer, sizeof answer);
+    assert_string_equal(answer, "0\n");
+    seriatim_link_free(link);
+}
+
+/* Waits for a warning with this text; 0: none came in 30 s, or another warning about settings came first. */
+static int hears_of_settings(seriatim_runner *runner, const char *text)
+{
+    seriatim_event event;
+    double until = seconds() + 30;
+    for (; seconds() < until; pause_ms(5)) {
+        seriatim_runner_pulse(runner);
+        while (seriatim_runner_event(runner, &event) == SERIATIM_OK)
+            if (event.kind == SERIATIM_EVENT_WARNING && strstr(event.text, "settings"))
+                return strcmp(event.text, text) == 0;
+    }
+    return 0;
+}
+
+/* The server that overwrites them says so, and those that run already follow within some heartbeats. */
+static void test_r_settings_4_a_server_that_overwrites_settings_names_both_values(void **state)
+{
+    seriatim_queue_settings q = queue_named("q", 1);
+    seriatim_runner *first, *second, *third;
+    seriatim_link *link;
+    size_t queue;
+    (void)state;
+    q.max_retry_count = 5;
+    link = connect_link(&q, &queue);
+    first = runner_start("first", 1000, &q, 1);
+    wait_for_state(link, first, "first", "working");
+    q.max_retry_count = 7;
+    q.fold = "merge";
+    second = runner_start("second", 1000, &q, 1);
+    assert_true(hears_of_settings(
+        second,
+        "queue \"q\": this server changed its settings in Redis: fold: list, now merge; max_retry_count: 5, now 7"));
+    assert_true(hears_of_settings(
+        first,
+        "queue \"q\": another server changed its settings in Redis: fold: list, now merge; max_retry_count: 5, now 7"));
+    third = runner_start("third", 1000, &q, 1); /* with the same settings, so that it has nothing to say yet */
+    wait_for_state(link, third, "third", "working");
+    q.max_retry_count = 9;
+    seriatim_runner_free(second);
+    second = runner_start("fourth", 1000, &q, 1);
+    assert_true(hears_of_settings(
+        third, "queue \"q\": another server changed its settings in Redis: max_retry_count: 7, now 9"));
+    seriatim_runner_free(first);
+    seriatim_runner_free(second);
+    seriatim_runner_free(third);
+    seriatim_link_free(link);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_r_settings_4_a_server_that_overwrites_settings_names_both_values, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_node_command_reaches_one_node, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_node_command_is_removed_with_its_node, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
