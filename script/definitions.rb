@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "json"
+require_relative "lib/events"
 require_relative "lib/job_fields"
 require_relative "lib/node_fields"
 require_relative "lib/operations"
@@ -108,12 +109,14 @@ class Definitions
     @node_fields = NodeFields.new(File.join(root, "core/definitions/nodes.json"))
     @job_fields = JobFields.new(File.join(root, "core/definitions/jobs.json"))
     @operations = Operations.new(File.join(root, "core/definitions/operations.json"))
+    @events = Events.new(File.join(root, "core/definitions/events.json"))
   end
 
   # @return [Hash{String => String}] path => text
-  def core = { "core/include/seriatim/definitions.h" => header, **all_filled(@node_fields.core_blocks.merge(@operations.core_blocks)) }.transform_keys { |path| File.join(@root, path) }
+  def core = { "core/include/seriatim/definitions.h" => header, **all_filled(together([@node_fields, @operations, @events].map(&:core_blocks))) }.transform_keys { |path| File.join(@root, path) }
 
   def outside_core
+    @events.check_page(File.read(File.join(@root, Events::PAGE)))
     { "python/seriatim/_definitions.py" => python, "python/seriatim/_decorator.py" => python_decorator,
       "lua/types/definitions.lua" => lua, "ruby/sig/definitions.rbs" => ruby, PAGE => page,
       **all_filled(blocks_outside_core) }.transform_keys { |path| File.join(@root, path) }
@@ -121,9 +124,10 @@ class Definitions
 
   private
 
-  def blocks_outside_core
-    [@operations, @node_fields, @job_fields].map(&:blocks).reduce { |all, some| all.merge(some) { |_, left, right| left.merge(right) } }
-  end
+  def blocks_outside_core = together([@operations, @node_fields, @job_fields].map(&:blocks))
+
+  # Blocks of one file from several tables stand side by side.
+  def together(blocks) = blocks.reduce { |all, some| all.merge(some) { |_, left, right| left.merge(right) } }
 
   def all_filled(blocks) = blocks.to_h { |path, texts| [path, filled(path, texts)] }
 

@@ -14,6 +14,9 @@ static const struct {
     const char *name, *words; /* for programs, for readers */
     int holds;
 } event_kinds[] = {
+    /* clang-format off */
+    /* definitions: events, written by script/embed from core/definitions/events.json */
+
     [SRT_EVENT_PUSHED] = {"pushed", "pushed", EVENT_IS_DUE},
     [SRT_EVENT_FOLDED] = {"folded", "pushed, and united with what waits", EVENT_IS_DUE},
     [SRT_EVENT_REFUSED] = {"refused", "a push was refused", 0},
@@ -37,9 +40,11 @@ static const struct {
     [SRT_EVENT_CANCELLED] = {"cancelled", "a payload was removed", 0},
     [SRT_EVENT_RESCHEDULED] = {"rescheduled", "a payload got another time", EVENT_IS_DUE},
     [SRT_EVENT_DUE_NOW] = {"due_now", "made due by an operator", 0},
-    [SRT_EVENT_STALE] = {"stale", "refused or removed, because the score was not above that of a run that was done",
-                         EVENT_IS_COUNT},
+    [SRT_EVENT_STALE] = {"stale", "refused or removed, because the score was not above that of a run that was done", EVENT_IS_COUNT},
     [SRT_EVENT_POPPED] = {"popped", "popped", EVENT_IS_FENCE},
+
+    /* end of definitions */
+    /* clang-format on */
 };
 
 #define EVENT_LARGEST 9e15 /* of a number that is a time, a fence or a count */

@@ -98,32 +98,38 @@
 #define SRT_EVENT_TEXT 1024  /* bytes of the text that are kept */
 #define SRT_EVENT_HEAD 17    /* bytes before the text */
 
-/* The number of an event is, where it has one: */
+/* Its kind; behind each what the number is, where it has one, and the text. */
+/* clang-format off */
+/* definitions: events, written by script/embed from core/definitions/events.json */
+
 #define SRT_EVENT_PUSHED 1 /* when it is due; 0: at once */
 #define SRT_EVENT_FOLDED 2 /* when the id would be due for this push; 0: at once */
 #define SRT_EVENT_REFUSED 3
 #define SRT_EVENT_SCHEDULED 4 /* its deliver_at */
-#define SRT_EVENT_ARRIVED 5   /* when it is due; 0: at once */
-#define SRT_EVENT_CLAIMED 6   /* the fence; the text: the node */
-#define SRT_EVENT_DONE 7      /* the fence */
-#define SRT_EVENT_FAILED 8    /* when it is due again; 0: it is not; the text: the error */
-#define SRT_EVENT_BURIED 9    /* how many payloads; the text: the error */
-#define SRT_EVENT_DROPPED 10  /* by on_exhausted */
-#define SRT_EVENT_PARKED 11   /* the text: the error, where on_exhausted parked it */
+#define SRT_EVENT_ARRIVED 5 /* when it is due; 0: at once */
+#define SRT_EVENT_CLAIMED 6 /* the fence; the text: the node */
+#define SRT_EVENT_DONE 7 /* the fence */
+#define SRT_EVENT_FAILED 8 /* when it is due again; 0: it is not; the text: the error */
+#define SRT_EVENT_BURIED 9 /* how many payloads; the text: the error */
+#define SRT_EVENT_DROPPED 10 /* by on_exhausted */
+#define SRT_EVENT_PARKED 11 /* the text: the error, where on_exhausted parked it */
 #define SRT_EVENT_UNPARKED 12
 #define SRT_EVENT_REQUEUED 13 /* out of the morgue */
 #define SRT_EVENT_DELETED 14
 #define SRT_EVENT_DELETED_DEAD 15 /* out of the morgue */
-#define SRT_EVENT_CHECKPOINT 16   /* how many payloads */
-#define SRT_EVENT_SNOOZED 17      /* when it is due again */
-#define SRT_EVENT_RETURNED 18     /* its run was handed back */
-#define SRT_EVENT_RECOVERED 19    /* the process that ran it died */
-#define SRT_EVENT_OVERRUN 20      /* its ttr was over: it is due again */
-#define SRT_EVENT_CANCELLED 21    /* one payload was removed */
-#define SRT_EVENT_RESCHEDULED 22  /* its new deliver_at */
-#define SRT_EVENT_DUE_NOW 23      /* an operator made it due */
-#define SRT_EVENT_STALE 24        /* how many payloads were refused or removed because of their score */
-#define SRT_EVENT_POPPED 25       /* the fence */
+#define SRT_EVENT_CHECKPOINT 16 /* how many payloads */
+#define SRT_EVENT_SNOOZED 17 /* when it is due again */
+#define SRT_EVENT_RETURNED 18 /* its run was handed back */
+#define SRT_EVENT_RECOVERED 19 /* the process that ran it died */
+#define SRT_EVENT_OVERRUN 20 /* its ttr was over: it is due again */
+#define SRT_EVENT_CANCELLED 21 /* one payload was removed */
+#define SRT_EVENT_RESCHEDULED 22 /* its new deliver_at */
+#define SRT_EVENT_DUE_NOW 23 /* an operator made it due */
+#define SRT_EVENT_STALE 24 /* how many payloads were refused or removed because of their score */
+#define SRT_EVENT_POPPED 25 /* the fence */
+
+/* end of definitions */
+/* clang-format on */
 
 /* What a claim asks for. */
 #define SRT_CLAIM_READY 0

@@ -452,6 +452,8 @@ export default {
   "id.history.payloads": "{n} Payloads",
   "id.history.node": "von {node}",
   "id.history.fence": "Fence {fence}",
+  // definitions: events, written by script/embed from core/definitions/events.json
+
   "event.pushed": "gepusht",
   "event.folded": "mit Wartendem vereint",
   "event.refused": "Push abgelehnt",
@@ -476,6 +478,9 @@ export default {
   "event.rescheduled": "Payload verlegt",
   "event.due_now": "fällig gemacht",
   "event.stale": "Score zu niedrig",
+  "event.popped": "durch ein Pop geholt",
+
+  // end of definitions
   "event.unknown": "unbekanntes Ereignis",
 
   "running.count": { one: "{n} läuft", other: "{n} laufen" },

@@ -452,6 +452,8 @@ export default {
   "id.history.payloads": "{n} payloads",
   "id.history.node": "by {node}",
   "id.history.fence": "fence {fence}",
+  // definitions: events, written by script/embed from core/definitions/events.json
+
   "event.pushed": "pushed",
   "event.folded": "united with what waits",
   "event.refused": "push refused",
@@ -476,6 +478,9 @@ export default {
   "event.rescheduled": "payload rescheduled",
   "event.due_now": "made due",
   "event.stale": "score too low",
+  "event.popped": "taken by a pop",
+
+  // end of definitions
   "event.unknown": "unknown event",
 
   "running.count": { one: "{n} running", other: "{n} running" },

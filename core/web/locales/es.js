@@ -452,6 +452,8 @@ export default {
   "id.history.payloads": "{n} payloads",
   "id.history.node": "por {node}",
   "id.history.fence": "fence {fence}",
+  // definitions: events, written by script/embed from core/definitions/events.json
+
   "event.pushed": "push recibido",
   "event.folded": "unido a lo que espera",
   "event.refused": "push rechazado",
@@ -476,6 +478,9 @@ export default {
   "event.rescheduled": "payload reprogramado",
   "event.due_now": "adelantado a ahora",
   "event.stale": "score demasiado bajo",
+  "event.popped": "tomado por un pop",
+
+  // end of definitions
   "event.unknown": "evento desconocido",
 
   "running.count": { one: "{n} en ejecución", other: "{n} en ejecución" },

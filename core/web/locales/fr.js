@@ -452,6 +452,8 @@ export default {
   "id.history.payloads": "{n} payloads",
   "id.history.node": "par {node}",
   "id.history.fence": "fence {fence}",
+  // definitions: events, written by script/embed from core/definitions/events.json
+
   "event.pushed": "poussé",
   "event.folded": "uni à ce qui attend",
   "event.refused": "push refusé",
@@ -476,6 +478,9 @@ export default {
   "event.rescheduled": "payload déplacé",
   "event.due_now": "rendu dû",
   "event.stale": "score trop bas",
+  "event.popped": "pris par un pop",
+
+  // end of definitions
   "event.unknown": "événement inconnu",
 
   "running.count": { one: "{n} en cours", other: "{n} en cours" },

@@ -452,6 +452,8 @@ export default {
   "id.history.payloads": "ペイロード {n} 件",
   "id.history.node": "ノード {node}",
   "id.history.fence": "フェンス {fence}",
+  // definitions: events, written by script/embed from core/definitions/events.json
+
   "event.pushed": "プッシュ",
   "event.folded": "待機中のものに統合",
   "event.refused": "プッシュを拒否",
@@ -476,6 +478,9 @@ export default {
   "event.rescheduled": "ペイロードの時刻を変更",
   "event.due_now": "すぐに実行可能に",
   "event.stale": "スコアが低すぎる",
+  "event.popped": "pop で取得",
+
+  // end of definitions
   "event.unknown": "不明なイベント",
 
   "running.count": "{n} 件が実行中",
