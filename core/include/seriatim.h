@@ -286,6 +286,92 @@ const size_t *seriatim_push_refused(const seriatim_client *client, size_t *count
  */
 const seriatim_text *seriatim_push_handles(const seriatim_client *client, size_t *count);
 
+/* ---- Two-phase commit sets (Ick) ------------------------------------------------------------ */
+
+/*
+ * A set of members with scores, from which consumers reserve the lowest and commit what they have processed. A member
+ * that is added again while it is reserved is reserved once more after the commit. A set belongs to no queue.
+ *
+ * The calls of one trip to Redis: seriatim_ick_begin, the calls in their order, seriatim_ick_send, drive, and
+ * seriatim_ick_results. Each call is checked when it is made; after SERIATIM_INVALID, whose message names the argument,
+ * the trip cannot be sent. A call of more than SERIATIM_ICK_SLICE members is several scripts, which are not atomic
+ * together.
+ * An answer that is lost with its connection is asked for again: the members are then as if it had been executed once,
+ * but its figures are those of the repetition.
+ */
+#define SERIATIM_ICK_SLICE 1000
+#define SERIATIM_ICK_MAX_NAME 1024    /* bytes; 0 are possible */
+#define SERIATIM_ICK_MAX_MEMBER 1024  /* bytes; 0 are possible */
+#define SERIATIM_ICK_MAX_CONSUMER 512 /* bytes, 1 at least */
+#define SERIATIM_ICK_MAX_SIZE 2147483647
+
+/* Which set, and who asks. It is only read during the call that takes it. */
+typedef struct seriatim_ick {
+    seriatim_text name;
+    seriatim_text consumer; /* data NULL: "consumer" */
+    double reserve_time;    /* seconds for which no other consumer gets what this one reserves: 0.1 to 86400; 0: 30 */
+    int64_t token;          /* of the reservations to commit, from the result of this caller's last reserve or exchange;
+                               0: it has none. In the same trip, a reserve before the commit gives its own token */
+} seriatim_ick;
+
+typedef struct seriatim_ick_member {
+    const char *data;
+    size_t len;
+    double score; /* may be infinite; not NaN */
+} seriatim_ick_member;
+
+int seriatim_ick_begin(seriatim_client *client);
+/* Adds members; of one that is there already the lower score counts. */
+int seriatim_ick_add(seriatim_client *client, const seriatim_ick *ick, const seriatim_ick_member *members,
+                     size_t count);
+/*
+ * Reserves members, the lowest scores first, until the consumer holds max_size (0 to SERIATIM_ICK_MAX_SIZE) of them,
+ * and gives the max_size lowest of these. All that the consumer holds gets a new token. backwash 1: what it holds goes
+ * back first, so that the lowest of all are reserved.
+ */
+int seriatim_ick_reserve(seriatim_client *client, const seriatim_ick *ick, int64_t max_size, int backwash);
+/* Ends the reservations of these members that were made under the token. Their scores are not read. */
+int seriatim_ick_commit(seriatim_client *client, const seriatim_ick *ick, const seriatim_ick_member *members,
+                        size_t count);
+/* commit and then reserve, in one script for up to SERIATIM_ICK_SLICE members each. */
+int seriatim_ick_exchange(seriatim_client *client, const seriatim_ick *ick, int64_t max_size, int backwash,
+                          const seriatim_ick_member *members, size_t count);
+int seriatim_ick_stats(seriatim_client *client, const seriatim_ick *ick);
+/* Removes the set. Redis frees its memory in another thread. */
+int seriatim_ick_delete(seriatim_client *client, const seriatim_ick *ick);
+/*
+ * Adds all members of a set that the Redis::Ick gem has stored at `key` of the same database, reserved ones, too. It
+ * only reads the keys of the gem. INVALID ends the trip if there is no such set.
+ */
+int seriatim_ick_import(seriatim_client *client, const seriatim_ick *ick, seriatim_text key);
+int seriatim_ick_send(seriatim_client *client);
+
+/* Members that are to be reserved, or that are reserved, or both. Scores are NaN if there is no member. */
+typedef struct seriatim_ick_figures {
+    int64_t size;
+    double lowest, highest;
+} seriatim_ick_figures;
+
+/* What a call gives; the rest is 0. */
+typedef struct seriatim_ick_result {
+    int64_t added;   /* add, import: new members */
+    int64_t lowered; /* add, import: lowered scores */
+    int64_t ended;   /* commit, exchange: reservations that were ended */
+    int64_t deleted; /* delete: how many of these there were: the set, members to be reserved, reserved members */
+    int64_t token;   /* reserve, exchange: of what the consumer holds now; 0: it holds nothing, or max_size is 0 */
+    const seriatim_ick_member *members; /* reserve, exchange: the lowest score first */
+    size_t count;
+    int exists;          /* stats: there is such a set, and: */
+    const char *version; /* static */
+    int64_t consumers;   /* consumers that hold members */
+    seriatim_ick_figures producer, consumer, total;
+    seriatim_text producer_key, consumer_key; /* the keys in Redis of the members to be reserved, and of those that this
+                                                 consumer holds */
+} seriatim_ick_result;
+
+/* The results of the calls, in their order. Borrowed until the client's next begin. */
+const seriatim_ick_result *seriatim_ick_results(const seriatim_client *client, size_t *count);
+
 /* ---- Link: a client with a socket --------------------------------------------------------- */
 
 /*

@@ -299,6 +299,49 @@ static int client_alone(int number)
     return status;
 }
 
+/* The calls of a trip on the set `ick`. */
+static int call_ick(seriatim_client *c, const seriatim_ick *ick)
+{
+    static const seriatim_ick_member members[] = {{"a", 1, 1}, {"b", 1, 0.5}};
+    const seriatim_text old = {"old", 3};
+    int status = seriatim_ick_begin(c);
+    if (status == SERIATIM_OK)
+        status = seriatim_ick_add(c, ick, members, 2);
+    if (status == SERIATIM_OK)
+        status = seriatim_ick_reserve(c, ick, 2, 1);
+    if (status == SERIATIM_OK)
+        status = seriatim_ick_commit(c, ick, members, 2);
+    if (status == SERIATIM_OK)
+        status = seriatim_ick_exchange(c, ick, 2, 0, members, 1);
+    if (status == SERIATIM_OK)
+        status = seriatim_ick_stats(c, ick);
+    if (status == SERIATIM_OK)
+        status = seriatim_ick_import(c, ick, old);
+    if (status == SERIATIM_OK)
+        status = seriatim_ick_delete(c, ick);
+    return status == SERIATIM_OK ? seriatim_ick_send(c) : status;
+}
+
+static int trip(int number)
+{
+    seriatim_options options = {&allocator, NULL, NULL, 0};
+    const seriatim_ick ick = {{"K", 1}, {"me", 2}, 5, 0};
+    seriatim_link *link;
+    size_t count;
+    int status = seriatim_link_new(&options, server.url, &link, NULL);
+    (void)number;
+    if (status != SERIATIM_OK)
+        return status;
+    status = call_ick(seriatim_link_client(link), &ick);
+    if (status == SERIATIM_OK)
+        status = drive(link);
+    (void)seriatim_ick_results(seriatim_link_client(link), &count);
+    if (status != SERIATIM_OK && seriatim_client_error(seriatim_link_client(link))->message[0] == '\0')
+        fail_msg("a trip failed without a word");
+    seriatim_link_free(link);
+    return status;
+}
+
 static int ask_sentinels(int number)
 {
     static const char answer[] = "*2\r\n$9\r\n127.0.0.1\r\n$4\r\n6379\r\n";
@@ -623,6 +666,9 @@ static void test_every_allocation_of_a_client_may_fail(void **state)
     (void)state;
     fail_each("client", client_alone, 0, MOST);
     fail_each("sentinel", ask_sentinels, 0, MOST);
+    REDIS("SET old ick.v1");
+    REDIS("ZADD old/ick/{old}/pset 1 c 2 d");
+    fail_each("trip", trip, 0, MOST);
     assert_int_equal(operate(QUERIES), SERIATIM_OK); /* a push: something to look at */
     for (number = 0; number < OPERATIONS; number++) {
         memory.fail_at = 0;

@@ -58,16 +58,18 @@ static const struct {
 #define LONG TEXT512 TEXT512
 #define LONGER LONG LONG LONG
 
-/* An argument: text, or LEASE, SEEN, RUN (of the running id), RUN2. */
+/* An argument: text, or LEASE, SEEN, RUN (of the running id), RUN2, TOKEN (of a set's reservations). */
 #define LEASE "\1lease"
 #define SEEN "\1seen"
 #define RUN "\1run"
 #define RUN2 "\1run2"
 #define POPPED "\1popped" /* the fence of the popped id */
+#define TOKEN "\1token"
 
 /*
  * A plausible call of each script, in several ways. keys: S the shard's, P with a push token, N the nodes', O with an
- * order, L the layout, H layout and history, T layout and run times, M who measures.
+ * order, L the layout, H layout and history, T layout and run times, M who measures, I a two-phase
+ * commit set's, J the same with a consumer.
  */
 static const struct call {
     const char *name;
@@ -119,6 +121,14 @@ static const struct call {
     {"find", 'S', {"1", "waiting", "hot", "x", KEY}},
     {"find", 'S', {"1", "dead", "bad", "x", ""}},
     {"history", 'H', {"1000000000", "1", "2", "3", "4000000", "0"}},
+    {"ick_add", 'I', {"5", "x", "1.5", "y", "-inf", "held"}},
+    {"ick_add", 'I', {NULL}},
+    {"ick_commit", 'J', {"me", TOKEN, "held", "again"}},
+    {"ick_delete", 'I', {NULL}},
+    {"ick_reserve", 'J', {"me", "", "3", "0", "30000000", "0", ""}},
+    {"ick_reserve", 'J', {"me", "", "3", "0", "30000000", "1", TOKEN, "held", "again"}},
+    {"ick_reserve", 'J', {"me", TOKEN, "3", "1", "30000000", "0", ""}},
+    {"ick_stats", 'I', {NULL}},
     {"kill_failed", 'S', {"1", "0", "", "merge", "1", "failed", "run", "hot", "none"}},
     {"kill_failed", 'S', {"1", "0", "", "merge"}},
     {"kill_failed", 'S', {"1", "0", "", "merge", "1"}},
@@ -311,6 +321,8 @@ static size_t script_named(const char *name)
     return 0;
 }
 
+#define ICK "seriatim:{/ick/K}:"
+
 static size_t keys_of(char kind, const char *keys[MAX_KEYS])
 {
     static const char *const shard[MAX_KEYS] = {PREFIX "state",   PREFIX "jobs",   PREFIX "ready",    PREFIX "due",
@@ -321,7 +333,11 @@ static size_t keys_of(char kind, const char *keys[MAX_KEYS])
                                         "seriatim:{/nodes}:order:n1", "seriatim:{/nodes}:renewed"};
     static const char *const queue[] = {"seriatim:{Q}:layout", "seriatim:{Q}:settings", "seriatim:{Q}:deleted",
                                         "seriatim:{Q}:history", "seriatim:{Q}:run_times"};
+    static const char *const ick[] = {ICK "about",  ICK "pset", ICK "again",  ICK "held",
+                                      ICK "tokens", ICK "ends", ICK "cset:me"};
     size_t count = kind == 'S'                  ? 14
+                   : kind == 'I'                ? 6
+                   : kind == 'J'                ? 7
                    : kind == 'P'                ? 15
                    : kind == 'L'                ? 5
                    : kind == 'B'                ? 4
@@ -335,6 +351,7 @@ static size_t keys_of(char kind, const char *keys[MAX_KEYS])
                   : kind == 'H'                               ? queue[3 * i]
                   : kind == 'T'                               ? queue[4 * i]
                   : kind == 'M'                               ? "seriatim:{/nodes}:sampler"
+                  : kind == 'I' || kind == 'J'                ? ick[i]
                   : kind == 'N' || kind == 'O' || kind == 'B' ? nodes[i]
                                                               : shard[i];
     return count;
@@ -371,7 +388,7 @@ static redisReply *call_script(const char *name, char kind, const arguments *a)
 /* ---- A shard with something in every key ---------------------------------------------------- */
 
 static struct {
-    char lease[32], seen[32], run[64], run2[64], popped[32];
+    char lease[32], seen[32], run[64], run2[64], popped[32], token[32];
     char *keys[64], *dumps[64];
     size_t dump_lens[64], count;
 } shard;
@@ -481,6 +498,22 @@ static void restore(void)
         freeReplyObject(redis("RESTORE %s 0 %b", shard.keys[i], shard.dumps[i], shard.dump_lens[i]));
 }
 
+/* A two-phase commit set: two consumers have reserved members, one of which was added again. */
+static void build_ick(void)
+{
+    redisReply *reply;
+    PLAINLY("ick_add", 'I', "1", "held", "2", "again", "3", "theirs", "4", "free");
+    reply = plainly("ick_reserve", 'J', "me", "", "2", "0", "30000000", "0", "", NULL);
+    snprintf(shard.token, sizeof shard.token, "%s", reply->element[0]->str);
+    freeReplyObject(reply);
+    PLAINLY("ick_add", 'I', "7", "again");
+    REDIS("ZADD " ICK "ends 1 other");
+    REDIS("HSET " ICK "tokens other 5");
+    REDIS("HSET " ICK "held theirs other");
+    REDIS("ZREM " ICK "pset theirs");
+    REDIS("ZADD " ICK "cset:other 3 theirs");
+}
+
 static void build_shard(void)
 {
     static const double score[] = {7, 8e15}; /* and when it is forgotten */
@@ -514,6 +547,7 @@ static void build_shard(void)
     freeReplyObject(redis("HSET " PREFIX "scores run %b a %b b x", score, sizeof score, score, sizeof score));
     freeReplyObject(redis("ZADD " PREFIX "scoreends 8000000000000000 run 8000000000000000 a 5 b"));
     freeReplyObject(redis("DEL " PREFIX "push:me"));
+    build_ick();
     keep_dumps();
 }
 
@@ -529,11 +563,12 @@ static void plausible(arguments *a, const struct call *c)
         else if (strcmp(text, OPTIONS) == 0 && text[1] == '\0')
             set_argument(a, a->count, OPTIONS, sizeof OPTIONS - 1);
         else if (text[0] == '\1')
-            text = strcmp(text, LEASE) == 0  ? shard.lease
-                   : strcmp(text, SEEN) == 0 ? shard.seen
-                   : strcmp(text, RUN) == 0  ? shard.run
-                   : strcmp(text, RUN2) == 0 ? shard.run2
-                                             : shard.popped;
+            text = strcmp(text, LEASE) == 0   ? shard.lease
+                   : strcmp(text, SEEN) == 0  ? shard.seen
+                   : strcmp(text, RUN) == 0   ? shard.run
+                   : strcmp(text, RUN2) == 0  ? shard.run2
+                   : strcmp(text, TOKEN) == 0 ? shard.token
+                                              : shard.popped;
         if (!a->data[a->count])
             set_argument(a, a->count, text, strlen(text));
     }

@@ -249,6 +249,12 @@ static void test_check_names_keys_that_nothing_owns(void **state)
     REDIS("RPUSH seriatim:{Odd}:layout much");
     assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 1), "layout");
     REDIS("DEL seriatim:{Odd}:layout");
+    REDIS("ZADD seriatim:{/ick/K}:cset:me 1 member");
+    REDIS("HSET seriatim:{/ick/K}:about version ick.v2");
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
+    REDIS("SET seriatim:{/ick/K}:other strange");
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "stray");
+    REDIS("DEL seriatim:{/ick/K}:other");
     REDIS("HSET seriatim:{/nodes}:info gone text");
     assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "node");
     assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 1), "node");

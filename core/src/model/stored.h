@@ -143,4 +143,10 @@
 #define SRT_SAYS_POSTPONED 8 /* a scheduled payload could not arrive, because the record of its id cannot be read */
 #define SRT_SAYS_STALE 16    /* of a claim: once for each scheduled payload that was stale at its arrival */
 
+/* ---- A two-phase commit set (an Ick) ----------------------------------------------------------- */
+
+#define SRT_ICK_VERSION "ick.v2" /* "ick.v1" is what the Redis::Ick gem stores */
+#define SRT_ICK_SLICE 1000       /* members that one call adds, ends, moves or lists, at most */
+#define SRT_ICK_CONSUMERS 1000   /* consumers that may hold members of one set at once */
+
 #endif

@@ -10,6 +10,8 @@ const char *const srt_shard_kinds[SRT_SHARD_KEYS + 1] = {"state",    "jobs",    
 
 const char *const srt_queue_kinds[SRT_QUEUE_KEYS + 1] = {"layout", "settings", "deleted", "history", "run_times", NULL};
 
+const char *const srt_ick_kinds[SRT_ICK_KEYS + 1] = {"about", "pset", "again", "held", "tokens", "ends", NULL};
+
 /* CRC-32 with zlib's polynomial, four bits a step. */
 uint32_t srt_crc32(const void *data, size_t len)
 {
@@ -183,4 +185,17 @@ void srt_key_order(srt_bytes *out, const char *ns, const char *node, size_t len)
 void srt_key_shard_args(srt_bytes *out, const char *prefix, size_t len)
 {
     key_args(out, prefix, len, srt_shard_kinds);
+}
+
+void srt_key_ick(srt_bytes *out, const char *ns, const char *name, size_t len)
+{
+    key_open(out, ns);
+    srt_bytes_adds(out, "/ick/");
+    srt_key_escape(out, name, len);
+    srt_bytes_adds(out, "}:");
+}
+
+void srt_key_ick_args(srt_bytes *out, const char *prefix, size_t len)
+{
+    key_args(out, prefix, len, srt_ick_kinds);
 }

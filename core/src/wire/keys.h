@@ -6,11 +6,14 @@
 
 #define SRT_SHARD_KEYS 14
 #define SRT_QUEUE_KEYS 5
+#define SRT_ICK_KEYS 6
 
 /* What the keys of a shard end with, in the order of core/scripts/lib/prelude.lua; then NULL. */
 extern const char *const srt_shard_kinds[SRT_SHARD_KEYS + 1];
 /* The same of the keys of a queue as a whole, in the order of core/scripts/client/layout.lua. */
 extern const char *const srt_queue_kinds[SRT_QUEUE_KEYS + 1];
+/* The same of a two-phase commit set, in the order of core/scripts/lib/ick.lua. */
+extern const char *const srt_ick_kinds[SRT_ICK_KEYS + 1];
 
 uint32_t srt_crc32(const void *data, size_t len);
 
@@ -38,6 +41,11 @@ void srt_key_wake(srt_bytes *out, const char *ns, const char *node, size_t len);
 void srt_key_order(srt_bytes *out, const char *ns, const char *node, size_t len);
 /* NAMESPACE:{/NAME}:KIND, for what belongs to no queue: nodes, queues. */
 void srt_key_global(srt_bytes *out, const char *ns, const char *name, const char *kind);
+
+/* NAMESPACE:{/ick/NAME}: - what all keys of a two-phase commit set begin with. */
+void srt_key_ick(srt_bytes *out, const char *ns, const char *name, size_t len);
+/* The KEYS of a two-phase commit set as RESP bulk strings. */
+void srt_key_ick_args(srt_bytes *out, const char *prefix, size_t len);
 
 /* The KEYS of a queue as a whole as RESP bulk strings. */
 void srt_key_queue_args(srt_bytes *out, const char *ns, const char *queue, size_t queue_len);

@@ -1,0 +1,370 @@
+/* ick_ask.c - the requests of the calls on two-phase commit sets, and their answers. */
+#include "base/json.h"
+#include "client/ick.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- Requests -------------------------------------------------------------------------------- */
+
+/* Writes the prefix of the keys of the set, and behind it, as bulk strings, the KEYS. Returns the prefix's length. */
+static size_t ick_keys(seriatim_client *c, ick_state *s, const ick_call *call, int consumer)
+{
+    srt_bytes prefix;
+    size_t len;
+    srt_bytes_clear(&s->keys);
+    srt_bytes_init(&prefix, s->mem);
+    srt_key_ick(&prefix, c->registry.ns.data, call->name.data, call->name.len);
+    srt_key_ick_args(&s->keys, prefix.data, prefix.len);
+    len = prefix.len;
+    if (consumer) {
+        srt_bytes_adds(&prefix, "cset:");
+        srt_bytes_add(&prefix, call->consumer.data, call->consumer.len);
+        srt_resp_arg(&s->keys, prefix.data, prefix.len);
+    }
+    s->keys.failed |= prefix.failed;
+    srt_bytes_free(&prefix);
+    return len;
+}
+
+srt_request *srt_ick_request(seriatim_client *c, ick_state *s, const ick_call *call, int script, int consumer)
+{
+    srt_request *r;
+    ick_keys(c, s, call, consumer);
+    r = s->keys.failed ? NULL
+                       : srt_session_begin(&c->session, script, &s->keys, SRT_ICK_KEYS + (size_t)(consumer != 0));
+    if (!r) {
+        srt_operator_nomem(c);
+        return NULL;
+    }
+    if (consumer)
+        srt_request_arg(r, call->consumer.data, call->consumer.len);
+    return r;
+}
+
+int srt_ick_send(seriatim_client *c, const ick_state *s, ick_call *call, srt_request *r, int kind)
+{
+    call->asked++;
+    r->kind = kind;
+    r->place = (size_t)(call - s->calls);
+    return srt_client_send(c, r);
+}
+
+void srt_ick_score_arg(srt_request *r, double score)
+{
+    char text[SRT_JSON_DOUBLE_SIZE];
+    if (isinf(score))
+        srt_request_text(r, score > 0 ? "inf" : "-inf");
+    else
+        srt_request_arg(r, text, srt_json_double_text(score, text));
+}
+
+/* The members of the next slice, and that they are sent. */
+static const seriatim_ick_member *ick_slice(ick_call *call, size_t *count)
+{
+    const seriatim_ick_member *first = call->members + call->sent;
+    *count = call->count - call->sent;
+    if (*count > SERIATIM_ICK_SLICE)
+        *count = SERIATIM_ICK_SLICE;
+    call->sent += *count;
+    return first;
+}
+
+static int ick_ask_add(seriatim_client *c, ick_state *s, ick_call *call)
+{
+    srt_request *r = srt_ick_request(c, s, call, srt_script_ick_add, 0);
+    const seriatim_ick_member *members;
+    size_t i, count;
+    if (!r)
+        return SERIATIM_NOMEM;
+    members = ick_slice(call, &count);
+    for (i = 0; i < count; i++) {
+        srt_ick_score_arg(r, members[i].score);
+        srt_request_arg(r, members[i].data, members[i].len);
+    }
+    return srt_ick_send(c, s, call, r, ICK_SCRIPT);
+}
+
+static void ick_token_arg(srt_request *r, int64_t token)
+{
+    if (token)
+        srt_request_int(r, token);
+    else
+        srt_request_text(r, "");
+}
+
+static void ick_members_arg(srt_request *r, ick_call *call)
+{
+    size_t i, count;
+    const seriatim_ick_member *members = ick_slice(call, &count);
+    for (i = 0; i < count; i++)
+        srt_request_arg(r, members[i].data, members[i].len);
+}
+
+static int ick_ask_commit(seriatim_client *c, ick_state *s, ick_call *call)
+{
+    srt_request *r = srt_ick_request(c, s, call, srt_script_ick_commit, 1);
+    if (!r)
+        return SERIATIM_NOMEM;
+    ick_token_arg(r, call->token);
+    ick_members_arg(r, call);
+    return srt_ick_send(c, s, call, r, ICK_SCRIPT);
+}
+
+static int ick_ask_reserve(seriatim_client *c, ick_state *s, ick_call *call)
+{
+    srt_request *r = srt_ick_request(c, s, call, srt_script_ick_reserve, 1);
+    if (!r)
+        return SERIATIM_NOMEM;
+    ick_token_arg(r, call->current);
+    srt_request_int(r, call->max_size);
+    srt_request_int(r, (int64_t)call->result->count);
+    srt_request_int(r, call->us);
+    srt_request_int(r, call->backwash);
+    ick_token_arg(r, call->token);
+    ick_members_arg(r, call);
+    return srt_ick_send(c, s, call, r, ICK_SCRIPT);
+}
+
+static int ick_ask_plain(seriatim_client *c, ick_state *s, ick_call *call, int script)
+{
+    srt_request *r = srt_ick_request(c, s, call, script, 0);
+    return r ? srt_ick_send(c, s, call, r, ICK_SCRIPT) : SERIATIM_NOMEM;
+}
+
+/* The next request of a call. */
+static int ick_ask(seriatim_client *c, ick_state *s, ick_call *call)
+{
+    switch (call->kind) {
+    case ICK_ADD:
+        return ick_ask_add(c, s, call);
+    case ICK_COMMIT:
+        return ick_ask_commit(c, s, call);
+    case ICK_EXCHANGE: /* the last slice of what is to be committed goes with the reserve */
+        return call->count - call->sent > SERIATIM_ICK_SLICE ? ick_ask_commit(c, s, call) : ick_ask_reserve(c, s, call);
+    case ICK_RESERVE:
+        return ick_ask_reserve(c, s, call);
+    case ICK_STATS:
+        return ick_ask_plain(c, s, call, srt_script_ick_stats);
+    case ICK_DELETE:
+        return ick_ask_plain(c, s, call, srt_script_ick_delete);
+    default:
+        return srt_ick_import_ask(c, s, call);
+    }
+}
+
+/* ---- Order ----------------------------------------------------------------------------------- */
+
+static int ick_is_large(const ick_call *call)
+{
+    return call->kind == ICK_IMPORT || call->count > SERIATIM_ICK_SLICE || call->max_size > SERIATIM_ICK_SLICE;
+}
+
+static int ick_reserves(const ick_call *call)
+{
+    return call->kind == ICK_RESERVE || call->kind == ICK_EXCHANGE;
+}
+
+static int ick_text_equal(seriatim_text a, seriatim_text b)
+{
+    return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
+}
+
+/* The last call before this one by which its consumer has reserved members of its set; NULL: there is none. */
+static const ick_call *ick_reserved_by(const ick_state *s, const ick_call *call)
+{
+    const ick_call *before = call;
+    if (call->count == 0 || (call->kind != ICK_COMMIT && call->kind != ICK_EXCHANGE))
+        return NULL;
+    while (before > s->calls) {
+        before--;
+        if (ick_reserves(before) && before->max_size > 0 && ick_text_equal(before->name, call->name) &&
+            ick_text_equal(before->consumer, call->consumer))
+            return before;
+    }
+    return NULL;
+}
+
+/*
+ * Calls are sent without waiting for each other. But those behind a call of several scripts wait for its end, so that
+ * they see it whole, and a commit waits for the token of its reserve.
+ */
+static int ick_may_send(const ick_state *s, ick_call *call)
+{
+    const ick_call *reserve = ick_reserved_by(s, call);
+    size_t i;
+    for (i = 0; i < s->begun; i++)
+        if (!s->calls[i].ended && (ick_is_large(&s->calls[i]) || &s->calls[i] == reserve))
+            return 0;
+    if (s->begun > 0 && ick_is_large(call) && !s->calls[s->begun - 1].ended)
+        return 0;
+    if (reserve)
+        call->token = reserve->result->token;
+    return 1;
+}
+
+int srt_ick_go_on(seriatim_client *c, ick_state *s)
+{
+    int status = SERIATIM_OK;
+    while (status == SERIATIM_OK && s->begun < s->count && ick_may_send(s, &s->calls[s->begun]))
+        status = ick_ask(c, s, &s->calls[s->begun++]);
+    return status;
+}
+
+/* ---- Answers --------------------------------------------------------------------------------- */
+
+static int ick_take_added(seriatim_client *c, ick_call *call, const srt_reply *reply)
+{
+    if (!srt_reply_is_list(reply, 2))
+        return srt_operator_protocol(c, "ick_add");
+    call->result->added += srt_token_int(&reply->tokens[1]);
+    call->result->lowered += srt_token_int(&reply->tokens[2]);
+    return SERIATIM_OK;
+}
+
+static int ick_take_number(seriatim_client *c, int64_t *sum, const srt_reply *reply)
+{
+    if (reply->tokens[0].type != SRT_INTEGER)
+        return srt_operator_protocol(c, "ick");
+    *sum += srt_token_int(&reply->tokens[0]);
+    return SERIATIM_OK;
+}
+
+/* Adds the pairs of an answer to what the call gives. */
+static int ick_take_pairs(seriatim_client *c, ick_state *s, ick_call *call, const srt_token *at, size_t count)
+{
+    seriatim_ick_result *result = call->result;
+    void *found = call->found;
+    size_t i;
+    if (srt_grow(s->mem, &found, &call->found_cap, result->count + count, sizeof *call->found) != SERIATIM_OK)
+        return srt_operator_nomem(c);
+    result->members = call->found = found;
+    for (i = 0; i < count; i++, at += 2) {
+        seriatim_ick_member *member = &call->found[result->count];
+        if (at[0].type != SRT_STRING || at[0].len != 8 || at[1].type != SRT_STRING)
+            return srt_operator_protocol(c, "ick_reserve");
+        member->score = srt_little_double(at[0].data);
+        member->len = at[1].len;
+        member->data = srt_arena_copy(&s->memory, at[1].data, at[1].len);
+        if (!member->data)
+            return srt_operator_nomem(c);
+        result->count++;
+    }
+    return SERIATIM_OK;
+}
+
+/* *more: the call needs another script. */
+static int ick_take_reserved(seriatim_client *c, ick_state *s, ick_call *call, const srt_reply *reply, int *more)
+{
+    const srt_token *at = reply->tokens;
+    int64_t what;
+    if (!srt_reply_is_list(reply, 3) || reply->count % 2 != 0 || reply->count != (size_t)at[0].integer + 1)
+        return srt_operator_protocol(c, "ick_reserve");
+    what = srt_token_int(&at[2]);
+    call->result->token = call->current = srt_token_int(&at[1]);
+    call->result->ended += srt_token_int(&at[3]);
+    call->backwash &= what != 1;
+    *more = what != 0;
+    if (*more && call->current == 0)
+        return srt_operator_protocol(c, "ick_reserve");
+    return ick_take_pairs(c, s, call, at + 4, (reply->count - 4) / 2);
+}
+
+static double ick_score(const srt_token *token)
+{
+    return token->len == 8 ? srt_little_double(token->data) : NAN;
+}
+
+/* fmin takes the other number where one is NaN. */
+static void ick_total(seriatim_ick_result *result)
+{
+    result->total.size = result->producer.size + result->consumer.size;
+    result->total.lowest = fmin(result->producer.lowest, result->consumer.lowest);
+    result->total.highest = fmax(result->producer.highest, result->consumer.highest);
+}
+
+/* The names of the keys, for the answer. */
+static int ick_name_keys(seriatim_client *c, ick_state *s, const ick_call *call)
+{
+    seriatim_ick_result *result = call->result;
+    size_t prefix;
+    srt_bytes_clear(&s->keys);
+    srt_key_ick(&s->keys, c->registry.ns.data, call->name.data, call->name.len);
+    prefix = s->keys.len;
+    srt_bytes_adds(&s->keys, "psetcset:");
+    srt_bytes_add(&s->keys, call->consumer.data, call->consumer.len);
+    if (s->keys.failed)
+        return srt_operator_nomem(c);
+    result->producer_key.len = prefix + 4;
+    result->producer_key.data = srt_arena_copy(&s->memory, s->keys.data, prefix + 4);
+    memmove(s->keys.data + prefix, s->keys.data + prefix + 4, s->keys.len - prefix - 4);
+    result->consumer_key.len = s->keys.len - 4;
+    result->consumer_key.data = srt_arena_copy(&s->memory, s->keys.data, s->keys.len - 4);
+    return result->producer_key.data && result->consumer_key.data ? SERIATIM_OK : srt_operator_nomem(c);
+}
+
+static int ick_take_stats(seriatim_client *c, ick_state *s, const ick_call *call, const srt_reply *reply)
+{
+    const srt_token *at = reply->tokens;
+    seriatim_ick_result *result = call->result;
+    if (at->type == SRT_ARRAY && at->integer == 0)
+        return SERIATIM_OK;
+    if (!srt_reply_is_list(reply, 8))
+        return srt_operator_protocol(c, "ick_stats");
+    result->exists = 1;
+    result->version = SRT_ICK_VERSION;
+    result->producer.size = srt_token_int(&at[2]);
+    result->consumer.size = srt_token_int(&at[3]);
+    result->consumers = srt_token_int(&at[4]);
+    result->producer.lowest = ick_score(&at[5]);
+    result->producer.highest = ick_score(&at[6]);
+    result->consumer.lowest = ick_score(&at[7]);
+    result->consumer.highest = ick_score(&at[8]);
+    ick_total(result);
+    return ick_name_keys(c, s, call);
+}
+
+/* The answer of a script. */
+static int ick_take(seriatim_client *c, ick_state *s, ick_call *call, const srt_request *r, const srt_reply *reply)
+{
+    int more = call->sent < call->count, status;
+    if (r->kind != ICK_SCRIPT)
+        return srt_ick_import_take(c, s, call, r, reply);
+    if (r->script == srt_script_ick_add)
+        status = ick_take_added(c, call, reply);
+    else if (r->script == srt_script_ick_commit)
+        status = ick_take_number(c, &call->result->ended, reply);
+    else if (r->script == srt_script_ick_delete)
+        status = ick_take_number(c, &call->result->deleted, reply);
+    else if (r->script == srt_script_ick_stats)
+        status = ick_take_stats(c, s, call, reply);
+    else
+        status = ick_take_reserved(c, s, call, reply, &more);
+    return status == SERIATIM_OK && more ? ick_ask(c, s, call) : status;
+}
+
+int srt_ick_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
+{
+    ick_state *s = c->state;
+    ick_call *call = &s->calls[r->place];
+    int status;
+    call->asked--;
+    status = ick_take(c, s, call, r, reply);
+    call->ended = call->asked == 0;
+    return status == SERIATIM_OK ? srt_ick_go_on(c, s) : status;
+}
+
+int srt_ick_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
+{
+    const ick_state *s = c->state;
+    const ick_call *call = &s->calls[r->place];
+    if (error->status != SERIATIM_STALE) {
+        c->error = *error;
+        return srt_client_fail(c, error->status);
+    }
+    srt_fail(&c->error, SERIATIM_STALE,
+             "another process has reserved as the consumer \"%.*s\" before this call had all its members; each process "
+             "needs a consumer name of its own",
+             (int)(call->consumer.len < 60 ? call->consumer.len : 60), call->consumer.data);
+    return srt_client_fail(c, SERIATIM_STALE);
+}
