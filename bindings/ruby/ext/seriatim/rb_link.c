@@ -310,5 +310,6 @@ void srb_init_link(void)
     rb_define_method(klass, "close", link_close, 0);
     srb_init_operators(klass);
     srb_init_pop(klass);
+    srb_init_ick(klass);
     srb_init_web(klass);
 }

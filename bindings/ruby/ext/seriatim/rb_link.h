@@ -31,6 +31,8 @@ void srb_init_operators(VALUE link_class);
 
 /* rb_pop.c: pop and what reports on it, as methods of Link. */
 void srb_init_pop(VALUE link_class);
+/* rb_ick.c: two-phase commit sets, as a method of Link. */
+void srb_init_ick(VALUE link_class);
 
 /* rb_web.c: the dashboard's requests, as a method of Link. */
 void srb_init_web(VALUE link_class);

@@ -83,6 +83,10 @@ module Seriatim
     # @return [Array<String>] the names of all queues of the namespace
     def queues = @link.queues(nil)
 
+    # @param calls [Array<Array>] as {Ick} makes them
+    # @return [Array<Array>] their results
+    def ick(consumer, reserve_time, calls) = @link.ick(consumer, reserve_time, calls, nil)
+
     # @return [Hash] maxmemory_policy, appendonly: nil where Redis does not tell
     def health(limit: nil) = @link.health(limit)
 
