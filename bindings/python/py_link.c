@@ -395,6 +395,7 @@ static PyMethodDef link_methods[] = {
     {"health", spy_link_health, METH_NOARGS, NULL},
     {"pop", FAST(spy_link_pop), METH_FASTCALL, NULL},
     {"popped", FAST(spy_link_popped), METH_FASTCALL, NULL},
+    {"ick", FAST(spy_link_ick), METH_FASTCALL, NULL},
     {"web", FAST(spy_link_web), METH_FASTCALL, NULL},
     {"answer", FAST(spy_link_answer), METH_FASTCALL, NULL},
     {"change", spy_link_change, METH_NOARGS, NULL},

@@ -31,6 +31,8 @@ PyObject *spy_link_health(PyObject *self, PyObject *ignored);
 /* py_pop.c */
 PyObject *spy_link_pop(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_link_popped(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
+/* py_ick.c: two-phase commit sets, as a method of Link. */
+PyObject *spy_link_ick(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 
 /* py_web.c */
 PyObject *spy_link_web(PyObject *self, PyObject *const *args, Py_ssize_t nargs);

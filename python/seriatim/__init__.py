@@ -72,6 +72,7 @@ if _native.version != __version__:
 
 from ._client.actions import Actions
 from ._client.delivery import Delivery
+from ._client.ick import Ick, IckFuture, IckPipeline
 from ._client.metrics import nodes
 from ._client.node_commands import quiet_node, stop_node
 from ._client.queries import DeadRecord, Explanation, Queries, Record, Scheduled, ScheduledJob, ScheduledPayload
@@ -159,6 +160,9 @@ __all__ = [
     "Finding",
     "FunctionWorker",
     "GenerationChanged",
+    "Ick",
+    "IckFuture",
+    "IckPipeline",
     "Id",
     "Invalid",
     "Job",

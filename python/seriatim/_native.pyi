@@ -116,6 +116,12 @@ class Jobs:
 
     def __len__(self) -> int: ...
 
+# The call, the set, the token, max_size, backwash, [(member, score)].
+IckCall = tuple[str, bytes, int, int, bool, list[tuple[bytes, float]]]
+# New members, lowered scores, reservations ended, keys deleted, token, [(member, score)], statistics.
+IckRow = tuple[int, int, int, int, int, list[tuple[Id, float]], Union[dict[str, Any], None]]
+
+
 class Link:
     """One connection. Each of push to nodes only begins something; drive it to its end, or step it."""
 
@@ -157,6 +163,8 @@ class Link:
         """Result: such a node is alive."""
     def queues(self) -> None:
         """Result: [names], bytes where they are not UTF-8."""
+    def ick(self, consumer: bytes, reserve_time: float, calls: list[IckCall], /) -> None:
+        """Result: a list with an IckRow for each call."""
     def health(self) -> None:
         """Result: {"maxmemory_policy": str or None, "appendonly": bool or None, "replicas": int or None}."""
     def web(self, settings: WebSettings, request: WebRequest, /) -> None:

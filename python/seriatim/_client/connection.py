@@ -177,6 +177,17 @@ class Connection:
         names: list[_native.Id] = self._link.drive()
         return names
 
+    def ick(self, consumer: bytes, reserve_time: float, calls: list[_native.IckCall]) -> list[_native.IckRow]:
+        """Two-phase commit sets: the result of each call."""
+        self._link.ick(consumer, reserve_time, calls)
+        rows: list[_native.IckRow] = self._link.drive()
+        return rows
+
+    async def aick(self, consumer: bytes, reserve_time: float, calls: list[_native.IckCall]) -> list[_native.IckRow]:
+        self._link.ick(consumer, reserve_time, calls)
+        rows: list[_native.IckRow] = await self._drive()
+        return rows
+
     def health(self, limit: float | None = None) -> dict[str, Any]:
         """maxmemory_policy, appendonly and the number of replicas, each None where Redis does not say."""
         self._link.health()

@@ -1,0 +1,172 @@
+"""Two-phase commit sets, with the calls of the Redis::Ick gem."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+import seriatim
+from seriatim import Ick, Invalid
+from support.redis_server import RedisServer
+
+
+@pytest.fixture
+def ick() -> Ick:
+    return Ick()
+
+
+def test_r_ick_1_r_ick_14_adds_members_and_lowers_their_scores(ick: Ick) -> None:
+    assert ick.ickstats("k") is None
+    assert ick.ickadd("k") == (0, 0)
+    assert ick.ickadd("k", 5, "foo") == (1, 0)
+    assert ick.ickadd("k", 10, "foo", 13, "bar") == (1, 0)
+    assert ick.ickadd("k", [4.5, "foo", Fraction(1), "baz"]) == (1, 1)
+    assert ick.ickstats("k") == {
+        "key": "k", "pset_key": "seriatim:{/ick/k}:pset", "cset_key": "seriatim:{/ick/k}:cset:consumer", "ver": "ick.v2",
+        "cset_size": 0, "pset_size": 3, "total_size": 3, "consumers": 0,
+        "pset_min": 1, "pset_max": 13, "total_min": 1, "total_max": 13,
+    }  # fmt: skip
+
+
+def test_r_ick_2_r_ick_14_gives_a_batch_again_until_it_is_committed(ick: Ick) -> None:
+    ick.ickadd("k", 7, "a", 8.25, "b", 9, 42, 10, b"\xff")
+    assert ick.ickreserve("k") == []
+    assert ick.ickreserve("k", 2) == [("a", 7.0), ("b", 8.25)]
+    assert ick.ickreserve("k", 2) == [("a", 7.0), ("b", 8.25)]
+    assert ick.ickcommit("k", "b") == 1
+    assert ick.ickexchange("k", 2, "a", "unknown") == [("42", 9.0), (b"\xff", 10.0)]
+    assert ick.ickcommit("k", [42, b"\xff"]) == 2
+    stats = ick.ickstats("k")
+    assert stats is not None and stats["total_size"] == 0
+    assert ick.ickdel("k") == 1
+    assert ick.ickunlink("k") == 0
+
+
+def test_r_ick_6_backwash_gives_the_lowest_of_all(ick: Ick) -> None:
+    ick.ickadd("k", 5, "a")
+    ick.ickreserve("k", 1)
+    ick.ickadd("k", -math.inf, "first")
+    assert ick.ickreserve("k", 1) == [("a", 5.0)]
+    assert ick.ickreserve("k", 1, backwash=True) == [("first", -math.inf)]
+
+
+def test_r_ick_4_r_ick_5_each_consumer_commits_only_what_it_has_reserved_last(ick: Ick, redis: RedisServer) -> None:
+    other, restarted = Ick(consumer="other", reserve_time=5), Ick(redis.url)
+    ick.ickadd("k", 1, "a")
+    assert ick.ickreserve("k", 1) == [("a", 1.0)]
+    ick.ickadd("k", 2, "a")
+    assert other.ickreserve("k", 1) == []
+    assert restarted.ickreserve("k", 1) == [("a", 1.0)]
+    assert ick.ickcommit("k", "a") == 0
+    assert restarted.ickcommit("k", "a") == 1
+    assert other.ickreserve("k", 1) == [("a", 2.0)]
+
+
+def test_r_ick_8_takes_calls_of_any_size(ick: Ick) -> None:
+    pairs: list[Any] = []
+    for number in range(100_000):
+        pairs += [number, number]
+    assert ick.ickadd("k", pairs) == (100_000, 0)
+    batch = ick.ickreserve("k", 100_000)
+    assert len(batch) == 100_000
+    assert ick.ickcommit("k", [member for member, _ in batch]) == 100_000
+
+
+def test_r_ick_9_r_ick_14_sends_the_calls_of_a_pipeline_together(ick: Ick) -> None:
+    with ick.pipelined() as pipeline:
+        added = pipeline.ickadd("k", 1, "a", 2, "b", 3, "c", 4, "d")
+        batch = pipeline.ickreserve("k", 4)
+        ended = pipeline.ickcommit("k", "a")
+        with pytest.raises(Invalid, match="block of pipelined has ended"):
+            added.value  # noqa: B018
+    assert added.value == (4, 0)
+    assert batch.value == [("a", 1.0), ("b", 2.0), ("c", 3.0), ("d", 4.0)]
+    assert ended.value == 1
+    assert ick.ickcommit("k", "b", "c", "d") == 3
+
+
+def test_r_ick_14_coroutines_give_the_same(ick: Ick) -> None:
+    async def use() -> None:
+        assert await ick.aickadd("k", 1, "a", 2, "b") == (2, 0)
+        assert await ick.aickreserve("k", 1) == [("a", 1.0)]
+        assert await ick.aickexchange("k", 1, "a") == [("b", 2.0)]
+        async with ick.pipelined() as pipeline:
+            ended, stats = pipeline.ickcommit("k", "b"), pipeline.ickstats("k")
+        assert ended.value == 1
+        assert stats.value is not None and stats.value["total_size"] == 0
+        assert await ick.aickcommit("k", "b") == 0
+        assert await ick.aickstats("none") is None
+        assert await ick.aickdel("k") == 1
+        assert await ick.aickunlink("k") == 0
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda ick: ick.ickadd("k", 1, "a", math.nan, "z"), "the score of member 2 is NaN"),
+        (lambda ick: ick.ickadd("k", 1, "a", "2", "b"), "the score of member 2 must be a number, not '2'"),
+        (lambda ick: ick.ickadd("k", 1), "a score and a member for each pair must be given, not 1 arguments"),
+        (lambda ick: ick.ickadd("k", 1, None), "member 1 must be a str, int, bytes or uuid.UUID, not None"),
+        (lambda ick: ick.ickadd("k", 1, "x" * 1025), "member 1 has 1025 bytes; it must have at most 1024"),
+        (lambda ick: ick.ickadd(1, 1, "a"), "name must be a str"),
+        (lambda ick: ick.ickreserve("k", -1), "max_size must be an int from 0"),
+        (lambda ick: ick.ickreserve("k", 1, backwash=1), "backwash must be True or False"),
+        (lambda ick: Ick(statsd=object()), "statsd must be an object with increment and timing"),  # type: ignore[arg-type]
+        (lambda ick: Ick(consumer=""), "consumer must be a text of 1 to 512 bytes"),
+        (lambda ick: Ick(reserve_time=0), "reserve_time must be a number of seconds from 0.1"),
+        (lambda ick: ick.import_("none"), 'there is no set of Redis::Ick at the key "none"'),
+    ],
+)
+def test_r_ick_10_refuses_wrong_arguments_by_name(ick: Ick, redis: RedisServer, call: Callable[[Ick], object], message: str) -> None:
+    with pytest.raises(Invalid, match=message):
+        call(ick)
+    assert redis.call("DBSIZE") == 0
+
+
+def test_r_ick_12_imports_what_the_gem_has_stored(ick: Ick, redis: RedisServer) -> None:
+    redis.call("SET", "old", "ick.v1")
+    redis.call("ZADD", "old/ick/{old}/pset", "1.5", "a")
+    redis.call("ZADD", "old/ick/{old}/cset", "0.5", "a", "7", "b")
+    assert ick.import_("k", source="old") == (2, 1)
+    assert ick.ickreserve("k", 5) == [("a", 0.5), ("b", 7.0)]
+
+
+class Recorder:
+    """Notes what a statsd client is asked for."""
+
+    def __init__(self) -> None:
+        self.increments: list[str] = []
+        self.timings: dict[str, float] = {}
+
+    def increment(self, name: str) -> None:
+        self.increments.append(name)
+
+    def timing(self, name: str, value: float) -> None:
+        self.timings[name] = value
+
+
+def test_r_ick_14_tells_statsd_of_each_call_once_with_its_sizes() -> None:
+    statsd = Recorder()
+    ick = seriatim.Ick(statsd=statsd)
+    ick.ickadd("k", 1, "a", 2, "b")
+    ick.ickreserve("k", 7)
+    ick.ickcommit("k", "a")
+    ick.ickexchange("k", 3, "b")
+    ick.ickstats("k")
+    ick.ickdel("k")
+    ick.ickunlink("k")
+    names = ["ickadd", "ickreserve", "ickcommit", "ickexchange", "ickstats", "ickdel", "ickunlink"]
+    assert statsd.increments == [f"profile.ick.{name}.calls" for name in names]
+    durations = {f"profile.ick.time.{name}" for name in names} | {"profile.ick.ickdel.time", "profile.ick.ickunlink.time"}
+    assert all(statsd.timings.pop(name) >= 0 for name in durations)
+    assert statsd.timings == {
+        "profile.ick.ickadd.pairs": 2, "profile.ick.ickreserve.max_size": 7, "profile.ick.ickcommit.members": 1,
+        "profile.ick.ickexchange.reserve_size": 3, "profile.ick.ickexchange.commit_members": 1,
+    }  # fmt: skip
