@@ -18,7 +18,7 @@ external_dependencies = {
 
 -- Of bindings/lua, without .c.
 local glue = {
-  "lua_client", "lua_definitions", "lua_delivery", "lua_json", "lua_link", "lua_memory", "lua_node", "lua_operators", "lua_policy", "lua_pop",
+  "lua_client", "lua_definitions", "lua_delivery", "lua_ick", "lua_json", "lua_link", "lua_memory", "lua_node", "lua_operators", "lua_policy", "lua_pop",
   "lua_private_redis", "lua_process", "lua_rows", "lua_runner", "lua_sentinel", "lua_signals", "lua_socket", "lua_source", "lua_system", "lua_thread",
   "lua_web", "seriatim_native",
 }
@@ -29,7 +29,7 @@ local names = {
   "resty.seriatim.transport", "resty.seriatim.wakes", "resty.seriatim.web", "seriatim", "seriatim.cli", "seriatim.cli.config_file",
   "seriatim.cli.exit_codes", "seriatim.cli.failure", "seriatim.cli.operators", "seriatim.cli.options", "seriatim.cli.server_command",
   "seriatim.cli.tables", "seriatim.cli.web_command", "seriatim.client.actions", "seriatim.client.codec",
-  "seriatim.client.connection", "seriatim.client.inspect", "seriatim.client.int64", "seriatim.client.jobs", "seriatim.client.metrics",
+  "seriatim.client.connection", "seriatim.client.ick", "seriatim.client.inspect", "seriatim.client.int64", "seriatim.client.jobs", "seriatim.client.metrics",
   "seriatim.client.middlewares", "seriatim.client.node_commands", "seriatim.client.pool", "seriatim.client.pop",
   "seriatim.client.private_redis", "seriatim.client.push", "seriatim.client.queries", "seriatim.client.queue",
   "seriatim.client.redis_url", "seriatim.client.spelling", "seriatim.client.stored_error", "seriatim.client.transport", "seriatim.client.validate",

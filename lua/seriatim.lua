@@ -31,6 +31,7 @@ end
 
 require "seriatim.client.int64"
 
+local ick = require "seriatim.client.ick"
 local metrics = require "seriatim.client.metrics"
 local node_commands = require "seriatim.client.node_commands"
 local pops = require "seriatim.client.pop"
@@ -94,6 +95,7 @@ local seriatim = {
   push = push.push,
   pop = pops.pop,
   nodes = metrics.nodes,
+  ick = ick.new,
   quiet_node = node_commands.quiet_node,
   stop_node = node_commands.stop_node,
   redis_url = redis_url.resolve,

@@ -288,6 +288,7 @@ void slu_open_client(lua_State *L)
     slu_methods(L, SLU_CLIENT, slu_operations);
     slu_methods(L, SLU_CLIENT, slu_operators);
     slu_methods(L, SLU_CLIENT, slu_pops);
+    slu_methods(L, SLU_CLIENT, slu_ick);
     slu_methods(L, SLU_CLIENT, slu_web);
     slu_functions(L, functions);
 }

@@ -432,6 +432,7 @@ void slu_open_link(lua_State *L)
     slu_methods(L, SLU_LINK, slu_operations);
     slu_methods(L, SLU_LINK, slu_operators);
     slu_methods(L, SLU_LINK, slu_pops);
+    slu_methods(L, SLU_LINK, slu_ick);
     slu_methods(L, SLU_LINK, slu_web);
     slu_functions(L, functions);
 }

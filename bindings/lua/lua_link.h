@@ -39,6 +39,8 @@ void slu_client_forked(slu_link *self);
 extern const luaL_Reg slu_operators[];
 /* lua_pop.c: pop and popped, as methods of both. */
 extern const luaL_Reg slu_pops[];
+/* lua_ick.c: two-phase commit sets, as a method of both. */
+extern const luaL_Reg slu_ick[];
 /* lua_web.c: web, as a method of both. */
 extern const luaL_Reg slu_web[];
 /* lua_link.c: queue, push, layout, result. */

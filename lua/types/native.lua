@@ -99,6 +99,20 @@ function operations:check(queue, repair) end -- Result: how many records it look
 function operations:nodes() end -- Result: seriatim.NodeInfo[]
 ---@param command seriatim.OrderName
 function operations:node_command(node, command) end -- Result: such a node is alive
+---A call on a two-phase commit set: its name, the set, the token, max_size, backwash, members, their scores or nil.
+---@class seriatim.IckCall: any[]
+---@class seriatim.IckRow
+---@field added integer
+---@field lowered integer
+---@field ended integer
+---@field deleted integer
+---@field token integer
+---@field pairs seriatim.IckPair[]
+---@field stats seriatim.IckStats?
+---@param consumer string
+---@param reserve_time number
+---@param calls seriatim.IckCall[]
+function operations:ick(consumer, reserve_time, calls) end -- Result: seriatim.IckRow[]
 function operations:queues() end -- Result: names
 ---@param queues integer[]  numbers
 ---@param weights integer[]?  one for each queue

@@ -27,8 +27,14 @@ local function refuse(raised)
   error(raised, 0)
 end
 
+---A pool by the settings of this time.
+local function pool_of(url)
+  local fields =
+    { url = url, namespace = settings.namespace, version = settings.connection_changes, pid = native.getpid(), idle = {} }
+  return setmetatable(fields, Pool)
+end
+
 local function configured()
-  local version = settings.connection_changes
   local resolved, url, err = pcall(redis_url.resolve)
   if not resolved then
     return refuse(url)
@@ -36,8 +42,7 @@ local function configured()
   if not url then
     return nil, err
   end
-  local fields = { url = url, namespace = settings.namespace, version = version, pid = native.getpid(), idle = {} }
-  return setmetatable(fields, Pool)
+  return pool_of(url)
 end
 
 ---Is it of these settings and of this process?
@@ -116,11 +121,25 @@ local function ended(lender, connection, ok, ...)
   error(raised, 0)
 end
 
+---For another Redis than the module's: a function that gives its pool, as pool.current.
+---@param url string
+---@return fun(): seriatim.Pool
+function pool.of(url)
+  local own
+  return function()
+    if not (own and own:fits()) then
+      own = pool_of(url)
+    end
+    return own
+  end
+end
+
 ---What the question says of a connection, which may raise a seriatim.Error. What was begun when it raised is dropped.
 ---@param question fun(connection: seriatim.Connection): ...
+---@param lender_of (fun(): seriatim.Pool?, seriatim.Error?)?  nil: pool.current
 ---@return any ...  or nil and a seriatim.Error
-function pool.ask(question)
-  local lender, err = pool.current()
+function pool.ask(question, lender_of)
+  local lender, err = (lender_of or pool.current)()
   if not lender then
     return nil, err
   end
