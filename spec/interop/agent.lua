@@ -78,6 +78,12 @@ function verbs.metrics(_, worker)
   return errors.must(worker:metrics())
 end
 
+local ick = seriatim.ick()
+
+function verbs.ick(request)
+  return errors.must(ick[request.call](ick, table.unpack(request.arguments)))
+end
+
 function verbs.check(_, worker)
   return seriatim.array(errors.must(worker.actions:check()).findings)
 end

@@ -47,6 +47,7 @@ class Agent:
 
     def __init__(self) -> None:
         self.workers: dict[str | bytes, type[Recorder]] = {}
+        self.ick = seriatim.Ick()
 
     def serve(self, input: Iterable[str], output: TextIO) -> None:
         for line in input:
@@ -61,6 +62,8 @@ class Agent:
     def result(self, request: dict[str, Any]) -> Any:
         if request["do"] == "worker":
             return self.declare(request["queue"], request["settings"])
+        if request["do"] == "ick":
+            return getattr(self.ick, request["call"])(*request["arguments"])
         worker = self.workers[request["queue"]]
         match request["do"]:
             case "push":

@@ -39,6 +39,7 @@ class Agent
     when "action" then worker(queue).actions.public_send(request["action"], *request["arguments"])
     when "explain" then worker(queue).queries.explain(request["id"])
     when "metrics" then worker(queue).metrics
+    when "ick" then (@ick ||= Seriatim::Ick.new).public_send(request["call"], *request["arguments"])
     when "check" then worker(queue).actions.check[:findings]
     else raise ArgumentError, "what is #{request["do"].inspect}?"
     end

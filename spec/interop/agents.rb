@@ -37,6 +37,8 @@ class AgentProcess
   def fetch(queue, *ids) = query(queue, "fetch", ids)
   def explain(queue, id) = ask("explain", queue: queue, id: id)
   def metrics(queue) = ask("metrics", queue: queue)
+  # A call on a two-phase commit set.
+  def ick(call, *arguments) = ask("ick", call: call, arguments: arguments)
   def check(queue) = ask("check", queue: queue)
 
   # Runs a server until so many ids were run, or for so many seconds; fails them all with the text, if there is one.

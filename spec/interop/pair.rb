@@ -42,6 +42,7 @@ class Pair
     shards
     raw
     any_ids
+    commit_in_two_phases
     @queues.product([@x, @y]).each { |queue, agent| same("#{queue}: findings of #{agent.language}", [], agent.check(queue)) }
   rescue AgentProcess::Refused => e
     @checks += 1
@@ -49,6 +50,18 @@ class Pair
   end
 
   private
+
+  # R-ICK-14: added in x, reserved and committed in y; x cannot commit what y has reserved.
+  def commit_in_two_phases
+    same("added", [3, 0], @x.ick("ickadd", "{dirty} é", 2.5, "Zürich", 1, 42, 1700000000.123456, ""))
+    same("added again", [1, 1], @y.ick("ickadd", "{dirty} é", 3, "new", -1, "Zürich"))
+    batch = [["Zürich", -1.0], ["42", 1.0], ["new", 3.0], ["", 1700000000.123456]]
+    same("reserved", batch, @y.ick("ickreserve", "{dirty} é", 10))
+    same("committed by who has not reserved", 0, @x.ick("ickcommit", "{dirty} é", "42"))
+    same("committed", 4, @y.ick("ickcommit", "{dirty} é", "Zürich", 42, "new", ""))
+    same("statistics", 0, @x.ick("ickstats", "{dirty} é")["total_size"])
+    same("deleted", 1, @x.ick("ickdel", "{dirty} é"))
+  end
 
   # Pushed in x, failed in y, done in x.
   def run_and_fail
