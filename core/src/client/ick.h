@@ -52,6 +52,5 @@ int srt_ick_import_take(seriatim_client *c, ick_state *s, ick_call *call, const 
 /* A script of the set with its KEYS; consumer 1: the caller's reservations are among them. NULL: out of memory. */
 srt_request *srt_ick_request(seriatim_client *c, ick_state *s, const ick_call *call, int script, int consumer);
 int srt_ick_send(seriatim_client *c, const ick_state *s, ick_call *call, srt_request *r, int kind);
-void srt_ick_score_arg(srt_request *r, double score);
 
 #endif

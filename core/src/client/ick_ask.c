@@ -7,50 +7,7 @@
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
-/* Writes the prefix of the keys of the set, and behind it, as bulk strings, the KEYS. Returns the prefix's length. */
-static size_t ick_keys(seriatim_client *c, ick_state *s, const ick_call *call, int consumer)
-{
-    srt_bytes prefix;
-    size_t len;
-    srt_bytes_clear(&s->keys);
-    srt_bytes_init(&prefix, s->mem);
-    srt_key_ick(&prefix, c->registry.ns.data, call->name.data, call->name.len);
-    srt_key_ick_args(&s->keys, prefix.data, prefix.len);
-    len = prefix.len;
-    if (consumer) {
-        srt_bytes_adds(&prefix, "cset:");
-        srt_bytes_add(&prefix, call->consumer.data, call->consumer.len);
-        srt_resp_arg(&s->keys, prefix.data, prefix.len);
-    }
-    s->keys.failed |= prefix.failed;
-    srt_bytes_free(&prefix);
-    return len;
-}
-
-srt_request *srt_ick_request(seriatim_client *c, ick_state *s, const ick_call *call, int script, int consumer)
-{
-    srt_request *r;
-    ick_keys(c, s, call, consumer);
-    r = s->keys.failed ? NULL
-                       : srt_session_begin(&c->session, script, &s->keys, SRT_ICK_KEYS + (size_t)(consumer != 0));
-    if (!r) {
-        srt_operator_nomem(c);
-        return NULL;
-    }
-    if (consumer)
-        srt_request_arg(r, call->consumer.data, call->consumer.len);
-    return r;
-}
-
-int srt_ick_send(seriatim_client *c, const ick_state *s, ick_call *call, srt_request *r, int kind)
-{
-    call->asked++;
-    r->kind = kind;
-    r->place = (size_t)(call - s->calls);
-    return srt_client_send(c, r);
-}
-
-void srt_ick_score_arg(srt_request *r, double score)
+static void ick_score_arg(srt_request *r, double score)
 {
     char text[SRT_JSON_DOUBLE_SIZE];
     if (isinf(score))
@@ -79,7 +36,7 @@ static int ick_ask_add(seriatim_client *c, ick_state *s, ick_call *call)
         return SERIATIM_NOMEM;
     members = ick_slice(call, &count);
     for (i = 0; i < count; i++) {
-        srt_ick_score_arg(r, members[i].score);
+        ick_score_arg(r, members[i].score);
         srt_request_arg(r, members[i].data, members[i].len);
     }
     return srt_ick_send(c, s, call, r, ICK_SCRIPT);

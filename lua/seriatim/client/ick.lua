@@ -179,7 +179,8 @@ local function request(self, metric, name, call, sizes, read)
   if getmetatable(self) ~= Ick then
     errors.misuse(("%s needs a colon, as in ick:%s(...)"):format(metric, metric))
   end
-  local sent = { metric == "ickunlink" and "ickdel" or metric, key("name", name), self.tokens[name] or 0, call.size or 0, call.backwash or false, call.members or {}, call.scores }
+  local sent = { metric == "ickunlink" and "ickdel" or metric, key("name", name), self.tokens[name] or 0 }
+  sent[4], sent[5], sent[6], sent[7] = call.size or 0, call.backwash or false, call.members or {}, call.scores
   local begun = count(self, metric, sizes)
   if self.waiting then
     local future = setmetatable({ call = sent, read = read }, Future)
